@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace ingot {
+
+/// A non-owning reference to something callable, for arguments that do not outlive the call.
+template <class Signature>
+class FunctionRef;
+
+template <class R, class... Args>
+class FunctionRef<R(Args...)> {
+ public:
+  template <class F>
+  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>) FunctionRef(F&& f)
+  noexcept  // NOLINT(google-explicit-constructor): lambdas convert at the call
+      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
+        call_([](void* o, Args... args) -> R {
+          return (*static_cast<std::remove_reference_t<F>*>(o))(static_cast<Args>(args)...);
+        }) {}
+  R operator()(Args... args) const { return call_(object_, static_cast<Args>(args)...); }
+
+ private:
+  void* object_;
+  R (*call_)(void*, Args...);
+};
+
+/// Threads that parallel_for may use. Starts as OMP_NUM_THREADS or the number of processors.
+int num_threads();
+void set_num_threads(int n);
+
+/// True inside a parallel_for body: nested calls run on the calling thread.
+bool in_parallel();
+
+/// Calls body(begin, end) on disjoint ranges that cover [0, n), on up to num_threads() threads. A range holds
+/// at least `grain` items (but for the last), so work under one grain stays on the calling thread. The split
+/// depends only on n, grain and num_threads(). An exception in a body is rethrown here.
+void parallel_for(std::int64_t n, std::int64_t grain, FunctionRef<void(std::int64_t, std::int64_t)> body);
+
+}  // namespace ingot
