@@ -1,0 +1,206 @@
+#include "ingot/autograd/engine.h"
+
+#include <algorithm>
+#include <string>
+
+#include "ingot/autograd/node.h"
+#include "ingot/base/error.h"
+#include "ingot/core/backend.h"
+#include "ingot/kernels/check.h"
+#include "ingot/kernels/copy.h"
+
+namespace ingot {
+namespace {
+
+bool older(const Node* a, const Node* b) { return a->sequence() < b->sequence(); }
+
+void add_into(const Tensor& from, const Tensor& to) {
+  kernels::launch(kernels::copy, current_stream(to.device()),
+                  {.x = from.view(), .y = to.view(), .accumulate = true});
+}
+
+Tensor copied(const Tensor& from, DType dtype) {
+  Tensor to = Tensor::empty(from.shape(), dtype, from.device());
+  kernels::launch(kernels::copy, current_stream(to.device()), {.x = from.view(), .y = to.view()});
+  return to;
+}
+
+}  // namespace
+
+const Tensor& BackwardContext::grad(int i) const {
+  static const Tensor none;
+  return static_cast<std::size_t>(i) < node_.grads_.size() ? node_.grads_[static_cast<std::size_t>(i)] : none;
+}
+
+bool BackwardContext::needs(int input) const {
+  return node_.inputs_[static_cast<std::size_t>(input)].needed();
+}
+
+Stream BackwardContext::stream() const { return current_stream(grad().device()); }
+
+// The handle that gradients of this edge gather in; undefined while none has arrived.
+Tensor& BackwardContext::pending(const Edge& edge) {
+  if (edge.leaf != nullptr) return edge.leaf->grad;
+  Node& target = *edge.node;
+  if (target.grads_.size() <= edge.output_index) target.grads_.resize(edge.output_index + 1);
+  if (!target.queued_) {
+    target.queued_ = true;
+    ready_.push_back(&target);
+    std::ranges::push_heap(ready_, older);
+  }
+  return target.grads_[edge.output_index];
+}
+
+GradSlot BackwardContext::slot(int input) {
+  const Edge& edge = node_.inputs_[static_cast<std::size_t>(input)];
+  if (!edge.needed()) return {};
+  Tensor& gathered = pending(edge);
+  if (gathered.defined()) {
+    // Somebody else may hold the same memory (it was passed on to two inputs): then this one needs its own.
+    if (gathered.storage().use_count() > 1 && edge.leaf == nullptr) gathered = copied(gathered, edge.dtype);
+    return {gathered.view(), true};
+  }
+  const MemoryTagScope tag(edge.leaf != nullptr ? MemoryTag::gradient : MemoryTag::activation);
+  gathered = Tensor::empty(edge.shape, edge.dtype, edge.device);
+  return {gathered.view(), false};
+}
+
+void BackwardContext::pass(int input, Tensor grad) {
+  const Edge& edge = node_.inputs_[static_cast<std::size_t>(input)];
+  if (!edge.needed()) return;
+  INGOT_CHECK(grad.shape() == edge.shape, ShapeMismatch(std::string(node_.name()) + " (backward)",
+                                                        edge.shape.to_vector(), grad.shape().to_vector()));
+  Tensor& gathered = pending(edge);
+  if (gathered.defined()) {
+    const GradSlot to = slot(input);
+    kernels::launch(kernels::copy, current_stream(edge.device),
+                    {.x = grad.view(), .y = to.view, .accumulate = true});
+    return;
+  }
+  // A leaf's gradient outlives the pass and is changed in place by later ones, so it cannot be shared memory.
+  const bool own = edge.leaf == nullptr || grad.storage().use_count() == 1;
+  const bool as_is =
+      own && grad.is_contiguous() && grad.dtype() == edge.dtype && grad.nbytes() == grad.storage()->bytes();
+  gathered = as_is ? grad.detach() : copied(grad, edge.dtype);
+}
+
+void check_anomaly(std::string_view op, const Tensor& tensor) {
+  if (!tensor.defined() || !is_floating_point(tensor.dtype())) return;
+  const Tensor result = Tensor::zeros({1}, DType::i64, tensor.device());
+  kernels::launch(kernels::count_nonfinite, current_stream(tensor.device()),
+                  {.x = tensor.view(), .count = result.view()});
+  const auto count = static_cast<std::int64_t>(result.item());
+  INGOT_CHECK(count == 0,
+              NonFinite(std::string(op), "made " + std::to_string(count) + " of " +
+                                             std::to_string(tensor.numel()) + " values NaN or infinite"));
+}
+
+class Engine {
+ public:
+  explicit Engine(bool retain_graph) : retain_graph_(retain_graph) {}
+  ~Engine() {  // after an exception, nothing of this pass may leak into the next
+    for (Node* node : ready_) reset(*node);
+  }
+
+  void add_root(const Tensor& root, const Tensor& grad) {
+    const AutogradMeta* meta = root.autograd_meta().get();
+    INGOT_CHECK(
+        meta != nullptr && meta->requires_grad,
+        Error("backward: the root does not depend on anything that requires a gradient (was it made under "
+              "NoGrad?)"));
+    INGOT_CHECK(
+        grad.shape() == root.shape(),
+        ShapeMismatch("backward (gradient of the root)", root.shape().to_vector(), grad.shape().to_vector()));
+    if (meta->grad_fn == nullptr) {
+      if (meta->grad.defined()) {
+        add_into(grad, meta->grad);
+      } else {
+        root.set_grad(copied(grad, root.dtype()));
+      }
+      return;
+    }
+    Node& node = static_cast<Node&>(*meta->grad_fn);
+    if (node.grads_.size() <= meta->output_index) node.grads_.resize(meta->output_index + 1);
+    Tensor& gathered = node.grads_[meta->output_index];
+    if (gathered.defined()) {
+      gathered = copied(gathered, root.dtype());
+      add_into(grad, gathered);
+    } else {
+      gathered =
+          grad.is_contiguous() && grad.dtype() == root.dtype() ? grad.detach() : copied(grad, root.dtype());
+    }
+    if (!node.queued_) {
+      node.queued_ = true;
+      ready_.push_back(&node);
+      std::ranges::push_heap(ready_, older);
+    }
+  }
+
+  void run() {
+    const NoGrad no_grad;
+    while (!ready_.empty()) {
+      std::ranges::pop_heap(ready_, older);
+      Node& node = *ready_.back();
+      ready_.pop_back();
+      try {
+        BackwardContext ctx(node, ready_);
+        node.backward(ctx);
+        if (detect_anomaly_enabled()) check_gradients(node);
+      } catch (...) {
+        reset(node);
+        throw;
+      }
+      reset(node);
+      if (!retain_graph_) {
+        for (SavedTensor* saved : node.saved()) saved->release();
+      }
+    }
+  }
+
+ private:
+  static void reset(Node& node) {
+    node.grads_.clear();
+    node.queued_ = false;
+  }
+
+  static void check_gradients(const Node& node) {
+    for (const Edge& edge : node.inputs()) {
+      if (!edge.needed()) continue;
+      const std::string where = std::string(node.name()) + " (backward)";
+      if (edge.leaf != nullptr) {
+        check_anomaly(where, edge.leaf->grad);
+      } else if (edge.output_index < edge.node->grads_.size()) {
+        check_anomaly(where, edge.node->grads_[edge.output_index]);
+      }
+    }
+  }
+
+  std::vector<Node*> ready_;
+  bool retain_graph_;
+};
+
+void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, bool retain_graph) {
+  INGOT_CHECK(roots.size() == grads.size(), Error("backward: as many gradients as roots are needed"));
+  Engine engine(retain_graph);
+  for (std::size_t i = 0; i < roots.size(); ++i) engine.add_root(roots[i], grads[i]);
+  engine.run();
+}
+
+void backward(const Tensor& root, const BackwardOptions& options) {
+  Tensor grad = options.grad;
+  if (!grad.defined()) {
+    INGOT_CHECK(root.numel() == 1,
+                DimensionMismatch("backward: the root has shape " + to_string(root.shape()) +
+                                  "; only a root of one element needs no gradient (reduce it, or pass one)"));
+    const Tensor one = Tensor::scalar(1.0F, root.device());
+    grad = Tensor::empty(root.shape(), root.dtype(), root.device());
+    View source = one.view();
+    source.rank = root.rank();
+    source.shape = root.view().shape;
+    source.strides = {};
+    kernels::launch(kernels::copy, current_stream(root.device()), {.x = source, .y = grad.view()});
+  }
+  backward(std::span(&root, 1), std::span(&grad, 1), options.retain_graph);
+}
+
+}  // namespace ingot

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+
+#include "ingot/core/tensor.h"
+
+namespace ingot {
+
+struct BackwardOptions {
+  /// Gradient of the root; undefined means 1, for a root of one element.
+  Tensor grad;
+  /// Keep what the graph saved, so that it can be used once more.
+  bool retain_graph = false;
+};
+
+/// Adds the gradient of `root` to .grad() of every leaf that it was computed from. Gradients are written in a
+/// fixed order, so equal graphs give equal bits. There is no double backward: what backward does is not
+/// recorded.
+void backward(const Tensor& root, const BackwardOptions& options = {});
+
+/// Several roots at once; grads[i] belongs to roots[i].
+void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, bool retain_graph = false);
+
+}  // namespace ingot

@@ -1,0 +1,31 @@
+#pragma once
+
+namespace ingot {
+
+/// Whether ops record backward nodes on this thread. On by default.
+bool grad_enabled();
+
+/// Sets grad mode for a scope: `NoGrad guard;` for inference, `GradMode guard(true);` inside it to record
+/// again.
+class GradMode {
+ public:
+  explicit GradMode(bool enabled);
+  ~GradMode();
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool previous_;
+};
+
+class NoGrad : public GradMode {
+ public:
+  NoGrad() : GradMode(false) {}
+};
+
+/// Whether every op checks its outputs and gradients for NaN and infinities (process-wide; slow). The first
+/// op that makes one throws NonFinite with its name.
+bool detect_anomaly_enabled();
+void set_detect_anomaly(bool enabled);
+
+}  // namespace ingot

@@ -1,0 +1,98 @@
+#include "ingot/autograd/node.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "ingot/base/error.h"
+
+namespace ingot {
+namespace {
+
+std::atomic<std::uint64_t> next_sequence{0};
+
+// Releasing the last handle of a long chain would recurse once per node; instead nodes that die inside
+// another's destructor are put aside and released from the outermost one.
+struct Graveyard {
+  std::vector<std::shared_ptr<Node>> nodes;
+  bool active = false;
+};
+thread_local Graveyard graveyard;
+
+}  // namespace
+
+SavedTensor::SavedTensor(const Tensor& tensor)
+    : tensor_(tensor.defined() ? tensor.detach() : Tensor{}),
+      version_(tensor.defined() ? tensor.storage()->version() : 0) {}
+
+const Tensor& SavedTensor::get() const {
+  INGOT_CHECK(!released_,
+              Error("backward: the graph was already used and released; pass retain_graph to use it twice"));
+  INGOT_CHECK(
+      !tensor_.defined() || tensor_.storage()->version() == version_,
+      Error("backward: a tensor saved for the backward pass was changed in place since; clone() it first"));
+  return tensor_;
+}
+
+void SavedTensor::release() {
+  released_ = released_ || tensor_.defined();
+  tensor_ = {};
+}
+
+Node::Node() : sequence_(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
+
+Node::~Node() {
+  for (Edge& edge : inputs_) {
+    if (edge.node != nullptr && edge.node.use_count() == 1) graveyard.nodes.push_back(std::move(edge.node));
+  }
+  if (graveyard.active) return;
+  graveyard.active = true;
+  while (!graveyard.nodes.empty()) {
+    const std::shared_ptr<Node> dying = std::move(graveyard.nodes.back());
+    graveyard.nodes.pop_back();
+  }
+  graveyard.active = false;
+}
+
+void Node::set_inputs(std::span<const Tensor* const> inputs) {
+  inputs_.reserve(inputs.size());
+  for (const Tensor* input : inputs) {
+    Edge edge;
+    const AutogradMeta* meta = input->autograd_meta().get();
+    if (meta != nullptr && meta->requires_grad) {
+      edge.shape = input->shape();
+      edge.dtype = input->dtype();
+      edge.device = input->device();
+      if (meta->grad_fn != nullptr) {
+        edge.node = std::static_pointer_cast<Node>(meta->grad_fn);
+        edge.output_index = meta->output_index;
+      } else {
+        edge.leaf = input->autograd_meta();
+      }
+    }
+    inputs_.push_back(std::move(edge));
+  }
+}
+
+std::size_t Node::saved_bytes() {
+  std::size_t bytes = 0;
+  for (const SavedTensor* tensor : saved()) bytes += tensor->nbytes();
+  return bytes;
+}
+
+bool needs_grad(std::initializer_list<const Tensor*> inputs) {
+  return grad_enabled() && std::ranges::any_of(inputs, [](const Tensor* t) { return t->requires_grad(); });
+}
+
+bool needs_grad(std::span<const Tensor* const> inputs) {
+  return grad_enabled() && std::ranges::any_of(inputs, [](const Tensor* t) { return t->requires_grad(); });
+}
+
+void connect(Tensor& output, std::shared_ptr<Node> node, std::uint32_t output_index) {
+  auto meta = std::make_shared<AutogradMeta>();
+  meta->requires_grad = true;
+  meta->grad_fn = std::move(node);
+  meta->output_index = output_index;
+  output.set_autograd_meta(std::move(meta));
+}
+
+}  // namespace ingot

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/core/stream.h"
+#include "ingot/core/tensor.h"
+
+namespace ingot {
+
+class Node;
+
+/// Where the gradient of a node's input goes: to the node that made the input, to a leaf, or nowhere.
+struct Edge {
+  std::shared_ptr<Node> node;
+  std::shared_ptr<AutogradMeta> leaf;
+  std::uint32_t output_index = 0;  // of `node`
+  Shape shape;
+  DType dtype = DType::f32;
+  Device device{};
+
+  bool needed() const { return node != nullptr || leaf != nullptr; }
+};
+
+/// A tensor kept for the backward pass: without autograd data (no cycle can form), and with the storage's
+/// version, so that a later in-place change is an error and not a wrong gradient.
+class SavedTensor {
+ public:
+  SavedTensor() = default;
+  explicit SavedTensor(const Tensor& tensor);
+  /// Throws Error when the memory was changed in place, or was released by an earlier backward pass.
+  const Tensor& get() const;
+  View view() const { return get().view(); }
+  bool defined() const { return tensor_.defined(); }
+  void release();
+  std::size_t nbytes() const { return tensor_.defined() ? tensor_.nbytes() : 0; }
+
+ private:
+  Tensor tensor_;
+  std::uint32_t version_ = 0;
+  bool released_ = false;
+};
+
+/// Where a kernel writes one gradient. `view` is absent when nobody needs it.
+struct GradSlot {
+  View view;
+  bool accumulate = false;
+  explicit operator bool() const { return static_cast<bool>(view); }
+};
+
+/// What a node's backward() works with. All gradients are contiguous, of the shape and dtype of their tensor.
+class BackwardContext {
+ public:
+  BackwardContext(Node& node, std::vector<Node*>& ready) : node_(node), ready_(ready) {}
+
+  /// The gradient of output `i`; undefined where none arrived.
+  const Tensor& grad(int i = 0) const;
+  bool needs(int input) const;
+  /// The destination for the gradient of input `input`. Ask right before the launch that fills it: where two
+  /// inputs are one tensor, the second slot accumulates onto the first.
+  GradSlot slot(int input);
+  /// Hands over a tensor as (a part of) the gradient of input `input`, without a copy where that is possible.
+  void pass(int input, Tensor grad);
+  Stream stream() const;
+
+ private:
+  Tensor& pending(const Edge& edge);
+  Node& node_;
+  std::vector<Node*>& ready_;  // heap of nodes with a gradient, newest first
+};
+
+/// A recorded operation. Derived structs hold what backward needs as SavedTensor members and list them in
+/// saved().
+class Node : public GradFn {
+ public:
+  Node();
+  ~Node() override;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  virtual std::string_view name() const = 0;
+  /// Fills the slots of the inputs that are needed from the gradients of the outputs.
+  virtual void backward(BackwardContext& ctx) = 0;
+  /// Every saved tensor; they are released after the backward pass.
+  virtual std::vector<SavedTensor*> saved() { return {}; }
+
+  void set_inputs(std::span<const Tensor* const> inputs);
+  const std::vector<Edge>& inputs() const { return inputs_; }
+  std::uint64_t sequence() const { return sequence_; }
+  std::size_t saved_bytes();
+
+ private:
+  friend class BackwardContext;
+  friend class Engine;
+  std::vector<Edge> inputs_;
+  std::vector<Tensor> grads_;  // of the outputs, while a backward pass runs
+  std::uint64_t sequence_;     // creation order: inputs always come before their consumers
+  bool queued_ = false;
+};
+
+/// Whether an op on these inputs has to be recorded.
+bool needs_grad(std::initializer_list<const Tensor*> inputs);
+bool needs_grad(std::span<const Tensor* const> inputs);
+
+void connect(Tensor& output, std::shared_ptr<Node> node, std::uint32_t output_index);
+/// Throws NonFinite naming the op when anomaly detection is on and `tensor` holds a NaN or an infinity.
+void check_anomaly(std::string_view op, const Tensor& tensor);
+
+/// Ends an op: makes `output` the result of a NodeType built from `args`, if one of `inputs` needs a
+/// gradient. The position in `inputs` is the number that backward() knows an input by; undefined tensors take
+/// a place too.
+template <class NodeType, class... Args>
+Tensor record(Tensor output, std::initializer_list<const Tensor*> inputs, Args&&... args) {
+  if (detect_anomaly_enabled()) check_anomaly(NodeType::kName, output);
+  if (!needs_grad(inputs)) return output;
+  auto node = std::make_shared<NodeType>(std::forward<Args>(args)...);
+  node->set_inputs({inputs.begin(), inputs.size()});
+  connect(output, std::move(node), 0);
+  return output;
+}
+
+/// The same for ops of several outputs, or of a variable number of inputs.
+template <class NodeType, class... Args>
+void record_all(std::span<Tensor> outputs, std::span<const Tensor* const> inputs, Args&&... args) {
+  if (detect_anomaly_enabled()) {
+    for (const Tensor& output : outputs) check_anomaly(NodeType::kName, output);
+  }
+  if (!needs_grad(inputs)) return;
+  auto node = std::make_shared<NodeType>(std::forward<Args>(args)...);
+  node->set_inputs(inputs);
+  for (std::size_t i = 0; i < outputs.size(); ++i) connect(outputs[i], node, static_cast<std::uint32_t>(i));
+}
+
+}  // namespace ingot

@@ -1,0 +1,84 @@
+#include "ingot/core/backend.h"
+
+#include <algorithm>
+#include <string>
+
+#include "ingot/base/error.h"
+#include "ingot/core/cpu_backend.h"
+
+namespace ingot {
+namespace {
+
+// What `backend` lacks of `wanted`, in words; empty when it has everything.
+std::string missing(ComputeBackend& backend, const BackendRequirements& wanted) {
+  const BackendCapabilities& has = backend.capabilities();
+  std::string lacks;
+  const auto add = [&lacks](const std::string& what) { lacks += (lacks.empty() ? "" : ", ") + what; };
+  for (const DType dtype : wanted.dtypes) {
+    if (std::ranges::find(has.dtypes, dtype) == has.dtypes.end()) add(std::string(name(dtype)));
+  }
+  for (const std::string& feature : wanted.features) {
+    if (std::ranges::find(has.features, feature) == has.features.end()) add(feature);
+  }
+  if (wanted.graph_capture && !has.graph_capture) add("graph capture");
+  if (wanted.runtime_kernels && !has.runtime_kernels) add("kernels compiled at run time");
+  if (wanted.memory > 0 && backend.memory_info().free < wanted.memory) {
+    add(std::to_string(wanted.memory) + " bytes of free memory");
+  }
+  if (backend.status().state != BackendState::ready) add("a working state: " + backend.status().detail);
+  return lacks;
+}
+
+}  // namespace
+
+BackendRegistry::BackendRegistry() { add(make_cpu_backend()); }
+
+BackendRegistry& BackendRegistry::instance() {
+  // Never destroyed: tensors with static lifetime may outlive any order of destruction we could choose.
+  static auto* registry = new BackendRegistry;
+  return *registry;
+}
+
+void BackendRegistry::add(std::unique_ptr<ComputeBackend> backend) {
+  backends_.push_back(std::move(backend));
+}
+
+ComputeBackend* BackendRegistry::find(Device device) const {
+  for (const auto& backend : backends_) {
+    if (backend->device() == device) return backend.get();
+  }
+  return nullptr;
+}
+
+ComputeBackend& BackendRegistry::get(Device device) const {
+  if (ComputeBackend* found = find(device)) return *found;
+  std::string names;
+  for (const auto& backend : backends_) names += (names.empty() ? "" : ", ") + to_string(backend->device());
+  throw DeviceNotAvailable(to_string(device), "this process has " + names);
+}
+
+std::vector<ComputeBackend*> BackendRegistry::all() const {
+  std::vector<ComputeBackend*> list;
+  for (const auto& backend : backends_) list.push_back(backend.get());
+  return list;
+}
+
+ComputeBackend& BackendRegistry::find_best(const BackendRequirements& requirements) const {
+  ComputeBackend* best = nullptr;
+  std::string reasons;
+  const auto rank = [](ComputeBackend& b) { return std::pair(!b.device().is_cpu(), b.memory_info().free); };
+  for (const auto& candidate : backends_) {
+    const std::string lacks = missing(*candidate, requirements);
+    if (!lacks.empty()) {
+      reasons += (reasons.empty() ? "" : "; ") + to_string(candidate->device()) + " lacks " + lacks;
+    } else if (best == nullptr || rank(*candidate) > rank(*best)) {
+      best = candidate.get();
+    }
+  }
+  INGOT_CHECK(best != nullptr, DeviceNotAvailable("any", reasons));
+  return *best;
+}
+
+ComputeBackend& backend(Device device) { return BackendRegistry::instance().get(device); }
+
+}  // namespace ingot

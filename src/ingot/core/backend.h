@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/core/device.h"
+#include "ingot/core/dtype.h"
+#include "ingot/core/memory.h"
+#include "ingot/core/stream.h"
+
+namespace ingot {
+
+/// What a device can do. Sizes in bytes; 0 where unknown.
+struct BackendCapabilities {
+  std::string device_name;            ///< "Intel(R) Xeon(R) Processor", "NVIDIA H200"
+  std::vector<std::string> features;  ///< instruction sets or architecture: "avx2", "avx512_vnni", "sm_90"
+  std::vector<DType> dtypes;          ///< dtypes that kernels compute in
+  std::size_t total_memory = 0;
+  int compute_units = 0;  ///< processors or multiprocessors
+  bool streams = false;   ///< work runs beside the caller
+  bool graph_capture = false;
+  bool runtime_kernels = false;  ///< kernel_executor() is there
+};
+
+/// What a caller needs of a device; BackendRegistry::find_best picks among those that have all of it.
+struct BackendRequirements {
+  std::vector<DType> dtypes;
+  std::vector<std::string> features;
+  std::size_t memory = 0;  ///< bytes that must be free
+  bool graph_capture = false;
+  bool runtime_kernels = false;
+};
+
+enum class BackendState : std::uint8_t { ready, failed, shut_down };
+
+struct BackendStatus {
+  BackendState state = BackendState::ready;
+  std::string detail;  ///< why it failed
+};
+
+struct MemoryInfo {
+  std::size_t free = 0;
+  std::size_t total = 0;
+};
+
+/// A point in a stream's work. Created, recorded and waited for through the backend.
+struct Event {
+  Device device{};
+  void* native = nullptr;
+};
+
+/// Compiles kernels from source at run time, on backends that can.
+class KernelExecutor {
+ public:
+  virtual ~KernelExecutor() = default;
+  struct Dim3 {
+    unsigned x = 1, y = 1, z = 1;
+  };
+  /// Compiles `source` and finds `function` in it; throws KernelError with the compiler's log.
+  virtual std::uint64_t load_kernel(std::string_view source, std::string_view function) = 0;
+  virtual void execute_kernel(std::uint64_t handle, Dim3 grid, Dim3 block, void** arguments,
+                              Stream stream) = 0;
+  virtual void unload_kernel(std::uint64_t handle) = 0;
+};
+
+/// The services of one device: memory, copies, order. Computation is not here but in kernels
+/// (kernels/kernel.h). Functions that take a stream return at once and work in its order; the CPU has done
+/// the work on return.
+class ComputeBackend {
+ public:
+  virtual ~ComputeBackend() = default;
+
+  virtual Device device() const = 0;
+  virtual std::string_view name() const = 0;
+  virtual std::string version() const = 0;
+  virtual const BackendCapabilities& capabilities() const = 0;
+  virtual BackendStatus status() const = 0;
+  /// Releases cached memory and handles. Only status() may be called afterwards.
+  virtual void shutdown() = 0;
+
+  /// Memory aligned to 64 bytes at least; throws OutOfMemory. `bytes` must be given back to deallocate.
+  virtual void* allocate(std::size_t bytes, MemoryTag tag) = 0;
+  virtual void deallocate(void* data, std::size_t bytes, MemoryTag tag) noexcept = 0;
+  /// Gives cached, unused memory back to the system.
+  virtual void trim() = 0;
+  virtual MemoryInfo memory_info() const = 0;
+  virtual MemoryTracker& memory() = 0;
+
+  /// Copies between any two places that this backend's device can reach (its own memory and the host's).
+  virtual void copy(void* to, const void* from, std::size_t bytes, Stream stream) = 0;
+  virtual void fill_bytes(void* to, std::uint8_t value, std::size_t bytes, Stream stream) = 0;
+
+  virtual Stream create_stream() = 0;
+  virtual void destroy_stream(Stream stream) noexcept = 0;
+  /// Blocks until all work of the stream is done; reports the errors of that work.
+  virtual void synchronize(Stream stream) = 0;
+  virtual Event create_event() = 0;
+  virtual void destroy_event(Event event) noexcept = 0;
+  virtual void record(Event event, Stream stream) = 0;
+  /// Work put into `stream` from now on waits for `event`.
+  virtual void wait(Stream stream, Event event) = 0;
+
+  /// Null where kernels cannot be compiled at run time.
+  virtual KernelExecutor* kernel_executor() { return nullptr; }
+};
+
+/// Every device of this process. The CPU is always there; others are added by initialize()
+/// (runtime/initialize.h).
+class BackendRegistry {
+ public:
+  static BackendRegistry& instance();
+
+  void add(std::unique_ptr<ComputeBackend> backend);
+  /// Throws DeviceNotAvailable with the devices that exist.
+  ComputeBackend& get(Device device) const;
+  ComputeBackend* find(Device device) const;
+  std::vector<ComputeBackend*> all() const;
+  /// The ready device that meets the requirements, accelerators first, then the one with most free memory;
+  /// throws DeviceNotAvailable that says what each device lacks.
+  ComputeBackend& find_best(const BackendRequirements& requirements = {}) const;
+
+ private:
+  BackendRegistry();
+  std::vector<std::unique_ptr<ComputeBackend>> backends_;
+};
+
+/// Shorthand for BackendRegistry::instance().get(device).
+ComputeBackend& backend(Device device);
+
+}  // namespace ingot

@@ -1,0 +1,16 @@
+#pragma once
+
+namespace ingot::kernels::cpu {
+
+/// Adds the CPU implementations to every kernel, the fastest first and the reference last. Called by
+/// initialize().
+void register_kernels();
+
+// One function per file of simd/, library/ and reference/, defined in that file.
+void register_copy_simd();
+void register_norm_simd();
+
+void register_copy_reference();
+void register_norm_reference();
+
+}  // namespace ingot::kernels::cpu

@@ -1,0 +1,23 @@
+#include "ingot/kernels/kernel.h"
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+
+namespace ingot::kernels {
+namespace {
+thread_local int forced = -1;
+}
+
+ForceKind::ForceKind(ImplKind kind) : previous_(forced) { forced = static_cast<int>(kind); }
+ForceKind::~ForceKind() { forced = previous_; }
+int forced_kind() { return forced; }
+
+void throw_no_implementation(const char* kernel, Device device, DType dtype) {
+  throw KernelError(kernel,
+                    fmt::format("no implementation on {} takes these arguments (dtype {}); convert to f32, "
+                                "or check that initialize() was called",
+                                to_string(device), name(dtype)));
+}
+
+}  // namespace ingot::kernels

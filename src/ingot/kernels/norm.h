@@ -1,0 +1,25 @@
+#pragma once
+
+#include "ingot/kernels/kernel.h"
+
+namespace ingot::kernels {
+
+/// y = x / sqrt(mean(x², last axis) + eps) * weight   (Zhang and Sennrich 2019)
+/// x, y: [..., d], contiguous; weight: [d], x's dtype; rstd: [...], f32 (f64 for f64), written.
+struct RmsNormArgs {
+  View x, weight, y, rstd;
+  float eps;
+};
+inline Kernel<RmsNormArgs> rms_norm("rms_norm");
+
+/// Gradients of rms_norm. dx and dweight may be absent; each has its own accumulate flag. `partials` is
+/// scratch of [num_threads(), d] in the accumulator dtype, needed with dweight: threads sum rows apart, then
+/// in order.
+struct RmsNormBackwardArgs {
+  View x, weight, rstd, dy, dx, dweight, partials;
+  bool accumulate_dx = false;
+  bool accumulate_dweight = false;
+};
+inline Kernel<RmsNormBackwardArgs> rms_norm_backward("rms_norm_backward");
+
+}  // namespace ingot::kernels

@@ -1,0 +1,69 @@
+#include "ingot/ops/cast.h"
+
+#include "ingot/autograd/node.h"
+#include "ingot/base/error.h"
+#include "ingot/core/backend.h"
+#include "ingot/kernels/copy.h"
+#include "ingot/ops/common.h"
+
+namespace ingot {
+namespace {
+
+Tensor copied(const Tensor& x, DType dtype) {
+  Tensor y = Tensor::empty(x.shape(), dtype, x.device());
+  kernels::launch(kernels::copy, current_stream(x.device()), {.x = x.view(), .y = y.view()});
+  return y;
+}
+
+struct CopyNode final : Node {
+  static constexpr const char* kName = "copy";
+  std::string_view name() const override { return kName; }
+  void backward(BackwardContext& ctx) override { ctx.pass(0, ctx.grad()); }
+};
+
+struct DeviceCopyNode final : Node {
+  static constexpr const char* kName = "to_device";
+  explicit DeviceCopyNode(Device from_) : from(from_) {}
+  std::string_view name() const override { return kName; }
+  void backward(BackwardContext& ctx) override { ctx.pass(0, to(ctx.grad(), from)); }
+  Device from;
+};
+
+}  // namespace
+
+Tensor to(const Tensor& x, DType dtype) {
+  check_defined("to", {&x});
+  if (x.dtype() == dtype) return x;
+  Tensor y = copied(x, dtype);
+  return is_floating_point(dtype) ? record<CopyNode>(y, {&x}) : y;
+}
+
+Tensor to(const Tensor& x, Device device) {
+  check_defined("to", {&x});
+  if (x.device() == device) return x;
+  const Tensor source = contiguous(x);
+  Tensor y = Tensor::empty(source.shape(), source.dtype(), device);
+  const Device worker = device.is_cpu() ? x.device() : device;  // the accelerator's backend does the copy
+  const Stream stream = current_stream(worker);
+  backend(worker).copy(y.view().data, source.view().data, source.nbytes(), stream);
+  if (device.is_cpu() || x.device().is_cpu()) backend(worker).synchronize(stream);
+  return record<DeviceCopyNode>(y, {&source}, source.device());
+}
+
+Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : clone(x); }
+
+Tensor clone(const Tensor& x) {
+  check_defined("clone", {&x});
+  return record<CopyNode>(copied(x, x.dtype()), {&x});
+}
+
+void copy_(const Tensor& y, const Tensor& x) {
+  check_defined("copy_", {&y, &x}, false);
+  INGOT_CHECK(y.shape() == x.shape(), ShapeMismatch("copy_", y.shape().to_vector(), x.shape().to_vector()));
+  INGOT_CHECK(!grad_enabled() || !y.requires_grad(),
+              Error("copy_: the destination requires a gradient; change it under NoGrad"));
+  kernels::launch(kernels::copy, current_stream(y.device()), {.x = x.view(), .y = y.view()});
+  y.storage()->bump_version();
+}
+
+}  // namespace ingot

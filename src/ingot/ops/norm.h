@@ -1,0 +1,11 @@
+#pragma once
+
+#include "ingot/core/tensor.h"
+
+namespace ingot {
+
+/// x / sqrt(mean(x², last axis) + eps) * weight   (Zhang and Sennrich 2019).
+/// x: [..., d]; weight: [d]. Throws ShapeMismatch when weight is not [d].
+Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5F);
+
+}  // namespace ingot

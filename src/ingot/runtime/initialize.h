@@ -1,0 +1,9 @@
+#pragma once
+
+namespace ingot {
+
+/// Registers the backends of this build and their kernels. Call once before the first tensor operation;
+/// further calls, from any thread, do nothing.
+void initialize();
+
+}  // namespace ingot
