@@ -1,0 +1,63 @@
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import check_headers  # noqa: E402
+import check_text  # noqa: E402
+
+
+class CheckText(unittest.TestCase):
+    def check(self, text, name="a.md"):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / name).write_text(text)
+            return check_text.check([root / name], root)
+
+    def test_paths_of_one_machine_are_errors(self):
+        for path in ["/" + "root/x", "see /" + "home/ann/model", '"/' + 'Users/ann/x"']:
+            errors, _ = self.check(f"first\n{path}\n")
+            self.assertEqual(1, len(errors), path)
+            self.assertTrue(errors[0].startswith("a.md:2:"))
+
+    def test_relative_and_system_paths_are_not(self):
+        errors, _ = self.check("src/root/x, ~/home/x, /usr/share/x, $PREFIX/root/y, ../home/ann, https://a.b/home/ann/x\n")
+        self.assertEqual([], errors)
+
+    def test_a_conflict_left_behind_is_an_error(self):
+        errors, _ = self.check("<" * 7 + " HEAD\nfine\n")
+        self.assertEqual(1, len(errors))
+
+    def test_a_long_source_only_warns(self):
+        errors, warnings = self.check("\n" * 700, "a.cpp")
+        self.assertEqual(([], 1), (errors, len(warnings)))
+
+
+class CheckHeaders(unittest.TestCase):
+    def test_a_heavy_library_is_found_in_a_header_and_left_alone_in_a_source(self):
+        with tempfile.TemporaryDirectory() as folder:
+            base = pathlib.Path(folder) / "src" / "ingot" / "base"
+            base.mkdir(parents=True)
+            (base / "a.h").write_text("#pragma once\n#include <fmt/format.h>\n#include <string>\n")
+            (base / "a-inl.h").write_text("#include <hwy/highway.h>\n")
+            (base / "a.cpp").write_text("#include <fmt/format.h>\n")
+            found = check_headers.heavy_includes(pathlib.Path(folder))
+            self.assertEqual(1, len(found))
+            self.assertTrue(found[0].startswith("src/ingot/base/a.h:2:"))
+
+    def test_the_budget_counts_what_the_compiler_sees(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            core = root / "src" / "ingot" / "core"
+            core.mkdir(parents=True)
+            (core / "small.h").write_text("int a();\n\n// a comment\nint b();\n")
+            (core / "view.h").write_text("#include <vector>\n")
+            self.assertEqual(2, check_headers.preprocessed_lines(root, core / "small.h"))
+            found = check_headers.over_budget(root)
+            self.assertEqual(1, len(found))
+            self.assertIn("view.h:1: preprocesses to", found[0])
+
+
+if __name__ == "__main__":
+    unittest.main()

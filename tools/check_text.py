@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Rules for the text of every tracked file.
+
+An error: a path that exists on one person's machine only, a merge conflict left behind, a file too big for git.
+A warning: a source file longer than a reader likes.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+MACHINE_PATH = re.compile(r"(?<![\w.$}~])/(?:work|root|home/[a-z]\w*|Users/\w+|mnt/[a-z]\w*|opt/[a-z]\w*/)(?=[/\s\"'`,;:)\]]|$)")
+CONFLICT = re.compile(r"^(?:<{7}|>{7}|\|{7})(?: |$)")
+BIGGEST = 1 << 20
+LONGEST = 600
+SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py"}
+
+
+def tracked(root):
+    """What a commit would hold: tracked files and new ones that git does not ignore."""
+    names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root,
+                           capture_output=True, check=True).stdout.decode().split("\0")
+    return [root / name for name in sorted(set(names)) if name and (root / name).is_file()]
+
+
+def check(paths, root):
+    errors, warnings = [], []
+    for path in paths:
+        shown = path.relative_to(root)
+        data = path.read_bytes()
+        if len(data) > BIGGEST:
+            errors.append(f"{shown}:1: is {len(data)} bytes; a file in git has at most {BIGGEST}")
+        if b"\0" in data[:8192]:
+            continue
+        lines = data.decode(errors="replace").splitlines()
+        for number, line in enumerate(lines, 1):
+            match = MACHINE_PATH.search(line)
+            if match:
+                errors.append(f"{shown}:{number}: names {match.group()}, a path of one machine; make it relative")
+            if CONFLICT.match(line):
+                errors.append(f"{shown}:{number}: a merge conflict was left behind")
+        if path.suffix in SOURCES and len(lines) > LONGEST:
+            warnings.append(f"{shown}:{len(lines)}: warning: {len(lines)} lines; over {LONGEST} a file wants to be two")
+    return errors, warnings
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    root = parser.parse_args().root
+    errors, warnings = check(tracked(root), root)
+    for line in warnings + errors:
+        print(line)
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
