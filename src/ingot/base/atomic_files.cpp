@@ -1,0 +1,190 @@
+// What makes writing safe against a crash at any moment: temporary names, fsync in the right order, rename.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/fault.h"
+#include "ingot/base/files.h"
+
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPartial = ".partial-";    // being written, or left by a crash
+constexpr std::string_view kReplaced = ".replaced-";  // the old one, on its way out
+
+[[noreturn]] void fail(const std::string& path, std::string_view doing, int code = errno) {
+  throw IoError(path, fmt::format("cannot {}: {}", doing, std::strerror(code)));
+}
+
+std::string parent_of(const std::string& path) {
+  const fs::path parent = fs::path(path).parent_path();
+  return parent.empty() ? "." : parent.string();
+}
+
+std::string without_trailing_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+std::string random_suffix() {
+  std::random_device device;
+  return fmt::format("{:08x}", device());
+}
+
+/// Makes what a path names reach the disk: a file's bytes, or a directory's list of names.
+void sync_path(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail(path, "open it to write it to disk");
+  const int result = fsync(fd);
+  const int code = errno;
+  close(fd);
+  // Some file systems cannot sync a directory, and say so; there is nothing better to be done on them.
+  if (result != 0 && code != EINVAL) fail(path, "write it to disk", code);
+}
+
+void sync_tree(const std::string& directory) {
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (entry.is_symlink()) continue;
+    if (entry.is_directory()) {
+      sync_tree(entry.path().string());
+    } else {
+      sync_path(entry.path().string());
+    }
+  }
+  sync_path(directory);
+}
+
+void rename_path(const std::string& from, const std::string& to) {
+  if (rename(from.c_str(), to.c_str()) != 0) fail(to, fmt::format("rename {} to it", from));
+}
+
+/// Swaps two names in one step, where the file system can.
+bool exchange_names(const std::string& a, const std::string& b) {
+  return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+}
+
+/// Takes the lock that says "a living process is at this"; -1 where someone else holds it.
+int lock_path(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+/// The name that a leftover stands for, or nothing: "step-10" of "step-10.partial-0badcafe".
+std::string name_before(const std::string& name, std::string_view mark) {
+  const std::size_t at = name.rfind(mark);
+  const bool ours = at != std::string::npos && at > 0 && name.size() == at + mark.size() + 8 &&
+                    name.find_first_not_of("0123456789abcdef", at + mark.size()) == std::string::npos;
+  return ours ? name.substr(0, at) : std::string();
+}
+
+}  // namespace
+
+void write_file_atomically(const std::string& path, std::string_view content) {
+  const std::string partial = path + std::string(kPartial) + random_suffix();
+  try {
+    FileWriter out(partial);
+    const int lock = lock_path(partial);
+    const std::unique_ptr<const int, void (*)(const int*)> unlock(&lock, [](const int* fd) {
+      if (*fd >= 0) close(*fd);
+    });
+    out.write(content);
+    out.sync();
+    out.close();
+    fault_point("file.before_rename");
+    rename_path(partial, path);
+  } catch (...) {
+    unlink(partial.c_str());
+    throw;
+  }
+  sync_path(parent_of(path));
+}
+
+AtomicDirectory::AtomicDirectory(std::string final_path)
+    : final_path_(without_trailing_slashes(std::move(final_path))) {
+  make_directories(parent_of(final_path_));
+  while (lock_ < 0) {
+    path_ = final_path_ + std::string(kPartial) + random_suffix();
+    if (mkdir(path_.c_str(), 0777) != 0) {
+      if (errno == EEXIST) continue;
+      fail(path_, "create the directory");
+    }
+    lock_ = lock_path(path_);
+    struct stat info {};
+    // Between mkdir and the lock, another process's sweep may have taken it for a leftover: then once more.
+    if (lock_ >= 0 && (fstat(lock_, &info) != 0 || info.st_nlink == 0)) close(std::exchange(lock_, -1));
+  }
+}
+
+AtomicDirectory::~AtomicDirectory() {
+  if (!path_.empty()) {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  if (lock_ >= 0) close(lock_);
+}
+
+void AtomicDirectory::commit() {
+  INGOT_ASSERT(!path_.empty());
+  sync_tree(path_);
+  fault_point("directory.before_rename");
+  std::string old;
+  if (!fs::exists(final_path_)) {
+    rename_path(path_, final_path_);
+  } else if (exchange_names(path_, final_path_)) {
+    old = path_;
+  } else {
+    // Two renames: a crash between them leaves the old one under a name from which sweep_partial puts it
+    // back.
+    old = final_path_ + std::string(kReplaced) + random_suffix();
+    rename_path(final_path_, old);
+    fault_point("directory.between_renames");
+    rename_path(path_, final_path_);
+  }
+  path_.clear();
+  sync_path(parent_of(final_path_));
+  fault_point("directory.after_rename");
+  std::error_code ignored;  // the new one stands; what is left of the old one goes with the next sweep
+  if (!old.empty()) fs::remove_all(old, ignored);
+}
+
+std::vector<std::string> sweep_partial(const std::string& parent) {
+  std::vector<std::string> leftovers, done;
+  std::error_code code;
+  for (fs::directory_iterator it(parent, code), end; !code && it != end; it.increment(code)) {
+    const std::string name = it->path().filename().string();
+    if (!name_before(name, kPartial).empty() || !name_before(name, kReplaced).empty()) {
+      leftovers.push_back(it->path().string());
+    }
+  }
+  for (const std::string& path : leftovers) {
+    const int lock = lock_path(path);
+    if (lock < 0) continue;
+    const std::string original = name_before(path, kReplaced);
+    if (!original.empty() && !fs::exists(original)) {
+      rename_path(path, original);
+    } else {
+      fs::remove_all(path, code);
+    }
+    close(lock);
+    done.push_back(path);
+  }
+  return done;
+}
+
+}  // namespace ingot

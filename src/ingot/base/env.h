@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ingot {
+
+/// A setting found in the environment, and the variable that it was found in.
+struct EnvSetting {
+  std::string variable;
+  std::string value;
+};
+
+/// Looks for a setting under each prefix that people may already use: INGOT_<name>, RUST_AI_<name>,
+/// AXOLOTL_<name>, VSA_OPTIM_<name>. The first that is set, and not empty, wins; each setting is looked up on
+/// its own, so that two settings may come from different prefixes.
+std::optional<EnvSetting> env_setting(std::string_view name);
+
+/// The same as a flag: 1, true, yes, on or 0, false, no, off, in any case. Anything else is InvalidConfig,
+/// which names the variable.
+std::optional<bool> env_flag(std::string_view name);
+
+/// The same as a whole number in [min, max]; anything else is InvalidConfig.
+std::optional<std::int64_t> env_int(std::string_view name, std::int64_t min, std::int64_t max);
+
+/// Reads "true" and its kin; nothing where the text is no truth value.
+std::optional<bool> parse_bool(std::string_view text);
+
+}  // namespace ingot

@@ -1,0 +1,70 @@
+#include "ingot/base/hash.h"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+
+namespace ingot {
+
+struct Sha256::Context {
+  EVP_MD_CTX* evp = EVP_MD_CTX_new();
+  ~Context() { EVP_MD_CTX_free(evp); }
+};
+
+Sha256::Sha256() : context_(std::make_unique<Context>()) {
+  INGOT_CHECK(context_->evp != nullptr && EVP_DigestInit_ex(context_->evp, EVP_sha256(), nullptr) == 1,
+              Error("SHA-256 is not available in this OpenSSL"));
+}
+Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+
+void Sha256::update(std::span<const std::byte> bytes) {
+  INGOT_CHECK(EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size()) == 1, Error("SHA-256 failed"));
+}
+void Sha256::update(std::string_view text) { update(std::as_bytes(std::span(text))); }
+
+std::array<std::uint8_t, 32> Sha256::finish() {
+  std::array<std::uint8_t, 32> digest{};
+  unsigned size = 0;
+  INGOT_CHECK(EVP_DigestFinal_ex(context_->evp, digest.data(), &size) == 1 && size == digest.size(),
+              Error("SHA-256 failed"));
+  return digest;
+}
+
+std::string Sha256::finish_hex() {
+  std::string hex;
+  for (const std::uint8_t byte : finish()) fmt::format_to(std::back_inserter(hex), "{:02x}", byte);
+  return hex;
+}
+
+std::string sha256_hex(std::span<const std::byte> bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  return hash.finish_hex();
+}
+std::string sha256_hex(std::string_view text) { return sha256_hex(std::as_bytes(std::span(text))); }
+
+std::string sha256_file(const std::string& path) {
+  const MappedFile file(path, MappedFile::Access::sequential);
+  return sha256_hex(file.bytes());
+}
+
+std::uint32_t crc32c(std::string_view bytes) {
+  static constexpr auto kTable = [] {
+    std::array<std::uint32_t, 256> table{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      std::uint32_t value = i;
+      for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) != 0 ? 0x82F63B78U : 0U);
+      table[i] = value;
+    }
+    return table;
+  }();
+  std::uint32_t crc = ~0U;
+  for (const char byte : bytes) crc = (crc >> 8) ^ kTable[(crc ^ static_cast<unsigned char>(byte)) & 0xFF];
+  return ~crc;
+}
+
+}  // namespace ingot

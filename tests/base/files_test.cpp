@@ -1,0 +1,233 @@
+#include "ingot/base/files.h"
+
+#include <csignal>
+#include <filesystem>
+#include <functional>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/fault.h"
+
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Files : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = ::testing::TempDir() + "ingot_files_XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  std::string at(const std::string& name) const { return root_ + "/" + name; }
+  std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(root_), fs::directory_iterator()));
+  }
+
+  std::string root_;
+};
+
+/// Runs `body` in a child process; true if it was killed, as by kill -9.
+bool killed(const std::function<void()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+template <class E>
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST_F(Files, WhatIsWrittenIsReadBack) {
+  std::string content(3'000'000, 'x');
+  for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 31 % 251);
+  FileWriter out(at("a"));
+  out.write(std::string_view(content).substr(0, 10));
+  out.write(std::string_view(content).substr(10, 2'500'000));  // more than the buffer
+  out.write(std::string_view(content).substr(2'500'010));
+  out.close();
+  EXPECT_EQ(out.size(), content.size());
+  EXPECT_EQ(read_file(at("a")), content);
+  EXPECT_EQ(MappedFile(at("a")).text(), content);
+
+  FileWriter more(at("a"), FileWriter::Mode::append);
+  more.write("end");
+  more.close();
+  EXPECT_EQ(read_file(at("a")), content + "end");
+}
+
+TEST_F(Files, FilesThatSayTheyAreEmptyAreReadToTheirEnd) {
+  EXPECT_NE(read_file("/proc/self/status").find("Pid:"), std::string::npos);
+  write_file_atomically(at("empty"), "");
+  EXPECT_EQ(read_file(at("empty")), "");
+  EXPECT_TRUE(MappedFile(at("empty")).bytes().empty());
+}
+
+TEST_F(Files, MappingsMoveAndTakeAdviceBeyondTheirEnd) {
+  write_file_atomically(at("a"), "hello");
+  MappedFile first(at("a"), MappedFile::Access::random);
+  MappedFile second = std::move(first);
+  second.will_need(3, 1'000'000);
+  second.will_not_need(1'000'000, 1);
+  EXPECT_EQ(second.text(), "hello");
+  first = std::move(second);
+  EXPECT_EQ(first.text(), "hello");
+}
+
+TEST_F(Files, ErrorsNameTheFileTheReasonAndWhatToDo) {
+  const std::string missing = message_of<IoError>([&] { read_file(at("none")); });
+  EXPECT_EQ(missing, at("none") + ": cannot open it: No such file or directory; check the path");
+  EXPECT_NE(message_of<IoError>([&] { read_file(root_); }).find("is a directory"), std::string::npos);
+  EXPECT_NE(message_of<IoError>([&] { MappedFile file(root_); }).find("is a directory"), std::string::npos);
+  EXPECT_NE(message_of<IoError>([&] { FileWriter out(at("no/such/place")); }).find("cannot create it"),
+            std::string::npos);
+  write_file_atomically(at("file"), "");
+  EXPECT_NE(message_of<IoError>([&] { make_directories(at("file/below")); }).find("Not a directory"),
+            std::string::npos);
+}
+
+TEST_F(Files, AFullDiskSaysHowMuchIsFreeAndLeavesTheOldFile) {
+  write_file_atomically(at("a"), "old");
+  const ScopedFault fault({Fault::Kind::no_space, "write", 2});
+  const std::string message = message_of<IoError>([&] { write_file_atomically(at("a"), "new content"); });
+  EXPECT_NE(message.find("No space left on device"), std::string::npos) << message;
+  EXPECT_NE(message.find("free there: delete something"), std::string::npos) << message;
+  EXPECT_EQ(read_file(at("a")), "old");
+  EXPECT_EQ(entries(), 1U) << "the partial file is gone";
+}
+
+TEST_F(Files, ACrashAtAnyByteLeavesTheOldFileAndALeftoverThatIsSwept) {
+  write_file_atomically(at("a"), "old");
+  const std::string content = "new content";
+  for (std::uint64_t after = 0; after < content.size(); ++after) {
+    EXPECT_TRUE(killed([&] {
+      const ScopedFault fault({Fault::Kind::crash, "write", after});
+      write_file_atomically(at("a"), content);
+    }));
+    EXPECT_EQ(read_file(at("a")), "old");
+    EXPECT_EQ(sweep_partial(root_).size(), 1U);
+    EXPECT_EQ(entries(), 1U);
+  }
+  EXPECT_TRUE(killed([&] {
+    const ScopedFault fault({Fault::Kind::crash, "file.before_rename", 1});
+    write_file_atomically(at("a"), content);
+  }));
+  EXPECT_EQ(read_file(at("a")), "old");
+}
+
+void write_directory(const std::string& path, const std::string& content) {
+  AtomicDirectory directory(path);
+  FileWriter out(directory.file("a"));
+  out.write(content);
+  out.close();
+  make_directories(directory.file("sub"));
+  write_file_atomically(directory.file("sub/b"), content);
+  directory.commit();
+}
+
+TEST_F(Files, ADirectoryAppearsWholeAndReplacesTheOldOne) {
+  write_directory(at("deep/checkpoint/"), "one");
+  EXPECT_EQ(read_file(at("deep/checkpoint/sub/b")), "one");
+  write_directory(at("deep/checkpoint"), "two");
+  EXPECT_EQ(read_file(at("deep/checkpoint/a")), "two");
+  EXPECT_TRUE(sweep_partial(at("deep")).empty());
+  EXPECT_EQ(std::distance(fs::directory_iterator(at("deep")), fs::directory_iterator()), 1);
+}
+
+TEST_F(Files, ADirectoryWithoutCommitLeavesNothing) {
+  {
+    AtomicDirectory directory(at("checkpoint"));
+    FileWriter out(directory.file("a"));
+    EXPECT_EQ(entries(), 1U);
+    EXPECT_TRUE(sweep_partial(root_).empty()) << "a living writer's directory is not a leftover";
+  }
+  EXPECT_EQ(entries(), 0U);
+}
+
+TEST_F(Files, ACrashedDirectoryLeavesTheOldOneOrTheNewOneWhole) {
+  write_directory(at("c"), "old");
+  struct Case {
+    std::string place;
+    std::uint64_t count;
+    std::string holds;
+  };
+  const std::vector<Case> cases = {{"write", 0, "old"},
+                                   {"write", 2, "old"},
+                                   {"write", 4, "old"},
+                                   {"file.before_rename", 1, "old"},
+                                   {"directory.before_rename", 1, "old"},
+                                   {"directory.after_rename", 1, "new"}};
+  for (const Case& c : cases) {
+    EXPECT_TRUE(killed([&] {
+      const ScopedFault fault({Fault::Kind::crash, c.place, c.count});
+      write_directory(at("c"), "new");
+    })) << c.place;
+    EXPECT_EQ(read_file(at("c/a")), c.holds) << c.place;
+    EXPECT_EQ(read_file(at("c/sub/b")), c.holds) << c.place;
+    EXPECT_EQ(sweep_partial(root_).size(), 1U) << c.place;
+    EXPECT_EQ(entries(), 1U) << c.place;
+  }
+}
+
+TEST_F(Files, SweepPutsBackADirectoryCaughtBetweenTwoRenames) {
+  write_directory(at("c"), "old");
+  fs::rename(at("c"), at("c.replaced-0123abcd"));
+  EXPECT_EQ(sweep_partial(root_).size(), 1U);
+  EXPECT_EQ(read_file(at("c/a")), "old");
+}
+
+TEST_F(Files, SweepTouchesNothingThatIsNotItsOwn) {
+  for (const char* name : {"c.partial-", "c.partial-xyz", "notes.partial-2024", ".partial-0123abcd"}) {
+    write_file_atomically(at(name), "");
+  }
+  EXPECT_TRUE(sweep_partial(root_).empty());
+  EXPECT_TRUE(sweep_partial(at("no such directory")).empty());
+  EXPECT_EQ(entries(), 4U);
+}
+
+TEST_F(Files, SpaceIsCheckedAgainstThePlaceEvenBeforeItExists) {
+  EXPECT_GT(free_disk_bytes(at("not/yet/there")), 0U);
+  EXPECT_NO_THROW(require_disk_space(root_, 1, "a test"));
+  const std::string message =
+      message_of<IoError>([&] { require_disk_space(at("x"), std::uint64_t{1} << 62, "a checkpoint"); });
+  EXPECT_NE(message.find("a checkpoint needs 4.00 EiB, but the disk has"), std::string::npos) << message;
+}
+
+TEST(Fault, TextFromOutsideIsReadOrRefused) {
+  const Fault fault = parse_fault("crash:directory.before_rename:3");
+  EXPECT_EQ(fault.kind, Fault::Kind::crash);
+  EXPECT_EQ(fault.place, "directory.before_rename");
+  EXPECT_EQ(fault.count, 3U);
+  for (const char* text :
+       {"", "crash", "crash:1", "crash::1", "boom:write:1", "crash:write:x", "crash:write:1x"}) {
+    EXPECT_THROW(parse_fault(text), InvalidConfig) << text;
+  }
+}
+
+TEST(Fault, APlaceIsMetAtTheCountedPassing) {
+  const ScopedFault fault({Fault::Kind::crash, "somewhere", 3});
+  fault_point("somewhere");
+  fault_point("elsewhere");
+  fault_point("somewhere");
+  EXPECT_TRUE(killed([] { fault_point("somewhere"); }));
+}
+
+}  // namespace
+}  // namespace ingot
