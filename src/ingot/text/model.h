@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/text/vocabulary.h"
+#include "ingot/text/word_cache.h"
+
+namespace ingot::text {
+
+/// What one encoding thread needs besides the model: buffers that keep their memory and the words seen lately.
+struct Workspace {
+  struct Candidate {
+    std::int32_t rank;
+    std::int32_t id;
+  };
+  struct Link {
+    std::int32_t id, prev, next;
+  };
+  struct HeapEntry {
+    std::int32_t rank, position, id;
+  };
+
+  WordCache cache;
+  std::vector<std::int32_t> symbols;
+  std::vector<Candidate> candidates;
+  std::vector<Link> links;
+  std::vector<HeapEntry> heap;
+  std::string text;
+};
+
+/// The part of a tokenizer that turns one pre-token into ids.
+class Model {
+ public:
+  explicit Model(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  /// Appends the ids of `piece` (valid UTF-8) to `ids`.
+  virtual void encode(std::string_view piece, std::vector<std::int32_t>& ids, Workspace& work) const = 0;
+
+  /// The model as the "model" object of tokenizer.json, piece by piece.
+  virtual void write_json(const std::function<void(std::string_view)>& write) const = 0;
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+
+ protected:
+  Vocabulary vocabulary_;
+};
+
+}  // namespace ingot::text

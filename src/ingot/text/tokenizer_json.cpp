@@ -1,0 +1,230 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <simdjson.h>
+
+#include "ingot/base/error.h"
+#include "ingot/text/bpe.h"
+#include "ingot/text/json_view.h"
+#include "ingot/text/json_write.h"
+#include "ingot/text/tokenizer_spec.h"
+
+// simdjson reads the document, because vocabularies and merges run to tens of megabytes; everything small goes on
+// as JsonView, whose errors name the field.
+
+namespace ingot::text {
+
+namespace {
+
+using simdjson::dom::element;
+using simdjson::dom::element_type;
+
+/// One place in the file, for errors.
+struct At {
+  const std::string& source;
+  std::string field;
+  [[noreturn]] void fail(std::string_view problem) const { throw FormatError(source, -1, field, problem); }
+};
+
+std::string_view type_name(element value) {
+  switch (value.type()) {
+    case element_type::ARRAY: return "array";
+    case element_type::OBJECT: return "object";
+    case element_type::STRING: return "string";
+    case element_type::BOOL: return "boolean";
+    case element_type::NULL_VALUE: return "null";
+    default: return "number";
+  }
+}
+
+template <class T>
+T get(element value, const At& at, std::string_view expected) {
+  T out;
+  if (value.get(out) != simdjson::SUCCESS) at.fail(fmt::format("expected {}, found {}", expected, type_name(value)));
+  return out;
+}
+
+std::int32_t parse_id(element value, const At& at, std::size_t entries) {
+  const auto id = get<std::int64_t>(value, at, "an integer");
+  // Room for holes, but not for a table that one hostile number makes gigabytes large.
+  const auto limit = static_cast<std::int64_t>(entries * 16 + (1U << 20));
+  if (id < 0 || id > limit) at.fail(fmt::format("the id {} is out of range: {} tokens allow 0 to {}", id, entries, limit));
+  return static_cast<std::int32_t>(id);
+}
+
+Vocabulary parse_vocabulary(element value, const std::string& source) {
+  const auto object = get<simdjson::dom::object>(value, {source, "model.vocab"}, "an object");
+  std::size_t count = 0, bytes = 0;
+  for (const auto& [token, id] : object) {
+    ++count;
+    bytes += token.size();
+  }
+  Vocabulary vocabulary;
+  vocabulary.reserve(count, bytes);
+  for (const auto& [token, value_of_id] : object) {
+    const auto at = [&, t = token] { return At{source, fmt::format("model.vocab[\"{}\"]", t)}; };
+    std::int64_t raw = -1;
+    std::int32_t id = -1;
+    if (value_of_id.get(raw) == simdjson::SUCCESS && raw >= 0 && raw < static_cast<std::int64_t>(count))
+      id = static_cast<std::int32_t>(raw);
+    else
+      id = parse_id(value_of_id, at(), count);
+    switch (vocabulary.add(token, id)) {
+      case Vocabulary::Added::yes: break;
+      case Vocabulary::Added::token_exists: at().fail("the token is listed twice");
+      case Vocabulary::Added::id_exists:
+        at().fail(fmt::format("the id {} belongs to \"{}\" already", id, vocabulary.token(id)));
+    }
+  }
+  return vocabulary;
+}
+
+MergeTable parse_merges(element value, const Vocabulary& vocabulary, const BpeOptions& options,
+                        const std::string& source) {
+  const auto array = get<simdjson::dom::array>(value, {source, "model.merges"}, "an array");
+  MergeTable merges;
+  merges.reserve(array.size());
+  const std::size_t prefix = options.continuing_subword_prefix ? options.continuing_subword_prefix->size() : 0;
+  std::string joined;
+  std::int32_t rank = 0;
+  for (const element entry : array) {
+    const auto at = [&] { return At{source, fmt::format("model.merges[{}]", rank)}; };
+    std::string_view left, right;
+    if (entry.is_string()) {
+      const std::string_view line = entry;
+      const std::size_t space = line.find(' ');
+      if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
+        at().fail(fmt::format("expected two tokens with one space between them, found \"{}\"", line));
+      left = line.substr(0, space);
+      right = line.substr(space + 1);
+    } else {
+      const auto pair = get<simdjson::dom::array>(entry, at(), "a string or a list of two");
+      if (pair.size() != 2) at().fail(fmt::format("expected two tokens, found {}", pair.size()));
+      left = get<std::string_view>(pair.at(0), at(), "a string");
+      right = get<std::string_view>(pair.at(1), at(), "a string");
+    }
+    const auto find = [&](std::string_view token) {
+      const std::int32_t id = vocabulary.find(token);
+      if (id < 0) at().fail(fmt::format("\"{}\" is not in the vocabulary", token));
+      return id;
+    };
+    const Pair pair{find(left), find(right)};
+    if (right.size() < prefix) at().fail(fmt::format("\"{}\" is shorter than the continuing_subword_prefix", right));
+    joined.assign(left).append(right.substr(prefix));
+    // Of a pair listed twice the later rank counts, as in the library.
+    merges.find_or_insert(pair, {}) = {rank, find(joined)};
+    ++rank;
+  }
+  return merges;
+}
+
+std::optional<std::string> optional_string(const JsonView& config, std::string_view key) {
+  return config.has(key) ? std::optional(config.string(key)) : std::nullopt;
+}
+
+std::shared_ptr<const Model> parse_bpe(element model, const JsonView& config, const std::string& source) {
+  BpeOptions options;
+  options.unk_token = optional_string(config, "unk_token");
+  options.continuing_subword_prefix = optional_string(config, "continuing_subword_prefix");
+  options.end_of_word_suffix = optional_string(config, "end_of_word_suffix");
+  if (config.has("dropout")) options.dropout = config.at("dropout").number();
+  options.fuse_unk = config.boolean("fuse_unk", false);
+  options.byte_fallback = config.boolean("byte_fallback", false);
+  options.ignore_merges = config.boolean("ignore_merges", false);
+  element vocab, merges;
+  if (model["vocab"].get(vocab) != simdjson::SUCCESS) config.at("vocab");
+  if (model["merges"].get(merges) != simdjson::SUCCESS) config.at("merges");
+  Vocabulary vocabulary = parse_vocabulary(vocab, source);
+  MergeTable table = parse_merges(merges, vocabulary, options, source);
+  return std::make_shared<BpeModel>(std::move(vocabulary), std::move(table), std::move(options));
+}
+
+std::shared_ptr<const Model> parse_model(element value, const std::string& source) {
+  const auto object = get<simdjson::dom::object>(value, {source, "model"}, "an object");
+  nlohmann::ordered_json small = nlohmann::ordered_json::object();
+  for (const auto& [key, member] : object)
+    if (key != "vocab" && key != "merges")
+      small[std::string(key)] = nlohmann::ordered_json::parse(simdjson::minify(member));
+  const JsonView config(small, source, "model");
+  // Files from before the field existed hold BPE models wherever there are merges.
+  element merges;
+  const std::string type = config.string("type", object["merges"].get(merges) == simdjson::SUCCESS ? "BPE" : "");
+  if (type == "BPE") return parse_bpe(value, config, source);
+  config.fail(fmt::format("unknown model \"{}\"", type));
+}
+
+AddedToken parse_added_token(const JsonView& config) {
+  AddedToken token;
+  const std::int64_t id = config.at("id").integer();
+  if (id < 0 || id > (1 << 30)) config.at("id").fail(fmt::format("the id {} is out of range", id));
+  token.id = static_cast<std::int32_t>(id);
+  token.content = config.string("content");
+  token.special = config.boolean("special", false);
+  token.single_word = config.boolean("single_word", false);
+  token.lstrip = config.boolean("lstrip", false);
+  token.rstrip = config.boolean("rstrip", false);
+  token.normalized = config.boolean("normalized", !token.special);
+  return token;
+}
+
+}  // namespace
+
+TokenizerSpec parse_tokenizer_json(std::string_view text, const std::string& source) {
+  simdjson::dom::parser parser;
+  element root;
+  if (const auto error = parser.parse(text.data(), text.size()).get(root); error != simdjson::SUCCESS)
+    throw FormatError(source, -1, "document",
+                      fmt::format("{} bytes are no JSON: {}", text.size(), simdjson::error_message(error)));
+  const auto object = get<simdjson::dom::object>(root, {source, "document"}, "an object");
+  TokenizerSpec spec;
+  spec.source = source;
+  for (const auto& [key, value] : object) {
+    const auto stage = [&, v = value](std::string& json) { json = simdjson::minify(v); };
+    if (key == "normalizer") stage(spec.normalizer);
+    if (key == "pre_tokenizer") stage(spec.pre_tokenizer);
+    if (key == "post_processor") stage(spec.post_processor);
+    if (key == "decoder") stage(spec.decoder);
+    if (key == "truncation") stage(spec.truncation);
+    if (key == "padding") stage(spec.padding);
+    if (key == "model") spec.model = parse_model(value, source);
+    if (key == "added_tokens") {
+      const auto list = nlohmann::ordered_json::parse(simdjson::minify(value));
+      if (list.is_null()) continue;
+      for (const JsonView& item : JsonView(list, source, "added_tokens").items())
+        spec.added_tokens.push_back(parse_added_token(item));
+    }
+  }
+  INGOT_CHECK(spec.model != nullptr, FormatError(source, -1, "model", "is missing"));
+  return spec;
+}
+
+std::string write_tokenizer_json(const TokenizerSpec& spec) {
+  std::string out = "{\n  \"version\": \"1.0\",\n";
+  const auto stage = [&](const char* name, const std::string& json) {
+    out += fmt::format("  \"{}\": {},\n", name, indent_json(json, 2));
+  };
+  stage("truncation", spec.truncation);
+  stage("padding", spec.padding);
+  std::vector<AddedToken> tokens = spec.added_tokens;
+  std::stable_sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  out += "  \"added_tokens\": [";
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const AddedToken& t = tokens[i];
+    out += fmt::format(
+        "{}\n    {{\n      \"id\": {},\n      \"content\": {},\n      \"single_word\": {},\n      \"lstrip\": {},\n"
+        "      \"rstrip\": {},\n      \"normalized\": {},\n      \"special\": {}\n    }}",
+        i == 0 ? "" : ",", t.id, json_string(t.content), t.single_word, t.lstrip, t.rstrip, t.normalized, t.special);
+  }
+  out += tokens.empty() ? "],\n" : "\n  ],\n";
+  stage("normalizer", spec.normalizer);
+  stage("pre_tokenizer", spec.pre_tokenizer);
+  stage("post_processor", spec.post_processor);
+  stage("decoder", spec.decoder);
+  out += "  \"model\": ";
+  spec.model->write_json([&](std::string_view text) { out += text; });
+  out += "\n}\n";
+  return out;
+}
+
+}  // namespace ingot::text

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/text/added_tokens.h"
+#include "ingot/text/model.h"
+#include "ingot/text/tokenizer.h"
+
+namespace ingot::text {
+
+/// What a tokenizer is made from, wherever it was read. The stages are kept as the JSON text of their object in
+/// tokenizer.json ("null" for none), which is also how they are saved.
+struct TokenizerSpec {
+  std::string source = "tokenizer";  ///< names the file in errors
+  std::string normalizer = "null";
+  std::string pre_tokenizer = "null";
+  std::string post_processor = "null";
+  std::string decoder = "null";
+  std::string truncation = "null";  ///< kept, not applied: the caller decides about lengths
+  std::string padding = "null";
+  std::vector<AddedToken> added_tokens;
+  std::shared_ptr<const Model> model;
+  TokenizerConfig config;
+};
+
+/// Parses tokenizer.json. `text` may be any bytes; `source` names it in errors.
+TokenizerSpec parse_tokenizer_json(std::string_view text, const std::string& source);
+std::string write_tokenizer_json(const TokenizerSpec& spec);
+
+/// Reads the fields of tokenizer_config.json that Ingot uses.
+TokenizerConfig parse_tokenizer_config(std::string_view text, const std::string& source);
+std::string write_tokenizer_config(const TokenizerSpec& spec);
+
+}  // namespace ingot::text
