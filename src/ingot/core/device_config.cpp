@@ -1,0 +1,52 @@
+#include "ingot/core/device_config.h"
+
+#include <cstdio>
+#include <mutex>
+
+#include "ingot/base/env.h"
+#include "ingot/base/error.h"
+#include "ingot/core/backend.h"
+
+namespace ingot {
+
+DeviceConfig DeviceConfig::from_env() {
+  DeviceConfig config;
+  config.force_cpu = env_flag("FORCE_CPU").value_or(false);
+  config.cuda_device = env_int("CUDA_DEVICE", 0, 127).value_or(0);
+  return config;
+}
+
+void DeviceConfig::validate() const {
+  INGOT_CHECK(cuda_device >= 0 && cuda_device <= 127,
+              InvalidConfig("cuda_device", "must be from 0 to 127, got " + std::to_string(cuda_device)));
+}
+
+Device get_device(const DeviceConfig& config) {
+  config.validate();
+  const BackendRegistry& registry = BackendRegistry::instance();
+  const Device wanted{DeviceType::cuda, static_cast<std::int8_t>(config.cuda_device)};
+  if (!config.force_cpu) {
+    if (registry.find(wanted) != nullptr) return wanted;
+    for (const ComputeBackend* backend : registry.all()) {
+      if (backend->device().is_cuda())
+        return registry.get(wanted).device();  // throws, with the devices there are
+    }
+  }
+  if (!config.force_cpu) warn_if_cpu(kCpu, config.program);
+  return kCpu;
+}
+
+void warn_if_cpu(Device device, const std::string& program) {
+  static std::once_flag once;
+  if (!device.is_cpu()) return;
+  std::call_once(once, [&program] {
+    // stderr as well as the log: a log may go to a file that nobody reads before the run is half over.
+    std::fprintf(
+        stderr,
+        "%s: no CUDA device found, running on the CPU. Set INGOT_FORCE_CPU=1 to choose the CPU and silence "
+        "this warning.\n",
+        program.c_str());
+  });
+}
+
+}  // namespace ingot

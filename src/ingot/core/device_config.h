@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ingot/core/device.h"
+
+namespace ingot {
+
+/// Which device a program wants. CUDA is preferred; the CPU is the fallback.
+struct DeviceConfig {
+  std::int64_t cuda_device = 0;
+  bool force_cpu = false;
+  std::string program = "ingot";  ///< named in messages
+
+  /// The settings of the environment. Per setting the first variable that is set wins: INGOT_FORCE_CPU,
+  /// RUST_AI_FORCE_CPU, AXOLOTL_FORCE_CPU, VSA_OPTIM_FORCE_CPU, and the same prefixes with CUDA_DEVICE.
+  static DeviceConfig from_env();
+  /// Throws InvalidConfig for a device number that cannot be.
+  void validate() const;
+};
+
+/// The device that `config` asks for: the CUDA device when there is one, else the CPU. Falling back to the
+/// CPU is said once per process, in the log and on stderr, with how to silence it. Throws DeviceNotAvailable
+/// when CUDA devices exist but not the one asked for.
+Device get_device(const DeviceConfig& config = DeviceConfig::from_env());
+
+/// Says once per process that `device` is the CPU; nothing for others.
+void warn_if_cpu(Device device, const std::string& program);
+
+}  // namespace ingot

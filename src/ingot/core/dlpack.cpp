@@ -1,0 +1,100 @@
+#include "ingot/core/dlpack.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <dlpack/dlpack.h>
+
+#include "ingot/base/error.h"
+#include "ingot/core/backend.h"
+
+namespace ingot {
+namespace {
+
+// A capsule and what it points to; dies in its deleter.
+struct Exported {
+  Tensor tensor;
+  std::array<std::int64_t, kMaxRank> shape, strides;
+  DLManagedTensor capsule;
+};
+
+DLDataType to_dl(DType dtype) {
+  const auto bits = static_cast<std::uint8_t>(8 * byte_size(dtype));
+  switch (dtype) {
+    case DType::f32:
+    case DType::f64:
+    case DType::f16:
+      return {kDLFloat, bits, 1};
+    case DType::bf16:
+      return {kDLBfloat, bits, 1};
+    case DType::i64:
+    case DType::i32:
+    case DType::i16:
+    case DType::i8:
+      return {kDLInt, bits, 1};
+    case DType::u8:
+    case DType::boolean:  // DLPack 0.6 has no bool; NumPy's and PyTorch's own export is u8 there too
+      return {kDLUInt, bits, 1};
+    default:
+      throw NotImplemented("dtype " + std::string(name(dtype)) + " in DLPack; convert with to(dtype) first");
+  }
+}
+
+std::optional<DType> from_dl(DLDataType type) {
+  if (type.lanes != 1) return std::nullopt;
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32,
+                            DType::i16, DType::i8, DType::u8}) {
+    const DLDataType candidate = to_dl(dtype);
+    if (candidate.code == type.code && candidate.bits == type.bits) return dtype;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+DLManagedTensor* to_dlpack(const Tensor& tensor) {
+  INGOT_CHECK(tensor.defined(), Error("to_dlpack: the tensor is undefined"));
+  auto exported = std::make_unique<Exported>();
+  exported->tensor = tensor.detach();
+  exported->shape = tensor.view().shape;
+  exported->strides = tensor.view().strides;
+  DLTensor& out = exported->capsule.dl_tensor;
+  out.data = tensor.view().data;
+  out.device = {tensor.device().is_cpu() ? kDLCPU : kDLCUDA, tensor.device().index};
+  out.ndim = tensor.rank();
+  out.dtype = to_dl(tensor.dtype());
+  out.shape = exported->shape.data();
+  out.strides = exported->strides.data();
+  out.byte_offset = 0;
+  exported->capsule.manager_ctx = exported.get();
+  exported->capsule.deleter = [](DLManagedTensor* self) { delete static_cast<Exported*>(self->manager_ctx); };
+  return &exported.release()->capsule;
+}
+
+Tensor from_dlpack(DLManagedTensor* capsule) {
+  INGOT_CHECK(capsule != nullptr, Error("from_dlpack: the capsule is null"));
+  const DLTensor& in = capsule->dl_tensor;
+  const std::optional<DType> dtype = from_dl(in.dtype);
+  INGOT_CHECK(dtype.has_value(), NotImplemented("DLPack dtype with code " + std::to_string(in.dtype.code) +
+                                                " and " + std::to_string(in.dtype.bits) + " bits"));
+  INGOT_CHECK(in.device.device_type == kDLCPU || in.device.device_type == kDLCUDA,
+              DeviceNotAvailable("DLPack device type " + std::to_string(in.device.device_type),
+                                 "CPU and CUDA are known"));
+  const bool on_cpu = in.device.device_type == kDLCPU;
+  const Device device{on_cpu ? DeviceType::cpu : DeviceType::cuda,
+                      static_cast<std::int8_t>(on_cpu ? 0 : in.device.device_id)};
+  static_cast<void>(backend(device));  // throws where this process has no such device
+  const Shape shape(std::span<const std::int64_t>(in.shape, static_cast<std::size_t>(in.ndim)));
+  void* data = static_cast<char*>(in.data) + in.byte_offset;
+  const auto release = [capsule] {
+    if (capsule->deleter != nullptr) capsule->deleter(capsule);
+  };
+  const Tensor tensor = Tensor::wrap(data, shape, *dtype, device, release);
+  View view = tensor.view();
+  for (int i = 0; in.strides != nullptr && i < in.ndim; ++i)
+    view.strides[static_cast<std::size_t>(i)] = in.strides[i];
+  return {tensor.storage(), view};
+}
+
+}  // namespace ingot
