@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ingot/base/rng.h"
+
+namespace ingot {
+
+/// How the next token is chosen. The steps apply in this order: repetition penalty, temperature, top-k,
+/// top-p, min-p.
+struct SamplingOptions {
+  double temperature = 0.8;         ///< 0: always the likeliest token (greedy)
+  std::int64_t top_k = 0;           ///< keep the k likeliest; 0: all
+  double top_p = 1.0;               ///< keep the fewest tokens whose probabilities reach p (nucleus sampling)
+  double min_p = 0.0;               ///< drop tokens less likely than min_p times the likeliest
+  double repetition_penalty = 1.0;  ///< > 1 makes tokens that are there already less likely (CTRL's rule)
+  std::uint64_t seed = 0;
+
+  /// Throws InvalidConfig naming the option.
+  void validate() const;
+};
+
+/// Draws tokens; the same options and logits give the same tokens on every machine.
+class Sampler {
+ public:
+  explicit Sampler(const SamplingOptions& options);
+
+  /// The next token's id from its logits [vocab]; `history` is what a repetition penalty counts. Throws
+  /// NonFinite when a logit is NaN or no logit is finite.
+  std::int32_t operator()(std::span<const float> logits, std::span<const std::int32_t> history = {});
+
+ private:
+  struct Candidate {
+    float logit;
+    std::int32_t id;
+  };
+  void penalise_repetition(std::span<const std::int32_t> history);
+  void keep_top_k();
+  void keep_likely();
+
+  SamplingOptions options_;
+  Rng rng_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace ingot
