@@ -1,0 +1,417 @@
+#include "ingot/base/config.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ingot/base/config_tree.h"
+#include "ingot/base/env.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/suggest.h"
+
+namespace ingot {
+
+using config_detail::Document;
+using config_detail::Node;
+using config_detail::parse_value;
+using config_detail::quote_if_needed;
+
+namespace {
+
+template <class T>
+inline constexpr bool kIsVector = false;
+template <class T>
+inline constexpr bool kIsVector<std::vector<T>> = true;
+
+template <class T>
+constexpr std::string_view expected_kind() {
+  if constexpr (std::is_same_v<T, bool>) return "true or false";
+  if constexpr (std::is_integral_v<T>) return "a whole number";
+  if constexpr (std::is_floating_point_v<T>) return "a number";
+  return "text";
+}
+
+std::string shown(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::null:
+      return "nothing";
+    case Node::Kind::scalar:
+      return fmt::format("'{}'", node.text);
+    case Node::Kind::list:
+      return "a list";
+    case Node::Kind::map:
+      return "a mapping";
+  }
+  return "?";
+}
+
+template <class T>
+bool parse_number(std::string_view text, T& value) {
+  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return failure == std::errc() && end == text.data() + text.size();
+}
+
+/// A whole number may be written with an exponent: 1e6 steps.
+template <class T>
+bool parse_whole(std::string_view text, T& value) {
+  if (parse_number(text, value)) return true;
+  double number = 0;
+  if (text.find_first_of("eE") == std::string_view::npos || !parse_number(text, number)) return false;
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (number != std::floor(number) || std::abs(number) > kExact) return false;
+  if (std::is_unsigned_v<T> && number < 0) return false;
+  const auto wide = static_cast<std::int64_t>(number);
+  value = static_cast<T>(wide);
+  return std::cmp_equal(value, wide);
+}
+
+template <class T>
+bool parse_scalar(const Node& node, T& value) {
+  if (node.kind != Node::Kind::scalar) return false;
+  if constexpr (std::is_same_v<T, std::string>) {
+    value = node.text;
+    return true;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    const auto flag = parse_bool(node.text);
+    value = flag.value_or(false);
+    return flag.has_value();
+  } else if constexpr (std::is_integral_v<T>) {
+    return parse_whole(node.text, value);
+  } else {
+    return parse_number(node.text, value) && std::isfinite(value);
+  }
+}
+
+template <class T>
+std::string as_yaml(const T& value) {
+  if constexpr (kIsVector<T>) {
+    std::vector<std::string> items;
+    for (const auto& item : value) items.push_back(as_yaml(item));
+    return fmt::format("[{}]", fmt::join(items, ", "));
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return value.empty() ? "\"\"" : quote_if_needed(value);
+  } else {
+    return fmt::format("{}", value);
+  }
+}
+
+std::string bounds_text(const Bounds& b) {
+  const bool low = std::isfinite(b.min), high = std::isfinite(b.max);
+  const std::string from = fmt::format("{} {}", b.above_min ? "above" : "at least", b.min);
+  const std::string to = fmt::format("{} {}", b.below_max ? "below" : "at most", b.max);
+  if (low && high) return from + " and " + to;
+  return low ? from : to;
+}
+
+template <class T>
+bool within(T value, const Bounds& b) {
+  const auto v = static_cast<double>(value);
+  return (b.above_min ? v > b.min : v >= b.min) && (b.below_max ? v < b.max : v <= b.max);
+}
+
+}  // namespace
+
+ConfigReader::ConfigReader(std::shared_ptr<Document> document, Node* node, std::string path)
+    : document_(std::move(document)), node_(node), path_(std::move(path)) {}
+
+std::string ConfigReader::path_of(std::string_view key) const {
+  return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
+}
+
+Node* ConfigReader::find(std::string_view key) const {
+  if (std::find(node_->asked.begin(), node_->asked.end(), key) == node_->asked.end()) {
+    node_->asked.emplace_back(key);
+  }
+  Node* node = node_->find(key);
+  if (node != nullptr) node->read = true;
+  return node != nullptr && node->kind != Node::Kind::null ? node : nullptr;
+}
+
+bool ConfigReader::has(std::string_view key) const {
+  const Node* node = node_->find(key);
+  return node != nullptr && node->kind != Node::Kind::null;
+}
+
+std::string ConfigReader::where(std::string_view key) const {
+  const Node* node = node_->find(key);
+  return node != nullptr ? document_->place(*node) : document_->name;
+}
+
+void ConfigReader::fail(std::string_view key, std::string_view problem) const {
+  throw InvalidConfig(path_of(key), fmt::format("{} ({})", problem, where(key)));
+}
+
+template <class T>
+T ConfigReader::get(std::string_view key, T fallback, Bounds bounds) const {
+  const Node* node = find(key);
+  T value = std::move(fallback);
+  const auto read_one = [&]<class V>(const Node& from, V& to) {
+    if (!parse_scalar(from, to)) {
+      fail(key, fmt::format("expected {}, got {}", expected_kind<V>(), shown(from)));
+    }
+    if constexpr (std::is_arithmetic_v<V> && !std::is_same_v<V, bool>) {
+      if (!within(to, bounds)) fail(key, fmt::format("must be {}, got {}", bounds_text(bounds), to));
+    }
+  };
+  if (node != nullptr) {
+    if constexpr (kIsVector<T>) {
+      value.clear();
+      if (node->kind == Node::Kind::list) {
+        for (const auto& item : node->items) read_one(*item.second, value.emplace_back());
+      } else {
+        read_one(*node, value.emplace_back());
+      }
+    } else {
+      read_one(*node, value);
+    }
+  }
+  document_->record(path_of(key), as_yaml(value));
+  return value;
+}
+
+template <class T>
+T ConfigReader::require(std::string_view key, Bounds bounds) const {
+  if (find(key) == nullptr) fail(key, "is required but not given");
+  return get(key, T(), bounds);
+}
+
+// Explicitly listed so that yaml-cpp, fmt and these bodies stay out of every file that reads a configuration.
+#define INGOT_CONFIG_TYPE(...)                                                                      \
+  template __VA_ARGS__ ConfigReader::get<__VA_ARGS__>(std::string_view, __VA_ARGS__, Bounds) const; \
+  template __VA_ARGS__ ConfigReader::require<__VA_ARGS__>(std::string_view, Bounds) const;
+INGOT_CONFIG_TYPE(bool)
+INGOT_CONFIG_TYPE(int)
+INGOT_CONFIG_TYPE(std::int64_t)
+INGOT_CONFIG_TYPE(std::uint64_t)
+INGOT_CONFIG_TYPE(float)
+INGOT_CONFIG_TYPE(double)
+INGOT_CONFIG_TYPE(std::string)
+INGOT_CONFIG_TYPE(std::vector<std::int64_t>)
+INGOT_CONFIG_TYPE(std::vector<double>)
+INGOT_CONFIG_TYPE(std::vector<std::string>)
+#undef INGOT_CONFIG_TYPE
+
+std::string ConfigReader::choice(std::string_view key, std::string_view fallback,
+                                 const std::vector<std::string>& allowed) const {
+  std::string value = get(key, std::string(fallback));
+  if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) {
+    fail(key, fmt::format("must be one of {}, got '{}'{}", fmt::join(allowed, ", "), value,
+                          did_you_mean(value, allowed)));
+  }
+  return value;
+}
+
+ConfigReader ConfigReader::section(std::string_view key) const {
+  Node* node = find(key);
+  if (node == nullptr) {
+    node = document_->absent.emplace_back(std::make_unique<Node>()).get();
+    node->kind = Node::Kind::map;
+  }
+  if (node->kind != Node::Kind::map) {
+    fail(key, fmt::format("expected a mapping of keys to values, got {}", shown(*node)));
+  }
+  return {document_, node, path_of(key)};
+}
+
+std::vector<ConfigReader> ConfigReader::sections(std::string_view key) const {
+  const Node* node = find(key);
+  if (node == nullptr) return {};
+  if (node->kind == Node::Kind::map) return {section(key)};
+  if (node->kind != Node::Kind::list)
+    fail(key, fmt::format("expected a list of mappings, got {}", shown(*node)));
+  std::vector<ConfigReader> result;
+  for (const auto& item : node->items) {
+    const std::string path = fmt::format("{}.{}", path_of(key), result.size());
+    INGOT_CHECK(item.second->kind == Node::Kind::map,
+                InvalidConfig(path, fmt::format("expected a mapping of keys to values, got {} ({})",
+                                                shown(*item.second), document_->place(*item.second))));
+    item.second->read = true;
+    result.push_back({document_, item.second.get(), path});
+  }
+  return result;
+}
+
+void ConfigReader::alias(std::string_view old, std::string_view name) const {
+  for (auto& [key, node] : node_->items) {
+    if (key != old) continue;
+    if (has(name)) fail(old, fmt::format("is another name of '{}', which is given too", name));
+    std::erase_if(node_->items, [&](const auto& item) { return item.first == name; });
+    for (auto& item : node_->items) {
+      if (item.first == old) item.first = name;
+    }
+    return;
+  }
+}
+
+std::vector<std::string> ConfigReader::keys() const {
+  std::vector<std::string> names;
+  for (const auto& [key, node] : node_->items) {
+    node->read = true;
+    names.push_back(key);
+  }
+  return names;
+}
+
+Config::Config(std::shared_ptr<Document> document) : document_(std::move(document)) {}
+
+Config Config::load(const std::string& path) { return parse(read_file(path), path); }
+
+Config Config::parse(std::string_view yaml, std::string name) {
+  auto document = std::make_shared<Document>();
+  document->name = std::move(name);
+  parse_yaml(*document, yaml);
+  return Config(std::move(document));
+}
+
+void Config::set(std::string_view assignment) {
+  const std::size_t equals = assignment.find('=');
+  const std::string_view path = assignment.substr(0, equals);
+  INGOT_CHECK(equals != std::string_view::npos && !path.empty() && path.front() != '.' &&
+                  path.back() != '.' && path.find("..") == std::string_view::npos,
+              InvalidConfig("--set", fmt::format("expected key=value (a.b=value), got '{}'", assignment)));
+  Node* node = &document_->root;
+  for (std::size_t start = 0; start <= path.size();) {
+    const std::size_t end = std::min(path.find('.', start), path.size());
+    const std::string name(path.substr(start, end - start));
+    Node* next = node->find(name);
+    if (node->kind == Node::Kind::list) {
+      std::size_t index = 0;
+      INGOT_CHECK(parse_number(name, index) && index < node->items.size(),
+                  InvalidConfig(std::string(path), fmt::format("'{}' is no item of a list of {} (--set)",
+                                                               name, node->items.size())));
+      next = node->items[index].second.get();
+    }
+    INGOT_CHECK(node->kind != Node::Kind::scalar,
+                InvalidConfig(std::string(path), fmt::format("'{}' cannot be set inside the value {} (--set)",
+                                                             name, shown(*node))));
+    if (next == nullptr) {
+      node->kind = Node::Kind::map;
+      next = node->items.emplace_back(name, std::make_unique<Node>()).second.get();
+    }
+    node = next;
+    start = end + 1;
+  }
+  *node = std::move(*parse_value(assignment.substr(equals + 1), std::string(path)));
+}
+
+ConfigReader Config::root() const { return {document_, &document_->root, ""}; }
+
+namespace {
+
+struct Unknown {
+  std::string path, text;
+};
+
+/// Where else a key would have been right: the paths of mappings that were asked for it.
+void sections_that_ask(const Node& node, const std::string& path, std::string_view key,
+                       std::vector<std::string>& found) {
+  if (std::find(node.asked.begin(), node.asked.end(), key) != node.asked.end()) found.push_back(path);
+  for (const auto& [name, item] : node.items) {
+    if (item->kind == Node::Kind::map) {
+      sections_that_ask(*item, path.empty() ? name : path + "." + name, key, found);
+    }
+  }
+}
+
+void find_unknown(const Document& document, const Node& node, const std::string& path,
+                  std::vector<Unknown>& unknown) {
+  std::size_t index = 0;
+  for (const auto& [name, item] : node.items) {
+    const std::string own = node.kind == Node::Kind::list ? std::to_string(index++) : name;
+    const std::string full = path.empty() ? own : path + "." + own;
+    if (node.kind == Node::Kind::list || item->read) {
+      // A list that was read as values has no keys to miss; only mappings that were opened are looked into.
+      if (item->kind == Node::Kind::list || !item->asked.empty())
+        find_unknown(document, *item, full, unknown);
+      continue;
+    }
+    std::string hint = did_you_mean(name, node.asked);
+    std::vector<std::string> elsewhere;
+    sections_that_ask(document.root, "", name, elsewhere);
+    if (!elsewhere.empty()) {
+      hint = elsewhere.front().empty() ? "; it belongs at the top level"
+                                       : fmt::format("; it belongs under '{}'", elsewhere.front());
+    }
+    unknown.push_back({full, fmt::format("unknown key ({}){}", document.place(*item), hint)});
+  }
+}
+
+}  // namespace
+
+void Config::finish() const {
+  std::vector<Unknown> unknown;
+  find_unknown(*document_, document_->root, "", unknown);
+  if (unknown.empty()) return;
+  std::string text = unknown.front().text;
+  for (std::size_t i = 1; i < unknown.size(); ++i) {
+    text += fmt::format("\n  {}: {}", unknown[i].path, unknown[i].text);
+  }
+  throw InvalidConfig(unknown.front().path, text);
+}
+
+std::vector<std::pair<std::string, std::string>> Config::effective() const {
+  std::vector<std::pair<std::string, std::string>> result;
+  for (const auto& entry : document_->effective) result.emplace_back(entry.path, entry.value);
+  return result;
+}
+
+namespace {
+
+/// Effective values put back into the nesting that their paths describe.
+struct DumpNode {
+  std::string value;
+  std::vector<std::pair<std::string, DumpNode>> items;
+
+  DumpNode& item(std::string_view name) {
+    for (auto& [key, node] : items) {
+      if (key == name) return node;
+    }
+    return items.emplace_back(std::string(name), DumpNode()).second;
+  }
+  bool is_list() const {  // no mapping of ours has a number for a key
+    return !items.empty() && items.front().first == "0";
+  }
+};
+
+void write_items(const DumpNode& node, const std::string& indent, std::string first_indent,
+                 std::string& out) {
+  for (const auto& [name, item] : node.items) {
+    out += std::exchange(first_indent, indent);
+    if (node.is_list()) {
+      out += "- ";
+      write_items(item, indent + "  ", "", out);
+    } else if (item.items.empty()) {
+      out += fmt::format("{}: {}\n", name, item.value);
+    } else {
+      out += name + ":\n";
+      write_items(item, indent + "  ", indent + "  ", out);
+    }
+  }
+}
+
+}  // namespace
+
+std::string Config::dump() const {
+  DumpNode root;
+  for (const auto& entry : document_->effective) {
+    DumpNode* node = &root;
+    for (std::size_t start = 0; start <= entry.path.size();) {
+      const std::size_t end = std::min(entry.path.find('.', start), entry.path.size());
+      node = &node->item(std::string_view(entry.path).substr(start, end - start));
+      start = end + 1;
+    }
+    node->value = entry.value;
+  }
+  std::string out;
+  write_items(root, "", "", out);
+  return out;
+}
+
+}  // namespace ingot

@@ -1,0 +1,132 @@
+#include "ingot/base/config_tree.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include "ingot/base/error.h"
+
+namespace ingot::config_detail {
+namespace {
+
+// An alias may be used many times, and one of aliases of aliases grows without bound ("billion laughs"); no
+// configuration comes near this.
+constexpr int kMaxNodes = 100'000;
+
+class Converter {
+ public:
+  explicit Converter(const std::string& name) : name_(name) {}
+
+  void convert(const YAML::Node& from, Node& to) {
+    if (++count_ > kMaxNodes) fail(from, fmt::format("is too large: over {} values", kMaxNodes));
+    to.line = from.Mark().line + 1;
+    switch (from.Type()) {
+      case YAML::NodeType::Undefined:
+      case YAML::NodeType::Null:
+        to.kind = Node::Kind::null;
+        return;
+      case YAML::NodeType::Scalar:
+        to.kind = Node::Kind::scalar;
+        to.text = from.Scalar();
+        to.quoted = from.Tag() == "!";
+        if (!to.quoted && to.text.empty()) to.kind = Node::Kind::null;
+        return;
+      case YAML::NodeType::Sequence:
+        to.kind = Node::Kind::list;
+        for (const YAML::Node& item : from) {
+          convert(item, *to.items.emplace_back("", std::make_unique<Node>()).second);
+        }
+        return;
+      case YAML::NodeType::Map:
+        to.kind = Node::Kind::map;
+        for (const auto& entry : from) convert_entry(entry.first, entry.second, to);
+        return;
+    }
+  }
+
+ private:
+  void convert_entry(const YAML::Node& key, const YAML::Node& value, Node& to) {
+    if (!key.IsScalar()) fail(key, "a key must be a word");
+    const std::string& name = key.Scalar();
+    if (const Node* other = to.find(name)) {
+      fail(key, fmt::format("'{}' is given twice, here and in line {}", name, other->line));
+    }
+    Node& item = *to.items.emplace_back(name, std::make_unique<Node>()).second;
+    convert(value, item);
+    item.line = key.Mark().line + 1;
+  }
+
+  [[noreturn]] void fail(const YAML::Node& at, const std::string& problem) const {
+    throw InvalidConfig(name_, fmt::format("line {}: {}", at.Mark().line + 1, problem));
+  }
+
+  const std::string& name_;
+  int count_ = 0;
+};
+
+YAML::Node load_yaml(const std::string& text, const std::string& name) {
+  try {
+    return YAML::Load(text);
+  } catch (const YAML::Exception& error) {
+    throw InvalidConfig(name, fmt::format("line {}, column {}: is not valid YAML: {}", error.mark.line + 1,
+                                          error.mark.column + 1, error.msg));
+  }
+}
+
+}  // namespace
+
+Node* Node::find(std::string_view key) const {
+  if (kind != Kind::map) return nullptr;
+  const auto it =
+      std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.first == key; });
+  return it == items.end() ? nullptr : it->second.get();
+}
+
+void Document::record(std::string path, std::string value) {
+  const auto it =
+      std::find_if(effective.begin(), effective.end(), [&](const Effective& e) { return e.path == path; });
+  if (it != effective.end()) {
+    it->value = std::move(value);
+  } else {
+    effective.push_back({std::move(path), std::move(value)});
+  }
+}
+
+std::string Document::place(const Node& node) const {
+  return node.line > 0 ? fmt::format("{}, line {}", name, node.line) : "--set";
+}
+
+void parse_yaml(Document& document, std::string_view text) {
+  const YAML::Node yaml = load_yaml(std::string(text), document.name);
+  Converter(document.name).convert(yaml, document.root);
+  Node& root = document.root;
+  if (root.kind == Node::Kind::null) root.kind = Node::Kind::map;  // an empty file sets nothing
+  INGOT_CHECK(root.kind == Node::Kind::map,
+              InvalidConfig(document.name, "expected a mapping of keys to values at the top"));
+}
+
+std::unique_ptr<Node> parse_value(std::string_view yaml, const std::string& for_messages) {
+  auto node = std::make_unique<Node>();
+  Converter(for_messages).convert(load_yaml(std::string(yaml), for_messages), *node);
+  const auto forget_lines = [](auto&& self, Node& n) -> void {
+    n.line = 0;
+    for (auto& item : n.items) self(self, *item.second);
+  };
+  forget_lines(forget_lines, *node);
+  return node;
+}
+
+std::string quote_if_needed(std::string_view text) {
+  YAML::Emitter out;
+  out << std::string(text);
+  std::string plain = out.c_str();
+  // What is written bare must come back as the same word, not as null or as two values.
+  const bool special = text == "~" || text == "null" || text == "Null" || text == "NULL";
+  if (!special && plain == text) return plain;
+  YAML::Emitter quoted;
+  quoted << YAML::DoubleQuoted << std::string(text);
+  return quoted.c_str();
+}
+
+}  // namespace ingot::config_detail
