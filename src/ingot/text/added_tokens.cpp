@@ -56,7 +56,8 @@ void AddedTokenMatcher::add(std::string_view form, const AddedToken& token) {
   for (const char c : form) {
     const auto byte = static_cast<unsigned char>(c);
     auto& children = nodes_[node].children;
-    const auto it = std::find_if(children.begin(), children.end(), [&](const auto& e) { return e.first == byte; });
+    const auto it =
+        std::find_if(children.begin(), children.end(), [&](const auto& e) { return e.first == byte; });
     if (it != children.end()) {
       node = it->second;
       continue;
@@ -79,7 +80,8 @@ const AddedToken* AddedTokenMatcher::longest_at(std::string_view text, std::size
   for (std::size_t i = position; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     const auto& children = nodes_[node].children;
-    const auto it = std::find_if(children.begin(), children.end(), [&](const auto& e) { return e.first == byte; });
+    const auto it =
+        std::find_if(children.begin(), children.end(), [&](const auto& e) { return e.first == byte; });
     if (it == children.end()) break;
     node = it->second;
     if (nodes_[node].token < 0) continue;
@@ -89,7 +91,8 @@ const AddedToken* AddedTokenMatcher::longest_at(std::string_view text, std::size
   return best;
 }
 
-std::vector<AddedTokenMatcher::Segment> AddedTokenMatcher::split(std::string_view text, bool skip_special) const {
+std::vector<AddedTokenMatcher::Segment> AddedTokenMatcher::split(std::string_view text,
+                                                                 bool skip_special) const {
   std::vector<Segment> segments;
   std::size_t done = 0;
   for (std::size_t i = 0; i < text.size();) {

@@ -24,6 +24,35 @@ bool later(const Workspace::HeapEntry& a, const Workspace::HeapEntry& b) {
 
 }  // namespace
 
+MergeBuilder::MergeBuilder(const Vocabulary& vocabulary, const BpeOptions& options, std::size_t expected)
+    : vocabulary_(vocabulary),
+      prefix_(options.continuing_subword_prefix ? options.continuing_subword_prefix->size() : 0) {
+  table_.reserve(expected);
+}
+
+std::string MergeBuilder::add(std::string_view left, std::string_view right) {
+  const auto unknown = [](std::string_view token) {
+    return fmt::format("\"{}\" is not in the vocabulary", token);
+  };
+  const Pair pair{vocabulary_.find(left), vocabulary_.find(right)};
+  if (pair.left < 0) return unknown(left);
+  if (pair.right < 0) return unknown(right);
+  if (right.size() < prefix_)
+    return fmt::format("\"{}\" is shorter than the continuing_subword_prefix", right);
+  joined_.assign(left).append(right.substr(prefix_));
+  const std::int32_t id = vocabulary_.find(joined_);
+  if (id < 0) return unknown(joined_);
+  table_.find_or_insert(pair, {}) = {rank_++, id};
+  return {};
+}
+
+std::string MergeBuilder::add_line(std::string_view line) {
+  const std::size_t space = line.find(' ');
+  if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
+    return fmt::format("expected two tokens with one space between them, found \"{}\"", line);
+  return add(line.substr(0, space), line.substr(space + 1));
+}
+
 BpeModel::BpeModel(Vocabulary vocabulary, MergeTable merges, BpeOptions options)
     : Model(std::move(vocabulary)), merges_(std::move(merges)), options_(std::move(options)) {
   if (options_.unk_token) unk_id_ = vocabulary_.find(*options_.unk_token);
@@ -104,7 +133,8 @@ void BpeModel::start_symbols(std::string_view piece, Workspace& work) const {
       continue;
     }
     const auto fallback = [&](char b) { return fallback_ids_[static_cast<unsigned char>(b)]; };
-    // As in the `tokenizers` library, an unknown that waits to be fused stays behind the bytes that follow it.
+    // As in the `tokenizers` library, an unknown that waits to be fused stays behind the bytes that follow
+    // it.
     if (options_.byte_fallback &&
         std::all_of(character.begin(), character.end(), [&](char b) { return fallback(b) >= 0; })) {
       for (const char b : character) work.symbols.push_back(fallback(b));
@@ -134,7 +164,8 @@ void BpeModel::merge_few(Workspace& work) const {
   auto& candidates = work.candidates;
   const auto candidate = [&](std::size_t i) -> Workspace::Candidate {
     const Merge* found = merges_.find({symbols[i], symbols[i + 1]});
-    return found != nullptr ? Workspace::Candidate{found->rank, found->id} : Workspace::Candidate{kNoMerge, 0};
+    return found != nullptr ? Workspace::Candidate{found->rank, found->id}
+                            : Workspace::Candidate{kNoMerge, 0};
   };
   candidates.clear();
   for (std::size_t i = 0; i + 1 < symbols.size(); ++i) candidates.push_back(candidate(i));
@@ -194,8 +225,9 @@ std::vector<Pair> BpeModel::ranked_merges() const {
   std::vector<std::pair<std::int32_t, Pair>> ranked;
   ranked.reserve(merges_.size());
   merges_.for_each([&](Pair pair, const Merge& merge) { ranked.emplace_back(merge.rank, pair); });
-  std::sort(ranked.begin(), ranked.end(),
-            [](const auto& a, const auto& b) { return a.first != b.first ? a.first < b.first : a.second < b.second; });
+  std::sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : a.second < b.second;
+  });
   std::vector<Pair> pairs;
   pairs.reserve(ranked.size());
   for (const auto& [rank, pair] : ranked) pairs.push_back(pair);
@@ -205,9 +237,11 @@ std::vector<Pair> BpeModel::ranked_merges() const {
 void BpeModel::write_json(const std::function<void(std::string_view)>& write) const {
   const auto optional = [](const std::optional<std::string>& s) { return s ? json_string(*s) : "null"; };
   write("{\n    \"type\": \"BPE\",\n");
-  write(fmt::format("    \"dropout\": {},\n", options_.dropout ? fmt::format("{}", *options_.dropout) : "null"));
+  write(fmt::format("    \"dropout\": {},\n",
+                    options_.dropout ? fmt::format("{}", *options_.dropout) : "null"));
   write(fmt::format("    \"unk_token\": {},\n", optional(options_.unk_token)));
-  write(fmt::format("    \"continuing_subword_prefix\": {},\n", optional(options_.continuing_subword_prefix)));
+  write(
+      fmt::format("    \"continuing_subword_prefix\": {},\n", optional(options_.continuing_subword_prefix)));
   write(fmt::format("    \"end_of_word_suffix\": {},\n", optional(options_.end_of_word_suffix)));
   write(fmt::format("    \"fuse_unk\": {},\n    \"byte_fallback\": {},\n    \"ignore_merges\": {},\n",
                     options_.fuse_unk, options_.byte_fallback, options_.ignore_merges));
@@ -221,7 +255,8 @@ void BpeModel::write_json(const std::function<void(std::string_view)>& write) co
   for (const Pair pair : ranked_merges()) {
     const std::string left(vocabulary_.token(pair.left)), right(vocabulary_.token(pair.right));
     write(separator);
-    write(spaces ? fmt::format("[{}, {}]", json_string(left), json_string(right)) : json_string(left + " " + right));
+    write(spaces ? fmt::format("[{}, {}]", json_string(left), json_string(right))
+                 : json_string(left + " " + right));
     separator = ",\n      ";
   }
   write("\n    ]\n  }");

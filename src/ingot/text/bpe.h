@@ -31,6 +31,24 @@ struct Merge {
 };
 using MergeTable = PairMap<Merge>;
 
+/// Collects merges in order of rank. What add() returns is what is wrong with one; empty: nothing. Of a pair
+/// listed twice the later rank counts, as in the `tokenizers` library.
+class MergeBuilder {
+ public:
+  MergeBuilder(const Vocabulary& vocabulary, const BpeOptions& options, std::size_t expected);
+  std::string add(std::string_view left, std::string_view right);
+  /// "left right"
+  std::string add_line(std::string_view line);
+  MergeTable take() { return std::move(table_); }
+
+ private:
+  const Vocabulary& vocabulary_;
+  std::size_t prefix_;
+  MergeTable table_;
+  std::string joined_;
+  std::int32_t rank_ = 0;
+};
+
 /// Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909): the merge of lowest rank is applied first, on
 /// equal ranks the leftmost.
 class BpeModel final : public Model {

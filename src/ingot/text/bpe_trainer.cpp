@@ -97,7 +97,8 @@ class Trainer {
       }
       if (count < std::max<std::int64_t>(1, config_.min_frequency)) break;
       merge(top);
-      if (config_.progress && vocabulary_.size() % 64 == 0) config_.progress(vocabulary_.size(), config_.vocab_size);
+      if (config_.progress && vocabulary_.size() % 64 == 0)
+        config_.progress(vocabulary_.size(), config_.vocab_size);
     }
     if (config_.progress) config_.progress(vocabulary_.size(), config_.vocab_size);
   }
@@ -232,12 +233,15 @@ class Trainer {
 
 void BpeTrainerConfig::validate() const {
   const auto least = static_cast<std::int64_t>(256 + special_tokens.size());
-  INGOT_CHECK(vocab_size >= least,
-              InvalidConfig("vocab_size", fmt::format("{} is too small: 256 bytes and {} special tokens need {}",
-                                                      vocab_size, special_tokens.size(), least)));
-  INGOT_CHECK(min_frequency >= 0, InvalidConfig("min_frequency", fmt::format("{} is negative", min_frequency)));
-  INGOT_CHECK(!max_token_length || *max_token_length > 0,
-              InvalidConfig("max_token_length", fmt::format("{} is not positive", max_token_length.value_or(0))));
+  INGOT_CHECK(
+      vocab_size >= least,
+      InvalidConfig("vocab_size", fmt::format("{} is too small: 256 bytes and {} special tokens need {}",
+                                              vocab_size, special_tokens.size(), least)));
+  INGOT_CHECK(min_frequency >= 0,
+              InvalidConfig("min_frequency", fmt::format("{} is negative", min_frequency)));
+  INGOT_CHECK(
+      !max_token_length || *max_token_length > 0,
+      InvalidConfig("max_token_length", fmt::format("{} is not positive", max_token_length.value_or(0))));
   for (const std::string& token : special_tokens)
     INGOT_CHECK(!token.empty() && is_valid_utf8(token),
                 InvalidConfig("special_tokens", "a special token is empty or not UTF-8"));
@@ -275,7 +279,8 @@ Tokenizer train_bpe(const BpeTrainerConfig& config, std::span<const std::string_
     const std::string& token = config.special_tokens.front();
     spec.config.bos_token = spec.config.eos_token = spec.config.unk_token = token;
   }
-  spec.model = std::make_shared<BpeModel>(std::move(trainer.vocabulary_), std::move(trainer.merges_), BpeOptions{});
+  spec.model =
+      std::make_shared<BpeModel>(std::move(trainer.vocabulary_), std::move(trainer.merges_), BpeOptions{});
   return Tokenizer(std::move(spec));
 }
 

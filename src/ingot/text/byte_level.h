@@ -5,8 +5,9 @@
 
 namespace ingot::text {
 
-/// GPT-2's reversible map of the 256 bytes to printable characters: '!'..'~', U+00A1..U+00AC and U+00AE..U+00FF
-/// stand for themselves, the other 68 bytes for U+0100, U+0101, ... in order (openai/gpt-2, encoder.py).
+/// GPT-2's reversible map of the 256 bytes to printable characters: '!'..'~', U+00A1..U+00AC and
+/// U+00AE..U+00FF stand for themselves, the other 68 bytes for U+0100, U+0101, ... in order (openai/gpt-2,
+/// encoder.py).
 char32_t byte_to_char(unsigned char byte);
 
 /// The byte that `c` stands for, or -1 when it stands for none.

@@ -27,8 +27,8 @@ std::string DetokenizeStream::push_token_wise(std::int32_t id) {
   return text;
 }
 
-/// Compares the text of a short window with and without the newest ids: what decoders do at the start of a text
-/// (drop a space, say) happens to both and cancels out.
+/// Compares the text of a short window with and without the newest ids: what decoders do at the start of a
+/// text (drop a space, say) happens to both and cancels out.
 std::string DetokenizeStream::push_windowed(std::int32_t id) {
   ids_.push_back(id);
   const std::string before = tokenizer_.decode(std::span(ids_).first(shown_), skip_special_tokens_);

@@ -8,8 +8,8 @@
 
 namespace ingot::text {
 
-/// Turns ids into text one by one, for output that is shown while it is made. What push() and finish() return,
-/// joined, is decode() of all ids; no part ever ends inside a character.
+/// Turns ids into text one by one, for output that is shown while it is made. What push() and finish()
+/// return, joined, is decode() of all ids; no part ever ends inside a character.
 class DetokenizeStream {
  public:
   explicit DetokenizeStream(Tokenizer tokenizer, bool skip_special_tokens = true);

@@ -29,7 +29,8 @@ std::string read_file(const std::filesystem::path& path) {
     content.resize(std::max<std::size_t>(content.capacity(), used + (64 << 10)));
     used += std::fread(content.data() + used, 1, content.size() - used, file.get());
   } while (used == content.size());
-  INGOT_CHECK(std::ferror(file.get()) == 0, IoError(path.string(), std::string("cannot read: ") + std::strerror(errno)));
+  INGOT_CHECK(std::ferror(file.get()) == 0,
+              IoError(path.string(), std::string("cannot read: ") + std::strerror(errno)));
   content.resize(used);
   return content;
 }
@@ -39,7 +40,8 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
   INGOT_CHECK(file != nullptr, IoError(path.string(), std::string("cannot create: ") + std::strerror(errno)));
   const bool written = std::fwrite(content.data(), 1, content.size(), file) == content.size();
   const bool closed = std::fclose(file) == 0;
-  INGOT_CHECK(written && closed, IoError(path.string(), std::string("cannot write: ") + std::strerror(errno)));
+  INGOT_CHECK(written && closed,
+              IoError(path.string(), std::string("cannot write: ") + std::strerror(errno)));
 }
 
 }  // namespace ingot::text

@@ -64,7 +64,8 @@ bool JsonView::boolean() const {
 
 std::int64_t JsonView::integer() const {
   if (!value_->is_number_integer()) wrong_type("an integer");
-  if (value_->is_number_unsigned() && value_->get<std::uint64_t>() > INT64_MAX) fail("the number is too large");
+  if (value_->is_number_unsigned() && value_->get<std::uint64_t>() > INT64_MAX)
+    fail("the number is too large");
   return value_->get<std::int64_t>();
 }
 
@@ -77,7 +78,9 @@ std::string JsonView::string(std::string_view key, std::string fallback) const {
   return has(key) ? at(key).string() : std::move(fallback);
 }
 
-bool JsonView::boolean(std::string_view key, bool fallback) const { return has(key) ? at(key).boolean() : fallback; }
+bool JsonView::boolean(std::string_view key, bool fallback) const {
+  return has(key) ? at(key).boolean() : fallback;
+}
 
 char32_t JsonView::character() const {
   const std::string text = string();

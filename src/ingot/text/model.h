@@ -11,7 +11,8 @@
 
 namespace ingot::text {
 
-/// What one encoding thread needs besides the model: buffers that keep their memory and the words seen lately.
+/// What one encoding thread needs besides the model: buffers that keep their memory and the words seen
+/// lately.
 struct Workspace {
   struct Candidate {
     std::int32_t rank;

@@ -71,7 +71,8 @@ class SplitPattern final : public PreTokenizer {
   void apply(PieceList& list) const override {
     list.transform([&](const Piece& piece) {
       Splitter splitter(list, piece, behavior_, invert_);
-      pattern_.for_each_match(piece.text, [&](std::size_t begin, std::size_t end) { splitter.match(begin, end); });
+      pattern_.for_each_match(piece.text,
+                              [&](std::size_t begin, std::size_t end) { splitter.match(begin, end); });
       splitter.finish();
     });
   }
@@ -85,7 +86,8 @@ class SplitPattern final : public PreTokenizer {
 class Sequence final : public PreTokenizer {
  public:
   explicit Sequence(const JsonView& config) {
-    for (const JsonView& item : config.at("pretokenizers").items()) stages_.push_back(make_pre_tokenizer(item));
+    for (const JsonView& item : config.at("pretokenizers").items())
+      stages_.push_back(make_pre_tokenizer(item));
   }
   void apply(PieceList& list) const override {
     for (const auto& stage : stages_) stage->apply(list);
@@ -101,7 +103,8 @@ class Sequence final : public PreTokenizer {
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonView& config) {
   const std::string type = config.string("type");
   if (type == "ByteLevel")
-    return std::make_unique<ByteLevel>(config.boolean("add_prefix_space", true), config.boolean("use_regex", true));
+    return std::make_unique<ByteLevel>(config.boolean("add_prefix_space", true),
+                                       config.boolean("use_regex", true));
   if (type == "Split") return std::make_unique<SplitPattern>(config);
   if (type == "Sequence") return std::make_unique<Sequence>(config);
   config.fail(fmt::format("unknown pre-tokenizer \"{}\"", type));

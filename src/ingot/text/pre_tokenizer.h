@@ -18,8 +18,8 @@ struct Piece {
   bool at_start;
 };
 
-/// The pieces of a text while pre-tokenizers cut and rewrite them. Views point into the input or into texts that
-/// the list keeps.
+/// The pieces of a text while pre-tokenizers cut and rewrite them. Views point into the input or into texts
+/// that the list keeps.
 class PieceList {
  public:
   /// Starts anew with one piece.

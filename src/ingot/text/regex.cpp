@@ -54,7 +54,8 @@ struct Deleter {
 
 /// One per thread: a JIT stack that grows to 1 MB, and room for the match.
 struct MatchState {
-  std::unique_ptr<pcre2_match_data, Deleter<pcre2_match_data_free_8>> data{pcre2_match_data_create(1, nullptr)};
+  std::unique_ptr<pcre2_match_data, Deleter<pcre2_match_data_free_8>> data{
+      pcre2_match_data_create(1, nullptr)};
   std::unique_ptr<pcre2_jit_stack, Deleter<pcre2_jit_stack_free_8>> stack{
       pcre2_jit_stack_create(32 << 10, 1 << 20, nullptr)};
   std::unique_ptr<pcre2_match_context, Deleter<pcre2_match_context_free_8>> context{
@@ -87,10 +88,11 @@ Regex::Regex(std::string_view pattern, const std::string& where) : impl_(std::ma
   int error = 0;
   PCRE2_SIZE offset = 0;
   impl_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &offset,
-                                  nullptr));
+                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
+                                  &offset, nullptr));
   INGOT_CHECK(impl_->code != nullptr,
-              InvalidConfig(where, fmt::format("the pattern \"{}\" does not compile: {}", pattern, error_text(error))));
+              InvalidConfig(
+                  where, fmt::format("the pattern \"{}\" does not compile: {}", pattern, error_text(error))));
   impl_->jit = pcre2_jit_compile(impl_->code.get(), PCRE2_JIT_COMPLETE) == 0;
 }
 
@@ -105,7 +107,8 @@ void Regex::for_each_match(std::string_view text, FunctionRef<void(std::size_t, 
   for (std::size_t from = 0; from <= text.size();) {
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
     if (impl_->jit)
-      rc = pcre2_jit_match(impl_->code.get(), subject, text.size(), from, 0, state.data.get(), state.context.get());
+      rc = pcre2_jit_match(impl_->code.get(), subject, text.size(), from, 0, state.data.get(),
+                           state.context.get());
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)  // the interpreter keeps its stack on the heap
       rc = pcre2_match(impl_->code.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
                        state.data.get(), state.context.get());

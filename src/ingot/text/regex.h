@@ -9,8 +9,9 @@
 
 namespace ingot::text {
 
-/// A compiled regular expression in the dialect of tokenizer.json (Oniguruma's Ruby syntax as far as real files
-/// use it: look-ahead, Unicode properties, inline flags), run by PCRE2's JIT. Safe to share between threads.
+/// A compiled regular expression in the dialect of tokenizer.json (Oniguruma's Ruby syntax as far as real
+/// files use it: look-ahead, Unicode properties, inline flags), run by PCRE2's JIT. Safe to share between
+/// threads.
 class Regex {
  public:
   /// Throws InvalidConfig naming `where` when the pattern does not compile.
@@ -19,8 +20,8 @@ class Regex {
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
 
-  /// Calls match(begin, end) for each match in `text` (valid UTF-8), left to right, none overlapping. An empty
-  /// match is reported and the search goes on one character later. Throws Error when a match needs more
+  /// Calls match(begin, end) for each match in `text` (valid UTF-8), left to right, none overlapping. An
+  /// empty match is reported and the search goes on one character later. Throws Error when a match needs more
   /// backtracking than the limits allow.
   void for_each_match(std::string_view text, FunctionRef<void(std::size_t, std::size_t)> match) const;
 

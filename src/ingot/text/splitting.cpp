@@ -18,7 +18,8 @@ SplitBehavior parse_behavior(const JsonView& value) {
 
 Regex compile_pattern(const JsonView& value) {
   if (value.is_string()) return Regex(escape_regex(value.string()), value.field());
-  if (value.has("Regex")) return Regex(value.string("Regex"), fmt::format("{}: {}", value.file(), value.field()));
+  if (value.has("Regex"))
+    return Regex(value.string("Regex"), fmt::format("{}: {}", value.file(), value.field()));
   return Regex(escape_regex(value.string("String")), value.field());
 }
 

@@ -79,7 +79,8 @@ struct Tokenizer::Impl {
                   std::vector<std::int32_t>& ids) const;
   void encode_segment(std::string_view text, bool at_start, bool split_special, Workshop& shop,
                       std::vector<std::int32_t>& ids) const;
-  void encode_pieces(std::string_view text, bool at_start, Workshop& shop, std::vector<std::int32_t>& ids) const;
+  void encode_pieces(std::string_view text, bool at_start, Workshop& shop,
+                     std::vector<std::int32_t>& ids) const;
 
   std::string_view token(std::int32_t id) const;
   std::optional<std::int32_t> id_of(std::string_view token) const;
@@ -180,7 +181,8 @@ void Tokenizer::Impl::encode_raw(std::string_view bytes, bool at_start, bool val
   }
 }
 
-void Tokenizer::Impl::encode_text(std::string_view text, bool split_special, std::vector<std::int32_t>& ids) const {
+void Tokenizer::Impl::encode_text(std::string_view text, bool split_special,
+                                  std::vector<std::int32_t>& ids) const {
   const WorkspacePool::Lease shop(pool);
   const bool valid = is_valid_utf8(text);
   std::string replaced;
@@ -231,10 +233,7 @@ Tokenizer Tokenizer::from_file(const std::filesystem::path& path) {
 }
 
 Tokenizer Tokenizer::from_directory(const std::filesystem::path& directory) {
-  const auto file = directory / "tokenizer.json", config = directory / "tokenizer_config.json";
-  TokenizerSpec spec = parse_tokenizer_json(read_file(file), file.string());
-  if (std::filesystem::exists(config)) spec.config = parse_tokenizer_config(read_file(config), config.string());
-  return Tokenizer(std::move(spec));
+  return Tokenizer(read_tokenizer_directory(directory));
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
@@ -275,10 +274,14 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_speci
   return to_valid_utf8(decode_bytes(ids, skip_special_tokens));
 }
 
-bool Tokenizer::decodes_token_wise() const { return impl_->decoder != nullptr && impl_->decoder->is_token_wise(); }
+bool Tokenizer::decodes_token_wise() const {
+  return impl_->decoder != nullptr && impl_->decoder->is_token_wise();
+}
 
 std::int32_t Tokenizer::vocab_size() const { return impl_->id_limit; }
-std::optional<std::int32_t> Tokenizer::token_to_id(std::string_view token) const { return impl_->id_of(token); }
+std::optional<std::int32_t> Tokenizer::token_to_id(std::string_view token) const {
+  return impl_->id_of(token);
+}
 std::string_view Tokenizer::id_to_token(std::int32_t id) const { return impl_->token(id); }
 bool Tokenizer::is_special(std::int32_t id) const { return impl_->special(id); }
 const std::vector<AddedToken>& Tokenizer::added_tokens() const { return impl_->spec.added_tokens; }

@@ -42,7 +42,8 @@ class Tokenizer {
   /// `source` names the text in errors.
   static Tokenizer from_json(std::string_view json, const std::string& source = "tokenizer.json");
 
-  /// The ids of `text`. Bytes that are no UTF-8 are kept by byte-level tokenizers and become U+FFFD in others.
+  /// The ids of `text`. Bytes that are no UTF-8 are kept by byte-level tokenizers and become U+FFFD in
+  /// others.
   std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
   /// One result per text, on all threads.
   std::vector<std::vector<std::int32_t>> encode_batch(std::span<const std::string_view> texts,

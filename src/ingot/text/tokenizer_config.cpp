@@ -50,8 +50,8 @@ std::string write_tokenizer_config(const TokenizerSpec& spec) {
   const TokenizerConfig& config = spec.config;
   ordered_json& added = out["added_tokens_decoder"] = ordered_json::object();
   for (const AddedToken& t : spec.added_tokens)
-    added[std::to_string(t.id)] = {{"content", t.content}, {"lstrip", t.lstrip},
-                                   {"normalized", t.normalized}, {"rstrip", t.rstrip},
+    added[std::to_string(t.id)] = {{"content", t.content},         {"lstrip", t.lstrip},
+                                   {"normalized", t.normalized},   {"rstrip", t.rstrip},
                                    {"single_word", t.single_word}, {"special", t.special}};
   const auto put = [&](const char* key, const std::string& token) {
     if (!token.empty()) out[key] = token;

@@ -10,8 +10,8 @@
 #include "ingot/text/json_write.h"
 #include "ingot/text/tokenizer_spec.h"
 
-// simdjson reads the document, because vocabularies and merges run to tens of megabytes; everything small goes on
-// as JsonView, whose errors name the field.
+// simdjson reads the document, because vocabularies and merges run to tens of megabytes; everything small
+// goes on as JsonView, whose errors name the field.
 
 namespace ingot::text {
 
@@ -29,32 +29,49 @@ struct At {
 
 std::string_view type_name(element value) {
   switch (value.type()) {
-    case element_type::ARRAY: return "array";
-    case element_type::OBJECT: return "object";
-    case element_type::STRING: return "string";
-    case element_type::BOOL: return "boolean";
-    case element_type::NULL_VALUE: return "null";
-    default: return "number";
+    case element_type::ARRAY:
+      return "array";
+    case element_type::OBJECT:
+      return "object";
+    case element_type::STRING:
+      return "string";
+    case element_type::BOOL:
+      return "boolean";
+    case element_type::NULL_VALUE:
+      return "null";
+    default:
+      return "number";
   }
 }
 
 template <class T>
 T get(element value, const At& at, std::string_view expected) {
   T out;
-  if (value.get(out) != simdjson::SUCCESS) at.fail(fmt::format("expected {}, found {}", expected, type_name(value)));
+  if (value.get(out) != simdjson::SUCCESS)
+    at.fail(fmt::format("expected {}, found {}", expected, type_name(value)));
   return out;
+}
+
+element parse_document(simdjson::dom::parser& parser, std::string_view text, const std::string& source) {
+  element root;
+  const auto error = parser.parse(text.data(), text.size()).get(root);
+  INGOT_CHECK(error == simdjson::SUCCESS, FormatError(source, -1, "document",
+                                                      fmt::format("{} bytes are no JSON: {}", text.size(),
+                                                                  simdjson::error_message(error))));
+  return root;
 }
 
 std::int32_t parse_id(element value, const At& at, std::size_t entries) {
   const auto id = get<std::int64_t>(value, at, "an integer");
   // Room for holes, but not for a table that one hostile number makes gigabytes large.
   const auto limit = static_cast<std::int64_t>(entries * 16 + (1U << 20));
-  if (id < 0 || id > limit) at.fail(fmt::format("the id {} is out of range: {} tokens allow 0 to {}", id, entries, limit));
+  if (id < 0 || id > limit)
+    at.fail(fmt::format("the id {} is out of range: {} tokens allow 0 to {}", id, entries, limit));
   return static_cast<std::int32_t>(id);
 }
 
-Vocabulary parse_vocabulary(element value, const std::string& source) {
-  const auto object = get<simdjson::dom::object>(value, {source, "model.vocab"}, "an object");
+Vocabulary parse_vocabulary(element value, const std::string& source, const std::string& field) {
+  const auto object = get<simdjson::dom::object>(value, {source, field}, "an object");
   std::size_t count = 0, bytes = 0;
   for (const auto& [token, id] : object) {
     ++count;
@@ -63,7 +80,7 @@ Vocabulary parse_vocabulary(element value, const std::string& source) {
   Vocabulary vocabulary;
   vocabulary.reserve(count, bytes);
   for (const auto& [token, value_of_id] : object) {
-    const auto at = [&, t = token] { return At{source, fmt::format("model.vocab[\"{}\"]", t)}; };
+    const auto at = [&, t = token] { return At{source, fmt::format("{}[\"{}\"]", field, t)}; };
     std::int64_t raw = -1;
     std::int32_t id = -1;
     if (value_of_id.get(raw) == simdjson::SUCCESS && raw >= 0 && raw < static_cast<std::int64_t>(count))
@@ -71,8 +88,10 @@ Vocabulary parse_vocabulary(element value, const std::string& source) {
     else
       id = parse_id(value_of_id, at(), count);
     switch (vocabulary.add(token, id)) {
-      case Vocabulary::Added::yes: break;
-      case Vocabulary::Added::token_exists: at().fail("the token is listed twice");
+      case Vocabulary::Added::yes:
+        break;
+      case Vocabulary::Added::token_exists:
+        at().fail("the token is listed twice");
       case Vocabulary::Added::id_exists:
         at().fail(fmt::format("the id {} belongs to \"{}\" already", id, vocabulary.token(id)));
     }
@@ -83,40 +102,23 @@ Vocabulary parse_vocabulary(element value, const std::string& source) {
 MergeTable parse_merges(element value, const Vocabulary& vocabulary, const BpeOptions& options,
                         const std::string& source) {
   const auto array = get<simdjson::dom::array>(value, {source, "model.merges"}, "an array");
-  MergeTable merges;
-  merges.reserve(array.size());
-  const std::size_t prefix = options.continuing_subword_prefix ? options.continuing_subword_prefix->size() : 0;
-  std::string joined;
-  std::int32_t rank = 0;
+  MergeBuilder merges(vocabulary, options, array.size());
+  std::size_t index = 0;
   for (const element entry : array) {
-    const auto at = [&] { return At{source, fmt::format("model.merges[{}]", rank)}; };
-    std::string_view left, right;
+    const auto at = [&] { return At{source, fmt::format("model.merges[{}]", index)}; };
+    std::string problem;
     if (entry.is_string()) {
-      const std::string_view line = entry;
-      const std::size_t space = line.find(' ');
-      if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
-        at().fail(fmt::format("expected two tokens with one space between them, found \"{}\"", line));
-      left = line.substr(0, space);
-      right = line.substr(space + 1);
+      problem = merges.add_line(entry);
     } else {
       const auto pair = get<simdjson::dom::array>(entry, at(), "a string or a list of two");
       if (pair.size() != 2) at().fail(fmt::format("expected two tokens, found {}", pair.size()));
-      left = get<std::string_view>(pair.at(0), at(), "a string");
-      right = get<std::string_view>(pair.at(1), at(), "a string");
+      problem = merges.add(get<std::string_view>(pair.at(0), at(), "a string"),
+                           get<std::string_view>(pair.at(1), at(), "a string"));
     }
-    const auto find = [&](std::string_view token) {
-      const std::int32_t id = vocabulary.find(token);
-      if (id < 0) at().fail(fmt::format("\"{}\" is not in the vocabulary", token));
-      return id;
-    };
-    const Pair pair{find(left), find(right)};
-    if (right.size() < prefix) at().fail(fmt::format("\"{}\" is shorter than the continuing_subword_prefix", right));
-    joined.assign(left).append(right.substr(prefix));
-    // Of a pair listed twice the later rank counts, as in the library.
-    merges.find_or_insert(pair, {}) = {rank, find(joined)};
-    ++rank;
+    if (!problem.empty()) at().fail(problem);
+    ++index;
   }
-  return merges;
+  return merges.take();
 }
 
 std::optional<std::string> optional_string(const JsonView& config, std::string_view key) {
@@ -135,7 +137,7 @@ std::shared_ptr<const Model> parse_bpe(element model, const JsonView& config, co
   element vocab, merges;
   if (model["vocab"].get(vocab) != simdjson::SUCCESS) config.at("vocab");
   if (model["merges"].get(merges) != simdjson::SUCCESS) config.at("merges");
-  Vocabulary vocabulary = parse_vocabulary(vocab, source);
+  Vocabulary vocabulary = parse_vocabulary(vocab, source, "model.vocab");
   MergeTable table = parse_merges(merges, vocabulary, options, source);
   return std::make_shared<BpeModel>(std::move(vocabulary), std::move(table), std::move(options));
 }
@@ -149,7 +151,8 @@ std::shared_ptr<const Model> parse_model(element value, const std::string& sourc
   const JsonView config(small, source, "model");
   // Files from before the field existed hold BPE models wherever there are merges.
   element merges;
-  const std::string type = config.string("type", object["merges"].get(merges) == simdjson::SUCCESS ? "BPE" : "");
+  const std::string type =
+      config.string("type", object["merges"].get(merges) == simdjson::SUCCESS ? "BPE" : "");
   if (type == "BPE") return parse_bpe(value, config, source);
   config.fail(fmt::format("unknown model \"{}\"", type));
 }
@@ -170,12 +173,14 @@ AddedToken parse_added_token(const JsonView& config) {
 
 }  // namespace
 
+Vocabulary parse_vocab_json(std::string_view text, const std::string& source) {
+  simdjson::dom::parser parser;
+  return parse_vocabulary(parse_document(parser, text, source), source, "vocab");
+}
+
 TokenizerSpec parse_tokenizer_json(std::string_view text, const std::string& source) {
   simdjson::dom::parser parser;
-  element root;
-  if (const auto error = parser.parse(text.data(), text.size()).get(root); error != simdjson::SUCCESS)
-    throw FormatError(source, -1, "document",
-                      fmt::format("{} bytes are no JSON: {}", text.size(), simdjson::error_message(error)));
+  const element root = parse_document(parser, text, source);
   const auto object = get<simdjson::dom::object>(root, {source, "document"}, "an object");
   TokenizerSpec spec;
   spec.source = source;
@@ -212,9 +217,11 @@ std::string write_tokenizer_json(const TokenizerSpec& spec) {
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const AddedToken& t = tokens[i];
     out += fmt::format(
-        "{}\n    {{\n      \"id\": {},\n      \"content\": {},\n      \"single_word\": {},\n      \"lstrip\": {},\n"
+        "{}\n    {{\n      \"id\": {},\n      \"content\": {},\n      \"single_word\": {},\n      "
+        "\"lstrip\": {},\n"
         "      \"rstrip\": {},\n      \"normalized\": {},\n      \"special\": {}\n    }}",
-        i == 0 ? "" : ",", t.id, json_string(t.content), t.single_word, t.lstrip, t.rstrip, t.normalized, t.special);
+        i == 0 ? "" : ",", t.id, json_string(t.content), t.single_word, t.lstrip, t.rstrip, t.normalized,
+        t.special);
   }
   out += tokens.empty() ? "],\n" : "\n  ],\n";
   stage("normalizer", spec.normalizer);

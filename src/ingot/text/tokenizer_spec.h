@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,8 +12,8 @@
 
 namespace ingot::text {
 
-/// What a tokenizer is made from, wherever it was read. The stages are kept as the JSON text of their object in
-/// tokenizer.json ("null" for none), which is also how they are saved.
+/// What a tokenizer is made from, wherever it was read. The stages are kept as the JSON text of their object
+/// in tokenizer.json ("null" for none), which is also how they are saved.
 struct TokenizerSpec {
   std::string source = "tokenizer";  ///< names the file in errors
   std::string normalizer = "null";
@@ -28,7 +29,14 @@ struct TokenizerSpec {
 
 /// Parses tokenizer.json. `text` may be any bytes; `source` names it in errors.
 TokenizerSpec parse_tokenizer_json(std::string_view text, const std::string& source);
+/// Reads whatever files of a tokenizer the directory holds.
+TokenizerSpec read_tokenizer_directory(const std::filesystem::path& directory);
 std::string write_tokenizer_json(const TokenizerSpec& spec);
+
+/// GPT-2's older pair of files: vocab.json and merges.txt.
+TokenizerSpec read_gpt2_files(const std::filesystem::path& vocab, const std::filesystem::path& merges);
+/// { token: id, ... }
+Vocabulary parse_vocab_json(std::string_view text, const std::string& source);
 
 /// Reads the fields of tokenizer_config.json that Ingot uses.
 TokenizerConfig parse_tokenizer_config(std::string_view text, const std::string& source);

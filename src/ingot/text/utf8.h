@@ -10,8 +10,8 @@ namespace ingot::text {
 inline constexpr char32_t kReplacementCharacter = 0xFFFD;
 
 /// One step over bytes that may or may not be UTF-8 (Unicode 15, table 3-7). An ill-formed step covers the
-/// maximal subpart, so replacing each one by U+FFFD gives what every other decoder gives. `truncated` says that
-/// the bytes end inside a character that more bytes could complete.
+/// maximal subpart, so replacing each one by U+FFFD gives what every other decoder gives. `truncated` says
+/// that the bytes end inside a character that more bytes could complete.
 struct Utf8Step {
   char32_t code_point;
   std::uint8_t length;

@@ -8,8 +8,8 @@
 
 namespace ingot::text {
 
-/// Tokens and their ids. Ids need not be dense. Token texts lie in one block of memory and the table of hashes
-/// is flat, so that a vocabulary of 128k entries is built in milliseconds.
+/// Tokens and their ids. Ids need not be dense. Token texts lie in one block of memory and the table of
+/// hashes is flat, so that a vocabulary of 128k entries is built in milliseconds.
 class Vocabulary {
  public:
   enum class Added { yes, token_exists, id_exists };

@@ -11,8 +11,8 @@
 
 namespace ingot::text {
 
-/// The ids of words seen lately, by their bytes: direct-mapped, 16k entries of one cache line (1 MB, made at the
-/// first insertion). Words over 30 bytes or 8 ids are rare and are not kept.
+/// The ids of words seen lately, by their bytes: direct-mapped, 16k entries of one cache line (1 MB, made at
+/// the first insertion). Words over 30 bytes or 8 ids are rare and are not kept.
 class WordCache {
  public:
   static constexpr std::size_t kMaxBytes = 30, kMaxIds = 8;
@@ -22,7 +22,8 @@ class WordCache {
     slot = hash_bytes(word) & (kEntries - 1);
     if (entries_ == nullptr || word.size() > kMaxBytes) return {};
     const Entry& entry = entries_[slot];
-    if (entry.length != word.size() || std::memcmp(entry.word.data(), word.data(), word.size()) != 0) return {};
+    if (entry.length != word.size() || std::memcmp(entry.word.data(), word.data(), word.size()) != 0)
+      return {};
     return {entry.ids.data(), entry.count};
   }
 

@@ -1,0 +1,92 @@
+// Equality with the Python library, case by case. tools/goldens/tokenizer_goldens.py writes the files.
+#include <filesystem>
+#include <fstream>
+
+#include "tests/text/support.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/text/bpe_trainer.h"
+#include "ingot/text/detokenize_stream.h"
+#include "ingot/text/tokenizer.h"
+
+namespace ingot::text {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+using nlohmann::ordered_json;
+
+ordered_json golden(const std::string& name) {
+  std::ifstream file(std::string(INGOT_SOURCE_DIR) + "/tests/text/goldens/" + name + ".json");
+  return ordered_json::parse(file);
+}
+
+void check_cases(const Tokenizer& tokenizer, const ordered_json& cases) {
+  for (const auto& c : cases) {
+    const std::string text = c["text"];
+    SCOPED_TRACE(c.dump());
+    const Ids plain = c["ids"], full = c.value("with_special", plain);
+    ASSERT_EQ(tokenizer.encode(text, {.add_special_tokens = false}), plain);
+    ASSERT_EQ(tokenizer.encode(text), full);
+    const std::string decoded = c.value("decoded", text);
+    ASSERT_EQ(tokenizer.decode(full, false), decoded);
+    ASSERT_EQ(tokenizer.decode(full, true), c.value("decoded_skipping", decoded));
+  }
+}
+
+class TokenizerGolden : public testing::TestWithParam<std::string> {};
+
+TEST_P(TokenizerGolden, EqualsTheLibrary) {
+  const ordered_json g = golden(GetParam());
+  check_cases(Tokenizer::from_json(g["tokenizer"].dump(), GetParam()), g["cases"]);
+}
+
+TEST_P(TokenizerGolden, SurvivesSavingAndLoading) {
+  const ordered_json g = golden(GetParam());
+  const Tokenizer once = Tokenizer::from_json(g["tokenizer"].dump(), GetParam());
+  const std::string saved = once.to_json();
+  const Tokenizer again = Tokenizer::from_json(saved, GetParam());
+  check_cases(again, g["cases"]);
+  EXPECT_EQ(again.to_json(), saved);
+}
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(INGOT_SOURCE_DIR) + "/tests/text/goldens"))
+    if (entry.path().extension() == ".json" && entry.path().stem() != "gpt2")
+      names.push_back(entry.path().stem());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, TokenizerGolden, testing::ValuesIn(golden_names()),
+                         [](const auto& info) { return info.param; });
+
+TEST(Gpt2Tokenizer, EqualsTheLibraryWithTheRealVocabulary) {
+  const auto directory = data_path("tokenizers/gpt2");
+  INGOT_REQUIRE_DATA(directory);
+  const Tokenizer tokenizer = Tokenizer::from_directory(directory);
+  EXPECT_EQ(tokenizer.vocab_size(), 50257);
+  EXPECT_EQ(tokenizer.eos_id(), 50256);
+  check_cases(tokenizer, golden("gpt2")["cases"]);
+}
+
+TEST(TrainBpe, GivesTheVocabularyAndMergesOfTheLibrary) {
+  const ordered_json g = golden("bpe_trained");
+  std::vector<std::string> texts;
+  for (const auto& c : g["cases"]) texts.push_back(c["text"]);
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  BpeTrainerConfig config;
+  config.vocab_size = 700;
+  config.min_frequency = 0;
+  const auto trained = ordered_json::parse(train_bpe(config, views).to_json());
+  EXPECT_EQ(trained["model"]["vocab"], g["tokenizer"]["model"]["vocab"]);
+  ordered_json merges = ordered_json::array();
+  for (const auto& pair : g["tokenizer"]["model"]["merges"])
+    merges.push_back(pair[0].get<std::string>() + " " + pair[1].get<std::string>());
+  EXPECT_EQ(trained["model"]["merges"], merges);
+}
+
+}  // namespace
+}  // namespace ingot::text
