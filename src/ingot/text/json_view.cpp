@@ -8,70 +8,85 @@
 
 namespace ingot::text {
 
-JsonView::JsonView(const nlohmann::ordered_json& value, const std::string& file, std::string field)
-    : value_(&value), file_(&file), field_(std::move(field)) {}
+namespace {
+
+using nlohmann::ordered_json;
+
+const ordered_json& json(const void* value) { return *static_cast<const ordered_json*>(value); }
+
+}  // namespace
+
+JsonDocument::JsonDocument(std::string_view text, std::string file, std::string field)
+    : file_(std::move(file)), field_(std::move(field)) {
+  try {
+    value_ = std::make_shared<const ordered_json>(ordered_json::parse(text));
+  } catch (const ordered_json::parse_error& e) {
+    throw FormatError(file_, static_cast<std::int64_t>(e.byte), field_.empty() ? "document" : field_,
+                      e.what());
+  }
+}
 
 void JsonView::fail(std::string_view problem) const {
   throw FormatError(*file_, -1, field_.empty() ? "document" : field_, problem);
 }
 
 void JsonView::wrong_type(std::string_view expected) const {
-  fail(fmt::format("expected {}, found {}", expected, value_->type_name()));
+  fail(fmt::format("expected {}, found {}", expected, json(value_).type_name()));
 }
 
-bool JsonView::is_null() const { return value_->is_null(); }
-bool JsonView::is_string() const { return value_->is_string(); }
-bool JsonView::is_object() const { return value_->is_object(); }
+bool JsonView::is_null() const { return json(value_).is_null(); }
+bool JsonView::is_string() const { return json(value_).is_string(); }
+bool JsonView::is_object() const { return json(value_).is_object(); }
 
 bool JsonView::has(std::string_view key) const {
-  if (!value_->is_object()) wrong_type("an object");
-  const auto it = value_->find(key);
-  return it != value_->end() && !it->is_null();
+  if (!json(value_).is_object()) wrong_type("an object");
+  const auto it = json(value_).find(key);
+  return it != json(value_).end() && !it->is_null();
 }
 
 JsonView JsonView::at(std::string_view key) const {
-  if (!value_->is_object()) wrong_type("an object");
-  const auto it = value_->find(key);
+  if (!json(value_).is_object()) wrong_type("an object");
+  const auto it = json(value_).find(key);
   std::string field = field_.empty() ? std::string(key) : fmt::format("{}.{}", field_, key);
-  if (it == value_->end()) throw FormatError(*file_, -1, field, "is missing");
-  return JsonView(*it, *file_, std::move(field));
+  if (it == json(value_).end()) throw FormatError(*file_, -1, field, "is missing");
+  return JsonView(&*it, *file_, std::move(field));
 }
 
 std::vector<JsonView> JsonView::items() const {
-  if (!value_->is_array()) wrong_type("an array");
+  if (!json(value_).is_array()) wrong_type("an array");
   std::vector<JsonView> items;
-  for (std::size_t i = 0; i < value_->size(); ++i)
-    items.emplace_back((*value_)[i], *file_, fmt::format("{}[{}]", field_, i));
+  for (std::size_t i = 0; i < json(value_).size(); ++i)
+    items.push_back(JsonView(&json(value_)[i], *file_, fmt::format("{}[{}]", field_, i)));
   return items;
 }
 
 std::vector<std::string> JsonView::keys() const {
-  if (!value_->is_object()) wrong_type("an object");
+  if (!json(value_).is_object()) wrong_type("an object");
   std::vector<std::string> keys;
-  for (auto it = value_->begin(); it != value_->end(); ++it) keys.push_back(it.key());
+  for (auto it = json(value_).begin(); it != json(value_).end(); ++it) keys.push_back(it.key());
   return keys;
 }
 
 std::string JsonView::string() const {
-  if (!value_->is_string()) wrong_type("a string");
-  return value_->get<std::string>();
+  if (!json(value_).is_string()) wrong_type("a string");
+  return json(value_).get<std::string>();
 }
 
 bool JsonView::boolean() const {
-  if (!value_->is_boolean()) wrong_type("true or false");
-  return value_->get<bool>();
+  if (!json(value_).is_boolean()) wrong_type("true or false");
+  return json(value_).get<bool>();
 }
 
 std::int64_t JsonView::integer() const {
-  if (!value_->is_number_integer()) wrong_type("an integer");
-  if (value_->is_number_unsigned() && value_->get<std::uint64_t>() > INT64_MAX)
+  if (!json(value_).is_number_integer()) wrong_type("an integer");
+  if (json(value_).is_number_unsigned() && json(value_).get<std::uint64_t>() > INT64_MAX)
     fail("the number is too large");
-  return value_->get<std::int64_t>();
+  return json(value_).get<std::int64_t>();
 }
 
 double JsonView::number() const {
-  if (!value_->is_number()) wrong_type("a number");
-  return value_->get<double>();
+  if (!json(value_).is_number()) wrong_type("a number");
+  return json(value_).get<double>();
 }
 
 std::string JsonView::string(std::string_view key, std::string fallback) const {
@@ -90,6 +105,6 @@ char32_t JsonView::character() const {
   return c;
 }
 
-std::string JsonView::dump() const { return value_->dump(); }
+std::string JsonView::dump() const { return json(value_).dump(); }
 
 }  // namespace ingot::text

@@ -6,17 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 namespace ingot::text {
 
 /// A value inside a JSON file that knows where it stands, so that every complaint about it can say so: a
 /// FormatError with the file and the dotted path ("pre_tokenizer.pretokenizers[1].pattern").
 class JsonView {
  public:
-  /// `value` and `file` must outlive the view.
-  JsonView(const nlohmann::ordered_json& value, const std::string& file, std::string field);
-
   bool is_null() const;
   bool is_string() const;
   bool is_object() const;
@@ -46,11 +41,27 @@ class JsonView {
   [[noreturn]] void fail(std::string_view problem) const;
 
  private:
+  friend class JsonDocument;
+  JsonView(const void* value, const std::string& file, std::string field)
+      : value_(value), file_(&file), field_(std::move(field)) {}
   [[noreturn]] void wrong_type(std::string_view expected) const;
 
-  const nlohmann::ordered_json* value_;
+  const void* value_;  // of the JSON library, which stays out of headers
   const std::string* file_;
   std::string field_;
+};
+
+/// A parsed JSON text. Throws FormatError with the byte where it stops being JSON.
+class JsonDocument {
+ public:
+  /// `file` names it in errors, `field` is the path of the root ("" for a whole file).
+  JsonDocument(std::string_view text, std::string file, std::string field);
+  /// Must not outlive the document.
+  JsonView root() const { return JsonView(value_.get(), file_, field_); }
+
+ private:
+  std::shared_ptr<const void> value_;
+  std::string file_, field_;
 };
 
 }  // namespace ingot::text

@@ -4,9 +4,6 @@
 #include <mutex>
 #include <unordered_map>
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/text/bpe.h"
@@ -64,9 +61,9 @@ using Workshop = WorkspacePool::Workshop;
 template <class Make>
 auto make_stage(const std::string& json, const TokenizerSpec& spec, const char* field, Make make)
     -> decltype(make(std::declval<const JsonView&>())) {
-  const auto parsed = nlohmann::ordered_json::parse(json);
-  if (parsed.is_null()) return nullptr;
-  return make(JsonView(parsed, spec.source, field));
+  if (json == "null") return nullptr;
+  const JsonDocument document(json, spec.source, field);
+  return make(document.root());
 }
 
 }  // namespace

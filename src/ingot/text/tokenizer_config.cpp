@@ -23,13 +23,8 @@ std::string token_text(const JsonView& config, std::string_view key) {
 }  // namespace
 
 TokenizerConfig parse_tokenizer_config(std::string_view text, const std::string& source) {
-  ordered_json parsed;
-  try {
-    parsed = ordered_json::parse(text);
-  } catch (const ordered_json::parse_error& e) {
-    throw FormatError(source, static_cast<std::int64_t>(e.byte), "document", e.what());
-  }
-  const JsonView view(parsed, source, "");
+  const JsonDocument document(text, source, "");
+  const JsonView view = document.root();
   TokenizerConfig config;
   config.bos_token = token_text(view, "bos_token");
   config.eos_token = token_text(view, "eos_token");

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <simdjson.h>
 
 #include "ingot/base/error.h"
@@ -144,11 +143,14 @@ std::shared_ptr<const Model> parse_bpe(element model, const JsonView& config, co
 
 std::shared_ptr<const Model> parse_model(element value, const std::string& source) {
   const auto object = get<simdjson::dom::object>(value, {source, "model"}, "an object");
-  nlohmann::ordered_json small = nlohmann::ordered_json::object();
-  for (const auto& [key, member] : object)
-    if (key != "vocab" && key != "merges")
-      small[std::string(key)] = nlohmann::ordered_json::parse(simdjson::minify(member));
-  const JsonView config(small, source, "model");
+  std::string small = "{";  // the model without its large members
+  for (const auto& [key, member] : object) {
+    if (key == "vocab" || key == "merges") continue;
+    if (small.size() > 1) small += ',';
+    small += json_string(key) + ":" + simdjson::minify(member);
+  }
+  const JsonDocument document(small + "}", source, "model");
+  const JsonView config = document.root();
   // Files from before the field existed hold BPE models wherever there are merges.
   element merges;
   const std::string type =
@@ -194,10 +196,9 @@ TokenizerSpec parse_tokenizer_json(std::string_view text, const std::string& sou
     if (key == "padding") stage(spec.padding);
     if (key == "model") spec.model = parse_model(value, source);
     if (key == "added_tokens") {
-      const auto list = nlohmann::ordered_json::parse(simdjson::minify(value));
-      if (list.is_null()) continue;
-      for (const JsonView& item : JsonView(list, source, "added_tokens").items())
-        spec.added_tokens.push_back(parse_added_token(item));
+      const JsonDocument list(simdjson::minify(value), source, "added_tokens");
+      if (list.root().is_null()) continue;
+      for (const JsonView& item : list.root().items()) spec.added_tokens.push_back(parse_added_token(item));
     }
   }
   INGOT_CHECK(spec.model != nullptr, FormatError(source, -1, "model", "is missing"));
