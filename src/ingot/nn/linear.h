@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+
+#include "ingot/nn/param_source.h"
+#include "ingot/nn/visit.h"
+
+namespace ingot {
+
+struct LinearOptions {
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  bool bias = true;
+  std::optional<Init> weight_init;  ///< default, as PyTorch's: uniform in +-1/sqrt(in)
+  std::optional<Init> bias_init;    ///< default, as PyTorch's: uniform in +-1/sqrt(in)
+  void validate() const;
+};
+
+/// y = x weight^T + bias: [..., in] -> [..., out]. Parameters: weight [out, in], bias [out].
+struct Linear {
+  Linear(const ParamSource& source, const LinearOptions& options);
+  Tensor operator()(const Tensor& x) const;
+  void visit(ParamVisitor& v);
+
+  Parameter weight, bias;
+};
+
+}  // namespace ingot

@@ -1,0 +1,35 @@
+#include "ingot/nn/norm.h"
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/ops/norm.h"
+
+namespace ingot {
+namespace {
+
+template <class Options>
+const Options& validated(const Options& options) {
+  options.validate();
+  return options;
+}
+
+void check_eps(const char* key, float eps) {
+  INGOT_CHECK(eps >= 0 && eps < 1, InvalidConfig(key, fmt::format("must be in [0, 1), got {}", eps)));
+}
+
+}  // namespace
+
+void RmsNormOptions::validate() const {
+  INGOT_CHECK(width > 0, InvalidConfig("rms_norm.width", fmt::format("must be positive, got {}", width)));
+  check_eps("rms_norm.eps", eps);
+}
+
+RmsNorm::RmsNorm(const ParamSource& source, const RmsNormOptions& options)
+    : weight(source.take("weight", {validated(options).width}, init::kOnes)), eps(options.eps) {}
+
+Tensor RmsNorm::operator()(const Tensor& x) const { return rms_norm(x, weight.value, eps); }
+
+void RmsNorm::visit(ParamVisitor& v) { v("weight", weight); }
+
+}  // namespace ingot

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "ingot/nn/param_source.h"
+#include "ingot/nn/visit.h"
+
+namespace ingot {
+
+struct RmsNormOptions {
+  std::int64_t width = 0;
+  float eps = 1e-5F;
+  void validate() const;
+};
+
+/// ops rms_norm over the last axis. Parameter: weight [width], starting at 1.
+struct RmsNorm {
+  RmsNorm(const ParamSource& source, const RmsNormOptions& options);
+  Tensor operator()(const Tensor& x) const;
+  void visit(ParamVisitor& v);
+
+  Parameter weight;
+  float eps;
+};
+
+}  // namespace ingot

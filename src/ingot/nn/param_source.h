@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/nn/init.h"
+#include "ingot/nn/parameter.h"
+
+namespace ingot {
+
+/// What a module knows of a parameter that it asks for. `name` is full.
+struct ParamRequest {
+  std::string name;
+  Shape shape;
+  Init init;
+};
+
+/// Where parameters come from: an initialiser, a checkpoint.
+class ParamProvider {
+ public:
+  virtual ~ParamProvider() = default;
+  /// A contiguous tensor of the shape asked for.
+  virtual Tensor provide(const ParamRequest& request) = 0;
+  /// Whether parameters start as trainable.
+  virtual bool trainable() const { return true; }
+};
+
+/// Extra wishes of a module for one parameter.
+struct ParamOptions {
+  std::optional<bool> decay;  ///< default: what has two axes or more decays
+  bool trainable = true;      ///< false for buffers, such as running statistics
+};
+
+/// What a module's constructor takes its parameters from: a provider and the name of the place. One
+/// constructor serves training from scratch and loading:
+///
+///     Mlp(const ParamSource& source, const MlpConfig& c)
+///         : up(source.scope("up_proj"), {.in = c.width, .out = c.hidden}),
+///           scale(source.take("scale", {c.width}, init::kOnes)) {}
+///
+///     InitSource init(seed);         Mlp fresh(init, config);
+///     TensorMapSource file(tensors); Mlp loaded(file, config); file.finish();
+class ParamSource {
+ public:
+  ParamSource(ParamProvider& provider, std::string prefix = {})  // NOLINT: a provider is the outermost source
+      : provider_(&provider), prefix_(std::move(prefix)) {}
+
+  /// The same provider with "`name`." put before the names taken from it; an empty name changes nothing.
+  ParamSource scope(std::string_view name) const;
+  ParamSource scope(std::string_view name, std::int64_t index) const;
+  /// The parameter `name` of this place. Throws ShapeMismatch when a provider breaks its promise.
+  Parameter take(std::string_view name, const Shape& shape, const Init& init,
+                 const ParamOptions& options = {}) const;
+  const std::string& prefix() const { return prefix_; }
+
+ private:
+  ParamProvider* provider_;
+  std::string prefix_;  // "layers.0." or empty
+};
+
+/// The random stream of a parameter: a function of seed and full name, so that a parameter more or less
+/// changes no other's values.
+RngKey parameter_stream(std::uint64_t seed, std::string_view name);
+
+/// Fresh parameters.
+class InitSource final : public ParamProvider {
+ public:
+  explicit InitSource(std::uint64_t seed, DType dtype = DType::f32, Device device = kCpu);
+  Tensor provide(const ParamRequest& request) override;
+
+ private:
+  std::uint64_t seed_;
+  DType dtype_;
+  Device device_;
+};
+
+/// How a checkpoint's tensors become parameters.
+struct LoadOptions {
+  std::optional<DType> dtype;  ///< default: as stored
+  Device device = kCpu;
+  bool copy = true;  ///< false: share memory where dtype and device allow; for inference on a mapped file
+  bool trainable = true;  ///< false: no parameter asks for gradients
+};
+
+/// Parameters from named tensors. A missing or mis-shaped tensor does not stop construction: finish() lists
+/// them all at once, with the unexpected ones.
+class TensorMapSource final : public ParamProvider {
+ public:
+  /// `origin` names the checkpoint in messages (a path).
+  explicit TensorMapSource(std::map<std::string, Tensor> tensors, LoadOptions options = {},
+                           std::string origin = "the checkpoint");
+  Tensor provide(const ParamRequest& request) override;
+  bool trainable() const override { return options_.trainable; }
+
+  /// Call once the model stands; it must not be used when this throws (Error, listing every problem). Tensors
+  /// that nobody took are a problem too, unless their names match one of the globs ("*.rotary_emb.inv_freq").
+  void finish(const std::vector<std::string>& ignore_unexpected = {}) const;
+
+ private:
+  std::map<std::string, Tensor> tensors_;
+  LoadOptions options_;
+  std::string origin_;
+  std::set<std::string> taken_;
+  std::vector<std::string> missing_, misshaped_;
+};
+
+}  // namespace ingot

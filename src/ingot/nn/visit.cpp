@@ -1,0 +1,85 @@
+#include "ingot/nn/visit.h"
+
+#include <unordered_set>
+
+namespace ingot {
+namespace {
+
+class Caller final : public ParamVisitor {
+ public:
+  explicit Caller(FunctionRef<void(const std::string&, Parameter&)> f) : f_(f) {}
+
+ protected:
+  void parameter_at(const std::string& name, Parameter& parameter) override {
+    if (seen_.insert(&parameter).second) f_(name, parameter);
+  }
+
+ private:
+  FunctionRef<void(const std::string&, Parameter&)> f_;
+  std::unordered_set<const Parameter*> seen_;
+};
+
+}  // namespace
+
+void for_each_parameter(ModuleRef module, FunctionRef<void(const std::string&, Parameter&)> f) {
+  Caller caller(f);
+  module.visit(caller);
+}
+
+std::vector<Parameter*> parameters(ModuleRef module) {
+  std::vector<Parameter*> result;
+  for_each_parameter(module, [&](const std::string&, Parameter& p) { result.push_back(&p); });
+  return result;
+}
+
+std::vector<std::pair<std::string, Parameter*>> named_parameters(ModuleRef module) {
+  std::vector<std::pair<std::string, Parameter*>> result;
+  for_each_parameter(module, [&](const std::string& name, Parameter& p) { result.emplace_back(name, &p); });
+  return result;
+}
+
+std::int64_t count_parameters(ModuleRef module, bool trainable_only) {
+  std::int64_t count = 0;
+  for_each_parameter(module, [&](const std::string&, Parameter& p) {
+    if (p.trainable() || !trainable_only) count += p.value.numel();
+  });
+  return count;
+}
+
+void zero_grad(ModuleRef module) {
+  for_each_parameter(module, [](const std::string&, Parameter& p) { p.zero_grad(); });
+}
+
+std::int64_t set_trainable(ModuleRef module, std::string_view glob, bool trainable) {
+  std::int64_t count = 0;
+  for_each_parameter(module, [&](const std::string& name, Parameter& p) {
+    if (!glob_match(glob, name)) return;
+    p.set_trainable(trainable);
+    ++count;
+  });
+  return count;
+}
+
+bool glob_match(std::string_view glob, std::string_view text) {
+  // On a mismatch, only the last `*` needs to be tried again with one character more: linear memory, no
+  // recursion.
+  std::size_t g = 0, t = 0, star = std::string_view::npos, star_text = 0;
+  while (t < text.size()) {
+    if (g < glob.size() && glob[g] == '*') {
+      star = g++;
+      star_text = t;
+    } else if (g < glob.size() && (glob[g] == '?' || glob[g] == text[t])) {
+      ++g;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      g = star + 1;
+      t = ++star_text;
+    } else {
+      return false;
+    }
+  }
+  while (g < glob.size() && glob[g] == '*') ++g;
+  return g == glob.size();
+}
+
+}  // namespace ingot
