@@ -1,0 +1,67 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ingot/mahjong/tile.h"
+
+namespace ingot::mahjong {
+
+namespace detail {
+constexpr std::array<std::uint32_t, kKinds> make_weights() {
+  std::array<std::uint32_t, kKinds> weights{};
+  for (std::size_t kind = 0; kind < kKinds; ++kind)
+    weights[kind] = kind % 9 == 0 ? 1 : weights[kind - 1] * 5;
+  return weights;
+}
+inline constexpr auto kWeights = make_weights();
+}  // namespace detail
+
+/// The concealed tiles of one player: how many of each kind, which of the fives are red, and, kept up with
+/// them, each suit's counts read as a number in base 5, which is the row of the shanten tables.
+struct Hand {
+  std::array<std::uint8_t, kKinds> count{};
+  std::array<std::uint8_t, 3> red{};
+  std::uint8_t size = 0;
+  std::array<std::uint32_t, 4> suit{};
+
+  void add_kind(Kind kind) {
+    ++count[kind];
+    ++size;
+    suit[static_cast<std::size_t>(suit_of(kind))] += detail::kWeights[kind];
+  }
+  void remove_kind(Kind kind) {
+    --count[kind];
+    --size;
+    suit[static_cast<std::size_t>(suit_of(kind))] -= detail::kWeights[kind];
+  }
+  void add(Tile tile) {
+    add_kind(kind_of(tile));
+    if (is_red(tile)) ++red[tile - 34U];
+  }
+  void remove(Tile tile) {
+    remove_kind(kind_of(tile));
+    if (is_red(tile)) --red[tile - 34U];
+  }
+  /// How many of exactly this tile: of a five, the red ones and the plain ones apart.
+  int count_of(Tile tile) const {
+    if (is_red(tile)) return red[tile - 34U];
+    return is_five(tile) ? count[tile] - red[tile / 9U] : count[tile];
+  }
+  bool has(Tile tile) const { return count_of(tile) > 0; }
+  KindSet kinds() const {
+    KindSet set = 0;
+    for (Kind kind = 0; kind < kKinds; ++kind) set |= KindSet{count[kind] != 0} << kind;
+    return set;
+  }
+  std::vector<Tile> tiles() const;
+  friend bool operator==(const Hand&, const Hand&) = default;
+};
+
+/// Throws InvalidHand for five of a kind or more than 14 tiles.
+Hand make_hand(std::span<const Tile> tiles);
+Hand make_hand(std::string_view text);
+
+}  // namespace ingot::mahjong

@@ -1,0 +1,273 @@
+#include "ingot/mahjong/shanten.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include <fmt/core.h>
+
+#include "ingot/mahjong/errors.h"
+
+// What a suit can contribute is ten numbers: the tiles it lacks to hold m = 0..4 groups, without and with a pair.
+// The 405,350 suits of at most 14 tiles have only 126 such vectors (the 43,130 sets of honours 55), and adding
+// suits up (min-plus convolution) keeps the number below 200. So a suit's counts, in base 5, index a table of
+// small ids, and the sum over suits is three more look-ups in tables that stay in the first-level cache.
+namespace ingot::mahjong {
+namespace {
+
+constexpr int kSuitRows = 1953125;  // 5^9
+constexpr int kHonorRows = 78125;   // 5^7
+constexpr std::size_t kMaxIds = 192;
+constexpr std::uint8_t kFar = 14;
+
+// [m] without a pair, [5 + m] with one; the last six bytes pad to one vector register.
+struct alignas(16) Lack {
+  std::array<std::uint8_t, 16> tiles;
+  bool operator<(const Lack& other) const { return tiles < other.tiles; }
+};
+
+Lack no_way() {
+  Lack lack;
+  lack.tiles.fill(kFar);
+  return lack;
+}
+
+// Besides the id, a row carries the sums that the two special forms need; rows of four suits can be added.
+constexpr std::uint32_t kKindsShift = 8, kPairsShift = 12, kOrphansShift = 16, kOrphanPairShift = 20;
+
+struct Ids {
+  std::map<Lack, std::uint8_t> of;
+  std::vector<Lack> all;
+  std::uint8_t id(const Lack& lack) {
+    const auto [it, inserted] = of.try_emplace(lack, static_cast<std::uint8_t>(all.size()));
+    if (inserted) {
+      INGOT_ASSERT(all.size() < kMaxIds);
+      all.push_back(lack);
+    }
+    return it->second;
+  }
+};
+
+Lack merge(const Lack& a, const Lack& b) {
+  Lack sum = no_way();
+  for (std::size_t i = 0; i < 5; ++i)
+    for (std::size_t j = 0; i + j < 5; ++j) {
+      const auto put = [&](std::size_t at, int lack) {
+        sum.tiles[at] = static_cast<std::uint8_t>(std::min<int>(sum.tiles[at], lack));
+      };
+      put(i + j, a.tiles[i] + b.tiles[j]);
+      put(i + j + 5, a.tiles[i + 5] + b.tiles[j]);
+      put(i + j + 5, a.tiles[i] + b.tiles[j + 5]);
+    }
+  return sum;
+}
+
+class Tables {
+ public:
+  Tables() : suit_(kSuitRows), honor_(kHonorRows) {
+    Ids suits, honors, two, three;
+    fill(suit_, 9, suits);
+    fill(honor_, 7, honors);
+    for (std::size_t a = 0; a < suits.all.size(); ++a)
+      for (std::size_t b = 0; b < suits.all.size(); ++b) two_[a][b] = two.id(merge(suits.all[a], suits.all[b]));
+    for (std::size_t a = 0; a < two.all.size(); ++a)
+      for (std::size_t b = 0; b < suits.all.size(); ++b) three_[a][b] = three.id(merge(two.all[a], suits.all[b]));
+    for (std::size_t a = 0; a < three.all.size(); ++a)
+      for (std::size_t b = 0; b < honors.all.size(); ++b) {
+        const Lack all = merge(three.all[a], honors.all[b]);
+        for (std::size_t melds = 0; melds <= 4; ++melds)
+          standard_[melds][a][b] = static_cast<std::int8_t>(all.tiles[5 + 4 - melds] - 1);
+      }
+  }
+
+  std::uint32_t suit(std::uint32_t row) const { return suit_[row]; }
+  std::uint32_t honor(std::uint32_t row) const { return honor_[row]; }
+  int standard(std::uint32_t m, std::uint32_t p, std::uint32_t s, std::uint32_t z, int melds) const {
+    return standard_[melds][three_[two_[m & 0xFF][p & 0xFF]][s & 0xFF]][z & 0xFF];
+  }
+
+ private:
+  // Distances by relaxation over the lattice of counts: a row that contains a target lacks nothing, any other
+  // lacks one tile more than its best neighbour with one tile more.
+  static void fill(std::vector<std::uint32_t>& table, int numbers, Ids& ids) {
+    const int rows = static_cast<int>(table.size());
+    std::vector<Lack> lack(table.size(), no_way());
+    mark_targets(lack, numbers, 0, 0, 0);
+    std::array<int, 9> weight{1};
+    for (std::size_t i = 0; i < 8; ++i) weight[i + 1] = weight[i] * 5;
+    const auto relax = [&](int row, int from, std::uint8_t cost) {
+      auto to = lack[static_cast<std::size_t>(row)].tiles;  // copies: without aliasing these are vector loops
+      const auto source = lack[static_cast<std::size_t>(from)].tiles;
+      for (std::size_t k = 0; k < 16; ++k) {
+        const auto there = static_cast<std::uint8_t>(source[k] + cost);
+        to[k] = there < to[k] ? there : to[k];
+      }
+      lack[static_cast<std::size_t>(row)].tiles = to;
+    };
+    const auto keep_zero = [&](int row, int from) {
+      auto to = lack[static_cast<std::size_t>(row)].tiles;
+      const auto source = lack[static_cast<std::size_t>(from)].tiles;
+      for (std::size_t k = 0; k < 16; ++k) to[k] = source[k] == 0 ? std::uint8_t{0} : to[k];
+      lack[static_cast<std::size_t>(row)].tiles = to;
+    };
+    std::array<int, 9> digit{};  // of `row`, counted along: dividing would take most of the time
+    for (int row = 0; row < rows; ++row) {
+      for (std::size_t i = 0; i < static_cast<std::size_t>(numbers); ++i)
+        if (digit[i] > 0) keep_zero(row, row - weight[i]);
+      for (std::size_t i = 0; i < 9 && ++digit[i] == 5; ++i) digit[i] = 0;
+    }
+    digit.fill(4);
+    for (int row = rows - 1; row >= 0; --row) {
+      int tiles = 0, kinds = 0, pairs = 0, orphans = 0, orphan_pair = 0;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(numbers); ++i) {
+        const int n = digit[i];
+        if (n < 4) relax(row, row + weight[i], 1);
+        const bool yaochuu = numbers == 7 || i == 0 || i == 8;
+        tiles += n;
+        kinds += n > 0;
+        pairs += n > 1;
+        orphans += yaochuu && n > 0;
+        orphan_pair |= yaochuu && n > 1;
+      }
+      for (std::size_t i = 0; i < 9 && --digit[i] < 0; ++i) digit[i] = 4;
+      if (tiles > 14) continue;
+      table[static_cast<std::size_t>(row)] =
+          ids.id(lack[static_cast<std::size_t>(row)]) | static_cast<std::uint32_t>(kinds) << kKindsShift |
+          static_cast<std::uint32_t>(pairs) << kPairsShift | static_cast<std::uint32_t>(orphans) << kOrphansShift |
+          static_cast<std::uint32_t>(orphan_pair) << kOrphanPairShift;
+    }
+  }
+
+  static void mark_targets(std::vector<Lack>& lack, int numbers, int first, int row, std::size_t groups) {
+    int weight = 1;
+    const auto digit = [row](int w) { return row / w % 5; };
+    lack[static_cast<std::size_t>(row)].tiles[groups] = 0;
+    for (int i = 0; i < numbers; ++i, weight *= 5)
+      if (digit(weight) <= 2) lack[static_cast<std::size_t>(row + 2 * weight)].tiles[groups + 5] = 0;
+    if (groups == 4) return;
+    weight = 1;
+    for (int i = 0; i < numbers; ++i, weight *= 5) {  // triplets are 2i, runs 2i + 1: each multiset once
+      if (2 * i >= first && digit(weight) <= 1) mark_targets(lack, numbers, 2 * i, row + 3 * weight, groups + 1);
+      if (2 * i + 1 >= first && numbers == 9 && i < 7 && digit(weight) < 4 && digit(5 * weight) < 4 &&
+          digit(25 * weight) < 4)
+        mark_targets(lack, numbers, 2 * i + 1, row + 31 * weight, groups + 1);
+    }
+  }
+
+  std::vector<std::uint32_t> suit_, honor_;
+  std::array<std::array<std::uint8_t, 128>, 128> two_{};
+  std::array<std::array<std::uint8_t, 128>, kMaxIds> three_{};
+  std::array<std::array<std::array<std::int8_t, 64>, kMaxIds>, 5> standard_{};
+};
+
+const Tables& tables() {
+  static const auto* const built = new Tables();  // never freed: games on other threads may outlive main
+  return *built;
+}
+
+struct Rows {
+  std::uint32_t m, p, s, z;
+};
+Rows rows_of(const Tables& t, const Hand& hand) {
+  return {t.suit(hand.suit[0]), t.suit(hand.suit[1]), t.suit(hand.suit[2]), t.honor(hand.suit[3])};
+}
+
+int seven_pairs_of(std::uint32_t sum) {
+  const int kinds = static_cast<int>(sum >> kKindsShift & 0xF), pairs = static_cast<int>(sum >> kPairsShift & 0xF);
+  return 6 - pairs + (kinds < 7 ? 7 - kinds : 0);
+}
+int thirteen_orphans_of(std::uint32_t sum) {
+  return 13 - static_cast<int>(sum >> kOrphansShift & 0xF) - (sum >> kOrphanPairShift != 0);
+}
+// The ids of four rows (each < 192) would carry into the sums, so they are cleared first.
+std::uint32_t sum_of(const Rows& r) {
+  constexpr std::uint32_t kSums = ~0xFFU;
+  return (r.m & kSums) + (r.p & kSums) + (r.s & kSums) + (r.z & kSums);
+}
+
+int best_of(const Tables& t, const Rows& r, int melds) {
+  const int standard = t.standard(r.m, r.p, r.s, r.z, melds);
+  if (melds > 0) return standard;
+  const std::uint32_t sum = sum_of(r);
+  return std::min({standard, seven_pairs_of(sum), thirteen_orphans_of(sum)});
+}
+
+// Shanten after one suit's row changed from hand.suit[suit] to `row`.
+int with_row(const Tables& t, const Rows& base, int suit, std::uint32_t row, int melds) {
+  Rows r = base;
+  if (suit == 0) r.m = t.suit(row);
+  if (suit == 1) r.p = t.suit(row);
+  if (suit == 2) r.s = t.suit(row);
+  if (suit == 3) r.z = t.honor(row);
+  return best_of(t, r, melds);
+}
+
+}  // namespace
+
+Shanten shanten_forms(const Hand& hand, int melds) {
+  INGOT_CHECK(melds >= 0 && melds <= 4 && (hand.size == 13 - 3 * melds || hand.size == 14 - 3 * melds),
+              InvalidHand(fmt::format("{} concealed tiles beside {} melds: a hand has {} or {}", hand.size, melds,
+                                      13 - 3 * melds, 14 - 3 * melds)));
+  const Tables& t = tables();
+  const Rows r = rows_of(t, hand);
+  if (melds > 0) return {t.standard(r.m, r.p, r.s, r.z, melds), kNoShanten, kNoShanten};
+  const std::uint32_t sum = sum_of(r);
+  return {t.standard(r.m, r.p, r.s, r.z, melds), seven_pairs_of(sum), thirteen_orphans_of(sum)};
+}
+
+int shanten(const Hand& hand, int melds) {
+  const Tables& t = tables();
+  return best_of(t, rows_of(t, hand), melds);
+}
+
+bool is_complete(const Hand& hand, int melds) { return shanten(hand, melds) == -1; }
+
+KindSet waits(const Hand& hand, int melds, KindSet unavailable) {
+  const Tables& t = tables();
+  const Rows r = rows_of(t, hand);
+  if (best_of(t, r, melds) != 0) return 0;
+  KindSet found = 0;
+  for (Kind kind = 0; kind < kKinds; ++kind) {
+    if (hand.count[kind] == 4 || (unavailable >> kind & 1) != 0) continue;
+    const int suit = suit_of(kind);
+    if (with_row(t, r, suit, hand.suit[static_cast<std::size_t>(suit)] + detail::kWeights[kind], melds) == -1)
+      found |= bit(kind);
+  }
+  return found;
+}
+
+Acceptance acceptance(const Hand& hand, int melds, const std::array<std::uint8_t, kKinds>& seen) {
+  const Tables& t = tables();
+  const Rows r = rows_of(t, hand);
+  const int now = best_of(t, r, melds);
+  Acceptance accepted;
+  for (Kind kind = 0; kind < kKinds; ++kind) {
+    const int left = 4 - hand.count[kind] - seen[kind];
+    if (left <= 0) continue;
+    const int suit = suit_of(kind);
+    if (with_row(t, r, suit, hand.suit[static_cast<std::size_t>(suit)] + detail::kWeights[kind], melds) < now) {
+      accepted.kinds |= bit(kind);
+      accepted.tiles += left;
+    }
+  }
+  return accepted;
+}
+
+std::array<std::int8_t, kKinds> shanten_after_discard(const Hand& hand, int melds) {
+  const Tables& t = tables();
+  const Rows r = rows_of(t, hand);
+  std::array<std::int8_t, kKinds> after;
+  after.fill(kNoShanten);
+  for (Kind kind = 0; kind < kKinds; ++kind) {
+    if (hand.count[kind] == 0) continue;
+    const int suit = suit_of(kind);
+    after[kind] = static_cast<std::int8_t>(
+        with_row(t, r, suit, hand.suit[static_cast<std::size_t>(suit)] - detail::kWeights[kind], melds));
+  }
+  return after;
+}
+
+void prepare_shanten_tables() { tables(); }
+
+}  // namespace ingot::mahjong
