@@ -5,8 +5,8 @@
 
 namespace ingot::mahjong {
 
-/// Where the real games and vectors lie: INGOT_DATA_DIR, or shared/data beside the repository (also beside the main
-/// checkout when this is a work tree two folders down).
+/// Where the real games and vectors lie: INGOT_DATA_DIR, or shared/data beside the repository (also beside
+/// the main checkout when this is a work tree two folders down).
 inline std::string data_path(const std::string& name) {
   if (const char* dir = std::getenv("INGOT_DATA_DIR")) return std::string(dir) + "/mahjong/" + name;
   for (const char* up : {"/../shared/data/mahjong", "/../../shared/data/mahjong"}) {

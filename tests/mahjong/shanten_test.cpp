@@ -3,10 +3,10 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/mahjong/data.h"
 #include <gtest/gtest.h>
 
 #include "ingot/mahjong/errors.h"
-#include "tests/mahjong/data.h"
 
 namespace ingot::mahjong {
 namespace {
@@ -54,7 +54,9 @@ TEST(Shanten, RefusesAWrongNumberOfTiles) {
 }
 
 TEST(Waits, OfTheNineGatesAreAllNine) { EXPECT_EQ(waits(make_hand("1112345678999m"), 0), KindSet{0x1FF}); }
-TEST(Waits, OfThirteenOrphansAreAllThirteen) { EXPECT_EQ(waits(make_hand("19m19p19s1234567z"), 0), kYaochuu); }
+TEST(Waits, OfThirteenOrphansAreAllThirteen) {
+  EXPECT_EQ(waits(make_hand("19m19p19s1234567z"), 0), kYaochuu);
+}
 
 TEST(Waits, OnFourTilesOfOnesOwnAreNone) {
   EXPECT_EQ(waits(make_hand("123m456m789p1111z"), 0), KindSet{0});
@@ -84,7 +86,8 @@ TEST(Acceptance, AgreesWithShantenOfEveryDraw) {
 
 TEST(Tiles, NamesRoundTrip) {
   for (Tile tile = 0; tile < kTiles; ++tile) EXPECT_EQ(parse_tile(tile_name(tile)), tile);
-  for (const char* bad : {"", "0m", "5z", "5mx", "10m", "Q", "5zr", "4mr", "m5"}) EXPECT_EQ(parse_tile(bad), kNoTile);
+  for (const char* bad : {"", "0m", "5z", "5mx", "10m", "Q", "5zr", "4mr", "m5"})
+    EXPECT_EQ(parse_tile(bad), kNoTile);
 }
 
 TEST(Tiles, NotationRoundTripsAndKeepsRedFives) {

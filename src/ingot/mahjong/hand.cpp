@@ -22,8 +22,9 @@ Hand make_hand(std::span<const Tile> tiles) {
   Hand hand;
   for (const Tile tile : tiles) {
     INGOT_CHECK(tile < kTiles, InvalidHand(fmt::format("{} is no tile; tiles are 0 to 36", tile)));
-    INGOT_CHECK(hand.count[kind_of(tile)] < 4,
-                InvalidHand(fmt::format("five of {}; there are four of each tile", tile_name(kind_of(tile)))));
+    INGOT_CHECK(
+        hand.count[kind_of(tile)] < 4,
+        InvalidHand(fmt::format("five of {}; there are four of each tile", tile_name(kind_of(tile)))));
     hand.add(tile);
   }
   return hand;

@@ -12,8 +12,7 @@ namespace ingot::mahjong {
 namespace detail {
 constexpr std::array<std::uint32_t, kKinds> make_weights() {
   std::array<std::uint32_t, kKinds> weights{};
-  for (std::size_t kind = 0; kind < kKinds; ++kind)
-    weights[kind] = kind % 9 == 0 ? 1 : weights[kind - 1] * 5;
+  for (std::size_t kind = 0; kind < kKinds; ++kind) weights[kind] = kind % 9 == 0 ? 1 : weights[kind - 1] * 5;
   return weights;
 }
 inline constexpr auto kWeights = make_weights();

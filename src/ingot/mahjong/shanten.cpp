@@ -9,10 +9,11 @@
 
 #include "ingot/mahjong/errors.h"
 
-// What a suit can contribute is ten numbers: the tiles it lacks to hold m = 0..4 groups, without and with a pair.
-// The 405,350 suits of at most 14 tiles have only 126 such vectors (the 43,130 sets of honours 55), and adding
-// suits up (min-plus convolution) keeps the number below 200. So a suit's counts, in base 5, index a table of
-// small ids, and the sum over suits is three more look-ups in tables that stay in the first-level cache.
+// What a suit can contribute is ten numbers: the tiles it lacks to hold m = 0..4 groups, without and with a
+// pair. The 405,350 suits of at most 14 tiles have only 126 such vectors (the 43,130 sets of honours 55), and
+// adding suits up (min-plus convolution) keeps the number below 200. So a suit's counts, in base 5, index a
+// table of small ids, and the sum over suits is three more look-ups in tables that stay in the first-level
+// cache.
 namespace ingot::mahjong {
 namespace {
 
@@ -70,9 +71,11 @@ class Tables {
     fill(suit_, 9, suits);
     fill(honor_, 7, honors);
     for (std::size_t a = 0; a < suits.all.size(); ++a)
-      for (std::size_t b = 0; b < suits.all.size(); ++b) two_[a][b] = two.id(merge(suits.all[a], suits.all[b]));
+      for (std::size_t b = 0; b < suits.all.size(); ++b)
+        two_[a][b] = two.id(merge(suits.all[a], suits.all[b]));
     for (std::size_t a = 0; a < two.all.size(); ++a)
-      for (std::size_t b = 0; b < suits.all.size(); ++b) three_[a][b] = three.id(merge(two.all[a], suits.all[b]));
+      for (std::size_t b = 0; b < suits.all.size(); ++b)
+        three_[a][b] = three.id(merge(two.all[a], suits.all[b]));
     for (std::size_t a = 0; a < three.all.size(); ++a)
       for (std::size_t b = 0; b < honors.all.size(); ++b) {
         const Lack all = merge(three.all[a], honors.all[b]);
@@ -132,10 +135,11 @@ class Tables {
       }
       for (std::size_t i = 0; i < 9 && --digit[i] < 0; ++i) digit[i] = 4;
       if (tiles > 14) continue;
-      table[static_cast<std::size_t>(row)] =
-          ids.id(lack[static_cast<std::size_t>(row)]) | static_cast<std::uint32_t>(kinds) << kKindsShift |
-          static_cast<std::uint32_t>(pairs) << kPairsShift | static_cast<std::uint32_t>(orphans) << kOrphansShift |
-          static_cast<std::uint32_t>(orphan_pair) << kOrphanPairShift;
+      table[static_cast<std::size_t>(row)] = ids.id(lack[static_cast<std::size_t>(row)]) |
+                                             static_cast<std::uint32_t>(kinds) << kKindsShift |
+                                             static_cast<std::uint32_t>(pairs) << kPairsShift |
+                                             static_cast<std::uint32_t>(orphans) << kOrphansShift |
+                                             static_cast<std::uint32_t>(orphan_pair) << kOrphanPairShift;
     }
   }
 
@@ -148,7 +152,8 @@ class Tables {
     if (groups == 4) return;
     weight = 1;
     for (int i = 0; i < numbers; ++i, weight *= 5) {  // triplets are 2i, runs 2i + 1: each multiset once
-      if (2 * i >= first && digit(weight) <= 1) mark_targets(lack, numbers, 2 * i, row + 3 * weight, groups + 1);
+      if (2 * i >= first && digit(weight) <= 1)
+        mark_targets(lack, numbers, 2 * i, row + 3 * weight, groups + 1);
       if (2 * i + 1 >= first && numbers == 9 && i < 7 && digit(weight) < 4 && digit(5 * weight) < 4 &&
           digit(25 * weight) < 4)
         mark_targets(lack, numbers, 2 * i + 1, row + 31 * weight, groups + 1);
@@ -174,7 +179,8 @@ Rows rows_of(const Tables& t, const Hand& hand) {
 }
 
 int seven_pairs_of(std::uint32_t sum) {
-  const int kinds = static_cast<int>(sum >> kKindsShift & 0xF), pairs = static_cast<int>(sum >> kPairsShift & 0xF);
+  const int kinds = static_cast<int>(sum >> kKindsShift & 0xF),
+            pairs = static_cast<int>(sum >> kPairsShift & 0xF);
   return 6 - pairs + (kinds < 7 ? 7 - kinds : 0);
 }
 int thirteen_orphans_of(std::uint32_t sum) {
@@ -207,8 +213,8 @@ int with_row(const Tables& t, const Rows& base, int suit, std::uint32_t row, int
 
 Shanten shanten_forms(const Hand& hand, int melds) {
   INGOT_CHECK(melds >= 0 && melds <= 4 && (hand.size == 13 - 3 * melds || hand.size == 14 - 3 * melds),
-              InvalidHand(fmt::format("{} concealed tiles beside {} melds: a hand has {} or {}", hand.size, melds,
-                                      13 - 3 * melds, 14 - 3 * melds)));
+              InvalidHand(fmt::format("{} concealed tiles beside {} melds: a hand has {} or {}", hand.size,
+                                      melds, 13 - 3 * melds, 14 - 3 * melds)));
   const Tables& t = tables();
   const Rows r = rows_of(t, hand);
   if (melds > 0) return {t.standard(r.m, r.p, r.s, r.z, melds), kNoShanten, kNoShanten};
@@ -246,7 +252,8 @@ Acceptance acceptance(const Hand& hand, int melds, const std::array<std::uint8_t
     const int left = 4 - hand.count[kind] - seen[kind];
     if (left <= 0) continue;
     const int suit = suit_of(kind);
-    if (with_row(t, r, suit, hand.suit[static_cast<std::size_t>(suit)] + detail::kWeights[kind], melds) < now) {
+    if (with_row(t, r, suit, hand.suit[static_cast<std::size_t>(suit)] + detail::kWeights[kind], melds) <
+        now) {
       accepted.kinds |= bit(kind);
       accepted.tiles += left;
     }

@@ -38,7 +38,7 @@ Acceptance acceptance(const Hand& hand, int melds, const std::array<std::uint8_t
 /// For each kind of a 3n+2 hand, the shanten after discarding it; 99 where the hand has none.
 std::array<std::int8_t, kKinds> shanten_after_discard(const Hand& hand, int melds);
 
-/// Builds the tables now (about 50 ms) rather than on first use.
+/// Builds the tables now (about 0.1 s) rather than on first use.
 void prepare_shanten_tables();
 
 }  // namespace ingot::mahjong

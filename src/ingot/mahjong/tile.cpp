@@ -11,8 +11,9 @@ namespace ingot::mahjong {
 namespace {
 
 constexpr std::array<std::string_view, kTiles> kNames = {
-    "1m", "2m", "3m", "4m", "5m", "6m", "7m", "8m", "9m", "1p", "2p", "3p", "4p",  "5p",  "6p", "7p", "8p", "9p", "1s",
-    "2s", "3s", "4s", "5s", "6s", "7s", "8s", "9s", "E",  "S",  "W",  "N",  "P",   "F",   "C",  "5mr", "5pr", "5sr"};
+    "1m", "2m", "3m", "4m", "5m", "6m", "7m", "8m", "9m",  "1p",  "2p", "3p", "4p",
+    "5p", "6p", "7p", "8p", "9p", "1s", "2s", "3s", "4s",  "5s",  "6s", "7s", "8s",
+    "9s", "E",  "S",  "W",  "N",  "P",  "F",  "C",  "5mr", "5pr", "5sr"};
 constexpr std::string_view kSuits = "mpsz";
 
 }  // namespace
@@ -41,9 +42,10 @@ std::vector<Tile> parse_tiles(std::string_view text) {
     if (c >= '0' && c <= '9') continue;
     const std::size_t suit = kSuits.find(c);
     INGOT_CHECK(suit != std::string_view::npos && i > start,
-                InvalidHand(fmt::format("\"{}\": found '{}' at character {}; write digits and then m, p, s or z, as in "
-                                        "123m055p11z",
-                                        text, c, i + 1)));
+                InvalidHand(fmt::format(
+                    "\"{}\": found '{}' at character {}; write digits and then m, p, s or z, as in "
+                    "123m055p11z",
+                    text, c, i + 1)));
     for (std::size_t d = start; d < i; ++d) {
       const int number = text[d] - '0';
       INGOT_CHECK(suit < 3 || (number >= 1 && number <= 7),

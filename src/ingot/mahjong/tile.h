@@ -23,9 +23,7 @@ inline constexpr int kTileIds = 136;
 inline constexpr Tile kNoTile = 255;
 
 constexpr bool is_red(Tile tile) { return tile >= 34 && tile < kTiles; }
-constexpr Kind kind_of(Tile tile) {
-  return tile < 34 ? tile : static_cast<Kind>(4 + 9 * (tile - 34));
-}
+constexpr Kind kind_of(Tile tile) { return tile < 34 ? tile : static_cast<Kind>(4 + 9 * (tile - 34)); }
 constexpr int suit_of(Kind kind) { return kind / 9; }    // 0 m, 1 p, 2 s, 3 honours
 constexpr int number_of(Kind kind) { return kind % 9; }  // 0-8; of honours 0-6
 constexpr bool is_honor(Kind kind) { return kind >= 27; }
@@ -36,8 +34,7 @@ constexpr Tile red_five(int suit) { return static_cast<Tile>(34 + suit); }
 constexpr KindSet bit(Kind kind) { return KindSet{1} << kind; }
 inline constexpr KindSet kAllKinds = (KindSet{1} << kKinds) - 1;
 inline constexpr KindSet kHonors = KindSet{0x7F} << 27;
-inline constexpr KindSet kTerminals =
-    bit(0) | bit(8) | bit(9) | bit(17) | bit(18) | bit(26);
+inline constexpr KindSet kTerminals = bit(0) | bit(8) | bit(9) | bit(17) | bit(18) | bit(26);
 inline constexpr KindSet kYaochuu = kTerminals | kHonors;
 inline constexpr KindSet kWinds = KindSet{0xF} << 27;
 inline constexpr KindSet kDragons = KindSet{0x7} << 31;

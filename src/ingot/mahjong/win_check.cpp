@@ -1,0 +1,73 @@
+#include <fmt/core.h>
+
+#include "ingot/mahjong/errors.h"
+#include "ingot/mahjong/score.h"
+
+namespace ingot::mahjong {
+namespace {
+
+void check_meld(const Meld& meld) {
+  const std::size_t used = meld.is_kan() ? 3 : 2;
+  INGOT_CHECK(meld.called < kTiles && meld.from < 4, InvalidHand("a meld without its called tile"));
+  for (std::size_t i = 0; i < 3; ++i)
+    INGOT_CHECK(i < used ? meld.consumed[i] < kTiles : meld.consumed[i] == kNoTile,
+                InvalidHand(fmt::format("a meld of {} has {} tiles", tile_name(meld.called),
+                                        i < used ? "too few" : "too many")));
+  if (meld.type == MeldType::Chi) {
+    const Kind low = meld.kind();
+    KindSet kinds =
+        bit(kind_of(meld.called)) | bit(kind_of(meld.consumed[0])) | bit(kind_of(meld.consumed[1]));
+    INGOT_CHECK(low < 27 && number_of(low) < 7 && kinds == (KindSet{7} << low),
+                InvalidHand(fmt::format("chi of {} with {} and {} is no run", tile_name(meld.called),
+                                        tile_name(meld.consumed[0]), tile_name(meld.consumed[1]))));
+    return;
+  }
+  for (std::size_t i = 0; i < used; ++i)
+    INGOT_CHECK(kind_of(meld.consumed[i]) == kind_of(meld.called),
+                InvalidHand(fmt::format("{} and {} in one triplet or kan", tile_name(meld.called),
+                                        tile_name(meld.consumed[i]))));
+}
+
+}  // namespace
+
+void check_win_query(const WinQuery& q) {
+  INGOT_CHECK(q.melds.size() <= 4,
+              InvalidHand(fmt::format("{} melds; a hand has at most 4", q.melds.size())));
+  const auto wanted = 14 - 3 * q.melds.size();
+  INGOT_CHECK(q.hand.size == wanted,
+              InvalidHand(fmt::format("{} concealed tiles beside {} melds, expected {} with the winning tile",
+                                      q.hand.size, q.melds.size(), wanted)));
+  INGOT_CHECK(q.win_tile < kTiles && q.hand.has(q.win_tile),
+              InvalidHand(fmt::format("the winning tile {} is not among the concealed tiles",
+                                      tile_name(q.win_tile))));
+  INGOT_CHECK(q.seat_wind < 4 && q.round_wind < 4, InvalidHand("winds are 0 to 3 (E S W N)"));
+  INGOT_CHECK(q.indicators.size() <= 5 && q.ura_indicators.size() <= 5,
+              InvalidHand("more than five dora indicators"));
+  std::array<int, kKinds> count{};
+  const auto add = [&](Tile tile) {
+    INGOT_CHECK(tile < kTiles, InvalidHand(fmt::format("{} is no tile; tiles are 0 to 36", tile)));
+    INGOT_CHECK(
+        ++count[kind_of(tile)] <= 4,
+        InvalidHand(fmt::format("five of {} over hand, melds and indicators", tile_name(kind_of(tile)))));
+  };
+  for (const Tile tile : q.hand.tiles()) add(tile);
+  for (const Meld& meld : q.melds) {
+    check_meld(meld);
+    add(meld.called);
+    for (const Tile tile : meld.consumed)
+      if (tile != kNoTile) add(tile);
+  }
+  for (const Tile tile : q.indicators) add(tile);
+  for (const Tile tile : q.ura_indicators) add(tile);
+  const bool open = [&] {
+    for (const Meld& meld : q.melds)
+      if (meld.is_open()) return true;
+    return false;
+  }();
+  INGOT_CHECK(!open || !(q.riichi || q.double_riichi), InvalidHand("riichi with an open hand"));
+  INGOT_CHECK(!q.rinshan || q.tsumo, InvalidHand("rinshan is a win by tsumo"));
+  INGOT_CHECK(!q.chankan || !q.tsumo, InvalidHand("chankan is a win by ron"));
+  INGOT_CHECK(!q.first_turn || q.melds.empty(), InvalidHand("a first-turn win has no melds"));
+}
+
+}  // namespace ingot::mahjong
