@@ -1,0 +1,171 @@
+#include "ingot/mahjong/wall.h"
+
+#include <bit>
+#include <numeric>
+#include <vector>
+
+#include <fmt/core.h>
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+
+#include "ingot/base/error.h"
+
+namespace ingot::mahjong {
+namespace {
+
+std::uint32_t read_u32(const std::uint8_t* bytes) {
+  return static_cast<std::uint32_t>(bytes[0]) | static_cast<std::uint32_t>(bytes[1]) << 8 |
+         static_cast<std::uint32_t>(bytes[2]) << 16 | static_cast<std::uint32_t>(bytes[3]) << 24;
+}
+void write_u32(std::uint32_t word, std::uint8_t* bytes) {
+  for (unsigned i = 0; i < 4; ++i) bytes[i] = static_cast<std::uint8_t>(word >> (8 * i));
+}
+void write_u64(std::uint64_t word, std::uint8_t* bytes) {
+  for (unsigned i = 0; i < 8; ++i) bytes[i] = static_cast<std::uint8_t>(word >> (8 * i));
+}
+
+template <std::size_t N>
+Seed sha256(const std::array<std::uint8_t, N>& bytes) {
+  Seed digest;
+  SHA256(bytes.data(), bytes.size(), digest.data());
+  return digest;
+}
+
+void quarter_round(std::array<std::uint32_t, 16>& s, std::size_t a, std::size_t b, std::size_t c,
+                   std::size_t d) {
+  s[a] += s[b];
+  s[d] = std::rotl(s[d] ^ s[a], 16);
+  s[c] += s[d];
+  s[b] = std::rotl(s[b] ^ s[c], 12);
+  s[a] += s[b];
+  s[d] = std::rotl(s[d] ^ s[a], 8);
+  s[c] += s[d];
+  s[b] = std::rotl(s[b] ^ s[c], 7);
+}
+
+}  // namespace
+
+ChaCha8::ChaCha8(const Seed& key) {
+  for (std::size_t i = 0; i < 8; ++i) key_[i] = read_u32(key.data() + 4 * i);
+}
+
+void ChaCha8::refill() {
+  std::array<std::uint32_t, 16> start = {0x61707865, 0x3320646e, 0x79622d32,
+                                         0x6b206574};  // "expand 32-byte k"
+  for (std::size_t i = 0; i < 8; ++i) start[4 + i] = key_[i];
+  start[12] = static_cast<std::uint32_t>(counter_);
+  start[13] = static_cast<std::uint32_t>(counter_ >> 32);
+  ++counter_;
+  words_ = start;
+  for (int i = 0; i < 4; ++i) {
+    quarter_round(words_, 0, 4, 8, 12);
+    quarter_round(words_, 1, 5, 9, 13);
+    quarter_round(words_, 2, 6, 10, 14);
+    quarter_round(words_, 3, 7, 11, 15);
+    quarter_round(words_, 0, 5, 10, 15);
+    quarter_round(words_, 1, 6, 11, 12);
+    quarter_round(words_, 2, 7, 8, 13);
+    quarter_round(words_, 3, 4, 9, 14);
+  }
+  for (std::size_t i = 0; i < 16; ++i) words_[i] += start[i];
+  used_ = 0;
+}
+
+Seed game_seed(const Seed& session, std::uint64_t game) {
+  std::array<std::uint8_t, 40> bytes;
+  std::copy(session.begin(), session.end(), bytes.begin());
+  write_u64(game, bytes.data() + 32);
+  return sha256(bytes);
+}
+
+Seed round_seed(const Seed& session, std::uint64_t nonce, std::uint8_t kyoku, std::uint8_t honba) {
+  std::array<std::uint8_t, 42> bytes;
+  std::copy(session.begin(), session.end(), bytes.begin());
+  write_u64(nonce, bytes.data() + 32);
+  bytes[40] = kyoku;
+  bytes[41] = honba;
+  return sha256(bytes);
+}
+
+Seed seed_from_number(std::uint64_t number) {
+  std::array<std::uint8_t, 8> bytes;
+  write_u64(number, bytes.data());
+  return sha256(bytes);
+}
+
+Wall shuffle_wall(const Seed& round) {
+  ChaCha8 random(round);
+  Wall wall;
+  std::iota(wall.begin(), wall.end(), TileId{0});
+  for (std::uint32_t i = kTileIds - 1; i > 0; --i) std::swap(wall[i], wall[random.below(i + 1)]);
+  return wall;
+}
+
+TenhouWalls::TenhouWalls(std::string_view seed) {
+  constexpr std::string_view kPrefix = "mt19937ar-sha512-n288-base64,";
+  const auto fail = [&](const std::string& problem) { throw FormatError("", -1, "SHUFFLE seed", problem); };
+  if (!seed.starts_with(kPrefix))
+    fail(fmt::format("starts with \"{}\", expected \"{}\"", seed.substr(0, kPrefix.size()), kPrefix));
+  seed.remove_prefix(kPrefix.size());
+  if (seed.size() != 3328)
+    fail(fmt::format("has {} base64 characters, expected 3328 for 624 words", seed.size()));
+  std::vector<std::uint8_t> bytes(seed.size() / 4 * 3);
+  const int size = EVP_DecodeBlock(bytes.data(), reinterpret_cast<const unsigned char*>(seed.data()),
+                                   static_cast<int>(seed.size()));
+  if (size != 2496) fail("is no base64");
+  // MT19937 init_by_array (Matsumoto and Nishimura 2002).
+  state_[0] = 19650218;
+  for (std::uint32_t i = 1; i < 624; ++i)
+    state_[i] = 1812433253U * (state_[i - 1] ^ (state_[i - 1] >> 30)) + i;
+  std::uint32_t i = 1;
+  const auto wrap = [&] {
+    if (++i == 624) {
+      state_[0] = state_[623];
+      i = 1;
+    }
+  };
+  for (std::uint32_t k = 0; k < 624; ++k) {
+    state_[i] =
+        (state_[i] ^ ((state_[i - 1] ^ (state_[i - 1] >> 30)) * 1664525U)) + read_u32(&bytes[4 * k]) + k;
+    wrap();
+  }
+  for (std::uint32_t k = 0; k < 623; ++k) {
+    state_[i] = (state_[i] ^ ((state_[i - 1] ^ (state_[i - 1] >> 30)) * 1566083941U)) - i;
+    wrap();
+  }
+  state_[0] = 0x80000000U;
+}
+
+std::uint32_t TenhouWalls::next_u32() {
+  if (index_ == 624) {
+    for (std::size_t k = 0; k < 624; ++k) {
+      const std::uint32_t y = (state_[k] & 0x80000000U) | (state_[(k + 1) % 624] & 0x7fffffffU);
+      state_[k] = state_[(k + 397) % 624] ^ (y >> 1) ^ ((y & 1) != 0 ? 0x9908b0dfU : 0U);
+    }
+    index_ = 0;
+  }
+  std::uint32_t y = state_[index_++];
+  y ^= y >> 11;
+  y ^= (y << 7) & 0x9d2c5680U;
+  y ^= (y << 15) & 0xefc60000U;
+  return y ^ (y >> 18);
+}
+
+TenhouWalls::Deal TenhouWalls::next() {
+  std::array<std::uint32_t, 144> random;
+  for (std::size_t block = 0; block < 9; ++block) {
+    std::array<std::uint8_t, 128> source;
+    for (std::size_t i = 0; i < 32; ++i) write_u32(next_u32(), &source[4 * i]);
+    std::array<std::uint8_t, SHA512_DIGEST_LENGTH> digest;
+    SHA512(source.data(), source.size(), digest.data());
+    for (std::size_t i = 0; i < 16; ++i) random[16 * block + i] = read_u32(&digest[4 * i]);
+  }
+  Deal deal;
+  std::iota(deal.wall.begin(), deal.wall.end(), TileId{0});
+  for (std::uint32_t i = 0; i < 135; ++i) std::swap(deal.wall[i], deal.wall[i + random[i] % (136 - i)]);
+  deal.dice = {static_cast<std::uint8_t>(random[135] % 6 + 1),
+               static_cast<std::uint8_t>(random[136] % 6 + 1)};
+  return deal;
+}
+
+}  // namespace ingot::mahjong
