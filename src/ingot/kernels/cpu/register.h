@@ -7,9 +7,11 @@ namespace ingot::kernels::cpu {
 void register_kernels();
 
 // One function per file of simd/, library/ and reference/, defined in that file.
+void register_conv_simd();
 void register_copy_simd();
 void register_norm_simd();
 
+void register_conv_reference();
 void register_copy_reference();
 void register_norm_reference();
 

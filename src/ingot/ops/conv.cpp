@@ -1,0 +1,206 @@
+#include "ingot/ops/conv.h"
+
+#include <string>
+
+#include "ingot/autograd/node.h"
+#include "ingot/base/error.h"
+#include "ingot/kernels/conv.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/common.h"
+
+namespace ingot {
+namespace {
+
+using kernels::ConvGeometry;
+
+// A view with an axis of size 1 put in: 1-d signals are images of height 1 to the kernels.
+View with_unit_axis(View v, int axis) {
+  if (!v) return v;
+  for (int i = v.rank; i > axis; --i) {
+    v.shape[static_cast<std::size_t>(i)] = v.shape[static_cast<std::size_t>(i - 1)];
+    v.strides[static_cast<std::size_t>(i)] = v.strides[static_cast<std::size_t>(i - 1)];
+  }
+  v.shape[static_cast<std::size_t>(axis)] = 1;
+  v.strides[static_cast<std::size_t>(axis)] = 1;
+  ++v.rank;
+  return v;
+}
+
+View image_view(const View& v, bool channels_last) {
+  return v.rank == 3 ? with_unit_axis(v, channels_last ? 1 : 2) : v;
+}
+View filter_view(const View& v) { return v.rank == 3 ? with_unit_axis(v, 2) : v; }
+
+Tensor scratch(std::int64_t elements, Device device) {
+  return elements > 0 ? Tensor::empty({elements}, DType::f32, device) : Tensor{};
+}
+
+struct ConvNode final : Node {
+  static constexpr const char* kName = "conv";
+  SavedTensor x, weight;
+  ConvGeometry geometry;
+  ConvNode(const Tensor& x_, const Tensor& weight_, const ConvGeometry& geometry_)
+      : x(x_), weight(weight_), geometry(geometry_) {}
+  std::string_view name() const override { return kName; }
+  std::vector<SavedTensor*> saved() override { return {&x, &weight}; }
+
+  void backward(BackwardContext& ctx) override {
+    const View dy = image_view(ctx.grad().view(), geometry.channels_last);
+    if (const GradSlot dx = ctx.slot(0)) {
+      kernels::ConvBackwardDataArgs args{.weight = filter_view(weight.view()),
+                                         .dy = dy,
+                                         .dx = image_view(dx.view, geometry.channels_last),
+                                         .scratch = {},
+                                         .geometry = geometry,
+                                         .accumulate = dx.accumulate};
+      const Tensor buffer = scratch(kernels::conv_scratch(args), ctx.grad().device());
+      args.scratch = buffer.view();
+      kernels::launch(kernels::conv_backward_data, ctx.stream(), args);
+    }
+    const GradSlot dweight = ctx.slot(1), dbias = ctx.slot(2);
+    if (!dweight && !dbias) return;
+    kernels::ConvBackwardWeightArgs args{.x = image_view(x.view(), geometry.channels_last),
+                                         .dy = dy,
+                                         .dweight = filter_view(dweight.view),
+                                         .dbias = dbias.view,
+                                         .scratch = {},
+                                         .geometry = geometry,
+                                         .accumulate_dweight = dweight.accumulate,
+                                         .accumulate_dbias = dbias.accumulate};
+    const Tensor buffer = scratch(kernels::conv_scratch(args), ctx.grad().device());
+    args.scratch = buffer.view();
+    kernels::launch(kernels::conv_backward_weight, ctx.stream(), args);
+  }
+};
+
+void check_geometry(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    const ConvGeometry& g, int dims) {
+  check_defined(op, {&x, &weight});
+  const std::string where(op);
+  INGOT_CHECK(
+      x.rank() == dims + 2 && weight.rank() == dims + 2,
+      DimensionMismatch(where + ": input and weight must have rank " + std::to_string(dims + 2) +
+                        ", got input " + to_string(x.shape()) + " and weight " + to_string(weight.shape())));
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    INGOT_CHECK(g.stride[i] >= 1 && g.dilation[i] >= 1 && g.padding[i] >= 0,
+                InvalidConfig(where, "stride and dilation must be at least 1 and padding at least 0, got " +
+                                         std::to_string(g.stride[i]) + ", " + std::to_string(g.dilation[i]) +
+                                         " and " + std::to_string(g.padding[i])));
+  }
+  const std::int64_t channels = x.dim(g.channels_last ? -1 : 1), outputs = weight.dim(0);
+  INGOT_CHECK(g.groups >= 1 && channels % g.groups == 0 && outputs % g.groups == 0,
+              InvalidConfig(where + ".groups", std::to_string(g.groups) + " does not divide the " +
+                                                   std::to_string(channels) + " input and " +
+                                                   std::to_string(outputs) + " output channels"));
+  INGOT_CHECK(
+      weight.dim(1) == channels / g.groups,
+      ShapeMismatch(where + " (weight)", weight.shape().with(1, channels / g.groups).to_vector(),
+                    weight.shape().to_vector(), "axis 1 of the weight is the input's channels / groups"));
+  if (bias.defined()) {
+    check_defined(op, {&x, &bias});
+    INGOT_CHECK(bias.shape() == Shape({outputs}),
+                ShapeMismatch(where + " (bias)", {outputs}, bias.shape().to_vector()));
+  }
+}
+
+Tensor convolve(const char* op, const Tensor& input, const Tensor& filter, const Tensor& bias_input,
+                const ConvGeometry& g, int dims) {
+  check_geometry(op, input, filter, bias_input, g, dims);
+  const Tensor x = contiguous(input), weight = contiguous(filter);
+  const Tensor bias = bias_input.defined() ? contiguous(bias_input) : bias_input;
+  Shape out = x.shape().with(g.channels_last ? dims + 1 : 1, weight.dim(0));
+  for (int i = 0; i < dims; ++i) {
+    const auto axis = static_cast<std::size_t>(i + 2 - dims);  // of the geometry
+    const int at = i + (g.channels_last ? 1 : 2);
+    const std::int64_t reach = g.dilation[axis] * (weight.dim(i + 2) - 1) + 1;
+    const std::int64_t padded = x.dim(at) + 2 * g.padding[axis];
+    INGOT_CHECK(weight.dim(i + 2) >= 1 && padded >= reach,
+                DimensionMismatch(std::string(op) + ": a kernel that reaches over " + std::to_string(reach) +
+                                  " does not fit into a padded input of " + std::to_string(padded) +
+                                  " (input " + to_string(x.shape()) + ")"));
+    out[at] = (padded - reach) / g.stride[axis] + 1;
+  }
+  Tensor y = Tensor::empty(out, x.dtype(), x.device());
+  kernels::ConvArgs args{.x = image_view(x.view(), g.channels_last),
+                         .weight = filter_view(weight.view()),
+                         .bias = bias.view(),
+                         .y = image_view(y.view(), g.channels_last),
+                         .scratch = {},
+                         .geometry = g};
+  const Tensor buffer = scratch(kernels::conv_scratch(args), x.device());
+  args.scratch = buffer.view();
+  kernels::launch(kernels::conv, current_stream(x.device()), args);
+  return record<ConvNode>(y, {&x, &weight, &bias}, x, weight, g);
+}
+
+}  // namespace
+
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv1dOptions& options) {
+  return convolve("conv1d", x, weight, bias,
+                  {.stride = {1, options.stride},
+                   .padding = {0, options.padding},
+                   .dilation = {1, options.dilation},
+                   .groups = options.groups,
+                   .channels_last = options.layout == ChannelLayout::last},
+                  1);
+}
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
+  return convolve("conv2d", x, weight, bias,
+                  {.stride = options.stride,
+                   .padding = options.padding,
+                   .dilation = options.dilation,
+                   .groups = options.groups,
+                   .channels_last = options.layout == ChannelLayout::last},
+                  2);
+}
+
+Tensor pack_conv1d_weight(const Tensor& weight_input) {
+  check_defined("pack_conv1d_weight", {&weight_input});
+  INGOT_CHECK(weight_input.rank() == 3,
+              DimensionMismatch("pack_conv1d_weight: the weight must be [outputs, channels, kernel], got " +
+                                to_string(weight_input.shape())));
+  const Tensor weight = contiguous(weight_input);
+  Tensor packed = Tensor::empty({(weight.dim(0) + kernels::kConvPanel - 1) / kernels::kConvPanel,
+                                 weight.dim(1) * weight.dim(2), kernels::kConvPanel},
+                                weight.dtype(), weight.device());
+  kernels::launch(kernels::conv_pack, current_stream(weight.device()),
+                  {.weight = weight.view(), .packed = packed.view()});
+  return packed;
+}
+
+Tensor conv1d_packed(const Tensor& input, const Tensor& packed, std::int64_t outputs, std::int64_t padding,
+                     const Tensor& bias) {
+  check_defined("conv1d_packed", {&input, &packed});
+  const std::int64_t panels = (outputs + kernels::kConvPanel - 1) / kernels::kConvPanel;
+  INGOT_CHECK(
+      input.rank() == 3 && packed.rank() == 3 && input.dim(2) > 0 && packed.dim(1) % input.dim(2) == 0 &&
+          packed.dim(0) == panels && packed.dim(2) == kernels::kConvPanel,
+      DimensionMismatch("conv1d_packed: an input of " + to_string(input.shape()) + " and packed weights of " +
+                        to_string(packed.shape()) + " for " + std::to_string(outputs) +
+                        " outputs do not fit; pack the weight with pack_conv1d_weight"));
+  const Tensor x = contiguous(input);
+  const std::int64_t width = x.dim(1) + 2 * padding - packed.dim(1) / x.dim(2) + 1;
+  INGOT_CHECK(padding >= 0 && width >= 1,
+              DimensionMismatch("conv1d_packed: a kernel of " + std::to_string(packed.dim(1) / x.dim(2)) +
+                                " does not fit into " + to_string(x.shape()) + " with padding " +
+                                std::to_string(padding)));
+  if (bias.defined()) {
+    check_defined("conv1d_packed", {&x, &bias});
+    INGOT_CHECK(bias.shape() == Shape({outputs}) && bias.is_contiguous(),
+                ShapeMismatch("conv1d_packed (bias)", {outputs}, bias.shape().to_vector()));
+  }
+  Tensor y = Tensor::empty({x.dim(0), width, outputs}, x.dtype(), x.device());
+  kernels::ConvPackedArgs args{.x = x.view(),
+                               .packed = packed.view(),
+                               .bias = bias.view(),
+                               .y = y.view(),
+                               .scratch = {},
+                               .padding = padding};
+  const Tensor buffer = scratch(kernels::conv_scratch(args), x.device());
+  args.scratch = buffer.view();
+  kernels::launch(kernels::conv_packed, current_stream(x.device()), args);
+  return y;
+}
+
+}  // namespace ingot
