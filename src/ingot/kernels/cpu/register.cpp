@@ -7,10 +7,13 @@ void register_kernels() {
   register_conv_simd();
   register_copy_simd();
   register_norm_simd();
+  register_gemm_simd();
+  register_gemm_library();
 
   register_conv_reference();
   register_copy_reference();
   register_norm_reference();
+  register_gemm_reference();
 }
 
 }  // namespace ingot::kernels::cpu

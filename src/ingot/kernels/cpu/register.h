@@ -10,9 +10,12 @@ void register_kernels();
 void register_conv_simd();
 void register_copy_simd();
 void register_norm_simd();
+void register_gemm_simd();
+void register_gemm_library();
 
 void register_conv_reference();
 void register_copy_reference();
 void register_norm_reference();
+void register_gemm_reference();
 
 }  // namespace ingot::kernels::cpu

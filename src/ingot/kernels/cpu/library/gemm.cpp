@@ -1,0 +1,175 @@
+#include "ingot/kernels/gemm.h"
+
+#include <algorithm>
+
+#include <dnnl.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
+#include "ingot/kernels/cpu/gemm_plan.h"
+#include "ingot/kernels/cpu/register.h"
+#include "ingot/kernels/cpu/tile.h"
+
+namespace ingot::kernels::cpu {
+namespace {
+
+// A matrix in memory as BLAS knows it: columns adjacent ('N') or rows adjacent ('T').
+struct Matrix {
+  char layout = 'N';
+  std::int64_t ld = 0;
+};
+
+bool as_matrix(std::int64_t rows, std::int64_t cols, std::int64_t row, std::int64_t col, Matrix& to) {
+  if (col == 1 && row >= cols) {
+    to = {'N', row};
+    return true;
+  }
+  to = {'T', col};
+  return row == 1 && col >= rows;
+}
+
+struct Layouts {
+  Matrix a, b;
+};
+
+// Makes c row-major (by transposing the whole product where it is not); false where BLAS has no words for
+// these strides.
+bool find_layouts(GemmPlan& plan, Layouts& to) {
+  if (plan.c_col != 1 || plan.c_row < plan.n) plan.transpose();
+  return plan.c_col == 1 && plan.c_row >= plan.n && as_matrix(plan.m, plan.k, plan.a_row, plan.a_col, to.a) &&
+         as_matrix(plan.k, plan.n, plan.b_row, plan.b_col, to.b);
+}
+
+bool accepts(const GemmArgs& args) {
+  GemmPlan plan(args);
+  Layouts layouts;
+  if (plan.empty() || !find_layouts(plan, layouts)) return false;
+  return !args.bias || (args.bias.is_contiguous() && args.c.stride(-1) == 1 && plan.n == args.bias.dim(0));
+}
+
+bool accepts_f32(const GemmArgs& args) { return args.c.dtype == DType::f32 && accepts(args); }
+
+bool accepts_half(const GemmArgs& args) {
+  return is_half_precision(args.c.dtype) && (args.beta == 0.0F || args.beta == 1.0F) && accepts(args);
+}
+
+struct SgemmSizes {
+  std::int64_t m, n, k;
+};
+
+void sgemm(const SgemmSizes& size, float alpha, Matrix a_layout, const float* a, Matrix b_layout,
+           const float* b, float beta, float* c, std::int64_t ldc) {
+  const dnnl_status_t status = dnnl_sgemm(a_layout.layout, b_layout.layout, size.m, size.n, size.k, alpha, a,
+                                          a_layout.ld, b, b_layout.ld, beta, c, ldc);
+  INGOT_CHECK(status == dnnl_success,
+              KernelError("gemm", "oneDNN refused the product (status " + std::to_string(status) + ")"));
+}
+
+// c = beta·c + bias, so that the product can be added to it.
+void set_to_bias(const GemmPlan& plan, const float* bias, float beta, float* c) {
+  constexpr std::int64_t kGrainElements = 65536;
+  parallel_for(plan.m, kGrainElements / plan.n, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      float* y = c + row * plan.c_row;
+      if (beta == 0.0F) {
+        std::copy_n(bias, plan.n, y);
+      } else {
+        for (std::int64_t j = 0; j < plan.n; ++j) y[j] = beta * y[j] + bias[j];
+      }
+    }
+  });
+}
+
+void product_f32(const GemmPlan& plan, const Layouts& layouts, const GemmArgs& args, std::int64_t item) {
+  const auto at = plan.batch_offsets(item);
+  float* c = plan.c_at<float>(at.c);
+  float beta = args.beta;
+  if (args.bias) {
+    set_to_bias(plan, args.bias.as<float>(), beta, c);
+    beta = 1.0F;
+  }
+  for (std::int64_t s = 0; s < plan.summed_count; ++s) {
+    const auto inner = plan.summed_offsets(s);
+    sgemm({plan.m, plan.n, plan.k}, args.alpha, layouts.a, plan.a_at<float>(at.a + inner.a), layouts.b,
+          plan.b_at<float>(at.b + inner.b), s == 0 ? beta : 1.0F, c, plan.c_row);
+  }
+}
+
+// The piece of a half-precision matrix that starts at (row, col), as floats in `to`, in the same layout.
+Matrix widen(const std::uint16_t* from, DType dtype, Matrix layout, std::int64_t rows, std::int64_t cols,
+             float* to) {
+  if (layout.layout == 'T') std::swap(rows, cols);
+  const ConstTile tile{from, dtype, rows, cols, layout.ld};
+  constexpr std::int64_t kGrainElements = 65536;
+  parallel_for(rows, kGrainElements / cols, [&](std::int64_t begin, std::int64_t end) {
+    ConstTile part = tile;
+    part.data = tile.row<std::uint16_t>(begin);
+    part.rows = end - begin;
+    load_tile(part, to + begin * cols, cols);
+  });
+  return {layout.layout, cols};
+}
+
+// Half precision in blocks that are widened to f32: on CPUs without matrix units that beats bf16 dot products
+// (which run at half the rate of f32 FMA on AVX-512), and sums are f32 throughout.
+void product_half(const GemmPlan& plan, const Layouts& layouts, const GemmArgs& args, std::int64_t item) {
+  constexpr std::int64_t kBlockElements = std::int64_t{1} << 21;  // of b: 8 MiB as floats
+  const auto at = plan.batch_offsets(item);
+  const std::int64_t nb = std::clamp<std::int64_t>(kBlockElements / plan.k, 64, 1024);
+  const std::int64_t mb = std::min<std::int64_t>(plan.m, 512);
+  float* a = thread_scratch(0, static_cast<std::size_t>(mb * plan.k));
+  float* b = thread_scratch(1, static_cast<std::size_t>(std::min(nb, plan.n) * plan.k));
+  float* c = thread_scratch(2, static_cast<std::size_t>(mb * std::min(nb, plan.n)));
+  float* bias = thread_scratch(3, static_cast<std::size_t>(std::min(nb, plan.n)));
+  for (std::int64_t n0 = 0; n0 < plan.n; n0 += nb) {
+    const std::int64_t n = std::min(nb, plan.n - n0);
+    Matrix b_block;
+    for (std::int64_t m0 = 0; m0 < plan.m; m0 += mb) {
+      const std::int64_t m = std::min(mb, plan.m - m0);
+      if (args.bias) {
+        load_tile({args.bias.as<std::uint16_t>() + n0, args.bias.dtype, 1, n, n}, bias, n);
+        for (std::int64_t i = 0; i < m; ++i) std::copy_n(bias, n, c + i * n);
+      }
+      for (std::int64_t s = 0; s < plan.summed_count; ++s) {
+        const auto inner = plan.summed_offsets(s);
+        if (m0 == 0 || plan.summed_count > 1) {
+          b_block = widen(plan.b_at<std::uint16_t>(at.b + inner.b + n0 * plan.b_col), args.c.dtype, layouts.b,
+                          plan.k, n, b);
+        }
+        const Matrix a_block = widen(plan.a_at<std::uint16_t>(at.a + inner.a + m0 * plan.a_row), args.c.dtype,
+                                     layouts.a, m, plan.k, a);
+        sgemm({m, n, plan.k}, args.alpha, a_block, a, b_block, b, s > 0 || args.bias ? 1.0F : 0.0F, c, n);
+      }
+      store_tile(c, n,
+                 {plan.c_at<std::uint16_t>(at.c + m0 * plan.c_row + n0), args.c.dtype, m, n, plan.c_row},
+                 args.beta != 0.0F);
+    }
+  }
+}
+
+void run(const GemmArgs& args, Stream) {
+  GemmPlan plan(args);
+  Layouts layouts;
+  find_layouts(plan, layouts);
+  const auto product = args.c.dtype == DType::f32 ? product_f32 : product_half;
+  // Many small products: one per thread at a time. Few or large ones: all threads inside each.
+  constexpr std::int64_t kLargeProduct = std::int64_t{1} << 25;  // multiply-adds, about 0.4 ms of one core
+  const std::int64_t work = plan.m * plan.n * plan.k * plan.summed_count;
+  if (plan.batch_count > 1 && (work < kLargeProduct || plan.batch_count >= 4 * num_threads())) {
+    constexpr std::int64_t kGrain = 1 << 18;  // multiply-adds, several times what waking a thread costs
+    parallel_for(plan.batch_count, kGrain / work + 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) product(plan, layouts, args, i);
+    });
+    return;
+  }
+  for (std::int64_t i = 0; i < plan.batch_count; ++i) product(plan, layouts, args, i);
+}
+
+}  // namespace
+
+void register_gemm_library() {
+  gemm.add(DeviceType::cpu, {"onednn", ImplKind::library, accepts_f32, run});
+  gemm.add(DeviceType::cpu, {"onednn_widened", ImplKind::library, accepts_half, run});
+}
+
+}  // namespace ingot::kernels::cpu

@@ -1,0 +1,56 @@
+#include "ingot/kernels/gemm.h"
+
+#include "ingot/kernels/cpu/gemm_plan.h"
+#include "ingot/kernels/cpu/numeric.h"
+#include "ingot/kernels/cpu/register.h"
+
+namespace ingot::kernels::cpu {
+namespace {
+
+void gemm_reference(const GemmArgs& args, Stream) {
+  dispatch_float(args.c.dtype, "gemm", [&]<class T>() {
+    using Acc = Accumulator<T>;
+    const GemmPlan plan(args);
+    for (std::int64_t i = 0; i < plan.batch_count; ++i) {
+      const auto at = plan.batch_offsets(i);
+      for (std::int64_t row = 0; row < plan.m; ++row) {
+        for (std::int64_t col = 0; col < plan.n; ++col) {
+          Acc sum = 0;
+          for (std::int64_t s = 0; s < plan.summed_count; ++s) {
+            const auto inner = plan.summed_offsets(s);
+            const T* a = args.a.as<T>() + at.a + inner.a + row * plan.a_row;
+            const T* b = args.b.as<T>() + at.b + inner.b + col * plan.b_col;
+            for (std::int64_t p = 0; p < plan.k; ++p) {
+              sum += load(a + p * plan.a_col) * load(b + p * plan.b_row);
+            }
+          }
+          T* c = args.c.as<T>() + at.c + row * plan.c_row + col * plan.c_col;
+          Acc value = static_cast<Acc>(args.alpha) * sum;
+          if (args.beta != 0.0F) value += static_cast<Acc>(args.beta) * load(c);
+          if (args.bias) value += load(args.bias.as<T>() + col * args.bias.stride(0));
+          store(c, value);
+        }
+      }
+    }
+  });
+}
+
+void column_sum_reference(const ColumnSumArgs& args, Stream) {
+  dispatch_float(args.x.dtype, "column_sum", [&]<class T>() {
+    const std::int64_t m = args.x.dim(0), n = args.x.dim(1);
+    for (std::int64_t j = 0; j < n; ++j) {
+      Accumulator<T> sum = 0;
+      for (std::int64_t i = 0; i < m; ++i) sum += load(args.x.as<T>() + i * n + j);
+      store(args.y.as<T>() + j, sum, args.accumulate);
+    }
+  });
+}
+
+}  // namespace
+
+void register_gemm_reference() {
+  gemm.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, gemm_reference});
+  column_sum.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, column_sum_reference});
+}
+
+}  // namespace ingot::kernels::cpu

@@ -1,0 +1,231 @@
+#include "ingot/kernels/gemm.h"
+
+#include <algorithm>
+
+#include "ingot/base/parallel.h"
+#include "ingot/kernels/cpu/gemm_plan.h"
+#include "ingot/kernels/cpu/register.h"
+#include "ingot/kernels/cpu/tile.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/gemm.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "ingot/kernels/cpu/simd/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ingot::kernels::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// y[i][j] = Σ_k a[i][k]·b[j][k] for M rows of a and N rows of b at once.
+template <int M, int N, class T>
+void dot_block(const float* a, std::int64_t lda, const T* b, std::int64_t ldb, std::int64_t k, float* y,
+               std::int64_t ldy) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  hn::Vec<D> sum[M][N];
+  for (int i = 0; i < M; ++i) {
+    for (int j = 0; j < N; ++j) sum[i][j] = hn::Zero(d);
+  }
+  std::int64_t p = 0;
+  for (; p + lanes <= k; p += lanes) {
+    hn::Vec<D> w[N];
+    for (int j = 0; j < N; ++j) w[j] = load_lanes(d, b + j * ldb + p);
+    for (int i = 0; i < M; ++i) {
+      const auto x = hn::LoadU(d, a + i * lda + p);
+      for (int j = 0; j < N; ++j) sum[i][j] = hn::MulAdd(x, w[j], sum[i][j]);
+    }
+  }
+  for (int i = 0; i < M; ++i) {
+    for (int j = 0; j < N; ++j) {
+      float total = hn::GetLane(hn::SumOfLanes(d, sum[i][j]));
+      for (std::int64_t q = p; q < k; ++q) total += a[i * lda + q] * static_cast<float>(b[j * ldb + q]);
+      y[i * ldy + j] = total;
+    }
+  }
+}
+
+template <int N, class T>
+void dot_rows(const Skinny& s, const float* a, const T* b, float* y) {
+  std::int64_t i = 0;
+  for (; i + 4 <= s.m; i += 4) dot_block<4, N>(a + i * s.lda, s.lda, b, s.ldb, s.k, y + i * 4, 4);
+  switch (s.m - i) {
+    case 3:
+      return dot_block<3, N>(a + i * s.lda, s.lda, b, s.ldb, s.k, y + i * 4, 4);
+    case 2:
+      return dot_block<2, N>(a + i * s.lda, s.lda, b, s.ldb, s.k, y + i * 4, 4);
+    case 1:
+      return dot_block<1, N>(a + i * s.lda, s.lda, b, s.ldb, s.k, y + i * 4, 4);
+    default:
+      return;
+  }
+}
+
+// Columns [begin, end) of c; b holds one row of k values per column.
+template <class T>
+void skinny_columns(const Skinny& s, const float* a, const T* b, const T* bias, T* c, std::int64_t begin,
+                    std::int64_t end) {
+  float y[4 * 16];
+  for (std::int64_t j = begin; j < end; j += 4) {
+    const std::int64_t cols = std::min<std::int64_t>(4, end - j);
+    if (cols == 4) {
+      dot_rows<4>(s, a, b + j * s.ldb, y);
+    } else {
+      for (std::int64_t t = 0; t < cols; ++t) dot_rows<1>(s, a, b + (j + t) * s.ldb, y + t);
+    }
+    for (std::int64_t i = 0; i < s.m; ++i) {
+      for (std::int64_t t = 0; t < cols; ++t) {
+        T* to = c + i * s.ldc + j + t;
+        float value = s.alpha * y[i * 4 + t];
+        if (s.beta != 0.0F) value += s.beta * static_cast<float>(*to);
+        if (bias != nullptr) value += static_cast<float>(bias[j + t]);
+        *to = static_cast<T>(value);
+      }
+    }
+  }
+}
+
+void skinny_f32(const Skinny& s, const float* a, const void* b, const void* bias, void* c, std::int64_t begin,
+                std::int64_t end) {
+  skinny_columns(s, a, static_cast<const float*>(b), static_cast<const float*>(bias), static_cast<float*>(c),
+                 begin, end);
+}
+void skinny_bf16(const Skinny& s, const float* a, const void* b, const void* bias, void* c,
+                 std::int64_t begin, std::int64_t end) {
+  skinny_columns(s, a, static_cast<const bf16*>(b), static_cast<const bf16*>(bias), static_cast<bf16*>(c),
+                 begin, end);
+}
+void skinny_f16(const Skinny& s, const float* a, const void* b, const void* bias, void* c, std::int64_t begin,
+                std::int64_t end) {
+  skinny_columns(s, a, static_cast<const f16*>(b), static_cast<const f16*>(bias), static_cast<f16*>(c), begin,
+                 end);
+}
+
+// to[j] (+)= Σ_i x[i, j] over rows [begin, end) and columns [first, last), eight vectors of columns at a
+// time.
+void column_sums(const float* x, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t first,
+                 std::int64_t last, float* to, bool accumulate) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t j = first;
+  for (; j + 8 * lanes <= last; j += 8 * lanes) {
+    hn::Vec<D> sum[8];
+    for (int v = 0; v < 8; ++v) sum[v] = accumulate ? hn::LoadU(d, to + j + v * lanes) : hn::Zero(d);
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (int v = 0; v < 8; ++v) sum[v] = hn::Add(sum[v], hn::LoadU(d, x + i * n + j + v * lanes));
+    }
+    for (int v = 0; v < 8; ++v) hn::StoreU(sum[v], d, to + j + v * lanes);
+  }
+  for (; j < last; ++j) {
+    float sum = accumulate ? to[j] : 0.0F;
+    for (std::int64_t i = begin; i < end; ++i) sum += x[i * n + j];
+    to[j] = sum;
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ingot::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ingot::kernels::cpu {
+namespace {
+HWY_EXPORT(skinny_f32);
+HWY_EXPORT(skinny_bf16);
+HWY_EXPORT(skinny_f16);
+HWY_EXPORT(column_sums);
+
+constexpr std::int64_t kMaxRows = 16;
+
+// A few rows against a matrix stored with k adjacent, x·Wᵀ: each weight is read once, at memory bandwidth.
+bool as_skinny(GemmPlan& plan) {
+  if (plan.m > kMaxRows || plan.b_row != 1) plan.transpose();
+  return plan.m <= kMaxRows && plan.b_row == 1 && plan.a_col == 1 && plan.c_col == 1;
+}
+
+bool accepts_skinny(const GemmArgs& args) {
+  if (args.c.dtype == DType::f64) return false;
+  GemmPlan plan(args);
+  const std::int64_t n = plan.n;
+  if (plan.empty() || plan.summed_count != 1 || !as_skinny(plan)) return false;
+  return !args.bias || (args.bias.is_contiguous() && plan.n == n && n == args.bias.dim(0));
+}
+
+void run_skinny(const GemmArgs& args, Stream) {
+  GemmPlan plan(args);
+  as_skinny(plan);
+  const DType dtype = args.c.dtype;
+  const auto size = static_cast<std::int64_t>(byte_size(dtype));
+  const auto kernel = [dtype](auto&&... arguments) {
+    if (dtype == DType::f32) return HWY_DYNAMIC_DISPATCH(skinny_f32)(arguments...);
+    if (dtype == DType::bf16) return HWY_DYNAMIC_DISPATCH(skinny_bf16)(arguments...);
+    HWY_DYNAMIC_DISPATCH(skinny_f16)(arguments...);
+  };
+  const auto bytes = [size](const void* p, std::int64_t offset) {
+    return static_cast<const char*>(p) + offset * size;
+  };
+  const auto product = [&](std::int64_t item, std::int64_t begin, std::int64_t end) {
+    const auto at = plan.batch_offsets(item);
+    Skinny s{plan.m, plan.n, plan.k, plan.a_row, plan.b_col, plan.c_row, args.alpha, args.beta};
+    const float* a = reinterpret_cast<const float*>(bytes(plan.a, at.a));
+    if (dtype != DType::f32) {
+      float* wide = thread_scratch(0, static_cast<std::size_t>(plan.m * plan.k));
+      load_tile({bytes(plan.a, at.a), dtype, plan.m, plan.k, plan.a_row}, wide, plan.k);
+      a = wide;
+      s.lda = plan.k;
+    }
+    kernel(s, a, bytes(plan.b, at.b), args.bias.data, const_cast<char*>(bytes(plan.c, at.c)), begin, end);
+  };
+  constexpr std::int64_t kGrain = 1 << 16;  // elements of b: 256 KiB, about 8 µs of memory traffic
+  if (plan.batch_count > 1) {
+    parallel_for(plan.batch_count, kGrain / (plan.n * plan.k) + 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) product(i, 0, plan.n);
+    });
+    return;
+  }
+  // In groups of four columns, so that the split does not change how they are grouped.
+  parallel_for((plan.n + 3) / 4, kGrain / (4 * plan.k) + 1, [&](std::int64_t begin, std::int64_t end) {
+    product(0, begin * 4, std::min(end * 4, plan.n));
+  });
+}
+
+bool accepts_column_sum(const ColumnSumArgs& args) { return args.x.dtype == DType::f32; }
+
+void run_column_sum(const ColumnSumArgs& args, Stream) {
+  const std::int64_t m = args.x.dim(0), n = args.x.dim(1);
+  constexpr std::int64_t kGrain = 1 << 15;  // elements, about 5 µs
+  const float* x = args.x.as<float>();
+  float* y = args.y.as<float>();
+  constexpr std::int64_t kColumns = 128;  // per item: one block of column_sums
+  if (n >= 2 * kColumns * num_threads() || m * n <= kGrain) {
+    parallel_for((n + kColumns - 1) / kColumns, kGrain / (kColumns * m + 1) + 1,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   HWY_DYNAMIC_DISPATCH(column_sums)
+                   (x, n, 0, m, begin * kColumns, std::min(end * kColumns, n), y, args.accumulate);
+                 });
+    return;
+  }
+  const std::int64_t parts = args.partials.dim(0);
+  float* partials = args.partials.as<float>();
+  parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t part = first; part < last; ++part) {
+      HWY_DYNAMIC_DISPATCH(column_sums)
+      (x, n, m * part / parts, m * (part + 1) / parts, 0, n, partials + part * n, false);
+    }
+  });
+  HWY_DYNAMIC_DISPATCH(column_sums)(partials, n, 0, parts, 0, n, y, args.accumulate);
+}
+
+}  // namespace
+
+void register_gemm_simd() {
+  gemm.add(DeviceType::cpu, {"skinny", ImplKind::simd, accepts_skinny, run_skinny});
+  column_sum.add(DeviceType::cpu, {"simd", ImplKind::simd, accepts_column_sum, run_column_sum});
+}
+
+}  // namespace ingot::kernels::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,103 @@
+#include "ingot/kernels/cpu/tile.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/tile.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "ingot/kernels/cpu/simd/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ingot::kernels::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+void load_rows(const ConstTile& from, float* to, std::int64_t to_stride, float scale) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto factor = hn::Set(d, scale);
+  for (std::int64_t r = 0; r < from.rows; ++r) {
+    const T* x = from.row<T>(r);
+    float* y = to + r * to_stride;
+    std::int64_t c = 0;
+    for (; c + lanes <= from.cols; c += lanes) {
+      hn::StoreU(hn::Mul(load_lanes(d, x + c), factor), d, y + c);
+    }
+    for (; c < from.cols; ++c) y[c] = static_cast<float>(x[c]) * scale;
+  }
+}
+
+// Blocks of 16 columns by 16 rows: each cache line of `to` is written whole.
+template <class T>
+void load_columns(const ConstTile& from, float* to, std::int64_t to_stride, float scale) {
+  for (std::int64_t r0 = 0; r0 < from.rows; r0 += 16) {
+    const std::int64_t r1 = std::min(r0 + 16, from.rows);
+    for (std::int64_t c = 0; c < from.cols; ++c) {
+      for (std::int64_t r = r0; r < r1; ++r)
+        to[c * to_stride + r] = static_cast<float>(from.row<T>(r)[c]) * scale;
+    }
+  }
+}
+
+template <class T>
+void store_rows(const float* from, std::int64_t from_stride, const Tile& to, bool accumulate) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t r = 0; r < to.rows; ++r) {
+    const float* x = from + r * from_stride;
+    T* y = to.row<T>(r);
+    std::int64_t c = 0;
+    for (; c + lanes <= to.cols; c += lanes) {
+      auto v = hn::LoadU(d, x + c);
+      if (accumulate) v = hn::Add(v, load_lanes(d, y + c));
+      store_lanes(d, v, y + c);
+    }
+    for (; c < to.cols; ++c) y[c] = static_cast<T>(accumulate ? x[c] + static_cast<float>(y[c]) : x[c]);
+  }
+}
+
+void load(const ConstTile& from, float* to, std::int64_t to_stride, float scale) {
+  if (from.dtype == DType::f32) return load_rows<float>(from, to, to_stride, scale);
+  if (from.dtype == DType::bf16) return load_rows<bf16>(from, to, to_stride, scale);
+  load_rows<f16>(from, to, to_stride, scale);
+}
+
+void load_transposed(const ConstTile& from, float* to, std::int64_t to_stride, float scale) {
+  if (from.dtype == DType::f32) return load_columns<float>(from, to, to_stride, scale);
+  if (from.dtype == DType::bf16) return load_columns<bf16>(from, to, to_stride, scale);
+  load_columns<f16>(from, to, to_stride, scale);
+}
+
+void store(const float* from, std::int64_t from_stride, const Tile& to, bool accumulate) {
+  if (to.dtype == DType::f32) return store_rows<float>(from, from_stride, to, accumulate);
+  if (to.dtype == DType::bf16) return store_rows<bf16>(from, from_stride, to, accumulate);
+  store_rows<f16>(from, from_stride, to, accumulate);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ingot::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ingot::kernels::cpu {
+HWY_EXPORT(load);
+HWY_EXPORT(load_transposed);
+HWY_EXPORT(store);
+
+void load_tile(const ConstTile& from, float* to, std::int64_t to_stride, float scale) {
+  HWY_DYNAMIC_DISPATCH(load)(from, to, to_stride, scale);
+}
+void load_tile_transposed(const ConstTile& from, float* to, std::int64_t to_stride, float scale) {
+  HWY_DYNAMIC_DISPATCH(load_transposed)(from, to, to_stride, scale);
+}
+void store_tile(const float* from, std::int64_t from_stride, const Tile& to, bool accumulate) {
+  HWY_DYNAMIC_DISPATCH(store)(from, from_stride, to, accumulate);
+}
+
+}  // namespace ingot::kernels::cpu
+#endif  // HWY_ONCE

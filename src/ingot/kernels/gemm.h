@@ -1,0 +1,29 @@
+#pragma once
+
+#include "ingot/kernels/kernel.h"
+
+namespace ingot::kernels {
+
+/// c = alpha·a·b + beta·c + bias over the last two axes: a [..., m, k], b [..., k, n], c [..., m, n]; one
+/// dtype, sums in f32 (f64 for f64). Any strides: a transposed operand is a view with its strides swapped.
+/// Leading (batch) axes have equal sizes in all three; an operand that is broadcast along one has stride 0
+/// there. Where c has stride 0 along a batch axis, the products are summed over it (the gradient of a
+/// broadcast operand). With beta 0, c is not read. bias: [n] or absent, added to every row.
+struct GemmArgs {
+  View a, b, c;
+  View bias{};
+  float alpha = 1.0F;
+  float beta = 0.0F;
+};
+inline Kernel<GemmArgs> gemm("gemm");
+
+/// y[j] = Σ_i x[i, j], or += with `accumulate`: the gradient of a bias. x: [m, n], contiguous; y: [n], x's
+/// dtype; partials: scratch of [num_threads(), n] in the accumulator dtype (threads sum rows apart, then in
+/// order).
+struct ColumnSumArgs {
+  View x, y, partials;
+  bool accumulate = false;
+};
+inline Kernel<ColumnSumArgs> column_sum("column_sum");
+
+}  // namespace ingot::kernels

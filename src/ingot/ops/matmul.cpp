@@ -1,0 +1,181 @@
+#include "ingot/ops/matmul.h"
+
+#include <algorithm>
+
+#include "ingot/autograd/node.h"
+#include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
+#include "ingot/kernels/gemm.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/common.h"
+
+namespace ingot {
+namespace {
+
+// The view with an axis of size 1 put in before `axis`.
+View unsqueezed(View view, int axis) {
+  for (int i = view.rank; i > axis; --i) {
+    view.shape[static_cast<std::size_t>(i)] = view.shape[static_cast<std::size_t>(i - 1)];
+    view.strides[static_cast<std::size_t>(i)] = view.strides[static_cast<std::size_t>(i - 1)];
+  }
+  view.shape[static_cast<std::size_t>(axis)] = 1;
+  view.strides[static_cast<std::size_t>(axis)] = 0;
+  ++view.rank;
+  return view;
+}
+
+View transposed(View view) {
+  const auto last = static_cast<std::size_t>(view.rank - 1);
+  std::swap(view.shape[last], view.shape[last - 1]);
+  std::swap(view.strides[last], view.strides[last - 1]);
+  return view;
+}
+
+// The matrices of `view` repeated over `batch`: leading axes put in, and stride 0 where it has size 1.
+View broadcast_batch(View view, const Shape& batch) {
+  while (view.rank < batch.rank() + 2) view = unsqueezed(view, 0);
+  for (int i = 0; i < batch.rank(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (view.shape[at] == batch[i]) continue;
+    view.shape[at] = batch[i];
+    view.strides[at] = 0;
+  }
+  return view;
+}
+
+Shape batch_of(const View& view) {
+  return Shape(std::span<const std::int64_t>(view.shape.data(), static_cast<std::size_t>(view.rank - 2)));
+}
+
+// a, b and the result as batches of matrices of one rank: what the forward and both backward products share.
+struct Operands {
+  View a, b, y;
+};
+
+Operands operands(const View& a, const View& b, const View& y) {
+  Operands o{a.rank == 1 ? unsqueezed(a, 0) : a, b.rank == 1 ? unsqueezed(b, 1) : b, y};
+  if (b.rank == 1) o.y = unsqueezed(o.y, o.y.rank);
+  if (a.rank == 1) o.y = unsqueezed(o.y, o.y.rank - 1);
+  const Shape batch = batch_of(o.y);
+  o.a = broadcast_batch(o.a, batch);
+  o.b = broadcast_batch(o.b, batch);
+  return o;
+}
+
+struct MatmulNode final : Node {
+  static constexpr const char* kName = "matmul";
+  SavedTensor a, b;
+  MatmulNode(const Tensor& a_, const Tensor& b_) : a(a_), b(b_) {}
+  std::string_view name() const override { return kName; }
+  std::vector<SavedTensor*> saved() override { return {&a, &b}; }
+
+  void backward(BackwardContext& ctx) override {
+    const Operands o = operands(a.view(), b.view(), ctx.grad().view());
+    // Along a broadcast axis the destination has stride 0, so the kernel sums over it.
+    if (const GradSlot da = ctx.slot(0)) {
+      const View c = operands(da.view, b.view(), ctx.grad().view()).a;
+      kernels::launch(kernels::gemm, ctx.stream(),
+                      {.a = o.y, .b = transposed(o.b), .c = c, .beta = da.accumulate ? 1.0F : 0.0F});
+    }
+    if (const GradSlot db = ctx.slot(1)) {
+      const View c = operands(a.view(), db.view, ctx.grad().view()).b;
+      kernels::launch(kernels::gemm, ctx.stream(),
+                      {.a = transposed(o.a), .b = o.y, .c = c, .beta = db.accumulate ? 1.0F : 0.0F});
+    }
+  }
+};
+
+// Whether the rows or the columns of the last two axes are adjacent, without overlap.
+bool is_matrix(const Tensor& x) {
+  if (x.rank() < 2) return x.is_contiguous();
+  const std::int64_t rows = x.dim(-2), cols = x.dim(-1), row = x.stride(-2), col = x.stride(-1);
+  return ((cols == 1 || col == 1) && (rows == 1 || row >= cols)) ||
+         ((rows == 1 || row == 1) && (cols == 1 || col >= rows));
+}
+
+Tensor as_matrix(const Tensor& x) { return is_matrix(x) ? x : contiguous(x); }
+
+struct LinearNode final : Node {
+  static constexpr const char* kName = "linear";
+  SavedTensor x, weight;
+  LinearNode(const Tensor& x_, const Tensor& weight_) : x(x_), weight(weight_) {}
+  std::string_view name() const override { return kName; }
+  std::vector<SavedTensor*> saved() override { return {&x, &weight}; }
+
+  void backward(BackwardContext& ctx) override {
+    const View dy = flattened(ctx.grad().view());
+    if (const GradSlot dx = ctx.slot(0)) {
+      kernels::launch(
+          kernels::gemm, ctx.stream(),
+          {.a = dy, .b = weight.view(), .c = flattened(dx.view), .beta = dx.accumulate ? 1.0F : 0.0F});
+    }
+    if (const GradSlot dw = ctx.slot(1)) {
+      kernels::launch(
+          kernels::gemm, ctx.stream(),
+          {.a = transposed(dy), .b = flattened(x.view()), .c = dw.view, .beta = dw.accumulate ? 1.0F : 0.0F});
+    }
+    if (!ctx.needs(2)) return;
+    const Tensor partials = Tensor::empty({num_threads(), dy.dim(1)}, accumulator_dtype(dy.dtype), dy.device);
+    const GradSlot db = ctx.slot(2);
+    kernels::launch(kernels::column_sum, ctx.stream(),
+                    {.x = dy, .y = db.view, .partials = partials.view(), .accumulate = db.accumulate});
+  }
+
+  // [..., n] as [rows, n]; the view is contiguous, or has rank 2.
+  static View flattened(View view) {
+    if (view.rank == 2) return view;
+    const std::int64_t n = view.dim(-1);
+    const std::int64_t rows = view.rows();
+    view.rank = 2;
+    view.shape = {rows, n};
+    view.strides = {n, 1};
+    return view;
+  }
+};
+
+}  // namespace
+
+Tensor matmul(const Tensor& left, const Tensor& right) {
+  check_defined("matmul", {&left, &right});
+  INGOT_CHECK(left.rank() >= 1 && right.rank() >= 1,
+              DimensionMismatch("matmul takes operands of at least one axis, got shapes " +
+                                to_string(left.shape()) + " and " + to_string(right.shape())));
+  const std::int64_t k = left.dim(-1);
+  INGOT_CHECK(right.dim(right.rank() == 1 ? 0 : -2) == k,
+              ShapeMismatch("matmul", left.shape().to_vector(), right.shape().to_vector(),
+                            "the last axis of the first operand and the last but one of the second must have "
+                            "equal sizes"));
+  const Tensor a = as_matrix(left), b = as_matrix(right);
+  const Shape a_batch = a.rank() > 2 ? a.shape().drop_last(2) : Shape{};
+  const Shape b_batch = b.rank() > 2 ? b.shape().drop_last(2) : Shape{};
+  Shape shape = broadcast_shapes(a_batch, b_batch, "matmul (leading axes)");
+  if (a.rank() > 1) shape = shape.insert(shape.rank(), a.dim(-2));
+  if (b.rank() > 1) shape = shape.insert(shape.rank(), b.dim(-1));
+  Tensor y = Tensor::empty(shape, a.dtype(), a.device());
+  const Operands o = operands(a.view(), b.view(), y.view());
+  kernels::launch(kernels::gemm, current_stream(a.device()), {.a = o.a, .b = o.b, .c = o.y});
+  return record<MatmulNode>(y, {&a, &b}, a, b);
+}
+
+Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  check_defined("linear", {&input, &weight});
+  INGOT_CHECK(weight.rank() == 2 && input.rank() >= 1 && input.dim(-1) == weight.dim(1),
+              ShapeMismatch("linear (weight)", {-1, input.rank() >= 1 ? input.dim(-1) : 1},
+                            weight.shape().to_vector(), "the weight is [out, in] and x is [..., in]"));
+  if (bias.defined()) {
+    check_defined("linear", {&input, &bias});
+    INGOT_CHECK(bias.shape() == Shape({weight.dim(0)}),
+                ShapeMismatch("linear (bias)", {weight.dim(0)}, bias.shape().to_vector()));
+  }
+  const Tensor x = input.rank() == 2 ? as_matrix(input) : contiguous(input);
+  const Tensor w = as_matrix(weight), b = bias.defined() ? contiguous(bias) : bias;
+  Tensor y = Tensor::empty(x.shape().with(-1, w.dim(0)), x.dtype(), x.device());
+  kernels::launch(kernels::gemm, current_stream(x.device()),
+                  {.a = LinearNode::flattened(x.view()),
+                   .b = transposed(w.view()),
+                   .c = LinearNode::flattened(y.view()),
+                   .bias = b.view()});
+  return record<LinearNode>(y, {&x, &w, &b}, x, w);
+}
+
+}  // namespace ingot

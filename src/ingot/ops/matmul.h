@@ -1,0 +1,16 @@
+#pragma once
+
+#include "ingot/core/tensor.h"
+
+namespace ingot {
+
+/// Matrix product over the last two axes, with the batching of NumPy and PyTorch: a [..., m, k] times b [...,
+/// k, n] gives [..., m, n] with leading axes broadcast; a vector stands for one row (a) or one column (b),
+/// and its axis is dropped from the result. Transposed operands are read in place. Throws ShapeMismatch.
+Tensor matmul(const Tensor& a, const Tensor& b);
+
+/// x·weightᵀ + bias. x: [..., in]; weight: [out, in]; bias: [out] or undefined. Returns [..., out]; gradients
+/// of weight and bias are added straight into what is there. Throws ShapeMismatch.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+}  // namespace ingot

@@ -1,0 +1,181 @@
+#include "ingot/ops/matmul.h"
+
+#include <cstring>
+
+#include "tests/support/op_case.h"
+#include <gtest/gtest.h>
+
+#include "ingot/autograd/engine.h"
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/kernels/gemm.h"
+#include "ingot/ops/cast.h"
+
+namespace ingot {
+namespace {
+
+using testing::check_op;
+using testing::max_error;
+using testing::randn;
+
+Tensor swap_last(const Tensor& x) {
+  View v = x.view();
+  const auto i = static_cast<std::size_t>(v.rank - 1);
+  std::swap(v.shape[i], v.shape[i - 1]);
+  std::swap(v.strides[i], v.strides[i - 1]);
+  return {x.storage(), v};
+}
+
+TEST(Matmul, HoldsForEveryShape) {
+  const std::vector<std::pair<Shape, Shape>> cases{{{1, 1}, {1, 1}},
+                                                   {{3, 5}, {5, 7}},
+                                                   {{17, 33}, {33, 19}},
+                                                   {{2, 3, 4}, {2, 4, 5}},
+                                                   {{2, 3, 4}, {4, 5}},
+                                                   {{3, 4}, {2, 4, 5}},
+                                                   {{2, 1, 3, 4}, {5, 4, 2}},
+                                                   {{2, 1, 3, 4}, {1, 5, 4, 2}},
+                                                   {{4}, {4}},
+                                                   {{4}, {4, 3}},
+                                                   {{2, 3, 4}, {4}},
+                                                   {{4}, {2, 4, 3}},
+                                                   {{1, 64}, {64, 9}},
+                                                   {{6, 1}, {1, 6}},
+                                                   {{2, 5, 1}, {2, 1, 1}},
+                                                   {{1, 3, 4}, {1, 4, 2}},
+                                                   {{2, 3, 1, 4}, {2, 3, 4, 1}}};
+  for (const auto& [a, b] : cases) {
+    check_op({.name = to_string(a) + " x " + to_string(b),
+              .op = [](std::span<const Tensor> in) { return matmul(in[0], in[1]); },
+              .inputs = {{a}, {b}},
+              .half_tolerance = 4e-2});
+  }
+}
+
+TEST(Matmul, ReadsTransposedOperandsInPlace) {
+  const NoGrad no_grad;
+  for (const Shape& size :
+       {Shape{3, 5, 7}, Shape{1, 40, 65}, Shape{40, 33, 1}, Shape{64, 64, 64}, Shape{2, 1, 50}}) {
+    const Tensor a = randn({size[0], size[1]}, 1), b = randn({size[1], size[2]}, 2);
+    const Tensor at = swap_last(contiguous(swap_last(a))), bt = swap_last(contiguous(swap_last(b)));
+    const Tensor expected = matmul(to(a, DType::f64), to(b, DType::f64));
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+      // half inputs are rounded, so compare with the same rounded inputs
+      const auto rounded = [&](const Tensor& x) { return swap_last(contiguous(swap_last(to(x, dtype)))); };
+      const Tensor wide = matmul(to(to(a, dtype), DType::f64), to(to(b, dtype), DType::f64));
+      const double tolerance = dtype == DType::f32 ? 2e-6 : dtype == DType::f64 ? 1e-12 : 1e-2;
+      EXPECT_LE(max_error(matmul(rounded(a), rounded(b)), wide), tolerance * 10)
+          << to_string(size) << name(dtype);
+      EXPECT_LE(max_error(matmul(to(a, dtype), rounded(b)), wide), tolerance * 10)
+          << to_string(size) << name(dtype);
+      EXPECT_LE(max_error(matmul(rounded(a), to(b, dtype)), wide), tolerance * 10)
+          << to_string(size) << name(dtype);
+    }
+    EXPECT_LE(max_error(matmul(at, bt), expected), 2e-5);
+  }
+}
+
+// Every implementation that accepts the arguments, against the reference: layouts of a, b and c, alpha, beta.
+TEST(Gemm, EveryImplementationEqualsTheReference) {
+  const NoGrad no_grad;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{1, 1, 1},
+                                                                          {1, 37, 64},
+                                                                          {5, 6, 7},
+                                                                          {16, 130, 50},
+                                                                          {70, 3, 20},
+                                                                          {33, 65, 49},
+                                                                          {530, 18, 9},
+                                                                          {18, 1030, 9}}) {
+      for (int layout = 0; layout < 8; ++layout) {
+        const auto matrix = [&](std::int64_t rows, std::int64_t cols, bool transpose, std::uint64_t seed) {
+          const Tensor x = randn(transpose ? Shape{2, cols, rows} : Shape{2, rows, cols}, seed, dtype);
+          return transpose ? swap_last(x) : x;
+        };
+        const Tensor a = matrix(m, k, (layout & 1) != 0, 1), b = matrix(k, n, (layout & 2) != 0, 2);
+        const Tensor c0 = matrix(m, n, (layout & 4) != 0, 3), bias = randn({n}, 4, dtype);
+        for (const float beta : {0.0F, 1.0F}) {
+          for (const bool with_bias : {false, true}) {
+            const auto run = [&](const auto& implementation) {
+              Tensor c = Tensor::empty(Shape{2, m * n}, dtype);
+              std::memcpy(c.view().data, c0.storage()->data(), c.nbytes());
+              View view = c0.view();
+              view.data = c.view().data;
+              kernels::GemmArgs args{.a = a.view(), .b = b.view(), .c = view, .alpha = 0.5F, .beta = beta};
+              if (with_bias) args.bias = bias.view();
+              if (implementation.accepts != nullptr && !implementation.accepts(args)) return Tensor{};
+              implementation.run(args, current_stream(kCpu));
+              return c;
+            };
+            const auto& all = kernels::gemm.implementations(DeviceType::cpu);
+            const Tensor expected = run(all.back());
+            for (const auto& implementation : all) {
+              const Tensor actual = run(implementation);
+              if (!actual.defined()) continue;
+              EXPECT_LE(max_error(actual, expected), dtype == DType::f32 ? 2e-5 : 1.6e-2)
+                  << implementation.name << " " << name(dtype) << " " << m << "x" << n << "x" << k
+                  << " layout " << layout << " beta " << beta << " bias " << with_bias;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul, EmptySumsAreZero) {
+  const Tensor y = matmul(Tensor::empty({2, 0}), Tensor::empty({0, 3}));
+  EXPECT_EQ(y.to_vector<float>(), std::vector<float>(6, 0.0F));
+  EXPECT_EQ(matmul(Tensor::empty({0, 4}), Tensor::zeros({4, 3})).shape(), Shape({0, 3}));
+}
+
+TEST(Matmul, ErrorsNameBothShapes) {
+  try {
+    matmul(Tensor::zeros({2, 3}), Tensor::zeros({4, 5}));
+    FAIL();
+  } catch (const ShapeMismatch& e) {
+    EXPECT_NE(std::string(e.what()).find("[2, 3]"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("[4, 5]"), std::string::npos) << e.what();
+  }
+  EXPECT_THROW(matmul(Tensor::zeros({2, 2, 3}), Tensor::zeros({3, 3, 4})), ShapeMismatch);
+  EXPECT_THROW(matmul(Tensor::scalar(1), Tensor::zeros({3})), DimensionMismatch);
+  EXPECT_THROW(matmul(Tensor::zeros({2, 3}), Tensor::zeros({3, 2}, DType::bf16)), KernelError);
+}
+
+TEST(Linear, HoldsForEveryShape) {
+  for (const Shape& x : {Shape{1, 1}, Shape{5}, Shape{3, 7}, Shape{2, 3, 16}, Shape{33, 20}, Shape{1, 70}}) {
+    for (const std::int64_t out : {1, 4, 19, 130}) {
+      const std::string name = to_string(x) + " -> " + std::to_string(out);
+      check_op({.name = name + ", bias",
+                .op = [](std::span<const Tensor> in) { return linear(in[0], in[1], in[2]); },
+                .inputs = {{x}, {Shape{out, x.back()}}, {Shape{out}}},
+                .half_tolerance = 6e-2});
+    }
+    check_op({.name = to_string(x),
+              .op = [](std::span<const Tensor> in) { return linear(in[0], in[1]); },
+              .inputs = {{x}, {Shape{6, x.back()}}},
+              .half_tolerance = 6e-2});
+  }
+}
+
+TEST(Linear, AddsWeightGradientsOverMicroBatches) {
+  const Tensor x1 = randn({40, 24}, 1), x2 = randn({40, 24}, 2);
+  Tensor w = randn({32, 24}, 3), b = randn({32}, 4);
+  w.set_requires_grad(true);
+  b.set_requires_grad(true);
+  const Tensor dy = randn({40, 32}, 5);
+  for (const Tensor& x : {x1, x2}) backward(linear(x, w, b), {.grad = dy});
+  const NoGrad no_grad;
+  Tensor expected = matmul(swap_last(dy), x1);
+  const Tensor second = matmul(swap_last(dy), x2);
+  for (std::int64_t i = 0; i < expected.numel(); ++i) expected.data<float>()[i] += second.data<float>()[i];
+  EXPECT_LE(max_error(w.grad(), expected), 2e-5);
+}
+
+TEST(Linear, RefusesShapesThatDoNotFit) {
+  EXPECT_THROW(linear(Tensor::zeros({2, 4}), Tensor::zeros({3, 5})), ShapeMismatch);
+  EXPECT_THROW(linear(Tensor::zeros({2, 4}), Tensor::zeros({3, 4}), Tensor::zeros({4})), ShapeMismatch);
+}
+
+}  // namespace
+}  // namespace ingot
