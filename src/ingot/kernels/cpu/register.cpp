@@ -9,11 +9,13 @@ void register_kernels() {
   register_norm_simd();
   register_gemm_simd();
   register_gemm_library();
+  register_optimizer_simd();
 
   register_conv_reference();
   register_copy_reference();
   register_norm_reference();
   register_gemm_reference();
+  register_optimizer_reference();
 }
 
 }  // namespace ingot::kernels::cpu

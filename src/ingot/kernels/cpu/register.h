@@ -12,10 +12,12 @@ void register_copy_simd();
 void register_norm_simd();
 void register_gemm_simd();
 void register_gemm_library();
+void register_optimizer_simd();
 
 void register_conv_reference();
 void register_copy_reference();
 void register_norm_reference();
 void register_gemm_reference();
+void register_optimizer_reference();
 
 }  // namespace ingot::kernels::cpu

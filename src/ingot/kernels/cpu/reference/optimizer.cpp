@@ -1,0 +1,136 @@
+#include "ingot/kernels/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ingot/kernels/cpu/numeric.h"
+#include "ingot/kernels/cpu/register.h"
+
+namespace ingot::kernels::cpu {
+namespace {
+
+float scalar_or_one(const View& view) { return view ? *view.as<float>() : 1.0F; }
+
+/// f(index, gradient, reference to the weight that the step changes), for every element.
+template <class T, class F>
+void step_elements(const View& param, const View& grad, const View& master, float grad_scale, F&& f) {
+  using Acc = Accumulator<T>;
+  dispatch_float(grad.dtype, "optimizer", [&]<class G>() {
+    const std::int64_t n = param.numel();
+    for (std::int64_t i = 0; i < n; ++i) {
+      Acc p = master ? master.as<Acc>()[i] : load(param.as<T>() + i);
+      f(i, static_cast<Acc>(load(grad.as<G>() + i)) * static_cast<Acc>(grad_scale), p);
+      if (master) master.as<Acc>()[i] = p;
+      store(param.as<T>() + i, p);
+    }
+  });
+}
+
+void adamw_reference(const AdamWArgs& args, Stream) {
+  const float grad_scale = scalar_or_one(args.grad_scale);
+  for (const AdamWTensor& t : args.tensors) {
+    dispatch_float(t.param.dtype, "adamw", [&]<class T>() {
+      using Acc = Accumulator<T>;
+      // Scalars are combined in double and rounded once: 1 - 0.999F is off by 1e-5 already.
+      const auto take1 = static_cast<Acc>(1 - args.beta1), beta2 = static_cast<Acc>(args.beta2);
+      const auto take2 = static_cast<Acc>(1 - args.beta2), decay = static_cast<Acc>(t.weight_decay);
+      const auto keep = static_cast<Acc>(1 - t.lr * t.weight_decay);
+      const auto step = static_cast<Acc>(t.lr / t.bias_correction1);
+      const auto root = static_cast<Acc>(std::sqrt(t.bias_correction2));
+      step_elements<T>(t.param, t.grad, t.master, grad_scale, [&](std::int64_t i, Acc g, Acc& p) {
+        if (args.decoupled) {
+          p *= keep;
+        } else {
+          g += decay * p;
+        }
+        Acc &m = t.m.as<Acc>()[i], &v = t.v.as<Acc>()[i];
+        m += take1 * (g - m);
+        v = beta2 * v + take2 * g * g;
+        p -= step * m / (std::sqrt(v) / root + static_cast<Acc>(args.eps));
+      });
+    });
+  }
+}
+
+void sgd_reference(const SgdArgs& args, Stream) {
+  const float grad_scale = scalar_or_one(args.grad_scale);
+  for (const SgdTensor& t : args.tensors) {
+    dispatch_float(t.param.dtype, "sgd", [&]<class T>() {
+      using Acc = Accumulator<T>;
+      const auto momentum = static_cast<Acc>(args.momentum), take = static_cast<Acc>(1 - args.dampening);
+      step_elements<T>(t.param, t.grad, t.master, grad_scale, [&](std::int64_t i, Acc g, Acc& p) {
+        g += static_cast<Acc>(t.weight_decay) * p;
+        if (t.momentum) {
+          Acc& b = t.momentum.as<Acc>()[i];
+          b = t.first ? g : momentum * b + take * g;
+          g = args.nesterov ? g + momentum * b : b;
+        }
+        p -= static_cast<Acc>(t.lr) * g;
+      });
+    });
+  }
+}
+
+void global_norm_reference(const GlobalNormArgs& args, Stream) {
+  double sum = 0;
+  std::int64_t partial = 0;
+  for (const View& tensor : args.tensors) {
+    dispatch_float(tensor.dtype, "global_norm", [&]<class T>() {
+      for (std::int64_t begin = 0; begin < tensor.numel(); begin += kNormBlock) {
+        double block = 0;
+        for (std::int64_t i = begin; i < std::min(begin + kNormBlock, tensor.numel()); ++i) {
+          const auto value = static_cast<double>(load(tensor.as<T>() + i));
+          block += value * value;
+        }
+        args.partials.as<double>()[partial++] = block;
+        sum += block;
+      }
+    });
+  }
+  const double norm = std::sqrt(sum);
+  *args.norm.as<float>() = static_cast<float>(norm);
+  // std::min would turn a NaN into 1
+  const double clip = args.max_norm / (norm + 1e-6);
+  if (args.clip) *args.clip.as<float>() = clip > 1 ? 1.0F : static_cast<float>(clip);
+}
+
+void scale_reference(const ScaleAllArgs& args, Stream) {
+  const float factor = scalar_or_one(args.factor);
+  if (factor == 1 && args.limit <= 0) return;
+  for (const View& tensor : args.tensors) {
+    dispatch_float(tensor.dtype, "scale_all", [&]<class T>() {
+      using Acc = Accumulator<T>;
+      const auto limit = static_cast<Acc>(args.limit);
+      for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+        Acc value = load(tensor.as<T>() + i) * static_cast<Acc>(factor);
+        if (limit > 0 && value > limit) value = limit;  // a NaN passes
+        if (limit > 0 && value < -limit) value = -limit;
+        store(tensor.as<T>() + i, value);
+      }
+    });
+  }
+}
+
+void lerp_reference(const LerpAllArgs& args, Stream) {
+  for (const LerpTensor& t : args.tensors) {
+    dispatch_float(t.from.dtype, "lerp_all", [&]<class T>() {
+      using Acc = Accumulator<T>;
+      for (std::int64_t i = 0; i < t.from.numel(); ++i) {
+        Acc& to = t.to.as<Acc>()[i];
+        to += static_cast<Acc>(args.weight) * (load(t.from.as<T>() + i) - to);
+      }
+    });
+  }
+}
+
+}  // namespace
+
+void register_optimizer_reference() {
+  adamw.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, adamw_reference});
+  sgd.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, sgd_reference});
+  global_norm.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, global_norm_reference});
+  scale_all.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, scale_reference});
+  lerp_all.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, lerp_reference});
+}
+
+}  // namespace ingot::kernels::cpu

@@ -1,0 +1,279 @@
+#include "ingot/kernels/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ingot/base/parallel.h"
+#include "ingot/kernels/cpu/flat.h"
+#include "ingot/kernels/cpu/register.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/optimizer.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+// Every element goes through the same vector instructions, also at the end of a tensor (masked), so that the
+// split over threads changes no bit. Non-temporal stores would not help the steps: they read every line that
+// they write, so no line is fetched for nothing.
+HWY_BEFORE_NAMESPACE();
+namespace ingot::kernels::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// Scalars are combined in double and rounded once: 1 - 0.999F is off by 1e-5 already.
+V set(double value) { return hn::Set(D(), static_cast<float>(value)); }
+
+// A register of f32 from memory and back: whole, or the first lanes of one.
+struct Whole {
+  V load(const float* p) const { return hn::LoadU(D(), p); }
+  void store(V v, float* p) const { hn::StoreU(v, D(), p); }
+};
+struct Part {
+  hn::Mask<D> mask;
+  V load(const float* p) const { return hn::MaskedLoad(mask, D(), p); }
+  void store(V v, float* p) const { hn::BlendedStore(v, mask, D(), p); }
+};
+
+// f(access, offset) over n elements.
+template <class F>
+void for_each_vector(std::int64_t n, F&& f) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) f(Whole{}, i);
+  if (i < n) f(Part{hn::FirstN(d, static_cast<std::size_t>(n - i))}, i);
+}
+
+template <bool kDecoupled>
+void adamw_piece(const AdamWArgs& args, const AdamWTensor& t, std::int64_t begin, std::int64_t end,
+                 float grad_scale) {
+  float* HWY_RESTRICT p = t.param.as<float>() + begin;
+  const float* HWY_RESTRICT g = t.grad.as<float>() + begin;
+  float* HWY_RESTRICT m = t.m.as<float>() + begin;
+  float* HWY_RESTRICT v = t.v.as<float>() + begin;
+  const V scale = set(grad_scale), eps = set(args.eps);
+  const V take1 = set(1 - args.beta1), beta2 = set(args.beta2);
+  const V take2 = set(1 - args.beta2);
+  const V inv_root = set(1 / std::sqrt(t.bias_correction2));
+  const V step = set(t.lr / t.bias_correction1);
+  const V keep = set(1 - t.lr * t.weight_decay), decay = set(t.weight_decay);
+  for_each_vector(end - begin, [&](auto access, std::int64_t i) {
+    V grad = hn::Mul(access.load(g + i), scale);
+    V param = access.load(p + i);
+    if constexpr (kDecoupled) {
+      param = hn::Mul(param, keep);
+    } else {
+      grad = hn::MulAdd(decay, param, grad);
+    }
+    const V m_old = access.load(m + i);
+    const V m_new = hn::MulAdd(take1, hn::Sub(grad, m_old), m_old);
+    const V v_new = hn::MulAdd(hn::Mul(take2, grad), grad, hn::Mul(beta2, access.load(v + i)));
+    const V denominator = hn::MulAdd(hn::Sqrt(v_new), inv_root, eps);
+    access.store(m_new, m + i);
+    access.store(v_new, v + i);
+    access.store(hn::NegMulAdd(step, hn::Div(m_new, denominator), param), p + i);
+  });
+}
+
+void adamw_range(const AdamWArgs& args, const AdamWTensor& t, std::int64_t begin, std::int64_t end,
+                 float grad_scale) {
+  if (args.decoupled) {
+    adamw_piece<true>(args, t, begin, end, grad_scale);
+  } else {
+    adamw_piece<false>(args, t, begin, end, grad_scale);
+  }
+}
+
+void sgd_range(const SgdArgs& args, const SgdTensor& t, std::int64_t begin, std::int64_t end,
+               float grad_scale) {
+  float* HWY_RESTRICT p = t.param.as<float>() + begin;
+  const float* HWY_RESTRICT g = t.grad.as<float>() + begin;
+  float* HWY_RESTRICT b = t.momentum ? t.momentum.as<float>() + begin : nullptr;
+  const V scale = set(grad_scale), decay = set(t.weight_decay), lr = set(t.lr);
+  const V momentum = set(args.momentum), take = set(1 - args.dampening);
+  for_each_vector(end - begin, [&](auto access, std::int64_t i) {
+    const V param = access.load(p + i);
+    V grad = hn::MulAdd(decay, param, hn::Mul(access.load(g + i), scale));
+    if (b != nullptr) {
+      const V buffer = t.first ? grad : hn::MulAdd(momentum, access.load(b + i), hn::Mul(take, grad));
+      access.store(buffer, b + i);
+      grad = args.nesterov ? hn::MulAdd(momentum, buffer, grad) : buffer;
+    }
+    access.store(hn::NegMulAdd(lr, grad, param), p + i);
+  });
+}
+
+// Sum of squares of one block, in eight sums of vectors: f32 adds at most kNormBlock / 128 values to a lane.
+double square_sum(const float* x, std::int64_t n) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
+  std::int64_t i = 0;
+  const auto add = [&](V& sum, std::int64_t at) {
+    const V value = hn::LoadU(d, x + at);
+    sum = hn::MulAdd(value, value, sum);
+  };
+  for (; i + 8 * lanes <= n; i += 8 * lanes) {
+    add(s0, i);
+    add(s1, i + lanes);
+    add(s2, i + 2 * lanes);
+    add(s3, i + 3 * lanes);
+    add(s4, i + 4 * lanes);
+    add(s5, i + 5 * lanes);
+    add(s6, i + 6 * lanes);
+    add(s7, i + 7 * lanes);
+  }
+  for_each_vector(n - i, [&](auto access, std::int64_t k) {
+    const V value = access.load(x + i + k);
+    s0 = hn::MulAdd(value, value, s0);
+  });
+  const V sum = hn::Add(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), hn::Add(hn::Add(s4, s5), hn::Add(s6, s7)));
+  return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+}
+
+void scale_range(float* x, std::int64_t n, float factor, double limit) {
+  const V scale = set(factor), high = set(limit), low = set(-limit);
+  for_each_vector(n, [&](auto access, std::int64_t i) {
+    V value = hn::Mul(access.load(x + i), scale);
+    if (limit > 0) {  // comparisons, because Min and Max may drop a NaN
+      value = hn::IfThenElse(hn::Gt(value, high), high, value);
+      value = hn::IfThenElse(hn::Lt(value, low), low, value);
+    }
+    access.store(value, x + i);
+  });
+}
+
+void lerp_range(const float* from, float* to, std::int64_t n, double weight) {
+  const V w = set(weight);
+  for_each_vector(n, [&](auto access, std::int64_t i) {
+    const V old = access.load(to + i);
+    access.store(hn::MulAdd(w, hn::Sub(access.load(from + i), old), old), to + i);
+  });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ingot::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ingot::kernels::cpu {
+namespace {
+HWY_EXPORT(adamw_range);
+HWY_EXPORT(sgd_range);
+HWY_EXPORT(square_sum);
+HWY_EXPORT(scale_range);
+HWY_EXPORT(lerp_range);
+
+constexpr std::int64_t kBlock = 1024;  // elements; a multiple of every vector length
+constexpr std::int64_t kGrain = 16;    // blocks: about 10 µs of memory traffic
+
+bool is_f32(const View& view) { return !view || (view.dtype == DType::f32 && view.is_contiguous()); }
+
+float scalar_or_one(const View& view) { return view ? *view.as<float>() : 1.0F; }
+
+// One parallel loop over the elements of all tensors: body(tensor, begin, end).
+template <class T, class Count, class Body>
+void parallel_pieces(std::span<const T> tensors, Count&& count, Body&& body) {
+  parallel_for(count_blocks(tensors, kBlock, count), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for_each_piece(tensors, kBlock, begin, end, count, body);
+  });
+}
+
+bool accepts_adamw(const AdamWArgs& args) {
+  return std::ranges::all_of(args.tensors, [](const AdamWTensor& t) {
+    return is_f32(t.param) && is_f32(t.grad) && is_f32(t.m) && is_f32(t.v) && !t.master;
+  });
+}
+
+void run_adamw(const AdamWArgs& args, Stream) {
+  const float grad_scale = scalar_or_one(args.grad_scale);
+  parallel_pieces(
+      args.tensors, [](const AdamWTensor& t) { return t.param.numel(); },
+      [&](const AdamWTensor& t, std::int64_t begin, std::int64_t end) {
+        HWY_DYNAMIC_DISPATCH(adamw_range)(args, t, begin, end, grad_scale);
+      });
+}
+
+bool accepts_sgd(const SgdArgs& args) {
+  return std::ranges::all_of(args.tensors, [](const SgdTensor& t) {
+    return is_f32(t.param) && is_f32(t.grad) && is_f32(t.momentum) && !t.master;
+  });
+}
+
+void run_sgd(const SgdArgs& args, Stream) {
+  const float grad_scale = scalar_or_one(args.grad_scale);
+  parallel_pieces(
+      args.tensors, [](const SgdTensor& t) { return t.param.numel(); },
+      [&](const SgdTensor& t, std::int64_t begin, std::int64_t end) {
+        HWY_DYNAMIC_DISPATCH(sgd_range)(args, t, begin, end, grad_scale);
+      });
+}
+
+bool all_f32(std::span<const View> tensors) { return std::ranges::all_of(tensors, is_f32); }
+
+void run_global_norm(const GlobalNormArgs& args, Stream) {
+  const auto count = [](const View& view) { return view.numel(); };
+  auto* partials = args.partials.as<double>();
+  const std::int64_t blocks = count_blocks(args.tensors, kNormBlock, count);
+  parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t partial = begin;
+    for_each_piece(args.tensors, kNormBlock, begin, end, count,
+                   [&](const View& view, std::int64_t first, std::int64_t last) {
+                     for (std::int64_t i = first; i < last; i += kNormBlock) {
+                       partials[partial++] = HWY_DYNAMIC_DISPATCH(square_sum)(view.as<float>() + i,
+                                                                              std::min(kNormBlock, last - i));
+                     }
+                   });
+  });
+  double sum = 0;
+  for (std::int64_t i = 0; i < blocks; ++i) sum += partials[i];
+  const double norm = std::sqrt(sum);
+  *args.norm.as<float>() = static_cast<float>(norm);
+  const double clip = args.max_norm / (norm + 1e-6);
+  if (args.clip) *args.clip.as<float>() = clip > 1 ? 1.0F : static_cast<float>(clip);
+}
+
+void run_scale(const ScaleAllArgs& args, Stream) {
+  const float factor = scalar_or_one(args.factor);
+  if (factor == 1 && args.limit <= 0) return;
+  parallel_pieces(
+      args.tensors, [](const View& view) { return view.numel(); },
+      [&](const View& view, std::int64_t begin, std::int64_t end) {
+        HWY_DYNAMIC_DISPATCH(scale_range)(view.as<float>() + begin, end - begin, factor, args.limit);
+      });
+}
+
+void run_lerp(const LerpAllArgs& args, Stream) {
+  parallel_pieces(
+      args.tensors, [](const LerpTensor& t) { return t.to.numel(); },
+      [&](const LerpTensor& t, std::int64_t begin, std::int64_t end) {
+        HWY_DYNAMIC_DISPATCH(lerp_range)
+        (t.from.as<float>() + begin, t.to.as<float>() + begin, end - begin, args.weight);
+      });
+}
+
+}  // namespace
+
+void register_optimizer_simd() {
+  adamw.add(DeviceType::cpu, {"simd", ImplKind::simd, accepts_adamw, run_adamw});
+  sgd.add(DeviceType::cpu, {"simd", ImplKind::simd, accepts_sgd, run_sgd});
+  global_norm.add(DeviceType::cpu,
+                  {"simd", ImplKind::simd, [](const GlobalNormArgs& args) { return all_f32(args.tensors); },
+                   run_global_norm});
+  scale_all.add(DeviceType::cpu, {"simd", ImplKind::simd,
+                                  [](const ScaleAllArgs& args) { return all_f32(args.tensors); }, run_scale});
+  lerp_all.add(DeviceType::cpu, {"simd", ImplKind::simd,
+                                 [](const LerpAllArgs& args) {
+                                   return std::ranges::all_of(args.tensors, [](const LerpTensor& t) {
+                                     return is_f32(t.from) && is_f32(t.to);
+                                   });
+                                 },
+                                 run_lerp});
+}
+
+}  // namespace ingot::kernels::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <span>
+
+#include "ingot/kernels/kernel.h"
+
+namespace ingot::kernels {
+
+// Optimiser steps work on all tensors of a model in one launch. All views are contiguous; the views of one
+// tensor have one size. Arithmetic is in f32 (f64 for f64 parameters).
+
+/// One parameter of an AdamW step. m, v (and master, if present): f32, or f64 for an f64 parameter.
+/// With `master`, the step changes the master weight and rounds it to the parameter, which is then of a half
+/// type.
+struct AdamWTensor {
+  View param, grad, m, v;
+  View master = {};
+  double lr = 0;
+  double weight_decay = 0;
+  double bias_correction1 = 1;  ///< 1 - beta1^t
+  double bias_correction2 = 1;  ///< 1 - beta2^t
+};
+
+/// For every tensor, with g = grad * grad_scale and p the parameter (Loshchilov and Hutter 2019, as in
+/// PyTorch):
+///   decoupled: p -= lr * weight_decay * p;    coupled (Adam with L2): g += weight_decay * p
+///   m += (1 - beta1) * (g - m);    v = beta2 * v + (1 - beta2) * g²
+///   p -= lr / bias_correction1 * m / (sqrt(v) / sqrt(bias_correction2) + eps)
+/// grad_scale: one f32 on the device, or absent for 1.
+struct AdamWArgs {
+  std::span<const AdamWTensor> tensors;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  bool decoupled = true;
+  View grad_scale = {};
+};
+inline Kernel<AdamWArgs> adamw("adamw");
+
+/// One parameter of an SGD step. `momentum`: the buffer, f32 (f64 for f64), absent without momentum; `first`
+/// says that it holds nothing yet.
+struct SgdTensor {
+  View param, grad;
+  View momentum = {};
+  View master = {};
+  double lr = 0;
+  double weight_decay = 0;
+  bool first = false;
+};
+
+/// For every tensor, with g = grad * grad_scale + weight_decay * p (PyTorch's form):
+///   without momentum: p -= lr * g
+///   else: b = first ? g : momentum * b + (1 - dampening) * g;    p -= lr * (nesterov ? g + momentum * b : b)
+struct SgdArgs {
+  std::span<const SgdTensor> tensors;
+  double momentum = 0;
+  double dampening = 0;
+  bool nesterov = false;
+  View grad_scale = {};
+};
+inline Kernel<SgdArgs> sgd("sgd");
+
+/// Elements that share one partial sum of global_norm: the order of summation does not depend on threads.
+inline constexpr std::int64_t kNormBlock = 16384;
+
+/// How many partial sums global_norm needs.
+inline std::int64_t norm_partials(std::span<const View> tensors) {
+  std::int64_t blocks = 0;
+  for (const View& tensor : tensors) blocks += (tensor.numel() + kNormBlock - 1) / kNormBlock;
+  return blocks;
+}
+
+/// norm[0] = sqrt(sum of squares over all tensors), sums of blocks in f64.
+/// clip[0] = min(1, max_norm / (norm + 1e-6)), if `clip` is present (PyTorch's clip_grad_norm_).
+/// tensors: contiguous, floating; partials: scratch, [norm_partials(tensors)] of f64; norm, clip: one f32.
+struct GlobalNormArgs {
+  std::span<const View> tensors;
+  View partials, norm;
+  View clip = {};
+  double max_norm = 0;
+};
+inline Kernel<GlobalNormArgs> global_norm("global_norm");
+
+/// Every element is multiplied by `factor`, one f32 on the device (nothing is written where that is 1), and
+/// then, if `limit` is positive, clamped to [-limit, limit]. factor absent: 1.
+struct ScaleAllArgs {
+  std::span<const View> tensors;
+  View factor = {};
+  double limit = 0;
+};
+inline Kernel<ScaleAllArgs> scale_all("scale_all");
+
+struct LerpTensor {
+  View from, to;
+};
+
+/// to += weight * (from - to), for every tensor. to: f32, or f64 where `from` is; from: floating.
+struct LerpAllArgs {
+  std::span<const LerpTensor> tensors;
+  double weight = 0;
+};
+inline Kernel<LerpAllArgs> lerp_all("lerp_all");
+
+}  // namespace ingot::kernels
