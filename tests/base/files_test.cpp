@@ -91,6 +91,30 @@ TEST_F(Files, MappingsMoveAndTakeAdviceBeyondTheirEnd) {
   EXPECT_EQ(first.text(), "hello");
 }
 
+TEST_F(Files, CopyOnWriteMapTakesWritesThatNeverReachTheFile) {
+  write_file_atomically(at("a"), "weights");
+  MappedFile map(at("a"), MappedFile::Access::copy_on_write);
+  map.writable_bytes()[0] = std::byte{'W'};
+  EXPECT_EQ(map.text(), "Weights");
+  EXPECT_EQ(read_file(at("a")), "weights");
+}
+
+TEST_F(Files, AtomicFileMadeInPiecesKeepsTheOldOneWhenAPieceFails) {
+  write_file_atomically(at("a"), "old");
+  const auto half = [&](FileWriter& out) {
+    out.write("ne");
+    throw Error("no more");
+  };
+  EXPECT_THROW(write_file_atomically(at("a"), half), Error);
+  EXPECT_EQ(read_file(at("a")), "old");
+  EXPECT_EQ(entries(), 1U);
+  write_file_atomically(at("a"), [](FileWriter& out) {
+    out.write("ne");
+    out.write("w");
+  });
+  EXPECT_EQ(read_file(at("a")), "new");
+}
+
 TEST_F(Files, ErrorsNameTheFileTheReasonAndWhatToDo) {
   const std::string missing = message_of<IoError>([&] { read_file(at("none")); });
   EXPECT_EQ(missing, at("none") + ": cannot open it: No such file or directory; check the path");

@@ -96,6 +96,10 @@ std::string name_before(const std::string& name, std::string_view mark) {
 }  // namespace
 
 void write_file_atomically(const std::string& path, std::string_view content) {
+  write_file_atomically(path, [&](FileWriter& out) { out.write(content); });
+}
+
+void write_file_atomically(const std::string& path, FunctionRef<void(FileWriter&)> write) {
   const std::string partial = path + std::string(kPartial) + random_suffix();
   try {
     FileWriter out(partial);
@@ -103,7 +107,7 @@ void write_file_atomically(const std::string& path, std::string_view content) {
     const std::unique_ptr<const int, void (*)(const int*)> unlock(&lock, [](const int* fd) {
       if (*fd >= 0) close(*fd);
     });
-    out.write(content);
+    write(out);
     out.sync();
     out.close();
     fault_point("file.before_rename");

@@ -98,7 +98,11 @@ MappedFile::MappedFile(std::string path, Access access) : path_(std::move(path))
   if (file.get() < 0) fail(path_, "open it");
   size_ = size_of(file.get(), path_);
   if (size_ == 0) return;  // mmap takes no empty range
-  void* data = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
+  writable_ = access == Access::copy_on_write;
+  // MAP_NORESERVE: only pages that are written cost memory, so a file larger than the memory is no objection.
+  const int protection = writable_ ? PROT_READ | PROT_WRITE : PROT_READ;
+  const int flags = writable_ ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED;
+  void* data = mmap(nullptr, size_, protection, flags, file.get(), 0);
   if (data == MAP_FAILED) fail(path_, "map it into memory");
   data_ = static_cast<const std::byte*>(data);
   if (access == Access::sequential) advise(0, size_, MADV_SEQUENTIAL);
@@ -112,13 +116,20 @@ MappedFile::~MappedFile() {
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      writable_(other.writable_) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(writable_, other.writable_);
   return *this;
+}
+
+std::span<std::byte> MappedFile::writable_bytes() const {
+  INGOT_ASSERT(writable_ || size_ == 0);
+  return {const_cast<std::byte*>(data_), size_};
 }
 
 void MappedFile::advise(std::size_t offset, std::size_t size, int advice) const {

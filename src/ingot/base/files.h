@@ -7,16 +7,19 @@
 #include <string_view>
 #include <vector>
 
+#include "ingot/base/parallel.h"
+
 namespace ingot {
 
 /// A whole file. IoError where it cannot be read.
 std::string read_file(const std::string& path);
 
-/// A file's content in memory without reading it first: pages come from disk as they are touched. Read only.
+/// A file's content in memory without reading it first: pages come from disk as they are touched. Read only,
+/// but for copy_on_write: there a write stays in this process' memory and never reaches the file.
 /// A file that another process cuts short while it is mapped is not guarded against.
 class MappedFile {
  public:
-  enum class Access { normal, sequential, random };
+  enum class Access { normal, sequential, random, copy_on_write };
 
   MappedFile() = default;
   explicit MappedFile(std::string path, Access access = Access::normal);
@@ -27,6 +30,8 @@ class MappedFile {
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  /// With copy_on_write only.
+  std::span<std::byte> writable_bytes() const;
 
   /// Asks the kernel to read a range ahead, or says that it will not be needed soon. Only a hint.
   void will_need(std::size_t offset, std::size_t size) const;
@@ -37,6 +42,7 @@ class MappedFile {
   std::string path_;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  bool writable_ = false;
 };
 
 /// Writes a new file (or over an old one), buffered. Every failure is an IoError that names the file; a full
@@ -72,6 +78,8 @@ class FileWriter {
 
 /// Replaces a file so that a reader, or a crash at any moment, sees the old content or the new, never a part.
 void write_file_atomically(const std::string& path, std::string_view content);
+/// The same for content that is made piece by piece; what `write` throws leaves the old file as it was.
+void write_file_atomically(const std::string& path, FunctionRef<void(FileWriter&)> write);
 
 /// A directory that appears whole or not at all. Write files below path(), then commit(): everything is
 /// synced to disk and renamed to its final name, in place of one that is there already. Destroyed without

@@ -15,7 +15,8 @@ class FunctionRef<R(Args...)> {
  public:
   template <class F>
   // NOLINTNEXTLINE(google-explicit-constructor): lambdas convert at the call
-  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>) FunctionRef(F&& f)
+  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> && std::is_invocable_r_v<R, F&, Args...>)
+      FunctionRef(F&& f)
   noexcept
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
         call_([](void* o, Args... args) -> R {
