@@ -1,0 +1,305 @@
+#include "ingot/weights/npy.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/weights/tensor_bytes.h"
+
+namespace ingot {
+namespace {
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+
+struct NpyType {
+  std::string_view code;  // without the byte order
+  DType dtype;
+};
+
+constexpr std::array<NpyType, 9> kTypes{{{"f2", DType::f16},
+                                         {"f4", DType::f32},
+                                         {"f8", DType::f64},
+                                         {"i1", DType::i8},
+                                         {"i2", DType::i16},
+                                         {"i4", DType::i32},
+                                         {"i8", DType::i64},
+                                         {"u1", DType::u8},
+                                         {"b1", DType::boolean}}};
+
+struct NpyHeader {
+  std::string descr;
+  bool fortran_order = false;
+  std::vector<std::int64_t> shape;
+  std::size_t data_begin = 0;
+};
+
+/// Reads the header's dictionary, a Python literal: three known keys in any order, and nothing else.
+class DictReader {
+ public:
+  DictReader(std::string_view text, std::size_t offset, const std::string& file)
+      : text_(text), offset_(offset), file_(file) {}
+
+  NpyHeader read() {
+    NpyHeader header;
+    bool descr = false, order = false, shape = false;
+    expect('{');
+    while (!take('}')) {
+      const std::string key = quoted();
+      expect(':');
+      if (key == "descr" && !descr) {
+        if (peek() == '[') fail("descr", "is a structured type; only plain numbers can be read");
+        header.descr = quoted();
+        descr = true;
+      } else if (key == "fortran_order" && !order) {
+        header.fortran_order = boolean();
+        order = true;
+      } else if (key == "shape" && !shape) {
+        header.shape = tuple();
+        shape = true;
+      } else {
+        fail(key, "is given twice, or is no key of the format (descr, fortran_order, shape)");
+      }
+      if (!take(',')) {
+        expect('}');
+        break;
+      }
+    }
+    skip_spaces();
+    if (at_ != text_.size()) fail("header", "goes on after its dictionary");
+    if (!descr || !order || !shape) fail("header", "lacks one of descr, fortran_order and shape");
+    return header;
+  }
+
+ private:
+  [[noreturn]] void fail(std::string field, std::string_view problem) const {
+    throw FormatError(file_, static_cast<std::int64_t>(offset_ + at_), std::move(field), problem);
+  }
+  void skip_spaces() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t')) ++at_;
+  }
+  char peek() {
+    skip_spaces();
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool take(char c) {
+    if (peek() != c || at_ == text_.size()) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!take(c)) fail("header", fmt::format("is no dictionary as NumPy writes it: expected '{}'", c));
+  }
+  std::string quoted() {
+    const char quote = peek();
+    if (quote != '\'' && quote != '"') fail("header", "expected a quoted word");
+    const std::size_t end = text_.find(quote, at_ + 1);
+    if (end == text_.npos) fail("header", "a quoted word does not end");
+    std::string word(text_.substr(at_ + 1, end - at_ - 1));
+    at_ = end + 1;
+    return word;
+  }
+  bool boolean() {
+    skip_spaces();
+    for (const std::string_view word : {"True", "False"}) {
+      if (!text_.substr(at_).starts_with(word)) continue;
+      at_ += word.size();
+      return word == "True";
+    }
+    fail("fortran_order", "is neither True nor False");
+  }
+  std::vector<std::int64_t> tuple() {
+    std::vector<std::int64_t> sizes;
+    expect('(');
+    while (!take(')')) {
+      skip_spaces();
+      std::int64_t size = 0;
+      const char* const begin = text_.data() + at_;
+      const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), size);
+      if (error != std::errc() || size < 0) fail("shape", "holds something else than sizes");
+      at_ += static_cast<std::size_t>(end - begin);
+      take('L');  // Python 2 wrote long integers so
+      sizes.push_back(size);
+      if (!take(',')) {
+        expect(')');
+        break;
+      }
+    }
+    return sizes;
+  }
+
+  std::string_view text_;
+  std::size_t offset_;
+  const std::string& file_;
+  std::size_t at_ = 0;
+};
+
+NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& file) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  INGOT_CHECK(text.size() >= 10 && text.starts_with(kMagic),
+              FormatError(file, 0, "magic", "this is no .npy file"));
+  const auto byte = [&](std::size_t i) { return std::to_integer<std::size_t>(bytes[i]); };
+  const std::size_t major = byte(6);
+  INGOT_CHECK(major >= 1 && major <= 3,
+              FormatError(file, 6, "version", fmt::format("is {}; 1 to 3 can be read", major)));
+  const std::size_t begin = major == 1 ? 10 : 12;
+  INGOT_CHECK(text.size() >= begin, FormatError(file, 8, "header length", "the file was cut short"));
+  std::size_t length = byte(8) | byte(9) << 8;
+  if (major > 1) length |= byte(10) << 16 | byte(11) << 24;
+  INGOT_CHECK(length <= text.size() - begin,
+              FormatError(file, 8, "header length",
+                          fmt::format("is {}, but only {} bytes follow; the file was "
+                                      "cut short",
+                                      length, text.size() - begin)));
+  NpyHeader header = DictReader(text.substr(begin, length), begin, file).read();
+  header.data_begin = begin + length;
+  return header;
+}
+
+class NpyFile final : public WeightSource {
+ public:
+  explicit NpyFile(Blob blob) : WeightSource(blob.name), blob_(std::move(blob)) {
+    header_ = parse_npy_header(blob_.bytes, location());
+    TensorInfo info;
+    info.name = std::filesystem::path(location()).stem().string();
+    info.shape = header_.shape;
+    info.stored_as = header_.descr;
+    info.offset = header_.data_begin;
+    info.bytes = blob_.bytes.size() - header_.data_begin;
+    info.file = location();
+    info.dtype = parse_descr();
+    if (info.dtype) check_size(info);
+    set_contents({std::move(info)}, {});
+  }
+
+  std::string_view format() const override { return "npy"; }
+  WeightCapabilities capabilities() const override { return {.zero_copy = true, .concurrent = true}; }
+
+ protected:
+  Tensor load(const TensorInfo& info) const override {
+    INGOT_CHECK(info.dtype.has_value(),
+                NotImplemented(fmt::format("{}: element type '{}'", location(), info.stored_as)));
+    INGOT_CHECK(info.shape.size() <= kMaxRank,
+                NotImplemented(fmt::format("{}: shape {} has more than {} axes", location(),
+                                           to_string(info.shape), kMaxRank)));
+    std::vector<std::int64_t> stored = info.shape;
+    const bool reorder = header_.fortran_order && stored.size() > 1;
+    if (reorder) std::ranges::reverse(stored);
+    const Shape stored_shape{std::span<const std::int64_t>(stored)};
+    Tensor tensor = tensor_in(blob_, info.offset, stored_shape, *info.dtype);
+    if (*info.dtype == DType::boolean) check_booleans(info);
+    if (swapped_) tensor = swap_bytes(tensor);
+    return reorder ? transposed(tensor, Shape(std::span<const std::int64_t>(info.shape))) : tensor;
+  }
+
+ private:
+  std::optional<DType> parse_descr() {
+    const std::string& descr = header_.descr;
+    const bool has_order =
+        !descr.empty() && std::string_view("<>|=").find(descr[0]) != std::string_view::npos;
+    swapped_ = has_order && descr[0] == '>';
+    const std::string_view code = std::string_view(descr).substr(has_order ? 1 : 0);
+    const auto found = std::ranges::find(kTypes, code, &NpyType::code);
+    if (found != kTypes.end()) return found->dtype;
+    INGOT_CHECK(code != "O",
+                FormatError(location(), 10, "descr",
+                            "holds pickled Python objects, which are never read: they can run code"));
+    return std::nullopt;
+  }
+
+  void check_size(const TensorInfo& info) const {
+    std::uint64_t bytes = byte_size(*info.dtype);
+    bool empty = false;
+    for (const std::int64_t size : info.shape) {
+      if (size == 0) {
+        empty = true;
+      } else {
+        INGOT_CHECK(!__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes),
+                    FormatError(location(), 10, "shape", fmt::format("{} overflows", to_string(info.shape))));
+      }
+    }
+    if (empty) bytes = 0;
+    INGOT_CHECK(bytes == info.bytes,
+                FormatError(location(), static_cast<std::int64_t>(header_.data_begin), "data",
+                            fmt::format("has {} bytes, but shape {} of '{}' takes {}", info.bytes,
+                                        to_string(info.shape), info.stored_as, bytes)));
+  }
+
+  void check_booleans(const TensorInfo& info) const {
+    const auto values = blob_.bytes.subspan(info.offset, info.bytes);
+    const auto bad = std::ranges::find_if(values, [](std::byte b) { return b > std::byte{1}; });
+    INGOT_CHECK(bad == values.end(),
+                FormatError(location(), static_cast<std::int64_t>(info.offset) + (bad - values.begin()),
+                            "data", "holds a byte other than 0 and 1 as a boolean"));
+  }
+
+  static Tensor swap_bytes(const Tensor& from) {
+    Tensor to = Tensor::empty_like(from);
+    const std::size_t size = byte_size(from.dtype());
+    const auto* in = static_cast<const std::byte*>(from.view().data);
+    auto* out = static_cast<std::byte*>(to.view().data);
+    for (std::size_t i = 0; i < from.nbytes(); i += size) std::reverse_copy(in + i, in + i + size, out + i);
+    return to;
+  }
+
+  /// A copy of `from`, whose axes are in reverse, in the order of `shape`.
+  static Tensor transposed(const Tensor& from, const Shape& shape) {
+    Tensor to = Tensor::empty(shape, from.dtype());
+    View view = from.view();
+    std::reverse(view.shape.begin(), view.shape.begin() + view.rank);
+    std::reverse(view.strides.begin(), view.strides.begin() + view.rank);
+    auto* out = static_cast<std::byte*>(to.view().data);
+    for_each_byte_range(Tensor(from.storage(), view), [&](std::span<const std::byte> bytes) {
+      std::memcpy(out, bytes.data(), bytes.size());
+      out += bytes.size();
+    });
+    return to;
+  }
+
+  Blob blob_;
+  NpyHeader header_;
+  bool swapped_ = false;
+};
+
+}  // namespace
+
+void write_npy(const std::string& path, const Tensor& tensor) {
+  INGOT_CHECK(tensor.defined(), IoError(path, "cannot store an undefined tensor"));
+  const auto type = std::ranges::find(kTypes, tensor.dtype(), &NpyType::dtype);
+  INGOT_CHECK(type != kTypes.end(),
+              IoError(path, fmt::format("NumPy has no element type for {}; convert the tensor to f32 first",
+                                        name(tensor.dtype()))));
+  std::string shape;
+  for (const std::int64_t size : tensor.dims()) shape += fmt::format("{}, ", size);
+  if (tensor.rank() > 1) shape.resize(shape.size() - 2);
+  if (tensor.rank() == 1) shape.resize(shape.size() - 1);  // "(3,)"
+  std::string header = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
+                                   byte_size(tensor.dtype()) == 1 ? '|' : '<', type->code, shape);
+  const std::size_t total = (10 + header.size() + 1 + 63) / 64 * 64;
+  header.resize(total - 10 - 1, ' ');
+  header += '\n';
+  write_file_atomically(path, [&](FileWriter& out) {
+    out.write(kMagic);
+    const std::array<char, 4> version_and_length{1, 0, static_cast<char>(header.size() & 0xff),
+                                                 static_cast<char>(header.size() >> 8)};
+    out.write(std::string_view(version_and_length.data(), version_and_length.size()));
+    out.write(header);
+    for_each_byte_range(tensor, [&](std::span<const std::byte> bytes) { out.write(bytes); });
+  });
+}
+
+std::unique_ptr<WeightSource> open_npy(Blob blob) { return std::make_unique<NpyFile>(std::move(blob)); }
+std::unique_ptr<WeightSource> open_npy(const std::string& path) { return open_npy(map_blob(path)); }
+
+Tensor read_npy(const std::string& path) {
+  const auto source = open_npy(path);
+  return source->load_tensor(source->tensors()[0].name);
+}
+
+}  // namespace ingot

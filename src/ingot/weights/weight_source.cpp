@@ -1,0 +1,61 @@
+#include "ingot/weights/weight_source.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/suggest.h"
+
+namespace ingot {
+
+std::int64_t TensorInfo::numel() const {
+  std::int64_t n = 1;
+  for (const std::int64_t size : shape) n *= size;
+  return n;
+}
+
+void WeightSource::set_contents(std::vector<TensorInfo> tensors,
+                                std::map<std::string, std::string> metadata) {
+  tensors_ = std::move(tensors);
+  std::ranges::sort(tensors_, {}, &TensorInfo::name);
+  metadata_ = std::move(metadata);
+}
+
+const TensorInfo* WeightSource::find(std::string_view name) const {
+  const auto found = std::ranges::lower_bound(
+      tensors_, name, {}, [](const TensorInfo& info) { return std::string_view(info.name); });
+  return found != tensors_.end() && found->name == name ? &*found : nullptr;
+}
+
+const TensorInfo& WeightSource::get_metadata(std::string_view name) const {
+  const TensorInfo* info = find(name);
+  if (info != nullptr) return *info;
+  std::vector<std::string> names;
+  names.reserve(tensors_.size());
+  for (const TensorInfo& tensor : tensors_) names.push_back(tensor.name);
+  throw IoError(location_, fmt::format("holds no tensor '{}' among its {}{}", name, tensors_.size(),
+                                       did_you_mean(name, names)));
+}
+
+std::vector<Tensor> WeightSource::load_tensors(std::span<const std::string> names) const {
+  std::vector<const TensorInfo*> infos;
+  infos.reserve(names.size());
+  for (const std::string& name : names) infos.push_back(&get_metadata(name));
+  std::vector<Tensor> tensors;
+  tensors.reserve(names.size());
+  for (const TensorInfo* info : infos) tensors.push_back(load(*info));
+  return tensors;
+}
+
+void WeightSource::preload(std::span<const std::string> names) const {
+  for (const std::string& name : names) get_metadata(name);
+}
+
+std::uint64_t WeightSource::total_bytes() const {
+  std::uint64_t total = 0;
+  for (const TensorInfo& tensor : tensors_) total += tensor.bytes;
+  return total;
+}
+
+}  // namespace ingot

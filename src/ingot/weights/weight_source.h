@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "ingot/core/tensor.h"
+
+namespace ingot {
+
+/// One tensor as a file describes it, known without reading its values.
+struct TensorInfo {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  /// The dtype that loading gives; none where Ingot has no such dtype (the tensor is listed, not loaded).
+  std::optional<DType> dtype;
+  std::string stored_as;     ///< the format's own name of the element type: "BF16", "Q4_K", "<f4"
+  std::uint64_t bytes = 0;   ///< as stored
+  std::uint64_t offset = 0;  ///< of the first byte, from the start of `file`
+  std::string file;          ///< the file that holds it
+
+  /// Number of elements; a format checks when it opens that this does not overflow.
+  std::int64_t numel() const;
+};
+
+/// What a source can do beyond loading one tensor after another.
+struct WeightCapabilities {
+  bool zero_copy = false;   ///< tensors may alias the file: cheap, and the pages can be dropped again
+  bool concurrent = false;  ///< load_tensor may run on several threads at once
+  bool preload = false;     ///< preload() does something
+};
+
+/// A set of named tensors that somebody stored: a file, a directory of shards, and later whatever else can be
+/// opened. Opening reads and checks the description only; each tensor is read when it is asked for.
+///
+/// Loaded tensors live on the CPU and are contiguous. They may alias a mapped file, copy-on-write: writing
+/// into one is safe, costs a copy of the pages touched, and never changes the file. They keep it mapped.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+
+  /// Path or address, as messages name it.
+  const std::string& location() const { return location_; }
+  /// "safetensors", "npy", ...
+  virtual std::string_view format() const = 0;
+  /// Free text that the file carries ("format" -> "pt").
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  virtual WeightCapabilities capabilities() const { return {}; }
+
+  /// All tensors, sorted by name.
+  std::span<const TensorInfo> tensors() const { return tensors_; }
+  bool is_available(std::string_view name) const { return find(name) != nullptr; }
+  /// Null where there is none of this name.
+  const TensorInfo* find(std::string_view name) const;
+  /// Error that names the nearest tensor where there is none of this name.
+  const TensorInfo& get_metadata(std::string_view name) const;
+
+  /// Throws as get_metadata does, NotImplemented for an element type that has no dtype, FormatError for
+  /// values that the type does not allow.
+  Tensor load_tensor(std::string_view name) const { return load(get_metadata(name)); }
+  std::vector<Tensor> load_tensors(std::span<const std::string> names) const;
+  /// Tells that these tensors will be loaded soon. Only a hint.
+  virtual void preload(std::span<const std::string> names) const;
+
+  /// Bytes of all tensors as stored.
+  std::uint64_t total_bytes() const;
+
+ protected:
+  WeightSource(std::string location) : location_(std::move(location)) {}
+  /// To be called once by the constructor of a format.
+  void set_contents(std::vector<TensorInfo> tensors, std::map<std::string, std::string> metadata);
+  virtual Tensor load(const TensorInfo& info) const = 0;
+
+ private:
+  std::string location_;
+  std::vector<TensorInfo> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+}  // namespace ingot
