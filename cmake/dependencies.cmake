@@ -11,3 +11,8 @@ pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(SIMDJSON REQUIRED IMPORTED_TARGET simdjson)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
+find_file(CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js NO_DEFAULT_PATH)
+if(NOT CHART_JS)
+  message(FATAL_ERROR "Chart.js is missing; install the Debian package libjs-chart.js (./dev setup does), or give "
+                      "-DCHART_JS=<path to a chart.min.js of version 3>")
+endif()

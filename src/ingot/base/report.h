@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ingot {
+
+/// One line of a chart. Values that are not finite are gaps.
+struct ReportSeries {
+  std::string name;
+  std::vector<double> x, y;  // of one length, x ascending
+  bool smooth = false;       // noisy: drawn faint under its running mean (the reader sets how far it reaches)
+  bool right_axis = false;
+  bool dashed = false;  // a limit or a baseline
+};
+
+struct ReportChart {
+  std::string title;
+  std::string x_label, y_label, right_label;
+  bool log_y = false;  // how it opens; the reader may switch
+  std::vector<ReportSeries> series;
+};
+
+/// One of the big numbers at the top.
+struct ReportFigure {
+  std::string label, value, note;
+};
+
+/// What the model wrote at some step.
+struct ReportSample {
+  std::int64_t step = 0;
+  std::string caption;  // "validation loss 3.21"
+  std::string prompt, text;
+};
+
+/// A report of a run: one HTML file that needs nothing else and opens offline, in light and in dark.
+struct Report {
+  std::string title, subtitle;
+  std::vector<ReportFigure> figures;
+  std::vector<ReportChart> charts;
+  std::vector<ReportSample> samples;
+  std::vector<std::pair<std::string, std::string>> config, environment;
+};
+
+std::string render_report(const Report& report);
+
+/// Renders and writes atomically.
+void write_report(const std::string& path, const Report& report);
+
+/// Keeps at most `points` of a series, those that shape the curve (largest-triangle-three-buckets,
+/// Steinarsson 2013): both ends stay, and so do spikes.
+void thin_out(ReportSeries& series, std::size_t points);
+
+}  // namespace ingot
