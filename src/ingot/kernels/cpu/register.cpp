@@ -6,16 +6,20 @@ namespace ingot::kernels::cpu {
 void register_kernels() {
   register_conv_simd();
   register_copy_simd();
+  register_group_norm_simd();
   register_norm_simd();
   register_gemm_simd();
   register_gemm_library();
   register_optimizer_simd();
+  register_squeeze_excite_simd();
 
   register_conv_reference();
   register_copy_reference();
+  register_group_norm_reference();
   register_norm_reference();
   register_gemm_reference();
   register_optimizer_reference();
+  register_squeeze_excite_reference();
 }
 
 }  // namespace ingot::kernels::cpu

@@ -9,15 +9,19 @@ void register_kernels();
 // One function per file of simd/, library/ and reference/, defined in that file.
 void register_conv_simd();
 void register_copy_simd();
+void register_group_norm_simd();
 void register_norm_simd();
 void register_gemm_simd();
 void register_gemm_library();
 void register_optimizer_simd();
+void register_squeeze_excite_simd();
 
 void register_conv_reference();
 void register_copy_reference();
+void register_group_norm_reference();
 void register_norm_reference();
 void register_gemm_reference();
 void register_optimizer_reference();
+void register_squeeze_excite_reference();
 
 }  // namespace ingot::kernels::cpu

@@ -1,0 +1,316 @@
+#include "ingot/kernels/group_norm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ingot/base/parallel.h"
+#include "ingot/kernels/cpu/register.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/group_norm.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "ingot/kernels/cpu/simd/mish-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ingot::kernels::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// out = act(x · scale + shift), element by element along channels, or with one scale for a run.
+void affine_rows(const float* x, const float* scale, const float* shift, bool mish_after, std::int64_t rows,
+                 std::int64_t channels, float* y) {
+  for (std::int64_t s = 0; s < rows; ++s) {
+    const float* in = x + s * channels;
+    float* out = y + s * channels;
+    for_vectors(channels, [&](auto d, std::int64_t c) {
+      const auto u = hn::MulAdd(hn::LoadU(d, in + c), hn::LoadU(d, scale + c), hn::LoadU(d, shift + c));
+      hn::StoreU(mish_after ? mish(d, u) : u, d, out + c);
+    });
+  }
+}
+
+void affine_run(const float* x, float scale, float shift, bool mish_after, std::int64_t n, float* y) {
+  for_vectors(n, [&](auto d, std::int64_t i) {
+    const auto u = hn::MulAdd(hn::LoadU(d, x + i), hn::Set(d, scale), hn::Set(d, shift));
+    hn::StoreU(mish_after ? mish(d, u) : u, d, y + i);
+  });
+}
+
+// sums[c] = Σ_s x[s, c] / sums[c] = Σ_s (x[s, c] − mean[c])².
+void channel_sums(const float* x, std::int64_t rows, std::int64_t channels, float* sums) {
+  std::fill_n(sums, channels, 0.0F);
+  for (std::int64_t s = 0; s < rows; ++s) {
+    for_vectors(channels, [&](auto d, std::int64_t c) {
+      hn::StoreU(hn::Add(hn::LoadU(d, sums + c), hn::LoadU(d, x + s * channels + c)), d, sums + c);
+    });
+  }
+}
+void channel_squares(const float* x, const float* mean, std::int64_t rows, std::int64_t channels,
+                     float* sums) {
+  std::fill_n(sums, channels, 0.0F);
+  for (std::int64_t s = 0; s < rows; ++s) {
+    for_vectors(channels, [&](auto d, std::int64_t c) {
+      const auto v = hn::Sub(hn::LoadU(d, x + s * channels + c), hn::LoadU(d, mean + c));
+      hn::StoreU(hn::MulAdd(v, v, hn::LoadU(d, sums + c)), d, sums + c);
+    });
+  }
+}
+
+void forward_last(const GroupNormArgs& args, std::int64_t n, float* scratch) {
+  const std::int64_t rows = args.x.dim(1), channels = args.x.dim(2), groups = args.groups;
+  const std::int64_t width = channels / groups;
+  const float inverse = 1.0F / static_cast<float>(rows * width);
+  const float* x = args.x.as<float>() + n * rows * channels;
+  const float* weight = args.weight.as<float>();
+  const float* bias = args.bias.as<float>();
+  float* sums = scratch;
+  float* scale = scratch + channels;
+  float* shift = scratch + 2 * channels;  // the mean, until the variance is known
+  channel_sums(x, rows, channels, sums);
+  for (std::int64_t g = 0; g < groups; ++g) {
+    float sum = 0;
+    for (std::int64_t c = g * width; c < (g + 1) * width; ++c) sum += sums[c];
+    args.mean.as<float>()[n * groups + g] = sum * inverse;
+    std::fill_n(shift + g * width, width, sum * inverse);
+  }
+  channel_squares(x, shift, rows, channels, sums);
+  for (std::int64_t g = 0; g < groups; ++g) {
+    float sum = 0;
+    for (std::int64_t c = g * width; c < (g + 1) * width; ++c) sum += sums[c];
+    const float rstd = 1.0F / std::sqrt(sum * inverse + args.eps);
+    args.rstd.as<float>()[n * groups + g] = rstd;
+    for (std::int64_t c = g * width; c < (g + 1) * width; ++c) {
+      scale[c] = weight[c] * rstd;
+      shift[c] = bias[c] - shift[c] * scale[c];
+    }
+  }
+  affine_rows(x, scale, shift, args.activation == NormActivation::mish, rows, channels,
+              args.y.as<float>() + n * rows * channels);
+}
+
+void forward_first(const GroupNormArgs& args, std::int64_t n) {
+  const std::int64_t channels = args.x.dim(1), length = args.x.dim(2), groups = args.groups;
+  const std::int64_t width = channels / groups, size = width * length;
+  const bool mish_after = args.activation == NormActivation::mish;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const float* x = args.x.as<float>() + (n * groups + g) * size;
+    float* y = args.y.as<float>() + (n * groups + g) * size;
+    const float mean = sum_vectors(size, [&](auto d, std::int64_t i) { return hn::LoadU(d, x + i); }) /
+                       static_cast<float>(size);
+    const float square = sum_vectors(size, [&](auto d, std::int64_t i) {
+      const auto v = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean));
+      return hn::Mul(v, v);
+    });
+    const float rstd = 1.0F / std::sqrt(square / static_cast<float>(size) + args.eps);
+    args.mean.as<float>()[n * groups + g] = mean;
+    args.rstd.as<float>()[n * groups + g] = rstd;
+    for (std::int64_t i = 0; i < width; ++i) {
+      const std::int64_t c = g * width + i;
+      const float scale = args.weight.as<float>()[c] * rstd;
+      affine_run(x + i * length, scale, args.bias.as<float>()[c] - mean * scale, mish_after, length,
+                 y + i * length);
+    }
+  }
+}
+
+void forward_samples(const GroupNormArgs& args, std::int64_t begin, std::int64_t end, float* scratch) {
+  for (std::int64_t n = begin; n < end; ++n) {
+    args.channels_last ? forward_last(args, n, scratch) : forward_first(args, n);
+  }
+}
+
+// With x̂ = (x − mean)·rstd, u = x̂·w + b and du = dy·act'(u):
+// dx = rstd · (w·du − mean_group(w·du) − x̂ · mean_group(w·du·x̂)), dw = Σ du·x̂, db = Σ du.
+// dx comes as du·k1 + x·k2 + k3 with one k of each kind per channel.
+void backward_last(const GroupNormBackwardArgs& args, std::int64_t n, float* dweight, float* dbias,
+                   float* scratch) {
+  const std::int64_t rows = args.x.dim(1), channels = args.x.dim(2), groups = args.groups;
+  const std::int64_t width = channels / groups;
+  const bool mish_after = args.activation == NormActivation::mish;
+  const float* x = args.x.as<float>() + n * rows * channels;
+  const float* dy = args.dy.as<float>() + n * rows * channels;
+  const float* weight = args.weight.as<float>();
+  const float* bias = args.bias.as<float>();
+  float* du = scratch;
+  float* sum_du = scratch + rows * channels;
+  float* sum_dux = sum_du + channels;
+  float* rstd = sum_dux + channels;
+  float* offset = rstd + channels;  // −mean · rstd
+  float* k3 = offset + channels;
+  std::fill_n(sum_du, 2 * channels, 0.0F);
+  for (std::int64_t c = 0; c < channels; ++c) {
+    rstd[c] = args.rstd.as<float>()[n * groups + c / width];
+    offset[c] = -args.mean.as<float>()[n * groups + c / width] * rstd[c];
+  }
+  for (std::int64_t s = 0; s < rows; ++s) {
+    for_vectors(channels, [&](auto d, std::int64_t c) {
+      const std::int64_t at = s * channels + c;
+      const auto hat = hn::MulAdd(hn::LoadU(d, x + at), hn::LoadU(d, rstd + c), hn::LoadU(d, offset + c));
+      auto g = hn::LoadU(d, dy + at);
+      if (mish_after) {
+        const auto u = hn::MulAdd(hat, hn::LoadU(d, weight + c), hn::LoadU(d, bias + c));
+        g = hn::Mul(g, mish_derivative(d, u));
+        hn::StoreU(g, d, du + at);
+      }
+      hn::StoreU(hn::Add(g, hn::LoadU(d, sum_du + c)), d, sum_du + c);
+      hn::StoreU(hn::MulAdd(g, hat, hn::LoadU(d, sum_dux + c)), d, sum_dux + c);
+    });
+  }
+  for (std::int64_t c = 0; c < channels; ++c) {
+    dbias[c] += sum_du[c];
+    dweight[c] += sum_dux[c];
+  }
+  if (!args.dx) return;
+  const float inverse = 1.0F / static_cast<float>(rows * width);
+  float* k1 = sum_du;
+  float* k2 = sum_dux;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    float s1 = 0, s2 = 0;
+    for (std::int64_t c = g * width; c < (g + 1) * width; ++c) {
+      s1 += weight[c] * sum_du[c];
+      s2 += weight[c] * sum_dux[c];
+    }
+    for (std::int64_t c = g * width; c < (g + 1) * width; ++c) {
+      k1[c] = weight[c] * rstd[c];
+      k2[c] = -rstd[c] * rstd[c] * s2 * inverse;
+      k3[c] = -rstd[c] * (s1 + offset[c] * s2) * inverse;
+    }
+  }
+  const float* gradient = mish_after ? du : dy;
+  float* dx = args.dx.as<float>() + n * rows * channels;
+  for (std::int64_t s = 0; s < rows; ++s) {
+    for_vectors(channels, [&](auto d, std::int64_t c) {
+      const std::int64_t at = s * channels + c;
+      auto out = hn::MulAdd(hn::LoadU(d, gradient + at), hn::LoadU(d, k1 + c), hn::LoadU(d, k3 + c));
+      out = hn::MulAdd(hn::LoadU(d, x + at), hn::LoadU(d, k2 + c), out);
+      if (args.accumulate_dx) out = hn::Add(out, hn::LoadU(d, dx + at));
+      hn::StoreU(out, d, dx + at);
+    });
+  }
+}
+
+void backward_first(const GroupNormBackwardArgs& args, std::int64_t n, float* dweight, float* dbias,
+                    float* scratch) {
+  const std::int64_t channels = args.x.dim(1), length = args.x.dim(2), groups = args.groups;
+  const std::int64_t width = channels / groups;
+  const bool mish_after = args.activation == NormActivation::mish;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const float rstd = args.rstd.as<float>()[n * groups + g];
+    const float offset = -args.mean.as<float>()[n * groups + g] * rstd;
+    float s1 = 0, s2 = 0;
+    for (std::int64_t c = g * width; c < (g + 1) * width; ++c) {
+      const float* x = args.x.as<float>() + (n * channels + c) * length;
+      const float* dy = args.dy.as<float>() + (n * channels + c) * length;
+      const float w = args.weight.as<float>()[c], b = args.bias.as<float>()[c];
+      float* du = scratch + c * length;
+      for_vectors(length, [&](auto d, std::int64_t i) {
+        auto v = hn::LoadU(d, dy + i);
+        if (mish_after) {
+          const auto hat = hn::MulAdd(hn::LoadU(d, x + i), hn::Set(d, rstd), hn::Set(d, offset));
+          v = hn::Mul(v, mish_derivative(d, hn::MulAdd(hat, hn::Set(d, w), hn::Set(d, b))));
+        }
+        hn::StoreU(v, d, du + i);
+      });
+      const float sum_du = sum_vectors(length, [&](auto d, std::int64_t i) { return hn::LoadU(d, du + i); });
+      const float sum_dux = sum_vectors(length, [&](auto d, std::int64_t i) {
+        return hn::Mul(hn::LoadU(d, du + i),
+                       hn::MulAdd(hn::LoadU(d, x + i), hn::Set(d, rstd), hn::Set(d, offset)));
+      });
+      dbias[c] += sum_du;
+      dweight[c] += sum_dux;
+      s1 += w * sum_du;
+      s2 += w * sum_dux;
+    }
+    if (!args.dx) continue;
+    const float inverse = 1.0F / static_cast<float>(width * length);
+    for (std::int64_t c = g * width; c < (g + 1) * width; ++c) {
+      const float* x = args.x.as<float>() + (n * channels + c) * length;
+      const float* du = scratch + c * length;
+      float* dx = args.dx.as<float>() + (n * channels + c) * length;
+      const float k1 = args.weight.as<float>()[c] * rstd, k2 = -rstd * rstd * s2 * inverse;
+      const float k3 = -rstd * (s1 + offset * s2) * inverse;
+      for_vectors(length, [&](auto d, std::int64_t i) {
+        auto out = hn::MulAdd(hn::LoadU(d, du + i), hn::Set(d, k1), hn::Set(d, k3));
+        out = hn::MulAdd(hn::LoadU(d, x + i), hn::Set(d, k2), out);
+        if (args.accumulate_dx) out = hn::Add(out, hn::LoadU(d, dx + i));
+        hn::StoreU(out, d, dx + i);
+      });
+    }
+  }
+}
+
+void backward_samples(const GroupNormBackwardArgs& args, std::int64_t begin, std::int64_t end, float* dweight,
+                      float* dbias, float* scratch) {
+  for (std::int64_t n = begin; n < end; ++n) {
+    args.channels_last ? backward_last(args, n, dweight, dbias, scratch)
+                       : backward_first(args, n, dweight, dbias, scratch);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ingot::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ingot::kernels::cpu {
+namespace {
+HWY_EXPORT(forward_samples);
+HWY_EXPORT(backward_samples);
+
+constexpr std::int64_t kGrainElements = 16'384;
+
+bool accepts_forward(const GroupNormArgs& args) { return args.x.dtype == DType::f32; }
+
+void forward(const GroupNormArgs& args, Stream) {
+  const std::int64_t n = args.x.dim(0), size = args.x.dim(1) * args.x.dim(2);
+  const std::int64_t parts =
+      std::min<std::int64_t>({num_threads(), n, 1 + n * size / kGrainElements, args.scratch.dim(0)});
+  parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t part = first; part < last; ++part) {
+      HWY_DYNAMIC_DISPATCH(forward_samples)
+      (args, n * part / parts, n * (part + 1) / parts, args.scratch.as<float>() + part * args.scratch.dim(1));
+    }
+  });
+}
+
+bool accepts_backward(const GroupNormBackwardArgs& args) { return args.x.dtype == DType::f32; }
+
+// Every part sums its samples of dweight and dbias at the start of its scratch; the parts are added in order.
+void backward(const GroupNormBackwardArgs& args, Stream) {
+  const std::int64_t n = args.x.dim(0), channels = args.weight.dim(0);
+  const std::int64_t parts = std::max<std::int64_t>(1, std::min(args.scratch.dim(0), n));
+  const std::int64_t stride = args.scratch.dim(1);
+  float* scratch = args.scratch.as<float>();
+  parallel_for(parts, 1 + kGrainElements / (1 + args.x.numel() / parts),
+               [&](std::int64_t first, std::int64_t last) {
+                 for (std::int64_t part = first; part < last; ++part) {
+                   float* own = scratch + part * stride;
+                   std::fill_n(own, 2 * channels, 0.0F);
+                   HWY_DYNAMIC_DISPATCH(backward_samples)
+                   (args, n * part / parts, n * (part + 1) / parts, own, own + channels, own + 2 * channels);
+                 }
+               });
+  const auto collect = [&](const View& to, std::int64_t offset, bool accumulate) {
+    for (std::int64_t c = 0; to && c < channels; ++c) {
+      float sum = accumulate ? to.as<float>()[c] : 0.0F;
+      for (std::int64_t part = 0; part < parts; ++part) sum += scratch[part * stride + offset + c];
+      to.as<float>()[c] = sum;
+    }
+  };
+  collect(args.dweight, 0, args.accumulate_dweight);
+  collect(args.dbias, channels, args.accumulate_dbias);
+}
+
+}  // namespace
+
+void register_group_norm_simd() {
+  group_norm.add(DeviceType::cpu, {"simd", ImplKind::simd, accepts_forward, forward});
+  group_norm_backward.add(DeviceType::cpu, {"simd", ImplKind::simd, accepts_backward, backward});
+}
+
+}  // namespace ingot::kernels::cpu
+#endif  // HWY_ONCE
