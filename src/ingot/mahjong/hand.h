@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -50,13 +51,31 @@ struct Hand {
     return is_five(tile) ? count[tile] - red[tile / 9U] : count[tile];
   }
   bool has(Tile tile) const { return count_of(tile) > 0; }
+  /// Kinds the hand holds; kinds it holds four of. Eight counts at a time.
   KindSet kinds() const {
-    KindSet set = 0;
-    for (Kind kind = 0; kind < kKinds; ++kind) set |= KindSet{count[kind] != 0} << kind;
-    return set;
+    return gather([](std::uint64_t counts) { return (counts | counts >> 1 | counts >> 2) & kLow; });
+  }
+  KindSet quads() const {
+    return gather([](std::uint64_t counts) { return counts >> 2 & kLow; });
   }
   std::vector<Tile> tiles() const;
   friend bool operator==(const Hand&, const Hand&) = default;
+
+ private:
+  static constexpr std::uint64_t kLow = 0x0101010101010101;
+  // The lowest bits of eight bytes become eight bits by one multiplication.
+  template <class F>
+  KindSet gather(F&& flags) const {
+    KindSet set = 0;
+    for (unsigned i = 0; i < 4; ++i) {
+      std::uint64_t counts;
+      std::memcpy(&counts, count.data() + 8 * i, 8);
+      set |= (flags(counts) * 0x0102040810204080U >> 56) << (8 * i);
+    }
+    std::uint16_t last;
+    std::memcpy(&last, count.data() + 32, 2);
+    return set | (flags(std::uint64_t{last}) * 0x0102040810204080U >> 56) << 32;
+  }
 };
 
 /// Throws InvalidHand for five of a kind or more than 14 tiles.

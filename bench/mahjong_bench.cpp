@@ -1,0 +1,120 @@
+// The speed of the mahjong engine: random full games, shanten, scoring, encoding. Run with one core free:
+//   ./build/bench/mahjong_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
+// tools/bench/mahjong_peers.py times the PyPI packages `mahjong` and `riichienv` on the same work.
+#include <benchmark/benchmark.h>
+
+#include "ingot/base/rng.h"
+#include "ingot/mahjong/shanten.h"
+#include "ingot/mahjong/table.h"
+
+namespace ingot::mahjong {
+namespace {
+
+int play_random_game(const Rules& rules, std::uint64_t seed, bool checked) {
+  Table table = start_game(rules, seed_from_number(seed));
+  ChaCha8 random(game_seed(table.session, 1));
+  int actions = 0;
+  while (!table.over()) {
+    if (table.pub.phase == Phase::RoundOver) {
+      next_round(table);
+      continue;
+    }
+    const int player = __builtin_ctz(table.to_act());
+    const ActionList legal = legal_actions(table, player);
+    const Action action = legal[random.below(static_cast<std::uint32_t>(legal.size()))];
+    if (checked)
+      apply(table, player, action);
+    else
+      apply_trusted(table, player, action);
+    ++actions;
+  }
+  return actions;
+}
+
+void random_hanchan(benchmark::State& state) {
+  const Rules rules = Rules::tenhou();
+  std::uint64_t seed = 0;
+  std::int64_t actions = 0;
+  for (auto _ : state) actions += play_random_game(rules, ++seed, state.range(0) != 0);
+  state.SetItemsProcessed(state.iterations());
+  state.counters["actions/game"] = static_cast<double>(actions) / static_cast<double>(state.iterations());
+}
+BENCHMARK(random_hanchan)->ArgName("checked")->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
+
+std::vector<Hand> random_hands(int size) {
+  std::vector<Hand> hands;
+  for (std::uint64_t i = 0; i < 4096; ++i) {
+    const Wall wall = shuffle_wall(seed_from_number(i));
+    Hand hand;
+    for (int n = 0; n < size; ++n) hand.add_kind(static_cast<Kind>(wall[static_cast<std::size_t>(n)] / 4));
+    hands.push_back(hand);
+  }
+  return hands;
+}
+
+void shanten_of_random_hands(benchmark::State& state) {
+  const auto hands = random_hands(static_cast<int>(state.range(0)));
+  std::size_t i = 0;
+  for (auto _ : state) benchmark::DoNotOptimize(shanten(hands[i++ & 4095], 0));
+}
+BENCHMARK(shanten_of_random_hands)->ArgName("tiles")->Arg(13)->Arg(14);
+
+void shanten_from_counts(benchmark::State& state) {  // with the table rows computed afresh
+  const auto hands = random_hands(14);
+  std::size_t i = 0;
+  for (auto _ : state) {
+    Hand hand = hands[i++ & 4095];
+    hand.suit = {};
+    for (std::size_t kind = 0; kind < kKinds; ++kind)
+      hand.suit[kind / 9] += hand.count[kind] * detail::kWeights[kind];
+    benchmark::DoNotOptimize(shanten(hand, 0));
+  }
+}
+BENCHMARK(shanten_from_counts);
+
+void acceptance_of_random_hands(benchmark::State& state) {
+  const auto hands = random_hands(13);
+  const std::array<std::uint8_t, kKinds> seen{};
+  std::size_t i = 0;
+  for (auto _ : state) benchmark::DoNotOptimize(acceptance(hands[i++ & 4095], 0, seen));
+}
+BENCHMARK(acceptance_of_random_hands);
+
+void score(benchmark::State& state) {
+  const struct {
+    const char *hand, *win;
+    bool tsumo;
+  } cases[] = {{"123m456m789p34555s", "3s", true}, {"111222333m99p789s", "7s", false},
+               {"22334455667788p", "2p", true},    {"112233m445566p77s", "7s", false},
+               {"234678m34566777s", "6s", false},  {"111m999p123s11155z", "5z", true}};
+  std::vector<Hand> hands;
+  for (const auto& one : cases) hands.push_back(make_hand(one.hand));
+  const Tile indicators[] = {3};
+  const Rules rules = Rules::tenhou();
+  std::size_t i = 0;
+  for (auto _ : state) {
+    const auto& one = cases[i % std::size(cases)];
+    WinQuery q{
+        .hand = hands[i % std::size(cases)], .melds = {}, .win_tile = parse_tile(std::string_view(one.win))};
+    q.tsumo = one.tsumo;
+    q.riichi = true;
+    q.indicators = indicators;
+    benchmark::DoNotOptimize(score_win(q, rules));
+    ++i;
+  }
+}
+BENCHMARK(score);
+
+void copy_table(benchmark::State& state) {
+  const Table table = start_game(Rules::tenhou(), seed_from_number(1));
+  for (auto _ : state) {
+    Table copy = table;
+    benchmark::DoNotOptimize(copy);
+  }
+}
+BENCHMARK(copy_table);
+
+}  // namespace
+}  // namespace ingot::mahjong
+
+BENCHMARK_MAIN();
