@@ -8,6 +8,7 @@ void register_kernels() {
   register_copy_simd();
   register_group_norm_simd();
   register_norm_simd();
+  register_attention_simd();
   register_gemm_simd();
   register_gemm_library();
   register_optimizer_simd();
@@ -17,6 +18,7 @@ void register_kernels() {
   register_copy_reference();
   register_group_norm_reference();
   register_norm_reference();
+  register_attention_reference();
   register_gemm_reference();
   register_optimizer_reference();
   register_squeeze_excite_reference();

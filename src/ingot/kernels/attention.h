@@ -1,0 +1,45 @@
+#pragma once
+
+#include "ingot/kernels/kernel.h"
+
+namespace ingot::kernels {
+
+/// What queries may look at. Query i of S stands at position p = i + length − S of its sequence, where length
+/// is T, or kv_length[b] where that is given (a cache that is not full). It sees the keys [lo, hi):
+///   causal: hi ≤ p + 1;  window w > 0: p − j < w (and j − p < w when not causal);
+///   doc_start: lo ≥ doc_start[b, i], and when not causal hi ≤ the end of i's document (S = T then).
+struct AttentionMask {
+  View doc_start{};  ///< [B, S] i32: position at which the document of each query starts; may be absent
+  View kv_length{};  ///< [B] i32: valid keys of each sequence; may be absent
+  std::int64_t window = 0;
+  bool causal = true;
+};
+
+/// out = softmax(scale · q·kᵀ, masked) · v per head; with softcap c > 0 the scores are c·tanh(score / c).
+/// Query head h reads key/value head h / (Hq / Hkv). A query that sees nothing gives 0 (and lse −∞).
+/// q: [B, S, Hq, D], k: [B, T, Hkv, D], v: [B, T, Hkv, Dv], out: [B, S, Hq, Dv], one dtype, any strides but
+/// adjacent last axes. lse: [B, Hq, S] contiguous, f32 (f64 for f64), log Σ exp(score), written unless
+/// absent.
+struct AttentionArgs {
+  View q, k, v, out;
+  View lse{};
+  AttentionMask mask{};
+  float scale = 1.0F;
+  float softcap = 0.0F;
+};
+inline Kernel<AttentionArgs> attention("attention");
+
+/// Gradients of attention; dq, dk, dv may be absent and have any strides (adjacent last axes).
+struct AttentionBackwardArgs {
+  View q, k, v, out, lse, dout;
+  View dq{}, dk{}, dv{};
+  AttentionMask mask{};
+  float scale = 1.0F;
+  float softcap = 0.0F;
+  bool accumulate_dq = false;
+  bool accumulate_dk = false;
+  bool accumulate_dv = false;
+};
+inline Kernel<AttentionBackwardArgs> attention_backward("attention_backward");
+
+}  // namespace ingot::kernels

@@ -1,0 +1,42 @@
+#include "ingot/kernels/cpu/attention_tile.h"
+
+#include <algorithm>
+
+namespace ingot::kernels::cpu {
+
+void load_padded(const ConstTile& from, float* to, std::int64_t width, float scale) {
+  load_tile(from, to, width, scale);
+  if (width == from.cols) return;
+  for (std::int64_t r = 0; r < from.rows; ++r)
+    std::fill(to + r * width + from.cols, to + (r + 1) * width, 0.0F);
+}
+
+bool PackedHead::same(std::int64_t b, std::int64_t h) {
+  if (b == b_ && h == h_) return true;
+  b_ = b, h_ = h;
+  return false;
+}
+
+const float* PackedHead::rows(const View& x, std::int64_t b, std::int64_t h, std::size_t slot) {
+  if (same(b, h)) return data_;
+  const std::int64_t n = x.dim(1), padded = round_up(n, kPanel), width = round_up(x.dim(3), 16);
+  data_ = thread_scratch(slot, static_cast<std::size_t>(padded * width));
+  load_padded(head_tile(x, b, h, 0, n), data_, width);
+  std::fill(data_ + n * width, data_ + padded * width, 0.0F);
+  return data_;
+}
+
+const float* PackedHead::columns(const View& x, std::int64_t b, std::int64_t h, std::size_t slot) {
+  if (same(b, h)) return data_;
+  const std::int64_t n = x.dim(1), d = x.dim(3), width = round_up(d, 16);
+  data_ = thread_scratch(slot, static_cast<std::size_t>(round_up(n, kPanel) * width));
+  for (std::int64_t first = 0; first < n; first += kPanel) {
+    float* panel = data_ + first * width;
+    const std::int64_t count = std::min(kPanel, n - first);
+    if (count < kPanel || d < width) std::fill_n(panel, width * kPanel, 0.0F);
+    load_tile_transposed(head_tile(x, b, h, first, count), panel, kPanel);
+  }
+  return data_;
+}
+
+}  // namespace ingot::kernels::cpu

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ingot/core/view.h"
+#include "ingot/kernels/cpu/attention_ranges.h"
+#include "ingot/kernels/cpu/tile.h"
+
+namespace ingot::kernels::cpu {
+
+/// Keys come in panels of this many columns, zero-padded: four AVX-512 vectors, the width of the
+/// micro-kernel.
+inline constexpr std::int64_t kPanel = 64;
+/// Queries per tile, and keys per pass of the online softmax.
+inline constexpr std::int64_t kTileRows = 96;
+inline constexpr std::int64_t kTileKeys = 256;
+/// Rows of the micro-kernel: 6 rows of 4 vectors fill 24 of 32 registers.
+inline constexpr std::int64_t kBlockRows = 6;
+/// Scores are kept in base 2: 2^(s·log2 e) costs one multiplication less than e^s.
+inline constexpr float kLog2E = 1.44269504F;
+inline constexpr float kLn2 = 0.693147181F;
+
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+/// The tiles of one head in an order that gives a contiguous share of them even work: the cost of a causal
+/// tile grows with its number, so first and last alternate.
+constexpr std::int64_t balanced_tile(std::int64_t i, std::int64_t tiles) {
+  return i % 2 == 0 ? i / 2 : tiles - 1 - i / 2;
+}
+
+/// c (+)= a·b with b and c row-major: a[i][k] stands at a + i·a_row + k·a_col. n is a multiple of 16.
+struct SmallGemm {
+  std::int64_t m = 0, n = 0, k = 0;
+  const float* a = nullptr;
+  std::int64_t a_row = 0, a_col = 1;
+  const float* b = nullptr;
+  std::int64_t ldb = 0;
+  float* c = nullptr;
+  std::int64_t ldc = 0;
+  bool accumulate = false;
+};
+
+/// One tile of queries against one packed key/value head. Head sizes are padded to multiples of 16.
+struct ForwardTile {
+  const float* q = nullptr;       // [rows, head_size], scaled
+  const float* keys = nullptr;    // panels [head_size, kPanel]
+  const float* values = nullptr;  // [keys, value_size]
+  float* out = nullptr;           // [rows, value_size]
+  float* scores = nullptr;        // [kBlockRows, kTileKeys]
+  float* lse = nullptr;           // [rows], or null
+  const KeyRange* ranges = nullptr;
+  std::int64_t rows = 0, head_size = 0, value_size = 0;
+  float softcap = 0.0F;
+};
+
+/// Rows [row, row + rows) of head h of sequence b of a [B, S, H, D] view.
+inline ConstTile head_tile(const View& x, std::int64_t b, std::int64_t h, std::int64_t row,
+                           std::int64_t rows) {
+  const std::int64_t offset = b * x.stride(0) + row * x.stride(1) + h * x.stride(2);
+  return {x.as<char>() + offset * static_cast<std::int64_t>(byte_size(x.dtype)), x.dtype, rows, x.dim(3),
+          x.stride(1)};
+}
+inline Tile mutable_head_tile(const View& x, std::int64_t b, std::int64_t h, std::int64_t row,
+                              std::int64_t rows) {
+  const ConstTile tile = head_tile(x, b, h, row, rows);
+  return {const_cast<void*>(tile.data), tile.dtype, tile.rows, tile.cols, tile.row_stride};
+}
+
+/// to[rows, width] = from · scale, zero beyond from's columns.
+void load_padded(const ConstTile& from, float* to, std::int64_t width, float scale = 1.0F);
+
+/// A key or value head as floats in this thread's scratch memory (one slot each), kept while the same head is
+/// asked for.
+class PackedHead {
+ public:
+  /// [T padded to kPanel, D padded to 16], zero-padded.
+  const float* rows(const View& x, std::int64_t b, std::int64_t h, std::size_t slot);
+  /// Panels of kPanel positions, each [D padded to 16, kPanel], zero-padded.
+  const float* columns(const View& x, std::int64_t b, std::int64_t h, std::size_t slot);
+
+ private:
+  bool same(std::int64_t b, std::int64_t h);
+  std::int64_t b_ = -1, h_ = -1;
+  float* data_ = nullptr;
+};
+
+}  // namespace ingot::kernels::cpu

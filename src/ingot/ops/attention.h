@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ingot/core/tensor.h"
+
+namespace ingot {
+
+struct AttentionOptions {
+  bool causal = true;
+  /// Factor of the scores; 0 means 1/√D.
+  float scale = 0.0F;
+  /// A query sees the last `window` keys only, its own included; 0: all.
+  std::int64_t window = 0;
+  /// Scores become softcap·tanh(score / softcap); 0: off.
+  float softcap = 0.0F;
+  /// Packed sequences: i32 [B, S], for each token the position at which its document starts. No token attends
+  /// across documents. Without causal it needs S = T.
+  Tensor doc_start{};
+  /// A key/value cache that is not full: i32 [B], the number of valid keys of each sequence. The queries are
+  /// the last S of them.
+  Tensor kv_length{};
+};
+
+/// Scaled dot-product attention with grouped heads, softmax(scale·q·kᵀ)·v. q: [B, S, Hq, D]; k: [B, T, Hkv,
+/// D]; v: [B, T, Hkv, Dv], Hq a multiple of Hkv; returns [B, S, Hq, Dv]. With S < T the queries are the last
+/// S positions. Never holds S × T scores (FlashAttention, Dao 2022 and 2023). Strided views are read in
+/// place. Throws ShapeMismatch.
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
+
+/// The same on a fused projection qkv: [B, S, Hq + 2·Hkv, D], heads of q, then of k, then of v; its gradient
+/// is written in one piece. Returns [B, S, Hq, D].
+Tensor attention_qkv(const Tensor& qkv, std::int64_t query_heads, std::int64_t key_value_heads,
+                     const AttentionOptions& options = {});
+
+}  // namespace ingot
