@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/base/parallel.h"
+
+namespace ingot::data {
+
+enum class SourceFormat : std::uint8_t {
+  automatic,  ///< by the file's name: .jsonl and .ndjson are lines of JSON, all else is text
+  text,
+  jsonl,
+};
+
+/// What becomes of text that is not UTF-8. In a directory, a file that is not text is left out in any case.
+enum class InvalidUtf8 : std::uint8_t {
+  error,
+  replace,  ///< each bad byte becomes U+FFFD
+  skip,     ///< the document is left out
+};
+
+/// Where training text comes from. Each text file, each part of one between separators, and each line of JSON
+/// is a document.
+struct SourceOptions {
+  /// Files and directories, read in this order. A directory gives the text files below it, sorted by name;
+  /// hidden ones, build folders and the like are left out.
+  std::vector<std::string> paths;
+  SourceFormat format = SourceFormat::automatic;
+  /// Of a JSON line: the member that holds the text.
+  std::string text_field = "text";
+  /// Splits a text file into documents ("<|endoftext|>"); empty: a file is one document.
+  std::string document_separator;
+  InvalidUtf8 invalid_utf8 = InvalidUtf8::error;
+
+  /// InvalidConfig where no path is given or a path is empty.
+  void validate() const;
+};
+
+struct SourceFile {
+  std::string path;
+  SourceFormat format = SourceFormat::text;
+  bool from_directory = false;
+};
+
+/// The files that the options name, in reading order. IoError for a path that does not exist, or a directory
+/// without text.
+std::vector<SourceFile> list_files(const SourceOptions& options);
+
+/// What was read, and what was not.
+struct SourceReport {
+  std::int64_t files = 0;
+  std::int64_t documents = 0;
+  std::int64_t bytes = 0;  ///< of the documents
+  std::int64_t empty_documents = 0;
+  std::int64_t skipped_files = 0;      ///< of directories: no text after all
+  std::int64_t skipped_documents = 0;  ///< InvalidUtf8::skip
+};
+
+/// Calls `take` for every document that is not empty. The text is valid only during the call. IoError and
+/// FormatError name the file, and for lines of JSON the line. A source without any document is an IoError.
+SourceReport for_each_document(const SourceOptions& options, FunctionRef<void(std::string_view)> take);
+SourceReport for_each_document(const SourceOptions& options, const std::vector<SourceFile>& files,
+                               FunctionRef<void(std::string_view)> take);
+
+}  // namespace ingot::data

@@ -1,0 +1,158 @@
+#include "ingot/data/documents.h"
+
+#include <filesystem>
+
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+
+namespace ingot::data {
+namespace {
+
+using test::message_of;
+using test::TemporaryDirectory;
+
+std::vector<std::string> read(const SourceOptions& options, SourceReport* report = nullptr) {
+  std::vector<std::string> documents;
+  const SourceReport got =
+      for_each_document(options, [&](std::string_view text) { documents.emplace_back(text); });
+  if (report != nullptr) *report = got;
+  return documents;
+}
+
+using Strings = std::vector<std::string>;
+
+TEST(Documents, ATextFileIsOneDocument) {
+  TemporaryDirectory directory;
+  write_file_atomically(directory.at("a.txt"), "one\n\ntwo\n");
+  EXPECT_EQ(read({.paths = {directory.at("a.txt")}}), Strings{"one\n\ntwo\n"});
+}
+
+TEST(Documents, AByteOrderMarkIsNoText) {
+  TemporaryDirectory directory;
+  write_file_atomically(directory.at("a.txt"), "\xEF\xBB\xBFone");
+  EXPECT_EQ(read({.paths = {directory.at("a.txt")}}), Strings{"one"});
+}
+
+TEST(Documents, ASeparatorSplitsATextFile) {
+  TemporaryDirectory directory;
+  write_file_atomically(directory.at("a.txt"), "one<|end|>two<|end|><|end|>");
+  SourceReport report;
+  EXPECT_EQ(read({.paths = {directory.at("a.txt")}, .document_separator = "<|end|>"}, &report),
+            (Strings{"one", "two"}));
+  EXPECT_EQ(report.empty_documents, 2);
+  EXPECT_EQ(report.bytes, 6);
+}
+
+TEST(Documents, EachJsonLineIsADocument) {
+  TemporaryDirectory directory;
+  write_file_atomically(directory.at("a.jsonl"),
+                        "{\"text\":\"one\\n\\u00fc\"}\r\n\n{\"id\":1,\"text\":\"two\"}\n{\"text\":\"\"}");
+  SourceReport report;
+  EXPECT_EQ(read({.paths = {directory.at("a.jsonl")}}, &report), (Strings{"one\n\xc3\xbc", "two"}));
+  EXPECT_EQ(report.empty_documents, 1);
+}
+
+TEST(Documents, TheTextFieldCanBeNamed) {
+  TemporaryDirectory directory;
+  write_file_atomically(directory.at("a.json"), "{\"content\":\"one\"}\n");
+  EXPECT_EQ(read({.paths = {directory.at("a.json")}, .format = SourceFormat::jsonl, .text_field = "content"}),
+            Strings{"one"});
+}
+
+TEST(Documents, ADirectoryGivesItsTextFilesInOrderAndLeavesTheRestOut) {
+  TemporaryDirectory directory;
+  const auto put = [&](const std::string& name, std::string_view text) {
+    make_directories(std::filesystem::path(directory.at(name)).parent_path().string());
+    write_file_atomically(directory.at(name), text);
+  };
+  put("b.md", "second");
+  put("a/x.cpp", "first");
+  put("c.jsonl", "{\"text\":\"third\"}\n");
+  put("d", "no extension");
+  put("e.txt", std::string("bin\0ary", 7));
+  put("f.txt", "latin \xfc");
+  put("g.png", "image");
+  put(".git/config.txt", "hidden");
+  put("build/CMakeCache.txt", "built");
+  put("build/x.txt", "built");
+  put("node_modules/x.js", "theirs");
+  SourceReport report;
+  EXPECT_EQ(read({.paths = {directory.path()}}, &report),
+            (Strings{"first", "second", "third", "no extension"}));
+  EXPECT_EQ(report.skipped_files, 2);
+  EXPECT_EQ(report.files, 4);
+}
+
+TEST(Documents, BadJsonNamesFileAndLine) {
+  TemporaryDirectory directory;
+  const auto rejected = [&](std::string_view text) {
+    write_file_atomically(directory.at("a.jsonl"), text);
+    const std::string message = message_of<FormatError>([&] { read({.paths = {directory.at("a.jsonl")}}); });
+    EXPECT_TRUE(message.starts_with(directory.at("a.jsonl") + ": at byte ")) << message;
+    return message;
+  };
+  const auto says = [](const std::string& message, const char* part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  const std::string good = "{\"text\":\"a\"}\n";
+  says(rejected(good + good + "{\"text\":"), "line 3: is not valid JSON");
+  says(rejected(good + "\n[1]"), "line 3: is no JSON object");
+  says(rejected(good + "{\"txt\":\"a\"}"), "line 2: has no 'text'; it has txt; did you mean 'txt'?");
+  says(rejected(good + "{\"text\":[1]}"), "line 2: 'text' is array; expected a string");
+  says(rejected(good + "{\"text\":\"\xff\"}"), "line 2: is not valid JSON");
+  says(rejected(good + "{\"text\":"), "at byte 21");  // 13 bytes of line 1, and 8 of line 2
+}
+
+TEST(Documents, InvalidUtf8IsAnErrorReplacedOrSkipped) {
+  TemporaryDirectory directory;
+  const std::string path = directory.at("a.txt");
+  write_file_atomically(path,
+                        "good\nb\xfc"
+                        "d");
+  EXPECT_NE(message_of<FormatError>([&] { read({.paths = {path}}); }).find("at byte 6: text: byte 0xfc"),
+            std::string::npos);
+  EXPECT_EQ(read({.paths = {path}, .invalid_utf8 = InvalidUtf8::replace}), Strings{"good\nb\xEF\xBF\xBD"
+                                                                                   "d"});
+  EXPECT_NE(message_of<IoError>([&] {
+              read({.paths = {path}, .invalid_utf8 = InvalidUtf8::skip});
+            }).find("no text to learn from"),
+            std::string::npos);
+}
+
+TEST(Documents, EveryIllFormedSequenceIsFound) {
+  TemporaryDirectory directory;
+  const std::string path = directory.at("a.txt");
+  for (const char* bad :
+       {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF",
+        "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xE2\x82", "\xF0\x9F\x98", "\xE2\x28\xA1"}) {
+    write_file_atomically(path, std::string("12345678") + bad);
+    EXPECT_THROW(read({.paths = {path}}), FormatError) << bad;
+  }
+  for (const char* good :
+       {"\xC2\x80", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
+    write_file_atomically(path, std::string("1234567") + good);
+    EXPECT_NO_THROW(read({.paths = {path}})) << good;
+  }
+}
+
+TEST(Documents, MissingAndEmptySourcesAreNamed) {
+  TemporaryDirectory directory;
+  EXPECT_NE(
+      message_of<IoError>([&] { read({.paths = {directory.at("none")}}); }).find("none: does not exist"),
+      std::string::npos);
+  EXPECT_NE(message_of<IoError>([&] { read({.paths = {directory.path()}}); }).find("holds no text files"),
+            std::string::npos);
+  write_file_atomically(directory.at("empty.txt"), "");
+  EXPECT_NE(message_of<IoError>([&] {
+              read({.paths = {directory.at("empty.txt")}});
+            }).find("empty.txt: holds no text to learn from"),
+            std::string::npos);
+  EXPECT_THROW(read({}), InvalidConfig);
+  EXPECT_THROW(read({.paths = {""}}), InvalidConfig);
+}
+
+}  // namespace
+}  // namespace ingot::data

@@ -1,0 +1,218 @@
+#include "ingot/data/loader.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tests/data/support.h"
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "ingot/base/error.h"
+#include "ingot/data/shuffle.h"
+
+namespace ingot::data {
+namespace {
+
+using test::message_of;
+using Ids = std::vector<std::int32_t>;
+
+TEST(Permutation, ReachesEveryElementOnce) {
+  for (const std::uint64_t n : {1, 2, 3, 4, 5, 16, 17, 100, 1000, 4097}) {
+    const Permutation order(n, 3, 5);
+    std::set<std::uint64_t> seen;
+    for (std::uint64_t i = 0; i < n; ++i) {
+      ASSERT_LT(order(i), n);
+      seen.insert(order(i));
+    }
+    EXPECT_EQ(seen.size(), n);
+  }
+}
+
+TEST(Permutation, WorksOverSixtyBits) {
+  const std::uint64_t n = (std::uint64_t{1} << 60) + 7;
+  const Permutation order(n, 3, 5);
+  for (std::uint64_t i = 0; i < 100; ++i) EXPECT_LT(order(n - 1 - i), n);
+}
+
+TEST(Permutation, EveryOrderOfFewElementsIsAboutAsLikely) {
+  std::map<std::vector<std::uint64_t>, int> counts;
+  const int draws = 24000;
+  for (int seed = 0; seed < draws; ++seed) {
+    const Permutation order(4, static_cast<std::uint64_t>(seed), 0);
+    counts[{order(0), order(1), order(2), order(3)}]++;
+  }
+  // A Feistel network on 2 bits gives even permutations only: 12 of the 24 orders. Each element must still be
+  // as likely in each place.
+  double chi_square = 0;
+  for (std::uint64_t place = 0; place < 4; ++place) {
+    std::array<int, 4> at_place{};
+    for (const auto& [order, count] : counts) at_place[order[place]] += count;
+    for (const int count : at_place)
+      chi_square += (count - draws / 4.0) * (count - draws / 4.0) / (draws / 4.0);
+  }
+  EXPECT_LT(chi_square, 40.0);  // 9 degrees of freedom: 40 is p < 1e-5
+}
+
+TEST(Permutation, SeedsAndEpochsDiffer) {
+  const auto first = [](std::uint64_t seed, std::uint64_t epoch) {
+    std::vector<std::uint64_t> order;
+    const Permutation permutation(1000, seed, epoch);
+    for (std::uint64_t i = 0; i < 10; ++i) order.push_back(permutation(i));
+    return order;
+  };
+  EXPECT_EQ(first(1, 1), first(1, 1));
+  EXPECT_NE(first(1, 1), first(1, 2));
+  EXPECT_NE(first(1, 1), first(2, 1));
+}
+
+std::shared_ptr<const PackedSequences> sequences(std::int64_t documents = 30, std::int64_t length = 5) {
+  const std::vector<std::int64_t> lengths(static_cast<std::size_t>(documents), 7);
+  return std::make_shared<const PackedSequences>(DocumentSet::all(counting_store(lengths)),
+                                                 PackingOptions{length, Packing::continuous, 0});
+}
+
+std::vector<Ids> contents(const Batch& batch) {
+  return {batch.tokens.to_vector<std::int32_t>(), batch.targets.to_vector<std::int32_t>(),
+          batch.positions.to_vector<std::int32_t>(), batch.doc_start.to_vector<std::int32_t>()};
+}
+
+TEST(DataLoader, AnEpochGivesEverySequenceOnce) {
+  const auto data = sequences();
+  ASSERT_EQ(data->size(), 42);
+  DataLoader loader(data, {.batch_size = 4, .seed = 1, .repeat = false});
+  EXPECT_EQ(loader.batches_per_epoch(), 11);
+  std::multiset<std::int32_t> firsts;
+  std::vector<std::int64_t> rows;
+  std::int64_t targets = 0;
+  while (const auto batch = loader.next()) {
+    rows.push_back(batch->rows());
+    EXPECT_EQ(batch->tokens.shape(), Shape({batch->rows(), 5}));
+    for (std::int64_t r = 0; r < batch->rows(); ++r) firsts.insert(batch->tokens.data<std::int32_t>()[r * 5]);
+    const Ids all = batch->targets.to_vector<std::int32_t>();
+    EXPECT_EQ(batch->valid_targets, std::ranges::count_if(all, [](int t) { return t != kNoTarget; }));
+    targets += batch->valid_targets;
+  }
+  EXPECT_EQ(rows.back(), 2);
+  EXPECT_EQ(firsts.size(), 42U);
+  EXPECT_EQ(std::set(firsts.begin(), firsts.end()).size(), 42U);
+  EXPECT_EQ(targets, 210 - 30);
+  EXPECT_FALSE(loader.next().has_value());
+  loader.reset();
+  EXPECT_TRUE(loader.next().has_value());
+}
+
+TEST(DataLoader, EpochsDifferAndBatchesStayFull) {
+  const auto data = sequences();
+  DataLoader loader(data, {.batch_size = 4, .seed = 1});
+  std::vector<std::int32_t> firsts;
+  for (int i = 0; i < 21; ++i) {  // two epochs of 42
+    const auto batch = loader.next();
+    ASSERT_EQ(batch->rows(), 4);
+    for (int r = 0; r < 4; ++r) firsts.push_back(batch->tokens.data<std::int32_t>()[r * 5]);
+  }
+  EXPECT_EQ(loader.state().epoch, 1U);
+  EXPECT_EQ(loader.state().position, 42U);
+  const Ids one(firsts.begin(), firsts.begin() + 42), two(firsts.begin() + 42, firsts.end());
+  EXPECT_NE(one, two);
+  EXPECT_TRUE(std::ranges::is_permutation(one, two));
+}
+
+TEST(DataLoader, WithoutShufflingTheOrderIsThatOfTheData) {
+  DataLoader loader(sequences(), {.batch_size = 2, .shuffle = false});
+  EXPECT_EQ(loader.next()->tokens.to_vector<std::int32_t>(), (Ids{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
+TEST(DataLoader, GivesSixtyFourBitIndicesOnRequest) {
+  DataLoader loader(sequences(), {.batch_size = 1, .shuffle = false, .index_dtype = DType::i64});
+  EXPECT_EQ(loader.next()->tokens.to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+}
+
+TEST(DataLoader, ResumedAnywhereItGivesWhatItWouldHaveGiven) {
+  rc::check([](std::uint64_t seed) {
+    const auto data = sequences(*rc::gen::inRange<std::int64_t>(1, 12));
+    const auto batch = *rc::gen::inRange<std::int64_t>(1, 6);
+    const auto stop = *rc::gen::inRange(0, 12);
+    const LoaderOptions options{.batch_size = batch, .seed = seed, .prefetch = *rc::gen::inRange(0, 4)};
+    DataLoader straight(data, options);
+    for (int i = 0; i < stop; ++i) straight.next();
+    const std::string saved = straight.state().to_json();
+    LoaderOptions other = options;
+    other.prefetch = *rc::gen::inRange(0, 4);
+    DataLoader resumed(data, other);
+    if (*rc::gen::arbitrary<bool>()) resumed.next();  // it may have been used before
+    resumed.restore(DataState::from_json(saved));
+    for (int i = 0; i < 8; ++i) {
+      const auto a = straight.next(), b = resumed.next();
+      RC_ASSERT(contents(*a) == contents(*b));
+      RC_ASSERT(a->valid_targets == b->valid_targets);
+      RC_ASSERT(straight.state() == resumed.state());
+    }
+  });
+}
+
+TEST(DataLoader, ADifferentBatchSizeGoesOnAtTheSameSequence) {
+  const auto data = sequences();
+  DataLoader first(data, {.batch_size = 4, .seed = 1}), second(data, {.batch_size = 2, .seed = 1});
+  first.next();
+  const auto a = first.next();
+  second.next();
+  second.next();
+  const auto b = second.next();
+  EXPECT_EQ(Ids(a->tokens.data<std::int32_t>(), a->tokens.data<std::int32_t>() + 10),
+            b->tokens.to_vector<std::int32_t>());
+}
+
+TEST(DataLoader, StatesOfOtherDataOrSettingsAreRefused) {
+  DataLoader loader(sequences(), {.batch_size = 4, .seed = 1});
+  const auto refused = [&](DataLoader&& other) {
+    return message_of<InvalidConfig>([&] { loader.restore(other.state()); });
+  };
+  EXPECT_NE(refused(DataLoader(sequences(), {.batch_size = 4, .seed = 2})).find("belongs to other data"),
+            std::string::npos);
+  EXPECT_NE(refused(DataLoader(sequences(29), {.batch_size = 4, .seed = 1})), "");
+  EXPECT_NE(refused(DataLoader(sequences(30, 6), {.batch_size = 4, .seed = 1})), "");
+  EXPECT_NE(refused(DataLoader(sequences(), {.batch_size = 4, .seed = 1, .shuffle = false})), "");
+  DataState beyond = loader.state();
+  beyond.position = 43;
+  EXPECT_NE(message_of<InvalidConfig>([&] { loader.restore(beyond); }).find("lies beyond the 42"),
+            std::string::npos);
+  EXPECT_NO_THROW(loader.restore(DataLoader(sequences(), {.batch_size = 3, .seed = 1}).state()));
+}
+
+TEST(DataLoader, BadStatesNameTheField) {
+  EXPECT_THROW(DataState::from_json("{"), FormatError);
+  EXPECT_THROW(DataState::from_json("[]"), FormatError);
+  EXPECT_NE(message_of<FormatError>([] {
+              DataState::from_json(R"({"epoch":-1})", "state.json");
+            }).find("state.json: epoch: is missing or no unsigned integer"),
+            std::string::npos);
+  EXPECT_THROW(DataState::from_json(R"({"epoch":1,"position":1,"fingerprint":3})"), FormatError);
+}
+
+TEST(DataLoader, ImpossibleOptionsNameTheKey) {
+  EXPECT_NE(message_of<InvalidConfig>([] {
+              DataLoader loader(sequences(), {.batch_size = 0});
+            }).find("batch_size: is 0"),
+            std::string::npos);
+  EXPECT_THROW(DataLoader(sequences(), {.batch_size = 1, .prefetch = -1}), InvalidConfig);
+  EXPECT_THROW(DataLoader(sequences(), {.batch_size = 1, .index_dtype = DType::f32}), InvalidConfig);
+}
+
+TEST(DataLoader, EndsCleanlyWhereverItIsStopped) {
+  for (int i = 0; i < 50; ++i) {
+    DataLoader loader(sequences(), {.batch_size = 2, .prefetch = 1 + i % 3});
+    for (int k = 0; k < i % 5; ++k) loader.next();
+  }
+}
+
+TEST(DataLoader, AFailureInItsThreadReachesTheCaller) {
+  // A batch too large for any memory: its allocation fails on the loader's thread.
+  DataLoader loader(sequences(), {.batch_size = std::int64_t{1} << 50});
+  EXPECT_THROW(loader.next(), std::exception);
+  EXPECT_THROW(loader.next(), std::exception);
+}
+
+}  // namespace
+}  // namespace ingot::data
