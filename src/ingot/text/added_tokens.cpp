@@ -50,7 +50,8 @@ std::size_t spaces_at_start(std::string_view text) {
 
 }  // namespace
 
-void AddedTokenMatcher::add(std::string_view form, const AddedToken& token) {
+void AddedTokenMatcher::add(const AddedToken& token) {
+  const std::string_view form = token.form;
   if (form.empty()) return;
   std::uint32_t node = 0;
   for (const char c : form) {

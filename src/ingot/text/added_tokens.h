@@ -17,13 +17,14 @@ struct AddedToken {
   bool rstrip = false;
   bool normalized = false;  ///< looked for in the normalized text, in its normalized form
   bool special = false;     ///< left out of decoded text on request
+  std::string form;         ///< what is searched for: `content`, normalized where `normalized` says so
 };
 
 /// Finds added tokens in text: at each place the longest, from left to right.
 class AddedTokenMatcher {
  public:
-  /// `form` is what the text is searched for, `token` what is reported.
-  void add(std::string_view form, const AddedToken& token);
+  /// Looks for `token.form` from now on.
+  void add(const AddedToken& token);
   bool empty() const { return tokens_.empty(); }
 
   /// A stretch of text; `token` is null where no added token stands.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -24,12 +25,22 @@ struct Workspace {
   struct HeapEntry {
     std::int32_t rank, position, id;
   };
+  struct PathNode {
+    double score;
+    std::int32_t id;
+    std::int32_t start;  // -1: no path ends here
+  };
+  struct Span {
+    std::size_t begin, end;
+  };
 
   WordCache cache;
   std::vector<std::int32_t> symbols;
   std::vector<Candidate> candidates;
   std::vector<Link> links;
   std::vector<HeapEntry> heap;
+  std::vector<PathNode> path;
+  std::vector<Span> spans;
   std::string text;
 };
 

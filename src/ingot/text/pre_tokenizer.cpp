@@ -6,7 +6,9 @@
 #include "ingot/text/byte_level.h"
 #include "ingot/text/json_view.h"
 #include "ingot/text/regex.h"
+#include "ingot/text/replacement.h"
 #include "ingot/text/splitting.h"
+#include "ingot/text/unicode.h"
 #include "ingot/text/utf8.h"
 
 namespace ingot::text {
@@ -83,6 +85,126 @@ class SplitPattern final : public PreTokenizer {
   bool invert_;
 };
 
+/// Cuts wherever `matches(c)` holds for a character.
+template <class Predicate>
+void split_at_characters(PieceList& list, SplitBehavior behavior, Predicate matches) {
+  list.transform([&](const Piece& piece) {
+    Splitter splitter(list, piece, behavior, false);
+    for (std::size_t i = 0; i < piece.text.size();) {
+      const std::size_t begin = i;
+      if (matches(decode_utf8(piece.text, i))) splitter.match(begin, i);
+    }
+    splitter.finish();
+  });
+}
+
+/// A stage that needs nothing but a predicate over characters.
+class CharacterSplit final : public PreTokenizer {
+ public:
+  CharacterSplit(bool (*matches)(char32_t), SplitBehavior behavior)
+      : matches_(matches), behavior_(behavior) {}
+  void apply(PieceList& list) const override { split_at_characters(list, behavior_, matches_); }
+
+ private:
+  bool (*matches_)(char32_t);
+  SplitBehavior behavior_;
+};
+
+class CharDelimiter final : public PreTokenizer {
+ public:
+  explicit CharDelimiter(char32_t delimiter) : delimiter_(delimiter) {}
+  void apply(PieceList& list) const override {
+    split_at_characters(list, SplitBehavior::removed, [&](char32_t c) { return c == delimiter_; });
+  }
+
+ private:
+  char32_t delimiter_;
+};
+
+/// White space goes, punctuation stands alone (google-research/bert).
+class Bert final : public PreTokenizer {
+ public:
+  void apply(PieceList& list) const override {
+    split_at_characters(list, SplitBehavior::removed, is_white_space);
+    split_at_characters(list, SplitBehavior::isolated, is_punctuation);
+  }
+};
+
+/// The pieces are the matches of \w+|[^\w\s]+.
+class Whitespace final : public PreTokenizer {
+ public:
+  void apply(PieceList& list) const override {
+    list.transform([&](const Piece& piece) {
+      enum { space, word, other };
+      int kind = space;
+      std::size_t begin = 0;
+      const auto emit = [&](std::size_t end) {
+        if (kind != space) list.emit(piece.text.substr(begin, end - begin), piece.at_start && begin == 0);
+      };
+      for (std::size_t i = 0; i < piece.text.size();) {
+        const std::size_t here = i;
+        const char32_t c = decode_utf8(piece.text, i);
+        const int now = is_word_character(c) ? word : is_white_space(c) ? space : other;
+        if (now == kind) continue;
+        emit(here);
+        kind = now;
+        begin = here;
+      }
+      emit(piece.text.size());
+    });
+  }
+};
+
+/// SentencePiece's way: spaces become a visible character, which starts the next piece.
+class Metaspace final : public PreTokenizer {
+ public:
+  explicit Metaspace(const JsonView& config) : split_(config.boolean("split", true)) {
+    character_ = config.has("replacement") ? config.at("replacement").character() : U'▁';
+    append_utf8(replacement_, character_);
+    scheme_ = config.string("prepend_scheme", "always");
+    if (scheme_ != "always" && scheme_ != "first" && scheme_ != "never")
+      config.at("prepend_scheme").fail(fmt::format("unknown scheme \"{}\"", scheme_));
+    if (!config.boolean("add_prefix_space", true)) scheme_ = "never";
+  }
+  void apply(PieceList& list) const override {
+    list.transform([&](const Piece& piece) {
+      std::string text(piece.text);
+      replace_all(text, " ", replacement_);
+      const bool prepend = scheme_ == "always" || (scheme_ == "first" && piece.at_start);
+      if (prepend && !text.starts_with(replacement_)) text.insert(0, replacement_);
+      list.emit(list.keep(std::move(text)), piece.at_start);
+    });
+    if (split_)
+      split_at_characters(list, SplitBehavior::merged_with_next, [&](char32_t c) { return c == character_; });
+  }
+
+ private:
+  char32_t character_;
+  std::string replacement_, scheme_;
+  bool split_;
+};
+
+class FixedLength final : public PreTokenizer {
+ public:
+  explicit FixedLength(std::int64_t length) : length_(length) {}
+  void apply(PieceList& list) const override {
+    list.transform([&](const Piece& piece) {
+      std::size_t begin = 0;
+      std::int64_t count = 0;
+      for (std::size_t i = 0; i < piece.text.size();) {
+        i += utf8_length(piece.text[i]);
+        if (++count < length_ && i < piece.text.size()) continue;
+        list.emit(piece.text.substr(begin, i - begin), piece.at_start && begin == 0);
+        begin = i;
+        count = 0;
+      }
+    });
+  }
+
+ private:
+  std::int64_t length_;
+};
+
 class Sequence final : public PreTokenizer {
  public:
   explicit Sequence(const JsonView& config) {
@@ -107,6 +229,26 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonView& config) {
                                        config.boolean("use_regex", true));
   if (type == "Split") return std::make_unique<SplitPattern>(config);
   if (type == "Sequence") return std::make_unique<Sequence>(config);
+  if (type == "Metaspace") return std::make_unique<Metaspace>(config);
+  if (type == "BertPreTokenizer") return std::make_unique<Bert>();
+  if (type == "Whitespace") return std::make_unique<Whitespace>();
+  if (type == "WhitespaceSplit")
+    return std::make_unique<CharacterSplit>(is_white_space, SplitBehavior::removed);
+  if (type == "Punctuation")
+    return std::make_unique<CharacterSplit>(is_punctuation, config.has("behavior")
+                                                                ? parse_behavior(config.at("behavior"))
+                                                                : SplitBehavior::isolated);
+  if (type == "Digits")
+    return std::make_unique<CharacterSplit>(is_numeric, config.boolean("individual_digits", false)
+                                                            ? SplitBehavior::isolated
+                                                            : SplitBehavior::contiguous);
+  if (type == "CharDelimiterSplit")
+    return std::make_unique<CharDelimiter>(config.at("delimiter").character());
+  if (type == "FixedLength") {
+    const std::int64_t length = config.has("length") ? config.at("length").integer() : 5;
+    if (length < 1) config.at("length").fail(fmt::format("{} is not positive", length));
+    return std::make_unique<FixedLength>(length);
+  }
   config.fail(fmt::format("unknown pre-tokenizer \"{}\"", type));
 }
 

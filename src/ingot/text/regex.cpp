@@ -2,12 +2,14 @@
 #include "ingot/text/regex.h"
 
 #include <array>
+#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
 #include <pcre2.h>
 
 #include "ingot/base/error.h"
+#include "ingot/text/unicode_tables.h"
 #include "ingot/text/utf8.h"
 
 namespace ingot::text {
@@ -19,29 +21,115 @@ namespace {
 constexpr std::string_view kSpaces =
     R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 
-/// Translates what the two dialects write or mean differently.
-std::string to_pcre2(std::string_view pattern) {
+/// Oniguruma's \w: letters, marks, decimal digits, letter numbers, connectors, alphabetic symbols and six
+/// Latin-1 numbers. PCRE2's has no marks.
+constexpr std::string_view kWord =
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149})"
+    R"(\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
+
+/// The characters of a general category that PCRE2 does not know yet, as a class body.
+std::string newer_in(std::string_view category) {
+  using N = NewerCharacters;
+  const auto belongs = [&](N::Kind kind) {
+    if (category == "L") return kind <= N::lo;
+    if (category == "N") return kind == N::nd || kind == N::number;
+    if (category == "M") return kind == N::mark;
+    if (category == "P") return kind == N::punctuation;
+    if (category == "S") return kind == N::symbol;
+    if (category == "Lu") return kind == N::lu;
+    if (category == "Ll") return kind == N::ll;
+    if (category == "Lm") return kind == N::lm;
+    if (category == "Lo") return kind == N::lo;
+    if (category == "Nd") return kind == N::nd;
+    return false;
+  };
   std::string out;
-  int depth = 0;  // inside [...]
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    if (c == '\\' && i + 1 < pattern.size()) {
-      const char next = pattern[++i];
-      if (next == 's')
-        out += depth > 0 ? std::string(kSpaces) : fmt::format("[{}]", kSpaces);
-      else if (next == 'S' && depth == 0)
-        out += fmt::format("[^{}]", kSpaces);
-      else if (next == 'h')  // a hexadecimal digit in Oniguruma, horizontal space in PCRE2
-        out += depth > 0 ? "0-9a-fA-F" : "[0-9a-fA-F]";
-      else
-        out.append({c, next});
+  for (const N& range : newer_characters())
+    if (belongs(range.kind))
+      out += fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", static_cast<unsigned>(range.first),
+                         static_cast<unsigned>(range.last));
+  if (category == "Han") out = R"(\x{2b739}\x{2ebf0}-\x{2ee5d}\x{31350}-\x{323af})";
+  return out;
+}
+
+/// Writes the pattern in PCRE2's dialect. With `newer` the properties take in characters of Unicode 15
+/// and 16.
+class Translator {
+ public:
+  Translator(std::string_view pattern, bool newer) : pattern_(pattern), newer_(newer) {}
+
+  std::string run() {
+    while (i_ < pattern_.size()) {
+      const char c = pattern_[i_++];
+      if (c == '\\' && i_ < pattern_.size()) {
+        escape(pattern_[i_++]);
+        continue;
+      }
+      if (c == '[') ++depth_;
+      if (c == ']' && depth_ > 0) --depth_;
+      out_ += c;
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void put_class(std::string_view body, bool negated) {
+    if (depth_ == 0)
+      out_ += fmt::format("[{}{}]", negated ? "^" : "", body);
+    else
+      out_ += body;
+  }
+
+  void escape(char c) {
+    const std::string newer_words = newer_ ? newer_in("L") + newer_in("M") + newer_in("Nd") : "";
+    const bool may_negate = depth_ == 0;  // a negated class inside a class cannot be written out
+    if (c == 's' || (c == 'S' && may_negate)) return put_class(kSpaces, c == 'S');
+    if (c == 'w' || (c == 'W' && may_negate)) return put_class(std::string(kWord) + newer_words, c == 'W');
+    if (c == 'd' || (c == 'D' && may_negate))
+      return put_class(R"(\p{Nd})" + (newer_ ? newer_in("Nd") : ""), c == 'D');
+    if (c == 'h' || (c == 'H' && may_negate)) return put_class("0-9a-fA-F", c == 'H');  // a hexadecimal digit
+    if ((c == 'p' || c == 'P') && i_ < pattern_.size() && pattern_[i_] == '{') {
+      const std::size_t end = pattern_.find('}', i_);
+      if (end != std::string_view::npos) return property(c, end);
+    }
+    out_.append({'\\', c});
+  }
+
+  void property(char c, std::size_t end) {
+    std::string_view name = pattern_.substr(i_ + 1, end - i_ - 1);
+    i_ = end + 1;
+    bool negated = c == 'P';
+    if (name.starts_with('^')) {
+      name.remove_prefix(1);
+      negated = !negated;
+    }
+    // What is longer than a general category is a script; PCRE2 would take the script extensions too.
+    const bool script = name.size() > 2 && name.find_first_of(":=_&") == std::string_view::npos;
+    const std::string body =
+        fmt::format("{}{{{}{}}}", negated && depth_ > 0 ? "\\P" : "\\p", script ? "sc:" : "", name);
+    const std::string newer = newer_ && !(negated && depth_ > 0) ? newer_in(name) : "";
+    if (depth_ == 0 && newer.empty())
+      out_ += fmt::format("{}{{{}{}}}", negated ? "\\P" : "\\p", script ? "sc:" : "", name);
+    else
+      put_class(body + newer, negated);
+  }
+
+  std::string_view pattern_;
+  bool newer_;
+  std::size_t i_ = 0;
+  int depth_ = 0;  // inside [...]
+  std::string out_;
+};
+
+bool has_newer_characters(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    if (static_cast<unsigned char>(text[i]) < 0x80) {
+      ++i;
       continue;
     }
-    if (c == '[') ++depth;
-    if (c == ']' && depth > 0) --depth;
-    out += c;
+    if (newer_kind(decode_utf8(text, i)) != NewerCharacters::none) return true;
   }
-  return out;
+  return false;
 }
 
 template <auto Free>
@@ -77,23 +165,42 @@ std::string error_text(int code) {
 }  // namespace
 
 struct Regex::Impl {
-  std::unique_ptr<pcre2_code, Deleter<pcre2_code_free_8>> code;
-  std::string pattern;
-  bool jit = false;
+  struct Program {
+    std::unique_ptr<pcre2_code, Deleter<pcre2_code_free_8>> code;
+    bool jit = false;
+  };
+
+  Program compile(bool newer) const {
+    const std::string translated = Translator(pattern, newer).run();
+    int error = 0;
+    PCRE2_SIZE offset = 0;
+    Program program;
+    program.code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+                                     &error, &offset, nullptr));
+    INGOT_CHECK(program.code != nullptr,
+                InvalidConfig(where, fmt::format("the pattern \"{}\" does not compile: {}", pattern,
+                                                 error_text(error))));
+    program.jit = pcre2_jit_compile(program.code.get(), PCRE2_JIT_COMPLETE) == 0;
+    return program;
+  }
+
+  const Program& program_for(std::string_view text) const {
+    if (is_ascii(text) || !has_newer_characters(text)) return usual;
+    std::call_once(extended_once, [&] { extended = compile(true); });
+    return extended;
+  }
+
+  std::string pattern, where;
+  Program usual;
+  mutable Program extended;  // knows newer characters, at the price of long classes: made when first needed
+  mutable std::once_flag extended_once;
 };
 
 Regex::Regex(std::string_view pattern, const std::string& where) : impl_(std::make_unique<Impl>()) {
   impl_->pattern = pattern;
-  const std::string translated = to_pcre2(pattern);
-  int error = 0;
-  PCRE2_SIZE offset = 0;
-  impl_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
-                                  &offset, nullptr));
-  INGOT_CHECK(impl_->code != nullptr,
-              InvalidConfig(
-                  where, fmt::format("the pattern \"{}\" does not compile: {}", pattern, error_text(error))));
-  impl_->jit = pcre2_jit_compile(impl_->code.get(), PCRE2_JIT_COMPLETE) == 0;
+  impl_->where = where;
+  impl_->usual = impl_->compile(false);
 }
 
 Regex::~Regex() = default;
@@ -101,16 +208,17 @@ Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;
 
 void Regex::for_each_match(std::string_view text, FunctionRef<void(std::size_t, std::size_t)> match) const {
+  const Impl::Program& program = impl_->program_for(text);
   MatchState& state = match_state();
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   const PCRE2_SIZE* found = pcre2_get_ovector_pointer(state.data.get());
   for (std::size_t from = 0; from <= text.size();) {
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
-    if (impl_->jit)
-      rc = pcre2_jit_match(impl_->code.get(), subject, text.size(), from, 0, state.data.get(),
+    if (program.jit)
+      rc = pcre2_jit_match(program.code.get(), subject, text.size(), from, 0, state.data.get(),
                            state.context.get());
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)  // the interpreter keeps its stack on the heap
-      rc = pcre2_match(impl_->code.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+      rc = pcre2_match(program.code.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
                        state.data.get(), state.context.get());
     if (rc == PCRE2_ERROR_NOMATCH) return;
     INGOT_CHECK(rc >= 0, Error(fmt::format("pattern \"{}\" failed at byte {} of a text of {} bytes: {}",

@@ -80,6 +80,7 @@ struct Tokenizer::Impl {
                      std::vector<std::int32_t>& ids) const;
 
   std::string_view token(std::int32_t id) const;
+  std::string_view decoded_token(std::int32_t id) const;
   std::optional<std::int32_t> id_of(std::string_view token) const;
   std::optional<std::int32_t> id_of_named(std::string_view token) const {
     return token.empty() ? std::nullopt : id_of(token);
@@ -111,21 +112,15 @@ Tokenizer::Impl::Impl(TokenizerSpec given) : spec(std::move(given)) {
   // Special tokens first: where two tokens look alike, they win.
   std::stable_sort(spec.added_tokens.begin(), spec.added_tokens.end(),
                    [](const AddedToken& a, const AddedToken& b) { return a.special > b.special; });
-  for (const AddedToken& token : spec.added_tokens) {
+  for (AddedToken& token : spec.added_tokens) {
     id_limit = std::max(id_limit, token.id + 1);
     added_by_id.emplace(token.id, &token);
     added_ids.emplace(token.content, token.id);
-    if (!token.normalized) {
-      raw_matcher.add(token.content, token);
-      continue;
-    }
-    std::string form = token.content;
-    if (normalizer != nullptr) normalizer->apply(form);
-    normalized_matcher.add(form, token);
+    token.form = token.content;
+    if (token.normalized && normalizer != nullptr) normalizer->apply(token.form);
+    (token.normalized ? normalized_matcher : raw_matcher).add(token);
   }
-  post_processor = make_stage(spec.post_processor, spec, "post_processor", [&](const JsonView& config) {
-    return make_post_processor(config, [&](std::string_view token) { return id_of(token); });
-  });
+  post_processor = make_stage(spec.post_processor, spec, "post_processor", make_post_processor);
 }
 
 void Tokenizer::Impl::encode_pieces(std::string_view text, bool at_start, Workshop& shop,
@@ -208,6 +203,14 @@ std::string_view Tokenizer::Impl::token(std::int32_t id) const {
   return it != added_by_id.end() ? std::string_view(it->second->content) : spec.model->vocabulary().token(id);
 }
 
+/// What the decoder gets for `id`: the normalized form of an added token that text is normalized to, so that
+/// the decoder can undo what the normalizer did.
+std::string_view Tokenizer::Impl::decoded_token(std::int32_t id) const {
+  const auto it = added_by_id.find(id);
+  if (it == added_by_id.end()) return spec.model->vocabulary().token(id);
+  return it->second->special ? it->second->content : it->second->form;
+}
+
 std::optional<std::int32_t> Tokenizer::Impl::id_of(std::string_view token) const {
   if (const auto it = added_ids.find(token); it != added_ids.end()) return it->second;
   const std::int32_t id = spec.model->vocabulary().find(token);
@@ -241,6 +244,16 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const EncodeO
   return ids;
 }
 
+Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second,
+                                const EncodeOptions& options) const {
+  std::vector<std::int32_t> a, b;
+  impl_->encode_text(first, options.split_special_tokens, a);
+  impl_->encode_text(second, options.split_special_tokens, b);
+  const PostProcessor plain = plain_post_processor();
+  const PostProcessor& processor = impl_->post_processor != nullptr ? *impl_->post_processor : plain;
+  return processor.apply(a, &b, options.add_special_tokens);
+}
+
 std::vector<std::vector<std::int32_t>> Tokenizer::encode_batch(std::span<const std::string_view> texts,
                                                                const EncodeOptions& options) const {
   std::vector<std::vector<std::int32_t>> results(texts.size());
@@ -256,7 +269,7 @@ std::string Tokenizer::decode_bytes(std::span<const std::int32_t> ids, bool skip
   tokens.reserve(ids.size());
   for (const std::int32_t id : ids) {
     if (skip_special_tokens && impl_->special(id)) continue;
-    if (const std::string_view token = impl_->token(id); !token.empty()) tokens.emplace_back(token);
+    if (const std::string_view token = impl_->decoded_token(id); !token.empty()) tokens.emplace_back(token);
   }
   if (impl_->decoder != nullptr) impl_->decoder->apply(tokens);
   std::string text;

@@ -29,6 +29,12 @@ struct TokenizerConfig {
   std::int64_t model_max_length = 0;  ///< in tokens; 0: no limit is known
 };
 
+/// Ids with the number of the text (0 or 1) that each belongs to, as BERT's segment embedding wants it.
+struct Encoding {
+  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> type_ids;
+};
+
 /// A tokenizer as described by tokenizer.json (Hugging Face `tokenizers`), giving the ids that library gives.
 /// A handle to something immutable: copies are cheap and threads may share it.
 class Tokenizer {
@@ -45,6 +51,9 @@ class Tokenizer {
   /// The ids of `text`. Bytes that are no UTF-8 are kept by byte-level tokenizers and become U+FFFD in
   /// others.
   std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
+  /// Two texts as one input (question and passage, say), joined by the post-processor.
+  Encoding encode_pair(std::string_view first, std::string_view second,
+                       const EncodeOptions& options = {}) const;
   /// One result per text, on all threads.
   std::vector<std::vector<std::int32_t>> encode_batch(std::span<const std::string_view> texts,
                                                       const EncodeOptions& options = {}) const;

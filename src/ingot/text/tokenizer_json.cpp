@@ -8,6 +8,8 @@
 #include "ingot/text/json_view.h"
 #include "ingot/text/json_write.h"
 #include "ingot/text/tokenizer_spec.h"
+#include "ingot/text/unigram.h"
+#include "ingot/text/wordpiece.h"
 
 // simdjson reads the document, because vocabularies and merges run to tens of megabytes; everything small
 // goes on as JsonView, whose errors name the field.
@@ -141,6 +143,59 @@ std::shared_ptr<const Model> parse_bpe(element model, const JsonView& config, co
   return std::make_shared<BpeModel>(std::move(vocabulary), std::move(table), std::move(options));
 }
 
+std::shared_ptr<const Model> parse_unigram(element model, const JsonView& config, const std::string& source) {
+  element vocab;
+  if (model["vocab"].get(vocab) != simdjson::SUCCESS) config.at("vocab");
+  const auto list = get<simdjson::dom::array>(vocab, {source, "model.vocab"}, "an array");
+  Vocabulary vocabulary;
+  std::vector<double> scores;
+  vocabulary.reserve(list.size(), list.size() * 8);
+  for (const element entry : list) {
+    const auto id = static_cast<std::int32_t>(scores.size());
+    const At at{source, fmt::format("model.vocab[{}]", id)};
+    const auto pair = get<simdjson::dom::array>(entry, at, "a token with its score");
+    if (pair.size() != 2)
+      at.fail(fmt::format("expected a token with its score, found {} items", pair.size()));
+    const auto token = get<std::string_view>(pair.at(0), at, "a string");
+    if (vocabulary.add(token, id) != Vocabulary::Added::yes) vocabulary.add_again(token, id);
+    scores.push_back(get<double>(pair.at(1), at, "a number"));
+  }
+  std::optional<std::int32_t> unk_id;
+  if (config.has("unk_id")) {
+    const std::int64_t id = config.at("unk_id").integer();
+    if (id < 0 || id >= static_cast<std::int64_t>(scores.size()))
+      config.at("unk_id").fail(fmt::format("{} is no id: the vocabulary has {} tokens", id, scores.size()));
+    unk_id = static_cast<std::int32_t>(id);
+  }
+  return std::make_shared<UnigramModel>(std::move(vocabulary), std::move(scores), unk_id,
+                                        config.boolean("byte_fallback", false));
+}
+
+std::shared_ptr<const Model> parse_words(element model, const JsonView& config, const std::string& source,
+                                         bool whole) {
+  element vocab;
+  if (model["vocab"].get(vocab) != simdjson::SUCCESS) config.at("vocab");
+  Vocabulary vocabulary = parse_vocabulary(vocab, source, "model.vocab");
+  if (whole)
+    return std::make_shared<WordLevelModel>(std::move(vocabulary), config.string("unk_token", "<unk>"));
+  WordPieceOptions options;
+  options.unk_token = config.string("unk_token", options.unk_token);
+  options.continuing_subword_prefix =
+      config.string("continuing_subword_prefix", options.continuing_subword_prefix);
+  if (config.has("max_input_chars_per_word"))
+    options.max_input_chars_per_word = config.at("max_input_chars_per_word").integer();
+  return std::make_shared<WordPieceModel>(std::move(vocabulary), std::move(options));
+}
+
+/// Files from before the field existed: each kind has a member that no other has.
+std::string guess_type(const simdjson::dom::object& model) {
+  element found;
+  if (model["merges"].get(found) == simdjson::SUCCESS) return "BPE";
+  if (model["vocab"].get(found) == simdjson::SUCCESS && found.is_array()) return "Unigram";
+  if (model["max_input_chars_per_word"].get(found) == simdjson::SUCCESS) return "WordPiece";
+  return "WordLevel";
+}
+
 std::shared_ptr<const Model> parse_model(element value, const std::string& source) {
   const auto object = get<simdjson::dom::object>(value, {source, "model"}, "an object");
   std::string small = "{";  // the model without its large members
@@ -151,11 +206,11 @@ std::shared_ptr<const Model> parse_model(element value, const std::string& sourc
   }
   const JsonDocument document(small + "}", source, "model");
   const JsonView config = document.root();
-  // Files from before the field existed hold BPE models wherever there are merges.
-  element merges;
-  const std::string type =
-      config.string("type", object["merges"].get(merges) == simdjson::SUCCESS ? "BPE" : "");
+  const std::string type = config.string("type", guess_type(object));
   if (type == "BPE") return parse_bpe(value, config, source);
+  if (type == "Unigram") return parse_unigram(value, config, source);
+  if (type == "WordPiece" || type == "WordLevel")
+    return parse_words(value, config, source, type == "WordLevel");
   config.fail(fmt::format("unknown model \"{}\"", type));
 }
 

@@ -19,11 +19,30 @@ void Vocabulary::rehash(std::size_t slots) {
   old.swap(slots_);
   for (std::size_t id = 0; id < spans_.size(); ++id) {
     if (spans_[id].length == kAbsent) continue;
-    const std::uint64_t hash = hash_bytes(token(static_cast<std::int32_t>(id)));
+    const std::string_view text = token(static_cast<std::int32_t>(id));
+    const std::uint64_t hash = hash_bytes(text);
     std::size_t i = hash & (slots - 1);
-    while (slots_[i].id >= 0) i = (i + 1) & (slots - 1);
+    while (slots_[i].id >= 0 && token(slots_[i].id) != text)
+      i = (i + 1) & (slots - 1);  // a later id takes over
     slots_[i] = {static_cast<std::uint32_t>(hash >> 32), static_cast<std::int32_t>(id)};
   }
+}
+
+void Vocabulary::set_text(std::string_view text, std::int32_t id) {
+  INGOT_CHECK(texts_.size() + text.size() < kAbsent, Error("a vocabulary holds at most 4 GB of token text"));
+  if (static_cast<std::size_t>(id) >= spans_.size()) spans_.resize(static_cast<std::size_t>(id) + 1);
+  spans_[static_cast<std::size_t>(id)] = {static_cast<std::uint32_t>(texts_.size()),
+                                          static_cast<std::uint32_t>(text.size())};
+  texts_.append(text);
+  ++size_;
+}
+
+void Vocabulary::add_again(std::string_view text, std::int32_t id) {
+  const std::uint64_t hash = hash_bytes(text);
+  const auto tag = static_cast<std::uint32_t>(hash >> 32);
+  for (std::size_t i = hash & (slots_.size() - 1); slots_[i].id >= 0; i = (i + 1) & (slots_.size() - 1))
+    if (slots_[i].tag == tag && token(slots_[i].id) == text) slots_[i].id = id;
+  set_text(text, id);
 }
 
 Vocabulary::Added Vocabulary::add(std::string_view text, std::int32_t id) {
@@ -36,13 +55,8 @@ Vocabulary::Added Vocabulary::add(std::string_view text, std::int32_t id) {
   std::size_t i = hash & (slots_.size() - 1);
   for (; slots_[i].id >= 0; i = (i + 1) & (slots_.size() - 1))
     if (slots_[i].tag == tag && token(slots_[i].id) == text) return Added::token_exists;
-  INGOT_CHECK(texts_.size() + text.size() < kAbsent, Error("a vocabulary holds at most 4 GB of token text"));
   slots_[i] = {tag, id};
-  if (static_cast<std::size_t>(id) >= spans_.size()) spans_.resize(static_cast<std::size_t>(id) + 1);
-  spans_[static_cast<std::size_t>(id)] = {static_cast<std::uint32_t>(texts_.size()),
-                                          static_cast<std::uint32_t>(text.size())};
-  texts_.append(text);
-  ++size_;
+  set_text(text, id);
   return Added::yes;
 }
 

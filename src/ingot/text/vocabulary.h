@@ -18,6 +18,9 @@ class Vocabulary {
   /// Adds one entry; leaves the vocabulary as it was unless the answer is `yes`. `id` must not be negative.
   Added add(std::string_view token, std::int32_t id);
 
+  /// Adds an id for a token that another id has already; find() gives the new one from now on.
+  void add_again(std::string_view token, std::int32_t id);
+
   /// The id of `token`, -1 when there is none.
   std::int32_t find(std::string_view token) const;
   bool contains(std::int32_t id) const;
@@ -41,6 +44,7 @@ class Vocabulary {
   };
 
   void rehash(std::size_t slots);
+  void set_text(std::string_view token, std::int32_t id);
 
   std::string texts_;
   std::vector<Span> spans_;  // by id
