@@ -11,8 +11,8 @@ struct LinearOptions {
   std::int64_t in = 0;
   std::int64_t out = 0;
   bool bias = true;
-  std::optional<Init> weight_init;  ///< default, as PyTorch's: uniform in +-1/sqrt(in)
-  std::optional<Init> bias_init;    ///< default, as PyTorch's: uniform in +-1/sqrt(in)
+  std::optional<Init> weight_init = std::nullopt;  ///< default, as PyTorch's: uniform in +-1/sqrt(in)
+  std::optional<Init> bias_init = std::nullopt;    ///< default, as PyTorch's: uniform in +-1/sqrt(in)
   void validate() const;
 };
 

@@ -1,0 +1,93 @@
+#include "ingot/nn/conv.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+
+namespace ingot {
+namespace {
+
+void check_channels(const char* key, std::int64_t in, std::int64_t out, std::int64_t groups) {
+  INGOT_CHECK(in > 0 && out > 0,
+              InvalidConfig(key, fmt::format("channels must be positive, got {} in and {} out", in, out)));
+  INGOT_CHECK(groups > 0 && in % groups == 0 && out % groups == 0,
+              InvalidConfig(key, fmt::format("groups ({}) must divide {} input and {} output channels",
+                                             groups, in, out)));
+}
+
+template <class Options>
+const Options& validated(const Options& options) {
+  options.validate();
+  return options;
+}
+
+init::Uniform fan_in_uniform(std::int64_t fan_in) {
+  const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
+  return {-bound, bound};
+}
+
+}  // namespace
+
+void Conv1dModuleOptions::validate() const {
+  check_channels("conv1d", in, out, conv.groups);
+  INGOT_CHECK(kernel > 0, InvalidConfig("conv1d.kernel", fmt::format("must be positive, got {}", kernel)));
+}
+
+Conv1d::Conv1d(const ParamSource& source, const Conv1dModuleOptions& o)
+    : weight(source.take("weight", {validated(o).out, o.in / o.conv.groups, o.kernel},
+                         o.weight_init.value_or(fan_in_uniform(o.in / o.conv.groups * o.kernel)))),
+      bias(o.bias ? source.take("bias", {o.out}, fan_in_uniform(o.in / o.conv.groups * o.kernel))
+                  : Parameter()),
+      options(o.conv) {}
+
+Tensor Conv1d::operator()(const Tensor& x) const { return conv1d(x, weight.value, bias.value, options); }
+
+void Conv1d::visit(ParamVisitor& v) {
+  v("weight", weight);
+  v("bias", bias);
+}
+
+void Conv2dModuleOptions::validate() const {
+  check_channels("conv2d", in, out, conv.groups);
+  INGOT_CHECK(
+      kernel[0] > 0 && kernel[1] > 0,
+      InvalidConfig("conv2d.kernel", fmt::format("must be positive, got {} x {}", kernel[0], kernel[1])));
+}
+
+Conv2d::Conv2d(const ParamSource& source, const Conv2dModuleOptions& o)
+    : weight(source.take(
+          "weight", {validated(o).out, o.in / o.conv.groups, o.kernel[0], o.kernel[1]},
+          o.weight_init.value_or(fan_in_uniform(o.in / o.conv.groups * o.kernel[0] * o.kernel[1])))),
+      bias(o.bias ? source.take("bias", {o.out},
+                                fan_in_uniform(o.in / o.conv.groups * o.kernel[0] * o.kernel[1]))
+                  : Parameter()),
+      options(o.conv) {}
+
+Tensor Conv2d::operator()(const Tensor& x) const { return conv2d(x, weight.value, bias.value, options); }
+
+void Conv2d::visit(ParamVisitor& v) {
+  v("weight", weight);
+  v("bias", bias);
+}
+
+GroupNorm::GroupNorm(const ParamSource& source, std::int64_t channels, const GroupNormOptions& o)
+    : weight(source.take("weight", {channels}, init::kOnes)),
+      bias(source.take("bias", {channels}, init::kZeros)),
+      options(o) {
+  INGOT_CHECK(o.groups > 0 && channels % o.groups == 0,
+              InvalidConfig("group_norm.groups",
+                            fmt::format("must divide the {} channels, got {}", channels, o.groups)));
+}
+
+Tensor GroupNorm::operator()(const Tensor& x) const {
+  return group_norm(x, weight.value, bias.value, options);
+}
+
+void GroupNorm::visit(ParamVisitor& v) {
+  v("weight", weight);
+  v("bias", bias);
+}
+
+}  // namespace ingot
