@@ -22,4 +22,23 @@ struct RmsNormBackwardArgs {
 };
 inline Kernel<RmsNormBackwardArgs> rms_norm_backward("rms_norm_backward");
 
+/// y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias over the last axis (Ba et al. 2016; biased
+/// variance). x, y: [..., d], contiguous; weight, bias: [d], x's dtype, either may be absent; mean, rstd:
+/// [...], f32 (f64 for f64), written.
+struct LayerNormArgs {
+  View x, weight, bias, y, mean, rstd;
+  float eps;
+};
+inline Kernel<LayerNormArgs> layer_norm("layer_norm");
+
+/// Gradients of layer_norm; each destination may be absent. `partials` is scratch of [num_threads(), 2, d] in
+/// the accumulator dtype, needed with dweight or dbias.
+struct LayerNormBackwardArgs {
+  View x, weight, mean, rstd, dy, dx, dweight, dbias, partials;
+  bool accumulate_dx = false;
+  bool accumulate_dweight = false;
+  bool accumulate_dbias = false;
+};
+inline Kernel<LayerNormBackwardArgs> layer_norm_backward("layer_norm_backward");
+
 }  // namespace ingot::kernels

@@ -36,7 +36,67 @@ struct RmsNormNode final : Node {
   }
 };
 
+struct LayerNormNode final : Node {
+  static constexpr const char* kName = "layer_norm";
+  SavedTensor x, weight, mean, rstd;
+  LayerNormNode(const Tensor& x_, const Tensor& weight_, const Tensor& mean_, const Tensor& rstd_)
+      : x(x_), weight(weight_), mean(mean_), rstd(rstd_) {}
+  std::string_view name() const override { return kName; }
+  std::vector<SavedTensor*> saved() override { return {&x, &weight, &mean, &rstd}; }
+
+  void backward(BackwardContext& ctx) override {
+    const Tensor& dy = ctx.grad();
+    Tensor partials;
+    if (ctx.needs(1) || ctx.needs(2)) {
+      partials = Tensor::empty({num_threads(), 2, dy.dim(-1)}, rstd.get().dtype(), dy.device());
+    }
+    const GradSlot dx = ctx.slot(0), dweight = ctx.slot(1), dbias = ctx.slot(2);
+    kernels::launch(kernels::layer_norm_backward, ctx.stream(),
+                    {.x = x.view(),
+                     .weight = weight.view(),
+                     .mean = mean.view(),
+                     .rstd = rstd.view(),
+                     .dy = dy.view(),
+                     .dx = dx.view,
+                     .dweight = dweight.view,
+                     .dbias = dbias.view,
+                     .partials = partials.view(),
+                     .accumulate_dx = dx.accumulate,
+                     .accumulate_dweight = dweight.accumulate,
+                     .accumulate_dbias = dbias.accumulate});
+  }
+};
+
+void check_per_feature(const char* where, const Tensor& x, const Tensor& values) {
+  if (!values.defined()) return;
+  check_defined(where, {&x, &values});
+  INGOT_CHECK(x.rank() >= 1 && values.shape() == Shape({x.dim(-1)}),
+              ShapeMismatch(where, {x.rank() >= 1 ? x.dim(-1) : 1}, values.shape().to_vector(),
+                            "there is one value per element of the last axis"));
+}
+
 }  // namespace
+
+Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, float eps) {
+  check_defined("layer_norm", {&input});
+  INGOT_CHECK(input.rank() >= 1, DimensionMismatch("layer_norm: a scalar has no last axis"));
+  check_per_feature("layer_norm (weight)", input, weight);
+  check_per_feature("layer_norm (bias)", input, bias);
+  const Tensor x = contiguous(input);
+  Tensor y = Tensor::empty_like(x);
+  const DType accumulator = accumulator_dtype(x.dtype());
+  Tensor mean = Tensor::empty(x.shape().drop_last(), accumulator, x.device());
+  Tensor rstd = Tensor::empty(x.shape().drop_last(), accumulator, x.device());
+  kernels::launch(kernels::layer_norm, current_stream(x.device()),
+                  {.x = x.view(),
+                   .weight = weight.view(),
+                   .bias = bias.view(),
+                   .y = y.view(),
+                   .mean = mean.view(),
+                   .rstd = rstd.view(),
+                   .eps = eps});
+  return record<LayerNormNode>(y, {&x, &weight, &bias}, x, weight, mean, rstd);
+}
 
 Tensor rms_norm(const Tensor& input, const Tensor& weight, float eps) {
   check_defined("rms_norm", {&input, &weight});

@@ -8,4 +8,8 @@ namespace ingot {
 /// x: [..., d]; weight: [d]. Throws ShapeMismatch when weight is not [d].
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5F);
 
+/// (x - mean) / sqrt(variance + eps) * weight + bias over the last axis (Ba et al. 2016). x: [..., d]; weight
+/// and bias: [d], each may be undefined. Throws ShapeMismatch.
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps = 1e-5F);
+
 }  // namespace ingot

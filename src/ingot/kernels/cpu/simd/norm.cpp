@@ -99,6 +99,100 @@ void rms_norm_backward_rows(const RmsNormBackwardArgs& args, std::int64_t begin,
   for (std::int64_t row = begin; row < end; ++row) rms_norm_backward_row(args, row, dw);
 }
 
+void layer_norm_row(const LayerNormArgs& args, std::int64_t row) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const std::int64_t n = args.x.dim(-1), whole = n - n % lanes;
+  const float* x = args.x.as<float>() + row * n;
+  const float* w = args.weight.as<float>();
+  const float* b = args.bias.as<float>();
+  float* y = args.y.as<float>() + row * n;
+  float sum = sum_row(n, [&](std::int64_t i, auto acc) { return hn::Add(acc, hn::LoadU(d, x + i)); });
+  for (std::int64_t i = whole; i < n; ++i) sum += x[i];
+  const float mean = sum / static_cast<float>(n);
+  const auto mean_v = hn::Set(d, mean);
+  // A second pass over the row, which is in cache, instead of E[x²] − E[x]²: that cancels when |mean| is
+  // large.
+  float squares = sum_row(n, [&](std::int64_t i, auto acc) {
+    const auto centred = hn::Sub(hn::LoadU(d, x + i), mean_v);
+    return hn::MulAdd(centred, centred, acc);
+  });
+  for (std::int64_t i = whole; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  const float rstd = 1.0F / std::sqrt(squares / static_cast<float>(n) + args.eps);
+  args.mean.as<float>()[row] = mean;
+  args.rstd.as<float>()[row] = rstd;
+  const auto rstd_v = hn::Set(d, rstd);
+  for (std::int64_t i = 0; i < whole; i += lanes) {
+    auto v = hn::Mul(hn::Sub(hn::LoadU(d, x + i), mean_v), rstd_v);
+    if (w != nullptr) v = hn::Mul(v, hn::LoadU(d, w + i));
+    if (b != nullptr) v = hn::Add(v, hn::LoadU(d, b + i));
+    hn::StoreU(v, d, y + i);
+  }
+  for (std::int64_t i = whole; i < n; ++i) {
+    y[i] = (x[i] - mean) * rstd * (w != nullptr ? w[i] : 1.0F) + (b != nullptr ? b[i] : 0.0F);
+  }
+}
+
+void layer_norm_rows(const LayerNormArgs& args, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t row = begin; row < end; ++row) layer_norm_row(args, row);
+}
+
+// Adds this row's share to `dw` and `db` unless they are null.
+void layer_norm_backward_row(const LayerNormBackwardArgs& args, std::int64_t row, float* dw, float* db) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const std::int64_t n = args.x.dim(-1), whole = n - n % lanes;
+  const float* x = args.x.as<float>() + row * n;
+  const float* dy = args.dy.as<float>() + row * n;
+  const float* w = args.weight.as<float>();
+  float* dx = args.dx ? args.dx.as<float>() + row * n : nullptr;
+  const float mean = args.mean.as<float>()[row], rstd = args.rstd.as<float>()[row];
+  const auto mean_v = hn::Set(d, mean), rstd_v = hn::Set(d, rstd);
+  const auto gradient = [&](std::int64_t i) {
+    const auto g = hn::LoadU(d, dy + i);
+    return w != nullptr ? hn::Mul(g, hn::LoadU(d, w + i)) : g;
+  };
+  const auto normalized = [&](std::int64_t i) {
+    return hn::Mul(hn::Sub(hn::LoadU(d, x + i), mean_v), rstd_v);
+  };
+  float sum = sum_row(n, [&](std::int64_t i, auto acc) { return hn::Add(acc, gradient(i)); });
+  float dot =
+      sum_row(n, [&](std::int64_t i, auto acc) { return hn::MulAdd(gradient(i), normalized(i), acc); });
+  for (std::int64_t i = whole; i < n; ++i) {
+    const float g = dy[i] * (w != nullptr ? w[i] : 1.0F);
+    sum += g;
+    dot += g * (x[i] - mean) * rstd;
+  }
+  const float mean_g = sum / static_cast<float>(n), mean_dot = dot / static_cast<float>(n);
+  const auto mean_g_v = hn::Set(d, mean_g), mean_dot_v = hn::Set(d, mean_dot);
+  for (std::int64_t i = 0; i < whole; i += lanes) {
+    const auto hat = normalized(i);
+    if (dx != nullptr) {
+      auto out = hn::Mul(rstd_v, hn::NegMulAdd(hat, mean_dot_v, hn::Sub(gradient(i), mean_g_v)));
+      if (args.accumulate_dx) out = hn::Add(out, hn::LoadU(d, dx + i));
+      hn::StoreU(out, d, dx + i);
+    }
+    if (dw != nullptr) {
+      const auto g = hn::LoadU(d, dy + i);
+      hn::StoreU(hn::MulAdd(g, hat, hn::LoadU(d, dw + i)), d, dw + i);
+      hn::StoreU(hn::Add(g, hn::LoadU(d, db + i)), d, db + i);
+    }
+  }
+  for (std::int64_t i = whole; i < n; ++i) {
+    const float hat = (x[i] - mean) * rstd, g = dy[i] * (w != nullptr ? w[i] : 1.0F);
+    if (dx != nullptr) dx[i] = rstd * (g - mean_g - hat * mean_dot) + (args.accumulate_dx ? dx[i] : 0.0F);
+    if (dw != nullptr) {
+      dw[i] += dy[i] * hat;
+      db[i] += dy[i];
+    }
+  }
+}
+
+void layer_norm_backward_rows(const LayerNormBackwardArgs& args, std::int64_t begin, std::int64_t end,
+                              float* dw, float* db) {
+  for (std::int64_t row = begin; row < end; ++row) layer_norm_backward_row(args, row, dw, db);
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace ingot::kernels::cpu
@@ -109,6 +203,8 @@ namespace ingot::kernels::cpu {
 namespace {
 HWY_EXPORT(rms_norm_rows);
 HWY_EXPORT(rms_norm_backward_rows);
+HWY_EXPORT(layer_norm_rows);
+HWY_EXPORT(layer_norm_backward_rows);
 
 constexpr std::int64_t kGrainElements =
     16384;  // about 5 µs of work, several times the cost of waking a thread
@@ -123,6 +219,16 @@ void forward(const RmsNormArgs& args, Stream) {
   parallel_for(args.x.rows(), kGrainElements / (d + 1), [&](std::int64_t begin, std::int64_t end) {
     HWY_DYNAMIC_DISPATCH(rms_norm_rows)(args, begin, end);
   });
+}
+
+// Adds up what the parts summed, in their order.
+void reduce_parts(const View& to, const float* partials, std::int64_t parts, std::int64_t stride,
+                  bool accumulate) {
+  for (std::int64_t i = 0; i < to.dim(0); ++i) {
+    float sum = accumulate ? to.as<float>()[i] : 0.0F;
+    for (std::int64_t part = 0; part < parts; ++part) sum += partials[part * stride + i];
+    to.as<float>()[i] = sum;
+  }
 }
 
 bool accepts_backward(const RmsNormBackwardArgs& args) {
@@ -143,16 +249,49 @@ void backward(const RmsNormBackwardArgs& args, Stream) {
       HWY_DYNAMIC_DISPATCH(rms_norm_backward_rows)(args, rows * part / parts, rows * (part + 1) / parts, dw);
     }
   });
-  for (std::int64_t i = 0; args.dweight && i < d; ++i) {
-    float sum = args.accumulate_dweight ? args.dweight.as<float>()[i] : 0.0F;
-    for (std::int64_t part = 0; part < parts; ++part) sum += args.partials.as<float>()[part * d + i];
-    args.dweight.as<float>()[i] = sum;
-  }
+  if (args.dweight) reduce_parts(args.dweight, args.partials.as<float>(), parts, d, args.accumulate_dweight);
+}
+
+bool accepts_layer_norm(const LayerNormArgs& args) {
+  return args.x.dtype == DType::f32 && args.x.is_contiguous() && args.y.is_contiguous();
+}
+
+void layer_norm_forward(const LayerNormArgs& args, Stream) {
+  parallel_for(args.x.rows(), kGrainElements / (args.x.dim(-1) + 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 HWY_DYNAMIC_DISPATCH(layer_norm_rows)(args, begin, end);
+               });
+}
+
+bool accepts_layer_norm_backward(const LayerNormBackwardArgs& args) {
+  return args.x.dtype == DType::f32 && args.x.is_contiguous() && args.dy.is_contiguous() &&
+         (!args.dx || args.dx.is_contiguous());
+}
+
+void layer_norm_backward_all(const LayerNormBackwardArgs& args, Stream) {
+  const std::int64_t d = args.x.dim(-1), rows = args.x.rows();
+  const bool sums = args.dweight || args.dbias;
+  const std::int64_t parts = sums ? args.partials.dim(0) : num_threads();
+  parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t part = first; part < last; ++part) {
+      float* dw = sums ? args.partials.as<float>() + part * 2 * d : nullptr;
+      if (sums) std::memset(dw, 0, static_cast<std::size_t>(2 * d) * sizeof(float));
+      HWY_DYNAMIC_DISPATCH(layer_norm_backward_rows)
+      (args, rows * part / parts, rows * (part + 1) / parts, dw, sums ? dw + d : nullptr);
+    }
+  });
+  if (args.dweight)
+    reduce_parts(args.dweight, args.partials.as<float>(), parts, 2 * d, args.accumulate_dweight);
+  if (args.dbias)
+    reduce_parts(args.dbias, args.partials.as<float>() + d, parts, 2 * d, args.accumulate_dbias);
 }
 
 }  // namespace
 
 void register_norm_simd() {
+  layer_norm.add(DeviceType::cpu, {"simd", ImplKind::simd, accepts_layer_norm, layer_norm_forward});
+  layer_norm_backward.add(DeviceType::cpu,
+                          {"simd", ImplKind::simd, accepts_layer_norm_backward, layer_norm_backward_all});
   rms_norm.add(DeviceType::cpu, {"simd", ImplKind::simd, accepts_forward, forward});
   rms_norm_backward.add(DeviceType::cpu, {"simd", ImplKind::simd, accepts_backward, backward});
 }
