@@ -19,6 +19,7 @@ function(ingot_layer name)
     endif()
   endforeach()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")  # executables are added beside the layer
   if(name STREQUAL "kernels")  # its leaves are layers of their own
     list(FILTER sources EXCLUDE REGEX "/kernels/(cpu|cuda)/")
   endif()
