@@ -13,6 +13,15 @@ void register_kernels() {
   register_gemm_library();
   register_optimizer_simd();
   register_squeeze_excite_simd();
+  register_binary_simd();
+  register_copy_simd();
+  register_index_simd();
+  register_norm_simd();
+  register_random_simd();
+  register_reduce_simd();
+  register_softmax_simd();
+  register_unary_backward_simd();
+  register_unary_simd();
 
   register_conv_reference();
   register_copy_reference();
@@ -22,6 +31,12 @@ void register_kernels() {
   register_gemm_reference();
   register_optimizer_reference();
   register_squeeze_excite_reference();
+  register_elementwise_reference();
+  register_index_reference();
+  register_norm_reference();
+  register_random_reference();
+  register_reduce_reference();
+  register_softmax_reference();
 }
 
 }  // namespace ingot::kernels::cpu

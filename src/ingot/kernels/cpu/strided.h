@@ -1,58 +1,126 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
 
+#include "ingot/base/parallel.h"
 #include "ingot/core/view.h"
 
 namespace ingot::kernels::cpu {
 
-/// Walks views of one shape together, row by row: calls body(offsets, n, strides) for each run along the
-/// innermost axis, with the element offset of each view and its innermost stride. Adjacent axes are merged
-/// first where every view allows it, so contiguous views are a single run.
-template <std::size_t N, class Body>
-void for_each_run(const std::array<View, N>& views, Body&& body) {
+/// Views of one shape, walked together. Adjacent axes are merged where every view allows it, so contiguous
+/// views are a single run along the innermost axis. An absent view counts as one of stride 0.
+template <std::size_t N>
+class Runs {
+ public:
+  explicit Runs(const std::array<View, N>& views) {
+    const View& shape = *std::ranges::find_if(views, [](const View& v) { return static_cast<bool>(v); });
+    for (int i = 0; i < shape.rank; ++i) {
+      const std::int64_t size = shape.dim(i);
+      total_ *= size;
+      if (size == 1) continue;
+      Axis axis{size, {}};
+      for (std::size_t v = 0; v < N; ++v) axis.strides[v] = views[v] ? views[v].stride(i) : 0;
+      push(axis);
+    }
+    if (rank_ == 0) axes_[static_cast<std::size_t>(rank_++)] = {1, {}};
+  }
+
+  /// Number of elements.
+  std::int64_t total() const { return total_; }
+  /// Length of a run.
+  std::int64_t inner() const { return last().size; }
+
+  /// The merged axes, outermost first.
+  int rank() const { return rank_; }
+  std::int64_t size(int axis) const { return axes_[static_cast<std::size_t>(axis)].size; }
+  std::int64_t stride(int axis, std::size_t view) const {
+    return axes_[static_cast<std::size_t>(axis)].strides[view];
+  }
+
+  /// Calls body(offsets, n, strides) for each run, or part of one, of the elements [begin, end) in row-major
+  /// order, with the element offset of each view and its innermost stride.
+  template <class Body>
+  void walk(std::int64_t begin, std::int64_t end, Body&& body) const {
+    if (begin >= end) return;
+    std::array<std::int64_t, kMaxViewRank + 1> index{};
+    std::array<std::int64_t, N> offsets{};
+    std::int64_t row = begin / inner(), column = begin % inner();
+    for (int i = rank_ - 2; i >= 0 && row > 0; --i) {
+      const Axis& axis = axes_[static_cast<std::size_t>(i)];
+      index[static_cast<std::size_t>(i)] = row % axis.size;
+      for (std::size_t v = 0; v < N; ++v) offsets[v] += row % axis.size * axis.strides[v];
+      row /= axis.size;
+    }
+    while (true) {
+      const std::int64_t n = std::min(inner() - column, end - begin);
+      auto first = offsets;
+      for (std::size_t v = 0; v < N; ++v) first[v] += column * last().strides[v];
+      body(first, n, last().strides);
+      begin += n;
+      if (begin >= end) return;
+      column = 0;
+      advance(index, offsets);
+    }
+  }
+
+ private:
   struct Axis {
     std::int64_t size;
     std::array<std::int64_t, N> strides;
   };
-  std::array<Axis, kMaxViewRank + 1> axes{};
-  int rank = 0;
-  for (int i = 0; i < views[0].rank; ++i) {
-    const std::int64_t size = views[0].dim(i);
-    if (size == 0) return;
-    if (size == 1) continue;
-    Axis axis{size, {}};
-    for (std::size_t v = 0; v < N; ++v) axis.strides[v] = views[v].stride(i);
-    bool merges = rank > 0;
-    for (std::size_t v = 0; merges && v < N; ++v) {
-      merges = axes[static_cast<std::size_t>(rank - 1)].strides[v] == axis.strides[v] * size;
+
+  const Axis& last() const { return axes_[static_cast<std::size_t>(rank_ - 1)]; }
+
+  void push(Axis axis) {
+    if (rank_ > 0) {
+      const Axis& outer = last();
+      bool merges = true;
+      for (std::size_t v = 0; merges && v < N; ++v) merges = outer.strides[v] == axis.strides[v] * axis.size;
+      if (merges) {
+        axis.size *= outer.size;
+        --rank_;
+      }
     }
-    if (merges) {
-      axis.size *= axes[static_cast<std::size_t>(rank - 1)].size;
-      axes[static_cast<std::size_t>(rank - 1)] = axis;
-    } else {
-      axes[static_cast<std::size_t>(rank++)] = axis;
-    }
+    axes_[static_cast<std::size_t>(rank_++)] = axis;
   }
-  if (rank == 0) axes[static_cast<std::size_t>(rank++)] = {1, {}};
-  const Axis& inner = axes[static_cast<std::size_t>(rank - 1)];
-  std::array<std::int64_t, kMaxViewRank + 1> index{};
-  std::array<std::int64_t, N> offsets{};
-  while (true) {
-    body(offsets, inner.size, inner.strides);
-    int i = rank - 2;
-    for (; i >= 0; --i) {
-      const Axis& axis = axes[static_cast<std::size_t>(i)];
+
+  void advance(std::array<std::int64_t, kMaxViewRank + 1>& index,
+               std::array<std::int64_t, N>& offsets) const {
+    for (int i = rank_ - 2; i >= 0; --i) {
+      const Axis& axis = axes_[static_cast<std::size_t>(i)];
       std::int64_t& at = index[static_cast<std::size_t>(i)];
       for (std::size_t v = 0; v < N; ++v) offsets[v] += axis.strides[v];
-      if (++at < axis.size) break;
+      if (++at < axis.size) return;
       for (std::size_t v = 0; v < N; ++v) offsets[v] -= axis.strides[v] * axis.size;
       at = 0;
     }
-    if (i < 0) return;
   }
+
+  std::array<Axis, kMaxViewRank + 1> axes_;
+  int rank_ = 0;
+  std::int64_t total_ = 1;
+};
+
+/// Walks views of one shape on the calling thread; see Runs.
+template <std::size_t N, class Body>
+void for_each_run(const std::array<View, N>& views, Body&& body) {
+  const Runs<N> runs(views);
+  runs.walk(0, runs.total(), body);
+}
+
+/// The same on several threads, each with at least `grain` elements.
+template <std::size_t N, class Body>
+void parallel_runs(const std::array<View, N>& views, std::int64_t grain, Body&& body) {
+  const Runs<N> runs(views);
+  if (runs.total() <= grain) {
+    runs.walk(0, runs.total(), body);
+    return;
+  }
+  parallel_for(runs.total(), grain,
+               [&](std::int64_t begin, std::int64_t end) { runs.walk(begin, end, body); });
 }
 
 }  // namespace ingot::kernels::cpu

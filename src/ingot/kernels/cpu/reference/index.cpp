@@ -1,0 +1,138 @@
+#include "ingot/kernels/index.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "ingot/kernels/cpu/numeric.h"
+#include "ingot/kernels/cpu/register.h"
+#include "ingot/kernels/cpu/strided.h"
+
+namespace ingot::kernels::cpu {
+namespace {
+
+void find_outside_reference(const FindOutsideArgs& args, Stream) {
+  std::int64_t place = 0, found = -1;
+  dispatch_index(args.indices.dtype, "find_outside", [&]<class I>() {
+    for_each_run<1>({args.indices}, [&](const auto& at, std::int64_t n, const auto& step) {
+      for (std::int64_t i = 0; i < n && found < 0; ++i, ++place) {
+        const auto index = static_cast<std::int64_t>(args.indices.as<I>()[at[0] + i * step[0]]);
+        if (index < 0 || index >= args.bound) found = place;
+      }
+    });
+  });
+  args.position.as<std::int64_t>()[0] = found;
+}
+
+void embedding_reference(const EmbeddingArgs& args, Stream) {
+  const std::int64_t d = args.weight.dim(1);
+  dispatch_index(args.ids.dtype, "embedding", [&]<class I>() {
+    dispatch_any(args.weight.dtype, [&]<class T>() {
+      for (std::int64_t i = 0; i < args.ids.numel(); ++i) {
+        const T* row = args.weight.as<T>() + static_cast<std::int64_t>(args.ids.as<I>()[i]) * d;
+        std::copy_n(row, d, args.y.as<T>() + i * d);
+      }
+    });
+  });
+}
+
+void embedding_backward_reference(const EmbeddingBackwardArgs& args, Stream) {
+  const std::int64_t d = args.dweight.dim(1);
+  dispatch_index(args.ids.dtype, "embedding_backward", [&]<class I>() {
+    dispatch_float(args.dweight.dtype, "embedding_backward", [&]<class T>() {
+      if (!args.accumulate) std::fill_n(args.dweight.as<T>(), args.dweight.numel(), T{});
+      for (std::int64_t i = 0; i < args.ids.numel(); ++i) {
+        T* row = args.dweight.as<T>() + static_cast<std::int64_t>(args.ids.as<I>()[i]) * d;
+        for (std::int64_t k = 0; k < d; ++k) store(row + k, load(args.dy.as<T>() + i * d + k), true);
+      }
+    });
+  });
+}
+
+// `view` with `axis` of one element: where the lines along the axis begin.
+View lines(View view, int axis) {
+  view.shape[static_cast<std::size_t>(axis)] = std::min<std::int64_t>(view.dim(axis), 1);
+  return view;
+}
+
+// The same for the side that is indexed, on the shape of `index` (empty where that is).
+View indexed_lines(View view, const View& index, int axis) {
+  view.shape = lines(index, axis).shape;
+  return view;
+}
+
+template <class T>
+void add_to(T& y, const T& x) {
+  if constexpr (std::is_same_v<T, bool>) {
+    y = y || x;
+  } else if constexpr (std::is_integral_v<T>) {
+    y = static_cast<T>(y + x);
+  } else {
+    store(&y, load(&x), true);
+  }
+}
+
+constexpr std::int64_t kGrain = 8192;  // elements; the lines along the axis are independent of each other
+
+void gather_reference(const GatherArgs& args, Stream) {
+  const std::int64_t n = args.index.dim(args.axis);
+  const std::int64_t x_step = args.x.stride(args.axis), i_step = args.index.stride(args.axis),
+                     y_step = args.y.stride(args.axis);
+  dispatch_index(args.index.dtype, "gather", [&]<class I>() {
+    dispatch_any(args.x.dtype, [&]<class T>() {
+      parallel_runs<3>({indexed_lines(args.x, args.index, args.axis), lines(args.index, args.axis),
+                        lines(args.y, args.axis)},
+                       kGrain / (n + 1) + 1, [&](const auto& at, std::int64_t m, const auto& step) {
+                         for (std::int64_t line = 0; line < m; ++line) {
+                           const T* x = args.x.as<T>() + at[0] + line * step[0];
+                           const I* index = args.index.as<I>() + at[1] + line * step[1];
+                           T* y = args.y.as<T>() + at[2] + line * step[2];
+                           for (std::int64_t i = 0; i < n; ++i) {
+                             const T& value = x[static_cast<std::int64_t>(index[i * i_step]) * x_step];
+                             if (args.accumulate) {
+                               add_to(y[i * y_step], value);
+                             } else {
+                               y[i * y_step] = value;
+                             }
+                           }
+                         }
+                       });
+    });
+  });
+}
+
+void scatter_add_reference(const ScatterAddArgs& args, Stream) {
+  const std::int64_t n = args.index.dim(args.axis);
+  const std::int64_t x_step = args.x.stride(args.axis), i_step = args.index.stride(args.axis),
+                     y_step = args.y.stride(args.axis);
+  dispatch_index(args.index.dtype, "scatter_add", [&]<class I>() {
+    dispatch_any(args.x.dtype, [&]<class T>() {
+      parallel_runs<3>({lines(args.x, args.axis), lines(args.index, args.axis),
+                        indexed_lines(args.y, args.index, args.axis)},
+                       kGrain / (n + 1) + 1, [&](const auto& at, std::int64_t m, const auto& step) {
+                         for (std::int64_t line = 0; line < m; ++line) {
+                           const T* x = args.x.as<T>() + at[0] + line * step[0];
+                           const I* index = args.index.as<I>() + at[1] + line * step[1];
+                           T* y = args.y.as<T>() + at[2] + line * step[2];
+                           for (std::int64_t i = 0; i < n; ++i) {
+                             add_to(y[static_cast<std::int64_t>(index[i * i_step]) * y_step], x[i * x_step]);
+                           }
+                         }
+                       });
+    });
+  });
+}
+
+}  // namespace
+
+void register_index_reference() {
+  const auto add = [](auto& kernel, auto run) {
+    kernel.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, run});
+  };
+  add(find_outside, find_outside_reference);
+  add(embedding, embedding_reference);
+  add(embedding_backward, embedding_backward_reference);
+  add(gather, gather_reference);
+  add(scatter_add, scatter_add_reference);
+}
+
+}  // namespace ingot::kernels::cpu

@@ -1,0 +1,129 @@
+// Included once per SIMD target (Highway's convention for -inl.h files).
+#if defined(INGOT_SIMD_MATH_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef INGOT_SIMD_MATH_INL
+#undef INGOT_SIMD_MATH_INL
+#else
+#define INGOT_SIMD_MATH_INL
+#endif
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace ingot::kernels::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+HWY_INLINE V set(float value) { return hn::Set(D(), value); }
+// Highway's functions promise nothing outside their domains (e^x: up to 104; and NaN gives 0): these do.
+HWY_INLINE V exp(V x) {
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(D(), hn::Min(x, set(89.0F))));  // e^89 is infinite
+}
+
+// f of each lane, from the C library.
+template <class F>
+HWY_INLINE V each_lane(V x, F&& f) {
+  float lanes[HWY_MAX_BYTES / sizeof(float)];
+  hn::StoreU(x, D(), lanes);
+  for (std::size_t k = 0; k < hn::Lanes(D()); ++k) lanes[k] = f(lanes[k]);
+  return hn::LoadU(D(), lanes);
+}
+
+// The reduction of the argument is good up to 39000.
+HWY_INLINE bool are_small_angles(V x) { return hn::AllTrue(D(), hn::Le(hn::Abs(x), set(39000.0F))); }
+HWY_INLINE V sin(V x) {
+  if (are_small_angles(x)) return hn::Sin(D(), x);
+  return each_lane(x, [](float v) { return std::sin(v); });
+}
+HWY_INLINE V cos(V x) {
+  if (are_small_angles(x)) return hn::Cos(D(), x);
+  return each_lane(x, [](float v) { return std::cos(v); });
+}
+HWY_INLINE V tanh(V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(D(), x)); }
+HWY_INLINE V power(V x, float exponent) {
+  return each_lane(x, [exponent](float v) { return std::pow(v, exponent); });
+}
+
+HWY_INLINE V sigmoid(V x) {
+  const V one = set(1.0F);
+  return hn::Div(one, hn::Add(one, exp(hn::Neg(x))));
+}
+
+// erf as x·P(x²)/Q(x²), a minimax fit of ours of erf on [0, 3.925] (beyond, erf is 1 in f32): relative error
+// below 4.2e-7 in f32 arithmetic.
+HWY_INLINE V erf(V x) {
+  const V limit = set(3.925F);
+  const V c = hn::Max(hn::Min(x, limit), hn::Neg(limit));
+  const V u = hn::Mul(c, c);
+  V p = set(2.06662957680237e-06F), q = set(3.827103864750825e-05F);
+  p = hn::MulAdd(p, u, set(0.00028505080263130367F));
+  p = hn::MulAdd(p, u, set(0.003737709019333124F));
+  p = hn::MulAdd(p, u, set(0.05266612768173218F));
+  p = hn::MulAdd(p, u, set(0.18965159356594086F));
+  p = hn::MulAdd(p, u, set(1.1283791065216064F));
+  q = hn::MulAdd(q, u, set(0.0011572270886972547F));
+  q = hn::MulAdd(q, u, set(0.014912999235093594F));
+  q = hn::MulAdd(q, u, set(0.11381271481513977F));
+  q = hn::MulAdd(q, u, set(0.5014071464538574F));
+  q = hn::MulAdd(q, u, set(1.0F));
+  const V y = hn::Div(hn::Mul(c, p), q);
+  const V clamped = hn::Max(hn::Min(y, set(1.0F)), set(-1.0F));
+  return hn::IfThenElse(hn::IsNaN(x), x, clamped);
+}
+
+HWY_INLINE V softplus(V x) {
+  return hn::Add(hn::Max(x, hn::Zero(D())), hn::Log1p(D(), exp(hn::Neg(hn::Abs(x)))));
+}
+
+// tanh(softplus(x)) = n/(n+2) with n = eˣ(eˣ+2); from x = 10 on it is 1 in f32.
+HWY_INLINE V tanh_softplus(V x) {
+  const V e = exp(hn::Min(x, set(10.0F)));
+  const V n = hn::Mul(e, hn::Add(e, set(2.0F)));
+  return hn::Div(n, hn::Add(n, set(2.0F)));
+}
+
+// y[i] = f(x[i]) or y[i] += f(x[i]) for several inputs; the tail goes through padded copies.
+template <std::size_t N, class F>
+HWY_INLINE void map(const float* const (&in)[N], float* y, std::int64_t n, bool accumulate, F&& f) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto eval = [&](const float* const(&p)[N], std::int64_t i) HWY_ATTR {
+    if constexpr (N == 1) return f(hn::LoadU(d, p[0] + i));
+    if constexpr (N == 2) return f(hn::LoadU(d, p[0] + i), hn::LoadU(d, p[1] + i));
+    if constexpr (N == 3) return f(hn::LoadU(d, p[0] + i), hn::LoadU(d, p[1] + i), hn::LoadU(d, p[2] + i));
+  };
+  std::int64_t i = 0;
+  if (accumulate) {
+    for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Add(hn::LoadU(d, y + i), eval(in, i)), d, y + i);
+  } else {
+    for (; i + lanes <= n; i += lanes) hn::StoreU(eval(in, i), d, y + i);
+  }
+  if (i >= n) return;
+  constexpr std::size_t kLanes = HWY_MAX_BYTES / sizeof(float);
+  float padded[N][kLanes] = {};
+  const float* pointers[N];
+  float out[kLanes];
+  const auto rest = static_cast<std::size_t>(n - i);
+  for (std::size_t k = 0; k < N; ++k) {
+    std::memcpy(padded[k], in[k] + i, rest * sizeof(float));
+    pointers[k] = padded[k];
+  }
+  hn::StoreU(eval(pointers, 0), d, out);
+  for (std::size_t k = 0; k < rest; ++k) {
+    y[i + static_cast<std::int64_t>(k)] = accumulate ? y[i + static_cast<std::int64_t>(k)] + out[k] : out[k];
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ingot::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

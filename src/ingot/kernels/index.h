@@ -1,0 +1,47 @@
+#pragma once
+
+#include "ingot/kernels/kernel.h"
+
+namespace ingot::kernels {
+
+// Indices are i64 or i32 and in range: ops check first, with find_outside.
+
+/// position[0] = the place (row-major) of the first index outside [0, bound), or -1. indices: any strides;
+/// position: [1], i64.
+struct FindOutsideArgs {
+  View indices, position;
+  std::int64_t bound = 0;
+};
+inline Kernel<FindOutsideArgs> find_outside("find_outside");
+
+/// y[i] = weight[ids[i]]. weight: [rows, d], y: [n, d], contiguous, of any one dtype; ids: [n], contiguous.
+struct EmbeddingArgs {
+  View weight, ids, y;
+};
+inline Kernel<EmbeddingArgs> embedding("embedding");
+
+/// dweight[ids[i]] += dy[i] for i in order; first set to 0 without `accumulate`. Shapes as above, floating.
+/// Rows that several ids name are summed in dy's order whatever the thread count.
+struct EmbeddingBackwardArgs {
+  View dy, ids, dweight;
+  bool accumulate = false;
+};
+inline Kernel<EmbeddingBackwardArgs> embedding_backward("embedding_backward");
+
+/// y[..., i, ...] = x[..., index[..., i, ...], ...] on `axis`. index and y have one shape, with x's sizes on
+/// the other axes. Any strides, any one dtype.
+struct GatherArgs {
+  View x, index, y;
+  int axis = 0;
+  bool accumulate = false;
+};
+inline Kernel<GatherArgs> gather("gather");
+
+/// y[..., index[..., i, ...], ...] += x[..., i, ...] on `axis`, in order of i. index and x have one shape.
+struct ScatterAddArgs {
+  View x, index, y;
+  int axis = 0;
+};
+inline Kernel<ScatterAddArgs> scatter_add("scatter_add");
+
+}  // namespace ingot::kernels

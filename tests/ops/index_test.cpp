@@ -1,0 +1,111 @@
+#include "ingot/ops/index.h"
+
+#include <string>
+
+#include "tests/support/op_case.h"
+#include <gtest/gtest.h>
+
+#include "ingot/autograd/engine.h"
+#include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+
+namespace ingot {
+namespace {
+
+using testing::check_op;
+using testing::randn;
+
+Tensor ids(std::vector<std::int64_t> values, const Shape& shape) { return Tensor::from(values, shape); }
+
+TEST(Embedding, HoldsForEveryShape) {
+  const auto op = [](std::span<const Tensor> in) { return embedding(in[0], in[1]); };
+  for (const auto& [weight, shape] : {std::pair{Shape{1, 1}, Shape{1}},
+                                      {Shape{5, 7}, Shape{2, 9}},
+                                      {Shape{3, 33}, Shape{}},
+                                      {Shape{4, 64}, Shape{2, 3, 2}}}) {
+    check_op({.name = to_string(weight) + to_string(shape),
+              .op = op,
+              .inputs = {{weight}, {.shape = shape, .integers_below = weight[0]}}});
+  }
+  const auto narrow_ids = [](std::span<const Tensor> in) {
+    return embedding(transpose(in[0], 0, 1), to(in[1], DType::i32));
+  };
+  check_op({.name = "transposed weight, i32 ids",
+            .op = narrow_ids,
+            .inputs = {{Shape{7, 5}}, {.shape = {4}, .integers_below = 5}}});
+}
+
+TEST(Embedding, TheGradientIsTheSameBitsForEveryThreadCount) {
+  Tensor weight = randn({50, 100}, 1);
+  weight.set_requires_grad(true);
+  std::vector<std::int64_t> values(3000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(i * i % 50);
+  const Tensor indices = ids(values, {3000}), dy = randn({3000, 100}, 2);
+  const auto gradient = [&](int threads) {
+    const int before = num_threads();
+    set_num_threads(threads);
+    weight.set_grad({});
+    backward(embedding(weight, indices), {.grad = dy});
+    set_num_threads(before);
+    return weight.grad().to_vector<float>();
+  };
+  EXPECT_EQ(gradient(1), gradient(3));
+}
+
+TEST(Embedding, AnIdOutsideNamesPlaceValueAndBound) {
+  try {
+    embedding(randn({5, 2}, 1), ids({0, 4, 5, 9}, {2, 2}));
+    FAIL() << "no error";
+  } catch (const DimensionMismatch& error) {
+    const std::string message = error.what();
+    for (const char* part : {"embedding", "index 5", "position 2", "[0, 5)"}) {
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+    }
+  }
+  EXPECT_THROW(embedding(randn({5, 2}, 1), ids({-1}, {1})), DimensionMismatch);
+  EXPECT_THROW(embedding(randn({5, 2}, 1), randn({3}, 1)), KernelError);
+  EXPECT_THROW(embedding(randn({5}, 1), ids({1}, {1})), DimensionMismatch);
+}
+
+TEST(Gather, HoldsOnEveryAxis) {
+  for (const int axis : {0, 1, -1}) {
+    const Shape shape{3, 4, 5};
+    check_op(
+        {.name = "axis " + std::to_string(axis),
+         .op = [=](std::span<const Tensor> in) { return gather(in[0], axis, in[1]); },
+         .inputs = {{shape}, {.shape = shape.with(axis < 0 ? axis + 3 : axis, 7), .integers_below = 3}}});
+  }
+  EXPECT_THROW(gather(randn({2, 3}, 1), 0, ids({0, 0}, {1, 2})), ShapeMismatch);
+  EXPECT_THROW(gather(randn({2, 3}, 1), 0, ids({0, 2, 0}, {1, 3})), DimensionMismatch);
+}
+
+TEST(ScatterAdd, HoldsOnEveryAxis) {
+  for (const int axis : {0, 1, -1}) {
+    const Shape shape{3, 4, 5}, source = shape.with(axis < 0 ? axis + 3 : axis, 7);
+    check_op({.name = "axis " + std::to_string(axis),
+              .op = [=](std::span<const Tensor> in) { return scatter_add(in[0], axis, in[2], in[1]); },
+              .inputs = {{shape}, {source}, {.shape = source, .integers_below = 3}}});
+  }
+  EXPECT_THROW(scatter_add(randn({2, 3}, 1), 1, ids({0, 1}, {2, 1}), randn({2, 2}, 1)), ShapeMismatch);
+}
+
+TEST(IndexSelect, HoldsOnEveryAxis) {
+  for (const int axis : {0, 1, -1}) {
+    check_op({.name = "axis " + std::to_string(axis),
+              .op = [=](std::span<const Tensor> in) { return index_select(in[0], axis, in[1]); },
+              .inputs = {{Shape{3, 4, 5}}, {.shape = {6}, .integers_below = 3}}});
+  }
+  EXPECT_THROW(index_select(randn({2}, 1), 0, ids({2}, {1})), DimensionMismatch);
+}
+
+TEST(OneHot, IsOneAtTheIds) {
+  EXPECT_EQ(one_hot(ids({1, 0}, {2}), 3).to_vector<float>(), (std::vector<float>{0, 1, 0, 1, 0, 0}));
+  EXPECT_EQ(one_hot(ids({1}, {1}), 2, DType::i64).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{0, 1}));
+  EXPECT_THROW(one_hot(ids({3}, {1}), 3), DimensionMismatch);
+}
+
+}  // namespace
+}  // namespace ingot
