@@ -22,6 +22,8 @@ void register_kernels() {
   register_softmax_simd();
   register_unary_backward_simd();
   register_unary_simd();
+  register_gemm_simd();
+  register_gemm_library();
 
   register_conv_reference();
   register_copy_reference();
@@ -37,6 +39,7 @@ void register_kernels() {
   register_random_reference();
   register_reduce_reference();
   register_softmax_reference();
+  register_gemm_reference();
 }
 
 }  // namespace ingot::kernels::cpu

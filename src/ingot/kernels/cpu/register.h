@@ -25,6 +25,8 @@ void register_reduce_simd();
 void register_softmax_simd();
 void register_unary_backward_simd();
 void register_unary_simd();
+void register_gemm_simd();
+void register_gemm_library();
 
 void register_conv_reference();
 void register_copy_reference();
@@ -40,5 +42,6 @@ void register_norm_reference();
 void register_random_reference();
 void register_reduce_reference();
 void register_softmax_reference();
+void register_gemm_reference();
 
 }  // namespace ingot::kernels::cpu
