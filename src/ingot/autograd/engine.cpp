@@ -36,6 +36,13 @@ bool BackwardContext::needs(int input) const {
   return node_.inputs_[static_cast<std::size_t>(input)].needed();
 }
 
+bool BackwardContext::has_gradient(int input) const {
+  const Edge& edge = node_.inputs_[static_cast<std::size_t>(input)];
+  if (edge.leaf != nullptr) return edge.leaf->grad.defined();
+  return edge.node != nullptr && edge.output_index < edge.node->grads_.size() &&
+         edge.node->grads_[edge.output_index].defined();
+}
+
 Stream BackwardContext::stream() const { return current_stream(grad().device()); }
 
 // The handle that gradients of this edge gather in; undefined while none has arrived.
@@ -143,7 +150,7 @@ class Engine {
       Node& node = *ready_.back();
       ready_.pop_back();
       try {
-        BackwardContext ctx(node, ready_);
+        BackwardContext ctx(node, ready_, retain_graph_);
         node.backward(ctx);
         if (detect_anomaly_enabled()) check_gradients(node);
       } catch (...) {

@@ -58,11 +58,16 @@ struct GradSlot {
 /// What a node's backward() works with. All gradients are contiguous, of the shape and dtype of their tensor.
 class BackwardContext {
  public:
-  BackwardContext(Node& node, std::vector<Node*>& ready) : node_(node), ready_(ready) {}
+  BackwardContext(Node& node, std::vector<Node*>& ready, bool retains_graph = false)
+      : node_(node), ready_(ready), retains_graph_(retains_graph) {}
 
   /// The gradient of output `i`; undefined where none arrived.
   const Tensor& grad(int i = 0) const;
   bool needs(int input) const;
+  /// Whether a gradient of input `input` has arrived already, so that slot() would accumulate.
+  bool has_gradient(int input) const;
+  /// Whether the graph may be used once more, so that a node cannot give its saved memory away.
+  bool retains_graph() const { return retains_graph_; }
   /// The destination for the gradient of input `input`. Ask right before the launch that fills it: where two
   /// inputs are one tensor, the second slot accumulates onto the first.
   GradSlot slot(int input);
@@ -74,6 +79,7 @@ class BackwardContext {
   Tensor& pending(const Edge& edge);
   Node& node_;
   std::vector<Node*>& ready_;  // heap of nodes with a gradient, newest first
+  bool retains_graph_;
 };
 
 /// A recorded operation. Derived structs hold what backward needs as SavedTensor members and list them in

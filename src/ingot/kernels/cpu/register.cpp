@@ -10,6 +10,8 @@ void register_kernels() {
   register_norm_simd();
   register_attention_simd();
   register_gemm_simd();
+  register_rope_simd();
+  register_loss_simd();
   register_gemm_library();
   register_optimizer_simd();
   register_squeeze_excite_simd();
@@ -40,6 +42,9 @@ void register_kernels() {
   register_reduce_reference();
   register_softmax_reference();
   register_gemm_reference();
+  register_rope_reference();
+  register_loss_reference();
+  register_pointwise_loss_reference();
 }
 
 }  // namespace ingot::kernels::cpu

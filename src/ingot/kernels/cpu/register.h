@@ -13,6 +13,8 @@ void register_group_norm_simd();
 void register_norm_simd();
 void register_attention_simd();
 void register_gemm_simd();
+void register_rope_simd();
+void register_loss_simd();
 void register_gemm_library();
 void register_optimizer_simd();
 void register_squeeze_excite_simd();
@@ -43,5 +45,8 @@ void register_random_reference();
 void register_reduce_reference();
 void register_softmax_reference();
 void register_gemm_reference();
+void register_rope_reference();
+void register_loss_reference();
+void register_pointwise_loss_reference();
 
 }  // namespace ingot::kernels::cpu

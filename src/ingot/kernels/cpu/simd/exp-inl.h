@@ -18,7 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp2_lanes(D d, V x) {
   const hn::RebindToSigned<D> di;
-  x = hn::Max(x, hn::Set(d, -126.0F));
+  x = hn::Max(hn::Set(d, -126.0F), x);  // in this order a NaN stays
   const auto whole = hn::NearestInt(x);
   const auto f = hn::Sub(x, hn::ConvertTo(d, whole));
   auto p = hn::MulAdd(f, hn::Set(d, 1.5252734e-5F), hn::Set(d, 1.5403530e-4F));
@@ -36,7 +36,7 @@ HWY_INLINE V exp2_lanes(D d, V x) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V tanh_lanes(D d, V x) {
   const auto bound = hn::Set(d, 10.0F);
-  x = hn::Min(hn::Max(x, hn::Neg(bound)), bound);
+  x = hn::Min(bound, hn::Max(hn::Neg(bound), x));  // in this order a NaN stays
   const auto e = exp2_lanes(d, hn::Mul(x, hn::Set(d, 2.8853900817779268F)));
   const auto one = hn::Set(d, 1.0F);
   return hn::Sub(one, hn::Div(hn::Set(d, 2.0F), hn::Add(one, e)));

@@ -1,0 +1,227 @@
+#include "ingot/ops/loss.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ingot/autograd/node.h"
+#include "ingot/base/error.h"
+#include "ingot/kernels/gemm.h"
+#include "ingot/kernels/loss.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/common.h"
+
+namespace ingot {
+namespace {
+
+kernels::CrossEntropyOptions kernel_options(const CrossEntropyLoss& o) {
+  return {.ignore_index = o.ignore_index,
+          .label_smoothing = o.label_smoothing,
+          .z_loss = o.z_loss,
+          .softcap = o.softcap};
+}
+
+// [..., n] as [rows, n], and [...] as [rows]; of contiguous tensors.
+View rows_of(const Tensor& x) {
+  return contiguous_view(x.view().data, {x.view().rows(), x.dim(-1)}, x.dtype(), x.device());
+}
+View flat(const Tensor& x) { return contiguous_view(x.view().data, {x.numel()}, x.dtype(), x.device()); }
+
+View rows(View x, std::int64_t begin, std::int64_t count) {
+  x.data = x.as<char>() + begin * x.stride(0) * static_cast<std::int64_t>(byte_size(x.dtype));
+  x.shape[0] = count;
+  return x;
+}
+
+View transposed(View x) {
+  std::swap(x.shape[0], x.shape[1]);
+  std::swap(x.strides[0], x.strides[1]);
+  return x;
+}
+
+void check_targets(const char* op, const Shape& expected, const Tensor& targets) {
+  INGOT_CHECK(targets.dtype() == DType::i64 || targets.dtype() == DType::i32,
+              KernelError(op, "targets must be i64 or i32, got " + std::string(name(targets.dtype()))));
+  INGOT_CHECK(targets.shape() == expected,
+              ShapeMismatch(std::string(op) + " (targets)", expected.to_vector(), targets.shape().to_vector(),
+                            "one target per row of logits"));
+}
+
+// Checks the targets, and what a mean divides by: the given denominator, or how many targets are valid.
+// Undefined for the other reductions.
+Tensor denominator_of(const Tensor& targets, std::int64_t classes, const CrossEntropyLoss& options) {
+  INGOT_CHECK(options.denominator >= 0,
+              InvalidConfig("denominator", "must be positive, or 0 for the count here"));
+  Tensor count = Tensor::empty({1}, DType::f32, targets.device());
+  kernels::launch(kernels::count_targets, current_stream(targets.device()),
+                  {.targets = flat(targets),
+                   .count = count.view(),
+                   .classes = classes,
+                   .ignore_index = options.ignore_index});
+  if (options.reduction != Reduction::mean) return {};
+  return options.denominator > 0
+             ? to(Tensor::from(std::vector<float>{static_cast<float>(options.denominator)}, {1}),
+                  targets.device())
+             : count;
+}
+
+struct CrossEntropyNode final : Node {
+  static constexpr const char* kName = "cross_entropy";
+  SavedTensor logits, targets, lse, denominator;
+  kernels::CrossEntropyOptions options;
+  CrossEntropyNode(const Tensor& logits_, const Tensor& targets_, const Tensor& lse_,
+                   const Tensor& denominator_, const kernels::CrossEntropyOptions& options_)
+      : logits(logits_), targets(targets_), lse(lse_), denominator(denominator_), options(options_) {}
+  std::string_view name() const override { return kName; }
+  std::vector<SavedTensor*> saved() override { return {&logits, &targets, &lse, &denominator}; }
+
+  void backward(BackwardContext& ctx) override {
+    const GradSlot d = ctx.slot(0);
+    View dlogits = rows_of(logits.get());
+    dlogits.data = d.view.data;
+    kernels::launch(kernels::cross_entropy_backward, ctx.stream(),
+                    {.logits = rows_of(logits.get()),
+                     .targets = flat(targets.get()),
+                     .lse = lse.view(),
+                     .dloss = flat(ctx.grad()),
+                     .dlogits = dlogits,
+                     .denominator = denominator.view(),
+                     .options = options,
+                     .accumulate = d.accumulate});
+  }
+};
+
+Tensor summed(const Tensor& losses, const Tensor& denominator) {
+  Tensor y = Tensor::empty({}, losses.dtype(), losses.device());
+  kernels::launch(kernels::total, current_stream(losses.device()),
+                  {.x = flat(losses), .y = flat(y), .denominator = denominator.view()});
+  return y;
+}
+
+// Keeps the gradients of a loss of 1, made by the forward pass.
+struct LinearCrossEntropyNode final : Node {
+  static constexpr const char* kName = "linear_cross_entropy";
+  SavedTensor dx, dweight;
+  LinearCrossEntropyNode(const Tensor& dx_, const Tensor& dweight_) : dx(dx_), dweight(dweight_) {}
+  std::string_view name() const override { return kName; }
+  std::vector<SavedTensor*> saved() override { return {&dx, &dweight}; }
+
+  void backward(BackwardContext& ctx) override {
+    scale_into(ctx, 0, dx);
+    scale_into(ctx, 1, dweight);
+  }
+
+ private:
+  static void scale_into(BackwardContext& ctx, int input, SavedTensor& saved_gradient) {
+    if (!ctx.needs(input)) return;
+    const View factor = flat(ctx.grad());
+    if (ctx.retains_graph() || ctx.has_gradient(input)) {
+      const GradSlot slot = ctx.slot(input);
+      kernels::launch(
+          kernels::scale_by, ctx.stream(),
+          {.x = saved_gradient.view(), .factor = factor, .y = slot.view, .accumulate = slot.accumulate});
+      return;
+    }
+    // The first gradient of its tensor: scaled where it lies and handed over, without a copy of the (large)
+    // gradient of the weight.
+    Tensor gradient = saved_gradient.get();
+    saved_gradient.release();
+    kernels::launch(kernels::scale_by, ctx.stream(),
+                    {.x = gradient.view(), .factor = factor, .y = gradient.view()});
+    ctx.pass(input, std::move(gradient));
+  }
+};
+
+struct LinearLoss {
+  View x, weight, targets, losses, denominator, dx, dweight;
+  kernels::CrossEntropyOptions options;
+  std::int64_t chunk;
+};
+
+void run_chunks(const LinearLoss& l, Stream stream, Device device) {
+  const std::int64_t tokens = l.x.dim(0), classes = l.weight.dim(0);
+  const bool gradients = l.dx || l.dweight;
+  const Tensor scratch = Tensor::empty({std::min(l.chunk, tokens), classes}, l.x.dtype, device);
+  for (std::int64_t begin = 0; begin < tokens; begin += l.chunk) {
+    const std::int64_t count = std::min(l.chunk, tokens - begin);
+    const View x = rows(l.x, begin, count), logits = rows(scratch.view(), 0, count);
+    kernels::launch(kernels::gemm, stream, {.a = x, .b = transposed(l.weight), .c = logits});
+    kernels::launch(kernels::cross_entropy, stream,
+                    {.logits = logits,
+                     .targets = rows(l.targets, begin, count),
+                     .loss = rows(l.losses, begin, count),
+                     .dlogits = gradients ? logits : View{},
+                     .denominator = l.denominator,
+                     .options = l.options});
+    if (l.dx)
+      kernels::launch(kernels::gemm, stream, {.a = logits, .b = l.weight, .c = rows(l.dx, begin, count)});
+    if (l.dweight) {
+      kernels::launch(kernels::gemm, stream,
+                      {.a = transposed(logits), .b = x, .c = l.dweight, .beta = begin == 0 ? 0.0F : 1.0F});
+    }
+  }
+}
+
+std::int64_t default_chunk(std::int64_t classes, DType dtype) {
+  constexpr std::int64_t kBytes = std::int64_t{128} << 20;
+  const std::int64_t tokens = kBytes / (classes * static_cast<std::int64_t>(byte_size(dtype)) + 1);
+  return std::max<std::int64_t>(tokens / 64 * 64, 64);
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& input, const Tensor& goal, const CrossEntropyLoss& options) {
+  check_defined("cross_entropy", {&input, &goal}, false);
+  INGOT_CHECK(
+      input.rank() >= 1 && input.dim(-1) > 0,
+      DimensionMismatch("cross_entropy takes logits [..., classes], got " + to_string(input.shape())));
+  check_targets("cross_entropy", input.shape().drop_last(), goal);
+  const Tensor logits = contiguous(input), targets = contiguous(goal);
+  const Tensor denominator = denominator_of(targets, logits.dim(-1), options);
+  const DType accumulator = accumulator_dtype(logits.dtype());
+  const Tensor losses = Tensor::empty(targets.shape(), accumulator, logits.device());
+  Tensor lse;
+  if (needs_grad({&logits})) lse = Tensor::empty({targets.numel()}, accumulator, logits.device());
+  kernels::launch(kernels::cross_entropy, current_stream(logits.device()),
+                  {.logits = rows_of(logits),
+                   .targets = flat(targets),
+                   .loss = flat(losses),
+                   .lse = lse.view(),
+                   .options = kernel_options(options)});
+  const Tensor y = options.reduction == Reduction::none ? losses : summed(losses, denominator);
+  return record<CrossEntropyNode>(y, {&logits}, logits, targets, lse, denominator, kernel_options(options));
+}
+
+Tensor linear_cross_entropy(const Tensor& input, const Tensor& weight, const Tensor& goal,
+                            const LinearCrossEntropyLoss& options) {
+  check_defined("linear_cross_entropy", {&input, &weight});
+  check_defined("linear_cross_entropy", {&input, &goal}, false);
+  INGOT_CHECK(weight.rank() == 2 && weight.dim(0) > 0 && input.rank() >= 1 && input.dim(-1) == weight.dim(1),
+              ShapeMismatch("linear_cross_entropy (weight)", {-1, input.rank() >= 1 ? input.dim(-1) : 1},
+                            weight.shape().to_vector(), "the weight is [classes, in] and x is [..., in]"));
+  INGOT_CHECK(options.reduction != Reduction::none,
+              InvalidConfig("reduction", "linear_cross_entropy has gradients for a sum or a mean only"));
+  INGOT_CHECK(options.chunk >= 0, InvalidConfig("chunk", "must be positive, or 0 to choose"));
+  check_targets("linear_cross_entropy", input.shape().drop_last(), goal);
+  const Tensor x = contiguous(input), w = contiguous(weight), targets = contiguous(goal);
+  const Tensor denominator = denominator_of(targets, w.dim(0), options);
+  const Tensor losses = Tensor::empty({targets.numel()}, accumulator_dtype(x.dtype()), x.device());
+  Tensor dx, dweight;
+  if (needs_grad({&x})) dx = Tensor::empty_like(x);
+  if (needs_grad({&w})) {
+    const MemoryTagScope tag(MemoryTag::gradient);
+    dweight = targets.numel() == 0 ? Tensor::zeros(w.shape(), w.dtype(), w.device()) : Tensor::empty_like(w);
+  }
+  run_chunks({.x = rows_of(x),
+              .weight = w.view(),
+              .targets = flat(targets),
+              .losses = losses.view(),
+              .denominator = denominator.view(),
+              .dx = dx.defined() ? rows_of(dx) : View{},
+              .dweight = dweight.view(),
+              .options = kernel_options(options),
+              .chunk = options.chunk > 0 ? options.chunk : default_chunk(w.dim(0), x.dtype())},
+             current_stream(x.device()), x.device());
+  return record<LinearCrossEntropyNode>(summed(losses, denominator), {&x, &w}, dx, dweight);
+}
+
+}  // namespace ingot

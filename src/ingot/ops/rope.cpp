@@ -1,0 +1,119 @@
+#include "ingot/ops/rope.h"
+
+#include <cmath>
+
+#include "ingot/autograd/node.h"
+#include "ingot/base/error.h"
+#include "ingot/kernels/rope.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/common.h"
+
+namespace ingot {
+namespace {
+
+View positions_view(const Tensor& positions, std::int64_t batch) {
+  View view = positions.view();
+  if (!positions.defined() || view.rank == 2) return view;
+  view.rank = 2;
+  view.shape = {batch, positions.dim(0)};
+  view.strides = {0, positions.stride(0)};
+  return view;
+}
+
+kernels::RopeArgs arguments(const View& x, const View& y, const View& cos, const View& sin,
+                            const RopeOptions& options) {
+  return {.x = x,
+          .y = y,
+          .cos = cos,
+          .sin = sin,
+          .positions = positions_view(options.positions, x.dim(0)),
+          .offset = options.offset,
+          .rotated_heads = options.heads > 0 ? options.heads : x.dim(2),
+          .interleaved = options.interleaved};
+}
+
+struct RopeNode final : Node {
+  static constexpr const char* kName = "rope";
+  SavedTensor cos, sin, positions;
+  RopeOptions options;
+  RopeNode(const RopeTable& table, const RopeOptions& options_)
+      : cos(table.cos), sin(table.sin), positions(options_.positions), options(options_) {
+    options.positions = {};
+  }
+  std::string_view name() const override { return kName; }
+  std::vector<SavedTensor*> saved() override { return {&cos, &sin, &positions}; }
+
+  void backward(BackwardContext& ctx) override {
+    const GradSlot dx = ctx.slot(0);
+    RopeOptions all = options;
+    if (positions.defined()) all.positions = positions.get();
+    kernels::RopeArgs args = arguments(ctx.grad().view(), dx.view, cos.view(), sin.view(), all);
+    args.inverse = true;
+    args.accumulate = dx.accumulate;
+    kernels::launch(kernels::rope, ctx.stream(), args);
+  }
+};
+
+}  // namespace
+
+std::vector<float> rope_frequencies(std::int64_t rotary_size, double theta) {
+  INGOT_CHECK(rotary_size >= 2 && rotary_size % 2 == 0,
+              DimensionMismatch("rope: the rotary size must be even and positive, got " +
+                                std::to_string(rotary_size)));
+  INGOT_CHECK(theta > 0, InvalidConfig("rope_theta", "must be positive, got " + std::to_string(theta)));
+  std::vector<float> frequencies(static_cast<std::size_t>(rotary_size / 2));
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    frequencies[i] =
+        static_cast<float>(std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotary_size)));
+  }
+  return frequencies;
+}
+
+RopeTable rope_table(std::span<const float> inverse_frequencies, std::int64_t positions,
+                     float attention_factor, Device device) {
+  const auto half = static_cast<std::int64_t>(inverse_frequencies.size());
+  RopeTable table{Tensor::empty({positions, half}), Tensor::empty({positions, half})};
+  float* cos = table.cos.data<float>();
+  float* sin = table.sin.data<float>();
+  for (std::int64_t p = 0; p < positions; ++p) {
+    for (std::int64_t i = 0; i < half; ++i) {
+      const float angle = static_cast<float>(p) * inverse_frequencies[static_cast<std::size_t>(i)];
+      cos[p * half + i] = static_cast<float>(std::cos(static_cast<double>(angle))) * attention_factor;
+      sin[p * half + i] = static_cast<float>(std::sin(static_cast<double>(angle))) * attention_factor;
+    }
+  }
+  return {to(table.cos, device), to(table.sin, device)};
+}
+
+Tensor rope(const Tensor& input, const RopeTable& table, const RopeOptions& options) {
+  check_defined("rope", {&input});
+  check_defined("rope", {&table.cos, &table.sin});
+  check_defined("rope", {&input, &table.cos}, false);
+  INGOT_CHECK(input.rank() == 4, DimensionMismatch("rope takes [batch, sequence, heads, head size], got " +
+                                                   to_string(input.shape())));
+  INGOT_CHECK(table.cos.rank() == 2 && table.cos.shape() == table.sin.shape() && table.cos.is_contiguous() &&
+                  table.sin.is_contiguous() && table.cos.dtype() == DType::f32,
+              ShapeMismatch("rope (table)", table.cos.shape().to_vector(), table.sin.shape().to_vector(),
+                            "cos and sin are contiguous f32 [positions, half the rotary size]"));
+  INGOT_CHECK(2 * table.cos.dim(1) <= input.dim(3),
+              ShapeMismatch("rope (table)", {-1, input.dim(3) / 2}, table.cos.shape().to_vector(),
+                            "the table has more angles than a head has pairs"));
+  INGOT_CHECK(options.heads >= 0 && options.heads <= input.dim(2),
+              DimensionMismatch("rope: asked to turn " + std::to_string(options.heads) + " heads of " +
+                                std::to_string(input.dim(2))));
+  if (options.positions.defined()) {
+    const Tensor& p = options.positions;
+    INGOT_CHECK(p.dtype() == DType::i64 || p.dtype() == DType::i32,
+                KernelError("rope", "positions must be i64 or i32"));
+    INGOT_CHECK((p.rank() == 1 && p.dim(0) == input.dim(1)) ||
+                    (p.rank() == 2 && p.dim(0) == input.dim(0) && p.dim(1) == input.dim(1)),
+                ShapeMismatch("rope (positions)", {input.dim(0), input.dim(1)}, p.shape().to_vector()));
+  }
+  const Tensor x = input.stride(3) == 1 || input.dim(3) == 1 ? input : contiguous(input);
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  kernels::launch(kernels::rope, current_stream(x.device()),
+                  arguments(x.view(), y.view(), table.cos.view(), table.sin.view(), options));
+  return record<RopeNode>(y, {&x}, table, options);
+}
+
+}  // namespace ingot

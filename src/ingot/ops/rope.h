@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ingot/core/tensor.h"
+
+namespace ingot {
+
+/// Cosines and sines of every position and pair: [positions, R/2] each, f32.
+struct RopeTable {
+  Tensor cos, sin;
+};
+
+/// The table of the angles position · inverse_frequencies[i], R/2 of them. As in Hugging Face, angles are f32
+/// products; cos and sin are scaled by `attention_factor` (YaRN; 1 otherwise). Scaled variants (linear,
+/// llama3, YaRN, ...) differ only in the frequencies.
+RopeTable rope_table(std::span<const float> inverse_frequencies, std::int64_t positions,
+                     float attention_factor = 1.0F, Device device = kCpu);
+
+/// θ^(−2i/rotary_size) for i in [0, rotary_size / 2): the plain frequencies.
+std::vector<float> rope_frequencies(std::int64_t rotary_size, double theta);
+
+struct RopeOptions {
+  /// Pairs are (2i, 2i + 1) as in Meta's Llama files, not (i, i + R/2) as in Hugging Face.
+  bool interleaved = false;
+  /// Position of the first token, where no positions are given.
+  std::int64_t offset = 0;
+  /// Only the first `heads` heads are turned (q and k of a fused projection); 0: all.
+  std::int64_t heads = 0;
+  /// i64 or i32, [S] or [B, S]; undefined: offset, offset + 1, ...
+  Tensor positions{};
+};
+
+/// x with rotary position embedding. x: [B, S, H, D]; the first R = 2 · table width elements of each head
+/// turn, the others stay. Throws ShapeMismatch, and KernelError for a position that the table does not have.
+Tensor rope(const Tensor& x, const RopeTable& table, const RopeOptions& options = {});
+
+}  // namespace ingot

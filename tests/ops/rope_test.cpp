@@ -1,0 +1,69 @@
+#include "ingot/ops/rope.h"
+
+#include <cmath>
+
+#include "tests/support/op_case.h"
+#include <gtest/gtest.h>
+
+#include "ingot/base/error.h"
+
+namespace ingot {
+namespace {
+
+using testing::check_op;
+
+TEST(Rope, HoldsForEveryLayout) {
+  const Tensor positions = Tensor::from(std::vector<std::int64_t>{3, 0, 7, 7, 1, 2, 0, 19, 5, 4}, {2, 5});
+  const Tensor row = Tensor::from(std::vector<std::int32_t>{3, 0, 7, 7, 1}, {5});
+  for (const std::int64_t rotary : {2, 6, 32, 40}) {
+    const RopeTable table = rope_table(rope_frequencies(rotary, 10000.0), 20);
+    for (const bool interleaved : {false, true}) {
+      for (const RopeOptions& options :
+           {RopeOptions{.interleaved = interleaved}, RopeOptions{.interleaved = interleaved, .offset = 4},
+            RopeOptions{.interleaved = interleaved, .positions = positions},
+            RopeOptions{.interleaved = interleaved, .heads = 2, .positions = row}}) {
+        check_op({.name = "rotary " + std::to_string(rotary),
+                  .op = [&](std::span<const Tensor> in) { return rope(in[0], table, options); },
+                  .inputs = {{Shape{2, 5, 3, 40}}}});
+      }
+    }
+  }
+}
+
+TEST(Rope, TurnsPairsByTheirAngle) {
+  const RopeTable table = rope_table(std::vector<float>{1.0F, 0.25F}, 8);
+  const Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 4}, {1, 1, 1, 4});
+  const double a = 5.0, b = 1.25;  // angles of position 5
+  const std::vector<float> halves = rope(x, table, {.offset = 5}).to_vector<float>();
+  EXPECT_NEAR(halves[0], std::cos(a) * 1 - std::sin(a) * 3, 1e-6);
+  EXPECT_NEAR(halves[2], std::cos(a) * 3 + std::sin(a) * 1, 1e-6);
+  EXPECT_NEAR(halves[1], std::cos(b) * 2 - std::sin(b) * 4, 1e-6);
+  EXPECT_NEAR(halves[3], std::cos(b) * 4 + std::sin(b) * 2, 1e-6);
+  const std::vector<float> pairs = rope(x, table, {.interleaved = true, .offset = 5}).to_vector<float>();
+  EXPECT_NEAR(pairs[0], std::cos(a) * 1 - std::sin(a) * 2, 1e-6);
+  EXPECT_NEAR(pairs[1], std::cos(a) * 2 + std::sin(a) * 1, 1e-6);
+  EXPECT_NEAR(pairs[3], std::cos(b) * 4 + std::sin(b) * 3, 1e-6);
+}
+
+TEST(Rope, APositionOutsideTheTableIsNamed) {
+  const RopeTable table = rope_table(rope_frequencies(4, 10000.0), 8);
+  try {
+    rope(Tensor::zeros({1, 3, 1, 4}), table, {.offset = 6});
+    FAIL();
+  } catch (const KernelError& e) {
+    EXPECT_NE(std::string(e.what()).find("position 8"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Rope, RefusesShapesThatDoNotFit) {
+  const RopeTable table = rope_table(rope_frequencies(8, 10000.0), 8);
+  EXPECT_THROW(rope(Tensor::zeros({1, 3, 1, 4}), table), ShapeMismatch);
+  EXPECT_THROW(rope(Tensor::zeros({3, 1, 8}), table), DimensionMismatch);
+  EXPECT_THROW(rope(Tensor::zeros({1, 3, 1, 8}), table, {.heads = 2}), DimensionMismatch);
+  EXPECT_THROW(rope(Tensor::zeros({1, 3, 1, 8}), table, {.positions = Tensor::zeros({2}, DType::i64)}),
+               ShapeMismatch);
+  EXPECT_THROW(rope_frequencies(7, 10000.0), DimensionMismatch);
+}
+
+}  // namespace
+}  // namespace ingot
