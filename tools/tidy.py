@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -81,6 +82,15 @@ def main():
                               text=True, errors="replace")
         return item[0], done
 
+    said = set()  # a complaint about a header comes once for every file that includes it
+
+    def new_complaints(text):
+        """Each complaint is a line "path:line:column: error: ..." and the lines under it that show the place."""
+        for block in re.split(r"^(?=\S+:\d+:\d+: )", text, flags=re.MULTILINE):
+            if block.strip() and block not in said:
+                said.add(block)
+                yield block
+
     good = {name: key for name, key in current.items() if passed.get(name) == key}
     failures = 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -90,7 +100,7 @@ def main():
                 good[name] = current[name]
             else:
                 failures += 1
-                print(done.stdout.replace(str(root) + "/", ""), end="")
+                print("".join(new_complaints(done.stdout.replace(str(root) + "/", ""))), end="")
                 if "error:" not in done.stdout:
                     print(f"{name}:1: clang-tidy failed\n{done.stderr}")
     memory.write_text(json.dumps(good, indent=0, sort_keys=True))

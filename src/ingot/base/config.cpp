@@ -367,13 +367,13 @@ namespace {
 /// Effective values put back into the nesting that their paths describe.
 struct DumpNode {
   std::string value;
-  std::vector<std::pair<std::string, DumpNode>> items;
+  std::vector<std::pair<std::string, std::unique_ptr<DumpNode>>> items;
 
   DumpNode& item(std::string_view name) {
     for (auto& [key, node] : items) {
-      if (key == name) return node;
+      if (key == name) return *node;
     }
-    return items.emplace_back(std::string(name), DumpNode()).second;
+    return *items.emplace_back(std::string(name), std::make_unique<DumpNode>()).second;
   }
   bool is_list() const {  // no mapping of ours has a number for a key
     return !items.empty() && items.front().first == "0";
@@ -386,12 +386,12 @@ void write_items(const DumpNode& node, const std::string& indent, std::string fi
     out += std::exchange(first_indent, indent);
     if (node.is_list()) {
       out += "- ";
-      write_items(item, indent + "  ", "", out);
-    } else if (item.items.empty()) {
-      out += fmt::format("{}: {}\n", name, item.value);
+      write_items(*item, indent + "  ", "", out);
+    } else if (item->items.empty()) {
+      out += fmt::format("{}: {}\n", name, item->value);
     } else {
       out += name + ":\n";
-      write_items(item, indent + "  ", indent + "  ", out);
+      write_items(*item, indent + "  ", indent + "  ", out);
     }
   }
 }

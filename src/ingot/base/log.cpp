@@ -158,13 +158,13 @@ nlohmann::ordered_json json_value(const LogField& field) {
 }
 
 std::string json_line(const Logging& to, LogLevel level, std::string_view target, std::string_view message,
-                      std::initializer_list<LogField> fields, const std::source_location& where) {
+                      std::initializer_list<LogField> fields, CodePlace where) {
   nlohmann::ordered_json line;
   if (to.config.timestamps) line["time"] = time_text();
   line["level"] = to_string(level);
   if (to.config.target) line["target"] = target;
   line["message"] = message;
-  if (to.config.file_line) line["source"] = fmt::format("{}:{}", where.file_name(), where.line());
+  if (to.config.file_line) line["source"] = fmt::format("{}:{}", where.file, where.line);
   for (const LogField& field : fields) line[std::string(field.key)] = json_value(field);
   // Text that is not UTF-8 must not cost the line.
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
@@ -214,18 +214,17 @@ void init_logging(LogConfig config) {
 bool log_enabled(LogLevel level) { return level != LogLevel::off && level >= logging()->config.level; }
 
 void log(LogLevel level, std::string_view target, std::string_view message,
-         std::initializer_list<LogField> fields, std::source_location where) {
+         std::initializer_list<LogField> fields, CodePlace where) {
   const auto to = logging();
   if (level == LogLevel::off || level < to->config.level) return;
   const std::string line = to->config.json ? json_line(*to, level, target, message, fields, where)
                                            : text_line(*to, target, message, fields);
-  to->logger->log(
-      spdlog::source_loc{where.file_name(), static_cast<int>(where.line()), where.function_name()},
-      spdlog_level(level), spdlog::string_view_t(line));
+  to->logger->log(spdlog::source_loc{where.file, where.line, ""}, spdlog_level(level),
+                  spdlog::string_view_t(line));
 }
 
 bool log_once(LogLevel level, std::string_view key, std::string_view target, std::string_view message,
-              std::source_location where) {
+              CodePlace where) {
   static std::mutex once;
   static std::set<std::string, std::less<>> seen;
   {
@@ -236,8 +235,7 @@ bool log_once(LogLevel level, std::string_view key, std::string_view target, std
   return true;
 }
 
-void log_training_step(std::int64_t step, std::int64_t total_steps, double loss, double lr,
-                       std::source_location where) {
+void log_training_step(std::int64_t step, std::int64_t total_steps, double loss, double lr, CodePlace where) {
   if (!log_enabled(LogLevel::info)) return;
   const double percent =
       total_steps > 0 ? 100.0 * static_cast<double>(step) / static_cast<double>(total_steps) : 0.0;
@@ -263,14 +261,14 @@ void log_training_step(std::int64_t step, std::int64_t total_steps, double loss,
 }
 
 void log_memory_usage(std::size_t allocated_bytes, std::size_t peak_bytes, std::string_view context,
-                      std::source_location where) {
+                      CodePlace where) {
   if (!log_enabled(LogLevel::debug)) return;
   const auto mb = [](std::size_t bytes) { return std::round(static_cast<double>(bytes) / 1e4) / 100; };
   log(LogLevel::debug, "ingot::memory", "Memory usage",
       {{"allocated_mb", mb(allocated_bytes)}, {"peak_mb", mb(peak_bytes)}, {"context", context}}, where);
 }
 
-void log_metrics(std::initializer_list<LogField> fields, std::source_location where) {
+void log_metrics(std::initializer_list<LogField> fields, CodePlace where) {
   log(LogLevel::info, "ingot::metrics", "Metrics", fields, where);
 }
 

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -45,26 +44,34 @@ struct LogField {
   std::variant<std::string_view, std::int64_t, double, bool> value;
 };
 
+/// A place in the source. As a default argument, that of the caller (std::source_location, which clang 14
+/// cannot read from this standard library).
+struct CodePlace {
+  const char* file;
+  int line;
+  static constexpr CodePlace current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
 /// One line. Fields follow the message as key=value, or are members of the JSON object. `target` names the
 /// part of the program that speaks, as "ingot::data".
 void log(LogLevel level, std::string_view target, std::string_view message,
-         std::initializer_list<LogField> fields = {},
-         std::source_location where = std::source_location::current());
+         std::initializer_list<LogField> fields = {}, CodePlace where = CodePlace::current());
 
 /// The same, but only the first time for each `key` in this process; true if it was that time.
 bool log_once(LogLevel level, std::string_view key, std::string_view target, std::string_view message,
-              std::source_location where = std::source_location::current());
+              CodePlace where = CodePlace::current());
 
 /// "Training step", with step, total_steps, progress_pct, loss and lr, to ingot::training.
 void log_training_step(std::int64_t step, std::int64_t total_steps, double loss, double lr,
-                       std::source_location where = std::source_location::current());
+                       CodePlace where = CodePlace::current());
 
 /// "Memory usage", with allocated_mb, peak_mb and context, to ingot::memory, at debug.
 void log_memory_usage(std::size_t allocated_bytes, std::size_t peak_bytes, std::string_view context,
-                      std::source_location where = std::source_location::current());
+                      CodePlace where = CodePlace::current());
 
 /// "Metrics" with fields of the caller's, to ingot::metrics.
-void log_metrics(std::initializer_list<LogField> fields,
-                 std::source_location where = std::source_location::current());
+void log_metrics(std::initializer_list<LogField> fields, CodePlace where = CodePlace::current());
 
 }  // namespace ingot

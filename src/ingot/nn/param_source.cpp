@@ -96,7 +96,7 @@ Tensor TensorMapSource::provide(const ParamRequest& request) {
 void TensorMapSource::finish(const std::vector<std::string>& ignore_unexpected) const {
   std::vector<std::string> unexpected;
   for (const auto& [name, tensor] : tensors_) {
-    const auto matches = [&](const std::string& glob) { return glob_match(glob, name); };
+    const auto matches = [&name = name](const std::string& glob) { return glob_match(glob, name); };
     if (taken_.contains(name) || std::ranges::any_of(ignore_unexpected, matches)) continue;
     unexpected.push_back(fmt::format("{} {}", name, to_string(tensor.shape())));
   }

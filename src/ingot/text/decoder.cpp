@@ -21,7 +21,8 @@ class ByteLevel final : public Decoder {
   void apply(Tokens& tokens) const override {
     std::string bytes;
     for (const std::string& token : tokens) append_bytes_of(bytes, token);
-    tokens.assign(1, std::move(bytes));
+    tokens.clear();
+    tokens.push_back(std::move(bytes));
   }
   bool is_token_wise() const override { return true; }
 };
