@@ -1,5 +1,6 @@
-// Prints, as JSON, what PCRE2 and utf8proc know about every code point: input of tools/goldens/unicode_tables.py.
-// Not part of the tests; compile by hand: c++ -std=c++20 unicode_dump.cpp -lpcre2-8 -lutf8proc
+// Prints, as JSON, what PCRE2 and utf8proc know about every code point: input of
+// tools/goldens/unicode_tables.py. Not part of the tests; compile by hand: c++ -std=c++20 unicode_dump.cpp
+// -lpcre2-8 -lutf8proc
 #define PCRE2_CODE_UNIT_WIDTH 32
 #include <cstdio>
 #include <functional>
@@ -30,7 +31,9 @@ bool in(int c, int first, int last) {
 }  // namespace
 
 int main() {
-  print("control", [](int c) { return in(c, UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CO) && (c < 0xD800 || c > 0xDFFF); });
+  print("control", [](int c) {
+    return in(c, UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CO) && (c < 0xD800 || c > 0xDFFF);
+  });
   print("punctuation", [](int c) { return in(c, UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PO); });
   print("mark", [](int c) { return in(c, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME); });
   print("nonspacing", [](int c) { return in(c, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MN); });
@@ -40,13 +43,13 @@ int main() {
     const auto flags = static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT | UTF8PROC_STABLE);
     return utf8proc_decompose_char(c, out, 32, flags, nullptr) != 1 || out[0] != c;
   });
-  for (const std::string pattern : {"\\p{Lu}", "\\p{Ll}", "\\p{Lm}", "\\p{Lo}", "\\p{M}", "\\p{Nd}", "[\\p{Nl}\\p{No}]",
-                                    "\\p{P}", "\\p{S}"}) {
+  for (const std::string pattern : {"\\p{Lu}", "\\p{Ll}", "\\p{Lm}", "\\p{Lo}", "\\p{M}", "\\p{Nd}",
+                                    "[\\p{Nl}\\p{No}]", "\\p{P}", "\\p{S}"}) {
     const std::u32string wide(pattern.begin(), pattern.end());
     int error = 0;
     PCRE2_SIZE offset = 0;
-    pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(wide.data()), wide.size(), PCRE2_UTF | PCRE2_UCP,
-                                     &error, &offset, nullptr);
+    pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(wide.data()), wide.size(),
+                                     PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr);
     pcre2_match_data* data = pcre2_match_data_create(1, nullptr);
     std::string name;
     for (const char c : pattern) name += c == '\\' ? "\\\\" : std::string(1, c);
