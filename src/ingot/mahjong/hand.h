@@ -58,6 +58,12 @@ struct Hand {
   KindSet quads() const {
     return gather([](std::uint64_t counts) { return counts >> 2 & kLow; });
   }
+  bool has_quad() const {
+    std::array<std::uint64_t, 4> counts;
+    std::memcpy(counts.data(), count.data(), 32);
+    return (((counts[0] | counts[1] | counts[2] | counts[3]) & 4 * kLow) | ((count[32] | count[33]) & 4U)) !=
+           0;
+  }
   std::vector<Tile> tiles() const;
   friend bool operator==(const Hand&, const Hand&) = default;
 

@@ -28,7 +28,7 @@ bool can_win_by_ron(const PublicState& pub, const PrivateState& own, int player)
   return score_win(win_query(pub, hand, player, pub.claimed, false), pub.rules).is_win();
 }
 
-bool kan_possible(const PublicState& pub) { return pub.live_left > 0 && pub.kans() < 4; }
+bool kan_possible(const PublicState& pub) { return pub.live_left > 0 && pub.kan_count < 4; }
 
 bool riichi_keeps_kan(const PublicState& pub, const PrivateState& own, int player, Kind kind) {
   if (pub.rules.riichi_ankan == RiichiAnkan::Forbidden) return false;
@@ -60,7 +60,7 @@ void push_kans(const PublicState& pub, const PrivateState& own, int player, Acti
     if (hand.count[kind] == 4 && riichi_keeps_kan(pub, own, player, kind)) list.push(Action::ankan(kind));
     return;
   }
-  for_each_kind(hand.quads(), [&](Kind kind) { list.push(Action::ankan(kind)); });
+  if (hand.has_quad()) for_each_kind(hand.quads(), [&](Kind kind) { list.push(Action::ankan(kind)); });
   for (const Meld& meld : seat.meld_span()) {
     if (meld.type != MeldType::Pon) continue;
     const Kind kind = meld.kind();
@@ -97,16 +97,20 @@ void push_discards(const PrivateState& own, KindSet allowed, ActionList& list) {
   const Tile drawn = own.drawn_tile();
   constexpr KindSet kFives = bit(4) | bit(13) | bit(22);
   const KindSet held = hand.kinds() & allowed;
-  for_each_kind(held & ~kFives, [&](Kind kind) {
-    list.push_if(kind != drawn || hand.count[kind] > 1, Action::discard(kind, false));
-  });
+  Action* out = list.cursor();
+  const auto put = [&out](bool holds, Tile tile, bool tsumogiri) {  // written in any case, kept or not
+    *out = Action::discard(tile, tsumogiri);
+    out += holds;
+  };
+  for_each_kind(held & ~kFives, [&](Kind kind) { put(kind != drawn || hand.count[kind] > 1, kind, false); });
   for_each_kind(held & kFives, [&](Kind kind) {
     const Tile red = red_five(kind / 9);
     const int reds = hand.red[kind / 9U];
-    list.push_if(hand.count[kind] - reds > (kind == drawn), Action::discard(kind, false));
-    list.push_if(reds > (red == drawn), Action::discard(red, false));
+    put(hand.count[kind] - reds > (kind == drawn), kind, false);
+    put(reds > (red == drawn), red, false);
   });
-  if (drawn != kNoTile) list.push_if((allowed >> kind_of(drawn) & 1) != 0, Action::discard(drawn, true));
+  put(drawn != kNoTile && (allowed >> kind_of(drawn) & 1) != 0, drawn, true);
+  list.set_cursor(out);
 }
 
 // The tiles of one kind that a hand can give: the plain one, the red one.
@@ -208,17 +212,13 @@ WinQuery win_query(const PublicState& pub, const Hand& hand, int player, Tile ti
 
 bool aborts_after_discard(const PublicState& pub) {
   const Rules& rules = pub.rules;
-  if (rules.abort_four_kans && pub.kans() == 4) {
+  if (pub.kan_count == 4 && rules.abort_four_kans) {
     bool one_player = false;
     for (const Seat& seat : pub.seats) one_player |= seat.kans == 4;
     if (!one_player) return true;
   }
-  if (rules.abort_four_riichi) {
-    int riichi = 0;
-    for (const Seat& seat : pub.seats) riichi += seat.riichi != RiichiState::None;
-    if (riichi == 4) return true;
-  }
-  if (rules.abort_four_winds && pub.uninterrupted && pub.river_size == 4) {
+  if (pub.riichi_count == 4 && rules.abort_four_riichi) return true;
+  if (pub.river_size == 4 && pub.uninterrupted && rules.abort_four_winds) {
     const Tile first = pub.river[0].tile();
     return first >= 27 && first < 31 && pub.river[1].tile() == first && pub.river[2].tile() == first &&
            pub.river[3].tile() == first;
@@ -235,28 +235,13 @@ void turn_actions(const PublicState& pub, const PrivateState& own, int player, A
     push_kans(pub, own, player, list);
     return list.push(Action::discard(own.drawn_tile(), true));
   }
-  if (may_declare_riichi(pub, player) && tenpai_discards(seat, own.hand) != 0)
+  if (own.shanten_floor < 2 && may_declare_riichi(pub, player) && tenpai_discards(seat, own.hand) != 0)
     list.push(Action::of(ActionType::Riichi));
   push_kans(pub, own, player, list);
   if (pub.rules.abort_nine_orphans && pub.uninterrupted && seat.discards == 0 &&
       __builtin_popcountll(own.hand.kinds() & kYaochuu) >= 9)
     list.push(Action::of(ActionType::NineOrphans));
   push_discards(own, kAllKinds, list);
-}
-
-bool may_react(const PublicState& pub, const PrivateState& own, int player) {
-  const Kind kind = kind_of(pub.claimed);
-  if ((own.waits >> kind & 1) != 0) return true;
-  if (pub.claim_of != ActionType::Discard || pub.live_left == 0 ||
-      pub.seats[static_cast<std::size_t>(player)].riichi != RiichiState::None)
-    return false;
-  const auto& count = own.hand.count;
-  if (count[kind] >= 2) return true;
-  if (player != (pub.actor + 1) % 4 || kind >= 27) return false;
-  const int number = number_of(kind);
-  const bool below2 = number > 1 && count[kind - 2U] != 0, below = number > 0 && count[kind - 1U] != 0;
-  const bool above2 = number < 7 && count[kind + 2U] != 0, above = number < 8 && count[kind + 1U] != 0;
-  return (below2 & below) | (below & above) | (above & above2);
 }
 
 void reaction_actions(const PublicState& pub, const PrivateState& own, int player, ActionList& list) {

@@ -69,11 +69,11 @@ struct PublicState {
   Tile claimed;         ///< in Phase::Reaction
   ActionType claim_of;  ///< Discard, Kakan or Ankan
   bool after_call, rinshan, declaring, uninterrupted;
+  std::uint8_t kan_count, riichi_count;  ///< of all; declared riichi count
   Rules rules;
 
   int round_wind() const { return round / 4; }
   int seat_wind(int player) const { return (player - dealer + 4) % 4; }
-  int kans() const { return seats[0].kans + seats[1].kans + seats[2].kans + seats[3].kans; }
   std::span<const Tile> indicator_span() const { return {indicators.data(), indicator_count}; }
 };
 
@@ -84,6 +84,7 @@ struct PrivateState {
   KindSet drawn : 8;   ///< a Tile, kNoTile unless it is this player's turn after a draw
   KindSet passed : 1;  ///< let a winning tile go since the last own discard: furiten
   KindSet passed_in_riichi : 1;
+  KindSet shanten_floor : 4;  ///< the hand's shanten is at least this; looked up only where it may be 0
 
   Tile drawn_tile() const { return static_cast<Tile>(drawn); }
 };

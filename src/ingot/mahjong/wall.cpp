@@ -1,6 +1,6 @@
 #include "ingot/mahjong/wall.h"
 
-#include <bit>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -31,16 +31,20 @@ Seed sha256(const std::array<std::uint8_t, N>& bytes) {
   return digest;
 }
 
-void quarter_round(std::array<std::uint32_t, 16>& s, std::size_t a, std::size_t b, std::size_t c,
-                   std::size_t d) {
-  s[a] += s[b];
-  s[d] = std::rotl(s[d] ^ s[a], 16);
-  s[c] += s[d];
-  s[b] = std::rotl(s[b] ^ s[c], 12);
-  s[a] += s[b];
-  s[d] = std::rotl(s[d] ^ s[a], 8);
-  s[c] += s[d];
-  s[b] = std::rotl(s[b] ^ s[c], 7);
+// Four words side by side: one row of ChaCha's state.
+using Row = std::uint32_t __attribute__((vector_size(16)));
+
+inline Row rotate_words(Row row, int bits) { return (row << bits) | (row >> (32 - bits)); }
+
+inline void quarter_rounds(Row& a, Row& b, Row& c, Row& d) {
+  a += b;
+  d = rotate_words(d ^ a, 16);
+  c += d;
+  b = rotate_words(b ^ c, 12);
+  a += b;
+  d = rotate_words(d ^ a, 8);
+  c += d;
+  b = rotate_words(b ^ c, 7);
 }
 
 }  // namespace
@@ -50,24 +54,23 @@ ChaCha8::ChaCha8(const Seed& key) {
 }
 
 void ChaCha8::refill() {
-  std::array<std::uint32_t, 16> start = {0x61707865, 0x3320646e, 0x79622d32,
-                                         0x6b206574};  // "expand 32-byte k"
-  for (std::size_t i = 0; i < 8; ++i) start[4 + i] = key_[i];
-  start[12] = static_cast<std::uint32_t>(counter_);
-  start[13] = static_cast<std::uint32_t>(counter_ >> 32);
+  const Row constants = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};  // "expand 32-byte k"
+  const Row low = {key_[0], key_[1], key_[2], key_[3]}, high = {key_[4], key_[5], key_[6], key_[7]};
+  const Row place = {static_cast<std::uint32_t>(counter_), static_cast<std::uint32_t>(counter_ >> 32), 0, 0};
   ++counter_;
-  words_ = start;
+  Row a = constants, b = low, c = high, d = place;
   for (int i = 0; i < 4; ++i) {
-    quarter_round(words_, 0, 4, 8, 12);
-    quarter_round(words_, 1, 5, 9, 13);
-    quarter_round(words_, 2, 6, 10, 14);
-    quarter_round(words_, 3, 7, 11, 15);
-    quarter_round(words_, 0, 5, 10, 15);
-    quarter_round(words_, 1, 6, 11, 12);
-    quarter_round(words_, 2, 7, 8, 13);
-    quarter_round(words_, 3, 4, 9, 14);
+    quarter_rounds(a, b, c, d);  // columns, then diagonals
+    b = __builtin_shufflevector(b, b, 1, 2, 3, 0);
+    c = __builtin_shufflevector(c, c, 2, 3, 0, 1);
+    d = __builtin_shufflevector(d, d, 3, 0, 1, 2);
+    quarter_rounds(a, b, c, d);
+    b = __builtin_shufflevector(b, b, 3, 0, 1, 2);
+    c = __builtin_shufflevector(c, c, 2, 3, 0, 1);
+    d = __builtin_shufflevector(d, d, 1, 2, 3, 0);
   }
-  for (std::size_t i = 0; i < 16; ++i) words_[i] += start[i];
+  const Row rows[] = {a + constants, b + low, c + high, d + place};
+  std::memcpy(words_.data(), rows, sizeof rows);
   used_ = 0;
 }
 

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <span>
+
+#include "ingot/mahjong/table.h"
+
+namespace ingot::mahjong {
+
+/// The observation for networks: 85 channels of 34 kinds, row-major, after Hydra. docs/mahjong.md lists them.
+inline constexpr int kChannels = 85;
+/// Appended on request: tiles left, winds, furiten, waits, legal actions, which the 85 lack.
+inline constexpr int kContextChannels = 11;
+
+/// Each switch brings back a behaviour of the encoder this follows, for comparison with networks trained on
+/// it.
+struct EncoderOptions {
+  /// Channels 62-76 as one triple per opponent (genbutsu, tedashi, after riichi), not opponents per kind.
+  bool old_safety_order = false;
+  /// Safe tiles are an opponent's own discards only, though after its riichi everybody's discards are.
+  bool old_genbutsu = false;
+  /// Walls and one-chances count others' discards and calls only: not the own hand, indicators and kans.
+  bool old_visible = false;
+  /// Score gaps as theirs minus mine, as one of the two documents has it.
+  bool old_gap_sign = false;
+  /// Without the context channels an observation does not say winds, tiles left, furiten or legal actions.
+  bool context = false;
+
+  int channels() const { return kChannels + (context ? kContextChannels : 0); }
+};
+
+/// Writes channels() * 34 floats. Throws ShapeMismatch if `out` has another size.
+void encode(const Observation& observation, std::span<float> out, const EncoderOptions& options = {});
+
+/// Keeps the last encoding and rewrites only the rows whose content changed; always equal to a full one, also
+/// when it is shown another table.
+class IncrementalEncoder {
+ public:
+  explicit IncrementalEncoder(const EncoderOptions& options = {}) : options_(options) {}
+  /// Valid until the next call.
+  std::span<const float> encode(const Observation& observation);
+  /// Rows that the last call wrote.
+  int rows_written() const { return rows_written_; }
+
+ private:
+  static constexpr std::size_t kRows = kChannels + kContextChannels;
+  EncoderOptions options_;
+  bool started_ = false;
+  int rows_written_ = 0;
+  std::array<std::uint64_t, kRows> keys_{};
+  std::array<std::uint64_t, kRows> keys2_{};
+  std::array<RiverTile, kMaxRiver> river_{};
+  std::size_t river_size_ = 0;
+  std::uint8_t seat_ = 0;
+  Hand hand_{};
+  KindSet hand_context_ = 0;
+  std::array<float, kRows * kKinds> rows_{};
+};
+
+}  // namespace ingot::mahjong
