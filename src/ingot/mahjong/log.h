@@ -23,7 +23,7 @@ struct GameLog {
   std::array<std::string, 4> names;
   std::vector<LogRound> rounds;
   bool starts_at_beginning = true;
-  bool complete = false;  ///< the log says that the game ended
+  std::optional<bool> complete;  ///< whether the log says that the game ended; nothing if it cannot say
   std::optional<std::array<std::int32_t, 4>> final_scores;
   std::optional<std::array<double, 4>> final_points;
 };
@@ -31,6 +31,40 @@ struct GameLog {
 /// Reads Tenhou's XML. The hands and indicators are checked against the wall of its seed, where it has one.
 /// Throws FormatError naming the file, the element and its number.
 GameLog read_mjlog(std::string_view xml, const std::string& source);
+
+/// Reads line JSON as mjai defines it. Throws FormatError naming the file and the line.
+GameLog read_mjai(std::string_view text, const std::string& source, const Rules& rules = {});
+/// One event as a line of mjai JSON (no newline). With `viewer` 0 to 3 other players' hands and draws are
+/// "?".
+std::string to_mjai(const Event& event, int viewer = -1);
+/// One line back. Throws FormatError; fields it does not know are left alone, unknown types refused.
+Event parse_mjai(std::string_view line, const std::string& source = "mjai");
+
+/// Reads the JSON of tenhou.net/6, whole games or single rounds. Who acts when is found by following the
+/// calls.
+GameLog read_tenhou_json(std::string_view text, const std::string& source);
+
+/// Reads any of the three formats, gzip-compressed or not, telling them apart by content. An archive that
+/// expands to more than `max_bytes` is refused with FormatError.
+GameLog read_log(const std::string& path, const Rules& mjai_rules = {}, std::size_t max_bytes = 64U << 20);
+/// The content of a file, decompressed if it is gzip. The same limit.
+std::string read_maybe_gzip(const std::string& path, std::size_t max_bytes = 64U << 20);
+GameLog parse_log(std::string_view content, const std::string& source, const Rules& mjai_rules = {});
+
+/// One decision of a real game: what the player saw and did, and how the round and the game went on.
+struct TrainingExample {
+  Observation observation;
+  Action action;
+  std::uint64_t policy_mask;
+  int policy_index;
+  int player, round_index;
+};
+/// Streams the decisions of logs one file at a time; forced ones (a single legal action) are left out. A file
+/// that cannot be read or replayed is reported to `on_error` and skipped; the examples it gave before that
+/// stand. Returns how many files were used whole.
+std::size_t stream_examples(const std::vector<std::string>& paths,
+                            const std::function<void(const TrainingExample&)>& visit,
+                            const std::function<void(const Error&)>& on_error, const Rules& mjai_rules = {});
 
 struct ReplayCounts {
   int rounds = 0, actions = 0, wins = 0, draws = 0;

@@ -31,6 +31,7 @@ class MjlogReader {
     }
     if (log_.rounds.empty()) throw FormatError(log_.source, -1, "mjloggm", "has no rounds (INIT)");
     close_round();
+    log_.complete = log_.final_scores.has_value();
     return std::move(log_);
   }
 
@@ -300,7 +301,6 @@ class MjlogReader {
     if (!element_.attribute("owari")) return;
     const std::vector<double> owari = numbers("owari");
     if (owari.size() != 8) fail("owari has not eight numbers");
-    log_.complete = true;
     log_.final_scores.emplace();
     log_.final_points.emplace();
     for (std::size_t p = 0; p < 4; ++p) {

@@ -52,10 +52,10 @@ class Replayer {
   }
 
   void check_end(const Table& end) {
-    if (log_.complete != end.over())
+    if (log_.complete && *log_.complete != end.over())
       fail(end.over() ? "the game is over here, but the log does not say so"
                       : "the log ends, but the game is not over");
-    if (!log_.complete) return;
+    if (!log_.complete.value_or(false)) return;
     std::array<std::int32_t, 4> scores;
     for (std::size_t p = 0; p < 4; ++p) scores[p] = end.pub.seats[p].score;
     if (log_.final_scores && *log_.final_scores != scores)
