@@ -2,7 +2,8 @@
 """Keeps headers light: no heavy library in any header, and a budget of preprocessed lines for those of core.
 
 Compile time is paid per translation unit: a header that drags in 100 000 lines costs most of a second in every file
-that includes it. core/view.h, which every kernel sees, stays under 1000 lines; other headers of core under 60 000.
+that includes it. core/view.h, which every kernel sees, stays under 25 000 lines (what <array> and <string> cost); other headers of core
+under 60 000.
 """
 import argparse
 import os
@@ -14,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 HEAVY = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]"
                    r"((?:nlohmann|fmt|spdlog|yaml-cpp|google/protobuf|hwy|oneapi/dnnl|dnnl|boost|CLI)[/.][^>\"]*)")
-BUDGETS = {"core/view.h": 1_000}
+BUDGETS = {"core/view.h": 25_000}
 CORE_BUDGET = 60_000
 # Highway's own way to write one kernel for several instruction sets: such a file is no header, it is included again
 # for every target.

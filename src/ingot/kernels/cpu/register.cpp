@@ -4,47 +4,41 @@ namespace ingot::kernels::cpu {
 
 // Order is preference: launch() takes the first implementation that accepts its arguments.
 void register_kernels() {
+  register_attention_simd();
+  register_binary_simd();
   register_conv_simd();
   register_copy_simd();
-  register_group_norm_simd();
-  register_norm_simd();
-  register_attention_simd();
   register_gemm_simd();
-  register_rope_simd();
-  register_loss_simd();
   register_gemm_library();
-  register_optimizer_simd();
-  register_squeeze_excite_simd();
-  register_binary_simd();
-  register_copy_simd();
+  register_group_norm_simd();
   register_index_simd();
+  register_loss_simd();
   register_norm_simd();
+  register_optimizer_simd();
   register_random_simd();
   register_reduce_simd();
+  register_rope_simd();
   register_softmax_simd();
-  register_unary_backward_simd();
+  register_squeeze_excite_simd();
   register_unary_simd();
-  register_gemm_simd();
-  register_gemm_library();
+  register_unary_backward_simd();
 
+  register_attention_reference();
   register_conv_reference();
   register_copy_reference();
-  register_group_norm_reference();
-  register_norm_reference();
-  register_attention_reference();
-  register_gemm_reference();
-  register_optimizer_reference();
-  register_squeeze_excite_reference();
   register_elementwise_reference();
+  register_gemm_reference();
+  register_group_norm_reference();
   register_index_reference();
+  register_loss_reference();
   register_norm_reference();
+  register_optimizer_reference();
+  register_pointwise_loss_reference();
   register_random_reference();
   register_reduce_reference();
-  register_softmax_reference();
-  register_gemm_reference();
   register_rope_reference();
-  register_loss_reference();
-  register_pointwise_loss_reference();
+  register_softmax_reference();
+  register_squeeze_excite_reference();
 }
 
 }  // namespace ingot::kernels::cpu
