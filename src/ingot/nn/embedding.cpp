@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/ops/index.h"
 
 namespace ingot {
 namespace {
@@ -21,6 +22,8 @@ void EmbeddingOptions::validate() const {
 
 Embedding::Embedding(const ParamSource& source, const EmbeddingOptions& options)
     : weight(source.take("weight", {validated(options).count, options.width}, options.weight_init)) {}
+
+Tensor Embedding::operator()(const Tensor& indices) const { return embedding(weight.value, indices); }
 
 void Embedding::visit(ParamVisitor& v) { v("weight", weight); }
 
