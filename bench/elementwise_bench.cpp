@@ -70,12 +70,13 @@ void bm_silu_mul(benchmark::State& state) {
 }
 void bm_normal(benchmark::State& state) {
   bandwidth(state, 1, [](const View&, const View&, const View& y) {
-    kernels::launch(kernels::random, {}, {.y = y, .distribution = kernels::Distribution::normal});
+    kernels::launch(kernels::random, {},
+                    {.y = y, .distribution = kernels::Distribution::normal, .key = {1, 2}});
   });
 }
 void bm_dropout(benchmark::State& state) {
   bandwidth(state, 2, [](const View& a, const View&, const View& y) {
-    kernels::launch(kernels::dropout, {}, {.x = a, .y = y, .p = 0.1});
+    kernels::launch(kernels::dropout, {}, {.x = a, .y = y, .p = 0.1, .key = {1, 2}});
   });
 }
 
