@@ -122,15 +122,17 @@ const float* floats(const View& view, std::int64_t offset, std::int64_t stride, 
   return buffer;
 }
 
-void write(const ReduceArgs& args, std::int64_t offset, double value) {
+// Writes n results, `step` elements of y apart.
+void write(const ReduceArgs& args, std::int64_t offset, std::int64_t step, const double* values,
+           std::int64_t n) {
   void* to = args.y.as<char>() + offset * static_cast<std::int64_t>(byte_size(args.y.dtype));
-  auto result = static_cast<float>(value * args.scale);
+  float results[kColumns], before[kColumns];
+  for (std::int64_t k = 0; k < n; ++k) results[k] = static_cast<float>(values[k] * args.scale);
   if (args.accumulate) {
-    float before;
-    load_floats(to, args.y.dtype, 1, 1, &before);
-    result += before;
+    load_floats(to, args.y.dtype, step, n, before);
+    for (std::int64_t k = 0; k < n; ++k) results[k] += before[k];
   }
-  store_floats(&result, 1, to, args.y.dtype, 1);
+  store_floats(results, n, to, args.y.dtype, step);
 }
 
 // The elements [begin, end) of what belongs to the result at x offset `base`.
@@ -159,7 +161,10 @@ void reduce_rows(const ReduceArgs& args, const ReduceAxes& axes) {
   const bool few = kept.total() < num_threads() && part_count(reduced.total()) > 1;
   const auto each = [&](std::int64_t begin, std::int64_t end, auto&& fold) {
     kept.walk(begin, end, [&](const auto& at, std::int64_t n, const auto& step) {
-      for (std::int64_t i = 0; i < n; ++i) write(args, at[1] + i * step[1], fold(at[0] + i * step[0]));
+      for (std::int64_t i = 0; i < n; ++i) {
+        const double value = fold(at[0] + i * step[0]);
+        write(args, at[1] + i * step[1], 1, &value, 1);
+      }
     });
   };
   if (!few) {
@@ -196,9 +201,10 @@ void fold_columns(const ReduceArgs& args, const Runs<1>& rows, std::int64_t base
   std::fill_n(result.begin(), width, start);
   std::fill_n(partial, width, static_cast<float>(start));
   const auto flush = [&] {
-    for (std::size_t k = 0; k < width; ++k) {
-      result[k] =
-          args.op == ReduceOp::sum ? result[k] + partial[k] : combine_double(args.op, result[k], partial[k]);
+    if (args.op == ReduceOp::sum) {  // apart, so that it becomes vector code
+      for (std::size_t k = 0; k < width; ++k) result[k] += static_cast<double>(partial[k]);
+    } else {
+      for (std::size_t k = 0; k < width; ++k) result[k] = combine_double(args.op, result[k], partial[k]);
     }
     std::fill_n(partial, width, static_cast<float>(start));
   };
@@ -230,9 +236,7 @@ void reduce_columns(const ReduceArgs& args, ReduceAxes axes) {
     outer.walk(j / stretches, j / stretches + 1, [&](const auto& at, std::int64_t, const auto&) {
       Columns result;
       fold(at[0] + column * x_stride, n, result);
-      for (std::int64_t k = 0; k < n; ++k) {
-        write(args, at[1] + (column + k) * y_stride, result[static_cast<std::size_t>(k)]);
-      }
+      write(args, at[1] + column * y_stride, y_stride, result.data(), n);
     });
   };
   const std::int64_t work = std::min(width, kColumns) * rows.total();
