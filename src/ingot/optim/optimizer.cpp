@@ -1,0 +1,292 @@
+#include "ingot/optim/optimizer.h"
+
+#include <cmath>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/kernels/copy.h"
+#include "ingot/kernels/optimizer.h"
+#include "ingot/ops/cast.h"
+
+namespace ingot {
+namespace {
+
+constexpr const char* kMaster = "master";
+constexpr const char* kStep = "step";
+
+template <class Config>
+const Config& validated(const Config& config) {
+  config.validate();
+  return config;
+}
+
+void check_not_negative(const char* key, double value) {
+  INGOT_CHECK(std::isfinite(value) && value >= 0,
+              InvalidConfig(key, fmt::format("must be finite and not negative, got {}", value)));
+}
+
+void check_fraction(const char* key, double value) {
+  INGOT_CHECK(value >= 0 && value < 1, InvalidConfig(key, fmt::format("must be in [0, 1), got {}", value)));
+}
+
+std::vector<ParamGroup> one_group(std::vector<Parameter*> parameters) {
+  std::vector<ParamGroup> groups(1);
+  groups[0].parameters = std::move(parameters);
+  return groups;
+}
+
+// What state and arithmetic of a parameter are in.
+DType state_dtype(const Parameter& parameter) { return accumulator_dtype(parameter.value.dtype()); }
+
+bool half(const Parameter& parameter) { return byte_size(parameter.value.dtype()) < 4; }
+
+View view_of(const Tensor& tensor) { return tensor.defined() ? tensor.view() : View{}; }
+
+}  // namespace
+
+void ParamGroup::validate() const {
+  check_not_negative("optimizer.lr_multiplier", lr_multiplier);
+  if (weight_decay) check_not_negative("optimizer.weight_decay", *weight_decay);
+}
+
+Optimizer::Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay,
+                     std::vector<std::string> buffers, bool master_weights)
+    : groups_(std::move(groups)),
+      lr_(lr),
+      buffer_names_(std::move(buffers)),
+      master_weights_(master_weights) {
+  std::unordered_set<const Parameter*> seen;
+  std::unordered_set<std::string> names;
+  for (const ParamGroup& group : groups_) {
+    group.validate();
+    for (Parameter* parameter : group.parameters) {
+      INGOT_CHECK(parameter != nullptr && *parameter, Error("optimizer: a parameter is absent"));
+      INGOT_CHECK(seen.insert(parameter).second,
+                  InvalidConfig("optimizer.groups", "parameter " + parameter->name + " is given twice"));
+      INGOT_CHECK(names.insert(parameter->name).second,
+                  InvalidConfig("optimizer.groups", "two parameters have the name '" + parameter->name +
+                                                        "'; their state could not be told apart"));
+      const double decay = parameter->decay ? group.weight_decay.value_or(weight_decay) : 0;
+      slots_.push_back({parameter, group.lr_multiplier, decay, 0, {}, {}});
+    }
+  }
+}
+
+void Optimizer::set_learning_rate(double lr) {
+  check_not_negative("optimizer.learning_rate", lr);
+  lr_ = lr;
+}
+
+void Optimizer::make_state(Slot& slot) const {
+  const NoGrad no_grad;
+  const MemoryTagScope tag(MemoryTag::optimizer);
+  const Parameter& p = *slot.parameter;
+  if (master_weights_ && half(p)) slot.master = to(p.value.detach(), DType::f32);
+  for (std::size_t i = 0; i < buffer_names_.size(); ++i) {
+    slot.buffers.push_back(Tensor::zeros(p.shape(), state_dtype(p), p.value.device()));
+  }
+}
+
+void Optimizer::step(const StepOptions& options) {
+  check_not_negative("optimizer.lr_scale", options.lr_scale);
+  INGOT_CHECK(!options.grad_scale.defined() ||
+                  (options.grad_scale.numel() == 1 && options.grad_scale.dtype() == DType::f32),
+              Error("optimizer: grad_scale is one f32"));
+  std::vector<Slot*> active;
+  for (Slot& slot : slots_) {
+    const Parameter& p = *slot.parameter;
+    const Tensor grad = p.grad();
+    if (!p.trainable() || !grad.defined()) continue;
+    INGOT_CHECK(p.value.is_contiguous() && grad.is_contiguous() && grad.shape() == p.shape(),
+                ShapeMismatch("optimizer (gradient of " + p.name + ")", p.shape().to_vector(),
+                              grad.shape().to_vector(), "both must be contiguous"));
+    if (slot.steps == 0 && slot.buffers.empty() && !slot.master.defined()) make_state(slot);
+    for (const Tensor& buffer : slot.buffers) {
+      INGOT_CHECK(buffer.shape() == p.shape() && buffer.dtype() == state_dtype(p) &&
+                      buffer.device() == p.value.device(),
+                  Error("optimizer: parameter " + p.name +
+                        " changed its shape, dtype or device since its first step; make a new optimizer"));
+    }
+    ++slot.steps;
+    active.push_back(&slot);
+  }
+  if (active.empty()) return;
+  step_slots(active, lr_ * options.lr_scale, view_of(options.grad_scale));
+  for (Slot* slot : active) slot->parameter->value.storage()->bump_version();
+}
+
+void Optimizer::zero_grad() {
+  for (Slot& slot : slots_) slot.parameter->zero_grad();
+}
+
+std::map<std::string, Tensor> Optimizer::state() const {
+  std::map<std::string, Tensor> result;
+  for (const Slot& slot : slots_) {
+    if (slot.steps == 0) continue;
+    const std::string prefix = slot.parameter->name + ".";
+    result[prefix + kStep] = Tensor::from(std::vector<std::int64_t>{slot.steps}, {});
+    if (slot.master.defined()) result[prefix + kMaster] = slot.master;
+    for (std::size_t i = 0; i < slot.buffers.size(); ++i) result[prefix + buffer_names_[i]] = slot.buffers[i];
+  }
+  return result;
+}
+
+void Optimizer::load_state(const std::map<std::string, Tensor>& state) {
+  // Everything is checked before anything changes.
+  std::string problems;
+  std::vector<std::pair<Tensor, Tensor>> copies;  // from, to
+  std::vector<Slot> loaded;
+  std::size_t used = 0;
+  for (const Slot& old : slots_) {
+    const std::string prefix = old.parameter->name + ".";
+    Slot& slot = loaded.emplace_back(Slot{old.parameter, old.lr, old.weight_decay, 0, {}, {}});
+    const auto step = state.find(prefix + kStep);
+    if (step == state.end()) continue;  // had no gradient yet
+    make_state(slot);
+    slot.steps = static_cast<std::int64_t>(step->second.item());
+    ++used;
+    const auto take = [&](const std::string& name, const Tensor& to) {
+      const auto found = state.find(prefix + name);
+      if (found == state.end()) {
+        problems += fmt::format("\n  {}{} is missing", prefix, name);
+        return;
+      }
+      ++used;
+      const Tensor& from = found->second;
+      if (from.shape() != to.shape() || from.dtype() != to.dtype()) {
+        problems += fmt::format("\n  {}{}: expected {} {}, got {} {}", prefix, name, ingot::name(to.dtype()),
+                                to_string(to.shape()), ingot::name(from.dtype()), to_string(from.shape()));
+        return;
+      }
+      copies.emplace_back(from, to);
+    };
+    if (slot.master.defined()) take(kMaster, slot.master);
+    for (std::size_t i = 0; i < slot.buffers.size(); ++i) take(buffer_names_[i], slot.buffers[i]);
+  }
+  if (used < state.size() && problems.empty()) {
+    problems =
+        fmt::format("\n  {} of {} tensors belong to no parameter here", state.size() - used, state.size());
+  }
+  INGOT_CHECK(problems.empty(),
+              Error("this optimizer state is of another model, or another kind of optimizer:" + problems));
+  const NoGrad no_grad;
+  for (const auto& [from, to] : copies) copy_(to, ingot::to(from, to.device()));
+  slots_ = std::move(loaded);
+}
+
+std::size_t Optimizer::state_bytes() const {
+  std::size_t bytes = 0;
+  for (const Slot& slot : slots_) {
+    const Parameter& p = *slot.parameter;
+    if (!p.trainable()) continue;
+    const auto n = static_cast<std::size_t>(p.value.numel());
+    bytes += n * byte_size(state_dtype(p)) * buffer_names_.size();
+    if (master_weights_ && half(p)) bytes += n * 4;
+  }
+  return bytes;
+}
+
+void AdamWConfig::validate() const {
+  check_not_negative("optimizer.learning_rate", learning_rate);
+  check_fraction("optimizer.adamw_beta1", beta1);
+  check_fraction("optimizer.adamw_beta2", beta2);
+  check_not_negative("optimizer.adamw_epsilon", eps);
+  check_not_negative("optimizer.weight_decay", weight_decay);
+}
+
+AdamW::AdamW(std::vector<Parameter*> parameters, const AdamWConfig& config)
+    : AdamW(one_group(std::move(parameters)), config, true) {}
+
+AdamW::AdamW(std::vector<ParamGroup> groups, const AdamWConfig& config)
+    : AdamW(std::move(groups), config, true) {}
+
+AdamW::AdamW(std::vector<ParamGroup> groups, const AdamWConfig& config, bool decoupled)
+    : Optimizer(std::move(groups), validated(config).learning_rate, config.weight_decay,
+                {"exp_avg", "exp_avg_sq"}, config.master_weights),
+      config_(config),
+      decoupled_(decoupled) {}
+
+void AdamW::step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) {
+  std::vector<kernels::AdamWTensor> tensors;
+  tensors.reserve(slots.size());
+  for (const Slot* slot : slots) {
+    const auto t = static_cast<double>(slot->steps);
+    tensors.push_back({.param = slot->parameter->value.view(),
+                       .grad = slot->parameter->grad().view(),
+                       .m = slot->buffers[0].view(),
+                       .v = slot->buffers[1].view(),
+                       .master = view_of(slot->master),
+                       .lr = lr * slot->lr,
+                       .weight_decay = slot->weight_decay,
+                       .bias_correction1 = 1 - std::pow(config_.beta1, t),
+                       .bias_correction2 = 1 - std::pow(config_.beta2, t)});
+  }
+  kernels::launch(kernels::adamw, current_stream(tensors[0].param.device),
+                  {.tensors = tensors,
+                   .beta1 = config_.beta1,
+                   .beta2 = config_.beta2,
+                   .eps = config_.eps,
+                   .decoupled = decoupled_,
+                   .grad_scale = grad_scale});
+}
+
+namespace {
+
+AdamWConfig as_adamw(const AdamConfig& c) {
+  return {c.learning_rate, c.beta1, c.beta2, c.eps, c.weight_decay, c.master_weights};
+}
+
+}  // namespace
+
+void AdamConfig::validate() const { as_adamw(*this).validate(); }
+
+Adam::Adam(std::vector<Parameter*> parameters, const AdamConfig& config)
+    : AdamW(one_group(std::move(parameters)), as_adamw(config), false) {}
+
+Adam::Adam(std::vector<ParamGroup> groups, const AdamConfig& config)
+    : AdamW(std::move(groups), as_adamw(config), false) {}
+
+void SgdConfig::validate() const {
+  check_not_negative("optimizer.learning_rate", learning_rate);
+  check_not_negative("optimizer.momentum", momentum);
+  INGOT_CHECK(std::isfinite(dampening),
+              InvalidConfig("optimizer.dampening", fmt::format("must be finite, got {}", dampening)));
+  check_not_negative("optimizer.weight_decay", weight_decay);
+  INGOT_CHECK(!nesterov || (momentum > 0 && dampening == 0),
+              InvalidConfig("optimizer.nesterov", "needs a positive momentum and no dampening"));
+}
+
+Sgd::Sgd(std::vector<Parameter*> parameters, const SgdConfig& config)
+    : Sgd(one_group(std::move(parameters)), config) {}
+
+Sgd::Sgd(std::vector<ParamGroup> groups, const SgdConfig& config)
+    : Optimizer(
+          std::move(groups), validated(config).learning_rate, config.weight_decay,
+          config.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{},
+          config.master_weights),
+      config_(config) {}
+
+void Sgd::step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) {
+  std::vector<kernels::SgdTensor> tensors;
+  tensors.reserve(slots.size());
+  for (const Slot* slot : slots) {
+    tensors.push_back({.param = slot->parameter->value.view(),
+                       .grad = slot->parameter->grad().view(),
+                       .momentum = slot->buffers.empty() ? View{} : slot->buffers[0].view(),
+                       .master = view_of(slot->master),
+                       .lr = lr * slot->lr,
+                       .weight_decay = slot->weight_decay,
+                       .first = slot->steps == 1});
+  }
+  kernels::launch(kernels::sgd, current_stream(tensors[0].param.device),
+                  {.tensors = tensors,
+                   .momentum = config_.momentum,
+                   .dampening = config_.dampening,
+                   .nesterov = config_.nesterov,
+                   .grad_scale = grad_scale});
+}
+
+}  // namespace ingot

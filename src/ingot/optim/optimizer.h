@@ -1,0 +1,148 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ingot/base/parallel.h"
+#include "ingot/nn/parameter.h"
+
+namespace ingot {
+
+/// Parameters that are stepped alike.
+struct ParamGroup {
+  std::vector<Parameter*> parameters;
+  double lr_multiplier = 1;            ///< of the optimiser's learning rate
+  std::optional<double> weight_decay;  ///< default: the optimiser's
+  void validate() const;
+};
+
+struct StepOptions {
+  /// Of the learning rate: a schedule's value at this step.
+  double lr_scale = 1;
+  /// One f32 on the parameters' device that gradients are multiplied by on the way (the factor of
+  /// clip_by_global_norm, the inverse of a loss scale); undefined for 1.
+  Tensor grad_scale = {};
+};
+
+/// Changes parameters by their gradients. Parameters without a gradient are left alone, with their state, as
+/// are those that do not train. Weight decay skips parameters whose `decay` is false (norms, biases). State
+/// of a parameter in a half type includes an f32 master copy; state is made at the first step with a
+/// gradient.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  void step(const StepOptions& options = {});
+  void zero_grad();
+  const std::vector<ParamGroup>& groups() const { return groups_; }
+  double learning_rate() const { return lr_; }
+  void set_learning_rate(double lr);
+
+  /// Everything that a checkpoint must hold for the next step to have the same bits, by name
+  /// ("layers.0.weight.exp_avg"). The tensors share the optimiser's memory.
+  std::map<std::string, Tensor> state() const;
+  /// Copies such tensors in. Throws Error that lists what does not belong, or has another shape or dtype.
+  void load_state(const std::map<std::string, Tensor>& state);
+  /// Bytes of state for all trainable parameters, whether it stands already or not.
+  std::size_t state_bytes() const;
+
+ protected:
+  /// The state of one parameter. Which of the tensors exist is the optimiser's choice.
+  struct Slot {
+    Parameter* parameter = nullptr;
+    double lr = 1, weight_decay = 0;  ///< a multiplier; the value where decay applies, else 0
+    std::int64_t steps = 0;
+    Tensor master;  ///< f32, for half types
+    std::vector<Tensor> buffers;
+  };
+
+  /// `buffers` names the tensors of the parameter's shape that the optimiser keeps for each.
+  Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay, std::vector<std::string> buffers,
+            bool master_weights);
+  /// Steps the slots, whose parameters have gradients; `steps` counts this one already.
+  virtual void step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) = 0;
+
+ private:
+  void make_state(Slot& slot) const;
+
+  std::vector<ParamGroup> groups_;
+  double lr_;
+  std::vector<std::string> buffer_names_;
+  bool master_weights_;
+  std::vector<Slot> slots_;
+};
+
+/// PyTorch's defaults.
+struct AdamWConfig {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+  bool master_weights = true;  ///< f32 copies of parameters in half types
+  void validate() const;
+};
+
+/// Adam with decoupled weight decay (Loshchilov and Hutter 2019). State: exp_avg, exp_avg_sq.
+class AdamW : public Optimizer {
+ public:
+  AdamW(std::vector<Parameter*> parameters, const AdamWConfig& config);
+  AdamW(std::vector<ParamGroup> groups, const AdamWConfig& config);
+
+ protected:
+  AdamW(std::vector<ParamGroup> groups, const AdamWConfig& config, bool decoupled);
+  void step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) override;
+
+ private:
+  AdamWConfig config_;
+  bool decoupled_;
+};
+
+/// Adam (Kingma and Ba 2015); weight decay is added to the gradient, and 0 by default.
+struct AdamConfig {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  bool master_weights = true;
+  void validate() const;
+};
+
+class Adam final : public AdamW {
+ public:
+  Adam(std::vector<Parameter*> parameters, const AdamConfig& config);
+  Adam(std::vector<ParamGroup> groups, const AdamConfig& config);
+};
+
+struct SgdConfig {
+  double learning_rate = 1e-2;
+  double momentum = 0;
+  double dampening = 0;
+  bool nesterov = false;  ///< needs momentum, and no dampening
+  double weight_decay = 0;
+  bool master_weights = true;
+  void validate() const;
+};
+
+/// Stochastic gradient descent, PyTorch's form. State: momentum_buffer, with momentum.
+class Sgd final : public Optimizer {
+ public:
+  Sgd(std::vector<Parameter*> parameters, const SgdConfig& config);
+  Sgd(std::vector<ParamGroup> groups, const SgdConfig& config);
+
+ protected:
+  void step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) override;
+
+ private:
+  SgdConfig config_;
+};
+
+}  // namespace ingot

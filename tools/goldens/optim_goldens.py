@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Writes tests/optim/goldens/*.json: parameters after each of 20 steps of PyTorch's optimisers on fixed gradients,
+and the learning rates of PyTorch's and transformers' schedules.
+
+Run with the versions in requirements.txt:  tools/goldens/optim_goldens.py
+"""
+import json
+import pathlib
+
+import torch
+import transformers
+from torch.optim import lr_scheduler as lrs
+
+OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "optim" / "goldens"
+STEPS = 20
+SHAPES = {"weight": (3, 5), "bias": (3,)}  # the bias does not decay
+
+OPTIMIZERS = {
+    "sgd": (torch.optim.SGD, {"lr": 0.1}),
+    "sgd_decay": (torch.optim.SGD, {"lr": 0.1, "weight_decay": 0.05}),
+    "sgd_momentum": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}),
+    "sgd_dampening": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.8, "dampening": 0.3}),
+    "sgd_nesterov": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
+    "adam": (torch.optim.Adam, {"lr": 0.01}),
+    "adam_decay": (torch.optim.Adam, {"lr": 0.01, "betas": (0.8, 0.99), "eps": 1e-6, "weight_decay": 0.1}),
+    "adamw": (torch.optim.AdamW, {"lr": 0.01}),
+    "adamw_llm": (torch.optim.AdamW, {"lr": 0.003, "betas": (0.9, 0.95), "weight_decay": 0.1}),
+}
+
+
+def flat(tensor):
+    return [float(f"{x:.9g}") for x in tensor.detach().flatten().tolist()]
+
+
+def steps(name, kind, options, gradients, start, max_norm=None):
+    params = {key: torch.nn.Parameter(value.clone()) for key, value in start.items()}
+    groups = [{"params": [params["weight"]]}, {"params": [params["bias"]], "weight_decay": 0.0}]
+    optimizer = kind(groups, **options)
+    after, norms = [], []
+    for step in range(STEPS):
+        for key, parameter in params.items():
+            parameter.grad = gradients[step][key].clone()
+        if max_norm is not None:
+            norms.append(torch.nn.utils.clip_grad_norm_(params.values(), max_norm))
+        optimizer.step()
+        after.append({key: flat(parameter) for key, parameter in params.items()})
+    case = {"kind": kind.__name__, "options": options, "after": after}
+    if max_norm is not None:
+        case |= {"max_norm": max_norm, "norms": flat(torch.stack(norms))}
+    return case
+
+
+def optimizer_goldens():
+    generator = torch.Generator().manual_seed(7)
+    draw = lambda: {k: torch.randn(s, generator=generator) for k, s in SHAPES.items()}
+    start = draw()
+    gradients = [draw() for _ in range(STEPS)]
+    cases = {n: steps(n, kind, options, gradients, start) for n, (kind, options) in OPTIMIZERS.items()}
+    kind, options = OPTIMIZERS["adamw_llm"]
+    cases["adamw_clipped"] = steps("adamw_clipped", kind, options, gradients, start, max_norm=3.5)
+    return {
+        "start": {k: flat(v) for k, v in start.items()},
+        "gradients": [{k: flat(v) for k, v in g.items()} for g in gradients],
+        "cases": cases,
+    }
+
+
+def rates(make, count=60):
+    parameter = torch.nn.Parameter(torch.zeros(()))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    scheduler = make(optimizer)
+    result = []
+    for _ in range(count):
+        result.append(float(f"{scheduler.get_last_lr()[0]:.12g}"))
+        optimizer.step()
+        scheduler.step()
+    return result
+
+
+def schedule_goldens():
+    t = transformers
+    noam = lambda s: 64**-0.5 * min((s + 1) ** -0.5, (s + 1) * 10**-1.5)
+    wsd = dict(num_warmup_steps=10, num_decay_steps=15, num_training_steps=50)
+    # The libraries' cosines rise again after their end, ours stay: 51 steps of those.
+    return {
+        "constant": rates(lambda o: t.get_constant_schedule_with_warmup(o, 10)),
+        "linear": rates(lambda o: t.get_linear_schedule_with_warmup(o, 10, 50)),
+        "cosine": rates(lambda o: t.get_cosine_schedule_with_warmup(o, 10, 50), 51),
+        "cosine_min": rates(lambda o: t.get_cosine_with_min_lr_schedule_with_warmup(o, 10, 50, min_lr_rate=0.1), 51),
+        "wsd": rates(lambda o: t.get_wsd_schedule(o, **wsd, min_lr_ratio=0.1, decay_type="1-sqrt")),
+        "wsd_to_zero": rates(lambda o: t.get_wsd_schedule(o, **wsd, decay_type="1-sqrt")),
+        "annealing": rates(lambda o: lrs.CosineAnnealingLR(o, 40, eta_min=0.05), 41),
+        "exponential": rates(lambda o: lrs.ExponentialLR(o, 0.9)),
+        "step": rates(lambda o: lrs.StepLR(o, 7, 0.5)),
+        "linear_lr": rates(lambda o: lrs.LinearLR(o, 0.25, 1.0, 10)),
+        "noam": rates(lambda o: lrs.LambdaLR(o, noam)),
+        "sequence": rates(
+            lambda o: lrs.SequentialLR(
+                o, [lrs.LinearLR(o, 0.2, 1.0, 5), lrs.StepLR(o, 10, 0.5), lrs.ExponentialLR(o, 0.9)], [5, 30]
+            )
+        ),
+        "product": rates(lambda o: lrs.ChainedScheduler([lrs.LinearLR(o, 0.25, 1.0, 10), lrs.ExponentialLR(o, 0.95)])),
+    }
+
+
+def write(name, made_with, golden):
+    golden = {"made_with": made_with} | golden
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / name).write_text(json.dumps(golden, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    write("optimizers.json", f"torch {torch.__version__}", optimizer_goldens())
+    write("schedules.json", f"torch {torch.__version__}, transformers {transformers.__version__}", schedule_goldens())
