@@ -17,6 +17,25 @@ void check_channels(const char* key, std::int64_t in, std::int64_t out, std::int
                                              groups, in, out)));
 }
 
+void check_window(const char* key, std::int64_t stride, std::int64_t padding, std::int64_t dilation) {
+  INGOT_CHECK(
+      stride > 0 && dilation > 0 && padding >= 0,
+      InvalidConfig(key, fmt::format("needs a positive stride and dilation and no negative padding, got "
+                                     "stride {}, dilation {}, padding {}",
+                                     stride, dilation, padding)));
+}
+
+std::int64_t checked_channels(std::int64_t channels, const GroupNormOptions& o) {
+  INGOT_CHECK(channels > 0,
+              InvalidConfig("group_norm.channels", fmt::format("must be positive, got {}", channels)));
+  INGOT_CHECK(o.groups > 0 && channels % o.groups == 0,
+              InvalidConfig("group_norm.groups",
+                            fmt::format("must divide the {} channels, got {}", channels, o.groups)));
+  INGOT_CHECK(o.eps >= 0 && o.eps < 1,
+              InvalidConfig("group_norm.eps", fmt::format("must be in [0, 1), got {}", o.eps)));
+  return channels;
+}
+
 template <class Options>
 const Options& validated(const Options& options) {
   options.validate();
@@ -33,6 +52,7 @@ init::Uniform fan_in_uniform(std::int64_t fan_in) {
 void Conv1dModuleOptions::validate() const {
   check_channels("conv1d", in, out, conv.groups);
   INGOT_CHECK(kernel > 0, InvalidConfig("conv1d.kernel", fmt::format("must be positive, got {}", kernel)));
+  check_window("conv1d", conv.stride, conv.padding, conv.dilation);
 }
 
 Conv1d::Conv1d(const ParamSource& source, const Conv1dModuleOptions& o)
@@ -54,6 +74,8 @@ void Conv2dModuleOptions::validate() const {
   INGOT_CHECK(
       kernel[0] > 0 && kernel[1] > 0,
       InvalidConfig("conv2d.kernel", fmt::format("must be positive, got {} x {}", kernel[0], kernel[1])));
+  for (std::size_t i = 0; i < 2; ++i)
+    check_window("conv2d", conv.stride[i], conv.padding[i], conv.dilation[i]);
 }
 
 Conv2d::Conv2d(const ParamSource& source, const Conv2dModuleOptions& o)
@@ -73,13 +95,9 @@ void Conv2d::visit(ParamVisitor& v) {
 }
 
 GroupNorm::GroupNorm(const ParamSource& source, std::int64_t channels, const GroupNormOptions& o)
-    : weight(source.take("weight", {channels}, init::kOnes)),
+    : weight(source.take("weight", {checked_channels(channels, o)}, init::kOnes)),
       bias(source.take("bias", {channels}, init::kZeros)),
-      options(o) {
-  INGOT_CHECK(o.groups > 0 && channels % o.groups == 0,
-              InvalidConfig("group_norm.groups",
-                            fmt::format("must divide the {} channels, got {}", channels, o.groups)));
-}
+      options(o) {}
 
 Tensor GroupNorm::operator()(const Tensor& x) const {
   return group_norm(x, weight.value, bias.value, options);

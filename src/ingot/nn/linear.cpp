@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/ops/matmul.h"
 
 namespace ingot {
 namespace {
@@ -32,6 +33,8 @@ Linear::Linear(const ParamSource& source, const LinearOptions& options)
       bias(options.bias
                ? source.take("bias", {options.out}, options.bias_init.value_or(default_init(options)))
                : Parameter()) {}
+
+Tensor Linear::operator()(const Tensor& x) const { return linear(x, weight.value, bias.value); }
 
 void Linear::visit(ParamVisitor& v) {
   v("weight", weight);

@@ -1,0 +1,182 @@
+// Modules equal the ops they stand for, with their own parameters, and give them gradients.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "tests/support/op_case.h"
+#include <gtest/gtest.h>
+
+#include "ingot/autograd/engine.h"
+#include "ingot/base/error.h"
+#include "ingot/nn/activation.h"
+#include "ingot/nn/conv.h"
+#include "ingot/nn/dropout.h"
+#include "ingot/nn/embedding.h"
+#include "ingot/nn/linear.h"
+#include "ingot/ops/random.h"
+
+namespace ingot {
+namespace {
+
+using testing::max_error;
+using testing::randn;
+
+void expect_gradients(ModuleRef module, const Tensor& y) {
+  backward(y, {.grad = randn(y.shape(), 77)});
+  for (Parameter* p : parameters(module)) {
+    ASSERT_TRUE(p->grad().defined()) << p->name;
+    EXPECT_EQ(p->grad().shape(), p->shape()) << p->name;
+  }
+}
+
+std::vector<std::string> names(ModuleRef module) {
+  std::vector<std::string> result;
+  for (auto& [name, parameter] : named_parameters(module)) result.push_back(name);
+  return result;
+}
+
+TEST(Linear, IsXTimesTheTransposedWeightPlusBias) {
+  InitSource source(1);
+  Linear linear(source, {.in = 6, .out = 4}),
+      plain(ParamSource(source).scope("plain"), {.in = 6, .out = 4, .bias = false});
+  const Tensor x = randn({2, 3, 6}, 1);
+  const Tensor y = linear(x);
+  ASSERT_EQ(y.shape(), (Shape{2, 3, 4}));
+  double sum = linear.bias.value.data<float>()[1];
+  for (int k = 0; k < 6; ++k) sum += x.data<float>()[6 + k] * linear.weight.value.data<float>()[6 + k];
+  EXPECT_NEAR(y.data<float>()[4 + 1], sum, 1e-5);
+  expect_gradients(linear, y);
+  expect_gradients(plain, plain(x));
+  EXPECT_EQ(names(plain), std::vector<std::string>{"weight"});
+}
+
+TEST(Embedding, TakesRowsByIndex) {
+  InitSource source(1);
+  Embedding table(source, {.count = 5, .width = 3, .weight_init = init::Normal{.std = 0.02}});
+  const Tensor y = table(Tensor::from(std::vector<std::int64_t>{4, 0, 4, 1}, {2, 2}));
+  ASSERT_EQ(y.shape(), (Shape{2, 2, 3}));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(y.data<float>()[6 + i], table.weight.value.data<float>()[12 + i]);
+  expect_gradients(table, y);
+  EXPECT_THROW(table(Tensor::from(std::vector<std::int64_t>{5}, {1})), DimensionMismatch);
+}
+
+TEST(Dropout, DropsWhileTrainingAndRepeatsInARandomScope) {
+  Dropout dropout(0.5);
+  const Tensor x = randn({1000}, 1);
+  const auto run = [&] {
+    const RandomScope scope(3, 4);
+    return dropout(x).to_vector<float>();
+  };
+  const auto y = run();
+  EXPECT_EQ(run(), y);
+  EXPECT_NEAR(static_cast<double>(std::count(y.begin(), y.end(), 0.0F)), 500, 60);
+  dropout.training = false;
+  EXPECT_EQ(run(), x.to_vector<float>());
+  EXPECT_THROW(Dropout(1), InvalidConfig);
+  EXPECT_THROW(Dropout(-0.1), InvalidConfig);
+  EXPECT_THROW(Dropout(NAN), InvalidConfig);
+}
+
+TEST(Activation, EveryNameLeadsToItsFunction) {
+  const Tensor x = Tensor::from(std::vector<float>{-1, 0.5F}, {2});
+  const auto at = [&](const char* name) {
+    const auto y = activate(parse_activation(name), x).to_vector<float>();
+    return std::pair<double, double>(y[0], y[1]);
+  };
+  const auto expect = [&](const char* name, const std::function<double(double)>& f) {
+    EXPECT_NEAR(at(name).first, f(-1), 1e-6) << name;
+    EXPECT_NEAR(at(name).second, f(0.5), 1e-6) << name;
+  };
+  const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+  expect("linear", [](double v) { return v; });
+  expect("relu", [](double v) { return std::max(v, 0.0); });
+  expect("gelu", [](double v) { return v * 0.5 * std::erfc(-v / std::sqrt(2.0)); });
+  expect("gelu_new", [](double v) {
+    return 0.5 * v * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (v + 0.044715 * v * v * v)));
+  });
+  expect("swish", [&](double v) { return v * sigmoid(v); });
+  expect("mish", [](double v) { return v * std::tanh(std::log1p(std::exp(v))); });
+  expect("sigmoid", sigmoid);
+  expect("tanh", [](double v) { return std::tanh(v); });
+}
+
+TEST(Activation, NamesAreReadBackAndWrongOnesExplained) {
+  for (const Activation a : {Activation::identity, Activation::relu, Activation::gelu, Activation::gelu_tanh,
+                             Activation::silu, Activation::mish, Activation::sigmoid, Activation::tanh}) {
+    EXPECT_EQ(parse_activation(name(a)), a);
+  }
+  try {
+    parse_activation("siluu", "model.hidden_act");
+    FAIL();
+  } catch (const InvalidConfig& error) {
+    EXPECT_EQ(error.key, "model.hidden_act");
+    EXPECT_NE(std::string(error.what()).find("silu"), std::string::npos);
+  }
+}
+
+TEST(Conv1d, IsTheOpWithItsParameters) {
+  InitSource source(1);
+  const Conv1dOptions options{.stride = 2, .padding = 1, .groups = 2};
+  Conv1d conv(source, {.in = 4, .out = 6, .kernel = 3, .conv = options});
+  EXPECT_EQ(conv.weight.shape(), (Shape{6, 2, 3}));
+  const Tensor x = randn({2, 4, 9}, 1);
+  const Tensor y = conv(x);
+  EXPECT_EQ(max_error(y, conv1d(x, conv.weight.value, conv.bias.value, options)), 0);
+  expect_gradients(conv, y);
+}
+
+TEST(Conv2d, IsTheOpWithItsParameters) {
+  InitSource source(1);
+  const Conv2dOptions options{.stride = {1, 2}, .padding = {0, 1}};
+  Conv2d conv(source, {.in = 3, .out = 5, .kernel = {3, 2}, .conv = options, .bias = false});
+  EXPECT_EQ(conv.weight.shape(), (Shape{5, 3, 3, 2}));
+  EXPECT_EQ(names(conv), std::vector<std::string>{"weight"});
+  const Tensor x = randn({2, 3, 6, 7}, 1);
+  const Tensor y = conv(x);
+  EXPECT_EQ(max_error(y, conv2d(x, conv.weight.value, {}, options)), 0);
+  expect_gradients(conv, y);
+}
+
+TEST(Conv2d, StartsAsPyTorchsDoes) {
+  InitSource source(1);
+  Conv2d conv(source, {.in = 20, .out = 50, .kernel = {5, 1}});  // fan_in 100
+  double high = 0;
+  for (const float v : conv.weight.value.to_vector<float>()) high = std::max<double>(high, std::abs(v));
+  EXPECT_NEAR(high, 0.1, 1e-4);
+}
+
+TEST(GroupNorm, StartsAsTheIdentityOfItsOp) {
+  InitSource source(1);
+  const GroupNormOptions options{.groups = 2};
+  GroupNorm norm(source, 6, options);
+  const Tensor x = randn({2, 6, 5}, 1);
+  const Tensor y = norm(x);
+  double sum = 0, squares = 0;
+  for (int i = 0; i < 15; ++i) {
+    const double v = y.data<float>()[i];
+    sum += v;
+    squares += v * v;
+  }
+  EXPECT_NEAR(sum, 0, 1e-5);
+  EXPECT_NEAR(squares / 15, 1, 1e-3);
+  EXPECT_FALSE(norm.weight.decay);
+  expect_gradients(norm, y);
+}
+
+TEST(Layers, RefuseImpossibleSizes) {
+  InitSource source(1);
+  EXPECT_THROW(Conv1d(source, {.in = 0, .out = 6, .kernel = 3}), InvalidConfig);
+  EXPECT_THROW(Conv1d(source, {.in = 4, .out = 6, .kernel = 0}), InvalidConfig);
+  EXPECT_THROW(Conv1d(source, {.in = 4, .out = 6, .kernel = 3, .conv = {.groups = 4}}), InvalidConfig);
+  EXPECT_THROW(Conv1d(source, {.in = 4, .out = 6, .kernel = 3, .conv = {.stride = 0}}), InvalidConfig);
+  EXPECT_THROW(Conv2d(source, {.in = 4, .out = 6, .kernel = {3, 3}, .conv = {.padding = {0, -1}}}),
+               InvalidConfig);
+  EXPECT_THROW(Conv2d(source, {.in = 4, .out = 6, .kernel = {3, 0}}), InvalidConfig);
+  EXPECT_THROW(GroupNorm(source, 6, {.groups = 4}), InvalidConfig);
+  EXPECT_THROW(GroupNorm(source, 0, {.groups = 1}), InvalidConfig);
+  EXPECT_THROW(GroupNorm(source, 6, {.groups = 0}), InvalidConfig);
+  EXPECT_THROW(GroupNorm(source, 6, {.groups = 2, .eps = -1}), InvalidConfig);
+}
+
+}  // namespace
+}  // namespace ingot
