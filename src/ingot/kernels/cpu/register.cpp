@@ -22,6 +22,8 @@ void register_kernels() {
   register_squeeze_excite_simd();
   register_unary_simd();
   register_unary_backward_simd();
+  register_gemm_simd();
+  register_gemm_library();
 
   register_attention_reference();
   register_conv_reference();
@@ -39,6 +41,7 @@ void register_kernels() {
   register_rope_reference();
   register_softmax_reference();
   register_squeeze_excite_reference();
+  register_gemm_reference();
 }
 
 }  // namespace ingot::kernels::cpu

@@ -25,6 +25,8 @@ void register_softmax_simd();
 void register_squeeze_excite_simd();
 void register_unary_simd();
 void register_unary_backward_simd();
+void register_gemm_simd();
+void register_gemm_library();
 
 void register_attention_reference();
 void register_conv_reference();
@@ -42,5 +44,6 @@ void register_reduce_reference();
 void register_rope_reference();
 void register_softmax_reference();
 void register_squeeze_excite_reference();
+void register_gemm_reference();
 
 }  // namespace ingot::kernels::cpu
