@@ -9,6 +9,8 @@ void register_kernels() {
   register_conv_simd();
   register_copy_simd();
   register_gemm_simd();
+  register_rope_simd();
+  register_loss_simd();
   register_gemm_library();
   register_group_norm_simd();
   register_index_simd();
@@ -42,6 +44,9 @@ void register_kernels() {
   register_softmax_reference();
   register_squeeze_excite_reference();
   register_gemm_reference();
+  register_rope_reference();
+  register_loss_reference();
+  register_pointwise_loss_reference();
 }
 
 }  // namespace ingot::kernels::cpu

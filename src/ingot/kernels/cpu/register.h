@@ -12,6 +12,8 @@ void register_binary_simd();
 void register_conv_simd();
 void register_copy_simd();
 void register_gemm_simd();
+void register_rope_simd();
+void register_loss_simd();
 void register_gemm_library();
 void register_group_norm_simd();
 void register_index_simd();
@@ -45,5 +47,8 @@ void register_rope_reference();
 void register_softmax_reference();
 void register_squeeze_excite_reference();
 void register_gemm_reference();
+void register_rope_reference();
+void register_loss_reference();
+void register_pointwise_loss_reference();
 
 }  // namespace ingot::kernels::cpu
