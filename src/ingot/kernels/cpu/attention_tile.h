@@ -55,6 +55,19 @@ struct ForwardTile {
   float softcap = 0.0F;
 };
 
+/// The same for the backward pass. Gradients are added to; dkeys and dvalues start at first_key, and may be
+/// null like dq. dq still lacks the factor of the scores, dkeys that of the queries.
+struct BackwardTile {
+  const float *q = nullptr, *dout = nullptr, *lse2 = nullptr, *delta = nullptr;  // per row; q is scaled
+  const float *keys_t = nullptr, *values_t = nullptr;                            // panels [size, kPanel]
+  const float* keys = nullptr;                                                   // [keys, head_size]
+  float *scores = nullptr, *dscores = nullptr;                                   // [rows, kPanel]
+  float *dq = nullptr, *dkeys = nullptr, *dvalues = nullptr;
+  const KeyRange* ranges = nullptr;
+  std::int64_t rows = 0, first_key = 0, last_key = 0, head_size = 0, value_size = 0;
+  float softcap = 0.0F;
+};
+
 /// Rows [row, row + rows) of head h of sequence b of a [B, S, H, D] view.
 inline ConstTile head_tile(const View& x, std::int64_t b, std::int64_t h, std::int64_t row,
                            std::int64_t rows) {

@@ -8,6 +8,10 @@ void register_kernels() {
   register_binary_simd();
   register_conv_simd();
   register_copy_simd();
+  register_group_norm_simd();
+  register_norm_simd();
+  register_attention_simd();
+  register_attention_backward_simd();
   register_gemm_simd();
   register_rope_simd();
   register_loss_simd();
