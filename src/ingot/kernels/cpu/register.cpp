@@ -5,16 +5,11 @@ namespace ingot::kernels::cpu {
 // Order is preference: launch() takes the first implementation that accepts its arguments.
 void register_kernels() {
   register_attention_simd();
+  register_attention_backward_simd();
   register_binary_simd();
   register_conv_simd();
   register_copy_simd();
-  register_group_norm_simd();
-  register_norm_simd();
-  register_attention_simd();
-  register_attention_backward_simd();
   register_gemm_simd();
-  register_rope_simd();
-  register_loss_simd();
   register_gemm_library();
   register_group_norm_simd();
   register_index_simd();
@@ -28,8 +23,6 @@ void register_kernels() {
   register_squeeze_excite_simd();
   register_unary_simd();
   register_unary_backward_simd();
-  register_gemm_simd();
-  register_gemm_library();
 
   register_attention_reference();
   register_conv_reference();
@@ -47,10 +40,6 @@ void register_kernels() {
   register_rope_reference();
   register_softmax_reference();
   register_squeeze_excite_reference();
-  register_gemm_reference();
-  register_rope_reference();
-  register_loss_reference();
-  register_pointwise_loss_reference();
 }
 
 }  // namespace ingot::kernels::cpu

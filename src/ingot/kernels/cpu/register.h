@@ -8,16 +8,11 @@ void register_kernels();
 
 // One function per file of simd/, library/ and reference/, defined in that file.
 void register_attention_simd();
+void register_attention_backward_simd();
 void register_binary_simd();
 void register_conv_simd();
 void register_copy_simd();
-void register_group_norm_simd();
-void register_norm_simd();
-void register_attention_simd();
-void register_attention_backward_simd();
 void register_gemm_simd();
-void register_rope_simd();
-void register_loss_simd();
 void register_gemm_library();
 void register_group_norm_simd();
 void register_index_simd();
@@ -31,8 +26,6 @@ void register_softmax_simd();
 void register_squeeze_excite_simd();
 void register_unary_simd();
 void register_unary_backward_simd();
-void register_gemm_simd();
-void register_gemm_library();
 
 void register_attention_reference();
 void register_conv_reference();
@@ -50,9 +43,5 @@ void register_reduce_reference();
 void register_rope_reference();
 void register_softmax_reference();
 void register_squeeze_excite_reference();
-void register_gemm_reference();
-void register_rope_reference();
-void register_loss_reference();
-void register_pointwise_loss_reference();
 
 }  // namespace ingot::kernels::cpu
