@@ -1,5 +1,6 @@
 #include "ingot/text/charsmap.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ingot/base/error.h"
@@ -101,6 +102,19 @@ bool decode_base64(std::string_view text, std::string& out) {
     out.push_back(static_cast<char>(static_cast<unsigned char>(bits >> count)));
   }
   return count != 6;
+}
+
+std::string encode_base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t bits = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      bits = (bits << 8) | (k < n ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+    for (std::size_t k = 0; k < 4; ++k) out += k <= n ? kDigits[(bits >> (18 - 6 * k)) & 63] : '=';
+  }
+  return out;
 }
 
 }  // namespace ingot::text

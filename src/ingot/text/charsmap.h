@@ -28,5 +28,6 @@ class Charsmap {
 
 /// Decodes base64 (RFC 4648); false when `text` is none.
 bool decode_base64(std::string_view text, std::string& out);
+std::string encode_base64(std::string_view bytes);
 
 }  // namespace ingot::text

@@ -14,30 +14,34 @@ namespace {
 using nlohmann::ordered_json;
 
 /// A token is a string, or an object like an entry of added_tokens.
-std::string token_text(const JsonView& config, std::string_view key) {
-  if (!config.has(key)) return {};
-  const JsonView value = config.at(key);
+std::string token_text(const JsonView& value) {
   return value.is_string() ? value.string() : value.string("content");
+}
+
+/// One template, or a list of named ones of which "default" is meant.
+std::string default_template(const JsonView& value) {
+  if (value.is_string()) return value.string();
+  for (const JsonView& item : value.items())
+    if (item.string("name") == "default") return item.string("template");
+  return {};
 }
 
 }  // namespace
 
-TokenizerConfig parse_tokenizer_config(std::string_view text, const std::string& source) {
-  const JsonDocument document(text, source, "");
-  const JsonView view = document.root();
-  TokenizerConfig config;
-  config.bos_token = token_text(view, "bos_token");
-  config.eos_token = token_text(view, "eos_token");
-  config.unk_token = token_text(view, "unk_token");
-  config.pad_token = token_text(view, "pad_token");
-  if (view.has("chat_template") && view.at("chat_template").is_string())
-    config.chat_template = view.string("chat_template");
-  if (view.has("model_max_length")) {
+void merge_tokenizer_config(TokenizerConfig& config, const JsonView& file) {
+  const auto take = [&](const char* key, std::string& token) {
+    if (file.has(key)) token = token_text(file.at(key));
+  };
+  take("bos_token", config.bos_token);
+  take("eos_token", config.eos_token);
+  take("unk_token", config.unk_token);
+  take("pad_token", config.pad_token);
+  if (file.has("chat_template")) config.chat_template = default_template(file.at("chat_template"));
+  if (file.has("model_max_length")) {
     // "No limit" is written as 1e30, in digits.
-    const double length = view.at("model_max_length").number();
+    const double length = file.at("model_max_length").number();
     if (length > 0 && length < 1e15) config.model_max_length = std::llround(length);
   }
-  return config;
 }
 
 std::string write_tokenizer_config(const TokenizerSpec& spec) {

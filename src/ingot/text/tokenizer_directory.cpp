@@ -1,11 +1,17 @@
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
 #include "ingot/text/bpe.h"
 #include "ingot/text/files.h"
+#include "ingot/text/json_view.h"
+#include "ingot/text/json_write.h"
+#include "ingot/text/sentencepiece.h"
 #include "ingot/text/tokenizer_spec.h"
+#include "ingot/text/utf8.h"
+#include "ingot/text/wordpiece.h"
 
 namespace ingot::text {
 
@@ -59,23 +65,115 @@ TokenizerSpec read_gpt2_files(const fs::path& vocab, const fs::path& merges) {
   return spec;
 }
 
+namespace {
+
+/// BERT's vocab.txt: one token per line, the line number is the id. `lowercase` and the like stand in
+/// tokenizer_config.json, whose defaults are those of the uncased models.
+TokenizerSpec read_vocab_txt(const fs::path& path, const JsonView* config) {
+  TokenizerSpec spec;
+  spec.source = path.string();
+  const std::string content = read_file(path);
+  INGOT_CHECK(is_valid_utf8(content), FormatError(spec.source, -1, "vocabulary", "is no UTF-8"));
+  Vocabulary vocabulary;
+  std::int32_t id = 0;
+  for (std::size_t begin = 0; begin < content.size(); ++id) {
+    const std::size_t end = std::min(content.find('\n', begin), content.size());
+    std::string_view line = std::string_view(content).substr(begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    // A token listed twice has the later id, as in `transformers`.
+    if (vocabulary.add(line, id) != Vocabulary::Added::yes) vocabulary.add_again(line, id);
+    begin = end + 1;
+  }
+  const auto flag = [&](const char* key, bool fallback) {
+    return config != nullptr ? config->boolean(key, fallback) : fallback;
+  };
+  const bool lowercase = flag("do_lower_case", true);
+  spec.normalizer = fmt::format(
+      R"({{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":{},"strip_accents":{},"lowercase":{}}})",
+      flag("tokenize_chinese_chars", true), flag("strip_accents", lowercase), lowercase);
+  spec.pre_tokenizer = R"({"type":"BertPreTokenizer"})";
+  spec.decoder = R"({"type":"WordPiece","prefix":"##","cleanup":true})";
+  const std::int32_t cls = vocabulary.find("[CLS]"), sep = vocabulary.find("[SEP]");
+  if (cls >= 0 && sep >= 0)
+    spec.post_processor =
+        fmt::format(R"({{"type":"BertProcessing","sep":["[SEP]",{}],"cls":["[CLS]",{}]}})", sep, cls);
+  spec.config.unk_token = "[UNK]";
+  spec.config.pad_token = "[PAD]";
+  spec.model = std::make_shared<WordPieceModel>(std::move(vocabulary), WordPieceOptions{});
+  for (const char* token : {"[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]"}) mark_special(spec, token);
+  return spec;
+}
+
+/// SentencePiece models say nothing about <s> and </s>; the class named in tokenizer_config.json does.
+void add_sentencepiece_template(TokenizerSpec& spec, const JsonView* config) {
+  const std::string kind = config != nullptr ? config->string("tokenizer_class", "") : "";
+  for (const char* renumbered : {"XLMRoberta", "Camembert", "MBart", "Nllb", "Barthez", "XGLM"})
+    INGOT_CHECK(
+        !kind.starts_with(renumbered),
+        FormatError(spec.source, -1, "tokenizer_class",
+                    kind + " numbers the pieces in its own way; save the tokenizer as tokenizer.json first"));
+  const bool llama = kind.starts_with("Llama") || kind.starts_with("CodeLlama") || kind.starts_with("Gemma");
+  const auto flag = [&](const char* key, bool fallback) {
+    return config != nullptr ? config->boolean(key, fallback) : fallback;
+  };
+  const bool bos = flag("add_bos_token", llama) && !spec.config.bos_token.empty();
+  const bool eos = flag("add_eos_token", kind.starts_with("T5")) && !spec.config.eos_token.empty();
+  if (!bos && !eos) return;
+  const auto special = [](const std::string& token, int type) {
+    return fmt::format(R"({{"SpecialToken":{{"id":{},"type_id":{}}}}})", json_string(token), type);
+  };
+  const auto part = [&](char name, int type) {
+    std::string out = bos ? special(spec.config.bos_token, type) + "," : "";
+    out += fmt::format(R"({{"Sequence":{{"id":"{}","type_id":{}}}}})", name, type);
+    return out + (eos ? "," + special(spec.config.eos_token, type) : "");
+  };
+  std::string tokens;
+  for (const std::string* token :
+       {bos ? &spec.config.bos_token : nullptr, eos ? &spec.config.eos_token : nullptr}) {
+    if (token == nullptr) continue;
+    const std::string text = json_string(*token);
+    tokens += fmt::format(R"({}{}:{{"id":{},"ids":[{}],"tokens":[{}]}})", tokens.empty() ? "" : ",", text,
+                          text, spec.model->vocabulary().find(*token), text);
+  }
+  spec.post_processor =
+      fmt::format(R"({{"type":"TemplateProcessing","single":[{}],"pair":[{},{}],"special_tokens":{{{}}}}})",
+                  part('A', 0), part('A', 0), part('B', 1), tokens);
+}
+
+}  // namespace
+
 TokenizerSpec read_tokenizer_directory(const fs::path& directory) {
   const auto path = [&](const char* name) { return directory / name; };
   const auto have = [&](const char* name) { return fs::exists(path(name)); };
-  TokenizerSpec spec;
-  if (have("tokenizer.json"))
-    spec = parse_tokenizer_json(read_file(path("tokenizer.json")), path("tokenizer.json").string());
-  else if (have("vocab.json") && have("merges.txt"))
-    spec = read_gpt2_files(path("vocab.json"), path("merges.txt"));
-  else
-    throw IoError(directory.string(),
-                  "holds no tokenizer: expected tokenizer.json, or vocab.json with merges.txt");
+  std::optional<JsonDocument> document;
   if (have("tokenizer_config.json"))
-    spec.config = parse_tokenizer_config(read_file(path("tokenizer_config.json")),
-                                         path("tokenizer_config.json").string());
+    document.emplace(read_file(path("tokenizer_config.json")), path("tokenizer_config.json").string(), "");
+  const std::optional<JsonView> config = document ? std::optional(document->root()) : std::nullopt;
+  const JsonView* const settings = config ? &*config : nullptr;
+  TokenizerSpec spec;
+  bool sentencepiece = false;
+  if (have("tokenizer.json")) {
+    spec = parse_tokenizer_json(read_file(path("tokenizer.json")), path("tokenizer.json").string());
+  } else if (have("vocab.json") && have("merges.txt")) {
+    spec = read_gpt2_files(path("vocab.json"), path("merges.txt"));
+  } else if (have("vocab.txt")) {
+    spec = read_vocab_txt(path("vocab.txt"), settings);
+  } else {
+    const auto models = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"};
+    const auto* name = std::find_if(models.begin(), models.end(), have);
+    INGOT_CHECK(name != models.end(),
+                IoError(directory.string(),
+                        "holds no tokenizer: expected tokenizer.json, vocab.json with merges.txt, "
+                        "vocab.txt, tokenizer.model or spiece.model"));
+    spec = parse_sentencepiece(read_file(path(*name)), path(*name).string());
+    sentencepiece = true;
+  }
+  if (settings != nullptr) merge_tokenizer_config(spec.config, *settings);
+  if (have("chat_template.jinja")) spec.config.chat_template = read_file(path("chat_template.jinja"));
   for (const std::string* token :
        {&spec.config.bos_token, &spec.config.eos_token, &spec.config.unk_token, &spec.config.pad_token})
     mark_special(spec, *token);
+  if (sentencepiece) add_sentencepiece_template(spec, settings);
   return spec;
 }
 

@@ -12,6 +12,8 @@
 
 namespace ingot::text {
 
+class JsonView;
+
 /// What a tokenizer is made from, wherever it was read. The stages are kept as the JSON text of their object
 /// in tokenizer.json ("null" for none), which is also how they are saved.
 struct TokenizerSpec {
@@ -38,8 +40,8 @@ TokenizerSpec read_gpt2_files(const std::filesystem::path& vocab, const std::fil
 /// { token: id, ... }
 Vocabulary parse_vocab_json(std::string_view text, const std::string& source);
 
-/// Reads the fields of tokenizer_config.json that Ingot uses.
-TokenizerConfig parse_tokenizer_config(std::string_view text, const std::string& source);
+/// Takes over the fields of tokenizer_config.json that Ingot uses; what the file does not set stays.
+void merge_tokenizer_config(TokenizerConfig& config, const JsonView& file);
 std::string write_tokenizer_config(const TokenizerSpec& spec);
 
 }  // namespace ingot::text

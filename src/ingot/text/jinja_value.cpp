@@ -1,0 +1,249 @@
+#include "ingot/text/jinja_value.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/text/chat_template.h"
+#include "ingot/text/json_write.h"
+#include "ingot/text/utf8.h"
+
+namespace ingot::text::jinja {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kMaxDepth = 200;  // of nested data that is written or compared
+
+void check_depth(int depth) {
+  INGOT_CHECK(depth < kMaxDepth, TemplateError(0, fmt::format("data nests deeper than {} levels", kMaxDepth)));
+}
+
+/// repr() of a float: the shortest digits that read back, with a point or an exponent.
+std::string float_text(double v) {
+  if (std::isnan(v)) return "nan";
+  if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
+  const double size = std::fabs(v);
+  if (size != 0 && (size < 1e-4 || size >= 1e16)) {
+    std::string text = fmt::format("{:e}", v);  // only to find the exponent's form
+    text = fmt::format("{}", v);
+    if (text.find('e') == std::string::npos) text = fmt::format("{:g}", v);
+    return text;
+  }
+  std::string text = fmt::format("{}", v);
+  if (text.find('e') != std::string::npos) text = fmt::format("{:f}", v);
+  if (text.find('.') == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string quoted(const std::string& text) {
+  const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
+  std::string out(1, quote);
+  for (const char c : text) {
+    if (c == '\\' || c == quote) {
+      out += '\\';
+      out += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      out += fmt::format("\\x{:02x}", static_cast<int>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + quote;
+}
+
+std::string repr(const Value& value, int depth) {
+  check_depth(depth);
+  if (value.is_string()) return quoted(value.string());
+  if (value.is_list()) {
+    std::string out = "[";
+    for (const Value& item : value.list()) out += (out.size() > 1 ? ", " : "") + repr(item, depth + 1);
+    return out + "]";
+  }
+  if (value.is_dict()) {
+    std::string out = "{";
+    for (const auto& [key, item] : value.dict().entries)
+      out += (out.size() > 1 ? ", " : "") + quoted(key) + ": " + repr(item, depth + 1);
+    return out + "}";
+  }
+  return value.is_undefined() ? "Undefined" : to_text(value);
+}
+
+void write_json(std::string& out, const Value& value, int indent, bool sort_keys, int depth) {
+  check_depth(depth);
+  const auto new_line = [&](int levels) {
+    if (indent < 0) return;
+    out += '\n';
+    out.append(static_cast<std::size_t>(indent) * static_cast<std::size_t>(levels), ' ');
+  };
+  const std::string_view comma = indent < 0 ? ", " : ",";
+  if (value.is_string()) {
+    out += json_string(value.string());
+  } else if (value.is_list()) {
+    out += '[';
+    bool first = true;
+    for (const Value& item : value.list()) {
+      if (!first) out += comma;
+      first = false;
+      new_line(depth + 1);
+      write_json(out, item, indent, sort_keys, depth + 1);
+    }
+    if (!first) new_line(depth);
+    out += ']';
+  } else if (value.is_dict()) {
+    auto entries = value.dict().entries;
+    if (sort_keys) std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    out += '{';
+    bool first = true;
+    for (const auto& [key, item] : entries) {
+      if (!first) out += comma;
+      first = false;
+      new_line(depth + 1);
+      out += json_string(key) + ": ";
+      write_json(out, item, indent, sort_keys, depth + 1);
+    }
+    if (!first) new_line(depth);
+    out += '}';
+  } else if (value.is_bool()) {
+    out += value.truthy() ? "true" : "false";
+  } else if (value.is_none()) {
+    out += "null";
+  } else if (value.is_float()) {
+    const double v = value.number();
+    out += std::isnan(v) ? "NaN" : std::isinf(v) ? (v > 0 ? "Infinity" : "-Infinity") : float_text(v);
+  } else if (value.is_integer()) {
+    out += std::to_string(value.integer());
+  } else {
+    throw TemplateError(0, fmt::format("{} cannot be written as JSON", value.type_name()));
+  }
+}
+
+Value from_json(const ordered_json& json) {
+  if (json.is_null()) return {};
+  if (json.is_boolean()) return json.get<bool>();
+  if (json.is_number_integer()) {
+    if (json.is_number_unsigned() && json.get<std::uint64_t>() > INT64_MAX) return json.get<double>();
+    return json.get<std::int64_t>();
+  }
+  if (json.is_number()) return json.get<double>();
+  if (json.is_string()) return json.get<std::string>();
+  if (json.is_array()) {
+    List list;
+    for (const auto& item : json) list.push_back(from_json(item));
+    return list;
+  }
+  auto dict = std::make_shared<Dict>();
+  for (auto it = json.begin(); it != json.end(); ++it) dict->entries.emplace_back(it.key(), from_json(it.value()));
+  return dict;
+}
+
+bool equal_at(const Value& a, const Value& b, int depth) {
+  check_depth(depth);
+  if (a.is_number() && b.is_number())
+    return a.is_float() || b.is_float() ? a.number() == b.number() : a.integer() == b.integer();
+  if (a.is_string() && b.is_string()) return a.string() == b.string();
+  if ((a.is_none() && b.is_none()) || (a.is_undefined() && b.is_undefined())) return true;
+  if (a.is_list() && b.is_list())
+    return std::equal(a.list().begin(), a.list().end(), b.list().begin(), b.list().end(),
+                      [&](const Value& x, const Value& y) { return equal_at(x, y, depth + 1); });
+  if (a.is_dict() && b.is_dict()) {
+    if (a.dict().entries.size() != b.dict().entries.size()) return false;
+    return std::all_of(a.dict().entries.begin(), a.dict().entries.end(), [&](const auto& entry) {
+      const Value* other = b.dict().find(entry.first);
+      return other != nullptr && equal_at(entry.second, *other, depth + 1);
+    });
+  }
+  return false;
+}
+
+}  // namespace
+
+const Value* Dict::find(std::string_view key) const {
+  for (const auto& entry : entries)
+    if (entry.first == key) return &entry.second;
+  return nullptr;
+}
+
+void Dict::set(std::string_view key, Value value) {
+  for (auto& entry : entries)
+    if (entry.first == key) {
+      entry.second = std::move(value);
+      return;
+    }
+  entries.emplace_back(std::string(key), std::move(value));
+}
+
+const Value* Arguments::find(std::size_t position, std::string_view name) const {
+  if (position < positional.size()) return &positional[position];
+  for (const auto& [key, value] : named)
+    if (key == name) return &value;
+  return nullptr;
+}
+
+bool Value::truthy() const {
+  if (is_bool() || is_integer()) return integer() != 0;
+  if (is_float()) return number() != 0;
+  if (is_string()) return !string().empty();
+  if (is_list()) return !list().empty();
+  if (is_dict()) return dict().kind != Dict::Kind::plain || !dict().entries.empty();
+  return is_function();
+}
+
+std::string_view Value::type_name() const {
+  constexpr std::string_view kNames[] = {"None",   "an undefined value", "a boolean", "an integer", "a number",
+                                         "a string", "a list",             "a mapping", "a function"};
+  return kNames[data_.index()];
+}
+
+bool equal(const Value& a, const Value& b) { return equal_at(a, b, 0); }
+
+bool less(const Value& a, const Value& b) {
+  if (a.is_number() && b.is_number()) return a.number() < b.number();
+  if (a.is_string() && b.is_string()) return a.string() < b.string();  // UTF-8 sorts by code point
+  if (a.is_list() && b.is_list())
+    return std::lexicographical_compare(a.list().begin(), a.list().end(), b.list().begin(), b.list().end(), less);
+  throw TemplateError(0, fmt::format("{} and {} have no order", a.type_name(), b.type_name()));
+}
+
+std::string to_text(const Value& value) {
+  if (value.is_string()) return value.string();
+  if (value.is_undefined()) return {};
+  if (value.is_none()) return "None";
+  if (value.is_bool()) return value.truthy() ? "True" : "False";
+  if (value.is_integer()) return std::to_string(value.integer());
+  if (value.is_float()) return float_text(value.number());
+  if (value.is_function()) return fmt::format("<function {}>", value.function().name);
+  return repr(value, 0);
+}
+
+std::string to_repr(const Value& value) { return repr(value, 0); }
+
+std::string to_json(const Value& value, int indent, bool sort_keys) {
+  std::string out;
+  write_json(out, value, indent, sort_keys, 0);
+  return out;
+}
+
+Value parse_json(std::string_view text, const std::string& what) {
+  int depth = 0;
+  for (const char c : text) {  // a bound on recursion; braces in strings only make it stricter
+    if (c == '[' || c == '{') INGOT_CHECK(++depth < 10'000, TemplateError(0, what + " nests too deep"));
+    if (c == ']' || c == '}') --depth;
+  }
+  try {
+    return from_json(ordered_json::parse(text));
+  } catch (const ordered_json::parse_error& e) {
+    throw FormatError(what, static_cast<std::int64_t>(e.byte), "document", e.what());
+  }
+}
+
+}  // namespace ingot::text::jinja

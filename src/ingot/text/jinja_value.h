@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace ingot::text::jinja {
+
+class Value;
+struct Budget;
+
+using List = std::vector<Value>;
+
+/// Keeps insertion order, as Python does. Small: a look-up goes through all keys.
+struct Dict {
+  /// A namespace may be assigned to; `loop` has attributes but no methods.
+  enum class Kind { plain, name_space, loop } kind = Kind::plain;
+  std::vector<std::pair<std::string, Value>> entries;
+
+  const Value* find(std::string_view key) const;
+  void set(std::string_view key, Value value);
+};
+
+struct Arguments {
+  List positional;
+  std::vector<std::pair<std::string, Value>> named;
+
+  /// The argument at `position` or called `name`; null when it was not given.
+  const Value* find(std::size_t position, std::string_view name) const;
+};
+
+struct Function {
+  std::string name;
+  std::function<Value(const Arguments&)> call;
+};
+
+struct None {};
+struct Undefined {
+  std::string name;
+};
+
+/// A value of the template language, with Python's semantics for what templates do with it.
+class Value {
+ public:
+  Value() : data_(None{}) {}
+  Value(bool v) : data_(v) {}                               // NOLINT(google-explicit-constructor)
+  Value(std::int64_t v) : data_(v) {}                       // NOLINT(google-explicit-constructor)
+  Value(double v) : data_(v) {}                             // NOLINT(google-explicit-constructor)
+  Value(std::string v) : data_(std::move(v)) {}             // NOLINT(google-explicit-constructor)
+  Value(const char* v) : data_(std::string(v)) {}           // NOLINT(google-explicit-constructor)
+  Value(std::string_view v) : data_(std::string(v)) {}      // NOLINT(google-explicit-constructor)
+  Value(Undefined v) : data_(std::move(v)) {}               // NOLINT(google-explicit-constructor)
+  Value(List v) : data_(std::make_shared<List>(std::move(v))) {}          // NOLINT(google-explicit-constructor)
+  Value(std::shared_ptr<Dict> v) : data_(std::move(v)) {}                 // NOLINT(google-explicit-constructor)
+  Value(Function v) : data_(std::make_shared<Function>(std::move(v))) {}  // NOLINT(google-explicit-constructor)
+
+  bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
+  bool is_none() const { return std::holds_alternative<None>(data_); }
+  bool is_bool() const { return std::holds_alternative<bool>(data_); }
+  bool is_integer() const { return std::holds_alternative<std::int64_t>(data_); }
+  bool is_float() const { return std::holds_alternative<double>(data_); }
+  bool is_number() const { return is_integer() || is_float() || is_bool(); }
+  bool is_string() const { return std::holds_alternative<std::string>(data_); }
+  bool is_list() const { return std::holds_alternative<std::shared_ptr<List>>(data_); }
+  bool is_dict() const { return std::holds_alternative<std::shared_ptr<Dict>>(data_); }
+  bool is_function() const { return std::holds_alternative<std::shared_ptr<Function>>(data_); }
+
+  const std::string& string() const { return std::get<std::string>(data_); }
+  const List& list() const { return *std::get<std::shared_ptr<List>>(data_); }
+  const Dict& dict() const { return *std::get<std::shared_ptr<Dict>>(data_); }
+  Dict& mutable_dict() const { return *std::get<std::shared_ptr<Dict>>(data_); }
+  const Function& function() const { return *std::get<std::shared_ptr<Function>>(data_); }
+  const std::string& undefined_name() const { return std::get<Undefined>(data_).name; }
+  /// Of an integer or a boolean.
+  std::int64_t integer() const { return is_bool() ? (std::get<bool>(data_) ? 1 : 0) : std::get<std::int64_t>(data_); }
+  /// Of any number.
+  double number() const { return is_float() ? std::get<double>(data_) : static_cast<double>(integer()); }
+
+  bool truthy() const;
+  std::string_view type_name() const;
+
+ private:
+  std::variant<None, Undefined, bool, std::int64_t, double, std::string, std::shared_ptr<List>, std::shared_ptr<Dict>,
+               std::shared_ptr<Function>>
+      data_;
+};
+
+bool equal(const Value& a, const Value& b);
+/// Python's order of numbers, of strings and of lists; throws TemplateError for others.
+bool less(const Value& a, const Value& b);
+
+/// str(value)
+std::string to_text(const Value& value);
+/// repr(value)
+std::string to_repr(const Value& value);
+/// json.dumps(value, ensure_ascii=False); `indent` < 0 means one line.
+std::string to_json(const Value& value, int indent = -1, bool sort_keys = false);
+/// Parses JSON text; `what` names it in errors.
+Value parse_json(std::string_view text, const std::string& what);
+
+}  // namespace ingot::text::jinja

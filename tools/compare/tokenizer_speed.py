@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Times Ingot's tokenizer beside the `tokenizers` library: the same file, the same text, one core, the same run.
+
+    tools/compare/tokenizer_speed.py build/bench/tokenizer_probe TOKENIZER_JSON TEXT [ROUNDS]
+
+Prints medians. The library does more per token (it also records offsets); there is no way to ask it for ids alone.
+"""
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["RAYON_NUM_THREADS"] = "1"
+import tokenizers
+
+
+def main():
+    probe, path, text_path = sys.argv[1:4]
+    rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 5
+    text = open(text_path, encoding="utf-8").read()
+    size = len(text.encode()) / 1e6
+    ours, theirs, counts = [], [], set()
+    for _ in range(rounds):  # turn by turn, so that what else the machine does hits both
+        load, encode, count = subprocess.run([probe, "time", path, text_path], check=True, capture_output=True, text=True).stdout.split()
+        ours.append((float(load), float(encode)))
+        start = time.perf_counter()
+        tokenizer = tokenizers.Tokenizer.from_file(path)
+        loaded = time.perf_counter()
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        theirs.append((loaded - start, time.perf_counter() - loaded))
+        counts |= {int(count), len(ids)}
+    assert len(counts) == 1, f"the numbers of ids differ: {counts}"
+    print(f"{text_path}: {size:.2f} MB, {counts.pop()} ids; tokenizers {tokenizers.__version__}")
+    for i, what in enumerate(("load", "encode")):
+        a, b = statistics.median(t[i] for t in ours), statistics.median(t[i] for t in theirs)
+        rate = f" ({size / a:.1f} and {size / b:.1f} MB/s)" if what == "encode" else ""
+        print(f"{what:7} ingot {a * 1e3:9.2f} ms   tokenizers {b * 1e3:9.2f} ms   {b / a:5.1f} times as fast{rate}")
+
+
+if __name__ == "__main__":
+    main()
