@@ -9,21 +9,8 @@ namespace ingot::mahjong {
 KindSet exhausted_kinds(const Seat& seat, const Hand& hand);
 /// Actions on one's own turn.
 void turn_actions(const PublicState& pub, const PrivateState& own, int player, ActionList& list);
-/// Whether a player's tiles allow any claim of pub.claimed at all: the quick test before the exact one.
-inline bool may_react(const PublicState& pub, const PrivateState& own, int player) {
-  const Kind kind = kind_of(pub.claimed);
-  if ((own.waits >> kind & 1) != 0) return true;
-  if (pub.claim_of != ActionType::Discard || pub.live_left == 0) return false;
-  const auto& count = own.hand.count;
-  bool possible = count[kind] >= 2;
-  if (player == (pub.actor + 1) % 4 && kind < 27) {
-    const int number = number_of(kind);
-    const bool below2 = number > 1 && count[kind - 2U] != 0, below = number > 0 && count[kind - 1U] != 0;
-    const bool above2 = number < 7 && count[kind + 2U] != 0, above = number < 8 && count[kind + 1U] != 0;
-    possible |= (below2 & below) | (below & above) | (above & above2);
-  }
-  return possible && pub.seats[static_cast<std::size_t>(player)].riichi == RiichiState::None;
-}
+/// Players whose tiles allow any claim of pub.claimed at all: the quick test before the exact one.
+unsigned possible_claimants(const PublicState& pub, const std::array<PrivateState, 4>& own);
 /// Ron, calls and pass on pub.claimed; stays empty if there is nothing to decide.
 void reaction_actions(const PublicState& pub, const PrivateState& own, int player, ActionList& list);
 /// No call is possible because the round ends with this discard if nobody wins on it.

@@ -97,28 +97,16 @@ void finish_kan(Table& t, int player, ActionType type, Events* events) {
 void ask_others(Table& t, Events* events) {
   t.pub.phase = Phase::Reaction;
   t.waiting = 0;
+  const unsigned claimants = possible_claimants(t.pub, t.own);
+  if (claimants == 0) return go_on(t, -1, events);
   for (int player = 0; player < 4; ++player) {
     t.responses[at(player)] = Action::pass();
-    if (player == t.pub.actor || !may_react(t.pub, t.own[at(player)], player)) continue;
+    if ((claimants >> player & 1) == 0) continue;
     ActionList list;
     reaction_actions(t.pub, t.own[at(player)], player, list);
     if (!list.empty()) t.waiting = static_cast<std::uint8_t>(t.waiting | 1U << player);
   }
   if (t.waiting == 0) resolve_reactions(t, events);
-}
-
-void put_in_river(PublicState& pub, int player, const Action& action) {
-  Seat& seat = pub.seats[at(player)];
-  const KindSet kind = bit(kind_of(action.tile));
-  const unsigned bits = action.tile | static_cast<unsigned>(player) << 6 |
-                        (action.tsumogiri() ? 1U << 8 : 0U) | (pub.declaring ? 1U << 9 : 0U);
-  pub.river[pub.river_size++] = {static_cast<std::uint16_t>(bits)};
-  ++pub.seen[kind_of(action.tile)];
-  ++seat.discards;
-  seat.river_kinds |= kind;
-  if (!action.tsumogiri()) seat.tedashi_kinds |= kind;
-  for (Seat& other : pub.seats)
-    if (other.riichi != RiichiState::None) other.safe_after_riichi |= kind;
 }
 
 void discard(Table& t, int player, const Action& action, Events* events) {
@@ -202,17 +190,6 @@ void kakan(Table& t, int player, Tile tile, Events* events) {
   pub.claimed = tile;
   pub.claim_of = ActionType::Kakan;
   ask_others(t, events);
-}
-
-void note_pao(PublicState& pub, int player, Kind kind, int from) {
-  Seat& seat = pub.seats[at(player)];
-  KindSet triplets = 0;
-  for (const Meld& meld : seat.meld_span())
-    if (meld.type != MeldType::Chi) triplets |= bit(meld.kind());
-  if ((kDragons >> kind & 1) != 0 && (triplets & kDragons) == kDragons)
-    seat.pao_dragons = static_cast<std::uint8_t>(from);
-  if ((kWinds >> kind & 1) != 0 && (triplets & kWinds) == kWinds)
-    seat.pao_winds = static_cast<std::uint8_t>(from);
 }
 
 void call(Table& t, int player, const Action& action, Events* events) {
@@ -341,6 +318,32 @@ void begin_round(Table& t, const RoundStart& start, Events* events) {
 
 }  // namespace
 
+void put_in_river(PublicState& pub, int player, const Action& action) {
+  Seat& seat = pub.seats[at(player)];
+  const KindSet kind = bit(kind_of(action.tile));
+  const unsigned bits = action.tile | static_cast<unsigned>(player) << 6 |
+                        (action.tsumogiri() ? 1U << 8 : 0U) | (pub.declaring ? 1U << 9 : 0U);
+  pub.river[pub.river_size++] = {static_cast<std::uint16_t>(bits)};
+  ++pub.seen[kind_of(action.tile)];
+  ++seat.discards;
+  seat.river_kinds |= kind;
+  if (!action.tsumogiri()) seat.tedashi_kinds |= kind;
+  if (pub.riichi_count == 0) return;
+  for (Seat& other : pub.seats)
+    if (other.riichi != RiichiState::None) other.safe_after_riichi |= kind;
+}
+
+void note_pao(PublicState& pub, int player, Kind kind, int from) {
+  Seat& seat = pub.seats[at(player)];
+  KindSet triplets = 0;
+  for (const Meld& meld : seat.meld_span())
+    if (meld.type != MeldType::Chi) triplets |= bit(meld.kind());
+  if ((kDragons >> kind & 1) != 0 && (triplets & kDragons) == kDragons)
+    seat.pao_dragons = static_cast<std::uint8_t>(from);
+  if ((kWinds >> kind & 1) != 0 && (triplets & kWinds) == kWinds)
+    seat.pao_winds = static_cast<std::uint8_t>(from);
+}
+
 void resolve_reactions(Table& t, Events* events) {
   PublicState& pub = t.pub;
   const int from = pub.actor;
@@ -355,11 +358,17 @@ void resolve_reactions(Table& t, Events* events) {
   }
   if (rons != 0) return end_by_ron(t, rons, events);
   note_passed_wins(t);
+  go_on(t, callers, events);
+}
+
+void go_on(Table& t, int caller, Events* events) {
+  PublicState& pub = t.pub;
+  const int from = pub.actor;
   if (pub.claim_of != ActionType::Discard) return finish_kan(t, from, pub.claim_of, events);
   const bool aborts = aborts_after_discard(pub);
   if (pub.seats[at(from)].riichi == RiichiState::Declared) accept_riichi(t, events);
   if (aborts) return end_by_abort(t, abort_reason(pub), events);
-  if (callers >= 0) return call(t, callers, t.responses[at(callers)], events);
+  if (caller >= 0) return call(t, caller, t.responses[at(caller)], events);
   if (pub.live_left == 0) return end_by_exhaustion(t, events);
   draw_next(t, (from + 1) % 4, events);
 }

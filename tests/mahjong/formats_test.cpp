@@ -1,0 +1,315 @@
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/mahjong/data.h"
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include "ingot/mahjong/log.h"
+
+namespace ingot::mahjong {
+namespace {
+
+// A random game as mjai text; the players' names do not matter.
+std::string random_game_mjai(std::uint64_t seed, const Rules& rules = {}) {
+  Events events;
+  Table table = start_game(rules, seed_from_number(seed), 0, &events);
+  ChaCha8 random(game_seed(table.session, 5));
+  while (!table.over()) {
+    if (table.pub.phase == Phase::RoundOver) {
+      next_round(table, &events);
+      continue;
+    }
+    const int player = __builtin_ctz(table.to_act());
+    const ActionList legal = legal_actions(table, player);
+    apply(table, player, legal[random.below(static_cast<std::uint32_t>(legal.size()))], &events);
+  }
+  std::string text;
+  for (const Event& event : events) text += to_mjai(event) + "\n";
+  return text;
+}
+
+TEST(Mjai, WrittenGamesReplayToTheSameEnd) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const GameLog log = read_mjai(random_game_mjai(seed), "random");
+    EXPECT_TRUE(log.complete.value());
+    const ReplayCounts counts = replay(log);
+    EXPECT_EQ(static_cast<std::size_t>(counts.rounds), log.rounds.size());
+  }
+}
+
+TEST(Mjai, EventsSurviveTheRoundTripAsText) {
+  std::istringstream lines(random_game_mjai(3));
+  std::string line;
+  while (std::getline(lines, line)) {
+    const Event event = parse_mjai(line);
+    if (event.type == EventType::Hora || event.type == EventType::Ryukyoku)
+      continue;  // the score is not read back
+    EXPECT_EQ(to_mjai(event), line);
+  }
+}
+
+TEST(Mjai, AViewerIsNotShownOthersTiles) {
+  std::istringstream lines(random_game_mjai(3));
+  std::string line;
+  while (std::getline(lines, line)) {
+    const Event event = parse_mjai(line);
+    const std::string shown = to_mjai(event, 2);
+    if (event.type == EventType::Tsumo) EXPECT_EQ(shown.find("\"?\"") != std::string::npos, event.actor != 2);
+    if (event.type == EventType::StartKyoku) {
+      const Event back = parse_mjai(shown);
+      for (std::size_t p = 0; p < 4; ++p) EXPECT_EQ(back.hands[p][0] == kNoTile, p != 2);
+    }
+  }
+}
+
+TEST(Mjai, HostileLinesAreRefusedWithPlaceAndField) {
+  const struct {
+    const char *line, *says;
+  } cases[] = {
+      {"", "JSON"},
+      {"{", "JSON"},
+      {"[1,2]", "no JSON object"},
+      {R"({"type":3})", "type"},
+      {R"({"type":"tsumo"})", "actor"},
+      {R"({"type":"tsumo","actor":4,"pai":"1m"})", "expected 0 to 3"},
+      {R"({"type":"tsumo","actor":1,"pai":"0m"})", "pai"},
+      {R"({"type":"dahai","actor":1,"pai":"?","tsumogiri":true})", "pai"},
+      {R"({"type":"dahai","actor":1,"pai":"1m","tsumogiri":1})", "tsumogiri"},
+      {R"({"type":"chi","actor":1,"target":0,"pai":"1m","consumed":["2m"]})", "consumed"},
+      {R"({"type":"kita","actor":1})", "no mjai event"},
+      {R"({"type":"hora","actor":1,"target":1,"deltas":[1,2,3]})", "deltas"},
+      {R"({"type":"tsumo","actor":18446744073709551615,"pai":"1m"})", "actor"},
+  };
+  for (const auto& one : cases) {
+    try {
+      parse_mjai(one.line, "x.json:7");
+      ADD_FAILURE() << one.line;
+    } catch (const FormatError& error) {
+      EXPECT_NE(std::string(error.what()).find(one.says), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("x.json:7"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_THROW(parse_mjai(std::string(100000, '[')), FormatError);
+}
+
+TEST(Mjai, NewerFieldsAreLeftAlone) {
+  EXPECT_EQ(parse_mjai(R"({"type":"tsumo","actor":1,"pai":"5mr","meta":{"q":[1,2]}})").tile, 34);
+}
+
+TEST(Mjai, AnEditedLogIsRefusedAtTheFirstImpossibleEvent) {
+  const std::string text = random_game_mjai(11);
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  int refused = 0, tried = 0;
+  for (std::size_t drop = 2; drop + 1 < lines.size(); drop += 37) {
+    std::string cut;
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      if (i != drop) cut += lines[i] + "\n";
+    ++tried;
+    try {
+      replay(read_mjai(cut, "cut"));
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, tried);
+}
+
+TEST(Archive, GzipFilesAreReadAndBombsRefused) {
+  const std::string path = testing::TempDir() + "ingot_mahjong_test.json.gz";
+  const std::string text = random_game_mjai(1);
+  gzFile file = gzopen(path.c_str(), "wb");
+  ASSERT_NE(file, nullptr);
+  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(file);
+  EXPECT_EQ(read_maybe_gzip(path), text);
+  EXPECT_NO_THROW(replay(read_log(path)));
+  EXPECT_THROW(read_maybe_gzip(path, 1000), FormatError);
+  std::ifstream whole(path, std::ios::binary);
+  std::stringstream bytes;
+  bytes << whole.rdbuf();
+  std::ofstream(path, std::ios::binary) << bytes.str().substr(0, bytes.str().size() / 2);
+  EXPECT_THROW(read_maybe_gzip(path), FormatError);
+  std::filesystem::remove(path);
+  EXPECT_THROW(read_maybe_gzip(path), IoError);
+}
+
+TEST(Archive, ExamplesHoldTheChosenActionAmongTheLegalOnes) {
+  const std::string path = testing::TempDir() + "ingot_mahjong_examples.json";
+  std::ofstream(path) << random_game_mjai(2);
+  int examples = 0, errors = 0;
+  const std::size_t used = stream_examples(
+      {path, path + ".missing"},
+      [&](const TrainingExample& example) {
+        ++examples;
+        EXPECT_TRUE(example.policy_mask >> example.policy_index & 1);
+        EXPECT_TRUE(legal_actions(example.observation).contains(example.action));
+      },
+      [&](const Error&) { ++errors; });
+  EXPECT_EQ(used, 1U);
+  EXPECT_EQ(errors, 1);
+  EXPECT_GT(examples, 300);
+  std::filesystem::remove(path);
+}
+
+// A single round written by hand: South (seat 1) wins by ron after a chi, a pon and a kan of its own.
+constexpr const char* kTenhouRound =
+    R"({"title":["",""],"name":["A","B","C","D"],"rule":{"disp":"般南喰赤","aka":1},"log":[[
+[0,0,0],[25000,25000,25000,25000],[41],[],
+[11,12,13,14,15,16,17,18,19,21,21,42,43],[22,31],[43,42],
+[23,24,25,26,27,28,29,31,32,33,44,44,45],[37],[45],
+[11,11,12,12,13,13,14,14,37,38,39,41,45],["c334546"],[41],
+[21,22,23,24,34,35,36,38,39,42,43,46,46],[47],["r47"],
+["流局"]]]})";
+
+TEST(TenhouJson, ARoundWhoseEntriesFitInNoOrderIsRefused) {
+  EXPECT_THROW(read_tenhou_json(kTenhouRound, "round.json"), FormatError);
+}
+
+TEST(TenhouJson, HostileDocumentsAreRefused) {
+  for (const char* text : {"", "{}", "[]", R"({"log":[]})", R"({"log":[[]]})",
+                           R"({"log":[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]]})",
+                           R"({"log":[[[0,0,0],[1,2,3,4],[99],[],[],[],[],[],[],[],[],[],[],[],[],[],[]]]})"})
+    EXPECT_THROW(read_tenhou_json(text, "x"), FormatError) << text;
+}
+
+// What a table did, written in the form of tenhou.net/6.
+std::string to_tenhou_json(const Events& events) {
+  const auto code = [](Tile tile) {
+    return is_red(tile) ? 51 + tile - 34 : 10 * (tile / 9 + 1) + tile % 9 + 1;
+  };
+  const auto text = [&](Tile tile) { return std::to_string(code(tile)); };
+  std::array<std::vector<std::string>, 4> draws, discards;
+  std::array<std::array<std::size_t, kKinds>, 4> pon_place{};
+  std::string dora, ura, head, hands[4], result, reach;
+  for (const Event& e : events) {
+    auto& mine = discards[e.actor];
+    const int from = (e.target - e.actor + 4) % 4;
+    switch (e.type) {
+      case EventType::StartKyoku: {
+        head = "[" + std::to_string(e.round) + "," + std::to_string(e.honba) + "," +
+               std::to_string(e.sticks) + "],[";
+        for (std::size_t p = 0; p < 4; ++p) {
+          head += (p ? "," : "") + std::to_string(e.scores[p]);
+          for (std::size_t i = 0; i < 13; ++i) hands[p] += (i ? "," : "") + text(e.hands[p][i]);
+        }
+        head += "]";
+        dora = text(e.tile);
+        break;
+      }
+      case EventType::Tsumo:
+        draws[e.actor].push_back(text(e.tile));
+        break;
+      case EventType::Dora:
+        dora += "," + text(e.tile);
+        break;
+      case EventType::Reach:
+        reach = "r";
+        break;
+      case EventType::Dahai:
+        if (reach.empty())
+          mine.push_back(e.tsumogiri ? "60" : text(e.tile));
+        else
+          mine.push_back("\"r" + (e.tsumogiri ? std::string("60") : text(e.tile)) + "\"");
+        reach.clear();
+        break;
+      case EventType::Chi:
+        draws[e.actor].push_back("\"c" + text(e.tile) + text(e.consumed[0]) + text(e.consumed[1]) + "\"");
+        break;
+      case EventType::Pon:
+      case EventType::Daiminkan: {
+        const bool kan = e.type == EventType::Daiminkan;
+        const std::size_t before = from == 3 ? 0 : from == 2 ? 1 : kan ? 3 : 2, count = kan ? 3 : 2;
+        std::string call = "\"";
+        for (std::size_t i = 0; i <= count; ++i) {
+          if (i == before) call += (kan ? "m" : "p") + text(e.tile);
+          if (i < count) call += text(e.consumed[i]);
+        }
+        draws[e.actor].push_back(call + "\"");
+        if (kan) mine.push_back("0");
+        pon_place[e.actor][kind_of(e.tile)] = before;
+        break;
+      }
+      case EventType::Ankan:
+        mine.push_back("\"" + text(e.consumed[0]) + text(e.consumed[1]) + text(e.consumed[2]) + "a" +
+                       text(e.consumed[3]) + "\"");
+        break;
+      case EventType::Kakan: {
+        std::string call = "\"";
+        for (std::size_t i = 0; i < 3; ++i) {
+          if (i == pon_place[e.actor][kind_of(e.tile)]) call += "k" + text(e.tile);
+          call += text(e.consumed[i]);
+        }
+        mine.push_back(call + "\"");
+        break;
+      }
+      case EventType::Hora:
+      case EventType::Ryukyoku: {
+        const char* names[] = {"",         "流局",     "流し満貫", "九種九牌",
+                               "四風連打", "四家立直", "四開槓",   "三家和了"};
+        if (result.empty())
+          result = std::string("[\"") +
+                   (e.type == EventType::Hora ? "和了" : names[static_cast<int>(e.reason)]) + "\"";
+        result += ",[";
+        for (std::size_t p = 0; p < 4; ++p) result += (p ? "," : "") + std::to_string(e.deltas[p]);
+        result += "]";
+        if (e.type == EventType::Hora)
+          result += ",[" + std::to_string(e.actor) + "," + std::to_string(e.target) + "," +
+                    std::to_string(e.actor) + "]";
+        if (e.ura_count > 0) {
+          ura.clear();
+          for (std::size_t i = 0; i < e.ura_count; ++i) ura += (i ? "," : "") + text(e.ura[i]);
+        }
+        break;
+      }
+      default:
+        break;
+    }
+  }
+  const auto join = [](const std::vector<std::string>& list) {
+    std::string all;
+    for (const auto& one : list) all += (all.empty() ? "" : ",") + one;
+    return "[" + all + "]";
+  };
+  std::string out = "[" + head + ",[" + dora + "],[" + ura + "]";
+  for (std::size_t p = 0; p < 4; ++p)
+    out += ",[" + hands[p] + "]," + join(draws[p]) + "," + join(discards[p]);
+  return out + "," + result + "]]";
+}
+
+TEST(TenhouJson, RoundsOfRandomGamesAreReadBackAndReplayed) {
+  int rounds = 0;
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    const GameLog game = read_mjai(random_game_mjai(seed), "random");
+    std::string text;
+    for (const LogRound& round : game.rounds)
+      text += (text.empty() ? "" : ",") + to_tenhou_json(round.events);
+    const GameLog log =
+        read_tenhou_json(R"({"rule":{"disp":"般南喰赤","aka":1},"log":[)" + text + "]}", "random");
+    ASSERT_EQ(log.rounds.size(), game.rounds.size());
+    rounds += replay(log).rounds;
+  }
+  EXPECT_GT(rounds, 200);
+}
+
+TEST(TenhouJson, RealGamesAreReadBackAndReplayed) {
+  std::error_code none;
+  int games = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(data_path("tenhou"), none)) {
+    const GameLog game = read_log(entry.path());
+    std::string text;
+    for (const LogRound& round : game.rounds)
+      text += (text.empty() ? "" : ",") + to_tenhou_json(round.events);
+    const GameLog log =
+        read_tenhou_json(R"({"rule":{"disp":"鳳南喰赤","aka":1},"log":[)" + text + "]}", "real");
+    EXPECT_EQ(replay(log).actions, replay(game).actions);
+    ++games;
+  }
+  if (games == 0) GTEST_SKIP() << "no test data: tenhou/*.mjlog";
+}
+
+}  // namespace
+}  // namespace ingot::mahjong
