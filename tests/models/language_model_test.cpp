@@ -1,0 +1,250 @@
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "tests/support/op_case.h"
+#include <gtest/gtest.h>
+
+#include "ingot/autograd/engine.h"
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/models/language/decoder.h"
+#include "ingot/models/language/kv_cache.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/models/language/name_map.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+#include "ingot/optim/clip.h"
+#include "ingot/optim/optimizer.h"
+#include "ingot/weights/open.h"
+#include "ingot/weights/safetensors.h"
+
+namespace ingot {
+namespace {
+
+using testing::max_error;
+
+std::string golden_path(const std::string& name) {
+  return std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/" + name;
+}
+
+// What transformers computed (tools/goldens/language_models.py).
+struct Golden {
+  std::map<std::string, Tensor> expected;
+  const Tensor& operator[](const std::string& name) const { return expected.at(name); }
+};
+
+Golden load_golden(const std::string& name) {
+  const auto source = open_safetensors(golden_path(name) + "/expected.safetensors");
+  Golden golden;
+  for (const TensorInfo& info : source->tensors())
+    golden.expected[info.name] = source->load_tensor(info.name);
+  return golden;
+}
+
+class GoldenModel : public ::testing::TestWithParam<std::string> {
+ protected:
+  std::unique_ptr<LanguageModel> model_ = load_language_model(golden_path(GetParam()));
+  Golden golden_ = load_golden(GetParam());
+  DecoderInput input_{.tokens = golden_["tokens"]};
+};
+
+TEST_P(GoldenModel, LogitsEqualTransformers) {
+  const NoGrad no_grad;
+  EXPECT_LE(max_error(model_->logits(model_->hidden(input_)), golden_["logits"]), 2e-5);
+}
+
+TEST_P(GoldenModel, LossAndEveryGradientEqualTransformers) {
+  const Tensor loss = model_->loss(input_, golden_["targets"]);
+  EXPECT_NEAR(loss.item(), golden_["loss"].item(), 1e-5);
+  backward(loss);
+  std::map<std::string, Tensor> gradients;
+  for (const auto& [name, parameter] : named_parameters(*model_)) gradients[name] = parameter->grad();
+  std::size_t compared = 0;
+  for (const auto& [name, gradient] : export_names(model_->config, gradients)) {
+    EXPECT_LE(max_error(gradient, golden_["grad." + name]), 1e-4) << name;
+    ++compared;
+  }
+  std::size_t expected = 0;
+  for (const auto& [name, tensor] : golden_.expected) expected += name.starts_with("grad.") ? 1 : 0;
+  EXPECT_EQ(compared, expected);
+}
+
+TEST_P(GoldenModel, TenAdamWStepsGiveTheLossesOfPytorch) {
+  AdamW optimizer(parameters(*model_),
+                  {.learning_rate = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1});
+  const std::vector<float> expected = golden_["losses"].to_vector<float>();
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const Tensor loss = model_->loss(input_, golden_["targets"]);
+    EXPECT_NEAR(loss.item(), expected[i], 2e-4 * expected[i]) << "step " << i;
+    backward(loss);
+    const std::vector<Parameter*> all = parameters(*model_);
+    optimizer.step({.grad_scale = clip_by_global_norm(all, 1.0).factor});
+    optimizer.zero_grad();
+  }
+}
+
+TEST_P(GoldenModel, TokenByTokenWithACacheEqualsTheWholeSequence) {
+  const NoGrad no_grad;
+  const Tensor whole = model_->logits(model_->hidden(input_));
+  const std::int64_t length = input_.tokens.dim(1);
+  KvCache cache(model_->config, 2, length, DType::f32);
+  for (std::int64_t at = 0; at < length;) {
+    const std::int64_t count = at == 0 ? 7 : 1;  // a prompt, then single tokens
+    const Tensor piece = contiguous(narrow(input_.tokens, 1, at, count));
+    const Tensor logits = model_->logits(model_->hidden({.tokens = piece}, &cache));
+    EXPECT_LE(max_error(logits, narrow(whole, 1, at, count)), 2e-5) << "token " << at;
+    at += count;
+  }
+  EXPECT_EQ(cache.length(), length);
+}
+
+TEST_P(GoldenModel, RecomputationChangesNoBit) {
+  const auto gradients = [this](bool recompute) {
+    model_->recompute = recompute;
+    zero_grad(*model_);
+    const Tensor loss = model_->loss(input_, golden_["targets"]);
+    backward(loss);
+    std::map<std::string, std::vector<float>> bits{{"loss", loss.to_vector<float>()}};
+    for (const auto& [name, parameter] : named_parameters(*model_))
+      bits[name] = parameter->grad().to_vector<float>();
+    return bits;
+  };
+  EXPECT_EQ(gradients(false), gradients(true));
+}
+
+TEST_P(GoldenModel, WhatIsWrittenOpensAgainWithTheSameTensors) {
+  const std::string directory = ::testing::TempDir() + "ingot-model-" + GetParam();
+  write_language_model(directory, model_->config, parameter_map(*model_));
+  const auto original = open_weights(golden_path(GetParam()) + "/model.safetensors");
+  const auto written = open_weights(directory);
+  for (const TensorInfo& info : written->tensors()) {
+    EXPECT_EQ(max_error(written->load_tensor(info.name), original->load_tensor(info.name)), 0) << info.name;
+  }
+  EXPECT_EQ(written->tensors().size(), original->tensors().size());
+  const NoGrad no_grad;
+  const auto again = load_language_model(directory);
+  EXPECT_LE(max_error(again->logits(again->hidden(input_)), golden_["logits"]), 2e-5);
+  std::filesystem::remove_all(directory);
+}
+
+TEST_P(GoldenModel, PackedDocumentsDoNotSeeEachOther) {
+  const NoGrad no_grad;
+  const std::int64_t length = input_.tokens.dim(1), cut = 9;
+  std::vector<std::int64_t> positions;
+  std::vector<std::int32_t> starts;
+  for (std::int64_t row = 0; row < 2; ++row) {
+    for (std::int64_t i = 0; i < length; ++i) {
+      positions.push_back(i < cut ? i : i - cut);
+      starts.push_back(static_cast<std::int32_t>(i < cut ? 0 : cut));
+    }
+  }
+  const Tensor packed = model_->logits(model_->hidden({.tokens = input_.tokens,
+                                                       .positions = Tensor::from(positions, {2, length}),
+                                                       .doc_start = Tensor::from(starts, {2, length})}));
+  const Tensor second = contiguous(narrow(input_.tokens, 1, cut, length - cut));
+  const Tensor alone = model_->logits(model_->hidden({.tokens = second}));
+  EXPECT_LE(max_error(narrow(packed, 1, cut, length - cut), alone), 2e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GoldenModel,
+                         ::testing::Values("llama_gqa_llama3", "llama_bias_untied", "mistral_window",
+                                           "qwen2_tied", "qwen3", "gpt2"),
+                         [](const auto& param_info) { return param_info.param; });
+
+LanguageConfig tiny() {
+  LanguageConfig c;
+  c.vocab_size = 50;
+  c.hidden_size = 16;
+  c.intermediate_size = 24;
+  c.num_hidden_layers = 1;
+  c.num_attention_heads = 4;
+  return c;
+}
+
+TEST(LanguageConfig, ImpossibleShapesNameTheKey) {
+  const auto key_of = [](LanguageConfig c) -> std::string {
+    try {
+      c.validate();
+    } catch (const InvalidConfig& error) {
+      return error.key;
+    }
+    return "none";
+  };
+  LanguageConfig c = tiny();
+  EXPECT_EQ(key_of(c), "none");
+  c.num_attention_heads = 3;
+  EXPECT_EQ(key_of(c), "num_attention_heads");
+  c = tiny();
+  c.num_key_value_heads = 3;
+  EXPECT_EQ(key_of(c), "num_key_value_heads");
+  c = tiny();
+  c.head_dim = 3;
+  EXPECT_EQ(key_of(c), "head_dim");
+  c = tiny();
+  c.vocab_size = 0;
+  EXPECT_EQ(key_of(c), "vocab_size");
+  c = tiny();
+  c.rope_scaling.type = "spiral";
+  EXPECT_EQ(key_of(c), "rope_scaling.rope_type");
+}
+
+TEST(LanguageConfig, ParameterCountIsWhatTheModelHas) {
+  for (const char* name : {"llama_gqa_llama3", "llama_bias_untied", "qwen2_tied", "qwen3", "gpt2"}) {
+    const auto model = load_language_model(golden_path(name));
+    EXPECT_EQ(model->config.parameter_count(), count_parameters(*model)) << name;
+  }
+}
+
+TEST(LanguageConfig, JsonSurvivesARoundTrip) {
+  for (const char* name :
+       {"llama_gqa_llama3", "llama_bias_untied", "mistral_window", "qwen2_tied", "qwen3", "gpt2"}) {
+    const std::string path = golden_path(name) + "/config.json";
+    const LanguageConfig config = LanguageConfig::from_json(read_file(path), path);
+    EXPECT_EQ(LanguageConfig::from_json(config.to_json(), "again").to_json(), config.to_json()) << name;
+  }
+}
+
+TEST(LanguageConfig, UnknownFamiliesAreRefusedWithTheKnownOnes) {
+  try {
+    LanguageConfig::from_json(R"({"model_type": "mamba"})", "config.json");
+    FAIL();
+  } catch (const InvalidConfig& error) {
+    EXPECT_NE(std::string(error.what()).find("'mamba'"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("llama"), std::string::npos);
+  }
+  EXPECT_THROW(LanguageConfig::from_json("[1, 2", "config.json"), FormatError);
+}
+
+TEST(LanguageModel, LoadingListsEveryTensorThatDoesNotFit) {
+  const std::string directory = ::testing::TempDir() + "ingot-broken-model";
+  const auto model = load_language_model(golden_path("qwen3"));
+  auto weights = parameter_map(*model);
+  weights.erase("model.norm.weight");
+  weights["model.layers.0.mlp.up_proj.weight"] = Tensor::zeros({3, 3});
+  weights["surplus"] = Tensor::zeros({1});
+  write_language_model(directory, model->config, weights);
+  try {
+    load_language_model(directory);
+    FAIL();
+  } catch (const Error& error) {
+    for (const char* name : {"model.norm.weight", "model.layers.0.mlp.up_proj.weight", "surplus"}) {
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+    }
+  }
+  std::filesystem::remove_all(directory);
+}
+
+TEST(LanguageModel, AFullContextIsAnErrorNotACrash) {
+  InitSource source(1);
+  const LanguageModel model(tiny(), source);
+  const NoGrad no_grad;
+  KvCache cache(model.config, 1, 2, DType::f32);
+  EXPECT_THROW(model.hidden({.tokens = Tensor::from<std::int64_t>({1, 2, 3}, {1, 3})}, &cache),
+               DimensionMismatch);
+  EXPECT_THROW(model.hidden({.tokens = Tensor::from<std::int64_t>({1, 2, 3}, {3})}), DimensionMismatch);
+}
+
+}  // namespace
+}  // namespace ingot
