@@ -1,0 +1,36 @@
+#include "ingot/cli/arguments.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include "ingot/base/error.h"
+
+namespace ingot::cli {
+
+std::vector<std::int32_t> parse_ids(std::string_view text, const std::string& option) {
+  std::vector<std::int32_t> ids;
+  const char* at = text.data();
+  const char* end = text.data() + text.size();
+  while (at != end) {
+    if (*at == ',' || *at == ' ') {
+      ++at;
+      continue;
+    }
+    std::int32_t id = 0;
+    const auto parsed = std::from_chars(at, end, id);
+    INGOT_CHECK(
+        parsed.ec == std::errc{} && (parsed.ptr == end || *parsed.ptr == ',' || *parsed.ptr == ' '),
+        InvalidConfig(option, "'" + std::string(at, end) + "' does not begin with a token id; write 1,2,3"));
+    ids.push_back(id);
+    at = parsed.ptr;
+  }
+  INGOT_CHECK(!ids.empty(), InvalidConfig(option, "holds no token id; write 1,2,3"));
+  return ids;
+}
+
+text::Tokenizer open_tokenizer(const std::string& path) {
+  return std::filesystem::is_directory(path) ? text::Tokenizer::from_directory(path)
+                                             : text::Tokenizer::from_file(path);
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/autograd/engine.h"
+#include "ingot/base/units.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/models/language/decoder.h"
+#include "ingot/nn/param_source.h"
+#include "ingot/train/machine_limit.h"
+#include "ingot/train/optimizer_setup.h"
+
+namespace ingot::cli {
+namespace {
+
+struct Options {
+  std::string shape = "gpt2";
+  std::int64_t batch = 4, sequence = 64, runs = 7;
+  bool json = false;
+};
+
+LanguageConfig shape_config(const std::string& shape) {
+  LanguageConfig c;
+  c.model_type = shape == "gpt2" ? "gpt2" : "llama";
+  apply_family(c);
+  if (shape == "gpt2") {  // 124M
+    c.vocab_size = 50257;
+    c.hidden_size = 768;
+    c.intermediate_size = 3072;
+    c.num_hidden_layers = c.num_attention_heads = 12;
+    c.max_position_embeddings = 1024;
+    return c;
+  }
+  c.vocab_size = 2048;  // the demo's
+  c.hidden_size = 192;
+  c.intermediate_size = 512;
+  c.num_hidden_layers = c.num_attention_heads = 6;
+  c.num_key_value_heads = 2;
+  return c;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+struct Times {
+  std::vector<double> forward, backward, update, total;
+};
+
+Times run_steps(const Options& o, LanguageModel& model, const Tensor& tokens) {
+  TrainConfig config;
+  TrainOptimizer optimizer(model, config, 1000);
+  Times times;
+  using Clock = std::chrono::steady_clock;
+  const auto seconds = [](Clock::time_point a, Clock::time_point b) {
+    return std::chrono::duration<double>(b - a).count();
+  };
+  for (std::int64_t i = 0; i < o.runs + 2; ++i) {
+    const auto start = Clock::now();
+    const Tensor loss = model.loss({.tokens = tokens}, tokens);
+    const auto forward = Clock::now();
+    backward(loss);
+    const auto back = Clock::now();
+    static_cast<void>(optimizer.measure_gradients());
+    optimizer.apply(i);
+    const auto end = Clock::now();
+    if (i < 2) continue;  // memory is allocated, pages are touched
+    times.forward.push_back(seconds(start, forward));
+    times.backward.push_back(seconds(forward, back));
+    times.update.push_back(seconds(back, end));
+    times.total.push_back(seconds(start, end));
+  }
+  return times;
+}
+
+int run(const Options& o) {
+  const double limit = measure_matmul_flops();
+  InitSource source(1);
+  LanguageModel model(shape_config(o.shape), source);
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(o.batch * o.sequence));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = static_cast<std::int32_t>(i * 7919 % static_cast<std::size_t>(model.config.vocab_size));
+  }
+  const Times times = run_steps(o, model, Tensor::from(ids, {o.batch, o.sequence}));
+  const double step = median(times.total);
+  const double flops =
+      model.config.training_flops_per_token(o.sequence) * static_cast<double>(ids.size()) / step;
+  if (o.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"shape", o.shape},
+                                              {"batch", o.batch},
+                                              {"sequence", o.sequence},
+                                              {"step_ms", step * 1e3},
+                                              {"forward_ms", median(times.forward) * 1e3},
+                                              {"backward_ms", median(times.backward) * 1e3},
+                                              {"update_ms", median(times.update) * 1e3},
+                                              {"gflops", flops * 1e-9},
+                                              {"matmul_gflops", limit * 1e-9}}
+                           .dump(2));
+    return 0;
+  }
+  fmt::print("{}, batch {} x {}, f32, median of {} steps\n", o.shape, o.batch, o.sequence, o.runs);
+  fmt::print("  step      {:>8.1f} ms   {}/s tokens\n", step * 1e3,
+             human_count(static_cast<double>(ids.size()) / step));
+  fmt::print("  forward   {:>8.1f} ms\n  backward  {:>8.1f} ms\n  update    {:>8.1f} ms   (clip, AdamW)\n",
+             median(times.forward) * 1e3, median(times.backward) * 1e3, median(times.update) * 1e3);
+  fmt::print("  {:.0f} GFLOP/s = {:.0f} % of the {:.0f} GFLOP/s that matrix products reach here\n",
+             flops * 1e-9, 100 * flops / limit, limit * 1e-9);
+  return 0;
+}
+
+}  // namespace
+
+void add_bench(Command& root) {
+  auto o = std::make_shared<Options>();
+  Command verb =
+      root.verb("bench", "Time whole training steps, against what matrix products alone reach here");
+  verb.option("--shape", o->shape, "gpt2 (124M parameters) or demo").one_of({"gpt2", "demo"});
+  verb.option("--batch", o->batch, "Sequences in a batch");
+  verb.option("--sequence", o->sequence, "Tokens in a sequence");
+  verb.option("--runs", o->runs, "Steps to take the median of");
+  verb.flag("--json", o->json, "Print JSON");
+  verb.example("ingot bench --batch 1 --sequence 1024", "a long sequence");
+  verb.run([o] { return run(*o); });
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,222 @@
+#include "ingot/cli/command.h"
+
+#include <csignal>
+#include <cstdio>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/base/suggest.h"
+
+namespace ingot::cli {
+namespace {
+
+// Headings before details, defaults in brackets, no type noise.
+class HelpFormat : public CLI::Formatter {
+ public:
+  HelpFormat() {
+    column_width(34);
+    label("TEXT", "");
+    label("INT", "N");
+    label("UINT", "N");
+    label("FLOAT", "X");
+    label("REQUIRED", "(required)");
+    label("OPTIONS", "OPTIONS");
+    label("SUBCOMMAND", "VERB");
+    label("SUBCOMMANDS", "VERBS");
+  }
+};
+
+template <class T>
+void* add_option(CLI::App* app, const std::string& names, T& value, const std::string& help) {
+  CLI::Option* option = app->add_option(names, value, help);
+  option->capture_default_str();
+  return option;
+}
+
+// What the user may have meant by a word that no verb or option of `app` has.
+std::string suggestion(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> known;
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) known.push_back(verb->get_name());
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  return did_you_mean(word, known);
+}
+
+const CLI::App& deepest(const CLI::App& app) {
+  const auto used = app.get_subcommands();
+  return used.empty() ? app : deepest(*used.front());
+}
+
+int usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& at = deepest(app);
+  std::string path = at.get_name();
+  for (const CLI::App* up = at.get_parent(); up != nullptr; up = up->get_parent())
+    path = up->get_name() + " " + path;
+  std::string message = error.what();
+  const auto extras = at.remaining();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extras.empty()) {
+    message = fmt::format("'{}' is not known{}", extras.front(), suggestion(at, extras.front()));
+  } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !extras.empty()) {
+    message = fmt::format("'{}' is not a verb{}", extras.front(), suggestion(at, extras.front()));
+  }
+  fmt::print(stderr, "{}: {}\nSee '{} --help'.\n", path, message, path);
+  return 2;
+}
+
+int work_error(const std::exception& error, bool json) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  const std::string_view kind = ours != nullptr ? ours->kind() : "error";
+  if (json) {
+    const nlohmann::ordered_json body{{"error", {{"kind", kind}, {"message", error.what()}}}};
+    fmt::print(stderr, "{}\n", body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print(stderr, "ingot: {}\n", error.what());
+  }
+  return dynamic_cast<const InvalidConfig*>(&error) != nullptr ? 2 : 1;
+}
+
+std::unique_ptr<CLI::App> make_app(const std::string& name, const std::string& description,
+                                   const std::function<void(Command&)>& add_verbs) {
+  auto app = std::make_unique<CLI::App>(description, name);
+  app->formatter(std::make_shared<HelpFormat>());
+  app->set_help_flag("-h,--help", "Show this help");
+  app->require_subcommand(1);
+  Command root(app.get());
+  add_verbs(root);
+  return app;
+}
+
+void list_completions(const CLI::App& app, const std::string& path, std::string& out,
+                      std::string_view shell) {
+  std::string words;
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) words += verb->get_name() + " ";
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) words += "--" + name + " ";
+  }
+  if (shell == "fish") {
+    const std::string seen = path.empty() ? "__fish_use_subcommand" : "__fish_seen_subcommand_from " + path;
+    out += fmt::format("complete -c ingot -n '{}' -a '{}'\n", seen, words);
+  } else {
+    out += fmt::format("    '{}') words='{}' ;;\n", path, words);
+  }
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) {
+    list_completions(*verb, (path.empty() ? "" : path + " ") + verb->get_name(), out, shell);
+  }
+}
+
+}  // namespace
+
+Command Command::verb(const std::string& name, const std::string& summary) {
+  CLI::App* verb = app_->add_subcommand(name, summary);
+  verb->formatter(std::make_shared<HelpFormat>());
+  return Command(verb);
+}
+
+Command& Command::option(const std::string& names, std::string& value, const std::string& help) {
+  last_option_ = add_option(app_, names, value, help);
+  return *this;
+}
+Command& Command::option(const std::string& names, std::int64_t& value, const std::string& help) {
+  last_option_ = add_option(app_, names, value, help);
+  return *this;
+}
+Command& Command::option(const std::string& names, std::uint64_t& value, const std::string& help) {
+  last_option_ = add_option(app_, names, value, help);
+  return *this;
+}
+Command& Command::option(const std::string& names, double& value, const std::string& help) {
+  last_option_ = add_option(app_, names, value, help);
+  return *this;
+}
+Command& Command::option(const std::string& names, std::vector<std::string>& values,
+                         const std::string& help) {
+  CLI::Option* option = app_->add_option(names, values, help);
+  option->allow_extra_args(false);
+  option->take_all();
+  last_option_ = option;
+  return *this;
+}
+Command& Command::required() {
+  static_cast<CLI::Option*>(last_option_)->required();
+  return *this;
+}
+Command& Command::one_of(const std::vector<std::string>& choices) {
+  static_cast<CLI::Option*>(last_option_)->check(CLI::IsMember(choices));
+  return *this;
+}
+Command& Command::flag(const std::string& names, bool& value, const std::string& help) {
+  last_option_ = app_->add_flag(names, value, help);
+  return *this;
+}
+
+Command& Command::example(const std::string& command, const std::string& what) {
+  const std::string before = app_->get_footer().empty() ? "Examples:\n" : app_->get_footer();
+  app_->footer(before + fmt::format("  {}\n      {}\n", command, what));
+  return *this;
+}
+
+Command& Command::run(std::function<int()> action) {
+  // CLI11 runs callbacks while parsing; the exit code leaves through an exception that run_command_line
+  // catches.
+  app_->callback([action = std::move(action)] { throw CLI::RuntimeError(action()); });
+  return *this;
+}
+
+int run_command_line(int argc, char** argv, const std::string& name, const std::string& description,
+                     const std::function<void(Command&)>& add_verbs) {
+  std::signal(SIGPIPE, SIG_IGN);  // `ingot ... | head` ends with a write error, not by a signal in mid-save
+  const auto app = make_app(name, description, add_verbs);
+  bool json = false;
+  for (int i = 1; i < argc; ++i) json = json || std::string_view(argv[i]) == "--json";
+  try {
+    app->parse(argc, argv);
+    return 0;
+  } catch (const CLI::RuntimeError& finished) {
+    return finished.get_exit_code();
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", deepest(*app).help());
+    return 0;
+  } catch (const CLI::Success& e) {
+    return app->exit(e);
+  } catch (const CLI::ParseError& error) {
+    if (argc == 1) {
+      fmt::print("{}", app->help());
+      return 2;
+    }
+    return usage_error(*app, error);
+  } catch (const std::exception& error) {
+    return work_error(error, json);
+  }
+}
+
+std::string completion_script(std::string_view shell, const std::function<void(Command&)>& add_verbs) {
+  const auto app = make_app("ingot", "", add_verbs);
+  std::string table;
+  list_completions(*app, "", table, shell);
+  if (shell == "fish") return table;
+  // Words before the cursor that do not start with '-' name the verb; file names complete everything else.
+  const std::string function = fmt::format(R"(_ingot() {{
+  local path='' word words=''
+  for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+    case "$word" in -*) ;; *) path="${{path:+$path }}$word" ;; esac
+  done
+  while :; do
+    case "$path" in
+{}    *) ;;
+    esac
+    [ -n "$words" ] && break
+    case "$path" in *' '*) path="${{path% *}}" ;; *) break ;; esac
+  done
+  COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+}}
+complete -o default -F _ingot ingot
+)",
+                                           table);
+  return shell == "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" + function : function;
+}
+
+}  // namespace ingot::cli

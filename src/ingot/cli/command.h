@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace ingot::cli {
+
+/// One verb of the command line: its options, its help and what it runs. A light face on CLI11, whose header
+/// costs seconds in every file that includes it.
+class Command {
+ public:
+  explicit Command(CLI::App* app) : app_(app) {}
+
+  /// A verb below this one.
+  Command verb(const std::string& name, const std::string& summary);
+
+  /// `names` as in "-n,--max-tokens" for options, "model" for a positional; values keep their initial value
+  /// as the default, which --help shows.
+  Command& option(const std::string& names, std::string& value, const std::string& help);
+  Command& option(const std::string& names, std::int64_t& value, const std::string& help);
+  Command& option(const std::string& names, std::uint64_t& value, const std::string& help);
+  Command& option(const std::string& names, double& value, const std::string& help);
+  Command& option(const std::string& names, std::vector<std::string>& values, const std::string& help);
+  /// The option just added has to be given.
+  Command& required();
+  /// The option just added takes one of `choices`.
+  Command& one_of(const std::vector<std::string>& choices);
+  Command& flag(const std::string& names, bool& value, const std::string& help);
+
+  /// Shown below the options: a command worth typing and what it does.
+  Command& example(const std::string& command, const std::string& what);
+  /// What the verb does; its result is the exit code.
+  Command& run(std::function<int()> action);
+
+ private:
+  CLI::App* app_;
+  void* last_option_ = nullptr;
+};
+
+/// Parses and runs a command line. Exit codes: 0 success, 1 the work failed, 2 the command or configuration
+/// is wrong. Errors go to stderr, as JSON when `json` was set by a flag.
+int run_command_line(int argc, char** argv, const std::string& name, const std::string& description,
+                     const std::function<void(Command&)>& add_verbs);
+
+/// A completion script for "bash", "zsh" or "fish", made from the verbs and options that `add_verbs` adds.
+std::string completion_script(std::string_view shell, const std::function<void(Command&)>& add_verbs);
+
+}  // namespace ingot::cli

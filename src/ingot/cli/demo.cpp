@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "ingot/autograd/engine.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/units.h"
+#include "ingot/cli/training_console.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/nn/param_source.h"
+#include "ingot/train/dataset.h"
+
+namespace ingot::cli {
+namespace {
+
+struct Options {
+  std::string data = ".";
+  std::string output = "out/demo";
+  double minutes = 2.5;
+  std::uint64_t seed = 1234;
+};
+
+// About 3 million parameters: big enough to write words and code shapes, small enough to see a few million
+// tokens in minutes on two cores.
+TrainConfig demo_config(const Options& o) {
+  TrainConfig c;
+  c.from_scratch = true;
+  c.architecture.model_type = "llama";
+  apply_family(c.architecture);
+  c.architecture.hidden_size = 192;
+  c.architecture.intermediate_size = 512;
+  c.architecture.num_hidden_layers = 6;
+  c.architecture.num_attention_heads = 6;
+  c.architecture.num_key_value_heads = 2;
+  c.architecture.max_position_embeddings = 1024;
+  c.architecture.tie_word_embeddings = true;
+  c.vocab_size = 2048;
+  c.datasets = {{.path = o.data}};
+  c.validation_split_ratio = 0.05;
+  c.output_dir = o.output;
+  c.run_name = "Ingot demo";
+  c.sequence_len = 256;
+  c.per_device_train_batch_size = 8;
+  c.optimizer.learning_rate = 3e-3;
+  c.optimizer.beta2 = 0.95;
+  c.warmup_ratio = 0.05;
+  c.schedule.final_lr_fraction = 0.05;
+  c.eval_batches = 16;
+  c.save_steps = 0;
+  c.sample_tokens = 48;
+  c.seed = o.seed;
+  return c;
+}
+
+// Seconds of one training step of this shape, so that the number of steps fits the time there is.
+double measure_step(const TrainConfig& config) {
+  LanguageConfig model_config = config.architecture;
+  model_config.vocab_size = config.vocab_size;
+  InitSource source(config.seed);
+  LanguageModel model(model_config, source);
+  const auto count = config.per_device_train_batch_size * config.sequence_len;
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % 2000);
+  const Tensor tokens = Tensor::from(ids, {config.per_device_train_batch_size, config.sequence_len});
+  double best = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    backward(model.loss({.tokens = tokens}, tokens));
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return best;
+}
+
+// The beginning of a line of the data, so that a sample shows the model its own kind of text.
+std::string first_words(const Options& o) {
+  std::string words;
+  data::SourceOptions source;
+  source.paths = {o.data};
+  source.invalid_utf8 = data::InvalidUtf8::replace;
+  const std::vector<data::SourceFile> files = data::list_files(source);
+  data::for_each_document(source, {files[files.size() / 2]}, [&](std::string_view text) {
+    const std::size_t start = text.find_first_not_of("#/ \n\t<!-");
+    if (words.empty() && start != std::string_view::npos)
+      words = text.substr(start, text.find_first_of(".\n", start + 8) - start);
+  });
+  return words.substr(0, std::min<std::size_t>(words.size(), words.find(' ', 12)));
+}
+
+void check_output(const std::string& output) {
+  namespace fs = std::filesystem;
+  if (!fs::exists(output)) return;
+  // A demo that was run before is replaced; anything else in the way is not ours to delete.
+  const bool ours =
+      fs::is_empty(output) || fs::exists(output + "/metrics.jsonl") || fs::exists(output + "/cache");
+  INGOT_CHECK(ours, InvalidConfig("--output",
+                                  output + " exists and holds no earlier demo; choose another directory"));
+  for (const auto& entry : fs::directory_iterator(output)) {
+    if (entry.path().filename() != "cache") fs::remove_all(entry.path());
+  }
+}
+
+int run(const Options& o) {
+  check_output(o.output);
+  TrainConfig config = demo_config(o);
+  const double step_seconds = measure_step(config);
+  config.max_steps =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(o.minutes * 60 / (1.1 * step_seconds)), 20, 20000);
+  config.eval_steps = std::max<std::int64_t>(1, config.max_steps / 6);
+  config.sample_prompts = {first_words(o)};
+  TrainingConsole console(
+      config, {.effective_config = {{"data", o.data},
+                                    {"steps", std::to_string(config.max_steps)},
+                                    {"tokens per step", std::to_string(config.tokens_per_step())},
+                                    {"learning rate", fmt::format("{}", config.optimizer.learning_rate)},
+                                    {"seed", std::to_string(config.seed)}}});
+  fmt::print("This machine multiplies matrices at {:.0f} GFLOP/s (f32).\n", console.matmul_flops() * 1e-9);
+  fmt::print("Learning a tokenizer of {} tokens from the text of {} ...\n", config.vocab_size,
+             std::filesystem::absolute(o.data).lexically_normal().string());
+  std::fflush(stdout);
+  Trainer trainer(config, console.hooks());
+  const double bigram = trainer.bigram_baseline().value_or(0);
+  fmt::print("Training a Llama-style model of {} parameters for {} steps of {} tokens.\n",
+             human_count(static_cast<double>(trainer.model().config.parameter_count())),
+             trainer.total_steps(), config.tokens_per_step());
+  fmt::print("A bigram model's loss on the validation text is {:.3f}; knowing nothing would be {:.3f}.\n\n",
+             bigram, std::log(static_cast<double>(trainer.model().config.vocab_size)));
+  console.begin(trainer);
+  const TrainResult result = trainer.run();
+  const std::string report = console.finish(trainer, bigram);
+  const double loss = result.validation_loss.value_or(0);
+  fmt::print("\nValidation loss {:.3f} against the bigram model's {:.3f}.\n", loss, bigram);
+  fmt::print("  model   {}\n  report  {}\n\nNow try:\n  {} generate {} --prompt '{}'\n",
+             result.model_directory, report, "build/bin/ingot", result.model_directory,
+             config.sample_prompts.front());
+  return 0;
+}
+
+}  // namespace
+
+void add_demo(Command& root) {
+  auto o = std::make_shared<Options>();
+  Command verb = root.verb("demo", "Train a small language model on your text, here, in three minutes");
+  verb.option("--data", o->data, "A text file, a .jsonl file or a directory of text to learn from");
+  verb.option("-o,--output", o->output, "Where the model and the report go");
+  verb.option("--minutes", o->minutes, "How long to train");
+  verb.option("--seed", o->seed, "The same seed trains the same model");
+  verb.example("ingot demo --data ~/notes", "learn from your own notes");
+  verb.example("ingot demo --minutes 10", "a better model");
+  verb.run([o] { return run(*o); });
+}
+
+}  // namespace ingot::cli

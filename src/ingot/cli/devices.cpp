@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/parallel.h"
+#include "ingot/base/units.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/core/backend.h"
+#include "ingot/core/device_config.h"
+
+namespace ingot::cli {
+namespace {
+
+nlohmann::ordered_json describe(ComputeBackend& backend, bool chosen) {
+  const BackendCapabilities& has = backend.capabilities();
+  const MemoryInfo memory = backend.memory_info();
+  std::vector<std::string> dtypes;
+  for (const DType dtype : has.dtypes) dtypes.emplace_back(name(dtype));
+  return {{"device", to_string(backend.device())}, {"name", has.device_name},   {"chosen", chosen},
+          {"compute_units", has.compute_units},    {"features", has.features},  {"dtypes", dtypes},
+          {"memory_total", memory.total},          {"memory_free", memory.free}};
+}
+
+int run(bool json) {
+  DeviceConfig config = DeviceConfig::from_env();
+  config.program = "ingot devices";
+  const BackendRegistry& registry = BackendRegistry::instance();
+  const Device wanted{DeviceType::cuda, static_cast<std::int8_t>(config.cuda_device)};
+  const Device chosen = !config.force_cpu && registry.find(wanted) != nullptr ? wanted : kCpu;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (ComputeBackend* backend : registry.all())
+    list.push_back(describe(*backend, backend->device() == chosen));
+  if (json) {
+    fmt::print("{}\n", list.dump(2));
+    return 0;
+  }
+  for (const auto& device : list) {
+    fmt::print("{} {:<8} {}\n", device["chosen"].get<bool>() ? "*" : " ", device["device"].get<std::string>(),
+               device["name"].get<std::string>());
+    fmt::print("    memory    {} free of {}\n", human_bytes(device["memory_free"].get<std::uint64_t>()),
+               human_bytes(device["memory_total"].get<std::uint64_t>()));
+    fmt::print("    units     {} ({} threads in use)\n", device["compute_units"].get<int>(), num_threads());
+    fmt::print("    features  {}\n", fmt::join(device["features"].get<std::vector<std::string>>(), " "));
+    fmt::print("    dtypes    {}\n", fmt::join(device["dtypes"].get<std::vector<std::string>>(), " "));
+  }
+  fmt::print("\n* is what commands use. INGOT_FORCE_CPU=1 and INGOT_CUDA_DEVICE=N choose another.\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_devices(Command& root) {
+  auto json = std::make_shared<bool>(false);
+  Command verb = root.verb("devices", "Show the processors and GPUs that Ingot can use");
+  verb.flag("--json", *json, "Print JSON");
+  verb.example("INGOT_FORCE_CPU=1 ingot devices", "what would be used without the GPU");
+  verb.run([json] { return run(*json); });
+}
+
+}  // namespace ingot::cli

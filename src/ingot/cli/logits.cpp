@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/cli/arguments.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+#include "ingot/weights/npy.h"
+
+namespace ingot::cli {
+namespace {
+
+struct Options {
+  std::string model, tokens, text, output;
+  bool json = false;
+};
+
+int run(const Options& o) {
+  INGOT_CHECK(o.tokens.empty() != o.text.empty(),
+              InvalidConfig("--tokens", "give either --tokens or --text"));
+  const auto model = load_language_model(o.model, {.dtype = DType::f32, .copy = false, .trainable = false});
+  const std::vector<std::int32_t> ids =
+      o.tokens.empty() ? open_tokenizer(o.model).encode(o.text) : parse_ids(o.tokens, "--tokens");
+  for (const std::int32_t id : ids) {
+    INGOT_CHECK(id >= 0 && id < model->config.vocab_size,
+                InvalidConfig("--tokens", fmt::format("id {} is outside the vocabulary of {}", id,
+                                                      model->config.vocab_size)));
+  }
+  const NoGrad no_grad;
+  const auto count = static_cast<std::int64_t>(ids.size());
+  const Tensor hidden = model->hidden({.tokens = Tensor::from(ids, {1, count})});
+  const Tensor logits = reshape(model->logits(hidden), {count, model->config.vocab_size});
+  write_npy(o.output, logits);
+  if (o.json) {
+    fmt::print("{}\n",
+               nlohmann::ordered_json{{"path", o.output}, {"shape", logits.shape().to_vector()}}.dump());
+  } else {
+    fmt::print("{}: f32 {}, one row per token\n", o.output, to_string(logits.shape()));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_logits(Command& root) {
+  auto o = std::make_shared<Options>();
+  o->output = "logits.npy";
+  Command verb =
+      root.verb("logits", "Write a model's logits for given tokens, to compare with another program");
+  verb.option("model", o->model, "Model directory").required();
+  verb.option("--tokens", o->tokens, "Token ids, as 1,2,3");
+  verb.option("-t,--text", o->text, "Text instead of ids");
+  verb.option("-o,--output", o->output, "NumPy file to write: f32 [tokens, vocabulary]");
+  verb.flag("--json", o->json, "Print path and shape as JSON");
+  verb.example("ingot logits out/model --tokens 1,2,3 -o logits.npy", "then numpy.load('logits.npy')");
+  verb.run([o] { return run(*o); });
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,59 @@
+#include <charconv>
+#include <iostream>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/cli/arguments.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/text/tokenizer.h"
+
+namespace ingot::cli {
+namespace {
+
+struct Options {
+  std::string model, text, ids;
+  bool special = false, json = false;
+};
+
+int run(const Options& o) {
+  const text::Tokenizer tokenizer = open_tokenizer(o.model);
+  if (!o.ids.empty()) {
+    const std::vector<std::int32_t> ids = parse_ids(o.ids, "--ids");
+    const std::string text = tokenizer.decode(ids, !o.special);
+    fmt::print("{}\n", o.json ? nlohmann::json{{"text", text}}.dump() : text);
+    return 0;
+  }
+  std::string text = o.text;
+  if (text.empty()) text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  const std::vector<std::int32_t> ids = tokenizer.encode(text, {.add_special_tokens = o.special});
+  if (o.json) {
+    nlohmann::ordered_json tokens = nlohmann::ordered_json::array();
+    for (const std::int32_t id : ids) tokens.push_back(std::string(tokenizer.id_to_token(id)));
+    fmt::print("{}\n",
+               nlohmann::ordered_json{{"ids", ids}, {"tokens", tokens}, {"count", ids.size()}}.dump());
+    return 0;
+  }
+  fmt::print("{}\n", fmt::join(ids, ","));
+  return 0;
+}
+
+}  // namespace
+
+void add_tokenize(Command& root) {
+  auto o = std::make_shared<Options>();
+  Command verb = root.verb("tokenize", "Turn text into token ids, or ids into text");
+  verb.option("model", o->model, "Model directory, or a tokenizer.json").required();
+  verb.option("-t,--text", o->text, "Text to encode; without it and --ids, text is read from standard input");
+  verb.option("--ids", o->ids, "Ids to decode, as 1,2,3");
+  verb.flag("--special", o->special, "Add special tokens when encoding, show them when decoding");
+  verb.flag("--json", o->json, "Print JSON, with the tokens' texts");
+  verb.example("ingot tokenize out/model --text 'Hello world'", "15496,995 and the like");
+  verb.example("wc -c < book.txt; ingot tokenize out/model < book.txt | tr ',' '\\n' | wc -l",
+               "bytes, and tokens");
+  verb.run([o] { return run(*o); });
+}
+
+}  // namespace ingot::cli

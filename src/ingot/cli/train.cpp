@@ -1,0 +1,94 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/config.h"
+#include "ingot/base/files.h"
+#include "ingot/base/units.h"
+#include "ingot/cli/training_console.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/core/device_config.h"
+
+namespace ingot::cli {
+namespace {
+
+struct Options {
+  std::string config;
+  std::vector<std::string> set;
+  bool resume = false, json = false;
+};
+
+std::string_view name(TrainEnd end) {
+  switch (end) {
+    case TrainEnd::finished:
+      return "finished";
+    case TrainEnd::stopped:
+      return "stopped";
+    case TrainEnd::stopped_early:
+      return "stopped early";
+    case TrainEnd::out_of_time:
+      return "out of time";
+  }
+  return "";
+}
+
+void print_result(const Options& o, const TrainResult& r, const std::string& report) {
+  if (o.json) {
+    nlohmann::ordered_json json{{"end", name(r.end)}, {"steps", r.steps}, {"train_loss", r.train_loss}};
+    if (r.validation_loss) json["validation_loss"] = *r.validation_loss;
+    if (r.best_validation_loss) json["best_validation_loss"] = *r.best_validation_loss;
+    json.update(nlohmann::ordered_json{
+        {"model", r.model_directory}, {"checkpoint", r.last_checkpoint}, {"report", report}});
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  fmt::print("\n{} after {} steps: training loss {:.4f}", name(r.end), r.steps, r.train_loss);
+  if (r.validation_loss) fmt::print(", validation loss {:.4f}", *r.validation_loss);
+  fmt::print("\n  checkpoint  {}\n", r.last_checkpoint);
+  if (!report.empty()) fmt::print("  report      {}\n", report);
+  if (r.model_directory.empty()) {
+    fmt::print("\nGo on with:\n  ingot train {} --resume\n", o.config);
+  } else {
+    fmt::print("  model       {}\n\nTry it:\n  ingot generate {} --prompt 'Once'\n", r.model_directory,
+               r.model_directory);
+  }
+}
+
+int run(const Options& o) {
+  Config file = Config::load(o.config);
+  for (const std::string& assignment : o.set) file.set(assignment);
+  if (o.resume) file.set("resume_from_checkpoint=true");
+  const TrainConfig config = read_train_config(file);
+  warn_if_cpu(get_device(), "ingot train");
+  TrainingConsole console(config, {.json = o.json, .effective_config = file.effective()});
+  Trainer trainer(config, console.hooks());
+  write_file_atomically(config.output_dir + "/config.yaml", file.dump());
+  if (!o.json) {
+    const LanguageConfig& model = trainer.model().config;
+    fmt::print("{} parameters, {} steps of {} tokens",
+               human_count(static_cast<double>(model.parameter_count())), trainer.total_steps(),
+               human_count(static_cast<double>(config.tokens_per_step())));
+    if (trainer.step() > 0) fmt::print(", going on after step {}", trainer.step());
+    fmt::print("\n");
+  }
+  console.begin(trainer);
+  const TrainResult result = trainer.run();
+  print_result(o, result, console.finish(trainer, trainer.bigram_baseline()));
+  return 0;
+}
+
+}  // namespace
+
+void add_train(Command& root) {
+  auto o = std::make_shared<Options>();
+  Command verb = root.verb(
+      "train", "Train a language model as a YAML file says: from scratch, or from a model directory");
+  verb.option("config", o->config, "Training configuration; docs/training.md lists every key").required();
+  verb.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)");
+  verb.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
+  verb.flag("--json", o->json, "No progress bar; print the result as JSON");
+  verb.example("ingot train train.yaml --set output_dir=out/try2", "train into another directory");
+  verb.example("ingot train train.yaml --resume", "go on after a crash, a kill or Ctrl-C");
+  verb.run([o] { return run(*o); });
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "ingot/cli/command.h"
+
+namespace ingot::cli {
+
+// Each verb stands in the file of its name.
+void add_bench(Command& root);
+void add_completion(Command& root);
+void add_demo(Command& root);
+void add_devices(Command& root);
+void add_generate(Command& root);
+void add_inspect(Command& root);
+void add_logits(Command& root);
+void add_memory(Command& root);
+void add_tokenize(Command& root);
+void add_train(Command& root);
+
+/// Adds every verb, in the order that --help shows them.
+void add_all_verbs(Command& root);
+
+}  // namespace ingot::cli

@@ -1,0 +1,168 @@
+#include "ingot/train/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/hash.h"
+#include "ingot/base/log.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/models/language/name_map.h"
+#include "ingot/ops/cast.h"
+#include "ingot/text/tokenizer.h"
+#include "ingot/weights/open.h"
+#include "ingot/weights/safetensors.h"
+#include "ingot/weights/safetensors_writer.h"
+
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "checkpoint-";
+constexpr const char* kSums = "SHA256SUMS";
+constexpr const char* kState = "trainer_state.json";
+
+void write_tensors(const std::string& path, const std::map<std::string, Tensor>& tensors) {
+  std::vector<StoredTensor> stored;
+  for (const auto& [name, tensor] : tensors) stored.push_back(StoredTensor::of(name, tensor));
+  write_safetensors(path, stored);
+}
+
+std::map<std::string, Tensor> read_tensors(const std::string& path) {
+  const std::unique_ptr<WeightSource> source = open_safetensors(path);
+  std::map<std::string, Tensor> tensors;
+  for (const TensorInfo& info : source->tensors()) tensors[info.name] = clone(source->load_tensor(info.name));
+  return tensors;
+}
+
+std::size_t total_bytes(const Checkpoint& checkpoint) {
+  std::size_t bytes = 0;
+  for (const auto* tensors : {&checkpoint.weights, &checkpoint.optimizer, &checkpoint.ema}) {
+    for (const auto& [name, tensor] : *tensors) bytes += tensor.nbytes();
+  }
+  return bytes;
+}
+
+void write_sums(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory))
+    names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  std::string sums;
+  for (const std::string& name : names) sums += sha256_file(directory + "/" + name) + "  " + name + "\n";
+  write_file_atomically(directory + "/" + kSums, sums);
+}
+
+}  // namespace
+
+std::string checkpoint_path(const std::string& output_dir, std::int64_t step) {
+  return fmt::format("{}/{}{:06}", output_dir, kPrefix, step);
+}
+
+void save_checkpoint(const std::string& path, const Checkpoint& checkpoint,
+                     const text::Tokenizer& tokenizer) {
+  make_directories(fs::path(path).parent_path().string());
+  require_disk_space(path, total_bytes(checkpoint), "a checkpoint");
+  AtomicDirectory directory(path);
+  write_language_model(directory.path(), checkpoint.config, checkpoint.weights);
+  tokenizer.save_directory(directory.path());
+  write_tensors(directory.file("optimizer.safetensors"), checkpoint.optimizer);
+  if (!checkpoint.ema.empty()) write_tensors(directory.file("ema.safetensors"), checkpoint.ema);
+  write_file_atomically(directory.file(kState), checkpoint.trainer_state);
+  write_sums(directory.path());
+  directory.commit();
+}
+
+void verify_checkpoint(const std::string& path) {
+  INGOT_CHECK(fs::is_directory(path), IoError(path, "is no directory"));
+  const std::string sums_path = path + "/" + kSums;
+  INGOT_CHECK(
+      fs::exists(sums_path) && fs::exists(path + "/" + kState),
+      FormatError(path, -1, fs::exists(sums_path) ? kState : kSums,
+                  "is missing: this is no checkpoint of `ingot train`, or an unfinished one. To start "
+                  "from its weights alone, give it as `model:`"));
+  std::istringstream sums(read_file(sums_path));
+  for (std::string line; std::getline(sums, line);) {
+    INGOT_CHECK(line.size() > 66, FormatError(sums_path, -1, "line", "is not '<sha256>  <file>': " + line));
+    const std::string name = line.substr(66);
+    INGOT_CHECK(fs::exists(path + "/" + name), FormatError(path, -1, name, "is missing"));
+    INGOT_CHECK(
+        sha256_file(path + "/" + name) == line.substr(0, 64),
+        FormatError(path, -1, name, "does not have the SHA-256 that it was saved with: it is damaged"));
+  }
+}
+
+Checkpoint load_checkpoint(const std::string& path) {
+  verify_checkpoint(path);
+  Checkpoint checkpoint;
+  checkpoint.config = LanguageConfig::from_json(read_file(path + "/config.json"), path + "/config.json");
+  const std::unique_ptr<WeightSource> weights = open_weights(path);
+  std::map<std::string, Tensor> tensors;
+  for (const TensorInfo& info : weights->tensors()) tensors[info.name] = weights->load_tensor(info.name);
+  for (auto& [name, tensor] : import_names(checkpoint.config, std::move(tensors))) {
+    checkpoint.weights[name] = clone(tensor);
+  }
+  checkpoint.optimizer = read_tensors(path + "/optimizer.safetensors");
+  if (fs::exists(path + "/ema.safetensors")) checkpoint.ema = read_tensors(path + "/ema.safetensors");
+  checkpoint.trainer_state = read_file(path + "/" + kState);
+  return checkpoint;
+}
+
+std::vector<CheckpointEntry> list_checkpoints(const std::string& output_dir) {
+  std::vector<CheckpointEntry> entries;
+  if (!fs::is_directory(output_dir)) return entries;
+  for (const auto& entry : fs::directory_iterator(output_dir)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kPrefix) || !entry.is_directory()) continue;
+    const char* begin = name.data() + kPrefix.size();
+    const char* end = name.data() + name.size();
+    std::int64_t step = 0;
+    const auto parsed = std::from_chars(begin, end, step);
+    if (parsed.ec == std::errc{} && parsed.ptr == end) entries.push_back({step, entry.path().string()});
+  }
+  std::ranges::sort(entries, {}, &CheckpointEntry::step);
+  return entries;
+}
+
+std::optional<CheckpointEntry> find_latest_checkpoint(const std::string& output_dir) {
+  for (const std::string& swept : sweep_partial(output_dir)) {
+    log(LogLevel::info, "ingot::checkpoint", "swept what an interrupted save left: " + swept);
+  }
+  std::vector<CheckpointEntry> entries = list_checkpoints(output_dir);
+  std::string problems;
+  while (!entries.empty()) {
+    try {
+      verify_checkpoint(entries.back().path);
+      return entries.back();
+    } catch (const Error& error) {
+      log(LogLevel::warn, "ingot::checkpoint",
+          fmt::format("passing over a damaged checkpoint: {}", error.what()));
+      problems += fmt::format("\n  {}", error.what());
+      entries.pop_back();
+    }
+  }
+  INGOT_CHECK(problems.empty(),
+              IoError(output_dir, "every checkpoint is damaged; move them away to start anew:" + problems));
+  return std::nullopt;
+}
+
+void prune_checkpoints(const std::string& output_dir, std::int64_t keep, std::int64_t best) {
+  const std::vector<CheckpointEntry> entries = list_checkpoints(output_dir);
+  const auto count = static_cast<std::int64_t>(entries.size());
+  for (std::int64_t i = 0; i < count - keep; ++i) {
+    const CheckpointEntry& entry = entries[static_cast<std::size_t>(i)];
+    if (entry.step == best) continue;
+    // The sums go first: a deletion that is cut short leaves a directory that nobody takes for a checkpoint.
+    std::error_code ignored;
+    fs::remove(entry.path + "/" + kSums, ignored);
+    fs::remove_all(entry.path, ignored);
+  }
+}
+
+}  // namespace ingot

@@ -1,0 +1,179 @@
+#include "ingot/train/config.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+
+namespace ingot {
+namespace {
+
+void require(bool holds, const char* key, const std::string& problem) {
+  INGOT_CHECK(holds, InvalidConfig(key, problem));
+}
+
+std::vector<DatasetConfig> read_datasets(const ConfigReader& root, std::string_view key) {
+  std::vector<DatasetConfig> datasets;
+  for (const ConfigReader& entry : root.sections(key)) {
+    DatasetConfig dataset;
+    dataset.path = entry.require<std::string>("path");
+    dataset.type = entry.choice("type", dataset.type, {"auto", "text", "jsonl"});
+    entry.alias("field", "text_field");
+    dataset.text_field = entry.get("text_field", dataset.text_field);
+    datasets.push_back(std::move(dataset));
+  }
+  return datasets;
+}
+
+LanguageConfig read_architecture(const ConfigReader& section) {
+  LanguageConfig c;
+  c.model_type = section.choice("model_type", c.model_type, known_language_families());
+  apply_family(c);
+  c.hidden_size = section.require<std::int64_t>("hidden_size", at_least(1));
+  c.num_hidden_layers = section.require<std::int64_t>("num_hidden_layers", at_least(1));
+  c.num_attention_heads = section.require<std::int64_t>("num_attention_heads", at_least(1));
+  c.num_key_value_heads = section.get("num_key_value_heads", c.num_attention_heads, at_least(1));
+  c.head_dim = section.get("head_dim", c.head_dim, at_least(0));
+  // Llama's own ratio, in multiples of 32 so that vectors divide it.
+  const std::int64_t usual =
+      c.mlp == MlpKind::gelu ? 4 * c.hidden_size : (c.hidden_size * 8 / 3 + 31) / 32 * 32;
+  c.intermediate_size = section.get("intermediate_size", usual, at_least(1));
+  c.max_position_embeddings = section.get("max_position_embeddings", c.max_position_embeddings, at_least(1));
+  c.rope_theta = section.get("rope_theta", c.rope_theta, positive());
+  c.norm_eps = section.get("rms_norm_eps", c.norm_eps, positive());
+  c.tie_word_embeddings = section.get("tie_word_embeddings", c.tie_word_embeddings);
+  c.sliding_window = section.get("sliding_window", c.sliding_window, at_least(0));
+  c.initializer_range = section.get("initializer_range", c.initializer_range, positive());
+  c.vocab_size = section.get("vocab_size", std::int64_t{0}, at_least(0));
+  return c;
+}
+
+void read_optimizer(const ConfigReader& root, OptimizerConfig& o) {
+  o.name = root.choice("optimizer", o.name, {"adamw", "adam", "sgd"});
+  o.learning_rate = root.get("learning_rate", o.learning_rate, at_least(0));
+  o.weight_decay = root.get("weight_decay", o.weight_decay, at_least(0));
+  root.alias("adam_beta1", "adamw_beta1");
+  root.alias("adam_beta2", "adamw_beta2");
+  root.alias("adam_epsilon", "adamw_epsilon");
+  o.beta1 = root.get("adamw_beta1", o.beta1, fraction());
+  o.beta2 = root.get("adamw_beta2", o.beta2, fraction());
+  o.epsilon = root.get("adamw_epsilon", o.epsilon, positive());
+  o.momentum = root.get("momentum", o.momentum, fraction());
+  o.nesterov = root.get("nesterov", o.nesterov);
+  o.max_grad_norm = root.get("max_grad_norm", o.max_grad_norm, at_least(0));
+}
+
+void read_schedule(const ConfigReader& root, TrainConfig& t) {
+  ScheduleConfig& s = t.schedule;
+  root.alias("lr_scheduler", "lr_scheduler_type");
+  s.type = root.choice("lr_scheduler_type", s.type,
+                       {"constant", "linear", "cosine", "wsd", "exponential", "step", "noam"});
+  s.warmup_steps = root.get("warmup_steps", s.warmup_steps, at_least(0));
+  t.warmup_ratio = root.get("warmup_ratio", t.warmup_ratio, between(0, 1));
+  s.cooldown_steps = root.get("cooldown_steps", s.cooldown_steps, at_least(0));
+  t.cooldown_ratio = root.get("cooldown_ratio", t.cooldown_ratio, between(0, 1));
+  s.final_lr_fraction = root.get("final_lr_fraction", s.final_lr_fraction, between(0, 1));
+  s.gamma = root.get("lr_gamma", s.gamma, positive());
+  s.step_size = root.get("lr_step_size", s.step_size, at_least(1));
+}
+
+void read_data(const ConfigReader& root, TrainConfig& t) {
+  t.datasets = read_datasets(root, "datasets");
+  t.validation_datasets = read_datasets(root, "validation_datasets");
+  root.alias("val_set_size", "validation_split_ratio");
+  t.validation_split_ratio = root.get("validation_split_ratio", t.validation_split_ratio, fraction());
+  t.cache_dir = root.get("cache_dir", t.cache_dir);
+  t.sample_packing = root.get("sample_packing", t.sample_packing);
+  t.sequence_len = root.get("sequence_len", t.sequence_len, at_least(1));
+}
+
+void read_steps(const ConfigReader& root, TrainConfig& t) {
+  root.alias("micro_batch_size", "per_device_train_batch_size");
+  t.per_device_train_batch_size =
+      root.get("per_device_train_batch_size", t.per_device_train_batch_size, at_least(1));
+  t.gradient_accumulation_steps =
+      root.get("gradient_accumulation_steps", t.gradient_accumulation_steps, at_least(1));
+  t.num_epochs = root.get("num_epochs", t.num_epochs, positive());
+  t.max_steps = root.get("max_steps", t.max_steps, at_least(-1));
+  t.max_seconds = root.get("max_seconds", t.max_seconds, at_least(0));
+  t.logging_steps = root.get("logging_steps", t.logging_steps, at_least(1));
+  t.eval_steps = root.get("eval_steps", t.eval_steps, at_least(0));
+  t.eval_batches = root.get("eval_batches", t.eval_batches, at_least(0));
+  t.save_steps = root.get("save_steps", t.save_steps, at_least(0));
+  t.save_total_limit = root.get("save_total_limit", t.save_total_limit, at_least(1));
+  t.early_stopping_patience = root.get("early_stopping_patience", t.early_stopping_patience, at_least(0));
+}
+
+void read_model(const ConfigReader& root, TrainConfig& t) {
+  root.alias("base_model", "model");
+  t.model = root.get("model", t.model);
+  t.from_scratch = root.get("from_scratch", t.model.empty() && root.has("architecture"));
+  if (t.from_scratch && root.has("architecture"))
+    t.architecture = read_architecture(root.section("architecture"));
+  t.tokenizer = root.get("tokenizer", t.tokenizer);
+  t.vocab_size = root.get("vocab_size", t.vocab_size, at_least(257));
+  t.dtype = parse_dtype(root.get("torch_dtype", std::string(name(t.dtype))));
+}
+
+}  // namespace
+
+void TrainConfig::validate() const {
+  require(!datasets.empty(), "datasets",
+          "is missing: name at least one, as in `datasets: [{path: data.txt}]`");
+  require(from_scratch || !model.empty(), "model",
+          "is missing: give a model directory to start from, or `from_scratch: true` with an `architecture`");
+  require(max_steps != 0, "max_steps",
+          "is 0: there would be nothing to do; leave it out to train num_epochs");
+  require(!validation_datasets.empty() || validation_split_ratio > 0 || early_stopping_patience == 0,
+          "early_stopping_patience",
+          "needs validation data: set validation_split_ratio or validation_datasets");
+  require(is_training_dtype(dtype), "torch_dtype", fmt::format("{} is not a dtype to train in", name(dtype)));
+  require(ema_decay >= 0 && ema_decay < 1, "ema_decay", fmt::format("must be in [0, 1), got {}", ema_decay));
+  if (from_scratch) {
+    LanguageConfig copy = architecture;
+    if (copy.vocab_size == 0) copy.vocab_size = vocab_size;
+    copy.validate();
+    require(architecture.position != PositionKind::learned ||
+                sequence_len <= architecture.max_position_embeddings,
+            "sequence_len",
+            fmt::format("{} is beyond the architecture's max_position_embeddings {}", sequence_len,
+                        architecture.max_position_embeddings));
+  }
+}
+
+TrainConfig read_train_config(Config& config) {
+  const ConfigReader root = config.root();
+  TrainConfig t;
+  read_model(root, t);
+  read_data(root, t);
+  t.output_dir = root.get("output_dir", t.output_dir);
+  t.run_name = root.get("run_name", t.run_name);
+  read_steps(root, t);
+  read_optimizer(root, t.optimizer);
+  read_schedule(root, t);
+  t.ema_decay = root.get("ema_decay", t.ema_decay, fraction());
+  t.z_loss = root.get("z_loss", t.z_loss, at_least(0));
+  root.alias("gradient_checkpointing", "recompute");
+  t.recompute = root.get("recompute", t.recompute);
+  t.detect_anomaly = root.get("detect_anomaly", t.detect_anomaly);
+  t.sample_prompts = root.get("sample_prompts", t.sample_prompts);
+  t.sample_tokens = root.get("sample_tokens", t.sample_tokens, at_least(1));
+  t.resume_from_checkpoint = root.get("resume_from_checkpoint", t.resume_from_checkpoint);
+  t.report_to = root.get("report_to", t.report_to);
+  root.alias("seed", "train_seed");
+  t.seed = root.get("train_seed", t.seed);
+  t.threads = root.get("threads", t.threads, at_least(0));
+  for (const std::string& sink : t.report_to) {
+    const std::vector<std::string> known{"jsonl", "tensorboard", "html", "none"};
+    if (std::ranges::find(known, sink) == known.end()) {
+      root.fail("report_to", fmt::format("'{}' is not one of {}", sink, fmt::join(known, ", ")));
+    }
+  }
+  config.finish();
+  t.validate();
+  return t;
+}
+
+}  // namespace ingot

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ingot/models/language/config.h"
+#include "ingot/optim/schedule.h"
+
+namespace ingot {
+
+class Config;
+
+/// One source of training text.
+struct DatasetConfig {
+  std::string path;                 ///< a text file, a .jsonl file, or a directory of either
+  std::string type = "auto";        ///< "auto" (by extension), "text", "jsonl"
+  std::string text_field = "text";  ///< jsonl: the key that holds the text
+};
+
+struct OptimizerConfig {
+  std::string name = "adamw";  ///< "adamw", "adam", "sgd"
+  double learning_rate = 2e-4;
+  double weight_decay = 0.1;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double momentum = 0.9;       ///< sgd
+  bool nesterov = false;       ///< sgd
+  double max_grad_norm = 1.0;  ///< 0: no clipping
+};
+
+/// Everything that `ingot train` reads. The YAML keys are those that Surogate and axolotl users know;
+/// docs/training.md lists them.
+struct TrainConfig {
+  // What is trained: a model directory to start from, or an architecture to start from scratch.
+  std::string model;
+  LanguageConfig architecture;
+  bool from_scratch = false;
+  std::string tokenizer;           ///< directory or tokenizer.json; empty: the model's, or train one
+  std::int64_t vocab_size = 4096;  ///< of a tokenizer that is trained here
+  DType dtype = DType::f32;
+
+  std::vector<DatasetConfig> datasets;
+  std::vector<DatasetConfig> validation_datasets;
+  double validation_split_ratio = 0.1;
+  std::string cache_dir;       ///< of tokenised data; empty: <output_dir>/cache
+  bool sample_packing = true;  ///< several documents in one sequence, without seeing each other
+
+  std::string output_dir = "output";
+  std::string run_name = "run";
+  std::int64_t sequence_len = 512;
+  std::int64_t per_device_train_batch_size = 8;
+  std::int64_t gradient_accumulation_steps = 1;
+  double num_epochs = 1;
+  std::int64_t max_steps = -1;  ///< -1: as many as num_epochs needs
+  double max_seconds = 0;       ///< stop after this long; 0: never
+
+  OptimizerConfig optimizer;
+  ScheduleConfig
+      schedule;  ///< total_steps, and what the ratios give, are filled in when the run knows its length
+  double warmup_ratio = 0.0;    ///< of all steps, used when schedule.warmup_steps is 0
+  double cooldown_ratio = 0.1;  ///< wsd: the share of the steps in which the rate falls
+  double ema_decay = 0;         ///< 0: no average of the weights is kept
+  double z_loss = 0;
+  bool recompute = false;
+  bool detect_anomaly = false;
+
+  std::int64_t logging_steps = 1;
+  std::int64_t eval_steps = 100;   ///< 0: only at the end
+  std::int64_t eval_batches = 50;  ///< at most so many per evaluation; 0: all
+  std::int64_t save_steps = 500;   ///< 0: only at the end
+  std::int64_t save_total_limit = 3;
+  std::int64_t early_stopping_patience = 0;  ///< evaluations without improvement; 0: never stop early
+  std::vector<std::string> sample_prompts;   ///< continued after each evaluation
+  std::int64_t sample_tokens = 64;
+  bool resume_from_checkpoint = false;
+  std::vector<std::string> report_to{"jsonl", "tensorboard", "html"};
+
+  std::uint64_t seed = 1234;
+  std::int64_t threads = 0;  ///< 0: all
+
+  /// Throws InvalidConfig naming the key.
+  void validate() const;
+  std::int64_t tokens_per_step() const {
+    return per_device_train_batch_size * sequence_len * gradient_accumulation_steps;
+  }
+};
+
+/// Reads a training configuration; every key must be known. `config` keeps the effective values for dump().
+TrainConfig read_train_config(Config& config);
+
+}  // namespace ingot

@@ -1,0 +1,109 @@
+#include "ingot/train/dataset.h"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/hash.h"
+#include "ingot/text/bpe_trainer.h"
+
+namespace ingot {
+namespace {
+
+data::SourceOptions source_options(const DatasetConfig& dataset) {
+  data::SourceOptions options;
+  options.paths = {dataset.path};
+  options.text_field = dataset.text_field;
+  options.invalid_utf8 = data::InvalidUtf8::replace;
+  if (dataset.type == "text") options.format = data::SourceFormat::text;
+  if (dataset.type == "jsonl") options.format = data::SourceFormat::jsonl;
+  return options;
+}
+
+// The documents of several data sets as one set: a single store, so that shuffling mixes them.
+data::DocumentSet load_documents(const TrainConfig& config, const std::vector<DatasetConfig>& datasets,
+                                 const data::TokenEncoder& encoder, bool& reused) {
+  data::TokenCacheOptions cache;
+  cache.directory = config.cache_dir.empty() ? config.output_dir + "/cache" : config.cache_dir;
+  if (datasets.size() == 1) {
+    data::TokenCacheReport report;
+    auto store = data::load_tokens(source_options(datasets.front()), encoder, cache, &report);
+    reused = report.reused;
+    return data::DocumentSet::all(std::move(store));
+  }
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int64_t> ends;
+  std::string key;
+  reused = true;
+  for (const DatasetConfig& dataset : datasets) {
+    data::TokenCacheReport report;
+    const auto store = data::load_tokens(source_options(dataset), encoder, cache, &report);
+    reused = reused && report.reused;
+    const std::size_t base = tokens.size();
+    tokens.resize(base + static_cast<std::size_t>(store->size()));
+    store->read(0, std::span(tokens).subspan(base));
+    for (std::int64_t i = 0; i < store->documents(); ++i) {
+      ends.push_back(static_cast<std::int64_t>(base) + store->document(i).end);
+    }
+    key += store->key();
+  }
+  return data::DocumentSet::all(std::make_shared<data::TokenStore>(
+      std::move(tokens), std::move(ends), encoder.vocab_size, sha256_hex(std::string_view(key))));
+}
+
+}  // namespace
+
+data::TokenEncoder token_encoder(const text::Tokenizer& tokenizer) {
+  data::TokenEncoder encoder;
+  encoder.encode_batch = [tokenizer](std::span<const std::string_view> texts) {
+    // Training text may quote a special token; it stays text.
+    return tokenizer.encode_batch(texts, {.add_special_tokens = false, .split_special_tokens = true});
+  };
+  encoder.vocab_size = tokenizer.vocab_size();
+  encoder.identity = sha256_hex(std::string_view(tokenizer.to_json()));
+  encoder.eos_id = tokenizer.eos_id();
+  return encoder;
+}
+
+text::Tokenizer train_tokenizer(const TrainConfig& config) {
+  std::vector<std::string> documents;
+  for (const DatasetConfig& dataset : config.datasets) {
+    data::for_each_document(source_options(dataset),
+                            [&](std::string_view text) { documents.emplace_back(text); });
+  }
+  std::vector<std::string_view> texts(documents.begin(), documents.end());
+  text::BpeTrainerConfig trainer;
+  trainer.vocab_size = static_cast<std::int32_t>(config.vocab_size);
+  trainer.special_tokens = {kEndOfText};
+  return text::train_bpe(trainer, texts);
+}
+
+TrainingData prepare_data(const TrainConfig& config, const text::Tokenizer& tokenizer) {
+  const data::TokenEncoder encoder = token_encoder(tokenizer);
+  TrainingData result;
+  data::DocumentSet all = load_documents(config, config.datasets, encoder, result.reused_cache);
+  if (config.validation_datasets.empty()) {
+    data::TrainValidation parts = data::split_documents(all, config.validation_split_ratio, config.seed);
+    result.train_documents = std::move(parts.train);
+    result.validation_documents = std::move(parts.validation);
+  } else {
+    result.train_documents = std::move(all);
+    bool reused = false;
+    result.validation_documents = load_documents(config, config.validation_datasets, encoder, reused);
+  }
+  data::PackingOptions packing;
+  packing.sequence_length = config.sequence_len;
+  packing.packing = config.sample_packing ? data::Packing::continuous : data::Packing::none;
+  packing.pad_id = tokenizer.pad_id().value_or(tokenizer.eos_id().value_or(0));
+  result.train = std::make_shared<data::PackedSequences>(result.train_documents, packing);
+  if (!result.validation_documents.documents.empty()) {
+    // A small validation set must not fail because it is shorter than a sequence: it is padded instead.
+    if (result.validation_documents.tokens() < config.sequence_len) packing.packing = data::Packing::best_fit;
+    result.validation = std::make_shared<data::PackedSequences>(result.validation_documents, packing);
+  }
+  return result;
+}
+
+}  // namespace ingot

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ingot/data/packing.h"
+#include "ingot/data/token_cache.h"
+#include "ingot/text/tokenizer.h"
+#include "ingot/train/config.h"
+
+namespace ingot {
+
+/// The text of a run as token sequences.
+struct TrainingData {
+  data::DocumentSet train_documents, validation_documents;
+  std::shared_ptr<const data::PackedSequences> train;
+  std::shared_ptr<const data::PackedSequences> validation;  ///< null where none was set apart
+  bool reused_cache = false;
+};
+
+/// What `data` asks of a tokenizer, ending every document with the tokenizer's end token.
+data::TokenEncoder token_encoder(const text::Tokenizer& tokenizer);
+
+/// The token that ends a document in tokenizers that are trained here.
+inline constexpr const char* kEndOfText = "<|endoftext|>";
+
+/// Trains a byte-level BPE of config.vocab_size ids on the run's training data sets.
+text::Tokenizer train_tokenizer(const TrainConfig& config);
+
+/// Reads, tokenises (or takes from the cache), splits and packs the run's data. Errors name the file and what
+/// to do.
+TrainingData prepare_data(const TrainConfig& config, const text::Tokenizer& tokenizer);
+
+}  // namespace ingot

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ingot/train/config.h"
+
+namespace ingot {
+
+/// What a training run will hold at its peak, in bytes, computed before it starts.
+struct MemoryPlan {
+  std::size_t parameters = 0;
+  std::size_t gradients = 0;
+  std::size_t optimizer = 0;
+  std::size_t ema = 0;
+  std::size_t activations = 0;  ///< kept from the forward for the backward pass
+  std::size_t transients = 0;   ///< gradients of activations, logits of one chunk
+  std::size_t total() const { return parameters + gradients + optimizer + ema + activations + transients; }
+  /// (what, bytes), largest first.
+  std::vector<std::pair<std::string, std::size_t>> parts() const;
+};
+
+MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model);
+
+/// Throws OutOfMemory, with what takes the memory and what would make it fit, when the plan and its overhead
+/// are more than `available` bytes.
+void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available);
+
+}  // namespace ingot

@@ -1,0 +1,103 @@
+#include "ingot/train/optimizer_setup.h"
+
+#include <cmath>
+
+#include "ingot/optim/clip.h"
+
+namespace ingot {
+namespace {
+
+std::unique_ptr<Optimizer> make_optimizer(std::vector<Parameter*> parameters, const OptimizerConfig& c) {
+  const MemoryTagScope tag(MemoryTag::optimizer);
+  if (c.name == "sgd") {
+    return std::make_unique<Sgd>(std::move(parameters), SgdConfig{.learning_rate = c.learning_rate,
+                                                                  .momentum = c.momentum,
+                                                                  .nesterov = c.nesterov,
+                                                                  .weight_decay = c.weight_decay});
+  }
+  if (c.name == "adam") {
+    return std::make_unique<Adam>(std::move(parameters), AdamConfig{.learning_rate = c.learning_rate,
+                                                                    .beta1 = c.beta1,
+                                                                    .beta2 = c.beta2,
+                                                                    .eps = c.epsilon,
+                                                                    .weight_decay = c.weight_decay});
+  }
+  return std::make_unique<AdamW>(std::move(parameters), AdamWConfig{.learning_rate = c.learning_rate,
+                                                                    .beta1 = c.beta1,
+                                                                    .beta2 = c.beta2,
+                                                                    .eps = c.epsilon,
+                                                                    .weight_decay = c.weight_decay});
+}
+
+LrSchedule make_run_schedule(const TrainConfig& config, std::int64_t total_steps) {
+  ScheduleConfig schedule = config.schedule;
+  const auto steps = static_cast<double>(total_steps);
+  schedule.total_steps = total_steps;
+  if (schedule.warmup_steps == 0) schedule.warmup_steps = std::llround(config.warmup_ratio * steps);
+  if (schedule.cooldown_steps == 0) schedule.cooldown_steps = std::llround(config.cooldown_ratio * steps);
+  if (config.architecture.hidden_size > 0) schedule.width = config.architecture.hidden_size;
+  return make_schedule(schedule);
+}
+
+}  // namespace
+
+TrainOptimizer::TrainOptimizer(ModuleRef model, const TrainConfig& config, std::int64_t total_steps)
+    : parameters_(parameters(model)),
+      optimizer_(make_optimizer(parameters_, config.optimizer)),
+      schedule_(make_run_schedule(config, total_steps)),
+      max_grad_norm_(config.optimizer.max_grad_norm) {
+  if (config.ema_decay > 0)
+    ema_ = std::make_unique<Ema>(parameters_, EmaConfig{.decay = config.ema_decay, .warmup = true});
+}
+
+double TrainOptimizer::learning_rate(std::int64_t step) const {
+  return optimizer_->learning_rate() * schedule_(step);
+}
+
+double TrainOptimizer::measure_gradients() {
+  if (max_grad_norm_ == 0) return grad_norm(parameters_);
+  const ClippedNorm clipped = clip_by_global_norm(parameters_, max_grad_norm_);
+  grad_scale_ = clipped.factor;
+  return clipped.norm.item();
+}
+
+void TrainOptimizer::apply(std::int64_t step) {
+  const MemoryTagScope tag(MemoryTag::optimizer);
+  optimizer_->step({.lr_scale = schedule_(step), .grad_scale = grad_scale_});
+  optimizer_->zero_grad();
+  if (ema_ != nullptr) ema_->update();
+}
+
+double TrainOptimizer::with_ema(const std::function<double()>& f) {
+  ema_->swap();
+  try {
+    const double result = f();
+    ema_->swap();
+    return result;
+  } catch (...) {
+    ema_->swap();
+    throw;
+  }
+}
+
+std::map<std::string, Tensor> TrainOptimizer::ema_state() const {
+  return ema_ != nullptr ? ema_->state() : std::map<std::string, Tensor>{};
+}
+
+std::map<std::string, Tensor> TrainOptimizer::ema_weights() const {
+  std::map<std::string, Tensor> weights;
+  const auto state = ema_state();
+  for (const Parameter* parameter : parameters_) {
+    const auto found = state.find(parameter->name + ".ema");
+    if (found != state.end()) weights[parameter->name] = found->second;
+  }
+  return weights;
+}
+
+void TrainOptimizer::load_state(const std::map<std::string, Tensor>& optimizer,
+                                const std::map<std::string, Tensor>& ema) {
+  optimizer_->load_state(optimizer);
+  if (ema_ != nullptr) ema_->load_state(ema);
+}
+
+}  // namespace ingot

@@ -1,0 +1,388 @@
+#include "ingot/train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/autograd/engine.h"
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/log.h"
+#include "ingot/base/parallel.h"
+#include "ingot/core/backend.h"
+#include "ingot/data/loader.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/random.h"
+#include "ingot/optim/optimizer.h"
+#include "ingot/train/baseline.h"
+#include "ingot/train/checkpoint.h"
+#include "ingot/train/dataset.h"
+#include "ingot/train/memory_plan.h"
+#include "ingot/train/optimizer_setup.h"
+
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// What a checkpoint holds beside tensors.
+struct Progress {
+  std::int64_t step = 0;
+  std::int64_t best_step = -1;
+  double best_loss = std::numeric_limits<double>::infinity();
+  std::int64_t evaluations_since_best = 0;
+  data::DataState data;
+
+  std::string to_json(const TrainConfig& config, std::int64_t total_steps) const {
+    nlohmann::ordered_json json{{"format", "ingot.trainer"},
+                                {"version", 1},
+                                {"step", step},
+                                {"total_steps", total_steps},
+                                {"seed", config.seed},
+                                {"tokens_per_step", config.tokens_per_step()},
+                                {"best_step", best_step},
+                                {"evaluations_since_best", evaluations_since_best},
+                                {"data", nlohmann::ordered_json::parse(data.to_json())}};
+    if (std::isfinite(best_loss)) json["best_loss"] = best_loss;
+    return json.dump(2) + "\n";
+  }
+
+  static Progress from_json(const std::string& text, const std::string& path) {
+    const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
+    INGOT_CHECK(
+        json.is_object() && json.value("format", "") == "ingot.trainer",
+        FormatError(path, -1, "format", "is not 'ingot.trainer': another program wrote this checkpoint"));
+    INGOT_CHECK(
+        json.value("version", 0) == 1,
+        FormatError(path, -1, "version", fmt::format("is {}, this Ingot reads 1", json.value("version", 0))));
+    Progress progress;
+    progress.step = json.value("step", std::int64_t{0});
+    progress.best_step = json.value("best_step", std::int64_t{-1});
+    progress.best_loss = json.value("best_loss", std::numeric_limits<double>::infinity());
+    progress.evaluations_since_best = json.value("evaluations_since_best", std::int64_t{0});
+    progress.data = data::DataState::from_json(json.at("data").dump(), path);
+    return progress;
+  }
+};
+
+text::Tokenizer choose_tokenizer(const TrainConfig& config,
+                                 const std::optional<CheckpointEntry>& checkpoint) {
+  if (checkpoint.has_value()) return text::Tokenizer::from_directory(checkpoint->path);
+  const std::string& path = !config.tokenizer.empty() ? config.tokenizer
+                            : config.from_scratch     ? ""
+                                                      : config.model;
+  if (path.empty()) return train_tokenizer(config);
+  return fs::is_directory(path) ? text::Tokenizer::from_directory(path) : text::Tokenizer::from_file(path);
+}
+
+LanguageConfig finish_architecture(const TrainConfig& config, const text::Tokenizer& tokenizer) {
+  LanguageConfig model = config.architecture;
+  if (model.vocab_size == 0) model.vocab_size = tokenizer.vocab_size();
+  INGOT_CHECK(
+      model.vocab_size >= tokenizer.vocab_size(),
+      InvalidConfig("architecture.vocab_size", fmt::format("{} is less than the tokenizer's {} ids",
+                                                           model.vocab_size, tokenizer.vocab_size())));
+  model.bos_token_id = tokenizer.bos_id().value_or(-1);
+  model.eos_token_id = tokenizer.eos_id().value_or(-1);
+  model.dtype = config.dtype;
+  model.max_position_embeddings = std::max(model.max_position_embeddings, config.sequence_len);
+  return model;
+}
+
+std::unique_ptr<LanguageModel> make_model(const TrainConfig& config, const text::Tokenizer& tokenizer,
+                                          const Checkpoint* checkpoint) {
+  const MemoryTagScope tag(MemoryTag::parameter);
+  if (checkpoint != nullptr) {
+    TensorMapSource source(checkpoint->weights, {.copy = false}, "the checkpoint");
+    auto model = std::make_unique<LanguageModel>(checkpoint->config, source);
+    source.finish();
+    return model;
+  }
+  if (!config.from_scratch) return load_language_model(config.model, {.dtype = config.dtype});
+  InitSource source(config.seed, config.dtype);
+  return std::make_unique<LanguageModel>(finish_architecture(config, tokenizer), source);
+}
+
+std::int64_t count_steps(const TrainConfig& config, std::int64_t batches_per_epoch) {
+  if (config.max_steps > 0) return config.max_steps;
+  const double steps = config.num_epochs * static_cast<double>(batches_per_epoch) /
+                       static_cast<double>(config.gradient_accumulation_steps);
+  return std::max<std::int64_t>(1, std::llround(steps));
+}
+
+}  // namespace
+
+struct Trainer::State {
+  TrainConfig config;
+  TrainerHooks hooks;
+  std::optional<CheckpointEntry> resumed_from;
+  std::optional<text::Tokenizer> tokenizer;
+  TrainingData data;
+  std::unique_ptr<LanguageModel> model;
+  std::unique_ptr<data::DataLoader> loader;
+  std::unique_ptr<TrainOptimizer> optimizer;
+  std::unique_ptr<RunHistory> history;
+  Progress progress;
+  std::int64_t total_steps = 0;
+  double flops_per_token = 0;
+  std::string last_checkpoint;
+
+  void open();
+  void restore(const Checkpoint& checkpoint);
+  StepRecord train_step();
+  double forward_backward(std::span<const data::Batch> batches);
+  double mean_loss(std::int64_t max_batches);
+  bool evaluate_and_sample();
+  bool improved(double loss);
+  void save();
+  void write_model(const std::string& path);
+  bool due(std::int64_t every) const { return every > 0 && progress.step % every == 0; }
+};
+
+void Trainer::State::open() {
+  config.validate();
+  if (config.threads > 0) set_num_threads(static_cast<int>(config.threads));
+  set_detect_anomaly(config.detect_anomaly);
+  if (config.resume_from_checkpoint) resumed_from = find_latest_checkpoint(config.output_dir);
+  INGOT_CHECK(
+      config.resume_from_checkpoint || list_checkpoints(config.output_dir).empty(),
+      InvalidConfig("output_dir", config.output_dir + " holds checkpoints of another run; continue it with "
+                                                      "--resume, or choose another directory"));
+  std::optional<Checkpoint> checkpoint;
+  if (resumed_from.has_value()) checkpoint = load_checkpoint(resumed_from->path);
+  tokenizer = choose_tokenizer(config, resumed_from);
+  data = prepare_data(config, *tokenizer);
+  model = make_model(config, *tokenizer, checkpoint.has_value() ? &*checkpoint : nullptr);
+  INGOT_CHECK(model->config.vocab_size >= data.train_documents.store->max_token() + 1,
+              InvalidConfig("tokenizer",
+                            fmt::format("its ids reach {}, but the model's vocabulary has {}",
+                                        data.train_documents.store->max_token(), model->config.vocab_size)));
+  model->recompute = config.recompute;
+  check_memory(plan_memory(config, model->config), config, backend(kCpu).memory_info().free);
+  flops_per_token = model->config.training_flops_per_token(config.sequence_len);
+  loader = std::make_unique<data::DataLoader>(
+      data.train, data::LoaderOptions{.batch_size = config.per_device_train_batch_size, .seed = config.seed});
+  total_steps = count_steps(config, loader->batches_per_epoch());
+  optimizer = std::make_unique<TrainOptimizer>(*model, config, total_steps);
+  if (checkpoint.has_value()) restore(*checkpoint);
+  make_directories(config.output_dir);
+  history = std::make_unique<RunHistory>(config.output_dir + "/metrics.jsonl", progress.step);
+}
+
+void Trainer::State::restore(const Checkpoint& checkpoint) {
+  progress = Progress::from_json(checkpoint.trainer_state, resumed_from->path + "/trainer_state.json");
+  optimizer->load_state(checkpoint.optimizer, checkpoint.ema);
+  loader->restore(progress.data);
+  last_checkpoint = resumed_from->path;
+}
+
+// The loss of one optimiser step: the sum over its micro-batches, each divided by the count of targets of all
+// of them.
+double Trainer::State::forward_backward(std::span<const data::Batch> batches) {
+  std::int64_t targets = 0;
+  for (const data::Batch& batch : batches) targets += batch.valid_targets;
+  double loss = 0;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const data::Batch& batch = batches[i];
+    if (batch.valid_targets == 0) continue;
+    const RandomScope random(config.seed, mix_stream(static_cast<std::uint64_t>(progress.step), i));
+    const Tensor micro = model->loss(
+        {batch.tokens, batch.positions, batch.doc_start}, batch.targets,
+        {.denominator = static_cast<double>(targets), .z_loss = static_cast<float>(config.z_loss)});
+    backward(micro);
+    loss += micro.item();
+  }
+  return loss;
+}
+
+StepRecord Trainer::State::train_step() {
+  const auto start = Clock::now();
+  std::vector<data::Batch> batches;
+  for (std::int64_t i = 0; i < config.gradient_accumulation_steps; ++i) batches.push_back(*loader->next());
+  const std::string where = fmt::format("training step {}", progress.step + 1);
+  const std::string advice = last_checkpoint.empty()
+                                 ? "lower learning_rate, or find the operation with detect_anomaly: true"
+                                 : last_checkpoint +
+                                       " is whole; resume from it with a lower learning_rate, or find "
+                                       "the operation with detect_anomaly: true";
+  StepRecord record;
+  record.loss = forward_backward(batches);
+  INGOT_CHECK(std::isfinite(record.loss),
+              NonFinite(where, fmt::format("the loss is {}; {}", record.loss, advice)));
+  record.learning_rate = optimizer->learning_rate(progress.step);
+  record.grad_norm = optimizer->measure_gradients();
+  INGOT_CHECK(std::isfinite(record.grad_norm),
+              NonFinite(where, fmt::format("the gradient's norm is {}; {}", record.grad_norm, advice)));
+  optimizer->apply(progress.step);
+  progress.data = batches.back().next;
+  record.step = ++progress.step;
+  record.seconds = seconds_since(start);
+  record.tokens_per_second = static_cast<double>(config.tokens_per_step()) / record.seconds;
+  record.flops = record.tokens_per_second * flops_per_token;
+  record.epoch = static_cast<double>(progress.step * config.gradient_accumulation_steps) /
+                 static_cast<double>(loader->batches_per_epoch());
+  return record;
+}
+
+double Trainer::State::mean_loss(std::int64_t max_batches) {
+  const NoGrad no_grad;
+  data::DataLoader batches(data.validation, {.batch_size = config.per_device_train_batch_size,
+                                             .seed = config.seed,
+                                             .shuffle = false,
+                                             .repeat = false,
+                                             .prefetch = 1});
+  double sum = 0, targets = 0;
+  for (std::int64_t i = 0; max_batches == 0 || i < max_batches; ++i) {
+    const std::optional<data::Batch> batch = batches.next();
+    if (!batch.has_value()) break;
+    if (batch->valid_targets == 0) continue;
+    const auto count = static_cast<double>(batch->valid_targets);
+    sum += model->loss({batch->tokens, batch->positions, batch->doc_start}, batch->targets).item() * count;
+    targets += count;
+  }
+  return targets == 0 ? 0.0 : sum / targets;
+}
+
+bool Trainer::State::improved(double loss) {
+  if (loss < progress.best_loss) {
+    progress.best_loss = loss;
+    progress.best_step = progress.step;
+    progress.evaluations_since_best = 0;
+    return true;
+  }
+  ++progress.evaluations_since_best;
+  return false;
+}
+
+// Returns whether the run should go on.
+bool Trainer::State::evaluate_and_sample() {
+  if (data.validation != nullptr) {
+    const EvalRecord record{.step = progress.step, .loss = mean_loss(config.eval_batches)};
+    history->add(record);
+    improved(record.loss);
+    if (hooks.on_eval) hooks.on_eval(record);
+    if (optimizer->has_ema()) {
+      const EvalRecord averaged{progress.step,
+                                optimizer->with_ema([&] { return mean_loss(config.eval_batches); }), true};
+      history->add(averaged);
+      if (hooks.on_eval) hooks.on_eval(averaged);
+    }
+  }
+  if (hooks.sample) {
+    const NoGrad no_grad;
+    for (const std::string& prompt : config.sample_prompts) {
+      const SampleRecord record{progress.step, prompt, hooks.sample(*model, *tokenizer, prompt)};
+      history->add(record);
+      if (hooks.on_sample) hooks.on_sample(record);
+    }
+  }
+  history->flush();
+  return config.early_stopping_patience == 0 ||
+         progress.evaluations_since_best < config.early_stopping_patience;
+}
+
+void Trainer::State::save() {
+  const std::string path = checkpoint_path(config.output_dir, progress.step);
+  if (path == last_checkpoint) return;
+  history->flush();
+  Checkpoint checkpoint{model->config, parameter_map(*model), optimizer->state(), optimizer->ema_state(),
+                        progress.to_json(config, total_steps)};
+  save_checkpoint(path, checkpoint, *tokenizer);
+  last_checkpoint = path;
+  prune_checkpoints(config.output_dir, config.save_total_limit, progress.best_step);
+  if (hooks.on_save) hooks.on_save(path);
+}
+
+void Trainer::State::write_model(const std::string& path) {
+  AtomicDirectory directory(path);
+  const auto ema = optimizer->ema_weights();
+  write_language_model(directory.path(), model->config, ema.empty() ? parameter_map(*model) : ema);
+  tokenizer->save_directory(directory.path());
+  directory.commit();
+}
+
+Trainer::Trainer(TrainConfig config, TrainerHooks hooks) : state_(std::make_unique<State>()) {
+  state_->config = std::move(config);
+  state_->hooks = std::move(hooks);
+  state_->open();
+}
+
+Trainer::~Trainer() = default;
+
+TrainResult Trainer::run() {
+  State& s = *state_;
+  const auto start = Clock::now();
+  TrainResult result;
+  bool evaluated = false;
+  while (s.progress.step < s.total_steps) {
+    const StepRecord record = s.train_step();
+    if (s.due(s.config.logging_steps)) s.history->add(record);
+    result.train_loss = record.loss;
+    if (s.hooks.on_step) s.hooks.on_step(record, s.total_steps);
+    evaluated = s.due(s.config.eval_steps);
+    const bool go_on = !evaluated || s.evaluate_and_sample();
+    if (s.due(s.config.save_steps)) s.save();
+    if (!go_on) result.end = TrainEnd::stopped_early;
+    if (s.hooks.should_stop && s.hooks.should_stop()) result.end = TrainEnd::stopped;
+    if (s.config.max_seconds > 0 && seconds_since(start) > s.config.max_seconds)
+      result.end = TrainEnd::out_of_time;
+    if (result.end != TrainEnd::finished) break;
+  }
+  if (!evaluated && result.end != TrainEnd::stopped) s.evaluate_and_sample();
+  s.save();
+  result.steps = s.progress.step;
+  result.last_checkpoint = s.last_checkpoint;
+  if (!s.history->evaluations().empty()) result.validation_loss = s.history->evaluations().back().loss;
+  if (std::isfinite(s.progress.best_loss)) result.best_validation_loss = s.progress.best_loss;
+  if (result.end != TrainEnd::stopped) {
+    result.model_directory = s.config.output_dir + "/model";
+    s.write_model(result.model_directory);
+  }
+  s.history->flush();
+  return result;
+}
+
+const TrainConfig& Trainer::config() const { return state_->config; }
+LanguageModel& Trainer::model() { return *state_->model; }
+const text::Tokenizer& Trainer::tokenizer() const { return *state_->tokenizer; }
+const RunHistory& Trainer::history() const { return *state_->history; }
+std::int64_t Trainer::total_steps() const { return state_->total_steps; }
+std::int64_t Trainer::step() const { return state_->progress.step; }
+
+std::optional<double> Trainer::evaluate() {
+  if (state_->data.validation == nullptr) return std::nullopt;
+  return state_->mean_loss(state_->config.eval_batches);
+}
+
+std::optional<double> Trainer::bigram_baseline() const {
+  if (state_->data.validation == nullptr) return std::nullopt;
+  return bigram_loss(state_->data.train_documents, state_->data.validation_documents,
+                     state_->model->config.vocab_size);
+}
+
+LanguageConfig planned_architecture(const TrainConfig& config) {
+  LanguageConfig model;
+  if (config.from_scratch) {
+    model = config.architecture;
+    if (model.vocab_size == 0) model.vocab_size = config.vocab_size;
+  } else {
+    const std::string path = config.model + "/config.json";
+    model = LanguageConfig::from_json(read_file(path), path);
+  }
+  model.dtype = config.dtype;
+  model.validate();
+  return model;
+}
+
+}  // namespace ingot
