@@ -110,8 +110,13 @@ void read_model(const ConfigReader& root, TrainConfig& t) {
   root.alias("base_model", "model");
   t.model = root.get("model", t.model);
   t.from_scratch = root.get("from_scratch", t.model.empty() && root.has("architecture"));
-  if (t.from_scratch && root.has("architecture"))
+  if (!root.has("architecture")) {
+    static_cast<void>(root.get("architecture", ""));  // null counts as read
+  } else if (t.from_scratch) {
     t.architecture = read_architecture(root.section("architecture"));
+  } else {
+    root.fail("architecture", "is for from_scratch: true; a model that one starts from brings its own");
+  }
   t.tokenizer = root.get("tokenizer", t.tokenizer);
   t.vocab_size = root.get("vocab_size", t.vocab_size, at_least(257));
   t.dtype = parse_dtype(root.get("torch_dtype", std::string(name(t.dtype))));

@@ -11,6 +11,7 @@
 #include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/fault.h"
 #include "ingot/base/files.h"
 #include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
@@ -225,6 +226,7 @@ StepRecord Trainer::State::train_step() {
   INGOT_CHECK(std::isfinite(record.grad_norm),
               NonFinite(where, fmt::format("the gradient's norm is {}; {}", record.grad_norm, advice)));
   optimizer->apply(progress.step);
+  fault_point("train.step");
   progress.data = batches.back().next;
   record.step = ++progress.step;
   record.seconds = seconds_since(start);

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ingot::testing {
+
+struct Outcome {
+  int exit_code = -1;  ///< 128 + the signal's number when one ended it
+  std::string output;  ///< stdout, or everything that a terminal would have shown
+  std::string errors;  ///< stderr; empty under a terminal
+};
+
+/// Runs `ingot` with these arguments; `environment` adds NAME=value settings.
+Outcome run_ingot(const std::vector<std::string>& arguments,
+                  const std::vector<std::string>& environment = {});
+
+/// The same on a terminal of 100 columns of its own.
+Outcome run_ingot_on_terminal(const std::vector<std::string>& arguments);
+
+}  // namespace ingot::testing

@@ -1,0 +1,112 @@
+#include "tests/cli/process.h"
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace ingot::testing {
+namespace {
+
+std::string quoted(const std::string& word) {
+  std::string result = "'";
+  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+}  // namespace
+
+Outcome run_ingot(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
+  const std::string errors_path = ::testing::TempDir() + "ingot-stderr-" + std::to_string(::getpid());
+  std::string command = "exec env";
+  for (const std::string& setting : environment) command += " " + quoted(setting);
+  command += " " + quoted(INGOT_BINARY);
+  for (const std::string& argument : arguments) command += " " + quoted(argument);
+  command += " 2>" + quoted(errors_path) + " </dev/null";
+  Outcome outcome;
+  FILE* pipe = ::popen(command.c_str(), "r");
+  std::array<char, 4096> buffer{};
+  for (std::size_t n; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
+    outcome.output.append(buffer.data(), n);
+  }
+  outcome.exit_code = exit_code(::pclose(pipe));
+  std::ifstream errors(errors_path);
+  outcome.errors.assign(std::istreambuf_iterator<char>(errors), {});
+  std::filesystem::remove(errors_path);
+  return outcome;
+}
+
+Outcome run_ingot_on_terminal(const std::vector<std::string>& arguments) {
+  std::vector<char*> argv;
+  std::string binary = INGOT_BINARY;
+  std::vector<std::string> copy = arguments;
+  argv.push_back(binary.data());
+  for (std::string& argument : copy) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  winsize size{.ws_row = 30, .ws_col = 100, .ws_xpixel = 0, .ws_ypixel = 0};
+  int terminal = -1;
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, &size);
+  if (child == 0) {
+    ::setenv("TERM", "xterm-256color", 1);
+    ::execv(binary.c_str(), argv.data());
+    ::_exit(127);
+  }
+  Outcome outcome;
+  std::array<char, 4096> buffer{};
+  for (ssize_t n; (n = ::read(terminal, buffer.data(), buffer.size())) > 0;) {  // EIO once the child is gone
+    outcome.output.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ::close(terminal);
+  outcome.exit_code = exit_code(status);
+  return outcome;
+}
+
+namespace {
+
+TEST(CommandLine, TeachesWhenNothingOrSomethingUnknownIsTyped) {
+  const Outcome nothing = run_ingot({});
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_NE(nothing.output.find("demo"), std::string::npos);
+  const Outcome verb = run_ingot({"trian", "x.yaml"});
+  EXPECT_EQ(verb.exit_code, 2);
+  EXPECT_NE(verb.errors.find("'trian' is not"), std::string::npos) << verb.errors;
+  EXPECT_NE(verb.errors.find("train"), std::string::npos) << verb.errors;
+  const Outcome option = run_ingot({"generate", "m", "--temprature", "1"});
+  EXPECT_EQ(option.exit_code, 2);
+  EXPECT_NE(option.errors.find("--temperature"), std::string::npos) << option.errors;
+  const Outcome help = run_ingot({"generate", "--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_NE(help.output.find("Examples:"), std::string::npos);
+}
+
+TEST(CommandLine, FailuresHaveTheirExitCodesAndComeAsJsonOnRequest) {
+  const Outcome missing = run_ingot({"inspect", "/no/such/model"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_NE(missing.errors.find("/no/such/model"), std::string::npos);
+  const Outcome json = run_ingot({"inspect", "/no/such/model", "--json"});
+  EXPECT_EQ(json.exit_code, 1);
+  EXPECT_EQ(json.errors.rfind("{\"error\":{\"kind\":", 0), 0U) << json.errors;
+}
+
+TEST(CommandLine, CompletionScriptsNameEveryVerb) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const Outcome script = run_ingot({"completion", shell});
+    EXPECT_EQ(script.exit_code, 0);
+    for (const char* word : {"train", "generate", "--max-tokens", "completion"}) {
+      EXPECT_NE(script.output.find(word), std::string::npos) << shell << " " << word;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ingot::testing

@@ -1,0 +1,144 @@
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/cli/process.h"
+#include <gtest/gtest.h>
+
+#include "ingot/base/files.h"
+
+namespace ingot::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TrainCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = ::testing::TempDir() + "ingot-train-command";
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
+    std::ofstream text(directory_ + "/text.txt");
+    for (int i = 0; i < 300; ++i) text << "Line " << i << " comes before line " << i + 1 << ".\n";
+    std::ofstream(directory_ + "/train.yaml")
+        << "from_scratch: true\n"
+           "architecture: {hidden_size: 24, num_hidden_layers: 1, "
+           "num_attention_heads: 2}\n"
+           "vocab_size: 280\n"
+           "datasets: [{path: "
+        << directory_
+        << "/text.txt}]\n"
+           "sequence_len: 16\nper_device_train_batch_size: 2\n"
+           "max_steps: 6\nsave_steps: 2\neval_steps: 3\nema_decay: 0.9\n"
+           "learning_rate: 0.01\nsave_total_limit: 2\n"
+           "report_to: [jsonl]\n";
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::vector<std::string> command(const std::string& output, bool resume = false) const {
+    std::vector<std::string> words{"train", directory_ + "/train.yaml", "--json", "--set",
+                                   "output_dir=" + directory_ + "/" + output};
+    if (resume) words.emplace_back("--resume");
+    return words;
+  }
+  std::string model(const std::string& output) const {
+    return read_file(directory_ + "/" + output + "/model/model.safetensors");
+  }
+
+  std::string directory_;
+};
+
+// kill -9 at every kind of moment: in the middle of a file, between files, before, amid and after the renames
+// that make a checkpoint, between steps. Resuming, as often as it takes, must end with the bits of a run that
+// was left alone.
+TEST_F(TrainCommand, KilledAtAnyMomentAndResumedItEndsWithTheSameBits) {
+  ASSERT_EQ(run_ingot(command("whole")).exit_code, 0);
+  const std::string expected = model("whole");
+  const std::vector<std::string> faults{"crash:train.step:1",
+                                        "crash:train.step:5",
+                                        "crash:write:3000",
+                                        "crash:write:60000",
+                                        "crash:write:200000",
+                                        "crash:file.before_rename:4",
+                                        "crash:directory.before_rename:1",
+                                        "crash:directory.before_rename:2",
+                                        "crash:directory.after_rename:2",
+                                        "crash:directory.after_rename:4"};
+  int run = 0;
+  for (const std::string& fault : faults) {
+    const std::string output = "killed" + std::to_string(run++);
+    EXPECT_EQ(run_ingot(command(output), {"INGOT_FAULT=" + fault}).exit_code, 128 + SIGKILL) << fault;
+    const Outcome resumed = run_ingot(command(output, true));
+    ASSERT_EQ(resumed.exit_code, 0) << fault << ": " << resumed.errors;
+    EXPECT_EQ(model(output), expected) << fault;
+  }
+}
+
+TEST_F(TrainCommand, KilledAgainAndAgainItStillEndsWithTheSameBits) {
+  ASSERT_EQ(run_ingot(command("whole")).exit_code, 0);
+  int kills = 0;
+  Outcome outcome = run_ingot(command("often"), {"INGOT_FAULT=crash:train.step:3"});
+  while (outcome.exit_code == 128 + SIGKILL && kills < 10) {
+    ++kills;
+    outcome = run_ingot(command("often", true), {"INGOT_FAULT=crash:train.step:3"});
+  }
+  EXPECT_GE(kills, 2);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_EQ(model("often"), model("whole"));
+}
+
+TEST_F(TrainCommand, WhatItTrainedCanBeUsedByEveryOtherVerb) {
+  ASSERT_EQ(run_ingot(command("run")).exit_code, 0);
+  const std::string path = directory_ + "/run/model";
+  const Outcome text = run_ingot({"generate", path, "--prompt", "Line 7", "-n", "8", "--seed", "3"});
+  EXPECT_EQ(text.exit_code, 0) << text.errors;
+  EXPECT_EQ(text.output.rfind("Line 7", 0), 0U);
+  EXPECT_EQ(text.output,
+            run_ingot({"generate", path, "--prompt", "Line 7", "-n", "8", "--seed", "3"}).output);
+  const Outcome ids = run_ingot({"tokenize", path, "--text", "Line 7"});
+  ASSERT_EQ(ids.exit_code, 0) << ids.errors;
+  std::string list = ids.output;
+  list.pop_back();
+  EXPECT_EQ(run_ingot({"tokenize", path, "--ids", list}).output, "Line 7\n");
+  EXPECT_NE(run_ingot({"inspect", path}).output.find("model.embed_tokens.weight"), std::string::npos);
+  EXPECT_EQ(run_ingot({"inspect", path, "--json"}).output.front(), '{');
+  const Outcome logits = run_ingot({"logits", path, "--tokens", list, "-o", directory_ + "/logits.npy"});
+  EXPECT_EQ(logits.exit_code, 0) << logits.errors;
+  EXPECT_TRUE(fs::exists(directory_ + "/logits.npy"));
+  EXPECT_EQ(run_ingot({"logits", path, "--tokens", "1,99999"}).exit_code, 2);
+  const Outcome memory = run_ingot({"memory", directory_ + "/train.yaml", "--json"});
+  EXPECT_NE(memory.output.find("\"fits\": true"), std::string::npos) << memory.output << memory.errors;
+  EXPECT_NE(run_ingot({"devices", "--json"}).output.find("\"device\": \"cpu\""), std::string::npos);
+}
+
+TEST_F(TrainCommand, ContinuesFromAModelDirectory) {
+  ASSERT_EQ(run_ingot(command("first")).exit_code, 0);
+  std::vector<std::string> words = command("second");
+  for (const char* change : {"from_scratch=false", "architecture=null"}) {
+    words.emplace_back("--set");
+    words.emplace_back(change);
+  }
+  words.emplace_back("--set");
+  words.push_back("model=" + directory_ + "/first/model");
+  const Outcome second = run_ingot(words);
+  EXPECT_EQ(second.exit_code, 0) << second.errors;
+  EXPECT_NE(model("second"), model("first"));
+}
+
+// The demo on a terminal: a bar, falling validation losses, a model and a report, and the next command to
+// type.
+TEST_F(TrainCommand, TheDemoShowsItselfAndLeavesAModelAndAReport) {
+  const std::string output = directory_ + "/demo";
+  const Outcome demo =
+      run_ingot_on_terminal({"demo", "--data", INGOT_SOURCE_DIR "/docs", "-o", output, "--minutes", "0.05"});
+  ASSERT_EQ(demo.exit_code, 0) << demo.output;
+  for (const char* expected :
+       {"bigram", "GFLOP/s", "validation loss", "ETA", "ingot generate", "report.html", "█"}) {
+    EXPECT_NE(demo.output.find(expected), std::string::npos) << expected;
+  }
+  EXPECT_TRUE(fs::exists(output + "/model/model.safetensors"));
+  EXPECT_GT(fs::file_size(output + "/report.html"), 100000U);  // Chart.js is inside
+}
+
+}  // namespace
+}  // namespace ingot::testing

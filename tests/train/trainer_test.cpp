@@ -1,0 +1,355 @@
+#include "ingot/train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+#include "ingot/base/fault.h"
+#include "ingot/base/files.h"
+#include "ingot/base/parallel.h"
+#include "ingot/core/backend.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/train/checkpoint.h"
+#include "ingot/train/memory_plan.h"
+
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A directory of its own for each test, gone afterwards.
+class TrainerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = ::testing::TempDir() + "ingot-trainer-" +
+                 ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
+    std::ofstream text(directory_ + "/text.txt");
+    for (int i = 0; i < 400; ++i)
+      text << "The number " << i << " is followed by the number " << i + 1 << ".\n";
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  TrainConfig config(const std::string& output) const {
+    TrainConfig c;
+    c.from_scratch = true;
+    apply_family(c.architecture);
+    c.architecture.hidden_size = 32;
+    c.architecture.intermediate_size = 64;
+    c.architecture.num_hidden_layers = 2;
+    c.architecture.num_attention_heads = 4;
+    c.architecture.num_key_value_heads = 2;
+    c.vocab_size = 300;
+    c.datasets = {{.path = directory_ + "/text.txt"}};
+    c.cache_dir = directory_ + "/cache";
+    c.output_dir = directory_ + "/" + output;
+    c.sequence_len = 32;
+    c.per_device_train_batch_size = 2;
+    c.max_steps = 6;
+    c.optimizer.learning_rate = 1e-2;
+    c.eval_steps = 3;
+    c.eval_batches = 2;
+    c.save_steps = 0;
+    return c;
+  }
+
+  static std::string model_bytes(const TrainResult& result) {
+    return read_file(result.model_directory + "/model.safetensors");
+  }
+
+  std::string directory_;
+};
+
+TEST_F(TrainerTest, LearnsAndLeavesAModelThatOpens) {
+  TrainConfig c = config("run");
+  c.max_steps = 60;
+  Trainer trainer(c);
+  const double before = *trainer.evaluate();
+  const TrainResult result = trainer.run();
+  EXPECT_LT(*result.validation_loss, before - 1.0);
+  EXPECT_EQ(result.steps, 60);
+  const auto model = load_language_model(result.model_directory);
+  EXPECT_EQ(model->config.vocab_size, trainer.tokenizer().vocab_size());
+  EXPECT_TRUE(fs::exists(result.model_directory + "/tokenizer.json"));
+  EXPECT_TRUE(fs::exists(result.model_directory + "/generation_config.json"));
+}
+
+TEST_F(TrainerTest, ResumingGivesTheBitsOfARunThatNeverStopped) {
+  const auto adapt = [](TrainConfig& c) {
+    c.ema_decay = 0.9;
+    c.gradient_accumulation_steps = 2;
+    c.max_steps = 7;
+  };
+  TrainConfig whole = config("whole");
+  adapt(whole);
+  const std::string expected = model_bytes(Trainer(whole).run());
+
+  TrainConfig halted = config("halted");
+  adapt(halted);
+  int steps = 0;
+  const TrainResult first = Trainer(halted, {.should_stop = [&] { return ++steps == 3; }}).run();
+  EXPECT_EQ(first.end, TrainEnd::stopped);
+  EXPECT_EQ(first.steps, 3);
+  halted.resume_from_checkpoint = true;
+  Trainer second(halted);
+  EXPECT_EQ(second.step(), 3);
+  EXPECT_EQ(model_bytes(second.run()), expected);
+  // The history goes on without a gap or a step told twice.
+  ASSERT_EQ(second.history().steps().size(), 7U);
+  for (std::size_t i = 0; i < 7; ++i)
+    EXPECT_EQ(second.history().steps()[i].step, static_cast<std::int64_t>(i + 1));
+}
+
+TEST_F(TrainerTest, ADamagedCheckpointIsPassedOverForTheOneBefore) {
+  TrainConfig c = config("run");
+  c.save_steps = 2;
+  const std::string expected = model_bytes(Trainer(c).run());
+  fs::remove_all(c.output_dir + "/model");
+  fs::resize_file(checkpoint_path(c.output_dir, 6) + "/model.safetensors", 1000);
+  std::ofstream(checkpoint_path(c.output_dir, 4) + "/config.json", std::ios::app) << " ";
+  c.resume_from_checkpoint = true;
+  Trainer again(c);
+  EXPECT_EQ(again.step(), 2);
+  EXPECT_EQ(model_bytes(again.run()), expected);
+}
+
+TEST_F(TrainerTest, WhenEveryCheckpointIsDamagedItSaysWhatIsWrong) {
+  TrainConfig c = config("run");
+  Trainer(c).run();
+  fs::remove(checkpoint_path(c.output_dir, 6) + "/optimizer.safetensors");
+  c.resume_from_checkpoint = true;
+  try {
+    Trainer trainer(c);
+    FAIL();
+  } catch (const IoError& error) {
+    EXPECT_NE(std::string(error.what()).find("optimizer.safetensors"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(TrainerTest, AForeignModelDirectoryIsNoCheckpoint) {
+  const TrainResult result = Trainer(config("run")).run();
+  try {
+    verify_checkpoint(result.model_directory);
+    FAIL();
+  } catch (const FormatError& error) {
+    EXPECT_NE(std::string(error.what()).find("SHA256SUMS"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("model:"), std::string::npos);
+  }
+}
+
+TEST_F(TrainerTest, AFullDiskWhileSavingLosesNothingThatWasSaved) {
+  TrainConfig c = config("full");
+  c.save_steps = 3;
+  int saves = 0;
+  std::unique_ptr<ScopedFault> fault;
+  TrainerHooks hooks;
+  hooks.on_save = [&](const std::string&) {
+    if (++saves == 1) fault = std::make_unique<ScopedFault>(parse_fault("no_space:write:20000"));
+  };
+  Trainer full(c, hooks);
+  EXPECT_THROW(full.run(), IoError);
+  fault.reset();
+  const auto entries = list_checkpoints(directory_ + "/full");
+  ASSERT_EQ(entries.size(), 1U);
+  EXPECT_EQ(entries.front().step, 3);
+  EXPECT_NO_THROW(verify_checkpoint(entries.front().path));
+}
+
+TEST_F(TrainerTest, AccumulatedMicroBatchesEqualOneBatch) {
+  TrainConfig one = config("one"), four = config("four");
+  one.per_device_train_batch_size = 4;
+  one.optimizer.name = four.optimizer.name = "sgd";  // linear in the gradient: no sign flips of tiny values
+  one.optimizer.learning_rate = four.optimizer.learning_rate = 0.5;
+  four.per_device_train_batch_size = 1;
+  four.gradient_accumulation_steps = 4;
+  Trainer a(one), b(four);
+  a.run();
+  b.run();
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_NEAR(a.history().steps()[i].loss, b.history().steps()[i].loss, 1e-4);
+    EXPECT_NEAR(a.history().steps()[i].grad_norm, b.history().steps()[i].grad_norm,
+                1e-3 * a.history().steps()[i].grad_norm);
+  }
+}
+
+TEST_F(TrainerTest, RecomputationAndFewerThreadsTrainTheSameModel) {
+  TrainConfig plain = config("plain"), recomputed = config("recomputed"), single = config("single");
+  recomputed.recompute = true;
+  single.threads = 1;
+  const int threads = num_threads();
+  Trainer a(plain), b(recomputed);
+  EXPECT_EQ(model_bytes(a.run()), model_bytes(b.run()));
+  Trainer c(single);
+  c.run();
+  set_num_threads(threads);
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_NEAR(a.history().steps()[i].loss, c.history().steps()[i].loss,
+                1e-4);  // sums are split differently
+  }
+}
+
+TEST_F(TrainerTest, ALossThatIsNotFiniteNamesTheStepAndKeepsTheCheckpoint) {
+  TrainConfig c = config("run");
+  c.optimizer.learning_rate = 1e30;
+  c.optimizer.max_grad_norm = 0;
+  c.optimizer.name = "sgd";
+  c.save_steps = 1;
+  c.max_steps = 50;
+  try {
+    Trainer(c).run();
+    FAIL();
+  } catch (const NonFinite& error) {
+    EXPECT_NE(std::string(error.what()).find("training step"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("learning_rate"), std::string::npos);
+  }
+  EXPECT_NO_THROW(verify_checkpoint(list_checkpoints(c.output_dir).front().path));
+}
+
+TEST_F(TrainerTest, OldCheckpointsGoAndTheBestStays) {
+  TrainConfig c = config("run");
+  c.save_steps = 1;
+  c.eval_steps = 1;
+  c.save_total_limit = 2;
+  c.optimizer.learning_rate = 0.5;  // so that it gets worse after a while
+  c.max_steps = 8;
+  Trainer trainer(c);
+  const TrainResult result = trainer.run();
+  std::int64_t best = 0;
+  for (const EvalRecord& r : trainer.history().evaluations()) {
+    if (r.loss == *result.best_validation_loss) {
+      best = r.step;
+      break;
+    }
+  }
+  std::vector<std::int64_t> steps;
+  for (const auto& entry : list_checkpoints(c.output_dir)) steps.push_back(entry.step);
+  std::vector<std::int64_t> expected{best, 7, 8};
+  std::ranges::sort(expected);
+  expected.erase(std::unique(expected.begin(), expected.end()), expected.end());
+  EXPECT_EQ(steps, expected);
+}
+
+TEST_F(TrainerTest, StopsEarlyWhenValidationStopsImproving) {
+  TrainConfig c = config("run");
+  c.optimizer.learning_rate = 0;
+  c.eval_steps = 1;
+  c.early_stopping_patience = 2;
+  c.max_steps = 50;
+  const TrainResult result = Trainer(c).run();
+  EXPECT_EQ(result.end, TrainEnd::stopped_early);
+  EXPECT_EQ(result.steps, 3);  // the first evaluation is the best there ever was
+}
+
+TEST_F(TrainerTest, ARunDoesNotOverwriteAnother) {
+  Trainer(config("run")).run();
+  try {
+    Trainer trainer(config("run"));
+    FAIL();
+  } catch (const InvalidConfig& error) {
+    EXPECT_EQ(error.key, "output_dir");
+    EXPECT_NE(std::string(error.what()).find("--resume"), std::string::npos);
+  }
+}
+
+TEST_F(TrainerTest, WhatCannotTrainIsRefusedBeforeAnythingIsWritten) {
+  const auto key_of = [](const TrainConfig& c) -> std::string {
+    try {
+      Trainer trainer(c);
+    } catch (const InvalidConfig& error) {
+      return error.key;
+    }
+    return "none";
+  };
+  TrainConfig c = config("run");
+  c.architecture.num_attention_heads = c.architecture.num_key_value_heads = 5;
+  EXPECT_EQ(key_of(c), "num_attention_heads");
+  c = config("run");
+  c.datasets.clear();
+  EXPECT_EQ(key_of(c), "datasets");
+  c = config("run");
+  c.max_steps = 0;
+  EXPECT_EQ(key_of(c), "max_steps");
+  c = config("run");
+  c.sequence_len = 1000000;
+  EXPECT_NE(key_of(c), "none");
+  c = config("run");
+  c.architecture.vocab_size = 100;
+  EXPECT_EQ(key_of(c), "architecture.vocab_size");
+  c = config("run");
+  c.datasets = {{.path = directory_ + "/nowhere.txt"}};
+  EXPECT_THROW(Trainer{c}, IoError);
+  std::ofstream(directory_ + "/empty.txt");
+  c.datasets = {{.path = directory_ + "/empty.txt"}};
+  EXPECT_THROW(Trainer{c}, Error);
+  EXPECT_FALSE(fs::exists(c.output_dir));
+}
+
+TEST_F(TrainerTest, TheMemoryPlanIsNearWhatARunUses) {
+  for (const bool recompute : {false, true}) {
+    TrainConfig c = config(recompute ? "recomputed" : "plain");
+    c.sequence_len = 128;
+    c.per_device_train_batch_size = 8;
+    c.max_steps = 2;
+    c.eval_steps = 0;
+    c.recompute = recompute;
+    MemoryTracker& tracker = backend(kCpu).memory();
+    const std::size_t before = tracker.allocated();
+    Trainer trainer(c);
+    const MemoryPlan plan = plan_memory(c, trainer.model().config);
+    tracker.reset_peak();
+    trainer.run();
+    const auto used = static_cast<double>(tracker.peak() - before);
+    EXPECT_NEAR(static_cast<double>(plan.total()) / used, 1.0, 0.35) << "recompute " << recompute;
+  }
+}
+
+TEST_F(TrainerTest, ARunThatCannotFitIsRefusedWithAdvice) {
+  const TrainConfig c = config("run");
+  MemoryPlan plan;
+  plan.activations = 1000;
+  plan.parameters = 10;
+  try {
+    check_memory(plan, c, 500);
+    FAIL();
+  } catch (const OutOfMemory& error) {
+    EXPECT_NE(std::string(error.what()).find("recompute: true"), std::string::npos);
+    EXPECT_EQ(error.limit, 500U);
+  }
+  EXPECT_NO_THROW(check_memory(plan, c, 2000));
+}
+
+TEST(TrainConfig, UnknownKeysSuggestTheNearest) {
+  Config file = Config::parse(
+      "datasets: [{path: x}]\nfrom_scratch: true\nlearning_rat: 1\n"
+      "architecture: {hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2}\n");
+  try {
+    read_train_config(file);
+    FAIL();
+  } catch (const InvalidConfig& error) {
+    EXPECT_NE(std::string(error.what()).find("learning_rate"), std::string::npos) << error.what();
+  }
+}
+
+TEST(TrainConfig, ReadsTheKeysThatOtherTrainersUse) {
+  Config file = Config::parse(
+      "base_model: some/dir\nmicro_batch_size: 3\ngradient_checkpointing: true\nval_set_size: 0.2\nseed: 7\n"
+      "lr_scheduler: wsd\nadam_beta2: 0.95\ndatasets: [{path: a.jsonl, type: jsonl, field: content}]\n");
+  const TrainConfig c = read_train_config(file);
+  EXPECT_EQ(c.model, "some/dir");
+  EXPECT_EQ(c.per_device_train_batch_size, 3);
+  EXPECT_TRUE(c.recompute);
+  EXPECT_EQ(c.validation_split_ratio, 0.2);
+  EXPECT_EQ(c.seed, 7U);
+  EXPECT_EQ(c.schedule.type, "wsd");
+  EXPECT_EQ(c.optimizer.beta2, 0.95);
+  EXPECT_EQ(c.datasets.front().text_field, "content");
+}
+
+}  // namespace
+}  // namespace ingot
