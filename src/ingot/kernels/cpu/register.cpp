@@ -35,6 +35,7 @@ void register_kernels() {
   register_norm_reference();
   register_optimizer_reference();
   register_pointwise_loss_reference();
+  register_pool_reference();
   register_random_reference();
   register_reduce_reference();
   register_rope_reference();

@@ -38,6 +38,7 @@ void register_loss_reference();
 void register_norm_reference();
 void register_optimizer_reference();
 void register_pointwise_loss_reference();
+void register_pool_reference();
 void register_random_reference();
 void register_reduce_reference();
 void register_rope_reference();

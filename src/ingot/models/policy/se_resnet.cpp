@@ -144,6 +144,8 @@ void PackedSeResNet::repack() {
     packed_.push_back(pack_conv1d_weight(block->conv1.weight.value));
     packed_.push_back(pack_conv1d_weight(block->conv2.weight.value));
   }
+  packed_.push_back(pack_conv1d_weight(net_.policy_conv.weight.value));
+  packed_.push_back(pack_conv1d_weight(net_.policy_output.weight.value));
 }
 
 PolicyOutput PackedSeResNet::operator()(const Tensor& observation) const {
@@ -158,7 +160,9 @@ PolicyOutput PackedSeResNet::operator()(const Tensor& observation) const {
     const SeBlock& block = *net_.blocks[i];
     x = block.finish(conv(block.norm1(conv(x, 2 * i + 1)), 2 * i + 2), x);
   }
-  return net_.heads(x);
+  const std::size_t head = packed_.size() - 2;
+  const Tensor plane = conv1d_packed(x, packed_[head], c.policy_channels, 0, net_.policy_conv.bias.value);
+  return {conv1d_packed(plane, packed_[head + 1], c.actions, 0, net_.policy_output.bias.value), Tensor{}};
 }
 
 }  // namespace ingot

@@ -75,7 +75,7 @@ class PackedSeResNet {
 
  private:
   const SeResNet& net_;
-  std::vector<Tensor> packed_;  // the stem's, then two for each block
+  std::vector<Tensor> packed_;  // the stem's, two for each block, the policy head's two
 };
 
 }  // namespace ingot

@@ -54,12 +54,18 @@ HWY_INLINE void store_tile(const hn::Vec<D>* acc0, const hn::Vec<D>* acc1, float
   }
 }
 
-// c[i, :] = Σ_k a[i·as + k] · b[k, :] for R rows and `cols` ≤ 32 columns.
+// c[i, :] = Σ_k a[i·as + k] · b[k, :] for R rows and `cols` ≤ 32 columns. On the way it asks for the data at
+// `ahead`, `ahead_step` floats per k: what the calling thread needs next.
 template <int R>
 HWY_NOINLINE void product_tile(const float* a, std::int64_t as, const float* b, std::int64_t k, float* c,
-                               std::int64_t cs, std::int64_t cols, const float* bias, bool add) {
+                               std::int64_t cs, std::int64_t cols, const float* bias, bool add,
+                               const float* ahead, std::int64_t ahead_step) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (int i = 0; i < R; ++i) {
+    __builtin_prefetch(c + i * cs, 1);
+    __builtin_prefetch(c + i * cs + kConvPanel / 2, 1);
+  }
   for (std::int64_t j = 0; j < cols; j += 2 * lanes) {
     hn::Vec<D> acc0[R], acc1[R];
 #pragma GCC unroll 12
@@ -76,6 +82,8 @@ HWY_NOINLINE void product_tile(const float* a, std::int64_t as, const float* b, 
     for (std::int64_t kk = 0; kk < k; ++kk) {
       const auto b0 = hn::LoadU(d, panel), b1 = hn::LoadU(d, panel + lanes);
       panel += kConvPanel;
+      __builtin_prefetch(ahead, 0, 2);
+      ahead += ahead_step;
 #pragma GCC unroll 12
       for (int i = 0; i < R; ++i) {
         const auto v = hn::Set(d, base[i / 3][(i % 3) * as]);
@@ -168,18 +176,25 @@ HWY_NOINLINE void outer_tile(const float* a, const float* b, std::int64_t sample
   }
 
 // One sample and a range of panels: y[w, o] = Σ patch(w) · packed, with rows split into tiles of equal size.
+// `next` is the next sample's input, or null to fetch the next panel of weights ahead instead.
 void conv_sample(const float* padded, std::int64_t channels, const float* packed, std::int64_t depth,
                  std::int64_t first_panel, std::int64_t last_panel, const float* bias, float* y,
-                 std::int64_t width, std::int64_t outputs, bool add) {
+                 std::int64_t width, std::int64_t outputs, bool add, const float* next) {
   const std::int64_t tiles = (width + kMaxRows - 1) / kMaxRows;
+  const std::int64_t passes = tiles * (last_panel - first_panel);
+  // Spread over all passes: a sample of `width` rows, or over the tiles of a panel: the panel after it.
+  const std::int64_t step = next != nullptr ? (width * channels + passes * depth - 1) / (passes * depth)
+                                            : (kConvPanel + tiles - 1) / tiles;
   for (std::int64_t panel = first_panel; panel < last_panel; ++panel) {
     const std::int64_t o = panel * kConvPanel, cols = std::min(kConvPanel, outputs - o);
     const float* weights = packed + panel * depth * kConvPanel;
     for (std::int64_t tile = 0; tile < tiles; ++tile) {
       const std::int64_t begin = width * tile / tiles, rows = width * (tile + 1) / tiles - begin;
+      const float* ahead = next != nullptr ? next + ((panel - first_panel) * tiles + tile) * depth * step
+                                           : weights + depth * kConvPanel + tile * depth * step;
 #define INGOT_CALL(R)                                                                                    \
   product_tile<R>(padded + begin * channels, channels, weights, depth, y + begin * outputs + o, outputs, \
-                  cols, bias != nullptr ? bias + o : nullptr, add)
+                  cols, bias != nullptr ? bias + o : nullptr, add, ahead, step)
       INGOT_FOR_ROWS(rows, INGOT_CALL)
 #undef INGOT_CALL
     }
@@ -313,7 +328,7 @@ void run_direct(const Direct& p) {
       }
       HWY_DYNAMIC_DISPATCH(conv_sample)
       (sample, p.channels, p.packed, depth, p0, p1, p.bias, p.y + n * out_width * p.outputs, out_width,
-       p.outputs, p.add);
+       p.outputs, p.add, n + 1 < n1 ? p.x + (n + 1) * p.width * p.channels : nullptr);
     }
   };
   const std::int64_t threads = num_threads(), flops = 2 * out_width * depth * p.outputs;
