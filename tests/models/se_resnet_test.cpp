@@ -35,7 +35,12 @@ TEST(SeResNet, PackedInferenceEqualsTheNetwork) {
   const PackedSeResNet packed(net);
   for (const std::int64_t batch : {1, 3, 8}) {
     const Tensor x = testing::randn({batch, 5, 7}, 2);
-    EXPECT_EQ(packed(x).policy.to_vector<float>(), net(x).policy.to_vector<float>());
+    const PolicyOutput actual = packed(x), expected = net(x);
+    EXPECT_EQ(actual.policy.shape(), Shape({batch, 6}));
+    EXPECT_EQ(actual.value.shape(), Shape({batch, 1}));
+    EXPECT_EQ(actual.policy.to_vector<float>(), expected.policy.to_vector<float>());
+    EXPECT_EQ(actual.value.to_vector<float>(), expected.value.to_vector<float>());
+    EXPECT_FALSE(actual.policy.requires_grad());
   }
 }
 
@@ -45,14 +50,19 @@ TEST(SeResNet, FastKernelsEqualTheReferenceForwardAndBackward) {
   const Tensor x = testing::randn({3, 5, 7}, 2);
   const auto run = [&] {
     zero_grad(net);
-    const Tensor logits = net(x).policy;
-    backward(logits, {.grad = testing::randn(logits.shape(), 3)});
-    return std::pair{logits.detach(), net.stem.weight.grad()};
+    const PolicyOutput output = net(x);
+    const std::vector<Tensor> roots{output.policy, output.value};
+    const std::vector<Tensor> grads{testing::randn({3, 6}, 3), testing::randn({3, 1}, 4)};
+    backward(roots, grads);
+    for_each_parameter(
+        net, [](const std::string& name, Parameter& p) { EXPECT_TRUE(p.grad().defined()) << name; });
+    return std::pair{output, net.stem.weight.grad()};
   };
-  const auto [logits, gradient] = run();
+  const auto [output, gradient] = run();
   const kernels::ForceKind reference(kernels::ImplKind::reference);
-  const auto [wanted_logits, wanted_gradient] = run();
-  EXPECT_LE(testing::max_error(logits, wanted_logits), 1e-5);
+  const auto [wanted, wanted_gradient] = run();
+  EXPECT_LE(testing::max_error(output.policy.detach(), wanted.policy.detach()), 1e-5);
+  EXPECT_LE(testing::max_error(output.value.detach(), wanted.value.detach()), 1e-5);
   EXPECT_LE(testing::max_error(gradient, wanted_gradient), 1e-4);
   EXPECT_GT(testing::max_error(gradient, Tensor::zeros(gradient.shape())), 1e-4);
 }

@@ -1,13 +1,15 @@
 #include "ingot/models/policy/se_resnet.h"
 
-#include <cmath>
 #include <string>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
+#include "ingot/ops/reduce.h"
 #include "ingot/ops/squeeze_excite.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -31,12 +33,7 @@ GroupNormOptions norm_options(const SeResNetConfig& c, NormActivation activation
 }
 
 // [batch, channels, width] to [batch, width, channels].
-Tensor channels_last(const Tensor& x) {
-  View v = x.view();
-  std::swap(v.shape[1], v.shape[2]);
-  std::swap(v.strides[1], v.strides[2]);
-  return contiguous(Tensor(x.storage(), v));
-}
+Tensor channels_last(const Tensor& x) { return contiguous(transpose(x, 1, 2)); }
 
 void check_observation(const SeResNetConfig& c, const Tensor& x) {
   INGOT_CHECK(x.defined() && x.rank() == 3 && x.dim(1) == c.input_channels && x.dim(2) == c.width,
@@ -121,7 +118,13 @@ Tensor SeResNet::features(const Tensor& observation) const {
 }
 
 PolicyOutput SeResNet::heads(const Tensor& features) const {
-  return {policy_output(policy_conv(features)), Tensor{}};
+  const Tensor logits = policy_output(mish(policy_conv(features)));
+  return {reshape(logits, {features.dim(0), config.actions}), value(features)};
+}
+
+Tensor SeResNet::value(const Tensor& features) const {
+  const Tensor hidden = relu(linear(mean(features, {1}), value_hidden.weight.value, value_hidden.bias.value));
+  return linear(hidden, value_output.weight.value, value_output.bias.value);
 }
 
 PolicyOutput SeResNet::operator()(const Tensor& observation) const { return heads(features(observation)); }
@@ -162,7 +165,9 @@ PolicyOutput PackedSeResNet::operator()(const Tensor& observation) const {
   }
   const std::size_t head = packed_.size() - 2;
   const Tensor plane = conv1d_packed(x, packed_[head], c.policy_channels, 0, net_.policy_conv.bias.value);
-  return {conv1d_packed(plane, packed_[head + 1], c.actions, 0, net_.policy_output.bias.value), Tensor{}};
+  const Tensor logits =
+      conv1d_packed(mish(plane), packed_[head + 1], c.actions, 0, net_.policy_output.bias.value);
+  return {reshape(logits, {x.dim(0), c.actions}), net_.value(x)};
 }
 
 }  // namespace ingot

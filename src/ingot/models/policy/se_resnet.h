@@ -54,6 +54,8 @@ struct SeResNet {
   /// The trunk's result, [batch, width, channels].
   Tensor features(const Tensor& observation) const;
   PolicyOutput heads(const Tensor& features) const;
+  /// The value head's result for the trunk's, [batch, 1].
+  Tensor value(const Tensor& features) const;
   void visit(ParamVisitor& v);
 
   SeResNetConfig config;
