@@ -13,6 +13,7 @@
 #include "ingot/nn/dropout.h"
 #include "ingot/nn/embedding.h"
 #include "ingot/nn/linear.h"
+#include "ingot/nn/norm.h"
 #include "ingot/ops/random.h"
 
 namespace ingot {
@@ -163,6 +164,27 @@ TEST(GroupNorm, StartsAsTheIdentityOfItsOp) {
   expect_gradients(norm, y);
 }
 
+TEST(LayerNorm, StartsWithMeanZeroAndVarianceOne) {
+  InitSource source(1);
+  LayerNorm norm(source, {.width = 64}),
+      plain(ParamSource(source).scope("plain"), {.width = 64, .bias = false});
+  const Tensor x = randn({3, 64}, 1);
+  const Tensor y = norm(x);
+  for (int row = 0; row < 3; ++row) {
+    double sum = 0, squares = 0;
+    for (int i = 0; i < 64; ++i) {
+      const double v = y.data<float>()[row * 64 + i];
+      sum += v;
+      squares += v * v;
+    }
+    EXPECT_NEAR(sum, 0, 1e-4);
+    EXPECT_NEAR(squares / 64, 1, 1e-3);
+  }
+  expect_gradients(norm, y);
+  EXPECT_EQ(max_error(plain(x), y), 0);
+  EXPECT_EQ(names(plain), std::vector<std::string>{"weight"});
+}
+
 TEST(Layers, RefuseImpossibleSizes) {
   InitSource source(1);
   EXPECT_THROW(Conv1d(source, {.in = 0, .out = 6, .kernel = 3}), InvalidConfig);
@@ -172,6 +194,8 @@ TEST(Layers, RefuseImpossibleSizes) {
   EXPECT_THROW(Conv2d(source, {.in = 4, .out = 6, .kernel = {3, 3}, .conv = {.padding = {0, -1}}}),
                InvalidConfig);
   EXPECT_THROW(Conv2d(source, {.in = 4, .out = 6, .kernel = {3, 0}}), InvalidConfig);
+  EXPECT_THROW(LayerNorm(source, {.width = 0}), InvalidConfig);
+  EXPECT_THROW(LayerNorm(source, {.width = 4, .eps = 2}), InvalidConfig);
   EXPECT_THROW(GroupNorm(source, 6, {.groups = 4}), InvalidConfig);
   EXPECT_THROW(GroupNorm(source, 0, {.groups = 1}), InvalidConfig);
   EXPECT_THROW(GroupNorm(source, 6, {.groups = 0}), InvalidConfig);

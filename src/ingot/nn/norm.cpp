@@ -32,4 +32,21 @@ Tensor RmsNorm::operator()(const Tensor& x) const { return rms_norm(x, weight.va
 
 void RmsNorm::visit(ParamVisitor& v) { v("weight", weight); }
 
+void LayerNormOptions::validate() const {
+  INGOT_CHECK(width > 0, InvalidConfig("layer_norm.width", fmt::format("must be positive, got {}", width)));
+  check_eps("layer_norm.eps", eps);
+}
+
+LayerNorm::LayerNorm(const ParamSource& source, const LayerNormOptions& options)
+    : weight(source.take("weight", {validated(options).width}, init::kOnes)),
+      bias(options.bias ? source.take("bias", {options.width}, init::kZeros) : Parameter()),
+      eps(options.eps) {}
+
+Tensor LayerNorm::operator()(const Tensor& x) const { return layer_norm(x, weight.value, bias.value, eps); }
+
+void LayerNorm::visit(ParamVisitor& v) {
+  v("weight", weight);
+  v("bias", bias);
+}
+
 }  // namespace ingot

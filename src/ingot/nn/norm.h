@@ -21,4 +21,21 @@ struct RmsNorm {
   float eps;
 };
 
+struct LayerNormOptions {
+  std::int64_t width = 0;
+  float eps = 1e-5F;
+  bool bias = true;
+  void validate() const;
+};
+
+/// ops layer_norm over the last axis. Parameters: weight [width], starting at 1, and bias [width], at 0.
+struct LayerNorm {
+  LayerNorm(const ParamSource& source, const LayerNormOptions& options);
+  Tensor operator()(const Tensor& x) const;
+  void visit(ParamVisitor& v);
+
+  Parameter weight, bias;
+  float eps;
+};
+
 }  // namespace ingot
