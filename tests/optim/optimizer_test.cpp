@@ -147,6 +147,17 @@ TEST(Optimizer, MasterWeightsKeepSmallStepsOfHalfParameters) {
   EXPECT_EQ(keeps.state().at("w.master").dtype(), DType::f32);
 }
 
+TEST(Optimizer, ParametersOfSeveralDtypesStepTogether) {
+  Parameter h1("h1", randn({9}, 1, DType::bf16), true, true), f("f", randn({9}, 2), true, true),
+      h2("h2", randn({9}, 3, DType::bf16), true, true), alone("f", randn({9}, 2), true, true);
+  AdamW together({&h1, &f, &h2}, AdamWConfig{}), single({&alone}, AdamWConfig{});
+  for (Parameter* p : {&h1, &f, &h2, &alone}) p->value.set_grad(randn({9}, 4, p->value.dtype()));
+  together.step();
+  single.step();
+  EXPECT_EQ(f.value.to_vector<float>(), alone.value.to_vector<float>());
+  EXPECT_EQ(together.state().size(), 3U + 2 * 4U);
+}
+
 TEST(Optimizer, StateBytesAreKnownBeforeTheFirstStep) {
   Model f32;
   AdamW a(f32.pointers(), {});

@@ -1,5 +1,6 @@
 #include "ingot/optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
@@ -113,8 +114,15 @@ void Optimizer::step(const StepOptions& options) {
     ++slot.steps;
     active.push_back(&slot);
   }
-  if (active.empty()) return;
-  step_slots(active, lr_ * options.lr_scale, view_of(options.grad_scale));
+  // One launch for each dtype, so that a few half parameters do not keep the rest from the fast kernel.
+  const auto dtype = [](const Slot* slot) { return slot->parameter->value.dtype(); };
+  std::ranges::stable_sort(active, {}, dtype);
+  for (auto begin = active.begin(); begin != active.end();) {
+    const auto end =
+        std::find_if(begin, active.end(), [&](Slot* slot) { return dtype(slot) != dtype(*begin); });
+    step_slots({begin, end}, lr_ * options.lr_scale, view_of(options.grad_scale));
+    begin = end;
+  }
   for (Slot* slot : active) slot->parameter->value.storage()->bump_version();
 }
 

@@ -66,7 +66,7 @@ class Optimizer {
   /// `buffers` names the tensors of the parameter's shape that the optimiser keeps for each.
   Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay, std::vector<std::string> buffers,
             bool master_weights);
-  /// Steps the slots, whose parameters have gradients; `steps` counts this one already.
+  /// Steps the slots, whose parameters have gradients and one dtype; `steps` counts this one already.
   virtual void step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) = 0;
 
  private:
