@@ -23,11 +23,11 @@ struct ChatMessage {
   std::string content;
 };
 
-/// What a template is given. The JSON members are texts, so that messages may hold whatever the template knows:
-/// parts, tool calls, names.
+/// What a template is given. The JSON members are texts, so that messages may hold whatever the template
+/// knows: parts, tool calls, names.
 struct ChatInput {
-  std::string messages = "[]";   ///< a list of objects
-  std::string tools = "null";    ///< a list of function descriptions
+  std::string messages = "[]";  ///< a list of objects
+  std::string tools = "null";   ///< a list of function descriptions
   std::string documents = "null";
   std::string variables = "{}";  ///< an object: further variables such as {"enable_thinking": false}
   bool add_generation_prompt = false;
@@ -43,8 +43,8 @@ struct ChatTemplateLimits {
 };
 
 /// A chat template: the part of Jinja2 that templates on the Hub use, with the settings of `transformers`
-/// (trim_blocks, lstrip_blocks, break and continue, generation blocks, no HTML escaping in tojson). It runs in a
-/// sandbox: it sees its input and nothing else, changes none of it, and stops at the limits.
+/// (trim_blocks, lstrip_blocks, break and continue, generation blocks, no HTML escaping in tojson). It runs
+/// in a sandbox: it sees its input and nothing else, changes none of it, and stops at the limits.
 class ChatTemplate {
  public:
   /// Throws TemplateError with the line when the source is not understood.

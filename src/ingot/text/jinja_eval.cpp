@@ -35,7 +35,7 @@ enum class Flow { next, break_, continue_ };
 
 class Evaluator {
  public:
-  explicit Evaluator(Budget& budget) : budget_(budget) {}
+  Evaluator(Scope& root, Budget& budget) : root_(root), budget_(budget) {}
 
   Flow execute(const std::vector<NodePtr>& body, Scope& scope, std::string& out) {
     for (const NodePtr& node : body) {
@@ -80,19 +80,36 @@ class Evaluator {
 
   Flow execute_checked(const Node& node, Scope& scope, std::string& out) {
     switch (node.kind) {
-      case Kind::text: write(out, node.text); break;
-      case Kind::output: write(out, to_text(evaluate(*node.children[0], scope))); break;
+      case Kind::text:
+        write(out, node.text);
+        break;
+      case Kind::output:
+        write(out, to_text(evaluate(*node.children[0], scope)));
+        break;
       case Kind::if_:
         return execute(evaluate(*node.children[0], scope).truthy() ? node.body : node.other, scope, out);
-      case Kind::for_: return loop(node, scope, out);
-      case Kind::set: assign(node, evaluate(*node.children[0], scope), scope); break;
-      case Kind::set_block: assign(node, rendered(node, scope), scope); break;
-      case Kind::filter_block: write(out, to_text(rendered(node, scope))); break;
-      case Kind::macro: scope.set(node.text, macro(node, scope)); break;
-      case Kind::block: return execute(node.body, scope, out);
-      case Kind::break_: return Flow::break_;
-      case Kind::continue_: return Flow::continue_;
-      default: throw TemplateError(node.line, "an expression stands where a statement should");
+      case Kind::for_:
+        return loop(node, scope, out);
+      case Kind::set:
+        assign(node, evaluate(*node.children[0], scope), scope);
+        break;
+      case Kind::set_block:
+        assign(node, rendered(node, scope), scope);
+        break;
+      case Kind::filter_block:
+        write(out, to_text(rendered(node, scope)));
+        break;
+      case Kind::macro:
+        scope.set(node.text, macro(node));
+        break;
+      case Kind::block:
+        return execute(node.body, scope, out);
+      case Kind::break_:
+        return Flow::break_;
+      case Kind::continue_:
+        return Flow::continue_;
+      default:
+        throw TemplateError(node.line, "an expression stands where a statement should");
     }
     return Flow::next;
   }
@@ -121,8 +138,9 @@ class Evaluator {
   void unpack(const Node& node, Value value, Scope& scope) {
     if (node.names.size() == 1) return scope.set(node.names[0], std::move(value));
     const List items = to_list(value, budget_);
-    INGOT_CHECK(items.size() == node.names.size(),
-                TemplateError(node.line, fmt::format("expected {} values, got {}", node.names.size(), items.size())));
+    INGOT_CHECK(
+        items.size() == node.names.size(),
+        TemplateError(node.line, fmt::format("expected {} values, got {}", node.names.size(), items.size())));
     for (std::size_t i = 0; i < items.size(); ++i) scope.set(node.names[i], items[i]);
   }
 
@@ -144,15 +162,19 @@ class Evaluator {
       auto state = std::make_shared<Dict>();
       state->kind = Dict::Kind::loop;
       const auto at = [&](std::int64_t k) {
-        return k < 0 || k >= count ? Value(Undefined{"there is no such item"}) : items[static_cast<std::size_t>(k)];
+        return k < 0 || k >= count ? Value(Undefined{"there is no such item"})
+                                   : items[static_cast<std::size_t>(k)];
       };
-      state->entries = {{"index", i + 1},         {"index0", i},           {"revindex", count - i},
-                        {"revindex0", count - i - 1}, {"first", i == 0},   {"last", i + 1 == count},
-                        {"length", count},        {"previtem", at(i - 1)}, {"nextitem", at(i + 1)},
-                        {"depth", std::int64_t{1}}, {"depth0", std::int64_t{0}}};
+      state->entries = {{"index", i + 1},           {"index0", i},
+                        {"revindex", count - i},    {"revindex0", count - i - 1},
+                        {"first", i == 0},          {"last", i + 1 == count},
+                        {"length", count},          {"previtem", at(i - 1)},
+                        {"nextitem", at(i + 1)},    {"depth", std::int64_t{1}},
+                        {"depth0", std::int64_t{0}}};
       state->entries.emplace_back("cycle", Function{"cycle", [i](const Arguments& a) -> Value {
                                                       if (a.positional.empty()) return {};
-                                                      const auto n = static_cast<std::int64_t>(a.positional.size());
+                                                      const auto n =
+                                                          static_cast<std::int64_t>(a.positional.size());
                                                       return a.positional[static_cast<std::size_t>(i % n)];
                                                     }});
       Scope inner{{{"loop", Value(std::move(state))}}, &scope};
@@ -162,13 +184,12 @@ class Evaluator {
     return Flow::next;
   }
 
-  /// A macro sees the scope in which it stands, as it is when the macro is called. That scope outlives the value:
-  /// macros cannot leave the run, and a scope's macros die with it.
-  Value macro(const Node& node, Scope& scope) {
+  /// A macro sees its arguments and the variables of the template, wherever it is defined: a scope further in
+  /// may be gone when it is called.
+  Value macro(const Node& node) {
     const Node* const definition = &node;
-    Scope* const around = &scope;
-    return Function{node.text, [this, definition, around](const Arguments& arguments) -> Value {
-                      Scope inner{{}, around};
+    return Function{node.text, [this, definition](const Arguments& arguments) -> Value {
+                      Scope inner{{}, &root_};
                       bind(*definition, arguments, inner);
                       std::string out;
                       const Depth depth(budget_);
@@ -179,8 +200,8 @@ class Evaluator {
 
   void bind(const Node& node, const Arguments& arguments, Scope& scope) {
     INGOT_CHECK(arguments.positional.size() <= node.names.size(),
-                TemplateError(0, fmt::format("macro \"{}\" takes {} arguments, got {}", node.text, node.names.size(),
-                                             arguments.positional.size())));
+                TemplateError(0, fmt::format("macro \"{}\" takes {} arguments, got {}", node.text,
+                                             node.names.size(), arguments.positional.size())));
     for (const auto& [name, value] : arguments.named)
       INGOT_CHECK(std::find(node.names.begin(), node.names.end(), name) != node.names.end(),
                   TemplateError(0, fmt::format("macro \"{}\" has no argument \"{}\"", node.text, name)));
@@ -221,8 +242,10 @@ class Evaluator {
   Value evaluate_checked(const Node& node, Scope& scope) {
     const auto child = [&](std::size_t i) { return evaluate(*node.children[i], scope); };
     switch (node.kind) {
-      case Kind::constant: return node.value;
-      case Kind::body_value: return *scope.find(kBody);
+      case Kind::constant:
+        return node.value;
+      case Kind::body_value:
+        return *scope.find(kBody);
       case Kind::name: {
         const Value* found = scope.find(node.text);
         return found != nullptr ? *found : Value(Undefined{node.text});
@@ -232,19 +255,26 @@ class Evaluator {
         for (std::size_t i = 0; i < node.children.size(); ++i) items.push_back(child(i));
         return items;
       }
-      case Kind::dict: return dict(node, scope);
-      case Kind::attribute: return get_attribute(child(0), node.text, budget_);
-      case Kind::item: return item(child(0), child(1));
-      case Kind::slice: return slice(node, scope);
-      case Kind::call: return call(child(0), arguments_of(node, scope));
-      case Kind::filter: return filter(node, scope);
+      case Kind::dict:
+        return dict(node, scope);
+      case Kind::attribute:
+        return get_attribute(child(0), node.text, budget_);
+      case Kind::item:
+        return item(child(0), child(1));
+      case Kind::slice:
+        return slice(node, scope);
+      case Kind::call:
+        return call(child(0), arguments_of(node, scope));
+      case Kind::filter:
+        return filter(node, scope);
       case Kind::test: {
         if (node.text == "defined" || node.text == "undefined") {
           return child(0).is_undefined() == (node.text == "undefined");
         }
         return apply_test(node.text, child(0), arguments_of(node, scope));
       }
-      case Kind::not_: return !child(0).truthy();
+      case Kind::not_:
+        return !child(0).truthy();
       case Kind::and_: {
         Value left = child(0);
         return left.truthy() ? child(1) : left;
@@ -254,13 +284,17 @@ class Evaluator {
         return left.truthy() ? left : child(1);
       }
       case Kind::negate:
-      case Kind::plus: return sign(child(0), node.kind == Kind::negate);
-      case Kind::binary: return binary_operation(node.text, child(0), child(1), budget_);
-      case Kind::compare: return compare(node.text, child(0), child(1));
+      case Kind::plus:
+        return sign(child(0), node.kind == Kind::negate);
+      case Kind::binary:
+        return binary_operation(node.text, child(0), child(1), budget_);
+      case Kind::compare:
+        return compare(node.text, child(0), child(1));
       case Kind::condition:
         if (child(1).truthy()) return child(0);
         return node.children[2] != nullptr ? child(2) : Value(Undefined{"the other branch of an \"if\""});
-      default: throw TemplateError(node.line, "a statement stands where an expression should");
+      default:
+        throw TemplateError(node.line, "a statement stands where an expression should");
     }
   }
 
@@ -277,22 +311,25 @@ class Evaluator {
   /// value["name"] also finds what value.name finds, after the items.
   Value item(const Value& value, const Value& key) {
     Value found = get_item(value, key);
-    if (found.is_undefined() && key.is_string() && !value.is_undefined()) return get_attribute(value, key.string(), budget_);
+    if (found.is_undefined() && key.is_string() && !value.is_undefined())
+      return get_attribute(value, key.string(), budget_);
     return found;
   }
 
   Value slice(const Node& node, Scope& scope) {
-    const auto part = [&](std::size_t i) { return node.children[i] != nullptr ? evaluate(*node.children[i], scope) : Value(); };
+    const auto part = [&](std::size_t i) {
+      return node.children[i] != nullptr ? evaluate(*node.children[i], scope) : Value();
+    };
     return get_slice(part(0), part(1), part(2), part(3), budget_);
   }
 
   static Value call(const Value& callee, const Arguments& arguments) {
-    if (callee.is_undefined()) throw TemplateError(0, fmt::format("\"{}\" is undefined", callee.undefined_name()));
+    if (callee.is_undefined())
+      throw TemplateError(0, fmt::format("\"{}\" is undefined", callee.undefined_name()));
     if (!callee.is_function()) throw TemplateError(0, fmt::format("{} cannot be called", callee.type_name()));
     return callee.function().call(arguments);
   }
 
-  /// map, select and their kin call filters and tests by name, and so stand with them; all are plain functions.
   Value filter(const Node& node, Scope& scope) {
     const Value value = evaluate(*node.children[0], scope);
     return apply_filter(node.text, value, arguments_of(node, scope), budget_);
@@ -301,7 +338,8 @@ class Evaluator {
   static Value sign(const Value& value, bool negative) {
     INGOT_CHECK(value.is_number(), TemplateError(0, fmt::format("{} has no sign", value.type_name())));
     if (value.is_float()) return negative ? -value.number() : value.number();
-    return negative ? static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(value.integer())) : value.integer();
+    return negative ? static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(value.integer()))
+                    : value.integer();
   }
 
   static Value compare(const std::string& op, const Value& a, const Value& b) {
@@ -316,6 +354,7 @@ class Evaluator {
 
   static constexpr std::string_view kBody = " body";  // no name of a template can hold a space
 
+  Scope& root_;
   Budget& budget_;
 };
 
@@ -326,10 +365,11 @@ void Budget::spend(std::size_t bytes) {
   INGOT_CHECK(steps > 0, TemplateError(0, "the template takes too many steps"));
 }
 
-std::string run(const std::vector<NodePtr>& body, std::vector<std::pair<std::string, Value>> variables, Budget& budget) {
+std::string run(const std::vector<NodePtr>& body, std::vector<std::pair<std::string, Value>> variables,
+                Budget& budget) {
   Scope scope{std::move(variables), nullptr};
   std::string out;
-  Evaluator(budget).execute(body, scope, out);
+  Evaluator(scope, budget).execute(body, scope, out);
   return out;
 }
 

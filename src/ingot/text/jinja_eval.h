@@ -18,6 +18,8 @@ struct Budget {
   std::int64_t steps;
   std::size_t output_bytes;
   int depth;
+  /// Namespaces can hold each other in circles; they are emptied when the run ends.
+  std::vector<std::shared_ptr<Dict>> namespaces = {};
 
   /// One step, and one more per 32 bytes of a text that was made.
   void spend(std::size_t bytes = 0);
@@ -37,10 +39,11 @@ Value get_slice(const Value& value, const Value& start, const Value& stop, const
 List to_list(const Value& value, Budget& budget);
 Value binary_operation(const std::string& op, const Value& a, const Value& b, Budget& budget);
 bool contains(const Value& container, const Value& item);
-/// Variables and functions that every template sees.
+/// Variables and functions that every template sees. `input` must live as long as they do.
 std::vector<std::pair<std::string, Value>> globals(const ChatInput& input, Budget& budget);
 
 /// Runs a parsed template.
-std::string run(const std::vector<NodePtr>& body, std::vector<std::pair<std::string, Value>> variables, Budget& budget);
+std::string run(const std::vector<NodePtr>& body, std::vector<std::pair<std::string, Value>> variables,
+                Budget& budget);
 
 }  // namespace ingot::text::jinja

@@ -55,7 +55,8 @@ class Lexer {
 
   std::size_t find_open(std::size_t from) const {
     for (std::size_t i = from; i + 1 < source_.size(); ++i)
-      if (source_[i] == '{' && (source_[i + 1] == '{' || source_[i + 1] == '%' || source_[i + 1] == '#')) return i;
+      if (source_[i] == '{' && (source_[i + 1] == '{' || source_[i + 1] == '%' || source_[i + 1] == '#'))
+        return i;
     return source_.size();
   }
 
@@ -69,7 +70,8 @@ class Lexer {
         while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
       } else if (sign != '+' && kind != '{') {
         const std::size_t line = text.rfind('\n') + 1;  // 0 when there is no new line
-        if ((line > 0 || line_starts_) && std::all_of(text.begin() + static_cast<std::ptrdiff_t>(line), text.end(), is_space))
+        if ((line > 0 || line_starts_) &&
+            std::all_of(text.begin() + static_cast<std::ptrdiff_t>(line), text.end(), is_space))
           text = text.substr(0, line);
       }
     }
@@ -115,7 +117,8 @@ class Lexer {
     if (source_.substr(i, 2) != "%}") return false;
     advance(i);
     close(2, begin_sign, true);
-    for (std::size_t open = source_.find("{%", at_); open != std::string_view::npos; open = source_.find("{%", open + 2)) {
+    for (std::size_t open = source_.find("{%", at_); open != std::string_view::npos;
+         open = source_.find("{%", open + 2)) {
       std::size_t k = open + 2;
       if (k < source_.size() && (source_[k] == '-' || source_[k] == '+')) ++k;
       k = skip_spaces(k);
@@ -189,11 +192,13 @@ class Lexer {
     const char *begin = digits.data(), *end = begin + digits.size();
     if (real) {
       double v = 0;
-      if (std::from_chars(begin, end, v).ec != std::errc()) fail(fmt::format("the number {} is out of range", digits));
+      if (std::from_chars(begin, end, v).ec != std::errc())
+        fail(fmt::format("the number {} is out of range", digits));
       value = v;
     } else {
       std::int64_t v = 0;
-      if (std::from_chars(begin, end, v).ec != std::errc()) fail(fmt::format("the number {} is out of range", digits));
+      if (std::from_chars(begin, end, v).ec != std::errc())
+        fail(fmt::format("the number {} is out of range", digits));
       value = v;
     }
     put(Token::Kind::number, std::move(digits), std::move(value));

@@ -9,7 +9,18 @@
 namespace ingot::text::jinja {
 
 struct Token {
-  enum class Kind { text, block_begin, block_end, output_begin, output_end, name, string, number, op, end } kind;
+  enum class Kind {
+    text,
+    block_begin,
+    block_end,
+    output_begin,
+    output_end,
+    name,
+    string,
+    number,
+    op,
+    end
+  } kind;
   std::string text;
   Value value;  // of strings and numbers
   int line;

@@ -41,7 +41,9 @@ class Parser {
 
   const Token& here() const { return tokens_[at_]; }
   [[noreturn]] void fail(const std::string& problem) const { throw TemplateError(here().line, problem); }
-  bool is(Token::Kind kind, std::string_view text) const { return here().kind == kind && here().text == text; }
+  bool is(Token::Kind kind, std::string_view text) const {
+    return here().kind == kind && here().text == text;
+  }
   bool is_op(std::string_view text) const { return is(Token::Kind::op, text); }
   bool is_name(std::string_view text) const { return is(Token::Kind::name, text); }
   bool take_op(std::string_view text) {
@@ -55,10 +57,10 @@ class Parser {
     return true;
   }
   std::string shown() const {
-    return here().kind == Token::Kind::end         ? "the end of the template"
-           : here().kind == Token::Kind::block_end ? "%}"
+    return here().kind == Token::Kind::end          ? "the end of the template"
+           : here().kind == Token::Kind::block_end  ? "%}"
            : here().kind == Token::Kind::output_end ? "}}"
-                                                     : "\"" + here().text + "\"";
+                                                    : "\"" + here().text + "\"";
   }
   void expect_op(std::string_view text) {
     if (!take_op(text)) fail(fmt::format("expected \"{}\", found {}", text, shown()));
@@ -291,7 +293,8 @@ class Parser {
       for (const std::string_view candidate : {"==", "!=", "<=", ">=", "<", ">"})
         if (op.empty() && take_op(candidate)) op = candidate;
       if (op.empty() && take_name("in")) op = "in";
-      if (op.empty() && is_name("not") && tokens_[at_ + 1].kind == Token::Kind::name && tokens_[at_ + 1].text == "in") {
+      if (op.empty() && is_name("not") && tokens_[at_ + 1].kind == Token::Kind::name &&
+          tokens_[at_ + 1].text == "in") {
         at_ += 2;
         op = "not in";
       }
@@ -419,7 +422,8 @@ class Parser {
       if (!first) expect_op(",");
       first = false;
       if (take_op(")")) return;
-      if (here().kind == Token::Kind::name && tokens_[at_ + 1].kind == Token::Kind::op && tokens_[at_ + 1].text == "=") {
+      if (here().kind == Token::Kind::name && tokens_[at_ + 1].kind == Token::Kind::op &&
+          tokens_[at_ + 1].text == "=") {
         node.names.push_back(expect_name());
         ++at_;
       } else if (!node.names.empty()) {
@@ -521,6 +525,8 @@ class Parser {
 
 }  // namespace
 
-std::vector<NodePtr> parse(std::string_view source, int max_depth) { return Parser(lex(source), max_depth).run(); }
+std::vector<NodePtr> parse(std::string_view source, int max_depth) {
+  return Parser(lex(source), max_depth).run();
+}
 
 }  // namespace ingot::text::jinja

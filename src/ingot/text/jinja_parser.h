@@ -16,34 +16,37 @@ using NodePtr = std::unique_ptr<Node>;
 struct Node {
   enum class Kind {
     // statements
-    text,      ///< text: literal output
-    output,    ///< children[0]
-    if_,       ///< children[0] condition, body, other
-    for_,      ///< names, children[0] iterable, children[1] filter or null, body, other
-    set,       ///< names (or children[1] with text: attribute), children[0]
-    set_block, ///< names, children: filters (or none), body
-    macro,     ///< text: name, names: parameters, children: defaults or null, body
+    text,          ///< text: literal output
+    output,        ///< children[0]
+    if_,           ///< children[0] condition, body, other
+    for_,          ///< names, children[0] iterable, children[1] filter or null, body, other
+    set,           ///< names (or children[1] with text: attribute), children[0]
+    set_block,     ///< names, children: filters (or none), body
+    macro,         ///< text: name, names: parameters, children: defaults or null, body
     filter_block,  ///< children[0]: filters around a `body_value`, body
-    block,     ///< body, in the scope around it
+    block,         ///< body, in the scope around it
     break_,
     continue_,
     // expressions
-    constant,     ///< value
-    body_value,   ///< the rendered body of a filter block
-    name,         ///< text
-    list,         ///< children
-    dict,         ///< children: key, value, key, value, ...
-    attribute,    ///< children[0], text
-    item,         ///< children[0], children[1]
-    slice,        ///< children[0], then start, stop, step or null
-    call,         ///< children[0], arguments: the rest; names: keywords of the last ones
-    filter,       ///< text; children[0] and arguments as for call
-    test,         ///< text; as filter
-    not_, negate, plus,
-    and_, or_,
-    binary,       ///< text: operator
-    compare,      ///< text: operator
-    condition,    ///< children: value, condition, other or null
+    constant,    ///< value
+    body_value,  ///< the rendered body of a filter block
+    name,        ///< text
+    list,        ///< children
+    dict,        ///< children: key, value, key, value, ...
+    attribute,   ///< children[0], text
+    item,        ///< children[0], children[1]
+    slice,       ///< children[0], then start, stop, step or null
+    call,        ///< children[0], arguments: the rest; names: keywords of the last ones
+    filter,      ///< text; children[0] and arguments as for call
+    test,        ///< text; as filter
+    not_,
+    negate,
+    plus,
+    and_,
+    or_,
+    binary,     ///< text: operator
+    compare,    ///< text: operator
+    condition,  ///< children: value, condition, other or null
   } kind;
   int line = 0;
   std::string text;

@@ -16,10 +16,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kMaxDepth = 200;  // of nested data that is written or compared
-
 void check_depth(int depth) {
-  INGOT_CHECK(depth < kMaxDepth, TemplateError(0, fmt::format("data nests deeper than {} levels", kMaxDepth)));
+  INGOT_CHECK(depth <= kMaxNesting,
+              TemplateError(0, fmt::format("data nests deeper than {} levels", kMaxNesting)));
 }
 
 /// repr() of a float: the shortest digits that read back, with a point or an exponent.
@@ -101,7 +100,9 @@ void write_json(std::string& out, const Value& value, int indent, bool sort_keys
     out += ']';
   } else if (value.is_dict()) {
     auto entries = value.dict().entries;
-    if (sort_keys) std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    if (sort_keys)
+      std::sort(entries.begin(), entries.end(),
+                [](const auto& a, const auto& b) { return a.first < b.first; });
     out += '{';
     bool first = true;
     for (const auto& [key, item] : entries) {
@@ -142,7 +143,8 @@ Value from_json(const ordered_json& json) {
     return list;
   }
   auto dict = std::make_shared<Dict>();
-  for (auto it = json.begin(); it != json.end(); ++it) dict->entries.emplace_back(it.key(), from_json(it.value()));
+  for (auto it = json.begin(); it != json.end(); ++it)
+    dict->entries.emplace_back(it.key(), from_json(it.value()));
   return dict;
 }
 
@@ -189,6 +191,27 @@ const Value* Arguments::find(std::size_t position, std::string_view name) const 
   return nullptr;
 }
 
+Value::Value(List v) {
+  int deepest = 0;
+  for (const Value& item : v) deepest = std::max(deepest, item.nesting());
+  check_depth(deepest + 1);
+  data_ = std::make_shared<ListBox>(ListBox{std::move(v), deepest + 1});
+}
+
+Value::Value(std::shared_ptr<Dict> v) {
+  int deepest = 0;
+  if (v->kind == Dict::Kind::plain)
+    for (const auto& entry : v->entries) deepest = std::max(deepest, entry.second.nesting());
+  check_depth(deepest + 1);
+  v->nesting = deepest + 1;
+  data_ = std::move(v);
+}
+
+int Value::nesting() const {
+  if (is_list()) return std::get<std::shared_ptr<ListBox>>(data_)->nesting;
+  return is_dict() ? dict().nesting : 0;
+}
+
 bool Value::truthy() const {
   if (is_bool() || is_integer()) return integer() != 0;
   if (is_float()) return number() != 0;
@@ -199,8 +222,9 @@ bool Value::truthy() const {
 }
 
 std::string_view Value::type_name() const {
-  constexpr std::string_view kNames[] = {"None",   "an undefined value", "a boolean", "an integer", "a number",
-                                         "a string", "a list",             "a mapping", "a function"};
+  constexpr std::string_view kNames[] = {"None",       "an undefined value", "a boolean",
+                                         "an integer", "a number",           "a string",
+                                         "a list",     "a mapping",          "a function"};
   return kNames[data_.index()];
 }
 
@@ -210,7 +234,8 @@ bool less(const Value& a, const Value& b) {
   if (a.is_number() && b.is_number()) return a.number() < b.number();
   if (a.is_string() && b.is_string()) return a.string() < b.string();  // UTF-8 sorts by code point
   if (a.is_list() && b.is_list())
-    return std::lexicographical_compare(a.list().begin(), a.list().end(), b.list().begin(), b.list().end(), less);
+    return std::lexicographical_compare(a.list().begin(), a.list().end(), b.list().begin(), b.list().end(),
+                                        less);
   throw TemplateError(0, fmt::format("{} and {} have no order", a.type_name(), b.type_name()));
 }
 
@@ -236,7 +261,7 @@ std::string to_json(const Value& value, int indent, bool sort_keys) {
 Value parse_json(std::string_view text, const std::string& what) {
   int depth = 0;
   for (const char c : text) {  // a bound on recursion; braces in strings only make it stricter
-    if (c == '[' || c == '{') INGOT_CHECK(++depth < 10'000, TemplateError(0, what + " nests too deep"));
+    if (c == '[' || c == '{') INGOT_CHECK(++depth < kMaxNesting, TemplateError(0, what + " nests too deep"));
     if (c == ']' || c == '}') --depth;
   }
   try {

@@ -16,11 +16,15 @@ struct Budget;
 
 using List = std::vector<Value>;
 
+/// Data may nest this deep; more would exhaust the stack where it is written, compared or freed.
+inline constexpr int kMaxNesting = 500;
+
 /// Keeps insertion order, as Python does. Small: a look-up goes through all keys.
 struct Dict {
   /// A namespace may be assigned to; `loop` has attributes but no methods.
   enum class Kind { plain, name_space, loop } kind = Kind::plain;
   std::vector<std::pair<std::string, Value>> entries;
+  int nesting = 1;  // a namespace, which can change, counts as 1
 
   const Value* find(std::string_view key) const;
   void set(std::string_view key, Value value);
@@ -48,16 +52,17 @@ struct Undefined {
 class Value {
  public:
   Value() : data_(None{}) {}
-  Value(bool v) : data_(v) {}                               // NOLINT(google-explicit-constructor)
-  Value(std::int64_t v) : data_(v) {}                       // NOLINT(google-explicit-constructor)
-  Value(double v) : data_(v) {}                             // NOLINT(google-explicit-constructor)
-  Value(std::string v) : data_(std::move(v)) {}             // NOLINT(google-explicit-constructor)
-  Value(const char* v) : data_(std::string(v)) {}           // NOLINT(google-explicit-constructor)
-  Value(std::string_view v) : data_(std::string(v)) {}      // NOLINT(google-explicit-constructor)
-  Value(Undefined v) : data_(std::move(v)) {}               // NOLINT(google-explicit-constructor)
-  Value(List v) : data_(std::make_shared<List>(std::move(v))) {}          // NOLINT(google-explicit-constructor)
-  Value(std::shared_ptr<Dict> v) : data_(std::move(v)) {}                 // NOLINT(google-explicit-constructor)
-  Value(Function v) : data_(std::make_shared<Function>(std::move(v))) {}  // NOLINT(google-explicit-constructor)
+  Value(bool v) : data_(v) {}                           // NOLINT(google-explicit-constructor)
+  Value(std::int64_t v) : data_(v) {}                   // NOLINT(google-explicit-constructor)
+  Value(double v) : data_(v) {}                         // NOLINT(google-explicit-constructor)
+  Value(std::string v) : data_(std::move(v)) {}         // NOLINT(google-explicit-constructor)
+  Value(const char* v) : data_(std::string(v)) {}       // NOLINT(google-explicit-constructor)
+  Value(std::string_view v) : data_(std::string(v)) {}  // NOLINT(google-explicit-constructor)
+  Value(Undefined v) : data_(std::move(v)) {}           // NOLINT(google-explicit-constructor)
+  Value(List v);                                        // NOLINT(google-explicit-constructor)
+  Value(std::shared_ptr<Dict> v);                       // NOLINT(google-explicit-constructor)
+  Value(Function v)
+      : data_(std::make_shared<Function>(std::move(v))) {}  // NOLINT(google-explicit-constructor)
 
   bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
   bool is_none() const { return std::holds_alternative<None>(data_); }
@@ -66,27 +71,35 @@ class Value {
   bool is_float() const { return std::holds_alternative<double>(data_); }
   bool is_number() const { return is_integer() || is_float() || is_bool(); }
   bool is_string() const { return std::holds_alternative<std::string>(data_); }
-  bool is_list() const { return std::holds_alternative<std::shared_ptr<List>>(data_); }
+  bool is_list() const { return std::holds_alternative<std::shared_ptr<ListBox>>(data_); }
   bool is_dict() const { return std::holds_alternative<std::shared_ptr<Dict>>(data_); }
   bool is_function() const { return std::holds_alternative<std::shared_ptr<Function>>(data_); }
 
   const std::string& string() const { return std::get<std::string>(data_); }
-  const List& list() const { return *std::get<std::shared_ptr<List>>(data_); }
+  const List& list() const { return std::get<std::shared_ptr<ListBox>>(data_)->items; }
   const Dict& dict() const { return *std::get<std::shared_ptr<Dict>>(data_); }
   Dict& mutable_dict() const { return *std::get<std::shared_ptr<Dict>>(data_); }
   const Function& function() const { return *std::get<std::shared_ptr<Function>>(data_); }
   const std::string& undefined_name() const { return std::get<Undefined>(data_).name; }
   /// Of an integer or a boolean.
-  std::int64_t integer() const { return is_bool() ? (std::get<bool>(data_) ? 1 : 0) : std::get<std::int64_t>(data_); }
+  std::int64_t integer() const {
+    return is_bool() ? (std::get<bool>(data_) ? 1 : 0) : std::get<std::int64_t>(data_);
+  }
   /// Of any number.
   double number() const { return is_float() ? std::get<double>(data_) : static_cast<double>(integer()); }
 
   bool truthy() const;
   std::string_view type_name() const;
+  /// How deep data nests: 0 for what holds nothing.
+  int nesting() const;
 
  private:
-  std::variant<None, Undefined, bool, std::int64_t, double, std::string, std::shared_ptr<List>, std::shared_ptr<Dict>,
-               std::shared_ptr<Function>>
+  struct ListBox {
+    List items;
+    int nesting;
+  };
+  std::variant<None, Undefined, bool, std::int64_t, double, std::string, std::shared_ptr<ListBox>,
+               std::shared_ptr<Dict>, std::shared_ptr<Function>>
       data_;
 };
 

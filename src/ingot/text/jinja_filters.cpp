@@ -1,0 +1,435 @@
+// Filters and tests of the template language, with the meaning they have in Jinja2 and Python.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "ingot/text/jinja_eval.h"
+#include "ingot/text/jinja_strings.h"
+#include "ingot/text/unicode.h"
+#include "ingot/text/utf8.h"
+
+namespace ingot::text::jinja {
+
+namespace {
+
+struct Call {
+  const Value& value;
+  const Arguments& arguments;
+  Budget& budget;
+
+  const Value* find(std::size_t position, std::string_view name) const {
+    return arguments.find(position, name);
+  }
+  std::string text(std::size_t position, std::string_view name, std::string fallback) const {
+    const Value* given = find(position, name);
+    return given != nullptr ? to_text(*given) : std::move(fallback);
+  }
+  std::int64_t integer(std::size_t position, std::string_view name, std::int64_t fallback) const {
+    const Value* given = find(position, name);
+    if (given == nullptr || given->is_none()) return fallback;
+    INGOT_CHECK(given->is_number(), TemplateError(0, fmt::format("{} must be a number", name)));
+    return given->is_float() ? static_cast<std::int64_t>(given->number()) : given->integer();
+  }
+  bool flag(std::size_t position, std::string_view name, bool fallback) const {
+    const Value* given = find(position, name);
+    return given != nullptr ? given->truthy() : fallback;
+  }
+  List items() const { return to_list(value, budget); }
+};
+
+Value length_of(const Value& value) {
+  if (value.is_string()) return static_cast<std::int64_t>(count_characters(value.string()));
+  if (value.is_list()) return static_cast<std::int64_t>(value.list().size());
+  if (value.is_dict()) return static_cast<std::int64_t>(value.dict().entries.size());
+  if (value.is_undefined()) return std::int64_t{0};
+  throw TemplateError(0, fmt::format("{} has no length", value.type_name()));
+}
+
+/// "a.b.0": the way that filters take attributes.
+Value path_of(const Value& value, const std::string& path, Budget& budget) {
+  Value found = value;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    const std::string part = path.substr(begin, end - begin);
+    std::int64_t index = 0;
+    const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), index);
+    if (!part.empty() && error == std::errc() && stop == part.data() + part.size())
+      found = get_item(found, index);
+    else if (found = get_item(found, part); found.is_undefined())
+      return found;
+    begin = end + 1;
+  }
+  (void)budget;
+  return found;
+}
+
+Value key_of(const Value& item, const Value* attribute, Budget& budget) {
+  return attribute != nullptr && !attribute->is_none() ? path_of(item, to_text(*attribute), budget) : item;
+}
+
+Value sorted(const Call& call, List items, const Value* attribute, bool case_sensitive, bool reverse) {
+  std::vector<std::pair<Value, std::size_t>> keys;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    Value key = key_of(items[i], attribute, call.budget);
+    if (!case_sensitive && key.is_string()) key = lower(key.string());
+    keys.emplace_back(std::move(key), i);
+  }
+  // Compare once before sorting: an order that throws halfway through would leave std::sort in a bad state.
+  for (std::size_t i = 1; i < keys.size(); ++i) less(keys[0].first, keys[i].first);
+  call.budget.spend(keys.size() * 256);
+  std::stable_sort(keys.begin(), keys.end(), [&](const auto& a, const auto& b) {
+    return reverse ? less(b.first, a.first) : less(a.first, b.first);
+  });
+  List out;
+  for (const auto& key : keys) out.push_back(items[key.second]);
+  return out;
+}
+
+/// The rest of the arguments from `first` on.
+Arguments rest_of(const Arguments& arguments, std::size_t first) {
+  Arguments out;
+  for (std::size_t i = first; i < arguments.positional.size(); ++i)
+    out.positional.push_back(arguments.positional[i]);
+  out.named = arguments.named;
+  return out;
+}
+
+/// select, reject (by_attribute false), selectattr, rejectattr.
+Value select(const Call& call, bool by_attribute, bool keep) {
+  const std::size_t test_at = by_attribute ? 1 : 0;
+  const auto& given = call.arguments.positional;
+  INGOT_CHECK(!by_attribute || !given.empty(), TemplateError(0, "the name of an attribute is missing"));
+  List out;
+  for (Value& item : call.items()) {
+    call.budget.spend();
+    const Value tested = by_attribute ? path_of(item, to_text(given[0]), call.budget) : item;
+    const bool holds = given.size() > test_at
+                           ? apply_test(to_text(given[test_at]), tested, rest_of(call.arguments, test_at + 1))
+                           : tested.truthy();
+    if (holds == keep) out.push_back(std::move(item));
+  }
+  return out;
+}
+
+Value map(const Call& call) {
+  List out;
+  if (const Value* attribute = call.find(SIZE_MAX, "attribute"); attribute != nullptr) {
+    const Value* fallback = call.find(SIZE_MAX, "default");
+    for (const Value& item : call.items()) {
+      Value found = path_of(item, to_text(*attribute), call.budget);
+      out.push_back(found.is_undefined() && fallback != nullptr ? *fallback : std::move(found));
+    }
+    return out;
+  }
+  INGOT_CHECK(!call.arguments.positional.empty(), TemplateError(0, "map needs a filter or an attribute"));
+  const std::string name = to_text(call.arguments.positional[0]);
+  INGOT_CHECK(name != "map", TemplateError(0, "map cannot apply itself"));
+  for (const Value& item : call.items())
+    out.push_back(apply_filter(name, item, rest_of(call.arguments, 1), call.budget));
+  return out;
+}
+
+Value join(const Call& call) {
+  const std::string separator = call.text(0, "d", "");
+  const Value* attribute = call.find(1, "attribute");
+  std::string out;
+  bool first = true;
+  for (const Value& item : call.items()) {
+    if (!first) out += separator;
+    first = false;
+    out += to_text(key_of(item, attribute, call.budget));
+    call.budget.spend(separator.size());
+    INGOT_CHECK(out.size() <= call.budget.output_bytes, TemplateError(0, "a text grows too large"));
+  }
+  return out;
+}
+
+Value unique(const Call& call) {
+  List out;
+  for (Value& item : call.items()) {
+    call.budget.spend(out.size() * 32);
+    if (std::none_of(out.begin(), out.end(), [&](const Value& seen) { return equal(seen, item); }))
+      out.push_back(std::move(item));
+  }
+  return out;
+}
+
+Value extreme(const Call& call, bool largest) {
+  const List items = call.items();
+  if (items.empty()) return Undefined{"of an empty list"};
+  const Value* best = &items[0];
+  for (const Value& item : items)
+    if (largest ? less(*best, item) : less(item, *best)) best = &item;
+  return *best;
+}
+
+Value sum(const Call& call) {
+  const Value* attribute = call.find(0, "attribute");
+  Value total = call.find(1, "start") != nullptr ? *call.find(1, "start") : Value(std::int64_t{0});
+  for (const Value& item : call.items())
+    total = binary_operation("+", total, key_of(item, attribute, call.budget), call.budget);
+  return total;
+}
+
+Value items_of(const Value& value) {
+  if (value.is_undefined()) return List{};
+  INGOT_CHECK(value.is_dict(),
+              TemplateError(0, fmt::format("items needs a mapping, got {}", value.type_name())));
+  List out;
+  for (const auto& [key, item] : value.dict().entries) out.push_back(List{key, item});
+  return out;
+}
+
+Value to_integer(const Call& call) {
+  const Value* given = call.find(0, "default");
+  const Value fallback = given != nullptr ? *given : Value(std::int64_t{0});
+  if (call.value.is_float()) {
+    const double v = call.value.number();
+    return std::fabs(v) < 9e18 ? Value(static_cast<std::int64_t>(v)) : fallback;
+  }
+  if (call.value.is_number()) return call.value.integer();
+  if (!call.value.is_string()) return fallback;
+  const std::string text = strip(call.value.string(), {}, true, true);
+  std::int64_t number = 0;
+  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const char* end = text.data() + text.size();
+  if (const auto [stop, error] = std::from_chars(begin, end, number);
+      error == std::errc() && stop == end && begin != end)
+    return number;
+  double real = 0;
+  if (const auto [stop, error] = std::from_chars(begin, end, real);
+      error == std::errc() && stop == end && begin != end && std::fabs(real) < 9e18)
+    return static_cast<std::int64_t>(real);
+  return fallback;
+}
+
+Value to_real(const Call& call) {
+  const Value* given = call.find(0, "default");
+  if (call.value.is_number()) return call.value.number();
+  if (call.value.is_string()) {
+    const std::string text = strip(call.value.string(), {}, true, true);
+    double real = 0;
+    const char* end = text.data() + text.size();
+    if (const auto [stop, error] = std::from_chars(text.data(), end, real);
+        error == std::errc() && stop == end && !text.empty())
+      return real;
+  }
+  return given != nullptr ? *given : Value(0.0);
+}
+
+Value round(const Call& call) {
+  INGOT_CHECK(call.value.is_number(),
+              TemplateError(0, fmt::format("{} cannot be rounded", call.value.type_name())));
+  const double scale = std::pow(10.0, static_cast<double>(call.integer(0, "precision", 0)));
+  const std::string method = call.text(1, "method", "common");
+  const double v = call.value.number() * scale;
+  return (method == "ceil" ? std::ceil(v) : method == "floor" ? std::floor(v) : std::nearbyint(v)) / scale;
+}
+
+Value indent(const Call& call) {
+  const Value* width = call.find(0, "width");
+  const std::string space =
+      width != nullptr && width->is_string()
+          ? width->string()
+          : std::string(
+                static_cast<std::size_t>(std::clamp<std::int64_t>(call.integer(0, "width", 4), 0, 1000)),
+                ' ');
+  const bool first = call.flag(1, "first", false), blank = call.flag(2, "blank", false);
+  const std::string text = to_text(call.value);
+  std::string out;
+  for (std::size_t begin = 0, line = 0; begin <= text.size(); ++line) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const bool empty = end == begin;
+    if (line == 0 ? first : blank || !empty) out += space;
+    call.budget.spend(space.size());
+    out.append(text, begin, end - begin);
+    if (end < text.size()) out += '\n';
+    begin = end + 1;
+    INGOT_CHECK(out.size() <= call.budget.output_bytes, TemplateError(0, "a text grows too large"));
+  }
+  return out;
+}
+
+Value escape(const Call& call) {
+  std::string out;
+  for (const char c : to_text(call.value)) {
+    constexpr std::string_view kFrom = "&<>\"'";
+    constexpr std::string_view kTo[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
+    const std::size_t found = kFrom.find(c);
+    if (found == std::string_view::npos)
+      out += c;
+    else
+      out += kTo[found];
+  }
+  return out;
+}
+
+Value reversed(const Call& call) {
+  List items = call.items();
+  std::reverse(items.begin(), items.end());
+  if (!call.value.is_string()) return items;
+  std::string out;
+  for (const Value& item : items) out += item.string();
+  return out;
+}
+
+Value json(const Call& call) {
+  const std::int64_t indent = call.integer(SIZE_MAX, "indent", -1);
+  const Value* first = call.find(0, "indent");  // Jinja's own has indent as its first argument
+  const std::int64_t spaces = first != nullptr && first->is_integer() ? first->integer() : indent;
+  return to_json(call.value, static_cast<int>(std::clamp<std::int64_t>(spaces, -1, 64)),
+                 call.flag(SIZE_MAX, "sort_keys", false));
+}
+
+Value dictsort(const Call& call) {
+  const Value* by = call.find(1, "by");
+  const Value at(static_cast<std::int64_t>(by != nullptr && to_text(*by) == "value" ? 1 : 0));
+  return sorted(call, to_list(items_of(call.value), call.budget), &at, call.flag(0, "case_sensitive", false),
+                call.flag(2, "reverse", false));
+}
+
+Value fallback(const Call& call) {
+  const bool missing = call.value.is_undefined() || (call.flag(1, "boolean", false) && !call.value.truthy());
+  if (!missing) return call.value;
+  const Value* given = call.find(0, "default_value");
+  return given != nullptr ? *given : Value("");
+}
+
+using Filter = Value (*)(const Call&);
+
+const std::unordered_map<std::string_view, Filter>& filters() {
+  static const std::unordered_map<std::string_view, Filter> table = {
+      {"tojson", json},
+      {"length", [](const Call& c) { return length_of(c.value); }},
+      {"count", [](const Call& c) { return length_of(c.value); }},
+      {"trim",
+       [](const Call& c) -> Value { return strip(to_text(c.value), c.text(0, "chars", ""), true, true); }},
+      {"string", [](const Call& c) -> Value { return to_text(c.value); }},
+      {"safe", [](const Call& c) { return c.value; }},
+      {"items", [](const Call& c) { return items_of(c.value); }},
+      {"list", [](const Call& c) -> Value { return c.items(); }},
+      {"first",
+       [](const Call& c) -> Value {
+         const List l = c.items();
+         return l.empty() ? Value(Undefined{"the first item"}) : l.front();
+       }},
+      {"last",
+       [](const Call& c) -> Value {
+         const List l = c.items();
+         return l.empty() ? Value(Undefined{"the last item"}) : l.back();
+       }},
+      {"join", join},
+      {"select", [](const Call& c) { return select(c, false, true); }},
+      {"reject", [](const Call& c) { return select(c, false, false); }},
+      {"selectattr", [](const Call& c) { return select(c, true, true); }},
+      {"rejectattr", [](const Call& c) { return select(c, true, false); }},
+      {"map", map},
+      {"sort",
+       [](const Call& c) {
+         return sorted(c, c.items(), c.find(2, "attribute"), c.flag(1, "case_sensitive", false),
+                       c.flag(0, "reverse", false));
+       }},
+      {"dictsort", dictsort},
+      {"unique", unique},
+      {"reverse", reversed},
+      {"min", [](const Call& c) { return extreme(c, false); }},
+      {"max", [](const Call& c) { return extreme(c, true); }},
+      {"sum", sum},
+      {"upper", [](const Call& c) -> Value { return upper(to_text(c.value)); }},
+      {"lower", [](const Call& c) -> Value { return lower(to_text(c.value)); }},
+      {"capitalize", [](const Call& c) -> Value { return capitalize(to_text(c.value)); }},
+      {"title", [](const Call& c) -> Value { return title(to_text(c.value)); }},
+      {"replace",
+       [](const Call& c) -> Value {
+         return replace(to_text(c.value), c.text(0, "old", ""), c.text(1, "new", ""),
+                        c.integer(2, "count", -1), c.budget);
+       }},
+      {"default", fallback},
+      {"d", fallback},
+      {"int", to_integer},
+      {"float", to_real},
+      {"abs",
+       [](const Call& c) -> Value {
+         return less(c.value, Value(std::int64_t{0}))
+                    ? binary_operation("-", std::int64_t{0}, c.value, c.budget)
+                    : c.value;
+       }},
+      {"round", round},
+      {"indent", indent},
+      {"escape", escape},
+      {"e", escape},
+      {"wordcount",
+       [](const Call& c) -> Value {
+         return static_cast<std::int64_t>(split(to_text(c.value), nullptr, -1, false, c.budget).size());
+       }},
+  };
+  return table;
+}
+
+}  // namespace
+
+bool is_known_filter(std::string_view name) { return filters().contains(name); }
+
+Value apply_filter(const std::string& name, const Value& value, const Arguments& arguments, Budget& budget) {
+  const auto found = filters().find(name);
+  INGOT_CHECK(found != filters().end(),
+              TemplateError(0, fmt::format("the filter \"{}\" is not known", name)));
+  budget.spend(value.is_string() ? value.string().size() : value.is_list() ? value.list().size() * 32 : 0);
+  Value result = found->second({value, arguments, budget});
+  if (result.is_string()) {
+    budget.spend(result.string().size());
+    INGOT_CHECK(result.string().size() <= budget.output_bytes, TemplateError(0, "a text grows too large"));
+  }
+  return result;
+}
+
+bool apply_test(const std::string& name, const Value& v, const Arguments& arguments) {
+  const auto argument = [&]() -> const Value& {
+    INGOT_CHECK(!arguments.positional.empty(),
+                TemplateError(0, fmt::format("the test \"{}\" needs an argument", name)));
+    return arguments.positional[0];
+  };
+  const auto integer = [&](const Value& n) {
+    INGOT_CHECK(n.is_integer() || n.is_bool(),
+                TemplateError(0, fmt::format("the test \"{}\" needs an integer", name)));
+    return n.integer();
+  };
+  if (name == "defined") return !v.is_undefined();
+  if (name == "undefined") return v.is_undefined();
+  if (name == "none") return v.is_none();
+  if (name == "string") return v.is_string();
+  if (name == "number") return v.is_number();
+  if (name == "integer") return v.is_integer();
+  if (name == "float") return v.is_float();
+  if (name == "boolean") return v.is_bool();
+  if (name == "true") return v.is_bool() && v.truthy();
+  if (name == "false") return v.is_bool() && !v.truthy();
+  if (name == "mapping") return v.is_dict() && v.dict().kind == Dict::Kind::plain;
+  if (name == "sequence")
+    return v.is_list() || v.is_string() || (v.is_dict() && v.dict().kind == Dict::Kind::plain) ||
+           v.is_undefined();
+  if (name == "iterable")
+    return v.is_list() || v.is_string() || (v.is_dict() && v.dict().kind == Dict::Kind::plain) ||
+           v.is_undefined();
+  if (name == "callable") return v.is_function();
+  if (name == "odd") return integer(v) % 2 != 0;
+  if (name == "even") return integer(v) % 2 == 0;
+  if (name == "divisibleby") return integer(argument()) != 0 && integer(v) % integer(argument()) == 0;
+  if (name == "eq" || name == "equalto" || name == "==") return equal(v, argument());
+  if (name == "ne" || name == "!=") return !equal(v, argument());
+  if (name == "sameas") return v.type_name() == argument().type_name() && equal(v, argument());
+  if (name == "lt" || name == "lessthan" || name == "<") return less(v, argument());
+  if (name == "gt" || name == "greaterthan" || name == ">") return less(argument(), v);
+  if (name == "le" || name == "<=") return !less(argument(), v);
+  if (name == "ge" || name == ">=") return !less(v, argument());
+  if (name == "in") return contains(argument(), v);
+  if (name == "lower") return lower(to_text(v)) == to_text(v);
+  if (name == "upper") return upper(to_text(v)) == to_text(v);
+  if (name == "filter") return is_known_filter(to_text(v));
+  throw TemplateError(0, fmt::format("the test \"{}\" is not known", name));
+}
+
+}  // namespace ingot::text::jinja

@@ -1,0 +1,460 @@
+// Attributes, items, methods, operators and global functions of the template language.
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include "ingot/text/jinja_eval.h"
+#include "ingot/text/jinja_strings.h"
+#include "ingot/text/unicode.h"
+#include "ingot/text/utf8.h"
+
+namespace ingot::text::jinja {
+
+namespace {
+
+std::string text_argument(const Arguments& arguments, std::size_t position, std::string_view name) {
+  const Value* given = arguments.find(position, name);
+  INGOT_CHECK(given != nullptr && given->is_string(),
+              TemplateError(0, fmt::format("\"{}\" must be a string", name)));
+  return given->string();
+}
+
+std::int64_t integer_argument(const Arguments& arguments, std::size_t position, std::string_view name,
+                              std::int64_t fallback) {
+  const Value* given = arguments.find(position, name);
+  if (given == nullptr) return fallback;
+  INGOT_CHECK(given->is_integer(), TemplateError(0, fmt::format("\"{}\" must be an integer", name)));
+  return given->integer();
+}
+
+/// startswith and endswith take one string or several.
+bool matches_any(const std::string& text, const Value* given, bool at_end) {
+  INGOT_CHECK(given != nullptr, TemplateError(0, "startswith and endswith need an argument"));
+  const auto fits = [&](const Value& affix) {
+    INGOT_CHECK(affix.is_string(), TemplateError(0, "startswith and endswith need strings"));
+    return at_end ? text.ends_with(affix.string()) : text.starts_with(affix.string());
+  };
+  if (given->is_list()) return std::any_of(given->list().begin(), given->list().end(), fits);
+  return fits(*given);
+}
+
+bool all_characters(const std::string& text, bool (*holds)(char32_t)) {
+  const std::u32string all = to_utf32(text);
+  return !all.empty() && std::all_of(all.begin(), all.end(), holds);
+}
+
+Value find_in(const std::string& text, const std::string& part, bool from_right) {
+  const std::size_t found = from_right ? text.rfind(part) : text.find(part);
+  if (found == std::string::npos) return std::int64_t{-1};
+  return static_cast<std::int64_t>(count_characters(std::string_view(text).substr(0, found)));
+}
+
+Value count_in(const std::string& text, const std::string& part) {
+  if (part.empty()) return static_cast<std::int64_t>(count_characters(text) + 1);
+  std::int64_t n = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
+  return n;
+}
+
+Value split_lines(const std::string& text) {
+  List out;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
+    out.push_back(text.substr(begin, end - begin));
+    begin = end + (text.compare(end, 2, "\r\n") == 0 ? 2 : 1);
+  }
+  return out;
+}
+
+Value split_with(const std::string& text, const Arguments& a, bool from_right, Budget& budget) {
+  const Value* separator = a.find(0, "sep");
+  const std::int64_t limit = integer_argument(a, 1, "maxsplit", -1);
+  if (separator == nullptr || separator->is_none()) return split(text, nullptr, limit, from_right, budget);
+  const std::string by = text_argument(a, 0, "sep");
+  return split(text, &by, limit, from_right, budget);
+}
+
+Value string_method(const std::string& text, const std::string& name, const Arguments& a, Budget& budget) {
+  budget.spend(text.size());
+  const auto characters = [&] {
+    return a.positional.empty() || a.positional[0].is_none() ? "" : text_argument(a, 0, "chars");
+  };
+  if (name == "strip") return strip(text, characters(), true, true);
+  if (name == "lstrip") return strip(text, characters(), true, false);
+  if (name == "rstrip") return strip(text, characters(), false, true);
+  if (name == "split" || name == "rsplit") return split_with(text, a, name == "rsplit", budget);
+  if (name == "splitlines") return split_lines(text);
+  if (name == "startswith" || name == "endswith")
+    return matches_any(text, a.find(0, "prefix"), name == "endswith");
+  if (name == "replace")
+    return replace(text, text_argument(a, 0, "old"), text_argument(a, 1, "new"),
+                   integer_argument(a, 2, "count", -1), budget);
+  if (name == "upper") return upper(text);
+  if (name == "lower") return lower(text);
+  if (name == "capitalize") return capitalize(text);
+  if (name == "title") return title(text);
+  if (name == "find" || name == "rfind") return find_in(text, text_argument(a, 0, "sub"), name == "rfind");
+  if (name == "count") return count_in(text, text_argument(a, 0, "sub"));
+  if (name == "isdigit" || name == "isnumeric" || name == "isdecimal")
+    return all_characters(text, is_numeric);
+  if (name == "isspace") return all_characters(text, is_white_space);
+  if (name == "removeprefix") {
+    const std::string affix = text_argument(a, 0, "prefix");
+    return text.starts_with(affix) ? text.substr(affix.size()) : text;
+  }
+  if (name == "removesuffix") {
+    const std::string affix = text_argument(a, 0, "suffix");
+    return text.ends_with(affix) ? text.substr(0, text.size() - affix.size()) : text;
+  }
+  return apply_filter("join", a.positional.empty() ? Value(List{}) : a.positional[0], {{text}, {}},
+                      budget);  // "join"
+}
+
+constexpr std::string_view kStringMethods[] = {
+    "strip",      "lstrip",   "rstrip",       "split",        "rsplit",  "splitlines",
+    "startswith", "endswith", "replace",      "upper",        "lower",   "capitalize",
+    "title",      "find",     "rfind",        "count",        "isdigit", "isnumeric",
+    "isdecimal",  "isspace",  "removeprefix", "removesuffix", "join"};
+
+Value dict_method(const Value& self, const std::string& name, const Arguments& a) {
+  if (name == "get") {
+    const Value* found = self.dict().find(text_argument(a, 0, "key"));
+    const Value* fallback = a.find(1, "default");
+    return found != nullptr ? *found : fallback != nullptr ? *fallback : Value();
+  }
+  List out;
+  for (const auto& [key, value] : self.dict().entries) {
+    if (name == "keys") out.push_back(key);
+    if (name == "values") out.push_back(value);
+    if (name == "items") out.push_back(List{key, value});
+  }
+  return out;
+}
+
+Value index_in(const Value& list, const Arguments& a) {
+  INGOT_CHECK(!a.positional.empty(), TemplateError(0, "index and count need an argument"));
+  for (std::size_t i = 0; i < list.list().size(); ++i)
+    if (equal(list.list()[i], a.positional[0])) return static_cast<std::int64_t>(i);
+  throw TemplateError(0, "the item is not in the list");
+}
+
+[[noreturn]] void fail_on_undefined(const Value& value) {
+  throw TemplateError(0, fmt::format("\"{}\" is undefined", value.undefined_name()));
+}
+
+/// A position counted from either end, or -1.
+std::int64_t position(std::int64_t index, std::int64_t size) {
+  if (index < 0) index += size;
+  return index >= 0 && index < size ? index : -1;
+}
+
+Value integer_operation(const std::string& op, std::int64_t a, std::int64_t b) {
+  std::int64_t out = 0;
+  const auto overflow = [](bool happened) {
+    INGOT_CHECK(!happened, TemplateError(0, "an integer is too large"));
+  };
+  if (op == "+") overflow(__builtin_add_overflow(a, b, &out));
+  if (op == "-") overflow(__builtin_sub_overflow(a, b, &out));
+  if (op == "*") overflow(__builtin_mul_overflow(a, b, &out));
+  if (op == "//" || op == "%") {
+    INGOT_CHECK(b != 0, TemplateError(0, "division by zero"));
+    overflow(b == -1 && a == INT64_MIN);
+    out = op == "//" ? a / b : a % b;  // Python rounds down
+    if (op == "//" && a % b != 0 && (a < 0) != (b < 0)) --out;
+    if (op == "%" && out != 0 && (out < 0) != (b < 0)) out += b;
+  }
+  if (op == "**") {
+    if (b < 0) return std::pow(static_cast<double>(a), static_cast<double>(b));
+    out = 1;
+    INGOT_CHECK(b < 64 || (a >= -1 && a <= 1), TemplateError(0, "an integer is too large"));
+    for (std::int64_t i = 0; i < (a >= -1 && a <= 1 ? b % 2 + (b > 0 ? 2 : 0) : b); ++i)
+      overflow(__builtin_mul_overflow(out, a, &out));
+  }
+  return out;
+}
+
+Value real_operation(const std::string& op, double a, double b) {
+  if (op == "+") return a + b;
+  if (op == "-") return a - b;
+  if (op == "*") return a * b;
+  if (op == "**") return std::pow(a, b);
+  INGOT_CHECK(b != 0, TemplateError(0, "division by zero"));
+  if (op == "/") return a / b;
+  if (op == "//") return std::floor(a / b);
+  const double rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+Value repeat(const Value& value, std::int64_t times, Budget& budget) {
+  const std::int64_t size = value.is_string() ? static_cast<std::int64_t>(value.string().size())
+                                              : static_cast<std::int64_t>(value.list().size()) * 32;
+  times = std::max<std::int64_t>(times, 0);
+  INGOT_CHECK(size == 0 || times <= static_cast<std::int64_t>(budget.output_bytes) / size,
+              TemplateError(0, "a text grows too large"));
+  budget.spend(static_cast<std::size_t>(size * times));
+  if (size == 0) times = 0;
+  if (value.is_list()) {
+    List out;
+    for (std::int64_t i = 0; i < times; ++i) out.insert(out.end(), value.list().begin(), value.list().end());
+    return out;
+  }
+  std::string out;
+  for (std::int64_t i = 0; i < times; ++i) out += value.string();
+  return out;
+}
+
+/// "%d %s": the two forms that templates use.
+Value format_text(const std::string& pattern, const Value& argument) {
+  const List single{argument};
+  const List& arguments = argument.is_list() ? argument.list() : single;
+  std::string out;
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '%' || i + 1 == pattern.size()) {
+      out += pattern[i];
+      continue;
+    }
+    const char kind = pattern[++i];
+    if (kind == '%') {
+      out += '%';
+      continue;
+    }
+    INGOT_CHECK(kind == 's' || kind == 'd',
+                TemplateError(0, fmt::format("the format %{} is not supported", kind)));
+    INGOT_CHECK(used < arguments.size(), TemplateError(0, "a format needs more values"));
+    out += to_text(arguments[used++]);
+  }
+  return out;
+}
+
+std::string format_time(const ChatInput& input, const std::string& format) {
+  const std::time_t now = input.now >= 0 ? static_cast<std::time_t>(input.now) : std::time(nullptr);
+  std::tm fields{};
+  if (input.now >= 0)
+    gmtime_r(&now, &fields);
+  else
+    localtime_r(&now, &fields);
+  INGOT_CHECK(format.size() < 1000, TemplateError(0, "the format of a time is too long"));
+  std::string out(16384, '\0');
+  out.resize(std::strftime(out.data(), out.size(), format.c_str(), &fields));
+  return out;
+}
+
+Value range(const Arguments& a, Budget& budget) {
+  const std::size_t n = a.positional.size();
+  INGOT_CHECK(n >= 1 && n <= 3, TemplateError(0, "range takes one to three integers"));
+  const std::int64_t start = n > 1 ? integer_argument(a, 0, "start", 0) : 0;
+  const std::int64_t stop = integer_argument(a, n > 1 ? 1 : 0, "stop", 0);
+  const std::int64_t step = integer_argument(a, 2, "step", 1);
+  INGOT_CHECK(step != 0, TemplateError(0, "the step of a range is zero"));
+  List out;
+  for (std::int64_t i = start; step > 0 ? i < stop : i > stop;) {
+    INGOT_CHECK(out.size() < 100'000, TemplateError(0, "a range is longer than 100000"));
+    budget.spend();
+    out.push_back(i);
+    if (__builtin_add_overflow(i, step, &i)) break;
+  }
+  return out;
+}
+
+std::shared_ptr<Dict> dict_of(const Arguments& a) {
+  auto out = std::make_shared<Dict>();
+  for (const Value& given : a.positional) {
+    INGOT_CHECK(given.is_dict(), TemplateError(0, "expected a mapping"));
+    for (const auto& [key, value] : given.dict().entries) out->set(key, value);
+  }
+  for (const auto& [key, value] : a.named) out->set(key, value);
+  return out;
+}
+
+}  // namespace
+
+Value bound_method(const Value& value, const std::string& name, Budget& budget) {
+  Budget* const shared = &budget;
+  if (value.is_string() &&
+      std::find(std::begin(kStringMethods), std::end(kStringMethods), name) != std::end(kStringMethods))
+    return Function{name, [text = value.string(), name, shared](const Arguments& a) {
+                      return string_method(text, name, a, *shared);
+                    }};
+  if (value.is_dict() && value.dict().kind == Dict::Kind::plain &&
+      (name == "items" || name == "keys" || name == "values" || name == "get"))
+    return Function{name, [value, name](const Arguments& a) { return dict_method(value, name, a); }};
+  if (value.is_list() && name == "index")
+    return Function{name, [value](const Arguments& a) { return index_in(value, a); }};
+  if (value.is_list() && name == "count")
+    return Function{name, [value](const Arguments& a) -> Value {
+                      INGOT_CHECK(!a.positional.empty(),
+                                  TemplateError(0, "index and count need an argument"));
+                      return static_cast<std::int64_t>(
+                          std::count_if(value.list().begin(), value.list().end(),
+                                        [&](const Value& v) { return equal(v, a.positional[0]); }));
+                    }};
+  return Undefined{name};
+}
+
+Value get_attribute(const Value& value, const std::string& name, Budget& budget) {
+  if (value.is_undefined()) fail_on_undefined(value);
+  budget.spend();
+  if (Value method = bound_method(value, name, budget); !method.is_undefined()) return method;
+  if (value.is_dict())
+    if (const Value* found = value.dict().find(name); found != nullptr) return *found;
+  return Undefined{name};
+}
+
+Value get_item(const Value& value, const Value& key) {
+  if (value.is_undefined()) fail_on_undefined(value);
+  if (value.is_dict() && key.is_string()) {
+    const Value* found = value.dict().find(key.string());
+    return found != nullptr ? *found : Value(Undefined{key.string()});
+  }
+  if (key.is_integer() && value.is_list()) {
+    const std::int64_t at = position(key.integer(), static_cast<std::int64_t>(value.list().size()));
+    return at >= 0 ? value.list()[static_cast<std::size_t>(at)] : Value(Undefined{"an item out of range"});
+  }
+  if (key.is_integer() && value.is_string()) {
+    const std::u32string all = to_utf32(value.string());
+    const std::int64_t at = position(key.integer(), static_cast<std::int64_t>(all.size()));
+    return at >= 0 ? Value(to_utf8(all.substr(static_cast<std::size_t>(at), 1)))
+                   : Value(Undefined{"a character out of range"});
+  }
+  return Undefined{to_text(key)};
+}
+
+Value get_slice(const Value& value, const Value& start, const Value& stop, const Value& step,
+                Budget& budget) {
+  if (value.is_undefined()) fail_on_undefined(value);
+  INGOT_CHECK(value.is_list() || value.is_string(),
+              TemplateError(0, fmt::format("{} has no slices", value.type_name())));
+  const std::u32string characters = value.is_string() ? to_utf32(value.string()) : std::u32string();
+  const auto size = static_cast<std::int64_t>(value.is_string() ? characters.size() : value.list().size());
+  budget.spend(static_cast<std::size_t>(size) * 4);
+  const auto number = [](const Value& v, std::int64_t fallback) {
+    if (v.is_none()) return fallback;
+    INGOT_CHECK(v.is_integer(), TemplateError(0, "the bounds of a slice must be integers"));
+    return v.integer();
+  };
+  const std::int64_t by = number(step, 1);
+  INGOT_CHECK(by != 0, TemplateError(0, "the step of a slice is zero"));
+  const auto clamp = [&](std::int64_t i) {
+    if (i < 0) i += size;
+    return by > 0 ? std::clamp<std::int64_t>(i, 0, size) : std::clamp<std::int64_t>(i, -1, size - 1);
+  };
+  const std::int64_t from = start.is_none() ? (by > 0 ? 0 : size - 1) : clamp(number(start, 0));
+  const std::int64_t to = stop.is_none() ? (by > 0 ? size : -1) : clamp(number(stop, 0));
+  std::u32string text;
+  List list;
+  for (std::int64_t i = from; by > 0 ? i < to : i > to;) {
+    if (value.is_string())
+      text += characters[static_cast<std::size_t>(i)];
+    else
+      list.push_back(value.list()[static_cast<std::size_t>(i)]);
+    if (__builtin_add_overflow(i, by, &i)) break;
+  }
+  return value.is_string() ? Value(to_utf8(text)) : Value(std::move(list));
+}
+
+List to_list(const Value& value, Budget& budget) {
+  if (value.is_list()) {
+    budget.spend(value.list().size() * 4);
+    return value.list();
+  }
+  List out;
+  if (value.is_dict() && value.dict().kind == Dict::Kind::plain) {
+    for (const auto& entry : value.dict().entries) out.push_back(entry.first);
+    return out;
+  }
+  if (value.is_string()) {
+    const std::string& text = value.string();
+    budget.spend(text.size() * 32);
+    for (std::size_t i = 0; i < text.size(); i += utf8_length(text[i]))
+      out.push_back(text.substr(i, utf8_length(text[i])));
+    return out;
+  }
+  INGOT_CHECK(value.is_undefined(),
+              TemplateError(0, fmt::format("{} cannot be gone through", value.type_name())));
+  return out;
+}
+
+Value binary_operation(const std::string& op, const Value& a, const Value& b, Budget& budget) {
+  if (op == "~") {
+    std::string text = to_text(a) + to_text(b);
+    budget.spend(text.size());
+    INGOT_CHECK(text.size() <= budget.output_bytes, TemplateError(0, "a text grows too large"));
+    return text;
+  }
+  if (a.is_undefined()) fail_on_undefined(a);
+  if (b.is_undefined()) fail_on_undefined(b);
+  if (a.is_number() && b.is_number())
+    return op == "/" || a.is_float() || b.is_float() ? real_operation(op, a.number(), b.number())
+                                                     : integer_operation(op, a.integer(), b.integer());
+  if (op == "+" && a.is_string() && b.is_string()) return binary_operation("~", a, b, budget);
+  if (op == "+" && a.is_list() && b.is_list()) {
+    List out = a.list();
+    out.insert(out.end(), b.list().begin(), b.list().end());
+    budget.spend(out.size() * 32);
+    return out;
+  }
+  if (op == "*" && (a.is_string() || a.is_list()) && b.is_integer()) return repeat(a, b.integer(), budget);
+  if (op == "*" && (b.is_string() || b.is_list()) && a.is_integer()) return repeat(b, a.integer(), budget);
+  if (op == "%" && a.is_string()) return format_text(a.string(), b);
+  throw TemplateError(0, fmt::format("{} {} {} has no meaning", a.type_name(), op, b.type_name()));
+}
+
+bool contains(const Value& container, const Value& item) {
+  if (container.is_string()) {
+    INGOT_CHECK(item.is_string(),
+                TemplateError(0, fmt::format("{} cannot be in a string", item.type_name())));
+    return container.string().find(item.string()) != std::string::npos;
+  }
+  if (container.is_dict()) return item.is_string() && container.dict().find(item.string()) != nullptr;
+  if (container.is_undefined()) return false;
+  INGOT_CHECK(container.is_list(), TemplateError(0, fmt::format("{} holds no items", container.type_name())));
+  return std::any_of(container.list().begin(), container.list().end(),
+                     [&](const Value& v) { return equal(v, item); });
+}
+
+std::vector<std::pair<std::string, Value>> globals(const ChatInput& input, Budget& budget) {
+  std::vector<std::pair<std::string, Value>> out;
+  const auto function = [&](const char* name, std::function<Value(const Arguments&)> call) {
+    out.emplace_back(name, Function{name, std::move(call)});
+  };
+  Budget* const shared = &budget;
+  const ChatInput* const given = &input;
+  function("raise_exception", [](const Arguments& a) -> Value {
+    throw TemplateError(
+        0, "the template refuses: " + (a.positional.empty() ? std::string() : to_text(a.positional[0])));
+  });
+  function("namespace", [shared](const Arguments& a) -> Value {
+    auto dict = dict_of(a);
+    dict->kind = Dict::Kind::name_space;
+    shared->namespaces.push_back(dict);
+    return dict;
+  });
+  function("dict", [](const Arguments& a) -> Value { return dict_of(a); });
+  function("range", [shared](const Arguments& a) { return range(a, *shared); });
+  function("strftime_now", [given](const Arguments& a) -> Value {
+    return format_time(*given, text_argument(a, 0, "format"));
+  });
+  out.emplace_back("messages", parse_json(input.messages, "messages"));
+  out.emplace_back("tools", parse_json(input.tools, "tools"));
+  out.emplace_back("documents", parse_json(input.documents, "documents"));
+  out.emplace_back("add_generation_prompt", input.add_generation_prompt);
+  const auto token = [&](const char* name, const std::string& text) {
+    if (!text.empty()) out.emplace_back(name, text);
+  };
+  token("bos_token", input.bos_token);
+  token("eos_token", input.eos_token);
+  token("unk_token", input.unk_token);
+  token("pad_token", input.pad_token);
+  const Value variables = parse_json(input.variables, "variables");
+  INGOT_CHECK(variables.is_dict(), TemplateError(0, "the further variables of a template must be an object"));
+  for (const auto& [name, value] : variables.dict().entries) {
+    std::erase_if(out, [&, n = name](const auto& entry) { return entry.first == n; });
+    out.emplace_back(name, value);
+  }
+  return out;
+}
+
+}  // namespace ingot::text::jinja

@@ -1,0 +1,179 @@
+#include "ingot/text/jinja_strings.h"
+
+#include <algorithm>
+
+#include <utf8proc.h>
+
+#include "ingot/text/jinja_eval.h"
+#include "ingot/text/unicode.h"
+#include "ingot/text/utf8.h"
+
+namespace ingot::text::jinja {
+
+namespace {
+
+/// White space to str.strip(): the property, and the four separators among the control characters.
+bool is_python_space(char32_t c) { return is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
+
+template <class Change>
+std::string change(std::string_view text, Change change_character) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const char32_t c = decode_utf8(text, i);
+    if (c == 0xDF && change_character(c) != 0xDF)
+      out += "SS";  // the common letter whose upper case is two characters
+    else
+      append_utf8(out, change_character(c));
+  }
+  return out;
+}
+
+char32_t upper_of(char32_t c) {
+  return c == 0xDF ? U'S' : static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+}
+char32_t title_of(char32_t c) {
+  return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
+}
+char32_t lower_of(char32_t c) {
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+}
+
+}  // namespace
+
+std::size_t count_characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string upper(std::string_view text) { return change(text, upper_of); }
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  lower_case(out);
+  return out;
+}
+
+std::string capitalize(std::string_view text) {
+  if (text.empty()) return {};
+  const std::size_t first = utf8_length(text[0]);
+  return change(text.substr(0, first), title_of) + lower(text.substr(first));
+}
+
+std::string title(std::string_view text) {
+  bool inside = false;
+  return change(text, [&](char32_t c) {
+    const bool letter = is_word_character(c) && c != '_' && !is_numeric(c);
+    const char32_t out = inside ? lower_of(c) : title_of(c);
+    inside = letter;
+    return out;
+  });
+}
+
+std::string strip(const std::string& text, std::string_view characters, bool left, bool right) {
+  const std::u32string set = to_utf32(characters), all = to_utf32(text);
+  const auto goes = [&](char32_t c) {
+    return set.empty() ? is_python_space(c) : set.find(c) != std::u32string::npos;
+  };
+  std::size_t begin = 0, end = all.size();
+  while (left && begin < end && goes(all[begin])) ++begin;
+  while (right && end > begin && goes(all[end - 1])) --end;
+  return to_utf8(std::u32string_view(all).substr(begin, end - begin));
+}
+
+std::string replace(const std::string& text, const std::string& from, const std::string& to,
+                    std::int64_t count, Budget& budget) {
+  std::string out;
+  std::size_t at = 0;
+  std::int64_t left = count < 0 ? INT64_MAX : count;
+  const auto put = [&](std::string_view part) {
+    budget.spend(part.size());
+    INGOT_CHECK(out.size() + part.size() <= budget.output_bytes, TemplateError(0, "a text grows too large"));
+    out += part;
+  };
+  while (left-- > 0) {
+    if (from.empty()) {
+      put(to);
+      if (at >= text.size()) return out;
+      const std::size_t n = utf8_length(text[at]);
+      put(std::string_view(text).substr(at, n));
+      at += n;
+      continue;
+    }
+    const std::size_t found = text.find(from, at);
+    if (found == std::string::npos) break;
+    put(std::string_view(text).substr(at, found - at));
+    put(to);
+    at = found + from.size();
+  }
+  put(std::string_view(text).substr(at));
+  return out;
+}
+
+namespace {
+
+List split_at_spaces(const std::string& text, std::int64_t limit, bool from_right, Budget& budget) {
+  // Words as [begin, end), with the rest left as it is once the limit is reached.
+  std::vector<std::pair<std::size_t, std::size_t>> words;
+  bool inside = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t begin = i;
+    if (is_python_space(decode_utf8(text, i))) {
+      inside = false;
+      continue;
+    }
+    if (!inside) words.emplace_back(begin, i);
+    inside = true;
+    words.back().second = i;
+  }
+  budget.spend(words.size() * 32);
+  if (limit >= 0 && words.size() > static_cast<std::size_t>(limit) + 1) {
+    const auto keep = static_cast<std::size_t>(limit);
+    if (from_right) {
+      words[words.size() - keep - 1].first = words[0].first;
+      words.erase(words.begin(), words.end() - static_cast<std::ptrdiff_t>(keep) - 1);
+    } else {
+      words[keep].second = words.back().second;  // Python keeps the spaces at the end here
+      if (limit >= 0) words[keep].second = text.size();
+      words.resize(keep + 1);
+    }
+  }
+  List out;
+  for (const auto& [begin, end] : words) out.push_back(text.substr(begin, end - begin));
+  return out;
+}
+
+}  // namespace
+
+List split(const std::string& text, const std::string* separator, std::int64_t limit, bool from_right,
+           Budget& budget) {
+  if (separator == nullptr) return split_at_spaces(text, limit, from_right, budget);
+  INGOT_CHECK(!separator->empty(), TemplateError(0, "split needs a separator that is not empty"));
+  List out;
+  std::int64_t left = limit < 0 ? INT64_MAX : limit;
+  if (from_right) {
+    std::size_t end = text.size();
+    while (left-- > 0 && end >= separator->size()) {
+      const std::size_t found = text.rfind(*separator, end - separator->size());
+      if (found == std::string::npos) break;
+      budget.spend();
+      out.push_back(text.substr(found + separator->size(), end - found - separator->size()));
+      end = found;
+    }
+    out.push_back(text.substr(0, end));
+    std::reverse(out.begin(), out.end());
+    return out;
+  }
+  std::size_t begin = 0;
+  while (left-- > 0) {
+    const std::size_t found = text.find(*separator, begin);
+    if (found == std::string::npos) break;
+    budget.spend();
+    out.push_back(text.substr(begin, found - begin));
+    begin = found + separator->size();
+  }
+  out.push_back(text.substr(begin));
+  return out;
+}
+
+}  // namespace ingot::text::jinja

@@ -1,0 +1,114 @@
+#include "ingot/text/chat_template.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace ingot::text {
+namespace {
+
+using nlohmann::ordered_json;
+
+ChatInput input_of(const ordered_json& given) {
+  ChatInput input;
+  input.messages = given["messages"].dump();
+  input.tools = given["tools"].dump();
+  input.variables = given["variables"].dump();
+  input.add_generation_prompt = given["add_generation_prompt"];
+  input.bos_token = given["bos_token"];
+  input.eos_token = given["eos_token"];
+  input.now = 1700000000;
+  return input;
+}
+
+std::string render(const std::string& source, const ChatInput& input = {},
+                   const ChatTemplateLimits& limits = {}) {
+  return ChatTemplate(source, limits).render(input);
+}
+
+std::string refusal(const std::string& source, const ChatTemplateLimits& limits = {}) {
+  try {
+    return "(rendered) " + render(source, {}, limits);
+  } catch (const TemplateError& e) {
+    return e.what();
+  }
+}
+
+TEST(ChatTemplate, EqualsJinja) {
+  std::ifstream file(std::string(INGOT_SOURCE_DIR) + "/tests/text/chat_goldens.json");
+  for (const auto& row : ordered_json::parse(file)) {
+    for (const auto& c : row["cases"]) {
+      SCOPED_TRACE(row["name"].get<std::string>() + " " + c["input"]["messages"].dump());
+      const auto rendered = [&] { return render(row["template"], input_of(c["input"])); };
+      if (c.contains("error"))
+        EXPECT_THROW(rendered(), TemplateError) << c["error"];
+      else
+        EXPECT_EQ(rendered(), c["output"].get<std::string>());
+    }
+  }
+}
+
+TEST(ChatTemplate, ErrorsNameTheLine) {
+  EXPECT_EQ(refusal("one\ntwo {{ 1 // 0 }}"), "chat template, line 2: division by zero");
+  EXPECT_EQ(refusal("{% if x %}\n\n"), "chat template, line 3: the template ends before {% endif %}");
+  EXPECT_EQ(refusal("\n{{ raise_exception('only users') }}"),
+            "chat template, line 2: the template refuses: only users");
+  EXPECT_EQ(refusal("{% include 'secret' %}"), "chat template, line 1: the tag \"include\" is not supported");
+}
+
+TEST(ChatTemplate, LimitsStopHostileTemplates) {
+  const auto stops = [](const std::string& source) {
+    const std::string said = refusal(source);
+    EXPECT_EQ(said.find("(rendered)"), std::string::npos) << source;
+  };
+  stops("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}");
+  stops("{% set n = namespace(s='x') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}{% endfor %}");
+  stops("{% set n = namespace(s=[1]) %}{% for i in range(99) %}{% set n.s = n.s + n.s %}{% endfor %}");
+  stops("{% set n = namespace(s=[1]) %}{% for i in range(9999) %}{% set n.s = [n.s] %}{% endfor %}");
+  stops("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}");
+  stops("{{ 'x' * 999999999999 }}");
+  stops("{{ ('x' * 9999999) .replace('', 'y' * 99999) }}");
+  stops("{{ 9 ** 99 ** 99 }}");
+  stops("{{ range(999999999) }}");
+  stops(std::string(100000, '(') + "{{ 1 }}" + "{{ " + std::string(100000, '(') + " }}");
+  stops("{{ " + std::string(100000, '-') + "1 }}");
+  stops("{{ 1" + std::string(5000, '[') + " }}");
+  std::string deep = "{{ 1 }}";
+  for (int i = 0; i < 2000; ++i) deep = "{% if true %}" + deep + "{% endif %}";
+  stops(deep);
+}
+
+TEST(ChatTemplate, NamespacesInCirclesAreFreed) {  // what the leak checker of a sanitized build would see
+  EXPECT_EQ(render("{% set n = namespace() %}{% set n.self = n %}{% set n.list = [n] %}done"), "done");
+  EXPECT_EQ(render("{% set n = namespace(p=none) %}{% for i in range(50000) %}{% set m = namespace() %}{% "
+                   "set m.p = n.p %}"
+                   "{% set n.p = m %}{% endfor %}done"),
+            "done");
+}
+
+TEST(ChatTemplate, NothingOfTheInputCanBeChanged) {
+  ChatInput input;
+  input.messages = messages_json({{"user", "hi"}});
+  EXPECT_THROW(render("{% set messages[0].role = 'x' %}", input), TemplateError);
+  EXPECT_THROW(render("{{ messages.append(1) }}", input), TemplateError);
+  EXPECT_THROW(render("{{ messages[0].update({'a': 1}) }}", input), TemplateError);
+}
+
+TEST(ChatTemplate, MessagesAreWrittenAsJson) {
+  EXPECT_EQ(messages_json({}), "[]");
+  EXPECT_EQ(messages_json({{"user", "a \"b\"\n"}, {"assistant", ""}}),
+            R"([{"role": "user", "content": "a \"b\"\n"}, {"role": "assistant", "content": ""}])");
+}
+
+TEST(ChatTemplate, BrokenInputIsRefused) {
+  ChatInput input;
+  input.messages = "[{";
+  EXPECT_THROW(render("x", input), FormatError);
+  input.messages = std::string(100000, '[') + std::string(100000, ']');
+  EXPECT_THROW(render("x", input), TemplateError);
+  EXPECT_THROW(ChatTemplate("\xFF"), TemplateError);
+}
+
+}  // namespace
+}  // namespace ingot::text

@@ -1,0 +1,343 @@
+#!/usr/bin/env python3
+"""Writes tests/text/chat_goldens.json: what Jinja2, set up as `transformers` sets it up, makes of chat templates.
+
+Run with jinja2==3.1.6. The templates are ours; each shows constructs that real ones use.
+With file names as arguments, prints JSON lines for those templates instead (to try real ones).
+"""
+import json
+import pathlib
+import sys
+from datetime import datetime, timezone
+
+import jinja2
+from jinja2.ext import Extension, loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+assert jinja2.__version__ == "3.1.6", jinja2.__version__
+NOW = 1700000000
+OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "text" / "chat_goldens.json"
+
+
+class Generation(Extension):
+    tags = {"generation"}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return jinja2.nodes.CallBlock(self.call_method("_render"), [], [], body).set_lineno(line)
+
+    def _render(self, caller):
+        return caller()
+
+
+def environment():
+    env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
+    env.filters["tojson"] = lambda x, ensure_ascii=False, indent=None, separators=None, sort_keys=False: json.dumps(
+        x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    def raise_exception(message):
+        raise jinja2.exceptions.TemplateError(message)
+
+    env.globals["raise_exception"] = raise_exception
+    env.globals["strftime_now"] = lambda form: datetime.fromtimestamp(NOW, timezone.utc).strftime(form)
+    return env
+
+
+CONVERSATIONS = {
+    "single": [{"role": "user", "content": "Hi"}],
+    "turns": [{"role": "system", "content": "  Be brief.\n"}, {"role": "user", "content": "What is 2+2?"}, {"role": "assistant", "content": "<think>\nsum\n</think>\n\n4 "},
+              {"role": "user", "content": "Größer? 你好 \"quoted\" <b>&amp;</b>"}],
+    "parts": [{"role": "user", "content": [{"type": "text", "text": "look: "}, {"type": "image"}, {"type": "text", "text": "what?"}]}],
+    "tools": [{"role": "user", "content": "Weather?"},
+              {"role": "assistant", "content": None, "tool_calls": [{"id": "abc123xyz", "type": "function", "function": {"name": "weather", "arguments": {"city": "Köln", "days": 3, "now": True, "x": None, "f": 1.5}}}]},
+              {"role": "tool", "name": "weather", "tool_call_id": "abc123xyz", "content": "{\"t\": 7}"}, {"role": "assistant", "content": "7 °C"}],
+    "wrong": [{"role": "assistant", "content": "me first"}],
+    "empty": [],
+}
+TOOLS = [{"type": "function", "function": {"name": "weather", "description": "Tells the \"weather\"", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "enum": [1, 3]}}, "required": ["city"]}}}]
+
+TEMPLATES = {
+    "chatml": """{%- if tools %}
+    {{- '<|im_start|>system\\n' }}
+    {%- if messages[0].role == 'system' %}
+        {{- messages[0].content + '\\n\\n' }}
+    {%- endif %}
+    {{- "# Tools\\n<tools>" }}
+    {%- for tool in tools %}
+        {{- "\\n" }}
+        {{- tool | tojson }}
+    {%- endfor %}
+    {{- "\\n</tools><|im_end|>\\n" }}
+{%- else %}
+    {%- if messages and messages[0].role == 'system' %}
+        {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
+    {%- endif %}
+{%- endif %}
+{%- set ns = namespace(multi_step_tool=true, last_query_index=messages|length - 1) %}
+{%- for message in messages[::-1] %}
+    {%- set index = (messages|length - 1) - loop.index0 %}
+    {%- if ns.multi_step_tool and message.role == "user" and message.content is string and not(message.content.startswith('<tool_response>') and message.content.endswith('</tool_response>')) %}
+        {%- set ns.multi_step_tool = false %}
+        {%- set ns.last_query_index = index %}
+    {%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- if message.content is string %}
+        {%- set content = message.content %}
+    {%- else %}
+        {%- set content = '' %}
+    {%- endif %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) %}
+        {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>' + '\\n' }}
+    {%- elif message.role == "assistant" %}
+        {%- set reasoning = '' %}
+        {%- if '</think>' in content %}
+            {%- set reasoning = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}
+            {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+        {%- endif %}
+        {%- if loop.index0 > ns.last_query_index and (loop.last or (not loop.last and reasoning)) %}
+            {{- '<|im_start|>assistant\\n<think>\\n' + reasoning.strip('\\n') + '\\n</think>\\n\\n' + content }}
+        {%- else %}
+            {{- '<|im_start|>' + message.role + '\\n' + content }}
+        {%- endif %}
+        {%- if message.tool_calls %}
+            {%- for tool_call in message.tool_calls %}
+                {%- if (loop.first and content) or (not loop.first) %}
+                    {{- '\\n' }}
+                {%- endif %}
+                {%- if tool_call.function %}
+                    {%- set tool_call = tool_call.function %}
+                {%- endif %}
+                {{- '<tool_call>{"name": "' + tool_call.name + '", "arguments": ' }}
+                {%- if tool_call.arguments is string %}
+                    {{- tool_call.arguments }}
+                {%- else %}
+                    {{- tool_call.arguments | tojson }}
+                {%- endif %}
+                {{- '}</tool_call>' }}
+            {%- endfor %}
+        {%- endif %}
+        {{- '<|im_end|>\\n' }}
+    {%- elif message.role == "tool" %}
+        {%- if loop.first or (messages[loop.index0 - 1].role != "tool") %}
+            {{- '<|im_start|>user' }}
+        {%- endif %}
+        {{- '\\n<tool_response>\\n' }}{{- content }}{{- '\\n</tool_response>' }}
+        {%- if loop.last or (messages[loop.index0 + 1].role != "tool") %}
+            {{- '<|im_end|>\\n' }}
+        {%- endif %}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<think>\\n\\n</think>\\n\\n' }}
+    {%- endif %}
+{%- endif %}
+""",
+    "headers": """{{- bos_token }}
+{%- if custom_tools is defined %}{% set tools = custom_tools %}{% endif %}
+{%- if not date_string is defined %}
+    {%- if strftime_now is defined %}
+        {%- set date_string = strftime_now("%d %b %Y") %}
+    {%- else %}
+        {%- set date_string = "26 Jul 2024" %}
+    {%- endif %}
+{%- endif %}
+{%- if not tools is defined %}{%- set tools = none %}{%- endif %}
+{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content']|trim %}
+    {%- set messages = messages[1:] %}
+{%- else %}
+    {%- set system_message = "" %}
+{%- endif %}
+{{- "<|start|>system<|end|>\\n\\n" }}
+{%- if tools is not none %}
+    {{- "Environment: ipython\\n" }}
+    {%- for t in tools %}
+        {{- t | tojson(indent=4) }}
+        {{- "\\n\\n" }}
+    {%- endfor %}
+{%- endif %}
+{{- "Today Date: " + date_string + "\\n" }}
+{{- system_message }}
+{%- for message in messages %}
+    {%- if not (message.role == 'ipython' or message.role == 'tool' or 'tool_calls' in message) %}
+        {{- '<|start|>' + message['role'] + '<|end|>\\n\\n'+ (message['content'] | trim if message.content is string else message.content | selectattr('type', 'equalto', 'text') | map(attribute='text') | join) + '<|eot|>' }}
+    {%- elif 'tool_calls' in message %}
+        {%- if not message.tool_calls|length == 1 %}
+            {{- raise_exception("This model only supports single tool-calls at once!") }}
+        {%- endif %}
+        {%- set tool_call = message.tool_calls[0].function %}
+        {{- tool_call.name + "(" }}
+        {%- for arg_name, arg_val in tool_call.arguments | items %}
+            {{- arg_name + '="' ~ arg_val ~ '"' }}
+            {%- if not loop.last %}{{ ", " }}{% endif %}
+        {%- endfor %}
+        {{- ")" }}
+    {%- elif message.role == "tool" or message.role == "ipython" %}
+        {%- if message.content is mapping or message.content is iterable %}
+            {{- message.content | tojson }}
+        {%- else %}
+            {{- message.content }}
+        {%- endif %}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|start|>assistant<|end|>\\n\\n' }}{%- endif %}""",
+    "inst": """{%- if messages|length > 0 and messages[0]["role"] == "system" %}
+    {%- set system_message = messages[0]["content"] %}
+    {%- set loop_messages = messages[1:] %}
+{%- else %}
+    {%- set loop_messages = messages %}
+{%- endif %}
+{%- set user_messages = loop_messages | selectattr("role", "equalto", "user") | list %}
+{%- set ns = namespace() %}
+{%- set ns.index = 0 %}
+{%- for message in loop_messages %}
+    {%- if not (message.role == "tool" or message.role == "tool_results" or (message.tool_calls is defined and message.tool_calls is not none)) %}
+        {%- if (message["role"] == "user") != (ns.index % 2 == 0) %}
+            {{- raise_exception("conversation roles must alternate: " ~ message.role) }}
+        {%- endif %}
+        {%- set ns.index = ns.index + 1 %}
+    {%- endif %}
+{%- endfor %}
+{{- bos_token }}
+{%- for message in loop_messages %}
+    {%- if message["role"] == "user" %}
+        {%- if tools is not none and (message == user_messages[-1]) %}
+            {{- "[AVAILABLE_TOOLS] [" }}
+            {%- for tool in tools %}
+                {%- set tool = tool.function %}
+                {{- '{"type": "function", "function": {' }}
+                {%- for key, val in tool.items() if key != "return" %}
+                    {%- if val is string %}
+                        {{- '"' + key + '": "' + val + '"' }}
+                    {%- else %}
+                        {{- '"' + key + '": ' + val|tojson }}
+                    {%- endif %}
+                    {%- if not loop.last %}
+                        {{- ", " }}
+                    {%- endif %}
+                {%- endfor %}
+                {{- "}}" }}
+            {%- endfor %}
+            {{- "] [/AVAILABLE_TOOLS]" }}
+        {%- endif %}
+        {{- "[INST] " }}{%- if loop.last and system_message is defined %}{{ system_message + "\\n\\n" }}{% endif %}
+        {%- if message.content is not string %}{% for c in message.content %}{% if c.type == 'text' %}{{ c.text }}{% else %}[IMG]{% endif %}{% endfor %}
+        {%- else %}{{ message["content"] }}{% endif %}
+        {{- " [/INST]" }}
+    {%- elif message.tool_calls is defined and message.tool_calls is not none %}
+        {%- for tool_call in message.tool_calls %}
+            {%- set out = tool_call.function|tojson %}
+            {{- out[:-1] }}
+            {%- if not tool_call.id is defined or tool_call.id|length != 9 %}
+                {{- raise_exception("Tool call IDs should be alphanumeric strings with length 9!") }}
+            {%- endif %}
+            {{- ', "id": "' + tool_call.id + '"}' }}
+        {%- endfor %}
+    {%- elif message["role"] == "assistant" %}
+        {{- " " + message["content"]|trim + eos_token}}
+    {%- elif message.role == "tool" %}
+        {{- '[TOOL_RESULTS] {"content": ' + message.content|string + "}" }}
+    {%- else %}
+        {{- raise_exception("Only user and assistant roles are supported!") }}
+    {%- endif %}
+{%- endfor %}
+""",
+    "turns": """{{ bos_token }}{% if messages %}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}{% endif %}{% for message in messages %}{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}{% set role = message['role'] %}{% endif %}{{ '<start_of_turn>' + role + '
+' }}
+    {% if message.content is string %}
+    {{ message.content | trim }}
+    {% elif message.content is iterable %}
+      {% for item in message.content %}
+  {# a comment   #}
+        {%+ if item['type'] == 'image' +%}
+<image>
+        {% elif item.type == 'text' -%}
+            {{ item['text'] | trim }}
+        {%- endif %}
+      {% endfor %}
+    {% else %}
+    none
+    {% endif %}
+{{ '<end_of_turn>' }}{% endfor %}
+{% if add_generation_prompt %}{{'<start_of_turn>model
+'}}{% endif %}
+""",
+    "language": """{% macro show(x, label='v', sep=': ') %}{{ label }}{{ sep }}{{ x }}
+{% endmacro %}
+{{ show(1) }}{{ show([1, 'a', 2.5, none, true, {'k': 'v\\'s'}]) }}{{ show(x='q', label="l") }}
+{% set joined %}{% for i in range(3) %}{{ i }}{% if not loop.last %}, {% endif %}{% endfor %}{% endset %}
+[{{ joined }}] {{ joined|length }}
+{% for i in range(10) if i % 2 %}{% if i == 7 %}{% break %}{% endif %}{% if i == 3 %}{% continue %}{% endif %}{{ loop.index }}:{{ i }} {{ loop.first }} {{ loop.previtem }} {{ loop.nextitem }};{% else %}none{% endfor %}
+{% for i in [] %}x{% else %}empty{% endfor %}
+{{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 1e3 }} {{ 0.1 + 0.2 }} {{ 10 * 1.0 }} {{ 'ab' * 3 }} {{ -3|abs }} {{ 1_000 }}
+{{ 'abc'[0] }}{{ 'abc'[-1] }} {{ 'héllo'[1:3] }} {{ 'abc'[::-1] }} {{ [1,2,3][1:] }} {{ [1,2,3][-2:] }} {{ 'abcdef'[1:5:2] }} {{ 'x'[5] is defined }}
+{{ 'a,b,,c'.split(',') }} {{ ' a  b '.split() }} {{ 'a-b-c'.split('-', 1) }} {{ 'a b c'.rsplit(None, 1) }} {{ 'xxhixx'.strip('x') }} {{ 'AbC'.lower() }} {{ 'straße'.upper() }} {{ 'hello world'.title() }} {{ 'hELLO'.capitalize() }}
+{{ 'a.b.c'.replace('.', '-', 1) }} {{ 'abc'.startswith(('x', 'a')) }} {{ 'abc'.endswith('bc') }} {{ 'banana'.find('n') }} {{ 'banana'.count('an') }} {{ ', '.join(['x', 'y']) }} {{ 'l1\\nl2\\r\\nl3'.splitlines() }}
+{{ {'a': 1, 'b': [1, 2]}|tojson }} {{ {'b': 1, 'a': {}}|tojson(indent=2) }} {{ {'b': 1, 'a': 2}|tojson(sort_keys=true) }} {{ 'é"\\n<'|tojson }} {{ [1.0, 1e20, 1e-7, 123456789.125]|tojson }}
+{{ [3, 1, 2]|sort }} {{ ['b', 'A', 'c']|sort }} {{ ['b', 'A']|sort(case_sensitive=true) }} {{ [3, 1]|sort(reverse=true) }} {{ {'b': 1, 'a': 2}|dictsort }} {{ [1, 2, 2, 1]|unique|list }} {{ [1, 2, 3]|sum }} {{ [1, 5, 3]|max }} {{ [4, 2]|min }}
+{{ [1, 2, 3, 4]|select('even')|list }} {{ [0, 1, '', 'a', none]|select|list }} {{ [1, 2, 3]|reject('odd')|list }} {{ [{'n': 1, 'on': true}, {'n': 2}]|selectattr('on')|map(attribute='n')|list }} {{ [{'n': 1}, {'n': 2}]|rejectattr('n', 'eq', 1)|list }} {{ ['a', 'b']|map('upper')|join('+') }}
+{{ missing is defined }} {{ missing|default('d') }} {{ ''|default('d', true) }} {{ missing }}|{{ missing|length }} {{ none is none }} {{ 1 is number }} {{ true is number }} {{ 'a' is string }} {{ {} is mapping }} {{ [] is sequence }} {{ [] is iterable }} {{ 3 is odd }} {{ 4 is divisibleby 2 }} {{ 1 is not none }} {{ 'a' is in ['a'] }}
+{{ 1 if true else 2 }} {{ 'x' if false }} {{ not true or true and false }} {{ 1 < 2 and 2 >= 2 }} {{ 'a' in 'abc' }} {{ 'z' not in ['a'] }} {{ 'k' in {'k': 1} }} {{ 1 == 1.0 }} {{ 'a' ~ 1 ~ none ~ true }} {{ (1, 2) | length }} {{ [1] + [2] }}
+{{ '3'|int + 1 }} {{ 'x'|int(7) }} {{ '2.5'|float }} {{ 3.7|int }} {{ 2.567|round(1) }} {{ 'a\\nb'|indent(2) }} {{ 'a\\nb'|indent(2, true) }} {{ '<&>'|escape }} {{ 'abc'|first }}{{ [1,2]|last }} {{ 'cba'|reverse }} {{ [1,2]|reverse|list }} {{ 'a b c'|wordcount }}
+{{ '%s is %d'|string % ('x', 3) }} {{ {'a': {'b': 1}}.a.b }} {{ {'a': 1}.get('z', 'none') }} {{ {'a': 1}.get('a') }} {{ {'a': 1, 'b': 2}.keys()|list }} {{ {'a': 1}.values()|list }} {% for k, v in {'x': 1}.items() %}{{ k }}={{ v }}{% endfor %}
+{% filter upper %}filtered {{ 'text' }}{% endfilter %}
+{% raw %}{{ not evaluated }} {% if %}{% endraw %}
+{% generation %}generated{% endgeneration %}
+{% set a, b = 1, 'two' %}{{ a }}{{ b }}
+{% set x = 1 %}{% for i in [1] %}{% set x = 2 %}{{ x }}{% endfor %}{{ x }}{% if true %}{% set x = 3 %}{% endif %}{{ x }}
+{%- set outer = namespace(count=0, items=[]) -%}
+{% for i in range(4) %}{% set outer.count = outer.count + i %}{% set outer.items = outer.items + [i] %}{% endfor %}
+{{ outer.count }} {{ outer.items }}
+{{ loop is defined }} {% for a in 'xy' %}{% for b in 'pq' %}{{ a }}{{ b }}{{ loop.index }}{{ loop.length }}{{ loop.revindex }} {% endfor %}{% endfor %}
+{{ 'tab\\tnew\\\\ \\x41 \\u00e9' }} {{ "it's" }} {{ 'say "hi"' }} {{ ['it\\'s', "a\\nb"] }}
+   {% if true %}
+indented block
+   {% endif %}
+   {{ 'kept' }}  {# comment #}
+{#- gone -#}   end
+""",
+}
+
+ERRORS = {
+    "undefined attribute": "{{ a.b.c }}", "undefined call": "{{ f() }}", "bad syntax": "{% if %}", "unclosed": "{{ 1", "unknown tag": "{% include 'x' %}",
+    "unknown filter": "{{ 1|nope }}", "add": "{{ 1 + 'a' }}", "raise": "line one\n{{ raise_exception('no!') }}", "zero": "{{ 1 // 0 }}", "missing end": "{% for x in [1] %}",
+    "private": "{{ ''.__class__.__mro__[1] }}", "append": "{% set x = [] %}{{ x.append(1) }}",
+}
+
+
+def inputs():
+    for name, messages in CONVERSATIONS.items():
+        yield {"messages": messages, "tools": TOOLS if name == "tools" else None, "add_generation_prompt": name in ("single", "turns", "tools"),
+               "bos_token": "<s>", "eos_token": "</s>", "variables": {"enable_thinking": False} if name == "turns" else {}}
+
+
+def render(source, given):
+    variables = {k: v for k, v in given.items() if k != "variables"} | given["variables"] | {"documents": None}
+    try:
+        return {"output": environment().from_string(source).render(**variables)}
+    except Exception as error:  # whatever Jinja or the template raises: the golden says that it does
+        return {"error": str(error)}
+
+
+def main():
+    if len(sys.argv) > 1:
+        for path in sys.argv[1:]:
+            source = pathlib.Path(path).read_text()
+            for given in inputs():
+                print(json.dumps({"name": path, "template": source, "input": given} | render(source, given), ensure_ascii=False))
+        return
+    rows = []
+    for name, source in TEMPLATES.items():
+        rows.append({"name": name, "template": source, "cases": [{"input": i, **render(source, i)} for i in inputs()]})
+    first = next(inputs())
+    for name, source in ERRORS.items():
+        rows.append({"name": "error: " + name, "template": source, "cases": [{"input": first, **render(source, first)}]})
+    OUT.write_text("[\n" + ",\n".join(json.dumps(r, ensure_ascii=False) for r in rows) + "\n]\n")
+
+
+if __name__ == "__main__":
+    main()
