@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include "ingot/base/rng.h"
+#include "ingot/mahjong/encoder.h"
 #include "ingot/mahjong/shanten.h"
 #include "ingot/mahjong/table.h"
 
@@ -32,6 +33,7 @@ int play_random_game(const Rules& rules, std::uint64_t seed, bool checked) {
 }
 
 void random_hanchan(benchmark::State& state) {
+  prepare_shanten_tables();
   const Rules rules = Rules::tenhou();
   std::uint64_t seed = 0;
   std::int64_t actions = 0;
@@ -104,6 +106,75 @@ void score(benchmark::State& state) {
   }
 }
 BENCHMARK(score);
+
+// Observations of one random game, as a network would be asked: the seat that must act, at every decision.
+std::vector<Observation> decisions() {
+  std::vector<Observation> seen;
+  Table table = start_game(Rules::tenhou(), seed_from_number(3));
+  ChaCha8 random(game_seed(table.session, 1));
+  while (!table.over()) {
+    if (table.pub.phase == Phase::RoundOver) {
+      next_round(table);
+      continue;
+    }
+    const int player = __builtin_ctz(table.to_act());
+    seen.push_back(observe(table, player));
+    const ActionList legal = legal_actions(table, player);
+    apply_trusted(table, player, legal[random.below(static_cast<std::uint32_t>(legal.size()))]);
+  }
+  return seen;
+}
+
+void encode_full(benchmark::State& state) {
+  const auto seen = decisions();
+  std::vector<float> out(kChannels * kKinds);
+  std::size_t i = 0;
+  for (auto _ : state) {
+    encode(seen[i], out);
+    benchmark::DoNotOptimize(out.data());
+    if (++i == seen.size()) i = 0;
+  }
+}
+BENCHMARK(encode_full);
+
+void encode_incremental(benchmark::State& state) {  // one seat's encoder shown the game after every decision
+  std::vector<Observation> seen;
+  for (Observation& one : decisions())
+    if (one.seat == 0) seen.push_back(one);
+  IncrementalEncoder encoder;
+  std::size_t i = 0;
+  std::int64_t rows = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(encoder.encode(seen[i]).data());
+    rows += encoder.rows_written();
+    if (++i == seen.size()) i = 0;
+  }
+  state.counters["rows"] = static_cast<double>(rows) / static_cast<double>(state.iterations());
+}
+BENCHMARK(encode_incremental);
+
+void encode_after_event(benchmark::State& state) {  // all four seats kept up after every decision of anybody
+  Table table = start_game(Rules::tenhou(), seed_from_number(3));
+  std::vector<std::array<Observation, 4>> seen;
+  ChaCha8 random(game_seed(table.session, 1));
+  while (!table.over()) {
+    if (table.pub.phase == Phase::RoundOver) {
+      next_round(table);
+      continue;
+    }
+    seen.push_back({observe(table, 0), observe(table, 1), observe(table, 2), observe(table, 3)});
+    const int player = __builtin_ctz(table.to_act());
+    const ActionList legal = legal_actions(table, player);
+    apply_trusted(table, player, legal[random.below(static_cast<std::uint32_t>(legal.size()))]);
+  }
+  std::array<IncrementalEncoder, 4> encoders;
+  std::size_t i = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(encoders[i & 3].encode(seen[i >> 2][i & 3]).data());
+    if (++i == 4 * seen.size()) i = 0;
+  }
+}
+BENCHMARK(encode_after_event);
 
 void copy_table(benchmark::State& state) {
   const Table table = start_game(Rules::tenhou(), seed_from_number(1));

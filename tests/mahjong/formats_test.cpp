@@ -155,6 +155,19 @@ TEST(Archive, ExamplesHoldTheChosenActionAmongTheLegalOnes) {
   std::filesystem::remove(path);
 }
 
+TEST(Archive, TheFuzzersCorpusIsReadOrRefused) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(INGOT_SOURCE_DIR) +
+                                                               "/tests/fuzz/corpus/mahjong_log")) {
+    ++files;
+    try {
+      replay(read_log(entry.path()));
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_GT(files, 0);
+}
+
 // A single round written by hand: South (seat 1) wins by ron after a chi, a pon and a kan of its own.
 constexpr const char* kTenhouRound =
     R"({"title":["",""],"name":["A","B","C","D"],"rule":{"disp":"般南喰赤","aka":1},"log":[[

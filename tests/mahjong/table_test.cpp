@@ -130,6 +130,20 @@ TEST(Table, AnIllegalActionIsRefusedAndChangesNothing) {
   EXPECT_GT(refused, 1000);
 }
 
+TEST(Table, TheQuickCheckAgreesWithTheListOfLegalActions) {
+  for (std::uint64_t game = 0; game < 10; ++game)
+    random_game(Rules::tenhou(), 20 + game,
+                [&](const Table& t, int player, const ActionList& legal, const Action&) {
+                  for (int tile = 0; tile < 40; ++tile)
+                    for (const bool drawn : {false, true}) {
+                      const Action action = Action::discard(static_cast<Tile>(tile), drawn);
+                      ASSERT_EQ(is_legal(t, player, action), legal.contains(action)) << to_string(action);
+                    }
+                  for (const Action& action : legal) ASSERT_TRUE(is_legal(t, player, action));
+                  ASSERT_EQ(is_legal(t, player, Action::pass()), legal.contains(Action::pass()));
+                });
+}
+
 TEST(Table, WhatAPlayerSeesDoesNotDependOnHiddenTiles) {
   int compared = 0;
   for (std::uint64_t game = 0; game < 10; ++game)

@@ -80,30 +80,30 @@ const std::array<float, 31>& decay_table() {
   return table;
 }
 
-void write_decay(const PublicState& pub, int player, float* out) {
-  std::memset(out, 0, sizeof(Row));
+// Rows of the players in `stale` (bit per absolute seat), in one walk along the common river.
+void write_decays(const PublicState& pub, int seat, unsigned stale, float* rows) {
   const auto& table = decay_table();
-  unsigned turn = 0;
-  const unsigned last = pub.seats[static_cast<std::size_t>(player)].discards;
+  std::array<float*, 4> row{};
+  std::array<unsigned, 4> left{};
+  for (unsigned p = 0; p < 4; ++p) {
+    row[p] = rows + (13 + 3 * ((p + 4 - static_cast<unsigned>(seat)) % 4)) * kKinds;
+    left[p] = pub.seats[p].discards;
+    if ((stale >> p & 1) != 0) std::memset(row[p], 0, sizeof(Row));
+  }
   for (std::size_t i = 0; i < pub.river_size; ++i) {
     const RiverTile tile = pub.river[i];
-    if (tile.player() != player) continue;
-    const unsigned dt = last - ++turn;
-    out[kind_of(tile.tile())] = table[dt < 30 ? dt : 30];  // later copies overwrite earlier ones: the maximum
+    const auto player = static_cast<std::size_t>(tile.player());
+    const unsigned dt = --left[player];
+    if ((stale >> player & 1) == 0) continue;
+    row[player][kind_of(tile.tile())] = table[dt < 30 ? dt : 30];  // later copies overwrite: the maximum
   }
 }
 
 struct Rows {
   std::array<std::uint64_t, kRows> key{};
-  std::array<std::uint64_t, kRows> key2{};
+  std::array<std::uint64_t, 3> halves{};  // second sets of the suji rows
   void fill(std::size_t row, float value) { key[row] = std::bit_cast<std::uint32_t>(value); }
 };
-
-KindSet at_least(const Hand& hand, int n) {
-  KindSet set = 0;
-  for_each_kind(hand.kinds(), [&](Kind kind) { set |= KindSet{hand.count[kind] >= n} << kind; });
-  return set;
-}
 
 void meld_rows(const PublicState& pub, int seat, Rows& rows) {
   for (std::size_t p = 0; p < 4; ++p) {
@@ -167,7 +167,7 @@ void shanten_rows(const Observation& o, Rows& rows) {
       rows.key[9] |= KindSet{after[kind] <= before} << kind;
       rows.key[10] |= KindSet{after[kind] < before} << kind;
     });
-    now = shanten(hand, melds);
+    now = best;
   } else {
     now = shanten(hand, melds);
   }
@@ -202,10 +202,8 @@ void visible_rows(const Observation& o, const EncoderOptions& options, Rows& row
     for (std::size_t kind = 0; kind < kKinds; ++kind)
       visible[kind] = static_cast<std::uint8_t>(visible[kind] + o.own.hand.count[kind]);
   }
-  for (std::size_t kind = 0; kind < kKinds; ++kind) {
-    rows.key[80] |= KindSet{visible[kind] == 4} << kind;
-    rows.key[81] |= KindSet{visible[kind] == 3} << kind;
-  }
+  rows.key[80] = kinds_where(visible, [](std::uint64_t c) { return c >> 2 & detail::kLowBits; });
+  rows.key[81] = kinds_where(visible, [](std::uint64_t c) { return c & c >> 1 & detail::kLowBits; });
 }
 
 void safety_rows(const Observation& o, const EncoderOptions& options, Rows& rows) {
@@ -226,7 +224,7 @@ void safety_rows(const Observation& o, const EncoderOptions& options, Rows& rows
     const KindSet above = safe >> 3 & kSuited & ~kHighNumbers, below = safe << 3 & kSuited & ~kLowNumbers;
     const KindSet half = (above ^ below) & kMiddleNumbers;
     rows.key[71 + i] = (above & kLowNumbers) | (below & kHighNumbers) | (above & below & kMiddleNumbers);
-    rows.key2[71 + i] = half;
+    rows.halves[i] = half;
     rows.key[74 + i] = half;
     const KindSet suited = tedashi & kSuited;
     rows.key[77 + i] = ((suited & ~make_number_set(8)) << 1) | ((suited & ~make_number_set(0)) >> 1);
@@ -256,7 +254,9 @@ void context_rows(const Observation& o, Rows& rows) {
 void describe(const Observation& o, const EncoderOptions& options, Rows& rows) {
   const Hand& hand = o.own.hand;
   rows.key[0] = hand.kinds();
-  for (int n = 2; n <= 4; ++n) rows.key[static_cast<std::size_t>(n - 1)] = at_least(hand, n);
+  rows.key[1] = hand.pairs();
+  rows.key[2] = hand.triplets();
+  rows.key[3] = hand.quads();
   if (o.own.drawn_tile() != kNoTile) rows.key[8] = bit(kind_of(o.own.drawn_tile()));
   for (std::size_t p = 0; p < 4; ++p) {
     const Seat& seat = o.pub.seats[(o.seat + p) % 4];
@@ -269,17 +269,11 @@ void describe(const Observation& o, const EncoderOptions& options, Rows& rows) {
   if (options.context) context_rows(o, rows);
 }
 
-void write_row(const Observation& o, const Rows& rows, std::size_t row, float* out) {
-  switch (kRowTypes[row]) {
-    case RowType::Set:
-      return write_set(rows.key[row], out);
-    case RowType::Fill:
-      return write_fill(std::bit_cast<float>(static_cast<std::uint32_t>(rows.key[row])), out);
-    case RowType::Halves:
-      return write_halves(rows.key[row], rows.key2[row], out);
-    case RowType::Decay:
-      return write_decay(o.pub, (o.seat + static_cast<int>(row - 13) / 3) % 4, out);
-  }
+void write_row(const Rows& rows, std::size_t row, float* out) {
+  if (kRowTypes[row] == RowType::Set) return write_set(rows.key[row], out);
+  if (kRowTypes[row] == RowType::Fill)
+    return write_fill(std::bit_cast<float>(static_cast<std::uint32_t>(rows.key[row])), out);
+  write_halves(rows.key[row], rows.halves[row - 71], out);
 }
 
 }  // namespace
@@ -291,7 +285,13 @@ void encode(const Observation& o, std::span<float> out, const EncoderOptions& op
   Rows rows;
   describe(o, options, rows);
   shanten_rows(o, rows);
-  for (std::size_t row = 0; row < count; ++row) write_row(o, rows, row, out.data() + row * kKinds);
+  // More than half of the rows are zero, and clearing all at once is cheaper than row by row.
+  std::memset(out.data(), 0, out.size_bytes());
+  for (std::size_t row = 0; row < count; ++row) {
+    const bool empty = rows.key[row] == 0 && (row < 71 || row > 73 || rows.halves[row - 71] == 0);
+    if (!empty && kRowTypes[row] != RowType::Decay) write_row(rows, row, out.data() + row * kKinds);
+  }
+  write_decays(o.pub, o.seat, 15, out.data());
 }
 
 std::span<const float> IncrementalEncoder::encode(const Observation& o) {
@@ -320,17 +320,17 @@ std::span<const float> IncrementalEncoder::encode(const Observation& o) {
   river_size_ = o.pub.river_size;
   rows_written_ = 0;
   for (std::size_t row = 0; row < count; ++row) {
-    if (kRowTypes[row] == RowType::Decay) {
-      const auto player = (o.seat + (row - 13) / 3) % 4;
-      if ((stale >> player & 1) == 0) continue;
-    } else if (started_ && keys_[row] == rows.key[row] && keys2_[row] == rows.key2[row]) {
+    if (kRowTypes[row] == RowType::Decay) continue;
+    const bool suji = kRowTypes[row] == RowType::Halves;
+    if (started_ && keys_[row] == rows.key[row] && !(suji && halves_[row - 71] != rows.halves[row - 71]))
       continue;
-    }
-    write_row(o, rows, row, rows_.data() + row * kKinds);
+    write_row(rows, row, rows_.data() + row * kKinds);
     ++rows_written_;
   }
+  if (stale != 0) write_decays(o.pub, o.seat, stale, rows_.data());
+  rows_written_ += __builtin_popcount(stale);
   keys_ = rows.key;
-  keys2_ = rows.key2;
+  halves_ = rows.halves;
   seat_ = o.seat;
   started_ = true;
   return {rows_.data(), count * kKinds};

@@ -47,7 +47,7 @@ class IncrementalEncoder {
   bool started_ = false;
   int rows_written_ = 0;
   std::array<std::uint64_t, kRows> keys_{};
-  std::array<std::uint64_t, kRows> keys2_{};
+  std::array<std::uint64_t, 3> halves_{};
   std::array<RiverTile, kMaxRiver> river_{};
   std::size_t river_size_ = 0;
   std::uint8_t seat_ = 0;

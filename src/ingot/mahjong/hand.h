@@ -17,7 +17,32 @@ constexpr std::array<std::uint32_t, kKinds> make_weights() {
   return weights;
 }
 inline constexpr auto kWeights = make_weights();
+inline constexpr std::uint64_t kLowBits = 0x0101010101010101;  // of eight bytes
 }  // namespace detail
+
+/// The kinds for which `flags`, applied to eight counts at a time, sets the lowest bit of the count's byte.
+template <class F>
+KindSet kinds_where(const std::array<std::uint8_t, kKinds>& count, F&& flags) {
+  constexpr std::uint64_t kGather =
+      0x0102040810204080;  // the lowest bits of eight bytes, times this, are eight bits
+  std::uint16_t last;
+  std::memcpy(&last, count.data() + 32, 2);
+  const KindSet tail = (flags(std::uint64_t{last}) * kGather >> 56) << 32;
+  std::array<std::uint64_t, 4> counts;
+  std::memcpy(counts.data(), count.data(), 32);
+#ifdef __SSE2__
+  using Bytes = char __attribute__((vector_size(16)));
+  for (std::uint64_t& eight : counts) eight = flags(eight) << 7;
+  std::array<Bytes, 2> halves;
+  std::memcpy(halves.data(), counts.data(), 32);
+  return tail | static_cast<std::uint32_t>(__builtin_ia32_pmovmskb128(halves[0])) |
+         static_cast<KindSet>(static_cast<std::uint32_t>(__builtin_ia32_pmovmskb128(halves[1]))) << 16;
+#else
+  KindSet set = tail;
+  for (unsigned i = 0; i < 4; ++i) set |= (flags(counts[i]) * kGather >> 56) << (8 * i);
+  return set;
+#endif
+}
 
 /// The concealed tiles of one player: how many of each kind, which of the fives are red, and, kept up with
 /// them, each suit's counts read as a number in base 5, which is the row of the shanten tables.
@@ -51,37 +76,27 @@ struct Hand {
     return is_five(tile) ? count[tile] - red[tile / 9U] : count[tile];
   }
   bool has(Tile tile) const { return count_of(tile) > 0; }
-  /// Kinds the hand holds; kinds it holds four of. Eight counts at a time.
+  /// Kinds the hand holds at least one, two, three, four of.
   KindSet kinds() const {
-    return gather([](std::uint64_t counts) { return (counts | counts >> 1 | counts >> 2) & kLow; });
+    return kinds_where(count, [](std::uint64_t c) { return (c | c >> 1 | c >> 2) & detail::kLowBits; });
+  }
+  KindSet pairs() const {
+    return kinds_where(count, [](std::uint64_t c) { return (c >> 1 | c >> 2) & detail::kLowBits; });
+  }
+  KindSet triplets() const {
+    return kinds_where(count, [](std::uint64_t c) { return ((c & c >> 1) | c >> 2) & detail::kLowBits; });
   }
   KindSet quads() const {
-    return gather([](std::uint64_t counts) { return counts >> 2 & kLow; });
+    return kinds_where(count, [](std::uint64_t c) { return c >> 2 & detail::kLowBits; });
   }
   bool has_quad() const {
     std::array<std::uint64_t, 4> counts;
     std::memcpy(counts.data(), count.data(), 32);
-    return (((counts[0] | counts[1] | counts[2] | counts[3]) & 4 * kLow) | ((count[32] | count[33]) & 4U)) !=
-           0;
+    return (((counts[0] | counts[1] | counts[2] | counts[3]) & 4 * detail::kLowBits) |
+            ((count[32] | count[33]) & 4U)) != 0;
   }
   std::vector<Tile> tiles() const;
   friend bool operator==(const Hand&, const Hand&) = default;
-
- private:
-  static constexpr std::uint64_t kLow = 0x0101010101010101;
-  // The lowest bits of eight bytes become eight bits by one multiplication.
-  template <class F>
-  KindSet gather(F&& flags) const {
-    KindSet set = 0;
-    for (unsigned i = 0; i < 4; ++i) {
-      std::uint64_t counts;
-      std::memcpy(&counts, count.data() + 8 * i, 8);
-      set |= (flags(counts) * 0x0102040810204080U >> 56) << (8 * i);
-    }
-    std::uint16_t last;
-    std::memcpy(&last, count.data() + 32, 2);
-    return set | (flags(std::uint64_t{last}) * 0x0102040810204080U >> 56) << 32;
-  }
 };
 
 /// Throws InvalidHand for five of a kind or more than 14 tiles.

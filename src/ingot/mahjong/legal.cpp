@@ -108,12 +108,16 @@ void push_discards(const PrivateState& own, KindSet allowed, ActionList& list) {
   if (drawn < kKinds && hand.count[drawn] == 1) plain &= ~bit(drawn);
   Action* out = list.cursor();
   for_each_kind(plain, [&](Kind kind) { *out++ = kDiscards[kind]; });
-  for_each_kind(held & kFives, [&](Kind kind) {
-    const Tile red = red_five(kind / 9);
-    const int reds = hand.red[kind / 9U];
-    if (hand.count[kind] - reds > (kind == drawn)) *out++ = kDiscards[kind];
-    if (reds > (red == drawn)) *out++ = kDiscards[red];
-  });
+  for (Tile red = 34; red < kTiles;
+       ++red) {  // written in any case, kept or not: these branches would be guesses
+    const Kind kind = kind_of(red);
+    const int reds = hand.red[red - 34U];
+    const bool may = (held >> kind & 1) != 0;
+    *out = kDiscards[kind];
+    out += may & (hand.count[kind] - reds > (kind == drawn));
+    *out = kDiscards[red];
+    out += may & (reds > (red == drawn));
+  }
   if (drawn != kNoTile && (allowed >> kind_of(drawn) & 1) != 0) *out++ = Action::discard(drawn, true);
   list.set_cursor(out);
 }
@@ -309,8 +313,20 @@ ActionList legal_actions(const Table& table, int player) {
   return list;
 }
 
+// Discards and passes are nearly all actions, and can be checked without listing the others.
 bool is_legal(const Table& table, int player, const Action& action) {
-  return legal_actions(table, player).contains(action);
+  if (player < 0 || player > 3 || (table.to_act() >> player & 1) == 0) return false;
+  const PublicState& pub = table.pub;
+  if (pub.phase == Phase::Reaction && action.type == ActionType::Pass) return action == Action::pass();
+  if (pub.phase != Phase::Turn || action.type != ActionType::Discard || pub.declaring)
+    return legal_actions(table, player).contains(action);
+  if (action.tile >= kTiles || action.a > 1 || action.b != kNoTile) return false;
+  const PrivateState& own = table.own[static_cast<std::size_t>(player)];
+  const bool drawn = action.tile == own.drawn_tile();
+  if (action.tsumogiri()) return drawn;
+  if (pub.seats[static_cast<std::size_t>(player)].riichi == RiichiState::Accepted) return false;
+  if (pub.after_call && (pub.kuikae >> kind_of(action.tile) & 1) != 0) return false;
+  return own.hand.count_of(action.tile) > drawn;
 }
 
 std::string to_string(const Action& action) {

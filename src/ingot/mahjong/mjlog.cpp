@@ -52,7 +52,7 @@ class MjlogReader {
     while (!text.empty()) {
       double value = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (error != std::errc() || !(std::abs(value) < 1e8))
+      if (error != std::errc() || !(std::abs(value) < 5e6))
         fail(fmt::format("{}=\"{}\" is no list of numbers", name, attribute(name)));
       list.push_back(value);
       text.remove_prefix(static_cast<std::size_t>(end - text.data()));

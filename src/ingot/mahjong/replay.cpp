@@ -8,6 +8,26 @@
 namespace ingot::mahjong {
 namespace {
 
+// Logs differ in two matters of order that mean nothing: winners of one discard are put in turn order from
+// the discarder, and a dora of an open kan that is announced after the next discard is put before it.
+Events in_common_order(Events events) {
+  const auto turn = [](const Event& event) { return (event.actor - event.target + 4) % 4; };
+  int open_kans = 0;
+  for (std::size_t i = 1; i < events.size(); ++i) {
+    Event& before = events[i - 1];
+    Event& event = events[i];
+    open_kans += event.type == EventType::Daiminkan || event.type == EventType::Kakan;
+    if (event.type == EventType::Hora && before.type == EventType::Hora)
+      for (std::size_t k = i; events[k - 1].type == EventType::Hora && turn(events[k]) < turn(events[k - 1]);
+           --k)
+        std::swap(events[k], events[k - 1]);
+    if (event.type != EventType::Dora || open_kans == 0) continue;
+    --open_kans;
+    if (before.type == EventType::Dahai) std::swap(before, event);
+  }
+  return events;
+}
+
 class Replayer {
  public:
   Replayer(const GameLog& log, const DecisionVisitor& visit) : log_(log), visit_(visit) {}
@@ -72,7 +92,8 @@ class Replayer {
     const Event& start = round.events[0];
     RoundStart where{start.round, start.honba, start.sticks, start.scores};
     if (start.dealer != start.round % 4) fail("the dealer does not fit the round");
-    events_ = &round.events;
+    sorted_ = in_common_order(round.events);
+    events_ = &sorted_;
     produced_.clear();
     Table table{};
     try {
@@ -197,6 +218,7 @@ class Replayer {
 
   const GameLog& log_;
   const DecisionVisitor& visit_;
+  Events sorted_;
   const Events* events_ = nullptr;
   Events produced_;
   std::size_t round_ = 0, next_ = 0;

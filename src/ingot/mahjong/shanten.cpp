@@ -266,12 +266,17 @@ std::array<std::int8_t, kKinds> shanten_after_discard(const Hand& hand, int meld
   const Rows r = rows_of(t, hand);
   std::array<std::int8_t, kKinds> after;
   after.fill(kNoShanten);
-  for (Kind kind = 0; kind < kKinds; ++kind) {
-    if (hand.count[kind] == 0) continue;
-    const int suit = suit_of(kind);
-    after[kind] = static_cast<std::int8_t>(
-        with_row(t, r, suit, hand.suit[static_cast<std::size_t>(suit)] - detail::kWeights[kind], melds));
-  }
+  const KindSet kinds = hand.kinds();
+  const auto of_suit = [&](unsigned suit,
+                           auto&& best_with) {  // best_with(row): of the hand with that suit's row
+    for_each_kind(kinds & (KindSet{0x1FF} << (9 * suit)), [&](Kind kind) {
+      after[kind] = static_cast<std::int8_t>(best_with(hand.suit[suit] - detail::kWeights[kind]));
+    });
+  };
+  of_suit(0, [&](std::uint32_t row) { return best_of(t, {t.suit(row), r.p, r.s, r.z}, melds); });
+  of_suit(1, [&](std::uint32_t row) { return best_of(t, {r.m, t.suit(row), r.s, r.z}, melds); });
+  of_suit(2, [&](std::uint32_t row) { return best_of(t, {r.m, r.p, t.suit(row), r.z}, melds); });
+  of_suit(3, [&](std::uint32_t row) { return best_of(t, {r.m, r.p, r.s, t.honor(row)}, melds); });
   return after;
 }
 
