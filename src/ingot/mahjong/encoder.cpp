@@ -187,6 +187,15 @@ KindSet own_discards_after_riichi(const PublicState& pub, int player) {
   return set;
 }
 
+// Eight counts at a time; none is above four, so no byte carries into the next.
+void add_counts(std::array<std::uint8_t, kKinds>& to, const std::array<std::uint8_t, kKinds>& from) {
+  std::array<std::uint64_t, 5> a{}, b{};
+  std::memcpy(a.data(), to.data(), kKinds);
+  std::memcpy(b.data(), from.data(), kKinds);
+  for (std::size_t i = 0; i < 5; ++i) a[i] += b[i];
+  std::memcpy(to.data(), a.data(), kKinds);
+}
+
 void visible_rows(const Observation& o, const EncoderOptions& options, Rows& rows) {
   std::array<std::uint8_t, kKinds> visible = o.pub.seen;
   if (options.old_visible) {
@@ -199,8 +208,7 @@ void visible_rows(const Observation& o, const EncoderOptions& options, Rows& row
           if (meld.consumed[i] != kNoTile && !(meld.type == MeldType::Kakan && i == 2))
             ++visible[kind_of(meld.consumed[i])];
   } else {
-    for (std::size_t kind = 0; kind < kKinds; ++kind)
-      visible[kind] = static_cast<std::uint8_t>(visible[kind] + o.own.hand.count[kind]);
+    add_counts(visible, o.own.hand.count);
   }
   rows.key[80] = kinds_where(visible, [](std::uint64_t c) { return c >> 2 & detail::kLowBits; });
   rows.key[81] = kinds_where(visible, [](std::uint64_t c) { return c & c >> 1 & detail::kLowBits; });
@@ -319,14 +327,20 @@ std::span<const float> IncrementalEncoder::encode(const Observation& o) {
   std::memcpy(river_.data() + same, o.pub.river.data() + same, (o.pub.river_size - same) * sizeof(RiverTile));
   river_size_ = o.pub.river_size;
   rows_written_ = 0;
-  for (std::size_t row = 0; row < count; ++row) {
-    if (kRowTypes[row] == RowType::Decay) continue;
-    const bool suji = kRowTypes[row] == RowType::Halves;
-    if (started_ && keys_[row] == rows.key[row] && !(suji && halves_[row - 71] != rows.halves[row - 71]))
-      continue;
-    write_row(rows, row, rows_.data() + row * kKinds);
-    ++rows_written_;
-  }
+  // First which rows changed, without branching on each, then those alone. A decay row has no key, so never
+  // differs.
+  std::array<std::uint64_t, 2> changed{};
+  for (std::size_t row = 0; row < 64; ++row) changed[0] |= std::uint64_t{keys_[row] != rows.key[row]} << row;
+  for (std::size_t row = 64; row < kRows; ++row)
+    changed[1] |= std::uint64_t{keys_[row] != rows.key[row]} << (row - 64);
+  for (std::size_t i = 0; i < 3; ++i)
+    changed[1] |= std::uint64_t{halves_[i] != rows.halves[i]} << (71 + i - 64);
+  for (std::size_t part = 0; part < 2; ++part)
+    for (std::uint64_t rest = changed[part]; rest != 0; rest &= rest - 1) {
+      const auto row = 64 * part + static_cast<std::size_t>(__builtin_ctzll(rest));
+      write_row(rows, row, rows_.data() + row * kKinds);
+      ++rows_written_;
+    }
   if (stale != 0) write_decays(o.pub, o.seat, stale, rows_.data());
   rows_written_ += __builtin_popcount(stale);
   keys_ = rows.key;

@@ -22,7 +22,7 @@ inline constexpr std::uint64_t kLowBits = 0x0101010101010101;  // of eight bytes
 
 /// The kinds for which `flags`, applied to eight counts at a time, sets the lowest bit of the count's byte.
 template <class F>
-KindSet kinds_where(const std::array<std::uint8_t, kKinds>& count, F&& flags) {
+[[gnu::always_inline]] inline KindSet kinds_where(const std::array<std::uint8_t, kKinds>& count, F&& flags) {
   constexpr std::uint64_t kGather =
       0x0102040810204080;  // the lowest bits of eight bytes, times this, are eight bits
   std::uint16_t last;

@@ -253,6 +253,28 @@ void turn_actions(const PublicState& pub, const PrivateState& own, int player, A
   push_discards(own, kAllKinds, list);
 }
 
+// Whether two of the hand's tiles make a run with `kind`. The kinds from two below to two above are five
+// bits, of which those in the same suit count; 01100, 00011 and the like hold a run. No branch: every one
+// would be a guess.
+bool has_run_with(const Hand& hand, Kind kind) {
+  constexpr auto kSameSuit = [] {
+    std::array<std::uint8_t, kKinds> window{};
+    for (int k = 0; k < 27; ++k)
+      for (int i = 0; i < 5; ++i)
+        if (i != 2 && k % 9 + i - 2 >= 0 && k % 9 + i - 2 <= 8)
+          window[static_cast<std::size_t>(k)] =
+              static_cast<std::uint8_t>(window[static_cast<std::size_t>(k)] | 1 << i);
+    return window;
+  }();
+  constexpr std::uint32_t kRuns = [] {
+    std::uint32_t runs = 0;
+    for (unsigned w = 0; w < 32; ++w)
+      if ((w & 3) == 3 || (w & 10) == 10 || (w & 24) == 24) runs |= 1U << w;
+    return runs;
+  }();
+  return (kRuns >> ((hand.kinds() << 2 >> kind) & kSameSuit[kind]) & 1) != 0;
+}
+
 unsigned possible_claimants(const PublicState& pub, const std::array<PrivateState, 4>& own) {
   const Kind kind = kind_of(pub.claimed);
   const bool calls = pub.claim_of == ActionType::Discard && pub.live_left > 0;
@@ -263,15 +285,9 @@ unsigned possible_claimants(const PublicState& pub, const std::array<PrivateStat
     claimants |= (static_cast<unsigned>(own[p].waits >> kind & 1) | calling) << p;
   }
   const unsigned next = (pub.actor + 1U) % 4;
-  if (calls && kind < 27 && pub.seats[next].riichi == RiichiState::None) {
-    const auto& count = own[next].hand.count;
-    const int number = number_of(kind);
-    const bool below2 = number > 1 && count[kind - 2U] != 0, below = number > 0 && count[kind - 1U] != 0;
-    const bool above2 = number < 7 && count[kind + 2U] != 0, above = number < 8 && count[kind + 1U] != 0;
-    const bool chi = (below2 && below) || (below && above) || (above && above2);
-    claimants |= static_cast<unsigned>(chi) << next;
-  }
-  return claimants & ~(1U << pub.actor);
+  const unsigned chi =
+      calls && pub.seats[next].riichi == RiichiState::None && has_run_with(own[next].hand, kind);
+  return (claimants | chi << next) & ~(1U << pub.actor);
 }
 
 void reaction_actions(const PublicState& pub, const PrivateState& own, int player, ActionList& list) {

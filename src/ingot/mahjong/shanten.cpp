@@ -174,7 +174,7 @@ const Tables& tables() {
 struct Rows {
   std::uint32_t m, p, s, z;
 };
-Rows rows_of(const Tables& t, const Hand& hand) {
+[[gnu::always_inline]] inline Rows rows_of(const Tables& t, const Hand& hand) {
   return {t.suit(hand.suit[0]), t.suit(hand.suit[1]), t.suit(hand.suit[2]), t.honor(hand.suit[3])};
 }
 
@@ -192,7 +192,7 @@ std::uint32_t sum_of(const Rows& r) {
   return (r.m & kSums) + (r.p & kSums) + (r.s & kSums) + (r.z & kSums);
 }
 
-int best_of(const Tables& t, const Rows& r, int melds) {
+[[gnu::always_inline]] inline int best_of(const Tables& t, const Rows& r, int melds) {
   const int standard = t.standard(r.m, r.p, r.s, r.z, melds);
   if (melds > 0) return standard;
   const std::uint32_t sum = sum_of(r);
