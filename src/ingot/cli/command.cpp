@@ -135,7 +135,7 @@ Command& Command::option(const std::string& names, double& value, const std::str
 Command& Command::option(const std::string& names, std::vector<std::string>& values,
                          const std::string& help) {
   CLI::Option* option = app_->add_option(names, values, help);
-  option->allow_extra_args(false);
+  option->allow_extra_args(names.front() != '-');  // a positional list takes all that follows
   option->take_all();
   last_option_ = option;
   return *this;

@@ -10,6 +10,7 @@ void add_all_verbs(Command& root) {
   add_logits(root);
   add_inspect(root);
   add_memory(root);
+  add_mahjong(root);
   add_devices(root);
   add_bench(root);
   add_completion(root);

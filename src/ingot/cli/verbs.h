@@ -12,6 +12,7 @@ void add_devices(Command& root);
 void add_generate(Command& root);
 void add_inspect(Command& root);
 void add_logits(Command& root);
+void add_mahjong(Command& root);
 void add_memory(Command& root);
 void add_tokenize(Command& root);
 void add_train(Command& root);
