@@ -10,6 +10,7 @@
 #include <rapidcheck.h>
 
 #include "ingot/base/error.h"
+#include "ingot/core/backend.h"
 #include "ingot/data/shuffle.h"
 
 namespace ingot::data {
@@ -208,10 +209,14 @@ TEST(DataLoader, EndsCleanlyWhereverItIsStopped) {
 }
 
 TEST(DataLoader, AFailureInItsThreadReachesTheCaller) {
-  // A batch too large for any memory: its allocation fails on the loader's thread.
-  DataLoader loader(sequences(), {.batch_size = std::int64_t{1} << 50});
-  EXPECT_THROW(loader.next(), std::exception);
-  EXPECT_THROW(loader.next(), std::exception);
+  MemoryTracker& memory = backend(kCpu).memory();
+  DataLoader loader(sequences(), {.batch_size = 1000});
+  memory.set_limit(memory.allocated() + 1000);
+  EXPECT_THROW(loader.next(), OutOfMemory);
+  EXPECT_THROW(loader.next(), OutOfMemory);
+  memory.set_limit(0);
+  loader.reset();
+  EXPECT_TRUE(loader.next().has_value());
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/fault.h"
@@ -120,6 +122,32 @@ TEST_F(TokenCache, AFullDiskKeepsTheTokensInMemory) {
   EXPECT_NE(report_.problem.find("kept in memory"), std::string::npos) << report_.problem;
   EXPECT_EQ(report_.path, "");
   EXPECT_EQ(files(), 0U);
+}
+
+TEST_F(TokenCache, AProcessKilledWhileWritingLeavesNothingThatTheNextOneTakes) {
+  for (const char* place : {"write", "file.before_rename"}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const ScopedFault fault({Fault::Kind::crash, place, 1});
+      load();
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << place;
+    EXPECT_EQ(tokens_of(*load()), (Ids{'h', 'e', 'l', 'l', 'o', 256}));
+    EXPECT_FALSE(report_.reused);
+    EXPECT_EQ(report_.problem, "");
+    EXPECT_EQ(files(), 1U);  // and its leftovers are gone
+    fs::remove_all(directory_.at("cache"));
+  }
+}
+
+TEST_F(TokenCache, TokensBeyondTheModelsVocabularyAreNamed) {
+  const auto store = load();
+  EXPECT_NO_THROW(check_vocabulary(*store, 257));
+  EXPECT_NE(message_of<InvalidConfig>([&] { check_vocabulary(*store, 256); }).find("holds the id 256"),
+            std::string::npos);
 }
 
 TEST_F(TokenCache, ACacheThatCannotBeMadeKeepsTheTokensInMemory) {

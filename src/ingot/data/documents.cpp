@@ -12,6 +12,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/suggest.h"
+#include "ingot/text/utf8.h"
 
 namespace ingot::data {
 namespace {
@@ -100,19 +101,6 @@ std::size_t find_invalid_utf8(std::string_view text, std::size_t from) {
     i += length;
   }
   return std::string_view::npos;
-}
-
-std::string with_replacements(std::string_view text) {
-  std::string out;
-  std::size_t begin = 0;
-  while (begin < text.size()) {
-    const std::size_t bad = find_invalid_utf8(text, begin);
-    out += text.substr(begin, bad == text.npos ? bad : bad - begin);
-    if (bad == text.npos) break;
-    out += "\xEF\xBF\xBD";
-    begin = bad + 1;
-  }
-  return out;
 }
 
 class Reader {
@@ -204,7 +192,7 @@ class Reader {
           ++report_.skipped_documents;
           return;
         case InvalidUtf8::replace:
-          replaced = with_replacements(text);
+          replaced = text::to_valid_utf8(text);
           text = replaced;
           break;
         case InvalidUtf8::error:

@@ -18,7 +18,7 @@ enum class SourceFormat : std::uint8_t {
 /// What becomes of text that is not UTF-8. In a directory, a file that is not text is left out in any case.
 enum class InvalidUtf8 : std::uint8_t {
   error,
-  replace,  ///< each bad byte becomes U+FFFD
+  replace,  ///< what is ill-formed becomes U+FFFD
   skip,     ///< the document is left out
 };
 

@@ -179,6 +179,7 @@ std::shared_ptr<const TokenStore> load_tokens(const SourceOptions& source, const
     try {
       if (store == nullptr) {
         make_directories(cache.directory);
+        sweep_partial(cache.directory);  // what a killed process left
         write_file_atomically(path, [&](FileWriter& out) {
           TokenFileWriter writer(out, encoder.vocab_size);
           report.source =

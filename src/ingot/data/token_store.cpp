@@ -165,6 +165,14 @@ void TokenStore::read_as(std::int64_t begin, std::span<T> out) const {
 void TokenStore::read(std::int64_t begin, std::span<std::int32_t> out) const { read_as(begin, out); }
 void TokenStore::read(std::int64_t begin, std::span<std::int64_t> out) const { read_as(begin, out); }
 
+void check_vocabulary(const TokenStore& store, std::int64_t model_vocab_size) {
+  INGOT_CHECK(
+      store.max_token() < model_vocab_size,
+      InvalidConfig("vocab_size", fmt::format("the model has {} tokens, but the data holds the id {}; its "
+                                              "tokenizer has {}: use the model's own tokenizer",
+                                              model_vocab_size, store.max_token(), store.vocab_size())));
+}
+
 // Hashes in pieces as tree_hash does, while the bytes go by.
 struct TokenFileWriter::State {
   FileWriter& out;

@@ -42,6 +42,7 @@ class TokenStore {
   void read(std::int64_t begin, std::span<std::int64_t> out) const;
   std::int32_t at(std::int64_t i) const { return narrow_ != nullptr ? narrow_[i] : wide_[i]; }
 
+  /// Of the tokenizer that made the tokens.
   std::int64_t vocab_size() const { return vocab_size_; }
   std::int32_t max_token() const { return max_token_; }
   /// Identifies the content: what the tokens were made from, or their hash.
@@ -63,6 +64,9 @@ class TokenStore {
   std::int32_t max_token_ = -1;
   std::string key_;
 };
+
+/// InvalidConfig where the tokens do not fit a model of `model_vocab_size` rows of embeddings.
+void check_vocabulary(const TokenStore& store, std::int64_t model_vocab_size);
 
 /// Writes a token file: tokens (2 bytes each where the vocabulary allows, else 4), document ends, and a
 /// trailer with counts, key and SHA-256. The trailer comes last because the counts are known last.
