@@ -51,15 +51,17 @@ TEST(ChatTemplate, EqualsJinja) {
 
 TEST(ChatTemplate, ErrorsNameTheLine) {
   EXPECT_EQ(refusal("one\ntwo {{ 1 // 0 }}"), "chat template, line 2: division by zero");
-  EXPECT_EQ(refusal("{% if x %}\n\n"), "chat template, line 3: the template ends before {% endif %}");
+  EXPECT_EQ(refusal("{% if x %}\n\n"), "chat template, line 2: the template ends before {% endif %}");
   EXPECT_EQ(refusal("\n{{ raise_exception('only users') }}"),
             "chat template, line 2: the template refuses: only users");
   EXPECT_EQ(refusal("{% include 'secret' %}"), "chat template, line 1: the tag \"include\" is not supported");
 }
 
 TEST(ChatTemplate, LimitsStopHostileTemplates) {
-  const auto stops = [](const std::string& source) {
-    const std::string said = refusal(source);
+  ChatTemplateLimits limits;
+  limits.steps = 1'000'000;
+  const auto stops = [&](const std::string& source) {
+    const std::string said = refusal(source, limits);
     EXPECT_EQ(said.find("(rendered)"), std::string::npos) << source;
   };
   stops("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}");

@@ -1,5 +1,6 @@
 #include "ingot/text/tokenizer.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -103,6 +104,23 @@ TEST(Tokenizer, LongAndShortWordsMergeAlike) {
     longer.pop_back();
     EXPECT_EQ(longer, shorter) << n;
   }
+}
+
+TEST(Tokenizer, LongRunsOfOneCharacterAreCutInOneGo) {
+  const Tokenizer t = trained();
+  for (const char c : {' ', '\n', 'a', '1', '!', '\''}) {
+    const std::string text(1 << 20, c);
+    EXPECT_EQ(t.decode(t.encode(text)), text);
+  }
+}
+
+TEST(Tokenizer, BrokenBytesComeBackFromAByteLevelTokenizer) {
+  const Tokenizer t = trained();
+  const std::string text = "the \xFF\xFE cat \xE4\xBD<|endoftext|>\x80 end";
+  EXPECT_EQ(t.decode_bytes(t.encode(text), false), text);
+  const auto split = t.encode(text, {.split_special_tokens = true});
+  EXPECT_EQ(std::count(split.begin(), split.end(), 0), 0);
+  EXPECT_EQ(t.decode_bytes(split), text);
 }
 
 TEST(Tokenizer, AMissingFileIsNamed) {

@@ -253,7 +253,7 @@ class Evaluator {
       case Kind::list: {
         List items;
         for (std::size_t i = 0; i < node.children.size(); ++i) items.push_back(child(i));
-        return items;
+        return node.text == kTuple ? Value::tuple(std::move(items)) : Value(std::move(items));
       }
       case Kind::dict:
         return dict(node, scope);

@@ -179,7 +179,7 @@ Value items_of(const Value& value) {
   INGOT_CHECK(value.is_dict(),
               TemplateError(0, fmt::format("items needs a mapping, got {}", value.type_name())));
   List out;
-  for (const auto& [key, item] : value.dict().entries) out.push_back(List{key, item});
+  for (const auto& [key, item] : value.dict().entries) out.push_back(Value::tuple({key, item}));
   return out;
 }
 

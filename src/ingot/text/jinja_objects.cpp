@@ -128,7 +128,7 @@ Value dict_method(const Value& self, const std::string& name, const Arguments& a
   for (const auto& [key, value] : self.dict().entries) {
     if (name == "keys") out.push_back(key);
     if (name == "values") out.push_back(value);
-    if (name == "items") out.push_back(List{key, value});
+    if (name == "items") out.push_back(Value::tuple({key, value}));
   }
   return out;
 }

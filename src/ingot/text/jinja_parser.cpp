@@ -244,7 +244,7 @@ class Parser {
   NodePtr tuple_or_expression(bool conditions = true) {
     NodePtr first = conditions ? expression() : or_expression();
     if (!is_op(",")) return first;
-    NodePtr node = make(Kind::list);
+    NodePtr node = make(Kind::list, std::string(kTuple));
     node->children.push_back(std::move(first));
     while (take_op(",")) {
       if (here().kind == Token::Kind::block_end || here().kind == Token::Kind::output_end) break;
@@ -371,6 +371,7 @@ class Parser {
     } else if (take_op("(")) {
       if (take_op(")")) {
         node->kind = Kind::list;
+        node->text = kTuple;
         return node;
       }
       node = parenthesized();
@@ -395,7 +396,7 @@ class Parser {
   NodePtr parenthesized() {
     NodePtr first = expression();
     if (take_op(")")) return first;
-    NodePtr node = make(Kind::list);
+    NodePtr node = make(Kind::list, std::string(kTuple));
     node->children.push_back(std::move(first));
     while (!take_op(")")) {
       expect_op(",");

@@ -10,6 +10,8 @@
 namespace ingot::text::jinja {
 
 struct Node;
+/// The text of a list node that is a tuple.
+inline constexpr std::string_view kTuple = "tuple";
 using NodePtr = std::unique_ptr<Node>;
 
 /// A node of a template. What `text`, `children` and `body` hold depends on the kind.
@@ -31,7 +33,7 @@ struct Node {
     constant,    ///< value
     body_value,  ///< the rendered body of a filter block
     name,        ///< text
-    list,        ///< children
+    list,        ///< children; text: kTuple or nothing
     dict,        ///< children: key, value, key, value, ...
     attribute,   ///< children[0], text
     item,        ///< children[0], children[1]

@@ -64,9 +64,11 @@ std::string repr(const Value& value, int depth) {
   check_depth(depth);
   if (value.is_string()) return quoted(value.string());
   if (value.is_list()) {
-    std::string out = "[";
+    const bool tuple = value.is_tuple();
+    std::string out = tuple ? "(" : "[";
     for (const Value& item : value.list()) out += (out.size() > 1 ? ", " : "") + repr(item, depth + 1);
-    return out + "]";
+    if (tuple && value.list().size() == 1) out += ',';
+    return out + (tuple ? ")" : "]");
   }
   if (value.is_dict()) {
     std::string out = "{";
@@ -195,7 +197,13 @@ Value::Value(List v) {
   int deepest = 0;
   for (const Value& item : v) deepest = std::max(deepest, item.nesting());
   check_depth(deepest + 1);
-  data_ = std::make_shared<ListBox>(ListBox{std::move(v), deepest + 1});
+  data_ = std::make_shared<ListBox>(ListBox{std::move(v), deepest + 1, false});
+}
+
+Value Value::tuple(List v) {
+  Value out(std::move(v));
+  std::get<std::shared_ptr<ListBox>>(out.data_)->tuple = true;
+  return out;
 }
 
 Value::Value(std::shared_ptr<Dict> v) {

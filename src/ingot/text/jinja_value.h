@@ -64,6 +64,9 @@ class Value {
   Value(Function v)
       : data_(std::make_shared<Function>(std::move(v))) {}  // NOLINT(google-explicit-constructor)
 
+  /// A list that str() shows in parentheses.
+  static Value tuple(List v);
+
   bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
   bool is_none() const { return std::holds_alternative<None>(data_); }
   bool is_bool() const { return std::holds_alternative<bool>(data_); }
@@ -72,6 +75,7 @@ class Value {
   bool is_number() const { return is_integer() || is_float() || is_bool(); }
   bool is_string() const { return std::holds_alternative<std::string>(data_); }
   bool is_list() const { return std::holds_alternative<std::shared_ptr<ListBox>>(data_); }
+  bool is_tuple() const { return is_list() && std::get<std::shared_ptr<ListBox>>(data_)->tuple; }
   bool is_dict() const { return std::holds_alternative<std::shared_ptr<Dict>>(data_); }
   bool is_function() const { return std::holds_alternative<std::shared_ptr<Function>>(data_); }
 
@@ -97,6 +101,7 @@ class Value {
   struct ListBox {
     List items;
     int nesting;
+    bool tuple = false;
   };
   std::variant<None, Undefined, bool, std::int64_t, double, std::string, std::shared_ptr<ListBox>,
                std::shared_ptr<Dict>, std::shared_ptr<Function>>

@@ -72,7 +72,7 @@ struct Tokenizer::Impl {
   explicit Impl(TokenizerSpec given);
 
   void encode_text(std::string_view text, bool split_special, std::vector<std::int32_t>& ids) const;
-  void encode_raw(std::string_view bytes, bool at_start, bool valid, Workshop& shop,
+  void encode_raw(std::string_view bytes, bool at_start, bool split_special, Workshop& shop,
                   std::vector<std::int32_t>& ids) const;
   void encode_segment(std::string_view text, bool at_start, bool split_special, Workshop& shop,
                       std::vector<std::int32_t>& ids) const;
@@ -154,9 +154,8 @@ void Tokenizer::Impl::encode_segment(std::string_view text, bool at_start, bool 
 }
 
 /// Bytes that are no UTF-8: a byte-level tokenizer takes each ill-formed run as a piece of its own.
-void Tokenizer::Impl::encode_raw(std::string_view bytes, bool at_start, bool valid, Workshop& shop,
+void Tokenizer::Impl::encode_raw(std::string_view bytes, bool at_start, bool split_special, Workshop& shop,
                                  std::vector<std::int32_t>& ids) const {
-  if (valid) return encode_segment(bytes, at_start, false, shop, ids);
   for (std::size_t i = 0; i < bytes.size();) {
     std::size_t end = i;
     const bool good = next_utf8(bytes, i).valid;
@@ -166,7 +165,7 @@ void Tokenizer::Impl::encode_raw(std::string_view bytes, bool at_start, bool val
     }
     const std::string_view run = bytes.substr(i, end - i);
     if (good)
-      encode_segment(run, at_start && i == 0, false, shop, ids);
+      encode_segment(run, at_start && i == 0, split_special, shop, ids);
     else
       byte_model->encode_bytes(run, ids, shop.work);
     i = end;
@@ -184,7 +183,7 @@ void Tokenizer::Impl::encode_text(std::string_view text, bool split_special,
   }
   const bool keep_bytes = !valid && byte_model != nullptr;
   if (raw_matcher.empty()) {
-    if (keep_bytes) return encode_raw(text, true, false, *shop, ids);
+    if (keep_bytes) return encode_raw(text, true, split_special, *shop, ids);
     return encode_segment(text, true, split_special, *shop, ids);
   }
   for (const auto& segment : raw_matcher.split(text, split_special)) {
@@ -192,7 +191,7 @@ void Tokenizer::Impl::encode_text(std::string_view text, bool split_special,
     if (segment.token != nullptr)
       ids.push_back(segment.token->id);
     else if (keep_bytes)
-      encode_raw(segment.text, at_start, is_valid_utf8(segment.text), *shop, ids);
+      encode_raw(segment.text, at_start, split_special, *shop, ids);
     else
       encode_segment(segment.text, at_start, split_special, *shop, ids);
   }

@@ -1,0 +1,75 @@
+#include "ingot/text/sentencepiece.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/text/charsmap.h"
+
+namespace ingot::text {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json goldens() {
+  std::ifstream file(std::string(INGOT_SOURCE_DIR) + "/tests/text/sentencepiece_goldens.json");
+  return ordered_json::parse(file);
+}
+
+std::string model_bytes(const ordered_json& model) {
+  std::string bytes;
+  EXPECT_TRUE(decode_base64(model["model"].get<std::string>(), bytes));
+  return bytes;
+}
+
+TEST(SentencePiece, EqualsTheLibrary) {
+  const ordered_json g = goldens();
+  for (const auto& model : g["models"]) {
+    const Tokenizer tokenizer(parse_sentencepiece(model_bytes(model), model["name"]));
+    const Tokenizer saved = Tokenizer::from_json(tokenizer.to_json());
+    for (std::size_t i = 0; i < g["texts"].size(); ++i) {
+      SCOPED_TRACE(model["name"].get<std::string>() + " " + g["texts"][i].dump());
+      const std::string text = g["texts"][i];
+      // The library knows no special tokens in texts, only in models.
+      const auto ids = tokenizer.encode(text, {.split_special_tokens = true});
+      EXPECT_EQ(ids, model["ids"][i].get<std::vector<std::int32_t>>());
+      EXPECT_EQ(saved.encode(text, {.split_special_tokens = true}), ids);
+    }
+  }
+}
+
+TEST(SentencePiece, TextWithBytesToFallBackOnComesBack) {
+  const ordered_json g = goldens();
+  const Tokenizer tokenizer(parse_sentencepiece(model_bytes(g["models"][0]), "llama_like"));
+  for (const std::string text : {"Hello, world!", " two  spaces", "𠀀 unseen 👋", "tab\tnew\nline"})
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+}
+
+TEST(SentencePiece, EveryTruncationIsRefusedOrSmaller) {
+  const std::string bytes = model_bytes(goldens()["models"][1]);
+  for (std::size_t n = 0; n < bytes.size(); n += 1 + n / 40) {
+    try {
+      const Tokenizer t(parse_sentencepiece(bytes.substr(0, n), "cut.model"));
+      EXPECT_GT(t.vocab_size(), 0);
+    } catch (const FormatError& e) {
+      EXPECT_EQ(e.path, "cut.model");
+    }
+  }
+  EXPECT_THROW(parse_sentencepiece("", "empty.model"), FormatError);
+  EXPECT_THROW(parse_sentencepiece("not a model at all", "text.model"), FormatError);
+}
+
+TEST(Base64, IsItsOwnInverse) {
+  for (const std::string text : {"", "a", "ab", "abc", "\xFF\x00\x80"}) {
+    std::string back;
+    EXPECT_TRUE(decode_base64(encode_base64(text), back));
+    EXPECT_EQ(back, text);
+  }
+  std::string out;
+  EXPECT_FALSE(decode_base64("a b", out));
+}
+
+}  // namespace
+}  // namespace ingot::text
