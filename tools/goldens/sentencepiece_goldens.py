@@ -15,8 +15,9 @@ from tokenizer_texts import all_texts
 assert sentencepiece.__version__ == "0.2.3", sentencepiece.__version__
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "text" / "sentencepiece_goldens.json"
 # SentencePiece takes NUL for the end of a text, and its own space character for a space. It never reads a control piece
-# in a text, where tokenizer.json's unigram models do. 👍👍👍 is a tie that its 32-bit and our 64-bit sums round apart.
-TEXTS = [t for t in all_texts() if not any(part in t for part in ("\0", "▁", "<0x", "<s>", "👍👍👍"))]
+# in a text, where tokenizer.json's unigram models do. Long runs of one character are full of ties, which its 32-bit and
+# our 64-bit sums round apart; so is 👍👍👍.
+TEXTS = [t for t in all_texts() if not any(part in t for part in ("\0", "▁", "<0x", "<s>", "👍👍👍")) and (len(set(t)) > 2 or len(t) < 20)]
 RULES = {"ﬁ": "fi", "①": "1", "½": "1/2", "e\u0301": "é", "\u00a0": " ", "\u3000": " ", "\u200b": "", "…": "...", "\t": " ", "\n": " "}
 
 
