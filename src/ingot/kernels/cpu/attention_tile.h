@@ -16,6 +16,8 @@ inline constexpr std::int64_t kTileRows = 96;
 inline constexpr std::int64_t kTileKeys = 256;
 /// Rows of the micro-kernel: 6 rows of 4 vectors fill 24 of 32 registers.
 inline constexpr std::int64_t kBlockRows = 6;
+/// Rows that pass over a panel of keys, and a piece of values, while it lies in L1.
+inline constexpr std::int64_t kGroupRows = 4 * kBlockRows;
 /// Scores are kept in base 2: 2^(s·log2 e) costs one multiplication less than e^s.
 inline constexpr float kLog2E = 1.44269504F;
 inline constexpr float kLn2 = 0.693147181F;
@@ -48,15 +50,29 @@ struct ForwardTile {
   const float* keys = nullptr;    // panels [head_size, kPanel]
   const float* values = nullptr;  // [keys, value_size]
   float* out = nullptr;           // [rows, value_size]
-  float* scores = nullptr;        // [kBlockRows, kTileKeys]
+  float* scores = nullptr;        // [kGroupRows, kTileKeys]
   float* lse = nullptr;           // [rows], or null
   const KeyRange* ranges = nullptr;
   std::int64_t rows = 0, head_size = 0, value_size = 0;
   float softcap = 0.0F;
 };
 
-/// The same for the backward pass. Gradients are added to; dkeys and dvalues start at first_key, and may be
-/// null like dq. dq still lacks the factor of the scores, dkeys that of the queries.
+/// A few queries (all of one key/value head) against a strided head of keys and values, which is read once.
+struct DecodeHead {
+  const float* q = nullptr;  // [rows, head_size], scaled
+  const void *k = nullptr, *v = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t k_stride = 0, v_stride = 0;  // between positions
+  float* out = nullptr;                     // [rows, value_size]
+  float* scores = nullptr;                  // [rows, score_stride]
+  float* lse = nullptr;                     // [rows]
+  const KeyRange* ranges = nullptr;
+  std::int64_t rows = 0, head_size = 0, value_size = 0, score_stride = 0;
+  float softcap = 0.0F;
+};
+
+/// A ForwardTile's like for the backward pass. Gradients are added to; dkeys and dvalues start at first_key,
+/// and may be null like dq. dq still lacks the factor of the scores, dkeys that of the queries.
 struct BackwardTile {
   const float *q = nullptr, *dout = nullptr, *lse2 = nullptr, *delta = nullptr;  // per row; q is scaled
   const float *keys_t = nullptr, *values_t = nullptr;                            // panels [size, kPanel]

@@ -14,6 +14,7 @@
 
 #include "ingot/kernels/cpu/attention_tile.h"
 #include "ingot/kernels/cpu/simd/exp-inl.h"
+#include "ingot/kernels/cpu/unroll.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
@@ -27,7 +28,9 @@ HWY_INLINE void small_block(const SmallGemm& g, std::int64_t row, std::int64_t c
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> sum[R][V];
   float* c = g.c + row * g.ldc + col;
+  INGOT_UNROLL
   for (int r = 0; r < R; ++r) {
+    INGOT_UNROLL
     for (int v = 0; v < V; ++v)
       sum[r][v] = g.accumulate ? hn::LoadU(d, c + r * g.ldc + v * lanes) : hn::Zero(d);
   }
@@ -36,15 +39,20 @@ HWY_INLINE void small_block(const SmallGemm& g, std::int64_t row, std::int64_t c
   const std::int64_t a_row = g.a_row, a_col = g.a_col, ldb = g.ldb;
   for (std::int64_t k = 0; k < g.k; ++k) {
     hn::Vec<decltype(d)> w[V];
+    INGOT_UNROLL
     for (int v = 0; v < V; ++v) w[v] = hn::LoadU(d, b + v * lanes);
+    INGOT_UNROLL
     for (int r = 0; r < R; ++r) {
       const auto x = hn::Set(d, a[r * a_row]);
+      INGOT_UNROLL
       for (int v = 0; v < V; ++v) sum[r][v] = hn::MulAdd(x, w[v], sum[r][v]);
     }
     a += a_col;
     b += ldb;
   }
+  INGOT_UNROLL
   for (int r = 0; r < R; ++r) {
+    INGOT_UNROLL
     for (int v = 0; v < V; ++v) hn::StoreU(sum[r][v], d, c + r * g.ldc + v * lanes);
   }
 }

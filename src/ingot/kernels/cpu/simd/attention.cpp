@@ -17,6 +17,7 @@
 #include <hwy/highway.h>
 
 #include "ingot/kernels/cpu/simd/attention-inl.h"
+#include "ingot/kernels/cpu/simd/dot-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
@@ -36,10 +37,9 @@ HWY_INLINE void softmax_row(float* s, std::int64_t begin, std::int64_t end, std:
   const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
   auto top = lowest;
   for_lanes(
-      begin, end, [&](std::int64_t i) { top = hn::Max(top, hn::LoadU(d, s + i)); },
-      [&](std::int64_t i, auto inside) {
-        top = hn::Max(top, hn::IfThenElse(inside, hn::LoadU(d, s + i), lowest));
-      });
+      begin, end, [&](std::int64_t i) HWY_ATTR { top = hn::Max(top, hn::LoadU(d, s + i)); },
+      [&](std::int64_t i, auto inside)
+          HWY_ATTR { top = hn::Max(top, hn::IfThenElse(inside, hn::LoadU(d, s + i), lowest)); });
   const float new_top = std::max(row.top, hn::GetLane(hn::MaxOfLanes(d, top)));
   row.rescale = row.sum > 0.0F ? std::exp2(row.top - new_top) : 0.0F;
   const auto shift = hn::Set(d, new_top);
@@ -48,12 +48,12 @@ HWY_INLINE void softmax_row(float* s, std::int64_t begin, std::int64_t end, std:
   for (std::int64_t i = 0; i + lanes <= begin; i += lanes) hn::StoreU(hn::Zero(d), d, s + i);
   for_lanes(
       begin, end,
-      [&](std::int64_t i) {
+      [&](std::int64_t i) HWY_ATTR {
         const auto e = exp2_lanes(d, hn::Sub(hn::LoadU(d, s + i), shift));
         sum = hn::Add(sum, e);
         hn::StoreU(e, d, s + i);
       },
-      [&](std::int64_t i, auto inside) {
+      [&](std::int64_t i, auto inside) HWY_ATTR {
         const auto e = hn::IfThenElseZero(inside, exp2_lanes(d, hn::Sub(hn::LoadU(d, s + i), shift)));
         sum = hn::Add(sum, e);
         hn::StoreU(e, d, s + i);
@@ -78,8 +78,149 @@ HWY_INLINE void cap_row(float* s, std::int64_t n, float cap) {
     hn::StoreU(hn::Mul(factor, tanh_lanes(d, hn::LoadU(d, s + i))), d, s + i);
 }
 
+// The keys of [first, last) that some of `count` queries see; first == last where none does.
+KeyRange seen_keys(const KeyRange* ranges, std::int64_t count, std::int64_t first, std::int64_t last) {
+  KeyRange seen{last, first};
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (ranges[i].empty()) continue;
+    seen.lo = std::min(seen.lo, std::max(ranges[i].lo, first));
+    seen.hi = std::max(seen.hi, std::min(ranges[i].hi, last));
+  }
+  return seen;
+}
+
+// Rows [row, row + count) of a tile against its keys [first, last): scores, softmax, and values added to out.
+void forward_group(const ForwardTile& t, RowState* rows, std::int64_t row, std::int64_t count,
+                   std::int64_t first, std::int64_t last) {
+  KeyRange blocks[kGroupRows / kBlockRows];
+  const std::int64_t block_count = (count + kBlockRows - 1) / kBlockRows;
+  KeyRange all{last, first};
+  for (std::int64_t i = 0; i < block_count; ++i) {
+    const std::int64_t at = i * kBlockRows;
+    blocks[i] = seen_keys(t.ranges + row + at, std::min(kBlockRows, count - at), first, last);
+    if (blocks[i].empty()) continue;
+    all = {std::min(all.lo, blocks[i].lo), std::max(all.hi, blocks[i].hi)};
+  }
+  if (all.empty()) return;
+  const std::int64_t begin = all.lo / kPanel * kPanel, width = round_up(all.hi, kPanel) - begin;
+  for (std::int64_t key = begin; key < all.hi; key += kPanel) {
+    SmallGemm g{.n = kPanel, .k = t.head_size, .a = t.q + row * t.head_size, .a_row = t.head_size};
+    g.b = t.keys + key * t.head_size, g.ldb = kPanel;
+    g.c = t.scores + (key - begin), g.ldc = kTileKeys;
+    for (std::int64_t i = 0; i < block_count; ++i) {
+      if (blocks[i].lo >= key + kPanel || blocks[i].hi <= key) continue;
+      small_row_block(g, i * kBlockRows, std::min(kBlockRows, count - i * kBlockRows));
+    }
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    float* s = t.scores + i * kTileKeys;
+    const KeyRange range = t.ranges[row + i];
+    const std::int64_t from = std::max(range.lo, begin) - begin, to = std::min(range.hi, all.hi) - begin;
+    if (from >= to) {
+      std::fill_n(s, width, 0.0F);
+      continue;
+    }
+    if (t.softcap > 0.0F) cap_row(s, round_up(to, kPanel), t.softcap);
+    softmax_row(s, from, to, width, rows[row + i]);
+    float* out = t.out + (row + i) * t.value_size;
+    if (rows[row + i].rescale != 1.0F) scale_row(out, t.value_size, rows[row + i].rescale);
+  }
+  for (std::int64_t key = begin; key < all.hi; key += kPanel) {
+    SmallGemm g{.n = t.value_size, .a = t.scores + (key - begin), .a_row = kTileKeys};
+    g.b = t.values + key * t.value_size, g.ldb = t.value_size;
+    g.c = t.out + row * t.value_size, g.ldc = t.value_size, g.accumulate = true;
+    for (std::int64_t i = 0; i < block_count; ++i) {
+      if (blocks[i].lo >= key + kPanel || blocks[i].hi <= key) continue;
+      g.k = std::min(kPanel, blocks[i].hi - key);
+      small_row_block(g, i * kBlockRows, std::min(kBlockRows, count - i * kBlockRows));
+    }
+  }
+}
+
+// out[r] += Σ_j p[r][j]·v[j] for R rows and V vectors of columns.
+template <int R, int V, class T>
+HWY_INLINE void weigh_block(const DecodeHead& h, std::int64_t row, std::int64_t col, KeyRange keys) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  float* out = h.out + row * h.value_size + col;
+  const float* p = h.scores + row * h.score_stride;
+  const std::int64_t p_stride = h.score_stride, v_stride = h.v_stride;
+  hn::Vec<D> sum[R][V];
+  INGOT_UNROLL
+  for (int r = 0; r < R; ++r) {
+    INGOT_UNROLL
+    for (int v = 0; v < V; ++v) sum[r][v] = hn::LoadU(d, out + r * h.value_size + v * lanes);
+  }
+  const T* value = static_cast<const T*>(h.v) + keys.lo * v_stride + col;
+  for (std::int64_t j = keys.lo; j < keys.hi; ++j, value += v_stride) {
+    hn::Vec<D> w[V];
+    INGOT_UNROLL
+    for (int v = 0; v < V; ++v) w[v] = load_lanes(d, value + v * lanes);
+    INGOT_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const auto x = hn::Set(d, p[r * p_stride + j]);
+      INGOT_UNROLL
+      for (int v = 0; v < V; ++v) sum[r][v] = hn::MulAdd(x, w[v], sum[r][v]);
+    }
+  }
+  INGOT_UNROLL
+  for (int r = 0; r < R; ++r) {
+    INGOT_UNROLL
+    for (int v = 0; v < V; ++v) hn::StoreU(sum[r][v], d, out + r * h.value_size + v * lanes);
+  }
+}
+
+template <int R, class T>
+void weigh_rows(const DecodeHead& h, std::int64_t row, KeyRange keys) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
+  std::int64_t col = 0;
+  for (; col + 4 * lanes <= h.value_size; col += 4 * lanes) weigh_block<R, 4, T>(h, row, col, keys);
+  for (; col < h.value_size; col += lanes) weigh_block<R, 1, T>(h, row, col, keys);
+}
+
+template <class T>
+void decode_keys(const DecodeHead& h) {
+  const KeyRange all = seen_keys(h.ranges, h.rows, 0, h.score_stride);
+  const T* k = static_cast<const T*>(h.k);
+  std::int64_t j = all.lo;
+  for (; j + 4 <= all.hi; j += 4) {
+    dot_rows<4>(h.rows, h.head_size, h.q, h.head_size, k + j * h.k_stride, h.k_stride, h.scores + j,
+                h.score_stride);
+  }
+  for (; j < all.hi; ++j) {
+    dot_rows<1>(h.rows, h.head_size, h.q, h.head_size, k + j * h.k_stride, h.k_stride, h.scores + j,
+                h.score_stride);
+  }
+  float inverse[kTileRows];
+  for (std::int64_t i = 0; i < h.rows; ++i) {
+    RowState row{-std::numeric_limits<float>::infinity(), 0.0F, 0.0F};
+    float* s = h.scores + i * h.score_stride;
+    const KeyRange range = h.ranges[i];
+    if (h.softcap > 0.0F) cap_row(s, h.score_stride, h.softcap);
+    if (!range.empty()) softmax_row(s, range.lo, range.hi, h.score_stride, row);
+    if (range.empty()) std::fill_n(s, h.score_stride, 0.0F);
+    inverse[i] = row.sum > 0.0F ? 1.0F / row.sum : 0.0F;
+    h.lse[i] = (row.top + std::log2(row.sum)) * kLn2;
+  }
+  std::fill_n(h.out, h.rows * h.value_size, 0.0F);
+  constexpr std::int64_t kPiece = 64;  // values of this many positions stay in L1 for all rows
+  for (std::int64_t first = all.lo; first < all.hi; first += kPiece) {
+    const KeyRange piece{first, std::min(first + kPiece, all.hi)};
+    std::int64_t i = 0;
+    for (; i + 4 <= h.rows; i += 4) weigh_rows<4, T>(h, i, piece);
+    for (; i < h.rows; ++i) weigh_rows<1, T>(h, i, piece);
+  }
+  for (std::int64_t i = 0; i < h.rows; ++i) scale_row(h.out + i * h.value_size, h.value_size, inverse[i]);
+}
+
+void decode_head(const DecodeHead& h) {
+  if (h.dtype == DType::f32) return decode_keys<float>(h);
+  if (h.dtype == DType::bf16) return decode_keys<bf16>(h);
+  decode_keys<f16>(h);
+}
+
 void forward_tile(const ForwardTile& t) {
-  const std::int64_t dp = t.head_size, dvp = t.value_size;
+  const std::int64_t dvp = t.value_size;
   RowState rows[kTileRows];
   std::int64_t lo = t.ranges[0].lo, hi = 0;
   for (std::int64_t i = 0; i < t.rows; ++i) {
@@ -91,39 +232,8 @@ void forward_tile(const ForwardTile& t) {
   std::fill_n(t.out, t.rows * dvp, 0.0F);
   for (std::int64_t first = lo / kPanel * kPanel; first < hi; first += kTileKeys) {
     const std::int64_t last = std::min(first + kTileKeys, round_up(hi, kPanel));
-    for (std::int64_t row = 0; row < t.rows; row += kBlockRows) {
-      const std::int64_t count = std::min(kBlockRows, t.rows - row);
-      std::int64_t begin = last, end = first;  // keys that this block of rows sees here
-      for (std::int64_t i = row; i < row + count; ++i) {
-        if (t.ranges[i].empty()) continue;
-        begin = std::min(begin, std::max(t.ranges[i].lo, first));
-        end = std::max(end, std::min(t.ranges[i].hi, last));
-      }
-      if (begin >= end) continue;
-      begin = begin / kPanel * kPanel;
-      const std::int64_t width = round_up(end, kPanel) - begin;
-      for (std::int64_t key = begin; key < end; key += kPanel) {
-        SmallGemm g{.n = kPanel, .k = dp, .a = t.q, .a_row = dp, .b = t.keys + key * dp, .ldb = kPanel};
-        g.c = t.scores + (key - begin) - row * kTileKeys;
-        g.ldc = kTileKeys;
-        small_row_block(g, row, count);
-      }
-      for (std::int64_t i = 0; i < count; ++i) {
-        float* s = t.scores + i * kTileKeys;
-        if (t.softcap > 0.0F) cap_row(s, width, t.softcap);
-        const KeyRange range = t.ranges[row + i];
-        const std::int64_t from = std::max(range.lo, begin) - begin, to = std::min(range.hi, end) - begin;
-        if (from >= to) {
-          std::fill_n(s, width, 0.0F);
-          continue;
-        }
-        softmax_row(s, from, to, width, rows[row + i]);
-        if (rows[row + i].rescale != 1.0F) scale_row(t.out + (row + i) * dvp, dvp, rows[row + i].rescale);
-      }
-      SmallGemm g{.n = dvp, .k = end - begin, .a = t.scores - row * kTileKeys, .a_row = kTileKeys};
-      g.b = t.values + begin * dvp, g.ldb = dvp;
-      g.c = t.out, g.ldc = dvp, g.accumulate = true;
-      small_row_block(g, row, count);
+    for (std::int64_t row = 0; row < t.rows; row += kGroupRows) {
+      forward_group(t, rows, row, std::min(kGroupRows, t.rows - row), first, last);
     }
   }
   for (std::int64_t i = 0; i < t.rows; ++i) {
@@ -142,12 +252,58 @@ HWY_AFTER_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace {
 HWY_EXPORT(forward_tile);
+HWY_EXPORT(decode_head);
 
 bool adjacent(const View& x) { return x.stride(3) == 1 || x.dim(3) == 1; }
 
 bool accepts(const AttentionArgs& args) {
   return args.q.dtype != DType::f64 && adjacent(args.q) && adjacent(args.k) && adjacent(args.v) &&
          adjacent(args.out) && args.q.numel() > 0 && args.v.numel() > 0;
+}
+
+// Few queries: keys and values are not worth packing, reading them once is all the work.
+bool accepts_decode(const AttentionArgs& args) {
+  const std::int64_t rows = args.q.dim(1) * (args.q.dim(2) / args.k.dim(2));
+  return accepts(args) && args.q.dim(1) <= 8 && rows <= kTileRows && args.q.dim(3) % 16 == 0 &&
+         args.v.dim(3) % 16 == 0;
+}
+
+void run_decode(const AttentionArgs& args, Stream) {
+  const std::int64_t queries = args.q.dim(1), keys = args.k.dim(1), kv_heads = args.k.dim(2);
+  const std::int64_t group = args.q.dim(2) / kv_heads, d = args.q.dim(3), dv = args.v.dim(3);
+  const float factor = args.softcap > 0.0F ? args.scale / args.softcap : args.scale * kLog2E;
+  constexpr std::int64_t kGrain = 32768;  // elements of keys and values, about 5 µs
+  parallel_for(
+      args.q.dim(0) * kv_heads, kGrain / (keys * (d + dv) + 1) + 1,
+      [&](std::int64_t begin, std::int64_t end) {
+        DecodeHead h;
+        h.rows = queries * group, h.head_size = d, h.value_size = dv;
+        h.score_stride = round_up(keys, kPanel);
+        float* q = thread_scratch(2, static_cast<std::size_t>(h.rows * (d + dv + h.score_stride + 1)));
+        h.q = q, h.out = q + h.rows * d, h.scores = h.out + h.rows * dv,
+        h.lse = h.scores + h.rows * h.score_stride;
+        KeyRange ranges[kTileRows];
+        h.ranges = ranges;
+        h.dtype = args.q.dtype, h.softcap = args.softcap;
+        for (std::int64_t item = begin; item < end; ++item) {
+          const std::int64_t b = item / kv_heads, kv = item % kv_heads;
+          const ConstTile k = head_tile(args.k, b, kv, 0, keys), v = head_tile(args.v, b, kv, 0, keys);
+          h.k = k.data, h.k_stride = k.row_stride, h.v = v.data, h.v_stride = v.row_stride;
+          for (std::int64_t g = 0; g < group;
+               ++g) {  // rows: all queries of the group's first head, then the next
+            load_tile(head_tile(args.q, b, kv * group + g, 0, queries), q + g * queries * d, d, factor);
+            key_ranges(args.mask, b, queries, keys, 0, queries, ranges + g * queries);
+          }
+          HWY_DYNAMIC_DISPATCH(decode_head)(h);
+          for (std::int64_t g = 0; g < group; ++g) {
+            const std::int64_t head = kv * group + g;
+            store_tile(h.out + g * queries * dv, dv, mutable_head_tile(args.out, b, head, 0, queries), false);
+            if (!args.lse) continue;
+            std::copy_n(h.lse + g * queries, queries,
+                        args.lse.as<float>() + (b * args.q.dim(2) + head) * queries);
+          }
+        }
+      });
 }
 
 void run(const AttentionArgs& args, Stream) {
@@ -159,7 +315,7 @@ void run(const AttentionArgs& args, Stream) {
     PackedHead keys, values;
     KeyRange ranges[kTileRows];
     const std::int64_t dp = round_up(args.q.dim(3), 16), dvp = round_up(args.v.dim(3), 16);
-    float* q = thread_scratch(2, static_cast<std::size_t>(kTileRows * (dp + dvp) + kBlockRows * kTileKeys));
+    float* q = thread_scratch(2, static_cast<std::size_t>(kTileRows * (dp + dvp) + kGroupRows * kTileKeys));
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t h = item / tiles % heads, b = item / tiles / heads;
       const std::int64_t tile = balanced_tile(item % tiles, tiles);
@@ -182,7 +338,10 @@ void run(const AttentionArgs& args, Stream) {
 
 }  // namespace
 
-void register_attention_simd() { attention.add(DeviceType::cpu, {"flash", ImplKind::simd, accepts, run}); }
+void register_attention_simd() {
+  attention.add(DeviceType::cpu, {"decode", ImplKind::simd, accepts_decode, run_decode});
+  attention.add(DeviceType::cpu, {"flash", ImplKind::simd, accepts, run});
+}
 
 }  // namespace ingot::kernels::cpu
 #endif  // HWY_ONCE

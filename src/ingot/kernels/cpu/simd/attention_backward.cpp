@@ -59,8 +59,8 @@ HWY_INLINE void gradient_row(float* s, float* dp, std::int64_t begin, std::int64
     auto p = exp2_lanes(d, hn::Sub(score, shift));
     if (i < begin || i + lanes > end) {
       for_lanes(
-          std::max(begin, i), std::min(end, i + lanes), [](std::int64_t) {},
-          [&](std::int64_t, auto inside) { p = hn::IfThenElseZero(inside, p); });
+          std::max(begin, i), std::min(end, i + lanes), [](std::int64_t) HWY_ATTR {},
+          [&](std::int64_t, auto inside) HWY_ATTR { p = hn::IfThenElseZero(inside, p); });
     }
     auto ds = hn::Mul(p, hn::Sub(hn::LoadU(d, dp + i), deltas));
     if (softcap > 0.0F) ds = hn::Mul(ds, slope);

@@ -6,12 +6,14 @@
 #include "ingot/kernels/cpu/gemm_plan.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/tile.h"
+#include "ingot/kernels/cpu/unroll.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/gemm.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ingot/kernels/cpu/simd/dot-inl.h"
 #include "ingot/kernels/cpu/simd/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -19,50 +21,6 @@ namespace ingot::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// y[i][j] = Σ_k a[i][k]·b[j][k] for M rows of a and N rows of b at once.
-template <int M, int N, class T>
-void dot_block(const float* a, std::int64_t lda, const T* b, std::int64_t ldb, std::int64_t k, float* y,
-               std::int64_t ldy) {
-  const D d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  hn::Vec<D> sum[M][N];
-  for (int i = 0; i < M; ++i) {
-    for (int j = 0; j < N; ++j) sum[i][j] = hn::Zero(d);
-  }
-  std::int64_t p = 0;
-  for (; p + lanes <= k; p += lanes) {
-    hn::Vec<D> w[N];
-    for (int j = 0; j < N; ++j) w[j] = load_lanes(d, b + j * ldb + p);
-    for (int i = 0; i < M; ++i) {
-      const auto x = hn::LoadU(d, a + i * lda + p);
-      for (int j = 0; j < N; ++j) sum[i][j] = hn::MulAdd(x, w[j], sum[i][j]);
-    }
-  }
-  for (int i = 0; i < M; ++i) {
-    for (int j = 0; j < N; ++j) {
-      float total = hn::GetLane(hn::SumOfLanes(d, sum[i][j]));
-      for (std::int64_t q = p; q < k; ++q) total += a[i * lda + q] * static_cast<float>(b[j * ldb + q]);
-      y[i * ldy + j] = total;
-    }
-  }
-}
-
-template <int N, class T>
-void dot_rows(const Skinny& s, const float* a, const T* b, float* y) {
-  std::int64_t i = 0;
-  for (; i + 4 <= s.m; i += 4) dot_block<4, N>(a + i * s.lda, s.lda, b, s.ldb, s.k, y + i * 4, 4);
-  switch (s.m - i) {
-    case 3:
-      return dot_block<3, N>(a + i * s.lda, s.lda, b, s.ldb, s.k, y + i * 4, 4);
-    case 2:
-      return dot_block<2, N>(a + i * s.lda, s.lda, b, s.ldb, s.k, y + i * 4, 4);
-    case 1:
-      return dot_block<1, N>(a + i * s.lda, s.lda, b, s.ldb, s.k, y + i * 4, 4);
-    default:
-      return;
-  }
-}
 
 // Columns [begin, end) of c; b holds one row of k values per column.
 template <class T>
@@ -72,9 +30,10 @@ void skinny_columns(const Skinny& s, const float* a, const T* b, const T* bias, 
   for (std::int64_t j = begin; j < end; j += 4) {
     const std::int64_t cols = std::min<std::int64_t>(4, end - j);
     if (cols == 4) {
-      dot_rows<4>(s, a, b + j * s.ldb, y);
+      dot_rows<4>(s.m, s.k, a, s.lda, b + j * s.ldb, s.ldb, y, 4);
     } else {
-      for (std::int64_t t = 0; t < cols; ++t) dot_rows<1>(s, a, b + (j + t) * s.ldb, y + t);
+      for (std::int64_t t = 0; t < cols; ++t)
+        dot_rows<1>(s.m, s.k, a, s.lda, b + (j + t) * s.ldb, s.ldb, y + t, 4);
     }
     for (std::int64_t i = 0; i < s.m; ++i) {
       for (std::int64_t t = 0; t < cols; ++t) {
@@ -113,10 +72,13 @@ void column_sums(const float* x, std::int64_t n, std::int64_t begin, std::int64_
   std::int64_t j = first;
   for (; j + 8 * lanes <= last; j += 8 * lanes) {
     hn::Vec<D> sum[8];
+    INGOT_UNROLL
     for (int v = 0; v < 8; ++v) sum[v] = accumulate ? hn::LoadU(d, to + j + v * lanes) : hn::Zero(d);
     for (std::int64_t i = begin; i < end; ++i) {
+      INGOT_UNROLL
       for (int v = 0; v < 8; ++v) sum[v] = hn::Add(sum[v], hn::LoadU(d, x + i * n + j + v * lanes));
     }
+    INGOT_UNROLL
     for (int v = 0; v < 8; ++v) hn::StoreU(sum[v], d, to + j + v * lanes);
   }
   for (; j < last; ++j) {

@@ -61,19 +61,19 @@ RowSums row_sums(const T* x, std::int64_t n, const CrossEntropyOptions& options)
   if (options.label_smoothing > 0.0F) {
     for_logits(
         x, n, options.softcap,
-        [&](std::int64_t, auto v) {
+        [&](std::int64_t, auto v) HWY_ATTR {
           tops = hn::Max(tops, v);
           sums = hn::Add(sums, v);
         },
-        [&](std::int64_t, float v) {
+        [&](std::int64_t, float v) HWY_ATTR {
           top = std::max(top, v);
           mean += v;
         });
     mean = (mean + hn::GetLane(hn::SumOfLanes(d, sums))) / static_cast<float>(n);
   } else {
     for_logits(
-        x, n, options.softcap, [&](std::int64_t, auto v) { tops = hn::Max(tops, v); },
-        [&](std::int64_t, float v) { top = std::max(top, v); });
+        x, n, options.softcap, [&](std::int64_t, auto v) HWY_ATTR { tops = hn::Max(tops, v); },
+        [&](std::int64_t, float v) HWY_ATTR { top = std::max(top, v); });
   }
   top = std::max(top, hn::GetLane(hn::MaxOfLanes(d, tops)));
   const auto shift = hn::Set(d, top), log2e = hn::Set(d, kLog2e);
@@ -81,8 +81,9 @@ RowSums row_sums(const T* x, std::int64_t n, const CrossEntropyOptions& options)
   float rest = 0.0F;
   for_logits(
       x, n, options.softcap,
-      [&](std::int64_t, auto v) { sums = hn::Add(sums, exp2_lanes(d, hn::Mul(hn::Sub(v, shift), log2e))); },
-      [&](std::int64_t, float v) { rest += std::exp(v - top); });
+      [&](std::int64_t, auto v)
+          HWY_ATTR { sums = hn::Add(sums, exp2_lanes(d, hn::Mul(hn::Sub(v, shift), log2e))); },
+      [&](std::int64_t, float v) HWY_ATTR { rest += std::exp(v - top); });
   return {top + std::log(rest + hn::GetLane(hn::SumOfLanes(d, sums))), mean};
 }
 
@@ -102,10 +103,10 @@ void row_gradient(const T* x, T* dx, std::int64_t n, std::int64_t target, float 
   const float before = accumulate ? static_cast<float>(dx[target]) : 0.0F;
   const auto weights = hn::Set(d, weight), uniforms = hn::Set(d, uniform), one = hn::Set(d, 1.0F);
   const auto shift = hn::Set(d, lse), log2e = hn::Set(d, kLog2e), inverses = hn::Set(d, inverse);
-  const auto slope = [=](float v) { return 1.0F - (v * inverse) * (v * inverse); };
+  const auto slope = [=](float v) HWY_ATTR { return 1.0F - (v * inverse) * (v * inverse); };
   for_logits(
       x, n, softcap,
-      [&](std::int64_t i, auto v) {
+      [&](std::int64_t i, auto v) HWY_ATTR {
         auto g = hn::MulSub(weights, exp2_lanes(d, hn::Mul(hn::Sub(v, shift), log2e)), uniforms);
         if (softcap > 0.0F) {
           const auto t = hn::Mul(v, inverses);
@@ -114,7 +115,7 @@ void row_gradient(const T* x, T* dx, std::int64_t n, std::int64_t target, float 
         if (accumulate) g = hn::Add(g, load_lanes(d, dx + i));
         store_lanes(d, g, dx + i);
       },
-      [&](std::int64_t i, float v) {
+      [&](std::int64_t i, float v) HWY_ATTR {
         const float g = (weight * std::exp(v - lse) - uniform) * slope(v);
         dx[i] = static_cast<T>(accumulate ? g + static_cast<float>(dx[i]) : g);
       });

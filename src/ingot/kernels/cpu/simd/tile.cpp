@@ -1,6 +1,7 @@
 #include "ingot/kernels/cpu/tile.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/tile.cpp"
@@ -31,15 +32,43 @@ void load_rows(const ConstTile& from, float* to, std::int64_t to_stride, float s
   }
 }
 
-// Blocks of 16 columns by 16 rows: each cache line of `to` is written whole.
+#if HWY_TARGET != HWY_SCALAR
+// Four rows by four columns, transposed in registers.
+HWY_INLINE void transpose_block(const float* x, std::int64_t stride, float* y, std::int64_t y_stride,
+                                float scale) {
+  const hn::FixedTag<float, 4> d;
+  const hn::FixedTag<double, 2> pairs;
+  const auto factor = hn::Set(d, scale);
+  const auto r0 = hn::Mul(hn::LoadU(d, x), factor), r1 = hn::Mul(hn::LoadU(d, x + stride), factor);
+  const auto r2 = hn::Mul(hn::LoadU(d, x + 2 * stride), factor),
+             r3 = hn::Mul(hn::LoadU(d, x + 3 * stride), factor);
+  const auto lower01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
+  const auto lower23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+  const auto upper01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
+  const auto upper23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, lower01, lower23)), d, y);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, lower01, lower23)), d, y + y_stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, upper01, upper23)), d, y + 2 * y_stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, upper01, upper23)), d, y + 3 * y_stride);
+}
+#endif
+
 template <class T>
 void load_columns(const ConstTile& from, float* to, std::int64_t to_stride, float scale) {
-  for (std::int64_t r0 = 0; r0 < from.rows; r0 += 16) {
-    const std::int64_t r1 = std::min(r0 + 16, from.rows);
-    for (std::int64_t c = 0; c < from.cols; ++c) {
-      for (std::int64_t r = r0; r < r1; ++r)
-        to[c * to_stride + r] = static_cast<float>(from.row<T>(r)[c]) * scale;
+  std::int64_t rows = 0, cols = 0;  // done in blocks
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (std::is_same_v<T, float>) {
+    rows = from.rows / 4 * 4, cols = from.cols / 4 * 4;
+    for (std::int64_t r = 0; r < rows; r += 4) {
+      for (std::int64_t c = 0; c < cols; c += 4)
+        transpose_block(from.row<T>(r) + c, from.row_stride, to + c * to_stride + r, to_stride, scale);
     }
+  }
+#endif
+  for (std::int64_t r = 0; r < from.rows; ++r) {
+    const T* x = from.row<T>(r);
+    for (std::int64_t c = r < rows ? cols : 0; c < from.cols; ++c)
+      to[c * to_stride + r] = static_cast<float>(x[c]) * scale;
   }
 }
 
