@@ -162,7 +162,7 @@ void run_chunks(const LinearLoss& l, Stream stream, Device device) {
 }
 
 std::int64_t default_chunk(std::int64_t classes, DType dtype) {
-  constexpr std::int64_t kBytes = std::int64_t{128} << 20;
+  constexpr std::int64_t kBytes = std::int64_t{64} << 20;
   const std::int64_t tokens = kBytes / (classes * static_cast<std::int64_t>(byte_size(dtype)) + 1);
   return std::max<std::int64_t>(tokens / 64 * 64, 64);
 }

@@ -28,7 +28,7 @@ struct CrossEntropyLoss {
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyLoss& options = {});
 
 struct LinearCrossEntropyLoss : CrossEntropyLoss {
-  /// Tokens whose logits exist at one time; 0: as many as keep them near 128 MiB.
+  /// Tokens whose logits exist at one time; 0: as many as keep them near 64 MiB.
   std::int64_t chunk = 0;
 };
 

@@ -16,6 +16,7 @@ void register_kernels() {
   register_loss_simd();
   register_norm_simd();
   register_optimizer_simd();
+  register_pointwise_loss_simd();
   register_random_simd();
   register_reduce_simd();
   register_rope_simd();

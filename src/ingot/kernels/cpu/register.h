@@ -19,6 +19,7 @@ void register_index_simd();
 void register_loss_simd();
 void register_norm_simd();
 void register_optimizer_simd();
+void register_pointwise_loss_simd();
 void register_random_simd();
 void register_reduce_simd();
 void register_rope_simd();
