@@ -80,21 +80,24 @@ const std::array<float, 31>& decay_table() {
   return table;
 }
 
-// Rows of the players in `stale` (bit per absolute seat), in one walk along the common river.
+// Rows of the players in `stale` (bit per absolute seat), in one walk along the common river. Discards of the
+// others go to a row that nobody reads: cheaper than asking at each.
 void write_decays(const PublicState& pub, int seat, unsigned stale, float* rows) {
   const auto& table = decay_table();
+  Row unread;
   std::array<float*, 4> row{};
   std::array<unsigned, 4> left{};
   for (unsigned p = 0; p < 4; ++p) {
-    row[p] = rows + (13 + 3 * ((p + 4 - static_cast<unsigned>(seat)) % 4)) * kKinds;
     left[p] = pub.seats[p].discards;
-    if ((stale >> p & 1) != 0) std::memset(row[p], 0, sizeof(Row));
+    row[p] = unread;
+    if ((stale >> p & 1) == 0) continue;
+    row[p] = rows + (13 + 3 * ((p + 4 - static_cast<unsigned>(seat)) % 4)) * kKinds;
+    std::memset(row[p], 0, sizeof(Row));
   }
   for (std::size_t i = 0; i < pub.river_size; ++i) {
     const RiverTile tile = pub.river[i];
     const auto player = static_cast<std::size_t>(tile.player());
     const unsigned dt = --left[player];
-    if ((stale >> player & 1) == 0) continue;
     row[player][kind_of(tile.tile())] = table[dt < 30 ? dt : 30];  // later copies overwrite: the maximum
   }
 }
