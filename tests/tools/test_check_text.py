@@ -52,7 +52,7 @@ class CheckHeaders(unittest.TestCase):
             core = root / "src" / "ingot" / "core"
             core.mkdir(parents=True)
             (core / "small.h").write_text("int a();\n\n// a comment\nint b();\n")
-            (core / "view.h").write_text("#include <vector>\n")
+            (core / "view.h").write_text("int x();\n" * 26_000)
             self.assertEqual(2, check_headers.preprocessed_lines(root, core / "small.h"))
             found = check_headers.over_budget(root)
             self.assertEqual(1, len(found))

@@ -18,11 +18,22 @@ namespace ingot::cli {
 namespace {
 
 struct Options {
-  std::string data = ".";
+  std::vector<std::string> data;
   std::string output = "out/demo";
   double minutes = 2.5;
   std::uint64_t seed = 1234;
 };
+
+// Without --data the demo learns from the repository that it stands in: sources and guides, not goldens and
+// builds.
+std::vector<std::string> chosen_data(const Options& o) {
+  if (!o.data.empty()) return o.data;
+  std::vector<std::string> own;
+  for (const char* name : {"src", "docs", "examples", "README.md"}) {
+    if (std::filesystem::exists(name)) own.emplace_back(name);
+  }
+  return own.empty() ? std::vector<std::string>{"."} : own;
+}
 
 // About 3 million parameters: big enough to write words and code shapes, small enough to see a few million
 // tokens in minutes on two cores.
@@ -39,7 +50,7 @@ TrainConfig demo_config(const Options& o) {
   c.architecture.max_position_embeddings = 1024;
   c.architecture.tie_word_embeddings = true;
   c.vocab_size = 2048;
-  c.datasets = {{.path = o.data}};
+  for (const std::string& path : o.data) c.datasets.push_back({.path = path});
   c.validation_split_ratio = 0.05;
   c.output_dir = o.output;
   c.run_name = "Ingot demo";
@@ -79,7 +90,7 @@ double measure_step(const TrainConfig& config) {
 std::string first_words(const Options& o) {
   std::string words;
   data::SourceOptions source;
-  source.paths = {o.data};
+  source.paths = o.data;
   source.invalid_utf8 = data::InvalidUtf8::replace;
   const std::vector<data::SourceFile> files = data::list_files(source);
   data::for_each_document(source, {files[files.size() / 2]}, [&](std::string_view text) {
@@ -103,7 +114,8 @@ void check_output(const std::string& output) {
   }
 }
 
-int run(const Options& o) {
+int run(Options o) {
+  o.data = chosen_data(o);
   check_output(o.output);
   TrainConfig config = demo_config(o);
   const double step_seconds = measure_step(config);
@@ -112,14 +124,14 @@ int run(const Options& o) {
   config.eval_steps = std::max<std::int64_t>(1, config.max_steps / 6);
   config.sample_prompts = {first_words(o)};
   TrainingConsole console(
-      config, {.effective_config = {{"data", o.data},
+      config, {.effective_config = {{"data", fmt::format("{}", fmt::join(o.data, " "))},
                                     {"steps", std::to_string(config.max_steps)},
                                     {"tokens per step", std::to_string(config.tokens_per_step())},
                                     {"learning rate", fmt::format("{}", config.optimizer.learning_rate)},
                                     {"seed", std::to_string(config.seed)}}});
   fmt::print("This machine multiplies matrices at {:.0f} GFLOP/s (f32).\n", console.matmul_flops() * 1e-9);
   fmt::print("Learning a tokenizer of {} tokens from the text of {} ...\n", config.vocab_size,
-             std::filesystem::absolute(o.data).lexically_normal().string());
+             fmt::join(o.data, ", "));
   std::fflush(stdout);
   Trainer trainer(config, console.hooks());
   const double bigram = trainer.bigram_baseline().value_or(0);
@@ -144,7 +156,8 @@ int run(const Options& o) {
 void add_demo(Command& root) {
   auto o = std::make_shared<Options>();
   Command verb = root.verb("demo", "Train a small language model on your text, here, in three minutes");
-  verb.option("--data", o->data, "A text file, a .jsonl file or a directory of text to learn from");
+  verb.option("--data", o->data,
+              "Text files, .jsonl files or directories to learn from; default: this repository");
   verb.option("-o,--output", o->output, "Where the model and the report go");
   verb.option("--minutes", o->minutes, "How long to train");
   verb.option("--seed", o->seed, "The same seed trains the same model");
