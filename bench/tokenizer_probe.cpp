@@ -2,7 +2,9 @@
 //   tokenizer_probe encode TOKENIZER [--no-special] < lines of JSON strings  > lines of [ids]
 //   tokenizer_probe decode TOKENIZER [--skip]       < lines of [ids]         > lines of JSON strings
 //   tokenizer_probe train OUT VOCAB_SIZE TEXT_FILE
-//   tokenizer_probe time TOKENIZER TEXT_FILE        > seconds to load, seconds to encode, ids
+//   tokenizer_probe time TOKENIZER TEXTS             > seconds to load, seconds to encode, ids
+// TEXTS are divided by zero bytes.
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -49,10 +51,17 @@ int run(const std::vector<std::string>& args) {
   const double loaded = seconds_since(start);
   const bool flag = args.size() > 2 && args[2].starts_with("--");
   if (verb == "time") {
-    const std::string text = ingot::text::read_file(args.at(2));
+    const std::string texts = ingot::text::read_file(args.at(2));
     const auto encode_start = Clock::now();
-    const auto ids = tokenizer.encode(text, {.add_special_tokens = false});
-    fmt::print("{:.5f} {:.5f} {}\n", loaded, seconds_since(encode_start), ids.size());
+    std::size_t ids = 0;
+    for (std::size_t begin = 0; begin < texts.size();) {
+      const std::size_t end = std::min(texts.find('\0', begin), texts.size());
+      ids +=
+          tokenizer.encode(std::string_view(texts).substr(begin, end - begin), {.add_special_tokens = false})
+              .size();
+      begin = end + 1;
+    }
+    fmt::print("{:.5f} {:.5f} {}\n", loaded, seconds_since(encode_start), ids);
     return 0;
   }
   for (std::string line; std::getline(std::cin, line);) {
