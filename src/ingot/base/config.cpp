@@ -93,6 +93,7 @@ template <class T>
 std::string as_yaml(const T& value) {
   if constexpr (kIsVector<T>) {
     std::vector<std::string> items;
+    items.reserve(value.size());
     for (const auto& item : value) items.push_back(as_yaml(item));
     return fmt::format("[{}]", fmt::join(items, ", "));
   } else if constexpr (std::is_same_v<T, std::string>) {

@@ -13,8 +13,8 @@ class FunctionRef;
 template <class R, class... Args>
 class FunctionRef<R(Args...)> {
  public:
+  // NOLINTBEGIN(google-explicit-constructor): lambdas convert at the call
   template <class F>
-  // NOLINTNEXTLINE(google-explicit-constructor): lambdas convert at the call
   requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> && std::is_invocable_r_v<R, F&, Args...>)
       FunctionRef(F&& f)
   noexcept
@@ -22,6 +22,7 @@ class FunctionRef<R(Args...)> {
         call_([](void* o, Args... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(o))(static_cast<Args>(args)...);
         }) {}
+  // NOLINTEND(google-explicit-constructor)
   R operator()(Args... args) const { return call_(object_, static_cast<Args>(args)...); }
 
  private:

@@ -11,6 +11,7 @@
 #include "ingot/base/units.h"
 #include "ingot/cli/training_console.h"
 #include "ingot/cli/verbs.h"
+#include "ingot/data/documents.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/train/dataset.h"
 
@@ -86,19 +87,23 @@ double measure_step(const TrainConfig& config) {
   return best;
 }
 
-// The beginning of a line of the data, so that a sample shows the model its own kind of text.
+// The beginning of a sentence of the data, for the model to go on from.
 std::string first_words(const Options& o) {
-  std::string words;
   data::SourceOptions source;
   source.paths = o.data;
   source.invalid_utf8 = data::InvalidUtf8::replace;
-  const std::vector<data::SourceFile> files = data::list_files(source);
-  data::for_each_document(source, {files[files.size() / 2]}, [&](std::string_view text) {
-    const std::size_t start = text.find_first_not_of("#/ \n\t<!-");
-    if (words.empty() && start != std::string_view::npos)
-      words = text.substr(start, text.find_first_of(".\n", start + 8) - start);
+  std::string words = "The ";
+  data::for_each_document(source, [&](std::string_view text) {
+    for (std::size_t at = text.find("\n"); at < text.size(); at = text.find("\n", at + 1)) {
+      const std::string_view line = text.substr(at + 1, 60);
+      const bool prose =
+          !line.empty() && line.front() >= 'A' && line.front() <= 'Z' && std::ranges::count(line, ' ') > 7;
+      if (!prose || line.find_first_of("(){};/\n|") != std::string_view::npos) continue;
+      words = line.substr(0, line.find(' ', line.find(' ', line.find(' ') + 1) + 1));
+      return;
+    }
   });
-  return words.substr(0, std::min<std::size_t>(words.size(), words.find(' ', 12)));
+  return words;
 }
 
 void check_output(const std::string& output) {

@@ -68,7 +68,8 @@ void Step::validate() const {
   check_gamma(gamma);
 }
 double Step::operator()(std::int64_t step) const {
-  return std::pow(gamma, static_cast<double>(step / every));
+  const std::int64_t drops = step / every;
+  return std::pow(gamma, static_cast<double>(drops));
 }
 
 void Noam::validate() const {

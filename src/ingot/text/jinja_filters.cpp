@@ -120,7 +120,7 @@ Value map(const Call& call) {
     const Value* fallback = call.find(SIZE_MAX, "default");
     for (const Value& item : call.items()) {
       Value found = path_of(item, to_text(*attribute), call.budget);
-      out.push_back(found.is_undefined() && fallback != nullptr ? *fallback : std::move(found));
+      out.push_back(found.is_undefined() && fallback != nullptr ? *fallback : found);
     }
     return out;
   }

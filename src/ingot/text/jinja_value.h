@@ -52,17 +52,18 @@ struct Undefined {
 class Value {
  public:
   Value() : data_(None{}) {}
-  Value(bool v) : data_(v) {}                           // NOLINT(google-explicit-constructor)
-  Value(std::int64_t v) : data_(v) {}                   // NOLINT(google-explicit-constructor)
-  Value(double v) : data_(v) {}                         // NOLINT(google-explicit-constructor)
-  Value(std::string v) : data_(std::move(v)) {}         // NOLINT(google-explicit-constructor)
-  Value(const char* v) : data_(std::string(v)) {}       // NOLINT(google-explicit-constructor)
-  Value(std::string_view v) : data_(std::string(v)) {}  // NOLINT(google-explicit-constructor)
-  Value(Undefined v) : data_(std::move(v)) {}           // NOLINT(google-explicit-constructor)
-  Value(List v);                                        // NOLINT(google-explicit-constructor)
-  Value(std::shared_ptr<Dict> v);                       // NOLINT(google-explicit-constructor)
-  Value(Function v)
-      : data_(std::make_shared<Function>(std::move(v))) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTBEGIN(google-explicit-constructor): values convert as they do in Python
+  Value(bool v) : data_(v) {}
+  Value(std::int64_t v) : data_(v) {}
+  Value(double v) : data_(v) {}
+  Value(std::string v) : data_(std::move(v)) {}
+  Value(const char* v) : data_(std::string(v)) {}
+  Value(std::string_view v) : data_(std::string(v)) {}
+  Value(Undefined v) : data_(std::move(v)) {}
+  Value(List v);
+  Value(std::shared_ptr<Dict> v);
+  Value(Function v) : data_(std::make_shared<Function>(std::move(v))) {}
+  // NOLINTEND(google-explicit-constructor)
 
   /// A list that str() shows in parentheses.
   static Value tuple(List v);

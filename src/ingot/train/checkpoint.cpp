@@ -30,6 +30,7 @@ constexpr const char* kState = "trainer_state.json";
 
 void write_tensors(const std::string& path, const std::map<std::string, Tensor>& tensors) {
   std::vector<StoredTensor> stored;
+  stored.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors) stored.push_back(StoredTensor::of(name, tensor));
   write_safetensors(path, stored);
 }

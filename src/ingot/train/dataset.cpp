@@ -7,6 +7,8 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
+#include "ingot/data/token_cache.h"
+#include "ingot/data/tokenizer_encoder.h"
 #include "ingot/text/bpe_trainer.h"
 
 namespace ingot {
@@ -55,18 +57,6 @@ data::DocumentSet load_documents(const TrainConfig& config, const std::vector<Da
 
 }  // namespace
 
-data::TokenEncoder token_encoder(const text::Tokenizer& tokenizer) {
-  data::TokenEncoder encoder;
-  encoder.encode_batch = [tokenizer](std::span<const std::string_view> texts) {
-    // Training text may quote a special token; it stays text.
-    return tokenizer.encode_batch(texts, {.add_special_tokens = false, .split_special_tokens = true});
-  };
-  encoder.vocab_size = tokenizer.vocab_size();
-  encoder.identity = sha256_hex(std::string_view(tokenizer.to_json()));
-  encoder.eos_id = tokenizer.eos_id();
-  return encoder;
-}
-
 text::Tokenizer train_tokenizer(const TrainConfig& config) {
   std::vector<std::string> documents;
   for (const DatasetConfig& dataset : config.datasets) {
@@ -81,7 +71,7 @@ text::Tokenizer train_tokenizer(const TrainConfig& config) {
 }
 
 TrainingData prepare_data(const TrainConfig& config, const text::Tokenizer& tokenizer) {
-  const data::TokenEncoder encoder = token_encoder(tokenizer);
+  const data::TokenEncoder encoder = data::encoder_of(tokenizer);
   TrainingData result;
   data::DocumentSet all = load_documents(config, config.datasets, encoder, result.reused_cache);
   if (config.validation_datasets.empty()) {

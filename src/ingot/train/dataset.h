@@ -5,7 +5,6 @@
 #include <string>
 
 #include "ingot/data/packing.h"
-#include "ingot/data/token_cache.h"
 #include "ingot/text/tokenizer.h"
 #include "ingot/train/config.h"
 
@@ -18,9 +17,6 @@ struct TrainingData {
   std::shared_ptr<const data::PackedSequences> validation;  ///< null where none was set apart
   bool reused_cache = false;
 };
-
-/// What `data` asks of a tokenizer, ending every document with the tokenizer's end token.
-data::TokenEncoder token_encoder(const text::Tokenizer& tokenizer);
 
 /// The token that ends a document in tokenizers that are trained here.
 inline constexpr const char* kEndOfText = "<|endoftext|>";

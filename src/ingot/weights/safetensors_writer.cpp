@@ -78,6 +78,7 @@ std::string header_text(std::span<const StoredTensor* const> order,
   std::vector<std::string> entries;
   if (!metadata.empty()) {
     std::vector<std::string> pairs;
+    pairs.reserve(metadata.size());
     for (const auto& [key, value] : metadata) pairs.push_back(quoted(key) + ":" + quoted(value));
     entries.push_back(fmt::format(R"("__metadata__":{{{}}})", fmt::join(pairs, ",")));
   }

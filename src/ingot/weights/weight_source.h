@@ -71,7 +71,7 @@ class WeightSource {
   std::uint64_t total_bytes() const;
 
  protected:
-  WeightSource(std::string location) : location_(std::move(location)) {}
+  explicit WeightSource(std::string location) : location_(std::move(location)) {}
   /// To be called once by the constructor of a format.
   void set_contents(std::vector<TensorInfo> tensors, std::map<std::string, std::string> metadata);
   virtual Tensor load(const TensorInfo& info) const = 0;

@@ -145,6 +145,7 @@ Json rope_to_json(const LanguageConfig& config) {
 
 std::vector<std::string> known_language_families() {
   std::vector<std::string> names;
+  names.reserve(kFamilies.size());
   for (const Family& family : kFamilies) names.emplace_back(family.model_type);
   return names;
 }
