@@ -119,29 +119,28 @@ void connect(Tensor& output, std::shared_ptr<Node> node, std::uint32_t output_in
 /// Throws NonFinite naming the op when anomaly detection is on and `tensor` holds a NaN or an infinity.
 void check_anomaly(std::string_view op, const Tensor& tensor);
 
+/// Ends an op of several outputs, or of a variable number of inputs: see record.
+template <class NodeType, class... Args>
+void record_all(std::span<Tensor> outputs, std::span<const Tensor* const> inputs, Args&&... args) {
+  const bool recorded = needs_grad(inputs);
+  if (!recorded && !detect_anomaly_enabled()) return;
+  auto node = std::make_shared<NodeType>(std::forward<Args>(args)...);
+  if (detect_anomaly_enabled()) {
+    for (const Tensor& output : outputs) check_anomaly(node->name(), output);
+  }
+  if (!recorded) return;
+  node->set_inputs(inputs);
+  for (std::size_t i = 0; i < outputs.size(); ++i) connect(outputs[i], node, static_cast<std::uint32_t>(i));
+}
+
 /// Ends an op: makes `output` the result of a NodeType built from `args`, if one of `inputs` needs a
 /// gradient. The position in `inputs` is the number that backward() knows an input by; undefined tensors take
 /// a place too.
 template <class NodeType, class... Args>
 Tensor record(Tensor output, std::initializer_list<const Tensor*> inputs, Args&&... args) {
-  if (detect_anomaly_enabled()) check_anomaly(NodeType::kName, output);
-  if (!needs_grad(inputs)) return output;
-  auto node = std::make_shared<NodeType>(std::forward<Args>(args)...);
-  node->set_inputs({inputs.begin(), inputs.size()});
-  connect(output, std::move(node), 0);
+  record_all<NodeType>(std::span(&output, 1), std::span(inputs.begin(), inputs.size()),
+                       std::forward<Args>(args)...);
   return output;
-}
-
-/// The same for ops of several outputs, or of a variable number of inputs.
-template <class NodeType, class... Args>
-void record_all(std::span<Tensor> outputs, std::span<const Tensor* const> inputs, Args&&... args) {
-  if (detect_anomaly_enabled()) {
-    for (const Tensor& output : outputs) check_anomaly(NodeType::kName, output);
-  }
-  if (!needs_grad(inputs)) return;
-  auto node = std::make_shared<NodeType>(std::forward<Args>(args)...);
-  node->set_inputs(inputs);
-  for (std::size_t i = 0; i < outputs.size(); ++i) connect(outputs[i], node, static_cast<std::uint32_t>(i));
 }
 
 }  // namespace ingot

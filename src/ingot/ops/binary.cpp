@@ -53,7 +53,6 @@ struct SumNode final : Node {
 };
 
 struct BinaryNode final : Node {
-  static constexpr const char* kName = "element-wise function of two";
   SavedTensor a, b;
   BinaryOp op;
   BinaryNode(const Tensor& a_, const Tensor& b_, BinaryOp op_) : a(a_), b(b_), op(op_) {}

@@ -18,7 +18,6 @@ constexpr std::string_view name_of(UnaryOp op) {
 }
 
 struct UnaryNode final : Node {
-  static constexpr const char* kName = "element-wise function";
   SavedTensor x;  // the argument or the result, see derivative_uses_result; none for scale
   UnaryOp op;
   double alpha, beta;

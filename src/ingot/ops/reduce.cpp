@@ -73,7 +73,6 @@ struct SumNode final : Node {
 };
 
 struct ExtremeNode final : Node {
-  static constexpr const char* kName = "max";
   SavedTensor x, y;
   Shape kept;
   ReduceOp op;

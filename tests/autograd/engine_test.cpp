@@ -1,0 +1,179 @@
+#include "ingot/autograd/engine.h"
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/op_case.h"
+#include <gtest/gtest.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/autograd/gradcheck.h"
+#include "ingot/autograd/node.h"
+#include "ingot/base/error.h"
+#include "ingot/ops/checkpoint.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/random.h"
+#include "ingot/ops/reduce.h"
+#include "ingot/ops/view.h"
+
+namespace ingot {
+namespace {
+
+Tensor leaf(const std::vector<float>& values) {
+  Tensor x = Tensor::from(values, {static_cast<std::int64_t>(values.size())});
+  x.set_requires_grad(true);
+  return x;
+}
+
+std::vector<float> grad_of(const Tensor& x) { return x.grad().to_vector<float>(); }
+
+TEST(Engine, AddsWhatReachesALeafByEveryPathAndPass) {
+  const Tensor x = leaf({2, -3});
+  const auto f = [&] { return sum(x * x + x * 3.0); };
+  backward(f());
+  EXPECT_EQ(grad_of(x), (std::vector<float>{7, -3}));
+  backward(f());
+  EXPECT_EQ(grad_of(x), (std::vector<float>{14, -6}));
+  x.set_grad({});
+  backward(f());
+  EXPECT_EQ(grad_of(x), (std::vector<float>{7, -3}));
+}
+
+// The gradient of y is handed on to both operands of y + y without a copy; adding to one must not change the
+// other.
+TEST(Engine, AGradientThatIsPassedOnTwiceIsNotShared) {
+  const Tensor a = leaf({1, 2}), b = leaf({3, 4});
+  const Tensor y = a * 2.0, z = b * 5.0;
+  backward(sum((y + z) + y));
+  EXPECT_EQ(grad_of(a), (std::vector<float>{4, 4}));
+  EXPECT_EQ(grad_of(b), (std::vector<float>{5, 5}));
+}
+
+TEST(Engine, TheGraphIsReleasedUnlessItIsRetained) {
+  const Tensor x = leaf({2});
+  const Tensor y = sum(square(x));
+  backward(y, {.retain_graph = true});
+  backward(y);
+  EXPECT_EQ(grad_of(x), (std::vector<float>{8}));
+  try {
+    backward(y);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("retain_graph"), std::string::npos);
+  }
+}
+
+TEST(Engine, ATensorChangedInPlaceAfterItWasSavedIsAnError) {
+  const Tensor x = leaf({2});
+  const Tensor y = x * 1.0;
+  const Tensor z = sum(square(y));
+  {
+    const NoGrad no_grad;
+    mul_(y, 3.0);
+  }
+  try {
+    backward(z);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("changed in place"), std::string::npos);
+  }
+}
+
+TEST(Engine, RefusesARootWithoutAGraphOrOfSeveralElements) {
+  EXPECT_THROW(backward(Tensor::scalar(1)), Error);
+  EXPECT_THROW(backward(leaf({1, 2}) * 2.0), DimensionMismatch);
+  const Tensor x = leaf({1, 2});
+  EXPECT_THROW(backward(x * 2.0, {.grad = Tensor::zeros({3})}), ShapeMismatch);
+  backward(x * 2.0, {.grad = Tensor::from<float>({1, 10}, {2})});
+  EXPECT_EQ(grad_of(x), (std::vector<float>{2, 20}));
+}
+
+TEST(Engine, NothingIsRecordedUnderNoGrad) {
+  const Tensor x = leaf({1});
+  const NoGrad no_grad;
+  EXPECT_FALSE((x * 2.0).requires_grad());
+  const GradMode again(true);
+  EXPECT_TRUE((x * 2.0).requires_grad());
+}
+
+TEST(Engine, AnErrorInTheMiddleLeavesNothingForTheNextPass) {
+  const Tensor x = leaf({2});
+  const Tensor good = x * 3.0;
+  const Tensor bad = square(good);
+  {
+    const NoGrad no_grad;
+    mul_(good, 1.0);  // makes bad's backward fail
+  }
+  const std::vector<Tensor> roots{sum(bad), sum(good * 1.0)}, grads{Tensor::scalar(1), Tensor::scalar(1)};
+  EXPECT_THROW(backward(roots, grads), Error);
+  x.set_grad({});
+  backward(sum(x * 3.0));
+  EXPECT_EQ(grad_of(x), (std::vector<float>{3}));
+}
+
+// Destroying the last handle of a chain must not recurse: this one would need some 30 MB of stack.
+TEST(Engine, AVeryLongChainRunsAndGoesAwayWithoutRecursion) {
+  const Tensor x = leaf({1});
+  Tensor y = x;
+  for (int i = 0; i < 200000; ++i) y = y + 1.0;
+  backward(sum(y));
+  EXPECT_EQ(grad_of(x), (std::vector<float>{1}));
+}
+
+class Anomaly : public ::testing::Test {
+ protected:
+  void SetUp() override { set_detect_anomaly(true); }
+  void TearDown() override { set_detect_anomaly(false); }
+};
+
+TEST_F(Anomaly, NamesTheOperationThatFirstMadeANanInTheForwardPass) {
+  const Tensor x = leaf({-1, 4});
+  try {
+    static_cast<void>(sum(sqrt(x) * 2.0));
+    FAIL();
+  } catch (const NonFinite& error) {
+    EXPECT_NE(error.where.find("sqrt"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("1 of 2"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(Anomaly, NamesTheOperationWhoseGradientIsNotFinite) {
+  const Tensor x = leaf({0, 4});
+  const Tensor y = sum(sqrt(x));  // finite; its derivative at 0 is not
+  try {
+    backward(y);
+    FAIL();
+  } catch (const NonFinite& error) {
+    EXPECT_NE(error.where.find("sqrt"), std::string::npos) << error.what();
+    EXPECT_NE(error.where.find("backward"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Gradcheck, FindsAWrongGradient) {
+  Tensor x = testing::randn({4}, 1, DType::f64);
+  x.set_requires_grad(true);
+  EXPECT_EQ(gradcheck([](std::span<const Tensor> in) { return square(in[0]); }, {x}), "");
+  // The value of 2x with the gradient of x, as a forgotten factor in a backward rule would give.
+  const auto wrong = [](std::span<const Tensor> in) { return in[0] + in[0].detach(); };
+  EXPECT_NE(gradcheck(wrong, {x}), "");
+}
+
+TEST(Checkpoint, RecomputesWithTheSameRandomNumbersAndBits) {
+  const auto gradients = [](bool recompute) {
+    const Tensor x = leaf({1, 2, 3, 4, 5, 6, 7, 8}), w = leaf({1, -1, 1, -1, 1, -1, 1, -1});
+    const auto block = [&w](const Tensor& in) { return tanh(dropout(in * w, 0.5)) * w; };
+    const RandomScope random(7, 3);
+    const Tensor y = recompute ? checkpoint(block, x * 0.5) : block(x * 0.5);
+    backward(sum(y * y));
+    std::vector<float> all = y.to_vector<float>();
+    for (const Tensor& t : {x.grad(), w.grad()}) {
+      const std::vector<float> values = t.to_vector<float>();
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  };
+  EXPECT_EQ(gradients(true), gradients(false));
+}
+
+}  // namespace
+}  // namespace ingot
