@@ -328,8 +328,9 @@ void read_rules(const json& document, Rules& rules) {
   if (rule == document.end() || !rule->is_object()) return;
   const auto is_set = [&](const char* key) {
     const auto found = rule->find(key);
-    return found != rule->end() && ((found->is_number() && found->get<double>() > 0) ||
-                                    (found->is_string() && *found != "0" && *found != ""));
+    return found != rule->end() &&
+           ((found->is_number() && found->get<double>() > 0) ||
+            (found->is_string() && *found != "0" && !found->get_ref<const std::string&>().empty()));
   };
   const bool all = is_set("aka");
   rules.red_fives = {all || is_set("aka51"), all || is_set("aka52"), all || is_set("aka53")};
