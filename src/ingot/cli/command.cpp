@@ -27,6 +27,14 @@ class HelpFormat : public CLI::Formatter {
     label("SUBCOMMAND", "VERB");
     label("SUBCOMMANDS", "VERBS");
   }
+  std::string make_usage(const CLI::App* app, std::string) const override {
+    return CLI::Formatter::make_usage(app, full_name(*app));
+  }
+
+  /// "ingot mahjong score"
+  static std::string full_name(const CLI::App& app) {
+    return app.get_parent() == nullptr ? app.get_name() : full_name(*app.get_parent()) + " " + app.get_name();
+  }
 };
 
 template <class T>
@@ -53,9 +61,7 @@ const CLI::App& deepest(const CLI::App& app) {
 
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& at = deepest(app);
-  std::string path = at.get_name();
-  for (const CLI::App* up = at.get_parent(); up != nullptr; up = up->get_parent())
-    path = up->get_name() + " " + path;
+  const std::string path = HelpFormat::full_name(at);
   std::string message = error.what();
   const auto extras = at.remaining();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extras.empty()) {

@@ -23,8 +23,7 @@ struct Entry {
 
 class RoundReader {
  public:
-  RoundReader(const json& round, const std::string& source, const Rules& rules)
-      : round_(round), source_(source), rules_(rules) {}
+  RoundReader(const json& round, const std::string& source) : round_(round), source_(source) {}
 
   LogRound read() {
     if (!round_.is_array() || round_.size() < 17) fail("log", "a round is no list of 17 parts");
@@ -166,7 +165,6 @@ class RoundReader {
 
   const json& round_;
   const std::string& source_;
-  const Rules& rules_;
   Event start_;
   std::vector<Tile> indicators_, ura_;
   std::array<std::vector<Entry>, 4> draws_, discards_;
@@ -358,8 +356,7 @@ GameLog read_tenhou_json(std::string_view text, const std::string& source) {
       names != document.end() && names->is_array() && names->size() == 4)
     for (std::size_t p = 0; p < 4; ++p)
       if ((*names)[p].is_string()) log.names[p] = (*names)[p].get<std::string>();
-  for (const json& round : document["log"])
-    log.rounds.push_back(RoundReader(round, source, log.rules).read());
+  for (const json& round : document["log"]) log.rounds.push_back(RoundReader(round, source).read());
   if (log.rounds.empty()) throw FormatError(source, -1, "log", "has no rounds");
   if (const auto sc = document.find("sc"); sc != document.end() && sc->is_array() && sc->size() == 8) {
     log.complete = true;
