@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ingot/base/error.h"
+
 namespace ingot {
 namespace {
 
@@ -15,6 +17,15 @@ TEST(Units, BytesKeepThreeDigits) {
   EXPECT_EQ(human_bytes(1536), "1.50 KiB");
   EXPECT_EQ(human_bytes(std::uint64_t{25} << 30), "25.0 GiB");
   EXPECT_EQ(human_bytes(~std::uint64_t{0}), "16.0 EiB");
+}
+
+TEST(Units, SizesAreReadInDecimalAndBinaryUnits) {
+  EXPECT_EQ(parse_bytes("100", "k"), 100U);
+  EXPECT_EQ(parse_bytes("5GB", "k"), 5'000'000'000U);
+  EXPECT_EQ(parse_bytes("1.5 gib", "k"), 1'610'612'736U);
+  for (const char* bad : {"", "GB", "5XB", "-1MB", "1e30", "nan"}) {
+    EXPECT_THROW(parse_bytes(bad, "k"), InvalidConfig) << bad;
+  }
 }
 
 TEST(Units, CountsRoundIntoTheNextUnitAndNotTo1000) {

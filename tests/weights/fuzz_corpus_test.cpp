@@ -4,8 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "ingot/base/files.h"
+#include "ingot/weights/gguf.h"
+#include "ingot/weights/hdf5.h"
 #include "ingot/weights/npy.h"
+#include "ingot/weights/npz.h"
+#include "ingot/weights/onnx.h"
 #include "ingot/weights/safetensors.h"
+#include "ingot/weights/torch.h"
 
 namespace ingot {
 namespace {
@@ -27,6 +32,15 @@ void replay(const std::string& format, std::unique_ptr<WeightSource> (*open)(Blo
 
 TEST(FuzzCorpus, SafetensorsFilesAreReadOrRefused) { replay("safetensors", open_safetensors); }
 TEST(FuzzCorpus, NpyFilesAreReadOrRefused) { replay("npy", open_npy); }
+TEST(FuzzCorpus, OnnxFilesAreReadOrRefused) { replay("onnx", open_onnx); }
+TEST(FuzzCorpus, GgufFilesAreReadOrRefused) {
+  replay("gguf", [](Blob blob) -> std::unique_ptr<WeightSource> { return open_gguf(std::move(blob)); });
+}
+
+TEST(FuzzCorpus, TorchFilesAreReadOrRefused) { replay("torch", open_torch); }
+TEST(FuzzCorpus, NpzFilesAreReadOrRefused) { replay("npz", open_npz); }
+
+TEST(FuzzCorpus, Hdf5FilesAreReadOrRefused) { replay("hdf5", open_hdf5); }
 
 }  // namespace
 }  // namespace ingot

@@ -67,4 +67,9 @@ std::uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
+std::uint32_t masked_crc32c(std::string_view bytes) {
+  const std::uint32_t crc = crc32c(bytes);
+  return (crc >> 15 | crc << 17) + 0xA282EAD8U;
+}
+
 }  // namespace ingot

@@ -38,5 +38,8 @@ std::string sha256_file(const std::string& path);
 
 /// CRC-32C (Castagnoli), as in TFRecord files; crc32c("123456789") is 0xE3069283.
 std::uint32_t crc32c(std::string_view bytes);
+/// The same, turned and shifted as TensorFlow and LevelDB store it: a CRC of bytes that hold a CRC means
+/// little.
+std::uint32_t masked_crc32c(std::string_view bytes);
 
 }  // namespace ingot

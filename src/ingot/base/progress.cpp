@@ -120,6 +120,7 @@ struct ProgressBar::State {
   }
   void measure(double time);
   std::string head() const;
+  std::string count_text() const;
   std::string wait_text() const;
   std::string bar_line(int width) const;
   void draw(double time);
@@ -179,6 +180,14 @@ std::string ProgressBar::State::head() const {
   return text;
 }
 
+std::string ProgressBar::State::count_text() const {
+  const auto text = [this](std::int64_t n) {
+    return options.bytes ? human_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 0)))
+                         : fmt::format("{}", n);
+  };
+  return options.total > 0 ? text(done) + "/" + text(options.total) : text(done);
+}
+
 std::string ProgressBar::State::wait_text() const {
   if (finished) return "in " + human_duration(now() - started);
   if (options.total <= 0) return human_duration(now() - started);
@@ -196,8 +205,7 @@ std::string ProgressBar::State::bar_line(int width) const {
       options.total > 0 ? std::clamp(static_cast<double>(done) / static_cast<double>(options.total), 0.0, 1.0)
                         : 0;
   const std::string percent = options.total > 0 ? fmt::format("{:3.0f} %", std::floor(part * 100)) : "";
-  const std::string count =
-      options.total > 0 ? fmt::format("{}/{}", done, options.total) : fmt::format("{}", done);
+  const std::string count = count_text();
   const std::string wait = wait_text();
 
   std::string tail = percent.empty() ? count : percent + "  " + count;
@@ -232,10 +240,8 @@ void ProgressBar::State::draw(double time) {
   if (options.mode == ProgressOptions::Mode::quiet || !shown) return;
   last_drawn = time;
   if (options.mode == ProgressOptions::Mode::lines) {
-    const std::string count =
-        options.total > 0 ? fmt::format("{}/{}", done, options.total) : fmt::format("{}", done);
-    write_all(options.fd,
-              fmt::format("{}{}  {}{}{}\n", head(), count, wait_text(), right.empty() ? "" : "  ", right));
+    write_all(options.fd, fmt::format("{}{}  {}{}{}\n", head(), count_text(), wait_text(),
+                                      right.empty() ? "" : "  ", right));
     return;
   }
   const int width = options.width > 0 ? options.width : terminal_width(options.fd);

@@ -25,6 +25,7 @@ struct ProgressOptions {
 
   std::string label;
   std::int64_t total = 0;  // 0: not known
+  bool bytes = false;      // counts are bytes, shown as "1.20 GiB"
   std::int64_t done = 0;   // where a resumed run starts: not counted as this run's speed
   Mode mode = Mode::automatic;
   int fd = 2;

@@ -28,14 +28,19 @@ Json rounded(double value) {
                                                                  : Json(result);
 }
 
-Json to_json(ReportSeries series) {
+Json to_json(ReportSeries series, bool dates) {
   thin_out(series, kPointsPerSeries);
   Json x = Json::array(), y = Json::array();
-  for (const double value : series.x) x.push_back(rounded(value));
+  for (const double value : series.x) x.push_back(dates ? Json(std::llround(value)) : rounded(value));
   for (const double value : series.y) y.push_back(rounded(value));
-  return {
-      {"name", series.name},    {"x", x}, {"y", y}, {"smooth", series.smooth}, {"right", series.right_axis},
-      {"dashed", series.dashed}};
+  return {{"name", series.name},
+          {"x", x},
+          {"y", y},
+          {"smooth", series.smooth},
+          {"right", series.right_axis},
+          {"dashed", series.dashed},
+          {"band", series.band},
+          {"points", series.points}};
 }
 
 Json to_json(const ReportChart& chart) {
@@ -44,10 +49,11 @@ Json to_json(const ReportChart& chart) {
     INGOT_CHECK(s.x.size() == s.y.size(),
                 Error("report: series '" + s.name + "' has " + std::to_string(s.x.size()) + " x values and " +
                       std::to_string(s.y.size()) + " y values; expected as many"));
-    series.push_back(to_json(s));
+    series.push_back(to_json(s, chart.dates));
   }
-  return {{"title", chart.title},       {"x", chart.x_label}, {"y", chart.y_label},
-          {"right", chart.right_label}, {"log", chart.log_y}, {"series", series}};
+  return {{"title", chart.title},       {"x", chart.x_label},       {"y", chart.y_label},
+          {"right", chart.right_label}, {"log", chart.log_y},       {"dates", chart.dates},
+          {"logX", chart.log_x},        {"bars", chart.categories}, {"series", series}};
 }
 
 Json to_json(const std::vector<std::pair<std::string, std::string>>& table) {

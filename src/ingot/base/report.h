@@ -14,12 +14,17 @@ struct ReportSeries {
   bool smooth = false;       // noisy: drawn faint under its running mean (the reader sets how far it reaches)
   bool right_axis = false;
   bool dashed = false;  // a limit or a baseline
+  bool band = false;    // the lower edge of a band up to the next series, which is its upper edge
+  bool points = false;  // dots without a line
 };
 
 struct ReportChart {
   std::string title;
   std::string x_label, y_label, right_label;
-  bool log_y = false;  // how it opens; the reader may switch
+  bool log_x = false;
+  bool log_y = false;                        // how it opens; the reader may switch
+  bool dates = false;                        // x counts seconds since 1970 (UTC)
+  std::vector<std::string> categories = {};  // not empty: bars, one per category, of the first series' y
   std::vector<ReportSeries> series;
 };
 

@@ -58,12 +58,6 @@ class Message {
   std::string bytes_;
 };
 
-/// TFRecord stores no plain CRC, so that a CRC over data that holds CRCs stays useful.
-std::uint32_t masked_crc(std::string_view bytes) {
-  const std::uint32_t crc = crc32c(bytes);
-  return (crc >> 15 | crc << 17) + 0xA282EAD8U;
-}
-
 double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -109,9 +103,9 @@ TensorBoardWriter::~TensorBoardWriter() {
 void TensorBoardWriter::record(std::string_view event) {
   const std::string length = little_endian(std::uint64_t{event.size()});
   file_.write(length);
-  file_.write(little_endian(masked_crc(length)));
+  file_.write(little_endian(masked_crc32c(length)));
   file_.write(event);
-  file_.write(little_endian(masked_crc(event)));
+  file_.write(little_endian(masked_crc32c(event)));
 }
 
 namespace {

@@ -1,9 +1,15 @@
 #include "ingot/base/units.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
 #include <cmath>
+#include <string_view>
 
 #include <fmt/format.h>
+
+#include "ingot/base/error.h"
 
 namespace ingot {
 namespace {
@@ -30,6 +36,34 @@ std::string scaled(double value, double step, const std::array<const char*, N>& 
 std::string human_bytes(std::uint64_t bytes) {
   static constexpr std::array kUnits = {" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
   return scaled(static_cast<double>(bytes), 1024.0, kUnits);
+}
+
+std::uint64_t parse_bytes(const std::string& text, const std::string& key) {
+  struct Unit {
+    std::string_view name;
+    double bytes;
+  };
+  static constexpr std::array<Unit, 10> kUnits{{{"", 1},
+                                                {"b", 1},
+                                                {"kb", 1e3},
+                                                {"mb", 1e6},
+                                                {"gb", 1e9},
+                                                {"tb", 1e12},
+                                                {"kib", 1024.0},
+                                                {"mib", 1048576.0},
+                                                {"gib", 1073741824.0},
+                                                {"tib", 1099511627776.0}}};
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string unit;
+  for (const char* c = end; c != text.data() + text.size(); ++c) {
+    if (*c != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
+  }
+  const auto found = std::ranges::find(kUnits, unit, &Unit::name);
+  const double bytes = found == kUnits.end() ? -1 : number * found->bytes;
+  INGOT_CHECK(error == std::errc() && bytes >= 0 && bytes < 9e18,
+              InvalidConfig(key, fmt::format("'{}' is no size; write 5GB, 500MB or 2GiB", text)));
+  return static_cast<std::uint64_t>(bytes);
 }
 
 std::string human_count(double count) {

@@ -23,6 +23,17 @@ Blob memory_blob(std::string name, std::vector<std::byte> bytes) {
   return {std::move(name), all, std::move(owner), {}};
 }
 
+Blob part_of(const Blob& blob, std::size_t offset, std::size_t size) {
+  INGOT_ASSERT(offset <= blob.bytes.size() && size <= blob.bytes.size() - offset);
+  Blob part{blob.name, blob.bytes.subspan(offset, size), blob.owner, {}};
+  if (blob.will_need) {
+    part.will_need = [ahead = blob.will_need, offset](std::size_t at, std::size_t count) {
+      ahead(offset + at, count);
+    };
+  }
+  return part;
+}
+
 Tensor tensor_in(const Blob& blob, std::size_t offset, const Shape& shape, DType dtype) {
   const std::size_t size = estimate_tensor_bytes(shape, dtype);
   INGOT_ASSERT(offset <= blob.bytes.size() && size <= blob.bytes.size() - offset);

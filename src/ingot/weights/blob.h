@@ -24,6 +24,9 @@ Blob map_blob(const std::string& path);
 /// Bytes in memory, which are taken over.
 Blob memory_blob(std::string name, std::vector<std::byte> bytes);
 
+/// A part of a blob, which keeps the whole alive. The range must lie inside.
+Blob part_of(const Blob& blob, std::size_t offset, std::size_t size);
+
 /// The tensor whose values stand at `offset` of the blob: an alias that keeps the blob alive where the
 /// address suits the dtype, else a copy. The range must lie inside the blob.
 Tensor tensor_in(const Blob& blob, std::size_t offset, const Shape& shape, DType dtype);

@@ -162,133 +162,150 @@ NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& 
   return header;
 }
 
+[[noreturn]] void fail(const std::string& file, std::size_t offset, std::string field,
+                       std::string_view problem) {
+  throw FormatError(file, static_cast<std::int64_t>(offset), std::move(field), problem);
+}
+
+std::optional<DType> parse_descr(const std::string& descr, bool& swapped, const std::string& file) {
+  const bool has_order = !descr.empty() && std::string_view("<>|=").find(descr[0]) != std::string_view::npos;
+  swapped = has_order && descr[0] == '>';
+  const std::string_view code = std::string_view(descr).substr(has_order ? 1 : 0);
+  const auto found = std::ranges::find(kTypes, code, &NpyType::code);
+  if (found != kTypes.end()) return found->dtype;
+  if (code == "O")
+    fail(file, 10, "descr", "holds pickled Python objects, which are never read: they can run code");
+  return std::nullopt;
+}
+
+void check_size(const TensorInfo& info) {
+  std::uint64_t bytes = byte_size(*info.dtype);
+  bool empty = false;
+  for (const std::int64_t size : info.shape) {
+    if (size == 0) {
+      empty = true;
+    } else if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes)) {
+      fail(info.file, 10, "shape", fmt::format("{} overflows", to_string(info.shape)));
+    }
+  }
+  if (empty) bytes = 0;
+  if (bytes != info.bytes) {
+    fail(info.file, static_cast<std::size_t>(info.offset), "data",
+         fmt::format("has {} bytes, but shape {} of '{}' takes {}", info.bytes, to_string(info.shape),
+                     info.stored_as, bytes));
+  }
+}
+
+void check_booleans(const TensorInfo& info, const Blob& blob) {
+  const auto values = blob.bytes.subspan(info.offset, info.bytes);
+  const auto bad = std::ranges::find_if(values, [](std::byte b) { return b > std::byte{1}; });
+  if (bad != values.end()) {
+    fail(info.file, info.offset + static_cast<std::size_t>(bad - values.begin()), "data",
+         "holds a byte other than 0 and 1 as a boolean");
+  }
+}
+
+Tensor swap_bytes(const Tensor& from) {
+  Tensor to = Tensor::empty_like(from);
+  const std::size_t size = byte_size(from.dtype());
+  const auto* in = static_cast<const std::byte*>(from.view().data);
+  auto* out = static_cast<std::byte*>(to.view().data);
+  for (std::size_t i = 0; i < from.nbytes(); i += size) std::reverse_copy(in + i, in + i + size, out + i);
+  return to;
+}
+
+/// A copy of `from`, whose axes are in reverse, in the order of `shape`.
+Tensor transposed(const Tensor& from, const Shape& shape) {
+  Tensor to = Tensor::empty(shape, from.dtype());
+  View view = from.view();
+  std::reverse(view.shape.begin(), view.shape.begin() + view.rank);
+  std::reverse(view.strides.begin(), view.strides.begin() + view.rank);
+  auto* out = static_cast<std::byte*>(to.view().data);
+  for_each_byte_range(Tensor(from.storage(), view), [&](std::span<const std::byte> bytes) {
+    std::memcpy(out, bytes.data(), bytes.size());
+    out += bytes.size();
+  });
+  return to;
+}
+
 class NpyFile final : public WeightSource {
  public:
-  explicit NpyFile(Blob blob) : WeightSource(blob.name), blob_(std::move(blob)) {
-    header_ = parse_npy_header(blob_.bytes, location());
-    TensorInfo info;
-    info.name = std::filesystem::path(location()).stem().string();
-    info.shape = header_.shape;
-    info.stored_as = header_.descr;
-    info.offset = header_.data_begin;
-    info.bytes = blob_.bytes.size() - header_.data_begin;
-    info.file = location();
-    info.dtype = parse_descr();
-    if (info.dtype) check_size(info);
-    set_contents({std::move(info)}, {});
+  explicit NpyFile(Blob blob)
+      : WeightSource(blob.name),
+        blob_(std::move(blob)),
+        description_(parse_npy(blob_.bytes, blob_.bytes.size(), location())) {
+    set_contents({description_.info}, {});
   }
 
   std::string_view format() const override { return "npy"; }
   WeightCapabilities capabilities() const override { return {.zero_copy = true, .concurrent = true}; }
 
  protected:
-  Tensor load(const TensorInfo& info) const override {
-    INGOT_CHECK(info.dtype.has_value(),
-                NotImplemented(fmt::format("{}: element type '{}'", location(), info.stored_as)));
-    INGOT_CHECK(info.shape.size() <= kMaxRank,
-                NotImplemented(fmt::format("{}: shape {} has more than {} axes", location(),
-                                           to_string(info.shape), kMaxRank)));
-    std::vector<std::int64_t> stored = info.shape;
-    const bool reorder = header_.fortran_order && stored.size() > 1;
-    if (reorder) std::ranges::reverse(stored);
-    const Shape stored_shape{std::span<const std::int64_t>(stored)};
-    Tensor tensor = tensor_in(blob_, info.offset, stored_shape, *info.dtype);
-    if (*info.dtype == DType::boolean) check_booleans(info);
-    if (swapped_) tensor = swap_bytes(tensor);
-    return reorder ? transposed(tensor, Shape(std::span<const std::int64_t>(info.shape))) : tensor;
-  }
+  Tensor load(const TensorInfo&) const override { return load_npy(description_, blob_); }
+  Blob stored(const TensorInfo& info) const override { return part_of(blob_, info.offset, info.bytes); }
 
  private:
-  std::optional<DType> parse_descr() {
-    const std::string& descr = header_.descr;
-    const bool has_order =
-        !descr.empty() && std::string_view("<>|=").find(descr[0]) != std::string_view::npos;
-    swapped_ = has_order && descr[0] == '>';
-    const std::string_view code = std::string_view(descr).substr(has_order ? 1 : 0);
-    const auto found = std::ranges::find(kTypes, code, &NpyType::code);
-    if (found != kTypes.end()) return found->dtype;
-    INGOT_CHECK(code != "O",
-                FormatError(location(), 10, "descr",
-                            "holds pickled Python objects, which are never read: they can run code"));
-    return std::nullopt;
-  }
-
-  void check_size(const TensorInfo& info) const {
-    std::uint64_t bytes = byte_size(*info.dtype);
-    bool empty = false;
-    for (const std::int64_t size : info.shape) {
-      if (size == 0) {
-        empty = true;
-      } else {
-        INGOT_CHECK(!__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes),
-                    FormatError(location(), 10, "shape", fmt::format("{} overflows", to_string(info.shape))));
-      }
-    }
-    if (empty) bytes = 0;
-    INGOT_CHECK(bytes == info.bytes,
-                FormatError(location(), static_cast<std::int64_t>(header_.data_begin), "data",
-                            fmt::format("has {} bytes, but shape {} of '{}' takes {}", info.bytes,
-                                        to_string(info.shape), info.stored_as, bytes)));
-  }
-
-  void check_booleans(const TensorInfo& info) const {
-    const auto values = blob_.bytes.subspan(info.offset, info.bytes);
-    const auto bad = std::ranges::find_if(values, [](std::byte b) { return b > std::byte{1}; });
-    INGOT_CHECK(bad == values.end(),
-                FormatError(location(), static_cast<std::int64_t>(info.offset) + (bad - values.begin()),
-                            "data", "holds a byte other than 0 and 1 as a boolean"));
-  }
-
-  static Tensor swap_bytes(const Tensor& from) {
-    Tensor to = Tensor::empty_like(from);
-    const std::size_t size = byte_size(from.dtype());
-    const auto* in = static_cast<const std::byte*>(from.view().data);
-    auto* out = static_cast<std::byte*>(to.view().data);
-    for (std::size_t i = 0; i < from.nbytes(); i += size) std::reverse_copy(in + i, in + i + size, out + i);
-    return to;
-  }
-
-  /// A copy of `from`, whose axes are in reverse, in the order of `shape`.
-  static Tensor transposed(const Tensor& from, const Shape& shape) {
-    Tensor to = Tensor::empty(shape, from.dtype());
-    View view = from.view();
-    std::reverse(view.shape.begin(), view.shape.begin() + view.rank);
-    std::reverse(view.strides.begin(), view.strides.begin() + view.rank);
-    auto* out = static_cast<std::byte*>(to.view().data);
-    for_each_byte_range(Tensor(from.storage(), view), [&](std::span<const std::byte> bytes) {
-      std::memcpy(out, bytes.data(), bytes.size());
-      out += bytes.size();
-    });
-    return to;
-  }
-
   Blob blob_;
-  NpyHeader header_;
-  bool swapped_ = false;
+  NpyDescription description_;
 };
 
 }  // namespace
 
-void write_npy(const std::string& path, const Tensor& tensor) {
-  INGOT_CHECK(tensor.defined(), IoError(path, "cannot store an undefined tensor"));
-  const auto type = std::ranges::find(kTypes, tensor.dtype(), &NpyType::dtype);
+NpyDescription parse_npy(std::span<const std::byte> start, std::uint64_t file_size, const std::string& file) {
+  NpyHeader header = parse_npy_header(start, file);
+  NpyDescription description;
+  description.fortran_order = header.fortran_order;
+  TensorInfo& info = description.info;
+  info.name = std::filesystem::path(file).stem().string();
+  info.shape = std::move(header.shape);
+  info.stored_as = header.descr;
+  info.offset = header.data_begin;
+  info.bytes = file_size - header.data_begin;
+  info.file = file;
+  info.dtype = parse_descr(header.descr, description.swapped, file);
+  if (info.dtype) check_size(info);
+  return description;
+}
+
+Tensor load_npy(const NpyDescription& description, const Blob& blob) {
+  const TensorInfo& info = description.info;
+  INGOT_CHECK(info.dtype.has_value(),
+              NotImplemented(fmt::format("{}: element type '{}'", info.file, info.stored_as)));
+  INGOT_CHECK(info.shape.size() <= kMaxRank,
+              NotImplemented(fmt::format("{}: shape {} has more than {} axes", info.file,
+                                         to_string(info.shape), kMaxRank)));
+  std::vector<std::int64_t> stored = info.shape;
+  const bool reorder = description.fortran_order && stored.size() > 1;
+  if (reorder) std::ranges::reverse(stored);
+  Tensor tensor = tensor_in(blob, info.offset, Shape(std::span<const std::int64_t>(stored)), *info.dtype);
+  if (*info.dtype == DType::boolean) check_booleans(info, blob);
+  if (description.swapped) tensor = swap_bytes(tensor);
+  return reorder ? transposed(tensor, Shape(std::span<const std::int64_t>(info.shape))) : tensor;
+}
+
+std::string npy_header(const std::string& path, const Shape& shape, DType dtype) {
+  const auto type = std::ranges::find(kTypes, dtype, &NpyType::dtype);
   INGOT_CHECK(type != kTypes.end(),
               IoError(path, fmt::format("NumPy has no element type for {}; convert the tensor to f32 first",
-                                        name(tensor.dtype()))));
-  std::string shape;
-  for (const std::int64_t size : tensor.dims()) shape += fmt::format("{}, ", size);
-  if (tensor.rank() > 1) shape.resize(shape.size() - 2);
-  if (tensor.rank() == 1) shape.resize(shape.size() - 1);  // "(3,)"
-  std::string header = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
-                                   byte_size(tensor.dtype()) == 1 ? '|' : '<', type->code, shape);
-  const std::size_t total = (10 + header.size() + 1 + 63) / 64 * 64;
-  header.resize(total - 10 - 1, ' ');
-  header += '\n';
+                                        name(dtype))));
+  std::string sizes;
+  for (const std::int64_t size : shape.dims()) sizes += fmt::format("{}, ", size);
+  if (shape.rank() > 1) sizes.resize(sizes.size() - 2);
+  if (shape.rank() == 1) sizes.resize(sizes.size() - 1);  // "(3,)"
+  std::string dict = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
+                                 byte_size(dtype) == 1 ? '|' : '<', type->code, sizes);
+  const std::size_t total = (10 + dict.size() + 1 + 63) / 64 * 64;
+  dict.resize(total - 10 - 1, ' ');
+  dict += '\n';
+  std::string header(kMagic);
+  header += {1, 0, static_cast<char>(dict.size() & 0xff), static_cast<char>(dict.size() >> 8)};
+  return header + dict;
+}
+
+void write_npy(const std::string& path, const Tensor& tensor) {
+  INGOT_CHECK(tensor.defined(), IoError(path, "cannot store an undefined tensor"));
+  const std::string header = npy_header(path, tensor.shape(), tensor.dtype());
   write_file_atomically(path, [&](FileWriter& out) {
-    out.write(kMagic);
-    const std::array<char, 4> version_and_length{1, 0, static_cast<char>(header.size() & 0xff),
-                                                 static_cast<char>(header.size() >> 8)};
-    out.write(std::string_view(version_and_length.data(), version_and_length.size()));
     out.write(header);
     for_each_byte_range(tensor, [&](std::span<const std::byte> bytes) { out.write(bytes); });
   });

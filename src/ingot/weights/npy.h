@@ -19,6 +19,22 @@ void write_npy(const std::string& path, const Tensor& tensor);
 /// wrong, NotImplemented an element type that Ingot lacks (unsigned of more than 8 bits, complex, objects).
 Tensor read_npy(const std::string& path);
 
+/// What a .npy file says of its array, known from its first bytes.
+struct NpyDescription {
+  TensorInfo info;
+  bool fortran_order = false;
+  bool swapped = false;  ///< big-endian
+};
+/// No header that NumPy writes is longer.
+inline constexpr std::size_t kMaxNpyHeader = 65536 + 12;
+/// `start` holds the first kMaxNpyHeader bytes, or all, of a file of `file_size` bytes.
+NpyDescription parse_npy(std::span<const std::byte> start, std::uint64_t file_size, const std::string& file);
+/// The array of a description's file, whose bytes begin with its header.
+Tensor load_npy(const NpyDescription& description, const Blob& blob);
+
+/// Writes a .npy file's header (version 1.0), without data; IoError as write_npy does.
+std::string npy_header(const std::string& path, const Shape& shape, DType dtype);
+
 /// The same as a source of one tensor, named like the file without ".npy".
 std::unique_ptr<WeightSource> open_npy(Blob blob);
 std::unique_ptr<WeightSource> open_npy(const std::string& path);

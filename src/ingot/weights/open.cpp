@@ -1,24 +1,68 @@
 #include "ingot/weights/open.h"
 
+#include <array>
 #include <filesystem>
 
 #include "ingot/base/error.h"
-#include "ingot/base/files.h"
+#include "ingot/weights/gguf.h"
+#include "ingot/weights/hdf5.h"
 #include "ingot/weights/npy.h"
+#include "ingot/weights/npz.h"
+#include "ingot/weights/onnx.h"
 #include "ingot/weights/safetensors.h"
+#include "ingot/weights/sharded.h"
+#include "ingot/weights/tensorflow.h"
+#include "ingot/weights/torch.h"
+#include "ingot/weights/zip.h"
 
 namespace ingot {
+namespace {
 
-std::unique_ptr<WeightSource> open_weights(const std::string& path) {
-  if (std::filesystem::is_directory(path) || path.ends_with(".json")) return open_safetensors(path);
-  Blob blob = map_blob(path);
+constexpr std::array<std::string_view, 7> kUsualNames{"model.safetensors", "pytorch_model.bin", "model.gguf",
+                                                      "model.keras",       "model.h5",          "model.npz",
+                                                      "model.pt"};
+
+/// A zip archive is PyTorch's where it holds a pickle, Keras 3's where it holds HDF5, NumPy's otherwise.
+std::unique_ptr<WeightSource> open_zip(Blob blob) {
+  const ZipArchive archive(blob);
+  for (const ZipEntry& entry : archive.entries()) {
+    if (entry.name.ends_with(".pkl")) return open_torch(std::move(blob));
+    if (entry.name == "model.weights.h5") return open_hdf5(archive.content(entry));
+  }
+  return open_npz(std::move(blob));
+}
+
+}  // namespace
+
+std::unique_ptr<WeightSource> open_weights(Blob blob) {
+  const std::string& path = blob.name;
   const std::string_view text(reinterpret_cast<const char*>(blob.bytes.data()), blob.bytes.size());
   if (text.starts_with("\x93NUMPY")) return open_npy(std::move(blob));
+  if (text.starts_with("GGUF") || path.ends_with(".gguf")) return open_gguf(std::move(blob));
+  if (ZipArchive::matches(blob.bytes)) return open_zip(std::move(blob));
+  if (is_legacy_torch(blob.bytes)) return open_torch(std::move(blob));
+  if (is_hdf5(blob.bytes)) return open_hdf5(std::move(blob));
+  // A protobuf message has no mark at its start.
+  if (path.ends_with(".onnx")) return open_onnx(std::move(blob));
   // A header of JSON at byte 8 (or damage in a file that says what it wants to be, for the better message).
   if (path.ends_with(".safetensors") || (text.size() > 8 && text[8] == '{')) {
     return open_safetensors(std::move(blob));
   }
-  throw FormatError(path, 0, "format", "is none that Ingot reads; it reads .safetensors and .npy");
+  throw FormatError(path, 0, "format",
+                    "is none that Ingot reads: .safetensors, .gguf, PyTorch's .pt, .pth and .bin, Keras's "
+                    ".h5 and .keras, TensorFlow's .index, .onnx, .npy, .npz");
+}
+
+std::unique_ptr<WeightSource> open_weights(const std::string& path) {
+  const std::string file = std::filesystem::is_directory(path) ? find_weights_in(path, kUsualNames) : path;
+  if (file.ends_with(".json")) {
+    return open_sharded(file, [](Blob blob) { return open_weights(std::move(blob)); });
+  }
+  if (!std::filesystem::exists(file) && std::filesystem::exists(file + ".index"))
+    return open_tensorflow(file);
+  if (file.ends_with(".index")) return open_tensorflow(file);
+  if (file.ends_with(".gguf")) return open_gguf(file);  // it may be one part of several
+  return open_weights(map_blob(file));
 }
 
 }  // namespace ingot

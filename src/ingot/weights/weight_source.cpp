@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
 #include "ingot/base/suggest.h"
 
 namespace ingot {
@@ -42,10 +43,23 @@ std::vector<Tensor> WeightSource::load_tensors(std::span<const std::string> name
   std::vector<const TensorInfo*> infos;
   infos.reserve(names.size());
   for (const std::string& name : names) infos.push_back(&get_metadata(name));
-  std::vector<Tensor> tensors;
-  tensors.reserve(names.size());
-  for (const TensorInfo* info : infos) tensors.push_back(load(*info));
+  std::vector<Tensor> tensors(names.size());
+  const auto load_range = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      tensors[static_cast<std::size_t>(i)] = load(*infos[static_cast<std::size_t>(i)]);
+    }
+  };
+  const auto count = static_cast<std::int64_t>(names.size());
+  if (capabilities().concurrent) {
+    parallel_for(count, 1, load_range);
+  } else {
+    load_range(0, count);
+  }
   return tensors;
+}
+
+Blob WeightSource::stored(const TensorInfo& info) const {
+  throw NotImplemented(fmt::format("{}: the stored bytes of '{}' from {}", location_, info.name, format()));
 }
 
 void WeightSource::preload(std::span<const std::string> names) const {

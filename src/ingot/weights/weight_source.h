@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ingot/core/tensor.h"
+#include "ingot/weights/blob.h"
 
 namespace ingot {
 
@@ -63,7 +64,11 @@ class WeightSource {
   /// Throws as get_metadata does, NotImplemented for an element type that has no dtype, FormatError for
   /// values that the type does not allow.
   Tensor load_tensor(std::string_view name) const { return load(get_metadata(name)); }
+  /// In the order of `names`; on several threads where the source can (`capabilities().concurrent`).
   std::vector<Tensor> load_tensors(std::span<const std::string> names) const;
+  /// The bytes of a tensor as they are stored: the blocks of a quantised format, say. NotImplemented where
+  /// the format keeps them otherwise than in one piece (compressed, strided).
+  Blob stored_bytes(std::string_view name) const { return stored(get_metadata(name)); }
   /// Tells that these tensors will be loaded soon. Only a hint.
   virtual void preload(std::span<const std::string> names) const;
 
@@ -75,6 +80,7 @@ class WeightSource {
   /// To be called once by the constructor of a format.
   void set_contents(std::vector<TensorInfo> tensors, std::map<std::string, std::string> metadata);
   virtual Tensor load(const TensorInfo& info) const = 0;
+  virtual Blob stored(const TensorInfo& info) const;
 
  private:
   std::string location_;

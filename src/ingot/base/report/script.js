@@ -34,6 +34,22 @@
     return String(Number(value.toPrecision(4)));
   };
 
+  // Seconds since 1970 as a date, with the hour where the axis is narrower than a month.
+  const dated = (seconds, span) => {
+    const text = new Date(seconds * 1000).toISOString();
+    return span > 31 * 86400 ? text.slice(0, 10) : text.slice(0, 16).replace('T', ' ');
+  };
+
+  // Round moments, a label's width apart at least.
+  const dateTicks = (low, high, width) => {
+    const steps = [60, 300, 900, 3600, 10800, 21600, 43200, ...[1, 2, 4, 7, 14, 28, 56, 91, 182, 365, 730, 1826, 3652].map((d) => d * 86400)];
+    const wanted = (high - low) * 130 / Math.max(width, 130);
+    const step = steps.find((s) => s >= wanted) || steps[steps.length - 1];
+    const ticks = [];
+    for (let at = Math.ceil(low / step) * step; at <= high; at += step) ticks.push({value: at});
+    return ticks;
+  };
+
   // ---- words
   $('title').textContent = report.title;
   $('subtitle').textContent = report.subtitle;
@@ -106,6 +122,18 @@
     },
   };
 
+  const selection = {
+    id: 'selection',
+    afterDatasetsDraw(chart) {
+      if (!chart.$drag) return;
+      const {ctx, chartArea: area} = chart;
+      ctx.save();
+      ctx.fillStyle = withAlpha(css('--s0'), 0.15);
+      ctx.fillRect(chart.$drag[0], area.top, chart.$drag[1] - chart.$drag[0], area.bottom - area.top);
+      ctx.restore();
+    },
+  };
+
   // Of every visible curve the point nearest to the pointer's x, however sparse the curve is.
   Chart.Interaction.modes.nearestOfEach = (chart, event) => {
     const x = chart.scales.x.getValueForPixel(event.x);
@@ -129,6 +157,29 @@
     ...extra,
   });
 
+  // Points and bars take their colours when the chart is made; paint() follows the theme.
+  const colors = (number) => {
+    const color = css(`--s${number % 6}`);
+    return {backgroundColor: color, pointBackgroundColor: color, pointBorderColor: color};
+  };
+  const buildBars = (spec, canvas) => {
+    const chart = new Chart(canvas, {
+      type: 'bar',
+      data: {labels: spec.bars, datasets: [{label: spec.series[0].name, $number: 0, $color: 0, $series: spec.series[0], $bars: true,
+                                            ...colors(0), borderRadius: 4, maxBarThickness: 28}]},
+      options: {
+        animation: false, responsive: true, maintainAspectRatio: false, indexAxis: 'y',
+        scales: {x: axis(spec.x, {type: 'linear', beginAtZero: true}), y: {grid: {}, title: {}, ticks: {}}},
+        plugins: {
+          legend: {display: false},
+          tooltip: {displayColors: false, callbacks: {label: (item) => `${shown(item.raw)} ${spec.x}`}},
+        },
+      },
+    });
+    chart.$spec = spec;
+    return chart;
+  };
+
   const build = (spec, index) => {
     const card = make('div', 'chart card' + (index === 0 || report.charts.length === 1 ? ' wide' : ''));
     const head = make('div', 'chart-head');
@@ -141,29 +192,41 @@
     box.append(canvas);
     card.append(head, box);
     $('charts').append(card);
+    legend.hidden = spec.series.length < 2;  // its name would repeat the title
+    if (spec.bars.length > 0) return buildBars(spec, canvas);
 
+    // Both edges of a band have one colour and a thin line.
+    const upperEdge = (number) => number > 0 && spec.series[number - 1].band;
+    const colorOf = (number) => (upperEdge(number) ? number - 1 : number);
+    const shownX = (x, scale) => (spec.dates ? dated(x, scale ? scale.max - scale.min : 0) : shown(x));
     const datasets = [];
     spec.series.forEach((series, number) => {
       const base = {
-        label: series.name, $series: series, $number: number, parsing: false, pointRadius: 0, pointHitRadius: 0,
-        yAxisID: series.right ? 'right' : 'y', spanGaps: false, borderJoinStyle: 'round',
+        label: series.name, $series: series, $number: number, $color: colorOf(number), parsing: false, pointRadius: 0, pointHitRadius: 0,
+        yAxisID: series.right ? 'right' : 'y', spanGaps: false, borderJoinStyle: 'round', ...colors(colorOf(number)),
         pointHoverRadius: series.x.length > 2 ? 4 : 0, pointHoverBorderWidth: 2,
       };
       if (series.smooth) datasets.push({...base, $raw: true, borderWidth: 1, pointHoverRadius: 0, order: 2});
       // A curve of one point would not be seen at all.
-      const radius = series.x.length === 1 ? 3 : 0;
-      datasets.push({...base, borderWidth: series.dashed ? 1.6 : 2.2, borderDash: series.dashed ? [6, 5] : [],
-                     pointRadius: radius, order: 1});
+      const radius = series.points || series.x.length === 1 ? 3 : 0;
+      datasets.push({...base, borderWidth: series.band || upperEdge(number) ? 0.8 : series.dashed ? 1.6 : 2.2, borderDash: series.dashed ? [6, 5] : [],
+                     pointRadius: radius, showLine: !series.points, fill: series.band ? '+1' : false, order: 1});
     });
     const chart = new Chart(canvas, {
       type: 'line',
       data: {datasets},
-      plugins: [crosshair],
+      plugins: [crosshair, selection],
       options: {
         animation: false, responsive: true, maintainAspectRatio: false, normalized: true,
         interaction: {mode: 'nearestOfEach', intersect: false},
         scales: {
-          x: axis(spec.x, {type: 'linear', bounds: 'data'}),
+          x: axis(spec.x, {
+            type: spec.logX ? 'logarithmic' : 'linear', bounds: 'data',
+            ...(spec.dates && {
+              ticks: {callback(value) { return shownX(value, this); }, maxRotation: 0},
+              afterBuildTicks: (scale) => { scale.ticks = dateTicks(scale.min, scale.max, scale.width); },
+            }),
+          }),
           y: axis(spec.y, {type: spec.log ? 'logarithmic' : 'linear'}),
           ...(spec.series.some((s) => s.right) &&
               {right: axis(spec.right, {type: 'linear', position: 'right', beginAtZero: true})}),
@@ -174,12 +237,12 @@
             mode: 'nearestOfEach', position: 'pointer', caretSize: 0, caretPadding: 16, padding: 10, cornerRadius: 8,
             usePointStyle: true, boxWidth: 8, boxHeight: 8,
             callbacks: {
-              title: (items) => items.length ? `${spec.x || 'x'} ${shown(items[0].raw.x)}` : '',
+              title: (items) => items.length ? `${spec.dates ? '' : spec.x || 'x'} ${shownX(items[0].raw.x)}` : '',
               label: (item) => {
                 const series = item.dataset.$series;
                 const raw = series.smooth && smoothing > 0 ? ` (unsmoothed ${shown(series.y[item.dataIndex])})` : '';
                 const moved = hover !== null && series.x.length > 2 && Math.abs(item.raw.x - hover.x) > hover.near;
-                return ` ${series.name}  ${shown(item.raw.y)}${raw}${moved ? `, at ${shown(item.raw.x)}` : ''}`;
+                return ` ${series.name}  ${shown(item.raw.y)}${raw}${moved ? `, at ${shownX(item.raw.x)}` : ''}`;
               },
               labelPointStyle: () => ({pointStyle: 'circle', rotation: 0}),
             },
@@ -188,11 +251,10 @@
       },
     });
     chart.$spec = spec;
-    legend.hidden = spec.series.length < 2;  // its name would repeat the title
     spec.series.forEach((series, number) => {
       const button = make('button', series.dashed ? 'dashed' : '', series.name);
       button.type = 'button';
-      button.style.setProperty('--swatch', `var(--s${number % 6})`);
+      button.style.setProperty('--swatch', `var(--s${colorOf(number) % 6})`);
       button.setAttribute('aria-pressed', 'true');
       button.addEventListener('click', () => {
         const visible = button.getAttribute('aria-pressed') !== 'true';
@@ -215,7 +277,27 @@
       label();
       head.append(scale);
     }
+    // Dragging over a chart zooms into what was dragged over; a double click shows all again.
+    let from = null;
+    const zoom = (low, high) => {
+      Object.assign(chart.options.scales.x, {min: low, max: high});
+      chart.$drag = null;
+      chart.update('none');
+    };
+    canvas.title = 'Drag to zoom, double click to see all';
+    canvas.addEventListener('mousedown', (event) => { from = event.offsetX; });
+    canvas.addEventListener('dblclick', () => zoom(undefined, undefined));
+    window.addEventListener('mouseup', (event) => {
+      const to = event.clientX - canvas.getBoundingClientRect().left;
+      if (from !== null && Math.abs(to - from) > 8) {
+        const [low, high] = [from, to].sort((a, b) => a - b).map((pixel) => chart.scales.x.getValueForPixel(pixel));
+        zoom(Math.max(low, chart.scales.x.min), Math.min(high, chart.scales.x.max));
+      }
+      from = null;
+      chart.$drag = null;
+    });
     canvas.addEventListener('mousemove', (event) => {
+      chart.$drag = from !== null ? [from, event.offsetX] : null;
       const x = chart.scales.x.getValueForPixel(event.offsetX);
       hover = {x, axis: spec.x, near: (chart.scales.x.max - chart.scales.x.min) / 200};
       for (const other of charts) other.draw();
@@ -230,13 +312,13 @@
   const paint = (chart) => {
     const grid = css('--grid'), soft = css('--soft'), faint = css('--faint');
     for (const dataset of chart.data.datasets) {
-      const color = css(`--s${dataset.$number % 6}`);
+      const color = css(`--s${dataset.$color % 6}`);
       const faintLine = dataset.$raw ? (smoothing > 0 ? 0.28 : 0) : 1;
+      Object.assign(dataset, colors(dataset.$color));
       dataset.borderColor = withAlpha(color, faintLine);
-      dataset.pointBackgroundColor = color;
       dataset.pointHoverBackgroundColor = color;
       dataset.pointHoverBorderColor = css('--surface');
-      dataset.backgroundColor = color;
+      dataset.backgroundColor = dataset.fill ? withAlpha(color, 0.16) : color;
     }
     for (const scale of Object.values(chart.options.scales)) {
       scale.ticks.color = faint;
@@ -254,7 +336,7 @@
   const fill = (chart) => {
     for (const dataset of chart.data.datasets) {
       const series = dataset.$series;
-      dataset.data = points(series, series.smooth && !dataset.$raw ? smoothed(series.y, smoothing) : series.y);
+      dataset.data = dataset.$bars ? series.y : points(series, series.smooth && !dataset.$raw ? smoothed(series.y, smoothing) : series.y);
     }
   };
   let smoothing = Number($('smoothing').value);

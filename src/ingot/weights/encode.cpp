@@ -1,0 +1,102 @@
+#include "ingot/weights/encode.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/suggest.h"
+#include "ingot/quant/block_format.h"
+#include "ingot/weights/transform.h"
+
+namespace ingot {
+namespace {
+
+bool fits(const TensorInfo& info, const quant::BlockFormat& format) {
+  return info.shape.size() >= 2 && info.shape.back() % format.elements == 0;
+}
+
+void add_blocks(const TensorInfo& info, const quant::BlockFormat& format, std::vector<Transform>& steps) {
+  const quant::BlockFormat& smaller = *quant::find_block_format("Q8_0");
+  if (info.stored_as == format.name) return;
+  if (fits(info, format)) {
+    steps.push_back(Transform::quantise(format));
+  } else if (fits(info, smaller)) {
+    if (info.stored_as != smaller.name) steps.push_back(Transform::quantise(smaller));
+  } else {
+    steps.push_back(Transform::cast(info.shape.size() >= 2 ? DType::f16 : DType::f32));
+  }
+}
+
+}  // namespace
+
+WeightEncoding parse_weight_encoding(std::string_view text) {
+  if (const auto* blocks = quant::find_block_format(text)) return {.blocks = blocks};
+  std::vector<std::string> known{"f32", "f16", "bf16", "f64"};
+  for (const quant::BlockFormat& format : quant::block_formats()) {
+    std::string lower(format.name);
+    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    known.push_back(std::move(lower));
+  }
+  try {
+    const DType dtype = parse_dtype(text);
+    if (is_floating_point(dtype)) return {.dtype = dtype};
+  } catch (const InvalidConfig&) {  // said below, with the block formats
+  }
+  throw InvalidConfig("--dtype", fmt::format("'{}' is nothing to store weights in{}; there are {}", text,
+                                             did_you_mean(text, known), fmt::join(known, ", ")));
+}
+
+std::shared_ptr<const WeightSource> encode_weights(std::shared_ptr<const WeightSource> source,
+                                                   const WeightEncoding& encoding, bool vectors_as_f32) {
+  std::vector<TensorRecipe> recipes = identity_recipes(*source);
+  for (TensorRecipe& recipe : recipes) {
+    const TensorInfo& info = source->get_metadata(recipe.name);
+    if (!info.dtype || !is_floating_point(*info.dtype)) continue;
+    const bool blocks = quant::find_block_format(info.stored_as) != nullptr;
+    if (encoding.blocks != nullptr) {
+      add_blocks(info, *encoding.blocks, recipe.steps);
+      continue;
+    }
+    const bool vector = vectors_as_f32 && info.shape.size() < 2;
+    if (!vector && !encoding.dtype) continue;
+    const DType wanted = vector ? DType::f32 : *encoding.dtype;
+    if (*info.dtype != wanted || blocks) recipe.steps.push_back(Transform::cast(wanted));
+  }
+  return std::make_shared<TransformedSource>(std::move(source), std::move(recipes));
+}
+
+std::vector<StoredTensor> stored_tensors(const WeightSource& source, const WrittenCallback& written) {
+  std::vector<StoredTensor> tensors;
+  for (const TensorInfo& info : source.tensors()) {
+    INGOT_CHECK(info.dtype.has_value(),
+                NotImplemented(fmt::format("{}: converting '{}': element type {}", source.location(),
+                                           info.name, info.stored_as)));
+    const auto values = [&source, &info, written] {
+      Tensor tensor = source.load_tensor(info.name);
+      if (written) written(tensor.nbytes());
+      return tensor;
+    };
+    tensors.push_back({info.name, Shape(std::span<const std::int64_t>(info.shape)), *info.dtype, values});
+  }
+  return tensors;
+}
+
+std::vector<GgufTensor> gguf_tensors(const WeightSource& source, const WrittenCallback& written) {
+  std::vector<GgufTensor> tensors;
+  for (const TensorInfo& info : source.tensors()) {
+    const GgmlType* type = find_ggml_type(info.stored_as);
+    if (type == nullptr || type->dtype.has_value()) type = info.dtype ? ggml_type_of(*info.dtype) : nullptr;
+    INGOT_CHECK(
+        type != nullptr,
+        InvalidConfig(info.name, fmt::format("GGUF has no element type for {}; choose another with --dtype",
+                                             info.stored_as)));
+    tensors.push_back({info.name, info.shape, type, [&source, &info, written](GgufTensor::Sink sink) {
+                         const Blob bytes = source.stored_bytes(info.name);
+                         sink(bytes.bytes);
+                         if (written) written(bytes.bytes.size());
+                       }});
+  }
+  return tensors;
+}
+
+}  // namespace ingot

@@ -1,0 +1,199 @@
+#include "ingot/weights/transform.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/view.h"
+#include "ingot/quant/block_format.h"
+
+namespace ingot {
+namespace {
+
+template <class... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <class... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;  // clang 14 does not deduce it
+
+int checked_axis(int axis, const TensorForm& form, const std::string& tensor) {
+  const int rank = static_cast<int>(form.shape.size());
+  INGOT_CHECK(axis >= -rank && axis < rank,
+              InvalidConfig(tensor, fmt::format("shape {} has no axis {}", to_string(form.shape), axis)));
+  return axis < 0 ? axis + rank : axis;
+}
+
+std::int64_t numel(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+Tensor rotary(const Tensor& x, std::int64_t heads, bool to_halves) {
+  const Shape whole = x.shape();
+  const std::int64_t half = whole[0] / heads / 2;
+  const std::int64_t rest = whole.rank() > 1 ? x.numel() / whole[0] : 1;
+  const Tensor split = to_halves ? reshape(x, {heads, half, 2, rest}) : reshape(x, {heads, 2, half, rest});
+  return reshape(contiguous(transpose(split, 1, 2)), whole);
+}
+
+/// The values that quantising leaves.
+Tensor rounded(const Tensor& x, const quant::BlockFormat& format) {
+  const Tensor values = contiguous(to(x, DType::f32));
+  std::vector<std::byte> blocks(static_cast<std::size_t>(values.numel() / format.elements) * format.bytes);
+  const std::span all(values.data<float>(), static_cast<std::size_t>(values.numel()));
+  quant::quantize(format, all, blocks);
+  Tensor out = Tensor::empty(values.shape());
+  quant::dequantize(format, blocks, {out.data<float>(), all.size()});
+  return out;
+}
+
+}  // namespace
+
+Transform Transform::transpose(int a, int b) { return Transform(Permute{{}, a, b}); }
+Transform Transform::permute(std::vector<int> order) { return Transform(Permute{std::move(order)}); }
+Transform Transform::reshape(std::vector<std::int64_t> shape) { return Transform(Reshape{std::move(shape)}); }
+Transform Transform::cast(DType dtype) { return Transform(Cast{dtype}); }
+Transform Transform::scale(double factor, double offset) { return Transform(Scale{factor, offset}); }
+Transform Transform::slice(int axis, std::int64_t begin, std::int64_t end) {
+  return Transform(Slice{axis, begin, end, 0});
+}
+Transform Transform::part(int axis, std::int64_t index, std::int64_t parts) {
+  return Transform(Slice{axis, index, 0, parts});
+}
+Transform Transform::select(std::int64_t index) { return Transform(Select{index}); }
+Transform Transform::rotary_to_halves(std::int64_t heads) { return Transform(Rotary{heads, true}); }
+Transform Transform::rotary_to_pairs(std::int64_t heads) { return Transform(Rotary{heads, false}); }
+Transform Transform::quantise(const quant::BlockFormat& format) { return Transform(Quantise{&format}); }
+
+TensorForm Transform::infer_permute(const Permute& step, TensorForm form, const std::string& tensor) const {
+  if (step.order.empty()) {
+    std::swap(form.shape[static_cast<std::size_t>(checked_axis(step.a, form, tensor))],
+              form.shape[static_cast<std::size_t>(checked_axis(step.b, form, tensor))]);
+    return form;
+  }
+  std::vector<int> sorted = step.order;
+  std::ranges::sort(sorted);
+  std::vector<int> all(form.shape.size());
+  std::iota(all.begin(), all.end(), 0);
+  INGOT_CHECK(sorted == all,
+              InvalidConfig(tensor, fmt::format("the order to permute by does not name each axis "
+                                                "of {} once",
+                                                to_string(form.shape))));
+  TensorForm result = form;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    result.shape[i] = form.shape[static_cast<std::size_t>(step.order[i])];
+  }
+  return result;
+}
+
+TensorForm Transform::infer_reshape(const Reshape& step, TensorForm form, const std::string& tensor) const {
+  std::vector<std::int64_t> shape = step.shape;
+  const auto open = std::ranges::find(shape, -1);
+  if (open != shape.end()) {
+    *open = 1;
+    const std::int64_t known = numel(shape);
+    *open = known == 0 ? 0 : numel(form.shape) / known;
+  }
+  INGOT_CHECK(numel(shape) == numel(form.shape),
+              InvalidConfig(tensor, fmt::format("shape {} cannot become {}", to_string(form.shape),
+                                                to_string(step.shape))));
+  return {std::move(shape), form.dtype};
+}
+
+TensorForm Transform::infer_slice(const Slice& step, TensorForm form, const std::string& tensor) const {
+  std::int64_t& size = form.shape[static_cast<std::size_t>(checked_axis(step.axis, form, tensor))];
+  if (step.parts > 0) {
+    INGOT_CHECK(size % step.parts == 0 && step.begin >= 0 && step.begin < step.parts,
+                InvalidConfig(
+                    tensor, fmt::format("{} elements have no part {} of {}", size, step.begin, step.parts)));
+    size /= step.parts;
+    return form;
+  }
+  INGOT_CHECK(step.begin >= 0 && step.begin <= step.end && step.end <= size,
+              InvalidConfig(
+                  tensor, fmt::format("an axis of {} has no elements {} to {}", size, step.begin, step.end)));
+  size = step.end - step.begin;
+  return form;
+}
+
+TensorForm Transform::infer(const TensorForm& form, const std::string& tensor) const {
+  return std::visit(
+      Overloaded{
+          [&](const Permute& step) { return infer_permute(step, form, tensor); },
+          [&](const Reshape& step) { return infer_reshape(step, form, tensor); },
+          [&](const Cast& step) {
+            return TensorForm{form.shape, step.dtype};
+          },
+          [&](const Scale&) {
+            INGOT_CHECK(is_floating_point(form.dtype),
+                        InvalidConfig(tensor, fmt::format("{} cannot be scaled", ingot::name(form.dtype))));
+            return form;
+          },
+          [&](const Slice& step) { return infer_slice(step, form, tensor); },
+          [&](const Select& step) {
+            INGOT_CHECK(!form.shape.empty() && step.index >= 0 && step.index < form.shape[0],
+                        InvalidConfig(
+                            tensor, fmt::format("{} has no element {}", to_string(form.shape), step.index)));
+            return TensorForm{{form.shape.begin() + 1, form.shape.end()}, form.dtype};
+          },
+          [&](const Rotary& step) {
+            INGOT_CHECK(!form.shape.empty() && step.heads > 0 && form.shape[0] % (2 * step.heads) == 0,
+                        InvalidConfig(tensor, fmt::format("{} is no projection to {} heads of pairs",
+                                                          to_string(form.shape), step.heads)));
+            return form;
+          },
+          [&](const Quantise& step) {
+            INGOT_CHECK(!form.shape.empty() && form.shape.back() % step.format->elements == 0,
+                        InvalidConfig(tensor, fmt::format("rows of {} are no whole blocks of {} ({})",
+                                                          to_string(form.shape), step.format->elements,
+                                                          step.format->name)));
+            return TensorForm{form.shape, DType::f32};
+          },
+      },
+      step_);
+}
+
+Tensor Transform::apply(const Tensor& x) const {
+  return std::visit(
+      Overloaded{
+          [&](const Permute& step) {
+            return step.order.empty() ? ingot::transpose(x, step.a, step.b) : ingot::permute(x, step.order);
+          },
+          [&](const Reshape&) {
+            return ingot::reshape(
+                x, Shape(std::span<const std::int64_t>(infer({x.shape().to_vector(), x.dtype()}, "").shape)));
+          },
+          [&](const Cast& step) { return to(x, step.dtype); },
+          [&](const Scale& step) { return ingot::scale(x, step.factor, step.offset); },
+          [&](const Slice& step) {
+            if (step.parts == 0) return narrow(x, step.axis, step.begin, step.end - step.begin);
+            const std::int64_t size = x.shape()[step.axis] / step.parts;
+            return narrow(x, step.axis, step.begin * size, size);
+          },
+          [&](const Select& step) { return ingot::select(x, 0, step.index); },
+          [&](const Rotary& step) { return rotary(x, step.heads, step.to_halves); },
+          [&](const Quantise& step) { return rounded(x, *step.format); },
+      },
+      step_);
+}
+
+bool Transform::keeps_rows(int rank) const {
+  const auto is_last = [rank](int axis) { return axis == -1 || axis == rank - 1; };
+  if (const auto* step = std::get_if<Permute>(&step_)) {
+    return step->order.empty() ? !is_last(step->a) && !is_last(step->b) : is_last(step->order.back());
+  }
+  if (const auto* step = std::get_if<Slice>(&step_)) return !is_last(step->axis);
+  return (std::holds_alternative<Rotary>(step_) || std::holds_alternative<Select>(step_)) && rank > 1;
+}
+
+const quant::BlockFormat* Transform::block_format() const {
+  const auto* step = std::get_if<Quantise>(&step_);
+  return step == nullptr ? nullptr : step->format;
+}
+
+}  // namespace ingot

@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/core/memory.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+#include "ingot/quant/block_format.h"
+#include "ingot/weights/ggml_type.h"
+#include "ingot/weights/transform.h"
+
+namespace ingot {
+namespace {
+
+bool keep_rows(const TensorRecipe& recipe, int rank) {
+  if (recipe.inputs.size() > 1 && (recipe.concat_axis == -1 || recipe.concat_axis == rank - 1)) return false;
+  return std::ranges::all_of(recipe.steps, [rank](const Transform& step) { return step.keeps_rows(rank); });
+}
+
+/// The blocks of a quantised tensor as bytes [..., bytes of a row], which row operations take like any
+/// tensor.
+Tensor rows_of_blocks(const WeightSource& source, const TensorInfo& info, const GgmlType& type) {
+  std::vector<std::int64_t> shape = info.shape;
+  shape.back() = static_cast<std::int64_t>(type.bytes(static_cast<std::uint64_t>(shape.back())));
+  return tensor_in(source.stored_bytes(info.name), 0, Shape(std::span<const std::int64_t>(shape)), DType::u8);
+}
+
+Tensor joined(std::vector<Tensor> inputs, int axis) {
+  return inputs.size() == 1 ? std::move(inputs.front()) : concat(inputs, axis);
+}
+
+Blob blob_of(const Tensor& tensor, const std::string& name) {
+  const Tensor whole = contiguous(tensor);
+  auto* data = static_cast<std::byte*>(whole.view().data);
+  return {name, {data, whole.nbytes()}, whole.storage(), {}};
+}
+
+const GgmlType* blocks_of(const TensorInfo& info) {
+  const GgmlType* type = find_ggml_type(info.stored_as);
+  return type != nullptr && type->block_elements > 1 ? type : nullptr;
+}
+
+}  // namespace
+
+TransformedSource::TransformedSource(std::shared_ptr<const WeightSource> base,
+                                     std::vector<TensorRecipe> recipes)
+    : WeightSource(base->location()), base_(std::move(base)), recipes_(std::move(recipes)) {
+  std::ranges::sort(recipes_, {}, &TensorRecipe::name);
+  std::vector<TensorInfo> tensors;
+  for (std::size_t i = 0; i < recipes_.size(); ++i) {
+    INGOT_CHECK(i == 0 || recipes_[i].name != recipes_[i - 1].name,
+                InvalidConfig(recipes_[i].name, "two tensors would have this name"));
+    tensors.push_back(describe(recipes_[i]));
+  }
+  set_contents(std::move(tensors), base_->metadata());
+}
+
+TensorInfo TransformedSource::describe(const TensorRecipe& recipe) const {
+  INGOT_CHECK(!recipe.inputs.empty(), InvalidConfig(recipe.name, "is made from nothing"));
+  TensorInfo info = base_->get_metadata(recipe.inputs.front());
+  info.name = recipe.name;
+  if (recipe.steps.empty() && recipe.inputs.size() == 1) return info;
+  INGOT_CHECK(info.dtype.has_value(),
+              InvalidConfig(recipe.name, fmt::format("cannot be made from element type {}", info.stored_as)));
+  TensorForm form{info.shape, *info.dtype};
+  const int rank = static_cast<int>(form.shape.size());
+  for (std::size_t i = 1; i < recipe.inputs.size(); ++i) {
+    const TensorInfo& next = base_->get_metadata(recipe.inputs[i]);
+    const int axis = recipe.concat_axis < 0 ? recipe.concat_axis + rank : recipe.concat_axis;
+    std::vector<std::int64_t> expected = form.shape;
+    INGOT_CHECK(
+        axis >= 0 && axis < rank && next.dtype == info.dtype && next.stored_as == info.stored_as &&
+            next.shape.size() == expected.size(),
+        InvalidConfig(recipe.name, fmt::format("'{}' cannot be put behind '{}': they differ in type or rank",
+                                               recipe.inputs[i], recipe.inputs[0])));
+    expected[static_cast<std::size_t>(axis)] = next.shape[static_cast<std::size_t>(axis)];
+    INGOT_CHECK(expected == next.shape,
+                ShapeMismatch(recipe.name + ": " + recipe.inputs[i], expected, next.shape));
+    form.shape[static_cast<std::size_t>(axis)] += next.shape[static_cast<std::size_t>(axis)];
+  }
+  const quant::BlockFormat* blocks = nullptr;
+  for (std::size_t i = 0; i < recipe.steps.size(); ++i) {
+    INGOT_CHECK(blocks == nullptr, InvalidConfig(recipe.name, "a step follows the one that quantises"));
+    form = recipe.steps[i].infer(form, recipe.name);
+    blocks = recipe.steps[i].block_format();
+  }
+  info.shape = form.shape;
+  const auto elements = static_cast<std::uint64_t>(info.numel());
+  const GgmlType* stored = blocks_of(info);
+  if (blocks != nullptr) {
+    info.stored_as = blocks->name;
+    info.bytes = elements / static_cast<std::uint64_t>(blocks->elements) * blocks->bytes;
+  } else if (stored != nullptr && keep_rows(recipe, rank)) {
+    info.bytes = stored->bytes(elements);
+  } else {
+    if (stored != nullptr || form.dtype != *info.dtype) info.stored_as = ingot::name(form.dtype);
+    info.bytes = elements * byte_size(form.dtype);
+  }
+  info.dtype = form.dtype;
+  return info;
+}
+
+const TensorRecipe& TransformedSource::recipe_of(const TensorInfo& info) const {
+  return *std::ranges::lower_bound(recipes_, info.name, {}, &TensorRecipe::name);
+}
+
+WeightCapabilities TransformedSource::capabilities() const {
+  WeightCapabilities result = base_->capabilities();
+  result.zero_copy = false;
+  return result;
+}
+
+void TransformedSource::preload(std::span<const std::string> names) const {
+  for (const std::string& name : names) base_->preload(recipe_of(get_metadata(name)).inputs);
+}
+
+Tensor TransformedSource::load(const TensorInfo& info) const {
+  const NoGrad no_grad;
+  const TensorRecipe& recipe = recipe_of(info);
+  std::vector<Tensor> inputs;
+  for (const std::string& name : recipe.inputs) inputs.push_back(base_->load_tensor(name));
+  Tensor x = joined(std::move(inputs), recipe.concat_axis);
+  for (const Transform& step : recipe.steps) x = step.apply(x);
+  return contiguous(x);
+}
+
+Blob TransformedSource::stored(const TensorInfo& info) const {
+  const NoGrad no_grad;
+  const TensorRecipe& recipe = recipe_of(info);
+  if (recipe.steps.empty() && recipe.inputs.size() == 1) return base_->stored_bytes(recipe.inputs.front());
+  if (const GgmlType* type = blocks_of(info)) {
+    if (const auto* format = recipe.steps.empty() ? nullptr : recipe.steps.back().block_format()) {
+      const Tensor values = load(info);  // rounding what is rounded already changes nothing
+      std::vector<std::byte> blocks(info.bytes);
+      quant::quantize(*format, {values.data<float>(), static_cast<std::size_t>(values.numel())}, blocks);
+      return memory_blob(location(), std::move(blocks));
+    }
+    std::vector<Tensor> inputs;
+    for (const std::string& name : recipe.inputs) {
+      inputs.push_back(rows_of_blocks(*base_, base_->get_metadata(name), *type));
+    }
+    Tensor x = joined(std::move(inputs), recipe.concat_axis);
+    for (const Transform& step : recipe.steps) x = step.apply(x);
+    return blob_of(x, location());
+  }
+  return blob_of(load(info), location());
+}
+
+std::vector<TensorRecipe> identity_recipes(const WeightSource& source) {
+  std::vector<TensorRecipe> recipes;
+  for (const TensorInfo& info : source.tensors()) recipes.push_back({info.name, {info.name}, {}});
+  return recipes;
+}
+
+}  // namespace ingot

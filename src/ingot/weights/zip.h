@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/base/files.h"
+#include "ingot/base/parallel.h"
+#include "ingot/weights/blob.h"
+
+// The format: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
+
+namespace ingot {
+
+/// One file of an archive.
+struct ZipEntry {
+  std::string name;
+  std::uint64_t size = 0;    ///< uncompressed
+  std::uint64_t stored = 0;  ///< as it lies in the archive
+  std::uint64_t offset = 0;  ///< of its first byte, from the archive's start
+  std::uint32_t crc = 0;
+  std::uint16_t method = 0;  ///< 0: stored, 8: deflated
+};
+
+/// A zip archive (zip64 too), read from its central directory. Opening checks every size and place: entries
+/// must lie inside the file and not overlap. FormatError names file, offset and entry otherwise.
+class ZipArchive {
+ public:
+  explicit ZipArchive(Blob blob);
+  static bool matches(std::span<const std::byte> start);
+
+  const std::string& location() const { return blob_.name; }
+  std::span<const ZipEntry> entries() const { return entries_; }
+  /// Null where there is none of this name.
+  const ZipEntry* find(std::string_view name) const;
+  /// The content: a part of the archive's own bytes where it is stored as it is, else inflated into memory of
+  /// its own and checked by its CRC. NotImplemented for another method. A stored entry's CRC is not checked:
+  /// that would read all of it; see verify().
+  Blob content(const ZipEntry& entry) const;
+  /// The first bytes of the content, at most `size`; of a compressed entry no more than those are made.
+  Blob prefix(const ZipEntry& entry, std::size_t size) const;
+  /// FormatError where the content does not have the CRC that the directory says.
+  void verify(const ZipEntry& entry) const;
+
+ private:
+  Blob stored(const ZipEntry& entry) const;
+
+  Blob blob_;
+  std::vector<ZipEntry> entries_;
+};
+
+/// Writes an archive of stored files (zip64 where need be), one after another.
+class ZipWriter {
+ public:
+  explicit ZipWriter(FileWriter& out) : out_(out) {}
+  using Sink = FunctionRef<void(std::span<const std::byte>)>;
+  /// `write` must give `size` bytes.
+  void add(const std::string& name, std::uint64_t size, FunctionRef<void(Sink)> write);
+  /// Writes the directory; nothing may be added afterwards.
+  void finish();
+
+ private:
+  FileWriter& out_;
+  std::vector<ZipEntry> entries_;
+};
+
+}  // namespace ingot

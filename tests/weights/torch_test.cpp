@@ -1,0 +1,261 @@
+#include "ingot/weights/torch.h"
+
+#include <cstring>
+#include <filesystem>
+#include <numeric>
+
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/weights/open.h"
+#include "ingot/weights/pickle.h"
+#include "ingot/weights/zip.h"
+
+namespace ingot {
+namespace {
+
+using test::message_of;
+using test::TemporaryDirectory;
+using Floats = std::vector<float>;
+
+const std::string kGoldens = std::string(INGOT_SOURCE_DIR) + "/tests/weights/goldens/";
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  std::vector<std::byte> bytes(text.size());
+  if (!text.empty()) std::memcpy(bytes.data(), text.data(), text.size());
+  return bytes;
+}
+
+std::vector<double> values_of(const Tensor& tensor) {
+  return dispatch_any(tensor.dtype(), [&]<class T>() {
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+      if constexpr (std::is_arithmetic_v<T>) {
+        values.push_back(static_cast<double>(tensor.data<T>()[i]));
+      } else {
+        values.push_back(static_cast<double>(static_cast<float>(tensor.data<T>()[i])));
+      }
+    }
+    return values;
+  });
+}
+
+class StateDicts : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(StateDicts, HoldWhatTorchSaved) {
+  const auto source = open_weights(kGoldens + GetParam());
+  EXPECT_EQ(source->format(), "pytorch");
+  for (const char* name :
+       {"f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "f8e4m3", "f8e5m2"}) {
+    if (!source->is_available(name) && GetParam() == "legacy.pt") continue;
+    const Tensor tensor = source->load_tensor(name);
+    EXPECT_EQ(tensor.shape(), Shape({2, 3})) << name;
+    EXPECT_EQ(tensor.dtype(), parse_dtype(name)) << name;
+    EXPECT_EQ(values_of(tensor), (std::vector<double>{0, 1, 2, 3, 4, 5})) << name;
+  }
+  EXPECT_EQ(values_of(source->load_tensor("bool")), (std::vector<double>{1, 0, 1}));
+  EXPECT_EQ(source->load_tensor("scalar").item(), 7.0);
+  EXPECT_EQ(source->load_tensor("empty").shape(), Shape({0, 4}));
+  EXPECT_EQ(source->load_tensor("parameter").to_vector<float>(), (Floats{0, 1}));
+}
+
+TEST_P(StateDicts, StridedAndSharedTensorsComeOutInOrder) {
+  const auto source = open_weights(kGoldens + GetParam());
+  const Tensor transposed = source->load_tensor("transposed");
+  EXPECT_EQ(transposed.shape(), Shape({3, 2}));
+  EXPECT_TRUE(transposed.is_contiguous());
+  EXPECT_EQ(transposed.to_vector<float>(), (Floats{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(source->load_tensor("rows").to_vector<float>(), (Floats{3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(source->load_tensor("column").to_vector<float>(), (Floats{1, 4, 7, 10}));
+  EXPECT_EQ(source->load_tensor("expanded").to_vector<float>(), (Floats{5, 5, 5, 5}));
+  EXPECT_EQ(source->get_metadata("rows").offset, source->get_metadata("whole").offset + 12);
+  EXPECT_EQ(source->stored_bytes("rows").bytes.size(), 24U);
+  EXPECT_THROW(source->stored_bytes("column"), NotImplemented);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, StateDicts, ::testing::Values("all_dtypes.pt", "legacy.pt"),
+                         [](const auto& param) { return param.param.substr(0, param.param.size() - 3); });
+
+TEST(Torch, ElementTypesWithoutADTypeAreListedButNotLoaded) {
+  const auto source = open_weights(kGoldens + "all_dtypes.pt");
+  EXPECT_EQ(source->get_metadata("u16").stored_as, "uint16");
+  EXPECT_THROW(source->load_tensor("u16"), NotImplemented);
+}
+
+TEST(Torch, OfATrainingCheckpointTheModelIsOffered) {
+  const auto source = open_weights(kGoldens + "checkpoint.pt");
+  EXPECT_EQ(source->metadata().at("epoch"), "3");
+  EXPECT_EQ(source->metadata().at("note"), "hello");
+  EXPECT_EQ(source->metadata().at("model_under"), "state_dict");
+  ASSERT_EQ(source->tensors().size(), 7U);
+  EXPECT_EQ(source->load_tensor("0.weight").to_vector<float>(), Floats(6, 0));
+  EXPECT_EQ(source->load_tensor("1.running_var").to_vector<float>(), Floats(3, 5));
+  EXPECT_EQ(source->load_tensor("1.num_batches_tracked").dtype(), DType::i64);
+}
+
+TEST(Torch, NewerPickleProtocolsAreReadToo) {
+  EXPECT_EQ(open_weights(kGoldens + "protocol4.pt")->load_tensor("0.bias").to_vector<float>(), Floats(3, 1));
+}
+
+TEST(Torch, CodeInAFileIsNamedAndNeverRuns) {
+  std::filesystem::remove("/tmp/ingot-was-here");
+  for (const char* file : {"evil.pt", "evil_legacy.pt"}) {
+    const std::string message = message_of<FormatError>([&] { open_weights(kGoldens + file); });
+    EXPECT_NE(message.find("names posix.system, which is no part of a state dict and could run code"),
+              std::string::npos)
+        << message;
+  }
+  EXPECT_FALSE(std::filesystem::exists("/tmp/ingot-was-here"));
+}
+
+TEST(Torch, ShardsAreFoundByTheirIndex) {
+  TemporaryDirectory directory;
+  for (const char* name : {"a.bin", "b.bin"})
+    std::filesystem::copy(kGoldens + "protocol4.pt", directory.at(name));
+  write_file_atomically(directory.at("pytorch_model.bin.index.json"),
+                        R"({"weight_map": {"0.weight": "a.bin", "0.bias": "b.bin"}})");
+  const auto source = open_weights(directory.path());
+  EXPECT_EQ(source->tensors().size(), 2U);
+  EXPECT_EQ(source->load_tensor("0.bias").to_vector<float>(), Floats(3, 1));
+}
+
+TEST(Torch, LoadedTensorsAliasTheFileAndSurviveTheSource) {
+  TemporaryDirectory directory;
+  std::filesystem::copy(kGoldens + "all_dtypes.pt", directory.at("a.pt"));
+  auto source = open_weights(directory.at("a.pt"));
+  const Tensor a = source->load_tensor("f32"), b = source->load_tensor("f32");
+  source.reset();
+  EXPECT_EQ(a.data<float>(), b.data<float>());
+}
+
+std::string pickle_error(const std::string& program) {
+  const std::vector<std::byte> bytes = bytes_of(program);
+  return message_of<FormatError>([&] { read_pickle(bytes, "x.pkl"); });
+}
+
+TEST(Pickle, WhatIsNoStateDictIsRefused) {
+  const auto says = [](const std::string& program, const char* part) {
+    const std::string message = pickle_error(program);
+    EXPECT_TRUE(message.starts_with("x.pkl: at byte ")) << message;
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  says("", "takes 1 bytes, but only 0 follow");
+  says(".", "empty stack");
+  says("N", "takes 1 bytes");
+  says("0.", "empty stack");
+  says("Nt.", "goes back to a mark that was never set");
+  says("(.", "empty stack");
+  says("h\x07.", "remembers value 7");
+  says("X\xff\xff\xff\xff.", "takes 4294967295 bytes");
+  says("cos\nsystem\n.", "names os.system");
+  says("c__torch__.Net\nNet\n.", "TorchScript");
+  says("\x8c\x02os\x8c\x06system\x93.", "names os.system");
+  says("}Na.", "expected a list");
+  says("]NNs.", "expected a dictionary");
+  says("}(NNNu.", "a key without a value");
+  says("N)R.", "expected a function");
+  says("ctorch\nSize\n)R.", "calls Size with 0 arguments");
+  says("ctorch\nTensor\n)R.", "calls torch.Tensor");
+  says("ctorch._utils\n_rebuild_tensor_v2\n)R.", "with 0 arguments");
+  says("(K\x01K\x02tQ.", "no storage");
+  says("i", "operation 0x69");
+  says("\x80\x09.", "protocol 9");
+  says(
+      "K\x01N"
+      "b.",
+      "sets attributes of something");
+  std::string cycle = "ctorch._tensor\n_rebuild_from_type_v2\n(";
+  cycle += "ctorch._tensor\n_rebuild_from_type_v2\nN)tR.";
+  says(cycle, "by rebuilding it");
+}
+
+TEST(Pickle, ADictionaryThatContainsItselfIsNoDanger) {
+  TemporaryDirectory directory;
+  write_file_atomically(directory.at("a.pt"), [](FileWriter& out) {
+    ZipWriter zip(out);
+    const std::string program = std::string(
+        "\x80\x02}q\x00X\x01\x00\x00\x00"
+        "ah\x00s.",
+        16);
+    zip.add("a/data.pkl", program.size(),
+            [&](ZipWriter::Sink sink) { sink(std::as_bytes(std::span(program))); });
+    zip.finish();
+  });
+  EXPECT_NE(message_of<FormatError>([&] { open_weights(directory.at("a.pt")); }).find("contains itself"),
+            std::string::npos);
+}
+
+// Lists of lists of lists, each of the same ten: 10^20 places in a file of 200 bytes.
+TEST(Pickle, ValuesSharedExponentiallyOftenAreRefused) {
+  std::string program = "]q" + std::string(1, '\0');
+  for (char i = 1; i <= 20; ++i) {
+    program += "](";
+    for (int k = 0; k < 10; ++k) program += std::string("h") + static_cast<char>(i - 1);
+    program += std::string("eq") + i;
+  }
+  program += ".";
+  TemporaryDirectory directory;
+  write_file_atomically(directory.at("a.pt"), [&](FileWriter& out) {
+    ZipWriter zip(out);
+    zip.add("a/data.pkl", program.size(),
+            [&](ZipWriter::Sink sink) { sink(std::as_bytes(std::span(program))); });
+    zip.finish();
+  });
+  EXPECT_NE(message_of<FormatError>([&] { open_weights(directory.at("a.pt")); }).find("in too many places"),
+            std::string::npos);
+}
+
+/// A state dict of one tensor "t", f32, with these numbers.
+std::string one_tensor(int elements, int offset, int size, int stride, std::size_t bytes) {
+  TemporaryDirectory directory;
+  const auto number = [](int n) {
+    return std::string("J") + std::string(reinterpret_cast<const char*>(&n), 4);
+  };
+  const auto word = [](const std::string& s) {
+    return std::string("\x8c") + static_cast<char>(s.size()) + s;
+  };
+  const std::string program = "}" + word("t") + "ctorch._utils\n_rebuild_tensor_v2\n((" + word("storage") +
+                              "ctorch\nFloatStorage\n" + word("0") + word("cpu") + number(elements) + "tQ" +
+                              number(offset) + number(size) + "\x85" + number(stride) + "\x85" + "\x89}tRs.";
+  const std::string data(bytes, '\0');
+  write_file_atomically(directory.at("a.pt"), [&](FileWriter& out) {
+    ZipWriter zip(out);
+    zip.add("a/data.pkl", program.size(),
+            [&](ZipWriter::Sink sink) { sink(std::as_bytes(std::span(program))); });
+    zip.add("a/data/0", data.size(), [&](ZipWriter::Sink sink) { sink(std::as_bytes(std::span(data))); });
+    zip.finish();
+  });
+  try {
+    EXPECT_EQ(open_weights(directory.at("a.pt"))->load_tensor("t").numel(), size);
+    return "";
+  } catch (const FormatError& error) {
+    return error.what();
+  }
+}
+
+TEST(Torch, TensorsBeyondTheirStorageAreRefused) {
+  EXPECT_EQ(one_tensor(4, 0, 4, 1, 16), "");
+  EXPECT_EQ(one_tensor(4, 1, 2, 2, 16), "");
+  EXPECT_NE(one_tensor(4, 0, 4, 1, 15).find("reaches beyond its storage's 3 elements"), std::string::npos);
+  EXPECT_NE(one_tensor(4, 1, 4, 1, 16).find("reaches beyond"), std::string::npos);
+  EXPECT_NE(one_tensor(4, -1, 4, 1, 16).find("reaches beyond"), std::string::npos);
+  EXPECT_NE(one_tensor(4, 0, 2, 4, 16).find("reaches beyond"), std::string::npos);
+  EXPECT_NE(one_tensor(4, 0, 4, -1, 16).find("negative size or stride"), std::string::npos);
+  EXPECT_NE(one_tensor(4, 0, -4, 1, 16).find("negative size or stride"), std::string::npos);
+  EXPECT_NE(one_tensor(4, 0, 2000000000, 0, 16).find("repeats the 16 bytes"), std::string::npos);
+}
+
+TEST(Torch, CutAnywhereAFileIsRefused) {
+  for (const char* file : {"protocol4.pt", "legacy.pt"}) {
+    const std::string whole = read_file(kGoldens + file);
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      EXPECT_THROW(open_torch(memory_blob("x", bytes_of(whole.substr(0, size)))), FormatError)
+          << file << size;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ingot
