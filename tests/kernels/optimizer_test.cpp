@@ -26,9 +26,11 @@ std::vector<Tensor> tensors(std::uint64_t seed, DType dtype = DType::f32) {
 }
 
 struct AdamState {
-  std::vector<Tensor> p = tensors(1), g = tensors(100), m = tensors(200), v = tensors(300);
+  std::vector<Tensor> p, g, m = tensors(200), v = tensors(300), master;
 
-  AdamState() {
+  explicit AdamState(DType dtype = DType::f32, bool with_master = false)
+      : p(tensors(1, dtype)), g(tensors(100, dtype)) {
+    if (with_master) master = tensors(1);
     for (const Tensor& t : v) {
       for (std::int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = std::abs(t.data<float>()[i]);
     }
@@ -41,6 +43,7 @@ struct AdamState {
                       .grad = g[i].view(),
                       .m = m[i].view(),
                       .v = v[i].view(),
+                      .master = master.empty() ? View{} : master[i].view(),
                       .lr = 0.01 * static_cast<double>(i + 1),
                       .weight_decay = i % 2 == 0 ? 0.1 : 0.0,
                       .bias_correction1 = 0.271,
@@ -63,6 +66,26 @@ TEST(AdamWKernel, SimdEqualsTheReferenceOnManyTensors) {
       EXPECT_LT(max_error(fast.p[i], plain.p[i]), 1e-6) << kSizes[i];
       EXPECT_LT(max_error(fast.m[i], plain.m[i]), 1e-6) << kSizes[i];
       EXPECT_LT(max_error(fast.v[i], plain.v[i]), 1e-6) << kSizes[i];
+    }
+  }
+}
+
+// Both round the same f32 result; where the two arithmetics differ by one f32 unit, the halves may be
+// neighbours.
+double neighbour_of_half(DType dtype) { return dtype == DType::bf16 ? 0x1p-6 : 0x1p-9; }
+
+TEST(AdamWKernel, SimdEqualsTheReferenceOnHalfTypesWithAndWithoutMasterWeights) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const bool with_master : {false, true}) {
+      AdamState fast(dtype, with_master), plain(dtype, with_master);
+      fast.step(ImplKind::simd, true);
+      plain.step(ImplKind::reference, true);
+      for (std::size_t i = 0; i < kSizes.size(); ++i) {
+        EXPECT_LE(max_error(fast.p[i], plain.p[i]), 2 * neighbour_of_half(dtype)) << kSizes[i];
+        EXPECT_LT(max_error(fast.m[i], plain.m[i]), 1e-6) << kSizes[i];
+        EXPECT_LT(max_error(fast.v[i], plain.v[i]), 1e-6) << kSizes[i];
+        if (with_master) EXPECT_LT(max_error(fast.master[i], plain.master[i]), 1e-6) << kSizes[i];
+      }
     }
   }
 }
@@ -162,6 +185,14 @@ TEST(GlobalNormKernel, SimdEqualsTheReference) {
   EXPECT_NEAR(plain.clip, 1 / (plain.norm + 1e-6), 1e-9);
   EXPECT_EQ(global_norm_of(list, ImplKind::simd, 1e6).clip, 1.0F);
   EXPECT_EQ(global_norm_of({}, ImplKind::simd).norm, 0.0F);
+}
+
+TEST(GlobalNormKernel, SimdEqualsTheReferenceOnHalfTypes) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const auto list = tensors(5, dtype);
+    EXPECT_NEAR(global_norm_of(list, ImplKind::simd).norm / global_norm_of(list, ImplKind::reference).norm, 1,
+                1e-6);
+  }
 }
 
 TEST(GlobalNormKernel, StaysExactOverMillionsOfElements) {

@@ -54,6 +54,20 @@ TEST(Embedding, TheGradientIsTheSameBitsForEveryThreadCount) {
   EXPECT_EQ(gradient(1), gradient(3));
 }
 
+TEST(Embedding, AHalfTypeGradientOfAFrequentTokenIsSummedInFull) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    Tensor weight = randn({3, 40}, 1, dtype);
+    weight.set_requires_grad(true);
+    const Tensor dy = to(Tensor::from(std::vector<float>(4096L * 40, 0.0078125F), {4096, 40}),
+                         dtype);  // bf16 sums would stop growing at 2
+    backward(embedding(weight, ids(std::vector<std::int64_t>(4096, 1), {4096})), {.grad = dy});
+    const std::vector<float> grad = to(weight.grad(), DType::f32).to_vector<float>();
+    EXPECT_EQ(grad[0], 0.0F);
+    EXPECT_EQ(grad[40], 32.0F);
+    EXPECT_EQ(grad[119], 0.0F);
+  }
+}
+
 TEST(Embedding, AnIdOutsideNamesPlaceValueAndBound) {
   try {
     embedding(randn({5, 2}, 1), ids({0, 4, 5, 9}, {2, 2}));

@@ -10,6 +10,7 @@
 #include "ingot/base/error.h"
 #include "ingot/kernels/gemm.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -175,6 +176,30 @@ TEST(Linear, AddsWeightGradientsOverMicroBatches) {
 TEST(Linear, RefusesShapesThatDoNotFit) {
   EXPECT_THROW(linear(Tensor::zeros({2, 4}), Tensor::zeros({3, 5})), ShapeMismatch);
   EXPECT_THROW(linear(Tensor::zeros({2, 4}), Tensor::zeros({3, 4}), Tensor::zeros({4})), ShapeMismatch);
+}
+
+TEST(Linear, WeightsInHalfPrecisionServeAnF32Input) {
+  const NoGrad no_grad;
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const std::int64_t rows : {1, 3, 16, 17, 70}) {
+      const Tensor x = randn({rows, 130}, 1), w = randn({77, 130}, 2, dtype), b = randn({77}, 3);
+      const Tensor expected = linear(x, to(w, DType::f32), b);
+      for (const kernels::ImplKind kind : {kernels::ImplKind::reference, kernels::ImplKind::library}) {
+        Tensor found;
+        {
+          const kernels::ForceKind force(kind);
+          found = linear(x, w, b);
+        }
+        EXPECT_LE(max_error(found, expected), 5e-5) << rows;
+      }
+      const Tensor y = linear(x, w, b);
+      EXPECT_LE(max_error(y, expected), 5e-5) << rows;
+      if (rows > 16) continue;  // a row's bits do not depend on its neighbours
+      EXPECT_EQ(max_error(linear(narrow(x, 0, rows - 1, 1), w, b), narrow(y, 0, rows - 1, 1)), 0) << rows;
+    }
+  }
+  const GradMode grad(true);
+  EXPECT_THROW(linear(randn({2, 4}, 1), randn({3, 4}, 2, DType::bf16)), KernelError);
 }
 
 }  // namespace

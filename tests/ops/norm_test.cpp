@@ -19,6 +19,13 @@ TEST(RmsNorm, HoldsForEveryShape) {
   }
 }
 
+TEST(RmsNorm, AddsAnOffsetToTheWeight) {
+  const auto op = [](std::span<const Tensor> in) { return rms_norm(in[0], in[1], 1e-5F, 1.0F); };
+  for (const Shape& shape : {Shape{3, 5}, Shape{7, 33}, Shape{4, 64}}) {
+    check_op({.name = to_string(shape), .op = op, .inputs = {{shape}, {Shape{shape.back()}}}});
+  }
+}
+
 TEST(RmsNorm, RefusesAWeightOfAnotherWidth) {
   EXPECT_THROW(rms_norm(testing::randn({2, 4}, 1), testing::randn({3}, 2)), ShapeMismatch);
 }

@@ -18,14 +18,16 @@ struct AttentionMask {
 /// out = softmax(scale · q·kᵀ, masked) · v per head; with softcap c > 0 the scores are c·tanh(score / c).
 /// Query head h reads key/value head h / (Hq / Hkv). A query that sees nothing gives 0 (and lse −∞).
 /// q: [B, S, Hq, D], k: [B, T, Hkv, D], v: [B, T, Hkv, Dv], out: [B, S, Hq, Dv], one dtype, any strides but
-/// adjacent last axes. lse: [B, Hq, S] contiguous, f32 (f64 for f64), log Σ exp(score), written unless
-/// absent.
+/// adjacent last axes. Where q and out are f32, k and v may come from a cache in bf16, f16 or i8; of i8 each
+/// row is its elements times k_scale or v_scale [B, T, Hkv], f32 with adjacent positions. lse: [B, Hq, S]
+/// contiguous, f32 (f64 for f64), log Σ exp(score), written unless absent.
 struct AttentionArgs {
   View q, k, v, out;
   View lse{};
   AttentionMask mask{};
   float scale = 1.0F;
   float softcap = 0.0F;
+  View k_scale{}, v_scale{};
 };
 inline Kernel<AttentionArgs> attention("attention");
 

@@ -5,7 +5,8 @@
 namespace ingot::kernels {
 
 /// c = alpha·a·b + beta·c + bias over the last two axes: a [..., m, k], b [..., k, n], c [..., m, n]; one
-/// dtype, sums in f32 (f64 for f64). Any strides: a transposed operand is a view with its strides swapped.
+/// dtype, but for weights kept in half precision: b may be bf16 or f16 where all others are f32. Sums in f32
+/// (f64 for f64). Any strides: a transposed operand is a view with its strides swapped.
 /// Leading (batch) axes have equal sizes in all three; an operand that is broadcast along one has stride 0
 /// there. Where c has stride 0 along a batch axis, the products are summed over it (the gradient of a
 /// broadcast operand). With beta 0, c is not read. bias: [n] or absent, added to every row.

@@ -21,7 +21,7 @@ struct EmbeddingArgs {
 inline Kernel<EmbeddingArgs> embedding("embedding");
 
 /// dweight[ids[i]] += dy[i] for i in order; first set to 0 without `accumulate`. Shapes as above, floating.
-/// Rows that several ids name are summed in dy's order whatever the thread count.
+/// Rows that several ids name are summed in dy's order whatever the thread count; half types in f32.
 struct EmbeddingBackwardArgs {
   View dy, ids, dweight;
   bool accumulate = false;

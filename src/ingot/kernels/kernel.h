@@ -8,6 +8,7 @@
 
 #include "ingot/core/stream.h"
 #include "ingot/core/view.h"
+#include "ingot/kernels/instruction_set.h"
 
 namespace ingot::kernels {
 
@@ -39,6 +40,8 @@ struct Implementation {
   /// Whether this one can run these arguments (dtypes, layouts, sizes); must be quick. Null: it always can.
   bool (*accepts)(const Args&);
   void (*run)(const Args&, Stream);
+  /// What it is compiled for; skipped while the limit is lower.
+  InstructionSet needs = InstructionSet::baseline;
 };
 
 /// A kernel: a name and, for each kind of device, the implementations in order of preference. Its contract
@@ -63,6 +66,7 @@ class Kernel {
     const int forced = forced_kind();
     for (const auto& implementation : implementations(stream.device.type)) {
       if (forced >= 0 && static_cast<int>(implementation.kind) != forced) continue;
+      if (implementation.needs > instruction_set_limit()) continue;
       if (implementation.accepts == nullptr || implementation.accepts(args)) {
         implementation.run(args, stream);
         return;

@@ -4,11 +4,13 @@
 
 namespace ingot::kernels {
 
-/// y = x / sqrt(mean(x², last axis) + eps) * weight   (Zhang and Sennrich 2019)
-/// x, y: [..., d], contiguous; weight: [d], x's dtype; rstd: [...], f32 (f64 for f64), written.
+/// y = x / sqrt(mean(x², last axis) + eps) * (weight_offset + weight)   (Zhang and Sennrich 2019). Gemma
+/// stores its weights minus 1: weight_offset 1. x, y: [..., d], contiguous; weight: [d], x's dtype; rstd:
+/// [...], f32 (f64 for f64), written.
 struct RmsNormArgs {
   View x, weight, y, rstd;
   float eps;
+  float weight_offset = 0.0F;
 };
 inline Kernel<RmsNormArgs> rms_norm("rms_norm");
 
@@ -17,6 +19,7 @@ inline Kernel<RmsNormArgs> rms_norm("rms_norm");
 /// in order.
 struct RmsNormBackwardArgs {
   View x, weight, rstd, dy, dx, dweight, partials;
+  float weight_offset = 0.0F;
   bool accumulate_dx = false;
   bool accumulate_dweight = false;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
@@ -158,7 +159,9 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
-  check_defined("linear", {&input, &weight});
+  const bool half_weight = input.defined() && weight.defined() && input.dtype() == DType::f32 &&
+                           is_half_precision(weight.dtype()) && !grad_enabled();
+  check_defined("linear", {&input, &weight}, !half_weight);
   INGOT_CHECK(weight.rank() == 2 && input.rank() >= 1 && input.dim(-1) == weight.dim(1),
               ShapeMismatch("linear (weight)", {-1, input.rank() >= 1 ? input.dim(-1) : 1},
                             weight.shape().to_vector(), "the weight is [out, in] and x is [..., in]"));

@@ -10,7 +10,8 @@ namespace ingot {
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 /// x·weightᵀ + bias. x: [..., in]; weight: [out, in]; bias: [out] or undefined. Returns [..., out]; gradients
-/// of weight and bias are added straight into what is there. Throws ShapeMismatch.
+/// of weight and bias are added straight into what is there. One dtype; without gradients, an f32 x also
+/// takes a weight in bf16 or f16, which is widened as it is read. Throws ShapeMismatch.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 }  // namespace ingot

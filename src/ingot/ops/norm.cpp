@@ -13,8 +13,9 @@ namespace {
 struct RmsNormNode final : Node {
   static constexpr const char* kName = "rms_norm";
   SavedTensor x, weight, rstd;
-  RmsNormNode(const Tensor& x_, const Tensor& weight_, const Tensor& rstd_)
-      : x(x_), weight(weight_), rstd(rstd_) {}
+  float weight_offset;
+  RmsNormNode(const Tensor& x_, const Tensor& weight_, const Tensor& rstd_, float weight_offset_)
+      : x(x_), weight(weight_), rstd(rstd_), weight_offset(weight_offset_) {}
   std::string_view name() const override { return kName; }
   std::vector<SavedTensor*> saved() override { return {&x, &weight, &rstd}; }
 
@@ -31,6 +32,7 @@ struct RmsNormNode final : Node {
                      .dx = dx.view,
                      .dweight = dweight.view,
                      .partials = partials.view(),
+                     .weight_offset = weight_offset,
                      .accumulate_dx = dx.accumulate,
                      .accumulate_dweight = dweight.accumulate});
   }
@@ -98,7 +100,7 @@ Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   return record<LayerNormNode>(y, {&x, &weight, &bias}, x, weight, mean, rstd);
 }
 
-Tensor rms_norm(const Tensor& input, const Tensor& weight, float eps) {
+Tensor rms_norm(const Tensor& input, const Tensor& weight, float eps, float weight_offset) {
   check_defined("rms_norm", {&input, &weight});
   INGOT_CHECK(
       input.rank() >= 1 && weight.shape() == Shape({input.dim(-1)}),
@@ -108,8 +110,13 @@ Tensor rms_norm(const Tensor& input, const Tensor& weight, float eps) {
   Tensor y = Tensor::empty_like(x);
   Tensor rstd = Tensor::empty(x.shape().drop_last(), accumulator_dtype(x.dtype()), x.device());
   kernels::launch(kernels::rms_norm, current_stream(x.device()),
-                  {.x = x.view(), .weight = weight.view(), .y = y.view(), .rstd = rstd.view(), .eps = eps});
-  return record<RmsNormNode>(y, {&x, &weight}, x, weight, rstd);
+                  {.x = x.view(),
+                   .weight = weight.view(),
+                   .y = y.view(),
+                   .rstd = rstd.view(),
+                   .eps = eps,
+                   .weight_offset = weight_offset});
+  return record<RmsNormNode>(y, {&x, &weight}, x, weight, rstd, weight_offset);
 }
 
 }  // namespace ingot

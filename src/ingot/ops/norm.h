@@ -4,9 +4,10 @@
 
 namespace ingot {
 
-/// x / sqrt(mean(x², last axis) + eps) * weight   (Zhang and Sennrich 2019).
-/// x: [..., d]; weight: [d]. Throws ShapeMismatch when weight is not [d].
-Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5F);
+/// x / sqrt(mean(x², last axis) + eps) * (weight_offset + weight)   (Zhang and Sennrich 2019).
+/// x: [..., d]; weight: [d]; Gemma's weights are stored minus 1 (weight_offset 1). Throws ShapeMismatch when
+/// weight is not [d].
+Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5F, float weight_offset = 0.0F);
 
 /// (x - mean) / sqrt(variance + eps) * weight + bias over the last axis (Ba et al. 2016). x: [..., d]; weight
 /// and bias: [d], each may be undefined. Throws ShapeMismatch.

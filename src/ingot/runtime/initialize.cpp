@@ -2,13 +2,18 @@
 
 #include <mutex>
 
+#include "ingot/base/env.h"
 #include "ingot/kernels/cpu/register.h"
+#include "ingot/runtime/compute_backend.h"
 
 namespace ingot {
 
 void initialize() {
   static std::once_flag once;
-  std::call_once(once, [] { kernels::cpu::register_kernels(); });
+  std::call_once(once, [] {
+    kernels::cpu::register_kernels();
+    if (const auto chosen = env_setting("BACKEND")) set_compute_backend(chosen->value);
+  });
 }
 
 }  // namespace ingot

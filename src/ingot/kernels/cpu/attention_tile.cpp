@@ -17,16 +17,23 @@ bool PackedHead::same(std::int64_t b, std::int64_t h) {
   return false;
 }
 
-const float* PackedHead::rows(const View& x, std::int64_t b, std::int64_t h, std::size_t slot) {
+const float* PackedHead::rows(const View& x, const View& scale, std::int64_t b, std::int64_t h,
+                              std::size_t slot) {
   if (same(b, h)) return data_;
   const std::int64_t n = x.dim(1), padded = round_up(n, kPanel), width = round_up(x.dim(3), 16);
   data_ = thread_scratch(slot, static_cast<std::size_t>(padded * width));
   load_padded(head_tile(x, b, h, 0, n), data_, width);
+  if (const float* factor = head_scale(scale, b, h); factor != nullptr) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t c = 0; c < width; ++c) data_[i * width + c] *= factor[i];
+    }
+  }
   std::fill(data_ + n * width, data_ + padded * width, 0.0F);
   return data_;
 }
 
-const float* PackedHead::columns(const View& x, std::int64_t b, std::int64_t h, std::size_t slot) {
+const float* PackedHead::columns(const View& x, const View& scale, std::int64_t b, std::int64_t h,
+                                 std::size_t slot) {
   if (same(b, h)) return data_;
   const std::int64_t n = x.dim(1), d = x.dim(3), width = round_up(d, 16);
   data_ = thread_scratch(slot, static_cast<std::size_t>(round_up(n, kPanel) * width));
@@ -35,6 +42,11 @@ const float* PackedHead::columns(const View& x, std::int64_t b, std::int64_t h, 
     const std::int64_t count = std::min(kPanel, n - first);
     if (count < kPanel || d < width) std::fill_n(panel, width * kPanel, 0.0F);
     load_tile_transposed(head_tile(x, b, h, first, count), panel, kPanel);
+    if (const float* factor = head_scale(scale, b, h); factor != nullptr) {
+      for (std::int64_t c = 0; c < d; ++c) {
+        for (std::int64_t i = 0; i < count; ++i) panel[c * kPanel + i] *= factor[first + i];
+      }
+    }
   }
   return data_;
 }

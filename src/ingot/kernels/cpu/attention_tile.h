@@ -11,6 +11,8 @@ namespace ingot::kernels::cpu {
 /// Keys come in panels of this many columns, zero-padded: four AVX-512 vectors, the width of the
 /// micro-kernel.
 inline constexpr std::int64_t kPanel = 64;
+/// Rows of one key/value head that decoding takes at once: 8 queries of up to 64 heads.
+inline constexpr std::int64_t kDecodeRows = 512;
 /// Queries per tile, and keys per pass of the online softmax.
 inline constexpr std::int64_t kTileRows = 96;
 inline constexpr std::int64_t kTileKeys = 256;
@@ -61,11 +63,12 @@ struct ForwardTile {
 struct DecodeHead {
   const float* q = nullptr;  // [rows, head_size], scaled
   const void *k = nullptr, *v = nullptr;
-  DType dtype = DType::f32;
-  std::int64_t k_stride = 0, v_stride = 0;  // between positions
-  float* out = nullptr;                     // [rows, value_size]
-  float* scores = nullptr;                  // [rows, score_stride]
-  float* lse = nullptr;                     // [rows]
+  const float *k_scale = nullptr, *v_scale = nullptr;  // one per position of an i8 cache, else null
+  DType dtype = DType::f32;                            // of keys and values
+  std::int64_t k_stride = 0, v_stride = 0;             // between positions
+  float* out = nullptr;                                // [rows, value_size]
+  float* scores = nullptr;                             // [rows, score_stride]
+  float* lse = nullptr;                                // [rows]
   const KeyRange* ranges = nullptr;
   std::int64_t rows = 0, head_size = 0, value_size = 0, score_stride = 0;
   float softcap = 0.0F;
@@ -97,17 +100,22 @@ inline Tile mutable_head_tile(const View& x, std::int64_t b, std::int64_t h, std
   return {const_cast<void*>(tile.data), tile.dtype, tile.rows, tile.cols, tile.row_stride};
 }
 
+/// The scales of head h of sequence b of an i8 cache, one per position; null where there are none.
+inline const float* head_scale(const View& scale, std::int64_t b, std::int64_t h) {
+  return scale ? scale.as<float>() + b * scale.stride(0) + h * scale.stride(2) : nullptr;
+}
+
 /// to[rows, width] = from · scale, zero beyond from's columns.
 void load_padded(const ConstTile& from, float* to, std::int64_t width, float scale = 1.0F);
 
 /// A key or value head as floats in this thread's scratch memory (one slot each), kept while the same head is
-/// asked for.
+/// asked for. `scale`: of an i8 cache (kernels/attention.h), else absent.
 class PackedHead {
  public:
   /// [T padded to kPanel, D padded to 16], zero-padded.
-  const float* rows(const View& x, std::int64_t b, std::int64_t h, std::size_t slot);
+  const float* rows(const View& x, const View& scale, std::int64_t b, std::int64_t h, std::size_t slot);
   /// Panels of kPanel positions, each [D padded to 16, kPanel], zero-padded.
-  const float* columns(const View& x, std::int64_t b, std::int64_t h, std::size_t slot);
+  const float* columns(const View& x, const View& scale, std::int64_t b, std::int64_t h, std::size_t slot);
 
  private:
   bool same(std::int64_t b, std::int64_t h);

@@ -4,19 +4,26 @@ namespace ingot::kernels::cpu {
 
 // Order is preference: launch() takes the first implementation that accepts its arguments.
 void register_kernels() {
+  register_activations_simd();
   register_attention_simd();
   register_attention_backward_simd();
   register_binary_simd();
   register_conv_simd();
+  register_conv_library();
   register_copy_simd();
   register_gemm_simd();
   register_gemm_library();
   register_group_norm_simd();
   register_index_simd();
+  register_kv_store_simd();
   register_loss_simd();
   register_norm_simd();
   register_optimizer_simd();
   register_pointwise_loss_simd();
+  register_pool_simd();
+  register_quantized_avx512_vnni();
+  register_quantized_avx512();
+  register_quantized_avx2();
   register_random_simd();
   register_reduce_simd();
   register_rope_simd();
@@ -32,16 +39,20 @@ void register_kernels() {
   register_gemm_reference();
   register_group_norm_reference();
   register_index_reference();
+  register_kv_store_reference();
   register_loss_reference();
+  register_moving_average_reference();
   register_norm_reference();
   register_optimizer_reference();
   register_pointwise_loss_reference();
   register_pool_reference();
+  register_quantized_reference();
   register_random_reference();
   register_reduce_reference();
   register_rope_reference();
   register_softmax_reference();
   register_squeeze_excite_reference();
+  register_topk_reference();
 }
 
 }  // namespace ingot::kernels::cpu

@@ -7,19 +7,26 @@ namespace ingot::kernels::cpu {
 void register_kernels();
 
 // One function per file of simd/, library/ and reference/, defined in that file.
+void register_activations_simd();
 void register_attention_simd();
 void register_attention_backward_simd();
 void register_binary_simd();
 void register_conv_simd();
+void register_conv_library();
 void register_copy_simd();
 void register_gemm_simd();
 void register_gemm_library();
 void register_group_norm_simd();
 void register_index_simd();
+void register_kv_store_simd();
 void register_loss_simd();
 void register_norm_simd();
 void register_optimizer_simd();
 void register_pointwise_loss_simd();
+void register_pool_simd();
+void register_quantized_avx512_vnni();
+void register_quantized_avx512();
+void register_quantized_avx2();
 void register_random_simd();
 void register_reduce_simd();
 void register_rope_simd();
@@ -35,15 +42,19 @@ void register_elementwise_reference();
 void register_gemm_reference();
 void register_group_norm_reference();
 void register_index_reference();
+void register_kv_store_reference();
 void register_loss_reference();
+void register_moving_average_reference();
 void register_norm_reference();
 void register_optimizer_reference();
 void register_pointwise_loss_reference();
 void register_pool_reference();
+void register_quantized_reference();
 void register_random_reference();
 void register_reduce_reference();
 void register_rope_reference();
 void register_softmax_reference();
 void register_squeeze_excite_reference();
+void register_topk_reference();
 
 }  // namespace ingot::kernels::cpu

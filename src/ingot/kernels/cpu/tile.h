@@ -24,7 +24,7 @@ struct BasicTile {
 using Tile = BasicTile<void*>;
 using ConstTile = BasicTile<const void*>;
 
-/// to = from as floats (row stride `to_stride`), times `scale`. from: f32, f16 or bf16.
+/// to = from as floats (row stride `to_stride`), times `scale`. from: f32, f16, bf16 or i8.
 void load_tile(const ConstTile& from, float* to, std::int64_t to_stride, float scale = 1.0F);
 
 /// The same, transposed: to[c * to_stride + r] = from[r, c] * scale.

@@ -47,10 +47,21 @@ bool accepts(const GemmArgs& args) {
   return !args.bias || (args.bias.is_contiguous() && args.c.stride(-1) == 1 && plan.n == args.bias.dim(0));
 }
 
-bool accepts_f32(const GemmArgs& args) { return args.c.dtype == DType::f32 && accepts(args); }
+bool accepts_f32(const GemmArgs& args) {
+  return args.c.dtype == DType::f32 && args.b.dtype == DType::f32 && accepts(args);
+}
 
 bool accepts_half(const GemmArgs& args) {
   return is_half_precision(args.c.dtype) && (args.beta == 0.0F || args.beta == 1.0F) && accepts(args);
+}
+
+// Weights in half precision [n, k], everything else f32.
+bool accepts_half_weights(const GemmArgs& args) {
+  if (args.c.dtype != DType::f32 || !is_half_precision(args.b.dtype) || !accepts(args)) return false;
+  const GemmPlan plan(args);
+  Matrix a;
+  return plan.summed_count == 1 && plan.batch_count == 1 && plan.b_row == 1 && plan.b_col >= plan.k &&
+         plan.c_col == 1 && plan.c_row >= plan.n && as_matrix(plan.m, plan.k, plan.a_row, plan.a_col, a);
 }
 
 struct SgemmSizes {
@@ -147,6 +158,28 @@ void product_half(const GemmPlan& plan, const Layouts& layouts, const GemmArgs& 
   }
 }
 
+void run_half_weights(const GemmArgs& args, Stream) {
+  constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;  // of b: 4 MiB as floats
+  const GemmPlan plan(args);
+  Matrix a;
+  as_matrix(plan.m, plan.k, plan.a_row, plan.a_col, a);
+  auto* c = static_cast<float*>(plan.c);
+  float beta = args.beta;
+  if (args.bias) {
+    set_to_bias(plan, args.bias.as<float>(), beta, c);
+    beta = 1.0F;
+  }
+  const std::int64_t block = std::min(plan.n, std::clamp<std::int64_t>(kBlockElements / plan.k, 64, 1024));
+  float* b = thread_scratch(1, static_cast<std::size_t>(block * plan.k));
+  for (std::int64_t at = 0; at < plan.n; at += block) {
+    const std::int64_t n = std::min(block, plan.n - at);
+    const Matrix wide =
+        widen(plan.b_at<std::uint16_t>(at * plan.b_col), args.b.dtype, {'T', plan.b_col}, plan.k, n, b);
+    sgemm({plan.m, n, plan.k}, args.alpha, a, static_cast<const float*>(plan.a), wide, b, beta, c + at,
+          plan.c_row);
+  }
+}
+
 void run(const GemmArgs& args, Stream) {
   GemmPlan plan(args);
   Layouts layouts;
@@ -170,6 +203,8 @@ void run(const GemmArgs& args, Stream) {
 void register_gemm_library() {
   gemm.add(DeviceType::cpu, {"onednn", ImplKind::library, accepts_f32, run});
   gemm.add(DeviceType::cpu, {"onednn_widened", ImplKind::library, accepts_half, run});
+  gemm.add(DeviceType::cpu,
+           {"onednn_half_weights", ImplKind::library, accepts_half_weights, run_half_weights});
 }
 
 }  // namespace ingot::kernels::cpu

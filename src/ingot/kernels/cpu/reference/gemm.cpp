@@ -7,31 +7,39 @@
 namespace ingot::kernels::cpu {
 namespace {
 
-void gemm_reference(const GemmArgs& args, Stream) {
-  dispatch_float(args.c.dtype, "gemm", [&]<class T>() {
-    using Acc = Accumulator<T>;
-    const GemmPlan plan(args);
-    for (std::int64_t i = 0; i < plan.batch_count; ++i) {
-      const auto at = plan.batch_offsets(i);
-      for (std::int64_t row = 0; row < plan.m; ++row) {
-        for (std::int64_t col = 0; col < plan.n; ++col) {
-          Acc sum = 0;
-          for (std::int64_t s = 0; s < plan.summed_count; ++s) {
-            const auto inner = plan.summed_offsets(s);
-            const T* a = args.a.as<T>() + at.a + inner.a + row * plan.a_row;
-            const T* b = args.b.as<T>() + at.b + inner.b + col * plan.b_col;
-            for (std::int64_t p = 0; p < plan.k; ++p) {
-              sum += load(a + p * plan.a_col) * load(b + p * plan.b_row);
-            }
+// T: of a, c and bias; B: of b.
+template <class T, class B>
+void gemm_of(const GemmArgs& args) {
+  using Acc = Accumulator<T>;
+  const GemmPlan plan(args);
+  for (std::int64_t i = 0; i < plan.batch_count; ++i) {
+    const auto at = plan.batch_offsets(i);
+    for (std::int64_t row = 0; row < plan.m; ++row) {
+      for (std::int64_t col = 0; col < plan.n; ++col) {
+        Acc sum = 0;
+        for (std::int64_t s = 0; s < plan.summed_count; ++s) {
+          const auto inner = plan.summed_offsets(s);
+          const T* a = args.a.as<T>() + at.a + inner.a + row * plan.a_row;
+          const B* b = args.b.as<B>() + at.b + inner.b + col * plan.b_col;
+          for (std::int64_t p = 0; p < plan.k; ++p) {
+            sum += load(a + p * plan.a_col) * static_cast<Acc>(load(b + p * plan.b_row));
           }
-          T* c = args.c.as<T>() + at.c + row * plan.c_row + col * plan.c_col;
-          Acc value = static_cast<Acc>(args.alpha) * sum;
-          if (args.beta != 0.0F) value += static_cast<Acc>(args.beta) * load(c);
-          if (args.bias) value += load(args.bias.as<T>() + col * args.bias.stride(0));
-          store(c, value);
         }
+        T* c = args.c.as<T>() + at.c + row * plan.c_row + col * plan.c_col;
+        Acc value = static_cast<Acc>(args.alpha) * sum;
+        if (args.beta != 0.0F) value += static_cast<Acc>(args.beta) * load(c);
+        if (args.bias) value += load(args.bias.as<T>() + col * args.bias.stride(0));
+        store(c, value);
       }
     }
+  }
+}
+
+void gemm_reference(const GemmArgs& args, Stream) {
+  dispatch_float(args.c.dtype, "gemm", [&]<class T>() {
+    if (args.b.dtype == args.c.dtype) return gemm_of<T, T>(args);
+    if (args.b.dtype == DType::bf16) return gemm_of<T, bf16>(args);
+    gemm_of<T, f16>(args);
   });
 }
 

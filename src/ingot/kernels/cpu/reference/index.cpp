@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <vector>
 
 #include "ingot/kernels/cpu/numeric.h"
 #include "ingot/kernels/cpu/register.h"
@@ -36,13 +37,18 @@ void embedding_reference(const EmbeddingArgs& args, Stream) {
 }
 
 void embedding_backward_reference(const EmbeddingBackwardArgs& args, Stream) {
-  const std::int64_t d = args.dweight.dim(1);
+  const std::int64_t d = args.dweight.dim(1), rows = args.dweight.dim(0), n = args.ids.numel();
   dispatch_index(args.ids.dtype, "embedding_backward", [&]<class I>() {
     dispatch_float(args.dweight.dtype, "embedding_backward", [&]<class T>() {
-      if (!args.accumulate) std::fill_n(args.dweight.as<T>(), args.dweight.numel(), T{});
-      for (std::int64_t i = 0; i < args.ids.numel(); ++i) {
-        T* row = args.dweight.as<T>() + static_cast<std::int64_t>(args.ids.as<I>()[i]) * d;
-        for (std::int64_t k = 0; k < d; ++k) store(row + k, load(args.dy.as<T>() + i * d + k), true);
+      std::vector<Accumulator<T>> column(static_cast<std::size_t>(rows));
+      for (std::int64_t k = 0; k < d; ++k) {
+        std::ranges::fill(column, Accumulator<T>{});
+        for (std::int64_t i = 0; i < n; ++i) {
+          column[static_cast<std::size_t>(args.ids.as<I>()[i])] += load(args.dy.as<T>() + i * d + k);
+        }
+        for (std::int64_t r = 0; r < rows; ++r) {
+          store(args.dweight.as<T>() + r * d + k, column[static_cast<std::size_t>(r)], args.accumulate);
+        }
       }
     });
   });

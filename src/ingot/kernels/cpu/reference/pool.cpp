@@ -6,47 +6,11 @@
 
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/numeric.h"
+#include "ingot/kernels/cpu/pool_window.h"
 #include "ingot/kernels/cpu/register.h"
 
 namespace ingot::kernels::cpu {
 namespace {
-
-/// Places of one window along one axis: first, first + step, ... below end; `size` counts padding too.
-struct Range {
-  std::int64_t first, end, step, size;
-};
-
-template <class Args>
-Range range(const Args& args, std::size_t axis, std::int64_t i, std::int64_t in, std::int64_t out) {
-  if (args.adaptive) {
-    const std::int64_t first = i * in / out, end = ((i + 1) * in + out - 1) / out;
-    return {first, end, 1, end - first};
-  }
-  const ConvGeometry& g = args.geometry;
-  const std::int64_t step = g.dilation[axis], begin = i * g.stride[axis] - g.padding[axis];
-  const std::int64_t skipped = begin < 0 ? (-begin + step - 1) / step : 0;
-  return {begin + skipped * step, std::min(in, begin + args.window[axis] * step), step, args.window[axis]};
-}
-
-std::int64_t count(const Range& r) { return r.end > r.first ? (r.end - r.first + r.step - 1) / r.step : 0; }
-
-/// One sample's sizes and strides in either layout.
-struct Plane {
-  std::int64_t c, h, w, channel, place;
-  Plane(const View& x, bool last)
-      : c(x.dim(last ? 3 : 1)),
-        h(x.dim(last ? 1 : 2)),
-        w(x.dim(last ? 2 : 3)),
-        channel(last ? 1 : h * w),
-        place(last ? c : 1) {}
-  std::int64_t size() const { return c * h * w; }
-};
-
-template <class Acc>
-Acc divisor(PoolMode mode, const Range& rows, const Range& columns) {
-  return static_cast<Acc>(mode == PoolMode::average ? rows.size * columns.size
-                                                    : count(rows) * count(columns));
-}
 
 template <class T>
 void forward_sample(const PoolArgs& args, std::int64_t n) {
@@ -55,8 +19,8 @@ void forward_sample(const PoolArgs& args, std::int64_t n) {
   const T* x = args.x.as<T>() + n * in.size();
   T* y = args.y.as<T>() + n * out.size();
   for (std::int64_t place = 0; place < out.h * out.w; ++place) {
-    const Range rows = range(args, 0, place / out.w, in.h, out.h);
-    const Range columns = range(args, 1, place % out.w, in.w, out.w);
+    const WindowRange rows = window_range(args, 0, place / out.w, in.h, out.h);
+    const WindowRange columns = window_range(args, 1, place % out.w, in.w, out.w);
     for (std::int64_t c = 0; c < out.c; ++c) {
       Acc sum = 0, best = -std::numeric_limits<Acc>::infinity();
       std::int64_t best_at = -1;
@@ -75,7 +39,7 @@ void forward_sample(const PoolArgs& args, std::int64_t n) {
         args.index.as<std::int32_t>()[n * out.size() + at] = static_cast<std::int32_t>(best_at);
         store(y + at, best);
       } else {
-        store(y + at, sum / divisor<Acc>(args.mode, rows, columns));
+        store(y + at, sum / window_divisor<Acc>(args.mode, rows, columns));
       }
     }
   }
@@ -88,8 +52,8 @@ void backward_sample(const PoolBackwardArgs& args, std::int64_t n, Accumulator<T
   const T* dy = args.dy.as<T>() + n * out.size();
   std::fill_n(sums, in.size(), Acc{0});
   for (std::int64_t place = 0; place < out.h * out.w; ++place) {
-    const Range rows = range(args, 0, place / out.w, in.h, out.h);
-    const Range columns = range(args, 1, place % out.w, in.w, out.w);
+    const WindowRange rows = window_range(args, 0, place / out.w, in.h, out.h);
+    const WindowRange columns = window_range(args, 1, place % out.w, in.w, out.w);
     for (std::int64_t c = 0; c < out.c; ++c) {
       const std::int64_t at = c * out.channel + place * out.place;
       if (args.mode == PoolMode::max) {
@@ -98,7 +62,7 @@ void backward_sample(const PoolBackwardArgs& args, std::int64_t n, Accumulator<T
           sums[c * in.channel + from * in.place] += load(dy + at);  // a dilated window may hold none
         continue;
       }
-      const Acc share = load(dy + at) / divisor<Acc>(args.mode, rows, columns);
+      const Acc share = load(dy + at) / window_divisor<Acc>(args.mode, rows, columns);
       for (std::int64_t h = rows.first; h < rows.end; h += rows.step) {
         for (std::int64_t w = columns.first; w < columns.end; w += columns.step) {
           sums[c * in.channel + (h * in.w + w) * in.place] += share;

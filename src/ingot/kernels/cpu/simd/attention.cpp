@@ -70,6 +70,19 @@ HWY_INLINE void scale_row(float* x, std::int64_t n, float factor) {
     hn::StoreU(hn::Mul(hn::LoadU(d, x + i), f), d, x + i);
 }
 
+// s[j] *= factor[j] over a range
+HWY_INLINE void multiply_row(float* s, const float* factor, KeyRange range) {
+  const hn::ScalableTag<float> d;
+  for_lanes(
+      range.lo, range.hi,
+      [&](std::int64_t i)
+          HWY_ATTR { hn::StoreU(hn::Mul(hn::LoadU(d, s + i), hn::LoadU(d, factor + i)), d, s + i); },
+      [&](std::int64_t i, auto inside) HWY_ATTR {
+        const auto x = hn::LoadU(d, s + i);
+        hn::StoreU(hn::IfThenElse(inside, hn::Mul(x, hn::MaskedLoad(inside, d, factor + i)), x), d, s + i);
+      });
+}
+
 // score = cap·log2(e)·tanh(score)
 HWY_INLINE void cap_row(float* s, std::int64_t n, float cap) {
   const hn::ScalableTag<float> d;
@@ -191,14 +204,16 @@ void decode_keys(const DecodeHead& h) {
     dot_rows<1>(h.rows, h.head_size, h.q, h.head_size, k + j * h.k_stride, h.k_stride, h.scores + j,
                 h.score_stride);
   }
-  float inverse[kTileRows];
+  float inverse[kDecodeRows];
   for (std::int64_t i = 0; i < h.rows; ++i) {
     RowState row{-std::numeric_limits<float>::infinity(), 0.0F, 0.0F};
     float* s = h.scores + i * h.score_stride;
     const KeyRange range = h.ranges[i];
+    if (h.k_scale != nullptr) multiply_row(s, h.k_scale, range);
     if (h.softcap > 0.0F) cap_row(s, h.score_stride, h.softcap);
     if (!range.empty()) softmax_row(s, range.lo, range.hi, h.score_stride, row);
     if (range.empty()) std::fill_n(s, h.score_stride, 0.0F);
+    if (h.v_scale != nullptr) multiply_row(s, h.v_scale, range);
     inverse[i] = row.sum > 0.0F ? 1.0F / row.sum : 0.0F;
     h.lse[i] = (row.top + std::log2(row.sum)) * kLn2;
   }
@@ -216,6 +231,7 @@ void decode_keys(const DecodeHead& h) {
 void decode_head(const DecodeHead& h) {
   if (h.dtype == DType::f32) return decode_keys<float>(h);
   if (h.dtype == DType::bf16) return decode_keys<bf16>(h);
+  if (h.dtype == DType::i8) return decode_keys<std::int8_t>(h);
   decode_keys<f16>(h);
 }
 
@@ -257,14 +273,16 @@ HWY_EXPORT(decode_head);
 bool adjacent(const View& x) { return x.stride(3) == 1 || x.dim(3) == 1; }
 
 bool accepts(const AttentionArgs& args) {
-  return args.q.dtype != DType::f64 && adjacent(args.q) && adjacent(args.k) && adjacent(args.v) &&
-         adjacent(args.out) && args.q.numel() > 0 && args.v.numel() > 0;
+  const bool scales_adjacent = !args.k_scale || (args.k_scale.stride(1) == 1 && args.v_scale.stride(1) == 1);
+  return args.q.dtype != DType::f64 && args.v.dtype == args.k.dtype && scales_adjacent && adjacent(args.q) &&
+         adjacent(args.k) && adjacent(args.v) && adjacent(args.out) && args.q.numel() > 0 &&
+         args.v.numel() > 0;
 }
 
 // Few queries: keys and values are not worth packing, reading them once is all the work.
 bool accepts_decode(const AttentionArgs& args) {
   const std::int64_t rows = args.q.dim(1) * (args.q.dim(2) / args.k.dim(2));
-  return accepts(args) && args.q.dim(1) <= 8 && rows <= kTileRows && args.q.dim(3) % 16 == 0 &&
+  return accepts(args) && args.q.dim(1) <= 8 && rows <= kDecodeRows && args.q.dim(3) % 16 == 0 &&
          args.v.dim(3) % 16 == 0;
 }
 
@@ -282,12 +300,13 @@ void run_decode(const AttentionArgs& args, Stream) {
         float* q = thread_scratch(2, static_cast<std::size_t>(h.rows * (d + dv + h.score_stride + 1)));
         h.q = q, h.out = q + h.rows * d, h.scores = h.out + h.rows * dv,
         h.lse = h.scores + h.rows * h.score_stride;
-        KeyRange ranges[kTileRows];
+        KeyRange ranges[kDecodeRows];
         h.ranges = ranges;
-        h.dtype = args.q.dtype, h.softcap = args.softcap;
+        h.dtype = args.k.dtype, h.softcap = args.softcap;
         for (std::int64_t item = begin; item < end; ++item) {
           const std::int64_t b = item / kv_heads, kv = item % kv_heads;
           const ConstTile k = head_tile(args.k, b, kv, 0, keys), v = head_tile(args.v, b, kv, 0, keys);
+          h.k_scale = head_scale(args.k_scale, b, kv), h.v_scale = head_scale(args.v_scale, b, kv);
           h.k = k.data, h.k_stride = k.row_stride, h.v = v.data, h.v_stride = v.row_stride;
           for (std::int64_t g = 0; g < group;
                ++g) {  // rows: all queries of the group's first head, then the next
@@ -322,8 +341,8 @@ void run(const AttentionArgs& args, Stream) {
       const std::int64_t row = tile * kTileRows, rows = std::min(kTileRows, queries - row);
       key_ranges(args.mask, b, queries, args.k.dim(1), row, rows, ranges);
       ForwardTile t;
-      t.keys = keys.columns(args.k, b, h / group, 0);
-      t.values = values.rows(args.v, b, h / group, 1);
+      t.keys = keys.columns(args.k, args.k_scale, b, h / group, 0);
+      t.values = values.rows(args.v, args.v_scale, b, h / group, 1);
       load_padded(head_tile(args.q, b, h, row, rows), q, dp, factor);
       t.q = q, t.out = q + kTileRows * dp, t.scores = q + kTileRows * (dp + dvp);
       t.rows = rows, t.head_size = dp, t.value_size = dvp;

@@ -231,9 +231,9 @@ class HeadWorker {
 
   BackwardTile tile(std::int64_t b, std::int64_t kv) {
     BackwardTile t;
-    t.keys_t = keys_t_.columns(args_.k, b, kv, 0);
-    t.values_t = values_t_.columns(args_.v, b, kv, 1);
-    t.keys = keys_rows_.rows(args_.k, b, kv, 2);
+    t.keys_t = keys_t_.columns(args_.k, {}, b, kv, 0);
+    t.values_t = values_t_.columns(args_.v, {}, b, kv, 1);
+    t.keys = keys_rows_.rows(args_.k, {}, b, kv, 2);
     t.q = q_, t.dout = dout_, t.lse2 = lse2_, t.delta = delta_;
     t.scores = scores_, t.dscores = dscores_;
     t.ranges = ranges_;

@@ -23,8 +23,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Columns [begin, end) of c; b holds one row of k values per column.
-template <class T>
-void skinny_columns(const Skinny& s, const float* a, const T* b, const T* bias, T* c, std::int64_t begin,
+template <class B, class T>
+void skinny_columns(const Skinny& s, const float* a, const B* b, const T* bias, T* c, std::int64_t begin,
                     std::int64_t end) {
   float y[4 * 16];
   for (std::int64_t j = begin; j < end; j += 4) {
@@ -63,6 +63,18 @@ void skinny_f16(const Skinny& s, const float* a, const void* b, const void* bias
                  end);
 }
 
+// Weights in half precision, everything else f32.
+void skinny_bf16_f32(const Skinny& s, const float* a, const void* b, const void* bias, void* c,
+                     std::int64_t begin, std::int64_t end) {
+  skinny_columns(s, a, static_cast<const bf16*>(b), static_cast<const float*>(bias), static_cast<float*>(c),
+                 begin, end);
+}
+void skinny_f16_f32(const Skinny& s, const float* a, const void* b, const void* bias, void* c,
+                    std::int64_t begin, std::int64_t end) {
+  skinny_columns(s, a, static_cast<const f16*>(b), static_cast<const float*>(bias), static_cast<float*>(c),
+                 begin, end);
+}
+
 // to[j] (+)= Σ_i x[i, j] over rows [begin, end) and columns [first, last), eight vectors of columns at a
 // time.
 void column_sums(const float* x, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t first,
@@ -99,13 +111,16 @@ namespace {
 HWY_EXPORT(skinny_f32);
 HWY_EXPORT(skinny_bf16);
 HWY_EXPORT(skinny_f16);
+HWY_EXPORT(skinny_bf16_f32);
+HWY_EXPORT(skinny_f16_f32);
 HWY_EXPORT(column_sums);
 
 constexpr std::int64_t kMaxRows = 16;
 
 // A few rows against a matrix stored with k adjacent, x·Wᵀ: each weight is read once, at memory bandwidth.
-bool as_skinny(GemmPlan& plan) {
-  if (plan.m > kMaxRows || plan.b_row != 1) plan.transpose();
+bool as_skinny(GemmPlan& plan, const GemmArgs& args) {
+  const bool mixed = args.b.dtype != args.c.dtype;  // then a and b cannot change places
+  if (!mixed && (plan.m > kMaxRows || plan.b_row != 1)) plan.transpose();
   return plan.m <= kMaxRows && plan.b_row == 1 && plan.a_col == 1 && plan.c_col == 1;
 }
 
@@ -113,16 +128,21 @@ bool accepts_skinny(const GemmArgs& args) {
   if (args.c.dtype == DType::f64) return false;
   GemmPlan plan(args);
   const std::int64_t n = plan.n;
-  if (plan.empty() || plan.summed_count != 1 || !as_skinny(plan)) return false;
+  if (plan.empty() || plan.summed_count != 1 || !as_skinny(plan, args)) return false;
   return !args.bias || (args.bias.is_contiguous() && plan.n == n && n == args.bias.dim(0));
 }
 
 void run_skinny(const GemmArgs& args, Stream) {
   GemmPlan plan(args);
-  as_skinny(plan);
-  const DType dtype = args.c.dtype;
+  as_skinny(plan, args);
+  const DType dtype = args.c.dtype, weights = args.b.dtype;
   const auto size = static_cast<std::int64_t>(byte_size(dtype));
-  const auto kernel = [dtype](auto&&... arguments) {
+  const auto weight_size = static_cast<std::int64_t>(byte_size(weights));
+  const auto kernel = [dtype, weights](auto&&... arguments) {
+    if (weights != dtype) {
+      if (weights == DType::bf16) return HWY_DYNAMIC_DISPATCH(skinny_bf16_f32)(arguments...);
+      return HWY_DYNAMIC_DISPATCH(skinny_f16_f32)(arguments...);
+    }
     if (dtype == DType::f32) return HWY_DYNAMIC_DISPATCH(skinny_f32)(arguments...);
     if (dtype == DType::bf16) return HWY_DYNAMIC_DISPATCH(skinny_bf16)(arguments...);
     HWY_DYNAMIC_DISPATCH(skinny_f16)(arguments...);
@@ -130,6 +150,7 @@ void run_skinny(const GemmArgs& args, Stream) {
   const auto bytes = [size](const void* p, std::int64_t offset) {
     return static_cast<const char*>(p) + offset * size;
   };
+  const auto* b = static_cast<const char*>(plan.b);
   const auto product = [&](std::int64_t item, std::int64_t begin, std::int64_t end) {
     const auto at = plan.batch_offsets(item);
     Skinny s{plan.m, plan.n, plan.k, plan.a_row, plan.b_col, plan.c_row, args.alpha, args.beta};
@@ -140,7 +161,7 @@ void run_skinny(const GemmArgs& args, Stream) {
       a = wide;
       s.lda = plan.k;
     }
-    kernel(s, a, bytes(plan.b, at.b), args.bias.data, const_cast<char*>(bytes(plan.c, at.c)), begin, end);
+    kernel(s, a, b + at.b * weight_size, args.bias.data, const_cast<char*>(bytes(plan.c, at.c)), begin, end);
   };
   constexpr std::int64_t kGrain = 1 << 16;  // elements of b: 256 KiB, about 8 µs of memory traffic
   if (plan.batch_count > 1) {

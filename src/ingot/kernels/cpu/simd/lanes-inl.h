@@ -29,6 +29,11 @@ inline hn::Vec<D> load_lanes(D d, const f16* p) {
   const hn::Rebind<hwy::float16_t, D> half;
   return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(p)));
 }
+inline hn::Vec<D> load_lanes(D d, const std::int8_t* p) {
+  const hn::Rebind<std::int8_t, D> bytes;
+  const hn::RebindToSigned<D> words;
+  return hn::ConvertTo(d, hn::PromoteTo(words, hn::LoadU(bytes, p)));
+}
 
 inline void store_lanes(D d, hn::Vec<D> v, float* p) { hn::StoreU(v, d, p); }
 // Round to nearest even; NaN stays NaN.

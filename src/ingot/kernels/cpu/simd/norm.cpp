@@ -49,11 +49,12 @@ void rms_norm_row(const RmsNormArgs& args, std::int64_t row) {
   for (std::int64_t i = whole; i < n; ++i) sum += x[i] * x[i];
   const float rstd = 1.0F / std::sqrt(sum / static_cast<float>(n) + args.eps);
   args.rstd.as<float>()[row] = rstd;
-  const auto scale = hn::Set(d, rstd);
+  const auto scale = hn::Set(d, rstd), offset = hn::Set(d, args.weight_offset);
   for (std::int64_t i = 0; i < whole; i += lanes) {
-    hn::StoreU(hn::Mul(hn::Mul(hn::LoadU(d, x + i), scale), hn::LoadU(d, w + i)), d, y + i);
+    const auto weight = hn::Add(offset, hn::LoadU(d, w + i));
+    hn::StoreU(hn::Mul(hn::Mul(hn::LoadU(d, x + i), scale), weight), d, y + i);
   }
-  for (std::int64_t i = whole; i < n; ++i) y[i] = x[i] * rstd * w[i];
+  for (std::int64_t i = whole; i < n; ++i) y[i] = x[i] * rstd * (args.weight_offset + w[i]);
 }
 
 void rms_norm_rows(const RmsNormArgs& args, std::int64_t begin, std::int64_t end) {
@@ -69,18 +70,21 @@ void rms_norm_backward_row(const RmsNormBackwardArgs& args, std::int64_t row, fl
   const float* dy = args.dy.as<float>() + row * n;
   const float* w = args.weight.as<float>();
   float* dx = args.dx ? args.dx.as<float>() + row * n : nullptr;
-  const float rstd = args.rstd.as<float>()[row];
-  float dot = sum_row(n, [&](std::int64_t i, auto acc) {
-    return hn::MulAdd(hn::Mul(hn::LoadU(d, w + i), hn::LoadU(d, dy + i)), hn::LoadU(d, x + i), acc);
-  });
-  for (std::int64_t i = whole; i < n; ++i) dot += w[i] * dy[i] * x[i];
+  const float rstd = args.rstd.as<float>()[row], offset = args.weight_offset;
+  const auto offset_v = hn::Set(d, offset);
+  const auto weighted = [&](std::int64_t i) {
+    return hn::Mul(hn::Add(offset_v, hn::LoadU(d, w + i)), hn::LoadU(d, dy + i));
+  };
+  float dot =
+      sum_row(n, [&](std::int64_t i, auto acc) { return hn::MulAdd(weighted(i), hn::LoadU(d, x + i), acc); });
+  for (std::int64_t i = whole; i < n; ++i) dot += (offset + w[i]) * dy[i] * x[i];
   const float mean = dot * rstd / static_cast<float>(n);
   const auto rstd_v = hn::Set(d, rstd), mean_v = hn::Set(d, mean);
   for (std::int64_t i = 0; i < whole; i += lanes) {
     const auto g = hn::LoadU(d, dy + i);
     const auto normalized = hn::Mul(hn::LoadU(d, x + i), rstd_v);
     if (dx != nullptr) {
-      auto out = hn::Mul(rstd_v, hn::NegMulAdd(normalized, mean_v, hn::Mul(hn::LoadU(d, w + i), g)));
+      auto out = hn::Mul(rstd_v, hn::NegMulAdd(normalized, mean_v, weighted(i)));
       if (args.accumulate_dx) out = hn::Add(out, hn::LoadU(d, dx + i));
       hn::StoreU(out, d, dx + i);
     }
@@ -89,7 +93,7 @@ void rms_norm_backward_row(const RmsNormBackwardArgs& args, std::int64_t row, fl
   for (std::int64_t i = whole; i < n; ++i) {
     const float normalized = x[i] * rstd;
     if (dx != nullptr)
-      dx[i] = rstd * (w[i] * dy[i] - normalized * mean) + (args.accumulate_dx ? dx[i] : 0.0F);
+      dx[i] = rstd * ((offset + w[i]) * dy[i] - normalized * mean) + (args.accumulate_dx ? dx[i] : 0.0F);
     if (dw != nullptr) dw[i] += dy[i] * normalized;
   }
 }

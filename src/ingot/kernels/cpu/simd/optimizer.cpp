@@ -6,6 +6,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/flat.h"
 #include "ingot/kernels/cpu/register.h"
+#include "ingot/kernels/cpu/simd/float_block.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/optimizer.cpp"
@@ -14,9 +15,25 @@
 
 // Every element goes through the same vector instructions, also at the end of a tensor (masked), so that the
 // split over threads changes no bit. Non-temporal stores would not help the steps: they read every line that
-// they write, so no line is fetched for nothing.
+// they write, so no line is fetched for nothing. Half types are converted block by block, in L1.
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
+#ifndef INGOT_OPTIMIZER_BLOCKS
+#define INGOT_OPTIMIZER_BLOCKS
+// n elements of one parameter, all as f32.
+struct AdamWBlock {
+  float* param;
+  const float* grad;
+  float *m, *v;
+  std::int64_t n;
+};
+struct SgdBlock {
+  float* param;
+  const float* grad;
+  float* momentum;  // null without
+  std::int64_t n;
+};
+#endif
 namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -48,19 +65,18 @@ void for_each_vector(std::int64_t n, F&& f) {
 }
 
 template <bool kDecoupled>
-void adamw_piece(const AdamWArgs& args, const AdamWTensor& t, std::int64_t begin, std::int64_t end,
-                 float grad_scale) {
-  float* HWY_RESTRICT p = t.param.as<float>() + begin;
-  const float* HWY_RESTRICT g = t.grad.as<float>() + begin;
-  float* HWY_RESTRICT m = t.m.as<float>() + begin;
-  float* HWY_RESTRICT v = t.v.as<float>() + begin;
+void adamw_form(const AdamWArgs& args, const AdamWTensor& t, const AdamWBlock& block, float grad_scale) {
+  float* HWY_RESTRICT p = block.param;
+  const float* HWY_RESTRICT g = block.grad;
+  float* HWY_RESTRICT m = block.m;
+  float* HWY_RESTRICT v = block.v;
   const V scale = set(grad_scale), eps = set(args.eps);
   const V take1 = set(1 - args.beta1), beta2 = set(args.beta2);
   const V take2 = set(1 - args.beta2);
   const V inv_root = set(1 / std::sqrt(t.bias_correction2));
   const V step = set(t.lr / t.bias_correction1);
   const V keep = set(1 - t.lr * t.weight_decay), decay = set(t.weight_decay);
-  for_each_vector(end - begin, [&](auto access, std::int64_t i) {
+  for_each_vector(block.n, [&](auto access, std::int64_t i) {
     V grad = hn::Mul(access.load(g + i), scale);
     V param = access.load(p + i);
     if constexpr (kDecoupled) {
@@ -78,23 +94,21 @@ void adamw_piece(const AdamWArgs& args, const AdamWTensor& t, std::int64_t begin
   });
 }
 
-void adamw_range(const AdamWArgs& args, const AdamWTensor& t, std::int64_t begin, std::int64_t end,
-                 float grad_scale) {
+void adamw_block(const AdamWArgs& args, const AdamWTensor& t, const AdamWBlock& block, float grad_scale) {
   if (args.decoupled) {
-    adamw_piece<true>(args, t, begin, end, grad_scale);
+    adamw_form<true>(args, t, block, grad_scale);
   } else {
-    adamw_piece<false>(args, t, begin, end, grad_scale);
+    adamw_form<false>(args, t, block, grad_scale);
   }
 }
 
-void sgd_range(const SgdArgs& args, const SgdTensor& t, std::int64_t begin, std::int64_t end,
-               float grad_scale) {
-  float* HWY_RESTRICT p = t.param.as<float>() + begin;
-  const float* HWY_RESTRICT g = t.grad.as<float>() + begin;
-  float* HWY_RESTRICT b = t.momentum ? t.momentum.as<float>() + begin : nullptr;
+void sgd_block(const SgdArgs& args, const SgdTensor& t, const SgdBlock& block, float grad_scale) {
+  float* HWY_RESTRICT p = block.param;
+  const float* HWY_RESTRICT g = block.grad;
+  float* HWY_RESTRICT b = block.momentum;
   const V scale = set(grad_scale), decay = set(t.weight_decay), lr = set(t.lr);
   const V momentum = set(args.momentum), take = set(1 - args.dampening);
-  for_each_vector(end - begin, [&](auto access, std::int64_t i) {
+  for_each_vector(block.n, [&](auto access, std::int64_t i) {
     const V param = access.load(p + i);
     V grad = hn::MulAdd(decay, param, hn::Mul(access.load(g + i), scale));
     if (b != nullptr) {
@@ -162,58 +176,94 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ingot::kernels::cpu {
 namespace {
-HWY_EXPORT(adamw_range);
-HWY_EXPORT(sgd_range);
+HWY_EXPORT(adamw_block);
+HWY_EXPORT(sgd_block);
 HWY_EXPORT(square_sum);
 HWY_EXPORT(scale_range);
 HWY_EXPORT(lerp_range);
 
-constexpr std::int64_t kBlock = 1024;  // elements; a multiple of every vector length
-constexpr std::int64_t kGrain = 16;    // blocks: about 10 µs of memory traffic
+constexpr std::int64_t kBlock = FloatBlock::kMax;
+constexpr std::int64_t kGrain = 16;  // blocks: about 10 µs of memory traffic
 
 bool is_f32(const View& view) { return !view || (view.dtype == DType::f32 && view.is_contiguous()); }
+bool is_float(const View& view) { return !view || (is_simd_float(view.dtype) && view.is_contiguous()); }
 
 float scalar_or_one(const View& view) { return view ? *view.as<float>() : 1.0F; }
 
-// One parallel loop over the elements of all tensors: body(tensor, begin, end).
+// One parallel loop over the elements of all tensors: body(tensor, begin, n), n <= kBlock.
 template <class T, class Count, class Body>
-void parallel_pieces(std::span<const T> tensors, Count&& count, Body&& body) {
-  parallel_for(count_blocks(tensors, kBlock, count), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    for_each_piece(tensors, kBlock, begin, end, count, body);
+void parallel_blocks(std::span<const T> tensors, Count&& count, Body&& body) {
+  parallel_for(count_blocks(tensors, kBlock, count), kGrain, [&](std::int64_t first, std::int64_t last) {
+    for_each_piece(tensors, kBlock, first, last, count,
+                   [&](const T& tensor, std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t i = begin; i < end; i += kBlock) {
+                       body(tensor, i, std::min(kBlock, end - i));
+                     }
+                   });
   });
+}
+
+// step(param, grad, n) on f32 blocks of one tensor; the parameter is then rounded from its master, if it has
+// one.
+template <class T, class Step>
+void step_block(const T& t, std::int64_t begin, std::int64_t n, Step&& step) {
+  FloatBlock weight(t.master ? t.master : t.param, begin, n), grad(t.grad, begin, n);
+  step(weight.data(), grad.data());
+  if (t.master) {
+    FloatBlock(t.param, begin, n).store(weight.data());
+  } else {
+    weight.store(weight.data());
+  }
 }
 
 bool accepts_adamw(const AdamWArgs& args) {
   return std::ranges::all_of(args.tensors, [](const AdamWTensor& t) {
-    return is_f32(t.param) && is_f32(t.grad) && is_f32(t.m) && is_f32(t.v) && !t.master;
+    return is_float(t.param) && is_float(t.grad) && is_f32(t.m) && is_f32(t.v) && is_f32(t.master);
   });
 }
 
 void run_adamw(const AdamWArgs& args, Stream) {
   const float grad_scale = scalar_or_one(args.grad_scale);
-  parallel_pieces(
+  parallel_blocks(
       args.tensors, [](const AdamWTensor& t) { return t.param.numel(); },
-      [&](const AdamWTensor& t, std::int64_t begin, std::int64_t end) {
-        HWY_DYNAMIC_DISPATCH(adamw_range)(args, t, begin, end, grad_scale);
+      [&](const AdamWTensor& t, std::int64_t begin, std::int64_t n) {
+        step_block(t, begin, n, [&](float* param, const float* grad) {
+          const AdamWBlock block{param, grad, t.m.as<float>() + begin, t.v.as<float>() + begin, n};
+          HWY_DYNAMIC_DISPATCH(adamw_block)(args, t, block, grad_scale);
+        });
       });
 }
 
 bool accepts_sgd(const SgdArgs& args) {
   return std::ranges::all_of(args.tensors, [](const SgdTensor& t) {
-    return is_f32(t.param) && is_f32(t.grad) && is_f32(t.momentum) && !t.master;
+    return is_float(t.param) && is_float(t.grad) && is_f32(t.momentum) && is_f32(t.master);
   });
 }
 
 void run_sgd(const SgdArgs& args, Stream) {
   const float grad_scale = scalar_or_one(args.grad_scale);
-  parallel_pieces(
+  parallel_blocks(
       args.tensors, [](const SgdTensor& t) { return t.param.numel(); },
-      [&](const SgdTensor& t, std::int64_t begin, std::int64_t end) {
-        HWY_DYNAMIC_DISPATCH(sgd_range)(args, t, begin, end, grad_scale);
+      [&](const SgdTensor& t, std::int64_t begin, std::int64_t n) {
+        step_block(t, begin, n, [&](float* param, const float* grad) {
+          const SgdBlock block{param, grad, t.momentum ? t.momentum.as<float>() + begin : nullptr, n};
+          HWY_DYNAMIC_DISPATCH(sgd_block)(args, t, block, grad_scale);
+        });
       });
 }
 
-bool all_f32(std::span<const View> tensors) { return std::ranges::all_of(tensors, is_f32); }
+bool all_floats(std::span<const View> tensors) { return std::ranges::all_of(tensors, is_float); }
+
+// Elements [begin, begin + n) of a tensor, one norm block.
+double square_sum_of(const View& view, std::int64_t begin, std::int64_t n) {
+  if (view.dtype == DType::f32) return HWY_DYNAMIC_DISPATCH(square_sum)(view.as<float>() + begin, n);
+  double sum = 0;
+  for (std::int64_t i = 0; i < n; i += kBlock) {
+    const std::int64_t size = std::min(kBlock, n - i);
+    sum += HWY_DYNAMIC_DISPATCH(square_sum)(FloatBlock(view, begin + i, size).data(), size);
+  }
+  return sum;
+}
 
 void run_global_norm(const GlobalNormArgs& args, Stream) {
   const auto count = [](const View& view) { return view.numel(); };
@@ -224,8 +274,7 @@ void run_global_norm(const GlobalNormArgs& args, Stream) {
     for_each_piece(args.tensors, kNormBlock, begin, end, count,
                    [&](const View& view, std::int64_t first, std::int64_t last) {
                      for (std::int64_t i = first; i < last; i += kNormBlock) {
-                       partials[partial++] = HWY_DYNAMIC_DISPATCH(square_sum)(view.as<float>() + i,
-                                                                              std::min(kNormBlock, last - i));
+                       partials[partial++] = square_sum_of(view, i, std::min(kNormBlock, last - i));
                      }
                    });
   });
@@ -240,19 +289,21 @@ void run_global_norm(const GlobalNormArgs& args, Stream) {
 void run_scale(const ScaleAllArgs& args, Stream) {
   const float factor = scalar_or_one(args.factor);
   if (factor == 1 && args.limit <= 0) return;
-  parallel_pieces(
+  parallel_blocks(
       args.tensors, [](const View& view) { return view.numel(); },
-      [&](const View& view, std::int64_t begin, std::int64_t end) {
-        HWY_DYNAMIC_DISPATCH(scale_range)(view.as<float>() + begin, end - begin, factor, args.limit);
+      [&](const View& view, std::int64_t begin, std::int64_t n) {
+        FloatBlock block(view, begin, n);
+        HWY_DYNAMIC_DISPATCH(scale_range)(block.data(), n, factor, args.limit);
+        block.store(block.data());
       });
 }
 
 void run_lerp(const LerpAllArgs& args, Stream) {
-  parallel_pieces(
+  parallel_blocks(
       args.tensors, [](const LerpTensor& t) { return t.to.numel(); },
-      [&](const LerpTensor& t, std::int64_t begin, std::int64_t end) {
-        HWY_DYNAMIC_DISPATCH(lerp_range)
-        (t.from.as<float>() + begin, t.to.as<float>() + begin, end - begin, args.weight);
+      [&](const LerpTensor& t, std::int64_t begin, std::int64_t n) {
+        FloatBlock from(t.from, begin, n);
+        HWY_DYNAMIC_DISPATCH(lerp_range)(from.data(), t.to.as<float>() + begin, n, args.weight);
       });
 }
 
@@ -262,14 +313,15 @@ void register_optimizer_simd() {
   adamw.add(DeviceType::cpu, {"simd", ImplKind::simd, accepts_adamw, run_adamw});
   sgd.add(DeviceType::cpu, {"simd", ImplKind::simd, accepts_sgd, run_sgd});
   global_norm.add(DeviceType::cpu,
-                  {"simd", ImplKind::simd, [](const GlobalNormArgs& args) { return all_f32(args.tensors); },
-                   run_global_norm});
-  scale_all.add(DeviceType::cpu, {"simd", ImplKind::simd,
-                                  [](const ScaleAllArgs& args) { return all_f32(args.tensors); }, run_scale});
+                  {"simd", ImplKind::simd,
+                   [](const GlobalNormArgs& args) { return all_floats(args.tensors); }, run_global_norm});
+  scale_all.add(
+      DeviceType::cpu,
+      {"simd", ImplKind::simd, [](const ScaleAllArgs& args) { return all_floats(args.tensors); }, run_scale});
   lerp_all.add(DeviceType::cpu, {"simd", ImplKind::simd,
                                  [](const LerpAllArgs& args) {
                                    return std::ranges::all_of(args.tensors, [](const LerpTensor& t) {
-                                     return is_f32(t.from) && is_f32(t.to);
+                                     return is_float(t.from) && is_f32(t.to);
                                    });
                                  },
                                  run_lerp});

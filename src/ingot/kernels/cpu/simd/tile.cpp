@@ -92,12 +92,14 @@ void store_rows(const float* from, std::int64_t from_stride, const Tile& to, boo
 void load(const ConstTile& from, float* to, std::int64_t to_stride, float scale) {
   if (from.dtype == DType::f32) return load_rows<float>(from, to, to_stride, scale);
   if (from.dtype == DType::bf16) return load_rows<bf16>(from, to, to_stride, scale);
+  if (from.dtype == DType::i8) return load_rows<std::int8_t>(from, to, to_stride, scale);
   load_rows<f16>(from, to, to_stride, scale);
 }
 
 void load_transposed(const ConstTile& from, float* to, std::int64_t to_stride, float scale) {
   if (from.dtype == DType::f32) return load_columns<float>(from, to, to_stride, scale);
   if (from.dtype == DType::bf16) return load_columns<bf16>(from, to, to_stride, scale);
+  if (from.dtype == DType::i8) return load_columns<std::int8_t>(from, to, to_stride, scale);
   load_columns<f16>(from, to, to_stride, scale);
 }
 

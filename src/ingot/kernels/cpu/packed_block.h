@@ -1,0 +1,28 @@
+#pragma once
+
+#include <array>
+#include <cstring>
+
+#include "ingot/core/dtype.h"
+#include "ingot/kernels/packed.h"
+
+namespace ingot::kernels::cpu {
+
+/// 32 columns of one row of a panel: value[i] = scale[i / 16] · codes[i] + minimum.
+struct PackedRow {
+  std::array<float, 2> scale;
+  float minimum;
+  std::array<std::int32_t, 32> codes;  ///< less zero
+};
+
+inline float packed_half(const std::uint8_t* data, std::int64_t index) {
+  f16 value;
+  std::memcpy(&value.bits, data + 2 * index, 2);
+  return static_cast<float>(value);
+}
+
+/// Reads a block of a row the plain way, as packed.h says it lies. `panel`: the panel's first byte.
+PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row,
+                          std::int64_t block);
+
+}  // namespace ingot::kernels::cpu

@@ -1,0 +1,51 @@
+#include "ingot/kernels/kv_store.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ingot/kernels/cpu/numeric.h"
+#include "ingot/kernels/cpu/register.h"
+
+namespace ingot::kernels::cpu {
+namespace {
+
+void store_quantised(const float* x, std::int64_t n, std::int8_t* y, float* scale) {
+  float top = 0.0F;
+  for (std::int64_t i = 0; i < n; ++i) top = std::max(top, std::fabs(x[i]));
+  *scale = top / 127.0F;
+  const float inverse = top > 0.0F ? 127.0F / top : 0.0F;
+  for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<std::int8_t>(std::nearbyint(x[i] * inverse));
+}
+
+template <class F>
+void for_each_row(const KvStoreArgs& args, F&& f) {
+  for (std::int64_t i = 0; i < args.x.dim(0); ++i) {
+    for (std::int64_t h = 0; h < args.x.dim(1); ++h) {
+      f(args.x.as<float>() + i * args.x.stride(0) + h * args.x.stride(1),
+        h * args.y.stride(0) + i * args.y.stride(1), h * args.scale.stride(0) + i);
+    }
+  }
+}
+
+void kv_store_reference(const KvStoreArgs& args, Stream) {
+  const std::int64_t d = args.x.dim(2);
+  if (args.y.dtype == DType::i8) {
+    for_each_row(args, [&](const float* x, std::int64_t y, std::int64_t scale) {
+      store_quantised(x, d, args.y.as<std::int8_t>() + y, args.scale.as<float>() + scale);
+    });
+    return;
+  }
+  dispatch_float(args.y.dtype, "kv_store", [&]<class T>() {
+    for_each_row(args, [&](const float* x, std::int64_t y, std::int64_t) {
+      for (std::int64_t c = 0; c < d; ++c) store(args.y.as<T>() + y + c, Accumulator<T>{x[c]});
+    });
+  });
+}
+
+}  // namespace
+
+void register_kv_store_reference() {
+  kv_store.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, kv_store_reference});
+}
+
+}  // namespace ingot::kernels::cpu

@@ -1,0 +1,166 @@
+#include "ingot/kernels/quantized.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ingot/base/parallel.h"
+#include "ingot/kernels/cpu/packed_block.h"
+#include "ingot/kernels/cpu/register.h"
+
+namespace ingot::kernels::cpu {
+namespace {
+
+constexpr float kLeast = 0x1p-110F;  // 127 / x is finite above; a block of smaller magnitudes counts as 0
+
+void round_block(const float* x, std::int64_t n, ActivationBlock& block) {
+  float top = 0;
+  for (std::int64_t i = 0; i < n; ++i) top = std::abs(x[i]) > top || std::isnan(x[i]) ? std::abs(x[i]) : top;
+  block = {};
+  block.scale = top / 127;
+  if (!std::isfinite(top)) block.scale = block.scaled_sum = NAN;
+  if (top < kLeast) block.scale = 0;
+  if (!std::isfinite(top) || top < kLeast) return;
+  const float inverse = 127 / top;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float code = std::clamp(std::nearbyint(x[i] * inverse), -127.0F, 127.0F);
+    block.codes[static_cast<std::size_t>(i)] = static_cast<std::int8_t>(code);
+    block.negative_half_sums[static_cast<std::size_t>(i / 16)] -= static_cast<std::int32_t>(code);
+  }
+  block.negative_sum = block.negative_half_sums[0] + block.negative_half_sums[1];
+  block.scaled_sum = block.scale * static_cast<float>(-block.negative_sum);
+}
+
+void round_rows(const QuantizeActivationsArgs& args, Stream) {
+  const std::int64_t k = args.x.dim(-1), blocks = args.y.dim(-1) / 64;
+  parallel_for(args.x.dim(0), 1 + 16384 / std::max<std::int64_t>(k, 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t row = begin; row < end; ++row) {
+                   const float* x = args.x.as<float>() + row * args.x.stride(0);
+                   auto* y = args.y.as<ActivationBlock>() + row * blocks;
+                   for (std::int64_t b = 0; b < blocks; ++b)
+                     round_block(x + b * 32, std::clamp<std::int64_t>(k - b * 32, 0, 32), y[b]);
+                 }
+               });
+}
+
+float product(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row,
+              const ActivationBlock* x, std::int64_t blocks) {
+  float y = 0;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const PackedRow w = read_packed_row(layout, panel, row, b);
+    const bool halves = layout.scales == PackedScales::super_halves;
+    for (std::size_t half = 0; half < (halves ? 2 : 1); ++half) {
+      std::int32_t dot = 0;
+      for (std::size_t i = half * 16; i < (halves ? half * 16 + 16 : 32); ++i)
+        dot += w.codes[i] * x[b].codes[i];
+      y = std::fma(static_cast<float>(dot), w.scale[half] * x[b].scale, y);
+    }
+    if (layout.zero_shift < 0) y = std::fma(w.minimum, x[b].scaled_sum, y);
+  }
+  return y;
+}
+
+void multiply(const QuantizedMatmulArgs& args, Stream) {
+  const PackedLayout layout = packed_layout(args.format);
+  const std::int64_t n = args.y.dim(-1), row_blocks = args.x.dim(-1) / 64;
+  const std::int64_t blocks = packed_blocks(layout, args.weight);
+  parallel_for(n, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t col = begin; col < end; ++col) {
+      const std::uint8_t* panel = args.weight.as<std::uint8_t>() + col / kPanelRows * args.weight.dim(-1);
+      for (std::int64_t row = 0; row < args.y.dim(0); ++row) {
+        const float y =
+            product(layout, panel, col % kPanelRows, args.x.as<ActivationBlock>() + row * row_blocks, blocks);
+        args.y.as<float>()[row * args.y.stride(0) + col] = args.bias ? y + args.bias.as<float>()[col] : y;
+      }
+    }
+  });
+}
+
+void dequantize(const DequantizeRowsArgs& args, Stream) {
+  const PackedLayout layout = packed_layout(args.format);
+  const std::int64_t cols = args.y.dim(-1);
+  parallel_for(args.ids.numel(), 1 + 16384 / std::max<std::int64_t>(cols, 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t id = args.ids.as<std::int64_t>()[i];
+                   const std::uint8_t* panel =
+                       args.weight.as<std::uint8_t>() + id / kPanelRows * args.weight.dim(-1);
+                   float* y = args.y.as<float>() + i * args.y.stride(0);
+                   for (std::int64_t b = 0; b * 32 < cols; ++b) {
+                     const PackedRow w = read_packed_row(layout, panel, id % kPanelRows, b);
+                     for (std::int64_t c = b * 32; c < std::min(cols, b * 32 + 32); ++c) {
+                       const auto at = static_cast<std::size_t>(c - b * 32);
+                       y[c] = w.scale[at / 16] * static_cast<float>(w.codes[at]) + w.minimum;
+                     }
+                   }
+                 }
+               });
+}
+
+std::int32_t low_code(const PackedLayout& layout, const std::uint8_t* codes, std::int64_t group,
+                      std::int64_t at) {
+  if (layout.low_bits == 8) return codes[group * 64 + at];
+  if (layout.low_bits == 4) return (codes[group % 4 * 64 + at] >> (4 * (group / 4))) & 15;
+  return (codes[group % 2 * 64 + at] >> (2 * (group / 2))) & 3;
+}
+
+std::int32_t high_code(const PackedLayout& layout, const std::uint8_t* bits, std::int64_t group,
+                       std::int64_t at) {
+  if (layout.high_bits == 1) return (bits[at] >> group) & 1;
+  return (bits[group / 4 * 64 + at] >> (2 * (group % 4))) & 3;
+}
+
+}  // namespace
+
+PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row,
+                          std::int64_t block) {
+  const std::uint8_t* step =
+      panel + static_cast<std::size_t>(block / layout.step_blocks) * layout.step_bytes();
+  const std::int64_t b = block % layout.step_blocks;
+  PackedRow result{};
+  switch (layout.scales) {
+    case PackedScales::flat:
+      result.scale.fill(packed_half(step, b * 16 + row));
+      break;
+    case PackedScales::flat_min:
+      result.scale.fill(packed_half(step, b * 32 + row));
+      result.minimum = packed_half(step, b * 32 + 16 + row);
+      break;
+    case PackedScales::super_min:
+      result.scale.fill(packed_half(step, row) * static_cast<float>(step[64 + b * 16 + row]));
+      result.minimum =
+          -(packed_half(step, 16 + row) * static_cast<float>(step[64 + (layout.step_blocks + b) * 16 + row]));
+      break;
+    case PackedScales::group_zero:
+      result.scale.fill(packed_half(step, row));
+      result.minimum = -(packed_half(step, row) * static_cast<float>(step[32 + row]));
+      break;
+    case PackedScales::super_halves:
+      for (std::int64_t half = 0; half < 2; ++half) {
+        const auto scale = static_cast<std::int8_t>(step[64 + (2 * b + half) * 16 + row]);
+        result.scale[static_cast<std::size_t>(half)] = packed_half(step, row) * static_cast<float>(scale);
+      }
+      break;
+  }
+  const std::uint8_t* low =
+      step + layout.header_bytes() + static_cast<std::size_t>(b) * layout.low_block_bytes();
+  const std::uint8_t* high = step + layout.header_bytes() +
+                             static_cast<std::size_t>(layout.step_blocks) * layout.low_block_bytes() +
+                             static_cast<std::size_t>(b) * layout.high_block_bytes();
+  const std::int32_t zero = layout.zero_shift < 0 ? 0 : 1 << layout.zero_shift;
+  for (std::int64_t i = 0; i < 32; ++i) {
+    const std::int64_t group = i / 4, at = row * 4 + i % 4;
+    std::int32_t code = low_code(layout, low, group, at);
+    if (layout.high_bits > 0) code |= high_code(layout, high, group, at) << layout.low_bits;
+    result.codes[static_cast<std::size_t>(i)] = code - zero;
+  }
+  return result;
+}
+
+void register_quantized_reference() {
+  quantize_activations.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, round_rows});
+  quantized_matmul.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, multiply});
+  dequantize_rows.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, dequantize});
+}
+
+}  // namespace ingot::kernels::cpu

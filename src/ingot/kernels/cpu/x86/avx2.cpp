@@ -1,0 +1,89 @@
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include "ingot/kernels/cpu/register.h"
+#include "ingot/kernels/cpu/x86/macros-inl.h"
+#include "ingot/kernels/cpu/x86/quantized.h"
+
+HWY_PUSH_ATTRIBUTES("avx2,fma,f16c")
+namespace ingot::kernels::cpu {
+namespace {
+
+using Ints = __m256i;
+using Floats = __m256;
+constexpr std::int64_t kLanes = 8;
+constexpr int kMaxRows = 4;  // 4 whole-numbered and 4 float sums of 16 registers
+constexpr bool kSignedBytes = true;
+
+INGOT_INLINE Ints zero_ints() { return _mm256_setzero_si256(); }
+INGOT_INLINE Floats zero_floats() { return _mm256_setzero_ps(); }
+INGOT_INLINE Ints load(const void* p) { return _mm256_load_si256(static_cast<const Ints*>(p)); }
+INGOT_INLINE Ints splat(std::int32_t value) { return _mm256_set1_epi32(value); }
+INGOT_INLINE Floats splat(float value) { return _mm256_set1_ps(value); }
+INGOT_INLINE Ints splat_byte(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
+INGOT_INLINE Ints splat_word(const std::uint8_t* p) {
+  std::int32_t word;
+  __builtin_memcpy(&word, p, 4);
+  return _mm256_set1_epi32(word);
+}
+INGOT_INLINE Ints bits_and(Ints a, Ints b) { return _mm256_and_si256(a, b); }
+INGOT_INLINE Ints or_masked(Ints a, Ints b, Ints mask) {
+  return _mm256_or_si256(a, _mm256_and_si256(b, mask));
+}
+INGOT_INLINE Ints shift_left(Ints a, int n) { return _mm256_slli_epi32(a, n); }
+INGOT_INLINE Ints shift_right(Ints a, int n) { return _mm256_srli_epi32(a, n); }
+INGOT_INLINE Floats to_floats(Ints a) { return _mm256_cvtepi32_ps(a); }
+INGOT_INLINE Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+INGOT_INLINE Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+INGOT_INLINE Floats multiply_add(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+INGOT_INLINE Floats negative_multiply_add(Floats a, Floats b, Floats c) { return _mm256_fnmadd_ps(a, b, c); }
+INGOT_INLINE Floats load_halves(const std::uint8_t* p) {
+  return _mm256_cvtph_ps(_mm_load_si128(reinterpret_cast<const __m128i*>(p)));
+}
+INGOT_INLINE Floats load_unsigned_bytes(const std::uint8_t* p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+INGOT_INLINE Floats load_signed_bytes(const std::uint8_t* p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+INGOT_INLINE Ints first_lanes(std::int64_t n) {
+  return _mm256_cmpgt_epi32(splat(static_cast<std::int32_t>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+INGOT_INLINE Floats load_floats(const float* p, std::int64_t n) {
+  return _mm256_maskload_ps(p, first_lanes(n));
+}
+INGOT_INLINE void store_floats(float* p, Floats v, std::int64_t n) {
+  _mm256_maskstore_ps(p, first_lanes(n), v);
+}
+
+// Sums of two products fit 16 bits for codes below 128: 2 · 127 · 127.
+INGOT_INLINE Ints dot(Ints sum, Ints codes, Ints x) {
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, x), _mm256_set1_epi16(1)));
+}
+// Codes of 8 bits less 128: |code| <= 128 times x with the code's sign, 2 · 128 · 127 at most.
+INGOT_INLINE Ints dot_signed(Ints sum, Ints codes, Ints x) {
+  const Ints code = _mm256_xor_si256(codes, splat_byte(-128));
+  return dot(sum, _mm256_abs_epi8(code), _mm256_sign_epi8(x, code));
+}
+
+#include "ingot/kernels/cpu/x86/quantized-inl.h"
+
+}  // namespace
+}  // namespace ingot::kernels::cpu
+HWY_POP_ATTRIBUTES
+
+namespace ingot::kernels::cpu {
+namespace {
+void run(const QuantizedMatmulArgs& args, Stream) { multiply_panels(args, panel_kernel(args.format)); }
+}  // namespace
+
+void register_quantized_avx2() {
+  quantized_matmul.add(DeviceType::cpu, {"avx2", ImplKind::simd, nullptr, run, InstructionSet::avx2});
+}
+
+}  // namespace ingot::kernels::cpu
+#else
+namespace ingot::kernels::cpu {
+void register_quantized_avx2() {}
+}  // namespace ingot::kernels::cpu
+#endif

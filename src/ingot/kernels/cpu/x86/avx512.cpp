@@ -1,0 +1,53 @@
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include "ingot/kernels/cpu/register.h"
+#include "ingot/kernels/cpu/x86/macros-inl.h"
+#include "ingot/kernels/cpu/x86/quantized.h"
+
+// g++ 12 takes the undefined operands inside its own headers for a mistake of ours (GCC bug 105593).
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+HWY_PUSH_ATTRIBUTES("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq")
+namespace ingot::kernels::cpu {
+namespace {
+#include "ingot/kernels/cpu/x86/vectors512.h"
+
+constexpr int kMaxRows = 12;  // 12 whole-numbered and 12 float sums of 32 registers
+constexpr bool kSignedBytes = true;
+
+// Sums of two products fit 16 bits for codes below 128: 2 · 127 · 127.
+INGOT_INLINE Ints dot(Ints sum, Ints codes, Ints x) {
+  return _mm512_add_epi32(sum, _mm512_madd_epi16(_mm512_maddubs_epi16(codes, x), _mm512_set1_epi16(1)));
+}
+// Codes of 8 bits less 128: |code| <= 128 times x with the code's sign, 2 · 128 · 127 at most.
+INGOT_INLINE Ints dot_signed(Ints sum, Ints codes, Ints x) {
+  const Ints code = _mm512_xor_si512(codes, splat_byte(-128));
+  const Ints signed_x = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(code), zero_ints(), x);
+  return dot(sum, _mm512_abs_epi8(code), signed_x);
+}
+
+#include "ingot/kernels/cpu/x86/quantized-inl.h"
+
+}  // namespace
+}  // namespace ingot::kernels::cpu
+HWY_POP_ATTRIBUTES
+
+namespace ingot::kernels::cpu {
+namespace {
+void run(const QuantizedMatmulArgs& args, Stream) { multiply_panels(args, panel_kernel(args.format)); }
+}  // namespace
+
+void register_quantized_avx512() {
+  quantized_matmul.add(DeviceType::cpu, {"avx512", ImplKind::simd, nullptr, run, InstructionSet::avx512});
+}
+
+}  // namespace ingot::kernels::cpu
+#else
+namespace ingot::kernels::cpu {
+void register_quantized_avx512() {}
+}  // namespace ingot::kernels::cpu
+#endif

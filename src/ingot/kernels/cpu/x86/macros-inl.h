@@ -1,0 +1,12 @@
+#pragma once
+
+// HWY_PUSH_ATTRIBUTES("avx2,fma") ... HWY_POP_ATTRIBUTES: functions in between may use those instructions.
+#include <hwy/base.h>
+
+#define INGOT_INLINE inline __attribute__((always_inline))
+#define INGOT_NOINLINE __attribute__((noinline))
+#if defined(__clang__)
+#define INGOT_UNROLL_ROWS _Pragma("unroll")
+#else
+#define INGOT_UNROLL_ROWS _Pragma("GCC unroll 12")
+#endif

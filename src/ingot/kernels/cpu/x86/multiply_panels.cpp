@@ -1,0 +1,45 @@
+#include <algorithm>
+
+#include "ingot/base/parallel.h"
+#include "ingot/kernels/cpu/x86/quantized.h"
+
+namespace ingot::kernels::cpu {
+namespace {
+
+constexpr std::int64_t kChunkBytes = 512 * 1024;  // of activations: half of a core's L2
+constexpr std::int64_t kRowsAtOnce = 12;          // of the widest kernel
+
+std::int64_t chunk_rows(std::int64_t m, std::int64_t row_bytes) {
+  const std::int64_t fitting = std::max(kChunkBytes / row_bytes / kRowsAtOnce * kRowsAtOnce, kRowsAtOnce);
+  return std::min(m, fitting);
+}
+
+}  // namespace
+
+void multiply_panels(const QuantizedMatmulArgs& args, PanelKernel kernel) {
+  const PackedLayout layout = packed_layout(args.format);
+  const std::int64_t m = args.y.dim(0), n = args.y.dim(-1), panels = (n + kPanelRows - 1) / kPanelRows;
+  const std::int64_t panel_bytes = args.weight.dim(-1), x_stride = args.x.stride(0);
+  const std::int64_t steps = panel_bytes / static_cast<std::int64_t>(layout.step_bytes());
+  const std::int64_t chunk = chunk_rows(m, x_stride);
+  // A thread's share is worth waking it for from some 64 KiB on.
+  const std::int64_t grain = std::max<std::int64_t>(1, 65536 / (panel_bytes * std::min<std::int64_t>(m, 16)));
+  parallel_for(panels, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = 0; row < m; row += chunk) {
+      for (std::int64_t p = begin; p < end; ++p) {
+        const std::uint8_t* panel = args.weight.as<std::uint8_t>() + p * panel_bytes;
+        const PanelProduct product{.panel = panel,
+                                   .steps = steps,
+                                   .x = args.x.as<std::uint8_t>() + row * x_stride,
+                                   .x_stride = x_stride,
+                                   .y = args.y.as<float>() + row * args.y.stride(0) + p * kPanelRows,
+                                   .y_stride = args.y.stride(0),
+                                   .cols = std::min(kPanelRows, n - p * kPanelRows),
+                                   .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr};
+        kernel(product, std::min(chunk, m - row));
+      }
+    }
+  });
+}
+
+}  // namespace ingot::kernels::cpu

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+// The tiles in which quantised weights lie at run time. A weight [rows, cols] is cut into panels of 16 rows;
+// a panel holds its columns in steps, one after the other, so that a product of any number of rows streams
+// each panel once from front to back. Within a step, by 32 columns ("block"): codes of four consecutive
+// columns for each of the 16 rows make a group of 64 bytes, which is what an int8 dot product of 512 bits
+// takes.
+//
+//   step = header | low codes | high bits
+//
+// Low codes of 8 bits: 8 groups per block. Of 4 bits: 4 vectors of 64 bytes; vector v has group v in its low
+// and group v + 4 in its high nibbles. Of 2 bits: 2 vectors, vector v has groups v, v + 2, v + 4, v + 6 from
+// low to high. One high bit: a vector whose bit g belongs to group g. Two: two vectors; bits 2j, 2j + 1 of
+// vector v to group 4v + j.
+namespace ingot::kernels {
+
+inline constexpr std::int64_t kPanelRows = 16;
+inline constexpr std::int64_t kPackedBlock = 32;  ///< columns; activations are rounded in blocks of as many
+
+enum class PackedFormat : std::uint8_t {
+  q8_0,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q4_k,
+  q5_k,
+  q6_k,
+  q4_g32,
+  q4_g64,
+  q4_g128,  ///< groups with zero points: GPTQ, AWQ
+  q2_g256,  ///< ternary weights
+};
+
+/// Header of a step, each item for the 16 rows of the panel:
+enum class PackedScales : std::uint8_t {
+  flat,       ///< per block: f16 scale
+  flat_min,   ///< per block: f16 scale, f16 minimum: value = scale · code + minimum
+  super_min,  ///< f16 d, f16 dmin; u8 scales [block]; u8 mins [block]: value = d·scale · code − dmin·min
+  super_halves,  ///< f16 d, 32 bytes unused; i8 scales [block][half]: blocks have two scales, for 16 columns
+  group_zero,  ///< f16 scale, u8 zero, 16 bytes unused, for the whole step: value = scale · (code − zero)
+               ///< each
+};
+
+struct PackedLayout {
+  std::string_view name;
+  PackedScales scales;
+  int low_bits;     ///< 8, 4 or 2
+  int high_bits;    ///< 0, 1 or 2 more
+  int zero_shift;   ///< codes have 1 << zero_shift subtracted; −1: nothing
+  int step_blocks;  ///< blocks in a step
+
+  constexpr std::size_t header_bytes() const {
+    const auto blocks = static_cast<std::size_t>(step_blocks);
+    switch (scales) {
+      case PackedScales::flat:
+        return 32 * blocks;
+      case PackedScales::flat_min:
+        return 64 * blocks;
+      case PackedScales::group_zero:
+        return 64;
+      default:
+        return 64 + 32 * blocks;
+    }
+  }
+  constexpr std::size_t low_block_bytes() const { return static_cast<std::size_t>(low_bits) * 64; }
+  constexpr std::size_t high_block_bytes() const { return static_cast<std::size_t>(high_bits) * 64; }
+  constexpr std::size_t step_bytes() const {
+    return header_bytes() + static_cast<std::size_t>(step_blocks) * (low_block_bytes() + high_block_bytes());
+  }
+  constexpr std::int64_t step_cols() const { return step_blocks * kPackedBlock; }
+  constexpr std::int64_t steps(std::int64_t cols) const { return (cols + step_cols() - 1) / step_cols(); }
+  constexpr std::size_t panel_bytes(std::int64_t cols) const {
+    return static_cast<std::size_t>(steps(cols)) * step_bytes();
+  }
+};
+
+/// Blocks of 32 come in pairs, so that every part of a step starts at a cache line.
+constexpr PackedLayout packed_layout(PackedFormat format) {
+  switch (format) {
+    case PackedFormat::q8_0:
+      return {"q8_0", PackedScales::flat, 8, 0, 7, 2};
+    case PackedFormat::q4_0:
+      return {"q4_0", PackedScales::flat, 4, 0, 3, 2};
+    case PackedFormat::q4_1:
+      return {"q4_1", PackedScales::flat_min, 4, 0, -1, 2};
+    case PackedFormat::q5_0:
+      return {"q5_0", PackedScales::flat, 4, 1, 4, 2};
+    case PackedFormat::q5_1:
+      return {"q5_1", PackedScales::flat_min, 4, 1, -1, 2};
+    case PackedFormat::q4_k:
+      return {"q4_k", PackedScales::super_min, 4, 0, -1, 8};
+    case PackedFormat::q5_k:
+      return {"q5_k", PackedScales::super_min, 4, 1, -1, 8};
+    case PackedFormat::q6_k:
+      return {"q6_k", PackedScales::super_halves, 4, 2, 5, 8};
+    case PackedFormat::q4_g32:
+      return {"q4_g32", PackedScales::group_zero, 4, 0, -1, 1};
+    case PackedFormat::q4_g64:
+      return {"q4_g64", PackedScales::group_zero, 4, 0, -1, 2};
+    case PackedFormat::q4_g128:
+      return {"q4_g128", PackedScales::group_zero, 4, 0, -1, 4};
+    case PackedFormat::q2_g256:
+      return {"q2_g256", PackedScales::group_zero, 2, 0, -1, 8};
+  }
+  return {};
+}
+inline constexpr int kPackedFormats = 12;
+
+/// 32 columns of one row of x, rounded: x ≈ scale · codes. One cache line.
+struct alignas(64) ActivationBlock {
+  std::array<std::int8_t, 32> codes;               ///< −127 ... 127
+  float scale;                                     ///< largest magnitude / 127
+  float scaled_sum;                                ///< scale · Σ codes
+  std::int32_t negative_sum;                       ///< −Σ codes
+  std::array<std::int32_t, 2> negative_half_sums;  ///< the same over the first and the last 16
+  std::array<std::int32_t, 3> unused;
+};
+static_assert(sizeof(ActivationBlock) == 64);
+
+}  // namespace ingot::kernels

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "ingot/kernels/kernel.h"
+#include "ingot/kernels/packed.h"
+
+namespace ingot::kernels {
+
+/// Rounds rows of x to int8 in blocks of 32 columns, each with its own scale: codes = round_to_even(x · 127 /
+/// top), scale = top / 127 with the largest magnitude top. A top below 2⁻¹¹⁰ counts as 0; NaN and infinities
+/// give a scale of NaN and codes of 0, so that they show in the product. x: f32 [m, k], rows contiguous. y:
+/// u8 [m, blocks · 64], ActivationBlocks; blocks · 32 >= k, the rest is 0.
+struct QuantizeActivationsArgs {
+  View x, y;
+};
+inline Kernel<QuantizeActivationsArgs> quantize_activations("quantize_activations");
+
+/// y = x · weightᵀ + bias with int8 dot products.
+/// x: u8 [m, blocks · 64] from quantize_activations, at least as many blocks as a panel has; weight: u8
+/// [panels, panel_bytes], n <= panels · 16, 64-byte aligned; y: f32 [m, n], rows contiguous; bias: f32 [n] or
+/// absent.
+///
+/// Every implementation sums in one order, so that all give the same bits for any m: y starts as 0; by blocks
+/// of 32 columns (16 for halves), y = fma(float(dot), weight scale · x scale, y) with the exact
+/// whole-numbered dot of codes less zero, and, where there is a minimum, y = fma(minimum, x scaled_sum, y)
+/// after that; the bias is added last. The weight scale is d · scale, the minimum −(dmin · min), both rounded
+/// to f32.
+struct QuantizedMatmulArgs {
+  PackedFormat format;
+  View x, weight, y, bias;
+};
+inline Kernel<QuantizedMatmulArgs> quantized_matmul("quantized_matmul");
+
+/// Blocks of 32 columns in a panel of `weight`, those that fill up the last step counted.
+inline std::int64_t packed_blocks(const PackedLayout& layout, const View& weight) {
+  return weight.dim(-1) / static_cast<std::int64_t>(layout.step_bytes()) * layout.step_blocks;
+}
+
+/// Values of whole rows of a packed weight: y f32 [ids, cols] (rows contiguous), ids i64 [ids], inside.
+struct DequantizeRowsArgs {
+  PackedFormat format;
+  View weight, ids, y;
+};
+inline Kernel<DequantizeRowsArgs> dequantize_rows("dequantize_rows");
+
+}  // namespace ingot::kernels

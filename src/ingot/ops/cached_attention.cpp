@@ -1,0 +1,79 @@
+#include "ingot/ops/cached_attention.h"
+
+#include <cmath>
+
+#include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
+#include "ingot/kernels/attention.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/common.h"
+
+namespace ingot {
+namespace {
+
+void check(const Tensor& q, std::span<const CachedSequence> sequences) {
+  check_defined("cached_attention", {&q});
+  INGOT_CHECK(q.rank() == 3,
+              DimensionMismatch("cached_attention takes queries [tokens, heads, head size], got " +
+                                to_string(q.shape())));
+  std::int64_t queries = 0;
+  for (const CachedSequence& s : sequences) {
+    check_defined("cached_attention", {&s.keys, &s.values});
+    INGOT_CHECK(s.keys.rank() == 4 && s.keys.dim(0) == 1 && s.keys.dim(3) == q.dim(2) &&
+                    s.keys.shape() == s.values.shape() && q.dim(1) % s.keys.dim(2) == 0 &&
+                    s.keys.dim(1) >= s.queries,
+                ShapeMismatch("cached_attention (keys)", {1, s.queries, q.dim(1), q.dim(2)},
+                              s.keys.shape().to_vector(),
+                              "keys and values are [1, tokens, key/value heads, head size]"));
+    queries += s.queries;
+  }
+  INGOT_CHECK(queries == q.dim(0), ShapeMismatch("cached_attention (queries)", {queries, q.dim(1), q.dim(2)},
+                                                 q.shape().to_vector(), "every query belongs to a sequence"));
+}
+
+// Rows [at, at + count) of [N, H, D] as [1, count, H, D].
+View rows(const Tensor& x, std::int64_t at, std::int64_t count) {
+  View view = x.view();
+  view.data = view.as<char>() + at * x.stride(0) * static_cast<std::int64_t>(byte_size(x.dtype()));
+  view.rank = 4;
+  view.shape = {1, count, x.dim(1), x.dim(2)};
+  view.strides = {0, x.stride(0), x.stride(1), x.stride(2)};
+  return view;
+}
+
+}  // namespace
+
+Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> sequences,
+                        const AttentionOptions& options) {
+  check(queries, sequences);
+  const Tensor q = to(queries.stride(-1) == 1 ? queries : contiguous(queries), DType::f32);
+  Tensor out = Tensor::empty(q.shape(), DType::f32, q.device());
+  std::vector<std::int64_t> starts{0};
+  for (const CachedSequence& s : sequences) starts.push_back(starts.back() + s.queries);
+  const auto attend = [&](std::size_t i) {
+    const CachedSequence& s = sequences[i];
+    kernels::launch(
+        kernels::attention, current_stream(q.device()),
+        {.q = rows(q, starts[i], s.queries),
+         .k = s.keys.view(),
+         .v = s.values.view(),
+         .out = rows(out, starts[i], s.queries),
+         .mask = {.window = options.window},
+         .scale = options.scale == 0.0F ? 1.0F / std::sqrt(static_cast<float>(q.dim(2))) : options.scale,
+         .softcap = options.softcap,
+         .k_scale = s.key_scale.view(),
+         .v_scale = s.value_scale.view()});
+  };
+  // Few sequences: all threads inside each, by heads. Many: a sequence per thread, without further splitting.
+  const auto count = static_cast<std::int64_t>(sequences.size());
+  if (count < num_threads()) {
+    for (std::int64_t i = 0; i < count; ++i) attend(static_cast<std::size_t>(i));
+  } else {
+    parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) attend(static_cast<std::size_t>(i));
+    });
+  }
+  return out;
+}
+
+}  // namespace ingot

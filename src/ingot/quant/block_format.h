@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace ingot::quant {
+
+inline constexpr std::size_t kMaxBlock = 256;       ///< elements of the largest block
+inline constexpr std::size_t kMaxBlockGroups = 16;  ///< groups of elements that have a scale of their own
+
+/// One block of a GGUF format taken apart into what the file stores:
+///
+///     value[i] = (d · scales[g]) · (codes[i] − zero) − dmin · mins[g],   g = i / group
+///
+/// `zero` and `group` are the format's. Formats without a second level have scales of 1.
+struct BlockParts {
+  float d = 0, dmin = 0;
+  std::array<std::int8_t, kMaxBlockGroups> scales{};
+  std::array<std::uint8_t, kMaxBlockGroups> mins{};
+  std::array<std::uint8_t, kMaxBlock> codes{};
+};
+
+/// One block format of GGUF (the layouts of ggml). A new one is a file in blocks/ and a row of the table.
+struct BlockFormat {
+  std::string_view name;  ///< as GGUF calls it: "Q4_K"
+  int gguf_type;          ///< its number in a GGUF file
+  std::int64_t elements;  ///< of one block; divides every row
+  std::size_t bytes;      ///< of one block
+  int group;              ///< elements that share a scale
+  int zero;               ///< what is subtracted from a code
+  bool has_min;
+  void (*unpack)(const std::byte* block, BlockParts& parts);
+  /// Rounds `elements` values to one block, without an importance matrix. The values are finite.
+  void (*quantize)(const float* values, std::byte* block);
+
+  std::size_t row_bytes(std::int64_t cols) const { return static_cast<std::size_t>(cols / elements) * bytes; }
+};
+
+std::span<const BlockFormat> block_formats();
+/// Null where the name (in any case) is none of the table's.
+const BlockFormat* find_block_format(std::string_view name);
+const BlockFormat* find_block_format(int gguf_type);
+
+/// The exact values of whole blocks. Sizes must agree.
+void dequantize(const BlockFormat& format, std::span<const std::byte> blocks, std::span<float> values);
+/// Rounds whole blocks; in parallel where there are many. NonFinite (which names the element) where a value
+/// is NaN or infinite.
+void quantize(const BlockFormat& format, std::span<const float> values, std::span<std::byte> blocks);
+
+}  // namespace ingot::quant

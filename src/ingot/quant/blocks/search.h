@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+// Scales of the K-quants: least squares over a few candidate ranges. The idea is that of k-means with one
+// step: round with a candidate scale, then solve for the scale (and minimum) that fits those codes best.
+namespace ingot::quant::blocks {
+
+struct AffineFit {
+  float scale = 0, minimum = 0;  ///< value = scale · code − minimum; neither is negative
+};
+
+/// How the candidates of fit_affine are spread: ranges of (first + i · step + top) codes, i = 0 ... count.
+struct AffineSearch {
+  int top;  ///< the largest code
+  float first, step;
+  int count;
+  bool absolute_error;  ///< compare candidates by absolute, not squared, error
+};
+AffineFit fit_affine(std::span<const float> x, std::span<const float> weights, const AffineSearch& search);
+
+/// The scale of value = scale · code with codes −top ... top − 1 that fits best; it may be negative.
+float fit_symmetric(std::span<const float> x, std::span<const float> weights, int top);
+
+/// round(x / scale), clamped; 0 for a scale of 0.
+int nearest_code(float x, float scale, int low, int high);
+
+}  // namespace ingot::quant::blocks

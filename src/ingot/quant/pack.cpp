@@ -1,0 +1,217 @@
+// Writes blocks into tiles; kernels/packed.h says how those lie.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
+#include "ingot/core/dtype.h"
+#include "ingot/quant/group_matrix.h"
+#include "ingot/quant/packed_matrix.h"
+
+namespace ingot::quant {
+namespace {
+
+using kernels::PackedFormat;
+using kernels::PackedLayout;
+using kernels::PackedScales;
+constexpr auto kRows = static_cast<std::size_t>(kernels::kPanelRows);
+
+void put_half(std::uint8_t* to, std::size_t index, float value) {
+  const std::uint16_t bits = f16(value).bits;
+  std::memcpy(to + 2 * index, &bits, 2);
+}
+
+// What one row gives to one step.
+void write_header(const PackedLayout& layout, const BlockParts* parts, std::size_t row, std::uint8_t* step) {
+  const auto blocks = static_cast<std::size_t>(layout.step_blocks);
+  switch (layout.scales) {
+    case PackedScales::flat:
+      for (std::size_t b = 0; b < blocks; ++b) put_half(step, b * 16 + row, parts[b].d);
+      break;
+    case PackedScales::flat_min:
+      for (std::size_t b = 0; b < blocks; ++b) {
+        put_half(step, b * 32 + row, parts[b].d);
+        put_half(step, b * 32 + 16 + row, -parts[b].dmin);
+      }
+      break;
+    case PackedScales::super_min:
+      put_half(step, row, parts[0].d);
+      put_half(step, 16 + row, parts[0].dmin);
+      for (std::size_t b = 0; b < blocks; ++b) {
+        step[64 + b * 16 + row] = static_cast<std::uint8_t>(parts[0].scales[b]);
+        step[64 + (blocks + b) * 16 + row] = parts[0].mins[b];
+      }
+      break;
+    case PackedScales::group_zero:
+      put_half(step, row, parts[0].d);
+      step[32 + row] = parts[0].mins[0];
+      break;
+    case PackedScales::super_halves:
+      put_half(step, row, parts[0].d);
+      for (std::size_t h = 0; h < 2 * blocks; ++h)
+        step[64 + h * 16 + row] = static_cast<std::uint8_t>(parts[0].scales[h]);
+      break;
+  }
+}
+
+// Four codes at a time, as one word. The step's bytes are 0 before the first row.
+void write_codes(const PackedLayout& layout, const std::uint8_t* codes, std::size_t row, std::uint8_t* step) {
+  const std::size_t blocks = static_cast<std::size_t>(layout.step_blocks);
+  std::uint8_t* low = step + layout.header_bytes();
+  std::uint8_t* high = low + blocks * layout.low_block_bytes();
+  const auto add = [row](std::uint8_t* vector, std::uint32_t word) {
+    std::uint32_t old = 0;
+    std::memcpy(&old, vector + 4 * row, 4);
+    old |= word;
+    std::memcpy(vector + 4 * row, &old, 4);
+  };
+  for (std::size_t b = 0; b < blocks;
+       ++b, low += layout.low_block_bytes(), high += layout.high_block_bytes()) {
+    for (std::size_t g = 0; g < 8; ++g) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, codes + b * 32 + g * 4, 4);
+      if (layout.low_bits == 8) {
+        add(low + g * 64, word);
+        continue;
+      }
+      if (layout.low_bits == 4) add(low + g % 4 * 64, (word & 0x0f0f0f0fU) << (4 * (g / 4)));
+      if (layout.low_bits == 2) add(low + g % 2 * 64, (word & 0x03030303U) << (2 * (g / 2)));
+      const std::uint32_t upper = word >> layout.low_bits;
+      if (layout.high_bits == 1) add(high, (upper & 0x01010101U) << g);
+      if (layout.high_bits == 2) add(high + g / 4 * 64, (upper & 0x03030303U) << (2 * (g % 4)));
+    }
+  }
+}
+
+// Reads the blocks of one step of a row; blocks beyond the row's end have scale 0 and codes that mean 0.
+struct StepReader {
+  const BlockMatrix& matrix;
+  const PackedLayout& layout;
+  std::array<BlockParts, 8> parts{};
+  std::array<std::uint8_t, 256> codes{};
+
+  void read(std::int64_t row, std::int64_t step) {
+    const BlockFormat& format = *matrix.format;
+    const std::int64_t per_step = layout.step_cols() / format.elements,
+                       row_blocks = matrix.cols / format.elements;
+    const std::byte* bytes = static_cast<const std::byte*>(matrix.blocks.view().data) +
+                             static_cast<std::size_t>(row) * format.row_bytes(matrix.cols);
+    const std::uint8_t zero =
+        layout.zero_shift < 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(1 << layout.zero_shift);
+    for (std::int64_t i = 0; i < per_step; ++i) {
+      BlockParts& part = parts[static_cast<std::size_t>(i)];
+      const std::int64_t block = step * per_step + i;
+      if (block < row_blocks) {
+        format.unpack(bytes + static_cast<std::size_t>(block) * format.bytes, part);
+      } else {
+        part = {};
+        part.codes.fill(zero);
+      }
+      const auto shift = static_cast<std::uint8_t>(zero - format.zero);  // Q3_K in q6_k
+      for (std::int64_t k = 0; k < format.elements; ++k)
+        codes[static_cast<std::size_t>(i * format.elements + k)] = static_cast<std::uint8_t>(
+            part.codes[static_cast<std::size_t>(k)] + (block < row_blocks ? shift : std::uint8_t{0}));
+    }
+  }
+};
+
+PackedFormat target_format(const BlockFormat& format) {
+  if (format.name == "Q3_K") return PackedFormat::q6_k;
+  for (int i = 0; i < kernels::kPackedFormats; ++i) {
+    const auto candidate = static_cast<PackedFormat>(i);
+    if (find_block_format(kernels::packed_layout(candidate).name) == &format) return candidate;
+  }
+  return PackedFormat::q8_0;
+}
+
+// Fills tiles with what `make_reader()` reads, row by row: its read(row, step) leaves parts and codes.
+template <class MakeReader>
+void fill_tiles(PackedMatrix& result, const PackedLayout& layout, MakeReader&& make_reader) {
+  const std::int64_t panels = (result.rows + kernels::kPanelRows - 1) / kernels::kPanelRows;
+  const std::size_t panel_bytes = layout.panel_bytes(result.cols);
+  result.data = Tensor::zeros({panels, static_cast<std::int64_t>(panel_bytes)}, DType::u8);
+  auto* data = result.data.data<std::uint8_t>();
+  parallel_for(panels, 1, [&](std::int64_t begin, std::int64_t end) {
+    auto reader = make_reader();
+    for (std::int64_t panel = begin; panel < end; ++panel) {
+      for (std::size_t row = 0; row < kRows; ++row) {
+        const std::int64_t at = panel * kernels::kPanelRows + static_cast<std::int64_t>(row);
+        if (at >= result.rows) break;  // the rest of the last panel stays 0, and is not written out
+        std::uint8_t* step = data + static_cast<std::size_t>(panel) * panel_bytes;
+        for (std::int64_t s = 0; s < layout.steps(result.cols); ++s, step += layout.step_bytes()) {
+          reader.read(at, s);
+          write_header(layout, reader.parts.data(), row, step);
+          write_codes(layout, reader.codes.data(), row, step);
+        }
+      }
+    }
+  });
+}
+
+// Reads one step of a row of a GroupMatrix.
+struct GroupReader {
+  const GroupMatrix& matrix;
+  const PackedLayout& layout;
+  std::array<BlockParts, 8> parts{};
+  std::array<std::uint8_t, 256> codes{};
+
+  void read(std::int64_t row, std::int64_t step) {
+    const std::int64_t groups = matrix.scales.dim(1), part_cols = layout.step_cols() / part_count();
+    for (std::int64_t i = 0; i < part_count(); ++i) {
+      BlockParts& part = parts[static_cast<std::size_t>(i)];
+      const std::int64_t col = step * layout.step_cols() + i * part_cols;
+      const std::int64_t group = row * groups + std::min(col / matrix.group, groups - 1);
+      part.d = col < matrix.cols ? matrix.scales.data<float>()[group] : 0;
+      part.mins[0] = matrix.zeros.data<std::uint8_t>()[group];
+    }
+    const std::int64_t begin = step * layout.step_cols(),
+                       count = std::min(layout.step_cols(), matrix.cols - begin);
+    codes.fill(0);
+    std::copy_n(matrix.codes.data<std::uint8_t>() + row * matrix.cols + begin, count, codes.data());
+  }
+  // Scales in a step: one, or one per block.
+  std::int64_t part_count() const {
+    return layout.scales == PackedScales::group_zero ? 1 : layout.step_blocks;
+  }
+};
+
+PackedFormat target_format(const GroupMatrix& matrix) {
+  if (matrix.bits == 8) return PackedFormat::q8_0;
+  if (matrix.bits == 2) return PackedFormat::q2_g256;
+  return matrix.group % 128 == 0  ? PackedFormat::q4_g128
+         : matrix.group % 64 == 0 ? PackedFormat::q4_g64
+                                  : PackedFormat::q4_g32;
+}
+
+}  // namespace
+
+PackedPtr pack(const GroupMatrix& matrix, std::string_view name) {
+  matrix.check(name);
+  auto result = std::make_shared<PackedMatrix>();
+  result->format = target_format(matrix);
+  result->rows = matrix.rows;
+  result->cols = matrix.cols;
+  result->order = matrix.order;
+  const PackedLayout layout = kernels::packed_layout(result->format);
+  fill_tiles(*result, layout, [&] { return GroupReader{.matrix = matrix, .layout = layout}; });
+  return result;
+}
+
+PackedPtr pack(const BlockMatrix& matrix) {
+  const PackedFormat target = target_format(*matrix.format);
+  if (target == PackedFormat::q8_0 && matrix.format->name != "Q8_0")
+    return pack(BlockMatrix::quantize(matrix.dequantize(), *find_block_format("Q8_0")));
+  const PackedLayout layout = kernels::packed_layout(target);
+  auto result = std::make_shared<PackedMatrix>();
+  result->format = target;
+  result->rows = matrix.rows;
+  result->cols = matrix.cols;
+  fill_tiles(*result, layout, [&] { return StepReader{.matrix = matrix, .layout = layout}; });
+  return result;
+}
+
+}  // namespace ingot::quant

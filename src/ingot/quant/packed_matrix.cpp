@@ -1,0 +1,89 @@
+#include "ingot/quant/packed_matrix.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/suggest.h"
+#include "ingot/core/stream.h"
+#include "ingot/kernels/quantized.h"
+#include "ingot/quant/group_matrix.h"
+
+namespace ingot::quant {
+namespace {
+
+// Formats that are no blocks of GGUF's.
+struct GroupFormat {
+  std::string_view name;
+  GroupOptions options;
+};
+constexpr std::array kGroupFormats{
+    GroupFormat{"int8", {.bits = 8, .group = 0}},
+    GroupFormat{"int8-g64", {.bits = 8, .group = 64}},
+    GroupFormat{"int4-g32", {.bits = 4, .group = 32}},
+    GroupFormat{"int4-g64", {.bits = 4, .group = 64}},
+    GroupFormat{"int4-g128", {.bits = 4, .group = 128}},
+    GroupFormat{"int4-g32-zero", {.bits = 4, .group = 32, .symmetric = false}},
+    GroupFormat{"int4-g64-zero", {.bits = 4, .group = 64, .symmetric = false}},
+    GroupFormat{"int4-g128-zero", {.bits = 4, .group = 128, .symmetric = false}},
+};
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](char x, char y) {
+    return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> quantized_formats() {
+  std::vector<std::string> names;
+  for (const BlockFormat& format : block_formats()) {
+    names.emplace_back(format.name);
+    std::ranges::transform(names.back(), names.back().begin(),
+                           [](unsigned char c) { return std::tolower(c); });
+  }
+  for (const GroupFormat& format : kGroupFormats) names.emplace_back(format.name);
+  names.emplace_back("ternary");
+  return names;
+}
+
+PackedPtr quantize_and_pack(const Tensor& w, std::string_view format, std::string_view name) {
+  if (const BlockFormat* block_format = find_block_format(format))
+    return pack(BlockMatrix::quantize(w, *block_format, name));
+  for (const GroupFormat& group_format : kGroupFormats)
+    if (same_name(group_format.name, format))
+      return pack(GroupMatrix::quantize(w, group_format.options, name), name);
+  if (same_name(format, "ternary")) return pack(GroupMatrix::quantize_ternary(w, name), name);
+  const std::vector<std::string> names = quantized_formats();
+  throw InvalidConfig("format", fmt::format("'{}' is no format{}; there are: {}", format,
+                                            did_you_mean(format, names), fmt::join(names, ", ")));
+}
+
+Tensor rows(const PackedMatrix& matrix, std::span<const std::int64_t> ids) {
+  for (const std::int64_t id : ids)
+    INGOT_CHECK(
+        id >= 0 && id < matrix.rows,
+        DimensionMismatch(fmt::format("row {} was asked for, but the matrix has {}", id, matrix.rows)));
+  const auto count = static_cast<std::int64_t>(ids.size());
+  Tensor y = Tensor::empty({count, matrix.cols});
+  const Tensor wanted = Tensor::from(ids, {count});
+  kernels::launch(
+      kernels::dequantize_rows, current_stream(kCpu),
+      {.format = matrix.format, .weight = matrix.data.view(), .ids = wanted.view(), .y = y.view()});
+  if (!matrix.order.defined()) return y;
+  Tensor ordered = Tensor::empty(y.shape());
+  for (std::int64_t row = 0; row < count; ++row) {
+    for (std::int64_t c = 0; c < matrix.cols; ++c)
+      ordered.data<float>()[row * matrix.cols + matrix.order.data<std::int64_t>()[c]] =
+          y.data<float>()[row * matrix.cols + c];
+  }
+  return ordered;
+}
+
+}  // namespace ingot::quant

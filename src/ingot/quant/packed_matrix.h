@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/core/tensor.h"
+#include "ingot/kernels/packed.h"
+#include "ingot/quant/block_matrix.h"
+
+namespace ingot::quant {
+
+/// A weight [rows, cols] in the tiles that the kernels run on (kernels/packed.h). Immutable; for inference.
+struct PackedMatrix {
+  kernels::PackedFormat format{};
+  std::int64_t rows = 0, cols = 0;
+  Tensor order;  ///< i64 [cols] or none: column i of the tiles goes with column order[i] of x
+  Tensor data;   ///< u8 [panels, panel bytes], 64-byte aligned; may share a mapped cache file's memory
+
+  std::string_view format_name() const { return kernels::packed_layout(format).name; }
+  std::size_t nbytes() const { return data.nbytes(); }
+};
+
+/// How models hold one.
+using PackedPtr = std::shared_ptr<const PackedMatrix>;
+
+/// The same values in tiles. Q2_K and Q3_K have none of their own; they are rounded once more, to q6_k (Q3_K:
+/// without any change of value) and q8_0.
+PackedPtr pack(const BlockMatrix& matrix);
+
+/// The names that quantize_and_pack knows: GGUF's blocks, groups of integers, ternary.
+std::vector<std::string> quantized_formats();
+
+/// Rounds a weight (f32, bf16, f16 [rows, cols]) to a format by name ("q8_0", "int4-g128"; in any case) and
+/// packs it. InvalidConfig lists the formats where there is none of that name.
+PackedPtr quantize_and_pack(const Tensor& w, std::string_view format, std::string_view name = "the weight");
+
+/// Values of whole rows, f32 [ids, cols]: how an embedding is looked up. DimensionMismatch where an id is out
+/// of range.
+Tensor rows(const PackedMatrix& matrix, std::span<const std::int64_t> ids);
+
+}  // namespace ingot::quant

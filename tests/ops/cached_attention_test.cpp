@@ -1,0 +1,141 @@
+#include "ingot/ops/cached_attention.h"
+
+#include <cmath>
+
+#include "tests/support/op_case.h"
+#include <gtest/gtest.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
+#include "ingot/kernels/kv_store.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/view.h"
+
+namespace ingot {
+namespace {
+
+using testing::max_error;
+using testing::randn;
+
+// [tokens, heads, size] as a cache holds it: [1, tokens, heads, size] over memory with heads outermost.
+struct Stored {
+  Tensor rows, scale;
+  Tensor wide() const {
+    const Tensor values = to(rows, DType::f32);
+    return scale.defined() ? values * unsqueeze(scale, 3) : values;
+  }
+};
+
+Stored store(const Tensor& x, DType dtype) {
+  const Tensor memory = Tensor::empty({x.dim(1), x.dim(0), x.dim(2)}, dtype);
+  const Tensor scale = dtype == DType::i8 ? Tensor::empty({x.dim(1), x.dim(0)}) : Tensor();
+  kernels::launch(kernels::kv_store, current_stream(kCpu),
+                  {.x = x.view(), .y = memory.view(), .scale = scale.view()});
+  return {unsqueeze(transpose(memory, 0, 1), 0),
+          scale.defined() ? unsqueeze(transpose(scale, 0, 1), 0) : Tensor()};
+}
+
+struct Sequence {
+  Stored keys, values;
+  CachedSequence first(std::int64_t queries, std::int64_t tokens) const {
+    const auto cut = [tokens](const Tensor& x) { return x.defined() ? narrow(x, 1, 0, tokens) : x; };
+    return {queries, cut(keys.rows), cut(values.rows), cut(keys.scale), cut(values.scale)};
+  }
+};
+
+Sequence random_sequence(std::int64_t tokens, std::int64_t heads, std::int64_t size, DType dtype,
+                         std::uint64_t seed) {
+  return {store(randn({tokens, heads, size}, seed), dtype),
+          store(randn({tokens, heads, size}, seed + 1), dtype)};
+}
+
+const DType kCacheDtypes[] = {DType::f32, DType::bf16, DType::f16, DType::i8};
+
+TEST(KvStore, EveryDtypeKeepsWhatItCan) {
+  const NoGrad no_grad;
+  for (const std::int64_t size : {64, 24, 3}) {  // vectors, and what only the reference takes
+    const Tensor x = randn({5, 3, size}, 7);
+    const Tensor expected = unsqueeze(x, 0);
+    EXPECT_EQ(max_error(store(x, DType::f32).wide(), expected), 0);
+    EXPECT_LE(max_error(store(x, DType::bf16).wide(), expected), 4e-3);
+    EXPECT_LE(max_error(store(x, DType::f16).wide(), expected), 5e-4);
+    EXPECT_LE(max_error(store(x, DType::i8).wide(), expected), 2e-2);  // half a step of max|x| / 127
+  }
+  const Stored zeros = store(Tensor::zeros({2, 1, 32}), DType::i8);
+  EXPECT_EQ(max_error(zeros.wide(), Tensor::zeros({1, 2, 1, 32})), 0);
+}
+
+TEST(CachedAttention, EqualsAttentionOnWhatTheCacheHolds) {
+  const NoGrad no_grad;
+  for (const DType dtype : kCacheDtypes) {
+    for (const std::int64_t size : {64, 20}) {
+      for (const std::int64_t queries : {1, 5, 40}) {
+        for (const std::int64_t window : {0, 9}) {
+          const Sequence s = random_sequence(70, 2, size, dtype, 3);
+          const Tensor q = randn({queries, 6, size}, 11);
+          const Tensor expected = attention(unsqueeze(q, 0), s.keys.wide(), s.values.wide(),
+                                            {.scale = 0.2F, .window = window, .softcap = 4.0F});
+          const CachedSequence whole = s.first(queries, 70);
+          const Tensor found =
+              cached_attention(q, std::span(&whole, 1), {.scale = 0.2F, .window = window, .softcap = 4.0F});
+          EXPECT_LE(max_error(unsqueeze(found, 0), expected), 2e-5)
+              << name(dtype) << " " << size << " " << queries << " " << window;
+        }
+      }
+    }
+  }
+}
+
+TEST(CachedAttention, EveryImplementationGivesTheReferencesResult) {
+  const NoGrad no_grad;
+  for (const DType dtype : kCacheDtypes) {
+    for (const std::int64_t queries : {1, 3, 33}) {
+      const Sequence s = random_sequence(97, 3, 32, dtype, 5);
+      const Tensor q = randn({queries, 3, 32}, 13);
+      const CachedSequence whole = s.first(queries, 97);
+      Tensor expected;
+      {
+        const kernels::ForceKind reference(kernels::ImplKind::reference);
+        expected = cached_attention(q, std::span(&whole, 1));
+      }
+      EXPECT_LE(max_error(cached_attention(q, std::span(&whole, 1)), expected), 2e-5) << name(dtype);
+    }
+  }
+}
+
+TEST(CachedAttention, AQuerysBitsDependOnNothingElseInTheCall) {
+  const NoGrad no_grad;
+  const int threads = num_threads();
+  for (const DType dtype : kCacheDtypes) {
+    std::vector<Sequence> sequences;
+    for (std::uint64_t i = 0; i < 3; ++i) sequences.push_back(random_sequence(50, 2, 32, dtype, 20 + i));
+    const Tensor q = randn({12, 8, 32}, 17);  // four of each sequence
+    std::vector<CachedSequence> together;
+    for (const Sequence& s : sequences) together.push_back(s.first(4, 50));
+    set_num_threads(2);
+    const Tensor all = cached_attention(q, together);
+    set_num_threads(1);
+    for (std::int64_t i = 0; i < 12; ++i) {
+      const CachedSequence alone = sequences[static_cast<std::size_t>(i / 4)].first(1, 47 + i % 4);
+      EXPECT_EQ(max_error(cached_attention(narrow(q, 0, i, 1), std::span(&alone, 1)), narrow(all, 0, i, 1)),
+                0)
+          << name(dtype) << " query " << i;
+    }
+  }
+  set_num_threads(threads);
+}
+
+TEST(CachedAttention, ShapesThatDoNotFitAreNamed) {
+  const NoGrad no_grad;
+  const Sequence s = random_sequence(5, 2, 16, DType::f32, 1);
+  const CachedSequence one = s.first(1, 5), many = s.first(6, 5);
+  EXPECT_THROW(cached_attention(randn({2, 4, 16}, 1), std::span(&one, 1)), ShapeMismatch);
+  EXPECT_THROW(cached_attention(randn({1, 3, 16}, 1), std::span(&one, 1)), ShapeMismatch);
+  EXPECT_THROW(cached_attention(randn({6, 4, 16}, 1), std::span(&many, 1)), ShapeMismatch);
+  EXPECT_THROW(cached_attention(randn({4, 16}, 1), std::span(&one, 1)), DimensionMismatch);
+}
+
+}  // namespace
+}  // namespace ingot

@@ -1,0 +1,136 @@
+#include "ingot/quant/linear.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
+#include "ingot/base/rng.h"
+#include "ingot/kernels/quantized.h"
+
+namespace ingot::quant {
+namespace {
+
+Tensor random(const Shape& shape, std::uint64_t seed, float scale = 1) {
+  Tensor x = Tensor::empty(shape);
+  Rng rng(RngKey{seed, 0});
+  for (std::int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(rng.normal()) * scale;
+  return x;
+}
+
+// x · wᵀ in double, of the rounded weight.
+std::vector<double> exact_product(const Tensor& x, const Tensor& w) {
+  std::vector<double> y;
+  const std::int64_t k = w.dim(1);
+  for (std::int64_t i = 0; i < x.dim(0); ++i) {
+    for (std::int64_t j = 0; j < w.dim(0); ++j) {
+      double sum = 0;
+      for (std::int64_t c = 0; c < k; ++c)
+        sum += static_cast<double>(x.data<float>()[i * k + c]) * w.data<float>()[j * k + c];
+      y.push_back(sum);
+    }
+  }
+  return y;
+}
+
+std::vector<const BlockFormat*> formats_of(std::int64_t cols) {
+  std::vector<const BlockFormat*> formats;
+  for (const BlockFormat& format : block_formats())
+    if (cols % format.elements == 0) formats.push_back(&format);
+  return formats;
+}
+
+TEST(PackedMatrix, HoldsTheVeryValuesOfItsBlocks) {
+  for (const std::int64_t cols : {32, 96, 256, 768}) {
+    const Tensor w = random({37, cols}, 1);
+    for (const BlockFormat* format : formats_of(cols)) {
+      const BlockMatrix blocks = BlockMatrix::quantize(w, *format);
+      if (format->name == "Q2_K") continue;  // rounded once more
+      const PackedPtr packed = pack(blocks);
+      std::vector<std::int64_t> ids(37);
+      for (std::int64_t i = 0; i < 37; ++i) ids[static_cast<std::size_t>(i)] = 36 - i;
+      const Tensor values = rows(*packed, ids), expected = blocks.dequantize();
+      for (std::int64_t i = 0; i < 37; ++i) {
+        for (std::int64_t c = 0; c < cols; ++c)
+          ASSERT_EQ(values.data<float>()[i * cols + c], expected.data<float>()[(36 - i) * cols + c])
+              << format->name << " row " << 36 - i << " column " << c;
+      }
+    }
+  }
+}
+
+TEST(QuantLinear, IsTheProductWithTheRoundedWeightUpToTheActivationsRounding) {
+  const Tensor w = random({50, 512}, 1), x = random({5, 512}, 2), bias = random({50}, 3);
+  for (const BlockFormat* format : formats_of(512)) {
+    const BlockMatrix blocks = BlockMatrix::quantize(w, *format);
+    const Tensor y = linear(x, *pack(blocks), bias);
+    const std::vector<double> expected = exact_product(x, blocks.dequantize());
+    double error = 0, power = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const double product = y.data<float>()[i] - bias.data<float>()[i % 50];
+      error += std::pow(product - expected[i], 2);
+      power += std::pow(expected[i], 2);
+    }
+    EXPECT_LT(std::sqrt(error / power), format->name == "Q2_K" ? 0.012 : 0.008) << format->name;
+  }
+}
+
+TEST(QuantLinear, GivesARowTheSameBitsInAnyCompanyAndOnAnyNumberOfThreads) {
+  const Tensor w = random({70, 768}, 1), x = random({29, 768}, 2);
+  const int threads = num_threads();
+  for (const BlockFormat* format : formats_of(768)) {
+    const PackedPtr packed = quantize_and_pack(w, format->name);
+    const Tensor all = linear(x, *packed);
+    set_num_threads(1);
+    for (std::int64_t row = 0; row < 29; ++row) {
+      const Tensor one = Tensor::from(std::span<const float>(x.data<float>() + row * 768, 768), {1, 768});
+      const Tensor y = linear(one, *packed);
+      for (std::int64_t c = 0; c < 70; ++c)
+        ASSERT_EQ(y.data<float>()[c], all.data<float>()[row * 70 + c]) << format->name << " row " << row;
+    }
+    set_num_threads(threads);
+  }
+}
+
+TEST(PackedMatrix, EveryFormatThatIsNamedRoundsAndRuns) {
+  const Tensor w = random({20, 256}, 1), x = random({2, 256}, 2);
+  for (const std::string& name : quantized_formats()) {
+    const Tensor y = linear(x, *quantize_and_pack(w, name));
+    EXPECT_EQ(y.shape(), Shape({2, 20}));
+    for (const float v : y.to_vector<float>()) EXPECT_TRUE(std::isfinite(v)) << name;
+  }
+}
+
+TEST(QuantLinear, SharesRoundedActivations) {
+  const Tensor w = random({16, 256}, 1), x = random({3, 256}, 2);
+  const Activations shared(x);
+  const Tensor a = linear(shared, *quantize_and_pack(w, "q8_0"));
+  const void* rounded = shared.rounded(1).view().data;
+  const Tensor b = linear(shared, *quantize_and_pack(w, "q4_k"));
+  EXPECT_EQ(shared.rounded(1).view().data, rounded);
+  EXPECT_EQ(b.to_vector<float>(), linear(x, *quantize_and_pack(w, "q4_k")).to_vector<float>());
+}
+
+TEST(QuantLinear, ShowsNonFiniteActivationsInTheirOwnRowOnly) {
+  const PackedPtr packed = quantize_and_pack(random({20, 64}, 1), "q8_0");
+  Tensor x = random({2, 64}, 2);
+  x.data<float>()[3] = INFINITY;
+  const Tensor y = linear(x, *packed);
+  for (int c = 0; c < 20; ++c) {
+    EXPECT_TRUE(std::isnan(y.data<float>()[c]));
+    EXPECT_TRUE(std::isfinite(y.data<float>()[20 + c]));
+  }
+}
+
+TEST(QuantLinear, ChecksShapes) {
+  const PackedPtr packed = quantize_and_pack(random({20, 64}, 1), "q8_0");
+  EXPECT_THROW(linear(Tensor::zeros({2, 32}), *packed), ShapeMismatch);
+  EXPECT_THROW(linear(Tensor::zeros({2, 64}), *packed, Tensor::zeros({19})), ShapeMismatch);
+  EXPECT_THROW(linear(Tensor::zeros({2, 64}, DType::bf16), *packed), DimensionMismatch);
+  EXPECT_THROW(rows(*packed, std::vector<std::int64_t>{20}), DimensionMismatch);
+  EXPECT_THROW(quantize_and_pack(Tensor::zeros({2, 64}), "q3"), InvalidConfig);
+}
+
+}  // namespace
+}  // namespace ingot::quant
