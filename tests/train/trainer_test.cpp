@@ -14,6 +14,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/core/backend.h"
 #include "ingot/models/language/model_directory.h"
+#include "ingot/nn/param_source.h"
 #include "ingot/train/checkpoint.h"
 #include "ingot/train/memory_plan.h"
 
@@ -78,6 +79,40 @@ TEST_F(TrainerTest, LearnsAndLeavesAModelThatOpens) {
   EXPECT_EQ(model->config.vocab_size, trainer.tokenizer().vocab_size());
   EXPECT_TRUE(fs::exists(result.model_directory + "/tokenizer.json"));
   EXPECT_TRUE(fs::exists(result.model_directory + "/generation_config.json"));
+}
+
+// Families that differ most from Llama: post-norms and soft-caps, experts, fused projections.
+TEST_F(TrainerTest, StartsFromAModelOfAnyFamilyAndWritesOneOfTheSame) {
+  const TrainResult first = Trainer(config("tokenizer")).run();
+  for (const std::string family : {"gemma2", "gemma3_text", "qwen3_moe", "mixtral", "phi3", "gpt2"}) {
+    LanguageConfig architecture = load_language_model(first.model_directory)->config;
+    architecture.model_type = family;
+    apply_family(architecture);
+    architecture.num_key_value_heads = family == "gpt2" ? 4 : 2;
+    if (family.ends_with("moe") || family == "mixtral") {
+      architecture.num_experts = 4;
+      architecture.num_experts_per_tok = 2;
+    }
+    if (family.starts_with("gemma")) architecture.final_logit_softcapping = 20;
+    InitSource source(1);
+    LanguageModel model(architecture, source);
+    const std::string start = directory_ + "/" + family;
+    write_language_model(start, model.config, parameter_map(model));
+    for (const char* file : {"tokenizer.json", "tokenizer_config.json"}) {
+      if (fs::exists(first.model_directory + "/" + file)) {
+        fs::copy_file(first.model_directory + "/" + file, start + "/" + file);
+      }
+    }
+    TrainConfig c = config(family + "-run");
+    c.from_scratch = false;
+    c.model = start;
+    c.max_steps = 20;
+    Trainer trainer(c);
+    const double before = *trainer.evaluate();
+    const TrainResult result = trainer.run();
+    EXPECT_LT(*result.validation_loss, before - 0.5) << family;
+    EXPECT_EQ(load_language_model(result.model_directory)->config.model_type, family);
+  }
 }
 
 TEST_F(TrainerTest, ResumingGivesTheBitsOfARunThatNeverStopped) {

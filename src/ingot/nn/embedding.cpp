@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/index.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -21,9 +23,15 @@ void EmbeddingOptions::validate() const {
 }
 
 Embedding::Embedding(const ParamSource& source, const EmbeddingOptions& options)
-    : weight(source.take("weight", {validated(options).count, options.width}, options.weight_init)) {}
+    : packed(source.take_packed("weight", {validated(options).count, options.width})),
+      weight(packed == nullptr ? source.take("weight", {options.count, options.width}, options.weight_init)
+                               : Parameter{}) {}
 
-Tensor Embedding::operator()(const Tensor& indices) const { return embedding(weight.value, indices); }
+Tensor Embedding::operator()(const Tensor& indices) const {
+  if (packed == nullptr) return embedding(weight.value, indices);
+  const std::vector<std::int64_t> ids = contiguous(to(indices, DType::i64)).to_vector<std::int64_t>();
+  return reshape(quant::rows(*packed, ids), indices.shape().insert(indices.rank(), packed->cols));
+}
 
 void Embedding::visit(ParamVisitor& v) { v("weight", weight); }
 

@@ -12,12 +12,14 @@ struct EmbeddingOptions {
   void validate() const;
 };
 
-/// Rows of a table by index: [...] of i64 or i32 -> [..., width]. Parameter: weight [count, width].
+/// Rows of a table by index: [...] of i64 or i32 -> [..., width]. Parameter: weight [count, width]. A source
+/// of quantised weights gives `packed` in its place; rows are f32 then, and the module serves inference only.
 struct Embedding {
   Embedding(const ParamSource& source, const EmbeddingOptions& options);
   Tensor operator()(const Tensor& indices) const;
   void visit(ParamVisitor& v);
 
+  quant::PackedPtr packed;  ///< null: `weight` is there
   Parameter weight;
 };
 

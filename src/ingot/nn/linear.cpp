@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/ops/matmul.h"
 
@@ -28,13 +29,24 @@ void LinearOptions::validate() const {
 }
 
 Linear::Linear(const ParamSource& source, const LinearOptions& options)
-    : weight(source.take("weight", {validated(options).out, options.in},
-                         options.weight_init.value_or(default_init(options)))),
+    : packed(source.take_packed("weight", {validated(options).out, options.in})),
+      weight(packed != nullptr ? Parameter()
+                               : source.take("weight", {options.out, options.in},
+                                             options.weight_init.value_or(default_init(options)))),
       bias(options.bias
                ? source.take("bias", {options.out}, options.bias_init.value_or(default_init(options)))
                : Parameter()) {}
 
-Tensor Linear::operator()(const Tensor& x) const { return linear(x, weight.value, bias.value); }
+Tensor Linear::operator()(const Tensor& x) const {
+  if (packed == nullptr) return linear(x, weight.value, bias.value);
+  INGOT_CHECK(!grad_enabled() || !x.requires_grad(),
+              NotImplemented("gradients through a quantised linear layer"));
+  return quant::linear(x, *packed, bias.value);
+}
+
+Tensor Linear::operator()(const quant::Activations& x) const {
+  return packed == nullptr ? linear(x.x(), weight.value, bias.value) : quant::linear(x, *packed, bias.value);
+}
 
 void Linear::visit(ParamVisitor& v) {
   v("weight", weight);

@@ -4,6 +4,7 @@
 
 #include "ingot/nn/param_source.h"
 #include "ingot/nn/visit.h"
+#include "ingot/quant/linear.h"
 
 namespace ingot {
 
@@ -16,12 +17,16 @@ struct LinearOptions {
   void validate() const;
 };
 
-/// y = x weight^T + bias: [..., in] -> [..., out]. Parameters: weight [out, in], bias [out].
+/// y = x weight^T + bias: [..., in] -> [..., out]. Parameters: weight [out, in], bias [out]. A source of
+/// quantised weights gives `packed` in the weight's place; the module then serves inference only.
 struct Linear {
   Linear(const ParamSource& source, const LinearOptions& options);
   Tensor operator()(const Tensor& x) const;
+  /// The same for an input that several modules share, so that it is rounded once for all of them.
+  Tensor operator()(const quant::Activations& x) const;
   void visit(ParamVisitor& v);
 
+  quant::PackedPtr packed;  ///< null: `weight` is there
   Parameter weight, bias;
 };
 

@@ -26,9 +26,11 @@ void RmsNormOptions::validate() const {
 }
 
 RmsNorm::RmsNorm(const ParamSource& source, const RmsNormOptions& options)
-    : weight(source.take("weight", {validated(options).width}, init::kOnes)), eps(options.eps) {}
+    : weight(source.take("weight", {validated(options).width}, init::Constant{1.0 - options.weight_offset})),
+      eps(options.eps),
+      weight_offset(options.weight_offset) {}
 
-Tensor RmsNorm::operator()(const Tensor& x) const { return rms_norm(x, weight.value, eps); }
+Tensor RmsNorm::operator()(const Tensor& x) const { return rms_norm(x, weight.value, eps, weight_offset); }
 
 void RmsNorm::visit(ParamVisitor& v) { v("weight", weight); }
 

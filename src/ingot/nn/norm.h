@@ -8,17 +8,18 @@ namespace ingot {
 struct RmsNormOptions {
   std::int64_t width = 0;
   float eps = 1e-5F;
+  float weight_offset = 0.0F;  ///< 1 where weights are stored minus 1, as Gemma's are
   void validate() const;
 };
 
-/// ops rms_norm over the last axis. Parameter: weight [width], starting at 1.
+/// ops rms_norm over the last axis. Parameter: weight [width], starting at 1 − weight_offset.
 struct RmsNorm {
   RmsNorm(const ParamSource& source, const RmsNormOptions& options);
   Tensor operator()(const Tensor& x) const;
   void visit(ParamVisitor& v);
 
   Parameter weight;
-  float eps;
+  float eps, weight_offset;
 };
 
 struct LayerNormOptions {

@@ -12,15 +12,6 @@
 namespace ingot {
 namespace {
 
-constexpr std::size_t kListed = 20;  // of each kind of problem; the rest is counted
-
-void append_list(std::string& message, std::string_view what, const std::vector<std::string>& names) {
-  if (names.empty()) return;
-  message += fmt::format("\n  {} ({}):", what, names.size());
-  for (std::size_t i = 0; i < std::min(names.size(), kListed); ++i) message += "\n    " + names[i];
-  if (names.size() > kListed) message += fmt::format("\n    ... and {} more", names.size() - kListed);
-}
-
 // The right shape in almost no memory (every stride is 0), for a model that finish() will refuse anyway.
 Tensor placeholder(const Shape& shape, DType dtype, Device device) {
   const Tensor one = Tensor::zeros({1}, dtype, device);
@@ -30,6 +21,14 @@ Tensor placeholder(const Shape& shape, DType dtype, Device device) {
 }
 
 }  // namespace
+
+void append_list(std::string& message, std::string_view what, const std::vector<std::string>& lines) {
+  constexpr std::size_t kListed = 20;
+  if (lines.empty()) return;
+  message += fmt::format("\n  {} ({}):", what, lines.size());
+  for (std::size_t i = 0; i < std::min(lines.size(), kListed); ++i) message += "\n    " + lines[i];
+  if (lines.size() > kListed) message += fmt::format("\n    ... and {} more", lines.size() - kListed);
+}
 
 ParamSource ParamSource::scope(std::string_view name) const {
   return {*provider_, name.empty() ? prefix_ : prefix_ + std::string(name) + "."};
@@ -48,6 +47,17 @@ Parameter ParamSource::take(std::string_view name, const Shape& shape, const Ini
               ShapeMismatch(full, shape.to_vector(), value.shape().to_vector(), "the provider's fault"));
   const bool trainable = options.trainable && provider_->trainable() && is_floating_point(value.dtype());
   return Parameter(std::move(full), std::move(value), trainable, options.decay.value_or(shape.rank() >= 2));
+}
+
+quant::PackedPtr ParamProvider::provide_packed(const std::string&, const Shape&) { return nullptr; }
+
+quant::PackedPtr ParamSource::take_packed(std::string_view name, const Shape& shape) const {
+  const std::string full = prefix_ + std::string(name);
+  quant::PackedPtr matrix = provider_->provide_packed(full, shape);
+  INGOT_CHECK(
+      matrix == nullptr || Shape({matrix->rows, matrix->cols}) == shape,
+      ShapeMismatch(full, shape.to_vector(), {matrix->rows, matrix->cols}, "as the quantised file has it"));
+  return matrix;
 }
 
 RngKey parameter_stream(std::uint64_t seed, std::string_view name) {
@@ -86,7 +96,9 @@ Tensor TensorMapSource::provide(const ParamRequest& request) {
     const NoGrad no_grad;
     const MemoryTagScope tag(MemoryTag::parameter);
     const Tensor& stored = found->second;
-    Tensor value = contiguous(to(to(stored, options_.dtype.value_or(stored.dtype())), options_.device));
+    const DType dtype =
+        options_.wide_vectors && stored.rank() == 1 ? DType::f32 : options_.dtype.value_or(stored.dtype());
+    Tensor value = contiguous(to(to(stored, dtype), options_.device));
     if (options_.copy && value.storage() == stored.storage()) value = clone(value);
     return value.detach();
   }

@@ -10,6 +10,7 @@
 
 #include "ingot/nn/init.h"
 #include "ingot/nn/parameter.h"
+#include "ingot/quant/packed_matrix.h"
 
 namespace ingot {
 
@@ -26,6 +27,8 @@ class ParamProvider {
   virtual ~ParamProvider() = default;
   /// A contiguous tensor of the shape asked for.
   virtual Tensor provide(const ParamRequest& request) = 0;
+  /// The weight of a linear layer in tiles, where this provider has it quantised; null: ask provide().
+  virtual quant::PackedPtr provide_packed(const std::string& name, const Shape& shape);
   /// Whether parameters start as trainable.
   virtual bool trainable() const { return true; }
 };
@@ -56,6 +59,9 @@ class ParamSource {
   /// The parameter `name` of this place. Throws ShapeMismatch when a provider breaks its promise.
   Parameter take(std::string_view name, const Shape& shape, const Init& init,
                  const ParamOptions& options = {}) const;
+  /// The matrix `name` [out, in] in tiles, or null where the provider has it dense: then take() it. Throws
+  /// ShapeMismatch.
+  quant::PackedPtr take_packed(std::string_view name, const Shape& shape) const;
   const std::string& prefix() const { return prefix_; }
 
  private:
@@ -79,12 +85,22 @@ class InitSource final : public ParamProvider {
   Device device_;
 };
 
+/// Appends "what (count):" and up to 20 indented lines to an error's message; nothing where there are none.
+void append_list(std::string& message, std::string_view what, const std::vector<std::string>& lines);
+
 /// How a checkpoint's tensors become parameters.
 struct LoadOptions {
   std::optional<DType> dtype;  ///< default: as stored
   Device device = kCpu;
   bool copy = true;  ///< false: share memory where dtype and device allow; for inference on a mapped file
   bool trainable = true;  ///< false: no parameter asks for gradients
+  /// Parameters of one axis (norms, biases) become f32: for inference, where activations are f32 and matrices
+  /// keep the dtype that they are stored in.
+  bool wide_vectors = false;
+  /// Linear layers and embeddings run in this quantised format ("q4_k"); empty: as they are stored, which for
+  /// a GGUF model may be quantised blocks. Only where packed matrices are wanted at all.
+  std::string format{};
+  bool packed = false;  ///< quantised matrices stay in their format, for inference; false: values
 };
 
 /// Parameters from named tensors. A missing or mis-shaped tensor does not stop construction: finish() lists

@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/protobuf_reader.h"
 #include "ingot/text/bpe.h"
 #include "ingot/text/charsmap.h"
 #include "ingot/text/json_write.h"
-#include "ingot/text/protobuf_reader.h"
 #include "ingot/text/unigram.h"
 #include "ingot/text/utf8.h"
 
@@ -17,32 +17,8 @@ namespace ingot::text {
 
 namespace {
 
-// The numbers of sentencepiece_model.proto.
-enum ModelType : std::uint64_t { kUnigram = 1, kBpe = 2 };
-enum PieceType : std::uint64_t {
-  kNormal = 1,
-  kUnknown = 2,
-  kControl = 3,
-  kUserDefined = 4,
-  kUnused = 5,
-  kByte = 6
-};
-
-struct Piece {
-  std::string text;
-  float score = 0;
-  std::uint64_t type = kNormal;
-};
-
-struct Proto {
-  std::vector<Piece> pieces;
-  std::uint64_t model_type = kUnigram;
-  bool byte_fallback = false;
-  std::string charsmap;
-  bool add_dummy_prefix = true;
-  bool remove_extra_whitespaces = true;
-  bool escape_whitespaces = true;
-};
+using Piece = SentencePiece;
+using Proto = SentencePieceModel;
 
 Piece parse_piece(ProtobufReader reader) {
   Piece piece;
@@ -66,7 +42,7 @@ Piece parse_piece(ProtobufReader reader) {
 void parse_trainer(ProtobufReader reader, Proto& out) {
   while (reader.next()) {
     if (reader.field() == 3)
-      out.model_type = reader.varint();
+      out.kind = reader.varint();
     else if (reader.field() == 35)
       out.byte_fallback = reader.varint() != 0;
     else
@@ -89,27 +65,6 @@ void parse_normalizer(ProtobufReader reader, Proto& out) {
   }
 }
 
-Proto parse_proto(std::string_view bytes, const std::string& source) {
-  Proto out;
-  ProtobufReader reader(bytes, source);
-  while (reader.next()) {
-    if (reader.field() == 1)
-      out.pieces.push_back(parse_piece(reader.message()));
-    else if (reader.field() == 2)
-      parse_trainer(reader.message(), out);
-    else if (reader.field() == 3)
-      parse_normalizer(reader.message(), out);
-    else
-      reader.skip();
-  }
-  INGOT_CHECK(!out.pieces.empty(),
-              FormatError(source, -1, "pieces", "there are none; this is no SentencePiece model"));
-  INGOT_CHECK(out.model_type == kUnigram || out.model_type == kBpe,
-              FormatError(source, -1, "trainer_spec.model_type",
-                          fmt::format("{} is neither unigram (1) nor BPE (2)", out.model_type)));
-  return out;
-}
-
 /// SentencePiece merges the two neighbours whose joined piece scores highest; so every way to cut a piece
 /// into two is a merge with the rank of its score.
 MergeTable merges_of(const Proto& proto, const Vocabulary& vocabulary) {
@@ -121,7 +76,7 @@ MergeTable merges_of(const Proto& proto, const Vocabulary& vocabulary) {
   std::vector<Candidate> candidates;
   for (std::int32_t id = 0; id < vocabulary.id_limit(); ++id) {
     const Piece& piece = proto.pieces[static_cast<std::size_t>(id)];
-    if (piece.type != kNormal && piece.type != kUserDefined) continue;
+    if (piece.type != Piece::kNormal && piece.type != Piece::kUserDefined) continue;
     const std::string_view text = piece.text;
     for (std::size_t i = 0; i < text.size();) {
       i += utf8_length(text[i]);
@@ -175,8 +130,32 @@ std::string decoder_of(const Proto& proto) {
 
 }  // namespace
 
+SentencePieceModel read_sentencepiece(std::string_view bytes, const std::string& source) {
+  Proto out;
+  ProtobufReader reader(bytes, source);
+  while (reader.next()) {
+    if (reader.field() == 1)
+      out.pieces.push_back(parse_piece(reader.message()));
+    else if (reader.field() == 2)
+      parse_trainer(reader.message(), out);
+    else if (reader.field() == 3)
+      parse_normalizer(reader.message(), out);
+    else
+      reader.skip();
+  }
+  INGOT_CHECK(!out.pieces.empty(),
+              FormatError(source, -1, "pieces", "there are none; this is no SentencePiece model"));
+  INGOT_CHECK(out.kind == Proto::kUnigram || out.kind == Proto::kBpe,
+              FormatError(source, -1, "trainer_spec.model_type",
+                          fmt::format("{} is neither unigram (1) nor BPE (2)", out.kind)));
+  return out;
+}
+
 TokenizerSpec parse_sentencepiece(std::string_view bytes, const std::string& source) {
-  const Proto proto = parse_proto(bytes, source);
+  return make_sentencepiece(read_sentencepiece(bytes, source), source);
+}
+
+TokenizerSpec make_sentencepiece(const SentencePieceModel& proto, const std::string& source) {
   TokenizerSpec spec;
   spec.source = source;
   Vocabulary vocabulary;
@@ -189,12 +168,14 @@ TokenizerSpec parse_sentencepiece(std::string_view bytes, const std::string& sou
                 FormatError(source, -1, fmt::format("pieces[{}]", id),
                             fmt::format("\"{}\" is listed twice", piece.text)));
     scores.push_back(static_cast<double>(piece.score));
-    if (piece.type == kUnknown) unk_id = id;
-    if (piece.type != kUnknown && piece.type != kControl && piece.type != kUserDefined) continue;
+    if (piece.type == Piece::kUnknown) unk_id = id;
+    if (piece.type != Piece::kUnknown && piece.type != Piece::kControl && piece.type != Piece::kUserDefined) {
+      continue;
+    }
     AddedToken token;
     token.id = id;
     token.content = piece.text;
-    token.special = piece.type != kUserDefined;
+    token.special = piece.type != Piece::kUserDefined;
     spec.added_tokens.push_back(std::move(token));
   }
   if (vocabulary.find("<s>") >= 0) spec.config.bos_token = "<s>";
@@ -202,7 +183,7 @@ TokenizerSpec parse_sentencepiece(std::string_view bytes, const std::string& sou
   if (unk_id) spec.config.unk_token = vocabulary.token(*unk_id);
   spec.normalizer = normalizer_of(proto);
   spec.decoder = decoder_of(proto);
-  if (proto.model_type == kUnigram) {
+  if (proto.kind == Proto::kUnigram) {
     spec.model =
         std::make_shared<UnigramModel>(std::move(vocabulary), std::move(scores), unk_id, proto.byte_fallback);
     return spec;

@@ -34,6 +34,28 @@ void mark_special(TokenizerSpec& spec, const std::string& token) {
 
 }  // namespace
 
+std::string bos_eos_template(const Vocabulary& vocabulary, const std::string& bos, const std::string& eos) {
+  if (bos.empty() && eos.empty()) return "null";
+  const auto special = [](const std::string& token, int type) {
+    return fmt::format(R"({{"SpecialToken":{{"id":{},"type_id":{}}}}})", json_string(token), type);
+  };
+  const auto part = [&](char name, int type) {
+    std::string out = bos.empty() ? "" : special(bos, type) + ",";
+    out += fmt::format(R"({{"Sequence":{{"id":"{}","type_id":{}}}}})", name, type);
+    return eos.empty() ? out : out + "," + special(eos, type);
+  };
+  std::string tokens;
+  for (const std::string& token : {bos, eos}) {
+    if (token.empty()) continue;
+    const std::string text = json_string(token);
+    tokens += fmt::format(R"({}{}:{{"id":{},"ids":[{}],"tokens":[{}]}})", tokens.empty() ? "" : ",", text,
+                          text, vocabulary.find(token), text);
+  }
+  return fmt::format(
+      R"({{"type":"TemplateProcessing","single":[{}],"pair":[{},{}],"special_tokens":{{{}}}}})", part('A', 0),
+      part('A', 0), part('B', 1), tokens);
+}
+
 TokenizerSpec read_gpt2_files(const fs::path& vocab, const fs::path& merges) {
   TokenizerSpec spec;
   spec.source = vocab.string();
@@ -118,26 +140,8 @@ void add_sentencepiece_template(TokenizerSpec& spec, const JsonView* config) {
   };
   const bool bos = flag("add_bos_token", llama) && !spec.config.bos_token.empty();
   const bool eos = flag("add_eos_token", kind.starts_with("T5")) && !spec.config.eos_token.empty();
-  if (!bos && !eos) return;
-  const auto special = [](const std::string& token, int type) {
-    return fmt::format(R"({{"SpecialToken":{{"id":{},"type_id":{}}}}})", json_string(token), type);
-  };
-  const auto part = [&](char name, int type) {
-    std::string out = bos ? special(spec.config.bos_token, type) + "," : "";
-    out += fmt::format(R"({{"Sequence":{{"id":"{}","type_id":{}}}}})", name, type);
-    return out + (eos ? "," + special(spec.config.eos_token, type) : "");
-  };
-  std::string tokens;
-  for (const std::string* token :
-       {bos ? &spec.config.bos_token : nullptr, eos ? &spec.config.eos_token : nullptr}) {
-    if (token == nullptr) continue;
-    const std::string text = json_string(*token);
-    tokens += fmt::format(R"({}{}:{{"id":{},"ids":[{}],"tokens":[{}]}})", tokens.empty() ? "" : ",", text,
-                          text, spec.model->vocabulary().find(*token), text);
-  }
-  spec.post_processor =
-      fmt::format(R"({{"type":"TemplateProcessing","single":[{}],"pair":[{},{}],"special_tokens":{{{}}}}})",
-                  part('A', 0), part('A', 0), part('B', 1), tokens);
+  spec.post_processor = bos_eos_template(spec.model->vocabulary(), bos ? spec.config.bos_token : "",
+                                         eos ? spec.config.eos_token : "");
 }
 
 }  // namespace

@@ -37,6 +37,8 @@ std::string write_tokenizer_json(const TokenizerSpec& spec);
 
 /// GPT-2's older pair of files: vocab.json and merges.txt.
 TokenizerSpec read_gpt2_files(const std::filesystem::path& vocab, const std::filesystem::path& merges);
+/// A post-processor that puts <s> before and </s> behind a text; an empty name leaves that out.
+std::string bos_eos_template(const Vocabulary& vocabulary, const std::string& bos, const std::string& eos);
 /// { token: id, ... }
 Vocabulary parse_vocab_json(std::string_view text, const std::string& source);
 

@@ -12,7 +12,7 @@
 #include "ingot/base/hash.h"
 #include "ingot/base/log.h"
 #include "ingot/models/language/model_directory.h"
-#include "ingot/models/language/name_map.h"
+#include "ingot/models/language/weight_map.h"
 #include "ingot/ops/cast.h"
 #include "ingot/text/tokenizer.h"
 #include "ingot/weights/open.h"
@@ -106,7 +106,7 @@ Checkpoint load_checkpoint(const std::string& path) {
   const std::unique_ptr<WeightSource> weights = open_weights(path);
   std::map<std::string, Tensor> tensors;
   for (const TensorInfo& info : weights->tensors()) tensors[info.name] = weights->load_tensor(info.name);
-  for (auto& [name, tensor] : import_names(checkpoint.config, std::move(tensors))) {
+  for (auto& [name, tensor] : import_tensors(language_weight_map(checkpoint.config), tensors)) {
     checkpoint.weights[name] = clone(tensor);
   }
   checkpoint.optimizer = read_tensors(path + "/optimizer.safetensors");

@@ -18,7 +18,7 @@ std::int64_t saved_per_token(const LanguageConfig& c) {
   const std::int64_t query = c.num_attention_heads * c.head_dim,
                      key_value = c.num_key_value_heads * c.head_dim;
   std::int64_t floats = 4 * c.hidden_size + 2 * query + 2 * key_value;
-  floats += (c.mlp == MlpKind::swiglu ? 3 : 2) * c.intermediate_size;
+  floats += (c.mlp == MlpKind::gelu ? 2 : 3) * c.intermediate_size;
   if (c.qk_norm) floats += query + key_value;  // what the head norms read
   return floats;
 }

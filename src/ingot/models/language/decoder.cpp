@@ -4,9 +4,13 @@
 #include <cmath>
 #include <string>
 
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/models/language/decoder_init.h"
 #include "ingot/models/language/rope.h"
 #include "ingot/ops/attention.h"
+#include "ingot/ops/cached_attention.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/checkpoint.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/loss.h"
@@ -18,14 +22,6 @@
 namespace ingot {
 namespace {
 
-Init weight_init(const LanguageConfig& c) { return init::Normal{.mean = 0.0, .std = c.initializer_range}; }
-
-// GPT-2's rule for layers that add into the residual stream: its variance then does not grow with depth.
-Init residual_init(const LanguageConfig& c) {
-  return init::Normal{.mean = 0.0,
-                      .std = c.initializer_range / std::sqrt(2.0 * static_cast<double>(c.num_hidden_layers))};
-}
-
 LinearOptions linear_options(std::int64_t in, std::int64_t out, bool bias, Init weight) {
   return {.in = in, .out = out, .bias = bias, .weight_init = std::move(weight), .bias_init = init::kZeros};
 }
@@ -34,15 +30,56 @@ Tensor split_heads(const Tensor& x, std::int64_t heads) {
   return reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads});
 }
 
+// The length of the sequences, for the scalings that depend on it.
+std::int64_t sequence_length(const Tensor& positions) {
+  const Tensor host = to(to(positions, kCpu), DType::i64);
+  const std::vector<std::int64_t> all = host.to_vector<std::int64_t>();
+  return all.empty() ? 0 : *std::ranges::max_element(all) + 1;
+}
+
+struct Projections {
+  Tensor q, k, v;  // [1, sequence, heads, head_dim]
+};
+
+// Puts the keys and values into the caches and attends to what is in them.
+Tensor attend_cached(std::span<const CacheSegment> segments, std::int64_t layer, const Projections& x,
+                     const AttentionOptions& options) {
+  std::vector<CachedSequence> sequences;
+  sequences.reserve(segments.size());
+  std::int64_t at = 0;
+  const Tensor keys = select(x.k, 0, 0), values = select(x.v, 0, 0);
+  for (const CacheSegment& segment : segments) {
+    segment.cache->append(layer, narrow(keys, 0, at, segment.tokens), narrow(values, 0, at, segment.tokens));
+    const KvCache::Entries entries = segment.cache->entries(layer, segment.cache->length() + segment.tokens);
+    sequences.push_back({.queries = segment.tokens,
+                         .keys = entries.keys,
+                         .values = entries.values,
+                         .key_scale = entries.key_scale,
+                         .value_scale = entries.value_scale});
+    at += segment.tokens;
+  }
+  return to(cached_attention(select(x.q, 0, 0), sequences, options), x.q.dtype());
+}
+
 }  // namespace
 
+Init decoder_weight_init(const LanguageConfig& c) {
+  return init::Normal{.mean = 0.0, .std = c.initializer_range};
+}
+
+Init decoder_residual_init(const LanguageConfig& c) {
+  return init::Normal{.mean = 0.0,
+                      .std = c.initializer_range / std::sqrt(2.0 * static_cast<double>(c.num_hidden_layers))};
+}
+
 DecoderNorm::DecoderNorm(const ParamSource& source, const LanguageConfig& c)
-    : weight(source.take("weight", {c.hidden_size}, init::kOnes)),
+    : weight(source.take("weight", {c.hidden_size}, c.norm_unit_offset ? init::kZeros : init::kOnes)),
       bias(c.norm == NormKind::layer ? source.take("bias", {c.hidden_size}, init::kZeros) : Parameter{}),
-      eps(static_cast<float>(c.norm_eps)) {}
+      eps(static_cast<float>(c.norm_eps)),
+      weight_offset(c.norm_unit_offset ? 1.0F : 0.0F) {}
 
 Tensor DecoderNorm::operator()(const Tensor& x) const {
-  return bias ? layer_norm(x, weight.value, bias.value, eps) : rms_norm(x, weight.value, eps);
+  return bias ? layer_norm(x, weight.value, bias.value, eps) : rms_norm(x, weight.value, eps, weight_offset);
 }
 
 void DecoderNorm::visit(ParamVisitor& v) {
@@ -50,48 +87,54 @@ void DecoderNorm::visit(ParamVisitor& v) {
   v("bias", bias);
 }
 
-Attention::Attention(const ParamSource& source, const LanguageConfig& c)
-    : q_proj(source.scope("q_proj"),
-             linear_options(c.hidden_size, c.num_attention_heads * c.head_dim, c.qkv_bias, weight_init(c))),
-      k_proj(source.scope("k_proj"),
-             linear_options(c.hidden_size, c.num_key_value_heads * c.head_dim, c.qkv_bias, weight_init(c))),
-      v_proj(source.scope("v_proj"),
-             linear_options(c.hidden_size, c.num_key_value_heads * c.head_dim, c.qkv_bias, weight_init(c))),
+Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::int64_t layer)
+    : q_proj(source.scope("q_proj"), linear_options(c.hidden_size, c.num_attention_heads * c.head_dim,
+                                                    c.qkv_bias, decoder_weight_init(c))),
+      k_proj(source.scope("k_proj"), linear_options(c.hidden_size, c.num_key_value_heads * c.head_dim,
+                                                    c.qkv_bias, decoder_weight_init(c))),
+      v_proj(source.scope("v_proj"), linear_options(c.hidden_size, c.num_key_value_heads * c.head_dim,
+                                                    c.qkv_bias, decoder_weight_init(c))),
       o_proj(source.scope("o_proj"), linear_options(c.num_attention_heads * c.head_dim, c.hidden_size,
-                                                    c.output_bias, residual_init(c))),
+                                                    c.attention_output_bias, decoder_residual_init(c))),
       heads(c.num_attention_heads),
       kv_heads(c.num_key_value_heads),
       head_dim(c.head_dim),
-      window(c.sliding_window),
-      rotary(c.position == PositionKind::rope) {
+      window(c.window(layer)),
+      scale(c.query_pre_attn_scalar > 0
+                ? static_cast<float>(1 / std::sqrt(static_cast<double>(c.query_pre_attn_scalar)))
+                : 0.0F),
+      softcap(static_cast<float>(c.attn_logit_softcapping)),
+      rotary(c.position == PositionKind::rope),
+      slides(c.slides(layer)) {
   if (!c.qk_norm) return;
-  const RmsNormOptions options{.width = head_dim, .eps = static_cast<float>(c.norm_eps)};
+  const RmsNormOptions options{.width = head_dim,
+                               .eps = static_cast<float>(c.norm_eps),
+                               .weight_offset = c.norm_unit_offset ? 1.0F : 0.0F};
   q_norm = std::make_unique<RmsNorm>(source.scope("q_norm"), options);
   k_norm = std::make_unique<RmsNorm>(source.scope("k_norm"), options);
 }
 
 Tensor Attention::operator()(const Tensor& x, const DecoderContext& context, std::int64_t layer) const {
-  Tensor q = split_heads(q_proj(x), heads);
-  Tensor k = split_heads(k_proj(x), kv_heads);
-  Tensor v = split_heads(v_proj(x), kv_heads);
+  const quant::Activations shared(x);
+  Tensor q = split_heads(q_proj(shared), heads);
+  Tensor k = split_heads(k_proj(shared), kv_heads);
+  Tensor v = split_heads(v_proj(shared), kv_heads);
   if (q_norm != nullptr) {
     q = (*q_norm)(q);
     k = (*k_norm)(k);
   }
   if (rotary) {
-    q = rope(q, context.rope, {.positions = context.positions});
-    k = rope(k, context.rope, {.positions = context.positions});
+    const RopeTable& table = slides ? context.rope.sliding() : context.rope.full();
+    q = rope(q, table, {.positions = context.positions});
+    k = rope(k, table, {.positions = context.positions});
   }
   AttentionOptions options;
+  options.scale = scale;
+  options.softcap = softcap;
   options.window = window;
   options.doc_start = context.doc_start;
-  if (context.cache != nullptr) {
-    context.cache->append(layer, k, v);
-    const std::int64_t seen = context.cache->length() + x.dim(1);
-    k = context.cache->keys(layer, seen);
-    v = context.cache->values(layer, seen);
-  }
-  const Tensor mixed = attention(q, k, v, options);
+  const Tensor mixed = context.segments.empty() ? attention(q, k, v, options)
+                                                : attend_cached(context.segments, layer, {q, k, v}, options);
   return o_proj(reshape(mixed, {x.dim(0), x.dim(1), heads * head_dim}));
 }
 
@@ -105,18 +148,28 @@ void Attention::visit(ParamVisitor& v) {
 }
 
 Mlp::Mlp(const ParamSource& source, const LanguageConfig& c)
-    : gate_proj(c.mlp == MlpKind::swiglu
-                    ? std::make_unique<Linear>(
-                          source.scope("gate_proj"),
-                          linear_options(c.hidden_size, c.intermediate_size, c.output_bias, weight_init(c)))
+    : gate_proj(c.mlp != MlpKind::gelu
+                    ? std::make_unique<Linear>(source.scope("gate_proj"),
+                                               linear_options(c.hidden_size, c.intermediate_size, c.mlp_bias,
+                                                              decoder_weight_init(c)))
                     : nullptr),
       up_proj(source.scope("up_proj"),
-              linear_options(c.hidden_size, c.intermediate_size, c.output_bias, weight_init(c))),
+              linear_options(c.hidden_size, c.intermediate_size, c.mlp_bias, decoder_weight_init(c))),
       down_proj(source.scope("down_proj"),
-                linear_options(c.intermediate_size, c.hidden_size, c.output_bias, residual_init(c))) {}
+                linear_options(c.intermediate_size, c.hidden_size, c.mlp_bias, decoder_residual_init(c))),
+      kind(c.mlp) {}
 
 Tensor Mlp::operator()(const Tensor& x) const {
-  return down_proj(gate_proj != nullptr ? silu_mul((*gate_proj)(x), up_proj(x)) : gelu_tanh(up_proj(x)));
+  const quant::Activations shared(x);
+  switch (kind) {
+    case MlpKind::swiglu:
+      return down_proj(silu_mul((*gate_proj)(shared), up_proj(shared)));
+    case MlpKind::geglu:
+      return down_proj(gelu_tanh((*gate_proj)(shared)) * up_proj(shared));
+    case MlpKind::gelu:
+      break;
+  }
+  return down_proj(gelu_tanh(up_proj(shared)));
 }
 
 void Mlp::visit(ParamVisitor& v) {
@@ -125,22 +178,39 @@ void Mlp::visit(ParamVisitor& v) {
   v("down_proj", down_proj);
 }
 
-DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c)
+DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, std::int64_t index)
     : input_layernorm(source.scope("input_layernorm"), c),
-      self_attn(source.scope("self_attn"), c),
-      post_attention_layernorm(source.scope("post_attention_layernorm"), c),
-      mlp(source.scope("mlp"), c) {}
+      self_attn(source.scope("self_attn"), c, index),
+      post_attention_layernorm(source.scope("post_attention_layernorm"), c) {
+  if (c.post_norms) {
+    pre_feedforward_layernorm = std::make_unique<DecoderNorm>(source.scope("pre_feedforward_layernorm"), c);
+    post_feedforward_layernorm = std::make_unique<DecoderNorm>(source.scope("post_feedforward_layernorm"), c);
+  }
+  if (c.is_sparse(index)) {
+    experts = std::make_unique<MoeMlp>(source.scope("mlp"), c);
+  } else {
+    mlp = std::make_unique<Mlp>(source.scope("mlp"), c);
+  }
+}
 
 Tensor DecoderLayer::operator()(const Tensor& x, const DecoderContext& context, std::int64_t layer) const {
-  const Tensor attended = x + self_attn(input_layernorm(x), context, layer);
-  return attended + mlp(post_attention_layernorm(attended));
+  const Tensor mixed = self_attn(input_layernorm(x), context, layer);
+  if (pre_feedforward_layernorm == nullptr) {
+    const Tensor attended = x + mixed;
+    return attended + feed_forward(post_attention_layernorm(attended));
+  }
+  const Tensor attended = x + post_attention_layernorm(mixed);
+  return attended + (*post_feedforward_layernorm)(feed_forward((*pre_feedforward_layernorm)(attended)));
 }
 
 void DecoderLayer::visit(ParamVisitor& v) {
   v("input_layernorm", input_layernorm);
   v("self_attn", self_attn);
   v("post_attention_layernorm", post_attention_layernorm);
+  v("pre_feedforward_layernorm", pre_feedforward_layernorm);
+  v("post_feedforward_layernorm", post_feedforward_layernorm);
   v("mlp", mlp);
+  v("mlp", experts);
 }
 
 LanguageModel::LanguageModel(LanguageConfig config_, const ParamSource& source)
@@ -148,82 +218,135 @@ LanguageModel::LanguageModel(LanguageConfig config_, const ParamSource& source)
         config_.validate();
         return std::move(config_);
       }()),
-      embed_tokens(
-          source.scope("model.embed_tokens"),
-          {.count = config.vocab_size, .width = config.hidden_size, .weight_init = weight_init(config)}),
+      embed_tokens(source.scope("model.embed_tokens"), {.count = config.vocab_size,
+                                                        .width = config.hidden_size,
+                                                        .weight_init = decoder_weight_init(config)}),
       norm(source.scope("model.norm"), config),
-      lm_head(
-          config.tie_word_embeddings
-              ? Parameter{}
-              : source.take("lm_head.weight", {config.vocab_size, config.hidden_size}, weight_init(config))) {
+      packed_lm_head(config.tie_word_embeddings
+                         ? nullptr
+                         : source.take_packed("lm_head.weight", {config.vocab_size, config.hidden_size})),
+      lm_head(config.tie_word_embeddings || packed_lm_head != nullptr
+                  ? Parameter{}
+                  : source.take("lm_head.weight", {config.vocab_size, config.hidden_size},
+                                decoder_weight_init(config))) {
   if (config.position == PositionKind::learned) {
-    embed_positions = std::make_unique<Embedding>(source.scope("model.embed_positions"),
-                                                  EmbeddingOptions{.count = config.max_position_embeddings,
-                                                                   .width = config.hidden_size,
-                                                                   .weight_init = weight_init(config)});
+    embed_positions = std::make_unique<Embedding>(
+        source.scope("model.embed_positions"), EmbeddingOptions{.count = config.max_position_embeddings,
+                                                                .width = config.hidden_size,
+                                                                .weight_init = decoder_weight_init(config)});
   }
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    layers.push_back(std::make_unique<DecoderLayer>(source.scope("model.layers", i), config));
+    layers.push_back(std::make_unique<DecoderLayer>(source.scope("model.layers", i), config, i));
   }
 }
 
-void LanguageModel::check_input(const DecoderInput& input, const KvCache* cache) const {
-  INGOT_CHECK(input.tokens.rank() == 2,
-              DimensionMismatch("a language model takes tokens [batch, sequence], got " +
-                                to_string(input.tokens.shape())));
-  const std::int64_t end = input.tokens.dim(1) + (cache != nullptr ? cache->length() : 0);
+namespace {
+
+void check_tokens(const Tensor& tokens) {
+  INGOT_CHECK(tokens.rank() == 2, DimensionMismatch("a language model takes tokens [batch, sequence], got " +
+                                                    to_string(tokens.shape())));
+}
+
+void check_positions(const LanguageConfig& config, std::int64_t end) {
   INGOT_CHECK(end <= config.max_position_embeddings || config.position == PositionKind::rope,
               DimensionMismatch("the sequence has " + std::to_string(end) +
                                 " tokens, but the model has positions for " +
                                 std::to_string(config.max_position_embeddings)));
 }
 
-Tensor LanguageModel::hidden(const DecoderInput& input, KvCache* cache) const {
-  check_input(input, cache);
+}  // namespace
+
+Tensor LanguageModel::embed(const Tensor& tokens, const Tensor& positions) const {
+  const DType dtype = norm.weight.value.dtype();  // of activations; matrices may be kept in less
+  const Tensor embedded = embed_tokens(tokens);
+  const Tensor x = to(embedded, dtype);
+  if (embed_positions != nullptr) return x + to((*embed_positions)(positions), dtype);
+  if (!config.embedding_scale) return x;
+  // Gemma's programs round the factor to the embeddings' dtype.
+  const auto factor = static_cast<float>(std::sqrt(static_cast<double>(config.hidden_size)));
+  if (embedded.dtype() == DType::bf16) return x * static_cast<double>(static_cast<float>(bf16(factor)));
+  if (embedded.dtype() == DType::f16) return x * static_cast<double>(static_cast<float>(f16(factor)));
+  return x * static_cast<double>(factor);
+}
+
+Tensor LanguageModel::hidden(const DecoderInput& input) const {
+  check_tokens(input.tokens);
   const std::int64_t batch = input.tokens.dim(0), sequence = input.tokens.dim(1);
-  const std::int64_t past = cache != nullptr ? cache->length() : 0;
-  DecoderContext context{.positions = input.positions, .doc_start = input.doc_start, .cache = cache};
+  check_positions(config, sequence);
+  DecoderContext context{.positions = input.positions, .doc_start = input.doc_start, .rope = {}};
   if (!context.positions.defined()) {
     std::vector<std::int64_t> positions(static_cast<std::size_t>(batch * sequence));
-    for (std::size_t i = 0; i < positions.size(); ++i) {
-      positions[i] = past + static_cast<std::int64_t>(i) % sequence;
-    }
+    for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<std::int64_t>(i) % sequence;
     context.positions = Tensor::from(positions, {batch, sequence}, input.tokens.device());
   }
-  if (config.position == PositionKind::rope) {
-    const std::int64_t known = rope_.cos.defined() ? rope_.cos.dim(0) : 0;
-    if (known < past + sequence) {
-      // Doubling keeps generation from computing the table again for every token.
-      rope_ = rope_table(scaled_rope_frequencies(config),
-                         std::max({past + sequence, 2 * known, std::int64_t{256}}));
+  const bool by_length = config.rope_scaling.type == "dynamic" || config.rope_scaling.type == "longrope";
+  const std::int64_t length =
+      by_length && input.positions.defined() ? sequence_length(input.positions) : sequence;
+  return run_layers(input.tokens, std::move(context), length);
+}
+
+Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment> segments) const {
+  check_tokens(tokens);
+  INGOT_CHECK(!grad_enabled(), Error("a model with a KV cache has no gradients: put it in a NoGrad scope"));
+  std::vector<std::int32_t> positions;
+  std::int64_t end = 0;
+  for (const CacheSegment& segment : segments) {
+    for (std::int64_t i = 0; i < segment.tokens; ++i) {
+      positions.push_back(static_cast<std::int32_t>(segment.cache->length() + i));
     }
+    end = std::max(end, segment.cache->length() + segment.tokens);
+  }
+  check_positions(config, end);
+  const auto count = static_cast<std::int64_t>(positions.size());
+  INGOT_CHECK(tokens.dim(0) == 1 && tokens.dim(1) == count,
+              ShapeMismatch("a language model's tokens (with caches)", {1, count}, tokens.shape().to_vector(),
+                            "all segments' tokens stand in one row"));
+  Tensor x = run_layers(tokens,
+                        {.positions = Tensor::from(positions, {1, count}, tokens.device()),
+                         .doc_start = {},
+                         .rope = {},
+                         .segments = segments},
+                        end);
+  for (const CacheSegment& segment : segments) segment.cache->advance(segment.tokens);
+  return x;
+}
+
+// `end`: one more than the last position that the RoPE tables must hold.
+Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end) const {
+  if (config.position == PositionKind::rope) {
+    rope_.prepare(config, end);
     context.rope = rope_;
   }
-  Tensor x = embed_tokens(input.tokens);
-  if (embed_positions != nullptr) x = x + (*embed_positions)(context.positions);
+  Tensor x = embed(tokens, context.positions);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const auto run = [this, &context = context, i](const Tensor& in) {
       return (*layers[i])(in, context, static_cast<std::int64_t>(i));
     };
     // The recorded function outlives this call, so it holds the context by value.
-    x = recompute && cache == nullptr ? checkpoint(
-                                            [this, context, i](const Tensor& in) {
-                                              return (*layers[i])(in, context, static_cast<std::int64_t>(i));
-                                            },
-                                            x)
-                                      : run(x);
+    x = recompute && context.segments.empty()
+            ? checkpoint(
+                  [this, context, i](const Tensor& in) {
+                    return (*layers[i])(in, context, static_cast<std::int64_t>(i));
+                  },
+                  x)
+            : run(x);
   }
-  if (cache != nullptr) cache->advance(sequence);
   return norm(x);
 }
 
-Tensor LanguageModel::logits(const Tensor& hidden) const { return linear(hidden, head()); }
+Tensor LanguageModel::logits(const Tensor& hidden) const {
+  const quant::PackedPtr& packed = config.tie_word_embeddings ? embed_tokens.packed : packed_lm_head;
+  const Tensor x = packed != nullptr ? quant::linear(hidden, *packed) : linear(hidden, head());
+  const double cap = config.final_logit_softcapping;
+  return cap > 0 ? tanh(x / cap) * cap : x;
+}
 
 Tensor LanguageModel::loss(const DecoderInput& input, const Tensor& targets,
                            const LossOptions& options) const {
   LinearCrossEntropyLoss fused;
   fused.denominator = options.denominator;
   fused.z_loss = options.z_loss;
+  fused.softcap = static_cast<float>(config.final_logit_softcapping);
   return linear_cross_entropy(hidden(input), head(), targets, fused);
 }
 

@@ -2,10 +2,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "ingot/models/architecture_check.h"
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/kv_cache.h"
+#include "ingot/models/language/moe.h"
+#include "ingot/models/language/rope.h"
 #include "ingot/nn/embedding.h"
 #include "ingot/nn/linear.h"
 #include "ingot/nn/norm.h"
@@ -22,7 +26,7 @@ struct DecoderNorm {
   void visit(ParamVisitor& v);
 
   Parameter weight, bias;  // no bias: RMSNorm
-  float eps;
+  float eps, weight_offset;
 };
 
 /// What all layers of one forward pass share.
@@ -30,12 +34,12 @@ struct DecoderContext {
   Tensor positions;  ///< i64 or i32 [batch, sequence]
   Tensor
       doc_start;  ///< i32 [batch, sequence]: index of the first token of each token's document; or undefined
-  RopeTable rope;
-  KvCache* cache = nullptr;
+  RopeTables rope;
+  std::span<const CacheSegment> segments{};  ///< empty: no cache
 };
 
 struct Attention {
-  Attention(const ParamSource& source, const LanguageConfig& config);
+  Attention(const ParamSource& source, const LanguageConfig& config, std::int64_t layer);
   /// x: [batch, sequence, hidden].
   Tensor operator()(const Tensor& x, const DecoderContext& context, std::int64_t layer) const;
   void visit(ParamVisitor& v);
@@ -43,7 +47,8 @@ struct Attention {
   Linear q_proj, k_proj, v_proj, o_proj;
   std::unique_ptr<RmsNorm> q_norm, k_norm;  // over each head, where the family has them
   std::int64_t heads, kv_heads, head_dim, window;
-  bool rotary;
+  float scale, softcap;  // as AttentionOptions has them
+  bool rotary, slides;
 };
 
 struct Mlp {
@@ -51,19 +56,26 @@ struct Mlp {
   Tensor operator()(const Tensor& x) const;
   void visit(ParamVisitor& v);
 
-  std::unique_ptr<Linear> gate_proj;  // SwiGLU only
+  std::unique_ptr<Linear> gate_proj;  // of gated MLPs
   Linear up_proj, down_proj;
+  MlpKind kind;
 };
 
 struct DecoderLayer {
-  DecoderLayer(const ParamSource& source, const LanguageConfig& config);
+  DecoderLayer(const ParamSource& source, const LanguageConfig& config, std::int64_t index);
   Tensor operator()(const Tensor& x, const DecoderContext& context, std::int64_t layer) const;
   void visit(ParamVisitor& v);
 
   DecoderNorm input_layernorm;
   Attention self_attn;
+  /// Before the MLP; where there are post-norms (Gemma 2 and 3), behind attention.
   DecoderNorm post_attention_layernorm;
-  Mlp mlp;
+  std::unique_ptr<DecoderNorm> pre_feedforward_layernorm, post_feedforward_layernorm;  // with post-norms only
+  std::unique_ptr<Mlp> mlp;
+  std::unique_ptr<MoeMlp> experts;  // in the MLP's place where the layer is sparse
+
+ private:
+  Tensor feed_forward(const Tensor& x) const { return experts != nullptr ? (*experts)(x) : (*mlp)(x); }
 };
 
 struct DecoderInput {
@@ -79,14 +91,29 @@ struct LossOptions {
   float z_loss = 0;  ///< weight of log²(Σ exp(logits))
 };
 
-/// A decoder-only transformer (Llama, Mistral, Qwen, GPT-2): tokens in, logits of the next token out.
-/// Parameter names are Llama's in Hugging Face's checkpoints; name_map.h tells the other families'.
+/// A decoder-only transformer (Llama, Mistral, Qwen, Gemma, Phi-3, Mixtral, GPT-2): tokens in, logits of the
+/// next token out. Parameter names are Llama's in Hugging Face's checkpoints; weight_map.h tells the other
+/// families'.
 struct LanguageModel {
+  using Config = LanguageConfig;
+
   LanguageModel(LanguageConfig config, const ParamSource& source);
 
-  /// Hidden states after the last norm: [batch, sequence, hidden]. With a cache, the tokens follow those it
-  /// holds.
-  Tensor hidden(const DecoderInput& input, KvCache* cache = nullptr) const;
+  static WeightMap weight_map(const LanguageConfig& config);
+  /// Whether a checkpoint holds this model, with everything that does not fit; reads no tensor.
+  static ArchitectureReport architecture_check(const LanguageConfig& config, const WeightSource& weights);
+  /// Checks, then loads. Throws Error that lists every missing, unexpected and mis-shaped tensor.
+  static std::unique_ptr<LanguageModel> from_weights(const LanguageConfig& config,
+                                                     const WeightSource& weights,
+                                                     const LoadOptions& options = {});
+
+  /// Hidden states after the last norm: [batch, sequence, hidden].
+  Tensor hidden(const DecoderInput& input) const;
+  /// The same for the next tokens of sequences whose past is cached, and which are cached too: tokens
+  /// [1, sequence] hold those of the first segment, then those of the second, ... Positions follow from the
+  /// caches. Needs NoGrad. Throws DimensionMismatch when a sequence outgrows its cache or the model's
+  /// positions.
+  Tensor hidden(const Tensor& tokens, std::span<const CacheSegment> segments) const;
   /// [..., hidden] -> [..., vocab].
   Tensor logits(const Tensor& hidden) const;
   /// Cross-entropy of `targets` (i64 or i32 [batch, sequence]; -100 is none), without ever holding all
@@ -100,12 +127,14 @@ struct LanguageModel {
   std::unique_ptr<Embedding> embed_positions;  // families with learned positions
   std::vector<std::unique_ptr<DecoderLayer>> layers;
   DecoderNorm norm;
-  Parameter lm_head;  // absent when tied to embed_tokens
+  quant::PackedPtr packed_lm_head;  // of a quantised model; null when tied or dense
+  Parameter lm_head;                // absent when tied to embed_tokens, or packed
 
  private:
-  void check_input(const DecoderInput& input, const KvCache* cache) const;
+  Tensor embed(const Tensor& tokens, const Tensor& positions) const;
+  Tensor run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end) const;
   const Tensor& head() const { return lm_head ? lm_head.value : embed_tokens.weight.value; }
-  mutable RopeTable rope_;  // grown on demand
+  mutable RopeTables rope_;  // grown on demand
 };
 
 }  // namespace ingot

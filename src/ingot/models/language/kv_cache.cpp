@@ -4,43 +4,91 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/kernels/kv_store.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
+namespace {
 
-KvCache::KvCache(const LanguageConfig& config, std::int64_t batch, std::int64_t capacity, DType dtype,
-                 Device device)
-    : capacity_(capacity) {
-  INGOT_CHECK(batch > 0 && capacity > 0,
-              DimensionMismatch("a KV cache needs at least one sequence and one token"));
-  const MemoryTagScope tag(MemoryTag::kv_cache);
-  const Shape shape{batch, capacity, config.num_key_value_heads, config.head_dim};
-  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    keys_.push_back(Tensor::empty(shape, dtype, device));
-    values_.push_back(Tensor::empty(shape, dtype, device));
-  }
+// Rows [begin, begin + count) of every head; an absent tensor stays absent.
+Tensor positions(const Tensor& x, std::int64_t begin, std::int64_t count) {
+  return x.defined() ? narrow(x, 1, begin, count) : x;
 }
 
-std::size_t KvCache::nbytes() const { return 2 * keys_.size() * keys_.front().nbytes(); }
+void store(const Tensor& x, const Tensor& y, const Tensor& scale) {
+  const Tensor rows = to(x.stride(-1) == 1 ? x : contiguous(x), DType::f32);
+  kernels::launch(kernels::kv_store, current_stream(x.device()),
+                  {.x = rows.view(), .y = y.view(), .scale = scale.view()});
+}
+
+}  // namespace
+
+KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtype, Device device)
+    : kv_heads_(config.num_key_value_heads),
+      head_dim_(config.head_dim),
+      dtype_(dtype),
+      device_(device),
+      capacity_(capacity) {
+  INGOT_CHECK(capacity > 0, DimensionMismatch("a KV cache needs room for at least one token"));
+  INGOT_CHECK(is_training_dtype(dtype) || dtype == DType::i8,
+              InvalidConfig("kv_cache", "is f32, bf16, f16 or i8, got " + std::string(name(dtype))));
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) layers_.push_back(make_layer(capacity));
+}
+
+KvCache::Layer KvCache::make_layer(std::int64_t capacity) const {
+  const MemoryTagScope tag(MemoryTag::kv_cache);
+  Layer layer;
+  layer.keys = Tensor::empty({kv_heads_, capacity, head_dim_}, dtype_, device_);
+  layer.values = Tensor::empty({kv_heads_, capacity, head_dim_}, dtype_, device_);
+  if (dtype_ != DType::i8) return layer;
+  layer.key_scale = Tensor::empty({kv_heads_, capacity}, DType::f32, device_);
+  layer.value_scale = Tensor::empty({kv_heads_, capacity}, DType::f32, device_);
+  return layer;
+}
+
+std::size_t KvCache::nbytes() const {
+  const Layer& layer = layers_.front();
+  std::size_t bytes = layer.keys.nbytes() + layer.values.nbytes();
+  if (layer.key_scale.defined()) bytes += layer.key_scale.nbytes() + layer.value_scale.nbytes();
+  return bytes * layers_.size();
+}
+
+void KvCache::reserve(std::int64_t capacity) {
+  if (capacity <= capacity_) return;
+  const NoGrad no_grad;
+  for (Layer& layer : layers_) {
+    Layer grown = make_layer(capacity);
+    const auto move = [this](const Tensor& to, const Tensor& from) {
+      if (from.defined() && length_ > 0) copy_(positions(to, 0, length_), positions(from, 0, length_));
+    };
+    move(grown.keys, layer.keys);
+    move(grown.values, layer.values);
+    move(grown.key_scale, layer.key_scale);
+    move(grown.value_scale, layer.value_scale);
+    layer = std::move(grown);
+  }
+  capacity_ = capacity;
+}
 
 void KvCache::append(std::int64_t layer, const Tensor& keys, const Tensor& values) {
-  const std::int64_t end = length_ + keys.dim(1);
+  const std::int64_t count = keys.dim(0);
   INGOT_CHECK(
-      end <= capacity_,
+      length_ + count <= capacity_,
       DimensionMismatch("the context is full: " + std::to_string(length_) + " tokens are in a KV cache for " +
-                        std::to_string(capacity_) + ", and " + std::to_string(keys.dim(1)) + " more came"));
+                        std::to_string(capacity_) + ", and " + std::to_string(count) + " more came"));
   const NoGrad no_grad;
-  const auto at = static_cast<std::size_t>(layer);
-  copy_(slice(keys_[at], 1, length_, end), keys);
-  copy_(slice(values_[at], 1, length_, end), values);
+  const Layer& to = layers_[static_cast<std::size_t>(layer)];
+  store(keys, positions(to.keys, length_, count), positions(to.key_scale, length_, count));
+  store(values, positions(to.values, length_, count), positions(to.value_scale, length_, count));
 }
 
-Tensor KvCache::keys(std::int64_t layer, std::int64_t tokens) const {
-  return slice(keys_[static_cast<std::size_t>(layer)], 1, 0, tokens);
-}
-Tensor KvCache::values(std::int64_t layer, std::int64_t tokens) const {
-  return slice(values_[static_cast<std::size_t>(layer)], 1, 0, tokens);
+KvCache::Entries KvCache::entries(std::int64_t layer, std::int64_t tokens) const {
+  const Layer& from = layers_[static_cast<std::size_t>(layer)];
+  const auto batched = [tokens](const Tensor& x) {
+    return x.defined() ? unsqueeze(transpose(positions(x, 0, tokens), 0, 1), 0) : x;
+  };
+  return {batched(from.keys), batched(from.values), batched(from.key_scale), batched(from.value_scale)};
 }
 
 void KvCache::truncate(std::int64_t tokens) {

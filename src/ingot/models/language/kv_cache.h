@@ -8,32 +8,56 @@
 
 namespace ingot {
 
-/// Keys and values of the tokens that a model has seen, so that the next token costs one row and not the
-/// whole sequence. One batch of sequences of equal length; memory for `capacity` tokens is taken at once.
+/// Keys and values of the tokens of one sequence that a model has seen, so that the next token costs one row
+/// and not the whole sequence. Elements are f32, bf16, f16, or i8 with one scale per token and head.
 class KvCache {
  public:
-  KvCache(const LanguageConfig& config, std::int64_t batch, std::int64_t capacity, DType dtype,
-          Device device = kCpu);
+  /// Memory for `capacity` tokens is taken at once; reserve() adds more. Throws InvalidConfig for a dtype
+  /// that is none of the four.
+  KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtype, Device device = kCpu);
 
   std::int64_t length() const { return length_; }
   std::int64_t capacity() const { return capacity_; }
+  DType dtype() const { return layers_.front().keys.dtype(); }
   std::size_t nbytes() const;
 
-  /// Writes keys and values [batch, new, kv_heads, head_dim] of layer `layer` behind those that are there;
-  /// the length grows once all layers have written, through advance(). Throws DimensionMismatch when the
-  /// cache is full.
+  /// Room for `capacity` tokens in all; what is there stays.
+  void reserve(std::int64_t capacity);
+  /// Writes keys and values [new, kv_heads, head_dim] of layer `layer` behind those that are there; the
+  /// length grows once all layers have written, through advance(). Throws DimensionMismatch when the cache is
+  /// full.
   void append(std::int64_t layer, const Tensor& keys, const Tensor& values);
-  /// Views of the first `tokens` keys and values of a layer: [batch, tokens, kv_heads, head_dim].
-  Tensor keys(std::int64_t layer, std::int64_t tokens) const;
-  Tensor values(std::int64_t layer, std::int64_t tokens) const;
   void advance(std::int64_t tokens) { length_ += tokens; }
   /// Forgets all but the first `tokens`.
   void truncate(std::int64_t tokens);
 
+  /// The first `tokens` keys and values of a layer, [1, tokens, kv_heads, head_dim], with their scales
+  /// [1, tokens, kv_heads] where the cache is i8: views, nothing is copied.
+  struct Entries {
+    Tensor keys, values, key_scale, value_scale;
+  };
+  Entries entries(std::int64_t layer, std::int64_t tokens) const;
+
  private:
-  std::vector<Tensor> keys_, values_;  // [batch, capacity, kv_heads, head_dim] per layer
+  // Heads outermost, so that attention reads a head's keys as one stream.
+  struct Layer {
+    Tensor keys, values;            // [kv_heads, capacity, head_dim]
+    Tensor key_scale, value_scale;  // [kv_heads, capacity] f32, of an i8 cache
+  };
+  Layer make_layer(std::int64_t capacity) const;
+
+  std::vector<Layer> layers_;
+  std::int64_t kv_heads_, head_dim_;
+  DType dtype_;
+  Device device_;
   std::int64_t capacity_;
   std::int64_t length_ = 0;
+};
+
+/// The next tokens of a forward pass that belong to one sequence.
+struct CacheSegment {
+  KvCache* cache = nullptr;
+  std::int64_t tokens = 0;
 };
 
 }  // namespace ingot

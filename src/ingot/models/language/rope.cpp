@@ -1,8 +1,8 @@
 #include "ingot/models/language/rope.h"
 
+#include <algorithm>
+#include <cmath>
 #include <numbers>
-
-#include "ingot/ops/rope.h"
 
 namespace ingot {
 namespace {
@@ -18,17 +18,98 @@ double llama3_frequency(double frequency, const RopeScaling& scaling) {
   return (1 - smooth) * frequency / scaling.factor + smooth * frequency;
 }
 
+// Beyond the context it was trained on, the base grows with the sequence.
+double dynamic_theta(const LanguageConfig& config, std::int64_t length) {
+  const auto context = static_cast<double>(config.max_position_embeddings);
+  const auto size = static_cast<double>(config.rotary_size());
+  const double factor = config.rope_scaling.factor, reached = std::max(static_cast<double>(length), context);
+  return config.rope_theta * std::pow(factor * reached / context - (factor - 1), size / (size - 2));
+}
+
+double yarn_mscale(double scale, double mscale) {
+  return scale <= 1 ? 1.0 : 0.1 * mscale * std::log(scale) + 1.0;
+}
+
+// Pairs that turn often keep their frequency, slow ones are stretched, with a ramp between.
+void apply_yarn(const LanguageConfig& config, RopeFrequencies& frequencies) {
+  const RopeScaling& rope = config.rope_scaling;
+  const auto size = static_cast<double>(config.rotary_size());
+  const auto original = static_cast<double>(rope.original_max_position_embeddings);
+  const auto pair_of = [&](double turns) {  // the pair that turns this often over the original context
+    return size * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(config.rope_theta));
+  };
+  double low = pair_of(rope.beta_fast), high = pair_of(rope.beta_slow);
+  if (rope.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, size - 1);
+  if (low == high) high += 0.001;
+  for (std::size_t i = 0; i < frequencies.inverse.size(); ++i) {
+    const double stretched = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    const double frequency = frequencies.inverse[i];
+    frequencies.inverse[i] = static_cast<float>(frequency * (stretched / rope.factor + (1 - stretched)));
+  }
+  double attention = rope.attention_factor;
+  if (attention == 0 && rope.mscale > 0 && rope.mscale_all_dim > 0) {
+    attention = yarn_mscale(rope.factor, rope.mscale) / yarn_mscale(rope.factor, rope.mscale_all_dim);
+  } else if (attention == 0) {
+    attention = yarn_mscale(rope.factor, 1);
+  }
+  frequencies.attention_factor = static_cast<float>(attention);
+}
+
+void apply_longrope(const RopeScaling& rope, std::int64_t length, RopeFrequencies& frequencies) {
+  const bool is_long = length > rope.original_max_position_embeddings;
+  const std::vector<double>& factors = is_long ? rope.long_factor : rope.short_factor;
+  for (std::size_t i = 0; i < frequencies.inverse.size(); ++i) {
+    frequencies.inverse[i] = static_cast<float>(frequencies.inverse[i] / factors[i]);
+  }
+  const auto original = static_cast<double>(rope.original_max_position_embeddings);
+  double attention = rope.attention_factor;
+  if (attention == 0) {
+    attention = rope.factor <= 1 ? 1.0 : std::sqrt(1 + std::log(rope.factor) / std::log(original));
+  }
+  frequencies.attention_factor = static_cast<float>(attention);
+}
+
+// Lengths of one class share their frequencies.
+std::int64_t length_class(const LanguageConfig& config, std::int64_t length) {
+  const RopeScaling& rope = config.rope_scaling;
+  if (rope.type == "dynamic") return std::max(length, config.max_position_embeddings);
+  if (rope.type == "longrope") return length > rope.original_max_position_embeddings ? 1 : 0;
+  return 0;
+}
+
+std::int64_t positions(const RopeTable& table) { return table.cos.defined() ? table.cos.dim(0) : 0; }
+
 }  // namespace
 
-std::vector<float> scaled_rope_frequencies(const LanguageConfig& config) {
-  std::vector<float> frequencies = rope_frequencies(config.head_dim, config.rope_theta);
-  for (float& frequency : frequencies) {
-    if (config.rope_scaling.type == "linear") frequency /= static_cast<float>(config.rope_scaling.factor);
-    if (config.rope_scaling.type == "llama3") {
-      frequency = static_cast<float>(llama3_frequency(frequency, config.rope_scaling));
-    }
+RopeFrequencies scaled_rope_frequencies(const LanguageConfig& config, std::int64_t length) {
+  const RopeScaling& rope = config.rope_scaling;
+  const double theta = rope.type == "dynamic" ? dynamic_theta(config, length) : config.rope_theta;
+  RopeFrequencies frequencies{.inverse = rope_frequencies(config.rotary_size(), theta)};
+  if (rope.type == "yarn") apply_yarn(config, frequencies);
+  if (rope.type == "longrope") apply_longrope(rope, length, frequencies);
+  for (float& frequency : frequencies.inverse) {
+    if (rope.type == "linear") frequency /= static_cast<float>(rope.factor);
+    if (rope.type == "llama3") frequency = static_cast<float>(llama3_frequency(frequency, rope));
   }
   return frequencies;
+}
+
+void RopeTables::prepare(const LanguageConfig& config, std::int64_t length) {
+  const std::int64_t variant = length_class(config, length), known = positions(full_);
+  if (variant == variant_ && known >= length) return;
+  // Doubling keeps generation from computing the tables again for every token.
+  const std::int64_t count = known >= length ? known : std::max({length, 2 * known, std::int64_t{256}});
+  const RopeFrequencies frequencies = scaled_rope_frequencies(config, length);
+  full_ = rope_table(frequencies.inverse, count, frequencies.attention_factor);
+  variant_ = variant;
+  if (config.rope_local_theta > 0 && positions(sliding_) < count) {
+    sliding_ = rope_table(rope_frequencies(config.rotary_size(), config.rope_local_theta), count);
+  }
 }
 
 }  // namespace ingot

@@ -1,13 +1,36 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "ingot/models/language/config.h"
+#include "ingot/ops/rope.h"
 
 namespace ingot {
 
-/// Angular frequency of each rotated pair, [head_dim / 2], after the model's scaling of positions
-/// (`rope_scaling`; the formulas of transformers' modeling_rope_utils).
-std::vector<float> scaled_rope_frequencies(const LanguageConfig& config);
+/// What turns the heads of a model: rope_table's arguments.
+struct RopeFrequencies {
+  std::vector<float> inverse;     ///< one per pair
+  float attention_factor = 1.0F;  ///< of cos and sin
+};
+
+/// The frequencies of a sequence of `length` tokens under the model's scaling, as transformers computes them
+/// (modeling_rope_utils); only "dynamic" and "longrope" depend on the length. dynamic: NTK-aware, by bloc97
+/// and emozilla; yarn: Peng et al. 2023; longrope: Ding et al. 2024; llama3: Llama 3.1's.
+RopeFrequencies scaled_rope_frequencies(const LanguageConfig& config, std::int64_t length);
+
+/// The tables of a model, made when they are needed and kept.
+class RopeTables {
+ public:
+  /// Makes both tables hold positions up to `length` of a sequence that long.
+  void prepare(const LanguageConfig& config, std::int64_t length);
+  const RopeTable& full() const { return full_; }
+  /// Of sliding layers, which may have a base of their own.
+  const RopeTable& sliding() const { return sliding_.cos.defined() ? sliding_ : full_; }
+
+ private:
+  RopeTable full_, sliding_;
+  std::int64_t variant_ = -1;  // the length class that full_ was made for
+};
 
 }  // namespace ingot

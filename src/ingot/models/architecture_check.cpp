@@ -1,0 +1,171 @@
+#include "ingot/models/architecture_check.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/nn/visit.h"
+#include "ingot/ops/cast.h"
+
+namespace ingot {
+namespace {
+
+// What the checkpoint must hold under `rule` for a parameter of ours of this shape, without the fused rows of
+// other rules.
+Shape stored_shape(const WeightRule& rule, Shape shape) {
+  if (rule.stacked > 0) shape = shape.erase(0);
+  if (rule.rows > 0) shape = shape.with(0, rule.first + rule.rows);
+  if (rule.transposed && shape.rank() == 2) shape = Shape({shape[1], shape[0]});
+  return shape;
+}
+
+std::map<std::string, Shape> expected_tensors(const std::vector<ParameterShape>& parameters,
+                                              const WeightMap& map) {
+  std::map<std::string, Shape> expected;
+  for (const ParameterShape& parameter : parameters) {
+    const WeightRule rule = map.rule_for(parameter.name);
+    const Shape shape = stored_shape(rule, parameter.shape);
+    for (const std::string& name : sources_of(rule)) {
+      const auto [at, added] = expected.emplace(name, shape);
+      if (!added && shape.numel() > at->second.numel()) at->second = shape;  // a later part of a fused matrix
+    }
+  }
+  return expected;
+}
+
+void note_variants(const WeightMap& map, const std::set<std::string>& names, ArchitectureReport& report) {
+  for (const WeightSpelling& spelling : map.spellings) {
+    const auto uses = [&](const std::string& name) {
+      const std::size_t at = name.find(spelling.found);
+      return spelling.at_start ? at == 0 : at != std::string::npos;
+    };
+    if (!spelling.variant.empty() && std::ranges::any_of(names, uses))
+      report.variants.push_back(spelling.variant);
+  }
+  const auto inner = [&](const std::string& name) { return name.starts_with(map.prefix); };
+  if (!map.prefix.empty() && std::ranges::none_of(names, inner)) {
+    report.variants.push_back(fmt::format("inner model alone (no '{}')", map.prefix));
+  }
+}
+
+}  // namespace
+
+Tensor ShapeRecorder::provide(const ParamRequest& request) {
+  parameters_.push_back({request.name, request.shape});
+  const Tensor one = Tensor::zeros({1});
+  View view = contiguous_view(one.view().data, request.shape, DType::f32, kCpu);
+  view.strides = {};
+  return {one.storage(), view};
+}
+
+void ArchitectureReport::require(const std::string& origin) const {
+  if (fits()) return;
+  std::string message = fmt::format(
+      "{} does not hold this {} model's parameters (is the configuration the right one?)", origin, family);
+  if (!variants.empty()) message += fmt::format("; it has: {}", fmt::join(variants, ", "));
+  append_list(message, "missing", missing);
+  append_list(message, "of another shape", misshaped);
+  append_list(message, "not expected", unexpected);
+  throw Error(message);
+}
+
+ArchitectureReport check_architecture(const std::vector<ParameterShape>& parameters, const WeightMap& map,
+                                      const WeightSource& weights) {
+  ArchitectureReport report;
+  std::map<std::string, Shape> expected = expected_tensors(parameters, map);
+  std::set<std::string> names;
+  for (const TensorInfo& info : weights.tensors()) {
+    names.insert(info.name);
+    const auto found = expected.find(map.canonical(info.name));
+    const Shape shape{std::span<const std::int64_t>(info.shape)};
+    if (found == expected.end()) {
+      const auto matches = [&](const std::string& glob) {
+        return glob_match(glob, info.name) || glob_match(glob, map.canonical(info.name));
+      };
+      if (std::ranges::any_of(map.ignored, matches)) continue;
+      report.unexpected.push_back(fmt::format("{} {}", info.name, to_string(shape)));
+      continue;
+    }
+    if (found->second != shape) {
+      report.misshaped.push_back(fmt::format("{}: the model has {}, the file has {}", info.name,
+                                             to_string(found->second), to_string(shape)));
+    }
+    expected.erase(found);
+  }
+  for (const auto& [name, shape] : expected)
+    report.missing.push_back(fmt::format("{} {}", name, to_string(shape)));
+  note_variants(map, names, report);
+  return report;
+}
+
+MappedSource::MappedSource(const WeightSource& weights, WeightMap map, LoadOptions options)
+    : weights_(weights), map_(std::move(map)), options_(options) {
+  for (const TensorInfo& info : weights.tensors()) stored_[map_.canonical(info.name)] = info.name;
+}
+
+Tensor MappedSource::provide(const ParamRequest& request) {
+  const NoGrad no_grad;
+  const MemoryTagScope tag(MemoryTag::parameter);
+  Storage* shared = nullptr;  // what a tensor that was not transformed still shares with the file
+  const Tensor stored = import_tensor(map_.rule_for(request.name), [&](const std::string& name) {
+    const auto found = stored_.find(name);
+    if (found == stored_.end()) return Tensor{};
+    const Tensor tensor = weights_.load_tensor(found->second);
+    shared = tensor.storage().get();
+    return tensor;
+  });
+  INGOT_CHECK(stored.defined() && stored.shape() == request.shape,
+              ShapeMismatch(request.name, request.shape.to_vector(),
+                            stored.defined() ? stored.shape().to_vector() : std::vector<std::int64_t>{},
+                            weights_.location() + " was not checked before it was loaded"));
+  const DType dtype = options_.wide_vectors && request.shape.rank() == 1
+                          ? DType::f32
+                          : options_.dtype.value_or(stored.dtype());
+  Tensor value = contiguous(to(to(stored, dtype), options_.device));
+  if (options_.copy && value.storage().get() == shared) value = clone(value);
+  return value.detach();
+}
+
+namespace {
+
+// The head decides between words and stands for a small part of the time: formats of few bits keep it in six.
+std::string_view format_of(const std::string& parameter, std::string_view format) {
+  const bool head = parameter == "lm_head.weight" || parameter == "model.embed_tokens.weight";
+  const std::string_view few[] = {"q4_0", "q4_1", "q4_k", "q5_0", "q5_1", "q5_k", "nf4", "ternary"};
+  const auto same = [format](std::string_view name) {
+    return std::ranges::equal(name, format, [](char a, char b) { return a == (b | 0x20) || a == b; });
+  };
+  return head && std::ranges::any_of(few, same) ? "q6_k" : format;
+}
+
+}  // namespace
+
+// The blocks of a file, where the rows of the parameter are whole rows of a quantised tensor there.
+quant::PackedPtr MappedSource::pack_stored(const WeightRule& rule, const Shape& shape) const {
+  if (rule.transposed || rule.stacked > 0) return nullptr;
+  const auto found = stored_.find(rule.theirs);
+  if (found == stored_.end()) return nullptr;
+  const TensorInfo& info = weights_.get_metadata(found->second);
+  const quant::BlockFormat* format = quant::find_block_format(info.stored_as);
+  if (format == nullptr || info.shape.size() != 2 || info.shape.back() != shape[1]) return nullptr;
+  const Blob blob = weights_.stored_bytes(found->second);
+  const auto row_bytes = static_cast<std::int64_t>(blob.bytes.size()) / info.shape.front();
+  const Tensor blocks =
+      tensor_in(blob, static_cast<std::uint64_t>(rule.first * row_bytes), {shape[0], row_bytes}, DType::u8);
+  return quant::pack({.format = format, .rows = shape[0], .cols = shape[1], .blocks = blocks});
+}
+
+quant::PackedPtr MappedSource::provide_packed(const std::string& name, const Shape& shape) {
+  if (!options_.packed || shape.rank() != 2) return nullptr;
+  const NoGrad no_grad;
+  const MemoryTagScope tag(MemoryTag::parameter);
+  if (options_.format.empty()) return pack_stored(map_.rule_for(name), shape);
+  const Tensor weight = provide({.name = name, .shape = shape, .init = {}});
+  return quant::quantize_and_pack(weight, format_of(name, options_.format), name);
+}
+
+}  // namespace ingot

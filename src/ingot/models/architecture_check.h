@@ -1,0 +1,65 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ingot/models/weight_map.h"
+#include "ingot/nn/param_source.h"
+#include "ingot/weights/weight_source.h"
+
+namespace ingot {
+
+/// A parameter that a model asks for: name and shape.
+struct ParameterShape {
+  std::string name;
+  Shape shape;
+};
+
+/// Lists what a model asks for, and gives it placeholders that take no memory: the model can be built to be
+/// asked, not to be run.
+class ShapeRecorder final : public ParamProvider {
+ public:
+  Tensor provide(const ParamRequest& request) override;
+  bool trainable() const override { return false; }
+  const std::vector<ParameterShape>& parameters() const { return parameters_; }
+
+ private:
+  std::vector<ParameterShape> parameters_;
+};
+
+/// How a checkpoint fits a model, found from descriptions alone: no tensor is read.
+struct ArchitectureReport {
+  std::string family;                 ///< "qwen3"
+  std::vector<std::string> variants;  ///< "tied head", "fused query, key and value", ...
+  std::vector<std::string> missing, misshaped, unexpected;  ///< as lines of a message
+
+  bool fits() const { return missing.empty() && misshaped.empty() && unexpected.empty(); }
+  /// Throws Error that lists every problem, unless there is none. `origin` names the checkpoint.
+  void require(const std::string& origin) const;
+};
+
+/// Compares the tensors of `weights` with what a model of `parameters` needs under `map`. Fills everything
+/// but the family; variants are those that the names show.
+ArchitectureReport check_architecture(const std::vector<ParameterShape>& parameters, const WeightMap& map,
+                                      const WeightSource& weights);
+
+/// Parameters straight from a checkpoint, each loaded, transformed and converted when the model asks for it,
+/// so that loading needs little more memory than the model. Check the architecture first.
+class MappedSource final : public ParamProvider {
+ public:
+  MappedSource(const WeightSource& weights, WeightMap map, LoadOptions options);
+  Tensor provide(const ParamRequest& request) override;
+  quant::PackedPtr provide_packed(const std::string& name, const Shape& shape) override;
+  bool trainable() const override { return options_.trainable; }
+
+ private:
+  quant::PackedPtr pack_stored(const WeightRule& rule, const Shape& shape) const;
+
+  const WeightSource& weights_;
+  WeightMap map_;
+  LoadOptions options_;
+  std::map<std::string, std::string> stored_;  // the file's name by canonical name
+};
+
+}  // namespace ingot

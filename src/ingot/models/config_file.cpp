@@ -1,0 +1,86 @@
+#include "ingot/models/config_file.h"
+
+#include <array>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+
+namespace ingot {
+
+struct ConfigFile::Contents {
+  nlohmann::ordered_json json;
+};
+
+ConfigFile::ConfigFile(std::string_view text, std::string path) : path_(std::move(path)) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text, nullptr, false);
+  INGOT_CHECK(json.is_object(), FormatError(path_, -1, "config", "is not a JSON object"));
+  contents_ = std::make_shared<const Contents>(Contents{std::move(json)});
+}
+
+ConfigFile::ConfigFile(std::shared_ptr<const Contents> contents, std::string path)
+    : contents_(std::move(contents)), path_(std::move(path)) {}
+
+bool ConfigFile::has(const char* key) const {
+  const auto found = contents_->json.find(key);
+  return found != contents_->json.end() && !found->is_null();
+}
+
+template <class T>
+void ConfigFile::read_as(const char* key, T& value) const {
+  if (!has(key)) return;
+  const nlohmann::ordered_json& found = contents_->json[key];
+  try {
+    value = found.get<T>();
+  } catch (const nlohmann::ordered_json::exception&) {
+    throw FormatError(path_, -1, key, fmt::format("has the wrong type: {}", found.dump().substr(0, 60)));
+  }
+}
+
+void ConfigFile::read(const char* key, std::string& value) const { read_as(key, value); }
+void ConfigFile::read(const char* key, bool& value) const { read_as(key, value); }
+void ConfigFile::read(const char* key, std::int64_t& value) const { read_as(key, value); }
+void ConfigFile::read(const char* key, double& value) const { read_as(key, value); }
+void ConfigFile::read(const char* key, std::vector<std::string>& value) const { read_as(key, value); }
+void ConfigFile::read(const char* key, std::vector<std::int64_t>& value) const { read_as(key, value); }
+void ConfigFile::read(const char* key, std::vector<double>& value) const { read_as(key, value); }
+
+void ConfigFile::read_first(const char* key, std::int64_t& value) const {
+  if (!has(key)) return;
+  const nlohmann::ordered_json& found = contents_->json[key];
+  if (!found.is_array()) return read(key, value);
+  std::vector<std::int64_t> all;
+  read(key, all);
+  if (!all.empty()) value = all.front();
+}
+
+void ConfigFile::read_dtype(DType& value) const {
+  std::string text;
+  read("torch_dtype", text);
+  read("dtype", text);
+  if (!text.empty()) value = parse_dtype(text);
+}
+
+std::optional<ConfigFile> ConfigFile::object(const char* key) const {
+  const auto found = contents_->json.find(key);
+  if (found == contents_->json.end() || !found->is_object()) return std::nullopt;
+  return ConfigFile(std::make_shared<const Contents>(Contents{*found}), path_);
+}
+
+ConfigFile ConfigFile::over(std::string_view defaults) const {
+  return ConfigFile(defaults, path_).with(*this);
+}
+
+ConfigFile ConfigFile::with(const ConfigFile& object) const {
+  Contents merged = *contents_;
+  merged.json.update(object.contents_->json);
+  return {std::make_shared<const Contents>(std::move(merged)), path_};
+}
+
+std::string_view torch_name(DType dtype) {
+  static constexpr std::array<std::string_view, 4> kTorchNames{"float32", "float64", "float16", "bfloat16"};
+  return kTorchNames.at(static_cast<std::size_t>(dtype));
+}
+
+}  // namespace ingot

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/core/dtype.h"
+
+namespace ingot {
+
+/// A model's config.json, or an object inside it, read by key. A key that is absent or null leaves the value
+/// that it is read into as it is. Errors name the file and the key.
+class ConfigFile {
+ public:
+  /// FormatError where `text` is not a JSON object; `path` names it in errors.
+  ConfigFile(std::string_view text, std::string path);
+
+  bool has(const char* key) const;  ///< there and not null
+  void read(const char* key, std::string& value) const;
+  void read(const char* key, bool& value) const;
+  void read(const char* key, std::int64_t& value) const;
+  void read(const char* key, double& value) const;
+  void read(const char* key, std::vector<std::string>& value) const;
+  void read(const char* key, std::vector<std::int64_t>& value) const;
+  void read(const char* key, std::vector<double>& value) const;
+  /// An integer, or the first of a list of them.
+  void read_first(const char* key, std::int64_t& value) const;
+  /// `dtype`, or `torch_dtype` as older files say.
+  void read_dtype(DType& value) const;
+  /// The object under `key`, where there is one.
+  std::optional<ConfigFile> object(const char* key) const;
+
+  /// This file's keys over `defaults` (JSON): what the family's own program assumes where a file is silent.
+  ConfigFile over(std::string_view defaults) const;
+  /// The keys of `object` over this file's.
+  ConfigFile with(const ConfigFile& object) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Contents;
+  ConfigFile(std::shared_ptr<const Contents> contents, std::string path);
+  template <class T>
+  void read_as(const char* key, T& value) const;
+
+  std::shared_ptr<const Contents> contents_;
+  std::string path_;
+};
+
+/// PyTorch's name of a dtype, as config.json has it: "float32".
+std::string_view torch_name(DType dtype);
+
+}  // namespace ingot

@@ -1,0 +1,148 @@
+#include "ingot/models/encoder/bert.h"
+
+#include "ingot/base/error.h"
+#include "ingot/ops/attention.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/matmul.h"
+#include "ingot/ops/view.h"
+
+namespace ingot {
+namespace {
+
+LinearOptions linear_options(std::int64_t in, std::int64_t out, const EncoderConfig& c) {
+  return {.in = in,
+          .out = out,
+          .weight_init = init::Normal{.mean = 0.0, .std = c.initializer_range},
+          .bias_init = init::kZeros};
+}
+
+LayerNormOptions norm_options(const EncoderConfig& c) {
+  return {.width = c.hidden_size, .eps = static_cast<float>(c.layer_norm_eps)};
+}
+
+EmbeddingOptions table_options(std::int64_t count, const EncoderConfig& c) {
+  return {.count = count,
+          .width = c.hidden_size,
+          .weight_init = init::Normal{.mean = 0.0, .std = c.initializer_range}};
+}
+
+Tensor split_heads(const Tensor& x, std::int64_t heads) {
+  return reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads});
+}
+
+}  // namespace
+
+EncoderLayer::EncoderLayer(const ParamSource& source, const EncoderConfig& c)
+    : query(source.scope("attention.self.query"), linear_options(c.hidden_size, c.hidden_size, c)),
+      key(source.scope("attention.self.key"), linear_options(c.hidden_size, c.hidden_size, c)),
+      value(source.scope("attention.self.value"), linear_options(c.hidden_size, c.hidden_size, c)),
+      attention_output(source.scope("attention.output.dense"),
+                       linear_options(c.hidden_size, c.hidden_size, c)),
+      attention_norm(source.scope("attention.output.LayerNorm"), norm_options(c)),
+      intermediate(source.scope("intermediate.dense"), linear_options(c.hidden_size, c.intermediate_size, c)),
+      output(source.scope("output.dense"), linear_options(c.intermediate_size, c.hidden_size, c)),
+      output_norm(source.scope("output.LayerNorm"), norm_options(c)),
+      heads(c.num_attention_heads),
+      activation(c.hidden_act) {}
+
+Tensor EncoderLayer::operator()(const Tensor& x, const EncoderInput& input) const {
+  const AttentionOptions options{.causal = false, .doc_start = input.doc_start, .kv_length = input.lengths};
+  const Tensor mixed = attention(split_heads(query(x), heads), split_heads(key(x), heads),
+                                 split_heads(value(x), heads), options);
+  const Tensor attended = attention_norm(x + attention_output(reshape(mixed, x.shape())));
+  return output_norm(attended + output(activate(activation, intermediate(attended))));
+}
+
+void EncoderLayer::visit(ParamVisitor& v) {
+  v("attention.self.query", query);
+  v("attention.self.key", key);
+  v("attention.self.value", value);
+  v("attention.output.dense", attention_output);
+  v("attention.output.LayerNorm", attention_norm);
+  v("intermediate.dense", intermediate);
+  v("output.dense", output);
+  v("output.LayerNorm", output_norm);
+}
+
+MaskedLmHead::MaskedLmHead(const ParamSource& source, const EncoderConfig& c)
+    : transform(source.scope("transform.dense"), linear_options(c.hidden_size, c.hidden_size, c)),
+      norm(source.scope("transform.LayerNorm"), norm_options(c)),
+      bias(source.take("bias", {c.vocab_size}, init::kZeros)) {}
+
+void MaskedLmHead::visit(ParamVisitor& v) {
+  v("transform.dense", transform);
+  v("transform.LayerNorm", norm);
+  v("bias", bias);
+}
+
+BertModel::BertModel(EncoderConfig config_, const ParamSource& source)
+    : config([&] {
+        config_.validate();
+        return std::move(config_);
+      }()),
+      word_embeddings(source.scope("embeddings.word_embeddings"), table_options(config.vocab_size, config)),
+      position_embeddings(source.scope("embeddings.position_embeddings"),
+                          table_options(config.max_position_embeddings, config)),
+      token_type_embeddings(source.scope("embeddings.token_type_embeddings"),
+                            table_options(config.type_vocab_size, config)),
+      embedding_norm(source.scope("embeddings.LayerNorm"), norm_options(config)) {
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    layers.push_back(std::make_unique<EncoderLayer>(source.scope("encoder.layer", i), config));
+  }
+  const std::int64_t width = config.hidden_size;
+  if (config.pooler) {
+    pooler = std::make_unique<Linear>(source.scope("pooler.dense"), linear_options(width, width, config));
+  }
+  if (config.masked_lm_head) {
+    masked_lm = std::make_unique<MaskedLmHead>(source.scope("cls.predictions"), config);
+  }
+}
+
+Tensor BertModel::embed(const EncoderInput& input) const {
+  const std::int64_t batch = input.tokens.dim(0), sequence = input.tokens.dim(1);
+  Tensor positions = input.positions;
+  if (!positions.defined()) {
+    std::vector<std::int64_t> all(static_cast<std::size_t>(batch * sequence));
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i) % sequence;
+    positions = Tensor::from(all, {batch, sequence}, input.tokens.device());
+  }
+  const Tensor types = input.token_types.defined()
+                           ? token_type_embeddings(input.token_types)
+                           : narrow(token_type_embeddings.weight.value, 0, 0, 1);  // broadcasts
+  return embedding_norm(word_embeddings(input.tokens) + types + position_embeddings(positions));
+}
+
+Tensor BertModel::hidden(const EncoderInput& input) const {
+  INGOT_CHECK(input.tokens.rank() == 2, DimensionMismatch("an encoder takes tokens [batch, sequence], got " +
+                                                          to_string(input.tokens.shape())));
+  INGOT_CHECK(input.positions.defined() || input.tokens.dim(1) <= config.max_position_embeddings,
+              DimensionMismatch("the sequence has " + std::to_string(input.tokens.dim(1)) +
+                                " tokens, but the model has positions for " +
+                                std::to_string(config.max_position_embeddings)));
+  Tensor x = embed(input);
+  for (const auto& layer : layers) x = (*layer)(x, input);
+  return x;
+}
+
+Tensor BertModel::pooled(const Tensor& hidden) const {
+  INGOT_CHECK(pooler != nullptr, Error("this BERT has no pooler: its checkpoint holds none"));
+  return tanh((*pooler)(select(hidden, 1, 0)));
+}
+
+Tensor BertModel::logits(const Tensor& hidden) const {
+  INGOT_CHECK(masked_lm != nullptr, Error("this BERT has no masked-LM head: its checkpoint holds none"));
+  const Tensor x = masked_lm->norm(activate(config.hidden_act, masked_lm->transform(hidden)));
+  return linear(x, word_embeddings.weight.value, masked_lm->bias.value);
+}
+
+void BertModel::visit(ParamVisitor& v) {
+  v("embeddings.word_embeddings", word_embeddings);
+  v("embeddings.position_embeddings", position_embeddings);
+  v("embeddings.token_type_embeddings", token_type_embeddings);
+  v("embeddings.LayerNorm", embedding_norm);
+  v("encoder.layer", layers);
+  v("pooler.dense", pooler);
+  v("cls.predictions", masked_lm);
+}
+
+}  // namespace ingot

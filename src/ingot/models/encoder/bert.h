@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ingot/models/architecture_check.h"
+#include "ingot/models/encoder/config.h"
+#include "ingot/nn/embedding.h"
+#include "ingot/nn/linear.h"
+#include "ingot/nn/norm.h"
+
+namespace ingot {
+
+struct EncoderInput {
+  Tensor tokens;       ///< i64 or i32 [batch, sequence]
+  Tensor token_types;  ///< i64 or i32 [batch, sequence]: which of two texts; undefined: the first throughout
+  Tensor positions;    ///< i64 or i32 [batch, sequence]; undefined: 0, 1, 2, ...
+  /// i32 [batch]: how many tokens of each row count, the others are padding behind them; undefined: all.
+  Tensor lengths;
+  /// i32 [batch, sequence]: several texts in one row instead of padding: for each token the index in its row
+  /// at which its text starts. Give positions with it.
+  Tensor doc_start;
+};
+
+struct EncoderLayer {
+  EncoderLayer(const ParamSource& source, const EncoderConfig& config);
+  /// x: [batch, sequence, hidden].
+  Tensor operator()(const Tensor& x, const EncoderInput& input) const;
+  void visit(ParamVisitor& v);
+
+  Linear query, key, value, attention_output;
+  LayerNorm attention_norm;
+  Linear intermediate, output;
+  LayerNorm output_norm;
+  std::int64_t heads;
+  Activation activation;
+};
+
+/// What BERT is trained with: a transformation of each hidden state, then the word embeddings once more.
+struct MaskedLmHead {
+  MaskedLmHead(const ParamSource& source, const EncoderConfig& config);
+  void visit(ParamVisitor& v);
+
+  Linear transform;
+  LayerNorm norm;
+  Parameter bias;  ///< [vocab]
+};
+
+/// BERT (Devlin et al. 2018): every token sees every other of its text. Parameter names are those of
+/// transformers' BertModel; the masked-LM head's are those of BertForMaskedLM.
+struct BertModel {
+  using Config = EncoderConfig;
+
+  BertModel(EncoderConfig config, const ParamSource& source);
+
+  static WeightMap weight_map(const EncoderConfig& config);
+  static ArchitectureReport architecture_check(const EncoderConfig& config, const WeightSource& weights);
+  /// Checks, then loads. Throws Error that lists every missing, unexpected and mis-shaped tensor.
+  static std::unique_ptr<BertModel> from_weights(const EncoderConfig& config, const WeightSource& weights,
+                                                 const LoadOptions& options = {});
+
+  /// Hidden states of the last layer: [batch, sequence, hidden]. Rows of padding hold nothing of use.
+  Tensor hidden(const EncoderInput& input) const;
+  /// [batch, sequence, hidden] -> [batch, hidden]: the first token's through the pooler. Needs config.pooler.
+  Tensor pooled(const Tensor& hidden) const;
+  /// [..., hidden] -> [..., vocab]. Needs config.masked_lm_head.
+  Tensor logits(const Tensor& hidden) const;
+  void visit(ParamVisitor& v);
+
+  EncoderConfig config;
+  Embedding word_embeddings, position_embeddings, token_type_embeddings;
+  LayerNorm embedding_norm;
+  std::vector<std::unique_ptr<EncoderLayer>> layers;
+  std::unique_ptr<Linear> pooler;
+  std::unique_ptr<MaskedLmHead> masked_lm;
+
+ private:
+  Tensor embed(const EncoderInput& input) const;
+};
+
+/// The configuration with pooler and masked-LM head as the checkpoint has them.
+EncoderConfig with_heads_of(EncoderConfig config, const WeightSource& weights);
+
+/// Opens a model directory as Hugging Face tools write it; what stands on the encoder (pooler, masked-LM
+/// head) is what the file holds. Throws IoError, FormatError, or Error that lists everything that does not
+/// fit.
+std::unique_ptr<BertModel> load_bert(const std::string& directory, const LoadOptions& options = {});
+/// Writes config.json and model.safetensors under the names of transformers.
+void write_bert(const std::string& directory, BertModel& model);
+
+}  // namespace ingot

@@ -1,0 +1,108 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/models/encoder/bert.h"
+#include "ingot/weights/open.h"
+#include "ingot/weights/safetensors_writer.h"
+
+namespace ingot {
+namespace {
+
+std::vector<ParameterShape> parameter_shapes(const EncoderConfig& config) {
+  ShapeRecorder shapes;
+  const BertModel model(config, shapes);
+  return shapes.parameters();
+}
+
+}  // namespace
+
+std::int64_t EncoderConfig::parameter_count() const {
+  std::int64_t count = 0;
+  for (const ParameterShape& parameter : parameter_shapes(*this)) count += parameter.shape.numel();
+  return count;
+}
+
+WeightMap BertModel::weight_map(const EncoderConfig& config) {
+  const std::string legacy = "legacy names gamma and beta";
+  WeightMap map{.rules = {},
+                .spellings = {{".LayerNorm.gamma", ".LayerNorm.weight", false, legacy},
+                              {".LayerNorm.beta", ".LayerNorm.bias", false, ""}},
+                .prefix = "",
+                .outside = {},
+                .ignored = {"*embeddings.position_ids", "cls.seq_relationship.*"}};
+  if (!config.masked_lm_head) {
+    map.spellings.push_back({"bert.", "", true, "encoder of a model with a head"});
+    map.ignored.emplace_back("cls.*");
+    return map;
+  }
+  // With a head, the encoder's names have a prefix. The head is tied to the word embeddings; often it is
+  // stored.
+  for (const char* part : {"embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight",
+                           "embeddings.token_type_embeddings.weight", "embeddings.LayerNorm.weight",
+                           "embeddings.LayerNorm.bias", "pooler.dense.weight", "pooler.dense.bias"}) {
+    map.rules.push_back({.ours = part, .theirs = fmt::format("bert.{}", part)});
+  }
+  for (const char* part :
+       {"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
+        "attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"}) {
+    for (const char* kind : {"weight", "bias"}) {
+      map.rules.push_back({.ours = fmt::format("encoder.layer.*.{}.{}", part, kind),
+                           .theirs = fmt::format("bert.encoder.layer.*.{}.{}", part, kind)});
+    }
+  }
+  map.prefix = "bert.";
+  map.outside = {"cls.*"};
+  map.ignored.insert(map.ignored.end(), {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"});
+  if (!config.pooler) map.ignored.emplace_back("bert.pooler.*");
+  return map;
+}
+
+ArchitectureReport BertModel::architecture_check(const EncoderConfig& config, const WeightSource& weights) {
+  ArchitectureReport report = check_architecture(parameter_shapes(config), weight_map(config), weights);
+  report.family = config.model_type;
+  if (config.pooler) report.variants.emplace_back("pooler");
+  if (config.masked_lm_head) report.variants.emplace_back("masked-LM head");
+  return report;
+}
+
+std::unique_ptr<BertModel> BertModel::from_weights(const EncoderConfig& config, const WeightSource& weights,
+                                                   const LoadOptions& options) {
+  architecture_check(config, weights).require(weights.location());
+  MappedSource source(weights, weight_map(config), options);
+  return std::make_unique<BertModel>(config, source);
+}
+
+EncoderConfig with_heads_of(EncoderConfig config, const WeightSource& weights) {
+  config.pooler =
+      weights.is_available("pooler.dense.weight") || weights.is_available("bert.pooler.dense.weight");
+  config.masked_lm_head = weights.is_available("cls.predictions.transform.dense.weight");
+  return config;
+}
+
+std::unique_ptr<BertModel> load_bert(const std::string& directory, const LoadOptions& options) {
+  const std::string config_path = directory + "/config.json";
+  INGOT_CHECK(std::filesystem::exists(config_path),
+              IoError(directory, "is not a model directory: it holds no config.json"));
+  EncoderConfig config = EncoderConfig::from_json(read_file(config_path), config_path);
+  const std::unique_ptr<WeightSource> weights = open_weights(directory);
+  config = with_heads_of(std::move(config), *weights);
+  if (options.dtype.has_value()) config.dtype = *options.dtype;
+  return BertModel::from_weights(config, *weights, options);
+}
+
+void write_bert(const std::string& directory, BertModel& model) {
+  make_directories(directory);
+  write_file_atomically(directory + "/config.json", model.config.to_json());
+  std::map<std::string, Tensor> weights;
+  for (const auto& [name, parameter] : named_parameters(model)) weights[name] = parameter->value.detach();
+  std::vector<StoredTensor> stored;
+  for (const auto& [name, tensor] : export_tensors(BertModel::weight_map(model.config), weights)) {
+    stored.push_back(StoredTensor::of(name, tensor));
+  }
+  write_safetensors_directory(directory, stored);
+}
+
+}  // namespace ingot

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ingot/core/dtype.h"
+#include "ingot/nn/activation.h"
+
+namespace ingot {
+
+/// A BERT-like encoder's architecture. Fields carry the names of Hugging Face's config.json.
+struct EncoderConfig {
+  std::string model_type = "bert";
+  std::int64_t vocab_size = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;
+  std::int64_t num_hidden_layers = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t max_position_embeddings = 512;
+  std::int64_t type_vocab_size = 2;
+  double layer_norm_eps = 1e-12;
+  Activation hidden_act = Activation::gelu;
+  double initializer_range = 0.02;
+  std::int64_t pad_token_id = 0;
+  DType dtype = DType::f32;
+
+  // What stands on the encoder; config.json does not tell reliably, the checkpoint's tensors do.
+  bool pooler = true;           ///< tanh of a linear map of the first token
+  bool masked_lm_head = false;  ///< logits of the vocabulary, tied to the word embeddings
+
+  /// Throws InvalidConfig naming the key of anything impossible.
+  void validate() const;
+  std::int64_t head_dim() const { return hidden_size / num_attention_heads; }
+  std::int64_t parameter_count() const;
+
+  /// Reads a config.json; `path` names it in errors. Unknown architectures are refused.
+  static EncoderConfig from_json(std::string_view text, const std::string& path);
+  /// A config.json that transformers opens.
+  std::string to_json() const;
+};
+
+}  // namespace ingot

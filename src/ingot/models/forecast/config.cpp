@@ -1,0 +1,154 @@
+#include "ingot/models/forecast/config.h"
+
+#include <algorithm>
+#include <functional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+#include "ingot/base/suggest.h"
+
+namespace ingot {
+namespace {
+
+// Every key once: for reading, writing and listing.
+template <class Config, class F>
+void for_each_key(Config& c, F&& f) {
+  f("model", c.model);
+  f("lookback", c.lookback);
+  f("horizon", c.horizon);
+  f("channels", c.channels);
+  f("time_features", c.time_features);
+  f("individual", c.individual);
+  f("moving_average", c.moving_average);
+  f("d_model", c.d_model);
+  f("heads", c.heads);
+  f("layers", c.layers);
+  f("d_ff", c.d_ff);
+  f("dropout", c.dropout);
+  f("attention_dropout", c.attention_dropout);
+  f("head_dropout", c.head_dropout);
+  f("positional_dropout", c.positional_dropout);
+  f("projection_dropout", c.projection_dropout);
+  f("activation", c.activation);
+  f("normalize_window", c.normalize_window);
+  f("patch_length", c.patch_length);
+  f("patch_stride", c.patch_stride);
+  f("pad_end", c.pad_end);
+  f("residual_attention", c.residual_attention);
+  f("pre_norm", c.pre_norm);
+  f("norm", c.norm);
+  f("norm_eps", c.norm_eps);
+  f("positions", c.positions);
+  f("channel_attention", c.channel_attention);
+  f("share_embedding", c.share_embedding);
+  f("share_head", c.share_head);
+  f("feature_major_head", c.feature_major_head);
+  f("scaling", c.scaling);
+  f("cls_token", c.cls_token);
+  f("pooling", c.pooling);
+}
+
+void require(bool holds, const char* key, const std::string& problem) {
+  INGOT_CHECK(holds, InvalidConfig(key, problem));
+}
+
+void require_positive(const char* key, std::int64_t value) {
+  require(value > 0, key, fmt::format("must be at least 1, got {}", value));
+}
+
+void require_rate(const char* key, double value) {
+  require(value >= 0 && value < 1, key, fmt::format("must be in [0, 1), got {}", value));
+}
+
+void require_word(const char* key, const std::string& value, const std::vector<std::string>& allowed) {
+  require(std::ranges::find(allowed, value) != allowed.end(), key,
+          fmt::format("is '{}', expected one of {}{}", value, fmt::join(allowed, ", "),
+                      did_you_mean(value, allowed)));
+}
+
+void validate_patches(const ForecastModelConfig& c) {
+  require_positive("patch_length", c.patch_length);
+  require_positive("patch_stride", c.patch_stride);
+  require(c.patch_length <= c.lookback, "patch_length",
+          fmt::format("{} is longer than the look-back of {}", c.patch_length, c.lookback));
+  require_word("norm", c.norm, {"batchnorm", "layernorm"});
+  require_word("positions", c.positions, {"learned", "sincos"});
+  require_word("scaling", c.scaling, {"std", "mean"});
+  require_word("pooling", c.pooling, {"", "mean", "max"});
+  require(!c.cls_token || c.pooling.empty(), "pooling", "does not go with cls_token");
+  require(!c.residual_attention || !c.channel_attention, "channel_attention",
+          "does not go with residual_attention");
+}
+
+}  // namespace
+
+const std::vector<std::string>& forecast_models() {
+  static const std::vector<std::string> names{"dlinear", "nlinear", "patchtst", "itransformer"};
+  return names;
+}
+
+ForecastModelConfig ForecastModelConfig::defaults(std::string_view model, std::int64_t horizon) {
+  const auto& names = forecast_models();
+  INGOT_CHECK(std::ranges::find(names, model) != names.end(),
+              InvalidConfig("model", fmt::format("'{}' is not known; expected one of {}{}", model,
+                                                 fmt::join(names, ", "), did_you_mean(model, names))));
+  ForecastModelConfig c;
+  c.model = model;
+  c.horizon = horizon;
+  if (model == "patchtst") {
+    c.d_model = 16;
+    c.heads = 4;
+    c.layers = 3;
+    c.d_ff = 128;
+    c.dropout = c.positional_dropout = c.projection_dropout = 0.3;
+  } else if (model == "itransformer") {
+    c.lookback = 96;
+    c.d_model = c.d_ff = horizon > 192 ? 512 : 256;
+    c.attention_dropout = 0.1;
+  }
+  return c;
+}
+
+void ForecastModelConfig::validate() const {
+  static_cast<void>(defaults(model));
+  require_positive("lookback", lookback);
+  require_positive("horizon", horizon);
+  require_positive("channels", channels);
+  require(time_features >= 0, "time_features", "must not be negative");
+  if (model == "dlinear" || model == "nlinear") {
+    require(moving_average > 0 && moving_average % 2 == 1, "moving_average",
+            fmt::format("must be odd and positive, got {}", moving_average));
+    return;
+  }
+  for (const auto& [key, value] :
+       {std::pair{"d_model", d_model}, {"heads", heads}, {"layers", layers}, {"d_ff", d_ff}})
+    require_positive(key, value);
+  require(d_model % heads == 0, "heads", fmt::format("{} do not divide a d_model of {}", heads, d_model));
+  require_rate("dropout", dropout);
+  require_rate("attention_dropout", attention_dropout);
+  require_rate("head_dropout", head_dropout);
+  require_rate("positional_dropout", positional_dropout);
+  require_rate("projection_dropout", projection_dropout);
+  require(norm_eps > 0, "norm_eps", fmt::format("must be positive, got {}", norm_eps));
+  if (model == "patchtst") validate_patches(*this);
+}
+
+std::int64_t ForecastModelConfig::patches() const {
+  return (std::max(lookback, patch_length) - patch_length) / patch_stride + 1 + (pad_end ? 1 : 0);
+}
+
+ForecastModelConfig read_forecast_model(const ConfigReader& reader, ForecastModelConfig base) {
+  for_each_key(base, [&](const char* key, auto& value) { value = reader.get(key, value); });
+  return base;
+}
+
+std::string to_json(const ForecastModelConfig& config) {
+  nlohmann::ordered_json json;
+  for_each_key(config, [&](const char* key, const auto& value) { json[key] = value; });
+  return json.dump(2);
+}
+
+}  // namespace ingot

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ingot/models/forecast/model.h"
+#include "ingot/nn/linear.h"
+
+namespace ingot {
+
+/// The normalisation between a PatchTST's sublayers: over batch, channels and patches for each feature
+/// ("batchnorm", with running statistics), or over the features ("layernorm").
+struct PatchNorm {
+  PatchNorm(const ParamSource& source, const ForecastModelConfig& config);
+  /// x: [N, tokens, d_model].
+  Tensor operator()(const Tensor& x, bool training) const;
+  void visit(ParamVisitor& v);
+
+  bool batch;
+  float eps;
+  Parameter weight, bias, running_mean, running_var;
+};
+
+struct PatchLayer {
+  PatchLayer(const ParamSource& source, const ForecastModelConfig& config);
+  /// x: [B, channels, patches, d_model]. `scores` are those of the layer before, and become this one's, where
+  /// the configuration has residual attention.
+  Tensor operator()(const Tensor& x, Tensor& scores, bool training) const;
+  void visit(ParamVisitor& v);
+
+ private:
+  Tensor attention_sublayer(const Tensor& x, const PatchNorm& norm, Tensor* scores, bool training) const;
+
+  ForecastModelConfig config_;
+  Linear query_, key_, value_, out_;
+  PatchNorm time_norm_;
+  std::unique_ptr<PatchNorm> channel_norm_;  // with channel_attention
+  Linear up_, down_;
+  PatchNorm ff_norm_;
+};
+
+/// PatchTST (Nie et al. 2023): a window is cut into patches, which are the tokens of an encoder; channels are
+/// independent, or (`channel_attention`) attend to each other. One class for the published code (post-norm,
+/// residual attention, a repeated end, the defaults) and for transformers' checkpoints (see
+/// patchtst_from_transformers). Parameters carry transformers' names.
+class PatchTst final : public ForecastModel {
+ public:
+  PatchTst(const ForecastModelConfig& config, const ParamSource& source);
+  void visit(ParamVisitor& v) override;
+
+ protected:
+  Tensor forward(const ForecastInput& input) const override;
+
+ private:
+  Tensor patches(const Tensor& x) const;
+  Tensor embed(const Tensor& patches) const;
+  Tensor head(const Tensor& x) const;
+
+  std::vector<std::unique_ptr<Linear>> embedding_;
+  Parameter positions_, cls_token_;
+  std::vector<std::unique_ptr<PatchLayer>> layers_;
+  std::vector<std::unique_ptr<Linear>> head_;
+};
+
+/// The configuration that a transformers config.json of a PatchTSTForPrediction stands for. FormatError for
+/// another model, NotImplemented for a distribution head, InvalidConfig for values that cannot be.
+ForecastModelConfig patchtst_from_transformers(const std::string& json, const std::string& path);
+
+}  // namespace ingot

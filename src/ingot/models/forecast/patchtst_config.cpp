@@ -1,0 +1,77 @@
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/models/forecast/patchtst.h"
+
+namespace ingot {
+namespace {
+
+using Json = nlohmann::json;
+
+// The value of a key of the right type, or the default that transformers has.
+template <class T>
+T value(const Json& json, const std::string& path, const char* key, T fallback) {
+  const auto at = json.find(key);
+  if (at == json.end() || at->is_null()) return fallback;
+  try {
+    return at->get<T>();
+  } catch (const Json::exception&) {
+    throw FormatError(path, -1, key, "has a value of the wrong type: " + at->dump());
+  }
+}
+
+// null: off; "std"; "mean" or true: by magnitude.
+void read_scaling(const Json& json, const std::string& path, ForecastModelConfig& c) {
+  const auto at = json.find("scaling");
+  const Json scaling = at == json.end() ? Json("std") : *at;
+  c.normalize_window = !(scaling.is_null() || (scaling.is_boolean() && !scaling.get<bool>()));
+  if (!c.normalize_window) return;
+  c.scaling = scaling.is_boolean() ? "mean" : value<std::string>(json, path, "scaling", "std");
+}
+
+}  // namespace
+
+ForecastModelConfig patchtst_from_transformers(const std::string& text, const std::string& path) {
+  const Json json = Json::parse(text, nullptr, false);
+  INGOT_CHECK(json.is_object(), FormatError(path, -1, "config.json", "is not a JSON object"));
+  const auto type = value<std::string>(json, path, "model_type", "");
+  INGOT_CHECK(type == "patchtst",
+              FormatError(path, -1, "model_type", "is '" + type + "', expected patchtst"));
+  const auto loss = value<std::string>(json, path, "loss", "mse");
+  INGOT_CHECK(loss == "mse", NotImplemented(path + ": a PatchTST with a distribution head (loss '" + loss +
+                                            "'); only those trained with loss 'mse' forecast points"));
+  ForecastModelConfig c;
+  c.model = "patchtst";
+  c.lookback = value<std::int64_t>(json, path, "context_length", 32);
+  c.horizon = value<std::int64_t>(json, path, "prediction_length", 24);
+  c.channels = value<std::int64_t>(json, path, "num_input_channels", 1);
+  c.d_model = value<std::int64_t>(json, path, "d_model", 128);
+  c.heads = value<std::int64_t>(json, path, "num_attention_heads", 4);
+  c.layers = value<std::int64_t>(json, path, "num_hidden_layers", 3);
+  c.d_ff = value<std::int64_t>(json, path, "ffn_dim", 512);
+  c.patch_length = value<std::int64_t>(json, path, "patch_length", 1);
+  c.patch_stride = value<std::int64_t>(json, path, "patch_stride", 1);
+  c.pad_end = c.residual_attention = c.feature_major_head = false;
+  c.pre_norm = value(json, path, "pre_norm", true);
+  c.norm = value<std::string>(json, path, "norm_type", "batchnorm");
+  c.norm_eps = value(json, path, "norm_eps", 1e-5);
+  c.positions =
+      value<std::string>(json, path, "positional_encoding_type", "sincos") == "random" ? "learned" : "sincos";
+  c.channel_attention = value(json, path, "channel_attention", false);
+  c.share_embedding = value(json, path, "share_embedding", true);
+  c.share_head = value(json, path, "share_projection", true);
+  c.cls_token = value(json, path, "use_cls_token", false);
+  if (!c.cls_token && !(json.contains("pooling_type") && json["pooling_type"].is_null())) {
+    c.pooling = value<std::string>(json, path, "pooling_type", "mean");
+  }
+  c.activation = value<std::string>(json, path, "activation_function", "gelu");
+  c.dropout = value(json, path, "path_dropout", 0.0);
+  c.attention_dropout = value(json, path, "attention_dropout", 0.0);
+  c.positional_dropout = value(json, path, "positional_dropout", 0.0);
+  c.head_dropout = value(json, path, "head_dropout", 0.0);
+  read_scaling(json, path, c);
+  c.validate();
+  return c;
+}
+
+}  // namespace ingot

@@ -1,0 +1,313 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/models/config_file.h"
+#include "ingot/models/language/config.h"
+#include "ingot/models/language/family.h"
+
+namespace ingot {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void read_rope_scaling(const ConfigFile& file, LanguageConfig& config) {
+  RopeScaling& rope = config.rope_scaling;
+  file.read("type", rope.type);
+  file.read("rope_type", rope.type);
+  file.read("rope_theta", config.rope_theta);
+  file.read("partial_rotary_factor", config.partial_rotary_factor);
+  file.read("factor", rope.factor);
+  file.read("original_max_position_embeddings", rope.original_max_position_embeddings);
+  file.read("low_freq_factor", rope.low_freq_factor);
+  file.read("high_freq_factor", rope.high_freq_factor);
+  file.read("attention_factor", rope.attention_factor);
+  file.read("beta_fast", rope.beta_fast);
+  file.read("beta_slow", rope.beta_slow);
+  file.read("mscale", rope.mscale);
+  file.read("mscale_all_dim", rope.mscale_all_dim);
+  file.read("truncate", rope.truncate);
+  file.read("short_factor", rope.short_factor);
+  file.read("long_factor", rope.long_factor);
+}
+
+// transformers 5 writes rope_parameters {rope_type, rope_theta, ...}, one per kind of layer for Gemma 3;
+// before that there were rope_theta and rope_scaling.
+void read_rope(const ConfigFile& file, LanguageConfig& config) {
+  file.read("rope_theta", config.rope_theta);
+  file.read("rope_local_base_freq", config.rope_local_theta);
+  file.read("partial_rotary_factor", config.partial_rotary_factor);
+  const auto parameters = file.object(file.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  if (parameters.has_value()) {
+    const auto full = parameters->object("full_attention"), sliding = parameters->object("sliding_attention");
+    read_rope_scaling(full.value_or(*parameters), config);
+    if (sliding.has_value()) {
+      std::string type = "default";
+      sliding->read("rope_type", type);
+      INGOT_CHECK(type == "default",
+                  NotImplemented(
+                      fmt::format("{}: rope_type '{}' of sliding layers (default is)", file.path(), type)));
+      sliding->read("rope_theta", config.rope_local_theta);
+    }
+  }
+  if (config.model_type == "phi3") {
+    RopeScaling& rope = config.rope_scaling;
+    file.read("original_max_position_embeddings", rope.original_max_position_embeddings);
+    if (rope.type == "su" || rope.type == "yarn") rope.type = "longrope";  // its names in Phi-3's first files
+  }
+}
+
+// Which layers slide: layer_types, or the family's habit.
+void read_layer_types(const ConfigFile& file, const LanguageFamily& family, LanguageConfig& config) {
+  bool use_window = true;
+  file.read("use_sliding_window", use_window);
+  if (use_window) file.read("sliding_window", config.sliding_window);
+  if (config.sliding_window == 0) return;
+  std::vector<std::string> types;
+  file.read("layer_types", types);
+  std::int64_t pattern = family.sliding_pattern, first = 0;
+  file.read("sliding_window_pattern", pattern);
+  file.read("max_window_layers", first);
+  if (types.empty() && pattern == 0 && first == 0) return;
+  for (std::int64_t i = 0; types.empty() && i < config.num_hidden_layers; ++i) {
+    const bool sliding = pattern > 0 ? (i + 1) % pattern != 0 : i >= first;
+    config.layer_types.push_back(sliding ? AttentionKind::sliding : AttentionKind::full);
+  }
+  for (const std::string& type : types) {
+    INGOT_CHECK(type == "sliding_attention" || type == "full_attention",
+                NotImplemented(fmt::format("{}: layer type '{}' (sliding_attention and full_attention are)",
+                                           file.path(), type)));
+    config.layer_types.push_back(type == "full_attention" ? AttentionKind::full : AttentionKind::sliding);
+  }
+}
+
+void read_biases(const ConfigFile& file, LanguageConfig& config) {
+  if (config.model_type == "qwen2") return;  // always on query, key and value
+  file.read("attention_bias", config.qkv_bias);
+  config.attention_output_bias = config.qkv_bias;
+  if (config.model_type == "llama") file.read("mlp_bias", config.mlp_bias);
+}
+
+void read_activation(const ConfigFile& file, const LanguageConfig& config) {
+  const bool geglu = config.mlp == MlpKind::geglu;
+  std::string activation = geglu ? "gelu_pytorch_tanh" : "silu";
+  // Gemma's first files say "gelu" in hidden_act and were trained with the tanh form all the same.
+  file.read(geglu ? "hidden_activation" : "hidden_act", activation);
+  const bool known =
+      geglu ? activation == "gelu_pytorch_tanh" || activation == "gelu_new" : activation == "silu";
+  INGOT_CHECK(known,
+              NotImplemented(fmt::format("{}: activation '{}' in a {} model ({} is)", file.path(), activation,
+                                         config.model_type, geglu ? "gelu_pytorch_tanh" : "silu")));
+}
+
+void read_experts(const ConfigFile& file, LanguageConfig& config) {
+  file.read("num_local_experts", config.num_experts);
+  file.read("num_experts", config.num_experts);
+  file.read("num_experts_per_tok", config.num_experts_per_tok);
+  file.read("moe_intermediate_size", config.moe_intermediate_size);
+  file.read("norm_topk_prob", config.norm_topk_prob);
+  file.read("decoder_sparse_step", config.decoder_sparse_step);
+  file.read("mlp_only_layers", config.mlp_only_layers);
+}
+
+void read_gpt2(const ConfigFile& file, LanguageConfig& config) {
+  file.read("n_embd", config.hidden_size);
+  file.read("n_layer", config.num_hidden_layers);
+  file.read("n_head", config.num_attention_heads);
+  file.read("n_positions", config.max_position_embeddings);
+  file.read("n_inner", config.intermediate_size);
+  file.read("layer_norm_epsilon", config.norm_eps);
+  if (config.intermediate_size == 0) config.intermediate_size = 4 * config.hidden_size;
+  std::string activation = "gelu_new";
+  file.read("activation_function", activation);
+  INGOT_CHECK(
+      activation == "gelu_new" || activation == "gelu_pytorch_tanh",
+      NotImplemented(fmt::format("{}: activation_function '{}' (gelu_new is)", file.path(), activation)));
+}
+
+void read_llama_like(const ConfigFile& file, LanguageConfig& config) {
+  file.read("hidden_size", config.hidden_size);
+  file.read("intermediate_size", config.intermediate_size);
+  file.read("num_hidden_layers", config.num_hidden_layers);
+  file.read("num_attention_heads", config.num_attention_heads);
+  file.read("num_key_value_heads", config.num_key_value_heads);
+  file.read("head_dim", config.head_dim);
+  file.read("max_position_embeddings", config.max_position_embeddings);
+  file.read("rms_norm_eps", config.norm_eps);
+  file.read("query_pre_attn_scalar", config.query_pre_attn_scalar);
+  file.read("attn_logit_softcapping", config.attn_logit_softcapping);
+  file.read("final_logit_softcapping", config.final_logit_softcapping);
+  bool bidirectional = false;
+  file.read("use_bidirectional_attention", bidirectional);
+  INGOT_CHECK(!bidirectional,
+              NotImplemented(file.path() + ": use_bidirectional_attention in a language model"));
+  read_biases(file, config);
+  read_layer_types(file, language_family(config.model_type, file.path()), config);
+  read_rope(file, config);
+  read_activation(file, config);
+  read_experts(file, config);
+}
+
+Json rope_to_json(const LanguageConfig& config) {
+  const RopeScaling& rope = config.rope_scaling;
+  Json json{{"rope_type", rope.type}, {"rope_theta", config.rope_theta}};
+  if (config.partial_rotary_factor != 1) json["partial_rotary_factor"] = config.partial_rotary_factor;
+  if (rope.type == "default") return json;
+  json["factor"] = rope.factor;
+  if (rope.type == "llama3" || rope.type == "yarn" || rope.type == "longrope") {
+    json["original_max_position_embeddings"] = rope.original_max_position_embeddings;
+  }
+  if (rope.attention_factor > 0) json["attention_factor"] = rope.attention_factor;
+  if (rope.type == "llama3") {
+    json["low_freq_factor"] = rope.low_freq_factor;
+    json["high_freq_factor"] = rope.high_freq_factor;
+  }
+  if (rope.type == "longrope") {
+    json["short_factor"] = rope.short_factor;
+    json["long_factor"] = rope.long_factor;
+  }
+  if (rope.type == "yarn") {
+    json["beta_fast"] = rope.beta_fast;
+    json["beta_slow"] = rope.beta_slow;
+    json["truncate"] = rope.truncate;
+    if (rope.mscale > 0) json["mscale"] = rope.mscale;
+    if (rope.mscale_all_dim > 0) json["mscale_all_dim"] = rope.mscale_all_dim;
+  }
+  return json;
+}
+
+void write_rope(const LanguageConfig& config, Json& json) {
+  const Json rope = rope_to_json(config);
+  json["rope_theta"] = config.rope_theta;
+  if (config.rope_scaling.type != "default") json["rope_scaling"] = rope;
+  if (config.rope_local_theta == 0) {
+    json["rope_parameters"] = rope;
+    return;
+  }
+  json["rope_local_base_freq"] = config.rope_local_theta;
+  json["rope_parameters"] = {
+      {"full_attention", rope},
+      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", config.rope_local_theta}}}};
+}
+
+void write_window(const LanguageConfig& config, Json& json) {
+  // A family whose default is a window needs the null to have none.
+  json["sliding_window"] = config.sliding_window > 0 ? Json(config.sliding_window) : Json(nullptr);
+  if (config.model_type.starts_with("qwen")) json["use_sliding_window"] = config.sliding_window > 0;
+  if (config.layer_types.empty()) return;
+  Json types = Json::array();
+  for (const AttentionKind kind : config.layer_types) {
+    types.push_back(kind == AttentionKind::full ? "full_attention" : "sliding_attention");
+  }
+  json["layer_types"] = types;
+}
+
+void write_experts(const LanguageConfig& config, Json& json) {
+  if (config.num_experts == 0) return;
+  json["num_experts_per_tok"] = config.num_experts_per_tok;
+  if (config.model_type == "mixtral") {
+    json["num_local_experts"] = config.num_experts;
+    return;
+  }
+  json["num_experts"] = config.num_experts;
+  json["moe_intermediate_size"] = config.moe_intermediate_size;
+  json["norm_topk_prob"] = config.norm_topk_prob;
+  json["decoder_sparse_step"] = config.decoder_sparse_step;
+  json["mlp_only_layers"] = config.mlp_only_layers;
+}
+
+void write_llama_like(const LanguageConfig& c, Json& json) {
+  json.update(Json{{"hidden_size", c.hidden_size},
+                   {"intermediate_size", c.intermediate_size},
+                   {"num_hidden_layers", c.num_hidden_layers},
+                   {"num_attention_heads", c.num_attention_heads},
+                   {"num_key_value_heads", c.num_key_value_heads},
+                   {"head_dim", c.head_dim},
+                   {"max_position_embeddings", c.max_position_embeddings},
+                   {"rms_norm_eps", c.norm_eps}});
+  const bool geglu = c.mlp == MlpKind::geglu;
+  json["hidden_act"] = geglu ? "gelu_pytorch_tanh" : "silu";
+  if (geglu) json["hidden_activation"] = "gelu_pytorch_tanh";
+  if (c.model_type != "qwen2") json["attention_bias"] = c.qkv_bias;
+  if (c.model_type == "llama") json["mlp_bias"] = c.mlp_bias;
+  if (c.model_type == "phi3") {
+    json["original_max_position_embeddings"] = c.rope_scaling.original_max_position_embeddings;
+    json["partial_rotary_factor"] = c.partial_rotary_factor;
+  }
+  if (c.post_norms) {  // Gemma 2 and 3
+    json["query_pre_attn_scalar"] = c.query_pre_attn_scalar > 0 ? c.query_pre_attn_scalar : c.head_dim;
+    for (const auto& [key, cap] : {std::pair{"attn_logit_softcapping", c.attn_logit_softcapping},
+                                   {"final_logit_softcapping", c.final_logit_softcapping}}) {
+      json[key] = cap > 0 ? Json(cap) : Json(nullptr);
+    }
+  }
+  write_rope(c, json);
+  write_window(c, json);
+  write_experts(c, json);
+}
+
+void write_gpt2(const LanguageConfig& c, Json& json) {
+  json.update(Json{{"n_embd", c.hidden_size},
+                   {"n_layer", c.num_hidden_layers},
+                   {"n_head", c.num_attention_heads},
+                   {"n_positions", c.max_position_embeddings},
+                   {"n_inner", c.intermediate_size},
+                   {"layer_norm_epsilon", c.norm_eps},
+                   {"activation_function", "gelu_new"}});
+}
+
+}  // namespace
+
+LanguageConfig LanguageConfig::from_json(std::string_view text, const std::string& path) {
+  ConfigFile file(text, path);
+  LanguageConfig config;
+  config.model_type.clear();
+  file.read("model_type", config.model_type);
+  if (const auto text_config = file.object("text_config");
+      config.model_type == "gemma3" && text_config.has_value()) {
+    file = file.with(*text_config);  // the text part of a Gemma 3 that also sees
+    config.model_type = "gemma3_text";
+  }
+  const LanguageFamily& family = language_family(config.model_type, path);
+  apply_family(config);
+  file = file.over(family.defaults);
+  config.tie_word_embeddings = family.tied;
+  file.read("vocab_size", config.vocab_size);
+  file.read("tie_word_embeddings", config.tie_word_embeddings);
+  file.read("initializer_range", config.initializer_range);
+  file.read("bos_token_id", config.bos_token_id);
+  file.read("pad_token_id", config.pad_token_id);
+  file.read_first("eos_token_id",
+                  config.eos_token_id);  // Llama 3 lists several; generation_config.json has them
+  file.read_dtype(config.dtype);
+  if (config.model_type == "gpt2") {
+    read_gpt2(file, config);
+  } else {
+    read_llama_like(file, config);
+  }
+  config.validate();
+  return config;
+}
+
+std::string LanguageConfig::to_json() const {
+  const LanguageFamily& family = language_family(model_type, "model_type");
+  Json json{{"architectures", Json::array({std::string(family.architecture)})},
+            {"model_type", model_type},
+            {"vocab_size", vocab_size},
+            {"tie_word_embeddings", tie_word_embeddings},
+            {"initializer_range", initializer_range},
+            {"torch_dtype", torch_name(dtype)}};
+  for (const auto& [key, id] : {std::pair{"bos_token_id", bos_token_id},
+                                {"eos_token_id", eos_token_id},
+                                {"pad_token_id", pad_token_id}}) {
+    json[key] = id < 0 ? Json(nullptr) : Json(id);
+  }
+  if (model_type == "gpt2") {
+    write_gpt2(*this, json);
+  } else {
+    write_llama_like(*this, json);
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace ingot

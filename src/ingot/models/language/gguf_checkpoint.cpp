@@ -1,0 +1,254 @@
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/base/suggest.h"
+#include "ingot/models/language/checkpoint.h"
+#include "ingot/models/language/gguf_names.h"
+#include "ingot/weights/transform.h"
+
+namespace ingot {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Reads one model's metadata and tensors; every key is asked for with the architecture in front.
+class GgufModel {
+ public:
+  explicit GgufModel(const GgufSource& source)
+      : source_(source),
+        fields_(source.fields()),
+        architecture_(fields_.text("general.architecture").value_or("")),
+        family_(find_family()) {}
+
+  Json config() const {
+    Json config = Json::parse(family_.fixed);
+    config["model_type"] = family_.model_type;
+    for (const GgufKeyRule& rule : family_.keys) {
+      const std::string key = architecture_ + "." + std::string(rule.gguf);
+      if (fields_.find(key) == nullptr) continue;
+      if (rule.integer) {
+        config[std::string(rule.hugging_face)] = *fields_.integer(key);
+      } else {
+        config[std::string(rule.hugging_face)] = short_number(*fields_.number(key));
+      }
+    }
+    config["vocab_size"] = source_.get_metadata("token_embd.weight").shape.at(0);
+    config["tie_word_embeddings"] = !source_.is_available("output.weight");
+    config["torch_dtype"] = dtype_ == DType::f16 ? "float16" : dtype_ == DType::bf16 ? "bfloat16" : "float32";
+    add_token(config, "bos_token_id");
+    add_token(config, "eos_token_id");
+    if (source_.is_available("blk.0.attn_q.bias")) config["attention_bias"] = true;
+    if (family_.model_type == "mixtral") config["num_local_experts"] = config["num_experts"];
+    add_rope(config);
+    add_gemma(config);
+    return config;
+  }
+
+  std::vector<TensorRecipe> recipes() const {
+    std::vector<TensorRecipe> recipes;
+    for (const TensorInfo& info : source_.tensors()) {
+      if (info.name.starts_with("rope_f") || info.name.ends_with(".attn_rot_embd"))
+        continue;  // config has them
+      const auto match = match_gguf_name(family_, info.name);
+      if (!match) {
+        recipes.push_back({info.name, {info.name}, {}});  // whoever loads says that it is unexpected
+        continue;
+      }
+      add_recipes(*match, info, recipes);
+    }
+    return recipes;
+  }
+
+ private:
+  const GgufFamily& find_family() const {
+    INGOT_CHECK(!architecture_.empty(),
+                FormatError(source_.location(), -1, "general.architecture", "is missing: this is no model"));
+    const auto experts = fields_.integer(architecture_ + ".expert_count");
+    const GgufFamily* family = find_gguf_family(architecture_, experts.value_or(0) > 0);
+    const std::vector<std::string> known = known_gguf_architectures();
+    INGOT_CHECK(family != nullptr,
+                NotImplemented(fmt::format("{}: general.architecture '{}'{}; Ingot runs {}",
+                                           source_.location(), architecture_,
+                                           did_you_mean(architecture_, known), fmt::join(known, ", "))));
+    return *family;
+  }
+
+  /// Most numbers are f32; the shortest text that means the same f32 is what was meant (1e-05).
+  static double short_number(double value) {
+    const auto narrow = static_cast<float>(value);
+    if (static_cast<double>(narrow) != value) return value;
+    return std::stod(fmt::format("{}", narrow));
+  }
+
+  std::optional<std::int64_t> integer(std::string_view key) const {
+    return fields_.integer(architecture_ + "." + std::string(key));
+  }
+  std::optional<double> number(std::string_view key) const {
+    return fields_.number(architecture_ + "." + std::string(key));
+  }
+  std::int64_t required(std::string_view key) const {
+    const auto value = integer(key);
+    INGOT_CHECK(value && *value > 0,
+                FormatError(source_.location(), -1, architecture_ + "." + std::string(key),
+                            "is missing or not positive"));
+    return *value;
+  }
+
+  /// What a file computes in: its matrices' type, f32 where they are quantised.
+  static DType find_dtype(const GgufSource& source) {
+    const TensorInfo* embedding = source.find("token_embd.weight");
+    INGOT_CHECK(embedding != nullptr,
+                FormatError(source.location(), -1, "token_embd.weight",
+                            "is missing: the file holds a vocabulary only, or no model"));
+    const bool half = embedding->dtype.has_value() && is_half_precision(*embedding->dtype);
+    return half ? *embedding->dtype : DType::f32;
+  }
+
+  void add_token(Json& config, const char* key) const {
+    const auto id = fields_.integer(fmt::format("tokenizer.ggml.{}", key));
+    config[key] = id ? Json(*id) : Json(nullptr);
+  }
+
+  std::int64_t head_size() const {
+    const auto given = integer("attention.key_length");
+    return given ? *given : required("embedding_length") / required("attention.head_count");
+  }
+
+  std::vector<double> factors(const char* tensor) const {
+    if (!source_.is_available(tensor)) return {};
+    const std::vector<float> values = source_.load_tensor(tensor).to_vector<float>();
+    std::vector<double> factors;
+    factors.reserve(values.size());
+    for (const float value : values) factors.push_back(short_number(static_cast<double>(value)));
+    return factors;
+  }
+
+  void add_rope(Json& config) const {
+    if (architecture_ == "gpt2") return;
+    const std::int64_t rotary = integer("rope.dimension_count").value_or(head_size());
+    if (rotary != head_size()) {
+      config["partial_rotary_factor"] = static_cast<double>(rotary) / static_cast<double>(head_size());
+    }
+    const auto original = integer("rope.scaling.original_context_length");
+    if (const auto long_factors = factors("rope_factors_long.weight"); !long_factors.empty()) {
+      config["rope_scaling"] = {{"rope_type", "longrope"},
+                                {"long_factor", long_factors},
+                                {"short_factor", factors("rope_factors_short.weight")}};
+      if (original) config["original_max_position_embeddings"] = *original;
+      return;
+    }
+    if (const auto llama3 = factors("rope_freqs.weight"); !llama3.empty()) {
+      config["rope_scaling"] = llama3_scaling(llama3, config);
+      return;
+    }
+    const std::string type = fields_.text(architecture_ + ".rope.scaling.type").value_or("none");
+    if (type == "none") return;
+    config["rope_scaling"] = {{"rope_type", type}};
+    if (const auto factor = number("rope.scaling.factor"))
+      config["rope_scaling"]["factor"] = short_number(*factor);
+    if (original) config["rope_scaling"]["original_max_position_embeddings"] = *original;
+  }
+
+  /// Llama 3's files hold what each pair's period is multiplied by, not the settings that led there. All that
+  /// were released have the same three; whether they are those is checked.
+  Json llama3_scaling(const std::vector<double>& found, const Json& config) const {
+    constexpr double kLow = 1, kHigh = 4, kContext = 8192;
+    const double factor = *std::ranges::max_element(found);
+    const double theta = config.value("rope_theta", 10000.0);
+    const auto dims = static_cast<double>(2 * found.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const double wavelength = 2 * std::numbers::pi * std::pow(theta, 2 * static_cast<double>(i) / dims);
+      const double smooth = std::clamp((kContext / wavelength - kLow) / (kHigh - kLow), 0.0, 1.0);
+      const double expected = 1 / ((1 - smooth) / factor + smooth);
+      INGOT_CHECK(
+          std::abs(found[i] - expected) <= 1e-4 * expected,
+          NotImplemented(fmt::format("{}: rope_freqs.weight: factors that are not Llama 3's (pair {} has "
+                                     "{}, expected {})",
+                                     source_.location(), i, found[i], expected)));
+    }
+    return {{"rope_type", "llama3"},
+            {"factor", factor},
+            {"low_freq_factor", kLow},
+            {"high_freq_factor", kHigh},
+            {"original_max_position_embeddings", static_cast<std::int64_t>(kContext)}};
+  }
+
+  /// What Gemma's metadata leave to the reader: the 27B models divide scores by something else than the
+  /// head's size (llama.cpp tells them by their layers, too).
+  void add_gemma(Json& config) const {
+    if (!architecture_.starts_with("gemma")) return;
+    const std::int64_t layers = required("block_count");
+    const bool largest = layers == (architecture_ == "gemma2" ? 46 : 62);
+    config["query_pre_attn_scalar"] =
+        largest ? required("embedding_length") / required("attention.head_count") : head_size();
+    config["head_dim"] = head_size();
+  }
+
+  void add_recipes(const GgufNameMatch& match, const TensorInfo& info,
+                   std::vector<TensorRecipe>& recipes) const {
+    TensorRecipe recipe{match.hugging_face(), {info.name}, {}};
+    switch (match.rule->change) {
+      case GgufChange::none:
+        break;
+      case GgufChange::query_rows:
+        recipe.steps.push_back(Transform::rotary_to_halves(required("attention.head_count")));
+        break;
+      case GgufChange::key_rows:
+        recipe.steps.push_back(Transform::rotary_to_halves(
+            integer("attention.head_count_kv").value_or(required("attention.head_count"))));
+        break;
+      case GgufChange::transposed:
+        if (info.shape.size() == 2) recipe.steps.push_back(Transform::transpose());
+        break;
+      case GgufChange::plus_one:
+        recipe.steps.push_back(Transform::scale(1, -1));
+        break;
+      case GgufChange::experts:
+        add_experts(match, info, recipes);
+        return;
+    }
+    add_cast(info, recipe);
+    recipes.push_back(std::move(recipe));
+  }
+
+  void add_experts(const GgufNameMatch& match, const TensorInfo& info,
+                   std::vector<TensorRecipe>& recipes) const {
+    INGOT_CHECK(info.shape.size() == 3,
+                FormatError(source_.location(), -1, info.name,
+                            fmt::format("shape {} is not [experts, out, in]", to_string(info.shape))));
+    for (std::int64_t expert = 0; expert < info.shape[0]; ++expert) {
+      TensorRecipe recipe{match.hugging_face(expert), {info.name}, {}};
+      recipe.steps.push_back(Transform::select(expert));
+      add_cast(info, recipe);
+      recipes.push_back(std::move(recipe));
+    }
+  }
+
+  /// Norms stay f32 in files of half types; a model computes in one dtype.
+  void add_cast(const TensorInfo& info, TensorRecipe& recipe) const {
+    if (info.dtype.has_value() && *info.dtype != dtype_) recipe.steps.push_back(Transform::cast(dtype_));
+  }
+
+  const GgufSource& source_;
+  const GgufMetadata& fields_;
+  std::string architecture_;
+  const GgufFamily& family_;
+  DType dtype_ = find_dtype(source_);
+};
+
+}  // namespace
+
+ModelCheckpoint gguf_checkpoint(const std::shared_ptr<const GgufSource>& source) {
+  const GgufModel model(*source);
+  return {model.config().dump(2) + "\n", source->location(),
+          std::make_shared<TransformedSource>(source, model.recipes())};
+}
+
+}  // namespace ingot

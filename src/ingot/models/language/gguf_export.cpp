@@ -1,0 +1,194 @@
+#include "ingot/models/language/gguf_export.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numbers>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/models/language/config.h"
+#include "ingot/models/language/gguf_names.h"
+#include "ingot/models/language/weight_map.h"
+#include "ingot/nn/visit.h"
+#include "ingot/weights/transform.h"
+
+namespace ingot {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class Exporter {
+ public:
+  explicit Exporter(const ModelCheckpoint& checkpoint)
+      : checkpoint_(checkpoint),
+        config_(LanguageConfig::from_json(checkpoint.config_json, checkpoint.config_path)),
+        family_(find_family()) {}
+
+  GgufExport run() {
+    write_metadata();
+    write_rope();
+    write_tensors();
+    out_.weights = std::make_shared<TransformedSource>(checkpoint_.weights, std::move(recipes_));
+    return std::move(out_);
+  }
+
+ private:
+  const GgufFamily& find_family() const {
+    const GgufFamily* family = find_gguf_family_of(config_.model_type);
+    INGOT_CHECK(family != nullptr,
+                NotImplemented(fmt::format("{}: writing '{}' as GGUF; there are {}", checkpoint_.config_path,
+                                           config_.model_type, fmt::join(known_gguf_architectures(), ", "))));
+    return *family;
+  }
+
+  std::string key(std::string_view name) const { return fmt::format("{}.{}", family_.architecture, name); }
+  void set(std::string_view name, std::int64_t value) {
+    out_.metadata.set(key(name), GgufValue::of_u32(static_cast<std::uint32_t>(value)));
+  }
+  void set(std::string_view name, double value) {
+    out_.metadata.set(key(name), GgufValue::of_f32(static_cast<float>(value)));
+  }
+
+  void write_metadata() {
+    out_.metadata.set("general.architecture", GgufValue::of_string(std::string(family_.architecture)));
+    const Json json = Json::parse(config_.to_json());
+    for (const GgufKeyRule& rule : family_.keys) {
+      const auto value = json.find(rule.hugging_face);
+      if (value == json.end() || !value->is_number()) continue;
+      if (rule.integer) {
+        set(rule.gguf, value->get<std::int64_t>());
+      } else {
+        set(rule.gguf, value->get<double>());
+      }
+    }
+    for (const auto& [name, id] :
+         {std::pair{"bos_token_id", config_.bos_token_id}, {"eos_token_id", config_.eos_token_id}}) {
+      if (id < 0) continue;
+      out_.metadata.set(fmt::format("tokenizer.ggml.{}", name),
+                        GgufValue::of_u32(static_cast<std::uint32_t>(id)));
+    }
+    if (config_.num_experts > 0) set("expert_count", config_.num_experts);
+    set("vocab_size", config_.vocab_size);
+    if (config_.position == PositionKind::rope) set("attention.value_length", config_.head_dim);
+  }
+
+  void write_rope() {
+    if (config_.position != PositionKind::rope) return;
+    const RopeScaling& rope = config_.rope_scaling;
+    set("rope.dimension_count", static_cast<std::int64_t>(std::lround(
+                                    config_.partial_rotary_factor * static_cast<double>(config_.head_dim))));
+    set("rope.freq_base", config_.rope_theta);
+    if (rope.type == "llama3") {
+      add_vector("rope_freqs.weight", llama3_factors());
+    } else if (rope.type == "longrope") {
+      add_vector("rope_factors_long.weight", rope.long_factor);
+      add_vector("rope_factors_short.weight", rope.short_factor);
+      set("rope.scaling.original_context_length", rope.original_max_position_embeddings);
+    } else if (rope.type == "linear" || rope.type == "yarn") {
+      out_.metadata.set(key("rope.scaling.type"), GgufValue::of_string(rope.type));
+      set("rope.scaling.factor", rope.factor);
+      if (rope.type == "yarn")
+        set("rope.scaling.original_context_length", rope.original_max_position_embeddings);
+    } else {
+      INGOT_CHECK(rope.type == "default", NotImplemented(fmt::format("{}: rope_type '{}' in GGUF files",
+                                                                     checkpoint_.config_path, rope.type)));
+    }
+  }
+
+  /// What the period of each pair is multiplied by.
+  std::vector<double> llama3_factors() const {
+    const RopeScaling& rope = config_.rope_scaling;
+    std::vector<double> factors;
+    for (std::int64_t i = 0; i < config_.head_dim; i += 2) {
+      const double wavelength =
+          2 * std::numbers::pi *
+          std::pow(config_.rope_theta, static_cast<double>(i) / static_cast<double>(config_.head_dim));
+      const double turns = static_cast<double>(rope.original_max_position_embeddings) / wavelength;
+      const double smooth = std::clamp(
+          (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor), 0.0, 1.0);
+      factors.push_back(1 / ((1 - smooth) / rope.factor + smooth));
+    }
+    return factors;
+  }
+
+  void add_vector(const std::string& name, const std::vector<double>& values) {
+    const std::vector<float> narrow(values.begin(), values.end());
+    const Tensor tensor = Tensor::from(narrow, {static_cast<std::int64_t>(narrow.size())});
+    out_.extra.push_back(GgufTensor::of(StoredTensor::of(name, tensor)));
+  }
+
+  void write_tensors() {
+    const WeightMap map = language_weight_map(config_);
+    std::map<std::string, GgufNameMatch> stacked;
+    std::vector<std::string> unknown;
+    for (const TensorInfo& info : checkpoint_.weights->tensors()) {
+      const std::string name = map.canonical(info.name);
+      const auto ignored = [&name](const std::string& glob) { return glob_match(glob, name); };
+      if (std::ranges::any_of(map.ignored, ignored)) continue;
+      if (name == "lm_head.weight" && config_.tie_word_embeddings) continue;
+      const auto match = match_hugging_face_name(family_, name);
+      if (!match) {
+        unknown.push_back(info.name);
+        continue;
+      }
+      original_[name] = info.name;
+      if (match->rule->change == GgufChange::experts) {
+        stacked.emplace(match->gguf(), *match);
+      } else {
+        recipes_.push_back({match->gguf(), {info.name}, steps_of(*match, info)});
+      }
+    }
+    INGOT_CHECK(unknown.empty(),
+                Error(fmt::format("{}: GGUF has no name for {}", checkpoint_.weights->location(),
+                                  fmt::join(unknown, ", "))));
+    for (const auto& [name, match] : stacked) add_experts(name, match);
+  }
+
+  std::vector<Transform> steps_of(const GgufNameMatch& match, const TensorInfo& info) const {
+    switch (match.rule->change) {
+      case GgufChange::query_rows:
+        return {Transform::rotary_to_pairs(config_.num_attention_heads)};
+      case GgufChange::key_rows:
+        return {Transform::rotary_to_pairs(config_.num_key_value_heads)};
+      case GgufChange::transposed:
+        return info.shape.size() == 2 ? std::vector{Transform::transpose()} : std::vector<Transform>{};
+      case GgufChange::plus_one:  // in f32: 1 + a small weight is no half number
+        return {Transform::cast(DType::f32), Transform::scale(1, 1)};
+      case GgufChange::none:
+      case GgufChange::experts:
+        break;
+    }
+    return {};
+  }
+
+  void add_experts(const std::string& name, const GgufNameMatch& match) {
+    TensorRecipe recipe{name, {}, {}};
+    for (std::int64_t i = 0; i < config_.num_experts; ++i) {
+      const auto found = original_.find(match.hugging_face(i));
+      INGOT_CHECK(found != original_.end(),
+                  IoError(checkpoint_.weights->location(), fmt::format("lacks '{}'", match.hugging_face(i))));
+      recipe.inputs.push_back(found->second);
+    }
+    std::vector<std::int64_t> shape = checkpoint_.weights->get_metadata(recipe.inputs[0]).shape;
+    shape.insert(shape.begin(), config_.num_experts);
+    recipe.steps.push_back(Transform::reshape(std::move(shape)));
+    recipes_.push_back(std::move(recipe));
+  }
+
+  const ModelCheckpoint& checkpoint_;
+  LanguageConfig config_;
+  const GgufFamily& family_;
+  GgufExport out_;
+  std::vector<TensorRecipe> recipes_;
+  std::map<std::string, std::string> original_;  // canonical name -> the checkpoint's
+};
+
+}  // namespace
+
+GgufExport export_gguf(const ModelCheckpoint& checkpoint) { return Exporter(checkpoint).run(); }
+
+}  // namespace ingot

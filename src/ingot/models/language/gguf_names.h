@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ingot {
+
+/// What llama.cpp's converters do to the values of a tensor on the way from a Hugging Face checkpoint.
+enum class GgufChange : std::uint8_t {
+  none,
+  query_rows,  ///< rows of each query head from halves to pairs that rotate together
+  key_rows,    ///< of each key head
+  transposed,  ///< GPT-2's Conv1D layers store [in, out]
+  plus_one,    ///< Gemma's norms multiply by 1 + weight; GGUF stores the sum
+  experts      ///< all experts of a layer in one tensor [experts, out, in]
+};
+
+/// One tensor's two names, without ".weight" and ".bias", which are the same in both. `*` stands for the
+/// layer,
+/// `#` for the expert.
+struct GgufNameRule {
+  std::string_view gguf;          ///< "blk.*.attn_q"
+  std::string_view hugging_face;  ///< "model.layers.*.self_attn.q_proj"
+  GgufChange change = GgufChange::none;
+};
+
+/// One metadata number's two names.
+struct GgufKeyRule {
+  std::string_view gguf;          ///< behind "<architecture>."
+  std::string_view hugging_face;  ///< in config.json
+  bool integer = true;
+};
+
+/// A family of models as GGUF files describe it.
+struct GgufFamily {
+  std::string_view architecture;  ///< GGUF's general.architecture
+  std::string_view model_type;    ///< Hugging Face's
+  std::span<const GgufNameRule> names;
+  std::span<const GgufKeyRule> keys;
+  /// Metadata that one side leaves out because the family fixes it; empty or a JSON object for config.json.
+  std::string_view fixed = "{}";
+};
+
+/// The family of a GGUF file, by general.architecture; Mixtral calls itself "llama" and is told by its
+/// experts. Null where it is not known.
+const GgufFamily* find_gguf_family(std::string_view architecture, bool has_experts);
+const GgufFamily* find_gguf_family_of(std::string_view model_type);
+std::vector<std::string> known_gguf_architectures();
+
+/// A rule that fits a name, with the numbers that its stars stand for (-1: none).
+struct GgufNameMatch {
+  const GgufNameRule* rule = nullptr;
+  std::int64_t layer = -1, expert = -1;
+  std::string suffix;  ///< ".weight", ".bias"
+
+  std::string gguf() const;
+  std::string hugging_face() const;
+  std::string hugging_face(std::int64_t expert_number) const;
+};
+std::optional<GgufNameMatch> match_gguf_name(const GgufFamily& family, std::string_view name);
+std::optional<GgufNameMatch> match_hugging_face_name(const GgufFamily& family, std::string_view name);
+
+}  // namespace ingot

@@ -1,0 +1,68 @@
+#include "ingot/models/language/moe.h"
+
+#include "ingot/models/language/decoder_init.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/grouped_linear.h"
+#include "ingot/ops/index.h"
+#include "ingot/ops/reduce.h"
+#include "ingot/ops/topk.h"
+#include "ingot/ops/view.h"
+
+namespace ingot {
+
+Routing route(const Tensor& experts, std::int64_t expert_count) {
+  const std::vector<std::int64_t> chosen = to(experts, kCpu).to_vector<std::int64_t>();
+  const std::int64_t choices = experts.dim(1);
+  Routing routing;
+  routing.offsets.assign(static_cast<std::size_t>(expert_count) + 1, 0);
+  for (const std::int64_t e : chosen) ++routing.offsets[static_cast<std::size_t>(e) + 1];
+  for (std::size_t e = 1; e < routing.offsets.size(); ++e) routing.offsets[e] += routing.offsets[e - 1];
+  std::vector<std::int64_t> next = routing.offsets, tokens(chosen.size()), places(chosen.size());
+  for (std::size_t pair = 0; pair < chosen.size(); ++pair) {
+    const std::int64_t place = next[static_cast<std::size_t>(chosen[pair])]++;
+    places[pair] = place;
+    tokens[static_cast<std::size_t>(place)] = static_cast<std::int64_t>(pair) / choices;
+  }
+  const auto count = static_cast<std::int64_t>(chosen.size());
+  routing.tokens = Tensor::from(tokens, {count}, experts.device());
+  routing.places = Tensor::from(places, {count}, experts.device());
+  return routing;
+}
+
+MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
+    : gate(source.scope("gate"),
+           {.in = c.hidden_size, .out = c.num_experts, .bias = false, .weight_init = decoder_weight_init(c)}),
+      gate_proj(source.take("experts.gate_proj", {c.num_experts, c.moe_intermediate_size, c.hidden_size},
+                            decoder_weight_init(c))),
+      up_proj(source.take("experts.up_proj", {c.num_experts, c.moe_intermediate_size, c.hidden_size},
+                          decoder_weight_init(c))),
+      down_proj(source.take("experts.down_proj", {c.num_experts, c.hidden_size, c.moe_intermediate_size},
+                            decoder_residual_init(c))),
+      choices(c.num_experts_per_tok),
+      normalize(c.norm_topk_prob) {}
+
+Tensor MoeMlp::operator()(const Tensor& x) const {
+  const std::int64_t hidden = x.dim(-1);
+  const Tensor tokens = reshape(x, {-1, hidden});
+  // In f32 whatever the model's dtype, as transformers does.
+  const TopK top = topk(softmax(to(gate(tokens), DType::f32)), choices);
+  const Tensor weights = to(normalize ? top.values / sum(top.values, {-1}, true) : top.values, x.dtype());
+  const Routing routing = route(top.indices, gate_proj.value.dim(0));
+  const Tensor sorted = embedding(tokens, routing.tokens);
+  const Tensor inner = silu_mul(grouped_linear(sorted, gate_proj.value, routing.offsets),
+                                grouped_linear(sorted, up_proj.value, routing.offsets));
+  const Tensor outputs = embedding(grouped_linear(inner, down_proj.value, routing.offsets), routing.places);
+  const Tensor weighted =
+      reshape(outputs, {tokens.dim(0), choices, hidden}) * reshape(weights, {tokens.dim(0), choices, 1});
+  return reshape(sum(weighted, {1}), x.shape());
+}
+
+void MoeMlp::visit(ParamVisitor& v) {
+  v("gate", gate);
+  v("experts.gate_proj", gate_proj);
+  v("experts.up_proj", up_proj);
+  v("experts.down_proj", down_proj);
+}
+
+}  // namespace ingot

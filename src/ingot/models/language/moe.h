@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ingot/models/language/config.h"
+#include "ingot/nn/linear.h"
+#include "ingot/nn/param_source.h"
+#include "ingot/nn/visit.h"
+
+namespace ingot {
+
+/// Which rows go to which expert: the (token, choice) pairs in order of their experts.
+struct Routing {
+  std::vector<std::int64_t> offsets;  ///< [experts + 1]: where each expert's pairs start
+  Tensor tokens;                      ///< i64 [pairs]: the token of each pair, sorted by expert
+  Tensor places;                      ///< i64 [tokens · choices]: where each pair went
+};
+
+/// `experts`: i64 [tokens, choices].
+Routing route(const Tensor& experts, std::int64_t expert_count);
+
+/// A mixture of SwiGLU experts (Mixtral, Qwen3-MoE): softmax over the router's logits, the largest
+/// num_experts_per_tok, optionally made to add up to 1, weigh the outputs of their experts. Tokens are sorted
+/// by expert, so that each expert that is chosen runs once, on its own tokens.
+struct MoeMlp {
+  MoeMlp(const ParamSource& source, const LanguageConfig& config);
+  /// x: [batch, sequence, hidden].
+  Tensor operator()(const Tensor& x) const;
+  void visit(ParamVisitor& v);
+
+  Linear gate;                              ///< the router: [experts, hidden]
+  Parameter gate_proj, up_proj, down_proj;  ///< [experts, intermediate, hidden], down: [experts, hidden, ...]
+  std::int64_t choices;
+  bool normalize;
+};
+
+}  // namespace ingot

@@ -1,0 +1,153 @@
+#include "ingot/models/weight_map.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/nn/visit.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+
+namespace ingot {
+namespace {
+
+std::string with_number(const std::string& pattern, char mark, std::int64_t number) {
+  const std::size_t at = pattern.find(mark);
+  return at == std::string::npos ? pattern
+                                 : pattern.substr(0, at) + std::to_string(number) + pattern.substr(at + 1);
+}
+
+bool is_number(std::string_view part) {
+  return !part.empty() && part.size() < 10 &&
+         std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// The number that `*` stands for if `name` matches `pattern` (`#` stands for any number); -1 if the pattern
+// has no `*`, -2 if it does not match.
+std::int64_t matched_layer(std::string_view pattern, std::string_view name) {
+  std::int64_t layer = -1;
+  while (true) {
+    const std::size_t p = pattern.find('.'), n = name.find('.');
+    const std::string_view want = pattern.substr(0, p), have = name.substr(0, n);
+    if ((want == "*" || want == "#") ? !is_number(have) : want != have) return -2;
+    if (want == "*") layer = std::stoll(std::string(have));
+    if ((p == std::string_view::npos) != (n == std::string_view::npos)) return -2;
+    if (p == std::string_view::npos) return layer;
+    pattern.remove_prefix(p + 1);
+    name.remove_prefix(n + 1);
+  }
+}
+
+WeightRule bound(WeightRule rule, std::int64_t layer) {
+  if (layer >= 0) {
+    rule.ours = with_number(rule.ours, '*', layer);
+    rule.theirs = with_number(rule.theirs, '*', layer);
+  }
+  return rule;
+}
+
+}  // namespace
+
+std::string WeightMap::canonical(std::string name) const {
+  for (const WeightSpelling& spelling : spellings) {
+    const std::size_t at = name.find(spelling.found);
+    if (at == std::string::npos || (spelling.at_start && at != 0)) continue;
+    name.replace(at, spelling.found.size(), spelling.canonical);
+  }
+  const auto matches = [&name](const std::string& glob) { return glob_match(glob, name); };
+  const bool complete = name.starts_with(prefix) || std::ranges::any_of(outside, matches) ||
+                        std::ranges::any_of(ignored, matches);
+  return complete ? name : prefix + name;
+}
+
+WeightRule WeightMap::rule_for(const std::string& ours) const {
+  for (const WeightRule& rule : rules) {
+    const std::int64_t layer = matched_layer(rule.ours, ours);
+    if (layer != -2) return bound(rule, layer);
+  }
+  return {.ours = ours, .theirs = ours};
+}
+
+std::vector<std::string> sources_of(const WeightRule& rule) {
+  if (rule.stacked == 0) return {rule.theirs};
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < rule.stacked; ++i) names.push_back(with_number(rule.theirs, '#', i));
+  return names;
+}
+
+Tensor import_tensor(const WeightRule& rule, const std::function<Tensor(const std::string&)>& lookup) {
+  const NoGrad no_grad;
+  std::vector<Tensor> parts;
+  for (const std::string& name : sources_of(rule)) {
+    Tensor part = lookup(name);
+    if (!part.defined()) return {};
+    if (rule.transposed && part.rank() == 2) part = transpose(part, 0, 1);
+    if (rule.rows > 0 && part.rank() > 0 && part.dim(0) >= rule.first + rule.rows) {
+      part = narrow(part, 0, rule.first, rule.rows);
+    }
+    parts.push_back(std::move(part));
+  }
+  if (rule.stacked == 0) return contiguous(parts.front());
+  const bool alike =
+      std::ranges::all_of(parts, [&](const Tensor& part) { return part.shape() == parts.front().shape(); });
+  return alike ? stack(parts) : Tensor{};
+}
+
+std::map<std::string, Tensor> import_tensors(const WeightMap& map,
+                                             const std::map<std::string, Tensor>& checkpoint) {
+  std::map<std::string, Tensor> theirs, ours;
+  for (const auto& [name, tensor] : checkpoint) theirs[map.canonical(name)] = tensor;
+  const auto lookup = [&theirs](const std::string& name) {
+    const auto found = theirs.find(name);
+    return found == theirs.end() ? Tensor{} : found->second;
+  };
+  std::set<std::string> used;
+  for (const auto& [name, tensor] : theirs) {
+    for (const WeightRule& rule : map.rules) {
+      const std::int64_t layer = matched_layer(rule.theirs, name);
+      if (layer == -2) continue;
+      used.insert(name);
+      const WeightRule here = bound(rule, layer);
+      if (ours.contains(here.ours)) continue;
+      if (Tensor value = import_tensor(here, lookup); value.defined()) ours[here.ours] = std::move(value);
+    }
+  }
+  for (const auto& [name, tensor] : theirs) {
+    if (!used.contains(name)) ours[name] = tensor;
+  }
+  return ours;
+}
+
+std::map<std::string, Tensor> export_tensors(const WeightMap& map,
+                                             const std::map<std::string, Tensor>& ours) {
+  const NoGrad no_grad;
+  struct Piece {
+    WeightRule rule;
+    Tensor value;
+  };
+  std::map<std::string, std::vector<Piece>> gathered;
+  for (const auto& [name, tensor] : ours) {
+    const WeightRule rule = map.rule_for(name);
+    const std::vector<std::string> names = sources_of(rule);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const Tensor value = tensor.detach();
+      gathered[names[i]].push_back(
+          {rule, rule.stacked > 0 ? select(value, 0, static_cast<std::int64_t>(i)) : value});
+    }
+  }
+  std::map<std::string, Tensor> checkpoint;
+  for (auto& [name, pieces] : gathered) {
+    std::ranges::sort(pieces, {}, [](const Piece& piece) { return piece.rule.first; });
+    std::vector<Tensor> values;
+    for (const Piece& piece : pieces) values.push_back(piece.value);
+    const Tensor whole = values.size() == 1 ? values.front() : concat(values, 0);
+    const bool turn = pieces.front().rule.transposed && whole.rank() == 2;
+    checkpoint[name] = contiguous(turn ? transpose(whole, 0, 1) : whole);
+  }
+  return checkpoint;
+}
+
+}  // namespace ingot

@@ -1,0 +1,206 @@
+#include "ingot/text/gguf_tokenizer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ingot/base/error.h"
+#include "ingot/text/bpe.h"
+#include "ingot/text/json_write.h"
+#include "ingot/text/sentencepiece.h"
+#include "ingot/text/utf8.h"
+
+namespace ingot::text {
+
+namespace {
+
+using Type = SentencePiece::Type;
+
+constexpr const char* kByteLevel =
+    R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})";
+constexpr const char* kBareByteLevel =
+    R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false})";
+
+// Patterns as the models' own tokenizer.json files have them.
+#define INGOT_CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+constexpr const char* kLlama3 = INGOT_CONTRACTIONS
+    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kQwen2 = INGOT_CONTRACTIONS
+    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+#undef INGOT_CONTRACTIONS
+constexpr const char* kTekken =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+/// llama.cpp's name of a pre-tokenizer and what it stands for. The first row of a kind is the one written.
+struct PreTokenizer {
+  std::string_view name;
+  const char* pattern;  // null: GPT-2's, which ByteLevel has built in
+  bool digits = false;  // each digit alone, first
+  bool nfc = false;
+  bool ignore_merges = false;
+  bool add_bos = false;
+};
+
+constexpr std::array<PreTokenizer, 15> kPreTokenizers{{{"gpt-2", nullptr},
+                                                       {"default", nullptr},
+                                                       {"", nullptr},
+                                                       {"mpt", nullptr},
+                                                       {"olmo", nullptr},
+                                                       {"jais", nullptr},
+                                                       {"llama-bpe", kLlama3, false, false, true, true},
+                                                       {"llama3", kLlama3, false, false, true, true},
+                                                       {"llama-v3", kLlama3, false, false, true, true},
+                                                       {"qwen2", kQwen2, false, true},
+                                                       {"deepseek-r1-qwen", kQwen2, false, true},
+                                                       {"tekken", kTekken, false, false, true, true},
+                                                       {"smollm", nullptr, true},
+                                                       {"starcoder", nullptr, true},
+                                                       {"refact", nullptr, true}}};
+
+const PreTokenizer& pre_tokenizer_of(const GgufVocabulary& vocabulary, const std::string& source) {
+  const auto found = std::ranges::find(kPreTokenizers, vocabulary.pre, &PreTokenizer::name);
+  if (found != kPreTokenizers.end()) return *found;
+  std::vector<std::string_view> names;
+  for (const PreTokenizer& pre : kPreTokenizers) {
+    if (!pre.name.empty()) names.push_back(pre.name);
+  }
+  throw NotImplemented(fmt::format("{}: tokenizer.ggml.pre '{}' ({} are); give a tokenizer.json beside it",
+                                   source, vocabulary.pre, fmt::join(names, ", ")));
+}
+
+std::string split(const char* pattern) {
+  return fmt::format(R"({{"type":"Split","pattern":{{"Regex":{}}},"behavior":"Isolated","invert":false}})",
+                     json_string(pattern));
+}
+
+std::string stages_of(const PreTokenizer& pre) {
+  if (pre.digits) {
+    return fmt::format(
+        R"({{"type":"Sequence","pretokenizers":[{{"type":"Digits","individual_digits":true}},{}]}})",
+        kByteLevel);
+  }
+  if (pre.pattern == nullptr) return kByteLevel;
+  return fmt::format(R"({{"type":"Sequence","pretokenizers":[{},{}]}})", split(pre.pattern), kBareByteLevel);
+}
+
+void check_lists(const GgufVocabulary& v, const std::string& source) {
+  const auto same = [&](std::size_t size, const char* key) {
+    INGOT_CHECK(
+        size == 0 || size == v.tokens.size(),
+        FormatError(source, -1, key, fmt::format("has {} entries for {} tokens", size, v.tokens.size())));
+  };
+  INGOT_CHECK(!v.tokens.empty(), FormatError(source, -1, "tokenizer.ggml.tokens", "is missing or empty"));
+  same(v.scores.size(), "tokenizer.ggml.scores");
+  same(v.types.size(), "tokenizer.ggml.token_type");
+  for (const std::string& token : v.tokens) {
+    INGOT_CHECK(is_valid_utf8(token),
+                FormatError(source, -1, "tokenizer.ggml.tokens", "a token is no UTF-8"));
+  }
+  for (const float score : v.scores) {
+    INGOT_CHECK(std::isfinite(score),
+                FormatError(source, -1, "tokenizer.ggml.scores", "a score is not finite"));
+  }
+}
+
+std::uint64_t type_of(const GgufVocabulary& v, std::size_t id) {
+  return v.types.empty() ? Type::kNormal : static_cast<std::uint64_t>(v.types[id]);
+}
+
+/// The token of an id that the metadata name; empty for none.
+std::string token_at(const GgufVocabulary& v, std::optional<std::int64_t> id, const char* key,
+                     const std::string& source) {
+  if (!id || *id < 0) return {};
+  INGOT_CHECK(
+      static_cast<std::size_t>(*id) < v.tokens.size(),
+      FormatError(source, -1, key, fmt::format("is {}, but there are {} tokens", *id, v.tokens.size())));
+  return v.tokens[static_cast<std::size_t>(*id)];
+}
+
+TokenizerSpec make_byte_level(const GgufVocabulary& v, const PreTokenizer& pre, const std::string& source) {
+  TokenizerSpec spec;
+  Vocabulary vocabulary;
+  for (std::size_t id = 0; id < v.tokens.size(); ++id) {
+    const std::uint64_t type = type_of(v, id);
+    if (type == Type::kUnused && v.tokens[id].starts_with("[PAD")) continue;  // fills the embedding's rows
+    INGOT_CHECK(vocabulary.add(v.tokens[id], static_cast<std::int32_t>(id)) == Vocabulary::Added::yes,
+                FormatError(source, -1, fmt::format("tokenizer.ggml.tokens[{}]", id),
+                            fmt::format("\"{}\" is listed twice", v.tokens[id])));
+    if (type != Type::kControl && type != Type::kUserDefined) continue;
+    AddedToken token;
+    token.id = static_cast<std::int32_t>(id);
+    token.content = v.tokens[id];
+    token.special = type == Type::kControl;
+    token.normalized = false;
+    spec.added_tokens.push_back(std::move(token));
+  }
+  BpeOptions options;
+  options.ignore_merges = pre.ignore_merges;
+  MergeBuilder merges(vocabulary, options, v.merges.size());
+  for (std::size_t i = 0; i < v.merges.size(); ++i) {
+    const std::string problem = merges.add_line(v.merges[i]);
+    INGOT_CHECK(problem.empty(),
+                FormatError(source, -1, fmt::format("tokenizer.ggml.merges[{}]", i), problem));
+  }
+  spec.pre_tokenizer = stages_of(pre);
+  if (pre.nfc) spec.normalizer = R"({"type":"NFC"})";
+  spec.decoder = kByteLevel;
+  spec.model = std::make_shared<BpeModel>(std::move(vocabulary), merges.take(), options);
+  return spec;
+}
+
+TokenizerSpec make_pieces(const GgufVocabulary& v, const std::string& source) {
+  INGOT_CHECK(!v.scores.empty(), FormatError(source, -1, "tokenizer.ggml.scores", "is missing"));
+  SentencePieceModel model;
+  model.kind = SentencePieceModel::kBpe;
+  model.byte_fallback = true;
+  model.add_dummy_prefix = v.add_space_prefix.value_or(true);
+  model.remove_extra_whitespaces = false;
+  for (std::size_t id = 0; id < v.tokens.size(); ++id) {
+    model.pieces.push_back({v.tokens[id], v.scores[id], type_of(v, id)});
+  }
+  return make_sentencepiece(model, source);
+}
+
+}  // namespace
+
+std::optional<std::string> gguf_pre_tokenizer_name(const GgufPreTokenizer& parts) {
+  if (!parts.byte_level) return std::nullopt;
+  for (const PreTokenizer& pre : kPreTokenizers) {
+    const bool same = pre.pattern == nullptr ? parts.patterns.empty() && parts.gpt2_pattern
+                                             : parts.patterns.size() == 1 &&
+                                                   parts.patterns[0] == pre.pattern && !parts.gpt2_pattern;
+    if (same && pre.digits == parts.digits) return std::string(pre.name);
+  }
+  return std::nullopt;
+}
+
+TokenizerSpec make_gguf_tokenizer(const GgufVocabulary& v, const std::string& source) {
+  check_lists(v, source);
+  const bool pieces = v.model == "llama";
+  INGOT_CHECK(
+      pieces || v.model == "gpt2",
+      NotImplemented(fmt::format("{}: tokenizer.ggml.model '{}' (llama and gpt2 are); give a tokenizer.json "
+                                 "beside it",
+                                 source, v.model)));
+  const PreTokenizer* pre = pieces ? nullptr : &pre_tokenizer_of(v, source);
+  TokenizerSpec spec = pieces ? make_pieces(v, source) : make_byte_level(v, *pre, source);
+  spec.source = source;
+  spec.config.bos_token = token_at(v, v.bos, "tokenizer.ggml.bos_token_id", source);
+  spec.config.eos_token = token_at(v, v.eos, "tokenizer.ggml.eos_token_id", source);
+  spec.config.pad_token = token_at(v, v.pad, "tokenizer.ggml.padding_token_id", source);
+  if (v.unk) spec.config.unk_token = token_at(v, v.unk, "tokenizer.ggml.unknown_token_id", source);
+  spec.config.chat_template = v.chat_template;
+  const bool bos = v.add_bos.value_or(pieces || pre->add_bos) && !spec.config.bos_token.empty();
+  const bool eos = v.add_eos.value_or(false) && !spec.config.eos_token.empty();
+  const std::string around = bos_eos_template(spec.model->vocabulary(), bos ? spec.config.bos_token : "",
+                                              eos ? spec.config.eos_token : "");
+  if (around != "null") spec.post_processor = around;
+  return spec;
+}
+
+}  // namespace ingot::text

@@ -1,0 +1,165 @@
+#include "ingot/models/encoder/bert.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "tests/support/op_case.h"
+#include <gtest/gtest.h>
+
+#include "ingot/autograd/engine.h"
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/loss.h"
+#include "ingot/ops/reduce.h"
+#include "ingot/ops/view.h"
+#include "ingot/weights/open.h"
+#include "ingot/weights/safetensors.h"
+
+namespace ingot {
+namespace {
+
+using testing::max_error;
+
+std::string golden_path(const std::string& name) {
+  return std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/" + name;
+}
+
+// What transformers computed (tools/goldens/encoder_models.py).
+class GoldenBert : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const auto source = open_safetensors(golden_path(GetParam()) + "/expected.safetensors");
+    for (const TensorInfo& info : source->tensors()) golden_[info.name] = source->load_tensor(info.name);
+    input_ = {
+        .tokens = golden_["tokens"], .token_types = golden_["token_types"], .lengths = golden_["lengths"]};
+  }
+  Tensor loss() const {
+    const Tensor hidden = model_->hidden(input_);
+    if (!model_->config.masked_lm_head) return mean(square(model_->pooled(hidden)));
+    return cross_entropy(model_->logits(hidden), golden_.at("targets"));
+  }
+  // The rows of a text, without its padding.
+  Tensor valid(const Tensor& x, std::int64_t row) const {
+    return narrow(select(x, 0, row), 0, 0, golden_.at("lengths").to_vector<std::int32_t>()[row]);
+  }
+
+  std::unique_ptr<BertModel> model_ = load_bert(golden_path(GetParam()));
+  std::map<std::string, Tensor> golden_;
+  EncoderInput input_;
+};
+
+TEST_P(GoldenBert, HiddenStatesAndHeadsEqualTransformers) {
+  const NoGrad no_grad;
+  const Tensor hidden = model_->hidden(input_);
+  for (const std::int64_t row : {0, 1}) {
+    EXPECT_LE(max_error(valid(hidden, row), valid(golden_["hidden"], row)), 1e-5);
+    if (!model_->config.masked_lm_head) continue;
+    EXPECT_LE(max_error(valid(model_->logits(hidden), row), valid(golden_["logits"], row)), 2e-5);
+  }
+  if (model_->config.pooler) {
+    EXPECT_LE(max_error(model_->pooled(hidden), golden_["pooled"]), 1e-5);
+  }
+}
+
+TEST_P(GoldenBert, LossAndEveryGradientEqualTransformers) {
+  const Tensor value = loss();
+  EXPECT_NEAR(value.item(), golden_["loss"].item(), 1e-5);
+  backward(value);
+  std::map<std::string, Tensor> gradients;
+  for (const auto& [name, parameter] : named_parameters(*model_)) gradients[name] = parameter->grad();
+  std::size_t compared = 0, expected = 0;
+  for (const auto& [name, gradient] : export_tensors(BertModel::weight_map(model_->config), gradients)) {
+    EXPECT_LE(max_error(gradient, golden_["grad." + name]), 1e-4) << name;
+    ++compared;
+  }
+  for (const auto& [name, tensor] : golden_) expected += name.starts_with("grad.") ? 1 : 0;
+  EXPECT_EQ(compared, expected);
+}
+
+TEST_P(GoldenBert, Bf16IsNearF32OnTheSameWeights) {
+  const NoGrad no_grad;
+  const auto half = load_bert(golden_path(GetParam()), {.dtype = DType::bf16});
+  for (const auto& [name, parameter] : named_parameters(*model_)) {
+    parameter->replace(to(to(parameter->value, DType::bf16), DType::f32));
+  }
+  const Tensor oracle = valid(model_->hidden(input_), 1);
+  const Tensor difference = valid(to(half->hidden(input_), DType::f32), 1) - oracle;
+  EXPECT_LE(mean(square(difference)).item(), 4e-4 * mean(square(oracle)).item());
+}
+
+TEST_P(GoldenBert, PackedTextsEqualPaddedOnes) {
+  const NoGrad no_grad;
+  const std::vector<std::int32_t> lengths = golden_["lengths"].to_vector<std::int32_t>();
+  std::vector<Tensor> tokens, types, expected;
+  std::vector<std::int64_t> positions;
+  std::vector<std::int32_t> starts;
+  const Tensor hidden = model_->hidden(input_);
+  for (const std::int64_t row : {0, 1}) {
+    tokens.push_back(valid(golden_["tokens"], row));
+    types.push_back(valid(golden_["token_types"], row));
+    expected.push_back(valid(hidden, row));
+    const auto start = static_cast<std::int32_t>(positions.size());
+    for (std::int64_t i = 0; i < lengths[row]; ++i) {
+      positions.push_back(i);
+      starts.push_back(start);
+    }
+  }
+  const auto total = static_cast<std::int64_t>(positions.size());
+  const Tensor packed = model_->hidden({.tokens = reshape(concat(tokens), {1, total}),
+                                        .token_types = reshape(concat(types), {1, total}),
+                                        .positions = Tensor::from(positions, {1, total}),
+                                        .doc_start = Tensor::from(starts, {1, total})});
+  EXPECT_LE(max_error(select(packed, 0, 0), concat(expected)), 1e-5);
+}
+
+TEST_P(GoldenBert, WhatIsWrittenOpensAgainWithTheSameTensors) {
+  // tools/compare/transformers_reimport.py keeps what is written, and opens it with transformers.
+  const char* kept = std::getenv("INGOT_KEEP_MODELS");
+  const std::string directory =
+      (kept != nullptr ? std::string(kept) + "/" : ::testing::TempDir() + "ingot-bert-") + GetParam();
+  write_bert(directory, *model_);
+  const auto again = load_bert(directory);
+  const auto parameters = named_parameters(*model_), restored = named_parameters(*again);
+  ASSERT_EQ(parameters.size(), restored.size());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    EXPECT_EQ(parameters[i].first, restored[i].first);
+    EXPECT_EQ(max_error(parameters[i].second->value, restored[i].second->value), 0) << parameters[i].first;
+  }
+  const NoGrad no_grad;
+  EXPECT_EQ(max_error(again->hidden(input_), model_->hidden(input_)), 0);
+  if (kept == nullptr) std::filesystem::remove_all(directory);
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, GoldenBert, ::testing::Values("bert_masked_lm", "bert_legacy"),
+                         [](const auto& param_info) { return param_info.param; });
+
+TEST(Bert, ReportsTheVariantOfACheckpoint) {
+  const auto variants = [](const std::string& name) {
+    const auto model = load_bert(golden_path(name));
+    return BertModel::architecture_check(model->config, *open_weights(golden_path(name))).variants;
+  };
+  EXPECT_EQ(variants("bert_masked_lm"), (std::vector<std::string>{"masked-LM head"}));
+  EXPECT_EQ(variants("bert_legacy"), (std::vector<std::string>{"legacy names gamma and beta", "pooler"}));
+}
+
+TEST(Bert, ReadsTheEncoderOfACheckpointWithAHead) {
+  auto config = load_bert(golden_path("bert_masked_lm"))->config;
+  config.masked_lm_head = false;
+  EXPECT_NO_THROW(BertModel::from_weights(config, *open_weights(golden_path("bert_masked_lm"))));
+}
+
+TEST(Bert, AHeadThatIsNotThereAndASequenceTooLongAreErrors) {
+  const auto model = load_bert(golden_path("bert_masked_lm"));
+  const NoGrad no_grad;
+  EXPECT_THROW(model->pooled(Tensor::zeros({1, 2, 24})), Error);
+  EXPECT_THROW(model->hidden({.tokens = Tensor::zeros({1, 33}, DType::i64)}), DimensionMismatch);
+  EXPECT_THROW(EncoderConfig::from_json(R"({"model_type": "roberta"})", "config.json"), InvalidConfig);
+  EXPECT_THROW(EncoderConfig::from_json(R"({"model_type": "bert", "num_attention_heads": 5})", "config.json"),
+               InvalidConfig);
+}
+
+}  // namespace
+}  // namespace ingot

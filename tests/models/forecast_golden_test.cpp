@@ -1,0 +1,150 @@
+#include <filesystem>
+
+#include "tests/support/op_case.h"
+#include <gtest/gtest.h>
+
+#include "ingot/autograd/engine.h"
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/models/forecast/model.h"
+#include "ingot/models/forecast/patchtst.h"
+#include "ingot/weights/open.h"
+
+// Outputs and gradients of the original implementations: tools/goldens/forecast_models.py.
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string golden(const std::string& name) {
+  return std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/forecast/" + name;
+}
+
+std::map<std::string, Tensor> load(const std::string& path) {
+  std::map<std::string, Tensor> tensors;
+  const auto source = open_weights(path);
+  for (const TensorInfo& info : source->tensors()) tensors[info.name] = source->load_tensor(info.name);
+  return tensors;
+}
+
+std::map<std::string, Tensor> with_prefix(const std::map<std::string, Tensor>& all,
+                                          const std::string& prefix) {
+  std::map<std::string, Tensor> found;
+  for (const auto& [name, tensor] : all) {
+    if (name.starts_with(prefix)) found[name.substr(prefix.size())] = tensor;
+  }
+  return found;
+}
+
+class ForecastGolden : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ForecastGolden, OutputsAndEveryGradientEqualTheOriginals) {
+  const std::string path = golden(GetParam()) + std::string(".safetensors");
+  const std::map<std::string, Tensor> all = load(path);
+  Config config = Config::parse(open_weights(path)->metadata().at("config"), path);
+  const auto model_name = config.root().get("model", "");
+  const ForecastModelConfig c = read_forecast_model(config.root(), ForecastModelConfig::defaults(model_name));
+  config.finish();
+  TensorMapSource source(with_prefix(all, "param."), {.copy = true}, path);
+  const auto model = make_forecast_model(c, source);
+  source.finish();
+  ForecastInput input{
+      .x = all.at("x"), .past_marks = all.contains("marks") ? all.at("marks") : Tensor(), .future_marks = {}};
+  {
+    const NoGrad no_grad;
+    EXPECT_LT(testing::max_error((*model)(input), all.at("y")), 1e-5);
+  }
+  model->set_training(true);  // dropout is 0; batch statistics are those of the batch
+  const Tensor y = (*model)(input);
+  EXPECT_LT(testing::max_error(y, all.at("y_training")), 1e-5);
+  backward(y, {.grad = all.at("dy")});
+  const auto gradients = with_prefix(all, "grad.");
+  std::size_t compared = 0;
+  for_each_parameter(*model, [&](const std::string& name, Parameter& p) {
+    if (!p.trainable()) return;
+    ASSERT_TRUE(p.grad().defined()) << name;
+    ASSERT_TRUE(gradients.contains(name)) << name;
+    EXPECT_LT(testing::max_error(p.grad(), gradients.at(name)), 3e-5) << name;
+    ++compared;
+  });
+  EXPECT_EQ(compared, gradients.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ForecastGolden,
+                         ::testing::Values("dlinear", "dlinear_individual", "nlinear", "patchtst_official",
+                                           "itransformer"),
+                         [](const auto& info) { return std::string(info.param); });
+
+class TransformersPatchTst : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TransformersPatchTst, OpensAndGivesEqualOutputs) {
+  const std::string folder = golden(std::string("transformers_") + GetParam());
+  const ForecastModelConfig c =
+      patchtst_from_transformers(read_file(folder + "/config.json"), folder + "/config.json");
+  TensorMapSource source(load(folder + "/model.safetensors"), {}, folder);
+  const auto model = make_forecast_model(c, source);
+  source.finish({"*.num_batches_tracked"});
+  const auto expected = load(folder + "/expected.safetensors");
+  const NoGrad no_grad;
+  EXPECT_LT(testing::max_error((*model)({.x = expected.at("x"), .past_marks = {}, .future_marks = {}}),
+                               expected.at("y")),
+            1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, TransformersPatchTst,
+                         ::testing::Values("default", "mixing", "flat", "cls"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(TransformersPatchTst, RefusesWhatItCannotForecastWith) {
+  EXPECT_THROW(patchtst_from_transformers("[]", "config.json"), FormatError);
+  EXPECT_THROW(patchtst_from_transformers(R"({"model_type": "bert"})", "config.json"), FormatError);
+  EXPECT_THROW(patchtst_from_transformers(R"({"model_type": "patchtst", "loss": "nll"})", "config.json"),
+               NotImplemented);
+  EXPECT_THROW(patchtst_from_transformers(R"({"model_type": "patchtst", "d_model": "wide"})", "config.json"),
+               FormatError);
+}
+
+TEST(ForecastModelConfig, NamesTheKeyThatIsWrong) {
+  const auto key_of = [](const ForecastModelConfig& c) -> std::string {
+    try {
+      c.validate();
+    } catch (const InvalidConfig& error) {
+      return error.key;
+    }
+    return "";
+  };
+  ForecastModelConfig c = ForecastModelConfig::defaults("patchtst");
+  EXPECT_EQ(key_of(c), "");
+  c.heads = 3;
+  EXPECT_EQ(key_of(c), "heads");
+  c = ForecastModelConfig::defaults("patchtst");
+  c.patch_length = 400;
+  EXPECT_EQ(key_of(c), "patch_length");
+  c = ForecastModelConfig::defaults("dlinear");
+  c.horizon = 0;
+  EXPECT_EQ(key_of(c), "horizon");
+  c.horizon = 1;
+  c.moving_average = 24;
+  EXPECT_EQ(key_of(c), "moving_average");
+  EXPECT_THROW(ForecastModelConfig::defaults("prophet"), InvalidConfig);
+}
+
+// The sizes that the papers' code prints, with ETTh1's seven channels and four calendar features.
+TEST(ForecastModels, HaveTheParametersOfThePublishedOnes) {
+  const auto count = [](const char* name) {
+    ForecastModelConfig c = ForecastModelConfig::defaults(name);
+    c.channels = 7;
+    c.time_features = 4;
+    InitSource source(1);
+    const auto model = make_forecast_model(c, source);
+    return count_parameters(*model, true);
+  };
+  EXPECT_EQ(count("dlinear"), 64'704);
+  EXPECT_EQ(count("patchtst"), 81'728);
+  EXPECT_EQ(count("itransformer"), 841'568);
+}
+
+}  // namespace
+}  // namespace ingot

@@ -1,0 +1,150 @@
+#include "ingot/text/gguf_tokenizer.h"
+
+#include <fstream>
+
+#include "tests/text/support.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/text/charsmap.h"
+#include "ingot/text/sentencepiece.h"
+
+namespace ingot::text {
+namespace {
+
+using nlohmann::ordered_json;
+using Ids = std::vector<std::int32_t>;
+
+ordered_json read_json(const std::string& name) {
+  std::ifstream file(std::string(INGOT_SOURCE_DIR) + "/tests/text/" + name);
+  return ordered_json::parse(file);
+}
+
+/// The lists that llama.cpp's converter writes for a tokenizer.json.
+GgufVocabulary vocabulary_of(const ordered_json& tokenizer, const std::string& pre) {
+  GgufVocabulary v;
+  v.model = "gpt2";
+  v.pre = pre;
+  const auto put = [&v](std::size_t id, const std::string& token, std::int64_t type) {
+    if (v.tokens.size() <= id) {
+      v.tokens.resize(id + 1);
+      v.types.resize(id + 1, SentencePiece::kUnused);
+    }
+    v.tokens[id] = token;
+    v.types[id] = type;
+  };
+  for (const auto& [token, id] : tokenizer["model"]["vocab"].items()) put(id, token, SentencePiece::kNormal);
+  for (const auto& token : tokenizer["added_tokens"]) {
+    put(token["id"], token["content"],
+        token["special"] ? SentencePiece::kControl : SentencePiece::kUserDefined);
+  }
+  for (std::size_t id = 0; id < v.tokens.size(); ++id) {  // rows of the embedding without a token
+    if (v.types[id] == SentencePiece::kUnused) v.tokens[id] = "[PAD" + std::to_string(id) + "]";
+  }
+  for (const auto& merge : tokenizer["model"]["merges"]) {
+    v.merges.push_back(merge.is_string() ? merge.get<std::string>()
+                                         : merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+  }
+  return v;
+}
+
+struct Case {
+  std::string golden, pre, bos;
+};
+
+class GgufByteLevel : public testing::TestWithParam<Case> {};
+
+TEST_P(GgufByteLevel, GivesTheIdsOfTheTokenizerJsonItWasMadeFrom) {
+  const ordered_json golden = read_json("goldens/" + GetParam().golden + ".json");
+  const ordered_json texts = read_json("goldens/texts.json");
+  ordered_json tokenizer_json = golden.value("tokenizer", ordered_json());
+  if (tokenizer_json.is_null()) {  // the real GPT-2
+    const auto path = data_path("tokenizers/gpt2");
+    INGOT_REQUIRE_DATA(path);
+    tokenizer_json = ordered_json::parse(Tokenizer::from_directory(path).to_json());
+  }
+  GgufVocabulary v = vocabulary_of(tokenizer_json, GetParam().pre);
+  const auto bos = std::find(v.tokens.begin(), v.tokens.end(), GetParam().bos);
+  if (bos != v.tokens.end()) v.bos = bos - v.tokens.begin();
+  const Tokenizer tokenizer(make_gguf_tokenizer(v, "x.gguf"));
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::string text = texts[i];
+    SCOPED_TRACE(texts[i].dump());
+    const Ids plain = golden["cases"][i]["ids"];
+    EXPECT_EQ(tokenizer.encode(text, {.add_special_tokens = false}), plain);
+    EXPECT_EQ(tokenizer.encode(text), golden["cases"][i].value("with_special", plain));
+    EXPECT_EQ(tokenizer.decode(plain, false), golden["cases"][i].value("decoded", text));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GgufByteLevel,
+                         testing::Values(Case{"gpt2", "gpt-2", ""}, Case{"qwen2", "qwen2", ""},
+                                         Case{"llama3", "llama-bpe", "<|begin_of_text|>"}),
+                         [](const auto& param) { return param.param.golden; });
+
+TEST(GgufTokenizer, SentencePieceListsGiveTheIdsOfTheLibrary) {
+  const ordered_json golden = read_json("sentencepiece_goldens.json");
+  const auto& model = golden["models"][0];
+  std::string bytes;
+  ASSERT_TRUE(decode_base64(model["model"].get<std::string>(), bytes));
+  const SentencePieceModel pieces = read_sentencepiece(bytes, "tokenizer.model");
+  ASSERT_EQ(pieces.kind, SentencePieceModel::kBpe);
+  GgufVocabulary v;
+  v.model = "llama";
+  for (const SentencePiece& piece : pieces.pieces) {
+    v.tokens.push_back(piece.text);
+    v.scores.push_back(piece.score);
+    v.types.push_back(static_cast<std::int64_t>(piece.type));
+  }
+  v.add_space_prefix = pieces.add_dummy_prefix;
+  v.bos = 1;
+  v.eos = 2;
+  const Tokenizer tokenizer(make_gguf_tokenizer(v, "x.gguf"));
+  for (std::size_t i = 0; i < golden["texts"].size(); ++i) {
+    const std::string text = golden["texts"][i];
+    SCOPED_TRACE(golden["texts"][i].dump());
+    Ids expected = model["ids"][i];
+    EXPECT_EQ(tokenizer.encode(text, {.add_special_tokens = false, .split_special_tokens = true}), expected);
+    expected.insert(expected.begin(), 1);  // <s>, which Llama's files ask for
+    EXPECT_EQ(tokenizer.encode(text, {.split_special_tokens = true}), expected);
+  }
+  EXPECT_EQ(tokenizer.eos_id(), 2);
+}
+
+TEST(GgufTokenizer, ListsThatDoNotBelongTogetherAreRefused) {
+  const auto refused = [](const GgufVocabulary& v) {
+    try {
+      make_gguf_tokenizer(v, "x.gguf");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  GgufVocabulary v;
+  v.model = "gpt2";
+  EXPECT_NE(refused(v).find("tokenizer.ggml.tokens: is missing"), std::string::npos);
+  v.tokens = {"a", "b"};
+  v.types = {1};
+  EXPECT_NE(refused(v).find("tokenizer.ggml.token_type: has 1 entries for 2 tokens"), std::string::npos);
+  v.types = {};
+  v.merges = {"a c"};
+  EXPECT_NE(refused(v).find("tokenizer.ggml.merges[0]"), std::string::npos);
+  v.merges = {};
+  v.bos = 2;
+  EXPECT_NE(refused(v).find("tokenizer.ggml.bos_token_id: is 2, but there are 2 tokens"), std::string::npos);
+  v.bos = {};
+  v.pre = "no-such";
+  EXPECT_NE(refused(v).find("tokenizer.ggml.pre 'no-such'"), std::string::npos);
+  v.pre = "";
+  v.tokens = {"a", "a"};
+  EXPECT_NE(refused(v).find("\"a\" is listed twice"), std::string::npos);
+  v.model = "t5";
+  EXPECT_NE(refused(v).find("tokenizer.ggml.model 't5'"), std::string::npos);
+  v.model = "llama";
+  v.tokens = {"a", "b"};
+  EXPECT_NE(refused(v).find("tokenizer.ggml.scores: is missing"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ingot::text
