@@ -1,0 +1,386 @@
+#include "ingot/hub/http.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include <curl/curl.h>
+#include <fmt/format.h>
+
+#include "ingot/base/log.h"
+#include "ingot/base/units.h"
+#include "ingot/hub/url.h"
+
+namespace ingot::hub {
+namespace {
+
+constexpr int kMaxRedirects = 10;
+constexpr std::size_t kMaxKeptBody = std::size_t{64} << 20;
+constexpr std::size_t kMaxHeaderBytes = 256 << 10;
+
+bool is_redirect(int status) {
+  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+std::string trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == text.npos) return {};
+  return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
+}
+
+/// What the callbacks of one transfer share.
+struct Transfer {
+  CURL* curl = nullptr;
+  const HttpClient::Sink* sink = nullptr;
+  HttpResponse response;
+  std::size_t header_bytes = 0;
+  std::uint64_t body_bytes = 0;
+  std::uint64_t limit = 0;
+  double stall_seconds = 0;
+  std::chrono::steady_clock::time_point last_byte = std::chrono::steady_clock::now();
+  bool stopped = false, stalled = false;
+  std::exception_ptr failure;  // must not pass through C
+
+  std::size_t take_header(std::string_view line) {
+    last_byte = std::chrono::steady_clock::now();
+    header_bytes += line.size();
+    if (header_bytes > kMaxHeaderBytes) return 0;
+    if (line.starts_with("HTTP/")) {  // again after "100 Continue"
+      response.headers.clear();
+      return line.size();
+    }
+    const std::size_t colon = line.find(':');
+    if (colon == line.npos) return line.size();
+    std::string name(line.substr(0, colon));
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+    response.headers[name] = trimmed(line.substr(colon + 1));
+    return line.size();
+  }
+
+  std::size_t take_body(std::span<const std::byte> piece) {
+    long status = 0;
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    response.status = static_cast<int>(status);
+    body_bytes += piece.size();
+    last_byte = std::chrono::steady_clock::now();
+    try {
+      if (sink != nullptr && *sink && (status == 200 || status == 206)) {
+        INGOT_CHECK(
+            limit == 0 || body_bytes <= limit,
+            HttpError(response.url, fmt::format("sends more than the limit of {}", human_bytes(limit))));
+        stopped = !(*sink)(response, piece);
+        last_byte = std::chrono::steady_clock::now();  // time in the sink is not the server's
+        return stopped ? 0 : piece.size();
+      }
+      if (is_redirect(response.status)) return piece.size();
+      INGOT_CHECK(
+          response.body.size() + piece.size() <= kMaxKeptBody,
+          HttpError(response.url, fmt::format("answers with more than {}", human_bytes(kMaxKeptBody))));
+      response.body.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    } catch (...) {
+      failure = std::current_exception();
+      return 0;
+    }
+    return piece.size();
+  }
+};
+
+std::size_t on_header(char* data, std::size_t size, std::size_t count, void* transfer) {
+  return static_cast<Transfer*>(transfer)->take_header({data, size * count});
+}
+std::size_t on_body(char* data, std::size_t size, std::size_t count, void* transfer) {
+  return static_cast<Transfer*>(transfer)->take_body(std::as_bytes(std::span(data, size * count)));
+}
+
+/// curl asks about once a second. Its own low-speed limit looks at an average over several seconds instead.
+int on_progress(void* data, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  auto* transfer = static_cast<Transfer*>(data);
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - transfer->last_byte;
+  transfer->stalled = waited.count() > transfer->stall_seconds;
+  return transfer->stalled ? 1 : 0;
+}
+
+class HeaderList {
+ public:
+  ~HeaderList() { curl_slist_free_all(list_); }
+  HeaderList() = default;
+  HeaderList(const HeaderList&) = delete;
+  HeaderList& operator=(const HeaderList&) = delete;
+  void add(const std::string& name, const std::string& value) {
+    INGOT_CHECK(value.find_first_of("\r\n") == value.npos,
+                InvalidConfig(name, "holds a line break, which no header may"));
+    list_ = curl_slist_append(list_, (name + ": " + value).c_str());
+  }
+  curl_slist* get() const { return list_; }
+
+ private:
+  curl_slist* list_ = nullptr;
+};
+
+/// What curl says, in words that tell what to do.
+HttpError transport_error(const std::string& url, CURLcode code, const char* detail) {
+  std::string text = detail != nullptr && *detail != '\0' ? detail : curl_easy_strerror(code);
+  switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+      return {url, text + "; check the name, and that this machine is on the network", 0, true};
+    case CURLE_COULDNT_CONNECT:
+      return {url, "cannot connect: " + text, 0, true};
+    case CURLE_OPERATION_TIMEDOUT:
+      return {url, "does not answer: " + text, 0, true};
+    case CURLE_PARTIAL_FILE:
+    case CURLE_GOT_NOTHING:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+      return {url, "the connection broke off: " + text, 0, true};
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+      return {url, text + "; the server's certificate is not trusted (SSL_CERT_FILE names another set)", 0,
+              false};
+    default:
+      return {url, text, 0, code == CURLE_SSL_CONNECT_ERROR};
+  }
+}
+
+template <class T>
+void set(CURL* curl, CURLoption option, T value) {
+  INGOT_CHECK(curl_easy_setopt(curl, option, value) == CURLE_OK, Error("libcurl refuses an option"));
+}
+
+double draw_upper_half(double seconds) {
+  thread_local std::uint64_t state = static_cast<std::uint64_t>(
+      std::chrono::steady_clock::now().time_since_epoch().count() ^
+      static_cast<std::int64_t>(std::hash<std::thread::id>{}(std::this_thread::get_id())));
+  state = state * 6364136223846793005U + 1442695040888963407U;
+  return seconds * (0.5 + 0.5 * static_cast<double>(state >> 40) / static_cast<double>(1U << 24));
+}
+
+}  // namespace
+
+HttpError::HttpError(const std::string& url, std::string_view what_happened, int status_code, bool again)
+    : IoError(printable_url(url), what_happened),
+      problem(what_happened),
+      status(status_code),
+      retryable(again) {}
+
+std::string HttpResponse::header(const std::string& lower_case_name) const {
+  const auto found = headers.find(lower_case_name);
+  return found == headers.end() ? std::string() : found->second;
+}
+
+std::optional<std::uint64_t> HttpResponse::content_length() const {
+  const std::string text = header("content-length");
+  std::uint64_t length = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return length;
+}
+
+std::string HttpResponse::etag() const {
+  std::string_view tag = headers.contains("etag") ? std::string_view(headers.at("etag")) : "";
+  if (tag.starts_with("W/")) tag.remove_prefix(2);
+  if (tag.size() >= 2 && tag.front() == '"' && tag.back() == '"') tag = tag.substr(1, tag.size() - 2);
+  return std::string(tag);
+}
+
+std::optional<ContentRange> parse_content_range(std::string_view text) {
+  if (!text.starts_with("bytes ")) return std::nullopt;
+  text.remove_prefix(6);
+  const auto number = [&](std::int64_t& value) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || value < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return true;
+  };
+  const auto take = [&](char c) {
+    if (text.empty() || text.front() != c) return false;
+    text.remove_prefix(1);
+    return true;
+  };
+  ContentRange range;
+  if (!take('*') && !(number(range.first) && take('-') && number(range.last))) return std::nullopt;
+  if (!take('/') || !(take('*') || number(range.total)) || !text.empty()) return std::nullopt;
+  const bool inside =
+      range.last == -1 || (range.first <= range.last && (range.total == -1 || range.last < range.total));
+  return inside ? std::optional(range) : std::nullopt;
+}
+
+double parse_retry_after(const std::string& text) {
+  std::int64_t seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (!text.empty() && error == std::errc() && end == text.data() + text.size() && seconds >= 0) {
+    return static_cast<double>(seconds);
+  }
+  const std::time_t date = curl_getdate(text.c_str(), nullptr);
+  return date == -1 ? -1 : std::max(0.0, std::difftime(date, std::time(nullptr)));
+}
+
+/// Handles that are not in use; each keeps its connections.
+struct HttpClient::Pool {
+  std::mutex mutex;
+  std::vector<CURL*> idle;
+
+  ~Pool() {
+    for (CURL* curl : idle) curl_easy_cleanup(curl);
+  }
+  CURL* take() {
+    const std::lock_guard lock(mutex);
+    if (!idle.empty()) {
+      CURL* curl = idle.back();
+      idle.pop_back();
+      curl_easy_reset(curl);
+      return curl;
+    }
+    CURL* curl = curl_easy_init();
+    INGOT_CHECK(curl != nullptr, Error("libcurl cannot be set up"));
+    return curl;
+  }
+  void give_back(CURL* curl) {
+    const std::lock_guard lock(mutex);
+    idle.push_back(curl);
+  }
+};
+
+HttpClient::HttpClient(HttpOptions options) : options_(options) {
+  static const CURLcode kReady = curl_global_init(CURL_GLOBAL_DEFAULT);
+  INGOT_CHECK(kReady == CURLE_OK, Error("libcurl cannot be set up"));
+  pool_ = std::make_unique<Pool>();
+}
+HttpClient::~HttpClient() = default;
+
+namespace {
+
+void configure(CURL* curl, const HttpRequest& request, const HttpOptions& options, const HeaderList& headers,
+               Transfer& transfer, char* message) {
+  set(curl, CURLOPT_URL, request.url.c_str());
+  set(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  set(curl, CURLOPT_NOSIGNAL, 1L);
+  set(curl, CURLOPT_PATH_AS_IS, 1L);  // a signature covers the path as it is written
+  set(curl, CURLOPT_HTTPHEADER, headers.get());
+  set(curl, CURLOPT_USERAGENT, "ingot/0.1");
+  set(curl, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_seconds * 1000));
+  set(curl, CURLOPT_NOPROGRESS, 0L);
+  set(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+  set(curl, CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
+  set(curl, CURLOPT_BUFFERSIZE, 256L << 10);
+  set(curl, CURLOPT_ERRORBUFFER, message);
+  set(curl, CURLOPT_HEADERFUNCTION, on_header);
+  set(curl, CURLOPT_HEADERDATA, static_cast<void*>(&transfer));
+  set(curl, CURLOPT_WRITEFUNCTION, on_body);
+  set(curl, CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
+  if (request.method == "HEAD") {
+    set(curl, CURLOPT_NOBODY, 1L);
+  } else if (request.method != "GET") {
+    set(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  }
+  for (const char* variable : {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
+    const char* file = std::getenv(variable);
+    if (file == nullptr || *file == '\0') continue;
+    set(curl, CURLOPT_CAINFO, file);
+    break;
+  }
+}
+
+}  // namespace
+
+HttpResponse HttpClient::exchange(const HttpRequest& request, const Sink& sink) {
+  HttpRequest hop = request;
+  for (int redirects = 0; redirects <= kMaxRedirects; ++redirects) {
+    HeaderList headers;
+    HttpRequest signed_hop = hop;
+    if (hop.sign) hop.sign(signed_hop);
+    for (const auto& [name, value] : signed_hop.headers) headers.add(name, value);
+    if (!hop.bearer.empty() && same_origin(hop.url, request.url)) {
+      headers.add("Authorization", "Bearer " + hop.bearer);
+    }
+    Transfer transfer;
+    transfer.sink = &sink;
+    transfer.limit = options_.max_bytes;
+    transfer.stall_seconds = options_.stall_seconds;
+    transfer.response.url = hop.url;
+    transfer.curl = pool_->take();
+    const std::shared_ptr<CURL> lease(transfer.curl, [this](CURL* curl) { pool_->give_back(curl); });
+    std::array<char, CURL_ERROR_SIZE> message{};
+    configure(transfer.curl, signed_hop, options_, headers, transfer, message.data());
+    const CURLcode code = curl_easy_perform(transfer.curl);
+    curl_easy_setopt(transfer.curl, CURLOPT_ERRORBUFFER, nullptr);
+    if (transfer.failure) std::rethrow_exception(transfer.failure);
+    if (transfer.stalled) {
+      throw HttpError(hop.url, fmt::format("stalled: not a byte for {} s", options_.stall_seconds), 0, true);
+    }
+    if (code != CURLE_OK && !transfer.stopped) throw transport_error(hop.url, code, message.data());
+    long status = 0;
+    curl_easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);
+    transfer.response.status = static_cast<int>(status);
+    const std::string location = transfer.response.header("location");
+    if (!is_redirect(transfer.response.status) || location.empty() || hop.sign) return transfer.response;
+    const std::string next = resolve_url(hop.url, location);
+    if (hop.stay_at_origin && !same_origin(next, hop.url)) return transfer.response;
+    INGOT_CHECK(
+        !hop.url.starts_with("https://") || next.starts_with("https://"),
+        HttpError(hop.url, fmt::format("redirects to {}, which is not encrypted", printable_url(next))));
+    hop.url = next;
+  }
+  throw HttpError(request.url, fmt::format("redirects more than {} times", kMaxRedirects));
+}
+
+void throw_if_busy(const HttpResponse& response) {
+  static constexpr std::array kBusy{408, 429, 500, 502, 503, 504};
+  if (std::ranges::find(kBusy, response.status) == kBusy.end()) return;
+  HttpError error(response.url,
+                  response.status == 429 ? "too many requests (429)"
+                                         : fmt::format("the server answers {}", response.status),
+                  response.status, true);
+  error.retry_after = parse_retry_after(response.header("retry-after"));
+  throw HttpError(error);
+}
+
+void throw_refusal(const HttpRequest& request, const HttpResponse& response) {
+  std::string problem = request.explain ? request.explain(response) : "";
+  if (problem.empty()) {
+    problem =
+        fmt::format("the server answers {}{}", response.status,
+                    response.status == 401 || response.status == 403 ? "; it wants credentials, or others"
+                    : response.status == 404                         ? "; check the address"
+                                                                     : "");
+  }
+  throw HttpError(request.url, problem, response.status);
+}
+
+HttpResponse HttpClient::request(const HttpRequest& request) {
+  Backoff backoff(options_);
+  while (true) {
+    try {
+      HttpResponse response = exchange(request);
+      throw_if_busy(response);
+      return response;
+    } catch (const HttpError& error) {
+      backoff.wait_or_throw(error);
+    }
+  }
+}
+
+void Backoff::wait_or_throw(const HttpError& error) {
+  constexpr double kLongestAsked = 300;
+  ++failures_;
+  if (!error.retryable || error.retry_after > kLongestAsked) throw error;
+  if (failures_ >= std::max(1, options_.attempts)) {
+    throw HttpError(error.path, fmt::format("gave up after {} attempts: {}", failures_, error.problem),
+                    error.status);
+  }
+  const double doubled = options_.first_wait_seconds * static_cast<double>(1U << std::min(failures_ - 1, 20));
+  double seconds = draw_upper_half(std::min(doubled, options_.longest_wait_seconds));
+  if (error.retry_after >= 0) seconds = std::max(seconds, error.retry_after);
+  log(LogLevel::warn, "ingot::hub",
+      fmt::format("{}; trying again in {}", error.what(), human_duration(seconds)));
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace ingot::hub

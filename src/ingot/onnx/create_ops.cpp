@@ -1,0 +1,85 @@
+#include <array>
+#include <cmath>
+
+#include "ingot/base/error.h"
+#include "ingot/core/memory.h"
+#include "ingot/onnx/host.h"
+#include "ingot/onnx/op.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+#include "ingot/weights/onnx_file.h"
+
+// Tensors out of nothing, or out of another's shape.
+
+namespace ingot::onnx {
+namespace {
+
+std::vector<Tensor> constant(const OpCall& call) {
+  const auto count = [](const auto& values) { return Shape{static_cast<std::int64_t>(values.size())}; };
+  if (call.has_attribute("value")) return {call.attribute("value").tensor};
+  if (call.has_attribute("value_float")) return {Tensor::scalar(call.attribute("value_float").number)};
+  if (call.has_attribute("value_int")) {
+    return {Tensor::from(std::vector<std::int64_t>{call.attribute("value_int").integer}, {})};
+  }
+  if (call.has_attribute("value_floats")) {
+    const auto& values = call.attribute("value_floats").numbers;
+    return {Tensor::from(values, count(values))};
+  }
+  if (call.has_attribute("value_ints")) {
+    const auto& values = call.attribute("value_ints").integers;
+    return {Tensor::from(values, count(values))};
+  }
+  call.refuse("a constant that is sparse, or text");
+}
+
+std::vector<Tensor> constant_of_shape(const OpCall& call) {
+  const Tensor value = call.has_attribute("value") ? call.attribute("value").tensor : Tensor::scalar(0);
+  INGOT_CHECK(value.numel() == 1, DimensionMismatch(call.where() + ": the value is more than one element"));
+  return {broadcast_to(reshape(value, Shape{}), to_shape(call.integers_in(0)))};
+}
+
+std::vector<Tensor> range(const OpCall& call) {
+  const DType dtype = call.in(0).dtype();
+  const double start = as_doubles(call.in(0)).at(0), limit = as_doubles(call.in(1)).at(0);
+  const double step = as_doubles(call.in(2)).at(0), length = std::ceil((limit - start) / step);
+  INGOT_CHECK(step != 0 && length < 1e12, DimensionMismatch(call.where() + ": a range without end"));
+  std::vector<double> values(length > 0 ? static_cast<std::size_t>(length) : 0);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<double>(i) * step;
+  return {from_doubles(values, {static_cast<std::int64_t>(values.size())}, dtype)};
+}
+
+/// The lower or upper triangle of the last two axes, from diagonal k.
+std::vector<Tensor> triangle(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const std::int64_t k = call.has(1) ? as_integers(call.in(1)).at(0) : 0;
+  const bool upper = call.integer("upper", 1) != 0;
+  std::int64_t next = 0;
+  return {copy_from(x, x.shape(), [&](std::span<const std::int64_t> place) {
+    const std::int64_t distance = place[place.size() - 1] - place[place.size() - 2], at = next++;
+    return (upper ? distance >= k : distance <= k) ? at : -1;
+  })};
+}
+
+std::vector<Tensor> eye_like(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  DType dtype = x.dtype();
+  if (call.has_attribute("dtype")) {
+    const auto type = static_cast<int>(call.integer("dtype", 0));
+    if (!onnx_dtype(type)) call.refuse("dtype " + onnx_type_name(type));
+    dtype = *onnx_dtype(type);
+  }
+  const std::int64_t k = call.integer("k", 0);
+  const Tensor one = to(Tensor::scalar(1), dtype);
+  return {copy_from(one, x.shape(), [&](std::span<const std::int64_t> place) {
+    return std::int64_t{place[1] - place[0] == k ? 0 : -1};
+  })};
+}
+
+constexpr std::array kOps = {OpRow{"Constant", constant}, OpRow{"ConstantOfShape", constant_of_shape},
+                             OpRow{"EyeLike", eye_like}, OpRow{"Range", range}, OpRow{"Trilu", triangle}};
+
+}  // namespace
+
+std::span<const OpRow> create_ops() { return kOps; }
+
+}  // namespace ingot::onnx

@@ -1,0 +1,193 @@
+#include "ingot/onnx/graph.h"
+
+#include <algorithm>
+
+#include "onnx.pb.h"
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/suggest.h"
+#include "ingot/weights/onnx_file.h"
+
+namespace ingot::onnx {
+namespace {
+
+constexpr int kOldestOpset = 1, kNewestOpset = 24;
+
+ValueInfo read_value(const ::onnx::ValueInfoProto& value) {
+  ValueInfo info{.name = value.name()};
+  if (!value.type().has_tensor_type()) {
+    info.stored_as = value.type().has_sequence_type() ? "sequence" : "no tensor";
+    return info;
+  }
+  const auto& type = value.type().tensor_type();
+  info.dtype = onnx_dtype(type.elem_type());
+  info.stored_as = onnx_type_name(type.elem_type());
+  for (const auto& dim : type.shape().dim()) {
+    info.shape.push_back(dim.has_dim_value() ? dim.dim_value() : -1);
+    info.axes.push_back(dim.dim_param());
+  }
+  if (!type.has_shape()) info.axes = {"*"};  // of any rank
+  return info;
+}
+
+Attribute read_attribute(const ::onnx::AttributeProto& from, const OnnxFile& file) {
+  Attribute attribute;
+  attribute.integer = from.i();
+  attribute.number = from.f();
+  attribute.text = from.s();
+  attribute.integers.assign(from.ints().begin(), from.ints().end());
+  attribute.numbers.assign(from.floats().begin(), from.floats().end());
+  if (from.has_t() && onnx_dtype(from.t().data_type())) attribute.tensor = file.load(from.t());
+  return attribute;
+}
+
+Node read_node(const ::onnx::NodeProto& from, const OnnxFile& file) {
+  Node node{.op = from.op_type(), .domain = from.domain(), .name = from.name()};
+  if (node.domain == "ai.onnx") node.domain.clear();
+  node.inputs.assign(from.input().begin(), from.input().end());
+  node.outputs.assign(from.output().begin(), from.output().end());
+  for (const auto& attribute : from.attribute()) {
+    // A graph inside a node (If, Loop, Scan) or a function's parameter: no operator that we have takes one.
+    node.attributes[attribute.name()] = read_attribute(attribute, file);
+  }
+  return node;
+}
+
+std::string full_name(const Node& node) {
+  return node.domain.empty() ? node.op : node.domain + "." + node.op;
+}
+
+}  // namespace
+
+Graph Graph::open(const std::string& path) { return open(OnnxFile::open(path)); }
+
+Graph Graph::open(std::shared_ptr<const OnnxFile> file) {
+  const ::onnx::ModelProto& model = file->model();
+  Graph graph;
+  graph.path_ = file->path();
+  graph.producer_ = model.producer_name();
+  graph.ir_version_ = model.ir_version();
+  for (const auto& set : model.opset_import()) {
+    if (set.domain().empty() || set.domain() == "ai.onnx") graph.opset_ = static_cast<int>(set.version());
+  }
+  if (model.opset_import_size() == 0) graph.opset_ = 1;
+  INGOT_CHECK(graph.opset_ == 0 || (graph.opset_ >= kOldestOpset && graph.opset_ <= kNewestOpset),
+              NotImplemented(fmt::format("{}: operator set {}; {} to {} are known", graph.path_, graph.opset_,
+                                         kOldestOpset, kNewestOpset)));
+  for (const auto& tensor : model.graph().initializer()) {
+    INGOT_CHECK(graph.initializers_.emplace(tensor.name(), file->load(tensor)).second,
+                FormatError(graph.path_, -1, tensor.name(), "is the name of two initializers"));
+  }
+  for (const auto& input : model.graph().input()) {
+    if (!graph.initializers_.contains(input.name())) graph.inputs_.push_back(read_value(input));
+  }
+  for (const auto& output : model.graph().output()) graph.outputs_.push_back(read_value(output));
+  for (const auto& node : model.graph().node()) graph.nodes_.push_back(read_node(node, *file));
+  graph.file_ = std::move(file);
+  graph.plan();
+  return graph;
+}
+
+void Graph::plan() {
+  std::set<std::string> known{""};
+  for (const auto& [name, tensor] : initializers_) known.insert(name);
+  for (const ValueInfo& input : inputs_) {
+    INGOT_CHECK(known.insert(input.name).second,
+                FormatError(path_, -1, input.name, "is the name of two inputs"));
+  }
+  std::map<std::string, std::size_t> last;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    for (const std::string& name : node.inputs) {
+      INGOT_CHECK(known.contains(name),
+                  FormatError(path_, -1, name,
+                              fmt::format("is read by node {} ({} '{}'), but nothing before makes it", i,
+                                          node.op, node.name)));
+      last[name] = i;
+    }
+    for (const std::string& name : node.outputs) {
+      INGOT_CHECK(name.empty() || known.insert(name).second,
+                  FormatError(path_, -1, name, "is made by two nodes"));
+      if (!name.empty()) last[name] = i;
+    }
+  }
+  for (const ValueInfo& output : outputs_) {
+    INGOT_CHECK(known.contains(output.name),
+                FormatError(path_, -1, output.name, "is an output that no node makes"));
+    last.erase(output.name);
+  }
+  last_uses_.resize(nodes_.size());
+  for (const auto& [name, node] : last) {
+    if (!initializers_.contains(name)) last_uses_[node].push_back(name);
+  }
+}
+
+std::set<std::string> Graph::unsupported() const {
+  std::set<std::string> names;
+  for (const Node& node : nodes_) {
+    if (!node.domain.empty() || find_op(node.op) == nullptr) names.insert(full_name(node));
+  }
+  return names;
+}
+
+void Graph::check_inputs(const std::map<std::string, Tensor>& inputs) const {
+  std::vector<std::string> names;
+  for (const ValueInfo& input : inputs_) {
+    names.push_back(input.name);
+    const auto found = inputs.find(input.name);
+    INGOT_CHECK(found != inputs.end(),
+                InvalidConfig(input.name, fmt::format("is an input of {} and is not given", path_)));
+    const Tensor& given = found->second;
+    INGOT_CHECK(input.dtype && given.dtype() == *input.dtype,
+                InvalidConfig(input.name, fmt::format("takes {}, but {} is given", input.stored_as,
+                                                      name(given.dtype()))));
+    if (input.shape.empty() && !input.axes.empty()) continue;
+    bool fits = static_cast<std::size_t>(given.rank()) == input.shape.size();
+    for (int i = 0; fits && i < given.rank(); ++i) {
+      const std::int64_t size = input.shape[static_cast<std::size_t>(i)];
+      fits = size == -1 || size == given.dim(i);
+    }
+    INGOT_CHECK(fits,
+                ShapeMismatch(input.name, input.shape, given.shape().to_vector(), "-1 stands for any size"));
+  }
+  for (const auto& [name, tensor] : inputs) {
+    INGOT_CHECK(
+        std::ranges::find(names, name) != names.end(),
+        InvalidConfig(name, fmt::format("is no input of {}; it has: {}", path_, fmt::join(names, ", "))));
+  }
+}
+
+std::vector<Tensor> Graph::run(const std::map<std::string, Tensor>& inputs) const {
+  const std::set<std::string> missing = unsupported();
+  INGOT_CHECK(missing.empty(),
+              NotImplemented(fmt::format("{}: operators {}", path_, fmt::join(missing, ", "))));
+  check_inputs(inputs);
+  const NoGrad no_grad;
+  std::map<std::string, Tensor> values = inputs;
+  const auto value = [&](const std::string& name) {
+    if (name.empty()) return Tensor();
+    const auto made = values.find(name);
+    return made != values.end() ? made->second : initializers_.at(name);
+  };
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    std::vector<Tensor> arguments;
+    for (const std::string& name : node.inputs) arguments.push_back(value(name));
+    const OpCall call(node, arguments, opset_);
+    const std::vector<Tensor> results = find_op(node.op)(call);
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      if (node.outputs[k].empty()) continue;
+      if (k >= results.size()) call.refuse(fmt::format("output {}", k));
+      values[node.outputs[k]] = results[k];
+    }
+    for (const std::string& name : last_uses_[i]) values.erase(name);
+  }
+  std::vector<Tensor> results;
+  for (const ValueInfo& output : outputs_) results.push_back(value(output.name));
+  return results;
+}
+
+}  // namespace ingot::onnx

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ingot/core/tensor.h"
+#include "ingot/onnx/op.h"
+
+namespace ingot {
+class OnnxFile;
+}
+
+namespace ingot::onnx {
+
+/// An input or output as the file declares it. A dimension is -1 where it is open; `axes` then may name it.
+struct ValueInfo {
+  std::string name;
+  std::optional<DType> dtype;
+  std::string stored_as;  ///< "FLOAT", "INT64", ..., or "sequence" and the like
+  std::vector<std::int64_t> shape;
+  std::vector<std::string> axes;
+};
+
+/// A graph of an ONNX file, on our ops. Immutable: several threads
+/// may run it at once.
+class Graph {
+ public:
+  /// Reads and checks a file: every value is made before it is used, and once. FormatError otherwise.
+  /// Operators that Ingot lacks are no error yet: see unsupported().
+  static Graph open(const std::string& path);
+  static Graph open(std::shared_ptr<const OnnxFile> file);
+
+  const std::string& path() const { return path_; }
+  int opset() const { return opset_; }
+  std::int64_t ir_version() const { return ir_version_; }
+  const std::string& producer() const { return producer_; }
+  /// Without those that have an initializer.
+  const std::vector<ValueInfo>& inputs() const { return inputs_; }
+  const std::vector<ValueInfo>& outputs() const { return outputs_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  std::set<std::string> unsupported() const;
+
+  /// Runs the graph. Every input must be given, of the declared dtype and shape where that is closed; the
+  /// results are the outputs, in order. Values are freed after their last use. NotImplemented names what
+  /// Ingot lacks, before anything runs.
+  std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs) const;
+
+ private:
+  Graph() = default;
+  void check_inputs(const std::map<std::string, Tensor>& inputs) const;
+  void plan();
+
+  std::shared_ptr<const OnnxFile> file_;
+  std::string path_, producer_;
+  int opset_ = 0;
+  std::int64_t ir_version_ = 0;
+  std::vector<ValueInfo> inputs_, outputs_;
+  std::vector<Node> nodes_;
+  std::map<std::string, Tensor> initializers_;
+  std::vector<std::vector<std::string>> last_uses_;  // values that node i is the last to read
+};
+
+}  // namespace ingot::onnx

@@ -1,0 +1,260 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "ingot/base/error.h"
+#include "ingot/onnx/host.h"
+#include "ingot/onnx/op.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/index.h"
+#include "ingot/ops/view.h"
+
+// Elements chosen by indices, which count from the end where they are negative.
+
+namespace ingot::onnx {
+namespace {
+
+/// Indices into an axis of `size`, none negative; DimensionMismatch where one is outside.
+std::vector<std::int64_t> checked(const OpCall& call, const Tensor& indices, std::int64_t size) {
+  std::vector<std::int64_t> values = as_integers(indices);
+  for (std::int64_t& i : values) {
+    INGOT_CHECK(i >= -size && i < size, DimensionMismatch(call.where() + ": index " + std::to_string(i) +
+                                                          " into " + std::to_string(size)));
+    if (i < 0) i += size;
+  }
+  return values;
+}
+
+std::vector<Tensor> gather_slices(const OpCall& call) {
+  const Tensor &x = call.in(0), &indices = call.in(1);
+  const int axis = call.axis("axis", 0, x.rank());
+  const std::vector<std::int64_t> ids = checked(call, indices, x.dim(axis));
+  const Tensor chosen = index_select(x, axis, Tensor::from(ids, {static_cast<std::int64_t>(ids.size())}));
+  std::vector<std::int64_t> dims = x.shape().to_vector();
+  dims.erase(dims.begin() + axis);
+  dims.insert(dims.begin() + axis, indices.dims().begin(), indices.dims().end());
+  return {reshape(chosen, to_shape(dims))};
+}
+
+std::vector<Tensor> gather_elements(const OpCall& call) {
+  const Tensor &x = call.in(0), &indices = call.in(1);
+  const int axis = call.axis("axis", 0, x.rank());
+  INGOT_CHECK(indices.rank() == x.rank(),
+              DimensionMismatch(call.where() + ": indices and data differ in rank"));
+  const std::vector<std::int64_t> ids = checked(call, indices, x.dim(axis));
+  const std::vector<std::int64_t> strides = strides_of(x.shape());
+  for (int i = 0; i < x.rank(); ++i) {
+    INGOT_CHECK(i == axis || indices.dim(i) <= x.dim(i),
+                DimensionMismatch(call.where() + ": indices reach beyond the data"));
+  }
+  std::size_t next = 0;
+  return {copy_from(x, indices.shape(), [&](std::span<const std::int64_t> place) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < place.size(); ++i)
+      at += (static_cast<int>(i) == axis ? ids[next] : place[i]) * strides[i];
+    ++next;
+    return at;
+  })};
+}
+
+/// Row-major places of the slices that rows of `indices` name in the axes of x from `batch` on.
+std::vector<std::int64_t> nd_offsets(const OpCall& call, const Tensor& x, const Tensor& indices,
+                                     std::int64_t batch, std::int64_t& slice) {
+  const std::int64_t depth = indices.dim(-1);
+  INGOT_CHECK(batch + depth <= x.rank(), DimensionMismatch(call.where() + ": more indices than axes"));
+  const std::vector<std::int64_t> ids = as_integers(indices), strides = strides_of(x.shape());
+  slice = 1;
+  for (auto i = static_cast<int>(batch + depth); i < x.rank(); ++i) slice *= x.dim(i);
+  std::int64_t batches = 1;
+  for (int i = 0; i < static_cast<int>(batch); ++i) {
+    INGOT_CHECK(indices.dim(i) == x.dim(i), DimensionMismatch(call.where() + ": the batches differ"));
+    batches *= x.dim(i);
+  }
+  const std::int64_t rows = depth == 0 ? indices.shape().drop_last().numel() : indices.numel() / depth;
+  const std::int64_t batch_size = batches == 0 ? 0 : x.numel() / batches;
+  std::vector<std::int64_t> offsets;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t at = batches == 0 ? 0 : row / (rows / batches) * batch_size;
+    for (std::int64_t i = 0; i < depth; ++i) {
+      std::int64_t id = ids[static_cast<std::size_t>(row * depth + i)];
+      const std::int64_t size = x.dim(static_cast<int>(batch + i));
+      INGOT_CHECK(id >= -size && id < size,
+                  DimensionMismatch(call.where() + ": an index is outside its axis"));
+      at += (id < 0 ? id + size : id) * strides[static_cast<std::size_t>(batch + i)];
+    }
+    offsets.push_back(at);
+  }
+  return offsets;
+}
+
+std::vector<Tensor> gather_nd(const OpCall& call) {
+  const Tensor &x = call.in(0), &indices = call.in(1);
+  std::int64_t slice = 1;
+  const std::int64_t batch = call.integer("batch_dims", 0);
+  INGOT_CHECK(batch >= 0 && batch < indices.rank(), DimensionMismatch(call.where() + ": batch_dims"));
+  const std::vector<std::int64_t> offsets = nd_offsets(call, x, indices, batch, slice);
+  std::vector<std::int64_t> dims = indices.shape().drop_last().to_vector();
+  for (auto i = static_cast<int>(batch + indices.dim(-1)); i < x.rank(); ++i) dims.push_back(x.dim(i));
+  std::int64_t next = 0;
+  return {copy_from(x, to_shape(dims), [&](std::span<const std::int64_t>) {
+    const std::int64_t at = offsets[static_cast<std::size_t>(next / slice)] + next % slice;
+    ++next;
+    return at;
+  })};
+}
+
+/// Puts an element of `updates` at a place of `result`, as the attribute `reduction` says.
+class Writer {
+ public:
+  Writer(const OpCall& call, const Tensor& x, const Tensor& updates)
+      : mode_(call.text("reduction", "none")), dtype_(x.dtype()), shape_(x.shape()) {
+    INGOT_CHECK(updates.dtype() == x.dtype(), KernelError(call.where(), "data and updates differ in dtype"));
+    if (mode_ != "none" && mode_ != "add" && mode_ != "mul" && mode_ != "max" && mode_ != "min") {
+      call.refuse("reduction " + mode_);
+    }
+    values_ = as_doubles(x);
+    updates_ = as_doubles(updates);
+  }
+  void put(std::int64_t to, std::int64_t from) {
+    double& value = values_[static_cast<std::size_t>(to)];
+    const double update = updates_[static_cast<std::size_t>(from)];
+    if (mode_ == "none") value = update;
+    if (mode_ == "add") value += update;
+    if (mode_ == "mul") value *= update;
+    if (mode_ == "max") value = std::max(value, update);
+    if (mode_ == "min") value = std::min(value, update);
+  }
+  Tensor result() const { return from_doubles(values_, shape_, dtype_); }
+
+ private:
+  std::string mode_;
+  DType dtype_;
+  Shape shape_;
+  std::vector<double> values_, updates_;
+};
+
+std::vector<Tensor> scatter_elements(const OpCall& call) {
+  const Tensor &x = call.in(0), &indices = call.in(1), &updates = call.in(2);
+  const int axis = call.axis("axis", 0, x.rank());
+  INGOT_CHECK(indices.shape() == updates.shape() && indices.rank() == x.rank(),
+              ShapeMismatch(call.where(), indices.shape().to_vector(), updates.shape().to_vector()));
+  const std::vector<std::int64_t> ids = checked(call, indices, x.dim(axis)), strides = strides_of(x.shape());
+  for (int i = 0; i < x.rank(); ++i) {
+    INGOT_CHECK(i == axis || indices.dim(i) <= x.dim(i),
+                DimensionMismatch(call.where() + ": indices reach beyond the data"));
+  }
+  const std::vector<std::int64_t> index_strides = strides_of(indices.shape());
+  Writer writer(call, x, updates);
+  for (std::size_t n = 0; n < ids.size(); ++n) {
+    auto rest = static_cast<std::int64_t>(n);
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < strides.size(); ++i) {
+      at += (static_cast<int>(i) == axis ? ids[n] : rest / index_strides[i]) * strides[i];
+      rest %= index_strides[i];
+    }
+    writer.put(at, static_cast<std::int64_t>(n));
+  }
+  return {writer.result()};
+}
+
+std::vector<Tensor> scatter_nd(const OpCall& call) {
+  const Tensor &x = call.in(0), &updates = call.in(2);
+  std::int64_t slice = 1;
+  const std::vector<std::int64_t> offsets = nd_offsets(call, x, call.in(1), 0, slice);
+  INGOT_CHECK(static_cast<std::int64_t>(offsets.size()) * slice == updates.numel(),
+              DimensionMismatch(call.where() + ": indices and updates do not fit"));
+  Writer writer(call, x, updates);
+  for (std::size_t row = 0; row < offsets.size(); ++row) {
+    for (std::int64_t i = 0; i < slice; ++i)
+      writer.put(offsets[row] + i, static_cast<std::int64_t>(row) * slice + i);
+  }
+  return {writer.result()};
+}
+
+std::vector<Tensor> non_zero(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const std::vector<double> values = as_doubles(x);
+  const std::vector<std::int64_t> strides = strides_of(x.shape());
+  std::vector<std::int64_t> found;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] != 0) found.push_back(static_cast<std::int64_t>(i));
+  }
+  std::vector<std::int64_t> places;
+  for (std::size_t axis = 0; axis < strides.size(); ++axis) {
+    for (const std::int64_t at : found) places.push_back(at / strides[axis] % x.dim(static_cast<int>(axis)));
+  }
+  return {Tensor::from(places, {x.rank(), static_cast<std::int64_t>(found.size())})};
+}
+
+std::vector<Tensor> compress(const OpCall& call) {
+  Tensor x = call.in(0);
+  int axis = 0;
+  if (call.has_attribute("axis")) {
+    axis = call.axis("axis", 0, x.rank());
+  } else {
+    x = reshape(x, {x.numel()});
+  }
+  std::vector<std::int64_t> chosen;
+  const std::vector<std::int64_t> keep = as_integers(call.in(1));
+  for (std::size_t i = 0; i < keep.size() && static_cast<std::int64_t>(i) < x.dim(axis); ++i) {
+    if (keep[i] != 0) chosen.push_back(static_cast<std::int64_t>(i));
+  }
+  return {index_select(x, axis, Tensor::from(chosen, {static_cast<std::int64_t>(chosen.size())}))};
+}
+
+std::vector<Tensor> one_hot_of(const OpCall& call) {
+  const Tensor &indices = call.in(0), &values = call.in(2);
+  const std::int64_t depth = as_integers(call.in(1)).at(0);
+  const int axis = call.axis("axis", -1, indices.rank() + 1);
+  INGOT_CHECK(values.numel() == 2 && depth > 0,
+              DimensionMismatch(call.where() + ": takes two values and a depth"));
+  const std::vector<std::int64_t> ids = as_integers(indices);
+  std::vector<std::int64_t> dims = indices.shape().to_vector();
+  dims.insert(dims.begin() + axis, depth);
+  const std::vector<std::int64_t> strides = strides_of(indices.shape());
+  return {copy_from(values, to_shape(dims), [&](std::span<const std::int64_t> place) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < place.size(); ++i) {
+      if (static_cast<int>(i) != axis) at += place[i] * strides[i - (static_cast<int>(i) > axis ? 1 : 0)];
+    }
+    const std::int64_t id = ids[static_cast<std::size_t>(at)];
+    return std::int64_t{place[static_cast<std::size_t>(axis)] == (id < 0 ? id + depth : id) ? 1 : 0};
+  })};
+}
+
+std::vector<Tensor> reverse_sequence(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const int time = call.axis("time_axis", 0, x.rank()), batch = call.axis("batch_axis", 1, x.rank());
+  const std::vector<std::int64_t> lengths = call.integers_in(1), strides = strides_of(x.shape());
+  INGOT_CHECK(static_cast<std::int64_t>(lengths.size()) == x.dim(batch),
+              DimensionMismatch(call.where() + ": lengths"));
+  for (const std::int64_t length : lengths) {
+    INGOT_CHECK(length >= 0 && length <= x.dim(time),
+                DimensionMismatch(call.where() + ": a length beyond the axis"));
+  }
+  return {copy_from(x, x.shape(), [&](std::span<const std::int64_t> place) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < place.size(); ++i) at += place[i] * strides[i];
+    const std::int64_t length = lengths[static_cast<std::size_t>(place[static_cast<std::size_t>(batch)])];
+    const std::int64_t t = place[static_cast<std::size_t>(time)];
+    return t < length ? at + (length - 1 - 2 * t) * strides[static_cast<std::size_t>(time)] : at;
+  })};
+}
+
+constexpr std::array kOps = {OpRow{"Compress", compress},
+                             OpRow{"Gather", gather_slices},
+                             OpRow{"GatherElements", gather_elements},
+                             OpRow{"GatherND", gather_nd},
+                             OpRow{"NonZero", non_zero},
+                             OpRow{"OneHot", one_hot_of},
+                             OpRow{"ReverseSequence", reverse_sequence},
+                             OpRow{"Scatter", scatter_elements},
+                             OpRow{"ScatterElements", scatter_elements},
+                             OpRow{"ScatterND", scatter_nd}};
+
+}  // namespace
+
+std::span<const OpRow> index_ops() { return kOps; }
+
+}  // namespace ingot::onnx

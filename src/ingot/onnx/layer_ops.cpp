@@ -1,0 +1,203 @@
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "ingot/base/error.h"
+#include "ingot/onnx/host.h"
+#include "ingot/onnx/op.h"
+#include "ingot/onnx/window.h"
+#include "ingot/ops/batch_norm.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/conv.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/group_norm.h"
+#include "ingot/ops/norm.h"
+#include "ingot/ops/reduce.h"
+#include "ingot/ops/view.h"
+
+// Convolutions and normalisations.
+
+namespace ingot::onnx {
+namespace {
+
+/// One or two spatial axes, already padded.
+Tensor convolve(const OpCall& call, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                const Window& w, std::int64_t groups) {
+  if (x.rank() == 3) {
+    return conv1d(x, weight, bias, {.stride = w.strides[0], .dilation = w.dilations[0], .groups = groups});
+  }
+  if (x.rank() != 4) call.refuse("convolution over " + std::to_string(x.rank() - 2) + " axes");
+  return conv2d(x, weight, bias,
+                {.stride = {w.strides[0], w.strides[1]},
+                 .dilation = {w.dilations[0], w.dilations[1]},
+                 .groups = groups});
+}
+
+std::vector<Tensor> convolution(const OpCall& call) {
+  const Tensor &x = call.in(0), &weight = call.in(1);
+  INGOT_CHECK(x.rank() == weight.rank() && x.rank() > 2,
+              DimensionMismatch(call.where() + ": ranks of x and weight"));
+  const std::vector<std::int64_t> kernel(weight.dims().begin() + 2, weight.dims().end());
+  Window w = read_window(call, x, kernel);
+  const Tensor bias = call.optional(2);
+  if (x.rank() == 4 && w.begin == w.end) {  // padding that the op itself knows
+    return {conv2d(x, weight, bias,
+                   {.stride = {w.strides[0], w.strides[1]},
+                    .padding = {w.begin[0], w.begin[1]},
+                    .dilation = {w.dilations[0], w.dilations[1]},
+                    .groups = call.integer("group", 1)})};
+  }
+  return {convolve(call, pad_spatial(x, w, 0), weight, bias, w, call.integer("group", 1))};
+}
+
+/// x with step - 1 zeros between the places of each spatial axis.
+Tensor spread(const Tensor& x, const std::vector<std::int64_t>& steps) {
+  std::vector<std::int64_t> dims = x.shape().to_vector();
+  for (std::size_t i = 2; i < dims.size(); ++i) dims[i] = (dims[i] - 1) * steps[i - 2] + 1;
+  const std::vector<std::int64_t> strides = strides_of(x.shape());
+  return copy_from(x, to_shape(dims), [&](std::span<const std::int64_t> place) {
+    std::int64_t at = place[0] * strides[0] + place[1] * strides[1];
+    for (std::size_t i = 2; i < place.size(); ++i) {
+      if (place[i] % steps[i - 2] != 0) return std::int64_t{-1};
+      at += place[i] / steps[i - 2] * strides[i];
+    }
+    return at;
+  });
+}
+
+/// weight [C, O / groups, ...] of a transposed convolution as that of the plain one: [O, C / groups, ...],
+/// mirrored.
+Tensor mirrored(const Tensor& weight, std::int64_t groups) {
+  std::vector<std::int64_t> dims = weight.shape().to_vector();
+  const std::int64_t inputs = dims[0] / groups, outputs = dims[1];
+  dims[0] = outputs * groups;
+  dims[1] = inputs;
+  const std::vector<std::int64_t> strides = strides_of(weight.shape());
+  return copy_from(weight, to_shape(dims), [&](std::span<const std::int64_t> place) {
+    const std::int64_t group = place[0] / outputs;
+    std::int64_t at = (group * inputs + place[1]) * strides[0] + place[0] % outputs * strides[1];
+    for (std::size_t i = 2; i < place.size(); ++i) at += (dims[i] - 1 - place[i]) * strides[i];
+    return at;
+  });
+}
+
+/// As a plain convolution of the spread input with the mirrored weight.
+std::vector<Tensor> transposed_convolution(const OpCall& call) {
+  const Tensor &x = call.in(0), &weight = call.in(1);
+  INGOT_CHECK(x.rank() == weight.rank() && x.rank() > 2,
+              DimensionMismatch(call.where() + ": ranks of x and weight"));
+  const auto axes = static_cast<std::size_t>(x.rank() - 2);
+  const std::int64_t groups = call.integer("group", 1);
+  const std::vector<std::int64_t> ones(axes, 1), zeros(axes, 0);
+  const std::vector<std::int64_t> strides = call.integers("strides", ones),
+                                  dilations = call.integers("dilations", ones);
+  const std::vector<std::int64_t> extra = call.integers("output_padding", zeros),
+                                  wanted = call.integers("output_shape");
+  std::vector<std::int64_t> pads = call.integers("pads", std::vector<std::int64_t>(2 * axes, 0));
+  const std::string automatic = call.text("auto_pad", "NOTSET");
+  Window w{.strides = ones, .dilations = dilations, .begin = zeros, .end = zeros};
+  for (std::size_t i = 0; i < axes; ++i) {
+    const std::int64_t kernel = weight.dim(static_cast<int>(i) + 2), size = x.dim(static_cast<int>(i) + 2);
+    const std::int64_t reach = (kernel - 1) * dilations[i];
+    const std::int64_t full = (size - 1) * strides[i] + reach + 1 + extra[i];
+    if (!wanted.empty() || automatic.starts_with("SAME")) {
+      const std::int64_t target = wanted.empty() ? size * strides[i] : wanted[wanted.size() - axes + i];
+      const std::int64_t total = full - target, half = total / 2;
+      pads[i] = automatic == "SAME_UPPER" ? half : total - half;
+      if (total < 0) pads[i] = 0;  // an output larger than what there is grows at its end
+      pads[i + axes] = total - pads[i];
+    }
+    w.begin[i] = reach - pads[i];
+    w.end[i] = reach - pads[i + axes] + extra[i];
+    if (w.begin[i] < 0 || w.end[i] < 0) call.refuse("padding beyond the kernel");
+  }
+  return {convolve(call, pad_spatial(spread(x, strides), w, 0), mirrored(weight, groups), call.optional(2), w,
+                   groups)};
+}
+
+std::vector<Tensor> batch_normalization(const OpCall& call) {
+  if (call.integer("training_mode", 0) != 0) call.refuse("training mode");
+  return {batch_norm(call.in(0), call.in(1), call.in(2), call.in(3), call.in(4),
+                     {.training = false, .eps = call.number("epsilon", 1e-5F)})};
+}
+
+std::vector<Tensor> layer_normalization(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const int axis = call.axis("axis", -1, x.rank());
+  std::int64_t rows = 1;
+  for (int i = 0; i < axis; ++i) rows *= x.dim(i);
+  const std::int64_t width = rows == 0 ? 0 : x.numel() / rows;
+  const float eps = call.number("epsilon", 1e-5F);
+  const Tensor flat = reshape(x, {rows, width});
+  const auto flat_weight = [&](const Tensor& w) {
+    return w.defined()
+               ? contiguous(reshape(broadcast_to(w, Shape(x.dims().subspan(static_cast<std::size_t>(axis)))),
+                                    {width}))
+               : w;
+  };
+  std::vector<Tensor> outputs{
+      reshape(layer_norm(flat, flat_weight(call.in(1)), flat_weight(call.optional(2)), eps), x.shape())};
+  if (call.output_count() > 1) {
+    Shape shape = x.shape();
+    for (int i = axis; i < x.rank(); ++i) shape[i] = 1;
+    outputs.push_back(reshape(mean(flat, {-1}), shape));
+    outputs.push_back(reshape(rsqrt(var(flat, {-1}, 0) + eps), shape));
+  }
+  return outputs;
+}
+
+std::vector<Tensor> rms_normalization(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  if (call.axis("axis", -1, x.rank()) != x.rank() - 1) call.refuse("normalises more than the last axis");
+  return {rms_norm(x, call.in(1), call.number("epsilon", 1e-5F))};
+}
+
+std::vector<Tensor> instance_normalization(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  return {group_norm(x, call.in(1), call.in(2), {.groups = x.dim(1), .eps = call.number("epsilon", 1e-5F)})};
+}
+
+std::vector<Tensor> group_normalization(const OpCall& call) {
+  if (call.opset() < 21) call.refuse("weights for each group (before operator set 21)");
+  return {group_norm(call.in(0), call.in(1), call.in(2),
+                     {.groups = call.integer("num_groups", 1), .eps = call.number("epsilon", 1e-5F)})};
+}
+
+/// x / (bias + alpha / size · Σ x² over `size` channels around)^beta (Krizhevsky et al. 2012).
+std::vector<Tensor> local_response_norm(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const std::int64_t size = call.integer("size", 1), channels = x.dim(1);
+  const double alpha = call.number("alpha", 1e-4F), beta = call.number("beta", 0.75F),
+               bias = call.number("bias", 1);
+  const Tensor squares = square(x);
+  std::vector<Tensor> sums;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const std::int64_t first = std::max<std::int64_t>(0, c - (size - 1) / 2);
+    const std::int64_t last = std::min(channels - 1, c + size / 2);
+    sums.push_back(sum(narrow(squares, 1, first, last - first + 1), {1}, true));
+  }
+  return {mul(x, pow(concat(sums, 1) * (alpha / static_cast<double>(size)) + bias, -beta))};
+}
+
+std::vector<Tensor> mean_variance_norm(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const std::vector<std::int64_t> given = call.integers("axes", {0, 2, 3});
+  const Axes axes(given.begin(), given.end());
+  return {div(sub(x, mean(x, axes, true)), sqrt(var(x, axes, 0, true)) + 1e-9)};
+}
+
+constexpr std::array kOps = {OpRow{"BatchNormalization", batch_normalization},
+                             OpRow{"Conv", convolution},
+                             OpRow{"ConvTranspose", transposed_convolution},
+                             OpRow{"GroupNormalization", group_normalization},
+                             OpRow{"InstanceNormalization", instance_normalization},
+                             OpRow{"LRN", local_response_norm},
+                             OpRow{"LayerNormalization", layer_normalization},
+                             OpRow{"MeanVarianceNormalization", mean_variance_norm},
+                             OpRow{"RMSNormalization", rms_normalization}};
+
+}  // namespace
+
+std::span<const OpRow> layer_ops() { return kOps; }
+
+}  // namespace ingot::onnx

@@ -1,0 +1,88 @@
+#include "ingot/onnx/op.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/ops/cast.h"
+
+namespace ingot::onnx {
+namespace {
+
+const std::map<std::string_view, OpFunction>& table() {
+  static const auto kTable = [] {
+    std::map<std::string_view, OpFunction> rows;
+    for (const auto& family : {math_ops(), logic_ops(), reduce_ops(), shape_ops(), index_ops(), create_ops(),
+                               layer_ops(), pool_ops(), loss_ops(), quantize_ops()}) {
+      for (const OpRow& row : family) INGOT_ASSERT(rows.emplace(row.name, row.run).second);
+    }
+    return rows;
+  }();
+  return kTable;
+}
+
+}  // namespace
+
+OpFunction find_op(std::string_view name) {
+  const auto found = table().find(name);
+  return found == table().end() ? nullptr : found->second;
+}
+
+std::vector<std::string_view> op_names() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, run] : table()) names.push_back(name);
+  return names;
+}
+
+std::string OpCall::where() const {
+  return node_.name.empty() ? node_.op : fmt::format("{} '{}'", node_.op, node_.name);
+}
+
+void OpCall::refuse(std::string_view what) const {
+  throw NotImplemented(fmt::format("{}: {}", where(), what));
+}
+
+const Tensor& OpCall::in(std::size_t i) const {
+  INGOT_CHECK(has(i), FormatError(where(), -1, "input", fmt::format("{} is missing", i)));
+  return inputs_[i];
+}
+
+std::vector<std::int64_t> OpCall::integers_in(std::size_t i) const {
+  const Tensor& x = in(i);
+  INGOT_CHECK(is_integer(x.dtype()),
+              FormatError(where(), -1, "input",
+                          fmt::format("{} holds {}, expected whole numbers", i, name(x.dtype()))));
+  return contiguous(to(x, DType::i64)).to_vector<std::int64_t>();
+}
+
+const Attribute& OpCall::attribute(std::string_view name) const {
+  const auto found = node_.attributes.find(name);
+  INGOT_CHECK(found != node_.attributes.end(), FormatError(where(), -1, std::string(name), "is missing"));
+  return found->second;
+}
+std::int64_t OpCall::integer(std::string_view name, std::int64_t fallback) const {
+  return has_attribute(name) ? attribute(name).integer : fallback;
+}
+float OpCall::number(std::string_view name, float fallback) const {
+  return has_attribute(name) ? attribute(name).number : fallback;
+}
+std::string OpCall::text(std::string_view name, const std::string& fallback) const {
+  return has_attribute(name) ? attribute(name).text : fallback;
+}
+std::vector<std::int64_t> OpCall::integers(std::string_view name, std::vector<std::int64_t> fallback) const {
+  return has_attribute(name) ? attribute(name).integers : fallback;
+}
+std::vector<std::int64_t> OpCall::axes(std::size_t i, int since) const {
+  if (opset_ < since) return integers("axes");
+  return has(i) ? integers_in(i) : std::vector<std::int64_t>{};
+}
+int OpCall::axis(std::string_view name, std::int64_t fallback, int rank) const {
+  const std::int64_t axis = integer(name, fallback);
+  INGOT_CHECK(
+      axis >= -rank && axis < rank,
+      DimensionMismatch(fmt::format("{}: {} is {}, but there are {} axes", where(), name, axis, rank)));
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+}  // namespace ingot::onnx

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/core/tensor.h"
+
+namespace ingot::onnx {
+
+/// An attribute of a node; which member counts is the operator's business.
+struct Attribute {
+  std::int64_t integer = 0;
+  float number = 0;
+  std::string text;
+  std::vector<std::int64_t> integers;
+  std::vector<float> numbers;
+  Tensor tensor;
+};
+
+/// A node of a graph, apart from the file's message. An input named "" is left out.
+struct Node {
+  std::string op, domain, name;
+  std::vector<std::string> inputs, outputs;
+  std::map<std::string, Attribute, std::less<>> attributes;
+};
+
+/// What an operator sees when it runs.
+class OpCall {
+ public:
+  OpCall(const Node& node, std::span<const Tensor> inputs, int opset)
+      : node_(node), inputs_(inputs), opset_(opset) {}
+
+  const Node& node() const { return node_; }
+  /// Version of the operator set that the model was written for: meanings changed over time.
+  int opset() const { return opset_; }
+
+  std::size_t input_count() const { return inputs_.size(); }
+  std::size_t output_count() const { return node_.outputs.size(); }
+  bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i].defined(); }
+  /// FormatError naming the node where it is left out.
+  const Tensor& in(std::size_t i) const;
+  /// Undefined where it is left out.
+  Tensor optional(std::size_t i) const { return has(i) ? inputs_[i] : Tensor(); }
+  /// An input of whole numbers (axes, sizes), on the host.
+  std::vector<std::int64_t> integers_in(std::size_t i) const;
+
+  bool has_attribute(std::string_view name) const { return node_.attributes.contains(name); }
+  std::int64_t integer(std::string_view name, std::int64_t fallback) const;
+  float number(std::string_view name, float fallback) const;
+  std::string text(std::string_view name, const std::string& fallback) const;
+  std::vector<std::int64_t> integers(std::string_view name, std::vector<std::int64_t> fallback = {}) const;
+  const Attribute& attribute(std::string_view name) const;
+  /// Axes that were an attribute before operator set `since` and are input `i` from then on.
+  std::vector<std::int64_t> axes(std::size_t i, int since) const;
+  /// An axis with negatives counted from the end; DimensionMismatch unless it is there.
+  int axis(std::string_view name, std::int64_t fallback, int rank) const;
+
+  /// The node in messages: "Conv 'features.0'".
+  std::string where() const;
+  [[noreturn]] void refuse(std::string_view what) const;  // NotImplemented, naming the node
+
+ private:
+  const Node& node_;
+  std::span<const Tensor> inputs_;
+  int opset_;
+};
+
+using OpFunction = std::vector<Tensor> (*)(const OpCall&);
+struct OpRow {
+  std::string_view name;
+  OpFunction run;
+};
+
+// The families, each in a file of its own. A new operator is a function and a row there.
+std::span<const OpRow> math_ops();
+std::span<const OpRow> logic_ops();
+std::span<const OpRow> reduce_ops();
+std::span<const OpRow> shape_ops();
+std::span<const OpRow> index_ops();
+std::span<const OpRow> create_ops();
+std::span<const OpRow> layer_ops();
+std::span<const OpRow> pool_ops();
+std::span<const OpRow> loss_ops();
+std::span<const OpRow> quantize_ops();
+
+/// The function of an operator of the domain "ai.onnx"; null for one that Ingot lacks.
+OpFunction find_op(std::string_view name);
+/// All names, sorted.
+std::vector<std::string_view> op_names();
+
+}  // namespace ingot::onnx

@@ -1,0 +1,228 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "ingot/base/error.h"
+#include "ingot/onnx/host.h"
+#include "ingot/onnx/op.h"
+#include "ingot/onnx/window.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/pool.h"
+#include "ingot/ops/reduce.h"
+#include "ingot/ops/view.h"
+
+// Pooling and resizing.
+
+namespace ingot::onnx {
+
+Window read_window(const OpCall& call, const Tensor& x, const std::vector<std::int64_t>& kernel, bool ceil) {
+  const std::size_t axes = kernel.size();
+  const std::vector<std::int64_t> ones(axes, 1);
+  Window w{.kernel = kernel,
+           .strides = call.integers("strides", ones),
+           .dilations = call.integers("dilations", ones)};
+  const std::vector<std::int64_t> pads = call.integers("pads", std::vector<std::int64_t>(2 * axes, 0));
+  INGOT_CHECK(
+      w.strides.size() == axes && w.dilations.size() == axes && pads.size() == 2 * axes &&
+          x.rank() == static_cast<int>(axes) + 2,
+      FormatError(call.where(), -1, "kernel_shape", "strides, dilations, pads and the input differ in axes"));
+  const std::string automatic = call.text("auto_pad", "NOTSET");
+  for (std::size_t i = 0; i < axes; ++i) {
+    INGOT_CHECK(w.strides[i] > 0 && w.dilations[i] > 0 && kernel[i] > 0,
+                FormatError(call.where(), -1, "strides", "a stride, dilation or size is not positive"));
+    const std::int64_t size = x.dim(static_cast<int>(i) + 2), reach = (kernel[i] - 1) * w.dilations[i] + 1;
+    std::int64_t begin = pads[i], end = pads[i + axes];
+    if (automatic.starts_with("SAME")) {
+      const std::int64_t outputs = (size + w.strides[i] - 1) / w.strides[i];
+      const std::int64_t total = std::max<std::int64_t>(0, (outputs - 1) * w.strides[i] + reach - size);
+      begin = automatic == "SAME_LOWER" ? total - total / 2 : total / 2;
+      end = total - begin;
+    } else if (automatic == "VALID") {
+      begin = end = 0;
+    }
+    w.begin.push_back(begin);
+    const std::int64_t rest = (size + begin + end - reach) % w.strides[i];
+    w.end.push_back(ceil && rest > 0 ? end + w.strides[i] - rest : end);
+  }
+  return w;
+}
+
+Tensor pad_spatial(const Tensor& x, const Window& w, double value) {
+  std::vector<std::int64_t> dims = x.shape().to_vector();
+  bool nothing = true;
+  for (std::size_t i = 0; i < w.begin.size(); ++i) {
+    dims[i + 2] += w.begin[i] + w.end[i];
+    nothing = nothing && w.begin[i] == 0 && w.end[i] == 0;
+  }
+  if (nothing) return x;
+  const Tensor result = Tensor::empty(to_shape(dims), x.dtype());
+  fill_(result, value);
+  Tensor inside = result;
+  for (std::size_t i = 0; i < w.begin.size(); ++i) {
+    inside = narrow(inside, static_cast<int>(i) + 2, w.begin[i], x.dim(static_cast<int>(i) + 2));
+  }
+  copy_(inside, x);
+  return result;
+}
+
+namespace {
+
+/// A pool over one or two spatial axes of an input that is padded already.
+template <class Pool>
+Tensor pool_windows(const OpCall& call, const Tensor& x, const Window& w, Pool pool) {
+  if (x.rank() == 3) {
+    const Tensor rows = unsqueeze(x, 2);
+    return squeeze(pool(rows, Pool2dOptions{.window = {1, w.kernel[0]},
+                                            .stride = {1, w.strides[0]},
+                                            .dilation = {1, w.dilations[0]}}),
+                   2);
+  }
+  if (x.rank() != 4) call.refuse("pooling over " + std::to_string(x.rank() - 2) + " axes");
+  return pool(x, Pool2dOptions{.window = {w.kernel[0], w.kernel[1]},
+                               .stride = {w.strides[0], w.strides[1]},
+                               .dilation = {w.dilations[0], w.dilations[1]}});
+}
+
+std::vector<Tensor> max_pool(const OpCall& call) {
+  if (call.output_count() > 1) call.refuse("indices of the largest elements");
+  const DType dtype = call.in(0).dtype();
+  const Tensor x = is_floating_point(dtype) ? call.in(0) : to(call.in(0), DType::f32);
+  const Window w = read_window(call, x, call.integers("kernel_shape"), call.integer("ceil_mode", 0) != 0);
+  const Tensor padded = pad_spatial(x, w, -std::numeric_limits<double>::infinity());
+  return {to(pool_windows(call, padded, w, max_pool2d), dtype)};
+}
+
+std::vector<Tensor> average_pool(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const bool ceil = call.integer("ceil_mode", 0) != 0,
+             count_padding = call.integer("count_include_pad", 0) != 0;
+  const Window w = read_window(call, x, call.integers("kernel_shape"), ceil);
+  const Tensor sums = pool_windows(call, pad_spatial(x, w, 0), w, avg_pool2d);
+  // What a window may count: the input's places, and the padding that was asked for.
+  Window counted = read_window(call, x, call.integers("kernel_shape"), false);
+  Tensor ones = Tensor::empty(Shape{1, 1}, x.dtype());
+  std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank()), 1);
+  for (int i = 2; i < x.rank(); ++i) dims[static_cast<std::size_t>(i)] = x.dim(i);
+  ones = Tensor::empty(to_shape(dims), x.dtype());
+  fill_(ones, 1);
+  if (count_padding) ones = pad_spatial(ones, counted, 1);
+  Window rest = w;
+  for (std::size_t i = 0; i < rest.begin.size() && count_padding; ++i) {
+    rest.begin[i] = 0;
+    rest.end[i] -= counted.end[i];
+  }
+  return {div(sums, pool_windows(call, pad_spatial(ones, rest, 0), w, avg_pool2d))};
+}
+
+template <Tensor (*reduce)(const Tensor&, const Axes&, bool)>
+std::vector<Tensor> global_pool(const OpCall& call) {
+  Axes axes;
+  for (int i = 2; i < call.in(0).rank(); ++i) axes.push_back(i);
+  return {axes.empty() ? call.in(0) : reduce(call.in(0), axes, true)};
+}
+
+/// Where an element of the result lies on an axis of the input.
+double original_place(const std::string& mode, std::int64_t at, double factor, std::int64_t from,
+                      std::int64_t to) {
+  const auto x = static_cast<double>(at);
+  if (mode == "asymmetric") return x / factor;
+  if (mode == "tf_half_pixel_for_nn") return (x + 0.5) / factor;
+  if (mode == "align_corners") {
+    const double last = factor * static_cast<double>(from) - 1;  // not rounded, unlike the size itself
+    return last == 0 ? 0 : x * static_cast<double>(from - 1) / last;
+  }
+  if (mode == "pytorch_half_pixel" && to == 1) return 0;
+  return (x + 0.5) / factor - 0.5;
+}
+
+std::int64_t nearest(const std::string& mode, double x) {
+  if (mode == "floor") return static_cast<std::int64_t>(std::floor(x));
+  if (mode == "ceil") return static_cast<std::int64_t>(std::ceil(x));
+  if (mode == "round_prefer_ceil") return static_cast<std::int64_t>(std::floor(x + 0.5));
+  return static_cast<std::int64_t>(std::ceil(x - 0.5));  // round_prefer_floor
+}
+
+/// One axis at a time, which for linear is the same as all at once.
+Tensor resize_axis(const Tensor& x, int axis, std::int64_t size, double factor, const std::string& mode,
+                   const std::string& places, const std::string& rounding) {
+  const std::int64_t from = x.dim(axis);
+  const auto clamped = [&](std::int64_t i) { return std::clamp(i, std::int64_t{0}, from - 1); };
+  const std::vector<std::int64_t> strides = strides_of(x.shape());
+  const auto column = [&](FunctionRef<std::int64_t(std::int64_t)> source) {
+    return copy_from(x, x.shape().with(axis, size), [&](std::span<const std::int64_t> place) {
+      std::int64_t at = 0;
+      for (std::size_t i = 0; i < place.size(); ++i) {
+        at += (static_cast<int>(i) == axis ? clamped(source(place[i])) : place[i]) * strides[i];
+      }
+      return at;
+    });
+  };
+  const auto place_of = [&](std::int64_t at) { return original_place(places, at, factor, from, size); };
+  if (mode == "nearest") return column([&](std::int64_t at) { return nearest(rounding, place_of(at)); });
+  const Tensor low =
+      column([&](std::int64_t at) { return static_cast<std::int64_t>(std::floor(place_of(at))); });
+  const Tensor high =
+      column([&](std::int64_t at) { return static_cast<std::int64_t>(std::floor(place_of(at))) + 1; });
+  std::vector<double> weights(static_cast<std::size_t>(size));
+  for (std::int64_t at = 0; at < size; ++at) {
+    weights[static_cast<std::size_t>(at)] = place_of(at) - std::floor(place_of(at));
+  }
+  std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank()), 1);
+  dims[static_cast<std::size_t>(axis)] = size;
+  return add(low, mul(sub(high, low), from_doubles(weights, to_shape(dims), x.dtype())));
+}
+
+std::vector<Tensor> resize(const OpCall& call) {
+  Tensor x = call.in(0);
+  const bool upsample = call.node().op == "Upsample" || call.opset() < 11;
+  const std::string mode = call.text("mode", "nearest");
+  const std::string places =
+      call.text("coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel");
+  const std::string rounding = call.text("nearest_mode", upsample ? "floor" : "round_prefer_floor");
+  if (mode != "nearest" && mode != "linear") call.refuse("mode " + mode);
+  if (places == "tf_crop_and_resize" || places == "half_pixel_symmetric" ||
+      call.integer("antialias", 0) != 0 || call.has_attribute("keep_aspect_ratio_policy")) {
+    call.refuse("this way to place the samples (" + places + ")");
+  }
+  const std::size_t scale_input = upsample ? 1 : 2;
+  const bool by_size = call.has(3);
+  std::vector<double> factors(static_cast<std::size_t>(x.rank()), 1);
+  std::vector<std::int64_t> axes = call.integers("axes"), sizes;
+  if (axes.empty()) {
+    for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
+  }
+  std::vector<double> given = by_size                 ? as_doubles(call.in(3))
+                              : call.has(scale_input) ? as_doubles(call.in(scale_input))
+                                                      : std::vector<double>{};
+  if (given.empty()) {
+    for (const float f : call.attribute("scales").numbers) given.push_back(f);
+  }
+  INGOT_CHECK(given.size() == axes.size(),
+              DimensionMismatch(call.where() + ": a scale or size for each axis"));
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const int axis = normalize_axis(static_cast<int>(axes[i]), x.rank(), "Resize");
+    const std::int64_t from = x.dim(axis);
+    const double wanted = by_size ? given[i] : std::floor(static_cast<double>(from) * given[i]);
+    INGOT_CHECK(wanted >= 0 && wanted < 1e9, DimensionMismatch(call.where() + ": no such size"));
+    const double factor = by_size ? wanted / static_cast<double>(from) : given[i];
+    if (wanted != static_cast<double>(from) || factor != 1) {
+      x = resize_axis(x, axis, static_cast<std::int64_t>(wanted), factor, mode, places, rounding);
+    }
+  }
+  return {x};
+}
+
+constexpr std::array kOps = {OpRow{"AveragePool", average_pool},
+                             OpRow{"GlobalAveragePool", global_pool<mean>},
+                             OpRow{"GlobalMaxPool", global_pool<max>},
+                             OpRow{"MaxPool", max_pool},
+                             OpRow{"Resize", resize},
+                             OpRow{"Upsample", resize}};
+
+}  // namespace
+
+std::span<const OpRow> pool_ops() { return kOps; }
+
+}  // namespace ingot::onnx

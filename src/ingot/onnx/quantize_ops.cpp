@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "ingot/base/error.h"
+#include "ingot/onnx/host.h"
+#include "ingot/onnx/op.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/matmul.h"
+#include "ingot/ops/view.h"
+
+// Whole numbers with a scale and a zero point. Products are computed in f64, where they are exact.
+
+namespace ingot::onnx {
+namespace {
+
+/// A scale or zero point laid along `axis` of a tensor of `rank`; undefined stays so.
+Tensor along(const OpCall& call, const Tensor& values, int axis, int rank) {
+  if (!values.defined()) return values;
+  const Tensor wide = to(values, DType::f64);
+  if (wide.numel() == 1) return reshape(wide, Shape{});
+  if (wide.rank() != 1) call.refuse("scales in blocks");
+  std::vector<std::int64_t> dims(static_cast<std::size_t>(rank), 1);
+  dims[static_cast<std::size_t>(axis)] = wide.numel();
+  return reshape(wide, to_shape(dims));
+}
+
+Tensor rounded(const Tensor& x, DType dtype) {
+  const bool is_signed = dtype == DType::i8;
+  return to(map_values(x,
+                       [=](double v) {
+                         return std::clamp(std::nearbyint(v), is_signed ? -128.0 : 0.0,
+                                           is_signed ? 127.0 : 255.0);
+                       }),
+            dtype);
+}
+
+int quantized_axis(const OpCall& call, const Tensor& x) {
+  return x.rank() == 0 ? 0 : call.axis("axis", std::min(1, x.rank() - 1), x.rank());
+}
+
+std::vector<Tensor> quantize(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const int axis = quantized_axis(call, x);
+  const DType dtype = call.has(2) ? call.in(2).dtype() : DType::u8;
+  if (dtype != DType::u8 && dtype != DType::i8) call.refuse("other types than 8-bit whole numbers");
+  // Rounded before the zero point is added.
+  const Tensor quotient = div(to(x, DType::f32), to(along(call, call.in(1), axis, x.rank()), DType::f32));
+  Tensor y = map_values(to(quotient, DType::f64), [](double v) { return std::nearbyint(v); });
+  if (call.has(2)) y = add(y, along(call, call.in(2), axis, x.rank()));
+  return {rounded(y, dtype)};
+}
+
+std::vector<Tensor> dequantize(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const int axis = quantized_axis(call, x);
+  Tensor y = to(x, DType::f64);
+  if (call.has(2)) y = sub(y, along(call, call.in(2), axis, x.rank()));
+  return {to(mul(y, along(call, call.in(1), axis, x.rank())), call.in(1).dtype())};
+}
+
+std::vector<Tensor> dynamic_quantize(const OpCall& call) {
+  const std::vector<double> values = as_doubles(call.in(0));
+  double low = 0, high = 0;
+  for (const double v : values) {
+    low = std::min(low, v);
+    high = std::max(high, v);
+  }
+  const auto scale = static_cast<float>((high - low) / 255);
+  // In f32 as the definition has it: a tie in f64 need be none there.
+  const double zero = std::clamp<double>(std::nearbyint(static_cast<float>(-low) / scale), 0, 255);
+  const Tensor y =
+      map_values(call.in(0), [=](double v) { return std::nearbyint(static_cast<float>(v) / scale) + zero; });
+  return {rounded(y, DType::u8), Tensor::scalar(scale),
+          to(Tensor::scalar(static_cast<float>(zero)), DType::u8)};
+}
+
+/// x minus its zero point, which may differ by row (`axis`).
+Tensor centred(const OpCall& call, const Tensor& x, const Tensor& zero, int axis) {
+  const Tensor wide = to(x, DType::f64);
+  return zero.defined() ? sub(wide, along(call, zero, axis, x.rank())) : wide;
+}
+
+std::vector<Tensor> integer_product(const OpCall& call) {
+  const Tensor &a = call.in(0), &b = call.in(1);
+  return {to(matmul(centred(call, a, call.optional(2), std::max(0, a.rank() - 2)),
+                    centred(call, b, call.optional(3), b.rank() - 1)),
+             DType::i32)};
+}
+
+std::vector<Tensor> quantized_product(const OpCall& call) {
+  const Tensor &a = call.in(0), &b = call.in(3);
+  const int rows = std::max(0, a.rank() - 2), columns = b.rank() - 1;
+  const Tensor product =
+      matmul(mul(centred(call, a, call.in(2), rows), along(call, call.in(1), rows, a.rank())),
+             mul(centred(call, b, call.in(5), columns), along(call, call.in(4), columns, b.rank())));
+  const Tensor scaled = map_values(div(product, along(call, call.in(6), product.rank() - 1, product.rank())),
+                                   [](double v) { return std::nearbyint(v); });
+  return {
+      rounded(add(scaled, along(call, call.in(7), product.rank() - 1, product.rank())), call.in(7).dtype())};
+}
+
+constexpr std::array kOps = {OpRow{"DequantizeLinear", dequantize},
+                             OpRow{"DynamicQuantizeLinear", dynamic_quantize},
+                             OpRow{"MatMulInteger", integer_product},
+                             OpRow{"QLinearMatMul", quantized_product}, OpRow{"QuantizeLinear", quantize}};
+
+}  // namespace
+
+std::span<const OpRow> quantize_ops() { return kOps; }
+
+}  // namespace ingot::onnx

@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "ingot/base/error.h"
+#include "ingot/onnx/host.h"
+#include "ingot/onnx/op.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/reduce.h"
+#include "ingot/ops/view.h"
+
+// Reductions, and what works along one axis.
+
+namespace ingot::onnx {
+namespace {
+
+using Reduce = Tensor (*)(const Tensor&, const Axes&, bool);
+
+/// Axes as an attribute, or from operator set `since` on as the second input.
+template <Reduce reduce, int since>
+std::vector<Tensor> reduction(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const std::vector<std::int64_t> given = call.axes(1, since);
+  if (given.empty() && call.integer("noop_with_empty_axes", 0) != 0) return {x};
+  const Axes axes(given.begin(), given.end());
+  const bool keep = call.integer("keepdims", 1) != 0;
+  if (is_floating_point(x.dtype())) return {reduce(x, axes, keep)};
+  return {to(reduce(to(x, DType::f64), axes, keep), x.dtype())};
+}
+
+Tensor sum_abs(const Tensor& x, const Axes& axes, bool keep) { return sum(abs(x), axes, keep); }
+Tensor sum_square(const Tensor& x, const Axes& axes, bool keep) { return sum(square(x), axes, keep); }
+Tensor norm2(const Tensor& x, const Axes& axes, bool keep) { return sqrt(sum_square(x, axes, keep)); }
+Tensor log_sum(const Tensor& x, const Axes& axes, bool keep) { return log(sum(x, axes, keep)); }
+Tensor log_sum_exp(const Tensor& x, const Axes& axes, bool keep) {
+  const Tensor largest = max(x, axes, true);
+  const Tensor result = add(log(sum(exp(sub(x, largest)), axes, true)), largest);
+  return reshape(result, sum(x, axes, keep).shape());
+}
+Tensor product(const Tensor& x, const Axes& axes, bool keep) {
+  // The axes that go are brought to the end and multiplied in order.
+  std::vector<int> order, gone;
+  for (int i = 0; i < x.rank(); ++i) {
+    const bool reduced =
+        axes.empty() || std::ranges::any_of(axes, [&](int a) { return (a < 0 ? a + x.rank() : a) == i; });
+    (reduced ? gone : order).push_back(i);
+  }
+  order.insert(order.end(), gone.begin(), gone.end());
+  const Shape shape = sum(x, axes, keep).shape();
+  const std::vector<double> values = as_doubles(permute(x, order));
+  std::vector<double> products(static_cast<std::size_t>(shape.numel()), 1);
+  const std::size_t inner = products.empty() ? 0 : values.size() / products.size();
+  for (std::size_t i = 0; i < values.size(); ++i) products[i / inner] *= values[i];
+  return from_doubles(products, shape, x.dtype());
+}
+
+/// The index of the extreme along an axis: the first of equals, or the last.
+template <bool largest>
+std::vector<Tensor> arg_extreme(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const int axis = call.axis("axis", 0, x.rank());
+  const bool last = call.integer("select_last_index", 0) != 0;
+  const Tensor lines = transpose(x, axis, x.rank() - 1);
+  const std::int64_t length = x.dim(axis);
+  INGOT_CHECK(length > 0, DimensionMismatch(call.where() + ": the axis is empty"));
+  const std::vector<double> values = as_doubles(lines);
+  std::vector<std::int64_t> found(values.size() / static_cast<std::size_t>(length), 0);
+  for (std::size_t line = 0; line < found.size(); ++line) {
+    const double* at = values.data() + line * static_cast<std::size_t>(length);
+    for (std::int64_t i = 1; i < length; ++i) {
+      const double best = at[found[line]];
+      if (largest ? at[i] > best || (last && at[i] == best) : at[i] < best || (last && at[i] == best))
+        found[line] = i;
+    }
+  }
+  Tensor result = Tensor::from(found, lines.shape().with(x.rank() - 1, 1));
+  result = contiguous(transpose(result, axis, x.rank() - 1));
+  return {call.integer("keepdims", 1) != 0 ? result : squeeze(result, axis)};
+}
+
+/// Softmax and its kin on one axis; before operator set 13 on all axes from there on as one.
+template <Tensor (*op)(const Tensor&)>
+std::vector<Tensor> along_axis(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  if (call.opset() >= 13) {
+    const int axis = call.axis("axis", -1, x.rank());
+    if (axis == x.rank() - 1) return {op(x)};
+    return {contiguous(transpose(op(contiguous(transpose(x, axis, x.rank() - 1))), axis, x.rank() - 1))};
+  }
+  const int axis = call.axis("axis", 1, x.rank());
+  std::int64_t rows = 1;
+  for (int i = 0; i < axis; ++i) rows *= x.dim(i);
+  return {reshape(op(reshape(x, {rows, rows == 0 ? 0 : x.numel() / rows})), x.shape())};
+}
+
+/// 1 at the first largest element of each row, 0 elsewhere.
+Tensor hardmax(const Tensor& x) {
+  const std::vector<double> values = as_doubles(x);
+  std::vector<double> ones(values.size(), 0);
+  const auto width = static_cast<std::size_t>(x.dim(-1));
+  for (std::size_t row = 0; width > 0 && row + width <= values.size(); row += width) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row);
+    ones[row + static_cast<std::size_t>(std::max_element(begin, begin + static_cast<std::ptrdiff_t>(width)) -
+                                        begin)] = 1;
+  }
+  return from_doubles(ones, x.shape(), x.dtype());
+}
+
+std::vector<Tensor> cumulative_sum(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  std::int64_t axis = call.integers_in(1).at(0);
+  INGOT_CHECK(axis >= -x.rank() && axis < x.rank(), DimensionMismatch(call.where() + ": no such axis"));
+  if (axis < 0) axis += x.rank();
+  const bool exclusive = call.integer("exclusive", 0) != 0, reverse = call.integer("reverse", 0) != 0;
+  const Tensor lines = transpose(x, static_cast<int>(axis), x.rank() - 1);
+  std::vector<double> values = as_doubles(lines);
+  const auto length = static_cast<std::size_t>(x.dim(static_cast<int>(axis)));
+  for (std::size_t line = 0; length > 0 && line < values.size(); line += length) {
+    double total = 0;
+    for (std::size_t i = 0; i < length; ++i) {
+      double& value = values[line + (reverse ? length - 1 - i : i)];
+      const double before = total;
+      total += value;
+      value = exclusive ? before : total;
+    }
+  }
+  return {contiguous(
+      transpose(from_doubles(values, lines.shape(), x.dtype()), static_cast<int>(axis), x.rank() - 1))};
+}
+
+/// The k extremes along an axis, in order.
+std::vector<Tensor> top_k(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const int axis = call.axis("axis", -1, x.rank());
+  const std::int64_t k = call.opset() < 10 ? call.integer("k", 1) : call.integers_in(1).at(0),
+                     length = x.dim(axis);
+  INGOT_CHECK(k >= 0 && k <= length, DimensionMismatch(call.where() + ": k is more than the axis has"));
+  const bool largest = call.integer("largest", 1) != 0;
+  const Tensor lines = transpose(x, axis, x.rank() - 1);
+  const std::vector<double> values = as_doubles(lines);
+  std::vector<double> chosen;
+  std::vector<std::int64_t> places, order(static_cast<std::size_t>(length));
+  for (std::size_t line = 0; length > 0 && line < values.size(); line += static_cast<std::size_t>(length)) {
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, [&](std::int64_t a, std::int64_t b) {
+      const double x_a = values[line + static_cast<std::size_t>(a)],
+                   x_b = values[line + static_cast<std::size_t>(b)];
+      return largest ? x_a > x_b : x_a < x_b;
+    });
+    for (std::int64_t i = 0; i < k; ++i) {
+      places.push_back(order[static_cast<std::size_t>(i)]);
+      chosen.push_back(values[line + static_cast<std::size_t>(places.back())]);
+    }
+  }
+  const Shape shape = lines.shape().with(x.rank() - 1, k);
+  const auto back = [&](const Tensor& t) { return contiguous(transpose(t, axis, x.rank() - 1)); };
+  return {back(from_doubles(chosen, shape, x.dtype())), back(Tensor::from(places, shape))};
+}
+
+constexpr int kAxesAreInput = 18;  // 13 for ReduceSum
+
+constexpr std::array kOps = {OpRow{"ArgMax", arg_extreme<true>},
+                             OpRow{"ArgMin", arg_extreme<false>},
+                             OpRow{"CumSum", cumulative_sum},
+                             OpRow{"Hardmax", along_axis<hardmax>},
+                             OpRow{"LogSoftmax", along_axis<log_softmax>},
+                             OpRow{"ReduceL1", reduction<sum_abs, kAxesAreInput>},
+                             OpRow{"ReduceL2", reduction<norm2, kAxesAreInput>},
+                             OpRow{"ReduceLogSum", reduction<log_sum, kAxesAreInput>},
+                             OpRow{"ReduceLogSumExp", reduction<log_sum_exp, kAxesAreInput>},
+                             OpRow{"ReduceMax", reduction<max, kAxesAreInput>},
+                             OpRow{"ReduceMean", reduction<mean, kAxesAreInput>},
+                             OpRow{"ReduceMin", reduction<min, kAxesAreInput>},
+                             OpRow{"ReduceProd", reduction<product, kAxesAreInput>},
+                             OpRow{"ReduceSum", reduction<sum, 13>},
+                             OpRow{"ReduceSumSquare", reduction<sum_square, kAxesAreInput>},
+                             OpRow{"Softmax", along_axis<softmax>},
+                             OpRow{"TopK", top_k}};
+
+}  // namespace
+
+std::span<const OpRow> reduce_ops() { return kOps; }
+
+}  // namespace ingot::onnx

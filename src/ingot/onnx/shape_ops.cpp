@@ -1,0 +1,299 @@
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "ingot/base/error.h"
+#include "ingot/onnx/host.h"
+#include "ingot/onnx/op.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+#include "ingot/weights/onnx_file.h"
+
+// Other shapes, orders and types of the same elements.
+
+namespace ingot::onnx {
+namespace {
+
+std::vector<Tensor> identity(const OpCall& call) { return {call.in(0)}; }
+
+std::vector<Tensor> shape_of(const OpCall& call) {
+  const std::vector<std::int64_t> dims = call.in(0).shape().to_vector();
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  const auto limit = [&](std::int64_t i) { return std::clamp(i < 0 ? i + rank : i, std::int64_t{0}, rank); };
+  const std::int64_t start = limit(call.integer("start", 0)), end = limit(call.integer("end", rank));
+  const std::vector<std::int64_t> part(dims.begin() + start, dims.begin() + std::max(start, end));
+  return {Tensor::from(part, {static_cast<std::int64_t>(part.size())})};
+}
+
+std::vector<Tensor> size_of(const OpCall& call) {
+  return {Tensor::from(std::vector<std::int64_t>{call.in(0).numel()}, {})};
+}
+
+std::vector<Tensor> reshaped(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  std::vector<std::int64_t> dims = call.opset() < 5 ? call.integers("shape") : call.integers_in(1);
+  const bool zero_is_zero = call.integer("allowzero", 0) != 0;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] != 0 || zero_is_zero) continue;
+    INGOT_CHECK(static_cast<int>(i) < x.rank(),
+                DimensionMismatch(call.where() + ": copies an axis that is not there"));
+    dims[i] = x.dim(static_cast<int>(i));
+  }
+  std::int64_t known = 1;
+  for (const std::int64_t size : dims) known *= size == -1 ? 1 : size;
+  for (std::int64_t& size : dims) {
+    if (size == -1) size = known == 0 ? 0 : x.numel() / known;
+  }
+  const Shape shape = to_shape(dims);
+  INGOT_CHECK(shape.numel() == x.numel(),
+              ShapeMismatch(call.where(), x.shape().to_vector(), dims, "as many elements"));
+  return {reshape(x, shape)};
+}
+
+std::vector<Tensor> flattened(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  std::int64_t axis = call.integer("axis", 1);
+  if (axis < 0) axis += x.rank();
+  INGOT_CHECK(axis >= 0 && axis <= x.rank(), DimensionMismatch(call.where() + ": no such axis"));
+  std::int64_t rows = 1, columns = 1;
+  for (int i = 0; i < x.rank(); ++i) (i < axis ? rows : columns) *= x.dim(i);
+  return {reshape(x, Shape{rows, columns})};
+}
+
+/// Given axes of a tensor of `rank`, counted from its front and in order.
+std::vector<int> sorted_axes(const OpCall& call, const std::vector<std::int64_t>& given, int rank) {
+  std::vector<int> axes;
+  axes.reserve(given.size());
+  for (const std::int64_t axis : given)
+    axes.push_back(normalize_axis(static_cast<int>(axis), rank, call.node().op.c_str()));
+  std::ranges::sort(axes);
+  INGOT_CHECK(std::ranges::adjacent_find(axes) == axes.end(),
+              DimensionMismatch(call.where() + ": an axis is given twice"));
+  return axes;
+}
+
+std::vector<Tensor> squeezed(const OpCall& call) {
+  Tensor x = call.in(0);
+  const std::vector<std::int64_t> given = call.axes(1, 13);
+  std::vector<int> axes = sorted_axes(call, given, x.rank());
+  if (given.empty()) {
+    for (int i = 0; i < x.rank(); ++i) {
+      if (x.dim(i) == 1) axes.push_back(i);
+    }
+  }
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) x = squeeze(x, *axis);
+  return {x};
+}
+
+std::vector<Tensor> unsqueezed(const OpCall& call) {
+  Tensor x = call.in(0);
+  const std::vector<std::int64_t> given = call.axes(1, 13);
+  for (const int axis : sorted_axes(call, given, x.rank() + static_cast<int>(given.size())))
+    x = unsqueeze(x, axis);
+  return {x};
+}
+
+std::vector<Tensor> transposed(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(x.rank()));
+  std::iota(order.rbegin(), order.rend(), 0);
+  order = call.integers("perm", order);
+  return {permute(x, std::vector<int>(order.begin(), order.end()))};
+}
+
+std::vector<Tensor> concatenated(const OpCall& call) {
+  std::vector<Tensor> tensors;
+  for (std::size_t i = 0; i < call.input_count(); ++i) tensors.push_back(call.in(i));
+  INGOT_CHECK(!tensors.empty(), FormatError(call.where(), -1, "input", "is missing"));
+  if (tensors.size() == 1) return tensors;
+  return {concat(tensors, call.axis("axis", 0, tensors[0].rank()))};
+}
+
+std::vector<Tensor> pieces(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const int axis = call.axis("axis", 0, x.rank());
+  std::vector<std::int64_t> sizes = call.opset() < 13 ? call.integers("split")
+                                    : call.has(1)     ? call.integers_in(1)
+                                                      : std::vector<std::int64_t>{};
+  if (sizes.empty()) {
+    const auto count = call.integer("num_outputs", static_cast<std::int64_t>(call.output_count()));
+    INGOT_CHECK(count > 0, FormatError(call.where(), -1, "num_outputs", "is not positive"));
+    const std::int64_t each = (x.dim(axis) + count - 1) / count;
+    std::int64_t left = x.dim(axis);
+    for (std::int64_t i = 0; i < count; ++i) {
+      sizes.push_back(std::min(each, left));
+      left -= sizes.back();
+    }
+  }
+  return split(x, sizes, axis);
+}
+
+struct Range {
+  std::int64_t start = 0, step = 1;
+};
+
+std::vector<Tensor> sliced(const OpCall& call) {
+  Tensor x = call.in(0);
+  const bool inputs = call.opset() >= 10;
+  const std::vector<std::int64_t> starts = inputs ? call.integers_in(1) : call.integers("starts");
+  const std::vector<std::int64_t> ends = inputs ? call.integers_in(2) : call.integers("ends");
+  std::vector<std::int64_t> axes(starts.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (inputs ? call.has(3) : call.has_attribute("axes"))
+    axes = inputs ? call.integers_in(3) : call.integers("axes");
+  const std::vector<std::int64_t> steps =
+      inputs && call.has(4) ? call.integers_in(4) : std::vector<std::int64_t>(starts.size(), 1);
+  INGOT_CHECK(ends.size() == starts.size() && axes.size() == starts.size() && steps.size() == starts.size(),
+              FormatError(call.where(), -1, "starts", "ends, axes and steps differ in number"));
+  std::vector<Range> ranges(static_cast<std::size_t>(x.rank()));
+  Shape shape = x.shape();
+  bool backwards = false;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const int axis = normalize_axis(static_cast<int>(axes[i]), x.rank(), "Slice");
+    const std::int64_t size = x.dim(axis), step = steps[i];
+    INGOT_CHECK(step != 0, FormatError(call.where(), -1, "steps", "is 0"));
+    const auto limited = [&](std::int64_t at) {
+      if (at < 0) at = at < -size ? -1 : at + size;  // far before the start stays before it
+      return step > 0 ? std::clamp(at, std::int64_t{0}, size) : std::clamp(at, std::int64_t{-1}, size - 1);
+    };
+    const std::int64_t start = step < 0 && starts[i] < -size ? std::int64_t{-1} : limited(starts[i]);
+    const std::int64_t end = limited(ends[i]), span = step > 0 ? end - start : start - end;
+    shape[axis] = span <= 0 ? 0 : (span + std::abs(step) - 1) / std::abs(step);
+    ranges[static_cast<std::size_t>(axis)] = {start, step};
+    backwards = backwards || step < 0;
+  }
+  if (!backwards) {
+    for (int axis = 0; axis < x.rank(); ++axis) {
+      const Range& range = ranges[static_cast<std::size_t>(axis)];
+      if (shape[axis] == x.dim(axis)) continue;
+      x = shape[axis] == 0
+              ? narrow(x, axis, 0, 0)
+              : slice(x, axis, range.start, range.start + (shape[axis] - 1) * range.step + 1, range.step);
+    }
+    return {x};
+  }
+  const std::vector<std::int64_t> strides = strides_of(x.shape());
+  return {copy_from(x, shape, [&](std::span<const std::int64_t> place) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < place.size(); ++i)
+      at += (ranges[i].start + place[i] * ranges[i].step) * strides[i];
+    return at;
+  })};
+}
+
+std::vector<Tensor> expanded_to(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  return {broadcast_to(x, broadcast_shapes(x.shape(), to_shape(call.integers_in(1)), "Expand"))};
+}
+
+std::vector<Tensor> tiled(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const std::vector<std::int64_t> repeats = call.integers_in(1);
+  INGOT_CHECK(static_cast<int>(repeats.size()) == x.rank(),
+              DimensionMismatch(call.where() + ": one repeat for each axis"));
+  std::vector<std::int64_t> dims = x.shape().to_vector();
+  for (std::size_t i = 0; i < dims.size(); ++i) dims[i] *= repeats[i];
+  const std::vector<std::int64_t> strides = strides_of(x.shape());
+  return {copy_from(x, to_shape(dims), [&](std::span<const std::int64_t> place) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < place.size(); ++i) at += place[i] % x.dim(static_cast<int>(i)) * strides[i];
+    return at;
+  })};
+}
+
+std::vector<Tensor> padded(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const auto rank = static_cast<std::size_t>(x.rank());
+  std::vector<std::int64_t> given = call.opset() < 11 ? call.integers("pads") : call.integers_in(1),
+                            pads(2 * rank, 0);
+  std::vector<std::int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (call.has(3)) axes = call.integers_in(3);
+  INGOT_CHECK(given.size() == 2 * axes.size(),
+              FormatError(call.where(), -1, "pads", "takes two numbers for each axis"));
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = static_cast<std::size_t>(normalize_axis(static_cast<int>(axes[i]), x.rank(), "Pad"));
+    pads[axis] = given[i];
+    pads[axis + rank] = given[i + axes.size()];
+  }
+  std::vector<std::int64_t> dims = x.shape().to_vector();
+  for (std::size_t i = 0; i < rank; ++i) dims[i] += pads[i] + pads[i + rank];
+  const std::string mode = call.text("mode", "constant");
+  if (mode != "constant" && mode != "edge" && mode != "reflect") call.refuse("mode " + mode);
+  Tensor fill = call.optional(2);
+  if (call.opset() < 11) fill = to(Tensor::scalar(call.number("value", 0)), x.dtype());
+  const std::vector<std::int64_t> strides = strides_of(x.shape());
+  const auto source = [&](std::span<const std::int64_t> place) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < rank; ++i) {
+      const std::int64_t size = x.dim(static_cast<int>(i));
+      std::int64_t from = place[i] - pads[i];
+      if (from < 0 || from >= size) {
+        if (mode == "constant") return std::int64_t{-1};
+        if (mode == "edge") from = std::clamp(from, std::int64_t{0}, size - 1);
+        for (const std::int64_t period = std::max(size - 1, std::int64_t{1}); from < 0 || from >= size;) {
+          from = from < 0 ? -from : 2 * period - from;
+          if (size == 1) from = 0;
+        }
+      }
+      at += from * strides[i];
+    }
+    return at;
+  };
+  return {copy_from(x, to_shape(dims), source, fill.defined() ? contiguous(fill) : fill)};
+}
+
+std::vector<Tensor> cast_to(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const auto type = static_cast<int>(call.integer("to", 0));
+  const auto dtype = onnx_dtype(type);
+  if (!dtype) call.refuse("cast to " + onnx_type_name(type));
+  return {to(x, *dtype)};
+}
+std::vector<Tensor> cast_like(const OpCall& call) { return {to(call.in(0), call.in(1).dtype())}; }
+
+/// [N, C, H, W] with blocks of channels as places, or back.
+std::vector<Tensor> depth_to_space(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const std::int64_t b = call.integer("blocksize", 1), n = x.dim(0), c = x.dim(1), h = x.dim(2), w = x.dim(3);
+  INGOT_CHECK(b > 0 && c % (b * b) == 0,
+              DimensionMismatch(call.where() + ": the blocks do not divide the channels"));
+  const bool column_first = call.text("mode", "DCR") == "CRD";
+  const Tensor blocks = column_first ? permute(reshape(x, {n, c / (b * b), b, b, h, w}), {0, 1, 4, 2, 5, 3})
+                                     : permute(reshape(x, {n, b, b, c / (b * b), h, w}), {0, 3, 4, 1, 5, 2});
+  return {reshape(blocks, {n, c / (b * b), h * b, w * b})};
+}
+std::vector<Tensor> space_to_depth(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const std::int64_t b = call.integer("blocksize", 1), n = x.dim(0), c = x.dim(1), h = x.dim(2), w = x.dim(3);
+  INGOT_CHECK(b > 0 && h % b == 0 && w % b == 0,
+              DimensionMismatch(call.where() + ": the blocks do not divide the image"));
+  const Tensor blocks = permute(reshape(x, {n, c, h / b, b, w / b, b}), {0, 3, 5, 1, 2, 4});
+  return {reshape(blocks, {n, c * b * b, h / b, w / b})};
+}
+
+/// In inference nothing is dropped; the mask says so.
+std::vector<Tensor> dropout(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const bool trains = call.has(2) && as_integers(call.in(2)).at(0) != 0;
+  const double ratio = call.has(1) ? as_doubles(call.in(1)).at(0) : 0.5;
+  if (trains && ratio != 0) call.refuse("training mode draws random numbers");
+  return {x, broadcast_to(to(Tensor::scalar(1), DType::boolean), x.shape())};
+}
+
+constexpr std::array kOps = {OpRow{"Cast", cast_to},        OpRow{"CastLike", cast_like},
+                             OpRow{"Concat", concatenated}, OpRow{"DepthToSpace", depth_to_space},
+                             OpRow{"Dropout", dropout},     OpRow{"Expand", expanded_to},
+                             OpRow{"Flatten", flattened},   OpRow{"Identity", identity},
+                             OpRow{"Pad", padded},          OpRow{"Reshape", reshaped},
+                             OpRow{"Shape", shape_of},      OpRow{"Size", size_of},
+                             OpRow{"Slice", sliced},        OpRow{"SpaceToDepth", space_to_depth},
+                             OpRow{"Split", pieces},        OpRow{"Squeeze", squeezed},
+                             OpRow{"Tile", tiled},          OpRow{"Transpose", transposed},
+                             OpRow{"Unsqueeze", unsqueezed}};
+
+}  // namespace
+
+std::span<const OpRow> shape_ops() { return kOps; }
+
+}  // namespace ingot::onnx

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ingot/onnx/op.h"
+
+namespace ingot::onnx {
+
+/// Kernel, strides, dilations and padding of a convolution or pooling, over the spatial axes of an input.
+struct Window {
+  std::vector<std::int64_t> kernel, strides, dilations, begin, end;  ///< begin, end: padding of each axis
+};
+
+/// Reads the attributes, with auto_pad resolved for the input's sizes. With `ceil` padding is added at the
+/// end until the last, partly covered window counts too.
+Window read_window(const OpCall& call, const Tensor& x, const std::vector<std::int64_t>& kernel,
+                   bool ceil = false);
+
+/// x [N, C, ...] with its spatial axes padded by `value`; x itself where there is nothing to pad.
+Tensor pad_spatial(const Tensor& x, const Window& window, double value);
+
+}  // namespace ingot::onnx

@@ -1,0 +1,175 @@
+#include "ingot/onnx/graph.h"
+
+#include <cmath>
+#include <filesystem>
+#include <thread>
+
+#include "onnx.pb.h"
+#include "tests/support/op_case.h"
+#include "tests/support/temporary_directory.h"
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include "ingot/base/error.h"
+#include "ingot/onnx/host.h"
+#include "ingot/onnx/node_tests.h"
+#include "ingot/weights/onnx_file.h"
+
+namespace ingot::onnx {
+namespace {
+
+using test::message_of;
+
+const std::string kGoldens = std::string(INGOT_SOURCE_DIR) + "/tests/onnx/goldens/";
+
+/// A model in protobuf's text form, from operator set 17.
+Graph graph_of(const std::string& graph, int opset = 17) {
+  ::onnx::ModelProto model;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "ir_version: 8 opset_import { version: " + std::to_string(opset) + " } graph { " + graph + " }",
+      &model));
+  const std::string bytes = model.SerializeAsString();
+  const auto view = std::as_bytes(std::span(bytes));
+  return Graph::open(OnnxFile::open(memory_blob("test.onnx", {view.begin(), view.end()})));
+}
+
+std::string value(const std::string& kind, const std::string& name, const std::string& dims, int type = 1) {
+  std::string shape;
+  for (const char c : dims)
+    shape += c == '?' ? "dim { dim_param: 'n' } " : std::string("dim { dim_value: ") + c + " } ";
+  return kind + " { name: '" + name + "' type { tensor_type { elem_type: " + std::to_string(type) +
+         " shape { " + shape + "} } } } ";
+}
+
+const std::string kAdd = "node { op_type: 'Add' name: 'sum' input: ['x', 'x'] output: 'y' } " +
+                         value("input", "x", "?2") + value("output", "y", "?2");
+
+class ExportedModel : public ::testing::TestWithParam<const char*> {};
+
+// The outputs are PyTorch's; onnxruntime is as far from them as we may be.
+TEST_P(ExportedModel, GivesPyTorchsOutputs) {
+  const std::string directory = kGoldens + GetParam();
+  const Graph graph = Graph::open(directory + "/model.onnx");
+  std::map<std::string, Tensor> inputs;
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    inputs[graph.inputs()[i].name] =
+        OnnxFile::read_tensor(directory + "/test_data_set_0/input_" + std::to_string(i) + ".pb");
+  }
+  const std::vector<Tensor> outputs = graph.run(inputs);
+  ASSERT_FALSE(outputs.empty());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor expected =
+        OnnxFile::read_tensor(directory + "/test_data_set_0/output_" + std::to_string(i) + ".pb");
+    EXPECT_EQ(difference(outputs[i], expected, 1e-5, 1e-5), "") << graph.outputs()[i].name;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, ExportedModel,
+                         ::testing::Values("mlp_torchscript", "mlp_dynamo", "mlp_external",
+                                           "resnet_torchscript", "resnet_dynamo", "bert_torchscript",
+                                           "bert_dynamo", "gpt2_dynamo"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Graph, OpenAxesTakeAnySizeAndThreadsShareAGraph) {
+  const Graph graph = Graph::open(kGoldens + "mlp_dynamo/model.onnx");
+  const Tensor x = ingot::testing::randn({6, 7}, 1);
+  const Tensor all = graph.run({{"x", x}})[0];
+  EXPECT_EQ(all.shape(), (Shape{6, 3}));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] { EXPECT_EQ(difference(graph.run({{"x", x}})[0], all, 0, 0), ""); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// ONNX' own tests, as Debian has them. What Ingot lacks it says; what it has must be right.
+TEST(NodeTests, AllPassThatNeedOnlyWhatIngotHas) {
+  const std::string data = "/usr/share/libonnx-testdata/data/node";
+  if (!std::filesystem::exists(data)) GTEST_SKIP() << "the Debian package libonnx-testdata is not installed";
+  int passed = 0;
+  for (const NodeTest& test : run_node_tests(data)) {
+    EXPECT_NE(test.end, TestEnd::wrong) << test.name << ": " << test.detail;
+    passed += test.end == TestEnd::passed ? 1 : 0;
+  }
+  EXPECT_GE(passed, 753);
+}
+
+TEST(NodeTests, SeeADifference) {
+  const Tensor a = Tensor::from(std::vector<float>{1, 2}, {2});
+  EXPECT_EQ(difference(a, Tensor::from(std::vector<float>{1, 2.001F}, {2})), "");
+  EXPECT_NE(difference(a, Tensor::from(std::vector<float>{1, 2.01F}, {2})), "");
+  EXPECT_NE(difference(a, Tensor::from(std::vector<float>{1, NAN}, {2})), "");
+  EXPECT_NE(difference(a, Tensor::from(std::vector<float>{1, 2}, {1, 2})), "");
+  EXPECT_NE(difference(a, Tensor::from(std::vector<double>{1, 2}, {2})), "");
+}
+
+TEST(Graph, WrongInputsAreNamed) {
+  const Graph graph = graph_of(kAdd);
+  EXPECT_EQ(graph.run({{"x", Tensor::zeros({3, 2})}})[0].shape(), (Shape{3, 2}));
+  EXPECT_NE(message_of<InvalidConfig>([&] { graph.run({}); }).find("not given"), std::string::npos);
+  EXPECT_NE(message_of<InvalidConfig>([&] {
+              graph.run({{"x", Tensor::zeros({3, 2}, DType::i64)}});
+            }).find("takes FLOAT"),
+            std::string::npos);
+  EXPECT_THROW(graph.run({{"x", Tensor::zeros({3, 4})}}), ShapeMismatch);
+  EXPECT_THROW(graph.run({{"x", Tensor::zeros({3})}}), ShapeMismatch);
+  EXPECT_NE(message_of<InvalidConfig>([&] {
+              graph.run({{"x", Tensor::zeros({3, 2})}, {"z", Tensor::zeros({1})}});
+            }).find("it has: x"),
+            std::string::npos);
+}
+
+TEST(Graph, OperatorsThatAreLackingAreAllNamedBeforeAnythingRuns) {
+  const Graph graph = graph_of(
+      "node { op_type: 'Whirl' input: 'x' output: 'a' } node { op_type: 'FusedThing' domain: 'com.example' "
+      "input: 'a' "
+      "output: 'y' } " +
+      value("input", "x", "2") + value("output", "y", "2"));
+  EXPECT_EQ(graph.unsupported(), (std::set<std::string>{"Whirl", "com.example.FusedThing"}));
+  const std::string message = message_of<NotImplemented>([&] { graph.run({{"x", Tensor::zeros({2})}}); });
+  EXPECT_NE(message.find("Whirl, com.example.FusedThing"), std::string::npos) << message;
+}
+
+TEST(Graph, ErrorsNameTheNode) {
+  const Graph graph =
+      graph_of("node { op_type: 'Gather' name: 'look_up' input: ['x', 'i'] output: 'y' } " +
+               value("input", "x", "3") + value("input", "i", "1", 7) + value("output", "y", "1"));
+  const Tensor x = Tensor::zeros({3});
+  const std::string message = message_of<DimensionMismatch>([&] {
+    graph.run({{"x", x}, {"i", Tensor::from(std::vector<std::int64_t>{3}, {1})}});
+  });
+  EXPECT_NE(message.find("look_up"), std::string::npos) << message;
+}
+
+TEST(Graph, BrokenGraphsAreRefused) {
+  const std::string out = value("output", "y", "2");
+  EXPECT_NE(message_of<FormatError>([&] {
+              graph_of("node { op_type: 'Relu' input: 'nobody' output: 'y' } " + out);
+            }).find("nothing before makes it"),
+            std::string::npos);
+  EXPECT_THROW(graph_of("node { op_type: 'Relu' input: 'y' output: 'y' } " + out),
+               FormatError);  // reads itself
+  EXPECT_THROW(graph_of(out), FormatError);
+  EXPECT_THROW(
+      graph_of(
+          "node { op_type: 'Relu' input: 'x' output: 'y' } node { op_type: 'Relu' input: 'x' output: 'y' } " +
+          value("input", "x", "2") + out),
+      FormatError);
+  EXPECT_THROW(graph_of(kAdd, 99), NotImplemented);
+}
+
+TEST(Graph, MeaningsFollowTheOperatorSet) {
+  // Softmax: until 12 over all axes from 1 on together, then over the last one.
+  const std::string graph = "node { op_type: 'Softmax' input: 'x' output: 'y' } " +
+                            value("input", "x", "122") + value("output", "y", "122");
+  const Tensor zeros = Tensor::zeros({1, 2, 2});
+  EXPECT_EQ(as_doubles(graph_of(graph, 12).run({{"x", zeros}})[0])[0], 0.25);
+  EXPECT_EQ(as_doubles(graph_of(graph, 13).run({{"x", zeros}})[0])[0], 0.5);
+}
+
+TEST(OpTable, IsSortedAndFindsEveryRow) {
+  for (const std::string_view name : op_names()) EXPECT_NE(find_op(name), nullptr) << name;
+  EXPECT_EQ(find_op("Whirl"), nullptr);
+}
+
+}  // namespace
+}  // namespace ingot::onnx
