@@ -5,9 +5,23 @@
 
 #include <fmt/format.h>
 
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/core/tensor.h"
+#include "ingot/ops/reduce.h"
 
 namespace ingot {
+namespace {
+
+// The first of the largest; a NaN counts as largest.
+std::int32_t greedy(std::span<const float> logits) {
+  const NoGrad no_grad;
+  const Tensor row = Tensor::wrap(const_cast<float*>(logits.data()),
+                                  {static_cast<std::int64_t>(logits.size())}, DType::f32, kCpu, {});
+  return static_cast<std::int32_t>(argmax(row).item());
+}
+
+}  // namespace
 
 void SamplingOptions::validate() const {
   INGOT_CHECK(temperature >= 0 && std::isfinite(temperature),
@@ -28,6 +42,11 @@ Sampler::Sampler(const SamplingOptions& options)
 }
 
 std::int32_t Sampler::operator()(std::span<const float> logits, std::span<const std::int32_t> history) {
+  if (options_.temperature == 0 && options_.repetition_penalty == 1.0 && !logits.empty()) {
+    const std::int32_t token = greedy(logits);
+    if (std::isfinite(logits[static_cast<std::size_t>(token)]))
+      return token;  // else we say below what is wrong
+  }
   candidates_.resize(logits.size());
   bool any_finite = false;
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -39,21 +58,21 @@ std::int32_t Sampler::operator()(std::span<const float> logits, std::span<const 
   }
   INGOT_CHECK(any_finite, NonFinite("logits", "none is finite"));
   penalise_repetition(history);
-  const auto likelier = [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;  // ties go to the lower id, as in argmax
-  };
+  sorted_ = 0;
   if (options_.temperature == 0) return std::ranges::min_element(candidates_, likelier)->id;
   for (Candidate& c : candidates_) c.logit /= static_cast<float>(options_.temperature);
   keep_top_k();
   keep_likely();
-  // What is left is sorted; draw from its softmax, in double so that small probabilities keep their share.
+  // Draw from the softmax of what is left, in double so that small probabilities keep their share.
+  sort_until(1);
   double total = 0;
   const double top = candidates_.front().logit;
   for (const Candidate& c : candidates_) total += std::exp(c.logit - top);
   double draw = rng_.uniform_double() * total;
-  for (const Candidate& c : candidates_) {
-    draw -= std::exp(c.logit - top);
-    if (draw < 0) return c.id;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    sort_until(i + 1);
+    draw -= std::exp(candidates_[i].logit - top);
+    if (draw < 0) return candidates_[i].id;
   }
   return candidates_.back().id;
 }
@@ -71,31 +90,47 @@ void Sampler::penalise_repetition(std::span<const std::int32_t> history) {
   }
 }
 
-void Sampler::keep_top_k() {
-  const auto likelier = [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-  };
-  if (options_.top_k > 0 && static_cast<std::size_t>(options_.top_k) < candidates_.size()) {
-    const auto k = static_cast<std::ptrdiff_t>(options_.top_k);
-    std::nth_element(candidates_.begin(), candidates_.begin() + k, candidates_.end(), likelier);
-    candidates_.resize(static_cast<std::size_t>(k));
+// Ties go to the lower id, as in argmax.
+bool Sampler::likelier(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
+
+// Of a vocabulary of 100,000 a draw looks at a few dozen: only those are put in order.
+void Sampler::sort_until(std::size_t count) {
+  while (sorted_ < std::min(count, candidates_.size())) {
+    const std::size_t next = std::min(candidates_.size(), std::max<std::size_t>(64, 4 * sorted_));
+    const auto begin = candidates_.begin() + static_cast<std::ptrdiff_t>(sorted_);
+    const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(next);
+    if (end != candidates_.end()) std::nth_element(begin, end, candidates_.end(), likelier);
+    std::sort(begin, end, likelier);
+    sorted_ = next;
   }
-  std::ranges::sort(candidates_, likelier);
+}
+
+void Sampler::keep_top_k() {
+  if (options_.top_k <= 0 || static_cast<std::size_t>(options_.top_k) >= candidates_.size()) return;
+  const auto k = static_cast<std::ptrdiff_t>(options_.top_k);
+  std::nth_element(candidates_.begin(), candidates_.begin() + k, candidates_.end(), likelier);
+  candidates_.resize(static_cast<std::size_t>(k));
 }
 
 void Sampler::keep_likely() {
+  if (options_.top_p >= 1 && options_.min_p <= 0) return;
+  sort_until(1);
   double total = 0;
   const double top = candidates_.front().logit;
   for (const Candidate& c : candidates_) total += std::exp(c.logit - top);
   double reached = 0;
   std::size_t keep = 0;
   while (keep < candidates_.size()) {
+    sort_until(keep + 1);
     const double relative = std::exp(candidates_[keep].logit - top);
     if (keep > 0 && (reached >= options_.top_p * total || relative < options_.min_p)) break;
     reached += relative;
     ++keep;
   }
   candidates_.resize(keep);
+  sorted_ = std::min(sorted_, keep);
 }
 
 }  // namespace ingot

@@ -36,6 +36,8 @@ class Sampler {
     float logit;
     std::int32_t id;
   };
+  static bool likelier(const Candidate& a, const Candidate& b);
+  void sort_until(std::size_t count);
   void penalise_repetition(std::span<const std::int32_t> history);
   void keep_top_k();
   void keep_likely();
@@ -43,6 +45,7 @@ class Sampler {
   SamplingOptions options_;
   Rng rng_;
   std::vector<Candidate> candidates_;
+  std::size_t sorted_ = 0;  // of the candidates, how many stand in front in order
 };
 
 }  // namespace ingot

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ingot/infer/sampler.h"
+#include "ingot/models/language/decoder.h"
+
+namespace ingot::infer {
+
+struct EngineOptions {
+  DType kv_cache = DType::f32;  ///< f32, bf16, f16 or i8
+  std::int64_t context = 0;     ///< tokens of a sequence at most; 0: the model's max_position_embeddings
+  std::int64_t chunk = 512;     ///< prompt tokens that go through the model at once
+
+  /// Throws InvalidConfig naming the option.
+  void validate(const LanguageConfig& model) const;
+};
+
+/// A text to be continued.
+struct Request {
+  std::vector<std::int32_t> prompt;  ///< at least one token
+  std::int64_t max_tokens = 256;
+  SamplingOptions sampling{};
+  /// Generation ends when one of these comes; it is not part of the result.
+  std::vector<std::int32_t> stop_tokens{};
+  /// Tokens guessed ahead from repetitions in the text and checked in one forward pass, at most 7; 0: none.
+  /// The text is the same, to the last token, with and without: greedy, and for a seed.
+  std::int64_t speculate = 0;
+  /// Called with each token as soon as it is drawn; false ends the sequence.
+  std::function<bool(std::int32_t)> on_token{};
+
+  void validate(const LanguageConfig& model) const;
+};
+
+enum class StopReason : std::uint8_t { max_tokens, stop_token, context_full, cancelled };
+
+struct Generation {
+  std::vector<std::int32_t> tokens;  ///< without the prompt
+  StopReason reason = StopReason::max_tokens;
+  double prompt_seconds = 0;  ///< until the first token's logits were there
+  double decode_seconds = 0;
+  std::int64_t drafted = 0, accepted = 0;  ///< tokens guessed ahead, and those of them that were right
+};
+
+/// One text that an Engine continues: its tokens and its share of the KV cache. Made by Engine::start.
+class Sequence : public std::enable_shared_from_this<Sequence> {
+ public:
+  /// Prompt and continuation.
+  std::span<const std::int32_t> tokens() const { return tokens_; }
+  bool finished() const { return finished_; }
+  /// What has come so far.
+  const Generation& result() const { return result_; }
+
+ private:
+  friend class Engine;
+  Sequence(Request request, KvCache cache);
+  std::int64_t pending() const { return static_cast<std::int64_t>(tokens_.size()) - cache_.length(); }
+  void finish(StopReason reason);
+
+  Request request_;
+  Sampler sampler_;
+  KvCache cache_;  // always behind tokens_ by the last one or, before that, by what is left of the prompt
+  std::vector<std::int32_t> tokens_;
+  Generation result_;
+  bool finished_ = false;
+  double clock_ = 0;  // when the phase (prompt, then decoding) began, in seconds
+};
+
+/// Continues texts with a language model, any number of them together. Every step is one forward pass: a
+/// token (or a checked guess of several) for each text that is being written, and a piece of the prompts that
+/// are still being read. What a text becomes does not depend on the others, on chunk or on the number of
+/// threads, as far as the products do not (docs/inference.md). Not for use by several threads at once.
+///
+///     infer::Engine engine(model);
+///     auto a = engine.start({.prompt = ids, .on_token = [](std::int32_t id) { ...; return true; }});
+///     engine.run();
+///     a->result().tokens;
+class Engine {
+ public:
+  /// `model` has to outlive the engine. Throws InvalidConfig.
+  explicit Engine(const LanguageModel& model, const EngineOptions& options = {});
+
+  const LanguageModel& model() const { return model_; }
+  std::int64_t context() const { return context_; }
+
+  /// Takes a text in. Throws InvalidConfig for an option, DimensionMismatch for a prompt that is empty, holds
+  /// tokens outside the vocabulary, or is longer than the context.
+  std::shared_ptr<Sequence> start(Request request);
+  /// Takes a sequence in again, for the next turn of a conversation: only what its new prompt does not share
+  /// with what it has seen goes through the model.
+  void restart(Sequence& sequence, Request request);
+
+  /// One forward pass; false when nothing is left to do.
+  bool step();
+  /// Steps until all texts are finished.
+  void run();
+  /// start() and run().
+  Generation generate(Request request);
+
+ private:
+  struct Turn {  // what one sequence does in one step
+    Sequence* sequence = nullptr;
+    std::vector<std::int32_t> input;
+    std::int64_t drafted = 0;    // the last of input are guesses
+    std::int64_t first_row = 0;  // of its logits
+    bool samples = false;
+    std::int64_t rows() const { return samples ? 1 + drafted : 0; }
+  };
+  void check_prompt(const Request& request) const;
+  void add(std::shared_ptr<Sequence> sequence);
+  std::vector<Turn> plan();
+  Turn decode_turn(Sequence& sequence) const;
+  Tensor forward(std::vector<Turn>& turns) const;
+  void sample(Turn& turn, const float* logits);
+  bool accept(Sequence& sequence, std::int32_t token);
+
+  const LanguageModel& model_;
+  EngineOptions options_;
+  std::int64_t context_;
+  std::vector<std::shared_ptr<Sequence>> active_;
+};
+
+/// Engine::generate on an engine of its own.
+Generation generate(const LanguageModel& model, Request request, const EngineOptions& options = {});
+
+/// "max_tokens", "stop_token", "context_full", "cancelled".
+std::string_view name(StopReason reason);
+
+}  // namespace ingot::infer

@@ -1,0 +1,139 @@
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/files.h"
+#include "ingot/infer/open_tokenizer.h"
+#include "ingot/text/sentencepiece.h"
+
+namespace ingot {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using text::SentencePiece;
+
+/// The lists under construction; ids without a token stay what llama.cpp calls unused.
+struct Lists {
+  std::vector<std::string> tokens;
+  std::vector<std::int32_t> types;
+  std::vector<float> scores;
+
+  void put(std::size_t id, std::string token, std::int32_t type, float score = 0) {
+    if (id >= tokens.size()) return;  // beyond the rows of the embedding
+    tokens[id] = std::move(token);
+    types[id] = type;
+    scores[id] = score;
+  }
+};
+
+Lists empty_lists(std::int64_t rows) {
+  Lists lists;
+  const auto count = static_cast<std::size_t>(rows);
+  lists.tokens.resize(count);
+  lists.types.resize(count, SentencePiece::kUnused);
+  lists.scores.resize(count, 0);
+  for (std::size_t i = 0; i < count; ++i) lists.tokens[i] = "[PAD" + std::to_string(i) + "]";
+  return lists;
+}
+
+void put_added_tokens(const Json& tokenizer, Lists& lists) {
+  for (const Json& token : tokenizer.value("added_tokens", Json::array())) {
+    lists.put(token["id"].get<std::size_t>(), token["content"].get<std::string>(),
+              token.value("special", false) ? SentencePiece::kControl : SentencePiece::kUserDefined);
+  }
+}
+
+/// The regular expressions and the kind of every stage of a pre-tokenizer.
+text::GgufPreTokenizer stages_of(const Json& pre_tokenizer) {
+  text::GgufPreTokenizer found;
+  const Json stages = pre_tokenizer.is_object() && pre_tokenizer.contains("pretokenizers")
+                          ? pre_tokenizer["pretokenizers"]
+                          : Json::array({pre_tokenizer});
+  for (const Json& stage : stages) {
+    const std::string type = stage.is_object() ? stage.value("type", "") : "";
+    if (type == "ByteLevel") {
+      found.byte_level = true;
+      found.gpt2_pattern = stage.value("use_regex", true);
+    }
+    if (type == "Digits") found.digits = true;
+    if (type == "Split" && stage["pattern"].contains("Regex"))
+      found.patterns.push_back(stage["pattern"]["Regex"]);
+  }
+  return found;
+}
+
+void set_lists(Lists lists, const std::string& model, GgufMetadata& metadata) {
+  metadata.set("tokenizer.ggml.model", GgufValue::of_string(model));
+  metadata.set("tokenizer.ggml.tokens", GgufValue::of_strings(std::move(lists.tokens)));
+  if (model == "llama") metadata.set("tokenizer.ggml.scores", GgufValue::of_f32s(lists.scores));
+  metadata.set("tokenizer.ggml.token_type", GgufValue::of_i32s(lists.types));
+}
+
+bool write_byte_level(const Json& tokenizer, std::int64_t rows, GgufMetadata& metadata) {
+  const Json& model = tokenizer["model"];
+  if (model.value("type", "") != "BPE") return false;
+  const auto pre = text::gguf_pre_tokenizer_name(stages_of(tokenizer.value("pre_tokenizer", Json())));
+  if (!pre) return false;
+  Lists lists = empty_lists(rows);
+  for (const auto& [token, id] : model["vocab"].items()) lists.put(id, token, SentencePiece::kNormal);
+  put_added_tokens(tokenizer, lists);
+  std::vector<std::string> merges;
+  for (const Json& merge : model["merges"]) {
+    merges.push_back(merge.is_string() ? merge.get<std::string>()
+                                       : merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+  }
+  set_lists(std::move(lists), "gpt2", metadata);
+  metadata.set("tokenizer.ggml.pre", GgufValue::of_string(*pre));
+  metadata.set("tokenizer.ggml.merges", GgufValue::of_strings(std::move(merges)));
+  return true;
+}
+
+bool write_pieces(const std::string& path, const Json& tokenizer, std::int64_t rows, GgufMetadata& metadata) {
+  if (!std::filesystem::exists(path)) return false;
+  const std::string bytes = read_file(path);
+  const text::SentencePieceModel model = text::read_sentencepiece(bytes, path);
+  if (model.kind != text::SentencePieceModel::kBpe) return false;
+  Lists lists = empty_lists(rows);
+  for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+    const SentencePiece& piece = model.pieces[id];
+    lists.put(id, piece.text, static_cast<std::int32_t>(piece.type), piece.score);
+  }
+  put_added_tokens(tokenizer, lists);
+  for (std::size_t id = 0; id < model.pieces.size(); ++id) {  // <unk> is not just any control token
+    if (model.pieces[id].type == SentencePiece::kUnknown) lists.types[id] = SentencePiece::kUnknown;
+  }
+  set_lists(std::move(lists), "llama", metadata);
+  metadata.set("tokenizer.ggml.add_space_prefix", GgufValue::of_bool(model.add_dummy_prefix));
+  return true;
+}
+
+void set_id(GgufMetadata& metadata, const char* key, std::optional<std::int32_t> id) {
+  if (id)
+    metadata.set(std::string("tokenizer.ggml.") + key, GgufValue::of_u32(static_cast<std::uint32_t>(*id)));
+}
+
+}  // namespace
+
+bool write_gguf_tokenizer(const std::string& directory, std::int64_t rows, GgufMetadata& metadata) {
+  if (!has_tokenizer(directory)) return false;
+  const text::Tokenizer tokenizer = open_tokenizer(directory);
+  const std::string text = tokenizer.to_json();
+  const Json json = Json::parse(text);
+  const bool lists = write_byte_level(json, rows, metadata) ||
+                     write_pieces(directory + "/tokenizer.model", json, rows, metadata);
+  set_id(metadata, "bos_token_id", tokenizer.bos_id());
+  set_id(metadata, "eos_token_id", tokenizer.eos_id());
+  set_id(metadata, "unknown_token_id", tokenizer.unk_id());
+  set_id(metadata, "padding_token_id", tokenizer.pad_id());
+  const auto around = tokenizer.encode("a");
+  const bool bos = tokenizer.bos_id() && !around.empty() && around.front() == *tokenizer.bos_id();
+  metadata.set("tokenizer.ggml.add_bos_token", GgufValue::of_bool(bos));
+  if (!tokenizer.config().chat_template.empty()) {
+    metadata.set("tokenizer.chat_template", GgufValue::of_string(tokenizer.config().chat_template));
+  }
+  // All of it, for readers that know the key: no list says everything that tokenizer.json does.
+  metadata.set("tokenizer.huggingface.json", GgufValue::of_string(text));
+  return lists;
+}
+
+}  // namespace ingot

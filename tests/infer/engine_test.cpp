@@ -1,0 +1,196 @@
+#include "ingot/infer/engine.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
+#include "ingot/infer/ngram.h"
+#include "ingot/models/language/model_directory.h"
+
+namespace ingot::infer {
+namespace {
+
+std::unique_ptr<LanguageModel> golden(const std::string& name) {
+  return load_language_model(std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/" + name,
+                             {.trainable = false});
+}
+
+// The likeliest next token by running everything again, without a cache.
+std::int32_t next_token(const LanguageModel& model, const std::vector<std::int32_t>& ids) {
+  const NoGrad no_grad;
+  const Tensor tokens = Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())});
+  const std::vector<float> all = model.logits(model.hidden({.tokens = tokens})).to_vector<float>();
+  const auto last = all.end() - model.config.vocab_size;
+  return static_cast<std::int32_t>(std::max_element(last, all.end()) - last);
+}
+
+TEST(Generate, GreedyTextEqualsRunningTheWholeSequenceEachTime) {
+  for (const char* name : {"llama_gqa_llama3", "mistral_window", "qwen3", "gpt2"}) {
+    const auto model = golden(name);
+    std::vector<std::int32_t> ids{5, 17, 42};
+    const Generation result =
+        generate(*model, {.prompt = ids, .max_tokens = 12, .sampling = {.temperature = 0}});
+    for (const std::int32_t token : result.tokens) {
+      EXPECT_EQ(token, next_token(*model, ids)) << name;
+      ids.push_back(token);
+    }
+    EXPECT_EQ(result.tokens.size(), 12U);
+    EXPECT_EQ(result.reason, StopReason::max_tokens);
+  }
+}
+
+TEST(Generate, EndsAtAStopTokenAtTheContextsEndAndWhenTold) {
+  const auto model = golden("gpt2");  // 32 positions
+  const std::vector<std::int32_t> prompt{5, 17, 42};
+  const Generation free =
+      generate(*model, {.prompt = prompt, .max_tokens = 100, .sampling = {.temperature = 0}});
+  EXPECT_EQ(free.reason, StopReason::context_full);
+  EXPECT_EQ(free.tokens.size(), 30U);  // the last one needs no place in the cache
+  const std::int32_t stop = free.tokens[4];
+  const auto first = std::find(free.tokens.begin(), free.tokens.end(), stop) - free.tokens.begin();
+  const Generation stopped = generate(
+      *model, {.prompt = prompt, .max_tokens = 100, .sampling = {.temperature = 0}, .stop_tokens = {stop}});
+  EXPECT_EQ(stopped.reason, StopReason::stop_token);
+  EXPECT_EQ(static_cast<std::ptrdiff_t>(stopped.tokens.size()), first);
+  int seen = 0;
+  const Generation cancelled = generate(
+      *model, {.prompt = prompt, .max_tokens = 100, .on_token = [&](std::int32_t) { return ++seen < 3; }});
+  EXPECT_EQ(cancelled.reason, StopReason::cancelled);
+  EXPECT_EQ(cancelled.tokens.size(), 3U);
+}
+
+TEST(Generate, RefusesPromptsThatCannotBe) {
+  const auto model = golden("gpt2");
+  const std::vector<std::int32_t> empty, outside{5, 61}, negative{-1}, too_long(33, 1);
+  EXPECT_THROW(generate(*model, {.prompt = empty}), DimensionMismatch);
+  EXPECT_THROW(generate(*model, {.prompt = outside}), DimensionMismatch);
+  EXPECT_THROW(generate(*model, {.prompt = negative}), DimensionMismatch);
+  EXPECT_THROW(generate(*model, {.prompt = too_long}), DimensionMismatch);
+  EXPECT_THROW(generate(*model, {.prompt = {5}, .max_tokens = 0}), InvalidConfig);
+  EXPECT_THROW(generate(*model, {.prompt = {5}, .speculate = 8}), InvalidConfig);
+  EXPECT_THROW(generate(*model, {.prompt = {5}}, {.context = 33}), InvalidConfig);  // the model's is 32
+  EXPECT_THROW(generate(*model, {.prompt = {5}}, {.chunk = 0}), InvalidConfig);
+  EXPECT_THROW(generate(*model, {.prompt = {5}}, {.kv_cache = DType::i32}), InvalidConfig);
+  EXPECT_THROW(generate(*model, {.prompt = {5, 6, 7}}, {.context = 2}), DimensionMismatch);
+}
+
+// A text that repeats itself, so that guessing ahead finds something.
+std::vector<std::int32_t> repetitive(std::int64_t length) {
+  std::vector<std::int32_t> ids;
+  for (std::int64_t i = 0; i < length; ++i) ids.push_back(static_cast<std::int32_t>(3 + i % 5));
+  return ids;
+}
+
+const char* const kFamilies[] = {"llama_gqa_llama3", "mistral_window", "qwen3", "gpt2"};
+
+TEST(Engine, TextIsTheSameForEveryChunkAndNumberOfThreads) {
+  const int threads = num_threads();
+  for (const char* name : kFamilies) {
+    const auto model = golden(name);
+    const Request request{.prompt = repetitive(19), .max_tokens = 12, .sampling = {.temperature = 0}};
+    const std::vector<std::int32_t> expected = generate(*model, request).tokens;
+    for (const std::int64_t chunk : {1, 4, 18, 19}) {
+      for (const int count : {1, 2, 3}) {
+        set_num_threads(count);
+        EXPECT_EQ(generate(*model, request, {.chunk = chunk}).tokens, expected) << name << " " << chunk;
+      }
+      set_num_threads(threads);
+    }
+  }
+}
+
+TEST(Engine, TextsWrittenTogetherAreThoseWrittenAlone) {
+  for (const char* name : kFamilies) {
+    const auto model = golden(name);
+    Engine engine(*model, {.chunk = 6});
+    std::vector<Request> requests;
+    for (std::int64_t i = 0; i < 5; ++i) {
+      requests.push_back(
+          {.prompt = repetitive(3 + 4 * i),
+           .max_tokens = 6 + i,
+           .sampling = {.temperature = i % 2 == 0 ? 0.0 : 1.0, .seed = static_cast<std::uint64_t>(i)},
+           .speculate = i});
+    }
+    std::vector<std::shared_ptr<Sequence>> together;
+    for (const Request& request : requests) {
+      together.push_back(engine.start(request));
+      engine.step();  // they arrive one after another
+    }
+    engine.run();
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_EQ(together[i]->result().tokens, generate(*model, requests[i]).tokens) << name << " " << i;
+    }
+  }
+}
+
+TEST(Engine, GuessingAheadChangesNoTokenGreedyOrDrawn) {
+  std::int64_t accepted = 0;
+  for (const char* name : kFamilies) {
+    for (const DType cache : {DType::f32, DType::bf16, DType::i8}) {
+      const auto model = golden(name);
+      for (const double temperature : {0.0, 0.3, 1.0}) {
+        Request request{.prompt = repetitive(12),
+                        .max_tokens = 18,
+                        .sampling = {.temperature = temperature, .repetition_penalty = 1.1, .seed = 5}};
+        const std::vector<std::int32_t> expected = generate(*model, request, {.kv_cache = cache}).tokens;
+        for (const std::int64_t speculate : {1, 3, 7}) {
+          request.speculate = speculate;
+          const Generation found = generate(*model, request, {.kv_cache = cache});
+          EXPECT_EQ(found.tokens, expected) << name << " " << temperature << " " << speculate;
+          EXPECT_LE(found.accepted, found.drafted);
+          accepted += found.accepted;
+        }
+      }
+    }
+  }
+  EXPECT_GT(accepted, 0);  // else this test says nothing
+}
+
+TEST(Engine, SmallerCachesStayNearTheText) {
+  const auto model = golden("llama_gqa_llama3");
+  const Request request{.prompt = repetitive(8), .max_tokens = 8, .sampling = {.temperature = 0}};
+  const std::vector<std::int32_t> expected = generate(*model, request).tokens;
+  EXPECT_EQ(generate(*model, request, {.kv_cache = DType::f16}).tokens, expected);
+  EXPECT_EQ(generate(*model, request, {.kv_cache = DType::i8}).tokens.size(), expected.size());
+}
+
+TEST(Engine, ARestartedSequenceGoesOnAsAFreshOneWould) {
+  const auto model = golden("qwen3");
+  Engine engine(*model);
+  const auto chat = engine.start({.prompt = repetitive(6), .max_tokens = 4, .sampling = {.temperature = 0}});
+  engine.run();
+  std::vector<std::int32_t> next(chat->tokens().begin(), chat->tokens().end());
+  next.insert(next.end(), {9, 10, 11});
+  for (const std::vector<std::int32_t>& prompt : {next, next, repetitive(9), std::vector<std::int32_t>{40}}) {
+    const Request request{.prompt = prompt, .max_tokens = 5, .sampling = {.temperature = 0}};
+    engine.restart(*chat, request);
+    engine.run();
+    EXPECT_EQ(chat->result().tokens, generate(*model, request).tokens);
+  }
+  EXPECT_THROW(engine.restart(*chat, {.prompt = {}}), DimensionMismatch);
+}
+
+TEST(Engine, ACacheGrowsWithATextLongerThanItsFirstPiece) {
+  const auto model = golden("llama_gqa_llama3");
+  const std::int64_t wanted = std::min<std::int64_t>(600, model->config.max_position_embeddings - 3);
+  const Generation made =
+      generate(*model, {.prompt = {1, 2, 3}, .max_tokens = wanted, .sampling = {.temperature = 0}});
+  EXPECT_EQ(static_cast<std::int64_t>(made.tokens.size()), wanted);
+}
+
+TEST(NgramDraft, FollowsTheLatestEarlierPlace) {
+  using Ids = std::vector<std::int32_t>;
+  EXPECT_EQ(ngram_draft(Ids{1, 2, 3, 4, 5, 1, 2, 3}, 2), (Ids{4, 5}));
+  EXPECT_EQ(ngram_draft(Ids{1, 2, 3, 4, 1, 2, 3, 9, 1, 2, 3}, 3), (Ids{9, 1, 2}));
+  EXPECT_EQ(ngram_draft(Ids{7, 2, 3, 4, 1, 2, 3}, 1), (Ids{4}));  // two tokens in common
+  EXPECT_EQ(ngram_draft(Ids{5, 5, 5, 5}, 4), (Ids{5}));
+  EXPECT_TRUE(ngram_draft(Ids{1, 2, 3, 4}, 4).empty());
+  EXPECT_TRUE(ngram_draft(Ids{1, 2, 1, 2}, 0).empty());
+  EXPECT_TRUE(ngram_draft(Ids{}, 3).empty());
+}
+
+}  // namespace
+}  // namespace ingot::infer

@@ -1,0 +1,170 @@
+#include "ingot/infer/sentence_embedder.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kSource = INGOT_SOURCE_DIR;
+
+// A tiny random BERT as a directory of sentence-transformers.
+class TinyDirectory {
+ public:
+  TinyDirectory() : path(::testing::TempDir() + "ingot-sentences") {
+    fs::remove_all(path);
+    fs::create_directories(path + "/1_Pooling");
+    for (const char* file : {"config.json", "model.safetensors"}) {
+      fs::copy_file(kSource + "/tests/models/goldens/bert_legacy/" + file, path + "/" + file);
+    }
+    std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+    for (int i = 5; i < 67; ++i) vocabulary += "w" + std::to_string(i) + "\n";
+    write_file_atomically(path + "/vocab.txt", vocabulary);
+    write_file_atomically(path + "/tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})");
+    pooling("pooling_mode_mean_tokens");
+    modules("Normalize");
+  }
+  ~TinyDirectory() { fs::remove_all(path); }
+  TinyDirectory(const TinyDirectory&) = delete;
+  TinyDirectory& operator=(const TinyDirectory&) = delete;
+
+  void pooling(const std::string& flag) const {
+    write_file_atomically(path + "/1_Pooling/config.json", "{\"" + flag + "\": true}");
+  }
+  void modules(const std::string& last) const {
+    nlohmann::json list;
+    for (const auto& [type, place] :
+         {std::pair<std::string, std::string>{"Transformer", ""}, {"Pooling", "1_Pooling"}, {last, "2"}}) {
+      list.push_back({{"type", "sentence_transformers.models." + type}, {"path", place}});
+    }
+    write_file_atomically(path + "/modules.json", list.dump());
+  }
+  std::string path;
+};
+
+// Row `row` of a matrix, computed by hand from what the encoder says of one text alone.
+std::vector<float> row_of(const Tensor& x, std::int64_t row) {
+  const std::vector<float> all = x.to_vector<float>();
+  return {all.begin() + row * x.dim(1), all.begin() + (row + 1) * x.dim(1)};
+}
+
+TEST(SentenceEmbedder, PoolsEachTextAsItWouldAlone) {
+  const TinyDirectory directory;
+  const std::vector<std::vector<std::int32_t>> texts{{2, 7, 9, 3}, {2, 50, 3}, {2, 11, 12, 13, 14, 15, 3}};
+  const auto expected = [&](const std::string& pooling, const std::vector<float>& h, std::size_t count,
+                            std::size_t i) {
+    double sum = 0, top = -1e9;
+    for (std::size_t t = 0; t < count; ++t) {
+      sum += h[t * 24 + i];
+      top = std::max<double>(top, h[t * 24 + i]);
+    }
+    if (pooling == "pooling_mode_cls_token") return static_cast<double>(h[i]);
+    if (pooling == "pooling_mode_lasttoken") return static_cast<double>(h[(count - 1) * 24 + i]);
+    if (pooling == "pooling_mode_max_tokens") return top;
+    return sum / (pooling == "pooling_mode_mean_tokens" ? static_cast<double>(count) : std::sqrt(count));
+  };
+  for (const std::string pooling :
+       {"pooling_mode_mean_tokens", "pooling_mode_cls_token", "pooling_mode_max_tokens",
+        "pooling_mode_mean_sqrt_len_tokens", "pooling_mode_lasttoken"}) {
+    directory.pooling(pooling);
+    directory.modules("Transformer");  // instead of Normalize: no normalisation
+    const SentenceEmbedder embedder = SentenceEmbedder::open(directory.path);
+    const Tensor vectors = embedder.embed_ids(texts);
+    for (std::size_t text = 0; text < texts.size(); ++text) {
+      const NoGrad no_grad;
+      const auto count = static_cast<std::int64_t>(texts[text].size());
+      const auto hidden =
+          embedder.encoder().hidden({.tokens = Tensor::from(texts[text], {1, count})}).to_vector<float>();
+      const std::vector<float> vector = row_of(vectors, static_cast<std::int64_t>(text));
+      for (std::size_t i = 0; i < 24; ++i) {
+        EXPECT_NEAR(vector[i], expected(pooling, hidden, texts[text].size(), i), 1e-5) << pooling;
+      }
+    }
+  }
+}
+
+TEST(SentenceEmbedder, GivesUnitVectorsWhereTheDirectorySaysSoAndCutsLongTexts) {
+  const TinyDirectory directory;
+  write_file_atomically(directory.path + "/sentence_bert_config.json", R"({"max_seq_length": 6})");
+  const SentenceEmbedder embedder = SentenceEmbedder::open(directory.path);
+  const std::vector<std::string_view> texts{"w7 w9 w11 w13 w15 w17 w19 w21", "w5", ""};
+  const auto ids = embedder.encode(texts);
+  EXPECT_EQ(ids[0], (std::vector<std::int32_t>{2, 7, 9, 11, 13, 3}));
+  EXPECT_EQ(ids[2], (std::vector<std::int32_t>{2, 3}));
+  const Tensor vectors = embedder.embed(texts);
+  for (std::int64_t row = 0; row < 3; ++row) {
+    double squares = 0;
+    for (const float x : row_of(vectors, row)) squares += x * x;
+    EXPECT_NEAR(squares, 1, 1e-5);
+  }
+}
+
+TEST(SentenceEmbedder, ManyTextsInSeveralBatchesEqualEachAlone) {
+  const TinyDirectory directory;
+  const SentenceEmbedder embedder = SentenceEmbedder::open(directory.path);
+  std::vector<std::vector<std::int32_t>> texts;
+  for (std::int32_t i = 0; i < 600; ++i) {  // about 9600 tokens: three batches
+    std::vector<std::int32_t> ids{2};
+    for (std::int32_t j = 0; j < i % 29; ++j) ids.push_back(5 + (i * 7 + j * 3) % 60);
+    ids.push_back(3);
+    texts.push_back(ids);
+  }
+  const Tensor all = embedder.embed_ids(texts);
+  for (const std::size_t i : {0U, 28U, 300U, 599U}) {
+    const std::vector<float> alone = row_of(embedder.embed_ids({texts[i]}), 0);
+    const std::vector<float> together = row_of(all, static_cast<std::int64_t>(i));
+    for (std::size_t j = 0; j < alone.size(); ++j) EXPECT_NEAR(alone[j], together[j], 1e-5);
+  }
+}
+
+TEST(SentenceEmbedder, SaysWhatItLacks) {
+  const TinyDirectory directory;
+  directory.modules("Dense");
+  EXPECT_THROW(SentenceEmbedder::open(directory.path), NotImplemented);
+  directory.modules("Normalize");
+  directory.pooling("pooling_mode_weightedmean_tokens");
+  EXPECT_THROW(SentenceEmbedder::open(directory.path), NotImplemented);
+  directory.pooling("pooling_mode_mean_tokens");
+  write_file_atomically(directory.path + "/modules.json", "[3]");
+  EXPECT_THROW(SentenceEmbedder::open(directory.path), FormatError);
+  directory.modules("Normalize");
+  const SentenceEmbedder embedder = SentenceEmbedder::open(directory.path);
+  EXPECT_THROW(embedder.embed_ids({{2, 3}, {}}), DimensionMismatch);
+}
+
+// The real network (tools/goldens/sentence_embeddings.py says where to get it).
+TEST(SentenceEmbedder, MiniLmGivesTheSimilaritiesOfTransformers) {
+  const char* path = std::getenv("INGOT_MINILM");
+  if (path == nullptr) GTEST_SKIP() << "INGOT_MINILM does not name the directory of all-MiniLM-L6-v2";
+  const auto golden = nlohmann::json::parse(read_file(kSource + "/tests/infer/goldens/minilm.json"));
+  const SentenceEmbedder embedder = SentenceEmbedder::open(path);
+  const auto texts = golden["texts"].get<std::vector<std::string>>();
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const auto ids = embedder.encode(views);
+  const Tensor vectors = embedder.embed_ids(ids);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(ids[i].size(), golden["tokens"][i].get<std::size_t>()) << texts[i];
+    const std::vector<float> a = row_of(vectors, static_cast<std::int64_t>(i));
+    for (std::size_t k = 0; k < 8; ++k) EXPECT_NEAR(a[k], golden["beginnings"][i][k].get<double>(), 1e-5);
+    for (std::size_t j = 0; j < texts.size(); ++j) {
+      const std::vector<float> b = row_of(vectors, static_cast<std::int64_t>(j));
+      double similarity = 0;
+      for (std::size_t k = 0; k < a.size(); ++k) similarity += static_cast<double>(a[k]) * b[k];
+      EXPECT_NEAR(similarity, golden["similarities"][i][j].get<double>(), 1e-5)
+          << texts[i] << " / " << texts[j];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ingot
