@@ -1,0 +1,341 @@
+#include "ingot/forecast/calendar.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+
+namespace ingot::forecast {
+namespace {
+
+constexpr std::int64_t kMinute = 60, kHour = 3600, kDay = 86400, kWeek = 7 * kDay;
+
+struct Civil {
+  std::int64_t year = 1970, month = 1, day = 1, hour = 0, minute = 0, second = 0;
+};
+
+std::int64_t days_of(std::int64_t year, std::int64_t month, std::int64_t day) {
+  using namespace std::chrono;
+  const year_month_day date{std::chrono::year(static_cast<int>(year)),
+                            std::chrono::month(static_cast<unsigned>(month)),
+                            std::chrono::day(static_cast<unsigned>(day))};
+  return sys_days(date).time_since_epoch().count();
+}
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+Civil civil_of(Moment moment) {
+  using namespace std::chrono;
+  const std::int64_t day = floor_div(moment, kDay);
+  const std::int64_t rest = moment - day * kDay;
+  const year_month_day date{sys_days(days(day))};
+  return {static_cast<int>(date.year()),
+          static_cast<std::int64_t>(static_cast<unsigned>(date.month())),
+          static_cast<std::int64_t>(static_cast<unsigned>(date.day())),
+          rest / kHour,
+          rest % kHour / kMinute,
+          rest % kMinute};
+}
+
+std::int64_t last_day(std::int64_t year, std::int64_t month) {
+  using namespace std::chrono;
+  const year_month_day_last last{std::chrono::year(static_cast<int>(year)),
+                                 month_day_last(std::chrono::month(static_cast<unsigned>(month)))};
+  return static_cast<std::int64_t>(static_cast<unsigned>(last.day()));
+}
+
+// Takes characters off the front of a text.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : text_(text) {}
+  bool done() const { return text_.empty(); }
+  bool take(char c) {
+    if (text_.empty() || text_.front() != c) return false;
+    text_.remove_prefix(1);
+    return true;
+  }
+  /// `least` to `most` digits.
+  bool digits(std::size_t least, std::size_t most, std::int64_t& value) {
+    std::size_t n = 0;
+    while (n < most && n < text_.size() && text_[n] >= '0' && text_[n] <= '9') ++n;
+    if (n < least) return false;
+    std::from_chars(text_.data(), text_.data() + n, value);
+    text_.remove_prefix(n);
+    return true;
+  }
+
+ private:
+  std::string_view text_;
+};
+
+// [ T]hh:mm[:ss[.fff]][Z|+hh:mm]; `offset` is the zone's, in seconds.
+bool parse_clock(Scanner& scan, Civil& civil, std::int64_t& offset, DateStyle& style) {
+  style.letter_t = scan.take('T');
+  if (!style.letter_t && !scan.take(' ')) return false;
+  style.time = true;
+  if (!scan.digits(1, 2, civil.hour) || !scan.take(':') || !scan.digits(2, 2, civil.minute)) return false;
+  if (scan.take(':')) {
+    style.seconds = true;
+    if (!scan.digits(2, 2, civil.second)) return false;
+    std::int64_t fraction = 0;
+    if (scan.take('.') && (!scan.digits(1, 9, fraction) || fraction != 0)) return false;
+  }
+  style.utc = scan.take('Z');
+  const bool east = !style.utc && scan.take('+');
+  if (east || (!style.utc && scan.take('-'))) {
+    std::int64_t hours = 0, minutes = 0;
+    if (!scan.digits(2, 2, hours)) return false;
+    scan.take(':');
+    if (!scan.done() && !scan.digits(2, 2, minutes)) return false;
+    offset = (east ? 1 : -1) * (hours * kHour + minutes * kMinute);
+    style.utc = true;  // what is written later is in UTC, and says so
+  }
+  return civil.hour < 24 && civil.minute < 60 && civil.second < 60;
+}
+
+std::optional<Moment> parse_integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.size() > 15) return std::nullopt;
+  return value;
+}
+
+std::int64_t month_index(Moment moment) {
+  const Civil c = civil_of(moment);
+  return c.year * 12 + c.month - 1;
+}
+
+bool same_place_in_month(std::span<const Moment> moments) {
+  const auto place = [](Moment m) {
+    const Civil c = civil_of(m);
+    return c.day == last_day(c.year, c.month) && c.day > 27 ? std::int64_t{-1} : c.day;
+  };
+  const auto clock = [](Moment m) { return m - floor_div(m, kDay) * kDay; };
+  return std::ranges::all_of(moments, [&](Moment m) {
+    return place(m) == place(moments.front()) && clock(m) == clock(moments.front());
+  });
+}
+
+std::optional<Frequency> months_between(std::span<const Moment> moments) {
+  if (!same_place_in_month(moments)) return std::nullopt;
+  std::int64_t step = 0;
+  for (std::size_t i = 1; i < moments.size(); ++i) {
+    const std::int64_t d = month_index(moments[i]) - month_index(moments[i - 1]);
+    if (d <= 0) return std::nullopt;
+    step = step == 0 ? d : std::min(step, d);
+  }
+  const bool multiples = std::ranges::adjacent_find(moments, [&](Moment a, Moment b) {
+                           return (month_index(b) - month_index(a)) % step != 0;
+                         }) == moments.end();
+  return multiples ? std::optional(Frequency{Frequency::Unit::months, step}) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Moment> parse_moment(std::string_view text, DateStyle* style) {
+  DateStyle found;
+  if (const auto number = parse_integer(text)) {
+    found.number = true;
+    if (style != nullptr) *style = found;
+    return number;
+  }
+  Scanner scan(text);
+  Civil c;
+  std::int64_t offset = 0;
+  if (!scan.digits(4, 4, c.year)) return std::nullopt;
+  found.slashes = scan.take('/');
+  if (!found.slashes && !scan.take('-')) return std::nullopt;
+  if (!scan.digits(1, 2, c.month)) return std::nullopt;
+  if (scan.done()) {
+    found.month_only = true;
+  } else {
+    if (!scan.take(found.slashes ? '/' : '-') || !scan.digits(1, 2, c.day)) return std::nullopt;
+    if (!scan.done() && !parse_clock(scan, c, offset, found)) return std::nullopt;
+  }
+  if (!scan.done() || c.month < 1 || c.month > 12 || c.day < 1 || c.day > last_day(c.year, c.month)) {
+    return std::nullopt;
+  }
+  if (style != nullptr) *style = found;
+  return days_of(c.year, c.month, c.day) * kDay + c.hour * kHour + c.minute * kMinute + c.second - offset;
+}
+
+std::string format_moment(Moment moment, const DateStyle& style) {
+  if (style.number) return std::to_string(moment);
+  const Civil c = civil_of(moment);
+  const char dash = style.slashes ? '/' : '-';
+  std::string text = fmt::format("{:04}{}{:02}", c.year, dash, c.month);
+  if (style.month_only) return text;
+  text += fmt::format("{}{:02}", dash, c.day);
+  if (!style.time) return text;
+  text += fmt::format("{}{:02}:{:02}", style.letter_t ? 'T' : ' ', c.hour, c.minute);
+  if (style.seconds) text += fmt::format(":{:02}", c.second);
+  return style.utc ? text + "Z" : text;
+}
+
+std::string Frequency::name() const {
+  const auto with = [](std::int64_t count, std::string_view unit) {
+    return count == 1 ? std::string(unit) : fmt::format("{}{}", count, unit);
+  };
+  if (unit == Unit::count) return step == 1 ? "1 row" : fmt::format("{} rows", step);
+  if (unit == Unit::months) {
+    if (step % 12 == 0) return with(step / 12, "YS");
+    return step % 3 == 0 ? with(step / 3, "QS") : with(step, "MS");
+  }
+  if (step % kWeek == 0) return with(step / kWeek, "W");
+  if (step % kDay == 0) return with(step / kDay, "D");
+  if (step % kHour == 0) return with(step / kHour, "h");
+  return step % kMinute == 0 ? with(step / kMinute, "min") : with(step, "s");
+}
+
+Moment Frequency::advance(Moment moment, std::int64_t steps) const {
+  if (unit != Unit::months) return moment + steps * step;
+  const Civil c = civil_of(moment);
+  const std::int64_t index = c.year * 12 + c.month - 1 + steps * step;
+  const std::int64_t year = floor_div(index, 12), month = index - year * 12 + 1;
+  const bool month_end = c.day == last_day(c.year, c.month) && c.day > 27;
+  const std::int64_t day = month_end ? last_day(year, month) : std::min(c.day, last_day(year, month));
+  return days_of(year, month, day) * kDay + moment - floor_div(moment, kDay) * kDay;
+}
+
+std::optional<std::int64_t> Frequency::distance(Moment a, Moment b) const {
+  if (unit == Unit::months) {
+    const std::int64_t months = month_index(b) - month_index(a);
+    return months % step == 0 ? std::optional(months / step) : std::nullopt;
+  }
+  return (b - a) % step == 0 ? std::optional((b - a) / step) : std::nullopt;
+}
+
+std::int64_t Frequency::season() const {
+  if (unit == Unit::count) return 1;
+  if (unit == Unit::months) return step <= 12 && 12 % step == 0 ? 12 / step : 1;
+  if (step < kDay && kDay % step == 0) return kDay / step;
+  if (step == kDay) return 7;
+  return step == kWeek ? 52 : 1;
+}
+
+Frequency parse_frequency(std::string_view text, std::string_view key) {
+  const std::map<std::string_view, Frequency> units{
+      {"s", {Frequency::Unit::seconds, 1}},         {"S", {Frequency::Unit::seconds, 1}},
+      {"min", {Frequency::Unit::seconds, kMinute}}, {"T", {Frequency::Unit::seconds, kMinute}},
+      {"t", {Frequency::Unit::seconds, kMinute}},   {"h", {Frequency::Unit::seconds, kHour}},
+      {"H", {Frequency::Unit::seconds, kHour}},     {"d", {Frequency::Unit::seconds, kDay}},
+      {"D", {Frequency::Unit::seconds, kDay}},      {"w", {Frequency::Unit::seconds, kWeek}},
+      {"W", {Frequency::Unit::seconds, kWeek}},     {"M", {Frequency::Unit::months, 1}},
+      {"MS", {Frequency::Unit::months, 1}},         {"ME", {Frequency::Unit::months, 1}},
+      {"month", {Frequency::Unit::months, 1}},      {"Q", {Frequency::Unit::months, 3}},
+      {"QS", {Frequency::Unit::months, 3}},         {"Y", {Frequency::Unit::months, 12}},
+      {"YS", {Frequency::Unit::months, 12}},        {" row", {Frequency::Unit::count, 1}},
+      {" rows", {Frequency::Unit::count, 1}}};
+  std::int64_t count = 1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  const auto found = units.find(unit);
+  INGOT_CHECK(
+      found != units.end() && count > 0 && count < 1'000'000 && error != std::errc::result_out_of_range,
+      InvalidConfig(std::string(key),
+                    fmt::format("'{}' is no frequency; expected one like 15min, h, D, W, MS, QS", text)));
+  return {found->second.unit, found->second.step * count};
+}
+
+std::optional<Frequency> infer_frequency(std::span<const Moment> moments, bool numbers, std::size_t* odd) {
+  if (odd != nullptr) *odd = 0;
+  if (moments.size() < 2) return std::nullopt;
+  std::map<std::int64_t, std::size_t> counts;
+  for (std::size_t i = 1; i < moments.size(); ++i) ++counts[moments[i] - moments[i - 1]];
+  const auto commonest = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
+  if (!numbers && commonest->first >= 28 * kDay) {
+    if (const auto months = months_between(moments)) return months;
+  }
+  const Frequency frequency{numbers ? Frequency::Unit::count : Frequency::Unit::seconds, commonest->first};
+  if (frequency.step <= 0) return std::nullopt;
+  for (std::size_t i = 1; i < moments.size(); ++i) {
+    if ((moments[i] - moments[i - 1]) % frequency.step == 0) continue;
+    if (odd != nullptr) *odd = i;
+    return std::nullopt;
+  }
+  return frequency;
+}
+
+namespace {
+
+enum class Feature : std::uint8_t {
+  second_of_minute,
+  minute_of_hour,
+  hour_of_day,
+  day_of_week,
+  day_of_month,
+  day_of_year,
+  week_of_year,
+  month_of_year
+};
+
+std::vector<Feature> features_of(const Frequency& f) {
+  using enum Feature;
+  if (f.unit == Frequency::Unit::count) return {};
+  if (f.unit == Frequency::Unit::months) {
+    return f.step % 12 == 0 ? std::vector<Feature>{} : std::vector<Feature>{month_of_year};
+  }
+  if (f.step % kWeek == 0) return {day_of_month, week_of_year};
+  if (f.step % kDay == 0) return {day_of_week, day_of_month, day_of_year};
+  if (f.step % kHour == 0) return {hour_of_day, day_of_week, day_of_month, day_of_year};
+  std::vector<Feature> all{minute_of_hour, hour_of_day, day_of_week, day_of_month, day_of_year};
+  if (f.step % kMinute != 0) all.insert(all.begin(), second_of_minute);
+  return all;
+}
+
+// Monday is 0; 1970-01-01 was a Thursday.
+std::int64_t weekday(std::int64_t day) { return ((day + 3) % 7 + 7) % 7; }
+
+// ISO 8601: the week of the year's first Thursday is week 1.
+std::int64_t iso_week(std::int64_t day) {
+  const std::int64_t thursday = day - weekday(day) + 3;
+  const Civil c = civil_of(thursday * kDay);
+  return (thursday - days_of(c.year, 1, 1)) / 7 + 1;
+}
+
+double value_of(Feature feature, Moment moment) {
+  const Civil c = civil_of(moment);
+  const std::int64_t day = floor_div(moment, kDay);
+  const auto scaled = [](std::int64_t value, double most) { return static_cast<double>(value) / most - 0.5; };
+  switch (feature) {
+    case Feature::second_of_minute:
+      return scaled(c.second, 59);
+    case Feature::minute_of_hour:
+      return scaled(c.minute, 59);
+    case Feature::hour_of_day:
+      return scaled(c.hour, 23);
+    case Feature::day_of_week:
+      return scaled(weekday(day), 6);
+    case Feature::day_of_month:
+      return scaled(c.day - 1, 30);
+    case Feature::day_of_year:
+      return scaled(day - days_of(c.year, 1, 1), 365);
+    case Feature::week_of_year:
+      return scaled(iso_week(day) - 1, 52);
+    case Feature::month_of_year:
+      return scaled(c.month - 1, 11);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<std::string> time_feature_names(const Frequency& frequency) {
+  static const std::vector<std::string> names{"second_of_minute", "minute_of_hour", "hour_of_day",
+                                              "day_of_week",      "day_of_month",   "day_of_year",
+                                              "week_of_year",     "month_of_year"};
+  std::vector<std::string> found;
+  for (const Feature f : features_of(frequency)) found.push_back(names[static_cast<std::size_t>(f)]);
+  return found;
+}
+
+void time_features(Moment moment, const Frequency& frequency, std::span<float> out) {
+  std::size_t i = 0;
+  for (const Feature f : features_of(frequency)) out[i++] = static_cast<float>(value_of(f, moment));
+}
+
+}  // namespace ingot::forecast

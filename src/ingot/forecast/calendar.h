@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ingot::forecast {
+
+/// A moment: seconds since 1970-01-01 00:00, or a plain number where a table counts its rows (1, 2, 3).
+using Moment = std::int64_t;
+
+/// How a column of dates is written, so that a forecast continues it in the same way.
+struct DateStyle {
+  bool number = false;      ///< plain integers
+  bool slashes = false;     ///< 2016/07/01
+  bool time = false;        ///< with hours and minutes
+  bool seconds = false;     ///< with seconds
+  bool letter_t = false;    ///< 'T' between date and time, not a space
+  bool utc = false;         ///< 'Z' at the end
+  bool month_only = false;  ///< 2016-07
+};
+
+/// Reads "2016-07-01", "2016-07-01 13:00[:00[.000]]" (a space or 'T', with 'Z' or "+02:00" at the end where
+/// there is a zone), "2016/07/01", "2016-07" or an integer. Nothing for other text and for days that are not.
+std::optional<Moment> parse_moment(std::string_view text, DateStyle* style = nullptr);
+std::string format_moment(Moment moment, const DateStyle& style);
+
+/// The distance of two rows.
+struct Frequency {
+  enum class Unit : std::uint8_t { count, seconds, months };
+  Unit unit = Unit::count;
+  std::int64_t step = 1;
+
+  bool operator==(const Frequency&) const = default;
+  /// "15min", "h", "D", "W", "MS", "QS", "YS", "1 row": the words of pandas.
+  std::string name() const;
+  /// `steps` rows after `moment`.
+  Moment advance(Moment moment, std::int64_t steps) const;
+  /// Rows from `a` to `b`; nothing where b is not a whole number of steps away.
+  std::optional<std::int64_t> distance(Moment a, Moment b) const;
+  /// Rows in one natural cycle: a day of hours or minutes, a week of days, a year of weeks, months, quarters.
+  /// 1 where none is known.
+  std::int64_t season() const;
+};
+
+/// Reads what name() writes, and "1h", "30s", "month" and their like. InvalidConfig for `key` otherwise.
+Frequency parse_frequency(std::string_view text, std::string_view key = "frequency");
+
+/// The frequency that ascending moments have: the commonest distance, where every other is a multiple of it
+/// (rows are missing there). Otherwise nothing, and `odd` is the first index whose distance to the one before
+/// does not fit.
+std::optional<Frequency> infer_frequency(std::span<const Moment> moments, bool numbers, std::size_t* odd);
+
+/// Names of the calendar features that suit a frequency, in GluonTS' order: hourly data has hour of day, day
+/// of week, day of month and day of year.
+std::vector<std::string> time_feature_names(const Frequency& frequency);
+/// Their values for one moment, each in [-0.5, 0.5].
+void time_features(Moment moment, const Frequency& frequency, std::span<float> out);
+
+}  // namespace ingot::forecast

@@ -1,0 +1,166 @@
+#include "ingot/forecast/csv.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "ingot/base/files.h"
+#include "ingot/base/suggest.h"
+
+namespace ingot::forecast {
+namespace {
+
+std::string place(const std::string& path, std::int64_t line, const std::string& column) {
+  std::string text = path;
+  if (line > 0) text += fmt::format(", line {}", line);
+  if (!column.empty()) text += fmt::format(", column '{}'", column);
+  return text;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+char guess_separator(std::string_view text) {
+  const std::string_view header = text.substr(0, text.find('\n'));
+  const auto count = [&](char c) { return std::ranges::count(header, c); };
+  char best = ',';
+  for (const char c : {';', '\t'}) {
+    if (count(c) > count(best)) best = c;
+  }
+  return best;
+}
+
+// Walks over the text and takes one cell after another. Quoted cells are unescaped in place: the result is
+// never longer than what it is read from.
+class CellReader {
+ public:
+  CellReader(std::string& text, std::string name)
+      : text_(text), name_(std::move(name)), separator_(guess_separator(text)) {
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
+  }
+
+  bool at_end() const { return at_ >= text_.size(); }
+  std::int64_t line() const { return line_; }
+
+  /// Whether an empty line starts here; it is passed over.
+  bool skip_empty_line() {
+    if (at_ < text_.size() && text_[at_] == '\r' && at_ + 1 < text_.size() && text_[at_ + 1] == '\n') ++at_;
+    if (at_ >= text_.size() || text_[at_] != '\n') return false;
+    ++at_;
+    ++line_;
+    return true;
+  }
+
+  /// The cells of the row that starts here.
+  void row(std::vector<std::string_view>& cells) {
+    while (true) {
+      cells.push_back(text_[std::min(at_, text_.size())] == '"' ? quoted() : plain());
+      if (at_end()) return;
+      const char end = text_[at_++];
+      if (end == separator_) continue;
+      ++line_;  // '\n'
+      return;
+    }
+  }
+
+ private:
+  std::string_view plain() {
+    const std::size_t begin = at_;
+    while (!at_end() && text_[at_] != separator_ && text_[at_] != '\n') ++at_;
+    std::string_view cell(text_.data() + begin, at_ - begin);
+    if (cell.ends_with('\r') && (at_end() || text_[at_] == '\n')) cell.remove_suffix(1);
+    return trimmed(cell);
+  }
+
+  std::string_view quoted() {
+    const std::int64_t start_line = line_;
+    const std::size_t begin = ++at_;
+    std::size_t out = begin;
+    while (true) {
+      if (at_end()) throw DataError(name_, start_line, "", "a quote is opened and never closed");
+      if (text_[at_] == '"') {
+        if (at_ + 1 >= text_.size() || text_[at_ + 1] != '"') break;
+        ++at_;
+      }
+      if (text_[at_] == '\n') ++line_;
+      text_[out++] = text_[at_++];
+    }
+    ++at_;
+    if (!at_end() && text_[at_] == '\r') ++at_;
+    if (!at_end() && text_[at_] != separator_ && text_[at_] != '\n') {
+      throw DataError(name_, line_, "",
+                      "text follows a closing quote; double a quote that belongs to a cell");
+    }
+    return {text_.data() + begin, out - begin};
+  }
+
+  std::string& text_;
+  std::string name_;
+  char separator_;
+  std::size_t at_ = 0;
+  std::int64_t line_ = 1;
+};
+
+void check_header(const std::string& name, const std::vector<std::string>& header) {
+  std::set<std::string_view> seen;
+  for (const std::string& word : header) {
+    INGOT_CHECK(seen.insert(word).second,
+                DataError(name, 1, word, "the header names this column twice; rename one of them"));
+  }
+}
+
+}  // namespace
+
+DataError::DataError(std::string path_, std::int64_t line_, std::string column_, std::string_view problem)
+    : Error(fmt::format("{}: {}", place(path_, line_, column_), problem)),
+      path(std::move(path_)),
+      line(line_),
+      column(std::move(column_)) {}
+
+CsvTable CsvTable::parse(std::string text, std::string name) {
+  CsvTable table;
+  table.name_ = std::move(name);
+  table.text_ = std::make_unique<std::string>(std::move(text));
+  CellReader reader(*table.text_, table.name_);
+  while (reader.skip_empty_line()) {
+  }
+  INGOT_CHECK(!reader.at_end(),
+              DataError(table.name_, 0, "", "is empty; expected a header and rows of numbers"));
+  std::vector<std::string_view> words;
+  reader.row(words);
+  for (const std::string_view word : words) table.header_.emplace_back(word);
+  check_header(table.name_, table.header_);
+  while (!reader.at_end()) {
+    if (reader.skip_empty_line()) continue;
+    const std::int64_t line = reader.line();
+    const std::size_t before = table.cells_.size();
+    reader.row(table.cells_);
+    const std::size_t found = table.cells_.size() - before;
+    INGOT_CHECK(found == table.columns(),
+                DataError(table.name_, line, "",
+                          fmt::format("has {} cells, the header has {}", found, table.columns())));
+    table.lines_.push_back(line);
+  }
+  return table;
+}
+
+CsvTable CsvTable::load(const std::string& path) { return parse(read_file(path), path); }
+
+bool CsvTable::has_column(std::string_view name) const {
+  return std::ranges::find(header_, name) != header_.end();
+}
+
+std::size_t CsvTable::column(std::string_view name) const {
+  const auto found = std::ranges::find(header_, name);
+  INGOT_CHECK(found != header_.end(),
+              DataError(name_, 1, std::string(name),
+                        fmt::format("there is no such column; the header has {}{}", fmt::join(header_, ", "),
+                                    did_you_mean(name, header_))));
+  return static_cast<std::size_t>(found - header_.begin());
+}
+
+}  // namespace ingot::forecast

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/base/error.h"
+
+namespace ingot::forecast {
+
+/// A table of a user's that cannot be used. `line` counts from 1, the header included (0: the whole file);
+/// `column` is the header's word (empty: the whole row).
+class DataError : public Error {
+ public:
+  DataError(std::string path, std::int64_t line, std::string column, std::string_view problem);
+  std::string_view kind() const noexcept override { return "data_error"; }
+  std::string path;
+  std::int64_t line;
+  std::string column;
+};
+
+/// A CSV file (RFC 4180) as text cells: quoted cells with line breaks and doubled quotes, \n or \r\n, a byte
+/// order mark, and ',', ';' or tab between the cells, whichever the header has most of. Empty lines are
+/// skipped.
+class CsvTable {
+ public:
+  /// DataError for a row with more or fewer cells than the header, a quote that is not closed, a header that
+  /// is empty or names a column twice. `name` stands for the file in messages.
+  static CsvTable parse(std::string text, std::string name);
+  static CsvTable load(const std::string& path);
+
+  const std::string& name() const { return name_; }
+  const std::vector<std::string>& header() const { return header_; }
+  std::size_t rows() const { return lines_.size(); }
+  std::size_t columns() const { return header_.size(); }
+  std::string_view cell(std::size_t row, std::size_t column) const {
+    return cells_[row * header_.size() + column];
+  }
+  /// The line of the file that a row starts at.
+  std::int64_t line(std::size_t row) const { return lines_[row]; }
+  /// The index of a column; DataError that suggests the nearest where there is none.
+  std::size_t column(std::string_view name) const;
+  bool has_column(std::string_view name) const;
+
+ private:
+  std::string name_;
+  std::unique_ptr<std::string> text_;  // what the cells point into; an address that moving keeps
+  std::vector<std::string> header_;
+  std::vector<std::string_view> cells_;
+  std::vector<std::int64_t> lines_;
+};
+
+}  // namespace ingot::forecast

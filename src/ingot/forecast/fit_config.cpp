@@ -1,0 +1,99 @@
+#include "ingot/forecast/fit_config.h"
+
+#include <cmath>
+#include <numbers>
+
+#include <fmt/format.h>
+
+#include "ingot/base/config.h"
+
+namespace ingot::forecast {
+namespace {
+
+void read_table(const ConfigReader& r, FitConfig& c) {
+  c.data = r.get("data", c.data);
+  c.table.layout = r.choice("layout", c.table.layout, {"auto", "wide", "long"});
+  c.table.time_column = r.get("time_column", c.table.time_column);
+  c.table.id_column = r.get("id_column", c.table.id_column);
+  c.table.targets = r.get("targets", c.table.targets);
+  c.table.columns = r.get("columns", c.table.columns);
+  c.table.fill = parse_fill_method(r.get("fill", "interpolate"));
+  c.table.frequency = r.get("frequency", c.table.frequency);
+  c.table.sort = r.get("sort", c.table.sort);
+  c.split.kind = r.choice("split", c.split.kind, {"ratio", "ett"});
+  c.split.train =
+      r.get("train_fraction", c.split.train, {.min = 0, .max = 1, .above_min = true, .below_max = true});
+  c.split.test = r.get("test_fraction", c.split.test, fraction());
+  c.scaler = parse_scaler(r.get("scaler", "standard"));
+}
+
+void read_training(const ConfigReader& r, FitConfig& c) {
+  r.alias("lr", "learning_rate");
+  c.use_time_features = r.get("use_time_features", c.use_time_features);
+  c.learning_rate = r.get("learning_rate", c.learning_rate, positive());
+  c.batch_size = r.get("batch_size", c.batch_size, at_least(1));
+  c.epochs = r.get("epochs", c.epochs, at_least(1));
+  c.patience = r.get("patience", c.patience, at_least(0));
+  c.schedule = r.choice("schedule", c.schedule, {"halve", "decay", "cosine", "constant"});
+  c.keep = r.choice("keep", c.keep, {"best", "last"});
+  c.loss = r.choice("loss", c.loss, {"mse", "mae"});
+  c.clip_grad_norm = r.get("clip_grad_norm", c.clip_grad_norm, at_least(0));
+  c.seed = r.get("seed", c.seed);
+  c.drop_last = r.get("drop_last", c.drop_last);
+}
+
+}  // namespace
+
+FitConfig FitConfig::defaults(const std::string& model, std::int64_t horizon) {
+  FitConfig c;
+  c.model = ForecastModelConfig::defaults(model, horizon);
+  if (model == "dlinear" || model == "nlinear") {
+    c.learning_rate = 0.005;
+  } else if (model == "patchtst") {
+    c.learning_rate = 1e-4;
+    c.batch_size = 128;
+    c.epochs = 100;
+    c.patience = 100;
+    c.schedule = "decay";
+  } else {
+    c.learning_rate = 1e-4;
+    c.seed = 2023;
+  }
+  return c;
+}
+
+void FitConfig::validate() const {
+  model.validate();
+  split.validate();
+  INGOT_CHECK(learning_rate > 0,
+              InvalidConfig("learning_rate", fmt::format("must be positive, got {}", learning_rate)));
+  INGOT_CHECK(batch_size > 0,
+              InvalidConfig("batch_size", fmt::format("must be at least 1, got {}", batch_size)));
+  INGOT_CHECK(epochs > 0, InvalidConfig("epochs", fmt::format("must be at least 1, got {}", epochs)));
+}
+
+FitConfig read_fit_config(Config& config) {
+  const ConfigReader root = config.root();
+  const std::string model = root.choice("model", "dlinear", forecast_models());
+  FitConfig c = FitConfig::defaults(model, root.get("horizon", std::int64_t{96}, at_least(1)));
+  read_table(root, c);
+  read_training(root, c);
+  c.model = read_forecast_model(root, c.model);
+  config.finish();
+  c.validate();
+  return c;
+}
+
+double schedule_factor(const FitConfig& c, std::int64_t epoch) {
+  // "halve" is type1 of the published code, which changes the rate after an epoch to the value that the epoch
+  // itself should have had: the first two epochs are alike.
+  if (c.schedule == "halve") return std::pow(0.5, static_cast<double>(std::max<std::int64_t>(0, epoch - 1)));
+  if (c.schedule == "decay") return epoch < 3 ? 1 : std::pow(0.9, static_cast<double>(epoch - 3));
+  if (c.schedule == "cosine") {
+    return 0.5 *
+           (1 + std::cos(std::numbers::pi * static_cast<double>(epoch) / static_cast<double>(c.epochs)));
+  }
+  return 1;
+}
+
+}  // namespace ingot::forecast

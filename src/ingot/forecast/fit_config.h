@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ingot/forecast/windows.h"
+#include "ingot/models/forecast/config.h"
+
+namespace ingot {
+class Config;
+}
+
+namespace ingot::forecast {
+
+/// Everything that decides how a model comes out of a table.
+struct FitConfig {
+  std::string data;  ///< path of the CSV file
+  TableOptions table;
+  SplitOptions split;
+  ScalerKind scaler = ScalerKind::standard;
+  ForecastModelConfig model;  ///< channels and time_features follow from the data
+  bool use_time_features = true;
+
+  double learning_rate = 1e-3;
+  std::int64_t batch_size = 32;
+  std::int64_t epochs = 10;
+  std::int64_t patience = 3;       ///< epochs without a better validation loss before it ends; 0: never
+  std::string schedule = "halve";  ///< "halve" (type1), "decay" (type3), "cosine" or "constant"
+  std::string keep = "best";       ///< the weights of the epoch with the least validation loss, or "last"
+  std::string loss = "mse";        ///< or "mae"
+  double clip_grad_norm = 0;       ///< 0: off
+  std::uint64_t seed = 2021;
+  bool drop_last = false;  ///< leave out an epoch's last batch when it is not full
+
+  /// The model's sizes and the training of its paper on ETTh1. InvalidConfig for an unknown model.
+  static FitConfig defaults(const std::string& model, std::int64_t horizon = 96);
+  /// Throws InvalidConfig naming the key.
+  void validate() const;
+};
+
+/// Reads a configuration (docs/forecasting.md lists the keys): `model` and `horizon` choose the defaults,
+/// every other key changes one. Calls finish(), so an unknown key is an error.
+FitConfig read_fit_config(Config& config);
+
+/// The factor of the learning rate in an epoch, counted from 0.
+double schedule_factor(const FitConfig& config, std::int64_t epoch);
+
+}  // namespace ingot::forecast

@@ -1,0 +1,220 @@
+#include "ingot/forecast/forecaster.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/parallel.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+
+namespace ingot::forecast {
+namespace {
+
+constexpr std::int64_t kLevels = 99, kBatch = 256;
+
+// Every |error|, as [targets][horizon][windows].
+std::vector<float> absolute_errors(const ForecastModel& model, const WindowSet& windows) {
+  const NoGrad no_grad;
+  const std::int64_t n = windows.size(), cells = windows.targets() * windows.horizon();
+  std::vector<float> errors(static_cast<std::size_t>(n * cells));
+  for (std::int64_t begin = 0; begin < n; begin += kBatch) {
+    std::vector<std::int64_t> places(static_cast<std::size_t>(std::min(kBatch, n - begin)));
+    std::iota(places.begin(), places.end(), begin);
+    const Batch batch = windows.batch(places);
+    const Tensor y = contiguous(slice(model(batch.input), 1, 0, windows.targets()));
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(places.size()); ++i) {
+      for (std::int64_t c = 0; c < cells; ++c) {
+        errors[static_cast<std::size_t>(c * n + begin + i)] =
+            std::abs(y.data<float>()[i * cells + c] - batch.target.data<float>()[i * cells + c]);
+      }
+    }
+  }
+  return errors;
+}
+
+void add_intervals(const Calibration& calibration, int level, const ColumnScales& scales,
+                   SeriesForecast& forecast) {
+  auto &low = forecast.low[level], &high = forecast.high[level];
+  low = high = forecast.values;
+  for (std::size_t c = 0; c < forecast.values.size(); ++c) {
+    for (std::size_t h = 0; h < forecast.values[c].size(); ++h) {
+      const double half =
+          scales.scale[c] * static_cast<double>(calibration.half_width(level, static_cast<std::int64_t>(c),
+                                                                       static_cast<std::int64_t>(h)));
+      low[c][h] -= half;
+      high[c][h] += half;
+    }
+  }
+}
+
+void check_levels(const Forecaster& f, const std::vector<int>& levels) {
+  for (const int level : levels) {
+    INGOT_CHECK(level >= 1 && level <= kLevels,
+                InvalidConfig("level", fmt::format("is {}, expected per cent from 1 to 99", level)));
+  }
+  INGOT_CHECK(
+      levels.empty() || f.calibration.quantiles.defined(),
+      InvalidConfig(
+          "level", "the model is not calibrated, so there are no intervals; fit it with ingot forecast fit"));
+}
+
+}  // namespace
+
+float Calibration::half_width(int level, std::int64_t target, std::int64_t step) const {
+  const std::int64_t targets = quantiles.dim(1), horizon = quantiles.dim(2);
+  return quantiles.data<float>()[((level - 1) * targets + target) * horizon + step];
+}
+
+Calibration calibrate(const ForecastModel& model, const WindowSet& windows) {
+  Calibration calibration;
+  calibration.windows = windows.size();
+  const std::int64_t n = windows.size(), cells = windows.targets() * windows.horizon();
+  if (n == 0) return calibration;
+  std::vector<float> errors = absolute_errors(model, windows);
+  calibration.quantiles = Tensor::empty({kLevels, windows.targets(), windows.horizon()});
+  float* out = calibration.quantiles.data<float>();
+  parallel_for(cells, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      const auto first = errors.begin() + c * n;
+      std::sort(first, first + n);
+      for (std::int64_t level = 1; level <= kLevels; ++level) {
+        const std::int64_t rank = std::min(n, ((n + 1) * level + 99) / 100);
+        out[(level - 1) * cells + c] = first[rank - 1];
+      }
+    }
+  });
+  return calibration;
+}
+
+void Forecaster::check(const SeriesTable& table) const {
+  if (column_names.empty()) {
+    INGOT_CHECK(static_cast<std::int64_t>(table.column_names.size()) == config.model.channels,
+                DataError(table.source, 1, "",
+                          fmt::format("has {} columns of values, the model reads {}; choose with --columns",
+                                      table.column_names.size(), config.model.channels)));
+    return;
+  }
+  INGOT_CHECK(table.column_names == column_names,
+              DataError(table.source, 1, "",
+                        fmt::format("has the columns {}, the model was fitted on {}",
+                                    fmt::join(table.column_names, ", "), fmt::join(column_names, ", "))));
+  INGOT_CHECK(table.frequency == frequency,
+              DataError(table.source, 0, "",
+                        fmt::format("has one row per {}, the model was fitted on one per {}",
+                                    table.frequency.name(), frequency.name())));
+}
+
+TableOptions Forecaster::table_options() const {
+  TableOptions options = config.table;
+  options.targets.assign(column_names.begin(), column_names.begin() + static_cast<std::ptrdiff_t>(targets));
+  options.columns = column_names;
+  return options;
+}
+
+ColumnScales Forecaster::scales_of(const Series& series, const SeriesTable& table) const {
+  const auto found = scales.find(series.id);
+  if (found != scales.end()) return found->second;
+  return fit_scales(config.scaler, series, static_cast<std::int64_t>(series.length()), table);
+}
+
+Forecaster fit_forecaster(FitConfig given, const SeriesTable& table, const FitHooks& hooks) {
+  FitResult result = fit(std::move(given), table, hooks);
+  Forecaster f;
+  f.config = std::move(result.config);
+  f.model = std::move(result.model);
+  f.epochs = std::move(result.epochs);
+  f.column_names = table.column_names;
+  f.targets = table.targets;
+  f.frequency = table.frequency;
+  const DataSplit parts =
+      split_windows(table, f.config.split, f.config.scaler, f.config.model.lookback, f.config.model.horizon);
+  for (const auto& series : parts.series) f.scales[series->id] = series->scales;
+  f.calibration = calibrate(*f.model, parts.validation);
+  return f;
+}
+
+SeriesForecast predict_at(const Forecaster& f, const SeriesTable& table, const Series& series,
+                          std::int64_t origin, const std::vector<int>& levels) {
+  const NoGrad no_grad;
+  check_levels(f, levels);
+  const ForecastModelConfig& c = f.config.model;
+  INGOT_CHECK(origin >= c.lookback,
+              DataError(table.source, 0, "",
+                        fmt::format("{} has {} rows up to the forecast, the model reads {}",
+                                    series.id.empty() ? "the table" : "series '" + series.id + "'", origin,
+                                    c.lookback)));
+  // The look-back alone is scaled, with dates that go on over the horizon.
+  Series window{.id = series.id};
+  for (std::int64_t i = -c.lookback; i < c.horizon; ++i) {
+    window.times.push_back(f.frequency.advance(series.times[static_cast<std::size_t>(origin - 1)], i + 1));
+  }
+  for (const std::vector<double>& column : series.columns) {
+    window.columns.emplace_back(column.begin() + (origin - c.lookback), column.begin() + origin);
+    window.columns.back().resize(window.times.size());
+  }
+  const auto values =
+      std::make_shared<const ScaledSeries>(scaled(window, f.scales_of(series, table), f.frequency));
+  WindowSet one(c.lookback, c.horizon, static_cast<std::int64_t>(table.targets));
+  one.add(values, 0, c.lookback + c.horizon);
+  ForecastInput input = one.batch(std::vector<std::int64_t>{0}).input;
+  if (c.time_features == 0) input.past_marks = input.future_marks = {};
+  const Tensor y = contiguous((*f.model)(input));
+  SeriesForecast forecast{.id = series.id};
+  forecast.times.assign(window.times.end() - c.horizon, window.times.end());
+  for (std::size_t t = 0; t < table.targets; ++t) {
+    auto& column = forecast.values.emplace_back();
+    const float* from = y.data<float>() + static_cast<std::int64_t>(t) * c.horizon;
+    for (std::int64_t h = 0; h < c.horizon; ++h) {
+      column.push_back(static_cast<double>(from[h]) * values->scales.scale[t] + values->scales.shift[t]);
+    }
+  }
+  for (const int level : levels) add_intervals(f.calibration, level, values->scales, forecast);
+  return forecast;
+}
+
+std::vector<SeriesForecast> predict(const Forecaster& f, const SeriesTable& table,
+                                    const std::vector<int>& levels) {
+  f.check(table);
+  std::vector<SeriesForecast> forecasts;
+  for (const Series& series : table.series) {
+    forecasts.push_back(predict_at(f, table, series, static_cast<std::int64_t>(series.length()), levels));
+  }
+  return forecasts;
+}
+
+std::string to_csv(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table) {
+  const auto quoted = [](const std::string& text) {
+    if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+    std::string out = "\"";
+    for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+    return out + "\"";
+  };
+  std::string csv = (table.long_layout ? "unique_id," : "") + quoted(table.time_name);
+  for (std::size_t t = 0; t < table.targets; ++t) {
+    csv += "," + quoted(table.column_names[t]);
+    for (const auto& [level, unused] :
+         forecasts.empty() ? decltype(SeriesForecast::low)() : forecasts[0].low) {
+      csv += fmt::format(",{0}-lo-{1},{0}-hi-{1}", quoted(table.column_names[t]), level);
+    }
+  }
+  csv += "\n";
+  for (const SeriesForecast& f : forecasts) {
+    for (std::size_t h = 0; h < f.times.size(); ++h) {
+      if (table.long_layout) csv += quoted(f.id) + ",";
+      csv += format_moment(f.times[h], table.date_style);
+      for (std::size_t t = 0; t < f.values.size(); ++t) {
+        csv += fmt::format(",{:.8g}", f.values[t][h]);
+        for (const auto& [level, low] : f.low)
+          csv += fmt::format(",{:.8g},{:.8g}", low[t][h], f.high.at(level)[t][h]);
+      }
+      csv += "\n";
+    }
+  }
+  return csv;
+}
+
+}  // namespace ingot::forecast

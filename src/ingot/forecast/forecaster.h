@@ -1,0 +1,75 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ingot/forecast/fit.h"
+
+namespace ingot::forecast {
+
+/// How far forecasts were off, for prediction intervals that need no assumption on the errors (split
+/// conformal prediction, Vovk et al. 2005): for each target and step ahead, quantiles of |error| over
+/// calibration windows.
+struct Calibration {
+  Tensor quantiles;  ///< f32 [99, targets, horizon], scaled: level 1 % to 99 %; undefined: not calibrated
+  std::int64_t windows = 0;
+
+  /// Half the width of the interval that holds `level` per cent, scaled.
+  float half_width(int level, std::int64_t target, std::int64_t step) const;
+};
+
+/// Measures errors on `windows`. Level l takes the ceil((n + 1)·l / 100)-th smallest of n errors, the largest
+/// where there are too few.
+Calibration calibrate(const ForecastModel& model, const WindowSet& windows);
+
+/// A fitted model with all that is needed to use it on a user's table.
+struct Forecaster {
+  FitConfig config;
+  std::vector<std::string> column_names;  ///< targets first; empty: any (a checkpoint of transformers)
+  std::size_t targets = 0;
+  Frequency frequency;
+  std::map<std::string, ColumnScales> scales;  ///< by series id, fitted on the training part
+  std::unique_ptr<ForecastModel> model;
+  Calibration calibration;
+  std::vector<EpochReport> epochs;
+
+  /// DataError that names what differs where a table has not the columns or the frequency that the model was
+  /// fitted on.
+  void check(const SeriesTable& table) const;
+  /// How to read a table for this model: the same columns, targets first.
+  TableOptions table_options() const;
+  /// The scales of a series; those of an unknown one are fitted on all its rows.
+  ColumnScales scales_of(const Series& series, const SeriesTable& table) const;
+};
+
+/// Fits, calibrates on the validation windows.
+Forecaster fit_forecaster(FitConfig config, const SeriesTable& table, const FitHooks& hooks = {});
+
+/// Writes config.json, model.safetensors, calibration.safetensors: the directory appears whole or not at all.
+void save_forecaster(const std::string& directory, const Forecaster& forecaster);
+/// Opens such a directory, or transformers' for a PatchTSTForPrediction. IoError, FormatError, or Error that
+/// lists the tensors that do not fit.
+Forecaster load_forecaster(const std::string& directory);
+
+/// The continuation of one series.
+struct SeriesForecast {
+  std::string id;
+  std::vector<Moment> times;                                  ///< [horizon]
+  std::vector<std::vector<double>> values;                    ///< [targets][horizon], in the table's units
+  std::map<int, std::vector<std::vector<double>>> low, high;  ///< by level
+};
+/// Continues every series after its last row. DataError for one that is shorter than the look-back;
+/// InvalidConfig for a level outside 1 to 99, or levels without a calibration.
+std::vector<SeriesForecast> predict(const Forecaster& forecaster, const SeriesTable& table,
+                                    const std::vector<int>& levels = {});
+/// The same from any row on: the forecast of rows `origin`, origin + 1, ... of one series.
+SeriesForecast predict_at(const Forecaster& forecaster, const SeriesTable& table, const Series& series,
+                          std::int64_t origin, const std::vector<int>& levels);
+
+/// As CSV text: the date column, then NAME, NAME-lo-90, NAME-hi-90 for each target; long tables with
+/// unique_id first.
+std::string to_csv(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table);
+
+}  // namespace ingot::forecast

@@ -1,0 +1,163 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/config.h"
+#include "ingot/base/files.h"
+#include "ingot/forecast/forecaster.h"
+#include "ingot/models/forecast/patchtst.h"
+#include "ingot/weights/open.h"
+#include "ingot/weights/safetensors_writer.h"
+
+namespace ingot::forecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kKind = "ingot_forecast";
+
+std::string fill_name(FillMethod method) {
+  static const std::vector<std::string> names{"interpolate", "forward", "mean", "zero", "refuse"};
+  return names[static_cast<std::size_t>(method)];
+}
+
+// What read_fit_config takes back.
+Json training_json(const FitConfig& c) {
+  return {{"data", c.data},
+          {"layout", c.table.layout},
+          {"time_column", c.table.time_column},
+          {"id_column", c.table.id_column},
+          {"fill", fill_name(c.table.fill)},
+          {"frequency", c.table.frequency},
+          {"sort", c.table.sort},
+          {"split", c.split.kind},
+          {"train_fraction", c.split.train},
+          {"test_fraction", c.split.test},
+          {"scaler", name(c.scaler)},
+          {"use_time_features", c.use_time_features},
+          {"learning_rate", c.learning_rate},
+          {"batch_size", c.batch_size},
+          {"epochs", c.epochs},
+          {"patience", c.patience},
+          {"schedule", c.schedule},
+          {"keep", c.keep},
+          {"loss", c.loss},
+          {"clip_grad_norm", c.clip_grad_norm},
+          {"seed", c.seed},
+          {"drop_last", c.drop_last}};
+}
+
+Json to_json(const Forecaster& f) {
+  Json scales = Json::object(), epochs = Json::array();
+  for (const auto& [id, s] : f.scales) scales[id] = {{"shift", s.shift}, {"scale", s.scale}};
+  for (const EpochReport& e : f.epochs) {
+    epochs.push_back({{"train_loss", e.train_loss},
+                      {"validation_loss", e.validation_loss},
+                      {"learning_rate", e.learning_rate},
+                      {"seconds", e.seconds},
+                      {"best", e.best}});
+  }
+  Json fit = training_json(f.config);
+  fit.update(Json::parse(to_json(f.config.model)));
+  return {{"model_type", kKind},
+          {"columns", f.column_names},
+          {"targets", f.targets},
+          {"frequency", f.frequency.name()},
+          {"fit", fit},
+          {"scales", scales},
+          {"calibration_windows", f.calibration.windows},
+          {"epochs", epochs}};
+}
+
+void load_weights(Forecaster& f, const std::string& directory, const std::vector<std::string>& ignore) {
+  const auto weights = open_weights(directory + "/model.safetensors");
+  std::map<std::string, Tensor> tensors;
+  for (const TensorInfo& info : weights->tensors()) tensors[info.name] = weights->load_tensor(info.name);
+  TensorMapSource source(std::move(tensors), {.dtype = DType::f32}, directory);
+  f.model = make_forecast_model(f.config.model, source);
+  source.finish(ignore);
+}
+
+Forecaster from_transformers(const std::string& text, const std::string& directory, const std::string& path) {
+  Forecaster f;
+  f.config.model = patchtst_from_transformers(text, path);
+  f.config.scaler = ScalerKind::none;  // these networks scale each window themselves
+  f.config.use_time_features = false;
+  load_weights(f, directory, {"*.num_batches_tracked"});
+  return f;
+}
+
+void read_json(Forecaster& f, const Json& json) {
+  json.at("columns").get_to(f.column_names);
+  json.at("targets").get_to(f.targets);
+  f.frequency = parse_frequency(json.at("frequency").get<std::string>());
+  f.calibration.windows = json.at("calibration_windows").get<std::int64_t>();
+  for (const auto& [id, s] : json.at("scales").items()) {
+    f.scales[id] = {s.at("shift").get<std::vector<double>>(), s.at("scale").get<std::vector<double>>()};
+  }
+  for (const Json& e : json.at("epochs")) {
+    f.epochs.push_back({.epoch = static_cast<std::int64_t>(f.epochs.size()) + 1,
+                        .train_loss = e.at("train_loss"),
+                        .validation_loss = e.at("validation_loss"),
+                        .learning_rate = e.at("learning_rate"),
+                        .seconds = e.at("seconds"),
+                        .best = e.at("best")});
+  }
+}
+
+void check_consistent(const Forecaster& f, const std::string& path) {
+  const std::size_t n = f.column_names.size();
+  bool good = f.targets >= 1 && f.targets <= n && static_cast<std::int64_t>(n) == f.config.model.channels;
+  for (const auto& [id, s] : f.scales) good = good && s.shift.size() == n && s.scale.size() == n;
+  INGOT_CHECK(good, FormatError(path, -1, "columns",
+                                "columns, targets, scales and the model's channels do not agree"));
+}
+
+}  // namespace
+
+void save_forecaster(const std::string& directory, const Forecaster& f) {
+  AtomicDirectory files(directory);
+  write_file_atomically(files.file("config.json"), to_json(f).dump(2) + "\n");
+  std::vector<StoredTensor> tensors;
+  for (const auto& [name, parameter] : named_parameters(*f.model)) {
+    tensors.push_back(StoredTensor::of(name, parameter->value.detach()));
+  }
+  write_safetensors(files.file("model.safetensors"), tensors);
+  if (f.calibration.quantiles.defined()) {
+    const std::vector<StoredTensor> quantiles{StoredTensor::of("quantiles", f.calibration.quantiles)};
+    write_safetensors(files.file("calibration.safetensors"), quantiles);
+  }
+  files.commit();
+}
+
+Forecaster load_forecaster(const std::string& directory) {
+  const std::string path = directory + "/config.json";
+  INGOT_CHECK(std::filesystem::exists(path),
+              IoError(directory, "is not a model directory: it holds no config.json"));
+  const std::string text = read_file(path);
+  const Json json = Json::parse(text, nullptr, false);
+  INGOT_CHECK(json.is_object(), FormatError(path, -1, "config.json", "is not a JSON object"));
+  if (json.value("model_type", Json()) != Json(kKind)) return from_transformers(text, directory, path);
+  Forecaster f;
+  try {
+    read_json(f, json);
+    Config config = Config::parse(json.at("fit").dump(), path);
+    f.config = read_fit_config(config);
+  } catch (const Json::exception& error) {
+    throw FormatError(path, -1, "config.json", error.what());
+  }
+  check_consistent(f, path);
+  load_weights(f, directory, {});
+  const std::string quantiles = directory + "/calibration.safetensors";
+  if (std::filesystem::exists(quantiles)) {
+    f.calibration.quantiles = open_weights(quantiles)->load_tensor("quantiles");
+    const Shape expected{99, static_cast<std::int64_t>(f.targets), f.config.model.horizon};
+    INGOT_CHECK(f.calibration.quantiles.shape() == expected,
+                ShapeMismatch(quantiles + ": quantiles", expected.to_vector(),
+                              f.calibration.quantiles.shape().to_vector()));
+  }
+  return f;
+}
+
+}  // namespace ingot::forecast

@@ -1,0 +1,56 @@
+#include "ingot/forecast/scaler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "ingot/base/suggest.h"
+
+namespace ingot::forecast {
+namespace {
+
+const std::vector<std::string> kNames{"standard", "min_max", "none"};
+
+}  // namespace
+
+ScalerKind parse_scaler(std::string_view text, std::string_view key) {
+  const auto found = std::ranges::find(kNames, text);
+  INGOT_CHECK(
+      found != kNames.end(),
+      InvalidConfig(std::string(key), fmt::format("'{}' is no scaler; expected one of {}{}", text,
+                                                  fmt::join(kNames, ", "), did_you_mean(text, kNames))));
+  return static_cast<ScalerKind>(found - kNames.begin());
+}
+
+std::string_view name(ScalerKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+
+ColumnScales fit_scales(ScalerKind kind, const Series& series, std::int64_t rows, const SeriesTable& table) {
+  ColumnScales scales;
+  for (std::size_t c = 0; c < series.columns.size(); ++c) {
+    const std::span<const double> x(series.columns[c].data(), static_cast<std::size_t>(rows));
+    const auto [low, high] = std::ranges::minmax_element(x);
+    INGOT_CHECK(
+        *low < *high || kind == ScalerKind::none,
+        DataError(table.source, 0, table.column_names[c],
+                  fmt::format("is constant ({}) over the {} rows of the training part{}; leave it out with "
+                              "--columns, or pass --scaler none",
+                              *low, rows, series.id.empty() ? "" : " of series '" + series.id + "'")));
+    double shift = 0, scale = 1;
+    if (kind == ScalerKind::min_max) {
+      shift = *low;
+      scale = *high - *low;
+    } else if (kind == ScalerKind::standard) {
+      double sum = 0, squares = 0;
+      for (const double v : x) sum += v;
+      shift = sum / static_cast<double>(rows);
+      for (const double v : x) squares += (v - shift) * (v - shift);
+      scale = std::sqrt(squares / static_cast<double>(rows));
+    }
+    scales.shift.push_back(shift);
+    scales.scale.push_back(scale);
+  }
+  return scales;
+}
+
+}  // namespace ingot::forecast

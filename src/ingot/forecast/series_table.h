@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ingot/forecast/calendar.h"
+#include "ingot/forecast/csv.h"
+
+namespace ingot::forecast {
+
+/// One series: rows at equal distances, one value per column and row.
+struct Series {
+  std::string id;                            ///< empty for a wide table, which is one series
+  std::vector<Moment> times;                 ///< ascending, without gaps
+  std::vector<std::vector<double>> columns;  ///< [columns][rows]; no value is missing any more
+  std::size_t length() const { return times.size(); }
+};
+
+/// How values that are not there are made up.
+enum class FillMethod : std::uint8_t {
+  interpolate,  ///< a straight line between the neighbours; the nearest value at the ends
+  forward,      ///< the last value before; the first one at the start
+  mean,         ///< the column's mean
+  zero,
+  refuse,  ///< DataError instead
+};
+FillMethod parse_fill_method(std::string_view text, std::string_view key = "fill");
+
+struct TableOptions {
+  /// "wide": one date column, one column per series. "long": an id column, a date column, `y`, and further
+  /// columns that may help to forecast it. "auto": long where the header has unique_id, ds and y.
+  std::string layout = "auto";
+  std::string time_column;              ///< default: `date`, `ds`, `timestamp`..., or the first column
+  std::string id_column = "unique_id";  ///< of the long layout
+  /// Wide: what is to be forecast; the other columns are then inputs only. Default: all. Long: default `y`.
+  std::vector<std::string> targets;
+  std::vector<std::string> columns;  ///< read only these (and the targets); default: all
+  FillMethod fill = FillMethod::interpolate;
+  std::string frequency;  ///< default: inferred
+  bool sort = false;      ///< put rows in order of time first
+};
+
+/// What had to be made up.
+struct FillReport {
+  std::int64_t missing_rows = 0;    ///< dates that the file skips
+  std::int64_t missing_values = 0;  ///< cells that are empty or say NaN, in the rows that are there
+  std::string first;                ///< where the first of them is: "line 17, column 'OT'"
+  std::vector<std::string> notes;   ///< one line for each column and kind, for people
+};
+
+/// A user's data: one or several series with the same columns, the targets first.
+struct SeriesTable {
+  std::string source;
+  std::string time_name;  ///< the header's word for the dates
+  std::vector<std::string> column_names;
+  std::size_t targets = 0;  ///< how many of the columns, from the first on, are to be forecast
+  Frequency frequency;
+  DateStyle date_style;
+  bool long_layout = false;
+  std::vector<Series> series;
+  FillReport filled;
+};
+
+/// Reads and checks a table. DataError names line and column for dates that are no dates, not ascending,
+/// given twice or at irregular distances; for text and infinities among the numbers; for a column without
+/// any value; for gaps when `fill` is refuse.
+SeriesTable read_series(const CsvTable& csv, const TableOptions& options = {});
+SeriesTable read_series(const std::string& path, const TableOptions& options = {});
+
+}  // namespace ingot::forecast

@@ -1,0 +1,159 @@
+#include "ingot/forecast/windows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "ingot/base/parallel.h"
+
+namespace ingot::forecast {
+namespace {
+
+std::string of_series(const Series& series) {
+  return series.id.empty() ? "the table" : fmt::format("series '{}'", series.id);
+}
+
+}  // namespace
+
+void SplitOptions::validate() const {
+  INGOT_CHECK(kind == "ratio" || kind == "ett",
+              InvalidConfig("split", fmt::format("is '{}', expected ratio or ett", kind)));
+  INGOT_CHECK(
+      train > 0 && test >= 0 && train + test < 1,
+      InvalidConfig(
+          "train_fraction",
+          fmt::format("{} for training and {} for testing leave nothing for validation; their sum must "
+                      "be below 1",
+                      train, test)));
+}
+
+Borders borders_of(const SplitOptions& split, const Series& series, const SeriesTable& table) {
+  const auto rows = static_cast<std::int64_t>(series.length());
+  if (split.kind == "ett") {
+    const std::int64_t day =
+        table.frequency.unit == Frequency::Unit::seconds ? 86400 / table.frequency.step : 0;
+    const std::int64_t month = 30 * day;
+    INGOT_CHECK(
+        month > 0 && rows >= 20 * month,
+        DataError(table.source, 0, "",
+                  fmt::format(
+                      "split 'ett' needs 20 months of hours or minutes ({} rows at frequency {}), {} has {}; "
+                      "use split 'ratio'",
+                      20 * month, table.frequency.name(), of_series(series), rows)));
+    return {12 * month, 16 * month, 20 * month};
+  }
+  // int(n * 0.7), as the published code has it.
+  const auto train = static_cast<std::int64_t>(static_cast<double>(rows) * split.train);
+  const auto test = static_cast<std::int64_t>(static_cast<double>(rows) * split.test);
+  return {train, rows - test, rows};
+}
+
+ScaledSeries scaled(const Series& series, ColumnScales scales, const Frequency& frequency) {
+  ScaledSeries out{.id = series.id, .values = {}, .marks = {}, .scales = std::move(scales)};
+  const auto rows = static_cast<std::int64_t>(series.length());
+  const auto columns = static_cast<std::int64_t>(series.columns.size());
+  out.values = Tensor::empty({columns, rows});
+  for (std::size_t c = 0; c < series.columns.size(); ++c) {
+    float* to = out.values.data<float>() + static_cast<std::int64_t>(c) * rows;
+    for (const double v : series.columns[c]) {
+      *to++ = static_cast<float>((v - out.scales.shift[c]) / out.scales.scale[c]);
+    }
+  }
+  const auto features = time_feature_names(frequency).size();
+  if (features == 0) return out;
+  out.marks = Tensor::empty({rows, static_cast<std::int64_t>(features)});
+  for (std::size_t i = 0; i < series.length(); ++i) {
+    time_features(series.times[i], frequency, {out.marks.data<float>() + i * features, features});
+  }
+  return out;
+}
+
+std::int64_t WindowSet::add(std::shared_ptr<const ScaledSeries> series, std::int64_t first, std::int64_t last,
+                            std::int64_t stride) {
+  const std::int64_t starts = last - first - lookback_ - horizon_ + 1;
+  const std::int64_t count = starts > 0 ? (starts + stride - 1) / stride : 0;
+  if (count > 0) ranges_.push_back({std::move(series), first, stride, size_, count});
+  size_ += count;
+  return count;
+}
+
+WindowSet::Place WindowSet::at(std::int64_t window) const {
+  INGOT_ASSERT(window >= 0 && window < size_);
+  const auto after = std::ranges::upper_bound(ranges_, window, {}, &Range::before);
+  const Range& range = *std::prev(after);
+  return {range.series.get(), range.first + (window - range.before) * range.stride};
+}
+
+Batch WindowSet::batch(std::span<const std::int64_t> windows) const {
+  const auto n = static_cast<std::int64_t>(windows.size());
+  const Place first = at(windows[0]);
+  const std::int64_t columns = first.series->values.dim(0);
+  const std::int64_t features = first.series->marks.defined() ? first.series->marks.dim(1) : 0;
+  Batch b;
+  b.input.x = Tensor::empty({n, columns, lookback_});
+  b.target = Tensor::empty({n, targets_, horizon_});
+  if (features > 0) {
+    b.input.past_marks = Tensor::empty({n, lookback_, features});
+    b.input.future_marks = Tensor::empty({n, horizon_, features});
+  }
+  const auto copy = [](float* to, const float* from, std::int64_t count) {
+    std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+  };
+  parallel_for(
+      n, std::max<std::int64_t>(1, 65536 / (columns * (lookback_ + horizon_))),
+      [&](std::int64_t i0, std::int64_t i1) {
+        for (std::int64_t i = i0; i < i1; ++i) {
+          const Place place = at(windows[static_cast<std::size_t>(i)]);
+          const std::int64_t rows = place.series->values.dim(1);
+          const float* values = place.series->values.data<float>() + place.first;
+          for (std::int64_t c = 0; c < columns; ++c) {
+            copy(b.input.x.data<float>() + (i * columns + c) * lookback_, values + c * rows, lookback_);
+            if (c >= targets_) continue;
+            copy(b.target.data<float>() + (i * targets_ + c) * horizon_, values + c * rows + lookback_,
+                 horizon_);
+          }
+          if (features == 0) continue;
+          const float* marks = place.series->marks.data<float>() + place.first * features;
+          copy(b.input.past_marks.data<float>() + i * lookback_ * features, marks, lookback_ * features);
+          copy(b.input.future_marks.data<float>() + i * horizon_ * features, marks + lookback_ * features,
+               horizon_ * features);
+        }
+      });
+  return b;
+}
+
+DataSplit split_windows(const SeriesTable& table, const SplitOptions& split, ScalerKind scaler,
+                        std::int64_t lookback, std::int64_t horizon) {
+  split.validate();
+  const auto targets = static_cast<std::int64_t>(table.targets);
+  DataSplit out{
+      {}, {}, {lookback, horizon, targets}, {lookback, horizon, targets}, {lookback, horizon, targets}};
+  for (const Series& series : table.series) {
+    const Borders b = borders_of(split, series, table);
+    const auto rows = static_cast<std::int64_t>(series.length());
+    // Validation and test look back into the part before them, so they need `horizon` rows of their own.
+    const std::int64_t shortest =
+        std::min(b.train - lookback, std::min(b.validation - b.train, b.test - b.validation));
+    INGOT_CHECK(
+        shortest >= horizon || (split.test == 0 && split.kind == "ratio" &&
+                                std::min(b.train - lookback, b.validation - b.train) >= horizon),
+        DataError(
+            table.source, 0, "",
+            fmt::format("{} is too short: its {} rows give {} for training (look-back {} plus horizon {} "
+                        "are needed), {} for validation and {} for testing ({} needed each); choose "
+                        "a smaller --lookback or --horizon, or other fractions",
+                        of_series(series), rows, b.train, lookback, horizon, b.validation - b.train,
+                        b.test - b.validation, horizon)));
+    const auto scaled_series = std::make_shared<const ScaledSeries>(
+        scaled(series, fit_scales(scaler, series, b.train, table), table.frequency));
+    out.train.add(scaled_series, 0, b.train);
+    out.validation.add(scaled_series, b.train - lookback, b.validation);
+    out.test.add(scaled_series, b.validation - lookback, b.test);
+    out.series.push_back(scaled_series);
+    out.borders.push_back(b);
+  }
+  return out;
+}
+
+}  // namespace ingot::forecast

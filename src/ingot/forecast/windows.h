@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/core/tensor.h"
+#include "ingot/forecast/scaler.h"
+#include "ingot/models/forecast/model.h"
+
+namespace ingot::forecast {
+
+/// How rows are divided into training, validation and test: by time, in this order.
+struct SplitOptions {
+  /// "ratio", or "ett": 12, 4 and 4 months of 30 days (hours and minutes), rows after them unused. That is
+  /// the split of every published result on ETTh1, ETTh2, ETTm1 and ETTm2.
+  std::string kind = "ratio";
+  double train = 0.7, test = 0.2;  ///< shares of the rows; validation is the rest
+  void validate() const;
+};
+
+/// The first row after each part.
+struct Borders {
+  std::int64_t train = 0, validation = 0, test = 0;
+};
+/// DataError where a series is too short for the preset.
+Borders borders_of(const SplitOptions& split, const Series& series, const SeriesTable& table);
+
+/// A series as models see it: scaled, f32, column-major.
+struct ScaledSeries {
+  std::string id;
+  Tensor values;  ///< [columns, rows]
+  Tensor marks;   ///< calendar features [rows, features]; undefined where the frequency has none
+  ColumnScales scales;
+};
+ScaledSeries scaled(const Series& series, ColumnScales scales, const Frequency& frequency);
+
+struct Batch {
+  ForecastInput input;  ///< what a model reads
+  Tensor target;        ///< [B, targets, horizon], scaled
+};
+
+/// Windows of look-back plus horizon over rows [first, last) of several series. Only places are kept: a
+/// window's values are read from the series when a batch is made.
+class WindowSet {
+ public:
+  WindowSet(std::int64_t lookback, std::int64_t horizon, std::int64_t targets)
+      : lookback_(lookback), horizon_(horizon), targets_(targets) {}
+  /// Adds every window that fits into rows [first, last), `stride` rows apart. Returns how many.
+  std::int64_t add(std::shared_ptr<const ScaledSeries> series, std::int64_t first, std::int64_t last,
+                   std::int64_t stride = 1);
+
+  std::int64_t size() const { return size_; }
+  std::int64_t lookback() const { return lookback_; }
+  std::int64_t horizon() const { return horizon_; }
+  std::int64_t targets() const { return targets_; }
+  struct Place {
+    const ScaledSeries* series;
+    std::int64_t first;  ///< row of the look-back's first value
+  };
+  Place at(std::int64_t window) const;
+  /// Copies the windows' values next to each other.
+  Batch batch(std::span<const std::int64_t> windows) const;
+
+ private:
+  struct Range {
+    std::shared_ptr<const ScaledSeries> series;
+    std::int64_t first, stride, before, count;
+  };
+  std::int64_t lookback_, horizon_, targets_, size_ = 0;
+  std::vector<Range> ranges_;
+};
+
+/// The three parts of a table, scaled by what the training part says.
+struct DataSplit {
+  std::vector<std::shared_ptr<const ScaledSeries>> series;
+  std::vector<Borders> borders;  ///< of each series
+  WindowSet train, validation, test;
+};
+/// DataError that names the series and its rows where a part has no window.
+DataSplit split_windows(const SeriesTable& table, const SplitOptions& split, ScalerKind scaler,
+                        std::int64_t lookback, std::int64_t horizon);
+
+}  // namespace ingot::forecast

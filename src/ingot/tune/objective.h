@@ -1,0 +1,60 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ingot/tune/study_config.h"
+#include "ingot/tune/tuner.h"
+
+namespace ingot::tune {
+
+/// A trial that runs: what an objective sees of the tuner.
+class TrialRun {
+ public:
+  TrialRun(Tuner& tuner, Trial trial, std::string directory)
+      : tuner_(&tuner), trial_(std::move(trial)), directory_(std::move(directory)) {}
+
+  const Trial& trial() const { return trial_; }
+  const SearchSpace& space() const { return tuner_->space(); }
+  /// The trial's own; made when it is first asked for.
+  const std::string& directory();
+  /// An intermediate value. True: pruned; the objective should end soon.
+  bool report(std::int64_t step, double value);
+  bool pruned() const { return trial_.state == TrialState::pruned; }
+  /// "learning_rate=0.001", for Config::set, of every parameter that exists.
+  std::vector<std::string> assignments() const;
+
+ private:
+  friend void work(Tuner&, class Objective&, const StudyConfig&);
+  Tuner* tuner_;
+  Trial trial_;
+  std::string directory_;
+  std::exception_ptr study_error_;  // the study's own, which must not pass for the objective's
+};
+
+/// What is tried.
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  /// Throws where no trial could ever work: an unknown key in the space, a missing file.
+  virtual void check(const SearchSpace& space, const Values& values) = 0;
+  /// The value; nothing where the trial was pruned. NonFinite ends the trial as pruned (it diverged), any
+  /// other exception as failed.
+  virtual std::optional<double> run(TrialRun& run) = 0;
+};
+
+/// Runs a program per trial: {name} in the command stands for a value (quoted for the shell). It gets
+/// INGOT_TRIAL (the number), INGOT_TRIAL_DIR and INGOT_PARAMS (JSON), and writes lines of JSON:
+/// {"step": 3, "<metric>": 0.5} on the way, {"<metric>": 0.4} at the end; other output is ignored.
+std::unique_ptr<Objective> make_command_objective(const StudyConfig& config);
+
+/// Takes trials of the study and runs them until it is complete. Throws Error when every trial fails.
+void work(Tuner& tuner, Objective& objective, const StudyConfig& config);
+
+/// Removes the directories that config.keep does not keep.
+void sweep_trial_directories(Tuner& tuner, const StudyConfig& config);
+
+}  // namespace ingot::tune

@@ -1,0 +1,197 @@
+#include "ingot/tune/space.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/base/suggest.h"
+
+namespace ingot::tune {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kExactIntegers = 9007199254740992.0;  // 2^53: beyond it a double skips integers
+
+void require(bool holds, const Parameter& p, const char* key, const std::string& problem) {
+  INGOT_CHECK(holds,
+              InvalidConfig(fmt::format("space.{}{}{}", p.name, *key != '\0' ? "." : "", key), problem));
+}
+
+void validate_categorical(const Parameter& p) {
+  require(!p.choices.empty(), p, "choices", "is empty; list at least one, as in `choices: [relu, gelu]`");
+  std::vector<std::string> sorted = p.choices;
+  std::ranges::sort(sorted);
+  const auto twice = std::ranges::adjacent_find(sorted);
+  require(twice == sorted.end(), p, "choices",
+          twice == sorted.end() ? "" : fmt::format("lists '{}' twice", *twice));
+  require(!p.log, p, "log", "makes no sense for choices");
+}
+
+void validate_number(const Parameter& p) {
+  require(std::isfinite(p.low) && std::isfinite(p.high), p, "low", "low and high must be finite numbers");
+  require(p.low <= p.high, p, "low", fmt::format("{} is above high {}; swap them", p.low, p.high));
+  require(!p.log || p.low > 0, p, "log", fmt::format("needs low > 0, got {}", p.low));
+  require(p.step >= 0 && std::isfinite(p.step), p, "step", fmt::format("must be above 0, got {}", p.step));
+  require(!(p.log && p.step > 0), p, "step", "goes with a linear scale only; leave out step or log");
+  require(p.step <= p.high - p.low || p.step == 0 || p.low == p.high, p, "step",
+          fmt::format("{} is longer than the way from low {} to high {}", p.step, p.low, p.high));
+  if (p.kind != ParameterKind::integer) return;
+  for (const auto& [key, value] : {std::pair{"low", p.low}, {"high", p.high}, {"step", p.step}}) {
+    require(value == std::floor(value) && std::abs(value) < kExactIntegers, p, key,
+            fmt::format("of an integer must be a whole number, got {}", value));
+  }
+}
+
+}  // namespace
+
+void SearchSpace::validate() const {
+  INGOT_CHECK(!parameters.empty(), InvalidConfig("space",
+                                                 "is empty: name at least one parameter, as in "
+                                                 "`learning_rate: {low: 1e-5, high: 1e-2, log: true}`"));
+  for (std::size_t i = 0; i < size(); ++i) {
+    const Parameter& p = parameters[i];
+    INGOT_CHECK(!p.name.empty(), InvalidConfig("space", "a parameter has an empty name"));
+    for (std::size_t j = 0; j < i; ++j) require(parameters[j].name != p.name, p, "", "is named twice");
+    if (p.kind == ParameterKind::categorical) {
+      validate_categorical(p);
+    } else {
+      validate_number(p);
+    }
+    if (p.parent < 0) continue;
+    const bool earlier = static_cast<std::size_t>(p.parent) < i;
+    require(earlier && parameters[static_cast<std::size_t>(p.parent)].kind == ParameterKind::categorical, p,
+            "when", "must name a parameter with choices that stands above");
+    require(!p.parent_choices.empty(), p, "when", "names no choice");
+  }
+}
+
+bool SearchSpace::exists(std::size_t i, const Values& values) const {
+  const Parameter& p = parameters[i];
+  if (p.parent < 0) return true;
+  const double chosen = values[static_cast<std::size_t>(p.parent)];
+  if (std::isnan(chosen)) return false;
+  return std::ranges::find(p.parent_choices, static_cast<std::int64_t>(chosen)) != p.parent_choices.end();
+}
+
+double SearchSpace::nearest_allowed(std::size_t i, double value) const {
+  const Parameter& p = parameters[i];
+  if (p.kind == ParameterKind::categorical) {
+    return std::clamp(std::round(value), 0.0, static_cast<double>(p.choices.size() - 1));
+  }
+  const double spacing = p.spacing();
+  if (spacing == 0) return std::clamp(value, p.low, p.high);
+  const double last = std::floor((p.high - p.low) / spacing + 1e-9);
+  return p.low + spacing * std::clamp(std::round((value - p.low) / spacing), 0.0, last);
+}
+
+bool SearchSpace::contains(const Values& values) const {
+  if (values.size() != size()) return false;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (exists(i, values) == std::isnan(values[i])) return false;
+    if (!std::isnan(values[i]) && nearest_allowed(i, values[i]) != values[i]) return false;
+  }
+  return true;
+}
+
+std::string SearchSpace::text(std::size_t i, double value) const {
+  const Parameter& p = parameters[i];
+  if (p.kind == ParameterKind::categorical) return p.choices[static_cast<std::size_t>(value)];
+  if (p.kind == ParameterKind::integer) return fmt::format("{}", static_cast<std::int64_t>(value));
+  return fmt::format("{}", value);
+}
+
+double SearchSpace::parse(std::size_t i, const std::string& text) const {
+  const Parameter& p = parameters[i];
+  if (p.kind == ParameterKind::categorical) {
+    const auto found = std::ranges::find(p.choices, text);
+    return found == p.choices.end() ? kNaN : static_cast<double>(found - p.choices.begin());
+  }
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  return text.empty() || *end != '\0' || nearest_allowed(i, value) != value ? kNaN : value;
+}
+
+std::string SearchSpace::to_json(const Values& values) const {
+  Json object = Json::object();
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (std::isnan(values[i])) continue;
+    const Parameter& p = parameters[i];
+    if (p.kind == ParameterKind::categorical) {
+      object[p.name] = text(i, values[i]);
+    } else if (p.kind == ParameterKind::integer) {
+      object[p.name] = static_cast<std::int64_t>(values[i]);
+    } else {
+      object[p.name] = values[i];
+    }
+  }
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Values SearchSpace::from_json(const std::string& json) const {
+  Values values(size(), kNaN);
+  const Json object = Json::parse(json, nullptr, false);
+  if (!object.is_object()) return values;
+  for (std::size_t i = 0; i < size(); ++i) {
+    const auto found = object.find(parameters[i].name);
+    if (found == object.end()) continue;
+    if (found->is_string()) {
+      values[i] = parse(i, found->get<std::string>());
+    } else if (found->is_number()) {
+      values[i] = found->get<double>();
+    }
+  }
+  return values;
+}
+
+std::string SearchSpace::description() const {
+  std::string lines;
+  for (const Parameter& p : parameters) {
+    Json row;
+    if (p.kind == ParameterKind::categorical) {
+      row["choices"] = p.choices;
+    } else {
+      row["type"] = p.kind == ParameterKind::integer ? "int" : "float";
+      row["low"] = p.low;
+      row["high"] = p.high;
+      if (p.spacing() > 0) row["step"] = p.spacing();
+      if (p.log) row["log"] = true;
+    }
+    if (p.parent >= 0) {
+      const Parameter& parent = parameters[static_cast<std::size_t>(p.parent)];
+      for (const std::int64_t choice : p.parent_choices) {
+        row["when"][parent.name].push_back(parent.choices[static_cast<std::size_t>(choice)]);
+      }
+    }
+    lines += fmt::format("{}: {}\n", p.name, row.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+  return lines;
+}
+
+std::string difference(const std::string& stored, const std::string& now) {
+  const auto lines_of = [](const std::string& text) {
+    std::vector<std::string> lines;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      lines.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+    return lines;
+  };
+  const std::vector<std::string> before = lines_of(stored), after = lines_of(now);
+  std::string found;
+  for (const std::string& line : before) {
+    if (std::ranges::find(after, line) == after.end()) found += "\n  in the study  " + line;
+  }
+  for (const std::string& line : after) {
+    if (std::ranges::find(before, line) == before.end()) found += "\n  now           " + line;
+  }
+  return found.empty() ? "\n  the order of the parameters" : found;
+}
+
+}  // namespace ingot::tune

@@ -1,0 +1,333 @@
+#include "ingot/tune/store.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "ingot/base/fault.h"
+#include "ingot/tune/database.h"
+#include "ingot/tune/worker.h"
+
+namespace ingot::tune {
+namespace {
+
+constexpr std::int64_t kApplicationId = 0x494e4754;  // "INGT"
+constexpr std::int64_t kFormat = 1;
+
+// `revision` grows with every change that others have to see: sync() asks for what is newer than it knows.
+constexpr const char* kSchema = R"(
+CREATE TABLE study (id INTEGER PRIMARY KEY CHECK (id = 1), space TEXT NOT NULL, direction TEXT NOT NULL,
+                    objective TEXT NOT NULL, created REAL NOT NULL, revision INTEGER NOT NULL);
+CREATE TABLE trials (number INTEGER PRIMARY KEY, state INTEGER NOT NULL, params TEXT NOT NULL, value REAL,
+                     started REAL NOT NULL, ended REAL NOT NULL, attempts INTEGER NOT NULL, lease INTEGER NOT NULL,
+                     heartbeat REAL NOT NULL, worker TEXT NOT NULL, machine TEXT NOT NULL, pid INTEGER NOT NULL,
+                     process_started INTEGER NOT NULL, note TEXT NOT NULL, revision INTEGER NOT NULL);
+CREATE INDEX trials_by_revision ON trials (revision);
+CREATE INDEX trials_by_state ON trials (state);
+CREATE TABLE reports (trial INTEGER NOT NULL, step INTEGER NOT NULL, value REAL, PRIMARY KEY (trial, step))
+                     WITHOUT ROWID;
+)";
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::int64_t code(TrialState state) { return static_cast<std::int64_t>(state); }
+
+}  // namespace
+
+struct StudyStore::State {
+  StudyIdentity identity;
+  Options options;
+  Database database;
+  Worker self = Worker::self();
+  std::vector<Trial> trials;
+  std::int64_t seen = 0;  // revision
+
+  State(const std::string& path, StudyIdentity who, Options with)
+      : identity(std::move(who)), options(with), database(path) {}
+
+  void create();
+  void verify();
+  void read_changes();
+  void read_reports(Trial& trial);
+  std::int64_t next_revision();
+  void give_up(std::int64_t number, std::int64_t attempts, const std::string& worker);
+  void reclaim();
+  Trial begin(std::int64_t number, bool is_new, const Values& values);
+  void must_hold(const Trial& trial);
+};
+
+void StudyStore::State::create() {
+  database.run(kSchema);
+  Statement(database, "INSERT INTO study VALUES (1, ?, ?, ?, ?, 0)")
+      .bind(0, identity.space.description())
+      .bind(1, name(identity.direction))
+      .bind(2, identity.objective)
+      .bind(3, now())
+      .run();
+  database.run(fmt::format("PRAGMA application_id={}", kApplicationId));
+  database.run(fmt::format("PRAGMA user_version={}", kFormat));
+}
+
+void StudyStore::State::verify() {
+  const std::string& path = database.path();
+  INGOT_CHECK(database.number("PRAGMA application_id") == kApplicationId,
+              FormatError(path, -1, "application_id",
+                          "is a database of another program; give the study a path of its own"));
+  const std::int64_t format = database.number("PRAGMA user_version");
+  INGOT_CHECK(format == kFormat,
+              FormatError(path, -1, "user_version",
+                          fmt::format("is format {}; this version of ingot reads {}", format, kFormat)));
+  Statement study(database, "SELECT space, direction, objective FROM study");
+  INGOT_CHECK(study.step(), FormatError(path, -1, "study", "holds no study"));
+  const std::string advice = "; give the new one another file (study: ...), or put the old settings back";
+  const std::string space = identity.space.description();
+  INGOT_CHECK(study.text(0) == space,
+              InvalidConfig("space", fmt::format("the study {} has another search space{}:{}", path, advice,
+                                                 difference(study.text(0), space))));
+  INGOT_CHECK(study.text(1) == name(identity.direction),
+              InvalidConfig("direction", fmt::format("the study {} has direction {}, not {}{}", path,
+                                                     study.text(1), name(identity.direction), advice)));
+  INGOT_CHECK(
+      study.text(2) == identity.objective,
+      InvalidConfig("objective", fmt::format("the study {} tries something else{}:\n  in the study  {}\n"
+                                             "  now           {}",
+                                             path, advice, study.text(2), identity.objective)));
+}
+
+void StudyStore::State::read_reports(Trial& trial) {
+  trial.reports.clear();
+  Statement rows(database, "SELECT step, value FROM reports WHERE trial = ? ORDER BY step");
+  rows.bind(0, trial.number);
+  while (rows.step()) trial.reports.push_back({rows.integer(0), rows.real(1)});
+}
+
+void StudyStore::State::read_changes() {
+  Statement rows(
+      database,
+      "SELECT number, state, params, value, started, ended, attempts, lease, worker, note, revision "
+      "FROM trials WHERE revision > ? ORDER BY number");
+  rows.bind(0, seen);
+  std::int64_t newest = seen;
+  while (rows.step()) {
+    Trial trial;
+    trial.number = rows.integer(0);
+    const std::int64_t state = rows.integer(1);
+    trial.state = static_cast<TrialState>(std::clamp<std::int64_t>(state, 0, code(TrialState::failed)));
+    trial.values = identity.space.from_json(rows.text(2));
+    trial.value = rows.real(3);
+    trial.started = rows.real(4);
+    trial.ended = rows.real(5);
+    trial.attempts = rows.integer(6);
+    trial.lease = rows.integer(7);
+    trial.worker = rows.text(8);
+    trial.note = rows.text(9);
+    newest = std::max(newest, rows.integer(10));
+    INGOT_CHECK(trial.number >= 0 && trial.number <= static_cast<std::int64_t>(trials.size()) &&
+                    identity.space.contains(trial.values),
+                FormatError(database.path(), -1, fmt::format("trial {}", trial.number),
+                            fmt::format("has values that its space does not allow: {}", rows.text(2))));
+    read_reports(trial);
+    const auto at = static_cast<std::size_t>(trial.number);
+    if (at == trials.size()) trials.emplace_back();
+    trials[at] = std::move(trial);
+  }
+  seen = newest;
+}
+
+std::int64_t StudyStore::State::next_revision() {
+  database.run("UPDATE study SET revision = revision + 1");
+  return database.number("SELECT revision FROM study");
+}
+
+void StudyStore::State::give_up(std::int64_t number, std::int64_t attempts, const std::string& worker) {
+  const bool again = attempts < options.max_attempts;
+  const std::string note = again ? fmt::format("its worker {} is gone", worker)
+                                 : fmt::format("its worker died {} times, the last was {}", attempts, worker);
+  Statement(database,
+            "UPDATE trials SET state = ?, ended = ?, note = ?, lease = lease + 1, revision = ? "
+            "WHERE number = ?")
+      .bind(0, code(again ? TrialState::waiting : TrialState::failed))
+      .bind(1, again ? 0.0 : now())
+      .bind(2, note)
+      .bind(3, next_revision())
+      .bind(4, number)
+      .run();
+  if (again) Statement(database, "DELETE FROM reports WHERE trial = ?").bind(0, number).run();
+}
+
+void StudyStore::State::reclaim() {
+  struct Gone {
+    std::int64_t number, attempts;
+    std::string worker;
+  };
+  std::vector<Gone> gone;
+  {
+    Statement rows(database,
+                   "SELECT number, attempts, worker, machine, pid, process_started, heartbeat FROM trials "
+                   "WHERE state = ?");
+    rows.bind(0, code(TrialState::running));
+    while (rows.step()) {
+      const Worker worker{rows.text(2), rows.text(3), rows.integer(4), rows.integer(5)};
+      const bool late = now() - rows.real(6) > options.lease_seconds;
+      if (late || !worker.may_live()) gone.push_back({rows.integer(0), rows.integer(1), worker.name});
+    }
+  }
+  for (const Gone& trial : gone) give_up(trial.number, trial.attempts, trial.worker);
+}
+
+Trial StudyStore::State::begin(std::int64_t number, bool is_new, const Values& values) {
+  if (is_new) {
+    Statement(database, "INSERT INTO trials VALUES (?, 0, ?, NULL, 0, 0, 0, 0, 0, '', '', 0, 0, '', 0)")
+        .bind(0, number)
+        .bind(1, identity.space.to_json(values))
+        .run();
+  }
+  Statement(database,
+            "UPDATE trials SET state = ?1, started = ?2, heartbeat = ?2, attempts = attempts + 1, "
+            "lease = lease + 1, worker = ?3, machine = ?4, pid = ?5, process_started = ?6, note = '', "
+            "revision = ?7 WHERE number = ?8")
+      .bind(0, code(TrialState::running))
+      .bind(1, now())
+      .bind(2, self.name)
+      .bind(3, self.machine)
+      .bind(4, self.pid)
+      .bind(5, self.started)
+      .bind(6, next_revision())
+      .bind(7, number)
+      .run();
+  read_changes();
+  return trials[static_cast<std::size_t>(number)];
+}
+
+void StudyStore::State::must_hold(const Trial& trial) {
+  Statement row(database, "SELECT 1 FROM trials WHERE number = ? AND lease = ? AND state = ?");
+  row.bind(0, trial.number).bind(1, trial.lease).bind(2, code(TrialState::running));
+  INGOT_CHECK(row.step(), TrialLost(fmt::format(
+                              "trial {} was given to another worker: this one had not been heard of for {} s",
+                              trial.number, options.lease_seconds)));
+}
+
+StudyStore::StudyStore(const std::string& path, const StudyIdentity& identity, Options options)
+    : state_(std::make_unique<State>(path, identity, options)) {
+  State& s = *state_;
+  {
+    Transaction transaction(s.database);
+    if (s.database.number("SELECT count(*) FROM sqlite_master") == 0) s.create();
+    s.verify();
+    transaction.commit();
+  }
+  sync();
+}
+
+StudyStore::~StudyStore() = default;
+
+const std::vector<Trial>& StudyStore::trials() const { return state_->trials; }
+
+void StudyStore::sync() { state_->read_changes(); }
+
+void StudyStore::reclaim() {
+  Transaction transaction(state_->database);
+  state_->reclaim();
+  transaction.commit();
+  sync();
+}
+
+std::optional<Trial> StudyStore::claim(std::int64_t budget, const Sample& sample) {
+  State& s = *state_;
+  try {
+    Transaction transaction(s.database);
+    s.reclaim();
+    s.read_changes();
+    const auto waiting =
+        std::ranges::find(s.trials, TrialState::waiting, [](const Trial& trial) { return trial.state; });
+    std::optional<Trial> trial;
+    if (waiting != s.trials.end()) {
+      trial = s.begin(waiting->number, false, waiting->values);
+    } else if (const auto count = static_cast<std::int64_t>(s.trials.size()); count < budget) {
+      trial = s.begin(count, true, sample(count, s.trials));
+    }
+    fault_point("tune.claim");
+    transaction.commit();
+    return trial;
+  } catch (...) {
+    // What was read inside is not in the file after all.
+    s.seen = 0;
+    s.trials.clear();
+    throw;
+  }
+}
+
+void StudyStore::beat(const Trial& trial) {
+  State& s = *state_;
+  Transaction transaction(s.database);
+  s.must_hold(trial);
+  Statement(s.database, "UPDATE trials SET heartbeat = ? WHERE number = ?")
+      .bind(0, now())
+      .bind(1, trial.number)
+      .run();
+  transaction.commit();
+}
+
+void StudyStore::report(Trial& trial, std::int64_t step, double value) {
+  State& s = *state_;
+  Transaction transaction(s.database);
+  s.must_hold(trial);
+  Statement(s.database, "INSERT OR REPLACE INTO reports VALUES (?, ?, ?)")
+      .bind(0, trial.number)
+      .bind(1, step)
+      .bind(2, value)
+      .run();
+  Statement(s.database, "UPDATE trials SET heartbeat = ?, revision = ? WHERE number = ?")
+      .bind(0, now())
+      .bind(1, s.next_revision())
+      .bind(2, trial.number)
+      .run();
+  fault_point("tune.report");
+  transaction.commit();
+  s.read_reports(trial);
+  sync();
+}
+
+void StudyStore::finish(Trial& trial, TrialState state, double value, const std::string& note) {
+  State& s = *state_;
+  // A result may have cost hours: it goes to the disk, not only to the operating system.
+  s.database.wait_for_disk(true);
+  Transaction transaction(s.database);
+  s.must_hold(trial);
+  Statement(s.database,
+            "UPDATE trials SET state = ?, value = ?, ended = ?, note = ?, revision = ? WHERE number = ?")
+      .bind(0, code(state))
+      .bind(1, value)
+      .bind(2, now())
+      .bind(3, note)
+      .bind(4, s.next_revision())
+      .bind(5, trial.number)
+      .run();
+  fault_point("tune.finish");
+  transaction.commit();
+  s.database.wait_for_disk(false);
+  sync();
+  trial = s.trials[static_cast<std::size_t>(trial.number)];
+}
+
+void StudyStore::release(const Trial& trial) {
+  State& s = *state_;
+  Transaction transaction(s.database);
+  s.must_hold(trial);
+  Statement(s.database,
+            "UPDATE trials SET state = ?, attempts = attempts - 1, lease = lease + 1, note = "
+            "'put back', revision = ? WHERE number = ?")
+      .bind(0, code(TrialState::waiting))
+      .bind(1, s.next_revision())
+      .bind(2, trial.number)
+      .run();
+  Statement(s.database, "DELETE FROM reports WHERE trial = ?").bind(0, trial.number).run();
+  transaction.commit();
+}
+
+}  // namespace ingot::tune

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ingot/base/error.h"
+#include "ingot/tune/trial.h"
+
+namespace ingot::tune {
+
+/// What a study is about. It cannot change once the study exists.
+struct StudyIdentity {
+  SearchSpace space;
+  Direction direction = Direction::minimize;
+  std::string objective;  ///< what is tried, in words; any text
+};
+
+/// The trial was given to another worker, because this one had not been heard of for too long.
+class TrialLost : public Error {
+ public:
+  using Error::Error;
+  std::string_view kind() const noexcept override { return "trial_lost"; }
+};
+
+/// The trials of a study in one SQLite file that several processes share. Every call is one transaction: a
+/// process that dies at any moment leaves a whole study. A finished trial is on the disk when finish()
+/// returns.
+///
+/// A worker holds its trial by a lease: it has to beat() more often than every lease_seconds. A trial whose
+/// worker is gone (its process on this machine ended, or the lease ran out) waits for the next worker.
+class StudyStore {
+ public:
+  struct Options {
+    double lease_seconds = 60;
+    std::int64_t max_attempts = 3;  ///< a trial that took so many workers with it has failed
+  };
+
+  /// Opens or creates (an empty path: in memory). InvalidConfig, with the differences, where the study is
+  /// about something else; FormatError where the file is no study.
+  StudyStore(const std::string& path, const StudyIdentity& identity, Options options);
+  ~StudyStore();
+  StudyStore(const StudyStore&) = delete;
+  StudyStore& operator=(const StudyStore&) = delete;
+
+  /// Every trial as of the last sync() or claim(), by number.
+  const std::vector<Trial>& trials() const;
+  /// Reads what other processes have written since; costs little where that is little.
+  void sync();
+
+  using Sample = std::function<Values(std::int64_t number, const std::vector<Trial>& trials)>;
+  /// Begins a trial: a waiting one, or a new one with the values that `sample` gives while there are fewer
+  /// than `budget`. Nothing where there is none to begin.
+  std::optional<Trial> claim(std::int64_t budget, const Sample& sample);
+  /// Gives up the trials of workers that are gone.
+  void reclaim();
+
+  // These throw TrialLost where the trial is no longer this worker's.
+  void beat(const Trial& trial);
+  void report(Trial& trial, std::int64_t step, double value);
+  void finish(Trial& trial, TrialState state, double value, const std::string& note);
+  /// Puts a running trial back, as if it had not been begun.
+  void release(const Trial& trial);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ingot::tune

@@ -1,0 +1,96 @@
+#include "ingot/tune/study_config.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/hash.h"
+
+namespace ingot::tune {
+namespace {
+
+namespace fs = std::filesystem;
+
+SamplerOptions read_sampler(const ConfigReader& section) {
+  SamplerOptions o;
+  o.type = section.choice("type", o.type, {"tpe", "random", "grid"});
+  o.seed = section.get("seed", o.seed);
+  o.startup_trials = section.get("startup_trials", o.startup_trials, at_least(1));
+  o.candidates = section.get("candidates", o.candidates, between(0, 100'000));
+  o.multivariate = section.get("multivariate", o.multivariate);
+  o.prior_weight = section.get("prior_weight", o.prior_weight, positive());
+  return o;
+}
+
+PrunerOptions read_pruner(const ConfigReader& section) {
+  PrunerOptions o;
+  o.type = section.choice("type", o.type, {"none", "median", "asha"});
+  o.startup_trials = section.get("startup_trials", o.startup_trials, at_least(1));
+  o.warmup_steps = section.get("warmup_steps", o.warmup_steps, at_least(0));
+  o.min_resource = section.get("min_resource", o.min_resource, at_least(0));
+  o.reduction_factor = section.get("reduction_factor", o.reduction_factor, at_least(2));
+  return o;
+}
+
+void read_objective(const ConfigReader& root, const fs::path& base, StudyConfig& c) {
+  std::string given;
+  for (const char* kind : {"train", "forecast", "command"}) {
+    if (!root.has(kind)) continue;
+    if (!given.empty()) root.fail(kind, fmt::format("and {} are both given; a study tries one thing", given));
+    given = kind;
+  }
+  INGOT_CHECK(!given.empty(),
+              InvalidConfig("train",
+                            "is missing: say what to try, with one of `train: base.yaml`, `forecast: "
+                            "base.yaml`, `command: \"./program --rate {rate}\"`"));
+  c.kind = given;
+  c.objective = root.require<std::string>(given);
+  std::string content;
+  if (given != "command") {
+    c.objective = (base / c.objective).lexically_normal().string();
+    content = " sha256:" + sha256_hex(read_file(c.objective)).substr(0, 16);
+  }
+  c.set = root.get("set", c.set);
+  c.metric = root.get("metric", c.metric);
+  if (given == "command") c.timeout_seconds = root.get("timeout_seconds", 0.0, at_least(0));
+  c.tuner.objective =
+      fmt::format("{}: {}{}", given,
+                  given == "command" ? c.objective : fs::path(c.objective).filename().string(), content);
+  for (const std::string& assignment : c.set) c.tuner.objective += " " + assignment;
+  if (!c.metric.empty()) c.tuner.objective += " metric:" + c.metric;
+}
+
+}  // namespace
+
+std::string StudyConfig::trial_directory(std::int64_t number) const {
+  return fmt::format("{}/trial-{:04}", output_dir, number);
+}
+
+StudyConfig read_study_config(Config& config, const std::string& path) {
+  const ConfigReader root = config.root();
+  const fs::path base = fs::path(path).parent_path();
+  StudyConfig c;
+  c.name = fs::path(path).stem().string();
+  read_objective(root, base, c);
+  c.tuner.direction = root.choice("direction", "minimize", {"minimize", "maximize"}) == "minimize"
+                          ? Direction::minimize
+                          : Direction::maximize;
+  c.tuner.trials = root.get("trials", c.tuner.trials, at_least(1));
+  c.tuner.space = read_search_space(root.section("space"));
+  c.tuner.sampler = read_sampler(root.section("sampler"));
+  c.tuner.pruner = read_pruner(root.section("pruner"));
+  c.tuner.lease_seconds = root.get("lease_seconds", c.tuner.lease_seconds, positive());
+  c.tuner.max_attempts = root.get("max_attempts", c.tuner.max_attempts, at_least(1));
+  c.workers = root.get("workers", c.workers, between(1, 1024));
+  c.output_dir = (base / root.get("output_dir", c.name + "-trials")).string();
+  c.tuner.study = (base / root.get("study", c.name + ".db")).string();
+  c.keep = root.choice("keep", c.keep, {"best", "all", "none"});
+  config.finish();
+  c.tuner.validate();
+  return c;
+}
+
+}  // namespace ingot::tune

@@ -1,0 +1,166 @@
+#include "ingot/tune/tuner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+
+namespace ingot::tune {
+
+void TunerOptions::validate() const {
+  space.validate();
+  sampler.validate();
+  pruner.validate();
+  INGOT_CHECK(trials >= 1, InvalidConfig("trials", fmt::format("must be at least 1, got {}", trials)));
+  INGOT_CHECK(lease_seconds > 0 && std::isfinite(lease_seconds),
+              InvalidConfig("lease_seconds", fmt::format("must be above 0, got {}", lease_seconds)));
+  INGOT_CHECK(max_attempts >= 1,
+              InvalidConfig("max_attempts", fmt::format("must be at least 1, got {}", max_attempts)));
+}
+
+struct Tuner::State {
+  TunerOptions options;
+  std::unique_ptr<Sampler> sampler;
+  StudyStore store;
+  std::int64_t budget;
+
+  // The heart: beats for the trials that run here. `mutex` guards the store, too.
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::vector<Trial> running;
+  bool ending = false;
+  std::thread heart;
+
+  explicit State(TunerOptions o)
+      : options(std::move(o)),
+        sampler(make_sampler(options.sampler, options.space, options.direction)),
+        store(options.study, {options.space, options.direction, options.objective},
+              {options.lease_seconds, options.max_attempts}),
+        budget(sampler->count() < 0 ? options.trials : std::min(options.trials, sampler->count())) {}
+
+  void keep_beating();
+  void forget(const Trial& trial) {
+    std::erase_if(running, [&](const Trial& other) { return other.number == trial.number; });
+  }
+  void finish(Trial& trial, TrialState state, double value, const std::string& note);
+};
+
+void Tuner::State::keep_beating() {
+  std::unique_lock lock(mutex);
+  while (!ending) {
+    wake.wait_for(lock, std::chrono::duration<double>(options.lease_seconds / 4));
+    if (ending) return;
+    for (const Trial& trial : running) {
+      try {
+        store.beat(trial);
+      } catch (const Error&) {
+        // A lost lease or a full disk is told by the next report, which somebody can catch.
+      }
+    }
+  }
+}
+
+void Tuner::State::finish(Trial& trial, TrialState state, double value, const std::string& note) {
+  const std::lock_guard lock(mutex);
+  try {
+    store.finish(trial, state, value, note);
+  } catch (const TrialLost&) {
+    forget(trial);
+    throw;
+  }
+  forget(trial);
+}
+
+Tuner::Tuner(TunerOptions options) {
+  options.validate();
+  state_ = std::make_unique<State>(std::move(options));
+  if (!state_->options.study.empty()) state_->heart = std::thread([s = state_.get()] { s->keep_beating(); });
+}
+
+Tuner::~Tuner() {
+  if (state_->heart.joinable()) {
+    {
+      const std::lock_guard lock(state_->mutex);
+      state_->ending = true;
+    }
+    state_->wake.notify_all();
+    state_->heart.join();
+  }
+  for (const Trial& trial : state_->running) {
+    try {
+      state_->store.release(trial);
+    } catch (const Error&) {
+      // Its lease will run out.
+    }
+  }
+}
+
+std::optional<Trial> Tuner::suggest() {
+  State& s = *state_;
+  const std::lock_guard lock(s.mutex);
+  std::optional<Trial> trial =
+      s.store.claim(s.budget, [&](std::int64_t number, const std::vector<Trial>& trials) {
+        return s.sampler->sample(number, trials);
+      });
+  if (trial.has_value()) s.running.push_back(*trial);
+  return trial;
+}
+
+bool Tuner::report(Trial& trial, std::int64_t step, double value) {
+  State& s = *state_;
+  bool prune = false;
+  {
+    const std::lock_guard lock(s.mutex);
+    INGOT_CHECK(trial.reports.empty() || step > trial.reports.back().step,
+                InvalidConfig("step", fmt::format("trial {} reported step {} after step {}; steps must grow",
+                                                  trial.number, step, trial.reports.back().step)));
+    s.store.report(trial, step, value);
+    prune = should_prune(s.options.pruner, s.options.direction, trial, s.store.trials());
+  }
+  if (prune) this->prune(trial, fmt::format("by {} at step {}", s.options.pruner.type, step));
+  return prune;
+}
+
+void Tuner::complete(Trial& trial, double value) {
+  if (std::isnan(value)) return fail(trial, "its value is not a number");
+  state_->finish(trial, TrialState::complete, value, "");
+}
+
+void Tuner::prune(Trial& trial, const std::string& why) {
+  state_->finish(trial, TrialState::pruned, std::numeric_limits<double>::quiet_NaN(), why);
+}
+
+void Tuner::fail(Trial& trial, const std::string& why) {
+  state_->finish(trial, TrialState::failed, std::numeric_limits<double>::quiet_NaN(), why);
+}
+
+bool Tuner::is_complete() {
+  State& s = *state_;
+  const std::lock_guard lock(s.mutex);
+  s.store.reclaim();
+  return std::ranges::count_if(s.store.trials(), &Trial::finished) >= s.budget;
+}
+
+std::optional<Trial> Tuner::best_trial() {
+  const Trial* best = best_of(trials(), state_->options.direction);
+  return best == nullptr ? std::nullopt : std::optional(*best);
+}
+
+const std::vector<Trial>& Tuner::trials() {
+  const std::lock_guard lock(state_->mutex);
+  state_->store.sync();
+  return state_->store.trials();
+}
+
+std::int64_t Tuner::budget() const { return state_->budget; }
+const SearchSpace& Tuner::space() const { return state_->options.space; }
+Direction Tuner::direction() const { return state_->options.direction; }
+
+}  // namespace ingot::tune

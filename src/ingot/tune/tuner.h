@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ingot/tune/pruner.h"
+#include "ingot/tune/sampler.h"
+#include "ingot/tune/store.h"
+
+namespace ingot::tune {
+
+struct TunerOptions {
+  SearchSpace space;
+  Direction direction = Direction::minimize;
+  SamplerOptions sampler;
+  PrunerOptions pruner;
+  std::int64_t trials = 100;  ///< how many the study shall have (a grid: at most as many as it has points)
+  std::string study;      ///< the SQLite file, made where it is not; empty: in memory, for this process only
+  std::string objective;  ///< what is tried; a study with another objective is refused
+  double lease_seconds = 60;  ///< a worker that was not heard of for so long has lost its trial
+  std::int64_t max_attempts = 3;
+
+  /// Throws InvalidConfig naming the key.
+  void validate() const;
+};
+
+/// Looks for the values of a search space that make an objective best. Several tuners, in one process or
+/// many, may share a study's file.
+///
+///   Tuner tuner({.space = space, .trials = 50, .study = "lr.db"});
+///   while (auto trial = tuner.suggest()) {
+///     for (int step = 1; step <= 10; ++step) {
+///       const double loss = train_a_bit(trial->values);
+///       if (tuner.report(*trial, step, loss)) break;  // pruned
+///     }
+///     if (trial->state == TrialState::running) tuner.complete(*trial, loss);
+///   }
+///
+/// While a trial runs, a thread of the tuner keeps its lease. Not thread-safe beyond that.
+class Tuner {
+ public:
+  /// Throws InvalidConfig (a study about something else, a bad option), FormatError, IoError.
+  explicit Tuner(TunerOptions options);
+  /// Puts trials back that are still running.
+  ~Tuner();
+  Tuner(const Tuner&) = delete;
+  Tuner& operator=(const Tuner&) = delete;
+
+  /// Begins the next trial; nothing where all are begun. They may not be finished: see is_complete().
+  std::optional<Trial> suggest();
+  /// An intermediate value at a step that grows. True: the pruner has ended the trial (its state is pruned).
+  bool report(Trial& trial, std::int64_t step, double value);
+  /// The final value. NaN makes it a failed trial.
+  void complete(Trial& trial, double value);
+  /// Ends a trial that is going nowhere, for the caller's own reason.
+  void prune(Trial& trial, const std::string& why);
+  void fail(Trial& trial, const std::string& why);
+  // All of them throw TrialLost where the trial was given to another worker, and IoError.
+
+  /// Whether the study has as many finished trials as it shall have. Trials of workers that are gone go back
+  /// to be suggested.
+  bool is_complete();
+  /// Of all workers, as of now.
+  std::optional<Trial> best_trial();
+  const std::vector<Trial>& trials();
+  /// How many trials the study shall have.
+  std::int64_t budget() const;
+  const SearchSpace& space() const;
+  Direction direction() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ingot::tune

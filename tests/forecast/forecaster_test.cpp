@@ -1,0 +1,176 @@
+#include "ingot/forecast/forecaster.h"
+
+#include <cmath>
+
+#include "tests/forecast/support.h"
+
+#include "ingot/base/files.h"
+#include "ingot/base/rng.h"
+#include "ingot/forecast/baselines.h"
+#include "ingot/forecast/evaluate.h"
+#include "ingot/forecast/plot.h"
+
+namespace ingot::forecast {
+namespace {
+
+FitConfig small(const std::string& model = "dlinear") {
+  FitConfig c = FitConfig::defaults(model, 12);
+  c.model.lookback = 48;
+  c.epochs = 4;
+  return c;
+}
+
+TEST(Forecaster, SavedAndLoadedItForecastsTheSame) {
+  const test::TemporaryDirectory directory;
+  const SeriesTable table = table_of(hourly_csv(700), {.targets = {"mirror"}});
+  const Forecaster fitted = fit_forecaster(small(), table);
+  const std::string path = directory.at("model");
+  save_forecaster(path, fitted);
+  const Forecaster loaded = load_forecaster(path);
+  EXPECT_EQ(loaded.column_names, (std::vector<std::string>{"mirror", "load"}));
+  const SeriesForecast a = predict(fitted, table, {80})[0], b = predict(loaded, table, {80})[0];
+  EXPECT_EQ(a.values, b.values);
+  EXPECT_EQ(a.low, b.low);
+  EXPECT_EQ(a.times.front(), table.series[0].times.back() + 3600);
+  EXPECT_EQ(a.values.size(), 1U);
+  EXPECT_EQ(read_series(CsvTable::parse(hourly_csv(700), "f"), loaded.table_options()).column_names,
+            loaded.column_names);
+}
+
+TEST(Forecaster, RefusesATableThatItWasNotFittedOn) {
+  const Forecaster f = fit_forecaster(small(), table_of(hourly_csv(700)));
+  EXPECT_NE(message_of([&] {
+              predict(f, table_of("date,a\n2020-01-01 00:00,1\n2020-01-01 01:00,2\n"));
+            }).find("has the columns a, the model was fitted on load, mirror"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] {
+              predict(f, table_of(hourly_csv(40)));
+            }).find("has 40 rows up to the forecast, the model reads 48"),
+            std::string::npos);
+  EXPECT_THROW(predict(f, table_of(hourly_csv(100)), {100}), InvalidConfig);
+}
+
+TEST(Forecaster, OpensATransformersCheckpoint) {
+  const Forecaster f =
+      load_forecaster(std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/forecast/transformers_default");
+  std::string csv = "ds,a,b,c,d\n";
+  for (int i = 0; i < 40; ++i) csv += fmt::format("{},{},{},{},{}\n", i, i, 2 * i, std::sin(i), 5);
+  const SeriesForecast forecast = predict(f, table_of(csv))[0];
+  EXPECT_EQ(forecast.values.size(), 4U);
+  EXPECT_EQ(forecast.times.size(), 7U);
+  EXPECT_EQ(forecast.times.front(), 40);
+  EXPECT_THROW(predict(f, table_of(csv), {90}), InvalidConfig);  // it is not calibrated
+}
+
+TEST(Forecaster, WritesLongTablesAsLongTables) {
+  std::string csv = "unique_id,ds,y\n";
+  for (const char* id : {"A", "B,1"}) {
+    for (int i = 0; i < 200; ++i) csv += fmt::format("\"{}\",{},{}\n", id, i, std::sin(i * 0.5) + i * 0.001);
+  }
+  const SeriesTable table = table_of(csv);
+  FitConfig c = FitConfig::defaults("nlinear", 3);
+  c.model.lookback = 12;
+  c.epochs = 1;
+  const Forecaster f = fit_forecaster(c, table);
+  const std::string out = to_csv(predict(f, table, {90}), table);
+  EXPECT_TRUE(out.starts_with("unique_id,ds,y,y-lo-90,y-hi-90\nA,200,"));
+  EXPECT_NE(out.find("\n\"B,1\",202,"), std::string::npos);
+  EXPECT_EQ(CsvTable::parse(out, "out").rows(), 6U);
+}
+
+// Windows of a process whose errors do not change: an interval of level l must hold l per cent of them, give
+// or take four standard deviations of the shares (windows overlap, so of fewer than all of them).
+TEST(Calibration, IntervalsHoldTheirShareOfSimulatedData) {
+  std::string csv = "ds,a\n";
+  Rng rng(7);
+  double level = 0;
+  for (int i = 0; i < 12000; ++i) {
+    level = 0.8 * level + rng.normal();
+    csv += fmt::format("{},{:.5f}\n", i, level);
+  }
+  const SeriesTable table = table_of(csv);
+  FitConfig c = FitConfig::defaults("nlinear", 4);
+  c.model.lookback = 8;
+  c.epochs = 3;
+  c.split = {.train = 0.3, .test = 0.35};
+  const Forecaster f = fit_forecaster(c, table);
+  const Evaluation e = evaluate(f, table, {.levels = {50, 80, 90, 95}});
+  for (const auto& [l, share] : e.methods[0].coverage) EXPECT_NEAR(share, l, 3.5) << l;
+}
+
+TEST(Calibration, TakesTheRankThatGuaranteesTheShare) {
+  // 9 windows: level 90 is the ceil(10 * 0.9) = 9th smallest, level 50 the 5th.
+  const SeriesTable table = table_of(hourly_csv(48 + 12 + 8));
+  FitConfig c = completed(small(), table);
+  InitSource source(1);
+  const auto model = make_forecast_model(c.model, source);
+  const auto series = std::make_shared<const ScaledSeries>(
+      scaled(table.series[0], fit_scales(ScalerKind::standard, table.series[0], 60, table), table.frequency));
+  WindowSet windows(48, 12, 2);
+  ASSERT_EQ(windows.add(series, 0, 68), 9);
+  const Calibration q = calibrate(*model, windows);
+  EXPECT_EQ(q.half_width(90, 0, 0), q.half_width(99, 0, 0));
+  EXPECT_LT(q.half_width(50, 0, 0), q.half_width(90, 0, 0));
+}
+
+TEST(Baselines, RepeatTheLastValueOrTheLastSeason) {
+  const std::vector<double> x{1, 2, 3, 4, 5, 6, 7};
+  std::vector<double> out(5);
+  naive(x)->forecast(7, out);
+  EXPECT_EQ(out, (std::vector<double>{7, 7, 7, 7, 7}));
+  seasonal_naive(x, 3)->forecast(6, out);
+  EXPECT_EQ(out, (std::vector<double>{4, 5, 6, 4, 5}));
+}
+
+TEST(Baselines, EtsFindsTrendAndSeason) {
+  std::vector<double> x;
+  for (int i = 0; i < 300; ++i) x.push_back(5 + 2 * std::sin(i * 6.283185307 / 12) + 0.02 * i);
+  EtsParameters chosen;
+  const auto model = ets(x, 240, 12, &chosen);
+  EXPECT_TRUE(chosen.seasonal);
+  std::vector<double> out(24);
+  model->forecast(270, out);
+  for (std::size_t h = 0; h < out.size(); ++h) EXPECT_NEAR(out[h], x[270 + h], 0.5);
+}
+
+TEST(Baselines, SimplexFindsTheBottomOfAValley) {
+  const auto rosenbrock = [](std::span<const double> p) {
+    return 100 * std::pow(p[1] - p[0] * p[0], 2) + std::pow(1 - p[0], 2);
+  };
+  const std::vector<double> best = nelder_mead(rosenbrock, {-1.2, 1}, 0.5, 400);
+  EXPECT_NEAR(best[0], 1, 1e-3);
+  EXPECT_NEAR(best[1], 1, 2e-3);
+}
+
+// "Repeat last" of the closed-form program: 1.2944 and 0.7132.
+TEST(Evaluate, CountsEveryWindowAndScoresTheNaiveForecastAsThePapersDo) {
+  INGOT_REQUIRE_ETTH1();
+  const SeriesTable table = read_series(etth1());
+  FitConfig c = FitConfig::defaults("nlinear");
+  c.split.kind = "ett";
+  c.epochs = 1;
+  const Forecaster f = fit_forecaster(c, table);
+  const Evaluation e = evaluate(f, table);
+  EXPECT_EQ(e.windows, 2785);
+  EXPECT_EQ(e.season, 24);
+  ASSERT_EQ(e.methods.size(), 4U);
+  EXPECT_NEAR(e.methods[1].mse, 1.2944, 5e-5);
+  EXPECT_NEAR(e.methods[1].mae, 0.7132, 5e-5);
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_LT(e.methods[0].mse, e.methods[i].mse) << e.methods[i].method;
+}
+
+TEST(Plot, DrawsActualForecastAndBand) {
+  const SeriesTable table = table_of(hourly_csv(700));
+  const Forecaster f = fit_forecaster(small(), table);
+  const Report report = forecast_report(f, table, 12);
+  ASSERT_EQ(report.charts.size(), 3U);  // two columns and the training curve
+  const ReportChart& chart = report.charts[0];
+  EXPECT_TRUE(chart.dates);
+  ASSERT_EQ(chart.series.size(), 4U);
+  EXPECT_EQ(chart.series[0].x.back(), chart.series[1].x.back());  // what really came lies beside the forecast
+  EXPECT_TRUE(chart.series[2].band);
+  EXPECT_NO_THROW(render_report(report));
+}
+
+}  // namespace
+}  // namespace ingot::forecast

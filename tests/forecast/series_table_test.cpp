@@ -1,0 +1,200 @@
+#include "ingot/forecast/series_table.h"
+
+#include "tests/forecast/support.h"
+#include <rapidcheck.h>
+
+namespace ingot::forecast {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+std::string error_of(const std::string& csv, const TableOptions& options = {}) {
+  return message_of([&] { table_of(csv, options); });
+}
+
+TEST(Csv, ReadsQuotesLineBreaksAndBothLineEnds) {
+  const CsvTable t = CsvTable::parse(
+      "\xEF\xBB\xBF"
+      "a,\"b, c\",d\r\n1,\"x \"\"y\"\"\nz\", 2 \r\n\n3,,\n",
+      "f.csv");
+  EXPECT_EQ(t.header(), (Strings{"a", "b, c", "d"}));
+  ASSERT_EQ(t.rows(), 2U);
+  EXPECT_EQ(t.cell(0, 1), "x \"y\"\nz");
+  EXPECT_EQ(t.cell(0, 2), "2");
+  EXPECT_EQ(t.cell(1, 2), "");
+  EXPECT_EQ(t.line(0), 2);
+  EXPECT_EQ(t.line(1), 5);
+}
+
+TEST(Csv, TakesSemicolonsAndTabs) {
+  EXPECT_EQ(CsvTable::parse("a;b\n1;2\n", "f").cell(0, 1), "2");
+  EXPECT_EQ(CsvTable::parse("a\tb\n1\t2", "f").cell(0, 1), "2");
+}
+
+TEST(Csv, NamesTheLineOfWhatIsWrong) {
+  EXPECT_EQ(message_of([] { CsvTable::parse("a,b\n1,2\n3\n", "f.csv"); }),
+            "f.csv, line 3: has 1 cells, the header has 2");
+  EXPECT_EQ(message_of([] { CsvTable::parse("a,b\n1,\"2\n3,4\n", "f.csv"); }),
+            "f.csv, line 2: a quote is opened and never closed");
+  EXPECT_NE(message_of([] { CsvTable::parse("a,a\n1,2\n", "f.csv"); }).find("names this column twice"),
+            std::string::npos);
+  EXPECT_NE(message_of([] { CsvTable::parse("", "f.csv"); }).find("is empty"), std::string::npos);
+}
+
+TEST(Csv, WrittenCellsComeBack) {
+  EXPECT_TRUE(rc::check([] {
+    const auto cells = *rc::gen::nonEmpty(rc::gen::container<Strings>(rc::gen::string<std::string>()));
+    std::string text, row;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      std::string quoted = "\"";
+      for (const char c : cells[i]) quoted += c == '"' ? "\"\"" : std::string(1, c);
+      row += (i > 0 ? "," : "") + quoted + "\"";
+      text += (i > 0 ? ",c" : "c") + std::to_string(i);
+    }
+    const CsvTable t = CsvTable::parse(text + "\n" + row + "\n", "f");
+    for (std::size_t i = 0; i < cells.size(); ++i) RC_ASSERT(t.cell(0, i) == cells[i]);
+  }));
+}
+
+TEST(Calendar, ReadsTheUsualWaysToWriteADate) {
+  const Moment noon = 1467374400;  // 2016-07-01 12:00 UTC
+  for (const char* text : {"2016-07-01 12:00:00", "2016-07-01T12:00", "2016/07/01 12:00",
+                           "2016-07-01T12:00:00Z", "2016-07-01 14:00:00+02:00", "2016-07-01 12:00:00.000"}) {
+    EXPECT_EQ(parse_moment(text), noon) << text;
+  }
+  EXPECT_EQ(parse_moment("2016-07"), noon - 43200);
+  EXPECT_EQ(parse_moment("17"), 17);
+  for (const char* text :
+       {"", "yesterday", "2016-13-01", "2015-02-29", "2016-07-01 25:00", "01.07.2016", "2016-07-01x"}) {
+    EXPECT_EQ(parse_moment(text), std::nullopt) << text;
+  }
+}
+
+TEST(Calendar, WritesADateAsItWasRead) {
+  for (const char* text :
+       {"2016-07-01 12:00:00", "2016-07-01T12:00", "2016/07/01", "2016-07", "1969-12-31 23:00:00", "42"}) {
+    DateStyle style;
+    const auto moment = parse_moment(text, &style);
+    ASSERT_TRUE(moment) << text;
+    EXPECT_EQ(format_moment(*moment, style), text);
+  }
+}
+
+TEST(Calendar, InfersFrequenciesThroughGaps) {
+  const auto inferred = [](std::initializer_list<const char*> dates) {
+    std::vector<Moment> moments;
+    for (const char* d : dates) moments.push_back(*parse_moment(d));
+    const auto f = infer_frequency(moments, false, nullptr);
+    return f ? f->name() : "none";
+  };
+  EXPECT_EQ(inferred({"2020-01-01 00:00", "2020-01-01 01:00", "2020-01-01 02:00", "2020-01-01 05:00"}), "h");
+  EXPECT_EQ(inferred({"2020-01-01", "2020-02-01", "2020-03-01", "2020-05-01"}), "MS");
+  EXPECT_EQ(inferred({"2020-01-31", "2020-02-29", "2020-03-31"}), "MS");
+  EXPECT_EQ(inferred({"2020-01-01", "2020-04-01", "2020-07-01"}), "QS");
+  EXPECT_EQ(inferred({"2020-01-06", "2020-01-13", "2020-01-20"}), "W");
+  EXPECT_EQ(inferred({"2020-01-01", "2020-01-02", "2020-01-03 07:00"}), "none");
+  EXPECT_EQ(parse_frequency("15min").season(), 96);
+  EXPECT_EQ(parse_frequency("MS").advance(*parse_moment("2020-01-31"), 1), *parse_moment("2020-02-29"));
+  EXPECT_THROW(parse_frequency("fortnight"), InvalidConfig);
+}
+
+// Values of pandas' and GluonTS' time features for this hour, a Friday.
+TEST(Calendar, FeaturesAreThoseOfThePublishedCode) {
+  EXPECT_EQ(time_feature_names(parse_frequency("h")),
+            (Strings{"hour_of_day", "day_of_week", "day_of_month", "day_of_year"}));
+  std::vector<float> f(4);
+  time_features(*parse_moment("2016-07-01 12:00"), parse_frequency("h"), f);
+  EXPECT_FLOAT_EQ(f[0], 12 / 23.0F - 0.5F);
+  EXPECT_FLOAT_EQ(f[1], 4 / 6.0F - 0.5F);
+  EXPECT_FLOAT_EQ(f[2], -0.5F);
+  EXPECT_NEAR(f[3], 182 / 365.0 - 0.5, 1e-7);
+}
+
+TEST(SeriesTable, ReadsAWideTable) {
+  const SeriesTable t = table_of("date,a,b\n2020-01-01,1,2\n2020-01-02,3,4\n");
+  ASSERT_EQ(t.series.size(), 1U);
+  EXPECT_EQ(t.column_names, (Strings{"a", "b"}));
+  EXPECT_EQ(t.targets, 2U);
+  EXPECT_EQ(t.series[0].columns[1], (std::vector<double>{2, 4}));
+  EXPECT_EQ(t.frequency.name(), "D");
+}
+
+TEST(SeriesTable, PutsTargetsFirstAndKeepsTheRestAsInputs) {
+  const SeriesTable t = table_of("date,a,b,c\n2020-01-01,1,2,3\n2020-01-02,3,4,5\n", {.targets = {"c"}});
+  EXPECT_EQ(t.column_names, (Strings{"c", "a", "b"}));
+  EXPECT_EQ(t.targets, 1U);
+}
+
+TEST(SeriesTable, ReadsALongTableWhoseRowsAreMixed) {
+  const SeriesTable t = table_of("unique_id,ds,y,price\nA,1,10,5\nB,7,20,6\nA,2,11,5\nB,8,21,7\nB,9,22,7\n");
+  ASSERT_EQ(t.series.size(), 2U);
+  EXPECT_TRUE(t.long_layout);
+  EXPECT_EQ(t.column_names, (Strings{"y", "price"}));
+  EXPECT_EQ(t.targets, 1U);
+  EXPECT_EQ(t.series[1].id, "B");
+  EXPECT_EQ(t.series[1].columns[0], (std::vector<double>{20, 21, 22}));
+}
+
+TEST(SeriesTable, FillsGapsByTheNamedMethodAndSaysSo) {
+  const std::string csv = "ds,a\n1,\n2,4\n3,NaN\n5,10\n6,\n";  // row 4 is not there
+  const auto filled = [&](FillMethod method) { return table_of(csv, {.fill = method}).series[0].columns[0]; };
+  EXPECT_EQ(filled(FillMethod::interpolate), (std::vector<double>{4, 4, 6, 8, 10, 10}));
+  EXPECT_EQ(filled(FillMethod::forward), (std::vector<double>{4, 4, 4, 4, 10, 10}));
+  EXPECT_EQ(filled(FillMethod::zero), (std::vector<double>{0, 4, 0, 0, 10, 0}));
+  EXPECT_EQ(filled(FillMethod::mean), (std::vector<double>{7, 4, 7, 7, 10, 7}));
+  const FillReport report = table_of(csv).filled;
+  EXPECT_EQ(report.missing_rows, 1);
+  EXPECT_EQ(report.missing_values, 3);
+  EXPECT_EQ(report.notes[1], "3 values of column 'a' are missing, the first on line 2");
+  EXPECT_EQ(error_of("ds,a\n1,2\n2,\n", {.fill = FillMethod::refuse}),
+            "data.csv, line 3, column 'a': the value is missing; choose how to fill it with --fill");
+  EXPECT_NE(error_of(csv, {.fill = FillMethod::refuse}).find("line 5, column 'ds': rows are missing"),
+            std::string::npos);
+}
+
+TEST(SeriesTable, NamesRowAndColumnOfBadInput) {
+  EXPECT_EQ(error_of("date,a\n2020-01-01,1\n2020-01-02,one\n"),
+            "data.csv, line 3, column 'a': 'one' is not a number; write 1234.5, or leave the cell empty if "
+            "the value is "
+            "missing");
+  EXPECT_NE(
+      error_of("date,a\n2020-01-01,1\n2020-01-02,inf\n").find("line 3, column 'a': 'inf' is not finite"),
+      std::string::npos);
+  EXPECT_NE(error_of("date,a\n2020-01-01,1\nsoon,2\n").find("line 3, column 'date': 'soon' is not a date"),
+            std::string::npos);
+  EXPECT_EQ(error_of("date,a\n2020-01-02,1\n2020-01-01,2\n"),
+            "data.csv, line 3, column 'date': '2020-01-01' comes after '2020-01-02' of line 2; sort the rows "
+            "by date, or "
+            "pass --sort");
+  EXPECT_EQ(error_of("date,a\n2020-01-01,1\n2020-01-01,2\n"),
+            "data.csv, line 3, column 'date': '2020-01-01' is there already, on line 2; one row per date is "
+            "needed");
+  EXPECT_NE(error_of("date,a\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n2020-01-04 05:00,4\n")
+                .find("line 5, column 'date': '2020-01-04 05:00' is at an irregular distance"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of("date,a,b\n2020-01-01,1,\n2020-01-02,2,nan\n").find("column 'b': every value is missing"),
+      std::string::npos);
+  EXPECT_NE(error_of("date,a\n2020-01-01,1\n").find("there is one row only"), std::string::npos);
+  EXPECT_NE(error_of("date,a\n").find("has a header but no rows"), std::string::npos);
+  EXPECT_NE(error_of("date\n2020-01-01\n").find("has no column of values"), std::string::npos);
+  EXPECT_NE(error_of("date,load\n2020-01-01,1\n", {.targets = {"laod"}}).find("did you mean 'load'"),
+            std::string::npos);
+}
+
+TEST(SeriesTable, SortsOnlyWhenAsked) {
+  EXPECT_EQ(table_of("ds,a\n3,30\n1,10\n2,20\n", {.sort = true}).series[0].columns[0],
+            (std::vector<double>{10, 20, 30}));
+}
+
+TEST(SeriesTable, ReadsEtth1) {
+  INGOT_REQUIRE_ETTH1();
+  const SeriesTable t = read_series(etth1());
+  EXPECT_EQ(t.series[0].length(), 17'420U);
+  EXPECT_EQ(t.column_names.size(), 7U);
+  EXPECT_EQ(t.frequency.name(), "h");
+  EXPECT_EQ(t.filled.missing_rows + t.filled.missing_values, 0);
+}
+
+}  // namespace
+}  // namespace ingot::forecast

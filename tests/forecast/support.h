@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/support/temporary_directory.h"
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "ingot/forecast/series_table.h"
+
+namespace ingot::forecast {
+
+/// ETTh1.csv of the shared test data; a test without it skips.
+inline std::string etth1() {
+  const char* set = std::getenv("INGOT_DATA_DIR");
+  const std::filesystem::path root =
+      set != nullptr ? set : std::filesystem::path(INGOT_SOURCE_DIR) / "../shared/data";
+  return (root / "ett/ETTh1.csv").string();
+}
+
+#define INGOT_REQUIRE_ETTH1() \
+  if (!std::filesystem::exists(etth1())) GTEST_SKIP() << etth1() << " is absent (set INGOT_DATA_DIR)"
+
+/// Hours from 2020-01-01 on with two columns: a day's wave with noise, and its mirror image.
+inline std::string hourly_csv(int rows) {
+  std::string csv = "date,load,mirror\n";
+  DateStyle style{.time = true, .seconds = true};
+  for (int i = 0; i < rows; ++i) {
+    const double noise = std::sin(i * 12.9898) * 43758.5453;
+    const double value = 10 + 3 * std::sin(i * 6.283185307 / 24) + (noise - std::floor(noise) - 0.5);
+    csv += fmt::format("{},{:.4f},{:.4f}\n", format_moment(1577836800 + i * 3600, style), value, -value);
+  }
+  return csv;
+}
+
+inline SeriesTable table_of(const std::string& csv, const TableOptions& options = {}) {
+  return read_series(CsvTable::parse(csv, "data.csv"), options);
+}
+
+/// The message of the error that `body` throws.
+template <class Body>
+std::string message_of(Body&& body) {
+  return test::message_of<Error>(std::forward<Body>(body));
+}
+
+}  // namespace ingot::forecast

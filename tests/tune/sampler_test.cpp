@@ -1,0 +1,207 @@
+#include "ingot/tune/sampler.h"
+
+#include <cmath>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+#include "ingot/tune/importance.h"
+#include "ingot/tune/pruner.h"
+
+namespace ingot::tune {
+namespace {
+
+SearchSpace parse_space(const std::string& yaml) { return read_search_space(Config::parse(yaml).root()); }
+
+std::string failure(const std::string& yaml) {
+  try {
+    parse_space(yaml);
+  } catch (const InvalidConfig& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+SearchSpace any_space() {
+  SearchSpace space;
+  space.parameters.push_back(
+      {.name = "root", .kind = ParameterKind::categorical, .choices = {"a", "b", "c"}});
+  const int count = *rc::gen::inRange(1, 5);
+  for (int i = 0; i < count; ++i) {
+    Parameter p{.name = "p" + std::to_string(i)};
+    p.kind = *rc::gen::element(ParameterKind::real, ParameterKind::integer, ParameterKind::categorical);
+    if (p.kind == ParameterKind::categorical) {
+      p.choices = {"x", "y"};
+    } else {
+      p.low = *rc::gen::inRange(1, 50);
+      p.high = p.low + *rc::gen::inRange(0, 100);
+      p.log = *rc::gen::arbitrary<bool>();
+      if (!p.log && p.kind == ParameterKind::real && p.high > p.low)
+        p.step = *rc::gen::element(0.0, 0.25, 1.0);
+    }
+    if (*rc::gen::arbitrary<bool>()) {
+      p.parent = 0;
+      p.parent_choices = {*rc::gen::inRange<std::int64_t>(0, 3)};
+    }
+    space.parameters.push_back(p);
+  }
+  space.validate();
+  return space;
+}
+
+RC_GTEST_PROP(Samplers, StayInTheSpaceAndDependOnSeedAndNumberAlone, ()) {
+  const SearchSpace space = any_space();
+  const std::string type = *rc::gen::element<std::string>("tpe", "random");
+  SamplerOptions options{.type = type, .seed = *rc::gen::arbitrary<std::uint64_t>(), .startup_trials = 3};
+  options.multivariate = *rc::gen::arbitrary<bool>();
+  const auto sampler = make_sampler(options, space, Direction::maximize);
+  const auto again = make_sampler(options, space, Direction::maximize);
+  std::vector<Trial> trials;
+  for (std::int64_t number = 0; number < 25; ++number) {
+    const Values values = sampler->sample(number, trials);
+    RC_ASSERT(space.contains(values));
+    RC_ASSERT(space.to_json(again->sample(number, trials)) == space.to_json(values));
+    const Values back = space.from_json(space.to_json(values));
+    RC_ASSERT(space.contains(back));
+    RC_ASSERT(space.to_json(back) == space.to_json(values));
+    Trial trial{.number = number, .values = values, .value = static_cast<double>(number % 7)};
+    trial.state = number % 5 == 4   ? TrialState::pruned
+                  : number % 5 == 3 ? TrialState::running
+                                    : TrialState::complete;
+    if (trial.state == TrialState::pruned) trial.reports = {{number, 0.5}};
+    trials.push_back(trial);
+  }
+}
+
+RC_GTEST_PROP(Samplers, AGridVisitsEveryPointOnce, ()) {
+  const int a = *rc::gen::inRange(1, 6), b = *rc::gen::inRange(1, 6);
+  SearchSpace space{
+      {{.name = "kind", .kind = ParameterKind::categorical, .choices = {"x", "y"}},
+       {.name = "a", .kind = ParameterKind::integer, .low = 1, .high = static_cast<double>(a)},
+       {.name = "b", .kind = ParameterKind::integer, .low = 1, .high = static_cast<double>(b)}}};
+  space.parameters[2].parent = 0;
+  space.parameters[2].parent_choices = {1};
+  const auto grid = make_grid_sampler(space);
+  RC_ASSERT(grid->count() == a + a * b);
+  std::set<std::string> seen;
+  for (std::int64_t i = 0; i < grid->count(); ++i) {
+    const Values values = grid->sample(i, {});
+    RC_ASSERT(space.contains(values));
+    RC_ASSERT(seen.insert(space.to_json(values)).second);
+  }
+}
+
+TEST(Samplers, TpeFindsWhatRandomSearchDoesNot) {
+  const SearchSpace space = parse_space("{x: {low: -5, high: 5}, rate: {low: 1e-6, high: 1, log: true}}");
+  const auto best_of_search = [&](const std::string& type, std::uint64_t seed) {
+    const auto sampler = make_sampler({.type = type, .seed = seed}, space, Direction::minimize);
+    std::vector<Trial> trials;
+    double best = INFINITY;
+    for (std::int64_t number = 0; number < 60; ++number) {
+      Trial trial{.number = number, .state = TrialState::complete, .values = sampler->sample(number, trials)};
+      trial.value = std::pow(trial.values[0] - 2, 2) + std::pow(std::log10(trial.values[1]) + 3, 2);
+      best = std::min(best, trial.value);
+      trials.push_back(trial);
+    }
+    return best;
+  };
+  int wins = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed)
+    wins += best_of_search("tpe", seed) < best_of_search("random", seed);
+  EXPECT_GE(wins, 16);
+}
+
+TEST(SearchSpaces, SayWhichKeyIsWrongAndWhatToDo) {
+  EXPECT_NE(failure("x: {low: 2, high: 1}").find("space.x.low: 2 is above high 1"), std::string::npos);
+  EXPECT_NE(failure("x: {low: 0, high: 1, log: true}").find("needs low > 0"), std::string::npos);
+  EXPECT_NE(failure("x: {type: int, low: 0.5, high: 3}").find("whole number"), std::string::npos);
+  EXPECT_NE(failure("x: {choices: [a, a]}").find("lists 'a' twice"), std::string::npos);
+  EXPECT_NE(failure("x: {type: flaot, low: 0, high: 1}").find("float"), std::string::npos);
+  EXPECT_NE(failure("{c: {choices: [a, b]}, x: {low: 0, high: 1, when: {d: a}}}").find("did you mean 'c'"),
+            std::string::npos);
+  EXPECT_NE(failure("{c: {choices: [sgd, adam]}, x: {low: 0, high: 1, when: {c: adm}}}")
+                .find("did you mean 'adam'"),
+            std::string::npos);
+  EXPECT_NE(failure("{}").find("is empty"), std::string::npos);
+}
+
+Trial with_reports(std::int64_t number, TrialState state, std::vector<double> values) {
+  Trial trial{.number = number, .state = state};
+  for (const double value : values) {
+    trial.reports.push_back({static_cast<std::int64_t>(trial.reports.size()) + 1, value});
+  }
+  return trial;
+}
+
+TEST(Pruners, TheMedianLooksAtCompleteTrialsAtTheSameStep) {
+  PrunerOptions options{.type = "median", .startup_trials = 3};
+  std::vector<Trial> trials{
+      with_reports(0, TrialState::complete, {5, 1}), with_reports(1, TrialState::complete, {6, 2}),
+      with_reports(2, TrialState::complete, {7, 3}), with_reports(3, TrialState::pruned, {0, 0})};
+  EXPECT_FALSE(should_prune(options, Direction::minimize, with_reports(9, TrialState::running, {6}), trials));
+  EXPECT_TRUE(
+      should_prune(options, Direction::minimize, with_reports(9, TrialState::running, {6.1}), trials));
+  EXPECT_FALSE(
+      should_prune(options, Direction::maximize, with_reports(9, TrialState::running, {6.1}), trials));
+  // Its best so far counts, not its last.
+  EXPECT_FALSE(
+      should_prune(options, Direction::minimize, with_reports(9, TrialState::running, {1.5, 9}), trials));
+  EXPECT_TRUE(
+      should_prune(options, Direction::minimize, with_reports(9, TrialState::running, {NAN}), trials));
+  options.startup_trials = 4;
+  EXPECT_FALSE(
+      should_prune(options, Direction::minimize, with_reports(9, TrialState::running, {99}), trials));
+}
+
+// However the losses fall: a trial goes past a rung only when it is among the best 1/η that got there.
+RC_GTEST_PROP(Pruners, AshaKeepsTheBestPartOfEveryRung, ()) {
+  const PrunerOptions options{.type = "asha", .min_resource = 1, .reduction_factor = 3};
+  std::vector<Trial> trials;
+  const int count = *rc::gen::inRange(1, 40);
+  for (int number = 0; number < count; ++number) {
+    const double loss = *rc::gen::inRange(0, 1000);
+    Trial trial{.number = number, .state = TrialState::running};
+    for (std::int64_t step = 1; step <= 9; ++step) {
+      trial.reports.push_back({step, loss});
+      int there = 1, ahead = 0;
+      for (const Trial& other : trials) {
+        if (other.reports.back().step < step) continue;
+        ++there;
+        ahead += other.reports.back().value < loss ? 1 : 0;
+      }
+      const bool rung = step == 1 || step == 3 || step == 9;
+      const bool prune = should_prune(options, Direction::minimize, trial, trials);
+      RC_ASSERT(prune == (rung && ahead >= std::max(1, there / 3)));
+      if (!prune) continue;
+      trial.state = TrialState::pruned;
+      break;
+    }
+    trials.push_back(trial);
+  }
+}
+
+TEST(Importance, TellsWhatMattersFromWhatDoesNot) {
+  const SearchSpace space = parse_space(
+      "{a: {low: 0, high: 1}, b: {low: 0, high: 1}, c: {choices: [u, v]}, idle: {low: 1, high: 9}}");
+  const auto sampler = make_random_sampler({.type = "random"}, space);
+  std::vector<Trial> trials;
+  for (std::int64_t number = 0; number < 300; ++number) {
+    Trial trial{.number = number, .state = TrialState::complete, .values = sampler->sample(number, {})};
+    // Variances: 9/12 = 0.75, 1/12 = 0.083, 1/4 · 0.64 = 0.16: shares 0.76, 0.08, 0.16.
+    trial.value = 3 * trial.values[0] + trial.values[1] + 0.8 * trial.values[2];
+    trials.push_back(trial);
+  }
+  const std::vector<double> shares = parameter_importance(space, trials, Direction::minimize);
+  ASSERT_EQ(shares.size(), 4U);
+  EXPECT_NEAR(shares[0], 0.76, 0.08);
+  EXPECT_NEAR(shares[1], 0.08, 0.05);
+  EXPECT_NEAR(shares[2], 0.16, 0.06);
+  EXPECT_LT(shares[3], 0.02);
+}
+
+}  // namespace
+}  // namespace ingot::tune

@@ -1,0 +1,315 @@
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/fault.h"
+#include "ingot/tune/tuner.h"
+
+namespace ingot::tune {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Study : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = ::testing::TempDir() + "ingot-study-" + std::to_string(::getpid());
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  TunerOptions options(std::int64_t trials) const {
+    return {.space = {{{.name = "x", .low = 0, .high = 1},
+                       {.name = "n", .kind = ParameterKind::integer, .low = 1, .high = 4}}},
+            .trials = trials,
+            .study = directory_ + "/study.db"};
+  }
+  static double value_of(const Trial& trial) { return std::abs(trial.values[0] - 0.3) + trial.values[1]; }
+
+  /// Runs `body` in a process of its own; returns its wait status.
+  template <class F>
+  static int in_a_process(F&& body) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        body();
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return status;
+  }
+
+  std::string directory_;
+};
+
+void run_all(Tuner& tuner, int steps = 3) {
+  while (!tuner.is_complete()) {
+    auto trial = tuner.suggest();
+    if (!trial) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      continue;
+    }
+    for (int step = 1; step <= steps; ++step) tuner.report(*trial, step, 1.0 / step);
+    tuner.complete(*trial, trial->values[0] + trial->values[1]);
+  }
+}
+
+TEST_F(Study, GoesOnWhereItStoppedAsIfItNeverHad) {
+  std::vector<std::string> whole;
+  {
+    TunerOptions o = options(30);
+    o.study = "";
+    Tuner tuner(o);
+    run_all(tuner);
+    for (const Trial& trial : tuner.trials()) whole.push_back(tuner.space().to_json(trial.values));
+  }
+  for (const std::int64_t part : {7, 19, 30}) {
+    Tuner tuner(options(part));
+    run_all(tuner);
+    ASSERT_EQ(tuner.trials().size(), static_cast<std::size_t>(part));
+  }
+  Tuner tuner(options(30));
+  EXPECT_TRUE(tuner.is_complete());
+  EXPECT_FALSE(tuner.suggest().has_value());
+  for (std::size_t i = 0; i < 30; ++i)
+    EXPECT_EQ(tuner.space().to_json(tuner.trials()[i].values), whole[i]) << i;
+  EXPECT_EQ(tuner.trials()[4].reports.size(), 3U);
+}
+
+TEST_F(Study, OfSomethingElseIsRefusedWithTheDifference) {
+  { Tuner tuner(options(3)); }
+  const auto message = [](const TunerOptions& o) {
+    try {
+      Tuner tuner(o);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing was thrown");
+  };
+  TunerOptions space = options(3);
+  space.space.parameters[0].high = 2;
+  EXPECT_NE(message(space).find("now           x: {\"type\":\"float\",\"low\":0.0,\"high\":2.0}"),
+            std::string::npos)
+      << message(space);
+  TunerOptions direction = options(3);
+  direction.direction = Direction::maximize;
+  EXPECT_NE(message(direction).find("direction"), std::string::npos);
+  TunerOptions objective = options(3);
+  objective.objective = "train: other.yaml";
+  EXPECT_NE(message(objective).find("other.yaml"), std::string::npos);
+  std::ofstream(directory_ + "/text.db") << "this is no database, and longer than a header is\n"
+                                         << std::string(200, 'x');
+  TunerOptions text = options(3);
+  text.study = directory_ + "/text.db";
+  EXPECT_NE(message(text).find("expected a study"), std::string::npos) << message(text);
+  TunerOptions nowhere = options(3);
+  nowhere.study = directory_ + "/no/such/study.db";
+  EXPECT_NE(message(nowhere).find("no/such/study.db"), std::string::npos);
+}
+
+TEST_F(Study, ATrialWhoseProcessDiedIsGivenOutAgainWithTheSameValues) {
+  const int status = in_a_process([&] {
+    Tuner tuner(options(5));
+    auto done = tuner.suggest();
+    tuner.complete(*done, 1.5);
+    auto lost = tuner.suggest();
+    tuner.report(*lost, 1, 0.5);
+    ::kill(::getpid(), SIGKILL);
+  });
+  ASSERT_TRUE(WIFSIGNALED(status));
+  Tuner tuner(options(5));
+  ASSERT_EQ(tuner.trials().size(), 2U);
+  EXPECT_EQ(tuner.trials()[0].value, 1.5);
+  const Values values = tuner.trials()[1].values;
+  auto again = tuner.suggest();
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->number, 1);
+  EXPECT_EQ(again->values, values);
+  EXPECT_EQ(again->attempts, 2);
+  EXPECT_TRUE(again->reports.empty());
+}
+
+TEST_F(Study, ATrialThatKillsEveryWorkerFailsInTheEnd) {
+  for (int i = 0; i < 3; ++i) {
+    in_a_process([&] {
+      Tuner tuner(options(1));
+      if (tuner.suggest()) ::kill(::getpid(), SIGKILL);
+    });
+  }
+  Tuner tuner(options(1));
+  EXPECT_TRUE(tuner.is_complete());
+  EXPECT_EQ(tuner.trials()[0].state, TrialState::failed);
+  EXPECT_NE(tuner.trials()[0].note.find("died 3 times"), std::string::npos);
+}
+
+TEST_F(Study, ALeaseThatRanOutIsLostAndTheLateWorkerIsTold) {
+  const StudyIdentity identity{options(1).space, Direction::minimize, ""};
+  StudyStore slow(options(1).study, identity, {.lease_seconds = 0.05});
+  StudyStore quick(options(1).study, identity, {.lease_seconds = 0.05});
+  const auto sample = [](std::int64_t, const std::vector<Trial>&) { return Values{0.5, 2}; };
+  auto trial = slow.claim(1, sample);
+  EXPECT_FALSE(quick.claim(1, sample).has_value());
+  std::this_thread::sleep_for(std::chrono::milliseconds(80));
+  auto taken = quick.claim(1, sample);
+  ASSERT_TRUE(taken.has_value());
+  EXPECT_THROW(slow.report(*trial, 1, 0.0), TrialLost);
+  EXPECT_THROW(slow.finish(*trial, TrialState::complete, 0.0, ""), TrialLost);
+  quick.finish(*taken, TrialState::complete, 3.0, "");
+  slow.sync();
+  EXPECT_EQ(slow.trials()[0].value, 3.0);
+}
+
+TEST_F(Study, AHeartKeepsTheLeaseOfALongTrial) {
+  TunerOptions o = options(2);
+  o.lease_seconds = 0.2;
+  Tuner mine(o), other(o);
+  auto trial = mine.suggest();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_FALSE(other.is_complete());
+  EXPECT_NO_THROW(mine.complete(*trial, 1.0));
+}
+
+TEST_F(Study, KilledInTheMiddleOfAnyTransactionItLosesAtMostTheRunningTrial) {
+  for (const char* place : {"crash:tune.claim:4", "crash:tune.report:8", "crash:tune.finish:3"}) {
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
+    const int status = in_a_process([&] {
+      const ScopedFault fault(parse_fault(place));
+      Tuner tuner(options(10));
+      run_all(tuner);
+    });
+    ASSERT_TRUE(WIFSIGNALED(status)) << place;
+    Tuner tuner(options(10));
+    const auto complete = [&] {
+      return std::ranges::count(tuner.trials(), TrialState::complete, [](const Trial& t) { return t.state; });
+    };
+    EXPECT_GE(complete(), 2) << place;
+    run_all(tuner);
+    EXPECT_EQ(complete(), 10) << place;
+  }
+}
+
+// Eight workers, one killed every few milliseconds and another started: every trial ends once, none is lost.
+TEST_F(Study, HammeredByEightProcessesWithRandomKillsItComesOutWhole) {
+  constexpr std::int64_t kTrials = 60;
+  TunerOptions o = options(kTrials);
+  o.max_attempts = 1000;
+  std::vector<pid_t> workers;
+  const auto start = [&] {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        Tuner tuner(o);
+        run_all(tuner);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "worker: %s\n", error.what());
+        ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    return child;
+  };
+  for (int i = 0; i < 8; ++i) workers.push_back(start());
+  std::mt19937 random(7);
+  int kills = 0, bad_ends = 0;
+  for (bool running = true; running;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (kills < 40) {
+      const pid_t victim = workers[random() % workers.size()];
+      if (victim > 0) ::kill(victim, SIGKILL);  // 0 has ended; to kill(), it is the whole process group
+      ++kills;
+    }
+    running = false;
+    for (pid_t& worker : workers) {
+      if (worker == 0) continue;
+      int status = 0;
+      if (::waitpid(worker, &status, WNOHANG) == 0) {
+        running = true;
+        continue;
+      }
+      const bool killed = WIFSIGNALED(status);
+      bad_ends += !killed && WEXITSTATUS(status) != 0 ? 1 : 0;
+      worker = killed ? start() : 0;
+      running = running || killed;
+    }
+  }
+  EXPECT_EQ(bad_ends, 0);
+  Tuner tuner(o);
+  EXPECT_TRUE(tuner.is_complete());
+  ASSERT_EQ(tuner.trials().size(), static_cast<std::size_t>(kTrials));
+  std::set<std::string> different;
+  for (const Trial& trial : tuner.trials()) {
+    EXPECT_EQ(trial.state, TrialState::complete) << trial.number << " " << trial.note;
+    EXPECT_EQ(trial.value, trial.values[0] + trial.values[1]);
+    EXPECT_EQ(trial.reports.size(), 3U);
+    different.insert(tuner.space().to_json(trial.values));
+  }
+  EXPECT_GT(different.size(), 55U) << "workers should not draw alike";
+}
+
+// The largest file that the process may write stands for the disk: writes beyond it fail in the same calls.
+TEST_F(Study, TwoProcessesOnAFullDiskAreToldAndLoseNothing) {
+  std::int64_t before = 0;
+  {
+    Tuner tuner(options(5));
+    run_all(tuner);
+    before = static_cast<std::int64_t>(tuner.trials().size());
+  }
+  const auto fill = [&] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{.rlim_cur = 60'000, .rlim_max = 60'000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    try {
+      Tuner tuner(options(5000));
+      run_all(tuner);
+    } catch (const IoError& error) {
+      const std::string what = error.what();
+      ::_exit(what.find("study.db") != std::string::npos && what.find("make room") != std::string::npos ? 42
+                                                                                                        : 1);
+    }
+  };
+  std::thread other([&] { EXPECT_EQ(WEXITSTATUS(in_a_process(fill)), 42); });
+  EXPECT_EQ(WEXITSTATUS(in_a_process(fill)), 42);
+  other.join();
+  Tuner tuner(options(5));
+  EXPECT_GE(static_cast<std::int64_t>(tuner.trials().size()), before);
+  for (std::int64_t i = 0; i < before; ++i) {
+    EXPECT_EQ(tuner.trials()[static_cast<std::size_t>(i)].state, TrialState::complete);
+  }
+  Tuner more(options(static_cast<std::int64_t>(tuner.trials().size()) + 3));
+  run_all(more);
+  EXPECT_TRUE(more.is_complete());
+}
+
+TEST_F(Study, ValuesThatAreNoNumbersFailAndStepsMustGrow) {
+  Tuner tuner(options(3));
+  auto trial = tuner.suggest();
+  tuner.report(*trial, 5, 1.0);
+  EXPECT_THROW(tuner.report(*trial, 5, 1.0), InvalidConfig);
+  tuner.complete(*trial, NAN);
+  EXPECT_EQ(tuner.trials()[0].state, TrialState::failed);
+  EXPECT_FALSE(tuner.best_trial().has_value());
+  auto second = tuner.suggest();
+  tuner.complete(*second, -INFINITY);
+  EXPECT_EQ(tuner.best_trial()->number, 1);
+}
+
+}  // namespace
+}  // namespace ingot::tune
