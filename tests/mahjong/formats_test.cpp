@@ -1,8 +1,10 @@
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "tests/mahjong/data.h"
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -189,6 +191,47 @@ TEST(TenhouJson, HostileDocumentsAreRefused) {
     EXPECT_THROW(read_tenhou_json(text, "x"), FormatError) << text;
 }
 
+// Fu, points and yaku of a win as tenhou.net/6 has them, for yaku worth the same open and closed, and closed
+// ones.
+std::string value_texts(const Event& e) {
+  static const std::map<Yaku, const char*> names = {{Yaku::MenzenTsumo, "門前清自摸和"},
+                                                    {Yaku::Riichi, "立直"},
+                                                    {Yaku::Ippatsu, "一発"},
+                                                    {Yaku::Pinfu, "平和"},
+                                                    {Yaku::Tanyao, "断幺九"},
+                                                    {Yaku::Iipeikou, "一盃口"},
+                                                    {Yaku::SeatEast, "自風 東"},
+                                                    {Yaku::RoundSouth, "場風 南"},
+                                                    {Yaku::Haku, "役牌 白"},
+                                                    {Yaku::Hatsu, "役牌 發"},
+                                                    {Yaku::Chun, "役牌 中"},
+                                                    {Yaku::Chiitoitsu, "七対子"},
+                                                    {Yaku::Toitoi, "対々和"},
+                                                    {Yaku::Rinshan, "嶺上開花"},
+                                                    {Yaku::Chankan, "槍槓"}};
+  if (e.win.base == 0) return "";  // read from a log rather than won at a table
+  const Payment pay = payment_for(e.win.base, false);
+  std::string text = e.win.base >= 2000 ? ",\"満貫" : fmt::format(",\"{}符{}飜", e.win.fu, e.win.han);
+  if (e.actor != e.target)
+    text += fmt::format("{}点\"", e.points);
+  else if (e.points == 2 * pay.from_non_dealer + pay.from_dealer)
+    text += fmt::format("{}-{}点\"", pay.from_non_dealer, pay.from_dealer);
+  else
+    text += fmt::format("{}点∀\"", e.points / 3);
+  std::uint64_t left = e.win.yaku & ((std::uint64_t{1} << static_cast<int>(Yaku::Dora)) - 1);
+  std::string list;
+  const auto add = [&](const char* name, int han) { list += fmt::format(",\"{}({}飜)\"", name, han); };
+  for (const auto& [yaku, name] : names) {
+    if (!e.win.has(yaku)) continue;
+    left &= ~(std::uint64_t{1} << static_cast<int>(yaku));
+    add(name, yaku_han(yaku, false));
+  }
+  if (e.win.dora > 0) add("ドラ", e.win.dora);
+  if (e.win.ura > 0) add("裏ドラ", e.win.ura);
+  if (e.win.red > 0) add("赤ドラ", e.win.red);
+  return left == 0 ? text + list : text;  // other yaku: names as in another language, which are not checked
+}
+
 // What a table did, written in the form of tenhou.net/6.
 std::string to_tenhou_json(const Events& events) {
   const auto code = [](Tile tile) {
@@ -271,7 +314,7 @@ std::string to_tenhou_json(const Events& events) {
         result += "]";
         if (e.type == EventType::Hora)
           result += ",[" + std::to_string(e.actor) + "," + std::to_string(e.target) + "," +
-                    std::to_string(e.actor) + "]";
+                    std::to_string(e.actor) + value_texts(e) + "]";
         if (e.ura_count > 0) {
           ura.clear();
           for (std::size_t i = 0; i < e.ura_count; ++i) ura += (i ? "," : "") + text(e.ura[i]);
@@ -322,6 +365,48 @@ TEST(TenhouJson, RealGamesAreReadBackAndReplayed) {
     ++games;
   }
   if (games == 0) GTEST_SKIP() << "no test data: tenhou/*.mjlog";
+}
+
+// A round in which the dealer wins on its first discard's answer, with the value and yaku given.
+std::string won_round(const std::string& value) {
+  return R"({"rule":{"disp":"般南喰赤","aka":1},"log":[[[0,0,0],[25000,25000,25000,25000],[43],[],)"
+         R"([11,12,13,14,15,16,17,18,19,21,21,37,38],[47],[60],)"
+         R"([12,15,18,22,25,28,32,39,41,42,44,45,46],[36],[60],)"
+         R"([12,15,18,22,25,28,32,39,41,42,44,45,46],[],[],)"
+         R"([13,16,19,23,26,29,33,34,41,42,44,45,46],[],[],)"
+         R"(["和了",[5800,-5800,0,0],[0,1,0,)" +
+         value + "]]]]}";
+}
+
+TEST(TenhouJson, TheTextsOfAWinAreChecked) {
+  const struct {
+    const char *value, *says;
+  } cases[] = {
+      {R"_("30符3飜5800点","平和(1飜)","一気通貫(2飜)")_", "accepted"},
+      {R"_("30符3飜5800点","Pinfu(1飜)","Ittsu(2飜)")_", "accepted"},  // a language that is not read
+      {R"_("30符3飜5800点","平和(1飜)","立直(1飜)","一気通貫(2飜)")_",
+       "yaku riichi, pinfu, ittsu; expected pinfu"},
+      {R"_("30符3飜5800点","平和(1飜)","一気通貫(1飜)")_", "2 han, expected 3"},
+      {R"_("40符3飜5800点","平和(1飜)","一気通貫(2飜)")_", "40 fu, expected 30"},
+      {R"_("30符3飜7700点","平和(1飜)","一気通貫(2飜)")_", "7700 points, expected 5800"},
+      {R"_("満貫12000点")_", "12000 points"},
+  };
+  for (const auto& one : cases) {
+    std::string said = "accepted";
+    try {
+      replay(read_tenhou_json(won_round(one.value), "round.json"));
+    } catch (const FormatError& error) {
+      said = error.what();
+    }
+    EXPECT_NE(said.find(one.says), std::string::npos) << one.value << ": " << said;
+  }
+}
+
+TEST(TenhouJson, OneDocumentPerLineIsOneGame) {
+  const std::string round = won_round(R"("30符3飜5800点")");
+  EXPECT_EQ(read_tenhou_json(round + "\n" + round + "\n", "lines").rounds.size(), 2U);
+  EXPECT_THROW(read_tenhou_json(round + "\n{\n", "lines"), FormatError);
+  EXPECT_THROW(read_tenhou_json(round + "\n[]\n", "lines"), FormatError);
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Times the PyPI packages `mahjong` and `riichienv` on the work of bench/mahjong_bench.cpp, one core, medians of
-five: pip install mahjong riichienv, then run it beside build/bench/mahjong_bench. riichienv's engine is Rust and is
-reached through its Python API, which is the only one its wheel has."""
+"""Times the PyPI packages `mahjong` and `riichienv` and, in turn with them, build/bench/mahjong_bench (which
+`./dev bench copy_table` builds) on one core, medians: pip install mahjong riichienv, then run this. riichienv's engine is
+Rust and is reached through its Python API, which is the only one its wheel has."""
+import json
+import pathlib
 import random
 import statistics
+import subprocess
 import time
 
 
@@ -16,7 +19,24 @@ def median(work, repeats=5):
     return statistics.median(times)
 
 
-def random_hanchan(games=5):
+def ours(pattern):
+    """Median nanoseconds of the one benchmark that the pattern names."""
+    binary = pathlib.Path(__file__).parents[2] / "build/bench/mahjong_bench"
+    out = subprocess.run([binary, f"--benchmark_filter={pattern}", "--benchmark_format=json",
+                          "--benchmark_repetitions=3", "--benchmark_min_time=0.1"],
+                         check=True, capture_output=True, text=True).stdout
+    unit = {"ns": 1.0, "us": 1e3, "ms": 1e6}
+    rows = [r for r in json.loads(out)["benchmarks"] if r.get("aggregate_name") == "median"]
+    return rows[0]["real_time"] * unit[rows[0]["time_unit"]]
+
+
+def show(what, pattern, peers):
+    mine = ours(pattern)
+    for name, seconds in peers.items():
+        print(f"{what}: ingot {mine:,.0f} ns, {name} {seconds * 1e9:,.0f} ns, {seconds * 1e9 / mine:,.1f} times as long")
+
+
+def random_hanchan(games=3):
     from riichienv import GameRule, RiichiEnv
 
     for seed in range(games):
@@ -40,7 +60,7 @@ def main():
     from mahjong.tile import TilesConverter
     from riichienv import GameRule, HandEvaluator, RiichiEnv, calculate_shanten
 
-    print(f"riichienv random hanchan: {1 / median(random_hanchan):.1f} per second")
+    show("random hanchan", "random_hanchan/checked:0$", {"riichienv": median(random_hanchan, 3)})
 
     env = RiichiEnv(game_mode="4p-red-half", rule=GameRule.default_tenhou(), seed=1)
     observation = next(iter(env.reset().values()))
@@ -50,7 +70,7 @@ def main():
             observation.encode()
         return 2000
 
-    print(f"riichienv encode 74x34: {median(encode) * 1e9:.0f} ns")
+    show("full encoding (riichienv 74 x 34)", "encode_full", {"riichienv": median(encode)})
     dealt = hands(2000, 14)
 
     def shanten_rust():
@@ -58,7 +78,6 @@ def main():
             calculate_shanten(hand)
         return len(dealt)
 
-    print(f"riichienv shanten: {median(shanten_rust) * 1e9:.0f} ns")
     counts = [TilesConverter.to_34_array(hand) for hand in dealt]
 
     def shanten_python():
@@ -66,7 +85,8 @@ def main():
             Shanten().calculate_shanten(count)
         return 300
 
-    print(f"mahjong shanten: {median(shanten_python) * 1e9:.0f} ns")
+    show("shanten", "shanten_of_random_hands/tiles:14",
+         {"riichienv": median(shanten_rust), "mahjong": median(shanten_python)})
     tiles = TilesConverter.string_to_136_array(man="234678", pin="345", sou="66777")
     win = tiles[-1]
 
@@ -75,17 +95,12 @@ def main():
             HandCalculator.estimate_hand_value(tiles, win, config=HandConfig(is_riichi=True))
         return 200
 
-    print(f"mahjong score: {median(score_python) * 1e9:.0f} ns")
-
     def score_rust():
         for _ in range(2000):
             HandEvaluator(sorted(tiles)[:13]).calc(win)
         return 2000
 
-    try:
-        print(f"riichienv score: {median(score_rust) * 1e9:.0f} ns")
-    except Exception as error:  # its API moves between versions
-        print(f"riichienv score: not timed ({error})")
+    show("score", "^score$", {"riichienv": median(score_rust), "mahjong": median(score_python)})
 
 
 if __name__ == "__main__":

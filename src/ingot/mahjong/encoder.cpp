@@ -7,10 +7,11 @@
 
 #include "ingot/mahjong/policy.h"
 #include "ingot/mahjong/shanten.h"
+#include "ingot/mahjong/simd.h"
 
-// Every row is described by 64 bits (a set of kinds, or the value it is filled with; suji rows by two sets),
-// so that a row need be written only when its description changed. Writing takes eight floats at a time from
-// a table of the 256 patterns.
+// Every row is described by 64 bits (a set of kinds, or the value it is filled with), so that a row need be
+// written only when its description changed. Decay rows are written apart; the halves of the suji rows 71-73
+// are the sets of rows 74-76.
 namespace ingot::mahjong {
 namespace {
 
@@ -23,49 +24,21 @@ constexpr KindSet kLowNumbers = make_number_set(0) | make_number_set(1) | make_n
 constexpr KindSet kMiddleNumbers = make_number_set(3) | make_number_set(4) | make_number_set(5);
 constexpr KindSet kHighNumbers = make_number_set(6) | make_number_set(7) | make_number_set(8);
 
-enum class RowType : std::uint8_t { Set, Fill, Decay, Halves };
+using simd::RowType;
 
 constexpr std::size_t kRows = kChannels + kContextChannels;
+constexpr std::size_t kFirstSuji = 71, kFirstHalfSuji = 74;
+constexpr std::size_t decay_row(std::size_t player) { return 13 + 3 * player; }
 constexpr auto kRowTypes = [] {
   std::array<RowType, kRows> types{};
   for (std::size_t row = 40; row <= 61; ++row) types[row] = RowType::Fill;
-  for (std::size_t player = 0; player < 4; ++player) types[13 + 3 * player] = RowType::Decay;
-  for (std::size_t row = 71; row <= 73; ++row) types[row] = RowType::Halves;
   for (std::size_t row = 82; row <= 85; ++row) types[row] = RowType::Fill;
   types[88] = RowType::Fill;
   for (std::size_t row = 91; row <= 95; ++row) types[row] = RowType::Fill;
   return types;
 }();
 
-using Eight = float __attribute__((vector_size(32)));
-using Row = float[kKinds];
-
-struct PatternTable {
-  alignas(32) float rows[256][8];
-  constexpr PatternTable() : rows() {
-    for (int pattern = 0; pattern < 256; ++pattern)
-      for (int i = 0; i < 8; ++i) rows[pattern][i] = (pattern >> i & 1) != 0 ? 1.0F : 0.0F;
-  }
-};
-constexpr PatternTable kPatterns;
-
-void write_set(KindSet set, float* out) {
-  for (std::size_t block = 0; block < 4; ++block) {
-    Eight eight;
-    std::memcpy(&eight, kPatterns.rows[set >> (8 * block) & 0xFF], sizeof eight);
-    std::memcpy(out + 8 * block, &eight, sizeof eight);
-  }
-  std::memcpy(out + 32, kPatterns.rows[set >> 32 & 3], 2 * sizeof(float));
-}
-
-void write_fill(float value, float* out) {
-  const Eight eight = {value, value, value, value, value, value, value, value};
-  for (std::size_t block = 0; block < 4; ++block) std::memcpy(out + 8 * block, &eight, sizeof eight);
-  out[32] = out[33] = value;
-}
-
-void write_halves(KindSet full, KindSet half, float* out) {
-  write_set(full, out);
+void write_halves(KindSet half, float* out) {
   for_each_kind(half, [&](Kind kind) { out[kind] = 0.5F; });
 }
 
@@ -80,31 +53,23 @@ const std::array<float, 31>& decay_table() {
   return table;
 }
 
-// Rows of the players in `stale` (bit per absolute seat), in one walk along the common river. Discards of the
-// others go to a row that nobody reads: cheaper than asking at each.
-void write_decays(const PublicState& pub, int seat, unsigned stale, float* rows) {
+// The four decay rows, in one walk along the common river; they are zero before. Later copies overwrite, and
+// are the larger.
+void write_decays(const PublicState& pub, int seat, float* rows) {
   const auto& table = decay_table();
-  Row unread;
-  std::array<float*, 4> row{};
-  std::array<unsigned, 4> left{};
-  for (unsigned p = 0; p < 4; ++p) {
-    left[p] = pub.seats[p].discards;
-    row[p] = unread;
-    if ((stale >> p & 1) == 0) continue;
-    row[p] = rows + (13 + 3 * ((p + 4 - static_cast<unsigned>(seat)) % 4)) * kKinds;
-    std::memset(row[p], 0, sizeof(Row));
-  }
+  std::array<float*, 4> row;
+  for (std::size_t p = 0; p < 4; ++p)
+    row[(static_cast<std::size_t>(seat) + p) % 4] = rows + decay_row(p) * kKinds;
   for (std::size_t i = 0; i < pub.river_size; ++i) {
     const RiverTile tile = pub.river[i];
     const auto player = static_cast<std::size_t>(tile.player());
-    const unsigned dt = --left[player];
-    row[player][kind_of(tile.tile())] = table[dt < 30 ? dt : 30];  // later copies overwrite: the maximum
+    const unsigned dt = pub.seats[player].discards - 1U - tile.turn();
+    row[player][kind_of(tile.tile())] = table[dt < 30 ? dt : 30];
   }
 }
 
 struct Rows {
-  std::array<std::uint64_t, kRows> key{};
-  std::array<std::uint64_t, 3> halves{};  // second sets of the suji rows
+  std::span<std::uint64_t> key;
   void fill(std::size_t row, float value) { key[row] = std::bit_cast<std::uint32_t>(value); }
 };
 
@@ -192,11 +157,15 @@ KindSet own_discards_after_riichi(const PublicState& pub, int player) {
 
 // Eight counts at a time; none is above four, so no byte carries into the next.
 void add_counts(std::array<std::uint8_t, kKinds>& to, const std::array<std::uint8_t, kKinds>& from) {
-  std::array<std::uint64_t, 5> a{}, b{};
-  std::memcpy(a.data(), to.data(), kKinds);
-  std::memcpy(b.data(), from.data(), kKinds);
-  for (std::size_t i = 0; i < 5; ++i) a[i] += b[i];
-  std::memcpy(to.data(), a.data(), kKinds);
+  const auto add = [&]<class Word>(Word, std::size_t at) {
+    Word a, b;
+    std::memcpy(&a, to.data() + at, sizeof a);
+    std::memcpy(&b, from.data() + at, sizeof b);
+    a = static_cast<Word>(a + b);
+    std::memcpy(to.data() + at, &a, sizeof a);
+  };
+  for (std::size_t at = 0; at < 32; at += 8) add(std::uint64_t{}, at);
+  add(std::uint16_t{}, 32);
 }
 
 void visible_rows(const Observation& o, const EncoderOptions& options, Rows& rows) {
@@ -213,8 +182,8 @@ void visible_rows(const Observation& o, const EncoderOptions& options, Rows& row
   } else {
     add_counts(visible, o.own.hand.count);
   }
-  rows.key[80] = kinds_where(visible, [](std::uint64_t c) { return c >> 2 & detail::kLowBits; });
-  rows.key[81] = kinds_where(visible, [](std::uint64_t c) { return c & c >> 1 & detail::kLowBits; });
+  rows.key[80] = kinds_where(visible, [](auto c) { return c >> 2 & detail::kLowBits; });
+  rows.key[81] = kinds_where(visible, [](auto c) { return c & c >> 1 & detail::kLowBits; });
 }
 
 void safety_rows(const Observation& o, const EncoderOptions& options, Rows& rows) {
@@ -234,9 +203,9 @@ void safety_rows(const Observation& o, const EncoderOptions& options, Rows& rows
     rows.key[first + 2 * step] = after;
     const KindSet above = safe >> 3 & kSuited & ~kHighNumbers, below = safe << 3 & kSuited & ~kLowNumbers;
     const KindSet half = (above ^ below) & kMiddleNumbers;
-    rows.key[71 + i] = (above & kLowNumbers) | (below & kHighNumbers) | (above & below & kMiddleNumbers);
-    rows.halves[i] = half;
-    rows.key[74 + i] = half;
+    rows.key[kFirstSuji + i] =
+        (above & kLowNumbers) | (below & kHighNumbers) | (above & below & kMiddleNumbers);
+    rows.key[kFirstHalfSuji + i] = half;
     const KindSet suited = tedashi & kSuited;
     rows.key[77 + i] = ((suited & ~make_number_set(8)) << 1) | ((suited & ~make_number_set(0)) >> 1);
     rows.fill(82 + i, riichi ? 1.0F : 0.0F);
@@ -280,11 +249,19 @@ void describe(const Observation& o, const EncoderOptions& options, Rows& rows) {
   if (options.context) context_rows(o, rows);
 }
 
-void write_row(const Rows& rows, std::size_t row, float* out) {
-  if (kRowTypes[row] == RowType::Set) return write_set(rows.key[row], out);
-  if (kRowTypes[row] == RowType::Fill)
-    return write_fill(std::bit_cast<float>(static_cast<std::uint32_t>(rows.key[row])), out);
-  write_halves(rows.key[row], rows.halves[row - 71], out);
+// Whether `river` begins as `known` does; a discard that was claimed meanwhile is the same discard.
+bool begins_with(const RiverTile* river, const RiverTile* known, std::size_t count) {
+  constexpr std::uint64_t kSame = ~(kRiverCalled * std::uint64_t{0x0001000100010001});
+  std::uint64_t differ = 0;
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    std::uint64_t a, b;
+    std::memcpy(&a, river + i, sizeof a);
+    std::memcpy(&b, known + i, sizeof b);
+    differ |= (a ^ b) & kSame;
+  }
+  for (; i < count; ++i) differ |= (river[i].bits ^ known[i].bits) & kSame;
+  return differ == 0;
 }
 
 }  // namespace
@@ -293,61 +270,75 @@ void encode(const Observation& o, std::span<float> out, const EncoderOptions& op
   const auto count = static_cast<std::size_t>(options.channels());
   INGOT_CHECK(out.size() == count * kKinds, ShapeMismatch("mahjong::encode", {options.channels(), kKinds},
                                                           {static_cast<std::int64_t>(out.size())}));
-  Rows rows;
+  std::array<std::uint64_t, kRows> keys{};
+  Rows rows{keys};
   describe(o, options, rows);
   shanten_rows(o, rows);
-  // More than half of the rows are zero, and clearing all at once is cheaper than row by row.
-  std::memset(out.data(), 0, out.size_bytes());
-  for (std::size_t row = 0; row < count; ++row) {
-    const bool empty = rows.key[row] == 0 && (row < 71 || row > 73 || rows.halves[row - 71] == 0);
-    if (!empty && kRowTypes[row] != RowType::Decay) write_row(rows, row, out.data() + row * kKinds);
+  simd::write_rows(rows.key.data(), kRowTypes.data(), count, out.data());
+  for (std::size_t i = 0; i < 3; ++i)
+    write_halves(rows.key[kFirstHalfSuji + i], out.data() + (kFirstSuji + i) * kKinds);
+  write_decays(o.pub, o.seat, out.data());
+}
+
+// Brings latest_ up to the river; bit per absolute seat whose decay row changed.
+unsigned IncrementalEncoder::follow_river(const Observation& o) {
+  const PublicState& pub = o.pub;
+  unsigned stale = 0;
+  const bool follows = seat_ == o.seat && river_size_ <= pub.river_size &&
+                       begins_with(pub.river.data(), river_.data(), river_size_);
+  if (!follows) {
+    stale = 15;
+    river_size_ = 0;
+    for (std::size_t p = 0; p < 4; ++p) std::fill_n(rows_.data() + decay_row(p) * kKinds, kKinds, 0.0F);
   }
-  write_decays(o.pub, o.seat, 15, out.data());
+  for (; river_size_ < pub.river_size; ++river_size_) {
+    const RiverTile tile = pub.river[river_size_];
+    const auto player = static_cast<std::size_t>(tile.player());
+    river_[river_size_] = tile;
+    latest_[player][kind_of(tile.tile())] = static_cast<std::uint8_t>(tile.turn());
+    stale |= 1U << player;
+  }
+  return stale;
+}
+
+void IncrementalEncoder::write_decay(const Observation& o, std::size_t player) {
+  const auto& table = decay_table();
+  const Seat& seat = o.pub.seats[player];
+  float* out = rows_.data() + decay_row((player + 4 - o.seat) % 4) * kKinds;
+  for_each_kind(seat.river_kinds, [&](Kind kind) {
+    const unsigned dt = seat.discards - 1U - latest_[player][kind];
+    out[kind] = table[dt < 30 ? dt : 30];
+  });
+}
+
+int IncrementalEncoder::rows_written() const {
+  return std::popcount(changed_[0]) + std::popcount(changed_[1]) + std::popcount(decays_written_);
 }
 
 std::span<const float> IncrementalEncoder::encode(const Observation& o) {
   const auto count = static_cast<std::size_t>(options_.channels());
-  Rows rows;
+  Rows rows{next_};
   describe(o, options_, rows);
   const KindSet hand_context = KindSet{o.own.drawn} << 8 | o.pub.seats[o.seat].meld_count;
-  if (started_ && hand_ == o.own.hand && hand_context_ == hand_context) {
+  if (started_ && hand_ == o.own.hand.suit && hand_context_ == hand_context) {
     for (const std::size_t row : {9, 10, 55, 56, 57, 58}) rows.key[row] = keys_[row];
   } else {
     shanten_rows(o, rows);
-    hand_ = o.own.hand;
+    hand_ = o.own.hand.suit;
     hand_context_ = hand_context;
   }
-  // A decay row changes with its player's river: from the first discard that is not as remembered.
-  unsigned stale = started_ && seat_ == o.seat ? 0U : 15U;
-  const std::size_t known = std::min<std::size_t>(river_size_, o.pub.river_size);
-  std::size_t same = 0;
-  if (std::memcmp(river_.data(), o.pub.river.data(), known * sizeof(RiverTile)) == 0)
-    same = known;
-  else
-    while (same < known && river_[same].bits == o.pub.river[same].bits) ++same;
-  for (std::size_t i = same; i < river_size_; ++i) stale |= 1U << river_[i].player();
-  for (std::size_t i = same; i < o.pub.river_size; ++i) stale |= 1U << o.pub.river[i].player();
-  std::memcpy(river_.data() + same, o.pub.river.data() + same, (o.pub.river_size - same) * sizeof(RiverTile));
-  river_size_ = o.pub.river_size;
-  rows_written_ = 0;
-  // First which rows changed, without branching on each, then those alone. A decay row has no key, so never
-  // differs.
-  std::array<std::uint64_t, 2> changed{};
-  for (std::size_t row = 0; row < 64; ++row) changed[0] |= std::uint64_t{keys_[row] != rows.key[row]} << row;
-  for (std::size_t row = 64; row < kRows; ++row)
-    changed[1] |= std::uint64_t{keys_[row] != rows.key[row]} << (row - 64);
-  for (std::size_t i = 0; i < 3; ++i)
-    changed[1] |= std::uint64_t{halves_[i] != rows.halves[i]} << (71 + i - 64);
-  for (std::size_t part = 0; part < 2; ++part)
-    for (std::uint64_t rest = changed[part]; rest != 0; rest &= rest - 1) {
-      const auto row = 64 * part + static_cast<std::size_t>(__builtin_ctzll(rest));
-      write_row(rows, row, rows_.data() + row * kKinds);
-      ++rows_written_;
-    }
-  if (stale != 0) write_decays(o.pub, o.seat, stale, rows_.data());
-  rows_written_ += __builtin_popcount(stale);
-  keys_ = rows.key;
-  halves_ = rows.halves;
+  auto& changed = changed_;
+  simd::take_keys(next_, keys_, changed);
+  changed[1] |= changed[1] >> (kFirstHalfSuji - kFirstSuji) & std::uint64_t{7} << (kFirstSuji - 64);
+  simd::write_some_rows(keys_.data(), kRowTypes.data(), changed, rows_.data());
+  for (std::uint64_t suji = changed[1] & std::uint64_t{7} << (kFirstSuji - 64); suji != 0; suji &= suji - 1) {
+    const auto row = 64 + static_cast<std::size_t>(__builtin_ctzll(suji));
+    write_halves(keys_[row + kFirstHalfSuji - kFirstSuji], rows_.data() + row * kKinds);
+  }
+  const unsigned stale = follow_river(o);
+  for (unsigned rest = stale; rest != 0; rest &= rest - 1)
+    write_decay(o, static_cast<std::size_t>(__builtin_ctz(rest)));
+  decays_written_ = stale;
   seat_ = o.seat;
   started_ = true;
   return {rows_.data(), count * kKinds};

@@ -39,19 +39,24 @@ class IncrementalEncoder {
   /// Valid until the next call.
   std::span<const float> encode(const Observation& observation);
   /// Rows that the last call wrote.
-  int rows_written() const { return rows_written_; }
+  int rows_written() const;
 
  private:
   static constexpr std::size_t kRows = kChannels + kContextChannels;
+  unsigned follow_river(const Observation& observation);
+  void write_decay(const Observation& observation, std::size_t player);
+
   EncoderOptions options_;
   bool started_ = false;
-  int rows_written_ = 0;
-  std::array<std::uint64_t, kRows> keys_{};
-  std::array<std::uint64_t, 3> halves_{};
+  std::uint8_t seat_ = 0;
+  unsigned decays_written_ = 0;
+  std::array<std::uint64_t, 2> changed_{};
+  std::array<std::uint64_t, kRows> keys_{}, next_{};  ///< what describes the rows now; and in the making
   std::array<RiverTile, kMaxRiver> river_{};
   std::size_t river_size_ = 0;
-  std::uint8_t seat_ = 0;
-  Hand hand_{};
+  /// Per player and kind the number of its latest discard of the kind, if there is one.
+  std::array<std::array<std::uint8_t, kKinds>, 4> latest_{};
+  std::array<std::uint32_t, 4> hand_{};
   KindSet hand_context_ = 0;
   std::array<float, kRows * kKinds> rows_{};
 };

@@ -39,6 +39,9 @@ enum class DrawReason : std::uint8_t {
   TripleRon
 };
 
+/// In a log that does not say how many fu a hand has.
+inline constexpr std::uint8_t kUnknownFu = 255;
+
 struct Event {
   EventType type = EventType::StartGame;
   std::uint8_t actor = 0;

@@ -20,7 +20,8 @@ inline constexpr auto kWeights = make_weights();
 inline constexpr std::uint64_t kLowBits = 0x0101010101010101;  // of eight bytes
 }  // namespace detail
 
-/// The kinds for which `flags`, applied to eight counts at a time, sets the lowest bit of the count's byte.
+/// The kinds for which `flags`, applied to eight or sixteen counts at a time, sets the lowest bit of the
+/// count's byte. Counts stay below 128.
 template <class F>
 [[gnu::always_inline]] inline KindSet kinds_where(const std::array<std::uint8_t, kKinds>& count, F&& flags) {
   constexpr std::uint64_t kGather =
@@ -28,16 +29,18 @@ template <class F>
   std::uint16_t last;
   std::memcpy(&last, count.data() + 32, 2);
   const KindSet tail = (flags(std::uint64_t{last}) * kGather >> 56) << 32;
+#ifdef __SSE2__
+  using Words = unsigned long long __attribute__((vector_size(16)));
+  using Bytes = char __attribute__((vector_size(16)));
+  std::array<Words, 2> counts;
+  std::memcpy(counts.data(), count.data(), 32);
+  const auto sixteen = [&](Words words) {
+    return static_cast<std::uint32_t>(__builtin_ia32_pmovmskb128(reinterpret_cast<Bytes>(flags(words) << 7)));
+  };
+  return tail | sixteen(counts[0]) | static_cast<KindSet>(sixteen(counts[1])) << 16;
+#else
   std::array<std::uint64_t, 4> counts;
   std::memcpy(counts.data(), count.data(), 32);
-#ifdef __SSE2__
-  using Bytes = char __attribute__((vector_size(16)));
-  for (std::uint64_t& eight : counts) eight = flags(eight) << 7;
-  std::array<Bytes, 2> halves;
-  std::memcpy(halves.data(), counts.data(), 32);
-  return tail | static_cast<std::uint32_t>(__builtin_ia32_pmovmskb128(halves[0])) |
-         static_cast<KindSet>(static_cast<std::uint32_t>(__builtin_ia32_pmovmskb128(halves[1]))) << 16;
-#else
   KindSet set = tail;
   for (unsigned i = 0; i < 4; ++i) set |= (flags(counts[i]) * kGather >> 56) << (8 * i);
   return set;
@@ -78,16 +81,16 @@ struct Hand {
   bool has(Tile tile) const { return count_of(tile) > 0; }
   /// Kinds the hand holds at least one, two, three, four of.
   KindSet kinds() const {
-    return kinds_where(count, [](std::uint64_t c) { return (c | c >> 1 | c >> 2) & detail::kLowBits; });
+    return kinds_where(count, [](auto c) { return (c | c >> 1 | c >> 2) & detail::kLowBits; });
   }
   KindSet pairs() const {
-    return kinds_where(count, [](std::uint64_t c) { return (c >> 1 | c >> 2) & detail::kLowBits; });
+    return kinds_where(count, [](auto c) { return (c >> 1 | c >> 2) & detail::kLowBits; });
   }
   KindSet triplets() const {
-    return kinds_where(count, [](std::uint64_t c) { return ((c & c >> 1) | c >> 2) & detail::kLowBits; });
+    return kinds_where(count, [](auto c) { return ((c & c >> 1) | c >> 2) & detail::kLowBits; });
   }
   KindSet quads() const {
-    return kinds_where(count, [](std::uint64_t c) { return c >> 2 & detail::kLowBits; });
+    return kinds_where(count, [](auto c) { return c >> 2 & detail::kLowBits; });
   }
   bool has_quad() const {
     std::array<std::uint64_t, 4> counts;

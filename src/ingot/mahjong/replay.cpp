@@ -28,6 +28,8 @@ Events in_common_order(Events events) {
   return events;
 }
 
+constexpr const char* kUnfinished = "the log breaks off in the middle of the round";
+
 class Replayer {
  public:
   Replayer(const GameLog& log, const DecisionVisitor& visit) : log_(log), visit_(visit) {}
@@ -118,9 +120,10 @@ class Replayer {
   const Event& decisive(bool skip_riichi) const {
     for (std::size_t i = next_; i < events_->size(); ++i) {
       const EventType type = (*events_)[i].type;
+      if (type == EventType::EndKyoku) break;
       if (type != EventType::Dora && !(skip_riichi && type == EventType::ReachAccepted)) return (*events_)[i];
     }
-    fail("the round is not finished");
+    fail(kUnfinished);
   }
 
   void act(Table& table, int player, const Action& action) {
@@ -225,15 +228,24 @@ class Replayer {
   ReplayCounts counts_;
 };
 
+std::string yaku_list(std::uint64_t yaku) {
+  std::string text;
+  for (; yaku != 0; yaku &= yaku - 1) {
+    const auto one = static_cast<Yaku>(__builtin_ctzll(yaku));
+    text += (text.empty() ? "" : ", ") + std::string(one < Yaku::kCount ? yaku_name(one) : "an unknown one");
+  }
+  return text;
+}
+
 std::string Replayer::win_difference(const Event& log, const Event& own) {
   if (log.target != own.target) return fmt::format("won from player {}, expected {}", log.target, own.target);
   if (log.tile != kNoTile && log.tile != own.tile)
     return fmt::format("won on {}, expected {}", tile_name(log.tile), tile_name(own.tile));
   if (log.win.yaku != 0) {
     if (log.win.yaku != own.win.yaku)
-      return fmt::format("yaku {:x}, expected {:x}", log.win.yaku, own.win.yaku);
+      return fmt::format("yaku {}; expected {}", yaku_list(log.win.yaku), yaku_list(own.win.yaku));
     if (log.win.han != own.win.han) return fmt::format("{} han, expected {}", log.win.han, own.win.han);
-    if (log.win.yakuman == 0 && log.win.fu != own.win.fu)
+    if (log.win.yakuman == 0 && log.win.fu != kUnknownFu && log.win.fu != own.win.fu)
       return fmt::format("{} fu, expected {}", log.win.fu, own.win.fu);
   }
   if (log.points != 0 && log.points != own.points)
@@ -245,6 +257,7 @@ std::string Replayer::win_difference(const Event& log, const Event& own) {
 }
 
 std::string Replayer::difference(const Event& log, const Event& own) const {
+  if (log.type == EventType::EndKyoku && own.type != log.type) return kUnfinished;
   if (log.type != own.type) return fmt::format("expected {}", event_name(own.type));
   switch (own.type) {
     case EventType::StartKyoku:

@@ -35,6 +35,7 @@ Rules Rules::european() {
   rules.multiple_ron = MultipleRon::AllWin;
   rules.rob_ankan_for_kokushi = true;
   rules.pao = Pao::YakumanOnly;
+  rules.pao_pays_honba = false;
   rules.yakuman_add_up = false;
   rules.renhou = Renhou::Mangan;
   return rules;

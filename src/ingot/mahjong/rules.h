@@ -57,6 +57,7 @@ struct Rules {
   bool rob_ankan_for_kokushi = false;
 
   Pao pao = Pao::WholeHand;
+  bool pao_pays_honba = true;  ///< of a ron that the liable player shares; else the discarder does
   bool kiriage_mangan = false;
   bool double_wind_pair_4fu = true;
   bool kazoe_yakuman = true;   ///< 13 han and more are a yakuman, else a sanbaiman

@@ -104,8 +104,9 @@ Deltas ron_deltas(const PublicState& pub, const Win& win, bool with_honba) {
   const int from = pub.actor;
   if (pao.player >= 0 && pao.player != from) {
     const std::int32_t shared = payment_for(pao.base, dealer).ron;
-    transfer(deltas, pao.player, win.player, shared / 2 + honba);
+    transfer(deltas, pao.player, win.player, shared / 2);
     transfer(deltas, from, win.player, shared / 2);
+    transfer(deltas, pub.rules.pao_pays_honba ? pao.player : from, win.player, honba);
     if (win.score.base > pao.base)
       transfer(deltas, from, win.player, payment_for(win.score.base - pao.base, dealer).ron);
   } else {

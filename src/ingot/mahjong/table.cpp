@@ -322,7 +322,8 @@ void put_in_river(PublicState& pub, int player, const Action& action) {
   Seat& seat = pub.seats[at(player)];
   const KindSet kind = bit(kind_of(action.tile));
   const unsigned bits = action.tile | static_cast<unsigned>(player) << 6 |
-                        (action.tsumogiri() ? 1U << 8 : 0U) | (pub.declaring ? 1U << 9 : 0U);
+                        (action.tsumogiri() ? 1U << 8 : 0U) | (pub.declaring ? 1U << 9 : 0U) |
+                        static_cast<unsigned>(seat.discards) << 11;
   pub.river[pub.river_size++] = {static_cast<std::uint16_t>(bits)};
   ++pub.seen[kind_of(action.tile)];
   ++seat.discards;

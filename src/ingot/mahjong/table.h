@@ -25,6 +25,9 @@ struct RiverTile {
   bool tsumogiri() const { return (bits >> 8 & 1) != 0; }
   bool riichi() const { return (bits >> 9 & 1) != 0; }
   bool called() const { return (bits >> 10 & 1) != 0; }
+  /// How many discards the player had made before. At most 29: 70 draws and 16 calls give nobody more
+  /// than 30.
+  unsigned turn() const { return bits >> 11; }
 };
 inline constexpr std::uint16_t kRiverCalled = 1 << 10;
 /// A discard follows one of 70 draws or one of 16 chi and pon.

@@ -276,6 +276,65 @@ bool RoundReader::try_order(std::vector<bool>& choices) {
   return true;
 }
 
+// The yaku's names in the order of enum Yaku, as Tenhou writes them.
+constexpr std::string_view kYakuNames[] = {
+    "門前清自摸和", "立直",    "一発",       "槍槓",     "嶺上開花",     "海底摸月",   "河底撈魚",
+    "平和",         "断幺九",  "一盃口",     "自風 東",  "自風 南",      "自風 西",    "自風 北",
+    "場風 東",      "場風 南", "場風 西",    "場風 北",  "役牌 白",      "役牌 發",    "役牌 中",
+    "両立直",       "七対子",  "混全帯幺九", "一気通貫", "三色同順",     "三色同刻",   "三槓子",
+    "対々和",       "三暗刻",  "小三元",     "混老頭",   "二盃口",       "純全帯幺九", "混一色",
+    "清一色",       "人和",    "天和",       "地和",     "大三元",       "四暗刻",     "四暗刻単騎",
+    "字一色",       "緑一色",  "清老頭",     "九蓮宝燈", "純正九蓮宝燈", "国士無双",   "国士無双１３面",
+    "大四喜",       "小四喜",  "四槓子",     "ドラ",     "裏ドラ",       "赤ドラ"};
+static_assert(std::size(kYakuNames) == static_cast<std::size_t>(Yaku::kCount));
+
+// The number that ends right before `at`, or -1.
+int number_before(std::string_view text, std::size_t at) {
+  std::size_t first = at;
+  while (first > 0 && text[first - 1] >= '0' && text[first - 1] <= '9') --first;
+  if (first == at || at - first > 6) return -1;
+  return std::stoi(std::string(text.substr(first, at - first)));
+}
+
+// "30符2飜2000点", "満貫2000-4000点", "跳満6000点∀": fu where they are told, and the points of all payers.
+void read_value(std::string_view text, Event& event) {
+  event.win.fu = kUnknownFu;
+  if (const std::size_t fu = text.find("符"); fu != std::string_view::npos)
+    if (const int value = number_before(text, fu); value >= 0 && value < kUnknownFu)
+      event.win.fu = static_cast<std::uint8_t>(value);
+  const std::size_t end = text.find("点");
+  if (end == std::string_view::npos) return;
+  const int last = number_before(text, end);
+  if (last < 0) return;
+  const std::size_t dash = text.find('-');
+  const int other = dash == std::string_view::npos ? -1 : number_before(text, dash);
+  const bool from_all = text.substr(end) == "点∀";
+  event.points = from_all ? 3 * last : other >= 0 ? 2 * other + last : last;
+}
+
+// "立直(1飜)", "四槓子(役満)". Names in another language leave the yaku unsaid, and so unchecked.
+void read_yaku(const json& info, std::size_t first, WinScore& win) {
+  WinScore told;
+  int han = 0;
+  for (std::size_t i = first; i < info.size(); ++i) {
+    if (!info[i].is_string()) return;
+    const std::string_view text = info[i].get_ref<const std::string&>();
+    const std::size_t open = text.rfind('('), unit = text.rfind("飜)");
+    const auto* const name = std::find(std::begin(kYakuNames), std::end(kYakuNames), text.substr(0, open));
+    if (open == std::string_view::npos || name == std::end(kYakuNames)) return;
+    const bool yakuman = text.substr(open) == "(役満)";
+    const int worth = yakuman ? 13 : unit == std::string_view::npos ? -1 : number_before(text, unit);
+    if (worth < 0 || worth > 13) return;
+    told.yakuman = static_cast<std::uint8_t>(told.yakuman + yakuman);
+    han += worth;
+    if (worth > 0) told.yaku |= std::uint64_t{1} << (name - std::begin(kYakuNames));
+  }
+  if (told.yaku == 0 || han > 255) return;
+  win.yaku = told.yaku;
+  win.yakuman = told.yakuman;
+  win.han = static_cast<std::uint8_t>(han);
+}
+
 void RoundReader::add_wins(const json& result) {
   for (std::size_t i = 1; i + 1 < result.size(); i += 2) {
     const std::vector<int> deltas = numbers(result[i], "result", 4, 4);
@@ -289,6 +348,10 @@ void RoundReader::add_wins(const json& result) {
     event.target = static_cast<std::uint8_t>(from);
     event.has_deltas = true;
     for (std::size_t p = 0; p < 4; ++p) event.deltas[p] = deltas[p];
+    if (info.size() > 3 && info[3].is_string()) {
+      read_value(info[3].get_ref<const std::string&>(), event);
+      read_yaku(info, 4, event.win);
+    }
     if ((riichi_players_ >> who & 1) == 0) continue;
     event.ura_count = static_cast<std::uint8_t>(ura_.size());
     std::copy(ura_.begin(), ura_.end(), event.ura.begin());
@@ -338,15 +401,40 @@ void read_rules(const json& document, Rules& rules) {
   if (text.find("東") != std::string::npos) rules.length = GameLength::East;
 }
 
+// One document, or one per line (a round each): then the first with the rounds of all.
+json parse_documents(std::string_view text, const std::string& source) {
+  json first = json::parse(text, nullptr, false);
+  if (!first.is_discarded()) return first;
+  std::string problem;
+  int line = 0;
+  for (std::size_t at = 0; at < text.size() && problem.empty(); ++line) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view one = text.substr(at, end - at);
+    at = end + 1;
+    if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    try {
+      json document = json::parse(one);
+      if (line == 0) {
+        first = std::move(document);
+        continue;
+      }
+      if (!first.is_object() || !document.is_object() || !first["log"].is_array() ||
+          !document["log"].is_array())
+        problem = "has no \"log\"";
+      else
+        for (json& round : document["log"]) first["log"].push_back(std::move(round));
+    } catch (const json::exception& error) {
+      problem = error.what();
+    }
+  }
+  if (!problem.empty()) throw FormatError(fmt::format("{}:{}", source, line), -1, "JSON", problem);
+  return first;
+}
+
 }  // namespace
 
 GameLog read_tenhou_json(std::string_view text, const std::string& source) {
-  json document;
-  try {
-    document = json::parse(text);
-  } catch (const json::exception& error) {
-    throw FormatError(source, -1, "JSON", error.what());
-  }
+  json document = parse_documents(text, source);
   GameLog log;
   log.source = source;
   if (!document.is_object() || !document.contains("log") || !document["log"].is_array())
