@@ -6,10 +6,13 @@ find_package(yaml-cpp REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(ZLIB REQUIRED)
+find_package(CURL REQUIRED)
+find_package(Protobuf REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(PUGIXML REQUIRED IMPORTED_TARGET pugixml)
+pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(SIMDJSON REQUIRED IMPORTED_TARGET simdjson)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
@@ -18,3 +21,20 @@ if(NOT CHART_JS)
   message(FATAL_ERROR "Chart.js is missing; install the Debian package libjs-chart.js (./dev setup does), or give "
                       "-DCHART_JS=<path to a chart.min.js of version 3>")
 endif()
+
+# The messages of an ONNX file, as C++: made at build time from the description that libonnx-dev brings. Used in .cpp files.
+find_file(ONNX_PROTO onnx/onnx.proto REQUIRED)
+set(onnx_generated ${CMAKE_BINARY_DIR}/onnx_proto)
+file(READ ${ONNX_PROTO} onnx_text)
+string(REPLACE "option optimize_for = LITE_RUNTIME;" "" onnx_text "${onnx_text}") # tests write models as text
+file(GENERATE OUTPUT ${onnx_generated}/onnx.proto CONTENT "${onnx_text}")
+add_custom_command(
+  OUTPUT ${onnx_generated}/onnx.pb.cc ${onnx_generated}/onnx.pb.h
+  COMMAND protobuf::protoc --proto_path=${onnx_generated} --cpp_out=${onnx_generated} onnx.proto
+  DEPENDS ${onnx_generated}/onnx.proto
+  COMMENT "Generating the ONNX messages"
+  VERBATIM)
+add_library(ingot_onnx_proto STATIC ${onnx_generated}/onnx.pb.cc)
+target_include_directories(ingot_onnx_proto SYSTEM PUBLIC ${onnx_generated})
+target_link_libraries(ingot_onnx_proto PUBLIC protobuf::libprotobuf)
+target_compile_options(ingot_onnx_proto PRIVATE -w)

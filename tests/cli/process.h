@@ -15,6 +15,9 @@ struct Outcome {
 Outcome run_ingot(const std::vector<std::string>& arguments,
                   const std::vector<std::string>& environment = {});
 
+/// The same with `input` on its stdin.
+Outcome run_ingot_with_input(const std::vector<std::string>& arguments, const std::string& input);
+
 /// The same on a terminal of 100 columns of its own.
 Outcome run_ingot_on_terminal(const std::vector<std::string>& arguments);
 

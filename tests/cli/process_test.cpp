@@ -22,15 +22,14 @@ std::string quoted(const std::string& word) {
 
 int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
-}  // namespace
-
-Outcome run_ingot(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
+Outcome run_with(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
+                 const std::string& input_path) {
   const std::string errors_path = ::testing::TempDir() + "ingot-stderr-" + std::to_string(::getpid());
   std::string command = "exec env";
   for (const std::string& setting : environment) command += " " + quoted(setting);
   command += " " + quoted(INGOT_BINARY);
   for (const std::string& argument : arguments) command += " " + quoted(argument);
-  command += " 2>" + quoted(errors_path) + " </dev/null";
+  command += " 2>" + quoted(errors_path) + " <" + quoted(input_path);
   Outcome outcome;
   FILE* pipe = ::popen(command.c_str(), "r");
   std::array<char, 4096> buffer{};
@@ -41,6 +40,20 @@ Outcome run_ingot(const std::vector<std::string>& arguments, const std::vector<s
   std::ifstream errors(errors_path);
   outcome.errors.assign(std::istreambuf_iterator<char>(errors), {});
   std::filesystem::remove(errors_path);
+  return outcome;
+}
+
+}  // namespace
+
+Outcome run_ingot(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
+  return run_with(arguments, environment, "/dev/null");
+}
+
+Outcome run_ingot_with_input(const std::vector<std::string>& arguments, const std::string& input) {
+  const std::string path = ::testing::TempDir() + "ingot-stdin-" + std::to_string(::getpid());
+  std::ofstream(path) << input;
+  const Outcome outcome = run_with(arguments, {}, path);
+  std::filesystem::remove(path);
   return outcome;
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Times a GPT-2 124M training step in PyTorch on the CPU: the peer of `ingot bench`.
+"""Times a GPT-2 124M training step in PyTorch on the CPU: the peer of `ingot bench train`.
 
 One whole step (forward, loss, backward, clip, fused AdamW), f32, tuned as its best users would tune it. Run it in the same
-session as `ingot bench`, with
+session as `ingot bench train`, with
 
     OMP_NUM_THREADS=2 GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=34359738368:\
 glibc.malloc.trim_threshold=34359738368 python3 tools/bench/gpt2_torch.py --batch 4 --sequence 64 [--compile]

@@ -5,14 +5,16 @@ Each folder holds config.json and model.safetensors as transformers saves them, 
 `targets` [2, T], `logits` [2, T, vocab], the loss, the gradient of every parameter (`grad.<name>`), and the losses of
 ten AdamW steps on the same batch. Sizes are awkward on purpose: odd head counts, widths off the vector lengths.
 
-Run from the repository's root, with tools/goldens/requirements.txt installed:
-    python3 tools/goldens/language_models.py
+Run from the repository's root, with tools/goldens/requirements.txt installed; names make only these again:
+    python3 tools/goldens/language_models.py [NAME...]
 """
 import pathlib
+import sys
 
 import torch
 import transformers
 from safetensors.torch import save_file
+from transformers.core_model_loading import revert_weight_conversion
 
 OUT = pathlib.Path("tests/models/goldens")
 T, VOCAB = 23, 61
@@ -22,6 +24,22 @@ COMMON = dict(vocab_size=VOCAB, hidden_size=24, intermediate_size=44, num_hidden
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
 LINEAR = dict(rope_type="linear", rope_theta=100.0, factor=3.0)
+YARN = dict(rope_type="yarn", rope_theta=300.0, factor=4.0, original_max_position_embeddings=16, beta_fast=4.0,
+            beta_slow=1.0)
+# The sequences of 23 tokens are longer than the 16 of training.
+DYNAMIC = dict(rope_type="dynamic", rope_theta=100.0, factor=2.0)
+
+
+def longrope(pairs: int) -> dict:
+    return dict(rope_type="longrope", rope_theta=100.0, short_factor=[1.0 + 0.1 * i for i in range(pairs)],
+                long_factor=[1.5 + 0.7 * i for i in range(pairs)])
+
+
+def without(**changes) -> dict:
+    return {**COMMON, **changes}
+
+
+GEMMA3_ROPE = dict(sliding_attention=dict(rope_type="default", rope_theta=50.0))
 
 CASES = {
     "llama_gqa_llama3": transformers.LlamaConfig(**COMMON, num_attention_heads=3, num_key_value_heads=1, head_dim=10,
@@ -35,9 +53,64 @@ CASES = {
                                            tie_word_embeddings=True),
     "qwen3": transformers.Qwen3Config(**COMMON, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
                                       tie_word_embeddings=False),
+    "llama_dynamic": transformers.LlamaConfig(**without(max_position_embeddings=16), num_attention_heads=2,
+                                              num_key_value_heads=1, rope_parameters=DYNAMIC,
+                                              tie_word_embeddings=True),
+    "llama_yarn": transformers.LlamaConfig(**COMMON, num_attention_heads=3, num_key_value_heads=3, attention_bias=True,
+                                           rope_parameters=YARN, tie_word_embeddings=True),
+    "mistral_tied": transformers.MistralConfig(**COMMON, num_attention_heads=3, num_key_value_heads=1, head_dim=6,
+                                               sliding_window=None, tie_word_embeddings=True),
+    "qwen2_window": transformers.Qwen2Config(**COMMON, num_attention_heads=3, num_key_value_heads=1,
+                                             use_sliding_window=True, sliding_window=6, max_window_layers=1,
+                                             tie_word_embeddings=False),
+    "qwen3_bias": transformers.Qwen3Config(**COMMON, num_attention_heads=3, num_key_value_heads=1, head_dim=12,
+                                           attention_bias=True, rope_parameters=YARN, tie_word_embeddings=True),
+    "phi3_longrope": transformers.Phi3Config(**COMMON, num_attention_heads=3, num_key_value_heads=1,
+                                             original_max_position_embeddings=16, rope_parameters=longrope(4),
+                                             tie_word_embeddings=False),
+    "phi3_partial": transformers.Phi3Config(**COMMON, num_attention_heads=2, num_key_value_heads=2, sliding_window=7,
+                                            original_max_position_embeddings=32, tie_word_embeddings=True,
+                                            rope_parameters=longrope(3) | dict(partial_rotary_factor=0.5)),
+    "gemma": transformers.GemmaConfig(**COMMON, num_attention_heads=3, num_key_value_heads=1, head_dim=10,
+                                      tie_word_embeddings=True),
+    "gemma_untied": transformers.GemmaConfig(**COMMON, num_attention_heads=2, num_key_value_heads=2, head_dim=6,
+                                             attention_bias=True, rope_parameters=LINEAR, tie_word_embeddings=False),
+    "gemma2": transformers.Gemma2Config(**COMMON, num_attention_heads=3, num_key_value_heads=1, head_dim=10,
+                                        query_pre_attn_scalar=7, sliding_window=5, attn_logit_softcapping=2.0,
+                                        final_logit_softcapping=3.0),
+    "gemma2_untied": transformers.Gemma2Config(**COMMON, num_attention_heads=4, num_key_value_heads=2, head_dim=6,
+                                               query_pre_attn_scalar=6, sliding_window=9, attention_bias=True,
+                                               attn_logit_softcapping=None, final_logit_softcapping=None,
+                                               tie_word_embeddings=False),
+    "gemma3": transformers.Gemma3TextConfig(**without(num_hidden_layers=3), num_attention_heads=2,
+                                            num_key_value_heads=1, head_dim=10, query_pre_attn_scalar=9,
+                                            sliding_window=4, sliding_window_pattern=2,
+                                            rope_parameters=GEMMA3_ROPE | dict(
+                                                full_attention=dict(rope_type="default", rope_theta=900.0))),
+    "gemma3_untied": transformers.Gemma3TextConfig(**COMMON, num_attention_heads=3, num_key_value_heads=3, head_dim=6,
+                                                   query_pre_attn_scalar=6, sliding_window=6, attention_bias=True,
+                                                   layer_types=["full_attention", "sliding_attention"],
+                                                   rope_parameters=GEMMA3_ROPE | dict(full_attention=LINEAR),
+                                                   final_logit_softcapping=4.0, tie_word_embeddings=False),
+    "mixtral": transformers.MixtralConfig(**without(intermediate_size=19), num_attention_heads=3,
+                                          num_key_value_heads=1, num_local_experts=5, num_experts_per_tok=2,
+                                          sliding_window=None, tie_word_embeddings=False),
+    "mixtral_tied": transformers.MixtralConfig(**without(intermediate_size=17), num_attention_heads=2,
+                                               num_key_value_heads=2, head_dim=10, num_local_experts=3,
+                                               num_experts_per_tok=2, sliding_window=8, tie_word_embeddings=True),
+    "qwen3_moe": transformers.Qwen3MoeConfig(**COMMON, num_attention_heads=3, num_key_value_heads=1, head_dim=6,
+                                             num_experts=7, num_experts_per_tok=3, moe_intermediate_size=9,
+                                             norm_topk_prob=True, mlp_only_layers=[0], tie_word_embeddings=False),
+    "qwen3_moe_tied": transformers.Qwen3MoeConfig(**COMMON, num_attention_heads=2, num_key_value_heads=2, head_dim=8,
+                                                  num_experts=4, num_experts_per_tok=2, moe_intermediate_size=11,
+                                                  norm_topk_prob=False, attention_bias=True,
+                                                  tie_word_embeddings=True),
     "gpt2": transformers.GPT2Config(vocab_size=VOCAB, n_embd=24, n_layer=2, n_head=3, n_positions=32, bos_token_id=0,
                                     eos_token_id=0, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
                                     attn_implementation="eager"),
+    "gpt2_untied": transformers.GPT2Config(vocab_size=VOCAB, n_embd=20, n_layer=2, n_head=5, n_positions=32, n_inner=33,
+                                           bos_token_id=0, eos_token_id=0, resid_pdrop=0.0, embd_pdrop=0.0,
+                                           attn_pdrop=0.0, tie_word_embeddings=False, attn_implementation="eager"),
 }
 
 
@@ -45,7 +118,9 @@ def randomise(model: torch.nn.Module) -> None:
     """Norm weights off one and biases off zero: a mix-up of any of them shows in the logits."""
     for name, p in model.named_parameters():
         if p.dim() == 1:
-            torch.nn.init.normal_(p, mean=1.0 if "norm" in name or "ln_" in name else 0.0, std=0.2)
+            # Gemma's norms multiply by 1 + weight: either way they are near 1.
+            around = 1.0 if ("norm" in name or "ln_" in name) and "gemma" not in model.config.model_type else 0.0
+            torch.nn.init.normal_(p, mean=around, std=0.2)
             if name.endswith("bias"):
                 torch.nn.init.normal_(p, std=0.2)
         else:
@@ -54,7 +129,8 @@ def randomise(model: torch.nn.Module) -> None:
 
 def make(name: str, config: transformers.PretrainedConfig) -> None:
     torch.manual_seed(sum(name.encode()))
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float()
+    model = transformers.AutoModelForCausalLM.from_config(
+        config, attn_implementation="eager", experts_implementation="eager").float()
     randomise(model)
     folder = OUT / name
     model.save_pretrained(folder)
@@ -73,8 +149,10 @@ def make(name: str, config: transformers.PretrainedConfig) -> None:
     loss = loss_of()
     loss.backward()
     expected["loss"] = loss.detach().reshape(1)
-    for parameter, p in model.named_parameters():
-        expected["grad." + parameter] = p.grad.clone()
+    # Under the names of the file: transformers stacks experts in memory and not on disk.
+    gradients = {parameter: p.grad.clone() for parameter, p in model.named_parameters()}
+    for parameter, gradient in revert_weight_conversion(model, gradients).items():
+        expected["grad." + parameter] = gradient
     decay = [p for p in model.parameters() if p.dim() > 1]
     rest = [p for p in model.parameters() if p.dim() == 1]
     optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
@@ -92,4 +170,5 @@ def make(name: str, config: transformers.PretrainedConfig) -> None:
 
 
 for case, cfg in CASES.items():
-    make(case, cfg)
+    if len(sys.argv) == 1 or case in sys.argv[1:]:
+        make(case, cfg)

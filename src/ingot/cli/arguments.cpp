@@ -1,7 +1,6 @@
 #include "ingot/cli/arguments.h"
 
 #include <charconv>
-#include <filesystem>
 
 #include "ingot/base/error.h"
 
@@ -26,11 +25,6 @@ std::vector<std::int32_t> parse_ids(std::string_view text, const std::string& op
   }
   INGOT_CHECK(!ids.empty(), InvalidConfig(option, "holds no token id; write 1,2,3"));
   return ids;
-}
-
-text::Tokenizer open_tokenizer(const std::string& path) {
-  return std::filesystem::is_directory(path) ? text::Tokenizer::from_directory(path)
-                                             : text::Tokenizer::from_file(path);
 }
 
 }  // namespace ingot::cli

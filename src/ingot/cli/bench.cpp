@@ -1,3 +1,5 @@
+#include "ingot/cli/bench.h"
+
 #include <algorithm>
 #include <chrono>
 
@@ -111,19 +113,25 @@ int run(const Options& o) {
   return 0;
 }
 
-}  // namespace
-
-void add_bench(Command& root) {
+void add_bench_train(Command& bench) {
   auto o = std::make_shared<Options>();
   Command verb =
-      root.verb("bench", "Time whole training steps, against what matrix products alone reach here");
+      bench.verb("train", "Time whole training steps, against what matrix products alone reach here");
   verb.option("--shape", o->shape, "gpt2 (124M parameters) or demo").one_of({"gpt2", "demo"});
   verb.option("--batch", o->batch, "Sequences in a batch");
   verb.option("--sequence", o->sequence, "Tokens in a sequence");
   verb.option("--runs", o->runs, "Steps to take the median of");
   verb.flag("--json", o->json, "Print JSON");
-  verb.example("ingot bench --batch 1 --sequence 1024", "a long sequence");
+  verb.example("ingot bench train --batch 1 --sequence 1024", "a long sequence");
   verb.run([o] { return run(*o); });
+}
+
+}  // namespace
+
+void add_bench(Command& root) {
+  Command bench = root.verb("bench", "Time training and inference against what the machine allows");
+  add_bench_train(bench);
+  add_bench_inference(bench);
 }
 
 }  // namespace ingot::cli

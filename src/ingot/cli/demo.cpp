@@ -36,6 +36,15 @@ std::vector<std::string> chosen_data(const Options& o) {
   return own.empty() ? std::vector<std::string>{"."} : own;
 }
 
+// What a person types to run this program again from here.
+std::string own_command() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return "ingot";
+  const std::string near = std::filesystem::proximate(program, error).string();
+  return error || near.starts_with("..") ? program.string() : near;
+}
+
 // About 3 million parameters: big enough to write words and code shapes, small enough to see a few million
 // tokens in minutes on two cores.
 TrainConfig demo_config(const Options& o) {
@@ -151,7 +160,7 @@ int run(Options o) {
   const double loss = result.validation_loss.value_or(0);
   fmt::print("\nValidation loss {:.3f} against the bigram model's {:.3f}.\n", loss, bigram);
   fmt::print("  model   {}\n  report  {}\n\nNow try:\n  {} generate {} --prompt '{}'\n",
-             result.model_directory, report, "build/bin/ingot", result.model_directory,
+             result.model_directory, report, own_command(), result.model_directory,
              config.sample_prompts.front());
   return 0;
 }

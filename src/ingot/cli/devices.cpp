@@ -6,6 +6,8 @@
 #include "ingot/cli/verbs.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
+#include "ingot/kernels/quantized.h"
+#include "ingot/runtime/compute_backend.h"
 
 namespace ingot::cli {
 namespace {
@@ -20,6 +22,50 @@ nlohmann::ordered_json describe(ComputeBackend& backend, bool chosen) {
           {"memory_total", memory.total},          {"memory_free", memory.free}};
 }
 
+// What a product with a weight of this format will run on: the first of the list that the backend allows.
+std::string_view runs_on(const std::vector<kernels::Implementation<kernels::QuantizedMatmulArgs>>& list) {
+  for (const auto& implementation : list)
+    if (implementation.needs <= kernels::instruction_set_limit()) return implementation.name;
+  return "nothing";
+}
+
+nlohmann::ordered_json describe_backends() {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ComputeBackendChoice& choice : compute_backends())
+    list.push_back({{"backend", choice.name},
+                    {"chosen", choice.name == compute_backend()},
+                    {"available", choice.available},
+                    {"detail", choice.detail}});
+  return list;
+}
+
+nlohmann::ordered_json describe_formats() {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (int i = 0; i < kernels::kPackedFormats; ++i) {
+    const kernels::PackedLayout layout = kernels::packed_layout(static_cast<kernels::PackedFormat>(i));
+    const double bits = 8.0 * static_cast<double>(layout.step_bytes()) /
+                        static_cast<double>(layout.step_cols() * kernels::kPanelRows);
+    list.push_back({{"format", layout.name},
+                    {"bits_per_weight", bits},
+                    {"runs_on", runs_on(kernels::quantized_matmul.implementations(DeviceType::cpu))}});
+  }
+  return list;
+}
+
+void print_backends() {
+  fmt::print("\nbackends (INGOT_BACKEND=NAME chooses)\n");
+  for (const auto& backend : describe_backends())
+    fmt::print("{} {:<11} {}\n",
+               backend["chosen"].get<bool>()      ? "*"
+               : backend["available"].get<bool>() ? " "
+                                                  : "-",
+               backend["backend"].get<std::string>(), backend["detail"].get<std::string>());
+  fmt::print("\nquantised weights  bits  run on\n");
+  for (const auto& format : describe_formats())
+    fmt::print("  {:<16} {:>4.2f}  {}\n", format["format"].get<std::string>(),
+               format["bits_per_weight"].get<double>(), format["runs_on"].get<std::string>());
+}
+
 int run(bool json) {
   DeviceConfig config = DeviceConfig::from_env();
   config.program = "ingot devices";
@@ -30,7 +76,9 @@ int run(bool json) {
   for (ComputeBackend* backend : registry.all())
     list.push_back(describe(*backend, backend->device() == chosen));
   if (json) {
-    fmt::print("{}\n", list.dump(2));
+    const nlohmann::ordered_json all{
+        {"devices", list}, {"backends", describe_backends()}, {"formats", describe_formats()}};
+    fmt::print("{}\n", all.dump(2));
     return 0;
   }
   for (const auto& device : list) {
@@ -42,6 +90,7 @@ int run(bool json) {
     fmt::print("    features  {}\n", fmt::join(device["features"].get<std::vector<std::string>>(), " "));
     fmt::print("    dtypes    {}\n", fmt::join(device["dtypes"].get<std::vector<std::string>>(), " "));
   }
+  print_backends();
   fmt::print("\n* is what commands use. INGOT_FORCE_CPU=1 and INGOT_CUDA_DEVICE=N choose another.\n");
   return 0;
 }

@@ -1,25 +1,84 @@
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <optional>
+#include <span>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "ingot/base/error.h"
-#include "ingot/base/files.h"
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/verbs.h"
-#include "ingot/models/language/config.h"
-#include "ingot/weights/open.h"
+#include "ingot/hub/resolve.h"
+#include "ingot/models/registry.h"
+#include "ingot/ops/cast.h"
 
 namespace ingot::cli {
 namespace {
 
 struct Options {
   std::string path;
-  bool json = false;
+  bool json = false, stats = false;
 };
 
-int run(const Options& o) {
-  const auto source = open_weights(o.path);
+/// What the values of a tensor are like; not-a-number and infinite ones are counted and left out of the rest.
+struct Stats {
+  double least = 0, largest = 0, mean = 0, deviation = 0;
+  std::int64_t zeros = 0, not_finite = 0;
+};
+
+std::optional<Stats> stats_of(const WeightSource& source, const TensorInfo& info) {
+  if (!info.dtype || info.numel() == 0) return std::nullopt;
+  const NoGrad no_grad;
+  const Tensor values = contiguous(to(source.load_tensor(info.name), DType::f32));
+  const std::span<const float> all(values.data<float>(), static_cast<std::size_t>(values.numel()));
+  Stats stats{.least = HUGE_VAL, .largest = -HUGE_VAL};
+  double sum = 0, squares = 0;
+  for (const float value : all) {
+    if (!std::isfinite(value)) {
+      ++stats.not_finite;
+      continue;
+    }
+    const auto x = static_cast<double>(value);
+    stats.least = std::min(stats.least, x);
+    stats.largest = std::max(stats.largest, x);
+    stats.zeros += x == 0 ? 1 : 0;
+    sum += x;
+    squares += x * x;
+  }
+  const auto count = static_cast<double>(info.numel() - stats.not_finite);
+  if (count == 0) return Stats{.not_finite = stats.not_finite};
+  stats.mean = sum / count;
+  stats.deviation = std::sqrt(std::max(0.0, squares / count - stats.mean * stats.mean));
+  return stats;
+}
+
+std::string describe(const Stats& s) {
+  std::string text = fmt::format("  {:>11.4g} … {:<11.4g} mean {:<11.4g} std {:<11.4g}", s.least, s.largest,
+                                 s.mean, s.deviation);
+  if (s.zeros > 0) text += fmt::format(" {} zeros", s.zeros);
+  if (s.not_finite > 0) text += fmt::format(" {} NOT FINITE", s.not_finite);
+  return text;
+}
+
+// Whether the tensors are those of the model that config.json describes.
+void print_check(const ArchitectureReport& report) {
+  if (report.fits()) {
+    fmt::print("fits its config.json: {}\n", fmt::join(report.variants, ", "));
+    return;
+  }
+  std::string message = "does not fit its config.json";
+  append_list(message, "missing", report.missing);
+  append_list(message, "of another shape", report.misshaped);
+  append_list(message, "not expected", report.unexpected);
+  fmt::print("{}\n", message);
+}
+
+int run(Options o) {
+  if (!hub::is_remote_safetensors(o.path)) o.path = hub::resolve_model(o.path);
+  const auto source = hub::open_weights(o.path);
   std::int64_t elements = 0;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const TensorInfo& info : source->tensors()) {
@@ -30,33 +89,38 @@ int run(const Options& o) {
                     {"bytes", info.bytes},
                     {"file", std::filesystem::path(info.file).filename().string()},
                     {"offset", info.offset}});
+    if (!o.stats || !o.json) continue;
+    if (const auto s = stats_of(*source, info)) {
+      list.back()["stats"] = {{"min", s->least},     {"max", s->largest}, {"mean", s->mean},
+                              {"std", s->deviation}, {"zeros", s->zeros}, {"not_finite", s->not_finite}};
+    }
   }
-  const std::string config_path = o.path + "/config.json";
-  std::string architecture;
-  if (std::filesystem::exists(config_path)) {
-    const LanguageConfig config = LanguageConfig::from_json(read_file(config_path), config_path);
-    architecture = fmt::format("{}, {} layers, width {}, {} heads ({} for keys), vocabulary {}, context {}",
-                               config.model_type, config.num_hidden_layers, config.hidden_size,
-                               config.num_attention_heads, config.num_key_value_heads, config.vocab_size,
-                               config.max_position_embeddings);
-  }
+  const std::string architecture = describe_model(o.path);
+  const std::optional<ArchitectureReport> report = check_model(o.path, *source);
   if (o.json) {
     nlohmann::ordered_json json{
         {"path", o.path},       {"format", source->format()},     {"metadata", source->metadata()},
         {"elements", elements}, {"bytes", source->total_bytes()}, {"tensors", list}};
+    if (report.has_value()) {
+      json["architecture"] = {{"family", report->family},         {"variants", report->variants},
+                              {"missing", report->missing},       {"misshaped", report->misshaped},
+                              {"unexpected", report->unexpected}, {"fits", report->fits()}};
+    }
     fmt::print("{}\n", json.dump(2));
     return 0;
   }
   std::size_t width = 4;
   for (const TensorInfo& info : source->tensors()) width = std::max(width, info.name.size());
   for (const TensorInfo& info : source->tensors()) {
-    fmt::print("{:<{}}  {:<8}  {:<20} {:>10}\n", info.name, width, info.stored_as, to_string(info.shape),
-               human_bytes(info.bytes));
+    const auto stats = o.stats ? stats_of(*source, info) : std::nullopt;
+    fmt::print("{:<{}}  {:<8}  {:<20} {:>10}{}\n", info.name, width, info.stored_as, to_string(info.shape),
+               human_bytes(info.bytes), stats ? describe(*stats) : "");
   }
   if (!architecture.empty()) fmt::print("\n{}\n", architecture);
   fmt::print("{}{}: {} tensors, {} elements, {}\n", architecture.empty() ? "\n" : "", source->format(),
              source->tensors().size(), human_count(static_cast<double>(elements)),
              human_bytes(source->total_bytes()));
+  if (report.has_value()) print_check(*report);
   return 0;
 }
 
@@ -66,7 +130,11 @@ void add_inspect(Command& root) {
   auto o = std::make_shared<Options>();
   Command verb =
       root.verb("inspect", "List what a model file or directory holds: names, shapes, dtypes, sizes");
-  verb.option("path", o->path, "A model directory, a .safetensors or a .npy file").required();
+  verb.option("path", o->path,
+              "A model directory, or a file of weights: safetensors, GGUF, PyTorch, NumPy, Keras, "
+              "TensorFlow")
+      .required();
+  verb.flag("--stats", o->stats, "Read the values too: range, mean, deviation, zeros, what is not finite");
   verb.flag("--json", o->json, "Print JSON");
   verb.example("ingot inspect out/model", "every tensor, then the architecture and the sum");
   verb.run([o] { return run(*o); });

@@ -5,6 +5,7 @@
 #include "ingot/base/error.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/verbs.h"
+#include "ingot/hub/resolve.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -18,9 +19,10 @@ struct Options {
   bool json = false;
 };
 
-int run(const Options& o) {
+int run(Options o) {
   INGOT_CHECK(o.tokens.empty() != o.text.empty(),
               InvalidConfig("--tokens", "give either --tokens or --text"));
+  o.model = hub::resolve_model(o.model);
   const auto model = load_language_model(o.model, {.dtype = DType::f32, .copy = false, .trainable = false});
   const std::vector<std::int32_t> ids =
       o.tokens.empty() ? open_tokenizer(o.model).encode(o.text) : parse_ids(o.tokens, "--tokens");
@@ -50,7 +52,7 @@ void add_logits(Command& root) {
   o->output = "logits.npy";
   Command verb =
       root.verb("logits", "Write a model's logits for given tokens, to compare with another program");
-  verb.option("model", o->model, "Model directory").required();
+  verb.option("model", o->model, "Model directory, or a .gguf file").required();
   verb.option("--tokens", o->tokens, "Token ids, as 1,2,3");
   verb.option("-t,--text", o->text, "Text instead of ids");
   verb.option("-o,--output", o->output, "NumPy file to write: f32 [tokens, vocabulary]");

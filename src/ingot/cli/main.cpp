@@ -1,8 +1,16 @@
+#include <cstdio>
+
+#include "ingot/base/error.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/runtime/initialize.h"
 
 int main(int argc, char** argv) {
-  ingot::initialize();
+  try {
+    ingot::initialize();
+  } catch (const ingot::Error& error) {  // INGOT_BACKEND may ask for what is not there
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 2;
+  }
   return ingot::cli::run_command_line(
       argc, argv, "ingot",
       "Ingot trains, runs and serves models natively, on CPUs and NVIDIA GPUs. Start with: ingot demo",

@@ -8,6 +8,7 @@
 #include "ingot/base/error.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/verbs.h"
+#include "ingot/hub/resolve.h"
 #include "ingot/text/tokenizer.h"
 
 namespace ingot::cli {
@@ -19,7 +20,7 @@ struct Options {
 };
 
 int run(const Options& o) {
-  const text::Tokenizer tokenizer = open_tokenizer(o.model);
+  const text::Tokenizer tokenizer = open_tokenizer(hub::resolve_model(o.model));
   if (!o.ids.empty()) {
     const std::vector<std::int32_t> ids = parse_ids(o.ids, "--ids");
     const std::string text = tokenizer.decode(ids, !o.special);

@@ -7,6 +7,7 @@
 #include "ingot/cli/training_console.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/core/device_config.h"
+#include "ingot/hub/resolve.h"
 
 namespace ingot::cli {
 namespace {
@@ -57,7 +58,8 @@ int run(const Options& o) {
   Config file = Config::load(o.config);
   for (const std::string& assignment : o.set) file.set(assignment);
   if (o.resume) file.set("resume_from_checkpoint=true");
-  const TrainConfig config = read_train_config(file);
+  TrainConfig config = read_train_config(file);
+  if (!config.from_scratch) config.model = hub::resolve_model(config.model);
   warn_if_cpu(get_device(), "ingot train");
   TrainingConsole console(config, {.json = o.json, .effective_config = file.effective()});
   Trainer trainer(config, console.hooks());

@@ -10,7 +10,7 @@
 #include "ingot/base/tensorboard.h"
 #include "ingot/base/units.h"
 #include "ingot/core/backend.h"
-#include "ingot/infer/generate.h"
+#include "ingot/infer/engine.h"
 #include "ingot/train/machine_limit.h"
 #include "ingot/train/run_report.h"
 
@@ -33,10 +33,10 @@ std::string continue_prompt(const LanguageModel& model, const text::Tokenizer& t
                             const std::string& prompt, std::int64_t tokens) {
   const std::vector<std::int32_t> ids = tokenizer.encode(prompt);
   if (ids.empty()) return {};
-  GenerateOptions options;
-  options.max_tokens = tokens;
-  options.sampling = {.temperature = 0.7, .top_p = 0.95, .seed = 1};
-  return tokenizer.decode(generate(model, ids, options).tokens);
+  return tokenizer.decode(infer::generate(model, {.prompt = ids,
+                                                  .max_tokens = tokens,
+                                                  .sampling = {.temperature = 0.7, .top_p = 0.95, .seed = 1}})
+                              .tokens);
 }
 
 std::string one_line(std::string text) {

@@ -5,10 +5,19 @@ namespace ingot::cli {
 void add_all_verbs(Command& root) {
   add_demo(root);
   add_train(root);
+  add_tune(root);
   add_generate(root);
+  add_chat(root);
   add_tokenize(root);
+  add_embed(root);
   add_logits(root);
+  add_perplexity(root);
+  add_forecast(root);
   add_inspect(root);
+  add_convert(root);
+  add_models(root);
+  add_pull(root);
+  add_onnx(root);
   add_memory(root);
   add_mahjong(root);
   add_devices(root);

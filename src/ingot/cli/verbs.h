@@ -6,16 +6,25 @@ namespace ingot::cli {
 
 // Each verb stands in the file of its name.
 void add_bench(Command& root);
+void add_chat(Command& root);
 void add_completion(Command& root);
+void add_convert(Command& root);
 void add_demo(Command& root);
 void add_devices(Command& root);
+void add_embed(Command& root);
+void add_forecast(Command& root);
 void add_generate(Command& root);
 void add_inspect(Command& root);
 void add_logits(Command& root);
 void add_mahjong(Command& root);
 void add_memory(Command& root);
+void add_perplexity(Command& root);
+void add_models(Command& root);
+void add_onnx(Command& root);
+void add_pull(Command& root);
 void add_tokenize(Command& root);
 void add_train(Command& root);
+void add_tune(Command& root);
 
 /// Adds every verb, in the order that --help shows them.
 void add_all_verbs(Command& root);

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "ingot/cli/command.h"
+
+namespace ingot::cli {
+
+// The verbs below `bench`; each stands in a file of its own.
+void add_bench_inference(Command& bench);
+
+}  // namespace ingot::cli

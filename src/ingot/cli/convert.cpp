@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/progress.h"
+#include "ingot/base/units.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/hub/resolve.h"
+#include "ingot/infer/open_tokenizer.h"
+#include "ingot/models/language/checkpoint.h"
+#include "ingot/models/language/gguf_export.h"
+#include "ingot/quant/block_format.h"
+#include "ingot/weights/encode.h"
+#include "ingot/weights/npz.h"
+#include "ingot/weights/open.h"
+
+namespace ingot::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string source, destination, to, dtype, shard_size = "5GB";
+  bool json = false;
+};
+
+/// What comes out, told by --to or by the destination's name; a name without an ending is a directory.
+struct Target {
+  std::string format;
+  bool directory = false;
+};
+
+Target target_of(const Options& o) {
+  const std::string ending = fs::path(o.destination).extension().string();
+  std::string by_name = ending == ".gguf" ? "gguf" : ending == ".npz" ? "npz" : "safetensors";
+  const std::string format = o.to.empty() ? by_name : o.to;
+  const bool directory = format == "safetensors" && ending != ".safetensors";
+  INGOT_CHECK(o.to.empty() || directory || o.to == by_name,
+              InvalidConfig("--to", fmt::format("{} cannot be called {}", o.to, o.destination)));
+  return {format, directory};
+}
+
+/// Shows how many bytes have been written.
+class Meter {
+ public:
+  explicit Meter(std::uint64_t total)
+      : bar_({.label = "converting", .total = static_cast<std::int64_t>(total)}) {}
+  WrittenCallback callback() {
+    return [this](std::uint64_t bytes) {
+      done_ += bytes;
+      bar_.update(static_cast<std::int64_t>(done_), human_bytes(done_));
+    };
+  }
+  std::uint64_t done() const { return done_; }
+
+ private:
+  ProgressBar bar_;
+  std::uint64_t done_ = 0;
+};
+
+bool is_model(const std::string& path) {
+  return fs::is_directory(path) ? fs::exists(path + "/config.json") : path.ends_with(".gguf");
+}
+
+/// config.json with the dtype that is stored now.
+std::string config_with_dtype(const std::string& config, const WeightEncoding& encoding) {
+  if (!encoding.dtype) return config;
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(config);
+  const char* name = *encoding.dtype == DType::f16    ? "float16"
+                     : *encoding.dtype == DType::bf16 ? "bfloat16"
+                     : *encoding.dtype == DType::f64  ? "float64"
+                                                      : "float32";
+  json["torch_dtype"] = name;
+  if (json.contains("dtype")) json["dtype"] = name;
+  return json.dump(2) + "\n";
+}
+
+/// Whatever else belongs to a model: tokenizers, templates, cards; not weights.
+void copy_companions(const std::string& from, const std::string& to) {
+  for (const auto& entry : fs::directory_iterator(from)) {
+    const std::string name = entry.path().filename().string(), ending = entry.path().extension().string();
+    const bool text =
+        ending == ".json" || ending == ".txt" || ending == ".model" || ending == ".jinja" || ending == ".md";
+    if (!entry.is_regular_file() || !text || name == "config.json" || name.ends_with(".index.json")) continue;
+    fs::copy_file(entry.path(), fs::path(to) / name);
+  }
+}
+
+std::uint64_t write_model_directory(const Options& o, const WeightEncoding& encoding) {
+  const ModelCheckpoint checkpoint = open_checkpoint(o.source);
+  const auto weights = encode_weights(checkpoint.weights, encoding, false);
+  require_disk_space(o.destination, weights->total_bytes(), "the converted model");
+  AtomicDirectory out(o.destination);
+  write_file_atomically(out.file("config.json"), config_with_dtype(checkpoint.config_json, encoding));
+  if (fs::is_directory(o.source)) {
+    copy_companions(o.source, out.path());
+  } else if (has_tokenizer(o.source)) {
+    open_tokenizer(o.source).save_directory(out.path());
+  }
+  Meter meter(weights->total_bytes());
+  SafetensorsOptions options;
+  options.max_shard_bytes = parse_bytes(o.shard_size, "--shard-size");
+  write_safetensors_directory(out.path(), stored_tensors(*weights, meter.callback()), options);
+  out.commit();
+  return meter.done();
+}
+
+void note_encoding(const WeightSource& weights, GgufMetadata& metadata) {
+  const bool quantised = std::ranges::any_of(weights.tensors(), [](const TensorInfo& info) {
+    return quant::find_block_format(info.stored_as) != nullptr;
+  });
+  if (quantised) metadata.set("general.quantization_version", GgufValue::of_u32(2));
+}
+
+std::uint64_t write_gguf_model(const Options& o, const WeightEncoding& encoding) {
+  GgufMetadata metadata;
+  std::shared_ptr<const WeightSource> source;
+  std::vector<GgufTensor> tensors;
+  if (o.source.ends_with(".gguf")) {
+    std::shared_ptr<const GgufSource> gguf = open_gguf(o.source);
+    for (const auto& [key, value] : gguf->fields().entries()) {
+      if (!key.starts_with("split.")) metadata.set(key, value);
+    }
+    source = gguf;
+  } else if (is_model(o.source)) {
+    GgufExport model = export_gguf(open_checkpoint(o.source));
+    metadata = std::move(model.metadata);
+    source = std::move(model.weights);
+    tensors = std::move(model.extra);
+    write_gguf_tokenizer(o.source, source->get_metadata("token_embd.weight").shape.at(0), metadata);
+  } else {
+    source = open_weights(o.source);
+  }
+  const auto weights = encode_weights(source, encoding, true);
+  note_encoding(*weights, metadata);
+  Meter meter(weights->total_bytes());
+  for (GgufTensor& tensor : gguf_tensors(*weights, meter.callback())) tensors.push_back(std::move(tensor));
+  require_disk_space(o.destination, weights->total_bytes(), "the converted model");
+  write_gguf(o.destination, metadata, tensors);
+  return meter.done();
+}
+
+/// One file of tensors under the names that the source gives them (a GGUF model: its checkpoint's names).
+std::uint64_t write_tensors(const Options& o, const Target& target, WeightEncoding encoding) {
+  std::shared_ptr<const WeightSource> source =
+      is_model(o.source) ? open_checkpoint(o.source).weights : open_weights(o.source);
+  const auto lacks = [](const TensorInfo& info) {
+    return info.dtype == DType::bf16 || info.dtype == DType::f8e4m3 || info.dtype == DType::f8e5m2;
+  };
+  if (target.format == "npz" && !encoding.dtype && std::ranges::any_of(source->tensors(), lacks)) {
+    fmt::print(stderr, "NumPy has no bf16 and no 8-bit floats: floating-point tensors become f32\n");
+    encoding.dtype = DType::f32;
+  }
+  const auto weights = encode_weights(std::move(source), encoding, false);
+  require_disk_space(o.destination, weights->total_bytes(), "the converted tensors");
+  Meter meter(weights->total_bytes());
+  const std::vector<StoredTensor> tensors = stored_tensors(*weights, meter.callback());
+  if (target.format == "npz") {
+    write_npz(o.destination, tensors);
+  } else if (target.directory) {
+    AtomicDirectory out(o.destination);
+    SafetensorsOptions options;
+    options.max_shard_bytes = parse_bytes(o.shard_size, "--shard-size");
+    write_safetensors_directory(out.path(), tensors, options);
+    out.commit();
+  } else {
+    write_safetensors(o.destination, tensors);
+  }
+  return meter.done();
+}
+
+int run(Options o) {
+  o.source = hub::resolve_model(o.source);
+  const Target target = target_of(o);
+  const WeightEncoding encoding = o.dtype.empty() ? WeightEncoding{} : parse_weight_encoding(o.dtype);
+  INGOT_CHECK(
+      encoding.blocks == nullptr || target.format == "gguf",
+      InvalidConfig("--dtype",
+                    fmt::format("{} is a block format, which only GGUF files hold; add --to gguf", o.dtype)));
+  std::error_code ignored;
+  INGOT_CHECK(!fs::equivalent(o.source, o.destination, ignored),
+              InvalidConfig("destination", "is the source itself; give another name"));
+  const std::uint64_t bytes = target.format == "gguf"                  ? write_gguf_model(o, encoding)
+                              : target.directory && is_model(o.source) ? write_model_directory(o, encoding)
+                                                                       : write_tensors(o, target, encoding);
+  if (o.json) {
+    fmt::print(
+        "{}\n",
+        nlohmann::ordered_json{{"path", o.destination}, {"format", target.format}, {"bytes", bytes}}.dump());
+  } else {
+    fmt::print("{}: {}, {} of tensors\n", o.destination, target.format, human_bytes(bytes));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_convert(Command& root) {
+  auto o = std::make_shared<Options>();
+  Command verb = root.verb("convert", "Write weights, or a whole model, in another format or element type");
+  verb.option("source", o->source,
+              "A model directory, or a file: safetensors, GGUF, PyTorch, NumPy, Keras, TensorFlow")
+      .required();
+  verb.option("destination", o->destination,
+              "What to write: NAME.gguf, NAME.npz, NAME.safetensors, or a directory")
+      .required();
+  verb.option("--to", o->to, "The format, where the name does not tell")
+      .one_of({"safetensors", "gguf", "npz"});
+  verb.option("--dtype", o->dtype,
+              "Element type of the weights: f32, bf16, f16, or a block format (q8_0, q4_k, ...)");
+  verb.option("--shard-size", o->shard_size, "A directory gets several files above this size");
+  verb.flag("--json", o->json, "Print path, format and bytes as JSON");
+  verb.example("ingot convert out/model model.gguf --dtype q8_0", "a file that llama.cpp opens");
+  verb.example("ingot convert model.gguf model", "back to a Hugging Face directory, tokenizer included");
+  verb.example("ingot convert pytorch_model.bin model.safetensors --dtype bf16", "one file of tensors");
+  verb.run([o] { return run(*o); });
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,118 @@
+#include <cmath>
+#include <fstream>
+#include <iostream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/hub/resolve.h"
+#include "ingot/infer/sentence_embedder.h"
+#include "ingot/ops/matmul.h"
+#include "ingot/ops/view.h"
+#include "ingot/weights/npy.h"
+
+namespace ingot::cli {
+namespace {
+
+struct Options {
+  std::string model, file, output;
+  std::vector<std::string> texts;
+  bool json = false;
+};
+
+std::vector<std::string> all_texts(const Options& o) {
+  std::vector<std::string> texts = o.texts;
+  if (o.file.empty()) {
+    INGOT_CHECK(!texts.empty(), InvalidConfig("--text", "give a text, or a file of them with --file"));
+    return texts;
+  }
+  std::ifstream file(o.file);
+  INGOT_CHECK(o.file == "-" || file, IoError(o.file, "cannot be read"));
+  std::istream& lines = o.file == "-" ? std::cin : file;
+  for (std::string line; std::getline(lines, line);) texts.push_back(line);
+  INGOT_CHECK(!texts.empty(), InvalidConfig("--file", "holds no line"));
+  return texts;
+}
+
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kShown = 44;
+  if (text.size() <= kShown) return text;
+  std::size_t end = kShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80) --end;  // not amid a character
+  return text.substr(0, end) + "...";
+}
+
+// What a person wants to see of vectors: which texts are near each other.
+void print_similarities(const std::vector<std::string>& texts, const Tensor& vectors, bool normalized) {
+  const std::vector<float> products = matmul(vectors, transpose(vectors, 0, 1)).to_vector<float>();
+  const std::size_t n = texts.size();
+  const auto at = [&](std::size_t i, std::size_t j) {
+    const double product = products[i * n + j];
+    return normalized ? product
+                      : product / std::sqrt(static_cast<double>(products[i * n + i]) * products[j * n + j]);
+  };
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) fmt::print("{:7.4f}", at(i, j));
+    fmt::print("  {}\n", shortened(texts[i]));
+  }
+}
+
+void print_json(const Options& o, const SentenceEmbedder& embedder,
+                const std::vector<std::vector<std::int32_t>>& ids, const Tensor& vectors) {
+  nlohmann::ordered_json json{{"dimension", embedder.dimension()},
+                              {"pooling", name(embedder.config().pooling)},
+                              {"normalized", embedder.config().normalize}};
+  std::size_t tokens = 0;
+  for (const auto& text : ids) tokens += text.size();
+  json["tokens"] = tokens;
+  if (o.output.empty()) {
+    const std::vector<float> numbers = vectors.to_vector<float>();
+    const auto width = static_cast<std::ptrdiff_t>(embedder.dimension());
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (auto row = numbers.begin(); row != numbers.end(); row += width) {
+      list.push_back(std::vector<float>(row, row + width));
+    }
+    json["embeddings"] = list;
+  } else {
+    json["path"] = o.output;
+  }
+  fmt::print("{}\n", json.dump());
+}
+
+int run(const Options& o) {
+  const std::vector<std::string> texts = all_texts(o);
+  const SentenceEmbedder embedder =
+      SentenceEmbedder::open(hub::resolve_model(o.model), {.copy = false, .trainable = false});
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const std::vector<std::vector<std::int32_t>> ids = embedder.encode(views);
+  const Tensor vectors = embedder.embed_ids(ids);
+  if (!o.output.empty()) write_npy(o.output, vectors);
+  if (o.json) {
+    print_json(o, embedder, ids, vectors);
+    return 0;
+  }
+  constexpr std::size_t kMatrix = 12;  // more columns do not fit a terminal
+  if (texts.size() <= kMatrix) print_similarities(texts, vectors, embedder.config().normalize);
+  if (!o.output.empty()) fmt::print("{}: f32 {}, one row per text\n", o.output, to_string(vectors.shape()));
+  return 0;
+}
+
+}  // namespace
+
+void add_embed(Command& root) {
+  auto o = std::make_shared<Options>();
+  Command verb = root.verb("embed", "Turn texts into vectors; show which are near in meaning");
+  verb.option("model", o->model, "Directory of a sentence-transformers model, or of a BERT").required();
+  verb.option("-t,--text", o->texts, "A text; may be given several times");
+  verb.option("-f,--file", o->file, "A file with one text per line; - is standard input");
+  verb.option("-o,--output", o->output, "NumPy file to write: f32 [texts, dimension]");
+  verb.flag("--json", o->json, "Print the vectors as JSON; with -o, only what they are");
+  verb.example("ingot embed all-MiniLM-L6-v2 -t 'A cat sleeps' -t 'The kitten naps' -t 'Stocks fell'",
+               "cosine similarities of every pair");
+  verb.example("ingot embed all-MiniLM-L6-v2 -f lines.txt -o vectors.npy", "then numpy.load('vectors.npy')");
+  verb.run([o] { return run(*o); });
+}
+
+}  // namespace ingot::cli

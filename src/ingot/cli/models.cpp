@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/base/suggest.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/models/registry.h"
+
+namespace ingot::cli {
+namespace {
+
+struct Options {
+  std::string name;
+  bool json = false;
+};
+
+std::vector<std::string_view> task_names(const ModelInfo& info) {
+  std::vector<std::string_view> names;
+  for (const ModelTask task : info.tasks) names.push_back(name(task));
+  return names;
+}
+
+nlohmann::ordered_json to_json(const ModelInfo& info) {
+  return {{"name", info.name},         {"summary", info.summary},
+          {"tasks", task_names(info)}, {"architectures", info.architectures},
+          {"variants", info.variants}, {"repositories", info.repositories}};
+}
+
+const ModelInfo& wanted(const std::string& name) {
+  if (const ModelInfo* info = find_model(name)) return *info;
+  std::vector<std::string> known;
+  for (const ModelInfo& info : model_registry()) {
+    known.push_back(info.name);
+    known.insert(known.end(), info.architectures.begin(), info.architectures.end());
+  }
+  throw InvalidConfig("name", fmt::format("Ingot has no '{}'{}; `ingot models` lists what it has", name,
+                                          did_you_mean(name, known)));
+}
+
+void print_one(const ModelInfo& info) {
+  fmt::print("{}: {}\n\n", info.name, info.summary);
+  fmt::print("  can            {}\n", fmt::join(task_names(info), ", "));
+  fmt::print("  architectures  {}\n", fmt::join(info.architectures, ", "));
+  fmt::print("  variants       {}\n", fmt::join(info.variants, "\n                 "));
+  fmt::print("  such as        {}\n", fmt::join(info.repositories, "\n                 "));
+}
+
+void print_all() {
+  std::size_t width = 0, tasks = 0;
+  for (const ModelInfo& info : model_registry()) {
+    width = std::max(width, info.name.size());
+    tasks = std::max(tasks, fmt::format("{}", fmt::join(task_names(info), ", ")).size());
+  }
+  for (const ModelInfo& info : model_registry()) {
+    fmt::print("{:<{}}  {:<{}}  {}\n", info.name, width, fmt::format("{}", fmt::join(task_names(info), ", ")),
+               tasks, info.summary);
+  }
+  fmt::print("\n`ingot models NAME` tells variants and published models of one.\n");
+}
+
+int run(const Options& o) {
+  if (o.json) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    for (const ModelInfo& info : model_registry()) json.push_back(to_json(info));
+    fmt::print("{}\n", (o.name.empty() ? json : to_json(wanted(o.name))).dump(2));
+  } else if (o.name.empty()) {
+    print_all();
+  } else {
+    print_one(wanted(o.name));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_models(Command& root) {
+  auto o = std::make_shared<Options>();
+  Command verb = root.verb("models", "List the model families that Ingot opens, and what each can do");
+  verb.option("name", o->name, "A family (llama) or an architecture (LlamaForCausalLM)");
+  verb.flag("--json", o->json, "Print JSON");
+  verb.example("ingot models gemma2", "its variants, and published models of this layout");
+  verb.run([o] { return run(*o); });
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,167 @@
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/hub/resolve.h"
+#include "ingot/onnx/graph.h"
+#include "ingot/onnx/node_tests.h"
+#include "ingot/ops/cast.h"
+#include "ingot/weights/npy.h"
+
+namespace ingot::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct RunOptions {
+  std::string model, output = ".";
+  std::vector<std::string> inputs;
+  bool json = false;
+};
+
+struct CheckOptions {
+  std::string path;
+  bool all = false, json = false;
+};
+
+std::string describe(const onnx::ValueInfo& value) {
+  std::string text = fmt::format("{:<24} {} [", value.name, value.stored_as);
+  for (std::size_t i = 0; i < value.shape.size(); ++i) {
+    const std::string open = value.axes[i].empty() ? "?" : value.axes[i];
+    text += (i == 0 ? "" : ", ") + (value.shape[i] == -1 ? open : std::to_string(value.shape[i]));
+  }
+  return text + "]";
+}
+
+int run_model(const RunOptions& o) {
+  const onnx::Graph graph = onnx::Graph::open(hub::resolve_model(o.model));
+  std::map<std::string, Tensor> inputs;
+  for (const std::string& assignment : o.inputs) {
+    const std::size_t equals = assignment.find('=');
+    INGOT_CHECK(equals != assignment.npos,
+                InvalidConfig("--input", "'" + assignment + "' is no name=file.npy"));
+    inputs[assignment.substr(0, equals)] = read_npy(assignment.substr(equals + 1));
+  }
+  const std::vector<Tensor> results = graph.run(inputs);
+  make_directories(o.output);
+  Json list = Json::array();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    // Names of values may hold anything; names of files may not.
+    std::string file = graph.outputs()[i].name;
+    for (char& c : file) {
+      if (c == '/' || c == ':' || c == '\\') c = '_';
+    }
+    const std::string path = o.output + "/" + file + ".npy";
+    write_npy(path, contiguous(results[i]));
+    list.push_back(
+        {{"name", graph.outputs()[i].name}, {"path", path}, {"shape", results[i].shape().to_vector()}});
+    if (!o.json) fmt::print("{}: {} {}\n", path, name(results[i].dtype()), to_string(results[i].shape()));
+  }
+  if (o.json) fmt::print("{}\n", list.dump(2));
+  return 0;
+}
+
+int check_model(const CheckOptions& o) {
+  const onnx::Graph graph = onnx::Graph::open(hub::resolve_model(o.path));
+  std::map<std::string, int> counts;
+  for (const onnx::Node& node : graph.nodes())
+    ++counts[node.domain.empty() ? node.op : node.domain + "." + node.op];
+  const std::set<std::string> missing = graph.unsupported();
+  if (o.json) {
+    fmt::print(
+        "{}\n",
+        Json{
+            {"path", graph.path()}, {"opset", graph.opset()}, {"operators", counts}, {"unsupported", missing}}
+            .dump(2));
+    return missing.empty() ? 0 : 1;
+  }
+  fmt::print("{} by {}, operator set {}, {} nodes\n", graph.path(),
+             graph.producer().empty() ? "?" : graph.producer(), graph.opset(), graph.nodes().size());
+  for (const onnx::ValueInfo& input : graph.inputs()) fmt::print("  in   {}\n", describe(input));
+  for (const onnx::ValueInfo& output : graph.outputs()) fmt::print("  out  {}\n", describe(output));
+  for (const auto& [op, count] : counts)
+    fmt::print("  {:>5} {}{}\n", count, op, missing.contains(op) ? "  (not supported)" : "");
+  fmt::print("{}\n", missing.empty() ? "every operator is supported"
+                                     : fmt::format("not supported: {}", fmt::join(missing, ", ")));
+  return missing.empty() ? 0 : 1;
+}
+
+/// ONNX' backend tests below a directory: passed per operator set, and what the others need.
+int check_tests(const CheckOptions& o) {
+  struct Count {
+    int passed = 0, unsupported = 0, wrong = 0;
+  };
+  std::map<int, Count> by_opset;
+  std::map<std::string, int> needed;
+  Count all;
+  Json list = Json::array();
+  for (const onnx::NodeTest& test : onnx::run_node_tests(o.path)) {
+    for (Count* count : {&all, &by_opset[test.opset]}) {
+      ++(test.end == onnx::TestEnd::passed        ? count->passed
+         : test.end == onnx::TestEnd::unsupported ? count->unsupported
+                                                  : count->wrong);
+    }
+    for (const std::string& op : test.operators) ++needed[op];
+    const char* end = test.end == onnx::TestEnd::passed        ? "passed"
+                      : test.end == onnx::TestEnd::unsupported ? "unsupported"
+                                                               : "wrong";
+    list.push_back({{"name", test.name}, {"opset", test.opset}, {"end", end}, {"detail", test.detail}});
+    if (!o.json && (test.end == onnx::TestEnd::wrong || (o.all && test.end != onnx::TestEnd::passed))) {
+      fmt::print("{:<12} {}: {}\n", end, test.name, test.detail);
+    }
+  }
+  const int exit_code = all.wrong == 0 ? 0 : 1;
+  if (o.json) {
+    fmt::print(
+        "{}\n",
+        Json{{"passed", all.passed}, {"unsupported", all.unsupported}, {"wrong", all.wrong}, {"tests", list}}
+            .dump(2));
+    return exit_code;
+  }
+  for (const auto& [opset, count] : by_opset) {
+    const int total = count.passed + count.unsupported + count.wrong;
+    if (opset > 0) fmt::print("opset {:>2}: {:>3} of {:>3} passed\n", opset, count.passed, total);
+  }
+  fmt::print("{} passed, {} need what Ingot lacks, {} wrong\n", all.passed, all.unsupported, all.wrong);
+  std::vector<std::string> names;
+  names.reserve(needed.size());
+  for (const auto& [op, count] : needed) names.push_back(fmt::format("{} ({})", op, count));
+  fmt::print("operators lacking, and tests with them: {}\n", fmt::join(names, ", "));
+  return exit_code;
+}
+
+int check(const CheckOptions& o) {
+  return std::filesystem::is_directory(o.path) ? check_tests(o) : check_model(o);
+}
+
+}  // namespace
+
+void add_onnx(Command& root) {
+  Command verb = root.verb("onnx", "Run graphs that other programs exported, and tell what they need");
+  auto r = std::make_shared<RunOptions>();
+  Command run = verb.verb("run", "Compute a graph's outputs from NumPy files");
+  run.option("model", r->model, "An .onnx file, here or elsewhere (see ingot pull)").required();
+  run.option("--input", r->inputs, "An input, as name=file.npy (may be repeated)");
+  run.option("-o,--output", r->output, "Directory for the outputs, one .npy file each");
+  run.flag("--json", r->json, "Print paths and shapes as JSON");
+  run.example("ingot onnx run resnet.onnx --input x=image.npy -o out", "then numpy.load('out/logits.npy')");
+  run.run([r] { return run_model(*r); });
+  auto c = std::make_shared<CheckOptions>();
+  Command checks = verb.verb("check", "List a graph's inputs, outputs and operators; or run ONNX' own tests");
+  checks.option("path", c->path, "An .onnx file, or a directory of ONNX backend tests").required();
+  checks.flag("--all", c->all, "Tests: also name those that need what Ingot lacks");
+  checks.flag("--json", c->json, "Print JSON");
+  checks.example("ingot onnx check model.onnx",
+                 "what it takes and gives, and whether every operator is there");
+  checks.example("ingot onnx check /usr/share/libonnx-testdata/data/node", "how many of ONNX' tests pass");
+  checks.run([c] { return check(*c); });
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,238 @@
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/progress.h"
+#include "ingot/base/units.h"
+#include "ingot/cli/tune_objectives.h"
+#include "ingot/cli/tune_workers.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/tune/importance.h"
+#include "ingot/tune/study_report.h"
+
+namespace ingot::cli {
+namespace {
+
+using tune::Trial;
+using tune::TrialState;
+using tune::Tuner;
+
+struct Options {
+  std::string study;
+  std::vector<std::string> set;
+  std::int64_t workers = 0;
+  bool json = false;
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+void on_interrupt(int) { interrupted = 1; }
+
+/// The table that grows while a study runs: one line per finished trial, above a bar.
+class TrialTable {
+ public:
+  TrialTable(Tuner& tuner, bool quiet) : tuner_(tuner), quiet_(quiet) {
+    for (const tune::Parameter& p : tuner.space().parameters) {
+      widths_.push_back(std::max<int>(display_width(p.name), 9));
+    }
+    shown_.resize(tuner.trials().size());
+    for (const Trial& trial : tuner.trials())
+      shown_[static_cast<std::size_t>(trial.number)] = trial.finished();
+    if (quiet_) return;
+    if (const std::int64_t done = finished(); done > 0) fmt::print("going on after {} trials\n", done);
+    std::string header = fmt::format("{:>5}  {:>11}  {:<8}  {:>7}", "trial", "value", "state", "time");
+    for (std::size_t i = 0; i < widths_.size(); ++i) {
+      header += fmt::format("  {:>{}}", tuner.space().parameters[i].name, widths_[i]);
+    }
+    say(header);
+    bar_ = std::make_unique<ProgressBar>(
+        ProgressOptions{.label = "trials", .total = tuner.budget(), .done = finished()});
+  }
+
+  /// Shows what is new; returns how many trials have finished.
+  std::int64_t update() {
+    const std::vector<Trial>& trials = tuner_.trials();
+    shown_.resize(trials.size());
+    std::int64_t running = 0;
+    for (const Trial& trial : trials) {
+      running += trial.state == TrialState::running ? 1 : 0;
+      if (!trial.finished() || shown_[static_cast<std::size_t>(trial.number)]) continue;
+      shown_[static_cast<std::size_t>(trial.number)] = true;
+      if (!quiet_) say(row(trial));
+    }
+    const std::int64_t done = finished();
+    if (bar_ != nullptr) {
+      const Trial* best = tune::best_of(trials, tuner_.direction());
+      const std::string leader =
+          best == nullptr ? "" : fmt::format("best {:.5g} (trial {}) · ", best->value, best->number);
+      bar_->update(done, fmt::format("{}{} running", leader, running));
+    }
+    return done;
+  }
+  void finish() {
+    if (bar_ != nullptr) bar_->finish();
+  }
+
+ private:
+  std::int64_t finished() const { return std::ranges::count(shown_, true); }
+
+  std::string row(const Trial& trial) const {
+    const Trial* best = tune::best_of(tuner_.trials(), tuner_.direction());
+    const bool leads = best != nullptr && best->number == trial.number;
+    const double last = trial.reports.empty() ? trial.value : trial.reports.back().value;
+    const double value = trial.state == TrialState::complete ? trial.value : last;
+    std::string line = fmt::format(
+        "{:>5}  {:>11}  {:<8}  {:>7}", trial.number, std::isnan(value) ? "-" : fmt::format("{:.5g}", value),
+        leads ? "best" : name(trial.state), human_duration(trial.ended - trial.started));
+    for (std::size_t i = 0; i < widths_.size(); ++i) {
+      const double x = trial.values[i];
+      const bool real = tuner_.space().parameters[i].kind == tune::ParameterKind::real;
+      const std::string text =
+          std::isnan(x) ? "" : (real ? fmt::format("{:.4g}", x) : tuner_.space().text(i, x));
+      line += fmt::format("  {:>{}}", text, widths_[i]);
+    }
+    return trial.state == TrialState::failed ? line + "  " + trial.note : line;
+  }
+
+  static void say(std::string line) {
+    winsize size{};
+    if (is_terminal(1) && ::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 &&
+        line.size() > size.ws_col) {
+      line.resize(size.ws_col);
+    }
+    const ProgressPause pause;
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  }
+
+  Tuner& tuner_;
+  bool quiet_;
+  std::vector<int> widths_;
+  std::vector<bool> shown_;
+  std::unique_ptr<ProgressBar> bar_;
+};
+
+// Where the best trial left something that can be used.
+std::string best_directory(const tune::StudyConfig& config, const Trial& best) {
+  return config.keep == "none" ? "" : config.trial_directory(best.number);
+}
+
+void print_json(const tune::StudyConfig& config, Tuner& tuner, const std::string& report) {
+  using Json = nlohmann::ordered_json;
+  const std::vector<Trial>& trials = tuner.trials();
+  Json json{{"study", config.tuner.study}, {"trials", trials.size()}};
+  for (const TrialState state : {TrialState::complete, TrialState::pruned, TrialState::failed,
+                                 TrialState::running, TrialState::waiting}) {
+    json[std::string(name(state))] =
+        std::ranges::count(trials, state, [](const Trial& trial) { return trial.state; });
+  }
+  if (const auto best = tuner.best_trial()) {
+    json["best"] = {{"trial", best->number},
+                    {"value", best->value},
+                    {"parameters", Json::parse(tuner.space().to_json(best->values))},
+                    {"directory", best_directory(config, *best)}};
+  }
+  const std::vector<double> shares = tune::parameter_importance(tuner.space(), trials, tuner.direction());
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    json["importance"][tuner.space().parameters[i].name] = shares[i];
+  json["report"] = report;
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+void print_result(const tune::StudyConfig& config, Tuner& tuner, const std::string& report,
+                  const Options& o) {
+  const auto best = tuner.best_trial();
+  if (best.has_value()) {
+    fmt::print("\nBest of {} trials: {:.6g} in trial {}\n", tuner.trials().size(), best->value, best->number);
+    for (std::size_t i = 0; i < tuner.space().size(); ++i) {
+      if (std::isnan(best->values[i])) continue;
+      fmt::print("  {}  {}\n", tuner.space().parameters[i].name, tuner.space().text(i, best->values[i]));
+    }
+  } else {
+    fmt::print("\nNo trial is complete yet\n");
+  }
+  fmt::print("  report  {}\n  study   {}\n", report, config.tuner.study);
+  if (interrupted != 0) {
+    fmt::print("\nGo on with:\n  ingot tune {}\n", o.study);
+  } else if (best.has_value() && config.kind == "train" && config.keep != "none") {
+    fmt::print(
+        "\nTrain it again, for longer:\n  ingot train {}/config.yaml --set output_dir=output --set "
+        "num_epochs=3\n",
+        best_directory(config, *best));
+  }
+}
+
+std::vector<std::string> own_command_line(const Options& o) {
+  std::vector<std::string> words{"ingot", "tune", o.study};
+  for (const std::string& assignment : o.set) words.insert(words.end(), {"--set", assignment});
+  return words;
+}
+
+// Shows the study until all of it is done, while processes of their own run the trials.
+int lead(const Options& o, const tune::StudyConfig& config, Tuner& tuner) {
+  const LaunchRank launch = LaunchRank::from_environment();
+  const bool first = launch.rank == 0;
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+  TrialTable table(tuner, o.json || !first);
+  if (!tuner.is_complete()) {
+    const std::string logs = launch.size > 1 ? fmt::format("{}/worker-{}", config.output_dir, launch.rank)
+                                             : config.output_dir + "/worker";
+    WorkerPool workers(own_command_line(o), o.workers > 0 ? o.workers : config.workers, logs);
+    while (interrupted == 0 && !workers.done()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      if (interrupted == 0) workers.tend(table.update());  // a signal from the terminal reaches workers, too
+    }
+  }
+  table.update();
+  table.finish();
+  if (!first) return 0;
+  const std::string report = config.output_dir + "/report.html";
+  write_study_report(report, config.name, tuner);
+  if (o.json) {
+    print_json(config, tuner, report);
+  } else {
+    print_result(config, tuner, report, o);
+  }
+  return interrupted != 0 ? 128 + SIGINT : 0;
+}
+
+int run(const Options& o) {
+  Config file = Config::load(o.study);
+  for (const std::string& assignment : o.set) file.set(assignment);
+  const tune::StudyConfig config = tune::read_study_config(file, o.study);
+  const auto objective = make_objective(config);
+  const auto sampler = make_sampler(config.tuner.sampler, config.tuner.space, config.tuner.direction);
+  objective->check(config.tuner.space, sampler->sample(0, {}));
+  make_directories(config.output_dir);
+  Tuner tuner(config.tuner);
+  if (std::getenv(WorkerPool::kVariable) == nullptr) return lead(o, config, tuner);
+  work(tuner, *objective, config);
+  return 0;
+}
+
+}  // namespace
+
+void add_tune(Command& root) {
+  auto o = std::make_shared<Options>();
+  Command verb = root.verb("tune", "Look for the best settings of a training run, a forecast or any program");
+  verb.option("study", o->study, "Study file (YAML); docs/tuning.md lists every key").required();
+  verb.option("--set", o->set, "Change a key: --set trials=200 (may be repeated)");
+  verb.option("--workers", o->workers, "Processes that run trials side by side; 0: as the study says, or 1");
+  verb.flag("--json", o->json, "No table and no bar; print the result as JSON");
+  verb.example("ingot tune study.yaml", "run a study, or go on with it: trials that are finished stay");
+  verb.example("ingot tune study.yaml --set trials=200 --workers 4", "add trials, four at a time");
+  verb.example("mpirun -n 8 ingot tune study.yaml", "one worker per rank, sharing the study's file");
+  verb.run([o] { return run(*o); });
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,136 @@
+#include "ingot/cli/tune_objectives.h"
+
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/forecast/fit.h"
+#include "ingot/train/trainer.h"
+
+namespace ingot::cli {
+namespace {
+
+using tune::TrialRun;
+
+std::vector<std::string> assignments(const tune::SearchSpace& space, const tune::Values& values) {
+  std::vector<std::string> list;
+  for (std::size_t i = 0; i < space.size(); ++i) {
+    if (!std::isnan(values[i])) list.push_back(space.parameters[i].name + "=" + space.text(i, values[i]));
+  }
+  return list;
+}
+
+/// A training run per trial. Its value is a validation loss; every evaluation is reported, so pruning works.
+class TrainObjective : public tune::Objective {
+ public:
+  explicit TrainObjective(const tune::StudyConfig& study)
+      : path_(study.objective),
+        set_(study.set),
+        cache_(study.output_dir + "/cache"),
+        metric_(study.metric.empty() ? "best_validation_loss" : study.metric) {
+    INGOT_CHECK(
+        metric_ == "best_validation_loss" || metric_ == "validation_loss",
+        InvalidConfig("metric",
+                      fmt::format("'{}' is not one of best_validation_loss, validation_loss", metric_)));
+    INGOT_CHECK(study.tuner.direction == tune::Direction::minimize,
+                InvalidConfig("direction", "a loss is to be minimized"));
+  }
+
+  void check(const tune::SearchSpace& space, const tune::Values& values) override {
+    Config file = load(assignments(space, values), "check");
+    const TrainConfig config = read_train_config(file);
+    INGOT_CHECK(!config.validation_datasets.empty() || config.validation_split_ratio > 0,
+                InvalidConfig("validation_split_ratio",
+                              fmt::format("is 0 in {}; a study compares validation losses", path_)));
+  }
+
+  std::optional<double> run(TrialRun& run) override {
+    Config file = load(run.assignments(), run.directory());
+    const TrainConfig config = read_train_config(file);
+    const bool averaged = config.ema_decay > 0;  // what is evaluated is what the model's directory gets
+    double best = std::numeric_limits<double>::infinity(), last = std::numeric_limits<double>::quiet_NaN();
+    TrainerHooks hooks;
+    hooks.on_eval = [&](const EvalRecord& record) {
+      if (record.ema != averaged) return;
+      best = std::min(best, record.loss);
+      last = record.loss;
+      const auto& reports = run.trial().reports;
+      if (reports.empty() || reports.back().step < record.step) run.report(record.step, record.loss);
+    };
+    hooks.should_stop = [&] { return run.pruned(); };
+    Trainer trainer(config, hooks);
+    write_file_atomically(config.output_dir + "/config.yaml", file.dump());
+    trainer.run();
+    if (run.pruned()) return std::nullopt;
+    INGOT_CHECK(!std::isnan(last),
+                Error("the run made no evaluation; set eval_steps, or give more validation data"));
+    return metric_ == "best_validation_loss" ? best : last;
+  }
+
+ private:
+  // The trials share their tokenised data, keep no checkpoints but the last, and leave their own values on
+  // top.
+  Config load(const std::vector<std::string>& assignments, const std::string& directory) const {
+    Config file = Config::load(path_);
+    if (!file.root().has("cache_dir")) file.set("cache_dir=" + cache_);
+    file.set("save_steps=0");
+    file.set("report_to=[jsonl]");
+    for (const std::string& assignment : set_) file.set(assignment);
+    for (const std::string& assignment : assignments) file.set(assignment);
+    file.set("output_dir=" + directory);
+    return file;
+  }
+
+  std::string path_;
+  std::vector<std::string> set_;
+  std::string cache_, metric_;
+};
+
+/// A forecasting model per trial. Its value is the best validation loss; every epoch is reported.
+class ForecastObjective : public tune::Objective {
+ public:
+  explicit ForecastObjective(const tune::StudyConfig& study) : path_(study.objective), set_(study.set) {
+    INGOT_CHECK(study.metric.empty() || study.metric == "best_validation_loss",
+                InvalidConfig("metric", fmt::format("'{}' is not best_validation_loss", study.metric)));
+    INGOT_CHECK(study.tuner.direction == tune::Direction::minimize,
+                InvalidConfig("direction", "a loss is to be minimized"));
+  }
+
+  void check(const tune::SearchSpace& space, const tune::Values& values) override {
+    static_cast<void>(load(assignments(space, values)));
+  }
+
+  std::optional<double> run(TrialRun& run) override {
+    forecast::FitHooks hooks;
+    hooks.on_epoch = [&](const forecast::EpochReport& epoch) {
+      return run.report(epoch.epoch, epoch.validation_loss);
+    };
+    const forecast::FitResult result = forecast::fit(load(run.assignments()), hooks);
+    return run.pruned() ? std::nullopt : std::optional(result.best_validation_loss);
+  }
+
+ private:
+  forecast::FitConfig load(const std::vector<std::string>& assignments) const {
+    Config file = Config::load(path_);
+    for (const std::string& assignment : set_) file.set(assignment);
+    for (const std::string& assignment : assignments) file.set(assignment);
+    return forecast::read_fit_config(file);
+  }
+
+  std::string path_;
+  std::vector<std::string> set_;
+};
+
+}  // namespace
+
+std::unique_ptr<tune::Objective> make_objective(const tune::StudyConfig& config) {
+  if (config.kind == "command") return tune::make_command_objective(config);
+  if (config.kind == "forecast") return std::make_unique<ForecastObjective>(config);
+  return std::make_unique<TrainObjective>(config);
+}
+
+}  // namespace ingot::cli

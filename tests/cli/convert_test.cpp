@@ -1,0 +1,69 @@
+#include <filesystem>
+
+#include "tests/cli/process.h"
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "ingot/base/files.h"
+#include "ingot/weights/npy.h"
+#include "ingot/weights/open.h"
+
+namespace ingot {
+namespace {
+
+using test::TemporaryDirectory;
+using testing::Outcome;
+using testing::run_ingot;
+
+const std::string kModels = std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/";
+
+std::vector<float> logits(const std::string& model, const std::string& output) {
+  const Outcome outcome = run_ingot({"logits", model, "--tokens", "1,2,3,4", "-o", output});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  return read_npy(output).to_vector<float>();
+}
+
+TEST(Convert, AModelGivesTheSameLogitsInEveryFormat) {
+  TemporaryDirectory directory;
+  const std::string original = kModels + "qwen3", gguf = directory.at("m.gguf"), back = directory.at("back");
+  ASSERT_EQ(run_ingot({"convert", original, gguf}).exit_code, 0);
+  ASSERT_EQ(run_ingot({"convert", gguf, back, "--shard-size", "20KB"}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(back + "/model.safetensors.index.json"));
+  const std::vector<float> expected = logits(original, directory.at("a.npy"));
+  EXPECT_EQ(logits(gguf, directory.at("b.npy")), expected);
+  EXPECT_EQ(logits(back, directory.at("c.npy")), expected);
+}
+
+TEST(Convert, ADtypeIsForTheWeightsOfAFile) {
+  TemporaryDirectory directory;
+  const std::string file = std::string(INGOT_SOURCE_DIR) + "/tests/weights/goldens/checkpoint.pt";
+  const Outcome outcome =
+      run_ingot({"convert", file, directory.at("a.safetensors"), "--dtype", "bf16", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_NE(outcome.output.find(R"("format":"safetensors")"), std::string::npos);
+  const auto source = open_weights(directory.at("a.safetensors"));
+  EXPECT_EQ(source->get_metadata("0.weight").dtype, DType::bf16);
+  EXPECT_EQ(source->get_metadata("1.num_batches_tracked").dtype, DType::i64);
+}
+
+TEST(Convert, WhatCannotBeIsSaidAndLeavesNothing) {
+  TemporaryDirectory directory;
+  const auto refused = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"convert", kModels + "qwen3"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run_ingot(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+    return outcome.errors;
+  };
+  EXPECT_NE(refused({directory.at("a.npz"), "--dtype", "q8_0"}).find("only GGUF files hold"),
+            std::string::npos);
+  EXPECT_NE(refused({directory.at("a.gguf"), "--dtype", "q4k"}).find("did you mean 'q4_k'"),
+            std::string::npos);
+  EXPECT_NE(refused({directory.at("a.npz"), "--to", "gguf"}).find("cannot be called"), std::string::npos);
+  EXPECT_NE(refused({kModels + "qwen3"}).find("is the source itself"), std::string::npos);
+  EXPECT_NE(refused({directory.at("b"), "--shard-size", "big"}).find("is no size"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+}  // namespace
+}  // namespace ingot

@@ -1,0 +1,72 @@
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/cli/process.h"
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "ingot/base/files.h"
+
+namespace ingot::testing {
+namespace {
+
+// Numbered days with a weekly wave.
+void write_days(const std::string& path, int days) {
+  std::ofstream file(path);
+  file << "ds,sales\n";
+  for (int i = 0; i < days; ++i)
+    file << i << "," << 20 + 5 * std::sin(i * 6.283185307 / 7) + 0.01 * i << "\n";
+}
+
+TEST(ForecastCommand, FitsPredictsEvaluatesPlotsAndCompares) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv"), model = directory.at("model");
+  write_days(data, 400);
+  const Outcome fitted = run_ingot(
+      {"forecast", "fit", data, "--horizon", "14", "--lookback", "28", "--epochs", "3", "-o", model});
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.errors;
+  EXPECT_NE(fitted.output.find("400 rows"), std::string::npos);
+  EXPECT_NE(fitted.output.find("epoch   3"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(model + "/report.html"));
+
+  const Outcome predicted = run_ingot({"forecast", "predict", model, data, "--level", "90"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.errors;
+  EXPECT_TRUE(predicted.output.starts_with("ds,sales,sales-lo-90,sales-hi-90\n400,")) << predicted.output;
+
+  const Outcome evaluated = run_ingot({"forecast", "evaluate", model, data, "--season", "7", "--json"});
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.errors;
+  EXPECT_NE(evaluated.output.find("\"seasonal naive\""), std::string::npos);
+
+  const std::string page = directory.at("page.html");
+  ASSERT_EQ(run_ingot({"forecast", "plot", model, data, "--hold-out", "14", "-o", page}).exit_code, 0);
+  EXPECT_NE(read_file(page).find("\"90 % from\""), std::string::npos);
+
+  const Outcome compared =
+      run_ingot({"forecast", "compare", data, "--model", "dlinear", "--model", "nlinear", "--horizon", "14",
+                 "--lookback", "28", "--epochs", "2", "-o", directory.at("both")});
+  ASSERT_EQ(compared.exit_code, 0) << compared.errors;
+  EXPECT_NE(compared.output.find("ETS"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(directory.at("both/nlinear/model.safetensors")));
+}
+
+TEST(ForecastCommand, EndsWithOneClearErrorAndWritesNothing) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv"), model = directory.at("model");
+  write_days(data, 60);
+  const auto refused = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"forecast", "fit", data, "-o", model};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_ingot(words);
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_FALSE(std::filesystem::exists(model));
+    return outcome.errors;
+  };
+  EXPECT_NE(refused({"--horizon", "0"}).find("horizon: must be at least 1, got 0"), std::string::npos);
+  EXPECT_NE(refused({}).find("is too short"), std::string::npos);
+  EXPECT_NE(refused({"--model", "dlinaer"}).find("did you mean 'dlinear'"), std::string::npos);
+  EXPECT_NE(refused({"--set", "d_modl=3"}).find("d_modl"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ingot::testing

@@ -1,0 +1,133 @@
+#include <filesystem>
+
+#include "tests/cli/process.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/files.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/nn/param_source.h"
+#include "ingot/text/bpe_trainer.h"
+
+namespace ingot::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A tiny model with random weights, a tokenizer and a chat template.
+class InferenceVerbs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = ::testing::TempDir() + "ingot-inference-verbs";
+    fs::remove_all(directory_);
+    text::Tokenizer tokenizer = text::train_bpe({.vocab_size = 300}, kText);
+    text::TokenizerConfig names = tokenizer.config();
+    names.chat_template =
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}";
+    LanguageConfig config;
+    config.vocab_size = tokenizer.vocab_size();
+    config.hidden_size = 64;
+    config.intermediate_size = 96;
+    config.num_hidden_layers = 2;
+    config.num_attention_heads = 4;
+    config.num_key_value_heads = 2;
+    config.max_position_embeddings = 256;
+    InitSource init(3);
+    LanguageModel model(config, init);
+    write_language_model(directory_, model.config, parameter_map(model));
+    tokenizer.with_config(names).save_directory(directory_);
+    write_file_atomically(directory_ + "/text.txt", std::string(kText));
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  nlohmann::json json(std::vector<std::string> words) {
+    words.emplace_back("--json");
+    const Outcome outcome = run_ingot(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return nlohmann::json::parse(outcome.output, nullptr, false);
+  }
+
+  static constexpr std::string_view kText =
+      "the quick brown fox jumps over the lazy dog and the quick brown fox sleeps. the quick brown fox "
+      "wakes up and jumps over the lazy dog once more, and the lazy dog does not mind at all.\n";
+  std::string directory_;
+};
+
+TEST_F(InferenceVerbs, GenerateWritesOneTextWhateverTheSettingsOfSpeed) {
+  const std::vector<std::string> base{"generate", directory_, "-p", "the quick brown fox jumps over",
+                                      "-n",       "20",       "-t", "0"};
+  const auto expected = json(base)["tokens"];
+  EXPECT_EQ(expected.size(), 20U);
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"--chunk", "3"}, {"--threads", "1"}, {"--threads", "3"}, {"--speculate", "7"}}) {
+    std::vector<std::string> words = base;
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(json(words)["tokens"], expected) << more.front();
+  }
+}
+
+TEST_F(InferenceVerbs, WhatCannotBeIsNamed) {
+  const auto errors = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"generate", directory_, "-p", "the"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_ingot(words);
+    EXPECT_NE(outcome.exit_code, 0);
+    return outcome.errors;
+  };
+  EXPECT_NE(errors({"--context", "257"}).find("256"), std::string::npos);
+  EXPECT_NE(errors({"--speculate", "9"}).find("speculate"), std::string::npos);
+  EXPECT_NE(errors({"--format", "q9_z"}).find("q9_z"), std::string::npos);
+  EXPECT_NE(errors({"--kv-cache", "i3"}).find("i3"), std::string::npos);
+}
+
+TEST_F(InferenceVerbs, PerplexityIsTheSameForEveryChunkAndNearForRoundedWeights) {
+  const std::vector<std::string> base{"perplexity", directory_, "--text",   directory_ + "/text.txt",
+                                      "--window",   "32",       "--stride", "16"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = base;
+    words.insert(words.end(), more.begin(), more.end());
+    return json(words)["perplexity"].get<double>();
+  };
+  const double expected = with({});
+  EXPECT_GT(expected, 100);  // random weights know nothing of 300 tokens
+  EXPECT_LT(expected, 900);
+  EXPECT_NEAR(with({"--chunk", "5"}), expected, 1e-4 * expected);
+  EXPECT_NEAR(with({"--kv-cache", "i8"}), expected, 1e-2 * expected);
+  EXPECT_NEAR(with({"--format", "q8_0"}), expected, 1e-2 * expected);
+}
+
+TEST_F(InferenceVerbs, ChatAnswersEveryLineOfAPipeAndKnowsItsCommands) {
+  const Outcome outcome =
+      run_ingot_with_input({"chat", directory_, "-t", "0", "-n", "5"},
+                           "the quick\n/help\nbrown fox\n\n/reset\nthe quick\n/exit\nnever\n");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("/reset"), std::string::npos);
+  // After /reset the first question gets its first answer again.
+  std::vector<std::string> first{"chat", directory_, "-t", "0", "-n", "5"};
+  const std::string answer = run_ingot_with_input(first, "the quick\n").output;
+  EXPECT_FALSE(answer.empty());
+  EXPECT_TRUE(outcome.output.starts_with(answer));
+  EXPECT_TRUE(outcome.output.ends_with(answer));
+}
+
+TEST_F(InferenceVerbs, ChatWithoutATemplatePointsToGenerate) {
+  fs::remove(directory_ + "/tokenizer_config.json");
+  const Outcome outcome = run_ingot_with_input({"chat", directory_}, "hello\n");
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_NE(outcome.errors.find("ingot generate"), std::string::npos) << outcome.errors;
+}
+
+TEST_F(InferenceVerbs, BenchReportsRatesAndTheirLimits) {
+  for (const char* work : {"decode", "prefill"}) {
+    const auto found = json({"bench", work, directory_, "-n", "16", "--runs", "1", "--batch", "2"});
+    EXPECT_GT(found["tokens_per_second"].get<double>(), 0);
+    EXPECT_GT(found["limit_tokens_per_second"].get<double>(), 0);
+  }
+  const Outcome missing = run_ingot(
+      {"bench", "decode", directory_, "-n", "2", "--runs", "1", "--against", "/nowhere/llama-bench"});
+  EXPECT_NE(missing.errors.find("/nowhere/llama-bench"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ingot::testing

@@ -1,0 +1,13 @@
+#include <cstddef>
+#include <cstdint>
+
+#include "ingot/forecast/series_table.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    ingot::forecast::read_series(
+        ingot::forecast::CsvTable::parse(std::string(reinterpret_cast<const char*>(data), size), "fuzz.csv"));
+  } catch (const ingot::Error&) {
+  }
+  return 0;
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Makes tests/models/goldens/bert*/: tiny random BERTs, with what transformers computes.
+
+Each folder holds config.json and model.safetensors, and expected.safetensors: `tokens`, `token_types` [2, T], `lengths`
+[2] (the rest of a row is padding), `hidden` [2, T, width], `pooled` [2, width] or `logits` [2, T, vocab] with `targets`,
+a loss and the gradient of every parameter (`grad.<name>`). Without a head the loss is the mean square of `pooled`.
+
+    python3 tools/goldens/encoder_models.py
+"""
+import pathlib
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+OUT = pathlib.Path("tests/models/goldens")
+T, VOCAB = 19, 67
+LENGTHS = [19, 12]
+
+
+def randomise(model: torch.nn.Module) -> None:
+    for name, p in model.named_parameters():
+        around = 1.0 if "LayerNorm.weight" in name else 0.0
+        torch.nn.init.normal_(p, mean=around, std=0.2)
+
+
+def make(name: str, kind: type, config: transformers.BertConfig, legacy: bool) -> None:
+    torch.manual_seed(sum(name.encode()))
+    model = kind._from_config(config, attn_implementation="eager").float()
+    randomise(model)
+    folder = OUT / name
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    if legacy:  # as the files of 2018 call them
+        old = {k.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): v
+               for k, v in load_file(folder / "model.safetensors").items()}
+        save_file(old, folder / "model.safetensors", metadata={"format": "pt"})
+    # From 1: PyTorch drops the gradient of the row of the padding token.
+    tokens, types = torch.randint(1, VOCAB, (2, T)), torch.randint(0, config.type_vocab_size, (2, T))
+    mask = (torch.arange(T)[None] < torch.tensor(LENGTHS)[:, None]).long()
+    out = model(tokens, attention_mask=mask, token_type_ids=types, output_hidden_states=True)
+    expected = {"tokens": tokens, "token_types": types, "lengths": torch.tensor(LENGTHS, dtype=torch.int32),
+                "hidden": out.hidden_states[-1].detach()}
+    if "logits" in out:
+        targets = torch.where((torch.rand(2, T) < 0.4) & (mask == 1), torch.randint(0, VOCAB, (2, T)), -100)
+        expected |= {"logits": out.logits.detach(), "targets": targets}
+        loss = torch.nn.functional.cross_entropy(out.logits.flatten(0, 1), targets.flatten(), ignore_index=-100)
+    else:
+        expected["pooled"] = out.pooler_output.detach()
+        loss = out.pooler_output.square().mean()
+    loss.backward()
+    expected["loss"] = loss.detach().reshape(1)
+    for parameter, p in model.named_parameters():
+        if p.grad is not None:
+            expected["grad." + parameter] = p.grad.clone()
+    save_file({k: v.contiguous() for k, v in expected.items()}, folder / "expected.safetensors")
+
+
+COMMON = dict(vocab_size=VOCAB, hidden_size=24, num_hidden_layers=2, max_position_embeddings=32,
+              hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+make("bert_masked_lm", transformers.BertForMaskedLM,
+     transformers.BertConfig(**COMMON, num_attention_heads=3, intermediate_size=44), legacy=False)
+make("bert_legacy", transformers.BertModel,
+     transformers.BertConfig(**COMMON, num_attention_heads=4, intermediate_size=31, hidden_act="gelu_new",
+                             type_vocab_size=3), legacy=True)

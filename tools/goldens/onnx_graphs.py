@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Tiny models exported to ONNX by both of torch's exporters, with inputs and the outputs that PyTorch computes, in the
+layout of ONNX' own backend tests: tests/onnx/goldens/<name>/{model.onnx,test_data_set_0/{input,output}_*.pb}.
+
+    pip install -r tools/goldens/requirements.txt
+    python3 tools/goldens/onnx_graphs.py [mlp resnet bert gpt2 external]
+"""
+import pathlib
+import shutil
+import sys
+import warnings
+
+import numpy
+import onnx
+import onnx.numpy_helper
+import onnxruntime
+import torch
+import transformers
+
+OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/onnx/goldens"
+warnings.filterwarnings("ignore")
+
+
+class Mlp(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(7, 16), torch.nn.ReLU(), torch.nn.Dropout(0.1),
+                                          torch.nn.Linear(16, 16), torch.nn.GELU(), torch.nn.Linear(16, 3),
+                                          torch.nn.Softmax(dim=-1))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Block(torch.nn.Module):
+    def __init__(self, channels, outputs, stride):
+        super().__init__()
+        self.main = torch.nn.Sequential(
+            torch.nn.Conv2d(channels, outputs, 3, stride, 1, bias=False), torch.nn.BatchNorm2d(outputs), torch.nn.ReLU(),
+            torch.nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), torch.nn.BatchNorm2d(outputs))
+        self.side = torch.nn.Sequential(torch.nn.Conv2d(channels, outputs, 1, stride, bias=False),
+                                        torch.nn.BatchNorm2d(outputs)) if stride > 1 else torch.nn.Identity()
+
+    def forward(self, x):
+        return torch.relu(self.main(x) + self.side(x))
+
+
+class ResNet(torch.nn.Module):
+    """The shape of ResNet-18 (He et al. 2015), narrow."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = torch.nn.Sequential(torch.nn.Conv2d(3, 6, 7, 2, 3, bias=False), torch.nn.BatchNorm2d(6),
+                                        torch.nn.ReLU(), torch.nn.MaxPool2d(3, 2, 1))
+        self.blocks = torch.nn.Sequential(Block(6, 6, 1), Block(6, 10, 2), Block(10, 10, 1))
+        self.head = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(10, 5))
+
+    def forward(self, x):
+        return self.head(self.blocks(self.stem(x)))
+
+
+class Bert(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = transformers.BertModel(transformers.BertConfig(
+            vocab_size=61, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
+            max_position_embeddings=32))
+
+    def forward(self, input_ids, attention_mask):
+        result = self.model(input_ids=input_ids, attention_mask=attention_mask)
+        return result.last_hidden_state, result.pooler_output
+
+
+class Gpt2(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = transformers.GPT2LMHeadModel(transformers.GPT2Config(
+            vocab_size=61, n_embd=24, n_layer=2, n_head=3, n_positions=32, use_cache=False))
+
+    def forward(self, input_ids):
+        return self.model(input_ids=input_ids).logits
+
+
+def randomise(model):
+    """Default initial values hide mistakes: zero biases, means of 0 and variances of 1."""
+    with torch.no_grad():
+        for name, value in list(model.named_parameters()) + list(model.named_buffers()):
+            if value.is_floating_point():
+                value.add_(torch.randn_like(value) * 0.1)
+                if name.endswith("running_var"):
+                    value.abs_().add_(0.5)
+    return model.eval()
+
+
+def export(name, model, inputs, outputs, dynamic, dynamo, external=False):
+    directory = OUT / name
+    shutil.rmtree(directory, ignore_errors=True)
+    data = directory / "test_data_set_0"
+    data.mkdir(parents=True)
+    with torch.no_grad():
+        expected = model(*inputs.values())
+    path = str(directory / "model.onnx")
+    settings = {"dynamic_axes": dynamic} if not dynamo else {
+        "dynamic_shapes": {key: {axis: torch.export.Dim(label) for axis, label in axes.items()}
+                           for key, axes in dynamic.items() if key in inputs}, "external_data": external}
+    torch.onnx.export(model, tuple(inputs.values()), path, input_names=list(inputs), output_names=outputs, dynamo=dynamo,
+                      opset_version=18 if dynamo else 17, verbose=False, **settings)
+    proto = onnx.load(path, load_external_data=False)
+    proto.doc_string = ""
+    for node in proto.graph.node:  # where in Python each node was made: half of the file
+        node.doc_string = ""
+        del node.metadata_props[:]
+    del proto.graph.metadata_props[:]
+    for value in list(proto.graph.input) + list(proto.graph.output) + list(proto.graph.value_info):
+        del value.metadata_props[:]
+    del proto.graph.value_info[:]
+    onnx.save(proto, path)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for kind, tensors in (("input", inputs.values()), ("output", expected)):
+        for i, tensor in enumerate(tensors):
+            (data / f"{kind}_{i}.pb").write_bytes(onnx.numpy_helper.from_array(tensor.numpy()).SerializeToString())
+    run = onnxruntime.InferenceSession(path).run(None, {key: value.numpy() for key, value in inputs.items()})
+    worst = max(float(numpy.abs(a - b.numpy()).max()) for a, b in zip(run, expected))
+    print(f"{name}: {sum(f.stat().st_size for f in directory.rglob('*') if f.is_file())} bytes, "
+          f"onnxruntime differs from PyTorch by {worst:.2g}, "
+          f"operators {sorted({node.op_type for node in proto.graph.node})}")
+    assert worst < 1e-4
+
+
+def main():
+    torch.manual_seed(7)
+    ids = torch.randint(0, 61, (2, 9))
+    mask = torch.ones(2, 9, dtype=torch.int64)
+    mask[1, 5:] = 0
+    batch = {0: "batch"}
+    models = {
+        "mlp": (Mlp(), {"x": torch.randn(4, 7)}, ["y"], {"x": batch}),
+        "resnet": (ResNet(), {"x": torch.randn(2, 3, 33, 35)}, ["logits"], {"x": batch}),
+        "bert": (Bert(), {"input_ids": ids, "attention_mask": mask}, ["hidden", "pooled"],
+                 {"input_ids": {0: "batch", 1: "tokens"}, "attention_mask": {0: "batch", 1: "tokens"}}),
+        "gpt2": (Gpt2(), {"input_ids": ids}, ["logits"], {"input_ids": {0: "batch", 1: "tokens"}}),
+    }
+    wanted = sys.argv[1:] or [*models, "external"]
+    for name, (model, inputs, outputs, dynamic) in models.items():
+        if name not in wanted:
+            continue
+        model = randomise(model)
+        if name != "gpt2":  # transformers' mask needs aten::diff, which the older exporter lacks
+            export(name + "_torchscript", model, inputs, outputs, dynamic, dynamo=False)
+        export(name + "_dynamo", model, inputs, outputs, dynamic, dynamo=True)
+    if "external" in wanted:
+        export("mlp_external", randomise(Mlp()), models["mlp"][1], ["y"], {"x": batch}, dynamo=True, external=True)
+
+
+if __name__ == "__main__":
+    main()
