@@ -209,6 +209,31 @@ TEST(Compare, AgreesWithTheOperatorsOfC) {
   EXPECT_EQ(bits(greater_equal(a, b)), "0110");
 }
 
+TEST(Compare, EveryImplementationAgreesForEveryDtypeAndLayout) {
+  using Function = Tensor (*)(const Tensor&, const Tensor&);
+  const Function functions[] = {equal, not_equal, less, less_equal, greater, greater_equal};
+  std::vector<float> values(67 * 37);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * i % 7) - 3;
+  const Tensor base = Tensor::from(values, {67, 37});
+  const auto bytes = [](const Tensor& t) {
+    return std::vector<bool>(t.data<bool>(), t.data<bool>() + t.numel());
+  };
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i32, DType::i64}) {
+    const Tensor x = to(base, dtype);
+    const std::pair<Tensor, Tensor> operands[] = {{x, reshape(transpose(x, 0, 1), {67, 37})},  // contiguous
+                                                  {transpose(x, 0, 1), reshape(x, {37, 67})},  // strided
+                                                  {x, slice(x, 0, 3, 4)},
+                                                  {x, slice(x, 1, 5, 6)}};  // one row, one column for all
+    for (const auto& [a, b] : operands) {
+      for (const Function& function : functions) {
+        const std::vector<bool> fast = bytes(function(a, b));
+        const kernels::ForceKind reference(kernels::ImplKind::reference);
+        EXPECT_EQ(fast, bytes(function(a, b))) << name(dtype) << to_string(b.shape());
+      }
+    }
+  }
+}
+
 TEST(SiluMul, HoldsForContiguousAndSplitOperands) {
   const auto op = [](std::span<const Tensor> in) { return silu_mul(in[0], in[1]); };
   for (const Shape& shape : {Shape{1}, Shape{3, 5}, Shape{2, 67}}) {

@@ -8,6 +8,7 @@
 #include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/kernels/kernel.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
@@ -103,6 +104,52 @@ TEST(ScatterAdd, HoldsOnEveryAxis) {
               .inputs = {{shape}, {source}, {.shape = source, .integers_below = 3}}});
   }
   EXPECT_THROW(scatter_add(randn({2, 3}, 1), 1, ids({0, 1}, {2, 1}), randn({2, 2}, 1)), ShapeMismatch);
+}
+
+// Larger than a thread's share, so that lines, parts of lines and parts of the destination are worked on
+// apart.
+TEST(ScatterAdd, ManyIndicesAddUpAsTheyWouldOneByOne) {
+  for (const auto& [shape, axis] : {std::pair{Shape{100'000}, 0},
+                                    {Shape{2000, 70}, 0},
+                                    {Shape{70, 2000}, 1},
+                                    {Shape{3, 50'000}, 1},
+                                    {Shape{4, 300, 90}, 1}}) {
+    std::vector<std::int64_t> places(static_cast<std::size_t>(shape.numel()));
+    for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int64_t>(i * i % 41);
+    const Tensor index = ids(places, shape), source = randn(shape, 3), x = randn(shape.with(axis, 41), 4);
+    const auto both = [&] {
+      return std::pair{scatter_add(x, axis, index, source).to_vector<float>(),
+                       gather(x, axis, index).to_vector<float>()};
+    };
+    const auto fast = both();
+    const kernels::ForceKind reference(kernels::ImplKind::reference);
+    EXPECT_EQ(fast, both()) << to_string(shape) << " axis " << axis;
+  }
+}
+
+TEST(Gather, TransposedAndSlicedTensorsGiveWhatCopiesOfThemGive) {
+  const Tensor x = transpose(randn({50, 40}, 1), 0, 1);  // [40, 50]
+  std::vector<std::int64_t> places(60 * 50);
+  for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int64_t>(i * 7 % 40);
+  const Tensor index = transpose(ids(places, {50, 60}), 0, 1);  // [60, 50]
+  EXPECT_EQ(gather(x, 0, index).to_vector<float>(),
+            gather(contiguous(x), 0, contiguous(index)).to_vector<float>());
+  const Tensor some = slice(transpose(index, 0, 1), 0, 0, 20);  // [20, 60]
+  EXPECT_EQ(gather(slice(x, 0, 20, 40), 1, some).to_vector<float>(),
+            gather(contiguous(slice(x, 0, 20, 40)), 1, contiguous(some)).to_vector<float>());
+}
+
+TEST(Indices, TheFirstOneOutsideIsNamedHoweverManyThereAre) {
+  std::vector<std::int32_t> values(200'000, 1);
+  values[150'001] = 7;
+  values[199'999] = -2;
+  try {
+    one_hot(Tensor::from(values, {200'000}), 3);
+    FAIL() << "no error";
+  } catch (const DimensionMismatch& error) {
+    EXPECT_NE(std::string(error.what()).find("index 7 at position 150001"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(IndexSelect, HoldsOnEveryAxis) {

@@ -8,6 +8,7 @@ void register_kernels() {
   register_attention_simd();
   register_attention_backward_simd();
   register_binary_simd();
+  register_compare_simd();
   register_conv_simd();
   register_conv_library();
   register_copy_simd();

@@ -11,6 +11,7 @@ void register_activations_simd();
 void register_attention_simd();
 void register_attention_backward_simd();
 void register_binary_simd();
+void register_compare_simd();
 void register_conv_simd();
 void register_conv_library();
 void register_copy_simd();

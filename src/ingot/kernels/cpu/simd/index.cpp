@@ -1,14 +1,17 @@
 #include "ingot/kernels/index.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/simd/float_block.h"
+#include "ingot/kernels/cpu/strided.h"
 
 namespace ingot::kernels::cpu {
 namespace {
@@ -95,9 +98,233 @@ void run_embedding_backward_by_row(const EmbeddingBackwardArgs& args, Stream) {
   });
 }
 
+// The first place outside [begin, end) of contiguous indices, or -1. Whole blocks are judged first, without
+// branches: mostly all is well.
+template <class I>
+std::int64_t outside_in(const I* indices, std::int64_t begin, std::int64_t end, std::int64_t bound) {
+  constexpr std::int64_t kBlock = 512;
+  const auto limit = static_cast<std::uint64_t>(bound);
+  const auto is_outside = [&](std::int64_t i) {
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(indices[i])) >= limit;
+  };
+  for (std::int64_t start = begin; start < end; start += kBlock) {
+    const std::int64_t stop = std::min(start + kBlock, end);
+    bool any = false;
+    for (std::int64_t i = start; i < stop; ++i) any |= is_outside(i);
+    for (std::int64_t i = start; any && i < stop; ++i) {
+      if (is_outside(i)) return i;
+    }
+  }
+  return -1;
+}
+
+void run_find_outside(const FindOutsideArgs& args, Stream) {
+  constexpr std::int64_t kMaxParts = 64;
+  const std::int64_t n = args.indices.numel();
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(n / kGrain, 1, std::min<std::int64_t>(num_threads(), kMaxParts));
+  std::array<std::int64_t, kMaxParts> found;
+  dispatch_index(args.indices.dtype, "find_outside", [&]<class I>() {
+    parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t part = first; part < last; ++part) {
+        found[static_cast<std::size_t>(part)] =
+            outside_in(args.indices.as<I>(), n * part / parts, n * (part + 1) / parts, args.bound);
+      }
+    });
+  });
+  const auto* end = found.data() + parts;
+  const auto* place = std::find_if(std::as_const(found).data(), end, [](std::int64_t at) { return at >= 0; });
+  args.position.as<std::int64_t>()[0] = place == end ? -1 : *place;
+}
+
+// Gather and scatter_add see their tensors as lines along `axis`, one for each index of the other axes.
+// Neighbouring lines are worked on together, element after element, where their elements are neighbours in
+// memory; else line after line.
+struct Lines {
+  View view;                // the first element of every line
+  std::int64_t step = 0;    // elements from one of a line to the next
+  std::int64_t length = 0;  // elements of a line
+};
+
+Lines lines_of(View view, int axis, const View& index) {
+  Lines lines{view, view.stride(axis), view.dim(axis)};
+  lines.view.shape = index.shape;  // where that is empty, there is nothing to do
+  lines.view.shape[static_cast<std::size_t>(axis)] = 1;
+  return lines;
+}
+
+// A stretch of neighbouring lines of three operands: how many, where they begin, elements between neighbours.
+struct Stretch {
+  std::int64_t count;
+  std::array<std::int64_t, 3> at, gap;
+};
+
+constexpr std::int64_t kStretch = 1024;  // lines together: what they read and write stays in L1
+
+// Calls body(stretch) for stretches that cover all lines, on several threads.
+template <class Body>
+void for_each_stretch(const std::array<Lines, 3>& lines, std::int64_t length, Body&& body) {
+  parallel_runs<3>({lines[0].view, lines[1].view, lines[2].view}, kGrain / (length + 1) + 1,
+                   [&](const auto& at, std::int64_t n, const auto& gap) {
+                     for (std::int64_t i = 0; i < n; i += kStretch) {
+                       Stretch stretch{std::min(kStretch, n - i), at, gap};
+                       for (std::size_t k = 0; k < 3; ++k) stretch.at[k] += i * gap[k];
+                       body(stretch);
+                     }
+                   });
+}
+
+template <bool kAdd, class T>
+void put(T& to, const T& from) {
+  if constexpr (kAdd) {
+    to = static_cast<T>(to + from);
+  } else {
+    to = from;
+  }
+}
+
+// One element of each line of a stretch: from one row of x to one of y.
+template <bool kAdd, class T>
+void copy_row(const T* x, std::int64_t x_gap, T* y, std::int64_t y_gap, std::int64_t n) {
+  if (x_gap == 1 && y_gap == 1) {
+    if constexpr (kAdd) {
+      for (std::int64_t k = 0; k < n; ++k) y[k] += x[k];
+    } else {
+      std::memcpy(y, x, static_cast<std::size_t>(n) * sizeof(T));
+    }
+    return;
+  }
+  for (std::int64_t k = 0; k < n; ++k) put<kAdd>(y[k * y_gap], x[k * x_gap]);
+}
+
+// The elements [first, last) of the lines of y.
+template <bool kAdd, class T, class I>
+void gather_stretch(const GatherArgs& args, const std::array<Lines, 3>& lines, const Stretch& s,
+                    std::int64_t first, std::int64_t last) {
+  const auto& [x_lines, index_lines, y_lines] = lines;
+  const T* x = args.x.as<T>() + s.at[0];
+  const I* index = args.index.as<I>() + s.at[1];
+  T* y = args.y.as<T>() + s.at[2];
+  if (y_lines.step == 1 && s.gap[2] != 1) {  // the axis is the innermost: along it
+    for (std::int64_t k = 0; k < s.count; ++k) {
+      const T* from = x + k * s.gap[0];
+      const I* ids = index + k * s.gap[1];
+      for (std::int64_t i = first; i < last; ++i) {
+        put<kAdd>(y[k * s.gap[2] + i],
+                  from[static_cast<std::int64_t>(ids[i * index_lines.step]) * x_lines.step]);
+      }
+    }
+    return;
+  }
+  for (std::int64_t i = first; i < last; ++i) {
+    const I* ids = index + i * index_lines.step;
+    T* to = y + i * y_lines.step;
+    if (s.gap[1] == 0) {  // whole rows are chosen
+      copy_row<kAdd>(x + static_cast<std::int64_t>(*ids) * x_lines.step, s.gap[0], to, s.gap[2], s.count);
+      continue;
+    }
+    for (std::int64_t k = 0; k < s.count; ++k) {
+      const auto id = static_cast<std::int64_t>(ids[k * s.gap[1]]);
+      put<kAdd>(to[k * s.gap[2]], x[id * x_lines.step + k * s.gap[0]]);
+    }
+  }
+}
+
+// Whether there are too few lines for all threads, but enough in each.
+bool few_lines(const std::array<Lines, 3>& lines) {
+  return lines[1].view.numel() < num_threads() && lines[1].length > kGrain;
+}
+
+template <class Body>
+void for_all_lines(const std::array<Lines, 3>& lines, Body&& body) {
+  for_each_run<3>({lines[0].view, lines[1].view, lines[2].view},
+                  [&](const auto& at, std::int64_t n, const auto& gap) {
+                    body(Stretch{n, at, gap});
+                  });
+}
+
+void run_gather(const GatherArgs& args, Stream) {
+  const std::array<Lines, 3> lines{lines_of(args.x, args.axis, args.index),
+                                   lines_of(args.index, args.axis, args.index),
+                                   lines_of(args.y, args.axis, args.index)};
+  const std::int64_t length = lines[1].length;
+  dispatch_index(args.index.dtype, "gather", [&]<class I>() {
+    const auto part = [&](const Stretch& stretch, std::int64_t first, std::int64_t last) {
+      args.accumulate ? gather_stretch<true, float, I>(args, lines, stretch, first, last)
+                      : gather_stretch<false, float, I>(args, lines, stretch, first, last);
+    };
+    if (few_lines(lines)) {
+      parallel_for(length, kGrain, [&](std::int64_t first, std::int64_t last) {
+        for_all_lines(lines, [&](const Stretch& stretch) { part(stretch, first, last); });
+      });
+    } else {
+      for_each_stretch(lines, length, [&](const Stretch& stretch) { part(stretch, 0, length); });
+    }
+  });
+}
+
+// Adds the elements of x whose index is in [first, last), in order.
+template <class I>
+void scatter_stretch(const ScatterAddArgs& args, const std::array<Lines, 3>& lines, const Stretch& s,
+                     std::int64_t first, std::int64_t last) {
+  const auto& [x_lines, index_lines, y_lines] = lines;
+  const float* x = args.x.as<float>() + s.at[0];
+  const I* index = args.index.as<I>() + s.at[1];
+  float* y = args.y.as<float>() + s.at[2];
+  const auto add = [&](std::int64_t i, std::int64_t k) {
+    const auto id = static_cast<std::int64_t>(index[i * index_lines.step + k * s.gap[1]]);
+    if (id >= first && id < last) y[id * y_lines.step + k * s.gap[2]] += x[i * x_lines.step + k * s.gap[0]];
+  };
+  if (x_lines.step == 1 && s.gap[0] != 1) {  // the axis is the innermost: along it
+    for (std::int64_t k = 0; k < s.count; ++k) {
+      for (std::int64_t i = 0; i < index_lines.length; ++i) add(i, k);
+    }
+    return;
+  }
+  for (std::int64_t i = 0; i < index_lines.length; ++i) {
+    if (s.gap[1] == 0) {  // whole rows are added
+      const auto id = static_cast<std::int64_t>(index[i * index_lines.step]);
+      if (id < first || id >= last) continue;
+      copy_row<true>(x + i * x_lines.step, s.gap[0], y + id * y_lines.step, s.gap[2], s.count);
+      continue;
+    }
+    for (std::int64_t k = 0; k < s.count; ++k) add(i, k);
+  }
+}
+
+// Threads own lines, or, where there are few, parts of the destination: either way every sum is made by one
+// thread, in x's order.
+void run_scatter_add(const ScatterAddArgs& args, Stream) {
+  const std::array<Lines, 3> lines{lines_of(args.x, args.axis, args.index),
+                                   lines_of(args.index, args.axis, args.index),
+                                   lines_of(args.y, args.axis, args.index)};
+  const std::int64_t length = lines[1].length, targets = lines[2].length;
+  dispatch_index(args.index.dtype, "scatter_add", [&]<class I>() {
+    if (few_lines(lines)) {
+      parallel_for(targets, 1, [&](std::int64_t first, std::int64_t last) {
+        for_all_lines(lines,
+                      [&](const Stretch& stretch) { scatter_stretch<I>(args, lines, stretch, first, last); });
+      });
+    } else {
+      for_each_stretch(lines, length,
+                       [&](const Stretch& stretch) { scatter_stretch<I>(args, lines, stretch, 0, targets); });
+    }
+  });
+}
+
+bool is_f32(const View& view) { return view.dtype == DType::f32; }
+
 }  // namespace
 
 void register_index_simd() {
+  find_outside.add(DeviceType::cpu, {"blocks", ImplKind::simd,
+                                     [](const FindOutsideArgs& args) { return args.indices.is_contiguous(); },
+                                     run_find_outside});
+  gather.add(DeviceType::cpu, {"stretches", ImplKind::simd,
+                               [](const GatherArgs& args) { return is_f32(args.x); }, run_gather});
+  scatter_add.add(DeviceType::cpu,
+                  {"stretches", ImplKind::simd, [](const ScatterAddArgs& args) { return is_f32(args.x); },
+                   run_scatter_add});
   embedding.add(DeviceType::cpu, {"rows", ImplKind::simd, nullptr, run_embedding});
   embedding_backward.add(DeviceType::cpu,
                          {"columns", ImplKind::simd,
