@@ -1,5 +1,5 @@
-// What the forward and backward attention kernels share: a register-blocked product of small matrices, and
-// vector exponentials. Included once per Highway target.
+// What the forward and backward attention kernels share: a register-blocked product of small matrices.
+// Included once per Highway target.
 #if defined(INGOT_ATTENTION_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef INGOT_ATTENTION_INL_H
 #undef INGOT_ATTENTION_INL_H
@@ -13,7 +13,6 @@
 #include <hwy/highway.h>
 
 #include "ingot/kernels/cpu/attention_tile.h"
-#include "ingot/kernels/cpu/simd/exp-inl.h"
 #include "ingot/kernels/cpu/unroll.h"
 
 HWY_BEFORE_NAMESPACE();

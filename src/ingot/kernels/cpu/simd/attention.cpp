@@ -18,6 +18,7 @@
 
 #include "ingot/kernels/cpu/simd/attention-inl.h"
 #include "ingot/kernels/cpu/simd/dot-inl.h"
+#include "ingot/kernels/cpu/simd/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
@@ -49,12 +50,12 @@ HWY_INLINE void softmax_row(float* s, std::int64_t begin, std::int64_t end, std:
   for_lanes(
       begin, end,
       [&](std::int64_t i) HWY_ATTR {
-        const auto e = exp2_lanes(d, hn::Sub(hn::LoadU(d, s + i), shift));
+        const auto e = exp2(hn::Sub(hn::LoadU(d, s + i), shift));
         sum = hn::Add(sum, e);
         hn::StoreU(e, d, s + i);
       },
       [&](std::int64_t i, auto inside) HWY_ATTR {
-        const auto e = hn::IfThenElseZero(inside, exp2_lanes(d, hn::Sub(hn::LoadU(d, s + i), shift)));
+        const auto e = hn::IfThenElseZero(inside, exp2(hn::Sub(hn::LoadU(d, s + i), shift)));
         sum = hn::Add(sum, e);
         hn::StoreU(e, d, s + i);
       });
@@ -88,7 +89,7 @@ HWY_INLINE void cap_row(float* s, std::int64_t n, float cap) {
   const hn::ScalableTag<float> d;
   const auto factor = hn::Set(d, cap * 1.44269504F);
   for (std::int64_t i = 0; i < n; i += static_cast<std::int64_t>(hn::Lanes(d)))
-    hn::StoreU(hn::Mul(factor, tanh_lanes(d, hn::LoadU(d, s + i))), d, s + i);
+    hn::StoreU(hn::Mul(factor, tanh(hn::LoadU(d, s + i))), d, s + i);
 }
 
 // The keys of [first, last) that some of `count` queries see; first == last where none does.

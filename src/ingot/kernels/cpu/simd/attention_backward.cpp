@@ -13,6 +13,7 @@
 #include <hwy/highway.h>
 
 #include "ingot/kernels/cpu/simd/attention-inl.h"
+#include "ingot/kernels/cpu/simd/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
@@ -52,11 +53,11 @@ HWY_INLINE void gradient_row(float* s, float* dp, std::int64_t begin, std::int64
     auto score = hn::LoadU(d, s + i);
     auto slope = one;
     if (softcap > 0.0F) {
-      const auto t = tanh_lanes(d, score);
+      const auto t = tanh(score);
       slope = hn::NegMulAdd(t, t, one);
       score = hn::Mul(t, cap);
     }
-    auto p = exp2_lanes(d, hn::Sub(score, shift));
+    auto p = exp2(hn::Sub(score, shift));
     if (i < begin || i + lanes > end) {
       for_lanes(
           std::max(begin, i), std::min(end, i + lanes), [](std::int64_t) HWY_ATTR {},
@@ -69,75 +70,71 @@ HWY_INLINE void gradient_row(float* s, float* dp, std::int64_t begin, std::int64
   }
 }
 
+// to[i, key] = Σ_c rows[i, c]·panel[c, key] for the keys of one panel.
+HWY_INLINE void panel_products(const float* rows, std::int64_t count, const float* panel, std::int64_t depth,
+                               float* to) {
+  small_gemm({.m = count,
+              .n = kPanel,
+              .k = depth,
+              .a = rows,
+              .a_row = depth,
+              .b = panel,
+              .ldb = kPanel,
+              .c = to,
+              .ldc = kPanel});
+}
+
+// to[key, c] += Σ_i weights[i, key]·rows[i, c] for the keys of one panel.
+HWY_INLINE void add_to_keys(const float* weights, std::int64_t keys, const float* rows, std::int64_t count,
+                            std::int64_t depth, float* to) {
+  small_gemm({.m = keys,
+              .n = depth,
+              .k = count,
+              .a = weights,
+              .a_row = 1,
+              .a_col = kPanel,
+              .b = rows,
+              .ldb = depth,
+              .c = to,
+              .ldc = depth,
+              .accumulate = true});
+}
+
+// to[i, c] += Σ_key weights[i, key]·keys[key, c]
+HWY_INLINE void add_to_queries(const float* weights, std::int64_t count, const float* keys,
+                               std::int64_t key_count, std::int64_t depth, float* to) {
+  small_gemm({.m = count,
+              .n = depth,
+              .k = key_count,
+              .a = weights,
+              .a_row = kPanel,
+              .b = keys,
+              .ldb = depth,
+              .c = to,
+              .ldc = depth,
+              .accumulate = true});
+}
+
 void backward_tile(const BackwardTile& t) {
   const std::int64_t d = t.head_size, dv = t.value_size;
   for (std::int64_t key = t.first_key; key < t.last_key; key += kPanel) {
     const Rows rows = rows_that_see(t, key, key + kPanel);
     if (rows.begin >= rows.end) continue;
-    const std::int64_t count = rows.end - rows.begin, first = rows.begin;
-    small_gemm({.m = count,
-                .n = kPanel,
-                .k = d,
-                .a = t.q + first * d,
-                .a_row = d,
-                .b = t.keys_t + key * d,
-                .ldb = kPanel,
-                .c = t.scores,
-                .ldc = kPanel});
-    small_gemm({.m = count,
-                .n = kPanel,
-                .k = dv,
-                .a = t.dout + first * dv,
-                .a_row = dv,
-                .b = t.values_t + key * dv,
-                .ldb = kPanel,
-                .c = t.dscores,
-                .ldc = kPanel});
+    const std::int64_t first = rows.begin, count = rows.end - first;
+    const float* q = t.q + first * d;
+    const float* dout = t.dout + first * dv;
+    panel_products(q, count, t.keys_t + key * d, d, t.scores);
+    panel_products(dout, count, t.values_t + key * dv, dv, t.dscores);
     for (std::int64_t i = 0; i < count; ++i) {
       const KeyRange range = t.ranges[first + i];
       gradient_row(t.scores + i * kPanel, t.dscores + i * kPanel, range.lo - key,
                    range.empty() ? range.lo - key : range.hi - key, t.lse2[first + i], t.delta[first + i],
                    t.softcap);
     }
-    const std::int64_t keys = std::min(kPanel, t.last_key - key);
-    if (t.dvalues != nullptr) {
-      small_gemm({.m = keys,
-                  .n = dv,
-                  .k = count,
-                  .a = t.scores,
-                  .a_row = 1,
-                  .a_col = kPanel,
-                  .b = t.dout + first * dv,
-                  .ldb = dv,
-                  .c = t.dvalues + (key - t.first_key) * dv,
-                  .ldc = dv,
-                  .accumulate = true});
-    }
-    if (t.dkeys != nullptr) {
-      small_gemm({.m = keys,
-                  .n = d,
-                  .k = count,
-                  .a = t.dscores,
-                  .a_row = 1,
-                  .a_col = kPanel,
-                  .b = t.q + first * d,
-                  .ldb = d,
-                  .c = t.dkeys + (key - t.first_key) * d,
-                  .ldc = d,
-                  .accumulate = true});
-    }
-    if (t.dq != nullptr) {
-      small_gemm({.m = count,
-                  .n = d,
-                  .k = keys,
-                  .a = t.dscores,
-                  .a_row = kPanel,
-                  .b = t.keys + key * d,
-                  .ldb = d,
-                  .c = t.dq + first * d,
-                  .ldc = d,
-                  .accumulate = true});
-    }
+    const std::int64_t keys = std::min(kPanel, t.last_key - key), at = key - t.first_key;
+    if (t.dvalues != nullptr) add_to_keys(t.scores, keys, dout, count, dv, t.dvalues + at * dv);
+    if (t.dkeys != nullptr) add_to_keys(t.dscores, keys, q, count, d, t.dkeys + at * d);
+    if (t.dq != nullptr) add_to_queries(t.dscores, count, t.keys + key * d, keys, d, t.dq + first * d);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ingot/base/parallel.h"
+#include "ingot/kernels/cpu/add_parts.h"
 #include "ingot/kernels/cpu/register.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -11,6 +12,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ingot/kernels/cpu/simd/loops-inl.h"
 #include "ingot/kernels/cpu/simd/mish-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -98,11 +100,11 @@ void forward_first(const GroupNormArgs& args, std::int64_t n) {
   for (std::int64_t g = 0; g < groups; ++g) {
     const float* x = args.x.as<float>() + (n * groups + g) * size;
     float* y = args.y.as<float>() + (n * groups + g) * size;
-    const float mean = sum_vectors(size, [&](auto d, std::int64_t i) { return hn::LoadU(d, x + i); }) /
-                       static_cast<float>(size);
-    const float square = sum_vectors(size, [&](auto d, std::int64_t i) {
+    const auto add = [&](auto d, std::int64_t i, auto sum) { return hn::Add(sum, hn::LoadU(d, x + i)); };
+    const float mean = sum_vectors(size, add) / static_cast<float>(size);
+    const float square = sum_vectors(size, [&](auto d, std::int64_t i, auto sum) {
       const auto v = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean));
-      return hn::Mul(v, v);
+      return hn::MulAdd(v, v, sum);
     });
     const float rstd = 1.0F / std::sqrt(square / static_cast<float>(size) + args.eps);
     args.mean.as<float>()[n * groups + g] = mean;
@@ -120,6 +122,14 @@ void forward_samples(const GroupNormArgs& args, std::int64_t begin, std::int64_t
   for (std::int64_t n = begin; n < end; ++n) {
     args.channels_last ? forward_last(args, n, scratch) : forward_first(args, n);
   }
+}
+
+// dx = du·k1 + x·k2 + k3 of one register.
+template <class D, class V>
+HWY_INLINE void store_gradient(D d, const float* du, const float* x, V k1, V k2, V k3, float* dx,
+                               bool accumulate) {
+  const auto out = hn::MulAdd(hn::LoadU(d, x), k2, hn::MulAdd(hn::LoadU(d, du), k1, k3));
+  store(d, out, dx, accumulate);
 }
 
 // With x̂ = (x − mean)·rstd, u = x̂·w + b and du = dy·act'(u):
@@ -184,10 +194,8 @@ void backward_last(const GroupNormBackwardArgs& args, std::int64_t n, float* dwe
   for (std::int64_t s = 0; s < rows; ++s) {
     for_vectors(channels, [&](auto d, std::int64_t c) {
       const std::int64_t at = s * channels + c;
-      auto out = hn::MulAdd(hn::LoadU(d, gradient + at), hn::LoadU(d, k1 + c), hn::LoadU(d, k3 + c));
-      out = hn::MulAdd(hn::LoadU(d, x + at), hn::LoadU(d, k2 + c), out);
-      if (args.accumulate_dx) out = hn::Add(out, hn::LoadU(d, dx + at));
-      hn::StoreU(out, d, dx + at);
+      store_gradient(d, gradient + at, x + at, hn::LoadU(d, k1 + c), hn::LoadU(d, k2 + c),
+                     hn::LoadU(d, k3 + c), dx + at, args.accumulate_dx);
     });
   }
 }
@@ -214,10 +222,11 @@ void backward_first(const GroupNormBackwardArgs& args, std::int64_t n, float* dw
         }
         hn::StoreU(v, d, du + i);
       });
-      const float sum_du = sum_vectors(length, [&](auto d, std::int64_t i) { return hn::LoadU(d, du + i); });
-      const float sum_dux = sum_vectors(length, [&](auto d, std::int64_t i) {
-        return hn::Mul(hn::LoadU(d, du + i),
-                       hn::MulAdd(hn::LoadU(d, x + i), hn::Set(d, rstd), hn::Set(d, offset)));
+      const float sum_du = sum_vectors(
+          length, [&](auto d, std::int64_t i, auto sum) { return hn::Add(sum, hn::LoadU(d, du + i)); });
+      const float sum_dux = sum_vectors(length, [&](auto d, std::int64_t i, auto sum) {
+        const auto hat = hn::MulAdd(hn::LoadU(d, x + i), hn::Set(d, rstd), hn::Set(d, offset));
+        return hn::MulAdd(hn::LoadU(d, du + i), hat, sum);
       });
       dbias[c] += sum_du;
       dweight[c] += sum_dux;
@@ -233,10 +242,8 @@ void backward_first(const GroupNormBackwardArgs& args, std::int64_t n, float* dw
       const float k1 = args.weight.as<float>()[c] * rstd, k2 = -rstd * rstd * s2 * inverse;
       const float k3 = -rstd * (s1 + offset * s2) * inverse;
       for_vectors(length, [&](auto d, std::int64_t i) {
-        auto out = hn::MulAdd(hn::LoadU(d, du + i), hn::Set(d, k1), hn::Set(d, k3));
-        out = hn::MulAdd(hn::LoadU(d, x + i), hn::Set(d, k2), out);
-        if (args.accumulate_dx) out = hn::Add(out, hn::LoadU(d, dx + i));
-        hn::StoreU(out, d, dx + i);
+        store_gradient(d, du + i, x + i, hn::Set(d, k1), hn::Set(d, k2), hn::Set(d, k3), dx + i,
+                       args.accumulate_dx);
       });
     }
   }
@@ -294,15 +301,8 @@ void backward(const GroupNormBackwardArgs& args, Stream) {
                    (args, n * part / parts, n * (part + 1) / parts, own, own + channels, own + 2 * channels);
                  }
                });
-  const auto collect = [&](const View& to, std::int64_t offset, bool accumulate) {
-    for (std::int64_t c = 0; to && c < channels; ++c) {
-      float sum = accumulate ? to.as<float>()[c] : 0.0F;
-      for (std::int64_t part = 0; part < parts; ++part) sum += scratch[part * stride + offset + c];
-      to.as<float>()[c] = sum;
-    }
-  };
-  collect(args.dweight, 0, args.accumulate_dweight);
-  collect(args.dbias, channels, args.accumulate_dbias);
+  add_parts(args.dweight, scratch, parts, stride, args.accumulate_dweight);
+  add_parts(args.dbias, scratch + channels, parts, stride, args.accumulate_dbias);
 }
 
 }  // namespace

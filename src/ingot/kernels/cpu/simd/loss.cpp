@@ -12,8 +12,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "ingot/kernels/cpu/simd/exp-inl.h"
 #include "ingot/kernels/cpu/simd/lanes-inl.h"
+#include "ingot/kernels/cpu/simd/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
@@ -38,8 +38,7 @@ HWY_INLINE void for_logits(const T* x, std::int64_t n, float softcap, Vector&& f
   std::int64_t i = 0;
   if (softcap > 0.0F) {
     const auto c = hn::Set(d, softcap), inverse = hn::Set(d, 1.0F / softcap);
-    for (; i + lanes <= n; i += lanes)
-      f(i, hn::Mul(c, tanh_lanes(d, hn::Mul(load_lanes(d, x + i), inverse))));
+    for (; i + lanes <= n; i += lanes) f(i, hn::Mul(c, tanh(hn::Mul(load_lanes(d, x + i), inverse))));
   } else {
     for (; i + lanes <= n; i += lanes) f(i, load_lanes(d, x + i));
   }
@@ -81,8 +80,7 @@ RowSums row_sums(const T* x, std::int64_t n, const CrossEntropyOptions& options)
   float rest = 0.0F;
   for_logits(
       x, n, options.softcap,
-      [&](std::int64_t, auto v)
-          HWY_ATTR { sums = hn::Add(sums, exp2_lanes(d, hn::Mul(hn::Sub(v, shift), log2e))); },
+      [&](std::int64_t, auto v) HWY_ATTR { sums = hn::Add(sums, exp2(hn::Mul(hn::Sub(v, shift), log2e))); },
       [&](std::int64_t, float v) HWY_ATTR { rest += std::exp(v - top); });
   return {top + std::log(rest + hn::GetLane(hn::SumOfLanes(d, sums))), mean};
 }
@@ -107,7 +105,7 @@ void row_gradient(const T* x, T* dx, std::int64_t n, std::int64_t target, float 
   for_logits(
       x, n, softcap,
       [&](std::int64_t i, auto v) HWY_ATTR {
-        auto g = hn::MulSub(weights, exp2_lanes(d, hn::Mul(hn::Sub(v, shift), log2e)), uniforms);
+        auto g = hn::MulSub(weights, exp2(hn::Mul(hn::Sub(v, shift), log2e)), uniforms);
         if (softcap > 0.0F) {
           const auto t = hn::Mul(v, inverses);
           g = hn::Mul(g, hn::NegMulAdd(t, t, one));

@@ -27,6 +27,26 @@ HWY_INLINE V exp(V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(D(), hn::Min(x, set(89.0F))));  // e^89 is infinite
 }
 
+// 2^x to about one unit in the last place for x <= 127; below −126 it gives at most 2^−126. For scores that
+// carry the factor log2(e) already. The polynomial is the Taylor series of 2^f for |f| <= 1/2, whose first
+// term left out is below 1.4e-9.
+HWY_INLINE V exp2(V x) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  x = hn::Max(set(-126.0F), x);  // in this order a NaN stays
+  const auto whole = hn::NearestInt(x);
+  const auto f = hn::Sub(x, hn::ConvertTo(d, whole));
+  auto p = hn::MulAdd(f, set(1.5252734e-5F), set(1.5403530e-4F));
+  p = hn::MulAdd(p, f, set(1.3333558e-3F));
+  p = hn::MulAdd(p, f, set(9.6181291e-3F));
+  p = hn::MulAdd(p, f, set(5.5504109e-2F));
+  p = hn::MulAdd(p, f, set(2.4022651e-1F));
+  p = hn::MulAdd(p, f, set(6.9314718e-1F));
+  p = hn::MulAdd(p, f, set(1.0F));
+  const auto power = hn::ShiftLeft<23>(hn::Add(whole, hn::Set(di, 127)));
+  return hn::Mul(p, hn::BitCast(d, power));
+}
+
 // f of each lane, from the C library.
 template <class F>
 HWY_INLINE V each_lane(V x, F&& f) {
@@ -80,13 +100,6 @@ HWY_INLINE V erf(V x) {
 
 HWY_INLINE V softplus(V x) {
   return hn::Add(hn::Max(x, hn::Zero(D())), hn::Log1p(D(), exp(hn::Neg(hn::Abs(x)))));
-}
-
-// tanh(softplus(x)) = n/(n+2) with n = eˣ(eˣ+2); from x = 10 on it is 1 in f32.
-HWY_INLINE V tanh_softplus(V x) {
-  const V e = exp(hn::Min(x, set(10.0F)));
-  const V n = hn::Mul(e, hn::Add(e, set(2.0F)));
-  return hn::Div(n, hn::Add(n, set(2.0F)));
 }
 
 // y[i] = f(x[i]) or y[i] += f(x[i]) for several inputs; the tail goes through padded copies.

@@ -35,39 +35,6 @@ HWY_INLINE V mish_derivative(D d, V x) {
   return hn::MulAdd(x, slope, hn::Mul(n, r));
 }
 
-// body(tag, i) for each whole register of [0, n), then for single elements.
-template <class Body>
-HWY_INLINE void for_vectors(std::int64_t n, Body&& body) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) body(d, i);
-  for (; i < n; ++i) body(hn::CappedTag<float, 1>(), i);
-}
-
-// Σ body(tag, i) over [0, n) in a fixed order.
-template <class Body>
-HWY_INLINE float sum_vectors(std::int64_t n, Body&& body) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  auto s0 = hn::Zero(d), s1 = hn::Zero(d);
-  std::int64_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    s0 = hn::Add(s0, body(d, i));
-    s1 = hn::Add(s1, body(d, i + lanes));
-  }
-  if (i + lanes <= n) {
-    s0 = hn::Add(s0, body(d, i));
-    i += lanes;
-  }
-  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
-  const hn::CappedTag<float, 1> one;
-  for (; i < n; ++i) sum += hn::GetLane(body(one, i));
-  return sum;
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace ingot::kernels::cpu
 HWY_AFTER_NAMESPACE();

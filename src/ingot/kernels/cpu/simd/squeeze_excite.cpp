@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ingot/base/parallel.h"
+#include "ingot/kernels/cpu/add_parts.h"
 #include "ingot/kernels/cpu/register.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -11,6 +12,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ingot/kernels/cpu/simd/loops-inl.h"
 #include "ingot/kernels/cpu/simd/mish-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,8 +22,9 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 float dot(const float* a, const float* b, std::int64_t n) {
-  return sum_vectors(
-      n, [&](auto d, std::int64_t i) { return hn::Mul(hn::LoadU(d, a + i), hn::LoadU(d, b + i)); });
+  return sum_vectors(n, [&](auto d, std::int64_t i, auto sum) {
+    return hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
+  });
 }
 
 // y += k · x
@@ -117,14 +120,10 @@ void backward_samples(const SqueezeExciteBackwardArgs& args, std::int64_t begin,
         const std::int64_t at = s * channels + c;
         const auto g = hn::LoadU(d, dz + at);
         if (dx != nullptr) {
-          auto out = hn::MulAdd(g, hn::LoadU(d, gate + c), hn::LoadU(d, dpooled + c));
-          if (args.accumulate_dx) out = hn::Add(out, hn::LoadU(d, dx + at));
-          hn::StoreU(out, d, dx + at);
+          const auto out = hn::MulAdd(g, hn::LoadU(d, gate + c), hn::LoadU(d, dpooled + c));
+          store(d, out, dx + at, args.accumulate_dx);
         }
-        if (dresidual != nullptr) {
-          hn::StoreU(args.accumulate_dresidual ? hn::Add(g, hn::LoadU(d, dresidual + at)) : g, d,
-                     dresidual + at);
-        }
+        if (dresidual != nullptr) store(d, g, dresidual + at, args.accumulate_dresidual);
       });
     }
   }
@@ -167,14 +166,9 @@ void backward(const SqueezeExciteBackwardArgs& args, Stream) {
                    (args, n * part / parts, n * (part + 1) / parts, scratch + part * stride);
                  }
                });
-  std::int64_t offset = 0;
   const auto collect = [&](const View& to, std::int64_t size, bool accumulate) {
-    for (std::int64_t i = 0; to && i < size; ++i) {
-      float sum = accumulate ? to.as<float>()[i] : 0.0F;
-      for (std::int64_t part = 0; part < parts; ++part) sum += scratch[part * stride + offset + i];
-      to.as<float>()[i] = sum;
-    }
-    offset += size;
+    add_parts(to, scratch, parts, stride, accumulate);
+    scratch += size;
   };
   collect(args.dw1, reduced * channels, args.accumulate_dw1);
   collect(args.db1, reduced, args.accumulate_db1);

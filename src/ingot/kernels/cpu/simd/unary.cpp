@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 
 #include "ingot/kernels/cpu/simd/math-inl.h"
+#include "ingot/kernels/cpu/simd/mish-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
@@ -67,7 +68,7 @@ void unary_block(UnaryOp op, const float* x, float* y, std::int64_t n, float alp
     case UnaryOp::gelu_tanh:
       return run([=](V v) HWY_ATTR { return gelu_tanh(v); });
     case UnaryOp::mish:
-      return run([=](V v) HWY_ATTR { return hn::Mul(v, tanh_softplus(v)); });
+      return run([=](V v) HWY_ATTR { return mish(d, v); });
     case UnaryOp::softplus:
       return run([=](V v) HWY_ATTR { return softplus(v); });
     case UnaryOp::pow:

@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 
 #include "ingot/kernels/cpu/simd/math-inl.h"
+#include "ingot/kernels/cpu/simd/mish-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
@@ -34,11 +35,6 @@ HWY_INLINE V gelu_tanh_derivative(V x) {  // s + x·s(1 − s)·2u′ with s = s
   // s(1 − s) is 0 long before x·slope overflows, but 0·∞ would be NaN for |x| beyond 1e12.
   const V limited = hn::Min(hn::Max(hn::Mul(x, slope), set(-1e30F)), set(1e30F));
   return hn::MulAdd(limited, hn::Mul(s, hn::Sub(one, s)), s);
-}
-
-HWY_INLINE V mish_derivative(V x) {
-  const V t = tanh_softplus(x), one = set(1.0F);
-  return hn::MulAdd(hn::Mul(x, sigmoid(x)), hn::NegMulAdd(t, t, one), t);
 }
 
 void unary_backward_block(UnaryOp op, const float* saved, const float* dy, float* dx, std::int64_t n,
@@ -86,7 +82,7 @@ void unary_backward_block(UnaryOp op, const float* saved, const float* dy, float
     case UnaryOp::gelu_tanh:
       return run([=](V s) HWY_ATTR { return gelu_tanh_derivative(s); });
     case UnaryOp::mish:
-      return run([=](V s) HWY_ATTR { return mish_derivative(s); });
+      return run([=](V s) HWY_ATTR { return mish_derivative(d, s); });
     case UnaryOp::softplus:
       return run([=](V s) HWY_ATTR { return sigmoid(s); });
     case UnaryOp::pow:
