@@ -3,7 +3,11 @@
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
+#include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/reduce.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -47,6 +51,79 @@ TEST(LayerNorm, StaysExactFarFromZero) {
             .inputs = {{.shape = {3, 64}, .values = far}},
             .f32_tolerance = 1e-3,  // f32 knows 1000 to 6e-5, and the deviation is 1
             .half_tolerance = 0});
+}
+
+// Both outputs in one, so that a gradient comes to each.
+Tensor joined(const NormedSum& outputs) { return outputs.normed + 0.5 * outputs.sum; }
+
+const Shape kShapes[] = {{1, 1}, {3, 5}, {2, 3, 16}, {7, 33}, {4, 64}, {2, 131}};
+
+TEST(AddRmsNorm, HoldsWhicheverOutputIsUsed) {
+  const auto add = [](std::span<const Tensor> in) { return add_rms_norm(in[0], in[1], in[2], 1e-5F, 1.0F); };
+  for (const Shape& shape : kShapes) {
+    const std::vector<InputSpec> inputs{{shape}, {shape}, {Shape{shape.back()}}};
+    const std::string name = to_string(shape);
+    check_op({.name = name + " both",
+              .op = [=](std::span<const Tensor> in) { return joined(add(in)); },
+              .inputs = inputs});
+    check_op({.name = name + " the norm",
+              .op = [=](std::span<const Tensor> in) { return add(in).normed; },
+              .inputs = inputs});
+  }
+}
+
+TEST(AddLayerNorm, HoldsWhicheverOutputIsUsed) {
+  const auto add = [](std::span<const Tensor> in) { return add_layer_norm(in[0], in[1], in[2], in[3]); };
+  for (const Shape& shape : kShapes) {
+    const Shape width{shape.back()};
+    const std::vector<InputSpec> inputs{{shape}, {shape}, {width}, {width}};
+    const std::string name = to_string(shape);
+    check_op({.name = name + " both",
+              .op = [=](std::span<const Tensor> in) { return joined(add(in)); },
+              .inputs = inputs,
+              .f32_tolerance = 5e-5});
+    check_op({.name = name + " the norm",
+              .op = [=](std::span<const Tensor> in) { return add(in).normed; },
+              .inputs = inputs,
+              .f32_tolerance = 5e-5});
+  }
+}
+
+TEST(AddNorm, GivesTheSumAndItsNorm) {
+  const Tensor x = testing::randn({3, 40}, 1), residual = testing::randn({40, 3}, 2);
+  const Tensor weight = testing::randn({40}, 3), bias = testing::randn({40}, 4);
+  const NormedSum layer = add_layer_norm(x, transpose(residual, 0, 1), weight, bias);
+  const NormedSum rms = add_rms_norm(x, transpose(residual, 0, 1), weight);
+  const Tensor sum = x + transpose(residual, 0, 1);
+  EXPECT_EQ(layer.sum.to_vector<float>(), sum.to_vector<float>());
+  EXPECT_EQ(rms.sum.to_vector<float>(), sum.to_vector<float>());
+  EXPECT_EQ(layer.normed.to_vector<float>(), layer_norm(sum, weight, bias).to_vector<float>());
+  EXPECT_EQ(rms.normed.to_vector<float>(), rms_norm(sum, weight).to_vector<float>());
+}
+
+TEST(AddNorm, TheGradientsAreThoseOfTheTwoOperations) {
+  const auto gradients = [](bool fused) {
+    Tensor x = testing::randn({5, 24}, 1), residual = testing::randn({5, 24}, 2);
+    Tensor weight = testing::randn({24}, 3);
+    for (Tensor* t : {&x, &residual, &weight}) t->set_requires_grad(true);
+    const Tensor doubled = 2.0 * x;  // an inner node, to which the residual's gradient goes too
+    const Tensor plain = doubled + residual;
+    const NormedSum out =
+        fused ? add_rms_norm(doubled, residual, weight) : NormedSum{plain, rms_norm(plain, weight)};
+    backward(sum(out.normed * out.sum + out.sum * doubled));
+    std::vector<Tensor> result{x.grad(), residual.grad(), weight.grad()};
+    return result;
+  };
+  const auto fused = gradients(true), apart = gradients(false);
+  for (std::size_t i = 0; i < fused.size(); ++i) EXPECT_LT(testing::max_error(fused[i], apart[i]), 1e-5) << i;
+}
+
+TEST(AddNorm, RefusesSummandsOfTwoShapes) {
+  const Tensor weight = testing::randn({4}, 3);
+  EXPECT_THROW(add_rms_norm(testing::randn({2, 4}, 1), testing::randn({4}, 2), weight), ShapeMismatch);
+  EXPECT_THROW(add_layer_norm(testing::randn({2, 4}, 1), testing::randn({1, 4}, 2), weight, {}),
+               ShapeMismatch);
+  EXPECT_THROW(add_rms_norm(testing::randn({2, 3}, 1), testing::randn({2, 3}, 2), weight), ShapeMismatch);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
-#include "ingot/ops/norm.h"
 
 namespace ingot {
 namespace {
@@ -32,6 +31,10 @@ RmsNorm::RmsNorm(const ParamSource& source, const RmsNormOptions& options)
 
 Tensor RmsNorm::operator()(const Tensor& x) const { return rms_norm(x, weight.value, eps, weight_offset); }
 
+NormedSum RmsNorm::add(const Tensor& x, const Tensor& residual) const {
+  return add_rms_norm(x, residual, weight.value, eps, weight_offset);
+}
+
 void RmsNorm::visit(ParamVisitor& v) { v("weight", weight); }
 
 void LayerNormOptions::validate() const {
@@ -45,6 +48,10 @@ LayerNorm::LayerNorm(const ParamSource& source, const LayerNormOptions& options)
       eps(options.eps) {}
 
 Tensor LayerNorm::operator()(const Tensor& x) const { return layer_norm(x, weight.value, bias.value, eps); }
+
+NormedSum LayerNorm::add(const Tensor& x, const Tensor& residual) const {
+  return add_layer_norm(x, residual, weight.value, bias.value, eps);
+}
 
 void LayerNorm::visit(ParamVisitor& v) {
   v("weight", weight);

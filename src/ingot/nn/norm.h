@@ -2,6 +2,7 @@
 
 #include "ingot/nn/param_source.h"
 #include "ingot/nn/visit.h"
+#include "ingot/ops/norm.h"
 
 namespace ingot {
 
@@ -16,6 +17,8 @@ struct RmsNormOptions {
 struct RmsNorm {
   RmsNorm(const ParamSource& source, const RmsNormOptions& options);
   Tensor operator()(const Tensor& x) const;
+  /// x + residual and the norm of it.
+  NormedSum add(const Tensor& x, const Tensor& residual) const;
   void visit(ParamVisitor& v);
 
   Parameter weight;
@@ -33,6 +36,8 @@ struct LayerNormOptions {
 struct LayerNorm {
   LayerNorm(const ParamSource& source, const LayerNormOptions& options);
   Tensor operator()(const Tensor& x) const;
+  /// x + residual and the norm of it.
+  NormedSum add(const Tensor& x, const Tensor& residual) const;
   void visit(ParamVisitor& v);
 
   Parameter weight, bias;

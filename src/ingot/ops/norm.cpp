@@ -1,5 +1,9 @@
 #include "ingot/ops/norm.h"
 
+#include <array>
+#include <string>
+#include <type_traits>
+
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
@@ -10,21 +14,21 @@
 namespace ingot {
 namespace {
 
-struct RmsNormNode final : Node {
-  static constexpr const char* kName = "rms_norm";
+// Launch the backward kernels; `input` is the number of the weight among the node's inputs.
+struct RmsNormSaved {
   SavedTensor x, weight, rstd;
   float weight_offset;
-  RmsNormNode(const Tensor& x_, const Tensor& weight_, const Tensor& rstd_, float weight_offset_)
+  RmsNormSaved(const Tensor& x_, const Tensor& weight_, const Tensor& rstd_, float weight_offset_)
       : x(x_), weight(weight_), rstd(rstd_), weight_offset(weight_offset_) {}
-  std::string_view name() const override { return kName; }
-  std::vector<SavedTensor*> saved() override { return {&x, &weight, &rstd}; }
+  std::vector<SavedTensor*> all() { return {&x, &weight, &rstd}; }
 
-  void backward(BackwardContext& ctx) override {
-    const Tensor& dy = ctx.grad();
+  void launch_backward(BackwardContext& ctx, const Tensor& dy, const GradSlot& dx, int input) const {
     Tensor partials;
-    if (ctx.needs(1)) partials = Tensor::empty({num_threads(), dy.dim(-1)}, rstd.get().dtype(), dy.device());
-    const GradSlot dx = ctx.slot(0), dweight = ctx.slot(1);
-    kernels::launch(kernels::rms_norm_backward, ctx.stream(),
+    if (ctx.needs(input)) {
+      partials = Tensor::empty({num_threads(), dy.dim(-1)}, rstd.get().dtype(), dy.device());
+    }
+    const GradSlot dweight = ctx.slot(input);
+    kernels::launch(kernels::rms_norm_backward, current_stream(dy.device()),
                     {.x = x.view(),
                      .weight = weight.view(),
                      .rstd = rstd.view(),
@@ -38,22 +42,19 @@ struct RmsNormNode final : Node {
   }
 };
 
-struct LayerNormNode final : Node {
-  static constexpr const char* kName = "layer_norm";
+struct LayerNormSaved {
   SavedTensor x, weight, mean, rstd;
-  LayerNormNode(const Tensor& x_, const Tensor& weight_, const Tensor& mean_, const Tensor& rstd_)
+  LayerNormSaved(const Tensor& x_, const Tensor& weight_, const Tensor& mean_, const Tensor& rstd_)
       : x(x_), weight(weight_), mean(mean_), rstd(rstd_) {}
-  std::string_view name() const override { return kName; }
-  std::vector<SavedTensor*> saved() override { return {&x, &weight, &mean, &rstd}; }
+  std::vector<SavedTensor*> all() { return {&x, &weight, &mean, &rstd}; }
 
-  void backward(BackwardContext& ctx) override {
-    const Tensor& dy = ctx.grad();
+  void launch_backward(BackwardContext& ctx, const Tensor& dy, const GradSlot& dx, int input) const {
     Tensor partials;
-    if (ctx.needs(1) || ctx.needs(2)) {
+    if (ctx.needs(input) || ctx.needs(input + 1)) {
       partials = Tensor::empty({num_threads(), 2, dy.dim(-1)}, rstd.get().dtype(), dy.device());
     }
-    const GradSlot dx = ctx.slot(0), dweight = ctx.slot(1), dbias = ctx.slot(2);
-    kernels::launch(kernels::layer_norm_backward, ctx.stream(),
+    const GradSlot dweight = ctx.slot(input), dbias = ctx.slot(input + 1);
+    kernels::launch(kernels::layer_norm_backward, current_stream(dy.device()),
                     {.x = x.view(),
                      .weight = weight.view(),
                      .mean = mean.view(),
@@ -69,6 +70,50 @@ struct LayerNormNode final : Node {
   }
 };
 
+template <class Saved>
+constexpr const char* kNormName = std::is_same_v<Saved, RmsNormSaved> ? "rms_norm" : "layer_norm";
+template <class Saved>
+constexpr const char* kAddNormName = std::is_same_v<Saved, RmsNormSaved> ? "add_rms_norm" : "add_layer_norm";
+
+// Inputs: x, weight(, bias).
+template <class Saved>
+struct NormNode final : Node {
+  Saved kept;
+  template <class... Args>
+  explicit NormNode(const Args&... args) : kept(args...) {}
+  std::string_view name() const override { return kNormName<Saved>; }
+  std::vector<SavedTensor*> saved() override { return kept.all(); }
+  void backward(BackwardContext& ctx) override { kept.launch_backward(ctx, ctx.grad(), ctx.slot(0), 1); }
+};
+
+// Inputs: x, residual, weight(, bias); outputs: the sum and the norm of it. Both summands have one gradient,
+// the sum's: what came to it and what comes through the norm.
+template <class Saved>
+struct AddNormNode final : Node {
+  Saved kept;
+  template <class... Args>
+  explicit AddNormNode(const Args&... args) : kept(args...) {}
+  std::string_view name() const override { return kAddNormName<Saved>; }
+  std::vector<SavedTensor*> saved() override { return kept.all(); }
+
+  void backward(BackwardContext& ctx) override {
+    const Tensor &dsum = ctx.grad(0), &dy = ctx.grad(1);
+    Tensor gradient = dsum;
+    if (dy.defined()) {
+      GradSlot to;
+      if (ctx.needs(0) || ctx.needs(1)) {
+        // In place where nobody else holds that memory; `gradient` is the second handle.
+        if (dsum.defined() && dsum.storage().use_count() > 2) gradient = clone(dsum);
+        if (!dsum.defined()) gradient = Tensor::empty_like(dy);
+        to = {gradient.view(), dsum.defined()};
+      }
+      kept.launch_backward(ctx, dy, to, 2);
+    }
+    if (ctx.needs(0)) ctx.pass(0, gradient);
+    if (ctx.needs(1)) ctx.pass(1, gradient);
+  }
+};
+
 void check_per_feature(const char* where, const Tensor& x, const Tensor& values) {
   if (!values.defined()) return;
   check_defined(where, {&x, &values});
@@ -77,18 +122,51 @@ void check_per_feature(const char* where, const Tensor& x, const Tensor& values)
                             "there is one value per element of the last axis"));
 }
 
-}  // namespace
+void check_summands(const char* where, const Tensor& x, const Tensor& residual) {
+  check_defined(where, {&x, &residual});
+  INGOT_CHECK(x.shape() == residual.shape(),
+              ShapeMismatch(where, x.shape().to_vector(), residual.shape().to_vector(),
+                            "a residual connection adds tensors of one shape"));
+}
 
-Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, float eps) {
-  check_defined("layer_norm", {&input});
-  INGOT_CHECK(input.rank() >= 1, DimensionMismatch("layer_norm: a scalar has no last axis"));
-  check_per_feature("layer_norm (weight)", input, weight);
-  check_per_feature("layer_norm (bias)", input, bias);
-  const Tensor x = contiguous(input);
-  Tensor y = Tensor::empty_like(x);
+// With a residual, the result's `sum` is made and recorded; else it stays undefined.
+NormedSum rms_norm_of(const char* where, const Tensor& x, const Tensor& residual, const Tensor& weight,
+                      float eps, float weight_offset) {
+  INGOT_CHECK(
+      x.rank() >= 1 && weight.shape() == Shape({x.dim(-1)}),
+      ShapeMismatch(std::string(where) + " (weight)", {x.rank() >= 1 ? x.dim(-1) : 1},
+                    weight.shape().to_vector(), "the weight has one value per element of the last axis"));
+  const Tensor sum = residual.defined() ? Tensor::empty_like(x) : Tensor();
+  const Tensor y = Tensor::empty_like(x);
+  const Tensor rstd = Tensor::empty(x.shape().drop_last(), accumulator_dtype(x.dtype()), x.device());
+  kernels::launch(kernels::rms_norm, current_stream(x.device()),
+                  {.x = x.view(),
+                   .weight = weight.view(),
+                   .y = y.view(),
+                   .rstd = rstd.view(),
+                   .eps = eps,
+                   .weight_offset = weight_offset,
+                   .residual = residual.view(),
+                   .sum = sum.view()});
+  if (!residual.defined()) {
+    return {{}, record<NormNode<RmsNormSaved>>(y, {&x, &weight}, x, weight, rstd, weight_offset)};
+  }
+  std::array<Tensor, 2> outputs{sum, y};
+  const std::array<const Tensor*, 3> inputs{&x, &residual, &weight};
+  record_all<AddNormNode<RmsNormSaved>>(outputs, inputs, sum, weight, rstd, weight_offset);
+  return {outputs[0], outputs[1]};
+}
+
+NormedSum layer_norm_of(const char* where, const Tensor& x, const Tensor& residual, const Tensor& weight,
+                        const Tensor& bias, float eps) {
+  INGOT_CHECK(x.rank() >= 1, DimensionMismatch(std::string(where) + ": a scalar has no last axis"));
+  check_per_feature((std::string(where) + " (weight)").c_str(), x, weight);
+  check_per_feature((std::string(where) + " (bias)").c_str(), x, bias);
+  const Tensor sum = residual.defined() ? Tensor::empty_like(x) : Tensor();
+  const Tensor y = Tensor::empty_like(x);
   const DType accumulator = accumulator_dtype(x.dtype());
-  Tensor mean = Tensor::empty(x.shape().drop_last(), accumulator, x.device());
-  Tensor rstd = Tensor::empty(x.shape().drop_last(), accumulator, x.device());
+  const Tensor mean = Tensor::empty(x.shape().drop_last(), accumulator, x.device());
+  const Tensor rstd = Tensor::empty(x.shape().drop_last(), accumulator, x.device());
   kernels::launch(kernels::layer_norm, current_stream(x.device()),
                   {.x = x.view(),
                    .weight = weight.view(),
@@ -96,27 +174,41 @@ Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
                    .y = y.view(),
                    .mean = mean.view(),
                    .rstd = rstd.view(),
-                   .eps = eps});
-  return record<LayerNormNode>(y, {&x, &weight, &bias}, x, weight, mean, rstd);
+                   .eps = eps,
+                   .residual = residual.view(),
+                   .sum = sum.view()});
+  if (!residual.defined()) {
+    return {{}, record<NormNode<LayerNormSaved>>(y, {&x, &weight, &bias}, x, weight, mean, rstd)};
+  }
+  std::array<Tensor, 2> outputs{sum, y};
+  const std::array<const Tensor*, 4> inputs{&x, &residual, &weight, &bias};
+  record_all<AddNormNode<LayerNormSaved>>(outputs, inputs, sum, weight, mean, rstd);
+  return {outputs[0], outputs[1]};
 }
 
-Tensor rms_norm(const Tensor& input, const Tensor& weight, float eps, float weight_offset) {
-  check_defined("rms_norm", {&input, &weight});
-  INGOT_CHECK(
-      input.rank() >= 1 && weight.shape() == Shape({input.dim(-1)}),
-      ShapeMismatch("rms_norm (weight)", {input.rank() >= 1 ? input.dim(-1) : 1}, weight.shape().to_vector(),
-                    "the weight has one value per element of the last axis"));
-  const Tensor x = contiguous(input);
-  Tensor y = Tensor::empty_like(x);
-  Tensor rstd = Tensor::empty(x.shape().drop_last(), accumulator_dtype(x.dtype()), x.device());
-  kernels::launch(kernels::rms_norm, current_stream(x.device()),
-                  {.x = x.view(),
-                   .weight = weight.view(),
-                   .y = y.view(),
-                   .rstd = rstd.view(),
-                   .eps = eps,
-                   .weight_offset = weight_offset});
-  return record<RmsNormNode>(y, {&x, &weight}, x, weight, rstd, weight_offset);
+}  // namespace
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps, float weight_offset) {
+  check_defined("rms_norm", {&x, &weight});
+  return rms_norm_of("rms_norm", contiguous(x), {}, weight, eps, weight_offset).normed;
+}
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps) {
+  check_defined("layer_norm", {&x});
+  return layer_norm_of("layer_norm", contiguous(x), {}, weight, bias, eps).normed;
+}
+
+NormedSum add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, float eps,
+                       float weight_offset) {
+  check_defined("add_rms_norm", {&x, &residual, &weight});
+  check_summands("add_rms_norm", x, residual);
+  return rms_norm_of("add_rms_norm", contiguous(x), contiguous(residual), weight, eps, weight_offset);
+}
+
+NormedSum add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                         float eps) {
+  check_summands("add_layer_norm", x, residual);
+  return layer_norm_of("add_layer_norm", contiguous(x), contiguous(residual), weight, bias, eps);
 }
 
 }  // namespace ingot

@@ -13,4 +13,17 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5F, float 
 /// and bias: [d], each may be undefined. Throws ShapeMismatch.
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps = 1e-5F);
 
+struct NormedSum {
+  Tensor sum, normed;
+};
+
+/// A residual connection and the norm of it in one pass: sum = x + residual, normed = rms_norm(sum, ...).
+/// x, residual: [..., d], one shape. Throws ShapeMismatch.
+NormedSum add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, float eps = 1e-5F,
+                       float weight_offset = 0.0F);
+
+/// The same with layer_norm(sum, ...).
+NormedSum add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                         float eps = 1e-5F);
+
 }  // namespace ingot

@@ -49,8 +49,8 @@ Tensor EncoderLayer::operator()(const Tensor& x, const EncoderInput& input) cons
   const AttentionOptions options{.causal = false, .doc_start = input.doc_start, .kv_length = input.lengths};
   const Tensor mixed = attention(split_heads(query(x), heads), split_heads(key(x), heads),
                                  split_heads(value(x), heads), options);
-  const Tensor attended = attention_norm(x + attention_output(reshape(mixed, x.shape())));
-  return output_norm(attended + output(activate(activation, intermediate(attended))));
+  const Tensor attended = attention_norm.add(x, attention_output(reshape(mixed, x.shape()))).normed;
+  return output_norm.add(attended, output(activate(activation, intermediate(attended)))).normed;
 }
 
 void EncoderLayer::visit(ParamVisitor& v) {

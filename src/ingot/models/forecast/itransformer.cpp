@@ -41,12 +41,12 @@ Tensor ForecastEncoderLayer::operator()(const Tensor& x, bool training) const {
   const Tensor mixed = attend(split_heads(query(x)), split_heads(key(x)), split_heads(value(x)), {}, false,
                               config.attention_dropout, training)
                            .out;
-  const Tensor y = norm1(x + drop(out(reshape(mixed, {b, n, d})), config.dropout, training));
+  const Tensor y = norm1.add(x, drop(out(reshape(mixed, {b, n, d})), config.dropout, training)).normed;
   Tensor hidden = linear(y, as_matrix(conv1_weight), conv1_bias.value);
   hidden =
       drop(activate(parse_activation(config.activation, "activation"), hidden), config.dropout, training);
   hidden = drop(linear(hidden, as_matrix(conv2_weight), conv2_bias.value), config.dropout, training);
-  return norm2(y + hidden);
+  return norm2.add(y, hidden).normed;
 }
 
 void ForecastEncoderLayer::visit(ParamVisitor& v) {

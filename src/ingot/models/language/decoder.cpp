@@ -82,6 +82,11 @@ Tensor DecoderNorm::operator()(const Tensor& x) const {
   return bias ? layer_norm(x, weight.value, bias.value, eps) : rms_norm(x, weight.value, eps, weight_offset);
 }
 
+NormedSum DecoderNorm::add(const Tensor& x, const Tensor& residual) const {
+  return bias ? add_layer_norm(x, residual, weight.value, bias.value, eps)
+              : add_rms_norm(x, residual, weight.value, eps, weight_offset);
+}
+
 void DecoderNorm::visit(ParamVisitor& v) {
   v("weight", weight);
   v("bias", bias);
@@ -196,11 +201,11 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
 Tensor DecoderLayer::operator()(const Tensor& x, const DecoderContext& context, std::int64_t layer) const {
   const Tensor mixed = self_attn(input_layernorm(x), context, layer);
   if (pre_feedforward_layernorm == nullptr) {
-    const Tensor attended = x + mixed;
-    return attended + feed_forward(post_attention_layernorm(attended));
+    const NormedSum attended = post_attention_layernorm.add(x, mixed);
+    return attended.sum + feed_forward(attended.normed);
   }
-  const Tensor attended = x + post_attention_layernorm(mixed);
-  return attended + (*post_feedforward_layernorm)(feed_forward((*pre_feedforward_layernorm)(attended)));
+  const NormedSum attended = pre_feedforward_layernorm->add(x, post_attention_layernorm(mixed));
+  return attended.sum + (*post_feedforward_layernorm)(feed_forward(attended.normed));
 }
 
 void DecoderLayer::visit(ParamVisitor& v) {

@@ -23,6 +23,8 @@ namespace ingot {
 struct DecoderNorm {
   DecoderNorm(const ParamSource& source, const LanguageConfig& config);
   Tensor operator()(const Tensor& x) const;
+  /// x + residual and the norm of it.
+  NormedSum add(const Tensor& x, const Tensor& residual) const;
   void visit(ParamVisitor& v);
 
   Parameter weight, bias;  // no bias: RMSNorm

@@ -9,6 +9,18 @@
 namespace ingot::kernels::cpu {
 namespace {
 
+// The row to normalise: x's, or x + residual, which is then also in `sum`.
+template <class T, class Args>
+const T* summed_row(const Args& args, std::int64_t row) {
+  const std::int64_t d = args.x.dim(-1);
+  const T* x = args.x.template as<T>() + row * d;
+  if (!args.residual) return x;
+  const T* residual = args.residual.template as<T>() + row * d;
+  T* sum = args.sum.template as<T>() + row * d;
+  for (std::int64_t i = 0; i < d; ++i) store(sum + i, load(x + i) + load(residual + i));
+  return sum;
+}
+
 void rms_norm_reference(const RmsNormArgs& args, Stream) {
   dispatch_float(args.x.dtype, "rms_norm", [&]<class T>() {
     using Acc = Accumulator<T>;
@@ -16,7 +28,7 @@ void rms_norm_reference(const RmsNormArgs& args, Stream) {
     const T* w = args.weight.as<T>();
     const auto offset = static_cast<Acc>(args.weight_offset);
     for (std::int64_t row = 0; row < args.x.rows(); ++row) {
-      const T* x = args.x.as<T>() + row * d;
+      const T* x = summed_row<T>(args, row);
       Acc sum = 0;
       for (std::int64_t i = 0; i < d; ++i) sum += load(x + i) * load(x + i);
       const Acc rstd = 1 / std::sqrt(sum / static_cast<Acc>(d) + static_cast<Acc>(args.eps));
@@ -69,7 +81,7 @@ void layer_norm_reference(const LayerNormArgs& args, Stream) {
     using Acc = Accumulator<T>;
     const std::int64_t d = args.x.dim(-1);
     for (std::int64_t row = 0; row < args.x.rows(); ++row) {
-      const T* x = args.x.as<T>() + row * d;
+      const T* x = summed_row<T>(args, row);
       Acc sum = 0, squares = 0;
       for (std::int64_t i = 0; i < d; ++i) sum += load(x + i);
       const Acc mean = sum / static_cast<Acc>(d);
