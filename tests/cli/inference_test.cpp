@@ -129,5 +129,34 @@ TEST_F(InferenceVerbs, BenchReportsRatesAndTheirLimits) {
   EXPECT_NE(missing.errors.find("/nowhere/llama-bench"), std::string::npos);
 }
 
+// A program in Python's place: it gets the script and its options, and answers each line.
+TEST_F(InferenceVerbs, BenchTakesStepsInTurnWithAPeer) {
+  const std::string python = directory_ + "/python";
+  write_file_atomically(python,
+                        "#!/bin/sh\necho \"$@\" > " + directory_ +
+                            "/arguments\necho '{\"version\": \"9.9\"}'\n"
+                            "while read -r line; do echo '{\"ms\": 100000.0, \"peak_mib\": 7}'; done\n");
+  fs::permissions(python, fs::perms::owner_all);
+  const std::vector<std::string> base{"bench",      "train", "--shape", "demo", "--batch",  "1",
+                                      "--sequence", "16",    "--runs",  "2",    "--python", python};
+  std::vector<std::string> words = base;
+  words.insert(words.end(), {"--against", "torch", "torch.compile"});
+  const auto found = json(words);
+  ASSERT_EQ(found["peers"].size(), 2U) << found.dump();
+  EXPECT_EQ(found["peers"][1]["name"], "torch.compile");
+  EXPECT_EQ(found["peers"][0]["version"], "9.9");
+  EXPECT_GT(found["peers"][0]["ratio"].get<double>(), 1.0);
+  const std::string arguments = read_file(directory_ + "/arguments");
+  for (const char* part : {"import torch", "--serve", "--shape demo", "--sequence 16", "--compile"}) {
+    EXPECT_NE(arguments.find(part), std::string::npos) << part;
+  }
+  write_file_atomically(python, "#!/bin/sh\nexit 1\n");
+  fs::permissions(python, fs::perms::owner_all);
+  words.pop_back();
+  EXPECT_NE(run_ingot(words).errors.find(python), std::string::npos);
+  words.back() = "tensorflow";
+  EXPECT_EQ(run_ingot(words).exit_code, 2);
+}
+
 }  // namespace
 }  // namespace ingot::testing

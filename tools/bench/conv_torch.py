@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Times two-dimensional convolutions in PyTorch on the CPU: the peer of bench/conv_bench.cpp. Run both in one
-session, with OMP_NUM_THREADS and GLIBC_TUNABLES as in gpt2_torch.py."""
+session, with OMP_NUM_THREADS and GLIBC_TUNABLES as in train_torch.py."""
 import statistics
 import time
 

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Times training steps of a language model in PyTorch on the CPU: the peer of `ingot bench train`.
+
+One whole step (forward, loss, backward, clip, fused AdamW), f32, tuned as its best users would tune it: one thread per core,
+memory in huge pages that the C library keeps. `ingot bench train --against torch` runs this file (it is inside the binary) with
+the environment it needs and takes steps in turn with it. By hand:
+
+    OMP_NUM_THREADS=2 GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=34359738368:\
+glibc.malloc.trim_threshold=34359738368 python3 tools/bench/train_torch.py --batch 4 --sequence 64 [--compile]
+
+Needs torch and transformers.
+"""
+import argparse
+import json
+import resource
+import statistics
+import sys
+import time
+
+import torch
+import transformers
+
+
+def make_model(shape: str) -> torch.nn.Module:
+    if shape == "gpt2":
+        config = transformers.GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
+        config._attn_implementation = "sdpa"
+        return transformers.GPT2LMHeadModel(config).float().train()
+    config = transformers.LlamaConfig(vocab_size=2048, hidden_size=192, intermediate_size=512, num_hidden_layers=6,
+                                      num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=1024,
+                                      tie_word_embeddings=True, use_cache=False)
+    config._attn_implementation = "sdpa"
+    return transformers.LlamaForCausalLM(config).float().train()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", choices=["gpt2", "demo"], default="gpt2")
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--sequence", type=int, default=64)
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--compile", action="store_true", help="torch.compile instead of eager mode")
+    parser.add_argument("--serve", action="store_true", help="take one step for each line of stdin, answer with JSON lines")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(1)
+    model = make_model(args.shape)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-4, fused=True)
+    tokens = torch.randint(0, model.config.vocab_size, (args.batch, args.sequence))
+
+    def loss_of() -> torch.Tensor:
+        logits = model(tokens).logits
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+
+    step_loss = torch.compile(loss_of) if args.compile else loss_of
+
+    def step_ms() -> float:
+        start = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        step_loss().backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return 1e3 * (time.perf_counter() - start)
+
+    for _ in range(3):
+        step_ms()
+    peak_mib = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if args.serve:
+        print(json.dumps({"version": torch.__version__}), flush=True)
+        for _ in sys.stdin:
+            print(json.dumps({"ms": step_ms(), "peak_mib": peak_mib()}), flush=True)
+        return
+    times = [step_ms() for _ in range(args.runs)]
+    print(f"torch {torch.__version__} {'compile' if args.compile else 'eager'}: {args.shape}, batch {args.batch} x "
+          f"{args.sequence}: median {statistics.median(times):.1f} ms of {args.runs} steps, peak memory {peak_mib():.0f} MiB")
+
+
+main()
