@@ -1,4 +1,5 @@
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -136,6 +137,11 @@ TEST_F(TrainCommand, TheDemoShowsItselfAndLeavesAModelAndAReport) {
        {"bigram", "GFLOP/s", "validation loss", "ETA", "ingot generate", "report.html", "█"}) {
     EXPECT_NE(demo.output.find(expected), std::string::npos) << expected;
   }
+  // The command that it says to try next does run.
+  const std::size_t command = demo.output.find("Now try:") + std::string("Now try:").size();
+  const std::size_t begin = demo.output.find_first_not_of(" \r\n", command);
+  const std::string next = demo.output.substr(begin, demo.output.find_first_of("\r\n", begin) - begin);
+  EXPECT_EQ(std::system((next + " -n 4 > /dev/null").c_str()), 0) << next;
   EXPECT_TRUE(fs::exists(output + "/model/model.safetensors"));
   EXPECT_GT(fs::file_size(output + "/report.html"), 100000U);  // Chart.js is inside
 }

@@ -11,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/arguments.h"
 #include "ingot/cli/bench.h"
 #include "ingot/cli/inference.h"
 #include "ingot/hub/resolve.h"
@@ -110,19 +111,13 @@ std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocabular
   return ids;
 }
 
-std::string quoted(const std::string& word) {
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 // tokens/s of llama-bench on the same work.
 double peer_rate(const Options& o, bool decode) {
   const std::string program = o.against.find('/') == std::string::npos ? "llama-bench" : o.against;
   const std::string model = o.against_model.empty() ? o.inference.model : o.against_model;
   const std::string command =
-      fmt::format("{} -m {} -t {} -p {} -n {} -r {} -o json 2>/dev/null", quoted(program), quoted(model),
-                  num_threads(), decode ? 0 : o.tokens, decode ? o.tokens : 0, o.runs);
+      fmt::format("{} -m {} -t {} -p {} -n {} -r {} -o json 2>/dev/null", shell_quoted(program),
+                  shell_quoted(model), num_threads(), decode ? 0 : o.tokens, decode ? o.tokens : 0, o.runs);
   std::FILE* pipe = ::popen(command.c_str(), "r");
   INGOT_CHECK(pipe != nullptr, IoError(program, "cannot be started"));
   std::string output;

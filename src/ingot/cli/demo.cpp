@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -9,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/arguments.h"
 #include "ingot/cli/training_console.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/data/documents.h"
@@ -36,13 +39,24 @@ std::vector<std::string> chosen_data(const Options& o) {
   return own.empty() ? std::vector<std::string>{"."} : own;
 }
 
-// What a person types to run this program again from here.
+// What a person types to run this program again from here: its name where PATH finds it, else the nearest way
+// to it.
 std::string own_command() {
+  namespace fs = std::filesystem;
   std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (error) return "ingot";
-  const std::string near = std::filesystem::proximate(program, error).string();
-  return error || near.starts_with("..") ? program.string() : near;
+  const char* path = std::getenv("PATH");
+  std::istringstream directories(path != nullptr ? path : "");
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    const fs::path found = fs::path(directory) / program.filename();
+    if (!fs::exists(found, error)) continue;
+    if (fs::equivalent(found, program, error)) return program.filename();
+    break;  // the name would run another program
+  }
+  const std::string near = fs::proximate(program, error).string();
+  if (error || near.starts_with("..")) return program.string();
+  return near.find('/') == std::string::npos ? "./" + near : near;
 }
 
 // About 3 million parameters: big enough to write words and code shapes, small enough to see a few million
@@ -159,9 +173,8 @@ int run(Options o) {
   const std::string report = console.finish(trainer, bigram);
   const double loss = result.validation_loss.value_or(0);
   fmt::print("\nValidation loss {:.3f} against the bigram model's {:.3f}.\n", loss, bigram);
-  fmt::print("  model   {}\n  report  {}\n\nNow try:\n  {} generate {} --prompt '{}'\n",
-             result.model_directory, report, own_command(), result.model_directory,
-             config.sample_prompts.front());
+  fmt::print("  model   {}\n  report  {}\n\nNow try:\n  {} generate {} --prompt {}\n", result.model_directory,
+             report, own_command(), result.model_directory, shell_quoted(config.sample_prompts.front()));
   return 0;
 }
 
