@@ -150,6 +150,9 @@ TEST_F(InferenceVerbs, BenchTakesStepsInTurnWithAPeer) {
   for (const char* part : {"import torch", "--serve", "--shape demo", "--sequence 16", "--compile"}) {
     EXPECT_NE(arguments.find(part), std::string::npos) << part;
   }
+  const auto policy = json({"bench", "policy", "--runs", "2", "--against", "torch", "--python", python});
+  EXPECT_EQ(policy["peers"][0]["version"], "9.9");
+  EXPECT_GT(policy["peers"][0]["ratio"].get<double>(), 1.0);
   write_file_atomically(python, "#!/bin/sh\nexit 1\n");
   fs::permissions(python, fs::perms::owner_all);
   words.pop_back();

@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
-"""Times the SE-ResNet policy network in PyTorch, tuned as its best users would: the peer of bench/policy_bench.cpp.
+"""Times the SE-ResNet policy network in PyTorch, tuned as its best users would: the peer of `ingot bench policy`.
 
-For the fastest settings run it with
-  OMP_NUM_THREADS=2 OPENBLAS_CORETYPE=SKYLAKEX ATEN_CPU_CAPABILITY=avx512
-  GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=34359738368:glibc.malloc.trim_threshold=34359738368
-It prints one line per variant, (memory format and compilation) and the best of each case at the end.
+`ingot bench policy --against torch` runs this file (it is inside the binary) with the environment it needs and takes turns with
+it. By hand, for the fastest settings:
+
+    OMP_NUM_THREADS=2 GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=34359738368:\
+glibc.malloc.trim_threshold=34359738368 python3 tools/bench/policy_torch.py [--compile]
+
+It prints one line for each case and memory format. A training step ends with AdamW. Needs torch.
 """
 import argparse
+import json
+import resource
 import statistics
+import sys
 import time
 
 import torch
@@ -61,48 +67,68 @@ def median_ms(f, repeats):
     return statistics.median(times)
 
 
+def make_case(variant, case, batch, compiled):
+    """One run of a case as a function, in a memory format."""
+    torch.manual_seed(1)
+    image = variant == "channels_last"
+    net = Net(image)
+    if image:
+        net = net.to(memory_format=torch.channels_last)
+    model = torch.compile(net) if compiled else net
+    x = torch.randn(batch, 85, 1, 34) if image else torch.randn(batch, 85, 34)
+    if image:
+        x = x.to(memory_format=torch.channels_last)
+    if case != "train":
+        net.eval()
+
+        def infer():
+            with torch.inference_mode():
+                model(x)
+
+        return infer
+    net.train()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, fused=True)
+    targets = torch.zeros(batch, dtype=torch.long)
+
+    def step():
+        policy, value = model(x)
+        (nn.functional.cross_entropy(policy, targets) + value.square().mean()).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--variants", default="plain,channels_last,compile,compile_channels_last")
-    parser.add_argument("--cases", default="1,32,256,train")
+    parser.add_argument("--cases", default="1,32,256,train", help="batch sizes of inference, and train")
+    parser.add_argument("--batch", type=int, default=256, help="observations of a training step")
+    parser.add_argument("--compile", action="store_true", help="torch.compile instead of eager mode")
+    parser.add_argument("--serve", action="store_true",
+                        help="one run of the only case for each line of stdin, in its better format; answer with JSON lines")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    print("torch", torch.__version__, torch.backends.cpu.get_cpu_capability(), "mkldnn",
-          torch.backends.mkldnn.is_available(), flush=True)
     best = {}
-    for variant in args.variants.split(","):
-        torch.manual_seed(1)
-        image = "channels_last" in variant
-        net = Net(image)
-        if image:
-            net = net.to(memory_format=torch.channels_last)
-        model = torch.compile(net) if variant.startswith("compile") else net
-
-        def observation(n):
-            x = torch.randn(n, 85, 1, 34) if image else torch.randn(n, 85, 34)
-            return x.to(memory_format=torch.channels_last) if image else x
-
-        for case in args.cases.split(","):
-            if case == "train":
-                x = observation(256)
-                net.train()
-
-                def step():
-                    net.zero_grad(set_to_none=True)
-                    policy, value = model(x)
-                    (nn.functional.cross_entropy(policy, torch.zeros(256, dtype=torch.long)) + value.square().mean()).backward()
-
-                ms = median_ms(step, 3)
-            else:
-                x = observation(int(case))
-                net.eval()
-                with torch.inference_mode():
-                    ms = median_ms(lambda: model(x), 51 if case == "1" else 5)
-            print(f"{variant:24} {case:>6} {ms:10.2f} ms", flush=True)
-            best[case] = min(best.get(case, (float("inf"), "")), (ms, variant))
-    for case, (ms, variant) in best.items():
-        print(f"best {case:>6} {ms:10.2f} ms ({variant})")
+    for case in args.cases.split(","):
+        for variant in ("plain", "channels_last"):
+            batch = args.batch if case == "train" else int(case)
+            run = make_case(variant, case, batch, args.compile)
+            ms = median_ms(run, 3 if batch > 64 else 21)
+            if not args.serve:
+                print(f"{'compile' if args.compile else 'eager'} {variant:14} {case:>6} {ms:10.2f} ms", flush=True)
+            if ms < best.get(case, (float("inf"),))[0]:
+                best[case] = (ms, variant, run)
+    if not args.serve:
+        print("torch", torch.__version__, torch.backends.cpu.get_cpu_capability())
+        return
+    (_, variant, run), = best.values()
+    print(json.dumps({"version": f"{torch.__version__} ({variant})"}), flush=True)
+    for _ in sys.stdin:
+        start = time.perf_counter()
+        run()
+        ms = 1e3 * (time.perf_counter() - start)
+        print(json.dumps({"ms": ms, "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/resource.h>
 
 #include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/bench_scripts.h"
-#include "ingot/cli/peer_process.h"
+#include "ingot/cli/torch_peer.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/nn/param_source.h"
@@ -26,8 +24,7 @@ namespace {
 struct Options {
   std::string shape = "gpt2";
   std::int64_t batch = 4, sequence = 64, runs = 7;
-  std::vector<std::string> against;
-  std::string python = "python3";
+  TorchOptions torch;
   bool json = false;
 };
 
@@ -51,89 +48,12 @@ LanguageConfig shape_config(const std::string& shape) {
   return c;
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 struct Times {
   std::vector<double> forward, backward, update, total;
 };
 
-double peak_memory_mib() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
-}
-
-// PyTorch on the same work, by the script that is inside the binary.
-class Peer {
- public:
-  Peer(const Options& o, const std::string& name)
-      : name_(name),
-        process_(command(o, name), environment()),
-        version_(answer("version", "").get<std::string>()) {}
-
-  void step() { milliseconds_.push_back(answer("ms", "step").get<double>()); }
-
-  /// Beside our own steps, taken in turn with these.
-  nlohmann::ordered_json result(const std::vector<double>& our_seconds) const {
-    std::vector<double> ratios;
-    for (std::size_t i = 0; i < our_seconds.size(); ++i) {
-      ratios.push_back(milliseconds_[i] / (1e3 * our_seconds[i]));
-    }
-    return {{"name", name_},
-            {"version", version_},
-            {"step_ms", median(milliseconds_)},
-            {"ratio", median(ratios)},
-            {"peak_memory_mib", peak_memory_mib_}};
-  }
-
- private:
-  static std::vector<std::string> command(const Options& o, const std::string& name) {
-    std::vector<std::string> words = {o.python,
-                                      "-c",
-                                      std::string(bench_scripts::train_torch()),
-                                      "--serve",
-                                      "--shape",
-                                      o.shape,
-                                      "--batch",
-                                      std::to_string(o.batch),
-                                      "--sequence",
-                                      std::to_string(o.sequence),
-                                      "--threads",
-                                      std::to_string(num_threads())};
-    if (name == "torch.compile") words.emplace_back("--compile");
-    return words;
-  }
-
-  // What PyTorch is fastest with: huge pages, and freed memory kept instead of returned and faulted in again.
-  static std::vector<std::string> environment() {
-    return {"OMP_NUM_THREADS=" + std::to_string(num_threads()),
-            "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=34359738368:"
-            "glibc.malloc.trim_threshold=34359738368"};
-  }
-
-  nlohmann::json answer(const char* key, const std::string& question) {
-    const std::string line = question.empty() ? process_.read_line() : process_.ask(question);
-    const auto json = nlohmann::json::parse(line, nullptr, false);
-    INGOT_CHECK(json.is_object() && json.contains(key),
-                IoError(name_, fmt::format("answered '{}', not an object with '{}'", line, key)));
-    peak_memory_mib_ = json.value("peak_mib", peak_memory_mib_);
-    return json[key];
-  }
-
-  std::string name_;
-  PeerProcess process_;
-  double peak_memory_mib_ = 0;
-  std::string version_;
-  std::vector<double> milliseconds_;
-};
-
-using Peers = std::vector<std::unique_ptr<Peer>>;
-
 // A step of ours and one of every peer, in turn, so that a noisy moment of the machine meets all of them.
-Times run_steps(const Options& o, LanguageModel& model, const Tensor& tokens, const Peers& peers) {
+Times run_steps(const Options& o, LanguageModel& model, const Tensor& tokens, TorchPeers& peers) {
   TrainConfig config;
   TrainOptimizer optimizer(model, config, 1000);
   Times times;
@@ -155,13 +75,14 @@ Times run_steps(const Options& o, LanguageModel& model, const Tensor& tokens, co
     times.backward.push_back(seconds(forward, back));
     times.update.push_back(seconds(back, end));
     times.total.push_back(seconds(start, end));
-    for (const auto& peer : peers) peer->step();
+    peers.run_once();
   }
   return times;
 }
 
-void print_result(const Options& o, const nlohmann::ordered_json& result) {
-  const auto number = [&](const char* key) { return result[key].get<double>(); };
+void print_result(const Options& o, const nlohmann::ordered_json& result,
+                  const std::vector<TorchResult>& peers) {
+  const auto number = [&](const char* key) { return result.at(key).get<double>(); };
   fmt::print("{}, batch {} x {}, f32, {} threads, median of {} steps\n", o.shape, o.batch, o.sequence,
              num_threads(), o.runs);
   fmt::print("  step      {:>8.1f} ms   {}/s tokens, peak memory {:.0f} MiB\n", number("step_ms"),
@@ -171,12 +92,7 @@ void print_result(const Options& o, const nlohmann::ordered_json& result) {
              number("forward_ms"), number("backward_ms"), number("update_ms"));
   fmt::print("  {:.0f} GFLOP/s = {:.0f} % of the {:.0f} GFLOP/s that matrix products reach here\n",
              number("gflops"), 100 * number("gflops") / number("matmul_gflops"), number("matmul_gflops"));
-  for (const auto& peer : result["peers"]) {
-    fmt::print("  {:.2f} times as fast as {} {}: {:.1f} ms, peak memory {:.0f} MiB\n",
-               peer["ratio"].get<double>(), peer["name"].get<std::string>(),
-               peer["version"].get<std::string>(), peer["step_ms"].get<double>(),
-               peer["peak_memory_mib"].get<double>());
-  }
+  fmt::print("{}", describe(peers));
 }
 
 int run(const Options& o) {
@@ -185,8 +101,9 @@ int run(const Options& o) {
     INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
   }
   const double limit = measure_matmul_flops();
-  Peers peers;
-  for (const std::string& name : o.against) peers.push_back(std::make_unique<Peer>(o, name));
+  TorchPeers peers(
+      o.torch, bench_scripts::train_torch(),
+      {"--shape", o.shape, "--batch", std::to_string(o.batch), "--sequence", std::to_string(o.sequence)});
   InitSource source(1);
   LanguageModel model(shape_config(o.shape), source);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(o.batch * o.sequence));
@@ -197,23 +114,23 @@ int run(const Options& o) {
   const double step = median(times.total);
   const double flops =
       model.config.training_flops_per_token(o.sequence) * static_cast<double>(ids.size()) / step;
-  nlohmann::ordered_json result{{"shape", o.shape},
-                                {"batch", o.batch},
-                                {"sequence", o.sequence},
-                                {"threads", num_threads()},
-                                {"step_ms", step * 1e3},
-                                {"forward_ms", median(times.forward) * 1e3},
-                                {"backward_ms", median(times.backward) * 1e3},
-                                {"update_ms", median(times.update) * 1e3},
-                                {"gflops", flops * 1e-9},
-                                {"matmul_gflops", limit * 1e-9},
-                                {"peak_memory_mib", peak_memory_mib()},
-                                {"peers", nlohmann::ordered_json::array()}};
-  for (const auto& peer : peers) result["peers"].push_back(peer->result(times.total));
+  const std::vector<TorchResult> results = peers.results(times.total);
+  const nlohmann::ordered_json result{{"shape", o.shape},
+                                      {"batch", o.batch},
+                                      {"sequence", o.sequence},
+                                      {"threads", num_threads()},
+                                      {"step_ms", step * 1e3},
+                                      {"forward_ms", median(times.forward) * 1e3},
+                                      {"backward_ms", median(times.backward) * 1e3},
+                                      {"update_ms", median(times.update) * 1e3},
+                                      {"gflops", flops * 1e-9},
+                                      {"matmul_gflops", limit * 1e-9},
+                                      {"peak_memory_mib", peak_memory_mib()},
+                                      {"peers", nlohmann::ordered_json::parse(to_json(results))}};
   if (o.json) {
     fmt::print("{}\n", result.dump(2));
   } else {
-    print_result(o, result);
+    print_result(o, result, results);
   }
   return 0;
 }
@@ -226,9 +143,7 @@ void add_bench_train(Command& bench) {
   verb.option("--batch", o->batch, "Sequences in a batch");
   verb.option("--sequence", o->sequence, "Tokens in a sequence");
   verb.option("--runs", o->runs, "Steps to take the median of");
-  verb.option("--against", o->against, "Take steps in turn with PyTorch: torch (eager) and torch.compile")
-      .one_of({"torch", "torch.compile"});
-  verb.option("--python", o->python, "The Python that has torch and transformers");
+  add_torch_options(verb, o->torch);
   verb.flag("--json", o->json, "Print JSON");
   verb.example("ingot bench train --batch 1 --sequence 1024", "a long sequence");
   verb.example("ingot bench train --against torch torch.compile --python ~/venv/bin/python",
@@ -241,6 +156,7 @@ void add_bench_train(Command& bench) {
 void add_bench(Command& root) {
   Command bench = root.verb("bench", "Time training and inference against what the machine allows");
   add_bench_train(bench);
+  add_bench_policy(bench);
   add_bench_inference(bench);
 }
 

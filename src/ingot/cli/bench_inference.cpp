@@ -14,6 +14,7 @@
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/bench.h"
 #include "ingot/cli/inference.h"
+#include "ingot/cli/torch_peer.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/train/machine_limit.h"
 
@@ -29,11 +30,6 @@ struct Options {
 
 double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 struct Matrices {

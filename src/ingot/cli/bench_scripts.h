@@ -6,5 +6,6 @@
 namespace ingot::bench_scripts {
 
 std::string_view train_torch();
+std::string_view policy_torch();
 
 }  // namespace ingot::bench_scripts

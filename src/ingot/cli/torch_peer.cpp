@@ -1,0 +1,111 @@
+#include "ingot/cli/torch_peer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
+
+namespace ingot::cli {
+namespace {
+
+std::vector<std::string> command(const std::string& name, const std::string& python, std::string_view script,
+                                 const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {python,    "-c",        std::string(script),
+                                    "--serve", "--threads", std::to_string(num_threads())};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  if (name == "torch.compile") words.emplace_back("--compile");
+  return words;
+}
+
+// Huge pages, and freed memory kept instead of returned and faulted in again.
+std::vector<std::string> fast_settings() {
+  return {"OMP_NUM_THREADS=" + std::to_string(num_threads()),
+          "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=34359738368:"
+          "glibc.malloc.trim_threshold=34359738368"};
+}
+
+nlohmann::json parsed(const std::string& name, const std::string& line, const char* key) {
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  INGOT_CHECK(json.is_object() && json.contains(key),
+              IoError(name, fmt::format("answered '{}', not an object with '{}'", line, key)));
+  return json;
+}
+
+}  // namespace
+
+void add_torch_options(Command& verb, TorchOptions& options) {
+  verb.option("--against", options.against, "Take turns with PyTorch: torch (eager) and torch.compile")
+      .one_of({"torch", "torch.compile"});
+  verb.option("--python", options.python, "The Python that has torch (and transformers)");
+}
+
+TorchPeers::TorchPeers(const TorchOptions& options, std::string_view script,
+                       const std::vector<std::string>& arguments) {
+  for (const std::string& name : options.against) {
+    Peer peer{.name = name,
+              .process = std::make_unique<PeerProcess>(command(name, options.python, script, arguments),
+                                                       fast_settings())};
+    peer.version = parsed(name, peer.process->read_line(), "version")["version"].get<std::string>();
+    peers_.push_back(std::move(peer));
+  }
+}
+
+void TorchPeers::run_once() {
+  for (Peer& peer : peers_) {
+    const auto json = parsed(peer.name, peer.process->ask("run"), "ms");
+    peer.milliseconds.push_back(json["ms"].get<double>());
+    peer.peak_memory_mib = json.value("peak_mib", 0.0);
+  }
+}
+
+std::vector<TorchResult> TorchPeers::results(std::span<const double> our_seconds) const {
+  std::vector<TorchResult> results;
+  for (const Peer& peer : peers_) {
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < our_seconds.size(); ++i) {
+      ratios.push_back(peer.milliseconds[i] / (1e3 * our_seconds[i]));
+    }
+    results.push_back(
+        {peer.name, peer.version, median(peer.milliseconds), peer.peak_memory_mib, median(ratios)});
+  }
+  return results;
+}
+
+std::string describe(const std::vector<TorchResult>& results) {
+  std::string lines;
+  for (const TorchResult& r : results) {
+    lines += fmt::format("  {:.2f} times as fast as {} {}: {:.1f} ms, peak memory {:.0f} MiB\n", r.ratio,
+                         r.name, r.version, r.milliseconds, r.peak_memory_mib);
+  }
+  return lines;
+}
+
+std::string to_json(const std::vector<TorchResult>& results) {
+  auto array = nlohmann::ordered_json::array();
+  for (const TorchResult& r : results) {
+    array.push_back({{"name", r.name},
+                     {"version", r.version},
+                     {"step_ms", r.milliseconds},
+                     {"ratio", r.ratio},
+                     {"peak_memory_mib", r.peak_memory_mib}});
+  }
+  return array.dump();
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+double peak_memory_mib() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+}  // namespace ingot::cli
