@@ -16,6 +16,7 @@ namespace ingot::hub {
 namespace {
 
 using test::impatient;
+using test::quick_retries;
 using test::message_of;
 using test::pattern;
 using test::WebServer;
@@ -63,7 +64,7 @@ TEST(RetryAfter, IsSecondsOrADate) {
 TEST(HttpClient, ComesBackToABusyServerAndGivesUpInTheEnd) {
   WebServer server;
   const std::string url = server.add_file("a", "hello");
-  HttpClient client(impatient());
+  HttpClient client(quick_retries());
   server.fault("/files/a", "status", 2, "503");
   EXPECT_EQ(client.request({.url = url}).body, "hello");
   server.fault("/files/a", "status", 3, "429");
@@ -73,7 +74,7 @@ TEST(HttpClient, ComesBackToABusyServerAndGivesUpInTheEnd) {
 }
 
 TEST(HttpClient, NamesAServerThatIsNotThere) {
-  HttpClient client(impatient());
+  HttpClient client(quick_retries());
   const std::string message = message_of<HttpError>([&] { client.request({.url = "http://127.0.0.1:1/x"}); });
   EXPECT_NE(message.find("cannot connect"), std::string::npos) << message;
 }
@@ -83,7 +84,7 @@ TEST(HttpClient, SendsATokenToItsOwnServerOnly) {
   const std::string url = server.add_file("a", "hello");
   server.fault("/files/start", "redirect", 1, server.storage_address() + "/files/a");
   server.fault("/files/again", "redirect", 1, "/files/a");
-  HttpClient client(impatient());
+  HttpClient client(quick_retries());
   EXPECT_EQ(client.request({.url = server.address() + "/files/start", .bearer = "hush"}).body, "hello");
   EXPECT_EQ(server.count_in_log("hush"), 1) << "the storage must not see it: " << server.log();
   EXPECT_EQ(client.request({.url = server.address() + "/files/again", .bearer = "hush"}).body, "hello");
@@ -94,7 +95,7 @@ TEST(HttpClient, FollowsRedirectsNeitherForeverNorToOtherSchemes) {
   WebServer server;
   server.fault("/files/loop", "redirect", 100, "/files/loop");
   server.fault("/files/file", "redirect", 1, "file:///etc/passwd");
-  HttpClient client(impatient());
+  HttpClient client(quick_retries());
   EXPECT_NE(message_of<HttpError>([&] {
               client.request({.url = server.address() + "/files/loop"});
             }).find("redirects more"),
@@ -112,7 +113,7 @@ TEST(HttpClient, RefusesHeadersWithLineBreaks) {
 TEST(RemoteFile, IsReadInRanges) {
   WebServer server;
   const std::string content = pattern(100'000), url = server.add_file("a", content);
-  const auto source = open_remote(std::make_shared<HttpClient>(impatient()), {.url = url});
+  const auto source = open_remote(std::make_shared<HttpClient>(quick_retries()), {.url = url});
   ASSERT_EQ(source->size(), content.size());
   std::vector<std::byte> bytes(1000);
   source->read(54'321, bytes);
@@ -123,7 +124,7 @@ TEST(RemoteFile, IsReadInRanges) {
 TEST(RemoteFile, GoesOnWhereAConnectionBroke) {
   WebServer server;
   const std::string content = pattern(100'000), url = server.add_file("a", content);
-  const auto source = open_remote(std::make_shared<HttpClient>(impatient()), {.url = url});
+  const auto source = open_remote(std::make_shared<HttpClient>(quick_retries()), {.url = url});
   server.fault("/files/a", "cut", 4, "20000");
   const Blob all = read_all(*source);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(all.bytes.data()), all.bytes.size()), content);
@@ -143,7 +144,7 @@ TEST(RemoteFile, OfAServerWithoutRangesIsFetchedOnce) {
   WebServer server;
   const std::string content = pattern(5000), url = server.add_file("a", content);
   server.fault("/files/a", "no_range", 2);
-  const auto source = open_remote(std::make_shared<HttpClient>(impatient()), {.url = url});
+  const auto source = open_remote(std::make_shared<HttpClient>(quick_retries()), {.url = url});
   EXPECT_FALSE(source->has_ranges());
   std::vector<std::byte> bytes(10);
   source->read(4000, bytes);
@@ -153,7 +154,7 @@ TEST(RemoteFile, OfAServerWithoutRangesIsFetchedOnce) {
 TEST(RemoteFile, IsRefusedWhereRangesAreNotWhatWasAskedFor) {
   WebServer server;
   const std::string url = server.add_file("a", pattern(5000));
-  const auto source = open_remote(std::make_shared<HttpClient>(impatient()), {.url = url});
+  const auto source = open_remote(std::make_shared<HttpClient>(quick_retries()), {.url = url});
   std::vector<std::byte> bytes(100);
   server.fault("/files/a", "no_range");
   EXPECT_NE(message_of<HttpError>([&] { source->read(10, bytes); }).find("whole file"), std::string::npos);
@@ -168,7 +169,7 @@ TEST(RemoteFile, IsRefusedWhereRangesAreNotWhatWasAskedFor) {
 TEST(RemoteFile, LargerThanTheLimitIsNotRead) {
   WebServer server;
   const std::string url = server.add_file("a", pattern(5000));
-  HttpOptions options = impatient();
+  HttpOptions options = quick_retries();
   options.max_bytes = 4999;
   EXPECT_NE(message_of<HttpError>([&] {
               open_remote(std::make_shared<HttpClient>(options), {.url = url});
@@ -192,7 +193,7 @@ class DownloadTest : public ::testing::Test {
   WebServer server;
   std::string content = pattern(300'000), url = server.add_file("a", content),
               target = server.directory() + "/out/a";
-  HttpClient client{impatient()};
+  HttpClient client{quick_retries()};
   Download wanted{
       .request = {.url = url}, .target = target, .size = content.size(), .sha256 = sha256_hex(content)};
   std::string partial() const { return target + ".incomplete"; }
@@ -236,6 +237,7 @@ TEST_F(DownloadTest, SurvivesBrokenStalledAndBusyAnswers) {
   server.fault("/files/a", "status", 1, "502");
   server.fault("/files/a", "stall", 1, "50000");
   server.fault("/files/a", "longer", 1, "10");
+  HttpClient client{impatient()};
   download(client, wanted);
   EXPECT_EQ(read_file(target), content);
 }

@@ -269,6 +269,7 @@ TEST_F(PullTest, KilledInTheMiddleGoesOnWhereItWas) {
 }
 
 TEST_F(PullTest, TwoAtOnceFetchAFileOnce) {
+  options.http = test::impatient();
   server.fault("/cdn/", "stall", 1, "1000");  // the first is in the middle when the second comes
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) threads.emplace_back([&] { pull_tiny(); });

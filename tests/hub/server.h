@@ -53,7 +53,9 @@ class WebServer {
   std::string address_, storage_;
 };
 
-/// Quick to give up and quick to come back.
+/// Comes back at once, and gives up after three attempts.
+hub::HttpOptions quick_retries();
+/// Does not wait long for a server that has stalled, too: for tests of stalls only.
 hub::HttpOptions impatient();
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
