@@ -116,7 +116,7 @@ TEST(S3Page, IsReadAndNonsenseRefused) {
 std::string python_with_moto() {
   const char* given = std::getenv("INGOT_TEST_PYTHON");
   const std::string python = given == nullptr ? "python3" : given;
-  return std::system((python + " -c 'import moto, flask' 2>/dev/null").c_str()) == 0 ? python : "";
+  return std::system((python + " -c 'import boto3, moto.server' 2>/dev/null").c_str()) == 0 ? python : "";
 }
 
 class S3Test : public ::testing::Test {
