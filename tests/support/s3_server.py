@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An S3 server (moto) for tests, which checks every signature. Needs the Python package moto[server].
+"""An S3 server (moto) for tests, which checks every signature. Needs the Python package moto[server] 5.2.5.
 
     s3_server.py DIRECTORY   serves DIRECTORY's files as s3://models/<path>; prints "ENDPOINT ACCESS_KEY SECRET_KEY",
                              and serves until its standard input ends. Without moto: exit code 77.
