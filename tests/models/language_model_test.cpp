@@ -4,12 +4,14 @@
 #include <map>
 
 #include "tests/support/op_case.h"
+#include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/core/backend.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/models/language/kv_cache.h"
 #include "ingot/models/language/model_directory.h"
@@ -37,8 +39,8 @@ struct Golden {
   const Tensor& operator[](const std::string& name) const { return expected.at(name); }
 };
 
-Golden load_golden(const std::string& name) {
-  const auto source = open_safetensors(golden_path(name) + "/expected.safetensors");
+Golden load_golden(const std::string& name, const std::string& file = "expected.safetensors") {
+  const auto source = open_safetensors(golden_path(name) + "/" + file);
   Golden golden;
   for (const TensorInfo& info : source->tensors())
     golden.expected[info.name] = source->load_tensor(info.name);
@@ -115,7 +117,7 @@ TEST_P(GoldenModel, RecomputationChangesNoBit) {
   const auto gradients = [this](bool recompute) {
     model_->recompute = recompute;
     zero_grad(*model_);
-    const Tensor loss = model_->loss(input_, golden_["targets"]);
+    const Tensor loss = model_->loss(input_, golden_["targets"], {.router_aux_loss = 0.5F});
     backward(loss);
     std::map<std::string, std::vector<float>> bits{{"loss", loss.to_vector<float>()}};
     for (const auto& [name, parameter] : named_parameters(*model_))
@@ -160,6 +162,25 @@ TEST_P(GoldenModel, PackedDocumentsDoNotSeeEachOther) {
   const Tensor second = contiguous(narrow(input_.tokens, 1, cut, length - cut));
   const Tensor alone = model_->logits(model_->hidden({.tokens = second}));
   EXPECT_LE(max_error(narrow(packed, 1, cut, length - cut), alone), 2e-5);
+}
+
+class ExpertGoldenModel : public GoldenModel {};
+
+TEST_P(ExpertGoldenModel, LoadBalancingLossAndItsGradientsEqualTransformers) {
+  const Golden router = load_golden(GetParam(), "router.safetensors");
+  const double aux = router["aux_loss"].item();
+  EXPECT_GT(aux, 1);  // the number of choices where all experts are used alike
+  const Tensor loss = model_->loss(input_, golden_["targets"], {.router_aux_loss = 0.5F});
+  EXPECT_NEAR(loss.item(), golden_["loss"].item() + 0.5 * aux, 1e-5);
+  backward(loss);
+  std::map<std::string, Tensor> gradients;
+  for (const auto& [name, parameter] : named_parameters(*model_)) gradients[name] = parameter->grad();
+  double moved = 0;  // by this loss: else the comparison would say nothing
+  for (const auto& [name, gradient] : export_tensors(LanguageModel::weight_map(model_->config), gradients)) {
+    EXPECT_LE(max_error(gradient, router["grad." + name]), 1e-4) << name;
+    moved = std::max(moved, max_error(gradient, golden_["grad." + name]));
+  }
+  EXPECT_GT(moved, 1e-3);
 }
 
 // The oracle is f32 on the same rounded weights: what differs is the arithmetic alone. Experts are not
@@ -207,15 +228,17 @@ std::vector<std::string> golden_names() {
           "gpt2_untied"};
 }
 
-std::vector<std::string> dense_golden_names() {
+std::vector<std::string> golden_names_of(bool experts) {
   std::vector<std::string> names = golden_names();
-  std::erase_if(names, [](const std::string& name) {
-    return name.starts_with("mixtral") || name.starts_with("qwen3_moe");
+  std::erase_if(names, [experts](const std::string& name) {
+    return (name.starts_with("mixtral") || name.starts_with("qwen3_moe")) != experts;
   });
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, DenseGoldenModel, ::testing::ValuesIn(dense_golden_names()),
+INSTANTIATE_TEST_SUITE_P(Families, ExpertGoldenModel, ::testing::ValuesIn(golden_names_of(true)),
+                         [](const auto& param_info) { return param_info.param; });
+INSTANTIATE_TEST_SUITE_P(Families, DenseGoldenModel, ::testing::ValuesIn(golden_names_of(false)),
                          [](const auto& param_info) { return param_info.param; });
 INSTANTIATE_TEST_SUITE_P(Families, GoldenModel, ::testing::ValuesIn(golden_names()),
                          [](const auto& param_info) { return param_info.param; });
@@ -281,6 +304,40 @@ TEST(LanguageConfig, UnknownFamiliesAreRefusedWithTheKnownOnes) {
     EXPECT_NE(std::string(error.what()).find("llama"), std::string::npos);
   }
   EXPECT_THROW(LanguageConfig::from_json("[1, 2", "config.json"), FormatError);
+}
+
+// bf16 on disk, f32 in memory, so that nothing can be shared with the file; experts are put together from several.
+TEST(LanguageModel, LoadingNeedsTheModelAndOneTensor) {
+  const test::TemporaryDirectory directory;
+  for (const char* family : {"llama", "mixtral", "gpt2"}) {
+    LanguageConfig config = tiny();
+    config.model_type = family;
+    apply_family(config);
+    config.vocab_size = 512;
+    config.hidden_size = config.intermediate_size = 64;
+    config.dtype = DType::bf16;
+    if (config.model_type == "mixtral") {
+      config.num_experts = 4;
+      config.num_experts_per_tok = 2;
+    }
+    const std::string path = directory.at(family);
+    {
+      InitSource source(1, DType::bf16);
+      LanguageModel model(config, source);
+      write_language_model(path, model.config, parameter_map(model));
+    }
+    MemoryTracker& memory = backend(kCpu).memory();
+    const std::size_t before = memory.allocated();
+    memory.reset_peak();
+    const auto model = load_language_model(path, {.dtype = DType::f32});
+    std::size_t all = 0, largest = 0;
+    for (const Parameter* parameter : parameters(*model)) {
+      all += parameter->value.nbytes();
+      largest = std::max(largest, parameter->value.nbytes());
+    }
+    EXPECT_GE(memory.peak() - before, all) << family;
+    EXPECT_LE(memory.peak() - before, all + largest) << family;
+  }
 }
 
 TEST(LanguageModel, LoadingListsEveryTensorThatDoesNotFit) {

@@ -115,6 +115,23 @@ TEST_F(TrainerTest, StartsFromAModelOfAnyFamilyAndWritesOneOfTheSame) {
   }
 }
 
+TEST_F(TrainerTest, MixturesOfExpertsLearnFromScratchWithBalancedExperts) {
+  for (const std::string family : {"mixtral", "qwen3_moe"}) {
+    TrainConfig c = config(family + "-scratch");
+    c.architecture.model_type = family;
+    apply_family(c.architecture);
+    c.architecture.num_experts = 4;
+    c.architecture.num_experts_per_tok = 2;
+    c.router_aux_loss_coef = 0.05;
+    c.max_steps = 40;
+    Trainer trainer(c);
+    const double before = *trainer.evaluate();
+    const TrainResult result = trainer.run();
+    EXPECT_LT(*result.validation_loss, before - 1.0) << family;
+    EXPECT_EQ(load_language_model(result.model_directory)->config.router_aux_loss_coef, 0.05);
+  }
+}
+
 TEST_F(TrainerTest, ResumingGivesTheBitsOfARunThatNeverStopped) {
   const auto adapt = [](TrainConfig& c) {
     c.ema_decay = 0.9;
@@ -369,6 +386,32 @@ TEST(TrainConfig, UnknownKeysSuggestTheNearest) {
   } catch (const InvalidConfig& error) {
     EXPECT_NE(std::string(error.what()).find("learning_rate"), std::string::npos) << error.what();
   }
+}
+
+TEST(TrainConfig, ExpertsAreForTheFamiliesThatHaveThem) {
+  const auto parse = [](const std::string& architecture) {
+    Config file =
+        Config::parse("datasets: [{path: x}]\nrouter_aux_loss_coef: 0.02\narchitecture: {" + architecture +
+                      ", hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2}\n");
+    return read_train_config(file);
+  };
+  const TrainConfig mixtral = parse("model_type: mixtral");
+  EXPECT_EQ(mixtral.architecture.num_experts, 8);
+  EXPECT_EQ(mixtral.architecture.num_experts_per_tok, 2);
+  EXPECT_EQ(mixtral.router_aux_loss_coef, 0.02);
+  const LanguageConfig qwen = parse(
+                                  "model_type: qwen3_moe, num_experts: 6, num_experts_per_tok: 3, "
+                                  "moe_intermediate_size: 16, mlp_only_layers: [0]")
+                                  .architecture;
+  EXPECT_EQ(qwen.moe_intermediate_size, 16);
+  EXPECT_FALSE(qwen.is_sparse(0));
+  EXPECT_TRUE(qwen.is_sparse(1));
+  EXPECT_NE(test::message_of<InvalidConfig>([&] { parse("num_experts: 4"); }).find("mixtral and qwen3_moe"),
+            std::string::npos);
+  EXPECT_NE(test::message_of<InvalidConfig>([&] {
+              parse("model_type: mixtral, num_experts: 2, num_experts_per_tok: 3");
+            }).find("num_experts_per_tok"),
+            std::string::npos);
 }
 
 TEST(TrainConfig, ReadsTheKeysThatOtherTrainersUse) {

@@ -3,7 +3,8 @@
 
 Each folder holds config.json and model.safetensors as transformers saves them, and expected.safetensors: `tokens` and
 `targets` [2, T], `logits` [2, T, vocab], the loss, the gradient of every parameter (`grad.<name>`), and the losses of
-ten AdamW steps on the same batch. Sizes are awkward on purpose: odd head counts, widths off the vector lengths.
+ten AdamW steps on the same batch. Mixtures of experts also have router.safetensors: the load-balancing loss, and the
+gradients of loss + ROUTER_WEIGHT · that. Sizes are awkward on purpose: odd head counts, widths off the vector lengths.
 
 Run from the repository's root, with tools/goldens/requirements.txt installed; names make only these again:
     python3 tools/goldens/language_models.py [NAME...]
@@ -18,6 +19,7 @@ from transformers.core_model_loading import revert_weight_conversion
 
 OUT = pathlib.Path("tests/models/goldens")
 T, VOCAB = 23, 61
+ROUTER_WEIGHT = 0.5
 
 COMMON = dict(vocab_size=VOCAB, hidden_size=24, intermediate_size=44, num_hidden_layers=2, max_position_embeddings=64,
               bos_token_id=None, eos_token_id=0, pad_token_id=None, attn_implementation="eager")
@@ -127,6 +129,20 @@ def randomise(model: torch.nn.Module) -> None:
             torch.nn.init.normal_(p, std=0.2)
 
 
+def named_gradients(model: torch.nn.Module) -> dict:
+    """Under the names of the file: transformers stacks experts in memory and not on disk."""
+    gradients = {parameter: p.grad.clone() for parameter, p in model.named_parameters()}
+    return {"grad." + k: v.contiguous() for k, v in revert_weight_conversion(model, gradients).items()}
+
+
+def make_router(model: torch.nn.Module, tokens: torch.Tensor, loss: torch.Tensor, folder: pathlib.Path) -> None:
+    model.zero_grad()
+    aux = model(tokens, use_cache=False, output_router_logits=True).aux_loss
+    (loss + ROUTER_WEIGHT * aux).backward()
+    save_file({"aux_loss": aux.detach().reshape(1), **named_gradients(model)}, folder / "router.safetensors")
+    model.zero_grad()
+
+
 def make(name: str, config: transformers.PretrainedConfig) -> None:
     torch.manual_seed(sum(name.encode()))
     model = transformers.AutoModelForCausalLM.from_config(
@@ -149,10 +165,9 @@ def make(name: str, config: transformers.PretrainedConfig) -> None:
     loss = loss_of()
     loss.backward()
     expected["loss"] = loss.detach().reshape(1)
-    # Under the names of the file: transformers stacks experts in memory and not on disk.
-    gradients = {parameter: p.grad.clone() for parameter, p in model.named_parameters()}
-    for parameter, gradient in revert_weight_conversion(model, gradients).items():
-        expected["grad." + parameter] = gradient
+    expected |= named_gradients(model)
+    if hasattr(config, "router_aux_loss_coef"):
+        make_router(model, tokens, loss_of(), folder)
     decay = [p for p in model.parameters() if p.dim() > 1]
     rest = [p for p in model.parameters() if p.dim() == 1]
     optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],

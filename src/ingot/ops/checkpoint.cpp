@@ -9,13 +9,14 @@
 namespace ingot {
 namespace {
 
+using Function = std::function<std::vector<Tensor>(const Tensor&)>;
+
 struct CheckpointNode final : Node {
   static constexpr const char* kName = "checkpoint";
-  std::function<Tensor(const Tensor&)> function;
+  Function function;
   SavedTensor input;
   RandomState random;
-  CheckpointNode(std::function<Tensor(const Tensor&)> function_, const Tensor& input_,
-                 const RandomState& random_)
+  CheckpointNode(Function function_, const Tensor& input_, const RandomState& random_)
       : function(std::move(function_)), input(input_), random(random_) {}
   std::string_view name() const override { return kName; }
   std::vector<SavedTensor*> saved() override { return {&input}; }
@@ -25,8 +26,15 @@ struct CheckpointNode final : Node {
     leaf.set_requires_grad(true);
     const GradMode record_again(true);
     const RandomScope replay(random);
-    const Tensor output = function(leaf);
-    ingot::backward(output, {.grad = ctx.grad()});
+    const std::vector<Tensor> outputs = function(leaf);
+    std::vector<Tensor> roots, grads;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const Tensor& grad = ctx.grad(static_cast<int>(i));
+      if (!grad.defined()) continue;
+      roots.push_back(outputs[i]);
+      grads.push_back(grad);
+    }
+    ingot::backward(roots, grads);
     Tensor gradient = leaf.grad();
     leaf.set_grad({});
     if (gradient.defined()) ctx.pass(0, std::move(gradient));
@@ -35,15 +43,22 @@ struct CheckpointNode final : Node {
 
 }  // namespace
 
-Tensor checkpoint(const std::function<Tensor(const Tensor&)>& function, const Tensor& input) {
+std::vector<Tensor> checkpoint(const Function& function, const Tensor& input) {
   if (!needs_grad({&input})) return function(input);
   const RandomState random = random_state();
-  Tensor output;
+  std::vector<Tensor> outputs;
   {
     const NoGrad no_grad;
-    output = function(input);
+    outputs = function(input);
   }
-  return record<CheckpointNode>(output, {&input}, function, input, random);
+  const Tensor* const inputs[] = {&input};
+  record_all<CheckpointNode>(outputs, inputs, function, input, random);
+  return outputs;
+}
+
+Tensor checkpoint(const std::function<Tensor(const Tensor&)>& function, const Tensor& input) {
+  const Function several = [function](const Tensor& in) { return std::vector<Tensor>{function(in)}; };
+  return checkpoint(several, input).front();
 }
 
 }  // namespace ingot

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "ingot/core/tensor.h"
 
@@ -12,5 +13,8 @@ namespace ingot {
 /// of a plain call bit for bit. Parameters that `function` uses get their gradients as usual; other tensors
 /// that it captures do not.
 Tensor checkpoint(const std::function<Tensor(const Tensor&)>& function, const Tensor& input);
+/// The same for a function of several results.
+std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(const Tensor&)>& function,
+                               const Tensor& input);
 
 }  // namespace ingot

@@ -6,6 +6,7 @@
 
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
+#include "ingot/models/language/family.h"
 
 namespace ingot {
 namespace {
@@ -25,6 +26,24 @@ std::vector<DatasetConfig> read_datasets(const ConfigReader& root, std::string_v
     datasets.push_back(std::move(dataset));
   }
   return datasets;
+}
+
+// Of a mixture of experts; the defaults are Mixtral's.
+void read_experts(const ConfigReader& section, LanguageConfig& c) {
+  if (!language_family(c.model_type, "model_type").experts) {
+    if (section.has("num_experts"))
+      section.fail("num_experts",
+                   fmt::format("a {} model has no experts; mixtral and qwen3_moe have", c.model_type));
+    return;
+  }
+  section.alias("num_local_experts", "num_experts");
+  c.num_experts = section.get("num_experts", std::int64_t{8}, at_least(1));
+  c.num_experts_per_tok = section.get("num_experts_per_tok", std::int64_t{2}, at_least(1));
+  if (c.model_type == "mixtral") return;  // all its layers are alike
+  c.moe_intermediate_size = section.get("moe_intermediate_size", c.intermediate_size, at_least(1));
+  c.norm_topk_prob = section.get("norm_topk_prob", c.norm_topk_prob);
+  c.decoder_sparse_step = section.get("decoder_sparse_step", c.decoder_sparse_step, at_least(1));
+  c.mlp_only_layers = section.get("mlp_only_layers", c.mlp_only_layers);
 }
 
 LanguageConfig read_architecture(const ConfigReader& section) {
@@ -47,6 +66,7 @@ LanguageConfig read_architecture(const ConfigReader& section) {
   c.sliding_window = section.get("sliding_window", c.sliding_window, at_least(0));
   c.initializer_range = section.get("initializer_range", c.initializer_range, positive());
   c.vocab_size = section.get("vocab_size", std::int64_t{0}, at_least(0));
+  read_experts(section, c);
   return c;
 }
 
@@ -160,6 +180,7 @@ TrainConfig read_train_config(Config& config) {
   read_schedule(root, t);
   t.ema_decay = root.get("ema_decay", t.ema_decay, fraction());
   t.z_loss = root.get("z_loss", t.z_loss, at_least(0));
+  t.router_aux_loss_coef = root.get("router_aux_loss_coef", t.router_aux_loss_coef, at_least(0));
   root.alias("gradient_checkpointing", "recompute");
   t.recompute = root.get("recompute", t.recompute);
   t.detect_anomaly = root.get("detect_anomaly", t.detect_anomaly);

@@ -61,6 +61,7 @@ struct TrainConfig {
   double cooldown_ratio = 0.1;  ///< wsd: the share of the steps in which the rate falls
   double ema_decay = 0;         ///< 0: no average of the weights is kept
   double z_loss = 0;
+  double router_aux_loss_coef = -1;  ///< of a mixture of experts; -1: the model's own
   bool recompute = false;
   bool detect_anomaly = false;
 

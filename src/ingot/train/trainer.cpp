@@ -170,6 +170,7 @@ void Trainer::State::open() {
                             fmt::format("its ids reach {}, but the model's vocabulary has {}",
                                         data.train_documents.store->max_token(), model->config.vocab_size)));
   model->recompute = config.recompute;
+  if (config.router_aux_loss_coef >= 0) model->config.router_aux_loss_coef = config.router_aux_loss_coef;
   check_memory(plan_memory(config, model->config), config, backend(kCpu).memory_info().free);
   flops_per_token = model->config.training_flops_per_token(config.sequence_len);
   loader = std::make_unique<data::DataLoader>(
@@ -198,9 +199,12 @@ double Trainer::State::forward_backward(std::span<const data::Batch> batches) {
     const data::Batch& batch = batches[i];
     if (batch.valid_targets == 0) continue;
     const RandomScope random(config.seed, mix_stream(static_cast<std::uint64_t>(progress.step), i));
-    const Tensor micro = model->loss(
-        {batch.tokens, batch.positions, batch.doc_start}, batch.targets,
-        {.denominator = static_cast<double>(targets), .z_loss = static_cast<float>(config.z_loss)});
+    const double share = static_cast<double>(batch.valid_targets) / static_cast<double>(targets);
+    const Tensor micro =
+        model->loss({batch.tokens, batch.positions, batch.doc_start}, batch.targets,
+                    {.denominator = static_cast<double>(targets),
+                     .z_loss = static_cast<float>(config.z_loss),
+                     .router_aux_loss = static_cast<float>(share * model->config.router_aux_loss_coef)});
     backward(micro);
     loss += micro.item();
   }

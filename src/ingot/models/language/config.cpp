@@ -87,6 +87,7 @@ void derive_experts(LanguageConfig& c) {
   if (c.moe_intermediate_size == 0) c.moe_intermediate_size = c.intermediate_size;
   require_positive(static_cast<double>(c.moe_intermediate_size), "moe_intermediate_size");
   require_positive(static_cast<double>(c.decoder_sparse_step), "decoder_sparse_step");
+  require_not_negative(c.router_aux_loss_coef, "router_aux_loss_coef");
   require(c.mlp == MlpKind::swiglu && !c.mlp_bias, "num_experts",
           "experts are SwiGLU MLPs without bias; this family has others");
 }

@@ -63,6 +63,7 @@ struct LanguageConfig {
   bool norm_topk_prob = true;              ///< the chosen experts' weights are made to add up to 1
   std::int64_t decoder_sparse_step = 1;
   std::vector<std::int64_t> mlp_only_layers;
+  double router_aux_loss_coef = 0.001;  ///< weight of load_balancing_loss in training
 
   // What sets a family apart; filled from model_type.
   NormKind norm = NormKind::rms;

@@ -108,6 +108,7 @@ void read_experts(const ConfigFile& file, LanguageConfig& config) {
   file.read("norm_topk_prob", config.norm_topk_prob);
   file.read("decoder_sparse_step", config.decoder_sparse_step);
   file.read("mlp_only_layers", config.mlp_only_layers);
+  file.read("router_aux_loss_coef", config.router_aux_loss_coef);
 }
 
 void read_gpt2(const ConfigFile& file, LanguageConfig& config) {
@@ -205,6 +206,7 @@ void write_window(const LanguageConfig& config, Json& json) {
 void write_experts(const LanguageConfig& config, Json& json) {
   if (config.num_experts == 0) return;
   json["num_experts_per_tok"] = config.num_experts_per_tok;
+  json["router_aux_loss_coef"] = config.router_aux_loss_coef;
   if (config.model_type == "mixtral") {
     json["num_local_experts"] = config.num_experts;
     return;

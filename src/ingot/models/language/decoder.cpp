@@ -198,14 +198,15 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
   }
 }
 
-Tensor DecoderLayer::operator()(const Tensor& x, const DecoderContext& context, std::int64_t layer) const {
+Tensor DecoderLayer::operator()(const Tensor& x, const DecoderContext& context, std::int64_t layer,
+                                RouterLoad* load) const {
   const Tensor mixed = self_attn(input_layernorm(x), context, layer);
   if (pre_feedforward_layernorm == nullptr) {
     const NormedSum attended = post_attention_layernorm.add(x, mixed);
-    return attended.sum + feed_forward(attended.normed);
+    return attended.sum + feed_forward(attended.normed, load);
   }
   const NormedSum attended = pre_feedforward_layernorm->add(x, post_attention_layernorm(mixed));
-  return attended.sum + (*post_feedforward_layernorm)(feed_forward(attended.normed));
+  return attended.sum + (*post_feedforward_layernorm)(feed_forward(attended.normed, load));
 }
 
 void DecoderLayer::visit(ParamVisitor& v) {
@@ -274,7 +275,7 @@ Tensor LanguageModel::embed(const Tensor& tokens, const Tensor& positions) const
   return x * static_cast<double>(factor);
 }
 
-Tensor LanguageModel::hidden(const DecoderInput& input) const {
+Tensor LanguageModel::hidden(const DecoderInput& input, std::vector<RouterLoad>* loads) const {
   check_tokens(input.tokens);
   const std::int64_t batch = input.tokens.dim(0), sequence = input.tokens.dim(1);
   check_positions(config, sequence);
@@ -287,7 +288,7 @@ Tensor LanguageModel::hidden(const DecoderInput& input) const {
   const bool by_length = config.rope_scaling.type == "dynamic" || config.rope_scaling.type == "longrope";
   const std::int64_t length =
       by_length && input.positions.defined() ? sequence_length(input.positions) : sequence;
-  return run_layers(input.tokens, std::move(context), length);
+  return run_layers(input.tokens, std::move(context), length, loads);
 }
 
 Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment> segments) const {
@@ -317,26 +318,34 @@ Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment>
 }
 
 // `end`: one more than the last position that the RoPE tables must hold.
-Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end) const {
+Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end,
+                                 std::vector<RouterLoad>* loads) const {
   if (config.position == PositionKind::rope) {
     rope_.prepare(config, end);
     context.rope = rope_;
   }
   Tensor x = embed(tokens, context.positions);
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const auto run = [this, &context = context, i](const Tensor& in) {
-      return (*layers[i])(in, context, static_cast<std::int64_t>(i));
-    };
-    // The recorded function outlives this call, so it holds the context by value.
-    x = recompute && context.segments.empty()
-            ? checkpoint(
-                  [this, context, i](const Tensor& in) {
-                    return (*layers[i])(in, context, static_cast<std::int64_t>(i));
-                  },
-                  x)
-            : run(x);
+    RouterLoad load;
+    x = run_layer(i, x, context, loads != nullptr && layers[i]->experts != nullptr ? &load : nullptr);
+    if (load.counts.defined()) loads->push_back(std::move(load));
   }
   return norm(x);
+}
+
+Tensor LanguageModel::run_layer(std::size_t i, const Tensor& x, const DecoderContext& context,
+                                RouterLoad* load) const {
+  const auto index = static_cast<std::int64_t>(i);
+  if (!recompute || !context.segments.empty()) return (*layers[i])(x, context, index, load);
+  // The recorded function outlives this call, so it holds the context by value.
+  const auto again = [this, context, i, index, wanted = load != nullptr](const Tensor& in) {
+    RouterLoad used;
+    Tensor out = (*layers[i])(in, context, index, wanted ? &used : nullptr);
+    return wanted ? std::vector<Tensor>{out, used.probability, used.counts} : std::vector<Tensor>{out};
+  };
+  const std::vector<Tensor> results = checkpoint(again, x);
+  if (load != nullptr) *load = {.probability = results[1], .counts = results[2]};
+  return results.front();
 }
 
 Tensor LanguageModel::logits(const Tensor& hidden) const {
@@ -352,7 +361,13 @@ Tensor LanguageModel::loss(const DecoderInput& input, const Tensor& targets,
   fused.denominator = options.denominator;
   fused.z_loss = options.z_loss;
   fused.softcap = static_cast<float>(config.final_logit_softcapping);
-  return linear_cross_entropy(hidden(input), head(), targets, fused);
+  const bool balanced = options.router_aux_loss > 0 && config.num_experts > 0;
+  std::vector<RouterLoad> loads;
+  const Tensor states = hidden(input, balanced ? &loads : nullptr);
+  const Tensor loss = linear_cross_entropy(states, head(), targets, fused);
+  if (loads.empty()) return loss;
+  return loss +
+         load_balancing_loss(loads, input.tokens.numel()) * static_cast<double>(options.router_aux_loss);
 }
 
 void LanguageModel::visit(ParamVisitor& v) {

@@ -65,7 +65,9 @@ struct Mlp {
 
 struct DecoderLayer {
   DecoderLayer(const ParamSource& source, const LanguageConfig& config, std::int64_t index);
-  Tensor operator()(const Tensor& x, const DecoderContext& context, std::int64_t layer) const;
+  /// Fills `load` where the layer is sparse and `load` is not null.
+  Tensor operator()(const Tensor& x, const DecoderContext& context, std::int64_t layer,
+                    RouterLoad* load = nullptr) const;
   void visit(ParamVisitor& v);
 
   DecoderNorm input_layernorm;
@@ -77,7 +79,9 @@ struct DecoderLayer {
   std::unique_ptr<MoeMlp> experts;  // in the MLP's place where the layer is sparse
 
  private:
-  Tensor feed_forward(const Tensor& x) const { return experts != nullptr ? (*experts)(x) : (*mlp)(x); }
+  Tensor feed_forward(const Tensor& x, RouterLoad* load) const {
+    return experts != nullptr ? (*experts)(x, load) : (*mlp)(x);
+  }
 };
 
 struct DecoderInput {
@@ -90,7 +94,8 @@ struct LossOptions {
   /// What the summed loss is divided by; 0: the number of targets here. A trainer gives the count of the
   /// whole optimiser step, so that micro-batches of unequal length weigh as one batch would.
   double denominator = 0;
-  float z_loss = 0;  ///< weight of log²(Σ exp(logits))
+  float z_loss = 0;           ///< weight of log²(Σ exp(logits))
+  float router_aux_loss = 0;  ///< weight of load_balancing_loss, where there are experts
 };
 
 /// A decoder-only transformer (Llama, Mistral, Qwen, Gemma, Phi-3, Mixtral, GPT-2): tokens in, logits of the
@@ -109,8 +114,9 @@ struct LanguageModel {
                                                      const WeightSource& weights,
                                                      const LoadOptions& options = {});
 
-  /// Hidden states after the last norm: [batch, sequence, hidden].
-  Tensor hidden(const DecoderInput& input) const;
+  /// Hidden states after the last norm: [batch, sequence, hidden]. `loads` gets one entry for each layer with
+  /// experts, unless it is null.
+  Tensor hidden(const DecoderInput& input, std::vector<RouterLoad>* loads = nullptr) const;
   /// The same for the next tokens of sequences whose past is cached, and which are cached too: tokens
   /// [1, sequence] hold those of the first segment, then those of the second, ... Positions follow from the
   /// caches. Needs NoGrad. Throws DimensionMismatch when a sequence outgrows its cache or the model's
@@ -119,7 +125,7 @@ struct LanguageModel {
   /// [..., hidden] -> [..., vocab].
   Tensor logits(const Tensor& hidden) const;
   /// Cross-entropy of `targets` (i64 or i32 [batch, sequence]; -100 is none), without ever holding all
-  /// logits. Scalar.
+  /// logits, and what LossOptions add. Scalar.
   Tensor loss(const DecoderInput& input, const Tensor& targets, const LossOptions& options = {}) const;
   void visit(ParamVisitor& v);
 
@@ -134,7 +140,9 @@ struct LanguageModel {
 
  private:
   Tensor embed(const Tensor& tokens, const Tensor& positions) const;
-  Tensor run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end) const;
+  Tensor run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end,
+                    std::vector<RouterLoad>* loads = nullptr) const;
+  Tensor run_layer(std::size_t i, const Tensor& x, const DecoderContext& context, RouterLoad* load) const;
   const Tensor& head() const { return lm_head ? lm_head.value : embed_tokens.weight.value; }
   mutable RopeTables rope_;  // grown on demand
 };

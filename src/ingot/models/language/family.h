@@ -19,7 +19,8 @@ struct LanguageFamily {
   bool qkv_bias = false, attention_output_bias = false, mlp_bias = false;
   bool qk_norm = false;
   bool norm_unit_offset = false, post_norms = false, embedding_scale = false;
-  bool tied = false;  ///< transformers' default of tie_word_embeddings
+  bool experts = false;  ///< its layers are mixtures of experts
+  bool tied = false;     ///< transformers' default of tie_word_embeddings
   std::int64_t sliding_pattern =
       0;  ///< every n-th layer sees all where config.json does not list layer_types
   std::string_view defaults = "{}";  ///< JSON: what transformers assumes where config.json is silent

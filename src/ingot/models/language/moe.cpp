@@ -10,6 +10,18 @@
 #include "ingot/ops/view.h"
 
 namespace ingot {
+namespace {
+
+// On the device of the tokens.
+Tensor counts_of(const Routing& routing) {
+  std::vector<float> counts;
+  for (std::size_t e = 1; e < routing.offsets.size(); ++e)
+    counts.push_back(static_cast<float>(routing.offsets[e] - routing.offsets[e - 1]));
+  const auto experts = static_cast<std::int64_t>(counts.size());
+  return Tensor::from(counts, {experts}, routing.tokens.device());
+}
+
+}  // namespace
 
 Routing route(const Tensor& experts, std::int64_t expert_count) {
   const std::vector<std::int64_t> chosen = to(experts, kCpu).to_vector<std::int64_t>();
@@ -30,6 +42,17 @@ Routing route(const Tensor& experts, std::int64_t expert_count) {
   return routing;
 }
 
+Tensor load_balancing_loss(std::span<const RouterLoad> layers, std::int64_t tokens) {
+  Tensor probability = layers.front().probability, counts = layers.front().counts;
+  for (const RouterLoad& layer : layers.subspan(1)) {
+    probability = probability + layer.probability;
+    counts = counts + layer.counts;
+  }
+  const auto rows = static_cast<double>(tokens * static_cast<std::int64_t>(layers.size()));
+  const auto experts = static_cast<double>(counts.numel());
+  return sum(counts.detach() * probability) * (experts / (rows * rows));
+}
+
 MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
     : gate(source.scope("gate"),
            {.in = c.hidden_size, .out = c.num_experts, .bias = false, .weight_init = decoder_weight_init(c)}),
@@ -42,13 +65,15 @@ MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
       choices(c.num_experts_per_tok),
       normalize(c.norm_topk_prob) {}
 
-Tensor MoeMlp::operator()(const Tensor& x) const {
+Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
   const std::int64_t hidden = x.dim(-1);
   const Tensor tokens = reshape(x, {-1, hidden});
   // In f32 whatever the model's dtype, as transformers does.
-  const TopK top = topk(softmax(to(gate(tokens), DType::f32)), choices);
+  const Tensor probabilities = softmax(to(gate(tokens), DType::f32));
+  const TopK top = topk(probabilities, choices);
   const Tensor weights = to(normalize ? top.values / sum(top.values, {-1}, true) : top.values, x.dtype());
   const Routing routing = route(top.indices, gate_proj.value.dim(0));
+  if (load != nullptr) *load = {.probability = sum(probabilities, {0}), .counts = counts_of(routing)};
   const Tensor sorted = embedding(tokens, routing.tokens);
   const Tensor inner = silu_mul(grouped_linear(sorted, gate_proj.value, routing.offsets),
                                 grouped_linear(sorted, up_proj.value, routing.offsets));

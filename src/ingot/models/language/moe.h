@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ingot/models/language/config.h"
@@ -20,13 +21,24 @@ struct Routing {
 /// `experts`: i64 [tokens, choices].
 Routing route(const Tensor& experts, std::int64_t expert_count);
 
+/// How a batch of tokens used the experts of one layer. Both f32 [experts].
+struct RouterLoad {
+  Tensor probability;  ///< the router's probabilities, summed over the tokens
+  Tensor counts;       ///< (token, choice) pairs that each expert got; no gradients
+};
+
+/// The loss that keeps experts equally busy (Fedus et al. 2021, eq. 4 to 6), as transformers computes it:
+/// over all layers' tokens together, experts · Σ (pairs of an expert / tokens) · (its mean probability).
+/// Equal use gives the number of choices. `tokens`: those of one layer.
+Tensor load_balancing_loss(std::span<const RouterLoad> layers, std::int64_t tokens);
+
 /// A mixture of SwiGLU experts (Mixtral, Qwen3-MoE): softmax over the router's logits, the largest
 /// num_experts_per_tok, optionally made to add up to 1, weigh the outputs of their experts. Tokens are sorted
 /// by expert, so that each expert that is chosen runs once, on its own tokens.
 struct MoeMlp {
   MoeMlp(const ParamSource& source, const LanguageConfig& config);
-  /// x: [batch, sequence, hidden].
-  Tensor operator()(const Tensor& x) const;
+  /// x: [batch, sequence, hidden]. Fills `load` unless it is null.
+  Tensor operator()(const Tensor& x, RouterLoad* load = nullptr) const;
   void visit(ParamVisitor& v);
 
   Linear gate;                              ///< the router: [experts, hidden]
