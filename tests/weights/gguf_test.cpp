@@ -156,6 +156,40 @@ TEST(Gguf, AnyPartOfASplitModelOpensAllOfIt) {
   }
 }
 
+TEST(Gguf, PartsAreByteForByteThoseOfGgufPy) {
+  const auto source = open_gguf(kGoldens + "split-00001-of-00003.gguf");
+  GgufMetadata metadata;
+  for (const auto& [key, value] : source->fields().entries()) {
+    if (!key.starts_with("split.")) metadata.set(key, value);
+  }
+  std::vector<GgufTensor> tensors;
+  for (const TensorInfo& info : source->tensors())
+    tensors.push_back(GgufTensor::of(StoredTensor::of(info.name, source->load_tensor(info.name))));
+  TemporaryDirectory directory;
+  const auto paths = write_gguf_parts(directory.at("split.gguf"), metadata, tensors, 32);  // two of 16 bytes
+  ASSERT_EQ(paths.size(), 3U);
+  for (const std::string& path : paths) {
+    const std::string name = std::filesystem::path(path).filename();
+    EXPECT_EQ(read_file(path), read_file(kGoldens + name)) << name;
+  }
+  EXPECT_EQ(write_gguf_parts(directory.at("whole.gguf"), metadata, tensors, 80),
+            std::vector<std::string>{directory.at("whole.gguf")});
+  EXPECT_EQ(open_gguf(directory.at("whole.gguf"))->fields().find("split.count"), nullptr);
+}
+
+TEST(Gguf, APartThatCannotBeWrittenTakesThoseBeforeItAway) {
+  TemporaryDirectory directory;
+  std::vector<GgufTensor> tensors;
+  for (const char* name : {"a", "b"})
+    tensors.push_back(GgufTensor::of(StoredTensor::of(name, Tensor::zeros({4}))));
+  tensors.back().write = [](GgufTensor::Sink) { throw IoError("b", "was lost"); };
+  EXPECT_THROW(write_gguf_parts(directory.at("m.gguf"), GgufMetadata(), tensors, 1), IoError);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+  tensors.back() = tensors.front();
+  EXPECT_THROW(write_gguf_parts(directory.at("m.gguf"), GgufMetadata(), tensors, 1), InvalidConfig);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
 TEST(Gguf, AMissingPartIsNamed) {
   TemporaryDirectory directory;
   std::filesystem::copy(kGoldens + "split-00001-of-00003.gguf", directory.at("split-00001-of-00003.gguf"));

@@ -17,6 +17,7 @@
 #include "ingot/weights/encode.h"
 #include "ingot/weights/npz.h"
 #include "ingot/weights/open.h"
+#include "ingot/weights/raw.h"
 
 namespace ingot::cli {
 namespace {
@@ -24,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string source, destination, to, dtype, shard_size = "5GB";
+  std::string source, destination, to, dtype, shard_size;
+  std::vector<std::string> raw;
   bool json = false;
 };
 
@@ -61,6 +63,16 @@ class Meter {
   ProgressBar bar_;
   std::uint64_t done_ = 0;
 };
+
+std::shared_ptr<const WeightSource> open_tensors(const Options& o) {
+  return o.raw.empty() ? open_weights(o.source) : open_raw(map_blob(o.source), parse_raw_tensors(o.raw));
+}
+
+SafetensorsOptions safetensors_options(const Options& o) {
+  SafetensorsOptions options;
+  if (!o.shard_size.empty()) options.max_shard_bytes = parse_bytes(o.shard_size, "--shard-size");
+  return options;
+}
 
 bool is_model(const std::string& path) {
   return fs::is_directory(path) ? fs::exists(path + "/config.json") : path.ends_with(".gguf");
@@ -102,9 +114,7 @@ std::uint64_t write_model_directory(const Options& o, const WeightEncoding& enco
     open_tokenizer(o.source).save_directory(out.path());
   }
   Meter meter(weights->total_bytes());
-  SafetensorsOptions options;
-  options.max_shard_bytes = parse_bytes(o.shard_size, "--shard-size");
-  write_safetensors_directory(out.path(), stored_tensors(*weights, meter.callback()), options);
+  write_safetensors_directory(out.path(), stored_tensors(*weights, meter.callback()), safetensors_options(o));
   out.commit();
   return meter.done();
 }
@@ -116,7 +126,8 @@ void note_encoding(const WeightSource& weights, GgufMetadata& metadata) {
   if (quantised) metadata.set("general.quantization_version", GgufValue::of_u32(2));
 }
 
-std::uint64_t write_gguf_model(const Options& o, const WeightEncoding& encoding) {
+/// Puts the first of several files in the place of the destination.
+std::uint64_t write_gguf_model(Options& o, const WeightEncoding& encoding) {
   GgufMetadata metadata;
   std::shared_ptr<const WeightSource> source;
   std::vector<GgufTensor> tensors;
@@ -133,21 +144,23 @@ std::uint64_t write_gguf_model(const Options& o, const WeightEncoding& encoding)
     tensors = std::move(model.extra);
     write_gguf_tokenizer(o.source, source->get_metadata("token_embd.weight").shape.at(0), metadata);
   } else {
-    source = open_weights(o.source);
+    source = open_tensors(o);
   }
+  const std::uint64_t max_bytes =
+      o.shard_size.empty() ? UINT64_MAX : parse_bytes(o.shard_size, "--shard-size");
   const auto weights = encode_weights(source, encoding, true);
   note_encoding(*weights, metadata);
   Meter meter(weights->total_bytes());
   for (GgufTensor& tensor : gguf_tensors(*weights, meter.callback())) tensors.push_back(std::move(tensor));
   require_disk_space(o.destination, weights->total_bytes(), "the converted model");
-  write_gguf(o.destination, metadata, tensors);
+  o.destination = write_gguf_parts(o.destination, metadata, tensors, max_bytes).front();
   return meter.done();
 }
 
 /// One file of tensors under the names that the source gives them (a GGUF model: its checkpoint's names).
 std::uint64_t write_tensors(const Options& o, const Target& target, WeightEncoding encoding) {
   std::shared_ptr<const WeightSource> source =
-      is_model(o.source) ? open_checkpoint(o.source).weights : open_weights(o.source);
+      is_model(o.source) ? open_checkpoint(o.source).weights : open_tensors(o);
   const auto lacks = [](const TensorInfo& info) {
     return info.dtype == DType::bf16 || info.dtype == DType::f8e4m3 || info.dtype == DType::f8e5m2;
   };
@@ -163,9 +176,7 @@ std::uint64_t write_tensors(const Options& o, const Target& target, WeightEncodi
     write_npz(o.destination, tensors);
   } else if (target.directory) {
     AtomicDirectory out(o.destination);
-    SafetensorsOptions options;
-    options.max_shard_bytes = parse_bytes(o.shard_size, "--shard-size");
-    write_safetensors_directory(out.path(), tensors, options);
+    write_safetensors_directory(out.path(), tensors, safetensors_options(o));
     out.commit();
   } else {
     write_safetensors(o.destination, tensors);
@@ -212,10 +223,15 @@ void add_convert(Command& root) {
       .one_of({"safetensors", "gguf", "npz"});
   verb.option("--dtype", o->dtype,
               "Element type of the weights: f32, bf16, f16, or a block format (q8_0, q4_k, ...)");
-  verb.option("--shard-size", o->shard_size, "A directory gets several files above this size");
+  verb.option("--shard-size", o->shard_size,
+              "Above this size several files are written (a directory: 5GB; GGUF: one file)");
+  verb.option("--raw", o->raw,
+              "What a file without a header holds, as NAME=f32[2,3]@OFFSET (may be repeated)");
   verb.flag("--json", o->json, "Print path, format and bytes as JSON");
   verb.example("ingot convert out/model model.gguf --dtype q8_0", "a file that llama.cpp opens");
   verb.example("ingot convert model.gguf model", "back to a Hugging Face directory, tokenizer included");
+  verb.example("ingot convert out/model model.gguf --shard-size 2GB", "model-00001-of-00004.gguf and so on");
+  verb.example("ingot convert values.bin values.npz --raw 'f32[-1,768]'", "rows of a file without a header");
   verb.example("ingot convert pytorch_model.bin model.safetensors --dtype bf16", "one file of tensors");
   verb.run([o] { return run(*o); });
 }

@@ -9,6 +9,10 @@ namespace ingot {
 /// NotImplemented that names the tensor where it has no dtype of ours or more axes than a Tensor.
 void check_loadable(const WeightSource& source, const TensorInfo& info);
 
+/// FormatError that names the first byte that is neither 0 nor 1, where the dtype is boolean: reading any
+/// other as a bool is undefined behaviour. `bytes` are the tensor's.
+void check_booleans(const TensorInfo& info, std::span<const std::byte> bytes);
+
 /// A source whose tensors lie in one blob, in one piece each unless the format says otherwise.
 template <class Base = WeightSource>
 class BlobSource : public Base {

@@ -38,6 +38,12 @@ std::string_view name(GgufType type) {
   return kNames.at(static_cast<std::size_t>(type));
 }
 
+GgufValue GgufValue::of_u16(std::uint16_t value) {
+  return {GgufType::u16, false, std::vector<std::uint64_t>{value}};
+}
+GgufValue GgufValue::of_i32(std::int32_t value) {
+  return {GgufType::i32, false, std::vector<std::int64_t>{value}};
+}
 GgufValue GgufValue::of_u32(std::uint32_t value) {
   return {GgufType::u32, false, std::vector<std::uint64_t>{value}};
 }

@@ -39,6 +39,8 @@ struct GgufValue {
   bool is_array = false;
   Items items;  ///< a scalar is one item
 
+  static GgufValue of_u16(std::uint16_t value);
+  static GgufValue of_i32(std::int32_t value);
   static GgufValue of_u32(std::uint32_t value);
   static GgufValue of_f32(float value);
   static GgufValue of_bool(bool value);

@@ -1,6 +1,7 @@
 #include "ingot/weights/gguf_writer.h"
 
 #include <bit>
+#include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kMaxAxes = 4;
+constexpr std::size_t kMaxParts = 65535;  // split.count has 16 bits
 
 std::uint64_t padded(std::uint64_t size, std::uint64_t alignment) {
   return (size + alignment - 1) / alignment * alignment;
@@ -128,6 +130,36 @@ std::string header_text(const GgufMetadata& metadata, std::span<const GgufTensor
   return std::move(header.text());
 }
 
+/// How many tensors go into each part.
+std::vector<std::size_t> plan_parts(std::span<const GgufTensor> tensors, std::uint64_t max_bytes) {
+  std::vector<std::size_t> counts{0};
+  std::uint64_t filled = 0;
+  for (const GgufTensor& tensor : tensors) {
+    const std::uint64_t bytes = bytes_of(tensor);
+    if (counts.back() > 0 && filled + bytes > max_bytes) {
+      counts.push_back(0);
+      filled = 0;
+    }
+    ++counts.back();
+    filled += bytes;
+  }
+  return counts;
+}
+
+GgufMetadata part_metadata(const GgufMetadata& all, std::size_t part, std::size_t parts,
+                           std::size_t tensors) {
+  GgufMetadata metadata;
+  if (part == 0) {
+    metadata = all;
+  } else if (const GgufValue* alignment = all.find("general.alignment")) {
+    metadata.set("general.alignment", *alignment);  // each file is laid out by its own
+  }
+  metadata.set("split.no", GgufValue::of_u16(static_cast<std::uint16_t>(part)));
+  metadata.set("split.count", GgufValue::of_u16(static_cast<std::uint16_t>(parts)));
+  metadata.set("split.tensors.count", GgufValue::of_i32(static_cast<std::int32_t>(tensors)));
+  return metadata;
+}
+
 }  // namespace
 
 GgufTensor GgufTensor::of(StoredTensor tensor) {
@@ -167,6 +199,35 @@ void write_gguf(const std::string& path, const GgufMetadata& metadata, std::span
       out.write(std::string_view(zeros).substr(0, padded(written, alignment) - written));
     }
   });
+}
+
+std::vector<std::string> write_gguf_parts(const std::string& path, const GgufMetadata& metadata,
+                                          std::span<const GgufTensor> tensors, std::uint64_t max_bytes) {
+  const std::vector<std::size_t> counts = plan_parts(tensors, max_bytes);
+  if (counts.size() == 1) {
+    write_gguf(path, metadata, tensors);
+    return {path};
+  }
+  INGOT_CHECK(counts.size() <= kMaxParts,
+              InvalidConfig("max_shard_size", fmt::format("of {} bytes would make {} files; {} is the most",
+                                                          max_bytes, counts.size(), kMaxParts)));
+  std::set<std::string_view> names;
+  for (const GgufTensor& tensor : tensors) check(tensor, names);
+  const std::string name = path.ends_with(".gguf") ? path.substr(0, path.size() - 5) : path;
+  std::vector<std::string> written;
+  try {
+    for (std::size_t part = 0, first = 0; part < counts.size(); first += counts[part++]) {
+      const std::string file = fmt::format("{}-{:05}-of-{:05}.gguf", name, part + 1, counts.size());
+      write_gguf(file, part_metadata(metadata, part, counts.size(), tensors.size()),
+                 tensors.subspan(first, counts[part]));
+      written.push_back(file);
+    }
+  } catch (...) {
+    std::error_code ignored;
+    for (const std::string& file : written) std::filesystem::remove(file, ignored);
+    throw;
+  }
+  return written;
 }
 
 }  // namespace ingot

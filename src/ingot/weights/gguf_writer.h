@@ -32,4 +32,12 @@ struct GgufTensor {
 /// more than four axes, or rows that are no whole blocks.
 void write_gguf(const std::string& path, const GgufMetadata& metadata, std::span<const GgufTensor> tensors);
 
+/// The same as several files, NAME-00001-of-0000N.gguf and so on for the path NAME.gguf, where the tensors
+/// take more than `max_bytes`: each part holds as many of them, in their order, as fit (at least one), and
+/// the first holds the metadata, as llama.cpp's own splitter has it. One file, `path` itself, otherwise.
+/// Returns the paths. Each appears whole or not at all; if one cannot be written, those before it are
+/// removed.
+std::vector<std::string> write_gguf_parts(const std::string& path, const GgufMetadata& metadata,
+                                          std::span<const GgufTensor> tensors, std::uint64_t max_bytes);
+
 }  // namespace ingot

@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include "ingot/base/error.h"
+#include "ingot/weights/blob_source.h"
 #include "ingot/weights/hdf5_file.h"
 
 namespace ingot {
@@ -56,11 +57,7 @@ class Hdf5File final : public WeightSource {
 
  protected:
   Tensor load(const TensorInfo& info) const override {
-    INGOT_CHECK(info.dtype.has_value(), NotImplemented(fmt::format("{}: loading '{}': element type {}",
-                                                                   location(), info.name, info.stored_as)));
-    INGOT_CHECK(info.shape.size() <= kMaxRank,
-                NotImplemented(fmt::format("{}: loading '{}': shape {} has more than {} axes", location(),
-                                           info.name, to_string(info.shape), kMaxRank)));
+    check_loadable(*this, info);
     const Hdf5Dataset& dataset = datasets_.at(info.name);
     const Shape shape{std::span<const std::int64_t>(info.shape)};
     Tensor tensor;
@@ -70,7 +67,7 @@ class Hdf5File final : public WeightSource {
       tensor = tensor_in(blob_, info.offset, shape, *info.dtype);
     }
     if (dataset.type.big_endian && dataset.type.size > 1) tensor = swapped(tensor);
-    if (*info.dtype == DType::boolean) check_booleans(info, tensor);
+    check_booleans(info, {static_cast<const std::byte*>(tensor.view().data), tensor.nbytes()});
     return tensor;
   }
 
@@ -197,13 +194,6 @@ class Hdf5File final : public WeightSource {
     auto* out = static_cast<std::byte*>(to.view().data);
     for (std::size_t i = 0; i < from.nbytes(); i += size) std::reverse_copy(in + i, in + i + size, out + i);
     return to;
-  }
-
-  void check_booleans(const TensorInfo& info, const Tensor& tensor) const {
-    const auto* data = static_cast<const unsigned char*>(tensor.view().data);
-    INGOT_CHECK(std::all_of(data, data + tensor.numel(), [](unsigned char value) { return value <= 1; }),
-                FormatError(location(), static_cast<std::int64_t>(info.offset), info.name,
-                            "holds a byte other than 0 and 1 as a boolean"));
   }
 
   Blob blob_;

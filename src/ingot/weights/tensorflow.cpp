@@ -9,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/protobuf_reader.h"
+#include "ingot/weights/blob_source.h"
 #include "ingot/weights/sorted_table.h"
 
 namespace ingot {
@@ -135,11 +136,7 @@ class TensorFlowCheckpoint final : public WeightSource {
 
  protected:
   Tensor load(const TensorInfo& info) const override {
-    INGOT_CHECK(info.dtype.has_value(), NotImplemented(fmt::format("{}: loading '{}': element type {}",
-                                                                   location(), info.name, info.stored_as)));
-    INGOT_CHECK(info.shape.size() <= kMaxRank,
-                NotImplemented(fmt::format("{}: loading '{}': shape {} has more than {} axes", location(),
-                                           info.name, to_string(info.shape), kMaxRank)));
+    check_loadable(*this, info);
     const Entry& entry = entries_.at(info.name);
     const Blob& shard = shards_[entry.shard];
     const auto bytes = shard.bytes.subspan(info.offset, info.bytes);
@@ -147,11 +144,7 @@ class TensorFlowCheckpoint final : public WeightSource {
     INGOT_CHECK(!entry.crc || *entry.crc == masked_crc32c(text),
                 FormatError(info.file, static_cast<std::int64_t>(info.offset), info.name,
                             "its bytes do not have the CRC that the index says"));
-    if (*info.dtype == DType::boolean) {
-      const bool fine = std::ranges::all_of(bytes, [](std::byte b) { return b <= std::byte{1}; });
-      INGOT_CHECK(fine, FormatError(info.file, static_cast<std::int64_t>(info.offset), info.name,
-                                    "holds a byte other than 0 and 1 as a boolean"));
-    }
+    check_booleans(info, bytes);
     return tensor_in(shard, info.offset, Shape(std::span<const std::int64_t>(info.shape)), *info.dtype);
   }
   Blob stored(const TensorInfo& info) const override {
