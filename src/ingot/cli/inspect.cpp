@@ -14,12 +14,14 @@
 #include "ingot/hub/resolve.h"
 #include "ingot/models/registry.h"
 #include "ingot/ops/cast.h"
+#include "ingot/weights/raw.h"
 
 namespace ingot::cli {
 namespace {
 
 struct Options {
   std::string path;
+  std::vector<std::string> raw;
   bool json = false, stats = false;
 };
 
@@ -78,7 +80,8 @@ void print_check(const ArchitectureReport& report) {
 
 int run(Options o) {
   if (!hub::is_remote_safetensors(o.path)) o.path = hub::resolve_model(o.path);
-  const auto source = hub::open_weights(o.path);
+  const std::shared_ptr<const WeightSource> source =
+      o.raw.empty() ? hub::open_weights(o.path) : open_raw(map_blob(o.path), parse_raw_tensors(o.raw));
   std::int64_t elements = 0;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const TensorInfo& info : source->tensors()) {
@@ -96,7 +99,7 @@ int run(Options o) {
     }
   }
   const std::string architecture = describe_model(o.path);
-  const std::optional<ArchitectureReport> report = check_model(o.path, *source);
+  const std::optional<ArchitectureReport> report = check_model(o.path, source);
   if (o.json) {
     nlohmann::ordered_json json{
         {"path", o.path},       {"format", source->format()},     {"metadata", source->metadata()},
@@ -134,9 +137,12 @@ void add_inspect(Command& root) {
               "A model directory, or a file of weights: safetensors, GGUF, PyTorch, NumPy, Keras, "
               "TensorFlow")
       .required();
+  verb.option("--raw", o->raw,
+              "What a file without a header holds, as NAME=f32[2,3]@OFFSET (may be repeated)");
   verb.flag("--stats", o->stats, "Read the values too: range, mean, deviation, zeros, what is not finite");
   verb.flag("--json", o->json, "Print JSON");
   verb.example("ingot inspect out/model", "every tensor, then the architecture and the sum");
+  verb.example("ingot inspect values.bin --raw 'f32[-1,768]' --stats", "a file without a header");
   verb.run([o] { return run(*o); });
 }
 

@@ -29,20 +29,16 @@ nlohmann::ordered_json to_json(const ModelInfo& info) {
 
 const ModelInfo& wanted(const std::string& name) {
   if (const ModelInfo* info = find_model(name)) return *info;
-  std::vector<std::string> known;
-  for (const ModelInfo& info : model_registry()) {
-    known.push_back(info.name);
-    known.insert(known.end(), info.architectures.begin(), info.architectures.end());
-  }
   throw InvalidConfig("name", fmt::format("Ingot has no '{}'{}; `ingot models` lists what it has", name,
-                                          did_you_mean(name, known)));
+                                          did_you_mean(name, known_model_names())));
 }
 
 void print_one(const ModelInfo& info) {
   fmt::print("{}: {}\n\n", info.name, info.summary);
   fmt::print("  can            {}\n", fmt::join(task_names(info), ", "));
-  fmt::print("  architectures  {}\n", fmt::join(info.architectures, ", "));
+  if (!info.architectures.empty()) fmt::print("  architectures  {}\n", fmt::join(info.architectures, ", "));
   fmt::print("  variants       {}\n", fmt::join(info.variants, "\n                 "));
+  if (info.repositories.empty()) return;
   fmt::print("  such as        {}\n", fmt::join(info.repositories, "\n                 "));
 }
 

@@ -70,13 +70,9 @@ Json to_json(const Forecaster& f) {
           {"epochs", epochs}};
 }
 
-void load_weights(Forecaster& f, const std::string& directory, const std::vector<std::string>& ignore) {
+void load_weights(Forecaster& f, const std::string& directory) {
   const auto weights = open_weights(directory + "/model.safetensors");
-  std::map<std::string, Tensor> tensors;
-  for (const TensorInfo& info : weights->tensors()) tensors[info.name] = weights->load_tensor(info.name);
-  TensorMapSource source(std::move(tensors), {.dtype = DType::f32}, directory);
-  f.model = make_forecast_model(f.config.model, source);
-  source.finish(ignore);
+  f.model = ForecastModel::from_weights(f.config.model, *weights, {.dtype = DType::f32});
 }
 
 Forecaster from_transformers(const std::string& text, const std::string& directory, const std::string& path) {
@@ -84,7 +80,7 @@ Forecaster from_transformers(const std::string& text, const std::string& directo
   f.config.model = patchtst_from_transformers(text, path);
   f.config.scaler = ScalerKind::none;  // these networks scale each window themselves
   f.config.use_time_features = false;
-  load_weights(f, directory, {"*.num_batches_tracked"});
+  load_weights(f, directory);
   return f;
 }
 
@@ -148,7 +144,7 @@ Forecaster load_forecaster(const std::string& directory) {
     throw FormatError(path, -1, "config.json", error.what());
   }
   check_consistent(f, path);
-  load_weights(f, directory, {});
+  load_weights(f, directory);
   const std::string quantiles = directory + "/calibration.safetensors";
   if (std::filesystem::exists(quantiles)) {
     f.calibration.quantiles = open_weights(quantiles)->load_tensor("quantiles");

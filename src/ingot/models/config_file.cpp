@@ -1,6 +1,7 @@
 #include "ingot/models/config_file.h"
 
 #include <array>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -77,6 +78,14 @@ ConfigFile ConfigFile::with(const ConfigFile& object) const {
   merged.json.update(object.contents_->json);
   return {std::make_shared<const Contents>(std::move(merged)), path_};
 }
+
+std::string config_path_in(const std::string& directory) {
+  std::string usual = directory + "/config.json", google = fmt::format("{}/{}", directory, kGoogleBertConfig);
+  const bool other = !std::filesystem::exists(usual) && std::filesystem::exists(google);
+  return other ? google : usual;
+}
+
+std::string ConfigFile::text() const { return contents_->json.dump(); }
 
 std::string_view torch_name(DType dtype) {
   static constexpr std::array<std::string_view, 4> kTorchNames{"float32", "float64", "float16", "bfloat16"};

@@ -38,6 +38,7 @@ class ConfigFile {
   /// The keys of `object` over this file's.
   ConfigFile with(const ConfigFile& object) const;
   const std::string& path() const { return path_; }
+  std::string text() const;
 
  private:
   struct Contents;
@@ -48,6 +49,12 @@ class ConfigFile {
   std::shared_ptr<const Contents> contents_;
   std::string path_;
 };
+
+/// What Google's BERT releases call theirs; it names no model_type.
+inline constexpr std::string_view kGoogleBertConfig = "bert_config.json";
+
+/// A model directory's config.json, or its bert_config.json where only that is there.
+std::string config_path_in(const std::string& directory);
 
 /// PyTorch's name of a dtype, as config.json has it: "float32".
 std::string_view torch_name(DType dtype);

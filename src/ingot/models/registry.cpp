@@ -7,12 +7,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/suggest.h"
 #include "ingot/models/config_file.h"
 #include "ingot/models/encoder/bert.h"
+#include "ingot/models/forecast/patchtst.h"
+#include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/decoder.h"
+#include "ingot/models/tensorflow_names.h"
 
 namespace ingot {
 namespace {
@@ -98,6 +102,31 @@ const std::vector<ModelInfo>& rows() {
        .repositories = {"google-bert/bert-base-uncased", "sentence-transformers/all-MiniLM-L6-v2",
                         "sentence-transformers/all-MiniLM-L12-v2", "BAAI/bge-small-en-v1.5"},
        .tasks = {embed, masked_lm}},
+      {.name = "patchtst",
+       .summary = "PatchTST: patches of a window as the tokens of an encoder",
+       .architectures = {"PatchTSTForPrediction"},
+       .variants = {"channel-independent or channel-mixing", "batch or layer norms",
+                    "learned or sine positions", "class token, pooling or a flattened head"},
+       .repositories = {"ibm-granite/granite-timeseries-patchtst", "namctin/patchtst_etth1_forecast"},
+       .tasks = {forecast}},
+      {.name = "itransformer",
+       .summary = "iTransformer: series as the tokens of an encoder",
+       .architectures = {},
+       .variants = {"calendar features as tokens, or none"},
+       .repositories = {},
+       .tasks = {forecast}},
+      {.name = "dlinear",
+       .summary = "DLinear: one linear map for the trend, one for the rest",
+       .architectures = {},
+       .variants = {"one map for all channels, or one for each"},
+       .repositories = {},
+       .tasks = {forecast}},
+      {.name = "nlinear",
+       .summary = "NLinear: a linear map of what differs from the last value",
+       .architectures = {},
+       .variants = {"one map for all channels, or one for each"},
+       .repositories = {},
+       .tasks = {forecast}},
   };
   return kRows;
 }
@@ -110,19 +139,59 @@ std::vector<std::string> names_that_can(ModelTask task) {
   return names;
 }
 
-// A directory's config.json, and the family that it names; null where there is none of either.
+// What a path says of its model: a directory's config.json, or a GGUF file's metadata as one.
 struct OpenedConfig {
-  const ModelInfo* info = nullptr;
-  std::string text, path;
+  const ModelInfo* info = nullptr;  // null: none that Ingot has; then `problem` says so, unless there is none
+  std::string text, path, problem;
+  std::shared_ptr<const WeightSource> weights;  // of a GGUF file, under the names of checkpoints
 };
 
-OpenedConfig open_config(const std::string& directory) {
-  OpenedConfig opened{.path = directory + "/config.json"};
-  if (!std::filesystem::exists(opened.path)) return opened;
-  opened.text = read_file(opened.path);
+OpenedConfig open_gguf_config(const std::string& file) {
+  OpenedConfig opened{.path = file};
+  try {
+    ModelCheckpoint checkpoint = open_checkpoint(file);
+    opened.text = std::move(checkpoint.config_json);
+    opened.weights = std::move(checkpoint.weights);
+  } catch (const Error& error) {  // a file of tensors alone, or of a family that Ingot has not
+    opened.problem = fmt::format("no model that Ingot runs ({})", error.what());
+  }
+  return opened;
+}
+
+// The network of a directory that `ingot forecast fit` wrote.
+ForecastModelConfig read_own_forecaster(const ConfigFile& file) {
+  const auto fit = file.object("fit");
+  INGOT_CHECK(fit.has_value(), FormatError(file.path(), -1, "fit", "is missing"));
+  Config config = Config::parse(fit->text(), file.path());
+  return read_forecast_model(config.root(), {});
+}
+
+constexpr std::string_view kOwnForecaster = "ingot_forecast";
+
+ForecastModelConfig read_forecaster(const OpenedConfig& opened) {
+  const ConfigFile file(opened.text, opened.path);
   std::string type;
-  ConfigFile(opened.text, opened.path).read("model_type", type);
-  opened.info = find_model(type == "gemma3" ? "gemma3_text" : type);
+  file.read("model_type", type);
+  return type == kOwnForecaster ? read_own_forecaster(file)
+                                : patchtst_from_transformers(opened.text, opened.path);
+}
+
+OpenedConfig open_config(const std::string& path) {
+  const bool gguf = path.ends_with(".gguf") && !std::filesystem::is_directory(path);
+  OpenedConfig opened = gguf ? open_gguf_config(path) : OpenedConfig{.path = config_path_in(path)};
+  if (!gguf && std::filesystem::exists(opened.path)) opened.text = read_file(opened.path);
+  if (opened.text.empty()) return opened;
+  const ConfigFile file(opened.text, opened.path);
+  std::string type;
+  file.read("model_type", type);
+  if (type.empty() && opened.path.ends_with(kGoogleBertConfig)) type = "bert";
+  if (type == "gemma3") type = "gemma3_text";
+  if (type == kOwnForecaster) type = read_own_forecaster(file).model;
+  opened.info = find_model(type);
+  if (opened.info != nullptr) return opened;
+  opened.problem = type.empty() ? "of unknown kind: config.json names no model_type"
+                                : fmt::format("a '{}' model, which Ingot does not have{}", type,
+                                              did_you_mean(type, known_model_names()));
   return opened;
 }
 
@@ -146,6 +215,15 @@ const ModelInfo* find_model(std::string_view wanted) {
   return found == rows().end() ? nullptr : &*found;
 }
 
+std::vector<std::string> known_model_names() {
+  std::vector<std::string> names;
+  for (const ModelInfo& info : rows()) {
+    names.push_back(info.name);
+    names.insert(names.end(), info.architectures.begin(), info.architectures.end());
+  }
+  return names;
+}
+
 void throw_unsuitable_model(const std::string& model_type, ModelTask task, const std::string& where) {
   const std::vector<std::string> able = names_that_can(task);
   const std::string list = fmt::format("{}", fmt::join(able, ", "));
@@ -155,26 +233,25 @@ void throw_unsuitable_model(const std::string& model_type, ModelTask task, const
     throw InvalidConfig(where, fmt::format("a '{}' model can {}, but not {}; these can: {}", model_type,
                                            fmt::join(tasks, " and "), name(task), list));
   }
-  std::vector<std::string> all;
-  for (const ModelInfo& info : rows()) {
-    all.push_back(info.name);
-    all.insert(all.end(), info.architectures.begin(), info.architectures.end());
-  }
   throw InvalidConfig(where, fmt::format("model_type '{}' is not known{}; these can {}: {}", model_type,
-                                         did_you_mean(model_type, all), name(task), list));
+                                         did_you_mean(model_type, known_model_names()), name(task), list));
 }
 
-std::string describe_model(const std::string& directory) {
-  const auto [info, text, path] = open_config(directory);
-  if (info == nullptr) return {};
-  if (info->can(embed)) {
-    const EncoderConfig c = EncoderConfig::from_json(text, path);
+std::string describe_model(const std::string& path) {
+  const OpenedConfig opened = open_config(path);
+  if (opened.info == nullptr) return opened.problem;
+  if (opened.info->can(embed)) {
+    const EncoderConfig c = EncoderConfig::from_json(opened.text, opened.path);
     return fmt::format("{}, {} layers, width {}, {} heads, vocabulary {}, context {}", c.model_type,
                        c.num_hidden_layers, c.hidden_size, c.num_attention_heads, c.vocab_size,
                        c.max_position_embeddings);
   }
-  if (!info->can(generate)) return {};
-  const LanguageConfig c = LanguageConfig::from_json(text, path);
+  if (opened.info->can(forecast)) {
+    const ForecastModelConfig c = read_forecaster(opened);
+    return fmt::format("{}, reads {} steps of {} series, forecasts {}", c.model, c.lookback, c.channels,
+                       c.horizon);
+  }
+  const LanguageConfig c = LanguageConfig::from_json(opened.text, opened.path);
   std::string experts;
   if (c.num_experts > 0)
     experts = fmt::format(", {} experts ({} per token)", c.num_experts, c.num_experts_per_tok);
@@ -183,15 +260,18 @@ std::string describe_model(const std::string& directory) {
                      c.num_key_value_heads, experts, c.vocab_size, c.max_position_embeddings);
 }
 
-std::optional<ArchitectureReport> check_model(const std::string& directory, const WeightSource& weights) {
-  const auto [info, text, path] = open_config(directory);
-  if (info == nullptr) return std::nullopt;
-  if (info->can(embed)) {
-    return BertModel::architecture_check(with_heads_of(EncoderConfig::from_json(text, path), weights),
-                                         weights);
+std::optional<ArchitectureReport> check_model(const std::string& path,
+                                              const std::shared_ptr<const WeightSource>& stored) {
+  const OpenedConfig opened = open_config(path);
+  if (opened.info == nullptr) return std::nullopt;
+  const auto named = opened.weights != nullptr ? opened.weights : under_torch_names(stored);
+  const WeightSource& weights = *named;
+  if (opened.info->can(embed)) {
+    const EncoderConfig config = EncoderConfig::from_json(opened.text, opened.path);
+    return BertModel::architecture_check(with_heads_of(config, weights), weights);
   }
-  if (!info->can(generate)) return std::nullopt;
-  return LanguageModel::architecture_check(LanguageConfig::from_json(text, path), weights);
+  if (opened.info->can(forecast)) return ForecastModel::architecture_check(read_forecaster(opened), weights);
+  return LanguageModel::architecture_check(LanguageConfig::from_json(opened.text, opened.path), weights);
 }
 
 }  // namespace ingot

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,16 +35,21 @@ std::span<const ModelInfo> model_registry();
 /// By model_type or by architecture; null where there is none.
 const ModelInfo* find_model(std::string_view name);
 
+/// Every name and every architecture.
+std::vector<std::string> known_model_names();
+
 /// Throws InvalidConfig for `where`: `model_type` cannot do `task`, or is not known; then with the nearest.
 /// Lists those that can.
 [[noreturn]] void throw_unsuitable_model(const std::string& model_type, ModelTask task,
                                          const std::string& where);
 
-/// What stands in a model directory, for a person: family and sizes. Empty without a config.json, or with one
-/// of a family that Ingot does not have.
-std::string describe_model(const std::string& directory);
+/// What stands in a model directory or a GGUF file, for a person: family and sizes; or that it is of no
+/// family that Ingot has. Empty without a config.json.
+std::string describe_model(const std::string& path);
 
-/// Whether `weights`, those of the directory, fit its config.json; none where describe_model() says nothing.
-std::optional<ArchitectureReport> check_model(const std::string& directory, const WeightSource& weights);
+/// Whether `stored`, the weights of the directory or file, fit its configuration; none where that is of no
+/// known family.
+std::optional<ArchitectureReport> check_model(const std::string& path,
+                                              const std::shared_ptr<const WeightSource>& stored);
 
 }  // namespace ingot

@@ -4,7 +4,9 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/models/config_file.h"
 #include "ingot/models/encoder/bert.h"
+#include "ingot/models/tensorflow_names.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/safetensors_writer.h"
 
@@ -83,11 +85,11 @@ EncoderConfig with_heads_of(EncoderConfig config, const WeightSource& weights) {
 }
 
 std::unique_ptr<BertModel> load_bert(const std::string& directory, const LoadOptions& options) {
-  const std::string config_path = directory + "/config.json";
+  const std::string config_path = config_path_in(directory);
   INGOT_CHECK(std::filesystem::exists(config_path),
               IoError(directory, "is not a model directory: it holds no config.json"));
   EncoderConfig config = EncoderConfig::from_json(read_file(config_path), config_path);
-  const std::unique_ptr<WeightSource> weights = open_weights(directory);
+  const std::shared_ptr<const WeightSource> weights = under_torch_names(open_weights(directory));
   config = with_heads_of(std::move(config), *weights);
   if (options.dtype.has_value()) config.dtype = *options.dtype;
   return BertModel::from_weights(config, *weights, options);

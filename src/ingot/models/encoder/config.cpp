@@ -48,6 +48,7 @@ EncoderConfig EncoderConfig::from_json(std::string_view text, const std::string&
   EncoderConfig config;
   config.model_type.clear();
   file.read("model_type", config.model_type);
+  if (config.model_type.empty() && path.ends_with(kGoogleBertConfig)) config.model_type = "bert";
   if (config.model_type != "bert") throw_unsuitable_model(config.model_type, ModelTask::embed, path);
   file = file.over(kBertDefaults);
   file.read("vocab_size", config.vocab_size);

@@ -6,6 +6,43 @@
 #include "ingot/models/forecast/patchtst.h"
 
 namespace ingot {
+namespace {
+
+std::vector<std::string> variants_of(const ForecastModelConfig& c) {
+  if (c.model == "dlinear" || c.model == "nlinear")
+    return {c.individual ? "weights for every channel" : "weights shared by all channels"};
+  if (c.model != "patchtst") return {};
+  return {c.channel_attention ? "channel-mixing" : "channel-independent", c.norm, c.positions + " positions",
+          c.cls_token          ? "class token"
+          : !c.pooling.empty() ? c.pooling + " pooling"
+                               : "flattened head"};
+}
+
+}  // namespace
+
+WeightMap ForecastModel::weight_map(const ForecastModelConfig&) {
+  WeightMap map;
+  map.ignored = {"*.num_batches_tracked"};  // PyTorch's batch norms count; ours need not
+  return map;
+}
+
+ArchitectureReport ForecastModel::architecture_check(const ForecastModelConfig& config,
+                                                     const WeightSource& weights) {
+  ShapeRecorder shapes;
+  make_forecast_model(config, shapes);
+  ArchitectureReport report = check_architecture(shapes.parameters(), weight_map(config), weights);
+  report.family = config.model;
+  report.variants = variants_of(config);
+  return report;
+}
+
+std::unique_ptr<ForecastModel> ForecastModel::from_weights(const ForecastModelConfig& config,
+                                                           const WeightSource& weights,
+                                                           const LoadOptions& options) {
+  architecture_check(config, weights).require(weights.location());
+  MappedSource source(weights, weight_map(config), options);
+  return make_forecast_model(config, source);
+}
 
 Tensor ForecastModel::operator()(const ForecastInput& input) const {
   const Shape expected{input.x.rank() > 0 ? input.x.dim(0) : 1, config_.channels, config_.lookback};

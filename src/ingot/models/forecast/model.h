@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "ingot/models/architecture_check.h"
 #include "ingot/models/forecast/config.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/nn/visit.h"
@@ -20,10 +21,22 @@ struct ForecastInput {
 /// A network that continues several series: [B, channels, lookback] to [B, channels, horizon].
 class ForecastModel {
  public:
+  using Config = ForecastModelConfig;
+
   explicit ForecastModel(ForecastModelConfig config) : config_(std::move(config)) {}
   virtual ~ForecastModel() = default;
   ForecastModel(const ForecastModel&) = delete;
   ForecastModel& operator=(const ForecastModel&) = delete;
+
+  /// Checkpoints carry our names, which for PatchTST are transformers'.
+  static WeightMap weight_map(const ForecastModelConfig& config);
+  /// Whether a checkpoint holds the network that `config` describes; reads no tensor.
+  static ArchitectureReport architecture_check(const ForecastModelConfig& config,
+                                               const WeightSource& weights);
+  /// Checks, then loads. Throws Error that lists every missing, unexpected and mis-shaped tensor.
+  static std::unique_ptr<ForecastModel> from_weights(const ForecastModelConfig& config,
+                                                     const WeightSource& weights,
+                                                     const LoadOptions& options = {});
 
   /// Throws ShapeMismatch for an input of another shape than the configuration says.
   Tensor operator()(const ForecastInput& input) const;

@@ -4,6 +4,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/models/tensorflow_names.h"
 #include "ingot/weights/open.h"
 
 namespace ingot {
@@ -15,7 +16,7 @@ ModelCheckpoint open_checkpoint(const std::string& path) {
   INGOT_CHECK(
       std::filesystem::exists(config_path),
       IoError(path, "is no model: expected a directory with config.json and weights, or a .gguf file"));
-  return {read_file(config_path), config_path, open_weights(path)};
+  return {read_file(config_path), config_path, under_torch_names(open_weights(path))};
 }
 
 }  // namespace ingot
