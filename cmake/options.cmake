@@ -26,7 +26,7 @@ if(INGOT_FUZZ)
     message(FATAL_ERROR "INGOT_FUZZ needs clang: configure a build folder of its own with -DCMAKE_CXX_COMPILER=clang++")
   endif()
   # Everything is instrumented, or the fuzzer would be blind inside the libraries; only the fuzzers get its main().
-  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -g1)
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -O1 -g1)
   add_link_options(-fsanitize=address,undefined)
 endif()
 if(INGOT_SANITIZE)
