@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "tests/hub/server.h"
+#include "tests/support/web_server.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/fault.h"

@@ -2,7 +2,7 @@
 #include <fstream>
 #include <thread>
 
-#include "tests/hub/server.h"
+#include "tests/support/web_server.h"
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

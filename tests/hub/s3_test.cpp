@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "tests/hub/server.h"
+#include "tests/support/web_server.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/files.h"

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "tests/support/sentence_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -15,42 +16,9 @@ namespace ingot {
 namespace {
 
 namespace fs = std::filesystem;
+using test::SentenceDirectory;
 
 const std::string kSource = INGOT_SOURCE_DIR;
-
-// A tiny random BERT as a directory of sentence-transformers.
-class TinyDirectory {
- public:
-  TinyDirectory() : path(::testing::TempDir() + "ingot-sentences") {
-    fs::remove_all(path);
-    fs::create_directories(path + "/1_Pooling");
-    for (const char* file : {"config.json", "model.safetensors"}) {
-      fs::copy_file(kSource + "/tests/models/goldens/bert_legacy/" + file, path + "/" + file);
-    }
-    std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
-    for (int i = 5; i < 67; ++i) vocabulary += "w" + std::to_string(i) + "\n";
-    write_file_atomically(path + "/vocab.txt", vocabulary);
-    write_file_atomically(path + "/tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})");
-    pooling("pooling_mode_mean_tokens");
-    modules("Normalize");
-  }
-  ~TinyDirectory() { fs::remove_all(path); }
-  TinyDirectory(const TinyDirectory&) = delete;
-  TinyDirectory& operator=(const TinyDirectory&) = delete;
-
-  void pooling(const std::string& flag) const {
-    write_file_atomically(path + "/1_Pooling/config.json", "{\"" + flag + "\": true}");
-  }
-  void modules(const std::string& last) const {
-    nlohmann::json list;
-    for (const auto& [type, place] :
-         {std::pair<std::string, std::string>{"Transformer", ""}, {"Pooling", "1_Pooling"}, {last, "2"}}) {
-      list.push_back({{"type", "sentence_transformers.models." + type}, {"path", place}});
-    }
-    write_file_atomically(path + "/modules.json", list.dump());
-  }
-  std::string path;
-};
 
 // Row `row` of a matrix, computed by hand from what the encoder says of one text alone.
 std::vector<float> row_of(const Tensor& x, std::int64_t row) {
@@ -59,7 +27,7 @@ std::vector<float> row_of(const Tensor& x, std::int64_t row) {
 }
 
 TEST(SentenceEmbedder, PoolsEachTextAsItWouldAlone) {
-  const TinyDirectory directory;
+  const SentenceDirectory directory;
   const std::vector<std::vector<std::int32_t>> texts{{2, 7, 9, 3}, {2, 50, 3}, {2, 11, 12, 13, 14, 15, 3}};
   const auto expected = [&](const std::string& pooling, const std::vector<float>& h, std::size_t count,
                             std::size_t i) {
@@ -94,7 +62,7 @@ TEST(SentenceEmbedder, PoolsEachTextAsItWouldAlone) {
 }
 
 TEST(SentenceEmbedder, GivesUnitVectorsWhereTheDirectorySaysSoAndCutsLongTexts) {
-  const TinyDirectory directory;
+  const SentenceDirectory directory;
   write_file_atomically(directory.path + "/sentence_bert_config.json", R"({"max_seq_length": 6})");
   const SentenceEmbedder embedder = SentenceEmbedder::open(directory.path);
   const std::vector<std::string_view> texts{"w7 w9 w11 w13 w15 w17 w19 w21", "w5", ""};
@@ -110,7 +78,7 @@ TEST(SentenceEmbedder, GivesUnitVectorsWhereTheDirectorySaysSoAndCutsLongTexts) 
 }
 
 TEST(SentenceEmbedder, ManyTextsInSeveralBatchesEqualEachAlone) {
-  const TinyDirectory directory;
+  const SentenceDirectory directory;
   const SentenceEmbedder embedder = SentenceEmbedder::open(directory.path);
   std::vector<std::vector<std::int32_t>> texts;
   for (std::int32_t i = 0; i < 600; ++i) {  // about 9600 tokens: three batches
@@ -128,7 +96,7 @@ TEST(SentenceEmbedder, ManyTextsInSeveralBatchesEqualEachAlone) {
 }
 
 TEST(SentenceEmbedder, SaysWhatItLacks) {
-  const TinyDirectory directory;
+  const SentenceDirectory directory;
   directory.modules("Dense");
   EXPECT_THROW(SentenceEmbedder::open(directory.path), NotImplemented);
   directory.modules("Normalize");

@@ -306,7 +306,8 @@ TEST(LanguageConfig, UnknownFamiliesAreRefusedWithTheKnownOnes) {
   EXPECT_THROW(LanguageConfig::from_json("[1, 2", "config.json"), FormatError);
 }
 
-// bf16 on disk, f32 in memory, so that nothing can be shared with the file; experts are put together from several.
+// bf16 on disk, f32 in memory, so that nothing can be shared with the file; experts are put together from
+// several.
 TEST(LanguageModel, LoadingNeedsTheModelAndOneTensor) {
   const test::TemporaryDirectory directory;
   for (const char* family : {"llama", "mixtral", "gpt2"}) {

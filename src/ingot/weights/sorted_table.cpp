@@ -11,7 +11,7 @@
 namespace ingot {
 namespace {
 
-constexpr std::size_t kFooterBytes = 48, kTrailerBytes = 5;
+constexpr std::size_t kFooterBytes = 48;
 
 std::uint64_t read_varint(ByteReader& reader, std::string_view field) {
   std::uint64_t value = 0;

@@ -14,8 +14,7 @@ namespace {
 
 constexpr std::uint32_t kLocalHeader = 0x04034b50, kDirectoryEntry = 0x02014b50, kEnd = 0x06054b50,
                         kEnd64 = 0x06064b50, kEnd64Locator = 0x07064b50;
-constexpr std::size_t kEndBytes = 22, kLocatorBytes = 20, kMaxComment = 65535, kEntryBytes = 46,
-                      kLocalHeaderBytes = 30;
+constexpr std::size_t kEndBytes = 22, kLocatorBytes = 20, kMaxComment = 65535, kEntryBytes = 46;
 constexpr std::uint64_t kMaxRatio = 1032;  // what deflate can reach
 constexpr std::uint32_t kIn64 = 0xffffffff;
 

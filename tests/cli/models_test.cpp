@@ -1,0 +1,224 @@
+#include <filesystem>
+
+#include "tests/cli/process.h"
+#include "tests/support/sentence_directory.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/web_server.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/files.h"
+#include "ingot/weights/npy.h"
+#include "ingot/weights/onnx_file.h"
+#include "ingot/weights/open.h"
+
+// Verbs about models: pull, models, inspect, onnx, embed.
+
+namespace ingot::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TemporaryDirectory;
+
+const std::string kTests = std::string(INGOT_SOURCE_DIR) + "/tests/";
+const std::string kModels = kTests + "models/goldens/";
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Outcome succeed(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {}) {
+  Outcome outcome = run_ingot(arguments, environment);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output << outcome.errors;
+  return outcome;
+}
+
+nlohmann::json json_of(const Outcome& outcome) {
+  return nlohmann::json::parse(outcome.output, nullptr, false);
+}
+
+TEST(ModelsVerb, ListsEveryFamilyAndExplainsOne) {
+  const std::string all = succeed({"models"}).output;
+  for (const char* name : {"llama", "qwen3_moe", "bert", "patchtst", "dlinear"})
+    EXPECT_TRUE(contains(all, name)) << name;
+  const std::string by_name = succeed({"models", "gemma2"}).output;
+  EXPECT_TRUE(contains(by_name, "google/gemma-2-2b"));
+  EXPECT_EQ(succeed({"models", "Gemma2ForCausalLM"}).output, by_name);
+  EXPECT_FALSE(contains(succeed({"models", "dlinear"}).output, "such as"));
+  EXPECT_EQ(json_of(succeed({"models", "patchtst", "--json"}))["tasks"], nlohmann::json({"forecast"}));
+  const Outcome unknown = run_ingot({"models", "lama"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_TRUE(contains(unknown.errors, "did you mean 'llama'")) << unknown.errors;
+}
+
+TEST(InspectVerb, TellsWhatADirectoryIsAndWhetherItFits) {
+  const std::string fitting = succeed({"inspect", kModels + "qwen3"}).output;
+  EXPECT_TRUE(contains(fitting, "qwen3, 2 layers"));
+  EXPECT_TRUE(contains(fitting, "fits its config.json"));
+  EXPECT_TRUE(
+      contains(succeed({"inspect", kModels + "forecast/transformers_mixing"}).output, "channel-mixing"));
+  EXPECT_TRUE(contains(succeed({"inspect", kModels + "gguf/mixtral.gguf"}).output, "mixtral, 2 layers"));
+  const auto json = json_of(succeed({"inspect", kModels + "qwen3", "--json", "--stats"}));
+  EXPECT_TRUE(json["architecture"]["fits"].get<bool>());
+  EXPECT_EQ(json["tensors"][0]["stats"]["not_finite"], 0);
+}
+
+TEST(InspectVerb, AConfigThatNamesNoModelIsSaidAndTheTensorsAreListed) {
+  const TemporaryDirectory directory;
+  fs::copy_file(kModels + "qwen3/model.safetensors", directory.at("model.safetensors"));
+  const auto inspect = [&](const std::string& config) {
+    write_file_atomically(directory.at("config.json"), config);
+    return run_ingot({"inspect", directory.path()});
+  };
+  const Outcome empty = inspect("{}");
+  EXPECT_EQ(empty.exit_code, 0) << empty.errors;
+  EXPECT_TRUE(contains(empty.output, "config.json names no model_type")) << empty.output;
+  EXPECT_TRUE(contains(empty.output, "model.norm.weight"));
+  EXPECT_TRUE(contains(inspect(R"({"model_type": "qwen"})").output, "did you mean 'qwen2'"));
+  const Outcome broken = inspect("{\"model_type\"");
+  EXPECT_EQ(broken.exit_code, 1);
+  EXPECT_TRUE(contains(broken.errors, "config.json")) << broken.errors;
+}
+
+TEST(InspectVerb, AFileWithoutAHeaderIsReadAsItIsSaidToBe) {
+  const TemporaryDirectory directory;
+  write_file_atomically(directory.at("w.bin"), std::string(24, '\0'));
+  const auto json = json_of(succeed({"inspect", directory.at("w.bin"), "--raw", "f32[-1,3]", "--json"}));
+  EXPECT_EQ(json["format"], "raw");
+  EXPECT_EQ(json["tensors"][0]["shape"], nlohmann::json({2, 3}));
+  succeed({"convert", directory.at("w.bin"), directory.at("w.safetensors"), "--raw", "a=f16[4]", "--raw",
+           "b=i64[2]"});
+  EXPECT_EQ(open_weights(directory.at("w.safetensors"))->get_metadata("b").dtype, DType::i64);
+  const Outcome wrong = run_ingot({"inspect", directory.at("w.bin"), "--raw", "f32[7]"});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_TRUE(contains(wrong.errors, "takes 28 bytes")) << wrong.errors;
+}
+
+TEST(ConvertVerb, AGgufModelInPartsGivesTheSameTensors) {
+  const TemporaryDirectory directory;
+  const auto json = json_of(
+      succeed({"convert", kModels + "qwen3", directory.at("m.gguf"), "--shard-size", "10KB", "--json"}));
+  const std::string first = json["path"];
+  EXPECT_TRUE(contains(first, "m-00001-of-")) << first;
+  EXPECT_FALSE(fs::exists(directory.at("m.gguf")));
+  succeed({"convert", kModels + "qwen3", directory.at("whole.gguf")});
+  const auto parts = open_weights(first), whole = open_weights(directory.at("whole.gguf"));
+  ASSERT_EQ(parts->tensors().size(), whole->tensors().size());
+  for (const TensorInfo& info : whole->tensors())
+    EXPECT_EQ(parts->load_tensor(info.name).to_vector<float>(),
+              whole->load_tensor(info.name).to_vector<float>());
+  EXPECT_TRUE(contains(succeed({"inspect", first}).output, "qwen3, 2 layers"));
+}
+
+TEST(OnnxVerb, RunsAGraphOnNumpyFilesAndChecksIt) {
+  const TemporaryDirectory directory;
+  const std::string golden = kTests + "onnx/goldens/mlp_dynamo/";
+  write_npy(directory.at("x.npy"), OnnxFile::read_tensor(golden + "test_data_set_0/input_0.pb"));
+  const auto json = json_of(succeed({"onnx", "run", golden + "model.onnx", "--input",
+                                     "x=" + directory.at("x.npy"), "-o", directory.at("out"), "--json"}));
+  const std::vector<float> found = read_npy(json[0]["path"].get<std::string>()).to_vector<float>();
+  const Tensor expected = OnnxFile::read_tensor(golden + "test_data_set_0/output_0.pb");
+  const std::vector<float> values = expected.to_vector<float>();
+  ASSERT_EQ(found.size(), values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(found[i], values[i], 1e-5);
+  const std::string check = succeed({"onnx", "check", golden + "model.onnx"}).output;
+  EXPECT_TRUE(contains(check, "every operator is supported")) << check;
+}
+
+TEST(OnnxVerb, InputsThatAreNotThereOrNotReadableAreNamed) {
+  const std::string model = kTests + "onnx/goldens/mlp_dynamo/model.onnx";
+  const auto errors = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"onnx", "run", model};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_ingot(words);
+    EXPECT_NE(outcome.exit_code, 0);
+    return outcome.errors;
+  };
+  EXPECT_TRUE(contains(errors({}), "is an input of"));
+  EXPECT_TRUE(contains(errors({"--input", "x.npy"}), "no name=file.npy"));
+  EXPECT_TRUE(contains(errors({"--input", "x=/no/such.npy"}), "/no/such.npy"));
+  EXPECT_NE(run_ingot({"onnx", "check", "/no/such.onnx"}).exit_code, 0);
+}
+
+TEST(EmbedVerb, VectorsComeAsSimilaritiesNumpyOrJson) {
+  const test::SentenceDirectory model;
+  const std::vector<std::string> texts{"embed", model.path, "-t", "w5 w6 w7", "-t", "w5 w6 w7", "-t", "w40"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = texts;
+    words.insert(words.end(), more.begin(), more.end());
+    return succeed(words);
+  };
+  EXPECT_TRUE(contains(with({}).output, " 1.0000 1.0000 ")) << with({}).output;
+  const auto json = json_of(with({"--json"}));
+  ASSERT_EQ(json["embeddings"].size(), 3U);
+  EXPECT_EQ(json["embeddings"][0], json["embeddings"][1]);
+  EXPECT_EQ(json["dimension"], json["embeddings"][2].size());
+  const std::string file = model.parent.at("v.npy"), lines = model.parent.at("lines.txt");
+  write_file_atomically(lines, "w5 w6 w7\nw40\n");
+  succeed({"embed", model.path, "-f", lines, "-o", file});
+  const Tensor stored = read_npy(file);
+  EXPECT_EQ(stored.dim(0), 2);
+  EXPECT_NEAR(stored.to_vector<float>()[0], json["embeddings"][0][0].get<float>(), 1e-5);
+}
+
+TEST(EmbedVerb, WithoutTextsOrWithoutAnEncoderItSaysWhatIsMissing) {
+  const test::SentenceDirectory model;
+  const Outcome nothing = run_ingot({"embed", model.path});
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_TRUE(contains(nothing.errors, "--text")) << nothing.errors;
+  const Outcome decoder = run_ingot({"embed", kModels + "qwen3", "-t", "a"});
+  EXPECT_NE(decoder.exit_code, 0);
+  EXPECT_TRUE(contains(decoder.errors, "but not embed")) << decoder.errors;
+}
+
+// The Hub is a server on loopback, with a cache of the test's own.
+class PullVerb : public ::testing::Test {
+ protected:
+  PullVerb() {
+    for (const char* name : {"config.json", "model.safetensors"})
+      server_.add_repo_file("org/tiny", name, read_file(kModels + "qwen3/" + name));
+    server_.add_repo_file("org/tiny", "README.md", "# tiny");
+  }
+  Outcome ingot(const std::vector<std::string>& arguments, const std::string& more = "HF_TOKEN=") {
+    return run_ingot(arguments,
+                     {"HF_ENDPOINT=" + server_.address(), "HF_HOME=" + server_.directory() + "/home",
+                      "HF_HUB_CACHE=" + server_.cache(), "HF_HUB_OFFLINE=0", more});
+  }
+  test::WebServer server_;
+};
+
+TEST_F(PullVerb, FetchesAModelOnceAndOtherVerbsFindItByName) {
+  const Outcome first = ingot({"pull", "org/tiny"});
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  const std::string path = first.output.substr(0, first.output.find('\n'));
+  EXPECT_EQ(read_file(path + "/config.json"), read_file(kModels + "qwen3/config.json"));
+  EXPECT_FALSE(contains(first.errors, "; 0 of them fetched"));
+  const auto again = json_of(ingot({"pull", "org/tiny", "--json"}));
+  ASSERT_FALSE(again["files"].empty());
+  for (const auto& file : again["files"]) EXPECT_FALSE(file["fetched"].get<bool>()) << file;
+  const Outcome inspected = ingot({"inspect", "org/tiny"}, "HF_HUB_OFFLINE=1");
+  EXPECT_TRUE(contains(inspected.output, "qwen3, 2 layers")) << inspected.errors;
+}
+
+TEST_F(PullVerb, TakesWhatIsAskedForToWhereItIsAskedFor) {
+  const std::string to = server_.directory() + "/plain";
+  const Outcome outcome = ingot({"pull", "org/tiny", "--include", "*.md", "--to", to});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_EQ(read_file(to + "/README.md"), "# tiny");
+  EXPECT_FALSE(fs::exists(to + "/config.json"));
+}
+
+TEST_F(PullVerb, ARepositoryThatIsNotThereOrNotOpenIsExplained) {
+  const Outcome missing = ingot({"pull", "org/none"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_TRUE(contains(missing.errors, "org/none")) << missing.errors;
+  server_.add_repo_file("org/private-x", "config.json", "{}");
+  const Outcome secret = ingot({"pull", "org/private-x"});
+  EXPECT_NE(secret.exit_code, 0);
+  EXPECT_TRUE(contains(secret.errors, "HF_TOKEN")) << secret.errors;
+  EXPECT_EQ(ingot({"pull", "org/private-x", "--include", "*"}, "HF_TOKEN=hf_test_token").exit_code, 0);
+  EXPECT_NE(ingot({"pull", "not a repo"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace ingot::testing

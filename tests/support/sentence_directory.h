@@ -1,0 +1,46 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "tests/support/temporary_directory.h"
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/files.h"
+
+namespace ingot::test {
+
+/// A tiny random BERT as a directory of sentence-transformers; its words are w5 to w66.
+struct SentenceDirectory {
+  TemporaryDirectory parent;
+  std::string path = parent.at("sentences");
+
+  SentenceDirectory() {
+    std::filesystem::create_directories(path + "/1_Pooling");
+    for (const char* file : {"config.json", "model.safetensors"}) {
+      std::filesystem::copy_file(std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/bert_legacy/" + file,
+                                 path + "/" + file);
+    }
+    std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+    for (int i = 5; i < 67; ++i) vocabulary += "w" + std::to_string(i) + "\n";
+    write_file_atomically(path + "/vocab.txt", vocabulary);
+    write_file_atomically(path + "/tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})");
+    pooling("pooling_mode_mean_tokens");
+    modules("Normalize");
+  }
+
+  void pooling(const std::string& flag) const {
+    write_file_atomically(path + "/1_Pooling/config.json", "{\"" + flag + "\": true}");
+  }
+  void modules(const std::string& last) const {
+    nlohmann::json list;
+    for (const auto& [type, place] :
+         {std::pair<std::string, std::string>{"Transformer", ""}, {"Pooling", "1_Pooling"}, {last, "2"}}) {
+      list.push_back({{"type", "sentence_transformers.models." + type}, {"path", place}});
+    }
+    write_file_atomically(path + "/modules.json", list.dump());
+  }
+};
+
+}  // namespace ingot::test
