@@ -222,7 +222,12 @@ class HeaderReader {
   }
 
   void check_places(GgufHeader& header) {
-    const std::uint64_t data_size = file_size_ < header.data_begin ? 0 : file_size_ - header.data_begin;
+    if (header.tensors.empty()) return;
+    if (file_size_ < header.data_begin) {
+      reader_.fail("data", fmt::format("begins at byte {} of {}; the file was cut short", header.data_begin,
+                                       file_size_));
+    }
+    const std::uint64_t data_size = file_size_ - header.data_begin;
     std::vector<const TensorInfo*> order;
     for (TensorInfo& tensor : header.tensors) {
       const std::string field = tensor.name + ".offset";

@@ -110,6 +110,8 @@ class Hdf5File final : public WeightSource {
 
   Tensor assembled(const Hdf5Dataset& dataset, const Shape& shape, DType dtype) const {
     const std::size_t element = dataset.type.size;
+    // Also sees to it that chunks have the dataset's axes, and one more for the element.
+    const std::vector<Hdf5Chunk> chunks = read_hdf5_chunks(blob_.bytes, location(), dataset);
     std::size_t chunk_bytes = element;
     for (int axis = 0; axis < shape.rank(); ++axis) {
       const bool too_many = __builtin_mul_overflow(
@@ -117,7 +119,6 @@ class Hdf5File final : public WeightSource {
       INGOT_CHECK(!too_many && dataset.layout.chunk_shape.back() == element,
                   FormatError(location(), -1, dataset.path, "has chunks of an impossible shape"));
     }
-    const std::vector<Hdf5Chunk> chunks = read_hdf5_chunks(blob_.bytes, location(), dataset);
     for (const Hdf5Chunk& chunk : chunks) {
       INGOT_CHECK(chunk_bytes / kMaxRatio <= chunk.size,
                   FormatError(location(), static_cast<std::int64_t>(chunk.address), dataset.path,
