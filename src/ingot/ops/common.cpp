@@ -3,8 +3,20 @@
 #include <string>
 
 #include "ingot/base/error.h"
+#include "ingot/ops/cast.h"
 
 namespace ingot {
+namespace {
+
+// Whether the rows or the columns of the last two axes are adjacent, without overlap.
+bool is_matrix(const Tensor& x) {
+  if (x.rank() < 2) return x.is_contiguous();
+  const std::int64_t rows = x.dim(-2), cols = x.dim(-1), row = x.stride(-2), col = x.stride(-1);
+  return ((cols == 1 || col == 1) && (rows == 1 || row >= cols)) ||
+         ((rows == 1 || row == 1) && (cols == 1 || col >= rows));
+}
+
+}  // namespace
 
 void check_defined(const char* op, std::initializer_list<const Tensor*> tensors, bool same_dtype) {
   const Tensor& first = **tensors.begin();
@@ -20,5 +32,7 @@ void check_defined(const char* op, std::initializer_list<const Tensor*> tensors,
     ++position;
   }
 }
+
+Tensor as_matrix(const Tensor& x) { return is_matrix(x) ? x : contiguous(x); }
 
 }  // namespace ingot

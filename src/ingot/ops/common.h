@@ -10,4 +10,8 @@ namespace ingot {
 /// Throws Error, DeviceMismatch or KernelError naming `op`.
 void check_defined(const char* op, std::initializer_list<const Tensor*> tensors, bool same_dtype = true);
 
+/// x itself where the rows or the columns of its last two axes are adjacent, as the products read it, or else
+/// a copy that is contiguous.
+Tensor as_matrix(const Tensor& x);
+
 }  // namespace ingot

@@ -86,16 +86,6 @@ struct MatmulNode final : Node {
   }
 };
 
-// Whether the rows or the columns of the last two axes are adjacent, without overlap.
-bool is_matrix(const Tensor& x) {
-  if (x.rank() < 2) return x.is_contiguous();
-  const std::int64_t rows = x.dim(-2), cols = x.dim(-1), row = x.stride(-2), col = x.stride(-1);
-  return ((cols == 1 || col == 1) && (rows == 1 || row >= cols)) ||
-         ((rows == 1 || row == 1) && (cols == 1 || col >= rows));
-}
-
-Tensor as_matrix(const Tensor& x) { return is_matrix(x) ? x : contiguous(x); }
-
 struct LinearNode final : Node {
   static constexpr const char* kName = "linear";
   SavedTensor x, weight;

@@ -9,9 +9,11 @@ void register_kernels() {
   register_attention_backward_simd();
   register_binary_simd();
   register_compare_simd();
+  register_complex_simd();
   register_conv_simd();
   register_conv_library();
   register_copy_simd();
+  register_fft_simd();
   register_gemm_simd();
   register_gemm_library();
   register_group_norm_simd();
@@ -34,9 +36,11 @@ void register_kernels() {
   register_unary_backward_simd();
 
   register_attention_reference();
+  register_complex_reference();
   register_conv_reference();
   register_copy_reference();
   register_elementwise_reference();
+  register_fft_reference();
   register_gemm_reference();
   register_group_norm_reference();
   register_index_reference();

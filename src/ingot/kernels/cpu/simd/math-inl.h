@@ -111,6 +111,10 @@ HWY_INLINE void map(const float* const (&in)[N], float* y, std::int64_t n, bool 
     if constexpr (N == 1) return f(hn::LoadU(d, p[0] + i));
     if constexpr (N == 2) return f(hn::LoadU(d, p[0] + i), hn::LoadU(d, p[1] + i));
     if constexpr (N == 3) return f(hn::LoadU(d, p[0] + i), hn::LoadU(d, p[1] + i), hn::LoadU(d, p[2] + i));
+    if constexpr (N == 4) {
+      return f(hn::LoadU(d, p[0] + i), hn::LoadU(d, p[1] + i), hn::LoadU(d, p[2] + i),
+               hn::LoadU(d, p[3] + i));
+    }
   };
   std::int64_t i = 0;
   if (accumulate) {
