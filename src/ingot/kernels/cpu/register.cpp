@@ -13,6 +13,7 @@ void register_kernels() {
   register_conv_simd();
   register_conv_library();
   register_copy_simd();
+  register_delay_simd();
   register_fft_simd();
   register_gemm_simd();
   register_gemm_library();
@@ -39,6 +40,7 @@ void register_kernels() {
   register_complex_reference();
   register_conv_reference();
   register_copy_reference();
+  register_delay_reference();
   register_elementwise_reference();
   register_fft_reference();
   register_gemm_reference();
