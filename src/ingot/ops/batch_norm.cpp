@@ -3,12 +3,13 @@
 #include <string>
 
 #include "ingot/autograd/grad_mode.h"
+#include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
+#include "ingot/kernels/batch_norm.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 #include "ingot/ops/elementwise.h"
-#include "ingot/ops/norm.h"
-#include "ingot/ops/reduce.h"
-#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -20,31 +21,60 @@ void check_channels(const char* what, const Tensor& x, const Tensor& values) {
                                                                  "there is one value per channel (axis 1)"));
 }
 
-// [C] as [1, C, 1, ...], to be broadcast over x.
-Tensor per_channel(const Tensor& values, const Tensor& x) {
-  Shape shape;
-  for (int i = 0; i < x.rank(); ++i) shape = shape.insert(i, i == 1 ? values.dim(0) : 1);
-  return reshape(values, shape);
+// x as [N, C, S]. [N, C] with adjacent channels is S = 1.
+View three_axes(const View& x) {
+  if (!x) return x;
+  const std::int64_t places = x.dim(0) * x.dim(1) == 0 ? 0 : x.numel() / (x.dim(0) * x.dim(1));
+  return contiguous_view(x.data, {x.dim(0), x.dim(1), places}, x.dtype, x.device);
 }
 
-// A channel is a row once the axes are exchanged, and rows are what layer_norm's kernels normalise.
-Tensor normalized_by_batch(const Tensor& x, float eps) {
-  const Tensor channels_first = transpose(x, 0, 1);
-  const Tensor rows = reshape(channels_first, {x.dim(1), x.numel() / x.dim(1)});
-  return transpose(reshape(layer_norm(rows, {}, {}, eps), channels_first.shape()), 0, 1);
+Tensor scratch_for(const Tensor& x, std::int64_t width) {
+  return Tensor::empty({num_threads(), width}, DType::f64, x.device());
 }
 
-void update_running(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, double momentum) {
+struct BatchNormNode final : Node {
+  static constexpr const char* kName = "batch_norm";
+  SavedTensor x, mean, variance, weight;
+  float eps;
+  bool own_statistics;
+  BatchNormNode(const Tensor& x_, const Tensor& mean_, const Tensor& variance_, const Tensor& weight_,
+                float eps_, bool own_statistics_)
+      : x(x_),
+        mean(mean_),
+        variance(variance_),
+        weight(weight_),
+        eps(eps_),
+        own_statistics(own_statistics_) {}
+  std::string_view name() const override { return kName; }
+  std::vector<SavedTensor*> saved() override { return {&x, &mean, &variance, &weight}; }
+
+  void backward(BackwardContext& ctx) override {
+    const Tensor scratch = scratch_for(x.get(), 2 * x.get().dim(1));
+    const GradSlot dx = ctx.slot(0), dweight = ctx.slot(1), dbias = ctx.slot(2);
+    kernels::launch(kernels::batch_norm_backward, ctx.stream(),
+                    {.x = three_axes(x.view()),
+                     .mean = mean.view(),
+                     .variance = variance.view(),
+                     .weight = weight.view(),
+                     .dy = three_axes(ctx.grad().view()),
+                     .dx = three_axes(dx.view),
+                     .dweight = dweight.view,
+                     .dbias = dbias.view,
+                     .scratch = scratch.view(),
+                     .eps = eps,
+                     .own_statistics = own_statistics,
+                     .accumulate_dx = dx.accumulate,
+                     .accumulate_dweight = dweight.accumulate,
+                     .accumulate_dbias = dbias.accumulate});
+  }
+};
+
+// Moves running statistics towards those of a batch of `count` values per channel.
+void update_running(const Tensor& running, const Tensor& batch, double momentum, double factor = 1) {
+  if (!running.defined()) return;
   const NoGrad no_grad;
-  Axes others{0};
-  for (int i = 2; i < x.rank(); ++i) others.push_back(i);
-  const auto move = [momentum](const Tensor& running, const Tensor& batch) {
-    if (!running.defined()) return;
-    mul_(running, 1 - momentum);
-    add_(running, batch, momentum);
-  };
-  move(running_mean, mean(x.detach(), others));
-  move(running_var, var(x.detach(), others, 1));
+  mul_(running, 1 - momentum);
+  add_(running, to(batch, running.dtype()), momentum * factor);
 }
 
 }  // namespace
@@ -55,30 +85,56 @@ void BatchNormOptions::validate() const {
   INGOT_CHECK(eps > 0, InvalidConfig("batch_norm.eps", "must be positive, got " + std::to_string(eps)));
 }
 
-Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
+Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, const BatchNormOptions& options) {
   options.validate();
-  check_defined("batch_norm", {&x});
-  INGOT_CHECK(x.rank() >= 2, DimensionMismatch("batch_norm takes [N, C, ...], got " + to_string(x.shape())));
-  check_channels("batch_norm (weight)", x, weight);
-  check_channels("batch_norm (bias)", x, bias);
-  check_channels("batch_norm (running_mean)", x, running_mean);
-  check_channels("batch_norm (running_var)", x, running_var);
-  Tensor y;
+  check_defined("batch_norm", {&input});
+  INGOT_CHECK(input.rank() >= 2,
+              DimensionMismatch("batch_norm takes [N, C, ...], got " + to_string(input.shape())));
+  check_channels("batch_norm (weight)", input, weight);
+  check_channels("batch_norm (bias)", input, bias);
+  check_channels("batch_norm (running_mean)", input, running_mean);
+  check_channels("batch_norm (running_var)", input, running_var);
+  // Half types are normalised in f32.
+  const DType dtype = accumulator_dtype(input.dtype());
+  const Tensor x = contiguous(to(input, dtype));
+  const auto as_computed = [&](const Tensor& values) {
+    return values.defined() ? contiguous(to(values, dtype)) : values;
+  };
+  Tensor mean, variance;
   if (options.training) {
-    INGOT_CHECK(x.dim(1) > 0 && x.numel() / x.dim(1) > 1,
-                DimensionMismatch("batch_norm: a channel of " + to_string(x.shape()) +
-                                  " has fewer than two values; train on more than one sample"));
-    y = normalized_by_batch(x, options.eps);
-    update_running(x, running_mean, running_var, options.momentum);
+    const std::int64_t count = x.dim(1) > 0 ? x.numel() / x.dim(1) : 0;
+    INGOT_CHECK(count > 1, DimensionMismatch("batch_norm: a channel of " + to_string(x.shape()) +
+                                             " has fewer than two values; train on more than one sample"));
+    mean = Tensor::empty({x.dim(1)}, dtype, x.device());
+    variance = Tensor::empty({x.dim(1)}, dtype, x.device());
+    kernels::launch(kernels::batch_statistics, current_stream(x.device()),
+                    {.x = three_axes(x.view()),
+                     .mean = mean.view(),
+                     .variance = variance.view(),
+                     .scratch = scratch_for(x, x.dim(1)).view()});
+    update_running(running_mean, mean, options.momentum);
+    update_running(running_var, variance, options.momentum,
+                   static_cast<double>(count) / static_cast<double>(count - 1));
   } else {
     INGOT_CHECK(running_mean.defined() && running_var.defined(),
                 Error("batch_norm: running_mean and running_var are needed outside training"));
-    y = (x - per_channel(running_mean, x)) *
-        per_channel(rsqrt(running_var + static_cast<double>(options.eps)), x);
+    mean = as_computed(running_mean.detach());
+    variance = as_computed(running_var.detach());
   }
-  if (weight.defined()) y = y * per_channel(weight, x);
-  return bias.defined() ? y + per_channel(bias, x) : y;
+  const Tensor scale = as_computed(weight), shift = as_computed(bias);
+  Tensor y = Tensor::empty_like(x);
+  kernels::launch(kernels::batch_norm, current_stream(x.device()),
+                  {.x = three_axes(x.view()),
+                   .mean = mean.view(),
+                   .variance = variance.view(),
+                   .weight = scale.view(),
+                   .bias = shift.view(),
+                   .y = three_axes(y.view()),
+                   .eps = options.eps});
+  return to(
+      record<BatchNormNode>(y, {&x, &scale, &shift}, x, mean, variance, scale, options.eps, options.training),
+      input.dtype());
 }
 
 }  // namespace ingot

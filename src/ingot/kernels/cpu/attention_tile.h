@@ -46,7 +46,8 @@ struct SmallGemm {
   bool accumulate = false;
 };
 
-/// One tile of queries against one packed key/value head. Head sizes are padded to multiples of 16.
+/// One tile of queries against one packed key/value head. Head sizes are padded to multiples of 16; `depth` is
+/// what of head_size is no padding.
 struct ForwardTile {
   const float* q = nullptr;       // [rows, head_size], scaled
   const float* keys = nullptr;    // panels [head_size, kPanel]
@@ -55,7 +56,7 @@ struct ForwardTile {
   float* scores = nullptr;        // [kGroupRows, kTileKeys]
   float* lse = nullptr;           // [rows], or null
   const KeyRange* ranges = nullptr;
-  std::int64_t rows = 0, head_size = 0, value_size = 0;
+  std::int64_t rows = 0, head_size = 0, depth = 0, value_size = 0;
   float softcap = 0.0F;
 };
 
@@ -83,7 +84,8 @@ struct BackwardTile {
   float *scores = nullptr, *dscores = nullptr;                                   // [rows, kPanel]
   float *dq = nullptr, *dkeys = nullptr, *dvalues = nullptr;
   const KeyRange* ranges = nullptr;
-  std::int64_t rows = 0, first_key = 0, last_key = 0, head_size = 0, value_size = 0;
+  std::int64_t rows = 0, first_key = 0, last_key = 0;
+  std::int64_t head_size = 0, depth = 0, value_size = 0, value_depth = 0;  // depths: without padding
   float softcap = 0.0F;
 };
 

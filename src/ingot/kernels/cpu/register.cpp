@@ -7,6 +7,7 @@ void register_kernels() {
   register_activations_simd();
   register_attention_simd();
   register_attention_backward_simd();
+  register_batch_norm_simd();
   register_binary_simd();
   register_compare_simd();
   register_complex_simd();
@@ -38,6 +39,7 @@ void register_kernels() {
 
   register_attention_reference();
   register_complex_reference();
+  register_batch_norm_reference();
   register_conv_reference();
   register_copy_reference();
   register_delay_reference();

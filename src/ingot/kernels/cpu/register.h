@@ -10,6 +10,7 @@ void register_kernels();
 void register_activations_simd();
 void register_attention_simd();
 void register_attention_backward_simd();
+void register_batch_norm_simd();
 void register_binary_simd();
 void register_compare_simd();
 void register_complex_simd();
@@ -41,6 +42,7 @@ void register_unary_backward_simd();
 
 void register_attention_reference();
 void register_complex_reference();
+void register_batch_norm_reference();
 void register_conv_reference();
 void register_copy_reference();
 void register_delay_reference();

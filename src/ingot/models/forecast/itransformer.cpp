@@ -38,9 +38,8 @@ ForecastEncoderLayer::ForecastEncoderLayer(const ParamSource& source, const Fore
 Tensor ForecastEncoderLayer::operator()(const Tensor& x, bool training) const {
   const std::int64_t b = x.dim(0), n = x.dim(1), heads = config.heads, d = config.d_model;
   const auto split_heads = [&](const Tensor& t) { return reshape(t, {b, n, heads, d / heads}); };
-  const Tensor mixed = attend(split_heads(query(x)), split_heads(key(x)), split_heads(value(x)), {}, false,
-                              config.attention_dropout, training)
-                           .out;
+  const Tensor mixed = attend(split_heads(query(x)), split_heads(key(x)), split_heads(value(x)), nullptr,
+                              config.attention_dropout, training);
   const Tensor y = norm1.add(x, drop(out(reshape(mixed, {b, n, d})), config.dropout, training)).normed;
   Tensor hidden = linear(y, as_matrix(conv1_weight), conv1_bias.value);
   hidden =

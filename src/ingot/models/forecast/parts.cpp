@@ -1,5 +1,6 @@
 #include "ingot/models/forecast/parts.h"
 
+#include <array>
 #include <cmath>
 
 #include "ingot/ops/attention.h"
@@ -13,15 +14,22 @@ namespace ingot {
 
 Tensor drop(const Tensor& x, double p, bool training) { return training && p > 0 ? dropout(x, p) : x; }
 
-AttentionResult attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& previous,
-                       bool keep_scores, double p, bool training) {
+Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, ResidualScores* residual, double p,
+              bool training) {
+  const double scale = 1 / std::sqrt(static_cast<double>(query.dim(3)));
+  Tensor q = query, k = key;
+  if (residual != nullptr) {
+    if (residual->queries.defined()) {
+      q = concat(std::array{residual->queries, q}, 3);
+      k = concat(std::array{residual->keys, k}, 3);
+    }
+    *residual = {q, k};
+  }
   const bool drops = training && p > 0;
-  if (!drops && !keep_scores && !previous.defined()) return {attention(q, k, v, {.causal = false}), {}};
+  if (!drops) return attention(q, k, value, {.causal = false, .scale = static_cast<float>(scale)});
   const auto heads_first = [](const Tensor& x) { return transpose(x, 1, 2); };
-  const double scaling = 1 / std::sqrt(static_cast<double>(q.dim(3)));
-  Tensor scores = matmul(heads_first(q * scaling), transpose(heads_first(k), 2, 3));
-  if (previous.defined()) scores = scores + previous;
-  return {transpose(matmul(drop(softmax(scores), p, training), heads_first(v)), 1, 2), scores};
+  const Tensor scores = matmul(heads_first(q * scale), transpose(heads_first(k), 2, 3));
+  return transpose(matmul(dropout(softmax(scores), p), heads_first(value)), 1, 2);
 }
 
 }  // namespace ingot

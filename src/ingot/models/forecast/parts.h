@@ -9,15 +9,16 @@ namespace ingot {
 /// Dropout while training, else x itself.
 Tensor drop(const Tensor& x, double p, bool training);
 
-struct AttentionResult {
-  Tensor out;     ///< [B, tokens, heads, d]
-  Tensor scores;  ///< [B, heads, tokens, tokens]; undefined where the fused kernel ran
+/// Residual attention (He et al. 2020, "RealFormer"): the scores of a layer are the sum of its own and of all
+/// before it. Such a sum of products is one product of all layers' queries and keys side by side, which is
+/// what is kept here: [B, tokens, heads, d · layers so far]. Scores themselves never exist.
+struct ResidualScores {
+  Tensor queries, keys;
 };
 
-/// softmax(q·kᵀ / sqrt(d) + previous)·v without a mask, over [B, tokens, heads, d]. `previous` are scores of
-/// an earlier layer, or undefined (He et al. 2020, "RealFormer"); with `keep_scores` or dropout the scores
-/// are made, otherwise the fused kernel runs.
-AttentionResult attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& previous,
-                       bool keep_scores, double p, bool training);
+/// softmax(q·kᵀ / sqrt(d))·v without a mask, over [B, tokens, heads, d]; with `residual`, the scores of the
+/// layers before are added and this layer is appended.
+Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, ResidualScores* residual, double p,
+              bool training);
 
 }  // namespace ingot

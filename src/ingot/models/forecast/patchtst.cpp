@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "ingot/autograd/grad_mode.h"
-#include "ingot/models/forecast/parts.h"
 #include "ingot/models/forecast/window_norm.h"
 #include "ingot/nn/activation.h"
 #include "ingot/ops/batch_norm.h"
@@ -111,23 +110,21 @@ PatchLayer::PatchLayer(const ParamSource& source, const ForecastModelConfig& c)
       ff_norm_(source.scope("norm_sublayer3"), c) {}
 
 // x: [N, tokens, d_model]. Attention with its residual and its norm.
-Tensor PatchLayer::attention_sublayer(const Tensor& x, const PatchNorm& norm, Tensor* scores,
+Tensor PatchLayer::attention_sublayer(const Tensor& x, const PatchNorm& norm, ResidualScores* residual,
                                       bool training) const {
   const ForecastModelConfig& c = config_;
   const Tensor in = c.pre_norm ? norm(x, training) : x;
   const auto split_heads = [&](const Tensor& t) {
     return reshape(t, {x.dim(0), x.dim(1), c.heads, c.d_model / c.heads});
   };
-  const AttentionResult result =
-      attend(split_heads(query_(in)), split_heads(key_(in)), split_heads(value_(in)),
-             scores != nullptr ? *scores : Tensor(), scores != nullptr, c.attention_dropout, training);
-  if (scores != nullptr) *scores = result.scores;
-  const Tensor mixed = drop(out_(reshape(result.out, x.shape())), c.projection_dropout, training);
+  const Tensor result = attend(split_heads(query_(in)), split_heads(key_(in)), split_heads(value_(in)),
+                               residual, c.attention_dropout, training);
+  const Tensor mixed = drop(out_(reshape(result, x.shape())), c.projection_dropout, training);
   const Tensor sum = x + drop(mixed, c.dropout, training);
   return c.pre_norm ? sum : norm(sum, training);
 }
 
-Tensor PatchLayer::operator()(const Tensor& input, Tensor& scores, bool training) const {
+Tensor PatchLayer::operator()(const Tensor& input, ResidualScores& scores, bool training) const {
   const ForecastModelConfig& c = config_;
   Tensor x = attention_sublayer(fold_channels(input), time_norm_, c.residual_attention ? &scores : nullptr,
                                 training);
@@ -235,7 +232,7 @@ Tensor PatchTst::forward(const ForecastInput& input) const {
     window = c.scaling == "std" ? WindowNorm::standard(input.x) : WindowNorm::by_magnitude(input.x);
   }
   Tensor x = embed(patches(window.apply(input.x)));
-  Tensor scores;
+  ResidualScores scores;
   for (const auto& layer : layers_) x = (*layer)(x, scores, training());
   return window.undo(head(x));
 }

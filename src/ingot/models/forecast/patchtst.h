@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ingot/models/forecast/model.h"
+#include "ingot/models/forecast/parts.h"
 #include "ingot/nn/linear.h"
 
 namespace ingot {
@@ -24,13 +25,14 @@ struct PatchNorm {
 
 struct PatchLayer {
   PatchLayer(const ParamSource& source, const ForecastModelConfig& config);
-  /// x: [B, channels, patches, d_model]. `scores` are those of the layer before, and become this one's, where
-  /// the configuration has residual attention.
-  Tensor operator()(const Tensor& x, Tensor& scores, bool training) const;
+  /// x: [B, channels, patches, d_model]. `scores` are those of the layers before, and get this one's,
+  /// where the configuration has residual attention.
+  Tensor operator()(const Tensor& x, ResidualScores& scores, bool training) const;
   void visit(ParamVisitor& v);
 
  private:
-  Tensor attention_sublayer(const Tensor& x, const PatchNorm& norm, Tensor* scores, bool training) const;
+  Tensor attention_sublayer(const Tensor& x, const PatchNorm& norm, ResidualScores* residual,
+                            bool training) const;
 
   ForecastModelConfig config_;
   Linear query_, key_, value_, out_;

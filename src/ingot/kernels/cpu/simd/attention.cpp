@@ -118,7 +118,7 @@ void forward_group(const ForwardTile& t, RowState* rows, std::int64_t row, std::
   if (all.empty()) return;
   const std::int64_t begin = all.lo / kPanel * kPanel, width = round_up(all.hi, kPanel) - begin;
   for (std::int64_t key = begin; key < all.hi; key += kPanel) {
-    SmallGemm g{.n = kPanel, .k = t.head_size, .a = t.q + row * t.head_size, .a_row = t.head_size};
+    SmallGemm g{.n = kPanel, .k = t.depth, .a = t.q + row * t.head_size, .a_row = t.head_size};
     g.b = t.keys + key * t.head_size, g.ldb = kPanel;
     g.c = t.scores + (key - begin), g.ldc = kTileKeys;
     for (std::int64_t i = 0; i < block_count; ++i) {
@@ -346,7 +346,7 @@ void run(const AttentionArgs& args, Stream) {
       t.values = values.rows(args.v, args.v_scale, b, h / group, 1);
       load_padded(head_tile(args.q, b, h, row, rows), q, dp, factor);
       t.q = q, t.out = q + kTileRows * dp, t.scores = q + kTileRows * (dp + dvp);
-      t.rows = rows, t.head_size = dp, t.value_size = dvp;
+      t.rows = rows, t.head_size = dp, t.depth = args.q.dim(3), t.value_size = dvp;
       t.ranges = ranges;
       t.softcap = args.softcap;
       if (args.lse) t.lse = args.lse.as<float>() + (b * heads + h) * queries + row;

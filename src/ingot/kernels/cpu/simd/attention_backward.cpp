@@ -70,14 +70,15 @@ HWY_INLINE void gradient_row(float* s, float* dp, std::int64_t begin, std::int64
   }
 }
 
-// to[i, key] = Σ_c rows[i, c]·panel[c, key] for the keys of one panel.
-HWY_INLINE void panel_products(const float* rows, std::int64_t count, const float* panel, std::int64_t depth,
-                               float* to) {
+// to[i, key] = Σ_c rows[i, c]·panel[c, key] for the keys of one panel, over the first `depth` columns of rows
+// that are `width` apart: what pads a row is zero.
+HWY_INLINE void panel_products(const float* rows, std::int64_t count, std::int64_t width, const float* panel,
+                               std::int64_t depth, float* to) {
   small_gemm({.m = count,
               .n = kPanel,
               .k = depth,
               .a = rows,
-              .a_row = depth,
+              .a_row = width,
               .b = panel,
               .ldb = kPanel,
               .c = to,
@@ -123,8 +124,8 @@ void backward_tile(const BackwardTile& t) {
     const std::int64_t first = rows.begin, count = rows.end - first;
     const float* q = t.q + first * d;
     const float* dout = t.dout + first * dv;
-    panel_products(q, count, t.keys_t + key * d, d, t.scores);
-    panel_products(dout, count, t.values_t + key * dv, dv, t.dscores);
+    panel_products(q, count, d, t.keys_t + key * d, t.depth, t.scores);
+    panel_products(dout, count, dv, t.values_t + key * dv, t.value_depth, t.dscores);
     for (std::int64_t i = 0; i < count; ++i) {
       const KeyRange range = t.ranges[first + i];
       gradient_row(t.scores + i * kPanel, t.dscores + i * kPanel, range.lo - key,
@@ -234,7 +235,8 @@ class HeadWorker {
     t.q = q_, t.dout = dout_, t.lse2 = lse2_, t.delta = delta_;
     t.scores = scores_, t.dscores = dscores_;
     t.ranges = ranges_;
-    t.head_size = d_, t.value_size = dv_;
+    t.head_size = d_, t.depth = args_.q.dim(3);
+    t.value_size = dv_, t.value_depth = args_.v.dim(3);
     t.softcap = args_.softcap;
     return t;
   }
