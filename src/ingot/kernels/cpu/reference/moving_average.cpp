@@ -10,27 +10,29 @@
 namespace ingot::kernels::cpu {
 namespace {
 
-constexpr std::int64_t kLanes = 64;  // neighbours of the inner axis that are worked on together
+constexpr std::int64_t kLanes = 64;    // neighbours of the inner axis that are worked on together
+constexpr std::int64_t kRowLanes = 8;  // lines side by side where there is no inner axis: each is one chain
+                                       // of additions, so several keep the adder busy
 
 struct Line {
   std::int64_t length, window, before, after;  // before + 1 + after = window
 };
 
-// A sum that slides along the line, for `lanes` columns that lie next to each other.
+// A sum that slides along `lanes` lines at once: elements of a line lie `step` apart, lines `apart`.
 template <class T>
 struct SlidingSum {
   const T* x;
-  std::int64_t inner, lanes;
+  std::int64_t step, apart, lanes;
   std::array<double, kLanes> sum{};
 
   void add(std::int64_t i, double factor) {
     for (std::int64_t k = 0; k < lanes; ++k) {
-      sum[static_cast<std::size_t>(k)] += factor * static_cast<double>(load(x + i * inner + k));
+      sum[static_cast<std::size_t>(k)] += factor * static_cast<double>(load(x + i * step + k * apart));
     }
   }
   void write(T* y, std::int64_t i, double scale, bool accumulate) const {
     for (std::int64_t k = 0; k < lanes; ++k) {
-      store(y + i * inner + k, static_cast<Accumulator<T>>(sum[static_cast<std::size_t>(k)] * scale),
+      store(y + i * step + k * apart, static_cast<Accumulator<T>>(sum[static_cast<std::size_t>(k)] * scale),
             accumulate);
     }
   }
@@ -55,7 +57,7 @@ template <class T>
 void spread(const Line& line, SlidingSum<T> sum, T* y, bool accumulate) {
   const std::int64_t n = line.length;
   const auto beyond = [&](std::int64_t j) {  // what the ends get on top
-    SlidingSum<T> extra{sum.x, sum.inner, sum.lanes};
+    SlidingSum<T> extra{sum.x, sum.step, sum.apart, sum.lanes};
     for (std::int64_t i = 0; j == 0 && i < std::min(n, line.before); ++i)
       extra.add(i, static_cast<double>(line.before - i));
     for (std::int64_t i = std::max<std::int64_t>(0, n - line.after); j == n - 1 && i < n; ++i) {
@@ -77,13 +79,15 @@ void moving_average_reference(const MovingAverageArgs& args, Stream) {
   dispatch_float(args.x.dtype, "moving_average", [&]<class T>() {
     const std::int64_t outer = args.x.dim(0), n = args.x.dim(1), inner = args.x.dim(2);
     const Line line{n, args.window, args.window / 2, args.window - 1 - args.window / 2};
-    const std::int64_t blocks = (inner + kLanes - 1) / kLanes;
-    const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (n * std::min(inner, kLanes)));
-    parallel_for(outer * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    const bool rows = inner == 1;
+    const std::int64_t across = rows ? outer : inner, most = rows ? kRowLanes : kLanes;
+    const std::int64_t blocks = (across + most - 1) / most;
+    const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (n * std::min(across, most)));
+    parallel_for((rows ? 1 : outer) * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t lane = item % blocks * kLanes, lanes = std::min(kLanes, inner - lane);
-        const std::int64_t offset = item / blocks * n * inner + lane;
-        const SlidingSum<T> sum{args.x.as<T>() + offset, inner, lanes};
+        const std::int64_t lane = item % blocks * most, lanes = std::min(most, across - lane);
+        const std::int64_t offset = item / blocks * n * inner + lane * (rows ? n : 1);
+        const SlidingSum<T> sum{args.x.as<T>() + offset, inner, rows ? n : 1, lanes};
         T* y = args.y.as<T>() + offset;
         args.transposed ? spread(line, sum, y, args.accumulate) : average(line, sum, y, args.accumulate);
       }
