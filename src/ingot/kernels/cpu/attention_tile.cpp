@@ -5,10 +5,8 @@
 namespace ingot::kernels::cpu {
 
 void load_padded(const ConstTile& from, float* to, std::int64_t width, float scale) {
+  if (width > from.cols) std::fill_n(to, from.rows * width, 0.0F);
   load_tile(from, to, width, scale);
-  if (width == from.cols) return;
-  for (std::int64_t r = 0; r < from.rows; ++r)
-    std::fill(to + r * width + from.cols, to + (r + 1) * width, 0.0F);
 }
 
 bool PackedHead::same(std::int64_t b, std::int64_t h) {

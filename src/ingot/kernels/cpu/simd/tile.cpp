@@ -28,6 +28,13 @@ void load_rows(const ConstTile& from, float* to, std::int64_t to_stride, float s
     for (; c + lanes <= from.cols; c += lanes) {
       hn::StoreU(hn::Mul(load_lanes(d, x + c), factor), d, y + c);
     }
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (std::is_same_v<T, float>) {  // small heads
+      const hn::FixedTag<float, 4> d4;
+      for (; c + 4 <= from.cols; c += 4)
+        hn::StoreU(hn::Mul(hn::LoadU(d4, x + c), hn::Set(d4, scale)), d4, y + c);
+    }
+#endif
     for (; c < from.cols; ++c) y[c] = static_cast<float>(x[c]) * scale;
   }
 }
@@ -85,6 +92,15 @@ void store_rows(const float* from, std::int64_t from_stride, const Tile& to, boo
       if (accumulate) v = hn::Add(v, load_lanes(d, y + c));
       store_lanes(d, v, y + c);
     }
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (std::is_same_v<T, float>) {
+      const hn::FixedTag<float, 4> d4;
+      for (; c + 4 <= to.cols; c += 4) {
+        const auto v = hn::LoadU(d4, x + c);
+        hn::StoreU(accumulate ? hn::Add(v, hn::LoadU(d4, y + c)) : v, d4, y + c);
+      }
+    }
+#endif
     for (; c < to.cols; ++c) y[c] = static_cast<T>(accumulate ? x[c] + static_cast<float>(y[c]) : x[c]);
   }
 }
