@@ -46,8 +46,8 @@ struct SmallGemm {
   bool accumulate = false;
 };
 
-/// One tile of queries against one packed key/value head. Head sizes are padded to multiples of 16; `depth` is
-/// what of head_size is no padding.
+/// One tile of queries against one packed key/value head. Head sizes are padded to multiples of 16; `depth`
+/// is what of head_size is no padding.
 struct ForwardTile {
   const float* q = nullptr;       // [rows, head_size], scaled
   const float* keys = nullptr;    // panels [head_size, kPanel]

@@ -4,7 +4,8 @@
 
 namespace ingot::kernels::cpu {
 
-/// y (+)= x·kx + z·kz + k0 with one factor of each kind per channel, over [N, channels, places]; z may be null.
+/// y (+)= x·kx + z·kz + k0 with one factor of each kind per channel, over [N, channels, places]; z may be
+/// null.
 struct ChannelAffine {
   const float *x = nullptr, *z = nullptr;
   const float *kx = nullptr, *kz = nullptr, *k0 = nullptr;
