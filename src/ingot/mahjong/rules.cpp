@@ -19,7 +19,8 @@ Rules Rules::majsoul() {
   return rules;
 }
 
-// European Mahjong Association, Riichi rules 2016.
+// "Riichi, rules for Japanese mahjong", 2016 edition, whose notes list the changes since 2012 and the
+// differences to the World Riichi Championship; tests/mahjong/presets_test.cpp quotes them.
 Rules Rules::european() {
   Rules rules;
   rules.starting_points = rules.return_points = rules.target_points = 30000;
@@ -33,10 +34,12 @@ Rules Rules::european() {
   rules.riichi_needs_points = false;
   rules.abort_nine_orphans = rules.abort_four_winds = rules.abort_four_riichi = rules.abort_four_kans = false;
   rules.multiple_ron = MultipleRon::AllWin;
+  rules.every_ron_takes_honba = rules.winners_keep_own_stick = true;
+  rules.nagashi_mangan = false;
   rules.rob_ankan_for_kokushi = true;
   rules.pao = Pao::YakumanOnly;
   rules.pao_pays_honba = false;
-  rules.yakuman_add_up = false;
+  rules.kazoe_yakuman = rules.yakuman_add_up = false;
   rules.renhou = Renhou::Mangan;
   return rules;
 }

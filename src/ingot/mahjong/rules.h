@@ -53,6 +53,8 @@ struct Rules {
   bool abort_four_riichi = true;
   bool abort_four_kans = true;
   MultipleRon multiple_ron = MultipleRon::TripleAborts;
+  bool every_ron_takes_honba = false;   ///< of several winners; else the first after the discarder alone
+  bool winners_keep_own_stick = false;  ///< of several winners, who declared riichi; else the first takes all
   bool nagashi_mangan = true;
   bool rob_ankan_for_kokushi = false;
 
@@ -71,7 +73,9 @@ struct Rules {
   friend bool operator==(const Rules&, const Rules&) = default;
 
   static Rules tenhou() { return {}; }
+  /// Ranked games of Mahjong Soul.
   static Rules majsoul();
+  /// The European Mahjong Association's rules of 2016.
   static Rules european();
   /// "tenhou", "majsoul" or "european"; throws InvalidConfig for another name.
   static Rules named(std::string_view name);

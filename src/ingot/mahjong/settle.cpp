@@ -193,6 +193,18 @@ void close_round(Table& t, bool dealer_stays, bool counters_stay, bool abortive,
   }
 }
 
+// What each winner takes of the riichi sticks. `winners` are in turn order after the discarder.
+std::array<std::int32_t, 3> share_sticks(const PublicState& pub, std::span<const int> winners) {
+  std::array<std::int32_t, 3> points{};
+  points[0] = 1000 * pub.sticks;
+  for (std::size_t i = 1; i < winners.size() && pub.rules.winners_keep_own_stick; ++i) {
+    if (pub.seats[at(winners[i])].riichi != RiichiState::Accepted) continue;
+    points[i] = 1000;
+    points[0] -= 1000;
+  }
+  return points;
+}
+
 }  // namespace
 
 void end_by_tsumo(Table& t, Events* events) {
@@ -211,20 +223,20 @@ void end_by_ron(Table& t, unsigned rons, Events* events) {
   const int claimants = __builtin_popcount(rons);
   if (claimants == 3 && pub.rules.multiple_ron == MultipleRon::TripleAborts)
     return end_by_abort(t, DrawReason::TripleRon, events);
-  bool first = true, dealer_won = false;
-  for (int i = 1; i < 4; ++i) {
-    const int player = (pub.actor + i) % 4;
-    if ((rons >> player & 1) == 0) continue;
-    const Win win = score_winner(t, player, false);
-    Deltas deltas = ron_deltas(pub, win, first);
-    if (first) {
-      deltas[at(player)] += 1000 * pub.sticks;
-      pub.sticks = 0;
-    }
+  std::array<int, 3> winners;
+  std::size_t count = 0;
+  for (int i = 1; i < 4; ++i)
+    if ((rons >> ((pub.actor + i) % 4) & 1) != 0) winners[count++] = (pub.actor + i) % 4;
+  if (pub.rules.multiple_ron == MultipleRon::HeadBump) count = 1;
+  const std::array<std::int32_t, 3> sticks = share_sticks(pub, {winners.data(), count});
+  pub.sticks = 0;
+  bool dealer_won = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Win win = score_winner(t, winners[i], false);
+    Deltas deltas = ron_deltas(pub, win, i == 0 || pub.rules.every_ron_takes_honba);
+    deltas[at(win.player)] += sticks[i];
     settle_win(t, win, deltas, false, events);
-    dealer_won |= player == pub.dealer;
-    first = false;
-    if (pub.rules.multiple_ron == MultipleRon::HeadBump) break;
+    dealer_won |= win.player == pub.dealer;
   }
   close_round(t, dealer_won, dealer_won, false, true, events);
 }
