@@ -1,7 +1,9 @@
 #include "ingot/mahjong/encoder.h"
 
+#include <cmath>
 #include <map>
 
+#include "tests/mahjong/scene.h"
 #include <gtest/gtest.h>
 
 #include "ingot/mahjong/wall_builder.h"
@@ -116,6 +118,121 @@ TEST(Encoder, AHandWrittenPositionHasTheExpectedRows) {
   EXPECT_EQ(row_of(rows, 81), ones("1m1z"));
 }
 
+// East 1 with calls, a riichi and a kan, seen by the dealer. Player 1 called pon of 1p and chi of 3m from the
+// dealer and discarded 9p, 8p; player 2 declared riichi with the 1z it drew, then drew and discarded 9m;
+// player 3 discarded 8m from its hand and the 6z it drew. The dealer closed a kan of 7s and drew the third
+// 2z.
+Observation busy_position() {
+  Deal s;
+  s.hands = {"19m146p05777s223z", "24m1189p258s3467z", "234567m22678p34s", "258m369p146s1456z"};
+  s.draws = "3m1z9s4m9m6z7s";
+  s.rinshan = "2z";
+  s.dora = "9s9s";
+  s.honba = 1;
+  s.scores = {26000, 25000, 24000, 25000};
+  Scene scene(s);
+  scene.discard("1p", {{1, pon("1p")}});
+  scene.discard("9p");
+  scene.riichi("1z");
+  scene.discard("8m");
+  scene.discard("3m", {{1, chi("3m", "24m")}});
+  scene.discard("8p");
+  scene.discard("9m");
+  scene.discard("6z");
+  scene.ankan("7s");
+  return observe(scene.table, 0);
+}
+
+Row aged(const std::string& latest, const std::string& before) {
+  Row row = ones(latest);
+  for (const auto& [name, one] : ones(before)) row[name] = std::exp(-0.2F);
+  return row;
+}
+
+void expect_near(const Row& row, const Row& expected, int channel) {
+  ASSERT_EQ(row.size(), expected.size()) << channel;
+  for (const auto& [name, value] : expected)
+    EXPECT_FLOAT_EQ(row.count(name) != 0 ? row.at(name) : 0, value) << channel << ' ' << name;
+}
+
+TEST(Encoder, APositionWithCallsRiichiAndAKanHasTheExpectedRows) {
+  Rows rows(kChannels * kKinds);
+  encode(busy_position(), rows);
+  const std::map<int, const char*> sets = {{0, "149m46p5s23z"},
+                                           {1, "5s2z"},
+                                           {2, "2z"},
+                                           {4, "7s"},
+                                           {5, "7s"},
+                                           {6, "7s"},
+                                           {7, "7s"},
+                                           {8, "2z"},
+                                           {9, "149m46p5s23z"},  // three from tenpai before the draw: every
+                                                                 // discard keeps that
+                                           {10, "149m3z"},       // 7777s, 222z, 55s and 46p: two from tenpai
+                                           {11, "3m1p"},
+                                           {12, "3m1p"},
+                                           {14, "89p"},
+                                           {15, "89p"},
+                                           {17, "9m1z"},
+                                           {20, "8m6z"},
+                                           {21, "8m"},
+                                           {25, "7s"},
+                                           {26, "234m"},
+                                           {27, "1p"},
+                                           {35, "9s"},
+                                           {36, "9s"},
+                                           {62, "89p"},
+                                           {63, "389m8p16z"},
+                                           {64, "8m6z"},
+                                           {65, "89p"},
+                                           {67, "8m"},
+                                           {69, "389m8p16z"},
+                                           {74, "56p"},
+                                           {75, "5m5p"},
+                                           {76, "5m"},
+                                           {77, "789p"},
+                                           {79, "79m"},
+                                           {80, "7s"},
+                                           {81, "1p2z"}};
+  const std::map<int, Row> values = {{13, aged("3m", "1p")},
+                                     {16, aged("8p", "9p")},
+                                     {19, aged("9m", "1z")},
+                                     {22, aged("6z", "8m")},
+                                     {71, {{"5p", 0.5F}, {"6p", 0.5F}}},
+                                     {72, {{"6m", 1.0F}, {"5m", 0.5F}, {"5p", 0.5F}}},
+                                     {73, {{"5m", 0.5F}}}};
+  const std::map<int, float> fills = {{42, 1},     {45, 1},         {47, 0.26F}, {48, 0.25F},     {49, 0.23F},
+                                      {50, 0.25F}, {52, 1.0F / 30}, {53, 0.1F},  {54, 1.0F / 30}, {57, 1},
+                                      {60, 0.1F},  {61, 0.1F},      {83, 1}};
+  for (int channel = 0; channel < kChannels; ++channel) {
+    if (const auto set = sets.find(channel); set != sets.end())
+      EXPECT_EQ(row_of(rows, channel), ones(set->second)) << channel;
+    else if (const auto value = values.find(channel); value != values.end())
+      expect_near(row_of(rows, channel), value->second, channel);
+    else
+      expect_fill(rows, channel, fills.count(channel) != 0 ? fills.at(channel) : 0);
+  }
+}
+
+TEST(Encoder, TheOldGenbutsuForgetsWhatOthersDiscardedSinceARiichi) {
+  Rows rows(kChannels * kKinds);
+  EncoderOptions options;
+  options.old_genbutsu = true;
+  encode(busy_position(), rows, options);
+  EXPECT_EQ(row_of(rows, 63), ones("9m1z"));
+  EXPECT_EQ(row_of(rows, 69), ones("9m1z"));
+  EXPECT_EQ(row_of(rows, 72), (Row{{"6m", 0.5F}}));
+}
+
+TEST(Encoder, TheOldGapIsTheirScoreMinusMine) {
+  Rows rows(kChannels * kKinds);
+  EncoderOptions options;
+  options.old_gap_sign = true;
+  encode(busy_position(), rows, options);
+  expect_fill(rows, 52, -1.0F / 30);
+  expect_fill(rows, 53, -0.1F);
+}
+
 TEST(Encoder, TheOldSafetyOrderPutsOneOpponentsChannelsTogether) {
   Rows now(kChannels * kKinds), old(now.size());
   EncoderOptions options;
@@ -134,6 +251,9 @@ TEST(Encoder, TheOldVisibleCountsMissTheOwnHand) {
   options.old_visible = true;
   encode(observe(position(), 0), rows, options);
   EXPECT_EQ(row_of(rows, 81), Row{});
+  encode(busy_position(), rows, options);
+  EXPECT_EQ(row_of(rows, 80), Row{}) << "nor the own kan";
+  EXPECT_EQ(row_of(rows, 81), Row{}) << "nor the own discard that was called";
 }
 
 TEST(Encoder, TheContextNamesWindsTilesLeftAndLegalActions) {

@@ -50,11 +50,14 @@ RC_GTEST_PROP(HandProperty, ADrawNeverRaisesAndADiscardNeverLowersShanten, (std:
     next.add_kind(kind);
     const int after = shanten(next, 0);
     RC_ASSERT(after == before || after == before - 1);
-    const auto rest = shanten_after_discard(next, 0);
-    RC_ASSERT(rest[kind] == before);
-    int best = kNoShanten;
-    for (Kind k = 0; k < kKinds; ++k) best = std::min<int>(best, rest[k]);
-    RC_ASSERT(best == std::max(after, 0));
+    const BestDiscards best = best_discards(next, 0);
+    RC_ASSERT(best.shanten == std::max(after, 0));
+    RC_ASSERT(best.kinds != 0);
+    for_each_kind(next.kinds(), [&](Kind discarded) {
+      Hand rest = next;
+      rest.remove_kind(discarded);
+      RC_ASSERT(shanten(rest, 0) == best.shanten + ((best.kinds >> discarded & 1) == 0));
+    });
   }
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "ingot/mahjong/policy.h"
 #include "ingot/mahjong/shanten.h"
@@ -43,33 +44,39 @@ void write_halves(KindSet half, float* out) {
 }
 
 // exp(-0.2 * dt) of the latest discard of each kind, dt in the player's own discards, at most 30.
-const std::array<float, 31>& decay_table() {
+using DecayTable = std::array<float, simd::kDecayAges + 1>;
+const DecayTable& decay_table() {
   static const auto table = [] {
-    std::array<float, 31> values{};
-    for (std::size_t dt = 0; dt < values.size(); ++dt)
+    DecayTable values{};
+    for (std::size_t dt = 0; dt < simd::kDecayAges; ++dt)
       values[dt] = static_cast<float>(std::exp(-0.2 * static_cast<double>(dt)));
     return values;
   }();
   return table;
 }
 
-// The four decay rows, in one walk along the common river; they are zero before. Later copies overwrite, and
-// are the larger.
-void write_decays(const PublicState& pub, int seat, float* rows) {
-  const auto& table = decay_table();
-  std::array<float*, 4> row;
-  for (std::size_t p = 0; p < 4; ++p)
-    row[(static_cast<std::size_t>(seat) + p) % 4] = rows + decay_row(p) * kKinds;
-  for (std::size_t i = 0; i < pub.river_size; ++i) {
-    const RiverTile tile = pub.river[i];
-    const auto player = static_cast<std::size_t>(tile.player());
-    const unsigned dt = pub.seats[player].discards - 1U - tile.turn();
-    row[player][kind_of(tile.tile())] = table[dt < 30 ? dt : 30];
-  }
+using Latest = std::array<std::array<std::uint8_t, kKinds>, 4>;
+
+// Later discards overwrite earlier ones.
+void note_discard(RiverTile tile, Latest& latest) {
+  latest[static_cast<std::size_t>(tile.player())][kind_of(tile.tile())] =
+      static_cast<std::uint8_t>(tile.turn());
 }
 
+void write_decay(const Observation& o, std::size_t player, const Latest& latest, float* rows) {
+  const Seat& seat = o.pub.seats[player];
+  simd::write_decay_row(seat.river_kinds, latest[player], seat.discards - 1U, decay_table().data(),
+                        rows + decay_row((player + 4 - o.seat) % 4) * kKinds);
+}
+
+// Rows 4 to 39 begin as zeros: most of them are gathered bit by bit. The others are assigned.
 struct Rows {
   std::span<std::uint64_t> key;
+  explicit Rows(std::span<std::uint64_t> keys) : key(keys) {
+    // As 36 stores, which become 18; a loop becomes a `rep stos`, which takes longer than all of meld_rows.
+    [&]<std::size_t... i>(std::index_sequence<i...>) { ((key[4 + i] = 0), ...); }
+    (std::make_index_sequence<36>());
+  }
   void fill(std::size_t row, float value) { key[row] = std::bit_cast<std::uint32_t>(value); }
 };
 
@@ -99,7 +106,7 @@ void meld_rows(const PublicState& pub, int seat, Rows& rows) {
   }
 }
 
-void meta_rows(const Observation& o, const EncoderOptions& options, Rows& rows) {
+void meta_rows(const Observation& o, Rows& rows) {
   const PublicState& pub = o.pub;
   for (const Tile tile : pub.indicator_span()) {
     std::size_t row = 35;
@@ -107,40 +114,40 @@ void meta_rows(const Observation& o, const EncoderOptions& options, Rows& rows) 
     rows.key[row] |= bit(kind_of(tile));
   }
   for (std::size_t suit = 0; suit < 3; ++suit) rows.fill(40 + suit, o.own.hand.red[suit] > 0 ? 1.0F : 0.0F);
-  const auto mine = static_cast<float>(pub.seats[o.seat].score);
-  for (std::size_t p = 0; p < 4; ++p) {
-    const Seat& seat = pub.seats[(o.seat + p) % 4];
-    const auto score = static_cast<float>(seat.score);
-    rows.fill(43 + p, seat.riichi != RiichiState::None ? 1.0F : 0.0F);
-    rows.fill(47 + p, score / 100000.0F);
-    rows.fill(51 + p, (options.old_gap_sign ? score - mine : mine - score) / 30000.0F);
-  }
+  for (std::size_t p = 0; p < 4; ++p)
+    rows.fill(43 + p, pub.seats[(o.seat + p) % 4].riichi != RiichiState::None ? 1.0F : 0.0F);
   rows.fill(59, static_cast<float>(pub.round) / 8.0F);
   rows.fill(60, static_cast<float>(pub.honba) / 10.0F);
   rows.fill(61, static_cast<float>(pub.sticks) / 10.0F);
+}
+
+void score_rows(const Observation& o, const EncoderOptions& options, Rows& rows) {
+  const std::int32_t mine = o.pub.seats[o.seat].score;
+  for (std::size_t p = 0; p < 4; ++p) {
+    const std::int32_t score = o.pub.seats[(o.seat + p) % 4].score;
+    const auto ahead = static_cast<float>(options.old_gap_sign ? score - mine : mine - score);
+    rows.fill(47 + p, static_cast<float>(score) / 100000.0F);
+    rows.fill(51 + p, ahead / 30000.0F);
+  }
 }
 
 // Which discards keep or lower the shanten that the hand had before its draw.
 void shanten_rows(const Observation& o, Rows& rows) {
   const Hand& hand = o.own.hand;
   const int melds = o.pub.seats[o.seat].meld_count;
-  const bool to_discard = hand.size % 3 == 2;
   int now = 0;
-  if (to_discard) {
-    const auto after = shanten_after_discard(hand, melds);
-    int best = kNoShanten;
-    for_each_kind(hand.kinds(), [&](Kind kind) { best = std::min<int>(best, after[kind]); });
-    const int before = o.own.drawn_tile() == kNoTile ? best : after[kind_of(o.own.drawn_tile())];
-    for_each_kind(hand.kinds(), [&](Kind kind) {
-      rows.key[9] |= KindSet{after[kind] <= before} << kind;
-      rows.key[10] |= KindSet{after[kind] < before} << kind;
-    });
-    now = best;
+  if (hand.size % 3 == 2) {
+    const BestDiscards best = best_discards(hand, melds);
+    const Tile drawn = o.own.drawn_tile();
+    const bool nearer = drawn != kNoTile && (best.kinds >> kind_of(drawn) & 1) == 0;
+    rows.key[9] = nearer ? hand.kinds() : best.kinds;
+    rows.key[10] = nearer ? best.kinds : 0;
+    now = best.shanten;
   } else {
-    now = shanten(hand, melds);
+    now = std::max(shanten(hand, melds), 0);
   }
-  const int clamped = now < 0 ? 0 : now > 3 ? 3 : now;
-  for (int i = 0; i < 4; ++i) rows.fill(static_cast<std::size_t>(55 + i), i == clamped ? 1.0F : 0.0F);
+  for (int i = 0; i < 4; ++i)
+    rows.fill(static_cast<std::size_t>(55 + i), i == std::min(now, 3) ? 1.0F : 0.0F);
 }
 
 KindSet own_discards_after_riichi(const PublicState& pub, int player) {
@@ -230,7 +237,8 @@ void context_rows(const Observation& o, Rows& rows) {
   rows.fill(95, (mask >> kPolicyWin & 1) != 0 ? 1.0F : 0.0F);
 }
 
-// Everything but the shanten rows (9, 10, 55-58) and the decays, which are costly and have their own tests.
+// Everything but the shanten rows (9, 10, 55-58), the scores (47-54) and the decays, which are costly and
+// seldom change.
 void describe(const Observation& o, const EncoderOptions& options, Rows& rows) {
   const Hand& hand = o.own.hand;
   rows.key[0] = hand.kinds();
@@ -244,7 +252,7 @@ void describe(const Observation& o, const EncoderOptions& options, Rows& rows) {
     rows.key[12 + 3 * p] = seat.tedashi_kinds;
   }
   meld_rows(o.pub, o.seat, rows);
-  meta_rows(o, options, rows);
+  meta_rows(o, rows);
   safety_rows(o, options, rows);
   if (options.context) context_rows(o, rows);
 }
@@ -270,14 +278,17 @@ void encode(const Observation& o, std::span<float> out, const EncoderOptions& op
   const auto count = static_cast<std::size_t>(options.channels());
   INGOT_CHECK(out.size() == count * kKinds, ShapeMismatch("mahjong::encode", {options.channels(), kKinds},
                                                           {static_cast<std::int64_t>(out.size())}));
-  std::array<std::uint64_t, kRows> keys{};
-  Rows rows{keys};
+  std::array<std::uint64_t, kRows> keys;
+  Rows rows(keys);
   describe(o, options, rows);
+  score_rows(o, options, rows);
   shanten_rows(o, rows);
   simd::write_rows(rows.key.data(), kRowTypes.data(), count, out.data());
   for (std::size_t i = 0; i < 3; ++i)
     write_halves(rows.key[kFirstHalfSuji + i], out.data() + (kFirstSuji + i) * kKinds);
-  write_decays(o.pub, o.seat, out.data());
+  Latest latest{};
+  for (std::size_t i = 0; i < o.pub.river_size; ++i) note_discard(o.pub.river[i], latest);
+  for (std::size_t player = 0; player < 4; ++player) write_decay(o, player, latest, out.data());
 }
 
 // Brings latest_ up to the river; bit per absolute seat whose decay row changed.
@@ -289,26 +300,14 @@ unsigned IncrementalEncoder::follow_river(const Observation& o) {
   if (!follows) {
     stale = 15;
     river_size_ = 0;
-    for (std::size_t p = 0; p < 4; ++p) std::fill_n(rows_.data() + decay_row(p) * kKinds, kKinds, 0.0F);
   }
   for (; river_size_ < pub.river_size; ++river_size_) {
     const RiverTile tile = pub.river[river_size_];
-    const auto player = static_cast<std::size_t>(tile.player());
     river_[river_size_] = tile;
-    latest_[player][kind_of(tile.tile())] = static_cast<std::uint8_t>(tile.turn());
-    stale |= 1U << player;
+    note_discard(tile, latest_);
+    stale |= 1U << tile.player();
   }
   return stale;
-}
-
-void IncrementalEncoder::write_decay(const Observation& o, std::size_t player) {
-  const auto& table = decay_table();
-  const Seat& seat = o.pub.seats[player];
-  float* out = rows_.data() + decay_row((player + 4 - o.seat) % 4) * kKinds;
-  for_each_kind(seat.river_kinds, [&](Kind kind) {
-    const unsigned dt = seat.discards - 1U - latest_[player][kind];
-    out[kind] = table[dt < 30 ? dt : 30];
-  });
 }
 
 int IncrementalEncoder::rows_written() const {
@@ -317,27 +316,44 @@ int IncrementalEncoder::rows_written() const {
 
 std::span<const float> IncrementalEncoder::encode(const Observation& o) {
   const auto count = static_cast<std::size_t>(options_.channels());
-  Rows rows{next_};
+  const auto& before = keys_[latest_keys_];
+  auto& keys = keys_[1 - latest_keys_];
+  Rows rows(keys);
   describe(o, options_, rows);
-  const KindSet hand_context = KindSet{o.own.drawn} << 8 | o.pub.seats[o.seat].meld_count;
-  if (started_ && hand_ == o.own.hand.suit && hand_context_ == hand_context) {
-    for (const std::size_t row : {9, 10, 55, 56, 57, 58}) rows.key[row] = keys_[row];
+  const auto keep = [&](std::size_t first, std::size_t last) {
+    std::copy(before.begin() + first, before.begin() + last + 1, keys.begin() + first);
+  };
+  std::int32_t moved = 0;
+  for (std::size_t p = 0; p < 4; ++p) moved |= o.pub.seats[p].score ^ scores_[p];
+  if (started_ && moved == 0 && seat_ == o.seat) {
+    keep(47, 54);
+  } else {
+    score_rows(o, options_, rows);
+    for (std::size_t p = 0; p < 4; ++p) scores_[p] = o.pub.seats[p].score;
+  }
+  const auto& suit = o.own.hand.suit;
+  const HandKey hand{suit[0] | std::uint64_t{suit[1]} << 32, suit[2] | std::uint64_t{suit[3]} << 32,
+                     std::uint64_t{o.own.drawn} << 8 | o.pub.seats[o.seat].meld_count};
+  if (started_ && hand == hand_) {
+    keep(9, 10);
+    keep(55, 58);
   } else {
     shanten_rows(o, rows);
-    hand_ = o.own.hand.suit;
-    hand_context_ = hand_context;
+    hand_ = hand;
   }
-  auto& changed = changed_;
-  simd::take_keys(next_, keys_, changed);
-  changed[1] |= changed[1] >> (kFirstHalfSuji - kFirstSuji) & std::uint64_t{7} << (kFirstSuji - 64);
-  simd::write_some_rows(keys_.data(), kRowTypes.data(), changed, rows_.data());
-  for (std::uint64_t suji = changed[1] & std::uint64_t{7} << (kFirstSuji - 64); suji != 0; suji &= suji - 1) {
-    const auto row = 64 + static_cast<std::size_t>(__builtin_ctzll(suji));
-    write_halves(keys_[row + kFirstHalfSuji - kFirstSuji], rows_.data() + row * kKinds);
-  }
+  // The rivers come between so that the keys are in the cache before whole registers of them are read.
   const unsigned stale = follow_river(o);
   for (unsigned rest = stale; rest != 0; rest &= rest - 1)
-    write_decay(o, static_cast<std::size_t>(__builtin_ctz(rest)));
+    write_decay(o, static_cast<std::size_t>(__builtin_ctz(rest)), latest_, rows_.data());
+  auto& changed = changed_;
+  simd::find_changes(keys, before, changed);
+  latest_keys_ = 1 - latest_keys_;
+  changed[1] |= changed[1] >> (kFirstHalfSuji - kFirstSuji) & std::uint64_t{7} << (kFirstSuji - 64);
+  simd::write_some_rows(keys.data(), kRowTypes.data(), changed, rows_.data());
+  for (std::uint64_t suji = changed[1] & std::uint64_t{7} << (kFirstSuji - 64); suji != 0; suji &= suji - 1) {
+    const auto row = 64 + static_cast<std::size_t>(__builtin_ctzll(suji));
+    write_halves(keys[row + kFirstHalfSuji - kFirstSuji], rows_.data() + row * kKinds);
+  }
   decays_written_ = stale;
   seat_ = o.seat;
   started_ = true;

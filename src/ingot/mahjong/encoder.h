@@ -44,20 +44,26 @@ class IncrementalEncoder {
  private:
   static constexpr std::size_t kRows = kChannels + kContextChannels;
   unsigned follow_river(const Observation& observation);
-  void write_decay(const Observation& observation, std::size_t player);
+  /// What the shanten rows depend on.
+  struct HandKey {
+    std::uint64_t man_pin = 0, sou_honors = 0, context = 0;
+    friend bool operator==(const HandKey&, const HandKey&) = default;
+  };
 
   EncoderOptions options_;
   bool started_ = false;
   std::uint8_t seat_ = 0;
   unsigned decays_written_ = 0;
   std::array<std::uint64_t, 2> changed_{};
-  std::array<std::uint64_t, kRows> keys_{}, next_{};  ///< what describes the rows now; and in the making
+  std::array<std::array<std::uint64_t, kRows>, 2>
+      keys_{};  ///< what describes the rows: now, and in the making
+  std::size_t latest_keys_ = 0;
   std::array<RiverTile, kMaxRiver> river_{};
   std::size_t river_size_ = 0;
   /// Per player and kind the number of its latest discard of the kind, if there is one.
   std::array<std::array<std::uint8_t, kKinds>, 4> latest_{};
-  std::array<std::uint32_t, 4> hand_{};
-  KindSet hand_context_ = 0;
+  HandKey hand_;
+  std::array<std::int32_t, 4> scores_{};
   std::array<float, kRows * kKinds> rows_{};
 };
 

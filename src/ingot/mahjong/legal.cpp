@@ -79,17 +79,14 @@ bool may_declare_riichi(const PublicState& pub, int player) {
 // The kinds whose discard leaves a real wait.
 KindSet tenpai_discards(const Seat& seat, const Hand& hand) {
   if (shanten(hand, seat.meld_count) > 0) return 0;
-  const auto after = shanten_after_discard(hand, seat.meld_count);
+  const KindSet near = best_discards(hand, seat.meld_count).kinds;
+  if (seat.meld_count == 0) return near;
   KindSet kinds = 0;
-  for (Kind kind = 0; kind < kKinds; ++kind) {
-    if (after[kind] != 0) continue;
-    if (seat.meld_count > 0) {  // a wait on the tiles of one's own kan is none
-      Hand rest = hand;
-      rest.remove_kind(kind);
-      if (waits(rest, seat.meld_count, exhausted_kinds(seat, rest)) == 0) continue;
-    }
-    kinds |= bit(kind);
-  }
+  for_each_kind(near, [&](Kind kind) {  // a wait on the tiles of one's own kan is none
+    Hand rest = hand;
+    rest.remove_kind(kind);
+    if (waits(rest, seat.meld_count, exhausted_kinds(seat, rest)) != 0) kinds |= bit(kind);
+  });
   return kinds;
 }
 

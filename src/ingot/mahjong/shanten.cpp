@@ -261,23 +261,26 @@ Acceptance acceptance(const Hand& hand, int melds, const std::array<std::uint8_t
   return accepted;
 }
 
-std::array<std::int8_t, kKinds> shanten_after_discard(const Hand& hand, int melds) {
+// A discard takes at most one useful tile, so the shanten afterwards is that of the whole hand or one more.
+BestDiscards best_discards(const Hand& hand, int melds) {
   const Tables& t = tables();
   const Rows r = rows_of(t, hand);
-  std::array<std::int8_t, kKinds> after;
-  after.fill(kNoShanten);
+  BestDiscards best;
+  best.shanten = std::max(best_of(t, r, melds), 0);
   const KindSet kinds = hand.kinds();
   const auto of_suit = [&](unsigned suit,
                            auto&& best_with) {  // best_with(row): of the hand with that suit's row
+    KindSet found = 0;
     for_each_kind(kinds & (KindSet{0x1FF} << (9 * suit)), [&](Kind kind) {
-      after[kind] = static_cast<std::int8_t>(best_with(hand.suit[suit] - detail::kWeights[kind]));
+      found |= KindSet{best_with(hand.suit[suit] - detail::kWeights[kind]) == best.shanten} << kind;
     });
+    best.kinds |= found;
   };
   of_suit(0, [&](std::uint32_t row) { return best_of(t, {t.suit(row), r.p, r.s, r.z}, melds); });
   of_suit(1, [&](std::uint32_t row) { return best_of(t, {r.m, t.suit(row), r.s, r.z}, melds); });
   of_suit(2, [&](std::uint32_t row) { return best_of(t, {r.m, r.p, t.suit(row), r.z}, melds); });
   of_suit(3, [&](std::uint32_t row) { return best_of(t, {r.m, r.p, r.s, t.honor(row)}, melds); });
-  return after;
+  return best;
 }
 
 void prepare_shanten_tables() { tables(); }

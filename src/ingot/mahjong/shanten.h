@@ -35,8 +35,13 @@ struct Acceptance {
 /// `seen`: per kind, copies visible outside this hand (rivers, melds, indicators).
 Acceptance acceptance(const Hand& hand, int melds, const std::array<std::uint8_t, kKinds>& seen);
 
-/// For each kind of a 3n+2 hand, the shanten after discarding it; 99 where the hand has none.
-std::array<std::int8_t, kKinds> shanten_after_discard(const Hand& hand, int melds);
+/// The discards of a 3n+2 hand that leave it as near as it can be, and how near that is. Each other discard
+/// leaves it one farther.
+struct BestDiscards {
+  int shanten = 0;  ///< after the discard: of a complete hand 0
+  KindSet kinds = 0;
+};
+BestDiscards best_discards(const Hand& hand, int melds);
 
 /// Builds the tables now (about 0.1 s) rather than on first use.
 void prepare_shanten_tables();

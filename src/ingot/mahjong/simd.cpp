@@ -1,6 +1,5 @@
 #include "ingot/mahjong/simd.h"
 
-#include <algorithm>
 #include <cstring>
 
 #undef HWY_TARGET_INCLUDE
@@ -24,12 +23,14 @@ HWY_INLINE hn::Mask<D> mask_of(D d, std::uint64_t bits) {
   return hn::LoadMaskBits(d, bytes);
 }
 
-HWY_INLINE void write_row(std::uint64_t key, bool fill, float* out) {
-  const Floats d;
-  const std::uint64_t set = fill ? ~std::uint64_t{0} : key;
-  const std::uint32_t bits = fill ? static_cast<std::uint32_t>(key) : 0x3F800000U;  // 1.0F
+HWY_INLINE void write_row(std::uint64_t key, RowType type, float* out) {
+  // Not a branch: which rows change is hard to guess.
+  const std::uint64_t fill = -static_cast<std::uint64_t>(type == RowType::Fill);
+  const std::uint64_t set = key | fill;
+  const auto bits = static_cast<std::uint32_t>((key & fill) | (0x3F800000U & ~fill));  // 1.0F
   float value;
   std::memcpy(&value, &bits, sizeof value);
+  const Floats d;
   const auto values = hn::Set(d, value);
   for (std::size_t i = 0; i < 32; i += hn::Lanes(d))
     hn::StoreU(hn::IfThenElseZero(mask_of(d, set >> i), values), d, out + i);
@@ -38,8 +39,7 @@ HWY_INLINE void write_row(std::uint64_t key, bool fill, float* out) {
 }
 
 void write_rows(const std::uint64_t* keys, const RowType* types, std::size_t count, float* out) {
-  for (std::size_t row = 0; row < count; ++row)
-    write_row(keys[row], types[row] == RowType::Fill, out + row * kKinds);
+  for (std::size_t row = 0; row < count; ++row) write_row(keys[row], types[row], out + row * kKinds);
 }
 
 void write_some_rows(const std::uint64_t* keys, const RowType* types, const std::uint64_t* which,
@@ -47,24 +47,60 @@ void write_some_rows(const std::uint64_t* keys, const RowType* types, const std:
   for (std::size_t word = 0; word < words; ++word)
     for (std::uint64_t rest = which[word]; rest != 0; rest &= rest - 1) {
       const std::size_t row = 64 * word + static_cast<std::size_t>(__builtin_ctzll(rest));
-      write_row(keys[row], types[row] == RowType::Fill, out + row * kKinds);
+      write_row(keys[row], types[row], out + row * kKinds);
     }
 }
 
-void take_keys(std::uint64_t* keys, std::uint64_t* old_keys, std::size_t count, std::uint64_t* differ) {
+// Bit i: keys[i] and before[i] differ, of eight.
+HWY_INLINE std::uint64_t find_eight_changes(const std::uint64_t* keys, const std::uint64_t* before) {
   const hn::CappedTag<std::uint64_t, 8> d;
-  for (std::size_t i = 0; i < count; i += 8) {
-    std::uint64_t eight = 0;
-    for (std::size_t k = 0; k < 8; k += hn::Lanes(d)) {
-      const auto now = hn::LoadU(d, keys + i + k), before = hn::LoadU(d, old_keys + i + k);
-      hn::StoreU(now, d, old_keys + i + k);
-      hn::StoreU(hn::Zero(d), d, keys + i + k);
-      std::uint8_t bits[8] = {};
-      hn::StoreMaskBits(d, hn::Ne(now, before), bits);
-      eight |= std::uint64_t{bits[0]} << k;
-    }
-    differ[i / 64] |= eight << i % 64;
+  std::uint64_t changes = 0;
+  for (std::size_t i = 0; i < 8; i += hn::Lanes(d)) {
+    std::uint8_t bits[8] = {};
+    hn::StoreMaskBits(d, hn::Ne(hn::LoadU(d, keys + i), hn::LoadU(d, before + i)), bits);
+    changes |= std::uint64_t{bits[0]} << i;
   }
+  return changes;
+}
+
+void find_changes(const std::uint64_t* keys, const std::uint64_t* before, std::size_t count,
+                  std::uint64_t* differ) {
+  for (std::size_t word = 0; 64 * word < count; ++word) {
+    std::uint64_t changes = 0;
+    for (std::size_t i = 64 * word; i < count && i < 64 * word + 64; i += 8)
+      changes |= find_eight_changes(keys + i, before + i) << i % 64;
+    differ[word] = changes;
+  }
+}
+
+template <class D, class Ages>
+HWY_INLINE hn::Vec<D> look_up(D d, const float* values, Ages ages) {
+  if constexpr (hn::MaxLanes(d) == 16) {
+    const hn::RebindToSigned<D> as_ints;
+    const auto index = hn::IndicesFromVec(d, hn::And(ages, hn::Set(as_ints, 15)));
+    const auto young = hn::TableLookupLanes(hn::LoadU(d, values), index);
+    const auto old = hn::TableLookupLanes(hn::LoadU(d, values + 16), index);
+    return hn::IfThenElse(hn::RebindMask(d, hn::Gt(ages, hn::Set(as_ints, 15))), old, young);
+  } else {
+    return hn::GatherIndex(d, values, ages);
+  }
+}
+
+void write_decay_row(KindSet kinds, const std::uint8_t* turn, unsigned now, const float* values, float* out) {
+  const Floats d;
+  const hn::Rebind<std::int32_t, Floats> as_ints;
+  const hn::Rebind<std::uint8_t, Floats> as_bytes;
+  // What stands for kinds not in the set may be anything, and must not be looked up out of the table.
+  constexpr std::int32_t kLast = kDecayAges - 1;
+  for (std::size_t i = 0; i < 32; i += hn::Lanes(d)) {
+    const auto turns = hn::PromoteTo(as_ints, hn::LoadU(as_bytes, turn + i));
+    const auto ages =
+        hn::Max(hn::Sub(hn::Set(as_ints, static_cast<std::int32_t>(now)), turns), hn::Zero(as_ints));
+    const auto decays = look_up(d, values, hn::Min(ages, hn::Set(as_ints, kLast)));
+    hn::StoreU(hn::IfThenElseZero(mask_of(d, kinds >> i), decays), d, out + i);
+  }
+  for (std::size_t i = 32; i < kKinds; ++i)
+    out[i] = (kinds >> i & 1) != 0 ? values[HWY_MIN(now - turn[i], static_cast<unsigned>(kLast))] : 0.0F;
 }
 
 Action* push_kinds(KindSet kinds, const Action* table, Action* out) {
@@ -96,7 +132,8 @@ namespace ingot::mahjong::simd {
 
 HWY_EXPORT(write_rows);
 HWY_EXPORT(write_some_rows);
-HWY_EXPORT(take_keys);
+HWY_EXPORT(find_changes);
+HWY_EXPORT(write_decay_row);
 HWY_EXPORT(push_kinds);
 
 void write_rows(const std::uint64_t* keys, const RowType* types, std::size_t count, float* out) {
@@ -106,10 +143,13 @@ void write_some_rows(const std::uint64_t* keys, const RowType* types, std::span<
                      float* out) {
   HWY_DYNAMIC_DISPATCH(write_some_rows)(keys, types, which.data(), which.size(), out);
 }
-void take_keys(std::span<std::uint64_t> keys, std::span<std::uint64_t> old_keys,
-               std::span<std::uint64_t> differ) {
-  std::fill(differ.begin(), differ.end(), 0);
-  HWY_DYNAMIC_DISPATCH(take_keys)(keys.data(), old_keys.data(), keys.size(), differ.data());
+void find_changes(std::span<const std::uint64_t> keys, std::span<const std::uint64_t> before,
+                  std::span<std::uint64_t> differ) {
+  HWY_DYNAMIC_DISPATCH(find_changes)(keys.data(), before.data(), keys.size(), differ.data());
+}
+void write_decay_row(KindSet kinds, const std::array<std::uint8_t, kKinds>& turn, unsigned now,
+                     const float* values, float* out) {
+  HWY_DYNAMIC_DISPATCH(write_decay_row)(kinds, turn.data(), now, values, out);
 }
 Action* push_kinds(KindSet kinds, const Action* table, Action* out) {
   return HWY_DYNAMIC_DISPATCH(push_kinds)(kinds, table, out);

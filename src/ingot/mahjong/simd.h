@@ -17,10 +17,16 @@ void write_rows(const std::uint64_t* keys, const RowType* types, std::size_t cou
 /// The same for the rows whose bit is set in `which`, 64 rows per word.
 void write_some_rows(const std::uint64_t* keys, const RowType* types, std::span<const std::uint64_t> which,
                      float* out);
-/// Moves `keys` over `old_keys`, leaving zeros, and sets bit i of `differ` where key i was not as before. The
-/// sizes are equal, a multiple of 8, and at most 64 times that of `differ`.
-void take_keys(std::span<std::uint64_t> keys, std::span<std::uint64_t> old_keys,
-               std::span<std::uint64_t> differ);
+/// Sets bit i of `differ` where key i is not as before, and clears the others. The sizes are equal, a
+/// multiple of 8, and at most 64 times that of `differ`.
+void find_changes(std::span<const std::uint64_t> keys, std::span<const std::uint64_t> before,
+                  std::span<std::uint64_t> differ);
+
+/// What `write_decay_row` looks ages up in: one value per age, the last for all older ones.
+inline constexpr std::size_t kDecayAges = 31;
+/// Writes values[min(now - turn[kind], last)] for each kind of the set, 0 for the others. `values` holds 32.
+void write_decay_row(KindSet kinds, const std::array<std::uint8_t, kKinds>& turn, unsigned now,
+                     const float* values, float* out);
 
 /// A table for `push_kinds` is so long, so that whole registers may be read, and as much is written past its
 /// end.
