@@ -1,18 +1,13 @@
 #include <algorithm>
-#include <filesystem>
-#include <iostream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "ingot/base/error.h"
+#include "ingot/cli/mahjong_games.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/mahjong/arena.h"
-#include "ingot/mahjong/log.h"
 #include "ingot/mahjong/shanten.h"
-#include "ingot/mahjong/terminal.h"
-#include "ingot/mahjong/tracker.h"
 
 namespace ingot::cli {
 namespace {
@@ -20,61 +15,10 @@ namespace {
 using namespace ingot::mahjong;
 using Json = nlohmann::ordered_json;
 
-struct Options {
-  std::string rules = "tenhou", opponents = "rule-based", player = "human", hand, win, dora, ura;
-  std::vector<std::string> files, players, melds;
-  std::uint64_t seed = 1;
-  std::int64_t walls = 100, seat_wind = 1, round_wind = 1, seat = 0;
-  bool mjai = false, json = false, watch = false, tsumo = false, riichi = false, ippatsu = false;
-};
-
-bool color() { return isatty(STDOUT_FILENO) != 0; }
-
-int play(const Options& o) {
-  const bool human = o.player == "human";
-  if (o.mjai) {
-    run_mjai_client(std::cin, std::cout, Rules::named(o.rules), player_named(human ? "rule-based" : o.player),
-                    o.seed);
-    return 0;
-  }
-  if (o.seat < 0 || o.seat > 3) throw InvalidConfig("seat", fmt::format("is {}, expected 0 to 3", o.seat));
-  std::array<std::unique_ptr<ActionSelector>, 4> players;
-  for (std::size_t p = 0; p < 4; ++p) {
-    const bool own = p == static_cast<std::size_t>(o.seat);
-    if (own && human)
-      players[p] = std::make_unique<TerminalPlayer>(std::cin, std::cout, color());
-    else
-      players[p] = player_named(own ? o.player : o.opponents)(o.seed * 4 + p);
-  }
-  Events events;
-  std::size_t told = 0;
-  Table table = start_game(Rules::named(o.rules), seed_from_number(o.seed), 0, &events);
-  const auto tell = [&] {
-    for (; told < events.size(); ++told) {
-      const std::string line = describe(events[told]);
-      if (!line.empty()) fmt::print("{}\n", line);
-    }
-    std::fflush(stdout);
-  };
-  while (!table.over()) {
-    tell();
-    if (table.pub.phase == Phase::RoundOver) {
-      next_round(table, &events);
-      continue;
-    }
-    if (!human && o.watch && table.pub.phase == Phase::Turn) fmt::print("\n{}", draw_table(table, color()));
-    const unsigned asked = table.to_act();
-    for (int player = 0; player < 4; ++player) {
-      if ((asked >> player & 1) == 0) continue;
-      auto& selector = *players[static_cast<std::size_t>(player)];
-      apply(table, player, selector.select(observe(table, player), legal_actions(table, player)), &events);
-    }
-  }
-  tell();
-  const GameResult result = game_result(table);
-  for (std::size_t p = 0; p < 4; ++p)
-    fmt::print("player {}: place {}, {:+.1f}\n", p, result.place[p] + 1, result.points[p]);
-  return 0;
+Json tile_names(KindSet kinds) {
+  Json names = Json::array();
+  for_each_kind(kinds, [&](Kind kind) { names.push_back(tile_name(kind)); });
+  return names;
 }
 
 Json report_json(const ArenaReport& report) {
@@ -100,7 +44,7 @@ Json report_json(const ArenaReport& report) {
   return {{"games", report.games}, {"seconds", report.seconds}, {"entrants", std::move(list)}};
 }
 
-int arena(const Options& o) {
+int arena(const MahjongOptions& o) {
   std::vector<std::string> names = o.players;
   if (names.empty()) names = {"rule-based", "tsumogiri"};
   if (names.size() == 2) names.resize(4, std::string(names[1]));
@@ -112,63 +56,12 @@ int arena(const Options& o) {
   std::array<Entrant, 4> entrants;
   for (std::size_t i = 0; i < 4; ++i) entrants[i] = {names[i], player_named(names[i])};
   ArenaOptions options;
-  options.rules = Rules::named(o.rules);
+  options.rules = rules_of(o);
   options.seed = o.seed;
   options.walls = static_cast<int>(o.walls);
   const ArenaReport report = run_arena(entrants, options);
   fmt::print("{}", o.json ? report_json(report).dump() + "\n" : format_report(report));
   return 0;
-}
-
-int replay_file(const Options& o) {
-  const GameLog log = read_log(o.files.at(0), Rules::named(o.rules));
-  int round = -1, honba = -1;
-  replay(log, [&](const Table& table, int player, const Action& action) {
-    if (o.json || action.type == ActionType::Pass) return;
-    if (table.pub.round != round || table.pub.honba != honba)
-      fmt::print("\n--- round {}, honba {} ---\n", table.pub.round + 1, table.pub.honba);
-    round = table.pub.round;
-    honba = table.pub.honba;
-    if (o.watch) fmt::print("\n{}", draw_table(table, color()));
-    fmt::print("player {}: {}\n", player, to_string(action));
-  });
-  if (!o.json) return 0;
-  Event event;
-  fmt::print("{}\n", to_mjai(event));
-  for (const LogRound& part : log.rounds)
-    for (const Event& one : part.events) fmt::print("{}\n", to_mjai(one));
-  event.type = EventType::EndGame;
-  if (log.complete.value_or(false)) fmt::print("{}\n", to_mjai(event));
-  return 0;
-}
-
-int validate(const Options& o) {
-  std::vector<std::string> files;
-  for (const std::string& file : o.files) {
-    if (!std::filesystem::is_directory(file)) {
-      files.push_back(file);
-      continue;
-    }
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(file))
-      if (entry.is_regular_file()) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  ReplayCounts all;
-  std::size_t good = 0;
-  for (const std::string& file : files) {
-    try {
-      const ReplayCounts counts = replay(read_log(file, Rules::named(o.rules)));
-      all.rounds += counts.rounds;
-      all.actions += counts.actions;
-      all.wins += counts.wins;
-      ++good;
-    } catch (const Error& error) {
-      fmt::print(stderr, "{}\n", error.what());
-    }
-  }
-  fmt::print("{} of {} logs replay exactly: {} rounds, {} decisions, {} wins\n", good, files.size(),
-             all.rounds, all.actions, all.wins);
-  return good == files.size() ? 0 : 1;
 }
 
 Meld parse_meld(const std::string& text) {
@@ -194,7 +87,7 @@ std::uint8_t wind(std::int64_t value, const char* option) {
   return static_cast<std::uint8_t>(value - 1);
 }
 
-int score(const Options& o) {
+int score(const MahjongOptions& o) {
   std::vector<Meld> melds;
   for (const std::string& text : o.melds) melds.push_back(parse_meld(text));
   const Hand hand = make_hand(o.hand);
@@ -244,38 +137,61 @@ int score(const Options& o) {
   return 0;
 }
 
-void print_acceptance(const Acceptance& accepted) {
-  fmt::print("{} tiles:", accepted.tiles);
-  for_each_kind(accepted.kinds, [](Kind kind) { fmt::print(" {}", tile_name(kind)); });
-  fmt::print("\n");
-}
+// What a hand of 3n + 1 tiles waits for, or which discards of one of 3n + 2 leave it as near.
+struct NextTiles {
+  Tile discard;  // kNoTile: none is needed
+  Acceptance accepted;
+};
 
-int show_shanten(const Options& o) {
-  const Hand hand = make_hand(o.hand);
-  const int melds = (14 - hand.size) / 3;
-  const Shanten s = shanten_forms(hand, melds);
-  fmt::print("shanten {} (standard {}", s.best(), s.standard);
-  if (melds == 0) fmt::print(", seven pairs {}, thirteen orphans {}", s.seven_pairs, s.thirteen_orphans);
-  fmt::print(")\n");
-  if (hand.size % 3 == 1) {
-    print_acceptance(acceptance(hand, melds, {}));
-    return 0;
-  }
+std::vector<NextTiles> next_tiles(const Hand& hand, int melds, int distance) {
+  if (hand.size % 3 == 1) return {{kNoTile, acceptance(hand, melds, {})}};
+  std::vector<NextTiles> next;
   for_each_kind(hand.kinds(), [&](Kind kind) {
     Hand rest = hand;
     rest.remove_kind(kind);
-    if (shanten(rest, melds) > std::max(s.best(), 0)) return;
-    fmt::print("discard {}: ", tile_name(kind));
-    print_acceptance(acceptance(rest, melds, {}));
+    if (shanten(rest, melds) <= std::max(distance, 0)) next.push_back({kind, acceptance(rest, melds, {})});
   });
+  return next;
+}
+
+Json shanten_json(const Shanten& s, int melds, const std::vector<NextTiles>& next) {
+  Json json{{"shanten", s.best()}, {"standard", s.standard}};
+  if (melds == 0) json.update({{"seven_pairs", s.seven_pairs}, {"thirteen_orphans", s.thirteen_orphans}});
+  Json list = Json::array();
+  for (const NextTiles& one : next) {
+    Json entry;
+    if (one.discard != kNoTile) entry["discard"] = tile_name(one.discard);
+    entry.update({{"tiles", one.accepted.tiles}, {"kinds", tile_names(one.accepted.kinds)}});
+    list.push_back(std::move(entry));
+  }
+  json["accepts"] = std::move(list);
+  return json;
+}
+
+int show_shanten(const MahjongOptions& o) {
+  const Hand hand = make_hand(o.hand);
+  const int melds = (14 - hand.size) / 3;
+  const Shanten s = shanten_forms(hand, melds);
+  const std::vector<NextTiles> next = next_tiles(hand, melds, s.best());
+  if (o.json) return fmt::print("{}\n", shanten_json(s, melds, next).dump()), 0;
+  fmt::print("shanten {} (standard {}", s.best(), s.standard);
+  if (melds == 0) fmt::print(", seven pairs {}, thirteen orphans {}", s.seven_pairs, s.thirteen_orphans);
+  fmt::print(")\n");
+  for (const NextTiles& one : next) {
+    if (one.discard != kNoTile) fmt::print("discard {}: ", tile_name(one.discard));
+    fmt::print("{} tiles:", one.accepted.tiles);
+    for_each_kind(one.accepted.kinds, [](Kind kind) { fmt::print(" {}", tile_name(kind)); });
+    fmt::print("\n");
+  }
   return 0;
 }
 
 }  // namespace
 
 void add_mahjong(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<MahjongOptions>();
   const std::vector<std::string> presets = {"tenhou", "majsoul", "european"};
+  const std::vector<std::string> lengths = {"hanchan", "east", "round"};
   Command verb =
       root.verb("mahjong", "Riichi mahjong: play, compare players, replay and check logs, score hands");
 
@@ -288,16 +204,23 @@ void add_mahjong(Command& root) {
   playing.option("--opponents", o->opponents, "Who takes the other three seats");
   playing.option("--seat", o->seat, "Where the player sits, 0 to 3 (0 deals first)");
   playing.option("--rules", o->rules, "Rules").one_of(presets);
+  playing.option("--length", o->length, "Both winds, East alone, or a single round").one_of(lengths);
   playing.option("--seed", o->seed, "Seed of the game");
-  playing.flag("--watch", o->watch, "With a program as player: show the open table before each turn");
+  playing.option("--save", o->save, "File for the game as mjai lines, which replay and validate read");
+  playing.flag("--watch", o->watch,
+               "Watch programs play, every hand open: keys change the speed, pause and step");
+  playing.option("--delay", o->view.delay, "With --watch on a terminal: seconds between turns");
+  playing.flag("--step", o->view.step, "With --watch on a terminal: wait for a key at each turn");
   playing.flag("--mjai", o->mjai, "Speak mjai on standard input and output");
   playing.example("ingot mahjong play", "you against three rule-based players");
-  playing.run([o] { return play(*o); });
+  playing.example("ingot mahjong play --watch --delay 1.5", "watch four of them");
+  playing.run([o] { return play_mahjong(*o); });
 
   Command contest = verb.verb("arena", "Let players play many games on the same walls from every seat");
   contest.option("players", o->players, "Two names (one against three) or four");
   contest.option("--walls", o->walls, "Walls; each is played four times");
   contest.option("--rules", o->rules, "Rules").one_of(presets);
+  contest.option("--length", o->length, "Both winds, East alone, or a single round").one_of(lengths);
   contest.option("--seed", o->seed, "Seed of the walls and players");
   contest.flag("--json", o->json, "Print JSON");
   contest.example("ingot mahjong arena rule-based tsumogiri --walls 250",
@@ -308,14 +231,20 @@ void add_mahjong(Command& root) {
       verb.verb("replay", "Show the decisions of a log (Tenhou XML, tenhou.net/6, mjai; .gz too)");
   replaying.option("log", o->files, "The log").required();
   replaying.option("--rules", o->rules, "Rules of mjai logs, which do not name theirs").one_of(presets);
-  replaying.flag("--watch", o->watch, "Show the open table before each decision");
+  replaying.option("--length", o->length, "Length of mjai games, which do not name theirs").one_of(lengths);
+  replaying.flag("--watch", o->watch,
+                 "Show the open table at each decision: keys change the speed, pause and step");
+  replaying.option("--delay", o->view.delay, "With --watch on a terminal: seconds between decisions");
+  replaying.flag("--step", o->view.step, "With --watch on a terminal: wait for a key at each decision");
   replaying.flag("--json", o->json, "Print the game as mjai instead");
-  replaying.run([o] { return replay_file(*o); });
+  replaying.run([o] { return replay_mahjong(*o); });
 
   Command checking = verb.verb("validate", "Replay logs and name the first event of each that cannot be");
   checking.option("logs", o->files, "Files or directories").required();
   checking.option("--rules", o->rules, "Rules of mjai logs, which do not name theirs").one_of(presets);
-  checking.run([o] { return validate(*o); });
+  checking.option("--length", o->length, "Length of mjai games, which do not name theirs").one_of(lengths);
+  checking.flag("--json", o->json, "Print JSON");
+  checking.run([o] { return validate_mahjong(*o); });
 
   Command scoring = verb.verb("score", "Yaku, fu and points of a winning hand");
   scoring.option("hand", o->hand, "Concealed tiles with the winning one, like 234m055p678s11z (0: red five)")
@@ -336,6 +265,7 @@ void add_mahjong(Command& root) {
 
   Command counting = verb.verb("shanten", "How far a hand is from tenpai, and what brings it nearer");
   counting.option("hand", o->hand, "13 or 14 tiles, or fewer by three for each called group").required();
+  counting.flag("--json", o->json, "Print JSON");
   counting.example("ingot mahjong shanten 123m456p789s1234z", "2 from tenpai, with the tiles that help");
   counting.run([o] { return show_shanten(*o); });
 }

@@ -24,8 +24,11 @@ std::string tile_text(Tile tile, bool color) {
   return is_red(tile) ? paint(name, "31;1", color) : name;
 }
 
+constexpr int kRiverRow = 18;  // tiles: 72 to 90 columns
+
 std::string river_text(const PublicState& pub, int player, bool color) {
   std::string text;
+  int tiles = 0;
   for (std::size_t i = 0; i < pub.river_size; ++i) {
     const RiverTile tile = pub.river[i];
     if (tile.player() != player) continue;
@@ -33,6 +36,7 @@ std::string river_text(const PublicState& pub, int player, bool color) {
     if (tile.tsumogiri()) one = paint(one, "2", color);
     if (tile.riichi()) one = paint("[" + one + "]", "33", color);
     if (tile.called()) one = "(" + one + ")";
+    if (tiles++ % kRiverRow == 0 && !text.empty()) text += "\n    ";
     text += one + " ";
   }
   return text;

@@ -1,0 +1,196 @@
+#include "ingot/cli/mahjong_games.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/mahjong/log.h"
+#include "ingot/mahjong/terminal.h"
+#include "ingot/mahjong/tracker.h"
+
+namespace ingot::cli {
+namespace {
+
+using namespace ingot::mahjong;
+using Json = nlohmann::ordered_json;
+
+bool color() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr; }
+
+using Players = std::array<std::unique_ptr<ActionSelector>, 4>;
+
+// Everybody who is asked about `table` answers.
+void decide(Table& table, const Players& players, Events& events) {
+  const unsigned asked = table.to_act();
+  for (int player = 0; player < 4; ++player) {
+    if ((asked >> player & 1) == 0) continue;
+    auto& selector = *players[static_cast<std::size_t>(player)];
+    apply(table, player, selector.select(observe(table, player), legal_actions(table, player)), &events);
+  }
+}
+
+// Plays a game. `told` is called before each decision and round, and at the end, with what happened since;
+// false ends the game there.
+Table play_game(const MahjongOptions& o, const Players& players, Events& events,
+                const std::function<bool(const Table&, const std::vector<std::string>&)>& told) {
+  Table table = start_game(rules_of(o), seed_from_number(o.seed), 0, &events);
+  for (std::size_t known = 0;;) {
+    std::vector<std::string> lines;
+    for (; known < events.size(); ++known)
+      if (std::string line = describe(events[known]); !line.empty()) lines.push_back(std::move(line));
+    if (!told(table, lines) || table.over()) return table;
+    if (table.pub.phase == Phase::RoundOver)
+      next_round(table, &events);
+    else
+      decide(table, players, events);
+  }
+}
+
+Table watch_game(const MahjongOptions& o, const Players& players, Events& events) {
+  TableView view(o.view);
+  return play_game(o, players, events, [&](const Table& table, const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) view.say(line);
+    if (table.pub.phase == Phase::Reaction) return true;
+    return view.show(table, table.pub.phase == Phase::Turn ? 1 : 6);
+  });
+}
+
+void save_game(const std::string& path, const Events& events) {
+  std::string text;
+  for (const Event& event : events) text += to_mjai(event) + "\n";
+  write_file_atomically(path, text);
+}
+
+void print_mjai(const GameLog& log) {
+  Event event;
+  fmt::print("{}\n", to_mjai(event));
+  for (const LogRound& part : log.rounds)
+    for (const Event& one : part.events) fmt::print("{}\n", to_mjai(one));
+  event.type = EventType::EndGame;
+  if (log.complete.value_or(false)) fmt::print("{}\n", to_mjai(event));
+}
+
+void watch_replay(const GameLog& log, const MahjongOptions& o) {
+  struct Stopped {};
+  TableView view(o.view);
+  try {
+    replay(log, [&](const Table& table, int player, const Action& action) {
+      if (action.type == ActionType::Pass) return;
+      view.say(fmt::format("player {}: {}", player, to_string(action)));
+      if (!view.show(table)) throw Stopped{};
+    });
+  } catch (const Stopped&) {
+  }
+}
+
+std::vector<std::string> files_under(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    if (!std::filesystem::is_directory(path)) {
+      files.push_back(path);
+      continue;
+    }
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path))
+      if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+Rules rules_of(const MahjongOptions& o) {
+  Rules rules = Rules::named(o.rules);
+  rules.length = o.length == "round"  ? GameLength::SingleRound
+                 : o.length == "east" ? GameLength::East
+                                      : GameLength::EastSouth;
+  return rules;
+}
+
+int play_mahjong(MahjongOptions o) {
+  if (o.player == "human" && (o.watch || o.mjai)) o.player = "rule-based";
+  if (o.mjai) {
+    run_mjai_client(std::cin, std::cout, rules_of(o), player_named(o.player), o.seed);
+    return 0;
+  }
+  if (o.seat < 0 || o.seat > 3) throw InvalidConfig("seat", fmt::format("is {}, expected 0 to 3", o.seat));
+  Players players;
+  for (std::size_t p = 0; p < 4; ++p) {
+    const bool own = p == static_cast<std::size_t>(o.seat);
+    if (own && o.player == "human")
+      players[p] = std::make_unique<TerminalPlayer>(std::cin, std::cout, color());
+    else
+      players[p] = player_named(own ? o.player : o.opponents)(o.seed * 4 + p);
+  }
+  Events events;
+  const auto tell = [](const Table&, const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) fmt::print("{}\n", line);
+    std::fflush(stdout);
+    return true;
+  };
+  const Table table = o.watch ? watch_game(o, players, events) : play_game(o, players, events, tell);
+  if (!o.save.empty()) save_game(o.save, events);
+  if (!table.over()) return 0;
+  const GameResult result = game_result(table);
+  for (std::size_t p = 0; p < 4; ++p)
+    fmt::print("player {}: place {}, {} points, {:+.1f}\n", p, result.place[p] + 1, table.pub.seats[p].score,
+               result.points[p]);
+  return 0;
+}
+
+int replay_mahjong(const MahjongOptions& o) {
+  const GameLog log = read_log(o.files.at(0), rules_of(o));
+  if (o.watch) return watch_replay(log, o), 0;
+  int round = -1, honba = -1;
+  replay(log, [&](const Table& table, int player, const Action& action) {
+    if (o.json || action.type == ActionType::Pass) return;
+    if (table.pub.round != round || table.pub.honba != honba)
+      fmt::print("\n--- round {}, honba {} ---\n", table.pub.round + 1, table.pub.honba);
+    round = table.pub.round;
+    honba = table.pub.honba;
+    fmt::print("player {}: {}\n", player, to_string(action));
+  });
+  if (o.json) print_mjai(log);
+  return 0;
+}
+
+int validate_mahjong(const MahjongOptions& o) {
+  const std::vector<std::string> files = files_under(o.files);
+  ReplayCounts all;
+  Json refused = Json::array();
+  for (const std::string& file : files) {
+    try {
+      const ReplayCounts counts = replay(read_log(file, rules_of(o)));
+      all.rounds += counts.rounds;
+      all.actions += counts.actions;
+      all.wins += counts.wins;
+      all.draws += counts.draws;
+    } catch (const Error& error) {
+      if (!o.json) fmt::print(stderr, "{}\n", error.what());
+      refused.push_back({{"file", file}, {"error", error.kind()}, {"message", error.what()}});
+    }
+  }
+  const std::size_t good = files.size() - refused.size();
+  if (o.json)
+    fmt::print("{}\n", Json{{"logs", files.size()},
+                            {"exact", good},
+                            {"rounds", all.rounds},
+                            {"decisions", all.actions},
+                            {"wins", all.wins},
+                            {"draws", all.draws},
+                            {"refused", std::move(refused)}}
+                           .dump());
+  else
+    fmt::print("{} of {} logs replay exactly: {} rounds, {} decisions, {} wins, {} draws\n", good,
+               files.size(), all.rounds, all.actions, all.wins, all.draws);
+  return good == files.size() ? 0 : 1;
+}
+
+}  // namespace ingot::cli

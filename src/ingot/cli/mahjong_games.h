@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ingot/cli/mahjong_watch.h"
+
+namespace ingot::cli {
+
+/// What the verbs of `ingot mahjong` are told.
+struct MahjongOptions {
+  std::string rules = "tenhou", length = "hanchan", opponents = "rule-based", player = "human", save, hand,
+              win, dora, ura;
+  std::vector<std::string> files, players, melds;
+  std::uint64_t seed = 1;
+  std::int64_t walls = 100, seat_wind = 1, round_wind = 1, seat = 0;
+  bool mjai = false, json = false, watch = false, tsumo = false, riichi = false, ippatsu = false;
+  TableView::Options view;
+};
+
+/// Those of the preset, of the length asked for.
+mahjong::Rules rules_of(const MahjongOptions& options);
+
+// The verbs that play or read whole games; each returns the exit code.
+int play_mahjong(MahjongOptions options);
+int replay_mahjong(const MahjongOptions& options);
+int validate_mahjong(const MahjongOptions& options);
+
+}  // namespace ingot::cli

@@ -1,0 +1,79 @@
+#include <fstream>
+
+#include "tests/cli/process.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace ingot::testing {
+namespace {
+
+nlohmann::json json_of(const Outcome& outcome) {
+  EXPECT_TRUE(outcome.errors.empty()) << outcome.errors;
+  return nlohmann::json::parse(outcome.output);
+}
+
+std::string saved_game(const std::string& name) {
+  const std::string path = ::testing::TempDir() + name;
+  const Outcome played =
+      run_ingot({"mahjong", "play", "--player", "rule-based", "--length", "round", "--save", path});
+  EXPECT_EQ(played.exit_code, 0) << played.errors;
+  return path;
+}
+
+TEST(MahjongCommand, ShantenAsJsonNamesTheDiscardsAndWhatTheyAccept) {
+  const auto json = json_of(run_ingot({"mahjong", "shanten", "123m456p789s11223z", "--json"}));
+  EXPECT_EQ(json["shanten"], 0);
+  EXPECT_EQ(json["seven_pairs"], 4);
+  ASSERT_EQ(json["accepts"].size(), 1U);
+  EXPECT_EQ(json["accepts"][0]["discard"], "W");
+  EXPECT_EQ(json["accepts"][0]["tiles"], 4);
+  EXPECT_EQ(json["accepts"][0]["kinds"], (nlohmann::json{"E", "S"}));
+  const auto called = json_of(run_ingot({"mahjong", "shanten", "23m99p", "--json"}));
+  EXPECT_EQ(called["accepts"], nlohmann::json::parse(R"([{"tiles": 8, "kinds": ["1m", "4m"]}])"));
+  EXPECT_FALSE(called.contains("seven_pairs")) << "a hand with melds has no seven pairs";
+}
+
+TEST(MahjongCommand, ASavedGameValidatesAndAnEditedOneIsNamedInJson) {
+  const std::string good = saved_game("good.mjai"), bad = ::testing::TempDir() + "bad.mjai";
+  std::ifstream in(good);
+  std::ofstream out(bad);
+  for (std::string line; std::getline(in, line);)
+    if (line.find("\"dahai\"") == std::string::npos) out << line << '\n';
+  out.close();
+  const Outcome outcome = run_ingot({"mahjong", "validate", "--length", "round", good, bad, "--json"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  const auto json = json_of(outcome);
+  EXPECT_EQ(json["logs"], 2);
+  EXPECT_EQ(json["exact"], 1);
+  EXPECT_EQ(json["rounds"], 1);
+  ASSERT_EQ(json["refused"].size(), 1U);
+  EXPECT_EQ(json["refused"][0]["file"], bad);
+  EXPECT_NE(json["refused"][0]["message"].get<std::string>().find("event"), std::string::npos);
+  EXPECT_EQ(run_ingot({"mahjong", "validate", "--length", "round", good}).exit_code, 0);
+}
+
+TEST(MahjongCommand, WatchingOnATerminalDrawsInPlaceAndGivesTheTerminalBack) {
+  const Outcome outcome = run_ingot_on_terminal(
+      {"mahjong", "play", "--watch", "--delay", "0", "--length", "round", "--seed", "3"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  const std::size_t enter = outcome.output.find("\x1b[?1049h"), leave = outcome.output.find("\x1b[?1049l");
+  ASSERT_NE(enter, std::string::npos);
+  ASSERT_NE(leave, std::string::npos);
+  EXPECT_GT(outcome.output.find("space pause"), enter);
+  EXPECT_NE(outcome.output.find("\x1b[?25h"), std::string::npos) << "the cursor stays hidden";
+  EXPECT_GT(outcome.output.find("player 0: place"), leave) << "the result stays on the screen";
+}
+
+TEST(MahjongCommand, WatchingThroughAPipeIsPlainText) {
+  const Outcome outcome = run_ingot({"mahjong", "play", "--watch", "--length", "round"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.output.find('\x1b'), std::string::npos);
+  EXPECT_NE(outcome.output.find("dora indicators"), std::string::npos);
+  const std::string path = saved_game("watched.mjai");
+  const Outcome replayed = run_ingot({"mahjong", "replay", "--watch", "--length", "round", path});
+  EXPECT_EQ(replayed.exit_code, 0) << replayed.errors;
+  EXPECT_NE(replayed.output.find("player 0: discard"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ingot::testing
