@@ -1,13 +1,25 @@
-// libFuzzer target: any bytes as a game log (Tenhou XML, tenhou.net/6, mjai), replayed as far as they go.
+// libFuzzer target: any bytes as a game log (Tenhou XML, tenhou.net/6, mjai), replayed as far as they go, and
+// as what an mjai server sends to a player.
 #include <cstdint>
-#include <string_view>
+#include <sstream>
+#include <string>
 
 #include "ingot/base/error.h"
 #include "ingot/mahjong/log.h"
+#include "ingot/mahjong/tracker.h"
+
+using namespace ingot::mahjong;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
   try {
-    ingot::mahjong::replay(ingot::mahjong::parse_log({reinterpret_cast<const char*>(data), size}, "fuzz"));
+    replay(parse_log(text, "fuzz"));
+  } catch (const ingot::Error&) {
+  }
+  try {
+    std::istringstream in(text);
+    std::ostringstream out;
+    run_mjai_client(in, out, {}, player_named("rule-based"), 1);
   } catch (const ingot::Error&) {
   }
   return 0;
