@@ -74,6 +74,8 @@ void add_row(const float* x, std::int64_t n, float* acc) {
   for (; i < n; ++i) acc[i] = combine_scalar(op, acc[i], x[i]);
 }
 
+std::int64_t fold_lanes() { return static_cast<std::int64_t>(hn::Lanes(D())); }
+
 void add_row_block(ReduceOp op, const float* x, std::int64_t n, float* acc) {
   if (op == ReduceOp::sum) return add_row<ReduceOp::sum>(x, n, acc);
   if (op == ReduceOp::max) return add_row<ReduceOp::max>(x, n, acc);
@@ -89,10 +91,12 @@ HWY_AFTER_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace {
 HWY_EXPORT(fold_block);
+HWY_EXPORT(fold_lanes);
 HWY_EXPORT(add_row_block);
 
-constexpr std::int64_t kGrain = 32768;   // elements: some 5 µs
-constexpr std::int64_t kBlock = 1024;    // elements summed in f32: lanes and accumulators make chains of 16
+constexpr std::int64_t kGrain = 32768;  // elements: some 5 µs
+constexpr std::int64_t kBlock = 1024;  // elements at once; fold_block sums four vectors side by side, so that
+constexpr std::int64_t kChain = 16;    // block_size() makes chains of 16 in f32
 constexpr std::int64_t kColumns = 512;   // results that are built at once: 4 KiB of f64
 constexpr std::int64_t kFlushRows = 16;  // rows summed in f32 before f64 takes over
 constexpr std::int64_t kMaxParts = 16;
@@ -135,14 +139,17 @@ void write(const ReduceArgs& args, std::int64_t offset, std::int64_t step, const
   store_floats(results, n, to, args.y.dtype, step);
 }
 
+std::int64_t block_size() { return std::min(kBlock, 4 * kChain * HWY_DYNAMIC_DISPATCH(fold_lanes)()); }
+
 // The elements [begin, end) of what belongs to the result at x offset `base`.
 double fold_range(const ReduceArgs& args, const Runs<1>& reduced, std::int64_t base, std::int64_t begin,
                   std::int64_t end) {
   double value = start_value(args.op);
   float buffer[kBlock];
+  const std::int64_t block = block_size();
   reduced.walk(begin, end, [&](const auto& at, std::int64_t n, const auto& step) {
-    for (std::int64_t i = 0; i < n; i += kBlock) {
-      const std::int64_t size = std::min(kBlock, n - i);
+    for (std::int64_t i = 0; i < n; i += block) {
+      const std::int64_t size = std::min(block, n - i);
       const float* x = floats(args.x, base + at[0] + i * step[0], step[0], size, buffer);
       value = combine_double(args.op, value, HWY_DYNAMIC_DISPATCH(fold_block)(args.op, x, size));
     }
