@@ -11,6 +11,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ingot/kernels/cpu/simd/fold-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace HWY_NAMESPACE {
@@ -21,24 +23,91 @@ using DI = hn::RebindToSigned<D>;
 using DU = hn::RebindToUnsigned<D>;
 using D8 = hn::Rebind<std::int8_t, D>;
 
+constexpr std::uint32_t kLeastBits = 0x08800000U;  // 2⁻¹¹⁰
+constexpr std::uint32_t kInfinityBits = 0x7f800000U;
+
+// Magnitudes compare as whole numbers do, and a NaN is the largest.
+HWY_INLINE hn::Vec<DU> top_lanes(const float* x) {
+  const D d;
+  const DU du;
+  auto top = hn::Zero(du);
+  for (std::size_t i = 0; i < 32; i += hn::Lanes(d))
+    top = hn::Max(top, hn::And(hn::BitCast(du, hn::LoadU(d, x + i)), hn::Set(du, 0x7fffffffU)));
+  return top;
+}
+
+#if INGOT_HAS_FOLD
+// Four blocks, whose maxima and sums are found side by side. False, and nothing done, where one of them is a
+// special case.
+bool round_four(const float* x, ActivationBlock* y) {
+  const D d;
+  const DI di;
+  const DU du;
+  const hn::FixedTag<float, 4> four;
+  const hn::FixedTag<std::int32_t, 4> four_ints;
+  const auto bits =
+      fold_each(MaxOp(), du, top_lanes(x), top_lanes(x + 32), top_lanes(x + 64), top_lanes(x + 96));
+  const auto ints = hn::BitCast(four_ints, bits);  // no sign bits, so they compare as signed
+  const auto usual = hn::And(hn::Gt(ints, hn::Set(four_ints, static_cast<std::int32_t>(kLeastBits) - 1)),
+                             hn::Lt(ints, hn::Set(four_ints, static_cast<std::int32_t>(kInfinityBits))));
+  if (!hn::AllTrue(four_ints, usual)) return false;
+  const auto top = hn::BitCast(four, bits), most = hn::Set(four, 127.0F);
+  const auto scale = hn::Div(top, most);
+  float inverses[4], scales[4], scaled_sums[4];
+  hn::StoreU(hn::Div(most, top), four, inverses);
+  hn::StoreU(scale, four, scales);
+  hn::Vec<DI> halves[8];
+  for (int b = 0; b < 4; ++b) {
+    const auto inverse = hn::Set(d, inverses[b]);
+    for (int half = 0; half < 2; ++half) {
+      auto sum = hn::Zero(di);
+      for (std::size_t i = 0; i < 16; i += hn::Lanes(d)) {
+        const std::size_t at = static_cast<std::size_t>(half) * 16 + i;
+        const auto code = hn::NearestInt(hn::Mul(hn::LoadU(d, x + 32 * b + at), inverse));
+        hn::StoreU(hn::DemoteTo(D8(), code), D8(), y[b].codes.data() + at);
+        sum = hn::Add(sum, code);
+      }
+      halves[2 * b + half] = sum;
+    }
+  }
+  std::int32_t first[4], second[4], sums[4];
+  const auto a = fold_each(AddOp(), di, halves[0], halves[2], halves[4], halves[6]);
+  const auto b = fold_each(AddOp(), di, halves[1], halves[3], halves[5], halves[7]);
+  const auto sum = hn::Add(a, b);
+  hn::StoreU(hn::Neg(a), four_ints, first);
+  hn::StoreU(hn::Neg(b), four_ints, second);
+  hn::StoreU(hn::Neg(sum), four_ints, sums);
+  hn::StoreU(hn::Mul(scale, hn::ConvertTo(four, sum)), four, scaled_sums);
+  for (std::size_t i = 0; i < 4; ++i) {
+    y[i].scale = scales[i];
+    y[i].scaled_sum = scaled_sums[i];
+    y[i].negative_sum = sums[i];
+    y[i].negative_half_sums = {first[i], second[i]};
+    y[i].unused = {};
+  }
+  return true;
+}
+#endif
+
 // The rules, NaN among them, are those of kernels/quantized.h.
 void round_blocks(const float* x, std::int64_t blocks, ActivationBlock* y) {
   const D d;
   const DI di;
   const DU du;
   const auto lanes = hn::Lanes(d);
-  const auto magnitude = hn::Set(du, 0x7fffffffU);
   for (std::int64_t b = 0; b < blocks; ++b, x += 32, ++y) {
-    // Magnitudes compare as whole numbers do, and a NaN is the largest.
-    auto top = hn::Zero(du);
-    for (std::size_t i = 0; i < 32; i += lanes)
-      top = hn::Max(top, hn::And(hn::BitCast(du, hn::LoadU(d, x + i)), magnitude));
-    const std::uint32_t bits = hn::GetLane(hn::MaxOfLanes(du, top));
+#if INGOT_HAS_FOLD
+    if (b + 4 <= blocks && round_four(x, y)) {
+      b += 3, x += 96, y += 3;
+      continue;
+    }
+#endif
+    const std::uint32_t bits = hn::GetLane(hn::MaxOfLanes(du, top_lanes(x)));
     float largest = 0;
     std::memcpy(&largest, &bits, sizeof(largest));
     *y = {};
-    if (bits < 0x08800000U) continue;  // 2⁻¹¹⁰
-    if (bits >= 0x7f800000U) {
+    if (bits < kLeastBits) continue;
+    if (bits >= kInfinityBits) {
       y->scale = y->scaled_sum = NAN;
       continue;
     }

@@ -30,7 +30,8 @@ void skinny_columns(const Skinny& s, const float* a, const B* b, const T* bias, 
   for (std::int64_t j = begin; j < end; j += 4) {
     const std::int64_t cols = std::min<std::int64_t>(4, end - j);
     if (cols == 4) {
-      dot_rows<4>(s.m, s.k, a, s.lda, b + j * s.ldb, s.ldb, y, 4);
+      // The end of this thread's share is the beginning of another's, who reads that himself.
+      dot_rows<4>(s.m, s.k, a, s.lda, b + j * s.ldb, s.ldb, y, 4, j + 8 <= end);
     } else {
       for (std::int64_t t = 0; t < cols; ++t)
         dot_rows<1>(s.m, s.k, a, s.lda, b + (j + t) * s.ldb, s.ldb, y + t, 4);

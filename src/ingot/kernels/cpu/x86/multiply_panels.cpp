@@ -35,7 +35,8 @@ void multiply_panels(const QuantizedMatmulArgs& args, PanelKernel kernel) {
                                    .y = args.y.as<float>() + row * args.y.stride(0) + p * kPanelRows,
                                    .y_stride = args.y.stride(0),
                                    .cols = std::min(kPanelRows, n - p * kPanelRows),
-                                   .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr};
+                                   .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr,
+                                   .next = p + 1 < end};
         kernel(product, std::min(chunk, m - row));
       }
     }

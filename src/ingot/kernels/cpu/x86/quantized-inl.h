@@ -75,19 +75,34 @@ struct Decoder {
   }
 };
 
-// Asks for the next step (or panel), a block's share at a time. With few rows memory is the limit, and the
-// processor's own prefetching loses its way where a step has its high bits apart.
+// Asks for what comes kPrefetchBytes after a block: with few rows memory is the limit, and the processor's
+// own prefetching loses its way where a step has its high bits apart. Panels lie one behind the other, so
+// this runs on into the next one.
+constexpr std::int64_t kPrefetchBytes = 4096;
 template <PackedFormat kFormat>
-INGOT_INLINE void prefetch_next_step(const std::uint8_t* step, std::int64_t block) {
-  constexpr auto kStep = static_cast<std::int64_t>(packed_layout(kFormat).step_bytes());
-  constexpr std::int64_t kShare = kStep / packed_layout(kFormat).step_blocks;
-  const std::uint8_t* from = step + kStep + block * kShare;
+INGOT_INLINE void prefetch_ahead(const std::uint8_t* step, std::int64_t block) {
+  constexpr std::int64_t kShare =
+      static_cast<std::int64_t>(packed_layout(kFormat).step_bytes()) / packed_layout(kFormat).step_blocks;
+  const std::uint8_t* from = step + kPrefetchBytes + block * kShare;
   for (std::int64_t at = 0; at < kShare; at += 64) __builtin_prefetch(from + at);
+}
+
+// Asks for the panel after this one, in L2, a block's share at a time.
+template <PackedFormat kFormat>
+INGOT_INLINE void prefetch_next_panel(const std::uint8_t* step, std::int64_t block,
+                                      std::int64_t panel_bytes) {
+  constexpr std::int64_t kShare =
+      static_cast<std::int64_t>(packed_layout(kFormat).step_bytes()) / packed_layout(kFormat).step_blocks;
+  const std::uint8_t* from = step + panel_bytes + block * kShare;
+  for (std::int64_t at = 0; at < kShare; at += 64) __builtin_prefetch(from + at, 0, 2);
 }
 
 // R rows of x with kLanes rows of the panel.
 template <PackedFormat kFormat, int R>
 INGOT_NOINLINE void panel_rows(const PanelProduct& p, const std::uint8_t* x, float* y, std::int64_t row) {
+  // Many rows take their time over a panel; the next one comes while the first of them are at work.
+  const bool fetch_next = R > 4 && p.next && x == p.x && row == 0;
+  const std::int64_t panel_bytes = p.steps * static_cast<std::int64_t>(packed_layout(kFormat).step_bytes());
   using D = Decoder<kFormat>;
   constexpr PackedLayout kLayout = D::kLayout;
   constexpr int kParts = D::kHalves ? 2 : 1, kGroups = 8 / kParts;
@@ -107,7 +122,8 @@ INGOT_NOINLINE void panel_rows(const PanelProduct& p, const std::uint8_t* x, flo
   for (std::int64_t s = 0; s < p.steps; ++s, step += kLayout.step_bytes()) {
     const D decoder(step, row);
     for (std::int64_t block = 0; block < kLayout.step_blocks; ++block) {
-      if constexpr (R <= 4) prefetch_next_step<kFormat>(step, block);
+      if constexpr (R <= 4) prefetch_ahead<kFormat>(step, block);
+      if (fetch_next) prefetch_next_panel<kFormat>(step, block, panel_bytes);
       INGOT_UNROLL_ROWS
       for (int part = 0; part < kParts; ++part) {
         Ints dots[R];

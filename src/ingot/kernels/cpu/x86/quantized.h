@@ -16,6 +16,7 @@ struct PanelProduct {
   std::int64_t y_stride;  ///< floats
   std::int64_t cols;      ///< columns of y that exist, up to 16
   const float* bias;      ///< null: none
+  bool next;              ///< the panel behind this one in memory is wanted after it
 };
 
 /// Computes `rows` rows of x, any number.
