@@ -1,4 +1,6 @@
-// BERT-base inference: the peer of tools/bench/bert_torch.py.
+// BERT-base inference: the peer of tools/bench/bert_torch.py (f32) and tools/bench/bert_onnx.py (int8).
+#include <map>
+
 #include <benchmark/benchmark.h>
 
 #include "ingot/autograd/grad_mode.h"
@@ -25,10 +27,36 @@ double flops(const EncoderConfig& c, double batch, double sequence) {
   return 2 * batch * sequence * static_cast<double>(c.num_hidden_layers) * (matrices + 2 * sequence * width);
 }
 
-void bert_base_hidden(benchmark::State& state) {
+// Random weights, quantised where `format` names one.
+class RandomWeights final : public ParamProvider {
+ public:
+  explicit RandomWeights(std::string format) : format_(std::move(format)) {}
+  Tensor provide(const ParamRequest& request) override { return source_.provide(request); }
+  quant::PackedPtr provide_packed(const std::string& name, const Shape& shape) override {
+    if (format_.empty() || shape.rank() != 2) return nullptr;
+    const NoGrad no_grad;
+    const Tensor weight = source_.provide({.name = name, .shape = shape, .init = init::Normal{.std = 0.02}});
+    return quant::quantize_and_pack(weight, format_, name);
+  }
+
+ private:
+  InitSource source_{1};
+  std::string format_;
+};
+
+const BertModel& model_in(const std::string& format) {
+  static std::map<std::string, std::unique_ptr<BertModel>> models;
+  std::unique_ptr<BertModel>& model = models[format];
+  if (model == nullptr) {
+    RandomWeights weights(format);
+    model = std::make_unique<BertModel>(bert_base(), weights);
+  }
+  return *model;
+}
+
+void bert_base_hidden(benchmark::State& state, const std::string& format) {
   const std::int64_t batch = state.range(0), sequence = state.range(1);
-  static InitSource source(1);
-  static const BertModel model(bert_base(), source);
+  const BertModel& model = model_in(format);
   std::vector<std::int64_t> ids(static_cast<std::size_t>(batch * sequence));
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i * 7919 % 30522);
   const Tensor tokens = Tensor::from(ids, {batch, sequence});
@@ -39,12 +67,15 @@ void bert_base_hidden(benchmark::State& state) {
           static_cast<double>(state.iterations()),
       benchmark::Counter::kIsRate);
 }
-BENCHMARK(bert_base_hidden)
-    ->ArgNames({"batch", "length"})
-    ->Args({1, 128})
-    ->Args({8, 128})
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
+void shapes(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"batch", "length"})
+      ->Args({1, 128})
+      ->Args({8, 128})
+      ->Unit(benchmark::kMillisecond)
+      ->UseRealTime();
+}
+BENCHMARK_CAPTURE(bert_base_hidden, f32, std::string())->Apply(shapes);
+BENCHMARK_CAPTURE(bert_base_hidden, q8_0, std::string("q8_0"))->Apply(shapes);
 
 }  // namespace
 }  // namespace ingot

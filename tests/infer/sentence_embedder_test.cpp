@@ -95,6 +95,38 @@ TEST(SentenceEmbedder, ManyTextsInSeveralBatchesEqualEachAlone) {
   }
 }
 
+float cosine(const std::vector<float>& a, const std::vector<float>& b) {
+  double ab = 0, aa = 0, bb = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ab += static_cast<double>(a[i]) * b[i];
+    aa += static_cast<double>(a[i]) * a[i];
+    bb += static_cast<double>(b[i]) * b[i];
+  }
+  return static_cast<float>(ab / std::sqrt(aa * bb));
+}
+
+TEST(SentenceEmbedder, Int8WeightsGiveNearlyTheSameVectors) {
+  const TinyDirectory directory;
+  const SentenceEmbedder exact = SentenceEmbedder::open(directory.path);
+  std::vector<std::vector<std::int32_t>> texts;
+  for (std::int32_t i = 0; i < 12; ++i) {
+    texts.push_back({2});
+    for (std::int32_t j = 0; j < 3 * i + 1; ++j) texts.back().push_back(5 + (i * 7 + j * 3) % 60);
+    texts.back().push_back(3);
+  }
+  const Tensor expected = exact.embed_ids(texts);
+  const SentenceEmbedder embedder = SentenceEmbedder::open(directory.path, encoder_options("int8"));
+  ASSERT_NE(embedder.encoder().layers.front()->query.packed, nullptr);
+  const Tensor vectors = embedder.embed_ids(texts);
+  for (std::int64_t row = 0; row < 12; ++row) {
+    const std::vector<float> together = row_of(vectors, row);
+    EXPECT_GT(cosine(together, row_of(expected, row)), 0.9995F) << "text " << row;
+    const std::vector<float> alone = row_of(embedder.embed_ids({texts[static_cast<std::size_t>(row)]}), 0);
+    EXPECT_GT(cosine(together, alone), 0.99999F) << "text " << row;
+  }
+  EXPECT_THROW(SentenceEmbedder::open(directory.path, encoder_options("q9")), InvalidConfig);
+}
+
 TEST(SentenceEmbedder, SaysWhatItLacks) {
   const SentenceDirectory directory;
   directory.modules("Dense");
@@ -129,6 +161,24 @@ TEST(SentenceEmbedder, MiniLmGivesTheSimilaritiesOfTransformers) {
       double similarity = 0;
       for (std::size_t k = 0; k < a.size(); ++k) similarity += static_cast<double>(a[k]) * b[k];
       EXPECT_NEAR(similarity, golden["similarities"][i][j].get<double>(), 1e-5)
+          << texts[i] << " / " << texts[j];
+    }
+  }
+}
+
+// What int8 costs on the real network: the published similarities, within a hundredth.
+TEST(SentenceEmbedder, MiniLmInInt8KeepsItsSimilarities) {
+  const char* path = std::getenv("INGOT_MINILM");
+  if (path == nullptr) GTEST_SKIP() << "INGOT_MINILM does not name the directory of all-MiniLM-L6-v2";
+  const auto golden = nlohmann::json::parse(read_file(kSource + "/tests/infer/goldens/minilm.json"));
+  const SentenceEmbedder embedder = SentenceEmbedder::open(path, encoder_options("q8_0"));
+  const auto texts = golden["texts"].get<std::vector<std::string>>();
+  const Tensor vectors = embedder.embed(std::vector<std::string_view>(texts.begin(), texts.end()));
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    for (std::size_t j = 0; j < texts.size(); ++j) {
+      EXPECT_NEAR(cosine(row_of(vectors, static_cast<std::int64_t>(i)),
+                         row_of(vectors, static_cast<std::int64_t>(j))),
+                  golden["similarities"][i][j].get<double>(), 0.01)
           << texts[i] << " / " << texts[j];
     }
   }

@@ -63,6 +63,15 @@ void normalize(float* x, std::int64_t width) {
 
 }  // namespace
 
+LoadOptions encoder_options(const std::string& format) {
+  LoadOptions options{.copy = false, .trainable = false};
+  if (format.empty()) return options;
+  options.dtype = format == "bf16" ? DType::bf16 : format == "f16" ? DType::f16 : DType::f32;
+  options.packed = format != "f32" && format != "bf16" && format != "f16";
+  if (options.packed) options.format = format;
+  return options;
+}
+
 SentenceEmbedder::SentenceEmbedder(std::unique_ptr<BertModel> encoder, text::Tokenizer tokenizer,
                                    const SentenceConfig& config)
     : encoder_(std::move(encoder)), tokenizer_(std::move(tokenizer)), config_(config) {

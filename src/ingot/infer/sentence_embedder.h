@@ -29,6 +29,11 @@ struct SentenceConfig {
   static SentenceConfig from_directory(const std::string& directory, std::int64_t context);
 };
 
+/// How an encoder's weights are opened for inference. `format`: empty for as stored; f32, bf16 or f16; or a
+/// quantised format ("q8_0", "int8"; InvalidConfig lists them when the model is loaded), with activations
+/// rounded to int8 as they come, embeddings in f32.
+LoadOptions encoder_options(const std::string& format = {});
+
 /// Turns texts into vectors whose scalar products say how near their meanings are (Reimers and Gurevych
 /// 2019).
 class SentenceEmbedder {

@@ -23,7 +23,8 @@ void EmbeddingOptions::validate() const {
 }
 
 Embedding::Embedding(const ParamSource& source, const EmbeddingOptions& options)
-    : packed(source.take_packed("weight", {validated(options).count, options.width})),
+    : packed(validated(options).packable ? source.take_packed("weight", {options.count, options.width})
+                                         : nullptr),
       weight(packed == nullptr ? source.take("weight", {options.count, options.width}, options.weight_init)
                                : Parameter{}) {}
 

@@ -9,6 +9,7 @@ struct EmbeddingOptions {
   std::int64_t count = 0;  ///< of embeddings: the vocabulary
   std::int64_t width = 0;
   Init weight_init = init::Normal{};
+  bool packable = true;  ///< false: never quantised, for tables whose whole weight a model uses
   void validate() const;
 };
 

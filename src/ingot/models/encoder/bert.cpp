@@ -23,7 +23,8 @@ LayerNormOptions norm_options(const EncoderConfig& c) {
 EmbeddingOptions table_options(std::int64_t count, const EncoderConfig& c) {
   return {.count = count,
           .width = c.hidden_size,
-          .weight_init = init::Normal{.mean = 0.0, .std = c.initializer_range}};
+          .weight_init = init::Normal{.mean = 0.0, .std = c.initializer_range},
+          .packable = false};  // a look-up costs nothing, and errors there pass through every layer
 }
 
 Tensor split_heads(const Tensor& x, std::int64_t heads) {
@@ -47,8 +48,9 @@ EncoderLayer::EncoderLayer(const ParamSource& source, const EncoderConfig& c)
 
 Tensor EncoderLayer::operator()(const Tensor& x, const EncoderInput& input) const {
   const AttentionOptions options{.causal = false, .doc_start = input.doc_start, .kv_length = input.lengths};
-  const Tensor mixed = attention(split_heads(query(x), heads), split_heads(key(x), heads),
-                                 split_heads(value(x), heads), options);
+  const quant::Activations shared(x);
+  const Tensor mixed = attention(split_heads(query(shared), heads), split_heads(key(shared), heads),
+                                 split_heads(value(shared), heads), options);
   const Tensor attended = attention_norm.add(x, attention_output(reshape(mixed, x.shape()))).normed;
   return output_norm.add(attended, output(activate(activation, intermediate(attended)))).normed;
 }
