@@ -1,6 +1,8 @@
 #include "ingot/base/parallel.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <exception>
 #include <mutex>
 
@@ -19,26 +21,68 @@ void set_num_threads(int n) {
 
 bool in_parallel() { return omp_in_parallel() != 0; }
 
-void parallel_for(std::int64_t n, std::int64_t grain, FunctionRef<void(std::int64_t, std::int64_t)> body) {
-  if (n <= 0) return;
-  grain = std::max<std::int64_t>(grain, 1);
-  const std::int64_t parts = std::min<std::int64_t>(num_threads(), (n + grain - 1) / grain);
-  if (parts <= 1 || in_parallel()) {
-    body(0, n);
-    return;
-  }
+namespace {
+
+// Runs body(part) for each of `parts` on a thread of its own; rethrows one of their exceptions.
+template <class Body>
+void run_parts(std::int64_t parts, const Body& body) {
   std::exception_ptr failure;
   std::mutex mutex;
 #pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static, 1)
   for (std::int64_t part = 0; part < parts; ++part) {
     try {
-      body(n * part / parts, n * (part + 1) / parts);
+      body(part);
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (!failure) failure = std::current_exception();
     }
   }
   if (failure) std::rethrow_exception(failure);
+}
+
+std::int64_t part_count(std::int64_t n, std::int64_t grain) {
+  grain = std::max<std::int64_t>(grain, 1);
+  return in_parallel() ? 1 : std::min<std::int64_t>(num_threads(), (n + grain - 1) / grain);
+}
+
+constexpr std::int64_t kMostShares = 64;
+
+struct alignas(64) Share {
+  std::atomic<std::int64_t> next{0};
+  std::int64_t end = 0;
+};
+
+}  // namespace
+
+void parallel_for(std::int64_t n, std::int64_t grain, FunctionRef<void(std::int64_t, std::int64_t)> body) {
+  if (n <= 0) return;
+  const std::int64_t parts = part_count(n, grain);
+  if (parts <= 1) return body(0, n);
+  run_parts(parts, [&](std::int64_t part) { body(n * part / parts, n * (part + 1) / parts); });
+}
+
+void parallel_share(std::int64_t n, std::int64_t grain, std::int64_t piece,
+                    FunctionRef<void(std::int64_t, std::int64_t)> body) {
+  if (n <= 0) return;
+  const std::int64_t parts = std::min(part_count(n, grain), kMostShares);
+  if (parts <= 1) return body(0, n);
+  std::array<Share, kMostShares> shares;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    Share& share = shares[static_cast<std::size_t>(part)];
+    share.next.store(n * part / parts, std::memory_order_relaxed);
+    share.end = n * (part + 1) / parts;
+  }
+  piece = std::max<std::int64_t>(piece, 1);
+  run_parts(parts, [&](std::int64_t part) {
+    for (std::int64_t i = 0; i < parts; ++i) {
+      Share& share = shares[static_cast<std::size_t>((part + i) % parts)];
+      for (;;) {
+        const std::int64_t begin = share.next.fetch_add(piece, std::memory_order_relaxed);
+        if (begin >= share.end) break;
+        body(begin, std::min(begin + piece, share.end));
+      }
+    }
+  });
 }
 
 }  // namespace ingot

@@ -42,4 +42,11 @@ bool in_parallel();
 /// depends only on n, grain and num_threads(). An exception in a body is rethrown here.
 void parallel_for(std::int64_t n, std::int64_t grain, FunctionRef<void(std::int64_t, std::int64_t)> body);
 
+/// The same in pieces of `piece` items, on at most one thread per `grain` items: each thread takes its own
+/// share from the front, piece by piece, and then what is left of the others' shares. A thread that wakes
+/// late or runs slowly thus delays nobody. For bodies whose results do not depend on the split, which differs
+/// from run to run.
+void parallel_share(std::int64_t n, std::int64_t grain, std::int64_t piece,
+                    FunctionRef<void(std::int64_t, std::int64_t)> body);
+
 }  // namespace ingot

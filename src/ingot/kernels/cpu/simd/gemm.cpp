@@ -30,8 +30,8 @@ void skinny_columns(const Skinny& s, const float* a, const B* b, const T* bias, 
   for (std::int64_t j = begin; j < end; j += 4) {
     const std::int64_t cols = std::min<std::int64_t>(4, end - j);
     if (cols == 4) {
-      // The end of this thread's share is the beginning of another's, who reads that himself.
-      dot_rows<4>(s.m, s.k, a, s.lda, b + j * s.ldb, s.ldb, y, 4, j + 8 <= end);
+      // Beyond this piece, too: the next one is mostly this thread's.
+      dot_rows<4>(s.m, s.k, a, s.lda, b + j * s.ldb, s.ldb, y, 4, j + 8 <= s.n);
     } else {
       for (std::int64_t t = 0; t < cols; ++t)
         dot_rows<1>(s.m, s.k, a, s.lda, b + (j + t) * s.ldb, s.ldb, y + t, 4);
@@ -172,9 +172,10 @@ void run_skinny(const GemmArgs& args, Stream) {
     return;
   }
   // In groups of four columns, so that the split does not change how they are grouped.
-  parallel_for((plan.n + 3) / 4, kGrain / (4 * plan.k) + 1, [&](std::int64_t begin, std::int64_t end) {
-    product(0, begin * 4, std::min(end * 4, plan.n));
-  });
+  constexpr std::int64_t kPiece = 1 << 15;  // elements: 64 or 128 KiB
+  parallel_share(
+      (plan.n + 3) / 4, kGrain / (4 * plan.k) + 1, 1 + kPiece / (4 * plan.k),
+      [&](std::int64_t begin, std::int64_t end) { product(0, begin * 4, std::min(end * 4, plan.n)); });
 }
 
 bool accepts_column_sum(const ColumnSumArgs& args) { return args.x.dtype == DType::f32; }

@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::int64_t kChunkBytes = 512 * 1024;  // of activations: half of a core's L2
 constexpr std::int64_t kRowsAtOnce = 12;          // of the widest kernel
+constexpr std::int64_t kPieceBytes = 32 * 1024;   // of weights: about 1 µs of reading
 
 std::int64_t chunk_rows(std::int64_t m, std::int64_t row_bytes) {
   const std::int64_t fitting = std::max(kChunkBytes / row_bytes / kRowsAtOnce * kRowsAtOnce, kRowsAtOnce);
@@ -24,7 +25,7 @@ void multiply_panels(const QuantizedMatmulArgs& args, PanelKernel kernel) {
   const std::int64_t chunk = chunk_rows(m, x_stride);
   // A thread's share is worth waking it for from some 64 KiB on.
   const std::int64_t grain = std::max<std::int64_t>(1, 65536 / (panel_bytes * std::min<std::int64_t>(m, 16)));
-  parallel_for(panels, grain, [&](std::int64_t begin, std::int64_t end) {
+  const auto multiply = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = 0; row < m; row += chunk) {
       for (std::int64_t p = begin; p < end; ++p) {
         const std::uint8_t* panel = args.weight.as<std::uint8_t>() + p * panel_bytes;
@@ -40,7 +41,10 @@ void multiply_panels(const QuantizedMatmulArgs& args, PanelKernel kernel) {
         kernel(product, std::min(chunk, m - row));
       }
     }
-  });
+  };
+  // Many rows are worth a large share, whose activations stay in L2; few are done before a thread is awake.
+  if (m > kRowsAtOnce) return parallel_for(panels, grain, multiply);
+  parallel_share(panels, grain, 1 + kPieceBytes / panel_bytes, multiply);
 }
 
 }  // namespace ingot::kernels::cpu

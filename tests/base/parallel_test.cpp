@@ -1,0 +1,66 @@
+#include "ingot/base/parallel.h"
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace ingot {
+namespace {
+
+class ThreadCount {
+ public:
+  explicit ThreadCount(int n) : before_(num_threads()) { set_num_threads(n); }
+  ~ThreadCount() { set_num_threads(before_); }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  int before_;
+};
+
+TEST(ParallelShare, GivesEachItemOutOnceInPiecesOfTheSizeAskedFor) {
+  for (const int threads : {1, 2, 3, 5}) {
+    const ThreadCount count(threads);
+    for (const std::int64_t n : {0, 1, 2, 7, 64, 1001}) {
+      for (const std::int64_t piece : {1, 3, 100, 5000}) {
+        std::vector<std::atomic<int>> seen(static_cast<std::size_t>(n));
+        parallel_share(n, 4, piece, [&](std::int64_t begin, std::int64_t end) {
+          EXPECT_LT(begin, end);
+          EXPECT_LE(end - begin, threads == 1 || n <= 4 ? n : piece);
+          for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
+        });
+        for (const auto& times : seen) EXPECT_EQ(times, 1) << threads << " threads, " << n << " items";
+      }
+    }
+  }
+}
+
+TEST(ParallelShare, IsFinishedByTheOthersWhereAThreadHangsBack) {
+  const ThreadCount count(2);
+  std::atomic<int> done{0};
+  // Whoever takes the first item waits for all the others, those of its own share among them.
+  parallel_share(100, 1, 1, [&](std::int64_t begin, std::int64_t) {
+    if (begin == 0) {
+      while (done < 99) std::this_thread::yield();
+    }
+    ++done;
+  });
+  EXPECT_EQ(done, 100);
+}
+
+TEST(ParallelShare, RethrowsAnExceptionAndRunsAloneInsideAnotherLoop) {
+  const ThreadCount count(2);
+  EXPECT_THROW(parallel_share(10, 1, 1, [](std::int64_t, std::int64_t) { throw std::runtime_error("no"); }),
+               std::runtime_error);
+  parallel_for(2, 1, [](std::int64_t, std::int64_t) {
+    int calls = 0;
+    parallel_share(10, 1, 1, [&](std::int64_t, std::int64_t) { ++calls; });
+    EXPECT_EQ(calls, 1);
+  });
+}
+
+}  // namespace
+}  // namespace ingot
