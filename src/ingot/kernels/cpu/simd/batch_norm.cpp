@@ -13,7 +13,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "ingot/kernels/cpu/simd/mish-inl.h"
+#include "ingot/kernels/cpu/simd/loops-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
@@ -55,9 +55,9 @@ void sum_samples(const float* x, const float* mean, std::int64_t begin, std::int
     for (std::int64_t c = 0; c < channels; ++c) {
       const float* p = x + (n * channels + c) * places;
       const float m = mean != nullptr ? mean[c] : 0.0F;
-      sums[c] += static_cast<double>(sum_vectors(places, [&](auto d, std::int64_t i) {
+      sums[c] += static_cast<double>(sum_vectors(places, [&](auto d, std::int64_t i, auto sum) {
         const auto v = hn::Sub(hn::LoadU(d, p + i), hn::Set(d, m));
-        return mean != nullptr ? hn::Mul(v, v) : v;
+        return mean != nullptr ? hn::MulAdd(v, v, sum) : hn::Add(sum, v);
       }));
     }
   }
@@ -93,10 +93,11 @@ void sum_gradients(const float* x, const float* dy, const float* mean, std::int6
   for (std::int64_t n = begin; n < end; ++n) {
     for (std::int64_t c = 0; c < channels; ++c) {
       const std::int64_t at = (n * channels + c) * places;
-      sums[c] += static_cast<double>(
-          sum_vectors(places, [&](auto d, std::int64_t i) { return hn::LoadU(d, dy + at + i); }));
-      sums[channels + c] += static_cast<double>(sum_vectors(places, [&](auto d, std::int64_t i) {
-        return hn::Mul(hn::LoadU(d, dy + at + i), hn::Sub(hn::LoadU(d, x + at + i), hn::Set(d, mean[c])));
+      sums[c] += static_cast<double>(sum_vectors(
+          places, [&](auto d, std::int64_t i, auto sum) { return hn::Add(sum, hn::LoadU(d, dy + at + i)); }));
+      sums[channels + c] += static_cast<double>(sum_vectors(places, [&](auto d, std::int64_t i, auto sum) {
+        return hn::MulAdd(hn::LoadU(d, dy + at + i), hn::Sub(hn::LoadU(d, x + at + i), hn::Set(d, mean[c])),
+                          sum);
       }));
     }
   }
