@@ -17,8 +17,8 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Registers of a and b to a mask. not_equal is the one comparison that holds for a NaN. Highway has no <= of
-// integers on x86.
+// Registers of a and b to a mask. not_equal is the one comparison that holds for a NaN, which Highway's Ne
+// does not on AVX-512; nor has it a <= of integers on x86.
 template <CompareOp op, class V>
 HWY_INLINE auto holds(V a, V b) {
   constexpr bool kIntegers = std::is_integral_v<hn::TFromV<V>>;
@@ -29,7 +29,7 @@ HWY_INLINE auto holds(V a, V b) {
   else if constexpr (op == CompareOp::equal)
     return hn::Eq(a, b);
   else if constexpr (op == CompareOp::not_equal)
-    return hn::Ne(a, b);
+    return hn::Not(hn::Eq(a, b));
   else if constexpr (op == CompareOp::less)
     return hn::Lt(a, b);
   else if constexpr (op == CompareOp::less_equal)
