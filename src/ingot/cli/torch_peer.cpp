@@ -65,8 +65,10 @@ void TorchPeers::run_once() {
 
 std::vector<TorchResult> TorchPeers::results(std::span<const double> our_seconds) const {
   std::vector<TorchResult> results;
+  results.reserve(peers_.size());
   for (const Peer& peer : peers_) {
     std::vector<double> ratios;
+    ratios.reserve(our_seconds.size());
     for (std::size_t i = 0; i < our_seconds.size(); ++i) {
       ratios.push_back(peer.milliseconds[i] / (1e3 * our_seconds[i]));
     }
