@@ -109,7 +109,7 @@ void add_embed(Command& root) {
   verb.option("-f,--file", o->file, "A file with one text per line; - is standard input");
   verb.option("-o,--output", o->output, "NumPy file to write: f32 [texts, dimension]");
   verb.option(
-      "--format", o.format,
+      "--format", o->format,
       "Weights as stored, or f32, bf16, f16, q8_0, int8, q4_k, ...: rounded when the model is loaded");
   verb.flag("--json", o->json, "Print the vectors as JSON; with -o, only what they are");
   verb.example("ingot embed all-MiniLM-L6-v2 -t 'A cat sleeps' -t 'The kitten naps' -t 'Stocks fell'",
