@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/config.h"
