@@ -106,7 +106,7 @@ float cosine(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 TEST(SentenceEmbedder, Int8WeightsGiveNearlyTheSameVectors) {
-  const TinyDirectory directory;
+  const SentenceDirectory directory;
   const SentenceEmbedder exact = SentenceEmbedder::open(directory.path);
   std::vector<std::vector<std::int32_t>> texts;
   for (std::int32_t i = 0; i < 12; ++i) {
