@@ -68,7 +68,7 @@ TEST(Raw, WhatDoesNotFitTheFileIsSaidWithBothSizes) {
             }).find("'values'"),
             std::string::npos);
   EXPECT_NE(message_of<FormatError>([] {
-              open(numbers(1), {"bool[4]"})->load_tensor("values");
+              open(numbers(2), {"bool[8]"})->load_tensor("values");
             }).find("other than 0 and 1"),
             std::string::npos);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -122,11 +123,15 @@ std::optional<TorchName> torch_name_of(std::string_view name) {
 std::shared_ptr<const WeightSource> under_torch_names(std::shared_ptr<const WeightSource> source) {
   if (source->format() != "hdf5" && source->format() != "tensorflow") return source;
   std::vector<TensorRecipe> recipes;
+  std::set<std::string> names;
   bool any = false;
   for (const TensorInfo& info : source->tensors()) {
     if (is_bookkeeping(info.name)) continue;
     const std::optional<TorchName> torch = torch_name_of(info.name);
     any |= torch.has_value();
+    // Keras stores a variable once for each layer that holds it: a masked-LM head has the word embeddings
+    // too.
+    if (!names.insert(torch ? torch->name : info.name).second) continue;
     recipes.push_back(torch ? recipe_for(info, *torch) : TensorRecipe{info.name, {info.name}, {}});
   }
   if (!any) return source;
