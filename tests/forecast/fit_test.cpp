@@ -18,6 +18,11 @@ FitConfig small(const std::string& model) {
     c.model.layers = 1;
     c.model.d_ff = 16;
     c.learning_rate = 1e-3;
+  } else if (model == "timesnet") {
+    c.model.d_model = c.model.d_ff = 8;
+    c.model.layers = 1;
+    c.model.kernels = 3;
+    c.learning_rate = 1e-3;
   }
   return c;
 }

@@ -10,6 +10,8 @@
 #include "ingot/base/files.h"
 #include "ingot/models/forecast/model.h"
 #include "ingot/models/forecast/patchtst.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/view.h"
 #include "ingot/weights/open.h"
 
 // Outputs and gradients of the original implementations: tools/goldens/forecast_models.py.
@@ -74,7 +76,7 @@ TEST_P(ForecastGolden, OutputsAndEveryGradientEqualTheOriginals) {
 
 INSTANTIATE_TEST_SUITE_P(Models, ForecastGolden,
                          ::testing::Values("dlinear", "dlinear_individual", "nlinear", "patchtst_official",
-                                           "itransformer"),
+                                           "itransformer", "timesnet"),
                          [](const auto& info) { return std::string(info.param); });
 
 class TransformersPatchTst : public ::testing::TestWithParam<const char*> {};
@@ -106,6 +108,28 @@ TEST(TransformersPatchTst, RefusesWhatItCannotForecastWith) {
                FormatError);
 }
 
+// A window's periods are its own, and what is kept of the weights outside training is forgotten with them.
+TEST(TimesNet, ForecastsAWindowAlikeInEveryBatch) {
+  ForecastModelConfig c = ForecastModelConfig::defaults("timesnet", 13);
+  c.lookback = 40;
+  c.channels = 3;
+  c.layers = 1;
+  InitSource source(5);
+  const auto model = make_forecast_model(c, source);
+  const Tensor x = testing::randn({21, 3, 40}, 1);  // more windows than go through a convolution at once
+  const auto forecast = [&](const Tensor& windows) {
+    return (*model)({.x = windows, .past_marks = {}, .future_marks = {}});
+  };
+  const NoGrad no_grad;
+  const Tensor all = forecast(x);
+  for (std::int64_t i = 0; i < 21; ++i) {
+    EXPECT_LT(testing::max_error(forecast(narrow(x, 0, i, 1)), narrow(all, 0, i, 1)), 1e-5) << i;
+  }
+  for_each_parameter(*model, [](const std::string&, Parameter& p) { mul_(p.value, 0.5); });
+  model->set_training(false);
+  EXPECT_GT(testing::max_error(forecast(x), all), 1e-3);
+}
+
 TEST(ForecastModelConfig, NamesTheKeyThatIsWrong) {
   const auto key_of = [](const ForecastModelConfig& c) -> std::string {
     try {
@@ -128,6 +152,9 @@ TEST(ForecastModelConfig, NamesTheKeyThatIsWrong) {
   c.horizon = 1;
   c.moving_average = 24;
   EXPECT_EQ(key_of(c), "moving_average");
+  c = ForecastModelConfig::defaults("timesnet");
+  c.top_k = 0;
+  EXPECT_EQ(key_of(c), "top_k");
   EXPECT_THROW(ForecastModelConfig::defaults("prophet"), InvalidConfig);
 }
 
@@ -143,7 +170,7 @@ TEST(ForecastModels, HaveTheParametersOfThePublishedOnes) {
   };
   EXPECT_EQ(count("dlinear"), 64'704);
   EXPECT_EQ(count("patchtst"), 81'728);
-  EXPECT_EQ(count("itransformer"), 841'568);
+  EXPECT_EQ(count("itransformer", "timesnet"), 841'568);
 }
 
 }  // namespace

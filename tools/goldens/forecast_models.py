@@ -44,24 +44,24 @@ def original(folder, module, **settings):
     return model(types.SimpleNamespace(**settings))
 
 
-def randomize(model, generator):
+def randomize(model, generator, constants=()):
     """Weights away from their initial values, so that a bias or a norm that is left out shows."""
     with torch.no_grad():
         for name, tensor in list(model.named_parameters()) + list(model.named_buffers()):
-            if not tensor.is_floating_point() or name.endswith("sdp_attn.scale"):  # the latter is a constant
+            if not tensor.is_floating_point() or name in constants:
                 continue
             noise = torch.randn(tensor.shape, generator=generator) * 0.1
             tensor.copy_(tensor + noise if not name.endswith("running_var") else tensor + noise.abs())
 
 
-def write(name, model, call, config, rename=lambda n: n, marks=False, skip=()):
+def write(name, model, call, config, rename=lambda n: n, marks=False, constants=()):
     generator = torch.Generator().manual_seed(1)
-    randomize(model, generator)
+    randomize(model, generator, constants)
     x = torch.randn(BATCH, LOOKBACK, CHANNELS, generator=generator) * 2 + 1
     mark = torch.rand(BATCH, LOOKBACK, FEATURES, generator=generator) - 0.5
     model.eval()
     parameters = {rename(n): t.detach().clone() for n, t in model.state_dict().items()
-                  if t.is_floating_point() and n not in skip}
+                  if t.is_floating_point() and n not in constants}
     with torch.no_grad():
         y = call(model, x, mark)
     model.train()
@@ -105,8 +105,8 @@ def patchtst_official(patchtst):
                      decomposition=False, kernel_size=25)
     config = {"model": "patchtst", "layers": 2, "heads": 2, "d_model": 8, "d_ff": 12, "patch_length": 6,
               "patch_stride": 4, "positional_dropout": 0.0, "projection_dropout": 0.0}
-    scale = [n for n in model.state_dict() if n.endswith("sdp_attn.scale")]  # a constant
-    write("patchtst_official", model, lambda m, x, mark: m(x), config, official_patchtst, skip=scale)
+    scale = [n for n in model.state_dict() if n.endswith("sdp_attn.scale")]
+    write("patchtst_official", model, lambda m, x, mark: m(x), config, official_patchtst, constants=scale)
 
 
 def itransformer(tslib):
@@ -114,6 +114,20 @@ def itransformer(tslib):
     config = {"model": "itransformer", "layers": 2, "heads": 2, "d_model": 8, "d_ff": 12, "attention_dropout": 0.0,
               "time_features": FEATURES}
     write("itransformer", model, lambda m, x, mark: m(x, mark, None, None), config, marks=True)
+
+
+def times_net(tslib):
+    """Periods are chosen for a whole batch: outside training, of one window, as the published evaluation had it."""
+    def call(model, x, mark):
+        forecast = lambda x, mark: model(x, mark, None, None)
+        if model.training:
+            return forecast(x, mark)
+        return torch.cat([forecast(x[i:i + 1], mark[i:i + 1]) for i in range(len(x))])
+
+    model = original(tslib, "TimesNet", e_layers=2, d_model=8, d_ff=12, top_k=3, num_kernels=4)
+    config = {"model": "timesnet", "layers": 2, "d_model": 8, "d_ff": 12, "top_k": 3, "kernels": 4,
+              "time_features": FEATURES}
+    write("timesnet", model, call, config, marks=True, constants=["enc_embedding.position_embedding.pe"])
 
 
 def patchtst_transformers():
@@ -153,6 +167,7 @@ def main():
     linear_models(args.patchtst)
     patchtst_official(args.patchtst)
     itransformer(args.tslib)
+    times_net(args.tslib)
     patchtst_transformers()
 
 

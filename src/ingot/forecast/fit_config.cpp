@@ -57,7 +57,7 @@ FitConfig FitConfig::defaults(const std::string& model, std::int64_t horizon) {
     c.schedule = "decay";
   } else {
     c.learning_rate = 1e-4;
-    c.seed = 2023;
+    if (model == "itransformer") c.seed = 2023;
   }
   return c;
 }

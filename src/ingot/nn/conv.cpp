@@ -83,7 +83,8 @@ Conv2d::Conv2d(const ParamSource& source, const Conv2dModuleOptions& o)
           "weight", {validated(o).out, o.in / o.conv.groups, o.kernel[0], o.kernel[1]},
           o.weight_init.value_or(fan_in_uniform(o.in / o.conv.groups * o.kernel[0] * o.kernel[1])))),
       bias(o.bias ? source.take("bias", {o.out},
-                                fan_in_uniform(o.in / o.conv.groups * o.kernel[0] * o.kernel[1]))
+                                o.bias_init.value_or(
+                                    fan_in_uniform(o.in / o.conv.groups * o.kernel[0] * o.kernel[1])))
                   : Parameter()),
       options(o.conv) {}
 

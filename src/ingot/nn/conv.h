@@ -34,6 +34,7 @@ struct Conv2dModuleOptions {
   Conv2dOptions conv;
   bool bias = true;
   std::optional<Init> weight_init = std::nullopt;  ///< default, as PyTorch's
+  std::optional<Init> bias_init = std::nullopt;    ///< the same
   void validate() const;
 };
 

@@ -49,6 +49,8 @@ void for_each_key(Config& c, F&& f) {
   f("scaling", c.scaling);
   f("cls_token", c.cls_token);
   f("pooling", c.pooling);
+  f("top_k", c.top_k);
+  f("kernels", c.kernels);
 }
 
 void require(bool holds, const char* key, const std::string& problem) {
@@ -86,7 +88,7 @@ void validate_patches(const ForecastModelConfig& c) {
 }  // namespace
 
 const std::vector<std::string>& forecast_models() {
-  static const std::vector<std::string> names{"dlinear", "nlinear", "patchtst", "itransformer"};
+  static const std::vector<std::string> names{"dlinear", "nlinear", "patchtst", "itransformer", "timesnet"};
   return names;
 }
 
@@ -108,6 +110,10 @@ ForecastModelConfig ForecastModelConfig::defaults(std::string_view model, std::i
     c.lookback = 96;
     c.d_model = c.d_ff = horizon > 192 ? 512 : 256;
     c.attention_dropout = 0.1;
+  } else if (model == "timesnet") {
+    c.lookback = 96;
+    c.d_model = 16;
+    c.d_ff = 32;
   }
   return c;
 }
@@ -123,10 +129,15 @@ void ForecastModelConfig::validate() const {
             fmt::format("must be odd and positive, got {}", moving_average));
     return;
   }
-  for (const auto& [key, value] :
-       {std::pair{"d_model", d_model}, {"heads", heads}, {"layers", layers}, {"d_ff", d_ff}})
+  for (const auto& [key, value] : {std::pair{"d_model", d_model},
+                                   {"layers", layers},
+                                   {"d_ff", d_ff},
+                                   {"top_k", top_k},
+                                   {"kernels", kernels}})
     require_positive(key, value);
-  require(d_model % heads == 0, "heads", fmt::format("{} do not divide a d_model of {}", heads, d_model));
+  require_positive("heads", heads);
+  require(model == "timesnet" || d_model % heads == 0, "heads",
+          fmt::format("{} do not divide a d_model of {}", heads, d_model));
   require_rate("dropout", dropout);
   require_rate("attention_dropout", attention_dropout);
   require_rate("head_dropout", head_dropout);

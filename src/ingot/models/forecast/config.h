@@ -21,7 +21,7 @@ struct ForecastModelConfig {
   bool individual = false;           ///< dlinear, nlinear: weights of its own for every channel
   std::int64_t moving_average = 25;  ///< dlinear: window of the trend, odd
 
-  // patchtst, itransformer
+  // patchtst, itransformer; timesnet has no heads
   std::int64_t d_model = 128, heads = 8, layers = 2, d_ff = 256;
   double dropout = 0.1;
   double attention_dropout = 0, head_dropout = 0, positional_dropout = 0;
@@ -44,6 +44,10 @@ struct ForecastModelConfig {
   std::string scaling = "std";        ///< of windows: "std", or "mean" (transformers)
   bool cls_token = false;
   std::string pooling;  ///< "", "mean" or "max" over patches before the head
+
+  // timesnet
+  std::int64_t top_k = 5;    ///< periods that a block looks at
+  std::int64_t kernels = 6;  ///< sizes of convolution: 1, 3, 5, ...
 
   /// What the model's paper uses on ETTh1. InvalidConfig that suggests the nearest for another name.
   static ForecastModelConfig defaults(std::string_view model, std::int64_t horizon = 96);

@@ -4,6 +4,7 @@
 #include "ingot/models/forecast/itransformer.h"
 #include "ingot/models/forecast/linear_models.h"
 #include "ingot/models/forecast/patchtst.h"
+#include "ingot/models/forecast/times_net.h"
 
 namespace ingot {
 namespace {
@@ -58,6 +59,7 @@ std::unique_ptr<ForecastModel> make_forecast_model(const ForecastModelConfig& co
   if (config.model == "dlinear") return std::make_unique<DLinear>(config, source);
   if (config.model == "nlinear") return std::make_unique<NLinear>(config, source);
   if (config.model == "patchtst") return std::make_unique<PatchTst>(config, source);
+  if (config.model == "timesnet") return std::make_unique<TimesNet>(config, source);
   return std::make_unique<ITransformer>(config, source);
 }
 
