@@ -137,7 +137,7 @@ HWY_EXPORT(round_blocks);
 
 void round_rows(const QuantizeActivationsArgs& args, Stream) {
   const std::int64_t k = args.x.dim(-1), blocks = args.y.dim(-1) / 64, whole = k / 32;
-  parallel_for(args.x.dim(0), 1 + 32768 / std::max<std::int64_t>(k, 1),
+  parallel_for(args.x.dim(0), 1 + 4096 / std::max<std::int64_t>(k, 1),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t row = begin; row < end; ++row) {
                    const float* x = args.x.as<float>() + row * args.x.stride(0);
