@@ -115,7 +115,7 @@ void add_embed(Command& root) {
   verb.example("ingot embed all-MiniLM-L6-v2 -t 'A cat sleeps' -t 'The kitten naps' -t 'Stocks fell'",
                "cosine similarities of every pair");
   verb.example("ingot embed all-MiniLM-L6-v2 -f lines.txt --format q8_0 -o vectors.npy",
-               "int8 products: several times as fast, similarities within some thousandths");
+               "the layers' products in int8");
   verb.example("ingot embed all-MiniLM-L6-v2 -f lines.txt -o vectors.npy", "then numpy.load('vectors.npy')");
   verb.run([o] { return run(*o); });
 }
