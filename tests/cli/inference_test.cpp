@@ -140,7 +140,7 @@ TEST_F(InferenceVerbs, BenchTakesStepsInTurnWithAPeer) {
   const std::vector<std::string> base{"bench",      "train", "--shape", "demo", "--batch",  "1",
                                       "--sequence", "16",    "--runs",  "2",    "--python", python};
   std::vector<std::string> words = base;
-  words.insert(words.end(), {"--against", "torch", "torch.compile"});
+  words.insert(words.end(), {"--against", "torch", "--against", "torch.compile"});
   const auto found = json(words);
   ASSERT_EQ(found["peers"].size(), 2U) << found.dump();
   EXPECT_EQ(found["peers"][1]["name"], "torch.compile");
@@ -155,7 +155,7 @@ TEST_F(InferenceVerbs, BenchTakesStepsInTurnWithAPeer) {
   EXPECT_GT(policy["peers"][0]["ratio"].get<double>(), 1.0);
   write_file_atomically(python, "#!/bin/sh\nexit 1\n");
   fs::permissions(python, fs::perms::owner_all);
-  words.pop_back();
+  words.resize(words.size() - 2);  // torch alone
   EXPECT_NE(run_ingot(words).errors.find(python), std::string::npos);
   words.back() = "tensorflow";
   EXPECT_EQ(run_ingot(words).exit_code, 2);

@@ -146,7 +146,7 @@ void add_bench_train(Command& bench) {
   add_torch_options(verb, o->torch);
   verb.flag("--json", o->json, "Print JSON");
   verb.example("ingot bench train --batch 1 --sequence 1024", "a long sequence");
-  verb.example("ingot bench train --against torch torch.compile --python ~/venv/bin/python",
+  verb.example("ingot bench train --against torch --against torch.compile --python ~/venv/bin/python",
                "both programs and the ratio of their steps, in one run");
   verb.run([o] { return run(*o); });
 }

@@ -39,7 +39,8 @@ nlohmann::json parsed(const std::string& name, const std::string& line, const ch
 }  // namespace
 
 void add_torch_options(Command& verb, TorchOptions& options) {
-  verb.option("--against", options.against, "Take turns with PyTorch: torch (eager) and torch.compile")
+  verb.option("--against", options.against,
+              "Take turns with PyTorch: torch (eager) or torch.compile; may be given twice")
       .one_of({"torch", "torch.compile"});
   verb.option("--python", options.python, "The Python that has torch (and transformers)");
 }
