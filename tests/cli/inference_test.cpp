@@ -67,6 +67,74 @@ TEST_F(InferenceVerbs, GenerateWritesOneTextWhateverTheSettingsOfSpeed) {
   }
 }
 
+TEST_F(InferenceVerbs, SeveralPromptsComeOutAsEachDoesAlone) {
+  const std::vector<std::string> prompts{"the quick", "brown fox jumps over", "lazy"};
+  std::vector<std::string> together{"generate", directory_, "-n", "12", "-t", "0", "--batch", "2"};
+  for (const std::string& prompt : prompts) together.insert(together.end(), {"-p", prompt});
+  const auto texts = json(together)["texts"];
+  ASSERT_EQ(texts.size(), 3U);
+  std::string shown;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto alone = json({"generate", directory_, "-n", "12", "-t", "0", "-p", prompts[i]});
+    EXPECT_EQ(texts[i]["text"], alone["text"]);
+    shown += (i > 0 ? "\n---\n" : "") + alone["text"].get<std::string>() + "\n";
+  }
+  EXPECT_EQ(run_ingot(together).output, shown);
+  write_file_atomically(directory_ + "/prompts.txt", "the quick\nbrown fox jumps over\n\nlazy\n");
+  const auto from_file =
+      json({"generate", directory_, "-n", "12", "-t", "0", "--prompts", directory_ + "/prompts.txt"});
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(from_file["texts"][i]["text"], texts[i]["text"]);
+}
+
+TEST_F(InferenceVerbs, QuantizeWritesAModelThatRunsAndReportsWhatItCosts) {
+  const std::string text = directory_ + "/text.txt";
+  const auto written = json({"quantize", directory_, directory_ + "-q8.gguf", "--format", "q8_0", "--report",
+                             text, "--window", "32", "--stride", "16"});
+  EXPECT_EQ(written["format"], "q8_0");
+  EXPECT_GT(written["bytes"].get<int>(), 0);
+  const auto row = written["report"]["formats"][0];
+  const double reference = written["report"]["perplexity"];
+  EXPECT_NEAR(row["as_run"]["perplexity"].get<double>(), reference, 0.01 * reference);
+  EXPECT_LT(row["as_run"]["kl"].get<double>(), 1e-3);
+  const auto of_file = [&](const std::string& model) {
+    return json({"perplexity", model, "--text", text, "--window", "32", "--stride", "16"})["perplexity"]
+        .get<double>();
+  };
+  EXPECT_NEAR(of_file(directory_ + "-q8.gguf"), row["as_run"]["perplexity"].get<double>(), 0.01 * reference);
+  fs::remove(directory_ + "-q8.gguf");
+  for (const char* format : {"fp8", "int4-g32"}) {
+    fs::remove_all(directory_ + "-out");
+    json({"quantize", directory_, directory_ + "-out", "--format", format});
+    EXPECT_NEAR(of_file(directory_ + "-out"), reference, 0.2 * reference) << format;
+  }
+  fs::remove_all(directory_ + "-out");
+  const auto all = json({"quantize", directory_, "--report", text, "--window", "32", "--stride", "16"});
+  EXPECT_GT(all["report"]["formats"].size(), 15U);
+}
+
+TEST_F(InferenceVerbs, QuantizeNamesWhatItCannotWrite) {
+  const auto errors = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"quantize", directory_});
+    const Outcome outcome = run_ingot(words);
+    EXPECT_NE(outcome.exit_code, 0);
+    return outcome.errors;
+  };
+  EXPECT_NE(errors({}).find("--report"), std::string::npos);
+  EXPECT_NE(errors({directory_ + "-out", "--format", "q4_k"}).find("int4-g128"), std::string::npos);
+  EXPECT_NE(errors({directory_ + "-out.gguf", "--format", "nf4"}).find("Q4_K"), std::string::npos);
+  EXPECT_NE(errors({directory_ + "-out.gguf", "--format", "q4k"}).find("q4_k"), std::string::npos);
+  EXPECT_FALSE(fs::exists(directory_ + "-out"));
+}
+
+TEST_F(InferenceVerbs, BenchMatmulTimesEachFormatAgainstAnother) {
+  const auto bench = json({"bench", "matmul", "--out", "64", "--in", "256", "--runs", "1", "--format", "q4_k",
+                           "--format", "nf4", "--against", "q8_0"});
+  ASSERT_EQ(bench["formats"].size(), 3U);
+  EXPECT_EQ(bench["formats"][0]["format"], "q8_0");
+  EXPECT_EQ(bench["formats"][0]["ratio"], 1.0);
+  EXPECT_GT(bench["formats"][2]["gflops"].get<double>(), 0);
+}
+
 TEST_F(InferenceVerbs, WhatCannotBeIsNamed) {
   const auto errors = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words{"generate", directory_, "-p", "the"};

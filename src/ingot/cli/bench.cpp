@@ -158,6 +158,7 @@ void add_bench(Command& root) {
   add_bench_train(bench);
   add_bench_policy(bench);
   add_bench_inference(bench);
+  add_bench_matmul(bench);
 }
 
 }  // namespace ingot::cli

@@ -16,6 +16,7 @@
 #include "ingot/cli/inference.h"
 #include "ingot/cli/torch_peer.h"
 #include "ingot/hub/resolve.h"
+#include "ingot/infer/matrix_sizes.h"
 #include "ingot/train/machine_limit.h"
 
 namespace ingot::cli {
@@ -27,77 +28,6 @@ struct Options {
   std::string against, against_model;
   bool json = false;
 };
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-struct Matrices {
-  double bytes = 0, elements = 0;
-  void add(const quant::PackedPtr& packed, const Parameter& weight) {
-    bytes += static_cast<double>(packed != nullptr ? packed->nbytes() : weight.value.nbytes());
-    elements += static_cast<double>(packed != nullptr ? packed->rows * packed->cols : weight.value.numel());
-  }
-  void add(const Linear& linear) { add(linear.packed, linear.weight); }
-};
-
-// What every token passes through; of experts, the chosen ones alone.
-Matrices matrices(const LanguageModel& model) {
-  Matrices m;
-  for (const auto& layer : model.layers) {
-    const Attention& a = layer->self_attn;
-    for (const Linear* linear : {&a.q_proj, &a.k_proj, &a.v_proj, &a.o_proj}) m.add(*linear);
-    if (layer->mlp != nullptr) {
-      if (layer->mlp->gate_proj != nullptr) m.add(*layer->mlp->gate_proj);
-      m.add(layer->mlp->up_proj);
-      m.add(layer->mlp->down_proj);
-    }
-    if (layer->experts != nullptr) {
-      const MoeMlp& e = *layer->experts;
-      Matrices all;
-      for (const Parameter* p : {&e.gate_proj, &e.up_proj, &e.down_proj}) all.add(nullptr, *p);
-      const double share = static_cast<double>(e.choices) / static_cast<double>(e.gate_proj.value.dim(0));
-      m.bytes += all.bytes * share;
-      m.elements += all.elements * share;
-    }
-  }
-  if (model.config.tie_word_embeddings) {
-    m.add(model.embed_tokens.packed, model.embed_tokens.weight);
-  } else {
-    m.add(model.packed_lm_head, model.lm_head);
-  }
-  return m;
-}
-
-// Bytes per second that all threads read of a block of `bytes` together: what decoding cannot exceed.
-double read_bandwidth(double bytes) {
-  using Lanes = float __attribute__((vector_size(64)));
-  const auto count = static_cast<std::int64_t>(std::clamp(bytes, 1.0e6, 1.0e9)) / 64 / 8 * 8;
-  const Tensor block = Tensor::zeros({count * 16});
-  const auto* lanes = reinterpret_cast<const Lanes*>(block.data<float>());
-  std::vector<float> sums(static_cast<std::size_t>(num_threads()));
-  const auto pass = [&] {
-    parallel_for(num_threads(), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t part = begin; part < end; ++part) {
-        Lanes sum[8] = {};
-        const std::int64_t first = count / 8 * part / num_threads() * 8;
-        const std::int64_t last = count / 8 * (part + 1) / num_threads() * 8;
-        for (std::int64_t i = first; i < last; i += 8) {
-          for (int k = 0; k < 8; ++k) sum[k] += lanes[i + k];
-        }
-        for (const Lanes& s : sum) sums[static_cast<std::size_t>(part)] += s[0];
-      }
-    });
-  };
-  pass();
-  std::vector<double> times;
-  for (int run = 0; run < 7; ++run) {
-    const double start = seconds();
-    pass();
-    times.push_back(seconds() - start);
-  }
-  return static_cast<double>(count) * 64 / median(times);
-}
 
 std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocabulary, std::int64_t from) {
   std::vector<std::int32_t> ids;
@@ -179,7 +109,7 @@ int run(Options o, bool decode) {
   const double start = seconds();
   const auto model = open_model(o.inference);
   const double load = seconds() - start;
-  const Matrices weights = matrices(*model);
+  const infer::MatrixSizes weights = infer::active_matrix_sizes(*model);
   const std::vector<double> times = decode ? time_decode(o, *model) : time_prefill(o, *model);
   const double rate = static_cast<double>(o.tokens * o.batch) / median(times);
   // Decoding streams the weights once per step; a prompt's products have so many operations per token.

@@ -6,14 +6,11 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
-#include "ingot/base/progress.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/verbs.h"
+#include "ingot/cli/write_model.h"
 #include "ingot/hub/resolve.h"
-#include "ingot/infer/open_tokenizer.h"
 #include "ingot/models/language/checkpoint.h"
-#include "ingot/models/language/gguf_export.h"
-#include "ingot/quant/block_format.h"
 #include "ingot/weights/encode.h"
 #include "ingot/weights/npz.h"
 #include "ingot/weights/open.h"
@@ -46,24 +43,6 @@ Target target_of(const Options& o) {
   return {format, directory};
 }
 
-/// Shows how many bytes have been written.
-class Meter {
- public:
-  explicit Meter(std::uint64_t total)
-      : bar_({.label = "converting", .total = static_cast<std::int64_t>(total)}) {}
-  WrittenCallback callback() {
-    return [this](std::uint64_t bytes) {
-      done_ += bytes;
-      bar_.update(static_cast<std::int64_t>(done_), human_bytes(done_));
-    };
-  }
-  std::uint64_t done() const { return done_; }
-
- private:
-  ProgressBar bar_;
-  std::uint64_t done_ = 0;
-};
-
 std::shared_ptr<const WeightSource> open_tensors(const Options& o) {
   return o.raw.empty() ? open_weights(o.source) : open_raw(map_blob(o.source), parse_raw_tensors(o.raw));
 }
@@ -72,10 +51,6 @@ SafetensorsOptions safetensors_options(const Options& o) {
   SafetensorsOptions options;
   if (!o.shard_size.empty()) options.max_shard_bytes = parse_bytes(o.shard_size, "--shard-size");
   return options;
-}
-
-bool is_model(const std::string& path) {
-  return fs::is_directory(path) ? fs::exists(path + "/config.json") : path.ends_with(".gguf");
 }
 
 /// config.json with the dtype that is stored now.
@@ -91,70 +66,29 @@ std::string config_with_dtype(const std::string& config, const WeightEncoding& e
   return json.dump(2) + "\n";
 }
 
-/// Whatever else belongs to a model: tokenizers, templates, cards; not weights.
-void copy_companions(const std::string& from, const std::string& to) {
-  for (const auto& entry : fs::directory_iterator(from)) {
-    const std::string name = entry.path().filename().string(), ending = entry.path().extension().string();
-    const bool text =
-        ending == ".json" || ending == ".txt" || ending == ".model" || ending == ".jinja" || ending == ".md";
-    if (!entry.is_regular_file() || !text || name == "config.json" || name.ends_with(".index.json")) continue;
-    fs::copy_file(entry.path(), fs::path(to) / name);
-  }
-}
-
 std::uint64_t write_model_directory(const Options& o, const WeightEncoding& encoding) {
   const ModelCheckpoint checkpoint = open_checkpoint(o.source);
   const auto weights = encode_weights(checkpoint.weights, encoding, false);
   require_disk_space(o.destination, weights->total_bytes(), "the converted model");
   AtomicDirectory out(o.destination);
   write_file_atomically(out.file("config.json"), config_with_dtype(checkpoint.config_json, encoding));
-  if (fs::is_directory(o.source)) {
-    copy_companions(o.source, out.path());
-  } else if (has_tokenizer(o.source)) {
-    open_tokenizer(o.source).save_directory(out.path());
-  }
-  Meter meter(weights->total_bytes());
+  copy_companions(o.source, out.path());
+  WriteMeter meter("converting", weights->total_bytes());
   write_safetensors_directory(out.path(), stored_tensors(*weights, meter.callback()), safetensors_options(o));
   out.commit();
   return meter.done();
 }
 
-void note_encoding(const WeightSource& weights, GgufMetadata& metadata) {
-  const bool quantised = std::ranges::any_of(weights.tensors(), [](const TensorInfo& info) {
-    return quant::find_block_format(info.stored_as) != nullptr;
-  });
-  if (quantised) metadata.set("general.quantization_version", GgufValue::of_u32(2));
-}
-
 /// Puts the first of several files in the place of the destination.
-std::uint64_t write_gguf_model(Options& o, const WeightEncoding& encoding) {
-  GgufMetadata metadata;
-  std::shared_ptr<const WeightSource> source;
-  std::vector<GgufTensor> tensors;
-  if (o.source.ends_with(".gguf")) {
-    std::shared_ptr<const GgufSource> gguf = open_gguf(o.source);
-    for (const auto& [key, value] : gguf->fields().entries()) {
-      if (!key.starts_with("split.")) metadata.set(key, value);
-    }
-    source = gguf;
-  } else if (is_model(o.source)) {
-    GgufExport model = export_gguf(open_checkpoint(o.source));
-    metadata = std::move(model.metadata);
-    source = std::move(model.weights);
-    tensors = std::move(model.extra);
-    write_gguf_tokenizer(o.source, source->get_metadata("token_embd.weight").shape.at(0), metadata);
-  } else {
-    source = open_tensors(o);
-  }
-  const std::uint64_t max_bytes =
-      o.shard_size.empty() ? UINT64_MAX : parse_bytes(o.shard_size, "--shard-size");
-  const auto weights = encode_weights(source, encoding, true);
-  note_encoding(*weights, metadata);
-  Meter meter(weights->total_bytes());
-  for (GgufTensor& tensor : gguf_tensors(*weights, meter.callback())) tensors.push_back(std::move(tensor));
-  require_disk_space(o.destination, weights->total_bytes(), "the converted model");
-  o.destination = write_gguf_parts(o.destination, metadata, tensors, max_bytes).front();
-  return meter.done();
+std::uint64_t write_gguf_file(Options& o, const WeightEncoding& encoding) {
+  const GgufPlan plan{
+      .encoding = encoding,
+      .max_bytes = o.shard_size.empty() ? UINT64_MAX : parse_bytes(o.shard_size, "--shard-size"),
+      .label = "converting"};
+  const WrittenGguf written = is_model(o.source) ? write_gguf_model(o.source, o.destination, plan)
+                                                 : write_gguf_tensors(open_tensors(o), o.destination, plan);
+  o.destination = written.path;
+  return written.bytes;
 }
 
 /// One file of tensors under the names that the source gives them (a GGUF model: its checkpoint's names).
@@ -170,7 +104,7 @@ std::uint64_t write_tensors(const Options& o, const Target& target, WeightEncodi
   }
   const auto weights = encode_weights(std::move(source), encoding, false);
   require_disk_space(o.destination, weights->total_bytes(), "the converted tensors");
-  Meter meter(weights->total_bytes());
+  WriteMeter meter("converting", weights->total_bytes());
   const std::vector<StoredTensor> tensors = stored_tensors(*weights, meter.callback());
   if (target.format == "npz") {
     write_npz(o.destination, tensors);
@@ -195,7 +129,7 @@ int run(Options o) {
   std::error_code ignored;
   INGOT_CHECK(!fs::equivalent(o.source, o.destination, ignored),
               InvalidConfig("destination", "is the source itself; give another name"));
-  const std::uint64_t bytes = target.format == "gguf"                  ? write_gguf_model(o, encoding)
+  const std::uint64_t bytes = target.format == "gguf"                  ? write_gguf_file(o, encoding)
                               : target.directory && is_model(o.source) ? write_model_directory(o, encoding)
                                                                        : write_tensors(o, target, encoding);
   if (o.json) {

@@ -7,6 +7,7 @@
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
 #include "ingot/kernels/quantized.h"
+#include "ingot/kernels/weight_only.h"
 #include "ingot/runtime/compute_backend.h"
 
 namespace ingot::cli {
@@ -23,8 +24,9 @@ nlohmann::ordered_json describe(ComputeBackend& backend, bool chosen) {
 }
 
 // What a product with a weight of this format will run on: the first of the list that the backend allows.
-std::string_view runs_on(const std::vector<kernels::Implementation<kernels::QuantizedMatmulArgs>>& list) {
-  for (const auto& implementation : list)
+template <class Args>
+std::string_view runs_on(const kernels::Kernel<Args>& kernel) {
+  for (const auto& implementation : kernel.implementations(DeviceType::cpu))
     if (implementation.needs <= kernels::instruction_set_limit()) return implementation.name;
   return "nothing";
 }
@@ -42,12 +44,14 @@ nlohmann::ordered_json describe_backends() {
 nlohmann::ordered_json describe_formats() {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (int i = 0; i < kernels::kPackedFormats; ++i) {
-    const kernels::PackedLayout layout = kernels::packed_layout(static_cast<kernels::PackedFormat>(i));
+    const auto format = static_cast<kernels::PackedFormat>(i);
+    const kernels::PackedLayout layout = kernels::packed_layout(format);
     const double bits = 8.0 * static_cast<double>(layout.step_bytes()) /
                         static_cast<double>(layout.step_cols() * kernels::kPanelRows);
     list.push_back({{"format", layout.name},
                     {"bits_per_weight", bits},
-                    {"runs_on", runs_on(kernels::quantized_matmul.implementations(DeviceType::cpu))}});
+                    {"runs_on", kernels::is_weight_only(format) ? runs_on(kernels::weight_only_matmul)
+                                                                : runs_on(kernels::quantized_matmul)}});
   }
   return list;
 }

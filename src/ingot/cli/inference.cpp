@@ -17,6 +17,9 @@ void add_inference_options(Command& verb, InferenceOptions& o) {
       .required();
   verb.option("--format", o.format,
               "Weights as stored, or f32, bf16, f16, q8_0, q4_k, ...: rounded when the model is loaded");
+  verb.option(
+      "--packed-cache", o.packed_cache,
+      "Where packed weights are kept for the next start: auto (beside the model), off, or a directory");
   verb.option("--kv-cache", o.kv_cache, "What keys and values are kept in")
       .one_of({"f32", "bf16", "f16", "i8"});
   verb.option("--context", o.context, "Tokens of a text at most; 0: the model's own limit");
@@ -47,7 +50,8 @@ std::unique_ptr<LanguageModel> open_model(const InferenceOptions& o) {
   INGOT_CHECK(o.threads >= 0,
               InvalidConfig("--threads", fmt::format("must be positive, or 0 for all, got {}", o.threads)));
   if (o.threads > 0) set_num_threads(static_cast<int>(o.threads));
-  return infer::load_model(o.model, o.format == "as stored" ? std::string() : o.format);
+  return infer::load_model(o.model, o.format == "as stored" ? std::string() : o.format,
+                           {.where = o.packed_cache});
 }
 
 infer::EngineOptions engine_options(const InferenceOptions& o) {

@@ -13,7 +13,7 @@ namespace ingot::cli {
 
 /// What the verbs that run a model share.
 struct InferenceOptions {
-  std::string model, format = "as stored", kv_cache = "f32";
+  std::string model, format = "as stored", kv_cache = "f32", packed_cache = "auto";
   std::int64_t context = 0, chunk = 512, threads = 0, speculate = 0;
 };
 void add_inference_options(Command& verb, InferenceOptions& options);

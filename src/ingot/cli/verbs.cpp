@@ -15,6 +15,7 @@ void add_all_verbs(Command& root) {
   add_forecast(root);
   add_inspect(root);
   add_convert(root);
+  add_quantize(root);
   add_models(root);
   add_pull(root);
   add_onnx(root);

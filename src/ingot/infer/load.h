@@ -3,14 +3,21 @@
 #include <memory>
 #include <string>
 
+#include "ingot/infer/packed_cache.h"
 #include "ingot/models/language/decoder.h"
 
 namespace ingot::infer {
 
 /// Opens a model directory or a GGUF file for inference. Matrices keep what the file holds: f32, bf16 and f16
-/// stay in the mapped file, which processes share; GGUF's quantised blocks are put into tiles. With `format`
-/// they are converted first: "f32", "bf16", "f16", or a quantised format ("q4_k"; InvalidConfig lists them).
-/// Norms and biases are f32, and so is all arithmetic between products. Throws as load_language_model does.
-std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::string& format = {});
+/// stay in the mapped file, which processes share; GGUF's quantised blocks, and layers that GPTQ and its like
+/// made, are put into tiles. With `format` they are converted first: "f32", "bf16", "f16", or a quantised
+/// format ("q4_k"; InvalidConfig lists them). Tiles are kept in a cache (packed_cache.h). Norms and biases
+/// are f32, and so is all arithmetic between products. Throws as load_language_model does.
+std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::string& format = {},
+                                          const PackedCacheOptions& cache = {});
+
+/// The same with the values that a quantised format leaves, as f32 matrices: products then round nothing but
+/// the weights. To tell what rounding weights costs from what rounding activations does.
+std::unique_ptr<LanguageModel> load_rounded_model(const std::string& path, const std::string& format);
 
 }  // namespace ingot::infer

@@ -16,14 +16,6 @@ namespace {
 
 constexpr std::int64_t kHeadRows = 128;  // logits at once: 64 MB for a vocabulary of 128,000
 
-// −log softmax(row)[target], with the sum in double.
-double token_loss(std::span<const float> row, std::int32_t target) {
-  const float top = *std::ranges::max_element(row);
-  double sum = 0;
-  for (const float x : row) sum += std::exp(x - top);
-  return std::log(sum) + top - row[static_cast<std::size_t>(target)];
-}
-
 // The losses of `targets` from the hidden states before each of them, [targets, hidden].
 double score(const LanguageModel& model, const Tensor& states, std::span<const std::int32_t> targets) {
   const auto vocab = static_cast<std::size_t>(model.config.vocab_size);
@@ -79,6 +71,13 @@ void check(const LanguageModel& model, std::span<const std::int32_t> tokens, con
 
 }  // namespace
 
+double token_loss(std::span<const float> row, std::int32_t target) {
+  const float top = *std::ranges::max_element(row);
+  double sum = 0;
+  for (const float x : row) sum += std::exp(x - top);
+  return std::log(sum) + top - row[static_cast<std::size_t>(target)];
+}
+
 double Perplexity::perplexity() const {
   return std::exp(negative_log_likelihood / static_cast<double>(tokens));
 }
@@ -87,14 +86,13 @@ double Perplexity::bits_per_byte(std::int64_t bytes) const {
   return negative_log_likelihood / std::log(2.0) / static_cast<double>(bytes);
 }
 
-Perplexity measure_perplexity(const LanguageModel& model, std::span<const std::int32_t> tokens,
-                              const EngineOptions& engine, const PerplexityOptions& options,
-                              const std::function<void(std::int64_t)>& on_progress) {
+void visit_windows(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                   const EngineOptions& engine, const PerplexityOptions& options,
+                   FunctionRef<void(const Tensor&, std::span<const std::int32_t>)> visit) {
   engine.validate(model.config);
   check(model, tokens, options);
   const NoGrad no_grad;
   const auto count = static_cast<std::int64_t>(tokens.size());
-  Perplexity result;
   std::int64_t scored = 1;  // the first token has nothing before it
   for (std::int64_t begin = 0; scored < count; begin += options.stride) {
     const std::int64_t end = std::min(begin + options.window, count);
@@ -102,12 +100,21 @@ Perplexity measure_perplexity(const LanguageModel& model, std::span<const std::i
         tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
     const Tensor states = window_states(model, window.first(window.size() - 1), engine);
     const std::int64_t first = scored - begin;  // in the window
-    result.negative_log_likelihood += score(model, narrow(states, 0, first - 1, end - scored),
-                                            window.subspan(static_cast<std::size_t>(first)));
+    visit(narrow(states, 0, first - 1, end - scored), window.subspan(static_cast<std::size_t>(first)));
     scored = end;
-    result.tokens = scored - 1;
-    if (on_progress) on_progress(result.tokens);
   }
+}
+
+Perplexity measure_perplexity(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                              const EngineOptions& engine, const PerplexityOptions& options,
+                              const std::function<void(std::int64_t)>& on_progress) {
+  Perplexity result;
+  visit_windows(model, tokens, engine, options,
+                [&](const Tensor& states, std::span<const std::int32_t> targets) {
+                  result.negative_log_likelihood += score(model, states, targets);
+                  result.tokens += static_cast<std::int64_t>(targets.size());
+                  if (on_progress) on_progress(result.tokens);
+                });
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 
+#include "ingot/base/parallel.h"
 #include "ingot/infer/engine.h"
 
 namespace ingot::infer {
@@ -20,6 +21,16 @@ struct Perplexity {
   /// Bits that the text's tokens cost, per byte of it.
   double bits_per_byte(std::int64_t bytes) const;
 };
+
+/// Runs a text through a model by a sliding window and calls `visit` with the hidden states [n, hidden] that
+/// stand before each of the next n tokens to be scored, and with those. Every token but the first is visited
+/// once, in order. Throws as measure_perplexity does.
+void visit_windows(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                   const EngineOptions& engine, const PerplexityOptions& options,
+                   FunctionRef<void(const Tensor& states, std::span<const std::int32_t> targets)> visit);
+
+/// −log softmax(row)[target], with the sum in double.
+double token_loss(std::span<const float> row, std::int32_t target);
 
 /// How well a model predicts a text, by a sliding window (as transformers' guide to perplexity does): each
 /// token is scored once, in the first window that holds it. `on_progress` is called with the tokens scored so

@@ -35,6 +35,8 @@ enum class PackedFormat : std::uint8_t {
   q4_g64,
   q4_g128,  ///< groups with zero points: GPTQ, AWQ
   q2_g256,  ///< ternary weights
+  nf4,      ///< codes stand for the values of a table; multiplied as f32 (kernels/weight_only.h)
+  fp8,      ///< codes are f8e4m3 numbers; likewise
 };
 
 /// Header of a step, each item for the 16 rows of the panel:
@@ -45,6 +47,7 @@ enum class PackedScales : std::uint8_t {
   super_halves,  ///< f16 d, 32 bytes unused; i8 scales [block][half]: blocks have two scales, for 16 columns
   group_zero,  ///< f16 scale, u8 zero, 16 bytes unused, for the whole step: value = scale · (code − zero)
                ///< each
+  values,      ///< f32 scale for the whole step: value = scale · packed_value(format, code)
 };
 
 struct PackedLayout {
@@ -63,6 +66,7 @@ struct PackedLayout {
       case PackedScales::flat_min:
         return 64 * blocks;
       case PackedScales::group_zero:
+      case PackedScales::values:
         return 64;
       default:
         return 64 + 32 * blocks;
@@ -107,10 +111,40 @@ constexpr PackedLayout packed_layout(PackedFormat format) {
       return {"q4_g128", PackedScales::group_zero, 4, 0, -1, 4};
     case PackedFormat::q2_g256:
       return {"q2_g256", PackedScales::group_zero, 2, 0, -1, 8};
+    case PackedFormat::nf4:
+      return {"nf4", PackedScales::values, 4, 0, -1, 2};
+    case PackedFormat::fp8:
+      return {"fp8", PackedScales::values, 8, 0, -1, 2};
   }
   return {};
 }
-inline constexpr int kPackedFormats = 12;
+inline constexpr int kPackedFormats = 14;
+
+/// Whether a format's products take f32 activations (weight_only_matmul) instead of rounded ones.
+constexpr bool is_weight_only(PackedFormat format) {
+  return packed_layout(format).scales == PackedScales::values;
+}
+
+/// NormalFloat of 4 bits (Dettmers et al. 2023, "QLoRA"), the numbers that bitsandbytes uses: quantiles of a
+/// normal distribution, scaled to ±1, with a zero.
+inline constexpr std::array<float, 16> kNf4Values{
+    -1.0F,
+    -0.6961928009986877F,
+    -0.5250730514526367F,
+    -0.39491748809814453F,
+    -0.28444138169288635F,
+    -0.18477343022823334F,
+    -0.09105003625154495F,
+    0.0F,
+    0.07958029955625534F,
+    0.16093020141124725F,
+    0.24611230194568634F,
+    0.33791524171829224F,
+    0.44070982933044434F,
+    0.5626170039176941F,
+    0.7229568362236023F,
+    1.0F,
+};
 
 /// 32 columns of one row of x, rounded: x ≈ scale · codes. One cache line.
 struct alignas(64) ActivationBlock {

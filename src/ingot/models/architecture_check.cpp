@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/nn/visit.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -126,6 +128,9 @@ Tensor MappedSource::provide(const ParamRequest& request) {
                           ? DType::f32
                           : options_.dtype.value_or(stored.dtype());
   Tensor value = contiguous(to(to(stored, dtype), options_.device));
+  if (!options_.packed && !options_.format.empty() && request.shape.rank() > 1) {
+    return to(rounded_values(value, request.name), dtype).detach();
+  }
   if (options_.copy && value.storage().get() == shared) value = clone(value);
   return value.detach();
 }
@@ -142,30 +147,76 @@ std::string_view format_of(const std::string& parameter, std::string_view format
   return head && std::ranges::any_of(few, same) ? "q6_k" : format;
 }
 
+// Small, and a wrong expert costs much: formats leave it as it is.
+bool is_router(const std::string& parameter) { return parameter.ends_with(".mlp.gate.weight"); }
+
+Tensor values_of(const quant::PackedMatrix& matrix) {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(matrix.rows));
+  std::iota(ids.begin(), ids.end(), 0);
+  return quant::rows(matrix, ids);
+}
+
 }  // namespace
 
-// The blocks of a file, where the rows of the parameter are whole rows of a quantised tensor there.
-quant::PackedPtr MappedSource::pack_stored(const WeightRule& rule, const Shape& shape) const {
-  if (rule.transposed || rule.stacked > 0) return nullptr;
-  const auto found = stored_.find(rule.theirs);
+// What a matrix, or each of a stack of them, becomes in the format asked for; f32.
+Tensor MappedSource::rounded_values(const Tensor& weight, const std::string& name) const {
+  if (is_router(name)) return to(weight, DType::f32);
+  if (weight.rank() == 2) return values_of(*round_to_format(weight, name));
+  std::vector<Tensor> stack;
+  for (std::int64_t i = 0; i < weight.dim(0); ++i)
+    stack.push_back(values_of(*round_to_format(contiguous(select(weight, 0, i)), name)));
+  return reshape(concat(stack), weight.shape());
+}
+
+// What the file has in a quantised form of its own.
+quant::PackedPtr MappedSource::pack_stored(const std::string& theirs, const WeightRule& rule) const {
+  const auto found = stored_.find(theirs);
   if (found == stored_.end()) return nullptr;
-  const TensorInfo& info = weights_.get_metadata(found->second);
-  const quant::BlockFormat* format = quant::find_block_format(info.stored_as);
-  if (format == nullptr || info.shape.size() != 2 || info.shape.back() != shape[1]) return nullptr;
-  const Blob blob = weights_.stored_bytes(found->second);
-  const auto row_bytes = static_cast<std::int64_t>(blob.bytes.size()) / info.shape.front();
-  const Tensor blocks =
-      tensor_in(blob, static_cast<std::uint64_t>(rule.first * row_bytes), {shape[0], row_bytes}, DType::u8);
-  return quant::pack({.format = format, .rows = shape[0], .cols = shape[1], .blocks = blocks});
+  return weights_.load_packed(found->second,
+                              {.transposed = rule.transposed, .first = rule.first, .rows = rule.rows});
 }
 
 quant::PackedPtr MappedSource::provide_packed(const std::string& name, const Shape& shape) {
   if (!options_.packed || shape.rank() != 2) return nullptr;
   const NoGrad no_grad;
   const MemoryTagScope tag(MemoryTag::parameter);
-  if (options_.format.empty()) return pack_stored(map_.rule_for(name), shape);
-  const Tensor weight = provide({.name = name, .shape = shape, .init = {}});
+  return kept(name, [&]() -> quant::PackedPtr {
+    const WeightRule rule = map_.rule_for(name);
+    if (options_.format.empty()) return rule.stacked > 0 ? nullptr : pack_stored(rule.theirs, rule);
+    if (is_router(name)) return nullptr;
+    return round_to_format(provide({.name = name, .shape = shape, .init = {}}), name);
+  });
+}
+
+std::vector<quant::PackedPtr> MappedSource::provide_packed_stack(const std::string& name,
+                                                                 const Shape& shape) {
+  const WeightRule rule = map_.rule_for(name);
+  if (!options_.packed || rule.stacked != shape[0]) return {};
+  const NoGrad no_grad;
+  const MemoryTagScope tag(MemoryTag::parameter);
+  const std::vector<std::string> theirs = sources_of(rule);
+  std::vector<quant::PackedPtr> experts;
+  for (std::size_t e = 0; e < theirs.size(); ++e) {
+    const std::string expert = fmt::format("{}.{}", name, e);
+    experts.push_back(kept(expert, [&]() -> quant::PackedPtr {
+      if (options_.format.empty()) return pack_stored(theirs[e], rule);
+      return round_to_format(weights_.load_tensor(stored_.at(theirs[e])), expert);
+    }));
+    if (experts.back() == nullptr) return {};
+  }
+  return experts;
+}
+
+quant::PackedPtr MappedSource::round_to_format(const Tensor& weight, const std::string& name) const {
   return quant::quantize_and_pack(weight, format_of(name, options_.format), name);
+}
+
+quant::PackedPtr MappedSource::kept(const std::string& name, FunctionRef<quant::PackedPtr()> make) const {
+  if (options_.store == nullptr) return make();
+  if (quant::PackedPtr found = options_.store->find(name)) return found;
+  quant::PackedPtr made = make();
+  if (made != nullptr) options_.store->add(name, made);
+  return made;
 }
 
 }  // namespace ingot

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "ingot/base/parallel.h"
 #include "ingot/models/weight_map.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/weights/weight_source.h"
@@ -51,10 +52,15 @@ class MappedSource final : public ParamProvider {
   MappedSource(const WeightSource& weights, WeightMap map, LoadOptions options);
   Tensor provide(const ParamRequest& request) override;
   quant::PackedPtr provide_packed(const std::string& name, const Shape& shape) override;
+  std::vector<quant::PackedPtr> provide_packed_stack(const std::string& name, const Shape& shape) override;
   bool trainable() const override { return options_.trainable; }
 
  private:
-  quant::PackedPtr pack_stored(const WeightRule& rule, const Shape& shape) const;
+  quant::PackedPtr pack_stored(const std::string& theirs, const WeightRule& rule) const;
+  Tensor rounded_values(const Tensor& weight, const std::string& name) const;
+  quant::PackedPtr round_to_format(const Tensor& weight, const std::string& name) const;
+  // From the store, or made and put there.
+  quant::PackedPtr kept(const std::string& name, FunctionRef<quant::PackedPtr()> make) const;
 
   const WeightSource& weights_;
   WeightMap map_;

@@ -51,6 +51,23 @@ Parameter ParamSource::take(std::string_view name, const Shape& shape, const Ini
 
 quant::PackedPtr ParamProvider::provide_packed(const std::string&, const Shape&) { return nullptr; }
 
+std::vector<quant::PackedPtr> ParamProvider::provide_packed_stack(const std::string&, const Shape&) {
+  return {};
+}
+
+std::vector<quant::PackedPtr> ParamSource::take_packed_stack(std::string_view name,
+                                                             const Shape& shape) const {
+  const std::string full = prefix_ + std::string(name);
+  std::vector<quant::PackedPtr> stack = provider_->provide_packed_stack(full, shape);
+  for (const quant::PackedPtr& matrix : stack)
+    INGOT_CHECK(static_cast<std::int64_t>(stack.size()) == shape[0] && matrix->rows == shape[1] &&
+                    matrix->cols == shape[2],
+                ShapeMismatch(full, shape.to_vector(),
+                              {static_cast<std::int64_t>(stack.size()), matrix->rows, matrix->cols},
+                              "as the quantised file has it"));
+  return stack;
+}
+
 quant::PackedPtr ParamSource::take_packed(std::string_view name, const Shape& shape) const {
   const std::string full = prefix_ + std::string(name);
   quant::PackedPtr matrix = provider_->provide_packed(full, shape);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -29,6 +30,8 @@ class ParamProvider {
   virtual Tensor provide(const ParamRequest& request) = 0;
   /// The weight of a linear layer in tiles, where this provider has it quantised; null: ask provide().
   virtual quant::PackedPtr provide_packed(const std::string& name, const Shape& shape);
+  /// The same for a stack of matrices [count, out, in] (experts): all of them, or none.
+  virtual std::vector<quant::PackedPtr> provide_packed_stack(const std::string& name, const Shape& shape);
   /// Whether parameters start as trainable.
   virtual bool trainable() const { return true; }
 };
@@ -62,6 +65,8 @@ class ParamSource {
   /// The matrix `name` [out, in] in tiles, or null where the provider has it dense: then take() it. Throws
   /// ShapeMismatch.
   quant::PackedPtr take_packed(std::string_view name, const Shape& shape) const;
+  /// The same for a stack [count, out, in]; empty where the provider has it dense.
+  std::vector<quant::PackedPtr> take_packed_stack(std::string_view name, const Shape& shape) const;
   const std::string& prefix() const { return prefix_; }
 
  private:
@@ -88,6 +93,15 @@ class InitSource final : public ParamProvider {
 /// Appends "what (count):" and up to 20 indented lines to an error's message; nothing where there are none.
 void append_list(std::string& message, std::string_view what, const std::vector<std::string>& lines);
 
+/// Where packed matrices are kept from one run to the next.
+class PackedStore {
+ public:
+  virtual ~PackedStore() = default;
+  /// Null where there is none of this name.
+  virtual quant::PackedPtr find(const std::string& name) const = 0;
+  virtual void add(const std::string& name, quant::PackedPtr matrix) = 0;
+};
+
 /// How a checkpoint's tensors become parameters.
 struct LoadOptions {
   std::optional<DType> dtype;  ///< default: as stored
@@ -97,10 +111,11 @@ struct LoadOptions {
   /// Parameters of one axis (norms, biases) become f32: for inference, where activations are f32 and matrices
   /// keep the dtype that they are stored in.
   bool wide_vectors = false;
-  /// Linear layers and embeddings run in this quantised format ("q4_k"); empty: as they are stored, which for
-  /// a GGUF model may be quantised blocks. Only where packed matrices are wanted at all.
+  /// Linear layers and embeddings are rounded to this quantised format ("q4_k"); empty: they are what the
+  /// file holds.
   std::string format{};
   bool packed = false;  ///< quantised matrices stay in their format, for inference; false: values
+  std::shared_ptr<PackedStore> store{};  ///< asked for packed matrices first; null: none
 };
 
 /// Parameters from named tensors. A missing or mis-shaped tensor does not stop construction: finish() lists

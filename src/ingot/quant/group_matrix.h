@@ -6,13 +6,6 @@
 
 namespace ingot::quant {
 
-/// How GroupMatrix::quantize rounds.
-struct GroupOptions {
-  int bits = 4;              ///< 4 or 8
-  std::int64_t group = 128;  ///< columns that share a scale; 0: a whole row ("per channel")
-  bool symmetric = true;     ///< the zero point is the middle; otherwise each group has its own (4 bits only)
-};
-
 /// A weight [rows, cols] of whole-numbered codes with a scale and a zero point for each group of columns:
 /// value = scale · (code − zero). What int4 and int8 groups, GPTQ, AWQ and ternary weights have in common.
 struct GroupMatrix {

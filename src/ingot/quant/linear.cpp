@@ -6,6 +6,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/core/stream.h"
 #include "ingot/kernels/quantized.h"
+#include "ingot/kernels/weight_only.h"
 
 namespace ingot::quant {
 namespace {
@@ -63,6 +64,16 @@ Tensor linear(const Activations& x, const PackedMatrix& weight, const Tensor& bi
                             bias.defined() ? bias.shape().to_vector() : std::vector<std::int64_t>{}));
   Tensor y = Tensor::empty(x.x().shape().with(-1, weight.rows));
   if (y.numel() == 0) return y;
+  const View bias_view = bias.defined() ? bias.view() : View{};
+  if (kernels::is_weight_only(weight.format)) {
+    kernels::launch(kernels::weight_only_matmul, current_stream(kCpu),
+                    {.format = weight.format,
+                     .x = as_matrix(x.x()),
+                     .weight = weight.data.view(),
+                     .y = as_matrix(y),
+                     .bias = bias_view});
+    return y;
+  }
   const kernels::PackedLayout layout = kernels::packed_layout(weight.format);
   const Tensor& rounded = x.rounded(layout.steps(weight.cols) * layout.step_blocks, weight.order);
   kernels::launch(kernels::quantized_matmul, current_stream(kCpu),
@@ -70,7 +81,7 @@ Tensor linear(const Activations& x, const PackedMatrix& weight, const Tensor& bi
                    .x = rounded.view(),
                    .weight = weight.data.view(),
                    .y = as_matrix(y),
-                   .bias = bias.defined() ? bias.view() : View{}});
+                   .bias = bias_view});
   return y;
 }
 

@@ -20,7 +20,8 @@ class Activations {
   mutable Tensor rounded_, order_;
 };
 
-/// x · weightᵀ + bias, f32 [..., out]; no gradient. One row's result has the same bits whatever the number of
+/// x · weightᵀ + bias, f32 [..., out]; no gradient. Formats of whole-numbered codes multiply x as rounded();
+/// NF4 and FP8 take x as it is. One row's result has the same bits whatever the number of
 /// rows, threads, and the instruction set. Throws ShapeMismatch.
 Tensor linear(const Activations& x, const PackedMatrix& weight, const Tensor& bias = {});
 Tensor linear(const Tensor& x, const PackedMatrix& weight, const Tensor& bias = {});

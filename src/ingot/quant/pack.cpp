@@ -11,6 +11,7 @@
 #include "ingot/core/dtype.h"
 #include "ingot/quant/group_matrix.h"
 #include "ingot/quant/packed_matrix.h"
+#include "ingot/quant/value_matrix.h"
 
 namespace ingot::quant {
 namespace {
@@ -49,6 +50,9 @@ void write_header(const PackedLayout& layout, const BlockParts* parts, std::size
     case PackedScales::group_zero:
       put_half(step, row, parts[0].d);
       step[32 + row] = parts[0].mins[0];
+      break;
+    case PackedScales::values:
+      std::memcpy(step + 4 * row, &parts[0].d, 4);
       break;
     case PackedScales::super_halves:
       put_half(step, row, parts[0].d);
@@ -179,6 +183,22 @@ struct GroupReader {
   }
 };
 
+// Reads one step of a row of a ValueMatrix. Codes beyond the row's end are never multiplied.
+struct ValueReader {
+  const ValueMatrix& matrix;
+  const PackedLayout& layout;
+  std::array<BlockParts, 1> parts{};
+  std::array<std::uint8_t, 64> codes{};
+
+  void read(std::int64_t row, std::int64_t step) {
+    const std::int64_t begin = step * layout.step_cols(),
+                       count = std::min(layout.step_cols(), matrix.cols - begin);
+    parts[0].d = matrix.scales.data<float>()[row * matrix.scales.dim(1) + begin / matrix.group];
+    codes.fill(0);
+    std::copy_n(matrix.codes.data<std::uint8_t>() + row * matrix.cols + begin, count, codes.data());
+  }
+};
+
 PackedFormat target_format(const GroupMatrix& matrix) {
   if (matrix.bits == 8) return PackedFormat::q8_0;
   if (matrix.bits == 2) return PackedFormat::q2_g256;
@@ -198,6 +218,17 @@ PackedPtr pack(const GroupMatrix& matrix, std::string_view name) {
   result->order = matrix.order;
   const PackedLayout layout = kernels::packed_layout(result->format);
   fill_tiles(*result, layout, [&] { return GroupReader{.matrix = matrix, .layout = layout}; });
+  return result;
+}
+
+PackedPtr pack(const ValueMatrix& matrix, std::string_view name) {
+  matrix.check(name);
+  auto result = std::make_shared<PackedMatrix>();
+  result->format = matrix.format;
+  result->rows = matrix.rows;
+  result->cols = matrix.cols;
+  const PackedLayout layout = kernels::packed_layout(result->format);
+  fill_tiles(*result, layout, [&] { return ValueReader{.matrix = matrix, .layout = layout}; });
   return result;
 }
 

@@ -1,112 +1,109 @@
+// GPTQ's and AWQ's layouts, and what all layouts share.
 #include "ingot/quant/packed_checkpoints.h"
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
+#include "ingot/quant/checkpoint_fields.h"
 #include "ingot/quant/floats.h"
 
 namespace ingot::quant {
 namespace {
 
-void check_field(const Tensor& t, const Shape& shape, std::string_view name, std::string_view field,
-                 bool words) {
-  const std::string where = fmt::format("{}.{}", name, field);
-  INGOT_CHECK(t.defined() && t.is_contiguous() && t.shape() == shape,
-              ShapeMismatch(where, shape.to_vector(),
-                            t.defined() ? t.shape().to_vector() : std::vector<std::int64_t>{}));
-  INGOT_CHECK(!words || t.dtype() == DType::i32,
-              InvalidConfig(where, fmt::format("must be i32, is {}", ingot::name(t.dtype()))));
+// Rows [first, first + rows) of a contiguous [n, ...]; undefined stays so.
+Tensor row_range(const Tensor& t, std::int64_t first, std::int64_t rows) {
+  if (!t.defined()) return t;
+  const View& all = t.view();
+  auto* from = static_cast<std::byte*>(all.data) +
+               static_cast<std::size_t>(first * all.strides[0]) * byte_size(t.dtype());
+  return {t.storage(), contiguous_view(from, t.shape().with(0, rows), t.dtype(), t.device())};
 }
 
-int nibble(const Tensor& words, std::int64_t word, int place) {
-  return static_cast<int>((static_cast<std::uint32_t>(words.data<std::int32_t>()[word]) >> (4 * place)) &
-                          15U);
-}
-
-struct Sizes {
-  std::int64_t k, n, groups, group;
-};
-
-Sizes sizes_of(std::int64_t k, const Tensor& scales, std::string_view name) {
-  INGOT_CHECK(scales.defined() && scales.rank() == 2 && scales.dim(0) > 0,
-              DimensionMismatch(fmt::format("{}.scales must be [groups, outputs]", name)));
-  const std::int64_t groups = scales.dim(0), n = scales.dim(1);
-  INGOT_CHECK(k % groups == 0 && n % 8 == 0 && k > 0,
-              InvalidConfig(std::string(name),
-                            fmt::format("scales has {} groups for {} inputs and {} outputs; groups must "
-                                        "divide the inputs, and 8 the outputs",
-                                        groups, k, n)));
-  return {k, n, groups, k / groups};
-}
-
-GroupMatrix empty_matrix(const Sizes& s) {
-  GroupMatrix m{.bits = 4,
-                .rows = s.n,
-                .cols = s.k,
-                .group = s.group,
-                .codes = {},
-                .scales = {},
-                .zeros = {},
-                .order = {}};
-  m.codes = Tensor::empty({s.n, s.k}, DType::u8);
-  m.scales = Tensor::empty({s.n, s.groups});
-  m.zeros = Tensor::empty({s.n, s.groups}, DType::u8);
-  return m;
-}
-
-// The inputs sorted by group, each group's in their own order; none where they lie so already.
-Tensor order_of(const Tensor& g_idx, const Sizes& s, std::string_view name) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(s.k)), count(static_cast<std::size_t>(s.groups));
-  const auto* group = g_idx.data<std::int32_t>();
-  for (std::int64_t k = 0; k < s.k; ++k) {
-    INGOT_CHECK(group[k] >= 0 && group[k] < s.groups,
-                InvalidConfig(
-                    fmt::format("{}.g_idx", name),
-                    fmt::format("input {} is in group {}, but scales has {} groups", k, group[k], s.groups)));
-    ++count[static_cast<std::size_t>(group[k])];
-  }
-  for (std::int64_t g = 0; g < s.groups; ++g)
-    INGOT_CHECK(count[static_cast<std::size_t>(g)] == s.group,
-                InvalidConfig(fmt::format("{}.g_idx", name),
-                              fmt::format("group {} has {} inputs instead of {}", g,
-                                          count[static_cast<std::size_t>(g)], s.group)));
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [&](std::int64_t k) { return group[k]; });
-  return std::ranges::is_sorted(order) ? Tensor() : Tensor::from(order, {s.k});
+bool has_tiles(const GroupMatrix& m) {
+  const auto* zeros = m.zeros.data<std::uint8_t>();
+  const bool symmetric = std::all_of(zeros, zeros + m.zeros.numel(), [](std::uint8_t z) { return z == 128; });
+  if (m.bits == 8 && !symmetric) return false;
+  return m.group == m.cols || (m.bits != 2 && m.group % 32 == 0);
 }
 
 }  // namespace
 
+Tensor values_of(const CheckpointMatrix& matrix) {
+  if (const auto* values = std::get_if<Tensor>(&matrix)) return *values;
+  if (const auto* groups = std::get_if<GroupMatrix>(&matrix)) return groups->dequantize();
+  return std::get<ValueMatrix>(matrix).dequantize();
+}
+
+CheckpointMatrix rows_of(const CheckpointMatrix& matrix, std::int64_t first, std::int64_t rows) {
+  if (rows == 0) return matrix;
+  if (const auto* values = std::get_if<Tensor>(&matrix)) return row_range(*values, first, rows);
+  const auto part = [&](auto m) {
+    m.rows = rows;
+    m.codes = row_range(m.codes, first, rows);
+    m.scales = row_range(m.scales, first, rows);
+    return m;
+  };
+  if (const auto* codes = std::get_if<ValueMatrix>(&matrix)) return part(*codes);
+  GroupMatrix m = part(std::get<GroupMatrix>(matrix));
+  m.zeros = row_range(m.zeros, first, rows);
+  return m;
+}
+
+PackedPtr pack(const CheckpointMatrix& matrix, std::string_view name) {
+  if (const auto* codes = std::get_if<ValueMatrix>(&matrix)) return pack(*codes, name);
+  const auto* groups = std::get_if<GroupMatrix>(&matrix);
+  return groups != nullptr && has_tiles(*groups) ? pack(*groups, name) : nullptr;
+}
+
 GroupMatrix from_gptq(const GptqTensors& t, std::string_view name) {
+  INGOT_CHECK(t.bits == 2 || t.bits == 4 || t.bits == 8,
+              NotImplemented(fmt::format("{}: GPTQ with {} bits; 2, 4 and 8 are read", name, t.bits)));
+  const int per_word = 32 / t.bits;
   INGOT_CHECK(t.qweight.defined() && t.qweight.rank() == 2,
-              DimensionMismatch(fmt::format("{}.qweight must be [inputs / 8, outputs]", name)));
-  const Sizes s = sizes_of(t.qweight.dim(0) * 8, t.scales, name);
-  check_field(t.qweight, {s.k / 8, s.n}, name, "qweight", true);
-  check_field(t.qzeros, {s.groups, s.n / 8}, name, "qzeros", true);
-  GroupMatrix m = empty_matrix(s);
+              DimensionMismatch(fmt::format("{}.qweight must be [inputs / {}, outputs]", name, per_word)));
+  INGOT_CHECK(t.scales.defined() && t.scales.rank() == 2,
+              DimensionMismatch(fmt::format("{}.scales must be [groups, outputs]", name)));
+  const std::int64_t cols = t.qweight.dim(0) * per_word, rows = t.scales.dim(1), groups = t.scales.dim(0);
+  GroupMatrix m = empty_group_matrix(t.bits, rows, cols, groups, fmt::format("{}.scales", name));
+  check_field(t.qweight, {cols / per_word, rows}, DType::i32, name, "qweight");
+  check_field(t.qzeros, {groups, (rows + per_word - 1) / per_word}, DType::i32, name, "qzeros");
   if (t.g_idx.defined()) {
-    check_field(t.g_idx, {s.k}, name, "g_idx", true);
-    m.order = order_of(t.g_idx, s, name);
+    check_field(t.g_idx, {cols}, DType::i32, name, "g_idx");
+    m.order = order_of_groups(t.g_idx, m, name);
   }
   const Tensor scales = as_floats(t.scales, fmt::format("{}.scales", name));
-  for (std::int64_t n = 0; n < s.n; ++n) {
-    for (std::int64_t g = 0; g < s.groups; ++g) {
-      m.scales.data<float>()[n * s.groups + g] = scales.data<float>()[g * s.n + n];
-      const int zero =
-          nibble(t.qzeros, g * (s.n / 8) + n / 8, static_cast<int>(n % 8)) + (t.zeros_less_one ? 1 : 0);
-      m.zeros.data<std::uint8_t>()[n * s.groups + g] = static_cast<std::uint8_t>(zero);
+  const std::vector<std::int64_t> place = places_in(m.order, cols);
+  constexpr std::int64_t kTile = 16;  // outputs: the words of a cache line
+  parallel_for((rows + kTile - 1) / kTile, 1, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t last = std::min(end * kTile, rows);
+    for (std::int64_t n = begin * kTile; n < last; ++n) {
+      for (std::int64_t g = 0; g < groups; ++g) {
+        m.scales.data<float>()[n * groups + g] = scales.data<float>()[g * rows + n];
+        const std::int32_t word = t.qzeros.data<std::int32_t>()[g * t.qzeros.dim(1) + n / per_word];
+        const int zero = code_of(word, static_cast<int>(n % per_word), t.bits) + (t.zeros_less_one ? 1 : 0);
+        INGOT_CHECK(zero < 256, InvalidConfig(fmt::format("{}.qzeros", name),
+                                              fmt::format("the zero point of output {} is 256; 8 bits have 0 "
+                                                          "to 255",
+                                                          n)));
+        m.zeros.data<std::uint8_t>()[n * groups + g] = static_cast<std::uint8_t>(zero);
+      }
     }
-    for (std::int64_t i = 0; i < s.k; ++i) {
-      const std::int64_t k = m.order.defined() ? m.order.data<std::int64_t>()[i] : i;
-      m.codes.data<std::uint8_t>()[n * s.k + i] =
-          static_cast<std::uint8_t>(nibble(t.qweight, k / 8 * s.n + n, static_cast<int>(k % 8)));
+    for (std::int64_t tile = begin * kTile; tile < last; tile += kTile) {
+      for (std::int64_t w = 0; w < cols / per_word; ++w) {
+        for (std::int64_t n = tile; n < std::min(tile + kTile, last); ++n) {
+          const std::int32_t word = t.qweight.data<std::int32_t>()[w * rows + n];
+          for (int i = 0; i < per_word; ++i)
+            m.codes.data<std::uint8_t>()[n * cols + place[static_cast<std::size_t>(w * per_word + i)]] =
+                static_cast<std::uint8_t>(code_of(word, i, t.bits));
+        }
+      }
     }
-  }
+  });
   return m;
 }
 
@@ -114,22 +111,32 @@ GroupMatrix from_awq(const AwqTensors& t, std::string_view name) {
   constexpr std::array kPlace{0, 4, 1, 5, 2, 6, 3, 7};  // of column n mod 8 within its word
   INGOT_CHECK(t.qweight.defined() && t.qweight.rank() == 2,
               DimensionMismatch(fmt::format("{}.qweight must be [inputs, outputs / 8]", name)));
-  const Sizes s = sizes_of(t.qweight.dim(0), t.scales, name);
-  check_field(t.qweight, {s.k, s.n / 8}, name, "qweight", true);
-  check_field(t.qzeros, {s.groups, s.n / 8}, name, "qzeros", true);
-  GroupMatrix m = empty_matrix(s);
+  INGOT_CHECK(
+      t.scales.defined() && t.scales.rank() == 2 && t.scales.dim(1) % 8 == 0,
+      DimensionMismatch(fmt::format("{}.scales must be [groups, outputs], of outputs in eights", name)));
+  const std::int64_t cols = t.qweight.dim(0), rows = t.scales.dim(1), groups = t.scales.dim(0);
+  GroupMatrix m = empty_group_matrix(4, rows, cols, groups, fmt::format("{}.scales", name));
+  check_field(t.qweight, {cols, rows / 8}, DType::i32, name, "qweight");
+  check_field(t.qzeros, {groups, rows / 8}, DType::i32, name, "qzeros");
   const Tensor scales = as_floats(t.scales, fmt::format("{}.scales", name));
-  for (std::int64_t n = 0; n < s.n; ++n) {
-    const int place = kPlace[static_cast<std::size_t>(n % 8)];
-    for (std::int64_t g = 0; g < s.groups; ++g) {
-      m.scales.data<float>()[n * s.groups + g] = scales.data<float>()[g * s.n + n];
-      m.zeros.data<std::uint8_t>()[n * s.groups + g] =
-          static_cast<std::uint8_t>(nibble(t.qzeros, g * (s.n / 8) + n / 8, place));
+  parallel_for(rows / 8, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin * 8; n < end * 8; ++n) {
+      const int place = kPlace[static_cast<std::size_t>(n % 8)];
+      for (std::int64_t g = 0; g < groups; ++g) {
+        m.scales.data<float>()[n * groups + g] = scales.data<float>()[g * rows + n];
+        m.zeros.data<std::uint8_t>()[n * groups + g] = static_cast<std::uint8_t>(
+            code_of(t.qzeros.data<std::int32_t>()[g * (rows / 8) + n / 8], place, 4));
+      }
     }
-    for (std::int64_t k = 0; k < s.k; ++k)
-      m.codes.data<std::uint8_t>()[n * s.k + k] =
-          static_cast<std::uint8_t>(nibble(t.qweight, k * (s.n / 8) + n / 8, place));
-  }
+    for (std::int64_t k = 0; k < cols; ++k) {
+      for (std::int64_t w = begin; w < end; ++w) {
+        const std::int32_t word = t.qweight.data<std::int32_t>()[k * (rows / 8) + w];
+        for (std::int64_t i = 0; i < 8; ++i)
+          m.codes.data<std::uint8_t>()[(w * 8 + i) * cols + k] =
+              static_cast<std::uint8_t>(code_of(word, kPlace[static_cast<std::size_t>(i)], 4));
+      }
+    }
+  });
   return m;
 }
 

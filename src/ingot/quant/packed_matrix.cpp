@@ -13,6 +13,7 @@
 #include "ingot/core/stream.h"
 #include "ingot/kernels/quantized.h"
 #include "ingot/quant/group_matrix.h"
+#include "ingot/quant/value_matrix.h"
 
 namespace ingot::quant {
 namespace {
@@ -49,16 +50,23 @@ std::vector<std::string> quantized_formats() {
                            [](unsigned char c) { return std::tolower(c); });
   }
   for (const GroupFormat& format : kGroupFormats) names.emplace_back(format.name);
-  names.emplace_back("ternary");
+  for (const char* name : {"nf4", "fp8", "ternary"}) names.emplace_back(name);
   return names;
+}
+
+std::optional<GroupOptions> find_group_options(std::string_view format) {
+  for (const GroupFormat& group_format : kGroupFormats)
+    if (same_name(group_format.name, format)) return group_format.options;
+  return std::nullopt;
 }
 
 PackedPtr quantize_and_pack(const Tensor& w, std::string_view format, std::string_view name) {
   if (const BlockFormat* block_format = find_block_format(format))
     return pack(BlockMatrix::quantize(w, *block_format, name));
-  for (const GroupFormat& group_format : kGroupFormats)
-    if (same_name(group_format.name, format))
-      return pack(GroupMatrix::quantize(w, group_format.options, name), name);
+  if (const auto options = find_group_options(format))
+    return pack(GroupMatrix::quantize(w, *options, name), name);
+  if (same_name(format, "nf4")) return pack(ValueMatrix::quantize_nf4(w, name), name);
+  if (same_name(format, "fp8")) return pack(ValueMatrix::quantize_fp8(w, name), name);
   if (same_name(format, "ternary")) return pack(GroupMatrix::quantize_ternary(w, name), name);
   const std::vector<std::string> names = quantized_formats();
   throw InvalidConfig("format", fmt::format("'{}' is no format{}; there are: {}", format,

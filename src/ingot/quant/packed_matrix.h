@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,8 +31,18 @@ using PackedPtr = std::shared_ptr<const PackedMatrix>;
 /// without any change of value) and q8_0.
 PackedPtr pack(const BlockMatrix& matrix);
 
-/// The names that quantize_and_pack knows: GGUF's blocks, groups of integers, ternary.
+/// How GroupMatrix::quantize rounds.
+struct GroupOptions {
+  int bits = 4;              ///< 4 or 8
+  std::int64_t group = 128;  ///< columns that share a scale; 0: a whole row ("per channel")
+  bool symmetric = true;     ///< the zero point is the middle; otherwise each group has its own (4 bits only)
+};
+
+/// The names that quantize_and_pack knows: GGUF's blocks, groups of integers, NF4, FP8, ternary.
 std::vector<std::string> quantized_formats();
+
+/// How a format of integer groups rounds, by its name ("int4-g128"); none where it is no such format.
+std::optional<GroupOptions> find_group_options(std::string_view format);
 
 /// Rounds a weight (f32, bf16, f16 [rows, cols]) to a format by name ("q8_0", "int4-g128"; in any case) and
 /// packs it. InvalidConfig lists the formats where there is none of that name.

@@ -73,8 +73,8 @@ std::string quoted(const std::string& text) {
 }
 
 // Built as text, because its order matters and an ordered JSON object finds its keys one by one.
-std::string header_text(std::span<const StoredTensor* const> order,
-                        const std::map<std::string, std::string>& metadata) {
+std::string header_text(std::span<const StoredTensor* const> order, const SafetensorsOptions& options) {
+  const std::map<std::string, std::string>& metadata = options.metadata;
   std::vector<std::string> entries;
   if (!metadata.empty()) {
     std::vector<std::string> pairs;
@@ -91,7 +91,8 @@ std::string header_text(std::span<const StoredTensor* const> order,
     offset = end;
   }
   std::string text = fmt::format("{{{}}}", fmt::join(entries, ","));
-  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const std::size_t unit = options.data_alignment, whole = (8 + text.size() + unit - 1) / unit * unit;
+  text.resize(whole - 8, ' ');
   INGOT_CHECK(text.size() <= kMaxSafetensorsHeader,
               InvalidConfig("metadata", fmt::format("the header would have {} bytes, the format allows {}",
                                                     text.size(), kMaxSafetensorsHeader)));
@@ -121,7 +122,7 @@ void write_safetensors(const std::string& path, std::span<const StoredTensor> te
                        const SafetensorsOptions& options) {
   check_names(tensors);
   const auto order = in_layout_order(tensors);
-  const std::string header = header_text(order, options.metadata);
+  const std::string header = header_text(order, options);
   write_file_atomically(path, [&](FileWriter& out) {
     std::array<std::byte, 8> length{};
     for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<std::byte>(header.size() >> (8 * i));

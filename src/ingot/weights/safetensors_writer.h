@@ -28,6 +28,8 @@ struct SafetensorsOptions {
   std::map<std::string, std::string> metadata{{"format", "pt"}};
   /// Above this size a directory gets several files. transformers' default.
   std::uint64_t max_shard_bytes = 5'000'000'000;
+  /// The data begins at a multiple of this in the file.
+  std::size_t data_alignment = 8;
 };
 
 /// Writes one file, atomically: the largest element types first, then by name, as the Python library does,

@@ -191,6 +191,14 @@ bool Transform::keeps_rows(int rank) const {
   return (std::holds_alternative<Rotary>(step_) || std::holds_alternative<Select>(step_)) && rank > 1;
 }
 
+bool Transform::transposes_matrix() const {
+  const auto* step = std::get_if<Permute>(&step_);
+  if (step == nullptr) return false;
+  if (!step->order.empty()) return step->order == std::vector<int>{1, 0};
+  const int a = step->a < 0 ? step->a + 2 : step->a, b = step->b < 0 ? step->b + 2 : step->b;
+  return a + b == 1;
+}
+
 const quant::BlockFormat* Transform::block_format() const {
   const auto* step = std::get_if<Quantise>(&step_);
   return step == nullptr ? nullptr : step->format;

@@ -15,6 +15,8 @@ struct BlockFormat;
 
 namespace ingot {
 
+struct GgmlType;
+
 /// What is known of a tensor before its values are.
 struct TensorForm {
   std::vector<std::int64_t> shape;
@@ -51,6 +53,9 @@ class Transform {
   /// Whether rows of the last axis of a tensor of this rank stay whole: then it works on rows of blocks as
   /// well as on numbers.
   bool keeps_rows(int rank) const;
+  /// Whether it exchanges the axes of a matrix, and nothing else.
+  bool transposes_matrix() const;
+  bool is_cast() const { return std::holds_alternative<Cast>(step_); }
   /// Null but for quantise().
   const quant::BlockFormat* block_format() const;
 
@@ -119,10 +124,13 @@ class TransformedSource final : public WeightSource {
   Tensor load(const TensorInfo& info) const override;
   /// Blocks of a quantised type where every step keeps rows whole; else the bytes of the loaded tensor.
   Blob stored(const TensorInfo& info) const override;
+  std::shared_ptr<const quant::PackedMatrix> packed(const TensorInfo& info,
+                                                    const PackedPart& part) const override;
 
  private:
   TensorInfo describe(const TensorRecipe& recipe) const;
   const TensorRecipe& recipe_of(const TensorInfo& info) const;
+  Tensor transformed_rows(const TensorRecipe& recipe, const GgmlType& type) const;
 
   std::shared_ptr<const WeightSource> base_;
   std::vector<TensorRecipe> recipes_;  // sorted by name

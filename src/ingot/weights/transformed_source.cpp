@@ -8,7 +8,7 @@
 #include "ingot/core/memory.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
-#include "ingot/quant/block_format.h"
+#include "ingot/quant/packed_matrix.h"
 #include "ingot/weights/ggml_type.h"
 #include "ingot/weights/transform.h"
 
@@ -127,6 +127,17 @@ Tensor TransformedSource::load(const TensorInfo& info) const {
   return contiguous(x);
 }
 
+// Blocks, as bytes, that go through the steps of a recipe that keeps rows.
+Tensor TransformedSource::transformed_rows(const TensorRecipe& recipe, const GgmlType& type) const {
+  std::vector<Tensor> inputs;
+  for (const std::string& name : recipe.inputs) {
+    inputs.push_back(rows_of_blocks(*base_, base_->get_metadata(name), type));
+  }
+  Tensor x = joined(std::move(inputs), recipe.concat_axis);
+  for (const Transform& step : recipe.steps) x = step.apply(x);
+  return x;
+}
+
 Blob TransformedSource::stored(const TensorInfo& info) const {
   const NoGrad no_grad;
   const TensorRecipe& recipe = recipe_of(info);
@@ -138,15 +149,35 @@ Blob TransformedSource::stored(const TensorInfo& info) const {
       quant::quantize(*format, {values.data<float>(), static_cast<std::size_t>(values.numel())}, blocks);
       return memory_blob(location(), std::move(blocks));
     }
-    std::vector<Tensor> inputs;
-    for (const std::string& name : recipe.inputs) {
-      inputs.push_back(rows_of_blocks(*base_, base_->get_metadata(name), *type));
-    }
-    Tensor x = joined(std::move(inputs), recipe.concat_axis);
-    for (const Transform& step : recipe.steps) x = step.apply(x);
-    return blob_of(x, location());
+    return blob_of(transformed_rows(recipe, *type), location());
   }
   return blob_of(load(info), location());
+}
+
+// A cast says only what a quantised matrix' values would be computed in, so none counts here.
+quant::PackedPtr TransformedSource::packed(const TensorInfo& info, const PackedPart& part) const {
+  const NoGrad no_grad;
+  TensorRecipe recipe = recipe_of(info);
+  if (!recipe.steps.empty() && recipe.steps.back().block_format() != nullptr)
+    return WeightSource::packed(info, part);
+  std::erase_if(recipe.steps, [](const Transform& step) { return step.is_cast(); });
+  const TensorInfo& input = base_->get_metadata(recipe.inputs.front());
+  if (recipe.inputs.size() == 1 && info.shape.size() == 2 &&
+      std::ranges::all_of(recipe.steps, &Transform::transposes_matrix)) {
+    PackedPart of_base = part;
+    of_base.transposed = part.transposed != (recipe.steps.size() % 2 == 1);
+    return base_->load_packed(input.name, of_base);
+  }
+  const GgmlType* type = blocks_of(input);
+  if (type == nullptr || part.transposed || info.shape.size() != 2 ||
+      !keep_rows(recipe, static_cast<int>(input.shape.size())))
+    return nullptr;
+  const Tensor blocks = contiguous(transformed_rows(recipe, *type));
+  return quant::pack(
+      {.format = quant::find_block_format(input.stored_as),
+       .rows = part.rows > 0 ? part.rows : info.shape[0],
+       .cols = info.shape[1],
+       .blocks = part.rows > 0 ? contiguous(narrow(blocks, 0, part.first, part.rows)) : blocks});
 }
 
 std::vector<TensorRecipe> identity_recipes(const WeightSource& source) {

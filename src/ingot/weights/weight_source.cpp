@@ -7,6 +7,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/suggest.h"
+#include "ingot/quant/packed_matrix.h"
 
 namespace ingot {
 
@@ -60,6 +61,17 @@ std::vector<Tensor> WeightSource::load_tensors(std::span<const std::string> name
 
 Blob WeightSource::stored(const TensorInfo& info) const {
   throw NotImplemented(fmt::format("{}: the stored bytes of '{}' from {}", location_, info.name, format()));
+}
+
+quant::PackedPtr WeightSource::packed(const TensorInfo& info, const PackedPart& part) const {
+  const quant::BlockFormat* format = quant::find_block_format(info.stored_as);
+  if (format == nullptr || info.shape.size() != 2 || part.transposed) return nullptr;
+  const Blob blob = stored(info);
+  const std::int64_t row_bytes = static_cast<std::int64_t>(blob.bytes.size()) / info.shape[0],
+                     rows = part.rows > 0 ? part.rows : info.shape[0];
+  const Tensor blocks =
+      tensor_in(blob, static_cast<std::size_t>(part.first * row_bytes), Shape({rows, row_bytes}), DType::u8);
+  return quant::pack({.format = format, .rows = rows, .cols = info.shape[1], .blocks = blocks});
 }
 
 void WeightSource::preload(std::span<const std::string> names) const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +12,10 @@
 
 #include "ingot/core/tensor.h"
 #include "ingot/weights/blob.h"
+
+namespace ingot::quant {
+struct PackedMatrix;
+}  // namespace ingot::quant
 
 namespace ingot {
 
@@ -34,6 +39,13 @@ struct WeightCapabilities {
   bool zero_copy = false;   ///< tensors may alias the file: cheap, and the pages can be dropped again
   bool concurrent = false;  ///< load_tensor may run on several threads at once
   bool preload = false;     ///< preload() does something
+};
+
+/// The part of a matrix that load_packed() is asked for: rows [first, first + rows) of it, or of its
+/// transpose.
+struct PackedPart {
+  bool transposed = false;
+  std::int64_t first = 0, rows = 0;  ///< rows 0: all
 };
 
 /// A set of named tensors that somebody stored: a file, a directory of shards, and later whatever else can be
@@ -69,6 +81,12 @@ class WeightSource {
   /// The bytes of a tensor as they are stored: the blocks of a quantised format, say. NotImplemented where
   /// the format keeps them otherwise than in one piece (compressed, strided).
   Blob stored_bytes(std::string_view name) const { return stored(get_metadata(name)); }
+  /// A matrix that is stored quantised, in the tiles that products run on; null where it is not, or where
+  /// rows of the part are not whole rows as they are stored. Throws as load_tensor does.
+  std::shared_ptr<const quant::PackedMatrix> load_packed(std::string_view name,
+                                                         const PackedPart& part) const {
+    return packed(get_metadata(name), part);
+  }
   /// Tells that these tensors will be loaded soon. Only a hint.
   virtual void preload(std::span<const std::string> names) const;
 
@@ -81,6 +99,9 @@ class WeightSource {
   void set_contents(std::vector<TensorInfo> tensors, std::map<std::string, std::string> metadata);
   virtual Tensor load(const TensorInfo& info) const = 0;
   virtual Blob stored(const TensorInfo& info) const;
+  /// Packs what stored() gives where that is blocks of GGUF's.
+  virtual std::shared_ptr<const quant::PackedMatrix> packed(const TensorInfo& info,
+                                                            const PackedPart& part) const;
 
  private:
   std::string location_;

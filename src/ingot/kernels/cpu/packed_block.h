@@ -8,7 +8,7 @@
 
 namespace ingot::kernels::cpu {
 
-/// 32 columns of one row of a panel: value[i] = scale[i / 16] · codes[i] + minimum.
+/// 32 columns of one row of a panel: value[i] = scale[i / 16] · packed_value(codes[i]) + minimum.
 struct PackedRow {
   std::array<float, 2> scale;
   float minimum;
@@ -18,6 +18,15 @@ struct PackedRow {
 inline float packed_half(const std::uint8_t* data, std::int64_t index) {
   f16 value;
   std::memcpy(&value.bits, data + 2 * index, 2);
+  return static_cast<float>(value);
+}
+
+/// What a code stands for, less zero.
+inline float packed_value(PackedFormat format, std::int32_t code) {
+  if (format == PackedFormat::nf4) return kNf4Values[static_cast<std::size_t>(code)];
+  if (format != PackedFormat::fp8) return static_cast<float>(code);
+  f8e4m3 value;
+  value.bits = static_cast<std::uint8_t>(code);
   return static_cast<float>(value);
 }
 

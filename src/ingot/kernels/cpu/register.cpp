@@ -36,6 +36,8 @@ void register_kernels() {
   register_squeeze_excite_simd();
   register_unary_simd();
   register_unary_backward_simd();
+  register_weight_only_avx512();
+  register_weight_only_avx2();
 
   register_attention_reference();
   register_complex_reference();
@@ -62,6 +64,7 @@ void register_kernels() {
   register_softmax_reference();
   register_squeeze_excite_reference();
   register_topk_reference();
+  register_weight_only_reference();
 }
 
 }  // namespace ingot::kernels::cpu

@@ -39,6 +39,8 @@ void register_softmax_simd();
 void register_squeeze_excite_simd();
 void register_unary_simd();
 void register_unary_backward_simd();
+void register_weight_only_avx512();
+void register_weight_only_avx2();
 
 void register_attention_reference();
 void register_complex_reference();
@@ -65,5 +67,6 @@ void register_rope_reference();
 void register_softmax_reference();
 void register_squeeze_excite_reference();
 void register_topk_reference();
+void register_weight_only_reference();
 
 }  // namespace ingot::kernels::cpu

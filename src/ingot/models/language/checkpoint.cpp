@@ -2,21 +2,70 @@
 
 #include <filesystem>
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/models/config_file.h"
 #include "ingot/models/tensorflow_names.h"
 #include "ingot/weights/open.h"
+#include "ingot/weights/quantized_source.h"
 
 namespace ingot {
+namespace {
+
+QuantizationConfig quantization_of(const ConfigFile& c, const std::string& model_type) {
+  QuantizationConfig q{.method = "gptq"};  // AutoGPTQ's own quantize_config.json does not say
+  c.read("quant_method", q.method);
+  c.read("bits", q.bits);
+  std::string layout = "gptq", version = "gemm";
+  c.read("checkpoint_format", layout);
+  c.read("version", version);
+  INGOT_CHECK(
+      q.method != "gptq" || layout == "gptq" || layout == "gptq_v2",
+      NotImplemented(fmt::format("{}: checkpoint_format '{}'; gptq and gptq_v2 are read", c.path(), layout)));
+  INGOT_CHECK(q.method != "awq" || version == "gemm" || version == "GEMM",
+              NotImplemented(fmt::format("{}: AWQ version '{}'; gemm is read", c.path(), version)));
+  q.zeros_less_one = layout == "gptq";
+  std::vector<std::int64_t> block;
+  c.read("weight_block_size", block);
+  INGOT_CHECK(block.empty() || block.size() == 2,
+              InvalidConfig("weight_block_size", fmt::format("{}: must be two numbers", c.path())));
+  if (!block.empty()) {
+    q.block_rows = block[0];
+    q.block_cols = block[1];
+  }
+  q.inputs_first = model_type == "gpt2";
+  return q;
+}
+
+std::string without_quantization(const std::string& config_json) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(config_json);
+  json.erase("quantization_config");
+  return json.dump(2) + "\n";
+}
+
+}  // namespace
 
 ModelCheckpoint open_checkpoint(const std::string& path) {
   if (path.ends_with(".gguf") && !std::filesystem::is_directory(path))
     return gguf_checkpoint(open_gguf(path));
-  const std::string config_path = path + "/config.json";
+  const std::string config_path = path + "/config.json", other_path = path + "/quantize_config.json";
   INGOT_CHECK(
       std::filesystem::exists(config_path),
       IoError(path, "is no model: expected a directory with config.json and weights, or a .gguf file"));
-  return {read_file(config_path), config_path, under_torch_names(open_weights(path))};
+  ModelCheckpoint checkpoint{read_file(config_path), config_path, under_torch_names(open_weights(path))};
+  const ConfigFile config(checkpoint.config_json, config_path);
+  std::optional<ConfigFile> quantization = config.object("quantization_config");
+  if (!quantization && std::filesystem::exists(other_path))
+    quantization.emplace(read_file(other_path), other_path);
+  if (!quantization) return checkpoint;
+  std::string model_type;
+  config.read("model_type", model_type);
+  checkpoint.weights = open_quantized(checkpoint.weights, quantization_of(*quantization, model_type));
+  checkpoint.config_json = without_quantization(checkpoint.config_json);
+  return checkpoint;
 }
 
 }  // namespace ingot

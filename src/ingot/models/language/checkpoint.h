@@ -15,7 +15,10 @@ struct ModelCheckpoint {
   std::shared_ptr<const WeightSource> weights;  ///< under the family's checkpoint names
 };
 
-/// Opens a model directory (config.json and weights), or a GGUF file. IoError where it is neither.
+/// Opens a model directory (config.json and weights), or a GGUF file. IoError where it is neither. A
+/// checkpoint that GPTQ, AWQ, bitsandbytes, compressed-tensors or an FP8 tool quantised
+/// (`quantization_config` in config.json, or quantize_config.json) has its matrices under their dense names
+/// (open_quantized), and a config_json without that key.
 ModelCheckpoint open_checkpoint(const std::string& path);
 
 /// A GGUF model: its metadata become config.json; its tensors get the names, orders of rows and layouts of

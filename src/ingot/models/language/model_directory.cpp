@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/files.h"
-#include "ingot/models/language/checkpoint.h"
 #include "ingot/weights/safetensors_writer.h"
 
 namespace ingot {
@@ -19,7 +18,11 @@ std::string generation_config(const LanguageConfig& config) {
 }  // namespace
 
 std::unique_ptr<LanguageModel> load_language_model(const std::string& path, const LoadOptions& options) {
-  const ModelCheckpoint checkpoint = open_checkpoint(path);
+  return load_language_model(open_checkpoint(path), options);
+}
+
+std::unique_ptr<LanguageModel> load_language_model(const ModelCheckpoint& checkpoint,
+                                                   const LoadOptions& options) {
   LanguageConfig config = LanguageConfig::from_json(checkpoint.config_json, checkpoint.config_path);
   if (options.dtype.has_value()) config.dtype = *options.dtype;
   return LanguageModel::from_weights(config, *checkpoint.weights, options);

@@ -1,5 +1,7 @@
 #include "ingot/models/language/moe.h"
 
+#include <algorithm>
+
 #include "ingot/models/language/decoder_init.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
@@ -53,15 +55,33 @@ Tensor load_balancing_loss(std::span<const RouterLoad> layers, std::int64_t toke
   return sum(counts.detach() * probability) * (experts / (rows * rows));
 }
 
+ExpertLinear::ExpertLinear(const ParamSource& source, std::string_view name, const Shape& shape,
+                           const Init& init)
+    : packed(source.take_packed_stack(name, shape)),
+      weight(packed.empty() ? source.take(name, shape, init) : Parameter{}) {}
+
+Tensor ExpertLinear::operator()(const Tensor& x, const std::vector<std::int64_t>& offsets) const {
+  if (packed.empty()) return grouped_linear(x, weight.value, offsets);
+  Tensor y = Tensor::empty({x.dim(0), packed.front()->rows});
+  for (std::size_t e = 0; e < packed.size(); ++e) {
+    const std::int64_t first = offsets[e], rows = offsets[e + 1] - first;
+    if (rows == 0) continue;
+    const Tensor part = quant::linear(contiguous(narrow(x, 0, first, rows)), *packed[e]);
+    std::copy_n(part.data<float>(), part.numel(), y.data<float>() + first * part.dim(1));
+  }
+  return y;
+}
+
 MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
     : gate(source.scope("gate"),
            {.in = c.hidden_size, .out = c.num_experts, .bias = false, .weight_init = decoder_weight_init(c)}),
-      gate_proj(source.take("experts.gate_proj", {c.num_experts, c.moe_intermediate_size, c.hidden_size},
-                            decoder_weight_init(c))),
-      up_proj(source.take("experts.up_proj", {c.num_experts, c.moe_intermediate_size, c.hidden_size},
-                          decoder_weight_init(c))),
-      down_proj(source.take("experts.down_proj", {c.num_experts, c.hidden_size, c.moe_intermediate_size},
-                            decoder_residual_init(c))),
+      gate_proj(source, "experts.gate_proj", {c.num_experts, c.moe_intermediate_size, c.hidden_size},
+                decoder_weight_init(c)),
+      up_proj(source, "experts.up_proj", {c.num_experts, c.moe_intermediate_size, c.hidden_size},
+              decoder_weight_init(c)),
+      down_proj(source, "experts.down_proj", {c.num_experts, c.hidden_size, c.moe_intermediate_size},
+                decoder_residual_init(c)),
+      count(c.num_experts),
       choices(c.num_experts_per_tok),
       normalize(c.norm_topk_prob) {}
 
@@ -72,12 +92,11 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
   const Tensor probabilities = softmax(to(gate(tokens), DType::f32));
   const TopK top = topk(probabilities, choices);
   const Tensor weights = to(normalize ? top.values / sum(top.values, {-1}, true) : top.values, x.dtype());
-  const Routing routing = route(top.indices, gate_proj.value.dim(0));
+  const Routing routing = route(top.indices, count);
   if (load != nullptr) *load = {.probability = sum(probabilities, {0}), .counts = counts_of(routing)};
   const Tensor sorted = embedding(tokens, routing.tokens);
-  const Tensor inner = silu_mul(grouped_linear(sorted, gate_proj.value, routing.offsets),
-                                grouped_linear(sorted, up_proj.value, routing.offsets));
-  const Tensor outputs = embedding(grouped_linear(inner, down_proj.value, routing.offsets), routing.places);
+  const Tensor inner = silu_mul(gate_proj(sorted, routing.offsets), up_proj(sorted, routing.offsets));
+  const Tensor outputs = embedding(down_proj(inner, routing.offsets), routing.places);
   const Tensor weighted =
       reshape(outputs, {tokens.dim(0), choices, hidden}) * reshape(weights, {tokens.dim(0), choices, 1});
   return reshape(sum(weighted, {1}), x.shape());
@@ -85,9 +104,9 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
 
 void MoeMlp::visit(ParamVisitor& v) {
   v("gate", gate);
-  v("experts.gate_proj", gate_proj);
-  v("experts.up_proj", up_proj);
-  v("experts.down_proj", down_proj);
+  v("experts.gate_proj", gate_proj.weight);
+  v("experts.up_proj", up_proj.weight);
+  v("experts.down_proj", down_proj.weight);
 }
 
 }  // namespace ingot

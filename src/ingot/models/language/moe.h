@@ -32,6 +32,17 @@ struct RouterLoad {
 /// Equal use gives the number of choices. `tokens`: those of one layer.
 Tensor load_balancing_loss(std::span<const RouterLoad> layers, std::int64_t tokens);
 
+/// One matrix of every expert: [experts, out, in], or in tiles, one by one, from a source of quantised
+/// weights.
+struct ExpertLinear {
+  ExpertLinear(const ParamSource& source, std::string_view name, const Shape& shape, const Init& init);
+  /// x [pairs, in] sorted by expert, whose rows begin at `offsets` [experts + 1] -> [pairs, out].
+  Tensor operator()(const Tensor& x, const std::vector<std::int64_t>& offsets) const;
+
+  std::vector<quant::PackedPtr> packed;  ///< empty: `weight` is there
+  Parameter weight;
+};
+
 /// A mixture of SwiGLU experts (Mixtral, Qwen3-MoE): softmax over the router's logits, the largest
 /// num_experts_per_tok, optionally made to add up to 1, weigh the outputs of their experts. Tokens are sorted
 /// by expert, so that each expert that is chosen runs once, on its own tokens.
@@ -41,9 +52,10 @@ struct MoeMlp {
   Tensor operator()(const Tensor& x, RouterLoad* load = nullptr) const;
   void visit(ParamVisitor& v);
 
-  Linear gate;                              ///< the router: [experts, hidden]
-  Parameter gate_proj, up_proj, down_proj;  ///< [experts, intermediate, hidden], down: [experts, hidden, ...]
-  std::int64_t choices;
+  Linear gate;  ///< the router: [experts, hidden]
+  ExpertLinear gate_proj, up_proj,
+      down_proj;                ///< [experts, intermediate, hidden], down: [experts, hidden, ...]
+  std::int64_t count, choices;  ///< experts, and those that a token goes to
   bool normalize;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/packed_block.h"
@@ -90,7 +91,7 @@ void dequantize(const DequantizeRowsArgs& args, Stream) {
                      const PackedRow w = read_packed_row(layout, panel, id % kPanelRows, b);
                      for (std::int64_t c = b * 32; c < std::min(cols, b * 32 + 32); ++c) {
                        const auto at = static_cast<std::size_t>(c - b * 32);
-                       y[c] = w.scale[at / 16] * static_cast<float>(w.codes[at]) + w.minimum;
+                       y[c] = w.scale[at / 16] * packed_value(args.format, w.codes[at]) + w.minimum;
                      }
                    }
                  }
@@ -134,6 +135,11 @@ PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel,
     case PackedScales::group_zero:
       result.scale.fill(packed_half(step, row));
       result.minimum = -(packed_half(step, row) * static_cast<float>(step[32 + row]));
+      break;
+    case PackedScales::values:
+      float scale;
+      std::memcpy(&scale, step + 4 * row, sizeof scale);
+      result.scale.fill(scale);
       break;
     case PackedScales::super_halves:
       for (std::int64_t half = 0; half < 2; ++half) {

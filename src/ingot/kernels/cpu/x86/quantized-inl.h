@@ -220,6 +220,9 @@ PanelKernel panel_kernel(PackedFormat format) {
       return panel_product<PackedFormat::q4_g128>;
     case PackedFormat::q2_g256:
       return panel_product<PackedFormat::q2_g256>;
+    case PackedFormat::nf4:  // weight_only_matmul's
+    case PackedFormat::fp8:
+      break;
   }
   return nullptr;
 }

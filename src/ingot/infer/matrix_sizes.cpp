@@ -1,0 +1,50 @@
+#include "ingot/infer/matrix_sizes.h"
+
+namespace ingot::infer {
+namespace {
+
+void add(MatrixSizes& to, const quant::PackedPtr& packed, const Parameter& weight, double share = 1) {
+  const double bytes = static_cast<double>(packed != nullptr ? packed->nbytes() : weight.value.nbytes());
+  const auto elements =
+      static_cast<double>(packed != nullptr ? packed->rows * packed->cols : weight.value.numel());
+  to.bytes += share * bytes;
+  to.elements += share * elements;
+}
+
+void add(MatrixSizes& to, const Linear& linear) { add(to, linear.packed, linear.weight); }
+
+void add(MatrixSizes& to, const ExpertLinear& experts, double share) {
+  if (experts.packed.empty()) add(to, nullptr, experts.weight, share);
+  for (const quant::PackedPtr& expert : experts.packed) add(to, expert, {}, share);
+}
+
+MatrixSizes sizes(const LanguageModel& model, bool active) {
+  MatrixSizes m;
+  for (const auto& layer : model.layers) {
+    const Attention& a = layer->self_attn;
+    for (const Linear* linear : {&a.q_proj, &a.k_proj, &a.v_proj, &a.o_proj}) add(m, *linear);
+    if (layer->mlp != nullptr) {
+      if (layer->mlp->gate_proj != nullptr) add(m, *layer->mlp->gate_proj);
+      add(m, layer->mlp->up_proj);
+      add(m, layer->mlp->down_proj);
+    }
+    if (layer->experts != nullptr) {
+      const MoeMlp& e = *layer->experts;
+      const double share = active ? static_cast<double>(e.choices) / static_cast<double>(e.count) : 1;
+      for (const ExpertLinear* linear : {&e.gate_proj, &e.up_proj, &e.down_proj}) add(m, *linear, share);
+    }
+  }
+  if (model.config.tie_word_embeddings) {
+    add(m, model.embed_tokens.packed, model.embed_tokens.weight);
+  } else {
+    add(m, model.packed_lm_head, model.lm_head);
+  }
+  return m;
+}
+
+}  // namespace
+
+MatrixSizes matrix_sizes(const LanguageModel& model) { return sizes(model, false); }
+MatrixSizes active_matrix_sizes(const LanguageModel& model) { return sizes(model, true); }
+
+}  // namespace ingot::infer

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "ingot/models/language/decoder.h"
+
+namespace ingot::infer {
+
+/// What the matrices of a model take as they are kept. Those of an embedding that is tied to the head count
+/// once; those of one that is not, not at all: a token reads one row of it.
+struct MatrixSizes {
+  double bytes = 0, elements = 0;
+};
+MatrixSizes matrix_sizes(const LanguageModel& model);
+/// What one token passes through: of experts, the chosen ones alone.
+MatrixSizes active_matrix_sizes(const LanguageModel& model);
+
+}  // namespace ingot::infer

@@ -1,0 +1,236 @@
+#include "ingot/infer/packed_cache.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "ingot/base/env.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/hash.h"
+#include "ingot/base/log.h"
+#include "ingot/base/parallel.h"
+#include "ingot/kernels/instruction_set.h"
+#include "ingot/weights/safetensors.h"
+#include "ingot/weights/safetensors_writer.h"
+
+namespace ingot::infer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kVersion = 1;  // of the tiles (kernels/packed.h) and of what a cache says about them
+constexpr std::size_t kAlignment = 64;
+
+std::string instruction_set_name() {
+  constexpr std::array kNames{"baseline", "avx2", "avx512", "avx512-vnni"};
+  return kNames.at(static_cast<std::size_t>(kernels::instruction_set_limit()));
+}
+
+std::string identity_of(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return path;
+  return fmt::format("{}:{}:{}.{:09}", fs::path(path).filename().string(), info.st_size, info.st_mtim.tv_sec,
+                     info.st_mtim.tv_nsec);
+}
+
+std::string key_of(const WeightSource& weights, const std::string& format) {
+  std::set<std::string> files;
+  for (const TensorInfo& info : weights.tensors()) files.insert(identity_of(info.file));
+  return fmt::format("version {}; {}; {}; {}", kVersion, instruction_set_name(),
+                     format.empty() ? "as stored" : format, fmt::join(files, ", "));
+}
+
+// "q4_k.ingot-packed" in the model's directory, or "model.gguf.q4_k.ingot-packed".
+std::string beside(const std::string& model, const std::string& format) {
+  const std::string ending = (format.empty() ? "stored" : format) + ".ingot-packed";
+  return fs::is_directory(model) ? (fs::path(model) / ending).string() : model + "." + ending;
+}
+
+std::string in_directory(const std::string& directory, const std::string& model, const std::string& format) {
+  std::error_code ignored;
+  const std::string whole = fs::weakly_canonical(model, ignored).string();
+  const std::string name = fs::path(whole).filename().string();
+  return fmt::format("{}/{}-{}.{}.ingot-packed", directory, name, sha256_hex(whole).substr(0, 12),
+                     format.empty() ? "stored" : format);
+}
+
+// Where downloads are kept too; empty where nothing tells.
+std::string cache_root() {
+  if (const auto setting = env_setting("CACHE_DIR")) return setting->value;
+  const char* xdg = std::getenv("XDG_CACHE_HOME");
+  if (xdg != nullptr && *xdg != '\0') return std::string(xdg) + "/ingot";
+  const char* home = std::getenv("HOME");
+  return home == nullptr ? "" : std::string(home) + "/.cache/ingot";
+}
+
+// The places to look at and to write to, in this order.
+std::vector<std::string> places(const std::string& model, const std::string& format,
+                                const std::string& where) {
+  if (where == "off") return {};
+  if (where != "auto") return {in_directory(where, model, format)};
+  std::vector<std::string> files{beside(model, format)};
+  if (const std::string root = cache_root(); !root.empty())
+    files.push_back(in_directory(root + "/packed", model, format));
+  return files;
+}
+
+std::optional<kernels::PackedFormat> format_by_name(std::string_view name) {
+  for (int i = 0; i < kernels::kPackedFormats; ++i) {
+    const auto format = static_cast<kernels::PackedFormat>(i);
+    if (kernels::packed_layout(format).name == name) return format;
+  }
+  return std::nullopt;
+}
+
+// Of whole lines of 64 bytes: eight sums side by side, so that it runs as fast as memory gives.
+std::uint64_t checksum(const std::uint8_t* data, std::size_t bytes) {
+  constexpr std::uint64_t kPrime = 0x9e3779b97f4a7c15;
+  std::array<std::uint64_t, 8> sums{1, 2, 3, 4, 5, 6, 7, 8}, words{};
+  for (std::size_t at = 0; at < bytes; at += sizeof words) {
+    std::memcpy(words.data(), data + at, sizeof words);
+    for (std::size_t i = 0; i < 8; ++i) sums[i] = (sums[i] ^ words[i]) * kPrime;
+  }
+  std::uint64_t sum = bytes;
+  for (const std::uint64_t s : sums) sum = (sum ^ s ^ (s >> 32)) * kPrime;
+  return sum;
+}
+
+std::uint64_t checksum(const Tensor& tiles) {
+  const std::int64_t panels = tiles.dim(0);
+  const auto panel_bytes = static_cast<std::size_t>(tiles.dim(1));
+  std::vector<std::uint64_t> sums(static_cast<std::size_t>(panels));
+  parallel_for(panels, 1 + static_cast<std::int64_t>(65536 / panel_bytes),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (auto p = static_cast<std::size_t>(begin); p < static_cast<std::size_t>(end); ++p)
+                   sums[p] = checksum(tiles.data<std::uint8_t>() + p * panel_bytes, panel_bytes);
+               });
+  std::uint64_t all = 0;
+  for (const std::uint64_t sum : sums) all = (all ^ sum) * 0x100000001b3;
+  return all;
+}
+
+// The description of a matrix: "q4_k 4096 11008 <checksum>".
+std::string describe(const quant::PackedMatrix& m) {
+  return fmt::format("{} {} {} {:016x}", m.format_name(), m.rows, m.cols, checksum(m.data));
+}
+
+// Null where the entry is none that we wrote.
+quant::PackedPtr matrix_of(const WeightSource& file, const std::string& name,
+                           const std::string& description) {
+  const std::size_t first = description.find(' '), second = description.find(' ', first + 1);
+  if (second == std::string::npos) return nullptr;
+  const auto format = format_by_name(std::string_view(description).substr(0, first));
+  const TensorInfo* info = file.find(name);
+  if (!format || info == nullptr || info->dtype != DType::u8 || info->shape.size() != 2) return nullptr;
+  auto m = std::make_shared<quant::PackedMatrix>();
+  m->format = *format;
+  m->rows = std::atoll(description.c_str() + first);
+  m->cols = std::atoll(description.c_str() + second);
+  const kernels::PackedLayout layout = kernels::packed_layout(*format);
+  if (m->rows <= 0 || m->cols <= 0 || m->cols > (std::int64_t{1} << 40)) return nullptr;
+  const bool fits = info->shape[0] == (m->rows + kernels::kPanelRows - 1) / kernels::kPanelRows &&
+                    info->shape[1] == static_cast<std::int64_t>(layout.panel_bytes(m->cols));
+  if (!fits) return nullptr;
+  m->data = file.load_tensor(name);
+  if (reinterpret_cast<std::uintptr_t>(m->data.view().data) % kAlignment != 0) return nullptr;
+  if (describe(*m) != description) return nullptr;
+  if (const TensorInfo* order = file.find(name + ".order")) {
+    if (order->dtype != DType::u8 || order->numel() < m->cols * 8) return nullptr;
+    const Tensor bytes = file.load_tensor(name + ".order");
+    m->order = Tensor::empty({m->cols}, DType::i64);
+    std::memcpy(m->order.view().data, bytes.view().data, m->order.nbytes());
+    for (std::int64_t i = 0; i < m->cols; ++i)
+      if (m->order.data<std::int64_t>()[i] < 0 || m->order.data<std::int64_t>()[i] >= m->cols) return nullptr;
+  }
+  return m;
+}
+
+// As bytes in whole lines, so that everything behind it stays aligned.
+Tensor order_bytes(const Tensor& order) {
+  const auto lines = static_cast<std::int64_t>((order.nbytes() + kAlignment - 1) / kAlignment);
+  Tensor bytes = Tensor::zeros({lines * static_cast<std::int64_t>(kAlignment)}, DType::u8);
+  std::memcpy(bytes.view().data, order.view().data, order.nbytes());
+  return bytes;
+}
+
+}  // namespace
+
+PackedCache::PackedCache(const std::string& path, const WeightSource& weights, const std::string& format,
+                         const PackedCacheOptions& options)
+    : model_(path), key_(key_of(weights, format)), options_(options), format_(format) {
+  for (const std::string& file : places(model_, format_, options_.where)) {
+    std::error_code ignored;
+    if (file_.empty() && fs::exists(file, ignored)) open(file);
+  }
+}
+
+void PackedCache::open(const std::string& file) {
+  try {
+    const auto source = open_safetensors(map_blob(file));
+    const auto& metadata = source->metadata();
+    const auto key = metadata.find("made_from");
+    if (key == metadata.end() || key->second != key_) return;
+    for (const auto& [name, description] : metadata) {
+      if (name == "made_from") continue;
+      quant::PackedPtr matrix = matrix_of(*source, name, description);
+      if (matrix == nullptr) {
+        found_.clear();
+        return;
+      }
+      found_.emplace(name, std::move(matrix));
+    }
+    file_ = file;
+  } catch (const Error& error) {
+    found_.clear();
+    log(LogLevel::debug, "ingot::infer", fmt::format("{} is not used: {}", file, error.what()));
+  }
+}
+
+quant::PackedPtr PackedCache::find(const std::string& name) const {
+  const auto at = found_.find(name);
+  return at == found_.end() ? nullptr : at->second;
+}
+
+void PackedCache::add(const std::string& name, quant::PackedPtr matrix) { added_[name] = std::move(matrix); }
+
+std::uint64_t PackedCache::bytes() const {
+  std::uint64_t total = 0;
+  for (const auto* matrices : {&found_, &added_})
+    for (const auto& [name, matrix] : *matrices) total += matrix->nbytes();
+  return total;
+}
+
+std::string PackedCache::save() {
+  if (added_.empty() || (options_.where == "auto" && bytes() < options_.least_bytes)) return {};
+  SafetensorsOptions safetensors{.metadata = {{"made_from", key_}}, .data_alignment = kAlignment};
+  std::vector<StoredTensor> tensors;
+  for (const auto* matrices : {&found_, &added_}) {
+    for (const auto& [name, matrix] : *matrices) {
+      safetensors.metadata[name] = describe(*matrix);
+      tensors.push_back(StoredTensor::of(name, matrix->data));
+      if (matrix->order.defined())
+        tensors.push_back(StoredTensor::of(name + ".order", order_bytes(matrix->order)));
+    }
+  }
+  for (const std::string& file : places(model_, format_, options_.where)) {
+    try {
+      make_directories(fs::path(file).parent_path().empty() ? "." : fs::path(file).parent_path().string());
+      if (free_disk_bytes(file) < 2 * bytes()) continue;
+      write_safetensors(file, tensors, safetensors);
+      return file;
+    } catch (const std::exception& error) {
+      log(LogLevel::debug, "ingot::infer",
+          fmt::format("{}: packed weights cannot be kept there: {}", file, error.what()));
+    }
+  }
+  return {};
+}
+
+}  // namespace ingot::infer

@@ -1,0 +1,109 @@
+// Products with weights that are widened to f32, for one instruction set. The includer defines, in the
+// namespace that this is included into:
+//
+//   kLanes             rows of a panel in one vector: 16 or 8
+//   kMaxRows           rows of x that its registers hold at once
+//   Ints, Floats       vectors of 32-bit lanes, and the operations below on them
+//   Nf4Table           the 16 values, in registers; look_up(table, codes) takes the low four bits of each
+//   lane float8_values(v)   the f8e4m3 numbers in the low bytes of the lanes
+//
+// A lane of a vector of codes belongs to one row and holds four columns ("quad") of its block, 4-bit codes
+// those of two quads.
+
+template <PackedFormat kFormat>
+struct Widener;
+
+template <>
+struct Widener<PackedFormat::nf4> {
+  static constexpr std::int64_t kBlockBytes = 256;
+  Nf4Table table;
+  INGOT_INLINE static Ints load_quad(const std::uint8_t* block, int quad) {
+    return shift_right(load(block + 64 * (quad % 4)), 4 * (quad / 4));
+  }
+  INGOT_INLINE Floats value(Ints codes, int place) const {
+    return look_up(table, shift_right(codes, 8 * place));
+  }
+};
+
+template <>
+struct Widener<PackedFormat::fp8> {
+  static constexpr std::int64_t kBlockBytes = 512;
+  INGOT_INLINE static Ints load_quad(const std::uint8_t* block, int quad) { return load(block + 64 * quad); }
+  INGOT_INLINE Floats value(Ints codes, int place) const {
+    return float8_values(shift_right(codes, 8 * place));
+  }
+};
+
+// R rows of x with kLanes rows of the panel, from lane `row` on.
+template <PackedFormat kFormat, int R>
+INGOT_NOINLINE void float_panel_rows(const FloatPanelProduct& p, const float* x, float* y, std::int64_t row) {
+  constexpr PackedLayout kLayout = packed_layout(kFormat);
+  constexpr std::int64_t kCols = kLayout.step_cols(), kHeader = kLayout.header_bytes();
+  const Widener<kFormat> widener;
+  Floats sum[R];
+  INGOT_UNROLL_ROWS
+  for (int r = 0; r < R; ++r) sum[r] = zero_floats();
+  float padded[R * kCols];
+  const std::uint8_t* step = p.panel;
+  std::int64_t stride = p.x_stride;
+  for (std::int64_t col = 0; col < p.k; col += kCols, step += kLayout.step_bytes()) {
+    const float* from = x + col;
+    if (p.k - col < kCols) {  // what x lacks of the last step counts as 0
+      for (int r = 0; r < R; ++r) {
+        for (std::int64_t i = 0; i < kCols; ++i)
+          padded[r * kCols + i] = col + i < p.k ? x[r * p.x_stride + col + i] : 0.0F;
+      }
+      from = padded;
+      stride = kCols;
+    }
+    Floats even[R], odd[R];
+    INGOT_UNROLL_ROWS
+    for (int r = 0; r < R; ++r) even[r] = odd[r] = zero_floats();
+    for (std::int64_t block = 0; block < kLayout.step_blocks; ++block) {
+      const std::uint8_t* codes_at = step + kHeader + block * Widener<kFormat>::kBlockBytes + 4 * row;
+      for (int quad = 0; quad < 8; ++quad, from += 4) {
+        const Ints codes = Widener<kFormat>::load_quad(codes_at, quad);
+        const Floats w0 = widener.value(codes, 0), w1 = widener.value(codes, 1);
+        const Floats w2 = widener.value(codes, 2), w3 = widener.value(codes, 3);
+        INGOT_UNROLL_ROWS
+        for (int r = 0; r < R; ++r) even[r] = multiply_add(splat(from[r * stride]), w0, even[r]);
+        INGOT_UNROLL_ROWS
+        for (int r = 0; r < R; ++r) odd[r] = multiply_add(splat(from[r * stride + 1]), w1, odd[r]);
+        INGOT_UNROLL_ROWS
+        for (int r = 0; r < R; ++r) even[r] = multiply_add(splat(from[r * stride + 2]), w2, even[r]);
+        INGOT_UNROLL_ROWS
+        for (int r = 0; r < R; ++r) odd[r] = multiply_add(splat(from[r * stride + 3]), w3, odd[r]);
+      }
+    }
+    const Floats scale = load_scales(step + 4 * row);
+    INGOT_UNROLL_ROWS
+    for (int r = 0; r < R; ++r) sum[r] = multiply_add(add(even[r], odd[r]), scale, sum[r]);
+  }
+  const std::int64_t cols = p.cols - row;
+  const Floats bias = p.bias != nullptr ? load_floats(p.bias + row, cols) : zero_floats();
+  INGOT_UNROLL_ROWS
+  for (int r = 0; r < R; ++r)
+    store_floats(y + r * p.y_stride + row, p.bias != nullptr ? add(sum[r], bias) : sum[r], cols);
+}
+
+template <PackedFormat kFormat, int R>
+INGOT_INLINE void float_panel_tile(const FloatPanelProduct& p, std::int64_t at) {
+  for (std::int64_t row = 0; row < p.cols; row += kLanes)
+    float_panel_rows<kFormat, R>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, row);
+}
+
+template <PackedFormat kFormat>
+void float_panel_product(const FloatPanelProduct& p, std::int64_t rows) {
+  std::int64_t at = 0;
+  for (; rows - at >= kMaxRows; at += kMaxRows) float_panel_tile<kFormat, kMaxRows>(p, at);
+  if constexpr (kMaxRows > 4) {
+    for (; rows - at >= 4; at += 4) float_panel_tile<kFormat, 4>(p, at);
+  }
+  if (rows - at >= 2) float_panel_tile<kFormat, 2>(p, at), at += 2;
+  if (rows - at >= 1) float_panel_tile<kFormat, 1>(p, at);
+}
+
+void run(const WeightOnlyMatmulArgs& args, Stream) {
+  multiply_float_panels(args, args.format == PackedFormat::nf4 ? float_panel_product<PackedFormat::nf4>
+                                                               : float_panel_product<PackedFormat::fp8>);
+}

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "ingot/kernels/weight_only.h"
+
+// What weight_only_avx2.cpp and weight_only_avx512.cpp share. Each compiles weight_only-inl.h, the one text
+// of the kernels, with its own vectors.
+namespace ingot::kernels::cpu {
+
+/// y = x · panelᵀ for some rows of x and one panel of 16 rows of the weight.
+struct FloatPanelProduct {
+  const std::uint8_t* panel;
+  const float* x;
+  std::int64_t k, x_stride;
+  float* y;
+  std::int64_t y_stride;
+  std::int64_t cols;  ///< columns of y that exist, up to 16
+  const float* bias;  ///< null: none
+};
+
+/// Computes `rows` rows of x, any number.
+using FloatPanelKernel = void (*)(const FloatPanelProduct& product, std::int64_t rows);
+
+/// Walks over rows and panels so that activations stay in L2 and panels in L1, on all threads.
+void multiply_float_panels(const WeightOnlyMatmulArgs& args, FloatPanelKernel kernel);
+
+}  // namespace ingot::kernels::cpu

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string_view>
+
+#include "ingot/quant/group_matrix.h"
+
+// What the readers of checkpoint layouts share.
+namespace ingot::quant {
+
+/// Throws unless `t` is a contiguous tensor of this shape (and, where asked for, dtype).
+void check_field(const Tensor& t, const Shape& shape, std::string_view name, std::string_view field);
+void check_field(const Tensor& t, const Shape& shape, DType dtype, std::string_view name,
+                 std::string_view field);
+
+/// Code number `place` of a 32-bit word of such codes.
+inline int code_of(std::int32_t word, int place, int bits) {
+  return static_cast<int>((static_cast<std::uint32_t>(word) >> (bits * place)) & ((1U << bits) - 1U));
+}
+
+/// A GroupMatrix to be filled in, of `groups` groups in a row. InvalidConfig unless they divide the row.
+GroupMatrix empty_group_matrix(int bits, std::int64_t rows, std::int64_t cols, std::int64_t groups,
+                               std::string_view name);
+
+/// The inputs sorted by group, each group's in their own order; none where they lie so already. InvalidConfig
+/// names the first input whose group does not exist, or a group of another size.
+Tensor order_of_groups(const Tensor& g_idx, const GroupMatrix& matrix, std::string_view name);
+/// Where each input stands in an order; i where there is none.
+std::vector<std::int64_t> places_in(const Tensor& order, std::int64_t cols);
+
+}  // namespace ingot::quant

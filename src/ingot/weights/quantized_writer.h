@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/weights/encode.h"
+#include "ingot/weights/safetensors_writer.h"
+
+namespace ingot {
+
+/// A checkpoint as other programs keep quantised ones in safetensors files.
+struct QuantizedCheckpoint {
+  std::string config;  ///< JSON: what `quantization_config` in config.json becomes
+  std::vector<StoredTensor> tensors;
+};
+
+/// The formats that quantize_checkpoint knows: "fp8" and the groups of integers ("int8", "int4-g128-zero"),
+/// in the layout of compressed-tensors (vLLM and transformers read it), and "nf4" in that of bitsandbytes.
+std::vector<std::string> quantized_checkpoint_formats();
+
+/// Rounds the matrices for which `is_linear` holds, each when it is asked for, and leaves the rest as it is.
+/// Loading the result gives the values that quant::quantize_and_pack gives. The source must outlive the
+/// writing. InvalidConfig lists the formats; NotImplemented where a format has no layout that others read.
+QuantizedCheckpoint quantize_checkpoint(const WeightSource& source, std::string_view format,
+                                        const std::function<bool(const TensorInfo&)>& is_linear,
+                                        const WrittenCallback& written = {});
+
+}  // namespace ingot

@@ -1,0 +1,154 @@
+// Whole models in quantised formats: experts, GPT-2's files, what `ingot quantize` writes, what formats cost.
+#include <cmath>
+
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/files.h"
+#include "ingot/infer/load.h"
+#include "ingot/infer/matrix_sizes.h"
+#include "ingot/infer/quality.h"
+#include "ingot/models/language/gguf_export.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/quant/block_format.h"
+#include "ingot/weights/encode.h"
+#include "ingot/weights/gguf_writer.h"
+#include "ingot/weights/quantized_writer.h"
+
+namespace ingot::infer {
+namespace {
+
+LanguageConfig small_config(const std::string& family) {
+  LanguageConfig c;
+  c.model_type = family;
+  apply_family(c);
+  c.vocab_size = 61;
+  c.hidden_size = c.intermediate_size = 128;
+  c.num_hidden_layers = 2;
+  c.num_attention_heads = 4;
+  c.num_key_value_heads = family == "gpt2" ? 4 : 2;
+  c.max_position_embeddings = 64;
+  c.initializer_range = 0.2;
+  c.tie_word_embeddings = family == "gpt2";
+  if (family == "mixtral") {
+    c.num_experts = 4;
+    c.num_experts_per_tok = 2;
+  }
+  return c;
+}
+
+class Formats : public ::testing::Test {
+ protected:
+  std::string write_model(const std::string& family) {
+    InitSource init(5);
+    LanguageModel model(small_config(family), init);
+    write_language_model(directory_.at(family), model.config, parameter_map(model));
+    return directory_.at(family);
+  }
+  static std::vector<std::int32_t> ids() {
+    std::vector<std::int32_t> ids;
+    for (std::int32_t i = 0; i < 40; ++i) ids.push_back(i * i % 59);
+    return ids;
+  }
+  static std::vector<float> logits(const LanguageModel& model) {
+    const NoGrad no_grad;
+    return model.logits(model.hidden({.tokens = Tensor::from(ids(), {1, 40})})).to_vector<float>();
+  }
+  static double distance(const std::vector<float>& a, const std::vector<float>& b) {
+    double error = 0, power = 0;
+    for (std::size_t i = 0; i < b.size(); ++i) {
+      error += std::pow(a[i] - b[i], 2);
+      power += std::pow(b[i], 2);
+    }
+    return std::sqrt(error / power);
+  }
+  test::TemporaryDirectory directory_;
+};
+
+TEST_F(Formats, ExpertsRunInTheFormatAskedForAndTheirRouterAsItIs) {
+  const std::string path = write_model("mixtral");
+  for (const char* format : {"q8_0", "q4_0", "int4-g64", "nf4", "fp8"}) {
+    const auto packed = load_model(path, format), rounded = load_rounded_model(path, format);
+    const MoeMlp& experts = *packed->layers.front()->experts;
+    EXPECT_EQ(experts.gate_proj.packed.size(), 4U) << format;
+    EXPECT_EQ(experts.down_proj.packed.size(), 4U) << format;
+    EXPECT_EQ(experts.gate.packed, nullptr);
+    // A near-tie between experts may fall otherwise when activations are rounded, so not all logits are near.
+    const std::vector<float> found = logits(*packed), expected = logits(*rounded);
+    const bool exact = std::string(format) == "nf4" || std::string(format) == "fp8";
+    EXPECT_LT(distance(found, expected), exact ? 1e-4 : 0.2) << format;
+    EXPECT_LT(matrix_sizes(*packed).bytes, 0.4 * matrix_sizes(*rounded).bytes) << format;
+  }
+}
+
+TEST_F(Formats, MatricesOfAGpt2GgufFileRunInTheBlocksThatItHolds) {
+  const GgufExport model = export_gguf(open_checkpoint(write_model("gpt2")));
+  for (const char* name : {"Q8_0", "Q4_0"}) {
+    const auto weights = encode_weights(
+        model.weights, {.dtype = std::nullopt, .blocks = quant::find_block_format(name)}, true);
+    const std::string file = directory_.at("gpt2.gguf");
+    write_gguf(file, model.metadata, gguf_tensors(*weights));
+    const auto packed = load_model(file), values = load_model(file, "f32");
+    for (const Linear* linear :
+         {&packed->layers[1]->self_attn.q_proj, &packed->layers[1]->self_attn.k_proj,
+          &packed->layers[1]->self_attn.v_proj, &packed->layers[1]->self_attn.o_proj}) {
+      ASSERT_NE(linear->packed, nullptr) << name;
+      EXPECT_EQ(linear->packed->rows, 128);
+    }
+    ASSERT_NE(packed->layers[1]->mlp->down_proj.packed, nullptr);
+    EXPECT_LT(distance(logits(*packed), logits(*values)), 0.03) << name;
+  }
+}
+
+bool of_layers(const TensorInfo& info) {
+  return info.shape.size() == 2 && info.name.find(".layers.") != std::string::npos;
+}
+
+TEST_F(Formats, WrittenDirectoriesRunOnTheVeryTilesThatRoundingAtLoadMakes) {
+  const std::string path = write_model("llama");
+  const ModelCheckpoint checkpoint = open_checkpoint(path);
+  for (const std::string& format : quantized_checkpoint_formats()) {
+    const std::string written = directory_.at(format);
+    make_directories(written);
+    const QuantizedCheckpoint quantized = quantize_checkpoint(*checkpoint.weights, format, of_layers);
+    write_safetensors_directory(written, quantized.tensors);
+    auto config = nlohmann::json::parse(checkpoint.config_json);
+    config["quantization_config"] = nlohmann::json::parse(quantized.config);
+    write_file_atomically(written + "/config.json", config.dump());
+    const auto as_written = load_model(written), at_load = load_model(path, format);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const auto expect_same = [&](const Linear& a, const Linear& b) {
+        ASSERT_NE(a.packed, nullptr) << format;
+        EXPECT_EQ(a.packed->format, b.packed->format) << format;
+        EXPECT_EQ(a.packed->data.to_vector<std::uint8_t>(), b.packed->data.to_vector<std::uint8_t>())
+            << format;
+      };
+      expect_same(as_written->layers[i]->self_attn.v_proj, at_load->layers[i]->self_attn.v_proj);
+      expect_same(as_written->layers[i]->mlp->down_proj, at_load->layers[i]->mlp->down_proj);
+    }
+  }
+}
+
+TEST_F(Formats, QualityTellsWhatRoundingWeightsAndActivationsCosts) {
+  const QualityReport report(write_model("llama"), ids(), {.window = 24, .stride = 12});
+  EXPECT_EQ(report.reference().tokens, 39);
+  const FormatQuality q8 = report.measure("q8_0"), q4 = report.measure("q4_0"), nf4 = report.measure("nf4");
+  EXPECT_NEAR(q8.bits_per_weight, 8.5, 0.05);
+  EXPECT_NEAR(nf4.bits_per_weight, 4.5, 0.3);  // the head's rows do not fill its last panel
+  EXPECT_GT(q8.weight_error, 0.003);
+  EXPECT_LT(q8.weight_error, 0.008);
+  EXPECT_GT(q4.weight_error, 0.05);
+  EXPECT_GE(q8.weights.kl, 0);
+  EXPECT_LT(q8.weights.kl, q4.weights.kl);
+  EXPECT_GT(q8.as_run.kl, q8.weights.kl);  // its activations are rounded too
+  EXPECT_NEAR(nf4.as_run.kl, nf4.weights.kl, 1e-4 + 0.01 * nf4.weights.kl);
+  EXPECT_LE(q8.as_run.same_top, 1);
+  EXPECT_EQ(q8.as_run.text.tokens, 39);
+  const FormatQuality q4_k = report.measure("q4_k");
+  EXPECT_NE(q4_k.refusal.find("128 elements"), std::string::npos) << q4_k.refusal;
+}
+
+}  // namespace
+}  // namespace ingot::infer

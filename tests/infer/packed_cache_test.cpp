@@ -1,0 +1,121 @@
+#include "ingot/infer/packed_cache.h"
+
+#include <filesystem>
+
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/files.h"
+#include "ingot/infer/load.h"
+#include "ingot/kernels/instruction_set.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/weights/safetensors.h"
+
+namespace ingot::infer {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PackedCacheTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::copy(INGOT_SOURCE_DIR "/tests/infer/goldens/quantized/gptq_act_order", model());
+    fs::create_directory(directory_.at("cache"));
+  }
+  std::string model() const { return directory_.at("model"); }
+  PackedCacheOptions options() const { return {.where = directory_.at("cache")}; }
+  std::vector<fs::path> files() const {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(directory_.at("cache"))) found.push_back(entry.path());
+    return found;
+  }
+  // Loads the model; the file that its tiles came from, or an empty path.
+  std::string source() const {
+    return PackedCache(model(), *open_checkpoint(model()).weights, {}, options()).file();
+  }
+  std::vector<float> logits(const PackedCacheOptions& cache, const std::string& format = {}) const {
+    const NoGrad no_grad;
+    const auto loaded = load_model(model(), format, cache);
+    return loaded
+        ->logits(loaded->hidden({.tokens = Tensor::from(std::vector<std::int32_t>{5, 17, 42}, {1, 3})}))
+        .to_vector<float>();
+  }
+
+  test::TemporaryDirectory directory_;
+};
+
+TEST_F(PackedCacheTest, KeepsTheTilesAndGivesTheSameBits) {
+  const std::vector<float> plain = logits({.where = "off"});
+  EXPECT_TRUE(files().empty());
+  EXPECT_EQ(logits(options()), plain);  // makes it
+  ASSERT_EQ(files().size(), 1U);
+  EXPECT_EQ(source(), files().front().string());
+  EXPECT_EQ(logits(options()), plain);  // reads it, orders of columns too
+  EXPECT_EQ(logits(options(), "q8_0"), logits({.where = "off"}, "q8_0"));
+  EXPECT_EQ(files().size(), 2U);  // one for each format
+}
+
+TEST_F(PackedCacheTest, IsMappedAndNotCopied) {
+  logits(options());
+  const PackedCache cache(model(), *open_checkpoint(model()).weights, {}, options());
+  const quant::PackedPtr matrix = cache.find("model.layers.0.self_attn.q_proj.weight");
+  ASSERT_NE(matrix, nullptr);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(matrix->data.view().data) % 64, 0U);
+  EXPECT_EQ(cache.find("model.layers.0.self_attn.q_proj.bias"), nullptr);
+}
+
+TEST_F(PackedCacheTest, OfAChangedModelIsMadeAnew) {
+  logits(options());
+  fs::last_write_time(model() + "/model.safetensors",
+                      fs::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_EQ(source(), "");
+  logits(options());
+  EXPECT_NE(source(), "");
+  EXPECT_EQ(files().size(), 1U);
+}
+
+TEST_F(PackedCacheTest, OfAnotherProcessorIsMadeAnew) {
+  logits(options());
+  const kernels::InstructionSet best = kernels::instruction_set_limit();
+  kernels::limit_instruction_set(best == kernels::InstructionSet::baseline
+                                     ? kernels::InstructionSet::avx2
+                                     : kernels::InstructionSet::baseline);
+  EXPECT_EQ(source(), "");
+  kernels::limit_instruction_set(best);
+  EXPECT_NE(source(), "");
+}
+
+TEST_F(PackedCacheTest, ThatIsDamagedIsMadeAnew) {
+  const std::vector<float> plain = logits(options());
+  const std::string file = files().front().string(), whole = read_file(file);
+  std::string other_version = whole;
+  other_version.replace(other_version.find("version 1"), 9, "version 0");
+  std::string other_shape = whole;
+  other_shape.replace(other_shape.find("q4_g32 64 64"), 12, "q4_g32 96 64");
+  std::string flipped = whole;
+  flipped[flipped.size() - 1000] ^= 4;
+  for (const std::string& damaged : {whole.substr(0, whole.size() - 64), whole.substr(0, 100),
+                                     std::string("{}"), std::string(), other_version, other_shape, flipped}) {
+    write_file_atomically(file, damaged);
+    EXPECT_EQ(source(), "") << damaged.size();
+    EXPECT_EQ(logits(options()), plain);
+    EXPECT_EQ(source(), file);
+  }
+}
+
+TEST_F(PackedCacheTest, OfASmallModelIsNotKeptUnasked) {
+  logits({});
+  EXPECT_FALSE(fs::exists(model() + "/stored.ingot-packed"));
+  logits({.where = "auto", .least_bytes = 0});
+  EXPECT_TRUE(fs::exists(model() + "/stored.ingot-packed"));
+}
+
+TEST_F(PackedCacheTest, ThatCannotBeWrittenIsNoError) {
+  const std::vector<float> plain = logits({.where = "off"});
+  write_file_atomically(directory_.at("a-file"), "");
+  EXPECT_EQ(logits({.where = directory_.at("a-file") + "/below"}), plain);
+}
+
+}  // namespace
+}  // namespace ingot::infer

@@ -1,0 +1,173 @@
+// Checkpoints that GPTQ, AWQ, bitsandbytes, compressed-tensors and FP8 tools made run in their own format.
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/infer/engine.h"
+#include "ingot/infer/load.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/ops/cast.h"
+#include "ingot/weights/open.h"
+#include "ingot/weights/safetensors.h"
+#include "ingot/weights/safetensors_writer.h"
+
+namespace ingot::infer {
+namespace {
+
+struct Case {
+  std::string directory, format;  // of the packed layers; empty: dense
+};
+
+const std::vector<Case> kCases{{"gptq", "q4_g32"},        {"gptq_act_order", "q4_g32"},
+                               {"gptq_8bit", "q8_0"},     {"gptq_gpt2", "q4_g32"},
+                               {"awq", "q4_g32"},         {"bnb_nf4", "nf4"},
+                               {"bnb_nf4_nested", "nf4"}, {"fp8_blocks", "fp8"},
+                               {"ct_pack", "q4_g32"},     {"ct_fp8", "fp8"},
+                               {"ct_int8", "q8_0"}};
+
+std::string golden(const std::string& name) {
+  return INGOT_SOURCE_DIR "/tests/infer/goldens/quantized/" + name;
+}
+
+struct Expected {
+  Tensor tokens;  // [1, n]
+  std::vector<float> logits;
+};
+
+Expected expected_of(const std::string& name) {
+  const auto file = open_safetensors(map_blob(golden(name) + "/expected.safetensors.golden"));
+  const Tensor tokens = file->load_tensor("tokens");
+  return {Tensor::from(tokens.to_vector<std::int64_t>(), {1, tokens.numel()}),
+          file->load_tensor("logits").to_vector<float>()};
+}
+
+std::vector<float> logits_of(const LanguageModel& model, const Tensor& tokens) {
+  const NoGrad no_grad;
+  return model.logits(model.hidden({.tokens = tokens})).to_vector<float>();
+}
+
+double relative_error(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double error = 0, power = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    error += std::pow(a[i] - b[i], 2);
+    power += std::pow(b[i], 2);
+  }
+  return std::sqrt(error / power);
+}
+
+TEST(QuantizedCheckpoint, LoadsAsTheValuesThatItStandsFor) {
+  for (const Case& c : kCases) {
+    const Expected expected = expected_of(c.directory);
+    const auto model = load_language_model(golden(c.directory), {.dtype = DType::f32});
+    EXPECT_LT(relative_error(logits_of(*model, expected.tokens), expected.logits), 2e-6) << c.directory;
+  }
+}
+
+TEST(QuantizedCheckpoint, RunsInItsOwnFormat) {
+  for (const Case& c : kCases) {
+    const Expected expected = expected_of(c.directory);
+    const auto model = load_model(golden(c.directory));
+    const DecoderLayer& layer = *model->layers.front();
+    const Mlp& mlp = *layer.mlp;
+    for (const Linear* linear : {&layer.self_attn.q_proj, &layer.self_attn.o_proj, &mlp.down_proj}) {
+      ASSERT_NE(linear->packed, nullptr) << c.directory;
+      EXPECT_EQ(linear->packed->format_name(), c.format) << c.directory;
+    }
+    EXPECT_EQ(layer.mlp->up_proj.packed->order.defined(), c.directory == "gptq_act_order");
+    // Integer formats round activations to int8 as well.
+    const double bound = c.format == "nf4" || c.format == "fp8" ? 1e-3 : 0.03;
+    EXPECT_LT(relative_error(logits_of(*model, expected.tokens), expected.logits), bound) << c.directory;
+    const Generation text = generate(*model, {.prompt = {5, 17, 42}, .max_tokens = 8});
+    EXPECT_EQ(text.tokens.size(), 8U);
+  }
+}
+
+// A copy of a golden directory whose tensors or config a test may damage.
+class Damaged {
+ public:
+  explicit Damaged(const std::string& name) {
+    std::filesystem::copy(golden(name), directory_.path());
+    const auto file = open_weights(golden(name));
+    for (const TensorInfo& info : file->tensors())
+      tensors_[info.name] = ingot::clone(file->load_tensor(info.name));
+  }
+  Tensor& operator[](const std::string& name) { return tensors_.at(name); }
+  void erase(const std::string& name) { tensors_.erase(name); }
+  void set_config(const char* key, const nlohmann::json& value) {
+    auto config = nlohmann::json::parse(read_file(directory_.at("config.json")));
+    config["quantization_config"][key] = value;
+    write_file_atomically(directory_.at("config.json"), config.dump());
+  }
+  std::string error() {
+    std::vector<StoredTensor> stored;
+    for (const auto& [name, tensor] : tensors_) stored.push_back(StoredTensor::of(name, tensor));
+    write_safetensors(directory_.at("model.safetensors"), stored);
+    return test::message_of<Error>([&] { load_model(directory_.path()); });
+  }
+
+ private:
+  test::TemporaryDirectory directory_;
+  std::map<std::string, Tensor> tensors_;
+};
+
+void expect_parts(const std::string& message, std::initializer_list<const char*> parts) {
+  for (const char* part : parts)
+    EXPECT_NE(message.find(part), std::string::npos) << message << " lacks " << part;
+}
+
+const std::string kLayer = "model.layers.0.self_attn.q_proj";
+
+TEST(QuantizedCheckpoint, AGroupIndexOutOfRangeIsNamed) {
+  Damaged model("gptq_act_order");
+  model[kLayer + ".g_idx"].data<std::int32_t>()[7] = 2;
+  expect_parts(model.error(), {"model.layers.0.self_attn.q_proj", "g_idx", "input 7", "group 2"});
+  Damaged packed("ct_pack");
+  Tensor& scale = packed[kLayer + ".weight_scale"];
+  scale.data<f16>()[3] = f16(NAN);
+  expect_parts(packed.error(), {"model.layers.0.self_attn.q_proj", "scales", "nan"});
+}
+
+TEST(QuantizedCheckpoint, InfiniteScalesAndNanWeightsAreNamed) {
+  Damaged gptq("gptq");
+  gptq[kLayer + ".scales"].data<f16>()[5] = f16(INFINITY);
+  expect_parts(gptq.error(), {"model.layers.0.self_attn.q_proj", "scales", "inf"});
+  Damaged nf4("bnb_nf4");
+  nf4[kLayer + ".weight.absmax"].data<float>()[2] = NAN;
+  expect_parts(nf4.error(), {"model.layers.0.self_attn.q_proj", "scales", "nan"});
+  Damaged fp8("ct_fp8");
+  std::memset(fp8[kLayer + ".weight"].view().data, 0x7f, 1);
+  expect_parts(fp8.error(), {"model.layers.0.self_attn.q_proj", "row 0, column 0", "not a number"});
+}
+
+TEST(QuantizedCheckpoint, MissingFieldsAndGroupsThatDoNotDivideAreNamed) {
+  Damaged missing("awq");
+  missing.erase(kLayer + ".scales");
+  expect_parts(missing.error(), {"model.layers.0.self_attn.q_proj.scales", "missing"});
+  Damaged groups("gptq");
+  groups[kLayer + ".scales"] = Tensor::zeros({3, 64}, DType::f16);
+  expect_parts(groups.error(), {"model.layers.0.self_attn.q_proj.scales", "3 groups", "64 inputs"});
+}
+
+TEST(QuantizedCheckpoint, FormatsThatDoNotBelongTogetherAreRefused) {
+  Damaged mixed("gptq");  // one layer of another format: the model lacks its weight, and has tensors too many
+  mixed.set_config("quant_method", "bitsandbytes");
+  expect_parts(mixed.error(),
+               {"missing", "model.layers.0.self_attn.q_proj.weight", "not expected", "qweight"});
+  Damaged unknown("gptq");
+  unknown.set_config("quant_method", "gtpq");
+  expect_parts(unknown.error(), {"quant_method 'gtpq'", "gptq", "awq", "compressed-tensors"});
+  Damaged bits("gptq");
+  bits.set_config("bits", 3);
+  expect_parts(bits.error(), {"3 bits", "2, 4 and 8"});
+}
+
+}  // namespace
+}  // namespace ingot::infer
