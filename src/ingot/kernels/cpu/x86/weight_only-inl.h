@@ -17,6 +17,7 @@ template <>
 struct Widener<PackedFormat::nf4> {
   static constexpr std::int64_t kBlockBytes = 256;
   Nf4Table table;
+  INGOT_INLINE Widener() {}  // clang gives a generated one no instruction set
   INGOT_INLINE static Ints load_quad(const std::uint8_t* block, int quad) {
     return shift_right(load(block + 64 * (quad % 4)), 4 * (quad / 4));
   }

@@ -33,7 +33,9 @@ INGOT_INLINE void store_floats(float* p, Floats v, std::int64_t n) {
 }
 
 struct Nf4Table {
-  Floats low = _mm256_loadu_ps(kNf4Values.data()), high = _mm256_loadu_ps(kNf4Values.data() + 8);
+  Floats low, high;
+  INGOT_INLINE Nf4Table()
+      : low(_mm256_loadu_ps(kNf4Values.data())), high(_mm256_loadu_ps(kNf4Values.data() + 8)) {}
 };
 INGOT_INLINE Floats look_up(const Nf4Table& table, Ints codes) {
   const Floats low = _mm256_permutevar8x32_ps(table.low, codes);

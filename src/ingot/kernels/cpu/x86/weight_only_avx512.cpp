@@ -38,7 +38,8 @@ INGOT_INLINE void store_floats(float* p, Floats v, std::int64_t n) {
 }
 
 struct Nf4Table {
-  Floats values = _mm512_loadu_ps(kNf4Values.data());
+  Floats values;
+  INGOT_INLINE Nf4Table() : values(_mm512_loadu_ps(kNf4Values.data())) {}
 };
 INGOT_INLINE Floats look_up(const Nf4Table& table, Ints codes) {
   return _mm512_permutexvar_ps(codes, table.values);
