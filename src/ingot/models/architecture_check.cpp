@@ -137,14 +137,16 @@ Tensor MappedSource::provide(const ParamRequest& request) {
 
 namespace {
 
-// The head decides between words and stands for a small part of the time: formats of few bits keep it in six.
-std::string_view format_of(const std::string& parameter, std::string_view format) {
+// The head decides between words and stands for a small part of the time: formats of few bits keep it in six,
+// or in eight where blocks of 256 do not divide its rows.
+std::string_view format_of(const std::string& parameter, std::string_view format, std::int64_t cols) {
   const bool head = parameter == "lm_head.weight" || parameter == "model.embed_tokens.weight";
   const std::string_view few[] = {"q4_0", "q4_1", "q4_k", "q5_0", "q5_1", "q5_k", "nf4", "ternary"};
   const auto same = [format](std::string_view name) {
     return std::ranges::equal(name, format, [](char a, char b) { return a == (b | 0x20) || a == b; });
   };
-  return head && std::ranges::any_of(few, same) ? "q6_k" : format;
+  if (!head || std::ranges::none_of(few, same)) return format;
+  return cols % 256 == 0 ? "q6_k" : cols % 32 == 0 ? "q8_0" : format;
 }
 
 // Small, and a wrong expert costs much: formats leave it as it is.
@@ -208,7 +210,7 @@ std::vector<quant::PackedPtr> MappedSource::provide_packed_stack(const std::stri
 }
 
 quant::PackedPtr MappedSource::round_to_format(const Tensor& weight, const std::string& name) const {
-  return quant::quantize_and_pack(weight, format_of(name, options_.format), name);
+  return quant::quantize_and_pack(weight, format_of(name, options_.format, weight.dim(1)), name);
 }
 
 quant::PackedPtr MappedSource::kept(const std::string& name, FunctionRef<quant::PackedPtr()> make) const {

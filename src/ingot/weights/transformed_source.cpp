@@ -169,12 +169,13 @@ quant::PackedPtr TransformedSource::packed(const TensorInfo& info, const PackedP
     return base_->load_packed(input.name, of_base);
   }
   const GgmlType* type = blocks_of(input);
-  if (type == nullptr || part.transposed || info.shape.size() != 2 ||
+  const quant::BlockFormat* format = quant::find_block_format(input.stored_as);
+  if (type == nullptr || format == nullptr || part.transposed || info.shape.size() != 2 ||
       !keep_rows(recipe, static_cast<int>(input.shape.size())))
     return nullptr;
   const Tensor blocks = contiguous(transformed_rows(recipe, *type));
   return quant::pack(
-      {.format = quant::find_block_format(input.stored_as),
+      {.format = format,
        .rows = part.rows > 0 ? part.rows : info.shape[0],
        .cols = info.shape[1],
        .blocks = part.rows > 0 ? contiguous(narrow(blocks, 0, part.first, part.rows)) : blocks});
