@@ -63,6 +63,7 @@ void expect_reference_bits(const quant::PackedPtr& weight, const Tensor& x, cons
   args.y = expected.view();
   list.back().run(args, {});
   for (const auto& implementation : list) {
+    if (implementation.needs > best_instruction_set()) continue;
     if (implementation.accepts != nullptr && !implementation.accepts(args)) continue;
     Tensor y = Tensor::zeros({x.dim(0), weight->rows});
     args.y = y.view();
