@@ -76,7 +76,7 @@ WrittenGguf write_gguf_model(const std::string& from, const std::string& destina
 
 WrittenGguf write_gguf_tensors(const std::shared_ptr<const WeightSource>& source,
                                const std::string& destination, const GgufPlan& plan) {
-  return write(source, {}, {}, destination, plan);
+  return write(source, GgufMetadata(), {}, destination, plan);
 }
 
 }  // namespace ingot::cli
