@@ -16,9 +16,9 @@ namespace ingot::hub {
 namespace {
 
 using test::impatient;
-using test::quick_retries;
 using test::message_of;
 using test::pattern;
+using test::quick_retries;
 using test::WebServer;
 
 TEST(Url, PartsAreFoundAndEncodedAsRfc3986Says) {
