@@ -40,7 +40,9 @@ struct Case {
     Tensor noise = Tensor::empty_like(in.x);
     normal_(noise, 0, 0.5, {1, 1});
     add_(in.x, noise);
+    in.future_marks = Tensor::empty({batch, config.model.horizon, 4});
     uniform_(in.past_marks, -0.5, 0.5, {1, 2});
+    uniform_(in.future_marks, -0.5, 0.5, {1, 3});
     return in;
   }
 };

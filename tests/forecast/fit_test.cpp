@@ -12,7 +12,7 @@ FitConfig small(const std::string& model) {
   FitConfig c = FitConfig::defaults(model, 12);
   c.model.lookback = 48;
   c.epochs = 3;
-  if (model == "patchtst" || model == "itransformer") {
+  if (model != "dlinear" && model != "nlinear") {
     c.model.d_model = 8;
     c.model.heads = 2;
     c.model.layers = 1;

@@ -29,6 +29,14 @@ TEST(MovingAverage, HoldsForEveryAxisAndWindow) {
   check_op({.name = "more columns than are worked on together",
             .op = [](std::span<const Tensor> in) { return moving_average(in[0], 5, 1); },
             .inputs = {{Shape{2, 6, 131}}}});
+  for (const bool transposed : {false, true}) {
+    check_op({.name = "whole vectors of columns",
+              .op =
+                  [=](std::span<const Tensor> in) {
+                    return transposed ? moving_average_transposed(in[0], 5, 1) : moving_average(in[0], 5, 1);
+                  },
+              .inputs = {{Shape{2, 6, 16}}}});
+  }
 }
 
 TEST(MovingAverage, RepeatsTheEnds) {

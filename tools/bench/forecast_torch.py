@@ -5,7 +5,8 @@ One window (no gradients) and one training step (forward, loss, backward, fused 
 ETTh1, on tensors that are there already: no data loader, which the published code pays on top. Run it in the same
 session as forecast_bench with the same threads:
 
-  OMP_NUM_THREADS=2 tools/bench/forecast_torch.py --tslib Time-Series-Library --patchtst PatchTST/PatchTST_supervised
+  OMP_NUM_THREADS=2 tools/bench/forecast_torch.py --tslib Time-Series-Library --patchtst PatchTST/PatchTST_supervised \\
+    --fedformer FEDformer
 """
 import argparse
 import math
@@ -37,6 +38,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tslib", type=pathlib.Path, required=True)
     parser.add_argument("--patchtst", type=pathlib.Path, required=True)
+    parser.add_argument("--fedformer", type=pathlib.Path, required=True)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--models", help="comma-separated; all of them by default")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement")
@@ -44,6 +46,13 @@ def main():
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
     plain = lambda model, x, mark: model(x)
+    decoder = dict(label_len=48, dec_in=7, output_attention=False, e_layers=2, d_layers=1, n_heads=8, d_model=512, d_ff=2048,
+                   dropout=0.05)
+
+    def decode(model, x, mark):
+        marks = torch.cat([mark[:, 48:], mark], 1)  # of 48 steps of the look-back and the horizon
+        return model(x, mark, torch.zeros(len(x), 48 + 96, 7), marks)
+
     cases = {
         "dlinear": (336, 32, plain, args.patchtst, "DLinear", {}),
         "nlinear": (336, 32, plain, args.patchtst, "NLinear", {}),
@@ -55,6 +64,10 @@ def main():
                          dict(e_layers=2, n_heads=8, d_model=256, d_ff=256, dropout=0.1)),
         "timesnet": (96, 32, lambda m, x, mark: m(x, mark, None, None), args.tslib, "TimesNet",
                      dict(e_layers=2, d_model=16, d_ff=32, top_k=5, num_kernels=6, dropout=0.1)),
+        "autoformer": (96, 32, decode, args.tslib, "Autoformer", dict(factor=3) | decoder),
+        "fedformer": (96, 32, decode, args.fedformer, "FEDformer",
+                      dict(version="Fourier", mode_select="random", modes=64, moving_avg=[24], cross_activation="tanh", L=3,
+                           base="legendre") | decoder),
     }
     for name in args.models.split(",") if args.models else cases:
         lookback, batch, call, folder, module, settings = cases[name]

@@ -4,13 +4,15 @@ forecasting networks, with the random weights and inputs that made them.
 
 The originals are not part of this project; give the folders of their checkouts:
 
-  tools/goldens/forecast_models.py --tslib Time-Series-Library --patchtst PatchTST/PatchTST_supervised
+  tools/goldens/forecast_models.py --tslib Time-Series-Library --patchtst PatchTST/PatchTST_supervised --fedformer FEDformer
 
-made with thuml/Time-Series-Library 4e938a1, yuqinie98/PatchTST 204c21e and the versions in requirements.txt.
+made with thuml/Time-Series-Library 4e938a1, yuqinie98/PatchTST 204c21e, MAZiqing/FEDformer c0f6b97 and the versions in
+requirements.txt; FEDformer also wants einops, scipy and sympy. Options that are left out leave their files alone.
 
-A file holds: x [B, channels, lookback], marks [B, lookback, features] where the network reads them, y (evaluation
-mode), y_training (training mode without dropout), dy, param.NAME, and grad.NAME of sum(y_training * dy). The
-metadata's "config" is what Ingot's configuration has to be. Buffers have no gradient.
+A file holds: x [B, channels, lookback], marks [B, lookback, features] and future_marks [B, horizon, features] where the
+network reads them, y (evaluation mode), y_training (training mode without dropout), dy, param.NAME, and grad.NAME of
+sum(y_training * dy). The metadata's "config" is what Ingot's configuration has to be. Buffers have no gradient. Complex
+weights [..., modes] stand as [2, modes, ...], real parts first.
 """
 import argparse
 import importlib
@@ -24,15 +26,18 @@ from safetensors.torch import save_file
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "models" / "goldens" / "forecast"
 BATCH, CHANNELS, LOOKBACK, HORIZON, FEATURES = 3, 4, 30, 7, 4
+RANDOM_MODES = ([0, 2, 8, 11, 13], [2, 5, 7, 8, 10], [2, 3, 4, 6, 10], [2, 3, 6, 7, 14])
+DERIVED = ("pe", "ec_s", "ec_d", "rc_e", "rc_o")  # buffers that follow from the configuration
 
 
 def original(folder, module, **settings):
     """Model(settings) of a repository; repositories share the package names `models` and `layers`."""
     for name in [n for n in sys.modules if n.split(".")[0] in ("models", "layers", "utils")]:
         del sys.modules[name]
-    unused = types.ModuleType("reformer_pytorch")  # imported beside the layers that are used
-    unused.LSHSelfAttention = None
-    sys.modules.setdefault("reformer_pytorch", unused)
+    for name in ("reformer_pytorch", "matplotlib", "matplotlib.pyplot"):  # imported beside the layers that are used
+        unused = types.ModuleType(name)
+        unused.LSHSelfAttention = None
+        sys.modules.setdefault(name, unused)
     sys.path.insert(0, str(folder))
     try:
         model = importlib.import_module(f"models.{module}").Model
@@ -48,20 +53,36 @@ def randomize(model, generator, constants=()):
     """Weights away from their initial values, so that a bias or a norm that is left out shows."""
     with torch.no_grad():
         for name, tensor in list(model.named_parameters()) + list(model.named_buffers()):
-            if not tensor.is_floating_point() or name in constants:
+            if name in constants:
+                continue
+            if tensor.is_complex():  # so large that the output depends on them
+                size = 64 if "cross" in name else 1
+                tensor.copy_(size * torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype))
+            if not tensor.is_floating_point():
                 continue
             noise = torch.randn(tensor.shape, generator=generator) * 0.1
             tensor.copy_(tensor + noise if not name.endswith("running_var") else tensor + noise.abs())
 
 
-def write(name, model, call, config, rename=lambda n: n, marks=False, constants=()):
+def real(tensor):
+    """A complex tensor [..., modes] as [2, modes, ...]."""
+    if not tensor.is_complex():
+        return tensor
+    parts = torch.view_as_real(tensor)
+    return parts.permute(-1, -2, *range(parts.dim() - 2))
+
+
+def write(name, model, call, config, rename=lambda n: n, marks=False, constants=(), decodes=False):
     generator = torch.Generator().manual_seed(1)
     randomize(model, generator, constants)
     x = torch.randn(BATCH, LOOKBACK, CHANNELS, generator=generator) * 2 + 1
     mark = torch.rand(BATCH, LOOKBACK, FEATURES, generator=generator) - 0.5
+    past = mark
+    if decodes:
+        mark = torch.cat([past, torch.rand(BATCH, HORIZON, FEATURES, generator=generator) - 0.5], 1)
     model.eval()
-    parameters = {rename(n): t.detach().clone() for n, t in model.state_dict().items()
-                  if t.is_floating_point() and n not in constants}
+    parameters = {rename(n): real(t.detach().clone()) for n, t in model.state_dict().items()
+                  if (t.is_floating_point() or t.is_complex()) and n not in constants}
     with torch.no_grad():
         y = call(model, x, mark)
     model.train()
@@ -71,9 +92,12 @@ def write(name, model, call, config, rename=lambda n: n, marks=False, constants=
     tensors = {"x": x.transpose(1, 2), "y": y.transpose(1, 2), "y_training": y_training.detach().transpose(1, 2),
                "dy": dy.transpose(1, 2)}
     if marks:
-        tensors["marks"] = mark
+        tensors["marks"] = past
+    if decodes:
+        tensors["future_marks"] = mark[:, LOOKBACK:]
     tensors |= {"param." + n: t for n, t in parameters.items()}
-    tensors |= {"grad." + rename(n): p.grad for n, p in model.named_parameters() if p.grad is not None}
+    tensors |= {"grad." + rename(n): real(p.grad) for n, p in model.named_parameters()
+                if p.grad is not None and n not in constants}
     config = dict(lookback=LOOKBACK, horizon=HORIZON, channels=CHANNELS, dropout=0.0) | config
     save_file({n: t.contiguous() for n, t in tensors.items()}, OUT / f"{name}.safetensors",
               metadata={"config": json.dumps(config)})
@@ -130,6 +154,66 @@ def times_net(tslib):
     write("timesnet", model, call, config, marks=True, constants=["enc_embedding.position_embedding.pe"])
 
 
+def decode(model, x, mark):
+    """A network with a decoder, which starts from the last half of the look-back."""
+    start = LOOKBACK // 2
+    return model(x, mark[:, :LOOKBACK], torch.zeros(BATCH, start + HORIZON, CHANNELS), mark[:, LOOKBACK - start:])
+
+
+def without_state(model):
+    """Names in a state dict that are no parameters of Ingot's: constants, and what is there twice or unused."""
+    return [n for n in model.state_dict()
+            if n.split(".")[-1] in DERIVED or "inner_correlation" in n and ".0." not in n.split("inner_correlation")[0]
+            or "cross_attention.inner_correlation.T0" in n]
+
+
+def autoformer(tslib):
+    sizes = dict(e_layers=2, d_layers=2, n_heads=2, d_model=16, d_ff=24, factor=2)
+    model = original(tslib, "Autoformer", label_len=LOOKBACK // 2, dec_in=CHANNELS, output_attention=False, **sizes)
+    config = {"model": "autoformer", "layers": 2, "decoder_layers": 2, "heads": 2, "d_model": 16, "d_ff": 24, "factor": 2,
+              "moving_average": 5, "time_features": FEATURES}
+    write("autoformer", model, decode, config, marks=True, decodes=True, constants=without_state(model))
+
+
+def fedformer(folder):
+    variants = {
+        "low": dict(mode_select="low", modes=64, moving_avg=[4], cross_activation="tanh"),
+        "random": dict(mode_select="random", modes=5, moving_avg=[4, 7], cross_activation="softmax"),
+        "wavelets": dict(version="Wavelets", mode_select="low", modes=3, moving_avg=[5], cross_activation="tanh"),
+    }
+    for name, settings in variants.items():
+        settings = dict(version="Fourier") | settings
+        sizes = dict(e_layers=2, d_layers=2, n_heads=8, d_model=16, d_ff=24)
+        sys.path.insert(0, str(folder))
+        for module in [n for n in sys.modules if n.split(".")[0] in ("models", "layers", "utils")]:
+            del sys.modules[module]
+        wavelets = importlib.import_module("layers.MultiWaveletCorrelation")
+        # Small networks: the published sizes are defaults that no option changes.
+        wavelets.MultiWaveletTransform.__init__.__defaults__ = (1, 3, 4, 4, 1, 0, "legendre", 0.1)
+        wavelets.MultiWaveletCross.__init__.__defaults__ = (2, 3, 512, 0, "legendre", "random", None, "tanh")
+        model = importlib.import_module("models.FEDformer").Model(types.SimpleNamespace(
+            seq_len=LOOKBACK, label_len=LOOKBACK // 2, pred_len=HORIZON, output_attention=False, enc_in=CHANNELS,
+            dec_in=CHANNELS, c_out=CHANNELS, embed="timeF", freq="h", dropout=0.0, activation="gelu", L=1, base="legendre",
+            **sizes, **settings))
+        sys.path.pop(0)
+        if name == "random":  # what Ingot's seed 2021 chooses, instead of NumPy's
+            for layer in model.encoder.attn_layers:
+                layer.attention.inner_correlation.index = RANDOM_MODES[0]
+            for layer in model.decoder.layers:
+                layer.self_attention.inner_correlation.index = RANDOM_MODES[1]
+                layer.cross_attention.inner_correlation.index_q = RANDOM_MODES[2]
+                layer.cross_attention.inner_correlation.index_kv = RANDOM_MODES[3]
+        config = {"model": "fedformer", "layers": 2, "decoder_layers": 2, "heads": 8, "d_model": 16, "d_ff": 24,
+                  "version": settings["version"].lower(), "modes": settings["modes"],
+                  "mode_select": settings["mode_select"], "moving_averages": settings["moving_avg"],
+                  "cross_activation": settings["cross_activation"], "time_features": FEATURES, "wavelet_order": 3,
+                  "wavelet_channels": 4, "wavelet_modes": 4, "wavelet_skip": 1}
+        constants = without_state(model)
+        if len(settings["moving_avg"]) == 1:  # the softmax over one window is 1
+            constants += [n for n in model.state_dict() if ".layer." in n and "decomp" in n or n.startswith("decomp.layer")]
+        write("fedformer_" + name, model, decode, config, marks=True, decodes=True, constants=constants)
+
+
 def patchtst_transformers():
     """Directories as save_pretrained writes them, each with what it answers in evaluation mode."""
     from transformers import PatchTSTConfig, PatchTSTForPrediction
@@ -159,16 +243,24 @@ def patchtst_transformers():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tslib", type=pathlib.Path, required=True)
-    parser.add_argument("--patchtst", type=pathlib.Path, required=True)
+    parser.add_argument("--tslib", type=pathlib.Path)
+    parser.add_argument("--patchtst", type=pathlib.Path)
+    parser.add_argument("--fedformer", type=pathlib.Path)
     args = parser.parse_args()
-    torch.manual_seed(0)
     OUT.mkdir(parents=True, exist_ok=True)
-    linear_models(args.patchtst)
-    patchtst_official(args.patchtst)
-    itransformer(args.tslib)
-    times_net(args.tslib)
-    patchtst_transformers()
+    torch.manual_seed(0)
+    if args.patchtst and args.tslib:
+        linear_models(args.patchtst)
+        patchtst_official(args.patchtst)
+        itransformer(args.tslib)
+        times_net(args.tslib)
+        patchtst_transformers()
+    if args.tslib:
+        torch.manual_seed(4)
+        autoformer(args.tslib)
+    if args.fedformer:
+        torch.manual_seed(5)
+        fedformer(args.fedformer)
 
 
 if __name__ == "__main__":

@@ -303,8 +303,9 @@ void add_forecast(Command& root) {
       verb.verb("fit", "Fit a model to a table; keeps the epoch with the least validation loss");
   fitting.option("data", o->data, "CSV: a date column and one column per series, or unique_id, ds, y")
       .required();
-  fitting.option("--model", o->model,
-                 "dlinear, nlinear, patchtst, itransformer or timesnet (default dlinear)");
+  fitting.option(
+      "--model", o->model,
+      "dlinear, nlinear, patchtst, itransformer, timesnet, autoformer or fedformer (default dlinear)");
   fitting.option("-o,--output", o->output, "Directory of the model (default: DATA-MODEL)");
   add_fit_options(fitting, *o);
   fitting.flag("--json", o->json, "No progress bar; print the result as JSON");

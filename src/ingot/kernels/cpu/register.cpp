@@ -22,6 +22,7 @@ void register_kernels() {
   register_index_simd();
   register_kv_store_simd();
   register_loss_simd();
+  register_moving_average_simd();
   register_norm_simd();
   register_optimizer_simd();
   register_pointwise_loss_simd();

@@ -25,6 +25,7 @@ void register_group_norm_simd();
 void register_index_simd();
 void register_kv_store_simd();
 void register_loss_simd();
+void register_moving_average_simd();
 void register_norm_simd();
 void register_optimizer_simd();
 void register_pointwise_loss_simd();

@@ -51,6 +51,20 @@ void for_each_key(Config& c, F&& f) {
   f("pooling", c.pooling);
   f("top_k", c.top_k);
   f("kernels", c.kernels);
+  f("label_length", c.label_length);
+  f("decoder_layers", c.decoder_layers);
+  f("follow_paper", c.follow_paper);
+  f("factor", c.factor);
+  f("moving_averages", c.moving_averages);
+  f("version", c.version);
+  f("modes", c.modes);
+  f("mode_select", c.mode_select);
+  f("mode_seed", c.mode_seed);
+  f("cross_activation", c.cross_activation);
+  f("wavelet_order", c.wavelet_order);
+  f("wavelet_channels", c.wavelet_channels);
+  f("wavelet_modes", c.wavelet_modes);
+  f("wavelet_skip", c.wavelet_skip);
 }
 
 void require(bool holds, const char* key, const std::string& problem) {
@@ -85,10 +99,31 @@ void validate_patches(const ForecastModelConfig& c) {
           "does not go with residual_attention");
 }
 
+void validate_decomposition(const ForecastModelConfig& c) {
+  require(c.label_length >= 0 && c.label_length <= c.lookback, "label_length",
+          fmt::format("must be from 0 to the look-back of {}, got {}", c.lookback, c.label_length));
+  require_positive("decoder_layers", c.decoder_layers);
+  require_positive("moving_average", c.moving_average);
+  require(c.factor > 0, "factor", fmt::format("must be positive, got {}", c.factor));
+  if (c.model != "fedformer") return;
+  require(!c.moving_averages.empty(), "moving_averages", "must name at least one window");
+  for (const std::int64_t window : c.moving_averages) require_positive("moving_averages", window);
+  require_word("version", c.version, {"fourier", "wavelets"});
+  require_positive("modes", c.modes);
+  require_word("mode_select", c.mode_select, {"random", "low"});
+  require_word("cross_activation", c.cross_activation, {"tanh", "softmax"});
+  require(c.wavelet_order >= 1 && c.wavelet_order <= 16, "wavelet_order",
+          fmt::format("must be from 1 to 16, got {}", c.wavelet_order));
+  require_positive("wavelet_channels", c.wavelet_channels);
+  require_positive("wavelet_modes", c.wavelet_modes);
+  require(c.wavelet_skip >= 0, "wavelet_skip", fmt::format("must not be negative, got {}", c.wavelet_skip));
+}
+
 }  // namespace
 
 const std::vector<std::string>& forecast_models() {
-  static const std::vector<std::string> names{"dlinear", "nlinear", "patchtst", "itransformer", "timesnet"};
+  static const std::vector<std::string> names{"dlinear",  "nlinear",    "patchtst", "itransformer",
+                                              "timesnet", "autoformer", "fedformer"};
   return names;
 }
 
@@ -114,6 +149,11 @@ ForecastModelConfig ForecastModelConfig::defaults(std::string_view model, std::i
     c.lookback = 96;
     c.d_model = 16;
     c.d_ff = 32;
+  } else if (model == "autoformer" || model == "fedformer") {
+    c.lookback = 96;
+    c.d_model = 512;
+    c.d_ff = 2048;
+    c.dropout = 0.05;
   }
   return c;
 }
@@ -145,6 +185,7 @@ void ForecastModelConfig::validate() const {
   require_rate("projection_dropout", projection_dropout);
   require(norm_eps > 0, "norm_eps", fmt::format("must be positive, got {}", norm_eps));
   if (model == "patchtst") validate_patches(*this);
+  if (model == "autoformer" || model == "fedformer") validate_decomposition(*this);
 }
 
 std::int64_t ForecastModelConfig::patches() const {

@@ -19,9 +19,9 @@ struct ForecastModelConfig {
   std::int64_t time_features = 0;  ///< calendar features per step
 
   bool individual = false;           ///< dlinear, nlinear: weights of its own for every channel
-  std::int64_t moving_average = 25;  ///< dlinear: window of the trend, odd
+  std::int64_t moving_average = 25;  ///< dlinear, autoformer: window of the trend; dlinear's is odd
 
-  // patchtst, itransformer; timesnet has no heads
+  // patchtst, itransformer, autoformer, fedformer; timesnet has no heads
   std::int64_t d_model = 128, heads = 8, layers = 2, d_ff = 256;
   double dropout = 0.1;
   double attention_dropout = 0, head_dropout = 0, positional_dropout = 0;
@@ -49,11 +49,31 @@ struct ForecastModelConfig {
   std::int64_t top_k = 5;    ///< periods that a block looks at
   std::int64_t kernels = 6;  ///< sizes of convolution: 1, 3, 5, ...
 
+  // autoformer, fedformer
+  std::int64_t label_length = 0;    ///< last steps that the decoder starts from; 0: half of the look-back
+  std::int64_t decoder_layers = 1;  ///< `layers` are the encoder's
+  bool follow_paper = false;        ///< the paper's text where the published code does something else
+  double factor = 3;                ///< autoformer: factor · ln(steps) delays are averaged over
+
+  // fedformer
+  std::vector<std::int64_t> moving_averages{24};  ///< windows of the trend; several are mixed
+  std::string version = "fourier";                ///< or "wavelets"
+  std::int64_t modes = 64;                        ///< frequencies that are kept
+  std::string mode_select = "random";             ///< which: or "low"
+  std::uint64_t mode_seed = 2021;                 ///< of the random choice
+  std::string cross_activation = "tanh";          ///< or "softmax"
+  std::int64_t wavelet_order = 8;                 ///< Legendre polynomials to a step
+  std::int64_t wavelet_channels = 128;            ///< series of them that d_model is projected to
+  std::int64_t wavelet_modes = 16;                ///< frequencies that a level keeps
+  std::int64_t wavelet_skip = 3;                  ///< coarsest levels that stay whole, but in cross-attention
+
   /// What the model's paper uses on ETTh1. InvalidConfig that suggests the nearest for another name.
   static ForecastModelConfig defaults(std::string_view model, std::int64_t horizon = 96);
   /// Throws InvalidConfig naming the key.
   void validate() const;
   std::int64_t patches() const;
+  /// Steps of the look-back that the decoder starts from: label_length, or its default.
+  std::int64_t start_length() const { return label_length > 0 ? label_length : lookback / 2; }
 };
 
 /// Reads the keys above over `base`. Does not validate.

@@ -1,6 +1,7 @@
 #include "ingot/models/forecast/model.h"
 
 #include "ingot/base/error.h"
+#include "ingot/models/forecast/decomposition_transformer.h"
 #include "ingot/models/forecast/itransformer.h"
 #include "ingot/models/forecast/linear_models.h"
 #include "ingot/models/forecast/patchtst.h"
@@ -60,7 +61,8 @@ std::unique_ptr<ForecastModel> make_forecast_model(const ForecastModelConfig& co
   if (config.model == "nlinear") return std::make_unique<NLinear>(config, source);
   if (config.model == "patchtst") return std::make_unique<PatchTst>(config, source);
   if (config.model == "timesnet") return std::make_unique<TimesNet>(config, source);
-  return std::make_unique<ITransformer>(config, source);
+  if (config.model == "itransformer") return std::make_unique<ITransformer>(config, source);
+  return std::make_unique<DecompositionTransformer>(config, source);
 }
 
 }  // namespace ingot

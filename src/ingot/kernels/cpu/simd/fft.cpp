@@ -298,7 +298,7 @@ void join_spectra(D d, const InverseRealFftArgs& args, const Block& from, float*
   const float* real = args.x.as<float>();
   const float* imaginary = real + args.x.numel() / 2;
   for (std::int64_t k = 0; k < bins; ++k) {
-    float rows[2 * kMaxWidth];
+    float rows[kMaxWidth];
     read_row(from, real, k, width, rows);
     const Complex<D> re = get(d, rows);
     if (is_edge(k, n)) {
