@@ -133,6 +133,19 @@ const std::vector<ModelInfo>& rows() {
        .variants = {"one map for all channels, or one for each"},
        .repositories = {},
        .tasks = {forecast}},
+      {.name = "autoformer",
+       .summary = "Autoformer: auto-correlation of series, trends split off after every step",
+       .architectures = {},
+       .variants = {"delays of a batch or of each window"},
+       .repositories = {},
+       .tasks = {forecast}},
+      {.name = "fedformer",
+       .summary = "FEDformer: products and attention of frequencies, trends split off after every step",
+       .architectures = {},
+       .variants = {"Fourier or multiwavelets", "one trend window or several",
+                    "as published or as in the paper"},
+       .repositories = {},
+       .tasks = {forecast}},
   };
   return kRows;
 }

@@ -130,8 +130,8 @@ void DecompositionDecoderLayer::visit(ParamVisitor& v) {
 DecompositionTransformer::DecompositionTransformer(const ForecastModelConfig& c, const ParamSource& source)
     : ForecastModel(c),
       trend_(source.scope("decomp"), trend_windows(c)),
-      encoder_embedding_(source.scope("enc_embedding"), c.channels, c.time_features, c.d_model, c.dropout),
-      decoder_embedding_(source.scope("dec_embedding"), c.channels, c.time_features, c.d_model, c.dropout),
+      encoder_embedding_(source.scope("enc_embedding"), c, false),
+      decoder_embedding_(source.scope("dec_embedding"), c, false),
       encoder_norm_(source.scope("encoder.norm"), c.d_model),
       decoder_norm_(source.scope("decoder.norm"), c.d_model),
       projection_(source.scope("decoder.projection"), {.in = c.d_model, .out = c.channels}) {
@@ -152,7 +152,7 @@ Tensor DecompositionTransformer::forward(const ForecastInput& input) const {
   const Tensor x = contiguous(transpose(input.x, 1, 2));
   const bool marked = c.time_features > 0;
   const Tensor past = marked ? input.past_marks : Tensor();
-  Tensor y = encoder_embedding_(x, past, training());
+  Tensor y = encoder_embedding_(input.x, past, training());
   for (const auto& layer : encoder_) y = (*layer)(y, training());
   const Tensor encoded = encoder_norm_(y);
 
@@ -165,7 +165,7 @@ Tensor DecompositionTransformer::forward(const ForecastInput& input) const {
   Tensor trend = concat(std::array{last_steps(window_trend), level}, 1);
   const Tensor season = concat(std::array{last_steps(x - window_trend), zeros}, 1);
   const Tensor marks = marked ? concat(std::array{last_steps(past), input.future_marks}, 1) : Tensor();
-  y = decoder_embedding_(season, marks, training());
+  y = decoder_embedding_(transpose(season, 1, 2), marks, training());
   for (const auto& layer : decoder_) {
     const DecompositionDecoderLayer::Result result = (*layer)(y, encoded, training());
     y = result.season;

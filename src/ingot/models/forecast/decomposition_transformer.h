@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "ingot/models/forecast/data_embedding.h"
 #include "ingot/models/forecast/model.h"
 #include "ingot/models/forecast/series_mixer.h"
 #include "ingot/models/forecast/series_parts.h"
@@ -66,7 +67,7 @@ class DecompositionTransformer final : public ForecastModel {
 
  private:
   SeriesTrend trend_;
-  SeriesEmbedding encoder_embedding_, decoder_embedding_;
+  DataEmbedding encoder_embedding_, decoder_embedding_;
   std::vector<std::unique_ptr<DecompositionEncoderLayer>> encoder_;
   std::vector<std::unique_ptr<DecompositionDecoderLayer>> decoder_;
   SeasonalNorm encoder_norm_, decoder_norm_;

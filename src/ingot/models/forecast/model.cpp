@@ -13,6 +13,7 @@ namespace {
 std::vector<std::string> variants_of(const ForecastModelConfig& c) {
   if (c.model == "dlinear" || c.model == "nlinear")
     return {c.individual ? "weights for every channel" : "weights shared by all channels"};
+  if (c.model == "fedformer") return {c.version, c.follow_paper ? "as in the paper" : "as published"};
   if (c.model != "patchtst") return {};
   return {c.channel_attention ? "channel-mixing" : "channel-independent", c.norm, c.positions + " positions",
           c.cls_token          ? "class token"

@@ -1,11 +1,7 @@
 #include "ingot/models/forecast/series_parts.h"
 
-#include <array>
-#include <cmath>
 #include <utility>
 
-#include "ingot/models/forecast/parts.h"
-#include "ingot/ops/cast.h"
 #include "ingot/ops/delay.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
@@ -23,12 +19,6 @@ std::int64_t count(const std::vector<std::int64_t>& windows) {
 // A map of one number, as PyTorch starts it; absent where there is nothing to share.
 Parameter take_share(const ParamSource& source, std::string_view name, const Shape& shape, bool wanted) {
   return wanted ? source.take(name, shape, init::Uniform{-1, 1}) : Parameter();
-}
-
-Parameter take_temporal(const ParamSource& source, std::int64_t width, std::int64_t features) {
-  if (features == 0) return {};
-  const double bound = 1 / std::sqrt(static_cast<double>(features));
-  return source.take("temporal_embedding.embed.weight", {width, features}, init::Uniform{-bound, bound});
 }
 
 }  // namespace
@@ -66,34 +56,13 @@ CircularConv::CircularConv(const ParamSource& source, std::int64_t in, std::int6
 
 Tensor CircularConv::operator()(const Tensor& x) const {
   const std::int64_t out = weight.value.dim(0), in = weight.value.dim(1);
-  if (in <= out) {  // the three steps side by side, in the weight's order
-    const Tensor steps = stack(std::array{roll(x, 1, 1), x, roll(x, -1, 1)}, 3);
-    return linear(reshape(steps, {x.dim(0), x.dim(1), in * 3}), reshape(weight.value, {out, in * 3}));
-  }
-  // Fewer outputs than inputs: each step's share of three neighbouring outputs, which are then added.
+  // One product for each step's shares of three neighbouring outputs, which are then added: cheap for few
+  // outputs.
   const Tensor shares = linear(x, reshape(permute(weight.value, {2, 0, 1}), {3 * out, in}));
   const std::vector<Tensor> parts = chunk(shares, 3, -1);
   return roll(parts[0], 1, 1) + parts[1] + roll(parts[2], -1, 1);
 }
 
 void CircularConv::visit(ParamVisitor& v) { v("weight", weight); }
-
-SeriesEmbedding::SeriesEmbedding(const ParamSource& source, std::int64_t channels, std::int64_t time_features,
-                                 std::int64_t width, double dropout_)
-    : value(source.scope("value_embedding.tokenConv"), channels, width,
-            init::Kaiming{.distribution = init::Distribution::normal}),
-      temporal(take_temporal(source, width, time_features)),
-      dropout(dropout_) {}
-
-Tensor SeriesEmbedding::operator()(const Tensor& x, const Tensor& marks, bool training) const {
-  Tensor y = value(x);
-  if (temporal) y = y + linear(marks, temporal.value);
-  return drop(y, dropout, training);
-}
-
-void SeriesEmbedding::visit(ParamVisitor& v) {
-  v("value_embedding.tokenConv", value);
-  v("temporal_embedding.embed.weight", temporal);
-}
 
 }  // namespace ingot

@@ -41,17 +41,4 @@ struct CircularConv {
   Parameter weight;
 };
 
-/// Values and calendar features of every step as one vector, without positions, then dropout.
-struct SeriesEmbedding {
-  SeriesEmbedding(const ParamSource& source, std::int64_t channels, std::int64_t time_features,
-                  std::int64_t width, double dropout);
-  /// x: [B, length, channels]; marks: [B, length, time_features], or undefined where there are none.
-  Tensor operator()(const Tensor& x, const Tensor& marks, bool training) const;
-  void visit(ParamVisitor& v);
-
-  CircularConv value;
-  Parameter temporal;  // [width, time_features], or absent
-  double dropout;
-};
-
 }  // namespace ingot
