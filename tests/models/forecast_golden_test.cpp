@@ -116,6 +116,8 @@ TEST(TimesNet, ForecastsAWindowAlikeInEveryBatch) {
   c.lookback = 40;
   c.channels = 3;
   c.layers = 1;
+  c.d_model = c.d_ff = 8;
+  c.top_k = c.kernels = 2;
   InitSource source(5);
   const auto model = make_forecast_model(c, source);
   const Tensor x = testing::randn({21, 3, 40}, 1);  // more windows than go through a convolution at once

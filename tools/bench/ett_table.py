@@ -48,9 +48,9 @@ def run(ingot, *words):
 
 
 def cell(ingot, data, model, horizon, seed, folder, more):
-    directory = folder / f"{model}-{horizon}-{seed}"
+    directory = folder / (f"{model}-{horizon}" + (f"-{seed}" if seed else ""))
     start = time.time()
-    options = [word for setting in [*more, f"seed={seed}"] for word in ("--set", setting)]
+    options = [word for setting in more + ([f"seed={seed}"] if seed else []) for word in ("--set", setting)]
     fitted = run(ingot, "fit", data, "--model", model, "--horizon", str(horizon), "--split", "ett", "-o", str(directory),
                  *options)
     seconds = time.time() - start
@@ -75,7 +75,7 @@ def main():
     parser.add_argument("--ingot", default="build/bin/ingot")
     parser.add_argument("--models", default=",".join(PUBLISHED["ETTh1"]))
     parser.add_argument("--horizons", default="96,192,336,720")
-    parser.add_argument("--seeds", default="2021", help="comma-separated; rows are means over them")
+    parser.add_argument("--seeds", default="", help="comma-separated, rows are means over them; else the model's own")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("ett-table"),
                         help="results.json and the models; what is there is not run again")
     parser.add_argument("--set", action="append", default=[], help="key=value for every fit")
@@ -90,7 +90,7 @@ def main():
         for horizon in map(int, args.horizons.split(",")):
             cells = []
             for seed in args.seeds.split(","):
-                key = f"{model}-{horizon}-{seed}"
+                key = f"{model}-{horizon}" + (f"-{seed}" if seed else "")
                 if results.get(key, {}).get("settings") != args.set:
                     results[key] = cell(args.ingot, args.data, model, horizon, seed, args.output, args.set)
                     whole = file.with_suffix(".new")
