@@ -45,7 +45,7 @@ std::int64_t part_count(std::int64_t n, std::int64_t grain) {
   return in_parallel() ? 1 : std::min<std::int64_t>(num_threads(), (n + grain - 1) / grain);
 }
 
-constexpr std::int64_t kMostShares = 64;
+constexpr std::int64_t kMostShares = 64;  // work this small has no use for more threads
 
 struct alignas(64) Share {
   std::atomic<std::int64_t> next{0};
