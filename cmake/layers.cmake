@@ -1,10 +1,11 @@
-# ingot_layer(NAME [DEPENDS layer...] [LIBS target...])
+# ingot_layer(NAME [DEPENDS layer...] [OPTIONAL layer...] [LIBS target...])
 #
 # One folder of src/ingot = one static library `ingot_NAME`. DEPENDS is at once the link list and the include
 # rule: tools/check_layers.py reads the same calls and fails on any #include they do not allow. Every layer above
-# base and core can be left out with -DINGOT_BUILD_<NAME>=OFF (and is, when a layer it needs is).
+# base and core can be left out with -DINGOT_BUILD_<NAME>=OFF (and is, when a layer it needs is). A layer of OPTIONAL
+# may be missing; where it is there, INGOT_HAS_<NAME> is defined.
 function(ingot_layer name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;OPTIONAL;LIBS" ${ARGN})
   string(TOUPPER ${name} upper)
   option(INGOT_BUILD_${upper} "Build the layer ${name}" ON)
   if(NOT INGOT_BUILD_${upper})
@@ -18,10 +19,25 @@ function(ingot_layer name)
       return()
     endif()
   endforeach()
+  foreach(other ${ARG_OPTIONAL})
+    string(REPLACE "/" "_" other ${other})
+    if(TARGET ingot_${other})
+      list(APPEND deps ingot_${other})
+      string(TOUPPER INGOT_HAS_${other} definition)
+      list(APPEND definitions ${definition})
+    endif()
+  endforeach()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")  # executables are added beside the layer
   if(name STREQUAL "kernels")  # its leaves are layers of their own
     list(FILTER sources EXCLUDE REGEX "/kernels/(cpu|cuda)/")
+  elseif(name STREQUAL "kernels/cuda")
+    if(NOT INGOT_HAS_CUDA)
+      return()
+    endif()
+    list(FILTER sources EXCLUDE REGEX "/emulation/")  # a library of the tests (ingot_cuda_emulated)
+    file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cu)
+    list(APPEND sources ${kernels})
   endif()
   if(NOT sources)
     return()
@@ -30,8 +46,11 @@ function(ingot_layer name)
   add_library(${target} STATIC ${sources})
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC ${deps} PRIVATE ${ARG_LIBS})
+  target_compile_definitions(${target} PRIVATE ${definitions})
   if(name STREQUAL "kernels/cpu")
     # One copy of each SIMD kernel for AVX2, one for AVX-512 (and the portable one): more would only cost build time.
     target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")
+  elseif(name STREQUAL "kernels/cuda")
+    ingot_cuda_flags(${target})
   endif()
 endfunction()

@@ -17,9 +17,10 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # asserts stay on: they are cheap beside the kernels
 
 # Options structs are filled by naming the fields that differ from their defaults; g++ warns about the others.
-add_compile_options(-Wall -Wextra -Wconversion -Wno-missing-field-initializers)
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>
+                    $<$<COMPILE_LANGUAGE:CXX>:-Wconversion> $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>)
 if(INGOT_WERROR)
-  add_compile_options(-Werror)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 if(INGOT_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
@@ -30,13 +31,15 @@ if(INGOT_FUZZ)
   add_link_options(-fsanitize=address,undefined)
 endif()
 if(INGOT_SANITIZE)
-  add_compile_options(-fsanitize=${INGOT_SANITIZE} -fno-omit-frame-pointer -g1)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${INGOT_SANITIZE}>
+                      $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:CXX>:-g1>)
   add_link_options(-fsanitize=${INGOT_SANITIZE})
 endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
 find_program(MOLD_PROGRAM mold)
 if(MOLD_PROGRAM)

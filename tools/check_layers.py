@@ -16,7 +16,7 @@ SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 
 CALL = re.compile(r"^[ \t]*ingot_layer\(([^)]*)\)", re.MULTILINE)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]')
-KEYWORDS = {"DEPENDS", "LIBS"}
+KEYWORDS = {"DEPENDS", "OPTIONAL", "LIBS"}
 
 
 class TableError(Exception):
@@ -35,7 +35,7 @@ def parse_table(text):
         for word in words[1:]:
             if word in KEYWORDS:
                 keyword = word
-            elif keyword == "DEPENDS":
+            elif keyword in ("DEPENDS", "OPTIONAL"):
                 depends.append(word)
         if name in table:
             raise TableError(f"layer {name} is declared twice")

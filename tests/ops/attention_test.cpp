@@ -29,7 +29,13 @@ std::vector<testing::InputSpec> inputs(const Size& s) {
 
 void check(const std::string& name, const Size& size, const AttentionOptions& options) {
   check_op({.name = name,
-            .op = [options](std::span<const Tensor> in) { return attention(in[0], in[1], in[2], options); },
+            .op =
+                [options](std::span<const Tensor> in) {
+                  AttentionOptions there = options;
+                  there.doc_start = testing::beside(options.doc_start, in);
+                  there.kv_length = testing::beside(options.kv_length, in);
+                  return attention(in[0], in[1], in[2], there);
+                },
             .inputs = inputs(size),
             .half_tolerance = 6e-2});
 }

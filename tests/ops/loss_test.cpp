@@ -40,8 +40,10 @@ TEST(CrossEntropy, HoldsForEveryVariant) {
     for (const auto& [name, options] : cases) {
       const Tensor goal = options.ignore_index == 2 ? ids({0, 3, 2, 1, 3, 2, 0}) : targets;
       check_op({.name = name + " " + std::to_string(classes),
-                .op = [&, options = options](
-                          std::span<const Tensor> in) { return cross_entropy(in[0], goal, options); },
+                .op =
+                    [&, options = options](std::span<const Tensor> in) {
+                      return cross_entropy(in[0], testing::beside(goal, in), options);
+                    },
                 .inputs = {{Shape{7, classes}}}});
     }
   }
@@ -109,10 +111,12 @@ TEST(LinearCrossEntropy, HoldsForEveryVariantAndChunk) {
       all.chunk = chunk;
       const Tensor goal =
           options.ignore_index == 2 ? ids({0, 3, 2, 1, 3, 2, 0}) : ids({0, 3, -100, 1, 2, 18, -100});
-      check_op(
-          {.name = name + " chunk " + std::to_string(chunk),
-           .op = [&](std::span<const Tensor> in) { return linear_cross_entropy(in[0], in[1], goal, all); },
-           .inputs = {{Shape{7, 6}}, {Shape{19, 6}}}});
+      check_op({.name = name + " chunk " + std::to_string(chunk),
+                .op =
+                    [&](std::span<const Tensor> in) {
+                      return linear_cross_entropy(in[0], in[1], testing::beside(goal, in), all);
+                    },
+                .inputs = {{Shape{7, 6}}, {Shape{19, 6}}}});
     }
   }
 }

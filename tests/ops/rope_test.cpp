@@ -10,6 +10,7 @@
 namespace ingot {
 namespace {
 
+using testing::beside;
 using testing::check_op;
 
 TEST(Rope, HoldsForEveryLayout) {
@@ -23,7 +24,12 @@ TEST(Rope, HoldsForEveryLayout) {
             RopeOptions{.interleaved = interleaved, .positions = positions},
             RopeOptions{.interleaved = interleaved, .heads = 2, .positions = row}}) {
         check_op({.name = "rotary " + std::to_string(rotary),
-                  .op = [&](std::span<const Tensor> in) { return rope(in[0], table, options); },
+                  .op =
+                      [&](std::span<const Tensor> in) {
+                        RopeOptions there = options;
+                        there.positions = beside(options.positions, in);
+                        return rope(in[0], {beside(table.cos, in), beside(table.sin, in)}, there);
+                      },
                   .inputs = {{Shape{2, 5, 3, 40}}}});
       }
     }

@@ -33,7 +33,16 @@ struct OpCase {
 /// accumulates; a gradient that meets another on the way adds to it; bf16 and f16 outputs are near f64
 /// computed from the same rounded inputs; outputs and gradients hold no uninitialised memory (buffers are
 /// poisoned with NaN first).
+///
+/// After check_on(device): that device's f32, bf16 and f16, forward and backward, against the CPU's f64
+/// reference, both ways to accumulate too. A case whose kernels the device does not have is skipped.
 void check_op(const OpCase& op_case);
+
+/// From now on check_op checks this device.
+void check_on(Device device);
+
+/// A constant of the op, on the device of its inputs; an undefined one stays so.
+Tensor beside(const Tensor& constant, std::span<const Tensor> inputs);
 
 /// Normal random values as a CPU tensor of `dtype`.
 Tensor randn(const Shape& shape, std::uint64_t seed, DType dtype = DType::f32);

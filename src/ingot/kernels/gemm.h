@@ -19,8 +19,8 @@ struct GemmArgs {
 inline Kernel<GemmArgs> gemm("gemm");
 
 /// y[j] = Σ_i x[i, j], or += with `accumulate`: the gradient of a bias. x: [m, n], contiguous; y: [n], x's
-/// dtype; partials: scratch of [num_threads(), n] in the accumulator dtype (threads sum rows apart, then in
-/// order).
+/// dtype; partials: scratch of [scratch_parts(device), n] in the accumulator dtype (parts of the rows are
+/// summed apart, then in order).
 struct ColumnSumArgs {
   View x, y, partials;
   bool accumulate = false;

@@ -62,7 +62,7 @@ enum class PointwiseLoss : std::uint8_t { mse, l1, huber, bce, bce_with_logits }
 /// loss of each pair; mse: (x − t)²; l1: |x − t|; huber: ½d² up to |d| = δ, then δ·(|d| − ½δ); bce:
 /// −t·log x − (1 − t)·log(1 − x), logs at least −100; bce_with_logits: bce of sigmoid(x).
 /// x, target: contiguous, one dtype. loss: like x, or [1] for Σ loss·scale (f32; f64 for f64), with partials:
-/// scratch of [num_threads()] like it.
+/// scratch of [scratch_parts(device)] like it.
 struct PointwiseLossArgs {
   View x, target, loss;
   View partials{};

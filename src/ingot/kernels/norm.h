@@ -17,8 +17,8 @@ struct RmsNormArgs {
 inline Kernel<RmsNormArgs> rms_norm("rms_norm");
 
 /// Gradients of rms_norm. dx and dweight may be absent; each has its own accumulate flag. `partials` is
-/// scratch of [num_threads(), d] in the accumulator dtype, needed with dweight: threads sum rows apart, then
-/// in order.
+/// scratch of [scratch_parts(device), d] in the accumulator dtype, needed with dweight: threads sum rows
+/// apart, then in order.
 struct RmsNormBackwardArgs {
   View x, weight, rstd, dy, dx, dweight, partials;
   float weight_offset = 0.0F;
@@ -37,8 +37,8 @@ struct LayerNormArgs {
 };
 inline Kernel<LayerNormArgs> layer_norm("layer_norm");
 
-/// Gradients of layer_norm; each destination may be absent. `partials` is scratch of [num_threads(), 2, d] in
-/// the accumulator dtype, needed with dweight or dbias.
+/// Gradients of layer_norm; each destination may be absent. `partials` is scratch of [scratch_parts(device),
+/// 2, d] in the accumulator dtype, needed with dweight or dbias.
 struct LayerNormBackwardArgs {
   View x, weight, mean, rstd, dy, dx, dweight, dbias, partials;
   bool accumulate_dx = false;

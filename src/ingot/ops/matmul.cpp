@@ -5,8 +5,8 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
-#include "ingot/base/parallel.h"
 #include "ingot/kernels/gemm.h"
+#include "ingot/kernels/scratch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 
@@ -106,7 +106,8 @@ struct LinearNode final : Node {
           {.a = transposed(dy), .b = flattened(x.view()), .c = dw.view, .beta = dw.accumulate ? 1.0F : 0.0F});
     }
     if (!ctx.needs(2)) return;
-    const Tensor partials = Tensor::empty({num_threads(), dy.dim(1)}, accumulator_dtype(dy.dtype), dy.device);
+    const Tensor partials =
+        Tensor::empty({kernels::scratch_parts(dy.device), dy.dim(1)}, accumulator_dtype(dy.dtype), dy.device);
     const GradSlot db = ctx.slot(2);
     kernels::launch(kernels::column_sum, ctx.stream(),
                     {.x = dy, .y = db.view, .partials = partials.view(), .accumulate = db.accumulate});

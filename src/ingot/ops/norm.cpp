@@ -6,8 +6,8 @@
 
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
-#include "ingot/base/parallel.h"
 #include "ingot/kernels/norm.h"
+#include "ingot/kernels/scratch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 
@@ -25,7 +25,8 @@ struct RmsNormSaved {
   void launch_backward(BackwardContext& ctx, const Tensor& dy, const GradSlot& dx, int input) const {
     Tensor partials;
     if (ctx.needs(input)) {
-      partials = Tensor::empty({num_threads(), dy.dim(-1)}, rstd.get().dtype(), dy.device());
+      partials =
+          Tensor::empty({kernels::scratch_parts(dy.device()), dy.dim(-1)}, rstd.get().dtype(), dy.device());
     }
     const GradSlot dweight = ctx.slot(input);
     kernels::launch(kernels::rms_norm_backward, current_stream(dy.device()),
@@ -51,7 +52,8 @@ struct LayerNormSaved {
   void launch_backward(BackwardContext& ctx, const Tensor& dy, const GradSlot& dx, int input) const {
     Tensor partials;
     if (ctx.needs(input) || ctx.needs(input + 1)) {
-      partials = Tensor::empty({num_threads(), 2, dy.dim(-1)}, rstd.get().dtype(), dy.device());
+      partials = Tensor::empty({kernels::scratch_parts(dy.device()), 2, dy.dim(-1)}, rstd.get().dtype(),
+                               dy.device());
     }
     const GradSlot dweight = ctx.slot(input), dbias = ctx.slot(input + 1);
     kernels::launch(kernels::layer_norm_backward, current_stream(dy.device()),

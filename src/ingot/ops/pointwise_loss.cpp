@@ -1,7 +1,7 @@
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
-#include "ingot/base/parallel.h"
 #include "ingot/kernels/loss.h"
+#include "ingot/kernels/scratch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 #include "ingot/ops/loss.h"
@@ -62,7 +62,7 @@ Tensor apply(const char* op, PointwiseLoss kind, const Tensor& input, const Tens
   const DType accumulator = accumulator_dtype(x.dtype());
   Tensor y = Tensor::empty(reduced ? Shape{} : x.shape(), reduced ? accumulator : x.dtype(), x.device());
   Tensor partials;
-  if (reduced) partials = Tensor::empty({num_threads()}, accumulator, x.device());
+  if (reduced) partials = Tensor::empty({kernels::scratch_parts(x.device())}, accumulator, x.device());
   kernels::launch(kernels::pointwise_loss, current_stream(x.device()),
                   {.x = x.view(),
                    .target = target.view(),

@@ -4,6 +4,9 @@
 
 #include "ingot/base/env.h"
 #include "ingot/kernels/cpu/register.h"
+#if defined(INGOT_HAS_KERNELS_CUDA)
+#include "ingot/kernels/cuda/register.h"
+#endif
 #include "ingot/runtime/compute_backend.h"
 
 namespace ingot {
@@ -12,6 +15,9 @@ void initialize() {
   static std::once_flag once;
   std::call_once(once, [] {
     kernels::cpu::register_kernels();
+#if defined(INGOT_HAS_KERNELS_CUDA)
+    kernels::cuda::register_backends();
+#endif
     if (const auto chosen = env_setting("BACKEND")) set_compute_backend(chosen->value);
   });
 }

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "ingot/kernels/cpu/reduce_axes.h"
+#include "ingot/kernels/reduce_axes.h"
 #include "ingot/kernels/cpu/register.h"
+#include "ingot/kernels/cpu/strided.h"
 #include "ingot/kernels/cpu/simd/convert.h"
 
 #undef HWY_TARGET_INCLUDE

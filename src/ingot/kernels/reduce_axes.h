@@ -1,9 +1,9 @@
 #pragma once
 
-#include "ingot/kernels/cpu/strided.h"
 #include "ingot/kernels/reduce.h"
+#include "ingot/kernels/runs.h"
 
-namespace ingot::kernels::cpu {
+namespace ingot::kernels {
 
 /// A reduction's axes, merged and sorted: `x_kept` and `y` walk the results, `x_reduced` what belongs to one.
 struct ReduceAxes {
@@ -32,4 +32,4 @@ struct ReduceAxes {
   }
 };
 
-}  // namespace ingot::kernels::cpu
+}  // namespace ingot::kernels

@@ -1,0 +1,55 @@
+# The CUDA leaf, src/ingot/kernels/cuda: off until it has run on a card. The tests always build its sources with the
+# host's compiler, for the emulator (docs/cuda.md).
+set(INGOT_CUDA OFF CACHE STRING "Build the CUDA kernels: AUTO (where nvcc is found), ON or OFF")
+set_property(CACHE INGOT_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(INGOT_CUDA_ARCHITECTURES "90a;80+ptx" CACHE STRING
+  "What the CUDA kernels are compiled for: compute capabilities, +ptx for code that newer cards translate")
+
+set(INGOT_HAS_CUDA FALSE)
+if(NOT INGOT_CUDA STREQUAL OFF)
+  find_program(CMAKE_CUDA_COMPILER nvcc PATHS /usr/local/cuda/bin)
+  if(CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_ARCHITECTURES OFF) # ours say more than CMake's list can
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    set(CMAKE_CUDA_FLAGS_RELEASE "-O2")
+    enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
+    set(INGOT_HAS_CUDA TRUE)
+  elseif(INGOT_CUDA STREQUAL ON)
+    message(FATAL_ERROR "INGOT_CUDA=ON, but there is no nvcc; install the CUDA toolkit (13 or newer), put nvcc on the "
+                        "PATH or give -DCMAKE_CUDA_COMPILER=<path to nvcc>")
+  endif()
+endif()
+
+# Flags of nvcc for the target.
+function(ingot_cuda_flags target)
+  set(flags --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra)
+  foreach(architecture ${INGOT_CUDA_ARCHITECTURES})
+    if(architecture MATCHES "^(.*)[+]ptx$")
+      list(APPEND flags -gencode=arch=compute_${CMAKE_MATCH_1},code=compute_${CMAKE_MATCH_1})
+    else()
+      list(APPEND flags -gencode=arch=compute_${architecture},code=sm_${architecture})
+    endif()
+  endforeach()
+  foreach(flag ${flags})
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${flag}>")
+  endforeach()
+endfunction()
+
+# ingot_cuda_emulated(FOLDER LIBS target...): the leaf for the emulator. A .cu file becomes a .cpp that includes it.
+function(ingot_cuda_emulated folder)
+  cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/emulation/*.cpp)
+  list(REMOVE_ITEM sources ${folder}/driver.cpp)
+  file(GLOB kernels CONFIGURE_DEPENDS ${folder}/*.cu)
+  foreach(kernel ${kernels})
+    get_filename_component(name ${kernel} NAME_WE)
+    set(wrapper ${CMAKE_BINARY_DIR}/cuda_emulated/${name}.cpp)
+    file(CONFIGURE OUTPUT ${wrapper} CONTENT "#include \"ingot/kernels/cuda/${name}.cu\"\n")
+    list(APPEND sources ${wrapper})
+  endforeach()
+  add_library(ingot_kernels_cuda_emulated STATIC EXCLUDE_FROM_ALL ${sources})
+  target_include_directories(ingot_kernels_cuda_emulated PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(ingot_kernels_cuda_emulated PUBLIC ingot_kernels ingot_core ingot_base PRIVATE ${ARG_LIBS})
+endfunction()

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+namespace ingot::kernels::cuda {
+
+/// Device memory by blocks of large segments, since asking the driver costs more than most kernels run. A
+/// block belongs to the stream that it was allocated on: freed there, it can serve that stream's next
+/// allocation at once, because a stream works in order. Freed on another, it waits until that stream's work
+/// is done. Thread-safe.
+class CachingAllocator {
+ public:
+  struct Options {
+    /// Blocks are multiples of this.
+    std::size_t granularity = 512;
+    /// Off, every block is the driver's own, of the exact size: the emulator then sees each byte that a
+    /// kernel touches outside.
+    bool caching = true;
+  };
+  CachingAllocator() : CachingAllocator(Options{}) {}
+  explicit CachingAllocator(Options options) : options_(options) {}
+  /// The device must still be there. Blocks in use are lost.
+  ~CachingAllocator();
+
+  /// Null where the device has no more, after unused segments were given back.
+  void* allocate(std::size_t bytes, void* stream);
+  /// `stream` is where the memory was used last.
+  void deallocate(void* data, void* stream) noexcept;
+  /// Gives segments without blocks in use back to the driver.
+  void trim() noexcept;
+
+  std::size_t reserved_bytes() const;  ///< taken from the driver
+  std::size_t used_bytes() const;      ///< of these, in blocks in use (rounding counted)
+
+ private:
+  struct Block {
+    char* data = nullptr;
+    std::size_t size = 0;
+    void* stream = nullptr;
+    bool used = false;
+    Block *before = nullptr, *after = nullptr;  // neighbours in the segment
+  };
+  struct Smaller {
+    bool operator()(const Block* a, const Block* b) const {
+      return a->size != b->size ? a->size < b->size : a->data < b->data;
+    }
+  };
+  struct Waiting {
+    Block* block;
+    void* event;
+  };
+  using FreeBlocks = std::set<Block*, Smaller>;
+
+  std::size_t rounded(std::size_t bytes) const;
+  Block* new_segment(std::size_t size, void* stream);
+  void split(Block* block, std::size_t size);
+  void release(Block* block);
+  Block* merged(Block* block);
+  void collect(bool wait);
+  void give_back_segments();
+
+  mutable std::mutex mutex_;
+  Options options_;
+  std::map<void*, FreeBlocks> free_;  // by stream
+  std::unordered_map<void*, std::unique_ptr<Block>> blocks_;
+  std::vector<Waiting> waiting_;
+  std::size_t reserved_ = 0, used_ = 0;
+};
+
+}  // namespace ingot::kernels::cuda

@@ -1,0 +1,133 @@
+#include "ingot/kernels/cuda/backend.h"
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/units.h"
+#include "ingot/kernels/cuda/driver.h"
+
+namespace ingot::kernels::cuda {
+namespace {
+
+class CudaBackend final : public ComputeBackend {
+ public:
+  CudaBackend(int index, CachingAllocator::Options options)
+      : device_{DeviceType::cuda, static_cast<std::int8_t>(index)}, allocator_(options) {
+    const driver::DeviceProperties found = driver::properties(index);
+    capabilities_.device_name = found.name;
+    capabilities_.features = {fmt::format("sm_{}{}", found.major, found.minor)};
+    capabilities_.dtypes = {DType::f32, DType::f16, DType::bf16};
+    capabilities_.total_memory = found.memory;
+    capabilities_.compute_units = found.multiprocessors;
+    capabilities_.streams = true;
+    version_ = driver::version();
+  }
+
+  Device device() const override { return device_; }
+  std::string_view name() const override { return "cuda"; }
+  std::string version() const override { return version_; }
+  const BackendCapabilities& capabilities() const override { return capabilities_; }
+  BackendStatus status() const override {
+    return {shut_down_ ? BackendState::shut_down : BackendState::ready, {}};
+  }
+  void shutdown() override {
+    shut_down_ = true;
+    trim();
+  }
+
+  void* allocate(std::size_t bytes, MemoryTag tag) override {
+    use();
+    tracker_.allocate(bytes, tag, to_string(device_));
+    void* data = nullptr;
+    try {
+      data = allocator_.allocate(bytes, current_stream(device_).native);
+    } catch (...) {
+      tracker_.deallocate(bytes, tag);
+      throw;
+    }
+    if (data == nullptr) {
+      tracker_.deallocate(bytes, tag);
+      throw OutOfMemory(memory_report(), bytes, tracker_.allocated(), 0);
+    }
+    return data;
+  }
+  void deallocate(void* data, std::size_t bytes, MemoryTag tag) noexcept override {
+    driver::use(device_.index);  // throws, and ends the program, only where the device is gone
+    allocator_.deallocate(data, current_stream(device_).native);
+    tracker_.deallocate(bytes, tag);
+  }
+  void trim() override {
+    use();
+    allocator_.trim();
+  }
+  MemoryInfo memory_info() const override {
+    use();
+    const driver::MemorySizes sizes = driver::memory_sizes();
+    // What the cache holds and nobody uses is free to us.
+    return {sizes.free + allocator_.reserved_bytes() - allocator_.used_bytes(), sizes.total};
+  }
+  MemoryTracker& memory() override { return tracker_; }
+
+  void copy(void* to, const void* from, std::size_t bytes, Stream stream) override {
+    use();
+    if (bytes > 0) driver::copy(to, from, bytes, stream.native);
+  }
+  void fill_bytes(void* to, std::uint8_t value, std::size_t bytes, Stream stream) override {
+    use();
+    if (bytes > 0) driver::fill_bytes(to, value, bytes, stream.native);
+  }
+
+  Stream create_stream() override {
+    use();
+    return {device_, driver::create_stream()};
+  }
+  void destroy_stream(Stream stream) noexcept override { driver::destroy_stream(stream.native); }
+  void synchronize(Stream stream) override {
+    use();
+    driver::synchronize(stream.native);
+  }
+  Event create_event() override {
+    use();
+    return {device_, driver::create_event()};
+  }
+  void destroy_event(Event event) noexcept override { driver::destroy_event(event.native); }
+  void record(Event event, Stream stream) override {
+    use();
+    driver::record(event.native, stream.native);
+  }
+  void wait(Stream stream, Event event) override {
+    use();
+    driver::wait(stream.native, event.native);
+  }
+
+ private:
+  void use() const { driver::use(device_.index); }
+
+  // What fills the device, for the error that says that it is full.
+  std::string memory_report() const {
+    const MemoryInfo info = memory_info();
+    std::string text = fmt::format("{}: {} of {} are free", to_string(device_), human_bytes(info.free),
+                                   human_bytes(info.total));
+    for (std::size_t i = 0; i < kMemoryTags; ++i) {
+      const auto tag = static_cast<MemoryTag>(i);
+      if (const std::size_t bytes = tracker_.allocated(tag); bytes > 0)
+        text += fmt::format(", {} hold {}", ingot::name(tag), human_bytes(bytes));
+    }
+    return text + "; a smaller batch, shorter sequences or recomputation need less";
+  }
+
+  Device device_;
+  BackendCapabilities capabilities_;
+  std::string version_;
+  CachingAllocator allocator_;
+  MemoryTracker tracker_;
+  bool shut_down_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<ComputeBackend> make_cuda_backend(int index, CachingAllocator::Options options) {
+  return std::make_unique<CudaBackend>(index, options);
+}
+
+}  // namespace ingot::kernels::cuda

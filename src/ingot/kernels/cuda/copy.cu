@@ -1,0 +1,253 @@
+#include <cstring>
+
+#include "ingot/core/backend.h"
+#include "ingot/kernels/check.h"
+#include "ingot/kernels/copy.h"
+#include "ingot/kernels/cuda/map.h"
+#include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/elementwise.h"
+
+namespace ingot::kernels::cuda {
+namespace {
+
+template <class V>
+struct Identity {
+  template <int vec>
+  __device__ void operator()(const V (&in)[1][vec], V (&out)[1][vec]) const {
+    INGOT_UNROLL
+    for (int v = 0; v < vec; ++v) out[0][v] = in[0][v];
+  }
+};
+
+/// What moves elements of `bytes` that need no arithmetic: f.template operator()<unsigned integer>().
+template <class F>
+void dispatch_size(std::size_t bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f.template operator()<std::uint8_t>();
+    case 2:
+      return f.template operator()<std::uint16_t>();
+    case 4:
+      return f.template operator()<std::uint32_t>();
+    default:
+      return f.template operator()<std::uint64_t>();
+  }
+}
+
+// Conversions that are not between floating dtypes are rare: one kernel reads and writes any of them.
+struct ConvertArgs {
+  const void* x;
+  void* y;
+  DType from, to;
+  bool accumulate;
+  Walk<2> walk;
+};
+
+template <class F>
+__device__ __forceinline__ void with_type(DType dtype, F f) {
+  switch (dtype) {
+    case DType::f32:
+      return f(float{});
+    case DType::f16:
+      return f(half_t{});
+    case DType::bf16:
+      return f(bfloat_t{});
+    case DType::i64:
+      return f(std::int64_t{});
+    case DType::i32:
+      return f(std::int32_t{});
+    case DType::i16:
+      return f(std::int16_t{});
+    case DType::i8:
+      return f(std::int8_t{});
+    case DType::u8:
+      return f(std::uint8_t{});
+    case DType::boolean:
+      return f(bool{});
+    default:
+      return;
+  }
+}
+
+// To bool: anything but 0 is true, and sums are "or".
+template <class To, class From>
+__device__ __forceinline__ void convert_one(To* to, From from, bool accumulate) {
+  const Value<From> value = to_value(from);
+  if constexpr (std::is_same_v<To, bool>) {
+    const bool set = value != Value<From>{0};
+    *to = accumulate ? *to || set : set;
+  } else {
+    const auto converted = static_cast<Value<To>>(value);
+    *to = from_value<To>(accumulate ? static_cast<Value<To>>(to_value(*to) + converted) : converted);
+  }
+}
+
+__global__ void convert_kernel(const __grid_constant__ ConvertArgs args) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.walk.total; i += step) {
+    std::int64_t at[2];
+    args.walk.offsets(i, at);
+    with_type(args.from, [&](auto from) {
+      const auto value = static_cast<const decltype(from)*>(args.x)[at[0]];
+      with_type(args.to, [&](auto to) {
+        convert_one(static_cast<decltype(to)*>(args.y) + at[1], value, args.accumulate);
+      });
+    });
+  }
+}
+
+void convert(const CopyArgs& args, Stream stream) {
+  const Runs<2> runs({args.x, args.y});
+  if (runs.total() == 0) return;
+  const ConvertArgs converted{args.x.data,  args.y.data,     args.x.dtype,
+                              args.y.dtype, args.accumulate, walk_of(runs)};
+  launch({"copy", stream, args.x}, convert_kernel, Size3{grid_for(stream.device, runs.total(), 256)},
+         Size3{256}, 0, converted);
+}
+
+bool is_copied(DType dtype) {
+  return dtype != DType::f64 && dtype != DType::f8e4m3 && dtype != DType::f8e5m2;
+}
+
+bool takes_copy(const CopyArgs& args) {
+  if (args.x.dtype == args.y.dtype && !args.accumulate) return true;
+  return is_copied(args.x.dtype) && is_copied(args.y.dtype);
+}
+
+void run_copy(const CopyArgs& args, Stream stream) {
+  const LaunchSite site{"copy", stream, args.x};
+  if (args.x.dtype == args.y.dtype && !args.accumulate) {
+    return dispatch_size(byte_size(args.x.dtype), [&]<class T>() {
+      map<T>(site, std::array{args.x}, std::array{args.y}, {false}, Identity<T>{});
+    });
+  }
+  if (!is_device_float(args.x.dtype) || !is_device_float(args.y.dtype)) return convert(args, stream);
+  dispatch_device_float(args.x.dtype, "copy", [&]<class From>() {
+    dispatch_device_float(args.y.dtype, "copy", [&]<class To>() {
+      map<From, To>(site, std::array{args.x}, std::array{args.y}, {args.accumulate}, Identity<float>{});
+    });
+  });
+}
+
+template <class T>
+struct Constant {
+  T value;
+  template <int vec>
+  __device__ void operator()(const T (&)[1][vec], T (&out)[1][vec]) const {
+    INGOT_UNROLL
+    for (int v = 0; v < vec; ++v) out[0][v] = value;
+  }
+};
+
+// The bits of `value` as an element of `dtype`.
+std::uint64_t element_bits(DType dtype, double value) {
+  std::uint64_t bits = 0;
+  dispatch_any(dtype, [&]<class T>() {
+    T element;
+    if constexpr (std::is_same_v<T, bool>) {
+      element = value != 0;
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      element = static_cast<T>(value);
+    } else {
+      element = T(static_cast<float>(value));
+    }
+    std::memcpy(&bits, &element, sizeof(T));
+  });
+  return bits;
+}
+
+void run_fill(const FillArgs& args, Stream stream) {
+  const std::uint64_t bits = element_bits(args.y.dtype, args.value);
+  dispatch_size(byte_size(args.y.dtype), [&]<class T>() {
+    map<T>({"fill", stream, args.y}, std::array{View{}}, std::array{args.y}, {false},
+           Constant<T>{static_cast<T>(bits)});
+  });
+}
+
+struct WhereKernelArgs {
+  const std::uint8_t* condition;
+  const void *a, *b;
+  void* y;
+  bool accumulate;
+  Walk<4> walk;
+};
+
+template <class T>
+__global__ void where_kernel(const __grid_constant__ WhereKernelArgs args) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.walk.total; i += step) {
+    std::int64_t at[4];
+    args.walk.offsets(i, at);
+    const bool first = args.condition[at[0]] != 0;
+    const T* from = static_cast<const T*>(first ? args.a : args.b);
+    Value<T> value{};
+    if (from != nullptr) value = to_value(from[first ? at[1] : at[2]]);
+    T* y = static_cast<T*>(args.y) + at[3];
+    *y = from_value<T>(args.accumulate ? static_cast<Value<T>>(to_value(*y) + value) : value);
+  }
+}
+
+void run_where(const WhereArgs& args, Stream stream) {
+  const Runs<4> runs({args.condition, args.a, args.b, args.y});
+  if (runs.total() == 0) return;
+  const WhereKernelArgs kernel_args{args.condition.as<const std::uint8_t>(),
+                                    args.a.data,
+                                    args.b.data,
+                                    args.y.data,
+                                    args.accumulate,
+                                    walk_of(runs)};
+  const auto go = [&]<class T>() {
+    launch({"where", stream, args.y}, where_kernel<T>, Size3{grid_for(stream.device, runs.total(), 256)},
+           Size3{256}, 0, kernel_args);
+  };
+  if (is_device_float(args.y.dtype)) return dispatch_device_float(args.y.dtype, "where", go);
+  dispatch_size(byte_size(args.y.dtype), go);
+}
+
+struct CountArgs {
+  const void* x;
+  unsigned long long* count;  // what atomicAdd takes
+  Walk<1> walk;
+};
+
+template <class T>
+__global__ void count_nonfinite_kernel(const __grid_constant__ CountArgs args) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  unsigned found = 0;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.walk.total; i += step) {
+    std::int64_t at[1];
+    args.walk.offsets(i, at);
+    const float value = to_float(static_cast<const T*>(args.x)[at[0]]);
+    found += value - value == 0.0F ? 0 : 1;  // infinities and NaNs leave a NaN
+  }
+  for (int apart = kWarp / 2; apart > 0; apart /= 2) found += __shfl_xor_sync(kAllLanes, found, apart);
+  if (threadIdx.x % kWarp == 0 && found > 0) atomicAdd(args.count, static_cast<unsigned long long>(found));
+}
+
+void run_count_nonfinite(const CountNonfiniteArgs& args, Stream stream) {
+  backend(stream.device).fill_bytes(args.count.data, 0, sizeof(std::int64_t), stream);
+  const Runs<1> runs({args.x});
+  if (runs.total() == 0) return;
+  const CountArgs kernel_args{args.x.data, args.count.as<unsigned long long>(), walk_of(runs)};
+  dispatch_device_float(args.x.dtype, "count_nonfinite", [&]<class T>() {
+    launch({"count_nonfinite", stream, args.x}, count_nonfinite_kernel<T>,
+           Size3{grid_for(stream.device, runs.total(), 256)}, Size3{256}, 0, kernel_args);
+  });
+}
+
+}  // namespace
+
+void register_copy() {
+  copy.add(DeviceType::cuda, {"cuda", ImplKind::cuda, takes_copy, run_copy});
+  fill.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_fill});
+  where.add(
+      DeviceType::cuda,
+      {"cuda", ImplKind::cuda,
+       [](const WhereArgs& args) { return !args.accumulate || is_device_float(args.y.dtype); }, run_where});
+  count_nonfinite.add(
+      DeviceType::cuda,
+      {"cuda", ImplKind::cuda, [](const CountNonfiniteArgs& args) { return is_device_float(args.x.dtype); },
+       run_count_nonfinite});
+}
+
+}  // namespace ingot::kernels::cuda

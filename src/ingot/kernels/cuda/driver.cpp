@@ -1,0 +1,133 @@
+#include "ingot/kernels/cuda/driver.h"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+
+namespace ingot::kernels::cuda::driver {
+namespace {
+
+void check(cudaError_t result, const char* what) {
+  if (result == cudaSuccess) return;
+  cudaGetLastError();  // an error that is not sticky must not show again at the next, innocent, call
+  throw Error(fmt::format(
+      "CUDA: {} failed: {} ({}). Work runs after the call that asked for it; INGOT_CUDA_SYNC=1 waits after "
+      "every kernel and names the one at fault",
+      what, cudaGetErrorString(result), cudaGetErrorName(result)));
+}
+
+cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
+
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+}  // namespace
+
+int device_count(std::string& problem) noexcept {
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result == cudaSuccess && count > 0) return count;
+  cudaGetLastError();
+  problem = result == cudaSuccess ? "no CUDA device" : cudaGetErrorString(result);
+  return 0;
+}
+
+DeviceProperties properties(int device) {
+  cudaDeviceProp found{};
+  check(cudaGetDeviceProperties(&found, device), "asking for the device's properties");
+  return {.name = found.name,
+          .major = found.major,
+          .minor = found.minor,
+          .multiprocessors = found.multiProcessorCount,
+          .memory = found.totalGlobalMem,
+          .shared_memory = found.sharedMemPerBlockOptin};
+}
+
+std::string version() {
+  int runtime = 0, driver = 0;
+  check(cudaRuntimeGetVersion(&runtime), "asking for the runtime's version");
+  check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+  return fmt::format("CUDA {}, driver for {}", version_text(runtime), version_text(driver));
+}
+
+void use(int device) { check(cudaSetDevice(device), "choosing the device"); }
+
+MemorySizes memory_sizes() {
+  MemorySizes sizes;
+  check(cudaMemGetInfo(&sizes.free, &sizes.total), "asking for free memory");
+  return sizes;
+}
+
+void* allocate(std::size_t bytes) {
+  void* data = nullptr;
+  const cudaError_t result = cudaMalloc(&data, bytes);
+  if (result == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(result, "allocating memory");
+  return data;
+}
+
+// An error here would have shown, or will show, at a synchronisation; memory is given back in destructors.
+void deallocate(void* data) noexcept { cudaFree(data); }
+
+void* allocate_pinned(std::size_t bytes) {
+  void* data = nullptr;
+  const cudaError_t result = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
+  if (result == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(result, "allocating pinned memory");
+  return data;
+}
+
+void deallocate_pinned(void* data) noexcept { cudaFreeHost(data); }
+
+void copy(void* to, const void* from, std::size_t bytes, void* stream) {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(stream)), "a copy");
+}
+
+void fill_bytes(void* to, std::uint8_t value, std::size_t bytes, void* stream) {
+  check(cudaMemsetAsync(to, value, bytes, stream_of(stream)), "a fill");
+}
+
+void* create_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  return stream;
+}
+
+void destroy_stream(void* stream) noexcept { cudaStreamDestroy(stream_of(stream)); }
+
+void synchronize(void* stream) { check(cudaStreamSynchronize(stream_of(stream)), "work on the device"); }
+
+void* create_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  return event;
+}
+
+void destroy_event(void* event) noexcept { cudaEventDestroy(event_of(event)); }
+
+void record(void* event, void* stream) {
+  check(cudaEventRecord(event_of(event), stream_of(stream)), "recording an event");
+}
+
+void wait(void* stream, void* event) {
+  check(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0), "waiting for an event");
+}
+
+bool done(void* event) {
+  const cudaError_t result = cudaEventQuery(event_of(event));
+  if (result == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  check(result, "work on the device");
+  return true;
+}
+
+}  // namespace ingot::kernels::cuda::driver

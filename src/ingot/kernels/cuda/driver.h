@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+/// What this leaf asks of a CUDA runtime, and nothing more. driver.cpp answers with NVIDIA's; the emulator
+/// (emulation/driver.cpp) with the host's memory, so that everything above this header is tested without a
+/// card. Every function throws ingot::Error with the driver's words where it fails, unless it says otherwise.
+namespace ingot::kernels::cuda::driver {
+
+struct DeviceProperties {
+  std::string name;
+  int major = 0, minor = 0;  ///< compute capability
+  int multiprocessors = 0;
+  std::size_t memory = 0;
+  std::size_t shared_memory = 0;  ///< bytes that a block can have after it asked for more than 48 KiB
+};
+
+/// How many devices there are; 0, and in `problem` why, where there is no driver or no device. Never throws.
+int device_count(std::string& problem) noexcept;
+DeviceProperties properties(int device);
+/// "CUDA 13.0, driver 13.1"
+std::string version();
+
+/// Chooses the device that the calling thread's next calls are about.
+void use(int device);
+
+struct MemorySizes {
+  std::size_t free = 0, total = 0;
+};
+MemorySizes memory_sizes();
+/// Device memory, aligned to 256 bytes; null where there is not enough.
+void* allocate(std::size_t bytes);
+void deallocate(void* data) noexcept;
+/// Host memory that copies reach without a detour; null where there is not enough.
+void* allocate_pinned(std::size_t bytes);
+void deallocate_pinned(void* data) noexcept;
+
+// Streams and events are the runtime's own handles; a null stream is the default one.
+void copy(void* to, const void* from, std::size_t bytes, void* stream);
+void fill_bytes(void* to, std::uint8_t value, std::size_t bytes, void* stream);
+void* create_stream();
+void destroy_stream(void* stream) noexcept;
+void synchronize(void* stream);
+void* create_event();
+void destroy_event(void* event) noexcept;
+void record(void* event, void* stream);
+void wait(void* stream, void* event);
+/// Whether all work before the event is done.
+bool done(void* event);
+
+}  // namespace ingot::kernels::cuda::driver

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "ingot/core/dtype.h"
+#include "ingot/kernels/cuda/emulation/block.h"
+
+// CUDA C++ for the host's compiler: the parts of the language that our kernels use, in terms of the emulator.
+// The names are CUDA's, not ours. NOLINTBEGIN(readability-identifier-naming)
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define INGOT_UNROLL
+// The tag's address tells one declaration from another, also between instances of a template.
+#define INGOT_SHARED_ARRAY(T, name, count)                                         \
+  static const char name##_tag = 0;                                                \
+  T* const name = static_cast<T*>(::ingot::kernels::cuda::emulation::shared_array( \
+      &name##_tag, sizeof(T) * static_cast<std::size_t>(count)))
+#define INGOT_DYNAMIC_SHARED(T, name) \
+  T* const name = static_cast<T*>(::ingot::kernels::cuda::emulation::dynamic_shared())
+
+namespace ingot::kernels::cuda {
+
+inline const emulation::Size3& threadIdx = emulation::position.thread;
+inline const emulation::Size3& blockIdx = emulation::position.block;
+inline const emulation::Size3& blockDim = emulation::position.block_size;
+inline const emulation::Size3& gridDim = emulation::position.grid_size;
+
+using half_t = f16;
+using bfloat_t = bf16;
+
+inline float rsqrtf(float x) { return 1.0F / std::sqrt(x); }
+inline float __fdividef(float a, float b) { return a / b; }
+inline unsigned __umulhi(unsigned a, unsigned b) {
+  return static_cast<unsigned>((std::uint64_t{a} * b) >> 32);
+}
+inline int __popc(unsigned x) { return std::popcount(x); }
+inline int __ffs(unsigned x) { return x == 0 ? 0 : std::countr_zero(x) + 1; }
+
+inline void __syncthreads(CodePlace place = CodePlace::current()) { emulation::sync_threads(place); }
+inline void __syncwarp(unsigned mask = 0xffffffffU, CodePlace place = CodePlace::current()) {
+  emulation::gather(mask, 0, place);
+}
+inline void __threadfence() {}
+
+namespace emulation {
+
+template <class T>
+T exchange_value(unsigned mask, T value, unsigned source, CodePlace place) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  bits = exchange(mask, bits, source, place);
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+}  // namespace emulation
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = 32, CodePlace place = CodePlace::current()) {
+  const unsigned lane = emulation::lane(), w = static_cast<unsigned>(width);
+  return emulation::exchange_value(mask, value, lane / w * w + static_cast<unsigned>(source) % w, place);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, CodePlace place = CodePlace::current()) {
+  const unsigned lane = emulation::lane(), w = static_cast<unsigned>(width);
+  const unsigned source = lane ^ static_cast<unsigned>(bits);
+  return emulation::exchange_value(mask, value, source / w > lane / w ? lane : source, place);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                   CodePlace place = CodePlace::current()) {
+  const unsigned lane = emulation::lane(), w = static_cast<unsigned>(width);
+  return emulation::exchange_value(mask, value, lane % w + delta < w ? lane + delta : lane, place);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                 CodePlace place = CodePlace::current()) {
+  const unsigned lane = emulation::lane(), w = static_cast<unsigned>(width);
+  return emulation::exchange_value(mask, value, lane % w >= delta ? lane - delta : lane, place);
+}
+inline unsigned __ballot_sync(unsigned mask, int predicate, CodePlace place = CodePlace::current()) {
+  const std::uint64_t* values = emulation::gather(mask, predicate != 0 ? 1 : 0, place);
+  unsigned result = 0;
+  for (unsigned i = 0; i < 32; ++i)
+    if ((mask >> i & 1U) != 0 && values[i] != 0) result |= 1U << i;
+  return result;
+}
+inline int __any_sync(unsigned mask, int predicate, CodePlace place = CodePlace::current()) {
+  return __ballot_sync(mask, predicate, place) != 0 ? 1 : 0;
+}
+inline int __all_sync(unsigned mask, int predicate, CodePlace place = CodePlace::current()) {
+  return __ballot_sync(mask, predicate, place) == mask ? 1 : 0;
+}
+
+// Fibers change only where they wait, so plain memory is atomic.
+template <class T>
+T atomicAdd(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  *at = static_cast<T>(old + value);
+  return old;
+}
+template <class T>
+T atomicMax(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  if (value > old) *at = value;
+  return old;
+}
+template <class T>
+T atomicMin(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  if (value < old) *at = value;
+  return old;
+}
+template <class T>
+T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
+  const T old = *at;
+  if (old == expected) *at = value;
+  return old;
+}
+
+}  // namespace ingot::kernels::cuda
+// NOLINTEND(readability-identifier-naming)

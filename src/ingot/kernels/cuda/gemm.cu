@@ -1,0 +1,165 @@
+#include <algorithm>
+
+#include "ingot/kernels/cuda/map.h"
+#include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/gemm.h"
+
+namespace ingot::kernels::cuda {
+namespace {
+
+// The product for any strides: correct everywhere, on plain f32 units. A library's comes before it in the
+// list.
+
+constexpr int kTile = 64;   // rows and columns of c that a block computes
+constexpr int kDepth = 16;  // of k at a time, in shared memory
+constexpr int kThreads = 256;
+constexpr int kSide = 4;               // rows and columns that a thread computes
+constexpr int kPitch = kTile + kSide;  // of a row of shared memory: apart from the banks of the next
+
+struct GemmKernelArgs {
+  const void *a, *b, *bias;
+  void* c;
+  std::int64_t m, n, k;
+  std::int64_t a_strides[2], b_strides[2], c_strides[2];
+  Walk<3> batch;   // a, b, c over the batch axes of c
+  Walk<2> summed;  // a, b over those that c sums
+  float alpha, beta;
+};
+
+/// tile[depth][place] = x[place, depth], zeros beyond the matrix. Neighbouring threads read along the axis
+/// whose stride is smaller.
+template <class T>
+__device__ void load_tile(float* tile, const T* x, std::int64_t place0, std::int64_t places,
+                          std::int64_t place_stride, std::int64_t depth0, std::int64_t depths,
+                          std::int64_t depth_stride) {
+  const bool along_depth = depth_stride <= place_stride;
+  INGOT_UNROLL
+  for (int i = 0; i < kTile * kDepth / kThreads; ++i) {
+    const int element = i * kThreads + static_cast<int>(threadIdx.x);
+    const int place = along_depth ? element / kDepth : element % kTile;
+    const int depth = along_depth ? element % kDepth : element / kTile;
+    const bool inside = place0 + place < places && depth0 + depth < depths;
+    tile[depth * kPitch + place] =
+        inside ? to_float(x[(place0 + place) * place_stride + (depth0 + depth) * depth_stride]) : 0.0F;
+  }
+}
+
+template <class A, class B, class C>
+__global__ void __launch_bounds__(kThreads) gemm_kernel(const __grid_constant__ GemmKernelArgs args) {
+  INGOT_SHARED_ARRAY(float, a_tile, kDepth* kPitch);
+  INGOT_SHARED_ARRAY(float, b_tile, kDepth* kPitch);
+  const std::int64_t tiles_n = (args.n + kTile - 1) / kTile;
+  const std::int64_t row0 = blockIdx.x / tiles_n * kTile, column0 = blockIdx.x % tiles_n * kTile;
+  const int my_row = static_cast<int>(threadIdx.x) / (kTile / kSide) * kSide;
+  const int my_column = static_cast<int>(threadIdx.x) % (kTile / kSide) * kSide;
+  for (std::int64_t batch = blockIdx.y; batch < args.batch.total; batch += gridDim.y) {
+    std::int64_t at[3];
+    args.batch.offsets(batch, at);
+    float sums[kSide][kSide] = {};
+    for (std::int64_t part = 0; part < args.summed.total; ++part) {
+      std::int64_t part_at[2];
+      args.summed.offsets(part, part_at);
+      const A* a = static_cast<const A*>(args.a) + at[0] + part_at[0];
+      const B* b = static_cast<const B*>(args.b) + at[1] + part_at[1];
+      for (std::int64_t k0 = 0; k0 < args.k; k0 += kDepth) {
+        __syncthreads();  // the tiles before have been read
+        load_tile(a_tile, a, row0, args.m, args.a_strides[0], k0, args.k, args.a_strides[1]);
+        load_tile(b_tile, b, column0, args.n, args.b_strides[1], k0, args.k, args.b_strides[0]);
+        __syncthreads();
+        INGOT_UNROLL
+        for (int depth = 0; depth < kDepth; ++depth) {
+          float left[kSide], right[kSide];
+          INGOT_UNROLL
+          for (int i = 0; i < kSide; ++i) {
+            left[i] = a_tile[depth * kPitch + my_row + i];
+            right[i] = b_tile[depth * kPitch + my_column + i];
+          }
+          INGOT_UNROLL
+          for (int i = 0; i < kSide; ++i) {
+            INGOT_UNROLL
+            for (int j = 0; j < kSide; ++j) sums[i][j] += left[i] * right[j];
+          }
+        }
+      }
+    }
+    C* c = static_cast<C*>(args.c) + at[2];
+    INGOT_UNROLL
+    for (int i = 0; i < kSide; ++i) {
+      INGOT_UNROLL
+      for (int j = 0; j < kSide; ++j) {
+        const std::int64_t row = row0 + my_row + i, column = column0 + my_column + j;
+        if (row >= args.m || column >= args.n) continue;
+        C* to = c + row * args.c_strides[0] + column * args.c_strides[1];
+        float value = args.alpha * sums[i][j];
+        if (args.beta != 0.0F) value += args.beta * to_float(*to);
+        if (args.bias != nullptr) value += to_float(static_cast<const C*>(args.bias)[column]);
+        *to = from_float<C>(value);
+      }
+    }
+  }
+}
+
+void append(View& view, const View& from, int axis) {
+  view.shape[static_cast<std::size_t>(view.rank)] = from.dim(axis);
+  view.strides[static_cast<std::size_t>(view.rank++)] = from.stride(axis);
+}
+
+GemmKernelArgs kernel_args(const GemmArgs& args) {
+  GemmKernelArgs made{.a = args.a.data,
+                      .b = args.b.data,
+                      .bias = args.bias.data,
+                      .c = args.c.data,
+                      .m = args.c.dim(-2),
+                      .n = args.c.dim(-1),
+                      .k = args.a.dim(-1),
+                      .a_strides = {args.a.stride(-2), args.a.stride(-1)},
+                      .b_strides = {args.b.stride(-2), args.b.stride(-1)},
+                      .c_strides = {args.c.stride(-2), args.c.stride(-1)},
+                      .batch = {},
+                      .summed = {},
+                      .alpha = args.alpha,
+                      .beta = args.beta};
+  View a = args.a, b = args.b, c = args.c, summed_a = args.a, summed_b = args.b;
+  a.rank = b.rank = c.rank = summed_a.rank = summed_b.rank = 0;
+  for (int axis = 0; axis + 2 < args.c.rank; ++axis) {
+    if (args.c.stride(axis) == 0 && args.c.dim(axis) > 1) {
+      append(summed_a, args.a, axis);
+      append(summed_b, args.b, axis);
+    } else {
+      append(a, args.a, axis);
+      append(b, args.b, axis);
+      append(c, args.c, axis);
+    }
+  }
+  made.batch = walk_of(Runs<3>({a, b, c}));
+  made.summed = walk_of(Runs<2>({summed_a, summed_b}));
+  return made;
+}
+
+template <class A, class B, class C>
+void run(const GemmArgs& args, Stream stream) {
+  const GemmKernelArgs made = kernel_args(args);
+  if (made.m == 0 || made.n == 0 || made.batch.total == 0) return;
+  const std::int64_t tiles = (made.m + kTile - 1) / kTile * ((made.n + kTile - 1) / kTile);
+  const auto batches = static_cast<unsigned>(std::min<std::int64_t>(made.batch.total, 65535));
+  launch({"gemm", stream, args.c}, gemm_kernel<A, B, C>, Size3{static_cast<unsigned>(tiles), batches},
+         Size3{kThreads}, 0, made);
+}
+
+void run_gemm(const GemmArgs& args, Stream stream) {
+  if (args.b.dtype != args.a.dtype)
+    return args.b.dtype == DType::bf16 ? run<float, bfloat_t, float>(args, stream)
+                                       : run<float, half_t, float>(args, stream);
+  dispatch_device_float(args.c.dtype, "gemm", [&]<class T>() { run<T, T, T>(args, stream); });
+}
+
+bool takes_gemm(const GemmArgs& args) {
+  if (args.a.dtype != args.c.dtype || !is_device_float(args.c.dtype)) return false;
+  return args.b.dtype == args.a.dtype || (args.a.dtype == DType::f32 && is_half_precision(args.b.dtype));
+}
+
+}  // namespace
+
+void register_gemm() { gemm.add(DeviceType::cuda, {"tiled", ImplKind::cuda, takes_gemm, run_gemm}); }
+
+}  // namespace ingot::kernels::cuda

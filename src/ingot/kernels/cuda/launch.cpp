@@ -1,0 +1,37 @@
+#include "ingot/kernels/cuda/launch.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ingot/base/env.h"
+#include "ingot/base/error.h"
+#include "ingot/core/backend.h"
+
+namespace ingot::kernels::cuda {
+
+int multiprocessors(Device device) { return std::max(1, backend(device).capabilities().compute_units); }
+
+unsigned grid_for(Device device, std::int64_t total, std::int64_t per_block, int waves) {
+  const std::int64_t blocks = (total + per_block - 1) / per_block;
+  const std::int64_t most = std::int64_t{waves} * multiprocessors(device);
+  return static_cast<unsigned>(std::clamp<std::int64_t>(blocks, 1, most));
+}
+
+void throw_launch_failed(const LaunchSite& site, Size3 grid, Size3 block, std::size_t shared_bytes,
+                         const char* said) {
+  std::vector<std::int64_t> shape(site.operand.shape.begin(), site.operand.shape.begin() + site.operand.rank);
+  throw KernelError(
+      site.kernel,
+      fmt::format("{}: {} of shape {}, launched on {} as {} x {} x {} blocks of {} x {} x {} threads with {} "
+                  "bytes of shared memory",
+                  said, name(site.operand.dtype), to_string(shape), to_string(site.stream.device), grid.x,
+                  grid.y, grid.z, block.x, block.y, block.z, shared_bytes));
+}
+
+bool waits_after_launch() {
+  static const bool waits = env_flag("CUDA_SYNC").value_or(false);
+  return waits;
+}
+
+}  // namespace ingot::kernels::cuda

@@ -1,0 +1,184 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+
+#include "ingot/kernels/cuda/launch.h"
+#include "ingot/kernels/runs.h"
+
+// Element-wise kernels: a functor over operands of one shape and any strides.
+namespace ingot::kernels::cuda {
+
+/// Where the elements of `count` operands of one shape lie: element i is that of row-major order. Axes are
+/// merged as far as every operand allows.
+template <int count>
+struct Walk {
+  int rank = 1;
+  std::int64_t total = 0;
+  std::int64_t sizes[kMaxViewRank + 1] = {};
+  std::int64_t strides[count][kMaxViewRank + 1] = {};
+
+  __device__ void offsets(std::int64_t i, std::int64_t (&at)[count]) const {
+    if (rank > 1 && total <= 0x7fffffff) {
+      divide<std::uint32_t>(i, at);
+    } else {
+      divide<std::int64_t>(i, at);
+    }
+  }
+
+ private:
+  template <class Index>
+  __device__ void divide(std::int64_t i, std::int64_t (&at)[count]) const {
+    for (int v = 0; v < count; ++v) at[v] = 0;
+    auto rest = static_cast<Index>(i);
+    for (int axis = rank - 1; axis > 0; --axis) {
+      const auto size = static_cast<Index>(sizes[axis]);
+      const Index above = rest / size;
+      const auto place = static_cast<std::int64_t>(rest - above * size);
+      for (int v = 0; v < count; ++v) at[v] += place * strides[v][axis];
+      rest = above;
+    }
+    for (int v = 0; v < count; ++v) at[v] += static_cast<std::int64_t>(rest) * strides[v][0];
+  }
+};
+
+/// The walk over `runs` in steps of `vec` neighbours along the innermost axis.
+template <std::size_t count>
+Walk<static_cast<int>(count)> walk_of(const Runs<count>& runs, int vec = 1) {
+  Walk<static_cast<int>(count)> walk;
+  walk.rank = runs.rank();
+  walk.total = runs.total() / vec;
+  for (int axis = 0; axis < walk.rank; ++axis) {
+    const bool inner = axis == walk.rank - 1;
+    walk.sizes[axis] = inner ? runs.size(axis) / vec : runs.size(axis);
+    for (std::size_t v = 0; v < count; ++v) walk.strides[v][axis] = runs.stride(axis, v) * (inner ? vec : 1);
+  }
+  return walk;
+}
+
+/// What arithmetic on T happens in: float for the floating dtypes, T itself for the others.
+template <class T>
+using Value = std::conditional_t<std::is_integral_v<T>, T, float>;
+
+template <class T>
+__device__ __forceinline__ Value<T> to_value(T x) {
+  if constexpr (std::is_integral_v<T>) {
+    return x;
+  } else {
+    return to_float(x);
+  }
+}
+template <class T>
+__device__ __forceinline__ T from_value(Value<T> x) {
+  if constexpr (std::is_integral_v<T>) {
+    return x;
+  } else {
+    return from_float<T>(x);
+  }
+}
+
+template <int inputs, int outputs>
+struct MapArgs {
+  const void* in[inputs] = {};  ///< null: zeros
+  void* out[outputs] = {};      ///< null: not wanted
+  bool accumulate[outputs] = {};
+  Walk<inputs + outputs> walk;
+};
+
+/// f(in, out) computes `vec` elements of every output from those of every input.
+template <class In, class Out, int inputs, int outputs, int vec, class F>
+__global__ void map_kernel(const __grid_constant__ MapArgs<inputs, outputs> args, F f) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.walk.total; i += step) {
+    std::int64_t at[inputs + outputs];
+    args.walk.offsets(i, at);
+    Value<In> in[inputs][vec];
+    Value<Out> out[outputs][vec];
+    INGOT_UNROLL
+    for (int k = 0; k < inputs; ++k) {
+      Pack<In, vec> pack = {};
+      if (args.in[k] != nullptr) pack = load_pack<vec>(static_cast<const In*>(args.in[k]) + at[k]);
+      INGOT_UNROLL
+      for (int v = 0; v < vec; ++v) in[k][v] = to_value(pack.values[v]);
+    }
+    f(in, out);
+    INGOT_UNROLL
+    for (int k = 0; k < outputs; ++k) {
+      if (args.out[k] == nullptr) continue;
+      Out* to = static_cast<Out*>(args.out[k]) + at[inputs + k];
+      Pack<Out, vec> pack;
+      if (args.accumulate[k]) {
+        const Pack<Out, vec> old = load_pack<vec>(to);
+        INGOT_UNROLL
+        for (int v = 0; v < vec; ++v)
+          pack.values[v] = from_value<Out>(static_cast<Value<Out>>(to_value(old.values[v]) + out[k][v]));
+      } else {
+        INGOT_UNROLL
+        for (int v = 0; v < vec; ++v) pack.values[v] = from_value<Out>(out[k][v]);
+      }
+      store_pack(to, pack);
+    }
+  }
+}
+
+template <class In, class Out, int inputs, int outputs, int vec, class F>
+void launch_map(const LaunchSite& site, const MapArgs<inputs, outputs>& args, const F& f) {
+  if (args.walk.total == 0) return;
+  constexpr unsigned kThreads = 256;
+  launch(site, map_kernel<In, Out, inputs, outputs, vec, F>,
+         Size3{grid_for(site.stream.device, args.walk.total, kThreads)}, Size3{kThreads}, 0, args, f);
+}
+
+/// Whether every operand can be read and written `vec` neighbours at a time; a single run may have a rest.
+template <std::size_t count>
+bool packs(const Runs<count>& runs, const std::array<View, count>& views, int vec) {
+  if (runs.rank() > 1 && runs.inner() % vec != 0) return false;
+  for (std::size_t v = 0; v < count; ++v) {
+    if (!views[v]) continue;
+    const std::size_t bytes = static_cast<std::size_t>(vec) * byte_size(views[v].dtype);
+    if (reinterpret_cast<std::uintptr_t>(views[v].data) % bytes != 0) return false;
+    if (runs.stride(runs.rank() - 1, v) != 1) return false;
+    for (int axis = 0; axis + 1 < runs.rank(); ++axis)
+      if (runs.stride(axis, v) % vec != 0) return false;
+  }
+  return true;
+}
+
+/// out = f(in), or out += f(in) where `accumulate`, element by element. Absent inputs are zeros, absent
+/// outputs are left out.
+template <class In, class Out = In, std::size_t inputs, std::size_t outputs, class F>
+void map(const LaunchSite& site, const std::array<View, inputs>& in, const std::array<View, outputs>& out,
+         const std::array<bool, outputs>& accumulate, const F& f) {
+  constexpr int kIn = static_cast<int>(inputs), kOut = static_cast<int>(outputs);
+  constexpr int kVec = std::min(kPack<In>, kPack<Out>);
+  MapArgs<kIn, kOut> args;
+  std::array<View, inputs + outputs> views;
+  for (std::size_t k = 0; k < inputs; ++k) args.in[k] = (views[k] = in[k]).data;
+  for (std::size_t k = 0; k < outputs; ++k) {
+    args.out[k] = (views[inputs + k] = out[k]).data;
+    args.accumulate[k] = accumulate[k];
+  }
+  const Runs<inputs + outputs> runs(views);
+  if (runs.total() == 0) return;
+  if (!packs(runs, views, kVec)) {
+    args.walk = walk_of(runs);
+    launch_map<In, Out, kIn, kOut, 1>(site, args, f);
+    return;
+  }
+  args.walk = walk_of(runs, kVec);
+  launch_map<In, Out, kIn, kOut, kVec>(site, args, f);
+  const std::int64_t rest = runs.rank() == 1 ? runs.total() % kVec : 0;
+  if (rest == 0) return;
+  const std::int64_t begin = runs.total() - rest;
+  for (int k = 0; k < kIn; ++k)
+    if (args.in[k] != nullptr) args.in[k] = static_cast<const In*>(args.in[k]) + begin;
+  for (int k = 0; k < kOut; ++k)
+    if (args.out[k] != nullptr) args.out[k] = static_cast<Out*>(args.out[k]) + begin;
+  args.walk = {};
+  args.walk.total = args.walk.sizes[0] = rest;
+  for (auto& stride : args.walk.strides) stride[0] = 1;
+  launch_map<In, Out, kIn, kOut, 1>(site, args, f);
+}
+
+}  // namespace ingot::kernels::cuda

@@ -1,0 +1,34 @@
+#include "ingot/kernels/cuda/register.h"
+
+#include "ingot/core/backend.h"
+#include "ingot/kernels/cuda/backend.h"
+#include "ingot/kernels/cuda/driver.h"
+
+namespace ingot::kernels::cuda {
+
+void register_kernels() {
+  register_attention();
+  register_binary();
+  register_copy();
+  register_gemm();
+  register_index();
+  register_loss();
+  register_norm();
+  register_optimizer();
+  register_random();
+  register_reduce();
+  register_rope();
+  register_softmax();
+  register_unary();
+}
+
+std::string register_backends(CachingAllocator::Options options) {
+  std::string problem;
+  const int count = driver::device_count(problem);
+  for (int index = 0; index < count; ++index)
+    BackendRegistry::instance().add(make_cuda_backend(index, options));
+  if (count > 0) register_kernels();
+  return problem;
+}
+
+}  // namespace ingot::kernels::cuda

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+#include "ingot/kernels/cuda/allocator.h"
+
+namespace ingot::kernels::cuda {
+
+/// Adds a backend for every CUDA device of this machine and, where there is one, the CUDA implementations to
+/// every kernel. Called by initialize(). Returns why nothing was added ("no CUDA device"), else "".
+std::string register_backends(CachingAllocator::Options options = {});
+
+/// Adds the CUDA implementations to every kernel.
+void register_kernels();
+
+// One function per .cu file, defined in that file.
+void register_attention();
+void register_binary();
+void register_copy();
+void register_gemm();
+void register_index();
+void register_loss();
+void register_norm();
+void register_optimizer();
+void register_random();
+void register_reduce();
+void register_rope();
+void register_softmax();
+void register_unary();
+
+}  // namespace ingot::kernels::cuda

@@ -1,0 +1,175 @@
+#include "ingot/kernels/cuda/functions.h"
+#include "ingot/kernels/cuda/map.h"
+#include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/elementwise.h"
+
+namespace ingot::kernels::cuda {
+namespace {
+
+// The switch over the operation stands outside of the loop over a pack, so that it costs a fraction of a
+// branch per element.
+template <int vec, class F>
+__device__ __forceinline__ void each(const float (&x)[vec], float (&y)[vec], F f) {
+  INGOT_UNROLL
+  for (int v = 0; v < vec; ++v) y[v] = f(x[v]);
+}
+
+struct Unary {
+  UnaryOp op;
+  float alpha, beta;
+
+  template <int vec>
+  __device__ void operator()(const float (&in)[1][vec], float (&out)[1][vec]) const {
+    apply(in[0], out[0]);
+  }
+
+  template <int vec>
+  __device__ void apply(const float (&x)[vec], float (&y)[vec]) const {
+    const float a = alpha, b = beta;
+    switch (op) {
+      case UnaryOp::scale:
+        return each(x, y, [a, b](float u) { return a * u + b; });
+      case UnaryOp::abs:
+        return each(x, y, [](float u) { return fabsf(u); });
+      case UnaryOp::exp:
+        return each(x, y, [](float u) { return expf(u); });
+      case UnaryOp::log:
+        return each(x, y, [](float u) { return logf(u); });
+      case UnaryOp::sqrt:
+        return each(x, y, [](float u) { return sqrtf(u); });
+      case UnaryOp::rsqrt:
+        return each(x, y, [](float u) { return rsqrtf(u); });
+      case UnaryOp::square:
+        return each(x, y, [](float u) { return u * u; });
+      case UnaryOp::reciprocal:
+        return each(x, y, [](float u) { return 1.0F / u; });
+      case UnaryOp::sin:
+        return each(x, y, [](float u) { return sinf(u); });
+      case UnaryOp::cos:
+        return each(x, y, [](float u) { return cosf(u); });
+      case UnaryOp::sigmoid:
+        return each(x, y, [](float u) { return sigmoid(u); });
+      case UnaryOp::tanh:
+        return each(x, y, [](float u) { return tanhf(u); });
+      case UnaryOp::relu:
+        return each(x, y, [](float u) { return u < 0.0F ? 0.0F : u; });  // a NaN stays
+      case UnaryOp::silu:
+        return each(x, y, [](float u) { return u * sigmoid(u); });
+      case UnaryOp::gelu_erf:
+        return each(x, y, [](float u) { return 0.5F * u * (1.0F + erff(u * kSqrtHalf)); });
+      case UnaryOp::gelu_tanh:
+        return each(x, y, [](float u) { return 0.5F * u * (1.0F + tanhf(gelu_argument(u))); });
+      case UnaryOp::mish:
+        return each(x, y, [](float u) { return u * tanhf(softplus(u)); });
+      case UnaryOp::softplus:
+        return each(x, y, [](float u) { return softplus(u); });
+      case UnaryOp::pow:
+        return each(x, y, [a](float u) { return powf(u, a); });
+      case UnaryOp::clamp:
+        return each(x, y, [a, b](float u) { return u < a ? a : u > b ? b : u; });
+    }
+  }
+};
+
+__device__ __forceinline__ float gelu_tanh_derivative(float s) {
+  const float t = tanhf(gelu_argument(s));
+  return 0.5F * (1.0F + t) + 0.5F * s * (1.0F - t * t) * kGeluScale * (1.0F + 3.0F * kGeluCubic * s * s);
+}
+
+__device__ __forceinline__ float gelu_erf_derivative(float s) {
+  return 0.5F * (1.0F + erff(s * kSqrtHalf)) + s * expf(-0.5F * s * s) * kInverseSqrtTwoPi;
+}
+
+__device__ __forceinline__ float mish_derivative(float s) {
+  const float t = tanhf(softplus(s));
+  return t + s * sigmoid(s) * (1.0F - t * t);
+}
+
+/// dx = dy · f'(saved)
+struct UnaryBackward {
+  UnaryOp op;
+  float alpha, beta;
+
+  template <int vec>
+  __device__ void operator()(const float (&in)[2][vec], float (&out)[1][vec]) const {
+    derivative(in[0], out[0]);
+    INGOT_UNROLL
+    for (int v = 0; v < vec; ++v) out[0][v] *= in[1][v];
+  }
+
+  template <int vec>
+  __device__ void derivative(const float (&s)[vec], float (&d)[vec]) const {
+    const float a = alpha, b = beta;
+    switch (op) {
+      case UnaryOp::scale:
+        return each(s, d, [a](float) { return a; });
+      case UnaryOp::abs:
+        return each(s, d, [](float u) { return sign(u); });
+      case UnaryOp::exp:
+        return each(s, d, [](float u) { return u; });
+      case UnaryOp::log:
+        return each(s, d, [](float u) { return 1.0F / u; });
+      case UnaryOp::sqrt:
+        return each(s, d, [](float u) { return 0.5F / u; });
+      case UnaryOp::rsqrt:
+        return each(s, d, [](float u) { return -0.5F * u * u * u; });
+      case UnaryOp::square:
+        return each(s, d, [](float u) { return 2.0F * u; });
+      case UnaryOp::reciprocal:
+        return each(s, d, [](float u) { return -u * u; });
+      case UnaryOp::sin:
+        return each(s, d, [](float u) { return cosf(u); });
+      case UnaryOp::cos:
+        return each(s, d, [](float u) { return -sinf(u); });
+      case UnaryOp::sigmoid:
+        return each(s, d, [](float u) { return u * (1.0F - u); });
+      case UnaryOp::tanh:
+        return each(s, d, [](float u) { return 1.0F - u * u; });
+      case UnaryOp::relu:
+        return each(s, d, [](float u) { return u > 0.0F ? 1.0F : 0.0F; });
+      case UnaryOp::silu:
+        return each(s, d, [](float u) { return silu_derivative(u); });
+      case UnaryOp::gelu_erf:
+        return each(s, d, [](float u) { return gelu_erf_derivative(u); });
+      case UnaryOp::gelu_tanh:
+        return each(s, d, [](float u) { return gelu_tanh_derivative(u); });
+      case UnaryOp::mish:
+        return each(s, d, [](float u) { return mish_derivative(u); });
+      case UnaryOp::softplus:
+        return each(s, d, [](float u) { return sigmoid(u); });
+      case UnaryOp::pow:
+        return each(s, d, [a](float u) { return a == 0.0F ? 0.0F : a * powf(u, a - 1.0F); });
+      case UnaryOp::clamp:
+        return each(s, d, [a, b](float u) { return u >= a && u <= b ? 1.0F : 0.0F; });
+    }
+  }
+};
+
+void run_unary(const UnaryArgs& args, Stream stream) {
+  const Unary f{args.op, static_cast<float>(args.alpha), static_cast<float>(args.beta)};
+  dispatch_device_float(args.x.dtype, "unary", [&]<class T>() {
+    map<T>({"unary", stream, args.x}, std::array{args.x}, std::array{args.y}, {args.accumulate}, f);
+  });
+}
+
+void run_unary_backward(const UnaryBackwardArgs& args, Stream stream) {
+  const UnaryBackward f{args.op, static_cast<float>(args.alpha), static_cast<float>(args.beta)};
+  dispatch_device_float(args.dy.dtype, "unary_backward", [&]<class T>() {
+    map<T>({"unary_backward", stream, args.dy}, std::array{args.saved, args.dy}, std::array{args.dx},
+           {args.accumulate}, f);
+  });
+}
+
+}  // namespace
+
+void register_unary() {
+  unary.add(DeviceType::cuda,
+            {"cuda", ImplKind::cuda, [](const UnaryArgs& args) { return is_device_float(args.x.dtype); },
+             run_unary});
+  unary_backward.add(
+      DeviceType::cuda,
+      {"cuda", ImplKind::cuda, [](const UnaryBackwardArgs& args) { return is_device_float(args.dy.dtype); },
+       run_unary_backward});
+}
+
+}  // namespace ingot::kernels::cuda

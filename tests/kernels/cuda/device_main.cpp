@@ -1,0 +1,19 @@
+#include <cstdio>
+
+#include "tests/support/op_case.h"
+#include <gtest/gtest.h>
+
+#include "ingot/core/backend.h"
+#include "ingot/runtime/initialize.h"
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  ingot::initialize();
+  const ingot::Device device{ingot::DeviceType::cuda, 0};
+  if (ingot::BackendRegistry::instance().find(device) == nullptr) {
+    std::puts("skipped: there is no CUDA device here");
+    return 77;
+  }
+  ingot::testing::check_on(device);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,174 @@
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "ingot/base/error.h"
+#include "ingot/core/tensor.h"
+#include "ingot/kernels/cuda/launch.h"
+
+// The emulator finds the faults that it is there to find: each test runs a kernel with one of them.
+namespace ingot::kernels::cuda {
+namespace {
+
+using test::message_of;
+
+const Device kDevice{DeviceType::cuda, 0};
+
+LaunchSite site(const char* kernel) { return {kernel, {kDevice, nullptr}, {}}; }
+
+Tensor device_floats(std::int64_t n) { return Tensor::empty({n}, DType::f32, kDevice); }
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+__global__ void reverse(const float* x, float* y, bool barrier) {
+  INGOT_SHARED_ARRAY(float, tile, 256);
+  tile[threadIdx.x] = x[threadIdx.x];
+  if (barrier) __syncthreads();
+  y[threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
+}
+
+std::vector<float> reversed(bool barrier) {
+  std::vector<float> values(256);
+  std::iota(values.begin(), values.end(), 1.0F);
+  const Tensor x = Tensor::from(values, {256}, kDevice), y = device_floats(256);
+  launch(site("reverse"), reverse, Size3{1}, Size3{256}, 0, x.view().as<float>(), y.view().as<float>(),
+         barrier);
+  return y.to_vector<float>();
+}
+
+TEST(CudaEmulator, RunsABlockWithSharedMemory) {
+  const std::vector<float> y = reversed(true);
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], 256.0F - static_cast<float>(i));
+}
+
+TEST(CudaEmulator, ShowsAMissingBarrierAsPoison) {
+  int poisoned = 0;
+  for (const float value : reversed(false)) poisoned += value != value ? 1 : 0;
+  EXPECT_GT(poisoned, 50);
+}
+
+__global__ void warp_sums(float* y) {
+  auto value = static_cast<float>(threadIdx.x);
+  for (int apart = 16; apart > 0; apart /= 2) value += __shfl_xor_sync(kAllLanes, value, apart);
+  const unsigned odd = __ballot_sync(kAllLanes, threadIdx.x % 2);
+  const float last = __shfl_sync(kAllLanes, static_cast<float>(threadIdx.x), 31);
+  const float next = __shfl_down_sync(kAllLanes, static_cast<float>(threadIdx.x), 1U);
+  if (threadIdx.x % 32 == 0) {
+    float* to = y + threadIdx.x / 32 * 4;
+    to[0] = value;
+    to[1] = odd == 0xaaaaaaaaU ? 1.0F : 0.0F;
+    to[2] = last;
+    to[3] = next;
+  }
+}
+
+TEST(CudaEmulator, ExchangesWithinWarps) {
+  const Tensor y = device_floats(8);
+  launch(site("warp_sums"), warp_sums, Size3{1}, Size3{64}, 0, y.view().as<float>());
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{496, 1, 31, 1, 1520, 1, 63, 33}));
+}
+
+__global__ void barrier_for_some(float* y) {
+  if (threadIdx.x < 16) __shfl_sync(kAllLanes, 0.0F, 0);
+  y[threadIdx.x] = 0;
+  if (threadIdx.x >= 16) __syncthreads();
+}
+
+TEST(CudaEmulator, ReportsDivergentBarriers) {
+  const Tensor y = device_floats(32);
+  const std::string message = message_of<KernelError>(
+      [&] { launch(site("divergent"), barrier_for_some, Size3{1}, Size3{32}, 0, y.view().as<float>()); });
+  EXPECT_TRUE(contains(message, "divergent") && contains(message, "deadlock in block [0, 0, 0]")) << message;
+}
+
+__global__ void lane_leaves(float* y) {
+  if (threadIdx.x == 3) return;
+  y[threadIdx.x] = __shfl_xor_sync(kAllLanes, 1.0F, 1);
+}
+
+TEST(CudaEmulator, ReportsAMaskWithALaneThatHasEnded) {
+  const Tensor y = device_floats(32);
+  for (int i = 0; i < 20; ++i) {  // whoever comes first
+    const std::string message = message_of<KernelError>(
+        [&] { launch(site("leaves"), lane_leaves, Size3{1}, Size3{32}, 0, y.view().as<float>()); });
+    EXPECT_TRUE(contains(message, "a lane that has ended") || contains(message, "deadlock")) << message;
+  }
+}
+
+__global__ void count_block(float* y) {
+  if (threadIdx.x == 0) atomicAdd(y + blockIdx.x + gridDim.x * blockIdx.y, 1.0F);
+}
+
+TEST(CudaEmulator, RunsEveryBlockOnce) {
+  for (unsigned x = 1; x <= 40; ++x) {
+    const Tensor y = Tensor::zeros({x * 3}, DType::f32, kDevice);
+    launch(site("count_block"), count_block, Size3{x, 3}, Size3{32}, 0, y.view().as<float>());
+    EXPECT_EQ(y.to_vector<float>(), std::vector<float>(x * 3, 1.0F)) << x;
+  }
+}
+
+__global__ void write_at(float* y, int at) {
+  if (threadIdx.x == 0) y[at] = 1.0F;
+}
+
+TEST(CudaEmulator, ReportsAWriteOutsideOfABlockOfMemory) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "AddressSanitizer ends the program at the very write";
+#endif
+  for (const int at : {-1, 100}) {
+    const Tensor y = device_floats(100);
+    const std::string message = message_of<KernelError>(
+        [&] { launch(site("outside"), write_at, Size3{1}, Size3{32}, 0, y.view().as<float>(), at); });
+    EXPECT_TRUE(contains(message, at < 0 ? "before a block of 400 bytes" : "behind a block of 400 bytes"))
+        << message;
+    // Mend the guard, so that the next kernel is not blamed.
+    try {
+      launch(
+          site("mend"),
+          +[](unsigned char* p) {
+            *p = 0xfd;
+            p[1] = 0xfd;
+            p[2] = 0xfd;
+            p[3] = 0xfd;
+          },
+          Size3{1}, Size3{32}, 0, y.view().as<unsigned char>() + at * 4);
+    } catch (const KernelError& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+TEST(CudaEmulator, RefusesAPointerToTheHost) {
+  float host = 0;
+  const std::string message =
+      message_of<KernelError>([&] { launch(site("host"), write_at, Size3{1}, Size3{32}, 0, &host, 0); });
+  EXPECT_TRUE(contains(message, "the host's address")) << message;
+}
+
+TEST(CudaEmulator, RefusesImpossibleBlocks) {
+  const Tensor y = device_floats(32);
+  const auto go = [&](unsigned threads) {
+    launch(site("size"), write_at, Size3{1}, Size3{threads}, 0, y.view().as<float>(), 0);
+  };
+  EXPECT_THROW(go(2048), KernelError);
+  EXPECT_THROW(go(33), KernelError);
+  EXPECT_NO_THROW(go(1024));
+}
+
+TEST(CudaEmulator, PoisonsNewMemory) {
+  for (const float value : device_floats(16).to_vector<float>()) EXPECT_NE(value, value);
+}
+
+TEST(CudaEmulatorDeathTest, StopsHostCodeThatTouchesDeviceMemory) {
+  GTEST_FLAG_SET(death_test_style, "fast");
+  const Tensor y = device_floats(16);
+  EXPECT_DEATH(*y.view().as<volatile float>() = 1.0F, "copy first|SEGV");
+}
+
+}  // namespace
+}  // namespace ingot::kernels::cuda

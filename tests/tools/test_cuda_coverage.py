@@ -1,0 +1,38 @@
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = ROOT / "tools" / "cuda_coverage.py"
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, "-B", TOOL, *map(str, arguments)], capture_output=True, text=True)
+
+
+class CudaCoverage(unittest.TestCase):
+    def test_the_page_of_this_tree_is_up_to_date(self):
+        result = run("--check")
+        self.assertEqual(result.returncode, 0, result.stdout)
+
+    def test_finds_kernels_with_and_without(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "src/ingot/kernels/cuda").mkdir(parents=True)
+            (root / "docs").mkdir()
+            (root / "src/ingot/kernels/a.h").write_text('inline Kernel<AArgs> a("a");\ninline Kernel<BArgs> b("b");\n')
+            (root / "src/ingot/kernels/cuda/a.cu").write_text('  a.add(DeviceType::cuda,\n        {"tiled", 1});\n')
+            page = root / "docs/cuda.md"
+            page.write_text("x\n<!-- coverage: begin -->\n<!-- coverage: end -->\ny\n")
+            self.assertEqual(run("--root", root, "--check").returncode, 1)
+            self.assertEqual(run("--root", root).returncode, 0)
+            self.assertIn("1 of 2 kernels.\n", page.read_text())
+            self.assertIn("| `a` | tiled |\n| `b` | **missing** |\n", page.read_text())
+            self.assertTrue(page.read_text().endswith("<!-- coverage: end -->\ny\n"))
+            self.assertEqual(run("--root", root, "--check").returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
