@@ -77,8 +77,9 @@ TEST_F(Formats, ExpertsRunInTheFormatAskedForAndTheirRouterAsItIs) {
     EXPECT_EQ(experts.gate.packed, nullptr);
     // A near-tie between experts may fall otherwise when activations are rounded, so not all logits are near.
     const std::vector<float> found = logits(*packed), expected = logits(*rounded);
-    const bool exact = std::string(format) == "nf4" || std::string(format) == "fp8";
-    EXPECT_LT(distance(found, expected), exact ? 1e-4 : 0.2) << format;
+    // FP8 rounds no activations; nf4 those of the head alone, which it keeps in eight bits.
+    const std::string name = format;
+    EXPECT_LT(distance(found, expected), name == "fp8" ? 1e-4 : name == "nf4" ? 0.01 : 0.2) << format;
     EXPECT_LT(matrix_sizes(*packed).bytes, 0.4 * matrix_sizes(*rounded).bytes) << format;
   }
 }
@@ -98,7 +99,7 @@ TEST_F(Formats, MatricesOfAGpt2GgufFileRunInTheBlocksThatItHolds) {
       EXPECT_EQ(linear->packed->rows, 128);
     }
     ASSERT_NE(packed->layers[1]->mlp->down_proj.packed, nullptr);
-    EXPECT_LT(distance(logits(*packed), logits(*values)), 0.03) << name;
+    EXPECT_LT(distance(logits(*packed), logits(*values)), 0.05) << name;  // activations rounded to int8
   }
 }
 
