@@ -68,7 +68,7 @@ struct CrossEntropyKernel {
   CrossEntropyOptions options;
 };
 
-template <class T>
+template <class T, int size>
 __global__ void cross_entropy_kernel(const __grid_constant__ CrossEntropyKernel<T> args) {
   const std::int64_t n = args.n;
   const float softcap = args.options.softcap, smoothing = args.options.label_smoothing;
@@ -79,16 +79,16 @@ __global__ void cross_entropy_kernel(const __grid_constant__ CrossEntropyKernel<
     // Before anything is written: dlogits may be logits, and the sums below hold everybody up.
     const float at_target = known ? capped(x[target], softcap) : NAN;
     float top = -INFINITY, sum = 0, mean = 0;
-    for (std::int64_t j = Block::lane(); j < n; j += kBlock) top = fmaxf(top, capped(x[j], softcap));
-    top = Block::max(top);
-    for (std::int64_t j = Block::lane(); j < n; j += kBlock) {
+    for (std::int64_t j = Team<size>::lane(); j < n; j += size) top = fmaxf(top, capped(x[j], softcap));
+    top = Team<size>::max(top);
+    for (std::int64_t j = Team<size>::lane(); j < n; j += size) {
       const float value = capped(x[j], softcap);
       sum += expf(value - top);
       mean += value;
     }
-    const float lse = top + logf(Block::sum(sum));
-    mean = Block::sum(mean) / static_cast<float>(n);
-    if (Block::lane() == 0) {
+    const float lse = top + logf(Team<size>::sum(sum));
+    mean = Team<size>::sum(mean) / static_cast<float>(n);
+    if (Team<size>::lane() == 0) {
       const float loss =
           lse - (1.0F - smoothing) * at_target - smoothing * mean + args.options.z_loss * lse * lse;
       args.loss[row] = ignored ? 0.0F : loss;
@@ -97,7 +97,7 @@ __global__ void cross_entropy_kernel(const __grid_constant__ CrossEntropyKernel<
     if (args.dlogits == nullptr) continue;
     const float factor = args.denominator == nullptr ? 1.0F : 1.0F / *args.denominator;
     T* dx = args.dlogits + row * args.drow_stride;
-    for (std::int64_t j = Block::lane(); j < n; j += kBlock) {
+    for (std::int64_t j = Team<size>::lane(); j < n; j += size) {
       const float d = logit_gradient(capped(x[j], softcap), j == target, n, lse, args.options);
       dx[j] = from_float<T>(ignored ? 0.0F : d * factor);
     }
@@ -119,8 +119,12 @@ void run_cross_entropy(const CrossEntropyArgs& args, Stream stream) {
                                             .row_stride = args.logits.stride(0),
                                             .drow_stride = args.dlogits ? args.dlogits.stride(0) : 0,
                                             .options = args.options};
-    launch({"cross_entropy", stream, args.logits}, cross_entropy_kernel<T>,
-           Size3{grid_for(stream.device, rows, 1, 32)}, Size3{kBlock}, 0, kernel_args);
+    const auto run = [&]<int size>() {
+      launch({"cross_entropy", stream, args.logits}, cross_entropy_kernel<T, size>,
+             Size3{grid_for(stream.device, rows, 1, 32)}, Size3{size}, 0, kernel_args);
+    };
+    if (kernel_args.n <= 1024) return run.template operator()<128>();
+    run.template operator()<kBlock>();
   });
 }
 
@@ -169,7 +173,8 @@ void run_cross_entropy_backward(const CrossEntropyBackwardArgs& args, Stream str
                                                     .accumulate = args.accumulate,
                                                     .options = args.options};
     launch({"cross_entropy_backward", stream, args.logits}, cross_entropy_backward_kernel<T>,
-           Size3{grid_for(stream.device, rows, 1, 32)}, Size3{kBlock}, 0, kernel_args);
+           Size3{grid_for(stream.device, rows, 1, 32)}, Size3{kernel_args.n <= 1024 ? 128U : kBlock}, 0,
+           kernel_args);
   });
 }
 
