@@ -8,17 +8,34 @@
 namespace ingot::kernels::cuda {
 namespace {
 
+// What is normalised: x, or where there is a residual their sum, rounded and written to `sum`.
+template <class T>
+struct NormInput {
+  const T *x, *residual;  // residual: may be null
+  T* sum;
+
+  __device__ float take(std::int64_t at) const {
+    if (residual == nullptr) return to_float(x[at]);
+    sum[at] = from_float<T>(to_float(x[at]) + to_float(residual[at]));
+    return to_float(sum[at]);
+  }
+  /// Again, for the thread that took it.
+  __device__ float again(std::int64_t at) const { return to_float(residual == nullptr ? x[at] : sum[at]); }
+};
+
 template <class T, int size>
-__global__ void rms_norm_kernel(const T* x, const T* weight, T* y, float* rstd, std::int64_t rows,
-                                std::int64_t d, float eps, float offset) {
+__global__ void rms_norm_kernel(const __grid_constant__ NormInput<T> x, const T* weight, T* y, float* rstd,
+                                std::int64_t rows, std::int64_t d, float eps, float offset) {
   for (std::int64_t row = Team<size>::first_row(); row < rows; row += Team<size>::row_step()) {
-    const T* from = x + row * d;
     float sum = 0;
-    for (std::int64_t i = Team<size>::lane(); i < d; i += size) sum += to_float(from[i]) * to_float(from[i]);
+    for (std::int64_t i = Team<size>::lane(); i < d; i += size) {
+      const float v = x.take(row * d + i);
+      sum += v * v;
+    }
     const float r = 1.0F / sqrtf(Team<size>::sum(sum) / static_cast<float>(d) + eps);
     if (Team<size>::lane() == 0) rstd[row] = r;
     for (std::int64_t i = Team<size>::lane(); i < d; i += size)
-      y[row * d + i] = from_float<T>(to_float(from[i]) * r * (offset + to_float(weight[i])));
+      y[row * d + i] = from_float<T>(x.again(row * d + i) * r * (offset + to_float(weight[i])));
   }
 }
 
@@ -69,15 +86,16 @@ __global__ void norm_backward_kernel(const __grid_constant__ NormBackward<T> arg
 }
 
 template <class T, int size>
-__global__ void layer_norm_kernel(const T* x, const T* weight, const T* bias, T* y, float* mean, float* rstd,
-                                  std::int64_t rows, std::int64_t d, float eps) {
+__global__ void layer_norm_kernel(const __grid_constant__ NormInput<T> x, const T* weight, const T* bias,
+                                  T* y, float* mean, float* rstd, std::int64_t rows, std::int64_t d,
+                                  float eps) {
   for (std::int64_t row = Team<size>::first_row(); row < rows; row += Team<size>::row_step()) {
-    const T* from = x + row * d;
+    const std::int64_t begin = row * d;
     float sum = 0, squares = 0;
-    for (std::int64_t i = Team<size>::lane(); i < d; i += size) sum += to_float(from[i]);
+    for (std::int64_t i = Team<size>::lane(); i < d; i += size) sum += x.take(begin + i);
     const float m = Team<size>::sum(sum) / static_cast<float>(d);
     for (std::int64_t i = Team<size>::lane(); i < d; i += size) {
-      const float apart = to_float(from[i]) - m;
+      const float apart = x.again(begin + i) - m;
       squares += apart * apart;
     }
     const float r = 1.0F / sqrtf(Team<size>::sum(squares) / static_cast<float>(d) + eps);
@@ -88,24 +106,26 @@ __global__ void layer_norm_kernel(const T* x, const T* weight, const T* bias, T*
     for (std::int64_t i = Team<size>::lane(); i < d; i += size) {
       const float w = weight == nullptr ? 1.0F : to_float(weight[i]);
       const float b = bias == nullptr ? 0.0F : to_float(bias[i]);
-      y[row * d + i] = from_float<T>((to_float(from[i]) - m) * r * w + b);
+      y[begin + i] = from_float<T>((x.again(begin + i) - m) * r * w + b);
     }
   }
 }
 
 void run_rms_norm(const RmsNormArgs& args, Stream stream) {
   for_rows("rms_norm", stream, args.x, [&]<class T, int size>(Size3 grid, Size3 block) {
-    launch({"rms_norm", stream, args.x}, rms_norm_kernel<T, size>, grid, block, 0, args.x.as<T>(),
-           args.weight.as<T>(), args.y.as<T>(), args.rstd.as<float>(), args.x.rows(), args.x.dim(-1),
-           args.eps, args.weight_offset);
+    launch({"rms_norm", stream, args.x}, rms_norm_kernel<T, size>, grid, block, 0,
+           NormInput<T>{args.x.as<T>(), args.residual.as<T>(), args.sum.as<T>()}, args.weight.as<T>(),
+           args.y.as<T>(), args.rstd.as<float>(), args.x.rows(), args.x.dim(-1), args.eps,
+           args.weight_offset);
   });
 }
 
 void run_layer_norm(const LayerNormArgs& args, Stream stream) {
   for_rows("layer_norm", stream, args.x, [&]<class T, int size>(Size3 grid, Size3 block) {
-    launch({"layer_norm", stream, args.x}, layer_norm_kernel<T, size>, grid, block, 0, args.x.as<T>(),
-           args.weight.as<T>(), args.bias.as<T>(), args.y.as<T>(), args.mean.as<float>(),
-           args.rstd.as<float>(), args.x.rows(), args.x.dim(-1), args.eps);
+    launch({"layer_norm", stream, args.x}, layer_norm_kernel<T, size>, grid, block, 0,
+           NormInput<T>{args.x.as<T>(), args.residual.as<T>(), args.sum.as<T>()}, args.weight.as<T>(),
+           args.bias.as<T>(), args.y.as<T>(), args.mean.as<float>(), args.rstd.as<float>(), args.x.rows(),
+           args.x.dim(-1), args.eps);
   });
 }
 
