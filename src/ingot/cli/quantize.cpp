@@ -195,7 +195,7 @@ void add_quantize(Command& root) {
   verb.example("ingot quantize out/model model-q4_k.gguf --format q4_k --report book.txt",
                "a file that llama.cpp opens, and what it costs on a text");
   verb.example("ingot quantize out/model model-fp8 --format fp8",
-               "a directory that vLLM and transformers open");
+               "a directory that transformers opens, with compressed-tensors");
   verb.example("ingot quantize out/model --report book.txt", "every format, nothing written");
   verb.run([o] { return run(*o); });
 }

@@ -18,7 +18,7 @@ struct QuantizedCheckpoint {
 };
 
 /// The formats that quantize_checkpoint knows: "fp8" and the groups of integers ("int8", "int4-g128-zero"),
-/// in the layout of compressed-tensors (vLLM and transformers read it), and "nf4" in that of bitsandbytes.
+/// in the layout of compressed-tensors (transformers reads it), and "nf4" in that of bitsandbytes.
 std::vector<std::string> quantized_checkpoint_formats();
 
 /// Rounds the matrices for which `is_linear` holds, each when it is asked for, and leaves the rest as it is.
