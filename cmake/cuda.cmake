@@ -10,10 +10,11 @@ if(NOT INGOT_CUDA STREQUAL OFF)
   find_program(CMAKE_CUDA_COMPILER nvcc PATHS /usr/local/cuda/bin)
   if(CMAKE_CUDA_COMPILER)
     set(CMAKE_CUDA_ARCHITECTURES OFF) # ours say more than CMake's list can
-    set(CMAKE_CUDA_STANDARD 20)
-    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_FLAGS_RELEASE "-O2")
     enable_language(CUDA)
+    # Only now: before, CMake 3.25 asks its first probe of the compiler for flags that it does not know yet.
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     find_package(CUDAToolkit REQUIRED)
     set(INGOT_HAS_CUDA TRUE)
   elseif(INGOT_CUDA STREQUAL ON)

@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "ingot/kernels/cpu/numeric.h"
-#include "ingot/kernels/reduce_axes.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/strided.h"
+#include "ingot/kernels/reduce_axes.h"
 
 namespace ingot::kernels::cpu {
 namespace {

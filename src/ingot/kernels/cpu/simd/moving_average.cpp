@@ -100,10 +100,12 @@ bool accepts(const MovingAverageArgs& args) {
 
 void run(const MovingAverageArgs& args, Stream) {
   const std::int64_t columns = HWY_DYNAMIC_DISPATCH(columns_at_once)();
-  parallel_for(
-      args.x.dim(0) * args.x.dim(2) / columns, std::max<std::int64_t>(1, 16'384 / (args.x.dim(1) * columns)),
-      [&](std::int64_t begin, std::int64_t end) { HWY_DYNAMIC_DISPATCH(run_columns)
-                                                  (args, begin, end); });
+  parallel_for(args.x.dim(0) * args.x.dim(2) / columns,
+               std::max<std::int64_t>(1, 16'384 / (args.x.dim(1) * columns)),
+               [&](std::int64_t begin, std::int64_t end) {
+                 HWY_DYNAMIC_DISPATCH(run_columns)
+                 (args, begin, end);
+               });
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "ingot/kernels/reduce_axes.h"
 #include "ingot/kernels/cpu/register.h"
-#include "ingot/kernels/cpu/strided.h"
 #include "ingot/kernels/cpu/simd/convert.h"
+#include "ingot/kernels/cpu/strided.h"
+#include "ingot/kernels/reduce_axes.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/reduce.cpp"
