@@ -12,9 +12,6 @@ if(NOT INGOT_CUDA STREQUAL OFF)
     set(CMAKE_CUDA_ARCHITECTURES OFF) # ours say more than CMake's list can
     set(CMAKE_CUDA_FLAGS_RELEASE "-O2")
     enable_language(CUDA)
-    # Only now: before, CMake 3.25 asks its first probe of the compiler for flags that it does not know yet.
-    set(CMAKE_CUDA_STANDARD 20)
-    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     find_package(CUDAToolkit REQUIRED)
     set(INGOT_HAS_CUDA TRUE)
   elseif(INGOT_CUDA STREQUAL ON)
@@ -25,7 +22,8 @@ endif()
 
 # Flags of nvcc for the target.
 function(ingot_cuda_flags target)
-  set(flags --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra)
+  # The dialect by hand: Debian 12's CMake (3.25) knows no C++20 of nvcc.
+  set(flags --std=c++20 --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra)
   foreach(architecture ${INGOT_CUDA_ARCHITECTURES})
     if(architecture MATCHES "^(.*)[+]ptx$")
       list(APPEND flags -gencode=arch=compute_${CMAKE_MATCH_1},code=compute_${CMAKE_MATCH_1})
