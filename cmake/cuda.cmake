@@ -12,6 +12,12 @@ if(NOT INGOT_CUDA STREQUAL OFF)
     set(CMAKE_CUDA_ARCHITECTURES OFF) # ours say more than CMake's list can
     set(CMAKE_CUDA_FLAGS_RELEASE "-O2")
     enable_language(CUDA)
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # Debian 12's CMake (3.25) knows no C++20 of nvcc
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+    endif()
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     find_package(CUDAToolkit REQUIRED)
     set(INGOT_HAS_CUDA TRUE)
   elseif(INGOT_CUDA STREQUAL ON)
@@ -22,8 +28,7 @@ endif()
 
 # Flags of nvcc for the target.
 function(ingot_cuda_flags target)
-  # The dialect by hand: Debian 12's CMake (3.25) knows no C++20 of nvcc.
-  set(flags --std=c++20 --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra)
+  set(flags --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra)
   foreach(architecture ${INGOT_CUDA_ARCHITECTURES})
     if(architecture MATCHES "^(.*)[+]ptx$")
       list(APPEND flags -gencode=arch=compute_${CMAKE_MATCH_1},code=compute_${CMAKE_MATCH_1})
