@@ -267,7 +267,7 @@ void run_gather(const GatherArgs& args, Stream) {
 template <class I>
 void scatter_stretch(const ScatterAddArgs& args, const std::array<Lines, 3>& lines, const Stretch& s,
                      std::int64_t first, std::int64_t last) {
-  const auto& [x_lines, index_lines, y_lines] = lines;
+  const Lines &x_lines = lines[0], &index_lines = lines[1], &y_lines = lines[2];
   const float* x = args.x.as<float>() + s.at[0];
   const I* index = args.index.as<I>() + s.at[1];
   float* y = args.y.as<float>() + s.at[2];

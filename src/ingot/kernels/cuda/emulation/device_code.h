@@ -18,6 +18,7 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define INGOT_UNROLL
+// NOLINTBEGIN(bugprone-macro-parentheses): types and names that are declared take none.
 // The tag's address tells one declaration from another, also between instances of a template.
 #define INGOT_SHARED_ARRAY(T, name, count)                                         \
   static const char name##_tag = 0;                                                \
@@ -25,6 +26,7 @@
       &name##_tag, sizeof(T) * static_cast<std::size_t>(count)))
 #define INGOT_DYNAMIC_SHARED(T, name) \
   T* const name = static_cast<T*>(::ingot::kernels::cuda::emulation::dynamic_shared())
+// NOLINTEND(bugprone-macro-parentheses)
 
 namespace ingot::kernels::cuda {
 
