@@ -139,6 +139,7 @@ class Walker {
   std::vector<HeaderMessage> messages(std::uint64_t address) const {
     ByteReader reader = at(address, "object header");
     std::vector<HeaderMessage> found;
+    if (reader.remaining() == 0) reader.fail("object header", "would begin where the file ends");
     const bool newer = bytes_[reader.at()] == std::byte{'O'};
     bool ordered = false;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> blocks;  // place and size of messages
