@@ -80,7 +80,8 @@ def main():
         with torch.inference_mode():
             window = median_ms(lambda: call(model, x[:1], mark[:1]), args.seconds)
         model.train()
-        optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
+        fused = not any(p.is_complex() for p in model.parameters())  # FEDformer's are, which PyTorch does not fuse
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=fused)
 
         def step():
             optimizer.zero_grad(set_to_none=True)
