@@ -27,10 +27,4 @@ std::vector<std::int32_t> parse_ids(std::string_view text, const std::string& op
   return ids;
 }
 
-std::string shell_quoted(std::string_view word) {
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 }  // namespace ingot::cli

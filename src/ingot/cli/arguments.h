@@ -12,7 +12,4 @@ namespace ingot::cli {
 /// "1,2,3" or "1 2 3" as ids; InvalidConfig naming `option` otherwise.
 std::vector<std::int32_t> parse_ids(std::string_view text, const std::string& option);
 
-/// `word` as one word of a shell's command line.
-std::string shell_quoted(std::string_view word);
-
 }  // namespace ingot::cli

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/shell.h"
 #include "ingot/base/suggest.h"
 #include "ingot/tune/objective.h"
 
@@ -26,12 +27,6 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 
 constexpr double kGraceSeconds = 5;  // from a polite request to end, to kill
-
-std::string shell_quoted(const std::string& word) {
-  std::string result = "'";
-  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
-}
 
 /// {name} by its quoted value ("" where it does not exist); {{ and }} are braces.
 std::string fill_in(const std::string& command, const SearchSpace& space, const Values& values) {

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ingot {
+
+/// `word` as one word of a POSIX shell's command line, in single quotes.
+std::string shell_quoted(std::string_view word);
+
+}  // namespace ingot
