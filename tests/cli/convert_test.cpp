@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "tests/cli/process.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@ using test::TemporaryDirectory;
 using testing::Outcome;
 using testing::run_ingot;
 
-const std::string kModels = std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/";
+const std::string kModels = test::source_dir() + "/tests/models/goldens/";
 
 std::vector<float> logits(const std::string& model, const std::string& output) {
   const Outcome outcome = run_ingot({"logits", model, "--tokens", "1,2,3,4", "-o", output});
@@ -36,7 +37,7 @@ TEST(Convert, AModelGivesTheSameLogitsInEveryFormat) {
 
 TEST(Convert, ADtypeIsForTheWeightsOfAFile) {
   TemporaryDirectory directory;
-  const std::string file = std::string(INGOT_SOURCE_DIR) + "/tests/weights/goldens/checkpoint.pt";
+  const std::string file = test::source_dir() + "/tests/weights/goldens/checkpoint.pt";
   const Outcome outcome =
       run_ingot({"convert", file, directory.at("a.safetensors"), "--dtype", "bf16", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;

@@ -2,6 +2,7 @@
 
 #include "tests/cli/process.h"
 #include "tests/support/sentence_directory.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/web_server.h"
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::TemporaryDirectory;
 
-const std::string kTests = std::string(INGOT_SOURCE_DIR) + "/tests/";
+const std::string kTests = test::source_dir() + "/tests/";
 const std::string kModels = kTests + "models/goldens/";
 
 bool contains(const std::string& text, const std::string& part) {

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "tests/cli/process.h"
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/files.h"
@@ -130,8 +131,8 @@ TEST_F(TrainCommand, ContinuesFromAModelDirectory) {
 // type.
 TEST_F(TrainCommand, TheDemoShowsItselfAndLeavesAModelAndAReport) {
   const std::string output = directory_ + "/demo";
-  const Outcome demo =
-      run_ingot_on_terminal({"demo", "--data", INGOT_SOURCE_DIR "/docs", "-o", output, "--minutes", "0.05"});
+  const Outcome demo = run_ingot_on_terminal(
+      {"demo", "--data", test::source_dir() + "/docs", "-o", output, "--minutes", "0.05"});
   ASSERT_EQ(demo.exit_code, 0) << demo.output;
   for (const char* expected :
        {"bigram", "GFLOP/s", "validation loss", "ETA", "ingot generate", "report.html", "█"}) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "tests/data/support.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -60,7 +61,7 @@ TEST(TokenizerEncoder, TextIsCutAtLinesOnlyWhereTheIdsStayTheSame) {
 
 TEST(TokenizerEncoder, Gpt2TokensOfALongTextAreThoseOfTheWholeText) {
   const char* data_dir = std::getenv("INGOT_DATA_DIR");
-  const std::string data = data_dir != nullptr ? data_dir : std::string(INGOT_SOURCE_DIR) + "/../shared/data";
+  const std::string data = data_dir != nullptr ? data_dir : test::source_dir() + "/../shared/data";
   const std::string text = data + "/text/tinyshakespeare.txt", gpt2 = data + "/tokenizers/gpt2";
   if (!std::filesystem::exists(text) || !std::filesystem::exists(gpt2)) GTEST_SKIP() << "no data in " << data;
   const text::Tokenizer tokenizer = text::Tokenizer::from_directory(gpt2);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tests/forecast/support.h"
+#include "tests/support/source_dir.h"
 
 #include "ingot/base/files.h"
 #include "ingot/base/rng.h"
@@ -52,7 +53,7 @@ TEST(Forecaster, RefusesATableThatItWasNotFittedOn) {
 
 TEST(Forecaster, OpensATransformersCheckpoint) {
   const Forecaster f =
-      load_forecaster(std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/forecast/transformers_default");
+      load_forecaster(test::source_dir() + "/tests/models/goldens/forecast/transformers_default");
   std::string csv = "ds,a,b,c,d\n";
   for (int i = 0; i < 40; ++i) csv += fmt::format("{},{},{},{},{}\n", i, i, 2 * i, std::sin(i), 5);
   const SeriesForecast forecast = predict(f, table_of(csv))[0];

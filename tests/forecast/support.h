@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ namespace ingot::forecast {
 inline std::string etth1() {
   const char* set = std::getenv("INGOT_DATA_DIR");
   const std::filesystem::path root =
-      set != nullptr ? set : std::filesystem::path(INGOT_SOURCE_DIR) / "../shared/data";
+      set != nullptr ? set : std::filesystem::path(test::source_dir()) / "../shared/data";
   return (root / "ett/ETTh1.csv").string();
 }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/files.h"
@@ -19,7 +20,7 @@ namespace {
 void replay(const std::string& name, int (*target)(const std::uint8_t*, std::size_t)) {
   int files = 0;
   for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(INGOT_SOURCE_DIR) + "/tests/fuzz/corpus/" + name)) {
+       std::filesystem::directory_iterator(test::source_dir() + "/tests/fuzz/corpus/" + name)) {
     SCOPED_TRACE(entry.path().string());
     const std::string content = read_file(entry.path().string());
     EXPECT_NO_THROW(target(reinterpret_cast<const std::uint8_t*>(content.data()), content.size()));

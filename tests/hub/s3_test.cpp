@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "tests/support/source_dir.h"
 #include "tests/support/web_server.h"
 #include <gtest/gtest.h>
 
@@ -140,7 +141,7 @@ class S3Test : public ::testing::Test {
     make_directories(store.at("many"));
     for (int i = 0; i < 5; ++i) write_file_atomically(store.at("many/" + std::to_string(i) + ".json"), "{}");
     server = std::make_unique<test::Subprocess>(std::vector<std::string>{
-        python, "-B", std::string(INGOT_SOURCE_DIR) + "/tests/support/s3_server.py", store.path()});
+        python, "-B", test::source_dir() + "/tests/support/s3_server.py", store.path()});
     std::istringstream(server->read_line()) >> endpoint >> key >> secret;
     ASSERT_FALSE(secret.empty()) << "the S3 server did not start";
     environment = std::make_unique<ScopedEnvironment>(test::Settings{{"AWS_ACCESS_KEY_ID", key},

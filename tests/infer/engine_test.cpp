@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/grad_mode.h"
@@ -14,8 +15,7 @@ namespace ingot::infer {
 namespace {
 
 std::unique_ptr<LanguageModel> golden(const std::string& name) {
-  return load_language_model(std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/" + name,
-                             {.trainable = false});
+  return load_language_model(test::source_dir() + "/tests/models/goldens/" + name, {.trainable = false});
 }
 
 // The likeliest next token by running everything again, without a cache.

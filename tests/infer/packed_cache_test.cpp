@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 class PackedCacheTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    fs::copy(INGOT_SOURCE_DIR "/tests/infer/goldens/quantized/gptq_act_order", model());
+    fs::copy(test::source_dir() + "/tests/infer/goldens/quantized/gptq_act_order", model());
     fs::create_directory(directory_.at("cache"));
   }
   std::string model() const { return directory_.at("model"); }

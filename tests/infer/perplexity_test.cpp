@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/grad_mode.h"
@@ -13,8 +14,7 @@ namespace ingot::infer {
 namespace {
 
 std::unique_ptr<LanguageModel> golden(const std::string& name) {
-  return load_language_model(std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/" + name,
-                             {.trainable = false});
+  return load_language_model(test::source_dir() + "/tests/models/goldens/" + name, {.trainable = false});
 }
 
 std::vector<std::int32_t> some_text(std::int64_t length) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -33,7 +34,7 @@ const std::vector<Case> kCases{{"gptq", "q4_g32"},        {"gptq_act_order", "q4
                                {"ct_int8", "q8_0"}};
 
 std::string golden(const std::string& name) {
-  return INGOT_SOURCE_DIR "/tests/infer/goldens/quantized/" + name;
+  return test::source_dir() + "/tests/infer/goldens/quantized/" + name;
 }
 
 struct Expected {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tests/support/sentence_directory.h"
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::SentenceDirectory;
 
-const std::string kSource = INGOT_SOURCE_DIR;
+const std::string kSource = test::source_dir();
 
 // Row `row` of a matrix, computed by hand from what the encoder says of one text alone.
 std::vector<float> row_of(const Tensor& x, std::int64_t row) {

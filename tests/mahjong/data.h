@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "tests/support/source_dir.h"
+
 namespace ingot::mahjong {
 
 /// Where the real games and vectors lie: INGOT_DATA_DIR, or shared/data beside the repository (also beside
@@ -10,13 +12,13 @@ namespace ingot::mahjong {
 inline std::string data_path(const std::string& name) {
   if (const char* dir = std::getenv("INGOT_DATA_DIR")) return std::string(dir) + "/mahjong/" + name;
   for (const char* up : {"/../shared/data/mahjong", "/../../shared/data/mahjong"}) {
-    const std::string base = std::string(INGOT_SOURCE_DIR) + up;
+    const std::string base = test::source_dir() + up;
     if (std::FILE* probe = std::fopen((base + "/wins_4p.json").c_str(), "rb")) {
       std::fclose(probe);
       return base + "/" + name;
     }
   }
-  return std::string(INGOT_SOURCE_DIR) + "/../shared/data/mahjong/" + name;
+  return test::source_dir() + "/../shared/data/mahjong/" + name;
 }
 
 }  // namespace ingot::mahjong

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "tests/mahjong/data.h"
+#include "tests/support/source_dir.h"
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -159,8 +160,8 @@ TEST(Archive, ExamplesHoldTheChosenActionAmongTheLegalOnes) {
 
 TEST(Archive, TheFuzzersCorpusIsReadOrRefused) {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(INGOT_SOURCE_DIR) +
-                                                               "/tests/fuzz/corpus/mahjong_log")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(test::source_dir() + "/tests/fuzz/corpus/mahjong_log")) {
     ++files;
     try {
       replay(read_log(entry.path()));

@@ -3,6 +3,7 @@
 // use instead.
 #include <fstream>
 
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +19,7 @@ using nlohmann::json;
 
 std::string peer_file(const char* variable, const char* name) {
   const char* own = std::getenv(variable);
-  return own != nullptr ? own : std::string(INGOT_SOURCE_DIR) + "/tests/mahjong/goldens/" + name;
+  return own != nullptr ? own : test::source_dir() + "/tests/mahjong/goldens/" + name;
 }
 
 TEST(Peers, RiichienvHoldsTheSameActionsLegal) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "tests/support/op_case.h"
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
@@ -24,7 +25,7 @@ namespace {
 using testing::max_error;
 
 std::string golden_path(const std::string& name) {
-  return std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/" + name;
+  return test::source_dir() + "/tests/models/goldens/" + name;
 }
 
 // What transformers computed (tools/goldens/encoder_models.py).

@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "tests/support/op_case.h"
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
@@ -21,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string golden(const std::string& name) {
-  return std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/forecast/" + name;
+  return test::source_dir() + "/tests/models/goldens/forecast/" + name;
 }
 
 std::map<std::string, Tensor> load(const std::string& path) {

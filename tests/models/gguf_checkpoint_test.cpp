@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "tests/support/op_case.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@ using test::message_of;
 using test::TemporaryDirectory;
 using testing::max_error;
 
-const std::string kGoldens = std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/gguf/";
+const std::string kGoldens = test::source_dir() + "/tests/models/goldens/gguf/";
 
 class GgufCheckpoint : public ::testing::TestWithParam<std::string> {};
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@ namespace {
 
 using test::TemporaryDirectory;
 
-const std::string kGoldens = std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/";
+const std::string kGoldens = test::source_dir() + "/tests/models/goldens/";
 
 void write(const GgufExport& model, const std::string& path, const WeightEncoding& encoding = {}) {
   const auto weights = encode_weights(model.weights, encoding, true);

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "tests/support/op_case.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -30,7 +31,7 @@ namespace {
 using testing::max_error;
 
 std::string golden_path(const std::string& name) {
-  return std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/" + name;
+  return test::source_dir() + "/tests/models/goldens/" + name;
 }
 
 // What transformers computed (tools/goldens/language_models.py).

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@ namespace {
 static_assert(PortableModel<LanguageModel> && PortableModel<BertModel> && PortableModel<ForecastModel>);
 
 std::string golden_path(const std::string& name) {
-  return std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/" + name;
+  return test::source_dir() + "/tests/models/goldens/" + name;
 }
 
 std::string message_of(const std::function<void()>& f) {
@@ -90,7 +91,7 @@ TEST(ModelRegistry, DescribesGgufFilesByTheirMetadata) {
   const std::string file = golden_path("gguf/llama.gguf");
   EXPECT_TRUE(contains(describe_model(file), "llama, 2 layers")) << describe_model(file);
   EXPECT_TRUE(check_model(file, open_weights(file))->fits());
-  const std::string tensors = std::string(INGOT_SOURCE_DIR) + "/tests/weights/goldens/aligned.gguf";
+  const std::string tensors = test::source_dir() + "/tests/weights/goldens/aligned.gguf";
   EXPECT_TRUE(contains(describe_model(tensors), "no model that Ingot runs"));
   EXPECT_FALSE(check_model(tensors, open_weights(tensors)).has_value());
 }

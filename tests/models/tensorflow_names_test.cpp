@@ -1,6 +1,7 @@
 #include "ingot/models/tensorflow_names.h"
 
 #include "tests/support/op_case.h"
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/grad_mode.h"
@@ -14,7 +15,7 @@ namespace {
 
 using testing::max_error;
 
-const std::string kGoldens = std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/";
+const std::string kGoldens = test::source_dir() + "/tests/models/goldens/";
 
 std::string torch_name(const std::string& name) {
   const auto torch = torch_name_of(name);

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "tests/support/op_case.h"
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -17,7 +18,7 @@ using testing::max_error;
 using testing::randn;
 
 std::string golden_path(const std::string& name) {
-  return std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/" + name;
+  return test::source_dir() + "/tests/models/goldens/" + name;
 }
 
 std::map<std::string, Tensor> tensors_of(const std::string& directory) {

@@ -6,6 +6,7 @@
 
 #include "onnx.pb.h"
 #include "tests/support/op_case.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ namespace {
 
 using test::message_of;
 
-const std::string kGoldens = std::string(INGOT_SOURCE_DIR) + "/tests/onnx/goldens/";
+const std::string kGoldens = test::source_dir() + "/tests/onnx/goldens/";
 
 /// A model in protobuf's text form, from operator set 17.
 Graph graph_of(const std::string& graph, int opset = 17) {

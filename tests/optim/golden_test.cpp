@@ -3,6 +3,7 @@
 #include <fstream>
 #include <memory>
 
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -16,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 json golden(const std::string& name) {
-  std::ifstream file(std::string(INGOT_SOURCE_DIR) + "/tests/optim/goldens/" + name + ".json");
+  std::ifstream file(test::source_dir() + "/tests/optim/goldens/" + name + ".json");
   return json::parse(file);
 }
 

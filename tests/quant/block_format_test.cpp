@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -29,7 +30,7 @@ struct Vector {
 };
 
 std::vector<Vector> golden_vectors() {
-  std::ifstream file(INGOT_SOURCE_DIR "/tests/quant/goldens/blocks.txt");
+  std::ifstream file(test::source_dir() + "/tests/quant/goldens/blocks.txt");
   std::vector<Vector> vectors;
   std::string blocks, values;
   for (Vector v; file >> v.format >> v.what >> blocks >> values;) {

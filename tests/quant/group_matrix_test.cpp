@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -93,7 +94,7 @@ TEST(GroupMatrix, TernaryWeightsAreMinusOneZeroOrOneTimesTheMeanMagnitude) {
 }
 
 TEST(PackedCheckpoints, GptqAndAwqLayoutsHaveTheirPublishedValues) {
-  const auto file = open_weights(INGOT_SOURCE_DIR "/tests/quant/goldens/layouts.safetensors");
+  const auto file = open_weights(test::source_dir() + "/tests/quant/goldens/layouts.safetensors");
   const auto get = [&](const std::string& name) { return file->load_tensor(name); };
   for (const std::string kind : {"plain", "act_order"}) {
     const std::string at = "gptq." + kind + ".";
@@ -137,7 +138,7 @@ void expect_message(const std::string& message, std::initializer_list<const char
 
 TEST(PackedCheckpoints, DamageIsNamedByLayerAndField) {
   const auto fresh = [] {  // tensors share the mapping, and what is written into it
-    const auto file = open_weights(INGOT_SOURCE_DIR "/tests/quant/goldens/layouts.safetensors");
+    const auto file = open_weights(test::source_dir() + "/tests/quant/goldens/layouts.safetensors");
     const auto get = [&](const char* field) { return file->load_tensor(std::string("gptq.plain.") + field); };
     return GptqTensors{get("qweight"), get("qzeros"), get("scales"), get("g_idx")};
   };

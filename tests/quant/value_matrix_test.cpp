@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -56,7 +57,7 @@ std::vector<ValueMatrix> matrices(std::int64_t rows, std::int64_t cols) {
 }
 
 TEST(ValueMatrix, HasTheBitsOfBitsandbytesAndOfPyTorch) {
-  const auto file = open_weights(INGOT_SOURCE_DIR "/tests/quant/goldens/values.safetensors");
+  const auto file = open_weights(test::source_dir() + "/tests/quant/goldens/values.safetensors");
   for (const std::string name : {"nf4", "fp8"}) {
     const Tensor w = file->load_tensor(name + ".weight");
     const ValueMatrix m = name == "nf4" ? ValueMatrix::quantize_nf4(w) : ValueMatrix::quantize_fp8(w);
@@ -68,7 +69,7 @@ TEST(ValueMatrix, HasTheBitsOfBitsandbytesAndOfPyTorch) {
 }
 
 TEST(ValueMatrix, EveryCodeHasItsPublishedValue) {
-  const auto file = open_weights(INGOT_SOURCE_DIR "/tests/quant/goldens/values.safetensors");
+  const auto file = open_weights(test::source_dir() + "/tests/quant/goldens/values.safetensors");
   for (const std::string name : {"nf4", "fp8"}) {
     const Tensor table = file->load_tensor(name + ".table");  // of all finite codes, in their order
     const std::int64_t count = table.numel();

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
@@ -131,7 +132,7 @@ void check_interior_accumulation(const OpCase& op_case, const Inputs& f64, const
 
 // Whether docs/cuda.md, whose table a test keeps true, says that CUDA has no such kernel.
 bool declared_missing(const std::string& kernel) {
-  static const std::string page = read_file(std::string(INGOT_SOURCE_DIR) + "/docs/cuda.md");
+  static const std::string page = read_file(test::source_dir() + "/docs/cuda.md");
   return page.find("| `" + kernel + "` | **missing** |") != std::string::npos;
 }
 

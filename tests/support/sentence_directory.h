@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <nlohmann/json.hpp>
 
@@ -19,7 +20,7 @@ struct SentenceDirectory {
   SentenceDirectory() {
     std::filesystem::create_directories(path + "/1_Pooling");
     for (const char* file : {"config.json", "model.safetensors"}) {
-      std::filesystem::copy_file(std::string(INGOT_SOURCE_DIR) + "/tests/models/goldens/bert_legacy/" + file,
+      std::filesystem::copy_file(test::source_dir() + "/tests/models/goldens/bert_legacy/" + file,
                                  path + "/" + file);
     }
     std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "tests/support/source_dir.h"
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -61,7 +62,7 @@ hub::HttpOptions impatient() {
 WebServer::WebServer() {
   make_directories(directory_.at("files"));
   process_ = std::make_unique<Subprocess>(std::vector<std::string>{
-      "python3", "-B", std::string(INGOT_SOURCE_DIR) + "/tests/support/web_server.py", directory_.path()});
+      "python3", "-B", test::source_dir() + "/tests/support/web_server.py", directory_.path()});
   const std::string ports = process_->read_line();
   const std::size_t space = ports.find(' ');
   if (space == ports.npos) throw std::runtime_error("the web server of the tests did not start (python3?)");

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -36,7 +37,7 @@ std::string refusal(const std::string& source, const ChatTemplateLimits& limits 
 }
 
 TEST(ChatTemplate, EqualsJinja) {
-  std::ifstream file(std::string(INGOT_SOURCE_DIR) + "/tests/text/chat_goldens.json");
+  std::ifstream file(test::source_dir() + "/tests/text/chat_goldens.json");
   for (const auto& row : ordered_json::parse(file)) {
     for (const auto& c : row["cases"]) {
       SCOPED_TRACE(row["name"].get<std::string>() + " " + c["input"]["messages"].dump());

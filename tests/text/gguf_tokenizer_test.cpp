@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "tests/support/source_dir.h"
 #include "tests/text/support.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -17,7 +18,7 @@ using nlohmann::ordered_json;
 using Ids = std::vector<std::int32_t>;
 
 ordered_json read_json(const std::string& name) {
-  std::ifstream file(std::string(INGOT_SOURCE_DIR) + "/tests/text/" + name);
+  std::ifstream file(test::source_dir() + "/tests/text/" + name);
   return ordered_json::parse(file);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +15,7 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json goldens() {
-  std::ifstream file(std::string(INGOT_SOURCE_DIR) + "/tests/text/sentencepiece_goldens.json");
+  std::ifstream file(test::source_dir() + "/tests/text/sentencepiece_goldens.json");
   return ordered_json::parse(file);
 }
 

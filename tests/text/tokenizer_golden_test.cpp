@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/source_dir.h"
 #include "tests/text/support.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -17,7 +18,7 @@ using Ids = std::vector<std::int32_t>;
 using nlohmann::ordered_json;
 
 ordered_json golden(const std::string& name) {
-  std::ifstream file(std::string(INGOT_SOURCE_DIR) + "/tests/text/goldens/" + name + ".json");
+  std::ifstream file(test::source_dir() + "/tests/text/goldens/" + name + ".json");
   return ordered_json::parse(file);
 }
 
@@ -65,8 +66,7 @@ TEST_P(TokenizerGolden, SurvivesSavingAndLoading) {
 
 std::vector<std::string> golden_names() {
   std::vector<std::string> names;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(INGOT_SOURCE_DIR) + "/tests/text/goldens"))
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_dir() + "/tests/text/goldens"))
     if (entry.path().extension() == ".json" && entry.path().stem() != "gpt2" &&
         entry.path().stem() != "texts")
       names.push_back(entry.path().stem());

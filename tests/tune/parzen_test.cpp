@@ -3,6 +3,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <rapidcheck.h>
@@ -14,7 +15,7 @@ namespace ingot::tune {
 namespace {
 
 nlohmann::json goldens() {
-  std::ifstream file(std::string(INGOT_SOURCE_DIR) + "/tests/tune/goldens/parzen.json");
+  std::ifstream file(test::source_dir() + "/tests/tune/goldens/parzen.json");
   return nlohmann::json::parse(file);
 }
 

@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "tests/fuzz/weights_target.h"
+#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/files.h"
@@ -18,7 +19,7 @@ namespace {
 // Names say what must come of a file: good* opens, all else is refused.
 void replay(const std::string& format, std::unique_ptr<WeightSource> (*open)(Blob)) {
   int good = 0, bad = 0;
-  const std::string corpus = std::string(INGOT_SOURCE_DIR) + "/tests/fuzz/corpus/" + format;
+  const std::string corpus = test::source_dir() + "/tests/fuzz/corpus/" + format;
   for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
     const std::string content = read_file(entry.path().string());
     const auto bytes = std::as_bytes(std::span(content));

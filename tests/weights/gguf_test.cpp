@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -20,7 +21,7 @@ namespace {
 using test::message_of;
 using test::TemporaryDirectory;
 
-const std::string kGoldens = std::string(INGOT_SOURCE_DIR) + "/tests/weights/goldens/";
+const std::string kGoldens = test::source_dir() + "/tests/weights/goldens/";
 
 template <class T>
 std::vector<T> counted(std::size_t n) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@ namespace {
 using test::message_of;
 using test::TemporaryDirectory;
 
-const std::string kGoldens = std::string(INGOT_SOURCE_DIR) + "/tests/weights/goldens/";
+const std::string kGoldens = test::source_dir() + "/tests/weights/goldens/";
 
 template <class T>
 std::vector<T> counted(std::size_t n) {

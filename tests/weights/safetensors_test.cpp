@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@ namespace {
 using test::message_of;
 using test::TemporaryDirectory;
 
-const std::string kGoldens = std::string(INGOT_SOURCE_DIR) + "/tests/weights/goldens/";
+const std::string kGoldens = test::source_dir() + "/tests/weights/goldens/";
 
 std::vector<std::byte> file_of(const std::string& header, std::size_t data_bytes) {
   std::vector<std::byte> bytes(8 + header.size() + data_bytes);

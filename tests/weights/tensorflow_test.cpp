@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@ namespace {
 using test::message_of;
 using test::TemporaryDirectory;
 
-const std::string kBundle = std::string(INGOT_SOURCE_DIR) + "/tests/weights/goldens/bundle";
+const std::string kBundle = test::source_dir() + "/tests/weights/goldens/bundle";
 const std::string kShard = ".data-00000-of-00001";
 
 TEST(TensorFlow, ReadsWhatTensorFlowSaved) {

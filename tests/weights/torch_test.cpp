@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@ using test::message_of;
 using test::TemporaryDirectory;
 using Floats = std::vector<float>;
 
-const std::string kGoldens = std::string(INGOT_SOURCE_DIR) + "/tests/weights/goldens/";
+const std::string kGoldens = test::source_dir() + "/tests/weights/goldens/";
 
 std::vector<std::byte> bytes_of(const std::string& text) {
   std::vector<std::byte> bytes(text.size());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -95,7 +96,7 @@ TEST_F(Transforms, QuantisingGivesBlocksAndTheirRoundedValues) {
 }
 
 TEST_F(Transforms, WhatKeepsRowsWholeKeepsBlocksToo) {
-  const std::string path = std::string(INGOT_SOURCE_DIR) + "/tests/weights/goldens/quantised.gguf";
+  const std::string path = test::source_dir() + "/tests/weights/goldens/quantised.gguf";
   const std::shared_ptr<const WeightSource> gguf = open_gguf(path);
   const TransformedSource transformed(gguf, {{"swapped", {"q4_k"}, {Transform::rotary_to_pairs(1)}},
                                              {"second", {"q4_k"}, {Transform::slice(0, 1, 2)}},
