@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the table of docs/cuda.md, which kernels have a CUDA implementation, or (--check) fails where it is out of date.
+"""Writes the table of docs/cuda.md, which kernels have a CUDA implementation, or (--check) fails where it is out of date
+or a kernel has none.
 
 Kernels are the `inline Kernel<...> name("name")` of src/ingot/kernels/*.h; each has an implementation on the CPU, the
 reference. Those on CUDA are the `name.add(DeviceType::cuda, {"implementation"` of src/ingot/kernels/cuda/*.cu.
@@ -36,12 +37,17 @@ def table(found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parent.parent, type=pathlib.Path)
-    parser.add_argument("--check", action="store_true", help="fail where the page is out of date, change nothing")
+    parser.add_argument("--check", action="store_true", help="fail where the page is out of date or a kernel is missing, change nothing")
     arguments = parser.parse_args()
     page = arguments.root / "docs" / "cuda.md"
     text = page.read_text()
     before, rest = text.split(BEGIN)
-    made = before + BEGIN + table(coverage(arguments.root)) + END + rest.split(END)[1]
+    found = coverage(arguments.root)
+    made = before + BEGIN + table(found) + END + rest.split(END)[1]
+    missing = [name for name, names in found.items() if not names]
+    if arguments.check and missing:
+        print(f"docs/cuda.md:1: without a CUDA implementation: {', '.join(missing)}; write one in src/ingot/kernels/cuda")
+        return 1
     if made == text:
         return 0
     if arguments.check:

@@ -35,7 +35,7 @@ struct OpCase {
 /// poisoned with NaN first).
 ///
 /// After check_on(device): that device's f32, bf16 and f16, forward and backward, against the CPU's f64
-/// reference, both ways to accumulate too. A case whose kernels the device does not have is skipped.
+/// reference, both ways to accumulate too.
 void check_op(const OpCase& op_case);
 
 /// From now on check_op checks this device.

@@ -17,7 +17,7 @@ class CudaCoverage(unittest.TestCase):
         result = run("--check")
         self.assertEqual(result.returncode, 0, result.stdout)
 
-    def test_finds_kernels_with_and_without(self):
+    def test_wants_every_kernel_and_a_true_page(self):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             (root / "src/ingot/kernels/cuda").mkdir(parents=True)
@@ -31,6 +31,10 @@ class CudaCoverage(unittest.TestCase):
             self.assertIn("1 of 2 kernels.\n", page.read_text())
             self.assertIn("| `a` | tiled |\n| `b` | **missing** |\n", page.read_text())
             self.assertTrue(page.read_text().endswith("<!-- coverage: end -->\ny\n"))
+            self.assertIn("without a CUDA implementation: b;", run("--root", root, "--check").stdout)
+            (root / "src/ingot/kernels/cuda/b.cu").write_text('  b.add(DeviceType::cuda, {"cuda", 1});\n')
+            self.assertIn("out of date", run("--root", root, "--check").stdout)
+            self.assertEqual(run("--root", root).returncode, 0)
             self.assertEqual(run("--root", root, "--check").returncode, 0)
 
 

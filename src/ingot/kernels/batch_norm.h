@@ -5,7 +5,7 @@
 namespace ingot::kernels {
 
 /// Mean and biased variance of every channel of x [N, C, S] over N and S. x: f32 or f64, contiguous; S = 1 is
-/// channels-last; mean, variance: [C], x's dtype, written; scratch: f64 [num_threads(), C].
+/// channels-last; mean, variance: [C], x's dtype, written; scratch: f64 [scratch_parts(device), C].
 struct BatchStatisticsArgs {
   View x, mean, variance, scratch;
 };
@@ -20,7 +20,7 @@ struct BatchNormArgs {
 inline Kernel<BatchNormArgs> batch_norm("batch_norm");
 
 /// Gradients of batch_norm; each destination may be absent. `own_statistics`: mean and variance are those of
-/// x, and dx goes through them too. scratch: f64 [num_threads(), 2·C].
+/// x, and dx goes through them too. scratch: f64 [scratch_parts(device), 2·C].
 struct BatchNormBackwardArgs {
   View x, mean, variance, weight, dy, dx, dweight, dbias, scratch;
   float eps;

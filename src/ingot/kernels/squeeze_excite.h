@@ -13,7 +13,7 @@ struct SqueezeExciteArgs {
 };
 inline Kernel<SqueezeExciteArgs> squeeze_excite("squeeze_excite");
 
-/// Gradients of squeeze_excite; each destination may be absent. scratch: [num_threads(),
+/// Gradients of squeeze_excite; each destination may be absent. scratch: [scratch_parts(device),
 /// squeeze_excite_scratch] in the accumulator dtype.
 struct SqueezeExciteBackwardArgs {
   View x, residual, w1, w2, pooled, hidden, gate, dy;
@@ -23,7 +23,7 @@ struct SqueezeExciteBackwardArgs {
 };
 inline Kernel<SqueezeExciteBackwardArgs> squeeze_excite_backward("squeeze_excite_backward");
 
-/// Per thread: the gradients of w1, b1, w2 and b2 in this order, then dz of one sample, then three channel
+/// Per part: the gradients of w1, b1, w2 and b2 in this order, then dz of one sample, then three channel
 /// vectors and one of R.
 constexpr std::int64_t squeeze_excite_scratch(std::int64_t s, std::int64_t c, std::int64_t r) {
   return 2 * r * c + r + c + s * c + 3 * c + r;

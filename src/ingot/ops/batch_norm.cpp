@@ -5,8 +5,8 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
-#include "ingot/base/parallel.h"
 #include "ingot/kernels/batch_norm.h"
+#include "ingot/kernels/scratch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 #include "ingot/ops/elementwise.h"
@@ -29,7 +29,7 @@ View three_axes(const View& x) {
 }
 
 Tensor scratch_for(const Tensor& x, std::int64_t width) {
-  return Tensor::empty({num_threads(), width}, DType::f64, x.device());
+  return Tensor::empty({kernels::scratch_parts(x.device()), width}, DType::f64, x.device());
 }
 
 struct BatchNormNode final : Node {

@@ -2,7 +2,7 @@
 
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
-#include "ingot/base/parallel.h"
+#include "ingot/kernels/scratch.h"
 #include "ingot/kernels/squeeze_excite.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
@@ -42,7 +42,8 @@ struct SqueezeExciteNode final : Node {
   void run(BackwardContext& ctx, const GradSlot& dx, const GradSlot& dresidual) {
     const Tensor& in = x.get();
     const Tensor scratch =
-        Tensor::empty({num_threads(), kernels::squeeze_excite_scratch(in.dim(1), in.dim(2), w1.get().dim(0))},
+        Tensor::empty({kernels::scratch_parts(in.device()),
+                       kernels::squeeze_excite_scratch(in.dim(1), in.dim(2), w1.get().dim(0))},
                       pooled.get().dtype(), in.device());
     const GradSlot dw1 = ctx.slot(2), db1 = ctx.slot(3), dw2 = ctx.slot(4), db2 = ctx.slot(5);
     kernels::launch(kernels::squeeze_excite_backward, ctx.stream(),

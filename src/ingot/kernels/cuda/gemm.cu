@@ -2,6 +2,7 @@
 
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/tiled_product.h"
 #include "ingot/kernels/gemm.h"
 
 namespace ingot::kernels::cuda {
@@ -9,12 +10,6 @@ namespace {
 
 // The product for any strides: correct everywhere, on plain f32 units. A library's comes before it in the
 // list.
-
-constexpr int kTile = 64;   // rows and columns of c that a block computes
-constexpr int kDepth = 16;  // of k at a time, in shared memory
-constexpr int kThreads = 256;
-constexpr int kSide = 4;               // rows and columns that a thread computes
-constexpr int kPitch = kTile + kSide;  // of a row of shared memory: apart from the banks of the next
 
 struct GemmKernelArgs {
   const void *a, *b, *bias;
@@ -26,32 +21,26 @@ struct GemmKernelArgs {
   float alpha, beta;
 };
 
-/// tile[depth][place] = x[place, depth], zeros beyond the matrix. Neighbouring threads read along the axis
-/// whose stride is smaller.
+/// A matrix of any strides.
 template <class T>
-__device__ void load_tile(float* tile, const T* x, std::int64_t place0, std::int64_t places,
-                          std::int64_t place_stride, std::int64_t depth0, std::int64_t depths,
-                          std::int64_t depth_stride) {
-  const bool along_depth = depth_stride <= place_stride;
-  INGOT_UNROLL
-  for (int i = 0; i < kTile * kDepth / kThreads; ++i) {
-    const int element = i * kThreads + static_cast<int>(threadIdx.x);
-    const int place = along_depth ? element / kDepth : element % kTile;
-    const int depth = along_depth ? element % kDepth : element / kTile;
-    const bool inside = place0 + place < places && depth0 + depth < depths;
-    tile[depth * kPitch + place] =
-        inside ? to_float(x[(place0 + place) * place_stride + (depth0 + depth) * depth_stride]) : 0.0F;
+struct Strided {
+  const T* x;
+  std::int64_t place_stride, depth_stride;
+  bool along_depth;
+
+  __device__ Strided(const T* x_, std::int64_t place_stride_, std::int64_t depth_stride_)
+      : x(x_),
+        place_stride(place_stride_),
+        depth_stride(depth_stride_),
+        along_depth(depth_stride_ <= place_stride_) {}
+  __device__ float at(std::int64_t place, std::int64_t depth) const {
+    return to_float(x[place * place_stride + depth * depth_stride]);
   }
-}
+};
 
 template <class A, class B, class C>
-__global__ void __launch_bounds__(kThreads) gemm_kernel(const __grid_constant__ GemmKernelArgs args) {
-  INGOT_SHARED_ARRAY(float, a_tile, kDepth* kPitch);
-  INGOT_SHARED_ARRAY(float, b_tile, kDepth* kPitch);
-  const std::int64_t tiles_n = (args.n + kTile - 1) / kTile;
-  const std::int64_t row0 = blockIdx.x / tiles_n * kTile, column0 = blockIdx.x % tiles_n * kTile;
-  const int my_row = static_cast<int>(threadIdx.x) / (kTile / kSide) * kSide;
-  const int my_column = static_cast<int>(threadIdx.x) % (kTile / kSide) * kSide;
+__global__ void __launch_bounds__(kTileThreads) gemm_kernel(const __grid_constant__ GemmKernelArgs args) {
+  const TilePlace place(args.n);
   for (std::int64_t batch = blockIdx.y; batch < args.batch.total; batch += gridDim.y) {
     std::int64_t at[3];
     args.batch.offsets(batch, at);
@@ -59,43 +48,20 @@ __global__ void __launch_bounds__(kThreads) gemm_kernel(const __grid_constant__ 
     for (std::int64_t part = 0; part < args.summed.total; ++part) {
       std::int64_t part_at[2];
       args.summed.offsets(part, part_at);
-      const A* a = static_cast<const A*>(args.a) + at[0] + part_at[0];
-      const B* b = static_cast<const B*>(args.b) + at[1] + part_at[1];
-      for (std::int64_t k0 = 0; k0 < args.k; k0 += kDepth) {
-        __syncthreads();  // the tiles before have been read
-        load_tile(a_tile, a, row0, args.m, args.a_strides[0], k0, args.k, args.a_strides[1]);
-        load_tile(b_tile, b, column0, args.n, args.b_strides[1], k0, args.k, args.b_strides[0]);
-        __syncthreads();
-        INGOT_UNROLL
-        for (int depth = 0; depth < kDepth; ++depth) {
-          float left[kSide], right[kSide];
-          INGOT_UNROLL
-          for (int i = 0; i < kSide; ++i) {
-            left[i] = a_tile[depth * kPitch + my_row + i];
-            right[i] = b_tile[depth * kPitch + my_column + i];
-          }
-          INGOT_UNROLL
-          for (int i = 0; i < kSide; ++i) {
-            INGOT_UNROLL
-            for (int j = 0; j < kSide; ++j) sums[i][j] += left[i] * right[j];
-          }
-        }
-      }
+      const Strided<A> a(static_cast<const A*>(args.a) + at[0] + part_at[0], args.a_strides[0],
+                         args.a_strides[1]);
+      const Strided<B> b(static_cast<const B*>(args.b) + at[1] + part_at[1], args.b_strides[1],
+                         args.b_strides[0]);
+      add_products(a, args.m, b, args.n, place, 0, args.k, sums);
     }
     C* c = static_cast<C*>(args.c) + at[2];
-    INGOT_UNROLL
-    for (int i = 0; i < kSide; ++i) {
-      INGOT_UNROLL
-      for (int j = 0; j < kSide; ++j) {
-        const std::int64_t row = row0 + my_row + i, column = column0 + my_column + j;
-        if (row >= args.m || column >= args.n) continue;
-        C* to = c + row * args.c_strides[0] + column * args.c_strides[1];
-        float value = args.alpha * sums[i][j];
-        if (args.beta != 0.0F) value += args.beta * to_float(*to);
-        if (args.bias != nullptr) value += to_float(static_cast<const C*>(args.bias)[column]);
-        *to = from_float<C>(value);
-      }
-    }
+    for_results(place, args.m, args.n, sums, [&](std::int64_t row, std::int64_t column, float sum) {
+      C* to = c + row * args.c_strides[0] + column * args.c_strides[1];
+      float value = args.alpha * sum;
+      if (args.beta != 0.0F) value += args.beta * to_float(*to);
+      if (args.bias != nullptr) value += to_float(static_cast<const C*>(args.bias)[column]);
+      *to = from_float<C>(value);
+    });
   }
 }
 
@@ -140,10 +106,9 @@ template <class A, class B, class C>
 void run(const GemmArgs& args, Stream stream) {
   const GemmKernelArgs made = kernel_args(args);
   if (made.m == 0 || made.n == 0 || made.batch.total == 0) return;
-  const std::int64_t tiles = (made.m + kTile - 1) / kTile * ((made.n + kTile - 1) / kTile);
   const auto batches = static_cast<unsigned>(std::min<std::int64_t>(made.batch.total, 65535));
-  launch({"gemm", stream, args.c}, gemm_kernel<A, B, C>, Size3{static_cast<unsigned>(tiles), batches},
-         Size3{kThreads}, 0, made);
+  launch({"gemm", stream, args.c}, gemm_kernel<A, B, C>,
+         Size3{static_cast<unsigned>(tiles(made.m, made.n)), batches}, Size3{kTileThreads}, 0, made);
 }
 
 void run_gemm(const GemmArgs& args, Stream stream) {

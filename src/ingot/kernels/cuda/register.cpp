@@ -8,17 +8,30 @@ namespace ingot::kernels::cuda {
 
 void register_kernels() {
   register_attention();
+  register_batch_norm();
   register_binary();
+  register_complex();
+  register_conv();
   register_copy();
+  register_delay();
+  register_fft();
   register_gemm();
+  register_group_norm();
   register_index();
+  register_kv_store();
   register_loss();
+  register_moving_average();
   register_norm();
   register_optimizer();
+  register_pointwise_loss();
+  register_pool();
+  register_quantized();
   register_random();
   register_reduce();
   register_rope();
   register_softmax();
+  register_squeeze_excite();
+  register_topk();
   register_unary();
 }
 

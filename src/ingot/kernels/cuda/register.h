@@ -15,17 +15,30 @@ void register_kernels();
 
 // One function per .cu file, defined in that file.
 void register_attention();
+void register_batch_norm();
 void register_binary();
+void register_complex();
+void register_conv();
 void register_copy();
+void register_delay();
+void register_fft();
 void register_gemm();
+void register_group_norm();
 void register_index();
+void register_kv_store();
 void register_loss();
+void register_moving_average();
 void register_norm();
 void register_optimizer();
+void register_pointwise_loss();
+void register_pool();
+void register_quantized();
 void register_random();
 void register_reduce();
 void register_rope();
 void register_softmax();
+void register_squeeze_excite();
+void register_topk();
 void register_unary();
 
 }  // namespace ingot::kernels::cuda

@@ -60,7 +60,7 @@ struct Unary {
       case UnaryOp::gelu_tanh:
         return each(x, y, [](float u) { return 0.5F * u * (1.0F + tanhf(gelu_argument(u))); });
       case UnaryOp::mish:
-        return each(x, y, [](float u) { return u * tanhf(softplus(u)); });
+        return each(x, y, [](float u) { return mish(u); });
       case UnaryOp::softplus:
         return each(x, y, [](float u) { return softplus(u); });
       case UnaryOp::pow:
@@ -78,11 +78,6 @@ __device__ __forceinline__ float gelu_tanh_derivative(float s) {
 
 __device__ __forceinline__ float gelu_erf_derivative(float s) {
   return 0.5F * (1.0F + erff(s * kSqrtHalf)) + s * expf(-0.5F * s * s) * kInverseSqrtTwoPi;
-}
-
-__device__ __forceinline__ float mish_derivative(float s) {
-  const float t = tanhf(softplus(s));
-  return t + s * sigmoid(s) * (1.0F - t * t);
 }
 
 /// dx = dy · f'(saved)

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <numbers>
 #include <type_traits>
 
 #include "ingot/core/dtype.h"
@@ -39,7 +40,21 @@ using half_t = f16;
 using bfloat_t = bf16;
 
 inline float rsqrtf(float x) { return 1.0F / std::sqrt(x); }
+inline void sincospif(float x, float* sine, float* cosine) {
+  const double angle = std::numbers::pi * static_cast<double>(x);
+  *sine = static_cast<float>(std::sin(angle));
+  *cosine = static_cast<float>(std::cos(angle));
+}
 inline float __fdividef(float a, float b) { return a / b; }
+// For results that the compiler must not fuse; on the host the build does not ask it to.
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
+/// c plus the products of the four signed bytes of a and b.
+inline int __dp4a(int a, int b, int c) {
+  for (int shift = 0; shift < 32; shift += 8)
+    c += static_cast<std::int8_t>(a >> shift) * static_cast<std::int8_t>(b >> shift);
+  return c;
+}
 inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>((std::uint64_t{a} * b) >> 32);
 }

@@ -1,0 +1,382 @@
+#include <algorithm>
+
+#include "ingot/kernels/conv.h"
+#include "ingot/kernels/cuda/channels.h"
+#include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/tiled_product.h"
+
+namespace ingot::kernels::cuda {
+namespace {
+
+// Convolutions as matrix products whose operands are read where they lie: a place of the image and a tap of
+// the filter say where. Rows and columns of a product are those of one group of channels.
+
+/// An image tensor's sizes, and where its elements are.
+struct Image {
+  std::int64_t n, c, h, w;
+  bool last;
+
+  Image(const View& x, bool channels_last)
+      : n(x.dim(0)),
+        c(x.dim(channels_last ? 3 : 1)),
+        h(x.dim(channels_last ? 1 : 2)),
+        w(x.dim(channels_last ? 2 : 3)),
+        last(channels_last) {}
+  std::int64_t places() const { return n * h * w; }
+
+  __device__ std::int64_t at(std::int64_t in, std::int64_t ic, std::int64_t ih, std::int64_t iw) const {
+    return last ? ((in * h + ih) * w + iw) * c + ic : ((in * c + ic) * h + ih) * w + iw;
+  }
+  /// The element of channel `ic` at place `p` of [n, h, w].
+  __device__ std::int64_t at_place(std::int64_t p, std::int64_t ic) const {
+    const std::int64_t plane = h * w, in = p / plane;
+    return last ? p * c + ic : (in * c + ic) * plane + (p - in * plane);
+  }
+  __device__ bool has(std::int64_t ih, std::int64_t iw) const {
+    return ih >= 0 && ih < h && iw >= 0 && iw < w;
+  }
+};
+
+struct Problem {
+  Image x, y;
+  std::int64_t kh, kw, groups;
+  std::int64_t stride[2], padding[2], dilation[2];
+
+  Problem(const View& x_, const View& y_, const View& weight, const ConvGeometry& g)
+      : x(x_, g.channels_last),
+        y(y_, g.channels_last),
+        kh(weight.dim(2)),
+        kw(weight.dim(3)),
+        groups(g.groups) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      stride[i] = g.stride[i];
+      padding[i] = g.padding[i];
+      dilation[i] = g.dilation[i];
+    }
+  }
+  __device__ __forceinline__ std::int64_t taps() const { return kh * kw; }
+  std::int64_t filter_taps() const { return kh * kw; }
+  std::int64_t inputs() const { return x.c / groups; }  // channels of a group
+  std::int64_t outputs() const { return y.c / groups; }
+};
+
+/// Index k of [channel, row, column] of a filter, or with channels last of [row, column, channel]: whatever
+/// makes neighbours in k neighbours in the image.
+struct Tap {
+  std::int64_t channel, row, column;
+
+  __device__ Tap(const Problem& p, std::int64_t k, std::int64_t channels) {
+    if (p.x.last) {
+      const std::int64_t place = k / channels;
+      channel = k - place * channels;
+      row = place / p.kw;
+      column = place - row * p.kw;
+    } else {
+      channel = k / p.taps();
+      const std::int64_t place = k - channel * p.taps();
+      row = place / p.kw;
+      column = place - row * p.kw;
+    }
+  }
+};
+
+/// x under the taps of a place of y: (place of y, tap) or, transposed, (tap, place).
+template <class T>
+struct Patches {
+  const T* x;
+  const Problem& p;
+  std::int64_t first, channels;  // of the group
+  bool along_depth;
+  bool transposed;
+
+  __device__ float at(std::int64_t place, std::int64_t depth) const {
+    return transposed ? value(depth, place) : value(place, depth);
+  }
+  __device__ float value(std::int64_t place, std::int64_t k) const {
+    const std::int64_t plane = p.y.h * p.y.w, n = place / plane, rest = place - n * plane;
+    const std::int64_t oh = rest / p.y.w, ow = rest - oh * p.y.w;
+    const Tap tap(p, k, channels);
+    const std::int64_t ih = oh * p.stride[0] - p.padding[0] + tap.row * p.dilation[0];
+    const std::int64_t iw = ow * p.stride[1] - p.padding[1] + tap.column * p.dilation[1];
+    return p.x.has(ih, iw) ? to_float(x[p.x.at(n, first + tap.channel, ih, iw)]) : 0.0F;
+  }
+};
+
+/// The filters, (output, tap of an input channel).
+template <class T>
+struct Filters {
+  const T* weight;  // of the group's first output
+  const Problem& p;
+  std::int64_t channels;
+  bool along_depth = true;
+
+  __device__ float at(std::int64_t output, std::int64_t k) const {
+    const Tap tap(p, k, channels);
+    return to_float(weight[((output * channels + tap.channel) * p.kh + tap.row) * p.kw + tap.column]);
+  }
+};
+
+/// The filters as the gradient of x reads them, (input channel, tap of an output).
+template <class T>
+struct FiltersOfInput {
+  const T* weight;  // of the group's first output
+  const Problem& p;
+  std::int64_t inputs, outputs;
+  bool along_depth = false;
+
+  __device__ float at(std::int64_t input, std::int64_t k) const {
+    const Tap tap(p, k, outputs);
+    return to_float(weight[((tap.channel * inputs + input) * p.kh + tap.row) * p.kw + tap.column]);
+  }
+};
+
+/// dy where it was computed from a place of x through a tap, (place of x, tap of an output).
+template <class T>
+struct PatchesOfInput {
+  const T* dy;
+  const Problem& p;
+  std::int64_t first, outputs;  // of the group
+  bool along_depth;
+
+  __device__ float at(std::int64_t place, std::int64_t k) const {
+    const std::int64_t plane = p.x.h * p.x.w, n = place / plane, rest = place - n * plane;
+    const std::int64_t ih = rest / p.x.w, iw = rest - ih * p.x.w;
+    const Tap tap(p, k, outputs);
+    const std::int64_t h = ih + p.padding[0] - tap.row * p.dilation[0];
+    const std::int64_t w = iw + p.padding[1] - tap.column * p.dilation[1];
+    if (h % p.stride[0] != 0 || w % p.stride[1] != 0) return 0.0F;
+    const std::int64_t oh = h / p.stride[0], ow = w / p.stride[1];
+    return p.y.has(oh, ow) ? to_float(dy[p.y.at(n, first + tap.channel, oh, ow)]) : 0.0F;
+  }
+};
+
+/// dy, (output of the group, place).
+template <class T>
+struct Gradients {
+  const T* dy;
+  const Problem& p;
+  std::int64_t first;
+  bool along_depth;
+
+  __device__ float at(std::int64_t output, std::int64_t place) const {
+    return to_float(dy[p.y.at_place(place, first + output)]);
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(kTileThreads)
+    conv_kernel(const __grid_constant__ Problem p, const T* x, const T* weight, const T* bias, T* y) {
+  const std::int64_t inputs = p.x.c / p.groups, outputs = p.y.c / p.groups, places = p.y.n * p.y.h * p.y.w;
+  const std::int64_t group = blockIdx.y, depth = inputs * p.taps();
+  const Patches<T> patches{x, p, group * inputs, inputs, p.x.last, false};
+  const Filters<T> filters{weight + group * outputs * depth, p, inputs};
+  const TilePlace place(outputs);
+  float sums[kSide][kSide] = {};
+  add_products(patches, places, filters, outputs, place, 0, depth, sums);
+  for_results(place, places, outputs, sums, [&](std::int64_t at, std::int64_t output, float sum) {
+    const std::int64_t o = group * outputs + output;
+    y[p.y.at_place(at, o)] = from_float<T>(bias == nullptr ? sum : sum + to_float(bias[o]));
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kTileThreads)
+    conv_backward_data_kernel(const __grid_constant__ Problem p, const T* weight, const T* dy, T* dx,
+                              bool accumulate) {
+  const std::int64_t inputs = p.x.c / p.groups, outputs = p.y.c / p.groups, places = p.x.n * p.x.h * p.x.w;
+  const std::int64_t group = blockIdx.y;
+  const PatchesOfInput<T> patches{dy, p, group * outputs, outputs, p.y.last};
+  const FiltersOfInput<T> filters{weight + group * outputs * inputs * p.taps(), p, inputs, outputs};
+  const TilePlace place(inputs);
+  float sums[kSide][kSide] = {};
+  add_products(patches, places, filters, inputs, place, 0, outputs * p.taps(), sums);
+  for_results(place, places, inputs, sums, [&](std::int64_t at, std::int64_t input, float sum) {
+    store(dx + p.x.at_place(at, group * inputs + input), sum, accumulate);
+  });
+}
+
+// The sum over all places is cut into parts, blockIdx.z, that are summed apart into partials [part, weight]
+// and then in their order.
+template <class T>
+__global__ void __launch_bounds__(kTileThreads)
+    conv_backward_weight_kernel(const __grid_constant__ Problem p, const T* x, const T* dy, float* partials,
+                                std::int64_t part_places) {
+  const std::int64_t inputs = p.x.c / p.groups, outputs = p.y.c / p.groups, places = p.y.n * p.y.h * p.y.w;
+  const std::int64_t group = blockIdx.y, columns = inputs * p.taps();
+  const std::int64_t begin = blockIdx.z * part_places;
+  const std::int64_t end = begin + part_places < places ? begin + part_places : places;
+  const Gradients<T> gradients{dy, p, group * outputs, !p.y.last};
+  const Patches<T> patches{x, p, group * inputs, inputs, !p.x.last, true};
+  const TilePlace place(columns);
+  float sums[kSide][kSide] = {};
+  add_products(gradients, outputs, patches, columns, place, begin, end, sums);
+  float* part = partials + blockIdx.z * p.y.c * columns;
+  for_results(place, outputs, columns, sums, [&](std::int64_t output, std::int64_t k, float sum) {
+    const Tap tap(p, k, inputs);
+    const std::int64_t o = group * outputs + output;
+    part[((o * inputs + tap.channel) * p.kh + tap.row) * p.kw + tap.column] = sum;
+  });
+}
+
+Size3 grid_of(std::int64_t rows, std::int64_t columns, std::int64_t groups, unsigned parts = 1) {
+  return {static_cast<unsigned>(tiles(rows, columns)), static_cast<unsigned>(groups), parts};
+}
+
+void run_conv(const ConvArgs& args, Stream stream) {
+  const Problem p(args.x, args.y, args.weight, args.geometry);
+  if (args.y.numel() == 0) return;
+  dispatch_device_float(args.x.dtype, "conv", [&]<class T>() {
+    launch({"conv", stream, args.x}, conv_kernel<T>, grid_of(p.y.places(), p.outputs(), p.groups),
+           Size3{kTileThreads}, 0, p, args.x.as<T>(), args.weight.as<T>(), args.bias.as<T>(), args.y.as<T>());
+  });
+}
+
+void run_conv_backward_data(const ConvBackwardDataArgs& args, Stream stream) {
+  const Problem p(args.dx, args.dy, args.weight, args.geometry);
+  if (args.dx.numel() == 0) return;
+  dispatch_device_float(args.dx.dtype, "conv_backward_data", [&]<class T>() {
+    launch({"conv_backward_data", stream, args.dx}, conv_backward_data_kernel<T>,
+           grid_of(p.x.places(), p.inputs(), p.groups), Size3{kTileThreads}, 0, p, args.weight.as<T>(),
+           args.dy.as<T>(), args.dx.as<T>(), args.accumulate);
+  });
+}
+
+/// Of a channel: Σ dy.
+template <class T>
+struct BiasSum {
+  const T* dy;
+  __device__ void operator()(std::int64_t, std::int64_t, std::int64_t at, float (&values)[1]) const {
+    values[0] = to_float(dy[at]);
+  }
+};
+template <class T>
+struct BiasFinish {
+  T* dbias;
+  bool accumulate;
+  __device__ void operator()(std::int64_t channel, const float (&sums)[1]) const {
+    store(dbias + channel, sums[0], accumulate);
+  }
+};
+
+template <class T>
+void weight_gradient(const LaunchSite& site, const ConvBackwardWeightArgs& args) {
+  const Problem p(args.x, args.dy, args.dweight, args.geometry);
+  const std::int64_t elements = args.dweight.numel(), places = p.y.places();
+  if (elements == 0) return;
+  // As many parts as conv_scratch() gave room for.
+  const std::int64_t most = std::clamp<std::int64_t>(args.scratch.numel() / elements, 1, 65535);
+  const std::int64_t part_places = std::max<std::int64_t>(1, (places + most - 1) / most);
+  const auto parts =
+      static_cast<unsigned>(std::max<std::int64_t>(1, (places + part_places - 1) / part_places));
+  launch(site, conv_backward_weight_kernel<T>,
+         grid_of(p.outputs(), p.inputs() * p.filter_taps(), p.groups, parts), Size3{kTileThreads}, 0, p,
+         args.x.as<T>(), args.dy.as<T>(), args.scratch.as<float>(), part_places);
+  sum_parts(site, args.scratch.as<float>(), static_cast<int>(parts), elements, elements, args.dweight.as<T>(),
+            args.accumulate_dweight);
+}
+
+void run_conv_backward_weight(const ConvBackwardWeightArgs& args, Stream stream) {
+  const LaunchSite site{"conv_backward_weight", stream, args.x};
+  const bool last = args.geometry.channels_last;
+  const Image y(args.dy, last);
+  dispatch_device_float(args.x.dtype, "conv_backward_weight", [&]<class T>() {
+    if (args.dweight) weight_gradient<T>(site, args);
+    if (!args.dbias) return;
+    const Channels channels{.n = y.n, .channels = y.c, .places = y.h * y.w, .last = last};
+    channel_sums<1>(site, channels, BiasSum<T>{args.dy.as<T>()}, args.scratch.as<float>(),
+                    args.scratch.numel() / std::max<std::int64_t>(y.c, 1),
+                    BiasFinish<T>{args.dbias.as<T>(), args.accumulate_dbias});
+  });
+}
+
+/// A channels-last signal under the taps of a place of y: (place of y, tap · channels + channel).
+template <class T>
+struct SignalPatches {
+  const T* x;
+  std::int64_t width, channels, out_width, padding;
+  bool along_depth = true;
+
+  __device__ float at(std::int64_t place, std::int64_t k) const {
+    const std::int64_t n = place / out_width, tap = k / channels;
+    const std::int64_t w = place - n * out_width + tap - padding;
+    return w >= 0 && w < width ? to_float(x[(n * width + w) * channels + (k - tap * channels)]) : 0.0F;
+  }
+};
+template <class T>
+struct PackedFilters {
+  const T* packed;
+  std::int64_t depth;
+  bool along_depth = false;
+
+  __device__ float at(std::int64_t output, std::int64_t k) const {
+    return to_float(packed[(output / kConvPanel * depth + k) * kConvPanel + output % kConvPanel]);
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(kTileThreads)
+    conv_packed_kernel(const __grid_constant__ SignalPatches<T> patches,
+                       const __grid_constant__ PackedFilters<T> filters, const T* bias, T* y,
+                       std::int64_t places, std::int64_t outputs) {
+  const TilePlace place(outputs);
+  float sums[kSide][kSide] = {};
+  add_products(patches, places, filters, outputs, place, 0, filters.depth, sums);
+  for_results(place, places, outputs, sums, [&](std::int64_t at, std::int64_t output, float sum) {
+    y[at * outputs + output] = from_float<T>(bias == nullptr ? sum : sum + to_float(bias[output]));
+  });
+}
+
+void run_conv_packed(const ConvPackedArgs& args, Stream stream) {
+  const std::int64_t places = args.y.dim(0) * args.y.dim(1), outputs = args.y.dim(2);
+  if (places * outputs == 0) return;
+  dispatch_device_float(args.x.dtype, "conv_packed", [&]<class T>() {
+    const SignalPatches<T> patches{args.x.as<T>(), args.x.dim(1), args.x.dim(2), args.y.dim(1), args.padding};
+    const PackedFilters<T> filters{args.packed.as<T>(), args.packed.dim(1)};
+    launch({"conv_packed", stream, args.x}, conv_packed_kernel<T>, grid_of(places, outputs, 1),
+           Size3{kTileThreads}, 0, patches, filters, args.bias.as<T>(), args.y.as<T>(), places, outputs);
+  });
+}
+
+template <class T>
+__global__ void conv_pack_kernel(const T* weight, T* packed, std::int64_t outputs, std::int64_t channels,
+                                 std::int64_t taps, std::int64_t total) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x, depth = channels * taps;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < total; i += step) {
+    const std::int64_t k = i / kConvPanel % depth, o = i / (depth * kConvPanel) * kConvPanel + i % kConvPanel;
+    packed[i] =
+        o < outputs ? weight[(o * channels + k % channels) * taps + k / channels] : from_float<T>(0.0F);
+  }
+}
+
+void run_conv_pack(const ConvPackArgs& args, Stream stream) {
+  const std::int64_t total = args.packed.numel();
+  if (total == 0) return;
+  dispatch_device_float(args.weight.dtype, "conv_pack", [&]<class T>() {
+    launch({"conv_pack", stream, args.weight}, conv_pack_kernel<T>,
+           Size3{grid_for(stream.device, total, 256)}, Size3{256}, 0, args.weight.as<T>(),
+           args.packed.as<T>(), args.weight.dim(0), args.weight.dim(1), args.weight.dim(2), total);
+  });
+}
+
+}  // namespace
+
+void register_conv() {
+  conv.add(DeviceType::cuda, {"tiled", ImplKind::cuda,
+                              [](const ConvArgs& args) { return is_device_float(args.x.dtype); }, run_conv});
+  conv_backward_data.add(DeviceType::cuda,
+                         {"tiled", ImplKind::cuda,
+                          [](const ConvBackwardDataArgs& args) { return is_device_float(args.dx.dtype); },
+                          run_conv_backward_data});
+  conv_backward_weight.add(DeviceType::cuda,
+                           {"tiled", ImplKind::cuda,
+                            [](const ConvBackwardWeightArgs& args) { return is_device_float(args.x.dtype); },
+                            run_conv_backward_weight});
+  conv_pack.add(DeviceType::cuda,
+                {"cuda", ImplKind::cuda,
+                 [](const ConvPackArgs& args) { return is_device_float(args.weight.dtype); }, run_conv_pack});
+  conv_packed.add(DeviceType::cuda, {"tiled", ImplKind::cuda,
+                                     [](const ConvPackedArgs& args) { return is_device_float(args.x.dtype); },
+                                     run_conv_packed});
+}
+
+}  // namespace ingot::kernels::cuda

@@ -1,0 +1,378 @@
+#include <algorithm>
+
+#include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/quantized.h"
+#include "ingot/kernels/weight_only.h"
+
+namespace ingot::kernels::cuda {
+namespace {
+
+constexpr int kPanel = static_cast<int>(kPanelRows);
+
+/// A format's layout (kernels/packed.h) as the numbers that device code can use.
+template <PackedFormat format>
+struct Packed {
+  static constexpr PackedScales kScales = packed_layout(format).scales;
+  static constexpr int kLowBits = packed_layout(format).low_bits;
+  static constexpr int kHighBits = packed_layout(format).high_bits;
+  static constexpr int kStepBlocks = packed_layout(format).step_blocks;
+  static constexpr bool kHasZero = packed_layout(format).zero_shift >= 0;
+  static constexpr int kZero = kHasZero ? 1 << packed_layout(format).zero_shift : 0;
+  [[maybe_unused]] static constexpr bool kHasMinimum = !kHasZero;
+  [[maybe_unused]] static constexpr int kHalves =
+      kScales == PackedScales::super_halves ? 2 : 1;  // scales of a block
+  static constexpr int kHeader = static_cast<int>(packed_layout(format).header_bytes());
+  static constexpr int kLowBlock = static_cast<int>(packed_layout(format).low_block_bytes());
+  static constexpr int kHighBlock = static_cast<int>(packed_layout(format).high_block_bytes());
+  static constexpr int kStep = static_cast<int>(packed_layout(format).step_bytes());
+
+  /// The codes of columns 4 · group ... of a row in block `block` of a step, a byte each.
+  __device__ static unsigned codes(const std::uint8_t* step, int block, int group, int row) {
+    const auto word = [row](const std::uint8_t* vector) {
+      return reinterpret_cast<const unsigned*>(vector)[row];
+    };
+    const std::uint8_t* low = step + kHeader + block * kLowBlock;
+    unsigned result = 0;
+    if constexpr (kLowBits == 8) result = word(low + group * 64);
+    if constexpr (kLowBits == 4) result = word(low + group % 4 * 64) >> (4 * (group / 4)) & 0x0f0f0f0fU;
+    if constexpr (kLowBits == 2) result = word(low + group % 2 * 64) >> (2 * (group / 2)) & 0x03030303U;
+    const std::uint8_t* high = step + kHeader + kStepBlocks * kLowBlock + block * kHighBlock;
+    if constexpr (kHighBits == 1) result |= (word(high) >> group & 0x01010101U) << kLowBits;
+    if constexpr (kHighBits == 2)
+      result |= (word(high + group / 4 * 64) >> (2 * (group % 4)) & 0x03030303U) << kLowBits;
+    return result;
+  }
+
+  __device__ static float half_at(const std::uint8_t* step, int index) {
+    return to_float(reinterpret_cast<const half_t*>(step)[index]);
+  }
+  /// The scale of one half of a block's columns, and what is added to every value.
+  __device__ static float scale(const std::uint8_t* step, int block, int half, int row) {
+    if constexpr (kScales == PackedScales::flat) return half_at(step, block * 16 + row);
+    if constexpr (kScales == PackedScales::flat_min) return half_at(step, block * 32 + row);
+    if constexpr (kScales == PackedScales::super_min)
+      return half_at(step, row) * static_cast<float>(step[64 + block * 16 + row]);
+    if constexpr (kScales == PackedScales::super_halves)
+      return half_at(step, row) *
+             static_cast<float>(static_cast<std::int8_t>(step[64 + (2 * block + half) * 16 + row]));
+    if constexpr (kScales == PackedScales::values) return reinterpret_cast<const float*>(step)[row];
+    return half_at(step, row);
+  }
+  __device__ static float minimum(const std::uint8_t* step, int block, int row) {
+    if constexpr (kScales == PackedScales::flat_min) return half_at(step, block * 32 + 16 + row);
+    if constexpr (kScales == PackedScales::super_min)
+      return -(half_at(step, 16 + row) * static_cast<float>(step[64 + (kStepBlocks + block) * 16 + row]));
+    if constexpr (kScales == PackedScales::group_zero)
+      return -(half_at(step, row) * static_cast<float>(step[32 + row]));
+    return 0.0F;
+  }
+};
+
+template <PackedFormat... formats, class F>
+void dispatch_listed(PackedFormat format, F& f) {
+  ((format == formats ? f.template operator()<formats>() : void()), ...);
+}
+template <class F>
+void dispatch_rounded(PackedFormat format, F&& f) {
+  using enum PackedFormat;
+  dispatch_listed<q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k, q4_g32, q4_g64, q4_g128, q2_g256>(format,
+                                                                                                    f);
+}
+template <class F>
+void dispatch_weight_only(PackedFormat format, F&& f) {
+  dispatch_listed<PackedFormat::nf4, PackedFormat::fp8>(format, f);
+}
+
+/// What the codes of a weight-only format stand for.
+template <PackedFormat format>
+struct CodeValues {
+  [[maybe_unused]] static constexpr int kCount = format == PackedFormat::nf4 ? 16 : 256;
+  float nf4[16];
+
+  CodeValues() { std::copy(kNf4Values.begin(), kNf4Values.end(), nf4); }
+
+  __device__ float value(int code) const {
+    if constexpr (format == PackedFormat::nf4) return nf4[code];
+    const int exponent = code >> 3 & 15, mantissa = code & 7;
+    if (exponent == 15 && mantissa == 7) return NAN;
+    const float size = exponent == 0 ? ldexpf(static_cast<float>(mantissa), -9)
+                                     : ldexpf(static_cast<float>(8 + mantissa), exponent - 10);
+    return (code & 128) != 0 ? -size : size;
+  }
+  /// Writes all values into shared memory; every thread of a block calls it.
+  __device__ void fill(float* table) const {
+    for (int code = static_cast<int>(threadIdx.x); code < kCount; code += static_cast<int>(blockDim.x))
+      table[code] = value(code);
+    __syncthreads();
+  }
+};
+
+constexpr float kLeast = 0x1p-110F;  // as the contract says
+
+// A warp for each block of 32 columns, a lane for each.
+__global__ void quantize_activations_kernel(const float* x, std::int64_t x_stride, std::int64_t k,
+                                            ActivationBlock* y, std::int64_t blocks, std::int64_t total) {
+  using Warp = Team<kWarp>;
+  for (std::int64_t i = Warp::first_row(); i < total; i += Warp::row_step()) {
+    const std::int64_t row = i / blocks, column = (i - row * blocks) * 32 + Warp::lane();
+    const float value = column < k ? x[row * x_stride + column] : 0.0F;
+    const bool finite = __all_sync(kAllLanes, fabsf(value) < INFINITY ? 1 : 0) != 0;  // a NaN is not less
+    const float top = Warp::max(fabsf(value));
+    int code = 0;
+    if (finite && top >= kLeast) {
+      const float scaled = rintf(value * (127.0F / top));
+      code = static_cast<int>(scaled < -127.0F ? -127.0F : scaled > 127.0F ? 127.0F : scaled);
+    }
+    const int sum = warp_sum(code), low_half = warp_sum(Warp::lane() < 16 ? code : 0);
+    const float scale = !finite ? NAN : top < kLeast ? 0.0F : top / 127.0F;
+    y[i].codes[static_cast<std::size_t>(Warp::lane())] = static_cast<std::int8_t>(code);
+    if (Warp::lane() != 0) continue;
+    y[i].scale = scale;
+    y[i].scaled_sum = !finite ? NAN : scale * static_cast<float>(sum);
+    y[i].negative_sum = -sum;
+    y[i].negative_half_sums[0] = -low_half;
+    y[i].negative_half_sums[1] = low_half - sum;
+    for (std::size_t j = 0; j < 3; ++j) y[i].unused[j] = 0;
+  }
+}
+
+void run_quantize_activations(const QuantizeActivationsArgs& args, Stream stream) {
+  const std::int64_t blocks = args.y.dim(-1) / 64, total = args.x.dim(0) * blocks;
+  if (total == 0) return;
+  launch({"quantize_activations", stream, args.x}, quantize_activations_kernel,
+         Size3{grid_of_rows<kWarp>(stream.device, total)}, Size3{Team<kWarp>::kThreads}, 0,
+         args.x.as<float>(), args.x.stride(0), args.x.dim(-1), args.y.as<ActivationBlock>(), blocks, total);
+}
+
+// Products: a block computes the 16 columns of y that belong to a panel, for kRows rows of x. Its threads
+// first compute the sums of kAtOnce blocks (or steps) in parallel; then one thread per result adds them up in
+// the order that the contract fixes, so that the bits are those of the CPU.
+constexpr int kAtOnce = 16, kRows = 4;
+constexpr int kProductThreads = kPanel * kAtOnce;
+static_assert(kPanel * kRows <= kProductThreads);
+
+struct ProductArgs {
+  const void* x;
+  const std::uint8_t* weight;
+  const float* bias;
+  float* y;
+  std::int64_t m, n, k, x_stride, y_stride, panel_bytes;
+  std::int64_t count;  // of blocks, or steps, in a panel
+};
+
+/// Σ codes · x over one half of a block (all of it where there is one scale), less the zero.
+template <class Format>
+__device__ int block_dot(const std::uint8_t* step, int block, int half, int row, const ActivationBlock& x) {
+  constexpr int kGroups = 8 / Format::kHalves;
+  const int* words = reinterpret_cast<const int*>(&x);
+  int dot = 0;
+  INGOT_UNROLL
+  for (int g = 0; g < kGroups; ++g) {
+    const int group = half * kGroups + g;
+    unsigned codes = Format::codes(step, block, group, row);
+    if constexpr (Format::kLowBits == 8) codes ^= 0x80808080U;  // less 128, as signed bytes
+    dot = __dp4a(static_cast<int>(codes), words[group], dot);
+  }
+  if constexpr (Format::kLowBits == 8) return dot;
+  // The members after the codes: scale, scaled_sum, negative_sum, negative_half_sums.
+  return dot + Format::kZero * words[Format::kHalves == 1 ? 10 : 11 + half];
+}
+
+template <PackedFormat format>
+__global__ void __launch_bounds__(kProductThreads)
+    quantized_matmul_kernel(const __grid_constant__ ProductArgs args) {
+  using Format = Packed<format>;
+  constexpr int kCells = kAtOnce * Format::kHalves * kPanel;
+  INGOT_SHARED_ARRAY(float, dots, kRows* kCells);
+  INGOT_SHARED_ARRAY(float, scales, kRows* kCells);
+  INGOT_SHARED_ARRAY(float, minimums, kAtOnce* kPanel);
+  INGOT_SHARED_ARRAY(float, x_sums, kRows* kAtOnce);
+  const int me = static_cast<int>(threadIdx.x), row = me % kPanel, mine = me / kPanel;
+  const std::uint8_t* panel = args.weight + blockIdx.x * args.panel_bytes;
+  const auto* x = static_cast<const ActivationBlock*>(args.x);
+  const std::int64_t row0 = std::int64_t{blockIdx.y} * kRows;
+  float y = 0;  // of thread me < kPanel · kRows: column `row`, row row0 + mine
+  for (std::int64_t begin = 0; begin < args.count; begin += kAtOnce) {
+    const std::int64_t at = begin + mine;
+    if (at < args.count) {
+      const std::uint8_t* step = panel + at / Format::kStepBlocks * Format::kStep;
+      const int block = static_cast<int>(at % Format::kStepBlocks);
+      if constexpr (Format::kHasMinimum) minimums[mine * kPanel + row] = Format::minimum(step, block, row);
+      for (int r = 0; r < kRows && row0 + r < args.m; ++r) {
+        const ActivationBlock& operand = x[(row0 + r) * args.x_stride + at];
+        if (row == 0) x_sums[r * kAtOnce + mine] = operand.scaled_sum;
+        for (int half = 0; half < Format::kHalves; ++half) {
+          const int cell = r * kCells + (mine * Format::kHalves + half) * kPanel + row;
+          dots[cell] = static_cast<float>(block_dot<Format>(step, block, half, row, operand));
+          scales[cell] = Format::scale(step, block, half, row) * operand.scale;
+        }
+      }
+    }
+    __syncthreads();
+    if (mine < kRows && row0 + mine < args.m) {
+      const auto there = static_cast<int>(args.count - begin < kAtOnce ? args.count - begin : kAtOnce);
+      for (int i = 0; i < there; ++i) {
+        for (int half = 0; half < Format::kHalves; ++half) {
+          const int cell = mine * kCells + (i * Format::kHalves + half) * kPanel + row;
+          y = fmaf(dots[cell], scales[cell], y);
+        }
+        if constexpr (Format::kHasMinimum)
+          y = fmaf(minimums[i * kPanel + row], x_sums[mine * kAtOnce + i], y);
+      }
+    }
+    __syncthreads();
+  }
+  const std::int64_t column = std::int64_t{blockIdx.x} * kPanel + row;
+  if (mine >= kRows || row0 + mine >= args.m || column >= args.n) return;
+  args.y[(row0 + mine) * args.y_stride + column] = args.bias == nullptr ? y : y + args.bias[column];
+}
+
+/// The sums of even and odd columns of a step, added.
+template <PackedFormat format>
+__device__ float step_sum(const std::uint8_t* step, int row, const float* x, std::int64_t columns,
+                          const float* values) {
+  using Format = Packed<format>;
+  float sums[2] = {};
+  for (int group = 0; group < 8 * Format::kStepBlocks; ++group) {
+    const unsigned codes = Format::codes(step, group / 8, group % 8, row);
+    INGOT_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const std::int64_t column = group * 4 + i;
+      if (column < columns) sums[i % 2] = fmaf(x[column], values[codes >> (8 * i) & 255], sums[i % 2]);
+    }
+  }
+  return sums[0] + sums[1];
+}
+
+template <PackedFormat format>
+__global__ void __launch_bounds__(kProductThreads)
+    weight_only_matmul_kernel(const __grid_constant__ ProductArgs args,
+                              const __grid_constant__ CodeValues<format> code_values) {
+  using Format = Packed<format>;
+  INGOT_SHARED_ARRAY(float, values, CodeValues<format>::kCount);
+  INGOT_SHARED_ARRAY(float, sums, kRows* kAtOnce* kPanel);
+  INGOT_SHARED_ARRAY(float, scales, kAtOnce* kPanel);
+  code_values.fill(values);
+  const int me = static_cast<int>(threadIdx.x), row = me % kPanel, mine = me / kPanel;
+  const std::uint8_t* panel = args.weight + blockIdx.x * args.panel_bytes;
+  const auto* x = static_cast<const float*>(args.x);
+  const std::int64_t row0 = std::int64_t{blockIdx.y} * kRows;
+  constexpr std::int64_t kColumns = Format::kStepBlocks * kPackedBlock;
+  float y = 0;
+  for (std::int64_t begin = 0; begin < args.count; begin += kAtOnce) {
+    const std::int64_t at = begin + mine;
+    if (at < args.count) {
+      const std::uint8_t* step = panel + at * Format::kStep;
+      scales[mine * kPanel + row] = Format::scale(step, 0, 0, row);
+      for (int r = 0; r < kRows && row0 + r < args.m; ++r)
+        sums[(r * kAtOnce + mine) * kPanel + row] = step_sum<format>(
+            step, row, x + (row0 + r) * args.x_stride + at * kColumns, args.k - at * kColumns, values);
+    }
+    __syncthreads();
+    if (mine < kRows && row0 + mine < args.m) {
+      const auto there = static_cast<int>(args.count - begin < kAtOnce ? args.count - begin : kAtOnce);
+      for (int i = 0; i < there; ++i)
+        y = fmaf(sums[(mine * kAtOnce + i) * kPanel + row], scales[i * kPanel + row], y);
+    }
+    __syncthreads();
+  }
+  const std::int64_t column = std::int64_t{blockIdx.x} * kPanel + row;
+  if (mine >= kRows || row0 + mine >= args.m || column >= args.n) return;
+  args.y[(row0 + mine) * args.y_stride + column] = args.bias == nullptr ? y : y + args.bias[column];
+}
+
+template <class Args>
+ProductArgs product_args(const Args& args) {
+  return {.x = args.x.data,
+          .weight = args.weight.template as<std::uint8_t>(),
+          .bias = args.bias.template as<float>(),
+          .y = args.y.template as<float>(),
+          .m = args.y.dim(0),
+          .n = args.y.dim(-1),
+          .k = args.x.dim(-1),
+          .x_stride = args.x.stride(0),
+          .y_stride = args.y.stride(0),
+          .panel_bytes = args.weight.dim(-1),
+          .count = 0};
+}
+Size3 product_grid(const ProductArgs& args) {
+  return {static_cast<unsigned>((args.n + kPanel - 1) / kPanel),
+          static_cast<unsigned>((args.m + kRows - 1) / kRows)};
+}
+
+void run_quantized_matmul(const QuantizedMatmulArgs& args, Stream stream) {
+  ProductArgs made = product_args(args);
+  if (made.m * made.n == 0) return;
+  made.count = packed_blocks(packed_layout(args.format), args.weight);
+  made.x_stride = args.x.dim(-1) / 64;
+  dispatch_rounded(args.format, [&]<PackedFormat format>() {
+    launch({"quantized_matmul", stream, args.y}, quantized_matmul_kernel<format>, product_grid(made),
+           Size3{kProductThreads}, 0, made);
+  });
+}
+
+void run_weight_only_matmul(const WeightOnlyMatmulArgs& args, Stream stream) {
+  ProductArgs made = product_args(args);
+  if (made.m * made.n == 0) return;
+  made.count = packed_layout(args.format).steps(made.k);
+  dispatch_weight_only(args.format, [&]<PackedFormat format>() {
+    launch({"weight_only_matmul", stream, args.y}, weight_only_matmul_kernel<format>, product_grid(made),
+           Size3{kProductThreads}, 0, made, CodeValues<format>());
+  });
+}
+
+// A thread for each value.
+template <PackedFormat format>
+__global__ void dequantize_rows_kernel(const std::uint8_t* weight, std::int64_t panel_bytes,
+                                       const std::int64_t* ids, std::int64_t rows, std::int64_t columns,
+                                       float* y, std::int64_t y_stride,
+                                       const __grid_constant__ CodeValues<format> code_values) {
+  using Format = Packed<format>;
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < rows * columns; i += step) {
+    const std::int64_t at = i / columns, column = i - at * columns, id = ids[at];
+    const std::int64_t block = column / kPackedBlock;
+    const std::uint8_t* from =
+        weight + id / kPanelRows * panel_bytes + block / Format::kStepBlocks * Format::kStep;
+    const auto inner = static_cast<int>(block % Format::kStepBlocks), row = static_cast<int>(id % kPanelRows);
+    const auto place = static_cast<int>(column % kPackedBlock);
+    const int code = static_cast<int>(Format::codes(from, inner, place / 4, row) >> (8 * (place % 4)) & 255) -
+                     Format::kZero;
+    float value = static_cast<float>(code);
+    if constexpr (is_weight_only(format)) value = code_values.value(code);
+    // Not fused: the bits of the CPU's.
+    y[at * y_stride + column] = __fadd_rn(__fmul_rn(Format::scale(from, inner, place / 16, row), value),
+                                          Format::minimum(from, inner, row));
+  }
+}
+
+void run_dequantize_rows(const DequantizeRowsArgs& args, Stream stream) {
+  const std::int64_t rows = args.ids.numel(), columns = args.y.dim(-1);
+  if (rows * columns == 0) return;
+  const auto run = [&]<PackedFormat format>() {
+    launch({"dequantize_rows", stream, args.y}, dequantize_rows_kernel<format>,
+           Size3{grid_for(stream.device, rows * columns, 256)}, Size3{256}, 0, args.weight.as<std::uint8_t>(),
+           args.weight.dim(-1), args.ids.as<std::int64_t>(), rows, columns, args.y.as<float>(),
+           args.y.stride(0), CodeValues<format>());
+  };
+  dispatch_rounded(args.format, run);
+  dispatch_weight_only(args.format, run);
+}
+
+}  // namespace
+
+void register_quantized() {
+  dequantize_rows.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_dequantize_rows});
+  quantize_activations.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_quantize_activations});
+  quantized_matmul.add(
+      DeviceType::cuda,
+      {"cuda", ImplKind::cuda, [](const QuantizedMatmulArgs& args) { return !is_weight_only(args.format); },
+       run_quantized_matmul});
+  weight_only_matmul.add(
+      DeviceType::cuda,
+      {"cuda", ImplKind::cuda, [](const WeightOnlyMatmulArgs& args) { return is_weight_only(args.format); },
+       run_weight_only_matmul});
+}
+
+}  // namespace ingot::kernels::cuda

@@ -1,0 +1,84 @@
+#include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/topk.h"
+
+namespace ingot::kernels::cuda {
+namespace {
+
+/// An element and its place, in the order of the result: larger first, of equals the first place; a NaN is
+/// the smallest, as −infinity.
+struct Ranked {
+  float value;
+  std::int64_t place;
+
+  __device__ bool before(const Ranked& other) const {
+    return value > other.value || (value == other.value && place < other.place);
+  }
+};
+
+template <class T>
+__device__ __forceinline__ Ranked ranked(const T* x, std::int64_t i) {
+  const float value = to_float(x[i]);
+  return {value != value ? -INFINITY : value, i};
+}
+
+/// The first of what the lanes of a warp hold, in every lane.
+__device__ __forceinline__ Ranked first_of_warp(Ranked mine) {
+  for (int apart = kWarp / 2; apart > 0; apart /= 2) {
+    const Ranked other{__shfl_xor_sync(kAllLanes, mine.value, apart),
+                       __shfl_xor_sync(kAllLanes, static_cast<long long>(mine.place), apart)};
+    if (other.before(mine)) mine = other;
+  }
+  return mine;
+}
+
+template <int size>
+__device__ Ranked first_of_team(Ranked mine) {
+  mine = first_of_warp(mine);
+  if constexpr (size > kWarp) {
+    constexpr int kWarps = size / kWarp;
+    INGOT_SHARED_ARRAY(Ranked, firsts, kWarps);
+    __syncthreads();  // the round before has been read
+    if (threadIdx.x % kWarp == 0) firsts[threadIdx.x / kWarp] = mine;
+    __syncthreads();
+    mine = firsts[0];
+    for (int i = 1; i < kWarps; ++i)
+      if (firsts[i].before(mine)) mine = firsts[i];
+  }
+  return mine;
+}
+
+// k rounds, each of which finds what comes next after the round before: k is small, and a row that was read
+// once is in a cache. Nothing has to be kept but the last one found.
+template <class T, int size>
+__global__ void topk_kernel(const T* x, std::int64_t* indices, std::int64_t rows, std::int64_t n,
+                            std::int64_t k) {
+  for (std::int64_t row = Team<size>::first_row(); row < rows; row += Team<size>::row_step()) {
+    Ranked last{INFINITY, -1};
+    for (std::int64_t round = 0; round < k; ++round) {
+      Ranked best{-INFINITY, n};  // after every element
+      for (std::int64_t i = Team<size>::lane(); i < n; i += size) {
+        const Ranked one = ranked(x + row * n, i);
+        if (last.before(one) && one.before(best)) best = one;
+      }
+      last = first_of_team<size>(best);
+      if (Team<size>::lane() == 0) indices[row * k + round] = last.place;
+    }
+  }
+}
+
+void run_topk(const TopKArgs& args, Stream stream) {
+  for_rows("topk", stream, args.x, [&]<class T, int size>(Size3 grid, Size3 block) {
+    launch({"topk", stream, args.x}, topk_kernel<T, size>, grid, block, 0, args.x.as<T>(),
+           args.indices.as<std::int64_t>(), args.x.rows(), args.x.dim(-1), args.indices.dim(-1));
+  });
+}
+
+}  // namespace
+
+void register_topk() {
+  topk.add(DeviceType::cuda, {"cuda", ImplKind::cuda,
+                              [](const TopKArgs& args) { return is_device_float(args.x.dtype); }, run_topk});
+}
+
+}  // namespace ingot::kernels::cuda
