@@ -51,4 +51,12 @@ std::optional<std::int64_t> env_int(std::string_view name, std::int64_t min, std
   return value;
 }
 
+std::string cache_directory() {
+  if (const auto setting = env_setting("CACHE_DIR")) return setting->value;
+  const char* xdg = std::getenv("XDG_CACHE_HOME");
+  if (xdg != nullptr && *xdg != '\0') return std::string(xdg) + "/ingot";
+  const char* home = std::getenv("HOME");
+  return home == nullptr ? "" : std::string(home) + "/.cache/ingot";
+}
+
 }  // namespace ingot

@@ -25,6 +25,10 @@ std::optional<bool> env_flag(std::string_view name);
 /// The same as a whole number in [min, max]; anything else is InvalidConfig.
 std::optional<std::int64_t> env_int(std::string_view name, std::int64_t min, std::int64_t max);
 
+/// Where files are kept that can be made again: INGOT_CACHE_DIR, else ingot/ below XDG_CACHE_HOME or
+/// ~/.cache; empty where nothing tells.
+std::string cache_directory();
+
 /// Reads "true" and its kin; nothing where the text is no truth value.
 std::optional<bool> parse_bool(std::string_view text);
 

@@ -53,6 +53,15 @@ struct Event {
   void* native = nullptr;
 };
 
+/// What a compiled kernel takes of its device.
+struct KernelInfo {
+  std::string function;
+  int registers = 0;             ///< of a thread
+  int most_threads = 0;          ///< that a block may have
+  std::size_t shared_bytes = 0;  ///< of a block
+  std::size_t local_bytes = 0;   ///< of a thread, beyond its registers
+};
+
 /// Compiles kernels from source at run time, on backends that can.
 class KernelExecutor {
  public:
@@ -60,10 +69,13 @@ class KernelExecutor {
   struct Dim3 {
     unsigned x = 1, y = 1, z = 1;
   };
-  /// Compiles `source` and finds `function` in it; throws KernelError with the compiler's log.
+  /// Compiles `source` and finds `function` in it, which it declares extern "C"; throws KernelError with the
+  /// compiler's messages.
   virtual std::uint64_t load_kernel(std::string_view source, std::string_view function) = 0;
+  /// Each argument is a pointer to its value, which is copied.
   virtual void execute_kernel(std::uint64_t handle, Dim3 grid, Dim3 block, void** arguments,
                               Stream stream) = 0;
+  virtual KernelInfo kernel_info(std::uint64_t handle) = 0;
   virtual void unload_kernel(std::uint64_t handle) = 0;
 };
 

@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
 #include "ingot/hub/select_files.h"
-#include "ingot/hub/url_cache.h"
 
 namespace ingot::hub {
 namespace {
@@ -25,7 +25,7 @@ struct Cancelled {};
 
 /// Beside the cache, not in a directory that belongs to somebody else.
 std::string lock_of(const std::string& target) {
-  return fmt::format("{}/locks/{}.lock", download_cache(),
+  return fmt::format("{}/locks/{}.lock", cache_directory(),
                      sha256_hex(fs::absolute(target).string()).substr(0, 32));
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/log.h"
@@ -56,7 +57,7 @@ std::string from_cache(const std::string& model) {
 
 /// Below the cache, a directory for each address.
 std::string place_of(const std::string& address) {
-  return fmt::format("{}/urls/{}", download_cache(), sha256_hex(address).substr(0, 16));
+  return fmt::format("{}/urls/{}", cache_directory(), sha256_hex(address).substr(0, 16));
 }
 
 std::string file_name(const std::string& path) {

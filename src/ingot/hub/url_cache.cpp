@@ -1,12 +1,10 @@
 #include "ingot/hub/url_cache.h"
 
-#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "ingot/base/env.h"
 #include "ingot/base/files.h"
 #include "ingot/base/log.h"
 #include "ingot/base/progress.h"
@@ -29,14 +27,6 @@ bool is_noted(const std::string& note, const RemoteFile& remote, const std::stri
 }
 
 }  // namespace
-
-std::string download_cache() {
-  if (const auto setting = env_setting("CACHE_DIR")) return setting->value;
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  if (xdg != nullptr && *xdg != '\0') return std::string(xdg) + "/ingot";
-  const char* home = std::getenv("HOME");
-  return std::string(home == nullptr ? "" : home) + "/.cache/ingot";
-}
 
 std::string fetch_cached(HttpClient& client, const HttpRequest& request, const std::string& directory,
                          const std::string& file) {

@@ -7,10 +7,6 @@
 
 namespace ingot::hub {
 
-/// Where files of https:// and s3:// addresses are kept: INGOT_CACHE_DIR, or ingot/ below XDG_CACHE_HOME or
-/// ~/.cache.
-std::string download_cache();
-
 /// The file at `request`, kept below `directory`: fetched when it is not there, or when the server's tag or
 /// size differ from what was noted then (`<file>.source.json`). A server that cannot be reached is no
 /// obstacle where the file is there. Returns its path.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -61,22 +60,13 @@ std::string in_directory(const std::string& directory, const std::string& model,
                      format.empty() ? "stored" : format);
 }
 
-// Where downloads are kept too; empty where nothing tells.
-std::string cache_root() {
-  if (const auto setting = env_setting("CACHE_DIR")) return setting->value;
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  if (xdg != nullptr && *xdg != '\0') return std::string(xdg) + "/ingot";
-  const char* home = std::getenv("HOME");
-  return home == nullptr ? "" : std::string(home) + "/.cache/ingot";
-}
-
 // The places to look at and to write to, in this order.
 std::vector<std::string> places(const std::string& model, const std::string& format,
                                 const std::string& where) {
   if (where == "off") return {};
   if (where != "auto") return {in_directory(where, model, format)};
   std::vector<std::string> files{beside(model, format)};
-  if (const std::string root = cache_root(); !root.empty())
+  if (const std::string root = cache_directory(); !root.empty())
     files.push_back(in_directory(root + "/packed", model, format));
   return files;
 }

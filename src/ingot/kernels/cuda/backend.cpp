@@ -2,17 +2,26 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/units.h"
 #include "ingot/kernels/cuda/driver.h"
+#include "ingot/kernels/cuda/kernel_executor.h"
 
 namespace ingot::kernels::cuda {
 namespace {
 
+std::string compiled_kernels() {
+  const std::string cache = cache_directory();
+  return cache.empty() ? cache : cache + "/kernels";
+}
+
 class CudaBackend final : public ComputeBackend {
  public:
   CudaBackend(int index, CachingAllocator::Options options)
-      : device_{DeviceType::cuda, static_cast<std::int8_t>(index)}, allocator_(options) {
+      : device_{DeviceType::cuda, static_cast<std::int8_t>(index)},
+        allocator_(options),
+        executor_(device_, compiled_kernels()) {
     const driver::DeviceProperties found = driver::properties(index);
     capabilities_.device_name = found.name;
     capabilities_.features = {fmt::format("sm_{}{}", found.major, found.minor)};
@@ -20,6 +29,7 @@ class CudaBackend final : public ComputeBackend {
     capabilities_.total_memory = found.memory;
     capabilities_.compute_units = found.multiprocessors;
     capabilities_.streams = true;
+    capabilities_.runtime_kernels = driver::compiler_problem().empty();
     version_ = driver::version();
   }
 
@@ -67,6 +77,8 @@ class CudaBackend final : public ComputeBackend {
     return {sizes.free + allocator_.reserved_bytes() - allocator_.used_bytes(), sizes.total};
   }
   MemoryTracker& memory() override { return tracker_; }
+
+  KernelExecutor* kernel_executor() override { return capabilities_.runtime_kernels ? &executor_ : nullptr; }
 
   void copy(void* to, const void* from, std::size_t bytes, Stream stream) override {
     use();
@@ -120,6 +132,7 @@ class CudaBackend final : public ComputeBackend {
   BackendCapabilities capabilities_;
   std::string version_;
   CachingAllocator allocator_;
+  CudaKernelExecutor executor_;
   MemoryTracker tracker_;
   bool shut_down_ = false;
 };

@@ -1,9 +1,12 @@
 #include "ingot/kernels/cuda/driver.h"
 
+#include <memory>
+
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/kernels/cuda/nvrtc.h"
 
 namespace ingot::kernels::cuda::driver {
 namespace {
@@ -128,6 +131,67 @@ bool done(void* event) {
   }
   check(result, "work on the device");
   return true;
+}
+
+namespace {
+
+std::string architecture(int device) {
+  const DeviceProperties found = properties(device);
+  // The "a" unlocks what a later card may drop; code is compiled for the card that is there.
+  return fmt::format("sm_{}{}{}", found.major, found.minor, found.major >= 9 ? "a" : "");
+}
+
+struct LoadedModule {
+  cudaLibrary_t library;
+  cudaKernel_t function;
+};
+
+}  // namespace
+
+std::string compiler_problem() { return nvrtc::problem(); }
+
+std::string compiler(int device) { return nvrtc::version() + " " + architecture(device); }
+
+std::string compile(int device, std::string_view source, const std::string& function) {
+  return nvrtc::compile(source, function, architecture(device));
+}
+
+void* load_module(std::string_view image, const std::string& function) {
+  auto loaded = std::make_unique<LoadedModule>();
+  check(cudaLibraryLoadData(&loaded->library, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+        "loading a compiled kernel");
+  if (cudaLibraryGetKernel(&loaded->function, loaded->library, function.c_str()) == cudaSuccess)
+    return loaded.release();
+  cudaGetLastError();
+  cudaLibraryUnload(loaded->library);
+  throw KernelError(function, "is not in the source; declare it extern \"C\" __global__ void");
+}
+
+void unload_module(void* module) noexcept {
+  const std::unique_ptr<LoadedModule> loaded(static_cast<LoadedModule*>(module));
+  cudaLibraryUnload(loaded->library);
+}
+
+FunctionInfo function_info(void* module) {
+  cudaFuncAttributes found{};
+  check(cudaFuncGetAttributes(&found, static_cast<LoadedModule*>(module)->function),
+        "asking for a kernel's properties");
+  return {.registers = found.numRegs,
+          .most_threads = found.maxThreadsPerBlock,
+          .shared_bytes = found.sharedSizeBytes,
+          .local_bytes = found.localSizeBytes};
+}
+
+void launch_module(void* module, const char* function, std::array<unsigned, 3> grid,
+                   std::array<unsigned, 3> block, void** arguments, void* stream) {
+  const cudaError_t result =
+      cudaLaunchKernel(static_cast<LoadedModule*>(module)->function, dim3(grid[0], grid[1], grid[2]),
+                       dim3(block[0], block[1], block[2]), arguments, 0, stream_of(stream));
+  if (result == cudaSuccess) return;
+  cudaGetLastError();
+  throw KernelError(function, fmt::format("{}: launched as {} x {} x {} blocks of {} x {} x {} threads",
+                                          cudaGetErrorString(result), grid[0], grid[1], grid[2], block[0],
+                                          block[1], block[2]));
 }
 
 }  // namespace ingot::kernels::cuda::driver

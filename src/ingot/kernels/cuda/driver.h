@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -50,5 +51,25 @@ void record(void* event, void* stream);
 void wait(void* stream, void* event);
 /// Whether all work before the event is done.
 bool done(void* event);
+
+// Kernels that are compiled at run time.
+/// Why kernels cannot be compiled here; empty where they can.
+std::string compiler_problem();
+/// What a compiled image depends on but for its source: the compiler, its version and the code's
+/// architecture.
+std::string compiler(int device);
+/// Compiles CUDA C++ for the device; throws KernelError(function, the compiler's messages).
+std::string compile(int device, std::string_view source, const std::string& function);
+/// Puts an image on the current device and finds a function in it.
+void* load_module(std::string_view image, const std::string& function);
+void unload_module(void* module) noexcept;
+struct FunctionInfo {
+  int registers = 0, most_threads = 0;            ///< of a thread; in a block
+  std::size_t shared_bytes = 0, local_bytes = 0;  ///< of a block; of a thread
+};
+FunctionInfo function_info(void* module);
+/// Every argument is a pointer to its value.
+void launch_module(void* module, const char* function, std::array<unsigned, 3> grid,
+                   std::array<unsigned, 3> block, void** arguments, void* stream);
 
 }  // namespace ingot::kernels::cuda::driver

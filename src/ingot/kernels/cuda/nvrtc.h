@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+/// NVIDIA's compiler for kernels at run time. Its library is looked for when it is first needed, so that the
+/// binary starts without it; it compiles without a card.
+namespace ingot::kernels::cuda::nvrtc {
+
+/// Why there is no compiler ("libnvrtc.so was not found"); empty where there is one.
+std::string problem();
+/// "NVRTC 13.0"
+std::string version();
+/// Machine code for `architecture` ("sm_90a") from CUDA C++. Throws KernelError(function, the compiler's
+/// messages).
+std::string compile(std::string_view source, const std::string& function, const std::string& architecture);
+
+}  // namespace ingot::kernels::cuda::nvrtc
