@@ -41,6 +41,25 @@ std::map<std::string, Tensor> with_prefix(const std::map<std::string, Tensor>& a
   return found;
 }
 
+// The outputs of training mode, and the gradient of every parameter for "dy".
+void expect_training_step(ForecastModel& model, const ForecastInput& input,
+                          const std::map<std::string, Tensor>& expected) {
+  model.set_training(true);  // dropout is 0; batch statistics are those of the batch
+  const Tensor y = model(input);
+  EXPECT_LT(testing::max_error(y, expected.at("y_training")), 1e-5);
+  backward(y, {.grad = expected.at("dy")});
+  const auto gradients = with_prefix(expected, "grad.");
+  std::size_t compared = 0;
+  for_each_parameter(model, [&](const std::string& name, Parameter& p) {
+    if (!p.trainable()) return;
+    ASSERT_EQ(p.grad().defined(), gradients.contains(name)) << name;
+    if (!gradients.contains(name)) return;  // FEDformer has projections that nothing reads
+    EXPECT_LT(testing::max_error(p.grad(), gradients.at(name)), 3e-5) << name;
+    ++compared;
+  });
+  EXPECT_EQ(compared, gradients.size());
+}
+
 class ForecastGolden : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ForecastGolden, OutputsAndEveryGradientEqualTheOriginals) {
@@ -60,20 +79,7 @@ TEST_P(ForecastGolden, OutputsAndEveryGradientEqualTheOriginals) {
     const NoGrad no_grad;
     EXPECT_LT(testing::max_error((*model)(input), all.at("y")), 1e-5);
   }
-  model->set_training(true);  // dropout is 0; batch statistics are those of the batch
-  const Tensor y = (*model)(input);
-  EXPECT_LT(testing::max_error(y, all.at("y_training")), 1e-5);
-  backward(y, {.grad = all.at("dy")});
-  const auto gradients = with_prefix(all, "grad.");
-  std::size_t compared = 0;
-  for_each_parameter(*model, [&](const std::string& name, Parameter& p) {
-    if (!p.trainable()) return;
-    ASSERT_EQ(p.grad().defined(), gradients.contains(name)) << name;
-    if (!gradients.contains(name)) return;  // FEDformer has projections that nothing reads
-    EXPECT_LT(testing::max_error(p.grad(), gradients.at(name)), 3e-5) << name;
-    ++compared;
-  });
-  EXPECT_EQ(compared, gradients.size());
+  expect_training_step(*model, input, all);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ForecastGolden,
@@ -84,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ForecastGolden,
 
 class TransformersPatchTst : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(TransformersPatchTst, OpensAndGivesEqualOutputs) {
+TEST_P(TransformersPatchTst, OpensAndGivesEqualOutputsAndGradients) {
   const std::string folder = golden(std::string("transformers_") + GetParam());
   const ForecastModelConfig c =
       patchtst_from_transformers(read_file(folder + "/config.json"), folder + "/config.json");
@@ -92,10 +98,12 @@ TEST_P(TransformersPatchTst, OpensAndGivesEqualOutputs) {
   const auto model = make_forecast_model(c, source);
   source.finish({"*.num_batches_tracked"});
   const auto expected = load(folder + "/expected.safetensors");
-  const NoGrad no_grad;
-  EXPECT_LT(testing::max_error((*model)({.x = expected.at("x"), .past_marks = {}, .future_marks = {}}),
-                               expected.at("y")),
-            1e-5);
+  const ForecastInput input{.x = expected.at("x"), .past_marks = {}, .future_marks = {}};
+  {
+    const NoGrad no_grad;
+    EXPECT_LT(testing::max_error((*model)(input), expected.at("y")), 1e-5);
+  }
+  expect_training_step(*model, input, expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, TransformersPatchTst,

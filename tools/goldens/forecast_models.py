@@ -4,7 +4,8 @@ forecasting networks, with the random weights and inputs that made them.
 
 The originals are not part of this project; give the folders of their checkouts:
 
-  tools/goldens/forecast_models.py --tslib Time-Series-Library --patchtst PatchTST/PatchTST_supervised --fedformer FEDformer
+  tools/goldens/forecast_models.py --tslib Time-Series-Library --patchtst PatchTST/PatchTST_supervised --fedformer FEDformer \
+      --transformers
 
 made with thuml/Time-Series-Library 4e938a1, yuqinie98/PatchTST 204c21e, MAZiqing/FEDformer c0f6b97 and the versions in
 requirements.txt; FEDformer also wants einops, scipy and sympy. Options that are left out leave their files alone.
@@ -222,7 +223,8 @@ def fedformer(folder):
 
 
 def patchtst_transformers():
-    """Directories as save_pretrained writes them, each with what it answers in evaluation mode."""
+    """Directories as save_pretrained writes them, each with what it answers in evaluation mode, and the gradients of one
+    training step (no dropout; batch norm takes the batch's statistics)."""
     from transformers import PatchTSTConfig, PatchTSTForPrediction
     variants = {
         "default": dict(),
@@ -245,7 +247,13 @@ def patchtst_transformers():
             y = model(past_values=x).prediction_outputs
         folder = OUT / f"transformers_{name}"
         model.save_pretrained(folder)
-        save_file({"x": x.transpose(1, 2).contiguous(), "y": y.transpose(1, 2).contiguous()}, folder / "expected.safetensors")
+        expected = {"x": x, "y": y, "dy": torch.randn(y.shape, generator=generator)}
+        model.train()
+        expected["y_training"] = model(past_values=x).prediction_outputs
+        expected["y_training"].backward(expected["dy"])
+        expected = {key: tensor.detach().transpose(1, 2).contiguous() for key, tensor in expected.items()}
+        expected |= {f"grad.{key}": p.grad for key, p in model.named_parameters() if p.grad is not None}
+        save_file(expected, folder / "expected.safetensors")
 
 
 def main():
@@ -253,6 +261,7 @@ def main():
     parser.add_argument("--tslib", type=pathlib.Path)
     parser.add_argument("--patchtst", type=pathlib.Path)
     parser.add_argument("--fedformer", type=pathlib.Path)
+    parser.add_argument("--transformers", action="store_true", help="PatchTST as transformers has it")
     args = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
@@ -261,10 +270,11 @@ def main():
         patchtst_official(args.patchtst)
         itransformer(args.tslib)
         times_net(args.tslib)
-        patchtst_transformers()
     if args.tslib:
         torch.manual_seed(4)
         autoformer(args.tslib)
+    if args.transformers:
+        patchtst_transformers()
     if args.fedformer:
         torch.manual_seed(5)
         fedformer(args.fedformer)
