@@ -1,5 +1,6 @@
 #include <array>
 #include <cmath>
+#include <numbers>
 
 #include "ingot/base/error.h"
 #include "ingot/core/memory.h"
@@ -75,8 +76,36 @@ std::vector<Tensor> eye_like(const OpCall& call) {
   })};
 }
 
-constexpr std::array kOps = {OpRow{"Constant", constant}, OpRow{"ConstantOfShape", constant_of_shape},
-                             OpRow{"EyeLike", eye_like}, OpRow{"Range", range}, OpRow{"Trilu", triangle}};
+/// A window of sound: c0 - c1 cos(t) + c2 cos(2 t), over a period or from end to end.
+std::vector<Tensor> cosine_window(const OpCall& call, double c0, double c1, double c2) {
+  const std::int64_t size = as_integers(call.in(0)).at(0);
+  INGOT_CHECK(size >= 0 && size < 1'000'000'000,
+              DimensionMismatch(call.where() + ": a window of " + std::to_string(size)));
+  const auto type = static_cast<int>(call.integer("output_datatype", 1));
+  if (!onnx_dtype(type)) call.refuse("dtype " + onnx_type_name(type));
+  const std::int64_t period = call.integer("periodic", 1) != 0 ? size : size - 1;
+  std::vector<double> values(static_cast<std::size_t>(size));
+  for (std::int64_t i = 0; i < size; ++i) {
+    const double t =
+        period == 0 ? 0 : 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(period);
+    values[static_cast<std::size_t>(i)] = c0 - c1 * std::cos(t) + c2 * std::cos(2 * t);
+  }
+  return {from_doubles(values, {size}, *onnx_dtype(type))};
+}
+std::vector<Tensor> hann_window(const OpCall& call) { return cosine_window(call, 0.5, 0.5, 0); }
+std::vector<Tensor> hamming_window(const OpCall& call) {
+  return cosine_window(call, 25.0 / 46, 21.0 / 46, 0);
+}
+std::vector<Tensor> blackman_window(const OpCall& call) { return cosine_window(call, 0.42, 0.5, 0.08); }
+
+constexpr std::array kOps = {OpRow{"BlackmanWindow", blackman_window},
+                             OpRow{"HammingWindow", hamming_window},
+                             OpRow{"HannWindow", hann_window},
+                             OpRow{"Constant", constant},
+                             OpRow{"ConstantOfShape", constant_of_shape},
+                             OpRow{"EyeLike", eye_like},
+                             OpRow{"Range", range},
+                             OpRow{"Trilu", triangle}};
 
 }  // namespace
 

@@ -12,6 +12,22 @@
 #include "ingot/weights/onnx_file.h"
 
 namespace ingot::onnx {
+
+/// Reads the graph of a file, and the ones inside its nodes.
+class GraphReader {
+ public:
+  GraphReader(std::shared_ptr<const OnnxFile> file, int opset) : file_(std::move(file)), opset_(opset) {}
+  /// `inside` a node: what nothing in it makes is captured.
+  Graph read(const ::onnx::GraphProto& from, bool inside) const;
+
+ private:
+  Attribute read_attribute(const ::onnx::AttributeProto& from) const;
+  Node read_node(const ::onnx::NodeProto& from) const;
+
+  std::shared_ptr<const OnnxFile> file_;
+  int opset_;
+};
+
 namespace {
 
 constexpr int kOldestOpset = 1, kNewestOpset = 24;
@@ -33,95 +49,118 @@ ValueInfo read_value(const ::onnx::ValueInfoProto& value) {
   return info;
 }
 
-Attribute read_attribute(const ::onnx::AttributeProto& from, const OnnxFile& file) {
-  Attribute attribute;
-  attribute.integer = from.i();
-  attribute.number = from.f();
-  attribute.text = from.s();
-  attribute.integers.assign(from.ints().begin(), from.ints().end());
-  attribute.numbers.assign(from.floats().begin(), from.floats().end());
-  if (from.has_t() && onnx_dtype(from.t().data_type())) attribute.tensor = file.load(from.t());
-  return attribute;
-}
-
-Node read_node(const ::onnx::NodeProto& from, const OnnxFile& file) {
-  Node node{.op = from.op_type(), .domain = from.domain(), .name = from.name()};
-  if (node.domain == "ai.onnx") node.domain.clear();
-  node.inputs.assign(from.input().begin(), from.input().end());
-  node.outputs.assign(from.output().begin(), from.output().end());
-  for (const auto& attribute : from.attribute()) {
-    // A graph inside a node (If, Loop, Scan) or a function's parameter: no operator that we have takes one.
-    node.attributes[attribute.name()] = read_attribute(attribute, file);
-  }
-  return node;
-}
-
 std::string full_name(const Node& node) {
   return node.domain.empty() ? node.op : node.domain + "." + node.op;
 }
 
 }  // namespace
 
+Attribute GraphReader::read_attribute(const ::onnx::AttributeProto& from) const {
+  Attribute attribute;
+  attribute.integer = from.i();
+  attribute.number = from.f();
+  attribute.text = from.s();
+  attribute.integers.assign(from.ints().begin(), from.ints().end());
+  attribute.numbers.assign(from.floats().begin(), from.floats().end());
+  attribute.texts.assign(from.strings().begin(), from.strings().end());
+  if (from.has_t() && onnx_dtype(from.t().data_type())) attribute.tensor = file_->load(from.t());
+  if (from.has_g()) attribute.graph = std::make_shared<const Graph>(read(from.g(), true));
+  return attribute;
+}
+
+Node GraphReader::read_node(const ::onnx::NodeProto& from) const {
+  Node node{.op = from.op_type(), .domain = from.domain(), .name = from.name()};
+  if (node.domain == "ai.onnx") node.domain.clear();
+  node.inputs.assign(from.input().begin(), from.input().end());
+  node.outputs.assign(from.output().begin(), from.output().end());
+  // A function's parameter is read as an empty attribute: files with functions of their own are refused where
+  // their nodes are looked up.
+  for (const auto& attribute : from.attribute())
+    node.attributes[attribute.name()] = read_attribute(attribute);
+  return node;
+}
+
+Graph GraphReader::read(const ::onnx::GraphProto& from, bool inside) const {
+  Graph graph;
+  graph.file_ = file_;
+  graph.path_ = file_->path();
+  graph.opset_ = opset_;
+  for (const auto& tensor : from.initializer()) {
+    INGOT_CHECK(graph.initializers_.emplace(tensor.name(), file_->load(tensor)).second,
+                FormatError(graph.path_, -1, tensor.name(), "is the name of two initializers"));
+  }
+  for (const auto& input : from.input()) {
+    if (!graph.initializers_.contains(input.name())) graph.inputs_.push_back(read_value(input));
+  }
+  for (const auto& output : from.output()) graph.outputs_.push_back(read_value(output));
+  for (const auto& node : from.node()) graph.nodes_.push_back(read_node(node));
+  graph.plan(inside);
+  return graph;
+}
+
 Graph Graph::open(const std::string& path) { return open(OnnxFile::open(path)); }
 
 Graph Graph::open(std::shared_ptr<const OnnxFile> file) {
   const ::onnx::ModelProto& model = file->model();
-  Graph graph;
-  graph.path_ = file->path();
+  int opset = model.opset_import_size() == 0 ? 1 : 0;
+  for (const auto& set : model.opset_import()) {
+    if (set.domain().empty() || set.domain() == "ai.onnx") opset = static_cast<int>(set.version());
+  }
+  INGOT_CHECK(opset == 0 || (opset >= kOldestOpset && opset <= kNewestOpset),
+              NotImplemented(fmt::format("{}: operator set {}; {} to {} are known", file->path(), opset,
+                                         kOldestOpset, kNewestOpset)));
+  Graph graph = GraphReader(file, opset).read(model.graph(), false);
   graph.producer_ = model.producer_name();
   graph.ir_version_ = model.ir_version();
-  for (const auto& set : model.opset_import()) {
-    if (set.domain().empty() || set.domain() == "ai.onnx") graph.opset_ = static_cast<int>(set.version());
-  }
-  if (model.opset_import_size() == 0) graph.opset_ = 1;
-  INGOT_CHECK(graph.opset_ == 0 || (graph.opset_ >= kOldestOpset && graph.opset_ <= kNewestOpset),
-              NotImplemented(fmt::format("{}: operator set {}; {} to {} are known", graph.path_, graph.opset_,
-                                         kOldestOpset, kNewestOpset)));
-  for (const auto& tensor : model.graph().initializer()) {
-    INGOT_CHECK(graph.initializers_.emplace(tensor.name(), file->load(tensor)).second,
-                FormatError(graph.path_, -1, tensor.name(), "is the name of two initializers"));
-  }
-  for (const auto& input : model.graph().input()) {
-    if (!graph.initializers_.contains(input.name())) graph.inputs_.push_back(read_value(input));
-  }
-  for (const auto& output : model.graph().output()) graph.outputs_.push_back(read_value(output));
-  for (const auto& node : model.graph().node()) graph.nodes_.push_back(read_node(node, *file));
-  graph.file_ = std::move(file);
-  graph.plan();
   return graph;
 }
 
-void Graph::plan() {
+namespace {
+
+// What a node reads: its inputs, and what the graphs inside it take from around it.
+std::set<std::string> reads_of(const Node& node) {
+  std::set<std::string> names(node.inputs.begin(), node.inputs.end());
+  for (const auto& [name, attribute] : node.attributes) {
+    if (attribute.graph != nullptr)
+      names.insert(attribute.graph->captured().begin(), attribute.graph->captured().end());
+  }
+  return names;
+}
+
+}  // namespace
+
+void Graph::plan(bool inside) {
   std::set<std::string> known{""};
   for (const auto& [name, tensor] : initializers_) known.insert(name);
   for (const ValueInfo& input : inputs_) {
     INGOT_CHECK(known.insert(input.name).second,
                 FormatError(path_, -1, input.name, "is the name of two inputs"));
   }
+  const auto captures = [&](const std::string& name) { return inside && captured_.insert(name).second; };
   std::map<std::string, std::size_t> last;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
-    for (const std::string& name : node.inputs) {
-      INGOT_CHECK(known.contains(name),
+    for (const std::string& name : reads_of(node)) {
+      INGOT_CHECK(known.contains(name) || captured_.contains(name) || captures(name),
                   FormatError(path_, -1, name,
                               fmt::format("is read by node {} ({} '{}'), but nothing before makes it", i,
                                           node.op, node.name)));
       last[name] = i;
     }
     for (const std::string& name : node.outputs) {
-      INGOT_CHECK(name.empty() || known.insert(name).second,
-                  FormatError(path_, -1, name, "is made by two nodes"));
+      INGOT_CHECK(name.empty() || (!captured_.contains(name) && known.insert(name).second),
+                  FormatError(path_, -1, name, "is made by two nodes, or after it was read"));
       if (!name.empty()) last[name] = i;
     }
   }
   for (const ValueInfo& output : outputs_) {
-    INGOT_CHECK(known.contains(output.name),
+    INGOT_CHECK(known.contains(output.name) || captured_.contains(output.name) || captures(output.name),
                 FormatError(path_, -1, output.name, "is an output that no node makes"));
     last.erase(output.name);
   }
   last_uses_.resize(nodes_.size());
   for (const auto& [name, node] : last) {
-    if (!initializers_.contains(name)) last_uses_[node].push_back(name);
+    if (!initializers_.contains(name) && !captured_.contains(name)) last_uses_[node].push_back(name);
   }
 }
 
@@ -129,6 +168,9 @@ std::set<std::string> Graph::unsupported() const {
   std::set<std::string> names;
   for (const Node& node : nodes_) {
     if (!node.domain.empty() || find_op(node.op) == nullptr) names.insert(full_name(node));
+    for (const auto& [name, attribute] : node.attributes) {
+      if (attribute.graph != nullptr) names.merge(attribute.graph->unsupported());
+    }
   }
   return names;
 }
@@ -166,17 +208,28 @@ std::vector<Tensor> Graph::run(const std::map<std::string, Tensor>& inputs) cons
               NotImplemented(fmt::format("{}: operators {}", path_, fmt::join(missing, ", "))));
   check_inputs(inputs);
   const NoGrad no_grad;
-  std::map<std::string, Tensor> values = inputs;
+  const auto nothing_around = [](const std::string&) { return Tensor(); };
+  return run_nodes(inputs, nothing_around);
+}
+
+std::vector<Tensor> Graph::run_inside(std::span<const Tensor> inputs, Scope around) const {
+  std::map<std::string, Tensor> values;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) values[inputs_[i].name] = inputs[i];
+  return run_nodes(std::move(values), around);
+}
+
+std::vector<Tensor> Graph::run_nodes(std::map<std::string, Tensor> values, Scope around) const {
   const auto value = [&](const std::string& name) {
     if (name.empty()) return Tensor();
-    const auto made = values.find(name);
-    return made != values.end() ? made->second : initializers_.at(name);
+    if (const auto made = values.find(name); made != values.end()) return made->second;
+    const auto stored = initializers_.find(name);
+    return stored != initializers_.end() ? stored->second : around(name);
   };
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
     std::vector<Tensor> arguments;
     for (const std::string& name : node.inputs) arguments.push_back(value(name));
-    const OpCall call(node, arguments, opset_);
+    const OpCall call(node, arguments, opset_, value);
     const std::vector<Tensor> results = find_op(node.op)(call);
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       if (node.outputs[k].empty()) continue;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,10 +50,17 @@ class Graph {
   /// Ingot lacks, before anything runs.
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs) const;
 
+  /// Of a graph inside a node: runs it on `inputs`, in order, and on what it reads of the graph around it.
+  std::vector<Tensor> run_inside(std::span<const Tensor> inputs, Scope around) const;
+  /// The values that a graph inside a node reads of the one around it.
+  const std::set<std::string>& captured() const { return captured_; }
+
  private:
   Graph() = default;
+  friend class GraphReader;  // which makes them from a file's messages
+  void plan(bool inside);
   void check_inputs(const std::map<std::string, Tensor>& inputs) const;
-  void plan();
+  std::vector<Tensor> run_nodes(std::map<std::string, Tensor> values, Scope around) const;
 
   std::shared_ptr<const OnnxFile> file_;
   std::string path_, producer_;
@@ -61,6 +69,7 @@ class Graph {
   std::vector<ValueInfo> inputs_, outputs_;
   std::vector<Node> nodes_;
   std::map<std::string, Tensor> initializers_;
+  std::set<std::string> captured_;
   std::vector<std::vector<std::string>> last_uses_;  // values that node i is the last to read
 };
 

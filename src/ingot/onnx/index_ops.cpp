@@ -242,6 +242,62 @@ std::vector<Tensor> reverse_sequence(const OpCall& call) {
   })};
 }
 
+/// What `Unique` finds among the slices of an axis: the distinct ones in the order of the result.
+struct Distinct {
+  std::vector<std::int64_t> first, counts, inverse;
+};
+
+/// `values`: one slice after another, each of `width` elements.
+template <class T>
+Distinct distinct_slices(const std::vector<T>& values, std::size_t count, std::size_t width, bool sorted) {
+  std::vector<std::size_t> order(count);
+  for (std::size_t i = 0; i < count; ++i) order[i] = i;
+  const auto slice = [&](std::size_t i) { return std::span(values).subspan(i * width, width); };
+  const auto less = [&](std::size_t a, std::size_t b) {
+    return std::ranges::lexicographical_compare(slice(a), slice(b));
+  };
+  std::ranges::stable_sort(order, less);
+  std::vector<std::size_t> firsts;  // of each group, in the order of values
+  std::vector<std::size_t> group(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i == 0 || less(order[i - 1], order[i])) firsts.push_back(order[i]);
+    group[order[i]] = firsts.size() - 1;
+  }
+  std::vector<std::size_t> rank(firsts.size());
+  for (std::size_t i = 0; i < rank.size(); ++i) rank[i] = i;
+  if (!sorted) std::ranges::sort(rank, {}, [&](std::size_t i) { return firsts[i]; });
+  Distinct found;
+  std::vector<std::int64_t> place(rank.size());
+  for (std::size_t i = 0; i < rank.size(); ++i) {
+    place[rank[i]] = static_cast<std::int64_t>(i);
+    found.first.push_back(static_cast<std::int64_t>(firsts[rank[i]]));
+  }
+  found.counts.assign(rank.size(), 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    found.inverse.push_back(place[group[i]]);
+    ++found.counts[static_cast<std::size_t>(found.inverse.back())];
+  }
+  return found;
+}
+
+std::vector<Tensor> unique(const OpCall& call) {
+  Tensor x = call.in(0);
+  const bool whole = !call.has_attribute("axis"), sorted = call.integer("sorted", 1) != 0;
+  if (whole) x = reshape(contiguous(x), {x.numel()});
+  const int axis = whole ? 0 : call.axis("axis", 0, x.rank());
+  const Tensor slices = contiguous(transpose(x, 0, axis));
+  const auto count = static_cast<std::size_t>(x.dim(axis)),
+             width = count == 0 ? 0 : static_cast<std::size_t>(x.numel()) / count;
+  const Distinct found = is_floating_point(x.dtype())
+                             ? distinct_slices(as_doubles(slices), count, width, sorted)
+                             : distinct_slices(as_integers(slices), count, width, sorted);
+  const auto list = [](const std::vector<std::int64_t>& values) {
+    return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
+  };
+  return {index_select(x, axis, list(found.first)), list(found.first), list(found.inverse),
+          list(found.counts)};
+}
+
 constexpr std::array kOps = {OpRow{"Compress", compress},
                              OpRow{"Gather", gather_slices},
                              OpRow{"GatherElements", gather_elements},
@@ -251,7 +307,8 @@ constexpr std::array kOps = {OpRow{"Compress", compress},
                              OpRow{"ReverseSequence", reverse_sequence},
                              OpRow{"Scatter", scatter_elements},
                              OpRow{"ScatterElements", scatter_elements},
-                             OpRow{"ScatterND", scatter_nd}};
+                             OpRow{"ScatterND", scatter_nd},
+                             OpRow{"Unique", unique}};
 
 }  // namespace
 

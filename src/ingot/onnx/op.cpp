@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/onnx/graph.h"
 #include "ingot/ops/cast.h"
 
 namespace ingot::onnx {
@@ -14,7 +15,8 @@ const std::map<std::string_view, OpFunction>& table() {
   static const auto kTable = [] {
     std::map<std::string_view, OpFunction> rows;
     for (const auto& family : {math_ops(), logic_ops(), reduce_ops(), shape_ops(), index_ops(), create_ops(),
-                               layer_ops(), pool_ops(), loss_ops(), quantize_ops()}) {
+                               layer_ops(), pool_ops(), loss_ops(), quantize_ops(), recurrent_ops(),
+                               einsum_ops(), control_ops(), vision_ops()}) {
       for (const OpRow& row : family) INGOT_ASSERT(rows.emplace(row.name, row.run).second);
     }
     return rows;
@@ -72,6 +74,18 @@ std::string OpCall::text(std::string_view name, const std::string& fallback) con
 }
 std::vector<std::int64_t> OpCall::integers(std::string_view name, std::vector<std::int64_t> fallback) const {
   return has_attribute(name) ? attribute(name).integers : fallback;
+}
+const Graph& OpCall::graph(std::string_view name) const {
+  const Attribute& found = attribute(name);
+  INGOT_CHECK(found.graph != nullptr, FormatError(where(), -1, std::string(name), "is no graph"));
+  return *found.graph;
+}
+std::vector<Tensor> OpCall::run(const Graph& graph, std::span<const Tensor> inputs) const {
+  INGOT_CHECK(
+      inputs.size() == graph.inputs().size(),
+      FormatError(where(), -1, "graph",
+                  fmt::format("takes {} inputs, but {} are given", graph.inputs().size(), inputs.size())));
+  return graph.run_inside(inputs, scope_);
 }
 std::vector<std::int64_t> OpCall::axes(std::size_t i, int since) const {
   if (opset_ < since) return integers("axes");

@@ -2,14 +2,18 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ingot/base/parallel.h"
 #include "ingot/core/tensor.h"
 
 namespace ingot::onnx {
+
+class Graph;
 
 /// An attribute of a node; which member counts is the operator's business.
 struct Attribute {
@@ -18,8 +22,13 @@ struct Attribute {
   std::string text;
   std::vector<std::int64_t> integers;
   std::vector<float> numbers;
+  std::vector<std::string> texts;
   Tensor tensor;
+  std::shared_ptr<const Graph> graph;  ///< what If, Loop and Scan run
 };
+
+/// A value of the graph around a node, by its name.
+using Scope = FunctionRef<Tensor(const std::string&)>;
 
 /// A node of a graph, apart from the file's message. An input named "" is left out.
 struct Node {
@@ -31,8 +40,8 @@ struct Node {
 /// What an operator sees when it runs.
 class OpCall {
  public:
-  OpCall(const Node& node, std::span<const Tensor> inputs, int opset)
-      : node_(node), inputs_(inputs), opset_(opset) {}
+  OpCall(const Node& node, std::span<const Tensor> inputs, int opset, Scope scope)
+      : node_(node), inputs_(inputs), opset_(opset), scope_(scope) {}
 
   const Node& node() const { return node_; }
   /// Version of the operator set that the model was written for: meanings changed over time.
@@ -54,6 +63,10 @@ class OpCall {
   std::string text(std::string_view name, const std::string& fallback) const;
   std::vector<std::int64_t> integers(std::string_view name, std::vector<std::int64_t> fallback = {}) const;
   const Attribute& attribute(std::string_view name) const;
+  /// The graph that an attribute holds; FormatError naming the node where there is none.
+  const Graph& graph(std::string_view name) const;
+  /// Its outputs, in order; `inputs` likewise. It may read values of the graph around the node.
+  std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) const;
   /// Axes that were an attribute before operator set `since` and are input `i` from then on.
   std::vector<std::int64_t> axes(std::size_t i, int since) const;
   /// An axis with negatives counted from the end; DimensionMismatch unless it is there.
@@ -67,6 +80,7 @@ class OpCall {
   const Node& node_;
   std::span<const Tensor> inputs_;
   int opset_;
+  Scope scope_;
 };
 
 using OpFunction = std::vector<Tensor> (*)(const OpCall&);
@@ -86,6 +100,10 @@ std::span<const OpRow> layer_ops();
 std::span<const OpRow> pool_ops();
 std::span<const OpRow> loss_ops();
 std::span<const OpRow> quantize_ops();
+std::span<const OpRow> recurrent_ops();
+std::span<const OpRow> einsum_ops();
+std::span<const OpRow> control_ops();
+std::span<const OpRow> vision_ops();
 
 /// The function of an operator of the domain "ai.onnx"; null for one that Ingot lacks.
 OpFunction find_op(std::string_view name);

@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/onnx/graph.h"
+#include "ingot/onnx/host.h"
+#include "ingot/onnx/op.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+
+// Nodes with graphs inside.
+
+namespace ingot::onnx {
+namespace {
+
+bool truth(const OpCall& call, const Tensor& condition) {
+  INGOT_CHECK(condition.numel() == 1,
+              DimensionMismatch(call.where() + ": the condition has shape " + to_string(condition.shape())));
+  return as_integers(condition)[0] != 0;
+}
+
+std::vector<Tensor> branch(const OpCall& call) {
+  return call.run(call.graph(truth(call, call.in(0)) ? "then_branch" : "else_branch"), {});
+}
+
+/// What a body gave in each turn, along a new axis.
+Tensor collected(const OpCall& call, const std::vector<Tensor>& turns, const ValueInfo& declared,
+                 int axis = 0) {
+  if (!turns.empty()) return stack(turns, axis);
+  std::vector<std::int64_t> dims = declared.shape;
+  for (const std::int64_t size : dims) {
+    if (size < 0) call.refuse("no turn at all, and an output whose shape is not declared");
+  }
+  if (!declared.dtype) call.refuse("an output of type " + declared.stored_as);
+  dims.insert(dims.begin() + axis, 0);
+  return Tensor::empty(to_shape(dims), *declared.dtype);
+}
+
+std::vector<Tensor> loop(const OpCall& call) {
+  const Graph& body = call.graph("body");
+  const std::size_t carried = call.input_count() < 2 ? 0 : call.input_count() - 2;
+  const std::size_t outputs = body.outputs().size();
+  INGOT_CHECK(outputs > carried && body.inputs().size() == carried + 2,
+              FormatError(call.where(), -1, "body", "has not the inputs and outputs of a loop's"));
+  std::int64_t turns = INT64_MAX;
+  if (call.has(0)) turns = as_integers(call.in(0)).at(0);
+  Tensor condition = call.has(1) ? call.in(1) : Tensor::from(std::vector<std::int64_t>{1}, {});
+  std::vector<Tensor> values;
+  for (std::size_t i = 0; i < carried; ++i) values.push_back(call.in(i + 2));
+  std::vector<std::vector<Tensor>> scans(outputs - 1 - carried);
+  for (std::int64_t turn = 0; turn < turns && truth(call, condition); ++turn) {
+    std::vector<Tensor> inputs{Tensor::from(std::vector<std::int64_t>{turn}, {}), condition};
+    inputs.insert(inputs.end(), values.begin(), values.end());
+    std::vector<Tensor> made = call.run(body, inputs);
+    condition = made[0];
+    for (std::size_t i = 0; i < carried; ++i) values[i] = made[1 + i];
+    for (std::size_t i = 0; i < scans.size(); ++i) scans[i].push_back(made[1 + carried + i]);
+  }
+  for (std::size_t i = 0; i < scans.size(); ++i)
+    values.push_back(collected(call, scans[i], body.outputs()[1 + carried + i]));
+  return values;
+}
+
+/// Element i of a list of whole numbers in an attribute; 0 where there is no list.
+std::int64_t at_or_zero(const OpCall& call, std::string_view name, std::size_t i) {
+  const std::vector<std::int64_t> list = call.integers(name);
+  return i < list.size() ? list[i] : 0;
+}
+
+std::vector<Tensor> scan(const OpCall& call) {
+  if (call.opset() < 9) call.refuse("the batches that it had before operator set 9");
+  const Graph& body = call.graph("body");
+  const auto count = static_cast<std::size_t>(call.integer("num_scan_inputs", 0));
+  INGOT_CHECK(
+      count >= 1 && count <= call.input_count() && body.outputs().size() >= call.input_count() - count,
+      FormatError(call.where(), -1, "num_scan_inputs", fmt::format("is {}", count)));
+  const std::size_t carried = call.input_count() - count, scans = body.outputs().size() - carried;
+  std::vector<Tensor> values;
+  for (std::size_t i = 0; i < carried; ++i) values.push_back(call.in(i));
+  std::vector<int> axes;
+  for (std::size_t i = 0; i < count; ++i) {
+    const int rank = call.in(carried + i).rank();
+    const std::int64_t axis = at_or_zero(call, "scan_input_axes", i);
+    INGOT_CHECK(axis >= -rank && axis < rank, DimensionMismatch(call.where() + ": no such axis to scan"));
+    axes.push_back(static_cast<int>(axis < 0 ? axis + rank : axis));
+  }
+  const std::int64_t turns = call.in(carried).dim(axes[0]);
+  std::vector<std::vector<Tensor>> made(scans);
+  for (std::int64_t turn = 0; turn < turns; ++turn) {
+    std::vector<Tensor> inputs = values;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Tensor& x = call.in(carried + i);
+      INGOT_CHECK(x.dim(axes[i]) == turns, DimensionMismatch(call.where() + ": inputs of different lengths"));
+      const bool backwards = at_or_zero(call, "scan_input_directions", i) != 0;
+      inputs.push_back(contiguous(select(x, axes[i], backwards ? turns - 1 - turn : turn)));
+    }
+    const std::vector<Tensor> outputs = call.run(body, inputs);
+    for (std::size_t i = 0; i < carried; ++i) values[i] = outputs[i];
+    for (std::size_t i = 0; i < scans; ++i) made[i].push_back(outputs[carried + i]);
+  }
+  for (std::size_t i = 0; i < scans; ++i) {
+    if (at_or_zero(call, "scan_output_directions", i) != 0) std::ranges::reverse(made[i]);
+    const ValueInfo& declared = body.outputs()[carried + i];
+    const std::int64_t axis = at_or_zero(call, "scan_output_axes", i),
+                       rank = made[i].empty() ? static_cast<std::int64_t>(declared.shape.size())
+                                              : made[i][0].rank();
+    INGOT_CHECK(axis >= -rank - 1 && axis <= rank,
+                DimensionMismatch(call.where() + ": no such axis to fill"));
+    values.push_back(collected(call, made[i], declared, static_cast<int>(axis < 0 ? axis + rank + 1 : axis)));
+  }
+  return values;
+}
+
+constexpr std::array kOps = {OpRow{"If", branch}, OpRow{"Loop", loop}, OpRow{"Scan", scan}};
+
+}  // namespace
+
+std::span<const OpRow> control_ops() { return kOps; }
+
+}  // namespace ingot::onnx

@@ -1,0 +1,204 @@
+#include <array>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/onnx/host.h"
+#include "ingot/onnx/op.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/matmul.h"
+#include "ingot/ops/view.h"
+
+// RNN, GRU and LSTM. All inputs of a direction are multiplied at once; what remains of a step is its product
+// with the state.
+
+namespace ingot::onnx {
+namespace {
+
+using Activation = Tensor (*)(const Tensor&);
+
+Tensor softsign(const Tensor& x) { return div(x, scale(abs(x), 1, 1)); }
+
+Activation activation(const OpCall& call, const std::string& name) {
+  static constexpr std::array<std::pair<std::string_view, Activation>, 5> kKnown{
+      {{"Sigmoid", sigmoid}, {"Tanh", tanh}, {"Relu", relu}, {"Softplus", softplus}, {"Softsign", softsign}}};
+  for (const auto& [known, f] : kKnown) {
+    if (name == known) return f;
+  }
+  call.refuse("activation " + name);
+}
+
+/// One direction's weights; the gates stand one after another on their first axis.
+struct Cell {
+  std::int64_t hidden = 0;
+  Tensor weight, recurrent;     ///< [gates * hidden, inputs], [gates * hidden, hidden]
+  Tensor bias, recurrent_bias;  ///< [gates * hidden]; undefined: zero
+  Tensor peepholes;             ///< [3 * hidden]: input, output, forget; undefined: zero
+  std::vector<Activation> activations;
+  double clip = 0;           ///< 0: none
+  bool reset_after = false;  ///< GRU's linear_before_reset
+
+  Tensor gate(const Tensor& all, std::int64_t i) const { return narrow(all, -1, i * hidden, hidden); }
+  Tensor apply(std::size_t f, const Tensor& x) const {
+    return activations[f](clip > 0 ? clamp(x, -clip, clip) : x);
+  }
+};
+
+struct State {
+  Tensor h, c;  ///< [batch, hidden]; c is LSTM's
+};
+
+using Step = State (*)(const Cell&, const Tensor& input, const State&);
+
+State rnn_step(const Cell& cell, const Tensor& input, const State& s) {
+  return {cell.apply(0, add(input, linear(s.h, cell.recurrent, cell.recurrent_bias))), {}};
+}
+
+// Gates: update, reset, hidden.
+State gru_step(const Cell& cell, const Tensor& input, const State& s) {
+  const Tensor of_state = linear(s.h, cell.recurrent, cell.recurrent_bias);
+  const Tensor update = cell.apply(0, add(cell.gate(input, 0), cell.gate(of_state, 0)));
+  const Tensor reset = cell.apply(0, add(cell.gate(input, 1), cell.gate(of_state, 1)));
+  Tensor candidate;
+  if (cell.reset_after) {
+    candidate = mul(reset, cell.gate(of_state, 2));
+  } else {
+    const Tensor bias = cell.recurrent_bias.defined() ? cell.gate(cell.recurrent_bias, 2) : Tensor();
+    candidate = linear(mul(reset, s.h), narrow(cell.recurrent, 0, 2 * cell.hidden, cell.hidden), bias);
+  }
+  candidate = cell.apply(1, add(cell.gate(input, 2), candidate));
+  return {add(candidate, mul(update, sub(s.h, candidate))), {}};
+}
+
+// Gates: input, output, forget, cell.
+State lstm_step(const Cell& cell, const Tensor& input, const State& s) {
+  const Tensor gates = add(input, linear(s.h, cell.recurrent, cell.recurrent_bias));
+  const auto peep = [&](const Tensor& gate, const Tensor& c, std::int64_t i) {
+    return cell.peepholes.defined() ? add(gate, mul(cell.gate(cell.peepholes, i), c)) : gate;
+  };
+  const Tensor forget = cell.apply(0, peep(cell.gate(gates, 2), s.c, 2));
+  const Tensor in = cell.apply(0, peep(cell.gate(gates, 0), s.c, 0));
+  const Tensor c = add(mul(forget, s.c), mul(in, cell.apply(1, cell.gate(gates, 3))));
+  const Tensor out = cell.apply(0, peep(cell.gate(gates, 1), c, 1));
+  return {mul(out, cell.activations[2](c)), c};
+}
+
+struct Kind {
+  std::int64_t gates;
+  std::vector<std::string> activations;
+  Step step;
+  bool has_cell_state;
+};
+
+/// Steps of one direction. x: [sequence, batch, inputs]; `y` gets [batch, hidden] of each, zero where a text
+/// is over.
+State run_direction(const Kind& kind, const Cell& cell, const Tensor& x, State state, bool reverse,
+                    const Tensor& lengths, std::vector<Tensor>& y) {
+  const Tensor inputs = linear(x, cell.weight, cell.bias);
+  const std::int64_t length = x.dim(0);
+  y.resize(static_cast<std::size_t>(length));
+  for (std::int64_t i = 0; i < length; ++i) {
+    const std::int64_t t = reverse ? length - 1 - i : i;
+    State next = kind.step(cell, select(inputs, 0, t), state);
+    Tensor& out = y[static_cast<std::size_t>(t)];
+    if (!lengths.defined()) {
+      out = next.h;
+      state = std::move(next);
+      continue;
+    }
+    const Tensor going = greater(lengths, Tensor::from(std::vector<std::int64_t>{t}, {}));  // [batch, 1]
+    out = where(going, next.h, Tensor::zeros(next.h.shape(), next.h.dtype()));
+    state.h = where(going, next.h, state.h);
+    if (kind.has_cell_state) state.c = where(going, next.c, state.c);
+  }
+  return state;
+}
+
+Cell cell_of(const OpCall& call, const Kind& kind, std::int64_t direction, std::int64_t directions) {
+  Cell cell;
+  const auto part = [&](std::size_t i) {
+    return call.has(i) ? contiguous(select(call.in(i), 0, direction)) : Tensor();
+  };
+  cell.weight = part(1);
+  cell.recurrent = part(2);
+  cell.hidden = cell.recurrent.dim(-1);
+  const std::int64_t rows = kind.gates * cell.hidden;
+  INGOT_CHECK(cell.weight.rank() == 2 && cell.recurrent.rank() == 2 && cell.weight.dim(0) == rows &&
+                  cell.recurrent.dim(0) == rows,
+              DimensionMismatch(fmt::format("{}: weights of {} and {} for {} gates of {}", call.where(),
+                                            to_string(cell.weight.shape()), to_string(cell.recurrent.shape()),
+                                            kind.gates, cell.hidden)));
+  if (const Tensor bias = part(3); bias.defined()) {
+    INGOT_CHECK(bias.shape() == Shape({2 * rows}), DimensionMismatch(call.where() + ": size of the bias"));
+    cell.bias = narrow(bias, 0, 0, rows);
+    cell.recurrent_bias = narrow(bias, 0, rows, rows);
+  }
+  if (kind.has_cell_state) cell.peepholes = part(7);
+  cell.clip = call.number("clip", 0);
+  cell.reset_after = call.integer("linear_before_reset", 0) != 0;
+  const std::size_t count = kind.activations.size();
+  std::vector<std::string> names;
+  if (call.has_attribute("activations")) {
+    names = call.attribute("activations").texts;
+  } else {
+    for (std::int64_t d = 0; d < directions; ++d)
+      names.insert(names.end(), kind.activations.begin(), kind.activations.end());
+  }
+  INGOT_CHECK(names.size() == count * static_cast<std::size_t>(directions),
+              FormatError(call.where(), -1, "activations",
+                          fmt::format("are {}, expected {} for each direction", names.size(), count)));
+  for (std::size_t i = 0; i < count; ++i)
+    cell.activations.push_back(activation(call, names[static_cast<std::size_t>(direction) * count + i]));
+  return cell;
+}
+
+std::vector<Tensor> recurrent(const OpCall& call, const Kind& kind) {
+  const bool batch_first = call.integer("layout", 0) != 0;
+  const auto turned = [&](const Tensor& x) { return batch_first ? contiguous(transpose(x, 0, 1)) : x; };
+  const Tensor x = turned(call.in(0));
+  const std::string direction = call.text("direction", "forward");
+  const std::int64_t directions = direction == "bidirectional" ? 2 : 1;
+  if (call.integer("input_forget", 0) != 0) call.refuse("input_forget");
+  INGOT_CHECK(
+      x.rank() == 3 && call.in(1).rank() == 3 && call.in(1).dim(0) == directions,
+      DimensionMismatch(fmt::format("{}: input {} and weight {} for {} directions", call.where(),
+                                    to_string(x.shape()), to_string(call.in(1).shape()), directions)));
+  const std::int64_t batch = x.dim(1);
+  Tensor lengths;
+  if (call.has(4)) lengths = Tensor::from(as_integers(call.in(4)), {batch, 1});
+  std::vector<Tensor> h, c, y;
+  for (std::int64_t d = 0; d < directions; ++d) {
+    const Cell cell = cell_of(call, kind, d, directions);
+    const auto initial = [&](std::size_t i) {
+      return call.has(i) ? select(turned(call.in(i)), 0, d) : Tensor::zeros({batch, cell.hidden}, x.dtype());
+    };
+    std::vector<Tensor> steps;
+    const State last = run_direction(kind, cell, x, {initial(5), kind.has_cell_state ? initial(6) : Tensor()},
+                                     d == 1 || direction == "reverse", lengths, steps);
+    h.push_back(last.h);
+    if (kind.has_cell_state) c.push_back(last.c);
+    y.push_back(steps.empty() ? Tensor::zeros({0, batch, cell.hidden}, x.dtype()) : stack(steps));
+  }
+  // [sequence, directions, batch, hidden], or [batch, sequence, directions, hidden].
+  const Tensor all = batch_first ? contiguous(permute(stack(y), {2, 1, 0, 3})) : stack(y, 1);
+  std::vector<Tensor> results{all, turned(stack(h))};
+  if (kind.has_cell_state) results.push_back(turned(stack(c)));
+  return results;
+}
+
+std::vector<Tensor> rnn(const OpCall& call) { return recurrent(call, {1, {"Tanh"}, rnn_step, false}); }
+std::vector<Tensor> gru(const OpCall& call) {
+  return recurrent(call, {3, {"Sigmoid", "Tanh"}, gru_step, false});
+}
+std::vector<Tensor> lstm(const OpCall& call) {
+  return recurrent(call, {4, {"Sigmoid", "Tanh", "Tanh"}, lstm_step, true});
+}
+
+constexpr std::array kOps = {OpRow{"GRU", gru}, OpRow{"LSTM", lstm}, OpRow{"RNN", rnn}};
+
+}  // namespace
+
+std::span<const OpRow> recurrent_ops() { return kOps; }
+
+}  // namespace ingot::onnx
