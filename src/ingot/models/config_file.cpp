@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/models/keras_hub.h"
 
 namespace ingot {
 
@@ -83,6 +85,11 @@ std::string config_path_in(const std::string& directory) {
   std::string usual = directory + "/config.json", google = fmt::format("{}/{}", directory, kGoogleBertConfig);
   const bool other = !std::filesystem::exists(usual) && std::filesystem::exists(google);
   return other ? google : usual;
+}
+
+std::string read_model_config(const std::string& path) {
+  std::string text = read_file(path);
+  return keras_hub_config(text, path).value_or(std::move(text));
 }
 
 std::string ConfigFile::text() const { return contents_->json.dump(); }

@@ -56,6 +56,9 @@ inline constexpr std::string_view kGoogleBertConfig = "bert_config.json";
 /// A model directory's config.json, or its bert_config.json where only that is there.
 std::string config_path_in(const std::string& directory);
 
+/// The text of such a file, in transformers' words where Keras-Hub wrote it.
+std::string read_model_config(const std::string& path);
+
 /// PyTorch's name of a dtype, as config.json has it: "float32".
 std::string_view torch_name(DType dtype);
 

@@ -198,7 +198,7 @@ ForecastModelConfig read_forecaster(const OpenedConfig& opened) {
 OpenedConfig open_config(const std::string& path) {
   const bool gguf = path.ends_with(".gguf") && !std::filesystem::is_directory(path);
   OpenedConfig opened = gguf ? open_gguf_config(path) : OpenedConfig{.path = config_path_in(path)};
-  if (!gguf && std::filesystem::exists(opened.path)) opened.text = read_file(opened.path);
+  if (!gguf && std::filesystem::exists(opened.path)) opened.text = read_model_config(opened.path);
   if (opened.text.empty()) return opened;
   const ConfigFile file(opened.text, opened.path);
   std::string type;

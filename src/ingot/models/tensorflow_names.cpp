@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "ingot/models/keras_hub.h"
 #include "ingot/weights/transform.h"
 
 namespace ingot {
@@ -122,6 +123,7 @@ std::optional<TorchName> torch_name_of(std::string_view name) {
 
 std::shared_ptr<const WeightSource> under_torch_names(std::shared_ptr<const WeightSource> source) {
   if (source->format() != "hdf5" && source->format() != "tensorflow") return source;
+  if (auto named = from_keras_hub(source)) return named;
   std::vector<TensorRecipe> recipes;
   std::set<std::string> names;
   bool any = false;

@@ -18,9 +18,10 @@
 namespace ingot {
 namespace {
 
-constexpr std::array<std::string_view, 10> kUsualNames{
-    "model.safetensors", "pytorch_model.bin", "model.gguf",  "model.keras",           "model.h5",
-    "model.npz",         "model.pt",          "tf_model.h5", "bert_model.ckpt.index", "model.ckpt.index"};
+constexpr std::array<std::string_view, 11> kUsualNames{
+    "model.safetensors", "pytorch_model.bin",     "model.gguf",      "model.keras",
+    "model.h5",          "model.weights.h5",      "model.npz",       "model.pt",
+    "tf_model.h5",       "bert_model.ckpt.index", "model.ckpt.index"};
 
 /// A zip archive is PyTorch's where it holds a pickle, Keras 3's where it holds HDF5, NumPy's otherwise.
 std::unique_ptr<WeightSource> open_zip(Blob blob) {

@@ -88,7 +88,7 @@ std::unique_ptr<BertModel> load_bert(const std::string& directory, const LoadOpt
   const std::string config_path = config_path_in(directory);
   INGOT_CHECK(std::filesystem::exists(config_path),
               IoError(directory, "is not a model directory: it holds no config.json"));
-  EncoderConfig config = EncoderConfig::from_json(read_file(config_path), config_path);
+  EncoderConfig config = EncoderConfig::from_json(read_model_config(config_path), config_path);
   const std::shared_ptr<const WeightSource> weights = under_torch_names(open_weights(directory));
   config = with_heads_of(std::move(config), *weights);
   if (options.dtype.has_value()) config.dtype = *options.dtype;

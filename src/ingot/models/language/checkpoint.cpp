@@ -55,7 +55,8 @@ ModelCheckpoint open_checkpoint(const std::string& path) {
   INGOT_CHECK(
       std::filesystem::exists(config_path),
       IoError(path, "is no model: expected a directory with config.json and weights, or a .gguf file"));
-  ModelCheckpoint checkpoint{read_file(config_path), config_path, under_torch_names(open_weights(path))};
+  ModelCheckpoint checkpoint{read_model_config(config_path), config_path,
+                             under_torch_names(open_weights(path))};
   const ConfigFile config(checkpoint.config_json, config_path);
   std::optional<ConfigFile> quantization = config.object("quantization_config");
   if (!quantization && std::filesystem::exists(other_path))
