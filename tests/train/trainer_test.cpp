@@ -14,10 +14,13 @@
 #include "ingot/base/files.h"
 #include "ingot/base/parallel.h"
 #include "ingot/core/backend.h"
+#include "ingot/models/language/gguf_export.h"
 #include "ingot/models/language/model_directory.h"
+#include "ingot/models/open_tokenizer.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/train/checkpoint.h"
 #include "ingot/train/memory_plan.h"
+#include "ingot/weights/encode.h"
 
 namespace ingot {
 namespace {
@@ -114,6 +117,25 @@ TEST_F(TrainerTest, StartsFromAModelOfAnyFamilyAndWritesOneOfTheSame) {
     EXPECT_LT(*result.validation_loss, before - 0.5) << family;
     EXPECT_EQ(load_language_model(result.model_directory)->config.model_type, family);
   }
+}
+
+TEST_F(TrainerTest, StartsFromAGgufFileWithItsOwnTokenizer) {
+  const TrainResult first = Trainer(config("first")).run();
+  const std::string start = directory_ + "/start.gguf";
+  GgufExport gguf = export_gguf(open_checkpoint(first.model_directory));
+  const std::int64_t rows = load_language_model(first.model_directory)->config.vocab_size;
+  ASSERT_TRUE(write_gguf_tokenizer(first.model_directory, rows, gguf.metadata));
+  write_gguf(start, gguf.metadata, gguf_tensors(*gguf.weights));
+  TrainConfig c = config("second");
+  c.from_scratch = false;
+  c.model = start;
+  c.max_steps = 20;
+  EXPECT_EQ(planned_architecture(c).vocab_size, rows);
+  Trainer trainer(c);
+  EXPECT_EQ(trainer.tokenizer().encode("number 12"),
+            text::Tokenizer::from_directory(first.model_directory).encode("number 12"));
+  const double before = *trainer.evaluate();
+  EXPECT_LT(*trainer.run().validation_loss, before - 0.5);
 }
 
 TEST_F(TrainerTest, MixturesOfExpertsLearnFromScratchWithBalancedExperts) {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ingot/infer/open_tokenizer.h"
+#include "ingot/models/open_tokenizer.h"
 
 namespace ingot::cli {
 

@@ -8,7 +8,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/load.h"
-#include "ingot/infer/open_tokenizer.h"
+#include "ingot/models/open_tokenizer.h"
 
 namespace ingot::cli {
 

@@ -5,9 +5,9 @@
 
 #include "ingot/base/files.h"
 #include "ingot/base/units.h"
-#include "ingot/infer/open_tokenizer.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/gguf_export.h"
+#include "ingot/models/open_tokenizer.h"
 #include "ingot/quant/block_format.h"
 #include "ingot/weights/open.h"
 

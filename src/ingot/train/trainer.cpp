@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 
 #include <fmt/format.h>
@@ -18,6 +17,7 @@
 #include "ingot/core/backend.h"
 #include "ingot/data/loader.h"
 #include "ingot/models/language/model_directory.h"
+#include "ingot/models/open_tokenizer.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/random.h"
 #include "ingot/optim/optimizer.h"
@@ -30,7 +30,6 @@
 namespace ingot {
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
@@ -83,8 +82,7 @@ text::Tokenizer choose_tokenizer(const TrainConfig& config,
   const std::string& path = !config.tokenizer.empty() ? config.tokenizer
                             : config.from_scratch     ? ""
                                                       : config.model;
-  if (path.empty()) return train_tokenizer(config);
-  return fs::is_directory(path) ? text::Tokenizer::from_directory(path) : text::Tokenizer::from_file(path);
+  return path.empty() ? train_tokenizer(config) : open_tokenizer(path);
 }
 
 LanguageConfig finish_architecture(const TrainConfig& config, const text::Tokenizer& tokenizer) {
@@ -383,8 +381,8 @@ LanguageConfig planned_architecture(const TrainConfig& config) {
     model = config.architecture;
     if (model.vocab_size == 0) model.vocab_size = config.vocab_size;
   } else {
-    const std::string path = config.model + "/config.json";
-    model = LanguageConfig::from_json(read_file(path), path);
+    const ModelCheckpoint checkpoint = open_checkpoint(config.model);
+    model = LanguageConfig::from_json(checkpoint.config_json, checkpoint.config_path);
   }
   model.dtype = config.dtype;
   model.validate();

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/files.h"
-#include "ingot/infer/open_tokenizer.h"
+#include "ingot/models/open_tokenizer.h"
 #include "ingot/text/sentencepiece.h"
 
 namespace ingot {

@@ -1,4 +1,4 @@
-#include "ingot/infer/open_tokenizer.h"
+#include "ingot/models/open_tokenizer.h"
 
 #include <filesystem>
 
