@@ -1,6 +1,7 @@
 #include "ingot/core/cpu_allocator.h"
 
 #include <bit>
+#include <cstdint>
 #include <cstdlib>
 
 #include <sys/mman.h>
@@ -26,6 +27,34 @@ std::size_t size_of_class(std::size_t index) {
   return (std::size_t{1} << exponent) + (index % 8) * ((std::size_t{1} << exponent) / 8);
 }
 
+std::size_t in_whole(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+/// Straight from the system: in the heap, aligned blocks leave gaps, which huge pages then fill.
+void* map_huge(std::size_t size) {
+  const std::size_t more = size + kHugePage;
+  void* mapped = ::mmap(nullptr, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* start = static_cast<std::byte*>(mapped);
+  const std::size_t before = (kHugePage - reinterpret_cast<std::uintptr_t>(start) % kHugePage) % kHugePage;
+  if (before > 0) ::munmap(start, before);
+  ::munmap(start + before + size, more - before - size);
+  ::madvise(start + before, size, MADV_HUGEPAGE);
+  return start + before;
+}
+
+void* take_from_system(std::size_t size) {
+  return size >= kHugeFrom ? map_huge(in_whole(size, kHugePage))
+                           : std::aligned_alloc(kSmallest, in_whole(size, kSmallest));
+}
+
+void give_to_system(void* data, std::size_t size) noexcept {
+  if (size >= kHugeFrom) {
+    ::munmap(data, in_whole(size, kHugePage));
+  } else {
+    std::free(data);
+  }
+}
+
 }  // namespace
 
 void* CpuAllocator::allocate(std::size_t bytes) {
@@ -41,14 +70,11 @@ void* CpuAllocator::allocate(std::size_t bytes) {
     }
   }
   const std::size_t size = size_of_class(index);
-  const std::size_t alignment = size >= kHugeFrom ? kHugePage : kSmallest;
-  const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
-  void* data = std::aligned_alloc(alignment, rounded);
+  void* data = take_from_system(size);
   if (data == nullptr) {
     trim();
-    data = std::aligned_alloc(alignment, rounded);
+    data = take_from_system(size);
   }
-  if (data != nullptr && size >= kHugeFrom) ::madvise(data, rounded, MADV_HUGEPAGE);
   return data;
 }
 
@@ -59,15 +85,15 @@ void CpuAllocator::deallocate(void* data, std::size_t bytes) noexcept {
     free_[index].push_back(data);
     cached_ += size_of_class(index);
   } catch (...) {  // no memory for the list itself
-    std::free(data);
+    give_to_system(data, size_of_class(index));
   }
 }
 
 void CpuAllocator::trim() noexcept {
   const std::lock_guard lock(mutex_);
-  for (auto& list : free_) {
-    for (void* data : list) std::free(data);
-    list.clear();
+  for (std::size_t index = 0; index < free_.size(); ++index) {
+    for (void* data : free_[index]) give_to_system(data, size_of_class(index));
+    free_[index].clear();
   }
   cached_ = 0;
 }
