@@ -9,9 +9,11 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/core/backend.h"
 #include "ingot/nn/visit.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
+#include "ingot/quant/block_format.h"
 
 namespace ingot {
 namespace {
@@ -104,12 +106,22 @@ ArchitectureReport check_architecture(const std::vector<ParameterShape>& paramet
   return report;
 }
 
+// Elements from which fresh memory costs little beside what fills it.
+constexpr std::int64_t kLarge = std::int64_t{1} << 20;
+
 MappedSource::MappedSource(const WeightSource& weights, WeightMap map, LoadOptions options)
     : weights_(weights), map_(std::move(map)), options_(options) {
   for (const TensorInfo& info : weights.tensors()) stored_[map_.canonical(info.name)] = info.name;
 }
 
+void MappedSource::drop_temporaries() {
+  if (large_) backend(kCpu).trim();
+  large_ = false;
+}
+
 Tensor MappedSource::provide(const ParamRequest& request) {
+  drop_temporaries();
+  large_ = request.shape.numel() >= kLarge;
   const NoGrad no_grad;
   const MemoryTagScope tag(MemoryTag::parameter);
   Storage* shared = nullptr;  // what a tensor that was not transformed still shares with the file
@@ -117,7 +129,9 @@ Tensor MappedSource::provide(const ParamRequest& request) {
     const auto found = stored_.find(name);
     if (found == stored_.end()) return Tensor{};
     const Tensor tensor = weights_.load_tensor(found->second);
-    shared = tensor.storage().get();
+    const bool dequantised =
+        quant::find_block_format(weights_.get_metadata(found->second).stored_as) != nullptr;
+    if (!dequantised) shared = tensor.storage().get();
     return tensor;
   });
   INGOT_CHECK(stored.defined() && stored.shape() == request.shape,

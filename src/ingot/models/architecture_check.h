@@ -50,6 +50,9 @@ ArchitectureReport check_architecture(const std::vector<ParameterShape>& paramet
 class MappedSource final : public ParamProvider {
  public:
   MappedSource(const WeightSource& weights, WeightMap map, LoadOptions options);
+  ~MappedSource() override { drop_temporaries(); }
+  MappedSource(const MappedSource&) = delete;
+  MappedSource& operator=(const MappedSource&) = delete;
   Tensor provide(const ParamRequest& request) override;
   quant::PackedPtr provide_packed(const std::string& name, const Shape& shape) override;
   std::vector<quant::PackedPtr> provide_packed_stack(const std::string& name, const Shape& shape) override;
@@ -61,11 +64,14 @@ class MappedSource final : public ParamProvider {
   quant::PackedPtr round_to_format(const Tensor& weight, const std::string& name) const;
   // From the store, or made and put there.
   quant::PackedPtr kept(const std::string& name, FunctionRef<quant::PackedPtr()> make) const;
+  // What large tensors passed through on their way, which the allocator keeps.
+  void drop_temporaries();
 
   const WeightSource& weights_;
   WeightMap map_;
   LoadOptions options_;
   std::map<std::string, std::string> stored_;  // the file's name by canonical name
+  bool large_ = false;                         // the last tensor was
 };
 
 }  // namespace ingot

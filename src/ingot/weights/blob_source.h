@@ -18,12 +18,12 @@ template <class Base = WeightSource>
 class BlobSource : public Base {
  public:
   WeightCapabilities capabilities() const override {
-    return {.zero_copy = true, .concurrent = true, .preload = static_cast<bool>(blob_.will_need)};
+    return {.zero_copy = true, .concurrent = true, .preload = blob_.pages != nullptr};
   }
   void preload(std::span<const std::string> names) const override {
     for (const std::string& name : names) {
       const TensorInfo& info = this->get_metadata(name);
-      if (blob_.will_need) blob_.will_need(info.offset, info.bytes);
+      will_need(blob_, info.offset, info.bytes);
     }
   }
 

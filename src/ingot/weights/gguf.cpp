@@ -47,6 +47,7 @@ class GgufFile final : public BlobSource<GgufSource> {
 
  private:
   Tensor dequantised(const TensorInfo& info, const quant::BlockFormat& format, const Shape& shape) const {
+    const PageLoan loan(stored(info));
     Tensor tensor = Tensor::empty(shape);
     auto* values = tensor.data<float>();
     const auto blocks = static_cast<std::int64_t>(info.bytes / format.bytes);

@@ -135,8 +135,8 @@ class Hdf5File final : public WeightSource {
 
   std::vector<std::byte> unfiltered(const Hdf5Dataset& dataset, const Hdf5Chunk& chunk,
                                     std::size_t chunk_bytes) const {
-    const auto stored = blob_.bytes.subspan(chunk.address, chunk.size);
-    std::vector<std::byte> bytes(stored.begin(), stored.end());
+    const Blob stored = on_loan(part_of(blob_, chunk.address, chunk.size));
+    std::vector<std::byte> bytes(stored.bytes.begin(), stored.bytes.end());
     for (std::size_t i = dataset.filters.size(); i-- > 0;) {
       if (i < 32 && (chunk.skipped_filters >> i & 1) != 0) continue;
       const std::uint16_t id = dataset.filters[i].id;

@@ -129,8 +129,7 @@ class TensorFlowCheckpoint final : public WeightSource {
   void preload(std::span<const std::string> names) const override {
     for (const std::string& name : names) {
       const TensorInfo& info = get_metadata(name);
-      const Blob& shard = shards_[entries_.at(name).shard];
-      if (shard.will_need) shard.will_need(info.offset, info.bytes);
+      will_need(shards_[entries_.at(name).shard], info.offset, info.bytes);
     }
   }
 

@@ -66,7 +66,7 @@ Blob WeightSource::stored(const TensorInfo& info) const {
 quant::PackedPtr WeightSource::packed(const TensorInfo& info, const PackedPart& part) const {
   const quant::BlockFormat* format = quant::find_block_format(info.stored_as);
   if (format == nullptr || info.shape.size() != 2 || part.transposed) return nullptr;
-  const Blob blob = stored(info);
+  const Blob blob = on_loan(stored(info));
   const std::int64_t row_bytes = static_cast<std::int64_t>(blob.bytes.size()) / info.shape[0],
                      rows = part.rows > 0 ? part.rows : info.shape[0];
   const Tensor blocks =

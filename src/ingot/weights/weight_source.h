@@ -52,7 +52,8 @@ struct PackedPart {
 /// opened. Opening reads and checks the description only; each tensor is read when it is asked for.
 ///
 /// Loaded tensors live on the CPU and are contiguous. They may alias a mapped file, copy-on-write: writing
-/// into one is safe, costs a copy of the pages touched, and never changes the file. They keep it mapped.
+/// into one is safe, costs a copy of the pages touched, and never changes the file; what was written is lost
+/// with the last tensor on those pages, which then leave the process' memory. They keep the file mapped.
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
@@ -80,7 +81,7 @@ class WeightSource {
   std::vector<Tensor> load_tensors(std::span<const std::string> names) const;
   /// The bytes of a tensor as they are stored: the blocks of a quantised format, say. NotImplemented where
   /// the format keeps them otherwise than in one piece (compressed, strided).
-  Blob stored_bytes(std::string_view name) const { return stored(get_metadata(name)); }
+  Blob stored_bytes(std::string_view name) const { return on_loan(stored(get_metadata(name))); }
   /// A matrix that is stored quantised, in the tiles that products run on; null where it is not, or where
   /// rows of the part are not whole rows as they are stored. Throws as load_tensor does.
   std::shared_ptr<const quant::PackedMatrix> load_packed(std::string_view name,

@@ -223,6 +223,7 @@ Blob ZipArchive::prefix(const ZipEntry& entry, std::size_t size) const {
 Blob ZipArchive::content(const ZipEntry& entry) const {
   Blob stored = this->stored(entry);
   if (entry.method == 0) return stored;
+  const PageLoan loan(stored);
   std::vector<std::byte> bytes =
       inflated(stored.bytes, static_cast<std::size_t>(entry.size), entry, blob_.name);
   check_crc(bytes, entry, blob_.name);
