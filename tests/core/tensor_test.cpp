@@ -119,6 +119,19 @@ TEST(DeviceConfig, FirstSetVariableWinsPerSetting) {
   EXPECT_THROW(get_device({.cuda_device = -1}), InvalidConfig);
 }
 
+TEST(DeviceConfig, TheCpuIsWarnedOfOnceAndOnlyWhereNobodyChoseIt) {
+  const auto said = [](const DeviceConfig& config) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_TRUE(get_device(config).is_cpu());
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said({.force_cpu = true}), "");
+  EXPECT_NE(said({.program = "some tool"})
+                .find("some tool: no CUDA device found, running on the CPU. Set INGOT_FORCE_CPU=1"),
+            std::string::npos);
+  EXPECT_EQ(said({}), "");
+}
+
 TEST(Device, ParseAndPrintAgree) {
   EXPECT_EQ(parse_device("cuda:3"), (Device{DeviceType::cuda, 3}));
   EXPECT_EQ(parse_device("cuda"), (Device{DeviceType::cuda, 0}));

@@ -19,6 +19,7 @@
 #include "ingot/models/open_tokenizer.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/train/checkpoint.h"
+#include "ingot/train/dataset.h"
 #include "ingot/train/memory_plan.h"
 #include "ingot/weights/encode.h"
 
@@ -86,6 +87,24 @@ TEST_F(TrainerTest, LearnsAndLeavesAModelThatOpens) {
 }
 
 // Families that differ most from Llama: post-norms and soft-caps, experts, fused projections.
+TEST_F(TrainerTest, SaysWhenTheTextIsTooSmallForTheVocabulary) {
+  const auto said = [&](std::int64_t vocab_size) {
+    TrainConfig c = config("run");
+    c.vocab_size = vocab_size;
+    ::testing::internal::CaptureStderr();
+    const std::int64_t got = train_tokenizer(c).vocab_size();
+    const std::string text = ::testing::internal::GetCapturedStderr();
+    return std::pair{got, text};
+  };
+  EXPECT_EQ(said(300), (std::pair<std::int64_t, std::string>{300, ""}));
+  const auto [got, text] = said(50'000);
+  EXPECT_LT(got, 50'000);
+  EXPECT_NE(
+      text.find("vocab_size: 50000 tokens were asked for, but the text gives only " + std::to_string(got)),
+      std::string::npos)
+      << text;
+}
+
 TEST_F(TrainerTest, StartsFromAModelOfAnyFamilyAndWritesOneOfTheSame) {
   const TrainResult first = Trainer(config("tokenizer")).run();
   for (const std::string family : {"gemma2", "gemma3_text", "qwen3_moe", "mixtral", "phi3", "gpt2"}) {

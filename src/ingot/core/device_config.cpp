@@ -1,10 +1,8 @@
 #include "ingot/core/device_config.h"
 
-#include <cstdio>
-#include <mutex>
-
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
+#include "ingot/base/log.h"
 #include "ingot/core/backend.h"
 
 namespace ingot {
@@ -23,30 +21,19 @@ void DeviceConfig::validate() const {
 
 Device get_device(const DeviceConfig& config) {
   config.validate();
+  if (config.force_cpu) return kCpu;
   const BackendRegistry& registry = BackendRegistry::instance();
   const Device wanted{DeviceType::cuda, static_cast<std::int8_t>(config.cuda_device)};
-  if (!config.force_cpu) {
-    if (registry.find(wanted) != nullptr) return wanted;
-    for (const ComputeBackend* backend : registry.all()) {
-      if (backend->device().is_cuda())
-        return registry.get(wanted).device();  // throws, with the devices there are
-    }
+  if (registry.find(wanted) != nullptr) return wanted;
+  for (const ComputeBackend* backend : registry.all()) {
+    if (backend->device().is_cuda())
+      return registry.get(wanted).device();  // throws, with the devices there are
   }
-  if (!config.force_cpu) warn_if_cpu(kCpu, config.program);
+  log_once(LogLevel::warn, "get_device", "ingot::device",
+           config.program +
+               ": no CUDA device found, running on the CPU. Set INGOT_FORCE_CPU=1 to choose the CPU and "
+               "silence this warning.");
   return kCpu;
-}
-
-void warn_if_cpu(Device device, const std::string& program) {
-  static std::once_flag once;
-  if (!device.is_cpu()) return;
-  std::call_once(once, [&program] {
-    // stderr as well as the log: a log may go to a file that nobody reads before the run is half over.
-    std::fprintf(
-        stderr,
-        "%s: no CUDA device found, running on the CPU. Set INGOT_FORCE_CPU=1 to choose the CPU and silence "
-        "this warning.\n",
-        program.c_str());
-  });
 }
 
 }  // namespace ingot

@@ -20,12 +20,9 @@ struct DeviceConfig {
   void validate() const;
 };
 
-/// The device that `config` asks for: the CUDA device when there is one, else the CPU. Falling back to the
-/// CPU is said once per process, in the log and on stderr, with how to silence it. Throws DeviceNotAvailable
-/// when CUDA devices exist but not the one asked for.
+/// The device that `config` asks for: the CUDA device when there is one, else the CPU. Falling back to a CPU
+/// that nobody chose is said once per process, in the log (which goes to stderr and to its file), with how to
+/// silence it. Throws DeviceNotAvailable when CUDA devices exist but not the one asked for.
 Device get_device(const DeviceConfig& config = DeviceConfig::from_env());
-
-/// Says once per process that `device` is the CPU; nothing for others.
-void warn_if_cpu(Device device, const std::string& program);
 
 }  // namespace ingot

@@ -7,6 +7,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
+#include "ingot/base/log.h"
 #include "ingot/data/token_cache.h"
 #include "ingot/data/tokenizer_encoder.h"
 #include "ingot/text/bpe_trainer.h"
@@ -67,7 +68,15 @@ text::Tokenizer train_tokenizer(const TrainConfig& config) {
   text::BpeTrainerConfig trainer;
   trainer.vocab_size = static_cast<std::int32_t>(config.vocab_size);
   trainer.special_tokens = {kEndOfText};
-  return text::train_bpe(trainer, texts);
+  text::Tokenizer tokenizer = text::train_bpe(trainer, texts);
+  if (tokenizer.vocab_size() < config.vocab_size) {
+    log(LogLevel::warn, "ingot::data",
+        fmt::format(
+            "vocab_size: {} tokens were asked for, but the text gives only {}, which the vocabulary now "
+            "has; give more text, or ask for fewer",
+            config.vocab_size, tokenizer.vocab_size()));
+  }
+  return tokenizer;
 }
 
 TrainingData prepare_data(const TrainConfig& config, const text::Tokenizer& tokenizer) {

@@ -120,6 +120,9 @@ std::int64_t count_steps(const TrainConfig& config, std::int64_t batches_per_epo
   return std::max<std::int64_t>(1, std::llround(steps));
 }
 
+// NaN without the sign that one may carry.
+std::string printable(double value) { return std::isnan(value) ? "NaN" : fmt::format("{}", value); }
+
 }  // namespace
 
 struct Trainer::State {
@@ -222,11 +225,12 @@ StepRecord Trainer::State::train_step() {
   StepRecord record;
   record.loss = forward_backward(batches);
   INGOT_CHECK(std::isfinite(record.loss),
-              NonFinite(where, fmt::format("the loss is {}; {}", record.loss, advice)));
+              NonFinite(where, fmt::format("the loss is {}; {}", printable(record.loss), advice)));
   record.learning_rate = optimizer->learning_rate(progress.step);
   record.grad_norm = optimizer->measure_gradients();
-  INGOT_CHECK(std::isfinite(record.grad_norm),
-              NonFinite(where, fmt::format("the gradient's norm is {}; {}", record.grad_norm, advice)));
+  INGOT_CHECK(
+      std::isfinite(record.grad_norm),
+      NonFinite(where, fmt::format("the gradient's norm is {}; {}", printable(record.grad_norm), advice)));
   optimizer->apply(progress.step);
   fault_point("train.step");
   progress.data = batches.back().next;
