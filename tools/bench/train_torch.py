@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Times training steps of a language model in PyTorch on the CPU: the peer of `ingot bench train`.
 
-One whole step (forward, loss, backward, clip, fused AdamW), f32, tuned as its best users would tune it: one thread per core,
-memory in huge pages that the C library keeps. `ingot bench train --against torch` runs this file (it is inside the binary) with
-the environment it needs and takes steps in turn with it. By hand:
+One whole step (forward, loss, backward, clip, fused AdamW), f32 or under autocast to bf16, tuned as its best users would tune
+it: one thread per core, memory in huge pages that the C library keeps. `ingot bench train --against torch` runs this file (it is
+inside the binary) with the environment it needs and takes steps in turn with it. By hand:
 
     OMP_NUM_THREADS=2 GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=34359738368:\
 glibc.malloc.trim_threshold=34359738368 python3 tools/bench/train_torch.py --batch 4 --sequence 64 [--compile]
@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("--shape", choices=["gpt2", "demo"], default="gpt2")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--sequence", type=int, default=64)
+    parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help="bf16: autocast, weights stay f32")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--compile", action="store_true", help="torch.compile instead of eager mode")
@@ -50,8 +51,9 @@ def main() -> None:
     tokens = torch.randint(0, model.config.vocab_size, (args.batch, args.sequence))
 
     def loss_of() -> torch.Tensor:
-        logits = model(tokens).logits
-        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.dtype == "bf16"):
+            logits = model(tokens).logits
+            return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
 
     step_loss = torch.compile(loss_of) if args.compile else loss_of
 
@@ -72,8 +74,8 @@ def main() -> None:
             print(json.dumps({"ms": step_ms(), "peak_mib": peak_mib()}), flush=True)
         return
     times = [step_ms() for _ in range(args.runs)]
-    print(f"torch {torch.__version__} {'compile' if args.compile else 'eager'}: {args.shape}, batch {args.batch} x "
-          f"{args.sequence}: median {statistics.median(times):.1f} ms of {args.runs} steps, peak memory {peak_mib():.0f} MiB")
+    print(f"torch {torch.__version__} {'compile' if args.compile else 'eager'}: {args.shape}, {args.dtype}, batch "
+          f"{args.batch} x {args.sequence}: median {statistics.median(times):.1f} ms of {args.runs} steps, peak memory {peak_mib():.0f} MiB")
 
 
 main()

@@ -22,14 +22,15 @@ namespace ingot::cli {
 namespace {
 
 struct Options {
-  std::string shape = "gpt2";
+  std::string shape = "gpt2", dtype = "f32";
   std::int64_t batch = 4, sequence = 64, runs = 7;
   TorchOptions torch;
   bool json = false;
 };
 
-LanguageConfig shape_config(const std::string& shape) {
+LanguageConfig shape_config(const std::string& shape, DType dtype) {
   LanguageConfig c;
+  c.dtype = dtype;
   c.model_type = shape == "gpt2" ? "gpt2" : "llama";
   apply_family(c);
   if (shape == "gpt2") {  // 124M
@@ -83,7 +84,7 @@ Times run_steps(const Options& o, LanguageModel& model, const Tensor& tokens, To
 void print_result(const Options& o, const nlohmann::ordered_json& result,
                   const std::vector<TorchResult>& peers) {
   const auto number = [&](const char* key) { return result.at(key).get<double>(); };
-  fmt::print("{}, batch {} x {}, f32, {} threads, median of {} steps\n", o.shape, o.batch, o.sequence,
+  fmt::print("{}, batch {} x {}, {}, {} threads, median of {} steps\n", o.shape, o.batch, o.sequence, o.dtype,
              num_threads(), o.runs);
   fmt::print("  step      {:>8.1f} ms   {}/s tokens, peak memory {:.0f} MiB\n", number("step_ms"),
              human_count(static_cast<double>(o.batch * o.sequence) / number("step_ms") * 1e3),
@@ -101,11 +102,12 @@ int run(const Options& o) {
     INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
   }
   const double limit = measure_matmul_flops();
-  TorchPeers peers(
-      o.torch, bench_scripts::train_torch(),
-      {"--shape", o.shape, "--batch", std::to_string(o.batch), "--sequence", std::to_string(o.sequence)});
-  InitSource source(1);
-  LanguageModel model(shape_config(o.shape), source);
+  TorchPeers peers(o.torch, bench_scripts::train_torch(),
+                   {"--shape", o.shape, "--batch", std::to_string(o.batch), "--sequence",
+                    std::to_string(o.sequence), "--dtype", o.dtype});
+  const DType dtype = parse_dtype(o.dtype);
+  InitSource source(1, dtype);
+  LanguageModel model(shape_config(o.shape, dtype), source);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(o.batch * o.sequence));
   for (std::size_t i = 0; i < ids.size(); ++i) {
     ids[i] = static_cast<std::int32_t>(i * 7919 % static_cast<std::size_t>(model.config.vocab_size));
@@ -118,6 +120,7 @@ int run(const Options& o) {
   const nlohmann::ordered_json result{{"shape", o.shape},
                                       {"batch", o.batch},
                                       {"sequence", o.sequence},
+                                      {"dtype", o.dtype},
                                       {"threads", num_threads()},
                                       {"step_ms", step * 1e3},
                                       {"forward_ms", median(times.forward) * 1e3},
@@ -142,6 +145,8 @@ void add_bench_train(Command& bench) {
   verb.option("--shape", o->shape, "gpt2 (124M parameters) or demo").one_of({"gpt2", "demo"});
   verb.option("--batch", o->batch, "Sequences in a batch");
   verb.option("--sequence", o->sequence, "Tokens in a sequence");
+  verb.option("--dtype", o->dtype, "What weights and activations are: f32 or bf16 (PyTorch: autocast)")
+      .one_of({"f32", "bf16"});
   verb.option("--runs", o->runs, "Steps to take the median of");
   add_torch_options(verb, o->torch);
   verb.flag("--json", o->json, "Print JSON");
