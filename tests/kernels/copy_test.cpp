@@ -1,5 +1,7 @@
 #include "ingot/kernels/copy.h"
 
+#include <bit>
+
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
@@ -52,6 +54,62 @@ TEST(CopyKernel, SimdEqualsTheReferenceInEveryLayoutAndConversion) {
         EXPECT_EQ(copied(x, dtype, true, ImplKind::simd), copied(x, dtype, true, ImplKind::reference));
       }
     }
+  }
+}
+
+std::vector<std::uint32_t> bits_of(const Tensor& x) {
+  std::vector<std::uint32_t> bits(static_cast<std::size_t>(x.numel()));
+  for (std::size_t i = 0; i < bits.size(); ++i)
+    bits[i] = x.dtype() == DType::f32 ? std::bit_cast<std::uint32_t>(x.data<float>()[i])
+                                      : static_cast<const std::uint16_t*>(x.view().data)[i];
+  return bits;
+}
+
+std::vector<std::uint32_t> converted(const Tensor& x, DType dtype, ImplKind kind) {
+  const Tensor y = Tensor::empty(x.shape(), dtype);
+  const ForceKind force(kind);
+  launch(kernels::copy, current_stream(kCpu), {.x = x.view(), .y = y.view(), .accumulate = false});
+  return bits_of(y);
+}
+
+// How NaN is marked is the processor's affair.
+std::uint32_t without_payload(std::uint32_t bits, DType dtype) {
+  const std::uint32_t infinity = dtype == DType::f32 ? 0x7f800000 : dtype == DType::f16 ? 0x7c00 : 0x7f80;
+  const std::uint32_t sign = dtype == DType::f32 ? 0x80000000 : 0x8000;
+  return (bits & ~sign) > infinity ? infinity + 1 : bits;
+}
+
+void expect_same_numbers(const Tensor& x, DType dtype) {
+  const auto fast = converted(x, dtype, ImplKind::simd), plain = converted(x, dtype, ImplKind::reference);
+  const auto from = bits_of(x);
+  for (std::size_t i = 0; i < fast.size(); ++i)
+    ASSERT_EQ(without_payload(fast[i], dtype), without_payload(plain[i], dtype))
+        << name(x.dtype()) << " of bits " << std::hex << from[i] << " as " << name(dtype);
+}
+
+TEST(CopyKernel, WidensEveryHalf) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Tensor x = Tensor::empty({65536}, dtype);
+    for (std::size_t i = 0; i < 65536; ++i)
+      static_cast<std::uint16_t*>(x.view().data)[i] = static_cast<std::uint16_t>(i);
+    expect_same_numbers(x, DType::f32);
+  }
+}
+
+// Every half, what lies next to the middle between it and the next, and beyond the largest.
+TEST(CopyKernel, RoundsToTheNearestHalfAndTiesToEven) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    std::vector<float> values;
+    for (std::uint32_t i = 0; i < 0x10000; ++i) {
+      f16 half;
+      half.bits = static_cast<std::uint16_t>(i);
+      const auto at = dtype == DType::f16 ? std::bit_cast<std::uint32_t>(static_cast<float>(half)) : i << 16;
+      const std::uint32_t middle = dtype == DType::f16 ? 0x1000 : 0x8000;
+      for (const std::uint32_t bits : {at, at + middle - 1, at + middle, at + middle + 1})
+        values.push_back(std::bit_cast<float>(bits));
+      values.push_back(static_cast<float>(half) * 1.5F);  // between the denormal ones
+    }
+    expect_same_numbers(Tensor::from(values, {static_cast<std::int64_t>(values.size())}), dtype);
   }
 }
 

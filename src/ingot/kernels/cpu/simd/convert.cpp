@@ -8,16 +8,13 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ingot/kernels/cpu/simd/lanes-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<float>;
-using DI = hn::RebindToSigned<D>;
-using DU = hn::RebindToUnsigned<D>;
-using DHalf = hn::Rebind<std::uint16_t, D>;
-using DF16 = hn::Rebind<hwy::float16_t, D>;
 
 // Runs body(i) for whole vectors; the rest goes through padded copies, so that no byte outside is touched.
 template <class Vector>
@@ -25,13 +22,13 @@ void for_half(const std::uint16_t* from, std::int64_t n, float* to, Vector&& vec
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(vector(hn::LoadU(DHalf(), from + i)), d, to + i);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(vector(hn::LoadU(Half(), from + i)), d, to + i);
   if (i == n) return;
   std::uint16_t in[HWY_MAX_BYTES / 4] = {};
   float out[HWY_MAX_BYTES / 4];
   const auto rest = static_cast<std::size_t>(n - i);
   std::memcpy(in, from + i, rest * sizeof(in[0]));
-  hn::StoreU(vector(hn::LoadU(DHalf(), in)), d, out);
+  hn::StoreU(vector(hn::LoadU(Half(), in)), d, out);
   std::memcpy(to + i, out, rest * sizeof(out[0]));
 }
 
@@ -40,39 +37,27 @@ void to_half(const float* from, std::int64_t n, std::uint16_t* to, Vector&& vect
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(vector(hn::LoadU(d, from + i)), DHalf(), to + i);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(vector(hn::LoadU(d, from + i)), Half(), to + i);
   if (i == n) return;
   float in[HWY_MAX_BYTES / 4] = {};
   std::uint16_t out[HWY_MAX_BYTES / 4];
   const auto rest = static_cast<std::size_t>(n - i);
   std::memcpy(in, from + i, rest * sizeof(in[0]));
-  hn::StoreU(vector(hn::LoadU(d, in)), DHalf(), out);
+  hn::StoreU(vector(hn::LoadU(d, in)), Half(), out);
   std::memcpy(to + i, out, rest * sizeof(out[0]));
 }
 
 void load_bf16(const std::uint16_t* from, std::int64_t n, float* to) {
-  for_half(from, n, to, [](auto v) { return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(DU(), v))); });
+  for_half(from, n, to, [](auto v) { return widen_bf16(v); });
 }
-
 void store_bf16(const float* from, std::int64_t n, std::uint16_t* to) {
-  to_half(from, n, to, [](auto v) {
-    const DU du;
-    const auto bits = hn::BitCast(du, v);
-    const auto upper = hn::ShiftRight<16>(bits);
-    const auto lsb = hn::And(upper, hn::Set(du, 1U));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(lsb, hn::Set(du, 0x7fffU))));
-    const auto nan = hn::RebindMask(du, hn::IsNaN(v));
-    const auto result = hn::IfThenElse(nan, hn::Or(upper, hn::Set(du, 0x40U)), rounded);
-    return hn::DemoteTo(DHalf(), hn::BitCast(DI(), result));
-  });
+  to_half(from, n, to, [](auto v) { return narrow_bf16(v); });
 }
-
 void load_f16(const std::uint16_t* from, std::int64_t n, float* to) {
-  for_half(from, n, to, [](auto v) { return hn::PromoteTo(D(), hn::BitCast(DF16(), v)); });
+  for_half(from, n, to, [](auto v) { return widen_f16(v); });
 }
-
 void store_f16(const float* from, std::int64_t n, std::uint16_t* to) {
-  to_half(from, n, to, [](auto v) { return hn::BitCast(DHalf(), hn::DemoteTo(DF16(), v)); });
+  to_half(from, n, to, [](auto v) { return narrow_f16(v); });
 }
 
 }  // namespace

@@ -120,8 +120,8 @@ void sgd_block(const SgdArgs& args, const SgdTensor& t, const SgdBlock& block, f
   });
 }
 
-// Sum of squares of one block, in eight sums of vectors: f32 adds at most kNormBlock / 128 values to a lane.
-double square_sum(const float* x, std::int64_t n) {
+// In eight sums of vectors.
+float square_sum_of_piece(const float* x, std::int64_t n) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   V s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
@@ -145,7 +145,15 @@ double square_sum(const float* x, std::int64_t n) {
     s0 = hn::MulAdd(value, value, s0);
   });
   const V sum = hn::Add(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), hn::Add(hn::Add(s4, s5), hn::Add(s6, s7)));
-  return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// Sum of squares of one block: however wide a vector is, f32 adds at most 128 values to a lane.
+double square_sum(const float* x, std::int64_t n) {
+  const std::int64_t piece = 8 * 128 * static_cast<std::int64_t>(hn::Lanes(D()));
+  double sum = 0;
+  for (std::int64_t i = 0; i < n; i += piece) sum += square_sum_of_piece(x + i, std::min(piece, n - i));
+  return sum;
 }
 
 void scale_range(float* x, std::int64_t n, float factor, double limit) {
