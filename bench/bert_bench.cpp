@@ -75,6 +75,7 @@ void shapes(benchmark::internal::Benchmark* b) {
       ->UseRealTime();
 }
 BENCHMARK_CAPTURE(bert_base_hidden, f32, std::string())->Apply(shapes);
+BENCHMARK_CAPTURE(bert_base_hidden, f32_tiles, std::string("f32"))->Apply(shapes);
 BENCHMARK_CAPTURE(bert_base_hidden, q8_0, std::string("q8_0"))->Apply(shapes);
 
 }  // namespace

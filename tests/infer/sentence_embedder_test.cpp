@@ -106,6 +106,18 @@ float cosine(const std::vector<float>& a, const std::vector<float>& b) {
   return static_cast<float>(ab / std::sqrt(aa * bb));
 }
 
+TEST(SentenceEmbedder, F32TilesGiveTheSameVectors) {
+  const SentenceDirectory directory;
+  const SentenceEmbedder stored = SentenceEmbedder::open(directory.path);
+  const SentenceEmbedder tiles = SentenceEmbedder::open(directory.path, encoder_options("f32"));
+  ASSERT_NE(tiles.encoder().layers.front()->query.packed, nullptr);
+  const std::vector<std::vector<std::int32_t>> texts{{2, 7, 9, 3},
+                                                     {2, 11, 12, 13, 14, 15, 16, 17, 18, 19, 3}};
+  const auto expected = stored.embed_ids(texts).to_vector<float>();
+  const auto found = tiles.embed_ids(texts).to_vector<float>();
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
+}
+
 TEST(SentenceEmbedder, Int8WeightsGiveNearlyTheSameVectors) {
   const SentenceDirectory directory;
   const SentenceEmbedder exact = SentenceEmbedder::open(directory.path);
@@ -148,21 +160,23 @@ TEST(SentenceEmbedder, MiniLmGivesTheSimilaritiesOfTransformers) {
   const char* path = std::getenv("INGOT_MINILM");
   if (path == nullptr) GTEST_SKIP() << "INGOT_MINILM does not name the directory of all-MiniLM-L6-v2";
   const auto golden = nlohmann::json::parse(read_file(kSource + "/tests/infer/goldens/minilm.json"));
-  const SentenceEmbedder embedder = SentenceEmbedder::open(path);
-  const auto texts = golden["texts"].get<std::vector<std::string>>();
-  const std::vector<std::string_view> views(texts.begin(), texts.end());
-  const auto ids = embedder.encode(views);
-  const Tensor vectors = embedder.embed_ids(ids);
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    EXPECT_EQ(ids[i].size(), golden["tokens"][i].get<std::size_t>()) << texts[i];
-    const std::vector<float> a = row_of(vectors, static_cast<std::int64_t>(i));
-    for (std::size_t k = 0; k < 8; ++k) EXPECT_NEAR(a[k], golden["beginnings"][i][k].get<double>(), 1e-5);
-    for (std::size_t j = 0; j < texts.size(); ++j) {
-      const std::vector<float> b = row_of(vectors, static_cast<std::int64_t>(j));
-      double similarity = 0;
-      for (std::size_t k = 0; k < a.size(); ++k) similarity += static_cast<double>(a[k]) * b[k];
-      EXPECT_NEAR(similarity, golden["similarities"][i][j].get<double>(), 1e-5)
-          << texts[i] << " / " << texts[j];
+  for (const char* format : {"", "f32"}) {
+    const SentenceEmbedder embedder = SentenceEmbedder::open(path, encoder_options(format));
+    const auto texts = golden["texts"].get<std::vector<std::string>>();
+    const std::vector<std::string_view> views(texts.begin(), texts.end());
+    const auto ids = embedder.encode(views);
+    const Tensor vectors = embedder.embed_ids(ids);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      EXPECT_EQ(ids[i].size(), golden["tokens"][i].get<std::size_t>()) << texts[i];
+      const std::vector<float> a = row_of(vectors, static_cast<std::int64_t>(i));
+      for (std::size_t k = 0; k < 8; ++k) EXPECT_NEAR(a[k], golden["beginnings"][i][k].get<double>(), 1e-5);
+      for (std::size_t j = 0; j < texts.size(); ++j) {
+        const std::vector<float> b = row_of(vectors, static_cast<std::int64_t>(j));
+        double similarity = 0;
+        for (std::size_t k = 0; k < a.size(); ++k) similarity += static_cast<double>(a[k]) * b[k];
+        EXPECT_NEAR(similarity, golden["similarities"][i][j].get<double>(), 1e-5)
+            << texts[i] << " / " << texts[j];
+      }
     }
   }
 }

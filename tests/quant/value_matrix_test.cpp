@@ -92,32 +92,60 @@ TEST(ValueMatrix, PacksExactly) {
   }
 }
 
+void expect_reference_bits(const PackedPtr& weight) {
+  const std::int64_t rows = weight->rows, cols = weight->cols;
+  const Tensor bias = random({rows}, 3);
+  for (const std::int64_t n : {1, 2, 3, 4, 7, 12, 23, 29, 180}) {
+    if (n > 29 && rows * cols > 20000) continue;
+    Tensor x = random({n, cols}, 4, 3);
+    x.data<float>()[0] = 1e-41F;  // denormal
+    if (n > 2) x.data<float>()[2 * cols] = 1e30F;
+    Tensor expected = Tensor::empty({n, rows});
+    kernels::WeightOnlyMatmulArgs args{.format = weight->format,
+                                       .x = x.view(),
+                                       .weight = weight->data.view(),
+                                       .y = expected.view(),
+                                       .bias = n % 2 == 0 ? bias.view() : View{}};
+    const auto& list = kernels::weight_only_matmul.implementations(DeviceType::cpu);
+    list.back().run(args, {});
+    for (const auto& implementation : list) {
+      if (implementation.needs > kernels::best_instruction_set()) continue;
+      Tensor y = Tensor::zeros({n, rows});
+      args.y = y.view();
+      implementation.run(args, {});
+      EXPECT_EQ(bits_of(y), bits_of(expected)) << implementation.name << " " << weight->format_name() << " "
+                                               << n << " x " << rows << " x " << cols;
+    }
+  }
+}
+
 TEST(ValueMatrix, ProductsHaveTheReferencesBitsForAnyNumberOfRows) {
-  for (const auto& [rows, cols] : {std::pair{39, 512}, {5, 192}, {16, 100}, {17, 65}}) {
-    for (const ValueMatrix& m : matrices(rows, cols)) {
-      const PackedPtr weight = pack(m);
-      const Tensor bias = random({rows}, 3);
-      for (const std::int64_t n : {1, 2, 3, 4, 7, 12, 23, 29}) {
-        Tensor x = random({n, cols}, 4, 3);
-        x.data<float>()[0] = 1e-41F;  // denormal
-        if (n > 2) x.data<float>()[2 * cols] = 1e30F;
-        Tensor expected = Tensor::empty({n, rows});
-        kernels::WeightOnlyMatmulArgs args{.format = weight->format,
-                                           .x = x.view(),
-                                           .weight = weight->data.view(),
-                                           .y = expected.view(),
-                                           .bias = n % 2 == 0 ? bias.view() : View{}};
-        const auto& list = kernels::weight_only_matmul.implementations(DeviceType::cpu);
-        list.back().run(args, {});
-        for (const auto& implementation : list) {
-          if (implementation.needs > kernels::best_instruction_set()) continue;
-          Tensor y = Tensor::zeros({n, rows});
-          args.y = y.view();
-          implementation.run(args, {});
-          EXPECT_EQ(bits_of(y), bits_of(expected)) << implementation.name << " " << weight->format_name()
-                                                   << " " << n << " x " << rows << " x " << cols;
-        }
-      }
+  for (const auto& [rows, cols] : {std::pair{39, 512}, {5, 192}, {16, 100}, {17, 65}})
+    for (const ValueMatrix& m : matrices(rows, cols)) expect_reference_bits(pack(m));
+}
+
+TEST(FloatTiles, HoldTheVeryValues) {
+  for (const std::int64_t cols : {1, 31, 64, 100}) {
+    const Tensor w = random({37, cols}, 1);
+    EXPECT_EQ(all_rows(*pack_f32(w)).to_vector<float>(), w.to_vector<float>()) << cols;
+  }
+}
+
+// Beyond one piece of columns (768) and one of rows (168), too.
+TEST(FloatTiles, ProductsHaveTheReferencesBitsForAnyNumberOfRows) {
+  for (const auto& [rows, cols] : {std::pair{39, 512}, {5, 1600}, {16, 100}, {17, 65}, {3, 1}})
+    expect_reference_bits(pack_f32(random({rows, cols}, 1)));
+}
+
+TEST(FloatTiles, ProductsAreThoseOfTheMatrix) {
+  const Tensor w = random({50, 900}, 1), x = random({5, 900}, 2), bias = random({50}, 3);
+  const Tensor y = linear(x, *quantize_and_pack(w, "f32"), bias);
+  for (std::int64_t i = 0; i < 5; ++i) {
+    for (std::int64_t n = 0; n < 50; ++n) {
+      double sum = bias.data<float>()[n];
+      for (std::int64_t k = 0; k < 900; ++k)
+        sum += static_cast<double>(x.data<float>()[i * 900 + k]) * w.data<float>()[n * 900 + k];
+      EXPECT_NEAR(y.data<float>()[i * 50 + n], sum, 2e-4);
     }
   }
 }
@@ -140,7 +168,7 @@ TEST(ValueMatrix, ProductsRoundTheWeightOnly) {
 TEST(ValueMatrix, ARowHasTheSameBitsInAnyCompanyAndOnAnyNumberOfThreads) {
   const Tensor w = random({70, 768}, 1), x = random({29, 768}, 2);
   const int threads = num_threads();
-  for (const char* format : {"nf4", "fp8"}) {
+  for (const char* format : {"nf4", "fp8", "f32"}) {
     const PackedPtr packed = quantize_and_pack(w, format);
     const Tensor all = linear(x, *packed);
     set_num_threads(1);

@@ -64,9 +64,9 @@ void print_backends() {
                : backend["available"].get<bool>() ? " "
                                                   : "-",
                backend["backend"].get<std::string>(), backend["detail"].get<std::string>());
-  fmt::print("\nquantised weights  bits  run on\n");
+  fmt::print("\npacked weights      bits  run on\n");
   for (const auto& format : describe_formats())
-    fmt::print("  {:<16} {:>4.2f}  {}\n", format["format"].get<std::string>(),
+    fmt::print("  {:<16} {:>5.2f}  {}\n", format["format"].get<std::string>(),
                format["bits_per_weight"].get<double>(), format["runs_on"].get<std::string>());
 }
 

@@ -67,7 +67,7 @@ LoadOptions encoder_options(const std::string& format) {
   LoadOptions options{.copy = false, .trainable = false};
   if (format.empty()) return options;
   options.dtype = format == "bf16" ? DType::bf16 : format == "f16" ? DType::f16 : DType::f32;
-  options.packed = format != "f32" && format != "bf16" && format != "f16";
+  options.packed = format != "bf16" && format != "f16";
   if (options.packed) options.format = format;
   return options;
 }

@@ -29,9 +29,10 @@ struct SentenceConfig {
   static SentenceConfig from_directory(const std::string& directory, std::int64_t context);
 };
 
-/// How an encoder's weights are opened for inference. `format`: empty for as stored; f32, bf16 or f16; or a
-/// quantised format ("q8_0", "int8"; InvalidConfig lists them when the model is loaded), with activations
-/// rounded to int8 as they come, embeddings in f32.
+/// How an encoder's weights are opened for inference. `format`: empty for as stored, in the mapped file;
+/// "f32" in tiles, which take memory of their own and make products faster (kernels/weight_only.h); bf16 or
+/// f16; or a quantised format ("q8_0", "int8"; InvalidConfig lists them when the model is loaded), with
+/// activations rounded to int8 as they come, embeddings in f32.
 LoadOptions encoder_options(const std::string& format = {});
 
 /// Turns texts into vectors whose scalar products say how near their meanings are (Reimers and Gurevych

@@ -16,7 +16,8 @@
 // Low codes of 8 bits: 8 groups per block. Of 4 bits: 4 vectors of 64 bytes; vector v has group v in its low
 // and group v + 4 in its high nibbles. Of 2 bits: 2 vectors, vector v has groups v, v + 2, v + 4, v + 6 from
 // low to high. One high bit: a vector whose bit g belongs to group g. Two: two vectors; bits 2j, 2j + 1 of
-// vector v to group 4v + j.
+// vector v to group 4v + j. Of 32 bits: the numbers themselves, 16 rows of a column after those of the one
+// before.
 namespace ingot::kernels {
 
 inline constexpr std::int64_t kPanelRows = 16;
@@ -37,6 +38,7 @@ enum class PackedFormat : std::uint8_t {
   q2_g256,  ///< ternary weights
   nf4,      ///< codes stand for the values of a table; multiplied as f32 (kernels/weight_only.h)
   fp8,      ///< codes are f8e4m3 numbers; likewise
+  f32,      ///< nothing is rounded: for products of many rows, which need not rearrange it each time
 };
 
 /// Header of a step, each item for the 16 rows of the panel:
@@ -48,12 +50,13 @@ enum class PackedScales : std::uint8_t {
   group_zero,  ///< f16 scale, u8 zero, 16 bytes unused, for the whole step: value = scale · (code − zero)
                ///< each
   values,      ///< f32 scale for the whole step: value = scale · packed_value(format, code)
+  none,        ///< no header: value = packed_value(format, code)
 };
 
 struct PackedLayout {
   std::string_view name;
   PackedScales scales;
-  int low_bits;     ///< 8, 4 or 2
+  int low_bits;     ///< 32, 8, 4 or 2
   int high_bits;    ///< 0, 1 or 2 more
   int zero_shift;   ///< codes have 1 << zero_shift subtracted; −1: nothing
   int step_blocks;  ///< blocks in a step
@@ -68,6 +71,8 @@ struct PackedLayout {
       case PackedScales::group_zero:
       case PackedScales::values:
         return 64;
+      case PackedScales::none:
+        return 0;
       default:
         return 64 + 32 * blocks;
     }
@@ -115,14 +120,17 @@ constexpr PackedLayout packed_layout(PackedFormat format) {
       return {"nf4", PackedScales::values, 4, 0, -1, 2};
     case PackedFormat::fp8:
       return {"fp8", PackedScales::values, 8, 0, -1, 2};
+    case PackedFormat::f32:
+      return {"f32", PackedScales::none, 32, 0, -1, 1};
   }
   return {};
 }
-inline constexpr int kPackedFormats = 14;
+inline constexpr int kPackedFormats = 15;
 
 /// Whether a format's products take f32 activations (weight_only_matmul) instead of rounded ones.
 constexpr bool is_weight_only(PackedFormat format) {
-  return packed_layout(format).scales == PackedScales::values;
+  const PackedScales scales = packed_layout(format).scales;
+  return scales == PackedScales::values || scales == PackedScales::none;
 }
 
 /// NormalFloat of 4 bits (Dettmers et al. 2023, "QLoRA"), the numbers that bitsandbytes uses: quantiles of a

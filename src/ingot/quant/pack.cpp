@@ -9,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/core/dtype.h"
+#include "ingot/quant/floats.h"
 #include "ingot/quant/group_matrix.h"
 #include "ingot/quant/packed_matrix.h"
 #include "ingot/quant/value_matrix.h"
@@ -53,6 +54,8 @@ void write_header(const PackedLayout& layout, const BlockParts* parts, std::size
       break;
     case PackedScales::values:
       std::memcpy(step + 4 * row, &parts[0].d, 4);
+      break;
+    case PackedScales::none:
       break;
     case PackedScales::super_halves:
       put_half(step, row, parts[0].d);
@@ -229,6 +232,30 @@ PackedPtr pack(const ValueMatrix& matrix, std::string_view name) {
   result->cols = matrix.cols;
   const PackedLayout layout = kernels::packed_layout(result->format);
   fill_tiles(*result, layout, [&] { return ValueReader{.matrix = matrix, .layout = layout}; });
+  return result;
+}
+
+PackedPtr pack_f32(const Tensor& w, std::string_view name) {
+  const Tensor wide = as_floats(w, name);
+  auto result = std::make_shared<PackedMatrix>();
+  result->format = PackedFormat::f32;
+  result->rows = wide.dim(0);
+  result->cols = wide.dim(1);
+  const std::int64_t panels = (result->rows + kernels::kPanelRows - 1) / kernels::kPanelRows;
+  const auto panel_bytes =
+      static_cast<std::int64_t>(kernels::packed_layout(result->format).panel_bytes(result->cols));
+  result->data = Tensor::zeros({panels, panel_bytes}, DType::u8);
+  parallel_for(panels, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t panel = begin; panel < end; ++panel) {
+      auto* to = reinterpret_cast<float*>(result->data.data<std::uint8_t>() + panel * panel_bytes);
+      const std::int64_t first = panel * kernels::kPanelRows;
+      const std::int64_t rows = std::min(kernels::kPanelRows, result->rows - first);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const float* from = wide.data<float>() + (first + row) * result->cols;
+        for (std::int64_t c = 0; c < result->cols; ++c) to[c * kernels::kPanelRows + row] = from[c];
+      }
+    }
+  });
   return result;
 }
 

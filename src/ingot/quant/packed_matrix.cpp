@@ -68,6 +68,7 @@ PackedPtr quantize_and_pack(const Tensor& w, std::string_view format, std::strin
   if (same_name(format, "nf4")) return pack(ValueMatrix::quantize_nf4(w, name), name);
   if (same_name(format, "fp8")) return pack(ValueMatrix::quantize_fp8(w, name), name);
   if (same_name(format, "ternary")) return pack(GroupMatrix::quantize_ternary(w, name), name);
+  if (same_name(format, "f32")) return pack_f32(w, name);
   const std::vector<std::string> names = quantized_formats();
   throw InvalidConfig("format", fmt::format("'{}' is no format{}; there are: {}", format,
                                             did_you_mean(format, names), fmt::join(names, ", ")));

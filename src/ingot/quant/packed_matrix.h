@@ -31,6 +31,10 @@ using PackedPtr = std::shared_ptr<const PackedMatrix>;
 /// without any change of value) and q8_0.
 PackedPtr pack(const BlockMatrix& matrix);
 
+/// A weight (f32, bf16, f16 [rows, cols]) in tiles of f32, nothing rounded: what products of many rows read
+/// without rearranging it first. Takes memory of its own.
+PackedPtr pack_f32(const Tensor& w, std::string_view name = "the weight");
+
 /// How GroupMatrix::quantize rounds.
 struct GroupOptions {
   int bits = 4;              ///< 4 or 8
@@ -45,7 +49,7 @@ std::vector<std::string> quantized_formats();
 std::optional<GroupOptions> find_group_options(std::string_view format);
 
 /// Rounds a weight (f32, bf16, f16 [rows, cols]) to a format by name ("q8_0", "int4-g128"; in any case) and
-/// packs it. InvalidConfig lists the formats where there is none of that name.
+/// packs it; "f32" rounds nothing. InvalidConfig lists the formats where there is none of that name.
 PackedPtr quantize_and_pack(const Tensor& w, std::string_view format, std::string_view name = "the weight");
 
 /// Values of whole rows, f32 [ids, cols]: how an embedding is looked up. DimensionMismatch where an id is out

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "ingot/core/dtype.h"
@@ -12,7 +13,7 @@ namespace ingot::kernels::cpu {
 struct PackedRow {
   std::array<float, 2> scale;
   float minimum;
-  std::array<std::int32_t, 32> codes;  ///< less zero
+  std::array<std::int32_t, 32> codes;  ///< less zero; of f32 the bits
 };
 
 inline float packed_half(const std::uint8_t* data, std::int64_t index) {
@@ -24,6 +25,7 @@ inline float packed_half(const std::uint8_t* data, std::int64_t index) {
 /// What a code stands for, less zero.
 inline float packed_value(PackedFormat format, std::int32_t code) {
   if (format == PackedFormat::nf4) return kNf4Values[static_cast<std::size_t>(code)];
+  if (format == PackedFormat::f32) return std::bit_cast<float>(code);
   if (format != PackedFormat::fp8) return static_cast<float>(code);
   f8e4m3 value;
   value.bits = static_cast<std::uint8_t>(code);

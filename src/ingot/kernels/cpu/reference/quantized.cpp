@@ -141,6 +141,9 @@ PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel,
       std::memcpy(&scale, step + 4 * row, sizeof scale);
       result.scale.fill(scale);
       break;
+    case PackedScales::none:
+      result.scale.fill(1);
+      break;
     case PackedScales::super_halves:
       for (std::int64_t half = 0; half < 2; ++half) {
         const auto scale = static_cast<std::int8_t>(step[64 + (2 * b + half) * 16 + row]);
@@ -153,6 +156,11 @@ PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel,
   const std::uint8_t* high = step + layout.header_bytes() +
                              static_cast<std::size_t>(layout.step_blocks) * layout.low_block_bytes() +
                              static_cast<std::size_t>(b) * layout.high_block_bytes();
+  if (layout.low_bits == 32) {
+    for (std::size_t i = 0; i < 32; ++i)
+      std::memcpy(&result.codes[i], low + 64 * i + 4 * static_cast<std::size_t>(row), 4);
+    return result;
+  }
   const std::int32_t zero = layout.zero_shift < 0 ? 0 : 1 << layout.zero_shift;
   for (std::int64_t i = 0; i < 32; ++i) {
     const std::int64_t group = i / 4, at = row * 4 + i % 4;

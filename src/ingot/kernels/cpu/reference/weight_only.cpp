@@ -17,6 +17,13 @@ float product(const WeightOnlyMatmulArgs& args, std::int64_t row, std::int64_t c
   const float* x = args.x.as<float>() + row * args.x.stride(0);
   const std::int64_t k = args.x.dim(-1);
   float y = 0;
+  if (args.format == PackedFormat::f32) {
+    for (std::int64_t i = 0; i < k; ++i) {
+      const PackedRow w = read_packed_row(layout, panel, col % kPanelRows, i / 32);
+      y = std::fma(x[i], packed_value(args.format, w.codes[static_cast<std::size_t>(i % 32)]), y);
+    }
+    return y;
+  }
   for (std::int64_t step = 0; step * layout.step_cols() < k; ++step) {
     std::array<float, 2> sum{};
     float scale = 0;

@@ -194,35 +194,42 @@ void panel_product(const PanelProduct& p, std::int64_t rows) {
   if (rows - at >= 1) panel_tile<kFormat, 1>(p, at);
 }
 
-PanelKernel panel_kernel(PackedFormat format) {
+// pick.operator()<format>(), or null for the formats of weight_only_matmul.
+template <class Pick>
+PanelKernel for_format(PackedFormat format, Pick&& pick) {
   switch (format) {
     case PackedFormat::q8_0:
-      return panel_product<PackedFormat::q8_0>;
+      return pick.template operator()<PackedFormat::q8_0>();
     case PackedFormat::q4_0:
-      return panel_product<PackedFormat::q4_0>;
+      return pick.template operator()<PackedFormat::q4_0>();
     case PackedFormat::q4_1:
-      return panel_product<PackedFormat::q4_1>;
+      return pick.template operator()<PackedFormat::q4_1>();
     case PackedFormat::q5_0:
-      return panel_product<PackedFormat::q5_0>;
+      return pick.template operator()<PackedFormat::q5_0>();
     case PackedFormat::q5_1:
-      return panel_product<PackedFormat::q5_1>;
+      return pick.template operator()<PackedFormat::q5_1>();
     case PackedFormat::q4_k:
-      return panel_product<PackedFormat::q4_k>;
+      return pick.template operator()<PackedFormat::q4_k>();
     case PackedFormat::q5_k:
-      return panel_product<PackedFormat::q5_k>;
+      return pick.template operator()<PackedFormat::q5_k>();
     case PackedFormat::q6_k:
-      return panel_product<PackedFormat::q6_k>;
+      return pick.template operator()<PackedFormat::q6_k>();
     case PackedFormat::q4_g32:
-      return panel_product<PackedFormat::q4_g32>;
+      return pick.template operator()<PackedFormat::q4_g32>();
     case PackedFormat::q4_g64:
-      return panel_product<PackedFormat::q4_g64>;
+      return pick.template operator()<PackedFormat::q4_g64>();
     case PackedFormat::q4_g128:
-      return panel_product<PackedFormat::q4_g128>;
+      return pick.template operator()<PackedFormat::q4_g128>();
     case PackedFormat::q2_g256:
-      return panel_product<PackedFormat::q2_g256>;
-    case PackedFormat::nf4:  // weight_only_matmul's
+      return pick.template operator()<PackedFormat::q2_g256>();
+    case PackedFormat::nf4:
     case PackedFormat::fp8:
+    case PackedFormat::f32:
       break;
   }
   return nullptr;
+}
+
+[[maybe_unused]] PanelKernel panel_kernel(PackedFormat format) {
+  return for_format(format, []<PackedFormat kFormat>() -> PanelKernel { return panel_product<kFormat>; });
 }

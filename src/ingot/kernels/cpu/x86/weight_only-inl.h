@@ -76,7 +76,7 @@ INGOT_NOINLINE void float_panel_rows(const FloatPanelProduct& p, const float* x,
         for (int r = 0; r < R; ++r) odd[r] = multiply_add(splat(from[r * stride + 3]), w3, odd[r]);
       }
     }
-    const Floats scale = load_scales(step + 4 * row);
+    const Floats scale = load_numbers(step + 4 * row);
     INGOT_UNROLL_ROWS
     for (int r = 0; r < R; ++r) sum[r] = multiply_add(add(even[r], odd[r]), scale, sum[r]);
   }
@@ -104,7 +104,55 @@ void float_panel_product(const FloatPanelProduct& p, std::int64_t rows) {
   if (rows - at >= 1) float_panel_tile<kFormat, 1>(p, at);
 }
 
+// The same for weights that are f32: nothing stands between the loads and the sums.
+constexpr int kMaxFloatRows = 12;
+
+template <int R>
+INGOT_NOINLINE void f32_panel_rows(const FloatPanelProduct& p, const float* x, float* y, std::int64_t row) {
+  const std::int64_t cols = p.cols - row;
+  Floats sum[R];
+  INGOT_UNROLL_ROWS
+  for (int r = 0; r < R; ++r) sum[r] = p.add ? load_floats(y + r * p.y_stride + row, cols) : zero_floats();
+  // One base pointer for each three rows, hidden from the optimiser, which would otherwise keep a pointer per
+  // row and spill them all.
+  constexpr int kBases = (R + 2) / 3;
+  const float* base[kBases];
+  for (int b = 0; b < kBases; ++b) {
+    base[b] = x + 3 * b * p.x_stride;
+    asm("" : "+r"(base[b]));
+  }
+  const std::int64_t stride = p.x_stride;
+  const auto* w = reinterpret_cast<const float*>(p.panel) + row;
+  for (std::int64_t col = 0; col < p.k; ++col, w += kPanelRows) {
+    const Floats value = load_numbers(w);
+    INGOT_UNROLL_ROWS
+    for (int r = 0; r < R; ++r) sum[r] = multiply_add(splat(base[r / 3][r % 3 * stride]), value, sum[r]);
+    INGOT_UNROLL_ROWS
+    for (int b = 0; b < kBases; ++b) ++base[b];
+  }
+  const Floats bias = p.bias != nullptr ? load_floats(p.bias + row, cols) : zero_floats();
+  INGOT_UNROLL_ROWS
+  for (int r = 0; r < R; ++r)
+    store_floats(y + r * p.y_stride + row, p.bias != nullptr ? add(sum[r], bias) : sum[r], cols);
+}
+
+template <int R>
+INGOT_INLINE void f32_panel_tile(const FloatPanelProduct& p, std::int64_t at) {
+  for (std::int64_t row = 0; row < p.cols; row += kLanes)
+    f32_panel_rows<R>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, row);
+}
+
+void f32_panel_product(const FloatPanelProduct& p, std::int64_t rows) {
+  std::int64_t at = 0;
+  for (; rows - at >= kMaxFloatRows; at += kMaxFloatRows) f32_panel_tile<kMaxFloatRows>(p, at);
+  if (rows - at >= 8) f32_panel_tile<8>(p, at), at += 8;
+  if (rows - at >= 4) f32_panel_tile<4>(p, at), at += 4;
+  if (rows - at >= 2) f32_panel_tile<2>(p, at), at += 2;
+  if (rows - at >= 1) f32_panel_tile<1>(p, at);
+}
+
 void run(const WeightOnlyMatmulArgs& args, Stream) {
+  if (args.format == PackedFormat::f32) return multiply_f32_panels(args, f32_panel_product);
   multiply_float_panels(args, args.format == PackedFormat::nf4 ? float_panel_product<PackedFormat::nf4>
                                                                : float_panel_product<PackedFormat::fp8>);
 }

@@ -15,12 +15,14 @@ struct FloatPanelProduct {
   std::int64_t y_stride;
   std::int64_t cols;  ///< columns of y that exist, up to 16
   const float* bias;  ///< null: none
+  bool add;           ///< f32 only: y holds the sums of the columns before these
 };
 
 /// Computes `rows` rows of x, any number.
 using FloatPanelKernel = void (*)(const FloatPanelProduct& product, std::int64_t rows);
 
 /// Walks over rows and panels so that activations stay in L2 and panels in L1, on all threads.
+void multiply_f32_panels(const WeightOnlyMatmulArgs& args, FloatPanelKernel kernel);
 void multiply_float_panels(const WeightOnlyMatmulArgs& args, FloatPanelKernel kernel);
 
 }  // namespace ingot::kernels::cpu

@@ -16,7 +16,7 @@ constexpr int kMaxRows = 4;  // two sums each of 16 registers
 
 INGOT_INLINE Floats zero_floats() { return _mm256_setzero_ps(); }
 INGOT_INLINE Ints load(const void* p) { return _mm256_load_si256(static_cast<const Ints*>(p)); }
-INGOT_INLINE Floats load_scales(const void* p) { return _mm256_load_ps(static_cast<const float*>(p)); }
+INGOT_INLINE Floats load_numbers(const void* p) { return _mm256_load_ps(static_cast<const float*>(p)); }
 INGOT_INLINE Floats splat(float value) { return _mm256_set1_ps(value); }
 INGOT_INLINE Ints shift_right(Ints a, int n) { return _mm256_srli_epi32(a, n); }
 INGOT_INLINE Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }

@@ -22,7 +22,7 @@ constexpr int kMaxRows = 12;  // two sums each of 32 registers
 
 INGOT_INLINE Floats zero_floats() { return _mm512_setzero_ps(); }
 INGOT_INLINE Ints load(const void* p) { return _mm512_load_si512(p); }
-INGOT_INLINE Floats load_scales(const void* p) { return _mm512_load_ps(p); }
+INGOT_INLINE Floats load_numbers(const void* p) { return _mm512_load_ps(p); }
 INGOT_INLINE Floats splat(float value) { return _mm512_set1_ps(value); }
 INGOT_INLINE Ints shift_right(Ints a, int n) { return _mm512_srli_epi32(a, static_cast<unsigned>(n)); }
 INGOT_INLINE Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
