@@ -28,7 +28,7 @@ constexpr int kVersion = 1;  // of the tiles (kernels/packed.h) and of what a ca
 constexpr std::size_t kAlignment = 64;
 
 std::string instruction_set_name() {
-  constexpr std::array kNames{"baseline", "avx2", "avx512", "avx512-vnni"};
+  constexpr std::array kNames{"baseline", "avx2", "avx512", "avx512-vnni", "amx"};
   return kNames.at(static_cast<std::size_t>(kernels::instruction_set_limit()));
 }
 

@@ -26,7 +26,8 @@ constexpr std::array kCpuChoices{
     CpuChoice{"cpu", InstructionSet::baseline, "any processor, no vector instructions beyond SSE2"},
     CpuChoice{"cpu-avx2", InstructionSet::avx2, "AVX2 and FMA"},
     CpuChoice{"cpu-avx512", InstructionSet::avx512, "AVX-512 F, BW, DQ, VL"},
-    CpuChoice{"cpu-vnni", InstructionSet::avx512_vnni, "AVX-512 with int8 dot products"}};
+    CpuChoice{"cpu-vnni", InstructionSet::avx512_vnni, "AVX-512 with int8 dot products"},
+    CpuChoice{"cpu-amx", InstructionSet::amx, "the same and AMX tiles of int8"}};
 
 std::atomic<bool> cuda_chosen{false};
 

@@ -27,6 +27,7 @@ void register_kernels() {
   register_optimizer_simd();
   register_pointwise_loss_simd();
   register_pool_simd();
+  register_quantized_amx();
   register_quantized_avx512_vnni();
   register_quantized_avx512();
   register_quantized_avx2();

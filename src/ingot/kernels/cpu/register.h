@@ -30,6 +30,7 @@ void register_norm_simd();
 void register_optimizer_simd();
 void register_pointwise_loss_simd();
 void register_pool_simd();
+void register_quantized_amx();
 void register_quantized_avx512_vnni();
 void register_quantized_avx512();
 void register_quantized_avx2();

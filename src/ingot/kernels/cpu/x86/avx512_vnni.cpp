@@ -14,15 +14,7 @@
 HWY_PUSH_ATTRIBUTES("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")
 namespace ingot::kernels::cpu {
 namespace {
-#include "ingot/kernels/cpu/x86/vectors512.h"
-
-constexpr int kMaxRows = 12;  // 12 whole-numbered and 12 float sums of 32 registers
-constexpr bool kSignedBytes = false;
-
-INGOT_INLINE Ints dot(Ints sum, Ints codes, Ints x) { return _mm512_dpbusd_epi32(sum, codes, x); }
-INGOT_INLINE Ints dot_signed(Ints sum, Ints, Ints) { return sum; }  // never called
-
-#include "ingot/kernels/cpu/x86/quantized-inl.h"
+#include "ingot/kernels/cpu/x86/vnni-inl.h"
 
 }  // namespace
 }  // namespace ingot::kernels::cpu
@@ -32,6 +24,8 @@ namespace ingot::kernels::cpu {
 namespace {
 void run(const QuantizedMatmulArgs& args, Stream) { multiply_panels(args, panel_kernel(args.format)); }
 }  // namespace
+
+PanelKernel vnni_panel_kernel(PackedFormat format) { return panel_kernel(format); }
 
 void register_quantized_avx512_vnni() {
   quantized_matmul.add(DeviceType::cpu,

@@ -2,7 +2,7 @@
 
 #include "ingot/kernels/quantized.h"
 
-// What the instruction sets' files (avx2.cpp, avx512.cpp, avx512_vnni.cpp) share. Each compiles
+// What the instruction sets' files (avx2.cpp, avx512.cpp, avx512_vnni.cpp, amx.cpp) share. Each compiles
 // quantized-inl.h, the one text of the kernels, with its own vectors.
 namespace ingot::kernels::cpu {
 
@@ -21,6 +21,9 @@ struct PanelProduct {
 
 /// Computes `rows` rows of x, any number.
 using PanelKernel = void (*)(const PanelProduct& product, std::int64_t rows);
+
+/// AVX-512 with VNNI's, for what is left over beside AMX's tiles; null for the formats of weight_only_matmul.
+PanelKernel vnni_panel_kernel(PackedFormat format);
 
 /// Walks over rows and panels so that activations stay in L2 and panels in L1, on all threads.
 void multiply_panels(const QuantizedMatmulArgs& args, PanelKernel kernel);

@@ -1,0 +1,11 @@
+// Products with packed weights by AVX-512 with VNNI: included into the namespace of the files that need them,
+// after their target attributes.
+#include "ingot/kernels/cpu/x86/vectors512.h"
+
+constexpr int kMaxRows = 12;  // 12 whole-numbered and 12 float sums of 32 registers
+constexpr bool kSignedBytes = false;
+
+INGOT_INLINE Ints dot(Ints sum, Ints codes, Ints x) { return _mm512_dpbusd_epi32(sum, codes, x); }
+INGOT_INLINE Ints dot_signed(Ints sum, Ints, Ints) { return sum; }  // never called
+
+#include "ingot/kernels/cpu/x86/quantized-inl.h"
