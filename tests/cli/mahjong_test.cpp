@@ -1,8 +1,10 @@
+#include <csignal>
 #include <fstream>
 
 #include "tests/cli/process.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <termios.h>
 
 namespace ingot::testing {
 namespace {
@@ -18,6 +20,25 @@ std::string saved_game(const std::string& name) {
       run_ingot({"mahjong", "play", "--player", "rule-based", "--length", "round", "--save", path});
   EXPECT_EQ(played.exit_code, 0) << played.errors;
   return path;
+}
+
+TEST(MahjongCommand, ASignalThatEndsWatchingGivesTheTerminalBack) {
+  for (const int signal : {SIGTERM, SIGHUP, SIGSEGV}) {
+    bool sent = false, keys_taken = false;
+    termios after{};
+    const Outcome outcome = run_ingot_on_terminal(
+        {"mahjong", "play", "--watch", "--step"}, [&](const std::string& output, pid_t child, int terminal) {
+          tcgetattr(terminal, &after);
+          if (child == 0 || sent || output.find("\x1b[?25l") == std::string::npos) return;
+          keys_taken = (after.c_lflag & (ICANON | ECHO | ISIG)) == 0;
+          sent = ::kill(child, signal) == 0;
+        });
+    EXPECT_TRUE(keys_taken);
+    EXPECT_EQ(outcome.exit_code, 128 + signal);
+    constexpr tcflag_t kUsual = ICANON | ECHO | ISIG;
+    EXPECT_EQ(after.c_lflag & kUsual, kUsual) << "signal " << signal;
+    EXPECT_NE(outcome.output.find("\x1b[?25h\x1b[?7h\x1b[?1049l"), std::string::npos) << "signal " << signal;
+  }
 }
 
 TEST(MahjongCommand, ShantenAsJsonNamesTheDiscardsAndWhatTheyAccept) {

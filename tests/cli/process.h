@@ -1,7 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
+
+#include <sys/types.h>
 
 namespace ingot::testing {
 
@@ -18,7 +21,11 @@ Outcome run_ingot(const std::vector<std::string>& arguments,
 /// The same with `input` on its stdin.
 Outcome run_ingot_with_input(const std::vector<std::string>& arguments, const std::string& input);
 
+/// Called after each piece of output with all of it, and, with child 0, once the program is gone; `terminal`
+/// is the side of the one who looks.
+using TerminalWatch = std::function<void(const std::string& output, pid_t child, int terminal)>;
+
 /// The same on a terminal of 100 columns of its own.
-Outcome run_ingot_on_terminal(const std::vector<std::string>& arguments);
+Outcome run_ingot_on_terminal(const std::vector<std::string>& arguments, const TerminalWatch& watch = {});
 
 }  // namespace ingot::testing

@@ -57,7 +57,7 @@ Outcome run_ingot_with_input(const std::vector<std::string>& arguments, const st
   return outcome;
 }
 
-Outcome run_ingot_on_terminal(const std::vector<std::string>& arguments) {
+Outcome run_ingot_on_terminal(const std::vector<std::string>& arguments, const TerminalWatch& watch) {
   std::vector<char*> argv;
   std::string binary = INGOT_BINARY;
   std::vector<std::string> copy = arguments;
@@ -76,9 +76,11 @@ Outcome run_ingot_on_terminal(const std::vector<std::string>& arguments) {
   std::array<char, 4096> buffer{};
   for (ssize_t n; (n = ::read(terminal, buffer.data(), buffer.size())) > 0;) {  // EIO once the child is gone
     outcome.output.append(buffer.data(), static_cast<std::size_t>(n));
+    if (watch) watch(outcome.output, child, terminal);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
+  if (watch) watch(outcome.output, 0, terminal);
   ::close(terminal);
   outcome.exit_code = exit_code(status);
   return outcome;

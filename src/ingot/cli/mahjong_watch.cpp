@@ -1,8 +1,11 @@
 #include "ingot/cli/mahjong_watch.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -26,13 +29,15 @@ std::size_t rows_of(const std::string& text) {
 
 }  // namespace
 
-// The terminal's other page, without wrapping and cursor, and keys as they are pressed. Ctrl-C is a key too:
-// else it would leave the terminal like that.
+// The terminal's other page, without wrapping and cursor, and keys as they are pressed, Ctrl-C too. A signal
+// that ends the program gives the terminal back first; only SIGKILL cannot (`reset` mends that).
 class TableView::Screen {
  public:
-  Screen() : keys_(isatty(STDIN_FILENO) != 0) {
-    if (keys_ && tcgetattr(STDIN_FILENO, &before_) == 0) {
-      termios raw = before_;
+  Screen() : keys_(isatty(STDIN_FILENO) != 0 && tcgetattr(STDIN_FILENO, &before()) == 0) {
+    has_keys_to_restore() = keys_;
+    catch_signals();
+    if (keys_) {
+      termios raw = before();
       raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);
       raw.c_cc[VMIN] = 0;
       raw.c_cc[VTIME] = 0;
@@ -41,9 +46,12 @@ class TableView::Screen {
     write("\x1b[?1049h\x1b[?7l\x1b[?25l");
   }
   ~Screen() {
-    write("\x1b[?25h\x1b[?7h\x1b[?1049l");
-    if (keys_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+    std::fflush(stdout);
+    restore();
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &handlers_[i], nullptr);
   }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
 
   static void write(const std::string& text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
@@ -66,8 +74,42 @@ class TableView::Screen {
   }
 
  private:
+  static constexpr std::array kSignals = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE,
+                                          SIGSEGV, SIGBUS, SIGFPE, SIGILL,  SIGABRT};
+  // What the handler needs; there is one terminal.
+  static termios& before() {
+    static termios settings{};
+    return settings;
+  }
+  static volatile std::sig_atomic_t& has_keys_to_restore() {
+    static volatile std::sig_atomic_t keys = 0;
+    return keys;
+  }
+
+  // Calls nothing but what a signal handler may.
+  static void restore() {
+    constexpr std::string_view kBack = "\x1b[?25h\x1b[?7h\x1b[?1049l";
+    [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, kBack.data(), kBack.size());
+    if (has_keys_to_restore() != 0) tcsetattr(STDIN_FILENO, TCSANOW, &before());
+  }
+  static void on_signal(int signal) {  // SA_RESETHAND has put the default back
+    restore();
+    raise(signal);
+  }
+  void catch_signals() {
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGTTOU);  // else setting the terminal from the background would stop us
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      sigaction(kSignals[i], nullptr, &handlers_[i]);
+      if (handlers_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
+    }
+  }
+
   bool keys_;
-  termios before_{};
+  std::array<struct sigaction, kSignals.size()> handlers_{};
 };
 
 TableView::TableView(const Options& options) : options_(options) {
