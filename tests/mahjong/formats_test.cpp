@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "ingot/mahjong/log.h"
+#include "ingot/mahjong/tracker.h"
 
 namespace ingot::mahjong {
 namespace {
@@ -40,6 +41,29 @@ TEST(Mjai, WrittenGamesReplayToTheSameEnd) {
     const ReplayCounts counts = replay(log);
     EXPECT_EQ(static_cast<std::size_t>(counts.rounds), log.rounds.size());
   }
+}
+
+// mjai's first form, which the servers of those years and their players still write.
+TEST(Mjai, RoundsThatDoNotSayTheirScoresGoOnWithThose) {
+  std::istringstream lines(random_game_mjai(7));
+  std::string text, line;
+  SeatTracker tracker(Rules::tenhou(), 2);
+  std::vector<std::int32_t> told, followed;
+  while (std::getline(lines, line)) {
+    Event event = parse_mjai(line);
+    if (event.type == EventType::StartKyoku) {
+      told.push_back(event.scores[2]);
+      event.has_scores = false;
+      line = to_mjai(event);
+      EXPECT_EQ(line.find("scores"), std::string::npos) << line;
+    }
+    tracker.on(event);
+    if (event.type == EventType::StartKyoku) followed.push_back(tracker.observation().pub.seats[2].score);
+    text += line + "\n";
+  }
+  EXPECT_GT(told.size(), 3U);
+  EXPECT_EQ(followed, told);
+  EXPECT_EQ(static_cast<std::size_t>(replay(read_mjai(text, "old")).rounds), told.size());
 }
 
 TEST(Mjai, EventsSurviveTheRoundTripAsText) {
@@ -401,6 +425,22 @@ TEST(TenhouJson, TheTextsOfAWinAreChecked) {
     }
     EXPECT_NE(said.find(one.says), std::string::npos) << one.value << ": " << said;
   }
+}
+
+TEST(TenhouJson, ResultsAndRoomsAreReadAndChecked) {
+  const auto with = [](const std::string& more) {
+    std::string text = won_round(R"("30符3飜5800点")");
+    return "{" + more + text.substr(text.find(R"(,"log")"));
+  };
+  const auto log_of = [&](const std::string& more) { return read_tenhou_json(with(more), "room.json"); };
+  EXPECT_TRUE(log_of(R"("rule":{"disp":"鳳南喰赤","aka":1})").rules.open_tanyao);
+  EXPECT_FALSE(log_of(R"("rule":{"disp":"般南","aka":0})").rules.open_tanyao);
+  EXPECT_TRUE(log_of(R"("rule":{"disp":"Gold Room","aka":1})").rules.open_tanyao);
+  EXPECT_THROW(log_of(R"("rule":{"disp":"三鳳南喰赤","aka":1})"), FormatError);
+  EXPECT_THROW(log_of(R"("sc":[1,2,"x",4,5,6,7,8])"), FormatError);
+  const char* result = R"("sc":[27200,7.2,21500,-18.5,8700,-41.3,42600,52.7])";
+  EXPECT_FALSE(log_of(result).final_points.has_value()) << "other platforms' uma is not known";
+  EXPECT_TRUE(log_of(std::string(result) + R"(,"rule":{"disp":"鳳南喰赤"})").final_points.has_value());
 }
 
 TEST(TenhouJson, OneDocumentPerLineIsOneGame) {

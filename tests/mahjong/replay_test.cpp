@@ -71,7 +71,7 @@ TEST(Replay, AnEditedLogIsRefusedWithFileEventAndReason) {
     const char *from, *to, *says;
   } cases[] = {
       {"<D114/>", "<D113/>", "player 0 does not hold tile 113"},
-      {"<T100/>", "<T101/>", "does not hold tile 100"},
+      {"<T100/>", "<T101/>", "tile 101 was dealt, drawn or turned over before"},
       {"hai0=\"133,", "hai0=\"132,", "not what the seed deals"},
       {"<U84/>", "<W84/>", "player 1 does not hold tile 84"},
       {"ten=\"50,1600,0\"", "ten=\"40,1300,0\"", "fu, expected 50"},

@@ -70,8 +70,26 @@ TEST(Seeding, ThreeThousandWallsMatchTheKnownDigest) {
   EXPECT_EQ(sha(all), "ab5b0ddda660f1e7452e9c81f0ecaa9cc9fc6cd7b08133b167443eca4d27c79f");
 }
 
+// Known answers of an independent implementation that deals the hands of real games of those years. Shown as
+// the indicators and kan draws lie now.
+TEST(Seeding, TenhousEarlierGeneratorsMatchTheKnownAnswers) {
+  const auto sha_of = [](const TenhouWalls::Deal& deal) { return sha({deal.wall.begin(), deal.wall.end()}); };
+  TenhouWalls hashed("mt19937ar-sha512-n288,DEADBEEF,1,7FFFFFFF"), plain("mt19937ar,DEADBEEF,1,7FFFFFFF");
+  const TenhouWalls::Deal first = hashed.next();
+  EXPECT_EQ(sha_of(first), "bb215999adb2785e3d2dcf0ca5d5cee73c8b371036decd963b9544e97c5cbd7c");
+  EXPECT_EQ(first.dice, (std::array<std::uint8_t, 2>{1, 2}));
+  EXPECT_EQ(sha_of(hashed.next()), "f67079e8e49ab85c053fb0ae7275453658787147730e01d07b32de8c926905d1");
+  const TenhouWalls::Deal simple = plain.next();
+  EXPECT_EQ(sha_of(simple), "a8d4f4ea64e8dfbe55822089f68eeccd0eafa6f61c72ea50565a3e5d06b0077d");
+  EXPECT_EQ(simple.dice, (std::array<std::uint8_t, 2>{5, 3}));
+}
+
 TEST(Seeding, TenhouSeedsOfAnotherKindAreRefused) {
-  EXPECT_THROW(TenhouWalls("mt19937ar,ab"), FormatError);
+  EXPECT_THROW(TenhouWalls("mt19938,ab"), FormatError);
+  EXPECT_THROW(TenhouWalls("mt19937ar,"), FormatError);
+  EXPECT_THROW(TenhouWalls("mt19937ar,ab,"), FormatError);
+  EXPECT_THROW(TenhouWalls("mt19937ar,xy"), FormatError);
+  EXPECT_THROW(TenhouWalls("mt19937ar,123456789"), FormatError);
   EXPECT_THROW(TenhouWalls("mt19937ar-sha512-n288-base64,AAAA"), FormatError);
   EXPECT_THROW(TenhouWalls("mt19937ar-sha512-n288-base64," + std::string(3328, '!')), FormatError);
 }

@@ -172,6 +172,7 @@ int validate_mahjong(const MahjongOptions& o) {
       all.actions += counts.actions;
       all.wins += counts.wins;
       all.draws += counts.draws;
+      all.seeded += counts.seeded;
     } catch (const Error& error) {
       if (!o.json) fmt::print(stderr, "{}\n", error.what());
       refused.push_back({{"file", file}, {"error", error.kind()}, {"message", error.what()}});
@@ -182,14 +183,17 @@ int validate_mahjong(const MahjongOptions& o) {
     fmt::print("{}\n", Json{{"logs", files.size()},
                             {"exact", good},
                             {"rounds", all.rounds},
+                            {"rounds_with_seed", all.seeded},
                             {"decisions", all.actions},
                             {"wins", all.wins},
                             {"draws", all.draws},
                             {"refused", std::move(refused)}}
                            .dump());
   else
-    fmt::print("{} of {} logs replay exactly: {} rounds, {} decisions, {} wins, {} draws\n", good,
-               files.size(), all.rounds, all.actions, all.wins, all.draws);
+    fmt::print(
+        "{} of {} logs replay exactly: {} rounds ({} dealt from their seed), {} decisions, {} wins, {} "
+        "draws\n",
+        good, files.size(), all.rounds, all.seeded, all.actions, all.wins, all.draws);
   return good == files.size() ? 0 : 1;
 }
 

@@ -56,6 +56,7 @@ struct Event {
   std::uint8_t dealer = 0;
   std::uint16_t honba = 0, sticks = 0;
   std::array<std::array<Tile, 13>, 4> hands{};
+  bool has_scores = true;  ///< of StartKyoku; mjai's first form gives them only after Hora and Ryukyoku
   std::array<std::int32_t, 4> scores{};  ///< at the start; of EndGame and after Hora, Ryukyoku the new ones
 
   // Hora, Ryukyoku

@@ -26,9 +26,15 @@ struct GameLog {
   std::optional<bool> complete;  ///< whether the log says that the game ended; nothing if it cannot say
   std::optional<std::array<std::int32_t, 4>> final_scores;
   std::optional<std::array<double, 4>> final_points;
+
+  /// Takes over a result. Tenhou rounded to thousands until 2022: points without tenths are taken for such.
+  /// Its first years' uma of East games, 10 5, is told by the points, too.
+  void end_with(const std::array<std::int32_t, 4>& scores, const std::array<double, 4>& points);
 };
 
-/// Reads Tenhou's XML. The hands and indicators are checked against the wall of its seed, where it has one.
+/// Reads Tenhou's XML. The hands and indicators are checked against the wall of its seed, where it has one of
+/// a generator that TenhouWalls knows. Results of games with other rules than the public rooms' (`GO type`
+/// above 255: gold, a tournament's settings), whose uma the log does not name, are left out.
 /// Throws FormatError naming the file, the element and its number.
 GameLog read_mjlog(std::string_view xml, const std::string& source);
 
@@ -68,6 +74,7 @@ std::size_t stream_examples(const std::vector<std::string>& paths,
 
 struct ReplayCounts {
   int rounds = 0, actions = 0, wins = 0, draws = 0;
+  int seeded = 0;  ///< rounds whose wall came from the log's seed
 };
 /// Called before each decision with the table, who decides, and what the log says was chosen.
 using DecisionVisitor = std::function<void(const Table&, int player, const Action&)>;

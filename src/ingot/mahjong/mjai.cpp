@@ -31,7 +31,7 @@ void add_start(Json& json, const Event& event, int viewer) {
   json["honba"] = event.honba;
   json["kyotaku"] = event.sticks;
   json["oya"] = event.dealer;
-  json["scores"] = event.scores;
+  if (event.has_scores) json["scores"] = event.scores;
   Json hands = Json::array();
   for (int p = 0; p < 4; ++p) {
     const auto& hand = event.hands[static_cast<std::size_t>(p)];
@@ -155,8 +155,8 @@ class Reader {
     event.sticks = static_cast<std::uint16_t>(integer("kyotaku", 0, 1000));
     event.dealer = event.actor = seat("oya");
     event.tile = tile("dora_marker");
-    event.scores.fill(25000);
-    if (json_.contains("scores")) event.scores = points("scores");
+    event.has_scores = json_.contains("scores");
+    if (event.has_scores) event.scores = points("scores");
     const Json& hands = field(json_, "tehais");
     if (!hands.is_array() || hands.size() != 4) fail("tehais", "is no list of four hands");
     for (std::size_t p = 0; p < 4; ++p) tiles(hands[p], "tehais", event.hands[p].data(), 13, 13, true);

@@ -106,6 +106,7 @@ class MjlogReader {
     if (name == "DORA") {
       const int id = integer("hai");
       Event& event = add(EventType::Dora, 0);
+      show(id);
       event.tile = tile(id);
       event.id = tile_id(id);
       return;
@@ -120,9 +121,12 @@ class MjlogReader {
     fail("is unknown; expected an element of a Tenhou log");
   }
 
-  void read_shuffle() {
+  void read_shuffle() { start_walls(attribute("seed")); }
+  // Logs without a seed, or with one of another's making, are replayed without it.
+  void start_walls(std::string_view seed) {
+    if (!TenhouWalls::knows(seed)) return;
     try {
-      walls_.emplace(attribute("seed"));
+      walls_.emplace(seed);
     } catch (const FormatError& error) {
       fail(error.what());
     }
@@ -132,8 +136,11 @@ class MjlogReader {
     if (!element_.attribute("type")) return;
     const int type = integer("type");
     if ((type & 0x10) != 0) fail("is a three-player game; only four-player games can be read");
+    if ((type & 0x200) != 0)
+      fail("is played for chips, by rules that cannot be read (1500 points a honba, kan dora at once)");
     if ((type & 0x02) != 0) log_.rules.red_fives = {0, 0, 0};
     log_.rules.open_tanyao = (type & 0x04) == 0;
+    public_room_ = type < 0x100;
     log_.rules.length = (type & 0x08) != 0 ? GameLength::EastSouth : GameLength::East;
   }
 
@@ -164,14 +171,20 @@ class MjlogReader {
     if (log_.rounds.size() == 1)
       log_.starts_at_beginning = start.round == 0 && start.honba == 0 && start.sticks == 0;
     std::array<std::vector<int>, 4> hands;
+    shown_.reset();
+    show(seed[5]);
     for (std::size_t p = 0; p < 4; ++p) {
       hands[p] = integers(fmt::format("hai{}", p).c_str(), 13);
       if (hands[p].size() != 13) fail(fmt::format("hai{} has {} tiles, expected 13", p, hands[p].size()));
       held_[p].reset();
       for (std::size_t i = 0; i < 13; ++i) {
         start.hands[p][i] = tile(hands[p][i]);
-        held_[p].set(tile_id(hands[p][i]));
+        take(p, hands[p][i]);
       }
+    }
+    if (const pugi::xml_attribute seeds = element_.attribute("shuffle")) {
+      start_walls(seeds.value());
+      log_.rules.tenpai_yame = false;  // games of these years went on
     }
     if (walls_ && log_.starts_at_beginning) check_deal(hands, start.dealer, seed);
   }
@@ -210,7 +223,7 @@ class MjlogReader {
     if (draws) {
       event.id = tile_id(id);
       drawn = id;
-      held_[static_cast<std::size_t>(player)].set(event.id);
+      take(static_cast<std::size_t>(player), id);
     } else {
       event.tsumogiri = drawn == id;
       drawn = -1;
@@ -220,6 +233,15 @@ class MjlogReader {
     return true;
   }
 
+  // A physical tile comes to light: from the wall, once.
+  void show(int id) {
+    if (shown_[tile_id(id)]) fail(fmt::format("tile {} was dealt, drawn or turned over before", id));
+    shown_.set(tile_id(id));
+  }
+  void take(std::size_t player, int id) {
+    show(id);
+    held_[player].set(tile_id(id));
+  }
   void give(int player, int id) {
     auto& held = held_[static_cast<std::size_t>(player)];
     if (!held[tile_id(id)]) fail(fmt::format("player {} does not hold tile {}", player, id));
@@ -301,12 +323,14 @@ class MjlogReader {
     if (!element_.attribute("owari")) return;
     const std::vector<double> owari = numbers("owari");
     if (owari.size() != 8) fail("owari has not eight numbers");
-    log_.final_scores.emplace();
-    log_.final_points.emplace();
+    std::array<std::int32_t, 4> scores;
+    std::array<double, 4> points;
     for (std::size_t p = 0; p < 4; ++p) {
-      (*log_.final_scores)[p] = static_cast<std::int32_t>(100 * owari[2 * p]);
-      (*log_.final_points)[p] = owari[2 * p + 1];
+      scores[p] = static_cast<std::int32_t>(100 * owari[2 * p]);
+      points[p] = owari[2 * p + 1];
     }
+    log_.end_with(scores, points);
+    if (!public_room_) log_.final_points.reset();
   }
 
   void read_win() {
@@ -360,6 +384,8 @@ class MjlogReader {
   pugi::xml_node element_;
   int number_ = 0;
   std::array<int, 4> drawn_{};
+  bool public_room_ = true;
+  std::bitset<kTileIds> shown_;
   std::array<std::bitset<kTileIds>, 4> held_;  // the physical tiles of each hand
   int discarded_ = -1;
 };

@@ -18,8 +18,9 @@ enum class RiichiAnkan : std::uint8_t { Forbidden, SameWaits, SameReadings };
 enum class Renhou : std::uint8_t { None, Mangan, Yakuman };
 /// DelayOpen: concealed kans reveal at once, others with the next discard or before the next kan's draw.
 enum class KanDora : std::uint8_t { None, Immediate, DelayOpen };
-/// How final points become a result: rounded towards the return score's side as Tenhou does, or left exact.
-enum class ResultRounding : std::uint8_t { None, Tenhou };
+/// How final scores become a result: exact, as Tenhou's since 2022, or each rounded to thousands, halves away
+/// from zero, and the first place's what the others' leave, as Tenhou's were before.
+enum class ResultRounding : std::uint8_t { None, Thousands };
 
 /// Every rule that houses differ in. The defaults are Tenhou's (four players, open tanyao, three red fives).
 struct Rules {
@@ -29,7 +30,7 @@ struct Rules {
   std::int32_t return_points =
       30000;  ///< what results are counted from; four times the difference is the oka
   std::array<std::int16_t, 4> uma = {20, 10, -10, -20};  ///< in thousands, first place first
-  ResultRounding rounding = ResultRounding::Tenhou;
+  ResultRounding rounding = ResultRounding::Thousands;
   bool ties_share = false;  ///< equal scores share uma and oka; else the earlier seat ranks higher
   bool extension = true;    ///< one more wind, ending when someone reaches the target
   bool bust = true;         ///< the game ends when a score falls below zero

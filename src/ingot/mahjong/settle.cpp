@@ -295,14 +295,15 @@ GameResult game_result(const std::array<std::int32_t, 4>& scores, const Rules& r
       ++same;
     }
     const double above = (scores[p] - rules.return_points) / 1000.0;
-    if (rules.rounding == ResultRounding::Tenhou) {  // five down, six up, away from the return score
-      result.points[p] = std::copysign(std::floor(std::abs(above) + 0.4), above) + bonus[at(result.place[p])];
+    if (rules.rounding == ResultRounding::Thousands) {
+      result.points[p] =
+          std::round(scores[p] / 1000.0) - rules.return_points / 1000.0 + bonus[at(result.place[p])];
       if (result.place[p] != 0) others += result.points[p];
     } else {
       result.points[p] = above + (rules.ties_share ? shared / same : bonus[at(result.place[p])]);
     }
   }
-  if (rules.rounding == ResultRounding::Tenhou)
+  if (rules.rounding == ResultRounding::Thousands)
     for (std::size_t p = 0; p < 4; ++p)
       if (result.place[p] == 0) result.points[p] = -others;
   return result;

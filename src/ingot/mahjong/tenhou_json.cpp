@@ -384,6 +384,21 @@ void RoundReader::add_result(const json& result) {
   fail("result", fmt::format("\"{}\" is unknown", name.substr(0, 40)));
 }
 
+// The name of the room that a game was played in, empty if it is not said.
+std::string room_of(const json& document) {
+  const auto rule = document.find("rule");
+  if (rule == document.end() || !rule->is_object()) return {};
+  const auto shown = rule->find("disp");
+  return shown != rule->end() && shown->is_string() ? shown->get<std::string>() : std::string();
+}
+// Tenhou's own rooms are named by signs, like 鳳南喰赤: the room, the length, open tanyao, red fives.
+bool is_tenhou_room(const json& document) {
+  const std::string room = room_of(document);
+  for (const char* name : {"般", "上", "特", "鳳"})
+    if (room.starts_with(name)) return true;
+  return false;
+}
+
 void read_rules(const json& document, Rules& rules) {
   const auto rule = document.find("rule");
   if (rule == document.end() || !rule->is_object()) return;
@@ -395,10 +410,9 @@ void read_rules(const json& document, Rules& rules) {
   };
   const bool all = is_set("aka");
   rules.red_fives = {all || is_set("aka51"), all || is_set("aka52"), all || is_set("aka53")};
-  const auto shown = rule->find("disp");
-  if (shown == rule->end() || !shown->is_string()) return;
-  const auto& text = shown->get_ref<const std::string&>();
-  if (text.find("東") != std::string::npos) rules.length = GameLength::East;
+  const std::string room = room_of(document);
+  if (room.find("東") != std::string::npos) rules.length = GameLength::East;
+  if (is_tenhou_room(document)) rules.open_tanyao = room.find("喰") != std::string::npos;
 }
 
 // One document, or one per line (a round each): then the first with the rounds of all.
@@ -439,6 +453,11 @@ GameLog read_tenhou_json(std::string_view text, const std::string& source) {
   log.source = source;
   if (!document.is_object() || !document.contains("log") || !document["log"].is_array())
     throw FormatError(source, -1, "log", "is missing; expected the JSON of tenhou.net/6");
+  if (room_of(document).find("三") != std::string::npos)
+    throw FormatError(source, -1, "rule",
+                      fmt::format("\"{}\" is a three-player game; only four-player games "
+                                  "can be read",
+                                  room_of(document)));
   read_rules(document, log.rules);
   if (const auto names = document.find("name");
       names != document.end() && names->is_array() && names->size() == 4)
@@ -447,11 +466,21 @@ GameLog read_tenhou_json(std::string_view text, const std::string& source) {
   for (const json& round : document["log"]) log.rounds.push_back(RoundReader(round, source).read());
   if (log.rounds.empty()) throw FormatError(source, -1, "log", "has no rounds");
   if (const auto sc = document.find("sc"); sc != document.end() && sc->is_array() && sc->size() == 8) {
+    std::array<double, 8> numbers{};
+    for (std::size_t i = 0; i < 8; ++i) {
+      if ((*sc)[i].is_number()) numbers[i] = (*sc)[i].get<double>();
+      if (!(*sc)[i].is_number() || !(std::abs(numbers[i]) < 1e8))
+        throw FormatError(source, -1, "sc", "is no list of four scores, each with its result");
+    }
+    std::array<std::int32_t, 4> scores;
+    std::array<double, 4> points;
+    for (std::size_t p = 0; p < 4; ++p) {
+      scores[p] = static_cast<std::int32_t>(numbers[2 * p]);
+      points[p] = numbers[2 * p + 1];
+    }
     log.complete = true;
-    log.final_scores.emplace();
-    for (std::size_t p = 0; p < 4; ++p)
-      if ((*sc)[2 * p].is_number() && std::abs((*sc)[2 * p].get<double>()) < 1e8)
-        (*log.final_scores)[p] = static_cast<std::int32_t>((*sc)[2 * p].get<double>());
+    log.end_with(scores, points);
+    if (!is_tenhou_room(document)) log.final_points.reset();
   }
   return log;
 }

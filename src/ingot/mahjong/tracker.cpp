@@ -17,6 +17,7 @@ namespace ingot::mahjong {
 
 SeatTracker::SeatTracker(const Rules& rules, int seat) {
   view_.pub.rules = rules;
+  for (Seat& one : view_.pub.seats) one.score = rules.starting_points;
   view_.seat = static_cast<std::uint8_t>(seat);
 }
 
@@ -67,7 +68,7 @@ void SeatTracker::start_round(const Event& event) {
   fresh.indicator_count = 1;
   fresh.seen[kind_of(event.tile)] = 1;
   for (std::size_t p = 0; p < 4; ++p) {
-    fresh.seats[p].score = event.scores[p];
+    fresh.seats[p].score = event.has_scores ? event.scores[p] : view_.pub.seats[p].score;
     fresh.seats[p].pao_dragons = fresh.seats[p].pao_winds = kNobody;
   }
   view_.pub = fresh;

@@ -1,5 +1,7 @@
 #include "ingot/mahjong/wall.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -118,19 +120,57 @@ Wall shuffle_wall(const Seed& round) {
   return wall;
 }
 
+namespace {
+
+[[noreturn]] void fail_seed(const std::string& problem) {
+  throw FormatError("", -1, "SHUFFLE seed", problem);
+}
+
+std::vector<std::uint32_t> base64_words(std::string_view text) {
+  if (text.size() != 3328)
+    fail_seed(fmt::format("has {} base64 characters, expected 3328 for 624 words", text.size()));
+  std::vector<std::uint8_t> bytes(text.size() / 4 * 3);
+  const int size = EVP_DecodeBlock(bytes.data(), reinterpret_cast<const unsigned char*>(text.data()),
+                                   static_cast<int>(text.size()));
+  if (size != 2496) fail_seed("is no base64");
+  std::vector<std::uint32_t> words(624);
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = read_u32(&bytes[4 * i]);
+  return words;
+}
+
+std::vector<std::uint32_t> hexadecimal_words(std::string_view text) {
+  std::vector<std::uint32_t> words;
+  for (bool more = true; more;) {
+    const std::size_t end = text.find(',');
+    const std::string_view digits = text.substr(0, end);
+    more = end != std::string_view::npos;
+    text.remove_prefix(more ? end + 1 : text.size());
+    const auto [stop, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), words.emplace_back(), 16);
+    if (error != std::errc() || stop != digits.data() + digits.size() || words.size() > 624)
+      fail_seed(fmt::format("word {}, \"{}\", is no hexadecimal word of 32 bits", words.size(),
+                            digits.substr(0, 20)));
+  }
+  return words;
+}
+
+}  // namespace
+
 TenhouWalls::TenhouWalls(std::string_view seed) {
-  constexpr std::string_view kPrefix = "mt19937ar-sha512-n288-base64,";
-  const auto fail = [&](const std::string& problem) { throw FormatError("", -1, "SHUFFLE seed", problem); };
-  if (!seed.starts_with(kPrefix))
-    fail(fmt::format("starts with \"{}\", expected \"{}\"", seed.substr(0, kPrefix.size()), kPrefix));
-  seed.remove_prefix(kPrefix.size());
-  if (seed.size() != 3328)
-    fail(fmt::format("has {} base64 characters, expected 3328 for 624 words", seed.size()));
-  std::vector<std::uint8_t> bytes(seed.size() / 4 * 3);
-  const int size = EVP_DecodeBlock(bytes.data(), reinterpret_cast<const unsigned char*>(seed.data()),
-                                   static_cast<int>(seed.size()));
-  if (size != 2496) fail("is no base64");
-  // MT19937 init_by_array (Matsumoto and Nishimura 2002).
+  const std::size_t comma = std::min(seed.find(','), seed.size());
+  const std::string_view kind = seed.substr(0, comma), words = seed.substr(std::min(comma + 1, seed.size()));
+  old_layout_ = kind != "mt19937ar-sha512-n288-base64";
+  hashed_ = kind != "mt19937ar";
+  if (old_layout_ && hashed_ && kind != "mt19937ar-sha512-n288")
+    fail_seed(
+        fmt::format("is of the generator \"{}\"; known are mt19937ar-sha512-n288-base64, "
+                    "mt19937ar-sha512-n288 and mt19937ar",
+                    kind.substr(0, 40)));
+  start(old_layout_ ? hexadecimal_words(words) : base64_words(words));
+}
+
+// MT19937 init_by_array (Matsumoto and Nishimura 2002); a key has at most 624 words.
+void TenhouWalls::start(std::span<const std::uint32_t> key) {
   state_[0] = 19650218;
   for (std::uint32_t i = 1; i < 624; ++i)
     state_[i] = 1812433253U * (state_[i - 1] ^ (state_[i - 1] >> 30)) + i;
@@ -141,9 +181,10 @@ TenhouWalls::TenhouWalls(std::string_view seed) {
       i = 1;
     }
   };
-  for (std::uint32_t k = 0; k < 624; ++k) {
-    state_[i] =
-        (state_[i] ^ ((state_[i - 1] ^ (state_[i - 1] >> 30)) * 1664525U)) + read_u32(&bytes[4 * k]) + k;
+  for (std::size_t k = 0; k < 624; ++k) {
+    const std::size_t at = k % key.size();
+    state_[i] = (state_[i] ^ ((state_[i - 1] ^ (state_[i - 1] >> 30)) * 1664525U)) + key[at] +
+                static_cast<std::uint32_t>(at);
     wrap();
   }
   for (std::uint32_t k = 0; k < 623; ++k) {
@@ -170,7 +211,8 @@ std::uint32_t TenhouWalls::next_u32() {
 
 TenhouWalls::Deal TenhouWalls::next() {
   std::array<std::uint32_t, 144> random;
-  for (std::size_t block = 0; block < 9; ++block) {
+  for (std::size_t i = 0; i < random.size() && !hashed_; ++i) random[i] = next_u32();
+  for (std::size_t block = 0; hashed_ && block < 9; ++block) {
     std::array<std::uint8_t, 128> source;
     for (std::size_t i = 0; i < 32; ++i) write_u32(next_u32(), &source[4 * i]);
     std::array<std::uint8_t, SHA512_DIGEST_LENGTH> digest;
@@ -180,6 +222,8 @@ TenhouWalls::Deal TenhouWalls::next() {
   Deal deal;
   std::iota(deal.wall.begin(), deal.wall.end(), TileId{0});
   for (std::uint32_t i = 0; i < 135; ++i) std::swap(deal.wall[i], deal.wall[i + random[i] % (136 - i)]);
+  // The upper tile of a stack of the dead wall came second then: indicators at 4, 6, ..., kan draws 0 to 3.
+  for (std::size_t i = 0; i < 14 && old_layout_; i += 2) std::swap(deal.wall[i], deal.wall[i + 1]);
   deal.dice = {static_cast<std::uint8_t>(random[135] % 6 + 1),
                static_cast<std::uint8_t>(random[136] % 6 + 1)};
   return deal;

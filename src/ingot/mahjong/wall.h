@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "ingot/mahjong/tile.h"
@@ -27,10 +28,15 @@ Seed seed_from_number(std::uint64_t number);
 /// to 1 with 32-bit widening multiplications and one bias-reducing step.
 Wall shuffle_wall(const Seed& round);
 
-/// Tenhou's generator: walls of one game, in order, from the SHUFFLE element of its log.
+/// Tenhou's generators: walls of one game, in order. All are MT19937; the words of a seed are
+/// "mt19937ar-sha512-n288-base64," and base64 of 624 of them, in the attribute `seed` of SHUFFLE; before, and
+/// with indicators and kan draws the other way up, "mt19937ar-sha512-n288," and hexadecimal words; and at
+/// first "mt19937ar," in the attribute `shuffle` of each INIT, whose output was used without SHA-512.
 class TenhouWalls {
  public:
-  /// `seed` is the attribute, "mt19937ar-sha512-n288-base64,..."; throws FormatError for any other.
+  /// Whether the text names one of these generators; other platforms write seeds of their own.
+  static bool knows(std::string_view seed) { return seed.starts_with("mt19937ar"); }
+  /// Throws FormatError for another generator, or for words that cannot be read.
   explicit TenhouWalls(std::string_view seed);
   struct Deal {
     Wall wall;
@@ -39,7 +45,9 @@ class TenhouWalls {
   Deal next();
 
  private:
+  void start(std::span<const std::uint32_t> key);
   std::uint32_t next_u32();
+  bool hashed_ = true, old_layout_ = true;
   std::array<std::uint32_t, 624> state_{};
   std::size_t index_ = 624;
 };
