@@ -1,7 +1,11 @@
+#include <cmath>
+
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
+#include "ingot/kernels/kernel.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/grouped_linear.h"
 #include "ingot/ops/topk.h"
 
@@ -41,6 +45,27 @@ TEST(TopK, IsInOrderAndTakesTheFirstOfEquals) {
   EXPECT_EQ(top.values.to_vector<float>(), (std::vector<float>{5, 5, 2, 9, 9, 9}));
   EXPECT_THROW(topk(testing::randn({2, 4}, 1), 5), DimensionMismatch);
   EXPECT_THROW(topk(testing::randn({2, 4}, 1), 0), DimensionMismatch);
+}
+
+TEST(TopK, FastKernelsTakeTheSamePlacesWhateverTheLengthAndType) {
+  for (const std::int64_t n : {1, 5, 63, 64, 65, 200, 1000, 5003}) {
+    std::vector<float> values(static_cast<std::size_t>(3 * n));
+    for (std::size_t i = 0; i < values.size(); ++i) {  // many equals, NaN, infinities
+      values[i] = static_cast<float>(i * 7919 % 97) - 48;
+      if (i % 31 == 3) values[i] = NAN;
+      if (i % 53 == 5) values[i] = -INFINITY;
+      if (i % 211 == 7) values[i] = INFINITY;
+    }
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      const Tensor x = to(Tensor::from(values, {3, n}), dtype);
+      for (const std::int64_t k :
+           {std::int64_t{1}, std::min<std::int64_t>(n, 8), std::min<std::int64_t>(n, 200)}) {
+        const auto fast = topk(x, k).indices.to_vector<std::int64_t>();
+        const kernels::ForceKind reference(kernels::ImplKind::reference);
+        EXPECT_EQ(fast, topk(x, k).indices.to_vector<std::int64_t>()) << n << " " << k << " " << name(dtype);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -15,6 +15,10 @@
 namespace ingot {
 namespace {
 
+Tensor filled(const Shape& shape, float value) {
+  return Tensor::from(std::vector<float>(static_cast<std::size_t>(shape.numel()), value), shape);
+}
+
 using testing::check_op;
 using testing::randn;
 
@@ -109,21 +113,51 @@ TEST(ScatterAdd, HoldsOnEveryAxis) {
 // Larger than a thread's share, so that lines, parts of lines and parts of the destination are worked on
 // apart.
 TEST(ScatterAdd, ManyIndicesAddUpAsTheyWouldOneByOne) {
-  for (const auto& [shape, axis] : {std::pair{Shape{100'000}, 0},
-                                    {Shape{2000, 70}, 0},
-                                    {Shape{70, 2000}, 1},
-                                    {Shape{3, 50'000}, 1},
-                                    {Shape{4, 300, 90}, 1}}) {
+  for (const auto& [shape, along] : {std::pair{Shape{100'000}, 0},
+                                     {Shape{2000, 70}, 0},
+                                     {Shape{70, 2000}, 1},
+                                     {Shape{3, 50'000}, 1},
+                                     {Shape{4, 300, 90}, 1}}) {
+    const int axis = along;  // clang 14 captures no binding
     std::vector<std::int64_t> places(static_cast<std::size_t>(shape.numel()));
     for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int64_t>(i * i % 41);
-    const Tensor index = ids(places, shape), source = randn(shape, 3), x = randn(shape.with(axis, 41), 4);
-    const auto both = [&] {
-      return std::pair{scatter_add(x, axis, index, source).to_vector<float>(),
-                       gather(x, axis, index).to_vector<float>()};
-    };
-    const auto fast = both();
-    const kernels::ForceKind reference(kernels::ImplKind::reference);
-    EXPECT_EQ(fast, both()) << to_string(shape) << " axis " << axis;
+    const Tensor index = ids(places, shape);
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      const Tensor source = randn(shape, 3, dtype), x = randn(shape.with(axis, 41), 4, dtype);
+      const auto both = [&] {
+        return std::pair{to(scatter_add(x, axis, index, source), DType::f32).to_vector<float>(),
+                         to(gather(x, axis, index), DType::f32).to_vector<float>()};
+      };
+      const auto fast = both();
+      const kernels::ForceKind reference(kernels::ImplKind::reference);
+      EXPECT_EQ(fast, both()) << to_string(shape) << " axis " << axis << " " << name(dtype);
+    }
+  }
+}
+
+TEST(ScatterAdd, ManySmallNumbersCountInHalfTypesToo) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const int axis : {0, 1}) {
+      const Shape shape = axis == 0 ? Shape{4096, 3} : Shape{3, 4096};
+      const Tensor small = to(filled(shape, 1.0F / 1024), dtype);  // lost if 1 + small were rounded
+      const Tensor x = to(filled(shape.with(axis, 2), 1.0F), dtype);
+      const Tensor sum = scatter_add(x, axis, Tensor::zeros(shape, DType::i64), small);
+      const std::vector<float> got = to(sum, DType::f32).to_vector<float>();
+      EXPECT_EQ(got,
+                axis == 0 ? (std::vector<float>{5, 5, 5, 1, 1, 1}) : (std::vector<float>{5, 1, 5, 1, 5, 1}));
+    }
+  }
+}
+
+TEST(Gather, MovesElementsOfEveryType) {
+  const std::vector<std::int64_t> values{1, 0, 1, 1, 0, 1};
+  const Tensor index = ids({2, 0, 1, 1, 2, 0}, {3, 2});
+  for (const DType dtype : {DType::boolean, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16,
+                            DType::bf16, DType::f32, DType::f64}) {
+    const Tensor x = to(Tensor::from(values, {3, 2}), dtype);
+    EXPECT_EQ(to(gather(x, 0, index), DType::i64).to_vector<std::int64_t>(),
+              (std::vector<std::int64_t>{0, 0, 1, 1, 0, 0}))
+        << name(dtype);
   }
 }
 

@@ -5,12 +5,17 @@
 
 #include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
+
+Tensor filled(const Shape& shape, float value) {
+  return Tensor::from(std::vector<float>(static_cast<std::size_t>(shape.numel()), value), shape);
+}
 
 using testing::check_op;
 using testing::InputSpec;
@@ -116,6 +121,24 @@ TEST(AddNorm, TheGradientsAreThoseOfTheTwoOperations) {
   };
   const auto fused = gradients(true), apart = gradients(false);
   for (std::size_t i = 0; i < fused.size(); ++i) EXPECT_LT(testing::max_error(fused[i], apart[i]), 1e-5) << i;
+}
+
+TEST(Norms, SumTheGradientsOfHalfTypesInF32) {
+  const auto gradient = [](DType dtype, bool rms) {
+    Tensor x = to(testing::randn({3000, 40}, 1, DType::bf16), dtype);  // the same values in both
+    Tensor weight = to(filled({40}, 1.0F), dtype), bias = to(Tensor::zeros({40}), dtype);
+    weight.set_requires_grad(true);
+    bias.set_requires_grad(true);
+    const Tensor dy = to(filled(x.shape(), 1.0F / 256), dtype);
+    backward(sum((rms ? rms_norm(x, weight) : layer_norm(x, weight, bias)) * dy));
+    return rms ? weight.grad() : bias.grad();
+  };
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const bool rms : {true, false}) {
+      EXPECT_LT(testing::max_error(to(gradient(dtype, rms), DType::f32), gradient(DType::f32, rms)), 0.004)
+          << name(dtype) << rms;  // one rounding of the sum to bf16's 8 bits
+    }
+  }
 }
 
 TEST(AddNorm, RefusesSummandsOfTwoShapes) {

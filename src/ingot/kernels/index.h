@@ -37,7 +37,8 @@ struct GatherArgs {
 };
 inline Kernel<GatherArgs> gather("gather");
 
-/// y[..., index[..., i, ...], ...] += x[..., i, ...] on `axis`, in order of i. index and x have one shape.
+/// y[..., index[..., i, ...], ...] += x[..., i, ...] on `axis`, in order of i. index and x have one shape; x
+/// and y any one dtype. On the CPU half types are summed in f32 and rounded once.
 struct ScatterAddArgs {
   View x, index, y;
   int axis = 0;

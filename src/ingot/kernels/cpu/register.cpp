@@ -36,6 +36,7 @@ void register_kernels() {
   register_rope_simd();
   register_softmax_simd();
   register_squeeze_excite_simd();
+  register_topk_simd();
   register_unary_simd();
   register_unary_backward_simd();
   register_weight_only_avx512();

@@ -39,6 +39,7 @@ void register_reduce_simd();
 void register_rope_simd();
 void register_softmax_simd();
 void register_squeeze_excite_simd();
+void register_topk_simd();
 void register_unary_simd();
 void register_unary_backward_simd();
 void register_weight_only_avx512();

@@ -106,6 +106,24 @@ void gather_reference(const GatherArgs& args, Stream) {
   });
 }
 
+// y[index[i]] += x[i] on one line of `targets` elements; half types are summed in f32.
+template <class T, class I>
+void scatter_line(const T* x, std::int64_t x_step, const I* index, std::int64_t i_step, std::int64_t n, T* y,
+                  std::int64_t y_step, std::int64_t targets) {
+  if constexpr (is_half_precision(dtype_of<T>)) {
+    std::vector<float> sums(static_cast<std::size_t>(targets));
+    for (std::int64_t t = 0; t < targets; ++t) sums[static_cast<std::size_t>(t)] = load(y + t * y_step);
+    for (std::int64_t i = 0; i < n; ++i) {
+      sums[static_cast<std::size_t>(index[i * i_step])] += load(x + i * x_step);
+    }
+    for (std::int64_t t = 0; t < targets; ++t) store(y + t * y_step, sums[static_cast<std::size_t>(t)]);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) {
+      add_to(y[static_cast<std::int64_t>(index[i * i_step]) * y_step], x[i * x_step]);
+    }
+  }
+}
+
 void scatter_add_reference(const ScatterAddArgs& args, Stream) {
   const std::int64_t n = args.index.dim(args.axis);
   const std::int64_t x_step = args.x.stride(args.axis), i_step = args.index.stride(args.axis),
@@ -116,12 +134,10 @@ void scatter_add_reference(const ScatterAddArgs& args, Stream) {
                         indexed_lines(args.y, args.index, args.axis)},
                        kGrain / (n + 1) + 1, [&](const auto& at, std::int64_t m, const auto& step) {
                          for (std::int64_t line = 0; line < m; ++line) {
-                           const T* x = args.x.as<T>() + at[0] + line * step[0];
-                           const I* index = args.index.as<I>() + at[1] + line * step[1];
-                           T* y = args.y.as<T>() + at[2] + line * step[2];
-                           for (std::int64_t i = 0; i < n; ++i) {
-                             add_to(y[static_cast<std::int64_t>(index[i * i_step]) * y_step], x[i * x_step]);
-                           }
+                           scatter_line(args.x.as<T>() + at[0] + line * step[0], x_step,
+                                        args.index.as<I>() + at[1] + line * step[1], i_step, n,
+                                        args.y.as<T>() + at[2] + line * step[2], y_step,
+                                        args.y.dim(args.axis));
                          }
                        });
     });

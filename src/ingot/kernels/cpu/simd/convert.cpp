@@ -1,7 +1,6 @@
 #include "ingot/kernels/cpu/simd/convert.h"
 
 #include <algorithm>
-#include <cstring>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/convert.cpp"
@@ -9,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include "ingot/kernels/cpu/simd/lanes-inl.h"
+#include "ingot/kernels/cpu/simd/loops-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
@@ -16,48 +16,24 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Runs body(i) for whole vectors; the rest goes through padded copies, so that no byte outside is touched.
-template <class Vector>
-void for_half(const std::uint16_t* from, std::int64_t n, float* to, Vector&& vector) {
-  const D d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(vector(hn::LoadU(Half(), from + i)), d, to + i);
-  if (i == n) return;
-  std::uint16_t in[HWY_MAX_BYTES / 4] = {};
-  float out[HWY_MAX_BYTES / 4];
-  const auto rest = static_cast<std::size_t>(n - i);
-  std::memcpy(in, from + i, rest * sizeof(in[0]));
-  hn::StoreU(vector(hn::LoadU(Half(), in)), d, out);
-  std::memcpy(to + i, out, rest * sizeof(out[0]));
+template <class T>
+void load_all(const T* from, std::int64_t n, float* to) {
+  for_vectors(n, [&](auto d, std::int64_t i) { hn::StoreU(load_lanes(d, from + i), d, to + i); });
 }
 
-template <class Vector>
-void to_half(const float* from, std::int64_t n, std::uint16_t* to, Vector&& vector) {
-  const D d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(vector(hn::LoadU(d, from + i)), Half(), to + i);
-  if (i == n) return;
-  float in[HWY_MAX_BYTES / 4] = {};
-  std::uint16_t out[HWY_MAX_BYTES / 4];
-  const auto rest = static_cast<std::size_t>(n - i);
-  std::memcpy(in, from + i, rest * sizeof(in[0]));
-  hn::StoreU(vector(hn::LoadU(d, in)), Half(), out);
-  std::memcpy(to + i, out, rest * sizeof(out[0]));
+template <class T>
+void store_all(const float* from, std::int64_t n, T* to) {
+  for_vectors(n, [&](auto d, std::int64_t i) { store_lanes(d, hn::LoadU(d, from + i), to + i); });
 }
 
-void load_bf16(const std::uint16_t* from, std::int64_t n, float* to) {
-  for_half(from, n, to, [](auto v) { return widen_bf16(v); });
+void load_halves(const std::uint16_t* from, DType dtype, std::int64_t n, float* to) {
+  if (dtype == DType::bf16) return load_all(reinterpret_cast<const bf16*>(from), n, to);
+  load_all(reinterpret_cast<const f16*>(from), n, to);
 }
-void store_bf16(const float* from, std::int64_t n, std::uint16_t* to) {
-  to_half(from, n, to, [](auto v) { return narrow_bf16(v); });
-}
-void load_f16(const std::uint16_t* from, std::int64_t n, float* to) {
-  for_half(from, n, to, [](auto v) { return widen_f16(v); });
-}
-void store_f16(const float* from, std::int64_t n, std::uint16_t* to) {
-  to_half(from, n, to, [](auto v) { return narrow_f16(v); });
+
+void store_halves(const float* from, std::int64_t n, std::uint16_t* to, DType dtype) {
+  if (dtype == DType::bf16) return store_all(from, n, reinterpret_cast<bf16*>(to));
+  store_all(from, n, reinterpret_cast<f16*>(to));
 }
 
 }  // namespace
@@ -68,28 +44,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ingot::kernels::cpu {
 namespace {
-HWY_EXPORT(load_bf16);
-HWY_EXPORT(store_bf16);
-HWY_EXPORT(load_f16);
-HWY_EXPORT(store_f16);
+HWY_EXPORT(load_halves);
+HWY_EXPORT(store_halves);
 
 constexpr std::int64_t kChunk = 256;  // strided elements gathered at a time: 512 bytes of stack
-
-void load_halves(const std::uint16_t* from, DType dtype, std::int64_t n, float* to) {
-  if (dtype == DType::bf16) {
-    HWY_DYNAMIC_DISPATCH(load_bf16)(from, n, to);
-  } else {
-    HWY_DYNAMIC_DISPATCH(load_f16)(from, n, to);
-  }
-}
-
-void store_halves(const float* from, std::int64_t n, std::uint16_t* to, DType dtype) {
-  if (dtype == DType::bf16) {
-    HWY_DYNAMIC_DISPATCH(store_bf16)(from, n, to);
-  } else {
-    HWY_DYNAMIC_DISPATCH(store_f16)(from, n, to);
-  }
-}
 
 }  // namespace
 
@@ -104,12 +62,12 @@ void load_floats(const void* from, DType dtype, std::int64_t stride, std::int64_
     return;
   }
   const auto* x = static_cast<const std::uint16_t*>(from);
-  if (stride == 1) return load_halves(x, dtype, n, to);
+  if (stride == 1) return HWY_DYNAMIC_DISPATCH(load_halves)(x, dtype, n, to);
   std::uint16_t chunk[kChunk];
   for (std::int64_t start = 0; start < n; start += kChunk) {
     const std::int64_t size = std::min(kChunk, n - start);
     for (std::int64_t i = 0; i < size; ++i) chunk[i] = x[(start + i) * stride];
-    load_halves(chunk, dtype, size, to + start);
+    HWY_DYNAMIC_DISPATCH(load_halves)(chunk, dtype, size, to + start);
   }
 }
 
@@ -124,11 +82,11 @@ void store_floats(const float* from, std::int64_t n, void* to, DType dtype, std:
     return;
   }
   auto* y = static_cast<std::uint16_t*>(to);
-  if (stride == 1) return store_halves(from, n, y, dtype);
+  if (stride == 1) return HWY_DYNAMIC_DISPATCH(store_halves)(from, n, y, dtype);
   std::uint16_t chunk[kChunk];
   for (std::int64_t start = 0; start < n; start += kChunk) {
     const std::int64_t size = std::min(kChunk, n - start);
-    store_halves(from + start, size, chunk, dtype);
+    HWY_DYNAMIC_DISPATCH(store_halves)(from + start, size, chunk, dtype);
     for (std::int64_t i = 0; i < size; ++i) y[(start + i) * stride] = chunk[i];
   }
 }

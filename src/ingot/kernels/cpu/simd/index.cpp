@@ -12,6 +12,7 @@
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/simd/float_block.h"
 #include "ingot/kernels/cpu/strided.h"
+#include "ingot/kernels/cpu/tile.h"
 
 namespace ingot::kernels::cpu {
 namespace {
@@ -161,36 +162,38 @@ struct Stretch {
 
 constexpr std::int64_t kStretch = 1024;  // lines together: what they read and write stays in L1
 
-// Calls body(stretch) for stretches that cover all lines, on several threads.
+// Calls body(stretch) for stretches of up to `together` lines that cover all of them, on several threads.
 template <class Body>
-void for_each_stretch(const std::array<Lines, 3>& lines, std::int64_t length, Body&& body) {
+void for_each_stretch(const std::array<Lines, 3>& lines, std::int64_t length, std::int64_t together,
+                      Body&& body) {
   parallel_runs<3>({lines[0].view, lines[1].view, lines[2].view}, kGrain / (length + 1) + 1,
                    [&](const auto& at, std::int64_t n, const auto& gap) {
-                     for (std::int64_t i = 0; i < n; i += kStretch) {
-                       Stretch stretch{std::min(kStretch, n - i), at, gap};
+                     for (std::int64_t i = 0; i < n; i += together) {
+                       Stretch stretch{std::min(together, n - i), at, gap};
                        for (std::size_t k = 0; k < 3; ++k) stretch.at[k] += i * gap[k];
                        body(stretch);
                      }
                    });
 }
 
-template <bool kAdd, class T>
-void put(T& to, const T& from) {
+// Sums are f32, whatever they are of.
+template <bool kAdd, class To, class From>
+void put(To& to, const From& from) {
   if constexpr (kAdd) {
-    to = static_cast<T>(to + from);
+    to = static_cast<To>(static_cast<float>(to) + static_cast<float>(from));
   } else {
     to = from;
   }
 }
 
 // One element of each line of a stretch: from one row of x to one of y.
-template <bool kAdd, class T>
-void copy_row(const T* x, std::int64_t x_gap, T* y, std::int64_t y_gap, std::int64_t n) {
+template <bool kAdd, class From, class To>
+void copy_row(const From* x, std::int64_t x_gap, To* y, std::int64_t y_gap, std::int64_t n) {
   if (x_gap == 1 && y_gap == 1) {
     if constexpr (kAdd) {
-      for (std::int64_t k = 0; k < n; ++k) y[k] += x[k];
+      for (std::int64_t k = 0; k < n; ++k) put<true>(y[k], x[k]);
     } else {
-      std::memcpy(y, x, static_cast<std::size_t>(n) * sizeof(T));
+      std::memcpy(y, x, static_cast<std::size_t>(n) * sizeof(To));
     }
     return;
   }
@@ -243,6 +246,23 @@ void for_all_lines(const std::array<Lines, 3>& lines, Body&& body) {
                   });
 }
 
+// Calls f.operator()<T>() with an unsigned type of `dtype`'s size: enough to move elements.
+template <class F>
+void dispatch_size(DType dtype, F&& f) {
+  switch (byte_size(dtype)) {
+    case 1:
+      return f.template operator()<std::uint8_t>();
+    case 2:
+      return f.template operator()<std::uint16_t>();
+    case 4:
+      return f.template operator()<std::uint32_t>();
+    default:
+      return f.template operator()<std::uint64_t>();
+  }
+}
+
+bool accepts_gather(const GatherArgs& args) { return !args.accumulate || is_simd_float(args.x.dtype); }
+
 void run_gather(const GatherArgs& args, Stream) {
   const std::array<Lines, 3> lines{lines_of(args.x, args.axis, args.index),
                                    lines_of(args.index, args.axis, args.index),
@@ -250,69 +270,135 @@ void run_gather(const GatherArgs& args, Stream) {
   const std::int64_t length = lines[1].length;
   dispatch_index(args.index.dtype, "gather", [&]<class I>() {
     const auto part = [&](const Stretch& stretch, std::int64_t first, std::int64_t last) {
-      args.accumulate ? gather_stretch<true, float, I>(args, lines, stretch, first, last)
-                      : gather_stretch<false, float, I>(args, lines, stretch, first, last);
+      if (args.accumulate) {
+        dispatch_simd_float(
+            args.x.dtype, [&]<class T>() { gather_stretch<true, T, I>(args, lines, stretch, first, last); });
+      } else {
+        dispatch_size(args.x.dtype,
+                      [&]<class T>() { gather_stretch<false, T, I>(args, lines, stretch, first, last); });
+      }
     };
     if (few_lines(lines)) {
       parallel_for(length, kGrain, [&](std::int64_t first, std::int64_t last) {
         for_all_lines(lines, [&](const Stretch& stretch) { part(stretch, first, last); });
       });
     } else {
-      for_each_stretch(lines, length, [&](const Stretch& stretch) { part(stretch, 0, length); });
+      for_each_stretch(lines, length, kStretch, [&](const Stretch& stretch) { part(stretch, 0, length); });
     }
   });
 }
 
+// Where the elements [first, last) of a stretch of the lines of y are summed: in y where that is f32, else in
+// an f32 copy, from which `finish` rounds them once.
+class LineSums {
+ public:
+  LineSums(const View& y, const Lines& lines, const Stretch& stretch, std::int64_t first, std::int64_t last)
+      : y_(y),
+        at_(stretch.at[2] + first * lines.step),
+        step_(lines.step),
+        gap_(stretch.gap[2]),
+        length_(last - first),
+        count_(stretch.count) {
+    if (y.dtype == DType::f32) {
+      data = y.as<float>() + at_, step = step_, gap = gap_;
+      return;
+    }
+    data = thread_scratch(0, static_cast<std::size_t>(length_ * count_));
+    along_ = step_ == 1 && gap_ != 1;
+    step = along_ ? 1 : count_, gap = along_ ? length_ : 1;
+    for_each_row([&](void* memory, std::int64_t stride, std::int64_t n, float* sums) {
+      load_floats(memory, y_.dtype, stride, n, sums);
+    });
+  }
+  void finish() {
+    if (y_.dtype == DType::f32) return;
+    for_each_row([&](void* memory, std::int64_t stride, std::int64_t n, float* sums) {
+      store_floats(sums, n, memory, y_.dtype, stride);
+    });
+  }
+
+  float* data = nullptr;
+  std::int64_t step = 0, gap = 0;  // from one element of a line to the next, from one line to the next
+
+ private:
+  // A row goes along a line, or across the lines, wherever neighbours lie.
+  template <class F>
+  void for_each_row(F&& f) {
+    const std::int64_t rows = along_ ? count_ : length_, n = along_ ? length_ : count_;
+    const std::int64_t row_step = along_ ? gap_ : step_, stride = along_ ? step_ : gap_;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      f(y_.as<std::uint16_t>() + at_ + r * row_step, stride, n, data + r * n);
+    }
+  }
+
+  const View& y_;
+  std::int64_t at_, step_, gap_, length_, count_;
+  bool along_ = false;
+};
+
 // Adds the elements of x whose index is in [first, last), in order.
-template <class I>
+template <class T, class I>
 void scatter_stretch(const ScatterAddArgs& args, const std::array<Lines, 3>& lines, const Stretch& s,
                      std::int64_t first, std::int64_t last) {
-  const Lines &x_lines = lines[0], &index_lines = lines[1], &y_lines = lines[2];
-  const float* x = args.x.as<float>() + s.at[0];
+  const Lines &x_lines = lines[0], &index_lines = lines[1];
+  const T* x = args.x.as<T>() + s.at[0];
   const I* index = args.index.as<I>() + s.at[1];
-  float* y = args.y.as<float>() + s.at[2];
+  LineSums sums(args.y, lines[2], s, first, last);
   const auto add = [&](std::int64_t i, std::int64_t k) {
     const auto id = static_cast<std::int64_t>(index[i * index_lines.step + k * s.gap[1]]);
-    if (id >= first && id < last) y[id * y_lines.step + k * s.gap[2]] += x[i * x_lines.step + k * s.gap[0]];
+    if (id < first || id >= last) return;
+    put<true>(sums.data[(id - first) * sums.step + k * sums.gap], x[i * x_lines.step + k * s.gap[0]]);
   };
   if (x_lines.step == 1 && s.gap[0] != 1) {  // the axis is the innermost: along it
     for (std::int64_t k = 0; k < s.count; ++k) {
       for (std::int64_t i = 0; i < index_lines.length; ++i) add(i, k);
     }
-    return;
+    return sums.finish();
   }
   for (std::int64_t i = 0; i < index_lines.length; ++i) {
     if (s.gap[1] == 0) {  // whole rows are added
       const auto id = static_cast<std::int64_t>(index[i * index_lines.step]);
       if (id < first || id >= last) continue;
-      copy_row<true>(x + i * x_lines.step, s.gap[0], y + id * y_lines.step, s.gap[2], s.count);
+      copy_row<true>(x + i * x_lines.step, s.gap[0], sums.data + (id - first) * sums.step, sums.gap, s.count);
       continue;
     }
     for (std::int64_t k = 0; k < s.count; ++k) add(i, k);
   }
+  sums.finish();
+}
+
+// Lines worked on together so that their sums, kept apart for half types, stay in a cache.
+std::int64_t lines_together(const ScatterAddArgs& args, std::int64_t targets) {
+  constexpr std::int64_t kSums = 65'536;  // 256 KiB
+  if (args.y.dtype == DType::f32) return kStretch;
+  return std::clamp(kSums / (targets + 1), kCacheLine, kStretch);
 }
 
 // Threads own lines, or, where there are few, parts of the destination: either way every sum is made by one
 // thread, in x's order.
+template <class T, class I>
+void scatter_lines(const ScatterAddArgs& args, const std::array<Lines, 3>& lines) {
+  const std::int64_t length = lines[1].length, targets = lines[2].length;
+  if (few_lines(lines)) {
+    parallel_for(targets, 1, [&](std::int64_t first, std::int64_t last) {
+      for_all_lines(
+          lines, [&](const Stretch& stretch) { scatter_stretch<T, I>(args, lines, stretch, first, last); });
+    });
+  } else {
+    for_each_stretch(lines, length, lines_together(args, targets), [&](const Stretch& stretch) {
+      scatter_stretch<T, I>(args, lines, stretch, 0, targets);
+    });
+  }
+}
+
 void run_scatter_add(const ScatterAddArgs& args, Stream) {
   const std::array<Lines, 3> lines{lines_of(args.x, args.axis, args.index),
                                    lines_of(args.index, args.axis, args.index),
                                    lines_of(args.y, args.axis, args.index)};
-  const std::int64_t length = lines[1].length, targets = lines[2].length;
   dispatch_index(args.index.dtype, "scatter_add", [&]<class I>() {
-    if (few_lines(lines)) {
-      parallel_for(targets, 1, [&](std::int64_t first, std::int64_t last) {
-        for_all_lines(lines,
-                      [&](const Stretch& stretch) { scatter_stretch<I>(args, lines, stretch, first, last); });
-      });
-    } else {
-      for_each_stretch(lines, length,
-                       [&](const Stretch& stretch) { scatter_stretch<I>(args, lines, stretch, 0, targets); });
-    }
+    dispatch_simd_float(args.x.dtype, [&]<class T>() { scatter_lines<T, I>(args, lines); });
   });
 }
-
-bool is_f32(const View& view) { return view.dtype == DType::f32; }
 
 }  // namespace
 
@@ -320,11 +406,10 @@ void register_index_simd() {
   find_outside.add(DeviceType::cpu, {"blocks", ImplKind::simd,
                                      [](const FindOutsideArgs& args) { return args.indices.is_contiguous(); },
                                      run_find_outside});
-  gather.add(DeviceType::cpu, {"stretches", ImplKind::simd,
-                               [](const GatherArgs& args) { return is_f32(args.x); }, run_gather});
+  gather.add(DeviceType::cpu, {"stretches", ImplKind::simd, accepts_gather, run_gather});
   scatter_add.add(DeviceType::cpu,
-                  {"stretches", ImplKind::simd, [](const ScatterAddArgs& args) { return is_f32(args.x); },
-                   run_scatter_add});
+                  {"stretches", ImplKind::simd,
+                   [](const ScatterAddArgs& args) { return is_simd_float(args.x.dtype); }, run_scatter_add});
   embedding.add(DeviceType::cpu, {"rows", ImplKind::simd, nullptr, run_embedding});
   embedding_backward.add(DeviceType::cpu,
                          {"columns", ImplKind::simd,

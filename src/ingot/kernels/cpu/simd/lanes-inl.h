@@ -17,91 +17,70 @@ namespace ingot::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
-using Half = hn::Rebind<std::uint16_t, D>;
 
-using HalfVec = hn::Vec<Half>;
-
-inline hn::Vec<D> widen_bf16(HalfVec v) {
-  return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<D>(), v)));
+// `d`: any tag of floats, of a whole register or of one lane.
+template <class Tag>
+inline hn::Vec<Tag> load_lanes(Tag d, const float* p) {
+  return hn::LoadU(d, p);
 }
-// To nearest even; NaN stays NaN.
-inline HalfVec narrow_bf16(hn::Vec<D> v) {
-  const hn::RebindToUnsigned<D> bits;
+template <class Tag>
+inline hn::Vec<Tag> load_lanes(Tag d, const bf16* p) {
+  const hn::RebindToUnsigned<Tag> bits;
+  const hn::Rebind<std::uint16_t, Tag> half;
+  const auto words = hn::LoadU(half, reinterpret_cast<const std::uint16_t*>(p));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, words)));
+}
+template <class Tag>
+inline hn::Vec<Tag> load_lanes(Tag d, const f16* p) {
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2  // no F16C: Highway's own way loses NaN and infinity
+  float values[hn::MaxLanes(Tag())];
+  for (std::size_t i = 0; i < hn::Lanes(d); ++i) values[i] = static_cast<float>(p[i]);
+  return hn::LoadU(d, values);
+#else
+  const hn::Rebind<hwy::float16_t, Tag> half;
+  return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(p)));
+#endif
+}
+template <class Tag>
+inline hn::Vec<Tag> load_lanes(Tag d, const std::int8_t* p) {
+  const hn::Rebind<std::int8_t, Tag> bytes;
+  const hn::RebindToSigned<Tag> words;
+  return hn::ConvertTo(d, hn::PromoteTo(words, hn::LoadU(bytes, p)));
+}
+
+template <class Tag>
+inline void store_lanes(Tag d, hn::Vec<Tag> v, float* p) {
+  hn::StoreU(v, d, p);
+}
+// Round to nearest even; NaN stays NaN.
+template <class Tag>
+inline void store_lanes(Tag /*d*/, hn::Vec<Tag> v, bf16* p) {
+  const hn::RebindToUnsigned<Tag> bits;
+  const hn::Rebind<std::uint16_t, Tag> half;
   const auto word = hn::BitCast(bits, v);
   const auto odd = hn::And(hn::ShiftRight<16>(word), hn::Set(bits, 1U));
   const auto rounded = hn::ShiftRight<16>(hn::Add(word, hn::Add(odd, hn::Set(bits, 0x7fffU))));
   const auto quiet = hn::Or(hn::ShiftRight<16>(word), hn::Set(bits, 0x40U));
-  return hn::TruncateTo(Half(), hn::IfThenElse(hn::RebindMask(bits, hn::IsNaN(v)), quiet, rounded));
+  const auto upper = hn::IfThenElse(hn::RebindMask(bits, hn::IsNaN(v)), quiet, rounded);
+  hn::StoreU(hn::TruncateTo(half, upper), half, reinterpret_cast<std::uint16_t*>(p));
 }
-
-// Where the processor converts f16 itself. Highway's own way for others rounds towards zero, and takes
-// infinities and NaN for large numbers.
-#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
-inline hn::Vec<D> widen_f16(HalfVec v) {
-  return hn::PromoteTo(D(), hn::BitCast(hn::Rebind<hwy::float16_t, D>(), v));
-}
-inline HalfVec narrow_f16(hn::Vec<D> v) {
-  return hn::BitCast(Half(), hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v));
-}
+template <class Tag>
+inline void store_lanes(Tag d, hn::Vec<Tag> v, f16* p) {
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2  // no F16C: what Highway has instead cuts bits off
+  float values[hn::MaxLanes(Tag())];
+  hn::StoreU(v, d, values);
+  for (std::size_t i = 0; i < hn::Lanes(d); ++i) p[i] = f16(values[i]);
 #else
-inline hn::Vec<D> widen_f16(HalfVec v) {
-  const hn::RebindToUnsigned<D> bits;
-  const auto word = hn::PromoteTo(bits, v);
-  const auto sign = hn::ShiftLeft<16>(hn::And(word, hn::Set(bits, 0x8000U)));
-  const auto magnitude = hn::ShiftLeft<13>(hn::And(word, hn::Set(bits, 0x7fffU)));
-  // The same bits as an f32 have an exponent that is too small by 112, denormals too.
-  const auto value = hn::BitCast(bits, hn::Mul(hn::BitCast(D(), magnitude), hn::Set(D(), 0x1p112F)));
-  const auto special = hn::Or(magnitude, hn::Set(bits, 0x7f800000U));  // infinities and NaN
-  const auto is_special =
-      hn::Gt(hn::BitCast(hn::RebindToSigned<D>(), magnitude), hn::Set(hn::RebindToSigned<D>(), 0x0f7fffff));
-  const auto result = hn::IfThenElse(hn::RebindMask(bits, is_special), special, value);
-  return hn::BitCast(D(), hn::Or(result, sign));
-}
-// To nearest even, beyond the largest to infinity; NaN stays NaN.
-inline HalfVec narrow_f16(hn::Vec<D> v) {
-  const hn::RebindToUnsigned<D> bits;
-  const hn::RebindToSigned<D> whole;
-  const auto word = hn::BitCast(bits, v);
-  const auto magnitude = hn::And(word, hn::Set(bits, 0x7fffffffU));
-  const auto signed_magnitude = hn::BitCast(whole, magnitude);
-  const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(bits, 1U));
-  const auto normal = hn::ShiftRight<13>(
-      hn::Add(hn::Sub(magnitude, hn::Set(bits, 112U << 23)), hn::Add(odd, hn::Set(bits, 0xfffU))));
-  // Below 2⁻¹⁴ adding 0.5 leaves a whole number of f16's smallest steps in the low bits, rounded.
-  const auto half = hn::Set(D(), 0.5F);
-  const auto small =
-      hn::Sub(hn::BitCast(bits, hn::Add(hn::BitCast(D(), magnitude), half)), hn::BitCast(bits, half));
-  const auto quiet =
-      hn::Or(hn::And(hn::ShiftRight<13>(magnitude), hn::Set(bits, 0x3ffU)), hn::Set(bits, 0x7e00U));
-  const auto is_small = hn::Lt(signed_magnitude, hn::Set(whole, 0x38800000));
-  const auto is_large = hn::Gt(signed_magnitude, hn::Set(whole, 0x477fffff));
-  auto code = hn::IfThenElse(hn::RebindMask(bits, is_small), small, normal);
-  code = hn::IfThenElse(hn::RebindMask(bits, is_large), hn::Set(bits, 0x7c00U), code);
-  code = hn::IfThenElse(hn::RebindMask(bits, hn::IsNaN(v)), quiet, code);
-  const auto sign = hn::ShiftRight<16>(hn::And(word, hn::Set(bits, 0x80000000U)));
-  return hn::TruncateTo(Half(), hn::Or(code, sign));
-}
+  static_cast<void>(d);
+  const hn::Rebind<hwy::float16_t, Tag> half;
+  hn::StoreU(hn::DemoteTo(half, v), half, reinterpret_cast<hwy::float16_t*>(p));
 #endif
-
-inline hn::Vec<D> load_lanes(D d, const float* p) { return hn::LoadU(d, p); }
-inline hn::Vec<D> load_lanes(D, const bf16* p) {
-  return widen_bf16(hn::LoadU(Half(), reinterpret_cast<const std::uint16_t*>(p)));
-}
-inline hn::Vec<D> load_lanes(D, const f16* p) {
-  return widen_f16(hn::LoadU(Half(), reinterpret_cast<const std::uint16_t*>(p)));
-}
-inline hn::Vec<D> load_lanes(D d, const std::int8_t* p) {
-  const hn::Rebind<std::int8_t, D> bytes;
-  const hn::RebindToSigned<D> words;
-  return hn::ConvertTo(d, hn::PromoteTo(words, hn::LoadU(bytes, p)));
 }
 
-inline void store_lanes(D d, hn::Vec<D> v, float* p) { hn::StoreU(v, d, p); }
-inline void store_lanes(D, hn::Vec<D> v, bf16* p) {
-  hn::StoreU(narrow_bf16(v), Half(), reinterpret_cast<std::uint16_t*>(p));
-}
-inline void store_lanes(D, hn::Vec<D> v, f16* p) {
-  hn::StoreU(narrow_f16(v), Half(), reinterpret_cast<std::uint16_t*>(p));
+// to = value, or to += value.
+template <class Tag, class T>
+inline void store_lanes(Tag d, hn::Vec<Tag> value, T* to, bool accumulate) {
+  store_lanes(d, accumulate ? hn::Add(value, load_lanes(d, to)) : value, to);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -6,6 +6,7 @@
 
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/register.h"
+#include "ingot/kernels/cpu/simd/convert.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/loss.cpp"
@@ -110,8 +111,7 @@ void row_gradient(const T* x, T* dx, std::int64_t n, std::int64_t target, float 
           const auto t = hn::Mul(v, inverses);
           g = hn::Mul(g, hn::NegMulAdd(t, t, one));
         }
-        if (accumulate) g = hn::Add(g, load_lanes(d, dx + i));
-        store_lanes(d, g, dx + i);
+        store_lanes(d, g, dx + i, accumulate);
       },
       [&](std::int64_t i, float v) HWY_ATTR {
         const float g = (weight * std::exp(v - lse) - uniform) * slope(v);
@@ -158,15 +158,11 @@ void backward_rows(const CrossEntropyBackwardArgs& args, std::int64_t begin, std
 }
 
 void forward(const CrossEntropyArgs& args, std::int64_t begin, std::int64_t end) {
-  if (args.logits.dtype == DType::f32) return forward_rows<float>(args, begin, end);
-  if (args.logits.dtype == DType::bf16) return forward_rows<bf16>(args, begin, end);
-  forward_rows<f16>(args, begin, end);
+  dispatch_simd_float(args.logits.dtype, [&]<class T>() { forward_rows<T>(args, begin, end); });
 }
 
 void backward(const CrossEntropyBackwardArgs& args, std::int64_t begin, std::int64_t end) {
-  if (args.logits.dtype == DType::f32) return backward_rows<float>(args, begin, end);
-  if (args.logits.dtype == DType::bf16) return backward_rows<bf16>(args, begin, end);
-  backward_rows<f16>(args, begin, end);
+  dispatch_simd_float(args.logits.dtype, [&]<class T>() { backward_rows<T>(args, begin, end); });
 }
 
 void scale_elements(const float* x, float factor, float* y, bool accumulate, std::int64_t begin,

@@ -6,12 +6,14 @@
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/add_parts.h"
 #include "ingot/kernels/cpu/register.h"
+#include "ingot/kernels/cpu/simd/convert.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/norm.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ingot/kernels/cpu/simd/lanes-inl.h"
 #include "ingot/kernels/cpu/simd/loops-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,114 +22,126 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// T is what rows and weights are stored as: f32, bf16 or f16. Statistics and sums are f32 for all three.
+
 // The row to normalise: x's, or x + residual, which is then also in `sum`.
-template <class Args>
-HWY_INLINE const float* summed_row(const Args& args, std::int64_t row) {
+template <class T, class Args>
+HWY_INLINE const T* summed_row(const Args& args, std::int64_t row) {
   const std::int64_t n = args.x.dim(-1);
-  const float* x = args.x.template as<float>() + row * n;
+  const T* x = args.x.template as<T>() + row * n;
   if (!args.residual) return x;
-  const float* residual = args.residual.template as<float>() + row * n;
-  float* sum = args.sum.template as<float>() + row * n;
+  const T* residual = args.residual.template as<T>() + row * n;
+  T* sum = args.sum.template as<T>() + row * n;
   for_vectors(n, [&](auto d, std::int64_t i) {
-    hn::StoreU(hn::Add(hn::LoadU(d, x + i), hn::LoadU(d, residual + i)), d, sum + i);
+    store_lanes(d, hn::Add(load_lanes(d, x + i), load_lanes(d, residual + i)), sum + i);
   });
   return sum;
 }
 
+template <class T>
 void rms_norm_row(const RmsNormArgs& args, std::int64_t row) {
   const std::int64_t n = args.x.dim(-1);
-  const float* x = summed_row(args, row);
-  const float* w = args.weight.as<float>();
-  float* y = args.y.as<float>() + row * n;
+  const T* x = summed_row<T>(args, row);
+  const T* w = args.weight.as<T>();
+  T* y = args.y.as<T>() + row * n;
   const float squares = sum_vectors(n, [&](auto d, std::int64_t i, auto sum) {
-    const auto v = hn::LoadU(d, x + i);
+    const auto v = load_lanes(d, x + i);
     return hn::MulAdd(v, v, sum);
   });
   const float rstd = 1.0F / std::sqrt(squares / static_cast<float>(n) + args.eps);
   args.rstd.as<float>()[row] = rstd;
   for_vectors(n, [&](auto d, std::int64_t i) {
-    const auto weight = hn::Add(hn::Set(d, args.weight_offset), hn::LoadU(d, w + i));
-    hn::StoreU(hn::Mul(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, rstd)), weight), d, y + i);
+    const auto weight = hn::Add(hn::Set(d, args.weight_offset), load_lanes(d, w + i));
+    store_lanes(d, hn::Mul(hn::Mul(load_lanes(d, x + i), hn::Set(d, rstd)), weight), y + i);
   });
 }
 
 void rms_norm_rows(const RmsNormArgs& args, std::int64_t begin, std::int64_t end) {
-  for (std::int64_t row = begin; row < end; ++row) rms_norm_row(args, row);
+  dispatch_simd_float(args.x.dtype, [&]<class T>() {
+    for (std::int64_t row = begin; row < end; ++row) rms_norm_row<T>(args, row);
+  });
 }
 
 // Adds this row's share to `dw` unless that is null.
+template <class T>
 void rms_norm_backward_row(const RmsNormBackwardArgs& args, std::int64_t row, float* dw) {
   const std::int64_t n = args.x.dim(-1);
-  const float* x = args.x.as<float>() + row * n;
-  const float* dy = args.dy.as<float>() + row * n;
-  const float* w = args.weight.as<float>();
-  float* dx = args.dx ? args.dx.as<float>() + row * n : nullptr;
+  const T* x = args.x.as<T>() + row * n;
+  const T* dy = args.dy.as<T>() + row * n;
+  const T* w = args.weight.as<T>();
+  T* dx = args.dx ? args.dx.as<T>() + row * n : nullptr;
   const float rstd = args.rstd.as<float>()[row];
   const auto weighted = [&](auto d, std::int64_t i) {
-    return hn::Mul(hn::Add(hn::Set(d, args.weight_offset), hn::LoadU(d, w + i)), hn::LoadU(d, dy + i));
+    return hn::Mul(hn::Add(hn::Set(d, args.weight_offset), load_lanes(d, w + i)), load_lanes(d, dy + i));
   };
   const float dot = sum_vectors(n, [&](auto d, std::int64_t i, auto sum) {
-    return hn::MulAdd(weighted(d, i), hn::LoadU(d, x + i), sum);
+    return hn::MulAdd(weighted(d, i), load_lanes(d, x + i), sum);
   });
   const float mean = dot * rstd / static_cast<float>(n);
   for_vectors(n, [&](auto d, std::int64_t i) {
-    const auto hat = hn::Mul(hn::LoadU(d, x + i), hn::Set(d, rstd));
+    const auto hat = hn::Mul(load_lanes(d, x + i), hn::Set(d, rstd));
     if (dx != nullptr) {
       const auto out = hn::Mul(hn::Set(d, rstd), hn::NegMulAdd(hat, hn::Set(d, mean), weighted(d, i)));
-      store(d, out, dx + i, args.accumulate_dx);
+      store_lanes(d, out, dx + i, args.accumulate_dx);
     }
-    if (dw != nullptr) hn::StoreU(hn::MulAdd(hn::LoadU(d, dy + i), hat, hn::LoadU(d, dw + i)), d, dw + i);
+    if (dw != nullptr) hn::StoreU(hn::MulAdd(load_lanes(d, dy + i), hat, hn::LoadU(d, dw + i)), d, dw + i);
   });
 }
 
 void rms_norm_backward_rows(const RmsNormBackwardArgs& args, std::int64_t begin, std::int64_t end,
                             float* dw) {
-  for (std::int64_t row = begin; row < end; ++row) rms_norm_backward_row(args, row, dw);
+  dispatch_simd_float(args.x.dtype, [&]<class T>() {
+    for (std::int64_t row = begin; row < end; ++row) rms_norm_backward_row<T>(args, row, dw);
+  });
 }
 
+template <class T>
 void layer_norm_row(const LayerNormArgs& args, std::int64_t row) {
   const std::int64_t n = args.x.dim(-1);
-  const float* x = summed_row(args, row);
-  const float* w = args.weight.as<float>();
-  const float* b = args.bias.as<float>();
-  float* y = args.y.as<float>() + row * n;
-  const auto add = [&](auto d, std::int64_t i, auto sum) { return hn::Add(sum, hn::LoadU(d, x + i)); };
+  const T* x = summed_row<T>(args, row);
+  const T* w = args.weight.as<T>();
+  const T* b = args.bias.as<T>();
+  T* y = args.y.as<T>() + row * n;
+  const auto add = [&](auto d, std::int64_t i, auto sum) { return hn::Add(sum, load_lanes(d, x + i)); };
   const float mean = sum_vectors(n, add) / static_cast<float>(n);
   // A second pass over the row, which is in cache, instead of E[x²] − E[x]²: that cancels when |mean| is
   // large.
   const float squares = sum_vectors(n, [&](auto d, std::int64_t i, auto sum) {
-    const auto centred = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean));
+    const auto centred = hn::Sub(load_lanes(d, x + i), hn::Set(d, mean));
     return hn::MulAdd(centred, centred, sum);
   });
   const float rstd = 1.0F / std::sqrt(squares / static_cast<float>(n) + args.eps);
   args.mean.as<float>()[row] = mean;
   args.rstd.as<float>()[row] = rstd;
   for_vectors(n, [&](auto d, std::int64_t i) {
-    auto v = hn::Mul(hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean)), hn::Set(d, rstd));
-    if (w != nullptr) v = hn::Mul(v, hn::LoadU(d, w + i));
-    if (b != nullptr) v = hn::Add(v, hn::LoadU(d, b + i));
-    hn::StoreU(v, d, y + i);
+    auto v = hn::Mul(hn::Sub(load_lanes(d, x + i), hn::Set(d, mean)), hn::Set(d, rstd));
+    if (w != nullptr) v = hn::Mul(v, load_lanes(d, w + i));
+    if (b != nullptr) v = hn::Add(v, load_lanes(d, b + i));
+    store_lanes(d, v, y + i);
   });
 }
 
 void layer_norm_rows(const LayerNormArgs& args, std::int64_t begin, std::int64_t end) {
-  for (std::int64_t row = begin; row < end; ++row) layer_norm_row(args, row);
+  dispatch_simd_float(args.x.dtype, [&]<class T>() {
+    for (std::int64_t row = begin; row < end; ++row) layer_norm_row<T>(args, row);
+  });
 }
 
 // Adds this row's share to `dw` and `db` unless they are null.
+template <class T>
 void layer_norm_backward_row(const LayerNormBackwardArgs& args, std::int64_t row, float* dw, float* db) {
   const std::int64_t n = args.x.dim(-1);
-  const float* x = args.x.as<float>() + row * n;
-  const float* dy = args.dy.as<float>() + row * n;
-  const float* w = args.weight.as<float>();
-  float* dx = args.dx ? args.dx.as<float>() + row * n : nullptr;
+  const T* x = args.x.as<T>() + row * n;
+  const T* dy = args.dy.as<T>() + row * n;
+  const T* w = args.weight.as<T>();
+  T* dx = args.dx ? args.dx.as<T>() + row * n : nullptr;
   const float mean = args.mean.as<float>()[row], rstd = args.rstd.as<float>()[row];
   const auto gradient = [&](auto d, std::int64_t i) {
-    const auto g = hn::LoadU(d, dy + i);
-    return w != nullptr ? hn::Mul(g, hn::LoadU(d, w + i)) : g;
+    const auto g = load_lanes(d, dy + i);
+    return w != nullptr ? hn::Mul(g, load_lanes(d, w + i)) : g;
   };
   const auto normalized = [&](auto d, std::int64_t i) {
-    return hn::Mul(hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean)), hn::Set(d, rstd));
+    return hn::Mul(hn::Sub(load_lanes(d, x + i), hn::Set(d, mean)), hn::Set(d, rstd));
   };
   const auto inverse = 1.0F / static_cast<float>(n);
   const float mean_g = inverse * sum_vectors(n, [&](auto d, std::int64_t i, auto sum) {
@@ -141,10 +155,10 @@ void layer_norm_backward_row(const LayerNormBackwardArgs& args, std::int64_t row
     if (dx != nullptr) {
       const auto centred = hn::Sub(gradient(d, i), hn::Set(d, mean_g));
       const auto out = hn::Mul(hn::Set(d, rstd), hn::NegMulAdd(hat, hn::Set(d, mean_dot), centred));
-      store(d, out, dx + i, args.accumulate_dx);
+      store_lanes(d, out, dx + i, args.accumulate_dx);
     }
     if (dw != nullptr) {
-      const auto g = hn::LoadU(d, dy + i);
+      const auto g = load_lanes(d, dy + i);
       hn::StoreU(hn::MulAdd(g, hat, hn::LoadU(d, dw + i)), d, dw + i);
       hn::StoreU(hn::Add(g, hn::LoadU(d, db + i)), d, db + i);
     }
@@ -153,7 +167,9 @@ void layer_norm_backward_row(const LayerNormBackwardArgs& args, std::int64_t row
 
 void layer_norm_backward_rows(const LayerNormBackwardArgs& args, std::int64_t begin, std::int64_t end,
                               float* dw, float* db) {
-  for (std::int64_t row = begin; row < end; ++row) layer_norm_backward_row(args, row, dw, db);
+  dispatch_simd_float(args.x.dtype, [&]<class T>() {
+    for (std::int64_t row = begin; row < end; ++row) layer_norm_backward_row<T>(args, row, dw, db);
+  });
 }
 
 }  // namespace
@@ -173,7 +189,7 @@ constexpr std::int64_t kGrainElements =
     16384;  // about 5 µs of work, several times the cost of waking a thread
 
 bool accepts_forward(const RmsNormArgs& args) {
-  return args.x.dtype == DType::f32 && args.x.is_contiguous() && args.y.is_contiguous() &&
+  return is_simd_float(args.x.dtype) && args.x.is_contiguous() && args.y.is_contiguous() &&
          args.weight.is_contiguous() && (!args.residual || args.residual.is_contiguous());
 }
 
@@ -185,7 +201,7 @@ void forward(const RmsNormArgs& args, Stream) {
 }
 
 bool accepts_backward(const RmsNormBackwardArgs& args) {
-  return args.x.dtype == DType::f32 && args.x.is_contiguous() && args.dy.is_contiguous() &&
+  return is_simd_float(args.x.dtype) && args.x.is_contiguous() && args.dy.is_contiguous() &&
          (!args.dx || args.dx.is_contiguous());
 }
 
@@ -206,7 +222,7 @@ void backward(const RmsNormBackwardArgs& args, Stream) {
 }
 
 bool accepts_layer_norm(const LayerNormArgs& args) {
-  return args.x.dtype == DType::f32 && args.x.is_contiguous() && args.y.is_contiguous() &&
+  return is_simd_float(args.x.dtype) && args.x.is_contiguous() && args.y.is_contiguous() &&
          (!args.residual || args.residual.is_contiguous());
 }
 
@@ -218,7 +234,7 @@ void layer_norm_forward(const LayerNormArgs& args, Stream) {
 }
 
 bool accepts_layer_norm_backward(const LayerNormBackwardArgs& args) {
-  return args.x.dtype == DType::f32 && args.x.is_contiguous() && args.dy.is_contiguous() &&
+  return is_simd_float(args.x.dtype) && args.x.is_contiguous() && args.dy.is_contiguous() &&
          (!args.dx || args.dx.is_contiguous());
 }
 

@@ -3,6 +3,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/rope_positions.h"
+#include "ingot/kernels/cpu/simd/convert.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/rope.cpp"
@@ -16,11 +17,6 @@ namespace ingot::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
-
-template <class T>
-HWY_INLINE void put(hn::Vec<D> value, T* y, bool accumulate) {
-  store_lanes(D(), accumulate ? hn::Add(value, load_lanes(D(), y)) : value, y);
-}
 
 template <class T>
 HWY_INLINE void put(float value, T* y, bool accumulate) {
@@ -38,8 +34,8 @@ void rotate_head(const T* x, T* y, const float* cos, const float* sin, std::int6
   for (; !args.interleaved && i + lanes <= half; i += lanes) {
     const auto u = load_lanes(d, x + i), v = load_lanes(d, x + half + i);
     const auto c = hn::LoadU(d, cos + i), w = hn::Mul(signs, hn::LoadU(d, sin + i));
-    put(hn::NegMulAdd(v, w, hn::Mul(u, c)), y + i, args.accumulate);
-    put(hn::MulAdd(u, w, hn::Mul(v, c)), y + half + i, args.accumulate);
+    store_lanes(d, hn::NegMulAdd(v, w, hn::Mul(u, c)), y + i, args.accumulate);
+    store_lanes(d, hn::MulAdd(u, w, hn::Mul(v, c)), y + half + i, args.accumulate);
   }
   for (; i < half; ++i) {
     const std::int64_t first = args.interleaved ? 2 * i : i, second = args.interleaved ? 2 * i + 1 : i + half;
@@ -54,7 +50,7 @@ void copy_elements(const T* x, T* y, std::int64_t begin, std::int64_t end, bool 
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = begin;
-  for (; i + lanes <= end; i += lanes) put(load_lanes(d, x + i), y + i, accumulate);
+  for (; i + lanes <= end; i += lanes) store_lanes(d, load_lanes(d, x + i), y + i, accumulate);
   for (; i < end; ++i) put(static_cast<float>(x[i]), y + i, accumulate);
 }
 
@@ -76,17 +72,12 @@ void rotate_token(const RopeArgs& args, std::int64_t b, std::int64_t s, std::int
 }
 
 void rope_tokens(const RopeArgs& args, std::int64_t begin, std::int64_t end) {
-  for (std::int64_t token = begin; token < end; ++token) {
-    const std::int64_t b = token / args.x.dim(1), s = token % args.x.dim(1);
-    const std::int64_t position = rope_position(args, b, s);
-    if (args.x.dtype == DType::f32) {
-      rotate_token<float>(args, b, s, position);
-    } else if (args.x.dtype == DType::bf16) {
-      rotate_token<bf16>(args, b, s, position);
-    } else {
-      rotate_token<f16>(args, b, s, position);
+  dispatch_simd_float(args.x.dtype, [&]<class T>() {
+    for (std::int64_t token = begin; token < end; ++token) {
+      const std::int64_t b = token / args.x.dim(1), s = token % args.x.dim(1);
+      rotate_token<T>(args, b, s, rope_position(args, b, s));
     }
-  }
+  });
 }
 
 }  // namespace

@@ -88,9 +88,7 @@ void store_rows(const float* from, std::int64_t from_stride, const Tile& to, boo
     T* y = to.row<T>(r);
     std::int64_t c = 0;
     for (; c + lanes <= to.cols; c += lanes) {
-      auto v = hn::LoadU(d, x + c);
-      if (accumulate) v = hn::Add(v, load_lanes(d, y + c));
-      store_lanes(d, v, y + c);
+      store_lanes(d, hn::LoadU(d, x + c), y + c, accumulate);
     }
 #if HWY_TARGET != HWY_SCALAR
     if constexpr (std::is_same_v<T, float>) {
