@@ -22,7 +22,7 @@ Tensor transposed(const Tensor& x) {
 
 TEST(Tensor, HandlesAliasAndReportTheirLayout) {
   const Tensor x = Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3});
-  const Tensor alias = x;
+  const Tensor alias = x;  // NOLINT(performance-unnecessary-copy-initialization): what is tested
   alias.data<float>()[0] = 9;
   EXPECT_EQ(x.to_vector<float>()[0], 9);
   EXPECT_EQ(x.dim(-1), 3);

@@ -378,7 +378,7 @@ TEST_F(TrainerTest, WhatCannotTrainIsRefusedBeforeAnythingIsWritten) {
   c = config("run");
   c.datasets = {{.path = directory_ + "/nowhere.txt"}};
   EXPECT_THROW(Trainer{c}, IoError);
-  std::ofstream(directory_ + "/empty.txt");
+  std::ofstream empty(directory_ + "/empty.txt");
   c.datasets = {{.path = directory_ + "/empty.txt"}};
   EXPECT_THROW(Trainer{c}, Error);
   EXPECT_FALSE(fs::exists(c.output_dir));
