@@ -172,9 +172,13 @@ std::vector<PackedFormat> formats(bool weight_only) {
   return result;
 }
 
-std::string of(PackedFormat format, std::int64_t m, std::int64_t n, std::int64_t k) {
-  return std::string(kernels::packed_layout(format).name) + " " + std::to_string(m) + "x" +
-         std::to_string(n) + "x" + std::to_string(k);
+struct Product {
+  std::int64_t m, n, k;
+};
+
+std::string of(PackedFormat format, const Product& t) {
+  return std::string(kernels::packed_layout(format).name) + " " + std::to_string(t.m) + "x" +
+         std::to_string(t.n) + "x" + std::to_string(t.k);
 }
 
 Tensor rounded(const Tensor& x, std::int64_t blocks) {
@@ -201,15 +205,14 @@ TEST(CudaQuantized, RoundsActivationsAsTheCpuDoes) {
 
 TEST(CudaQuantized, MultipliesToTheBitsOfTheCpu) {
   for (const PackedFormat format : formats(false)) {
-    for (const auto& [m, n, k] :
-         {std::array<std::int64_t, 3>{1, 1, 32}, {1, 50, 800}, {5, 33, 256}, {9, 16, 1056}}) {
-      const Tensor weight = random_weight(format, n, k), x = randn({m, k}, 2), bias = randn({n}, 4);
+    for (const Product& t : {Product{1, 1, 32}, {1, 50, 800}, {5, 33, 256}, {9, 16, 1056}}) {
+      const Tensor weight = random_weight(format, t.n, t.k), x = randn({t.m, t.k}, 2), bias = randn({t.n}, 4);
       const std::int64_t blocks = kernels::packed_blocks(kernels::packed_layout(format), weight.view());
       for (const bool with_bias : {false, true}) {
         expect_same_bits(
             [&](Device device) {
               const Tensor w = to(weight, device), b = to(bias, device), in = rounded(to(x, device), blocks);
-              const Tensor y = zeros({m, n}, DType::f32, device);
+              const Tensor y = zeros({t.m, t.n}, DType::f32, device);
               launch(kernels::quantized_matmul, current_stream(device),
                      {.format = format,
                       .x = in.view(),
@@ -218,7 +221,7 @@ TEST(CudaQuantized, MultipliesToTheBitsOfTheCpu) {
                       .bias = with_bias ? b.view() : View{}});
               return y;
             },
-            of(format, m, n, k));
+            of(format, t));
       }
     }
   }
@@ -226,22 +229,21 @@ TEST(CudaQuantized, MultipliesToTheBitsOfTheCpu) {
 
 TEST(CudaWeightOnly, MultipliesToTheBitsOfTheCpu) {
   for (const PackedFormat format : formats(true)) {
-    for (const auto& [m, n, k] :
-         {std::array<std::int64_t, 3>{1, 1, 1}, {1, 50, 1200}, {5, 33, 100}, {9, 16, 64}}) {
-      const Tensor weight = random_weight(format, n, k), x = randn({m, k}, 2), bias = randn({n}, 4);
+    for (const Product& t : {Product{1, 1, 1}, {1, 50, 1200}, {5, 33, 100}, {9, 16, 64}}) {
+      const Tensor weight = random_weight(format, t.n, t.k), x = randn({t.m, t.k}, 2), bias = randn({t.n}, 4);
       expect_same_bits(
           [&](Device device) {
             const Tensor w = to(weight, device), b = to(bias, device), in = to(x, device);
-            const Tensor y = zeros({m, n}, DType::f32, device);
+            const Tensor y = zeros({t.m, t.n}, DType::f32, device);
             launch(kernels::weight_only_matmul, current_stream(device),
                    {.format = format,
                     .x = in.view(),
                     .weight = w.view(),
                     .y = y.view(),
-                    .bias = m > 1 ? b.view() : View{}});
+                    .bias = t.m > 1 ? b.view() : View{}});
             return y;
           },
-          of(format, m, n, k));
+          of(format, t));
     }
   }
 }
@@ -259,7 +261,7 @@ TEST(CudaQuantized, GivesTheValuesOfRowsToTheBit) {
                    {.format = format, .weight = w.view(), .ids = rows.view(), .y = y.view()});
             return y;
           },
-          of(format, 5, 40, 300));
+          of(format, {5, 40, 300}));
     }
   }
 }

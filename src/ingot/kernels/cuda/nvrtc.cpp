@@ -134,6 +134,7 @@ std::string compile(std::string_view source, const std::string& function, const 
   if (const std::string include = toolkit() + "/include"; std::filesystem::exists(include, ignored))
     options.push_back("--include-path=" + include);  // cuda_fp16.h and its kin
   std::vector<const char*> words;
+  words.reserve(options.size());
   for (const std::string& option : options) words.push_back(option.c_str());
   INGOT_CHECK(
       nvrtc.compile(program.get(), static_cast<int>(words.size()), words.data()) == 0,

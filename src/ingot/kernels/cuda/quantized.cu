@@ -17,11 +17,8 @@ struct Packed {
   static constexpr int kLowBits = packed_layout(format).low_bits;
   static constexpr int kHighBits = packed_layout(format).high_bits;
   static constexpr int kStepBlocks = packed_layout(format).step_blocks;
-  static constexpr bool kHasZero = packed_layout(format).zero_shift >= 0;
-  static constexpr int kZero = kHasZero ? 1 << packed_layout(format).zero_shift : 0;
-  [[maybe_unused]] static constexpr bool kHasMinimum = !kHasZero;
-  [[maybe_unused]] static constexpr int kHalves =
-      kScales == PackedScales::super_halves ? 2 : 1;  // scales of a block
+  static constexpr int kZero =
+      packed_layout(format).zero_shift < 0 ? 0 : 1 << packed_layout(format).zero_shift;
   static constexpr int kHeader = static_cast<int>(packed_layout(format).header_bytes());
   static constexpr int kLowBlock = static_cast<int>(packed_layout(format).low_block_bytes());
   static constexpr int kHighBlock = static_cast<int>(packed_layout(format).high_block_bytes());
@@ -69,6 +66,16 @@ struct Packed {
   }
 };
 
+/// How many scales a block has, and whether something is added to its values. Not members: nvcc warns of
+/// those that a format does not use.
+template <class Format>
+inline constexpr int kHalves = Format::kScales == PackedScales::super_halves ? 2 : 1;
+template <class Format>
+inline constexpr bool kHasMinimum = Format::kZero == 0;
+/// How many codes a weight-only format has.
+template <PackedFormat format>
+inline constexpr int kCodes = format == PackedFormat::nf4 ? 16 : 256;
+
 template <PackedFormat... formats, class F>
 void dispatch_listed(PackedFormat format, F& f) {
   ((format == formats ? f.template operator()<formats>() : void()), ...);
@@ -87,7 +94,6 @@ void dispatch_weight_only(PackedFormat format, F&& f) {
 /// What the codes of a weight-only format stand for.
 template <PackedFormat format>
 struct CodeValues {
-  [[maybe_unused]] static constexpr int kCount = format == PackedFormat::nf4 ? 16 : 256;
   float nf4[16];
 
   CodeValues() { std::copy(kNf4Values.begin(), kNf4Values.end(), nf4); }
@@ -102,7 +108,8 @@ struct CodeValues {
   }
   /// Writes all values into shared memory; every thread of a block calls it.
   __device__ void fill(float* table) const {
-    for (int code = static_cast<int>(threadIdx.x); code < kCount; code += static_cast<int>(blockDim.x))
+    for (int code = static_cast<int>(threadIdx.x); code < kCodes<format>;
+         code += static_cast<int>(blockDim.x))
       table[code] = value(code);
     __syncthreads();
   }
@@ -164,7 +171,7 @@ struct ProductArgs {
 /// Σ codes · x over one half of a block (all of it where there is one scale), less the zero.
 template <class Format>
 __device__ int block_dot(const std::uint8_t* step, int block, int half, int row, const ActivationBlock& x) {
-  constexpr int kGroups = 8 / Format::kHalves;
+  constexpr int kGroups = 8 / kHalves<Format>;
   const int* words = reinterpret_cast<const int*>(&x);
   int dot = 0;
   INGOT_UNROLL
@@ -176,14 +183,14 @@ __device__ int block_dot(const std::uint8_t* step, int block, int half, int row,
   }
   if constexpr (Format::kLowBits == 8) return dot;
   // The members after the codes: scale, scaled_sum, negative_sum, negative_half_sums.
-  return dot + Format::kZero * words[Format::kHalves == 1 ? 10 : 11 + half];
+  return dot + Format::kZero * words[kHalves<Format> == 1 ? 10 : 11 + half];
 }
 
 template <PackedFormat format>
 __global__ void __launch_bounds__(kProductThreads)
     quantized_matmul_kernel(const __grid_constant__ ProductArgs args) {
   using Format = Packed<format>;
-  constexpr int kCells = kAtOnce * Format::kHalves * kPanel;
+  constexpr int kCells = kAtOnce * kHalves<Format> * kPanel;
   INGOT_SHARED_ARRAY(float, dots, kRows* kCells);
   INGOT_SHARED_ARRAY(float, scales, kRows* kCells);
   INGOT_SHARED_ARRAY(float, minimums, kAtOnce* kPanel);
@@ -198,12 +205,12 @@ __global__ void __launch_bounds__(kProductThreads)
     if (at < args.count) {
       const std::uint8_t* step = panel + at / Format::kStepBlocks * Format::kStep;
       const int block = static_cast<int>(at % Format::kStepBlocks);
-      if constexpr (Format::kHasMinimum) minimums[mine * kPanel + row] = Format::minimum(step, block, row);
+      if constexpr (kHasMinimum<Format>) minimums[mine * kPanel + row] = Format::minimum(step, block, row);
       for (int r = 0; r < kRows && row0 + r < args.m; ++r) {
         const ActivationBlock& operand = x[(row0 + r) * args.x_stride + at];
         if (row == 0) x_sums[r * kAtOnce + mine] = operand.scaled_sum;
-        for (int half = 0; half < Format::kHalves; ++half) {
-          const int cell = r * kCells + (mine * Format::kHalves + half) * kPanel + row;
+        for (int half = 0; half < kHalves<Format>; ++half) {
+          const int cell = r * kCells + (mine * kHalves<Format> + half) * kPanel + row;
           dots[cell] = static_cast<float>(block_dot<Format>(step, block, half, row, operand));
           scales[cell] = Format::scale(step, block, half, row) * operand.scale;
         }
@@ -213,11 +220,11 @@ __global__ void __launch_bounds__(kProductThreads)
     if (mine < kRows && row0 + mine < args.m) {
       const auto there = static_cast<int>(args.count - begin < kAtOnce ? args.count - begin : kAtOnce);
       for (int i = 0; i < there; ++i) {
-        for (int half = 0; half < Format::kHalves; ++half) {
-          const int cell = mine * kCells + (i * Format::kHalves + half) * kPanel + row;
+        for (int half = 0; half < kHalves<Format>; ++half) {
+          const int cell = mine * kCells + (i * kHalves<Format> + half) * kPanel + row;
           y = fmaf(dots[cell], scales[cell], y);
         }
-        if constexpr (Format::kHasMinimum)
+        if constexpr (kHasMinimum<Format>)
           y = fmaf(minimums[i * kPanel + row], x_sums[mine * kAtOnce + i], y);
       }
     }
@@ -250,7 +257,7 @@ __global__ void __launch_bounds__(kProductThreads)
     weight_only_matmul_kernel(const __grid_constant__ ProductArgs args,
                               const __grid_constant__ CodeValues<format> code_values) {
   using Format = Packed<format>;
-  INGOT_SHARED_ARRAY(float, values, CodeValues<format>::kCount);
+  INGOT_SHARED_ARRAY(float, values, kCodes<format>);
   INGOT_SHARED_ARRAY(float, sums, kRows* kAtOnce* kPanel);
   INGOT_SHARED_ARRAY(float, scales, kAtOnce* kPanel);
   code_values.fill(values);
