@@ -8,6 +8,7 @@
 #include "ingot/core/backend.h"
 #include "ingot/kernels/check.h"
 #include "ingot/kernels/copy.h"
+#include "ingot/kernels/elementwise.h"
 
 namespace ingot {
 namespace {
@@ -199,13 +200,8 @@ void backward(const Tensor& root, const BackwardOptions& options) {
     INGOT_CHECK(root.numel() == 1,
                 DimensionMismatch("backward: the root has shape " + to_string(root.shape()) +
                                   "; only a root of one element needs no gradient (reduce it, or pass one)"));
-    const Tensor one = Tensor::scalar(1.0F, root.device());
     grad = Tensor::empty(root.shape(), root.dtype(), root.device());
-    View source = one.view();
-    source.rank = root.rank();
-    source.shape = root.view().shape;
-    source.strides = {};
-    kernels::launch(kernels::copy, current_stream(root.device()), {.x = source, .y = grad.view()});
+    kernels::launch(kernels::fill, current_stream(root.device()), {.y = grad.view(), .value = 1});
   }
   backward(std::span(&root, 1), std::span(&grad, 1), options.retain_graph);
 }

@@ -33,6 +33,10 @@ std::string missing(ComputeBackend& backend, const BackendRequirements& wanted) 
 
 BackendRegistry::BackendRegistry() { add(make_cpu_backend()); }
 
+std::unique_ptr<CapturedWork> ComputeBackend::capture(FunctionRef<void()>) {
+  throw NotImplemented("capturing work on " + to_string(device()));
+}
+
 BackendRegistry& BackendRegistry::instance() {
   // Never destroyed: tensors with static lifetime may outlive any order of destruction we could choose.
   static auto* registry = new BackendRegistry;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ingot/base/parallel.h"
 #include "ingot/core/device.h"
 #include "ingot/core/dtype.h"
 #include "ingot/core/memory.h"
@@ -79,6 +80,16 @@ class KernelExecutor {
   virtual void unload_kernel(std::uint64_t handle) = 0;
 };
 
+/// Work that was recorded once and runs again as a whole, at a fraction of the cost of asking for it piece by
+/// piece. It keeps the memory that the work had in passing. What the work reads and writes besides must stay
+/// alive, where it was: inputs, parameters, and results, which belong to whoever holds their tensors.
+class CapturedWork {
+ public:
+  virtual ~CapturedWork() = default;
+  /// Puts the work into `stream`. Not while it still runs on another stream.
+  virtual void launch(Stream stream) = 0;
+};
+
 /// The services of one device: memory, copies, order. Computation is not here but in kernels
 /// (kernels/kernel.h). Functions that take a stream return at once and work in its order; the CPU has done
 /// the work on return.
@@ -115,6 +126,11 @@ class ComputeBackend {
   virtual void record(Event event, Stream stream) = 0;
   /// Work put into `stream` from now on waits for `event`.
   virtual void wait(Stream stream, Event event) = 0;
+
+  /// Records what `work` puts into the calling thread's current stream; it does not run yet. An exception of
+  /// `work`, or a wait for the device in it (reading a number back), ends the recording and is thrown on.
+  /// NotImplemented where capabilities().graph_capture does not hold.
+  virtual std::unique_ptr<CapturedWork> capture(FunctionRef<void()> work);
 
   /// Null where kernels cannot be compiled at run time.
   virtual KernelExecutor* kernel_executor() { return nullptr; }

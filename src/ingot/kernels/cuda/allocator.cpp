@@ -106,13 +106,33 @@ void CachingAllocator::release(Block* block) {
   used_ -= block->size;
   block->used = false;
   block = merged(block);
-  if (!options_.caching) {
-    reserved_ -= block->size;
-    driver::deallocate(block->data);
-    blocks_.erase(block->data);
-    return;
+  const auto held = held_.find(block->stream);
+  if (options_.caching) {
+    free_[block->stream].insert(block);
+  } else if (held != held_.end()) {
+    held->second.push_back(block);
+  } else {
+    give_back(block);
   }
-  free_[block->stream].insert(block);
+}
+
+void CachingAllocator::give_back(Block* block) {
+  reserved_ -= block->size;
+  driver::deallocate(block->data);
+  blocks_.erase(block->data);
+}
+
+void CachingAllocator::hold(void* stream) {
+  const std::lock_guard lock(mutex_);
+  held_[stream];
+}
+
+void CachingAllocator::drop(void* stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto held = held_.find(stream);
+  if (held == held_.end()) return;
+  for (Block* block : held->second) give_back(block);
+  held_.erase(held);
 }
 
 // The block joined with its free neighbours, which leave their lists.
@@ -156,11 +176,10 @@ void CachingAllocator::collect(bool wait) {
 
 void CachingAllocator::give_back_segments() {
   for (auto& [stream, blocks] : free_) {
+    if (held_.contains(stream)) continue;
     std::erase_if(blocks, [this](Block* block) {
       if (block->before != nullptr || block->after != nullptr) return false;
-      reserved_ -= block->size;
-      driver::deallocate(block->data);
-      blocks_.erase(block->data);
+      give_back(block);
       return true;
     });
   }

@@ -32,6 +32,10 @@ class CachingAllocator {
   void* allocate(std::size_t bytes, void* stream);
   /// `stream` is where the memory was used last.
   void deallocate(void* data, void* stream) noexcept;
+  /// Until drop(stream), memory of this stream goes to its own allocations only: captured work that had it in
+  /// passing may run again.
+  void hold(void* stream);
+  void drop(void* stream) noexcept;
   /// Gives segments without blocks in use back to the driver.
   void trim() noexcept;
 
@@ -61,6 +65,7 @@ class CachingAllocator {
   Block* new_segment(std::size_t size, void* stream);
   void split(Block* block, std::size_t size);
   void release(Block* block);
+  void give_back(Block* block);
   Block* merged(Block* block);
   void collect(bool wait);
   void give_back_segments();
@@ -70,6 +75,7 @@ class CachingAllocator {
   std::map<void*, FreeBlocks> free_;  // by stream
   std::unordered_map<void*, std::unique_ptr<Block>> blocks_;
   std::vector<Waiting> waiting_;
+  std::map<void*, std::vector<Block*>> held_;  // by stream; the freed blocks where nothing is cached
   std::size_t reserved_ = 0, used_ = 0;
 };
 

@@ -16,6 +16,43 @@ std::string compiled_kernels() {
   return cache.empty() ? cache : cache + "/kernels";
 }
 
+/// Work on a stream of its own, whose memory nobody else is given while this is alive.
+class CudaCapturedWork final : public CapturedWork {
+ public:
+  CudaCapturedWork(int device, CachingAllocator& allocator)
+      : device_(device), allocator_(allocator), stream_(driver::create_stream()) {
+    allocator_.hold(stream_);
+  }
+  ~CudaCapturedWork() override {
+    if (graph_ != nullptr) driver::destroy_graph(graph_);
+    allocator_.drop(stream_);
+    driver::destroy_stream(stream_);
+  }
+  CudaCapturedWork(const CudaCapturedWork&) = delete;
+  CudaCapturedWork& operator=(const CudaCapturedWork&) = delete;
+
+  void record(Device device, FunctionRef<void()> work) {
+    driver::begin_capture(stream_);
+    try {
+      const StreamGuard guard({device, stream_});
+      work();
+    } catch (...) {
+      driver::abandon_capture(stream_);
+      throw;
+    }
+    graph_ = driver::end_capture(stream_);
+  }
+  void launch(Stream stream) override {
+    driver::use(device_);
+    driver::launch_graph(graph_, stream.native);
+  }
+
+ private:
+  int device_;
+  CachingAllocator& allocator_;
+  void *stream_, *graph_ = nullptr;
+};
+
 class CudaBackend final : public ComputeBackend {
  public:
   CudaBackend(int index, CachingAllocator::Options options)
@@ -28,7 +65,7 @@ class CudaBackend final : public ComputeBackend {
     capabilities_.dtypes = {DType::f32, DType::f16, DType::bf16};
     capabilities_.total_memory = found.memory;
     capabilities_.compute_units = found.multiprocessors;
-    capabilities_.streams = true;
+    capabilities_.streams = capabilities_.graph_capture = true;
     capabilities_.runtime_kernels = driver::compiler_problem().empty();
     version_ = driver::version();
   }
@@ -77,6 +114,13 @@ class CudaBackend final : public ComputeBackend {
     return {sizes.free + allocator_.reserved_bytes() - allocator_.used_bytes(), sizes.total};
   }
   MemoryTracker& memory() override { return tracker_; }
+
+  std::unique_ptr<CapturedWork> capture(FunctionRef<void()> work) override {
+    use();
+    auto captured = std::make_unique<CudaCapturedWork>(device_.index, allocator_);
+    captured->record(device_, work);
+    return captured;
+  }
 
   KernelExecutor* kernel_executor() override { return capabilities_.runtime_kernels ? &executor_ : nullptr; }
 

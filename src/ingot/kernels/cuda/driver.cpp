@@ -89,7 +89,24 @@ void* allocate_pinned(std::size_t bytes) {
 
 void deallocate_pinned(void* data) noexcept { cudaFreeHost(data); }
 
+namespace {
+
+bool is_capturing(void* stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream_of(stream), &status), "asking whether a stream records");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+bool is_pageable(const void* data) {
+  cudaPointerAttributes found{};
+  check(cudaPointerGetAttributes(&found, data), "asking where memory is");
+  return found.type == cudaMemoryTypeUnregistered;
+}
+
+}  // namespace
+
 void copy(void* to, const void* from, std::size_t bytes, void* stream) {
+  INGOT_CHECK(!is_capturing(stream) || (!is_pageable(to) && !is_pageable(from)), Error(kHostCopyInCapture));
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(stream)), "a copy");
 }
 
@@ -147,6 +164,33 @@ struct LoadedModule {
 };
 
 }  // namespace
+
+void begin_capture(void* stream) {
+  check(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeRelaxed), "beginning to record");
+}
+
+void* end_capture(void* stream) {
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(stream_of(stream), &graph), "recording work");
+  cudaGraphExec_t ready = nullptr;
+  const cudaError_t result = cudaGraphInstantiate(&ready, graph, 0);
+  cudaGraphDestroy(graph);
+  check(result, "making recorded work ready");
+  return ready;
+}
+
+void abandon_capture(void* stream) noexcept {
+  cudaGraph_t graph = nullptr;
+  cudaStreamEndCapture(stream_of(stream), &graph);
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  cudaGetLastError();
+}
+
+void launch_graph(void* graph, void* stream) {
+  check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(stream)), "running recorded work");
+}
+
+void destroy_graph(void* graph) noexcept { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
 
 std::string compiler_problem() { return nvrtc::problem(); }
 

@@ -39,6 +39,12 @@ void deallocate(void* data) noexcept;
 void* allocate_pinned(std::size_t bytes);
 void deallocate_pinned(void* data) noexcept;
 
+/// What copy() says of pageable memory of the host while the stream records: it will have gone when the work
+/// runs.
+inline constexpr const char* kHostCopyInCapture =
+    "CUDA: work that is being captured copies from or to the host; make its inputs on the device before, and "
+    "read its results after";
+
 // Streams and events are the runtime's own handles; a null stream is the default one.
 void copy(void* to, const void* from, std::size_t bytes, void* stream);
 void fill_bytes(void* to, std::uint8_t value, std::size_t bytes, void* stream);
@@ -51,6 +57,15 @@ void record(void* event, void* stream);
 void wait(void* stream, void* event);
 /// Whether all work before the event is done.
 bool done(void* event);
+
+// Work that is recorded and runs again.
+/// From now on what is put into the stream is recorded, and may not be waited for.
+void begin_capture(void* stream);
+/// The recorded work.
+void* end_capture(void* stream);
+void abandon_capture(void* stream) noexcept;
+void launch_graph(void* graph, void* stream);
+void destroy_graph(void* graph) noexcept;
 
 // Kernels that are compiled at run time.
 /// Why kernels cannot be compiled here; empty where they can.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <type_traits>
 
 #include "ingot/core/stream.h"
@@ -54,12 +55,17 @@ void launch(const LaunchSite& site, void (*kernel)(Parameters...), Size3 grid, S
   kernel<<<dim3(grid.x, grid.y, grid.z), dim3(block.x, block.y, block.z), shared_bytes, stream>>>(
       static_cast<Parameters>(arguments)...);
   check(cudaGetLastError());
-  if (waits_after_launch()) check(cudaStreamSynchronize(stream));
+  if (!waits_after_launch()) return;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status));
+  if (status == cudaStreamCaptureStatusNone) check(cudaStreamSynchronize(stream));
 }
 
 #else
 
 namespace emulation {
+/// Runs `work`, or where the stream is being captured keeps it.
+void submit(void* stream, std::function<void()> work);
 /// Throws KernelError where an argument of a kernel holds a pointer to host memory.
 void check_argument(const char* kernel, const void* argument, std::size_t bytes);
 }  // namespace emulation
@@ -74,8 +80,10 @@ void launch(const LaunchSite& site, void (*kernel)(Parameters...), Size3 grid, S
     (__builtin_clear_padding(&values), ...);
     (emulation::check_argument(site.kernel, &values, sizeof(values)), ...);
 #endif
-    emulation::run_grid(site.kernel, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes,
-                        [&] { kernel(values...); });
+    emulation::submit(site.stream.native, [=, name = site.kernel] {
+      emulation::run_grid(name, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes,
+                          [&] { kernel(values...); });
+    });
   };
   run(static_cast<Parameters>(arguments)...);
 }
