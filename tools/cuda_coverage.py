@@ -3,7 +3,7 @@
 or a kernel has none.
 
 Kernels are the `inline Kernel<...> name("name")` of src/ingot/kernels/*.h; each has an implementation on the CPU, the
-reference. Those on CUDA are the `name.add(DeviceType::cuda, {"implementation"` of src/ingot/kernels/cuda/*.cu.
+reference. Those on CUDA are the `name.add(DeviceType::cuda, {"implementation"` of src/ingot/kernels/cuda, .cu and .cpp.
 """
 import argparse
 import pathlib
@@ -19,7 +19,7 @@ def coverage(root):
     """{kernel: [its implementations on CUDA]}, by name."""
     kernels = root / "src" / "ingot" / "kernels"
     found = {name: [] for path in kernels.glob("*.h") for name in KERNEL.findall(path.read_text())}
-    for path in sorted((kernels / "cuda").glob("*.cu")):
+    for path in sorted((kernels / "cuda").glob("*.c[up]*")):
         for name, implementation in CUDA.findall(path.read_text()):
             if name not in found:
                 raise SystemExit(f"{path}: {name} is not a kernel of {kernels}")

@@ -7,6 +7,7 @@
 namespace ingot::kernels::cuda {
 
 void register_kernels() {
+  register_libraries();
   register_attention();
   register_batch_norm();
   register_binary();

@@ -13,6 +13,8 @@ std::string register_backends(CachingAllocator::Options options = {});
 /// Adds the CUDA implementations to every kernel.
 void register_kernels();
 
+/// NVIDIA's libraries, which come before our own kernels of the same contract; none in the emulator.
+void register_libraries();
 // One function per .cu file, defined in that file.
 void register_attention();
 void register_batch_norm();

@@ -9,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/kernels/cuda/emulation/memory.h"
 #include "ingot/kernels/cuda/launch.h"
+#include "ingot/kernels/cuda/register.h"
 
 // Streams of the emulator do their work before a call returns, so events have nothing to wait for.
 namespace ingot::kernels::cuda::driver {
@@ -88,6 +89,8 @@ void launch_graph(void* graph, void*) {
 void destroy_graph(void* graph) noexcept { delete static_cast<Recording*>(graph); }
 
 }  // namespace ingot::kernels::cuda::driver
+
+void ingot::kernels::cuda::register_libraries() {}
 
 void ingot::kernels::cuda::emulation::submit(void* stream, std::function<void()> work) {
   const auto recording = driver::recordings.find(stream);

@@ -1,0 +1,251 @@
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <type_traits>
+
+#include <cublasLt.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/log.h"
+#include "ingot/core/backend.h"
+#include "ingot/kernels/cuda/driver.h"
+#include "ingot/kernels/cuda/library_product.h"
+#include "ingot/kernels/cuda/register.h"
+
+// Matrix products through cuBLASLt, which is looked for when it is first needed. What its heuristic chose for
+// a product is kept. Left to our own kernel: what library_product() cannot say, and what the heuristic has no
+// answer for.
+namespace ingot::kernels::cuda {
+namespace {
+
+struct Library {
+  std::string problem;
+  decltype(&cublasLtCreate) create = nullptr;
+  decltype(&cublasLtGetStatusString) status_string = nullptr;
+  decltype(&cublasLtMatmulDescCreate) make_operation = nullptr;
+  decltype(&cublasLtMatmulDescDestroy) destroy_operation = nullptr;
+  decltype(&cublasLtMatmulDescSetAttribute) set_operation = nullptr;
+  decltype(&cublasLtMatrixLayoutCreate) make_layout = nullptr;
+  decltype(&cublasLtMatrixLayoutDestroy) destroy_layout = nullptr;
+  decltype(&cublasLtMatrixLayoutSetAttribute) set_layout = nullptr;
+  decltype(&cublasLtMatmulPreferenceCreate) make_preference = nullptr;
+  decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference = nullptr;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference = nullptr;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
+  decltype(&cublasLtMatmul) matmul = nullptr;
+};
+
+Library make_library() {
+  Library found;
+  void* handle = nullptr;
+  for (const char* name :
+       {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so"}) {
+    if (handle == nullptr) handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  }
+  if (handle == nullptr) {
+    found.problem = "libcublasLt.so was not found";
+    return found;
+  }
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
+    if (function == nullptr) found.problem = fmt::format("libcublasLt.so has no {}", name);
+  };
+  find(found.create, "cublasLtCreate");
+  find(found.status_string, "cublasLtGetStatusString");
+  find(found.make_operation, "cublasLtMatmulDescCreate");
+  find(found.destroy_operation, "cublasLtMatmulDescDestroy");
+  find(found.set_operation, "cublasLtMatmulDescSetAttribute");
+  find(found.make_layout, "cublasLtMatrixLayoutCreate");
+  find(found.destroy_layout, "cublasLtMatrixLayoutDestroy");
+  find(found.set_layout, "cublasLtMatrixLayoutSetAttribute");
+  find(found.make_preference, "cublasLtMatmulPreferenceCreate");
+  find(found.destroy_preference, "cublasLtMatmulPreferenceDestroy");
+  find(found.set_preference, "cublasLtMatmulPreferenceSetAttribute");
+  find(found.heuristic, "cublasLtMatmulAlgoGetHeuristic");
+  find(found.matmul, "cublasLtMatmul");
+  return found;
+}
+
+const Library& library() {
+  static const Library found = make_library();
+  return found;
+}
+
+void check(cublasStatus_t status, const char* what) {
+  INGOT_CHECK(
+      status == CUBLAS_STATUS_SUCCESS,
+      KernelError("gemm", fmt::format("cuBLASLt: {} failed: {}", what, library().status_string(status))));
+}
+
+cudaDataType_t type_of(DType dtype) {
+  if (dtype == DType::f32) return CUDA_R_32F;
+  return dtype == DType::f16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+template <class T>
+using Owned = std::unique_ptr<std::remove_pointer_t<T>, cublasStatus_t (*)(T)>;
+
+Owned<cublasLtMatrixLayout_t> layout(const LibraryProduct& product, const ColumnMatrix& matrix) {
+  cublasLtMatrixLayout_t made = nullptr;
+  check(library().make_layout(&made, type_of(product.dtype), static_cast<std::uint64_t>(matrix.rows),
+                              static_cast<std::uint64_t>(matrix.columns), matrix.leading),
+        "describing a matrix");
+  Owned<cublasLtMatrixLayout_t> owned(made, library().destroy_layout);
+  const auto batch = static_cast<std::int32_t>(product.batch);
+  check(library().set_layout(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch),
+        "describing a batch");
+  check(library().set_layout(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &matrix.batch_stride,
+                             sizeof matrix.batch_stride),
+        "describing a batch");
+  return owned;
+}
+
+Owned<cublasLtMatmulDesc_t> operation(const LibraryProduct& product) {
+  cublasLtMatmulDesc_t made = nullptr;
+  check(library().make_operation(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  Owned<cublasLtMatmulDesc_t> owned(made, library().destroy_operation);
+  const auto set = [made](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+    check(library().set_operation(made, attribute, &value, sizeof value), "describing a product");
+  };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (product.bias != nullptr) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+  }
+  return owned;
+}
+
+/// The largest power of two up to 256 that divides the address.
+std::uint32_t alignment(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data) | 256U;
+  return static_cast<std::uint32_t>(address & -address);
+}
+
+constexpr std::uint64_t kMostWorkspace = std::uint64_t{32} << 20;
+
+/// What the choice of an algorithm depends on.
+using Key = std::array<std::int64_t, 20>;
+
+Key key_of(const LibraryProduct& p) {
+  return {p.a.rows,
+          p.a.columns,
+          p.a.leading,
+          p.a.batch_stride,
+          p.a.transposed ? 1 : 0,
+          p.b.rows,
+          p.b.columns,
+          p.b.leading,
+          p.b.batch_stride,
+          p.b.transposed ? 1 : 0,
+          p.c.leading,
+          p.c.batch_stride,
+          p.batch,
+          static_cast<std::int64_t>(p.dtype),
+          p.bias != nullptr ? 1 : 0,
+          p.beta == 0.0F ? 0 : 1,
+          alignment(p.a.data),
+          alignment(p.b.data),
+          alignment(p.c.data),
+          alignment(p.bias)};
+}
+
+/// cuBLASLt on one device. Any thread.
+class Products {
+ public:
+  explicit Products(int device) {
+    driver::use(device);
+    check(library().create(&handle_), "starting");
+  }
+
+  /// Whether there is an algorithm; looks for one the first time.
+  bool has(const LibraryProduct& product) { return choice(product).found; }
+
+  void run(const LibraryProduct& product, Stream stream) {
+    const Choice chosen = choice(product);
+    ComputeBackend& device = backend(stream.device);
+    // The allocator gives the memory on only within this stream, whose work comes after the product.
+    const StreamGuard guard(stream);
+    void* workspace = chosen.workspace == 0 ? nullptr : device.allocate(chosen.workspace, MemoryTag::other);
+    const auto op = operation(product);
+    const auto a = layout(product, product.a), b = layout(product, product.b), c = layout(product, product.c);
+    const cublasStatus_t status =
+        library().matmul(handle_, op.get(), &product.alpha, product.a.data, a.get(), product.b.data, b.get(),
+                         &product.beta, product.c.data, c.get(), product.c.data, c.get(), &chosen.algorithm,
+                         workspace, chosen.workspace, static_cast<cudaStream_t>(stream.native));
+    if (workspace != nullptr) device.deallocate(workspace, chosen.workspace, MemoryTag::other);
+    check(status, "a product");
+  }
+
+ private:
+  struct Choice {
+    bool found = false;
+    cublasLtMatmulAlgo_t algorithm{};
+    std::size_t workspace = 0;
+  };
+
+  Choice choice(const LibraryProduct& product) {
+    const std::lock_guard lock(mutex_);
+    const auto [entry, missing] = choices_.try_emplace(key_of(product));
+    if (missing) entry->second = ask(product);
+    return entry->second;
+  }
+
+  Choice ask(const LibraryProduct& product) const {
+    cublasLtMatmulPreference_t made = nullptr;
+    check(library().make_preference(&made), "describing a preference");
+    const Owned<cublasLtMatmulPreference_t> preference(made, library().destroy_preference);
+    const auto set = [made](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      check(library().set_preference(made, attribute, &value, sizeof value), "describing a preference");
+    };
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(product.a.data));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(product.b.data));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(product.c.data));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(product.c.data));
+    const auto op = operation(product);
+    const auto a = layout(product, product.a), b = layout(product, product.b), c = layout(product, product.c);
+    cublasLtMatmulHeuristicResult_t result{};
+    int results = 0;
+    const cublasStatus_t status = library().heuristic(handle_, op.get(), a.get(), b.get(), c.get(), c.get(),
+                                                      made, 1, &result, &results);
+    if (status != CUBLAS_STATUS_SUCCESS || results == 0) return {};
+    return {.found = true, .algorithm = result.algo, .workspace = result.workspaceSize};
+  }
+
+  cublasLtHandle_t handle_ = nullptr;  // kept to the end: the driver may be gone before static objects are
+  std::mutex mutex_;
+  std::map<Key, Choice> choices_;
+};
+
+Products& products(Device device) {
+  static std::mutex mutex;
+  static std::map<int, std::unique_ptr<Products>> made;
+  const std::lock_guard lock(mutex);
+  auto& found = made[device.index];
+  if (found == nullptr) found = std::make_unique<Products>(device.index);
+  return *found;
+}
+
+bool takes(const GemmArgs& args) {
+  if (!library().problem.empty()) return false;
+  const auto product = library_product(args);
+  return product && products(args.c.device).has(*product);
+}
+
+void run(const GemmArgs& args, Stream stream) { products(stream.device).run(*library_product(args), stream); }
+
+}  // namespace
+
+void register_libraries() {
+  if (const std::string& problem = library().problem; !problem.empty())
+    log(LogLevel::warn, "ingot::cuda",
+        fmt::format("{}; matrix products take the plain kernels, which are slow", problem));
+  gemm.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes, run});
+}
+
+}  // namespace ingot::kernels::cuda

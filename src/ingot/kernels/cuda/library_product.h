@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+
+#include "ingot/kernels/gemm.h"
+
+namespace ingot::kernels::cuda {
+
+/// A matrix as BLAS libraries have it: each column is contiguous, and columns are `leading` elements apart.
+struct ColumnMatrix {
+  void* data = nullptr;
+  std::int64_t rows = 0, columns = 0, leading = 0;
+  std::int64_t batch_stride = 0;
+  bool transposed = false;  ///< the product takes its transpose
+};
+
+/// c = alpha · op(a) · op(b) + beta · c, plus bias to every column of c, for `batch` matrices.
+struct LibraryProduct {
+  ColumnMatrix a, b, c;
+  const void* bias = nullptr;  ///< [c.rows], or null
+  std::int64_t batch = 1;
+  DType dtype = DType::f32;  ///< of all of them; sums are f32
+  float alpha = 1, beta = 0;
+};
+
+/// The product in a library's words, which is that of the transposes: what is row-major here is column-major
+/// there. Nothing where those cannot say it: strides other than 1 both ways, mixed dtypes, several batch
+/// strides, sums over a batch, nothing to multiply.
+std::optional<LibraryProduct> library_product(const GemmArgs& args);
+
+}  // namespace ingot::kernels::cuda

@@ -1,0 +1,119 @@
+#include "ingot/kernels/cuda/library_product.h"
+
+#include <vector>
+
+#include "tests/support/op_case.h"
+#include <gtest/gtest.h>
+
+#include "ingot/core/tensor.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+
+// What a library would compute from a product in its words is what the contract says: a plain product over
+// columns stands for the library.
+namespace ingot::kernels::cuda {
+namespace {
+
+using ingot::testing::max_error;
+using ingot::testing::randn;
+
+float at(const ColumnMatrix& matrix, std::int64_t batch, std::int64_t row, std::int64_t column) {
+  if (matrix.transposed) std::swap(row, column);
+  EXPECT_LT(row, matrix.rows);
+  EXPECT_LT(column, matrix.columns);
+  return static_cast<const float*>(matrix.data)[batch * matrix.batch_stride + column * matrix.leading + row];
+}
+
+void multiply(const LibraryProduct& p) {
+  ASSERT_FALSE(p.c.transposed);
+  const std::int64_t depth = p.a.transposed ? p.a.rows : p.a.columns;
+  ASSERT_EQ(p.b.transposed ? p.b.columns : p.b.rows, depth);
+  for (std::int64_t batch = 0; batch < p.batch; ++batch) {
+    for (std::int64_t column = 0; column < p.c.columns; ++column) {
+      for (std::int64_t row = 0; row < p.c.rows; ++row) {
+        float sum = 0;
+        for (std::int64_t k = 0; k < depth; ++k) sum += at(p.a, batch, row, k) * at(p.b, batch, k, column);
+        float* to = static_cast<float*>(p.c.data) + batch * p.c.batch_stride + column * p.c.leading + row;
+        float value = p.alpha * sum;
+        if (p.beta != 0) value += p.beta * *to;
+        if (p.bias != nullptr) value += static_cast<const float*>(p.bias)[row];
+        *to = value;
+      }
+    }
+  }
+}
+
+/// [batch, rows, columns] that lies as it says, or with its last two axes the other way round.
+Tensor matrix(std::int64_t batch, std::int64_t rows, std::int64_t columns, bool turned, std::uint64_t seed) {
+  return turned ? transpose(randn({batch, columns, rows}, seed), 1, 2) : randn({batch, rows, columns}, seed);
+}
+
+void check_product(const GemmArgs& args, const Tensor& c) {
+  const Tensor expected = clone(c);
+  GemmArgs reference_args = args;
+  reference_args.c = expected.view();
+  reference_args.c.rank = args.c.rank;
+  {
+    const ForceKind reference(ImplKind::reference);
+    launch(gemm, {}, reference_args);
+  }
+  const auto product = library_product(args);
+  ASSERT_TRUE(product);
+  multiply(*product);
+  EXPECT_LE(max_error(c, expected), 1e-5);
+}
+
+TEST(LibraryProduct, SaysTheSameInColumnsForEveryOrder) {
+  for (const std::int64_t batch : {1, 3}) {
+    for (const auto& [m, n, k] :
+         {std::array<std::int64_t, 3>{5, 7, 4}, {1, 6, 3}, {6, 1, 3}, {4, 5, 1}, {1, 1, 1}}) {
+      for (const bool a_turned : {false, true}) {
+        for (const bool b_turned : {false, true}) {
+          const Tensor a = matrix(batch, m, k, a_turned, 1), b = matrix(batch, k, n, b_turned, 2);
+          const Tensor bias = randn({n}, 3), c = randn({batch, m, n}, 4);
+          check_product({.a = a.view(), .b = b.view(), .c = c.view()}, c);
+          check_product(
+              {.a = a.view(), .b = b.view(), .c = c.view(), .bias = bias.view(), .alpha = 0.5F, .beta = 2},
+              c);
+        }
+      }
+    }
+  }
+}
+
+TEST(LibraryProduct, TakesBroadcastBatchesAndPartsOfRows) {
+  const Tensor a = randn({3, 4, 5}, 1), wide = randn({5, 20}, 2), c = randn({3, 4, 6}, 3);
+  View b = wide.view();
+  b.rank = 3;
+  b.shape = {3, 5, 6};
+  b.strides = {0, 20, 1};
+  check_product({.a = a.view(), .b = b, .c = c.view()}, c);
+}
+
+TEST(LibraryProduct, LeavesWhatColumnsCannotSay) {
+  const Tensor a = randn({3, 4, 5}, 1), b = randn({3, 5, 6}, 2), c = randn({3, 4, 6}, 3);
+  const GemmArgs good{.a = a.view(), .b = b.view(), .c = c.view()};
+  EXPECT_TRUE(library_product(good));
+  GemmArgs args = good;
+  args.c.strides[0] = 0;  // a sum over the batch
+  EXPECT_FALSE(library_product(args));
+  args = good;
+  args.a.strides[2] = 2;
+  EXPECT_FALSE(library_product(args));
+  args = good;
+  args.b.strides[1] = 0;  // rows broadcast
+  EXPECT_FALSE(library_product(args));
+  args = good;
+  std::swap(args.c.strides[1], args.c.strides[2]);  // c column-major
+  args.c.strides[2] = 4;
+  EXPECT_FALSE(library_product(args));
+  args = good;
+  args.b.dtype = DType::bf16;
+  EXPECT_FALSE(library_product(args));
+  args = good;
+  args.a.shape[2] = args.b.shape[1] = 0;  // nothing to multiply
+  EXPECT_FALSE(library_product(args));
+}
+
+}  // namespace
+}  // namespace ingot::kernels::cuda
