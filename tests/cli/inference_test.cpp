@@ -188,9 +188,14 @@ TEST_F(InferenceVerbs, ChatWithoutATemplatePointsToGenerate) {
 
 TEST_F(InferenceVerbs, BenchReportsRatesAndTheirLimits) {
   for (const char* work : {"decode", "prefill"}) {
-    const auto found = json({"bench", work, directory_, "-n", "16", "--runs", "1", "--batch", "2"});
+    const auto found =
+        json({"bench", work, directory_, "-n", "16", "--runs", "1", "--batch", "2", "--breakdown"});
     EXPECT_GT(found["tokens_per_second"].get<double>(), 0);
     EXPECT_GT(found["limit_tokens_per_second"].get<double>(), 0);
+    double shares = 0;
+    for (const auto& row : found["breakdown"]) shares += row["share"].get<double>();
+    EXPECT_NEAR(shares, 1, 1e-6);
+    EXPECT_GT(found["breakdown"][0]["launches"].get<double>(), 0);
   }
   const Outcome missing = run_ingot(
       {"bench", "decode", directory_, "-n", "2", "--runs", "1", "--against", "/nowhere/llama-bench"});

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <vector>
+
 #include "ingot/cli/command.h"
+#include "ingot/core/tensor.h"
 
 namespace ingot::cli {
 
@@ -11,7 +14,21 @@ void add_bench_matmul(Command& bench);
 
 /// Of a clock that only goes forward.
 double seconds();
-/// Bytes per second that all threads read of a block of `bytes` together: what decoding cannot exceed.
-double read_bandwidth(double bytes);
+/// Bytes per second that all threads read of a block of memory together: what decoding cannot exceed. Hosts
+/// are uneven, so samples are best taken in turn with what they are compared with.
+class ReadBandwidth {
+ public:
+  /// A block of `bytes`, within 1 MB and 1 GB.
+  explicit ReadBandwidth(double bytes);
+  /// Reads the block three times.
+  void sample();
+  /// The median of all passes so far.
+  double bytes_per_second() const;
+
+ private:
+  void pass();
+  Tensor block_;
+  std::vector<double> times_;
+};
 
 }  // namespace ingot::cli

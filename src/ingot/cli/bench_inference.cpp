@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,8 @@
 #include "ingot/cli/torch_peer.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/matrix_sizes.h"
+#include "ingot/kernels/dot_rate.h"
+#include "ingot/kernels/launch_profile.h"
 #include "ingot/train/machine_limit.h"
 
 namespace ingot::cli {
@@ -26,7 +29,7 @@ struct Options {
   InferenceOptions inference;
   std::int64_t tokens = 0, batch = 1, runs = 3;
   std::string against, against_model;
-  bool json = false;
+  bool breakdown = false, json = false;
 };
 
 std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocabulary, std::int64_t from) {
@@ -60,40 +63,114 @@ double peer_rate(const Options& o, bool decode) {
   return json[0]["avg_ts"].get<double>();
 }
 
-// Seconds of each run; the first, which touches the weights for the first time, does not count.
-template <class Run>
-std::vector<double> time_runs(std::int64_t runs, Run&& run) {
-  run();
-  std::vector<double> times;
-  for (std::int64_t i = 0; i < runs; ++i) times.push_back(run());
-  return times;
+double time_run(const Options& o, bool decode, infer::Engine& engine) {
+  const std::int64_t vocabulary = engine.model().config.vocab_size;
+  for (std::int64_t b = 0; b < o.batch; ++b) {
+    const std::int64_t first = 17 * b + 5;
+    engine.start(decode
+                     ? infer::Request{.prompt = some_tokens(1, vocabulary, first),
+                                      .max_tokens = o.tokens,
+                                      .sampling = {.temperature = 0},
+                                      .speculate = o.inference.speculate}
+                     : infer::Request{.prompt = some_tokens(o.tokens, vocabulary, first), .max_tokens = 1});
+  }
+  const double start = seconds();
+  engine.run();
+  return seconds() - start;
 }
 
-std::vector<double> time_decode(const Options& o, const LanguageModel& model) {
-  infer::Engine engine(model, engine_options(o.inference));
-  return time_runs(o.runs, [&] {
-    for (std::int64_t b = 0; b < o.batch; ++b) {
-      engine.start({.prompt = some_tokens(1, model.config.vocab_size, 17 * b + 5),
-                    .max_tokens = o.tokens,
-                    .sampling = {.temperature = 0},
-                    .speculate = o.inference.speculate});
+// Runs of the model, in turn with what limits them: a host gives more at one moment than at another.
+class Measurement {
+ public:
+  Measurement(const Options& o, bool decode, const LanguageModel& model)
+      : options_(o),
+        decode_(decode),
+        engine_(model, engine_options(o.inference)),
+        weights_(infer::active_matrix_sizes(model)) {
+    if (decode) memory_.emplace(weights_.bytes);
+    time_run(o, decode, engine_);  // touches the weights for the first time
+    sample_limit();
+    for (std::int64_t i = 0; i < o.runs; ++i) {
+      times_.push_back(time_run(o, decode, engine_));
+      sample_limit();
     }
-    const double start = seconds();
-    engine.run();
-    return seconds() - start;
-  });
+  }
+
+  const infer::MatrixSizes& weights() const { return weights_; }
+  double rate() const { return static_cast<double>(options_.tokens * options_.batch) / median(times_); }
+  double bandwidth() const { return memory_->bytes_per_second(); }
+  double product_rate() const { return median(product_rates_); }
+  double dot_rate() const { return median(dot_rates_); }
+  double scaled_dot_rate() const { return median(scaled_dot_rates_); }
+  bool has_dot_rates() const { return weights_.int8 > 0 && !dot_rates_.empty() && scaled_dot_rate() > 0; }
+
+  // Decoding streams the weights once per step. Of a prompt every token passes the layers' products and the
+  // last one the head's; the rate of each kind is what registers allow.
+  double limit() const {
+    if (decode_) return static_cast<double>(options_.batch) * bandwidth() / weights_.bytes;
+    const auto tokens = static_cast<double>(options_.tokens);
+    const double dots = has_dot_rates() ? weights_.int8 * tokens : 0;
+    const double products = (weights_.elements - weights_.head) * tokens - dots + weights_.head;
+    return tokens / 2 / (dots / (has_dot_rates() ? scaled_dot_rate() : 1) + products / product_rate());
+  }
+
+  // One more run, by kernels: seconds of each for a decoded token, or for the prompt.
+  nlohmann::ordered_json breakdown() {
+    const kernels::LaunchProfile profile;
+    const double steps = decode_ ? static_cast<double>(options_.tokens) : 1;
+    const double whole = time_run(options_, decode_, engine_) / steps;
+    double rest = whole;
+    auto rows = nlohmann::ordered_json::array();
+    for (const auto& e : profile.entries()) {
+      rest -= e.seconds / steps;
+      rows.push_back({{"kernel", e.kernel},
+                      {"implementation", e.implementation},
+                      {"launches", static_cast<double>(e.launches) / steps},
+                      {"seconds", e.seconds / steps},
+                      {"share", e.seconds / steps / whole}});
+    }
+    rows.push_back({{"kernel", "between kernels"}, {"seconds", rest}, {"share", rest / whole}});
+    return rows;
+  }
+
+ private:
+  void sample_limit() {
+    if (memory_) return memory_->sample();
+    product_rates_.push_back(measure_matmul_flops());
+    const kernels::DotRates rates = kernels::measure_dot_rates();
+    dot_rates_.push_back(rates.alone);
+    scaled_dot_rates_.push_back(rates.with_scales);
+  }
+
+  const Options& options_;
+  bool decode_;
+  infer::Engine engine_;
+  infer::MatrixSizes weights_;
+  std::optional<ReadBandwidth> memory_;
+  std::vector<double> times_, product_rates_, dot_rates_, scaled_dot_rates_;
+};
+
+std::string limit_text(const Measurement& m, bool decode) {
+  if (decode)
+    return fmt::format("reads of that much memory, at {:.1f} GB/s just then,", m.bandwidth() * 1e-9);
+  if (!m.has_dot_rates())
+    return fmt::format("f32 matrix products, at {:.0f} GFLOP/s,", m.product_rate() * 1e-9);
+  return fmt::format("int8 dot products with scales in registers, at {:.0f} G/s ({:.0f} G/s without scales),",
+                     m.scaled_dot_rate() * 1e-9, m.dot_rate() * 1e-9);
 }
 
-std::vector<double> time_prefill(const Options& o, const LanguageModel& model) {
-  infer::Engine engine(model, engine_options(o.inference));
-  return time_runs(o.runs, [&] {
-    for (std::int64_t b = 0; b < o.batch; ++b) {
-      engine.start({.prompt = some_tokens(o.tokens, model.config.vocab_size, 17 * b + 5), .max_tokens = 1});
+void print_breakdown(const nlohmann::ordered_json& rows, bool decode) {
+  fmt::print("\n{:<34} {:>9} {:>10} {:>7}\n", decode ? "for each step" : "for the prompt", "launches", "us",
+             "share");
+  for (const auto& row : rows) {
+    std::string name = row["kernel"], launches;
+    if (row.contains("implementation")) {
+      name += " (" + row["implementation"].get<std::string>() + ")";
+      launches = fmt::format("{:.0f}", row["launches"].get<double>());
     }
-    const double start = seconds();
-    engine.run();
-    return seconds() - start;
-  });
+    fmt::print("{:<34} {:>9} {:>10.1f} {:>5.1f} %\n", name, launches, row["seconds"].get<double>() * 1e6,
+               row["share"].get<double>() * 100);
+  }
 }
 
 void check(const Options& o) {
@@ -109,23 +186,29 @@ int run(Options o, bool decode) {
   const double start = seconds();
   const auto model = open_model(o.inference);
   const double load = seconds() - start;
-  const infer::MatrixSizes weights = infer::active_matrix_sizes(*model);
-  const std::vector<double> times = decode ? time_decode(o, *model) : time_prefill(o, *model);
-  const double rate = static_cast<double>(o.tokens * o.batch) / median(times);
-  // Decoding streams the weights once per step; a prompt's products have so many operations per token.
-  const double limit = decode ? static_cast<double>(o.batch) * read_bandwidth(weights.bytes) / weights.bytes
-                              : measure_matmul_flops() / (2 * weights.elements);
+  Measurement measurement(o, decode, *model);
+  const double rate = measurement.rate(), limit = measurement.limit(), bytes = measurement.weights().bytes;
   nlohmann::ordered_json json{{"work", decode ? "decode" : "prefill"},
                               {"model", o.inference.model},
                               {"format", o.inference.format},
                               {"threads", num_threads()},
                               {"tokens", o.tokens},
                               {"batch", o.batch},
-                              {"weight_mb", weights.bytes * 1e-6},
+                              {"weight_mb", bytes * 1e-6},
                               {"load_seconds", load},
                               {"tokens_per_second", rate},
                               {"limit_tokens_per_second", limit},
                               {"share_of_limit", rate / limit}};
+  if (decode) {
+    json["read_bandwidth"] = measurement.bandwidth();
+  } else {
+    json["f32_flops"] = measurement.product_rate();
+    if (measurement.has_dot_rates()) {
+      json["int8_dot_flops"] = measurement.dot_rate();
+      json["int8_dot_flops_with_scales"] = measurement.scaled_dot_rate();
+    }
+  }
+  if (o.breakdown) json["breakdown"] = measurement.breakdown();
   if (!o.against.empty()) {
     const double peer = peer_rate(o, decode);
     json["peer_tokens_per_second"] = peer;
@@ -136,15 +219,16 @@ int run(Options o, bool decode) {
     return 0;
   }
   fmt::print("{} of {} tokens, batch {}, weights {} ({:.0f} MB of matrices), {} threads, median of {}\n",
-             decode ? "decoding" : "prompt", o.tokens, o.batch, o.inference.format, weights.bytes * 1e-6,
+             decode ? "decoding" : "prompt", o.tokens, o.batch, o.inference.format, bytes * 1e-6,
              num_threads(), o.runs);
   fmt::print("  {:>9.1f} tokens/s\n", rate);
-  fmt::print("  {:>9.1f} tokens/s is what {} allow: {:.0f} %\n", limit,
-             decode ? "reads of that much memory" : "f32 matrix products", 100 * rate / limit);
+  const std::string what = limit_text(measurement, decode);
+  fmt::print("  {:>9.1f} tokens/s is what {} allow: {:.0f} %\n", limit, what, 100 * rate / limit);
   if (json.contains("ratio")) {
     fmt::print("  {:>9.1f} tokens/s is llama.cpp's, in the same run: {:.2f} times as fast\n",
                json["peer_tokens_per_second"].get<double>(), json["ratio"].get<double>());
   }
+  if (o.breakdown) print_breakdown(json["breakdown"], decode);
   return 0;
 }
 
@@ -158,6 +242,7 @@ void add(Command& bench, const std::string& name, const std::string& summary, bo
   verb.option("--runs", o->runs, "Runs to take the median of");
   verb.option("--against", o->against, "Run llama.cpp too: 'llama.cpp' for llama-bench in PATH, or its path");
   verb.option("--against-model", o->against_model, "The .gguf it runs, where the model is none itself");
+  verb.flag("--breakdown", o->breakdown, "One more run that shows where its time goes, kernel by kernel");
   verb.flag("--json", o->json, "Print JSON");
   verb.example(fmt::format("ingot bench {} model-q8_0.gguf --threads 2 --against llama.cpp", name),
                "both programs, and what the machine allows, in one run");

@@ -96,7 +96,9 @@ int run(const Options& o) {
   const Row against = measure(values, x, o.against, o.runs);
   std::vector<Row> rows{against};
   for (const std::string& format : formats) rows.push_back(measure(values, x, format, o.runs));
-  const double bandwidth = read_bandwidth(256e6);
+  ReadBandwidth memory(256e6);
+  memory.sample();
+  const double bandwidth = memory.bytes_per_second();
   const double operations = 2.0 * static_cast<double>(o.out * o.in * o.batch);
   if (!o.json)
     fmt::print(

@@ -1,5 +1,7 @@
 #include "ingot/infer/matrix_sizes.h"
 
+#include "ingot/kernels/packed.h"
+
 namespace ingot::infer {
 namespace {
 
@@ -9,6 +11,7 @@ void add(MatrixSizes& to, const quant::PackedPtr& packed, const Parameter& weigh
       static_cast<double>(packed != nullptr ? packed->rows * packed->cols : weight.value.numel());
   to.bytes += share * bytes;
   to.elements += share * elements;
+  if (packed != nullptr && !kernels::is_weight_only(packed->format)) to.int8 += share * elements;
 }
 
 void add(MatrixSizes& to, const Linear& linear) { add(to, linear.packed, linear.weight); }
@@ -34,11 +37,15 @@ MatrixSizes sizes(const LanguageModel& model, bool active) {
       for (const ExpertLinear* linear : {&e.gate_proj, &e.up_proj, &e.down_proj}) add(m, *linear, share);
     }
   }
+  MatrixSizes head;
   if (model.config.tie_word_embeddings) {
-    add(m, model.embed_tokens.packed, model.embed_tokens.weight);
+    add(head, model.embed_tokens.packed, model.embed_tokens.weight);
   } else {
-    add(m, model.packed_lm_head, model.lm_head);
+    add(head, model.packed_lm_head, model.lm_head);
   }
+  m.head = head.elements;
+  m.bytes += head.bytes;
+  m.elements += head.elements;
   return m;
 }
 

@@ -9,6 +9,7 @@
 #include "ingot/core/stream.h"
 #include "ingot/core/view.h"
 #include "ingot/kernels/instruction_set.h"
+#include "ingot/kernels/launch_profile.h"
 
 namespace ingot::kernels {
 
@@ -68,6 +69,7 @@ class Kernel {
       if (forced >= 0 && static_cast<int>(implementation.kind) != forced) continue;
       if (implementation.needs > instruction_set_limit()) continue;
       if (implementation.accepts == nullptr || implementation.accepts(args)) {
+        const LaunchTimer timer(name_, implementation.name);
         implementation.run(args, stream);
         return;
       }
