@@ -1,45 +1,24 @@
-#include <filesystem>
-
+#include "tests/models/forecast_goldens.h"
 #include "tests/support/op_case.h"
-#include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
-#include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/models/forecast/model.h"
 #include "ingot/models/forecast/patchtst.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/view.h"
-#include "ingot/weights/open.h"
 
 // Outputs and gradients of the original implementations: tools/goldens/forecast_models.py.
 namespace ingot {
 namespace {
 
-namespace fs = std::filesystem;
-
-std::string golden(const std::string& name) {
-  return test::source_dir() + "/tests/models/goldens/forecast/" + name;
-}
-
-std::map<std::string, Tensor> load(const std::string& path) {
-  std::map<std::string, Tensor> tensors;
-  const auto source = open_weights(path);
-  for (const TensorInfo& info : source->tensors()) tensors[info.name] = source->load_tensor(info.name);
-  return tensors;
-}
-
-std::map<std::string, Tensor> with_prefix(const std::map<std::string, Tensor>& all,
-                                          const std::string& prefix) {
-  std::map<std::string, Tensor> found;
-  for (const auto& [name, tensor] : all) {
-    if (name.starts_with(prefix)) found[name.substr(prefix.size())] = tensor;
-  }
-  return found;
-}
+using test::forecast_golden;
+using test::forecast_golden_config;
+using test::load_tensors;
+using test::with_prefix;
 
 // The outputs of training mode, and the gradient of every parameter for "dy".
 void expect_training_step(ForecastModel& model, const ForecastInput& input,
@@ -63,12 +42,9 @@ void expect_training_step(ForecastModel& model, const ForecastInput& input,
 class ForecastGolden : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ForecastGolden, OutputsAndEveryGradientEqualTheOriginals) {
-  const std::string path = golden(GetParam()) + std::string(".safetensors");
-  const std::map<std::string, Tensor> all = load(path);
-  Config config = Config::parse(open_weights(path)->metadata().at("config"), path);
-  const auto model_name = config.root().get("model", "");
-  const ForecastModelConfig c = read_forecast_model(config.root(), ForecastModelConfig::defaults(model_name));
-  config.finish();
+  const std::string path = forecast_golden(GetParam()) + ".safetensors";
+  const std::map<std::string, Tensor> all = load_tensors(path);
+  const ForecastModelConfig c = forecast_golden_config(path);
   TensorMapSource source(with_prefix(all, "param."), {.copy = true}, path);
   const auto model = make_forecast_model(c, source);
   source.finish();
@@ -91,13 +67,13 @@ INSTANTIATE_TEST_SUITE_P(Models, ForecastGolden,
 class TransformersPatchTst : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TransformersPatchTst, OpensAndGivesEqualOutputsAndGradients) {
-  const std::string folder = golden(std::string("transformers_") + GetParam());
+  const std::string folder = forecast_golden(std::string("transformers_") + GetParam());
   const ForecastModelConfig c =
       patchtst_from_transformers(read_file(folder + "/config.json"), folder + "/config.json");
-  TensorMapSource source(load(folder + "/model.safetensors"), {}, folder);
+  TensorMapSource source(load_tensors(folder + "/model.safetensors"), {}, folder);
   const auto model = make_forecast_model(c, source);
   source.finish({"*.num_batches_tracked"});
-  const auto expected = load(folder + "/expected.safetensors");
+  const auto expected = load_tensors(folder + "/expected.safetensors");
   const ForecastInput input{.x = expected.at("x"), .past_marks = {}, .future_marks = {}};
   {
     const NoGrad no_grad;

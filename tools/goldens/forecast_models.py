@@ -14,6 +14,9 @@ A file holds: x [B, channels, lookback], marks [B, lookback, features] and futur
 network reads them, y (evaluation mode), y_training (training mode without dropout), dy, param.NAME, and grad.NAME of
 sum(y_training * dy). The metadata's "config" is what Ingot's configuration has to be. Buffers have no gradient. Complex
 weights [..., modes] stand as [2, modes, ...], real parts first.
+
+NAME_layers.safetensors holds what single layers of that network read and wrote in training mode, as forecast_layers.py
+says; their weights are those of NAME.safetensors.
 """
 import argparse
 import importlib
@@ -23,11 +26,13 @@ import sys
 import types
 
 import torch
+from forecast_layers import Recorder
 from safetensors.torch import save_file
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "models" / "goldens" / "forecast"
 BATCH, CHANNELS, LOOKBACK, HORIZON, FEATURES = 3, 4, 30, 7, 4
 RANDOM_MODES = ([0, 2, 8, 11, 13], [2, 5, 7, 8, 10], [2, 3, 4, 6, 10], [2, 3, 6, 7, 14])
+PLAIN = {}  # a layer whose tensors are laid out as ours
 DERIVED = ("pe", "ec_s", "ec_d", "rc_e", "rc_o")  # buffers that follow from the configuration
 
 
@@ -80,7 +85,10 @@ def real(tensor):
     return parts.permute(-1, -2, *range(parts.dim() - 2))
 
 
-def write(name, model, call, config, rename=lambda n: n, marks=False, constants=(), decodes=False):
+def write(name, model, call, config, rename=lambda n: n, marks=False, constants=(), decodes=False,
+          layers=None, input_gradient=True):
+    """`layers`: {module: how its tensors are laid out}, see forecast_layers.py; `input_gradient`: with that of x in them,
+    which networks that scale their input in place do not allow."""
     generator = torch.Generator().manual_seed(1)
     randomize(model, generator, constants)
     x = torch.randn(BATCH, LOOKBACK, CHANNELS, generator=generator) * 2 + 1
@@ -94,9 +102,12 @@ def write(name, model, call, config, rename=lambda n: n, marks=False, constants=
     with torch.no_grad():
         y = call(model, x, mark)
     model.train()
-    y_training = call(model, x, mark)
+    recorder = Recorder(model, layers or {})
+    y_training = call(model, x.requires_grad_(bool(layers) and input_gradient), mark)
     dy = torch.randn(y.shape, generator=generator)
+    within = recorder.tensors(rename, real)  # asks for gradients of single layers: before the whole graph is used up
     (y_training * dy).sum().backward()
+    x = x.detach()
     tensors = {"x": x.transpose(1, 2), "y": y.transpose(1, 2), "y_training": y_training.detach().transpose(1, 2),
                "dy": dy.transpose(1, 2)}
     if marks:
@@ -109,6 +120,8 @@ def write(name, model, call, config, rename=lambda n: n, marks=False, constants=
     config = dict(lookback=LOOKBACK, horizon=HORIZON, channels=CHANNELS, dropout=0.0) | config
     save_file({n: t.contiguous() for n, t in tensors.items()}, OUT / f"{name}.safetensors",
               metadata={"config": json.dumps(config)})
+    if within:
+        save_file(within, OUT / f"{name}_layers.safetensors")
 
 
 def official_patchtst(name):
@@ -124,7 +137,8 @@ def official_patchtst(name):
 
 def linear_models(patchtst):
     plain = lambda model, x, mark: model(x)
-    write("dlinear", original(patchtst, "DLinear"), plain, {"model": "dlinear", "moving_average": 25})
+    write("dlinear", original(patchtst, "DLinear"), plain, {"model": "dlinear", "moving_average": 25},
+          layers={"decompsition": PLAIN})
     # The published code fixes the window at 25.
     individual = original(patchtst, "DLinear", individual=True)
     write("dlinear_individual", individual, plain, {"model": "dlinear", "moving_average": 25, "individual": True})
@@ -138,14 +152,18 @@ def patchtst_official(patchtst):
     config = {"model": "patchtst", "layers": 2, "heads": 2, "d_model": 8, "d_ff": 12, "patch_length": 6,
               "patch_stride": 4, "positional_dropout": 0.0, "projection_dropout": 0.0}
     scale = [n for n in model.state_dict() if n.endswith("sdp_attn.scale")]
-    write("patchtst_official", model, lambda m, x, mark: m(x), config, official_patchtst, constants=scale)
+    layers = {"model.revin_layer": dict(calls=2, reads="channels", writes="channels"), "model.backbone.W_P": PLAIN,
+              "model.backbone.encoder.layers.0": dict(results=1), "model.backbone.encoder": PLAIN, "model.head": dict(reads="patches")}
+    write("patchtst_official", model, lambda m, x, mark: m(x), config, official_patchtst, constants=scale, layers=layers)
 
 
 def itransformer(tslib):
     model = original(tslib, "iTransformer", e_layers=2, n_heads=2, d_model=8, d_ff=12)
     config = {"model": "itransformer", "layers": 2, "heads": 2, "d_model": 8, "d_ff": 12, "attention_dropout": 0.0,
               "time_features": FEATURES}
-    write("itransformer", model, lambda m, x, mark: m(x, mark, None, None), config, marks=True)
+    layers = {"enc_embedding": dict(reads="channels"), "encoder.attn_layers.0": PLAIN, "encoder.attn_layers.1": PLAIN}
+    write("itransformer", model, lambda m, x, mark: m(x, mark, None, None), config, marks=True, layers=layers,
+          input_gradient=False)
 
 
 def times_net(tslib):
@@ -159,7 +177,9 @@ def times_net(tslib):
     model = original(tslib, "TimesNet", e_layers=2, d_model=8, d_ff=12, top_k=3, num_kernels=4)
     config = {"model": "timesnet", "layers": 2, "d_model": 8, "d_ff": 12, "top_k": 3, "kernels": 4,
               "time_features": FEATURES}
-    write("timesnet", model, call, config, marks=True, constants=["enc_embedding.position_embedding.pe"])
+    layers = {"enc_embedding": dict(reads="channels"), "model.0": PLAIN, "model.1": PLAIN, "model.0.conv.0": PLAIN}
+    write("timesnet", model, call, config, marks=True, constants=["enc_embedding.position_embedding.pe"], layers=layers,
+          input_gradient=False)
 
 
 def decode(model, x, mark):
@@ -175,12 +195,21 @@ def without_state(model):
             or "cross_attention.inner_correlation.T0" in n]
 
 
+def decomposition_layers(mixer, cross):
+    encoder, decoder = "encoder.attn_layers.0", "decoder.layers.0"
+    return {"decomp": PLAIN, "enc_embedding": dict(reads="channels"), encoder: PLAIN, f"{encoder}.attention": PLAIN,
+            f"{encoder}.attention.inner_correlation": mixer, "encoder.norm": PLAIN, decoder: PLAIN,
+            f"{decoder}.cross_attention": PLAIN, f"{decoder}.cross_attention.inner_correlation": cross,
+            f"{decoder}.projection": dict(reads="channels", writes="channels")}
+
+
 def autoformer(tslib):
     sizes = dict(e_layers=2, d_layers=2, n_heads=2, d_model=16, d_ff=24, factor=2)
     model = original(tslib, "Autoformer", label_len=LOOKBACK // 2, dec_in=CHANNELS, output_attention=False, **sizes)
     config = {"model": "autoformer", "layers": 2, "decoder_layers": 2, "heads": 2, "d_model": 16, "d_ff": 24, "factor": 2,
               "moving_average": 5, "time_features": FEATURES}
-    write("autoformer", model, decode, config, marks=True, decodes=True, constants=without_state(model))
+    layers = decomposition_layers(dict(reads="heads", writes="heads"), dict(reads="heads", writes="heads"))
+    write("autoformer", model, decode, config, marks=True, decodes=True, constants=without_state(model), layers=layers)
 
 
 def fedformer(folder):
@@ -219,7 +248,10 @@ def fedformer(folder):
         constants = without_state(model)
         if len(settings["moving_avg"]) == 1:  # the softmax over one window is 1
             constants += [n for n in model.state_dict() if ".layer." in n and "decomp" in n or n.startswith("decomp.layer")]
-        write("fedformer_" + name, model, decode, config, marks=True, decodes=True, constants=constants)
+        # Fourier blocks give [B, heads, width, length], which their layer reads as [B, length, width].
+        mixer = dict(reads="heads", writes="heads" if name == "wavelets" else "misread")
+        write("fedformer_" + name, model, decode, config, marks=True, decodes=True, constants=constants,
+              layers=decomposition_layers(mixer, mixer))
 
 
 def patchtst_transformers():

@@ -177,7 +177,6 @@ PatchTst::PatchTst(const ForecastModelConfig& c, const ParamSource& source)
   }
 }
 
-// [B, channels, patches, patch_length], a view.
 Tensor PatchTst::patches(const Tensor& x) const {
   const ForecastModelConfig& c = config();
   Tensor line = contiguous(x);
@@ -205,7 +204,6 @@ Tensor PatchTst::embed(const Tensor& patches) const {
   return concat(std::array{broadcast_to(token, {x.dim(0), x.dim(1), 1, c.d_model}), rest}, 2);
 }
 
-// x: [B, channels, tokens, d_model].
 Tensor PatchTst::head(const Tensor& x) const {
   const ForecastModelConfig& c = config();
   const auto flat = [&] { return reshape(x, {x.dim(0), x.dim(1), -1}); };

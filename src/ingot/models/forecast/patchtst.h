@@ -51,14 +51,19 @@ class PatchTst final : public ForecastModel {
   PatchTst(const ForecastModelConfig& config, const ParamSource& source);
   void visit(ParamVisitor& v) override;
 
+  // The steps of a forecast around the layers.
+
+  /// x: [B, channels, lookback] to [B, channels, patches, patch_length], a view.
+  Tensor patches(const Tensor& x) const;
+  /// Patches to tokens with their positions: [B, channels, tokens, d_model].
+  Tensor embed(const Tensor& patches) const;
+  /// Tokens [B, channels, tokens, d_model] to the horizon, [B, channels, horizon].
+  Tensor head(const Tensor& x) const;
+
  protected:
   Tensor forward(const ForecastInput& input) const override;
 
  private:
-  Tensor patches(const Tensor& x) const;
-  Tensor embed(const Tensor& patches) const;
-  Tensor head(const Tensor& x) const;
-
   std::vector<std::unique_ptr<Linear>> embedding_;
   Parameter positions_, cls_token_;
   std::vector<std::unique_ptr<PatchLayer>> layers_;
