@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "tests/cli/process.h"
 #include <gtest/gtest.h>
@@ -42,6 +43,19 @@ TEST_F(TuneCommand, RunsAProgramPerTrialAndGoesOnWhereItStopped) {
   EXPECT_EQ(more.exit_code, 0) << more.errors;
   EXPECT_NE(more.output.find("going on after 6 trials"), std::string::npos) << more.output;
   EXPECT_NE(more.output.find("Best of 8 trials"), std::string::npos) << more.output;
+}
+
+// As mpirun and srun start it: every rank is a worker of the same study, and only rank 0 tells.
+TEST_F(TuneCommand, RanksOfALauncherShareAStudy) {
+  const std::string study = write("m.yaml", kCommandStudy);
+  Outcome second;
+  std::thread other([&] { second = run_ingot({"tune", study}, {"PMI_RANK=1", "PMI_SIZE=2"}); });
+  const Outcome first = run_ingot({"tune", study}, {"PMI_RANK=0", "PMI_SIZE=2"});
+  other.join();
+  EXPECT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_EQ(second.exit_code, 0) << second.errors;
+  EXPECT_NE(first.output.find("Best of 6 trials"), std::string::npos) << first.output;
+  EXPECT_EQ(second.output, "");
 }
 
 // A program that kills the worker that runs it: the trial is tried again, and the study still ends.
