@@ -50,6 +50,27 @@
     return ticks;
   };
 
+  // Round values of a logarithmic axis: powers of ten where there are many, 1, 2, 5 or all round steps where there are few.
+  // Chart.js's own ticks crowd into the upper half of each decade.
+  const logTicks = (low, high) => {
+    const decades = Math.log10(high / low);
+    if (!(decades > 0) || !Number.isFinite(decades)) return [{value: low}];
+    const values = [];
+    if (decades < 0.7) {
+      const wanted = (high - low) / 5;
+      const unit = 10 ** Math.floor(Math.log10(wanted));
+      const step = unit * ([1, 2, 5].find((s) => s * unit >= wanted) || 10);
+      for (let i = Math.ceil(low / step); i * step <= high * (1 + 1e-9); i++) values.push(i * step);
+    } else {
+      const factors = decades < 2 ? [1, 2, 5] : decades < 4 ? [1, 3] : [1];
+      const every = Math.ceil(decades / 8);
+      for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); e++) {
+        if (e % every === 0) values.push(...factors.map((f) => Number(`${f}e${e}`)));
+      }
+    }
+    return values.filter((v) => v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9)).map((value) => ({value}));
+  };
+
   // ---- words
   $('title').textContent = report.title;
   $('subtitle').textContent = report.subtitle;
@@ -153,6 +174,7 @@
   const axis = (title, extra) => ({
     title: {display: Boolean(title), text: title},
     ticks: {callback: (value) => shown(value), maxTicksLimit: 8, maxRotation: 0},
+    afterBuildTicks: (scale) => { if (scale.type === 'logarithmic') scale.ticks = logTicks(scale.min, scale.max); },
     grid: {},
     ...extra,
   });
