@@ -12,6 +12,8 @@ constexpr double kHalfLogTwoPi = 0.91893853320467274178;
 constexpr std::size_t kRecent = 25;   // observations that count in full
 constexpr double kMostKernels = 100;  // no kernel is narrower than the range divided by so many
 
+constexpr double kNoTail = 8.3;  // a normal's mass beyond it is below the last digit of 1
+
 double normal_tail(double x) { return 0.5 * std::erfc(x * (std::numbers::sqrt2 / 2)); }
 
 // log of the upper tail; the asymptotic series where erfc has no digits left.
@@ -32,7 +34,10 @@ double log_short_mass(double z, double h) {
 
 double log_normal_mass(double a, double b) {
   if (a > 0) return log_normal_mass(-b, -a);
-  if (b > 0) return std::log1p(-normal_tail(-a) - normal_tail(b));
+  if (b > 0) {
+    const double lower = -a < kNoTail ? normal_tail(-a) : 0, upper = b < kNoTail ? normal_tail(b) : 0;
+    return lower + upper > 0 ? std::log1p(-lower - upper) : 0;
+  }
   // Both in the lower tail: the smaller one is taken off in logarithms.
   const double upper = log_normal_tail(-b), lower = log_normal_tail(-a);
   return upper + std::log(-std::expm1(lower - upper));
@@ -81,19 +86,19 @@ ParzenAxis::ParzenAxis(const Parameter& parameter, std::span<const double> obser
 // Each kernel reaches to the farther of its neighbours; the outermost to the only one (the border, alone).
 void ParzenAxis::set_widths(std::span<const double> x) {
   const std::size_t n = x.size();
-  std::vector<std::size_t> order(n);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return x[a] < x[b]; });
+  std::vector<std::pair<double, std::size_t>> order(n);
+  for (std::size_t i = 0; i < n; ++i) order[i] = {x[i], i};
+  std::ranges::sort(order, [](const auto& a, const auto& b) { return a.first < b.first; });
   sigma_.resize(n);
   const double widest = high_ - low_;
   const double narrowest = widest / std::min(kMostKernels, 2.0 + static_cast<double>(n));
   for (std::size_t i = 0; i < n; ++i) {
-    const double here = x[order[i]];
-    double left = here - (i == 0 ? low_ : x[order[i - 1]]);
-    double right = (i + 1 == n ? high_ : x[order[i + 1]]) - here;
+    const double here = order[i].first;
+    double left = here - (i == 0 ? low_ : order[i - 1].first);
+    double right = (i + 1 == n ? high_ : order[i + 1].first) - here;
     if (n > 1 && i == 0) left = right;
     if (n > 1 && i + 1 == n) right = left;
-    sigma_[order[i]] = std::clamp(std::max(left, right), narrowest, widest);
+    sigma_[order[i].second] = std::clamp(std::max(left, right), narrowest, widest);
   }
 }
 

@@ -28,7 +28,8 @@ struct SamplerOptions {
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  /// `trials` is the whole history; running ones count as bad ("constant liar"), so that workers spread out.
+  /// `trials` is the whole history, by number; running ones count as bad ("constant liar"), so that workers
+  /// spread out.
   virtual Values sample(std::int64_t number, const std::vector<Trial>& trials) = 0;
   /// How many different trials there are; -1: without end.
   virtual std::int64_t count() const { return -1; }

@@ -47,26 +47,39 @@ struct Split {
   std::vector<const Trial*> good, bad;  // by number: the newest weigh most
 };
 
+// Moves the `count` best in front of the others; of equal ones the older is better.
+template <class Better>
+void rank_best(std::vector<const Trial*>& trials, std::size_t count, Better&& better) {
+  std::ranges::partial_sort(trials, trials.begin() + static_cast<std::ptrdiff_t>(count),
+                            [&](const Trial* a, const Trial* b) {
+                              if (better(*a, *b)) return true;
+                              return !better(*b, *a) && a->number < b->number;
+                            });
+}
+
 Split split_trials(const std::vector<Trial>& trials, std::int64_t number, Direction direction) {
   std::vector<const Trial*> complete, pruned;
-  Split split;
   for (const Trial& trial : trials) {
     if (trial.number == number) continue;
     if (trial.state == TrialState::complete) complete.push_back(&trial);
     if (trial.state == TrialState::pruned) pruned.push_back(&trial);
-    if (trial.state == TrialState::running || trial.state == TrialState::waiting) split.bad.push_back(&trial);
   }
-  const std::size_t n = complete.size() + pruned.size();
-  const std::size_t good = std::min((n + 9) / 10, kMostGood);
-  std::ranges::stable_sort(
-      complete, [&](const Trial* a, const Trial* b) { return better(direction, a->value, b->value); });
-  std::ranges::stable_sort(pruned,
-                           [&](const Trial* a, const Trial* b) { return pruned_better(direction, *a, *b); });
-  complete.insert(complete.end(), pruned.begin(), pruned.end());
-  const auto border = complete.begin() + static_cast<std::ptrdiff_t>(good);
-  split.good.assign(complete.begin(), border);
-  split.bad.insert(split.bad.end(), border, complete.end());
-  for (auto* part : {&split.good, &split.bad}) std::ranges::sort(*part, {}, &Trial::number);
+  const std::size_t count = std::min((complete.size() + pruned.size() + 9) / 10, kMostGood);
+  const std::size_t from_complete = std::min(count, complete.size()), from_pruned = count - from_complete;
+  rank_best(complete, from_complete,
+            [&](const Trial& a, const Trial& b) { return better(direction, a.value, b.value); });
+  rank_best(pruned, from_pruned,
+            [&](const Trial& a, const Trial& b) { return pruned_better(direction, a, b); });
+  Split split;
+  split.good.assign(complete.begin(), complete.begin() + static_cast<std::ptrdiff_t>(from_complete));
+  split.good.insert(split.good.end(), pruned.begin(),
+                    pruned.begin() + static_cast<std::ptrdiff_t>(from_pruned));
+  std::ranges::sort(split.good, {}, &Trial::number);
+  for (const Trial& trial : trials) {  // those that still run are bad, too
+    if (trial.number == number || trial.state == TrialState::failed) continue;
+    if (!std::ranges::binary_search(split.good, trial.number, {}, &Trial::number))
+      split.bad.push_back(&trial);
+  }
   return split;
 }
 
