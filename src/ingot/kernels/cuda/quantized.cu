@@ -289,6 +289,22 @@ __global__ void __launch_bounds__(kProductThreads)
   args.y[(row0 + mine) * args.y_stride + column] = args.bias == nullptr ? y : y + args.bias[column];
 }
 
+// Of f32: a thread for each result adds the products up, column after column; the sixteen of a panel read one
+// line.
+constexpr int kPlainRows = 8;
+__global__ void __launch_bounds__(kPanel* kPlainRows)
+    plain_matmul_kernel(const __grid_constant__ ProductArgs args) {
+  const int me = static_cast<int>(threadIdx.x), lane = me % kPanel;
+  const std::int64_t row = std::int64_t{blockIdx.y} * kPlainRows + me / kPanel;
+  const std::int64_t column = std::int64_t{blockIdx.x} * kPanel + lane;
+  if (row >= args.m || column >= args.n) return;
+  const auto* weight = reinterpret_cast<const float*>(args.weight + blockIdx.x * args.panel_bytes) + lane;
+  const float* x = static_cast<const float*>(args.x) + row * args.x_stride;
+  float y = 0;
+  for (std::int64_t i = 0; i < args.k; ++i) y = fmaf(x[i], weight[i * kPanel], y);
+  args.y[row * args.y_stride + column] = args.bias == nullptr ? y : y + args.bias[column];
+}
+
 template <class Args>
 ProductArgs product_args(const Args& args) {
   return {.x = args.x.data,
@@ -303,9 +319,9 @@ ProductArgs product_args(const Args& args) {
           .panel_bytes = args.weight.dim(-1),
           .count = 0};
 }
-Size3 product_grid(const ProductArgs& args) {
+Size3 product_grid(const ProductArgs& args, int rows = kRows) {
   return {static_cast<unsigned>((args.n + kPanel - 1) / kPanel),
-          static_cast<unsigned>((args.m + kRows - 1) / kRows)};
+          static_cast<unsigned>((args.m + rows - 1) / rows)};
 }
 
 void run_quantized_matmul(const QuantizedMatmulArgs& args, Stream stream) {
@@ -322,6 +338,10 @@ void run_quantized_matmul(const QuantizedMatmulArgs& args, Stream stream) {
 void run_weight_only_matmul(const WeightOnlyMatmulArgs& args, Stream stream) {
   ProductArgs made = product_args(args);
   if (made.m * made.n == 0) return;
+  if (args.format == PackedFormat::f32) {
+    return launch({"weight_only_matmul", stream, args.y}, plain_matmul_kernel, product_grid(made, kPlainRows),
+                  Size3{kPanel * kPlainRows}, 0, made);
+  }
   made.count = packed_layout(args.format).steps(made.k);
   dispatch_weight_only(args.format, [&]<PackedFormat format>() {
     launch({"weight_only_matmul", stream, args.y}, weight_only_matmul_kernel<format>, product_grid(made),
@@ -354,9 +374,26 @@ __global__ void dequantize_rows_kernel(const std::uint8_t* weight, std::int64_t 
   }
 }
 
+__global__ void plain_rows_kernel(const std::uint8_t* weight, std::int64_t panel_bytes,
+                                  const std::int64_t* ids, std::int64_t rows, std::int64_t columns, float* y,
+                                  std::int64_t y_stride) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < rows * columns; i += step) {
+    const std::int64_t at = i / columns, column = i - at * columns, id = ids[at];
+    const auto* panel = reinterpret_cast<const float*>(weight + id / kPanelRows * panel_bytes);
+    y[at * y_stride + column] = panel[column * kPanelRows + id % kPanelRows];
+  }
+}
+
 void run_dequantize_rows(const DequantizeRowsArgs& args, Stream stream) {
   const std::int64_t rows = args.ids.numel(), columns = args.y.dim(-1);
   if (rows * columns == 0) return;
+  if (args.format == PackedFormat::f32) {
+    return launch({"dequantize_rows", stream, args.y}, plain_rows_kernel,
+                  Size3{grid_for(stream.device, rows * columns, 256)}, Size3{256}, 0,
+                  args.weight.as<std::uint8_t>(), args.weight.dim(-1), args.ids.as<std::int64_t>(), rows,
+                  columns, args.y.as<float>(), args.y.stride(0));
+  }
   const auto run = [&]<PackedFormat format>() {
     launch({"dequantize_rows", stream, args.y}, dequantize_rows_kernel<format>,
            Size3{grid_for(stream.device, rows * columns, 256)}, Size3{256}, 0, args.weight.as<std::uint8_t>(),
