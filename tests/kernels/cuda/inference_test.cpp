@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -144,6 +146,13 @@ Tensor random_weight(PackedFormat format, std::int64_t rows, std::int64_t column
   Rng rng(RngKey{7, static_cast<std::uint64_t>(format)});
   std::vector<std::uint8_t> data(static_cast<std::size_t>(panels * bytes));
   for (auto& byte : data) byte = static_cast<std::uint8_t>(rng.below(256));
+  if (layout.scales == kernels::PackedScales::none) {  // no NaN: its bits are not fixed
+    for (std::size_t at = 0; at < data.size(); at += sizeof(float)) {
+      const auto number = std::bit_cast<std::array<std::uint8_t, 4>>(static_cast<float>(rng.normal()));
+      std::copy(number.begin(), number.end(), data.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    return Tensor::from(data, {panels, bytes});
+  }
   for (std::size_t step = 0; step < data.size(); step += layout.step_bytes()) {
     std::uint8_t* header = data.data() + step;
     if (layout.scales == kernels::PackedScales::values) {
