@@ -11,8 +11,8 @@
 #include "ingot/base/parallel.h"
 #include "ingot/base/rng.h"
 #include "ingot/infer/load.h"
-#include "ingot/infer/open_tokenizer.h"
 #include "ingot/kernels/instruction_set.h"
+#include "ingot/models/open_tokenizer.h"
 #include "ingot/train/trainer.h"
 
 namespace ingot::infer {

@@ -1,5 +1,6 @@
 #include "ingot/kernels/instruction_set.h"
 
+#include <algorithm>
 #include <atomic>
 
 #if defined(__x86_64__)
@@ -14,7 +15,7 @@ namespace ingot::kernels {
 namespace {
 
 std::atomic<InstructionSet>& limit_value() {
-  static std::atomic<InstructionSet> value{best_instruction_set()};
+  static std::atomic<InstructionSet> value{default_instruction_set()};
   return value;
 }
 
@@ -54,6 +55,10 @@ InstructionSet best_instruction_set() {
 #else
   return InstructionSet::baseline;
 #endif
+}
+
+InstructionSet default_instruction_set() {
+  return std::min(best_instruction_set(), InstructionSet::avx512_vnni);
 }
 
 InstructionSet instruction_set_limit() { return limit_value().load(std::memory_order_relaxed); }

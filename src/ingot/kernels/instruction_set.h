@@ -9,7 +9,9 @@ enum class InstructionSet : std::uint8_t { baseline, avx2, avx512, avx512_vnni, 
 
 /// The highest level that this processor has.
 InstructionSet best_instruction_set();
-/// The highest level that launch() uses, on all threads; best_instruction_set() unless limited.
+/// The highest level that is used where nobody asks for one: AMX's kernels have not run on such a processor.
+InstructionSet default_instruction_set();
+/// The highest level that launch() uses, on all threads; default_instruction_set() unless set.
 InstructionSet instruction_set_limit();
 void limit_instruction_set(InstructionSet limit);
 

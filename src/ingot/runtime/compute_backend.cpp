@@ -27,13 +27,17 @@ constexpr std::array kCpuChoices{
     CpuChoice{"cpu-avx2", InstructionSet::avx2, "AVX2 and FMA"},
     CpuChoice{"cpu-avx512", InstructionSet::avx512, "AVX-512 F, BW, DQ, VL"},
     CpuChoice{"cpu-vnni", InstructionSet::avx512_vnni, "AVX-512 with int8 dot products"},
-    CpuChoice{"cpu-amx", InstructionSet::amx, "the same and AMX tiles of int8"}};
+    CpuChoice{
+        "cpu-amx", InstructionSet::amx,
+        "the same and AMX tiles of int8, only where asked for: they have not run on such a processor yet"}};
 
 std::atomic<bool> cuda_chosen{false};
 
 bool has_cuda() { return BackendRegistry::instance().find({DeviceType::cuda, 0}) != nullptr; }
 
-std::string best_cpu() { return kCpuChoices[static_cast<std::size_t>(kernels::best_instruction_set())].name; }
+std::string best_cpu() {
+  return kCpuChoices[static_cast<std::size_t>(kernels::default_instruction_set())].name;
+}
 
 }  // namespace
 

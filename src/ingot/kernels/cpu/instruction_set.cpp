@@ -22,7 +22,7 @@ bool use_instruction_set(InstructionSet limit) {
   }
   hwy::DisableTargets(disabled);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  return dnnl_set_max_cpu_isa(isa) == dnnl_success || limit == best_instruction_set();
+  return dnnl_set_max_cpu_isa(isa) == dnnl_success || limit >= InstructionSet::avx512_vnni;
 }
 
 }  // namespace ingot::kernels::cpu

@@ -2,6 +2,7 @@
 
 #include "ingot/kernels/conv.h"
 #include "ingot/kernels/cuda/channels.h"
+#include "ingot/kernels/cuda/image.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/tiled_product.h"
 
@@ -10,32 +11,6 @@ namespace {
 
 // Convolutions as matrix products whose operands are read where they lie: a place of the image and a tap of
 // the filter say where. Rows and columns of a product are those of one group of channels.
-
-/// An image tensor's sizes, and where its elements are.
-struct Image {
-  std::int64_t n, c, h, w;
-  bool last;
-
-  Image(const View& x, bool channels_last)
-      : n(x.dim(0)),
-        c(x.dim(channels_last ? 3 : 1)),
-        h(x.dim(channels_last ? 1 : 2)),
-        w(x.dim(channels_last ? 2 : 3)),
-        last(channels_last) {}
-  std::int64_t places() const { return n * h * w; }
-
-  __device__ std::int64_t at(std::int64_t in, std::int64_t ic, std::int64_t ih, std::int64_t iw) const {
-    return last ? ((in * h + ih) * w + iw) * c + ic : ((in * c + ic) * h + ih) * w + iw;
-  }
-  /// The element of channel `ic` at place `p` of [n, h, w].
-  __device__ std::int64_t at_place(std::int64_t p, std::int64_t ic) const {
-    const std::int64_t plane = h * w, in = p / plane;
-    return last ? p * c + ic : (in * c + ic) * plane + (p - in * plane);
-  }
-  __device__ bool has(std::int64_t ih, std::int64_t iw) const {
-    return ih >= 0 && ih < h && iw >= 0 && iw < w;
-  }
-};
 
 struct Problem {
   Image x, y;

@@ -5,6 +5,7 @@
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/element_size.h"
 #include "ingot/kernels/elementwise.h"
 
 namespace ingot::kernels::cuda {
@@ -18,21 +19,6 @@ struct Identity {
     for (int v = 0; v < vec; ++v) out[0][v] = in[0][v];
   }
 };
-
-/// What moves elements of `bytes` that need no arithmetic: f.template operator()<unsigned integer>().
-template <class F>
-void dispatch_size(std::size_t bytes, F&& f) {
-  switch (bytes) {
-    case 1:
-      return f.template operator()<std::uint8_t>();
-    case 2:
-      return f.template operator()<std::uint16_t>();
-    case 4:
-      return f.template operator()<std::uint32_t>();
-    default:
-      return f.template operator()<std::uint64_t>();
-  }
-}
 
 // Conversions that are not between floating dtypes are rare: one kernel reads and writes any of them.
 struct ConvertArgs {

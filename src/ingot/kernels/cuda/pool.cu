@@ -1,3 +1,4 @@
+#include "ingot/kernels/cuda/image.h"
 #include "ingot/kernels/cuda/launch.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/pool.h"
@@ -6,34 +7,6 @@ namespace ingot::kernels::cuda {
 namespace {
 
 constexpr int kBlock = 256;
-
-/// An image tensor's sizes, and where its elements are.
-struct PoolImage {
-  std::int64_t n, c, h, w;
-  bool last;
-
-  PoolImage(const View& x, bool channels_last)
-      : n(x.dim(0)),
-        c(x.dim(channels_last ? 3 : 1)),
-        h(x.dim(channels_last ? 1 : 2)),
-        w(x.dim(channels_last ? 2 : 3)),
-        last(channels_last) {}
-  std::int64_t total() const { return n * c * h * w; }
-
-  struct Place {
-    std::int64_t n, c, h, w;
-  };
-  /// The place of element i in memory.
-  __device__ Place place(std::int64_t i) const {
-    const std::int64_t inner = last ? c : w, middle = last ? w : h, outer = last ? h : c;
-    const std::int64_t a = i % inner, b = i / inner % middle, d = i / (inner * middle) % outer;
-    const std::int64_t sample = i / (inner * middle * outer);
-    return last ? Place{sample, a, d, b} : Place{sample, d, b, a};
-  }
-  __device__ std::int64_t at(const Place& p) const {
-    return last ? ((p.n * h + p.h) * w + p.w) * c + p.c : ((p.n * c + p.c) * h + p.h) * w + p.w;
-  }
-};
 
 /// The windows along one axis.
 struct PoolAxis {
@@ -92,7 +65,7 @@ struct PoolKernelArgs {
   const void* from;     // x, or dy
   void* to;             // y, or dx
   std::int32_t* index;  // of max
-  PoolImage x, y;
+  Image x, y;
   PoolAxis rows, columns;
   PoolMode mode;
   bool accumulate;
@@ -110,16 +83,16 @@ struct PoolKernelArgs {
 
 template <class T>
 __global__ void pool_kernel(const __grid_constant__ PoolKernelArgs args) {
-  const std::int64_t total = args.y.n * args.y.c * args.y.h * args.y.w;
+  const std::int64_t total = args.y.total();
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < total; i += step) {
-    const PoolImage::Place out = args.y.place(i);
+    const Image::Place out = args.y.place(i);
     const PoolAxis::Range rows = args.rows.range(out.h), columns = args.columns.range(out.w);
     float sum = 0, best = -INFINITY;
     std::int64_t best_at = -1;
     for (std::int64_t h = rows.first; h < rows.end; h += rows.step) {
       for (std::int64_t w = columns.first; w < columns.end; w += columns.step) {
-        const float value = to_float(static_cast<const T*>(args.from)[args.x.at({out.n, out.c, h, w})]);
+        const float value = to_float(static_cast<const T*>(args.from)[args.x.at(out.n, out.c, h, w)]);
         sum += value;
         if (best_at >= 0 && !(value > best) && !(value != value && best == best)) continue;
         best = value;
@@ -136,10 +109,10 @@ __global__ void pool_kernel(const __grid_constant__ PoolKernelArgs args) {
 // threads add to one place.
 template <class T>
 __global__ void pool_backward_kernel(const __grid_constant__ PoolKernelArgs args) {
-  const std::int64_t total = args.x.n * args.x.c * args.x.h * args.x.w;
+  const std::int64_t total = args.x.total();
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < total; i += step) {
-    const PoolImage::Place in = args.x.place(i);
+    const Image::Place in = args.x.place(i);
     std::int64_t row = 0, last_row = 0, first_column = 0, last_column = 0;
     args.rows.candidates(in.h, row, last_row);
     args.columns.candidates(in.w, first_column, last_column);
@@ -147,7 +120,7 @@ __global__ void pool_backward_kernel(const __grid_constant__ PoolKernelArgs args
     for (; row <= last_row; ++row) {
       const PoolAxis::Range rows = args.rows.range(row);
       for (std::int64_t column = first_column; column <= last_column; ++column) {
-        const std::int64_t at = args.y.at({in.n, in.c, row, column});
+        const std::int64_t at = args.y.at(in.n, in.c, row, column);
         const float dy = to_float(static_cast<const T*>(args.from)[at]);
         if (args.mode == PoolMode::max) {
           if (args.index[at] == in.h * args.x.w + in.w) sum += dy;

@@ -12,6 +12,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ingot/kernels/cpu/simd/lanes-inl.h"
 #include "ingot/kernels/cpu/simd/loops-inl.h"
 #include "ingot/kernels/cpu/simd/mish-inl.h"
 
@@ -129,7 +130,7 @@ template <class D, class V>
 HWY_INLINE void store_gradient(D d, const float* du, const float* x, V k1, V k2, V k3, float* dx,
                                bool accumulate) {
   const auto out = hn::MulAdd(hn::LoadU(d, x), k2, hn::MulAdd(hn::LoadU(d, du), k1, k3));
-  store(d, out, dx, accumulate);
+  store_lanes(d, out, dx, accumulate);
 }
 
 // With x̂ = (x − mean)·rstd, u = x̂·w + b and du = dy·act'(u):

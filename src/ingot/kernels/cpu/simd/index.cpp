@@ -13,6 +13,7 @@
 #include "ingot/kernels/cpu/simd/float_block.h"
 #include "ingot/kernels/cpu/strided.h"
 #include "ingot/kernels/cpu/tile.h"
+#include "ingot/kernels/element_size.h"
 
 namespace ingot::kernels::cpu {
 namespace {
@@ -246,21 +247,6 @@ void for_all_lines(const std::array<Lines, 3>& lines, Body&& body) {
                   });
 }
 
-// Calls f.operator()<T>() with an unsigned type of `dtype`'s size: enough to move elements.
-template <class F>
-void dispatch_size(DType dtype, F&& f) {
-  switch (byte_size(dtype)) {
-    case 1:
-      return f.template operator()<std::uint8_t>();
-    case 2:
-      return f.template operator()<std::uint16_t>();
-    case 4:
-      return f.template operator()<std::uint32_t>();
-    default:
-      return f.template operator()<std::uint64_t>();
-  }
-}
-
 bool accepts_gather(const GatherArgs& args) { return !args.accumulate || is_simd_float(args.x.dtype); }
 
 void run_gather(const GatherArgs& args, Stream) {
@@ -274,7 +260,7 @@ void run_gather(const GatherArgs& args, Stream) {
         dispatch_simd_float(
             args.x.dtype, [&]<class T>() { gather_stretch<true, T, I>(args, lines, stretch, first, last); });
       } else {
-        dispatch_size(args.x.dtype,
+        dispatch_size(byte_size(args.x.dtype),
                       [&]<class T>() { gather_stretch<false, T, I>(args, lines, stretch, first, last); });
       }
     };

@@ -48,13 +48,6 @@ HWY_INLINE float sum_vectors(std::int64_t n, Body&& body) {
   return sum;
 }
 
-// to = value, or to += value.
-template <class D, class V>
-HWY_INLINE void store(D d, V value, float* to, bool accumulate) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  hn::StoreU(accumulate ? hn::Add(value, hn::LoadU(d, to)) : value, d, to);
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace ingot::kernels::cpu
 HWY_AFTER_NAMESPACE();

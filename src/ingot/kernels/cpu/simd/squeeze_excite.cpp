@@ -12,6 +12,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ingot/kernels/cpu/simd/lanes-inl.h"
 #include "ingot/kernels/cpu/simd/loops-inl.h"
 #include "ingot/kernels/cpu/simd/mish-inl.h"
 
@@ -121,9 +122,9 @@ void backward_samples(const SqueezeExciteBackwardArgs& args, std::int64_t begin,
         const auto g = hn::LoadU(d, dz + at);
         if (dx != nullptr) {
           const auto out = hn::MulAdd(g, hn::LoadU(d, gate + c), hn::LoadU(d, dpooled + c));
-          store(d, out, dx + at, args.accumulate_dx);
+          store_lanes(d, out, dx + at, args.accumulate_dx);
         }
-        if (dresidual != nullptr) store(d, g, dresidual + at, args.accumulate_dresidual);
+        if (dresidual != nullptr) store_lanes(d, g, dresidual + at, args.accumulate_dresidual);
       });
     }
   }
