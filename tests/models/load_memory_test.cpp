@@ -32,6 +32,10 @@ constexpr const char* kLlama = R"({"model_type": "llama", "vocab_size": 8192, "h
   "max_position_embeddings": 128, "tie_word_embeddings": false})";
 constexpr const char* kGpt2 = R"({"model_type": "gpt2", "vocab_size": 8192, "n_embd": 512, "n_layer": 6,
   "n_head": 8, "n_positions": 128})";
+// 23 M parameters; experts are stored one by one, 0.3 M each, and stacked into tensors of 1 M.
+constexpr const char* kMixtral = R"({"model_type": "mixtral", "vocab_size": 2048, "hidden_size": 256,
+  "intermediate_size": 1024, "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 4,
+  "num_local_experts": 4, "num_experts_per_tok": 2, "max_position_embeddings": 128})";
 
 // For what is no tensor, and for tensors that are small.
 constexpr std::int64_t kRest = std::int64_t{8} << 20;
@@ -92,6 +96,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"narrowed", kLlama, DType::f32, "", {.dtype = DType::bf16}},
                       Case{"transposed", kGpt2},
                       Case{"transposed_and_widened", kGpt2, DType::bf16, "", {.dtype = DType::f32}},
+                      Case{"stacked_experts", kMixtral},
+                      Case{"stacked_and_widened", kMixtral, DType::bf16, "", {.dtype = DType::f32}},
+                      Case{"stacked_and_narrowed", kMixtral, DType::f32, "", {.dtype = DType::bf16}},
                       Case{"dequantised", kLlama, DType::f32, "Q8_0"},
                       Case{"dequantised_and_narrowed", kLlama, DType::f32, "Q8_0", {.dtype = DType::bf16}}),
     [](const auto& info) { return std::string(info.param.name); });

@@ -124,29 +124,62 @@ Tensor MappedSource::provide(const ParamRequest& request) {
   large_ = request.shape.numel() >= kLarge;
   const NoGrad no_grad;
   const MemoryTagScope tag(MemoryTag::parameter);
-  Storage* shared = nullptr;  // what a tensor that was not transformed still shares with the file
-  const Tensor stored = import_tensor(map_.rule_for(request.name), [&](const std::string& name) {
+  const WeightRule rule = map_.rule_for(request.name);
+  if (rule.stacked > 0) return stacked(rule, request);
+  const Imported stored = imported(rule, request.name, request.shape);
+  const DType dtype = dtype_of_parameter(stored.value, request);
+  Tensor value = contiguous(to(to(stored.value, dtype), options_.device));
+  if (rounds(request)) return to(rounded_values(value, request.name), dtype).detach();
+  if (options_.copy && value.storage().get() == stored.shared) value = clone(value);
+  return value.detach();
+}
+
+// Each part goes to its place before the next is read: beside the whole there is never more than one.
+Tensor MappedSource::stacked(const WeightRule& rule, const ParamRequest& request) const {
+  const std::vector<std::string> names = sources_of(rule);
+  INGOT_CHECK(request.shape.rank() > 0 && request.shape[0] == rule.stacked,
+              ShapeMismatch(request.name, request.shape.to_vector(), {rule.stacked}, "parts of a stack"));
+  Tensor whole;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    WeightRule one = rule;
+    one.theirs = names[i];
+    one.stacked = 0;
+    Tensor part = imported(one, request.name, request.shape.erase(0)).value;
+    if (!whole.defined())
+      whole = Tensor::empty(request.shape, dtype_of_parameter(part, request), options_.device);
+    if (rounds(request)) part = rounded_values(contiguous(to(part, whole.dtype())), request.name);
+    copy_(select(whole, 0, static_cast<std::int64_t>(i)), to(part, options_.device));
+  }
+  return whole.detach();
+}
+
+MappedSource::Imported MappedSource::imported(const WeightRule& rule, const std::string& parameter,
+                                              const Shape& shape) const {
+  Imported result;
+  result.value = import_tensor(rule, [&](const std::string& name) {
     const auto found = stored_.find(name);
     if (found == stored_.end()) return Tensor{};
     const Tensor tensor = weights_.load_tensor(found->second);
     const bool dequantised =
         quant::find_block_format(weights_.get_metadata(found->second).stored_as) != nullptr;
-    if (!dequantised) shared = tensor.storage().get();
+    if (!dequantised) result.shared = tensor.storage().get();
     return tensor;
   });
-  INGOT_CHECK(stored.defined() && stored.shape() == request.shape,
-              ShapeMismatch(request.name, request.shape.to_vector(),
-                            stored.defined() ? stored.shape().to_vector() : std::vector<std::int64_t>{},
+  const Tensor& value = result.value;
+  INGOT_CHECK(value.defined() && value.shape() == shape,
+              ShapeMismatch(parameter, shape.to_vector(),
+                            value.defined() ? value.shape().to_vector() : std::vector<std::int64_t>{},
                             weights_.location() + " was not checked before it was loaded"));
-  const DType dtype = options_.wide_vectors && request.shape.rank() == 1
-                          ? DType::f32
-                          : options_.dtype.value_or(stored.dtype());
-  Tensor value = contiguous(to(to(stored, dtype), options_.device));
-  if (!options_.packed && !options_.format.empty() && request.shape.rank() > 1) {
-    return to(rounded_values(value, request.name), dtype).detach();
-  }
-  if (options_.copy && value.storage().get() == shared) value = clone(value);
-  return value.detach();
+  return result;
+}
+
+DType MappedSource::dtype_of_parameter(const Tensor& stored, const ParamRequest& request) const {
+  if (options_.wide_vectors && request.shape.rank() == 1) return DType::f32;
+  return options_.dtype.value_or(stored.dtype());
+}
+
+bool MappedSource::rounds(const ParamRequest& request) const {
+  return !options_.packed && !options_.format.empty() && request.shape.rank() > 1;
 }
 
 namespace {

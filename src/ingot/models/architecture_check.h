@@ -59,6 +59,16 @@ class MappedSource final : public ParamProvider {
   bool trainable() const override { return options_.trainable; }
 
  private:
+  struct Imported {
+    Tensor value;
+    const Storage* shared = nullptr;  ///< of the file's tensor, which the value may still be
+  };
+  // A tensor of the file as a rule without stacks says, in its own dtype.
+  Imported imported(const WeightRule& rule, const std::string& parameter, const Shape& shape) const;
+  Tensor stacked(const WeightRule& rule, const ParamRequest& request) const;
+  DType dtype_of_parameter(const Tensor& stored, const ParamRequest& request) const;
+  // Whether a parameter becomes what its format would leave of it, as values.
+  bool rounds(const ParamRequest& request) const;
   quant::PackedPtr pack_stored(const std::string& theirs, const WeightRule& rule) const;
   Tensor rounded_values(const Tensor& weight, const std::string& name) const;
   quant::PackedPtr round_to_format(const Tensor& weight, const std::string& name) const;

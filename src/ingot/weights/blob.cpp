@@ -11,8 +11,9 @@
 namespace ingot {
 namespace {
 
-// Linux maps so much around a page that is touched.
-constexpr std::size_t kFaultAround = std::size_t{64} << 10;
+// Linux maps up to so much around a page that is touched: 64 KiB, or the huge page that holds it in the
+// cache.
+constexpr std::size_t kFaultAround = std::size_t{2} << 20;
 
 std::size_t page_size() {
   static const auto kSize = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
