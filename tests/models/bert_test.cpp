@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "tests/models/half_precision.h"
 #include "tests/support/op_case.h"
 #include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
@@ -11,7 +12,6 @@
 #include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
-#include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/loss.h"
 #include "ingot/ops/reduce.h"
@@ -37,10 +37,10 @@ class GoldenBert : public ::testing::TestWithParam<std::string> {
     input_ = {
         .tokens = golden_["tokens"], .token_types = golden_["token_types"], .lengths = golden_["lengths"]};
   }
-  Tensor loss() const {
-    const Tensor hidden = model_->hidden(input_);
-    if (!model_->config.masked_lm_head) return mean(square(model_->pooled(hidden)));
-    return cross_entropy(model_->logits(hidden), golden_.at("targets"));
+  Tensor loss(const BertModel& model) const {
+    const Tensor hidden = model.hidden(input_);
+    if (!model.config.masked_lm_head) return mean(square(model.pooled(hidden)));
+    return cross_entropy(model.logits(hidden), golden_.at("targets"));
   }
   // The rows of a text, without its padding.
   Tensor valid(const Tensor& x, std::int64_t row) const {
@@ -66,7 +66,7 @@ TEST_P(GoldenBert, HiddenStatesAndHeadsEqualTransformers) {
 }
 
 TEST_P(GoldenBert, LossAndEveryGradientEqualTransformers) {
-  const Tensor value = loss();
+  const Tensor value = loss(*model_);
   EXPECT_NEAR(value.item(), golden_["loss"].item(), 1e-5);
   backward(value);
   std::map<std::string, Tensor> gradients;
@@ -80,15 +80,18 @@ TEST_P(GoldenBert, LossAndEveryGradientEqualTransformers) {
   EXPECT_EQ(compared, expected);
 }
 
-TEST_P(GoldenBert, Bf16IsNearF32OnTheSameWeights) {
-  const NoGrad no_grad;
+TEST_P(GoldenBert, Bf16AndItsGradientsAreNearF32OnTheSameWeights) {
   const auto half = load_bert(golden_path(GetParam()), {.dtype = DType::bf16});
-  for (const auto& [name, parameter] : named_parameters(*model_)) {
-    parameter->replace(to(to(parameter->value, DType::bf16), DType::f32));
+  test::round_to_bf16(*model_);
+  {
+    const NoGrad no_grad;
+    EXPECT_LE(test::relative_error(valid(half->hidden(input_), 1), valid(model_->hidden(input_), 1)),
+              test::kBf16Outputs);
   }
-  const Tensor oracle = valid(model_->hidden(input_), 1);
-  const Tensor difference = valid(to(half->hidden(input_), DType::f32), 1) - oracle;
-  EXPECT_LE(mean(square(difference)).item(), 4e-4 * mean(square(oracle)).item());
+  backward(loss(*half));
+  backward(loss(*model_));
+  EXPECT_LE(test::relative_error(test::gradients_of(*half), test::gradients_of(*model_)),
+            test::kBf16Gradients);
 }
 
 TEST_P(GoldenBert, PackedTextsEqualPaddedOnes) {

@@ -1,4 +1,5 @@
 #include "tests/models/forecast_goldens.h"
+#include "tests/models/half_precision.h"
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include "ingot/base/files.h"
 #include "ingot/models/forecast/model.h"
 #include "ingot/models/forecast/patchtst.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/view.h"
 
@@ -65,6 +67,35 @@ INSTANTIATE_TEST_SUITE_P(Models, ForecastGolden,
                          [](const auto& info) { return std::string(info.param); });
 
 class TransformersPatchTst : public ::testing::TestWithParam<const char*> {};
+
+std::unique_ptr<ForecastModel> load_patchtst(const std::string& folder, const LoadOptions& options) {
+  const ForecastModelConfig c =
+      patchtst_from_transformers(read_file(folder + "/config.json"), folder + "/config.json");
+  return ForecastModel::from_weights(c, *open_weights(folder), options);
+}
+
+TEST_P(TransformersPatchTst, Bf16AndItsGradientsAreNearF32OnTheSameWeights) {
+  const std::string folder = forecast_golden(std::string("transformers_") + GetParam());
+  const auto half = load_patchtst(folder, {.dtype = DType::bf16}), oracle = load_patchtst(folder, {});
+  test::round_to_bf16(*oracle);
+  const auto expected = load_tensors(folder + "/expected.safetensors");
+  const Tensor x = to(expected.at("x"), DType::bf16), dy = to(expected.at("dy"), DType::bf16);
+  const auto outputs = [&](ForecastModel& model, DType dtype) {
+    const ForecastInput input{.x = to(x, dtype), .past_marks = {}, .future_marks = {}};
+    Tensor y;
+    {
+      const NoGrad no_grad;
+      y = model(input);
+    }
+    model.set_training(true);
+    backward(model(input), {.grad = to(dy, dtype)});
+    return y;
+  };
+  EXPECT_LE(test::relative_error(outputs(*half, DType::bf16), outputs(*oracle, DType::f32)),
+            test::kBf16Outputs);
+  EXPECT_LE(test::relative_error(test::gradients_of(*half), test::gradients_of(*oracle)),
+            test::kBf16Gradients);
+}
 
 TEST_P(TransformersPatchTst, OpensAndGivesEqualOutputsAndGradients) {
   const std::string folder = forecast_golden(std::string("transformers_") + GetParam());

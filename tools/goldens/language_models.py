@@ -4,11 +4,14 @@
 Each folder holds config.json and model.safetensors as transformers saves them, and expected.safetensors: `tokens` and
 `targets` [2, T], `logits` [2, T, vocab], the loss, the gradient of every parameter (`grad.<name>`), and the losses of
 ten AdamW steps on the same batch. Mixtures of experts also have router.safetensors: the load-balancing loss, and the
-gradients of loss + ROUTER_WEIGHT · that. Sizes are awkward on purpose: odd head counts, widths off the vector lengths.
+gradients of loss + ROUTER_WEIGHT · that; and bf16.safetensors: tokens, targets, logits, loss and gradients, in f32, of the weights
+rounded to bf16, on texts for which every choice of experts is clear: where two are nearly equal, arithmetic in bf16 takes the other
+and says nothing of the rest. Sizes are awkward on purpose: odd head counts, widths off the vector lengths.
 
 Run from the repository's root, with tools/goldens/requirements.txt installed; names make only these again:
     python3 tools/goldens/language_models.py [NAME...]
 """
+import copy
 import pathlib
 import sys
 
@@ -20,6 +23,7 @@ from transformers.core_model_loading import revert_weight_conversion
 OUT = pathlib.Path("tests/models/goldens")
 T, VOCAB = 23, 61
 ROUTER_WEIGHT = 0.5
+CLEAR = 0.25  # how far the last expert chosen is above the first that is not, in the router's logits, which spread by about 1
 
 COMMON = dict(vocab_size=VOCAB, hidden_size=24, intermediate_size=44, num_hidden_layers=2, max_position_embeddings=64,
               bos_token_id=None, eos_token_id=0, pad_token_id=None, attn_implementation="eager")
@@ -143,6 +147,54 @@ def make_router(model: torch.nn.Module, tokens: torch.Tensor, loss: torch.Tensor
     model.zero_grad()
 
 
+def loss_of(model: torch.nn.Module, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    logits = model(tokens, use_cache=False).logits
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100)
+
+
+def clear_tokens(model: torch.nn.Module) -> torch.Tensor:
+    """[2, T]: each token the first of a random order for which every layer's choice of experts is clear. What follows changes
+    nothing before it, so they are found one after another."""
+    chosen = model.config.num_experts_per_tok
+    generator = torch.Generator().manual_seed(1)
+    margins = []
+
+    def note(gate, inputs, _):
+        logits = torch.nn.functional.linear(inputs[0], gate.weight).reshape(VOCAB, -1, gate.weight.shape[0])[:, -1]
+        best = logits.sort(descending=True).values
+        margins.append(best[:, chosen - 1] - best[:, chosen])
+
+    hooks = [m.register_forward_hook(note) for n, m in model.named_modules() if n.endswith(".mlp.gate")]
+    assert hooks
+    rows = []
+    for _ in range(2):
+        row = torch.empty(0, dtype=torch.long)
+        for _ in range(T):
+            order = torch.randperm(VOCAB, generator=generator)
+            margins.clear()
+            with torch.no_grad():
+                model(torch.cat([row.expand(VOCAB, -1), order[:, None]], 1), use_cache=False)
+            clear = torch.stack(margins).amin(0) >= CLEAR
+            assert clear.any(), "no token leaves the choice clear"
+            row = torch.cat([row, order[clear.float().argmax()][None]])
+        rows.append(row)
+    for hook in hooks:
+        hook.remove()
+    return torch.stack(rows)
+
+
+def make_bf16(model: torch.nn.Module, targets: torch.Tensor, folder: pathlib.Path) -> None:
+    model.zero_grad()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(p.bfloat16())
+    tokens = clear_tokens(model)
+    loss = loss_of(model, tokens, targets)
+    loss.backward()
+    save_file({"tokens": tokens, "targets": targets, "logits": model(tokens, use_cache=False).logits.detach().contiguous(),
+               "loss": loss.detach().reshape(1), **named_gradients(model)}, folder / "bf16.safetensors")
+
+
 def make(name: str, config: transformers.PretrainedConfig) -> None:
     torch.manual_seed(sum(name.encode()))
     model = transformers.AutoModelForCausalLM.from_config(
@@ -156,18 +208,15 @@ def make(name: str, config: transformers.PretrainedConfig) -> None:
     targets[:, -1] = -100
     targets[0, 3] = -100
 
-    def loss_of() -> torch.Tensor:
-        logits = model(tokens, use_cache=False).logits
-        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100)
-
     model.train()
     expected = {"tokens": tokens, "targets": targets, "logits": model(tokens, use_cache=False).logits.detach()}
-    loss = loss_of()
+    loss = loss_of(model, tokens, targets)
     loss.backward()
     expected["loss"] = loss.detach().reshape(1)
     expected |= named_gradients(model)
     if hasattr(config, "router_aux_loss_coef"):
-        make_router(model, tokens, loss_of(), folder)
+        make_router(model, tokens, loss_of(model, tokens, targets), folder)
+        make_bf16(copy.deepcopy(model), targets, folder)
     decay = [p for p in model.parameters() if p.dim() > 1]
     rest = [p for p in model.parameters() if p.dim() == 1]
     optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
@@ -175,7 +224,7 @@ def make(name: str, config: transformers.PretrainedConfig) -> None:
     losses = []
     for _ in range(10):
         optimizer.zero_grad()
-        loss = loss_of()
+        loss = loss_of(model, tokens, targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
