@@ -35,6 +35,24 @@ TEST(Convert, AModelGivesTheSameLogitsInEveryFormat) {
   EXPECT_EQ(logits(back, directory.at("c.npy")), expected);
 }
 
+TEST(Convert, AKerasHubPresetBecomesADirectoryWithItsTokenizer) {
+  TemporaryDirectory directory;
+  const std::string preset = directory.at("preset"), model = directory.at("model");
+  const auto everything = std::filesystem::copy_options::recursive;
+  std::filesystem::copy(kModels + "keras_hub_gpt2", preset, everything);
+  std::filesystem::copy(test::source_dir() + "/tests/text/goldens/keras_hub/gpt2", preset,
+                        everything | std::filesystem::copy_options::overwrite_existing);
+  ASSERT_EQ(run_ingot({"convert", preset, model}).exit_code, 0);
+  const auto ids = [](const std::string& path) {
+    const Outcome outcome = run_ingot({"tokenize", path, "--text", "two spaces"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return outcome.output;
+  };
+  EXPECT_EQ(ids(model), ids(preset));
+  EXPECT_FALSE(ids(model).empty());
+  EXPECT_EQ(logits(model, directory.at("a.npy")), logits(preset, directory.at("b.npy")));
+}
+
 TEST(Convert, ADtypeIsForTheWeightsOfAFile) {
   TemporaryDirectory directory;
   const std::string file = test::source_dir() + "/tests/weights/goldens/checkpoint.pt";

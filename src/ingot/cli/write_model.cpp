@@ -5,6 +5,7 @@
 
 #include "ingot/base/files.h"
 #include "ingot/base/units.h"
+#include "ingot/models/keras_hub.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/gguf_export.h"
 #include "ingot/models/open_tokenizer.h"
@@ -26,8 +27,18 @@ bool is_model(const std::string& path) {
   return fs::is_directory(path) ? fs::exists(path + "/config.json") : path.ends_with(".gguf");
 }
 
+namespace {
+
+/// Files beside the weights that only its own tools understand.
+bool is_keras_preset(const std::string& model) {
+  const std::string config = model + "/config.json";
+  return fs::exists(config) && keras_hub_config(read_file(config), config).has_value();
+}
+
+}  // namespace
+
 void copy_companions(const std::string& model, const std::string& directory) {
-  if (!fs::is_directory(model)) {
+  if (!fs::is_directory(model) || is_keras_preset(model)) {
     if (has_tokenizer(model)) open_tokenizer(model).save_directory(directory);
     return;
   }

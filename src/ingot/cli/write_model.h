@@ -28,7 +28,7 @@ class WriteMeter {
 bool is_model(const std::string& path);
 
 /// Puts whatever else belongs to a model into a directory: tokenizers, templates, cards; not config.json, not
-/// weights. Those of a GGUF file are written from its metadata.
+/// weights. The tokenizers of GGUF files and of Keras-Hub's presets are written as tokenizer.json.
 void copy_companions(const std::string& model, const std::string& directory);
 
 /// How a GGUF file is to be written.

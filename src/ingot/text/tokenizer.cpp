@@ -228,7 +228,9 @@ Tokenizer Tokenizer::from_json(std::string_view json, const std::string& source)
 }
 
 Tokenizer Tokenizer::from_file(const std::filesystem::path& path) {
-  return from_json(read_file(path), path.string());
+  const std::string json = read_file(path);
+  if (auto keras = read_keras_tokenizer(json, path.string())) return Tokenizer(std::move(*keras));
+  return from_json(json, path.string());
 }
 
 Tokenizer Tokenizer::from_directory(const std::filesystem::path& directory) {

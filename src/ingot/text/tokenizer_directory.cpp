@@ -15,11 +15,8 @@
 
 namespace ingot::text {
 
-namespace {
-
 namespace fs = std::filesystem;
 
-/// Tokens that tokenizer_config.json names are special even where only older files list the vocabulary.
 void mark_special(TokenizerSpec& spec, const std::string& token) {
   const auto same = [&](const AddedToken& t) { return t.content == token; };
   const std::int32_t id = spec.model->vocabulary().find(token);
@@ -31,8 +28,6 @@ void mark_special(TokenizerSpec& spec, const std::string& token) {
   added.special = true;
   spec.added_tokens.push_back(std::move(added));
 }
-
-}  // namespace
 
 std::string bos_eos_template(const Vocabulary& vocabulary, const std::string& bos, const std::string& eos) {
   if (bos.empty() && eos.empty()) return "null";
@@ -87,10 +82,6 @@ TokenizerSpec read_gpt2_files(const fs::path& vocab, const fs::path& merges) {
   return spec;
 }
 
-namespace {
-
-/// BERT's vocab.txt: one token per line, the line number is the id. `lowercase` and the like stand in
-/// tokenizer_config.json, whose defaults are those of the uncased models.
 TokenizerSpec read_vocab_txt(const fs::path& path, const JsonView* config) {
   TokenizerSpec spec;
   spec.source = path.string();
@@ -126,9 +117,7 @@ TokenizerSpec read_vocab_txt(const fs::path& path, const JsonView* config) {
   return spec;
 }
 
-/// SentencePiece models say nothing about <s> and </s>; the class named in tokenizer_config.json does.
-void add_sentencepiece_template(TokenizerSpec& spec, const JsonView* config) {
-  const std::string kind = config != nullptr ? config->string("tokenizer_class", "") : "";
+void add_sentencepiece_template(TokenizerSpec& spec, const std::string& kind, const JsonView* config) {
   for (const char* renumbered : {"XLMRoberta", "Camembert", "MBart", "Nllb", "Barthez", "XGLM"})
     INGOT_CHECK(
         !kind.starts_with(renumbered),
@@ -144,8 +133,6 @@ void add_sentencepiece_template(TokenizerSpec& spec, const JsonView* config) {
                                          eos ? spec.config.eos_token : "");
 }
 
-}  // namespace
-
 TokenizerSpec read_tokenizer_directory(const fs::path& directory) {
   const auto path = [&](const char* name) { return directory / name; };
   const auto have = [&](const char* name) { return fs::exists(path(name)); };
@@ -157,7 +144,9 @@ TokenizerSpec read_tokenizer_directory(const fs::path& directory) {
   TokenizerSpec spec;
   bool sentencepiece = false;
   if (have("tokenizer.json")) {
-    spec = parse_tokenizer_json(read_file(path("tokenizer.json")), path("tokenizer.json").string());
+    const std::string json = read_file(path("tokenizer.json")), source = path("tokenizer.json").string();
+    if (auto keras = read_keras_tokenizer(json, source)) return std::move(*keras);
+    spec = parse_tokenizer_json(json, source);
   } else if (have("vocab.json") && have("merges.txt")) {
     spec = read_gpt2_files(path("vocab.json"), path("merges.txt"));
   } else if (have("vocab.txt")) {
@@ -177,7 +166,9 @@ TokenizerSpec read_tokenizer_directory(const fs::path& directory) {
   for (const std::string* token :
        {&spec.config.bos_token, &spec.config.eos_token, &spec.config.unk_token, &spec.config.pad_token})
     mark_special(spec, *token);
-  if (sentencepiece) add_sentencepiece_template(spec, settings);
+  if (sentencepiece)
+    add_sentencepiece_template(
+        spec, settings != nullptr ? settings->string("tokenizer_class", "") : std::string(), settings);
   return spec;
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,17 @@ std::string write_tokenizer_json(const TokenizerSpec& spec);
 
 /// GPT-2's older pair of files: vocab.json and merges.txt.
 TokenizerSpec read_gpt2_files(const std::filesystem::path& vocab, const std::filesystem::path& merges);
+/// BERT's vocab.txt: one token per line, the line number is the id. `lowercase` and the like stand in
+/// tokenizer_config.json (null: there is none), whose defaults are those of the uncased models.
+TokenizerSpec read_vocab_txt(const std::filesystem::path& path, const JsonView* config);
+/// The tokenizer of a Keras-Hub preset, whose tokenizer.json names a class and whose vocabulary lies in
+/// assets/tokenizer beside it; none where `json`, which `source` holds, is no such file.
+std::optional<TokenizerSpec> read_keras_tokenizer(std::string_view json, const std::string& source);
+/// Makes a token of the vocabulary a special one, where only older files list it; no token but these changes.
+void mark_special(TokenizerSpec& spec, const std::string& token);
+/// SentencePiece models say nothing about <s> and </s>; the class of the tokenizer (`kind`, "LlamaTokenizer")
+/// and the flags of tokenizer_config.json do. FormatError for classes that number the pieces otherwise.
+void add_sentencepiece_template(TokenizerSpec& spec, const std::string& kind, const JsonView* config);
 /// A post-processor that puts <s> before and </s> behind a text; an empty name leaves that out.
 std::string bos_eos_template(const Vocabulary& vocabulary, const std::string& bos, const std::string& eos);
 /// { token: id, ... }
