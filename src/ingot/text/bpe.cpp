@@ -39,11 +39,24 @@ std::string MergeBuilder::add(std::string_view left, std::string_view right) {
   if (pair.right < 0) return unknown(right);
   if (right.size() < prefix_)
     return fmt::format("\"{}\" is shorter than the continuing_subword_prefix", right);
-  joined_.assign(left).append(right.substr(prefix_));
-  const std::int32_t id = vocabulary_.find(joined_);
-  if (id < 0) return unknown(joined_);
-  table_.find_or_insert(pair, {}) = {rank_++, id};
+  last_ = joined(left, right.substr(prefix_));
+  if (last_ < 0) return unknown(joined_);
+  table_.find_or_insert(pair, {}) = {rank_++, last_};
   return {};
+}
+
+// Nearly every file lists merges in the order of the tokens that they make: looking at the last one and the
+// next spares a look-up, of which there would be 280k in Llama 3's.
+std::int32_t MergeBuilder::joined(std::string_view left, std::string_view right) {
+  const auto is = [&](std::int32_t id) {
+    const std::string_view token = vocabulary_.token(id);
+    return !token.empty() && token.size() == left.size() + right.size() && token.starts_with(left) &&
+           token.ends_with(right);
+  };
+  if (is(last_)) return last_;
+  if (is(last_ + 1)) return last_ + 1;
+  joined_.assign(left).append(right);
+  return vocabulary_.find(joined_);
 }
 
 std::string MergeBuilder::add_line(std::string_view line) {

@@ -42,10 +42,13 @@ class MergeBuilder {
   MergeTable take() { return std::move(table_); }
 
  private:
+  std::int32_t joined(std::string_view left, std::string_view right);
+
   const Vocabulary& vocabulary_;
   std::size_t prefix_;
   MergeTable table_;
   std::string joined_;
+  std::int32_t last_ = -1;  // what the last merge made
   std::int32_t rank_ = 0;
 };
 

@@ -21,11 +21,15 @@ namespace {
 using simdjson::dom::element;
 using simdjson::dom::element_type;
 
-/// One place in the file, for errors.
+/// One place in the file, for errors. There are hundreds of thousands of places in lists: their index becomes
+/// text only where something is wrong.
 struct At {
   const std::string& source;
   std::string field;
-  [[noreturn]] void fail(std::string_view problem) const { throw FormatError(source, -1, field, problem); }
+  std::int64_t index = -1;  ///< in a list
+  [[noreturn]] void fail(std::string_view problem) const {
+    throw FormatError(source, -1, index < 0 ? field : fmt::format("{}[{}]", field, index), problem);
+  }
 };
 
 std::string_view type_name(element value) {
@@ -104,20 +108,19 @@ MergeTable parse_merges(element value, const Vocabulary& vocabulary, const BpeOp
                         const std::string& source) {
   const auto array = get<simdjson::dom::array>(value, {source, "model.merges"}, "an array");
   MergeBuilder merges(vocabulary, options, array.size());
-  std::size_t index = 0;
+  At at{source, "model.merges", 0};
   for (const element entry : array) {
-    const auto at = [&] { return At{source, fmt::format("model.merges[{}]", index)}; };
     std::string problem;
     if (entry.is_string()) {
       problem = merges.add_line(entry);
     } else {
-      const auto pair = get<simdjson::dom::array>(entry, at(), "a string or a list of two");
-      if (pair.size() != 2) at().fail(fmt::format("expected two tokens, found {}", pair.size()));
-      problem = merges.add(get<std::string_view>(pair.at(0), at(), "a string"),
-                           get<std::string_view>(pair.at(1), at(), "a string"));
+      const auto pair = get<simdjson::dom::array>(entry, at, "a string or a list of two");
+      if (pair.size() != 2) at.fail(fmt::format("expected two tokens, found {}", pair.size()));
+      problem = merges.add(get<std::string_view>(pair.at(0), at, "a string"),
+                           get<std::string_view>(pair.at(1), at, "a string"));
     }
-    if (!problem.empty()) at().fail(problem);
-    ++index;
+    if (!problem.empty()) at.fail(problem);
+    ++at.index;
   }
   return merges.take();
 }
@@ -152,7 +155,7 @@ std::shared_ptr<const Model> parse_unigram(element model, const JsonView& config
   vocabulary.reserve(list.size(), list.size() * 8);
   for (const element entry : list) {
     const auto id = static_cast<std::int32_t>(scores.size());
-    const At at{source, fmt::format("model.vocab[{}]", id)};
+    const At at{source, "model.vocab", id};
     const auto pair = get<simdjson::dom::array>(entry, at, "a token with its score");
     if (pair.size() != 2)
       at.fail(fmt::format("expected a token with its score, found {} items", pair.size()));

@@ -19,10 +19,10 @@ void Vocabulary::rehash(std::size_t slots) {
   old.swap(slots_);
   for (std::size_t id = 0; id < spans_.size(); ++id) {
     if (spans_[id].length == kAbsent) continue;
-    const std::string_view text = token(static_cast<std::int32_t>(id));
+    const std::string_view text = text_of(static_cast<std::int32_t>(id));
     const std::uint64_t hash = hash_bytes(text);
     std::size_t i = hash & (slots - 1);
-    while (slots_[i].id >= 0 && token(slots_[i].id) != text)
+    while (slots_[i].id >= 0 && text_of(slots_[i].id) != text)
       i = (i + 1) & (slots - 1);  // a later id takes over
     slots_[i] = {static_cast<std::uint32_t>(hash >> 32), static_cast<std::int32_t>(id)};
   }
@@ -41,7 +41,7 @@ void Vocabulary::add_again(std::string_view text, std::int32_t id) {
   const std::uint64_t hash = hash_bytes(text);
   const auto tag = static_cast<std::uint32_t>(hash >> 32);
   for (std::size_t i = hash & (slots_.size() - 1); slots_[i].id >= 0; i = (i + 1) & (slots_.size() - 1))
-    if (slots_[i].tag == tag && token(slots_[i].id) == text) slots_[i].id = id;
+    if (slots_[i].tag == tag && text_of(slots_[i].id) == text) slots_[i].id = id;
   set_text(text, id);
 }
 
@@ -54,7 +54,7 @@ Vocabulary::Added Vocabulary::add(std::string_view text, std::int32_t id) {
   const auto tag = static_cast<std::uint32_t>(hash >> 32);
   std::size_t i = hash & (slots_.size() - 1);
   for (; slots_[i].id >= 0; i = (i + 1) & (slots_.size() - 1))
-    if (slots_[i].tag == tag && token(slots_[i].id) == text) return Added::token_exists;
+    if (slots_[i].tag == tag && text_of(slots_[i].id) == text) return Added::token_exists;
   slots_[i] = {tag, id};
   set_text(text, id);
   return Added::yes;
@@ -65,7 +65,7 @@ std::int32_t Vocabulary::find(std::string_view text) const {
   const std::uint64_t hash = hash_bytes(text);
   const auto tag = static_cast<std::uint32_t>(hash >> 32);
   for (std::size_t i = hash & (slots_.size() - 1); slots_[i].id >= 0; i = (i + 1) & (slots_.size() - 1))
-    if (slots_[i].tag == tag && token(slots_[i].id) == text) return slots_[i].id;
+    if (slots_[i].tag == tag && text_of(slots_[i].id) == text) return slots_[i].id;
   return -1;
 }
 
@@ -74,9 +74,7 @@ bool Vocabulary::contains(std::int32_t id) const {
 }
 
 std::string_view Vocabulary::token(std::int32_t id) const {
-  if (!contains(id)) return {};
-  const Span span = spans_[static_cast<std::size_t>(id)];
-  return std::string_view(texts_).substr(span.begin, span.length);
+  return contains(id) ? text_of(id) : std::string_view();
 }
 
 }  // namespace ingot::text

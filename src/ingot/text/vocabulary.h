@@ -43,6 +43,11 @@ class Vocabulary {
     std::int32_t id = -1;
   };
 
+  /// The text of an id that is there.
+  std::string_view text_of(std::int32_t id) const {
+    const Span span = spans_[static_cast<std::size_t>(id)];
+    return {texts_.data() + span.begin, span.length};
+  }
   void rehash(std::size_t slots);
   void set_text(std::string_view token, std::int32_t id);
 
