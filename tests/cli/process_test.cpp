@@ -113,6 +113,15 @@ TEST(CommandLine, FailuresHaveTheirExitCodesAndComeAsJsonOnRequest) {
   EXPECT_EQ(json.errors.rfind("{\"error\":{\"kind\":", 0), 0U) << json.errors;
 }
 
+TEST(CommandLine, StartsWithoutTheLibrariesOfTheNetwork) {
+  const Outcome outcome =
+      run_ingot({}, {"LD_TRACE_LOADED_OBJECTS=1"});  // the loader lists what it would load
+  EXPECT_NE(outcome.output.find("libc.so"), std::string::npos) << outcome.output;
+  for (const char* library : {"libcurl", "libssl", "libgnutls", "libhwy"}) {
+    EXPECT_EQ(outcome.output.find(library), std::string::npos) << outcome.output;
+  }
+}
+
 TEST(CommandLine, CompletionScriptsNameEveryVerb) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const Outcome script = run_ingot({"completion", shell});

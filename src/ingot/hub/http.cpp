@@ -9,11 +9,11 @@
 #include <mutex>
 #include <thread>
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include "ingot/base/log.h"
 #include "ingot/base/units.h"
+#include "ingot/hub/libcurl.h"
 #include "ingot/hub/url.h"
 
 namespace ingot::hub {
@@ -64,7 +64,7 @@ struct Transfer {
 
   std::size_t take_body(std::span<const std::byte> piece) {
     long status = 0;
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    libcurl().easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     response.status = static_cast<int>(status);
     body_bytes += piece.size();
     last_byte = std::chrono::steady_clock::now();
@@ -107,14 +107,14 @@ int on_progress(void* data, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 
 class HeaderList {
  public:
-  ~HeaderList() { curl_slist_free_all(list_); }
+  ~HeaderList() { libcurl().slist_free_all(list_); }
   HeaderList() = default;
   HeaderList(const HeaderList&) = delete;
   HeaderList& operator=(const HeaderList&) = delete;
   void add(const std::string& name, const std::string& value) {
     INGOT_CHECK(value.find_first_of("\r\n") == value.npos,
                 InvalidConfig(name, "holds a line break, which no header may"));
-    list_ = curl_slist_append(list_, (name + ": " + value).c_str());
+    list_ = libcurl().slist_append(list_, (name + ": " + value).c_str());
   }
   curl_slist* get() const { return list_; }
 
@@ -124,7 +124,7 @@ class HeaderList {
 
 /// What curl says, in words that tell what to do.
 HttpError transport_error(const std::string& url, CURLcode code, const char* detail) {
-  std::string text = detail != nullptr && *detail != '\0' ? detail : curl_easy_strerror(code);
+  std::string text = detail != nullptr && *detail != '\0' ? detail : libcurl().easy_strerror(code);
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
@@ -151,7 +151,7 @@ HttpError transport_error(const std::string& url, CURLcode code, const char* det
 
 template <class T>
 void set(CURL* curl, CURLoption option, T value) {
-  INGOT_CHECK(curl_easy_setopt(curl, option, value) == CURLE_OK, Error("libcurl refuses an option"));
+  INGOT_CHECK(libcurl().easy_setopt(curl, option, value) == CURLE_OK, Error("libcurl refuses an option"));
 }
 
 double draw_upper_half(double seconds) {
@@ -218,7 +218,7 @@ double parse_retry_after(const std::string& text) {
   if (!text.empty() && error == std::errc() && end == text.data() + text.size() && seconds >= 0) {
     return static_cast<double>(seconds);
   }
-  const std::time_t date = curl_getdate(text.c_str(), nullptr);
+  const std::time_t date = libcurl().getdate(text.c_str(), nullptr);
   return date == -1 ? -1 : std::max(0.0, std::difftime(date, std::time(nullptr)));
 }
 
@@ -228,17 +228,17 @@ struct HttpClient::Pool {
   std::vector<CURL*> idle;
 
   ~Pool() {
-    for (CURL* curl : idle) curl_easy_cleanup(curl);
+    for (CURL* curl : idle) libcurl().easy_cleanup(curl);
   }
   CURL* take() {
     const std::lock_guard lock(mutex);
     if (!idle.empty()) {
       CURL* curl = idle.back();
       idle.pop_back();
-      curl_easy_reset(curl);
+      libcurl().easy_reset(curl);
       return curl;
     }
-    CURL* curl = curl_easy_init();
+    CURL* curl = libcurl().easy_init();
     INGOT_CHECK(curl != nullptr, Error("libcurl cannot be set up"));
     return curl;
   }
@@ -249,8 +249,7 @@ struct HttpClient::Pool {
 };
 
 HttpClient::HttpClient(HttpOptions options) : options_(options) {
-  static const CURLcode kReady = curl_global_init(CURL_GLOBAL_DEFAULT);
-  INGOT_CHECK(kReady == CURLE_OK, Error("libcurl cannot be set up"));
+  static_cast<void>(libcurl());  // where it is missing, say so before anything is under way
   pool_ = std::make_unique<Pool>();
 }
 HttpClient::~HttpClient() = default;
@@ -309,15 +308,15 @@ HttpResponse HttpClient::exchange(const HttpRequest& request, const Sink& sink) 
     const std::shared_ptr<CURL> lease(transfer.curl, [this](CURL* curl) { pool_->give_back(curl); });
     std::array<char, CURL_ERROR_SIZE> message{};
     configure(transfer.curl, signed_hop, options_, headers, transfer, message.data());
-    const CURLcode code = curl_easy_perform(transfer.curl);
-    curl_easy_setopt(transfer.curl, CURLOPT_ERRORBUFFER, nullptr);
+    const CURLcode code = libcurl().easy_perform(transfer.curl);
+    libcurl().easy_setopt(transfer.curl, CURLOPT_ERRORBUFFER, nullptr);
     if (transfer.failure) std::rethrow_exception(transfer.failure);
     if (transfer.stalled) {
       throw HttpError(hop.url, fmt::format("stalled: not a byte for {} s", options_.stall_seconds), 0, true);
     }
     if (code != CURLE_OK && !transfer.stopped) throw transport_error(hop.url, code, message.data());
     long status = 0;
-    curl_easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);
+    libcurl().easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);
     transfer.response.status = static_cast<int>(status);
     const std::string location = transfer.response.header("location");
     if (!is_redirect(transfer.response.status) || location.empty() || hop.sign) return transfer.response;

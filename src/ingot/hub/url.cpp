@@ -3,27 +3,29 @@
 #include <algorithm>
 #include <memory>
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/hub/libcurl.h"
 
 namespace ingot::hub {
 namespace {
 
 using Handle = std::unique_ptr<CURLU, decltype(&curl_url_cleanup)>;
 
+Handle make_handle() { return {libcurl().url(), libcurl().url_cleanup}; }
+
 std::string part(CURLU* url, CURLUPart which, unsigned flags = 0) {
   char* text = nullptr;
-  if (curl_url_get(url, which, &text, flags) != CURLUE_OK || text == nullptr) return {};
+  if (libcurl().url_get(url, which, &text, flags) != CURLUE_OK || text == nullptr) return {};
   std::string copy = text;
-  curl_free(text);
+  libcurl().free(text);
   return copy;
 }
 
 std::string origin(const std::string& text) {
-  const Handle url(curl_url(), curl_url_cleanup);
-  if (curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK) return text;
+  const Handle url = make_handle();
+  if (libcurl().url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK) return text;
   std::string host = part(url.get(), CURLUPART_HOST);
   std::ranges::transform(host, host.begin(), [](unsigned char c) { return std::tolower(c); });
   return part(url.get(), CURLUPART_SCHEME) + "://" + host + ":" +
@@ -45,8 +47,9 @@ int hex_digit(char c) {
 }  // namespace
 
 Url parse_url(const std::string& text) {
-  const Handle url(curl_url(), curl_url_cleanup);
-  const bool good = is_http_url(text) && curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0) == CURLUE_OK;
+  const Handle url = make_handle();
+  const bool good =
+      is_http_url(text) && libcurl().url_set(url.get(), CURLUPART_URL, text.c_str(), 0) == CURLUE_OK;
   INGOT_CHECK(good, InvalidConfig(printable_url(text), "is no address; write https://host/path"));
   INGOT_CHECK(part(url.get(), CURLUPART_USER).empty() && part(url.get(), CURLUPART_PASSWORD).empty(),
               InvalidConfig("address",
@@ -63,10 +66,10 @@ bool is_http_url(std::string_view text) {
 }
 
 std::string resolve_url(const std::string& base, const std::string& location) {
-  const Handle url(curl_url(), curl_url_cleanup);
+  const Handle url = make_handle();
   // Setting a relative address on a handle that has one resolves it.
-  const bool good = curl_url_set(url.get(), CURLUPART_URL, base.c_str(), 0) == CURLUE_OK &&
-                    curl_url_set(url.get(), CURLUPART_URL, location.c_str(), 0) == CURLUE_OK;
+  const bool good = libcurl().url_set(url.get(), CURLUPART_URL, base.c_str(), 0) == CURLUE_OK &&
+                    libcurl().url_set(url.get(), CURLUPART_URL, location.c_str(), 0) == CURLUE_OK;
   std::string result = good ? part(url.get(), CURLUPART_URL) : "";
   INGOT_CHECK(is_http_url(result),
               IoError(printable_url(base),

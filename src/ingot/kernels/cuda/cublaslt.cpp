@@ -3,14 +3,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <type_traits>
 
 #include <cublasLt.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
+#include "ingot/base/shared_library.h"
 #include "ingot/core/backend.h"
 #include "ingot/kernels/cuda/driver.h"
 #include "ingot/kernels/cuda/library_product.h"
@@ -41,32 +40,23 @@ struct Library {
 
 Library make_library() {
   Library found;
-  void* handle = nullptr;
-  for (const char* name :
-       {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so"}) {
-    if (handle == nullptr) handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  }
-  if (handle == nullptr) {
-    found.problem = "libcublasLt.so was not found";
-    return found;
-  }
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-    if (function == nullptr) found.problem = fmt::format("libcublasLt.so has no {}", name);
-  };
-  find(found.create, "cublasLtCreate");
-  find(found.status_string, "cublasLtGetStatusString");
-  find(found.make_operation, "cublasLtMatmulDescCreate");
-  find(found.destroy_operation, "cublasLtMatmulDescDestroy");
-  find(found.set_operation, "cublasLtMatmulDescSetAttribute");
-  find(found.make_layout, "cublasLtMatrixLayoutCreate");
-  find(found.destroy_layout, "cublasLtMatrixLayoutDestroy");
-  find(found.set_layout, "cublasLtMatrixLayoutSetAttribute");
-  find(found.make_preference, "cublasLtMatmulPreferenceCreate");
-  find(found.destroy_preference, "cublasLtMatmulPreferenceDestroy");
-  find(found.set_preference, "cublasLtMatmulPreferenceSetAttribute");
-  find(found.heuristic, "cublasLtMatmulAlgoGetHeuristic");
-  find(found.matmul, "cublasLtMatmul");
+  const std::array<std::string, 4> names{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so",
+                                         "/usr/local/cuda/lib64/libcublasLt.so"};
+  SharedLibrary library(names);
+  library.find(found.create, "cublasLtCreate");
+  library.find(found.status_string, "cublasLtGetStatusString");
+  library.find(found.make_operation, "cublasLtMatmulDescCreate");
+  library.find(found.destroy_operation, "cublasLtMatmulDescDestroy");
+  library.find(found.set_operation, "cublasLtMatmulDescSetAttribute");
+  library.find(found.make_layout, "cublasLtMatrixLayoutCreate");
+  library.find(found.destroy_layout, "cublasLtMatrixLayoutDestroy");
+  library.find(found.set_layout, "cublasLtMatrixLayoutSetAttribute");
+  library.find(found.make_preference, "cublasLtMatmulPreferenceCreate");
+  library.find(found.destroy_preference, "cublasLtMatmulPreferenceDestroy");
+  library.find(found.set_preference, "cublasLtMatmulPreferenceSetAttribute");
+  library.find(found.heuristic, "cublasLtMatmulAlgoGetHeuristic");
+  library.find(found.matmul, "cublasLtMatmul");
+  found.problem = library.problem();
   return found;
 }
 

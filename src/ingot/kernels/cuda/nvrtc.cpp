@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <vector>
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/shared_library.h"
 
 namespace ingot::kernels::cuda::nvrtc {
 namespace {
@@ -39,40 +39,25 @@ std::string toolkit() {
   return "/usr/local/cuda";
 }
 
-void* open_library() {
-  for (const std::string& name :
-       {std::string("libnvrtc.so.13"), std::string("libnvrtc.so.12"), std::string("libnvrtc.so"),
-        toolkit() + "/lib64/libnvrtc.so", toolkit() + "/lib/libnvrtc.so"}) {
-    if (void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); handle != nullptr) return handle;
-  }
-  return nullptr;
-}
-
-template <class F>
-void find(Library& library, void* handle, const char* name, F*& function) {
-  function = reinterpret_cast<F*>(dlsym(handle, name));
-  if (function == nullptr && library.problem.empty())
-    library.problem = fmt::format("libnvrtc.so has no {}; NVRTC of CUDA 12 or newer is needed", name);
-}
-
 Library make_library() {
+  const std::array<std::string, 5> names{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+                                         toolkit() + "/lib64/libnvrtc.so", toolkit() + "/lib/libnvrtc.so"};
+  SharedLibrary library(names);
   Library found;
-  void* handle = open_library();
-  if (handle == nullptr) {
+  library.find(found.version, "nvrtcVersion");
+  library.find(found.error_string, "nvrtcGetErrorString");
+  library.find(found.create, "nvrtcCreateProgram");
+  library.find(found.compile, "nvrtcCompileProgram");
+  library.find(found.log_size, "nvrtcGetProgramLogSize");
+  library.find(found.log, "nvrtcGetProgramLog");
+  library.find(found.image_size, "nvrtcGetCUBINSize");
+  library.find(found.image, "nvrtcGetCUBIN");
+  library.find(found.destroy, "nvrtcDestroyProgram");
+  if (!library.problem().empty()) {
     found.problem =
-        "libnvrtc.so was not found; install CUDA's run-time compiler (cuda-nvrtc), or set CUDA_HOME "
-        "to the toolkit";
-    return found;
+        library.problem() +
+        "; install the run-time compiler of CUDA 12 or newer (cuda-nvrtc), or set CUDA_HOME to the toolkit";
   }
-  find(found, handle, "nvrtcVersion", found.version);
-  find(found, handle, "nvrtcGetErrorString", found.error_string);
-  find(found, handle, "nvrtcCreateProgram", found.create);
-  find(found, handle, "nvrtcCompileProgram", found.compile);
-  find(found, handle, "nvrtcGetProgramLogSize", found.log_size);
-  find(found, handle, "nvrtcGetProgramLog", found.log);
-  find(found, handle, "nvrtcGetCUBINSize", found.image_size);
-  find(found, handle, "nvrtcGetCUBIN", found.image);
-  find(found, handle, "nvrtcDestroyProgram", found.destroy);
   return found;
 }
 

@@ -7,7 +7,7 @@
 /// binary starts without it; it compiles without a card.
 namespace ingot::kernels::cuda::nvrtc {
 
-/// Why there is no compiler ("libnvrtc.so was not found"); empty where there is one.
+/// Why there is no compiler ("libnvrtc.so.13: cannot open shared object file ..."); empty where there is one.
 std::string problem();
 /// "NVRTC 13.0"
 std::string version();

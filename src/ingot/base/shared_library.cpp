@@ -1,0 +1,27 @@
+#include "ingot/base/shared_library.h"
+
+#include <dlfcn.h>
+
+namespace ingot {
+
+SharedLibrary::SharedLibrary(std::span<const std::string> names) {
+  for (const std::string& name : names) {
+    handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ != nullptr) {
+      name_ = name;
+      problem_.clear();
+      return;
+    }
+    const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread
+    if (problem_.empty()) problem_ = reason != nullptr ? reason : name + " cannot be opened";
+  }
+}
+
+void* SharedLibrary::address(const char* name) {
+  if (handle_ == nullptr) return nullptr;
+  void* found = dlsym(handle_, name);
+  if (found == nullptr && problem_.empty()) problem_ = name_ + " has no " + name;
+  return found;
+}
+
+}  // namespace ingot
