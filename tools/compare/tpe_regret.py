@@ -89,6 +89,7 @@ def main():
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--jobs", type=int, default=2, help="processes that run Optuna")
+    parser.add_argument("--multivariate-only", action="store_true", help="leave out the univariate samplers")
     parser.add_argument("--speed", action="store_true", help="time suggestions at 1,000 trials instead")
     args = parser.parse_args()
     if args.speed:
@@ -97,7 +98,7 @@ def main():
             print(f"{name:12s} ingot {ours:7.3f} ms   optuna {optuna_speed(name, 1000):7.3f} ms", flush=True)
         return
     for name in FUNCTIONS:
-        for multivariate in (True, False):
+        for multivariate in (True,) if args.multivariate_only else (True, False):
             with multiprocessing.Pool(args.jobs) as pool:
                 peer = pool.map(optuna_regret, [(name, multivariate, args.trials, s) for s in range(args.seeds)])
             sampler = "tpe" if multivariate else "tpe-univariate"
