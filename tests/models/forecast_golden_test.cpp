@@ -1,6 +1,9 @@
+#include <cstdlib>
+
 #include "tests/models/forecast_goldens.h"
 #include "tests/models/half_precision.h"
 #include "tests/support/op_case.h"
+#include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
@@ -66,12 +69,42 @@ INSTANTIATE_TEST_SUITE_P(Models, ForecastGolden,
                                            "fedformer_random", "fedformer_wavelets"),
                          [](const auto& info) { return std::string(info.param); });
 
-class TransformersPatchTst : public ::testing::TestWithParam<const char*> {};
-
 std::unique_ptr<ForecastModel> load_patchtst(const std::string& folder, const LoadOptions& options) {
   const ForecastModelConfig c =
       patchtst_from_transformers(read_file(folder + "/config.json"), folder + "/config.json");
   return ForecastModel::from_weights(c, *open_weights(folder), options);
+}
+
+class TransformersPatchTst : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TransformersPatchTst, WhatIsWrittenOpensAgainWithTheSameTensors) {
+  // tools/compare/transformers_reimport.py keeps what is written, and opens it with transformers.
+  const char* kept = std::getenv("INGOT_KEEP_MODELS");
+  const std::string name = std::string("transformers_") + GetParam();
+  const test::TemporaryDirectory temporary;
+  const std::string folder = forecast_golden(name),
+                    written = kept != nullptr ? std::string(kept) + "/" + name : temporary.at(name);
+  const auto model = load_patchtst(folder, {});
+  write_patchtst(written, *model);
+  const auto again = load_patchtst(written, {});
+  EXPECT_EQ(to_json(again->config()), to_json(model->config()));
+  const auto original = load_tensors(folder + "/model.safetensors"), copy = load_tensors(written);
+  EXPECT_EQ(copy.size(), original.size());
+  for (const auto& [key, tensor] : copy) {
+    ASSERT_TRUE(original.contains(key)) << key;
+    if (key.ends_with("num_batches_tracked")) continue;
+    EXPECT_EQ(testing::max_error(tensor, original.at(key)), 0) << key;
+  }
+}
+
+TEST(TransformersPatchTst, WhatTransformersLacksIsNotWritten) {
+  const ForecastModelConfig c = ForecastModelConfig::defaults("patchtst");
+  try {
+    patchtst_to_transformers(c);
+    ADD_FAILURE() << "residual attention was written";
+  } catch (const InvalidConfig& error) {
+    EXPECT_EQ(error.key, "pad_end");
+  }
 }
 
 TEST_P(TransformersPatchTst, Bf16AndItsGradientsAreNearF32OnTheSameWeights) {

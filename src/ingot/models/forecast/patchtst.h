@@ -73,5 +73,11 @@ class PatchTst final : public ForecastModel {
 /// The configuration that a transformers config.json of a PatchTSTForPrediction stands for. FormatError for
 /// another model, NotImplemented for a distribution head, InvalidConfig for values that cannot be.
 ForecastModelConfig patchtst_from_transformers(const std::string& json, const std::string& path);
+/// The other way. InvalidConfig naming the key for a network that transformers does not have: one with a
+/// repeated end, residual attention or a feature-major head, as the published code has them.
+std::string patchtst_to_transformers(const ForecastModelConfig& config);
+/// Writes config.json and model.safetensors, which transformers opens as a PatchTSTForPrediction. Throws as
+/// patchtst_to_transformers does, before anything is written.
+void write_patchtst(const std::string& directory, ForecastModel& model);
 
 }  // namespace ingot

@@ -1,7 +1,9 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
 #include "ingot/models/forecast/patchtst.h"
+#include "ingot/weights/safetensors_writer.h"
 
 namespace ingot {
 namespace {
@@ -72,6 +74,66 @@ ForecastModelConfig patchtst_from_transformers(const std::string& text, const st
   read_scaling(json, path, c);
   c.validate();
   return c;
+}
+
+std::string patchtst_to_transformers(const ForecastModelConfig& c) {
+  const auto lacks = [](bool set, const char* key) {
+    INGOT_CHECK(!set,
+                InvalidConfig(key, "transformers' PatchTST has no such thing; only false can be written"));
+  };
+  INGOT_CHECK(c.model == "patchtst", InvalidConfig("model", "is '" + c.model + "', expected patchtst"));
+  lacks(c.pad_end, "pad_end");
+  lacks(c.residual_attention, "residual_attention");
+  lacks(c.feature_major_head, "feature_major_head");
+  const auto or_null = [](bool there, const std::string& text) { return there ? Json(text) : Json(); };
+  const nlohmann::ordered_json json{
+      {"architectures", {"PatchTSTForPrediction"}},
+      {"model_type", "patchtst"},
+      {"context_length", c.lookback},
+      {"prediction_length", c.horizon},
+      {"num_input_channels", c.channels},
+      {"d_model", c.d_model},
+      {"num_attention_heads", c.heads},
+      {"num_hidden_layers", c.layers},
+      {"ffn_dim", c.d_ff},
+      {"patch_length", c.patch_length},
+      {"patch_stride", c.patch_stride},
+      {"pre_norm", c.pre_norm},
+      {"norm_type", c.norm},
+      {"norm_eps", c.norm_eps},
+      {"positional_encoding_type", c.positions == "learned" ? "random" : "sincos"},
+      {"channel_attention", c.channel_attention},
+      {"share_embedding", c.share_embedding},
+      {"share_projection", c.share_head},
+      {"use_cls_token", c.cls_token},
+      {"pooling_type", or_null(!c.pooling.empty(), c.pooling)},
+      {"activation_function", c.activation},
+      {"path_dropout", c.dropout},
+      {"attention_dropout", c.attention_dropout},
+      {"positional_dropout", c.positional_dropout},
+      {"head_dropout", c.head_dropout},
+      {"scaling", or_null(c.normalize_window, c.scaling)},
+      {"loss", "mse"}};
+  return json.dump(2) + "\n";
+}
+
+void write_patchtst(const std::string& directory, ForecastModel& model) {
+  const std::string config = patchtst_to_transformers(model.config());
+  std::map<std::string, Tensor> ours;
+  for (const auto& [name, parameter] : named_parameters(model)) {
+    ours[name] = parameter->value.detach();
+    // PyTorch's count of the batches that running statistics saw; with a fixed momentum it changes nothing.
+    constexpr std::string_view kMean = ".running_mean";
+    if (name.ends_with(kMean))
+      ours[name.substr(0, name.size() - kMean.size()) + ".num_batches_tracked"] =
+          Tensor::zeros({}, DType::i64);
+  }
+  std::vector<StoredTensor> stored;
+  for (const auto& [name, tensor] : export_tensors(ForecastModel::weight_map(model.config()), ours))
+    stored.push_back(StoredTensor::of(name, tensor));
+  make_directories(directory);
+  write_file_atomically(directory + "/config.json", config);
+  write_safetensors_directory(directory, stored);
 }
 
 }  // namespace ingot
