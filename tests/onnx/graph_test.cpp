@@ -1,7 +1,9 @@
 #include "ingot/onnx/graph.h"
 
 #include <cmath>
+#include <complex>
 #include <filesystem>
+#include <numbers>
 #include <thread>
 
 #include "onnx.pb.h"
@@ -77,6 +79,7 @@ TEST(Graph, OpenAxesTakeAnySizeAndThreadsShareAGraph) {
   const Tensor all = graph.run({{"x", x}})[0];
   EXPECT_EQ(all.shape(), (Shape{6, 3}));
   std::vector<std::thread> threads;
+  threads.reserve(3);
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] { EXPECT_EQ(difference(graph.run({{"x", x}})[0], all, 0, 0), ""); });
   }
@@ -92,7 +95,7 @@ TEST(NodeTests, AllPassThatNeedOnlyWhatIngotHas) {
     EXPECT_NE(test.end, TestEnd::wrong) << test.name << ": " << test.detail;
     passed += test.end == TestEnd::passed ? 1 : 0;
   }
-  EXPECT_GE(passed, 803);
+  EXPECT_GE(passed, 819);
 }
 
 TEST(NodeTests, SeeADifference) {
@@ -212,6 +215,76 @@ TEST(Einsum, RefusesEquationsThatDoNotFit) {
   EXPECT_EQ(run("...j,jk->...k").shape(), (Shape{2, 4}));
   for (const char* bad : {"ij,kj->ik", "ij->ij", "ijk,jk->i", "ij,jk->iz", "i1,jk->i", "ii,jk->ik"})
     EXPECT_THROW(run(bad), FormatError) << bad;
+}
+
+TEST(Spectra, TheInverseGivesTheSignalBackForEveryLength) {
+  const Graph graph = graph_of(
+      "node { op_type: 'DFT' input: 'x' output: 'f' } node { op_type: 'DFT' input: 'f' output: 'y' attribute "
+      "{ "
+      "name: 'inverse' type: INT i: 1 } } " +
+      value("input", "x", "2?2") + value("output", "f", "2?2") + value("output", "y", "2?2"));
+  for (const std::int64_t n : {1, 2, 6, 7, 8, 16}) {
+    std::vector<float> x;
+    for (std::int64_t i = 0; i < 4 * n; ++i) x.push_back(std::sin(static_cast<float>(3 * i * i + i)));
+    const std::vector<Tensor> results = graph.run({{"x", Tensor::from(x, {2, n, 2})}});
+    EXPECT_EQ(difference(results[1], Tensor::from(x, {2, n, 2}), 1e-6, 1e-6), "") << n;
+    std::complex<double> sum;  // of the first row, for frequency 1, as it is defined
+    for (std::int64_t t = 0; t < n; ++t) {
+      const auto at = static_cast<std::size_t>(2 * t);
+      sum += std::complex<double>(x[at], x[at + 1]) *
+             std::polar(1.0, -2 * std::numbers::pi * static_cast<double>(t) / static_cast<double>(n));
+    }
+    if (n > 1) {
+      EXPECT_NEAR(as_doubles(results[0])[2], sum.real(), 1e-5) << n;
+      EXPECT_NEAR(as_doubles(results[0])[3], sum.imag(), 1e-5) << n;
+    }
+  }
+}
+
+TEST(Pooling, WhatIsTakenGoesBackToWhereItStood) {
+  const std::string attributes =
+      " attribute { name: 'kernel_shape' type: INTS ints: [2, 2] } attribute { name: 'strides' type: INTS "
+      "ints: "
+      "[2, 2] } ";
+  const Graph pool =
+      graph_of("node { op_type: 'MaxPool' input: 'x' output: ['v', 'i'] " + attributes + "} " +
+               value("input", "x", "1124") + value("output", "v", "1112") + value("output", "i", "1112", 7));
+  const Graph back =
+      graph_of("node { op_type: 'MaxUnpool' name: 'back' input: ['v', 'i'] output: 'y' " + attributes + "} " +
+               value("input", "v", "1112") + value("input", "i", "1112", 7) + value("output", "y", "1124"));
+  const Tensor x = Tensor::from(std::vector<float>{1, 4, -2, -3, 3, 2, -1, -9}, {1, 1, 2, 4});
+  const std::vector<Tensor> taken = pool.run({{"x", x}});
+  EXPECT_EQ(as_doubles(taken[0]), (std::vector<double>{4, -1}));
+  EXPECT_EQ(as_integers(taken[1]), (std::vector<std::int64_t>{1, 6}));
+  EXPECT_EQ(as_doubles(back.run({{"v", taken[0]}, {"i", taken[1]}})[0]),
+            (std::vector<double>{0, 4, 0, 0, 0, 0, -1, 0}));
+  const Tensor outside = Tensor::from(std::vector<std::int64_t>{1, 8}, {1, 1, 1, 2});
+  const std::string said = message_of<Error>([&] { back.run({{"v", taken[0]}, {"i", outside}}); });
+  EXPECT_NE(said.find("'back': index 8"), std::string::npos) << said;
+}
+
+TEST(Quantized, AConvolutionHasScalesAndZeroPointsByChannelAndABias) {
+  const Graph graph = graph_of(
+      "node { op_type: 'QLinearConv' input: ['x', 'xs', 'xz', 'w', 'ws', 'wz', 'ys', 'yz', 'b'] output: 'y' "
+      "} " +
+      value("input", "x", "1112", 2) + value("input", "xs", "") + value("input", "xz", "", 2) +
+      value("input", "w", "2111", 2) + value("input", "ws", "2") + value("input", "wz", "2", 2) +
+      value("input", "ys", "") + value("input", "yz", "", 2) + value("input", "b", "2", 6) +
+      value("output", "y", "1212", 2));
+  const auto bytes = [](const std::vector<std::int64_t>& values, const Shape& shape) {
+    return from_integers(values, shape, DType::u8);
+  };
+  const std::vector<Tensor> y = graph.run({{"x", bytes({3, 5}, {1, 1, 1, 2})},
+                                           {"xs", Tensor::scalar(0.5F)},
+                                           {"xz", bytes({1}, {})},
+                                           {"w", bytes({2, 4}, {2, 1, 1, 1})},
+                                           {"ws", Tensor::from(std::vector<float>{0.5F, 0.25F}, {2})},
+                                           {"wz", bytes({0, 1}, {2})},
+                                           {"ys", Tensor::scalar(0.25F)},
+                                           {"yz", bytes({10}, {})},
+                                           {"b", from_integers({4, -2}, {2}, DType::i32)}});
+  // (x - 1)(w - zero) + bias, times 0.5 · scale / 0.25, plus 10
+  EXPECT_EQ(as_integers(y[0]), (std::vector<std::int64_t>{18, 22, 12, 15}));
 }
 
 TEST(Graph, MeaningsFollowTheOperatorSet) {

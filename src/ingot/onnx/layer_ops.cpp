@@ -33,21 +33,27 @@ Tensor convolve(const OpCall& call, const Tensor& x, const Tensor& weight, const
                  .groups = groups});
 }
 
-std::vector<Tensor> convolution(const OpCall& call) {
-  const Tensor &x = call.in(0), &weight = call.in(1);
+}  // namespace
+
+Tensor convolution(const OpCall& call, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   INGOT_CHECK(x.rank() == weight.rank() && x.rank() > 2,
               DimensionMismatch(call.where() + ": ranks of x and weight"));
   const std::vector<std::int64_t> kernel(weight.dims().begin() + 2, weight.dims().end());
   Window w = read_window(call, x, kernel);
-  const Tensor bias = call.optional(2);
   if (x.rank() == 4 && w.begin == w.end) {  // padding that the op itself knows
-    return {conv2d(x, weight, bias,
-                   {.stride = {w.strides[0], w.strides[1]},
-                    .padding = {w.begin[0], w.begin[1]},
-                    .dilation = {w.dilations[0], w.dilations[1]},
-                    .groups = call.integer("group", 1)})};
+    return conv2d(x, weight, bias,
+                  {.stride = {w.strides[0], w.strides[1]},
+                   .padding = {w.begin[0], w.begin[1]},
+                   .dilation = {w.dilations[0], w.dilations[1]},
+                   .groups = call.integer("group", 1)});
   }
-  return {convolve(call, pad_spatial(x, w, 0), weight, bias, w, call.integer("group", 1))};
+  return convolve(call, pad_spatial(x, w, 0), weight, bias, w, call.integer("group", 1));
+}
+
+namespace {
+
+std::vector<Tensor> plain_convolution(const OpCall& call) {
+  return {convolution(call, call.in(0), call.in(1), call.optional(2))};
 }
 
 /// x with step - 1 zeros between the places of each spatial axis.
@@ -187,7 +193,7 @@ std::vector<Tensor> mean_variance_norm(const OpCall& call) {
 }
 
 constexpr std::array kOps = {OpRow{"BatchNormalization", batch_normalization},
-                             OpRow{"Conv", convolution},
+                             OpRow{"Conv", plain_convolution},
                              OpRow{"ConvTranspose", transposed_convolution},
                              OpRow{"GroupNormalization", group_normalization},
                              OpRow{"InstanceNormalization", instance_normalization},

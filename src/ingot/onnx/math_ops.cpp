@@ -216,6 +216,45 @@ std::vector<Tensor> gemm(const OpCall& call) {
   return {to(y, dtype)};
 }
 
+double determinant_of(std::vector<double> m, std::size_t n) {
+  double product = 1;
+  for (std::size_t k = 0; k < n; ++k) {
+    std::size_t pivot = k;
+    for (std::size_t i = k + 1; i < n; ++i) {
+      if (std::abs(m[i * n + k]) > std::abs(m[pivot * n + k])) pivot = i;
+    }
+    if (m[pivot * n + k] == 0) return 0;
+    if (pivot != k) {
+      std::swap_ranges(&m[k * n], &m[k * n] + n, &m[pivot * n]);
+      product = -product;
+    }
+    product *= m[k * n + k];
+    for (std::size_t i = k + 1; i < n; ++i) {
+      const double factor = m[i * n + k] / m[k * n + k];
+      for (std::size_t j = k; j < n; ++j) m[i * n + j] -= factor * m[k * n + j];
+    }
+  }
+  return product;
+}
+
+/// Of each matrix in [..., n, n].
+std::vector<Tensor> determinant(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  INGOT_CHECK(x.rank() >= 2 && x.dim(-1) == x.dim(-2),
+              DimensionMismatch(call.where() + ": " + to_string(x.shape()) + " are no square matrices"));
+  const auto n = static_cast<std::size_t>(x.dim(-1));
+  const std::vector<double> values = as_doubles(x);
+  std::vector<std::int64_t> dims = x.shape().to_vector();
+  dims.resize(dims.size() - 2);
+  const Shape shape = to_shape(dims);
+  std::vector<double> results;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(shape.numel()); ++i) {
+    const double* first = values.data() + i * n * n;
+    results.push_back(determinant_of({first, first + n * n}, n));
+  }
+  return {from_doubles(results, shape, x.dtype())};
+}
+
 constexpr std::array kOps = {OpRow{"Abs", unary<abs>},
                              OpRow{"Acos", mapped<fn_acos>},
                              OpRow{"Acosh", mapped<fn_acosh>},
@@ -230,6 +269,7 @@ constexpr std::array kOps = {OpRow{"Abs", unary<abs>},
                              OpRow{"Clip", clip},
                              OpRow{"Cos", unary<cos>},
                              OpRow{"Cosh", mapped<fn_cosh>},
+                             OpRow{"Det", determinant},
                              OpRow{"Div", divide},
                              OpRow{"Elu", elu},
                              OpRow{"Erf", mapped<fn_erf>},

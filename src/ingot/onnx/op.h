@@ -104,6 +104,7 @@ std::span<const OpRow> recurrent_ops();
 std::span<const OpRow> einsum_ops();
 std::span<const OpRow> control_ops();
 std::span<const OpRow> vision_ops();
+std::span<const OpRow> signal_ops();
 
 /// The function of an operator of the domain "ai.onnx"; null for one that Ingot lacks.
 OpFunction find_op(std::string_view name);

@@ -85,8 +85,101 @@ Tensor pool_windows(const OpCall& call, const Tensor& x, const Window& w, Pool p
                                .dilation = {w.dilations[0], w.dilations[1]}});
 }
 
+/// Counts through places of `sizes`, the last axis fastest; false after the last one.
+bool next_place(std::vector<std::int64_t>& place, const std::vector<std::int64_t>& sizes) {
+  for (std::size_t i = place.size(); i-- > 0;) {
+    if (++place[i] < sizes[i]) return true;
+    place[i] = 0;
+  }
+  return false;
+}
+
+/// What max_pool gives and, in the second output, where in x that stands: in plain loops.
+std::vector<Tensor> max_pool_with_indices(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const Window w = read_window(call, x, call.integers("kernel_shape"), call.integer("ceil_mode", 0) != 0);
+  const std::vector<std::int64_t> sizes(x.dims().begin() + 2, x.dims().end());
+  const std::size_t axes = sizes.size();
+  std::vector<std::int64_t> outputs(axes), strides(axes, 1);  // strides: of an index
+  std::int64_t plane = 1;
+  const bool column_major = call.integer("storage_order", 0) != 0;
+  for (std::size_t i = 0; i < axes; ++i) {
+    const std::size_t axis = column_major ? i : axes - 1 - i;
+    strides[axis] = plane;
+    plane *= sizes[axis];
+    const std::int64_t reach = (w.kernel[i] - 1) * w.dilations[i] + 1;
+    outputs[i] = (sizes[i] + w.begin[i] + w.end[i] - reach) / w.strides[i] + 1;
+    INGOT_CHECK(outputs[i] > 0, DimensionMismatch(call.where() + ": the window is larger than the input"));
+  }
+  const std::vector<std::int64_t> steps = strides_of(x.shape());
+  const std::vector<double> values = as_doubles(x);
+  std::vector<double> largest;
+  std::vector<std::int64_t> places;
+  for (std::int64_t row = 0; row < x.dim(0) * x.dim(1); ++row) {
+    std::vector<std::int64_t> out(axes, 0);
+    do {
+      double best = -std::numeric_limits<double>::infinity();
+      std::int64_t where = 0;
+      std::vector<std::int64_t> in(axes, 0);
+      do {
+        std::int64_t at = row * plane, index = row * plane;
+        bool inside = true;
+        for (std::size_t i = 0; i < axes; ++i) {
+          const std::int64_t place = out[i] * w.strides[i] - w.begin[i] + in[i] * w.dilations[i];
+          inside = inside && place >= 0 && place < sizes[i];
+          at += place * steps[i + 2];
+          index += place * strides[i];
+        }
+        if (!inside || values[static_cast<std::size_t>(at)] <= best) continue;
+        best = values[static_cast<std::size_t>(at)];
+        where = index;
+      } while (next_place(in, w.kernel));
+      largest.push_back(best);
+      places.push_back(where);
+    } while (next_place(out, outputs));
+  }
+  std::vector<std::int64_t> dims = x.shape().to_vector();
+  std::ranges::copy(outputs, dims.begin() + 2);
+  return {from_doubles(largest, to_shape(dims), x.dtype()),
+          from_integers(places, to_shape(dims), DType::i64)};
+}
+
+/// Puts what max_pool took back to where it stood, among zeros. With an output_shape the places are those of
+/// the smaller default shape.
+std::vector<Tensor> max_unpool(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const Window w = read_window(call, x, call.integers("kernel_shape"));
+  std::vector<std::int64_t> dims = x.shape().to_vector();
+  for (std::size_t i = 0; i < w.kernel.size(); ++i)
+    dims[i + 2] = (dims[i + 2] - 1) * w.strides[i] + w.kernel[i] - w.begin[i] - w.end[i];
+  const std::vector<std::int64_t> inner = dims;
+  if (call.has(2)) dims = call.integers_in(2);
+  bool fits = dims.size() == inner.size();
+  for (std::size_t i = 0; fits && i < dims.size(); ++i) fits = inner[i] >= 0 && dims[i] >= inner[i];
+  INGOT_CHECK(fits,
+              DimensionMismatch(call.where() + ": output_shape is smaller than what the windows cover"));
+  const Shape shape = to_shape(dims);
+  const std::vector<std::int64_t> from = strides_of(to_shape(inner)), to_strides = strides_of(shape),
+                                  places = as_integers(call.in(1));
+  const std::vector<double> values = as_doubles(x);
+  INGOT_CHECK(places.size() == values.size(), DimensionMismatch(call.where() + ": an index for each value"));
+  std::vector<double> result(static_cast<std::size_t>(shape.numel()));
+  const std::int64_t count = to_shape(inner).numel();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::int64_t rest = places[i], at = 0;
+    INGOT_CHECK(rest >= 0 && rest < count,
+                Error(call.where() + ": index " + std::to_string(rest) + " is outside of the result"));
+    for (std::size_t axis = 0; axis < from.size(); ++axis) {
+      at += rest / from[axis] * to_strides[axis];
+      rest %= from[axis];
+    }
+    result[static_cast<std::size_t>(at)] = values[i];
+  }
+  return {from_doubles(result, shape, x.dtype())};
+}
+
 std::vector<Tensor> max_pool(const OpCall& call) {
-  if (call.output_count() > 1) call.refuse("indices of the largest elements");
+  if (call.output_count() > 1) return max_pool_with_indices(call);
   const DType dtype = call.in(0).dtype();
   const Tensor x = is_floating_point(dtype) ? call.in(0) : to(call.in(0), DType::f32);
   const Window w = read_window(call, x, call.integers("kernel_shape"), call.integer("ceil_mode", 0) != 0);
@@ -218,6 +311,7 @@ constexpr std::array kOps = {OpRow{"AveragePool", average_pool},
                              OpRow{"GlobalAveragePool", global_pool<mean>},
                              OpRow{"GlobalMaxPool", global_pool<max>},
                              OpRow{"MaxPool", max_pool},
+                             OpRow{"MaxUnpool", max_unpool},
                              OpRow{"Resize", resize},
                              OpRow{"Upsample", resize}};
 

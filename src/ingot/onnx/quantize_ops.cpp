@@ -5,6 +5,7 @@
 #include "ingot/base/error.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
+#include "ingot/onnx/window.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
@@ -101,10 +102,33 @@ std::vector<Tensor> quantized_product(const OpCall& call) {
       rounded(add(scaled, along(call, call.in(7), product.rank() - 1, product.rank())), call.in(7).dtype())};
 }
 
-constexpr std::array kOps = {OpRow{"DequantizeLinear", dequantize},
+/// Sums of products around the zero points: what is padded counts as zero.
+Tensor convolved(const OpCall& call, const Tensor& x, const Tensor& x_zero, const Tensor& weight,
+                 const Tensor& weight_zero) {
+  return convolution(call, centred(call, x, x_zero, 1), centred(call, weight, weight_zero, 0), {});
+}
+
+std::vector<Tensor> integer_convolution(const OpCall& call) {
+  return {to(convolved(call, call.in(0), call.optional(2), call.in(1), call.optional(3)), DType::i32)};
+}
+
+std::vector<Tensor> quantized_convolution(const OpCall& call) {
+  Tensor sums = convolved(call, call.in(0), call.in(2), call.in(3), call.in(5));
+  const int rank = sums.rank();
+  const auto per_channel = [&](std::size_t i) { return along(call, call.in(i), 1, rank); };
+  if (call.has(8)) sums = add(sums, per_channel(8));
+  const Tensor scale = div(mul(per_channel(1), per_channel(4)), per_channel(6));
+  const Tensor y = map_values(mul(sums, scale), [](double v) { return std::nearbyint(v); });
+  return {rounded(add(y, per_channel(7)), call.in(7).dtype())};
+}
+
+constexpr std::array kOps = {OpRow{"ConvInteger", integer_convolution},
+                             OpRow{"DequantizeLinear", dequantize},
                              OpRow{"DynamicQuantizeLinear", dynamic_quantize},
                              OpRow{"MatMulInteger", integer_product},
-                             OpRow{"QLinearMatMul", quantized_product}, OpRow{"QuantizeLinear", quantize}};
+                             OpRow{"QLinearConv", quantized_convolution},
+                             OpRow{"QLinearMatMul", quantized_product},
+                             OpRow{"QuantizeLinear", quantize}};
 
 }  // namespace
 

@@ -17,6 +17,10 @@ struct Window {
 Window read_window(const OpCall& call, const Tensor& x, const std::vector<std::int64_t>& kernel,
                    bool ceil = false);
 
+/// The convolution that the node's attributes describe: x [N, C, ...], weight [O, C / group, ...], bias [O]
+/// or undefined.
+Tensor convolution(const OpCall& call, const Tensor& x, const Tensor& weight, const Tensor& bias);
+
 /// x [N, C, ...] with its spatial axes padded by `value`; x itself where there is nothing to pad.
 Tensor pad_spatial(const Tensor& x, const Window& window, double value);
 
