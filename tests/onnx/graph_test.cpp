@@ -241,6 +241,13 @@ TEST(Spectra, TheInverseGivesTheSignalBackForEveryLength) {
   }
 }
 
+TEST(Spectra, NothingHasASpectrumOfNothing) {
+  const Graph graph = graph_of("node { op_type: 'DFT' input: 'x' output: 'y' } " +
+                               value("input", "x", "2??2") + value("output", "y", "2??2"));
+  EXPECT_EQ(graph.run({{"x", Tensor::zeros({2, 3, 0, 2})}})[0].shape(), (Shape{2, 3, 0, 2}));
+  EXPECT_THROW(graph.run({{"x", Tensor::zeros({2, 0, 3, 2})}}), DimensionMismatch);
+}
+
 TEST(Pooling, WhatIsTakenGoesBackToWhereItStood) {
   const std::string attributes =
       " attribute { name: 'kernel_shape' type: INTS ints: [2, 2] } attribute { name: 'strides' type: INTS "

@@ -109,8 +109,8 @@ std::vector<Tensor> fourier(const OpCall& call) {
   const Transform transform(static_cast<std::size_t>(length), inverse);
   const double factor = inverse ? 1 / static_cast<double>(length) : 1;
   const auto at_axis = static_cast<std::size_t>(axis);
-  const std::int64_t inner = from[at_axis] / x.dim(-1),
-                     outer = have == 0 ? 0 : x.numel() / (have * from[at_axis]);
+  const std::int64_t inner = from[at_axis] / x.dim(-1), block_size = have * from[at_axis],
+                     outer = block_size == 0 ? 0 : x.numel() / block_size;
   const bool is_complex = x.dim(-1) == 2;
   for (std::int64_t row = 0; row < outer * inner; ++row) {
     const std::int64_t block = row / inner, place = row % inner;
