@@ -7,11 +7,13 @@
 
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/fault.h"
 #include "ingot/base/files.h"
+#include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
 #include "ingot/core/backend.h"
 #include "ingot/models/language/gguf_export.h"
@@ -401,6 +403,42 @@ TEST_F(TrainerTest, TheMemoryPlanIsNearWhatARunUses) {
     const auto used = static_cast<double>(tracker.peak() - before);
     EXPECT_NEAR(static_cast<double>(plan.total()) / used, 1.0, 0.35) << "recompute " << recompute;
   }
+}
+
+TEST_F(TrainerTest, StepsEvaluationsAndMemoryGoToTheLogOnRequest) {
+  TrainConfig c = config("logged");
+  c.logging_steps = 2;
+  c.report_to = {"log"};
+  LogConfig logging = LogConfig::testing();
+  logging.level = LogLevel::debug;
+  logging.json = true;
+  logging.file = directory_ + "/log";
+  init_logging(logging);
+  ::testing::internal::CaptureStderr();
+  Trainer trainer(c);
+  trainer.run();
+  ::testing::internal::GetCapturedStderr();
+  init_logging(LogConfig::testing());
+  std::ifstream file(logging.file);
+  int steps = 0, memory = 0;
+  std::vector<double> evaluations;
+  for (std::string text; std::getline(file, text);) {
+    const auto line = nlohmann::json::parse(text);
+    if (line.at("message") == "Training step") {
+      EXPECT_EQ(line.at("step"), 2 * ++steps);
+      EXPECT_EQ(line.at("total_steps"), 6);
+      EXPECT_EQ(line.at("loss"), trainer.history().steps()[static_cast<std::size_t>(steps - 1)].loss);
+    } else if (line.at("message") == "Memory usage") {
+      EXPECT_GE(line.at("peak_mb"), line.at("allocated_mb"));
+      ++memory;
+    } else if (line.at("message") == "Metrics") {
+      evaluations.push_back(line.at("eval_loss"));
+    }
+  }
+  EXPECT_EQ(steps, 3);
+  EXPECT_EQ(memory, 3);
+  ASSERT_EQ(evaluations.size(), 2U);  // after steps 3 and 6
+  EXPECT_EQ(evaluations[1], trainer.history().evaluations()[1].loss);
 }
 
 TEST_F(TrainerTest, ARunThatCannotFitIsRefusedWithAdvice) {

@@ -25,10 +25,6 @@ void on_interrupt(int) {
   std::signal(SIGINT, SIG_DFL);
 }
 
-bool reports(const TrainConfig& config, const char* sink) {
-  return std::ranges::find(config.report_to, sink) != config.report_to.end();
-}
-
 std::string continue_prompt(const LanguageModel& model, const text::Tokenizer& tokenizer,
                             const std::string& prompt, std::int64_t tokens) {
   const std::vector<std::int32_t> ids = tokenizer.encode(prompt);
@@ -119,7 +115,7 @@ TrainerHooks TrainingConsole::hooks() {
 void TrainingConsole::begin(Trainer& trainer) {
   State& s = *state_;
   std::signal(SIGINT, on_interrupt);
-  if (reports(s.config, "tensorboard")) {
+  if (s.config.reports_to("tensorboard")) {
     s.board = std::make_unique<TensorBoardWriter>(s.config.output_dir + "/tensorboard", trainer.step());
   }
   if (s.options.json) return;
@@ -132,7 +128,7 @@ std::string TrainingConsole::finish(Trainer& trainer, std::optional<double> bigr
   std::signal(SIGINT, SIG_DFL);
   if (s.bar != nullptr) s.bar->finish();
   if (s.board != nullptr) s.board->flush();
-  if (!reports(s.config, "html")) return {};
+  if (!s.config.reports_to("html")) return {};
   const std::string path = s.config.output_dir + "/report.html";
   RunFacts facts;
   facts.title = s.config.run_name;

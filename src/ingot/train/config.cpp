@@ -168,6 +168,10 @@ void TrainConfig::validate() const {
   }
 }
 
+bool TrainConfig::reports_to(std::string_view sink) const {
+  return std::ranges::find(report_to, sink) != report_to.end();
+}
+
 TrainConfig read_train_config(Config& config) {
   const ConfigReader root = config.root();
   TrainConfig t;
@@ -192,7 +196,7 @@ TrainConfig read_train_config(Config& config) {
   t.seed = root.get("train_seed", t.seed);
   t.threads = root.get("threads", t.threads, at_least(0));
   for (const std::string& sink : t.report_to) {
-    const std::vector<std::string> known{"jsonl", "tensorboard", "html", "none"};
+    const std::vector<std::string> known{"jsonl", "tensorboard", "html", "log", "none"};
     if (std::ranges::find(known, sink) == known.end()) {
       root.fail("report_to", fmt::format("'{}' is not one of {}", sink, fmt::join(known, ", ")));
     }

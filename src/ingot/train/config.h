@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ingot/models/language/config.h"
@@ -74,13 +75,14 @@ struct TrainConfig {
   std::vector<std::string> sample_prompts;   ///< continued after each evaluation
   std::int64_t sample_tokens = 64;
   bool resume_from_checkpoint = false;
-  std::vector<std::string> report_to{"jsonl", "tensorboard", "html"};
+  std::vector<std::string> report_to{"jsonl", "tensorboard", "html"};  ///< and "log", "none"
 
   std::uint64_t seed = 1234;
   std::int64_t threads = 0;  ///< 0: all
 
   /// Throws InvalidConfig naming the key.
   void validate() const;
+  bool reports_to(std::string_view sink) const;
   std::int64_t tokens_per_step() const {
     return per_device_train_batch_size * sequence_len * gradient_accumulation_steps;
   }

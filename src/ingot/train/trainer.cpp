@@ -145,6 +145,8 @@ struct Trainer::State {
   StepRecord train_step();
   double forward_backward(std::span<const data::Batch> batches);
   double mean_loss(std::int64_t max_batches);
+  void report(const StepRecord& record);
+  void report(const EvalRecord& record);
   bool evaluate_and_sample();
   bool improved(double loss);
   void save();
@@ -273,18 +275,31 @@ bool Trainer::State::improved(double loss) {
   return false;
 }
 
+void Trainer::State::report(const StepRecord& record) {
+  history->add(record);
+  if (!config.reports_to("log")) return;
+  log_training_step(record.step, total_steps, record.loss, record.learning_rate);
+  const MemoryTracker& memory = backend(kCpu).memory();
+  log_memory_usage(memory.allocated(), memory.peak(), fmt::format("after step {}", record.step));
+}
+
+void Trainer::State::report(const EvalRecord& record) {
+  history->add(record);
+  if (config.reports_to("log"))
+    log_metrics({{"step", record.step}, {record.ema ? "ema_eval_loss" : "eval_loss", record.loss}});
+  if (hooks.on_eval) hooks.on_eval(record);
+}
+
 // Returns whether the run should go on.
 bool Trainer::State::evaluate_and_sample() {
   if (data.validation != nullptr) {
     const EvalRecord record{.step = progress.step, .loss = mean_loss(config.eval_batches)};
-    history->add(record);
+    report(record);
     improved(record.loss);
-    if (hooks.on_eval) hooks.on_eval(record);
     if (optimizer->has_ema()) {
       const EvalRecord averaged{progress.step,
                                 optimizer->with_ema([&] { return mean_loss(config.eval_batches); }), true};
-      history->add(averaged);
-      if (hooks.on_eval) hooks.on_eval(averaged);
+      report(averaged);
     }
   }
   if (hooks.sample) {
@@ -335,7 +350,7 @@ TrainResult Trainer::run() {
   bool evaluated = false;
   while (s.progress.step < s.total_steps) {
     const StepRecord record = s.train_step();
-    if (s.due(s.config.logging_steps)) s.history->add(record);
+    if (s.due(s.config.logging_steps)) s.report(record);
     result.train_loss = record.loss;
     if (s.hooks.on_step) s.hooks.on_step(record, s.total_steps);
     evaluated = s.due(s.config.eval_steps);
