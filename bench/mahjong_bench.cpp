@@ -80,7 +80,7 @@ void shanten_from_counts(benchmark::State& state) {  // with the table rows comp
     Hand hand = hands[i++ & 4095];
     hand.suit = {};
     for (std::size_t kind = 0; kind < kKinds; ++kind)
-      hand.suit[kind / 9] += hand.count[kind] * detail::kWeights[kind];
+      hand.suit[kind / 9] += static_cast<std::uint32_t>(hand.count[kind]) * detail::kWeights[kind];
     benchmark::DoNotOptimize(shanten(hand, 0));
   }
 }
@@ -88,7 +88,7 @@ BENCHMARK(shanten_from_counts);
 
 void acceptance_of_random_hands(benchmark::State& state) {
   const auto hands = random_hands(13);
-  const std::array<std::uint8_t, kKinds> seen{};
+  const KindCounts seen;
   std::size_t i = 0;
   for (auto _ : state) benchmark::DoNotOptimize(acceptance(hands[i++ & 4095], 0, seen));
 }

@@ -28,8 +28,7 @@ WrittenRound write_round(const std::string& seed) {
     const int player = __builtin_ctz(table.to_act());
     const bool turn = table.pub.phase == Phase::Turn;
     apply(table, player,
-          turn ? Action::discard(table.own[static_cast<std::size_t>(player)].drawn_tile(), true)
-               : Action::pass(),
+          turn ? Action::discard(table.own[static_cast<std::size_t>(player)].drawn, true) : Action::pass(),
           &events);
   }
   WrittenRound round;

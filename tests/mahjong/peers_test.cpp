@@ -45,9 +45,8 @@ TEST(Peers, RiichienvHoldsTheSameActionsLegal) {
         }
         const Observation& o = tracker.observation();
         ADD_FAILURE() << "line " << number << ": only ours " << only_ours << "only theirs " << only_theirs
-                      << "hand " << format_tiles(o.own.hand.tiles()) << " drawn "
-                      << tile_name(o.own.drawn_tile()) << " claimed " << tile_name(o.pub.claimed) << " left "
-                      << int{o.pub.live_left};
+                      << "hand " << format_tiles(o.own.hand.tiles()) << " drawn " << tile_name(o.own.drawn)
+                      << " claimed " << tile_name(o.pub.claimed) << " left " << int{o.pub.live_left};
       }
       continue;
     }

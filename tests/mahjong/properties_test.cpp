@@ -53,7 +53,7 @@ RC_GTEST_PROP(HandProperty, ADrawNeverRaisesAndADiscardNeverLowersShanten, (std:
     const BestDiscards best = best_discards(next, 0);
     RC_ASSERT(best.shanten == std::max(after, 0));
     RC_ASSERT(best.kinds != 0);
-    for_each_kind(next.kinds(), [&](Kind discarded) {
+    for_each_kind(next.count.kinds(), [&](Kind discarded) {
       Hand rest = next;
       rest.remove_kind(discarded);
       RC_ASSERT(shanten(rest, 0) == best.shanten + ((best.kinds >> discarded & 1) == 0));
@@ -65,7 +65,7 @@ RC_GTEST_PROP(HandProperty, CompleteHandsHaveReadingsAndAreCompleteByTheTables, 
   const Hand hand = complete_hand(seed);
   RC_ASSERT(is_complete(hand, 0));
   RC_ASSERT(read_standard(hand, 4).size > 0);
-  for_each_kind(hand.kinds(), [&](Kind kind) {
+  for_each_kind(hand.count.kinds(), [&](Kind kind) {
     Hand rest = hand;
     rest.remove_kind(kind);
     RC_ASSERT((waits(rest, 0) >> kind & 1) == 1U);
@@ -88,7 +88,7 @@ RC_GTEST_PROP(HandProperty, RenamingSuitsKeepsTheScoreButOfGreenHands, (std::uin
   const Tile win = hand.tiles()[seed % 14];
   for (int index = 1; index < 6; ++index) {
     const SuitPermutation p = SuitPermutation::number(index);
-    if (!p.keeps_score(hand.kinds())) continue;
+    if (!p.keeps_score(hand.count.kinds())) continue;
     const Hand moved = p.hand(hand);
     const WinScore a =
         score_win({.hand = hand, .melds = {}, .win_tile = win, .tsumo = true}, Rules::tenhou());

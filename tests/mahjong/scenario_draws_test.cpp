@@ -99,6 +99,16 @@ TEST(Scenario, FourKansOfTwoPlayersAbortAfterTheNextDiscard) {
   EXPECT_EQ(scene.drawn_for(), DrawReason::FourKans);
   EXPECT_EQ(scene.scores(), kEqual);
   expect_next(scene, 0, 1, 0);
+  Rules rules;
+  rules.abort_four_kans = false;
+  Scene goes_on(four_kans(), rules);
+  goes_on.ankan("1m");
+  goes_on.ankan("2m");
+  goes_on.discard("7z");
+  goes_on.ankan("3p");
+  goes_on.ankan("4p");
+  goes_on.discard("4z");
+  EXPECT_FALSE(goes_on.over());
 }
 
 TEST(Scenario, ARonOnTheDiscardAfterTheFourthKanWinsInsteadOfAborting) {
@@ -230,7 +240,7 @@ TEST(Scenario, ACalledDiscardSpoilsNagashiMangan) {
   Scene scene(nagashi(draws));
   while (scene.table.pub.phase == Phase::Turn) {
     const int player = scene.table.pub.actor;
-    const Action drawn = Action::discard(scene.own(player).drawn_tile(), true);
+    const Action drawn = Action::discard(scene.own(player).drawn, true);
     if (player == 1 && drawn.tile == tile("2z") && !scene.seat(1).river_called) {
       scene.act(drawn, {{2, pon("2z")}});
       scene.discard("3m");

@@ -89,6 +89,9 @@ TEST(Scenario, ANonDealersWinInTheLastRoundEndsTheGameIfAnybodyHasTheTarget) {
   Rules rules;
   rules.extension = false;
   EXPECT_TRUE(ron_in(7, 1, {25000, 25000, 25500, 24500}, rules).table.over());
+  Rules lower;
+  lower.target_points = 28000;
+  EXPECT_TRUE(ron_in(7, 1, {25000, 25000, 25500, 24500}, lower).table.over());
 }
 
 TEST(Scenario, InTheExtensionTheGameEndsAsSoonAsSomebodyHasTheTarget) {

@@ -98,6 +98,16 @@ TEST(Scenario, RiichiNeedsAClosedHandAThousandPointsAndFourTiles) {
     EXPECT_EQ(scene.may(0, ActionType::Riichi), scene.table.pub.live_left >= 4);
     EXPECT_EQ(scene.table.pub.live_left, 69 - turns);
   }
+  Rules rules;
+  rules.riichi_min_wall = 1;
+  Scene late(s, rules);
+  late.discard("4z");
+  late.pass_turns(67);
+  EXPECT_TRUE(late.may(0, ActionType::Riichi)) << "with one tile left, where the rules say so";
+  rules.riichi_needs_points = false;
+  s.scores = {900, 33100, 33000, 33000};
+  EXPECT_TRUE(Scene(s, rules).may(0, ActionType::Riichi));
+  s.scores = {25000, 25000, 25000, 25000};
   s.hands[0] = "77z123456m11p789s";
   s.draws = "4z7z9m";
   Scene open(s);
@@ -118,7 +128,7 @@ TEST(Scenario, ARiichiDiscardMustLeaveATenpai) {
   for (const Action& action : legal_actions(scene.table, 0)) {
     Table copy = scene.table;
     apply(copy, 0, action);
-    EXPECT_NE(KindSet{copy.own[0].waits}, KindSet{0}) << to_string(action);
+    EXPECT_NE(copy.own[0].waits, KindSet{0}) << to_string(action);
   }
   EXPECT_FALSE(scene.may(0, Action::discard(tile("5m"), false)));
 }
@@ -209,7 +219,7 @@ TEST(Scenario, TheLastTileGivesHaiteiByTsumoAndHouteiByRon) {
   ASSERT_EQ(scene.table.pub.actor, 1);
   // Put 5s where the last tile was drawn from: the rules see tile, hand and wall alike.
   Table& table = scene.table;
-  const Tile drawn = table.own[1].drawn_tile();
+  const Tile drawn = table.own[1].drawn;
   table.own[1].hand.remove(drawn);
   table.own[1].hand.add(tile("5s"));
   table.own[1].drawn = tile("5s");

@@ -301,5 +301,26 @@ TEST(Scenario, IppatsuEndsWithACallAndWithTheOwnNextDiscard) {
   EXPECT_FALSE(late.last(EventType::Hora).win.has(Yaku::Ippatsu));
 }
 
+TEST(Scenario, IppatsuAndUraDoraAreOptions) {
+  Deal s;
+  s.hands[0] = "123456789m11p78s";
+  s.draws = "4z6s";
+  s.ura = "6s";
+  const auto win = [&](const Rules& rules) {
+    Scene scene(s, rules);
+    scene.riichi("4z");
+    scene.discard("6s", {{0, ron()}});
+    return scene.last(EventType::Hora).win;
+  };
+  Rules rules;
+  EXPECT_TRUE(win(rules).has(Yaku::Ippatsu));
+  EXPECT_EQ(win(rules).ura, 1);
+  rules.ippatsu = false;
+  EXPECT_FALSE(win(rules).has(Yaku::Ippatsu));
+  EXPECT_EQ(win(rules).ura, 1);
+  rules.ura_dora = false;
+  EXPECT_EQ(win(rules).ura, 0);
+}
+
 }  // namespace
 }  // namespace ingot::mahjong

@@ -56,7 +56,7 @@ class Scene {
   }
   void discard(const char* text, const Answers& answers = {}) {
     const Tile which = tile(text);
-    act(Action::discard(which, own(table.pub.actor).drawn_tile() == which), answers);
+    act(Action::discard(which, own(table.pub.actor).drawn == which), answers);
   }
   void riichi(const char* text, const Answers& answers = {}) {
     apply(table, table.pub.actor, Action::of(ActionType::Riichi), &events);
@@ -69,7 +69,7 @@ class Scene {
   /// Everybody discards what they draw and claims nothing, until `turns` discards or the end of the round.
   void pass_turns(int turns = 200) {
     for (; turns > 0 && table.pub.phase == Phase::Turn; --turns)
-      act(Action::discard(own(table.pub.actor).drawn_tile(), true));
+      act(Action::discard(own(table.pub.actor).drawn, true));
   }
 
   const PrivateState& own(int player) const { return table.own[static_cast<std::size_t>(player)]; }

@@ -65,10 +65,10 @@ TEST(Waits, OnFourTilesOfOnesOwnAreNone) {
 }
 
 TEST(Acceptance, CountsOnlyTilesThatAreStillUnseen) {
-  std::array<std::uint8_t, kKinds> seen{};
+  KindCounts seen;
   const Hand hand = make_hand("23m456m789p11145z");  // one from tenpai: 1m 4m or a pair of 4z, 5z
   const Acceptance all = acceptance(hand, 0, seen);
-  seen[0] = 2;
+  seen.set(0, 2);
   const Acceptance fewer = acceptance(hand, 0, seen);
   EXPECT_TRUE(all.kinds & bit(0));
   EXPECT_EQ(all.tiles - fewer.tiles, 2);

@@ -146,7 +146,7 @@ struct NextTiles {
 std::vector<NextTiles> next_tiles(const Hand& hand, int melds, int distance) {
   if (hand.size % 3 == 1) return {{kNoTile, acceptance(hand, melds, {})}};
   std::vector<NextTiles> next;
-  for_each_kind(hand.kinds(), [&](Kind kind) {
+  for_each_kind(hand.count.kinds(), [&](Kind kind) {
     Hand rest = hand;
     rest.remove_kind(kind);
     if (shanten(rest, melds) <= std::max(distance, 0)) next.push_back({kind, acceptance(rest, melds, {})});

@@ -63,6 +63,23 @@ void note_discard(RiverTile tile, Latest& latest) {
       static_cast<std::uint8_t>(tile.turn());
 }
 
+// The decay rows of all players, which are zeros before.
+void write_decays(const Observation& o, float* rows) {
+  const DecayTable& decay = decay_table();
+  std::array<float*, 4> row;
+  std::array<unsigned, 4> last;
+  for (std::size_t player = 0; player < 4; ++player) {
+    row[player] = rows + decay_row((player + 4 - o.seat) % 4) * kKinds;
+    last[player] = o.pub.seats[player].discards - 1U;
+  }
+  for (std::size_t i = 0; i < o.pub.river_size; ++i) {
+    const RiverTile tile = o.pub.river[i];
+    const auto player = static_cast<std::size_t>(tile.player());
+    const std::size_t age = std::min<std::size_t>(last[player] - tile.turn(), simd::kDecayAges - 1);
+    row[player][kind_of(tile.tile())] = decay[age];
+  }
+}
+
 void write_decay(const Observation& o, std::size_t player, const Latest& latest, float* rows) {
   const Seat& seat = o.pub.seats[player];
   simd::write_decay_row(seat.river_kinds, latest[player], seat.discards - 1U, decay_table().data(),
@@ -80,30 +97,20 @@ struct Rows {
   void fill(std::size_t row, float value) { key[row] = std::bit_cast<std::uint32_t>(value); }
 };
 
-void meld_rows(const PublicState& pub, int seat, Rows& rows) {
-  for (std::size_t p = 0; p < 4; ++p) {
-    const Seat& player = pub.seats[(static_cast<std::size_t>(seat) + p) % 4];
-    for (const Meld& meld : player.meld_span()) {
+void meld_rows(const PublicState& pub, std::size_t seat, Rows& rows) {
+  for (std::size_t p = 0; p < 4; ++p)
+    for (const Meld& meld : pub.seats[(seat + p) % 4].meld_span()) {
       const Kind kind = meld.kind();
       if (meld.type == MeldType::Chi)
         rows.key[23 + 3 * p] |= KindSet{7} << kind;
       else
         rows.key[(meld.is_kan() ? 25 : 24) + 3 * p] |= bit(kind);
-      if (p != 0) continue;
-      // Thermometer of the own melds' tiles; a kind may be in a pon and in runs.
-      const auto add = [&](Kind one, int copies) {
-        for (std::size_t row = 4; row < 8 && copies > 0; ++row) {
-          if ((rows.key[row] >> one & 1) != 0) continue;
-          rows.key[row] |= bit(one);
-          --copies;
-        }
-      };
-      if (meld.type == MeldType::Chi)
-        for (Kind i = 0; i < 3; ++i) add(static_cast<Kind>(kind + i), 1);
-      else
-        add(kind, meld.size());
     }
-  }
+  const KindCounts own = count_tiles(pub.seats[seat].meld_span());
+  rows.key[4] = own.kinds();
+  rows.key[5] = own.pairs();
+  rows.key[6] = own.triplets();
+  rows.key[7] = own.quads();
 }
 
 void meta_rows(const Observation& o, Rows& rows) {
@@ -138,9 +145,9 @@ void shanten_rows(const Observation& o, Rows& rows) {
   int now = 0;
   if (hand.size % 3 == 2) {
     const BestDiscards best = best_discards(hand, melds);
-    const Tile drawn = o.own.drawn_tile();
+    const Tile drawn = o.own.drawn;
     const bool nearer = drawn != kNoTile && (best.kinds >> kind_of(drawn) & 1) == 0;
-    rows.key[9] = nearer ? hand.kinds() : best.kinds;
+    rows.key[9] = nearer ? hand.count.kinds() : best.kinds;
     rows.key[10] = nearer ? best.kinds : 0;
     now = best.shanten;
   } else {
@@ -162,35 +169,21 @@ KindSet own_discards_after_riichi(const PublicState& pub, int player) {
   return set;
 }
 
-// Eight counts at a time; none is above four, so no byte carries into the next.
-void add_counts(std::array<std::uint8_t, kKinds>& to, const std::array<std::uint8_t, kKinds>& from) {
-  const auto add = [&]<class Word>(Word, std::size_t at) {
-    Word a, b;
-    std::memcpy(&a, to.data() + at, sizeof a);
-    std::memcpy(&b, from.data() + at, sizeof b);
-    a = static_cast<Word>(a + b);
-    std::memcpy(to.data() + at, &a, sizeof a);
-  };
-  for (std::size_t at = 0; at < 32; at += 8) add(std::uint64_t{}, at);
-  add(std::uint16_t{}, 32);
-}
-
 void visible_rows(const Observation& o, const EncoderOptions& options, Rows& rows) {
-  std::array<std::uint8_t, kKinds> visible = o.pub.seen;
+  KindCounts visible;
   if (options.old_visible) {
-    visible.fill(0);
     for (std::size_t i = 0; i < o.pub.river_size; ++i)
-      if (o.pub.river[i].player() != o.seat) ++visible[kind_of(o.pub.river[i].tile())];
+      if (o.pub.river[i].player() != o.seat) visible.add(kind_of(o.pub.river[i].tile()));
     for (const Seat& seat : o.pub.seats)
       for (const Meld& meld : seat.meld_span())
         for (std::size_t i = 0; i < 3 && meld.type != MeldType::Ankan; ++i)
           if (meld.consumed[i] != kNoTile && !(meld.type == MeldType::Kakan && i == 2))
-            ++visible[kind_of(meld.consumed[i])];
+            visible.add(kind_of(meld.consumed[i]));
   } else {
-    add_counts(visible, o.own.hand.count);
+    visible = o.pub.seen + o.own.hand.count;
   }
-  rows.key[80] = kinds_where(visible, [](auto c) { return c >> 2 & detail::kLowBits; });
-  rows.key[81] = kinds_where(visible, [](auto c) { return c & c >> 1 & detail::kLowBits; });
+  rows.key[80] = visible.quads();
+  rows.key[81] = visible.triplets() & ~visible.quads();
 }
 
 void safety_rows(const Observation& o, const EncoderOptions& options, Rows& rows) {
@@ -237,21 +230,20 @@ void context_rows(const Observation& o, Rows& rows) {
   rows.fill(95, (mask >> kPolicyWin & 1) != 0 ? 1.0F : 0.0F);
 }
 
-// Everything but the shanten rows (9, 10, 55-58), the scores (47-54) and the decays, which are costly and
-// seldom change.
+// Everything but the melds (4-7, 23-34), the shanten rows (9, 10, 55-58), the scores (47-54) and the decays,
+// which are costly and seldom change.
 void describe(const Observation& o, const EncoderOptions& options, Rows& rows) {
   const Hand& hand = o.own.hand;
-  rows.key[0] = hand.kinds();
-  rows.key[1] = hand.pairs();
-  rows.key[2] = hand.triplets();
-  rows.key[3] = hand.quads();
-  if (o.own.drawn_tile() != kNoTile) rows.key[8] = bit(kind_of(o.own.drawn_tile()));
+  rows.key[0] = hand.count.kinds();
+  rows.key[1] = hand.count.pairs();
+  rows.key[2] = hand.count.triplets();
+  rows.key[3] = hand.count.quads();
+  if (o.own.drawn != kNoTile) rows.key[8] = bit(kind_of(o.own.drawn));
   for (std::size_t p = 0; p < 4; ++p) {
     const Seat& seat = o.pub.seats[(o.seat + p) % 4];
     rows.key[11 + 3 * p] = seat.river_kinds;
     rows.key[12 + 3 * p] = seat.tedashi_kinds;
   }
-  meld_rows(o.pub, o.seat, rows);
   meta_rows(o, rows);
   safety_rows(o, options, rows);
   if (options.context) context_rows(o, rows);
@@ -281,14 +273,13 @@ void encode(const Observation& o, std::span<float> out, const EncoderOptions& op
   std::array<std::uint64_t, kRows> keys;
   Rows rows(keys);
   describe(o, options, rows);
+  meld_rows(o.pub, o.seat, rows);
   score_rows(o, options, rows);
   shanten_rows(o, rows);
   simd::write_rows(rows.key.data(), kRowTypes.data(), count, out.data());
   for (std::size_t i = 0; i < 3; ++i)
     write_halves(rows.key[kFirstHalfSuji + i], out.data() + (kFirstSuji + i) * kKinds);
-  Latest latest{};
-  for (std::size_t i = 0; i < o.pub.river_size; ++i) note_discard(o.pub.river[i], latest);
-  for (std::size_t player = 0; player < 4; ++player) write_decay(o, player, latest, out.data());
+  write_decays(o, out.data());
 }
 
 // Brings latest_ up to the river; bit per absolute seat whose decay row changed.
@@ -310,6 +301,23 @@ unsigned IncrementalEncoder::follow_river(const Observation& o) {
   return stale;
 }
 
+// Notes the melds; whether the rows of melds must be described again. Places that hold no meld are compared
+// with the others: that is quicker, and at worst says too much.
+bool IncrementalEncoder::follow_melds(const Observation& o) {
+  std::uint64_t differ = started_ ? seat_ ^ o.seat : 1U;
+  for (std::size_t p = 0; p < 4; ++p) {
+    const Seat& seat = o.pub.seats[p];
+    const SeatMelds now{seat.melds, {seat.meld_count}};
+    std::array<std::uint64_t, sizeof(SeatMelds) / 8> a, b;
+    std::memcpy(a.data(), &now, sizeof now);
+    std::memcpy(b.data(), &melds_[p], sizeof now);
+    for (std::size_t i = 0; i < a.size(); ++i) differ |= a[i] ^ b[i];
+  }
+  if (differ == 0) return false;
+  for (std::size_t p = 0; p < 4; ++p) melds_[p] = {o.pub.seats[p].melds, {o.pub.seats[p].meld_count}};
+  return true;
+}
+
 int IncrementalEncoder::rows_written() const {
   return std::popcount(changed_[0]) + std::popcount(changed_[1]) + std::popcount(decays_written_);
 }
@@ -323,6 +331,12 @@ std::span<const float> IncrementalEncoder::encode(const Observation& o) {
   const auto keep = [&](std::size_t first, std::size_t last) {
     std::copy(before.begin() + first, before.begin() + last + 1, keys.begin() + first);
   };
+  if (follow_melds(o)) {
+    meld_rows(o.pub, o.seat, rows);
+  } else {
+    keep(4, 7);
+    keep(23, 34);
+  }
   std::int32_t moved = 0;
   for (std::size_t p = 0; p < 4; ++p) moved |= o.pub.seats[p].score ^ scores_[p];
   if (started_ && moved == 0 && seat_ == o.seat) {

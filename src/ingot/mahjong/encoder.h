@@ -44,6 +44,7 @@ class IncrementalEncoder {
  private:
   static constexpr std::size_t kRows = kChannels + kContextChannels;
   unsigned follow_river(const Observation& observation);
+  bool follow_melds(const Observation& observation);
   /// What the shanten rows depend on.
   struct HandKey {
     std::uint64_t man_pin = 0, sou_honors = 0, context = 0;
@@ -62,6 +63,12 @@ class IncrementalEncoder {
   std::size_t river_size_ = 0;
   /// Per player and kind the number of its latest discard of the kind, if there is one.
   std::array<std::array<std::uint8_t, kKinds>, 4> latest_{};
+  /// Whole words, to be compared as such.
+  struct SeatMelds {
+    std::array<Meld, 4> melds{};
+    std::array<std::uint8_t, 8> count{};
+  };
+  std::array<SeatMelds, 4> melds_{};
   HandKey hand_;
   std::array<std::int32_t, 4> scores_{};
   std::array<float, kRows * kKinds> rows_{};

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -17,51 +16,70 @@ constexpr std::array<std::uint32_t, kKinds> make_weights() {
   return weights;
 }
 inline constexpr auto kWeights = make_weights();
-inline constexpr std::uint64_t kLowBits = 0x0101010101010101;  // of eight bytes
 }  // namespace detail
 
-/// The kinds for which `flags`, applied to eight or sixteen counts at a time, sets the lowest bit of the
-/// count's byte. Counts stay below 128.
-template <class F>
-[[gnu::always_inline]] inline KindSet kinds_where(const std::array<std::uint8_t, kKinds>& count, F&& flags) {
-  constexpr std::uint64_t kGather =
-      0x0102040810204080;  // the lowest bits of eight bytes, times this, are eight bits
-  std::uint16_t last;
-  std::memcpy(&last, count.data() + 32, 2);
-  const KindSet tail = (flags(std::uint64_t{last}) * kGather >> 56) << 32;
-#ifdef __SSE2__
-  using Words = unsigned long long __attribute__((vector_size(16)));
-  using Bytes = char __attribute__((vector_size(16)));
-  std::array<Words, 2> counts;
-  std::memcpy(counts.data(), count.data(), 32);
-  const auto sixteen = [&](Words words) {
-    return static_cast<std::uint32_t>(__builtin_ia32_pmovmskb128(reinterpret_cast<Bytes>(flags(words) << 7)));
-  };
-  return tail | sixteen(counts[0]) | static_cast<KindSet>(sixteen(counts[1])) << 16;
-#else
-  std::array<std::uint64_t, 4> counts;
-  std::memcpy(counts.data(), count.data(), 32);
-  KindSet set = tail;
-  for (unsigned i = 0; i < 4; ++i) set |= (flags(counts[i]) * kGather >> 56) << (8 * i);
-  return set;
-#endif
-}
+/// A number from 0 to 4 for each kind, as three planes of bits: what is asked of all kinds at once takes a
+/// few instructions, and reading what was just written does not wait, as a wide read after a write of one
+/// byte does.
+class KindCounts {
+ public:
+  int operator[](std::size_t kind) const {
+    return static_cast<int>((ones_ >> kind & 1) | (twos_ >> kind & 1) << 1 | (fours_ >> kind & 1) << 2);
+  }
+  void add(Kind kind) {
+    const KindSet one = bit(kind), two = ones_ & one, four = twos_ & two;
+    ones_ ^= one;
+    twos_ ^= two;
+    fours_ ^= four;
+  }
+  void remove(Kind kind) {
+    const KindSet one = bit(kind), two = ~ones_ & one, four = ~twos_ & two;
+    ones_ ^= one;
+    twos_ ^= two;
+    fours_ ^= four;
+  }
+  void set(Kind kind, int count) {
+    const auto put = [&](KindSet& plane, int value) {
+      plane = (plane & ~bit(kind)) | static_cast<KindSet>(value & 1) << kind;
+    };
+    put(ones_, count);
+    put(twos_, count >> 1);
+    put(fours_, count >> 2);
+  }
+  /// Kinds of which there is at least one; two; three; four.
+  KindSet kinds() const { return ones_ | twos_ | fours_; }
+  KindSet pairs() const { return twos_ | fours_; }
+  KindSet triplets() const { return (ones_ & twos_) | fours_; }
+  KindSet quads() const { return fours_; }
+  friend KindCounts operator+(const KindCounts& a, const KindCounts& b) {
+    KindCounts sum;
+    const KindSet two = a.ones_ & b.ones_, four = (a.twos_ & b.twos_) | ((a.twos_ | b.twos_) & two);
+    sum.ones_ = a.ones_ ^ b.ones_;
+    sum.twos_ = a.twos_ ^ b.twos_ ^ two;
+    sum.fours_ = a.fours_ ^ b.fours_ ^ four;
+    return sum;
+  }
+  friend bool operator==(const KindCounts&, const KindCounts&) = default;
+
+ private:
+  KindSet ones_ = 0, twos_ = 0, fours_ = 0;
+};
 
 /// The concealed tiles of one player: how many of each kind, which of the fives are red, and, kept up with
 /// them, each suit's counts read as a number in base 5, which is the row of the shanten tables.
 struct Hand {
-  std::array<std::uint8_t, kKinds> count{};
+  KindCounts count;
+  std::array<std::uint32_t, 4> suit{};
   std::array<std::uint8_t, 3> red{};
   std::uint8_t size = 0;
-  std::array<std::uint32_t, 4> suit{};
 
   void add_kind(Kind kind) {
-    ++count[kind];
+    count.add(kind);
     ++size;
     suit[static_cast<std::size_t>(suit_of(kind))] += detail::kWeights[kind];
   }
   void remove_kind(Kind kind) {
-    --count[kind];
+    count.remove(kind);
     --size;
     suit[static_cast<std::size_t>(suit_of(kind))] -= detail::kWeights[kind];
   }
@@ -79,25 +97,6 @@ struct Hand {
     return is_five(tile) ? count[tile] - red[tile / 9U] : count[tile];
   }
   bool has(Tile tile) const { return count_of(tile) > 0; }
-  /// Kinds the hand holds at least one, two, three, four of.
-  KindSet kinds() const {
-    return kinds_where(count, [](auto c) { return (c | c >> 1 | c >> 2) & detail::kLowBits; });
-  }
-  KindSet pairs() const {
-    return kinds_where(count, [](auto c) { return (c >> 1 | c >> 2) & detail::kLowBits; });
-  }
-  KindSet triplets() const {
-    return kinds_where(count, [](auto c) { return ((c & c >> 1) | c >> 2) & detail::kLowBits; });
-  }
-  KindSet quads() const {
-    return kinds_where(count, [](auto c) { return c >> 2 & detail::kLowBits; });
-  }
-  bool has_quad() const {
-    std::array<std::uint64_t, 4> counts;
-    std::memcpy(counts.data(), count.data(), 32);
-    return (((counts[0] | counts[1] | counts[2] | counts[3]) & 4 * detail::kLowBits) |
-            ((count[32] | count[33]) & 4U)) != 0;
-  }
   std::vector<Tile> tiles() const;
   friend bool operator==(const Hand&, const Hand&) = default;
 };

@@ -9,18 +9,18 @@ namespace ingot::mahjong {
 namespace {
 
 bool can_win_by_tsumo(const PublicState& pub, const PrivateState& own, int player) {
-  if (own.drawn_tile() == kNoTile || (own.waits >> kind_of(own.drawn_tile()) & 1) == 0) return false;
+  if (own.drawn == kNoTile || (own.waits >> kind_of(own.drawn) & 1) == 0) return false;
   const Seat& seat = pub.seats[static_cast<std::size_t>(player)];
   if (!seat.open || pub.rinshan || pub.live_left == 0) return true;
-  return score_win(win_query(pub, own.hand, player, own.drawn_tile(), true), pub.rules).is_win();
+  return score_win(win_query(pub, own.hand, player, own.drawn, true), pub.rules).is_win();
 }
 
 bool can_win_by_ron(const PublicState& pub, const PrivateState& own, int player) {
   if ((own.waits >> kind_of(pub.claimed) & 1) == 0 || is_furiten(pub, own, player)) return false;
   Hand hand = own.hand;
   if (pub.claim_of == ActionType::Ankan) {  // only thirteen orphans may rob a concealed kan
-    return pub.seats[static_cast<std::size_t>(player)].meld_count == 0 && (hand.kinds() & ~kYaochuu) == 0 &&
-           __builtin_popcountll(hand.kinds()) >= 12;
+    return pub.seats[static_cast<std::size_t>(player)].meld_count == 0 &&
+           (hand.count.kinds() & ~kYaochuu) == 0 && __builtin_popcountll(hand.count.kinds()) >= 12;
   }
   const Seat& seat = pub.seats[static_cast<std::size_t>(player)];
   if (seat.riichi == RiichiState::Accepted || pub.claim_of == ActionType::Kakan || pub.live_left == 0)
@@ -35,7 +35,7 @@ bool riichi_keeps_kan(const PublicState& pub, const PrivateState& own, int playe
   if (pub.rules.riichi_ankan == RiichiAnkan::Forbidden) return false;
   const Seat& seat = pub.seats[static_cast<std::size_t>(player)];
   Hand before = own.hand;
-  before.remove(own.drawn_tile());
+  before.remove(own.drawn);
   Hand after = own.hand;
   for (int i = 0; i < 4; ++i) after.remove_kind(kind);
   const int melds = seat.meld_count;
@@ -57,14 +57,15 @@ void push_kans(const PublicState& pub, const PrivateState& own, int player, Acti
   const Seat& seat = pub.seats[static_cast<std::size_t>(player)];
   const Hand& hand = own.hand;
   if (seat.riichi == RiichiState::Accepted) {
-    const Kind kind = kind_of(own.drawn_tile());
+    const Kind kind = kind_of(own.drawn);
     if (hand.count[kind] == 4 && riichi_keeps_kan(pub, own, player, kind)) list.push(Action::ankan(kind));
     return;
   }
-  if (hand.has_quad()) for_each_kind(hand.quads(), [&](Kind kind) { list.push(Action::ankan(kind)); });
+  for_each_kind(hand.count.quads(), [&](Kind kind) { list.push(Action::ankan(kind)); });
   for (const Meld& meld : seat.meld_span()) {
     if (meld.type != MeldType::Pon) continue;
     const Kind kind = meld.kind();
+    if ((hand.count.kinds() >> kind & 1) == 0) continue;
     if (hand.has(kind)) list.push(Action::kakan(kind));
     if (is_five(kind) && hand.red[kind / 9U] > 0) list.push(Action::kakan(red_five(kind / 9)));
   }
@@ -92,29 +93,28 @@ KindSet tenpai_discards(const Seat& seat, const Hand& hand) {
 
 // Listing discards was a fifth of a random game's time while it was a loop over kinds.
 constexpr auto kDiscards = [] {
-  std::array<Action, simd::kPaddedKinds> actions{};
+  std::array<Action, simd::kPaddedTiles> actions{};
   for (Tile tile = 0; tile < kTiles; ++tile) actions[tile] = Action::discard(tile, false);
   return actions;
 }();
 
+// The tiles that can be given from the hand, red fives apart, and the drawn tile once more as such.
 void push_discards(const PrivateState& own, KindSet allowed, ActionList& list) {
   const Hand& hand = own.hand;
-  const Tile drawn = own.drawn_tile();
-  constexpr KindSet kFives = bit(4) | bit(13) | bit(22);
-  const KindSet held = hand.kinds() & allowed;
-  KindSet plain = held & ~kFives;
-  if (drawn < kKinds && hand.count[drawn] == 1) plain &= ~bit(drawn);
-  Action* out = simd::push_kinds(plain, kDiscards.data(), list.cursor());
-  for (Tile red = 34; red < kTiles;
-       ++red) {  // written in any case, kept or not: these branches would be guesses
-    const Kind kind = kind_of(red);
-    const int reds = hand.red[red - 34U];
-    const bool may = (held >> kind & 1) != 0;
-    *out = kDiscards[kind];
-    out += may & (hand.count[kind] - reds > (kind == drawn));
-    *out = kDiscards[red];
-    out += may & (reds > (red == drawn));
+  const Tile drawn = own.drawn;
+  KindSet tiles = hand.count.kinds();
+  if (drawn < kKinds) tiles &= ~bit(drawn) | hand.count.pairs();
+  tiles &= allowed;
+  if ((hand.red[0] | hand.red[1] | hand.red[2]) != 0) {
+    for (Tile red = 34; red < kTiles; ++red) {
+      const Kind five = kind_of(red);
+      if ((allowed >> five & 1) == 0) continue;
+      tiles &= ~bit(five);
+      tiles |= KindSet{hand.count_of(five) > (drawn == five)} << five;
+      tiles |= KindSet{hand.count_of(red) > (drawn == red)} << red;
+    }
   }
+  Action* out = simd::push_tiles(tiles, kDiscards.data(), list.cursor());
   if (drawn != kNoTile && (allowed >> kind_of(drawn) & 1) != 0) *out++ = Action::discard(drawn, true);
   list.set_cursor(out);
 }
@@ -132,6 +132,28 @@ Choice choices(const Hand& hand, Kind kind) {
   return choice;
 }
 
+// Whether two of the hand's tiles make a run with `kind`. The kinds from two below to two above are five
+// bits, of which those in the same suit count; 01100, 00011 and the like hold a run. No branch: every one
+// would be a guess.
+bool has_run_with(const Hand& hand, Kind kind) {
+  constexpr auto kSameSuit = [] {
+    std::array<std::uint8_t, kKinds> window{};
+    for (int k = 0; k < 27; ++k)
+      for (int i = 0; i < 5; ++i)
+        if (i != 2 && k % 9 + i - 2 >= 0 && k % 9 + i - 2 <= 8)
+          window[static_cast<std::size_t>(k)] =
+              static_cast<std::uint8_t>(window[static_cast<std::size_t>(k)] | 1 << i);
+    return window;
+  }();
+  constexpr std::uint32_t kRuns = [] {
+    std::uint32_t runs = 0;
+    for (unsigned w = 0; w < 32; ++w)
+      if ((w & 3) == 3 || (w & 10) == 10 || (w & 24) == 24) runs |= 1U << w;
+    return runs;
+  }();
+  return (kRuns >> ((hand.count.kinds() << 2 >> kind) & kSameSuit[kind]) & 1) != 0;
+}
+
 // What a chi or pon of `called` forbids to discard.
 bool leaves_discard(const PublicState& pub, const Hand& hand, Kind called, Kind a, Kind b) {
   if (pub.rules.kuikae == Kuikae::Allowed) return hand.size > 2;
@@ -143,7 +165,7 @@ bool leaves_discard(const PublicState& pub, const Hand& hand, Kind called, Kind 
 
 void push_chi(const PublicState& pub, const Hand& hand, ActionList& list) {
   const Kind called = kind_of(pub.claimed);
-  if (is_honor(called)) return;
+  if (!has_run_with(hand, called)) return;
   const int number = number_of(called);
   for (int low = -2; low <= 0; ++low) {  // where the run starts, from the called tile
     if (number + low < 0 || number + low > 6) continue;
@@ -160,7 +182,6 @@ void push_chi(const PublicState& pub, const Hand& hand, ActionList& list) {
 
 void push_pon(const PublicState& pub, const Hand& hand, ActionList& list) {
   const Kind kind = kind_of(pub.claimed);
-  if (hand.count[kind] < 2) return;
   if (leaves_discard(pub, hand, kind, kind, kind)) {
     const int reds = is_five(kind) ? hand.red[kind / 9U] : 0, plain = hand.count[kind] - reds;
     const Tile red = is_five(kind) ? red_five(kind / 9) : kNoTile;
@@ -184,15 +205,7 @@ KindSet kuikae_kinds(const Rules& rules, Kind called, Kind a, Kind b) {
 
 KindSet exhausted_kinds(const Seat& seat, const Hand& hand) {
   if (seat.meld_count == 0) return 0;  // the tables never ask for a fifth copy
-  auto copies = hand.count;
-  for (const Meld& meld : seat.meld_span()) {
-    ++copies[kind_of(meld.called)];
-    for (const Tile tile : meld.consumed)
-      if (tile != kNoTile) ++copies[kind_of(tile)];
-  }
-  KindSet kinds = 0;
-  for (Kind kind = 0; kind < kKinds; ++kind) kinds |= KindSet{copies[kind] == 4} << kind;
-  return kinds;
+  return (hand.count + count_tiles(seat.meld_span())).quads();
 }
 
 bool is_furiten(const PublicState& pub, const PrivateState& own, int player) {
@@ -239,37 +252,15 @@ void turn_actions(const PublicState& pub, const PrivateState& own, int player, A
   if (can_win_by_tsumo(pub, own, player)) list.push(Action::of(ActionType::Tsumo));
   if (seat.riichi == RiichiState::Accepted) {
     push_kans(pub, own, player, list);
-    return list.push(Action::discard(own.drawn_tile(), true));
+    return list.push(Action::discard(own.drawn, true));
   }
   if (own.shanten_floor < 2 && may_declare_riichi(pub, player) && tenpai_discards(seat, own.hand) != 0)
     list.push(Action::of(ActionType::Riichi));
   push_kans(pub, own, player, list);
   if (pub.rules.abort_nine_orphans && pub.uninterrupted && seat.discards == 0 &&
-      __builtin_popcountll(own.hand.kinds() & kYaochuu) >= 9)
+      __builtin_popcountll(own.hand.count.kinds() & kYaochuu) >= 9)
     list.push(Action::of(ActionType::NineOrphans));
   push_discards(own, kAllKinds, list);
-}
-
-// Whether two of the hand's tiles make a run with `kind`. The kinds from two below to two above are five
-// bits, of which those in the same suit count; 01100, 00011 and the like hold a run. No branch: every one
-// would be a guess.
-bool has_run_with(const Hand& hand, Kind kind) {
-  constexpr auto kSameSuit = [] {
-    std::array<std::uint8_t, kKinds> window{};
-    for (int k = 0; k < 27; ++k)
-      for (int i = 0; i < 5; ++i)
-        if (i != 2 && k % 9 + i - 2 >= 0 && k % 9 + i - 2 <= 8)
-          window[static_cast<std::size_t>(k)] =
-              static_cast<std::uint8_t>(window[static_cast<std::size_t>(k)] | 1 << i);
-    return window;
-  }();
-  constexpr std::uint32_t kRuns = [] {
-    std::uint32_t runs = 0;
-    for (unsigned w = 0; w < 32; ++w)
-      if ((w & 3) == 3 || (w & 10) == 10 || (w & 24) == 24) runs |= 1U << w;
-    return runs;
-  }();
-  return (kRuns >> ((hand.kinds() << 2 >> kind) & kSameSuit[kind]) & 1) != 0;
 }
 
 unsigned possible_claimants(const PublicState& pub, const std::array<PrivateState, 4>& own) {
@@ -277,9 +268,9 @@ unsigned possible_claimants(const PublicState& pub, const std::array<PrivateStat
   const bool calls = pub.claim_of == ActionType::Discard && pub.live_left > 0;
   unsigned claimants = 0;
   for (unsigned p = 0; p < 4; ++p) {
-    const unsigned calling =
-        calls && own[p].hand.count[kind] >= 2 && pub.seats[p].riichi == RiichiState::None;
-    claimants |= (static_cast<unsigned>(own[p].waits >> kind & 1) | calling) << p;
+    const KindSet callable = -static_cast<KindSet>(calls && pub.seats[p].riichi == RiichiState::None);
+    claimants |= static_cast<unsigned>((own[p].waits | (own[p].hand.count.pairs() & callable)) >> kind & 1)
+                 << p;
   }
   const unsigned next = (pub.actor + 1U) % 4;
   const unsigned chi =
@@ -295,11 +286,10 @@ void reaction_actions(const PublicState& pub, const PrivateState& own, int playe
     const Hand& hand = own.hand;
     const Kind kind = kind_of(pub.claimed);
     const bool next = player == (pub.actor + 1) % 4;
-    if ((next && kind < 27) || hand.count[kind] >= 2) {
-      if (!aborts_after_discard(pub)) {
-        push_pon(pub, hand, list);
-        if (next) push_chi(pub, hand, list);
-      }
+    const bool pon = (hand.count.pairs() >> kind & 1) != 0;
+    if ((next || pon) && !aborts_after_discard(pub)) {
+      if (pon) push_pon(pub, hand, list);
+      if (next) push_chi(pub, hand, list);
     }
   }
   if (!list.empty()) list.push(Action::pass());
@@ -335,7 +325,7 @@ bool is_legal(const Table& table, int player, const Action& action) {
     return legal_actions(table, player).contains(action);
   if (action.tile >= kTiles || action.a > 1 || action.b != kNoTile) return false;
   const PrivateState& own = table.own[static_cast<std::size_t>(player)];
-  const bool drawn = action.tile == own.drawn_tile();
+  const bool drawn = action.tile == own.drawn;
   if (action.tsumogiri()) return drawn;
   if (pub.seats[static_cast<std::size_t>(player)].riichi == RiichiState::Accepted) return false;
   if (pub.after_call && (pub.kuikae >> kind_of(action.tile) & 1) != 0) return false;

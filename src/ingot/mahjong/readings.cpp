@@ -7,7 +7,10 @@ namespace {
 
 class Splitter {
  public:
-  Splitter(const Hand& hand, int groups, ReadingList& out) : count_(hand.count), wanted_(groups), out_(out) {}
+  Splitter(const Hand& hand, int groups, ReadingList& out) : wanted_(groups), out_(out) {
+    for_each_kind(hand.count.kinds(),
+                  [&](Kind kind) { count_[kind] = static_cast<std::uint8_t>(hand.count[kind]); });
+  }
 
   void run(Kind pair) {
     reading_.pair = pair;
@@ -46,7 +49,7 @@ class Splitter {
     }
   }
 
-  std::array<std::uint8_t, kKinds> count_;
+  std::array<std::uint8_t, kKinds> count_{};
   int wanted_;
   ReadingList& out_;
   Reading reading_{};
@@ -57,7 +60,7 @@ class Splitter {
 ReadingList read_standard(const Hand& hand, int groups) {
   ReadingList readings;
   std::array<int, 4> tiles{};
-  for (std::size_t kind = 0; kind < kKinds; ++kind) tiles[kind / 9] += hand.count[kind];
+  for_each_kind(hand.count.kinds(), [&](Kind kind) { tiles[kind / 9] += hand.count[kind]; });
   int pair_suit = -1;  // every other suit must be whole groups
   for (int suit = 0; suit < 4; ++suit) {
     const int rest = tiles[static_cast<std::size_t>(suit)] % 3;
@@ -66,9 +69,8 @@ ReadingList read_standard(const Hand& hand, int groups) {
   }
   if (pair_suit < 0) return readings;
   Splitter splitter(hand, groups, readings);
-  const int end = pair_suit == 3 ? kKinds : 9 * pair_suit + 9;
-  for (int kind = 9 * pair_suit; kind < end; ++kind)
-    if (hand.count[static_cast<std::size_t>(kind)] >= 2) splitter.run(static_cast<Kind>(kind));
+  for_each_kind(hand.count.pairs() & KindSet{0x1FF} << (9 * pair_suit),
+                [&](Kind kind) { splitter.run(kind); });
   return readings;
 }
 

@@ -86,21 +86,15 @@ struct Facts {
 };
 
 int count_dora(const WinQuery& q, std::span<const Tile> indicators) {
+  const KindCounts tiles = q.hand.count + count_tiles(q.melds);
   int dora = 0;
-  for (const Tile indicator : indicators) {
-    const Kind kind = dora_of(kind_of(indicator));
-    dora += q.hand.count[kind];
-    for (const Meld& meld : q.melds) {
-      dora += kind_of(meld.called) == kind;
-      for (const Tile tile : meld.consumed) dora += tile != kNoTile && kind_of(tile) == kind;
-    }
-  }
+  for (const Tile indicator : indicators) dora += tiles[dora_of(kind_of(indicator))];
   return dora;
 }
 
 Facts gather(const WinQuery& q, const Rules& rules) {
   Facts facts;
-  facts.kinds = q.hand.kinds();
+  facts.kinds = q.hand.count.kinds();
   facts.red = q.hand.red[0] + q.hand.red[1] + q.hand.red[2];
   for (const Meld& meld : q.melds) {
     facts.closed &= !meld.is_open();
@@ -228,9 +222,8 @@ class Evaluator {
   }
 
   void try_pairs() {
-    int pairs = 0;
-    for (const std::uint8_t n : q_.hand.count) pairs += n == 2;
-    if (pairs != 7) return;
+    const KindCounts& count = q_.hand.count;
+    if (__builtin_popcountll(count.pairs() & ~count.triplets()) != 7) return;
     if ((facts_.kinds & ~kHonors) == 0) return offer_yakuman(flag(Yaku::Tsuuiisou));
     std::uint64_t yaku = flag(Yaku::Chiitoitsu) | flush_yaku(facts_.kinds);
     if ((facts_.kinds & kYaochuu) == 0) yaku |= flag(Yaku::Tanyao);
@@ -396,12 +389,6 @@ void Evaluator::try_standard(const Placed& placed) {
 }
 
 }  // namespace
-
-Kind Meld::kind() const {
-  Kind lowest = kind_of(called);
-  if (type == MeldType::Chi) lowest = std::min({lowest, kind_of(consumed[0]), kind_of(consumed[1])});
-  return lowest;
-}
 
 std::string_view yaku_name(Yaku yaku) { return kYaku[static_cast<std::size_t>(yaku)].name; }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string_view>
 
@@ -22,9 +23,22 @@ struct Meld {
   bool is_open() const { return type != MeldType::Ankan; }
   int size() const { return is_kan() ? 4 : 3; }
   /// The kind of the triplet or kan, of a run its lowest.
-  Kind kind() const;
+  Kind kind() const {
+    const Kind first = kind_of(called);
+    return type == MeldType::Chi ? std::min({first, kind_of(consumed[0]), kind_of(consumed[1])}) : first;
+  }
   friend bool operator==(const Meld&, const Meld&) = default;
 };
+/// The tiles of all the melds.
+inline KindCounts count_tiles(std::span<const Meld> melds) {
+  KindCounts count;
+  for (const Meld& meld : melds) {
+    count.add(kind_of(meld.called));
+    for (const Tile tile : meld.consumed)
+      if (tile != kNoTile) count.add(kind_of(tile));
+  }
+  return count;
+}
 
 /// Tenhou's numbers, which its logs use.
 enum class Yaku : std::uint8_t {

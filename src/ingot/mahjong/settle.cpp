@@ -25,7 +25,7 @@ Win score_winner(const Table& t, int player, bool tsumo) {
   Win win;
   win.player = player;
   Hand hand = t.own[at(player)].hand;
-  const Tile tile = tsumo ? t.own[at(player)].drawn_tile() : pub.claimed;
+  const Tile tile = tsumo ? t.own[at(player)].drawn : pub.claimed;
   if (!tsumo) hand.add(tile);
   WinQuery q = win_query(pub, hand, player, tile, tsumo);
   if (q.riichi && pub.rules.ura_dora) {
@@ -134,7 +134,7 @@ void settle_win(Table& t, const Win& win, const Deltas& deltas, bool tsumo, Even
   Event& event = emit_end(*events, EventType::Hora, t.pub, deltas);
   event.actor = static_cast<std::uint8_t>(win.player);
   event.target = tsumo ? event.actor : t.pub.actor;
-  event.tile = tsumo ? t.own[at(win.player)].drawn_tile() : t.pub.claimed;
+  event.tile = tsumo ? t.own[at(win.player)].drawn : t.pub.claimed;
   event.win = win.score;
   const bool dealer = win.player == t.pub.dealer;
   event.points = tsumo ? tsumo_total(win.score.base, dealer) : payment_for(win.score.base, dealer).ron;

@@ -234,30 +234,28 @@ KindSet waits(const Hand& hand, int melds, KindSet unavailable) {
   const Rows r = rows_of(t, hand);
   if (best_of(t, r, melds) != 0) return 0;
   KindSet found = 0;
-  for (Kind kind = 0; kind < kKinds; ++kind) {
-    if (hand.count[kind] == 4 || (unavailable >> kind & 1) != 0) continue;
+  for_each_kind(kAllKinds & ~hand.count.quads() & ~unavailable, [&](Kind kind) {
     const int suit = suit_of(kind);
     if (with_row(t, r, suit, hand.suit[static_cast<std::size_t>(suit)] + detail::kWeights[kind], melds) == -1)
       found |= bit(kind);
-  }
+  });
   return found;
 }
 
-Acceptance acceptance(const Hand& hand, int melds, const std::array<std::uint8_t, kKinds>& seen) {
+Acceptance acceptance(const Hand& hand, int melds, const KindCounts& seen) {
   const Tables& t = tables();
   const Rows r = rows_of(t, hand);
   const int now = best_of(t, r, melds);
   Acceptance accepted;
-  for (Kind kind = 0; kind < kKinds; ++kind) {
-    const int left = 4 - hand.count[kind] - seen[kind];
-    if (left <= 0) continue;
+  const KindCounts gone = hand.count + seen;
+  for_each_kind(kAllKinds & ~gone.quads(), [&](Kind kind) {
     const int suit = suit_of(kind);
     if (with_row(t, r, suit, hand.suit[static_cast<std::size_t>(suit)] + detail::kWeights[kind], melds) <
         now) {
       accepted.kinds |= bit(kind);
-      accepted.tiles += left;
+      accepted.tiles += 4 - gone[kind];
     }
-  }
+  });
   return accepted;
 }
 
@@ -267,7 +265,7 @@ BestDiscards best_discards(const Hand& hand, int melds) {
   const Rows r = rows_of(t, hand);
   BestDiscards best;
   best.shanten = std::max(best_of(t, r, melds), 0);
-  const KindSet kinds = hand.kinds();
+  const KindSet kinds = hand.count.kinds();
   const auto of_suit = [&](unsigned suit,
                            auto&& best_with) {  // best_with(row): of the hand with that suit's row
     KindSet found = 0;

@@ -33,7 +33,7 @@ struct Acceptance {
   int tiles = 0;
 };
 /// `seen`: per kind, copies visible outside this hand (rivers, melds, indicators).
-Acceptance acceptance(const Hand& hand, int melds, const std::array<std::uint8_t, kKinds>& seen);
+Acceptance acceptance(const Hand& hand, int melds, const KindCounts& seen);
 
 /// The discards of a 3n+2 hand that leave it as near as it can be, and how near that is. Each other discard
 /// leaves it one farther.

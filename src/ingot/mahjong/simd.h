@@ -28,11 +28,11 @@ inline constexpr std::size_t kDecayAges = 31;
 void write_decay_row(KindSet kinds, const std::array<std::uint8_t, kKinds>& turn, unsigned now,
                      const float* values, float* out);
 
-/// A table for `push_kinds` is so long, so that whole registers may be read, and as much is written past its
+/// A table for `push_tiles` is so long, so that whole registers may be read, and as much is written past its
 /// end.
-inline constexpr std::size_t kPaddedKinds = 48;
-/// Copies table[kind] for each kind of the set, lowest first, to `out`; returns the end. Up to 16 actions
+inline constexpr std::size_t kPaddedTiles = 48;
+/// Copies table[tile] for each tile of the set, lowest first, to `out`; returns the end. Up to 16 actions
 /// more are overwritten.
-Action* push_kinds(KindSet kinds, const Action* table, Action* out);
+Action* push_tiles(std::uint64_t tiles, const Action* table, Action* out);
 
 }  // namespace ingot::mahjong::simd

@@ -22,7 +22,7 @@ PublicState permuted(const SuitPermutation& p, const PublicState& pub) {
     auto& bits = out.river[i].bits;
     bits = static_cast<std::uint16_t>((bits & ~0x3FU) | p.tile(pub.river[i].tile()));
   }
-  for (Kind kind = 0; kind < kKinds; ++kind) out.seen[p.kind(kind)] = pub.seen[kind];
+  for (Kind kind = 0; kind < kKinds; ++kind) out.seen.set(p.kind(kind), pub.seen[kind]);
   for (std::size_t i = 0; i < out.indicator_count; ++i) out.indicators[i] = p.tile(pub.indicators[i]);
   out.claimed = p.tile(pub.claimed);
   for (std::size_t suit = 0; suit < 3; ++suit) out.rules.red_fives[p.to[suit]] = pub.rules.red_fives[suit];
@@ -33,7 +33,7 @@ PrivateState permuted(const SuitPermutation& p, const PrivateState& own) {
   PrivateState out = own;
   out.hand = p.hand(own.hand);
   out.waits = p.kinds(own.waits) & kAllKinds;
-  out.drawn = p.tile(own.drawn_tile());
+  out.drawn = p.tile(own.drawn);
   return out;
 }
 
@@ -70,7 +70,7 @@ Action SuitPermutation::action(const Action& action) const {
 
 Hand SuitPermutation::hand(const Hand& hand) const {
   Hand out = hand;
-  for (Kind k = 0; k < 27; ++k) out.count[kind(k)] = hand.count[k];
+  for (Kind k = 0; k < 27; ++k) out.count.set(kind(k), hand.count[k]);
   for (std::size_t suit = 0; suit < 3; ++suit) {
     out.red[to[suit]] = hand.red[suit];
     out.suit[to[suit]] = hand.suit[suit];

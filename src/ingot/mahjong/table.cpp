@@ -43,7 +43,7 @@ Event& emit(Events& events, EventType type, int actor) {
 void draw(Table& t, int player, TileId id, Events* events) {
   PrivateState& own = t.own[at(player)];
   own.drawn = tile_of(t.pub.rules, id);
-  own.hand.add(own.drawn_tile());
+  own.hand.add(own.drawn);
   --t.pub.live_left;
   t.pub.actor = static_cast<std::uint8_t>(player);
   t.pub.phase = Phase::Turn;
@@ -51,7 +51,7 @@ void draw(Table& t, int player, TileId id, Events* events) {
   t.pub.kuikae = 0;
   if (events == nullptr) return;
   Event& event = emit(*events, EventType::Tsumo, player);
-  event.tile = own.drawn_tile();
+  event.tile = own.drawn;
   event.id = id;
 }
 
@@ -65,7 +65,7 @@ void reveal_dora(Table& t, Events* events) {
   const TileId id = t.wall[5 + 2U * pub.indicator_count];
   const Tile tile = tile_of(pub.rules, id);
   pub.indicators[pub.indicator_count++] = tile;
-  ++pub.seen[kind_of(tile)];
+  pub.seen.add(kind_of(tile));
   if (events == nullptr) return;
   Event& event = emit(*events, EventType::Dora, pub.actor);
   event.tile = tile;
@@ -120,9 +120,10 @@ void discard(Table& t, int player, const Action& action, Events* events) {
     event.tsumogiri = action.tsumogiri();
   }
   own.hand.remove(action.tile);
-  own.drawn = kNoTile;
   own.passed = false;
-  if (seat.riichi != RiichiState::Accepted) update_waits(t, player);
+  // The waits are known of the hand before the draw, which is again the hand if the drawn tile goes.
+  if (own.drawn == kNoTile || kind_of(own.drawn) != kind_of(action.tile)) update_waits(t, player);
+  own.drawn = kNoTile;
   seat.ippatsu = false;
   put_in_river(pub, player, action);
   pub.declaring = false;
@@ -155,7 +156,7 @@ void ankan(Table& t, int player, Kind kind, Events* events) {
   seat.melds[seat.meld_count++] = meld;
   ++seat.kans;
   ++pub.kan_count;
-  pub.seen[kind] = 4;
+  pub.seen.set(kind, 4);
   t.own[at(player)].drawn = kNoTile;
   if (events != nullptr) {
     Event& event = emit(*events, EventType::Ankan, player);
@@ -172,7 +173,7 @@ void kakan(Table& t, int player, Tile tile, Events* events) {
   Seat& seat = pub.seats[at(player)];
   t.own[at(player)].hand.remove(tile);
   t.own[at(player)].drawn = kNoTile;
-  ++pub.seen[kind_of(tile)];
+  pub.seen.add(kind_of(tile));
   for (std::size_t i = 0; i < seat.meld_count; ++i) {
     Meld& meld = seat.melds[i];
     if (meld.type != MeldType::Pon || meld.kind() != kind_of(tile)) continue;
@@ -215,7 +216,7 @@ void call(Table& t, int player, const Action& action, Events* events) {
   for (const Tile tile : meld.consumed) {
     if (tile == kNoTile) continue;
     hand.remove(tile);
-    ++pub.seen[kind_of(tile)];
+    pub.seen.add(kind_of(tile));
   }
   seat.melds[seat.meld_count++] = meld;
   seat.open = true;
@@ -277,7 +278,7 @@ void deal(Table& t, Events* events) {
   t.next_draw = kFirstDraw;
   pub.indicators[0] = tile_of(pub.rules, t.wall[5]);
   pub.indicator_count = 1;
-  ++pub.seen[kind_of(pub.indicators[0])];
+  pub.seen.add(kind_of(pub.indicators[0]));
   if (events != nullptr) {
     Event& event = emit(*events, EventType::StartKyoku, pub.dealer);
     event.tile = pub.indicators[0];
@@ -325,7 +326,7 @@ void put_in_river(PublicState& pub, int player, const Action& action) {
                         (action.tsumogiri() ? 1U << 8 : 0U) | (pub.declaring ? 1U << 9 : 0U) |
                         static_cast<unsigned>(seat.discards) << 11;
   pub.river[pub.river_size++] = {static_cast<std::uint16_t>(bits)};
-  ++pub.seen[kind_of(action.tile)];
+  pub.seen.add(kind_of(action.tile));
   ++seat.discards;
   seat.river_kinds |= kind;
   if (!action.tsumogiri()) seat.tedashi_kinds |= kind;

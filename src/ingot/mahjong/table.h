@@ -58,7 +58,7 @@ struct PublicState {
   std::array<Seat, 4> seats;
   KindSet kuikae;  ///< kinds that may not be discarded now
   std::array<RiverTile, kMaxRiver> river;
-  std::array<std::uint8_t, kKinds> seen;  ///< per kind: copies in rivers, melds and indicators
+  KindCounts seen;  ///< copies in rivers, melds and indicators
   std::array<Tile, 5> indicators;
   std::uint8_t indicator_count;
   std::uint8_t river_size;
@@ -83,13 +83,11 @@ struct PublicState {
 /// What one player knows alone.
 struct PrivateState {
   Hand hand;
-  KindSet waits : 40;  ///< of the hand without the drawn tile
-  KindSet drawn : 8;   ///< a Tile, kNoTile unless it is this player's turn after a draw
-  KindSet passed : 1;  ///< let a winning tile go since the last own discard: furiten
-  KindSet passed_in_riichi : 1;
-  KindSet shanten_floor : 4;  ///< the hand's shanten is at least this; looked up only where it may be 0
-
-  Tile drawn_tile() const { return static_cast<Tile>(drawn); }
+  KindSet waits;  ///< of the hand without the drawn tile
+  Tile drawn;     ///< kNoTile unless it is this player's turn after a draw
+  bool passed;    ///< let a winning tile go since the last own discard: furiten
+  bool passed_in_riichi;
+  std::uint8_t shanten_floor;  ///< the hand's shanten is at least this; looked up only where it may be 0
 };
 
 /// What a player is given: nothing in it depends on another's concealed tiles, the wall or the seed.

@@ -55,10 +55,10 @@ std::string melds_text(const Seat& seat, bool color) {
 
 std::string hand_text(const PrivateState& own, bool color) {
   Hand hand = own.hand;
-  if (own.drawn_tile() != kNoTile) hand.remove(own.drawn_tile());
+  if (own.drawn != kNoTile) hand.remove(own.drawn);
   std::string text;
   for (const Tile tile : hand.tiles()) text += tile_text(tile, color) + " ";
-  if (own.drawn_tile() != kNoTile) text += " + " + tile_text(own.drawn_tile(), color);
+  if (own.drawn != kNoTile) text += " + " + tile_text(own.drawn, color);
   return text;
 }
 

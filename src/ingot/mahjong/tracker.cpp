@@ -66,7 +66,7 @@ void SeatTracker::start_round(const Event& event) {
   fresh.actor = event.dealer;
   fresh.indicators[0] = event.tile;
   fresh.indicator_count = 1;
-  fresh.seen[kind_of(event.tile)] = 1;
+  fresh.seen.add(kind_of(event.tile));
   for (std::size_t p = 0; p < 4; ++p) {
     fresh.seats[p].score = event.has_scores ? event.scores[p] : view_.pub.seats[p].score;
     fresh.seats[p].pao_dragons = fresh.seats[p].pao_winds = kNobody;
@@ -145,7 +145,7 @@ void SeatTracker::call(const Event& event) {
   for (std::size_t i = 0; i < (kan ? 3 : 2); ++i) {
     if (meld.consumed[i] >= kTiles) fail(event, "does not show the tiles");
     if (mine(event.actor)) take(event, meld.consumed[i]);
-    ++pub.seen[kind_of(meld.consumed[i])];
+    pub.seen.add(kind_of(meld.consumed[i]));
   }
   caller.melds[caller.meld_count++] = meld;
   caller.open = true;
@@ -186,7 +186,7 @@ void SeatTracker::own_kan(const Event& event) {
       if (tile >= kTiles) fail(event, "does not show the tiles");
       if (mine(event.actor)) take(event, tile);
     }
-    pub.seen[kind_of(first)] = 4;
+    pub.seen.set(kind_of(first), 4);
   } else {
     if (mine(event.actor)) take(event, event.tile);
     bool found = false;
@@ -198,7 +198,7 @@ void SeatTracker::own_kan(const Event& event) {
       found = true;
     }
     if (!found) fail(event, "there is no pon to add to");
-    ++pub.seen[kind_of(event.tile)];
+    pub.seen.add(kind_of(event.tile));
   }
   ++player.kans;
   ++pub.kan_count;
@@ -238,7 +238,7 @@ void SeatTracker::on(const Event& event) {
     case EventType::Dora:
       if (pub.indicator_count == 5) fail(event, "a sixth dora indicator");
       pub.indicators[pub.indicator_count++] = event.tile;
-      ++pub.seen[kind_of(event.tile)];
+      pub.seen.add(kind_of(event.tile));
       return;
     case EventType::Reach:
       seat(event.actor).riichi = RiichiState::Declared;
@@ -299,7 +299,7 @@ std::string to_mjai(const Action& action, const Observation& o) {
     case ActionType::Tsumo:
     case ActionType::Ron:
       event.type = EventType::Hora;
-      event.tile = action.type == ActionType::Tsumo ? o.own.drawn_tile() : o.pub.claimed;
+      event.tile = action.type == ActionType::Tsumo ? o.own.drawn : o.pub.claimed;
       break;
     case ActionType::NineOrphans:
       event.type = EventType::Ryukyoku;
