@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#define OPENSSL_SUPPRESS_DEPRECATED  // for SHA256_Init: see sha256() below
 #include <fmt/core.h>
 #include <openssl/evp.h>
 #include <openssl/sha.h>
@@ -26,23 +27,13 @@ void write_u64(std::uint64_t word, std::uint8_t* bytes) {
   for (unsigned i = 0; i < 8; ++i) bytes[i] = static_cast<std::uint8_t>(word >> (8 * i));
 }
 
-// The one-call SHA256 of OpenSSL 3 looks its algorithm up each time, which costs more than the hash.
-struct Sha256Context {
-  EVP_MD* algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
-  ~Sha256Context() {
-    EVP_MD_CTX_free(context);
-    EVP_MD_free(algorithm);
-  }
-};
-
+// OpenSSL 3 deprecates these functions for EVP's, which allocate at every hash; dealing a round must not.
 template <std::size_t N>
 Seed sha256(const std::array<std::uint8_t, N>& bytes) {
-  thread_local Sha256Context sha;
+  SHA256_CTX sha;
   Seed digest;
-  const bool done = EVP_DigestInit_ex2(sha.context, sha.algorithm, nullptr) == 1 &&
-                    EVP_DigestUpdate(sha.context, bytes.data(), bytes.size()) == 1 &&
-                    EVP_DigestFinal_ex(sha.context, digest.data(), nullptr) == 1;
+  const bool done = SHA256_Init(&sha) == 1 && SHA256_Update(&sha, bytes.data(), bytes.size()) == 1 &&
+                    SHA256_Final(digest.data(), &sha) == 1;
   INGOT_CHECK(done, Error("OpenSSL cannot compute SHA-256"));
   return digest;
 }
