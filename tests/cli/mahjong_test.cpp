@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 
@@ -52,6 +53,24 @@ TEST(MahjongCommand, ShantenAsJsonNamesTheDiscardsAndWhatTheyAccept) {
   const auto called = json_of(run_ingot({"mahjong", "shanten", "23m99p", "--json"}));
   EXPECT_EQ(called["accepts"], nlohmann::json::parse(R"([{"tiles": 8, "kinds": ["1m", "4m"]}])"));
   EXPECT_FALSE(called.contains("seven_pairs")) << "a hand with melds has no seven pairs";
+}
+
+TEST(MahjongCommand, TheCircumstancesOfAWinAreOptionsOfScore) {
+  const auto yaku = [](std::vector<std::string> options) {
+    options.insert(options.begin(), {"mahjong", "score", "234m456p678s33399p", "--win", "2m", "--json"});
+    return json_of(run_ingot(options))["yaku"].get<std::vector<std::string>>();
+  };
+  const auto has = [](const std::vector<std::string>& names, const char* name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  EXPECT_TRUE(has(yaku({"--double-riichi", "--ippatsu"}), "double riichi"));
+  EXPECT_TRUE(has(yaku({"--last-tile", "--tsumo"}), "haitei"));
+  EXPECT_TRUE(has(yaku({"--last-tile"}), "houtei"));
+  EXPECT_TRUE(has(yaku({"--rinshan", "--tsumo"}), "rinshan kaihou"));
+  EXPECT_TRUE(has(yaku({"--chankan"}), "chankan"));
+  EXPECT_TRUE(has(yaku({"--first-turn", "--tsumo"}), "tenhou"));
+  EXPECT_TRUE(has(yaku({"--first-turn", "--tsumo", "--seat-wind", "2"}), "chiihou"));
+  EXPECT_EQ(run_ingot({"mahjong", "score", "234m456p678s33399p", "--win", "2m", "--rinshan"}).exit_code, 1);
 }
 
 TEST(MahjongCommand, ASavedGameValidatesAndAnEditedOneIsNamedInJson) {

@@ -98,7 +98,12 @@ int score(const MahjongOptions& o) {
              .win_tile = win[0],
              .tsumo = o.tsumo,
              .riichi = o.riichi,
-             .ippatsu = o.ippatsu};
+             .double_riichi = o.double_riichi,
+             .ippatsu = o.ippatsu,
+             .last_tile = o.last_tile,
+             .rinshan = o.rinshan,
+             .chankan = o.chankan,
+             .first_turn = o.first_turn};
   q.seat_wind = wind(o.seat_wind, "seat-wind");
   q.round_wind = wind(o.round_wind, "round-wind");
   q.indicators = dora;
@@ -258,7 +263,12 @@ void add_mahjong(Command& root) {
   scoring.option("--rules", o->rules, "Rules").one_of(presets);
   scoring.flag("--tsumo", o->tsumo, "Won by one's own draw");
   scoring.flag("--riichi", o->riichi, "After riichi");
+  scoring.flag("--double-riichi", o->double_riichi, "After riichi on the first turn");
   scoring.flag("--ippatsu", o->ippatsu, "Within one turn of riichi");
+  scoring.flag("--last-tile", o->last_tile, "On the last draw (haitei) or discard (houtei)");
+  scoring.flag("--rinshan", o->rinshan, "On the draw after a kan, with --tsumo");
+  scoring.flag("--chankan", o->chankan, "On the tile that another adds to a pon");
+  scoring.flag("--first-turn", o->first_turn, "Before any call: tenhou, chiihou, or renhou");
   scoring.flag("--json", o->json, "Print JSON");
   scoring.example("ingot mahjong score 234m055p678s345s11z --win 2m --riichi", "a closed hand won by ron");
   scoring.run([o] { return score(*o); });

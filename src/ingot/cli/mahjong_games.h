@@ -16,6 +16,7 @@ struct MahjongOptions {
   std::uint64_t seed = 1;
   std::int64_t walls = 100, seat_wind = 1, round_wind = 1, seat = 0;
   bool mjai = false, json = false, watch = false, tsumo = false, riichi = false, ippatsu = false;
+  bool double_riichi = false, last_tile = false, rinshan = false, chankan = false, first_turn = false;
   TableView::Options view;
 };
 
