@@ -77,6 +77,7 @@ void shapes(benchmark::internal::Benchmark* b) {
 BENCHMARK_CAPTURE(bert_base_hidden, f32, std::string())->Apply(shapes);
 BENCHMARK_CAPTURE(bert_base_hidden, f32_tiles, std::string("f32"))->Apply(shapes);
 BENCHMARK_CAPTURE(bert_base_hidden, q8_0, std::string("q8_0"))->Apply(shapes);
+BENCHMARK_CAPTURE(bert_base_hidden, w8a8, std::string("w8a8"))->Apply(shapes);
 
 }  // namespace
 }  // namespace ingot

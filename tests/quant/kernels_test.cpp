@@ -130,5 +130,107 @@ TEST(QuantizedKernels, MultiplyMoreRowsThanOneChunk) {
   expect_reference_bits(weight, values({100, 4096}, 4, 1), {});
 }
 
+Tensor rounded_rows(const Tensor& x, const Implementation<QuantizeRowsArgs>& implementation) {
+  Tensor y = Tensor::empty({x.dim(0), 64 + (x.dim(1) + 63) / 64 * 64}, DType::u8);
+  std::memset(y.view().data, 0xaa, y.nbytes());
+  implementation.run({.x = x.view(), .y = y.view()}, {});
+  return y;
+}
+
+// Rows of every kind that rounding treats apart: ordinary, denormal, huge, zero, not finite, ties.
+Tensor special_rows(std::int64_t k) {
+  Tensor x = values({7, k}, 1, 3);
+  float* data = x.data<float>();
+  for (std::int64_t i = 0; i < k; ++i) {
+    data[k + i] *= 1e-40F;
+    data[2 * k + i] *= 1e37F;
+    data[3 * k + i] = 0;
+    data[6 * k + i] = i % 2 == 0 ? 127.0F : 0.5F + static_cast<float>(i / 2 % 100);
+  }
+  data[4 * k + k - 1] = NAN;
+  data[5 * k] = -INFINITY;
+  return x;
+}
+
+TEST(RowScaledKernels, RoundRowsToTheReferencesBytes) {
+  for (const std::int64_t k : {1, 3, 15, 17, 63, 64, 100, 301}) {
+    const Tensor x = special_rows(k);
+    const auto& list = quantize_rows.implementations(DeviceType::cpu);
+    const Tensor expected = rounded_rows(x, list.back());
+    for (const auto& implementation : list) {
+      const Tensor y = rounded_rows(x, implementation);
+      const auto* a = y.data<std::uint8_t>();
+      const auto* b = expected.data<std::uint8_t>();
+      for (std::int64_t i = 0; i < y.numel(); ++i)
+        ASSERT_EQ(int{a[i]}, int{b[i]})
+            << implementation.name << " k " << k << " row " << i / y.dim(1) << " byte " << i % y.dim(1);
+    }
+  }
+}
+
+void expect_reference_bits(const Tensor& weight, std::int64_t n, const Tensor& x, const Tensor& bias) {
+  const Tensor codes = rounded_rows(x, quantize_rows.implementations(DeviceType::cpu).back());
+  const auto& list = row_scaled_matmul.implementations(DeviceType::cpu);
+  Tensor expected = Tensor::empty({x.dim(0), n});
+  RowScaledMatmulArgs args{.x = codes.view(),
+                           .weight = weight.view(),
+                           .y = expected.view(),
+                           .bias = bias.defined() ? bias.view() : View{}};
+  list.back().run(args, {});
+  for (const auto& implementation : list) {
+    if (implementation.needs > best_instruction_set()) continue;
+    Tensor y = Tensor::zeros({x.dim(0), n});
+    args.y = y.view();
+    implementation.run(args, {});
+    EXPECT_EQ(words(y), words(expected))
+        << implementation.name << " " << x.dim(0) << " x " << n << " x " << x.dim(1);
+  }
+}
+
+TEST(RowScaledKernels, MultiplyToTheReferencesBitsForAnyNumberOfRowsAndPanels) {
+  for (const std::int64_t n : {1, 8, 9, 16, 31, 39, 48, 65}) {
+    const quant::PackedPtr weight = quant::quantize_and_pack(values({n, 200}, 2, 0.1F), "w8a8");
+    const Tensor bias = values({n}, 3, 1);
+    for (const std::int64_t m : {1, 2, 3, 4, 5, 7, 8, 13, 29})
+      expect_reference_bits(weight->data, n, values({m, 200}, 4, 2), m % 2 == 0 ? bias : Tensor());
+  }
+  const quant::PackedPtr long_rows = quant::quantize_and_pack(values({50, 8192}, 2, 0.1F), "w8a8");
+  expect_reference_bits(long_rows->data, 50, values({100, 8192}, 4, 1), {});  // more rows than one chunk
+}
+
+TEST(RowScaledKernels, MultiplySpecialRows) {
+  Tensor w = values({20, 300}, 2, 1);
+  for (std::int64_t i = 0; i < 300; ++i) {
+    w.data<float>()[i] = 0;
+    w.data<float>()[300 + i] *= 1e-5F;  // a scale that is denormal in f16
+    w.data<float>()[600 + i] *= 1e4F;
+  }
+  expect_reference_bits(quant::quantize_and_pack(w, "w8a8")->data, 20, special_rows(300), {});
+}
+
+// −128 does not come of rounding; files may hold it.
+TEST(RowScaledKernels, SumTheLongestRowsOfExtremeCodesExactly) {
+  const std::int64_t k = kMostRowScaledCols, n = 33;
+  const PackedLayout layout = packed_layout(PackedFormat::w8a8);
+  Tensor weight = Tensor::zeros({3, static_cast<std::int64_t>(layout.panel_bytes(k))}, DType::u8);
+  for (std::int64_t panel = 0; panel < 3; ++panel) {
+    auto* bytes = weight.data<std::uint8_t>() + panel * weight.dim(1);
+    const std::vector<float> ones(16, 1.0F);
+    std::memcpy(bytes, ones.data(), 64);
+    for (std::int64_t i = 64; i < weight.dim(1); ++i) bytes[i] = panel == 1 ? 255 : 0;  // 127 and −128
+  }
+  Tensor x = Tensor::empty({5, k});
+  for (std::int64_t i = 0; i < x.numel(); ++i)
+    x.data<float>()[i] = i < 2 * k ? 127.0F : i % 3 == 0 ? -127.0F : 127.0F;
+  for (std::int64_t i = k; i < 2 * k; ++i) x.data<float>()[i] = -127.0F;
+  expect_reference_bits(weight, n, x, {});
+  const Tensor codes = rounded_rows(x, quantize_rows.implementations(DeviceType::cpu).back());
+  Tensor y = Tensor::empty({5, n});
+  launch(row_scaled_matmul, {}, {.x = codes.view(), .weight = weight.view(), .y = y.view(), .bias = {}});
+  EXPECT_EQ(y.data<float>()[0], -128.0F * 127.0F * static_cast<float>(k));
+  EXPECT_EQ(y.data<float>()[16], 127.0F * 127.0F * static_cast<float>(k));
+  EXPECT_EQ(y.data<float>()[n], 128.0F * 127.0F * static_cast<float>(k));
+}
+
 }  // namespace
 }  // namespace ingot::kernels

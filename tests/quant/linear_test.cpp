@@ -1,6 +1,7 @@
 #include "ingot/quant/linear.h"
 
 #include <cmath>
+#include <numeric>
 
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/base/rng.h"
 #include "ingot/kernels/quantized.h"
+#include "ingot/quant/group_matrix.h"
 
 namespace ingot::quant {
 namespace {
@@ -79,15 +81,17 @@ TEST(QuantLinear, IsTheProductWithTheRoundedWeightUpToTheActivationsRounding) {
 TEST(QuantLinear, GivesARowTheSameBitsInAnyCompanyAndOnAnyNumberOfThreads) {
   const Tensor w = random({70, 768}, 1), x = random({29, 768}, 2);
   const int threads = num_threads();
-  for (const BlockFormat* format : formats_of(768)) {
-    const PackedPtr packed = quantize_and_pack(w, format->name);
+  std::vector<std::string> names{"w8a8"};
+  for (const BlockFormat* format : formats_of(768)) names.emplace_back(format->name);
+  for (const std::string& name : names) {
+    const PackedPtr packed = quantize_and_pack(w, name);
     const Tensor all = linear(x, *packed);
     set_num_threads(1);
     for (std::int64_t row = 0; row < 29; ++row) {
       const Tensor one = Tensor::from(std::span<const float>(x.data<float>() + row * 768, 768), {1, 768});
       const Tensor y = linear(one, *packed);
       for (std::int64_t c = 0; c < 70; ++c)
-        ASSERT_EQ(y.data<float>()[c], all.data<float>()[row * 70 + c]) << format->name << " row " << row;
+        ASSERT_EQ(y.data<float>()[c], all.data<float>()[row * 70 + c]) << name << " row " << row;
     }
     set_num_threads(threads);
   }
@@ -102,6 +106,26 @@ TEST(PackedMatrix, EveryFormatThatIsNamedRoundsAndRuns) {
   }
 }
 
+TEST(QuantLinear, OfRowsWithOneScaleIsTheProductUpToRoundingForAnyWidth) {
+  for (const std::int64_t cols : {3, 100, 512}) {
+    const Tensor w = random({50, cols}, 1), x = random({5, cols}, 2);
+    const PackedPtr packed = quantize_and_pack(w, "w8a8");
+    EXPECT_EQ(packed->format_name(), "w8a8");
+    std::vector<std::int64_t> ids(50);
+    std::iota(ids.begin(), ids.end(), 0);
+    const Tensor y = linear(x, *packed);
+    const std::vector<double> expected = exact_product(x, rows(*packed, ids));
+    double error = 0, power = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      error += std::pow(y.data<float>()[i] - expected[i], 2);
+      power += std::pow(expected[i], 2);
+    }
+    EXPECT_LT(std::sqrt(error / power), 0.012) << cols;
+    const Tensor wanted = GroupMatrix::quantize(w, {.bits = 8, .group = 0}).dequantize();
+    EXPECT_EQ(rows(*packed, ids).to_vector<float>(), wanted.to_vector<float>());
+  }
+}
+
 TEST(QuantLinear, SharesRoundedActivations) {
   const Tensor w = random({16, 256}, 1), x = random({3, 256}, 2);
   const Activations shared(x);
@@ -113,13 +137,15 @@ TEST(QuantLinear, SharesRoundedActivations) {
 }
 
 TEST(QuantLinear, ShowsNonFiniteActivationsInTheirOwnRowOnly) {
-  const PackedPtr packed = quantize_and_pack(random({20, 64}, 1), "q8_0");
-  Tensor x = random({2, 64}, 2);
-  x.data<float>()[3] = INFINITY;
-  const Tensor y = linear(x, *packed);
-  for (int c = 0; c < 20; ++c) {
-    EXPECT_TRUE(std::isnan(y.data<float>()[c]));
-    EXPECT_TRUE(std::isfinite(y.data<float>()[20 + c]));
+  for (const char* format : {"q8_0", "w8a8"}) {
+    const PackedPtr packed = quantize_and_pack(random({20, 64}, 1), format);
+    Tensor x = random({2, 64}, 2);
+    x.data<float>()[3] = INFINITY;
+    const Tensor y = linear(x, *packed);
+    for (int c = 0; c < 20; ++c) {
+      EXPECT_TRUE(std::isnan(y.data<float>()[c])) << format;
+      EXPECT_TRUE(std::isfinite(y.data<float>()[20 + c])) << format;
+    }
   }
 }
 
@@ -130,6 +156,7 @@ TEST(QuantLinear, ChecksShapes) {
   EXPECT_THROW(linear(Tensor::zeros({2, 64}, DType::bf16), *packed), DimensionMismatch);
   EXPECT_THROW(rows(*packed, std::vector<std::int64_t>{20}), DimensionMismatch);
   EXPECT_THROW(quantize_and_pack(Tensor::zeros({2, 64}), "q3"), InvalidConfig);
+  EXPECT_THROW(quantize_and_pack(Tensor::zeros({1, 65537}), "w8a8"), InvalidConfig);
 }
 
 }  // namespace

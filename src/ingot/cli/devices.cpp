@@ -50,8 +50,9 @@ nlohmann::ordered_json describe_formats() {
                         static_cast<double>(layout.step_cols() * kernels::kPanelRows);
     list.push_back({{"format", layout.name},
                     {"bits_per_weight", bits},
-                    {"runs_on", kernels::is_weight_only(format) ? runs_on(kernels::weight_only_matmul)
-                                                                : runs_on(kernels::quantized_matmul)}});
+                    {"runs_on", kernels::is_weight_only(format)  ? runs_on(kernels::weight_only_matmul)
+                                : kernels::is_row_scaled(format) ? runs_on(kernels::row_scaled_matmul)
+                                                                 : runs_on(kernels::quantized_matmul)}});
   }
   return list;
 }

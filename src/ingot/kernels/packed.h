@@ -13,6 +13,8 @@
 //
 //   step = header | low codes | high bits
 //
+// Formats with one scale for a whole row have it before the panel's first step, and steps without a header.
+//
 // Low codes of 8 bits: 8 groups per block. Of 4 bits: 4 vectors of 64 bytes; vector v has group v in its low
 // and group v + 4 in its high nibbles. Of 2 bits: 2 vectors, vector v has groups v, v + 2, v + 4, v + 6 from
 // low to high. One high bit: a vector whose bit g belongs to group g. Two: two vectors; bits 2j, 2j + 1 of
@@ -39,6 +41,7 @@ enum class PackedFormat : std::uint8_t {
   nf4,      ///< codes stand for the values of a table; multiplied as f32 (kernels/weight_only.h)
   fp8,      ///< codes are f8e4m3 numbers; likewise
   f32,      ///< nothing is rounded: for products of many rows, which need not rearrange it each time
+  w8a8,     ///< a scale for each row, here and in the activations (row_scaled_matmul)
 };
 
 /// Header of a step, each item for the 16 rows of the panel:
@@ -51,6 +54,7 @@ enum class PackedScales : std::uint8_t {
                ///< each
   values,      ///< f32 scale for the whole step: value = scale · packed_value(format, code)
   none,        ///< no header: value = packed_value(format, code)
+  row,         ///< no header, but before the first step f32 scale: value = scale · code
 };
 
 struct PackedLayout {
@@ -72,11 +76,14 @@ struct PackedLayout {
       case PackedScales::values:
         return 64;
       case PackedScales::none:
+      case PackedScales::row:
         return 0;
       default:
         return 64 + 32 * blocks;
     }
   }
+  /// What stands before a panel's first step.
+  constexpr std::size_t panel_header_bytes() const { return scales == PackedScales::row ? 64 : 0; }
   constexpr std::size_t low_block_bytes() const { return static_cast<std::size_t>(low_bits) * 64; }
   constexpr std::size_t high_block_bytes() const { return static_cast<std::size_t>(high_bits) * 64; }
   constexpr std::size_t step_bytes() const {
@@ -85,7 +92,7 @@ struct PackedLayout {
   constexpr std::int64_t step_cols() const { return step_blocks * kPackedBlock; }
   constexpr std::int64_t steps(std::int64_t cols) const { return (cols + step_cols() - 1) / step_cols(); }
   constexpr std::size_t panel_bytes(std::int64_t cols) const {
-    return static_cast<std::size_t>(steps(cols)) * step_bytes();
+    return panel_header_bytes() + static_cast<std::size_t>(steps(cols)) * step_bytes();
   }
 };
 
@@ -122,15 +129,22 @@ constexpr PackedLayout packed_layout(PackedFormat format) {
       return {"fp8", PackedScales::values, 8, 0, -1, 2};
     case PackedFormat::f32:
       return {"f32", PackedScales::none, 32, 0, -1, 1};
+    case PackedFormat::w8a8:
+      return {"w8a8", PackedScales::row, 8, 0, 7, 2};
   }
   return {};
 }
-inline constexpr int kPackedFormats = 15;
+inline constexpr int kPackedFormats = 16;
 
 /// Whether a format's products take f32 activations (weight_only_matmul) instead of rounded ones.
 constexpr bool is_weight_only(PackedFormat format) {
   const PackedScales scales = packed_layout(format).scales;
   return scales == PackedScales::values || scales == PackedScales::none;
+}
+
+/// Whether a format's products take rows that were rounded with one scale each (row_scaled_matmul).
+constexpr bool is_row_scaled(PackedFormat format) {
+  return packed_layout(format).scales == PackedScales::row;
 }
 
 /// NormalFloat of 4 bits (Dettmers et al. 2023, "QLoRA"), the numbers that bitsandbytes uses: quantiles of a
@@ -164,5 +178,15 @@ struct alignas(64) ActivationBlock {
   std::array<std::int32_t, 3> unused;
 };
 static_assert(sizeof(ActivationBlock) == 64);
+
+/// What stands before the codes of a row of x that was rounded with one scale: x ≈ scale · codes. The codes,
+/// std::int8_t from −127 to 127, follow it. One cache line, so that rows of a multiple of 128 codes fall into
+/// different sets of L1.
+struct alignas(64) ActivationRow {
+  float scale;                ///< largest magnitude / 127
+  std::int32_t negative_sum;  ///< −Σ codes
+  std::array<std::int32_t, 14> unused;
+};
+static_assert(sizeof(ActivationRow) == 64);
 
 }  // namespace ingot::kernels

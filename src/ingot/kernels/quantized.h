@@ -30,6 +30,25 @@ struct QuantizedMatmulArgs {
 };
 inline Kernel<QuantizedMatmulArgs> quantized_matmul("quantized_matmul");
 
+/// Rounds rows of x to int8, each with one scale, by the rules of quantize_activations. x: f32 [m, k], rows
+/// contiguous. y: u8 [m, 64 + codes], an ActivationRow and its codes; codes >= k, a multiple of 64, those
+/// beyond k are 0.
+struct QuantizeRowsArgs {
+  View x, y;
+};
+inline Kernel<QuantizeRowsArgs> quantize_rows("quantize_rows");
+
+/// y = x · weightᵀ + bias for weights of PackedFormat::w8a8. Whole numbers are summed over all columns, so
+/// that no order of them matters: y = fma(float(dot), weight scale · x scale, bias), or the product of the
+/// two without a bias. Columns: kMostRowScaledCols at most, for which no dot leaves 32 bits. x: u8 [m, 64 +
+/// codes] from quantize_rows, codes = a row of the weight's; weight: u8 [panels, panel_bytes], n <= panels ·
+/// 16, 64-byte aligned; y: f32 [m, n], rows contiguous; bias: f32 [n] or absent.
+struct RowScaledMatmulArgs {
+  View x, weight, y, bias;
+};
+inline Kernel<RowScaledMatmulArgs> row_scaled_matmul("row_scaled_matmul");
+inline constexpr std::int64_t kMostRowScaledCols = 65536;  // 2³¹ / (127 · 255) and more
+
 /// Blocks of 32 columns in a panel of `weight`, those that fill up the last step counted.
 inline std::int64_t packed_blocks(const PackedLayout& layout, const View& weight) {
   return weight.dim(-1) / static_cast<std::int64_t>(layout.step_bytes()) * layout.step_blocks;

@@ -53,6 +53,16 @@ const Tensor& Activations::rounded(std::int64_t blocks, const Tensor& order) con
   return rounded_;
 }
 
+const Tensor& Activations::rounded_rows() const {
+  if (rounded_rows_.defined()) return rounded_rows_;
+  constexpr std::int64_t kStep = kernels::packed_layout(kernels::PackedFormat::w8a8).step_cols();
+  const std::int64_t codes = (x_.dim(-1) + kStep - 1) / kStep * kStep;
+  rounded_rows_ = Tensor::empty({x_.view().rows(), 64 + codes}, DType::u8);
+  kernels::launch(kernels::quantize_rows, current_stream(kCpu),
+                  {.x = as_matrix(x_), .y = rounded_rows_.view()});
+  return rounded_rows_;
+}
+
 Tensor linear(const Activations& x, const PackedMatrix& weight, const Tensor& bias) {
   INGOT_CHECK(x.x().defined() && x.x().rank() >= 1 && x.x().dtype() == DType::f32 && x.x().is_contiguous(),
               DimensionMismatch("a product with a quantised weight takes a contiguous f32 tensor [..., in]"));
@@ -72,6 +82,12 @@ Tensor linear(const Activations& x, const PackedMatrix& weight, const Tensor& bi
                      .weight = weight.data.view(),
                      .y = as_matrix(y),
                      .bias = bias_view});
+    return y;
+  }
+  if (kernels::is_row_scaled(weight.format)) {
+    kernels::launch(
+        kernels::row_scaled_matmul, current_stream(kCpu),
+        {.x = x.rounded_rows().view(), .weight = weight.data.view(), .y = as_matrix(y), .bias = bias_view});
     return y;
   }
   const kernels::PackedLayout layout = kernels::packed_layout(weight.format);

@@ -9,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/core/dtype.h"
+#include "ingot/kernels/quantized.h"
 #include "ingot/quant/floats.h"
 #include "ingot/quant/group_matrix.h"
 #include "ingot/quant/packed_matrix.h"
@@ -56,6 +57,7 @@ void write_header(const PackedLayout& layout, const BlockParts* parts, std::size
       std::memcpy(step + 4 * row, &parts[0].d, 4);
       break;
     case PackedScales::none:
+    case PackedScales::row:
       break;
     case PackedScales::super_halves:
       put_half(step, row, parts[0].d);
@@ -149,6 +151,11 @@ void fill_tiles(PackedMatrix& result, const PackedLayout& layout, MakeReader&& m
         const std::int64_t at = panel * kernels::kPanelRows + static_cast<std::int64_t>(row);
         if (at >= result.rows) break;  // the rest of the last panel stays 0, and is not written out
         std::uint8_t* step = data + static_cast<std::size_t>(panel) * panel_bytes;
+        if (layout.scales == PackedScales::row) {
+          reader.read(at, 0);
+          std::memcpy(step + 4 * row, &reader.parts[0].d, 4);
+          step += layout.panel_header_bytes();
+        }
         for (std::int64_t s = 0; s < layout.steps(result.cols); ++s, step += layout.step_bytes()) {
           reader.read(at, s);
           write_header(layout, reader.parts.data(), row, step);
@@ -219,6 +226,23 @@ PackedPtr pack(const GroupMatrix& matrix, std::string_view name) {
   result->rows = matrix.rows;
   result->cols = matrix.cols;
   result->order = matrix.order;
+  const PackedLayout layout = kernels::packed_layout(result->format);
+  fill_tiles(*result, layout, [&] { return GroupReader{.matrix = matrix, .layout = layout}; });
+  return result;
+}
+
+PackedPtr pack_row_scaled(const GroupMatrix& matrix, std::string_view name) {
+  matrix.check(name);
+  INGOT_CHECK(matrix.bits == 8 && matrix.group == matrix.cols && !matrix.order.defined(),
+              InvalidConfig(std::string(name), "w8a8 takes 8 bits with one scale for a whole row"));
+  INGOT_CHECK(matrix.cols <= kernels::kMostRowScaledCols,
+              InvalidConfig(std::string(name),
+                            fmt::format("a row has {} columns; w8a8 sums up to {} without overflow",
+                                        matrix.cols, kernels::kMostRowScaledCols)));
+  auto result = std::make_shared<PackedMatrix>();
+  result->format = PackedFormat::w8a8;
+  result->rows = matrix.rows;
+  result->cols = matrix.cols;
   const PackedLayout layout = kernels::packed_layout(result->format);
   fill_tiles(*result, layout, [&] { return GroupReader{.matrix = matrix, .layout = layout}; });
   return result;

@@ -50,7 +50,7 @@ std::vector<std::string> quantized_formats() {
                            [](unsigned char c) { return std::tolower(c); });
   }
   for (const GroupFormat& format : kGroupFormats) names.emplace_back(format.name);
-  for (const char* name : {"nf4", "fp8", "ternary"}) names.emplace_back(name);
+  for (const char* name : {"w8a8", "nf4", "fp8", "ternary"}) names.emplace_back(name);
   return names;
 }
 
@@ -68,6 +68,8 @@ PackedPtr quantize_and_pack(const Tensor& w, std::string_view format, std::strin
   if (same_name(format, "nf4")) return pack(ValueMatrix::quantize_nf4(w, name), name);
   if (same_name(format, "fp8")) return pack(ValueMatrix::quantize_fp8(w, name), name);
   if (same_name(format, "ternary")) return pack(GroupMatrix::quantize_ternary(w, name), name);
+  if (same_name(format, "w8a8"))
+    return pack_row_scaled(GroupMatrix::quantize(w, {.bits = 8, .group = 0}, name), name);
   if (same_name(format, "f32")) return pack_f32(w, name);
   const std::vector<std::string> names = quantized_formats();
   throw InvalidConfig("format", fmt::format("'{}' is no format{}; there are: {}", format,

@@ -153,6 +153,15 @@ Tensor random_weight(PackedFormat format, std::int64_t rows, std::int64_t column
     }
     return Tensor::from(data, {panels, bytes});
   }
+  if (layout.scales == kernels::PackedScales::row) {
+    for (std::size_t at = 0; at < data.size(); at += static_cast<std::size_t>(bytes)) {
+      for (std::size_t row = 0; row < 16; ++row) {
+        const auto number = std::bit_cast<std::array<std::uint8_t, 4>>(static_cast<float>(rng.normal()));
+        std::copy(number.begin(), number.end(), data.begin() + static_cast<std::ptrdiff_t>(at + 4 * row));
+      }
+    }
+    return Tensor::from(data, {panels, bytes});
+  }
   for (std::size_t step = 0; step < data.size(); step += layout.step_bytes()) {
     std::uint8_t* header = data.data() + step;
     if (layout.scales == kernels::PackedScales::values) {
@@ -214,6 +223,7 @@ TEST(CudaQuantized, RoundsActivationsAsTheCpuDoes) {
 
 TEST(CudaQuantized, MultipliesToTheBitsOfTheCpu) {
   for (const PackedFormat format : formats(false)) {
+    if (kernels::is_row_scaled(format)) continue;
     for (const Product& t : {Product{1, 1, 32}, {1, 50, 800}, {5, 33, 256}, {9, 16, 1056}}) {
       const Tensor weight = random_weight(format, t.n, t.k), x = randn({t.m, t.k}, 2), bias = randn({t.n}, 4);
       const std::int64_t blocks = kernels::packed_blocks(kernels::packed_layout(format), weight.view());
@@ -232,6 +242,37 @@ TEST(CudaQuantized, MultipliesToTheBitsOfTheCpu) {
             },
             of(format, t));
       }
+    }
+  }
+}
+
+TEST(CudaRowScaled, RoundsAndMultipliesToTheBitsOfTheCpu) {
+  for (const Product& t : {Product{1, 1, 1}, {6, 50, 800}, {9, 33, 100}}) {
+    const Tensor weight = random_weight(PackedFormat::w8a8, t.n, t.k), bias = randn({t.n}, 4);
+    Tensor x = randn({t.m, t.k}, 2);
+    if (t.m > 1) {
+      for (std::int64_t i = 0; i < t.k; ++i) x.data<float>()[i] = 0;
+      for (std::int64_t i = t.k; i < 2 * t.k; ++i) x.data<float>()[i] *= 1e-36F;
+      x.data<float>()[3 * t.k - 1] = 3e38F;
+    }
+    const auto round = [&](Device device) {
+      const Tensor in = to(x, device);
+      const Tensor y = zeros({t.m, 64 + (t.k + 63) / 64 * 64}, DType::u8, device);
+      launch(kernels::quantize_rows, current_stream(device), {.x = in.view(), .y = y.view()});
+      return y;
+    };
+    expect_same_bits(round, of(PackedFormat::w8a8, t));
+    for (const bool with_bias : {false, true}) {
+      expect_same_bits(
+          [&](Device device) {
+            const Tensor w = to(weight, device), b = to(bias, device), in = round(device);
+            const Tensor y = zeros({t.m, t.n}, DType::f32, device);
+            launch(
+                kernels::row_scaled_matmul, current_stream(device),
+                {.x = in.view(), .weight = w.view(), .y = y.view(), .bias = with_bias ? b.view() : View{}});
+            return y;
+          },
+          of(PackedFormat::w8a8, t));
     }
   }
 }

@@ -23,6 +23,7 @@ struct Packed {
   static constexpr int kLowBlock = static_cast<int>(packed_layout(format).low_block_bytes());
   static constexpr int kHighBlock = static_cast<int>(packed_layout(format).high_block_bytes());
   static constexpr int kStep = static_cast<int>(packed_layout(format).step_bytes());
+  static constexpr int kPanelHeader = static_cast<int>(packed_layout(format).panel_header_bytes());
 
   /// The codes of columns 4 · group ... of a row in block `block` of a step, a byte each.
   __device__ static unsigned codes(const std::uint8_t* step, int block, int group, int row) {
@@ -53,7 +54,8 @@ struct Packed {
     if constexpr (kScales == PackedScales::super_halves)
       return half_at(step, row) *
              static_cast<float>(static_cast<std::int8_t>(step[64 + (2 * block + half) * 16 + row]));
-    if constexpr (kScales == PackedScales::values) return reinterpret_cast<const float*>(step)[row];
+    if constexpr (kScales == PackedScales::values || kScales == PackedScales::row)
+      return reinterpret_cast<const float*>(step)[row];
     return half_at(step, row);
   }
   __device__ static float minimum(const std::uint8_t* step, int block, int row) {
@@ -89,6 +91,10 @@ void dispatch_rounded(PackedFormat format, F&& f) {
 template <class F>
 void dispatch_weight_only(PackedFormat format, F&& f) {
   dispatch_listed<PackedFormat::nf4, PackedFormat::fp8>(format, f);
+}
+template <class F>
+void dispatch_row_scaled(PackedFormat format, F&& f) {
+  dispatch_listed<PackedFormat::w8a8>(format, f);
 }
 
 /// What the codes of a weight-only format stand for.
@@ -150,6 +156,49 @@ void run_quantize_activations(const QuantizeActivationsArgs& args, Stream stream
   launch({"quantize_activations", stream, args.x}, quantize_activations_kernel,
          Size3{grid_of_rows<kWarp>(stream.device, total)}, Size3{Team<kWarp>::kThreads}, 0,
          args.x.as<float>(), args.x.stride(0), args.x.dim(-1), args.y.as<ActivationBlock>(), blocks, total);
+}
+
+// A warp for each row.
+__global__ void quantize_rows_kernel(const float* x, std::int64_t x_stride, std::int64_t k, std::uint8_t* y,
+                                     std::int64_t y_stride, std::int64_t codes, std::int64_t rows) {
+  using Warp = Team<kWarp>;
+  for (std::int64_t row = Warp::first_row(); row < rows; row += Warp::row_step()) {
+    float most = 0;
+    int good = 1;
+    for (std::int64_t i = Warp::lane(); i < k; i += kWarp) {
+      const float value = fabsf(x[row * x_stride + i]);
+      if (!(value < INFINITY)) good = 0;  // a NaN is not less
+      most = fmaxf(most, value);
+    }
+    const bool finite = __all_sync(kAllLanes, good) != 0;
+    const float top = Warp::max(most), inverse = finite && top >= kLeast ? 127.0F / top : 0.0F;
+    std::uint8_t* to = y + row * y_stride;
+    int sum = 0;
+    for (std::int64_t i = Warp::lane(); i < codes; i += kWarp) {
+      int code = 0;
+      if (i < k && inverse != 0.0F) {
+        const float scaled = rintf(x[row * x_stride + i] * inverse);
+        code = static_cast<int>(scaled < -127.0F ? -127.0F : scaled > 127.0F ? 127.0F : scaled);
+      }
+      to[64 + i] = static_cast<std::uint8_t>(static_cast<std::int8_t>(code));
+      sum += code;
+    }
+    sum = warp_sum(sum);
+    int* words = reinterpret_cast<int*>(to);
+    if (Warp::lane() < 16 && Warp::lane() > 1) words[Warp::lane()] = 0;
+    if (Warp::lane() != 0) continue;
+    *reinterpret_cast<float*>(to) = !finite ? NAN : top < kLeast ? 0.0F : top / 127.0F;
+    words[1] = -sum;
+  }
+}
+
+void run_quantize_rows(const QuantizeRowsArgs& args, Stream stream) {
+  const std::int64_t rows = args.x.dim(0);
+  if (rows == 0) return;
+  launch({"quantize_rows", stream, args.x}, quantize_rows_kernel,
+         Size3{grid_of_rows<kWarp>(stream.device, rows)}, Size3{Team<kWarp>::kThreads}, 0, args.x.as<float>(),
+         args.x.stride(0), args.x.dim(-1), args.y.as<std::uint8_t>(), args.y.stride(0), args.y.dim(-1) - 64,
+         rows);
 }
 
 // Products: a block computes the 16 columns of y that belong to a panel, for kRows rows of x. Its threads
@@ -305,6 +354,28 @@ __global__ void __launch_bounds__(kPanel* kPlainRows)
   args.y[row * args.y_stride + column] = args.bias == nullptr ? y : y + args.bias[column];
 }
 
+// Of rows with one scale each: likewise, four columns at a time.
+__global__ void __launch_bounds__(kPanel* kPlainRows)
+    row_scaled_matmul_kernel(const __grid_constant__ ProductArgs args) {
+  using Format = Packed<PackedFormat::w8a8>;
+  const int me = static_cast<int>(threadIdx.x), lane = me % kPanel;
+  const std::int64_t row = std::int64_t{blockIdx.y} * kPlainRows + me / kPanel;
+  const std::int64_t column = std::int64_t{blockIdx.x} * kPanel + lane;
+  if (row >= args.m || column >= args.n) return;
+  const std::uint8_t* panel = args.weight + blockIdx.x * args.panel_bytes;
+  const auto* x = static_cast<const std::uint8_t*>(args.x) + row * args.x_stride;
+  const int* words = reinterpret_cast<const int*>(x + 64);
+  int dot = 0;
+  for (std::int64_t group = 0; group < args.count * 8; ++group) {
+    const unsigned codes = Format::codes(panel + Format::kPanelHeader, 0, static_cast<int>(group), lane);
+    dot = __dp4a(static_cast<int>(codes ^ 0x80808080U), words[group], dot);
+  }
+  const float scale = Format::scale(panel, 0, 0, lane) * *reinterpret_cast<const float*>(x);
+  args.y[row * args.y_stride + column] = args.bias == nullptr
+                                             ? static_cast<float>(dot) * scale
+                                             : fmaf(static_cast<float>(dot), scale, args.bias[column]);
+}
+
 template <class Args>
 ProductArgs product_args(const Args& args) {
   return {.x = args.x.data,
@@ -335,6 +406,14 @@ void run_quantized_matmul(const QuantizedMatmulArgs& args, Stream stream) {
   });
 }
 
+void run_row_scaled_matmul(const RowScaledMatmulArgs& args, Stream stream) {
+  ProductArgs made = product_args(args);
+  if (made.m * made.n == 0) return;
+  made.count = packed_blocks(packed_layout(PackedFormat::w8a8), args.weight);
+  launch({"row_scaled_matmul", stream, args.y}, row_scaled_matmul_kernel, product_grid(made, kPlainRows),
+         Size3{kPanel * kPlainRows}, 0, made);
+}
+
 void run_weight_only_matmul(const WeightOnlyMatmulArgs& args, Stream stream) {
   ProductArgs made = product_args(args);
   if (made.m * made.n == 0) return;
@@ -360,8 +439,9 @@ __global__ void dequantize_rows_kernel(const std::uint8_t* weight, std::int64_t 
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < rows * columns; i += step) {
     const std::int64_t at = i / columns, column = i - at * columns, id = ids[at];
     const std::int64_t block = column / kPackedBlock;
-    const std::uint8_t* from =
-        weight + id / kPanelRows * panel_bytes + block / Format::kStepBlocks * Format::kStep;
+    const std::uint8_t* panel = weight + id / kPanelRows * panel_bytes;
+    const std::uint8_t* from = panel + Format::kPanelHeader + block / Format::kStepBlocks * Format::kStep;
+    const std::uint8_t* header = Format::kPanelHeader == 0 ? from : panel;
     const auto inner = static_cast<int>(block % Format::kStepBlocks), row = static_cast<int>(id % kPanelRows);
     const auto place = static_cast<int>(column % kPackedBlock);
     const int code = static_cast<int>(Format::codes(from, inner, place / 4, row) >> (8 * (place % 4)) & 255) -
@@ -369,8 +449,8 @@ __global__ void dequantize_rows_kernel(const std::uint8_t* weight, std::int64_t 
     float value = static_cast<float>(code);
     if constexpr (is_weight_only(format)) value = code_values.value(code);
     // Not fused: the bits of the CPU's.
-    y[at * y_stride + column] = __fadd_rn(__fmul_rn(Format::scale(from, inner, place / 16, row), value),
-                                          Format::minimum(from, inner, row));
+    y[at * y_stride + column] = __fadd_rn(__fmul_rn(Format::scale(header, inner, place / 16, row), value),
+                                          Format::minimum(header, inner, row));
   }
 }
 
@@ -402,6 +482,7 @@ void run_dequantize_rows(const DequantizeRowsArgs& args, Stream stream) {
   };
   dispatch_rounded(args.format, run);
   dispatch_weight_only(args.format, run);
+  dispatch_row_scaled(args.format, run);
 }
 
 }  // namespace
@@ -409,10 +490,14 @@ void run_dequantize_rows(const DequantizeRowsArgs& args, Stream stream) {
 void register_quantized() {
   dequantize_rows.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_dequantize_rows});
   quantize_activations.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_quantize_activations});
-  quantized_matmul.add(
-      DeviceType::cuda,
-      {"cuda", ImplKind::cuda, [](const QuantizedMatmulArgs& args) { return !is_weight_only(args.format); },
-       run_quantized_matmul});
+  quantize_rows.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_quantize_rows});
+  quantized_matmul.add(DeviceType::cuda, {"cuda", ImplKind::cuda,
+                                          [](const QuantizedMatmulArgs& args) {
+                                            return !is_weight_only(args.format) &&
+                                                   !is_row_scaled(args.format);
+                                          },
+                                          run_quantized_matmul});
+  row_scaled_matmul.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_row_scaled_matmul});
   weight_only_matmul.add(
       DeviceType::cuda,
       {"cuda", ImplKind::cuda, [](const WeightOnlyMatmulArgs& args) { return is_weight_only(args.format); },

@@ -13,19 +13,31 @@ namespace {
 
 constexpr float kLeast = 0x1p-110F;  // 127 / x is finite above; a block of smaller magnitudes counts as 0
 
+// How n numbers with one scale are rounded.
+struct Rounding {
+  float scale, inverse = 0;
+
+  Rounding(const float* x, std::int64_t n) {
+    float top = 0;
+    for (std::int64_t i = 0; i < n; ++i)
+      top = std::abs(x[i]) > top || std::isnan(x[i]) ? std::abs(x[i]) : top;
+    scale = !std::isfinite(top) ? NAN : top < kLeast ? 0 : top / 127;
+    if (std::isfinite(top) && top >= kLeast) inverse = 127 / top;
+  }
+  std::int8_t code(float x) const {
+    if (inverse == 0) return 0;
+    return static_cast<std::int8_t>(std::clamp(std::nearbyint(x * inverse), -127.0F, 127.0F));
+  }
+};
+
 void round_block(const float* x, std::int64_t n, ActivationBlock& block) {
-  float top = 0;
-  for (std::int64_t i = 0; i < n; ++i) top = std::abs(x[i]) > top || std::isnan(x[i]) ? std::abs(x[i]) : top;
+  const Rounding rounding(x, n);
   block = {};
-  block.scale = top / 127;
-  if (!std::isfinite(top)) block.scale = block.scaled_sum = NAN;
-  if (top < kLeast) block.scale = 0;
-  if (!std::isfinite(top) || top < kLeast) return;
-  const float inverse = 127 / top;
+  block.scale = rounding.scale;
   for (std::int64_t i = 0; i < n; ++i) {
-    const float code = std::clamp(std::nearbyint(x[i] * inverse), -127.0F, 127.0F);
-    block.codes[static_cast<std::size_t>(i)] = static_cast<std::int8_t>(code);
-    block.negative_half_sums[static_cast<std::size_t>(i / 16)] -= static_cast<std::int32_t>(code);
+    const std::int8_t code = rounding.code(x[i]);
+    block.codes[static_cast<std::size_t>(i)] = code;
+    block.negative_half_sums[static_cast<std::size_t>(i / 16)] -= code;
   }
   block.negative_sum = block.negative_half_sums[0] + block.negative_half_sums[1];
   block.scaled_sum = block.scale * static_cast<float>(-block.negative_sum);
@@ -77,6 +89,49 @@ void multiply(const QuantizedMatmulArgs& args, Stream) {
   });
 }
 
+void round_whole_rows(const QuantizeRowsArgs& args, Stream) {
+  const std::int64_t k = args.x.dim(-1), codes = args.y.dim(-1) - 64;
+  parallel_for(args.x.dim(0), 1 + 16384 / std::max<std::int64_t>(k, 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t row = begin; row < end; ++row) {
+                   const float* x = args.x.as<float>() + row * args.x.stride(0);
+                   auto* y = args.y.as<std::uint8_t>() + row * args.y.stride(0);
+                   const Rounding rounding(x, k);
+                   ActivationRow header{.scale = rounding.scale, .negative_sum = 0, .unused = {}};
+                   for (std::int64_t i = 0; i < codes; ++i) {
+                     const std::int8_t code = i < k ? rounding.code(x[i]) : std::int8_t{0};
+                     header.negative_sum -= code;
+                     y[64 + i] = static_cast<std::uint8_t>(code);
+                   }
+                   std::memcpy(y, &header, sizeof header);
+                 }
+               });
+}
+
+void multiply_row_scaled(const RowScaledMatmulArgs& args, Stream) {
+  constexpr PackedLayout kLayout = packed_layout(PackedFormat::w8a8);
+  const std::int64_t n = args.y.dim(-1), blocks = packed_blocks(kLayout, args.weight);
+  parallel_for(n, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t col = begin; col < end; ++col) {
+      const std::uint8_t* panel = args.weight.as<std::uint8_t>() + col / kPanelRows * args.weight.dim(-1);
+      for (std::int64_t row = 0; row < args.y.dim(0); ++row) {
+        const auto* x = args.x.as<std::uint8_t>() + row * args.x.stride(0);
+        std::int32_t dot = 0;
+        float scale = reinterpret_cast<const ActivationRow*>(x)->scale;
+        for (std::int64_t b = 0; b < blocks; ++b) {
+          const PackedRow w = read_packed_row(kLayout, panel, col % kPanelRows, b);
+          if (b == 0) scale *= w.scale[0];
+          for (std::int64_t i = 0; i < 32; ++i)
+            dot += w.codes[static_cast<std::size_t>(i)] * static_cast<std::int8_t>(x[64 + b * 32 + i]);
+        }
+        const auto sum = static_cast<float>(dot);
+        args.y.as<float>()[row * args.y.stride(0) + col] =
+            args.bias ? std::fma(sum, scale, args.bias.as<float>()[col]) : sum * scale;
+      }
+    }
+  });
+}
+
 void dequantize(const DequantizeRowsArgs& args, Stream) {
   const PackedLayout layout = packed_layout(args.format);
   const std::int64_t cols = args.y.dim(-1);
@@ -115,8 +170,8 @@ std::int32_t high_code(const PackedLayout& layout, const std::uint8_t* bits, std
 
 PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row,
                           std::int64_t block) {
-  const std::uint8_t* step =
-      panel + static_cast<std::size_t>(block / layout.step_blocks) * layout.step_bytes();
+  const std::uint8_t* step = panel + layout.panel_header_bytes() +
+                             static_cast<std::size_t>(block / layout.step_blocks) * layout.step_bytes();
   const std::int64_t b = block % layout.step_blocks;
   PackedRow result{};
   switch (layout.scales) {
@@ -137,8 +192,9 @@ PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel,
       result.minimum = -(packed_half(step, row) * static_cast<float>(step[32 + row]));
       break;
     case PackedScales::values:
+    case PackedScales::row:
       float scale;
-      std::memcpy(&scale, step + 4 * row, sizeof scale);
+      std::memcpy(&scale, (layout.scales == PackedScales::row ? panel : step) + 4 * row, sizeof scale);
       result.scale.fill(scale);
       break;
     case PackedScales::none:
@@ -174,6 +230,8 @@ PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel,
 void register_quantized_reference() {
   quantize_activations.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, round_rows});
   quantized_matmul.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, multiply});
+  quantize_rows.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, round_whole_rows});
+  row_scaled_matmul.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, multiply_row_scaled});
   dequantize_rows.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, dequantize});
 }
 

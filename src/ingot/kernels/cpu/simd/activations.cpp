@@ -125,6 +125,47 @@ void round_blocks(const float* x, std::int64_t blocks, ActivationBlock* y) {
   }
 }
 
+// A whole row with one scale: `codes` of them, of which x has k.
+void round_whole_row(const float* x, std::int64_t k, std::int64_t codes, std::uint8_t* row) {
+  const D d;
+  const DI di;
+  const DU du;
+  const D8 d8;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const std::int64_t whole = k / lanes * lanes;
+  float rest[16] = {};
+  std::copy(x + whole, x + k, rest);
+  auto tops = hn::Zero(du);
+  const auto compare = [&](const float* from) {
+    tops = hn::Max(tops, hn::And(hn::BitCast(du, hn::LoadU(d, from)), hn::Set(du, 0x7fffffffU)));
+  };
+  for (std::int64_t i = 0; i < whole; i += lanes) compare(x + i);
+  compare(rest);
+  const std::uint32_t bits = hn::GetLane(hn::MaxOfLanes(du, tops));
+  ActivationRow header{};
+  auto* to = reinterpret_cast<std::int8_t*>(row + sizeof header);
+  std::int64_t done = 0;
+  if (bits >= kInfinityBits) header.scale = NAN;
+  if (bits >= kLeastBits && bits < kInfinityBits) {
+    float top = 0;
+    std::memcpy(&top, &bits, sizeof(top));
+    header.scale = top / 127;
+    const auto inverse = hn::Set(d, 127 / top);
+    auto sum = hn::Zero(di);
+    const auto round = [&](const float* from) {
+      const auto code = hn::NearestInt(hn::Mul(hn::LoadU(d, from), inverse));
+      hn::StoreU(hn::DemoteTo(d8, code), d8, to + done);
+      sum = hn::Add(sum, code);
+      done += lanes;
+    };
+    while (done < whole) round(x + done);
+    if (done < k) round(rest);  // codes are a multiple of 64, so that there is room
+    header.negative_sum = -hn::GetLane(hn::SumOfLanes(di, sum));
+  }
+  std::memset(to + done, 0, static_cast<std::size_t>(codes - done));
+  std::memcpy(row, &header, sizeof header);
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace ingot::kernels::cpu
@@ -134,6 +175,18 @@ HWY_AFTER_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace {
 HWY_EXPORT(round_blocks);
+HWY_EXPORT(round_whole_row);
+
+void round_whole_rows(const QuantizeRowsArgs& args, Stream) {
+  const std::int64_t k = args.x.dim(-1),
+                     codes = args.y.dim(-1) - static_cast<std::int64_t>(sizeof(ActivationRow));
+  parallel_for(args.x.dim(0), 1 + 16384 / std::max<std::int64_t>(k, 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t row = begin; row < end; ++row) HWY_DYNAMIC_DISPATCH(round_whole_row)
+                 (args.x.as<float>() + row * args.x.stride(0), k, codes,
+                  args.y.as<std::uint8_t>() + row * args.y.stride(0));
+               });
+}
 
 void round_rows(const QuantizeActivationsArgs& args, Stream) {
   const std::int64_t k = args.x.dim(-1), blocks = args.y.dim(-1) / 64, whole = k / 32;
@@ -158,6 +211,7 @@ void round_rows(const QuantizeActivationsArgs& args, Stream) {
 
 void register_activations_simd() {
   quantize_activations.add(DeviceType::cpu, {"simd", ImplKind::simd, nullptr, round_rows});
+  quantize_rows.add(DeviceType::cpu, {"simd", ImplKind::simd, nullptr, round_whole_rows});
 }
 
 }  // namespace ingot::kernels::cpu

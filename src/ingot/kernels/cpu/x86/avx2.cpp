@@ -52,6 +52,7 @@ INGOT_INLINE Ints first_lanes(std::int64_t n) {
 INGOT_INLINE Floats load_floats(const float* p, std::int64_t n) {
   return _mm256_maskload_ps(p, first_lanes(n));
 }
+INGOT_INLINE Floats load_all_floats(const void* p) { return _mm256_load_ps(static_cast<const float*>(p)); }
 INGOT_INLINE void store_floats(float* p, Floats v, std::int64_t n) {
   _mm256_maskstore_ps(p, first_lanes(n), v);
 }
@@ -68,6 +69,9 @@ INGOT_INLINE Ints dot_signed(Ints sum, Ints codes, Ints x) {
 
 #include "ingot/kernels/cpu/x86/quantized-inl.h"
 
+constexpr int kTileRows = 4, kTileVectors = 2;
+#include "ingot/kernels/cpu/x86/row_scaled-inl.h"
+
 }  // namespace
 }  // namespace ingot::kernels::cpu
 HWY_POP_ATTRIBUTES
@@ -75,10 +79,13 @@ HWY_POP_ATTRIBUTES
 namespace ingot::kernels::cpu {
 namespace {
 void run(const QuantizedMatmulArgs& args, Stream) { multiply_panels(args, panel_kernel(args.format)); }
+void run_row_scaled(const RowScaledMatmulArgs& args, Stream) { multiply_row_scaled(args, kRowScaledKernel); }
 }  // namespace
 
 void register_quantized_avx2() {
   quantized_matmul.add(DeviceType::cpu, {"avx2", ImplKind::simd, nullptr, run, InstructionSet::avx2});
+  row_scaled_matmul.add(DeviceType::cpu,
+                        {"avx2", ImplKind::simd, nullptr, run_row_scaled, InstructionSet::avx2});
 }
 
 }  // namespace ingot::kernels::cpu

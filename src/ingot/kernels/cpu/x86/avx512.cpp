@@ -32,6 +32,9 @@ INGOT_INLINE Ints dot_signed(Ints sum, Ints codes, Ints x) {
 
 #include "ingot/kernels/cpu/x86/quantized-inl.h"
 
+constexpr int kTileRows = 8, kTileVectors = 2;
+#include "ingot/kernels/cpu/x86/row_scaled-inl.h"
+
 }  // namespace
 }  // namespace ingot::kernels::cpu
 HWY_POP_ATTRIBUTES
@@ -39,10 +42,13 @@ HWY_POP_ATTRIBUTES
 namespace ingot::kernels::cpu {
 namespace {
 void run(const QuantizedMatmulArgs& args, Stream) { multiply_panels(args, panel_kernel(args.format)); }
+void run_row_scaled(const RowScaledMatmulArgs& args, Stream) { multiply_row_scaled(args, kRowScaledKernel); }
 }  // namespace
 
 void register_quantized_avx512() {
   quantized_matmul.add(DeviceType::cpu, {"avx512", ImplKind::simd, nullptr, run, InstructionSet::avx512});
+  row_scaled_matmul.add(DeviceType::cpu,
+                        {"avx512", ImplKind::simd, nullptr, run_row_scaled, InstructionSet::avx512});
 }
 
 }  // namespace ingot::kernels::cpu

@@ -16,6 +16,9 @@ namespace ingot::kernels::cpu {
 namespace {
 #include "ingot/kernels/cpu/x86/vnni-inl.h"
 
+constexpr int kTileRows = 8, kTileVectors = 3;
+#include "ingot/kernels/cpu/x86/row_scaled-inl.h"
+
 }  // namespace
 }  // namespace ingot::kernels::cpu
 HWY_POP_ATTRIBUTES
@@ -23,6 +26,7 @@ HWY_POP_ATTRIBUTES
 namespace ingot::kernels::cpu {
 namespace {
 void run(const QuantizedMatmulArgs& args, Stream) { multiply_panels(args, panel_kernel(args.format)); }
+void run_row_scaled(const RowScaledMatmulArgs& args, Stream) { multiply_row_scaled(args, kRowScaledKernel); }
 }  // namespace
 
 PanelKernel vnni_panel_kernel(PackedFormat format) { return panel_kernel(format); }
@@ -30,6 +34,8 @@ PanelKernel vnni_panel_kernel(PackedFormat format) { return panel_kernel(format)
 void register_quantized_avx512_vnni() {
   quantized_matmul.add(DeviceType::cpu,
                        {"avx512-vnni", ImplKind::simd, nullptr, run, InstructionSet::avx512_vnni});
+  row_scaled_matmul.add(
+      DeviceType::cpu, {"avx512-vnni", ImplKind::simd, nullptr, run_row_scaled, InstructionSet::avx512_vnni});
 }
 
 }  // namespace ingot::kernels::cpu

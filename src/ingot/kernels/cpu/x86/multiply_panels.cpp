@@ -47,4 +47,34 @@ void multiply_panels(const QuantizedMatmulArgs& args, PanelKernel kernel) {
   parallel_share(panels, grain, 1 + kPieceBytes / panel_bytes, multiply);
 }
 
+void multiply_row_scaled(const RowScaledMatmulArgs& args, const RowScaledKernel& kernel) {
+  const std::int64_t m = args.y.dim(0), n = args.y.dim(-1), panels = (n + kPanelRows - 1) / kPanelRows;
+  const std::int64_t panel_bytes = args.weight.dim(-1), x_stride = args.x.stride(0);
+  const std::int64_t groups = (panels + kernel.panels - 1) / kernel.panels;
+  const std::int64_t group_bytes = kernel.panels * panel_bytes;
+  const std::int64_t chunk = chunk_rows(m, x_stride);
+  const std::int64_t grain = std::max<std::int64_t>(1, 65536 / (group_bytes * std::min<std::int64_t>(m, 16)));
+  const auto multiply = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = 0; row < m; row += chunk) {
+      for (std::int64_t group = begin; group < end; ++group) {
+        const std::int64_t p = group * kernel.panels, there = std::min(kernel.panels, panels - p);
+        const std::int64_t after = std::min(kernel.panels, panels - p - there);
+        const RowScaledProduct product{.panel = args.weight.as<std::uint8_t>() + p * panel_bytes,
+                                       .panel_bytes = panel_bytes,
+                                       .panels = there,
+                                       .x = args.x.as<std::uint8_t>() + row * x_stride,
+                                       .x_stride = x_stride,
+                                       .y = args.y.as<float>() + row * args.y.stride(0) + p * kPanelRows,
+                                       .y_stride = args.y.stride(0),
+                                       .cols = std::min(there * kPanelRows, n - p * kPanelRows),
+                                       .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr,
+                                       .ahead_lines = group + 1 < end ? after * panel_bytes / 64 : 0};
+        kernel.run(product, std::min(chunk, m - row));
+      }
+    }
+  };
+  if (m > kRowsAtOnce) return parallel_for(groups, grain, multiply);
+  parallel_share(groups, grain, 1 + kPieceBytes / group_bytes, multiply);
+}
+
 }  // namespace ingot::kernels::cpu

@@ -194,7 +194,7 @@ void panel_product(const PanelProduct& p, std::int64_t rows) {
   if (rows - at >= 1) panel_tile<kFormat, 1>(p, at);
 }
 
-// pick.operator()<format>(), or null for the formats of weight_only_matmul.
+// pick.operator()<format>(), or null for the formats of other kernels.
 template <class Pick>
 PanelKernel for_format(PackedFormat format, Pick&& pick) {
   switch (format) {
@@ -225,6 +225,7 @@ PanelKernel for_format(PackedFormat format, Pick&& pick) {
     case PackedFormat::nf4:
     case PackedFormat::fp8:
     case PackedFormat::f32:
+    case PackedFormat::w8a8:
       break;
   }
   return nullptr;

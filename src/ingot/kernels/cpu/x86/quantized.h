@@ -22,7 +22,27 @@ struct PanelProduct {
 /// Computes `rows` rows of x, any number.
 using PanelKernel = void (*)(const PanelProduct& product, std::int64_t rows);
 
-/// AVX-512 with VNNI's, for what is left over beside AMX's tiles; null for the formats of weight_only_matmul.
+/// y = x · panelsᵀ for some rows of x and `panels` panels, one behind the other, of a weight in w8a8.
+struct RowScaledProduct {
+  const std::uint8_t* panel;
+  std::int64_t panel_bytes, panels;
+  const std::uint8_t* x;  ///< the first row, an ActivationRow and its codes
+  std::int64_t x_stride;  ///< bytes
+  float* y;
+  std::int64_t y_stride;     ///< floats
+  std::int64_t cols;         ///< columns of y that exist, up to 16 · panels
+  const float* bias;         ///< null: none
+  std::int64_t ahead_lines;  ///< cache lines behind the panels that are wanted after them
+};
+
+/// For one instruction set: computes any number of rows, and up to `panels` panels.
+struct RowScaledKernel {
+  void (*run)(const RowScaledProduct& product, std::int64_t rows);
+  std::int64_t panels;
+};
+void multiply_row_scaled(const RowScaledMatmulArgs& args, const RowScaledKernel& kernel);
+
+/// AVX-512 with VNNI's, for what is left over beside AMX's tiles; null for the formats of other kernels.
 PanelKernel vnni_panel_kernel(PackedFormat format);
 
 /// Walks over rows and panels so that activations stay in L2 and panels in L1, on all threads.

@@ -41,6 +41,7 @@ INGOT_INLINE __mmask16 first_lanes(std::int64_t n) {
 INGOT_INLINE Floats load_floats(const float* p, std::int64_t n) {
   return _mm512_maskz_loadu_ps(first_lanes(n), p);
 }
+INGOT_INLINE Floats load_all_floats(const void* p) { return _mm512_load_ps(p); }
 INGOT_INLINE void store_floats(float* p, Floats v, std::int64_t n) {
   _mm512_mask_storeu_ps(p, first_lanes(n), v);
 }
