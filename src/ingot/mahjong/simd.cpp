@@ -127,7 +127,7 @@ void write_decay_row(KindSet kinds, const std::uint8_t* turn, unsigned now, cons
 }
 
 Action* push_tiles(std::uint64_t tiles, const Action* table, Action* out) {
-#if HWY_TARGET <= HWY_AVX3
+#if HWY_TARGET <= HWY_AVX3  // without AVX-512, compressing takes three times the instructions of the loop
   static_assert(sizeof(Action) == sizeof(std::uint32_t));
   const hn::CappedTag<std::uint32_t, 16> d;
   const auto* from = reinterpret_cast<const std::uint32_t*>(table);
