@@ -1,6 +1,7 @@
 #include "tests/cli/process.h"
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -69,6 +70,8 @@ Outcome run_ingot_on_terminal(const std::vector<std::string>& arguments, const T
   const pid_t child = ::forkpty(&terminal, nullptr, nullptr, &size);
   if (child == 0) {
     ::setenv("TERM", "xterm-256color", 1);
+    // As a terminal would start it: what runs the tests (nohup, a service) may ignore some of these.
+    for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE}) ::signal(number, SIG_DFL);
     ::execv(binary.c_str(), argv.data());
     ::_exit(127);
   }
