@@ -214,6 +214,10 @@ TEST(Score, ImpossibleHandsAreRefusedWithTheReason) {
   EXPECT_THROW(check_win_query(q), InvalidHand);
   q.indicators = {};
   EXPECT_NO_THROW(check_win_query(q));
+  q.ippatsu = true;
+  EXPECT_THROW(check_win_query(q), InvalidHand) << "without riichi";
+  q.double_riichi = true;
+  EXPECT_NO_THROW(check_win_query(q));
   q.win_tile = 20;
   EXPECT_THROW(check_win_query(q), InvalidHand);
   const Meld broken[] = {{MeldType::Chi, 0, 8, {9, 10, kNoTile}}};

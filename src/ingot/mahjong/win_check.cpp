@@ -65,6 +65,7 @@ void check_win_query(const WinQuery& q) {
     return false;
   }();
   INGOT_CHECK(!open || !(q.riichi || q.double_riichi), InvalidHand("riichi with an open hand"));
+  INGOT_CHECK(!q.ippatsu || q.riichi || q.double_riichi, InvalidHand("ippatsu is a win after riichi"));
   INGOT_CHECK(!q.rinshan || q.tsumo, InvalidHand("rinshan is a win by tsumo"));
   INGOT_CHECK(!q.chankan || !q.tsumo, InvalidHand("chankan is a win by ron"));
   INGOT_CHECK(!q.first_turn || q.melds.empty(), InvalidHand("a first-turn win has no melds"));
