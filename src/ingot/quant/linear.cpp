@@ -56,8 +56,9 @@ const Tensor& Activations::rounded(std::int64_t blocks, const Tensor& order) con
 const Tensor& Activations::rounded_rows() const {
   if (rounded_rows_.defined()) return rounded_rows_;
   constexpr std::int64_t kStep = kernels::packed_layout(kernels::PackedFormat::w8a8).step_cols();
+  constexpr auto kHeader = static_cast<std::int64_t>(sizeof(kernels::ActivationRow));
   const std::int64_t codes = (x_.dim(-1) + kStep - 1) / kStep * kStep;
-  rounded_rows_ = Tensor::empty({x_.view().rows(), 64 + codes}, DType::u8);
+  rounded_rows_ = Tensor::empty({x_.view().rows(), kHeader + codes}, DType::u8);
   kernels::launch(kernels::quantize_rows, current_stream(kCpu),
                   {.x = as_matrix(x_), .y = rounded_rows_.view()});
   return rounded_rows_;

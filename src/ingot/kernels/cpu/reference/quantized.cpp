@@ -89,8 +89,10 @@ void multiply(const QuantizedMatmulArgs& args, Stream) {
   });
 }
 
+constexpr auto kHeader = static_cast<std::int64_t>(sizeof(ActivationRow));
+
 void round_whole_rows(const QuantizeRowsArgs& args, Stream) {
-  const std::int64_t k = args.x.dim(-1), codes = args.y.dim(-1) - 64;
+  const std::int64_t k = args.x.dim(-1), codes = args.y.dim(-1) - kHeader;
   parallel_for(args.x.dim(0), 1 + 16384 / std::max<std::int64_t>(k, 1),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t row = begin; row < end; ++row) {
@@ -101,7 +103,7 @@ void round_whole_rows(const QuantizeRowsArgs& args, Stream) {
                    for (std::int64_t i = 0; i < codes; ++i) {
                      const std::int8_t code = i < k ? rounding.code(x[i]) : std::int8_t{0};
                      header.negative_sum -= code;
-                     y[64 + i] = static_cast<std::uint8_t>(code);
+                     y[kHeader + i] = static_cast<std::uint8_t>(code);
                    }
                    std::memcpy(y, &header, sizeof header);
                  }
@@ -122,7 +124,7 @@ void multiply_row_scaled(const RowScaledMatmulArgs& args, Stream) {
           const PackedRow w = read_packed_row(kLayout, panel, col % kPanelRows, b);
           if (b == 0) scale *= w.scale[0];
           for (std::int64_t i = 0; i < 32; ++i)
-            dot += w.codes[static_cast<std::size_t>(i)] * static_cast<std::int8_t>(x[64 + b * 32 + i]);
+            dot += w.codes[static_cast<std::size_t>(i)] * static_cast<std::int8_t>(x[kHeader + b * 32 + i]);
         }
         const auto sum = static_cast<float>(dot);
         args.y.as<float>()[row * args.y.stride(0) + col] =
