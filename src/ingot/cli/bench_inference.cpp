@@ -111,7 +111,12 @@ class Measurement {
     const auto tokens = static_cast<double>(options_.tokens);
     const double dots = has_dot_rates() ? weights_.int8 * tokens : 0;
     const double products = (weights_.elements - weights_.head) * tokens - dots + weights_.head;
-    return tokens / 2 / (dots / (has_dot_rates() ? scaled_dot_rate() : 1) + products / product_rate());
+    double seconds = 2 * products / product_rate();
+    if (has_dot_rates()) {
+      const double rows = weights_.int8_rows * tokens;
+      seconds += 2 * (rows / dot_rate() + (dots - rows) / scaled_dot_rate());
+    }
+    return tokens / seconds;
   }
 
   // One more run, by kernels: seconds of each for a decoded token, or for the prompt.
@@ -155,6 +160,8 @@ std::string limit_text(const Measurement& m, bool decode) {
     return fmt::format("reads of that much memory, at {:.1f} GB/s just then,", m.bandwidth() * 1e-9);
   if (!m.has_dot_rates())
     return fmt::format("f32 matrix products, at {:.0f} GFLOP/s,", m.product_rate() * 1e-9);
+  if (m.weights().int8_rows == m.weights().int8)
+    return fmt::format("int8 dot products in registers, at {:.0f} G/s,", m.dot_rate() * 1e-9);
   return fmt::format("int8 dot products with scales in registers, at {:.0f} G/s ({:.0f} G/s without scales),",
                      m.scaled_dot_rate() * 1e-9, m.dot_rate() * 1e-9);
 }

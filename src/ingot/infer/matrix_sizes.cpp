@@ -12,6 +12,7 @@ void add(MatrixSizes& to, const quant::PackedPtr& packed, const Parameter& weigh
   to.bytes += share * bytes;
   to.elements += share * elements;
   if (packed != nullptr && !kernels::is_weight_only(packed->format)) to.int8 += share * elements;
+  if (packed != nullptr && kernels::is_row_scaled(packed->format)) to.int8_rows += share * elements;
 }
 
 void add(MatrixSizes& to, const Linear& linear) { add(to, linear.packed, linear.weight); }
