@@ -15,6 +15,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/fault.h"
+#include "ingot/base/file_error.h"
 #include "ingot/base/files.h"
 
 namespace ingot {
@@ -24,10 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPartial = ".partial-";    // being written, or left by a crash
 constexpr std::string_view kReplaced = ".replaced-";  // the old one, on its way out
-
-[[noreturn]] void fail(const std::string& path, std::string_view doing, int code = errno) {
-  throw IoError(path, fmt::format("cannot {}: {}", doing, std::strerror(code)));
-}
 
 std::string parent_of(const std::string& path) {
   const fs::path parent = fs::path(path).parent_path();
@@ -47,12 +44,12 @@ std::string random_suffix() {
 /// Makes what a path names reach the disk: a file's bytes, or a directory's list of names.
 void sync_path(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail(path, "open it to write it to disk");
+  if (fd < 0) throw_file_error(path, "open it to write it to disk");
   const int result = fsync(fd);
   const int code = errno;
   close(fd);
   // Some file systems cannot sync a directory, and say so; there is nothing better to be done on them.
-  if (result != 0 && code != EINVAL) fail(path, "write it to disk", code);
+  if (result != 0 && code != EINVAL) throw_file_error(path, "write it to disk", code);
 }
 
 void sync_tree(const std::string& directory) {
@@ -68,7 +65,7 @@ void sync_tree(const std::string& directory) {
 }
 
 void rename_path(const std::string& from, const std::string& to) {
-  if (rename(from.c_str(), to.c_str()) != 0) fail(to, fmt::format("rename {} to it", from));
+  if (rename(from.c_str(), to.c_str()) != 0) throw_file_error(to, fmt::format("rename {} to it", from));
 }
 
 /// Swaps two names in one step, where the file system can.
@@ -126,7 +123,7 @@ AtomicDirectory::AtomicDirectory(std::string final_path)
     path_ = final_path_ + std::string(kPartial) + random_suffix();
     if (mkdir(path_.c_str(), 0777) != 0) {
       if (errno == EEXIST) continue;
-      fail(path_, "create the directory");
+      throw_file_error(path_, "create the directory");
     }
     lock_ = lock_path(path_);
     struct stat info {};

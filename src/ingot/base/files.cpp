@@ -15,6 +15,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/fault.h"
+#include "ingot/base/file_error.h"
 #include "ingot/base/units.h"
 
 namespace ingot {
@@ -45,11 +46,14 @@ std::string advice_for(int code, const std::string& path) {
   }
 }
 
-/// "cannot write: No space left on device; 12 MiB free there: ...".
-[[noreturn]] void fail(const std::string& path, std::string_view doing, int code = errno) {
+}  // namespace
+
+void throw_file_error(const std::string& path, std::string_view doing, int code) {
   const std::string advice = advice_for(code, path);
   throw IoError(path, fmt::format("cannot {}: {}{}", doing, std::strerror(code), advice));
 }
+
+namespace {
 
 class Descriptor {
  public:
@@ -68,7 +72,7 @@ class Descriptor {
 /// The size of a regular file that is open; anything else cannot be read whole.
 std::size_t size_of(int fd, const std::string& path) {
   struct stat info {};
-  if (fstat(fd, &info) != 0) fail(path, "look at it");
+  if (fstat(fd, &info) != 0) throw_file_error(path, "look at it");
   INGOT_CHECK(!S_ISDIR(info.st_mode), IoError(path, "is a directory; expected a file"));
   return static_cast<std::size_t>(info.st_size);
 }
@@ -77,7 +81,7 @@ std::size_t size_of(int fd, const std::string& path) {
 
 std::string read_file(const std::string& path) {
   const Descriptor file(path, O_RDONLY);
-  if (file.get() < 0) fail(path, "open it");
+  if (file.get() < 0) throw_file_error(path, "open it");
   // The size is a first guess only: what /proc holds says 0, and a file may grow.
   std::string content(size_of(file.get(), path) + 1, '\0');
   std::size_t filled = 0;
@@ -85,7 +89,7 @@ std::string read_file(const std::string& path) {
     if (filled == content.size()) content.resize(content.size() * 2 + 4096);
     const ssize_t got = read(file.get(), content.data() + filled, content.size() - filled);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(path, "read it");
+    if (got < 0) throw_file_error(path, "read it");
     if (got == 0) break;
     filled += static_cast<std::size_t>(got);
   }
@@ -95,7 +99,7 @@ std::string read_file(const std::string& path) {
 
 MappedFile::MappedFile(std::string path, Access access) : path_(std::move(path)) {
   const Descriptor file(path_, O_RDONLY);
-  if (file.get() < 0) fail(path_, "open it");
+  if (file.get() < 0) throw_file_error(path_, "open it");
   size_ = size_of(file.get(), path_);
   if (size_ == 0) return;  // mmap takes no empty range
   writable_ = access == Access::copy_on_write;
@@ -103,7 +107,7 @@ MappedFile::MappedFile(std::string path, Access access) : path_(std::move(path))
   const int protection = writable_ ? PROT_READ | PROT_WRITE : PROT_READ;
   const int flags = writable_ ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED;
   void* data = mmap(nullptr, size_, protection, flags, file.get(), 0);
-  if (data == MAP_FAILED) fail(path_, "map it into memory");
+  if (data == MAP_FAILED) throw_file_error(path_, "map it into memory");
   data_ = static_cast<const std::byte*>(data);
   if (access == Access::sequential) advise(0, size_, MADV_SEQUENTIAL);
   if (access == Access::random) advise(0, size_, MADV_RANDOM);
@@ -148,7 +152,7 @@ void MappedFile::will_not_need(std::size_t offset, std::size_t size) const {
 FileWriter::FileWriter(std::string path, Mode mode) : path_(std::move(path)) {
   const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (mode == Mode::append ? O_APPEND : O_TRUNC);
   fd_ = open(path_.c_str(), flags, 0666);
-  if (fd_ < 0) fail(path_, "create it");
+  if (fd_ < 0) throw_file_error(path_, "create it");
   buffer_.reserve(kBufferBytes);
 }
 
@@ -164,13 +168,13 @@ void FileWriter::write_out(const std::byte* data, std::size_t size) {
   while (size > 0) {
     const ssize_t done = ::write(fd_, data, size);
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail(path_, "write it");
+    if (done < 0) throw_file_error(path_, "write it");
     data += done;
     size -= static_cast<std::size_t>(done);
   }
   if (allowed == whole) return;
   if (then == Fault::Kind::crash) fault_crash();
-  fail(path_, "write it", ENOSPC);
+  throw_file_error(path_, "write it", ENOSPC);
 }
 
 void FileWriter::write(std::span<const std::byte> bytes) {
@@ -193,13 +197,13 @@ void FileWriter::flush() {
 
 void FileWriter::sync() {
   flush();
-  if (fsync(fd_) != 0) fail(path_, "write it to disk");
+  if (fsync(fd_) != 0) throw_file_error(path_, "write it to disk");
 }
 
 void FileWriter::close() {
   flush();
   // Network file systems report a full disk only here.
-  if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "finish writing it");
+  if (::close(std::exchange(fd_, -1)) != 0) throw_file_error(path_, "finish writing it");
 }
 
 std::uint64_t free_disk_bytes(const std::string& path) {
@@ -223,7 +227,7 @@ void require_disk_space(const std::string& path, std::uint64_t bytes, std::strin
 void make_directories(const std::string& path) {
   std::error_code code;
   fs::create_directories(path, code);
-  if (code) fail(path, "create the directory", code.value());
+  if (code) throw_file_error(path, "create the directory", code.value());
 }
 
 }  // namespace ingot
