@@ -21,6 +21,14 @@ std::optional<EnvSetting> env_setting(std::string_view name) {
   return std::nullopt;
 }
 
+std::string first_variable(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return value;
+  }
+  return {};
+}
+
 std::optional<bool> parse_bool(std::string_view text) {
   std::string word(text);
   std::transform(word.begin(), word.end(), word.begin(),

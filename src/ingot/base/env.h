@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,9 @@ std::optional<bool> env_flag(std::string_view name);
 
 /// The same as a whole number in [min, max]; anything else is InvalidConfig.
 std::optional<std::int64_t> env_int(std::string_view name, std::int64_t min, std::int64_t max);
+
+/// The value of the first of these variables that is set and not empty; else empty.
+std::string first_variable(std::initializer_list<const char*> names);
 
 /// Where files are kept that can be made again: INGOT_CACHE_DIR, else ingot/ below XDG_CACHE_HOME or
 /// ~/.cache; empty where nothing tells.

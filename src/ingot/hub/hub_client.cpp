@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -18,16 +17,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string environment(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && *value != '\0') return value;
-  }
-  return {};
-}
-
 bool flag(const char* name) {
-  const std::string value = environment({name});
+  const std::string value = first_variable({name});
   return !value.empty() && parse_bool(value).value_or(false);
 }
 
@@ -37,7 +28,7 @@ std::string stripped(std::string text) {
 }
 
 void read_seconds(const char* variable, double& seconds) {
-  const std::string text = environment({variable});
+  const std::string text = first_variable({variable});
   if (text.empty()) return;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   INGOT_CHECK(error == std::errc() && end == text.data() + text.size() && seconds > 0,
@@ -105,19 +96,19 @@ HubFile parse_file(const Json& entry, const std::string& address) {
 
 HubOptions HubOptions::from_environment() {
   HubOptions options;
-  std::string home = environment({"HF_HOME"});
+  std::string home = first_variable({"HF_HOME"});
   if (home.empty()) {
-    const std::string cache = environment({"XDG_CACHE_HOME"});
-    home = (cache.empty() ? environment({"HOME"}) + "/.cache" : cache) + "/huggingface";
+    const std::string cache = first_variable({"XDG_CACHE_HOME"});
+    home = (cache.empty() ? first_variable({"HOME"}) + "/.cache" : cache) + "/huggingface";
   }
-  options.cache_directory = environment({"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"});
+  options.cache_directory = first_variable({"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"});
   if (options.cache_directory.empty()) options.cache_directory = home + "/hub";
-  if (const std::string endpoint = environment({"HF_ENDPOINT"}); !endpoint.empty())
+  if (const std::string endpoint = first_variable({"HF_ENDPOINT"}); !endpoint.empty())
     options.endpoint = endpoint;
   while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
-  options.token = stripped(environment({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}));
+  options.token = stripped(first_variable({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}));
   if (options.token.empty() && !flag("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
-    std::string path = environment({"HF_TOKEN_PATH"});
+    std::string path = first_variable({"HF_TOKEN_PATH"});
     if (path.empty()) path = home + "/token";
     if (std::filesystem::is_regular_file(path)) options.token = stripped(read_file(path));
   }

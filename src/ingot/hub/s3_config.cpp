@@ -1,22 +1,14 @@
-#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/hub/s3.h"
 
 namespace ingot::hub {
 namespace {
-
-std::string environment(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && *value != '\0') return value;
-  }
-  return {};
-}
 
 std::string_view trim(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r");
@@ -68,21 +60,21 @@ std::vector<std::pair<std::string, std::string>> parse_aws_profile(std::string_v
 }
 
 S3Config S3Config::from_environment() {
-  std::string profile = environment({"AWS_PROFILE", "AWS_DEFAULT_PROFILE"});
+  std::string profile = first_variable({"AWS_PROFILE", "AWS_DEFAULT_PROFILE"});
   const bool asked = !profile.empty();
   if (!asked) profile = "default";
-  const std::string home = environment({"HOME"});
+  const std::string home = first_variable({"HOME"});
   Profile stored;
-  std::string config_file = environment({"AWS_CONFIG_FILE"});
-  std::string credentials_file = environment({"AWS_SHARED_CREDENTIALS_FILE"});
+  std::string config_file = first_variable({"AWS_CONFIG_FILE"});
+  std::string credentials_file = first_variable({"AWS_SHARED_CREDENTIALS_FILE"});
   if (config_file.empty()) config_file = home + "/.aws/config";
   if (credentials_file.empty()) credentials_file = home + "/.aws/credentials";
   stored.read(config_file, profile);
   stored.read(credentials_file, profile);
 
   S3Config config;
-  S3Credentials given{environment({"AWS_ACCESS_KEY_ID"}), environment({"AWS_SECRET_ACCESS_KEY"}),
-                      environment({"AWS_SESSION_TOKEN"})};
+  S3Credentials given{first_variable({"AWS_ACCESS_KEY_ID"}), first_variable({"AWS_SECRET_ACCESS_KEY"}),
+                      first_variable({"AWS_SESSION_TOKEN"})};
   const S3Credentials& chosen = given.access_key.empty() ? stored.credentials : given;
   INGOT_CHECK(!asked || !chosen.access_key.empty(),
               InvalidConfig("AWS_PROFILE", fmt::format("'{}' holds no aws_access_key_id in {} or {}", profile,
@@ -90,9 +82,9 @@ S3Config S3Config::from_environment() {
   INGOT_CHECK(chosen.access_key.empty() == chosen.secret_key.empty(),
               InvalidConfig("AWS_SECRET_ACCESS_KEY", "one of access key and secret key is missing"));
   if (!chosen.access_key.empty()) config.credentials = chosen;
-  const std::string region = environment({"AWS_REGION", "AWS_DEFAULT_REGION"});
+  const std::string region = first_variable({"AWS_REGION", "AWS_DEFAULT_REGION"});
   if (!region.empty() || !stored.region.empty()) config.region = region.empty() ? stored.region : region;
-  config.endpoint = environment({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
+  config.endpoint = first_variable({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
   if (config.endpoint.empty()) config.endpoint = stored.endpoint;
   while (config.endpoint.ends_with('/')) config.endpoint.pop_back();
   return config;
