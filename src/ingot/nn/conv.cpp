@@ -1,10 +1,9 @@
 #include "ingot/nn/conv.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/validated.h"
 
 namespace ingot {
 namespace {
@@ -36,17 +35,6 @@ std::int64_t checked_channels(std::int64_t channels, const GroupNormOptions& o) 
   return channels;
 }
 
-template <class Options>
-const Options& validated(const Options& options) {
-  options.validate();
-  return options;
-}
-
-init::Uniform fan_in_uniform(std::int64_t fan_in) {
-  const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
-  return {-bound, bound};
-}
-
 }  // namespace
 
 void Conv1dModuleOptions::validate() const {
@@ -57,8 +45,8 @@ void Conv1dModuleOptions::validate() const {
 
 Conv1d::Conv1d(const ParamSource& source, const Conv1dModuleOptions& o)
     : weight(source.take("weight", {validated(o).out, o.in / o.conv.groups, o.kernel},
-                         o.weight_init.value_or(fan_in_uniform(o.in / o.conv.groups * o.kernel)))),
-      bias(o.bias ? source.take("bias", {o.out}, fan_in_uniform(o.in / o.conv.groups * o.kernel))
+                         o.weight_init.value_or(init::fan_in_uniform(o.in / o.conv.groups * o.kernel)))),
+      bias(o.bias ? source.take("bias", {o.out}, init::fan_in_uniform(o.in / o.conv.groups * o.kernel))
                   : Parameter()),
       options(o.conv) {}
 
@@ -81,10 +69,10 @@ void Conv2dModuleOptions::validate() const {
 Conv2d::Conv2d(const ParamSource& source, const Conv2dModuleOptions& o)
     : weight(source.take(
           "weight", {validated(o).out, o.in / o.conv.groups, o.kernel[0], o.kernel[1]},
-          o.weight_init.value_or(fan_in_uniform(o.in / o.conv.groups * o.kernel[0] * o.kernel[1])))),
+          o.weight_init.value_or(init::fan_in_uniform(o.in / o.conv.groups * o.kernel[0] * o.kernel[1])))),
       bias(o.bias ? source.take("bias", {o.out},
                                 o.bias_init.value_or(
-                                    fan_in_uniform(o.in / o.conv.groups * o.kernel[0] * o.kernel[1])))
+                                    init::fan_in_uniform(o.in / o.conv.groups * o.kernel[0] * o.kernel[1])))
                   : Parameter()),
       options(o.conv) {}
 

@@ -3,20 +3,12 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/validated.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/index.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
-namespace {
-
-const EmbeddingOptions& validated(const EmbeddingOptions& options) {
-  options.validate();
-  return options;
-}
-
-}  // namespace
-
 void EmbeddingOptions::validate() const {
   INGOT_CHECK(count > 0, InvalidConfig("embedding.count", fmt::format("must be positive, got {}", count)));
   INGOT_CHECK(width > 0, InvalidConfig("embedding.width", fmt::format("must be positive, got {}", width)));

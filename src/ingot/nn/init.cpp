@@ -210,6 +210,11 @@ struct Filler {
 
 }  // namespace
 
+init::Uniform init::fan_in_uniform(std::int64_t fan_in) {
+  const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
+  return {-bound, bound};
+}
+
 double init::gain(Nonlinearity nonlinearity, double slope) {
   switch (nonlinearity) {
     case Nonlinearity::linear:

@@ -51,6 +51,9 @@ struct Orthogonal {
   double gain = 1;
 };
 
+/// Uniform in ±1/sqrt(fan_in): what PyTorch gives its linear and convolution layers.
+Uniform fan_in_uniform(std::int64_t fan_in);
+
 inline constexpr Constant kZeros{0};
 inline constexpr Constant kOnes{1};
 

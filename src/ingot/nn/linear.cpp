@@ -1,28 +1,13 @@
 #include "ingot/nn/linear.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/validated.h"
 #include "ingot/ops/matmul.h"
 
 namespace ingot {
-namespace {
-
-const LinearOptions& validated(const LinearOptions& options) {
-  options.validate();
-  return options;
-}
-
-Init default_init(const LinearOptions& options) {
-  const double bound = 1 / std::sqrt(static_cast<double>(options.in));
-  return init::Uniform{-bound, bound};
-}
-
-}  // namespace
-
 void LinearOptions::validate() const {
   INGOT_CHECK(in > 0, InvalidConfig("linear.in", fmt::format("must be positive, got {}", in)));
   INGOT_CHECK(out > 0, InvalidConfig("linear.out", fmt::format("must be positive, got {}", out)));
@@ -32,10 +17,10 @@ Linear::Linear(const ParamSource& source, const LinearOptions& options)
     : packed(source.take_packed("weight", {validated(options).out, options.in})),
       weight(packed != nullptr ? Parameter()
                                : source.take("weight", {options.out, options.in},
-                                             options.weight_init.value_or(default_init(options)))),
-      bias(options.bias
-               ? source.take("bias", {options.out}, options.bias_init.value_or(default_init(options)))
-               : Parameter()) {}
+                                             options.weight_init.value_or(init::fan_in_uniform(options.in)))),
+      bias(options.bias ? source.take("bias", {options.out},
+                                      options.bias_init.value_or(init::fan_in_uniform(options.in)))
+                        : Parameter()) {}
 
 Tensor Linear::operator()(const Tensor& x) const {
   if (packed == nullptr) return linear(x, weight.value, bias.value);

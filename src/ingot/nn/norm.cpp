@@ -3,15 +3,10 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/validated.h"
 
 namespace ingot {
 namespace {
-
-template <class Options>
-const Options& validated(const Options& options) {
-  options.validate();
-  return options;
-}
 
 void check_eps(const char* key, float eps) {
   INGOT_CHECK(eps >= 0 && eps < 1, InvalidConfig(key, fmt::format("must be in [0, 1), got {}", eps)));

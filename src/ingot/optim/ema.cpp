@@ -13,7 +13,7 @@ namespace ingot {
 namespace {
 
 constexpr const char* kSuffix = ".ema";
-constexpr const char* kStep = "ema.step";
+constexpr const char* kEmaStep = "ema.step";
 
 }  // namespace
 
@@ -61,13 +61,13 @@ std::map<std::string, Tensor> Ema::state() const {
   INGOT_CHECK(!swapped_, Error("ema: state() while the averages stand in the model; swap() back first"));
   std::map<std::string, Tensor> result;
   for (std::size_t i = 0; i < parameters_.size(); ++i) result[parameters_[i]->name + kSuffix] = averages_[i];
-  result[kStep] = Tensor::from(std::vector<std::int64_t>{steps_}, {});
+  result[kEmaStep] = Tensor::from(std::vector<std::int64_t>{steps_}, {});
   return result;
 }
 
 void Ema::load_state(const std::map<std::string, Tensor>& state) {
   INGOT_CHECK(!swapped_, Error("ema: load_state() while the averages stand in the model; swap() back first"));
-  INGOT_CHECK(state.contains(kStep), Error("ema: the state has no ema.step; was it saved without EMA?"));
+  INGOT_CHECK(state.contains(kEmaStep), Error("ema: the state has no ema.step; was it saved without EMA?"));
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const std::string name = parameters_[i]->name + kSuffix;
     const auto found = state.find(name);
@@ -80,7 +80,7 @@ void Ema::load_state(const std::map<std::string, Tensor>& state) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     copy_(averages_[i], to(state.at(parameters_[i]->name + kSuffix), averages_[i].device()));
   }
-  steps_ = static_cast<std::int64_t>(state.at(kStep).item());
+  steps_ = static_cast<std::int64_t>(state.at(kEmaStep).item());
 }
 
 }  // namespace ingot

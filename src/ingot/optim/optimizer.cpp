@@ -8,6 +8,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/validated.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/optimizer.h"
 #include "ingot/ops/cast.h"
@@ -16,20 +17,14 @@ namespace ingot {
 namespace {
 
 constexpr const char* kMaster = "master";
-constexpr const char* kStep = "step";
-
-template <class Config>
-const Config& validated(const Config& config) {
-  config.validate();
-  return config;
-}
+constexpr const char* kSlotStep = "step";
 
 void check_not_negative(const char* key, double value) {
   INGOT_CHECK(std::isfinite(value) && value >= 0,
               InvalidConfig(key, fmt::format("must be finite and not negative, got {}", value)));
 }
 
-void check_fraction(const char* key, double value) {
+void check_beta(const char* key, double value) {
   INGOT_CHECK(value >= 0 && value < 1, InvalidConfig(key, fmt::format("must be in [0, 1), got {}", value)));
 }
 
@@ -135,7 +130,7 @@ std::map<std::string, Tensor> Optimizer::state() const {
   for (const Slot& slot : slots_) {
     if (slot.steps == 0) continue;
     const std::string prefix = slot.parameter->name + ".";
-    result[prefix + kStep] = Tensor::from(std::vector<std::int64_t>{slot.steps}, {});
+    result[prefix + kSlotStep] = Tensor::from(std::vector<std::int64_t>{slot.steps}, {});
     if (slot.master.defined()) result[prefix + kMaster] = slot.master;
     for (std::size_t i = 0; i < slot.buffers.size(); ++i) result[prefix + buffer_names_[i]] = slot.buffers[i];
   }
@@ -151,7 +146,7 @@ void Optimizer::load_state(const std::map<std::string, Tensor>& state) {
   for (const Slot& old : slots_) {
     const std::string prefix = old.parameter->name + ".";
     Slot& slot = loaded.emplace_back(Slot{old.parameter, old.lr, old.weight_decay, 0, {}, {}});
-    const auto step = state.find(prefix + kStep);
+    const auto step = state.find(prefix + kSlotStep);
     if (step == state.end()) continue;  // had no gradient yet
     make_state(slot);
     slot.steps = static_cast<std::int64_t>(step->second.item());
@@ -199,8 +194,8 @@ std::size_t Optimizer::state_bytes() const {
 
 void AdamWConfig::validate() const {
   check_not_negative("optimizer.learning_rate", learning_rate);
-  check_fraction("optimizer.adamw_beta1", beta1);
-  check_fraction("optimizer.adamw_beta2", beta2);
+  check_beta("optimizer.adamw_beta1", beta1);
+  check_beta("optimizer.adamw_beta2", beta2);
   check_not_negative("optimizer.adamw_epsilon", eps);
   check_not_negative("optimizer.weight_decay", weight_decay);
 }

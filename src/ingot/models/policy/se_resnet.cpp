@@ -4,6 +4,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/validated.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
@@ -13,11 +14,6 @@
 
 namespace ingot {
 namespace {
-
-const SeResNetConfig& validated(const SeResNetConfig& config) {
-  config.validate();
-  return config;
-}
 
 Conv1dModuleOptions conv_options(const SeResNetConfig& c, std::int64_t in) {
   return {.in = in,
