@@ -7,6 +7,7 @@
 #include "ingot/kernels/attention.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -163,6 +164,10 @@ Output run(const View& q, const View& k, const View& v, bool with_lse, const Att
 }
 
 }  // namespace
+
+Tensor split_heads(const Tensor& x, std::int64_t heads) {
+  return reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads});
+}
 
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
                  const AttentionOptions& options) {

@@ -22,6 +22,9 @@ struct AttentionOptions {
   Tensor kv_length{};
 };
 
+/// [B, S, H·D] as the [B, S, H, D] that attention reads, H = `heads`.
+Tensor split_heads(const Tensor& x, std::int64_t heads);
+
 /// Scaled dot-product attention with grouped heads, softmax(scale·q·kᵀ)·v. q: [B, S, Hq, D]; k: [B, T, Hkv,
 /// D]; v: [B, T, Hkv, Dv], Hq a multiple of Hkv; returns [B, S, Hq, Dv]. With S < T the queries are the last
 /// S positions. Never holds S × T scores (FlashAttention, Dao 2022 and 2023). Strided views are read in

@@ -34,10 +34,10 @@ void fill_or_sum(BackwardContext& ctx, int input, const Shape& shape, Fill&& fil
 }
 
 // add and sub: nothing is saved.
-struct SumNode final : Node {
+struct AddNode final : Node {
   static constexpr const char* kName = "add";
   bool negative;  // b's sign
-  explicit SumNode(bool negative_) : negative(negative_) {}
+  explicit AddNode(bool negative_) : negative(negative_) {}
   std::string_view name() const override { return negative ? "sub" : kName; }
 
   void backward(BackwardContext& ctx) override {
@@ -104,7 +104,7 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b) {
   kernels::launch(kernels::binary, current_stream(a.device()),
                   {.a = expanded(a.view(), shape), .b = expanded(b.view(), shape), .y = y.view(), .op = op});
   if (op == BinaryOp::add || op == BinaryOp::sub) {
-    return record<SumNode>(y, {&a, &b}, op == BinaryOp::sub);
+    return record<AddNode>(y, {&a, &b}, op == BinaryOp::sub);
   }
   return record<BinaryNode>(y, {&a, &b}, a, b, op);
 }

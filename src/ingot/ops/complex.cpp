@@ -80,13 +80,6 @@ View part(const View& z, int which) {
   return out;
 }
 
-View transposed(View view) {
-  const auto last = static_cast<std::size_t>(view.rank - 1);
-  std::swap(view.shape[last], view.shape[last - 1]);
-  std::swap(view.strides[last], view.strides[last - 1]);
-  return view;
-}
-
 // c = a·b of complex matrices, or += with `accumulate`; with `conjugate_a` or `conjugate_b`, of that factor's
 // conjugate. Four real products, straight into c.
 struct ComplexProduct {

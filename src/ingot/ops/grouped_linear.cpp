@@ -35,12 +35,6 @@ View matrix_of(View view, std::int64_t group) {
   return view;
 }
 
-View transposed(View view) {
-  std::swap(view.shape[0], view.shape[1]);
-  std::swap(view.strides[0], view.strides[1]);
-  return view;
-}
-
 template <class F>
 void for_each_group(const std::vector<std::int64_t>& offsets, F&& f) {
   for (std::size_t g = 0; g + 1 < offsets.size(); ++g) {

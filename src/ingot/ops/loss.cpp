@@ -32,12 +32,6 @@ View rows(View x, std::int64_t begin, std::int64_t count) {
   return x;
 }
 
-View transposed(View x) {
-  std::swap(x.shape[0], x.shape[1]);
-  std::swap(x.strides[0], x.strides[1]);
-  return x;
-}
-
 void check_targets(const char* op, const Shape& expected, const Tensor& targets) {
   INGOT_CHECK(targets.dtype() == DType::i64 || targets.dtype() == DType::i32,
               KernelError(op, "targets must be i64 or i32, got " + std::string(name(targets.dtype()))));

@@ -25,13 +25,6 @@ View unsqueezed(View view, int axis) {
   return view;
 }
 
-View transposed(View view) {
-  const auto last = static_cast<std::size_t>(view.rank - 1);
-  std::swap(view.shape[last], view.shape[last - 1]);
-  std::swap(view.strides[last], view.strides[last - 1]);
-  return view;
-}
-
 // The matrices of `view` repeated over `batch`: leading axes put in, and stride 0 where it has size 1.
 View broadcast_batch(View view, const Shape& batch) {
   while (view.rank < batch.rank() + 2) view = unsqueezed(view, 0);

@@ -27,10 +27,6 @@ EmbeddingOptions table_options(std::int64_t count, const EncoderConfig& c) {
           .packable = false};  // a look-up costs nothing, and errors there pass through every layer
 }
 
-Tensor split_heads(const Tensor& x, std::int64_t heads) {
-  return reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads});
-}
-
 }  // namespace
 
 EncoderLayer::EncoderLayer(const ParamSource& source, const EncoderConfig& c)

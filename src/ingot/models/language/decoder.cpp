@@ -26,10 +26,6 @@ LinearOptions linear_options(std::int64_t in, std::int64_t out, bool bias, Init 
   return {.in = in, .out = out, .bias = bias, .weight_init = std::move(weight), .bias_init = init::kZeros};
 }
 
-Tensor split_heads(const Tensor& x, std::int64_t heads) {
-  return reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads});
-}
-
 // The length of the sequences, for the scalings that depend on it.
 std::int64_t sequence_length(const Tensor& positions) {
   const Tensor host = to(to(positions, kCpu), DType::i64);
