@@ -7,7 +7,7 @@ namespace ingot {
 namespace {
 
 // Missing numbers were given up by ggml before GGUF, or never given.
-constexpr std::array<GgmlType, 34> kTypes{
+constexpr std::array<GgmlType, 34> kGgmlTypes{
     {{0, "F32", 1, 4, DType::f32},  {1, "F16", 1, 2, DType::f16},    {2, "Q4_0", 32, 18, {}},
      {3, "Q4_1", 32, 20, {}},       {6, "Q5_0", 32, 22, {}},         {7, "Q5_1", 32, 24, {}},
      {8, "Q8_0", 32, 34, {}},       {9, "Q8_1", 32, 36, {}},         {10, "Q2_K", 256, 84, {}},
@@ -23,21 +23,21 @@ constexpr std::array<GgmlType, 34> kTypes{
 
 }  // namespace
 
-std::span<const GgmlType> ggml_types() { return kTypes; }
+std::span<const GgmlType> ggml_types() { return kGgmlTypes; }
 
 const GgmlType* find_ggml_type(std::uint32_t id) {
-  const auto found = std::ranges::find(kTypes, id, &GgmlType::id);
-  return found == kTypes.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(kGgmlTypes, id, &GgmlType::id);
+  return found == kGgmlTypes.end() ? nullptr : &*found;
 }
 
 const GgmlType* find_ggml_type(std::string_view name) {
-  const auto found = std::ranges::find(kTypes, name, &GgmlType::name);
-  return found == kTypes.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(kGgmlTypes, name, &GgmlType::name);
+  return found == kGgmlTypes.end() ? nullptr : &*found;
 }
 
 const GgmlType* ggml_type_of(DType dtype) {
-  const auto found = std::ranges::find(kTypes, std::optional(dtype), &GgmlType::dtype);
-  return found == kTypes.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(kGgmlTypes, std::optional(dtype), &GgmlType::dtype);
+  return found == kGgmlTypes.end() ? nullptr : &*found;
 }
 
 }  // namespace ingot

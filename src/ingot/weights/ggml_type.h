@@ -9,6 +9,8 @@
 
 namespace ingot {
 
+inline constexpr std::size_t kMaxGgufAxes = 4;  ///< of a tensor in a GGUF file (GGML_MAX_DIMS)
+
 /// An element type of GGUF files: `block_elements` neighbours of a row share `block_bytes`.
 struct GgmlType {
   std::uint32_t id;

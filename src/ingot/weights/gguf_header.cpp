@@ -16,12 +16,11 @@ namespace {
 // Real headers, vocabulary included, have some ten megabytes; in memory they grow up to eightfold.
 constexpr std::uint64_t kMaxHeader = 512'000'000;
 constexpr int kMaxNesting = 4;
-constexpr std::size_t kMaxAxes = 4;  // GGML_MAX_DIMS
 constexpr std::size_t kMaxKeyBytes = 65535;
 
-class HeaderReader {
+class GgufHeaderReader {
  public:
-  HeaderReader(std::span<const std::byte> start, std::uint64_t file_size, const std::string& file)
+  GgufHeaderReader(std::span<const std::byte> start, std::uint64_t file_size, const std::string& file)
       : reader_(start, file), file_size_(file_size) {}
 
   GgufHeader read() {
@@ -180,8 +179,8 @@ class HeaderReader {
     info.file = reader_.file();
     const std::size_t at = reader_.at();
     const auto axes = reader_.read<std::uint32_t>(info.name);
-    if (axes > kMaxAxes) {
-      reader_.fail_at(at, info.name, fmt::format("has {} axes; at most {} are allowed", axes, kMaxAxes));
+    if (axes > kMaxGgufAxes) {
+      reader_.fail_at(at, info.name, fmt::format("has {} axes; at most {} are allowed", axes, kMaxGgufAxes));
     }
     for (std::uint32_t i = 0; i < axes; ++i) {
       const auto size = reader_.read<std::uint64_t>(info.name);
@@ -261,7 +260,7 @@ class HeaderReader {
 
 GgufHeader parse_gguf_header(std::span<const std::byte> start, std::uint64_t file_size,
                              const std::string& file) {
-  return HeaderReader(start, file_size, file).read();
+  return GgufHeaderReader(start, file_size, file).read();
 }
 
 }  // namespace ingot

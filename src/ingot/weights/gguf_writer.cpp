@@ -14,7 +14,6 @@ namespace ingot {
 namespace {
 
 constexpr std::uint32_t kVersion = 3;
-constexpr std::size_t kMaxAxes = 4;
 constexpr std::size_t kMaxParts = 65535;  // split.count has 16 bits
 
 std::uint64_t padded(std::uint64_t size, std::uint64_t alignment) {
@@ -88,9 +87,9 @@ class HeaderBuilder {
 void check(const GgufTensor& tensor, std::set<std::string_view>& names) {
   INGOT_CHECK(names.insert(tensor.name).second,
               InvalidConfig(tensor.name, "two tensors to be stored have this name"));
-  INGOT_CHECK(
-      tensor.shape.size() <= kMaxAxes,
-      InvalidConfig(tensor.name, fmt::format("has {} axes; GGUF allows {}", tensor.shape.size(), kMaxAxes)));
+  INGOT_CHECK(tensor.shape.size() <= kMaxGgufAxes,
+              InvalidConfig(tensor.name,
+                            fmt::format("has {} axes; GGUF allows {}", tensor.shape.size(), kMaxGgufAxes)));
   const std::int64_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
   INGOT_CHECK(
       row % tensor.type->block_elements == 0,
@@ -105,8 +104,8 @@ std::uint64_t bytes_of(const GgufTensor& tensor) {
   return tensor.type->bytes(elements);
 }
 
-std::string header_text(const GgufMetadata& metadata, std::span<const GgufTensor> tensors,
-                        std::uint64_t alignment) {
+std::string gguf_header_text(const GgufMetadata& metadata, std::span<const GgufTensor> tensors,
+                             std::uint64_t alignment) {
   HeaderBuilder header;
   header.text() = "GGUF";
   header.number(kVersion);
@@ -185,7 +184,7 @@ void write_gguf(const std::string& path, const GgufMetadata& metadata, std::span
   const auto alignment = static_cast<std::uint64_t>(wanted);
   std::set<std::string_view> names;
   for (const GgufTensor& tensor : tensors) check(tensor, names);
-  const std::string header = header_text(metadata, tensors, alignment);
+  const std::string header = gguf_header_text(metadata, tensors, alignment);
   const std::string zeros(alignment, '\0');
   write_file_atomically(path, [&](FileWriter& out) {
     out.write(header);

@@ -8,13 +8,13 @@
 
 #include "ingot/base/error.h"
 #include "ingot/weights/blob_source.h"
+#include "ingot/weights/deflate.h"
 #include "ingot/weights/hdf5_file.h"
 
 namespace ingot {
 namespace {
 
 constexpr std::uint16_t kDeflate = 1, kShuffle = 2, kFletcher = 3;
-constexpr std::size_t kMaxRatio = 1032;  // what deflate can reach
 
 std::vector<std::byte> inflated(std::span<const std::byte> from, std::size_t size, const std::string& file,
                                 const std::string& path) {
@@ -120,7 +120,7 @@ class Hdf5File final : public WeightSource {
                   FormatError(location(), -1, dataset.path, "has chunks of an impossible shape"));
     }
     for (const Hdf5Chunk& chunk : chunks) {
-      INGOT_CHECK(chunk_bytes / kMaxRatio <= chunk.size,
+      INGOT_CHECK(chunk_bytes / kMaxDeflateRatio <= chunk.size,
                   FormatError(location(), static_cast<std::int64_t>(chunk.address), dataset.path,
                               fmt::format("a chunk claims to become {} bytes from {}, which cannot be",
                                           chunk_bytes, chunk.size)));

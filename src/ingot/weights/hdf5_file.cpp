@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
 constexpr std::uint64_t kUndefined = ~std::uint64_t{0};
-constexpr int kMaxDepth = 64;  // of groups, and of the trees that index them
+constexpr int kMaxGroupDepth = 64;  // of groups, and of the trees that index them
 constexpr std::size_t kMaxObjects = 1'000'000;
 
 enum Message : std::uint16_t {
@@ -205,7 +205,8 @@ class Walker {
   }
 
   void walk(std::uint64_t address, const std::string& path, int depth) {
-    if (depth > kMaxDepth) at(address, path).fail(path, fmt::format("nests more than {} groups", kMaxDepth));
+    if (depth > kMaxGroupDepth)
+      at(address, path).fail(path, fmt::format("nests more than {} groups", kMaxGroupDepth));
     if (!seen_.insert(address).second) return;  // a second name of the same object, or a circle
     if (++objects_ > kMaxObjects)
       at(address, path).fail(path, fmt::format("there are more than {} objects", kMaxObjects));
@@ -222,7 +223,7 @@ class Walker {
       if (message.type == kSymbolTable) {
         const auto tree = reader.read<std::uint64_t>("symbol table"),
                    heap = reader.read<std::uint64_t>("symbol table");
-        walk_symbols(tree, heap_data(heap), path, depth, kMaxDepth);
+        walk_symbols(tree, heap_data(heap), path, depth, kMaxGroupDepth);
       } else if (message.type == kLink) {
         walk_link(reader, path, depth);
       } else if (message.type == kLinkInfo) {
@@ -421,7 +422,7 @@ class ChunkReader {
       if (__builtin_mul_overflow(expected, along, &expected))
         reader.fail(dataset_.path, "has too many chunks");
     }
-    walk(dataset_.layout.address, kMaxDepth);
+    walk(dataset_.layout.address, kMaxGroupDepth);
     if (chunks_.size() != expected) {
       reader.fail(dataset_.path, fmt::format("has {} of its {} chunks; the others were never written",
                                              chunks_.size(), expected));

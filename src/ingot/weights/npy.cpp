@@ -23,15 +23,15 @@ struct NpyType {
   DType dtype;
 };
 
-constexpr std::array<NpyType, 9> kTypes{{{"f2", DType::f16},
-                                         {"f4", DType::f32},
-                                         {"f8", DType::f64},
-                                         {"i1", DType::i8},
-                                         {"i2", DType::i16},
-                                         {"i4", DType::i32},
-                                         {"i8", DType::i64},
-                                         {"u1", DType::u8},
-                                         {"b1", DType::boolean}}};
+constexpr std::array<NpyType, 9> kNpyTypes{{{"f2", DType::f16},
+                                            {"f4", DType::f32},
+                                            {"f8", DType::f64},
+                                            {"i1", DType::i8},
+                                            {"i2", DType::i16},
+                                            {"i4", DType::i32},
+                                            {"i8", DType::i64},
+                                            {"u1", DType::u8},
+                                            {"b1", DType::boolean}}};
 
 struct NpyHeader {
   std::string descr;
@@ -171,8 +171,8 @@ std::optional<DType> parse_descr(const std::string& descr, bool& swapped, const 
   const bool has_order = !descr.empty() && std::string_view("<>|=").find(descr[0]) != std::string_view::npos;
   swapped = has_order && descr[0] == '>';
   const std::string_view code = std::string_view(descr).substr(has_order ? 1 : 0);
-  const auto found = std::ranges::find(kTypes, code, &NpyType::code);
-  if (found != kTypes.end()) return found->dtype;
+  const auto found = std::ranges::find(kNpyTypes, code, &NpyType::code);
+  if (found != kNpyTypes.end()) return found->dtype;
   if (code == "O")
     fail(file, 10, "descr", "holds pickled Python objects, which are never read: they can run code");
   return std::nullopt;
@@ -284,8 +284,8 @@ Tensor load_npy(const NpyDescription& description, const Blob& blob) {
 }
 
 std::string npy_header(const std::string& path, const Shape& shape, DType dtype) {
-  const auto type = std::ranges::find(kTypes, dtype, &NpyType::dtype);
-  INGOT_CHECK(type != kTypes.end(),
+  const auto type = std::ranges::find(kNpyTypes, dtype, &NpyType::dtype);
+  INGOT_CHECK(type != kNpyTypes.end(),
               IoError(path, fmt::format("NumPy has no element type for {}; convert the tensor to f32 first",
                                         name(dtype))));
   std::string sizes;

@@ -25,33 +25,33 @@ struct OnnxType {
 };
 
 // TensorProto.DataType; numbers from 17 on are younger than the description that Debian has.
-const std::array kTypes = {OnnxType{1, "FLOAT", 32, DType::f32},
-                           OnnxType{2, "UINT8", 8, DType::u8},
-                           OnnxType{3, "INT8", 8, DType::i8},
-                           OnnxType{4, "UINT16", 16, {}},
-                           OnnxType{5, "INT16", 16, DType::i16},
-                           OnnxType{6, "INT32", 32, DType::i32},
-                           OnnxType{7, "INT64", 64, DType::i64},
-                           OnnxType{8, "STRING", 0, {}},
-                           OnnxType{9, "BOOL", 8, DType::boolean},
-                           OnnxType{10, "FLOAT16", 16, DType::f16},
-                           OnnxType{11, "DOUBLE", 64, DType::f64},
-                           OnnxType{12, "UINT32", 32, {}},
-                           OnnxType{13, "UINT64", 64, {}},
-                           OnnxType{14, "COMPLEX64", 64, {}},
-                           OnnxType{15, "COMPLEX128", 128, {}},
-                           OnnxType{16, "BFLOAT16", 16, DType::bf16},
-                           OnnxType{17, "FLOAT8E4M3FN", 8, DType::f8e4m3},
-                           OnnxType{18, "FLOAT8E4M3FNUZ", 8, {}},
-                           OnnxType{19, "FLOAT8E5M2", 8, DType::f8e5m2},
-                           OnnxType{20, "FLOAT8E5M2FNUZ", 8, {}},
-                           OnnxType{21, "UINT4", 4, {}},
-                           OnnxType{22, "INT4", 4, {}},
-                           OnnxType{23, "FLOAT4E2M1", 4, {}}};
+const std::array kOnnxTypes = {OnnxType{1, "FLOAT", 32, DType::f32},
+                               OnnxType{2, "UINT8", 8, DType::u8},
+                               OnnxType{3, "INT8", 8, DType::i8},
+                               OnnxType{4, "UINT16", 16, {}},
+                               OnnxType{5, "INT16", 16, DType::i16},
+                               OnnxType{6, "INT32", 32, DType::i32},
+                               OnnxType{7, "INT64", 64, DType::i64},
+                               OnnxType{8, "STRING", 0, {}},
+                               OnnxType{9, "BOOL", 8, DType::boolean},
+                               OnnxType{10, "FLOAT16", 16, DType::f16},
+                               OnnxType{11, "DOUBLE", 64, DType::f64},
+                               OnnxType{12, "UINT32", 32, {}},
+                               OnnxType{13, "UINT64", 64, {}},
+                               OnnxType{14, "COMPLEX64", 64, {}},
+                               OnnxType{15, "COMPLEX128", 128, {}},
+                               OnnxType{16, "BFLOAT16", 16, DType::bf16},
+                               OnnxType{17, "FLOAT8E4M3FN", 8, DType::f8e4m3},
+                               OnnxType{18, "FLOAT8E4M3FNUZ", 8, {}},
+                               OnnxType{19, "FLOAT8E5M2", 8, DType::f8e5m2},
+                               OnnxType{20, "FLOAT8E5M2FNUZ", 8, {}},
+                               OnnxType{21, "UINT4", 4, {}},
+                               OnnxType{22, "INT4", 4, {}},
+                               OnnxType{23, "FLOAT4E2M1", 4, {}}};
 
 const OnnxType* find_type(int number) {
-  const auto found = std::ranges::find(kTypes, number, &OnnxType::number);
-  return found == kTypes.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(kOnnxTypes, number, &OnnxType::number);
+  return found == kOnnxTypes.end() ? nullptr : &*found;
 }
 
 /// Values of a typed field, converted one by one; `bits` where the field holds bit patterns (halves in

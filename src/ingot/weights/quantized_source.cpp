@@ -57,7 +57,7 @@ struct Size {
 };
 
 /// One way to keep a layer. A layer is one of these where it has the tensor `mark`.
-struct Layout {
+struct LayerLayout {
   std::string_view method, mark;
   std::vector<std::string> fields;  ///< all that may belong to it, the mark too
   Size (*size)(const Layer& layer, const QuantizationConfig& config);
@@ -161,8 +161,8 @@ std::int64_t per_word(const QuantizationConfig& config) {
   return 32 / config.bits;
 }
 
-const std::vector<Layout>& layouts() {
-  static const std::vector<Layout> all{
+const std::vector<LayerLayout>& layouts() {
+  static const std::vector<LayerLayout> all{
       {"gptq",
        "qweight",
        {"qweight", "qzeros", "scales", "g_idx"},
@@ -226,10 +226,10 @@ const std::vector<Layout>& layouts() {
   return all;
 }
 
-std::vector<const Layout*> layouts_of(const QuantizationConfig& config) {
-  std::vector<const Layout*> found;
+std::vector<const LayerLayout*> layouts_of(const QuantizationConfig& config) {
+  std::vector<const LayerLayout*> found;
   std::vector<std::string> known;
-  for (const Layout& layout : layouts()) {
+  for (const LayerLayout& layout : layouts()) {
     if (known.empty() || known.back() != layout.method) known.emplace_back(layout.method);
     if (layout.method == config.method) found.push_back(&layout);
   }
@@ -245,7 +245,7 @@ class QuantizedSource final : public WeightSource {
       : WeightSource(base->location()), base_(std::move(base)), config_(config) {
     std::set<std::string> consumed;
     std::vector<TensorInfo> tensors;
-    for (const Layout* layout : layouts_of(config)) {
+    for (const LayerLayout* layout : layouts_of(config)) {
       const std::string mark = "." + std::string(layout->mark);
       for (const TensorInfo& info : base_->tensors()) {
         if (!info.name.ends_with(mark) || consumed.contains(info.name)) continue;
@@ -266,7 +266,7 @@ class QuantizedSource final : public WeightSource {
 
  protected:
   Tensor load(const TensorInfo& info) const override {
-    const Layout* layout = layout_of(info);
+    const LayerLayout* layout = layout_of(info);
     if (layout == nullptr) return base_->load_tensor(info.name);
     const NoGrad no_grad;
     const Tensor values = quant::values_of(read(info, *layout));
@@ -279,22 +279,22 @@ class QuantizedSource final : public WeightSource {
     return base_->stored_bytes(info.name);
   }
   quant::PackedPtr packed(const TensorInfo& info, const PackedPart& part) const override {
-    const Layout* layout = layout_of(info);
+    const LayerLayout* layout = layout_of(info);
     if (layout == nullptr) return base_->load_packed(info.name, part);
     if (part.transposed != config_.inputs_first) return nullptr;
     return quant::pack(quant::rows_of(read(info, *layout), part.first, part.rows), info.name);
   }
 
  private:
-  const Layout* layout_of(const TensorInfo& info) const {
+  const LayerLayout* layout_of(const TensorInfo& info) const {
     const auto found = layers_.find(info.name);
     return found == layers_.end() ? nullptr : found->second;
   }
-  CheckpointMatrix read(const TensorInfo& info, const Layout& layout) const {
+  CheckpointMatrix read(const TensorInfo& info, const LayerLayout& layout) const {
     const std::string name = info.name.substr(0, info.name.size() - std::string_view(".weight").size());
     return layout.read(Layer(*base_, name), config_);
   }
-  TensorInfo describe(const Layer& layer, const Layout& layout, std::set<std::string>& consumed) const {
+  TensorInfo describe(const Layer& layer, const LayerLayout& layout, std::set<std::string>& consumed) const {
     TensorInfo weight;
     weight.name = layer.name() + ".weight";
     weight.dtype = DType::f32;
@@ -313,7 +313,7 @@ class QuantizedSource final : public WeightSource {
 
   std::shared_ptr<const WeightSource> base_;
   QuantizationConfig config_;
-  std::map<std::string, const Layout*> layers_;  // by the dense name
+  std::map<std::string, const LayerLayout*> layers_;  // by the dense name
 };
 
 }  // namespace

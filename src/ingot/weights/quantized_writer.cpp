@@ -17,7 +17,7 @@
 namespace ingot {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // A layer's tensors are asked for one by one, in the order of their types. Each rounds the layer again, which
 // costs less than keeping the codes of all layers in memory.
@@ -109,8 +109,11 @@ void add_nf4(const WeightSource& source, const TensorInfo& info, std::vector<Sto
   const std::string dtype = info.dtype == DType::f16    ? "float16"
                             : info.dtype == DType::bf16 ? "bfloat16"
                                                         : "float32";
-  const std::string state =
-      Json{{"quant_type", "nf4"}, {"blocksize", kBlock}, {"dtype", dtype}, {"shape", {rows, cols}}}.dump();
+  const std::string state = OrderedJson{
+      {"quant_type", "nf4"},
+      {"blocksize", kBlock},
+      {"dtype", dtype},
+      {"shape", {rows, cols}}}.dump();
   const std::span<const std::uint8_t> bytes(reinterpret_cast<const std::uint8_t*>(state.data()),
                                             state.size());
   tensors.push_back(
@@ -126,7 +129,7 @@ void add_nf4(const WeightSource& source, const TensorInfo& info, std::vector<Sto
                                      Tensor::from(bytes, {static_cast<std::int64_t>(state.size())})));
 }
 
-Json compressed_tensors_config(const char* format, const Json& weights) {
+OrderedJson compressed_tensors_config(const char* format, const OrderedJson& weights) {
   return {{"quant_method", "compressed-tensors"},
           {"format", format},
           {"quantization_status", "compressed"},
@@ -141,21 +144,22 @@ Json compressed_tensors_config(const char* format, const Json& weights) {
               {"weights", weights}}}}}};
 }
 
-Json groups_config(const quant::GroupOptions& options) {
-  return compressed_tensors_config("pack-quantized",
-                                   {{"num_bits", options.bits},
-                                    {"type", "int"},
-                                    {"symmetric", options.symmetric},
-                                    {"strategy", options.group == 0 ? "channel" : "group"},
-                                    {"group_size", options.group == 0 ? Json(nullptr) : Json(options.group)},
-                                    {"dynamic", false},
-                                    {"actorder", nullptr},
-                                    {"block_structure", nullptr},
-                                    {"observer", "minmax"},
-                                    {"observer_kwargs", Json::object()}});
+OrderedJson groups_config(const quant::GroupOptions& options) {
+  return compressed_tensors_config(
+      "pack-quantized",
+      {{"num_bits", options.bits},
+       {"type", "int"},
+       {"symmetric", options.symmetric},
+       {"strategy", options.group == 0 ? "channel" : "group"},
+       {"group_size", options.group == 0 ? OrderedJson(nullptr) : OrderedJson(options.group)},
+       {"dynamic", false},
+       {"actorder", nullptr},
+       {"block_structure", nullptr},
+       {"observer", "minmax"},
+       {"observer_kwargs", OrderedJson::object()}});
 }
 
-Json fp8_config() {
+OrderedJson fp8_config() {
   return compressed_tensors_config("float-quantized", {{"num_bits", 8},
                                                        {"type", "float"},
                                                        {"symmetric", true},
@@ -165,10 +169,10 @@ Json fp8_config() {
                                                        {"actorder", nullptr},
                                                        {"block_structure", nullptr},
                                                        {"observer", "minmax"},
-                                                       {"observer_kwargs", Json::object()}});
+                                                       {"observer_kwargs", OrderedJson::object()}});
 }
 
-Json nf4_config() {
+OrderedJson nf4_config() {
   return {{"quant_method", "bitsandbytes"},
           {"load_in_4bit", true},
           {"load_in_8bit", false},

@@ -43,9 +43,9 @@ std::vector<std::int64_t> parse_shape(std::string_view sizes, std::string_view t
 }
 
 /// Lays the tensors out in a file of so many bytes.
-class Layout {
+class Placement {
  public:
-  explicit Layout(const Blob& blob) : blob_(blob) {}
+  explicit Placement(const Blob& blob) : blob_(blob) {}
 
   TensorInfo place(const RawTensor& tensor, bool last) {
     TensorInfo info;
@@ -107,7 +107,7 @@ class Layout {
 class RawFile final : public BlobSource<> {
  public:
   RawFile(Blob blob, std::span<const RawTensor> tensors) : BlobSource(std::move(blob)) {
-    Layout layout(blob_);
+    Placement layout(blob_);
     std::vector<TensorInfo> infos;
     for (const RawTensor& tensor : tensors) infos.push_back(layout.place(tensor, &tensor == &tensors.back()));
     set_contents(std::move(infos), {});

@@ -81,9 +81,10 @@ class Cursor {
 
 /// Takes the header's JSON event by event. A DOM would drop what it must refuse (a name given twice) and take
 /// several times the header's size.
-class HeaderReader final : public nlohmann::json_sax<Json> {
+class SafetensorsHeaderReader final : public nlohmann::json_sax<Json> {
  public:
-  HeaderReader(const std::string& file, std::string_view text) : file_(file), text_(text), at_(text.data()) {}
+  SafetensorsHeaderReader(const std::string& file, std::string_view text)
+      : file_(file), text_(text), at_(text.data()) {}
 
   SafetensorsHeader read() {
     Json::sax_parse(Cursor(text_.data(), &at_), Cursor(text_.data() + text_.size(), nullptr), this);
@@ -328,7 +329,7 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> start, std
   INGOT_CHECK(zero == text.npos, FormatError(file, 8 + static_cast<std::int64_t>(zero), "header",
                                              "is not valid JSON: it holds a zero byte"));
 
-  SafetensorsHeader header = HeaderReader(file, text).read();
+  SafetensorsHeader header = SafetensorsHeaderReader(file, text).read();
   header.data_begin = 8 + length;
   check_coverage(header, file_size, file);
   return header;

@@ -73,7 +73,8 @@ std::string quoted(const std::string& text) {
 }
 
 // Built as text, because its order matters and an ordered JSON object finds its keys one by one.
-std::string header_text(std::span<const StoredTensor* const> order, const SafetensorsOptions& options) {
+std::string safetensors_header_text(std::span<const StoredTensor* const> order,
+                                    const SafetensorsOptions& options) {
   const std::map<std::string, std::string>& metadata = options.metadata;
   std::vector<std::string> entries;
   if (!metadata.empty()) {
@@ -122,7 +123,7 @@ void write_safetensors(const std::string& path, std::span<const StoredTensor> te
                        const SafetensorsOptions& options) {
   check_names(tensors);
   const auto order = in_layout_order(tensors);
-  const std::string header = header_text(order, options);
+  const std::string header = safetensors_header_text(order, options);
   write_file_atomically(path, [&](FileWriter& out) {
     std::array<std::byte, 8> length{};
     for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<std::byte>(header.size() >> (8 * i));

@@ -14,7 +14,7 @@ namespace {
 
 using Ref = PickleValue::Ref;
 
-constexpr int kMaxDepth = 64;
+constexpr int kMaxStateDepth = 64;
 constexpr std::size_t kMaxVisits = 4'000'000;  // shared values can be reached by exponentially many ways
 
 // Where training programs put the model's tensors; the first that is there and holds tensors counts.
@@ -84,8 +84,8 @@ class Flattener {
   }
 
   void walk(Ref ref, const std::string& path, int depth) {
-    if (depth > kMaxDepth)
-      fail(ref, path, fmt::format("nests more than {} deep, or contains itself", kMaxDepth));
+    if (depth > kMaxStateDepth)
+      fail(ref, path, fmt::format("nests more than {} deep, or contains itself", kMaxStateDepth));
     const auto enter = [&](const std::string& key, Ref value) {
       walk(value, path.empty() ? key : path + "." + key, depth + 1);
     };

@@ -22,24 +22,24 @@ struct TensorFlowType {
   std::size_t bytes;
   std::optional<DType> dtype;
 };
-constexpr std::array<TensorFlowType, 18> kTypes{{{1, "float32", 4, DType::f32},
-                                                 {2, "float64", 8, DType::f64},
-                                                 {3, "int32", 4, DType::i32},
-                                                 {4, "uint8", 1, DType::u8},
-                                                 {5, "int16", 2, DType::i16},
-                                                 {6, "int8", 1, DType::i8},
-                                                 {7, "string", 0, {}},
-                                                 {8, "complex64", 8, {}},
-                                                 {9, "int64", 8, DType::i64},
-                                                 {10, "bool", 1, DType::boolean},
-                                                 {14, "bfloat16", 2, DType::bf16},
-                                                 {17, "uint16", 2, {}},
-                                                 {18, "complex128", 16, {}},
-                                                 {19, "float16", 2, DType::f16},
-                                                 {22, "uint32", 4, {}},
-                                                 {23, "uint64", 8, {}},
-                                                 {24, "float8_e5m2", 1, DType::f8e5m2},
-                                                 {25, "float8_e4m3fn", 1, DType::f8e4m3}}};
+constexpr std::array<TensorFlowType, 18> kTensorFlowTypes{{{1, "float32", 4, DType::f32},
+                                                           {2, "float64", 8, DType::f64},
+                                                           {3, "int32", 4, DType::i32},
+                                                           {4, "uint8", 1, DType::u8},
+                                                           {5, "int16", 2, DType::i16},
+                                                           {6, "int8", 1, DType::i8},
+                                                           {7, "string", 0, {}},
+                                                           {8, "complex64", 8, {}},
+                                                           {9, "int64", 8, DType::i64},
+                                                           {10, "bool", 1, DType::boolean},
+                                                           {14, "bfloat16", 2, DType::bf16},
+                                                           {17, "uint16", 2, {}},
+                                                           {18, "complex128", 16, {}},
+                                                           {19, "float16", 2, DType::f16},
+                                                           {22, "uint32", 4, {}},
+                                                           {23, "uint64", 8, {}},
+                                                           {24, "float8_e5m2", 1, DType::f8e5m2},
+                                                           {25, "float8_e4m3fn", 1, DType::f8e4m3}}};
 
 struct Entry {
   std::uint64_t dtype = 0, shard = 0, offset = 0, size = 0;
@@ -172,7 +172,7 @@ class TensorFlowCheckpoint final : public WeightSource {
 
   TensorInfo describe(const std::string& key, const Entry& entry) const {
     const auto fail = [&](const std::string& problem) { throw FormatError(location(), -1, key, problem); };
-    const auto type = std::ranges::find(kTypes, entry.dtype, &TensorFlowType::id);
+    const auto type = std::ranges::find(kTensorFlowTypes, entry.dtype, &TensorFlowType::id);
     if (entry.shard >= shards_.size())
       fail(fmt::format("lies in shard {} of {}", entry.shard, shards_.size()));
     const Blob& shard = shards_[entry.shard];
@@ -183,12 +183,13 @@ class TensorFlowCheckpoint final : public WeightSource {
     TensorInfo info;
     info.name = key;
     info.shape = entry.shape;
-    info.stored_as = type == kTypes.end() ? fmt::format("type {}", entry.dtype) : std::string(type->name);
+    info.stored_as =
+        type == kTensorFlowTypes.end() ? fmt::format("type {}", entry.dtype) : std::string(type->name);
     info.bytes = entry.size;
     info.offset = entry.offset;
     info.file = shard.name;
     if (entry.sliced) info.stored_as += " (in slices)";
-    std::uint64_t bytes = type == kTypes.end() ? 1 : std::max<std::size_t>(type->bytes, 1);
+    std::uint64_t bytes = type == kTensorFlowTypes.end() ? 1 : std::max<std::size_t>(type->bytes, 1);
     bool empty = false;
     for (const std::int64_t size : info.shape) {
       empty |= size == 0;
@@ -198,7 +199,7 @@ class TensorFlowCheckpoint final : public WeightSource {
         fail(fmt::format("shape {} overflows", to_string(info.shape)));
       }
     }
-    if (type == kTypes.end() || !type->dtype || entry.sliced) return info;
+    if (type == kTensorFlowTypes.end() || !type->dtype || entry.sliced) return info;
     info.dtype = type->dtype;
     if (entry.size != (empty ? 0 : bytes)) {
       fail(fmt::format("has {} bytes, but shape {} of {} takes {}", entry.size, to_string(info.shape),

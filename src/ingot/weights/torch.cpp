@@ -24,28 +24,28 @@ struct TorchType {
   std::optional<DType> ours;
 };
 
-constexpr std::array<TorchType, 22> kTypes{{{"FloatStorage", "float32", 4, DType::f32},
-                                            {"DoubleStorage", "float64", 8, DType::f64},
-                                            {"HalfStorage", "float16", 2, DType::f16},
-                                            {"BFloat16Storage", "bfloat16", 2, DType::bf16},
-                                            {"LongStorage", "int64", 8, DType::i64},
-                                            {"IntStorage", "int32", 4, DType::i32},
-                                            {"ShortStorage", "int16", 2, DType::i16},
-                                            {"CharStorage", "int8", 1, DType::i8},
-                                            {"ByteStorage", "uint8", 1, DType::u8},
-                                            {"BoolStorage", "bool", 1, DType::boolean},
-                                            {"", "float8_e4m3fn", 1, DType::f8e4m3},
-                                            {"", "float8_e5m2", 1, DType::f8e5m2},
-                                            {"", "uint16", 2, {}},
-                                            {"", "uint32", 4, {}},
-                                            {"", "uint64", 8, {}},
-                                            {"", "float8_e4m3fnuz", 1, {}},
-                                            {"", "float8_e5m2fnuz", 1, {}},
-                                            {"", "float8_e8m0fnu", 1, {}},
-                                            {"ComplexFloatStorage", "complex64", 8, {}},
-                                            {"ComplexDoubleStorage", "complex128", 16, {}},
-                                            {"QInt8Storage", "qint8", 1, {}},
-                                            {"QUInt8Storage", "quint8", 1, {}}}};
+constexpr std::array<TorchType, 22> kTorchTypes{{{"FloatStorage", "float32", 4, DType::f32},
+                                                 {"DoubleStorage", "float64", 8, DType::f64},
+                                                 {"HalfStorage", "float16", 2, DType::f16},
+                                                 {"BFloat16Storage", "bfloat16", 2, DType::bf16},
+                                                 {"LongStorage", "int64", 8, DType::i64},
+                                                 {"IntStorage", "int32", 4, DType::i32},
+                                                 {"ShortStorage", "int16", 2, DType::i16},
+                                                 {"CharStorage", "int8", 1, DType::i8},
+                                                 {"ByteStorage", "uint8", 1, DType::u8},
+                                                 {"BoolStorage", "bool", 1, DType::boolean},
+                                                 {"", "float8_e4m3fn", 1, DType::f8e4m3},
+                                                 {"", "float8_e5m2", 1, DType::f8e5m2},
+                                                 {"", "uint16", 2, {}},
+                                                 {"", "uint32", 4, {}},
+                                                 {"", "uint64", 8, {}},
+                                                 {"", "float8_e4m3fnuz", 1, {}},
+                                                 {"", "float8_e5m2fnuz", 1, {}},
+                                                 {"", "float8_e8m0fnu", 1, {}},
+                                                 {"ComplexFloatStorage", "complex64", 8, {}},
+                                                 {"ComplexDoubleStorage", "complex128", 16, {}},
+                                                 {"QInt8Storage", "qint8", 1, {}},
+                                                 {"QUInt8Storage", "quint8", 1, {}}}};
 
 /// A strided tensor may repeat elements; a file of a few bytes may not become gigabytes that way.
 constexpr std::uint64_t kMaxRepeatedBytes = std::uint64_t{64} << 20;
@@ -155,15 +155,16 @@ class TorchFile final : public BlobSource<> {
 
   std::size_t element_bytes(std::string_view storage) const {
     if (storage == "UntypedStorage") return 1;
-    const auto type = std::ranges::find(kTypes, storage, &TorchType::storage);
-    if (type == kTypes.end()) fail(std::string(storage), "is a kind of storage that Ingot does not know");
+    const auto type = std::ranges::find(kTorchTypes, storage, &TorchType::storage);
+    if (type == kTorchTypes.end())
+      fail(std::string(storage), "is a kind of storage that Ingot does not know");
     return type->bytes;
   }
 
   const TorchType& type_of(const PickleValue::Tensor& tensor, const PickleValue::Storage& storage) const {
-    const auto type = tensor.dtype.empty() ? std::ranges::find(kTypes, storage.type, &TorchType::storage)
-                                           : std::ranges::find(kTypes, tensor.dtype, &TorchType::dtype);
-    if (type == kTypes.end()) {
+    const auto type = tensor.dtype.empty() ? std::ranges::find(kTorchTypes, storage.type, &TorchType::storage)
+                                           : std::ranges::find(kTorchTypes, tensor.dtype, &TorchType::dtype);
+    if (type == kTorchTypes.end()) {
       fail(std::string(tensor.dtype.empty() ? storage.type : tensor.dtype),
            "is a type that Ingot does not know");
     }

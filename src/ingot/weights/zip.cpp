@@ -8,14 +8,14 @@
 
 #include "ingot/base/error.h"
 #include "ingot/weights/byte_reader.h"
+#include "ingot/weights/deflate.h"
 
 namespace ingot {
 namespace {
 
-constexpr std::uint32_t kLocalHeader = 0x04034b50, kDirectoryEntry = 0x02014b50, kEnd = 0x06054b50,
-                        kEnd64 = 0x06064b50, kEnd64Locator = 0x07064b50;
+constexpr std::uint32_t kLocalHeader = 0x04034b50, kDirectoryEntry = 0x02014b50, kDirectoryEnd = 0x06054b50,
+                        kDirectoryEnd64 = 0x06064b50, kDirectoryEnd64Locator = 0x07064b50;
 constexpr std::size_t kEndBytes = 22, kLocatorBytes = 20, kMaxComment = 65535, kEntryBytes = 46;
-constexpr std::uint64_t kMaxRatio = 1032;  // what deflate can reach
 constexpr std::uint32_t kIn64 = 0xffffffff;
 
 struct Directory {
@@ -29,7 +29,7 @@ std::size_t find_end(std::span<const std::byte> bytes, const std::string& file) 
   const std::size_t last = bytes.size() - kEndBytes;
   for (std::size_t back = 0; back <= std::min(last, kMaxComment); ++back) {
     ByteReader at(bytes, file, last - back);
-    if (at.read<std::uint32_t>("end") == kEnd) return last - back;
+    if (at.read<std::uint32_t>("end") == kDirectoryEnd) return last - back;
   }
   reader.fail_at(last, "zip", "has no end record: the archive was cut short");
 }
@@ -47,10 +47,10 @@ Directory read_end(std::span<const std::byte> bytes, const std::string& file) {
   if (disk != 0 && disk != 0xffff) reader.fail_at(end, "disk", "the archive is one part of several");
   if (end < kLocatorBytes) return directory;
   ByteReader locator(bytes, file, end - kLocatorBytes);
-  if (locator.read<std::uint32_t>("locator") != kEnd64Locator) return directory;
+  if (locator.read<std::uint32_t>("locator") != kDirectoryEnd64Locator) return directory;
   locator.read<std::uint32_t>("disk");
   locator.seek(locator.read<std::uint64_t>("zip64 end offset"), "zip64 end offset");
-  if (locator.read<std::uint32_t>("zip64 end") != kEnd64)
+  if (locator.read<std::uint32_t>("zip64 end") != kDirectoryEnd64)
     locator.fail("zip64 end", "is not where it should be");
   locator.take(20, "zip64 end");  // size, versions, disks
   locator.read<std::uint64_t>("entries of this disk");
@@ -96,7 +96,7 @@ void locate_data(std::span<const std::byte> bytes, const std::string& file, std:
     local.fail(entry.name,
                fmt::format("is stored as it is, but has two sizes: {} and {}", entry.size, entry.stored));
   }
-  if (entry.method == 8 && entry.size / kMaxRatio > entry.stored) {
+  if (entry.method == 8 && entry.size / kMaxDeflateRatio > entry.stored) {
     local.fail(entry.name,
                fmt::format("claims to become {} bytes from {}, which cannot be", entry.size, entry.stored));
   }
@@ -321,7 +321,7 @@ void ZipWriter::finish() {
   const std::uint64_t size = out_.size() - begin, end64 = out_.size();
   const std::uint64_t count = entries_.size();
   out_.write(Fields()
-                 .u32(kEnd64)
+                 .u32(kDirectoryEnd64)
                  .u64(44)
                  .u16(kVersion64)
                  .u16(kVersion64)
@@ -331,11 +331,11 @@ void ZipWriter::finish() {
                  .u64(count)
                  .u64(size)
                  .u64(begin)
-                 .u32(kEnd64Locator)
+                 .u32(kDirectoryEnd64Locator)
                  .u32(0)
                  .u64(end64)
                  .u32(1)
-                 .u32(kEnd)
+                 .u32(kDirectoryEnd)
                  .u16(0)
                  .u16(0)
                  .u16(std::min<std::uint64_t>(count, 0xffff))
