@@ -6,15 +6,15 @@
 namespace ingot::quant::blocks {
 namespace {
 
-struct Block {
+struct Q2KBlock {
   std::uint8_t scales[16];  // scale below, minimum above
   std::uint8_t codes[64];
   std::uint16_t d, dmin;  // f16
 };
-static_assert(sizeof(Block) == 84);
+static_assert(sizeof(Q2KBlock) == 84);
 
-void unpack(const std::byte* bytes, BlockParts& parts) {
-  const auto block = load<Block>(bytes);
+void unpack_q2_k(const std::byte* bytes, BlockParts& parts) {
+  const auto block = load<Q2KBlock>(bytes);
   parts.d = to_float(block.d);
   parts.dmin = to_float(block.dmin);
   for (std::size_t g = 0; g < 16; ++g) {
@@ -26,8 +26,8 @@ void unpack(const std::byte* bytes, BlockParts& parts) {
     parts.codes[i] = (block.codes[i / 128 * 32 + i % 32] >> (2 * (i / 32 % 4))) & 3;
 }
 
-void quantize(const float* x, std::byte* bytes) {
-  Block block{};
+void quantize_q2_k(const float* x, std::byte* bytes) {
+  Q2KBlock block{};
   const SuperAffine rounded = round_super_affine(
       x, 16, 15, false, {.top = 3, .first = -0.5F, .step = 0.1F, .count = 15, .absolute_error = true});
   block.d = rounded.d;
@@ -46,11 +46,11 @@ void quantize(const float* x, std::byte* bytes) {
 const BlockFormat kQ2_K{.name = "Q2_K",
                         .gguf_type = 10,
                         .elements = 256,
-                        .bytes = sizeof(Block),
+                        .bytes = sizeof(Q2KBlock),
                         .group = 16,
                         .zero = 0,
                         .has_min = true,
-                        .unpack = unpack,
-                        .quantize = quantize};
+                        .unpack = unpack_q2_k,
+                        .quantize = quantize_q2_k};
 
 }  // namespace ingot::quant::blocks

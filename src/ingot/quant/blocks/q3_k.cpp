@@ -6,16 +6,16 @@
 namespace ingot::quant::blocks {
 namespace {
 
-struct Block {
+struct Q3KBlock {
   std::uint8_t high[32];  // the third bits
   std::uint8_t codes[64];
   std::uint8_t scales[12];  // 16 of 6 bits, 32 added
   std::uint16_t d;          // f16
 };
-static_assert(sizeof(Block) == 110);
+static_assert(sizeof(Q3KBlock) == 110);
 
-void unpack(const std::byte* bytes, BlockParts& parts) {
-  const auto block = load<Block>(bytes);
+void unpack_q3_k(const std::byte* bytes, BlockParts& parts) {
+  const auto block = load<Q3KBlock>(bytes);
   parts.d = to_float(block.d);
   for (std::size_t g = 0; g < 16; ++g) {
     const int low = (block.scales[g % 8] >> (g < 8 ? 0 : 4)) & 15;
@@ -29,8 +29,8 @@ void unpack(const std::byte* bytes, BlockParts& parts) {
   }
 }
 
-void quantize(const float* x, std::byte* bytes) {
-  Block block{};
+void quantize_q3_k(const float* x, std::byte* bytes) {
+  Q3KBlock block{};
   const SuperSymmetric rounded = round_super_symmetric(x, 32, 4);
   block.d = rounded.d;
   for (std::size_t g = 0; g < 16; ++g) {
@@ -54,11 +54,11 @@ void quantize(const float* x, std::byte* bytes) {
 const BlockFormat kQ3_K{.name = "Q3_K",
                         .gguf_type = 11,
                         .elements = 256,
-                        .bytes = sizeof(Block),
+                        .bytes = sizeof(Q3KBlock),
                         .group = 16,
                         .zero = 4,
                         .has_min = false,
-                        .unpack = unpack,
-                        .quantize = quantize};
+                        .unpack = unpack_q3_k,
+                        .quantize = quantize_q3_k};
 
 }  // namespace ingot::quant::blocks

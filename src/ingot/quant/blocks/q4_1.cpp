@@ -4,22 +4,22 @@
 namespace ingot::quant::blocks {
 namespace {
 
-struct Block {
+struct Q41Block {
   std::uint16_t d, m;  // f16
   std::uint8_t codes[16];
 };
-static_assert(sizeof(Block) == 20);
+static_assert(sizeof(Q41Block) == 20);
 
-void unpack(const std::byte* bytes, BlockParts& parts) {
-  const auto block = load<Block>(bytes);
+void unpack_q4_1(const std::byte* bytes, BlockParts& parts) {
+  const auto block = load<Q41Block>(bytes);
   set_flat(parts, to_float(block.d), to_float(block.m));
   unpack_nibbles(block.codes, parts.codes.data());
 }
 
-void quantize(const float* x, std::byte* bytes) {
+void quantize_q4_1(const float* x, std::byte* bytes) {
   std::uint8_t codes[32];
   const Affine affine = round_affine(x, 15, codes);
-  Block block{.d = to_half(affine.scale), .m = to_half(affine.minimum), .codes = {}};
+  Q41Block block{.d = to_half(affine.scale), .m = to_half(affine.minimum), .codes = {}};
   pack_nibbles(codes, block.codes);
   store(block, bytes);
 }
@@ -29,11 +29,11 @@ void quantize(const float* x, std::byte* bytes) {
 const BlockFormat kQ4_1{.name = "Q4_1",
                         .gguf_type = 3,
                         .elements = 32,
-                        .bytes = sizeof(Block),
+                        .bytes = sizeof(Q41Block),
                         .group = 32,
                         .zero = 0,
                         .has_min = true,
-                        .unpack = unpack,
-                        .quantize = quantize};
+                        .unpack = unpack_q4_1,
+                        .quantize = quantize_q4_1};
 
 }  // namespace ingot::quant::blocks

@@ -6,15 +6,15 @@
 namespace ingot::quant::blocks {
 namespace {
 
-struct Block {
+struct Q4KBlock {
   std::uint16_t d, dmin;  // f16
   std::uint8_t scales[12];
   std::uint8_t codes[128];  // 32 bytes hold 64 codes: byte l has codes l below and l + 32 above
 };
-static_assert(sizeof(Block) == 144);
+static_assert(sizeof(Q4KBlock) == 144);
 
-void unpack(const std::byte* bytes, BlockParts& parts) {
-  const auto block = load<Block>(bytes);
+void unpack_q4_k(const std::byte* bytes, BlockParts& parts) {
+  const auto block = load<Q4KBlock>(bytes);
   parts.d = to_float(block.d);
   parts.dmin = to_float(block.dmin);
   unpack_six_bits(block.scales, parts.scales.data(), parts.mins.data());
@@ -22,8 +22,8 @@ void unpack(const std::byte* bytes, BlockParts& parts) {
     parts.codes[i] = (block.codes[i / 64 * 32 + i % 32] >> (4 * (i / 32 % 2))) & 15;
 }
 
-void quantize(const float* x, std::byte* bytes) {
-  Block block{};
+void quantize_q4_k(const float* x, std::byte* bytes) {
+  Q4KBlock block{};
   const SuperAffine rounded = round_super_affine(
       x, 32, 63, true, {.top = 15, .first = -1, .step = 0.1F, .count = 20, .absolute_error = false});
   block.d = rounded.d;
@@ -41,11 +41,11 @@ void quantize(const float* x, std::byte* bytes) {
 const BlockFormat kQ4_K{.name = "Q4_K",
                         .gguf_type = 12,
                         .elements = 256,
-                        .bytes = sizeof(Block),
+                        .bytes = sizeof(Q4KBlock),
                         .group = 32,
                         .zero = 0,
                         .has_min = true,
-                        .unpack = unpack,
-                        .quantize = quantize};
+                        .unpack = unpack_q4_k,
+                        .quantize = quantize_q4_k};
 
 }  // namespace ingot::quant::blocks

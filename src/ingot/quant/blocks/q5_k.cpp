@@ -6,16 +6,16 @@
 namespace ingot::quant::blocks {
 namespace {
 
-struct Block {
+struct Q5KBlock {
   std::uint16_t d, dmin;  // f16
   std::uint8_t scales[12];
   std::uint8_t high[32];    // the fifth bits: bit g of byte l belongs to code 32 g + l
   std::uint8_t codes[128];  // as in Q4_K
 };
-static_assert(sizeof(Block) == 176);
+static_assert(sizeof(Q5KBlock) == 176);
 
-void unpack(const std::byte* bytes, BlockParts& parts) {
-  const auto block = load<Block>(bytes);
+void unpack_q5_k(const std::byte* bytes, BlockParts& parts) {
+  const auto block = load<Q5KBlock>(bytes);
   parts.d = to_float(block.d);
   parts.dmin = to_float(block.dmin);
   unpack_six_bits(block.scales, parts.scales.data(), parts.mins.data());
@@ -26,8 +26,8 @@ void unpack(const std::byte* bytes, BlockParts& parts) {
   }
 }
 
-void quantize(const float* x, std::byte* bytes) {
-  Block block{};
+void quantize_q5_k(const float* x, std::byte* bytes) {
+  Q5KBlock block{};
   const SuperAffine rounded = round_super_affine(
       x, 32, 63, true, {.top = 31, .first = -0.5F, .step = 0.1F, .count = 15, .absolute_error = false});
   block.d = rounded.d;
@@ -47,11 +47,11 @@ void quantize(const float* x, std::byte* bytes) {
 const BlockFormat kQ5_K{.name = "Q5_K",
                         .gguf_type = 13,
                         .elements = 256,
-                        .bytes = sizeof(Block),
+                        .bytes = sizeof(Q5KBlock),
                         .group = 32,
                         .zero = 0,
                         .has_min = true,
-                        .unpack = unpack,
-                        .quantize = quantize};
+                        .unpack = unpack_q5_k,
+                        .quantize = quantize_q5_k};
 
 }  // namespace ingot::quant::blocks

@@ -6,16 +6,16 @@
 namespace ingot::quant::blocks {
 namespace {
 
-struct Block {
+struct Q6KBlock {
   std::uint8_t low[128];  // 64 bytes hold 128 codes: byte l has codes l below and l + 64 above
   std::uint8_t high[64];  // 32 bytes hold the upper bits of 128: byte l those of l, l + 32, l + 64, l + 96
   std::int8_t scales[16];
   std::uint16_t d;  // f16
 };
-static_assert(sizeof(Block) == 210);
+static_assert(sizeof(Q6KBlock) == 210);
 
-void unpack(const std::byte* bytes, BlockParts& parts) {
-  const auto block = load<Block>(bytes);
+void unpack_q6_k(const std::byte* bytes, BlockParts& parts) {
+  const auto block = load<Q6KBlock>(bytes);
   parts.d = to_float(block.d);
   std::copy_n(block.scales, 16, parts.scales.data());
   for (std::size_t i = 0; i < 256; ++i) {
@@ -25,8 +25,8 @@ void unpack(const std::byte* bytes, BlockParts& parts) {
   }
 }
 
-void quantize(const float* x, std::byte* bytes) {
-  Block block{};
+void quantize_q6_k(const float* x, std::byte* bytes) {
+  Q6KBlock block{};
   const SuperSymmetric rounded = round_super_symmetric(x, 128, 32);
   block.d = rounded.d;
   std::copy_n(rounded.scales.data(), 16, block.scales);
@@ -44,11 +44,11 @@ void quantize(const float* x, std::byte* bytes) {
 const BlockFormat kQ6_K{.name = "Q6_K",
                         .gguf_type = 14,
                         .elements = 256,
-                        .bytes = sizeof(Block),
+                        .bytes = sizeof(Q6KBlock),
                         .group = 16,
                         .zero = 32,
                         .has_min = false,
-                        .unpack = unpack,
-                        .quantize = quantize};
+                        .unpack = unpack_q6_k,
+                        .quantize = quantize_q6_k};
 
 }  // namespace ingot::quant::blocks
