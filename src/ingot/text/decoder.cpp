@@ -16,7 +16,7 @@ namespace {
 
 using Tokens = std::vector<std::string>;
 
-class ByteLevel final : public Decoder {
+class ByteLevelDecoder final : public Decoder {
  public:
   void apply(Tokens& tokens) const override {
     std::string bytes;
@@ -76,9 +76,9 @@ class Fuse final : public Decoder {
 };
 
 /// Takes up to `start` and `stop` copies of a character off the ends of every token.
-class Strip final : public Decoder {
+class StripDecoder final : public Decoder {
  public:
-  explicit Strip(const JsonView& config)
+  explicit StripDecoder(const JsonView& config)
       : start_(config.at("start").integer()), stop_(config.at("stop").integer()) {
     append_utf8(content_, config.at("content").character());
   }
@@ -96,9 +96,9 @@ class Strip final : public Decoder {
   std::int64_t start_, stop_;
 };
 
-class Replace final : public Decoder {
+class ReplaceDecoder final : public Decoder {
  public:
-  explicit Replace(const JsonView& config) : replacement_(config) {}
+  explicit ReplaceDecoder(const JsonView& config) : replacement_(config) {}
   void apply(Tokens& tokens) const override {
     for (std::string& token : tokens) replacement_.apply(token);
   }
@@ -107,9 +107,9 @@ class Replace final : public Decoder {
   Replacement replacement_;
 };
 
-class Metaspace final : public Decoder {
+class MetaspaceDecoder final : public Decoder {
  public:
-  explicit Metaspace(const JsonView& config) {
+  explicit MetaspaceDecoder(const JsonView& config) {
     append_utf8(replacement_, config.has("replacement") ? config.at("replacement").character() : U'▁');
     const std::string scheme = config.string("prepend_scheme", "always");
     drop_first_ = scheme != "never" && config.boolean("add_prefix_space", true);
@@ -192,9 +192,9 @@ class Ctc final : public Decoder {
   bool cleanup_;
 };
 
-class Sequence final : public Decoder {
+class SequenceDecoder final : public Decoder {
  public:
-  explicit Sequence(const JsonView& config) {
+  explicit SequenceDecoder(const JsonView& config) {
     for (const JsonView& item : config.at("decoders").items()) stages_.push_back(make_decoder(item));
   }
   void apply(Tokens& tokens) const override {
@@ -215,13 +215,13 @@ class Sequence final : public Decoder {
 
 std::unique_ptr<Decoder> make_decoder(const JsonView& config) {
   const std::string type = config.string("type");
-  if (type == "ByteLevel") return std::make_unique<ByteLevel>();
-  if (type == "Sequence") return std::make_unique<Sequence>(config);
+  if (type == "ByteLevel") return std::make_unique<ByteLevelDecoder>();
+  if (type == "Sequence") return std::make_unique<SequenceDecoder>(config);
   if (type == "ByteFallback") return std::make_unique<ByteFallback>();
   if (type == "Fuse") return std::make_unique<Fuse>();
-  if (type == "Strip") return std::make_unique<Strip>(config);
-  if (type == "Replace") return std::make_unique<Replace>(config);
-  if (type == "Metaspace") return std::make_unique<Metaspace>(config);
+  if (type == "Strip") return std::make_unique<StripDecoder>(config);
+  if (type == "Replace") return std::make_unique<ReplaceDecoder>(config);
+  if (type == "Metaspace") return std::make_unique<MetaspaceDecoder>(config);
   if (type == "WordPiece") return std::make_unique<WordPiece>(config);
   if (type == "BPEDecoder") return std::make_unique<Bpe>(config);
   if (type == "CTC") return std::make_unique<Ctc>(config);

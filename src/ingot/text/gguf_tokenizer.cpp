@@ -37,7 +37,7 @@ constexpr const char* kTekken =
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 /// llama.cpp's name of a pre-tokenizer and what it stands for. The first row of a kind is the one written.
-struct PreTokenizer {
+struct NamedPreTokenizer {
   std::string_view name;
   const char* pattern;  // null: GPT-2's, which ByteLevel has built in
   bool digits = false;  // each digit alone, first
@@ -46,27 +46,27 @@ struct PreTokenizer {
   bool add_bos = false;
 };
 
-constexpr std::array<PreTokenizer, 15> kPreTokenizers{{{"gpt-2", nullptr},
-                                                       {"default", nullptr},
-                                                       {"", nullptr},
-                                                       {"mpt", nullptr},
-                                                       {"olmo", nullptr},
-                                                       {"jais", nullptr},
-                                                       {"llama-bpe", kLlama3, false, false, true, true},
-                                                       {"llama3", kLlama3, false, false, true, true},
-                                                       {"llama-v3", kLlama3, false, false, true, true},
-                                                       {"qwen2", kQwen2, false, true},
-                                                       {"deepseek-r1-qwen", kQwen2, false, true},
-                                                       {"tekken", kTekken, false, false, true, true},
-                                                       {"smollm", nullptr, true},
-                                                       {"starcoder", nullptr, true},
-                                                       {"refact", nullptr, true}}};
+constexpr std::array<NamedPreTokenizer, 15> kPreTokenizers{{{"gpt-2", nullptr},
+                                                            {"default", nullptr},
+                                                            {"", nullptr},
+                                                            {"mpt", nullptr},
+                                                            {"olmo", nullptr},
+                                                            {"jais", nullptr},
+                                                            {"llama-bpe", kLlama3, false, false, true, true},
+                                                            {"llama3", kLlama3, false, false, true, true},
+                                                            {"llama-v3", kLlama3, false, false, true, true},
+                                                            {"qwen2", kQwen2, false, true},
+                                                            {"deepseek-r1-qwen", kQwen2, false, true},
+                                                            {"tekken", kTekken, false, false, true, true},
+                                                            {"smollm", nullptr, true},
+                                                            {"starcoder", nullptr, true},
+                                                            {"refact", nullptr, true}}};
 
-const PreTokenizer& pre_tokenizer_of(const GgufVocabulary& vocabulary, const std::string& source) {
-  const auto found = std::ranges::find(kPreTokenizers, vocabulary.pre, &PreTokenizer::name);
+const NamedPreTokenizer& pre_tokenizer_of(const GgufVocabulary& vocabulary, const std::string& source) {
+  const auto found = std::ranges::find(kPreTokenizers, vocabulary.pre, &NamedPreTokenizer::name);
   if (found != kPreTokenizers.end()) return *found;
   std::vector<std::string_view> names;
-  for (const PreTokenizer& pre : kPreTokenizers) {
+  for (const NamedPreTokenizer& pre : kPreTokenizers) {
     if (!pre.name.empty()) names.push_back(pre.name);
   }
   throw NotImplemented(fmt::format("{}: tokenizer.ggml.pre '{}' ({} are); give a tokenizer.json beside it",
@@ -78,7 +78,7 @@ std::string split(const char* pattern) {
                      json_string(pattern));
 }
 
-std::string stages_of(const PreTokenizer& pre) {
+std::string stages_of(const NamedPreTokenizer& pre) {
   if (pre.digits) {
     return fmt::format(
         R"({{"type":"Sequence","pretokenizers":[{{"type":"Digits","individual_digits":true}},{}]}})",
@@ -121,7 +121,8 @@ std::string token_at(const GgufVocabulary& v, std::optional<std::int64_t> id, co
   return v.tokens[static_cast<std::size_t>(*id)];
 }
 
-TokenizerSpec make_byte_level(const GgufVocabulary& v, const PreTokenizer& pre, const std::string& source) {
+TokenizerSpec make_byte_level(const GgufVocabulary& v, const NamedPreTokenizer& pre,
+                              const std::string& source) {
   TokenizerSpec spec;
   Vocabulary vocabulary;
   for (std::size_t id = 0; id < v.tokens.size(); ++id) {
@@ -170,7 +171,7 @@ TokenizerSpec make_pieces(const GgufVocabulary& v, const std::string& source) {
 
 std::optional<std::string> gguf_pre_tokenizer_name(const GgufPreTokenizer& parts) {
   if (!parts.byte_level) return std::nullopt;
-  for (const PreTokenizer& pre : kPreTokenizers) {
+  for (const NamedPreTokenizer& pre : kPreTokenizers) {
     const bool same = pre.pattern == nullptr ? parts.patterns.empty() && parts.gpt2_pattern
                                              : parts.patterns.size() == 1 &&
                                                    parts.patterns[0] == pre.pattern && !parts.gpt2_pattern;
@@ -187,7 +188,7 @@ TokenizerSpec make_gguf_tokenizer(const GgufVocabulary& v, const std::string& so
       NotImplemented(fmt::format("{}: tokenizer.ggml.model '{}' (llama and gpt2 are); give a tokenizer.json "
                                  "beside it",
                                  source, v.model)));
-  const PreTokenizer* pre = pieces ? nullptr : &pre_tokenizer_of(v, source);
+  const NamedPreTokenizer* pre = pieces ? nullptr : &pre_tokenizer_of(v, source);
   TokenizerSpec spec = pieces ? make_pieces(v, source) : make_byte_level(v, *pre, source);
   spec.source = source;
   spec.config.bos_token = token_at(v, v.bos, "tokenizer.ggml.bos_token_id", source);

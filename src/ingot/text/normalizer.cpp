@@ -102,9 +102,9 @@ class StripAccents final : public Normalizer {
   }
 };
 
-class Strip final : public Normalizer {
+class StripNormalizer final : public Normalizer {
  public:
-  explicit Strip(const JsonView& config)
+  explicit StripNormalizer(const JsonView& config)
       : left_(config.boolean("strip_left", true)), right_(config.boolean("strip_right", true)) {}
   void apply(std::string& text) const override {
     std::optional<std::size_t> first;
@@ -134,9 +134,9 @@ class Prepend final : public Normalizer {
   std::string prefix_;
 };
 
-class Replace final : public Normalizer {
+class ReplaceNormalizer final : public Normalizer {
  public:
-  explicit Replace(const JsonView& config) : replacement_(config) {}
+  explicit ReplaceNormalizer(const JsonView& config) : replacement_(config) {}
   void apply(std::string& text) const override { replacement_.apply(text); }
 
  private:
@@ -152,7 +152,7 @@ class Precompiled final : public Normalizer {
   Charsmap map_;
 };
 
-class ByteLevel final : public Normalizer {
+class ByteLevelNormalizer final : public Normalizer {
  public:
   void apply(std::string& text) const override {
     std::string out;
@@ -161,9 +161,9 @@ class ByteLevel final : public Normalizer {
   }
 };
 
-class Sequence final : public Normalizer {
+class SequenceNormalizer final : public Normalizer {
  public:
-  explicit Sequence(const JsonView& config) {
+  explicit SequenceNormalizer(const JsonView& config) {
     for (const JsonView& item : config.at("normalizers").items()) stages_.push_back(make_normalizer(item));
   }
   void apply(std::string& text) const override {
@@ -193,7 +193,7 @@ std::unique_ptr<Normalizer> make_precompiled(const JsonView& config) {
 
 std::unique_ptr<Normalizer> make_normalizer(const JsonView& config) {
   const std::string type = config.string("type");
-  if (type == "Sequence") return std::make_unique<Sequence>(config);
+  if (type == "Sequence") return std::make_unique<SequenceNormalizer>(config);
   if (type == "BertNormalizer") return std::make_unique<BertNormalizer>(config);
   if (type == "NFC") return std::make_unique<Unicode>(NormalForm::nfc);
   if (type == "NFD") return std::make_unique<Unicode>(NormalForm::nfd);
@@ -201,12 +201,12 @@ std::unique_ptr<Normalizer> make_normalizer(const JsonView& config) {
   if (type == "NFKD") return std::make_unique<Unicode>(NormalForm::nfkd);
   if (type == "Lowercase") return std::make_unique<Lowercase>();
   if (type == "StripAccents") return std::make_unique<StripAccents>();
-  if (type == "Strip") return std::make_unique<Strip>(config);
+  if (type == "Strip") return std::make_unique<StripNormalizer>(config);
   if (type == "Prepend") return std::make_unique<Prepend>(config.string("prepend"));
-  if (type == "Replace") return std::make_unique<Replace>(config);
+  if (type == "Replace") return std::make_unique<ReplaceNormalizer>(config);
   if (type == "Nmt") return std::make_unique<Nmt>();
   if (type == "Precompiled") return make_precompiled(config);
-  if (type == "ByteLevel") return std::make_unique<ByteLevel>();
+  if (type == "ByteLevel") return std::make_unique<ByteLevelNormalizer>();
   config.fail(fmt::format("unknown normalizer \"{}\"", type));
 }
 

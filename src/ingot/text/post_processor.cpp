@@ -9,7 +9,6 @@ namespace ingot::text {
 namespace {
 
 using Step = PostProcessor::Step;
-using Kind = Step::Kind;
 
 std::int32_t parse_id(const JsonView& value) {
   const std::int64_t id = value.integer();
@@ -21,7 +20,7 @@ std::int32_t parse_id(const JsonView& value) {
 Step parse_token(const JsonView& value, std::int32_t type_id) {
   const auto items = value.items();
   if (items.size() != 2) value.fail(fmt::format("expected a token and its id, found {} items", items.size()));
-  return {Kind::special, {parse_id(items[1])}, type_id};
+  return {Step::Kind::special, {parse_id(items[1])}, type_id};
 }
 
 std::vector<Step> parse_template(const JsonView& pieces, const JsonView& special_tokens) {
@@ -32,20 +31,21 @@ std::vector<Step> parse_template(const JsonView& pieces, const JsonView& special
       const std::string id = sequence.string("id");
       if (id != "A" && id != "B")
         sequence.fail(fmt::format("expected the sequence A or B, found \"{}\"", id));
-      steps.push_back({id == "A" ? Kind::first : Kind::second, {}, parse_id(sequence.at("type_id"))});
+      steps.push_back(
+          {id == "A" ? Step::Kind::first : Step::Kind::second, {}, parse_id(sequence.at("type_id"))});
       continue;
     }
     const JsonView token = piece.at("SpecialToken");
     const std::string name = token.string("id");
     if (!special_tokens.has(name)) token.fail(fmt::format("\"{}\" is not among special_tokens", name));
-    Step step{Kind::special, {}, parse_id(token.at("type_id"))};
+    Step step{Step::Kind::special, {}, parse_id(token.at("type_id"))};
     for (const JsonView& id : special_tokens.at(name).at("ids").items()) step.ids.push_back(parse_id(id));
     steps.push_back(std::move(step));
   }
   return steps;
 }
 
-const Step kFirst{Kind::first, {}, 0}, kSecond{Kind::second, {}, 1};
+const Step kFirst{Step::Kind::first, {}, 0}, kSecond{Step::Kind::second, {}, 1};
 
 }  // namespace
 
@@ -56,7 +56,7 @@ void PostProcessor::apply(std::vector<std::int32_t>& ids) const {
   std::vector<std::int32_t> before, after;
   std::size_t sequences = 0;
   for (const Step& step : single_) {
-    if (step.kind != Kind::special) ++sequences;
+    if (step.kind != Step::Kind::special) ++sequences;
     auto& side = sequences == 0 ? before : after;
     side.insert(side.end(), step.ids.begin(), step.ids.end());
   }
@@ -72,10 +72,10 @@ Encoding PostProcessor::apply(const std::vector<std::int32_t>& first, const std:
                               bool add_special_tokens) const {
   Encoding out;
   for (const Step& step : second != nullptr ? pair_ : single_) {
-    if (step.kind == Kind::special && !add_special_tokens) continue;
-    const auto& ids = step.kind == Kind::special                      ? step.ids
-                      : step.kind == Kind::first || second == nullptr ? first
-                                                                      : *second;
+    if (step.kind == Step::Kind::special && !add_special_tokens) continue;
+    const auto& ids = step.kind == Step::Kind::special                      ? step.ids
+                      : step.kind == Step::Kind::first || second == nullptr ? first
+                                                                            : *second;
     out.ids.insert(out.ids.end(), ids.begin(), ids.end());
     out.type_ids.resize(out.ids.size(), step.type_id);
   }

@@ -30,9 +30,9 @@ void PieceList::transform(FunctionRef<void(const Piece&)> transform) {
 
 namespace {
 
-class ByteLevel final : public PreTokenizer {
+class ByteLevelPreTokenizer final : public PreTokenizer {
  public:
-  ByteLevel(bool add_prefix_space, bool use_regex) : add_prefix_space_(add_prefix_space) {
+  ByteLevelPreTokenizer(bool add_prefix_space, bool use_regex) : add_prefix_space_(add_prefix_space) {
     if (use_regex) pattern_ = std::make_unique<Regex>(kGpt2Pattern, "pre_tokenizer");
   }
   void apply(PieceList& list) const override {
@@ -156,9 +156,9 @@ class Whitespace final : public PreTokenizer {
 };
 
 /// SentencePiece's way: spaces become a visible character, which starts the next piece.
-class Metaspace final : public PreTokenizer {
+class MetaspacePreTokenizer final : public PreTokenizer {
  public:
-  explicit Metaspace(const JsonView& config) : split_(config.boolean("split", true)) {
+  explicit MetaspacePreTokenizer(const JsonView& config) : split_(config.boolean("split", true)) {
     character_ = config.has("replacement") ? config.at("replacement").character() : U'▁';
     append_utf8(replacement_, character_);
     scheme_ = config.string("prepend_scheme", "always");
@@ -205,9 +205,9 @@ class FixedLength final : public PreTokenizer {
   std::int64_t length_;
 };
 
-class Sequence final : public PreTokenizer {
+class SequencePreTokenizer final : public PreTokenizer {
  public:
-  explicit Sequence(const JsonView& config) {
+  explicit SequencePreTokenizer(const JsonView& config) {
     for (const JsonView& item : config.at("pretokenizers").items())
       stages_.push_back(make_pre_tokenizer(item));
   }
@@ -225,11 +225,11 @@ class Sequence final : public PreTokenizer {
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonView& config) {
   const std::string type = config.string("type");
   if (type == "ByteLevel")
-    return std::make_unique<ByteLevel>(config.boolean("add_prefix_space", true),
-                                       config.boolean("use_regex", true));
+    return std::make_unique<ByteLevelPreTokenizer>(config.boolean("add_prefix_space", true),
+                                                   config.boolean("use_regex", true));
   if (type == "Split") return std::make_unique<SplitPattern>(config);
-  if (type == "Sequence") return std::make_unique<Sequence>(config);
-  if (type == "Metaspace") return std::make_unique<Metaspace>(config);
+  if (type == "Sequence") return std::make_unique<SequencePreTokenizer>(config);
+  if (type == "Metaspace") return std::make_unique<MetaspacePreTokenizer>(config);
   if (type == "BertPreTokenizer") return std::make_unique<Bert>();
   if (type == "Whitespace") return std::make_unique<Whitespace>();
   if (type == "WhitespaceSplit")
