@@ -9,6 +9,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/suggest.h"
+#include "ingot/models/require.h"
 
 namespace ingot {
 namespace {
@@ -65,10 +66,6 @@ void for_each_key(Config& c, F&& f) {
   f("wavelet_channels", c.wavelet_channels);
   f("wavelet_modes", c.wavelet_modes);
   f("wavelet_skip", c.wavelet_skip);
-}
-
-void require(bool holds, const char* key, const std::string& problem) {
-  INGOT_CHECK(holds, InvalidConfig(key, problem));
 }
 
 void require_positive(const char* key, std::int64_t value) {

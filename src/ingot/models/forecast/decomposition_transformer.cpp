@@ -1,7 +1,6 @@
 #include "ingot/models/forecast/decomposition_transformer.h"
 
 #include <array>
-#include <cmath>
 
 #include "ingot/models/forecast/fourier_mixer.h"
 #include "ingot/models/forecast/parts.h"
@@ -15,13 +14,6 @@
 
 namespace ingot {
 namespace {
-
-Init uniform_by(std::int64_t fan_in) {
-  const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
-  return init::Uniform{-bound, bound};
-}
-
-Tensor as_matrix(const Parameter& weight) { return reshape(weight.value, {weight.value.dim(0), -1}); }
 
 std::vector<std::int64_t> trend_windows(const ForecastModelConfig& c) {
   return c.model == "fedformer" ? c.moving_averages : std::vector<std::int64_t>{c.moving_average};
@@ -54,14 +46,14 @@ Mixers make_mixers(const ForecastModelConfig& c, const ParamSource& source) {
 }  // namespace
 
 SeriesFeedForward::SeriesFeedForward(const ParamSource& source, const ForecastModelConfig& c)
-    : conv1(source.take("conv1.weight", {c.d_ff, c.d_model, 1}, uniform_by(c.d_model))),
-      conv2(source.take("conv2.weight", {c.d_model, c.d_ff, 1}, uniform_by(c.d_ff))),
+    : conv1(source.take("conv1.weight", {c.d_ff, c.d_model, 1}, init::fan_in_uniform(c.d_model))),
+      conv2(source.take("conv2.weight", {c.d_model, c.d_ff, 1}, init::fan_in_uniform(c.d_ff))),
       activation(c.activation),
       dropout(c.dropout) {}
 
 Tensor SeriesFeedForward::operator()(const Tensor& x, bool training) const {
-  const Tensor hidden = activate(parse_activation(activation, "activation"), linear(x, as_matrix(conv1)));
-  return drop(linear(drop(hidden, dropout, training), as_matrix(conv2)), dropout, training);
+  const Tensor hidden = activate(parse_activation(activation, "activation"), linear(x, kernel_matrix(conv1)));
+  return drop(linear(drop(hidden, dropout, training), kernel_matrix(conv2)), dropout, training);
 }
 
 void SeriesFeedForward::visit(ParamVisitor& v) {
@@ -100,7 +92,7 @@ DecompositionDecoderLayer::DecompositionDecoderLayer(const ParamSource& source, 
       trend1(source.scope("decomp1"), trend_windows(c)),
       trend2(source.scope("decomp2"), trend_windows(c)),
       trend3(source.scope("decomp3"), trend_windows(c)),
-      projection(source.scope("projection"), c.d_model, c.channels, uniform_by(3 * c.d_model)),
+      projection(source.scope("projection"), c.d_model, c.channels, init::fan_in_uniform(3 * c.d_model)),
       dropout(c.dropout) {}
 
 DecompositionDecoderLayer::Result DecompositionDecoderLayer::operator()(const Tensor& x,

@@ -1,7 +1,6 @@
 #include "ingot/models/forecast/itransformer.h"
 
 #include <array>
-#include <cmath>
 
 #include "ingot/models/forecast/parts.h"
 #include "ingot/models/forecast/window_norm.h"
@@ -11,27 +10,16 @@
 #include "ingot/ops/view.h"
 
 namespace ingot {
-namespace {
-
-Init kernel_one_init(std::int64_t in) {
-  const double bound = 1 / std::sqrt(static_cast<double>(in));
-  return init::Uniform{-bound, bound};
-}
-
-Tensor as_matrix(const Parameter& weight) { return reshape(weight.value, {weight.value.dim(0), -1}); }
-
-}  // namespace
-
 ForecastEncoderLayer::ForecastEncoderLayer(const ParamSource& source, const ForecastModelConfig& c)
     : config(c),
       query(source.scope("attention.query_projection"), {.in = c.d_model, .out = c.d_model}),
       key(source.scope("attention.key_projection"), {.in = c.d_model, .out = c.d_model}),
       value(source.scope("attention.value_projection"), {.in = c.d_model, .out = c.d_model}),
       out(source.scope("attention.out_projection"), {.in = c.d_model, .out = c.d_model}),
-      conv1_weight(source.take("conv1.weight", {c.d_ff, c.d_model, 1}, kernel_one_init(c.d_model))),
-      conv1_bias(source.take("conv1.bias", {c.d_ff}, kernel_one_init(c.d_model))),
-      conv2_weight(source.take("conv2.weight", {c.d_model, c.d_ff, 1}, kernel_one_init(c.d_ff))),
-      conv2_bias(source.take("conv2.bias", {c.d_model}, kernel_one_init(c.d_ff))),
+      conv1_weight(source.take("conv1.weight", {c.d_ff, c.d_model, 1}, init::fan_in_uniform(c.d_model))),
+      conv1_bias(source.take("conv1.bias", {c.d_ff}, init::fan_in_uniform(c.d_model))),
+      conv2_weight(source.take("conv2.weight", {c.d_model, c.d_ff, 1}, init::fan_in_uniform(c.d_ff))),
+      conv2_bias(source.take("conv2.bias", {c.d_model}, init::fan_in_uniform(c.d_ff))),
       norm1(source.scope("norm1"), {.width = c.d_model}),
       norm2(source.scope("norm2"), {.width = c.d_model}) {}
 
@@ -41,10 +29,10 @@ Tensor ForecastEncoderLayer::operator()(const Tensor& x, bool training) const {
   const Tensor mixed = attend(split_heads(query(x)), split_heads(key(x)), split_heads(value(x)), nullptr,
                               config.attention_dropout, training);
   const Tensor y = norm1.add(x, drop(out(reshape(mixed, {b, n, d})), config.dropout, training)).normed;
-  Tensor hidden = linear(y, as_matrix(conv1_weight), conv1_bias.value);
+  Tensor hidden = linear(y, kernel_matrix(conv1_weight), conv1_bias.value);
   hidden =
       drop(activate(parse_activation(config.activation, "activation"), hidden), config.dropout, training);
-  hidden = drop(linear(hidden, as_matrix(conv2_weight), conv2_bias.value), config.dropout, training);
+  hidden = drop(linear(hidden, kernel_matrix(conv2_weight), conv2_bias.value), config.dropout, training);
   return norm2.add(y, hidden).normed;
 }
 

@@ -12,6 +12,8 @@
 
 namespace ingot {
 
+Tensor kernel_matrix(const Parameter& weight) { return reshape(weight.value, {weight.value.dim(0), -1}); }
+
 Tensor drop(const Tensor& x, double p, bool training) { return training && p > 0 ? dropout(x, p) : x; }
 
 Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, ResidualScores* residual, double p,

@@ -1,10 +1,13 @@
 #pragma once
 
-#include "ingot/core/tensor.h"
+#include "ingot/nn/parameter.h"
 
 namespace ingot {
 
 // Small things that several forecasting networks are made of.
+
+/// The weight [out, in, 1] of a convolution over single steps as the matrix of the linear layer that it is.
+Tensor kernel_matrix(const Parameter& weight);
 
 /// Dropout while training, else x itself.
 Tensor drop(const Tensor& x, double p, bool training);

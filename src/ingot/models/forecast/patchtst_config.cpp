@@ -8,24 +8,22 @@
 namespace ingot {
 namespace {
 
-using Json = nlohmann::json;
-
 // The value of a key of the right type, or the default that transformers has.
 template <class T>
-T value(const Json& json, const std::string& path, const char* key, T fallback) {
+T value(const nlohmann::json& json, const std::string& path, const char* key, T fallback) {
   const auto at = json.find(key);
   if (at == json.end() || at->is_null()) return fallback;
   try {
     return at->get<T>();
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     throw FormatError(path, -1, key, "has a value of the wrong type: " + at->dump());
   }
 }
 
 // null: off; "std"; "mean" or true: by magnitude.
-void read_scaling(const Json& json, const std::string& path, ForecastModelConfig& c) {
+void read_scaling(const nlohmann::json& json, const std::string& path, ForecastModelConfig& c) {
   const auto at = json.find("scaling");
-  const Json scaling = at == json.end() ? Json("std") : *at;
+  const nlohmann::json scaling = at == json.end() ? nlohmann::json("std") : *at;
   c.normalize_window = !(scaling.is_null() || (scaling.is_boolean() && !scaling.get<bool>()));
   if (!c.normalize_window) return;
   c.scaling = scaling.is_boolean() ? "mean" : value<std::string>(json, path, "scaling", "std");
@@ -34,7 +32,7 @@ void read_scaling(const Json& json, const std::string& path, ForecastModelConfig
 }  // namespace
 
 ForecastModelConfig patchtst_from_transformers(const std::string& text, const std::string& path) {
-  const Json json = Json::parse(text, nullptr, false);
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   INGOT_CHECK(json.is_object(), FormatError(path, -1, "config.json", "is not a JSON object"));
   const auto type = value<std::string>(json, path, "model_type", "");
   INGOT_CHECK(type == "patchtst",
@@ -85,7 +83,9 @@ std::string patchtst_to_transformers(const ForecastModelConfig& c) {
   lacks(c.pad_end, "pad_end");
   lacks(c.residual_attention, "residual_attention");
   lacks(c.feature_major_head, "feature_major_head");
-  const auto or_null = [](bool there, const std::string& text) { return there ? Json(text) : Json(); };
+  const auto or_null = [](bool there, const std::string& text) {
+    return there ? nlohmann::json(text) : nlohmann::json();
+  };
   const nlohmann::ordered_json json{
       {"architectures", {"PatchTSTForPrediction"}},
       {"model_type", "patchtst"},

@@ -6,15 +6,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ingot/base/error.h"
 #include "ingot/base/suggest.h"
+#include "ingot/models/require.h"
 
 namespace ingot {
 namespace {
-
-void require(bool holds, const char* key, const std::string& problem) {
-  INGOT_CHECK(holds, InvalidConfig(key, problem));
-}
 
 void require_positive(double value, const char* key) {
   require(value > 0, key, fmt::format("must be positive, got {}", value));

@@ -110,7 +110,7 @@ constexpr std::array<GgufKeyRule, 6> kGpt2Keys{
      {"attention.head_count", "n_head"},
      {"attention.layer_norm_epsilon", "layer_norm_epsilon", false}}};
 
-constexpr std::array<GgufFamily, 10> kFamilies{{
+constexpr std::array<GgufFamily, 10> kGgufFamilies{{
     {"llama", "llama", kLlamaNames, kLlamaKeys},
     {"llama", "mistral", kLlamaNames, kLlamaKeys},
     {"llama", "mixtral", kMixtralNames, kLlamaKeys},
@@ -167,21 +167,21 @@ std::optional<GgufNameMatch> match(const GgufFamily& family, std::string_view na
 }  // namespace
 
 const GgufFamily* find_gguf_family(std::string_view architecture, bool has_experts) {
-  const auto found = std::ranges::find_if(kFamilies, [&](const GgufFamily& family) {
+  const auto found = std::ranges::find_if(kGgufFamilies, [&](const GgufFamily& family) {
     return family.architecture == architecture && (!has_experts || family.model_type != "llama") &&
            (!has_experts || family.model_type != "mistral");
   });
-  return found == kFamilies.end() ? nullptr : &*found;
+  return found == kGgufFamilies.end() ? nullptr : &*found;
 }
 
 const GgufFamily* find_gguf_family_of(std::string_view model_type) {
-  const auto found = std::ranges::find(kFamilies, model_type, &GgufFamily::model_type);
-  return found == kFamilies.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(kGgufFamilies, model_type, &GgufFamily::model_type);
+  return found == kGgufFamilies.end() ? nullptr : &*found;
 }
 
 std::vector<std::string> known_gguf_architectures() {
   std::set<std::string> names;
-  for (const GgufFamily& family : kFamilies) names.emplace(family.architecture);
+  for (const GgufFamily& family : kGgufFamilies) names.emplace(family.architecture);
   return {names.begin(), names.end()};
 }
 

@@ -82,7 +82,7 @@ std::int64_t length_class(const LanguageConfig& config, std::int64_t length) {
   return 0;
 }
 
-std::int64_t positions(const RopeTable& table) { return table.cos.defined() ? table.cos.dim(0) : 0; }
+std::int64_t rows_of(const RopeTable& table) { return table.cos.defined() ? table.cos.dim(0) : 0; }
 
 }  // namespace
 
@@ -100,14 +100,14 @@ RopeFrequencies scaled_rope_frequencies(const LanguageConfig& config, std::int64
 }
 
 void RopeTables::prepare(const LanguageConfig& config, std::int64_t length) {
-  const std::int64_t variant = length_class(config, length), known = positions(full_);
+  const std::int64_t variant = length_class(config, length), known = rows_of(full_);
   if (variant == variant_ && known >= length) return;
   // Doubling keeps generation from computing the tables again for every token.
   const std::int64_t count = known >= length ? known : std::max({length, 2 * known, std::int64_t{256}});
   const RopeFrequencies frequencies = scaled_rope_frequencies(config, length);
   full_ = rope_table(frequencies.inverse, count, frequencies.attention_factor);
   variant_ = variant;
-  if (config.rope_local_theta > 0 && positions(sliding_) < count) {
+  if (config.rope_local_theta > 0 && rows_of(sliding_) < count) {
     sliding_ = rope_table(rope_frequencies(config.rotary_size(), config.rope_local_theta), count);
   }
 }
