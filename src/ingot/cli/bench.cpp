@@ -21,7 +21,7 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct TrainBenchOptions {
   std::string shape = "gpt2", dtype = "f32";
   std::int64_t batch = 4, sequence = 64, runs = 7;
   TorchOptions torch;
@@ -54,7 +54,7 @@ struct Times {
 };
 
 // A step of ours and one of every peer, in turn, so that a noisy moment of the machine meets all of them.
-Times run_steps(const Options& o, LanguageModel& model, const Tensor& tokens, TorchPeers& peers) {
+Times run_steps(const TrainBenchOptions& o, LanguageModel& model, const Tensor& tokens, TorchPeers& peers) {
   TrainConfig config;
   TrainOptimizer optimizer(model, config, 1000);
   Times times;
@@ -81,7 +81,7 @@ Times run_steps(const Options& o, LanguageModel& model, const Tensor& tokens, To
   return times;
 }
 
-void print_result(const Options& o, const nlohmann::ordered_json& result,
+void print_result(const TrainBenchOptions& o, const nlohmann::ordered_json& result,
                   const std::vector<TorchResult>& peers) {
   const auto number = [&](const char* key) { return result.at(key).get<double>(); };
   fmt::print("{}, batch {} x {}, {}, {} threads, median of {} steps\n", o.shape, o.batch, o.sequence, o.dtype,
@@ -96,7 +96,7 @@ void print_result(const Options& o, const nlohmann::ordered_json& result,
   fmt::print("{}", describe(peers));
 }
 
-int run(const Options& o) {
+int run(const TrainBenchOptions& o) {
   for (const auto& [option, value] :
        {std::pair{"--batch", o.batch}, {"--sequence", o.sequence}, {"--runs", o.runs}}) {
     INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
@@ -139,7 +139,7 @@ int run(const Options& o) {
 }
 
 void add_bench_train(Command& bench) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<TrainBenchOptions>();
   Command verb =
       bench.verb("train", "Time whole training steps, against what matrix products alone reach here");
   verb.option("--shape", o->shape, "gpt2 (124M parameters) or demo").one_of({"gpt2", "demo"});

@@ -25,7 +25,7 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct InferenceBenchOptions {
   InferenceOptions inference;
   std::int64_t tokens = 0, batch = 1, runs = 3;
   std::string against, against_model;
@@ -41,7 +41,7 @@ std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocabular
 }
 
 // tokens/s of llama-bench on the same work.
-double peer_rate(const Options& o, bool decode) {
+double peer_rate(const InferenceBenchOptions& o, bool decode) {
   const std::string program = o.against.find('/') == std::string::npos ? "llama-bench" : o.against;
   const std::string model = o.against_model.empty() ? o.inference.model : o.against_model;
   const std::string command =
@@ -63,7 +63,7 @@ double peer_rate(const Options& o, bool decode) {
   return json[0]["avg_ts"].get<double>();
 }
 
-double time_run(const Options& o, bool decode, infer::Engine& engine) {
+double time_run(const InferenceBenchOptions& o, bool decode, infer::Engine& engine) {
   const std::int64_t vocabulary = engine.model().config.vocab_size;
   for (std::int64_t b = 0; b < o.batch; ++b) {
     const std::int64_t first = 17 * b + 5;
@@ -82,7 +82,7 @@ double time_run(const Options& o, bool decode, infer::Engine& engine) {
 // Runs of the model, in turn with what limits them: a host gives more at one moment than at another.
 class Measurement {
  public:
-  Measurement(const Options& o, bool decode, const LanguageModel& model)
+  Measurement(const InferenceBenchOptions& o, bool decode, const LanguageModel& model)
       : options_(o),
         decode_(decode),
         engine_(model, engine_options(o.inference)),
@@ -147,7 +147,7 @@ class Measurement {
     scaled_dot_rates_.push_back(rates.with_scales);
   }
 
-  const Options& options_;
+  const InferenceBenchOptions& options_;
   bool decode_;
   infer::Engine engine_;
   infer::MatrixSizes weights_;
@@ -180,14 +180,14 @@ void print_breakdown(const nlohmann::ordered_json& rows, bool decode) {
   }
 }
 
-void check(const Options& o) {
+void check(const InferenceBenchOptions& o) {
   for (const auto& [option, value] :
        {std::pair{"--tokens", o.tokens}, {"--batch", o.batch}, {"--runs", o.runs}}) {
     INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
   }
 }
 
-int run(Options o, bool decode) {
+int run(InferenceBenchOptions o, bool decode) {
   check(o);
   o.inference.model = hub::resolve_model(o.inference.model);
   const double start = seconds();
@@ -240,7 +240,7 @@ int run(Options o, bool decode) {
 }
 
 void add(Command& bench, const std::string& name, const std::string& summary, bool decode) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<InferenceBenchOptions>();
   o->tokens = decode ? 128 : 512;
   Command verb = bench.verb(name, summary);
   add_inference_options(verb, o->inference);

@@ -17,7 +17,7 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct MatmulBenchOptions {
   std::vector<std::string> formats;
   std::string against = "f32";
   std::int64_t out = 4096, in = 4096, batch = 1, runs = 9, threads = 0;
@@ -78,14 +78,14 @@ Row measure(const Tensor& values, const Tensor& x, const std::string& format, st
   return {format, median(times), first.bytes()};
 }
 
-void check(const Options& o) {
+void check(const MatmulBenchOptions& o) {
   for (const auto& [option, value] :
        {std::pair{"--out", o.out}, {"--in", o.in}, {"--batch", o.batch}, {"--runs", o.runs}})
     INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
   INGOT_CHECK(o.threads >= 0, InvalidConfig("--threads", "must be positive, or 0 for all"));
 }
 
-int run(const Options& o) {
+int run(const MatmulBenchOptions& o) {
   check(o);
   const NoGrad no_grad;
   if (o.threads > 0) set_num_threads(static_cast<int>(o.threads));
@@ -132,7 +132,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_bench_matmul(Command& bench) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<MatmulBenchOptions>();
   Command verb = bench.verb("matmul", "Time one product with a weight in each format");
   verb.option("--format", o->formats, "Formats to time, several; none: those that matter most");
   verb.option("--against", o->against, "The format that speeds are given relative to; f32 runs on oneDNN");

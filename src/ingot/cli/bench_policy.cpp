@@ -20,7 +20,7 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct PolicyBenchOptions {
   std::int64_t batch = 1, runs = 21;
   bool train = false, json = false;
   TorchOptions torch;
@@ -49,14 +49,14 @@ std::vector<double> take_turns(std::int64_t runs, TorchPeers& peers, Run&& run) 
   return times;
 }
 
-std::vector<double> time_inference(const Options& o, const SeResNet& net, const Tensor& observation,
-                                   TorchPeers& peers) {
+std::vector<double> time_inference(const PolicyBenchOptions& o, const SeResNet& net,
+                                   const Tensor& observation, TorchPeers& peers) {
   const PackedSeResNet packed(net);
   return take_turns(o.runs, peers, [&] { static_cast<void>(packed(observation)); });
 }
 
 // Forward, loss, backward, AdamW.
-std::vector<double> time_training(const Options& o, SeResNet& net, const Tensor& observation,
+std::vector<double> time_training(const PolicyBenchOptions& o, SeResNet& net, const Tensor& observation,
                                   TorchPeers& peers) {
   const Tensor targets = Tensor::zeros({o.batch}, DType::i64);
   AdamW optimizer(parameters(net), {.learning_rate = 1e-4});
@@ -68,7 +68,7 @@ std::vector<double> time_training(const Options& o, SeResNet& net, const Tensor&
   });
 }
 
-int run(const Options& o) {
+int run(const PolicyBenchOptions& o) {
   for (const auto& [option, value] : {std::pair{"--batch", o.batch}, {"--runs", o.runs}}) {
     INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
   }
@@ -111,7 +111,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_bench_policy(Command& bench) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<PolicyBenchOptions>();
   Command verb = bench.verb("policy", "Time the SE-ResNet policy network (40 blocks of 256 channels)");
   verb.flag("--train", o->train, "Whole training steps instead of inference");
   verb.option("--batch", o->batch, "Observations at once");

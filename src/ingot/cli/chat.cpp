@@ -15,7 +15,7 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct ChatOptions {
   InferenceOptions inference;
   SamplingFlags sampling;
   std::string system;
@@ -30,7 +30,7 @@ constexpr const char* kHelp =
 // A conversation: what was said, and the sequence whose cache still holds it.
 class Chat {
  public:
-  explicit Chat(const Options& options)
+  explicit Chat(const ChatOptions& options)
       : options_(options),
         opened_(open_for_inference(options.inference)),
         engine_(*opened_.model, opened_.engine),
@@ -108,7 +108,7 @@ class Chat {
                sequence_->tokens().size(), engine_.context());
   }
 
-  Options options_;
+  ChatOptions options_;
   InferenceModel opened_;
   infer::Engine engine_;
   text::ChatTemplate template_;
@@ -137,7 +137,7 @@ bool handle(Chat& chat, const std::string& line, bool terminal) {
   return true;
 }
 
-int run(const Options& o) {
+int run(const ChatOptions& o) {
   Chat chat(o);
   const bool terminal = is_terminal(STDIN_FILENO);
   if (terminal) fmt::print(stderr, "/help lists what else you can type; Ctrl-D leaves.\n");
@@ -151,7 +151,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_chat(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ChatOptions>();
   o->sampling.max_tokens = 1024;
   Command verb = root.verb("chat", "Talk with a model; a line of input is a turn, also from a pipe");
   add_inference_options(verb, o->inference);

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ConvertOptions {
   std::string source, destination, to, dtype, shard_size;
   std::vector<std::string> raw;
   bool json = false;
@@ -33,7 +33,7 @@ struct Target {
   bool directory = false;
 };
 
-Target target_of(const Options& o) {
+Target target_of(const ConvertOptions& o) {
   const std::string ending = fs::path(o.destination).extension().string();
   std::string by_name = ending == ".gguf" ? "gguf" : ending == ".npz" ? "npz" : "safetensors";
   const std::string format = o.to.empty() ? by_name : o.to;
@@ -43,11 +43,11 @@ Target target_of(const Options& o) {
   return {format, directory};
 }
 
-std::shared_ptr<const WeightSource> open_tensors(const Options& o) {
+std::shared_ptr<const WeightSource> open_tensors(const ConvertOptions& o) {
   return o.raw.empty() ? open_weights(o.source) : open_raw(map_blob(o.source), parse_raw_tensors(o.raw));
 }
 
-SafetensorsOptions safetensors_options(const Options& o) {
+SafetensorsOptions safetensors_options(const ConvertOptions& o) {
   SafetensorsOptions options;
   if (!o.shard_size.empty()) options.max_shard_bytes = parse_bytes(o.shard_size, "--shard-size");
   return options;
@@ -66,7 +66,7 @@ std::string config_with_dtype(const std::string& config, const WeightEncoding& e
   return json.dump(2) + "\n";
 }
 
-std::uint64_t write_model_directory(const Options& o, const WeightEncoding& encoding) {
+std::uint64_t write_model_directory(const ConvertOptions& o, const WeightEncoding& encoding) {
   const ModelCheckpoint checkpoint = open_checkpoint(o.source);
   const auto weights = encode_weights(checkpoint.weights, encoding, false);
   require_disk_space(o.destination, weights->total_bytes(), "the converted model");
@@ -80,7 +80,7 @@ std::uint64_t write_model_directory(const Options& o, const WeightEncoding& enco
 }
 
 /// Puts the first of several files in the place of the destination.
-std::uint64_t write_gguf_file(Options& o, const WeightEncoding& encoding) {
+std::uint64_t write_gguf_file(ConvertOptions& o, const WeightEncoding& encoding) {
   const GgufPlan plan{
       .encoding = encoding,
       .max_bytes = o.shard_size.empty() ? UINT64_MAX : parse_bytes(o.shard_size, "--shard-size"),
@@ -92,7 +92,7 @@ std::uint64_t write_gguf_file(Options& o, const WeightEncoding& encoding) {
 }
 
 /// One file of tensors under the names that the source gives them (a GGUF model: its checkpoint's names).
-std::uint64_t write_tensors(const Options& o, const Target& target, WeightEncoding encoding) {
+std::uint64_t write_tensors(const ConvertOptions& o, const Target& target, WeightEncoding encoding) {
   std::shared_ptr<const WeightSource> source =
       is_model(o.source) ? open_checkpoint(o.source).weights : open_tensors(o);
   const auto lacks = [](const TensorInfo& info) {
@@ -118,7 +118,7 @@ std::uint64_t write_tensors(const Options& o, const Target& target, WeightEncodi
   return meter.done();
 }
 
-int run(Options o) {
+int run(ConvertOptions o) {
   o.source = hub::resolve_model(o.source);
   const Target target = target_of(o);
   const WeightEncoding encoding = o.dtype.empty() ? WeightEncoding{} : parse_weight_encoding(o.dtype);
@@ -145,7 +145,7 @@ int run(Options o) {
 }  // namespace
 
 void add_convert(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ConvertOptions>();
   Command verb = root.verb("convert", "Write weights, or a whole model, in another format or element type");
   verb.option("source", o->source,
               "A model directory, or a file: safetensors, GGUF, PyTorch, NumPy, Keras, TensorFlow")

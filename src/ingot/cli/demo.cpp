@@ -21,7 +21,7 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct DemoOptions {
   std::vector<std::string> data;
   std::string output = "out/demo";
   double minutes = 2.5;
@@ -30,7 +30,7 @@ struct Options {
 
 // Without --data the demo learns from the repository that it stands in: sources and guides, not goldens and
 // builds.
-std::vector<std::string> chosen_data(const Options& o) {
+std::vector<std::string> chosen_data(const DemoOptions& o) {
   if (!o.data.empty()) return o.data;
   std::vector<std::string> own;
   for (const char* name : {"src", "docs", "examples", "README.md"}) {
@@ -61,7 +61,7 @@ std::string own_command() {
 
 // About 3 million parameters: big enough to write words and code shapes, small enough to see a few million
 // tokens in minutes on two cores.
-TrainConfig demo_config(const Options& o) {
+TrainConfig demo_config(const DemoOptions& o) {
   TrainConfig c;
   c.from_scratch = true;
   c.architecture.model_type = "llama";
@@ -111,7 +111,7 @@ double measure_step(const TrainConfig& config) {
 }
 
 // The beginning of a sentence of the data, for the model to go on from.
-std::string first_words(const Options& o) {
+std::string first_words(const DemoOptions& o) {
   data::SourceOptions source;
   source.paths = o.data;
   source.invalid_utf8 = data::InvalidUtf8::replace;
@@ -142,7 +142,7 @@ void check_output(const std::string& output) {
   }
 }
 
-int run(Options o) {
+int run(DemoOptions o) {
   o.data = chosen_data(o);
   check_output(o.output);
   TrainConfig config = demo_config(o);
@@ -181,7 +181,7 @@ int run(Options o) {
 }  // namespace
 
 void add_demo(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<DemoOptions>();
   Command verb = root.verb("demo", "Train a small language model on your text, here, in three minutes");
   verb.option("--data", o->data,
               "Text files, .jsonl files or directories to learn from; default: this repository");

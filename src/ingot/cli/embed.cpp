@@ -16,13 +16,13 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct EmbedOptions {
   std::string model, file, output, format = "as stored";
   std::vector<std::string> texts;
   bool json = false;
 };
 
-std::vector<std::string> all_texts(const Options& o) {
+std::vector<std::string> all_texts(const EmbedOptions& o) {
   std::vector<std::string> texts = o.texts;
   if (o.file.empty()) {
     INGOT_CHECK(!texts.empty(), InvalidConfig("--text", "give a text, or a file of them with --file"));
@@ -59,7 +59,7 @@ void print_similarities(const std::vector<std::string>& texts, const Tensor& vec
   }
 }
 
-void print_json(const Options& o, const SentenceEmbedder& embedder,
+void print_json(const EmbedOptions& o, const SentenceEmbedder& embedder,
                 const std::vector<std::vector<std::int32_t>>& ids, const Tensor& vectors) {
   nlohmann::ordered_json json{{"dimension", embedder.dimension()},
                               {"pooling", name(embedder.config().pooling)},
@@ -81,7 +81,7 @@ void print_json(const Options& o, const SentenceEmbedder& embedder,
   fmt::print("{}\n", json.dump());
 }
 
-int run(const Options& o) {
+int run(const EmbedOptions& o) {
   const std::vector<std::string> texts = all_texts(o);
   const SentenceEmbedder embedder = SentenceEmbedder::open(
       hub::resolve_model(o.model), encoder_options(o.format == "as stored" ? "" : o.format));
@@ -102,7 +102,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_embed(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<EmbedOptions>();
   Command verb = root.verb("embed", "Turn texts into vectors; show which are near in meaning");
   verb.option("model", o->model, "Directory of a sentence-transformers model, or of a BERT").required();
   verb.option("-t,--text", o->texts, "A text; may be given several times");

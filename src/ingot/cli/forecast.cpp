@@ -1,4 +1,3 @@
-#include <csignal>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include "ingot/base/progress.h"
 #include "ingot/base/suggest.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/interrupt.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/forecast/plot.h"
 
@@ -19,7 +19,7 @@ namespace {
 using namespace ingot::forecast;
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct ForecastOptions {
   std::string data, model, config, output, targets, columns, fill, scaler, split, frequency, horizon,
       lookback, epochs;
   std::vector<std::string> set, models, levels{"80", "90"};
@@ -27,16 +27,8 @@ struct Options {
   bool json = false, sort = false;
 };
 
-volatile std::sig_atomic_t interrupted = 0;
-
-// The first Ctrl-C ends the fit after its epoch and keeps the best weights; the second one ends the process.
-void on_interrupt(int) {
-  interrupted = 1;
-  std::signal(SIGINT, SIG_DFL);
-}
-
 // One configuration out of the file, the options and --set, in this order.
-FitConfig configuration(const Options& o, const std::string& model) {
+FitConfig configuration(const ForecastOptions& o, const std::string& model) {
   Config config = o.config.empty() ? Config::parse("{}", "the command line") : Config::load(o.config);
   const auto set = [&](const char* key, const std::string& value) {
     if (!value.empty()) config.set(fmt::format("{}={}", key, value));
@@ -75,7 +67,7 @@ void tell_table(const SeriesTable& table, bool json) {
   tell_filled(table, json);
 }
 
-// Fits with a bar and a line per epoch.
+// Fits with a bar and a line per epoch. Ctrl-C ends the fit after its epoch and keeps the best weights.
 Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, bool json) {
   std::unique_ptr<ProgressBar> bar;
   FitHooks hooks;
@@ -92,21 +84,19 @@ Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, bool jso
                  e.validation_loss, e.best ? " *" : "  ", human_duration(e.seconds));
       std::fflush(stdout);
     }
-    return interrupted != 0;
+    return interrupted();
   };
-  interrupted = 0;
-  std::signal(SIGINT, on_interrupt);
+  const InterruptWatch watch;
   Forecaster f = fit_forecaster(config, table, hooks);
-  std::signal(SIGINT, SIG_DFL);
   if (bar) bar->finish();
   return f;
 }
 
-std::string default_output(const Options& o, const std::string& model) {
+std::string default_output(const ForecastOptions& o, const std::string& model) {
   return fmt::format("{}-{}", std::filesystem::path(o.data).stem().string(), model);
 }
 
-int run_fit(const Options& o) {
+int run_fit(const ForecastOptions& o) {
   const std::string output =
       o.output.empty() ? default_output(o, o.model.empty() ? "dlinear" : o.model) : o.output;
   const FitConfig config = configuration(o, o.model);
@@ -157,14 +147,14 @@ std::vector<int> parse_levels(const std::vector<std::string>& words) {
   return levels;
 }
 
-TableOptions table_options(const Options& o, const Forecaster& f) {
+TableOptions table_options(const ForecastOptions& o, const Forecaster& f) {
   TableOptions options = f.table_options();
   if (!o.fill.empty()) options.fill = parse_fill_method(o.fill, "--fill");
   if (o.sort) options.sort = true;
   return options;
 }
 
-int run_predict(const Options& o) {
+int run_predict(const ForecastOptions& o) {
   const Forecaster f = load_forecaster(o.model);
   SeriesTable table = read_series(o.data, table_options(o, f));
   tell_filled(table, o.json || o.output.empty());
@@ -197,7 +187,7 @@ Json to_json(const Metrics& m) {
   return json;
 }
 
-int run_evaluate(const Options& o) {
+int run_evaluate(const ForecastOptions& o) {
   Forecaster f = load_forecaster(o.model);
   if (!o.split.empty()) f.config.split.kind = o.split;
   const SeriesTable table = read_series(o.data, table_options(o, f));
@@ -217,7 +207,7 @@ int run_evaluate(const Options& o) {
   return 0;
 }
 
-int run_plot(const Options& o) {
+int run_plot(const ForecastOptions& o) {
   const Forecaster f = load_forecaster(o.model);
   const SeriesTable table = read_series(o.data, table_options(o, f));
   const std::string output = o.output.empty() ? "forecast.html" : o.output;
@@ -230,7 +220,7 @@ int run_plot(const Options& o) {
   return 0;
 }
 
-int run_compare(const Options& o) {
+int run_compare(const ForecastOptions& o) {
   const std::vector<std::string> models = o.models.empty() ? forecast_models() : o.models;
   const std::string output = o.output.empty() ? default_output(o, "compare") : o.output;
   std::vector<Compared> rows;
@@ -268,13 +258,13 @@ int run_compare(const Options& o) {
   return 0;
 }
 
-void add_data_options(Command& verb, Options& o) {
+void add_data_options(Command& verb, ForecastOptions& o) {
   verb.option("--fill", o.fill, "How to fill gaps and missing values")
       .one_of({"interpolate", "forward", "mean", "zero", "refuse"});
   verb.flag("--sort", o.sort, "Put the rows in order of time first");
 }
 
-void add_fit_options(Command& verb, Options& o) {
+void add_fit_options(Command& verb, ForecastOptions& o) {
   verb.option("--horizon", o.horizon, "Rows to forecast (default 96)");
   verb.option("--lookback", o.lookback, "Rows to read (default: the model's paper)");
   verb.option("--target", o.targets, "Columns to forecast, by comma; the others are inputs only");
@@ -293,7 +283,7 @@ void add_fit_options(Command& verb, Options& o) {
 }  // namespace
 
 void add_forecast(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ForecastOptions>();
   Command verb =
       root.verb("forecast", "Forecast the series of a CSV file: fit, predict, evaluate, plot, compare");
   verb.run(

@@ -15,7 +15,7 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct GenerateOptions {
   InferenceOptions inference;
   SamplingFlags sampling;
   std::vector<std::string> prompts;
@@ -63,7 +63,7 @@ void print_stats(const Text& text) {
     fmt::print(stderr, "guessed ahead: {} tokens, of which {} were right\n", result.drafted, result.accepted);
 }
 
-std::vector<std::string> prompts_of(const Options& o) {
+std::vector<std::string> prompts_of(const GenerateOptions& o) {
   std::vector<std::string> prompts = o.prompts;
   if (!o.prompts_file.empty()) {
     std::istringstream lines(read_file(o.prompts_file));
@@ -76,7 +76,8 @@ std::vector<std::string> prompts_of(const Options& o) {
 }
 
 // Starts a text; `live`: words are shown as they come.
-void start(const Options& o, const InferenceModel& opened, infer::Engine& engine, Text& text, bool live) {
+void start(const GenerateOptions& o, const InferenceModel& opened, infer::Engine& engine, Text& text,
+           bool live) {
   infer::Request request = o.sampling.request();
   request.prompt = encode_prompt(opened, text.prompt);
   request.speculate = o.inference.speculate;
@@ -98,7 +99,7 @@ void finish(Text& text, bool live) {
   if (live) print(rest + "\n");
 }
 
-int run(const Options& o) {
+int run(const GenerateOptions& o) {
   INGOT_CHECK(o.batch >= 1 && o.batch <= kMostTogether,
               InvalidConfig("--batch", fmt::format("must be 1 to {}, got {}", kMostTogether, o.batch)));
   const std::vector<std::string> prompts = prompts_of(o);
@@ -135,7 +136,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_generate(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<GenerateOptions>();
   Command verb = root.verb("generate", "Let a model continue a text; words appear as they are made");
   add_inference_options(verb, o->inference);
   verb.option("-p,--prompt", o->prompts,

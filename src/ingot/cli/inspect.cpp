@@ -19,7 +19,7 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct InspectOptions {
   std::string path;
   std::vector<std::string> raw;
   bool json = false, stats = false;
@@ -78,7 +78,7 @@ void print_check(const ArchitectureReport& report) {
   fmt::print("{}\n", message);
 }
 
-int run(Options o) {
+int run(InspectOptions o) {
   if (!hub::is_remote_safetensors(o.path)) o.path = hub::resolve_model(o.path);
   const std::shared_ptr<const WeightSource> source =
       o.raw.empty() ? hub::open_weights(o.path) : open_raw(map_blob(o.path), parse_raw_tensors(o.raw));
@@ -130,7 +130,7 @@ int run(Options o) {
 }  // namespace
 
 void add_inspect(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<InspectOptions>();
   Command verb =
       root.verb("inspect", "List what a model file or directory holds: names, shapes, dtypes, sizes");
   verb.option("path", o->path,

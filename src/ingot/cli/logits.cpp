@@ -14,12 +14,12 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct LogitsOptions {
   std::string model, tokens, text, output;
   bool json = false;
 };
 
-int run(Options o) {
+int run(LogitsOptions o) {
   INGOT_CHECK(o.tokens.empty() != o.text.empty(),
               InvalidConfig("--tokens", "give either --tokens or --text"));
   o.model = hub::resolve_model(o.model);
@@ -48,7 +48,7 @@ int run(Options o) {
 }  // namespace
 
 void add_logits(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<LogitsOptions>();
   o->output = "logits.npy";
   Command verb =
       root.verb("logits", "Write a model's logits for given tokens, to compare with another program");

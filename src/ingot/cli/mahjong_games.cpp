@@ -64,15 +64,15 @@ Table watch_game(const MahjongOptions& o, const Players& players, Events& events
 
 void save_game(const std::string& path, const Events& events) {
   std::string text;
-  for (const Event& event : events) text += to_mjai(event) + "\n";
+  for (const mahjong::Event& event : events) text += to_mjai(event) + "\n";
   write_file_atomically(path, text);
 }
 
 void print_mjai(const GameLog& log) {
-  Event event;
+  mahjong::Event event;
   fmt::print("{}\n", to_mjai(event));
   for (const LogRound& part : log.rounds)
-    for (const Event& one : part.events) fmt::print("{}\n", to_mjai(one));
+    for (const mahjong::Event& one : part.events) fmt::print("{}\n", to_mjai(one));
   event.type = EventType::EndGame;
   if (log.complete.value_or(false)) fmt::print("{}\n", to_mjai(event));
 }

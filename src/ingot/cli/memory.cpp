@@ -12,13 +12,13 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct MemoryOptions {
   std::string config;
   std::vector<std::string> set;
   bool json = false;
 };
 
-int run(const Options& o) {
+int run(const MemoryOptions& o) {
   Config file = Config::load(o.config);
   for (const std::string& assignment : o.set) file.set(assignment);
   const TrainConfig config = read_train_config(file);
@@ -55,7 +55,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_memory(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<MemoryOptions>();
   Command verb = root.verb("memory", "Tell what a training run will need, before it runs");
   verb.option("config", o->config, "Training configuration (YAML)").required();
   verb.option("--set", o->set, "Change a key: --set per_device_train_batch_size=4");

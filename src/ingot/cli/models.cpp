@@ -10,7 +10,7 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct ModelsOptions {
   std::string name;
   bool json = false;
 };
@@ -55,7 +55,7 @@ void print_all() {
   fmt::print("\n`ingot models NAME` tells variants and published models of one.\n");
 }
 
-int run(const Options& o) {
+int run(const ModelsOptions& o) {
   if (o.json) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     for (const ModelInfo& info : model_registry()) json.push_back(to_json(info));
@@ -71,7 +71,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_models(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ModelsOptions>();
   Command verb = root.verb("models", "List the model families that Ingot opens, and what each can do");
   verb.option("name", o->name, "A family (llama) or an architecture (LlamaForCausalLM)");
   verb.flag("--json", o->json, "Print JSON");

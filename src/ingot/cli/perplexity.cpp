@@ -12,7 +12,7 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct PerplexityOptions {
   InferenceOptions inference;
   infer::PerplexityOptions window;
   std::string text;
@@ -20,7 +20,7 @@ struct Options {
   bool json = false;
 };
 
-int run(const Options& o) {
+int run(const PerplexityOptions& o) {
   const std::string text = read_file(o.text);
   const InferenceModel opened = open_for_inference(o.inference);
   std::vector<std::int32_t> ids = opened.tokenizer.encode(text);
@@ -55,7 +55,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_perplexity(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<PerplexityOptions>();
   Command verb = root.verb("perplexity", "Measure how well a model predicts a text; lower is better");
   add_inference_options(verb, o->inference);
   verb.option("--text", o->text, "File to predict, UTF-8").required();

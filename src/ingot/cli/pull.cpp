@@ -12,14 +12,14 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct PullOptions {
   std::string model, revision;
   hub::PullOptions pull;
   std::int64_t parallel = 4;
   bool json = false;
 };
 
-void print(const Options& o, const hub::HubRepo& repo, const hub::PullResult& result) {
+void print(const PullOptions& o, const hub::HubRepo& repo, const hub::PullResult& result) {
   std::uint64_t bytes = 0, fetched_bytes = 0, fetched = 0;
   for (const hub::PulledFile& file : result.files) {
     bytes += file.bytes;
@@ -47,7 +47,7 @@ void print(const Options& o, const hub::HubRepo& repo, const hub::PullResult& re
                          .dump(2));
 }
 
-int run(Options o) {
+int run(PullOptions o) {
   if (hub::is_http_url(o.model) || o.model.starts_with("s3://")) {
     INGOT_CHECK(
         o.revision.empty() && o.pull.include.empty() && o.pull.exclude.empty() && o.pull.directory.empty(),
@@ -71,7 +71,7 @@ int run(Options o) {
 }  // namespace
 
 void add_pull(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<PullOptions>();
   Command verb =
       root.verb("pull", "Fetch a model from the Hugging Face Hub, into the cache that its tools share");
   verb.option("repo", o->model, "org/name, hf://org/name@revision, or an https:// or s3:// address")

@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct QuantizeOptions {
   std::string source, destination, report;
   std::vector<std::string> formats;
   infer::PerplexityOptions window{.window = 256, .stride = 128};
@@ -42,7 +42,7 @@ bool is_linear(const TensorInfo& info) {
          info.name.find(".layers.") != std::string::npos && !info.name.ends_with(".gate.weight");
 }
 
-std::uint64_t write_directory(const Options& o, const std::string& format) {
+std::uint64_t write_directory(const QuantizeOptions& o, const std::string& format) {
   const ModelCheckpoint checkpoint = open_checkpoint(o.source);
   const LanguageConfig config = LanguageConfig::from_json(checkpoint.config_json, checkpoint.config_path);
   INGOT_CHECK(
@@ -68,7 +68,7 @@ std::uint64_t write_directory(const Options& o, const std::string& format) {
   return bytes;
 }
 
-std::uint64_t write(const Options& o, const std::string& format) {
+std::uint64_t write(const QuantizeOptions& o, const std::string& format) {
   if (!o.destination.ends_with(".gguf")) return write_directory(o, format);
   const quant::BlockFormat* blocks = quant::find_block_format(format);
   std::vector<std::string> known;
@@ -111,7 +111,7 @@ void print_row(const infer::FormatQuality& q, double reference) {
       q.weights.kl, q.as_run.text.perplexity(), change(q.as_run), q.as_run.kl, 100 * q.as_run.same_top);
 }
 
-Json report(const Options& o, const std::vector<std::string>& formats) {
+Json report(const QuantizeOptions& o, const std::vector<std::string>& formats) {
   std::vector<std::int32_t> ids = open_tokenizer(o.source).encode(read_file(o.report));
   if (o.limit > 0 && o.limit < static_cast<std::int64_t>(ids.size()))
     ids.resize(static_cast<std::size_t>(o.limit));
@@ -140,7 +140,7 @@ Json report(const Options& o, const std::vector<std::string>& formats) {
   return {{"tokens", ids.size()}, {"perplexity", reference}, {"formats", rows}};
 }
 
-void check(const Options& o) {
+void check(const QuantizeOptions& o) {
   INGOT_CHECK(!o.destination.empty() || !o.report.empty(),
               InvalidConfig("destination", "give a file or directory to write, --report TEXT, or both"));
   INGOT_CHECK(
@@ -157,7 +157,7 @@ void check(const Options& o) {
               InvalidConfig("destination", "is the source itself; give another name"));
 }
 
-int run(Options o) {
+int run(QuantizeOptions o) {
   o.source = hub::resolve_model(o.source);
   check(o);
   Json result;
@@ -177,7 +177,7 @@ int run(Options o) {
 }  // namespace
 
 void add_quantize(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<QuantizeOptions>();
   Command verb = root.verb("quantize", "Round a model's weights to fewer bits, and measure what that costs");
   verb.option("source", o->source, "A model directory, or a .gguf file").required();
   verb.option(

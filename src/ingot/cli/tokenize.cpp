@@ -14,12 +14,12 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct TokenizeOptions {
   std::string model, text, ids;
   bool special = false, json = false;
 };
 
-int run(const Options& o) {
+int run(const TokenizeOptions& o) {
   const text::Tokenizer tokenizer = open_tokenizer(hub::resolve_model(o.model));
   if (!o.ids.empty()) {
     const std::vector<std::int32_t> ids = parse_ids(o.ids, "--ids");
@@ -44,7 +44,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_tokenize(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<TokenizeOptions>();
   Command verb = root.verb("tokenize", "Turn text into token ids, or ids into text");
   verb.option("model", o->model, "Model directory, or a tokenizer.json").required();
   verb.option("-t,--text", o->text, "Text to encode; without it and --ids, text is read from standard input");

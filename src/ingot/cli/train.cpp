@@ -12,7 +12,7 @@
 namespace ingot::cli {
 namespace {
 
-struct Options {
+struct TrainOptions {
   std::string config;
   std::vector<std::string> set;
   bool resume = false, json = false;
@@ -32,7 +32,7 @@ std::string_view name(TrainEnd end) {
   return "";
 }
 
-void print_result(const Options& o, const TrainResult& r, const std::string& report) {
+void print_result(const TrainOptions& o, const TrainResult& r, const std::string& report) {
   if (o.json) {
     nlohmann::ordered_json json{{"end", name(r.end)}, {"steps", r.steps}, {"train_loss", r.train_loss}};
     if (r.validation_loss) json["validation_loss"] = *r.validation_loss;
@@ -54,7 +54,7 @@ void print_result(const Options& o, const TrainResult& r, const std::string& rep
   }
 }
 
-int run(const Options& o) {
+int run(const TrainOptions& o) {
   Config file = Config::load(o.config);
   for (const std::string& assignment : o.set) file.set(assignment);
   if (o.resume) file.set("resume_from_checkpoint=true");
@@ -81,7 +81,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_train(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<TrainOptions>();
   Command verb = root.verb(
       "train", "Train a language model as a YAML file says: from scratch, or from a model directory");
   verb.option("config", o->config, "Training configuration; docs/training.md lists every key").required();

@@ -1,7 +1,6 @@
 #include "ingot/cli/training_console.h"
 
 #include <algorithm>
-#include <csignal>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include "ingot/base/progress.h"
 #include "ingot/base/tensorboard.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/interrupt.h"
 #include "ingot/core/backend.h"
 #include "ingot/infer/engine.h"
 #include "ingot/train/machine_limit.h"
@@ -16,14 +16,6 @@
 
 namespace ingot::cli {
 namespace {
-
-volatile std::sig_atomic_t interrupted = 0;
-
-// The first Ctrl-C ends the run after a checkpoint; the second one ends the process.
-void on_interrupt(int) {
-  interrupted = 1;
-  std::signal(SIGINT, SIG_DFL);
-}
 
 std::string continue_prompt(const LanguageModel& model, const text::Tokenizer& tokenizer,
                             const std::string& prompt, std::int64_t tokens) {
@@ -51,6 +43,7 @@ struct TrainingConsole::State {
   std::unique_ptr<ProgressBar> bar;
   std::unique_ptr<TensorBoardWriter> board;
   double smoothed_loss = 0;
+  std::optional<InterruptWatch> watch;  // Ctrl-C ends the run after a checkpoint
 
   void step(const StepRecord& r);
   void say(const std::string& line) const {
@@ -108,13 +101,13 @@ TrainerHooks TrainingConsole::hooks() {
                      const std::string& prompt) {
     return continue_prompt(model, tokenizer, prompt, s->config.sample_tokens);
   };
-  hooks.should_stop = [] { return interrupted != 0; };
+  hooks.should_stop = [] { return interrupted(); };
   return hooks;
 }
 
 void TrainingConsole::begin(Trainer& trainer) {
   State& s = *state_;
-  std::signal(SIGINT, on_interrupt);
+  s.watch.emplace();
   if (s.config.reports_to("tensorboard")) {
     s.board = std::make_unique<TensorBoardWriter>(s.config.output_dir + "/tensorboard", trainer.step());
   }
@@ -125,7 +118,7 @@ void TrainingConsole::begin(Trainer& trainer) {
 
 std::string TrainingConsole::finish(Trainer& trainer, std::optional<double> bigram_loss) {
   State& s = *state_;
-  std::signal(SIGINT, SIG_DFL);
+  s.watch.reset();
   if (s.bar != nullptr) s.bar->finish();
   if (s.board != nullptr) s.board->flush();
   if (!s.config.reports_to("html")) return {};

@@ -27,15 +27,15 @@ using tune::Trial;
 using tune::TrialState;
 using tune::Tuner;
 
-struct Options {
+struct TuneOptions {
   std::string study;
   std::vector<std::string> set;
   std::int64_t workers = 0;
   bool json = false;
 };
 
-volatile std::sig_atomic_t interrupted = 0;
-void on_interrupt(int) { interrupted = 1; }
+volatile std::sig_atomic_t told_to_stop = 0;
+void on_stop(int) { told_to_stop = 1; }
 
 /// The table that grows while a study runs: one line per finished trial, above a bar.
 class TrialTable {
@@ -149,7 +149,7 @@ void print_json(const tune::StudyConfig& config, Tuner& tuner, const std::string
 }
 
 void print_result(const tune::StudyConfig& config, Tuner& tuner, const std::string& report,
-                  const Options& o) {
+                  const TuneOptions& o) {
   const auto best = tuner.best_trial();
   if (best.has_value()) {
     fmt::print("\nBest of {} trials: {:.6g} in trial {}\n", tuner.trials().size(), best->value, best->number);
@@ -161,7 +161,7 @@ void print_result(const tune::StudyConfig& config, Tuner& tuner, const std::stri
     fmt::print("\nNo trial is complete yet\n");
   }
   fmt::print("  report  {}\n  study   {}\n", report, config.tuner.study);
-  if (interrupted != 0) {
+  if (told_to_stop != 0) {
     fmt::print("\nGo on with:\n  ingot tune {}\n", o.study);
   } else if (best.has_value() && config.kind == "train" && config.keep != "none") {
     fmt::print(
@@ -171,26 +171,26 @@ void print_result(const tune::StudyConfig& config, Tuner& tuner, const std::stri
   }
 }
 
-std::vector<std::string> own_command_line(const Options& o) {
+std::vector<std::string> own_command_line(const TuneOptions& o) {
   std::vector<std::string> words{"ingot", "tune", o.study};
   for (const std::string& assignment : o.set) words.insert(words.end(), {"--set", assignment});
   return words;
 }
 
 // Shows the study until all of it is done, while processes of their own run the trials.
-int lead(const Options& o, const tune::StudyConfig& config, Tuner& tuner) {
+int lead(const TuneOptions& o, const tune::StudyConfig& config, Tuner& tuner) {
   const LaunchRank launch = LaunchRank::from_environment();
   const bool first = launch.rank == 0;
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  std::signal(SIGINT, on_stop);
+  std::signal(SIGTERM, on_stop);
   TrialTable table(tuner, o.json || !first);
   if (!tuner.is_complete()) {
     const std::string logs = launch.size > 1 ? fmt::format("{}/worker-{}", config.output_dir, launch.rank)
                                              : config.output_dir + "/worker";
     WorkerPool workers(own_command_line(o), o.workers > 0 ? o.workers : config.workers, logs);
-    while (interrupted == 0 && !workers.done()) {
+    while (told_to_stop == 0 && !workers.done()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      if (interrupted == 0) workers.tend(table.update());  // a signal from the terminal reaches workers, too
+      if (told_to_stop == 0) workers.tend(table.update());  // a signal from the terminal reaches workers, too
     }
   }
   table.update();
@@ -203,10 +203,10 @@ int lead(const Options& o, const tune::StudyConfig& config, Tuner& tuner) {
   } else {
     print_result(config, tuner, report, o);
   }
-  return interrupted != 0 ? 128 + SIGINT : 0;
+  return told_to_stop != 0 ? 128 + SIGINT : 0;
 }
 
-int run(const Options& o) {
+int run(const TuneOptions& o) {
   Config file = Config::load(o.study);
   for (const std::string& assignment : o.set) file.set(assignment);
   const tune::StudyConfig config = tune::read_study_config(file, o.study);
@@ -223,7 +223,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_tune(Command& root) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<TuneOptions>();
   Command verb = root.verb("tune", "Look for the best settings of a training run, a forecast or any program");
   verb.option("study", o->study, "Study file (YAML); docs/tuning.md lists every key").required();
   verb.option("--set", o->set, "Change a key: --set trials=200 (may be repeated)");
