@@ -17,7 +17,7 @@
 namespace ingot::forecast {
 namespace {
 
-constexpr std::int64_t kBatch = 256;
+constexpr std::int64_t kWindowBatch = 256;
 
 // One target of one series, and what its errors are measured against.
 struct Column {
@@ -130,8 +130,9 @@ Sums Evaluator::network() const {
     while (&table.series[s] != columns[c].series) ++s;
     first_column[scaled_series[s].get()] = &columns[c];
   }
-  for (std::int64_t begin = 0; begin < windows.size(); begin += kBatch) {
-    std::vector<std::int64_t> places(static_cast<std::size_t>(std::min(kBatch, windows.size() - begin)));
+  for (std::int64_t begin = 0; begin < windows.size(); begin += kWindowBatch) {
+    std::vector<std::int64_t> places(
+        static_cast<std::size_t>(std::min(kWindowBatch, windows.size() - begin)));
     std::iota(places.begin(), places.end(), begin);
     const Tensor y = contiguous(slice((*f.model)(windows.batch(places).input), 1, 0, targets));
     for (std::size_t i = 0; i < places.size(); ++i) {

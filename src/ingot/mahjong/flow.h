@@ -5,6 +5,9 @@
 // How table.cpp (turns and calls) and settle.cpp (ends of rounds) speak to each other.
 namespace ingot::mahjong {
 
+/// A player as an index.
+inline std::size_t at(int player) { return static_cast<std::size_t>(player); }
+
 /// All who were asked have answered.
 void resolve_reactions(Table& table, Events* events);
 /// Nobody wins on pub.claimed: the kan stands, or `caller` (-1: nobody) takes the discard, or play goes on.

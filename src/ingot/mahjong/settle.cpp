@@ -9,8 +9,6 @@ namespace {
 
 using Deltas = std::array<std::int32_t, 4>;
 
-std::size_t at(int player) { return static_cast<std::size_t>(player); }
-
 void close_round(Table& t, bool dealer_stays, bool counters_stay, bool abortive, bool won, Events* events);
 
 struct Win {

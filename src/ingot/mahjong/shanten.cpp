@@ -171,10 +171,10 @@ const Tables& tables() {
   return *built;
 }
 
-struct Rows {
+struct SuitRows {
   std::uint32_t m, p, s, z;
 };
-[[gnu::always_inline]] inline Rows rows_of(const Tables& t, const Hand& hand) {
+[[gnu::always_inline]] inline SuitRows rows_of(const Tables& t, const Hand& hand) {
   return {t.suit(hand.suit[0]), t.suit(hand.suit[1]), t.suit(hand.suit[2]), t.honor(hand.suit[3])};
 }
 
@@ -187,12 +187,12 @@ int thirteen_orphans_of(std::uint32_t sum) {
   return 13 - static_cast<int>(sum >> kOrphansShift & 0xF) - (sum >> kOrphanPairShift != 0);
 }
 // The ids of four rows (each < 192) would carry into the sums, so they are cleared first.
-std::uint32_t sum_of(const Rows& r) {
+std::uint32_t sum_of(const SuitRows& r) {
   constexpr std::uint32_t kSums = ~0xFFU;
   return (r.m & kSums) + (r.p & kSums) + (r.s & kSums) + (r.z & kSums);
 }
 
-[[gnu::always_inline]] inline int best_of(const Tables& t, const Rows& r, int melds) {
+[[gnu::always_inline]] inline int best_of(const Tables& t, const SuitRows& r, int melds) {
   const int standard = t.standard(r.m, r.p, r.s, r.z, melds);
   if (melds > 0) return standard;
   const std::uint32_t sum = sum_of(r);
@@ -200,8 +200,8 @@ std::uint32_t sum_of(const Rows& r) {
 }
 
 // Shanten after one suit's row changed from hand.suit[suit] to `row`.
-int with_row(const Tables& t, const Rows& base, int suit, std::uint32_t row, int melds) {
-  Rows r = base;
+int with_row(const Tables& t, const SuitRows& base, int suit, std::uint32_t row, int melds) {
+  SuitRows r = base;
   if (suit == 0) r.m = t.suit(row);
   if (suit == 1) r.p = t.suit(row);
   if (suit == 2) r.s = t.suit(row);
@@ -216,7 +216,7 @@ Shanten shanten_forms(const Hand& hand, int melds) {
               InvalidHand(fmt::format("{} concealed tiles beside {} melds: a hand has {} or {}", hand.size,
                                       melds, 13 - 3 * melds, 14 - 3 * melds)));
   const Tables& t = tables();
-  const Rows r = rows_of(t, hand);
+  const SuitRows r = rows_of(t, hand);
   if (melds > 0) return {t.standard(r.m, r.p, r.s, r.z, melds), kNoShanten, kNoShanten};
   const std::uint32_t sum = sum_of(r);
   return {t.standard(r.m, r.p, r.s, r.z, melds), seven_pairs_of(sum), thirteen_orphans_of(sum)};
@@ -231,7 +231,7 @@ bool is_complete(const Hand& hand, int melds) { return shanten(hand, melds) == -
 
 KindSet waits(const Hand& hand, int melds, KindSet unavailable) {
   const Tables& t = tables();
-  const Rows r = rows_of(t, hand);
+  const SuitRows r = rows_of(t, hand);
   if (best_of(t, r, melds) != 0) return 0;
   KindSet found = 0;
   for_each_kind(kAllKinds & ~hand.count.quads() & ~unavailable, [&](Kind kind) {
@@ -244,7 +244,7 @@ KindSet waits(const Hand& hand, int melds, KindSet unavailable) {
 
 Acceptance acceptance(const Hand& hand, int melds, const KindCounts& seen) {
   const Tables& t = tables();
-  const Rows r = rows_of(t, hand);
+  const SuitRows r = rows_of(t, hand);
   const int now = best_of(t, r, melds);
   Acceptance accepted;
   const KindCounts gone = hand.count + seen;
@@ -262,7 +262,7 @@ Acceptance acceptance(const Hand& hand, int melds, const KindCounts& seen) {
 // A discard takes at most one useful tile, so the shanten afterwards is that of the whole hand or one more.
 BestDiscards best_discards(const Hand& hand, int melds) {
   const Tables& t = tables();
-  const Rows r = rows_of(t, hand);
+  const SuitRows r = rows_of(t, hand);
   BestDiscards best;
   best.shanten = std::max(best_of(t, r, melds), 0);
   const KindSet kinds = hand.count.kinds();

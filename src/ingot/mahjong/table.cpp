@@ -15,8 +15,6 @@ namespace {
 constexpr std::uint8_t kFirstDraw = 83;  // after 4 * 13 tiles from 135 down
 constexpr std::uint8_t kLiveTiles = 70;
 
-std::size_t at(int player) { return static_cast<std::size_t>(player); }
-
 // One tile in and one out change the shanten by at most one, so a hand that was far from tenpai need not be
 // looked up: in random games that saves nine look-ups in ten.
 void update_waits(Table& t, int player) {

@@ -15,14 +15,14 @@
 namespace ingot::onnx {
 namespace {
 
-bool truth(const OpCall& call, const Tensor& condition) {
+bool is_true(const OpCall& call, const Tensor& condition) {
   INGOT_CHECK(condition.numel() == 1,
               DimensionMismatch(call.where() + ": the condition has shape " + to_string(condition.shape())));
   return as_integers(condition)[0] != 0;
 }
 
 std::vector<Tensor> branch(const OpCall& call) {
-  return call.run(call.graph(truth(call, call.in(0)) ? "then_branch" : "else_branch"), {});
+  return call.run(call.graph(is_true(call, call.in(0)) ? "then_branch" : "else_branch"), {});
 }
 
 /// What a body gave in each turn, along a new axis.
@@ -50,7 +50,7 @@ std::vector<Tensor> loop(const OpCall& call) {
   std::vector<Tensor> values;
   for (std::size_t i = 0; i < carried; ++i) values.push_back(call.in(i + 2));
   std::vector<std::vector<Tensor>> scans(outputs - 1 - carried);
-  for (std::int64_t turn = 0; turn < turns && truth(call, condition); ++turn) {
+  for (std::int64_t turn = 0; turn < turns && is_true(call, condition); ++turn) {
     std::vector<Tensor> inputs{Tensor::from(std::vector<std::int64_t>{turn}, {}), condition};
     inputs.insert(inputs.end(), values.begin(), values.end());
     std::vector<Tensor> made = call.run(body, inputs);
@@ -113,10 +113,10 @@ std::vector<Tensor> scan(const OpCall& call) {
   return values;
 }
 
-constexpr std::array kOps = {OpRow{"If", branch}, OpRow{"Loop", loop}, OpRow{"Scan", scan}};
+constexpr std::array kControlOps = {OpRow{"If", branch}, OpRow{"Loop", loop}, OpRow{"Scan", scan}};
 
 }  // namespace
 
-std::span<const OpRow> control_ops() { return kOps; }
+std::span<const OpRow> control_ops() { return kControlOps; }
 
 }  // namespace ingot::onnx

@@ -98,17 +98,17 @@ std::vector<Tensor> hamming_window(const OpCall& call) {
 }
 std::vector<Tensor> blackman_window(const OpCall& call) { return cosine_window(call, 0.42, 0.5, 0.08); }
 
-constexpr std::array kOps = {OpRow{"BlackmanWindow", blackman_window},
-                             OpRow{"HammingWindow", hamming_window},
-                             OpRow{"HannWindow", hann_window},
-                             OpRow{"Constant", constant},
-                             OpRow{"ConstantOfShape", constant_of_shape},
-                             OpRow{"EyeLike", eye_like},
-                             OpRow{"Range", range},
-                             OpRow{"Trilu", triangle}};
+constexpr std::array kCreateOps = {OpRow{"BlackmanWindow", blackman_window},
+                                   OpRow{"HammingWindow", hamming_window},
+                                   OpRow{"HannWindow", hann_window},
+                                   OpRow{"Constant", constant},
+                                   OpRow{"ConstantOfShape", constant_of_shape},
+                                   OpRow{"EyeLike", eye_like},
+                                   OpRow{"Range", range},
+                                   OpRow{"Trilu", triangle}};
 
 }  // namespace
 
-std::span<const OpRow> create_ops() { return kOps; }
+std::span<const OpRow> create_ops() { return kCreateOps; }
 
 }  // namespace ingot::onnx

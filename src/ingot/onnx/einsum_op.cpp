@@ -211,10 +211,10 @@ std::vector<Tensor> einsum(const OpCall& call) {
   return {to(ordered(result, equation.output), call.in(0).dtype())};
 }
 
-constexpr std::array kOps = {OpRow{"Einsum", einsum}};
+constexpr std::array kEinsumOps = {OpRow{"Einsum", einsum}};
 
 }  // namespace
 
-std::span<const OpRow> einsum_ops() { return kOps; }
+std::span<const OpRow> einsum_ops() { return kEinsumOps; }
 
 }  // namespace ingot::onnx

@@ -298,20 +298,20 @@ std::vector<Tensor> unique(const OpCall& call) {
           list(found.counts)};
 }
 
-constexpr std::array kOps = {OpRow{"Compress", compress},
-                             OpRow{"Gather", gather_slices},
-                             OpRow{"GatherElements", gather_elements},
-                             OpRow{"GatherND", gather_nd},
-                             OpRow{"NonZero", non_zero},
-                             OpRow{"OneHot", one_hot_of},
-                             OpRow{"ReverseSequence", reverse_sequence},
-                             OpRow{"Scatter", scatter_elements},
-                             OpRow{"ScatterElements", scatter_elements},
-                             OpRow{"ScatterND", scatter_nd},
-                             OpRow{"Unique", unique}};
+constexpr std::array kIndexOps = {OpRow{"Compress", compress},
+                                  OpRow{"Gather", gather_slices},
+                                  OpRow{"GatherElements", gather_elements},
+                                  OpRow{"GatherND", gather_nd},
+                                  OpRow{"NonZero", non_zero},
+                                  OpRow{"OneHot", one_hot_of},
+                                  OpRow{"ReverseSequence", reverse_sequence},
+                                  OpRow{"Scatter", scatter_elements},
+                                  OpRow{"ScatterElements", scatter_elements},
+                                  OpRow{"ScatterND", scatter_nd},
+                                  OpRow{"Unique", unique}};
 
 }  // namespace
 
-std::span<const OpRow> index_ops() { return kOps; }
+std::span<const OpRow> index_ops() { return kIndexOps; }
 
 }  // namespace ingot::onnx

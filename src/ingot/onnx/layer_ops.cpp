@@ -192,18 +192,18 @@ std::vector<Tensor> mean_variance_norm(const OpCall& call) {
   return {div(sub(x, mean(x, axes, true)), sqrt(var(x, axes, 0, true)) + 1e-9)};
 }
 
-constexpr std::array kOps = {OpRow{"BatchNormalization", batch_normalization},
-                             OpRow{"Conv", plain_convolution},
-                             OpRow{"ConvTranspose", transposed_convolution},
-                             OpRow{"GroupNormalization", group_normalization},
-                             OpRow{"InstanceNormalization", instance_normalization},
-                             OpRow{"LRN", local_response_norm},
-                             OpRow{"LayerNormalization", layer_normalization},
-                             OpRow{"MeanVarianceNormalization", mean_variance_norm},
-                             OpRow{"RMSNormalization", rms_normalization}};
+constexpr std::array kLayerOps = {OpRow{"BatchNormalization", batch_normalization},
+                                  OpRow{"Conv", plain_convolution},
+                                  OpRow{"ConvTranspose", transposed_convolution},
+                                  OpRow{"GroupNormalization", group_normalization},
+                                  OpRow{"InstanceNormalization", instance_normalization},
+                                  OpRow{"LRN", local_response_norm},
+                                  OpRow{"LayerNormalization", layer_normalization},
+                                  OpRow{"MeanVarianceNormalization", mean_variance_norm},
+                                  OpRow{"RMSNormalization", rms_normalization}};
 
 }  // namespace
 
-std::span<const OpRow> layer_ops() { return kOps; }
+std::span<const OpRow> layer_ops() { return kLayerOps; }
 
 }  // namespace ingot::onnx

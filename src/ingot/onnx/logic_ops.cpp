@@ -46,21 +46,21 @@ std::vector<Tensor> is_infinite(const OpCall& call) {
 
 std::vector<Tensor> choose(const OpCall& call) { return {where(call.in(0), call.in(1), call.in(2))}; }
 
-constexpr std::array kOps = {OpRow{"And", logical_and},
-                             OpRow{"Equal", compare<equal>},
-                             OpRow{"Greater", compare<greater>},
-                             OpRow{"GreaterOrEqual", compare<greater_equal>},
-                             OpRow{"IsInf", is_infinite},
-                             OpRow{"IsNaN", is_nan},
-                             OpRow{"Less", compare<less>},
-                             OpRow{"LessOrEqual", compare<less_equal>},
-                             OpRow{"Not", logical_not},
-                             OpRow{"Or", logical_or},
-                             OpRow{"Where", choose},
-                             OpRow{"Xor", logical_xor}};
+constexpr std::array kLogicOps = {OpRow{"And", logical_and},
+                                  OpRow{"Equal", compare<equal>},
+                                  OpRow{"Greater", compare<greater>},
+                                  OpRow{"GreaterOrEqual", compare<greater_equal>},
+                                  OpRow{"IsInf", is_infinite},
+                                  OpRow{"IsNaN", is_nan},
+                                  OpRow{"Less", compare<less>},
+                                  OpRow{"LessOrEqual", compare<less_equal>},
+                                  OpRow{"Not", logical_not},
+                                  OpRow{"Or", logical_or},
+                                  OpRow{"Where", choose},
+                                  OpRow{"Xor", logical_xor}};
 
 }  // namespace
 
-std::span<const OpRow> logic_ops() { return kOps; }
+std::span<const OpRow> logic_ops() { return kLogicOps; }
 
 }  // namespace ingot::onnx

@@ -54,11 +54,11 @@ std::vector<Tensor> softmax_cross_entropy(const OpCall& call) {
   return {negative_log_likelihood(call, logs, call.in(1), call.optional(2)), logs};
 }
 
-constexpr std::array kOps = {OpRow{"NegativeLogLikelihoodLoss", nll_loss},
-                             OpRow{"SoftmaxCrossEntropyLoss", softmax_cross_entropy}};
+constexpr std::array kLossOps = {OpRow{"NegativeLogLikelihoodLoss", nll_loss},
+                                 OpRow{"SoftmaxCrossEntropyLoss", softmax_cross_entropy}};
 
 }  // namespace
 
-std::span<const OpRow> loss_ops() { return kOps; }
+std::span<const OpRow> loss_ops() { return kLossOps; }
 
 }  // namespace ingot::onnx

@@ -307,16 +307,16 @@ std::vector<Tensor> resize(const OpCall& call) {
   return {x};
 }
 
-constexpr std::array kOps = {OpRow{"AveragePool", average_pool},
-                             OpRow{"GlobalAveragePool", global_pool<mean>},
-                             OpRow{"GlobalMaxPool", global_pool<max>},
-                             OpRow{"MaxPool", max_pool},
-                             OpRow{"MaxUnpool", max_unpool},
-                             OpRow{"Resize", resize},
-                             OpRow{"Upsample", resize}};
+constexpr std::array kPoolOps = {OpRow{"AveragePool", average_pool},
+                                 OpRow{"GlobalAveragePool", global_pool<mean>},
+                                 OpRow{"GlobalMaxPool", global_pool<max>},
+                                 OpRow{"MaxPool", max_pool},
+                                 OpRow{"MaxUnpool", max_unpool},
+                                 OpRow{"Resize", resize},
+                                 OpRow{"Upsample", resize}};
 
 }  // namespace
 
-std::span<const OpRow> pool_ops() { return kOps; }
+std::span<const OpRow> pool_ops() { return kPoolOps; }
 
 }  // namespace ingot::onnx

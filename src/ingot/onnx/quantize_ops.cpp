@@ -122,16 +122,16 @@ std::vector<Tensor> quantized_convolution(const OpCall& call) {
   return {rounded(add(y, per_channel(7)), call.in(7).dtype())};
 }
 
-constexpr std::array kOps = {OpRow{"ConvInteger", integer_convolution},
-                             OpRow{"DequantizeLinear", dequantize},
-                             OpRow{"DynamicQuantizeLinear", dynamic_quantize},
-                             OpRow{"MatMulInteger", integer_product},
-                             OpRow{"QLinearConv", quantized_convolution},
-                             OpRow{"QLinearMatMul", quantized_product},
-                             OpRow{"QuantizeLinear", quantize}};
+constexpr std::array kQuantizeOps = {OpRow{"ConvInteger", integer_convolution},
+                                     OpRow{"DequantizeLinear", dequantize},
+                                     OpRow{"DynamicQuantizeLinear", dynamic_quantize},
+                                     OpRow{"MatMulInteger", integer_product},
+                                     OpRow{"QLinearConv", quantized_convolution},
+                                     OpRow{"QLinearMatMul", quantized_product},
+                                     OpRow{"QuantizeLinear", quantize}};
 
 }  // namespace
 
-std::span<const OpRow> quantize_ops() { return kOps; }
+std::span<const OpRow> quantize_ops() { return kQuantizeOps; }
 
 }  // namespace ingot::onnx

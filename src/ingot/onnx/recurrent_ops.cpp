@@ -195,10 +195,10 @@ std::vector<Tensor> lstm(const OpCall& call) {
   return recurrent(call, {4, {"Sigmoid", "Tanh", "Tanh"}, lstm_step, true});
 }
 
-constexpr std::array kOps = {OpRow{"GRU", gru}, OpRow{"LSTM", lstm}, OpRow{"RNN", rnn}};
+constexpr std::array kRecurrentOps = {OpRow{"GRU", gru}, OpRow{"LSTM", lstm}, OpRow{"RNN", rnn}};
 
 }  // namespace
 
-std::span<const OpRow> recurrent_ops() { return kOps; }
+std::span<const OpRow> recurrent_ops() { return kRecurrentOps; }
 
 }  // namespace ingot::onnx

@@ -161,26 +161,26 @@ std::vector<Tensor> top_k(const OpCall& call) {
 
 constexpr int kAxesAreInput = 18;  // 13 for ReduceSum
 
-constexpr std::array kOps = {OpRow{"ArgMax", arg_extreme<true>},
-                             OpRow{"ArgMin", arg_extreme<false>},
-                             OpRow{"CumSum", cumulative_sum},
-                             OpRow{"Hardmax", along_axis<hardmax>},
-                             OpRow{"LogSoftmax", along_axis<log_softmax>},
-                             OpRow{"ReduceL1", reduction<sum_abs, kAxesAreInput>},
-                             OpRow{"ReduceL2", reduction<norm2, kAxesAreInput>},
-                             OpRow{"ReduceLogSum", reduction<log_sum, kAxesAreInput>},
-                             OpRow{"ReduceLogSumExp", reduction<log_sum_exp, kAxesAreInput>},
-                             OpRow{"ReduceMax", reduction<max, kAxesAreInput>},
-                             OpRow{"ReduceMean", reduction<mean, kAxesAreInput>},
-                             OpRow{"ReduceMin", reduction<min, kAxesAreInput>},
-                             OpRow{"ReduceProd", reduction<product, kAxesAreInput>},
-                             OpRow{"ReduceSum", reduction<sum, 13>},
-                             OpRow{"ReduceSumSquare", reduction<sum_square, kAxesAreInput>},
-                             OpRow{"Softmax", along_axis<softmax>},
-                             OpRow{"TopK", top_k}};
+constexpr std::array kReduceOps = {OpRow{"ArgMax", arg_extreme<true>},
+                                   OpRow{"ArgMin", arg_extreme<false>},
+                                   OpRow{"CumSum", cumulative_sum},
+                                   OpRow{"Hardmax", along_axis<hardmax>},
+                                   OpRow{"LogSoftmax", along_axis<log_softmax>},
+                                   OpRow{"ReduceL1", reduction<sum_abs, kAxesAreInput>},
+                                   OpRow{"ReduceL2", reduction<norm2, kAxesAreInput>},
+                                   OpRow{"ReduceLogSum", reduction<log_sum, kAxesAreInput>},
+                                   OpRow{"ReduceLogSumExp", reduction<log_sum_exp, kAxesAreInput>},
+                                   OpRow{"ReduceMax", reduction<max, kAxesAreInput>},
+                                   OpRow{"ReduceMean", reduction<mean, kAxesAreInput>},
+                                   OpRow{"ReduceMin", reduction<min, kAxesAreInput>},
+                                   OpRow{"ReduceProd", reduction<product, kAxesAreInput>},
+                                   OpRow{"ReduceSum", reduction<sum, 13>},
+                                   OpRow{"ReduceSumSquare", reduction<sum_square, kAxesAreInput>},
+                                   OpRow{"Softmax", along_axis<softmax>},
+                                   OpRow{"TopK", top_k}};
 
 }  // namespace
 
-std::span<const OpRow> reduce_ops() { return kOps; }
+std::span<const OpRow> reduce_ops() { return kReduceOps; }
 
 }  // namespace ingot::onnx

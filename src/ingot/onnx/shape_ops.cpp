@@ -281,19 +281,19 @@ std::vector<Tensor> dropout(const OpCall& call) {
   return {x, broadcast_to(to(Tensor::scalar(1), DType::boolean), x.shape())};
 }
 
-constexpr std::array kOps = {OpRow{"Cast", cast_to},        OpRow{"CastLike", cast_like},
-                             OpRow{"Concat", concatenated}, OpRow{"DepthToSpace", depth_to_space},
-                             OpRow{"Dropout", dropout},     OpRow{"Expand", expanded_to},
-                             OpRow{"Flatten", flattened},   OpRow{"Identity", identity},
-                             OpRow{"Pad", padded},          OpRow{"Reshape", reshaped},
-                             OpRow{"Shape", shape_of},      OpRow{"Size", size_of},
-                             OpRow{"Slice", sliced},        OpRow{"SpaceToDepth", space_to_depth},
-                             OpRow{"Split", pieces},        OpRow{"Squeeze", squeezed},
-                             OpRow{"Tile", tiled},          OpRow{"Transpose", transposed},
-                             OpRow{"Unsqueeze", unsqueezed}};
+constexpr std::array kShapeOps = {OpRow{"Cast", cast_to},        OpRow{"CastLike", cast_like},
+                                  OpRow{"Concat", concatenated}, OpRow{"DepthToSpace", depth_to_space},
+                                  OpRow{"Dropout", dropout},     OpRow{"Expand", expanded_to},
+                                  OpRow{"Flatten", flattened},   OpRow{"Identity", identity},
+                                  OpRow{"Pad", padded},          OpRow{"Reshape", reshaped},
+                                  OpRow{"Shape", shape_of},      OpRow{"Size", size_of},
+                                  OpRow{"Slice", sliced},        OpRow{"SpaceToDepth", space_to_depth},
+                                  OpRow{"Split", pieces},        OpRow{"Squeeze", squeezed},
+                                  OpRow{"Tile", tiled},          OpRow{"Transpose", transposed},
+                                  OpRow{"Unsqueeze", unsqueezed}};
 
 }  // namespace
 
-std::span<const OpRow> shape_ops() { return kOps; }
+std::span<const OpRow> shape_ops() { return kShapeOps; }
 
 }  // namespace ingot::onnx

@@ -206,11 +206,11 @@ std::vector<Tensor> mel_weights(const OpCall& call) {
   return {from_doubles(weights, Shape{bins, bands}, type == 1 ? DType::f32 : DType::f64)};
 }
 
-constexpr std::array kOps = {OpRow{"DFT", fourier}, OpRow{"MelWeightMatrix", mel_weights},
-                             OpRow{"STFT", short_time_fourier}};
+constexpr std::array kSignalOps = {OpRow{"DFT", fourier}, OpRow{"MelWeightMatrix", mel_weights},
+                                   OpRow{"STFT", short_time_fourier}};
 
 }  // namespace
 
-std::span<const OpRow> signal_ops() { return kOps; }
+std::span<const OpRow> signal_ops() { return kSignalOps; }
 
 }  // namespace ingot::onnx

@@ -156,11 +156,11 @@ std::vector<Tensor> grid_sample(const OpCall& call) {
   return {from_doubles(result, {x.dim(0), channels, grid.dim(1), grid.dim(2)}, x.dtype())};
 }
 
-constexpr std::array kOps = {OpRow{"GridSample", grid_sample},
-                             OpRow{"NonMaxSuppression", non_max_suppression}};
+constexpr std::array kVisionOps = {OpRow{"GridSample", grid_sample},
+                                   OpRow{"NonMaxSuppression", non_max_suppression}};
 
 }  // namespace
 
-std::span<const OpRow> vision_ops() { return kOps; }
+std::span<const OpRow> vision_ops() { return kVisionOps; }
 
 }  // namespace ingot::onnx

@@ -33,7 +33,7 @@ struct Leaf {
   }
 };
 
-struct Split {
+struct TreeSplit {
   std::size_t axis = 0;
   double at = 0;  // below it goes left; of choices: this one goes left
   double gain = 0;
@@ -45,7 +45,7 @@ struct Table {
   std::vector<double> y;
   std::vector<std::size_t> choices;  // by axis; 0: a number
 
-  bool goes_left(const Split& split, std::size_t row) const {
+  bool goes_left(const TreeSplit& split, std::size_t row) const {
     const double value = x[split.axis][row];
     return choices[split.axis] > 0 ? value == split.at : value < split.at;
   }
@@ -96,7 +96,7 @@ class Tree {
 
  private:
   void grow(std::vector<std::size_t> rows, std::vector<Side> box) {
-    const Split split = best_split(rows);
+    const TreeSplit split = best_split(rows);
     if (split.gain <= 0) {
       double sum = 0;
       for (const std::size_t row : rows) sum += table_.y[row];
@@ -118,11 +118,11 @@ class Tree {
     grow({middle, rows.end()}, std::move(right));
   }
 
-  Split best_split(const std::vector<std::size_t>& rows) const {
-    Split best;
+  TreeSplit best_split(const std::vector<std::size_t>& rows) const {
+    TreeSplit best;
     if (rows.size() < 2 * smallest_) return best;
     for (std::size_t axis = 0; axis < table_.x.size(); ++axis) {
-      const Split split = table_.choices[axis] > 0 ? best_choice(rows, axis) : best_threshold(rows, axis);
+      const TreeSplit split = table_.choices[axis] > 0 ? best_choice(rows, axis) : best_threshold(rows, axis);
       if (split.gain > best.gain) best = split;
     }
     return best;
@@ -135,12 +135,12 @@ class Tree {
     return fall > 1e-12 * std::abs(whole) + 1e-300 ? fall : 0;
   }
 
-  Split best_threshold(std::vector<std::size_t> rows, std::size_t axis) const {
+  TreeSplit best_threshold(std::vector<std::size_t> rows, std::size_t axis) const {
     const std::vector<double>& x = table_.x[axis];
     std::ranges::sort(rows, [&](std::size_t a, std::size_t b) { return x[a] < x[b]; });
     double sum = 0, left = 0;
     for (const std::size_t row : rows) sum += table_.y[row];
-    Split best{.axis = axis};
+    TreeSplit best{.axis = axis};
     for (std::size_t i = 0; i + smallest_ < rows.size(); ++i) {
       left += table_.y[rows[i]];
       if (i + 1 < smallest_ || x[rows[i]] == x[rows[i + 1]]) continue;
@@ -150,7 +150,7 @@ class Tree {
     return best;
   }
 
-  Split best_choice(const std::vector<std::size_t>& rows, std::size_t axis) const {
+  TreeSplit best_choice(const std::vector<std::size_t>& rows, std::size_t axis) const {
     std::vector<double> sums(table_.choices[axis]), counts(table_.choices[axis]);
     double sum = 0;
     for (const std::size_t row : rows) {
@@ -159,7 +159,7 @@ class Tree {
       counts[choice] += 1;
       sum += table_.y[row];
     }
-    Split best{.axis = axis};
+    TreeSplit best{.axis = axis};
     const auto n = static_cast<double>(rows.size()), least = static_cast<double>(smallest_);
     for (std::size_t c = 0; c < sums.size(); ++c) {
       if (counts[c] < least || n - counts[c] < least) continue;

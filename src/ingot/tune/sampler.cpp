@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -13,7 +12,6 @@
 namespace ingot::tune {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kLargestGrid = 1'000'000;
 
 class RandomSampler : public Sampler {
@@ -73,7 +71,7 @@ class GridSampler : public Sampler {
     std::vector<Values> next;
     for (const Values& point : points_) {
       const bool exists = space.exists(i, point);
-      for (const double value : exists ? values : std::vector<double>{kNaN}) {
+      for (const double value : exists ? values : std::vector<double>{kAbsent}) {
         next.push_back(point);
         next.back().push_back(value);
       }
@@ -105,7 +103,7 @@ double random_value(const SearchSpace& space, std::size_t i, Rng& rng) {
 }
 
 Values random_values(const SearchSpace& space, Rng rng) {
-  Values values(space.size(), kNaN);
+  Values values(space.size(), kAbsent);
   for (std::size_t i = 0; i < space.size(); ++i) {
     if (space.exists(i, values)) values[i] = random_value(space, i, rng);
   }

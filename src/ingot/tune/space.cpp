@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,9 +12,8 @@
 namespace ingot::tune {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kExactIntegers = 9007199254740992.0;  // 2^53: beyond it a double skips integers
 
 void require(bool holds, const Parameter& p, const char* key, const std::string& problem) {
@@ -110,15 +108,15 @@ double SearchSpace::parse(std::size_t i, const std::string& text) const {
   const Parameter& p = parameters[i];
   if (p.kind == ParameterKind::categorical) {
     const auto found = std::ranges::find(p.choices, text);
-    return found == p.choices.end() ? kNaN : static_cast<double>(found - p.choices.begin());
+    return found == p.choices.end() ? kAbsent : static_cast<double>(found - p.choices.begin());
   }
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  return text.empty() || *end != '\0' || nearest_allowed(i, value) != value ? kNaN : value;
+  return text.empty() || *end != '\0' || nearest_allowed(i, value) != value ? kAbsent : value;
 }
 
 std::string SearchSpace::to_json(const Values& values) const {
-  Json object = Json::object();
+  OrderedJson object = OrderedJson::object();
   for (std::size_t i = 0; i < size(); ++i) {
     if (std::isnan(values[i])) continue;
     const Parameter& p = parameters[i];
@@ -130,12 +128,12 @@ std::string SearchSpace::to_json(const Values& values) const {
       object[p.name] = values[i];
     }
   }
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return object.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 Values SearchSpace::from_json(const std::string& json) const {
-  Values values(size(), kNaN);
-  const Json object = Json::parse(json, nullptr, false);
+  Values values(size(), kAbsent);
+  const OrderedJson object = OrderedJson::parse(json, nullptr, false);
   if (!object.is_object()) return values;
   for (std::size_t i = 0; i < size(); ++i) {
     const auto found = object.find(parameters[i].name);
@@ -152,7 +150,7 @@ Values SearchSpace::from_json(const std::string& json) const {
 std::string SearchSpace::description() const {
   std::string lines;
   for (const Parameter& p : parameters) {
-    Json row;
+    OrderedJson row;
     if (p.kind == ParameterKind::categorical) {
       row["choices"] = p.choices;
     } else {
@@ -168,7 +166,7 @@ std::string SearchSpace::description() const {
         row["when"][parent.name].push_back(parent.choices[static_cast<std::size_t>(choice)]);
       }
     }
-    lines += fmt::format("{}: {}\n", p.name, row.dump(-1, ' ', false, Json::error_handler_t::replace));
+    lines += fmt::format("{}: {}\n", p.name, row.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
   }
   return lines;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,10 @@ struct Parameter {
   double spacing() const { return kind == ParameterKind::integer && step == 0 ? 1 : step; }
 };
 
-/// The values of one trial, in the order of the space. NaN: the parameter does not exist in this trial.
+/// The values of one trial, in the order of the space; kAbsent (NaN): the parameter does not exist in this
+/// trial.
 using Values = std::vector<double>;
+inline constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
 /// What is searched.
 struct SearchSpace {

@@ -11,7 +11,6 @@
 namespace ingot::tune {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kMostGood = 25;
 constexpr std::int64_t kCandidates = 24, kCandidatesPerNumber = 20, kMostCandidates = 128;
 constexpr std::int64_t kKernelBudget =
@@ -43,7 +42,7 @@ bool pruned_better(Direction direction, const Trial& a, const Trial& b) {
   return better(direction, last_a.value, last_b.value);
 }
 
-struct Split {
+struct TrialSplit {
   std::vector<const Trial*> good, bad;  // by number: the newest weigh most
 };
 
@@ -57,7 +56,7 @@ void rank_best(std::vector<const Trial*>& trials, std::size_t count, Better&& be
                             });
 }
 
-Split split_trials(const std::vector<Trial>& trials, std::int64_t number, Direction direction) {
+TrialSplit split_trials(const std::vector<Trial>& trials, std::int64_t number, Direction direction) {
   std::vector<const Trial*> complete, pruned;
   for (const Trial& trial : trials) {
     if (trial.number == number) continue;
@@ -70,7 +69,7 @@ Split split_trials(const std::vector<Trial>& trials, std::int64_t number, Direct
             [&](const Trial& a, const Trial& b) { return better(direction, a.value, b.value); });
   rank_best(pruned, from_pruned,
             [&](const Trial& a, const Trial& b) { return pruned_better(direction, a, b); });
-  Split split;
+  TrialSplit split;
   split.good.assign(complete.begin(), complete.begin() + static_cast<std::ptrdiff_t>(from_complete));
   split.good.insert(split.good.end(), pruned.begin(),
                     pruned.begin() + static_cast<std::ptrdiff_t>(from_pruned));
@@ -97,8 +96,8 @@ class TpeSampler : public Sampler {
       return trial.state == TrialState::complete || trial.state == TrialState::pruned;
     });
     if (done < options_.startup_trials) return random_values(space_, rng);
-    const Split split = split_trials(trials, number, direction_);
-    Values values(space_.size(), kNaN);
+    const TrialSplit split = split_trials(trials, number, direction_);
+    Values values(space_.size(), kAbsent);
     for (const std::vector<std::size_t>& group : groups_) {
       if (space_.exists(group.front(), values)) choose(group, split, rng, values);
     }
@@ -127,7 +126,8 @@ class TpeSampler : public Sampler {
                       std::max(kCandidates, affordable));
   }
 
-  void choose(const std::vector<std::size_t>& group, const Split& split, Rng& rng, Values& values) const {
+  void choose(const std::vector<std::size_t>& group, const TrialSplit& split, Rng& rng,
+              Values& values) const {
     ParzenEstimator good = estimator(group, split.good), bad = estimator(group, split.bad);
     const std::int64_t count = candidates(group, std::ssize(split.good) + std::ssize(split.bad));
     double best_score = -std::numeric_limits<double>::infinity();

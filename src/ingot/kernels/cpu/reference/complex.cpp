@@ -9,7 +9,7 @@
 namespace ingot::kernels::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 16'384;
+constexpr std::int64_t kComplexGrain = 16'384;
 
 void complex_multiply_reference(const ComplexMultiplyArgs& args, Stream) {
   dispatch_float(args.a.dtype, "complex_multiply", [&]<class T>() {
@@ -18,7 +18,7 @@ void complex_multiply_reference(const ComplexMultiplyArgs& args, Stream) {
     const T* b = args.b.as<T>();
     T* y = args.y.as<T>();
     const Accumulator<T> sign = args.conjugate_b ? -1 : 1;
-    parallel_for(n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(n, kComplexGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const auto ar = load(a + i), ai = load(a + n + i), br = load(b + i), bi = sign * load(b + n + i);
         store(y + i, ar * br - ai * bi, args.accumulate);
@@ -32,7 +32,7 @@ void complex_abs_reference(const ComplexAbsArgs& args, Stream) {
   dispatch_float(args.x.dtype, "complex_abs", [&]<class T>() {
     const std::int64_t n = args.y.numel();
     const T* x = args.x.as<T>();
-    parallel_for(n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(n, kComplexGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         store(args.y.as<T>() + i, std::hypot(load(x + i), load(x + n + i)));
       }
@@ -45,7 +45,7 @@ void complex_abs_backward_reference(const ComplexAbsBackwardArgs& args, Stream) 
     const std::int64_t n = args.y.numel();
     const T* x = args.x.as<T>();
     T* dx = args.dx.as<T>();
-    parallel_for(n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(n, kComplexGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const auto size = load(args.y.as<T>() + i);
         const auto factor = size == 0 ? 0 : load(args.dy.as<T>() + i) / size;
@@ -63,7 +63,7 @@ void complex_tanh_reference(const ComplexTanhArgs& args, Stream) {
     const std::int64_t n = args.y.numel() / 2;
     const T* x = args.x.as<T>();
     T* y = args.y.as<T>();
-    parallel_for(n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(n, kComplexGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const auto a = load(x + i), size = std::abs(a), sine = std::sin(load(x + n + i)),
                    cosine = std::cos(load(x + n + i)), e = std::exp(-2 * size), gap = std::expm1(-2 * size);
@@ -81,7 +81,7 @@ void complex_tanh_backward_reference(const ComplexTanhBackwardArgs& args, Stream
     const T* y = args.y.as<T>();
     const T* dy = args.dy.as<T>();
     T* dx = args.dx.as<T>();
-    parallel_for(n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(n, kComplexGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const auto re = load(y + i), im = load(y + n + i), dre = load(dy + i), dim = load(dy + n + i);
         const auto slope = 1 - re * re + im * im, turn = 2 * re * im;  // conj(1 − y²)

@@ -77,7 +77,8 @@ void add_to(T& y, const T& x) {
   }
 }
 
-constexpr std::int64_t kGrain = 8192;  // elements; the lines along the axis are independent of each other
+constexpr std::int64_t kIndexGrain =
+    8192;  // elements; the lines along the axis are independent of each other
 
 void gather_reference(const GatherArgs& args, Stream) {
   const std::int64_t n = args.index.dim(args.axis);
@@ -87,7 +88,7 @@ void gather_reference(const GatherArgs& args, Stream) {
     dispatch_any(args.x.dtype, [&]<class T>() {
       parallel_runs<3>({indexed_lines(args.x, args.index, args.axis), lines(args.index, args.axis),
                         lines(args.y, args.axis)},
-                       kGrain / (n + 1) + 1, [&](const auto& at, std::int64_t m, const auto& step) {
+                       kIndexGrain / (n + 1) + 1, [&](const auto& at, std::int64_t m, const auto& step) {
                          for (std::int64_t line = 0; line < m; ++line) {
                            const T* x = args.x.as<T>() + at[0] + line * step[0];
                            const I* index = args.index.as<I>() + at[1] + line * step[1];
@@ -132,7 +133,7 @@ void scatter_add_reference(const ScatterAddArgs& args, Stream) {
     dispatch_any(args.x.dtype, [&]<class T>() {
       parallel_runs<3>({lines(args.x, args.axis), lines(args.index, args.axis),
                         indexed_lines(args.y, args.index, args.axis)},
-                       kGrain / (n + 1) + 1, [&](const auto& at, std::int64_t m, const auto& step) {
+                       kIndexGrain / (n + 1) + 1, [&](const auto& at, std::int64_t m, const auto& step) {
                          for (std::int64_t line = 0; line < m; ++line) {
                            scatter_line(args.x.as<T>() + at[0] + line * step[0], x_step,
                                         args.index.as<I>() + at[1] + line * step[1], i_step, n,

@@ -11,7 +11,7 @@
 namespace ingot::kernels::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 65536;  // elements: 256 KiB, about 10 µs of memory traffic
+constexpr std::int64_t kCopyGrain = 65536;  // elements: 256 KiB, about 10 µs of memory traffic
 
 bool accepts_contiguous(const CopyArgs& args) {
   return args.x.dtype == args.y.dtype && args.x.is_contiguous() && args.y.is_contiguous() &&
@@ -20,7 +20,7 @@ bool accepts_contiguous(const CopyArgs& args) {
 
 void run_contiguous(const CopyArgs& args, Stream) {
   const std::size_t size = byte_size(args.x.dtype);
-  parallel_for(args.x.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(args.x.numel(), kCopyGrain, [&](std::int64_t begin, std::int64_t end) {
     if (args.accumulate) {
       const float* x = args.x.as<float>();
       float* y = args.y.as<float>();
@@ -74,7 +74,7 @@ bool accepts_short_rows(const CopyArgs& args) { return short_rows(args).length >
 
 void run_short_rows(const CopyArgs& args, Stream) {
   const ShortRows rows = short_rows(args);
-  parallel_runs<2>({rows.x, rows.y}, kGrain / rows.length,
+  parallel_runs<2>({rows.x, rows.y}, kCopyGrain / rows.length,
                    [&](const auto& offsets, std::int64_t n, const auto& strides) {
                      const float* x = rows.x.as<float>() + offsets[0];
                      float* y = rows.y.as<float>() + offsets[1];
@@ -87,7 +87,7 @@ void run_short_rows(const CopyArgs& args, Stream) {
 bool accepts_blocks(const CopyArgs& args) { return are_simd_floats(args.x, args.y); }
 
 void run_blocks(const CopyArgs& args, Stream) {
-  for_each_block<2>({reads(args.x), writes(args.y, args.accumulate)}, kGrain,
+  for_each_block<2>({reads(args.x), writes(args.y, args.accumulate)}, kCopyGrain,
                     [&](const auto& at, std::int64_t n) {
                       const float* x = at[0];
                       float* y = at[1];

@@ -18,14 +18,14 @@
 namespace ingot::kernels::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 32768;   // elements: some 5 µs of memory traffic
+constexpr std::int64_t kIndexGrain = 32768;   // elements: some 5 µs of memory traffic
 constexpr std::int64_t kCacheLine = 16;  // floats: column ranges of threads begin on lines of their own
 
 void run_embedding(const EmbeddingArgs& args, Stream) {
   const std::int64_t d = args.weight.dim(1);
   const auto row_bytes = static_cast<std::size_t>(d) * byte_size(args.weight.dtype);
   dispatch_index(args.ids.dtype, "embedding", [&]<class I>() {
-    parallel_for(args.ids.numel(), kGrain / (d + 1), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(args.ids.numel(), kIndexGrain / (d + 1), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const auto id = static_cast<std::size_t>(args.ids.as<I>()[i]);
         std::memcpy(args.y.as<char>() + static_cast<std::size_t>(i) * row_bytes,
@@ -37,7 +37,7 @@ void run_embedding(const EmbeddingArgs& args, Stream) {
 
 void clear(const View& view) {
   const auto size = static_cast<std::int64_t>(byte_size(view.dtype));
-  parallel_for(view.numel(), 2 * kGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(view.numel(), 2 * kIndexGrain, [&](std::int64_t begin, std::int64_t end) {
     std::memset(view.as<char>() + begin * size, 0, static_cast<std::size_t>((end - begin) * size));
   });
 }
@@ -50,7 +50,7 @@ void run_embedding_backward(const EmbeddingBackwardArgs& args, Stream) {
   if (!args.accumulate) clear(args.dweight);
   const std::int64_t groups = (d + kCacheLine - 1) / kCacheLine;
   dispatch_index(args.ids.dtype, "embedding_backward", [&]<class I>() {
-    parallel_for(groups, kGrain / (n * kCacheLine + 1), [&](std::int64_t first, std::int64_t last) {
+    parallel_for(groups, kIndexGrain / (n * kCacheLine + 1), [&](std::int64_t first, std::int64_t last) {
       const std::int64_t begin = first * kCacheLine, end = std::min(last * kCacheLine, d);
       for (std::int64_t i = 0; i < n; ++i) {
         float* row = dweight + static_cast<std::int64_t>(args.ids.as<I>()[i]) * d;
@@ -91,7 +91,7 @@ void run_embedding_backward_by_row(const EmbeddingBackwardArgs& args, Stream) {
     }
     const auto rows = static_cast<std::int64_t>(starts.size());
     starts.push_back(places.size());
-    parallel_for(rows, kGrain / (args.dweight.dim(1) + 1), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(rows, kIndexGrain / (args.dweight.dim(1) + 1), [&](std::int64_t begin, std::int64_t end) {
       for (auto r = static_cast<std::size_t>(begin); r < static_cast<std::size_t>(end); ++r) {
         add_rows(args, static_cast<std::int64_t>(id_at(places[starts[r]])),
                  std::span(places).subspan(starts[r], starts[r + 1] - starts[r]));
@@ -124,7 +124,7 @@ void run_find_outside(const FindOutsideArgs& args, Stream) {
   constexpr std::int64_t kMaxParts = 64;
   const std::int64_t n = args.indices.numel();
   const std::int64_t parts =
-      std::clamp<std::int64_t>(n / kGrain, 1, std::min<std::int64_t>(num_threads(), kMaxParts));
+      std::clamp<std::int64_t>(n / kIndexGrain, 1, std::min<std::int64_t>(num_threads(), kMaxParts));
   std::array<std::int64_t, kMaxParts> found;
   dispatch_index(args.indices.dtype, "find_outside", [&]<class I>() {
     parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
@@ -167,7 +167,7 @@ constexpr std::int64_t kStretch = 1024;  // lines together: what they read and w
 template <class Body>
 void for_each_stretch(const std::array<Lines, 3>& lines, std::int64_t length, std::int64_t together,
                       Body&& body) {
-  parallel_runs<3>({lines[0].view, lines[1].view, lines[2].view}, kGrain / (length + 1) + 1,
+  parallel_runs<3>({lines[0].view, lines[1].view, lines[2].view}, kIndexGrain / (length + 1) + 1,
                    [&](const auto& at, std::int64_t n, const auto& gap) {
                      for (std::int64_t i = 0; i < n; i += together) {
                        Stretch stretch{std::min(together, n - i), at, gap};
@@ -236,7 +236,7 @@ void gather_stretch(const GatherArgs& args, const std::array<Lines, 3>& lines, c
 
 // Whether there are too few lines for all threads, but enough in each.
 bool few_lines(const std::array<Lines, 3>& lines) {
-  return lines[1].view.numel() < num_threads() && lines[1].length > kGrain;
+  return lines[1].view.numel() < num_threads() && lines[1].length > kIndexGrain;
 }
 
 template <class Body>
@@ -265,7 +265,7 @@ void run_gather(const GatherArgs& args, Stream) {
       }
     };
     if (few_lines(lines)) {
-      parallel_for(length, kGrain, [&](std::int64_t first, std::int64_t last) {
+      parallel_for(length, kIndexGrain, [&](std::int64_t first, std::int64_t last) {
         for_all_lines(lines, [&](const Stretch& stretch) { part(stretch, first, last); });
       });
     } else {
