@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using test::TemporaryDirectory;
 
 const std::string kTests = test::source_dir() + "/tests/";
-const std::string kModels = kTests + "models/goldens/";
+const std::string kGoldens = kTests + "models/goldens/";
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -34,7 +34,7 @@ Outcome succeed(const std::vector<std::string>& arguments, const std::vector<std
   return outcome;
 }
 
-nlohmann::json json_of(const Outcome& outcome) {
+nlohmann::json parsed(const Outcome& outcome) {
   return nlohmann::json::parse(outcome.output, nullptr, false);
 }
 
@@ -46,27 +46,27 @@ TEST(ModelsVerb, ListsEveryFamilyAndExplainsOne) {
   EXPECT_TRUE(contains(by_name, "google/gemma-2-2b"));
   EXPECT_EQ(succeed({"models", "Gemma2ForCausalLM"}).output, by_name);
   EXPECT_FALSE(contains(succeed({"models", "dlinear"}).output, "such as"));
-  EXPECT_EQ(json_of(succeed({"models", "patchtst", "--json"}))["tasks"], nlohmann::json({"forecast"}));
+  EXPECT_EQ(parsed(succeed({"models", "patchtst", "--json"}))["tasks"], nlohmann::json({"forecast"}));
   const Outcome unknown = run_ingot({"models", "lama"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_TRUE(contains(unknown.errors, "did you mean 'llama'")) << unknown.errors;
 }
 
 TEST(InspectVerb, TellsWhatADirectoryIsAndWhetherItFits) {
-  const std::string fitting = succeed({"inspect", kModels + "qwen3"}).output;
+  const std::string fitting = succeed({"inspect", kGoldens + "qwen3"}).output;
   EXPECT_TRUE(contains(fitting, "qwen3, 2 layers"));
   EXPECT_TRUE(contains(fitting, "fits its config.json"));
   EXPECT_TRUE(
-      contains(succeed({"inspect", kModels + "forecast/transformers_mixing"}).output, "channel-mixing"));
-  EXPECT_TRUE(contains(succeed({"inspect", kModels + "gguf/mixtral.gguf"}).output, "mixtral, 2 layers"));
-  const auto json = json_of(succeed({"inspect", kModels + "qwen3", "--json", "--stats"}));
+      contains(succeed({"inspect", kGoldens + "forecast/transformers_mixing"}).output, "channel-mixing"));
+  EXPECT_TRUE(contains(succeed({"inspect", kGoldens + "gguf/mixtral.gguf"}).output, "mixtral, 2 layers"));
+  const auto json = parsed(succeed({"inspect", kGoldens + "qwen3", "--json", "--stats"}));
   EXPECT_TRUE(json["architecture"]["fits"].get<bool>());
   EXPECT_EQ(json["tensors"][0]["stats"]["not_finite"], 0);
 }
 
 TEST(InspectVerb, AConfigThatNamesNoModelIsSaidAndTheTensorsAreListed) {
   const TemporaryDirectory directory;
-  fs::copy_file(kModels + "qwen3/model.safetensors", directory.at("model.safetensors"));
+  fs::copy_file(kGoldens + "qwen3/model.safetensors", directory.at("model.safetensors"));
   const auto inspect = [&](const std::string& config) {
     write_file_atomically(directory.at("config.json"), config);
     return run_ingot({"inspect", directory.path()});
@@ -84,7 +84,7 @@ TEST(InspectVerb, AConfigThatNamesNoModelIsSaidAndTheTensorsAreListed) {
 TEST(InspectVerb, AFileWithoutAHeaderIsReadAsItIsSaidToBe) {
   const TemporaryDirectory directory;
   write_file_atomically(directory.at("w.bin"), std::string(24, '\0'));
-  const auto json = json_of(succeed({"inspect", directory.at("w.bin"), "--raw", "f32[-1,3]", "--json"}));
+  const auto json = parsed(succeed({"inspect", directory.at("w.bin"), "--raw", "f32[-1,3]", "--json"}));
   EXPECT_EQ(json["format"], "raw");
   EXPECT_EQ(json["tensors"][0]["shape"], nlohmann::json({2, 3}));
   succeed({"convert", directory.at("w.bin"), directory.at("w.safetensors"), "--raw", "a=f16[4]", "--raw",
@@ -97,12 +97,12 @@ TEST(InspectVerb, AFileWithoutAHeaderIsReadAsItIsSaidToBe) {
 
 TEST(ConvertVerb, AGgufModelInPartsGivesTheSameTensors) {
   const TemporaryDirectory directory;
-  const auto json = json_of(
-      succeed({"convert", kModels + "qwen3", directory.at("m.gguf"), "--shard-size", "10KB", "--json"}));
+  const auto json = parsed(
+      succeed({"convert", kGoldens + "qwen3", directory.at("m.gguf"), "--shard-size", "10KB", "--json"}));
   const std::string first = json["path"];
   EXPECT_TRUE(contains(first, "m-00001-of-")) << first;
   EXPECT_FALSE(fs::exists(directory.at("m.gguf")));
-  succeed({"convert", kModels + "qwen3", directory.at("whole.gguf")});
+  succeed({"convert", kGoldens + "qwen3", directory.at("whole.gguf")});
   const auto parts = open_weights(first), whole = open_weights(directory.at("whole.gguf"));
   ASSERT_EQ(parts->tensors().size(), whole->tensors().size());
   for (const TensorInfo& info : whole->tensors())
@@ -115,8 +115,8 @@ TEST(OnnxVerb, RunsAGraphOnNumpyFilesAndChecksIt) {
   const TemporaryDirectory directory;
   const std::string golden = kTests + "onnx/goldens/mlp_dynamo/";
   write_npy(directory.at("x.npy"), OnnxFile::read_tensor(golden + "test_data_set_0/input_0.pb"));
-  const auto json = json_of(succeed({"onnx", "run", golden + "model.onnx", "--input",
-                                     "x=" + directory.at("x.npy"), "-o", directory.at("out"), "--json"}));
+  const auto json = parsed(succeed({"onnx", "run", golden + "model.onnx", "--input",
+                                    "x=" + directory.at("x.npy"), "-o", directory.at("out"), "--json"}));
   const std::vector<float> found = read_npy(json[0]["path"].get<std::string>()).to_vector<float>();
   const Tensor expected = OnnxFile::read_tensor(golden + "test_data_set_0/output_0.pb");
   const std::vector<float> values = expected.to_vector<float>();
@@ -150,7 +150,7 @@ TEST(EmbedVerb, VectorsComeAsSimilaritiesNumpyOrJson) {
     return succeed(words);
   };
   EXPECT_TRUE(contains(with({}).output, " 1.0000 1.0000 ")) << with({}).output;
-  const auto json = json_of(with({"--json"}));
+  const auto json = parsed(with({"--json"}));
   ASSERT_EQ(json["embeddings"].size(), 3U);
   EXPECT_EQ(json["embeddings"][0], json["embeddings"][1]);
   EXPECT_EQ(json["dimension"], json["embeddings"][2].size());
@@ -167,7 +167,7 @@ TEST(EmbedVerb, WithoutTextsOrWithoutAnEncoderItSaysWhatIsMissing) {
   const Outcome nothing = run_ingot({"embed", model.path});
   EXPECT_EQ(nothing.exit_code, 2);
   EXPECT_TRUE(contains(nothing.errors, "--text")) << nothing.errors;
-  const Outcome decoder = run_ingot({"embed", kModels + "qwen3", "-t", "a"});
+  const Outcome decoder = run_ingot({"embed", kGoldens + "qwen3", "-t", "a"});
   EXPECT_NE(decoder.exit_code, 0);
   EXPECT_TRUE(contains(decoder.errors, "but not embed")) << decoder.errors;
 }
@@ -177,7 +177,7 @@ class PullVerb : public ::testing::Test {
  protected:
   PullVerb() {
     for (const char* name : {"config.json", "model.safetensors"})
-      server_.add_repo_file("org/tiny", name, read_file(kModels + "qwen3/" + name));
+      server_.add_repo_file("org/tiny", name, read_file(kGoldens + "qwen3/" + name));
     server_.add_repo_file("org/tiny", "README.md", "# tiny");
   }
   Outcome ingot(const std::vector<std::string>& arguments, const std::string& more = "HF_TOKEN=") {
@@ -192,9 +192,9 @@ TEST_F(PullVerb, FetchesAModelOnceAndOtherVerbsFindItByName) {
   const Outcome first = ingot({"pull", "org/tiny"});
   ASSERT_EQ(first.exit_code, 0) << first.errors;
   const std::string path = first.output.substr(0, first.output.find('\n'));
-  EXPECT_EQ(read_file(path + "/config.json"), read_file(kModels + "qwen3/config.json"));
+  EXPECT_EQ(read_file(path + "/config.json"), read_file(kGoldens + "qwen3/config.json"));
   EXPECT_FALSE(contains(first.errors, "; 0 of them fetched"));
-  const auto again = json_of(ingot({"pull", "org/tiny", "--json"}));
+  const auto again = parsed(ingot({"pull", "org/tiny", "--json"}));
   ASSERT_FALSE(again["files"].empty());
   for (const auto& file : again["files"]) EXPECT_FALSE(file["fetched"].get<bool>()) << file;
   const Outcome inspected = ingot({"inspect", "org/tiny"}, "HF_HUB_OFFLINE=1");

@@ -14,7 +14,7 @@
 namespace ingot::forecast {
 namespace {
 
-FitConfig small(const std::string& model = "dlinear") {
+FitConfig small_fit(const std::string& model = "dlinear") {
   FitConfig c = FitConfig::defaults(model, 12);
   c.model.lookback = 48;
   c.epochs = 4;
@@ -24,7 +24,7 @@ FitConfig small(const std::string& model = "dlinear") {
 TEST(Forecaster, SavedAndLoadedItForecastsTheSame) {
   const test::TemporaryDirectory directory;
   const SeriesTable table = table_of(hourly_csv(700), {.targets = {"mirror"}});
-  const Forecaster fitted = fit_forecaster(small(), table);
+  const Forecaster fitted = fit_forecaster(small_fit(), table);
   const std::string path = directory.at("model");
   save_forecaster(path, fitted);
   const Forecaster loaded = load_forecaster(path);
@@ -39,7 +39,7 @@ TEST(Forecaster, SavedAndLoadedItForecastsTheSame) {
 }
 
 TEST(Forecaster, RefusesATableThatItWasNotFittedOn) {
-  const Forecaster f = fit_forecaster(small(), table_of(hourly_csv(700)));
+  const Forecaster f = fit_forecaster(small_fit(), table_of(hourly_csv(700)));
   EXPECT_NE(message_of([&] {
               predict(f, table_of("date,a\n2020-01-01 00:00,1\n2020-01-01 01:00,2\n"));
             }).find("has the columns a, the model was fitted on load, mirror"),
@@ -102,7 +102,7 @@ TEST(Calibration, IntervalsHoldTheirShareOfSimulatedData) {
 TEST(Calibration, TakesTheRankThatGuaranteesTheShare) {
   // 9 windows: level 90 is the ceil(10 * 0.9) = 9th smallest, level 50 the 5th.
   const SeriesTable table = table_of(hourly_csv(48 + 12 + 8));
-  FitConfig c = completed(small(), table);
+  FitConfig c = completed(small_fit(), table);
   InitSource source(1);
   const auto model = make_forecast_model(c.model, source);
   const auto series = std::make_shared<const ScaledSeries>(
@@ -162,7 +162,7 @@ TEST(Evaluate, CountsEveryWindowAndScoresTheNaiveForecastAsThePapersDo) {
 
 TEST(Plot, DrawsActualForecastAndBand) {
   const SeriesTable table = table_of(hourly_csv(700));
-  const Forecaster f = fit_forecaster(small(), table);
+  const Forecaster f = fit_forecaster(small_fit(), table);
   const Report report = forecast_report(f, table, 12);
   ASSERT_EQ(report.charts.size(), 3U);  // two columns and the training curve
   const ReportChart& chart = report.charts[0];

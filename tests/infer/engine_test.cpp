@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tests/infer/goldens.h"
 #include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
@@ -14,9 +15,7 @@
 namespace ingot::infer {
 namespace {
 
-std::unique_ptr<LanguageModel> golden(const std::string& name) {
-  return load_language_model(test::source_dir() + "/tests/models/goldens/" + name, {.trainable = false});
-}
+using test::golden_model;
 
 // The likeliest next token by running everything again, without a cache.
 std::int32_t next_token(const LanguageModel& model, const std::vector<std::int32_t>& ids) {
@@ -29,7 +28,7 @@ std::int32_t next_token(const LanguageModel& model, const std::vector<std::int32
 
 TEST(Generate, GreedyTextEqualsRunningTheWholeSequenceEachTime) {
   for (const char* name : {"llama_gqa_llama3", "mistral_window", "qwen3", "gpt2"}) {
-    const auto model = golden(name);
+    const auto model = golden_model(name);
     std::vector<std::int32_t> ids{5, 17, 42};
     const Generation result =
         generate(*model, {.prompt = ids, .max_tokens = 12, .sampling = {.temperature = 0}});
@@ -43,7 +42,7 @@ TEST(Generate, GreedyTextEqualsRunningTheWholeSequenceEachTime) {
 }
 
 TEST(Generate, EndsAtAStopTokenAtTheContextsEndAndWhenTold) {
-  const auto model = golden("gpt2");  // 32 positions
+  const auto model = golden_model("gpt2");  // 32 positions
   const std::vector<std::int32_t> prompt{5, 17, 42};
   const Generation free =
       generate(*model, {.prompt = prompt, .max_tokens = 100, .sampling = {.temperature = 0}});
@@ -63,7 +62,7 @@ TEST(Generate, EndsAtAStopTokenAtTheContextsEndAndWhenTold) {
 }
 
 TEST(Generate, RefusesPromptsThatCannotBe) {
-  const auto model = golden("gpt2");
+  const auto model = golden_model("gpt2");
   const std::vector<std::int32_t> empty, outside{5, 61}, negative{-1}, too_long(33, 1);
   EXPECT_THROW(generate(*model, {.prompt = empty}), DimensionMismatch);
   EXPECT_THROW(generate(*model, {.prompt = outside}), DimensionMismatch);
@@ -89,7 +88,7 @@ const char* const kFamilies[] = {"llama_gqa_llama3", "mistral_window", "qwen3", 
 TEST(Engine, TextIsTheSameForEveryChunkAndNumberOfThreads) {
   const int threads = num_threads();
   for (const char* name : kFamilies) {
-    const auto model = golden(name);
+    const auto model = golden_model(name);
     const Request request{.prompt = repetitive(19), .max_tokens = 12, .sampling = {.temperature = 0}};
     const std::vector<std::int32_t> expected = generate(*model, request).tokens;
     for (const std::int64_t chunk : {1, 4, 18, 19}) {
@@ -104,7 +103,7 @@ TEST(Engine, TextIsTheSameForEveryChunkAndNumberOfThreads) {
 
 TEST(Engine, TextsWrittenTogetherAreThoseWrittenAlone) {
   for (const char* name : kFamilies) {
-    const auto model = golden(name);
+    const auto model = golden_model(name);
     Engine engine(*model, {.chunk = 6});
     std::vector<Request> requests;
     for (std::int64_t i = 0; i < 5; ++i) {
@@ -130,7 +129,7 @@ TEST(Engine, GuessingAheadChangesNoTokenGreedyOrDrawn) {
   std::int64_t accepted = 0;
   for (const char* name : kFamilies) {
     for (const DType cache : {DType::f32, DType::bf16, DType::i8}) {
-      const auto model = golden(name);
+      const auto model = golden_model(name);
       for (const double temperature : {0.0, 0.3, 1.0}) {
         Request request{.prompt = repetitive(12),
                         .max_tokens = 18,
@@ -150,7 +149,7 @@ TEST(Engine, GuessingAheadChangesNoTokenGreedyOrDrawn) {
 }
 
 TEST(Engine, SmallerCachesStayNearTheText) {
-  const auto model = golden("llama_gqa_llama3");
+  const auto model = golden_model("llama_gqa_llama3");
   const Request request{.prompt = repetitive(8), .max_tokens = 8, .sampling = {.temperature = 0}};
   const std::vector<std::int32_t> expected = generate(*model, request).tokens;
   EXPECT_EQ(generate(*model, request, {.kv_cache = DType::f16}).tokens, expected);
@@ -158,7 +157,7 @@ TEST(Engine, SmallerCachesStayNearTheText) {
 }
 
 TEST(Engine, ARestartedSequenceGoesOnAsAFreshOneWould) {
-  const auto model = golden("qwen3");
+  const auto model = golden_model("qwen3");
   Engine engine(*model);
   const auto chat = engine.start({.prompt = repetitive(6), .max_tokens = 4, .sampling = {.temperature = 0}});
   engine.run();
@@ -174,7 +173,7 @@ TEST(Engine, ARestartedSequenceGoesOnAsAFreshOneWould) {
 }
 
 TEST(Engine, ACacheGrowsWithATextLongerThanItsFirstPiece) {
-  const auto model = golden("llama_gqa_llama3");
+  const auto model = golden_model("llama_gqa_llama3");
   const std::int64_t wanted = std::min<std::int64_t>(600, model->config.max_position_embeddings - 3);
   const Generation made =
       generate(*model, {.prompt = {1, 2, 3}, .max_tokens = wanted, .sampling = {.temperature = 0}});

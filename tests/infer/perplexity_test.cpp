@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tests/infer/goldens.h"
 #include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 
@@ -13,9 +14,7 @@
 namespace ingot::infer {
 namespace {
 
-std::unique_ptr<LanguageModel> golden(const std::string& name) {
-  return load_language_model(test::source_dir() + "/tests/models/goldens/" + name, {.trainable = false});
-}
+using test::golden_model;
 
 std::vector<std::int32_t> some_text(std::int64_t length) {
   std::vector<std::int32_t> ids;
@@ -33,7 +32,7 @@ double mean_loss(const LanguageModel& model, std::span<const std::int32_t> ids) 
 
 TEST(Perplexity, OfOneWindowIsTheExponentialOfTheTrainingLoss) {
   for (const char* name : {"llama_gqa_llama3", "gpt2", "qwen3"}) {
-    const auto model = golden(name);
+    const auto model = golden_model(name);
     const std::vector<std::int32_t> ids = some_text(25);
     const Perplexity found = measure_perplexity(*model, ids, {}, {.window = 32, .stride = 16});
     EXPECT_EQ(found.tokens, 24);
@@ -43,7 +42,7 @@ TEST(Perplexity, OfOneWindowIsTheExponentialOfTheTrainingLoss) {
 }
 
 TEST(Perplexity, EveryTokenIsScoredOnceWithAtLeastTheWindowLessTheStrideBeforeIt) {
-  const auto model = golden("qwen3");
+  const auto model = golden_model("qwen3");
   const std::vector<std::int32_t> ids = some_text(61);
   const std::int64_t window = 16, stride = 6;
   double expected = 0;
@@ -69,7 +68,7 @@ TEST(Perplexity, EveryTokenIsScoredOnceWithAtLeastTheWindowLessTheStrideBeforeIt
 }
 
 TEST(Perplexity, RefusesWindowsThatCannotBe) {
-  const auto model = golden("gpt2");  // 32 positions
+  const auto model = golden_model("gpt2");  // 32 positions
   const std::vector<std::int32_t> ids = some_text(40);
   EXPECT_THROW(measure_perplexity(*model, ids, {}, {.window = 33, .stride = 8}), InvalidConfig);
   EXPECT_THROW(measure_perplexity(*model, ids, {}, {.window = 16, .stride = 16}), InvalidConfig);

@@ -33,7 +33,7 @@ const std::vector<Case> kCases{{"gptq", "q4_g32"},        {"gptq_act_order", "q4
                                {"ct_pack", "q4_g32"},     {"ct_fp8", "fp8"},
                                {"ct_int8", "q8_0"}};
 
-std::string golden(const std::string& name) {
+std::string checkpoint_path(const std::string& name) {
   return test::source_dir() + "/tests/infer/goldens/quantized/" + name;
 }
 
@@ -43,7 +43,7 @@ struct Expected {
 };
 
 Expected expected_of(const std::string& name) {
-  const auto file = open_safetensors(map_blob(golden(name) + "/expected.safetensors.golden"));
+  const auto file = open_safetensors(map_blob(checkpoint_path(name) + "/expected.safetensors.golden"));
   const Tensor tokens = file->load_tensor("tokens");
   return {Tensor::from(tokens.to_vector<std::int64_t>(), {1, tokens.numel()}),
           file->load_tensor("logits").to_vector<float>()};
@@ -67,7 +67,7 @@ double relative_error(const std::vector<float>& a, const std::vector<float>& b) 
 TEST(QuantizedCheckpoint, LoadsAsTheValuesThatItStandsFor) {
   for (const Case& c : kCases) {
     const Expected expected = expected_of(c.directory);
-    const auto model = load_language_model(golden(c.directory), {.dtype = DType::f32});
+    const auto model = load_language_model(checkpoint_path(c.directory), {.dtype = DType::f32});
     EXPECT_LT(relative_error(logits_of(*model, expected.tokens), expected.logits), 1e-5) << c.directory;
   }
 }
@@ -75,7 +75,7 @@ TEST(QuantizedCheckpoint, LoadsAsTheValuesThatItStandsFor) {
 TEST(QuantizedCheckpoint, RunsInItsOwnFormat) {
   for (const Case& c : kCases) {
     const Expected expected = expected_of(c.directory);
-    const auto model = load_model(golden(c.directory));
+    const auto model = load_model(checkpoint_path(c.directory));
     const DecoderLayer& layer = *model->layers.front();
     const Mlp& mlp = *layer.mlp;
     for (const Linear* linear : {&layer.self_attn.q_proj, &layer.self_attn.o_proj, &mlp.down_proj}) {
@@ -95,8 +95,8 @@ TEST(QuantizedCheckpoint, RunsInItsOwnFormat) {
 class Damaged {
  public:
   explicit Damaged(const std::string& name) {
-    std::filesystem::copy(golden(name), directory_.path());
-    const auto file = open_weights(golden(name));
+    std::filesystem::copy(checkpoint_path(name), directory_.path());
+    const auto file = open_weights(checkpoint_path(name));
     for (const TensorInfo& info : file->tensors())
       tensors_[info.name] = ingot::clone(file->load_tensor(info.name));
   }

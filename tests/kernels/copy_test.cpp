@@ -57,7 +57,7 @@ TEST(CopyKernel, SimdEqualsTheReferenceInEveryLayoutAndConversion) {
   }
 }
 
-std::vector<std::uint32_t> bits_of(const Tensor& x) {
+std::vector<std::uint32_t> element_bits(const Tensor& x) {
   std::vector<std::uint32_t> bits(static_cast<std::size_t>(x.numel()));
   for (std::size_t i = 0; i < bits.size(); ++i)
     bits[i] = x.dtype() == DType::f32 ? std::bit_cast<std::uint32_t>(x.data<float>()[i])
@@ -69,7 +69,7 @@ std::vector<std::uint32_t> converted(const Tensor& x, DType dtype, ImplKind kind
   const Tensor y = Tensor::empty(x.shape(), dtype);
   const ForceKind force(kind);
   launch(kernels::copy, current_stream(kCpu), {.x = x.view(), .y = y.view(), .accumulate = false});
-  return bits_of(y);
+  return element_bits(y);
 }
 
 // How NaN is marked is the processor's affair.
@@ -81,7 +81,7 @@ std::uint32_t without_payload(std::uint32_t bits, DType dtype) {
 
 void expect_same_numbers(const Tensor& x, DType dtype) {
   const auto fast = converted(x, dtype, ImplKind::simd), plain = converted(x, dtype, ImplKind::reference);
-  const auto from = bits_of(x);
+  const auto from = element_bits(x);
   for (std::size_t i = 0; i < fast.size(); ++i)
     ASSERT_EQ(without_payload(fast[i], dtype), without_payload(plain[i], dtype))
         << name(x.dtype()) << " of bits " << std::hex << from[i] << " as " << name(dtype);

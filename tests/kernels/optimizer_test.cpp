@@ -17,11 +17,11 @@ using testing::max_error;
 using testing::randn;
 
 // Awkward on purpose: empty, one element, under and over a register, a block and the parallel grain.
-const std::vector<std::int64_t> kSizes = {0, 1, 3, 16, 17, 1023, 1025, 40000, 70001};
+const std::vector<std::int64_t> kLengths = {0, 1, 3, 16, 17, 1023, 1025, 40000, 70001};
 
 std::vector<Tensor> tensors(std::uint64_t seed, DType dtype = DType::f32) {
   std::vector<Tensor> result;
-  for (const std::int64_t n : kSizes) result.push_back(randn({n}, seed++, dtype));
+  for (const std::int64_t n : kLengths) result.push_back(randn({n}, seed++, dtype));
   return result;
 }
 
@@ -62,10 +62,10 @@ TEST(AdamWKernel, SimdEqualsTheReferenceOnManyTensors) {
       fast.step(ImplKind::simd, decoupled, scale);
       plain.step(ImplKind::reference, decoupled, scale);
     }
-    for (std::size_t i = 0; i < kSizes.size(); ++i) {
-      EXPECT_LT(max_error(fast.p[i], plain.p[i]), 1e-6) << kSizes[i];
-      EXPECT_LT(max_error(fast.m[i], plain.m[i]), 1e-6) << kSizes[i];
-      EXPECT_LT(max_error(fast.v[i], plain.v[i]), 1e-6) << kSizes[i];
+    for (std::size_t i = 0; i < kLengths.size(); ++i) {
+      EXPECT_LT(max_error(fast.p[i], plain.p[i]), 1e-6) << kLengths[i];
+      EXPECT_LT(max_error(fast.m[i], plain.m[i]), 1e-6) << kLengths[i];
+      EXPECT_LT(max_error(fast.v[i], plain.v[i]), 1e-6) << kLengths[i];
     }
   }
 }
@@ -80,11 +80,11 @@ TEST(AdamWKernel, SimdEqualsTheReferenceOnHalfTypesWithAndWithoutMasterWeights) 
       AdamState fast(dtype, with_master), plain(dtype, with_master);
       fast.step(ImplKind::simd, true);
       plain.step(ImplKind::reference, true);
-      for (std::size_t i = 0; i < kSizes.size(); ++i) {
-        EXPECT_LE(max_error(fast.p[i], plain.p[i]), 2 * neighbour_of_half(dtype)) << kSizes[i];
-        EXPECT_LT(max_error(fast.m[i], plain.m[i]), 1e-6) << kSizes[i];
-        EXPECT_LT(max_error(fast.v[i], plain.v[i]), 1e-6) << kSizes[i];
-        if (with_master) EXPECT_LT(max_error(fast.master[i], plain.master[i]), 1e-6) << kSizes[i];
+      for (std::size_t i = 0; i < kLengths.size(); ++i) {
+        EXPECT_LE(max_error(fast.p[i], plain.p[i]), 2 * neighbour_of_half(dtype)) << kLengths[i];
+        EXPECT_LT(max_error(fast.m[i], plain.m[i]), 1e-6) << kLengths[i];
+        EXPECT_LT(max_error(fast.v[i], plain.v[i]), 1e-6) << kLengths[i];
+        if (with_master) EXPECT_LT(max_error(fast.master[i], plain.master[i]), 1e-6) << kLengths[i];
       }
     }
   }
@@ -98,7 +98,7 @@ TEST(AdamWKernel, BitsDoNotDependOnThreadsOrOnTheOtherTensors) {
   set_num_threads(3);
   three.step(ImplKind::simd, true);
   set_num_threads(threads);
-  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+  for (std::size_t i = 0; i < kLengths.size(); ++i) {
     EXPECT_EQ(one.p[i].to_vector<float>(), three.p[i].to_vector<float>());
   }
 }
@@ -155,7 +155,8 @@ TEST(SgdKernel, SimdEqualsTheReferenceInEveryForm) {
       }
       results.push_back(p);
     }
-    for (std::size_t i = 0; i < kSizes.size(); ++i) EXPECT_LT(max_error(results[0][i], results[1][i]), 1e-6);
+    for (std::size_t i = 0; i < kLengths.size(); ++i)
+      EXPECT_LT(max_error(results[0][i], results[1][i]), 1e-6);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "tests/models/goldens.h"
 #include "tests/models/half_precision.h"
 #include "tests/support/op_case.h"
 #include "tests/support/source_dir.h"
@@ -22,11 +23,9 @@
 namespace ingot {
 namespace {
 
-using testing::max_error;
+using test::golden_path;
 
-std::string golden_path(const std::string& name) {
-  return test::source_dir() + "/tests/models/goldens/" + name;
-}
+using testing::max_error;
 
 // What transformers computed (tools/goldens/encoder_models.py).
 class GoldenBert : public ::testing::TestWithParam<std::string> {

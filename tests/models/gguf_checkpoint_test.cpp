@@ -21,16 +21,15 @@ using test::message_of;
 using test::TemporaryDirectory;
 using testing::max_error;
 
-const std::string kGoldens = test::source_dir() + "/tests/models/goldens/gguf/";
+const std::string kFiles = test::source_dir() + "/tests/models/goldens/gguf/";
 
 class GgufCheckpoint : public ::testing::TestWithParam<std::string> {};
 
 // tools/goldens/gguf_models.py: transformers' logits of the model that was converted.
 TEST_P(GgufCheckpoint, RunsWithTheLogitsOfTransformers) {
   const NoGrad no_grad;
-  const auto model =
-      load_language_model(kGoldens + GetParam() + ".gguf", {.copy = false, .trainable = false});
-  const auto golden = open_weights(kGoldens + GetParam() + ".safetensors");
+  const auto model = load_language_model(kFiles + GetParam() + ".gguf", {.copy = false, .trainable = false});
+  const auto golden = open_weights(kFiles + GetParam() + ".safetensors");
   const Tensor logits = model->logits(model->hidden({.tokens = golden->load_tensor("tokens")}));
   EXPECT_LE(max_error(logits, golden->load_tensor("logits")), 5e-5);
   EXPECT_EQ(model->config.eos_token_id, 0);
@@ -42,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Families, GgufCheckpoint,
                          [](const auto& param) { return param.param; });
 
 TEST(GgufCheckpoints, QuantisedBlocksStayAtHandUnderTheCheckpointsNames) {
-  const ModelCheckpoint checkpoint = open_checkpoint(kGoldens + "llama_q8_0.gguf");
+  const ModelCheckpoint checkpoint = open_checkpoint(kFiles + "llama_q8_0.gguf");
   const std::string name = "model.layers.1.self_attn.q_proj.weight";
   const TensorInfo& info = checkpoint.weights->get_metadata(name);
   EXPECT_EQ(info.stored_as, "Q8_0");

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "tests/models/goldens.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
@@ -16,9 +17,9 @@
 namespace ingot {
 namespace {
 
-using test::TemporaryDirectory;
+using test::golden_path;
 
-const std::string kGoldens = test::source_dir() + "/tests/models/goldens/";
+using test::TemporaryDirectory;
 
 void write(const GgufExport& model, const std::string& path, const WeightEncoding& encoding = {}) {
   const auto weights = encode_weights(model.weights, encoding, true);
@@ -32,7 +33,7 @@ class GgufRoundTrip : public ::testing::TestWithParam<std::string> {};
 // What llama.cpp's converter would write -> the checkpoint -> what we write: the same tensors, bit for bit.
 TEST_P(GgufRoundTrip, AnExportedModelHoldsTheTensorsOfTheFileItCameFrom) {
   TemporaryDirectory directory;
-  const std::string original = kGoldens + "gguf/" + GetParam() + ".gguf";
+  const std::string original = golden_path("gguf/" + GetParam() + ".gguf");
   write(export_gguf(open_checkpoint(original)), directory.at("again.gguf"));
   const auto before = open_gguf(original), after = open_gguf(directory.at("again.gguf"));
   ASSERT_EQ(after->tensors().size(), before->tensors().size());
@@ -58,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Families, GgufRoundTrip,
 
 TEST(GgufExports, QuantisedBlocksPassThroughUnchanged) {
   TemporaryDirectory directory;
-  const std::string original = kGoldens + "gguf/llama_q8_0.gguf";
+  const std::string original = golden_path("gguf/llama_q8_0.gguf");
   write(export_gguf(open_checkpoint(original)), directory.at("again.gguf"));
   const auto before = open_gguf(original), after = open_gguf(directory.at("again.gguf"));
   for (const TensorInfo& info : before->tensors()) {
@@ -72,7 +73,7 @@ TEST(GgufExports, QuantisedBlocksPassThroughUnchanged) {
 TEST(GgufExports, AHuggingFaceDirectoryComesBackBitForBit) {
   for (const char* name : {"llama_bias_untied", "qwen2_tied", "gpt2"}) {
     TemporaryDirectory directory;
-    const ModelCheckpoint checkpoint = open_checkpoint(kGoldens + name);
+    const ModelCheckpoint checkpoint = open_checkpoint(golden_path(name));
     write(export_gguf(checkpoint), directory.at("plain.gguf"));
     const ModelCheckpoint back = open_checkpoint(directory.at("plain.gguf"));
     for (const TensorInfo& info : back.weights->tensors()) {

@@ -1,5 +1,6 @@
 #include "ingot/models/keras_hub.h"
 
+#include "tests/models/goldens.h"
 #include "tests/support/op_case.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
@@ -17,19 +18,15 @@
 namespace ingot {
 namespace {
 
+using test::expected;
+using test::golden_path;
+
 using test::message_of;
 using testing::max_error;
 
-const std::string kGoldens = test::source_dir() + "/tests/models/goldens/";
-
-// What Keras-Hub computed (tools/goldens/keras_hub_models.py).
-Tensor expected(const std::string& preset, const std::string& name) {
-  return open_weights(kGoldens + preset + "/expected.safetensors")->load_tensor(name);
-}
-
 TEST(KerasHub, ABertPresetGivesItsHiddenStatesAndItsPooledOutput) {
   const NoGrad no_grad;
-  const std::string path = kGoldens + "keras_hub_bert";
+  const std::string path = golden_path("keras_hub_bert");
   const auto model = load_bert(path);
   const Tensor tokens = expected("keras_hub_bert", "tokens");
   std::vector<std::int64_t> second(22);
@@ -43,7 +40,7 @@ TEST(KerasHub, ABertPresetGivesItsHiddenStatesAndItsPooledOutput) {
 
 TEST(KerasHub, AGpt2PresetGivesItsLogits) {
   const NoGrad no_grad;
-  const std::string path = kGoldens + "keras_hub_gpt2";
+  const std::string path = golden_path("keras_hub_gpt2");
   const auto model = load_language_model(path);
   const Tensor logits = model->logits(model->hidden({.tokens = expected("keras_hub_gpt2", "tokens")}));
   EXPECT_LE(max_error(logits, expected("keras_hub_gpt2", "logits")), 2e-5);
@@ -64,12 +61,12 @@ TEST(KerasHub, OtherPresetsAndDamagedOnesAreNamed) {
 // A file that lacks a layer, or has one too many, is refused by name like any checkpoint.
 TEST(KerasHub, WeightsOfAnotherSizeAreListed) {
   const test::TemporaryDirectory directory;
-  const std::string config = read_file(kGoldens + "keras_hub_gpt2/config.json");
+  const std::string config = read_file(golden_path("keras_hub_gpt2/config.json"));
   std::string deeper = config;
   deeper.replace(deeper.find("\"num_layers\": 2"), 15, "\"num_layers\": 3");
   write_file_atomically(directory.at("config.json"), deeper);
   write_file_atomically(directory.at("model.weights.h5"),
-                        read_file(kGoldens + "keras_hub_gpt2/model.weights.h5"));
+                        read_file(golden_path("keras_hub_gpt2/model.weights.h5")));
   const std::string said = message_of<Error>([&] { load_language_model(directory.path()); });
   EXPECT_NE(said.find("transformer.h.2.attn.c_attn.weight"), std::string::npos) << said;
 }

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <map>
 
+#include "tests/models/goldens.h"
 #include "tests/models/half_precision.h"
 #include "tests/support/op_case.h"
 #include "tests/support/source_dir.h"
@@ -25,12 +26,10 @@
 namespace ingot {
 namespace {
 
+using test::golden_path;
+
 using test::relative_error;
 using testing::max_error;
-
-std::string golden_path(const std::string& name) {
-  return test::source_dir() + "/tests/models/goldens/" + name;
-}
 
 // What transformers computed (tools/goldens/language_models.py).
 struct Golden {

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "tests/models/goldens.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
@@ -18,11 +19,9 @@
 namespace ingot {
 namespace {
 
-static_assert(PortableModel<LanguageModel> && PortableModel<BertModel> && PortableModel<ForecastModel>);
+using test::golden_path;
 
-std::string golden_path(const std::string& name) {
-  return test::source_dir() + "/tests/models/goldens/" + name;
-}
+static_assert(PortableModel<LanguageModel> && PortableModel<BertModel> && PortableModel<ForecastModel>);
 
 std::string message_of(const std::function<void()>& f) {
   try {

@@ -10,7 +10,7 @@
 namespace ingot {
 namespace {
 
-SeResNetConfig small() {
+SeResNetConfig small_net() {
   return {.input_channels = 5,
           .width = 7,
           .channels = 12,
@@ -31,7 +31,7 @@ TEST(SeResNet, HasTheParametersOfTheFullNetwork) {
 
 TEST(SeResNet, PackedInferenceEqualsTheNetwork) {
   InitSource source(1);
-  const SeResNet net(source, small());
+  const SeResNet net(source, small_net());
   const PackedSeResNet packed(net);
   for (const std::int64_t batch : {1, 3, 8}) {
     const Tensor x = testing::randn({batch, 5, 7}, 2);
@@ -46,7 +46,7 @@ TEST(SeResNet, PackedInferenceEqualsTheNetwork) {
 
 TEST(SeResNet, FastKernelsEqualTheReferenceForwardAndBackward) {
   InitSource source(1);
-  SeResNet net(source, small());
+  SeResNet net(source, small_net());
   const Tensor x = testing::randn({3, 5, 7}, 2);
   const auto run = [&] {
     zero_grad(net);
@@ -69,13 +69,13 @@ TEST(SeResNet, FastKernelsEqualTheReferenceForwardAndBackward) {
 
 TEST(SeResNet, RefusesImpossibleSizesAndOtherObservations) {
   InitSource source(1);
-  SeResNetConfig config = small();
+  SeResNetConfig config = small_net();
   config.norm_groups = 5;
   EXPECT_THROW(SeResNet(source, config), InvalidConfig);
-  config = small();
+  config = small_net();
   config.kernel = 2;
   EXPECT_THROW(SeResNet(source, config), InvalidConfig);
-  const SeResNet net(source, small());
+  const SeResNet net(source, small_net());
   EXPECT_THROW(net(testing::randn({1, 7, 5}, 2)), ShapeMismatch);
   EXPECT_THROW(PackedSeResNet{net}(testing::randn({5, 7}, 2)), ShapeMismatch);
 }

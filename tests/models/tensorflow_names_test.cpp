@@ -1,5 +1,6 @@
 #include "ingot/models/tensorflow_names.h"
 
+#include "tests/models/goldens.h"
 #include "tests/support/op_case.h"
 #include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
@@ -13,9 +14,10 @@
 namespace ingot {
 namespace {
 
-using testing::max_error;
+using test::expected;
+using test::golden_path;
 
-const std::string kGoldens = test::source_dir() + "/tests/models/goldens/";
+using testing::max_error;
 
 std::string torch_name(const std::string& name) {
   const auto torch = torch_name_of(name);
@@ -42,18 +44,14 @@ TEST(TensorFlowNames, BecomePyTorchs) {
     EXPECT_EQ(torch_name(other), "none") << other;
 }
 
-Tensor expected(const std::string& golden, const std::string& name) {
-  return open_weights(kGoldens + golden + "/expected.safetensors")->load_tensor(name);
-}
-
 class TensorFlowBert : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TensorFlowBert, RunsWithTheLogitsOfTensorFlow) {
   const NoGrad no_grad;
-  const auto model = load_bert(kGoldens + GetParam());
+  const auto model = load_bert(golden_path(GetParam()));
   const Tensor logits = model->logits(model->hidden({.tokens = expected("tf_bert", "tokens")}));
   EXPECT_LE(max_error(logits, expected("tf_bert", "logits")), 2e-5);
-  EXPECT_TRUE(check_model(kGoldens + GetParam(), open_weights(kGoldens + GetParam()))->fits());
+  EXPECT_TRUE(check_model(golden_path(GetParam()), open_weights(golden_path(GetParam())))->fits());
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, TensorFlowBert, ::testing::Values("tf_bert", "tf_google_bert"),
@@ -63,7 +61,7 @@ class TensorFlowGpt2 : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TensorFlowGpt2, RunsWithTheLogitsOfTensorFlow) {
   const NoGrad no_grad;
-  const auto model = load_language_model(kGoldens + GetParam());
+  const auto model = load_language_model(golden_path(GetParam()));
   const Tensor logits = model->logits(model->hidden({.tokens = expected("tf_gpt2", "tokens")}));
   EXPECT_LE(max_error(logits, expected("tf_gpt2", "logits")), 2e-5);
 }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "tests/models/goldens.h"
 #include "tests/support/op_case.h"
 #include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
@@ -14,12 +15,10 @@
 namespace ingot {
 namespace {
 
+using test::golden_path;
+
 using testing::max_error;
 using testing::randn;
-
-std::string golden_path(const std::string& name) {
-  return test::source_dir() + "/tests/models/goldens/" + name;
-}
 
 std::map<std::string, Tensor> tensors_of(const std::string& directory) {
   std::map<std::string, Tensor> tensors;

@@ -19,7 +19,7 @@ using testing::randn;
 // The half types round each operand, and the incoming gradient, by up to 2^-9; such errors of `terms`
 // products of normal numbers add up like a random walk, and the worst of some thousand sums lies four
 // deviations out.
-double half_tolerance(std::int64_t terms) { return 4 * std::sqrt(double(terms)) / 512; }
+double half_tolerance_of_sum(std::int64_t terms) { return 4 * std::sqrt(double(terms)) / 512; }
 
 struct Case1d {
   std::int64_t n, c, w, o, k;
@@ -33,7 +33,7 @@ void check_conv1d(const Case1d& t) {
   check_op({.name = to_string(x) + " * " + to_string(w),
             .op = [&](std::span<const Tensor> in) { return conv1d(in[0], in[1], in[2], t.options); },
             .inputs = {{x}, {w}, {Shape{t.o}}},
-            .half_tolerance = half_tolerance(std::max({t.c * t.k, t.o * t.k, t.n * t.w}))});
+            .half_tolerance = half_tolerance_of_sum(std::max({t.c * t.k, t.o * t.k, t.n * t.w}))});
 }
 
 TEST(Conv1d, HoldsForEveryShapeAndLayout) {
@@ -55,7 +55,7 @@ TEST(Conv1d, AddsIntoGradientsWithoutABias) {
                   return conv1d(in[0], in[1], {}, {.padding = 1, .layout = ChannelLayout::last});
                 },
             .inputs = {{Shape{9, 13, 8}}, {Shape{13, 8, 3}}},
-            .half_tolerance = half_tolerance(9 * 13)});
+            .half_tolerance = half_tolerance_of_sum(9 * 13)});
 }
 
 // Sizes that fill whole tiles and panels, against the plain kernels (finite differences would take minutes).
@@ -89,8 +89,8 @@ TEST(Conv2d, HoldsForEveryShapeAndLayout) {
       check_op({.name = to_string(x) + " * " + to_string(filter),
                 .op = [&](std::span<const Tensor> in) { return conv2d(in[0], in[1], in[2], options); },
                 .inputs = {{x}, {filter}, {Shape{filter[0]}}},
-                .half_tolerance =
-                    half_tolerance(std::max(n * h * w, std::max(c, filter[0]) * filter[2] * filter[3]))});
+                .half_tolerance = half_tolerance_of_sum(
+                    std::max(n * h * w, std::max(c, filter[0]) * filter[2] * filter[3]))});
     };
     check(1, 1, 1, 1, {1, 1, 1, 1}, {});
     check(2, 3, 5, 4, {4, 3, 3, 3}, {.padding = {1, 1}});

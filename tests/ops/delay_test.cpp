@@ -16,7 +16,7 @@ using testing::randn;
 
 // A weight's gradient is a sum of 7 · width products, each with a rounded gradient: its error grows with the
 // root of their number.
-double half_tolerance(std::int64_t width) {
+double half_tolerance_of_width(std::int64_t width) {
   return 2e-2 * std::max(1.0, std::sqrt(static_cast<double>(width) / 40));
 }
 
@@ -28,7 +28,7 @@ TEST(DelayedSum, HoldsForWidthsOnAndOffTheVectorLength) {
                 .inputs = {{Shape{3, 7, width}},
                            {.shape = Shape{3, count}, .differentiable = false, .integers_below = 7},
                            {Shape{3, count}}},
-                .half_tolerance = half_tolerance(width)});
+                .half_tolerance = half_tolerance_of_width(width)});
     }
   }
 }

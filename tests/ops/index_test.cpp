@@ -15,14 +15,13 @@
 namespace ingot {
 namespace {
 
-Tensor filled(const Shape& shape, float value) {
-  return Tensor::from(std::vector<float>(static_cast<std::size_t>(shape.numel()), value), shape);
-}
-
 using testing::check_op;
+using testing::filled;
 using testing::randn;
 
-Tensor ids(std::vector<std::int64_t> values, const Shape& shape) { return Tensor::from(values, shape); }
+Tensor index_tensor(std::vector<std::int64_t> values, const Shape& shape) {
+  return Tensor::from(values, shape);
+}
 
 TEST(Embedding, HoldsForEveryShape) {
   const auto op = [](std::span<const Tensor> in) { return embedding(in[0], in[1]); };
@@ -47,7 +46,7 @@ TEST(Embedding, TheGradientIsTheSameBitsForEveryThreadCount) {
   weight.set_requires_grad(true);
   std::vector<std::int64_t> values(3000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(i * i % 50);
-  const Tensor indices = ids(values, {3000}), dy = randn({3000, 100}, 2);
+  const Tensor indices = index_tensor(values, {3000}), dy = randn({3000, 100}, 2);
   const auto gradient = [&](int threads) {
     const int before = num_threads();
     set_num_threads(threads);
@@ -65,7 +64,7 @@ TEST(Embedding, AHalfTypeGradientOfAFrequentTokenIsSummedInFull) {
     weight.set_requires_grad(true);
     const Tensor dy = to(Tensor::from(std::vector<float>(4096L * 40, 0.0078125F), {4096, 40}),
                          dtype);  // bf16 sums would stop growing at 2
-    backward(embedding(weight, ids(std::vector<std::int64_t>(4096, 1), {4096})), {.grad = dy});
+    backward(embedding(weight, index_tensor(std::vector<std::int64_t>(4096, 1), {4096})), {.grad = dy});
     const std::vector<float> grad = to(weight.grad(), DType::f32).to_vector<float>();
     EXPECT_EQ(grad[0], 0.0F);
     EXPECT_EQ(grad[40], 32.0F);
@@ -75,7 +74,7 @@ TEST(Embedding, AHalfTypeGradientOfAFrequentTokenIsSummedInFull) {
 
 TEST(Embedding, AnIdOutsideNamesPlaceValueAndBound) {
   try {
-    embedding(randn({5, 2}, 1), ids({0, 4, 5, 9}, {2, 2}));
+    embedding(randn({5, 2}, 1), index_tensor({0, 4, 5, 9}, {2, 2}));
     FAIL() << "no error";
   } catch (const DimensionMismatch& error) {
     const std::string message = error.what();
@@ -83,9 +82,9 @@ TEST(Embedding, AnIdOutsideNamesPlaceValueAndBound) {
       EXPECT_NE(message.find(part), std::string::npos) << message;
     }
   }
-  EXPECT_THROW(embedding(randn({5, 2}, 1), ids({-1}, {1})), DimensionMismatch);
+  EXPECT_THROW(embedding(randn({5, 2}, 1), index_tensor({-1}, {1})), DimensionMismatch);
   EXPECT_THROW(embedding(randn({5, 2}, 1), randn({3}, 1)), KernelError);
-  EXPECT_THROW(embedding(randn({5}, 1), ids({1}, {1})), DimensionMismatch);
+  EXPECT_THROW(embedding(randn({5}, 1), index_tensor({1}, {1})), DimensionMismatch);
 }
 
 TEST(Gather, HoldsOnEveryAxis) {
@@ -96,8 +95,8 @@ TEST(Gather, HoldsOnEveryAxis) {
          .op = [=](std::span<const Tensor> in) { return gather(in[0], axis, in[1]); },
          .inputs = {{shape}, {.shape = shape.with(axis < 0 ? axis + 3 : axis, 7), .integers_below = 3}}});
   }
-  EXPECT_THROW(gather(randn({2, 3}, 1), 0, ids({0, 0}, {1, 2})), ShapeMismatch);
-  EXPECT_THROW(gather(randn({2, 3}, 1), 0, ids({0, 2, 0}, {1, 3})), DimensionMismatch);
+  EXPECT_THROW(gather(randn({2, 3}, 1), 0, index_tensor({0, 0}, {1, 2})), ShapeMismatch);
+  EXPECT_THROW(gather(randn({2, 3}, 1), 0, index_tensor({0, 2, 0}, {1, 3})), DimensionMismatch);
 }
 
 TEST(ScatterAdd, HoldsOnEveryAxis) {
@@ -107,7 +106,8 @@ TEST(ScatterAdd, HoldsOnEveryAxis) {
               .op = [=](std::span<const Tensor> in) { return scatter_add(in[0], axis, in[2], in[1]); },
               .inputs = {{shape}, {source}, {.shape = source, .integers_below = 3}}});
   }
-  EXPECT_THROW(scatter_add(randn({2, 3}, 1), 1, ids({0, 1}, {2, 1}), randn({2, 2}, 1)), ShapeMismatch);
+  EXPECT_THROW(scatter_add(randn({2, 3}, 1), 1, index_tensor({0, 1}, {2, 1}), randn({2, 2}, 1)),
+               ShapeMismatch);
 }
 
 // Larger than a thread's share, so that lines, parts of lines and parts of the destination are worked on
@@ -121,7 +121,7 @@ TEST(ScatterAdd, ManyIndicesAddUpAsTheyWouldOneByOne) {
     const int axis = along;  // clang 14 captures no binding
     std::vector<std::int64_t> places(static_cast<std::size_t>(shape.numel()));
     for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int64_t>(i * i % 41);
-    const Tensor index = ids(places, shape);
+    const Tensor index = index_tensor(places, shape);
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       const Tensor source = randn(shape, 3, dtype), x = randn(shape.with(axis, 41), 4, dtype);
       const auto both = [&] {
@@ -151,7 +151,7 @@ TEST(ScatterAdd, ManySmallNumbersCountInHalfTypesToo) {
 
 TEST(Gather, MovesElementsOfEveryType) {
   const std::vector<std::int64_t> values{1, 0, 1, 1, 0, 1};
-  const Tensor index = ids({2, 0, 1, 1, 2, 0}, {3, 2});
+  const Tensor index = index_tensor({2, 0, 1, 1, 2, 0}, {3, 2});
   for (const DType dtype : {DType::boolean, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16,
                             DType::bf16, DType::f32, DType::f64}) {
     const Tensor x = to(Tensor::from(values, {3, 2}), dtype);
@@ -165,7 +165,7 @@ TEST(Gather, TransposedAndSlicedTensorsGiveWhatCopiesOfThemGive) {
   const Tensor x = transpose(randn({50, 40}, 1), 0, 1);  // [40, 50]
   std::vector<std::int64_t> places(60 * 50);
   for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int64_t>(i * 7 % 40);
-  const Tensor index = transpose(ids(places, {50, 60}), 0, 1);  // [60, 50]
+  const Tensor index = transpose(index_tensor(places, {50, 60}), 0, 1);  // [60, 50]
   EXPECT_EQ(gather(x, 0, index).to_vector<float>(),
             gather(contiguous(x), 0, contiguous(index)).to_vector<float>());
   const Tensor some = slice(transpose(index, 0, 1), 0, 0, 20);  // [20, 60]
@@ -192,14 +192,14 @@ TEST(IndexSelect, HoldsOnEveryAxis) {
               .op = [=](std::span<const Tensor> in) { return index_select(in[0], axis, in[1]); },
               .inputs = {{Shape{3, 4, 5}}, {.shape = {6}, .integers_below = 3}}});
   }
-  EXPECT_THROW(index_select(randn({2}, 1), 0, ids({2}, {1})), DimensionMismatch);
+  EXPECT_THROW(index_select(randn({2}, 1), 0, index_tensor({2}, {1})), DimensionMismatch);
 }
 
 TEST(OneHot, IsOneAtTheIds) {
-  EXPECT_EQ(one_hot(ids({1, 0}, {2}), 3).to_vector<float>(), (std::vector<float>{0, 1, 0, 1, 0, 0}));
-  EXPECT_EQ(one_hot(ids({1}, {1}), 2, DType::i64).to_vector<std::int64_t>(),
+  EXPECT_EQ(one_hot(index_tensor({1, 0}, {2}), 3).to_vector<float>(), (std::vector<float>{0, 1, 0, 1, 0, 0}));
+  EXPECT_EQ(one_hot(index_tensor({1}, {1}), 2, DType::i64).to_vector<std::int64_t>(),
             (std::vector<std::int64_t>{0, 1}));
-  EXPECT_THROW(one_hot(ids({3}, {1}), 3), DimensionMismatch);
+  EXPECT_THROW(one_hot(index_tensor({3}, {1}), 3), DimensionMismatch);
 }
 
 }  // namespace

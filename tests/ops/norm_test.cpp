@@ -13,11 +13,8 @@
 namespace ingot {
 namespace {
 
-Tensor filled(const Shape& shape, float value) {
-  return Tensor::from(std::vector<float>(static_cast<std::size_t>(shape.numel()), value), shape);
-}
-
 using testing::check_op;
+using testing::filled;
 using testing::InputSpec;
 
 TEST(RmsNorm, HoldsForEveryShape) {

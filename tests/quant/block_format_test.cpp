@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tests/support/source_dir.h"
+#include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -15,6 +16,8 @@
 
 namespace ingot::quant {
 namespace {
+
+using test::message_of;
 
 std::vector<std::byte> from_hex(const std::string& text) {
   std::vector<std::byte> bytes;
@@ -119,30 +122,21 @@ TEST(BlockFormat, RoundsConstantZeroAndExtremeBlocks) {
   }
 }
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(BlockMatrix, RefusesWhatItCannotRoundAndNamesTheWeight) {
   const BlockFormat& q4_k = *find_block_format("Q4_K");
   Tensor w = Tensor::zeros({2, 128});
-  EXPECT_NE(message_of([&] { BlockMatrix::quantize(w, q4_k, "mlp.up"); }).find("mlp.up"), std::string::npos);
+  EXPECT_NE(message_of<Error>([&] { BlockMatrix::quantize(w, q4_k, "mlp.up"); }).find("mlp.up"),
+            std::string::npos);
   w = Tensor::zeros({2, 256});
   w.data<float>()[300] = NAN;
-  const std::string nan = message_of([&] { BlockMatrix::quantize(w, q4_k, "mlp.up"); });
+  const std::string nan = message_of<Error>([&] { BlockMatrix::quantize(w, q4_k, "mlp.up"); });
   EXPECT_NE(nan.find("mlp.up"), std::string::npos) << nan;
   EXPECT_NE(nan.find("element 300"), std::string::npos) << nan;
   w.data<float>()[300] = 1e9F;
   const std::string large =
-      message_of([&] { BlockMatrix::quantize(w, *find_block_format("Q8_0"), "mlp.up"); });
+      message_of<Error>([&] { BlockMatrix::quantize(w, *find_block_format("Q8_0"), "mlp.up"); });
   EXPECT_NE(large.find("f16's range"), std::string::npos) << large;
-  EXPECT_NE(message_of([&] { BlockMatrix::quantize(Tensor::zeros({256}), q4_k); }).find("matrix"),
+  EXPECT_NE(message_of<Error>([&] { BlockMatrix::quantize(Tensor::zeros({256}), q4_k); }).find("matrix"),
             std::string::npos);
 }
 

@@ -2,7 +2,9 @@
 
 #include <cmath>
 
+#include "tests/quant/helpers.h"
 #include "tests/support/source_dir.h"
+#include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -15,12 +17,10 @@
 namespace ingot::quant {
 namespace {
 
-Tensor random(const Shape& shape, std::uint64_t seed) {
-  Tensor x = Tensor::empty(shape);
-  Rng rng(RngKey{seed, 0});
-  for (std::int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(rng.normal());
-  return x;
-}
+using test::all_rows;
+using test::expect_message;
+using test::message_of;
+using test::random;
 
 double relative_error(const Tensor& a, const Tensor& b) {
   double error = 0, power = 0;
@@ -29,12 +29,6 @@ double relative_error(const Tensor& a, const Tensor& b) {
     power += std::pow(b.data<float>()[i], 2);
   }
   return std::sqrt(error / power);
-}
-
-Tensor all_rows(const PackedMatrix& packed) {
-  std::vector<std::int64_t> ids;
-  for (std::int64_t i = 0; i < packed.rows; ++i) ids.push_back(i);
-  return rows(packed, ids);
 }
 
 // Packed, the matrix has the same values, and products with it the reference's bits on every instruction set.
@@ -121,21 +115,6 @@ TEST(PackedCheckpoints, GptqAndAwqLayoutsHaveTheirPublishedValues) {
   expect_packs_exactly(m);
 }
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-void expect_message(const std::string& message, std::initializer_list<const char*> parts) {
-  for (const char* part : parts)
-    EXPECT_NE(message.find(part), std::string::npos) << message << " lacks " << part;
-}
-
 TEST(PackedCheckpoints, DamageIsNamedByLayerAndField) {
   const auto fresh = [] {  // tensors share the mapping, and what is written into it
     const auto file = open_weights(test::source_dir() + "/tests/quant/goldens/layouts.safetensors");
@@ -144,20 +123,21 @@ TEST(PackedCheckpoints, DamageIsNamedByLayerAndField) {
   };
   GptqTensors t = fresh();
   t.g_idx.data<std::int32_t>()[5] = 2;
-  expect_message(message_of([&] { from_gptq(t, "layers.0.q"); }), {"layers.0.q.g_idx", "input 5", "group 2"});
+  expect_message(message_of<Error>([&] { from_gptq(t, "layers.0.q"); }),
+                 {"layers.0.q.g_idx", "input 5", "group 2"});
   t = fresh();
   t.g_idx.data<std::int32_t>()[5] = 1;
-  expect_message(message_of([&] { from_gptq(t, "layers.0.q"); }),
+  expect_message(message_of<Error>([&] { from_gptq(t, "layers.0.q"); }),
                  {"layers.0.q.g_idx", "31 inputs instead of 32"});
   t = fresh();
   t.qzeros = Tensor::zeros({2, 3}, DType::i32);
-  expect_message(message_of([&] { from_gptq(t, "layers.0.q"); }), {"layers.0.q.qzeros"});
+  expect_message(message_of<Error>([&] { from_gptq(t, "layers.0.q"); }), {"layers.0.q.qzeros"});
   t = fresh();
   t.scales = Tensor::zeros({2, 16});
   t.scales.data<float>()[3] = NAN;
-  expect_message(message_of([&] { pack(from_gptq(t, "layers.0.q"), "layers.0.q"); }),
+  expect_message(message_of<Error>([&] { pack(from_gptq(t, "layers.0.q"), "layers.0.q"); }),
                  {"layers.0.q", "scales", "nan"});
-  expect_message(message_of([&] {
+  expect_message(message_of<Error>([&] {
                    GroupMatrix::quantize(random({2, 100}, 1), {.group = 64}, "mlp.up");
                  }),
                  {"mlp.up", "100", "64"});

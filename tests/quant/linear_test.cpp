@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "tests/quant/helpers.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -14,12 +15,7 @@
 namespace ingot::quant {
 namespace {
 
-Tensor random(const Shape& shape, std::uint64_t seed, float scale = 1) {
-  Tensor x = Tensor::empty(shape);
-  Rng rng(RngKey{seed, 0});
-  for (std::int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(rng.normal()) * scale;
-  return x;
-}
+using test::random;
 
 // x · wᵀ in double, of the rounded weight.
 std::vector<double> exact_product(const Tensor& x, const Tensor& w) {

@@ -4,7 +4,9 @@
 #include <cstring>
 #include <numeric>
 
+#include "tests/quant/helpers.h"
 #include "tests/support/source_dir.h"
+#include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -17,20 +19,12 @@
 namespace ingot::quant {
 namespace {
 
+using test::all_rows;
+using test::expect_message;
+using test::message_of;
+using test::random;
+
 using kernels::PackedFormat;
-
-Tensor random(const Shape& shape, std::uint64_t seed, float scale = 1) {
-  Tensor x = Tensor::empty(shape);
-  Rng rng(RngKey{seed, 0});
-  for (std::int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(rng.normal()) * scale;
-  return x;
-}
-
-Tensor all_rows(const PackedMatrix& packed) {
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(packed.rows));
-  std::iota(ids.begin(), ids.end(), 0);
-  return rows(packed, ids);
-}
 
 std::vector<std::uint32_t> bits_of(const Tensor& y) {
   std::vector<std::uint32_t> bits(static_cast<std::size_t>(y.numel()));
@@ -191,38 +185,24 @@ TEST(ValueMatrix, RoundsZerosAndConstants) {
   }
 }
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-void expect_message(const std::string& message, std::initializer_list<const char*> parts) {
-  for (const char* part : parts)
-    EXPECT_NE(message.find(part), std::string::npos) << message << " lacks " << part;
-}
-
 TEST(ValueMatrix, RefusesWhatItCannotRoundAndNamesTheWeight) {
-  expect_message(message_of([] {
+  expect_message(message_of<Error>([] {
                    ValueMatrix::quantize_nf4(random({2, 100}, 1), "mlp.up");
                  }),
                  {"mlp.up", "100 columns", "64"});
   for (const char* format : {"nf4", "fp8"}) {
     Tensor w = random({2, 64}, 1);
     w.data<float>()[70] = INFINITY;
-    expect_message(message_of([&] { quantize_and_pack(w, format, "mlp.up"); }),
+    expect_message(message_of<Error>([&] { quantize_and_pack(w, format, "mlp.up"); }),
                    {"mlp.up", "element 70", "inf"});
   }
   ValueMatrix m = ValueMatrix::quantize_fp8(random({2, 64}, 1));
   m.codes.data<std::uint8_t>()[65] = 0xff;
-  expect_message(message_of([&] { pack(m, "mlp.up"); }), {"mlp.up", "row 1, column 1", "not a number"});
+  expect_message(message_of<Error>([&] { pack(m, "mlp.up"); }),
+                 {"mlp.up", "row 1, column 1", "not a number"});
   m = ValueMatrix::quantize_nf4(random({2, 64}, 1));
   m.scales.data<float>()[1] = NAN;
-  expect_message(message_of([&] { pack(m, "mlp.up"); }), {"mlp.up", "scales", "nan at index 1"});
+  expect_message(message_of<Error>([&] { pack(m, "mlp.up"); }), {"mlp.up", "scales", "nan at index 1"});
 }
 
 }  // namespace

@@ -161,6 +161,10 @@ Tensor randn(const Shape& shape, std::uint64_t seed, DType dtype) {
   return to(Tensor::from(values, shape), dtype);
 }
 
+Tensor filled(const Shape& shape, float value) {
+  return Tensor::from(std::vector<float>(static_cast<std::size_t>(shape.numel()), value), shape);
+}
+
 double max_error(const Tensor& a, const Tensor& b) {
   if (!a.defined() || !b.defined() || !(a.shape() == b.shape())) return INFINITY;
   const NoGrad no_grad;

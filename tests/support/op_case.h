@@ -47,6 +47,9 @@ Tensor beside(const Tensor& constant, std::span<const Tensor> inputs);
 /// Normal random values as a CPU tensor of `dtype`.
 Tensor randn(const Shape& shape, std::uint64_t seed, DType dtype = DType::f32);
 
+/// A CPU tensor that holds `value` everywhere.
+Tensor filled(const Shape& shape, float value);
+
 /// Largest |a - b| / max(1, |b|), in f64; infinite when shapes differ or a NaN is there.
 double max_error(const Tensor& a, const Tensor& b);
 

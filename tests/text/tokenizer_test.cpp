@@ -21,7 +21,7 @@ Tokenizer trained() {
 }
 
 /// The message that reading `json` ends with.
-std::string refusal(const std::string& json) {
+std::string refusal_of(const std::string& json) {
   try {
     Tokenizer::from_json(json, "x/tokenizer.json");
   } catch (const Error& e) {
@@ -136,38 +136,38 @@ TEST(Tokenizer, AMissingFileIsNamed) {
 TEST(Tokenizer, EveryTruncationOfAFileIsRefused) {
   const std::string json = trained().to_json();
   for (std::size_t n = 0; n + 2 < json.size(); n += 1 + n / 50)
-    EXPECT_NE(refusal(json.substr(0, n)).find("x/tokenizer.json"), std::string::npos) << n;
+    EXPECT_NE(refusal_of(json.substr(0, n)).find("x/tokenizer.json"), std::string::npos) << n;
 }
 
 TEST(Tokenizer, BadFilesAreRefusedWithFileAndField) {
-  EXPECT_EQ(refusal("[]"), "x/tokenizer.json: document: expected an object, found array");
-  EXPECT_EQ(refusal("{}"), "x/tokenizer.json: model: is missing");
-  EXPECT_EQ(refusal(with_model(R"({"type":"Foo"})")), "x/tokenizer.json: model: unknown model \"Foo\"");
-  EXPECT_EQ(refusal(with_model(R"({"type":"BPE","merges":[]})")),
+  EXPECT_EQ(refusal_of("[]"), "x/tokenizer.json: document: expected an object, found array");
+  EXPECT_EQ(refusal_of("{}"), "x/tokenizer.json: model: is missing");
+  EXPECT_EQ(refusal_of(with_model(R"({"type":"Foo"})")), "x/tokenizer.json: model: unknown model \"Foo\"");
+  EXPECT_EQ(refusal_of(with_model(R"({"type":"BPE","merges":[]})")),
             "x/tokenizer.json: model.vocab: is missing");
-  EXPECT_EQ(refusal(with_model(R"({"type":"BPE","vocab":{}})")),
+  EXPECT_EQ(refusal_of(with_model(R"({"type":"BPE","vocab":{}})")),
             "x/tokenizer.json: model.merges: is missing");
-  EXPECT_EQ(refusal(with_model(R"({"type":"BPE","vocab":{"a":0},"merges":["a b"]})")),
+  EXPECT_EQ(refusal_of(with_model(R"({"type":"BPE","vocab":{"a":0},"merges":["a b"]})")),
             "x/tokenizer.json: model.merges[0]: \"b\" is not in the vocabulary");
-  EXPECT_EQ(refusal(with_model(R"({"type":"BPE","vocab":{"a":0},"merges":[["a"]]})")),
+  EXPECT_EQ(refusal_of(with_model(R"({"type":"BPE","vocab":{"a":0},"merges":[["a"]]})")),
             "x/tokenizer.json: model.merges[0]: expected two tokens, found 1");
-  EXPECT_EQ(refusal(with_model(R"({"type":"BPE","vocab":{"a":0,"b":0},"merges":[]})")),
+  EXPECT_EQ(refusal_of(with_model(R"({"type":"BPE","vocab":{"a":0,"b":0},"merges":[]})")),
             "x/tokenizer.json: model.vocab[\"b\"]: the id 0 belongs to \"a\" already");
-  EXPECT_EQ(refusal(with_model(R"({"type":"BPE","vocab":{"a":-1},"merges":[]})")),
+  EXPECT_EQ(refusal_of(with_model(R"({"type":"BPE","vocab":{"a":-1},"merges":[]})")),
             "x/tokenizer.json: model.vocab[\"a\"]: the id -1 is out of range: 1 tokens allow 0 to 1048592");
   EXPECT_NE(
-      refusal(with_model(R"({"type":"BPE","vocab":{"a":4000000000},"merges":[]})")).find("out of range"),
+      refusal_of(with_model(R"({"type":"BPE","vocab":{"a":4000000000},"merges":[]})")).find("out of range"),
       std::string::npos);
-  EXPECT_EQ(refusal(with_model(R"({"type":"BPE","vocab":{"a":"x"},"merges":[]})")),
+  EXPECT_EQ(refusal_of(with_model(R"({"type":"BPE","vocab":{"a":"x"},"merges":[]})")),
             "x/tokenizer.json: model.vocab[\"a\"]: expected an integer, found string");
-  EXPECT_EQ(refusal(R"({"added_tokens":[{"id":0}],"model":{"type":"BPE","vocab":{},"merges":[]}})"),
+  EXPECT_EQ(refusal_of(R"({"added_tokens":[{"id":0}],"model":{"type":"BPE","vocab":{},"merges":[]}})"),
             "x/tokenizer.json: added_tokens[0].content: is missing");
-  EXPECT_EQ(refusal(R"({"pre_tokenizer":{"type":"Nope"},"model":{"type":"BPE","vocab":{},"merges":[]}})"),
+  EXPECT_EQ(refusal_of(R"({"pre_tokenizer":{"type":"Nope"},"model":{"type":"BPE","vocab":{},"merges":[]}})"),
             "x/tokenizer.json: pre_tokenizer: unknown pre-tokenizer \"Nope\"");
 }
 
 TEST(Tokenizer, DeepNestingIsRefused) {
-  EXPECT_NE(refusal(R"({"normalizer":)" + std::string(100000, '[') + "}"), "(accepted)");
+  EXPECT_NE(refusal_of(R"({"normalizer":)" + std::string(100000, '[') + "}"), "(accepted)");
 }
 
 }  // namespace

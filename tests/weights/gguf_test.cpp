@@ -7,6 +7,7 @@
 
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/weights/helpers.h"
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -18,17 +19,11 @@
 namespace ingot {
 namespace {
 
+using test::counted;
+using test::kGoldens;
+
 using test::message_of;
 using test::TemporaryDirectory;
-
-const std::string kGoldens = test::source_dir() + "/tests/weights/goldens/";
-
-template <class T>
-std::vector<T> counted(std::size_t n) {
-  std::vector<T> values(n);
-  std::iota(values.begin(), values.end(), T{0});
-  return values;
-}
 
 TEST(Gguf, ReadsMetadataOfEveryTypeThatGgufPyWrote) {
   const auto source = open_gguf(kGoldens + "all_types.gguf");

@@ -5,6 +5,7 @@
 
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/weights/helpers.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -14,16 +15,11 @@
 namespace ingot {
 namespace {
 
+using test::bytes_of;
+using test::counted;
+using test::kGoldens;
+
 using test::message_of;
-
-const std::string kGoldens = test::source_dir() + "/tests/weights/goldens/";
-
-template <class T>
-std::vector<T> counted(std::size_t n) {
-  std::vector<T> values(n);
-  std::iota(values.begin(), values.end(), T{0});
-  return values;
-}
 
 TEST(Hdf5, ReadsAModelAsKeras2LaidItOut) {
   const auto source = open_weights(kGoldens + "keras2.h5");
@@ -85,12 +81,6 @@ TEST(Hdf5, WhatWasNeverWrittenTakesNoMemory) {
   const auto source = open_weights(kGoldens + "types.h5");
   EXPECT_EQ(source->get_metadata("unwritten").stored_as, "float32 (never written)");
   EXPECT_THROW(source->load_tensor("unwritten"), NotImplemented);
-}
-
-std::vector<std::byte> bytes_of(const std::string& text) {
-  std::vector<std::byte> bytes(text.size());
-  std::memcpy(bytes.data(), text.data(), text.size());
-  return bytes;
 }
 
 TEST(Hdf5, CutAnywhereAFileIsRefusedOrKeepsWhatIsWhole) {

@@ -5,6 +5,7 @@
 
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/weights/helpers.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -14,17 +15,11 @@
 namespace ingot {
 namespace {
 
+using test::counted;
+using test::kGoldens;
+
 using test::message_of;
 using test::TemporaryDirectory;
-
-const std::string kGoldens = test::source_dir() + "/tests/weights/goldens/";
-
-template <class T>
-std::vector<T> counted(std::size_t n) {
-  std::vector<T> values(n);
-  std::iota(values.begin(), values.end(), T{0});
-  return values;
-}
 
 TEST(Npy, ReadsWhatNumPyWrote) {
   EXPECT_EQ(read_npy(kGoldens + "f4.npy").to_vector<float>(), counted<float>(6));

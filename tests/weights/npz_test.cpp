@@ -4,6 +4,7 @@
 
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/weights/helpers.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -14,16 +15,11 @@
 namespace ingot {
 namespace {
 
+using test::bytes_of;
+using test::kGoldens;
+
 using test::message_of;
 using test::TemporaryDirectory;
-
-const std::string kGoldens = test::source_dir() + "/tests/weights/goldens/";
-
-std::vector<std::byte> bytes_of(const std::string& text) {
-  std::vector<std::byte> bytes(text.size());
-  std::memcpy(bytes.data(), text.data(), text.size());
-  return bytes;
-}
 
 TEST(Npz, ReadsWhatNumPyWroteStoredAndCompressed) {
   for (const char* file : {"arrays.npz", "compressed.npz"}) {

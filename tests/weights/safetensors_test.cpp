@@ -4,6 +4,7 @@
 
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/weights/helpers.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -14,10 +15,11 @@
 namespace ingot {
 namespace {
 
+using test::kGoldens;
+using test::values_of;
+
 using test::message_of;
 using test::TemporaryDirectory;
-
-const std::string kGoldens = test::source_dir() + "/tests/weights/goldens/";
 
 std::vector<std::byte> file_of(const std::string& header, std::size_t data_bytes) {
   std::vector<std::byte> bytes(8 + header.size() + data_bytes);
@@ -29,23 +31,6 @@ std::vector<std::byte> file_of(const std::string& header, std::size_t data_bytes
 
 std::unique_ptr<WeightSource> open(const std::string& header, std::size_t data_bytes) {
   return open_safetensors(memory_blob("x.safetensors", file_of(header, data_bytes)));
-}
-
-/// 0, 1, 2, ... in any dtype, as doubles.
-std::vector<double> values_of(const Tensor& tensor) {
-  return dispatch_any(tensor.dtype(), [&]<class T>() {
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < tensor.numel(); ++i) {
-      T value{};
-      std::memcpy(&value, static_cast<const T*>(tensor.view().data) + i, sizeof value);
-      if constexpr (std::is_arithmetic_v<T>) {
-        values.push_back(static_cast<double>(value));
-      } else {
-        values.push_back(static_cast<double>(static_cast<float>(value)));
-      }
-    }
-    return values;
-  });
 }
 
 TEST(Safetensors, ReadsEveryDTypeThatThePythonLibraryWrote) {

@@ -6,6 +6,7 @@
 
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/weights/helpers.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -17,31 +18,13 @@
 namespace ingot {
 namespace {
 
+using test::bytes_of;
+using test::kGoldens;
+using test::values_of;
+
 using test::message_of;
 using test::TemporaryDirectory;
 using Floats = std::vector<float>;
-
-const std::string kGoldens = test::source_dir() + "/tests/weights/goldens/";
-
-std::vector<std::byte> bytes_of(const std::string& text) {
-  std::vector<std::byte> bytes(text.size());
-  if (!text.empty()) std::memcpy(bytes.data(), text.data(), text.size());
-  return bytes;
-}
-
-std::vector<double> values_of(const Tensor& tensor) {
-  return dispatch_any(tensor.dtype(), [&]<class T>() {
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < tensor.numel(); ++i) {
-      if constexpr (std::is_arithmetic_v<T>) {
-        values.push_back(static_cast<double>(tensor.data<T>()[i]));
-      } else {
-        values.push_back(static_cast<double>(static_cast<float>(tensor.data<T>()[i])));
-      }
-    }
-    return values;
-  });
-}
 
 class StateDicts : public ::testing::TestWithParam<std::string> {};
 

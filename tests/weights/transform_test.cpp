@@ -5,6 +5,7 @@
 
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/weights/helpers.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
@@ -23,20 +24,14 @@ using test::message_of;
 using test::TemporaryDirectory;
 using Steps = std::vector<Transform>;
 
-std::vector<float> counted(std::int64_t n) {
-  std::vector<float> values(static_cast<std::size_t>(n));
-  std::iota(values.begin(), values.end(), 0.0F);
-  return values;
-}
-
 class Transforms : public ::testing::Test {
  protected:
   std::shared_ptr<const WeightSource> source() {
     write_safetensors(directory_.at("a.safetensors"),
-                      std::vector{StoredTensor::of("a", Tensor::from(counted(6), {2, 3})),
-                                  StoredTensor::of("b", Tensor::from(counted(3), {1, 3})),
-                                  StoredTensor::of("heads", Tensor::from(counted(8), {8, 1})),
-                                  StoredTensor::of("wide", Tensor::from(counted(64), {2, 32})),
+                      std::vector{StoredTensor::of("a", Tensor::from(test::counted<float>(6), {2, 3})),
+                                  StoredTensor::of("b", Tensor::from(test::counted<float>(3), {1, 3})),
+                                  StoredTensor::of("heads", Tensor::from(test::counted<float>(8), {8, 1})),
+                                  StoredTensor::of("wide", Tensor::from(test::counted<float>(64), {2, 32})),
                                   StoredTensor::of("ids", Tensor::from<std::int64_t>({1, 2}, {2}))});
     return open_safetensors(directory_.at("a.safetensors"));
   }
@@ -78,7 +73,7 @@ TEST_F(Transforms, RotaryOrdersAreEachOthersInverse) {
   EXPECT_EQ(made({"heads"}, {Transform::rotary_to_pairs(2)}).to_vector<float>(),
             (std::vector<float>{0, 2, 1, 3, 4, 6, 5, 7}));
   const Tensor back = made({"heads"}, {Transform::rotary_to_pairs(1), Transform::rotary_to_halves(1)});
-  EXPECT_EQ(back.to_vector<float>(), counted(8));
+  EXPECT_EQ(back.to_vector<float>(), test::counted<float>(8));
   EXPECT_EQ(made({"heads"}, {Transform::reshape({8}), Transform::rotary_to_pairs(1)}).to_vector<float>(),
             (std::vector<float>{0, 4, 1, 5, 2, 6, 3, 7}));
 }
