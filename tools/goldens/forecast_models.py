@@ -46,11 +46,13 @@ def forget_modules():
         sys.modules.setdefault(name, unused)
 
 
-def original(folder, module, **settings):
-    """Model(settings) of a repository."""
+def original(folder, module, prepare=None, **settings):
+    """Model(settings) of a repository, whose modules `prepare` may import and change before."""
     forget_modules()
     sys.path.insert(0, str(folder))
     try:
+        if prepare:
+            prepare()
         model = importlib.import_module(f"models.{module}").Model
     finally:
         sys.path.pop(0)
@@ -212,6 +214,17 @@ def autoformer(tslib):
     write("autoformer", model, decode, config, marks=True, decodes=True, constants=without_state(model), layers=layers)
 
 
+def wavelet_sizes(order, modes, channels):
+    """The published sizes are defaults that no option changes."""
+    def prepare():
+        wavelets = importlib.import_module("layers.MultiWaveletCorrelation")
+        wavelets.MultiWaveletTransform.__init__.__defaults__ = (1, order, modes, channels, 1, 0, "legendre", 0.1)
+        cross = (max(1, channels // 2), order, 512, 0, "legendre", "random", None, "tanh")
+        wavelets.MultiWaveletCross.__init__.__defaults__ = cross
+
+    return prepare
+
+
 def fedformer(folder):
     variants = {
         "low": dict(mode_select="low", modes=64, moving_avg=[4], cross_activation="tanh"),
@@ -221,17 +234,8 @@ def fedformer(folder):
     for name, settings in variants.items():
         settings = dict(version="Fourier") | settings
         sizes = dict(e_layers=2, d_layers=2, n_heads=8, d_model=16, d_ff=24)
-        sys.path.insert(0, str(folder))
-        forget_modules()
-        wavelets = importlib.import_module("layers.MultiWaveletCorrelation")
-        # Small networks: the published sizes are defaults that no option changes.
-        wavelets.MultiWaveletTransform.__init__.__defaults__ = (1, 3, 4, 4, 1, 0, "legendre", 0.1)
-        wavelets.MultiWaveletCross.__init__.__defaults__ = (2, 3, 512, 0, "legendre", "random", None, "tanh")
-        model = importlib.import_module("models.FEDformer").Model(types.SimpleNamespace(
-            seq_len=LOOKBACK, label_len=LOOKBACK // 2, pred_len=HORIZON, output_attention=False, enc_in=CHANNELS,
-            dec_in=CHANNELS, c_out=CHANNELS, embed="timeF", freq="h", dropout=0.0, activation="gelu", L=1, base="legendre",
-            **sizes, **settings))
-        sys.path.pop(0)
+        model = original(folder, "FEDformer", wavelet_sizes(order=3, modes=4, channels=4), label_len=LOOKBACK // 2,
+                         output_attention=False, dec_in=CHANNELS, L=1, base="legendre", **sizes, **settings)
         if name == "random":  # what Ingot's seed 2021 chooses, instead of NumPy's; the network leaves out the activation
             for layer in model.encoder.attn_layers:
                 layer.attention.inner_correlation.index = RANDOM_MODES[0]
