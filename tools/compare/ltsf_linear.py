@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Trains the published DLinear in PyTorch by the published protocol, for several seeds: what its table's numbers are a
-sample of. Prints validation and test MSE of the epoch that the validation loss chose, and of the last epoch.
+"""Trains the published DLinear or NLinear in PyTorch by the published protocol, for several seeds: what its table's numbers
+are a sample of. Prints validation and test MSE of the epoch that the validation loss chose, and of the last epoch.
 
-  tools/compare/ltsf_dlinear.py --ltsf LTSF-Linear ETTh1.csv --horizon 336 --seeds 5
+  tools/compare/ltsf_linear.py --ltsf LTSF-Linear ETTh1.csv --horizon 336 --seeds 5
+  tools/compare/ltsf_linear.py --ltsf LTSF-Linear ETTh2.csv --model NLinear --rate 0.05 --horizon 336
 
-LTSF-Linear 0c11366; its scripts' settings for ETTh1: look-back 336, Adam 0.005 halved after every epoch but the first,
-batch 32 shuffled, the last batch dropped, 10 epochs, patience 3, loss of the validation part as the mean of its batches.
+LTSF-Linear 0c11366; its scripts' settings for ETTh1 and, but for the rate, ETTh2: look-back 336, Adam 0.005 halved after
+every epoch but the first, batch 32 shuffled, the last batch dropped, 10 epochs, patience 3, loss of the validation part as
+the mean of its batches.
 """
 import argparse
 import csv
@@ -17,7 +19,7 @@ import types
 import numpy
 import torch
 
-LOOKBACK, BATCH, EPOCHS, PATIENCE, RATE = 336, 32, 10, 3, 0.005
+LOOKBACK, BATCH, EPOCHS, PATIENCE = 336, 32, 10, 3
 BORDERS = (0, 8640, 11520, 14400)
 
 
@@ -45,15 +47,15 @@ def mean_loss(model, part, drop_last):
     return sum(loss * w for (loss, _), w in zip(losses, weights)) / sum(weights)
 
 
-def run(make, parts, seed):
+def run(make, parts, seed, rate):
     torch.manual_seed(seed)
     train, validation, test = parts
     model = make()
-    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     best, waited = None, 0
     for epoch in range(EPOCHS):
         for group in optimizer.param_groups:
-            group["lr"] = RATE * 0.5 ** max(0, epoch - 1)
+            group["lr"] = rate * 0.5 ** max(0, epoch - 1)
         order = torch.randperm(len(train))
         for step in range(len(train) // BATCH):
             batch = train[order[step * BATCH:(step + 1) * BATCH]]
@@ -74,15 +76,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
     parser.add_argument("--ltsf", type=pathlib.Path, required=True)
+    parser.add_argument("--model", choices=("DLinear", "NLinear"), default="DLinear")
+    parser.add_argument("--rate", type=float, default=0.005, help="learning rate")
     parser.add_argument("--horizon", type=int, default=336)
     parser.add_argument("--seeds", type=int, default=5, help="how many: 2021, 2022, ...")
     args = parser.parse_args()
     sys.path.insert(0, str(args.ltsf))
-    published = importlib.import_module("models.DLinear").Model
+    published = importlib.import_module(f"models.{args.model}").Model
     settings = types.SimpleNamespace(seq_len=LOOKBACK, pred_len=args.horizon, individual=False, enc_in=7)
     parts = windows(args.data, args.horizon)
     for seed in range(2021, 2021 + args.seeds):
-        best, last = run(lambda: published(settings), parts, seed)
+        best, last = run(lambda: published(settings), parts, seed, args.rate)
         print(f"H {args.horizon} seed {seed}: chosen epoch {best[2]} validation {best[0]:.4f} test {best[1]:.4f}"
               f"   last epoch {last[2]} validation {last[0]:.4f} test {last[1]:.4f}", flush=True)
 
