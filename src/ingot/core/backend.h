@@ -108,6 +108,10 @@ class ComputeBackend {
   /// Memory aligned to 64 bytes at least; throws OutOfMemory. `bytes` must be given back to deallocate.
   virtual void* allocate(std::size_t bytes, MemoryTag tag) = 0;
   virtual void deallocate(void* data, std::size_t bytes, MemoryTag tag) noexcept = 0;
+  /// Memory of the host that copies of this device reach without a detour, and so without holding up the
+  /// caller (core/transfer.h). Costly to make: keep it. Throws OutOfMemory.
+  virtual void* allocate_host(std::size_t bytes) = 0;
+  virtual void deallocate_host(void* data, std::size_t bytes) noexcept = 0;
   /// Gives cached, unused memory back to the system.
   virtual void trim() = 0;
   virtual MemoryInfo memory_info() const = 0;
@@ -126,6 +130,9 @@ class ComputeBackend {
   virtual void record(Event event, Stream stream) = 0;
   /// Work put into `stream` from now on waits for `event`.
   virtual void wait(Stream stream, Event event) = 0;
+  /// Blocks until the work before the event is done, and not what came after it; reports errors as
+  /// synchronize(Stream) does.
+  virtual void synchronize(Event event) = 0;
 
   /// Records what `work` puts into the calling thread's current stream; it does not run yet. An exception of
   /// `work`, or a wait for the device in it (reading a number back), ends the recording and is thrown on.

@@ -81,6 +81,10 @@ class CpuBackend final : public ComputeBackend {
     allocator_.deallocate(data, bytes);
     tracker_.deallocate(bytes, tag);
   }
+  void* allocate_host(std::size_t bytes) override { return allocate(bytes, MemoryTag::data); }
+  void deallocate_host(void* data, std::size_t bytes) noexcept override {
+    deallocate(data, bytes, MemoryTag::data);
+  }
   void trim() override { allocator_.trim(); }
   MemoryInfo memory_info() const override { return system_memory(); }
   MemoryTracker& memory() override { return tracker_; }
@@ -99,6 +103,7 @@ class CpuBackend final : public ComputeBackend {
   void destroy_event(Event) noexcept override {}
   void record(Event, Stream) override {}
   void wait(Stream, Event) override {}
+  void synchronize(Event) override {}
 
  private:
   BackendCapabilities capabilities_;

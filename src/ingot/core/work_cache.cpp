@@ -18,8 +18,16 @@ void WorkCache::run(const std::string& key, FunctionRef<void()> work) {
     }
     return;
   }
-  if (entry->second == nullptr) entry->second = on.capture(work);
+  if (entry->second == nullptr) {
+    on.trim();  // what the first run left in the cache would lie beside the memory that the recording keeps
+    entry->second = on.capture(work);
+  }
   entry->second->launch(current_stream(device_));
+}
+
+bool WorkCache::recorded(const std::string& key) const {
+  const auto found = entries_.find(key);
+  return found != entries_.end() && found->second != nullptr;
 }
 
 }  // namespace ingot

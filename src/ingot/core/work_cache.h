@@ -19,6 +19,8 @@ class WorkCache {
   /// key names the shapes and switches that it depends on, and tensors that it makes and leaves behind are
   /// made anew only where it is not a recording that runs.
   void run(const std::string& key, FunctionRef<void()> work);
+  /// Whether a recording of `key` is there, which the next run() repeats.
+  bool recorded(const std::string& key) const;
   /// Forgets what was recorded, and with it the memory that it keeps.
   void clear() { entries_.clear(); }
 

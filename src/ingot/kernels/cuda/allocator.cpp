@@ -89,7 +89,7 @@ void CachingAllocator::deallocate(void* data, void* stream) noexcept {
   const auto found = blocks_.find(data);
   INGOT_ASSERT(found != blocks_.end() && found->second->used);
   Block* block = found->second.get();
-  if (stream == block->stream) {
+  if (stream == block->stream || held_.contains(stream)) {
     release(block);
     return;
   }
@@ -159,10 +159,7 @@ CachingAllocator::Block* CachingAllocator::merged(Block* block) {
 void CachingAllocator::collect(bool wait) {
   for (std::size_t i = 0; i < waiting_.size();) {
     const Waiting entry = waiting_[i];
-    if (wait) {
-      driver::wait(nullptr, entry.event);
-      driver::synchronize(nullptr);
-    }
+    if (wait) driver::wait_for(entry.event);
     if (!driver::done(entry.event)) {
       ++i;
       continue;

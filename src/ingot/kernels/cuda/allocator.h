@@ -30,7 +30,8 @@ class CachingAllocator {
 
   /// Null where the device has no more, after unused segments were given back.
   void* allocate(std::size_t bytes, void* stream);
-  /// `stream` is where the memory was used last.
+  /// `stream` is where the memory was used last. A stream that is held only records: what it was told of the
+  /// memory of others has not run, and need not be waited for.
   void deallocate(void* data, void* stream) noexcept;
   /// Until drop(stream), memory of this stream goes to its own allocations only: captured work that had it in
   /// passing may run again.

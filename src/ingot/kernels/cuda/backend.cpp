@@ -103,6 +103,14 @@ class CudaBackend final : public ComputeBackend {
     allocator_.deallocate(data, current_stream(device_).native);
     tracker_.deallocate(bytes, tag);
   }
+  void* allocate_host(std::size_t bytes) override {
+    use();
+    void* data = driver::allocate_pinned(bytes);
+    INGOT_CHECK(data != nullptr,
+                OutOfMemory("host memory for copies to and from " + to_string(device_), bytes, 0, 0));
+    return data;
+  }
+  void deallocate_host(void* data, std::size_t) noexcept override { driver::deallocate_pinned(data); }
   void trim() override {
     use();
     allocator_.trim();
@@ -154,6 +162,10 @@ class CudaBackend final : public ComputeBackend {
   void wait(Stream stream, Event event) override {
     use();
     driver::wait(stream.native, event.native);
+  }
+  void synchronize(Event event) override {
+    use();
+    driver::wait_for(event.native);
   }
 
  private:

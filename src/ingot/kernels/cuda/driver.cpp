@@ -140,6 +140,8 @@ void wait(void* stream, void* event) {
   check(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0), "waiting for an event");
 }
 
+void wait_for(void* event) { check(cudaEventSynchronize(event_of(event)), "work on the device"); }
+
 bool done(void* event) {
   const cudaError_t result = cudaEventQuery(event_of(event));
   if (result == cudaErrorNotReady) {

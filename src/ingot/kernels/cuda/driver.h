@@ -55,6 +55,8 @@ void* create_event();
 void destroy_event(void* event) noexcept;
 void record(void* event, void* stream);
 void wait(void* stream, void* event);
+/// Blocks until all work before the event is done.
+void wait_for(void* event);
 /// Whether all work before the event is done.
 bool done(void* event);
 

@@ -11,6 +11,7 @@
 #include "ingot/base/rng.h"
 #include "ingot/core/backend.h"
 #include "ingot/kernels/cuda/backend.h"
+#include "ingot/kernels/cuda/driver.h"
 #include "ingot/kernels/cuda/emulation/memory.h"
 
 namespace ingot::kernels::cuda {
@@ -92,6 +93,24 @@ TEST(CudaAllocator, GivesUnusedSegmentsBackBeforeItFails) {
     allocator.deallocate(larger, nullptr);
   }
   emulation::set_device_memory(before);
+}
+
+// A stream that records has done nothing that would have to be waited for, and its events cannot be.
+TEST(CudaAllocator, TakesMemoryOfOthersBackWhileAStreamRecords) {
+  CachingAllocator allocator;
+  void* stream = driver::create_stream();
+  void* foreign = allocator.allocate(1000, nullptr);
+  allocator.hold(stream);
+  driver::begin_capture(stream);
+  allocator.deallocate(foreign, stream);
+  void* mine = allocator.allocate(1000, stream);
+  EXPECT_NE(mine, foreign);
+  EXPECT_EQ(allocator.allocate(1000, nullptr), foreign);
+  allocator.deallocate(foreign, nullptr);
+  allocator.deallocate(mine, stream);
+  driver::abandon_capture(stream);
+  allocator.drop(stream);
+  driver::destroy_stream(stream);
 }
 
 TEST(CudaBackend, SaysWhatFillsTheDevice) {

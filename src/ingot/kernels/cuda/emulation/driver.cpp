@@ -2,29 +2,73 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "ingot/base/error.h"
 #include "ingot/kernels/cuda/emulation/memory.h"
+#include "ingot/kernels/cuda/emulation/queue.h"
 #include "ingot/kernels/cuda/launch.h"
 #include "ingot/kernels/cuda/register.h"
 
-// Streams of the emulator do their work before a call returns, so events have nothing to wait for.
 namespace ingot::kernels::cuda::driver {
 namespace {
 
-int handles = 0;  // streams and events only have to differ from each other and from null
-void* new_handle() { return new int(++handles); }
-
-using Recording = std::vector<std::function<void()>>;
+using Work = std::function<void()>;
+using Recording = std::vector<Work>;
 std::map<void*, Recording> recordings;  // of the streams that are being captured
-void delete_handle(void* handle) { delete static_cast<int*>(handle); }
+
+emulation::Waits waited;
+bool deferring = false;
+std::deque<Work> queue;  // of all streams
+std::uint64_t submitted = 0, executed = 0;
+
+void run_until(std::uint64_t count) {
+  while (executed < count && !queue.empty()) {
+    const Work work = std::move(queue.front());
+    queue.pop_front();
+    ++executed;
+    work();
+  }
+}
+void run_all() { run_until(submitted); }
+
+void enqueue(Work work) {
+  ++submitted;
+  queue.push_back(std::move(work));
+  if (!deferring) run_all();
+}
+
+struct EmulatedEvent {
+  std::uint64_t after = 0;  // how much work was submitted before it
+  bool captured = false;    // recorded in a stream that only records: it can never be waited for
+};
+EmulatedEvent& event_of(void* event) { return *static_cast<EmulatedEvent*>(event); }
+
+std::map<const char*, std::size_t> pinned;  // memory of the host that copies reach at any time
+
+bool is_pinned(const void* data) {
+  const auto* at = static_cast<const char*>(data);
+  const auto after = pinned.upper_bound(at);
+  if (after == pinned.begin()) return false;
+  const auto& [begin, bytes] = *std::prev(after);
+  return at < begin + bytes;
+}
+
+bool is_pageable(const void* data) { return !emulation::is_device_pointer(data) && !is_pinned(data); }
 
 void check_not_capturing(void* stream) {
   INGOT_CHECK(!recordings.contains(stream),
               Error("CUDA: work on the device failed: operation not permitted when stream is capturing"));
+}
+
+void check_waitable(void* event) {
+  INGOT_CHECK(!event_of(event).captured,
+              Error("CUDA: work on the device failed: operation not permitted on an event last recorded in a "
+                    "capturing stream"));
 }
 
 }  // namespace
@@ -43,19 +87,36 @@ void use(int) {}
 MemorySizes memory_sizes() { return {emulation::free_memory(), emulation::device_memory()}; }
 
 void* allocate(std::size_t bytes) { return emulation::allocate(bytes); }
-void deallocate(void* data) noexcept { emulation::deallocate(data); }
-void* allocate_pinned(std::size_t bytes) { return std::malloc(bytes); }
-void deallocate_pinned(void* data) noexcept { std::free(data); }
+void deallocate(void* data) noexcept {
+  ++waited.frees;
+  try {
+    run_all();
+  } catch (const Error&) {
+    // As on a card, an error of earlier work is not the business of who gives memory back.
+  }
+  emulation::deallocate(data);
+}
+void* allocate_pinned(std::size_t bytes) {
+  void* data = std::malloc(bytes);
+  pinned[static_cast<char*>(data)] = bytes;
+  return data;
+}
+void deallocate_pinned(void* data) noexcept {
+  pinned.erase(static_cast<char*>(data));
+  std::free(data);
+}
 
 void copy(void* to, const void* from, std::size_t bytes, void* stream) {
-  INGOT_CHECK(!recordings.contains(stream) ||
-                  (emulation::is_device_pointer(to) && emulation::is_device_pointer(from)),
-              Error(kHostCopyInCapture));
+  const bool waits = is_pageable(to) || is_pageable(from);
+  INGOT_CHECK(!recordings.contains(stream) || !waits, Error(kHostCopyInCapture));
   emulation::submit(stream, [=] {
     const emulation::Access access;
     std::memcpy(to, from, bytes);
     emulation::check_guards("copy");
   });
+  if (!waits) return;
+  ++waited.host_copies;
+  run_all();
 }
 void fill_bytes(void* to, std::uint8_t value, std::size_t bytes, void* stream) {
   emulation::submit(stream, [=] {
@@ -65,14 +126,26 @@ void fill_bytes(void* to, std::uint8_t value, std::size_t bytes, void* stream) {
   });
 }
 
-void* create_stream() { return new_handle(); }
-void destroy_stream(void* stream) noexcept { delete_handle(stream); }
-void synchronize(void* stream) { check_not_capturing(stream); }
-void* create_event() { return new_handle(); }
-void destroy_event(void* event) noexcept { delete_handle(event); }
-void record(void*, void*) {}
-void wait(void*, void*) {}
-bool done(void*) { return true; }
+void* create_stream() { return new char; }  // an address of its own is all that a stream needs
+void destroy_stream(void* stream) noexcept { delete static_cast<char*>(stream); }
+void synchronize(void* stream) {
+  check_not_capturing(stream);
+  ++waited.streams;
+  run_all();
+}
+void* create_event() { return new EmulatedEvent; }
+void destroy_event(void* event) noexcept { delete &event_of(event); }
+void record(void* event, void* stream) { event_of(event) = {submitted, recordings.contains(stream)}; }
+void wait(void*, void*) {}  // there is one queue
+void wait_for(void* event) {
+  check_waitable(event);
+  if (executed < event_of(event).after) ++waited.events;
+  run_until(event_of(event).after);
+}
+bool done(void* event) {
+  check_waitable(event);
+  return executed >= event_of(event).after;
+}
 
 void begin_capture(void* stream) {
   check_not_capturing(stream);
@@ -84,7 +157,7 @@ void* end_capture(void* stream) {
 }
 void abandon_capture(void* stream) noexcept { recordings.erase(stream); }
 void launch_graph(void* graph, void*) {
-  for (const auto& work : *static_cast<Recording*>(graph)) work();
+  for (const Work& work : *static_cast<Recording*>(graph)) enqueue(work);
 }
 void destroy_graph(void* graph) noexcept { delete static_cast<Recording*>(graph); }
 
@@ -95,8 +168,24 @@ void ingot::kernels::cuda::register_libraries() {}
 void ingot::kernels::cuda::emulation::submit(void* stream, std::function<void()> work) {
   const auto recording = driver::recordings.find(stream);
   if (recording == driver::recordings.end()) {
-    work();
+    driver::enqueue(std::move(work));
   } else {
     recording->second.push_back(std::move(work));
   }
 }
+
+namespace ingot::kernels::cuda::emulation {
+
+Waits waits() { return driver::waited; }
+
+Deferred::Deferred() { driver::deferring = true; }
+Deferred::~Deferred() {
+  driver::deferring = false;
+  try {
+    driver::run_all();
+  } catch (const Error&) {
+    // Whoever cared has waited.
+  }
+}
+
+}  // namespace ingot::kernels::cuda::emulation
