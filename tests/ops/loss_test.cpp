@@ -25,11 +25,18 @@ Tensor ids(const std::vector<std::int64_t>& values) {
 std::vector<std::pair<std::string, CrossEntropyLoss>> variants() {
   return {{"mean", {}},
           {"sum", {.reduction = Reduction::sum}},
-          {"denominator", {.denominator = 7.5}},
+          {"denominator", {.denominator = Tensor::scalar(7.5F)}},
           {"smoothing", {.label_smoothing = 0.1F}},
           {"z", {.z_loss = 0.05F}},
           {"softcap", {.softcap = 1.5F}},
           {"all", {.ignore_index = 2, .label_smoothing = 0.2F, .z_loss = 0.02F, .softcap = 3.0F}}};
+}
+
+// The options with their denominator on the device of the inputs.
+template <class Options>
+Options beside(Options options, std::span<const Tensor> inputs) {
+  options.denominator = testing::beside(options.denominator, inputs);
+  return options;
 }
 
 TEST(CrossEntropy, HoldsForEveryVariant) {
@@ -42,7 +49,7 @@ TEST(CrossEntropy, HoldsForEveryVariant) {
       check_op({.name = name + " " + std::to_string(classes),
                 .op =
                     [&, options = options](std::span<const Tensor> in) {
-                      return cross_entropy(in[0], testing::beside(goal, in), options);
+                      return cross_entropy(in[0], testing::beside(goal, in), beside(options, in));
                     },
                 .inputs = {{Shape{7, classes}}}});
     }
@@ -114,7 +121,7 @@ TEST(LinearCrossEntropy, HoldsForEveryVariantAndChunk) {
       check_op({.name = name + " chunk " + std::to_string(chunk),
                 .op =
                     [&](std::span<const Tensor> in) {
-                      return linear_cross_entropy(in[0], in[1], testing::beside(goal, in), all);
+                      return linear_cross_entropy(in[0], in[1], testing::beside(goal, in), beside(all, in));
                     },
                 .inputs = {{Shape{7, 6}}, {Shape{19, 6}}}});
     }
@@ -131,8 +138,9 @@ TEST(LinearCrossEntropy, EqualsLinearThenCrossEntropy) {
   for (const bool fused : {false, true}) {
     w.set_requires_grad(true).set_grad({});
     x.set_requires_grad(true).set_grad({});
-    const Tensor loss = fused ? linear_cross_entropy(x, w, targets, {{.denominator = 3.0}, 64})
-                              : cross_entropy(linear(x, w), targets, {.denominator = 3.0});
+    const Tensor three = Tensor::scalar(3);
+    const Tensor loss = fused ? linear_cross_entropy(x, w, targets, {{.denominator = three}, 64})
+                              : cross_entropy(linear(x, w), targets, {.denominator = three});
     backward(loss, {.grad = Tensor::scalar(0.5F)});
     results[fused ? 1 : 0] = {loss.detach(), w.grad(), x.grad()};
   }

@@ -14,6 +14,7 @@
 #include "ingot/base/units.h"
 #include "ingot/cli/training_console.h"
 #include "ingot/cli/verbs.h"
+#include "ingot/core/backend.h"
 #include "ingot/data/documents.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/train/dataset.h"
@@ -95,16 +96,18 @@ TrainConfig demo_config(const DemoOptions& o) {
 double measure_step(const TrainConfig& config) {
   LanguageConfig model_config = config.architecture;
   model_config.vocab_size = config.vocab_size;
-  InitSource source(config.seed);
+  const Device device = config.training_device();
+  InitSource source(config.seed, config.dtype, device);
   LanguageModel model(model_config, source);
   const auto count = config.per_device_train_batch_size * config.sequence_len;
   std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % 2000);
-  const Tensor tokens = Tensor::from(ids, {config.per_device_train_batch_size, config.sequence_len});
+  const Tensor tokens = Tensor::from(ids, {config.per_device_train_batch_size, config.sequence_len}, device);
   double best = 1e9;
   for (int i = 0; i < 3; ++i) {
     const auto start = std::chrono::steady_clock::now();
     backward(model.loss({.tokens = tokens}, tokens));
+    backend(device).synchronize(current_stream(device));
     best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   return best;

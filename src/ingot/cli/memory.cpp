@@ -25,7 +25,7 @@ int run(const MemoryOptions& o) {
   const LanguageConfig model = planned_architecture(config);
   const MemoryPlan plan = plan_memory(config, model);
   const std::size_t needed = MemoryTracker().estimate_with_overhead(plan.total());
-  const std::size_t available = backend(kCpu).memory_info().free;
+  const std::size_t available = backend(config.training_device()).memory_info().free;
   if (o.json) {
     nlohmann::ordered_json parts;
     for (const auto& [what, bytes] : plan.parts()) parts[what] = bytes;

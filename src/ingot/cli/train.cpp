@@ -6,7 +6,6 @@
 #include "ingot/base/units.h"
 #include "ingot/cli/training_console.h"
 #include "ingot/cli/verbs.h"
-#include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
 
 namespace ingot::cli {
@@ -60,15 +59,14 @@ int run(const TrainOptions& o) {
   if (o.resume) file.set("resume_from_checkpoint=true");
   TrainConfig config = read_train_config(file);
   if (!config.from_scratch) config.model = hub::resolve_model(config.model);
-  static_cast<void>(get_device());  // says where it runs
   TrainingConsole console(config, {.json = o.json, .effective_config = file.effective()});
   Trainer trainer(config, console.hooks());
   write_file_atomically(config.output_dir + "/config.yaml", file.dump());
   if (!o.json) {
     const LanguageConfig& model = trainer.model().config;
-    fmt::print("{} parameters, {} steps of {} tokens",
-               human_count(static_cast<double>(model.parameter_count())), trainer.total_steps(),
-               human_count(static_cast<double>(config.tokens_per_step())));
+    fmt::print("{} parameters on {}, {} steps of {} tokens",
+               human_count(static_cast<double>(model.parameter_count())), to_string(trainer.device()),
+               trainer.total_steps(), human_count(static_cast<double>(config.tokens_per_step())));
     if (trainer.step() > 0) fmt::print(", going on after step {}", trainer.step());
     fmt::print("\n");
   }

@@ -74,7 +74,8 @@ TrainingConsole::TrainingConsole(const TrainConfig& config, Options options)
     : state_(std::make_unique<State>()) {
   state_->config = config;
   state_->options = std::move(options);
-  state_->matmul_flops = measure_matmul_flops();
+  const Device device = config.training_device();
+  state_->matmul_flops = measure_matmul_flops(config.dtype, device);
 }
 
 TrainingConsole::~TrainingConsole() = default;
@@ -129,7 +130,7 @@ std::string TrainingConsole::finish(Trainer& trainer, std::optional<double> bigr
   facts.config = s.options.effective_config;
   facts.matmul_flops = s.matmul_flops;
   facts.bigram_loss = bigram_loss;
-  facts.device = backend(kCpu).capabilities().device_name;
+  facts.device = backend(trainer.device()).capabilities().device_name;
   write_run_report(path, trainer.history(), facts);
   return path;
 }

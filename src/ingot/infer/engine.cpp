@@ -23,11 +23,6 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Scalings of RoPE that depend on the length of the sequence need tables of their own.
-bool tables_depend_on_length(const LanguageConfig& config) {
-  return config.rope_scaling.type == "dynamic" || config.rope_scaling.type == "longrope";
-}
-
 }  // namespace
 
 void EngineOptions::validate(const LanguageConfig& model) const {
@@ -88,7 +83,7 @@ std::shared_ptr<Sequence> Engine::start(Request request) {
   check_prompt(request);
   const auto length = static_cast<std::int64_t>(request.prompt.size());
   const std::int64_t capacity = std::min(context_, length + std::min(request.max_tokens, kCacheStep));
-  KvCache cache(model_.config, capacity, options_.kv_cache);
+  KvCache cache(model_.config, capacity, options_.kv_cache, model_.device());
   std::shared_ptr<Sequence> sequence(new Sequence(std::move(request), std::move(cache)));
   add(sequence);
   return sequence;
@@ -130,7 +125,8 @@ Engine::Turn Engine::decode_turn(Sequence& s) const {
 // Texts being written come first; prompts share what is left of the chunk, in the order of their arrival.
 std::vector<Engine::Turn> Engine::plan() {
   std::vector<Turn> turns;
-  const bool alone = tables_depend_on_length(model_.config);
+  // Scalings of RoPE that depend on the length of the sequence need tables of their own.
+  const bool alone = model_.config.rope_scaling.depends_on_length();
   for (const auto& s : active_) {
     if (s->pending() == 1 && !(alone && !turns.empty())) turns.push_back(decode_turn(*s));
   }
@@ -145,7 +141,8 @@ std::vector<Engine::Turn> Engine::plan() {
   return turns;
 }
 
-// Runs all turns through the model; returns the logits f32 [rows, vocab] of those that sample.
+// Runs all turns through the model; returns the logits f32 [rows, vocab], on the model's device, of those
+// that sample.
 Tensor Engine::forward(std::vector<Turn>& turns) const {
   std::vector<std::int32_t> tokens;
   std::vector<CacheSegment> segments;
@@ -166,7 +163,7 @@ Tensor Engine::forward(std::vector<Turn>& turns) const {
     }
   }
   const auto total = static_cast<std::int64_t>(tokens.size());
-  const Tensor hidden = model_.hidden(Tensor::from(tokens, {1, total}), segments);
+  const Tensor hidden = model_.hidden(Tensor::from(tokens, {1, total}, model_.device()), segments);
   if (wanted.empty()) return {};
   const Tensor states = reshape(hidden, {total, hidden.dim(2)});
   const auto rows = static_cast<std::int64_t>(wanted.size());
@@ -221,7 +218,7 @@ bool Engine::step() {
   if (active_.empty()) return false;
   const NoGrad no_grad;
   std::vector<Turn> turns = plan();
-  const Tensor logits = forward(turns);
+  const Tensor made = forward(turns), logits = made.defined() ? to(made, kCpu) : made;
   for (Turn& turn : turns) {
     if (turn.samples) sample(turn, logits.data<float>() + turn.first_row * model_.config.vocab_size);
   }

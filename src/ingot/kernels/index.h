@@ -4,7 +4,8 @@
 
 namespace ingot::kernels {
 
-// Indices are i64 or i32 and in range: ops check first, with find_outside.
+// Indices are i64 or i32 and in range: ops check first, with find_outside. Only embedding is not checked on a
+// device that works beside the host, which would have to wait.
 
 /// position[0] = the place (row-major) of the first index outside [0, bound), or -1. indices: any strides;
 /// position: [1], i64.
@@ -15,13 +16,15 @@ struct FindOutsideArgs {
 inline Kernel<FindOutsideArgs> find_outside("find_outside");
 
 /// y[i] = weight[ids[i]]. weight: [rows, d], y: [n, d], contiguous, of any one dtype; ids: [n], contiguous.
+/// On a GPU an id outside of the rows gives a row of bytes 0xff, which is NaN in every floating dtype.
 struct EmbeddingArgs {
   View weight, ids, y;
 };
 inline Kernel<EmbeddingArgs> embedding("embedding");
 
 /// dweight[ids[i]] += dy[i] for i in order; first set to 0 without `accumulate`. Shapes as above, floating.
-/// Rows that several ids name are summed in dy's order whatever the thread count; half types in f32.
+/// Rows that several ids name are summed in dy's order whatever the thread count; half types in f32. On a GPU
+/// ids outside of the rows are left out.
 struct EmbeddingBackwardArgs {
   View dy, ids, dweight;
   bool accumulate = false;

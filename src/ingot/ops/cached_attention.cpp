@@ -65,8 +65,9 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
          .v_scale = s.value_scale.view()});
   };
   // Few sequences: all threads inside each, by heads. Many: a sequence per thread, without further splitting.
+  // A device has its own threads, and works in the order of this thread's stream.
   const auto count = static_cast<std::int64_t>(sequences.size());
-  if (count < num_threads()) {
+  if (count < num_threads() || !q.device().is_cpu()) {
     for (std::int64_t i = 0; i < count; ++i) attend(static_cast<std::size_t>(i));
   } else {
     parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -4,6 +4,7 @@
 
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
+#include "ingot/core/backend.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/elementwise.h"
 #include "ingot/kernels/index.h"
@@ -108,7 +109,8 @@ Tensor embedding(const Tensor& weight_, const Tensor& ids_) {
   INGOT_CHECK(ids_.rank() < kMaxRank,
               DimensionMismatch("embedding: ids of rank " + std::to_string(ids_.rank()) +
                                 " leave no room for the width"));
-  check_indices("embedding", ids_, weight_.dim(0));
+  // Where the host would have to wait for the answer, in every step of a training, the kernel tells instead.
+  if (!backend(ids_.device()).capabilities().streams) check_indices("embedding", ids_, weight_.dim(0));
   const Tensor weight = contiguous(weight_), ids = contiguous(ids_);
   Tensor y = Tensor::empty(ids.shape().insert(ids.rank(), weight.dim(1)), weight.dtype(), weight.device());
   kernels::launch(kernels::embedding, current_stream(weight.device()),

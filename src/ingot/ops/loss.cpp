@@ -43,8 +43,10 @@ void check_targets(const char* op, const Shape& expected, const Tensor& targets)
 // Checks the targets, and what a mean divides by: the given denominator, or how many targets are valid.
 // Undefined for the other reductions.
 Tensor denominator_of(const Tensor& targets, std::int64_t classes, const CrossEntropyLoss& options) {
-  INGOT_CHECK(options.denominator >= 0,
-              InvalidConfig("denominator", "must be positive, or 0 for the count here"));
+  const Tensor& given = options.denominator;
+  INGOT_CHECK(!given.defined() ||
+                  (given.numel() == 1 && given.dtype() == DType::f32 && given.device() == targets.device()),
+              InvalidConfig("denominator", "is one f32 on the device of the targets"));
   Tensor count = Tensor::empty({1}, DType::f32, targets.device());
   kernels::launch(kernels::count_targets, current_stream(targets.device()),
                   {.targets = flat(targets),
@@ -52,10 +54,7 @@ Tensor denominator_of(const Tensor& targets, std::int64_t classes, const CrossEn
                    .classes = classes,
                    .ignore_index = options.ignore_index});
   if (options.reduction != Reduction::mean) return {};
-  return options.denominator > 0
-             ? to(Tensor::from(std::vector<float>{static_cast<float>(options.denominator)}, {1}),
-                  targets.device())
-             : count;
+  return given.defined() ? given : count;
 }
 
 struct CrossEntropyNode final : Node {

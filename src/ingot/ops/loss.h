@@ -17,9 +17,10 @@ struct CrossEntropyLoss {
   /// Logits become softcap·tanh(logits / softcap); 0: off.
   float softcap = 0.0F;
   Reduction reduction = Reduction::mean;
-  /// With `mean`: what the sum is divided by; 0: the number of targets here that are not ignored. A step of
-  /// several micro-batches or ranks gives the count of all of them.
-  double denominator = 0.0;
+  /// With `mean`: what the sum is divided by, one f32 on the targets' device; undefined: the number of
+  /// targets here that are not ignored. A step of several micro-batches or ranks gives the count of all of
+  /// them.
+  Tensor denominator = {};
 };
 
 /// −log softmax(logits)[target], fused: no probabilities are kept. logits: [..., V]; targets: [...], i64 or

@@ -48,9 +48,11 @@ ClippedNorm clip_by_global_norm(std::span<Parameter* const> parameters, double m
   return norm_and_factor(gradients(parameters), max_norm);
 }
 
-double grad_norm(std::span<Parameter* const> parameters) {
-  return norm_and_factor(gradients(parameters), std::numeric_limits<double>::infinity()).norm.item();
+Tensor global_norm(std::span<Parameter* const> parameters) {
+  return norm_and_factor(gradients(parameters), std::numeric_limits<double>::infinity()).norm;
 }
+
+double grad_norm(std::span<Parameter* const> parameters) { return global_norm(parameters).item(); }
 
 double clip_grad_norm(std::span<Parameter* const> parameters, double max_norm) {
   check_positive("max_grad_norm", max_norm);

@@ -16,7 +16,9 @@ struct ClippedNorm {
 /// 0. Sums have a fixed order: bits do not depend on threads. max_norm > 0, else InvalidConfig.
 ClippedNorm clip_by_global_norm(std::span<Parameter* const> parameters, double max_norm);
 
-/// The global norm of the gradients (waits for the device).
+/// The global norm of the gradients: one f32, on the device.
+Tensor global_norm(std::span<Parameter* const> parameters);
+/// The same as a number (waits for the device).
 double grad_norm(std::span<Parameter* const> parameters);
 
 /// Scales the gradients in place so that their global norm is at most max_norm; returns the norm before.

@@ -6,6 +6,8 @@
 
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
+#include "ingot/core/backend.h"
+#include "ingot/core/device_config.h"
 #include "ingot/models/language/family.h"
 
 namespace ingot {
@@ -155,6 +157,7 @@ void TrainConfig::validate() const {
           "early_stopping_patience",
           "needs validation data: set validation_split_ratio or validation_datasets");
   require(is_training_dtype(dtype), "torch_dtype", fmt::format("{} is not a dtype to train in", name(dtype)));
+  if (device != "auto") static_cast<void>(parse_device(device));
   require(ema_decay >= 0 && ema_decay < 1, "ema_decay", fmt::format("must be in [0, 1), got {}", ema_decay));
   if (from_scratch) {
     LanguageConfig copy = architecture;
@@ -166,6 +169,10 @@ void TrainConfig::validate() const {
             fmt::format("{} is beyond the architecture's max_position_embeddings {}", sequence_len,
                         architecture.max_position_embeddings));
   }
+}
+
+Device TrainConfig::training_device() const {
+  return device == "auto" ? get_device() : backend(parse_device(device)).device();
 }
 
 bool TrainConfig::reports_to(std::string_view sink) const {
@@ -192,6 +199,8 @@ TrainConfig read_train_config(Config& config) {
   t.sample_tokens = root.get("sample_tokens", t.sample_tokens, at_least(1));
   t.resume_from_checkpoint = root.get("resume_from_checkpoint", t.resume_from_checkpoint);
   t.report_to = root.get("report_to", t.report_to);
+  t.device = root.get("device", t.device);
+  t.cuda_graphs = root.get("cuda_graphs", t.cuda_graphs);
   root.alias("seed", "train_seed");
   t.seed = root.get("train_seed", t.seed);
   t.threads = root.get("threads", t.threads, at_least(0));

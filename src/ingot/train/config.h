@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ingot/core/device.h"
 #include "ingot/models/language/config.h"
 #include "ingot/optim/schedule.h"
 
@@ -77,12 +78,16 @@ struct TrainConfig {
   bool resume_from_checkpoint = false;
   std::vector<std::string> report_to{"jsonl", "tensorboard", "html"};  ///< and "log", "none"
 
+  std::string device = "auto";  ///< "auto": a GPU where there is one; or "cpu", "cuda", "cuda:N"
+  bool cuda_graphs = false;     ///< capture steps that repeat as CUDA graphs
   std::uint64_t seed = 1234;
   std::int64_t threads = 0;  ///< 0: all
 
   /// Throws InvalidConfig naming the key.
   void validate() const;
   bool reports_to(std::string_view sink) const;
+  /// Where to train: `device`, or get_device() for "auto". Throws DeviceNotAvailable.
+  Device training_device() const;
   std::int64_t tokens_per_step() const {
     return per_device_train_batch_size * sequence_len * gradient_accumulation_steps;
   }

@@ -5,24 +5,42 @@
 #include <chrono>
 
 #include "ingot/autograd/grad_mode.h"
+#include "ingot/core/backend.h"
 #include "ingot/ops/matmul.h"
 
 namespace ingot {
+namespace {
 
-double measure_matmul_flops(Device device) {
-  constexpr std::int64_t kSize = 1024;
+// Sides of the products: large enough to fill the device, without taking more than a quarter of what is free.
+std::int64_t side(ComputeBackend& on, DType dtype) {
+  if (!on.capabilities().streams) return 1024;
+  std::int64_t n = 8192;
+  const std::size_t available = on.memory_info().free / 4;
+  while (n > 1024 && 3 * estimate_tensor_bytes({n, n}, dtype) > available) n /= 2;
+  return n;
+}
+
+}  // namespace
+
+double measure_matmul_flops(DType dtype, Device device) {
   const NoGrad no_grad;
-  const Tensor a = Tensor::zeros({kSize, kSize}, DType::f32, device);
-  const Tensor b = Tensor::zeros({kSize, kSize}, DType::f32, device);
-  static_cast<void>(matmul(a, b));  // threads start, pages are touched
+  ComputeBackend& on = backend(device);
+  const std::int64_t n = side(on, dtype);
+  const Tensor a = Tensor::zeros({n, n}, dtype, device), b = Tensor::zeros({n, n}, dtype, device);
+  const auto run = [&] {
+    static_cast<void>(matmul(a, b));
+    on.synchronize(current_stream(device));
+  };
+  run();  // threads start, pages are touched, libraries choose
   std::array<double, 5> seconds{};
   for (double& s : seconds) {
     const auto start = std::chrono::steady_clock::now();
-    static_cast<void>(matmul(a, b));
+    run();
     s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   std::ranges::sort(seconds);
-  return 2.0 * kSize * kSize * kSize / seconds[seconds.size() / 2];
+  const auto size = static_cast<double>(n);
+  return 2.0 * size * size * size / seconds[seconds.size() / 2];
 }
 
 }  // namespace ingot

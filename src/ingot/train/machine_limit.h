@@ -1,11 +1,13 @@
 #pragma once
 
 #include "ingot/core/device.h"
+#include "ingot/core/dtype.h"
 
 namespace ingot {
 
-/// The rate of an f32 matrix product of 1024³ on this machine with the current threads, in FLOP/s: the limit
-/// that training throughput is shown against. Takes about 50 ms; the median of a few runs.
-double measure_matmul_flops(Device device = kCpu);
+/// The rate of matrix products of `dtype` on the device, in FLOP/s: the limit that training throughput is
+/// shown against. Of 1024³ with the current threads on the CPU (about 50 ms), of 8192³ on a GPU, or less
+/// where memory is short. The median of a few runs.
+double measure_matmul_flops(DType dtype = DType::f32, Device device = kCpu);
 
 }  // namespace ingot

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "ingot/optim/clip.h"
-
 namespace ingot {
 namespace {
 
@@ -42,7 +40,7 @@ LrSchedule make_run_schedule(const TrainConfig& config, std::int64_t total_steps
 }  // namespace
 
 TrainOptimizer::TrainOptimizer(ModuleRef model, const TrainConfig& config, std::int64_t total_steps)
-    : parameters_(parameters(model)),
+    : parameters_(ingot::parameters(model)),
       optimizer_(make_optimizer(parameters_, config.optimizer)),
       schedule_(make_run_schedule(config, total_steps)),
       max_grad_norm_(config.optimizer.max_grad_norm) {
@@ -54,16 +52,14 @@ double TrainOptimizer::learning_rate(std::int64_t step) const {
   return optimizer_->learning_rate() * schedule_(step);
 }
 
-double TrainOptimizer::measure_gradients() {
-  if (max_grad_norm_ == 0) return grad_norm(parameters_);
-  const ClippedNorm clipped = clip_by_global_norm(parameters_, max_grad_norm_);
-  grad_scale_ = clipped.factor;
-  return clipped.norm.item();
+ClippedNorm TrainOptimizer::measure_gradients() const {
+  if (max_grad_norm_ == 0) return {.norm = global_norm(parameters_), .factor = {}};
+  return clip_by_global_norm(parameters_, max_grad_norm_);
 }
 
-void TrainOptimizer::apply(std::int64_t step) {
+void TrainOptimizer::apply(std::int64_t step, const Tensor& grad_scale) {
   const MemoryTagScope tag(MemoryTag::optimizer);
-  optimizer_->step({.lr_scale = schedule_(step), .grad_scale = grad_scale_});
+  optimizer_->step({.lr_scale = schedule_(step), .grad_scale = grad_scale});
   optimizer_->zero_grad();
   if (ema_ != nullptr) ema_->update();
 }

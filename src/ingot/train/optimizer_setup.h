@@ -9,6 +9,7 @@
 
 #include "ingot/core/tensor.h"
 #include "ingot/nn/visit.h"
+#include "ingot/optim/clip.h"
 #include "ingot/optim/ema.h"
 #include "ingot/optim/optimizer.h"
 #include "ingot/optim/schedule.h"
@@ -23,10 +24,13 @@ class TrainOptimizer {
 
   /// The learning rate of step `step`, counted from 0.
   double learning_rate(std::int64_t step) const;
-  /// The global norm of the gradients; what exceeds max_grad_norm is scaled down in apply().
-  double measure_gradients();
-  /// Changes the weights by the gradients, and drops those.
-  void apply(std::int64_t step);
+  /// The global norm of the gradients, on their device, and the factor that brings it to max_grad_norm
+  /// (undefined without clipping).
+  ClippedNorm measure_gradients() const;
+  /// Changes the weights by the gradients, multiplied with `grad_scale` unless that is undefined, and drops
+  /// them.
+  void apply(std::int64_t step, const Tensor& grad_scale);
+  const std::vector<Parameter*>& parameters() const { return parameters_; }
 
   bool has_ema() const { return ema_ != nullptr; }
   /// Runs `f` with the averaged weights in place.
@@ -44,7 +48,6 @@ class TrainOptimizer {
   std::unique_ptr<Ema> ema_;
   LrSchedule schedule_;
   double max_grad_norm_;
-  Tensor grad_scale_;
 };
 
 }  // namespace ingot

@@ -2,12 +2,10 @@
 
 #include <chrono>
 #include <cmath>
-#include <limits>
+#include <deque>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/fault.h"
@@ -19,13 +17,12 @@
 #include "ingot/models/language/model_directory.h"
 #include "ingot/models/open_tokenizer.h"
 #include "ingot/ops/cast.h"
-#include "ingot/ops/random.h"
-#include "ingot/optim/optimizer.h"
 #include "ingot/train/baseline.h"
 #include "ingot/train/checkpoint.h"
 #include "ingot/train/dataset.h"
+#include "ingot/train/gradient_step.h"
 #include "ingot/train/memory_plan.h"
-#include "ingot/train/optimizer_setup.h"
+#include "ingot/train/progress.h"
 
 namespace ingot {
 namespace {
@@ -35,46 +32,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-// What a checkpoint holds beside tensors.
-struct Progress {
-  std::int64_t step = 0;
-  std::int64_t best_step = -1;
-  double best_loss = std::numeric_limits<double>::infinity();
-  std::int64_t evaluations_since_best = 0;
-  data::DataState data;
-
-  std::string to_json(const TrainConfig& config, std::int64_t total_steps) const {
-    nlohmann::ordered_json json{{"format", "ingot.trainer"},
-                                {"version", 1},
-                                {"step", step},
-                                {"total_steps", total_steps},
-                                {"seed", config.seed},
-                                {"tokens_per_step", config.tokens_per_step()},
-                                {"best_step", best_step},
-                                {"evaluations_since_best", evaluations_since_best},
-                                {"data", nlohmann::ordered_json::parse(data.to_json())}};
-    if (std::isfinite(best_loss)) json["best_loss"] = best_loss;
-    return json.dump(2) + "\n";
-  }
-
-  static Progress from_json(const std::string& text, const std::string& path) {
-    const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
-    INGOT_CHECK(
-        json.is_object() && json.value("format", "") == "ingot.trainer",
-        FormatError(path, -1, "format", "is not 'ingot.trainer': another program wrote this checkpoint"));
-    INGOT_CHECK(
-        json.value("version", 0) == 1,
-        FormatError(path, -1, "version", fmt::format("is {}, this Ingot reads 1", json.value("version", 0))));
-    Progress progress;
-    progress.step = json.value("step", std::int64_t{0});
-    progress.best_step = json.value("best_step", std::int64_t{-1});
-    progress.best_loss = json.value("best_loss", std::numeric_limits<double>::infinity());
-    progress.evaluations_since_best = json.value("evaluations_since_best", std::int64_t{0});
-    progress.data = data::DataState::from_json(json.at("data").dump(), path);
-    return progress;
-  }
-};
 
 text::Tokenizer choose_tokenizer(const TrainConfig& config,
                                  const std::optional<CheckpointEntry>& checkpoint) {
@@ -100,16 +57,20 @@ LanguageConfig finish_architecture(const TrainConfig& config, const text::Tokeni
 }
 
 std::unique_ptr<LanguageModel> make_model(const TrainConfig& config, const text::Tokenizer& tokenizer,
-                                          const Checkpoint* checkpoint) {
+                                          const Checkpoint* checkpoint, Device device) {
   const MemoryTagScope tag(MemoryTag::parameter);
   if (checkpoint != nullptr) {
-    TensorMapSource source(checkpoint->weights, {.copy = false}, "the checkpoint");
+    LoadOptions options;
+    options.device = device;
+    options.copy = false;
+    TensorMapSource source(checkpoint->weights, options, "the checkpoint");
     auto model = std::make_unique<LanguageModel>(checkpoint->config, source);
     source.finish();
     return model;
   }
-  if (!config.from_scratch) return load_language_model(config.model, {.dtype = config.dtype});
-  InitSource source(config.seed, config.dtype);
+  if (!config.from_scratch)
+    return load_language_model(config.model, {.dtype = config.dtype, .device = device});
+  InitSource source(config.seed, config.dtype, device);
   return std::make_unique<LanguageModel>(finish_architecture(config, tokenizer), source);
 }
 
@@ -120,6 +81,11 @@ std::int64_t count_steps(const TrainConfig& config, std::int64_t batches_per_epo
   return std::max<std::int64_t>(1, std::llround(steps));
 }
 
+std::map<std::string, Tensor> on_host(std::map<std::string, Tensor> tensors) {
+  for (auto& [name, tensor] : tensors) tensor = to(tensor, kCpu);
+  return tensors;
+}
+
 // NaN without the sign that one may carry.
 std::string printable(double value) { return std::isnan(value) ? "NaN" : fmt::format("{}", value); }
 
@@ -128,12 +94,16 @@ std::string printable(double value) { return std::isnan(value) ? "NaN" : fmt::fo
 struct Trainer::State {
   TrainConfig config;
   TrainerHooks hooks;
+  Device device{};
   std::optional<CheckpointEntry> resumed_from;
   std::optional<text::Tokenizer> tokenizer;
   TrainingData data;
   std::unique_ptr<LanguageModel> model;
   std::unique_ptr<data::DataLoader> loader;
   std::unique_ptr<TrainOptimizer> optimizer;
+  std::unique_ptr<GradientStep> gradients;
+  std::deque<StepRecord> running;  // steps whose figures have not been looked at, earliest first
+  Clock::time_point last_end;      // of the step before
   std::unique_ptr<RunHistory> history;
   Progress progress;
   std::int64_t total_steps = 0;
@@ -142,13 +112,15 @@ struct Trainer::State {
 
   void open();
   void restore(const Checkpoint& checkpoint);
-  StepRecord train_step();
-  double forward_backward(std::span<const data::Batch> batches);
+  void start_step();
+  StepRecord end_step();
+  void take_figures(StepRecord& record);
+  // On a device that works beside the host, the next step is in its queue before this one's figures are read.
+  std::size_t most_running() const { return backend(device).capabilities().streams ? 1 : 0; }
   double mean_loss(std::int64_t max_batches);
   void report(const StepRecord& record);
   void report(const EvalRecord& record);
   bool evaluate_and_sample();
-  bool improved(double loss);
   void save();
   void write_model(const std::string& path);
   bool due(std::int64_t every) const { return every > 0 && progress.step % every == 0; }
@@ -158,6 +130,7 @@ void Trainer::State::open() {
   config.validate();
   if (config.threads > 0) set_num_threads(static_cast<int>(config.threads));
   set_detect_anomaly(config.detect_anomaly);
+  device = config.training_device();
   if (config.resume_from_checkpoint) resumed_from = find_latest_checkpoint(config.output_dir);
   INGOT_CHECK(
       config.resume_from_checkpoint || list_checkpoints(config.output_dir).empty(),
@@ -167,20 +140,21 @@ void Trainer::State::open() {
   if (resumed_from.has_value()) checkpoint = load_checkpoint(resumed_from->path);
   tokenizer = choose_tokenizer(config, resumed_from);
   data = prepare_data(config, *tokenizer);
-  model = make_model(config, *tokenizer, checkpoint.has_value() ? &*checkpoint : nullptr);
+  model = make_model(config, *tokenizer, checkpoint.has_value() ? &*checkpoint : nullptr, device);
   INGOT_CHECK(model->config.vocab_size >= data.train_documents.store->max_token() + 1,
               InvalidConfig("tokenizer",
                             fmt::format("its ids reach {}, but the model's vocabulary has {}",
                                         data.train_documents.store->max_token(), model->config.vocab_size)));
   model->recompute = config.recompute;
   if (config.router_aux_loss_coef >= 0) model->config.router_aux_loss_coef = config.router_aux_loss_coef;
-  check_memory(plan_memory(config, model->config), config, backend(kCpu).memory_info().free);
+  check_memory(plan_memory(config, model->config), config, backend(device).memory_info().free);
   flops_per_token = model->config.training_flops_per_token(config.sequence_len);
   loader = std::make_unique<data::DataLoader>(
       data.train, data::LoaderOptions{.batch_size = config.per_device_train_batch_size, .seed = config.seed});
   total_steps = count_steps(config, loader->batches_per_epoch());
   optimizer = std::make_unique<TrainOptimizer>(*model, config, total_steps);
   if (checkpoint.has_value()) restore(*checkpoint);
+  gradients = std::make_unique<GradientStep>(*model, *optimizer, config);
   make_directories(config.output_dir);
   history = std::make_unique<RunHistory>(config.output_dir + "/metrics.jsonl", progress.step);
 }
@@ -192,57 +166,50 @@ void Trainer::State::restore(const Checkpoint& checkpoint) {
   last_checkpoint = resumed_from->path;
 }
 
-// The loss of one optimiser step: the sum over its micro-batches, each divided by the count of targets of all
-// of them.
-double Trainer::State::forward_backward(std::span<const data::Batch> batches) {
-  std::int64_t targets = 0;
-  for (const data::Batch& batch : batches) targets += batch.valid_targets;
-  double loss = 0;
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    const data::Batch& batch = batches[i];
-    if (batch.valid_targets == 0) continue;
-    const RandomScope random(config.seed, mix_stream(static_cast<std::uint64_t>(progress.step), i));
-    const double share = static_cast<double>(batch.valid_targets) / static_cast<double>(targets);
-    const Tensor micro =
-        model->loss({batch.tokens, batch.positions, batch.doc_start}, batch.targets,
-                    {.denominator = static_cast<double>(targets),
-                     .z_loss = static_cast<float>(config.z_loss),
-                     .router_aux_loss = static_cast<float>(share * model->config.router_aux_loss_coef)});
-    backward(micro);
-    loss += micro.item();
-  }
-  return loss;
-}
-
-StepRecord Trainer::State::train_step() {
-  const auto start = Clock::now();
+// Puts a step into the device's queue. The CPU has done it then.
+void Trainer::State::start_step() {
   std::vector<data::Batch> batches;
   for (std::int64_t i = 0; i < config.gradient_accumulation_steps; ++i) batches.push_back(*loader->next());
-  const std::string where = fmt::format("training step {}", progress.step + 1);
-  const std::string advice = last_checkpoint.empty()
-                                 ? "lower learning_rate, or find the operation with detect_anomaly: true"
-                                 : last_checkpoint +
-                                       " is whole; resume from it with a lower learning_rate, or find "
-                                       "the operation with detect_anomaly: true";
-  StepRecord record;
-  record.loss = forward_backward(batches);
-  INGOT_CHECK(std::isfinite(record.loss),
-              NonFinite(where, fmt::format("the loss is {}; {}", printable(record.loss), advice)));
-  record.learning_rate = optimizer->learning_rate(progress.step);
-  record.grad_norm = optimizer->measure_gradients();
-  INGOT_CHECK(
-      std::isfinite(record.grad_norm),
-      NonFinite(where, fmt::format("the gradient's norm is {}; {}", printable(record.grad_norm), advice)));
-  optimizer->apply(progress.step);
+  StepRecord record{.step = progress.step + 1, .learning_rate = optimizer->learning_rate(progress.step)};
+  gradients->run(batches, progress.step);
+  if (most_running() == 0) take_figures(record);  // then a NaN does not reach the weights
+  optimizer->apply(progress.step, gradients->grad_scale());
   fault_point("train.step");
   progress.data = batches.back().next;
-  record.step = ++progress.step;
-  record.seconds = seconds_since(start);
+  ++progress.step;
+  running.push_back(record);
+}
+
+// The record of the earliest step that runs, when it has ended.
+StepRecord Trainer::State::end_step() {
+  StepRecord record = running.front();
+  running.pop_front();
+  if (most_running() > 0) take_figures(record);
+  record.seconds = seconds_since(last_end);
+  last_end = Clock::now();
   record.tokens_per_second = static_cast<double>(config.tokens_per_step()) / record.seconds;
   record.flops = record.tokens_per_second * flops_per_token;
-  record.epoch = static_cast<double>(progress.step * config.gradient_accumulation_steps) /
+  record.epoch = static_cast<double>(record.step * config.gradient_accumulation_steps) /
                  static_cast<double>(loader->batches_per_epoch());
   return record;
+}
+
+// Waits for the gradients of the step, if they are not there yet.
+void Trainer::State::take_figures(StepRecord& record) {
+  const StepFigures figures = gradients->take();
+  record.loss = figures.loss;
+  record.grad_norm = figures.grad_norm;
+  const char* what = !std::isfinite(figures.loss)        ? "the loss"
+                     : !std::isfinite(figures.grad_norm) ? "the gradient's norm"
+                                                         : nullptr;
+  if (what == nullptr) return;
+  const double value = std::isfinite(figures.loss) ? figures.grad_norm : figures.loss;
+  const std::string whole =
+      last_checkpoint.empty() ? "" : last_checkpoint + " is whole; resume from it with a ";
+  throw NonFinite(
+      fmt::format("training step {}", record.step),
+      fmt::format("{} is {}; {}lower learning_rate, or find the operation with detect_anomaly: true", what,
+                  printable(value), whole.empty() ? "take a " : whole));
 }
 
 double Trainer::State::mean_loss(std::int64_t max_batches) {
@@ -252,34 +219,28 @@ double Trainer::State::mean_loss(std::int64_t max_batches) {
                                              .shuffle = false,
                                              .repeat = false,
                                              .prefetch = 1});
-  double sum = 0, targets = 0;
+  DeviceBatches sent(1, config.per_device_train_batch_size, config.sequence_len, device);
+  std::vector<std::pair<Tensor, double>> losses;  // each with its targets; read when all are under way
   for (std::int64_t i = 0; max_batches == 0 || i < max_batches; ++i) {
     const std::optional<data::Batch> batch = batches.next();
     if (!batch.has_value()) break;
     if (batch->valid_targets == 0) continue;
-    const auto count = static_cast<double>(batch->valid_targets);
-    sum += model->loss({batch->tokens, batch->positions, batch->doc_start}, batch->targets).item() * count;
+    sent.send(std::span(&*batch, 1));
+    losses.emplace_back(model->loss(sent.input(0), sent.targets(0)), batch->valid_targets);
+  }
+  double sum = 0, targets = 0;
+  for (const auto& [loss, count] : losses) {
+    sum += loss.item() * count;
     targets += count;
   }
   return targets == 0 ? 0.0 : sum / targets;
-}
-
-bool Trainer::State::improved(double loss) {
-  if (loss < progress.best_loss) {
-    progress.best_loss = loss;
-    progress.best_step = progress.step;
-    progress.evaluations_since_best = 0;
-    return true;
-  }
-  ++progress.evaluations_since_best;
-  return false;
 }
 
 void Trainer::State::report(const StepRecord& record) {
   history->add(record);
   if (!config.reports_to("log")) return;
   log_training_step(record.step, total_steps, record.loss, record.learning_rate);
-  const MemoryTracker& memory = backend(kCpu).memory();
+  const MemoryTracker& memory = backend(device).memory();
   log_memory_usage(memory.allocated(), memory.peak(), fmt::format("after step {}", record.step));
 }
 
@@ -295,7 +256,7 @@ bool Trainer::State::evaluate_and_sample() {
   if (data.validation != nullptr) {
     const EvalRecord record{.step = progress.step, .loss = mean_loss(config.eval_batches)};
     report(record);
-    improved(record.loss);
+    progress.note_evaluation(record.loss);
     if (optimizer->has_ema()) {
       const EvalRecord averaged{progress.step,
                                 optimizer->with_ema([&] { return mean_loss(config.eval_batches); }), true};
@@ -319,8 +280,8 @@ void Trainer::State::save() {
   const std::string path = checkpoint_path(config.output_dir, progress.step);
   if (path == last_checkpoint) return;
   history->flush();
-  Checkpoint checkpoint{model->config, parameter_map(*model), optimizer->state(), optimizer->ema_state(),
-                        progress.to_json(config, total_steps)};
+  const Checkpoint checkpoint{model->config, on_host(parameter_map(*model)), on_host(optimizer->state()),
+                              on_host(optimizer->ema_state()), progress.to_json(config, total_steps)};
   save_checkpoint(path, checkpoint, *tokenizer);
   last_checkpoint = path;
   prune_checkpoints(config.output_dir, config.save_total_limit, progress.best_step);
@@ -330,7 +291,7 @@ void Trainer::State::save() {
 void Trainer::State::write_model(const std::string& path) {
   AtomicDirectory directory(path);
   const auto ema = optimizer->ema_weights();
-  write_language_model(directory.path(), model->config, ema.empty() ? parameter_map(*model) : ema);
+  write_language_model(directory.path(), model->config, on_host(ema.empty() ? parameter_map(*model) : ema));
   tokenizer->save_directory(directory.path());
   directory.commit();
 }
@@ -348,12 +309,19 @@ TrainResult Trainer::run() {
   const auto start = Clock::now();
   TrainResult result;
   bool evaluated = false;
+  s.last_end = start;
+  const auto end_steps = [&](std::size_t but) {
+    while (s.running.size() > but) {
+      const StepRecord record = s.end_step();
+      result.train_loss = record.loss;
+      if (record.step % s.config.logging_steps == 0) s.report(record);
+      if (s.hooks.on_step) s.hooks.on_step(record, s.total_steps);
+    }
+  };
   while (s.progress.step < s.total_steps) {
-    const StepRecord record = s.train_step();
-    if (s.due(s.config.logging_steps)) s.report(record);
-    result.train_loss = record.loss;
-    if (s.hooks.on_step) s.hooks.on_step(record, s.total_steps);
+    s.start_step();
     evaluated = s.due(s.config.eval_steps);
+    end_steps(evaluated || s.due(s.config.save_steps) ? 0 : s.most_running());
     const bool go_on = !evaluated || s.evaluate_and_sample();
     if (s.due(s.config.save_steps)) s.save();
     if (!go_on) result.end = TrainEnd::stopped_early;
@@ -361,7 +329,9 @@ TrainResult Trainer::run() {
     if (s.config.max_seconds > 0 && seconds_since(start) > s.config.max_seconds)
       result.end = TrainEnd::out_of_time;
     if (result.end != TrainEnd::finished) break;
+    if (s.running.empty()) s.last_end = Clock::now();  // an evaluation is not a part of the next step
   }
+  end_steps(0);
   if (!evaluated && result.end != TrainEnd::stopped) s.evaluate_and_sample();
   s.save();
   result.steps = s.progress.step;
@@ -377,6 +347,7 @@ TrainResult Trainer::run() {
 }
 
 const TrainConfig& Trainer::config() const { return state_->config; }
+Device Trainer::device() const { return state_->device; }
 LanguageModel& Trainer::model() { return *state_->model; }
 const text::Tokenizer& Trainer::tokenizer() const { return *state_->tokenizer; }
 const RunHistory& Trainer::history() const { return *state_->history; }

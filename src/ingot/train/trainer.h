@@ -54,6 +54,8 @@ class Trainer {
 
   const TrainConfig& config() const;
   LanguageModel& model();
+  /// Where the model is trained.
+  Device device() const;
   const text::Tokenizer& tokenizer() const;
   const RunHistory& history() const;
   std::int64_t total_steps() const;

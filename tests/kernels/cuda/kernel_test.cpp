@@ -4,12 +4,14 @@
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
+#include "ingot/autograd/engine.h"
 #include "ingot/core/backend.h"
 #include "ingot/kernels/check.h"
 #include "ingot/kernels/elementwise.h"
 #include "ingot/kernels/loss.h"
 #include "ingot/kernels/optimizer.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/index.h"
 
 // Kernels that no op case reaches, against the CPU's on the same data: optimiser steps, random numbers,
 // checks.
@@ -215,6 +217,36 @@ TEST(CudaLoss, MakesTheCountNanForATargetOutsideOfTheClasses) {
     if (stray == -100) EXPECT_EQ(found, 2.0);
     if (stray == 5) EXPECT_EQ(found, 3.0);
     if (stray == -1 || stray == 10) EXPECT_TRUE(std::isnan(found));
+  }
+}
+
+// The host does not wait to check them.
+TEST(CudaEmbedding, AnIdOutsideOfTheRowsGivesNaNAndNoGradient) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const std::int64_t width : {1, 2, 3, 8, 12}) {  // words of 2, 4 and 16 bytes
+      Tensor weight = to(randn({5, width}, 1, dtype), kDevice);
+      weight.set_requires_grad(true);
+      const auto run = [&](const std::vector<std::int64_t>& ids) {
+        weight.set_grad({});
+        const Tensor y =
+            embedding(weight, Tensor::from(ids, {static_cast<std::int64_t>(ids.size())}, kDevice));
+        BackwardOptions options;
+        options.grad = Tensor::empty_like(y);
+        launch(kernels::fill, current_stream(kDevice), {.y = options.grad.view(), .value = 1});
+        backward(y, options);
+        return std::pair(to(to(y.detach(), kCpu), DType::f32), to(to(weight.grad(), kCpu), DType::f32));
+      };
+      const auto [found, gradient] = run({4, 5, -1, 0, 4});
+      const auto [known, expected] = run({4, 0, 4});
+      for (std::int64_t c = 0; c < width; ++c) {
+        const auto at = [&](const Tensor& x, std::int64_t row) { return x.data<float>()[row * width + c]; };
+        EXPECT_TRUE(std::isnan(at(found, 1)) && std::isnan(at(found, 2)));
+        EXPECT_EQ(at(found, 0), at(known, 0));
+        EXPECT_EQ(at(found, 3), at(known, 1));
+        EXPECT_EQ(at(found, 4), at(known, 2));
+      }
+      EXPECT_EQ(max_error(gradient, expected), 0.0);
+    }
   }
 }
 

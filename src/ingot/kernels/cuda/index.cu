@@ -46,13 +46,26 @@ void run_find_outside(const FindOutsideArgs& args, Stream stream) {
   });
 }
 
+__device__ __forceinline__ bool is_row(std::int64_t id, std::int64_t rows) { return id >= 0 && id < rows; }
+
+template <class Word>
+__device__ __forceinline__ Word all_ones() {
+  if constexpr (std::is_integral_v<Word>) {
+    return static_cast<Word>(~Word{});
+  } else {
+    return {{~std::uint64_t{0}, ~std::uint64_t{0}}};  // a Pack<std::uint64_t, 2>
+  }
+}
+
 // Rows as words of `Word`: the largest that divides a row.
 template <class Word, class I>
-__global__ void embedding_kernel(const Word* weight, const I* ids, Word* y, std::int64_t n, std::int64_t d) {
+__global__ void embedding_kernel(const Word* weight, const I* ids, Word* y, std::int64_t rows, std::int64_t n,
+                                 std::int64_t d) {
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n * d; i += step) {
     const std::int64_t row = i / d;
-    y[i] = weight[static_cast<std::int64_t>(ids[row]) * d + (i - row * d)];
+    const auto id = static_cast<std::int64_t>(ids[row]);
+    y[i] = is_row(id, rows) ? weight[id * d + (i - row * d)] : all_ones<Word>();
   }
 }
 
@@ -67,7 +80,7 @@ void run_embedding(const EmbeddingArgs& args, Stream stream) {
       const std::int64_t words = row_bytes / static_cast<std::int64_t>(sizeof(Word));
       launch({"embedding", stream, args.weight}, embedding_kernel<Word, I>,
              Size3{grid_for(stream.device, n * words, kBlock)}, Size3{kBlock}, 0, args.weight.as<Word>(),
-             args.ids.as<I>(), args.y.as<Word>(), n, words);
+             args.ids.as<I>(), args.y.as<Word>(), args.weight.dim(0), n, words);
     };
     const std::uint64_t both = address | static_cast<std::uint64_t>(row_bytes);
     if (both % 16 == 0) return run.template operator()<Pack<std::uint64_t, 2>>();
@@ -79,11 +92,12 @@ void run_embedding(const EmbeddingArgs& args, Stream stream) {
 // A block for each place in ids. Only the first of those with the same id works: it adds the rows of dy in
 // their order, so that the sum does not depend on chance; every other one leaves.
 template <class T, class I>
-__global__ void embedding_backward_kernel(const T* dy, const I* ids, T* dweight, std::int64_t n,
-                                          std::int64_t d, bool accumulate) {
+__global__ void embedding_backward_kernel(const T* dy, const I* ids, T* dweight, std::int64_t rows,
+                                          std::int64_t n, std::int64_t d, bool accumulate) {
   INGOT_SHARED_ARRAY(unsigned, same, kBlock / kWarp);
   const std::int64_t place = blockIdx.x;
   const I id = ids[place];
+  if (!is_row(static_cast<std::int64_t>(id), rows)) return;
   float before = 0;
   for (std::int64_t j = Block::lane(); j < place; j += kBlock) before += ids[j] == id ? 1.0F : 0.0F;
   if (Block::sum(before) > 0.0F) return;
@@ -118,7 +132,7 @@ void run_embedding_backward(const EmbeddingBackwardArgs& args, Stream stream) {
     dispatch_device_float(args.dweight.dtype, "embedding_backward", [&]<class T>() {
       launch({"embedding_backward", stream, args.dweight}, embedding_backward_kernel<T, I>,
              Size3{static_cast<unsigned>(n)}, Size3{kBlock}, 0, args.dy.as<T>(), args.ids.as<I>(),
-             args.dweight.as<T>(), n, d, args.accumulate);
+             args.dweight.as<T>(), args.dweight.dim(0), n, d, args.accumulate);
     });
   });
 }

@@ -28,6 +28,8 @@ struct RopeScaling {
   double mscale = 0, mscale_all_dim = 0;              ///< yarn
   bool truncate = true;                               ///< yarn: whole dimensions as limits
   std::vector<double> short_factor, long_factor;      ///< longrope: one per pair of a head
+  /// Whether sequences of different lengths have different tables.
+  bool depends_on_length() const { return type == "dynamic" || type == "longrope"; }
 };
 
 /// A decoder-only language model's architecture. Fields carry the names of Hugging Face's config.json.

@@ -281,9 +281,10 @@ Tensor LanguageModel::hidden(const DecoderInput& input, std::vector<RouterLoad>*
     for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<std::int64_t>(i) % sequence;
     context.positions = Tensor::from(positions, {batch, sequence}, input.tokens.device());
   }
-  const bool by_length = config.rope_scaling.type == "dynamic" || config.rope_scaling.type == "longrope";
-  const std::int64_t length =
-      by_length && input.positions.defined() ? sequence_length(input.positions) : sequence;
+  const bool by_length = config.rope_scaling.depends_on_length();
+  const std::int64_t length = !by_length || !input.positions.defined() ? sequence
+                              : input.length > 0                       ? input.length
+                                                                       : sequence_length(input.positions);
   return run_layers(input.tokens, std::move(context), length, loads);
 }
 
@@ -313,13 +314,15 @@ Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment>
   return x;
 }
 
+RopeTables LanguageModel::rope_tables(std::int64_t length) const {
+  if (config.position == PositionKind::rope) rope_.prepare(config, length, device());
+  return rope_;
+}
+
 // `end`: one more than the last position that the RoPE tables must hold.
 Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end,
                                  std::vector<RouterLoad>* loads) const {
-  if (config.position == PositionKind::rope) {
-    rope_.prepare(config, end);
-    context.rope = rope_;
-  }
+  context.rope = rope_tables(end);
   Tensor x = embed(tokens, context.positions);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     RouterLoad load;

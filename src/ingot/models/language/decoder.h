@@ -88,12 +88,16 @@ struct DecoderInput {
   Tensor tokens;     ///< i64 or i32 [batch, sequence]
   Tensor positions;  ///< i64 or i32 [batch, sequence]; undefined: 0, 1, 2, ... (after what the cache holds)
   Tensor doc_start;  ///< i32 [batch, sequence]; undefined: one document per row
+  /// One more than the largest position, which scalings of RoPE that depend on the length need; 0: read from
+  /// `positions`, which waits for the device.
+  std::int64_t length = 0;
 };
 
 struct LossOptions {
-  /// What the summed loss is divided by; 0: the number of targets here. A trainer gives the count of the
-  /// whole optimiser step, so that micro-batches of unequal length weigh as one batch would.
-  double denominator = 0;
+  /// What the summed loss is divided by, one f32 on the model's device; undefined: the number of targets
+  /// here. A trainer gives the count of the whole optimiser step, so that micro-batches of unequal length
+  /// weigh as one batch would.
+  Tensor denominator = {};
   float z_loss = 0;           ///< weight of log²(Σ exp(logits))
   float router_aux_loss = 0;  ///< weight of load_balancing_loss, where there are experts
 };
@@ -113,6 +117,12 @@ struct LanguageModel {
   static std::unique_ptr<LanguageModel> from_weights(const LanguageConfig& config,
                                                      const WeightSource& weights,
                                                      const LoadOptions& options = {});
+
+  /// Where the parameters are, and inputs have to be.
+  Device device() const { return norm.weight.value.device(); }
+  /// The tables for sequences up to `length`, as hidden() would make them: a handle that keeps them alive,
+  /// for captured work that reads them. Empty where the family has no RoPE.
+  RopeTables rope_tables(std::int64_t length) const;
 
   /// Hidden states after the last norm: [batch, sequence, hidden]. `loads` gets one entry for each layer with
   /// experts, unless it is null.

@@ -99,16 +99,17 @@ RopeFrequencies scaled_rope_frequencies(const LanguageConfig& config, std::int64
   return frequencies;
 }
 
-void RopeTables::prepare(const LanguageConfig& config, std::int64_t length) {
+void RopeTables::prepare(const LanguageConfig& config, std::int64_t length, Device device) {
   const std::int64_t variant = length_class(config, length), known = rows_of(full_);
   if (variant == variant_ && known >= length) return;
   // Doubling keeps generation from computing the tables again for every token.
   const std::int64_t count = known >= length ? known : std::max({length, 2 * known, std::int64_t{256}});
   const RopeFrequencies frequencies = scaled_rope_frequencies(config, length);
-  full_ = rope_table(frequencies.inverse, count, frequencies.attention_factor);
+  full_ = rope_table(frequencies.inverse, count, frequencies.attention_factor, device);
   variant_ = variant;
   if (config.rope_local_theta > 0 && rows_of(sliding_) < count) {
-    sliding_ = rope_table(rope_frequencies(config.rotary_size(), config.rope_local_theta), count);
+    sliding_ =
+        rope_table(rope_frequencies(config.rotary_size(), config.rope_local_theta), count, 1.0F, device);
   }
 }
 

@@ -22,8 +22,8 @@ RopeFrequencies scaled_rope_frequencies(const LanguageConfig& config, std::int64
 /// The tables of a model, made when they are needed and kept.
 class RopeTables {
  public:
-  /// Makes both tables hold positions up to `length` of a sequence that long.
-  void prepare(const LanguageConfig& config, std::int64_t length);
+  /// Makes both tables hold positions up to `length` of a sequence that long, on `device`.
+  void prepare(const LanguageConfig& config, std::int64_t length, Device device);
   const RopeTable& full() const { return full_; }
   /// Of sliding layers, which may have a base of their own.
   const RopeTable& sliding() const { return sliding_.cos.defined() ? sliding_ : full_; }

@@ -1,0 +1,48 @@
+#include "ingot/train/device_batches.h"
+
+#include <algorithm>
+
+namespace ingot {
+namespace {
+
+constexpr std::int64_t kParts = 4;  // tokens, targets, positions, doc_start
+
+}  // namespace
+
+DeviceBatches::DeviceBatches(std::int64_t count, std::int64_t rows, std::int64_t length, Device device)
+    : part_size_(rows * length),
+      indices_({count, kParts, part_size_}, DType::i32, device),
+      target_count_({1}, DType::f32, device) {}
+
+void DeviceBatches::send(std::span<const data::Batch> batches) {
+  std::int32_t* to = indices_.host().data<std::int32_t>();
+  std::int64_t targets = 0;
+  shapes_.clear();
+  lengths_.clear();
+  for (const data::Batch& batch : batches) {
+    for (const Tensor* part : {&batch.tokens, &batch.targets, &batch.positions, &batch.doc_start}) {
+      std::copy_n(part->data<std::int32_t>(), part->numel(), to);
+      to += part_size_;
+    }
+    const std::int32_t* positions = batch.positions.data<std::int32_t>();
+    shapes_.push_back(batch.tokens.shape());
+    lengths_.push_back(*std::max_element(positions, positions + batch.positions.numel()) + 1);
+    targets += batch.valid_targets;
+  }
+  *target_count_.host().data<float>() = static_cast<float>(targets);
+  indices_.send();
+  target_count_.send();
+}
+
+DecoderInput DeviceBatches::input(std::size_t i) const {
+  return {.tokens = part(i, 0), .positions = part(i, 2), .doc_start = part(i, 3), .length = lengths_[i]};
+}
+
+Tensor DeviceBatches::part(std::size_t batch, std::int64_t which) const {
+  const Tensor& all = indices_.tensor();
+  std::int32_t* data =
+      all.view().as<std::int32_t>() + (static_cast<std::int64_t>(batch) * kParts + which) * part_size_;
+  return {all.storage(), contiguous_view(data, shapes_[batch], DType::i32, all.device())};
+}
+
+}  // namespace ingot

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ingot/core/transfer.h"
+#include "ingot/data/loader.h"
+#include "ingot/models/language/decoder.h"
+
+namespace ingot {
+
+/// The batches of one step on the device that works on them, always at the same place, so that captured work
+/// finds the next ones there. The host does not wait for the copies.
+class DeviceBatches {
+ public:
+  /// For up to `count` batches of up to `rows` sequences of `length` tokens.
+  DeviceBatches(std::int64_t count, std::int64_t rows, std::int64_t length, Device device);
+
+  /// Puts copies of the batches, whose indices are i32, into the current stream.
+  void send(std::span<const data::Batch> batches);
+  /// Batch `i` of those sent last.
+  DecoderInput input(std::size_t i) const;
+  Tensor targets(std::size_t i) const { return part(i, 1); }
+  /// The targets of all batches sent last, counted: one f32.
+  const Tensor& target_count() const { return target_count_.tensor(); }
+
+ private:
+  Tensor part(std::size_t batch, std::int64_t which) const;
+
+  std::int64_t part_size_;  // elements
+  Upload indices_;          // i32 [batch, tokens or targets or positions or doc_start, rows * length]
+  Upload target_count_;
+  std::vector<Shape> shapes_;          // of the batches sent last
+  std::vector<std::int64_t> lengths_;  // one more than the largest position of each
+};
+
+}  // namespace ingot

@@ -1,0 +1,121 @@
+#include "ingot/train/gradient_step.h"
+
+#include "ingot/autograd/engine.h"
+#include "ingot/base/error.h"
+#include "ingot/base/log.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/random.h"
+
+namespace ingot {
+namespace {
+
+bool can_capture(const LanguageModel& model, const TrainConfig& config) {
+  if (!config.cuda_graphs || config.detect_anomaly) return false;
+  const char* obstacle = nullptr;
+  if (!backend(model.device()).capabilities().graph_capture) obstacle = "this device has no graphs";
+  if (model.config.num_experts > 0) obstacle = "experts are chosen on the host";
+  if (model.config.rope_scaling.depends_on_length()) obstacle = "its RoPE tables depend on the sequences";
+  if (obstacle != nullptr)
+    log(LogLevel::warn, "ingot::train", std::string("cuda_graphs: steps are not captured: ") + obstacle);
+  return obstacle == nullptr;
+}
+
+// Which micro-batches there are, and which have targets: what the work of a step depends on.
+std::string key_of(std::span<const data::Batch> batches) {
+  std::string key;
+  for (const data::Batch& batch : batches) key += batch.valid_targets > 0 ? '1' : '0';
+  return key;
+}
+
+}  // namespace
+
+GradientStep::GradientStep(LanguageModel& model, TrainOptimizer& optimizer, const TrainConfig& config)
+    : model_(model),
+      optimizer_(optimizer),
+      config_(config),
+      batches_(config.gradient_accumulation_steps, config.per_device_train_batch_size, config.sequence_len,
+               model.device()),
+      figures_(Tensor::empty({config.gradient_accumulation_steps + 1}, DType::f32, model.device())),
+      downloads_{Download(figures_.shape(), DType::f32, model.device()),
+                 Download(figures_.shape(), DType::f32, model.device())},
+      captures_(can_capture(model, config)),
+      rope_(model.rope_tables(config.sequence_len)),
+      recordings_(model.device()) {}
+
+// Number `i` of the figures, as a scalar.
+Tensor GradientStep::figure(std::size_t i) const {
+  return {figures_.storage(),
+          contiguous_view(figures_.view().as<float>() + i, {}, DType::f32, figures_.device())};
+}
+
+// The loss of the step is the sum over its micro-batches, each divided by the count of targets of all of
+// them.
+void GradientStep::forward_backward(std::span<const data::Batch> batches, std::int64_t step) {
+  std::int64_t targets = 0;
+  for (const data::Batch& batch : batches) targets += batch.valid_targets;
+  const Stream stream = current_stream(model_.device());
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    if (batches[i].valid_targets == 0) {
+      backend(model_.device()).fill_bytes(figure(i).view().data, 0, sizeof(float), stream);
+      continue;
+    }
+    const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), i));
+    const double share = static_cast<double>(batches[i].valid_targets) / static_cast<double>(targets);
+    const Tensor loss =
+        model_.loss(batches_.input(i), batches_.targets(i),
+                    {.denominator = batches_.target_count(),
+                     .z_loss = static_cast<float>(config_.z_loss),
+                     .router_aux_loss = static_cast<float>(share * model_.config.router_aux_loss_coef)});
+    backward(loss);
+    copy_(figure(i), loss.detach());
+    if (random_state().calls > 0) captures_ = false;
+  }
+  const ClippedNorm clipped = optimizer_.measure_gradients();
+  grad_scale_ = clipped.factor;
+  copy_(figure(batches.size()), clipped.norm);
+}
+
+void GradientStep::run(std::span<const data::Batch> batches, std::int64_t step) {
+  INGOT_ASSERT(started_ - taken_ < kMostRunning);
+  batches_.send(batches);
+  const auto work = [&] { forward_backward(batches, step); };
+  if (captures_) {
+    const std::string key = key_of(batches);
+    const bool repeats = recordings_.recorded(key);
+    recordings_.run(key, work);
+    if (repeats) {
+      restore(recorded_.at(key));
+    } else if (recordings_.recorded(key)) {
+      recorded_[key] = results();
+    }
+  } else {
+    work();
+  }
+  downloads_[static_cast<std::size_t>(started_++ % kMostRunning)].start(figures_);
+}
+
+GradientStep::Results GradientStep::results() const {
+  Results results;
+  results.grad_scale = grad_scale_;
+  for (const Parameter* parameter : optimizer_.parameters()) results.gradients.push_back(parameter->grad());
+  return results;
+}
+
+void GradientStep::restore(const Results& results) {
+  grad_scale_ = results.grad_scale;
+  for (std::size_t i = 0; i < results.gradients.size(); ++i) {
+    if (results.gradients[i].defined()) optimizer_.parameters()[i]->value.set_grad(results.gradients[i]);
+  }
+}
+
+StepFigures GradientStep::take() {
+  INGOT_ASSERT(taken_ < started_);
+  const Tensor& figures = downloads_[static_cast<std::size_t>(taken_++ % kMostRunning)].wait();
+  const auto* values = figures.data<float>();
+  StepFigures result;
+  for (std::int64_t i = 0; i + 1 < figures.numel(); ++i) result.loss += static_cast<double>(values[i]);
+  result.grad_norm = static_cast<double>(values[figures.numel() - 1]);
+  return result;
+}
+
+}  // namespace ingot

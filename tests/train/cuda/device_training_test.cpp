@@ -1,0 +1,239 @@
+#include "tests/support/op_case.h"
+#include "tests/train/cuda/training_run.h"
+
+#include "ingot/base/error.h"
+#include "ingot/core/backend.h"
+#include "ingot/infer/engine.h"
+#include "ingot/kernels/launch_profile.h"
+#include "ingot/nn/visit.h"
+#include "ingot/ops/cast.h"
+#include "ingot/train/checkpoint.h"
+
+// Training on a CUDA device, emulated or not, against training on the CPU.
+namespace ingot {
+namespace {
+
+using test::message_of;
+
+class DeviceTraining : public test::TrainingRun {};
+
+// Both sum in f32, in another order. A loss is a sum of at most 260 terms, each behind products of up to 40:
+// the bound of its relative error is some hundred roundings of 6e-8, and what is seen is far less.
+constexpr double kOtherOrder = 1e-5;
+// AdamW divides gradients by their own size, so that one that is all rounding error still moves its weight by
+// up to the learning rate.
+constexpr double kOtherOrderAdamW = 1e-3;
+// bf16 rounds each activation to 8 bits; two orders of a sum can land on neighbours 2^-8 apart.
+constexpr double kBf16 = 1e-2;
+
+TEST_F(DeviceTraining, TakesTheStepsOfTheCpu) {
+  for (const std::string optimizer : {"sgd", "adamw"}) {
+    const auto run = [&](const std::string& device) {
+      TrainConfig c = config(device, optimizer + device);
+      c.optimizer.name = optimizer;
+      c.gradient_accumulation_steps = 2;
+      Trainer trainer(c);
+      EXPECT_EQ(to_string(trainer.device()), device);
+      trainer.run();
+      return trainer.history().steps();
+    };
+    const std::vector<StepRecord> expected = run("cpu"), actual = run("cuda:0");
+    const double tolerance = optimizer == "sgd" ? kOtherOrder : kOtherOrderAdamW;
+    ASSERT_EQ(actual.size(), expected.size());
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      EXPECT_EQ(actual[i].step, expected[i].step);
+      EXPECT_EQ(actual[i].learning_rate, expected[i].learning_rate);
+      EXPECT_NEAR(actual[i].loss, expected[i].loss, tolerance * expected[i].loss) << optimizer << i;
+      EXPECT_NEAR(actual[i].grad_norm, expected[i].grad_norm, 10 * tolerance * expected[i].grad_norm)
+          << optimizer << i;
+    }
+    EXPECT_LT(actual.back().loss, actual.front().loss);
+  }
+}
+
+TEST_F(DeviceTraining, TakesTheStepsOfTheCpuForEveryKindOfModel) {
+  for (const std::string family : {"gpt2", "gemma2", "gemma3_text", "qwen3", "mixtral"}) {
+    const auto adapted = [&](const std::string& device) {
+      TrainConfig c = config(device, family + device);
+      c.architecture.model_type = family;
+      apply_family(c.architecture);
+      if (family == "gpt2") c.architecture.num_key_value_heads = 2;
+      if (family == "mixtral") {
+        c.architecture.num_experts = 4;
+        c.architecture.num_experts_per_tok = 2;
+        c.router_aux_loss_coef = 0.05;
+      }
+      c.optimizer.name = "sgd";
+      c.max_steps = 2;
+      return c;
+    };
+    expect_near(losses_of(adapted("cuda")), losses_of(adapted("cpu")), kOtherOrder);
+  }
+}
+
+TEST_F(DeviceTraining, HalfPrecisionHasMasterWeightsInF32) {
+  const auto half = [&](const std::string& device) {
+    TrainConfig c = config(device, "half" + device);
+    c.dtype = DType::bf16;
+    return c;
+  };
+  expect_near(losses_of(half("cuda")), losses_of(half("cpu")), kBf16);
+  const Checkpoint saved = load_checkpoint(checkpoint_path(half("cuda").output_dir, 5));
+  const Tensor& weight = saved.weights.at("model.layers.0.mlp.up_proj.weight");
+  const Tensor& master = saved.optimizer.at("model.layers.0.mlp.up_proj.weight.master");
+  EXPECT_EQ(weight.dtype(), DType::bf16);
+  ASSERT_EQ(master.dtype(), DType::f32);
+  for (std::int64_t i = 0; i < master.numel(); ++i)
+    ASSERT_EQ(weight.data<bf16>()[i].bits, bf16(master.data<float>()[i]).bits) << i;
+}
+
+TEST_F(DeviceTraining, TwiceTheSameBitsWithAndWithoutRecomputation) {
+  const auto run = [&](const std::string& output, bool recompute) {
+    TrainConfig c = config("cuda", output);
+    c.recompute = recompute;
+    Trainer(c).run();
+    return tensor_files(checkpoint_path(c.output_dir, 5));
+  };
+  const auto first = run("first", false);
+  EXPECT_EQ(run("second", false), first);
+  EXPECT_EQ(run("recomputed", true), first);
+}
+
+// Stops after three steps of five, goes on elsewhere.
+TEST_F(DeviceTraining, ACheckpointOfOneDeviceResumesOnTheOther) {
+  for (const bool half : {false, true}) {
+    for (const auto& [from, to] : {std::pair{"cpu", "cuda"}, std::pair{"cuda", "cpu"}}) {
+      const auto adapted = [&](const char* device, const std::string& output) {
+        TrainConfig c = config(device, output + from + (half ? "half" : ""));
+        c.dtype = half ? DType::bf16 : DType::f32;
+        c.ema_decay = 0.9;
+        return c;
+      };
+      TrainConfig c = adapted(from, "stopped");
+      int steps = 0;
+      EXPECT_EQ(Trainer(c, {.should_stop = [&] { return ++steps == 3; }}).run().steps, 3);
+      c.device = to;
+      c.resume_from_checkpoint = true;
+      Trainer second(c);
+      EXPECT_EQ(second.step(), 3);
+      // Nothing was rounded on the way.
+      const Checkpoint saved = load_checkpoint(checkpoint_path(c.output_dir, 3));
+      for (const auto& [name, parameter] : named_parameters(second.model()))
+        EXPECT_EQ(testing::max_error(ingot::to(parameter->value.detach(), kCpu), saved.weights.at(name)), 0.0)
+            << name;
+      second.run();
+      expect_near(losses(second), losses_of(adapted(from, "whole")), half ? kBf16 : kOtherOrderAdamW);
+    }
+  }
+}
+
+TEST_F(DeviceTraining, ResumingGivesTheBitsOfARunThatNeverStopped) {
+  const auto adapted = [&](const std::string& output) {
+    TrainConfig c = config("cuda", output);
+    c.ema_decay = 0.9;
+    return c;
+  };
+  Trainer(adapted("whole")).run();
+  TrainConfig c = adapted("stopped");
+  int steps = 0;
+  Trainer(c, {.should_stop = [&] { return ++steps == 3; }}).run();
+  c.resume_from_checkpoint = true;
+  Trainer(c).run();
+  EXPECT_EQ(tensor_files(checkpoint_path(c.output_dir, 5)),
+            tensor_files(checkpoint_path(adapted("whole").output_dir, 5)));
+}
+
+TEST_F(DeviceTraining, EvaluatesWeightsAndAveragesAsTheCpu) {
+  const auto run = [&](const std::string& device) {
+    TrainConfig c = config(device, device);
+    c.eval_steps = 2;
+    c.ema_decay = 0.9;
+    c.optimizer.name = "sgd";
+    Trainer trainer(c);
+    trainer.run();
+    return trainer.history().evaluations();
+  };
+  const auto expected = run("cpu"), actual = run("cuda");
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_EQ(actual[i].step, expected[i].step);
+    EXPECT_EQ(actual[i].ema, expected[i].ema);
+    EXPECT_NEAR(actual[i].loss, expected[i].loss, kOtherOrder * expected[i].loss);
+  }
+}
+
+TEST_F(DeviceTraining, CapturedStepsHaveTheBitsOfOthers) {
+  const auto run = [&](bool graphs, std::int64_t micro_batches, std::int64_t& forward_passes) {
+    TrainConfig c = config("cuda", (graphs ? "graphs" : "none") + std::to_string(micro_batches));
+    c.cuda_graphs = graphs;
+    c.gradient_accumulation_steps = micro_batches;
+    c.eval_steps = 3;  // between steps, memory is used for something else
+    c.ema_decay = 0.9;
+    c.max_steps = 6;
+    std::int64_t launches = 0;
+    {
+      const kernels::LaunchProfile profile;
+      Trainer trainer(c);
+      trainer.run();
+      for (const auto& entry : profile.entries())
+        if (entry.kernel == std::string("attention_backward")) launches += entry.launches;
+    }
+    forward_passes = launches / 2;  // two layers
+    return tensor_files(checkpoint_path(c.output_dir, 6));
+  };
+  for (const std::int64_t micro_batches : {1, 2}) {
+    std::int64_t eager = 0, captured = 0;
+    EXPECT_EQ(run(true, micro_batches, captured), run(false, micro_batches, eager));
+    EXPECT_EQ(eager, 6 * micro_batches);
+    EXPECT_EQ(captured, 2 * micro_batches);  // the first step, and the one that was captured
+  }
+}
+
+TEST_F(DeviceTraining, WhatCannotBeCapturedRunsAsItIs) {
+  TrainConfig c = config("cuda", "experts");
+  c.architecture.model_type = "mixtral";
+  apply_family(c.architecture);
+  c.architecture.num_experts = 4;
+  c.architecture.num_experts_per_tok = 2;
+  c.cuda_graphs = true;
+  c.max_steps = 3;
+  EXPECT_EQ(Trainer(c).run().steps, 3);
+}
+
+TEST_F(DeviceTraining, ALossThatIsNotFiniteNamesItsStepAndIsNotSaved) {
+  TrainConfig c = config("cuda", "diverges");
+  c.optimizer.name = "sgd";
+  c.optimizer.learning_rate = 1e30;
+  c.optimizer.max_grad_norm = 0;
+  c.save_steps = 1;
+  c.max_steps = 50;
+  const std::string message = message_of<NonFinite>([&] { Trainer(c).run(); });
+  EXPECT_NE(message.find("training step 2"), std::string::npos) << message;
+  const auto entries = list_checkpoints(c.output_dir);
+  ASSERT_EQ(entries.size(), 1U);
+  EXPECT_EQ(entries.front().step, 1);
+  EXPECT_NO_THROW(verify_checkpoint(entries.front().path));
+}
+
+TEST_F(DeviceTraining, ADeviceThatIsNotThereIsRefused) {
+  EXPECT_NE(message_of<DeviceNotAvailable>([&] { Trainer(config("cuda:77", "none")); }).find("cuda:77"),
+            std::string::npos);
+  EXPECT_NE(message_of<InvalidConfig>([&] { Trainer(config("tpu", "none")); }).find("tpu"),
+            std::string::npos);
+}
+
+// As the samples of a run do.
+TEST_F(DeviceTraining, TheModelWritesWhatItWouldOnTheCpu) {
+  TrainConfig c = config("cuda", "writes");
+  Trainer trainer(c);
+  trainer.run();
+  TrainConfig same = c;
+  same.device = "cpu";
+  same.resume_from_checkpoint = true;
+  Trainer other(same);
+  const infer::Request request{.prompt = trainer.tokenizer().encode("The number"), .max_tokens = 12};
+  EXPECT_EQ(infer::generate(trainer.model(), request).tokens, infer::generate(other.model(), request).tokens);
+}
+
+}  // namespace
+}  // namespace ingot

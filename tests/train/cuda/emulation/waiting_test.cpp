@@ -1,0 +1,75 @@
+#include "tests/train/cuda/training_run.h"
+
+#include "ingot/core/transfer.h"
+#include "ingot/kernels/cuda/emulation/queue.h"
+
+// When the host waits for the device: on an emulated one that works only when it must, waits are counted and
+// memory that is read or changed too early shows.
+namespace ingot {
+namespace {
+
+using kernels::cuda::emulation::Deferred;
+using kernels::cuda::emulation::Waits;
+using kernels::cuda::emulation::waits;
+
+const Device kDevice{DeviceType::cuda, 0};
+
+class Waiting : public test::TrainingRun {};
+
+TEST_F(Waiting, AStepWaitsForNothingButTheFiguresOfTheStepBefore) {
+  for (const bool graphs : {false, true}) {
+    TrainConfig c = config("cuda", graphs ? "graphs" : "none");
+    c.max_steps = 8;
+    c.cuda_graphs = graphs;
+    c.gradient_accumulation_steps = 2;
+    Waits before, after;
+    TrainerHooks hooks;
+    hooks.on_step = [&](const StepRecord& record, std::int64_t) {
+      if (record.step == 3) before = waits();
+      if (record.step == 7) after = waits();
+    };
+    const Deferred deferred;
+    Trainer(c, hooks).run();
+    EXPECT_EQ(after.streams - before.streams, 0);
+    EXPECT_EQ(after.host_copies - before.host_copies, 0);
+    EXPECT_EQ(after.frees - before.frees, 0);
+    EXPECT_EQ(after.events - before.events, 4);  // of steps 4 to 7
+  }
+}
+
+TEST_F(Waiting, ASlowDeviceTrainsTheSameModel) {
+  for (const bool graphs : {false, true}) {
+    const auto run = [&](const std::string& output) {
+      TrainConfig c = config("cuda", output + (graphs ? "graphs" : ""));
+      c.cuda_graphs = graphs;
+      c.eval_steps = 2;
+      c.save_steps = 3;
+      c.ema_decay = 0.9;
+      Trainer(c).run();
+      return tensor_files(c.output_dir + "/checkpoint-000005");
+    };
+    const auto expected = run("quick");
+    const Deferred deferred;
+    EXPECT_EQ(run("slow"), expected);
+  }
+}
+
+TEST(Transfer, UploadsDoNotTouchWhatIsStillBeingCopied) {
+  const Deferred deferred;
+  Upload upload({2}, DType::i32, kDevice);
+  Download first({2}, DType::i32, kDevice), second({2}, DType::i32, kDevice), third({2}, DType::i32, kDevice);
+  std::int32_t value = 0;
+  for (Download* download : {&first, &second, &third}) {
+    std::int32_t* to = upload.host().data<std::int32_t>();
+    to[0] = ++value;
+    to[1] = -value;
+    upload.send();
+    download->start(upload.tensor());
+  }
+  EXPECT_EQ(third.wait().to_vector<std::int32_t>(), (std::vector<std::int32_t>{3, -3}));
+  EXPECT_EQ(second.wait().to_vector<std::int32_t>(), (std::vector<std::int32_t>{2, -2}));
+  EXPECT_EQ(first.wait().to_vector<std::int32_t>(), (std::vector<std::int32_t>{1, -1}));
+}
+
+}  // namespace
+}  // namespace ingot
