@@ -10,6 +10,7 @@
 #include "ingot/base/error.h"
 #include "ingot/kernels/gemm.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -51,6 +52,31 @@ TEST(Matmul, HoldsForEveryShape) {
               .inputs = {{a}, {b}},
               .half_tolerance = 4e-2});
   }
+}
+
+TEST(LinearGelu, IsGeluOfALinearLayer) {
+  for (const bool bias : {false, true}) {
+    for (const auto& [x, w] : std::vector<std::pair<Shape, Shape>>{
+             {{3, 5}, {7, 5}}, {{2, 3, 17}, {40, 17}}, {{1, 64}, {8, 64}}, {{65, 3}, {66, 3}}}) {
+      std::vector<testing::InputSpec> inputs{{x}, {w}};
+      if (bias) inputs.push_back({Shape{w[0]}});
+      check_op({.name = to_string(x) + " x " + to_string(w) + (bias ? " + bias" : ""),
+                .op =
+                    [](std::span<const Tensor> in) {
+                      return linear_gelu(in[0], in[1], in.size() > 2 ? in[2] : Tensor{});
+                    },
+                .inputs = inputs,
+                .half_tolerance = 4e-2});
+    }
+  }
+}
+
+TEST(LinearGelu, HasTheBitsOfTheTwoOpsOnTheCpu) {
+  const NoGrad no_grad;
+  const Tensor x = randn({9, 33}, 1), w = randn({50, 33}, 2), b = randn({50}, 3);
+  EXPECT_EQ(max_error(linear_gelu(x, w, b), gelu_tanh(linear(x, w, b))), 0.0);
+  const Tensor half = to(w, DType::bf16);
+  EXPECT_EQ(max_error(linear_gelu(x, half, b), gelu_tanh(linear(x, half, b))), 0.0);
 }
 
 TEST(Matmul, ReadsTransposedOperandsInPlace) {

@@ -18,6 +18,15 @@ struct GemmArgs {
 };
 inline Kernel<GemmArgs> gemm("gemm");
 
+/// c = gelu_tanh(a·b + bias), and `before`, where present, the argument of gelu, rounded to its dtype. a: [m,
+/// k], b: [k, n], c and before: [m, n] with contiguous rows, bias: [n] or absent; strides and dtypes as for
+/// gemm. On the CPU gelu is taken of the rounded argument, on a GPU of the sum itself.
+struct GemmGeluArgs {
+  View a, b, c;
+  View bias{}, before{};
+};
+inline Kernel<GemmGeluArgs> gemm_gelu("gemm_gelu");
+
 /// y[j] = Σ_i x[i, j], or += with `accumulate`: the gradient of a bias. x: [m, n], contiguous; y: [n], x's
 /// dtype; partials: scratch of [scratch_parts(device), n] in the accumulator dtype (parts of the rows are
 /// summed apart, then in order).

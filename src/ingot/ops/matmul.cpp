@@ -9,6 +9,7 @@
 #include "ingot/kernels/scratch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
+#include "ingot/ops/elementwise.h"
 
 namespace ingot {
 namespace {
@@ -142,27 +143,60 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   return record<MatmulNode>(y, {&a, &b}, a, b);
 }
 
-Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+namespace {
+
+struct LinearOperands {
+  Tensor x, weight, bias, y;  // y is still to be computed
+  View flat_x() const { return LinearNode::flattened(x.view()); }
+  View flat(const Tensor& like_y) const {
+    return like_y.defined() ? LinearNode::flattened(like_y.view()) : View{};
+  }
+};
+
+LinearOperands linear_operands(const char* op, const Tensor& input, const Tensor& weight,
+                               const Tensor& bias) {
   const bool half_weight = input.defined() && weight.defined() && input.dtype() == DType::f32 &&
                            is_half_precision(weight.dtype()) && !grad_enabled();
-  check_defined("linear", {&input, &weight}, !half_weight);
+  check_defined(op, {&input, &weight}, !half_weight);
   INGOT_CHECK(weight.rank() == 2 && input.rank() >= 1 && input.dim(-1) == weight.dim(1),
-              ShapeMismatch("linear (weight)", {-1, input.rank() >= 1 ? input.dim(-1) : 1},
+              ShapeMismatch(std::string(op) + " (weight)", {-1, input.rank() >= 1 ? input.dim(-1) : 1},
                             weight.shape().to_vector(), "the weight is [out, in] and x is [..., in]"));
   if (bias.defined()) {
-    check_defined("linear", {&input, &bias});
+    check_defined(op, {&input, &bias});
     INGOT_CHECK(bias.shape() == Shape({weight.dim(0)}),
-                ShapeMismatch("linear (bias)", {weight.dim(0)}, bias.shape().to_vector()));
+                ShapeMismatch(std::string(op) + " (bias)", {weight.dim(0)}, bias.shape().to_vector()));
   }
-  const Tensor x = input.rank() == 2 ? as_matrix(input) : contiguous(input);
-  const Tensor w = as_matrix(weight), b = bias.defined() ? contiguous(bias) : bias;
-  Tensor y = Tensor::empty(x.shape().with(-1, w.dim(0)), x.dtype(), x.device());
-  kernels::launch(kernels::gemm, current_stream(x.device()),
-                  {.a = LinearNode::flattened(x.view()),
-                   .b = transposed(w.view()),
-                   .c = LinearNode::flattened(y.view()),
-                   .bias = b.view()});
-  return record<LinearNode>(y, {&x, &w, &b}, x, w);
+  LinearOperands o;
+  o.x = input.rank() == 2 ? as_matrix(input) : contiguous(input);
+  o.weight = as_matrix(weight);
+  o.bias = bias.defined() ? contiguous(bias) : bias;
+  o.y = Tensor::empty(o.x.shape().with(-1, weight.dim(0)), o.x.dtype(), o.x.device());
+  return o;
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const LinearOperands o = linear_operands("linear", x, weight, bias);
+  kernels::launch(
+      kernels::gemm, current_stream(o.y.device()),
+      {.a = o.flat_x(), .b = transposed(o.weight.view()), .c = o.flat(o.y), .bias = o.bias.view()});
+  return record<LinearNode>(o.y, {&o.x, &o.weight, &o.bias}, o.x, o.weight);
+}
+
+Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const LinearOperands o = linear_operands("linear_gelu", x, weight, bias);
+  const bool recorded = needs_grad({&o.x, &o.weight, &o.bias});
+  const Tensor sum = recorded ? Tensor::empty_like(o.y) : Tensor{};
+  kernels::launch(kernels::gemm_gelu, current_stream(o.y.device()),
+                  {.a = o.flat_x(),
+                   .b = transposed(o.weight.view()),
+                   .c = o.flat(o.y),
+                   .bias = o.bias.view(),
+                   .before = o.flat(sum)});
+  if (!recorded) return o.y;
+  // The graph is that of the two ops; only the forward pass is one kernel.
+  return recorded_gelu_tanh(record<LinearNode>(sum, {&o.x, &o.weight, &o.bias}, o.x, o.weight), o.y);
 }
 
 }  // namespace ingot

@@ -14,4 +14,7 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 /// takes a weight in bf16 or f16, which is widened as it is read. Throws ShapeMismatch.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
+/// gelu_tanh(linear(x, weight, bias)), by one kernel in the forward pass where the device has one.
+Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
 }  // namespace ingot

@@ -1,5 +1,7 @@
 #include "ingot/kernels/cuda/library_product.h"
 
+#include <array>
+#include <cmath>
 #include <vector>
 
 #include "tests/support/op_case.h"
@@ -37,7 +39,13 @@ void multiply(const LibraryProduct& p) {
         float value = p.alpha * sum;
         if (p.beta != 0) value += p.beta * *to;
         if (p.bias != nullptr) value += static_cast<const float*>(p.bias)[row];
-        *to = value;
+        if (p.before != nullptr) {
+          const auto* c = static_cast<float*>(p.c.data);
+          static_cast<float*>(p.before)[to - c] = value;
+        }
+        *to = p.gelu ? 0.5F * value *
+                           (1 + std::tanh(0.7978845608F * (value + 0.044715F * value * value * value)))
+                     : value;
       }
     }
   }
@@ -88,6 +96,34 @@ TEST(LibraryProduct, TakesBroadcastBatchesAndPartsOfRows) {
   b.shape = {3, 5, 6};
   b.strides = {0, 20, 1};
   check_product({.a = a.view(), .b = b, .c = c.view()}, c);
+}
+
+TEST(LibraryProduct, SaysGeluBehindAProduct) {
+  const Tensor a = randn({5, 4}, 1), b = randn({4, 8}, 2), bias = randn({8}, 3);
+  for (const bool keeps : {false, true}) {
+    const Tensor c = randn({5, 8}, 4), before = randn({5, 8}, 5), expected = clone(c),
+                 argument = clone(before);
+    launch(gemm_gelu, {},
+           {.a = a.view(),
+            .b = b.view(),
+            .c = expected.view(),
+            .bias = bias.view(),
+            .before = keeps ? argument.view() : View{}});
+    const auto product = library_product(GemmGeluArgs{.a = a.view(),
+                                                      .b = b.view(),
+                                                      .c = c.view(),
+                                                      .bias = bias.view(),
+                                                      .before = keeps ? before.view() : View{}});
+    ASSERT_TRUE(product);
+    multiply(*product);
+    EXPECT_LE(max_error(c, expected), 1e-5);
+    EXPECT_LE(max_error(before, argument), 1e-5);
+  }
+  const Tensor odd = randn({4, 7}, 6), c = randn({5, 7}, 7), before = randn({5, 7}, 8);
+  GemmGeluArgs args{.a = a.view(), .b = odd.view(), .c = c.view()};
+  EXPECT_TRUE(library_product(args));
+  args.before = before.view();  // 7 elements from column to column
+  EXPECT_FALSE(library_product(args));
 }
 
 TEST(LibraryProduct, LeavesWhatColumnsCannotSay) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include <cublasLt.h>
 #include <fmt/format.h>
@@ -11,13 +12,15 @@
 #include "ingot/base/log.h"
 #include "ingot/base/shared_library.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/tensor.h"
+#include "ingot/kernels/cuda/autotune.h"
 #include "ingot/kernels/cuda/driver.h"
 #include "ingot/kernels/cuda/library_product.h"
 #include "ingot/kernels/cuda/register.h"
 
 // Matrix products through cuBLASLt, which is looked for when it is first needed. What its heuristic chose for
-// a product is kept. Left to our own kernel: what library_product() cannot say, and what the heuristic has no
-// answer for.
+// a product is kept; with INGOT_CUDA_AUTOTUNE the best of its proposals, each of which is tried once. Left to
+// our own kernel: what library_product() cannot say, and what the heuristic has no answer for.
 namespace ingot::kernels::cuda {
 namespace {
 
@@ -94,6 +97,13 @@ Owned<cublasLtMatrixLayout_t> layout(const LibraryProduct& product, const Column
   return owned;
 }
 
+cublasLtEpilogue_t epilogue(const LibraryProduct& product) {
+  const bool bias = product.bias != nullptr;
+  if (!product.gelu) return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  if (product.before == nullptr) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+}
+
 Owned<cublasLtMatmulDesc_t> operation(const LibraryProduct& product) {
   cublasLtMatmulDesc_t made = nullptr;
   check(library().make_operation(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
@@ -103,10 +113,13 @@ Owned<cublasLtMatmulDesc_t> operation(const LibraryProduct& product) {
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (product.bias != nullptr) {
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+  if (product.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+  if (product.before != nullptr) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.before);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.c.leading);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, product.c.batch_stride);
   }
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(product));
   return owned;
 }
 
@@ -119,7 +132,7 @@ std::uint32_t alignment(const void* data) {
 constexpr std::uint64_t kMostWorkspace = std::uint64_t{32} << 20;
 
 /// What the choice of an algorithm depends on.
-using Key = std::array<std::int64_t, 20>;
+using Key = std::array<std::int64_t, 21>;
 
 Key key_of(const LibraryProduct& p) {
   return {p.a.rows,
@@ -136,7 +149,8 @@ Key key_of(const LibraryProduct& p) {
           p.c.batch_stride,
           p.batch,
           static_cast<std::int64_t>(p.dtype),
-          p.bias != nullptr ? 1 : 0,
+          static_cast<std::int64_t>(epilogue(p)),
+          alignment(p.before),
           p.beta == 0.0F ? 0 : 1,
           alignment(p.a.data),
           alignment(p.b.data),
@@ -152,11 +166,43 @@ class Products {
     check(library().create(&handle_), "starting");
   }
 
-  /// Whether there is an algorithm; looks for one the first time.
-  bool has(const LibraryProduct& product) { return choice(product).found; }
+  /// Whether there is an algorithm; asks for proposals the first time.
+  bool has(const LibraryProduct& product) {
+    const std::lock_guard lock(mutex_);
+    return !choice(product).proposals.empty();
+  }
 
   void run(const LibraryProduct& product, Stream stream) {
-    const Choice chosen = choice(product);
+    Proposal chosen;
+    {
+      const std::lock_guard lock(mutex_);
+      Choice& found = choice(product);
+      if (found.proposals.size() > 1 && driver::can_wait(stream.native)) {
+        found.proposals = {found.proposals[try_out(found.proposals, product, stream)]};
+      }
+      chosen = found.proposals.front();
+    }
+    check(start(product, chosen, product.c.data, stream), "a product");
+  }
+
+ private:
+  struct Proposal {
+    cublasLtMatmulAlgo_t algorithm{};
+    std::size_t workspace = 0;
+  };
+  struct Choice {
+    std::vector<Proposal> proposals;  // of the library, the one that it likes best first; then the chosen one
+  };
+
+  // With the lock held.
+  Choice& choice(const LibraryProduct& product) {
+    const auto [entry, missing] = choices_.try_emplace(key_of(product));
+    if (missing) entry->second.proposals = ask(product, autotunes() ? kMostProposals : 1);
+    return entry->second;
+  }
+
+  // Puts the product into the stream; `to` gets it, product.c is what beta is for.
+  cublasStatus_t start(const LibraryProduct& product, const Proposal& chosen, void* to, Stream stream) const {
     ComputeBackend& device = backend(stream.device);
     // The allocator gives the memory on only within this stream, whose work comes after the product.
     const StreamGuard guard(stream);
@@ -165,27 +211,33 @@ class Products {
     const auto a = layout(product, product.a), b = layout(product, product.b), c = layout(product, product.c);
     const cublasStatus_t status =
         library().matmul(handle_, op.get(), &product.alpha, product.a.data, a.get(), product.b.data, b.get(),
-                         &product.beta, product.c.data, c.get(), product.c.data, c.get(), &chosen.algorithm,
-                         workspace, chosen.workspace, static_cast<cudaStream_t>(stream.native));
+                         &product.beta, product.c.data, c.get(), to, c.get(), &chosen.algorithm, workspace,
+                         chosen.workspace, static_cast<cudaStream_t>(stream.native));
     if (workspace != nullptr) device.deallocate(workspace, chosen.workspace, MemoryTag::other);
-    check(status, "a product");
+    return status;
   }
 
- private:
-  struct Choice {
-    bool found = false;
-    cublasLtMatmulAlgo_t algorithm{};
-    std::size_t workspace = 0;
-  };
-
-  Choice choice(const LibraryProduct& product) {
-    const std::lock_guard lock(mutex_);
-    const auto [entry, missing] = choices_.try_emplace(key_of(product));
-    if (missing) entry->second = ask(product);
-    return entry->second;
+  // Which proposal is the fastest on these very operands. The result goes elsewhere: it may be a sum that the
+  // product adds to.
+  std::size_t try_out(const std::vector<Proposal>& proposals, const LibraryProduct& product,
+                      Stream stream) const {
+    const StreamGuard guard(stream);
+    const Tensor result = Tensor::empty({result_extent(product)}, product.dtype, stream.device);
+    const driver::Stopwatch watch;
+    return fastest(proposals.size(), [&](std::size_t i) {
+      watch.start(stream.native);
+      const cublasStatus_t status = start(product, proposals[i], result.view().data, stream);
+      return status == CUBLAS_STATUS_SUCCESS ? watch.stop(stream.native) : -1.0;
+    });
   }
 
-  Choice ask(const LibraryProduct& product) const {
+  // Elements from the first to the last of the result.
+  static std::int64_t result_extent(const LibraryProduct& product) {
+    const ColumnMatrix& c = product.c;
+    return (product.batch - 1) * c.batch_stride + (c.columns - 1) * c.leading + c.rows;
+  }
+
+  std::vector<Proposal> ask(const LibraryProduct& product, int most) const {
     cublasLtMatmulPreference_t made = nullptr;
     check(library().make_preference(&made), "describing a preference");
     const Owned<cublasLtMatmulPreference_t> preference(made, library().destroy_preference);
@@ -199,13 +251,20 @@ class Products {
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(product.c.data));
     const auto op = operation(product);
     const auto a = layout(product, product.a), b = layout(product, product.b), c = layout(product, product.c);
-    cublasLtMatmulHeuristicResult_t result{};
-    int results = 0;
+    std::array<cublasLtMatmulHeuristicResult_t, kMostProposals> results{};
+    int count = 0;
     const cublasStatus_t status = library().heuristic(handle_, op.get(), a.get(), b.get(), c.get(), c.get(),
-                                                      made, 1, &result, &results);
-    if (status != CUBLAS_STATUS_SUCCESS || results == 0) return {};
-    return {.found = true, .algorithm = result.algo, .workspace = result.workspaceSize};
+                                                      made, most, results.data(), &count);
+    if (status != CUBLAS_STATUS_SUCCESS) return {};
+    std::vector<Proposal> proposals;
+    for (int i = 0; i < count; ++i) {
+      const auto& result = results[static_cast<std::size_t>(i)];
+      if (result.state == CUBLAS_STATUS_SUCCESS) proposals.push_back({result.algo, result.workspaceSize});
+    }
+    return proposals;
   }
+
+  static constexpr int kMostProposals = 8;
 
   cublasLtHandle_t handle_ = nullptr;  // kept to the end: the driver may be gone before static objects are
   std::mutex mutex_;
@@ -221,13 +280,17 @@ Products& products(Device device) {
   return *found;
 }
 
-bool takes(const GemmArgs& args) {
+template <class Args>
+bool takes(const Args& args) {
   if (!library().problem.empty()) return false;
   const auto product = library_product(args);
   return product && products(args.c.device).has(*product);
 }
 
-void run(const GemmArgs& args, Stream stream) { products(stream.device).run(*library_product(args), stream); }
+template <class Args>
+void run(const Args& args, Stream stream) {
+  products(stream.device).run(*library_product(args), stream);
+}
 
 }  // namespace
 
@@ -235,7 +298,8 @@ void register_libraries() {
   if (const std::string& problem = library().problem; !problem.empty())
     log(LogLevel::warn, "ingot::cuda",
         fmt::format("{}; matrix products take the plain kernels, which are slow", problem));
-  gemm.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes, run});
+  gemm.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes<GemmArgs>, run<GemmArgs>});
+  gemm_gelu.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes<GemmGeluArgs>, run<GemmGeluArgs>});
 }
 
 }  // namespace ingot::kernels::cuda

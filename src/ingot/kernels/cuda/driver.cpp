@@ -142,6 +142,27 @@ void wait(void* stream, void* event) {
 
 void wait_for(void* event) { check(cudaEventSynchronize(event_of(event)), "work on the device"); }
 
+bool can_wait(void* stream) { return !is_capturing(stream); }
+
+Stopwatch::Stopwatch() : begin_(nullptr), end_(nullptr) {
+  for (void** event : {&begin_, &end_}) {
+    cudaEvent_t made = nullptr;
+    check(cudaEventCreate(&made), "making an event");
+    *event = made;
+  }
+}
+Stopwatch::~Stopwatch() {
+  for (void* event : {begin_, end_}) destroy_event(event);
+}
+void Stopwatch::start(void* stream) const { record(begin_, stream); }
+double Stopwatch::stop(void* stream) const {
+  record(end_, stream);
+  wait_for(end_);
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, event_of(begin_), event_of(end_)), "timing work");
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
 bool done(void* event) {
   const cudaError_t result = cudaEventQuery(event_of(event));
   if (result == cudaErrorNotReady) {

@@ -57,6 +57,22 @@ void record(void* event, void* stream);
 void wait(void* stream, void* event);
 /// Blocks until all work before the event is done.
 void wait_for(void* event);
+/// Whether work that is put into the stream runs now: it does not while the stream records.
+bool can_wait(void* stream);
+/// Times work on the device, by its own clock.
+class Stopwatch {
+ public:
+  Stopwatch();
+  ~Stopwatch();
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  void start(void* stream) const;
+  /// Seconds since start(); waits for the work between.
+  double stop(void* stream) const;
+
+ private:
+  void *begin_, *end_;
+};
 /// Whether all work before the event is done.
 bool done(void* event);
 

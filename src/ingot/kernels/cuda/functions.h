@@ -13,6 +13,7 @@ __device__ __forceinline__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-
 __device__ __forceinline__ float softplus(float x) { return fmaxf(x, 0.0F) + log1pf(expf(-fabsf(x))); }
 __device__ __forceinline__ float sign(float x) { return static_cast<float>((x > 0.0F) - (x < 0.0F)); }
 __device__ __forceinline__ float gelu_argument(float x) { return kGeluScale * (x + kGeluCubic * x * x * x); }
+__device__ __forceinline__ float gelu_tanh(float x) { return 0.5F * x * (1.0F + tanhf(gelu_argument(x))); }
 __device__ __forceinline__ float mish(float x) { return x * tanhf(softplus(x)); }
 __device__ __forceinline__ float mish_derivative(float x) {
   const float t = tanhf(softplus(x));

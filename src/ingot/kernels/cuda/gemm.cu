@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ingot/kernels/cuda/functions.h"
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/tiled_product.h"
@@ -19,6 +20,7 @@ struct GemmKernelArgs {
   Walk<3> batch;   // a, b, c over the batch axes of c
   Walk<2> summed;  // a, b over those that c sums
   float alpha, beta;
+  void* before;  // where the argument of gelu goes, in c's dtype and strides; or null
 };
 
 /// A matrix of any strides.
@@ -38,7 +40,7 @@ struct Strided {
   }
 };
 
-template <class A, class B, class C>
+template <class A, class B, class C, bool gelu>
 __global__ void __launch_bounds__(kTileThreads) gemm_kernel(const __grid_constant__ GemmKernelArgs args) {
   const TilePlace place(args.n);
   for (std::int64_t batch = blockIdx.y; batch < args.batch.total; batch += gridDim.y) {
@@ -56,10 +58,15 @@ __global__ void __launch_bounds__(kTileThreads) gemm_kernel(const __grid_constan
     }
     C* c = static_cast<C*>(args.c) + at[2];
     for_results(place, args.m, args.n, sums, [&](std::int64_t row, std::int64_t column, float sum) {
-      C* to = c + row * args.c_strides[0] + column * args.c_strides[1];
+      const std::int64_t place_in_c = row * args.c_strides[0] + column * args.c_strides[1];
+      C* to = c + place_in_c;
       float value = args.alpha * sum;
       if (args.beta != 0.0F) value += args.beta * to_float(*to);
       if (args.bias != nullptr) value += to_float(static_cast<const C*>(args.bias)[column]);
+      if constexpr (gelu) {
+        if (args.before != nullptr) static_cast<C*>(args.before)[place_in_c] = from_float<C>(value);
+        value = gelu_tanh(value);
+      }
       *to = from_float<C>(value);
     });
   }
@@ -84,7 +91,8 @@ GemmKernelArgs kernel_args(const GemmArgs& args) {
                       .batch = {},
                       .summed = {},
                       .alpha = args.alpha,
-                      .beta = args.beta};
+                      .beta = args.beta,
+                      .before = nullptr};
   View a = args.a, b = args.b, c = args.c, summed_a = args.a, summed_b = args.b;
   a.rank = b.rank = c.rank = summed_a.rank = summed_b.rank = 0;
   for (int axis = 0; axis + 2 < args.c.rank; ++axis) {
@@ -102,20 +110,32 @@ GemmKernelArgs kernel_args(const GemmArgs& args) {
   return made;
 }
 
-template <class A, class B, class C>
-void run(const GemmArgs& args, Stream stream) {
-  const GemmKernelArgs made = kernel_args(args);
+template <bool gelu, class A, class B, class C>
+void run(const LaunchSite& site, const GemmKernelArgs& made) {
   if (made.m == 0 || made.n == 0 || made.batch.total == 0) return;
   const auto batches = static_cast<unsigned>(std::min<std::int64_t>(made.batch.total, 65535));
-  launch({"gemm", stream, args.c}, gemm_kernel<A, B, C>,
-         Size3{static_cast<unsigned>(tiles(made.m, made.n)), batches}, Size3{kTileThreads}, 0, made);
+  launch(site, gemm_kernel<A, B, C, gelu>, Size3{static_cast<unsigned>(tiles(made.m, made.n)), batches},
+         Size3{kTileThreads}, 0, made);
 }
 
-void run_gemm(const GemmArgs& args, Stream stream) {
+template <bool gelu>
+void run_of(const LaunchSite& site, const GemmArgs& args, void* before) {
+  GemmKernelArgs made = kernel_args(args);
+  made.before = before;
   if (args.b.dtype != args.a.dtype)
-    return args.b.dtype == DType::bf16 ? run<float, bfloat_t, float>(args, stream)
-                                       : run<float, half_t, float>(args, stream);
-  dispatch_device_float(args.c.dtype, "gemm", [&]<class T>() { run<T, T, T>(args, stream); });
+    return args.b.dtype == DType::bf16 ? run<gelu, float, bfloat_t, float>(site, made)
+                                       : run<gelu, float, half_t, float>(site, made);
+  dispatch_device_float(args.c.dtype, site.kernel, [&]<class T>() { run<gelu, T, T, T>(site, made); });
+}
+
+void run_gemm(const GemmArgs& args, Stream stream) { run_of<false>({"gemm", stream, args.c}, args, nullptr); }
+
+GemmArgs product_of(const GemmGeluArgs& args) {
+  return {.a = args.a, .b = args.b, .c = args.c, .bias = args.bias};
+}
+
+void run_gemm_gelu(const GemmGeluArgs& args, Stream stream) {
+  run_of<true>({"gemm_gelu", stream, args.c}, product_of(args), args.before.data);
 }
 
 bool takes_gemm(const GemmArgs& args) {
@@ -125,6 +145,11 @@ bool takes_gemm(const GemmArgs& args) {
 
 }  // namespace
 
-void register_gemm() { gemm.add(DeviceType::cuda, {"tiled", ImplKind::cuda, takes_gemm, run_gemm}); }
+void register_gemm() {
+  gemm.add(DeviceType::cuda, {"tiled", ImplKind::cuda, takes_gemm, run_gemm});
+  gemm_gelu.add(DeviceType::cuda,
+                {"tiled", ImplKind::cuda,
+                 [](const GemmGeluArgs& args) { return takes_gemm(product_of(args)); }, run_gemm_gelu});
+}
 
 }  // namespace ingot::kernels::cuda

@@ -53,10 +53,22 @@ std::optional<LibraryProduct> library_product(const GemmArgs& args) {
                         .b = *b,
                         .c = *c,
                         .bias = args.bias.data,
+                        .gelu = false,
+                        .before = nullptr,
                         .batch = batch.total(),
                         .dtype = dtype,
                         .alpha = args.alpha,
                         .beta = args.beta};
+}
+
+std::optional<LibraryProduct> library_product(const GemmGeluArgs& args) {
+  auto product = library_product(GemmArgs{.a = args.a, .b = args.b, .c = args.c, .bias = args.bias});
+  if (!product) return product;
+  product->gelu = true;
+  product->before = args.before.data;
+  const bool alike = args.before.strides == args.c.strides && args.before.dtype == args.c.dtype &&
+                     product->c.leading % 8 == 0;
+  return args.before && !alike ? std::nullopt : product;
 }
 
 }  // namespace ingot::kernels::cuda

@@ -18,6 +18,8 @@ struct ColumnMatrix {
 struct LibraryProduct {
   ColumnMatrix a, b, c;
   const void* bias = nullptr;  ///< [c.rows], or null
+  bool gelu = false;           ///< c becomes gelu_tanh of that
+  void* before = nullptr;      ///< its argument, as c lies; or null
   std::int64_t batch = 1;
   DType dtype = DType::f32;  ///< of all of them; sums are f32
   float alpha = 1, beta = 0;
@@ -27,5 +29,8 @@ struct LibraryProduct {
 /// there. Nothing where those cannot say it: strides other than 1 both ways, mixed dtypes, several batch
 /// strides, sums over a batch, nothing to multiply.
 std::optional<LibraryProduct> library_product(const GemmArgs& args);
+/// The same with gelu behind it. Not where `before` lies otherwise than c, or its columns are no multiple of
+/// 8 elements apart, which the libraries ask of it.
+std::optional<LibraryProduct> library_product(const GemmGeluArgs& args);
 
 }  // namespace ingot::kernels::cuda

@@ -58,7 +58,7 @@ struct Unary {
       case UnaryOp::gelu_erf:
         return each(x, y, [](float u) { return 0.5F * u * (1.0F + erff(u * kSqrtHalf)); });
       case UnaryOp::gelu_tanh:
-        return each(x, y, [](float u) { return 0.5F * u * (1.0F + tanhf(gelu_argument(u))); });
+        return each(x, y, [](float u) { return gelu_tanh(u); });
       case UnaryOp::mish:
         return each(x, y, [](float u) { return mish(u); });
       case UnaryOp::softplus:

@@ -170,7 +170,8 @@ Tensor Mlp::operator()(const Tensor& x) const {
     case MlpKind::gelu:
       break;
   }
-  return down_proj(gelu_tanh(up_proj(shared)));
+  return down_proj(up_proj.packed == nullptr ? linear_gelu(x, up_proj.weight.value, up_proj.bias.value)
+                                             : gelu_tanh(up_proj(shared)));
 }
 
 void Mlp::visit(ParamVisitor& v) {
