@@ -39,7 +39,7 @@ std::string one_line(std::string text) {
 struct TrainingConsole::State {
   TrainConfig config;
   Options options;
-  double matmul_flops = 0;
+  double matmul_flops = 0, peak_flops = 0;
   std::unique_ptr<ProgressBar> bar;
   std::unique_ptr<TensorBoardWriter> board;
   double smoothed_loss = 0;
@@ -57,8 +57,8 @@ struct TrainingConsole::State {
 void TrainingConsole::State::step(const StepRecord& r) {
   smoothed_loss = smoothed_loss == 0 ? r.loss : 0.9 * smoothed_loss + 0.1 * r.loss;
   if (bar != nullptr) {
-    const std::string share =
-        matmul_flops > 0 ? fmt::format(" ({:.0f} %)", 100 * r.flops / matmul_flops) : "";
+    std::string share = matmul_flops > 0 ? fmt::format(" ({:.0f} %)", 100 * r.flops / matmul_flops) : "";
+    if (peak_flops > 0) share += fmt::format(" · MFU {:.0f} %", 100 * r.flops / peak_flops);
     bar->update(r.step, bar->due() ? fmt::format("loss {:.3f} · {} tok/s · {:.0f} GFLOP/s{}", smoothed_loss,
                                                  human_count(r.tokens_per_second), r.flops * 1e-9, share)
                                    : "");
@@ -76,6 +76,8 @@ TrainingConsole::TrainingConsole(const TrainConfig& config, Options options)
   state_->options = std::move(options);
   const Device device = config.training_device();
   state_->matmul_flops = measure_matmul_flops(config.dtype, device);
+  const auto& peaks = backend(device).capabilities().peak_flops;
+  if (const auto peak = peaks.find(config.dtype); peak != peaks.end()) state_->peak_flops = peak->second;
 }
 
 TrainingConsole::~TrainingConsole() = default;
@@ -129,6 +131,7 @@ std::string TrainingConsole::finish(Trainer& trainer, std::optional<double> bigr
   facts.model = trainer.model().config;
   facts.config = s.options.effective_config;
   facts.matmul_flops = s.matmul_flops;
+  facts.peak_flops = s.peak_flops;
   facts.bigram_loss = bigram_loss;
   facts.device = backend(trainer.device()).capabilities().device_name;
   write_run_report(path, trainer.history(), facts);

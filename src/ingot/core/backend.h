@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,7 +23,9 @@ struct BackendCapabilities {
   std::vector<DType> dtypes;          ///< dtypes that kernels compute in
   std::size_t total_memory = 0;
   int compute_units = 0;  ///< processors or multiprocessors
-  bool streams = false;   ///< work runs beside the caller
+  /// FLOP/s of dense matrix products, by the maker's data sheet; no entry where that is not known.
+  std::map<DType, double> peak_flops;
+  bool streams = false;  ///< work runs beside the caller
   bool graph_capture = false;
   bool runtime_kernels = false;  ///< kernel_executor() is there
 };

@@ -61,6 +61,7 @@ ReportChart throughput_chart(const RunHistory& history, const RunFacts& facts) {
       history, "tokens/s", [](const StepRecord& r) { return r.tokens_per_second; }, true);
   tokens.right_axis = true;
   chart.series.push_back(std::move(tokens));
+  if (facts.peak_flops > 0) chart.series.push_back(level(history, "peak", facts.peak_flops * 1e-9));
   if (facts.matmul_flops > 0) {
     chart.series.push_back(level(history, "matrix products alone", facts.matmul_flops * 1e-9));
   }
@@ -95,10 +96,10 @@ std::vector<ReportFigure> figures(const RunHistory& history, const RunFacts& fac
     list.push_back(
         {"tokens", human_count(tokens), fmt::format("{}/s", human_count(tokens / std::max(seconds, 1e-9)))});
     const double flops = median_flops(history);
-    const std::string share =
-        facts.matmul_flops > 0
-            ? fmt::format("{:.0f} % of what matrix products reach here", 100 * flops / facts.matmul_flops)
-            : "median";
+    std::string share = "median";
+    if (facts.matmul_flops > 0)
+      share = fmt::format("{:.0f} % of what matrix products reach here", 100 * flops / facts.matmul_flops);
+    if (facts.peak_flops > 0) share += fmt::format(", {:.0f} % of the peak", 100 * flops / facts.peak_flops);
     list.push_back({"throughput", fmt::format("{:.0f} GFLOP/s", flops * 1e-9), share});
     list.push_back({"training time", human_duration(seconds), facts.device});
   }

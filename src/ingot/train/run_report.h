@@ -16,6 +16,7 @@ struct RunFacts {
   LanguageConfig model;
   std::vector<std::pair<std::string, std::string>> config;  ///< effective configuration, for the table
   double matmul_flops = 0;                                  ///< the machine's measured limit; 0: unknown
+  double peak_flops = 0;                                    ///< of the device, by its data sheet; 0: unknown
   std::optional<double> bigram_loss;
   std::string device;
 };

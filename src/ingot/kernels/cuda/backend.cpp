@@ -7,6 +7,7 @@
 #include "ingot/base/units.h"
 #include "ingot/kernels/cuda/driver.h"
 #include "ingot/kernels/cuda/kernel_executor.h"
+#include "ingot/kernels/cuda/peak.h"
 
 namespace ingot::kernels::cuda {
 namespace {
@@ -65,6 +66,9 @@ class CudaBackend final : public ComputeBackend {
     capabilities_.dtypes = {DType::f32, DType::f16, DType::bf16};
     capabilities_.total_memory = found.memory;
     capabilities_.compute_units = found.multiprocessors;
+    for (const DType dtype : capabilities_.dtypes) {
+      if (const double peak = dense_peak(found.name, dtype); peak > 0) capabilities_.peak_flops[dtype] = peak;
+    }
     capabilities_.streams = capabilities_.graph_capture = true;
     capabilities_.runtime_kernels = driver::compiler_problem().empty();
     version_ = driver::version();

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string_view>
+
+#include "ingot/core/dtype.h"
+
+namespace ingot::kernels::cuda {
+
+/// What a card does at most, in FLOP/s, by NVIDIA's data sheets: dense products of `dtype` summed in f32, on
+/// the units that our products use (for f32 the plain ones). 0 for a card, by its name, or a dtype that is
+/// not known.
+double dense_peak(std::string_view device_name, DType dtype);
+
+}  // namespace ingot::kernels::cuda
