@@ -19,6 +19,7 @@
 
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/suggest.h"
 
@@ -167,7 +168,7 @@ std::string json_line(const Logging& to, LogLevel level, std::string_view target
   if (to.config.file_line) line["source"] = fmt::format("{}:{}", where.file, where.line);
   for (const LogField& field : fields) line[std::string(field.key)] = json_value(field);
   // Text that is not UTF-8 must not cost the line.
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return dump_json(line);
 }
 
 std::string text_line(const Logging& to, std::string_view target, std::string_view message,

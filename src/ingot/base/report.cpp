@@ -8,6 +8,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/report_assets.h"
 
 namespace ingot {
@@ -101,7 +102,7 @@ std::string escape_html(std::string_view text) {
 
 /// JSON inside <script>: "</script>" in a sample must not end it, and neither may "<!--" confuse it.
 std::string json_for_script(const Json& json) {
-  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = dump_json(json);
   std::string result;
   for (const char c : text) {
     if (c == '<') {

@@ -8,6 +8,7 @@
 
 #include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/bench_scripts.h"
@@ -116,21 +117,22 @@ int run(const TrainBenchOptions& o) {
   const double flops =
       model.config.training_flops_per_token(o.sequence) * static_cast<double>(ids.size()) / step;
   const std::vector<TorchResult> results = peers.results(times.total);
-  const nlohmann::ordered_json result{{"shape", o.shape},
-                                      {"batch", o.batch},
-                                      {"sequence", o.sequence},
-                                      {"dtype", o.dtype},
-                                      {"threads", num_threads()},
-                                      {"step_ms", step * 1e3},
-                                      {"forward_ms", median(times.forward) * 1e3},
-                                      {"backward_ms", median(times.backward) * 1e3},
-                                      {"update_ms", median(times.update) * 1e3},
-                                      {"gflops", flops * 1e-9},
-                                      {"matmul_gflops", limit * 1e-9},
-                                      {"peak_memory_mib", peak_memory_mib()},
-                                      {"peers", nlohmann::ordered_json::parse(to_json(results))}};
+  const nlohmann::ordered_json result{
+      {"shape", o.shape},
+      {"batch", o.batch},
+      {"sequence", o.sequence},
+      {"dtype", o.dtype},
+      {"threads", num_threads()},
+      {"step_ms", step * 1e3},
+      {"forward_ms", median(times.forward) * 1e3},
+      {"backward_ms", median(times.backward) * 1e3},
+      {"update_ms", median(times.update) * 1e3},
+      {"gflops", flops * 1e-9},
+      {"matmul_gflops", limit * 1e-9},
+      {"peak_memory_mib", peak_memory_mib()},
+      {"peers", parse_json<nlohmann::ordered_json>(to_json(results), "PyTorch's results")}};
   if (o.json) {
-    fmt::print("{}\n", result.dump(2));
+    fmt::print("{}\n", dump_json(result, 2));
   } else {
     print_result(o, result, results);
   }

@@ -10,6 +10,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/shell.h"
 #include "ingot/base/units.h"
@@ -54,7 +55,7 @@ double peer_rate(const InferenceBenchOptions& o, bool decode) {
   for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
     output.append(buffer, got);
   const int status = ::pclose(pipe);
-  const auto json = nlohmann::json::parse(output, nullptr, false);
+  const auto json = parse_json_or_discard<nlohmann::json>(output);
   INGOT_CHECK(
       status == 0 && json.is_array() && !json.empty() && json[0].contains("avg_ts"),
       IoError(program, fmt::format("gave no result for {}; it is llama.cpp's llama-bench (by path or in "
@@ -222,7 +223,7 @@ int run(InferenceBenchOptions o, bool decode) {
     json["ratio"] = rate / peer;
   }
   if (o.json) {
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", dump_json(json, 2));
     return 0;
   }
   fmt::print("{} of {} tokens, batch {}, weights {} ({:.0f} MB of matrices), {} threads, median of {}\n",

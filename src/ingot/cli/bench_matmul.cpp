@@ -6,6 +6,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/rng.h"
 #include "ingot/cli/bench.h"
@@ -125,7 +126,7 @@ int run(const MatmulBenchOptions& o) {
       fmt::print("{:<15} {:>7.1f} us {:>9.1f} {:>8.1f} {:>7.0f} % {:>6.2f}x\n", row.format, row.seconds * 1e6,
                  operations / row.seconds * 1e-9, rate * 1e-9, 100 * rate / bandwidth, ratio);
   }
-  if (o.json) fmt::print("{}\n", json.dump(2));
+  if (o.json) fmt::print("{}\n", dump_json(json, 2));
   return 0;
 }
 

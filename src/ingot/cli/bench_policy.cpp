@@ -5,6 +5,7 @@
 
 #include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
 #include "ingot/cli/bench.h"
 #include "ingot/cli/bench_scripts.h"
@@ -87,15 +88,16 @@ int run(const PolicyBenchOptions& o) {
       (o.train ? 3 : 1) * static_cast<double>(o.batch) * convolution_flops(net.config) / seconds;
   const std::vector<TorchResult> results = peers.results(times);
   if (o.json) {
-    const nlohmann::ordered_json json{{"work", o.train ? "train" : "inference"},
-                                      {"batch", o.batch},
-                                      {"threads", num_threads()},
-                                      {"step_ms", seconds * 1e3},
-                                      {"gflops", flops * 1e-9},
-                                      {"matmul_gflops", limit * 1e-9},
-                                      {"peak_memory_mib", peak_memory_mib()},
-                                      {"peers", nlohmann::ordered_json::parse(to_json(results))}};
-    fmt::print("{}\n", json.dump(2));
+    const nlohmann::ordered_json json{
+        {"work", o.train ? "train" : "inference"},
+        {"batch", o.batch},
+        {"threads", num_threads()},
+        {"step_ms", seconds * 1e3},
+        {"gflops", flops * 1e-9},
+        {"matmul_gflops", limit * 1e-9},
+        {"peak_memory_mib", peak_memory_mib()},
+        {"peers", parse_json<nlohmann::ordered_json>(to_json(results), "PyTorch's results")}};
+    fmt::print("{}\n", dump_json(json, 2));
     return 0;
   }
   fmt::print("policy network, {}, batch {}, f32, {} threads, median of {}\n",

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
 
 namespace ingot::cli {
@@ -78,7 +79,7 @@ int work_error(const std::exception& error, bool json) {
   const std::string_view kind = ours != nullptr ? ours->kind() : "error";
   if (json) {
     const nlohmann::ordered_json body{{"error", {{"kind", kind}, {"message", error.what()}}}};
-    fmt::print(stderr, "{}\n", body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print(stderr, "{}\n", dump_json(body));
   } else {
     fmt::print(stderr, "ingot: {}\n", error.what());
   }

@@ -6,6 +6,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/cli/write_model.h"
@@ -56,14 +57,14 @@ SafetensorsOptions safetensors_options(const ConvertOptions& o) {
 /// config.json with the dtype that is stored now.
 std::string config_with_dtype(const std::string& config, const WeightEncoding& encoding) {
   if (!encoding.dtype) return config;
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(config);
+  nlohmann::ordered_json json = parse_json<nlohmann::ordered_json>(config, "config.json");
   const char* name = *encoding.dtype == DType::f16    ? "float16"
                      : *encoding.dtype == DType::bf16 ? "bfloat16"
                      : *encoding.dtype == DType::f64  ? "float64"
                                                       : "float32";
   json["torch_dtype"] = name;
   if (json.contains("dtype")) json["dtype"] = name;
-  return json.dump(2) + "\n";
+  return dump_json(json, 2) + "\n";
 }
 
 std::uint64_t write_model_directory(const ConvertOptions& o, const WeightEncoding& encoding) {
@@ -133,9 +134,8 @@ int run(ConvertOptions o) {
                               : target.directory && is_model(o.source) ? write_model_directory(o, encoding)
                                                                        : write_tensors(o, target, encoding);
   if (o.json) {
-    fmt::print(
-        "{}\n",
-        nlohmann::ordered_json{{"path", o.destination}, {"format", target.format}, {"bytes", bytes}}.dump());
+    fmt::print("{}\n", dump_json(nlohmann::ordered_json{
+                           {"path", o.destination}, {"format", target.format}, {"bytes", bytes}}));
   } else {
     fmt::print("{}: {}, {} of tensors\n", o.destination, target.format, human_bytes(bytes));
   }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/verbs.h"
@@ -83,7 +84,7 @@ int run(bool json) {
   if (json) {
     const nlohmann::ordered_json all{
         {"devices", list}, {"backends", describe_backends()}, {"formats", describe_formats()}};
-    fmt::print("{}\n", all.dump(2));
+    fmt::print("{}\n", dump_json(all, 2));
     return 0;
   }
   for (const auto& device : list) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/sentence_embedder.h"
@@ -78,7 +79,7 @@ void print_json(const EmbedOptions& o, const SentenceEmbedder& embedder,
   } else {
     json["path"] = o.output;
   }
-  fmt::print("{}\n", json.dump());
+  fmt::print("{}\n", dump_json(json));
 }
 
 int run(const EmbedOptions& o) {

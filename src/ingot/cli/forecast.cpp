@@ -5,6 +5,7 @@
 
 #include "ingot/base/config.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/log.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/suggest.h"
@@ -33,7 +34,7 @@ FitConfig configuration(const ForecastOptions& o, const std::string& model) {
   const auto set = [&](const char* key, const std::string& value) {
     if (!value.empty()) config.set(fmt::format("{}={}", key, value));
   };
-  set("data", nlohmann::json(o.data).dump());
+  set("data", dump_json(nlohmann::json(o.data)));
   set("model", model);
   set("horizon", o.horizon);
   set("lookback", o.lookback);
@@ -118,13 +119,13 @@ int run_fit(const ForecastOptions& o) {
                         {"seconds", e.seconds},
                         {"best", e.best}});
     }
-    fmt::print("{}\n", Json{{"model", output},
-                            {"parameters", count_parameters(*f.model)},
-                            {"best_validation_loss", best},
-                            {"missing_rows", table.filled.missing_rows},
-                            {"missing_values", table.filled.missing_values},
-                            {"epochs", epochs}}
-                           .dump(2));
+    fmt::print("{}\n", dump_json(Json{{"model", output},
+                                      {"parameters", count_parameters(*f.model)},
+                                      {"best_validation_loss", best},
+                                      {"missing_rows", table.filled.missing_rows},
+                                      {"missing_values", table.filled.missing_values},
+                                      {"epochs", epochs}},
+                                 2));
     return 0;
   }
   fmt::print(
@@ -168,10 +169,10 @@ int run_predict(const ForecastOptions& o) {
   }
   write_file_atomically(o.output, csv);
   if (o.json)
-    fmt::print(
-        "{}\n",
-        Json{{"output", o.output}, {"series", forecasts.size()}, {"horizon", f.config.model.horizon}}.dump(
-            2));
+    fmt::print("{}\n", dump_json(Json{{"output", o.output},
+                                      {"series", forecasts.size()},
+                                      {"horizon", f.config.model.horizon}},
+                                 2));
   else
     fmt::print("{} rows ahead of {} series written to {}\n", f.config.model.horizon,
                forecasts.size() * table.targets, o.output);
@@ -196,7 +197,8 @@ int run_evaluate(const ForecastOptions& o) {
   if (o.json) {
     Json methods = Json::array();
     for (const Metrics& m : e.methods) methods.push_back(to_json(m));
-    fmt::print("{}\n", Json{{"windows", e.windows}, {"season", e.season}, {"methods", methods}}.dump(2));
+    fmt::print("{}\n",
+               dump_json(Json{{"windows", e.windows}, {"season", e.season}, {"methods", methods}}, 2));
     return 0;
   }
   fmt::print(
@@ -214,7 +216,7 @@ int run_plot(const ForecastOptions& o) {
   const std::int64_t hold_out = o.hold_out < 0 ? 0 : o.hold_out;
   write_report(output, forecast_report(f, table, hold_out, {.level = static_cast<int>(o.level)}));
   if (o.json)
-    fmt::print("{}\n", Json{{"output", output}}.dump(2));
+    fmt::print("{}\n", dump_json(Json{{"output", output}}, 2));
   else
     fmt::print("written to {}\n", output);
   return 0;
@@ -252,7 +254,8 @@ int run_compare(const ForecastOptions& o) {
   if (o.json)
     fmt::print(
         "{}\n",
-        Json{{"windows", last.windows}, {"report", output + "/report.html"}, {"methods", json}}.dump(2));
+        dump_json(Json{{"windows", last.windows}, {"report", output + "/report.html"}, {"methods", json}},
+                  2));
   else
     fmt::print("\n{}\n  report  {}/report.html\n", metrics_table(metrics), output);
   return 0;

@@ -8,6 +8,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/cli/inference.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/text/detokenize_stream.h"
@@ -129,7 +130,7 @@ int run(const GenerateOptions& o) {
     json = {{"texts", nlohmann::ordered_json::array()}};
     for (const Text& text : texts) json["texts"].push_back(as_json(text));
   }
-  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", dump_json(json));
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/autograd/grad_mode.h"
+#include "ingot/base/json.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/hub/resolve.h"
@@ -109,7 +110,7 @@ int run(InspectOptions o) {
                               {"missing", report->missing},       {"misshaped", report->misshaped},
                               {"unexpected", report->unexpected}, {"fits", report->fits()}};
     }
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", dump_json(json, 2));
     return 0;
   }
   std::size_t width = 4;

@@ -3,6 +3,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/hub/resolve.h"
@@ -38,7 +39,7 @@ int run(LogitsOptions o) {
   write_npy(o.output, logits);
   if (o.json) {
     fmt::print("{}\n",
-               nlohmann::ordered_json{{"path", o.output}, {"shape", logits.shape().to_vector()}}.dump());
+               dump_json(nlohmann::ordered_json{{"path", o.output}, {"shape", logits.shape().to_vector()}}));
   } else {
     fmt::print("{}: f32 {}, one row per token\n", o.output, to_string(logits.shape()));
   }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/cli/mahjong_games.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/mahjong/arena.h"
@@ -60,7 +61,7 @@ int arena(const MahjongOptions& o) {
   options.seed = o.seed;
   options.walls = static_cast<int>(o.walls);
   const ArenaReport report = run_arena(entrants, options);
-  fmt::print("{}", o.json ? report_json(report).dump() + "\n" : format_report(report));
+  fmt::print("{}", o.json ? dump_json(report_json(report)) + "\n" : format_report(report));
   return 0;
 }
 
@@ -116,15 +117,14 @@ int score(const MahjongOptions& o) {
   for (int y = 0; y < static_cast<int>(Yaku::kCount); ++y)
     if (s.has(static_cast<Yaku>(y))) yaku.emplace_back(yaku_name(static_cast<Yaku>(y)));
   if (o.json) {
-    fmt::print("{}\n", Json{{"win", s.is_win()},
-                            {"yaku", yaku},
-                            {"han", s.han},
-                            {"fu", s.fu},
-                            {"yakuman", s.yakuman},
-                            {"ron", pay.ron},
-                            {"tsumo_from_non_dealer", pay.from_non_dealer},
-                            {"tsumo_from_dealer", pay.from_dealer}}
-                           .dump());
+    fmt::print("{}\n", dump_json(Json{{"win", s.is_win()},
+                                      {"yaku", yaku},
+                                      {"han", s.han},
+                                      {"fu", s.fu},
+                                      {"yakuman", s.yakuman},
+                                      {"ron", pay.ron},
+                                      {"tsumo_from_non_dealer", pay.from_non_dealer},
+                                      {"tsumo_from_dealer", pay.from_dealer}}));
     return s.is_win() ? 0 : 1;
   }
   if (!s.is_win()) {
@@ -178,7 +178,7 @@ int show_shanten(const MahjongOptions& o) {
   const int melds = (14 - hand.size) / 3;
   const Shanten s = shanten_forms(hand, melds);
   const std::vector<NextTiles> next = next_tiles(hand, melds, s.best());
-  if (o.json) return fmt::print("{}\n", shanten_json(s, melds, next).dump()), 0;
+  if (o.json) return fmt::print("{}\n", dump_json(shanten_json(s, melds, next))), 0;
   fmt::print("shanten {} (standard {}", s.best(), s.standard);
   if (melds == 0) fmt::print(", seven pairs {}, thirteen orphans {}", s.seven_pairs, s.thirteen_orphans);
   fmt::print(")\n");

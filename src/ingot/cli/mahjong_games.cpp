@@ -12,6 +12,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/mahjong/log.h"
 #include "ingot/mahjong/terminal.h"
 #include "ingot/mahjong/tracker.h"
@@ -180,15 +181,14 @@ int validate_mahjong(const MahjongOptions& o) {
   }
   const std::size_t good = files.size() - refused.size();
   if (o.json)
-    fmt::print("{}\n", Json{{"logs", files.size()},
-                            {"exact", good},
-                            {"rounds", all.rounds},
-                            {"rounds_with_seed", all.seeded},
-                            {"decisions", all.actions},
-                            {"wins", all.wins},
-                            {"draws", all.draws},
-                            {"refused", std::move(refused)}}
-                           .dump());
+    fmt::print("{}\n", dump_json(Json{{"logs", files.size()},
+                                      {"exact", good},
+                                      {"rounds", all.rounds},
+                                      {"rounds_with_seed", all.seeded},
+                                      {"decisions", all.actions},
+                                      {"wins", all.wins},
+                                      {"draws", all.draws},
+                                      {"refused", std::move(refused)}}));
   else
     fmt::print(
         "{} of {} logs replay exactly: {} rounds ({} dealt from their seed), {} decisions, {} wins, {} "

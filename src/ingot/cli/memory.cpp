@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/config.h"
+#include "ingot/base/json.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/core/backend.h"
@@ -29,12 +30,12 @@ int run(const MemoryOptions& o) {
   if (o.json) {
     nlohmann::ordered_json parts;
     for (const auto& [what, bytes] : plan.parts()) parts[what] = bytes;
-    fmt::print("{}\n", nlohmann::ordered_json{{"parts", parts},
-                                              {"total", plan.total()},
-                                              {"with_overhead", needed},
-                                              {"available", available},
-                                              {"fits", needed <= available}}
-                           .dump(2));
+    fmt::print("{}\n", dump_json(nlohmann::ordered_json{{"parts", parts},
+                                                        {"total", plan.total()},
+                                                        {"with_overhead", needed},
+                                                        {"available", available},
+                                                        {"fits", needed <= available}},
+                                 2));
     return 0;
   }
   fmt::print("{} parameters, {} tokens per optimiser step\n\n",

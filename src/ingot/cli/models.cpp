@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/models/registry.h"
@@ -59,7 +60,7 @@ int run(const ModelsOptions& o) {
   if (o.json) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     for (const ModelInfo& info : model_registry()) json.push_back(to_json(info));
-    fmt::print("{}\n", (o.name.empty() ? json : to_json(wanted(o.name))).dump(2));
+    fmt::print("{}\n", dump_json(o.name.empty() ? json : to_json(wanted(o.name)), 2));
   } else if (o.name.empty()) {
     print_all();
   } else {

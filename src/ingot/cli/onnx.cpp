@@ -8,6 +8,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/onnx/graph.h"
@@ -64,7 +65,7 @@ int run_model(const RunOptions& o) {
         {{"name", graph.outputs()[i].name}, {"path", path}, {"shape", results[i].shape().to_vector()}});
     if (!o.json) fmt::print("{}: {} {}\n", path, name(results[i].dtype()), to_string(results[i].shape()));
   }
-  if (o.json) fmt::print("{}\n", list.dump(2));
+  if (o.json) fmt::print("{}\n", dump_json(list, 2));
   return 0;
 }
 
@@ -75,11 +76,11 @@ int check_model(const CheckOptions& o) {
     ++counts[node.domain.empty() ? node.op : node.domain + "." + node.op];
   const std::set<std::string> missing = graph.unsupported();
   if (o.json) {
-    fmt::print(
-        "{}\n",
-        Json{
-            {"path", graph.path()}, {"opset", graph.opset()}, {"operators", counts}, {"unsupported", missing}}
-            .dump(2));
+    fmt::print("{}\n", dump_json(Json{{"path", graph.path()},
+                                      {"opset", graph.opset()},
+                                      {"operators", counts},
+                                      {"unsupported", missing}},
+                                 2));
     return missing.empty() ? 0 : 1;
   }
   fmt::print("{} by {}, operator set {}, {} nodes\n", graph.path(),
@@ -119,10 +120,11 @@ int check_tests(const CheckOptions& o) {
   }
   const int exit_code = all.wrong == 0 ? 0 : 1;
   if (o.json) {
-    fmt::print(
-        "{}\n",
-        Json{{"passed", all.passed}, {"unsupported", all.unsupported}, {"wrong", all.wrong}, {"tests", list}}
-            .dump(2));
+    fmt::print("{}\n", dump_json(Json{{"passed", all.passed},
+                                      {"unsupported", all.unsupported},
+                                      {"wrong", all.wrong},
+                                      {"tests", list}},
+                                 2));
     return exit_code;
   }
   for (const auto& [opset, count] : by_opset) {

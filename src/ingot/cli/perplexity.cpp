@@ -5,6 +5,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/progress.h"
 #include "ingot/cli/inference.h"
 #include "ingot/cli/verbs.h"
@@ -36,15 +37,15 @@ int run(const PerplexityOptions& o) {
                                        [&](std::int64_t done) { bar.update(done); });
   }
   if (o.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"perplexity", result.perplexity()},
-                                              {"bits_per_byte", result.bits_per_byte(bytes)},
-                                              {"tokens", result.tokens},
-                                              {"bytes", bytes},
-                                              {"window", o.window.window},
-                                              {"stride", o.window.stride},
-                                              {"format", o.inference.format},
-                                              {"kv_cache", o.inference.kv_cache}}
-                           .dump(2));
+    fmt::print("{}\n", dump_json(nlohmann::ordered_json{{"perplexity", result.perplexity()},
+                                                        {"bits_per_byte", result.bits_per_byte(bytes)},
+                                                        {"tokens", result.tokens},
+                                                        {"bytes", bytes},
+                                                        {"window", o.window.window},
+                                                        {"stride", o.window.stride},
+                                                        {"format", o.inference.format},
+                                                        {"kv_cache", o.inference.kv_cache}},
+                                 2));
     return 0;
   }
   fmt::print("perplexity {:.4f} over {} tokens; {:.4f} bits per byte\n", result.perplexity(), result.tokens,

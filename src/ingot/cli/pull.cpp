@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/hub/resolve.h"
@@ -38,13 +39,13 @@ void print(const PullOptions& o, const hub::HubRepo& repo, const hub::PullResult
   for (const hub::PulledFile& file : result.files) {
     files.push_back({{"path", file.path}, {"bytes", file.bytes}, {"fetched", file.fetched}});
   }
-  fmt::print("{}\n", nlohmann::ordered_json{{"repo", repo.id},
-                                            {"revision", repo.revision},
-                                            {"commit", result.commit},
-                                            {"path", result.path},
-                                            {"bytes", bytes},
-                                            {"files", files}}
-                         .dump(2));
+  fmt::print("{}\n", dump_json(nlohmann::ordered_json{{"repo", repo.id},
+                                                      {"revision", repo.revision},
+                                                      {"commit", result.commit},
+                                                      {"path", result.path},
+                                                      {"bytes", bytes},
+                                                      {"files", files}},
+                               2));
 }
 
 int run(PullOptions o) {

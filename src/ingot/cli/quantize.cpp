@@ -7,6 +7,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/verbs.h"
@@ -56,10 +57,10 @@ std::uint64_t write_directory(const QuantizeOptions& o, const std::string& forma
   require_disk_space(o.destination, bytes, "the quantised model");
   WriteMeter meter("quantising", bytes);
   QuantizedCheckpoint metered = quantize_checkpoint(*checkpoint.weights, format, is_linear, meter.callback());
-  Json json = Json::parse(checkpoint.config_json);
-  json["quantization_config"] = Json::parse(quantized.config);
+  Json json = parse_json<Json>(checkpoint.config_json, checkpoint.weights->location() + ": config.json");
+  json["quantization_config"] = parse_json<Json>(quantized.config, "quantization_config");
   AtomicDirectory out(o.destination);
-  write_file_atomically(out.file("config.json"), json.dump(2) + "\n");
+  write_file_atomically(out.file("config.json"), dump_json(json, 2) + "\n");
   copy_companions(o.source, out.path());
   SafetensorsOptions options;
   options.max_shard_bytes = parse_bytes(o.shard_size, "--shard-size");
@@ -170,7 +171,7 @@ int run(QuantizeOptions o) {
     if (!o.destination.empty() && !o.json) fmt::print("\n");
     result["report"] = report(o, o.formats.empty() ? quant::quantized_formats() : o.formats);
   }
-  if (o.json) fmt::print("{}\n", result.dump(2));
+  if (o.json) fmt::print("{}\n", dump_json(result, 2));
   return 0;
 }
 

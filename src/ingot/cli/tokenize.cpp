@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/hub/resolve.h"
@@ -24,7 +25,7 @@ int run(const TokenizeOptions& o) {
   if (!o.ids.empty()) {
     const std::vector<std::int32_t> ids = parse_ids(o.ids, "--ids");
     const std::string text = tokenizer.decode(ids, !o.special);
-    fmt::print("{}\n", o.json ? nlohmann::json{{"text", text}}.dump() : text);
+    fmt::print("{}\n", o.json ? dump_json(nlohmann::json{{"text", text}}) : text);
     return 0;
   }
   std::string text = o.text;
@@ -34,7 +35,7 @@ int run(const TokenizeOptions& o) {
     nlohmann::ordered_json tokens = nlohmann::ordered_json::array();
     for (const std::int32_t id : ids) tokens.push_back(std::string(tokenizer.id_to_token(id)));
     fmt::print("{}\n",
-               nlohmann::ordered_json{{"ids", ids}, {"tokens", tokens}, {"count", ids.size()}}.dump());
+               dump_json(nlohmann::ordered_json{{"ids", ids}, {"tokens", tokens}, {"count", ids.size()}}));
     return 0;
   }
   fmt::print("{}\n", fmt::join(ids, ","));

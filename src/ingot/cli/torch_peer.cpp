@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
 
 namespace ingot::cli {
@@ -30,7 +31,7 @@ std::vector<std::string> fast_settings() {
 }
 
 nlohmann::json parsed(const std::string& name, const std::string& line, const char* key) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
+  const auto json = parse_json_or_discard<nlohmann::json>(line);
   INGOT_CHECK(json.is_object() && json.contains(key),
               IoError(name, fmt::format("answered '{}', not an object with '{}'", line, key)));
   return json;
@@ -97,7 +98,7 @@ std::string to_json(const std::vector<TorchResult>& results) {
                      {"ratio", r.ratio},
                      {"peak_memory_mib", r.peak_memory_mib}});
   }
-  return array.dump();
+  return dump_json(array);
 }
 
 double median(std::vector<double> values) {

@@ -3,6 +3,7 @@
 
 #include "ingot/base/config.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/training_console.h"
 #include "ingot/cli/verbs.h"
@@ -38,7 +39,7 @@ void print_result(const TrainOptions& o, const TrainResult& r, const std::string
     if (r.best_validation_loss) json["best_validation_loss"] = *r.best_validation_loss;
     json.update(nlohmann::ordered_json{
         {"model", r.model_directory}, {"checkpoint", r.last_checkpoint}, {"report", report}});
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", dump_json(json, 2));
     return;
   }
   fmt::print("\n{} after {} steps: training loss {:.4f}", name(r.end), r.steps, r.train_loss);

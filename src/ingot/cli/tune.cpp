@@ -12,6 +12,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/tune_objectives.h"
@@ -138,14 +139,14 @@ void print_json(const tune::StudyConfig& config, Tuner& tuner, const std::string
   if (const auto best = tuner.best_trial()) {
     json["best"] = {{"trial", best->number},
                     {"value", best->value},
-                    {"parameters", Json::parse(tuner.space().to_json(best->values))},
+                    {"parameters", parse_json<Json>(tuner.space().to_json(best->values), "the best values")},
                     {"directory", best_directory(config, *best)}};
   }
   const std::vector<double> shares = tune::parameter_importance(tuner.space(), trials, tuner.direction());
   for (std::size_t i = 0; i < shares.size(); ++i)
     json["importance"][tuner.space().parameters[i].name] = shares[i];
   json["report"] = report;
-  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", dump_json(json, 2));
 }
 
 void print_result(const tune::StudyConfig& config, Tuner& tuner, const std::string& report,

@@ -11,6 +11,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
 #include "ingot/text/utf8.h"
 
@@ -156,15 +157,9 @@ class Reader {
       throw FormatError(*path_, line.data() - start_ + static_cast<std::int64_t>(at),
                         fmt::format("line {}", number), problem);
     };
-    Json json;
-    try {
-      json = Json::parse(line);
-    } catch (const Json::parse_error& error) {
-      const std::string_view what = error.what();
-      const std::size_t prose = what.find(": ");
-      fail(fmt::format("is not valid JSON: {}", prose == what.npos ? what : what.substr(prose + 2)),
-           std::min(error.byte, line.size()));
-    }
+    const Json json = parse_json_or_discard<Json>(line);
+    if (json.is_discarded())  // again, for what is wrong
+      static_cast<void>(parse_json<Json>(line, *path_, fmt::format("line {}", number), line.data() - start_));
     if (!json.is_object()) fail("is no JSON object");
     const auto field = json.find(options_.text_field);
     if (field == json.end()) {

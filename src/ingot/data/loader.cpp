@@ -11,6 +11,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
+#include "ingot/base/json.h"
 #include "ingot/core/memory.h"
 #include "ingot/data/shuffle.h"
 
@@ -136,11 +137,11 @@ class Prefetcher {
 }  // namespace
 
 std::string DataState::to_json() const {
-  return nlohmann::json{{"epoch", epoch}, {"position", position}, {"fingerprint", fingerprint}}.dump();
+  return dump_json(nlohmann::json{{"epoch", epoch}, {"position", position}, {"fingerprint", fingerprint}});
 }
 
 DataState DataState::from_json(std::string_view text, const std::string& source) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = parse_json_or_discard<nlohmann::json>(text);
   INGOT_CHECK(json.is_object(), FormatError(source, -1, "data state", "is no JSON object"));
   for (const char* field : {"epoch", "position"}) {
     INGOT_CHECK(json.contains(field) && json[field].is_number_unsigned(),

@@ -5,6 +5,7 @@
 
 #include "ingot/base/config.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/forecast/forecaster.h"
 #include "ingot/models/forecast/patchtst.h"
 #include "ingot/weights/open.h"
@@ -59,7 +60,7 @@ Json to_json(const Forecaster& f) {
                       {"best", e.best}});
   }
   Json fit = training_json(f.config);
-  fit.update(Json::parse(to_json(f.config.model)));
+  fit.update(parse_json<Json>(to_json(f.config.model), "the model's configuration"));
   return {{"model_type", kKind},
           {"columns", f.column_names},
           {"targets", f.targets},
@@ -114,7 +115,7 @@ void check_consistent(const Forecaster& f, const std::string& path) {
 
 void save_forecaster(const std::string& directory, const Forecaster& f) {
   AtomicDirectory files(directory);
-  write_file_atomically(files.file("config.json"), to_json(f).dump(2) + "\n");
+  write_file_atomically(files.file("config.json"), dump_json(to_json(f), 2) + "\n");
   std::vector<StoredTensor> tensors;
   for (const auto& [name, parameter] : named_parameters(*f.model)) {
     tensors.push_back(StoredTensor::of(name, parameter->value.detach()));
@@ -132,13 +133,13 @@ Forecaster load_forecaster(const std::string& directory) {
   INGOT_CHECK(std::filesystem::exists(path),
               IoError(directory, "is not a model directory: it holds no config.json"));
   const std::string text = read_file(path);
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_json_or_discard<Json>(text);
   INGOT_CHECK(json.is_object(), FormatError(path, -1, "config.json", "is not a JSON object"));
   if (json.value("model_type", Json()) != Json(kKind)) return from_transformers(text, directory, path);
   Forecaster f;
   try {
     read_json(f, json);
-    Config config = Config::parse(json.at("fit").dump(), path);
+    Config config = Config::parse(dump_json(json.at("fit")), path);
     f.config = read_fit_config(config);
   } catch (const Json::exception& error) {
     throw FormatError(path, -1, "config.json", error.what());

@@ -10,6 +10,7 @@
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/hub/url.h"
 
 namespace ingot::hub {
@@ -119,7 +120,7 @@ HubOptions HubOptions::from_environment() {
 }
 
 HubListing parse_hub_listing(std::string_view json, const std::string& address) {
-  const Json root = Json::parse(json, nullptr, false);
+  const Json root = parse_json_or_discard<Json>(json);
   INGOT_CHECK(root.is_object(), FormatError(address, 0, "answer", "is no JSON object; is this the Hub?"));
   HubListing listing;
   listing.commit = text_of(root, "sha", address);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/log.h"
 #include "ingot/base/progress.h"
 #include "ingot/hub/byte_source.h"
@@ -21,7 +22,7 @@ using Json = nlohmann::json;
 bool is_noted(const std::string& note, const RemoteFile& remote, const std::string& path) {
   std::error_code missing;
   if (!fs::exists(note, missing) || !fs::exists(path, missing) || remote.etag.empty()) return false;
-  const Json json = Json::parse(read_file(note), nullptr, false);
+  const Json json = parse_json_or_discard<Json>(read_file(note));
   return json.is_object() && json.value("etag", "") == remote.etag && remote.has_size &&
          fs::file_size(path) == remote.size;
 }
@@ -51,10 +52,10 @@ std::string fetch_cached(HttpClient& client, const HttpRequest& request, const s
       {.label = "fetching " + file, .total = static_cast<std::int64_t>(remote.size), .bytes = true});
   wanted.on_bytes = [&](std::int64_t bytes) { bar.update(done += bytes); };
   download(client, wanted);
-  write_file_atomically(note,
-                        nlohmann::ordered_json{
-                            {"url", printable_url(request.url)}, {"etag", remote.etag}, {"size", remote.size}}
-                            .dump(2));
+  write_file_atomically(note, dump_json(nlohmann::ordered_json{{"url", printable_url(request.url)},
+                                                               {"etag", remote.etag},
+                                                               {"size", remote.size}},
+                                        2));
   return path;
 }
 

@@ -8,6 +8,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/infer/sentence_embedder.h"
 #include "ingot/models/config_file.h"
 
@@ -44,7 +45,7 @@ std::string class_of(const std::string& type) { return type.substr(type.rfind('.
 
 void read_modules(const std::string& directory, SentenceConfig& config) {
   const std::string path = directory + "/modules.json";
-  const nlohmann::json modules = nlohmann::json::parse(read_file(path), nullptr, false);
+  const nlohmann::json modules = parse_json_or_discard<nlohmann::json>(read_file(path));
   INGOT_CHECK(modules.is_array(), FormatError(path, -1, "modules", "is not a JSON list"));
   for (const nlohmann::json& module : modules) {
     INGOT_CHECK(module.is_object() && module.value("type", nlohmann::json()).is_string() &&

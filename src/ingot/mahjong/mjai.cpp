@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/json.h"
 #include "ingot/mahjong/log.h"
 
 // https://mjai.app/docs/mjai-protocol
@@ -139,9 +140,7 @@ class Reader {
   }
 
  private:
-  static std::string shorten(const Json& value) {
-    return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40);
-  }
+  static std::string shorten(const Json& value) { return excerpt(value, 40); }
 
   void read_start(Event& event) const {
     const Json& wind = field(json_, "bakaze");
@@ -246,11 +245,7 @@ Json parse_line(std::string_view line, const std::string& source) {
     else if (!text && (line[i] == ']' || line[i] == '}'))
       --depth;
   }
-  try {
-    return Json::parse(line);
-  } catch (const nlohmann::json::exception& error) {
-    throw FormatError(source, -1, "JSON", error.what());
-  }
+  return parse_json<Json>(line, source, "JSON");
 }
 
 }  // namespace
@@ -306,7 +301,7 @@ std::string to_mjai(const Event& event, int viewer) {
     case EventType::EndGame:
       break;
   }
-  return json.dump();
+  return dump_json(json);
 }
 
 Event parse_mjai(std::string_view line, const std::string& source) {

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/json.h"
 #include "ingot/mahjong/log.h"
 
 // tenhou.net/6: each player's draws and discards are listed apart, calls are texts like "c275226" among the
@@ -417,7 +418,7 @@ void read_rules(const json& document, Rules& rules) {
 
 // One document, or one per line (a round each): then the first with the rounds of all.
 json parse_documents(std::string_view text, const std::string& source) {
-  json first = json::parse(text, nullptr, false);
+  json first = parse_json_or_discard<json>(text);
   if (!first.is_discarded()) return first;
   std::string problem;
   int line = 0;
@@ -426,20 +427,16 @@ json parse_documents(std::string_view text, const std::string& source) {
     const std::string_view one = text.substr(at, end - at);
     at = end + 1;
     if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    try {
-      json document = json::parse(one);
-      if (line == 0) {
-        first = std::move(document);
-        continue;
-      }
-      if (!first.is_object() || !document.is_object() || !first["log"].is_array() ||
-          !document["log"].is_array())
-        problem = "has no \"log\"";
-      else
-        for (json& round : document["log"]) first["log"].push_back(std::move(round));
-    } catch (const json::exception& error) {
-      problem = error.what();
+    json document = parse_json<json>(one, fmt::format("{}:{}", source, line + 1), "JSON");
+    if (line == 0) {
+      first = std::move(document);
+      continue;
     }
+    if (!first.is_object() || !document.is_object() || !first["log"].is_array() ||
+        !document["log"].is_array())
+      problem = "has no \"log\"";
+    else
+      for (json& round : document["log"]) first["log"].push_back(std::move(round));
   }
   if (!problem.empty()) throw FormatError(fmt::format("{}:{}", source, line), -1, "JSON", problem);
   return first;

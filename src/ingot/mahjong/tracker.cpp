@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/json.h"
 #include "ingot/mahjong/flow.h"
 #include "ingot/mahjong/legal.h"
 #include "ingot/mahjong/log.h"
@@ -322,7 +323,7 @@ void run_mjai_client(std::istream& in, std::ostream& out, const Rules& rules, co
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const Event event = parse_mjai(line, fmt::format("line {}", number));
     if (event.type == EventType::StartGame) {
-      const auto json = nlohmann::json::parse(line, nullptr, false);
+      const auto json = parse_json_or_discard<nlohmann::json>(line);
       const auto id = json.find("id");
       if (id == json.end() || !id->is_number_integer() || id->get<std::int64_t>() < 0 ||
           id->get<std::int64_t>() > 3)

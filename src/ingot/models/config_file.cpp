@@ -8,6 +8,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/models/keras_hub.h"
 
 namespace ingot {
@@ -17,7 +18,7 @@ struct ConfigFile::Contents {
 };
 
 ConfigFile::ConfigFile(std::string_view text, std::string path) : path_(std::move(path)) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text, nullptr, false);
+  nlohmann::ordered_json json = parse_json_or_discard<nlohmann::ordered_json>(text);
   INGOT_CHECK(json.is_object(), FormatError(path_, -1, "config", "is not a JSON object"));
   contents_ = std::make_shared<const Contents>(Contents{std::move(json)});
 }
@@ -37,7 +38,7 @@ void ConfigFile::read_as(const char* key, T& value) const {
   try {
     value = found.get<T>();
   } catch (const nlohmann::ordered_json::exception&) {
-    throw FormatError(path_, -1, key, fmt::format("has the wrong type: {}", found.dump().substr(0, 60)));
+    throw FormatError(path_, -1, key, fmt::format("has the wrong type: {}", excerpt(found, 60)));
   }
 }
 
@@ -92,7 +93,7 @@ std::string read_model_config(const std::string& path) {
   return keras_hub_config(text, path).value_or(std::move(text));
 }
 
-std::string ConfigFile::text() const { return contents_->json.dump(); }
+std::string ConfigFile::text() const { return dump_json(contents_->json); }
 
 std::string_view torch_name(DType dtype) {
   static constexpr std::array<std::string_view, 4> kTorchNames{"float32", "float64", "float16", "bfloat16"};

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/models/open_tokenizer.h"
 #include "ingot/text/sentencepiece.h"
 
@@ -118,7 +119,7 @@ bool write_gguf_tokenizer(const std::string& directory, std::int64_t rows, GgufM
   if (!has_tokenizer(directory)) return false;
   const text::Tokenizer tokenizer = open_tokenizer(directory);
   const std::string text = tokenizer.to_json();
-  const Json json = Json::parse(text);
+  const Json json = parse_json<Json>(text, directory + "/tokenizer.json");
   const bool lists = write_byte_level(json, rows, metadata) ||
                      write_pieces(directory + "/tokenizer.model", json, rows, metadata);
   set_id(metadata, "bos_token_id", tokenizer.bos_id());

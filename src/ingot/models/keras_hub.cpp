@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/models/config_file.h"
 #include "ingot/weights/transform.h"
 
@@ -175,7 +176,7 @@ std::optional<std::string> keras_hub_config(std::string_view text, const std::st
     settings->read(theirs, value);
     json[ours] = value;
   }
-  return json.dump(2);
+  return dump_json(json, 2);
 }
 
 }  // namespace ingot

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/json.h"
 #include "ingot/text/chat_template.h"
 #include "ingot/text/json_write.h"
 #include "ingot/text/utf8.h"
@@ -272,11 +273,7 @@ Value parse_json(std::string_view text, const std::string& what) {
     if (c == '[' || c == '{') INGOT_CHECK(++depth < kMaxNesting, TemplateError(0, what + " nests too deep"));
     if (c == ']' || c == '}') --depth;
   }
-  try {
-    return from_json(ordered_json::parse(text));
-  } catch (const ordered_json::parse_error& e) {
-    throw FormatError(what, static_cast<std::int64_t>(e.byte), "document", e.what());
-  }
+  return from_json(ingot::parse_json<ordered_json>(text, what));
 }
 
 }  // namespace ingot::text::jinja

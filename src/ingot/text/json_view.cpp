@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/text/utf8.h"
 
 namespace ingot::text {
@@ -18,12 +19,8 @@ const ordered_json& json(const void* value) { return *static_cast<const ordered_
 
 JsonDocument::JsonDocument(std::string_view text, std::string file, std::string field)
     : file_(std::move(file)), field_(std::move(field)) {
-  try {
-    value_ = std::make_shared<const ordered_json>(ordered_json::parse(text));
-  } catch (const ordered_json::parse_error& e) {
-    throw FormatError(file_, static_cast<std::int64_t>(e.byte), field_.empty() ? "document" : field_,
-                      e.what());
-  }
+  value_ = std::make_shared<const ordered_json>(
+      parse_json<ordered_json>(text, file_, field_.empty() ? "document" : field_));
 }
 
 void JsonView::fail(std::string_view problem) const {
@@ -105,6 +102,6 @@ char32_t JsonView::character() const {
   return c;
 }
 
-std::string JsonView::dump() const { return json(value_).dump(); }
+std::string JsonView::dump() const { return dump_json(json(value_)); }
 
 }  // namespace ingot::text

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/json.h"
+
 namespace ingot::text {
 
 std::string json_string(std::string_view text) {
@@ -36,7 +38,7 @@ std::string json_string(std::string_view text) {
 }
 
 std::string indent_json(const std::string& json, int indent) {
-  const std::string pretty = nlohmann::ordered_json::parse(json).dump(2);
+  const std::string pretty = dump_json(parse_json<nlohmann::ordered_json>(json, "JSON"), 2);
   std::string out;
   out.reserve(pretty.size());
   for (const char c : pretty) {

@@ -17,11 +17,10 @@ namespace ingot::text {
 
 namespace {
 
-using Piece = SentencePiece;
 using Proto = SentencePieceModel;
 
-Piece parse_piece(ProtobufReader reader) {
-  Piece piece;
+SentencePiece parse_piece(ProtobufReader reader) {
+  SentencePiece piece;
   while (reader.next()) {
     if (reader.field() == 1) {
       piece.text = reader.bytes();
@@ -75,8 +74,8 @@ MergeTable merges_of(const Proto& proto, const Vocabulary& vocabulary) {
   };
   std::vector<Candidate> candidates;
   for (std::int32_t id = 0; id < vocabulary.id_limit(); ++id) {
-    const Piece& piece = proto.pieces[static_cast<std::size_t>(id)];
-    if (piece.type != Piece::kNormal && piece.type != Piece::kUserDefined) continue;
+    const SentencePiece& piece = proto.pieces[static_cast<std::size_t>(id)];
+    if (piece.type != SentencePiece::kNormal && piece.type != SentencePiece::kUserDefined) continue;
     const std::string_view text = piece.text;
     for (std::size_t i = 0; i < text.size();) {
       i += utf8_length(text[i]);
@@ -162,20 +161,21 @@ TokenizerSpec make_sentencepiece(const SentencePieceModel& proto, const std::str
   std::vector<double> scores;
   std::optional<std::int32_t> unk_id;
   vocabulary.reserve(proto.pieces.size(), proto.pieces.size() * 8);
-  for (const Piece& piece : proto.pieces) {
+  for (const SentencePiece& piece : proto.pieces) {
     const auto id = static_cast<std::int32_t>(scores.size());
     INGOT_CHECK(vocabulary.add(piece.text, id) == Vocabulary::Added::yes,
                 FormatError(source, -1, fmt::format("pieces[{}]", id),
                             fmt::format("\"{}\" is listed twice", piece.text)));
     scores.push_back(static_cast<double>(piece.score));
-    if (piece.type == Piece::kUnknown) unk_id = id;
-    if (piece.type != Piece::kUnknown && piece.type != Piece::kControl && piece.type != Piece::kUserDefined) {
+    if (piece.type == SentencePiece::kUnknown) unk_id = id;
+    if (piece.type != SentencePiece::kUnknown && piece.type != SentencePiece::kControl &&
+        piece.type != SentencePiece::kUserDefined) {
       continue;
     }
     AddedToken token;
     token.id = id;
     token.content = piece.text;
-    token.special = piece.type != Piece::kUserDefined;
+    token.special = piece.type != SentencePiece::kUserDefined;
     spec.added_tokens.push_back(std::move(token));
   }
   if (vocabulary.find("<s>") >= 0) spec.config.bos_token = "<s>";

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/text/json_view.h"
 #include "ingot/text/tokenizer_spec.h"
 
@@ -63,7 +64,7 @@ std::string write_tokenizer_config(const TokenizerSpec& spec) {
   out["clean_up_tokenization_spaces"] = false;
   if (config.model_max_length > 0) out["model_max_length"] = config.model_max_length;
   out["tokenizer_class"] = "PreTrainedTokenizerFast";
-  return out.dump(2) + "\n";
+  return dump_json(out, 2) + "\n";
 }
 
 }  // namespace ingot::text

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 
 namespace ingot {
 namespace {
@@ -36,9 +37,7 @@ Json to_json(const SampleRecord& r) {
 
 struct RunHistory::Sink {
   explicit Sink(const std::string& path) : file(path, FileWriter::Mode::append) {}
-  void write(const Json& json) {
-    file.write(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-  }
+  void write(const Json& json) { file.write(dump_json(json) + "\n"); }
   FileWriter file;
 };
 
@@ -47,10 +46,9 @@ RunHistory::RunHistory(const std::string& path, std::int64_t resume_step) {
   const bool exists = std::filesystem::exists(path);
   if (exists && resume_step > 0) read(path, resume_step);
   std::string kept;
-  for (const StepRecord& r : steps_) kept += to_json(r).dump() + "\n";
-  for (const EvalRecord& r : evaluations_) kept += to_json(r).dump() + "\n";
-  for (const SampleRecord& r : samples_)
-    kept += to_json(r).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  for (const StepRecord& r : steps_) kept += dump_json(to_json(r)) + "\n";
+  for (const EvalRecord& r : evaluations_) kept += dump_json(to_json(r)) + "\n";
+  for (const SampleRecord& r : samples_) kept += dump_json(to_json(r)) + "\n";
   if (exists) write_file_atomically(path, kept);
   sink_ = std::make_unique<Sink>(path);
 }
@@ -65,7 +63,7 @@ RunHistory::~RunHistory() {
 void RunHistory::read(const std::string& path, std::int64_t resume_step) {
   std::istringstream lines(read_file(path));
   for (std::string line; std::getline(lines, line);) {
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = parse_json_or_discard<Json>(line);
     if (!json.is_object()) continue;  // the last line of a killed process may be half a line
     const std::int64_t step = json.value("step", std::int64_t{0});
     if (step > resume_step) continue;

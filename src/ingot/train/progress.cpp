@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 
 namespace ingot {
 
@@ -20,21 +21,22 @@ void Progress::note_evaluation(double loss) {
 }
 
 std::string Progress::to_json(const TrainConfig& config, std::int64_t total_steps) const {
-  nlohmann::ordered_json json{{"format", "ingot.trainer"},
-                              {"version", 1},
-                              {"step", step},
-                              {"total_steps", total_steps},
-                              {"seed", config.seed},
-                              {"tokens_per_step", config.tokens_per_step()},
-                              {"best_step", best_step},
-                              {"evaluations_since_best", evaluations_since_best},
-                              {"data", nlohmann::ordered_json::parse(data.to_json())}};
+  nlohmann::ordered_json json{
+      {"format", "ingot.trainer"},
+      {"version", 1},
+      {"step", step},
+      {"total_steps", total_steps},
+      {"seed", config.seed},
+      {"tokens_per_step", config.tokens_per_step()},
+      {"best_step", best_step},
+      {"evaluations_since_best", evaluations_since_best},
+      {"data", parse_json<nlohmann::ordered_json>(data.to_json(), "the data's position")}};
   if (std::isfinite(best_loss)) json["best_loss"] = best_loss;
-  return json.dump(2) + "\n";
+  return dump_json(json, 2) + "\n";
 }
 
 Progress Progress::from_json(const std::string& text, const std::string& path) {
-  const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
+  const auto json = parse_json_or_discard<nlohmann::ordered_json>(text);
   INGOT_CHECK(
       json.is_object() && json.value("format", "") == "ingot.trainer",
       FormatError(path, -1, "format", "is not 'ingot.trainer': another program wrote this checkpoint"));
@@ -46,7 +48,7 @@ Progress Progress::from_json(const std::string& text, const std::string& path) {
   progress.best_step = json.value("best_step", std::int64_t{-1});
   progress.best_loss = json.value("best_loss", std::numeric_limits<double>::infinity());
   progress.evaluations_since_best = json.value("evaluations_since_best", std::int64_t{0});
-  progress.data = data::DataState::from_json(json.at("data").dump(), path);
+  progress.data = data::DataState::from_json(dump_json(json.at("data")), path);
   return progress;
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/shell.h"
 #include "ingot/base/suggest.h"
 #include "ingot/tune/objective.h"
@@ -185,7 +186,7 @@ class CommandObjective : public Objective {
   }
 
   void take(const std::string& line, TrialRun& run) {
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = parse_json_or_discard<Json>(line);
     if (!json.is_object() || !json.contains(metric_)) return;
     const Json& metric = json[metric_];
     // JSON has no NaN: programs write null, or a word.

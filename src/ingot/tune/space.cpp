@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
 
 namespace ingot::tune {
@@ -128,12 +129,12 @@ std::string SearchSpace::to_json(const Values& values) const {
       object[p.name] = values[i];
     }
   }
-  return object.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  return dump_json(object);
 }
 
 Values SearchSpace::from_json(const std::string& json) const {
   Values values(size(), kAbsent);
-  const OrderedJson object = OrderedJson::parse(json, nullptr, false);
+  const OrderedJson object = parse_json_or_discard<OrderedJson>(json);
   if (!object.is_object()) return values;
   for (std::size_t i = 0; i < size(); ++i) {
     const auto found = object.find(parameters[i].name);
@@ -166,7 +167,7 @@ std::string SearchSpace::description() const {
         row["when"][parent.name].push_back(parent.choices[static_cast<std::size_t>(choice)]);
       }
     }
-    lines += fmt::format("{}: {}\n", p.name, row.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
+    lines += fmt::format("{}: {}\n", p.name, dump_json(row));
   }
   return lines;
 }

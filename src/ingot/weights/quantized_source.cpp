@@ -13,6 +13,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -73,7 +74,7 @@ nlohmann::json bnb_state(const Layer& layer) {
   INGOT_CHECK(bytes.dtype() == DType::u8,
               InvalidConfig(layer.name() + "." + field, "must be bytes (u8) of JSON"));
   const auto* text = reinterpret_cast<const char*>(bytes.data<std::uint8_t>());
-  auto json = nlohmann::json::parse(text, text + bytes.numel(), nullptr, false);
+  auto json = parse_json_or_discard<nlohmann::json>({text, static_cast<std::size_t>(bytes.numel())});
   const bool whole = json.is_object() && json.contains("shape") && json["shape"].is_array() &&
                      json["shape"].size() == 2 && json["shape"][0].is_number_integer() &&
                      json["shape"][1].is_number_integer() && json.contains("blocksize") &&

@@ -9,6 +9,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
 #include "ingot/ops/cast.h"
 #include "ingot/quant/group_matrix.h"
@@ -109,11 +110,8 @@ void add_nf4(const WeightSource& source, const TensorInfo& info, std::vector<Sto
   const std::string dtype = info.dtype == DType::f16    ? "float16"
                             : info.dtype == DType::bf16 ? "bfloat16"
                                                         : "float32";
-  const std::string state = OrderedJson{
-      {"quant_type", "nf4"},
-      {"blocksize", kBlock},
-      {"dtype", dtype},
-      {"shape", {rows, cols}}}.dump();
+  const std::string state = dump_json(
+      OrderedJson{{"quant_type", "nf4"}, {"blocksize", kBlock}, {"dtype", dtype}, {"shape", {rows, cols}}});
   const std::span<const std::uint8_t> bytes(reinterpret_cast<const std::uint8_t*>(state.data()),
                                             state.size());
   tensors.push_back(
@@ -203,7 +201,7 @@ QuantizedCheckpoint quantize_checkpoint(const WeightSource& source, std::string_
                                             "(NAME.gguf) hold q8_0, q4_k and their kin",
                                             format, did_you_mean(format, known), fmt::join(known, ", "))));
   QuantizedCheckpoint result;
-  result.config = (groups ? groups_config(*groups) : format == "fp8" ? fp8_config() : nf4_config()).dump();
+  result.config = dump_json(groups ? groups_config(*groups) : format == "fp8" ? fp8_config() : nf4_config());
   for (const TensorInfo& info : source.tensors()) {
     if (!is_linear(info)) {
       INGOT_CHECK(info.dtype.has_value(),

@@ -9,6 +9,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/core/memory.h"
 #include "ingot/weights/safetensors.h"
 #include "ingot/weights/tensor_bytes.h"
@@ -166,7 +167,7 @@ std::vector<std::string> write_safetensors_directory(const std::string& director
   index["metadata"]["total_size"] = total;
   index["weight_map"] = std::move(weight_map);
   files.emplace_back("model.safetensors.index.json");
-  write_file_atomically(directory + "/" + files.back(), index.dump(2) + "\n");
+  write_file_atomically(directory + "/" + files.back(), dump_json(index, 2) + "\n");
   return files;
 }
 

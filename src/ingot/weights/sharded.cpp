@@ -11,6 +11,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 
 namespace ingot {
 namespace {
@@ -34,7 +35,7 @@ class Shards final : public WeightSource {
     }
     if (index.contains("metadata") && index["metadata"].is_object()) {
       for (const auto& [key, value] : index["metadata"].items()) {
-        metadata[key] = value.is_string() ? value.get<std::string>() : value.dump();
+        metadata[key] = value.is_string() ? value.get<std::string>() : dump_json(value);
       }
     }
     set_contents(std::move(tensors), std::move(metadata));
@@ -65,13 +66,7 @@ class Shards final : public WeightSource {
         file.bytes().size() <= kMaxIndex,
         FormatError(location(), -1, "index",
                     fmt::format("has {} bytes; at most {} are reasonable", file.bytes().size(), kMaxIndex)));
-    Json index;
-    try {
-      index = Json::parse(file.text());
-    } catch (const Json::parse_error& error) {
-      throw FormatError(location(), static_cast<std::int64_t>(error.byte), "index",
-                        fmt::format("is not valid JSON: {}", error.what()));
-    }
+    Json index = parse_json<Json>(file.text(), location(), "index");
     INGOT_CHECK(index.is_object() && index.contains("weight_map") && index["weight_map"].is_object(),
                 FormatError(location(), -1, "weight_map", "is missing or no object"));
     return index;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/models/config_file.h"
 #include "ingot/models/registry.h"
 
@@ -93,7 +94,7 @@ std::string EncoderConfig::to_json() const {
                                     {"initializer_range", initializer_range},
                                     {"pad_token_id", pad_token_id},
                                     {"torch_dtype", torch_name(dtype)}};
-  return json.dump(2) + "\n";
+  return dump_json(json, 2) + "\n";
 }
 
 }  // namespace ingot

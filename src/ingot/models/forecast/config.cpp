@@ -8,6 +8,7 @@
 
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
 #include "ingot/models/require.h"
 
@@ -197,7 +198,7 @@ ForecastModelConfig read_forecast_model(const ConfigReader& reader, ForecastMode
 std::string to_json(const ForecastModelConfig& config) {
   nlohmann::ordered_json json;
   for_each_key(config, [&](const char* key, const auto& value) { json[key] = value; });
-  return json.dump(2);
+  return dump_json(json, 2);
 }
 
 }  // namespace ingot

@@ -2,6 +2,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/models/forecast/patchtst.h"
 #include "ingot/weights/safetensors_writer.h"
 
@@ -16,7 +17,7 @@ T value(const nlohmann::json& json, const std::string& path, const char* key, T 
   try {
     return at->get<T>();
   } catch (const nlohmann::json::exception&) {
-    throw FormatError(path, -1, key, "has a value of the wrong type: " + at->dump());
+    throw FormatError(path, -1, key, "has a value of the wrong type: " + excerpt(*at, 60));
   }
 }
 
@@ -32,7 +33,7 @@ void read_scaling(const nlohmann::json& json, const std::string& path, ForecastM
 }  // namespace
 
 ForecastModelConfig patchtst_from_transformers(const std::string& text, const std::string& path) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json json = parse_json_or_discard<nlohmann::json>(text);
   INGOT_CHECK(json.is_object(), FormatError(path, -1, "config.json", "is not a JSON object"));
   const auto type = value<std::string>(json, path, "model_type", "");
   INGOT_CHECK(type == "patchtst",
@@ -114,7 +115,7 @@ std::string patchtst_to_transformers(const ForecastModelConfig& c) {
       {"head_dropout", c.head_dropout},
       {"scaling", or_null(c.normalize_window, c.scaling)},
       {"loss", "mse"}};
-  return json.dump(2) + "\n";
+  return dump_json(json, 2) + "\n";
 }
 
 void write_patchtst(const std::string& directory, ForecastModel& model) {

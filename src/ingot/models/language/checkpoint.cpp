@@ -7,6 +7,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/models/config_file.h"
 #include "ingot/models/tensorflow_names.h"
 #include "ingot/weights/open.h"
@@ -41,9 +42,9 @@ QuantizationConfig quantization_of(const ConfigFile& c, const std::string& model
 }
 
 std::string without_quantization(const std::string& config_json) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(config_json);
+  nlohmann::ordered_json json = parse_json<nlohmann::ordered_json>(config_json, "config.json");
   json.erase("quantization_config");
-  return json.dump(2) + "\n";
+  return dump_json(json, 2) + "\n";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/models/config_file.h"
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/family.h"
@@ -309,7 +310,7 @@ std::string LanguageConfig::to_json() const {
   } else {
     write_llama_like(*this, json);
   }
-  return json.dump(2) + "\n";
+  return dump_json(json, 2) + "\n";
 }
 
 }  // namespace ingot

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/gguf_names.h"
@@ -28,7 +29,7 @@ class GgufModel {
         family_(find_family()) {}
 
   Json config() const {
-    Json config = Json::parse(family_.fixed);
+    Json config = parse_json<Json>(family_.fixed, "the family's fixed configuration");
     config["model_type"] = family_.model_type;
     for (const GgufKeyRule& rule : family_.keys) {
       const std::string key = architecture_ + "." + std::string(rule.gguf);
@@ -247,7 +248,7 @@ class GgufModel {
 
 ModelCheckpoint gguf_checkpoint(const std::shared_ptr<const GgufSource>& source) {
   const GgufModel model(*source);
-  return {model.config().dump(2) + "\n", source->location(),
+  return {dump_json(model.config(), 2) + "\n", source->location(),
           std::make_shared<TransformedSource>(source, model.recipes())};
 }
 

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/gguf_names.h"
 #include "ingot/models/language/weight_map.h"
@@ -55,7 +56,7 @@ class Exporter {
 
   void write_metadata() {
     out_.metadata.set("general.architecture", GgufValue::of_string(std::string(family_.architecture)));
-    const Json json = Json::parse(config_.to_json());
+    const Json json = parse_json<Json>(config_.to_json(), "config.json");
     for (const GgufKeyRule& rule : family_.keys) {
       const auto value = json.find(rule.hugging_face);
       if (value == json.end() || !value->is_number()) continue;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/weights/safetensors_writer.h"
 
 namespace ingot {
@@ -12,7 +13,7 @@ std::string generation_config(const LanguageConfig& config) {
   nlohmann::ordered_json json{{"_from_model_config", true}};
   if (config.bos_token_id >= 0) json["bos_token_id"] = config.bos_token_id;
   if (config.eos_token_id >= 0) json["eos_token_id"] = config.eos_token_id;
-  return json.dump(2) + "\n";
+  return dump_json(json, 2) + "\n";
 }
 
 }  // namespace
