@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over the sources of a build folder, in parallel, and only where something changed.
+"""Judges every source of a configured folder by itself, in parallel, and only where something changed.
 
-A file that passed is remembered by the hash of everything its verdict depends on: the source, the project's headers
-it includes (from ninja's dependency log), the compile command, .clang-tidy and clang-tidy's version.
+A unity build compiles files in batches (cmake/batches.cmake), so that one may lean on its neighbours' includes unnoticed.
+Here each stands alone: those of src go through clang-tidy, which parses them; those of the tests, which cost twice as
+much to parse and hold little to find, are only compiled as far as their syntax.
+
+A file that passed is remembered by the hash of everything its verdict depends on: the source, the project's and the
+generated headers that it includes, its command, .clang-tidy and the versions of the tools.
 """
 import argparse
 import hashlib
@@ -17,39 +21,104 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 # g++ has warned already, so clang's own warnings are off; what g++ alone understands is no error.
 EXTRA = ["--extra-arg=-w", "--extra-arg=-Wno-unknown-warning-option"]
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.MULTILINE)
 
 
-def dependencies(build):
-    """{object: [files it was made from]} out of ninja's log."""
-    text = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], capture_output=True, text=True,
-                          check=True).stdout
-    found, current = {}, None
-    for line in text.splitlines():
-        if line.startswith("    "):
-            found[current].append(line.strip())
-        elif ": #deps" in line:
-            current = line.split(": #deps")[0]
-            found[current] = []
-    return found
+def include_folders(words):
+    """Where a command looks for headers, in its order."""
+    folders = []
+    for i, word in enumerate(words):
+        if word in ("-I", "-isystem"):
+            folders.append(pathlib.Path(words[i + 1]))
+        elif word.startswith("-I"):
+            folders.append(pathlib.Path(word[2:]))
+    return folders
+
+
+def members(path):
+    """What a batch includes: sources, as paths from an include folder."""
+    return INCLUDE.findall(path.read_text())
+
+
+def units(build):
+    """(source, command words) of every file as it would be compiled by itself; those of batches are taken apart."""
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        words, file = shlex.split(entry["command"]), pathlib.Path(entry["file"])
+        if build / "batches" not in file.parents:
+            yield file.resolve(), words
+            continue
+        for name in members(file):
+            source = next(folder / name for folder in include_folders(words) if (folder / name).is_file())
+            yield source.resolve(), [str(source) if word == entry["file"] else word for word in words]
+
+
+class Headers:
+    """What a source includes, directly or through others, out of the given folders: not the system's headers.
+
+    Conditions are not looked at, so it may name more than the preprocessor reads, and never less."""
+
+    def __init__(self, *roots):
+        self.roots = roots
+        self.known = {}
+
+    def direct(self, path, folders):
+        for name in INCLUDE.findall(path.read_text(errors="replace")):
+            for folder in [path.parent, *folders]:
+                found = folder / name
+                if any(root in found.parents for root in self.roots) and found.is_file():
+                    yield found.resolve()
+                    break
+
+    def of(self, source, folders):
+        folders = [folder for folder in folders if any(root == folder or root in folder.parents for root in self.roots)]
+        seen, open_ = set(), [source]
+        while open_:
+            path = open_.pop()
+            if path in seen:
+                continue
+            seen.add(path)
+            key = (path, *folders)
+            if key not in self.known:
+                self.known[key] = list(self.direct(path, folders))
+            open_ += self.known[key]
+        return sorted(seen)
 
 
 class Hasher:
-    def __init__(self, root, build, version):
-        self.root, self.build = root, build
-        self.common = version + (root / ".clang-tidy").read_text()
+    def __init__(self, common):
+        self.common = common
         self.files = {}
 
     def file(self, path):
         if path not in self.files:
-            self.files[path] = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+            self.files[path] = hashlib.sha256(path.read_bytes()).hexdigest()
         return self.files[path]
 
-    def unit(self, source, command, headers):
-        digest = hashlib.sha256((self.common + command).encode())
-        ours = {(self.build / name).resolve() for name in headers}
-        for path in [source] + sorted(p for p in ours if self.root in p.parents):
+    def unit(self, words, paths):
+        digest = hashlib.sha256("\0".join([self.common, *words]).encode())
+        for path in paths:
             digest.update(self.file(path).encode())
         return digest.hexdigest()
+
+
+def version(command):
+    return subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
+
+
+def compiler(words):
+    """The command without what stands before the compiler (env and ccache with their settings)."""
+    first = next(i for i, word in enumerate(words) if re.search(r"(\+\+|cc|clang)(-[0-9]+)?$", word))
+    return words[first:]
+
+
+def syntax_check(words):
+    """The command, compiling nothing."""
+    words = compiler(words)
+    for option in ("-o", "-MF", "-MT"):
+        if option in words:
+            at = words.index(option)
+            del words[at:at + 2]
+    return [word for word in words if word not in ("-c", "-MD")] + ["-fsyntax-only"]
 
 
 def main():
@@ -58,29 +127,31 @@ def main():
     parser.add_argument("--again", action="store_true", help="forget what passed before")
     arguments = parser.parse_args()
     root, build = pathlib.Path(__file__).resolve().parent.parent, arguments.build.resolve()
-    version = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
     memory = build / ".tidy-passed.json"
     passed = json.loads(memory.read_text()) if memory.exists() and not arguments.again else {}
-    hasher, deps = Hasher(root, build, version), dependencies(build)
+    headers, tidied = Headers(root, build), build / "tidy"
+    hasher = Hasher(version("clang-tidy") + version("c++") + (root / ".clang-tidy").read_text())
 
-    work, current = [], {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
-        source = pathlib.Path(entry["file"]).resolve()
-        if root / "src" not in source.parents:  # tests cost twice as much to parse and hold little to find
+    work, current, commands = [], {}, []
+    for source, words in units(build):
+        if source.suffix != ".cpp" or (root / "src" not in source.parents and root / "tests" not in source.parents):
             continue
-        command = entry["command"]
-        words = shlex.split(command)
-        output = words[words.index("-o") + 1]
-        key = hasher.unit(source, command, deps.get(output, []))
         name = source.relative_to(root).as_posix()
-        current[name] = key
-        if passed.get(name) != key:
-            work.append((name, source))
+        if name in current:  # another target compiles it, too
+            continue
+        current[name] = hasher.unit(words, headers.of(source, include_folders(words)))
+        if name.startswith("src/"):
+            commands.append({"directory": str(build), "file": str(source), "arguments": compiler(words)})
+            job = ["clang-tidy", "--quiet", "-p", str(tidied), *EXTRA, str(source)]
+        else:
+            job = syntax_check(words)
+        if passed.get(name) != current[name]:
+            work.append((name, job))
+    tidied.mkdir(exist_ok=True)
+    (tidied / "compile_commands.json").write_text(json.dumps(commands, indent=0))
 
-    def run(item):
-        done = subprocess.run(["clang-tidy", "--quiet", "-p", str(build), *EXTRA, str(item[1])], capture_output=True,
-                              text=True, errors="replace")
-        return item[0], done
+    def run(name, job):
+        return name, subprocess.run(job, capture_output=True, text=True, errors="replace", cwd=build)
 
     said = set()  # a complaint about a header comes once for every file that includes it
 
@@ -94,15 +165,16 @@ def main():
     good = {name: key for name, key in current.items() if passed.get(name) == key}
     failures = 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for future in as_completed([pool.submit(run, item) for item in work]):
+        for future in as_completed([pool.submit(run, *item) for item in work]):
             name, done = future.result()
             if done.returncode == 0:
                 good[name] = current[name]
-            else:
-                failures += 1
-                print("".join(new_complaints(done.stdout.replace(str(root) + "/", ""))), end="")
-                if "error:" not in done.stdout:
-                    print(f"{name}:1: clang-tidy failed\n{done.stderr}")
+                continue
+            failures += 1
+            text = done.stdout if name.startswith("src/") else done.stderr
+            print("".join(new_complaints(text.replace(str(root) + "/", ""))), end="")
+            if "error:" not in text:
+                print(f"{name}:1: could not be looked at\n{done.stderr}")
     memory.write_text(json.dumps(good, indent=0, sort_keys=True))
     print(f"clang-tidy: {len(work)} of {len(current)} files looked at, {failures} with complaints")
     return 1 if failures else 0
