@@ -81,20 +81,24 @@ INGOT_NOINLINE void tile_rows(const PanelProduct& p, const std::uint8_t* x, floa
     store_floats(y + row * p.y_stride, p.bias != nullptr ? add(sum[row], bias) : sum[row], p.cols);
 }
 
-// As many times 16 rows as there are; AVX-512 computes those that remain.
+// As many times 16 rows as there are, a panel at a time; AVX-512 computes those that remain.
 template <class Tiles, PackedFormat kFormat>
 void tile_product(const PanelProduct& p, std::int64_t rows) {
   static constexpr TileConfig kConfig = tile_config(Decoder<kFormat>::kHalves ? 4 : 8);
-  std::int64_t at = 0;
-  if (rows >= kTileRows) Tiles::configure(kConfig);
-  for (; rows - at >= kTileRows; at += kTileRows)
-    tile_rows<Tiles, kFormat>(p, p.x + at * p.x_stride, p.y + at * p.y_stride);
-  if (at > 0) Tiles::release();
-  if (at == rows) return;
+  const std::int64_t whole = rows / kTileRows * kTileRows;
+  const std::int64_t panel_bytes = p.steps * static_cast<std::int64_t>(packed_layout(kFormat).step_bytes());
+  if (whole > 0) Tiles::configure(kConfig);
+  for (std::int64_t panel = 0; panel < p.panels; ++panel) {
+    const PanelProduct one = panel_of(p, panel, panel_bytes);
+    for (std::int64_t at = 0; at < whole; at += kTileRows)
+      tile_rows<Tiles, kFormat>(one, one.x + at * one.x_stride, one.y + at * one.y_stride);
+  }
+  if (whole > 0) Tiles::release();
+  if (whole == rows) return;
   PanelProduct rest = p;
-  rest.x += at * p.x_stride;
-  rest.y += at * p.y_stride;
-  vnni_panel_kernel(kFormat)(rest, rows - at);
+  rest.x += whole * p.x_stride;
+  rest.y += whole * p.y_stride;
+  vnni_panel_kernel(kFormat)(rest, rows - whole);
 }
 
 template <class Tiles>

@@ -12,7 +12,7 @@ namespace {
 using Ints = __m256i;
 using Floats = __m256;
 constexpr std::int64_t kLanes = 8;
-constexpr int kMaxRows = 4;  // 4 whole-numbered and 4 float sums of 16 registers
+constexpr int kMaxRows = 4, kPairRows = 0;  // 4 whole-numbered and 4 float sums of 16 registers
 constexpr bool kSignedBytes = true;
 
 INGOT_INLINE Ints zero_ints() { return _mm256_setzero_si256(); }

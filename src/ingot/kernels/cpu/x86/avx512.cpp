@@ -16,7 +16,7 @@ namespace ingot::kernels::cpu {
 namespace {
 #include "ingot/kernels/cpu/x86/vectors512.h"
 
-constexpr int kMaxRows = 12;  // 12 whole-numbered and 12 float sums of 32 registers
+constexpr int kMaxRows = 12, kPairRows = 6;  // 12 whole-numbered and 12 float sums of 32 registers
 constexpr bool kSignedBytes = true;
 
 // Sums of two products fit 16 bits for codes below 128: 2 · 127 · 127.

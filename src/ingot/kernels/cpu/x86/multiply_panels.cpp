@@ -23,28 +23,32 @@ void multiply_panels(const QuantizedMatmulArgs& args, PanelKernel kernel) {
   const std::int64_t panel_bytes = args.weight.dim(-1), x_stride = args.x.stride(0);
   const std::int64_t steps = panel_bytes / static_cast<std::int64_t>(layout.step_bytes());
   const std::int64_t chunk = chunk_rows(m, x_stride);
+  // Many rows go over two panels at once; few are bound by reading them, one after the other.
+  const std::int64_t at_once = m > kRowsAtOnce ? 2 : 1, groups = (panels + at_once - 1) / at_once;
+  const std::int64_t group_bytes = at_once * panel_bytes;
   // A thread's share is worth waking it for from some 64 KiB on.
-  const std::int64_t grain = std::max<std::int64_t>(1, 65536 / (panel_bytes * std::min<std::int64_t>(m, 16)));
+  const std::int64_t grain = std::max<std::int64_t>(1, 65536 / (group_bytes * std::min<std::int64_t>(m, 16)));
   const auto multiply = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = 0; row < m; row += chunk) {
-      for (std::int64_t p = begin; p < end; ++p) {
-        const std::uint8_t* panel = args.weight.as<std::uint8_t>() + p * panel_bytes;
-        const PanelProduct product{.panel = panel,
+      for (std::int64_t group = begin; group < end; ++group) {
+        const std::int64_t p = group * at_once, there = std::min(at_once, panels - p);
+        const PanelProduct product{.panel = args.weight.as<std::uint8_t>() + p * panel_bytes,
+                                   .panels = there,
                                    .steps = steps,
                                    .x = args.x.as<std::uint8_t>() + row * x_stride,
                                    .x_stride = x_stride,
                                    .y = args.y.as<float>() + row * args.y.stride(0) + p * kPanelRows,
                                    .y_stride = args.y.stride(0),
-                                   .cols = std::min(kPanelRows, n - p * kPanelRows),
+                                   .cols = std::min(there * kPanelRows, n - p * kPanelRows),
                                    .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr,
-                                   .next = p + 1 < end};
+                                   .next = group + 1 < end && p + 2 * at_once <= panels};
         kernel(product, std::min(chunk, m - row));
       }
     }
   };
   // Many rows are worth a large share, whose activations stay in L2; few are done before a thread is awake.
-  if (m > kRowsAtOnce) return parallel_for(panels, grain, multiply);
-  parallel_share(panels, grain, 1 + kPieceBytes / panel_bytes, multiply);
+  if (m > kRowsAtOnce) return parallel_for(groups, grain, multiply);
+  parallel_share(groups, grain, 1 + kPieceBytes / group_bytes, multiply);
 }
 
 void multiply_row_scaled(const RowScaledMatmulArgs& args, const RowScaledKernel& kernel) {

@@ -3,6 +3,7 @@
 //
 //   kLanes         rows of a panel in one vector: 16 or 8
 //   kMaxRows       rows of x that its registers hold at once
+//   kPairRows      those with two panels at once, where a vector holds all rows of one; else 0
 //   kSignedBytes   whether dot() of 8-bit codes takes them signed (where an unsigned one would saturate)
 //   Ints, Floats   vectors of 32-bit lanes, and the operations below on them
 //
@@ -23,6 +24,7 @@ struct Decoder {
   std::int64_t row;
   Floats d, dmin;
 
+  Decoder() = default;
   INGOT_INLINE Decoder(const std::uint8_t* step_, std::int64_t row_) : step(step_), row(row_) {
     if constexpr (kLayout.scales == PackedScales::super_min || kHalves) d = load_halves(step + 2 * row);
     if constexpr (kLayout.scales == PackedScales::super_min) dmin = load_halves(step + 32 + 2 * row);
@@ -87,7 +89,7 @@ INGOT_INLINE void prefetch_ahead(const std::uint8_t* step, std::int64_t block) {
   for (std::int64_t at = 0; at < kShare; at += 64) __builtin_prefetch(from + at);
 }
 
-// Asks for the panel after this one, in L2, a block's share at a time.
+// Asks for the same place in the panel that is `panel_bytes` behind, in L2, a block's share at a time.
 template <PackedFormat kFormat>
 INGOT_INLINE void prefetch_next_panel(const std::uint8_t* step, std::int64_t block,
                                       std::int64_t panel_bytes) {
@@ -97,18 +99,22 @@ INGOT_INLINE void prefetch_next_panel(const std::uint8_t* step, std::int64_t blo
   for (std::int64_t at = 0; at < kShare; at += 64) __builtin_prefetch(from + at, 0, 2);
 }
 
-// R rows of x with kLanes rows of the panel.
-template <PackedFormat kFormat, int R>
+// R rows of x with kLanes rows of each of V panels. Two panels share what is read of x: a load for each of
+// the dot products, besides those of the scales, would take longer than they do.
+template <PackedFormat kFormat, int R, int V>
 INGOT_NOINLINE void panel_rows(const PanelProduct& p, const std::uint8_t* x, float* y, std::int64_t row) {
   // Many rows take their time over a panel; the next one comes while the first of them are at work.
-  const bool fetch_next = R > 4 && p.next && x == p.x && row == 0;
+  const bool fetch_next = R * V > 4 && p.next && x == p.x && row == 0;
   const std::int64_t panel_bytes = p.steps * static_cast<std::int64_t>(packed_layout(kFormat).step_bytes());
   using D = Decoder<kFormat>;
   constexpr PackedLayout kLayout = D::kLayout;
   constexpr int kParts = D::kHalves ? 2 : 1, kGroups = 8 / kParts;
-  Floats sum[R];
+  Floats sum[R][V];
   INGOT_UNROLL_ROWS
-  for (int r = 0; r < R; ++r) sum[r] = zero_floats();
+  for (int r = 0; r < R; ++r) {
+    INGOT_UNROLL_ROWS
+    for (int v = 0; v < V; ++v) sum[r][v] = zero_floats();
+  }
   // One base pointer for each three rows, hidden from the optimiser, which would otherwise keep a pointer per
   // row and spill them all.
   constexpr int kBases = (R + 2) / 3;
@@ -118,71 +124,95 @@ INGOT_NOINLINE void panel_rows(const PanelProduct& p, const std::uint8_t* x, flo
     asm("" : "+r"(base[b]));
   }
   const std::int64_t stride = p.x_stride;
+  const auto activations = [&](int r) {
+    return reinterpret_cast<const ActivationBlock*>(base[r / 3] + r % 3 * stride);
+  };
   const std::uint8_t* step = p.panel;
   for (std::int64_t s = 0; s < p.steps; ++s, step += kLayout.step_bytes()) {
-    const D decoder(step, row);
+    D decoders[V];
+    INGOT_UNROLL_ROWS
+    for (int v = 0; v < V; ++v) decoders[v] = D(step + v * panel_bytes, row);
     for (std::int64_t block = 0; block < kLayout.step_blocks; ++block) {
-      if constexpr (R <= 4) prefetch_ahead<kFormat>(step, block);
-      if (fetch_next) prefetch_next_panel<kFormat>(step, block, panel_bytes);
+      INGOT_UNROLL_ROWS
+      for (int v = 0; v < V; ++v) {
+        if constexpr (R * V <= 4) prefetch_ahead<kFormat>(step + v * panel_bytes, block);
+        if (fetch_next) prefetch_next_panel<kFormat>(step + v * panel_bytes, block, V * panel_bytes);
+      }
       INGOT_UNROLL_ROWS
       for (int part = 0; part < kParts; ++part) {
-        Ints dots[R];
+        Ints dots[R][V];
         INGOT_UNROLL_ROWS
         for (int r = 0; r < R; ++r) {
-          const auto* a = reinterpret_cast<const ActivationBlock*>(base[r / 3] + r % 3 * stride);
-          if constexpr (D::kHasMin || D::kSigned) {
-            dots[r] = zero_ints();
-          } else {
-            dots[r] = shift_left(
+          Ints start = zero_ints();
+          if constexpr (!D::kHasMin && !D::kSigned) {
+            const ActivationBlock* a = activations(r);
+            start = shift_left(
                 splat(D::kHalves ? a->negative_half_sums[static_cast<std::size_t>(part)] : a->negative_sum),
                 kLayout.zero_shift);
           }
+          INGOT_UNROLL_ROWS
+          for (int v = 0; v < V; ++v) dots[r][v] = start;
         }
         INGOT_UNROLL_ROWS
         for (int g = 0; g < kGroups; ++g) {
           const int group = part * kGroups + g;
-          const Ints codes = decoder.codes(block, group);
+          Ints codes[V];
+          INGOT_UNROLL_ROWS
+          for (int v = 0; v < V; ++v) codes[v] = decoders[v].codes(block, group);
           INGOT_UNROLL_ROWS
           for (int r = 0; r < R; ++r) {
             const Ints a = splat_word(base[r / 3] + r % 3 * stride + 4 * group);
-            dots[r] = D::kSigned ? dot_signed(dots[r], codes, a) : dot(dots[r], codes, a);
+            INGOT_UNROLL_ROWS
+            for (int v = 0; v < V; ++v)
+              dots[r][v] = D::kSigned ? dot_signed(dots[r][v], codes[v], a) : dot(dots[r][v], codes[v], a);
           }
         }
-        const Floats scale = decoder.scale(block, part);
+        Floats scale[V];
+        INGOT_UNROLL_ROWS
+        for (int v = 0; v < V; ++v) scale[v] = decoders[v].scale(block, part);
         INGOT_UNROLL_ROWS
         for (int r = 0; r < R; ++r) {
-          const auto* a = reinterpret_cast<const ActivationBlock*>(base[r / 3] + r % 3 * stride);
-          sum[r] = multiply_add(to_floats(dots[r]), multiply(scale, splat(a->scale)), sum[r]);
+          const Floats x_scale = splat(activations(r)->scale);
+          INGOT_UNROLL_ROWS
+          for (int v = 0; v < V; ++v)
+            sum[r][v] = multiply_add(to_floats(dots[r][v]), multiply(scale[v], x_scale), sum[r][v]);
         }
       }
       if constexpr (D::kHasMin) {
-        const Floats minimum = decoder.minimum(block);
+        Floats minimum[V];
+        INGOT_UNROLL_ROWS
+        for (int v = 0; v < V; ++v) minimum[v] = decoders[v].minimum(block);
         INGOT_UNROLL_ROWS
         for (int r = 0; r < R; ++r) {
-          const auto* a = reinterpret_cast<const ActivationBlock*>(base[r / 3] + r % 3 * stride);
-          sum[r] = decoder.add_minimum(block, minimum, splat(a->scaled_sum), sum[r]);
+          const Floats x_sum = splat(activations(r)->scaled_sum);
+          INGOT_UNROLL_ROWS
+          for (int v = 0; v < V; ++v)
+            sum[r][v] = decoders[v].add_minimum(block, minimum[v], x_sum, sum[r][v]);
         }
       }
       INGOT_UNROLL_ROWS
       for (int b = 0; b < kBases; ++b) base[b] += sizeof(ActivationBlock);
     }
   }
-  const std::int64_t cols = p.cols - row;
-  const Floats bias = p.bias != nullptr ? load_floats(p.bias + row, cols) : zero_floats();
   INGOT_UNROLL_ROWS
-  for (int r = 0; r < R; ++r)
-    store_floats(y + r * p.y_stride + row, p.bias != nullptr ? add(sum[r], bias) : sum[r], cols);
+  for (int v = 0; v < V; ++v) {
+    const std::int64_t at = row + v * kPanelRows, cols = p.cols - at;
+    const Floats bias = p.bias != nullptr ? load_floats(p.bias + at, cols) : zero_floats();
+    INGOT_UNROLL_ROWS
+    for (int r = 0; r < R; ++r)
+      store_floats(y + r * p.y_stride + at, p.bias != nullptr ? add(sum[r][v], bias) : sum[r][v], cols);
+  }
 }
 
 template <PackedFormat kFormat, int R>
 INGOT_INLINE void panel_tile(const PanelProduct& p, std::int64_t at) {
   for (std::int64_t row = 0; row < p.cols; row += kLanes)
-    panel_rows<kFormat, R>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, row);
+    panel_rows<kFormat, R, 1>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, row);
 }
 
+// Rows [at, rows) of x with one panel.
 template <PackedFormat kFormat>
-void panel_product(const PanelProduct& p, std::int64_t rows) {
-  std::int64_t at = 0;
+void single_panel_product(const PanelProduct& p, std::int64_t at, std::int64_t rows) {
   for (; rows - at >= kMaxRows; at += kMaxRows) panel_tile<kFormat, kMaxRows>(p, at);
   if constexpr (kMaxRows > 8) {
     if (rows - at >= 8) panel_tile<kFormat, 8>(p, at), at += 8;
@@ -192,6 +222,29 @@ void panel_product(const PanelProduct& p, std::int64_t rows) {
   }
   if (rows - at >= 2) panel_tile<kFormat, 2>(p, at), at += 2;
   if (rows - at >= 1) panel_tile<kFormat, 1>(p, at);
+}
+
+// One of the panels of a product.
+INGOT_INLINE PanelProduct panel_of(const PanelProduct& p, std::int64_t panel, std::int64_t panel_bytes) {
+  PanelProduct one = p;
+  one.panel += panel * panel_bytes;
+  one.panels = 1;
+  one.y += panel * kPanelRows;
+  one.cols = p.cols - panel * kPanelRows < kPanelRows ? p.cols - panel * kPanelRows : kPanelRows;
+  if (one.bias != nullptr) one.bias += panel * kPanelRows;
+  return one;
+}
+
+template <PackedFormat kFormat>
+void panel_product(const PanelProduct& p, std::int64_t rows) {
+  std::int64_t at = 0;
+  if constexpr (kPairRows > 0) {
+    for (; p.panels == 2 && rows - at >= kPairRows; at += kPairRows)
+      panel_rows<kFormat, kPairRows, 2>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, 0);
+  }
+  const std::int64_t panel_bytes = p.steps * static_cast<std::int64_t>(packed_layout(kFormat).step_bytes());
+  for (std::int64_t panel = 0; panel < p.panels && at < rows; ++panel)
+    single_panel_product<kFormat>(panel_of(p, panel, panel_bytes), at, rows);
 }
 
 // pick.operator()<format>(), or null for the formats of other kernels.

@@ -6,17 +6,18 @@
 // quantized-inl.h, the one text of the kernels, with its own vectors.
 namespace ingot::kernels::cpu {
 
-/// y = x · panelᵀ for some rows of x and one panel of 16 rows of the weight.
+/// y = x · panelsᵀ for some rows of x and one or two panels, one behind the other, of 16 rows of the weight.
 struct PanelProduct {
   const std::uint8_t* panel;
-  std::int64_t steps;
+  std::int64_t panels;
+  std::int64_t steps;     ///< of each panel
   const std::uint8_t* x;  ///< ActivationBlocks of the first row
   std::int64_t x_stride;  ///< bytes
   float* y;
   std::int64_t y_stride;  ///< floats
-  std::int64_t cols;      ///< columns of y that exist, up to 16
+  std::int64_t cols;      ///< columns of y that exist, up to 16 · panels
   const float* bias;      ///< null: none
-  bool next;              ///< the panel behind this one in memory is wanted after it
+  bool next;              ///< what is behind these panels in memory is wanted after them
 };
 
 /// Computes `rows` rows of x, any number.

@@ -2,7 +2,7 @@
 // after their target attributes.
 #include "ingot/kernels/cpu/x86/vectors512.h"
 
-constexpr int kMaxRows = 12;  // 12 whole-numbered and 12 float sums of 32 registers
+constexpr int kMaxRows = 12, kPairRows = 6;  // 12 whole-numbered and 12 float sums of 32 registers
 constexpr bool kSignedBytes = false;
 
 INGOT_INLINE Ints dot(Ints sum, Ints codes, Ints x) { return _mm512_dpbusd_epi32(sum, codes, x); }
