@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
@@ -101,6 +102,25 @@ TEST(AddNorm, GivesTheSumAndItsNorm) {
   EXPECT_EQ(rms.sum.to_vector<float>(), sum.to_vector<float>());
   EXPECT_EQ(layer.normed.to_vector<float>(), layer_norm(sum, weight, bias).to_vector<float>());
   EXPECT_EQ(rms.normed.to_vector<float>(), rms_norm(sum, weight).to_vector<float>());
+}
+
+TEST(AddNorm, PutsTheSumWhereItIsWanted) {
+  const Tensor x = testing::randn({3, 40}, 1), residual = testing::randn({3, 40}, 2);
+  const Tensor weight = testing::randn({40}, 3), bias = testing::randn({40}, 4);
+  const NormedSum layer = add_layer_norm(x, residual, weight, bias), rms = add_rms_norm(x, residual, weight);
+  {
+    const NoGrad no_grad;
+    const Tensor place = Tensor::zeros({3, 40});
+    EXPECT_EQ(add_layer_norm(x, residual, weight, bias, 1e-5F, place).normed.to_vector<float>(),
+              layer.normed.to_vector<float>());
+    EXPECT_EQ(place.to_vector<float>(), layer.sum.to_vector<float>());
+    zero_(place);
+    EXPECT_EQ(add_rms_norm(x, residual, weight, 1e-5F, 0.0F, place).normed.to_vector<float>(),
+              rms.normed.to_vector<float>());
+    EXPECT_EQ(place.to_vector<float>(), rms.sum.to_vector<float>());
+    EXPECT_THROW(add_rms_norm(x, residual, weight, 1e-5F, 0.0F, Tensor::zeros({40, 3})), ShapeMismatch);
+  }
+  EXPECT_THROW(add_rms_norm(x, residual, weight, 1e-5F, 0.0F, Tensor::zeros({3, 40})), Error);  // no gradient
 }
 
 TEST(AddNorm, TheGradientsAreThoseOfTheTwoOperations) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <type_traits>
 
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/kernels/norm.h"
@@ -124,21 +125,34 @@ void check_per_feature(const char* where, const Tensor& x, const Tensor& values)
                             "there is one value per element of the last axis"));
 }
 
-void check_summands(const char* where, const Tensor& x, const Tensor& residual) {
+void check_summands(const char* where, const Tensor& x, const Tensor& residual, const Tensor& sum) {
   check_defined(where, {&x, &residual});
   INGOT_CHECK(x.shape() == residual.shape(),
               ShapeMismatch(where, x.shape().to_vector(), residual.shape().to_vector(),
                             "a residual connection adds tensors of one shape"));
+  if (!sum.defined()) return;
+  check_defined(where, {&x, &sum});
+  INGOT_CHECK(sum.shape() == x.shape() && sum.is_contiguous(),
+              ShapeMismatch(where, x.shape().to_vector(), sum.shape().to_vector(),
+                            "the place of a sum is contiguous and has the summands' shape"));
+  INGOT_CHECK(!grad_enabled(), Error(std::string(where) + ": a sum with a place of its own has no gradient; "
+                                                          "use a NoGrad scope"));
+}
+
+// Where the sum goes: nowhere without a residual, to `place`, or to a new tensor.
+Tensor sum_of(const Tensor& x, const Tensor& residual, const Tensor& place) {
+  if (!residual.defined()) return {};
+  return place.defined() ? place : Tensor::empty_like(x);
 }
 
 // With a residual, the result's `sum` is made and recorded; else it stays undefined.
 NormedSum rms_norm_of(const char* where, const Tensor& x, const Tensor& residual, const Tensor& weight,
-                      float eps, float weight_offset) {
+                      float eps, float weight_offset, const Tensor& place = {}) {
   INGOT_CHECK(
       x.rank() >= 1 && weight.shape() == Shape({x.dim(-1)}),
       ShapeMismatch(std::string(where) + " (weight)", {x.rank() >= 1 ? x.dim(-1) : 1},
                     weight.shape().to_vector(), "the weight has one value per element of the last axis"));
-  const Tensor sum = residual.defined() ? Tensor::empty_like(x) : Tensor();
+  const Tensor sum = sum_of(x, residual, place);
   const Tensor y = Tensor::empty_like(x);
   const Tensor rstd = Tensor::empty(x.shape().drop_last(), accumulator_dtype(x.dtype()), x.device());
   kernels::launch(kernels::rms_norm, current_stream(x.device()),
@@ -160,11 +174,11 @@ NormedSum rms_norm_of(const char* where, const Tensor& x, const Tensor& residual
 }
 
 NormedSum layer_norm_of(const char* where, const Tensor& x, const Tensor& residual, const Tensor& weight,
-                        const Tensor& bias, float eps) {
+                        const Tensor& bias, float eps, const Tensor& place = {}) {
   INGOT_CHECK(x.rank() >= 1, DimensionMismatch(std::string(where) + ": a scalar has no last axis"));
   check_per_feature((std::string(where) + " (weight)").c_str(), x, weight);
   check_per_feature((std::string(where) + " (bias)").c_str(), x, bias);
-  const Tensor sum = residual.defined() ? Tensor::empty_like(x) : Tensor();
+  const Tensor sum = sum_of(x, residual, place);
   const Tensor y = Tensor::empty_like(x);
   const DType accumulator = accumulator_dtype(x.dtype());
   const Tensor mean = Tensor::empty(x.shape().drop_last(), accumulator, x.device());
@@ -201,16 +215,16 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, flo
 }
 
 NormedSum add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, float eps,
-                       float weight_offset) {
+                       float weight_offset, const Tensor& sum) {
   check_defined("add_rms_norm", {&x, &residual, &weight});
-  check_summands("add_rms_norm", x, residual);
-  return rms_norm_of("add_rms_norm", contiguous(x), contiguous(residual), weight, eps, weight_offset);
+  check_summands("add_rms_norm", x, residual, sum);
+  return rms_norm_of("add_rms_norm", contiguous(x), contiguous(residual), weight, eps, weight_offset, sum);
 }
 
 NormedSum add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
-                         float eps) {
-  check_summands("add_layer_norm", x, residual);
-  return layer_norm_of("add_layer_norm", contiguous(x), contiguous(residual), weight, bias, eps);
+                         float eps, const Tensor& sum) {
+  check_summands("add_layer_norm", x, residual, sum);
+  return layer_norm_of("add_layer_norm", contiguous(x), contiguous(residual), weight, bias, eps, sum);
 }
 
 }  // namespace ingot

@@ -18,12 +18,13 @@ struct NormedSum {
 };
 
 /// A residual connection and the norm of it in one pass: sum = x + residual, normed = rms_norm(sum, ...).
-/// x, residual: [..., d], one shape. Throws ShapeMismatch.
+/// x, residual: [..., d], one shape. The sum goes to `sum` where that is given (contiguous, of x's shape and
+/// dtype; without gradients), else to a new tensor. Throws ShapeMismatch.
 NormedSum add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, float eps = 1e-5F,
-                       float weight_offset = 0.0F);
+                       float weight_offset = 0.0F, const Tensor& sum = {});
 
 /// The same with layer_norm(sum, ...).
 NormedSum add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
-                         float eps = 1e-5F);
+                         float eps = 1e-5F, const Tensor& sum = {});
 
 }  // namespace ingot
