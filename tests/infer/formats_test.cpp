@@ -124,6 +124,26 @@ TEST_F(Formats, MatricesOfAGpt2GgufFileRunInTheBlocksThatItHolds) {
   }
 }
 
+// Large inputs are rounded as they are made, except where gradients are recorded.
+TEST_F(Formats, RoundingRowsAsTheyAreMadeChangesNoBit) {
+  const std::vector<std::int32_t> row = ids();
+  std::vector<std::int32_t> tokens;
+  for (int i = 0; i < 4; ++i) tokens.insert(tokens.end(), row.begin(), row.end());
+  for (const char* family : {"gpt2", "llama", "gemma2", "mixtral"}) {
+    const std::string path = write_model(family);
+    for (const char* format : {"q8_0", "w8a8"}) {
+      const auto model = load_model(path, format);
+      for (Parameter* parameter : parameters(*model)) parameter->value.set_requires_grad(false);
+      const auto hidden = [&] {
+        return model->hidden({.tokens = Tensor::from(tokens, {4, 40})}).to_vector<float>();
+      };
+      const std::vector<float> whole = hidden();
+      const NoGrad no_grad;
+      EXPECT_EQ(hidden(), whole) << family << " " << format;
+    }
+  }
+}
+
 bool of_layers(const TensorInfo& info) {
   return info.shape.size() == 2 && info.name.find(".layers.") != std::string::npos;
 }

@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
+#include <string>
 
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/nn/activation.h"
 #include "ingot/nn/conv.h"
@@ -14,6 +17,7 @@
 #include "ingot/nn/embedding.h"
 #include "ingot/nn/linear.h"
 #include "ingot/nn/norm.h"
+#include "ingot/ops/elementwise.h"
 #include "ingot/ops/random.h"
 
 namespace ingot {
@@ -49,6 +53,56 @@ TEST(Linear, IsXTimesTheTransposedWeightPlusBias) {
   expect_gradients(linear, y);
   expect_gradients(plain, plain(x));
   EXPECT_EQ(names(plain), std::vector<std::string>{"weight"});
+}
+
+// Layers with packed weights of these formats; "" stands for a dense one.
+std::vector<std::unique_ptr<Linear>> layers_of(const std::vector<std::string>& formats, std::int64_t in) {
+  InitSource source(1);
+  std::vector<std::unique_ptr<Linear>> layers;
+  for (const std::string& format : formats) {
+    auto& layer = layers.emplace_back(std::make_unique<Linear>(
+        ParamSource(source).scope(std::to_string(layers.size())), LinearOptions{.in = in, .out = 20}));
+    if (!format.empty()) layer->packed = quant::quantize_and_pack(layer->weight.value.detach(), format);
+  }
+  return layers;
+}
+
+TEST(Linear, LayersOfOneInputGiveWhatEachGivesAlone) {
+  const NoGrad no_grad;
+  const Tensor x = randn({2, 30, 64}, 1);
+  for (const char* other : {"", "q8_0", "w8a8"}) {
+    const auto layers = layers_of({"q8_0", other}, 64);
+    const std::vector<Tensor> y = linear_each(quant::Activations(x), {layers[0].get(), layers[1].get()});
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_EQ(y[i].to_vector<float>(), (*layers[i])(x).to_vector<float>()) << other << i;
+  }
+}
+
+TEST(Linear, LayersAgreeOnARoundingOrHaveNone) {
+  const auto layers = layers_of({"q8_0", "q4_0", "w8a8", ""}, 64);
+  const Linear &a = *layers[0], &b = *layers[1], &rows = *layers[2], &dense = *layers[3];
+  EXPECT_EQ(common_rounding({&a, &b}), quant::Rounding::none);  // gradients are recorded
+  const NoGrad no_grad;
+  EXPECT_EQ(common_rounding({&a, &b}), quant::Rounding::blocks);
+  EXPECT_EQ(common_rounding({&rows}), quant::Rounding::rows);
+  EXPECT_EQ(common_rounding({&a, &rows}), quant::Rounding::none);
+  EXPECT_EQ(common_rounding({&a, &dense}), quant::Rounding::none);
+}
+
+TEST(Linear, AnInputMadeByRowsIsTheWholeOne) {
+  const NoGrad no_grad;
+  for (const std::int64_t count : {3, 700}) {
+    const Tensor a = randn({2, count, 64}, 1), b = randn({2, count, 64}, 2);
+    for (const char* format : {"", "nf4", "q8_0", "w8a8"}) {
+      const auto layer = std::move(layers_of({format}, 64).front());
+      const quant::Activations made = apply_by_rows({a, b}, common_rounding({layer.get()}), [](auto rows) {
+        EXPECT_FALSE(grad_enabled());
+        return silu_mul(rows[0], rows[1]);
+      });
+      EXPECT_EQ((*layer)(made).to_vector<float>(), (*layer)(silu_mul(a, b)).to_vector<float>())
+          << format << count;
+    }
+  }
 }
 
 TEST(Embedding, TakesRowsByIndex) {

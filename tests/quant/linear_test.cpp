@@ -1,5 +1,6 @@
 #include "ingot/quant/linear.h"
 
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -130,6 +131,59 @@ TEST(QuantLinear, SharesRoundedActivations) {
   const Tensor b = linear(shared, *quantize_and_pack(w, "q4_k"));
   EXPECT_EQ(shared.rounded(1).view().data, rounded);
   EXPECT_EQ(b.to_vector<float>(), linear(x, *quantize_and_pack(w, "q4_k")).to_vector<float>());
+}
+
+TEST(QuantLinear, RowsRoundedAsTheyAreMadeGiveTheBitsOfTheWhole) {
+  const Tensor x = random({3, 67, 160}, 1);  // several pieces, and a last one that is not full
+  for (const char* format : {"q8_0", "w8a8"}) {
+    const PackedPtr packed = quantize_and_pack(random({40, 160}, 2), format);
+    const Activations made(x.shape(), rounding(packed.get()), [&](std::int64_t begin, std::int64_t end) {
+      const auto count = static_cast<std::size_t>((end - begin) * 160);
+      return Tensor::from(std::span<const float>(x.data<float>() + begin * 160, count), {end - begin, 160});
+    });
+    const Tensor y = linear(made, *packed);
+    EXPECT_EQ(y.shape(), Shape({3, 67, 40}));
+    EXPECT_EQ(y.to_vector<float>(), linear(x, *packed).to_vector<float>()) << format;
+    EXPECT_THROW(linear(made, *quantize_and_pack(random({40, 160}, 2), "f32")), Error) << format;
+  }
+}
+
+TEST(QuantLinear, RoundingIsWhatAWeightsFormatAsksFor) {
+  const Tensor w = random({16, 256}, 1);
+  for (const char* format : {"q8_0", "q4_k", "int4-g64"})
+    EXPECT_EQ(rounding(quantize_and_pack(w, format).get()), Rounding::blocks) << format;
+  EXPECT_EQ(rounding(quantize_and_pack(w, "w8a8").get()), Rounding::rows);
+  for (const char* format : {"f32", "nf4", "fp8"})
+    EXPECT_EQ(rounding(quantize_and_pack(w, format).get()), Rounding::none) << format;
+  EXPECT_EQ(rounding(nullptr), Rounding::none);
+  PackedMatrix ordered = *quantize_and_pack(w, "q8_0");
+  ordered.order = Tensor::from(std::vector<std::int64_t>(256), {256});
+  EXPECT_EQ(rounding(&ordered), Rounding::none);
+}
+
+TEST(QuantLinear, LayersOfOneInputTogetherGiveTheBitsOfEachAlone) {
+  const Tensor first = random({300, 768}, 1), second = random({33, 768}, 2), third = random({16, 768}, 3);
+  const Tensor bias = random({300}, 4), none;
+  const std::vector<std::array<const char*, 3>> formats{{"q8_0", "q8_0", "q8_0"},
+                                                        {"q4_k", "q4_k", "q6_k"},
+                                                        {"w8a8", "w8a8", "w8a8"},
+                                                        {"nf4", "nf4", "nf4"},
+                                                        {"q8_0", "w8a8", "f32"}};
+  for (const auto& [a, b, c] : formats) {
+    const PackedPtr packed[] = {quantize_and_pack(first, a), quantize_and_pack(second, b),
+                                quantize_and_pack(third, c)};
+    const std::vector<WeightAndBias> layers{{*packed[0], bias}, {*packed[1], none}, {*packed[2], none}};
+    for (const std::int64_t m : {0, 1, 7, 50}) {
+      const Tensor x = random({m, 768}, 5);
+      const std::vector<Tensor> y = linear(Activations(x), layers);
+      ASSERT_EQ(y.size(), 3U);
+      for (std::size_t i = 0; i < 3; ++i) {
+        const Tensor alone = linear(x, layers[i].weight, layers[i].bias);
+        EXPECT_EQ(y[i].shape(), alone.shape());
+        EXPECT_EQ(y[i].to_vector<float>(), alone.to_vector<float>()) << a << b << c << " m " << m << " " << i;
+      }
+    }
+  }
 }
 
 TEST(QuantLinear, ShowsNonFiniteActivationsInTheirOwnRowOnly) {

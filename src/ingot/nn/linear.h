@@ -1,6 +1,9 @@
 #pragma once
 
+#include <initializer_list>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "ingot/nn/param_source.h"
 #include "ingot/nn/visit.h"
@@ -29,5 +32,17 @@ struct Linear {
   quant::PackedPtr packed;  ///< null: `weight` is there
   Parameter weight, bias;
 };
+
+/// What several layers of one input give, [..., out] each; by all threads in one go where all are packed.
+std::vector<Tensor> linear_each(const quant::Activations& x, std::initializer_list<const Linear*> layers);
+/// How their input is to be rounded: as each of them wants it; not ahead of them where they differ, or where
+/// gradients are recorded.
+quant::Rounding common_rounding(std::initializer_list<const Linear*> layers);
+
+/// f(xs) as the input of products that round it so. xs: f32, one shape [..., in]; f treats their rows one by
+/// one. Many rows are made and rounded some at a time, while they are in cache; f then runs on several
+/// threads, without gradients, on xs of [rows, in].
+quant::Activations apply_by_rows(std::initializer_list<Tensor> xs, quant::Rounding rounding,
+                                 FunctionRef<Tensor(std::span<const Tensor>)> f);
 
 }  // namespace ingot

@@ -37,69 +37,200 @@ Tensor reordered(const Tensor& x, const Tensor& order) {
   return y;
 }
 
+// Where a rounded input lies, and what rounds rows [begin, begin + rows of x) of it.
+Tensor empty_blocks(std::int64_t rows, std::int64_t cols, std::int64_t blocks) {
+  const std::int64_t needed = std::max(blocks, (cols + kernels::kPackedBlock - 1) / kernels::kPackedBlock);
+  const std::int64_t whole = (needed + kMostStepBlocks - 1) / kMostStepBlocks * kMostStepBlocks;
+  // One line more, for an odd number: the rows that a kernel reads side by side then fall into different sets
+  // of L1.
+  return Tensor::empty({rows, (whole + 1) * 64}, DType::u8);
+}
+
+Tensor empty_rows(std::int64_t rows, std::int64_t cols) {
+  constexpr std::int64_t kStep = kernels::packed_layout(kernels::PackedFormat::w8a8).step_cols();
+  constexpr auto kHeader = static_cast<std::int64_t>(sizeof(kernels::ActivationRow));
+  return Tensor::empty({rows, kHeader + (cols + kStep - 1) / kStep * kStep}, DType::u8);
+}
+
+View some_rows(const View& x, std::int64_t begin, std::int64_t count) {
+  View part = x;
+  part.shape[0] = count;
+  part.data = x.as<std::byte>() + begin * x.stride(0) * static_cast<std::int64_t>(byte_size(x.dtype));
+  return part;
+}
+
+void round_into(Rounding rounding, const View& x, const View& y) {
+  if (rounding == Rounding::rows)
+    kernels::launch(kernels::quantize_rows, current_stream(kCpu), {.x = x, .y = y});
+  else
+    kernels::launch(kernels::quantize_activations, current_stream(kCpu), {.x = x, .y = y});
+}
+
+std::int64_t row_count(const Shape& shape) { return shape.drop_last().numel(); }
+
 }  // namespace
+
+Rounding rounding(const PackedMatrix* weight) {
+  if (weight == nullptr || weight->order.defined() || kernels::is_weight_only(weight->format))
+    return Rounding::none;
+  return kernels::is_row_scaled(weight->format) ? Rounding::rows : Rounding::blocks;
+}
+
+Activations::Activations(const Shape& shape, Rounding rounding,
+                         FunctionRef<Tensor(std::int64_t, std::int64_t)> make)
+    : shape_(shape) {
+  INGOT_ASSERT(rounding != Rounding::none);
+  const std::int64_t rows = row_count(shape), cols = std::max<std::int64_t>(shape.back(), 1);
+  const Tensor& to = rounding == Rounding::rows ? (rounded_rows_ = empty_rows(rows, cols))
+                                                : (rounded_ = empty_blocks(rows, cols, 0));
+  constexpr std::int64_t kGrainElements = 8192,
+                         kPieceElements = 16384;  // 5 µs of work; 64 KB, well inside L2
+  const std::int64_t piece = std::max<std::int64_t>(kPieceElements / cols, 1);
+  parallel_for(rows, 1 + kGrainElements / cols, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; row += piece) {
+      const std::int64_t next = std::min(row + piece, end);
+      const Tensor x = make(row, next);
+      INGOT_CHECK(
+          x.shape() == Shape({next - row, cols}) && x.dtype() == DType::f32 && x.is_contiguous(),
+          ShapeMismatch("rows to be rounded (contiguous f32)", {next - row, cols}, x.shape().to_vector()));
+      round_into(rounding, x.view(), some_rows(to.view(), row, next - row));
+    }
+  });
+}
+
+const Tensor& Activations::x() const {
+  const bool rounded = rounded_.defined() || rounded_rows_.defined();
+  INGOT_CHECK(x_.defined() || !rounded,
+              Error("an input that was rounded as it was made is not there as f32; ask all layers that share "
+                    "it how they round it (nn's common_rounding)"));
+  return x_;
+}
+
+const Tensor& Activations::floats() const {
+  INGOT_CHECK(x().defined() && x().rank() >= 1 && x().dtype() == DType::f32 && x().is_contiguous(),
+              DimensionMismatch("a product with a quantised weight takes a contiguous f32 tensor [..., in]"));
+  return x_;
+}
 
 const Tensor& Activations::rounded(std::int64_t blocks, const Tensor& order) const {
   if (rounded_.defined() && rounded_.dim(1) >= blocks * 64 && same_order(order, order_)) return rounded_;
   order_ = order;
-  const std::int64_t needed =
-      std::max(blocks, (x_.dim(-1) + kernels::kPackedBlock - 1) / kernels::kPackedBlock);
-  const std::int64_t whole = (needed + kMostStepBlocks - 1) / kMostStepBlocks * kMostStepBlocks;
-  // One line more, for an odd number: the rows that a kernel reads side by side then fall into different sets
-  // of L1.
-  rounded_ = Tensor::empty({x_.view().rows(), (whole + 1) * 64}, DType::u8);
-  kernels::launch(kernels::quantize_activations, current_stream(kCpu),
-                  {.x = as_matrix(order.defined() ? reordered(x_, order) : x_), .y = rounded_.view()});
+  rounded_ = empty_blocks(row_count(shape_), shape_.back(), blocks);
+  round_into(Rounding::blocks, as_matrix(order.defined() ? reordered(floats(), order) : floats()),
+             rounded_.view());
   return rounded_;
 }
 
 const Tensor& Activations::rounded_rows() const {
   if (rounded_rows_.defined()) return rounded_rows_;
-  constexpr std::int64_t kStep = kernels::packed_layout(kernels::PackedFormat::w8a8).step_cols();
-  constexpr auto kHeader = static_cast<std::int64_t>(sizeof(kernels::ActivationRow));
-  const std::int64_t codes = (x_.dim(-1) + kStep - 1) / kStep * kStep;
-  rounded_rows_ = Tensor::empty({x_.view().rows(), kHeader + codes}, DType::u8);
-  kernels::launch(kernels::quantize_rows, current_stream(kCpu),
-                  {.x = as_matrix(x_), .y = rounded_rows_.view()});
+  rounded_rows_ = empty_rows(row_count(shape_), shape_.back());
+  round_into(Rounding::rows, as_matrix(floats()), rounded_rows_.view());
   return rounded_rows_;
 }
 
-Tensor linear(const Activations& x, const PackedMatrix& weight, const Tensor& bias) {
-  INGOT_CHECK(x.x().defined() && x.x().rank() >= 1 && x.x().dtype() == DType::f32 && x.x().is_contiguous(),
-              DimensionMismatch("a product with a quantised weight takes a contiguous f32 tensor [..., in]"));
-  INGOT_CHECK(x.x().dim(-1) == weight.cols,
-              ShapeMismatch("quantised linear (weight)", {-1, x.x().dim(-1)}, {weight.rows, weight.cols},
-                            "the weight is [out, in]"));
+namespace {
+
+// One product, checked, with its input as the weight wants it.
+struct Product {
+  kernels::PackedFormat format;
+  View x, weight, y, bias;
+
+  std::int64_t panels() const { return weight.dim(0); }
+  // The part with panels [begin, end).
+  Product part(std::int64_t begin, std::int64_t end) const {
+    const auto columns = [&](const View& of) {
+      View some = of;
+      const auto axis = static_cast<std::size_t>(of.rank - 1);
+      some.shape[axis] = std::min(end * kernels::kPanelRows, of.dim(-1)) - begin * kernels::kPanelRows;
+      some.data = of.as<float>() + begin * kernels::kPanelRows;
+      return some;
+    };
+    return {format, x, some_rows(weight, begin, end - begin), columns(y), bias ? columns(bias) : bias};
+  }
+  void run() const {
+    const Stream stream = current_stream(kCpu);
+    if (kernels::is_weight_only(format))
+      return kernels::launch(kernels::weight_only_matmul, stream,
+                             {.format = format, .x = x, .weight = weight, .y = y, .bias = bias});
+    if (kernels::is_row_scaled(format))
+      return kernels::launch(kernels::row_scaled_matmul, stream,
+                             {.x = x, .weight = weight, .y = y, .bias = bias});
+    kernels::launch(kernels::quantized_matmul, stream,
+                    {.format = format, .x = x, .weight = weight, .y = y, .bias = bias});
+  }
+};
+
+Product product_of(const Activations& x, const PackedMatrix& weight, const Tensor& bias, const Tensor& y) {
+  Product product{.format = weight.format, .weight = weight.data.view(), .y = as_matrix(y)};
+  if (bias.defined()) product.bias = bias.view();
+  if (kernels::is_weight_only(weight.format)) {
+    product.x = as_matrix(x.floats());
+  } else if (kernels::is_row_scaled(weight.format)) {
+    product.x = x.rounded_rows().view();
+  } else {
+    const kernels::PackedLayout layout = kernels::packed_layout(weight.format);
+    product.x = x.rounded(layout.steps(weight.cols) * layout.step_blocks, weight.order).view();
+  }
+  return product;
+}
+
+void check(const Activations& x, const PackedMatrix& weight, const Tensor& bias) {
+  INGOT_CHECK(x.shape().rank() >= 1 && x.shape().back() == weight.cols,
+              ShapeMismatch("quantised linear (weight)", {-1, x.shape().rank() >= 1 ? x.shape().back() : 1},
+                            {weight.rows, weight.cols}, "the weight is [out, in]"));
   INGOT_CHECK(!bias.defined() || (bias.shape() == Shape({weight.rows}) && bias.dtype() == DType::f32),
               ShapeMismatch("quantised linear (bias, f32)", {weight.rows},
                             bias.defined() ? bias.shape().to_vector() : std::vector<std::int64_t>{}));
-  Tensor y = Tensor::empty(x.x().shape().with(-1, weight.rows));
-  if (y.numel() == 0) return y;
-  const View bias_view = bias.defined() ? bias.view() : View{};
-  if (kernels::is_weight_only(weight.format)) {
-    kernels::launch(kernels::weight_only_matmul, current_stream(kCpu),
-                    {.format = weight.format,
-                     .x = as_matrix(x.x()),
-                     .weight = weight.data.view(),
-                     .y = as_matrix(y),
-                     .bias = bias_view});
-    return y;
+}
+
+// Products that round their input alike, by all threads in one go. They are cut into units of a few panels;
+// the kernels run in one piece inside a thread. As they do it themselves, many rows get a large share, for
+// their activations to stay in cache, and few a small piece at a time, as they are done before a thread is
+// awake.
+void run_together(std::span<const Product> products) {
+  constexpr std::int64_t kFewRows = 12, kPanelsAtOnce = 6;  // two or three at once in the kernels
+  constexpr std::int64_t kUnitBytes = 48 * 1024;  // 2 µs of reading, many times what a launch costs
+  const std::int64_t panel_bytes = products.front().weight.dim(1), m = products.front().y.dim(0);
+  const std::int64_t unit =
+      m > kFewRows ? kPanelsAtOnce : std::max<std::int64_t>(kUnitBytes / 3 / panel_bytes, 1) * 3;
+  std::vector<std::int64_t> starts{0};
+  for (const Product& p : products) starts.push_back(starts.back() + (p.panels() + unit - 1) / unit);
+  const auto run = [&](std::int64_t begin, std::int64_t end) {
+    for (std::size_t i = 0; i < products.size(); ++i) {
+      const std::int64_t first = std::max(begin, starts[i]), last = std::min(end, starts[i + 1]);
+      if (first >= last) continue;
+      const Product& p = products[i];
+      p.part((first - starts[i]) * unit, std::min((last - starts[i]) * unit, p.panels())).run();
+    }
+  };
+  if (m > kFewRows) return parallel_for(starts.back(), 1, run);
+  parallel_share(starts.back(), 1, 1, run);
+}
+
+}  // namespace
+
+std::vector<Tensor> linear(const Activations& x, std::span<const WeightAndBias> layers) {
+  const auto round_alike = [&](const WeightAndBias& layer) {
+    const Rounding kind = rounding(&layer.weight);
+    return kind != Rounding::none && kind == rounding(&layers.front().weight);
+  };
+  const bool together = layers.size() > 1 && std::ranges::all_of(layers, round_alike);
+  std::vector<Tensor> results;
+  std::vector<Product> products;
+  for (const auto& [weight, bias] : layers) {
+    check(x, weight, bias);
+    const Tensor& y = results.emplace_back(Tensor::empty(x.shape().with(-1, weight.rows)));
+    if (y.numel() == 0) continue;
+    const Product product = product_of(x, weight, bias, y);
+    together ? products.push_back(product) : product.run();  // x may be rounded anew for the next
   }
-  if (kernels::is_row_scaled(weight.format)) {
-    kernels::launch(
-        kernels::row_scaled_matmul, current_stream(kCpu),
-        {.x = x.rounded_rows().view(), .weight = weight.data.view(), .y = as_matrix(y), .bias = bias_view});
-    return y;
-  }
-  const kernels::PackedLayout layout = kernels::packed_layout(weight.format);
-  const Tensor& rounded = x.rounded(layout.steps(weight.cols) * layout.step_blocks, weight.order);
-  kernels::launch(kernels::quantized_matmul, current_stream(kCpu),
-                  {.format = weight.format,
-                   .x = rounded.view(),
-                   .weight = weight.data.view(),
-                   .y = as_matrix(y),
-                   .bias = bias_view});
-  return y;
+  if (!products.empty()) run_together(products);
+  return results;
+}
+
+Tensor linear(const Activations& x, const PackedMatrix& weight, const Tensor& bias) {
+  const WeightAndBias layer{weight, bias};
+  return linear(x, std::span(&layer, 1)).front();
 }
 
 Tensor linear(const Tensor& x, const PackedMatrix& weight, const Tensor& bias) {

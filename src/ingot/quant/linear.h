@@ -1,16 +1,40 @@
 #pragma once
 
+#include <span>
+#include <vector>
+
+#include "ingot/base/parallel.h"
 #include "ingot/quant/packed_matrix.h"
 
 namespace ingot::quant {
+
+/// What a product makes of its input first.
+enum class Rounding : std::uint8_t {
+  none,    ///< nothing that can be done ahead of it: formats of f32 activations, weights in an order of
+           ///< columns, dense weights
+  blocks,  ///< int8 in blocks of 32 columns
+  rows,    ///< int8 with one scale for a row: w8a8
+};
+/// Of products with a packed weight; null stands for a dense one.
+Rounding rounding(const PackedMatrix* weight);
 
 /// The input of one or more products with packed weights: x f32 [..., in], rounded to int8 on the first
 /// product that needs it and then shared (Q, K and V; gate and up). With dense weights alone, any dtype. Not
 /// for use by several threads at once.
 class Activations {
  public:
-  explicit Activations(const Tensor& x) : x_(x) {}
-  const Tensor& x() const { return x_; }
+  explicit Activations(const Tensor& x) : shape_(x.shape()), x_(x) {}
+  /// An input of this shape [..., in] that is made some rows at a time and rounded (not as Rounding::none)
+  /// while they are in cache: there is no x() then. `make(begin, end)` gives rows [begin, end) as contiguous
+  /// f32 [end − begin, in]; it is called by several threads. Where its rows do not depend on which come
+  /// together, neither does the result.
+  Activations(const Shape& shape, Rounding rounding, FunctionRef<Tensor(std::int64_t, std::int64_t)> make);
+
+  const Shape& shape() const { return shape_; }
+  /// Throws Error where only the rounded rows are there.
+  const Tensor& x() const;
+  /// x(), checked to be contiguous f32, as products with packed weights take it.
+  const Tensor& floats() const;
   /// u8 [rows of x, blocks · 64]: ActivationBlocks of 32 columns, at least `blocks` of them, of the columns
   /// in `order` (i64 [in], or none: as they are).
   const Tensor& rounded(std::int64_t blocks, const Tensor& order = {}) const;
@@ -18,8 +42,15 @@ class Activations {
   const Tensor& rounded_rows() const;
 
  private:
+  Shape shape_;
   Tensor x_;
   mutable Tensor rounded_, order_, rounded_rows_;
+};
+
+/// A layer's weight [out, in] and bias f32 [out], which may be undefined.
+struct WeightAndBias {
+  const PackedMatrix& weight;
+  const Tensor& bias;
 };
 
 /// x · weightᵀ + bias, f32 [..., out]; no gradient. Formats of whole-numbered codes multiply x as rounded(),
@@ -27,5 +58,8 @@ class Activations {
 /// number of rows, threads, and the instruction set. Throws ShapeMismatch.
 Tensor linear(const Activations& x, const PackedMatrix& weight, const Tensor& bias = {});
 Tensor linear(const Tensor& x, const PackedMatrix& weight, const Tensor& bias = {});
+
+/// The same for several layers with one input. Those that round it alike share one round of the threads.
+std::vector<Tensor> linear(const Activations& x, std::span<const WeightAndBias> layers);
 
 }  // namespace ingot::quant

@@ -44,11 +44,14 @@ EncoderLayer::EncoderLayer(const ParamSource& source, const EncoderConfig& c)
 
 Tensor EncoderLayer::operator()(const Tensor& x, const EncoderInput& input) const {
   const AttentionOptions options{.causal = false, .doc_start = input.doc_start, .kv_length = input.lengths};
-  const quant::Activations shared(x);
-  const Tensor mixed = attention(split_heads(query(shared), heads), split_heads(key(shared), heads),
-                                 split_heads(value(shared), heads), options);
+  const std::vector<Tensor> projected = linear_each(quant::Activations(x), {&query, &key, &value});
+  const Tensor mixed = attention(split_heads(projected[0], heads), split_heads(projected[1], heads),
+                                 split_heads(projected[2], heads), options);
   const Tensor attended = attention_norm.add(x, attention_output(reshape(mixed, x.shape()))).normed;
-  return output_norm.add(attended, output(activate(activation, intermediate(attended)))).normed;
+  const auto inner =
+      apply_by_rows({intermediate(attended)}, common_rounding({&output}),
+                    [this](std::span<const Tensor> rows) { return activate(activation, rows[0]); });
+  return output_norm.add(attended, output(inner)).normed;
 }
 
 void EncoderLayer::visit(ParamVisitor& v) {

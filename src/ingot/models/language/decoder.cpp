@@ -78,9 +78,25 @@ Tensor DecoderNorm::operator()(const Tensor& x) const {
   return bias ? layer_norm(x, weight.value, bias.value, eps) : rms_norm(x, weight.value, eps, weight_offset);
 }
 
-NormedSum DecoderNorm::add(const Tensor& x, const Tensor& residual) const {
-  return bias ? add_layer_norm(x, residual, weight.value, bias.value, eps)
-              : add_rms_norm(x, residual, weight.value, eps, weight_offset);
+quant::Activations DecoderNorm::operator()(ResidualStream& x, quant::Rounding rounding) const {
+  if (!x.update.defined())
+    return apply_by_rows({x.sum}, rounding,
+                         [this](std::span<const Tensor> rows) { return (*this)(rows[0]); });
+  const auto add = [this](const Tensor& sum, const Tensor& update, const Tensor& to) {
+    return bias ? add_layer_norm(sum, update, weight.value, bias.value, eps, to)
+                : add_rms_norm(sum, update, weight.value, eps, weight_offset, to);
+  };
+  if (rounding == quant::Rounding::none) {
+    NormedSum added = add(x.sum, x.update, {});
+    x = {.sum = std::move(added.sum), .update = {}};
+    return quant::Activations(added.normed);
+  }
+  const Tensor sum = Tensor::empty_like(x.sum);
+  const auto normed = apply_by_rows({x.sum, x.update, sum}, rounding, [&add](std::span<const Tensor> rows) {
+    return add(rows[0], rows[1], rows[2]).normed;
+  });
+  x = {.sum = sum, .update = {}};
+  return normed;
 }
 
 void DecoderNorm::visit(ParamVisitor& v) {
@@ -115,11 +131,12 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
   k_norm = std::make_unique<RmsNorm>(source.scope("k_norm"), options);
 }
 
-Tensor Attention::operator()(const Tensor& x, const DecoderContext& context, std::int64_t layer) const {
-  const quant::Activations shared(x);
-  Tensor q = split_heads(q_proj(shared), heads);
-  Tensor k = split_heads(k_proj(shared), kv_heads);
-  Tensor v = split_heads(v_proj(shared), kv_heads);
+Tensor Attention::operator()(const quant::Activations& x, const DecoderContext& context,
+                             std::int64_t layer) const {
+  const std::vector<Tensor> projected = linear_each(x, {&q_proj, &k_proj, &v_proj});
+  Tensor q = split_heads(projected[0], heads);
+  Tensor k = split_heads(projected[1], kv_heads);
+  const Tensor v = split_heads(projected[2], kv_heads);
   if (q_norm != nullptr) {
     q = (*q_norm)(q);
     k = (*k_norm)(k);
@@ -136,7 +153,7 @@ Tensor Attention::operator()(const Tensor& x, const DecoderContext& context, std
   options.doc_start = context.doc_start;
   const Tensor mixed = context.segments.empty() ? attention(q, k, v, options)
                                                 : attend_cached(context.segments, layer, {q, k, v}, options);
-  return o_proj(reshape(mixed, {x.dim(0), x.dim(1), heads * head_dim}));
+  return o_proj(reshape(mixed, x.shape().with(-1, heads * head_dim)));
 }
 
 void Attention::visit(ParamVisitor& v) {
@@ -160,18 +177,23 @@ Mlp::Mlp(const ParamSource& source, const LanguageConfig& c)
                 linear_options(c.intermediate_size, c.hidden_size, c.mlp_bias, decoder_residual_init(c))),
       kind(c.mlp) {}
 
-Tensor Mlp::operator()(const Tensor& x) const {
-  const quant::Activations shared(x);
-  switch (kind) {
-    case MlpKind::swiglu:
-      return down_proj(silu_mul((*gate_proj)(shared), up_proj(shared)));
-    case MlpKind::geglu:
-      return down_proj(gelu_tanh((*gate_proj)(shared)) * up_proj(shared));
-    case MlpKind::gelu:
-      break;
+quant::Rounding Mlp::rounding() const {
+  return gate_proj != nullptr ? common_rounding({gate_proj.get(), &up_proj}) : common_rounding({&up_proj});
+}
+
+Tensor Mlp::operator()(const quant::Activations& x) const {
+  const quant::Rounding inner = common_rounding({&down_proj});
+  if (kind == MlpKind::gelu && up_proj.packed == nullptr)
+    return down_proj(linear_gelu(x.x(), up_proj.weight.value, up_proj.bias.value));
+  if (kind == MlpKind::gelu) {
+    return down_proj(
+        apply_by_rows({up_proj(x)}, inner, [](std::span<const Tensor> rows) { return gelu_tanh(rows[0]); }));
   }
-  return down_proj(up_proj.packed == nullptr ? linear_gelu(x, up_proj.weight.value, up_proj.bias.value)
-                                             : gelu_tanh(up_proj(shared)));
+  const std::vector<Tensor> projected = linear_each(x, {gate_proj.get(), &up_proj});
+  const bool silu = kind == MlpKind::swiglu;
+  return down_proj(apply_by_rows({projected[0], projected[1]}, inner, [silu](std::span<const Tensor> rows) {
+    return silu ? silu_mul(rows[0], rows[1]) : gelu_tanh(rows[0]) * rows[1];
+  }));
 }
 
 void Mlp::visit(ParamVisitor& v) {
@@ -195,15 +217,20 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
   }
 }
 
-Tensor DecoderLayer::operator()(const Tensor& x, const DecoderContext& context, std::int64_t layer,
-                                RouterLoad* load) const {
-  const Tensor mixed = self_attn(input_layernorm(x), context, layer);
+void DecoderLayer::operator()(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
+                              RouterLoad* load) const {
+  const Tensor mixed = self_attn(input_layernorm(x, self_attn.rounding()), context, layer);
   if (pre_feedforward_layernorm == nullptr) {
-    const NormedSum attended = post_attention_layernorm.add(x, mixed);
-    return attended.sum + feed_forward(attended.normed, load);
+    x.update = mixed;
+    x.update = feed_forward(post_attention_layernorm, x, load);
+  } else {
+    x.update = post_attention_layernorm(mixed);
+    x.update = (*post_feedforward_layernorm)(feed_forward(*pre_feedforward_layernorm, x, load));
   }
-  const NormedSum attended = pre_feedforward_layernorm->add(x, post_attention_layernorm(mixed));
-  return attended.sum + (*post_feedforward_layernorm)(feed_forward(attended.normed, load));
+}
+
+Tensor DecoderLayer::feed_forward(const DecoderNorm& before, ResidualStream& x, RouterLoad* load) const {
+  return experts != nullptr ? (*experts)(before(x).x(), load) : (*mlp)(before(x, mlp->rounding()));
 }
 
 void DecoderLayer::visit(ParamVisitor& v) {
@@ -324,28 +351,31 @@ RopeTables LanguageModel::rope_tables(std::int64_t length) const {
 Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end,
                                  std::vector<RouterLoad>* loads) const {
   context.rope = rope_tables(end);
-  Tensor x = embed(tokens, context.positions);
+  ResidualStream x{.sum = embed(tokens, context.positions), .update = {}};
   for (std::size_t i = 0; i < layers.size(); ++i) {
     RouterLoad load;
-    x = run_layer(i, x, context, loads != nullptr && layers[i]->experts != nullptr ? &load : nullptr);
+    run_layer(i, x, context, loads != nullptr && layers[i]->experts != nullptr ? &load : nullptr);
     if (load.counts.defined()) loads->push_back(std::move(load));
   }
-  return norm(x);
+  return norm(x).x();
 }
 
-Tensor LanguageModel::run_layer(std::size_t i, const Tensor& x, const DecoderContext& context,
-                                RouterLoad* load) const {
+void LanguageModel::run_layer(std::size_t i, ResidualStream& x, const DecoderContext& context,
+                              RouterLoad* load) const {
   const auto index = static_cast<std::int64_t>(i);
   if (!recompute || !context.segments.empty()) return (*layers[i])(x, context, index, load);
-  // The recorded function outlives this call, so it holds the context by value.
+  // The recorded function outlives this call, so it holds the context by value. One tensor goes in and one
+  // comes out, as both are kept.
   const auto again = [this, context, i, index, wanted = load != nullptr](const Tensor& in) {
     RouterLoad used;
-    Tensor out = (*layers[i])(in, context, index, wanted ? &used : nullptr);
+    ResidualStream stream{.sum = in, .update = {}};
+    (*layers[i])(stream, context, index, wanted ? &used : nullptr);
+    const Tensor out = stream.sum + stream.update;
     return wanted ? std::vector<Tensor>{out, used.probability, used.counts} : std::vector<Tensor>{out};
   };
-  const std::vector<Tensor> results = checkpoint(again, x);
+  const std::vector<Tensor> results = checkpoint(again, x.sum);
+  x.sum = results.front();
   if (load != nullptr) *load = {.probability = results[1], .counts = results[2]};
-  return results.front();
 }
 
 Tensor LanguageModel::logits(const Tensor& hidden) const {

@@ -19,12 +19,19 @@
 
 namespace ingot {
 
+/// What layers hand on. The last summand is added by the next norm, in the pass over the rows that it makes
+/// anyway.
+struct ResidualStream {
+  Tensor sum;     ///< [batch, sequence, hidden]
+  Tensor update;  ///< still to be added; undefined: nothing
+};
+
 /// RMSNorm or LayerNorm, as the family has it.
 struct DecoderNorm {
   DecoderNorm(const ParamSource& source, const LanguageConfig& config);
   Tensor operator()(const Tensor& x) const;
-  /// x + residual and the norm of it.
-  NormedSum add(const Tensor& x, const Tensor& residual) const;
+  /// Adds x's update to its sum and gives the norm of that, rounded so.
+  quant::Activations operator()(ResidualStream& x, quant::Rounding rounding = quant::Rounding::none) const;
   void visit(ParamVisitor& v);
 
   Parameter weight, bias;  // no bias: RMSNorm
@@ -43,7 +50,9 @@ struct DecoderContext {
 struct Attention {
   Attention(const ParamSource& source, const LanguageConfig& config, std::int64_t layer);
   /// x: [batch, sequence, hidden].
-  Tensor operator()(const Tensor& x, const DecoderContext& context, std::int64_t layer) const;
+  Tensor operator()(const quant::Activations& x, const DecoderContext& context, std::int64_t layer) const;
+  /// How x is to be rounded.
+  quant::Rounding rounding() const { return common_rounding({&q_proj, &k_proj, &v_proj}); }
   void visit(ParamVisitor& v);
 
   Linear q_proj, k_proj, v_proj, o_proj;
@@ -55,7 +64,10 @@ struct Attention {
 
 struct Mlp {
   Mlp(const ParamSource& source, const LanguageConfig& config);
-  Tensor operator()(const Tensor& x) const;
+  /// x: [batch, sequence, hidden].
+  Tensor operator()(const quant::Activations& x) const;
+  /// How x is to be rounded.
+  quant::Rounding rounding() const;
   void visit(ParamVisitor& v);
 
   std::unique_ptr<Linear> gate_proj;  // of gated MLPs
@@ -66,8 +78,8 @@ struct Mlp {
 struct DecoderLayer {
   DecoderLayer(const ParamSource& source, const LanguageConfig& config, std::int64_t index);
   /// Fills `load` where the layer is sparse and `load` is not null.
-  Tensor operator()(const Tensor& x, const DecoderContext& context, std::int64_t layer,
-                    RouterLoad* load = nullptr) const;
+  void operator()(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
+                  RouterLoad* load = nullptr) const;
   void visit(ParamVisitor& v);
 
   DecoderNorm input_layernorm;
@@ -79,9 +91,8 @@ struct DecoderLayer {
   std::unique_ptr<MoeMlp> experts;  // in the MLP's place where the layer is sparse
 
  private:
-  Tensor feed_forward(const Tensor& x, RouterLoad* load) const {
-    return experts != nullptr ? (*experts)(x, load) : (*mlp)(x);
-  }
+  // The MLP, or the experts, behind the stream's next norm.
+  Tensor feed_forward(const DecoderNorm& before, ResidualStream& x, RouterLoad* load) const;
 };
 
 struct DecoderInput {
@@ -152,7 +163,7 @@ struct LanguageModel {
   Tensor embed(const Tensor& tokens, const Tensor& positions) const;
   Tensor run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end,
                     std::vector<RouterLoad>* loads = nullptr) const;
-  Tensor run_layer(std::size_t i, const Tensor& x, const DecoderContext& context, RouterLoad* load) const;
+  void run_layer(std::size_t i, ResidualStream& x, const DecoderContext& context, RouterLoad* load) const;
   const Tensor& head() const { return lm_head ? lm_head.value : embed_tokens.weight.value; }
   mutable RopeTables rope_;  // grown on demand
 };
