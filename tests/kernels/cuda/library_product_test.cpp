@@ -126,6 +126,41 @@ TEST(LibraryProduct, SaysGeluBehindAProduct) {
   EXPECT_FALSE(library_product(args));
 }
 
+// What the library multiplies are bytes; here only where they lie is checked, by the numbers of 8 bits
+// themselves.
+TEST(LibraryProduct, SaysAProductOfSmallFloats) {
+  const Tensor a = to(randn({5, 32}, 1), DType::f8e4m3), b = to(randn({7, 32}, 2), DType::f8e5m2);
+  const Tensor c = randn({5, 7}, 3), sa = randn({1}, 4), sb = randn({1}, 5), expected = clone(c);
+  const auto args = [&](const Tensor& result) {
+    return Fp8MatmulArgs{
+        .a = a.view(), .b = b.view(), .c = result.view(), .a_scale = sa.view(), .b_scale = sb.view()};
+  };
+  launch(fp8_matmul, {}, args(expected));
+  const auto product = library_product(args(c));
+  ASSERT_TRUE(product);
+  const LibraryProduct& p = *product;
+  EXPECT_TRUE(p.a.transposed && !p.b.transposed);  // the only way that the units for 8 bits have
+  EXPECT_EQ(p.a.dtype, DType::f8e5m2);
+  EXPECT_EQ(p.b.dtype, DType::f8e4m3);
+  for (std::int64_t column = 0; column < p.c.columns; ++column) {
+    for (std::int64_t row = 0; row < p.c.rows; ++row) {
+      float sum = 0;
+      for (std::int64_t d = 0; d < p.a.rows; ++d) {
+        sum += static_cast<float>(static_cast<const f8e5m2*>(p.a.data)[row * p.a.leading + d]) *
+               static_cast<float>(static_cast<const f8e4m3*>(p.b.data)[column * p.b.leading + d]);
+      }
+      static_cast<float*>(p.c.data)[column * p.c.leading + row] = sum * *p.a_scale * *p.b_scale;
+    }
+  }
+  EXPECT_LE(max_error(c, expected), 1e-5);
+  Fp8MatmulArgs left = args(c);
+  left.a.shape[1] = left.b.shape[1] = 31;
+  EXPECT_FALSE(library_product(left));
+  left = args(c);
+  left.a_scale.rank = 2;
+  EXPECT_FALSE(library_product(left));
+}
+
 TEST(LibraryProduct, LeavesWhatColumnsCannotSay) {
   const Tensor a = randn({3, 4, 5}, 1), b = randn({3, 5, 6}, 2), c = randn({3, 4, 6}, 3);
   const GemmArgs good{.a = a.view(), .b = b.view(), .c = c.view()};

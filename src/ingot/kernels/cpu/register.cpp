@@ -50,6 +50,7 @@ void register_kernels() {
   register_delay_reference();
   register_elementwise_reference();
   register_fft_reference();
+  register_fp8_matmul_reference();
   register_gemm_reference();
   register_group_norm_reference();
   register_index_reference();

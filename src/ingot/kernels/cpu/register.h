@@ -53,6 +53,7 @@ void register_copy_reference();
 void register_delay_reference();
 void register_elementwise_reference();
 void register_fft_reference();
+void register_fp8_matmul_reference();
 void register_gemm_reference();
 void register_group_norm_reference();
 void register_index_reference();

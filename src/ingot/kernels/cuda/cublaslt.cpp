@@ -75,8 +75,18 @@ void check(cublasStatus_t status, const char* what) {
 }
 
 cudaDataType_t type_of(DType dtype) {
-  if (dtype == DType::f32) return CUDA_R_32F;
-  return dtype == DType::f16 ? CUDA_R_16F : CUDA_R_16BF;
+  switch (dtype) {
+    case DType::f8e4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::f8e5m2:
+      return CUDA_R_8F_E5M2;
+    case DType::f16:
+      return CUDA_R_16F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    default:
+      return CUDA_R_32F;
+  }
 }
 
 template <class T>
@@ -84,7 +94,7 @@ using Owned = std::unique_ptr<std::remove_pointer_t<T>, cublasStatus_t (*)(T)>;
 
 Owned<cublasLtMatrixLayout_t> layout(const LibraryProduct& product, const ColumnMatrix& matrix) {
   cublasLtMatrixLayout_t made = nullptr;
-  check(library().make_layout(&made, type_of(product.dtype), static_cast<std::uint64_t>(matrix.rows),
+  check(library().make_layout(&made, type_of(matrix.dtype), static_cast<std::uint64_t>(matrix.rows),
                               static_cast<std::uint64_t>(matrix.columns), matrix.leading),
         "describing a matrix");
   Owned<cublasLtMatrixLayout_t> owned(made, library().destroy_layout);
@@ -114,6 +124,8 @@ Owned<cublasLtMatmulDesc_t> operation(const LibraryProduct& product) {
   set(CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (product.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+  if (product.a_scale != nullptr) set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.a_scale);
+  if (product.b_scale != nullptr) set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.b_scale);
   if (product.before != nullptr) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.before);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.c.leading);
@@ -132,7 +144,7 @@ std::uint32_t alignment(const void* data) {
 constexpr std::uint64_t kMostWorkspace = std::uint64_t{32} << 20;
 
 /// What the choice of an algorithm depends on.
-using Key = std::array<std::int64_t, 21>;
+using Key = std::array<std::int64_t, 24>;
 
 Key key_of(const LibraryProduct& p) {
   return {p.a.rows,
@@ -149,6 +161,9 @@ Key key_of(const LibraryProduct& p) {
           p.c.batch_stride,
           p.batch,
           static_cast<std::int64_t>(p.dtype),
+          static_cast<std::int64_t>(p.a.dtype),
+          static_cast<std::int64_t>(p.b.dtype),
+          p.a_scale != nullptr ? 1 : 0,
           static_cast<std::int64_t>(epilogue(p)),
           alignment(p.before),
           p.beta == 0.0F ? 0 : 1,
@@ -300,6 +315,7 @@ void register_libraries() {
         fmt::format("{}; matrix products take the plain kernels, which are slow", problem));
   gemm.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes<GemmArgs>, run<GemmArgs>});
   gemm_gelu.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes<GemmGeluArgs>, run<GemmGeluArgs>});
+  fp8_matmul.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes<Fp8MatmulArgs>, run<Fp8MatmulArgs>});
 }
 
 }  // namespace ingot::kernels::cuda

@@ -46,6 +46,7 @@ std::optional<LibraryProduct> library_product(const GemmArgs& args) {
   Matrix a = transpose_of(args.b), b = transpose_of(args.a);
   Matrix c = stored(args.c.data, args.c.dim(-1), args.c.dim(-2), args.c.stride(-1), args.c.stride(-2));
   if (!a || !b || !c) return std::nullopt;
+  a->dtype = b->dtype = c->dtype = dtype;
   a->batch_stride = batch.stride(0, 0);
   b->batch_stride = batch.stride(0, 1);
   c->batch_stride = batch.stride(0, 2);
@@ -57,6 +58,8 @@ std::optional<LibraryProduct> library_product(const GemmArgs& args) {
                         .before = nullptr,
                         .batch = batch.total(),
                         .dtype = dtype,
+                        .a_scale = nullptr,
+                        .b_scale = nullptr,
                         .alpha = args.alpha,
                         .beta = args.beta};
 }
@@ -69,6 +72,24 @@ std::optional<LibraryProduct> library_product(const GemmGeluArgs& args) {
   const bool alike = args.before.strides == args.c.strides && args.before.dtype == args.c.dtype &&
                      product->c.leading % 8 == 0;
   return args.before && !alike ? std::nullopt : product;
+}
+
+std::optional<LibraryProduct> library_product(const Fp8MatmulArgs& args) {
+  const std::int64_t m = args.a.dim(0), n = args.b.dim(0), k = args.a.dim(1);
+  if (has_block_scales(args) || m == 0 || n == 0 || k == 0 || k % 16 != 0) return std::nullopt;
+  if (args.bias && args.c.dtype == DType::f32) return std::nullopt;
+  // Row-major b is its own transpose in columns, whose transpose the units for 8 bits take.
+  LibraryProduct product;
+  product.a = {
+      .data = args.b.data, .rows = k, .columns = n, .leading = k, .transposed = true, .dtype = args.b.dtype};
+  product.b = {.data = args.a.data, .rows = k, .columns = m, .leading = k, .dtype = args.a.dtype};
+  product.c = {.data = args.c.data, .rows = n, .columns = m, .leading = n, .dtype = args.c.dtype};
+  product.bias = args.bias.data;
+  product.dtype = args.c.dtype;
+  product.a_scale = args.b_scale.as<float>();
+  product.b_scale = args.a_scale.as<float>();
+  product.beta = args.accumulate ? 1.0F : 0.0F;
+  return product;
 }
 
 }  // namespace ingot::kernels::cuda

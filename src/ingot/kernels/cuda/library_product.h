@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "ingot/kernels/fp8_matmul.h"
 #include "ingot/kernels/gemm.h"
 
 namespace ingot::kernels::cuda {
@@ -12,6 +13,7 @@ struct ColumnMatrix {
   std::int64_t rows = 0, columns = 0, leading = 0;
   std::int64_t batch_stride = 0;
   bool transposed = false;  ///< the product takes its transpose
+  DType dtype = DType::f32;
 };
 
 /// c = alpha · op(a) · op(b) + beta · c, plus bias to every column of c, for `batch` matrices.
@@ -21,7 +23,8 @@ struct LibraryProduct {
   bool gelu = false;           ///< c becomes gelu_tanh of that
   void* before = nullptr;      ///< its argument, as c lies; or null
   std::int64_t batch = 1;
-  DType dtype = DType::f32;  ///< of all of them; sums are f32
+  DType dtype = DType::f32;                            ///< of c and bias; sums are f32
+  const float *a_scale = nullptr, *b_scale = nullptr;  ///< one number of the device each; null: 1
   float alpha = 1, beta = 0;
 };
 
@@ -32,5 +35,7 @@ std::optional<LibraryProduct> library_product(const GemmArgs& args);
 /// The same with gelu behind it. Not where `before` lies otherwise than c, or its columns are no multiple of
 /// 8 elements apart, which the libraries ask of it.
 std::optional<LibraryProduct> library_product(const GemmGeluArgs& args);
+/// Not where scales are by blocks, the depth is no multiple of 16, or a bias is f32.
+std::optional<LibraryProduct> library_product(const Fp8MatmulArgs& args);
 
 }  // namespace ingot::kernels::cuda

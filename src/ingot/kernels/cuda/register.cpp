@@ -16,6 +16,7 @@ void register_kernels() {
   register_copy();
   register_delay();
   register_fft();
+  register_fp8_matmul();
   register_gemm();
   register_group_norm();
   register_index();

@@ -24,6 +24,7 @@ void register_conv();
 void register_copy();
 void register_delay();
 void register_fft();
+void register_fp8_matmul();
 void register_gemm();
 void register_group_norm();
 void register_index();
