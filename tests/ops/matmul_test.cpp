@@ -1,5 +1,6 @@
 #include "ingot/ops/matmul.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "tests/support/op_case.h"
@@ -9,6 +10,8 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/kernels/gemm.h"
+#include "ingot/kernels/launch_profile.h"
+#include "ingot/kernels/scratch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/view.h"
@@ -113,7 +116,8 @@ TEST(Gemm, EveryImplementationEqualsTheReference) {
                                                                           {70, 3, 20},
                                                                           {33, 65, 49},
                                                                           {530, 18, 9},
-                                                                          {18, 1030, 9}}) {
+                                                                          {18, 1030, 9},
+                                                                          {40, 200, 100}}) {
       for (int layout = 0; layout < 8; ++layout) {
         const auto matrix = [&](std::int64_t rows, std::int64_t cols, bool transpose, std::uint64_t seed) {
           const Tensor x = randn(transpose ? Shape{2, cols, rows} : Shape{2, rows, cols}, seed, dtype);
@@ -122,13 +126,14 @@ TEST(Gemm, EveryImplementationEqualsTheReference) {
         const Tensor a = matrix(m, k, (layout & 1) != 0, 1), b = matrix(k, n, (layout & 2) != 0, 2);
         const Tensor c0 = matrix(m, n, (layout & 4) != 0, 3), bias = randn({n}, 4, dtype);
         for (const float beta : {0.0F, 1.0F}) {
-          for (const bool with_bias : {false, true}) {
+          for (const auto& [with_bias, alpha] :
+               {std::pair{false, 0.5F}, {true, 0.5F}, {false, 1.0F}, {true, 1.0F}}) {
             const auto run = [&](const auto& implementation) {
               Tensor c = Tensor::empty(Shape{2, m * n}, dtype);
               std::memcpy(c.view().data, c0.storage()->data(), c.nbytes());
               View view = c0.view();
               view.data = c.view().data;
-              kernels::GemmArgs args{.a = a.view(), .b = b.view(), .c = view, .alpha = 0.5F, .beta = beta};
+              kernels::GemmArgs args{.a = a.view(), .b = b.view(), .c = view, .alpha = alpha, .beta = beta};
               if (with_bias) args.bias = bias.view();
               if (implementation.accepts != nullptr && !implementation.accepts(args)) return Tensor{};
               implementation.run(args, current_stream(kCpu));
@@ -141,13 +146,101 @@ TEST(Gemm, EveryImplementationEqualsTheReference) {
               if (!actual.defined()) continue;
               EXPECT_LE(max_error(actual, expected), dtype == DType::f32 ? 2e-5 : 1.6e-2)
                   << implementation.name << " " << name(dtype) << " " << m << "x" << n << "x" << k
-                  << " layout " << layout << " beta " << beta << " bias " << with_bias;
+                  << " layout " << layout << " alpha " << alpha << " beta " << beta << " bias " << with_bias;
             }
           }
         }
       }
     }
   }
+}
+
+// Larger than the blocks that a library cuts products into, forward and both gradients.
+TEST(Linear, SumsManyBlocksOfBf16LikeF32) {
+  const std::int64_t m = 300, n = 520, k = 1100;
+  const Tensor x = randn({m, k}, 1, DType::bf16), w = randn({n, k}, 2, DType::bf16);
+  const Tensor dy = randn({m, n}, 3, DType::bf16);
+  const auto results = [&](DType dtype) {
+    Tensor in = to(x, dtype), weight = to(w, dtype);
+    in.set_requires_grad(true);
+    weight.set_requires_grad(true);
+    const Tensor y = linear(in, weight);
+    backward(y, {.grad = to(dy, dtype)});
+    return std::array{y.detach(), in.grad(), weight.grad()};
+  };
+  const auto found = results(DType::bf16), expected = results(DType::f32);
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_LE(max_error(found[i], expected[i]), 4e-3) << i;
+}
+
+// Leading dimensions beyond the columns: parts of larger matrices.
+TEST(Gemm, ReadsAndWritesPartsOfMatrices) {
+  const NoGrad no_grad;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const Tensor a = randn({40, 100}, 1, dtype), b = randn({90, 60}, 2, dtype),
+                 c0 = randn({40, 80}, 3, dtype);
+    const auto run = [&](const auto& implementation) {
+      Tensor c = Tensor::empty({40, 80}, dtype);
+      std::memcpy(c.view().data, c0.view().data, c.nbytes());
+      implementation.run({.a = narrow(a, 1, 3, 90).view(),
+                          .b = narrow(b, 1, 5, 33).view(),
+                          .c = narrow(c, 1, 7, 33).view(),
+                          .beta = 1.0F},
+                         current_stream(kCpu));
+      return c;
+    };
+    const auto& all = kernels::gemm.implementations(DeviceType::cpu);
+    const Tensor expected = run(all.back());
+    const kernels::GemmArgs args{.a = narrow(a, 1, 3, 90).view(),
+                                 .b = narrow(b, 1, 5, 33).view(),
+                                 .c = narrow(c0, 1, 7, 33).view(),
+                                 .beta = 1.0F};
+    for (const auto& implementation : all) {
+      if (implementation.accepts != nullptr && !implementation.accepts(args)) continue;
+      EXPECT_LE(max_error(run(implementation), expected), dtype == DType::f32 ? 2e-5 : 1.6e-2)
+          << implementation.name << " " << name(dtype);
+    }
+  }
+}
+
+// A row of the bias's gradient adds up hundreds of values: sums in f32, rounded once.
+TEST(ColumnSum, EqualsTheReferenceInEveryDtype) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const Shape& shape :
+         {Shape{1, 1}, Shape{1, 300}, Shape{700, 3}, Shape{333, 130}, Shape{256, 5000}}) {
+      for (const bool accumulate : {false, true}) {
+        const Tensor x = randn(shape, 1, dtype);
+        const auto run = [&](kernels::ImplKind kind) {
+          Tensor y = randn({shape[1]}, 2, dtype);
+          const Tensor partials = Tensor::empty({kernels::scratch_parts(kCpu), shape[1]});
+          const kernels::ForceKind force(kind);
+          kernels::launch(
+              kernels::column_sum, current_stream(kCpu),
+              {.x = x.view(), .y = y.view(), .partials = partials.view(), .accumulate = accumulate});
+          return y;
+        };
+        EXPECT_LE(max_error(run(kernels::ImplKind::simd), run(kernels::ImplKind::reference)),
+                  dtype == DType::f32   ? 2e-5
+                  : dtype == DType::f16 ? 1e-3
+                                        : 8e-3)
+            << to_string(shape) << name(dtype) << accumulate;
+      }
+    }
+  }
+}
+
+TEST(Linear, UsesTheProcessorsBf16ProductsForwardAndBackward) {
+  if (kernels::instruction_set_limit() < kernels::InstructionSet::avx512_bf16)
+    GTEST_SKIP() << "without dot products of bf16";
+  Tensor x = randn({64, 96}, 1, DType::bf16), w = randn({48, 96}, 2, DType::bf16);
+  x.set_requires_grad(true);
+  w.set_requires_grad(true);
+  const kernels::LaunchProfile profile;
+  backward(linear(x, w), {.grad = randn({64, 48}, 3, DType::bf16)});
+  const auto entries = profile.entries();
+  const auto products = std::ranges::find_if(
+      entries, [](const auto& e) { return std::string_view(e.implementation) == "onednn_bf16"; });
+  ASSERT_NE(products, entries.end());
+  EXPECT_EQ(products->launches, 3);
 }
 
 TEST(Matmul, EmptySumsAreZero) {

@@ -42,7 +42,8 @@ InstructionSet detect() {
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   if (!avx512) return InstructionSet::avx2;
   if (!__builtin_cpu_supports("avx512vnni")) return InstructionSet::avx512;
-  return can_use_amx() ? InstructionSet::amx : InstructionSet::avx512_vnni;
+  if (!__builtin_cpu_supports("avx512bf16")) return InstructionSet::avx512_vnni;
+  return can_use_amx() ? InstructionSet::amx : InstructionSet::avx512_bf16;
 }
 #endif
 
@@ -58,7 +59,7 @@ InstructionSet best_instruction_set() {
 }
 
 InstructionSet default_instruction_set() {
-  return std::min(best_instruction_set(), InstructionSet::avx512_vnni);
+  return std::min(best_instruction_set(), InstructionSet::avx512_bf16);
 }
 
 InstructionSet instruction_set_limit() { return limit_value().load(std::memory_order_relaxed); }

@@ -5,7 +5,7 @@
 namespace ingot::kernels {
 
 /// Levels of the processor's vector instructions, each with all that the levels before it have.
-enum class InstructionSet : std::uint8_t { baseline, avx2, avx512, avx512_vnni, amx };
+enum class InstructionSet : std::uint8_t { baseline, avx2, avx512, avx512_vnni, avx512_bf16, amx };
 
 /// The highest level that this processor has.
 InstructionSet best_instruction_set();

@@ -27,6 +27,7 @@ constexpr std::array kCpuChoices{
     CpuChoice{"cpu-avx2", InstructionSet::avx2, "AVX2 and FMA"},
     CpuChoice{"cpu-avx512", InstructionSet::avx512, "AVX-512 F, BW, DQ, VL"},
     CpuChoice{"cpu-vnni", InstructionSet::avx512_vnni, "AVX-512 with int8 dot products"},
+    CpuChoice{"cpu-bf16", InstructionSet::avx512_bf16, "the same and dot products of bf16"},
     CpuChoice{
         "cpu-amx", InstructionSet::amx,
         "the same and AMX tiles of int8, only where asked for: they have not run on such a processor yet"}};

@@ -6,8 +6,9 @@
 
 namespace ingot {
 
-/// One choice of what computes: "cpu" (plain instructions), "cpu-avx2", "cpu-avx512", "cpu-vnni", "cpu-amx",
-/// "cuda". Each of the CPU's has what those before it have; "auto" is the best that is available.
+/// One choice of what computes: "cpu" (plain instructions), "cpu-avx2", "cpu-avx512", "cpu-vnni",
+/// "cpu-bf16", "cpu-amx", "cuda". Each of the CPU's has what those before it have; "auto" is the best that is
+/// available.
 struct ComputeBackendChoice {
   std::string name;
   bool available = false;

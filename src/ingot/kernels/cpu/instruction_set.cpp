@@ -15,6 +15,8 @@ bool use_instruction_set(InstructionSet limit) {
   } else if (limit < InstructionSet::avx512_vnni) {
     disabled |= HWY_AVX3_DL;
     isa = dnnl_cpu_isa_avx512_core;
+  } else if (limit < InstructionSet::avx512_bf16) {
+    isa = dnnl_cpu_isa_avx512_core_vnni;
   }
   if (limit < InstructionSet::avx2) {
     disabled |= HWY_AVX2;
@@ -22,7 +24,7 @@ bool use_instruction_set(InstructionSet limit) {
   }
   hwy::DisableTargets(disabled);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  return dnnl_set_max_cpu_isa(isa) == dnnl_success || limit >= InstructionSet::avx512_vnni;
+  return dnnl_set_max_cpu_isa(isa) == dnnl_success || limit >= default_instruction_set();
 }
 
 }  // namespace ingot::kernels::cpu

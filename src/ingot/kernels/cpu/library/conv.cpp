@@ -10,6 +10,7 @@
 
 #include <dnnl.hpp>
 
+#include "ingot/kernels/cpu/library/onednn.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/tile.h"
 
@@ -19,13 +20,6 @@ namespace {
 using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 using Tag = dnnl::memory::format_tag;
-
-/// oneDNN's engine for this processor; made on first use.
-dnnl::engine& onednn_engine() {
-  // Never destroyed: threads may still hold primitives when static objects die.
-  static auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
-  return *engine;
-}
 
 /// A oneDNN element type, or undef where oneDNN has none of ours.
 dnnl::memory::data_type onednn_type(DType dtype) {
@@ -156,12 +150,6 @@ Descs describe(const Problem& p) {
           .padding = {g.padding[0], g.padding[1]}};
 }
 
-dnnl::primitive_attr user_scratch() {
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attributes;
-}
-
 dnnl::convolution_forward::primitive_desc forward_desc(const Descs& d) {
   const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training,
                                              dnnl::algorithm::convolution_direct, d.any_x, d.any_weight,
@@ -250,10 +238,9 @@ void execute(const Plan& plan, Pass pass, const Data& data) {
   dnnl::stream stream(onednn_engine());
   const dnnl::memory x = plan.x.begin(stream, data.x), y = plan.y.begin(stream, data.y);
   const dnnl::memory weight = plan.weight.begin(stream, data.weight);
-  const Desc scratch({plan.scratch}, dnnl::memory::data_type::f32, Tag::a);
   std::unordered_map<int, dnnl::memory> arguments{
-      {DNNL_ARG_SCRATCHPAD,
-       {scratch, onednn_engine(), thread_scratch(4, static_cast<std::size_t>(plan.scratch))}},
+      {DNNL_ARG_SCRATCHPAD, scratch_memory(thread_scratch(4, static_cast<std::size_t>(plan.scratch)),
+                                           plan.scratch * std::int64_t{sizeof(float)})},
       {pass == Pass::backward_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, x},
       {pass == Pass::backward_weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, weight},
       {pass == Pass::forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, y}};

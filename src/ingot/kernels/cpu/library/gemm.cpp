@@ -6,58 +6,25 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
-#include "ingot/kernels/cpu/gemm_plan.h"
+#include "ingot/kernels/cpu/library/gemm_layout.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/tile.h"
 
 namespace ingot::kernels::cpu {
 namespace {
 
-// A matrix in memory as BLAS knows it: columns adjacent ('N') or rows adjacent ('T').
-struct Matrix {
-  char layout = 'N';
-  std::int64_t ld = 0;
-};
-
-bool as_matrix(std::int64_t rows, std::int64_t cols, std::int64_t row, std::int64_t col, Matrix& to) {
-  if (col == 1 && row >= cols) {
-    to = {'N', row};
-    return true;
-  }
-  to = {'T', col};
-  return row == 1 && col >= rows;
-}
-
-struct Layouts {
-  Matrix a, b;
-};
-
-// Makes c row-major (by transposing the whole product where it is not); false where BLAS has no words for
-// these strides.
-bool find_layouts(GemmPlan& plan, Layouts& to) {
-  if (plan.c_col != 1 || plan.c_row < plan.n) plan.transpose();
-  return plan.c_col == 1 && plan.c_row >= plan.n && as_matrix(plan.m, plan.k, plan.a_row, plan.a_col, to.a) &&
-         as_matrix(plan.k, plan.n, plan.b_row, plan.b_col, to.b);
-}
-
-bool accepts(const GemmArgs& args) {
-  GemmPlan plan(args);
-  Layouts layouts;
-  if (plan.empty() || !find_layouts(plan, layouts)) return false;
-  return !args.bias || (args.bias.is_contiguous() && args.c.stride(-1) == 1 && plan.n == args.bias.dim(0));
-}
-
 bool accepts_f32(const GemmArgs& args) {
-  return args.c.dtype == DType::f32 && args.b.dtype == DType::f32 && accepts(args);
+  return args.c.dtype == DType::f32 && args.b.dtype == DType::f32 && has_blas_layouts(args);
 }
 
 bool accepts_half(const GemmArgs& args) {
-  return is_half_precision(args.c.dtype) && (args.beta == 0.0F || args.beta == 1.0F) && accepts(args);
+  return is_half_precision(args.c.dtype) && (args.beta == 0.0F || args.beta == 1.0F) &&
+         has_blas_layouts(args);
 }
 
 // Weights in half precision [n, k], everything else f32.
 bool accepts_half_weights(const GemmArgs& args) {
-  if (args.c.dtype != DType::f32 || !is_half_precision(args.b.dtype) || !accepts(args)) return false;
+  if (args.c.dtype != DType::f32 || !is_half_precision(args.b.dtype) || !has_blas_layouts(args)) return false;
   const GemmPlan plan(args);
   Matrix a;
   return plan.summed_count == 1 && plan.batch_count == 1 && plan.b_row == 1 && plan.b_col >= plan.k &&
@@ -121,8 +88,7 @@ Matrix widen(const std::uint16_t* from, DType dtype, Matrix layout, std::int64_t
   return {layout.layout, cols};
 }
 
-// Half precision in blocks that are widened to f32: on CPUs without matrix units that beats bf16 dot products
-// (which run at half the rate of f32 FMA on AVX-512), and sums are f32 throughout.
+// Half precision in blocks that are widened to f32, for processors without dot products of bf16, and for f16.
 void product_half(const GemmPlan& plan, const Layouts& layouts, const GemmArgs& args, std::int64_t item) {
   constexpr std::int64_t kBlockElements = std::int64_t{1} << 21;  // of b: 8 MiB as floats
   const auto at = plan.batch_offsets(item);
@@ -185,17 +151,9 @@ void run(const GemmArgs& args, Stream) {
   Layouts layouts;
   find_layouts(plan, layouts);
   const auto product = args.c.dtype == DType::f32 ? product_f32 : product_half;
-  // Many small products: one per thread at a time. Few or large ones: all threads inside each.
-  constexpr std::int64_t kLargeProduct = std::int64_t{1} << 25;  // multiply-adds, about 0.4 ms of one core
-  const std::int64_t work = plan.m * plan.n * plan.k * plan.summed_count;
-  if (plan.batch_count > 1 && (work < kLargeProduct || plan.batch_count >= 4 * num_threads())) {
-    constexpr std::int64_t kGrain = 1 << 18;  // multiply-adds, several times what waking a thread costs
-    parallel_for(plan.batch_count, kGrain / work + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) product(plan, layouts, args, i);
-    });
-    return;
-  }
-  for (std::int64_t i = 0; i < plan.batch_count; ++i) product(plan, layouts, args, i);
+  for_item_ranges(plan, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) product(plan, layouts, args, i);
+  });
 }
 
 }  // namespace

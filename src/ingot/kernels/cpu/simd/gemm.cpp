@@ -5,6 +5,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/gemm_plan.h"
 #include "ingot/kernels/cpu/register.h"
+#include "ingot/kernels/cpu/simd/convert.h"
 #include "ingot/kernels/cpu/tile.h"
 #include "ingot/kernels/cpu/unroll.h"
 
@@ -78,8 +79,9 @@ void skinny_f16_f32(const Skinny& s, const float* a, const void* b, const void* 
 
 // to[j] (+)= Σ_i x[i, j] over rows [begin, end) and columns [first, last), eight vectors of columns at a
 // time.
-void column_sums(const float* x, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t first,
-                 std::int64_t last, float* to, bool accumulate) {
+template <class T>
+void column_sums_of(const T* x, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t first,
+                    std::int64_t last, float* to, bool accumulate) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t j = first;
@@ -89,16 +91,23 @@ void column_sums(const float* x, std::int64_t n, std::int64_t begin, std::int64_
     for (int v = 0; v < 8; ++v) sum[v] = accumulate ? hn::LoadU(d, to + j + v * lanes) : hn::Zero(d);
     for (std::int64_t i = begin; i < end; ++i) {
       INGOT_UNROLL
-      for (int v = 0; v < 8; ++v) sum[v] = hn::Add(sum[v], hn::LoadU(d, x + i * n + j + v * lanes));
+      for (int v = 0; v < 8; ++v) sum[v] = hn::Add(sum[v], load_lanes(d, x + i * n + j + v * lanes));
     }
     INGOT_UNROLL
     for (int v = 0; v < 8; ++v) hn::StoreU(sum[v], d, to + j + v * lanes);
   }
   for (; j < last; ++j) {
     float sum = accumulate ? to[j] : 0.0F;
-    for (std::int64_t i = begin; i < end; ++i) sum += x[i * n + j];
+    for (std::int64_t i = begin; i < end; ++i) sum += static_cast<float>(x[i * n + j]);
     to[j] = sum;
   }
+}
+
+void column_sums(const View& x, std::int64_t begin, std::int64_t end, std::int64_t first, std::int64_t last,
+                 float* to, bool accumulate) {
+  dispatch_simd_float(x.dtype, [&]<class T>() {
+    column_sums_of(x.as<T>(), x.dim(1), begin, end, first, last, to, accumulate);
+  });
 }
 
 }  // namespace
@@ -178,31 +187,32 @@ void run_skinny(const GemmArgs& args, Stream) {
       [&](std::int64_t begin, std::int64_t end) { product(0, begin * 4, std::min(end * 4, plan.n)); });
 }
 
-bool accepts_column_sum(const ColumnSumArgs& args) { return args.x.dtype == DType::f32; }
+bool accepts_column_sum(const ColumnSumArgs& args) { return is_simd_float(args.x.dtype); }
 
 void run_column_sum(const ColumnSumArgs& args, Stream) {
   const std::int64_t m = args.x.dim(0), n = args.x.dim(1);
-  constexpr std::int64_t kGrain = 1 << 15;  // elements, about 5 µs
-  const float* x = args.x.as<float>();
-  float* y = args.y.as<float>();
-  constexpr std::int64_t kColumns = 128;  // per item: one block of column_sums
-  if (n >= 2 * kColumns * num_threads() || m * n <= kGrain) {
+  constexpr std::int64_t kGrain = 1 << 15;         // elements, about 5 µs
+  constexpr std::int64_t kColumns = 128;           // per item: one block of column_sums
+  const bool direct = args.y.dtype == DType::f32;  // half types are summed apart and rounded once
+  if (direct && (n >= 2 * kColumns * num_threads() || m * n <= kGrain)) {
     parallel_for((n + kColumns - 1) / kColumns, kGrain / (kColumns * m + 1) + 1,
                  [&](std::int64_t begin, std::int64_t end) {
                    HWY_DYNAMIC_DISPATCH(column_sums)
-                   (x, n, 0, m, begin * kColumns, std::min(end * kColumns, n), y, args.accumulate);
+                   (args.x, 0, m, begin * kColumns, std::min(end * kColumns, n), args.y.as<float>(),
+                    args.accumulate);
                  });
     return;
   }
   const std::int64_t parts = args.partials.dim(0);
   float* partials = args.partials.as<float>();
-  parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(parts, kGrain / (m * n / parts + 1) + 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t part = first; part < last; ++part) {
       HWY_DYNAMIC_DISPATCH(column_sums)
-      (x, n, m * part / parts, m * (part + 1) / parts, 0, n, partials + part * n, false);
+      (args.x, m * part / parts, m * (part + 1) / parts, 0, n, partials + part * n, false);
     }
   });
-  HWY_DYNAMIC_DISPATCH(column_sums)(partials, n, 0, parts, 0, n, y, args.accumulate);
+  HWY_DYNAMIC_DISPATCH(column_sums)(args.partials, 1, parts, 0, n, partials, true);
+  store_tile(partials, n, {args.y.data, args.y.dtype, 1, n, n}, args.accumulate);
 }
 
 }  // namespace

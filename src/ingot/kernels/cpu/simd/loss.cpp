@@ -165,17 +165,23 @@ void backward(const CrossEntropyBackwardArgs& args, std::int64_t begin, std::int
   dispatch_simd_float(args.logits.dtype, [&]<class T>() { backward_rows<T>(args, begin, end); });
 }
 
-void scale_elements(const float* x, float factor, float* y, bool accumulate, std::int64_t begin,
-                    std::int64_t end) {
+template <class T>
+void scale_range(const T* x, float factor, T* y, bool accumulate, std::int64_t n) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto f = hn::Set(d, factor);
-  std::int64_t i = begin;
-  for (; i + lanes <= end; i += lanes) {
-    const auto v = hn::Mul(hn::LoadU(d, x + i), f);
-    hn::StoreU(accumulate ? hn::Add(v, hn::LoadU(d, y + i)) : v, d, y + i);
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) store_lanes(d, hn::Mul(load_lanes(d, x + i), f), y + i, accumulate);
+  for (; i < n; ++i) {
+    const float old = accumulate ? static_cast<float>(y[i]) : 0.0F;
+    y[i] = static_cast<T>(static_cast<float>(x[i]) * factor + old);
   }
-  for (; i < end; ++i) y[i] = x[i] * factor + (accumulate ? y[i] : 0.0F);
+}
+
+void scale_elements(const ScaleByArgs& args, float factor, std::int64_t begin, std::int64_t end) {
+  dispatch_simd_float(args.x.dtype, [&]<class T>() {
+    scale_range(args.x.as<T>() + begin, factor, args.y.as<T>() + begin, args.accumulate, end - begin);
+  });
 }
 
 }  // namespace
@@ -218,7 +224,7 @@ void run_backward(const CrossEntropyBackwardArgs& args, Stream) {
 }
 
 bool accepts_scale(const ScaleByArgs& args) {
-  return args.x.dtype == DType::f32 && args.factor.dtype == DType::f32;
+  return is_simd_float(args.x.dtype) && args.factor.dtype == DType::f32;
 }
 
 void run_scale(const ScaleByArgs& args, Stream) {
@@ -226,8 +232,7 @@ void run_scale(const ScaleByArgs& args, Stream) {
   // A loss is mostly the root itself: its gradient is 1 and the stored gradients are already right.
   if (factor == 1.0F && !args.accumulate && args.x.data == args.y.data) return;
   parallel_for(args.x.numel(), 4 * kGrainElements, [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(scale_elements)
-    (args.x.as<float>(), factor, args.y.as<float>(), args.accumulate, begin, end);
+    HWY_DYNAMIC_DISPATCH(scale_elements)(args, factor, begin, end);
   });
 }
 
