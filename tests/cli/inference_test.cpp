@@ -186,16 +186,21 @@ TEST_F(InferenceVerbs, ChatWithoutATemplatePointsToGenerate) {
   EXPECT_NE(outcome.errors.find("ingot generate"), std::string::npos) << outcome.errors;
 }
 
+// The shares of a breakdown add up to the whole, and it names kernels.
+void expect_whole(const nlohmann::json& breakdown) {
+  double shares = 0;
+  for (const auto& row : breakdown) shares += row["share"].get<double>();
+  EXPECT_NEAR(shares, 1, 1e-6);
+  EXPECT_GT(breakdown[0]["launches"].get<double>(), 0);
+}
+
 TEST_F(InferenceVerbs, BenchReportsRatesAndTheirLimits) {
   for (const char* work : {"decode", "prefill"}) {
     const auto found =
         json({"bench", work, directory_, "-n", "16", "--runs", "1", "--batch", "2", "--breakdown"});
     EXPECT_GT(found["tokens_per_second"].get<double>(), 0);
     EXPECT_GT(found["limit_tokens_per_second"].get<double>(), 0);
-    double shares = 0;
-    for (const auto& row : found["breakdown"]) shares += row["share"].get<double>();
-    EXPECT_NEAR(shares, 1, 1e-6);
-    EXPECT_GT(found["breakdown"][0]["launches"].get<double>(), 0);
+    expect_whole(found["breakdown"]);
   }
   const Outcome missing = run_ingot(
       {"bench", "decode", directory_, "-n", "2", "--runs", "1", "--against", "/nowhere/llama-bench"});
@@ -213,8 +218,9 @@ TEST_F(InferenceVerbs, BenchTakesStepsInTurnWithAPeer) {
   const std::vector<std::string> base{"bench",      "train", "--shape", "demo", "--batch",  "1",
                                       "--sequence", "16",    "--runs",  "2",    "--python", python};
   std::vector<std::string> words = base;
-  words.insert(words.end(), {"--against", "torch", "--against", "torch.compile"});
+  words.insert(words.end(), {"--breakdown", "--against", "torch", "--against", "torch.compile"});
   const auto found = json(words);
+  expect_whole(found["breakdown"]);
   ASSERT_EQ(found["peers"].size(), 2U) << found.dump();
   EXPECT_EQ(found["peers"][1]["name"], "torch.compile");
   EXPECT_EQ(found["peers"][0]["version"], "9.9");
@@ -223,7 +229,9 @@ TEST_F(InferenceVerbs, BenchTakesStepsInTurnWithAPeer) {
   for (const char* part : {"import torch", "--serve", "--shape demo", "--sequence 16", "--compile"}) {
     EXPECT_NE(arguments.find(part), std::string::npos) << part;
   }
-  const auto policy = json({"bench", "policy", "--runs", "2", "--against", "torch", "--python", python});
+  const auto policy =
+      json({"bench", "policy", "--runs", "2", "--breakdown", "--against", "torch", "--python", python});
+  expect_whole(policy["breakdown"]);
   EXPECT_EQ(policy["peers"][0]["version"], "9.9");
   EXPECT_GT(policy["peers"][0]["ratio"].get<double>(), 1.0);
   write_file_atomically(python, "#!/bin/sh\nexit 1\n");

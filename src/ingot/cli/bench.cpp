@@ -12,6 +12,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/bench_scripts.h"
+#include "ingot/cli/launch_breakdown.h"
 #include "ingot/cli/torch_peer.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/models/language/decoder.h"
@@ -26,7 +27,7 @@ struct TrainBenchOptions {
   std::string shape = "gpt2", dtype = "f32";
   std::int64_t batch = 4, sequence = 64, runs = 7;
   TorchOptions torch;
-  bool json = false;
+  bool breakdown = false, json = false;
 };
 
 LanguageConfig shape_config(const std::string& shape, DType dtype) {
@@ -50,33 +51,48 @@ LanguageConfig shape_config(const std::string& shape, DType dtype) {
   return c;
 }
 
-struct Times {
-  std::vector<double> forward, backward, update, total;
+struct StepSeconds {
+  double forward = 0, backward = 0, update = 0, total = 0;
 };
 
-// A step of ours and one of every peer, in turn, so that a noisy moment of the machine meets all of them.
-Times run_steps(const TrainBenchOptions& o, LanguageModel& model, const Tensor& tokens, TorchPeers& peers) {
-  TrainConfig config;
-  TrainOptimizer optimizer(model, config, 1000);
-  Times times;
+StepSeconds timed_step(LanguageModel& model, const Tensor& tokens, TrainOptimizer& optimizer,
+                       std::int64_t step) {
   using Clock = std::chrono::steady_clock;
   const auto seconds = [](Clock::time_point a, Clock::time_point b) {
     return std::chrono::duration<double>(b - a).count();
   };
+  const auto start = Clock::now();
+  const Tensor loss = model.loss({.tokens = tokens}, tokens);
+  const auto forward = Clock::now();
+  backward(loss);
+  const auto back = Clock::now();
+  optimizer.apply(step, optimizer.measure_gradients().factor);
+  const auto end = Clock::now();
+  return {seconds(start, forward), seconds(forward, back), seconds(back, end), seconds(start, end)};
+}
+
+struct TrainTimes {
+  std::vector<double> forward, backward, update, total;
+  LaunchBreakdown breakdown;
+};
+
+// A step of ours and one of every peer, in turn, so that a noisy moment of the machine meets all of them.
+TrainTimes run_steps(const TrainBenchOptions& o, LanguageModel& model, const Tensor& tokens,
+                     TorchPeers& peers) {
+  TrainConfig config;
+  TrainOptimizer optimizer(model, config, 1000);
+  TrainTimes times;
   for (std::int64_t i = 0; i < o.runs + 2; ++i) {
-    const auto start = Clock::now();
-    const Tensor loss = model.loss({.tokens = tokens}, tokens);
-    const auto forward = Clock::now();
-    backward(loss);
-    const auto back = Clock::now();
-    optimizer.apply(i, optimizer.measure_gradients().factor);
-    const auto end = Clock::now();
+    const StepSeconds step = timed_step(model, tokens, optimizer, i);
     if (i < 2) continue;  // memory is allocated, pages are touched
-    times.forward.push_back(seconds(start, forward));
-    times.backward.push_back(seconds(forward, back));
-    times.update.push_back(seconds(back, end));
-    times.total.push_back(seconds(start, end));
+    times.forward.push_back(step.forward);
+    times.backward.push_back(step.backward);
+    times.update.push_back(step.update);
+    times.total.push_back(step.total);
     peers.run_once();
+  }
+  if (o.breakdown) {
+    times.breakdown = break_down([&] { return timed_step(model, tokens, optimizer, o.runs + 2).total; });
   }
   return times;
 }
@@ -91,8 +107,9 @@ void print_result(const TrainBenchOptions& o, const nlohmann::ordered_json& resu
              number("peak_memory_mib"));
   fmt::print("  forward   {:>8.1f} ms\n  backward  {:>8.1f} ms\n  update    {:>8.1f} ms   (clip, AdamW)\n",
              number("forward_ms"), number("backward_ms"), number("update_ms"));
-  fmt::print("  {:.0f} GFLOP/s = {:.0f} % of the {:.0f} GFLOP/s that matrix products reach here\n",
-             number("gflops"), 100 * number("gflops") / number("matmul_gflops"), number("matmul_gflops"));
+  fmt::print("  {:.0f} GFLOP/s = {:.0f} % of the {:.0f} GFLOP/s that {} matrix products reach here\n",
+             number("gflops"), 100 * number("gflops") / number("matmul_gflops"), number("matmul_gflops"),
+             o.dtype);
   fmt::print("{}", describe(peers));
 }
 
@@ -101,7 +118,7 @@ int run(const TrainBenchOptions& o) {
        {std::pair{"--batch", o.batch}, {"--sequence", o.sequence}, {"--runs", o.runs}}) {
     INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
   }
-  const double limit = measure_matmul_flops();
+  const double limit = measure_matmul_flops(parse_dtype(o.dtype));
   TorchPeers peers(o.torch, bench_scripts::train_torch(),
                    {"--shape", o.shape, "--batch", std::to_string(o.batch), "--sequence",
                     std::to_string(o.sequence), "--dtype", o.dtype});
@@ -112,12 +129,12 @@ int run(const TrainBenchOptions& o) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     ids[i] = static_cast<std::int32_t>(i * 7919 % static_cast<std::size_t>(model.config.vocab_size));
   }
-  const Times times = run_steps(o, model, Tensor::from(ids, {o.batch, o.sequence}), peers);
+  const TrainTimes times = run_steps(o, model, Tensor::from(ids, {o.batch, o.sequence}), peers);
   const double step = median(times.total);
   const double flops =
       model.config.training_flops_per_token(o.sequence) * static_cast<double>(ids.size()) / step;
   const std::vector<TorchResult> results = peers.results(times.total);
-  const nlohmann::ordered_json result{
+  nlohmann::ordered_json result{
       {"shape", o.shape},
       {"batch", o.batch},
       {"sequence", o.sequence},
@@ -131,11 +148,14 @@ int run(const TrainBenchOptions& o) {
       {"matmul_gflops", limit * 1e-9},
       {"peak_memory_mib", peak_memory_mib()},
       {"peers", parse_json<nlohmann::ordered_json>(to_json(results), "PyTorch's results")}};
+  if (o.breakdown)
+    result["breakdown"] = parse_json<nlohmann::ordered_json>(to_json(times.breakdown), "the breakdown");
   if (o.json) {
     fmt::print("{}\n", dump_json(result, 2));
-  } else {
-    print_result(o, result, results);
+    return 0;
   }
+  print_result(o, result, results);
+  if (o.breakdown) fmt::print("{}", describe(times.breakdown, "of a step"));
   return 0;
 }
 
@@ -150,6 +170,7 @@ void add_bench_train(Command& bench) {
       .one_of({"f32", "bf16"});
   verb.option("--runs", o->runs, "Steps to take the median of");
   add_torch_options(verb, o->torch);
+  verb.flag("--breakdown", o->breakdown, "One more step that shows where its time goes, kernel by kernel");
   verb.flag("--json", o->json, "Print JSON");
   verb.example("ingot bench train --batch 1 --sequence 1024", "a long sequence");
   verb.example("ingot bench train --against torch --against torch.compile --python ~/venv/bin/python",

@@ -16,11 +16,11 @@
 #include "ingot/base/units.h"
 #include "ingot/cli/bench.h"
 #include "ingot/cli/inference.h"
+#include "ingot/cli/launch_breakdown.h"
 #include "ingot/cli/torch_peer.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/matrix_sizes.h"
 #include "ingot/kernels/dot_rate.h"
-#include "ingot/kernels/launch_profile.h"
 #include "ingot/train/machine_limit.h"
 
 namespace ingot::cli {
@@ -120,23 +120,10 @@ class Measurement {
     return tokens / seconds;
   }
 
-  // One more run, by kernels: seconds of each for a decoded token, or for the prompt.
-  nlohmann::ordered_json breakdown() {
-    const kernels::LaunchProfile profile;
-    const double steps = decode_ ? static_cast<double>(options_.tokens) : 1;
-    const double whole = time_run(options_, decode_, engine_) / steps;
-    double rest = whole;
-    auto rows = nlohmann::ordered_json::array();
-    for (const auto& e : profile.entries()) {
-      rest -= e.seconds / steps;
-      rows.push_back({{"kernel", e.kernel},
-                      {"implementation", e.implementation},
-                      {"launches", static_cast<double>(e.launches) / steps},
-                      {"seconds", e.seconds / steps},
-                      {"share", e.seconds / steps / whole}});
-    }
-    rows.push_back({{"kernel", "between kernels"}, {"seconds", rest}, {"share", rest / whole}});
-    return rows;
+  /// One more run, by kernels: of each decoded token, or of the prompt.
+  LaunchBreakdown breakdown() {
+    return break_down([&] { return time_run(options_, decode_, engine_); },
+                      decode_ ? static_cast<double>(options_.tokens) : 1);
   }
 
  private:
@@ -165,20 +152,6 @@ std::string limit_text(const Measurement& m, bool decode) {
     return fmt::format("int8 dot products in registers, at {:.0f} G/s,", m.dot_rate() * 1e-9);
   return fmt::format("int8 dot products with scales in registers, at {:.0f} G/s ({:.0f} G/s without scales),",
                      m.scaled_dot_rate() * 1e-9, m.dot_rate() * 1e-9);
-}
-
-void print_breakdown(const nlohmann::ordered_json& rows, bool decode) {
-  fmt::print("\n{:<34} {:>9} {:>10} {:>7}\n", decode ? "for each step" : "for the prompt", "launches", "us",
-             "share");
-  for (const auto& row : rows) {
-    std::string name = row["kernel"], launches;
-    if (row.contains("implementation")) {
-      name += " (" + row["implementation"].get<std::string>() + ")";
-      launches = fmt::format("{:.0f}", row["launches"].get<double>());
-    }
-    fmt::print("{:<34} {:>9} {:>10.1f} {:>5.1f} %\n", name, launches, row["seconds"].get<double>() * 1e6,
-               row["share"].get<double>() * 100);
-  }
 }
 
 void check(const InferenceBenchOptions& o) {
@@ -216,7 +189,11 @@ int run(InferenceBenchOptions o, bool decode) {
       json["int8_dot_flops_with_scales"] = measurement.scaled_dot_rate();
     }
   }
-  if (o.breakdown) json["breakdown"] = measurement.breakdown();
+  LaunchBreakdown breakdown;
+  if (o.breakdown) {
+    breakdown = measurement.breakdown();
+    json["breakdown"] = parse_json<nlohmann::ordered_json>(to_json(breakdown), "the breakdown");
+  }
   if (!o.against.empty()) {
     const double peer = peer_rate(o, decode);
     json["peer_tokens_per_second"] = peer;
@@ -236,7 +213,7 @@ int run(InferenceBenchOptions o, bool decode) {
     fmt::print("  {:>9.1f} tokens/s is llama.cpp's, in the same run: {:.2f} times as fast\n",
                json["peer_tokens_per_second"].get<double>(), json["ratio"].get<double>());
   }
-  if (o.breakdown) print_breakdown(json["breakdown"], decode);
+  if (o.breakdown) fmt::print("{}", describe(breakdown, decode ? "for each step" : "for the prompt"));
   return 0;
 }
 

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <functional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/cli/bench.h"
 #include "ingot/cli/bench_scripts.h"
+#include "ingot/cli/launch_breakdown.h"
 #include "ingot/cli/torch_peer.h"
 #include "ingot/models/policy/se_resnet.h"
 #include "ingot/nn/init.h"
@@ -23,7 +25,7 @@ namespace {
 
 struct PolicyBenchOptions {
   std::int64_t batch = 1, runs = 21;
-  bool train = false, json = false;
+  bool train = false, breakdown = false, json = false;
   TorchOptions torch;
 };
 
@@ -35,33 +37,42 @@ double convolution_flops(const SeResNetConfig& c) {
   return conv(c.input_channels) + 2 * static_cast<double>(c.blocks) * conv(c.channels);
 }
 
+struct PolicyTimes {
+  std::vector<double> seconds;
+  LaunchBreakdown breakdown;
+};
+
 // Seconds of each run, taken in turn with the peers'. The first two, which map memory, do not count.
-template <class Run>
-std::vector<double> take_turns(std::int64_t runs, TorchPeers& peers, Run&& run) {
+PolicyTimes take_turns(const PolicyBenchOptions& o, TorchPeers& peers, const std::function<void()>& run) {
   using Clock = std::chrono::steady_clock;
-  std::vector<double> times;
-  for (std::int64_t i = 0; i < runs + 2; ++i) {
+  const auto timed_run = [&] {
     const auto start = Clock::now();
     run();
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  PolicyTimes times;
+  for (std::int64_t i = 0; i < o.runs + 2; ++i) {
+    const double seconds = timed_run();
     if (i < 2) continue;
-    times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    times.seconds.push_back(seconds);
     peers.run_once();
   }
+  if (o.breakdown) times.breakdown = break_down(timed_run);
   return times;
 }
 
-std::vector<double> time_inference(const PolicyBenchOptions& o, const SeResNet& net,
-                                   const Tensor& observation, TorchPeers& peers) {
+PolicyTimes time_inference(const PolicyBenchOptions& o, const SeResNet& net, const Tensor& observation,
+                           TorchPeers& peers) {
   const PackedSeResNet packed(net);
-  return take_turns(o.runs, peers, [&] { static_cast<void>(packed(observation)); });
+  return take_turns(o, peers, [&] { static_cast<void>(packed(observation)); });
 }
 
 // Forward, loss, backward, AdamW.
-std::vector<double> time_training(const PolicyBenchOptions& o, SeResNet& net, const Tensor& observation,
-                                  TorchPeers& peers) {
+PolicyTimes time_training(const PolicyBenchOptions& o, SeResNet& net, const Tensor& observation,
+                          TorchPeers& peers) {
   const Tensor targets = Tensor::zeros({o.batch}, DType::i64);
   AdamW optimizer(parameters(net), {.learning_rate = 1e-4});
-  return take_turns(o.runs, peers, [&] {
+  return take_turns(o, peers, [&] {
     const PolicyOutput output = net(observation);
     backward(add(cross_entropy(output.policy, targets), mean(square(output.value))));
     optimizer.step();
@@ -81,14 +92,14 @@ int run(const PolicyBenchOptions& o) {
   SeResNet net(source, SeResNetConfig{});
   const Tensor observation = Tensor::empty({o.batch, net.config.input_channels, net.config.width});
   fill_(observation, init::Normal{}, RngKey{2, 0});
-  const std::vector<double> times =
+  const PolicyTimes times =
       o.train ? time_training(o, net, observation, peers) : time_inference(o, net, observation, peers);
-  const double seconds = median(times);
+  const double seconds = median(times.seconds);
   const double flops =
       (o.train ? 3 : 1) * static_cast<double>(o.batch) * convolution_flops(net.config) / seconds;
-  const std::vector<TorchResult> results = peers.results(times);
+  const std::vector<TorchResult> results = peers.results(times.seconds);
   if (o.json) {
-    const nlohmann::ordered_json json{
+    nlohmann::ordered_json json{
         {"work", o.train ? "train" : "inference"},
         {"batch", o.batch},
         {"threads", num_threads()},
@@ -97,6 +108,8 @@ int run(const PolicyBenchOptions& o) {
         {"matmul_gflops", limit * 1e-9},
         {"peak_memory_mib", peak_memory_mib()},
         {"peers", parse_json<nlohmann::ordered_json>(to_json(results), "PyTorch's results")}};
+    if (o.breakdown)
+      json["breakdown"] = parse_json<nlohmann::ordered_json>(to_json(times.breakdown), "the breakdown");
     fmt::print("{}\n", dump_json(json, 2));
     return 0;
   }
@@ -107,6 +120,7 @@ int run(const PolicyBenchOptions& o) {
       "  {:.0f} GFLOP/s in convolutions = {:.0f} % of the {:.0f} GFLOP/s that matrix products reach here\n",
       flops * 1e-9, 100 * flops / limit, limit * 1e-9);
   fmt::print("{}", describe(results));
+  if (o.breakdown) fmt::print("{}", describe(times.breakdown, "of a run"));
   return 0;
 }
 
@@ -119,6 +133,7 @@ void add_bench_policy(Command& bench) {
   verb.option("--batch", o->batch, "Observations at once");
   verb.option("--runs", o->runs, "Runs to take the median of");
   add_torch_options(verb, o->torch);
+  verb.flag("--breakdown", o->breakdown, "One more run that shows where its time goes, kernel by kernel");
   verb.flag("--json", o->json, "Print JSON");
   verb.example("ingot bench policy --train --batch 256 --runs 3 --against torch --python ~/venv/bin/python",
                "training steps in turn with PyTorch's");
