@@ -6,9 +6,12 @@
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
+#include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
 #include "ingot/kernels/kernel.h"
+#include "ingot/kernels/launch_profile.h"
 
 namespace ingot {
 namespace {
@@ -65,6 +68,35 @@ TEST(Conv1d, FastKernelsEqualTheReferenceAtTheSizesOfANetwork) {
   const Tensor fast = run();
   const kernels::ForceKind reference(kernels::ImplKind::reference);
   EXPECT_LE(testing::max_error(fast, run()), 2e-5);
+}
+
+// Three taps, many channels and samples, which Winograd's algorithm takes: both gradients, added up over two
+// passes; odd widths, every padding, channels beside whole panels.
+TEST(Conv1d, MinimalFilteringEqualsTheReference) {
+  const std::int64_t samples = 4 * num_threads() + 3;
+  for (const auto& [width, c, o, padding] :
+       {std::array<std::int64_t, 4>{34, 64, 64, 1}, {13, 70, 90, 1}, {7, 96, 64, 2}, {8, 65, 100, 0}}) {
+    const Conv1dOptions options{.padding = padding, .layout = ChannelLayout::last};
+    const Tensor dy = randn({samples, width + 2 * padding - 2, o}, 3);
+    const auto run = [&, c = c, o = o, width = width] {
+      Tensor x = randn({samples, width, c}, 1), w = randn({o, c, 3}, 2);
+      x.set_requires_grad(true);
+      w.set_requires_grad(true);
+      for (int i = 0; i < 2; ++i) backward(conv1d(x, w, {}, options), {.grad = dy});
+      return std::array{conv1d(x, w, randn({o}, 4), options).detach(), x.grad(), w.grad()};
+    };
+    const kernels::LaunchProfile profile;
+    const auto fast = run();
+    for (const char* kernel : {"conv", "conv_backward_data", "conv_backward_weight"}) {
+      EXPECT_TRUE(std::ranges::any_of(profile.entries(), [&](const auto& e) {
+        return e.kernel == std::string_view(kernel) && e.implementation == std::string_view("winograd");
+      })) << kernel;
+    }
+    const kernels::ForceKind reference(kernels::ImplKind::reference);
+    const auto expected = run();
+    for (std::size_t i = 0; i < fast.size(); ++i)
+      EXPECT_LE(testing::max_error(fast[i], expected[i]), 1e-4) << width << " " << i;  // sums of up to 300
+  }
 }
 
 TEST(Conv1d, PackedWeightsGiveTheSameBits) {

@@ -7,10 +7,23 @@
 namespace ingot::kernels {
 namespace {
 
-// Packed weights for `outputs` columns, and for each thread one sample with its zero padding. This is what
-// the direct kernel for channels-last 1-d convolution uses; the others need none.
+// For each thread a group of samples with their zero padding.
+std::int64_t group_scratch(std::int64_t padded_sample) {
+  return num_threads() * kConvGroup * round_up(padded_sample, 16);
+}
+
+// Those, and packed weights for `columns` outputs. This is what the direct kernel for channels-last 1-d
+// convolution uses; the others need none.
 std::int64_t direct_scratch(std::int64_t columns, std::int64_t depth, std::int64_t padded_sample) {
-  return round_up(columns, kConvPanel) * depth + num_threads() * round_up(padded_sample, 16);
+  return round_up(columns, kConvPanel) * depth + group_scratch(padded_sample);
+}
+
+// For three taps, Winograd's algorithm: weights of four places, a row of zeros, and for each thread the
+// places of a group of samples with a panel of their products.
+std::int64_t winograd_scratch(std::int64_t columns, std::int64_t channels, std::int64_t out_width) {
+  const std::int64_t rows = kConvGroup * ((out_width + 1) / 2);
+  return 4 * round_up(columns, kConvPanel) * channels + round_up(channels, 16) +
+         num_threads() * 4 * rows * (channels + kConvPanel);
 }
 
 bool is_direct(const View& x, const ConvGeometry& g, std::int64_t kernel_height) {
@@ -32,14 +45,16 @@ std::int64_t device_scratch(const ConvBackwardWeightArgs& args) {
 
 std::int64_t conv_scratch(const ConvArgs& args) {
   if (!is_direct(args.x, args.geometry, args.weight.dim(2))) return 0;
-  const std::int64_t c = args.x.dim(3), k = args.weight.dim(3);
-  return direct_scratch(args.weight.dim(0), k * c, (args.x.dim(2) + 2 * args.geometry.padding[1]) * c);
+  const std::int64_t c = args.x.dim(3), o = args.weight.dim(0), k = args.weight.dim(3);
+  const std::int64_t direct = direct_scratch(o, k * c, (args.x.dim(2) + 2 * args.geometry.padding[1]) * c);
+  return k == 3 ? std::max(direct, winograd_scratch(o, c, args.y.dim(2))) : direct;
 }
 
 std::int64_t conv_scratch(const ConvBackwardDataArgs& args) {
   if (!is_direct(args.dx, args.geometry, args.weight.dim(2))) return 0;
-  const std::int64_t o = args.weight.dim(0), k = args.weight.dim(3);
-  return direct_scratch(args.dx.dim(3), k * o, (args.dy.dim(2) + 2 * (k - 1)) * o);
+  const std::int64_t o = args.weight.dim(0), c = args.dx.dim(3), k = args.weight.dim(3);
+  const std::int64_t direct = direct_scratch(c, k * o, (args.dy.dim(2) + 2 * (k - 1)) * o);
+  return k == 3 ? std::max(direct, winograd_scratch(c, o, args.dx.dim(2))) : direct;
 }
 
 std::int64_t conv_scratch(const ConvBackwardWeightArgs& args) {
@@ -48,12 +63,17 @@ std::int64_t conv_scratch(const ConvBackwardWeightArgs& args) {
   const std::int64_t o = args.dy.dim(3), c = round_up(args.x.dim(3), kConvPanel), k = args.dweight.dim(3);
   const std::int64_t rows = args.x.dim(2) + 2 * args.geometry.padding[1];
   // Per thread: its sum of the gradient, a packed block of x and one of dy.
-  return num_threads() * (k * o * c + kConvBlock * (rows * c + args.dy.dim(2) * round_up(o + 12, 16)));
+  const std::int64_t direct =
+      num_threads() * (k * o * c + kConvBlock * (rows * c + args.dy.dim(2) * round_up(o + 12, 16)));
+  if (k != 3) return direct;
+  // By Winograd's algorithm the same of four places, and a row of zeros.
+  const std::int64_t pairs = kConvBlock * ((args.dy.dim(2) + 1) / 2);
+  return std::max(direct, round_up(std::max(c, o), 16) + num_threads() * 4 * (o * c + pairs * (c + o + 16)));
 }
 
 std::int64_t conv_scratch(const ConvPackedArgs& args) {
   if (!args.x.device.is_cpu()) return 0;
-  return num_threads() * round_up((args.x.dim(1) + 2 * args.padding) * args.x.dim(2), 16);
+  return group_scratch((args.x.dim(1) + 2 * args.padding) * args.x.dim(2));
 }
 
 }  // namespace ingot::kernels

@@ -11,6 +11,7 @@ void register_kernels() {
   register_binary_simd();
   register_compare_simd();
   register_complex_simd();
+  register_conv_winograd();
   register_conv_simd();
   register_conv_library();
   register_copy_simd();

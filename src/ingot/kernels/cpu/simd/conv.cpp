@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ingot/base/parallel.h"
+#include "ingot/kernels/cpu/plain_conv.h"
 #include "ingot/kernels/cpu/register.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -11,192 +12,58 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ingot/kernels/cpu/simd/conv_tile-inl.h"
+
 // Channels-last 1-d convolution of stride 1 is a matrix product without im2col: in a sample with its zero
-// padding, row w of the patch matrix is the K·C contiguous floats that start at pixel w. The tiles below keep
-// up to 12 × 32 outputs in registers; the weights lie in panels of 32 columns.
+// padding, row w of the patch matrix is the K·C contiguous floats that start at pixel w.
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
+#ifndef INGOT_CONV_GROUP
+#define INGOT_CONV_GROUP
+// Some samples and a range of panels: y[s, w, o] = Σ patch(s, w) · packed.
+struct ConvGroup {
+  const float* x;                         // padded samples
+  std::int64_t x_step;                    // from one to the next
+  std::int64_t samples, width, channels;  // width: of y
+  const float* packed;                    // panels of depth × 32
+  std::int64_t depth, first_panel, last_panel, outputs;
+  const float* bias;
+  float* y;
+  bool add;
+  const float* next;       // what this thread reads after the group
+  std::int64_t next_size;  // floats, 0 at the end
+};
+#endif
 namespace HWY_NAMESPACE {
 namespace {
-namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<float>;
 
-constexpr int kMaxRows = HWY_MAX_BYTES >= 64 ? 12 : 6;  // of 32 or 16 registers; two columns of registers
-
-// Writes (or adds) a register tile; `cols` of the 2 · lanes columns exist.
-template <int R>
-HWY_INLINE void store_tile(const hn::Vec<D>* acc0, const hn::Vec<D>* acc1, float* c, std::int64_t cs,
-                           std::int64_t cols, const float* bias, bool add) {
-  const D d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  if (cols >= 2 * lanes) {
-    const auto bias0 = bias != nullptr ? hn::LoadU(d, bias) : hn::Zero(d);
-    const auto bias1 = bias != nullptr ? hn::LoadU(d, bias + lanes) : hn::Zero(d);
-#pragma GCC unroll 12
-    for (int i = 0; i < R; ++i) {
-      float* row = c + i * cs;
-      const auto base0 = add ? hn::LoadU(d, row) : bias0;
-      const auto base1 = add ? hn::LoadU(d, row + lanes) : bias1;
-      hn::StoreU(hn::Add(acc0[i], base0), d, row);
-      hn::StoreU(hn::Add(acc1[i], base1), d, row + lanes);
-    }
-    return;
-  }
-  HWY_ALIGN float edge[2 * HWY_MAX_BYTES / sizeof(float)];
-#pragma GCC unroll 12
-  for (int i = 0; i < R; ++i) {
-    hn::Store(acc0[i], d, edge);
-    hn::Store(acc1[i], d, edge + lanes);
-    for (std::int64_t j = 0; j < cols; ++j) {
-      c[i * cs + j] = edge[j] + (add ? c[i * cs + j] : (bias != nullptr ? bias[j] : 0.0F));
-    }
-  }
-}
-
-// c[i, :] = Σ_k a[i·as + k] · b[k, :] for R rows and `cols` ≤ 32 columns. On the way it asks for the data at
-// `ahead`, `ahead_step` floats per k: what the calling thread needs next.
-template <int R>
-HWY_NOINLINE void product_tile(const float* a, std::int64_t as, const float* b, std::int64_t k, float* c,
-                               std::int64_t cs, std::int64_t cols, const float* bias, bool add,
-                               const float* ahead, std::int64_t ahead_step) {
-  const D d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (int i = 0; i < R; ++i) {
-    __builtin_prefetch(c + i * cs, 1);
-    __builtin_prefetch(c + i * cs + kConvPanel / 2, 1);
-  }
-  for (std::int64_t j = 0; j < cols; j += 2 * lanes) {
-    hn::Vec<D> acc0[R], acc1[R];
-#pragma GCC unroll 12
-    for (int i = 0; i < R; ++i) acc0[i] = acc1[i] = hn::Zero(d);
-    // One base pointer for each three rows, hidden from the optimiser, which would otherwise keep a pointer
-    // per row and spill them all.
-    const float* base[(R + 2) / 3];
-#pragma GCC unroll 4
-    for (int g = 0; g < (R + 2) / 3; ++g) {
-      base[g] = a + 3 * g * as;
-      asm("" : "+r"(base[g]));
-    }
-    const float* panel = b + j;
-    for (std::int64_t kk = 0; kk < k; ++kk) {
-      const auto b0 = hn::LoadU(d, panel), b1 = hn::LoadU(d, panel + lanes);
-      panel += kConvPanel;
-      __builtin_prefetch(ahead, 0, 2);
-      ahead += ahead_step;
-#pragma GCC unroll 12
-      for (int i = 0; i < R; ++i) {
-        const auto v = hn::Set(d, base[i / 3][(i % 3) * as]);
-        acc0[i] = hn::MulAdd(v, b0, acc0[i]);
-        acc1[i] = hn::MulAdd(v, b1, acc1[i]);
-      }
-#pragma GCC unroll 4
-      for (int g = 0; g < (R + 2) / 3; ++g) ++base[g];
-    }
-    store_tile<R>(acc0, acc1, c + j, cs, cols - j, bias != nullptr ? bias + j : nullptr, add);
-  }
-}
-
-// c[i, :] (+)= Σ_{s,w} a[s, w, i] · b[s, w, :]: `samples` blocks of `rows` rows, R apart in `a`; in `b` the
-// blocks are `block` rows of 32 apart.
-template <int R>
-HWY_NOINLINE void outer_tile(const float* a, const float* b, std::int64_t samples, std::int64_t rows,
-                             std::int64_t block, float* c, std::int64_t cs, std::int64_t cols, bool add) {
-  const D d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t j = 0; j < cols; j += 2 * lanes) {
-    hn::Vec<D> acc0[R], acc1[R];
-#pragma GCC unroll 12
-    for (int i = 0; i < R; ++i) acc0[i] = acc1[i] = hn::Zero(d);
-    const float* left = a;
-    for (std::int64_t s = 0; s < samples; ++s) {
-      const float* right = b + s * block * kConvPanel + j;
-      for (std::int64_t w = 0; w < rows; ++w) {
-        const auto b0 = hn::LoadU(d, right), b1 = hn::LoadU(d, right + lanes);
-        right += kConvPanel;
-#pragma GCC unroll 12
-        for (int i = 0; i < R; ++i) {
-          const auto v = hn::Set(d, left[i]);
-          acc0[i] = hn::MulAdd(v, b0, acc0[i]);
-          acc1[i] = hn::MulAdd(v, b1, acc1[i]);
-        }
-        left += R;
-      }
-    }
-    store_tile<R>(acc0, acc1, c + j, cs, cols - j, nullptr, add);
-  }
-}
-
-#define INGOT_FOR_ROWS(rows, call) \
-  switch (rows) {                  \
-    case 1:                        \
-      call(1);                     \
-      break;                       \
-    case 2:                        \
-      call(2);                     \
-      break;                       \
-    case 3:                        \
-      call(3);                     \
-      break;                       \
-    case 4:                        \
-      call(4);                     \
-      break;                       \
-    case 5:                        \
-      call(5);                     \
-      break;                       \
-    case 6:                        \
-      call(6);                     \
-      break;                       \
-    default:                       \
-      break;                       \
-  }                                \
-  if constexpr (kMaxRows > 6) {    \
-    switch (rows) {                \
-      case 7:                      \
-        call(7);                   \
-        break;                     \
-      case 8:                      \
-        call(8);                   \
-        break;                     \
-      case 9:                      \
-        call(9);                   \
-        break;                     \
-      case 10:                     \
-        call(10);                  \
-        break;                     \
-      case 11:                     \
-        call(11);                  \
-        break;                     \
-      case 12:                     \
-        call(12);                  \
-        break;                     \
-      default:                     \
-        break;                     \
-    }                              \
-  }
-
-// One sample and a range of panels: y[w, o] = Σ patch(w) · packed, with rows split into tiles of equal size.
-// `next` is the next sample's input, or null to fetch the next panel of weights ahead instead.
-void conv_sample(const float* padded, std::int64_t channels, const float* packed, std::int64_t depth,
-                 std::int64_t first_panel, std::int64_t last_panel, const float* bias, float* y,
-                 std::int64_t width, std::int64_t outputs, bool add, const float* next) {
-  const std::int64_t tiles = (width + kMaxRows - 1) / kMaxRows;
-  const std::int64_t passes = tiles * (last_panel - first_panel);
-  // Spread over all passes: a sample of `width` rows, or over the tiles of a panel: the panel after it.
-  const std::int64_t step = next != nullptr ? (width * channels + passes * depth - 1) / (passes * depth)
-                                            : (kConvPanel + tiles - 1) / tiles;
-  for (std::int64_t panel = first_panel; panel < last_panel; ++panel) {
-    const std::int64_t o = panel * kConvPanel, cols = std::min(kConvPanel, outputs - o);
-    const float* weights = packed + panel * depth * kConvPanel;
-    for (std::int64_t tile = 0; tile < tiles; ++tile) {
-      const std::int64_t begin = width * tile / tiles, rows = width * (tile + 1) / tiles - begin;
-      const float* ahead = next != nullptr ? next + ((panel - first_panel) * tiles + tile) * depth * step
-                                           : weights + depth * kConvPanel + tile * depth * step;
-#define INGOT_CALL(R)                                                                                    \
-  product_tile<R>(padded + begin * channels, channels, weights, depth, y + begin * outputs + o, outputs, \
-                  cols, bias != nullptr ? bias + o : nullptr, add, ahead, step)
-      INGOT_FOR_ROWS(rows, INGOT_CALL)
+// Panel by panel, so that a panel is read from beyond L2 once for all samples of the group; the rows of a
+// sample are split into tiles of equal size. The tiles of the first sample fetch the panel after theirs, the
+// others the next group's input.
+void conv_group(const ConvGroup& g) {
+  const std::int64_t tiles = (g.width + kMaxRows - 1) / kMaxRows;
+  const std::int64_t panel_step = (kConvPanel + tiles - 1) / tiles;
+  const std::int64_t passes = (g.last_panel - g.first_panel) * (g.samples - 1) * tiles * g.depth;
+  const std::int64_t input_step = passes > 0 ? (g.next_size + passes - 1) / passes : 0;
+  const float* input = g.next;
+  for (std::int64_t panel = g.first_panel; panel < g.last_panel; ++panel) {
+    const std::int64_t o = panel * kConvPanel, cols = std::min(kConvPanel, g.outputs - o);
+    const float* weights = g.packed + panel * g.depth * kConvPanel;
+    const float* next_panel = weights + g.depth * kConvPanel;
+    for (std::int64_t sample = 0; sample < g.samples; ++sample) {
+      const float* x = g.x + sample * g.x_step;
+      float* y = g.y + sample * g.width * g.outputs + o;
+      const std::int64_t step = sample == 0 ? panel_step : input_step;
+      const float*& ahead = sample == 0 ? next_panel : input;
+      for (std::int64_t tile = 0; tile < tiles; ++tile, ahead += step * g.depth) {
+        const std::int64_t begin = g.width * tile / tiles, rows = g.width * (tile + 1) / tiles - begin;
+#define INGOT_CALL(R)                                                                                     \
+  product_tile<R>(x + begin * g.channels, g.channels, weights, g.depth, y + begin * g.outputs, g.outputs, \
+                  cols, g.bias != nullptr ? g.bias + o : nullptr, g.add, ahead, step)
+        INGOT_FOR_ROWS(rows, INGOT_CALL)
 #undef INGOT_CALL
+      }
     }
   }
 }
@@ -215,14 +82,13 @@ void conv_outer(const float* left, const float* right, std::int64_t samples, std
       for (std::int64_t tap = 0; tap < taps; ++tap) {
         float* c = dw + (tap * outputs + begin) * columns + panel * kConvPanel;
 #define INGOT_CALL(R) \
-  outer_tile<R>(a, b + tap * kConvPanel, samples, width, padded, c, columns, kConvPanel, add)
+  outer_tile<R>(a, R, b + tap * kConvPanel, samples, width, padded, c, columns, kConvPanel, add)
         INGOT_FOR_ROWS(rows, INGOT_CALL)
 #undef INGOT_CALL
       }
     }
   }
 }
-#undef INGOT_FOR_ROWS
 
 // The tiles of outputs that conv_outer works by: [tile][sample, w][rows of the tile].
 void pack_left(const float* dy, std::int64_t samples, std::int64_t width, std::int64_t outputs, float* left) {
@@ -245,16 +111,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ingot::kernels::cpu {
 namespace {
-HWY_EXPORT(conv_sample);
+HWY_EXPORT(conv_group);
 HWY_EXPORT(conv_outer);
 HWY_EXPORT(pack_left);
 
 constexpr std::int64_t kGrainFlops = 400'000;  // about 2 µs of one core
-
-bool is_plain_1d(const ConvGeometry& g, const View& x, std::int64_t kernel_height) {
-  return x.dtype == DType::f32 && g.channels_last && x.dim(1) == 1 && kernel_height == 1 &&
-         g.padding[0] == 0 && g.stride[1] == 1 && g.dilation[1] == 1 && g.groups == 1;
-}
 
 // weight [O, C, K] to panels over the outputs: rows k·C + c.
 void pack_forward(const float* weight, std::int64_t outputs, std::int64_t channels, std::int64_t taps,
@@ -262,13 +123,14 @@ void pack_forward(const float* weight, std::int64_t outputs, std::int64_t channe
   const std::int64_t depth = channels * taps;
   parallel_for(round_up(outputs, kConvPanel) / kConvPanel, 16'384 / (depth + 1),
                [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t o = begin * kConvPanel; o < end * kConvPanel; ++o) {
-                   float* to = packed + o / kConvPanel * depth * kConvPanel + o % kConvPanel;
-                   for (std::int64_t c = 0; c < channels; ++c) {
-                     for (std::int64_t k = 0; k < taps; ++k) {
-                       to[(k * channels + c) * kConvPanel] =
-                           o < outputs ? weight[o * depth + c * taps + k] : 0.0F;
-                     }
+                 for (std::int64_t panel = begin; panel < end; ++panel) {
+                   float* to = packed + panel * depth * kConvPanel;
+                   const std::int64_t first = panel * kConvPanel,
+                                      rows = std::min(kConvPanel, outputs - first);
+                   for (std::int64_t i = 0; i < depth; ++i) {  // i: c·K + k
+                     float* row = to + (i % taps * channels + i / taps) * kConvPanel;
+                     const float* from = weight + first * depth + i;
+                     for (std::int64_t j = 0; j < kConvPanel; ++j) row[j] = j < rows ? from[j * depth] : 0.0F;
                    }
                  }
                });
@@ -301,7 +163,7 @@ struct Direct {
   const float* packed;
   const float* bias;
   float* y;
-  float* padded;  // one padded sample per thread
+  float* padded;  // a group of padded samples per thread
   std::int64_t samples, width, channels, outputs, taps, padding;
   bool add;
 };
@@ -311,24 +173,35 @@ void run_direct(const Direct& p) {
   const std::int64_t rows = p.width + 2 * p.padding, out_width = rows - p.taps + 1;
   const std::int64_t depth = p.taps * p.channels, panels = round_up(p.outputs, kConvPanel) / kConvPanel;
   const std::int64_t padded_size = round_up(rows * p.channels, 16);
+  const std::int64_t size = p.width * p.channels, edge = p.padding * p.channels;
   const auto work = [&](std::int64_t part, std::int64_t n0, std::int64_t n1, std::int64_t p0,
                         std::int64_t p1) {
-    float* padded = p.padded + part * padded_size;
-    const auto edge = static_cast<std::size_t>(p.padding * p.channels) * sizeof(float);
-    const auto inner = static_cast<std::size_t>(p.width * p.channels) * sizeof(float);
-    if (p.padding > 0) {
-      std::memset(padded, 0, edge);
-      std::memset(padded + (p.padding + p.width) * p.channels, 0, edge);
-    }
-    for (std::int64_t n = n0; n < n1; ++n) {
-      const float* sample = p.x + n * p.width * p.channels;
-      if (p.padding > 0) {
-        std::memcpy(padded + p.padding * p.channels, sample, inner);
-        sample = padded;
+    float* padded = p.padded + part * kConvGroup * padded_size;
+    for (std::int64_t n = n0; n < n1; n += kConvGroup) {
+      const std::int64_t count = std::min(kConvGroup, n1 - n), end = n + count;
+      const float* group = p.x + n * size;
+      for (std::int64_t i = 0; p.padding > 0 && i < count; ++i) {
+        float* to = padded + i * padded_size;
+        std::fill_n(to, edge, 0.0F);
+        std::copy_n(group + i * size, size, to + edge);
+        std::fill_n(to + edge + size, edge, 0.0F);
       }
-      HWY_DYNAMIC_DISPATCH(conv_sample)
-      (sample, p.channels, p.packed, depth, p0, p1, p.bias, p.y + n * out_width * p.outputs, out_width,
-       p.outputs, p.add, n + 1 < n1 ? p.x + (n + 1) * p.width * p.channels : nullptr);
+      HWY_DYNAMIC_DISPATCH(conv_group)
+      ({.x = p.padding > 0 ? padded : group,
+        .x_step = p.padding > 0 ? padded_size : size,
+        .samples = count,
+        .width = out_width,
+        .channels = p.channels,
+        .packed = p.packed,
+        .depth = depth,
+        .first_panel = p0,
+        .last_panel = p1,
+        .outputs = p.outputs,
+        .bias = p.bias,
+        .y = p.y + n * out_width * p.outputs,
+        .add = p.add,
+        .next = p.x + end * size,
+        .next_size = std::min(kConvGroup, n1 - end) * size});
     }
   };
   const std::int64_t threads = num_threads(), flops = 2 * out_width * depth * p.outputs;
@@ -343,7 +216,7 @@ void run_direct(const Direct& p) {
   });
 }
 
-bool accepts_forward(const ConvArgs& args) { return is_plain_1d(args.geometry, args.x, args.weight.dim(2)); }
+bool accepts_forward(const ConvArgs& args) { return is_plain_1d_conv(args.geometry, args.x, args.weight); }
 
 void forward(const ConvArgs& args, Stream) {
   const std::int64_t c = args.x.dim(3), o = args.weight.dim(0), k = args.weight.dim(3);
@@ -355,7 +228,7 @@ void forward(const ConvArgs& args, Stream) {
 }
 
 bool accepts_backward_data(const ConvBackwardDataArgs& args) {
-  return is_plain_1d(args.geometry, args.dx, args.weight.dim(2)) &&
+  return is_plain_1d_conv(args.geometry, args.dx, args.weight) &&
          args.geometry.padding[1] < args.weight.dim(3);
 }
 
@@ -369,7 +242,7 @@ void backward_data(const ConvBackwardDataArgs& args, Stream) {
 }
 
 bool accepts_backward_weight(const ConvBackwardWeightArgs& args) {
-  return args.dweight && is_plain_1d(args.geometry, args.x, args.dweight.dim(2));
+  return args.dweight && is_plain_1d_conv(args.geometry, args.x, args.dweight);
 }
 
 // x as [panel][sample, padded row][32 channels].
@@ -425,15 +298,15 @@ void backward_weight(const ConvBackwardWeightArgs& args, Stream) {
   float* dw = args.dweight.as<float>();
   parallel_for(o, 16'384 / (c * k + 1), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      for (std::int64_t j = 0; j < c; ++j) {
-        for (std::int64_t t = 0; t < k; ++t) {
-          float& to = dw[(i * c + j) * k + t];
-          float total = args.accumulate_dweight ? to : 0.0F;
-          for (std::int64_t part = 0; part < parts; ++part) {
-            total += scratch[part * part_size + (t * o + i) * columns + j];
-          }
-          to = total;
+      for (std::int64_t t = 0; t < k; ++t) {
+        float* total = scratch + (t * o + i) * columns;
+        for (std::int64_t part = 1; part < parts; ++part) {
+          const float* from = total + part * part_size;
+          for (std::int64_t j = 0; j < c; ++j) total[j] += from[j];
         }
+        float* to = dw + i * c * k + t;
+        for (std::int64_t j = 0; j < c; ++j)
+          to[j * k] = (args.accumulate_dweight ? to[j * k] : 0.0F) + total[j];
       }
     }
   });
