@@ -1,6 +1,5 @@
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -9,19 +8,6 @@
 #include <vector>
 
 namespace ingot {
-
-/// A configuration that knows when it is wrong: validate() throws InvalidConfig, which names the key.
-template <class T>
-concept ValidatableConfig = requires(const T& config) {
-  { config.validate() } -> std::same_as<void>;
-};
-
-/// Passes a configuration on, once it has been checked: for the first line of a constructor.
-template <ValidatableConfig T>
-T validated(T config) {
-  config.validate();
-  return config;
-}
 
 /// What a number may be.
 struct Bounds {

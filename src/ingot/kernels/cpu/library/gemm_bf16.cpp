@@ -79,7 +79,7 @@ bool accepts(const GemmArgs& args) {
   return GemmPlan(args).summed_count == 1;  // more would be rounded in between
 }
 
-void run(const GemmArgs& args, Stream) {
+void run_bf16(const GemmArgs& args, Stream) {
   GemmPlan plan(args);
   Layouts layouts;
   find_layouts(plan, layouts);
@@ -99,7 +99,7 @@ void run(const GemmArgs& args, Stream) {
 }  // namespace
 
 void register_gemm_bf16() {
-  gemm.add(DeviceType::cpu, {"onednn_bf16", ImplKind::library, accepts, run, InstructionSet::avx512_bf16});
+  gemm.add(DeviceType::cpu, {"onednn_bf16", ImplKind::library, accepts, run_bf16, InstructionSet::avx512_bf16});
 }
 
 }  // namespace ingot::kernels::cpu
