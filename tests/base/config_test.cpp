@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/validated.h"
 
 namespace ingot {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 
 namespace ingot {
 namespace {
@@ -51,7 +52,7 @@ TEST(Log, JsonLinesHoldTypedFieldsEvenForWhatJsonLacks) {
   std::istringstream lines(text);
   std::string line;
   std::getline(lines, line);
-  const auto step = nlohmann::json::parse(line);
+  const auto step = parse_json<nlohmann::json>(line, "the test");
   EXPECT_EQ(step["message"], "Training step");
   EXPECT_EQ(step["target"], "ingot::training");
   EXPECT_EQ(step["level"], "info");
@@ -63,10 +64,10 @@ TEST(Log, JsonLinesHoldTypedFieldsEvenForWhatJsonLacks) {
   EXPECT_TRUE(step.contains("time"));
   EXPECT_TRUE(step["source"].get<std::string>().find("log_test.cpp:") != std::string::npos);
   std::getline(lines, line);
-  EXPECT_EQ(nlohmann::json::parse(line)["loss"], "nan");
+  EXPECT_EQ(parse_json<nlohmann::json>(line, "the test")["loss"], "nan");
   std::getline(lines, line);
-  EXPECT_EQ(nlohmann::json::parse(line)["allocated_mb"], 1.5);
-  EXPECT_EQ(nlohmann::json::parse(line)["context"], "after step");
+  EXPECT_EQ(parse_json<nlohmann::json>(line, "the test")["allocated_mb"], 1.5);
+  EXPECT_EQ(parse_json<nlohmann::json>(line, "the test")["context"], "after step");
 }
 
 TEST(Log, ATrainingStepReadsTheSameEveryTime) {

@@ -8,6 +8,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 
 namespace ingot {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 nlohmann::json data_of(const std::string& page) {
   const std::string start = "<script id=\"report-data\" type=\"application/json\">";
   const std::size_t from = page.find(start) + start.size();
-  return nlohmann::json::parse(page.substr(from, page.find("</script>", from) - from));
+  return parse_json<nlohmann::json>(page.substr(from, page.find("</script>", from) - from), "the test");
 }
 
 /// A run such as the trainer reports, so that a person can look at one: INGOT_REPORT_EXAMPLE=file writes it.

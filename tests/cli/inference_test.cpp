@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/text/bpe_trainer.h"
@@ -45,7 +46,7 @@ class InferenceVerbs : public ::testing::Test {
     words.emplace_back("--json");
     const Outcome outcome = run_ingot(words);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
-    return nlohmann::json::parse(outcome.output, nullptr, false);
+    return parse_json_or_discard<nlohmann::json>(outcome.output);
   }
 
   static constexpr std::string_view kText =
@@ -221,7 +222,7 @@ TEST_F(InferenceVerbs, BenchTakesStepsInTurnWithAPeer) {
   words.insert(words.end(), {"--breakdown", "--against", "torch", "--against", "torch.compile"});
   const auto found = json(words);
   expect_whole(found["breakdown"]);
-  ASSERT_EQ(found["peers"].size(), 2U) << found.dump();
+  ASSERT_EQ(found["peers"].size(), 2U) << dump_json(found);
   EXPECT_EQ(found["peers"][1]["name"], "torch.compile");
   EXPECT_EQ(found["peers"][0]["version"], "9.9");
   EXPECT_GT(found["peers"][0]["ratio"].get<double>(), 1.0);

@@ -7,12 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <termios.h>
 
+#include "ingot/base/json.h"
+
 namespace ingot::testing {
 namespace {
 
 nlohmann::json json_of(const Outcome& outcome) {
   EXPECT_TRUE(outcome.errors.empty()) << outcome.errors;
-  return nlohmann::json::parse(outcome.output);
+  return parse_json<nlohmann::json>(outcome.output, "the test");
 }
 
 std::string saved_game(const std::string& name) {
@@ -51,7 +53,8 @@ TEST(MahjongCommand, ShantenAsJsonNamesTheDiscardsAndWhatTheyAccept) {
   EXPECT_EQ(json["accepts"][0]["tiles"], 4);
   EXPECT_EQ(json["accepts"][0]["kinds"], (nlohmann::json{"E", "S"}));
   const auto called = json_of(run_ingot({"mahjong", "shanten", "23m99p", "--json"}));
-  EXPECT_EQ(called["accepts"], nlohmann::json::parse(R"([{"tiles": 8, "kinds": ["1m", "4m"]}])"));
+  EXPECT_EQ(called["accepts"],
+            parse_json<nlohmann::json>(R"([{"tiles": 8, "kinds": ["1m", "4m"]}])", "the test"));
   EXPECT_FALSE(called.contains("seven_pairs")) << "a hand with melds has no seven pairs";
 }
 

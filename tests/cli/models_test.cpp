@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/weights/npy.h"
 #include "ingot/weights/onnx_file.h"
 #include "ingot/weights/open.h"
@@ -35,7 +36,7 @@ Outcome succeed(const std::vector<std::string>& arguments, const std::vector<std
 }
 
 nlohmann::json parsed(const Outcome& outcome) {
-  return nlohmann::json::parse(outcome.output, nullptr, false);
+  return parse_json_or_discard<nlohmann::json>(outcome.output);
 }
 
 TEST(ModelsVerb, ListsEveryFamilyAndExplainsOne) {

@@ -7,6 +7,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/infer/load.h"
 #include "ingot/infer/matrix_sizes.h"
 #include "ingot/infer/quality.h"
@@ -156,9 +157,9 @@ TEST_F(Formats, WrittenDirectoriesRunOnTheVeryTilesThatRoundingAtLoadMakes) {
     make_directories(written);
     const QuantizedCheckpoint quantized = quantize_checkpoint(*checkpoint.weights, format, of_layers);
     write_safetensors_directory(written, quantized.tensors);
-    auto config = nlohmann::json::parse(checkpoint.config_json);
-    config["quantization_config"] = nlohmann::json::parse(quantized.config);
-    write_file_atomically(written + "/config.json", config.dump());
+    auto config = parse_json<nlohmann::json>(checkpoint.config_json, "the test");
+    config["quantization_config"] = parse_json<nlohmann::json>(quantized.config, "the test");
+    write_file_atomically(written + "/config.json", dump_json(config));
     const auto as_written = load_model(written), at_load = load_model(path, format);
     for (std::size_t i = 0; i < 2; ++i) {
       const auto expect_same = [&](const Linear& a, const Linear& b) {

@@ -11,6 +11,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/infer/engine.h"
 #include "ingot/infer/load.h"
 #include "ingot/models/language/model_directory.h"
@@ -103,9 +104,9 @@ class Damaged {
   Tensor& operator[](const std::string& name) { return tensors_.at(name); }
   void erase(const std::string& name) { tensors_.erase(name); }
   void set_config(const char* key, const nlohmann::json& value) {
-    auto config = nlohmann::json::parse(read_file(directory_.at("config.json")));
+    auto config = parse_json<nlohmann::json>(read_file(directory_.at("config.json")), "the test");
     config["quantization_config"][key] = value;
-    write_file_atomically(directory_.at("config.json"), config.dump());
+    write_file_atomically(directory_.at("config.json"), dump_json(config));
   }
   std::string error() {
     std::vector<StoredTensor> stored;

@@ -12,6 +12,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 
 namespace ingot {
 namespace {
@@ -161,7 +162,8 @@ TEST(SentenceEmbedder, SaysWhatItLacks) {
 TEST(SentenceEmbedder, MiniLmGivesTheSimilaritiesOfTransformers) {
   const char* path = std::getenv("INGOT_MINILM");
   if (path == nullptr) GTEST_SKIP() << "INGOT_MINILM does not name the directory of all-MiniLM-L6-v2";
-  const auto golden = nlohmann::json::parse(read_file(kSource + "/tests/infer/goldens/minilm.json"));
+  const auto golden =
+      parse_json<nlohmann::json>(read_file(kSource + "/tests/infer/goldens/minilm.json"), "the test");
   for (const char* format : {"", "f32"}) {
     const SentenceEmbedder embedder = SentenceEmbedder::open(path, encoder_options(format));
     const auto texts = golden["texts"].get<std::vector<std::string>>();
@@ -188,7 +190,8 @@ TEST(SentenceEmbedder, MiniLmGivesTheSimilaritiesOfTransformers) {
 TEST(SentenceEmbedder, MiniLmInInt8KeepsItsSimilarities) {
   const char* path = std::getenv("INGOT_MINILM");
   if (path == nullptr) GTEST_SKIP() << "INGOT_MINILM does not name the directory of all-MiniLM-L6-v2";
-  const auto golden = nlohmann::json::parse(read_file(kSource + "/tests/infer/goldens/minilm.json"));
+  const auto golden =
+      parse_json<nlohmann::json>(read_file(kSource + "/tests/infer/goldens/minilm.json"), "the test");
   const auto texts = golden["texts"].get<std::vector<std::string>>();
   for (const auto& [format, tolerance] : {std::pair("q8_0", 0.01), std::pair("w8a8", 0.03)}) {
     const SentenceEmbedder embedder = SentenceEmbedder::open(path, encoder_options(format));

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/json.h"
 #include "ingot/mahjong/log.h"
 #include "ingot/mahjong/policy.h"
 #include "ingot/mahjong/shanten.h"
@@ -31,7 +32,7 @@ TEST(Peers, RiichienvHoldsTheSameActionsLegal) {
   while (std::getline(in, line)) {
     ++number;
     if (line.find("\"legal\"") != std::string::npos) {
-      const json one = json::parse(line);
+      const json one = parse_json<json>(line, "the test");
       const auto& tracker = trackers.at(one.at("player").get<std::size_t>());
       const std::uint64_t theirs = std::stoull(one.at("mask").get<std::string>(), nullptr, 16);
       const std::uint64_t ours = policy_mask(tracker.legal());
@@ -66,7 +67,7 @@ Tile tile_of(int id) { return id == 16 ? 34 : id == 52 ? 35 : id == 88 ? 36 : st
 TEST(Peers, MahjongScoresTheSame) {
   std::ifstream in(peer_file("INGOT_MAHJONG_SCORE", "mahjong.json"));
   ASSERT_TRUE(in);
-  const json data = json::parse(in);
+  const json data = parse_json<json>(in, "the test");
   int differ = 0;
   for (const json& one : data.at("wins")) {
     std::vector<Tile> tiles, indicators;
@@ -103,7 +104,7 @@ TEST(Peers, MahjongScoresTheSame) {
              (!q.tsumo || q.seat_wind == 0 || pay.from_non_dealer == want.at(3));
     }
     if (!same && ++differ <= 10)
-      ADD_FAILURE() << one.dump() << " got han " << int{score.han} << " fu " << int{score.fu} << " base "
+      ADD_FAILURE() << dump_json(one) << " got han " << int{score.han} << " fu " << int{score.fu} << " base "
                     << score.base;
   }
   EXPECT_EQ(differ, 0);
@@ -112,7 +113,7 @@ TEST(Peers, MahjongScoresTheSame) {
 TEST(Peers, MahjongCountsTheSameShanten) {
   std::ifstream in(peer_file("INGOT_MAHJONG_SCORE", "mahjong.json"));
   ASSERT_TRUE(in);
-  for (const json& one : json::parse(in).at("shanten")) {
+  for (const json& one : parse_json<json>(in, "the test").at("shanten")) {
     const auto& counts = one.at(0).get_ref<const std::string&>();
     Hand hand;
     for (Kind kind = 0; kind < kKinds; ++kind)

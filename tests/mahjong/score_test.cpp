@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/json.h"
 #include "ingot/mahjong/errors.h"
 
 namespace ingot::mahjong {
@@ -69,7 +70,7 @@ Meld meld_of(const json& m) {
 TEST(Score, AgreesWithEveryListedWin) {
   std::ifstream in(data_path("wins_4p.json"));
   if (!in) GTEST_SKIP() << "no test data: wins_4p.json";
-  const json wins = json::parse(in);
+  const json wins = parse_json<json>(in, "the test");
   int checked = 0, malformed = 0;
   for (std::size_t i = 0; i < wins.size(); ++i) {
     const json& win = wins[i];
@@ -103,11 +104,11 @@ TEST(Score, AgreesWithEveryListedWin) {
     ASSERT_NO_THROW(check_win_query(q)) << i;
     const WinScore score = score_win(q, Rules::majsoul());
     const json& want = win.at("expected");
-    ASSERT_EQ(score.is_win(), want.at("is_win").get<bool>()) << i << ' ' << win.dump();
-    ASSERT_EQ(int{score.han}, want.at("han").get<int>()) << i << ' ' << win.dump();
-    ASSERT_EQ(int{score.fu}, want.at("fu").get<int>()) << i << ' ' << win.dump();
+    ASSERT_EQ(score.is_win(), want.at("is_win").get<bool>()) << i << ' ' << dump_json(win);
+    ASSERT_EQ(int{score.han}, want.at("han").get<int>()) << i << ' ' << dump_json(win);
+    ASSERT_EQ(int{score.fu}, want.at("fu").get<int>()) << i << ' ' << dump_json(win);
     ASSERT_EQ(score.yaku, yaku_of_majsoul(want.at("yaku"), q.seat_wind, q.round_wind))
-        << i << ' ' << win.dump();
+        << i << ' ' << dump_json(win);
     ++checked;
   }
   EXPECT_GE(checked, 400);

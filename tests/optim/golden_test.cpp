@@ -1,12 +1,13 @@
 // Equality with PyTorch and transformers, step by step. tools/goldens/optim_goldens.py writes the files.
 #include <cmath>
-#include <fstream>
 #include <memory>
 
 #include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/optim/clip.h"
 #include "ingot/optim/optimizer.h"
 #include "ingot/optim/schedule.h"
@@ -17,8 +18,8 @@ namespace {
 using nlohmann::json;
 
 json golden(const std::string& name) {
-  std::ifstream file(test::source_dir() + "/tests/optim/goldens/" + name + ".json");
-  return json::parse(file);
+  const std::string path = test::source_dir() + "/tests/optim/goldens/" + name + ".json";
+  return parse_json<json>(read_file(path), path);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const json& c, const std::vector<Parameter*>& parameters) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 
 namespace ingot::test {
 
@@ -40,7 +41,7 @@ struct SentenceDirectory {
          {std::pair<std::string, std::string>{"Transformer", ""}, {"Pooling", "1_Pooling"}, {last, "2"}}) {
       list.push_back({{"type", "sentence_transformers.models." + type}, {"path", place}});
     }
-    write_file_atomically(path + "/modules.json", list.dump());
+    write_file_atomically(path + "/modules.json", dump_json(list));
   }
 };
 

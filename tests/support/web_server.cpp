@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/hub/url.h"
 
 namespace ingot::test {
@@ -96,8 +97,8 @@ std::string WebServer::log() { return get("/__log"); }
 
 int WebServer::count_in_log(const std::string& text) {
   int count = 0;
-  for (const auto& line : nlohmann::json::parse(log()))
-    count += line.dump().find(text) != std::string::npos ? 1 : 0;
+  for (const auto& line : parse_json<nlohmann::json>(log(), "the test"))
+    count += dump_json(line).find(text) != std::string::npos ? 1 : 0;
   return count;
 }
 

@@ -1,10 +1,11 @@
 #include "ingot/text/chat_template.h"
 
-#include <fstream>
-
 #include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
 
 namespace ingot::text {
 namespace {
@@ -13,9 +14,9 @@ using nlohmann::ordered_json;
 
 ChatInput input_of(const ordered_json& given) {
   ChatInput input;
-  input.messages = given["messages"].dump();
-  input.tools = given["tools"].dump();
-  input.variables = given["variables"].dump();
+  input.messages = dump_json(given["messages"]);
+  input.tools = dump_json(given["tools"]);
+  input.variables = dump_json(given["variables"]);
   input.add_generation_prompt = given["add_generation_prompt"];
   input.bos_token = given["bos_token"];
   input.eos_token = given["eos_token"];
@@ -37,10 +38,10 @@ std::string refusal(const std::string& source, const ChatTemplateLimits& limits 
 }
 
 TEST(ChatTemplate, EqualsJinja) {
-  std::ifstream file(test::source_dir() + "/tests/text/chat_goldens.json");
-  for (const auto& row : ordered_json::parse(file)) {
+  const std::string path = test::source_dir() + "/tests/text/chat_goldens.json";
+  for (const auto& row : parse_json<ordered_json>(read_file(path), path)) {
     for (const auto& c : row["cases"]) {
-      SCOPED_TRACE(row["name"].get<std::string>() + " " + c["input"]["messages"].dump());
+      SCOPED_TRACE(row["name"].get<std::string>() + " " + dump_json(c["input"]["messages"]));
       const auto rendered = [&] { return render(row["template"], input_of(c["input"])); };
       if (c.contains("error"))
         EXPECT_THROW(rendered(), TemplateError) << c["error"];

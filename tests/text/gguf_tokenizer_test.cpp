@@ -1,13 +1,13 @@
 #include "ingot/text/gguf_tokenizer.h"
 
-#include <fstream>
-
 #include "tests/support/source_dir.h"
 #include "tests/text/support.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/text/charsmap.h"
 #include "ingot/text/sentencepiece.h"
 
@@ -18,8 +18,8 @@ using nlohmann::ordered_json;
 using Ids = std::vector<std::int32_t>;
 
 ordered_json read_json(const std::string& name) {
-  std::ifstream file(test::source_dir() + "/tests/text/" + name);
-  return ordered_json::parse(file);
+  const std::string path = test::source_dir() + "/tests/text/" + name;
+  return parse_json<ordered_json>(read_file(path), path);
 }
 
 /// The lists that llama.cpp's converter writes for a tokenizer.json.
@@ -63,7 +63,7 @@ TEST_P(GgufByteLevel, GivesTheIdsOfTheTokenizerJsonItWasMadeFrom) {
   if (tokenizer_json.is_null()) {  // the real GPT-2
     const auto path = data_path("tokenizers/gpt2");
     INGOT_REQUIRE_DATA(path);
-    tokenizer_json = ordered_json::parse(Tokenizer::from_directory(path).to_json());
+    tokenizer_json = parse_json<ordered_json>(Tokenizer::from_directory(path).to_json(), "the test");
   }
   GgufVocabulary v = vocabulary_of(tokenizer_json, GetParam().pre);
   const auto bos = std::find(v.tokens.begin(), v.tokens.end(), GetParam().bos);
@@ -71,7 +71,7 @@ TEST_P(GgufByteLevel, GivesTheIdsOfTheTokenizerJsonItWasMadeFrom) {
   const Tokenizer tokenizer(make_gguf_tokenizer(v, "x.gguf"));
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::string text = texts[i];
-    SCOPED_TRACE(texts[i].dump());
+    SCOPED_TRACE(dump_json(texts[i]));
     const Ids plain = golden["cases"][i]["ids"];
     EXPECT_EQ(tokenizer.encode(text, {.add_special_tokens = false}), plain);
     EXPECT_EQ(tokenizer.encode(text), golden["cases"][i].value("with_special", plain));
@@ -104,7 +104,7 @@ TEST(GgufTokenizer, SentencePieceListsGiveTheIdsOfTheLibrary) {
   const Tokenizer tokenizer(make_gguf_tokenizer(v, "x.gguf"));
   for (std::size_t i = 0; i < golden["texts"].size(); ++i) {
     const std::string text = golden["texts"][i];
-    SCOPED_TRACE(golden["texts"][i].dump());
+    SCOPED_TRACE(dump_json(golden["texts"][i]));
     Ids expected = model["ids"][i];
     EXPECT_EQ(tokenizer.encode(text, {.add_special_tokens = false, .split_special_tokens = true}), expected);
     expected.insert(expected.begin(), 1);  // <s>, which Llama's files ask for

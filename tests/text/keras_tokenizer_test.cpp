@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/json.h"
 #include "ingot/text/files.h"
 #include "ingot/text/tokenizer.h"
 
@@ -23,7 +24,7 @@ class KerasHubTokenizer : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(KerasHubTokenizer, GivesTheIdsOfKerasHub) {
   const Tokenizer tokenizer = Tokenizer::from_directory(preset(GetParam()));
-  const auto cases = nlohmann::json::parse(read_file(preset(GetParam()) + "/expected.json"));
+  const auto cases = parse_json<nlohmann::json>(read_file(preset(GetParam()) + "/expected.json"), "the test");
   ASSERT_FALSE(cases.empty());
   for (const auto& c : cases) {
     const auto text = c["text"].get<std::string>();

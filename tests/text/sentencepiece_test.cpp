@@ -1,12 +1,12 @@
 #include "ingot/text/sentencepiece.h"
 
-#include <fstream>
-
 #include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/text/charsmap.h"
 
 namespace ingot::text {
@@ -15,8 +15,8 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json goldens() {
-  std::ifstream file(test::source_dir() + "/tests/text/sentencepiece_goldens.json");
-  return ordered_json::parse(file);
+  const std::string path = test::source_dir() + "/tests/text/sentencepiece_goldens.json";
+  return parse_json<ordered_json>(read_file(path), path);
 }
 
 std::string model_bytes(const ordered_json& model) {
@@ -31,7 +31,7 @@ TEST(SentencePiece, EqualsTheLibrary) {
     const Tokenizer tokenizer(parse_sentencepiece(model_bytes(model), model["name"]));
     const Tokenizer saved = Tokenizer::from_json(tokenizer.to_json());
     for (std::size_t i = 0; i < g["texts"].size(); ++i) {
-      SCOPED_TRACE(model["name"].get<std::string>() + " " + g["texts"][i].dump());
+      SCOPED_TRACE(model["name"].get<std::string>() + " " + dump_json(g["texts"][i]));
       const std::string text = g["texts"][i];
       // The library knows no special tokens in texts, only in models.
       const auto ids = tokenizer.encode(text, {.split_special_tokens = true});

@@ -1,12 +1,13 @@
 // Equality with the Python library, case by case. tools/goldens/tokenizer_goldens.py writes the files.
 #include <filesystem>
-#include <fstream>
 
 #include "tests/support/source_dir.h"
 #include "tests/text/support.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/text/bpe_trainer.h"
 #include "ingot/text/detokenize_stream.h"
 #include "ingot/text/tokenizer.h"
@@ -18,8 +19,8 @@ using Ids = std::vector<std::int32_t>;
 using nlohmann::ordered_json;
 
 ordered_json golden(const std::string& name) {
-  std::ifstream file(test::source_dir() + "/tests/text/goldens/" + name + ".json");
-  return ordered_json::parse(file);
+  const std::string path = test::source_dir() + "/tests/text/goldens/" + name + ".json";
+  return parse_json<ordered_json>(read_file(path), path);
 }
 
 const std::vector<std::string>& texts() {
@@ -32,7 +33,7 @@ void check_cases(const Tokenizer& tokenizer, const ordered_json& g) {
   for (std::size_t i = 0; i < texts().size(); ++i) {
     const std::string& text = texts()[i];
     const ordered_json& c = g["cases"][i];
-    SCOPED_TRACE(ordered_json(text).dump());
+    SCOPED_TRACE(dump_json(ordered_json(text)));
     const Ids plain = c["ids"], full = c.value("with_special", plain);
     EXPECT_EQ(tokenizer.encode(text, {.add_special_tokens = false}), plain);
     EXPECT_EQ(tokenizer.encode(text), full);
@@ -52,12 +53,12 @@ class TokenizerGolden : public testing::TestWithParam<std::string> {};
 
 TEST_P(TokenizerGolden, EqualsTheLibrary) {
   const ordered_json g = golden(GetParam());
-  check_cases(Tokenizer::from_json(g["tokenizer"].dump(), GetParam()), g);
+  check_cases(Tokenizer::from_json(dump_json(g["tokenizer"]), GetParam()), g);
 }
 
 TEST_P(TokenizerGolden, SurvivesSavingAndLoading) {
   const ordered_json g = golden(GetParam());
-  const Tokenizer once = Tokenizer::from_json(g["tokenizer"].dump(), GetParam());
+  const Tokenizer once = Tokenizer::from_json(dump_json(g["tokenizer"]), GetParam());
   const std::string saved = once.to_json();
   const Tokenizer again = Tokenizer::from_json(saved, GetParam());
   check_cases(again, g);
@@ -92,7 +93,7 @@ TEST(TrainBpe, GivesTheVocabularyAndMergesOfTheLibrary) {
   BpeTrainerConfig config;
   config.vocab_size = 700;
   config.min_frequency = 0;
-  const auto trained = ordered_json::parse(train_bpe(config, views).to_json());
+  const auto trained = parse_json<ordered_json>(train_bpe(config, views).to_json(), "the test");
   EXPECT_EQ(trained["model"]["vocab"], g["tokenizer"]["model"]["vocab"]);
   ordered_json merges = ordered_json::array();
   for (const auto& pair : g["tokenizer"]["model"]["merges"])

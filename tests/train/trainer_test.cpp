@@ -13,6 +13,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/fault.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
 #include "ingot/core/backend.h"
@@ -423,7 +424,7 @@ TEST_F(TrainerTest, StepsEvaluationsAndMemoryGoToTheLogOnRequest) {
   int steps = 0, memory = 0;
   std::vector<double> evaluations;
   for (std::string text; std::getline(file, text);) {
-    const auto line = nlohmann::json::parse(text);
+    const auto line = parse_json<nlohmann::json>(text, "the test");
     if (line.at("message") == "Training step") {
       EXPECT_EQ(line.at("step"), 2 * ++steps);
       EXPECT_EQ(line.at("total_steps"), 6);

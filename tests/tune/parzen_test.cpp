@@ -1,7 +1,6 @@
 #include "ingot/tune/parzen.h"
 
 #include <cmath>
-#include <fstream>
 
 #include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
@@ -10,19 +9,21 @@
 #include <rapidcheck/gtest.h>
 
 #include "ingot/base/config.h"
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
 
 namespace ingot::tune {
 namespace {
 
 nlohmann::json goldens() {
-  std::ifstream file(test::source_dir() + "/tests/tune/goldens/parzen.json");
-  return nlohmann::json::parse(file);
+  const std::string path = test::source_dir() + "/tests/tune/goldens/parzen.json";
+  return parse_json<nlohmann::json>(read_file(path), path);
 }
 
 TEST(Parzen, KernelsWeightsAndDensitiesAreThoseOfOptuna) {
   for (const auto& golden : goldens()["cases"]) {
     SCOPED_TRACE(golden["name"].get<std::string>());
-    const SearchSpace space = read_search_space(Config::parse(golden["space"].dump()).root());
+    const SearchSpace space = read_search_space(Config::parse(dump_json(golden["space"])).root());
     std::vector<std::size_t> axes(space.size());
     for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = i;
     // JSON objects are sorted by name, and so is what is read from them; the rows follow the file's order.
