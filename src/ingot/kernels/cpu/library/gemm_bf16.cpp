@@ -99,7 +99,8 @@ void run_bf16(const GemmArgs& args, Stream) {
 }  // namespace
 
 void register_gemm_bf16() {
-  gemm.add(DeviceType::cpu, {"onednn_bf16", ImplKind::library, accepts, run_bf16, InstructionSet::avx512_bf16});
+  gemm.add(DeviceType::cpu,
+           {"onednn_bf16", ImplKind::library, accepts, run_bf16, InstructionSet::avx512_bf16});
 }
 
 }  // namespace ingot::kernels::cpu

@@ -18,8 +18,8 @@
 namespace ingot::kernels::cpu {
 namespace {
 
-constexpr std::int64_t kIndexGrain = 32768;   // elements: some 5 µs of memory traffic
-constexpr std::int64_t kCacheLine = 16;  // floats: column ranges of threads begin on lines of their own
+constexpr std::int64_t kIndexGrain = 32768;  // elements: some 5 µs of memory traffic
+constexpr std::int64_t kCacheLine = 16;      // floats: column ranges of threads begin on lines of their own
 
 void run_embedding(const EmbeddingArgs& args, Stream) {
   const std::int64_t d = args.weight.dim(1);
