@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/mahjong/log.h"
 #include "ingot/mahjong/policy.h"
@@ -65,9 +66,8 @@ TEST(Peers, RiichienvHoldsTheSameActionsLegal) {
 Tile tile_of(int id) { return id == 16 ? 34 : id == 52 ? 35 : id == 88 ? 36 : static_cast<Tile>(id / 4); }
 
 TEST(Peers, MahjongScoresTheSame) {
-  std::ifstream in(peer_file("INGOT_MAHJONG_SCORE", "mahjong.json"));
-  ASSERT_TRUE(in);
-  const json data = parse_json<json>(in, "the test");
+  const std::string path = peer_file("INGOT_MAHJONG_SCORE", "mahjong.json");
+  const json data = parse_json<json>(read_file(path), path);
   int differ = 0;
   for (const json& one : data.at("wins")) {
     std::vector<Tile> tiles, indicators;
@@ -111,9 +111,9 @@ TEST(Peers, MahjongScoresTheSame) {
 }
 
 TEST(Peers, MahjongCountsTheSameShanten) {
-  std::ifstream in(peer_file("INGOT_MAHJONG_SCORE", "mahjong.json"));
-  ASSERT_TRUE(in);
-  for (const json& one : parse_json<json>(in, "the test").at("shanten")) {
+  const std::string path = peer_file("INGOT_MAHJONG_SCORE", "mahjong.json");
+  const json data = parse_json<json>(read_file(path), path);
+  for (const json& one : data.at("shanten")) {
     const auto& counts = one.at(0).get_ref<const std::string&>();
     Hand hand;
     for (Kind kind = 0; kind < kKinds; ++kind)

@@ -1,6 +1,6 @@
 #include "ingot/mahjong/score.h"
 
-#include <fstream>
+#include <filesystem>
 #include <functional>
 #include <map>
 
@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/mahjong/errors.h"
 
@@ -68,9 +69,9 @@ Meld meld_of(const json& m) {
 }
 
 TEST(Score, AgreesWithEveryListedWin) {
-  std::ifstream in(data_path("wins_4p.json"));
-  if (!in) GTEST_SKIP() << "no test data: wins_4p.json";
-  const json wins = parse_json<json>(in, "the test");
+  const std::string path = data_path("wins_4p.json");
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no test data: wins_4p.json";
+  const json wins = parse_json<json>(read_file(path), path);
   int checked = 0, malformed = 0;
   for (std::size_t i = 0; i < wins.size(); ++i) {
     const json& win = wins[i];
