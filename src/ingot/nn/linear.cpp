@@ -63,6 +63,7 @@ quant::Activations apply_by_rows(std::initializer_list<Tensor> xs, quant::Roundi
   return {shape, rounding, [&](std::int64_t begin, std::int64_t end) {
             const NoGrad no_grad;  // of the thread that this runs on
             std::vector<Tensor> rows;
+            rows.reserve(matrices.size());
             for (const Tensor& x : matrices) rows.push_back(narrow(x, 0, begin, end - begin));
             return f(rows);
           }};
