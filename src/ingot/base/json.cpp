@@ -2,25 +2,34 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
 
 namespace ingot {
+namespace {
+
+// "[json.exception.parse_error.101] parse error at ...: prose", "[json.exception.out_of_range.406] prose"
+std::string prose(const nlohmann::json::exception& error) {
+  std::string_view what = error.what();
+  for (const std::string_view end : {"] ", ": "}) {
+    if (const std::size_t at = what.find(end); at != what.npos) what.remove_prefix(at + end.size());
+  }
+  return std::string(what);
+}
+
+}  // namespace
 
 template <class Json>
 Json parse_json(std::string_view text, const std::string& source, std::string_view field,
                 std::int64_t start) {
   try {
     return Json::parse(text);
-  } catch (const typename Json::parse_error& error) {
-    const std::string_view what =
-        error.what();  // "[json.exception.parse_error.101] parse error at ...: prose"
-    const std::size_t prose = what.find(": ");
-    throw FormatError(
-        source, start + static_cast<std::int64_t>(std::min(error.byte, text.size())), std::string(field),
-        fmt::format("is not valid JSON: {}", prose == what.npos ? what : what.substr(prose + 2)));
+  } catch (const nlohmann::json::parse_error& error) {
+    const auto byte = static_cast<std::int64_t>(std::min(error.byte, text.size()));
+    throw FormatError(source, start + byte, std::string(field), "is not valid JSON: " + prose(error));
+  } catch (const nlohmann::json::exception& error) {  // a number that is too large
+    throw FormatError(source, start, std::string(field), "is not valid JSON: " + prose(error));
   }
 }
 

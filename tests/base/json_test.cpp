@@ -1,0 +1,34 @@
+#include "ingot/base/json.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+
+namespace ingot {
+namespace {
+
+TEST(Json, WhatIsNoJsonIsAnErrorThatNamesSourceFieldAndByte) {
+  try {
+    parse_json<nlohmann::json>(R"({"a": 1,})", "some.json", "line 3", 100);
+    FAIL() << "a comma too many was accepted";
+  } catch (const FormatError& error) {
+    EXPECT_EQ(error.path, "some.json");
+    EXPECT_EQ(error.field, "line 3");
+    EXPECT_EQ(error.offset, 109);
+    EXPECT_EQ(std::string(error.what()).find("json.exception"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Json, NumbersBeyondEveryDoubleAreAnErrorOfTheSameKind) {
+  EXPECT_THROW(parse_json<nlohmann::json>("[1e999]", "some.json"), FormatError);
+  EXPECT_THROW(parse_json<nlohmann::ordered_json>("[1e999]", "some.json"), FormatError);
+  EXPECT_TRUE(parse_json_or_discard<nlohmann::json>("[1e999]").is_discarded());
+}
+
+TEST(Json, WhatIsNoUtf8IsReplacedWhenWritten) {
+  EXPECT_EQ(dump_json(nlohmann::json("a\xff")), "\"a\xEF\xBF\xBD\"");
+}
+
+}  // namespace
+}  // namespace ingot
