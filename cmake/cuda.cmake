@@ -56,4 +56,6 @@ function(ingot_cuda_emulated folder)
   add_library(ingot_kernels_cuda_emulated STATIC EXCLUDE_FROM_ALL ${sources})
   target_include_directories(ingot_kernels_cuda_emulated PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(ingot_kernels_cuda_emulated PUBLIC ingot_kernels ingot_core ingot_base PRIVATE ${ARG_LIBS})
+  # It serves tests, on a processor: -O1 takes a third less time to compile than -O2.
+  target_compile_options(ingot_kernels_cuda_emulated PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
