@@ -19,6 +19,9 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # asserts stay on: they are cheap beside the
 # Options structs are filled by naming the fields that differ from their defaults; g++ warns about the others.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>
                     $<$<COMPILE_LANGUAGE:CXX>:-Wconversion> $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>)
+# g++ collects its garbage again and again while a batch of files grows; letting it have the gigabyte that ./dev counts for a
+# compiler takes a tenth off the time.
+add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-expand=400;--param=ggc-min-heapsize=1000000>")
 if(INGOT_WERROR)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
