@@ -54,6 +54,7 @@ void register_kernels() {
   register_fft_reference();
   register_fp8_matmul_reference();
   register_gemm_reference();
+  register_pointwise_reference();
   register_group_norm_reference();
   register_index_reference();
   register_kv_store_reference();

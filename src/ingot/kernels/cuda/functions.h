@@ -1,6 +1,10 @@
 #pragma once
 
+// Kernels that are compiled at run time have this text before them (embedded.h), and nothing else of ours.
+// What ends with a product rounds it by itself: behind it, a compiler must not make one rounding of two.
+#if !defined(__CUDACC_RTC__)
 #include "ingot/kernels/cuda/device_code.h"
+#endif
 
 namespace ingot::kernels::cuda {
 
@@ -13,8 +17,20 @@ __device__ __forceinline__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-
 __device__ __forceinline__ float softplus(float x) { return fmaxf(x, 0.0F) + log1pf(expf(-fabsf(x))); }
 __device__ __forceinline__ float sign(float x) { return static_cast<float>((x > 0.0F) - (x < 0.0F)); }
 __device__ __forceinline__ float gelu_argument(float x) { return kGeluScale * (x + kGeluCubic * x * x * x); }
-__device__ __forceinline__ float gelu_tanh(float x) { return 0.5F * x * (1.0F + tanhf(gelu_argument(x))); }
-__device__ __forceinline__ float mish(float x) { return x * tanhf(softplus(x)); }
+__device__ __forceinline__ float scaled(float x, float alpha, float beta) { return alpha * x + beta; }
+__device__ __forceinline__ float silu(float x) { return __fmul_rn(x, sigmoid(x)); }
+__device__ __forceinline__ float gelu_erf(float x) { return __fmul_rn(0.5F * x, 1.0F + erff(x * kSqrtHalf)); }
+__device__ __forceinline__ float gelu_erf_derivative(float s) {
+  return 0.5F * (1.0F + erff(s * kSqrtHalf)) + s * expf(-0.5F * s * s) * kInverseSqrtTwoPi;
+}
+__device__ __forceinline__ float gelu_tanh(float x) {
+  return __fmul_rn(0.5F * x, 1.0F + tanhf(gelu_argument(x)));
+}
+__device__ __forceinline__ float gelu_tanh_derivative(float s) {
+  const float t = tanhf(gelu_argument(s));
+  return 0.5F * (1.0F + t) + 0.5F * s * (1.0F - t * t) * kGeluScale * (1.0F + 3.0F * kGeluCubic * s * s);
+}
+__device__ __forceinline__ float mish(float x) { return __fmul_rn(x, tanhf(softplus(x))); }
 __device__ __forceinline__ float mish_derivative(float x) {
   const float t = tanhf(softplus(x));
   return t + x * sigmoid(x) * (1.0F - t * t);

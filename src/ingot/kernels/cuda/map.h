@@ -78,6 +78,17 @@ __device__ __forceinline__ T from_value(Value<T> x) {
   }
 }
 
+/// a + b, rounded: a compiler may not make one operation of it and of a product before, so that adding to
+/// what is there gives the same bits in every kernel.
+template <class V>
+__device__ __forceinline__ V sum_of(V a, V b) {
+  if constexpr (std::is_integral_v<V>) {
+    return static_cast<V>(a + b);
+  } else {
+    return __fadd_rn(a, b);
+  }
+}
+
 template <int inputs, int outputs>
 struct MapArgs {
   const void* in[inputs] = {};  ///< null: zeros
@@ -112,7 +123,7 @@ __global__ void map_kernel(const __grid_constant__ MapArgs<inputs, outputs> args
         const Pack<Out, vec> old = load_pack<vec>(to);
         INGOT_UNROLL
         for (int v = 0; v < vec; ++v)
-          pack.values[v] = from_value<Out>(static_cast<Value<Out>>(to_value(old.values[v]) + out[k][v]));
+          pack.values[v] = from_value<Out>(sum_of<Value<Out>>(to_value(old.values[v]), out[k][v]));
       } else {
         INGOT_UNROLL
         for (int v = 0; v < vec; ++v) pack.values[v] = from_value<Out>(out[k][v]);

@@ -25,6 +25,7 @@ void register_kernels() {
   register_moving_average();
   register_norm();
   register_optimizer();
+  register_pointwise();
   register_pointwise_loss();
   register_pool();
   register_quantized();

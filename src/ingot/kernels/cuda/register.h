@@ -15,7 +15,7 @@ void register_kernels();
 
 /// NVIDIA's libraries, which come before our own kernels of the same contract; none in the emulator.
 void register_libraries();
-// One function per .cu file, defined in that file.
+// One function per .cu file, and of pointwise.cpp, defined in that file.
 void register_attention();
 void register_batch_norm();
 void register_binary();
@@ -33,6 +33,7 @@ void register_loss();
 void register_moving_average();
 void register_norm();
 void register_optimizer();
+void register_pointwise();
 void register_pointwise_loss();
 void register_pool();
 void register_quantized();

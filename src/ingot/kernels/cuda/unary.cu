@@ -28,7 +28,7 @@ struct Unary {
     const float a = alpha, b = beta;
     switch (op) {
       case UnaryOp::scale:
-        return each(x, y, [a, b](float u) { return a * u + b; });
+        return each(x, y, [a, b](float u) { return scaled(u, a, b); });
       case UnaryOp::abs:
         return each(x, y, [](float u) { return fabsf(u); });
       case UnaryOp::exp:
@@ -54,9 +54,9 @@ struct Unary {
       case UnaryOp::relu:
         return each(x, y, [](float u) { return u < 0.0F ? 0.0F : u; });  // a NaN stays
       case UnaryOp::silu:
-        return each(x, y, [](float u) { return u * sigmoid(u); });
+        return each(x, y, [](float u) { return silu(u); });
       case UnaryOp::gelu_erf:
-        return each(x, y, [](float u) { return 0.5F * u * (1.0F + erff(u * kSqrtHalf)); });
+        return each(x, y, [](float u) { return gelu_erf(u); });
       case UnaryOp::gelu_tanh:
         return each(x, y, [](float u) { return gelu_tanh(u); });
       case UnaryOp::mish:
@@ -70,15 +70,6 @@ struct Unary {
     }
   }
 };
-
-__device__ __forceinline__ float gelu_tanh_derivative(float s) {
-  const float t = tanhf(gelu_argument(s));
-  return 0.5F * (1.0F + t) + 0.5F * s * (1.0F - t * t) * kGeluScale * (1.0F + 3.0F * kGeluCubic * s * s);
-}
-
-__device__ __forceinline__ float gelu_erf_derivative(float s) {
-  return 0.5F * (1.0F + erff(s * kSqrtHalf)) + s * expf(-0.5F * s * s) * kInverseSqrtTwoPi;
-}
 
 /// dx = dy · f'(saved)
 struct UnaryBackward {

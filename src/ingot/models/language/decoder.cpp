@@ -16,6 +16,7 @@
 #include "ingot/ops/loss.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/norm.h"
+#include "ingot/ops/pointwise.h"
 #include "ingot/ops/rope.h"
 #include "ingot/ops/view.h"
 
@@ -192,7 +193,8 @@ Tensor Mlp::operator()(const quant::Activations& x) const {
   const std::vector<Tensor> projected = linear_each(x, {gate_proj.get(), &up_proj});
   const bool silu = kind == MlpKind::swiglu;
   return down_proj(apply_by_rows({projected[0], projected[1]}, inner, [silu](std::span<const Tensor> rows) {
-    return silu ? silu_mul(rows[0], rows[1]) : gelu_tanh(rows[0]) * rows[1];
+    const auto geglu = [](const auto& gate, const auto& up) { return gelu_tanh(gate) * up; };
+    return silu ? silu_mul(rows[0], rows[1]) : pointwise(geglu, rows[0], rows[1]);
   }));
 }
 
@@ -382,7 +384,7 @@ Tensor LanguageModel::logits(const Tensor& hidden) const {
   const quant::PackedPtr& packed = config.tie_word_embeddings ? embed_tokens.packed : packed_lm_head;
   const Tensor x = packed != nullptr ? quant::linear(hidden, *packed) : linear(hidden, head());
   const double cap = config.final_logit_softcapping;
-  return cap > 0 ? tanh(x / cap) * cap : x;
+  return cap > 0 ? pointwise([cap](const auto& logit) { return tanh(logit / cap) * cap; }, x) : x;
 }
 
 Tensor LanguageModel::loss(const DecoderInput& input, const Tensor& targets,
