@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <future>
 
 #include <fmt/format.h>
 
@@ -109,6 +110,7 @@ struct Trainer::State {
   std::int64_t total_steps = 0;
   double flops_per_token = 0;
   std::string last_checkpoint;
+  std::future<std::string> saving;  // of the checkpoint that is being written, if any: its path
 
   void open();
   void restore(const Checkpoint& checkpoint);
@@ -122,6 +124,10 @@ struct Trainer::State {
   void report(const EvalRecord& record);
   bool evaluate_and_sample();
   void save();
+  void end_saving();
+  bool saved() const {
+    return saving.valid() && saving.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
   void write_model(const std::string& path);
   bool due(std::int64_t every) const { return every > 0 && progress.step % every == 0; }
 };
@@ -203,6 +209,7 @@ void Trainer::State::take_figures(StepRecord& record) {
                      : !std::isfinite(figures.grad_norm) ? "the gradient's norm"
                                                          : nullptr;
   if (what == nullptr) return;
+  end_saving();  // so that what is whole can be named
   const double value = std::isfinite(figures.loss) ? figures.grad_norm : figures.loss;
   const std::string whole =
       last_checkpoint.empty() ? "" : last_checkpoint + " is whole; resume from it with a ";
@@ -276,16 +283,29 @@ bool Trainer::State::evaluate_and_sample() {
          progress.evaluations_since_best < config.early_stopping_patience;
 }
 
+// A device that works beside the host goes on training as soon as its state has been copied; a thread writes
+// it.
 void Trainer::State::save() {
+  end_saving();
   const std::string path = checkpoint_path(config.output_dir, progress.step);
   if (path == last_checkpoint) return;
   history->flush();
-  const Checkpoint checkpoint{model->config, on_host(parameter_map(*model)), on_host(optimizer->state()),
-                              on_host(optimizer->ema_state()), progress.to_json(config, total_steps)};
-  save_checkpoint(path, checkpoint, *tokenizer);
-  last_checkpoint = path;
+  Checkpoint checkpoint{model->config, on_host(parameter_map(*model)), on_host(optimizer->state()),
+                        on_host(optimizer->ema_state()), progress.to_json(config, total_steps)};
+  const auto when = most_running() > 0 ? std::launch::async : std::launch::deferred;
+  saving = std::async(when, [path, checkpoint = std::move(checkpoint), &tokens = *tokenizer] {
+    save_checkpoint(path, checkpoint, tokens);
+    return path;
+  });
+  if (when == std::launch::deferred) end_saving();
+}
+
+// Waits until the checkpoint is whole, and throws what went wrong with it.
+void Trainer::State::end_saving() {
+  if (!saving.valid()) return;
+  last_checkpoint = saving.get();
   prune_checkpoints(config.output_dir, config.save_total_limit, progress.best_step);
-  if (hooks.on_save) hooks.on_save(path);
+  if (hooks.on_save) hooks.on_save(last_checkpoint);
 }
 
 void Trainer::State::write_model(const std::string& path) {
@@ -323,6 +343,7 @@ TrainResult Trainer::run() {
     evaluated = s.due(s.config.eval_steps);
     end_steps(evaluated || s.due(s.config.save_steps) ? 0 : s.most_running());
     const bool go_on = !evaluated || s.evaluate_and_sample();
+    if (s.saved()) s.end_saving();
     if (s.due(s.config.save_steps)) s.save();
     if (!go_on) result.end = TrainEnd::stopped_early;
     if (s.hooks.should_stop && s.hooks.should_stop()) result.end = TrainEnd::stopped;
@@ -334,6 +355,7 @@ TrainResult Trainer::run() {
   end_steps(0);
   if (!evaluated && result.end != TrainEnd::stopped) s.evaluate_and_sample();
   s.save();
+  s.end_saving();
   result.steps = s.progress.step;
   result.last_checkpoint = s.last_checkpoint;
   if (!s.history->evaluations().empty()) result.validation_loss = s.history->evaluations().back().loss;

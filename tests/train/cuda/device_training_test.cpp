@@ -2,6 +2,7 @@
 #include "tests/train/cuda/training_run.h"
 
 #include "ingot/base/error.h"
+#include "ingot/base/fault.h"
 #include "ingot/core/backend.h"
 #include "ingot/infer/engine.h"
 #include "ingot/kernels/launch_profile.h"
@@ -212,6 +213,22 @@ TEST_F(DeviceTraining, ALossThatIsNotFiniteNamesItsStepAndIsNotSaved) {
   const auto entries = list_checkpoints(c.output_dir);
   ASSERT_EQ(entries.size(), 1U);
   EXPECT_EQ(entries.front().step, 1);
+  EXPECT_NO_THROW(verify_checkpoint(entries.front().path));
+}
+
+// A thread of its own writes; what befalls it ends the run all the same.
+TEST_F(DeviceTraining, AFullDiskWhileSavingEndsTheRunAndLosesNothingThatWasSaved) {
+  TrainConfig c = config("cuda", "full");
+  c.save_steps = 2;
+  std::unique_ptr<ScopedFault> fault;
+  TrainerHooks hooks;
+  hooks.on_save = [&](const std::string&) {
+    if (fault == nullptr) fault = std::make_unique<ScopedFault>(parse_fault("no_space:write:20000"));
+  };
+  EXPECT_NE(message_of<IoError>([&] { Trainer(c, hooks).run(); }).find("No space left"), std::string::npos);
+  const auto entries = list_checkpoints(c.output_dir);
+  ASSERT_EQ(entries.size(), 1U);
+  EXPECT_EQ(entries.front().step, 2);
   EXPECT_NO_THROW(verify_checkpoint(entries.front().path));
 }
 
