@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/kernels/cuda/device.h"
 #include "tests/support/op_case.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ using test::message_of;
 using testing::max_error;
 using testing::randn;
 
-const Device kDevice{DeviceType::cuda, 0};
+using test::kDevice;
 
 void overwrite(const Tensor& to, const Tensor& from) {
   ComputeBackend& cuda = backend(kDevice);

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/kernels/cuda/device.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@ using test::message_of;
 using ::testing::Test;
 namespace nvrtc = kernels::cuda::nvrtc;
 
-const Device kDevice{DeviceType::cuda, 0};
+using test::kDevice;
 
 const std::string kAxpy = R"(
 extern "C" __global__ void axpy(const float* x, float* y, float a, int n) {

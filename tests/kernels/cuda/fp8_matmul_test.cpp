@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/kernels/cuda/device.h"
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
@@ -21,7 +22,7 @@ using kernels::Fp8MatmulArgs;
 using testing::max_error;
 using testing::randn;
 
-const Device kDevice{DeviceType::cuda, 0};
+using test::kDevice;
 
 struct Problem {
   std::int64_t m, n, k;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/kernels/cuda/device.h"
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
@@ -25,7 +26,7 @@ using kernels::PackedLayout;
 using testing::max_error;
 using testing::randn;
 
-const Device kDevice{DeviceType::cuda, 0};
+using test::kDevice;
 
 /// run(device) on the CPU's reference and on the device.
 template <class F>

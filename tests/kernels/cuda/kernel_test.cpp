@@ -1,6 +1,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/kernels/cuda/device.h"
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
@@ -21,7 +22,7 @@ namespace {
 using testing::max_error;
 using testing::randn;
 
-const Device kDevice{DeviceType::cuda, 0};
+using test::kDevice;
 
 // Empty, one element, around a pack, around a chunk.
 const std::vector<std::int64_t> kSizes = {0, 1, 3, 8, 17, 1025, 16384, 16385, 40000};

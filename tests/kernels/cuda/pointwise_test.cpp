@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/kernels/cuda/device.h"
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
@@ -21,7 +22,7 @@ using kernels::cuda::pointwise_source;
 using testing::max_error;
 using testing::randn;
 
-const Device kDevice{DeviceType::cuda, 0};
+using test::kDevice;
 
 // Every operation behind another one, so that a compiler that joined two of them would show.
 const auto kUnary = [](const auto& x) {

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/kernels/cuda/device.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@ namespace {
 
 using test::message_of;
 
-const Device kDevice{DeviceType::cuda, 0};
+using test::kDevice;
 
 LaunchSite site(const char* kernel) { return {kernel, {kDevice, nullptr}, {}}; }
 

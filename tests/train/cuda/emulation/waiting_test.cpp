@@ -1,3 +1,4 @@
+#include "tests/kernels/cuda/device.h"
 #include "tests/train/cuda/training_run.h"
 
 #include "ingot/core/transfer.h"
@@ -12,7 +13,7 @@ using kernels::cuda::emulation::Deferred;
 using kernels::cuda::emulation::Waits;
 using kernels::cuda::emulation::waits;
 
-const Device kDevice{DeviceType::cuda, 0};
+using test::kDevice;
 
 class Waiting : public test::TrainingRun {};
 

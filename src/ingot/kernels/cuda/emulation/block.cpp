@@ -33,8 +33,6 @@ constexpr unsigned kWarp = 32;
 constexpr std::size_t kStack = 256 * 1024;
 constexpr std::size_t kSharedLimit = 227 * 1024;
 constexpr std::size_t kStaticSharedLimit = 48 * 1024;
-constexpr std::size_t kGuard = 64;
-constexpr unsigned char kGuardByte = 0xfd;
 
 enum class State : std::uint8_t { not_started, ready, at_barrier, in_exchange, done };
 

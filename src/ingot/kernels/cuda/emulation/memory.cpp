@@ -26,8 +26,6 @@ namespace {
 
 constexpr std::size_t kReserved = std::size_t{64} << 30;  // of addresses, not of memory
 constexpr std::size_t kAlignment = 256;
-constexpr std::size_t kGuard = 64;  // bytes at least, on both sides
-constexpr unsigned char kGuardByte = 0xfd;
 constexpr unsigned char kPoison = 0xff;
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }

@@ -9,6 +9,11 @@
 /// them that are checked after every kernel.
 namespace ingot::kernels::cuda::emulation {
 
+/// What stands around blocks, and around the shared memory of a block of threads: bytes at least on each
+/// side, and their value.
+inline constexpr std::size_t kGuard = 64;
+inline constexpr unsigned char kGuardByte = 0xfd;
+
 /// Null where the device, of device_memory() bytes, is full.
 void* allocate(std::size_t bytes);
 void deallocate(void* data) noexcept;
