@@ -1,5 +1,6 @@
 #include "ingot/kernels/launch_profile.h"
 
+#include <chrono>
 #include <string_view>
 #include <thread>
 
@@ -50,6 +51,23 @@ TEST(LaunchProfile, ListsWhatTookLongestFirst) {
   EXPECT_EQ(entries[0].seconds, 3);
   EXPECT_EQ(find(entries, "short")->launches, 1);
   EXPECT_EQ(LaunchProfile::current(), &profile);
+}
+
+TEST(LaunchProfile, CountsAKernelWithoutThoseThatItLaunches) {
+  const LaunchProfile profile;
+  {
+    const LaunchTimer outer("outer", "a");
+    for (int i = 0; i < 2; ++i) {
+      const LaunchTimer inner("inner", "a");
+      const LaunchTimer innermost("innermost", "a");
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+  const auto entries = profile.entries();
+  const double pauses = find(entries, "innermost")->seconds;
+  EXPECT_GE(pauses, 0.040);
+  EXPECT_LT(find(entries, "inner")->seconds, pauses / 2);
+  EXPECT_LT(find(entries, "outer")->seconds, pauses / 2);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace ingot::kernels {
 namespace {
@@ -36,9 +37,14 @@ std::vector<LaunchProfile::Entry> LaunchProfile::entries() const {
 void LaunchTimer::start(const char* kernel, const char* implementation) {
   kernel_ = kernel;
   implementation_ = implementation;
+  before_ = std::exchange(profile_->within_, 0.0);
   start_ = now();
 }
 
-void LaunchTimer::stop() { profile_->add(kernel_, implementation_, now() - start_); }
+void LaunchTimer::stop() {
+  const double seconds = now() - start_;
+  profile_->add(kernel_, implementation_, seconds - profile_->within_);
+  profile_->within_ = before_ + seconds;
+}
 
 }  // namespace ingot::kernels

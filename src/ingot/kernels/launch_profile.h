@@ -6,7 +6,8 @@
 namespace ingot::kernels {
 
 /// Adds up, while alive, where the kernels that this thread launches spend their time (by a steady clock, on
-/// the host: on a card it is the launches' time, not the kernels'). The last one made counts.
+/// the host: on a card it is the launches' time, not the kernels'). A kernel that launches others counts
+/// without them. The last one made counts.
 class LaunchProfile {
  public:
   struct Entry {
@@ -29,7 +30,9 @@ class LaunchProfile {
   static LaunchProfile* current();
 
  private:
+  friend class LaunchTimer;
   LaunchProfile* previous_;
+  double within_ = 0;  // seconds of the launches that the running one has made
   std::vector<Entry> entries_;
 };
 
@@ -54,6 +57,7 @@ class LaunchTimer {
   const char* kernel_ = nullptr;
   const char* implementation_ = nullptr;
   double start_ = 0;
+  double before_ = 0;  // of the launch around this one, within it, before this one
 };
 
 }  // namespace ingot::kernels
