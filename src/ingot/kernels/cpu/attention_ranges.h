@@ -13,6 +13,17 @@ struct KeyRange {
   bool empty() const { return hi <= lo; }
 };
 
+/// The keys of [first, last) that some of `count` queries see, as one range; empty where none does.
+inline KeyRange seen_keys(const KeyRange* ranges, std::int64_t count, std::int64_t first, std::int64_t last) {
+  KeyRange seen{last, first};
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (ranges[i].empty()) continue;
+    seen.lo = std::min(seen.lo, std::max(ranges[i].lo, first));
+    seen.hi = std::max(seen.hi, std::min(ranges[i].hi, last));
+  }
+  return seen;
+}
+
 /// Ranges of the queries [begin, begin + count) of sequence `b`, of S queries and T keys
 /// (kernels/attention.h).
 inline void key_ranges(const AttentionMask& mask, std::int64_t b, std::int64_t queries, std::int64_t keys,

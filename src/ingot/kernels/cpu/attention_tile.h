@@ -11,6 +11,8 @@ namespace ingot::kernels::cpu {
 /// Keys come in panels of this many columns, zero-padded: four AVX-512 vectors, the width of the
 /// micro-kernel.
 inline constexpr std::int64_t kPanel = 64;
+/// Columns of a product come in multiples of this: one AVX-512 vector, and whole ones of every shorter kind.
+inline constexpr std::int64_t kColumns = 16;
 /// Rows of one key/value head that decoding takes at once: 8 queries of up to 64 heads.
 inline constexpr std::int64_t kDecodeRows = 512;
 /// Queries per tile, and keys per pass of the online softmax.
@@ -20,6 +22,13 @@ inline constexpr std::int64_t kTileKeys = 256;
 inline constexpr std::int64_t kBlockRows = 6;
 /// Rows that pass over a panel of keys, and a piece of values, while it lies in L1.
 inline constexpr std::int64_t kGroupRows = 4 * kBlockRows;
+/// Queries per tile of the backward pass, and how many of them take their turn with a panel of keys: what
+/// they share lies in L1, and a panel comes from further off once per tile.
+inline constexpr std::int64_t kGradientTileRows = 384;
+inline constexpr std::int64_t kGradientRows = 16 * kBlockRows;
+/// Columns of a row of scores in the backward pass, which are also read downwards: an odd number of cache
+/// lines, so that a column does not fall into a few sets of L1.
+inline constexpr std::int64_t kScoreStride = kPanel + kColumns;
 /// Scores are kept in base 2: 2^(s·log2 e) costs one multiplication less than e^s.
 inline constexpr float kLog2E = 1.44269504F;
 inline constexpr float kLn2 = 0.693147181F;
@@ -81,7 +90,7 @@ struct BackwardTile {
   const float *q = nullptr, *dout = nullptr, *lse2 = nullptr, *delta = nullptr;  // per row; q is scaled
   const float *keys_t = nullptr, *values_t = nullptr;                            // panels [size, kPanel]
   const float* keys = nullptr;                                                   // [keys, head_size]
-  float *scores = nullptr, *dscores = nullptr;                                   // [rows, kPanel]
+  float *scores = nullptr, *dscores = nullptr;  // [kGradientRows, kScoreStride]
   float *dq = nullptr, *dkeys = nullptr, *dvalues = nullptr;
   const KeyRange* ranges = nullptr;
   std::int64_t rows = 0, first_key = 0, last_key = 0;

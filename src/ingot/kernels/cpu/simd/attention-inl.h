@@ -63,7 +63,10 @@ HWY_NOINLINE void small_rows(const SmallGemm& g, std::int64_t row) {
   constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;  // 32 registers, or 16
   std::int64_t col = 0;
   for (; col + kVectors * lanes <= g.n; col += kVectors * lanes) small_block<R, kVectors>(g, row, col);
-  for (; col < g.n; col += lanes) small_block<R, 1>(g, row, col);
+  const std::int64_t rest = (g.n - col) / lanes;  // vectors
+  if (rest == 3) return small_block<R, 3>(g, row, col);
+  if (rest == 2) return small_block<R, 2>(g, row, col);
+  if (rest == 1) small_block<R, 1>(g, row, col);
 }
 
 // Rows [row, row + rows) of the product, rows <= kBlockRows.
@@ -82,11 +85,6 @@ HWY_INLINE void small_row_block(const SmallGemm& g, std::int64_t row, std::int64
     default:
       return small_rows<1>(g, row);
   }
-}
-
-HWY_INLINE void small_gemm(const SmallGemm& g) {
-  for (std::int64_t row = 0; row < g.m; row += kBlockRows)
-    small_row_block(g, row, std::min(kBlockRows, g.m - row));
 }
 
 // Calls f(i, mask) for the vectors that cover [begin, end), and full(i) where all lanes are inside. Vectors

@@ -92,17 +92,6 @@ HWY_INLINE void cap_row(float* s, std::int64_t n, float cap) {
     hn::StoreU(hn::Mul(factor, tanh(hn::LoadU(d, s + i))), d, s + i);
 }
 
-// The keys of [first, last) that some of `count` queries see; first == last where none does.
-KeyRange seen_keys(const KeyRange* ranges, std::int64_t count, std::int64_t first, std::int64_t last) {
-  KeyRange seen{last, first};
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (ranges[i].empty()) continue;
-    seen.lo = std::min(seen.lo, std::max(ranges[i].lo, first));
-    seen.hi = std::max(seen.hi, std::min(ranges[i].hi, last));
-  }
-  return seen;
-}
-
 // Rows [row, row + count) of a tile against its keys [first, last): scores, softmax, and values added to out.
 void forward_group(const ForwardTile& t, RowState* rows, std::int64_t row, std::int64_t count,
                    std::int64_t first, std::int64_t last) {
@@ -118,11 +107,12 @@ void forward_group(const ForwardTile& t, RowState* rows, std::int64_t row, std::
   if (all.empty()) return;
   const std::int64_t begin = all.lo / kPanel * kPanel, width = round_up(all.hi, kPanel) - begin;
   for (std::int64_t key = begin; key < all.hi; key += kPanel) {
-    SmallGemm g{.n = kPanel, .k = t.depth, .a = t.q + row * t.head_size, .a_row = t.head_size};
+    SmallGemm g{.k = t.depth, .a = t.q + row * t.head_size, .a_row = t.head_size};
     g.b = t.keys + key * t.head_size, g.ldb = kPanel;
     g.c = t.scores + (key - begin), g.ldc = kTileKeys;
     for (std::int64_t i = 0; i < block_count; ++i) {
       if (blocks[i].lo >= key + kPanel || blocks[i].hi <= key) continue;
+      g.n = std::min(kPanel, round_up(blocks[i].hi - key, kColumns));
       small_row_block(g, i * kBlockRows, std::min(kBlockRows, count - i * kBlockRows));
     }
   }
@@ -134,7 +124,7 @@ void forward_group(const ForwardTile& t, RowState* rows, std::int64_t row, std::
       std::fill_n(s, width, 0.0F);
       continue;
     }
-    if (t.softcap > 0.0F) cap_row(s, round_up(to, kPanel), t.softcap);
+    if (t.softcap > 0.0F) cap_row(s, round_up(to, kColumns), t.softcap);
     softmax_row(s, from, to, width, rows[row + i]);
     float* out = t.out + (row + i) * t.value_size;
     if (rows[row + i].rescale != 1.0F) scale_row(out, t.value_size, rows[row + i].rescale);

@@ -21,18 +21,18 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The rows of a tile that see something of the keys [first, last), as one range.
 struct Rows {
   std::int64_t begin, end;
+  bool empty() const { return end <= begin; }
 };
 
-Rows rows_that_see(const BackwardTile& t, std::int64_t first, std::int64_t last) {
-  Rows rows{t.rows, 0};
-  for (std::int64_t i = 0; i < t.rows; ++i) {
-    if (t.ranges[i].lo >= last || t.ranges[i].hi <= first || t.ranges[i].empty()) continue;
-    rows.begin = std::min(rows.begin, i);
-    rows.end = i + 1;
-  }
+// Those of `rows` that see something of the keys [first, last), as one range.
+Rows rows_that_see(const KeyRange* ranges, Rows rows, std::int64_t first, std::int64_t last) {
+  const auto sees = [&](std::int64_t i) {
+    return !ranges[i].empty() && ranges[i].lo < last && ranges[i].hi > first;
+  };
+  while (!rows.empty() && !sees(rows.begin)) ++rows.begin;
+  while (!rows.empty() && !sees(rows.end - 1)) --rows.end;
   return rows;
 }
 
@@ -70,72 +70,89 @@ HWY_INLINE void gradient_row(float* s, float* dp, std::int64_t begin, std::int64
   }
 }
 
-// to[i, key] = Σ_c rows[i, c]·panel[c, key] for the keys of one panel, over the first `depth` columns of rows
-// that are `width` apart: what pads a row is zero.
-HWY_INLINE void panel_products(const float* rows, std::int64_t count, std::int64_t width, const float* panel,
-                               std::int64_t depth, float* to) {
-  small_gemm({.m = count,
-              .n = kPanel,
-              .k = depth,
-              .a = rows,
-              .a_row = width,
-              .b = panel,
-              .ldb = kPanel,
-              .c = to,
-              .ldc = kPanel});
-}
+// Up to kGradientRows rows of a tile against the keys [key, key + kPanel). A causal mask cuts a panel on its
+// diagonal: every product keeps to the rows or keys that its blocks of six can see.
+class PanelGradient {
+ public:
+  PanelGradient(const BackwardTile& t, Rows rows, std::int64_t key)
+      : t_(t), rows_(rows), count_(rows.end - rows.begin), key_(key) {
+    for (std::int64_t row = 0; row < count_; row += kBlockRows) {
+      const KeyRange seen =
+          seen_keys(t.ranges + rows.begin + row, std::min(kBlockRows, count_ - row), key, key + kPanel);
+      keys_[row / kBlockRows] = std::max<std::int64_t>(seen.hi - key, 0);
+    }
+  }
 
-// to[key, c] += Σ_i weights[i, key]·rows[i, c] for the keys of one panel.
-HWY_INLINE void add_to_keys(const float* weights, std::int64_t keys, const float* rows, std::int64_t count,
-                            std::int64_t depth, float* to) {
-  small_gemm({.m = keys,
-              .n = depth,
-              .k = count,
-              .a = weights,
-              .a_row = 1,
-              .a_col = kPanel,
-              .b = rows,
-              .ldb = depth,
-              .c = to,
-              .ldc = depth,
-              .accumulate = true});
-}
+  // to[i, key] = Σ_c x[i, c]·panel[c, key] for the first `depth` columns of rows that are `width` apart.
+  HWY_INLINE void products(const float* x, std::int64_t width, const float* panel, std::int64_t depth,
+                           float* to) const {
+    SmallGemm g{.k = depth, .a = x + rows_.begin * width, .a_row = width, .b = panel, .ldb = kPanel};
+    g.c = to, g.ldc = kScoreStride;
+    for (std::int64_t row = 0; row < count_; row += kBlockRows) {
+      g.n = round_up(keys_[row / kBlockRows], kColumns);
+      small_row_block(g, row, std::min(kBlockRows, count_ - row));
+    }
+  }
 
-// to[i, c] += Σ_key weights[i, key]·keys[key, c]
-HWY_INLINE void add_to_queries(const float* weights, std::int64_t count, const float* keys,
-                               std::int64_t key_count, std::int64_t depth, float* to) {
-  small_gemm({.m = count,
-              .n = depth,
-              .k = key_count,
-              .a = weights,
-              .a_row = kPanel,
-              .b = keys,
-              .ldb = depth,
-              .c = to,
-              .ldc = depth,
-              .accumulate = true});
-}
+  HWY_INLINE void gradients() const {
+    for (std::int64_t i = 0; i < count_; ++i) {
+      const std::int64_t row = rows_.begin + i;
+      const KeyRange range = t_.ranges[row].empty() ? KeyRange{key_, key_} : t_.ranges[row];
+      gradient_row(t_.scores + i * kScoreStride, t_.dscores + i * kScoreStride, range.lo - key_,
+                   range.hi - key_, t_.lse2[row], t_.delta[row], t_.softcap);
+    }
+  }
+
+  // to[key, c] += Σ_i weights[i, key]·x[i, c]
+  HWY_INLINE void add_to_keys(const float* weights, const float* x, std::int64_t width, float* to) const {
+    SmallGemm g{.n = width, .a_row = 1, .a_col = kScoreStride, .ldb = width};
+    g.c = to, g.ldc = width, g.accumulate = true;
+    const std::int64_t keys = std::min(kPanel, t_.last_key - key_);
+    for (std::int64_t k = 0; k < keys; k += kBlockRows) {
+      const std::int64_t n = std::min(kBlockRows, keys - k);
+      const Rows rows = rows_that_see(t_.ranges, rows_, key_ + k, key_ + k + n);
+      if (rows.empty()) continue;
+      g.a = weights + (rows.begin - rows_.begin) * kScoreStride;
+      g.b = x + rows.begin * width;
+      g.k = rows.end - rows.begin;
+      small_row_block(g, k, n);
+    }
+  }
+
+  // to[i, c] += Σ_key weights[i, key]·keys[key, c]
+  HWY_INLINE void add_to_queries(const float* weights, const float* keys, std::int64_t width,
+                                 float* to) const {
+    SmallGemm g{.n = width, .a = weights, .a_row = kScoreStride, .b = keys, .ldb = width};
+    g.c = to + rows_.begin * width, g.ldc = width, g.accumulate = true;
+    for (std::int64_t row = 0; row < count_; row += kBlockRows) {
+      g.k = keys_[row / kBlockRows];
+      small_row_block(g, row, std::min(kBlockRows, count_ - row));
+    }
+  }
+
+ private:
+  const BackwardTile& t_;
+  Rows rows_;
+  std::int64_t count_, key_;
+  std::int64_t keys_[kGradientRows / kBlockRows];  // of the panel, that a block of rows sees
+};
 
 void backward_tile(const BackwardTile& t) {
   const std::int64_t d = t.head_size, dv = t.value_size;
   for (std::int64_t key = t.first_key; key < t.last_key; key += kPanel) {
-    const Rows rows = rows_that_see(t, key, key + kPanel);
-    if (rows.begin >= rows.end) continue;
-    const std::int64_t first = rows.begin, count = rows.end - first;
-    const float* q = t.q + first * d;
-    const float* dout = t.dout + first * dv;
-    panel_products(q, count, d, t.keys_t + key * d, t.depth, t.scores);
-    panel_products(dout, count, dv, t.values_t + key * dv, t.value_depth, t.dscores);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const KeyRange range = t.ranges[first + i];
-      gradient_row(t.scores + i * kPanel, t.dscores + i * kPanel, range.lo - key,
-                   range.empty() ? range.lo - key : range.hi - key, t.lse2[first + i], t.delta[first + i],
-                   t.softcap);
+    const std::int64_t at = key - t.first_key;
+    for (std::int64_t row = 0; row < t.rows; row += kGradientRows) {
+      const Rows rows =
+          rows_that_see(t.ranges, {row, std::min(row + kGradientRows, t.rows)}, key, key + kPanel);
+      if (rows.empty()) continue;
+      const PanelGradient panel(t, rows, key);
+      panel.products(t.q, d, t.keys_t + key * d, t.depth, t.scores);
+      panel.products(t.dout, dv, t.values_t + key * dv, t.value_depth, t.dscores);
+      panel.gradients();
+      if (t.dvalues != nullptr) panel.add_to_keys(t.scores, t.dout, dv, t.dvalues + at * dv);
+      if (t.dkeys != nullptr) panel.add_to_keys(t.dscores, t.q, d, t.dkeys + at * d);
+      if (t.dq != nullptr) panel.add_to_queries(t.dscores, t.keys + key * d, d, t.dq);
     }
-    const std::int64_t keys = std::min(kPanel, t.last_key - key), at = key - t.first_key;
-    if (t.dvalues != nullptr) add_to_keys(t.scores, keys, dout, count, dv, t.dvalues + at * dv);
-    if (t.dkeys != nullptr) add_to_keys(t.dscores, keys, q, count, d, t.dkeys + at * d);
-    if (t.dq != nullptr) add_to_queries(t.dscores, count, t.keys + key * d, keys, d, t.dq + first * d);
   }
 }
 
@@ -188,13 +205,13 @@ class HeadWorker {
         group_(args.q.dim(2) / args.k.dim(2)),
         d_(round_up(args.q.dim(3), 16)),
         dv_(round_up(args.v.dim(3), 16)) {
-    float* scratch =
-        thread_scratch(4, static_cast<std::size_t>(kTileRows * (2 * d_ + 2 * dv_ + 2 * kPanel + 2)));
+    float* scratch = thread_scratch(4, static_cast<std::size_t>(kGradientTileRows * (2 * d_ + 2 * dv_ + 2) +
+                                                                2 * kGradientRows * kScoreStride));
     const auto take = [&scratch](std::int64_t n) { return std::exchange(scratch, scratch + n); };
-    q_ = take(kTileRows * d_), dq_ = take(kTileRows * d_);
-    out_ = take(kTileRows * dv_), dout_ = take(kTileRows * dv_);
-    scores_ = take(kTileRows * kPanel), dscores_ = take(kTileRows * kPanel);
-    lse2_ = take(kTileRows), delta_ = take(kTileRows);
+    q_ = take(kGradientTileRows * d_), dq_ = take(kGradientTileRows * d_);
+    out_ = take(kGradientTileRows * dv_), dout_ = take(kGradientTileRows * dv_);
+    scores_ = take(kGradientRows * kScoreStride), dscores_ = take(kGradientRows * kScoreStride);
+    lse2_ = take(kGradientTileRows), delta_ = take(kGradientTileRows);
   }
 
   /// dk and dv of the keys [first, last) (a multiple of kPanel, but for the end), and dq where `with_dq`.
@@ -206,7 +223,8 @@ class HeadWorker {
     t.dkeys = args_.dk ? sums : nullptr;
     t.dvalues = args_.dv ? sums + padded * d_ : nullptr;
     for (std::int64_t h = kv * group_; h < (kv + 1) * group_; ++h) {
-      for (std::int64_t row = 0; row < queries_; row += kTileRows) run(t, b, h, row, first, last, with_dq);
+      for (std::int64_t row = 0; row < queries_; row += kGradientTileRows)
+        run(t, b, h, row, first, last, with_dq);
     }
     if (t.dkeys != nullptr) {
       HWY_DYNAMIC_DISPATCH(scale)(t.dkeys, (last - first) * d_, args_.scale / factor());
@@ -243,7 +261,7 @@ class HeadWorker {
 
   void run(BackwardTile& t, std::int64_t b, std::int64_t h, std::int64_t row, std::int64_t first,
            std::int64_t last, bool with_dq) {
-    t.rows = std::min(kTileRows, queries_ - row);
+    t.rows = std::min(kGradientTileRows, queries_ - row);
     key_ranges(args_.mask, b, queries_, keys_, row, t.rows, ranges_);
     t.first_key = last, t.last_key = first;
     for (std::int64_t i = 0; i < t.rows; ++i) {
@@ -279,7 +297,7 @@ class HeadWorker {
   const AttentionBackwardArgs& args_;
   std::int64_t queries_, keys_, group_, d_, dv_;
   PackedHead keys_t_, values_t_, keys_rows_;
-  KeyRange ranges_[kTileRows];
+  KeyRange ranges_[kGradientTileRows];
   float *q_, *dq_, *out_, *dout_, *scores_, *dscores_, *lse2_, *delta_;
 };
 
@@ -295,7 +313,7 @@ void run(const AttentionBackwardArgs& args, Stream) {
     return;
   }
   const std::int64_t blocks = (keys + kTileKeys - 1) / kTileKeys,
-                     tiles = (queries + kTileRows - 1) / kTileRows;
+                     tiles = (queries + kGradientTileRows - 1) / kGradientTileRows;
   parallel_for(batch * kv_heads * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     HeadWorker worker(args);
     for (std::int64_t i = begin; i < end; ++i) {
@@ -307,7 +325,8 @@ void run(const AttentionBackwardArgs& args, Stream) {
   parallel_for(batch * heads * tiles, 1, [&](std::int64_t begin, std::int64_t end) {
     HeadWorker worker(args);
     for (std::int64_t i = begin; i < end; ++i)
-      worker.queries(i / tiles / heads, i / tiles % heads, balanced_tile(i % tiles, tiles) * kTileRows);
+      worker.queries(i / tiles / heads, i / tiles % heads,
+                     balanced_tile(i % tiles, tiles) * kGradientTileRows);
   });
 }
 
