@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
+#include <tuple>
 
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
@@ -241,6 +243,28 @@ TEST(Linear, UsesTheProcessorsBf16ProductsForwardAndBackward) {
       entries, [](const auto& e) { return std::string_view(e.implementation) == "onednn_bf16"; });
   ASSERT_NE(products, entries.end());
   EXPECT_EQ(products->launches, 3);
+}
+
+// Rows off every block, a bias, and a destination that is wider than the product.
+TEST(Linear, ForwardProductsOfManyRowsTakeTheWeightAsItLies) {
+  if (kernels::instruction_set_limit() < kernels::InstructionSet::avx512) GTEST_SKIP() << "without AVX-512";
+  const NoGrad no_grad;
+  for (const auto& [rows, in, out] : {std::tuple{64, 300, 131}, {257, 70, 131}, {600, 300, 40}}) {
+    const Tensor x = randn({rows, in}, 1), w = randn({out, in}, 2), bias = randn({out}, 3);
+    const auto product = [&](kernels::ImplKind kind) {
+      const kernels::ForceKind force(kind);
+      const Tensor y = testing::filled({rows, out + 5}, 7);
+      View part = y.view();
+      part.shape[1] = out;
+      kernels::launch(kernels::gemm, current_stream(kCpu),
+                      {.a = x.view(), .b = swap_last(w).view(), .c = part, .bias = bias.view(), .beta = 1});
+      return y;
+    };
+    const kernels::LaunchProfile profile;
+    const Tensor y = product(kernels::ImplKind::library);
+    EXPECT_EQ(std::string_view(profile.entries()[0].implementation), "onednn_transposed");
+    EXPECT_LE(max_error(y, product(kernels::ImplKind::reference)), 2e-5) << rows;
+  }
 }
 
 TEST(Matmul, EmptySumsAreZero) {

@@ -18,7 +18,7 @@ void register_kernels() {
   register_delay_simd();
   register_fft_simd();
   register_gemm_simd();
-  register_gemm_bf16();
+  register_gemm_primitive();
   register_gemm_library();
   register_group_norm_simd();
   register_index_simd();

@@ -20,7 +20,7 @@ void register_conv_library();
 void register_copy_simd();
 void register_delay_simd();
 void register_fft_simd();
-void register_gemm_bf16();
+void register_gemm_primitive();
 void register_gemm_simd();
 void register_gemm_library();
 void register_group_norm_simd();
