@@ -116,6 +116,40 @@ TEST_P(GoldenModel, TokenByTokenWithACacheEqualsTheWholeSequence) {
   EXPECT_EQ(first.length(), length);
 }
 
+TEST_P(GoldenModel, RowsThatNobodyWantsAreLeftOutAndChangeNoOther) {
+  const NoGrad no_grad;
+  constexpr std::int64_t kFirst = 7, kNext = 5;  // tokens; no more than attention takes one by one
+  const std::int64_t sequences = input_.tokens.dim(0), width = model_->config.hidden_size;
+  const auto piece = [&](std::int64_t at, std::int64_t count) {
+    return reshape(contiguous(narrow(input_.tokens, 1, at, count)), {1, sequences * count});
+  };
+  const auto run = [&](std::int64_t first_unwanted, std::int64_t next_unwanted) {
+    std::vector<KvCache> caches;
+    for (std::int64_t i = 0; i < sequences; ++i)
+      caches.emplace_back(model_->config, kFirst + kNext, DType::f32);
+    std::vector<CacheSegment> segments;
+    for (KvCache& cache : caches) segments.push_back({&cache, kFirst, first_unwanted});
+    const Tensor first = model_->hidden(piece(0, kFirst), segments);
+    for (CacheSegment& segment : segments) segment.tokens = kNext, segment.unwanted = 0;
+    segments.front().unwanted = next_unwanted;
+    return std::pair(first, model_->hidden(piece(kFirst, kNext), segments));
+  };
+  const auto [first, next] = run(0, 0);
+  EXPECT_EQ(first.shape(), Shape({1, sequences * kFirst, width}));
+  const auto [none, last_two] = run(kFirst, 3);
+  EXPECT_EQ(none.shape(), Shape({1, 0, width}));
+  const std::int64_t rows = sequences * kNext - 3;
+  ASSERT_EQ(last_two.shape(), Shape({1, rows, width}));
+  EXPECT_EQ(last_two.to_vector<float>(), contiguous(narrow(next, 1, 3, rows)).to_vector<float>());
+  const auto [last, others] = run(kFirst - 1, kNext);
+  ASSERT_EQ(last.shape(), Shape({1, sequences, width}));
+  for (std::int64_t i = 0; i < sequences; ++i) {
+    EXPECT_EQ(contiguous(narrow(last, 1, i, 1)).to_vector<float>(),
+              contiguous(narrow(first, 1, (i + 1) * kFirst - 1, 1)).to_vector<float>());
+  }
+  EXPECT_EQ(others.dim(1), (sequences - 1) * kNext);
+}
+
 TEST_P(GoldenModel, RecomputationChangesNoBit) {
   const auto gradients = [this](bool recompute) {
     model_->recompute = recompute;
@@ -388,6 +422,8 @@ TEST(LanguageModel, AFullContextIsAnErrorNotACrash) {
   const std::vector<CacheSegment> segments{{&cache, 3}};
   EXPECT_THROW(model.hidden(Tensor::from<std::int64_t>({1, 2, 3}, {1, 3}), segments), DimensionMismatch);
   EXPECT_THROW(model.hidden(Tensor::from<std::int64_t>({1, 2}, {1, 2}), segments), ShapeMismatch);
+  const std::vector<CacheSegment> too_few{{&cache, 1, 2}};
+  EXPECT_THROW(model.hidden(Tensor::from<std::int64_t>({1}, {1, 1}), too_few), DimensionMismatch);
   EXPECT_THROW(model.hidden({.tokens = Tensor::from<std::int64_t>({1, 2, 3}, {3})}), DimensionMismatch);
 }
 

@@ -146,7 +146,7 @@ std::vector<Engine::Turn> Engine::plan() {
 Tensor Engine::forward(std::vector<Turn>& turns) const {
   std::vector<std::int32_t> tokens;
   std::vector<CacheSegment> segments;
-  std::vector<std::int64_t> wanted;  // places of the hidden states that become logits
+  std::int64_t rows = 0;  // hidden states that become logits
   for (Turn& turn : turns) {
     KvCache& cache = turn.sequence->cache_;
     const auto count = static_cast<std::int64_t>(turn.input.size());
@@ -156,25 +156,14 @@ Tensor Engine::forward(std::vector<Turn>& turns) const {
           std::min(context_, std::max({need, 2 * cache.capacity(), cache.capacity() + kCacheStep})));
     }
     tokens.insert(tokens.end(), turn.input.begin(), turn.input.end());
-    segments.push_back({&cache, count});
-    turn.first_row = static_cast<std::int64_t>(wanted.size());
-    for (std::int64_t i = turn.rows(); i > 0; --i) {
-      wanted.push_back(static_cast<std::int64_t>(tokens.size()) - i);
-    }
+    segments.push_back({.cache = &cache, .tokens = count, .unwanted = count - turn.rows()});
+    turn.first_row = rows;
+    rows += turn.rows();
   }
   const auto total = static_cast<std::int64_t>(tokens.size());
   const Tensor hidden = model_.hidden(Tensor::from(tokens, {1, total}, model_.device()), segments);
-  if (wanted.empty()) return {};
-  const Tensor states = reshape(hidden, {total, hidden.dim(2)});
-  const auto rows = static_cast<std::int64_t>(wanted.size());
-  if (rows == total) return to(model_.logits(states), DType::f32);
-  if (wanted.back() - wanted.front() + 1 == rows) {
-    return to(model_.logits(narrow(states, 0, wanted.front(), rows)), DType::f32);
-  }
-  std::vector<Tensor> picked;
-  picked.reserve(wanted.size());
-  for (const std::int64_t at : wanted) picked.push_back(narrow(states, 0, at, 1));
-  return to(model_.logits(concat(picked)), DType::f32);
+  if (rows == 0) return {};
+  return to(model_.logits(reshape(hidden, {rows, hidden.dim(2)})), DType::f32);
 }
 
 // Puts a token behind the text; false when that ends it.

@@ -38,9 +38,28 @@ struct Projections {
   Tensor q, k, v;  // [1, sequence, heads, head_dim]
 };
 
+std::int64_t wanted_rows(std::span<const CacheSegment> segments) {
+  std::int64_t rows = 0;
+  for (const CacheSegment& segment : segments) rows += segment.wanted();
+  return rows;
+}
+
+// Of x [1, sequence, ...] what the context wants of a layer's rows; at least one.
+Tensor wanted(const Tensor& x, const DecoderContext& context) {
+  if (!context.wanted_only || wanted_rows(context.segments) == x.dim(1)) return x;
+  std::vector<Tensor> pieces;
+  std::int64_t at = 0;
+  for (const CacheSegment& segment : context.segments) {
+    if (segment.wanted() > 0) pieces.push_back(narrow(x, 1, at + segment.unwanted, segment.wanted()));
+    at += segment.tokens;
+  }
+  return pieces.size() == 1 ? pieces.front() : concat(pieces, 1);
+}
+
 // Puts the keys and values into the caches and attends to what is in them.
-Tensor attend_cached(std::span<const CacheSegment> segments, std::int64_t layer, const Projections& x,
+Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Projections& x,
                      const AttentionOptions& options) {
+  const std::span<const CacheSegment> segments = context.segments;
   std::vector<CachedSequence> sequences;
   sequences.reserve(segments.size());
   std::int64_t at = 0;
@@ -48,14 +67,17 @@ Tensor attend_cached(std::span<const CacheSegment> segments, std::int64_t layer,
   for (const CacheSegment& segment : segments) {
     segment.cache->append(layer, narrow(keys, 0, at, segment.tokens), narrow(values, 0, at, segment.tokens));
     const KvCache::Entries entries = segment.cache->entries(layer, segment.cache->length() + segment.tokens);
-    sequences.push_back({.queries = segment.tokens,
+    at += segment.tokens;
+    const std::int64_t queries = context.wanted_only ? segment.wanted() : segment.tokens;
+    if (queries == 0) continue;
+    sequences.push_back({.queries = queries,
                          .keys = entries.keys,
                          .values = entries.values,
                          .key_scale = entries.key_scale,
                          .value_scale = entries.value_scale});
-    at += segment.tokens;
   }
-  return to(cached_attention(select(x.q, 0, 0), sequences, options), x.q.dtype());
+  if (sequences.empty()) return {};
+  return to(cached_attention(select(wanted(x.q, context), 0, 0), sequences, options), x.q.dtype());
 }
 
 }  // namespace
@@ -153,8 +175,9 @@ Tensor Attention::operator()(const quant::Activations& x, const DecoderContext& 
   options.window = window;
   options.doc_start = context.doc_start;
   const Tensor mixed = context.segments.empty() ? attention(q, k, v, options)
-                                                : attend_cached(context.segments, layer, {q, k, v}, options);
-  return o_proj(reshape(mixed, x.shape().with(-1, heads * head_dim)));
+                                                : attend_cached(context, layer, {q, k, v}, options);
+  if (!mixed.defined()) return {};
+  return o_proj(reshape(mixed, {x.shape()[0], -1, heads * head_dim}));
 }
 
 void Attention::visit(ParamVisitor& v) {
@@ -222,6 +245,8 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
 void DecoderLayer::operator()(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                               RouterLoad* load) const {
   const Tensor mixed = self_attn(input_layernorm(x, self_attn.rounding()), context, layer);
+  if (!mixed.defined()) return;
+  x.sum = contiguous(wanted(x.sum, context));
   if (pre_feedforward_layernorm == nullptr) {
     x.update = mixed;
     x.update = feed_forward(post_attention_layernorm, x, load);
@@ -324,6 +349,10 @@ Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment>
   std::vector<std::int32_t> positions;
   std::int64_t end = 0;
   for (const CacheSegment& segment : segments) {
+    INGOT_CHECK(segment.unwanted >= 0 && segment.unwanted <= segment.tokens,
+                DimensionMismatch("a language model's segment has " + std::to_string(segment.tokens) +
+                                  " tokens, of which " + std::to_string(segment.unwanted) +
+                                  " are said to be unwanted"));
     for (std::int64_t i = 0; i < segment.tokens; ++i) {
       positions.push_back(static_cast<std::int32_t>(segment.cache->length() + i));
     }
@@ -356,9 +385,12 @@ Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, s
   ResidualStream x{.sum = embed(tokens, context.positions), .update = {}};
   for (std::size_t i = 0; i < layers.size(); ++i) {
     RouterLoad load;
+    context.wanted_only = !context.segments.empty() && i + 1 == layers.size();
     run_layer(i, x, context, loads != nullptr && layers[i]->experts != nullptr ? &load : nullptr);
     if (load.counts.defined()) loads->push_back(std::move(load));
   }
+  if (!context.segments.empty() && wanted_rows(context.segments) == 0)
+    return Tensor::empty(x.sum.shape().with(1, 0), x.sum.dtype(), x.sum.device());
   return norm(x).x();
 }
 

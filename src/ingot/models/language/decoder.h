@@ -45,11 +45,13 @@ struct DecoderContext {
       doc_start;  ///< i32 [batch, sequence]: index of the first token of each token's document; or undefined
   RopeTables rope;
   std::span<const CacheSegment> segments{};  ///< empty: no cache
+  bool wanted_only =
+      false;  ///< the last layer: what it gives are the segments' wanted rows, one after another
 };
 
 struct Attention {
   Attention(const ParamSource& source, const LanguageConfig& config, std::int64_t layer);
-  /// x: [batch, sequence, hidden].
+  /// x: [batch, sequence, hidden]. Undefined where no row is wanted.
   Tensor operator()(const quant::Activations& x, const DecoderContext& context, std::int64_t layer) const;
   /// How x is to be rounded.
   quant::Rounding rounding() const { return common_rounding({&q_proj, &k_proj, &v_proj}); }
@@ -140,8 +142,9 @@ struct LanguageModel {
   Tensor hidden(const DecoderInput& input, std::vector<RouterLoad>* loads = nullptr) const;
   /// The same for the next tokens of sequences whose past is cached, and which are cached too: tokens
   /// [1, sequence] hold those of the first segment, then those of the second, ... Positions follow from the
-  /// caches. Needs NoGrad. Throws DimensionMismatch when a sequence outgrows its cache or the model's
-  /// positions.
+  /// caches. Gives [1, wanted, hidden], the wanted rows of each segment; the last layer attends, multiplies
+  /// and normalises for no others. Needs NoGrad. Throws DimensionMismatch when a sequence outgrows its cache
+  /// or the model's positions, or a segment wants what is not there.
   Tensor hidden(const Tensor& tokens, std::span<const CacheSegment> segments) const;
   /// [..., hidden] -> [..., vocab].
   Tensor logits(const Tensor& hidden) const;

@@ -58,6 +58,8 @@ class KvCache {
 struct CacheSegment {
   KvCache* cache = nullptr;
   std::int64_t tokens = 0;
+  std::int64_t unwanted = 0;  ///< the first so many of them are only cached: nobody reads their hidden states
+  std::int64_t wanted() const { return tokens - unwanted; }
 };
 
 }  // namespace ingot
