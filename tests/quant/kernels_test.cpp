@@ -125,14 +125,15 @@ TEST(QuantizedKernels, MultiplyRowsWhoseBlocksDoNotFillAStep) {
   }
 }
 
-// Many rows go over two panels at once: whole ones, a short second one, and one that is left over.
+// Many rows go over two panels at once: whole ones, a short second one, and one that is left over; and over
+// several pieces of their columns.
 TEST(QuantizedKernels, MultiplyManyRowsWithAnyNumberOfPanels) {
   for (const char* format : {"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k", "int4-g32-zero",
                              "int4-g64", "int4-g128-zero", "ternary"}) {
     for (const std::int64_t n : {1, 16, 23, 32, 39, 64}) {
-      const quant::PackedPtr weight = quant::quantize_and_pack(values({n, 512}, 2, 0.1F), format);
+      const quant::PackedPtr weight = quant::quantize_and_pack(values({n, 1280}, 2, 0.1F), format);
       for (const std::int64_t m : {13, 17, 30})
-        expect_reference_bits(weight, values({m, 512}, 4, 2), m % 2 == 0 ? Tensor() : values({n}, 3, 1));
+        expect_reference_bits(weight, values({m, 1280}, 4, 2), m % 2 == 0 ? Tensor() : values({n}, 3, 1));
     }
   }
 }

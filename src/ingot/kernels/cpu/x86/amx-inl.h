@@ -86,10 +86,9 @@ template <class Tiles, PackedFormat kFormat>
 void tile_product(const PanelProduct& p, std::int64_t rows) {
   static constexpr TileConfig kConfig = tile_config(Decoder<kFormat>::kHalves ? 4 : 8);
   const std::int64_t whole = rows / kTileRows * kTileRows;
-  const std::int64_t panel_bytes = p.steps * static_cast<std::int64_t>(packed_layout(kFormat).step_bytes());
   if (whole > 0) Tiles::configure(kConfig);
   for (std::int64_t panel = 0; panel < p.panels; ++panel) {
-    const PanelProduct one = panel_of(p, panel, panel_bytes);
+    const PanelProduct one = panel_of(p, panel);
     for (std::int64_t at = 0; at < whole; at += kTileRows)
       tile_rows<Tiles, kFormat>(one, one.x + at * one.x_stride, one.y + at * one.y_stride);
   }

@@ -33,6 +33,7 @@ void multiply_panels(const QuantizedMatmulArgs& args, PanelKernel kernel) {
       for (std::int64_t group = begin; group < end; ++group) {
         const std::int64_t p = group * at_once, there = std::min(at_once, panels - p);
         const PanelProduct product{.panel = args.weight.as<std::uint8_t>() + p * panel_bytes,
+                                   .panel_bytes = panel_bytes,
                                    .panels = there,
                                    .steps = steps,
                                    .x = args.x.as<std::uint8_t>() + row * x_stride,
@@ -41,6 +42,7 @@ void multiply_panels(const QuantizedMatmulArgs& args, PanelKernel kernel) {
                                    .y_stride = args.y.stride(0),
                                    .cols = std::min(there * kPanelRows, n - p * kPanelRows),
                                    .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr,
+                                   .add = false,
                                    .next = group + 1 < end && p + 2 * at_once <= panels};
         kernel(product, std::min(chunk, m - row));
       }

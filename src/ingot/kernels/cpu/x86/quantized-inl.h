@@ -89,23 +89,23 @@ INGOT_INLINE void prefetch_ahead(const std::uint8_t* step, std::int64_t block) {
   for (std::int64_t at = 0; at < kShare; at += 64) __builtin_prefetch(from + at);
 }
 
-// Asks for the same place in the panel that is `panel_bytes` behind, in L2, a block's share at a time.
-template <PackedFormat kFormat>
-INGOT_INLINE void prefetch_next_panel(const std::uint8_t* step, std::int64_t block,
-                                      std::int64_t panel_bytes) {
-  constexpr std::int64_t kShare =
-      static_cast<std::int64_t>(packed_layout(kFormat).step_bytes()) / packed_layout(kFormat).step_blocks;
-  const std::uint8_t* from = step + panel_bytes + block * kShare;
-  for (std::int64_t at = 0; at < kShare; at += 64) __builtin_prefetch(from + at, 0, 2);
-}
+// Asks for what is wanted after some tiles of many rows, in L2, a share with each of them.
+struct Ahead {
+  const std::uint8_t* at;
+  std::int64_t lines;  // of a share
+
+  Ahead(const std::uint8_t* at_, std::int64_t bytes, std::int64_t tiles)
+      : at(at_), lines((bytes / 64 + tiles - 1) / tiles) {}
+  INGOT_INLINE void next_share() {
+    for (std::int64_t i = 0; i < lines; ++i, at += 64) __builtin_prefetch(at, 0, 2);
+  }
+};
 
 // R rows of x with kLanes rows of each of V panels. Two panels share what is read of x: a load for each of
 // the dot products, besides those of the scales, would take longer than they do.
 template <PackedFormat kFormat, int R, int V>
 INGOT_NOINLINE void panel_rows(const PanelProduct& p, const std::uint8_t* x, float* y, std::int64_t row) {
-  // Many rows take their time over a panel; the next one comes while the first of them are at work.
-  const bool fetch_next = R * V > 4 && p.next && x == p.x && row == 0;
-  const std::int64_t panel_bytes = p.steps * static_cast<std::int64_t>(packed_layout(kFormat).step_bytes());
+  const std::int64_t panel_bytes = p.panel_bytes;
   using D = Decoder<kFormat>;
   constexpr PackedLayout kLayout = D::kLayout;
   constexpr int kParts = D::kHalves ? 2 : 1, kGroups = 8 / kParts;
@@ -113,7 +113,10 @@ INGOT_NOINLINE void panel_rows(const PanelProduct& p, const std::uint8_t* x, flo
   INGOT_UNROLL_ROWS
   for (int r = 0; r < R; ++r) {
     INGOT_UNROLL_ROWS
-    for (int v = 0; v < V; ++v) sum[r][v] = zero_floats();
+    for (int v = 0; v < V; ++v) {
+      const std::int64_t at = row + v * kPanelRows;
+      sum[r][v] = V > 1 && p.add ? load_floats(y + r * p.y_stride + at, p.cols - at) : zero_floats();
+    }
   }
   // One base pointer for each three rows, hidden from the optimiser, which would otherwise keep a pointer per
   // row and spill them all.
@@ -133,10 +136,9 @@ INGOT_NOINLINE void panel_rows(const PanelProduct& p, const std::uint8_t* x, flo
     INGOT_UNROLL_ROWS
     for (int v = 0; v < V; ++v) decoders[v] = D(step + v * panel_bytes, row);
     for (std::int64_t block = 0; block < kLayout.step_blocks; ++block) {
-      INGOT_UNROLL_ROWS
-      for (int v = 0; v < V; ++v) {
-        if constexpr (R * V <= 4) prefetch_ahead<kFormat>(step + v * panel_bytes, block);
-        if (fetch_next) prefetch_next_panel<kFormat>(step + v * panel_bytes, block, V * panel_bytes);
+      if constexpr (R * V <= 4) {
+        INGOT_UNROLL_ROWS
+        for (int v = 0; v < V; ++v) prefetch_ahead<kFormat>(step + v * panel_bytes, block);
       }
       INGOT_UNROLL_ROWS
       for (int part = 0; part < kParts; ++part) {
@@ -213,7 +215,11 @@ INGOT_INLINE void panel_tile(const PanelProduct& p, std::int64_t at) {
 // Rows [at, rows) of x with one panel.
 template <PackedFormat kFormat>
 void single_panel_product(const PanelProduct& p, std::int64_t at, std::int64_t rows) {
-  for (; rows - at >= kMaxRows; at += kMaxRows) panel_tile<kFormat, kMaxRows>(p, at);
+  Ahead ahead(p.panel + p.panel_bytes, p.next ? p.panel_bytes : 0, rows / kMaxRows + 1);
+  for (; rows - at >= kMaxRows; at += kMaxRows) {
+    ahead.next_share();
+    panel_tile<kFormat, kMaxRows>(p, at);
+  }
   if constexpr (kMaxRows > 8) {
     if (rows - at >= 8) panel_tile<kFormat, 8>(p, at), at += 8;
   }
@@ -225,9 +231,9 @@ void single_panel_product(const PanelProduct& p, std::int64_t at, std::int64_t r
 }
 
 // One of the panels of a product.
-INGOT_INLINE PanelProduct panel_of(const PanelProduct& p, std::int64_t panel, std::int64_t panel_bytes) {
+INGOT_INLINE PanelProduct panel_of(const PanelProduct& p, std::int64_t panel) {
   PanelProduct one = p;
-  one.panel += panel * panel_bytes;
+  one.panel += panel * p.panel_bytes;
   one.panels = 1;
   one.y += panel * kPanelRows;
   one.cols = p.cols - panel * kPanelRows < kPanelRows ? p.cols - panel * kPanelRows : kPanelRows;
@@ -235,16 +241,42 @@ INGOT_INLINE PanelProduct panel_of(const PanelProduct& p, std::int64_t panel, st
   return one;
 }
 
+// Tiles of R rows with both panels, piece by piece of their columns: a piece of the panels is in L1 for all
+// rows. Sums wait in y meanwhile, so that each is added up in the order of its columns. Returns how many rows
+// are done.
+template <PackedFormat kFormat, int R>
+std::int64_t panel_pair_product(const PanelProduct& p, std::int64_t rows) {
+  constexpr std::int64_t kPieceBytes = 18 * 1024;  // of the 32 or 48 KiB that a core has
+  constexpr PackedLayout kLayout = packed_layout(kFormat);
+  constexpr auto kStepBytes = static_cast<std::int64_t>(kLayout.step_bytes());
+  constexpr std::int64_t kMostSteps = 2 * kStepBytes < kPieceBytes ? kPieceBytes / (2 * kStepBytes) : 1;
+  constexpr auto kStepInput = kLayout.step_blocks * static_cast<std::int64_t>(sizeof(ActivationBlock));
+  const std::int64_t pieces = (p.steps + kMostSteps - 1) / kMostSteps;
+  const std::int64_t steps = (p.steps + pieces - 1) / pieces, tiles = rows / R;
+  Ahead ahead(p.panel + 2 * p.panel_bytes, p.next ? 2 * p.panel_bytes : 0, pieces * tiles);
+  for (std::int64_t step = 0; step < p.steps; step += steps) {
+    PanelProduct piece = p;
+    piece.panel += step * kStepBytes;
+    piece.x += step * kStepInput;
+    piece.steps = p.steps - step < steps ? p.steps - step : steps;
+    piece.add = step > 0;
+    if (step + steps < p.steps) piece.bias = nullptr;
+    for (std::int64_t at = 0; at < tiles * R; at += R) {
+      ahead.next_share();
+      panel_rows<kFormat, R, 2>(piece, piece.x + at * p.x_stride, p.y + at * p.y_stride, 0);
+    }
+  }
+  return tiles * R;
+}
+
 template <PackedFormat kFormat>
 void panel_product(const PanelProduct& p, std::int64_t rows) {
   std::int64_t at = 0;
   if constexpr (kPairRows > 0) {
-    for (; p.panels == 2 && rows - at >= kPairRows; at += kPairRows)
-      panel_rows<kFormat, kPairRows, 2>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, 0);
+    if (p.panels == 2 && rows >= kPairRows) at = panel_pair_product<kFormat, kPairRows>(p, rows);
   }
-  const std::int64_t panel_bytes = p.steps * static_cast<std::int64_t>(packed_layout(kFormat).step_bytes());
   for (std::int64_t panel = 0; panel < p.panels && at < rows; ++panel)
-    single_panel_product<kFormat>(panel_of(p, panel, panel_bytes), at, rows);
+    single_panel_product<kFormat>(panel_of(p, panel), at, rows);
 }
 
 // pick.operator()<format>(), or null for the formats of other kernels.

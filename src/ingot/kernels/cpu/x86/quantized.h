@@ -9,14 +9,15 @@ namespace ingot::kernels::cpu {
 /// y = x · panelsᵀ for some rows of x and one or two panels, one behind the other, of 16 rows of the weight.
 struct PanelProduct {
   const std::uint8_t* panel;
-  std::int64_t panels;
-  std::int64_t steps;     ///< of each panel
+  std::int64_t panel_bytes, panels;
+  std::int64_t steps;     ///< of each panel that count, from `panel` on
   const std::uint8_t* x;  ///< ActivationBlocks of the first row
   std::int64_t x_stride;  ///< bytes
   float* y;
   std::int64_t y_stride;  ///< floats
   std::int64_t cols;      ///< columns of y that exist, up to 16 · panels
   const float* bias;      ///< null: none
+  bool add;               ///< of two panels: y holds the sums of the columns before these
   bool next;              ///< what is behind these panels in memory is wanted after them
 };
 
