@@ -127,7 +127,7 @@ TEST(FloatTiles, HoldTheVeryValues) {
 
 // Beyond one piece of columns (768) and one of rows (168), too.
 TEST(FloatTiles, ProductsHaveTheReferencesBitsForAnyNumberOfRows) {
-  for (const auto& [rows, cols] : {std::pair{39, 512}, {5, 1600}, {16, 100}, {17, 65}, {3, 1}})
+  for (const auto& [rows, cols] : {std::pair{39, 512}, {5, 1600}, {32, 900}, {16, 100}, {17, 65}, {3, 1}})
     expect_reference_bits(pack_f32(random({rows, cols}, 1)));
 }
 

@@ -104,15 +104,21 @@ void float_panel_product(const FloatPanelProduct& p, std::int64_t rows) {
   if (rows - at >= 1) float_panel_tile<kFormat, 1>(p, at);
 }
 
-// The same for weights that are f32: nothing stands between the loads and the sums.
+// The same for weights that are f32: nothing stands between the loads and the sums. V panels at once share
+// what is read of x: a load for each multiply-add would take as long as that does.
 constexpr int kMaxFloatRows = 12;
 
-template <int R>
+template <int R, int V>
 INGOT_NOINLINE void f32_panel_rows(const FloatPanelProduct& p, const float* x, float* y, std::int64_t row) {
-  const std::int64_t cols = p.cols - row;
-  Floats sum[R];
+  Floats sum[R][V];
   INGOT_UNROLL_ROWS
-  for (int r = 0; r < R; ++r) sum[r] = p.add ? load_floats(y + r * p.y_stride + row, cols) : zero_floats();
+  for (int r = 0; r < R; ++r) {
+    INGOT_UNROLL_ROWS
+    for (int v = 0; v < V; ++v) {
+      const std::int64_t at = row + v * kPanelRows;
+      sum[r][v] = p.add ? load_floats(y + r * p.y_stride + at, p.cols - at) : zero_floats();
+    }
+  }
   // One base pointer for each three rows, hidden from the optimiser, which would otherwise keep a pointer per
   // row and spill them all.
   constexpr int kBases = (R + 2) / 3;
@@ -122,33 +128,91 @@ INGOT_NOINLINE void f32_panel_rows(const FloatPanelProduct& p, const float* x, f
     asm("" : "+r"(base[b]));
   }
   const std::int64_t stride = p.x_stride;
+  const std::int64_t panel_floats = p.panel_bytes / 4;
   const auto* w = reinterpret_cast<const float*>(p.panel) + row;
   for (std::int64_t col = 0; col < p.k; ++col, w += kPanelRows) {
-    const Floats value = load_numbers(w);
+    Floats value[V];
     INGOT_UNROLL_ROWS
-    for (int r = 0; r < R; ++r) sum[r] = multiply_add(splat(base[r / 3][r % 3 * stride]), value, sum[r]);
+    for (int v = 0; v < V; ++v) value[v] = load_numbers(w + v * panel_floats);
+    INGOT_UNROLL_ROWS
+    for (int r = 0; r < R; ++r) {
+      const Floats from = splat(base[r / 3][r % 3 * stride]);
+      INGOT_UNROLL_ROWS
+      for (int v = 0; v < V; ++v) sum[r][v] = multiply_add(from, value[v], sum[r][v]);
+    }
     INGOT_UNROLL_ROWS
     for (int b = 0; b < kBases; ++b) ++base[b];
   }
-  const Floats bias = p.bias != nullptr ? load_floats(p.bias + row, cols) : zero_floats();
   INGOT_UNROLL_ROWS
-  for (int r = 0; r < R; ++r)
-    store_floats(y + r * p.y_stride + row, p.bias != nullptr ? add(sum[r], bias) : sum[r], cols);
+  for (int v = 0; v < V; ++v) {
+    const std::int64_t at = row + v * kPanelRows, cols = p.cols - at;
+    const Floats bias = p.bias != nullptr ? load_floats(p.bias + at, cols) : zero_floats();
+    INGOT_UNROLL_ROWS
+    for (int r = 0; r < R; ++r)
+      store_floats(y + r * p.y_stride + at, p.bias != nullptr ? add(sum[r][v], bias) : sum[r][v], cols);
+  }
 }
 
 template <int R>
 INGOT_INLINE void f32_panel_tile(const FloatPanelProduct& p, std::int64_t at) {
   for (std::int64_t row = 0; row < p.cols; row += kLanes)
-    f32_panel_rows<R>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, row);
+    f32_panel_rows<R, 1>(p, p.x + at * p.x_stride, p.y + at * p.y_stride, row);
 }
 
-void f32_panel_product(const FloatPanelProduct& p, std::int64_t rows) {
-  std::int64_t at = 0;
+// Tiles of rows with both panels, piece by piece of their columns, so that a piece of the panels is in L1 for
+// all rows; what comes after them is fetched into L2 meanwhile.
+[[maybe_unused]] void f32_panel_pair_product(const FloatPanelProduct& p, std::int64_t tiles) {
+  constexpr std::int64_t kCols = 128;  // 16 KiB
+  const std::int64_t pieces = (p.k + kCols - 1) / kCols,
+                     lines = p.next ? (p.k + tiles * pieces - 1) / (tiles * pieces) : 0;
+  const std::uint8_t* ahead = p.panel + 2 * p.panel_bytes;  // a column is a cache line
+  for (std::int64_t col = 0; col < p.k; col += kCols) {
+    FloatPanelProduct piece = p;
+    piece.panel += col * kPanelRows * 4;
+    piece.x += col;
+    piece.k = p.k - col < kCols ? p.k - col : kCols;
+    piece.add = p.add || col > 0;
+    if (col + kCols < p.k) piece.bias = nullptr;
+    for (std::int64_t at = 0; at < tiles * kMaxFloatRows; at += kMaxFloatRows) {
+      for (std::int64_t i = 0; i < lines; ++i, ahead += 64) {
+        __builtin_prefetch(ahead, 0, 2);
+        __builtin_prefetch(ahead + p.panel_bytes, 0, 2);
+      }
+      f32_panel_rows<kMaxFloatRows, 2>(piece, piece.x + at * p.x_stride, p.y + at * p.y_stride, 0);
+    }
+  }
+}
+
+// One of the panels of a product.
+INGOT_INLINE FloatPanelProduct f32_panel_of(const FloatPanelProduct& p, std::int64_t panel) {
+  FloatPanelProduct one = p;
+  one.panel += panel * p.panel_bytes;
+  one.panels = 1;
+  one.y += panel * kPanelRows;
+  one.cols = p.cols - panel * kPanelRows < kPanelRows ? p.cols - panel * kPanelRows : kPanelRows;
+  if (one.bias != nullptr) one.bias += panel * kPanelRows;
+  return one;
+}
+
+// Rows [at, rows) of x with one panel.
+void f32_single_panel_product(const FloatPanelProduct& p, std::int64_t at, std::int64_t rows) {
   for (; rows - at >= kMaxFloatRows; at += kMaxFloatRows) f32_panel_tile<kMaxFloatRows>(p, at);
   if (rows - at >= 8) f32_panel_tile<8>(p, at), at += 8;
   if (rows - at >= 4) f32_panel_tile<4>(p, at), at += 4;
   if (rows - at >= 2) f32_panel_tile<2>(p, at), at += 2;
   if (rows - at >= 1) f32_panel_tile<1>(p, at);
+}
+
+void f32_panel_product(const FloatPanelProduct& p, std::int64_t rows) {
+  std::int64_t at = 0;
+  if constexpr (kLanes == kPanelRows) {
+    if (p.panels == 2 && rows >= kMaxFloatRows) {
+      f32_panel_pair_product(p, rows / kMaxFloatRows);
+      at = rows / kMaxFloatRows * kMaxFloatRows;
+    }
+  }
+  for (std::int64_t panel = 0; panel < p.panels && at < rows; ++panel)
+    f32_single_panel_product(f32_panel_of(p, panel), at, rows);
 }
 
 void run(const WeightOnlyMatmulArgs& args, Stream) {

@@ -6,16 +6,19 @@
 // of the kernels, with its own vectors.
 namespace ingot::kernels::cpu {
 
-/// y = x · panelᵀ for some rows of x and one panel of 16 rows of the weight.
+/// y = x · panelsᵀ for some rows of x and one panel, of f32 one or two that lie one behind the other, of 16
+/// rows of the weight.
 struct FloatPanelProduct {
   const std::uint8_t* panel;
+  std::int64_t panel_bytes, panels;
   const float* x;
   std::int64_t k, x_stride;
   float* y;
   std::int64_t y_stride;
-  std::int64_t cols;  ///< columns of y that exist, up to 16
+  std::int64_t cols;  ///< columns of y that exist, up to 16 · panels
   const float* bias;  ///< null: none
   bool add;           ///< f32 only: y holds the sums of the columns before these
+  bool next;          ///< f32 only: the same columns of the panels behind these are wanted after them
 };
 
 /// Computes `rows` rows of x, any number.
