@@ -28,6 +28,8 @@ struct AttentionArgs {
   float scale = 1.0F;
   float softcap = 0.0F;
   View k_scale{}, v_scale{};
+  /// Of f32: q, k, v and probabilities may be rounded to bf16 for their products, whose sums stay f32.
+  bool bf16_products = false;
 };
 inline Kernel<AttentionArgs> attention("attention");
 

@@ -53,6 +53,10 @@ quant::Rounding common_rounding(std::initializer_list<const Linear*> layers) {
   return !grad_enabled() && std::ranges::all_of(layers, same) ? first : quant::Rounding::none;
 }
 
+bool rounds_input(const Linear& layer) {
+  return layer.packed != nullptr && !kernels::is_weight_only(layer.packed->format);
+}
+
 quant::Activations apply_by_rows(std::initializer_list<Tensor> xs, quant::Rounding rounding,
                                  FunctionRef<Tensor(std::span<const Tensor>)> f) {
   constexpr std::int64_t kFewElements = 16384;  // stay in cache as they are

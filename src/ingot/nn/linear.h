@@ -39,6 +39,9 @@ std::vector<Tensor> linear_each(const quant::Activations& x, std::initializer_li
 /// gradients are recorded.
 quant::Rounding common_rounding(std::initializer_list<const Linear*> layers);
 
+/// Whether its product rounds its input to eight bits, so that what led there may be rounded to more.
+bool rounds_input(const Linear& layer);
+
 /// f(xs) as the input of products that round it so. xs: f32, one shape [..., in]; f treats their rows one by
 /// one. Many rows are made and rounded some at a time, while they are in cache; f then runs on several
 /// threads, without gradients, on xs of [rows, in].

@@ -159,7 +159,8 @@ Output run(const View& q, const View& k, const View& v, bool with_lse, const Att
                    .lse = y.lse.view(),
                    .mask = mask_of(options),
                    .scale = options.scale,
-                   .softcap = options.softcap});
+                   .softcap = options.softcap,
+                   .bf16_products = options.bf16_products && !with_lse});
   return y;
 }
 

@@ -62,7 +62,8 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
          .scale = options.scale == 0.0F ? 1.0F / std::sqrt(static_cast<float>(q.dim(2))) : options.scale,
          .softcap = options.softcap,
          .k_scale = s.key_scale.view(),
-         .v_scale = s.value_scale.view()});
+         .v_scale = s.value_scale.view(),
+         .bf16_products = options.bf16_products});
   };
   // Few sequences: all threads inside each, by heads. Many: a sequence per thread, without further splitting.
   // A device has its own threads, and works in the order of this thread's stream.

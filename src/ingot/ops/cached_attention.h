@@ -16,8 +16,8 @@ struct CachedSequence {
 /// Causal attention of the next tokens of several sequences on what each has cached; nothing of a cache is
 /// copied. q: [N, Hq, D] f32 with N the sum of all queries, sequence after sequence; returns f32 [N, Hq, D].
 /// A query's result does not depend on what else is in the call, to the last bit, as long as it comes among
-/// at most eight of its sequence. Of the options only scale, window and softcap count. No gradients. Throws
-/// ShapeMismatch.
+/// at most eight of its sequence. Of the options only scale, window, softcap and bf16_products count. No
+/// gradients. Throws ShapeMismatch.
 Tensor cached_attention(const Tensor& q, std::span<const CachedSequence> sequences,
                         const AttentionOptions& options = {});
 

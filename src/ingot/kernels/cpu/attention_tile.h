@@ -55,9 +55,14 @@ struct SmallGemm {
   bool accumulate = false;
 };
 
+struct Bf16Pairs;
+
 /// One tile of queries against one packed key/value head. Head sizes are padded to multiples of 16; `depth`
-/// is what of head_size is no padding.
+/// is what of head_size is no padding. With `pairs`, q, keys and values are words of two bf16 numbers
+/// (bf16_pairs.h): rows of q have head_size / 2 at the same distance, panels of keys head_size / 2 rows, and
+/// there are half as many rows of values.
 struct ForwardTile {
+  const Bf16Pairs* pairs = nullptr;
   const float* q = nullptr;       // [rows, head_size], scaled
   const float* keys = nullptr;    // panels [head_size, kPanel]
   const float* values = nullptr;  // [keys, value_size]
@@ -119,17 +124,21 @@ inline const float* head_scale(const View& scale, std::int64_t b, std::int64_t h
 /// to[rows, width] = from · scale, zero beyond from's columns.
 void load_padded(const ConstTile& from, float* to, std::int64_t width, float scale = 1.0F);
 
-/// A key or value head as floats in this thread's scratch memory (one slot each), kept while the same head is
-/// asked for. `scale`: of an i8 cache (kernels/attention.h), else absent.
+/// A key or value head in this thread's scratch memory (one slot each), kept while the same head is asked
+/// for: floats, or with `pairs` words of two bf16 numbers. `scale`: of an i8 cache (kernels/attention.h),
+/// else absent.
 class PackedHead {
  public:
-  /// [T padded to kPanel, D padded to 16], zero-padded.
+  explicit PackedHead(const Bf16Pairs* pairs = nullptr) : pairs_(pairs) {}
+  /// [T padded to kPanel, D padded to 16], zero-padded. Of pairs: half as many rows.
   const float* rows(const View& x, const View& scale, std::int64_t b, std::int64_t h, std::size_t slot);
-  /// Panels of kPanel positions, each [D padded to 16, kPanel], zero-padded.
+  /// Panels of kPanel positions, each [D padded to 16, kPanel], zero-padded. Of pairs: half as many rows.
   const float* columns(const View& x, const View& scale, std::int64_t b, std::int64_t h, std::size_t slot);
 
  private:
   bool same(std::int64_t b, std::int64_t h);
+  void pair_columns(const ConstTile& from, const float* factor, float* panel) const;
+  const Bf16Pairs* pairs_;
   std::int64_t b_ = -1, h_ = -1;
   float* data_ = nullptr;
 };

@@ -43,7 +43,10 @@ EncoderLayer::EncoderLayer(const ParamSource& source, const EncoderConfig& c)
       activation(c.hidden_act) {}
 
 Tensor EncoderLayer::operator()(const Tensor& x, const EncoderInput& input) const {
-  const AttentionOptions options{.causal = false, .doc_start = input.doc_start, .kv_length = input.lengths};
+  const AttentionOptions options{.causal = false,
+                                 .doc_start = input.doc_start,
+                                 .kv_length = input.lengths,
+                                 .bf16_products = rounds_input(attention_output)};
   const std::vector<Tensor> projected = linear_each(quant::Activations(x), {&query, &key, &value});
   const Tensor mixed = attention(split_heads(projected[0], heads), split_heads(projected[1], heads),
                                  split_heads(projected[2], heads), options);

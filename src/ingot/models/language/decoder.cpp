@@ -174,6 +174,7 @@ Tensor Attention::operator()(const quant::Activations& x, const DecoderContext& 
   options.softcap = softcap;
   options.window = window;
   options.doc_start = context.doc_start;
+  options.bf16_products = rounds_input(o_proj);
   const Tensor mixed = context.segments.empty() ? attention(q, k, v, options)
                                                 : attend_cached(context, layer, {q, k, v}, options);
   if (!mixed.defined()) return {};

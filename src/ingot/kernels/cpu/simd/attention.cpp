@@ -8,6 +8,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/attention_ranges.h"
 #include "ingot/kernels/cpu/attention_tile.h"
+#include "ingot/kernels/cpu/bf16_pairs.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/tile.h"
 
@@ -106,14 +107,19 @@ void forward_group(const ForwardTile& t, RowState* rows, std::int64_t row, std::
   }
   if (all.empty()) return;
   const std::int64_t begin = all.lo / kPanel * kPanel, width = round_up(all.hi, kPanel) - begin;
+  const std::int64_t word = t.pairs != nullptr ? 2 : 1;  // numbers in what the products count
+  const auto multiply = [&](const SmallGemm& g, std::int64_t i) HWY_ATTR {
+    const std::int64_t at = i * kBlockRows, block_rows = std::min(kBlockRows, count - at);
+    t.pairs != nullptr ? t.pairs->multiply(g, at, block_rows) : small_row_block(g, at, block_rows);
+  };
   for (std::int64_t key = begin; key < all.hi; key += kPanel) {
-    SmallGemm g{.k = t.depth, .a = t.q + row * t.head_size, .a_row = t.head_size};
-    g.b = t.keys + key * t.head_size, g.ldb = kPanel;
+    SmallGemm g{.k = (t.depth + word - 1) / word, .a = t.q + row * t.head_size, .a_row = t.head_size};
+    g.b = t.keys + key * t.head_size / word, g.ldb = kPanel;
     g.c = t.scores + (key - begin), g.ldc = kTileKeys;
     for (std::int64_t i = 0; i < block_count; ++i) {
       if (blocks[i].lo >= key + kPanel || blocks[i].hi <= key) continue;
       g.n = std::min(kPanel, round_up(blocks[i].hi - key, kColumns));
-      small_row_block(g, i * kBlockRows, std::min(kBlockRows, count - i * kBlockRows));
+      multiply(g, i);
     }
   }
   for (std::int64_t i = 0; i < count; ++i) {
@@ -128,15 +134,16 @@ void forward_group(const ForwardTile& t, RowState* rows, std::int64_t row, std::
     softmax_row(s, from, to, width, rows[row + i]);
     float* out = t.out + (row + i) * t.value_size;
     if (rows[row + i].rescale != 1.0F) scale_row(out, t.value_size, rows[row + i].rescale);
+    if (t.pairs != nullptr) t.pairs->round(s, s, width);
   }
   for (std::int64_t key = begin; key < all.hi; key += kPanel) {
-    SmallGemm g{.n = t.value_size, .a = t.scores + (key - begin), .a_row = kTileKeys};
-    g.b = t.values + key * t.value_size, g.ldb = t.value_size;
+    SmallGemm g{.n = t.value_size, .a = t.scores + (key - begin) / word, .a_row = kTileKeys};
+    g.b = t.values + key / word * t.value_size, g.ldb = t.value_size;
     g.c = t.out + row * t.value_size, g.ldc = t.value_size, g.accumulate = true;
     for (std::int64_t i = 0; i < block_count; ++i) {
       if (blocks[i].lo >= key + kPanel || blocks[i].hi <= key) continue;
-      g.k = std::min(kPanel, blocks[i].hi - key);
-      small_row_block(g, i * kBlockRows, std::min(kBlockRows, count - i * kBlockRows));
+      g.k = (std::min(kPanel, blocks[i].hi - key) + word - 1) / word;
+      multiply(g, i);
     }
   }
 }
@@ -316,13 +323,13 @@ void run_decode(const AttentionArgs& args, Stream) {
       });
 }
 
-void run(const AttentionArgs& args, Stream) {
+void run_tiles(const AttentionArgs& args, const Bf16Pairs* pairs) {
   const std::int64_t batch = args.q.dim(0), queries = args.q.dim(1), heads = args.q.dim(2);
   const std::int64_t group = heads / args.k.dim(2);
   const std::int64_t tiles = (queries + kTileRows - 1) / kTileRows;
   const float factor = args.softcap > 0.0F ? args.scale / args.softcap : args.scale * kLog2E;
   parallel_for(batch * heads * tiles, 1, [&](std::int64_t begin, std::int64_t end) {
-    PackedHead keys, values;
+    PackedHead keys(pairs), values(pairs);
     KeyRange ranges[kTileRows];
     const std::int64_t dp = round_up(args.q.dim(3), 16), dvp = round_up(args.v.dim(3), 16);
     float* q = thread_scratch(2, static_cast<std::size_t>(kTileRows * (dp + dvp) + kGroupRows * kTileKeys));
@@ -335,6 +342,8 @@ void run(const AttentionArgs& args, Stream) {
       t.keys = keys.columns(args.k, args.k_scale, b, h / group, 0);
       t.values = values.rows(args.v, args.v_scale, b, h / group, 1);
       load_padded(head_tile(args.q, b, h, row, rows), q, dp, factor);
+      for (std::int64_t i = 0; pairs != nullptr && i < rows; ++i) pairs->round(q + i * dp, q + i * dp, dp);
+      t.pairs = pairs;
       t.q = q, t.out = q + kTileRows * dp, t.scores = q + kTileRows * (dp + dvp);
       t.rows = rows, t.head_size = dp, t.depth = args.q.dim(3), t.value_size = dvp;
       t.ranges = ranges;
@@ -346,10 +355,19 @@ void run(const AttentionArgs& args, Stream) {
   });
 }
 
+void run(const AttentionArgs& args, Stream) { run_tiles(args, nullptr); }
+
+bool accepts_bf16(const AttentionArgs& args) {
+  return args.bf16_products && args.q.dtype == DType::f32 && bf16_pairs() != nullptr && accepts(args);
+}
+void run_bf16(const AttentionArgs& args, Stream) { run_tiles(args, bf16_pairs()); }
+
 }  // namespace
 
 void register_attention_simd() {
   attention.add(DeviceType::cpu, {"decode", ImplKind::simd, accepts_decode, run_decode});
+  attention.add(DeviceType::cpu,
+                {"flash-bf16", ImplKind::simd, accepts_bf16, run_bf16, InstructionSet::avx512_bf16});
   attention.add(DeviceType::cpu, {"flash", ImplKind::simd, accepts, run});
 }
 
