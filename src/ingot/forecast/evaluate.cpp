@@ -1,7 +1,6 @@
 #include "ingot/forecast/evaluate.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -10,6 +9,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/stopwatch.h"
 #include "ingot/forecast/baselines.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -67,10 +67,6 @@ struct Sums {
     return m;
   }
 };
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 struct Evaluator {
   const Forecaster& f;
@@ -206,14 +202,14 @@ Evaluation evaluate(const Forecaster& f, const SeriesTable& table, const Evaluat
     for (double& v : mean) v *= static_cast<double>(e.horizon) / s.count;
     return mean;
   };
-  auto start = std::chrono::steady_clock::now();
+  Stopwatch watch;
   const Sums network = e.network();
-  result.methods.push_back(network.metrics(model.model, seconds_since(start)));
+  result.methods.push_back(network.metrics(model.model, watch.seconds()));
   result.mae_by_step = per_step(network);
   const auto add = [&](const char* name, const auto& make) {
-    start = std::chrono::steady_clock::now();
+    watch.restart();
     const Sums sums = e.baseline(make);
-    result.methods.push_back(sums.metrics(name, seconds_since(start)));
+    result.methods.push_back(sums.metrics(name, watch.seconds()));
     return sums;
   };
   add("naive", [](const Column& c, const Borders&) { return naive(c.series->columns[c.index]); });

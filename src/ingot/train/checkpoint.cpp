@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <sstream>
 
 #include <fmt/format.h>
 
+#include "ingot/base/checksums.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
-#include "ingot/base/hash.h"
 #include "ingot/base/log.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/models/language/weight_map.h"
@@ -25,22 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "checkpoint-";
-constexpr const char* kSums = "SHA256SUMS";
 constexpr const char* kState = "trainer_state.json";
-
-void write_tensors(const std::string& path, const std::map<std::string, Tensor>& tensors) {
-  std::vector<StoredTensor> stored;
-  stored.reserve(tensors.size());
-  for (const auto& [name, tensor] : tensors) stored.push_back(StoredTensor::of(name, tensor));
-  write_safetensors(path, stored);
-}
-
-std::map<std::string, Tensor> read_tensors(const std::string& path) {
-  const std::unique_ptr<WeightSource> source = open_safetensors(path);
-  std::map<std::string, Tensor> tensors;
-  for (const TensorInfo& info : source->tensors()) tensors[info.name] = clone(source->load_tensor(info.name));
-  return tensors;
-}
 
 std::size_t total_bytes(const Checkpoint& checkpoint) {
   std::size_t bytes = 0;
@@ -48,16 +32,6 @@ std::size_t total_bytes(const Checkpoint& checkpoint) {
     for (const auto& [name, tensor] : *tensors) bytes += tensor.nbytes();
   }
   return bytes;
-}
-
-void write_sums(const std::string& directory) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(directory))
-    names.push_back(entry.path().filename().string());
-  std::ranges::sort(names);
-  std::string sums;
-  for (const std::string& name : names) sums += sha256_file(directory + "/" + name) + "  " + name + "\n";
-  write_file_atomically(directory + "/" + kSums, sums);
 }
 
 }  // namespace
@@ -73,30 +47,23 @@ void save_checkpoint(const std::string& path, const Checkpoint& checkpoint,
   AtomicDirectory directory(path);
   write_language_model(directory.path(), checkpoint.config, checkpoint.weights);
   tokenizer.save_directory(directory.path());
-  write_tensors(directory.file("optimizer.safetensors"), checkpoint.optimizer);
-  if (!checkpoint.ema.empty()) write_tensors(directory.file("ema.safetensors"), checkpoint.ema);
+  write_safetensors(directory.file("optimizer.safetensors"), checkpoint.optimizer);
+  if (!checkpoint.ema.empty()) write_safetensors(directory.file("ema.safetensors"), checkpoint.ema);
   write_file_atomically(directory.file(kState), checkpoint.trainer_state);
-  write_sums(directory.path());
+  write_checksums(directory.path());
   directory.commit();
 }
 
 void verify_checkpoint(const std::string& path) {
   INGOT_CHECK(fs::is_directory(path), IoError(path, "is no directory"));
-  const std::string sums_path = path + "/" + kSums;
-  INGOT_CHECK(
-      fs::exists(sums_path) && fs::exists(path + "/" + kState),
-      FormatError(path, -1, fs::exists(sums_path) ? kState : kSums,
-                  "is missing: this is no checkpoint of `ingot train`, or an unfinished one. To start "
-                  "from its weights alone, give it as `model:`"));
-  std::istringstream sums(read_file(sums_path));
-  for (std::string line; std::getline(sums, line);) {
-    INGOT_CHECK(line.size() > 66, FormatError(sums_path, -1, "line", "is not '<sha256>  <file>': " + line));
-    const std::string name = line.substr(66);
-    INGOT_CHECK(fs::exists(path + "/" + name), FormatError(path, -1, name, "is missing"));
+  for (const char* needed : {"SHA256SUMS", kState}) {
     INGOT_CHECK(
-        sha256_file(path + "/" + name) == line.substr(0, 64),
-        FormatError(path, -1, name, "does not have the SHA-256 that it was saved with: it is damaged"));
+        fs::exists(path + "/" + needed),
+        FormatError(path, -1, needed,
+                    "is missing: this is no checkpoint of `ingot train`, or an unfinished one. To start "
+                    "from its weights alone, give it as `model:`"));
   }
+  verify_checksums(path);
 }
 
 Checkpoint load_checkpoint(const std::string& path) {
@@ -109,8 +76,8 @@ Checkpoint load_checkpoint(const std::string& path) {
   for (auto& [name, tensor] : import_tensors(language_weight_map(checkpoint.config), tensors)) {
     checkpoint.weights[name] = clone(tensor);
   }
-  checkpoint.optimizer = read_tensors(path + "/optimizer.safetensors");
-  if (fs::exists(path + "/ema.safetensors")) checkpoint.ema = read_tensors(path + "/ema.safetensors");
+  checkpoint.optimizer = read_safetensors(path + "/optimizer.safetensors");
+  if (fs::exists(path + "/ema.safetensors")) checkpoint.ema = read_safetensors(path + "/ema.safetensors");
   checkpoint.trainer_state = read_file(path + "/" + kState);
   return checkpoint;
 }
@@ -159,10 +126,7 @@ void prune_checkpoints(const std::string& output_dir, std::int64_t keep, std::in
   for (std::int64_t i = 0; i < count - keep; ++i) {
     const CheckpointEntry& entry = entries[static_cast<std::size_t>(i)];
     if (entry.step == best) continue;
-    // The sums go first: a deletion that is cut short leaves a directory that nobody takes for a checkpoint.
-    std::error_code ignored;
-    fs::remove(entry.path + "/" + kSums, ignored);
-    fs::remove_all(entry.path, ignored);
+    remove_with_checksums(entry.path);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/ops/cast.h"
 #include "ingot/weights/blob_source.h"
 #include "ingot/weights/sharded.h"
 
@@ -43,6 +44,13 @@ std::unique_ptr<WeightSource> open_safetensors(const std::string& path) {
   const std::string file = fs::is_directory(path) ? find_weights_in(path, kUsualName) : path;
   const auto open_shard = [](Blob blob) { return open_safetensors(std::move(blob)); };
   return file.ends_with(".json") ? open_sharded(file, open_shard) : open_safetensors(map_blob(file));
+}
+
+std::map<std::string, Tensor> read_safetensors(const std::string& path) {
+  const std::unique_ptr<WeightSource> source = open_safetensors(path);
+  std::map<std::string, Tensor> tensors;
+  for (const TensorInfo& info : source->tensors()) tensors[info.name] = clone(source->load_tensor(info.name));
+  return tensors;
 }
 
 }  // namespace ingot

@@ -37,5 +37,7 @@ std::unique_ptr<WeightSource> open_safetensors(Blob blob);
 /// A .safetensors file, a `*.safetensors.index.json` with its shards, or a directory that holds either
 /// (model.safetensors first). Shards must be files beside the index, and hold just what it promises.
 std::unique_ptr<WeightSource> open_safetensors(const std::string& path);
+/// All tensors of what open_safetensors opens, by name: copies, free to be changed.
+std::map<std::string, Tensor> read_safetensors(const std::string& path);
 
 }  // namespace ingot

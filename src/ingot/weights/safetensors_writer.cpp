@@ -134,6 +134,13 @@ void write_safetensors(const std::string& path, std::span<const StoredTensor> te
   });
 }
 
+void write_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors) {
+  std::vector<StoredTensor> stored;
+  stored.reserve(tensors.size());
+  for (const auto& [name, tensor] : tensors) stored.push_back(StoredTensor::of(name, tensor));
+  write_safetensors(path, stored);
+}
+
 std::vector<std::string> write_safetensors_directory(const std::string& directory,
                                                      std::span<const StoredTensor> tensors,
                                                      const SafetensorsOptions& options) {

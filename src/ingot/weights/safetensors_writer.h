@@ -37,6 +37,8 @@ struct SafetensorsOptions {
 /// names given twice, ShapeMismatch where the values are not what was announced.
 void write_safetensors(const std::string& path, std::span<const StoredTensor> tensors,
                        const SafetensorsOptions& options = {});
+/// The same for tensors by name.
+void write_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors);
 
 /// Writes model.safetensors into a directory, or model-00001-of-0000N.safetensors and
 /// model.safetensors.index.json where one file would be too large. Tensors go to shards in the given order.

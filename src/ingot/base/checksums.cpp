@@ -1,0 +1,52 @@
+#include "ingot/base/checksums.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <vector>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/hash.h"
+
+namespace ingot {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSums = "SHA256SUMS";
+
+}  // namespace
+
+void write_checksums(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory))
+    names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  std::string sums;
+  for (const std::string& name : names) sums += sha256_file(directory + "/" + name) + "  " + name + "\n";
+  write_file_atomically(directory + "/" + kSums, sums);
+}
+
+void verify_checksums(const std::string& directory) {
+  INGOT_CHECK(fs::is_directory(directory), IoError(directory, "is no directory"));
+  const std::string path = directory + "/" + kSums;
+  INGOT_CHECK(fs::exists(path), FormatError(directory, -1, kSums, "is missing"));
+  std::istringstream sums(read_file(path));
+  for (std::string line; std::getline(sums, line);) {
+    INGOT_CHECK(line.size() > 66, FormatError(path, -1, "line", "is not '<sha256>  <file>': " + line));
+    const std::string name = line.substr(66);
+    INGOT_CHECK(fs::exists(directory + "/" + name), FormatError(directory, -1, name, "is missing"));
+    INGOT_CHECK(
+        sha256_file(directory + "/" + name) == line.substr(0, 64),
+        FormatError(directory, -1, name, "does not have the SHA-256 that it was saved with: it is damaged"));
+  }
+}
+
+void remove_with_checksums(const std::string& directory) {
+  std::error_code ignored;
+  fs::remove(directory + "/" + kSums, ignored);
+  fs::remove_all(directory, ignored);
+}
+
+}  // namespace ingot
