@@ -1,4 +1,5 @@
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -66,6 +67,43 @@ TEST(ForecastCommand, EndsWithOneClearErrorAndWritesNothing) {
   EXPECT_NE(refused({}).find("is too short"), std::string::npos);
   EXPECT_NE(refused({"--model", "dlinaer"}).find("did you mean 'dlinear'"), std::string::npos);
   EXPECT_NE(refused({"--set", "d_modl=3"}).find("d_modl"), std::string::npos);
+}
+
+// kill -9 between steps, in the middle of a file, around the rename that makes a checkpoint, and while the
+// model itself is written.
+TEST(ForecastCommand, AFitKilledAtAnyMomentAndResumedEndsWithTheSameBits) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv");
+  write_days(data, 300);
+  const auto command = [&](const std::string& name, bool resume) {
+    std::vector<std::string> words{
+        "forecast", "fit",        data, "--model", "nlinear",      "--horizon", "7",  "--epochs",
+        "2",        "--lookback", "14", "--json",  "--save-every", "0",         "-o", directory.at(name)};
+    if (resume) words.emplace_back("--resume");
+    return words;
+  };
+  const auto model = [&](const std::string& name) {
+    return read_file(directory.at(name) + "/model.safetensors");
+  };
+  ASSERT_EQ(run_ingot(command("whole", false)).exit_code, 0);
+  const std::vector<std::string> faults{"crash:forecast.step:1",
+                                        "crash:forecast.step:9",
+                                        "crash:write:1500",
+                                        "crash:write:9000",
+                                        "crash:file.before_rename:6",
+                                        "crash:directory.before_rename:1",
+                                        "crash:directory.before_rename:4",
+                                        "crash:directory.after_rename:3",
+                                        "crash:directory.before_rename:13"};
+  int run = 0;
+  for (const std::string& fault : faults) {
+    const std::string name = "killed" + std::to_string(run++);
+    EXPECT_EQ(run_ingot(command(name, false), {"INGOT_FAULT=" + fault}).exit_code, 128 + SIGKILL) << fault;
+    const Outcome resumed = run_ingot(command(name, true));
+    ASSERT_EQ(resumed.exit_code, 0) << fault << ": " << resumed.errors;
+    EXPECT_EQ(model(name), model("whole")) << fault;
+    EXPECT_FALSE(std::filesystem::exists(directory.at(name) + "-unfinished")) << fault;
+  }
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 Every number comes from `ingot forecast fit` with the model's defaults, which are those of ETTh1, and what the published
 scripts change for another file (SETTINGS), and from `ingot forecast evaluate` over all test windows. Results are kept in
---output (JSON), so a run that is cut off goes on where it was.
+--output (JSON), and fits save themselves there, so a run that is cut off goes on where it was.
 """
 import argparse
 import json
@@ -14,7 +14,6 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import time
 
 # MSE, MAE: Zeng et al. 2023 (DLinear, NLinear: look-back 336), Nie et al. 2023 (PatchTST/42: look-back 336),
 # Liu et al. 2024 (iTransformer: look-back 96), Wu et al. 2023 (TimesNet: look-back 96), and for Autoformer and FEDformer
@@ -60,11 +59,10 @@ def run(ingot, *words):
 
 def cell(ingot, data, model, horizon, seed, folder, more):
     directory = folder / (f"{model}-{horizon}" + (f"-{seed}" if seed else ""))
-    start = time.time()
     options = [word for setting in more + ([f"seed={seed}"] if seed else []) for word in ("--set", setting)]
-    fitted = run(ingot, "fit", data, "--model", model, "--horizon", str(horizon), "--split", "ett", "-o", str(directory),
-                 *options)
-    seconds = time.time() - start
+    fitted = run(ingot, "fit", data, "--model", model, "--horizon", str(horizon), "--split", "ett", "--resume",
+                 "-o", str(directory), *options)
+    seconds = sum(epoch["seconds"] for epoch in fitted["epochs"])
     ours = run(ingot, "evaluate", str(directory), data)["methods"][0]
     return {"mse": ours["mse"], "mae": ours["mae"], "coverage": ours["coverage"], "seconds": seconds,
             "epochs": len(fitted["epochs"]), "settings": more}

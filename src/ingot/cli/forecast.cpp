@@ -12,6 +12,8 @@
 #include "ingot/base/units.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/cli/verbs.h"
+#include "ingot/forecast/fit_checkpoint.h"
+#include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/plot.h"
 
 namespace ingot::cli {
@@ -24,8 +26,8 @@ struct ForecastOptions {
   std::string data, model, config, output, targets, columns, fill, scaler, split, frequency, horizon,
       lookback, epochs;
   std::vector<std::string> set, models, levels{"80", "90"};
-  std::int64_t stride = 1, season = 0, hold_out = -1, level = 90;
-  bool json = false, sort = false;
+  std::int64_t stride = 1, season = 0, hold_out = -1, level = 90, save_every = 300;
+  bool json = false, sort = false, resume = false;
 };
 
 // One configuration out of the file, the options and --set, in this order.
@@ -68,27 +70,37 @@ void tell_table(const SeriesTable& table, bool json) {
   tell_filled(table, json);
 }
 
+void tell_epoch(const EpochReport& e) {
+  const ProgressPause pause;
+  fmt::print("epoch {:>3}  training {:.4f}  validation {:.4f}{}  {}\n", e.epoch, e.train_loss,
+             e.validation_loss, e.best ? " *" : "  ", human_duration(e.seconds));
+  std::fflush(stdout);
+}
+
 // Fits with a bar and a line per epoch. Ctrl-C ends the fit after its epoch and keeps the best weights.
-Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, bool json) {
+Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, bool json,
+                     const FitSaving& saving = {}) {
   std::unique_ptr<ProgressBar> bar;
   FitHooks hooks;
   hooks.on_step = [&](std::int64_t done, std::int64_t total, double loss) {
     if (json) return;
-    if (!bar)
-      bar = std::make_unique<ProgressBar>(ProgressOptions{.label = config.model.model, .total = total});
+    if (!bar) {
+      bar = std::make_unique<ProgressBar>(
+          ProgressOptions{.label = config.model.model, .total = total, .done = done - 1});
+    }
     bar->update(done, bar->due() ? fmt::format("{} {:.4f}", config.loss, loss) : "");
   };
   hooks.on_epoch = [&](const EpochReport& e) {
-    if (!json) {
-      const ProgressPause pause;
-      fmt::print("epoch {:>3}  training {:.4f}  validation {:.4f}{}  {}\n", e.epoch, e.train_loss,
-                 e.validation_loss, e.best ? " *" : "  ", human_duration(e.seconds));
-      std::fflush(stdout);
-    }
+    if (!json) tell_epoch(e);
     return interrupted();
   };
+  hooks.on_resume = [&](const FitProgress& p) {
+    if (json) return;
+    for (const EpochReport& e : p.epochs) tell_epoch(e);
+    fmt::print("going on after batch {} of epoch {}\n", p.batch, p.epochs.size() + 1);
+  };
   const InterruptWatch watch;
-  Forecaster f = fit_forecaster(config, table, hooks);
+  Forecaster f = fit_forecaster(config, table, hooks, saving);
   if (bar) bar->finish();
   return f;
 }
@@ -97,34 +109,38 @@ std::string default_output(const ForecastOptions& o, const std::string& model) {
   return fmt::format("{}-{}", std::filesystem::path(o.data).stem().string(), model);
 }
 
+// Beside the model's directory, which appears whole or not at all.
+FitSaving saving_of(const ForecastOptions& o, std::string output) {
+  INGOT_CHECK(o.save_every >= 0,
+              InvalidConfig("--save-every", fmt::format("must be at least 0, got {}", o.save_every)));
+  while (output.size() > 1 && output.back() == '/') output.pop_back();
+  return {.directory = output + "-unfinished",
+          .every_seconds = static_cast<double>(o.save_every),
+          .resume = o.resume};
+}
+
 int run_fit(const ForecastOptions& o) {
   const std::string output =
       o.output.empty() ? default_output(o, o.model.empty() ? "dlinear" : o.model) : o.output;
   const FitConfig config = configuration(o, o.model);
   const SeriesTable table = read_series(config.data, config.table);
   tell_table(table, o.json);
-  const Forecaster f = fit_shown(config, table, o.json);
+  const FitSaving saving = saving_of(o, output);
+  const Forecaster f = fit_shown(config, table, o.json, saving);
   save_forecaster(output, f);
+  const bool unfinished = interrupted() && has_fit_checkpoint(saving.directory);
+  if (!unfinished) remove_fit_checkpoint(saving.directory);
   Report report = forecast_report(f, table, 0);
   write_report(output + "/report.html", report);
   double best = f.epochs[0].validation_loss;
   for (const EpochReport& e : f.epochs) best = std::min(best, e.validation_loss);
   if (o.json) {
-    Json epochs = Json::array();
-    for (const EpochReport& e : f.epochs) {
-      epochs.push_back({{"epoch", e.epoch},
-                        {"train_loss", e.train_loss},
-                        {"validation_loss", e.validation_loss},
-                        {"learning_rate", e.learning_rate},
-                        {"seconds", e.seconds},
-                        {"best", e.best}});
-    }
     fmt::print("{}\n", dump_json(Json{{"model", output},
                                       {"parameters", count_parameters(*f.model)},
                                       {"best_validation_loss", best},
                                       {"missing_rows", table.filled.missing_rows},
                                       {"missing_values", table.filled.missing_values},
-                                      {"epochs", epochs}},
+                                      {"epochs", to_json(f.epochs)}},
                                  2));
     return 0;
   }
@@ -132,6 +148,7 @@ int run_fit(const ForecastOptions& o) {
       "\nbest validation {} {:.4f}\n  model   {}\n  report  {}/report.html\n\nGo on with:\n"
       "  ingot forecast predict {} {} -o forecast.csv\n  ingot forecast evaluate {} {}\n",
       config.loss, best, output, output, output, o.data, output, o.data);
+  if (unfinished) fmt::print("\nThe fit was stopped; the same command with --resume goes on with it.\n");
   return 0;
 }
 
@@ -301,10 +318,15 @@ void add_forecast(Command& root) {
       "dlinear, nlinear, patchtst, itransformer, timesnet, autoformer or fedformer (default dlinear)");
   fitting.option("-o,--output", o->output, "Directory of the model (default: DATA-MODEL)");
   add_fit_options(fitting, *o);
+  fitting.flag("--resume", o->resume, "Go on with a fit that was killed or stopped, bit for bit");
+  fitting.option("--save-every", o->save_every,
+                 "Seconds between saves for --resume, in DIRECTORY-unfinished");
   fitting.flag("--json", o->json, "No progress bar; print the result as JSON");
   fitting.example("ingot forecast fit sales.csv --horizon 28 --lookback 84",
                   "a DLinear for four weeks of daily sales");
   fitting.example("ingot forecast fit ETTh1.csv --model patchtst --split ett", "as in its paper");
+  fitting.example("ingot forecast fit ETTh1.csv --model autoformer --split ett --resume",
+                  "hours; go on after a crash, a kill or a loss of power");
   fitting.run([o] { return run_fit(*o); });
 
   Command predicting =

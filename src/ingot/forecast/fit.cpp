@@ -1,15 +1,18 @@
 #include "ingot/forecast/fit.h"
 
-#include <chrono>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
+#include "ingot/base/fault.h"
 #include "ingot/base/rng.h"
+#include "ingot/base/stopwatch.h"
 #include "ingot/data/shuffle.h"
+#include "ingot/forecast/fit_checkpoint.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/loss.h"
 #include "ingot/ops/random.h"
@@ -30,24 +33,43 @@ Tensor loss_of(const Tensor& forecast, const Tensor& target, const std::string& 
   return loss == "mae" ? l1_loss(y, target, reduction) : mse_loss(y, target, reduction);
 }
 
+using TensorMap = std::map<std::string, Tensor>;
+
+TensorMap weights_of(ForecastModel& model) {
+  TensorMap weights;
+  for (const auto& [name, parameter] : named_parameters(model)) weights[name] = parameter->value.detach();
+  return weights;
+}
+
+void set_weights(ForecastModel& model, const TensorMap& weights) {
+  const NoGrad no_grad;
+  for (const auto& [name, parameter] : named_parameters(model)) copy_(parameter->value, weights.at(name));
+}
+
 // The state of one fit.
 struct Fit {
   const FitConfig& config;
+  const SeriesTable& table;
   const FitHooks& hooks;
+  const FitSaving& saving;
   const DataSplit& parts;
   ForecastModel& model;
   std::vector<Parameter*> all;
   Adam optimizer;
-  std::vector<Tensor> best;
-  std::int64_t steps = 0;
+  TensorMap best;
+  FitProgress progress;
+  Stopwatch in_epoch, since_save;
 
   std::int64_t batches() const {
     const std::int64_t n = parts.train.size(), b = config.batch_size;
     return config.drop_last && n >= b ? n / b : (n + b - 1) / b;
   }
+  std::int64_t steps() const {
+    return static_cast<std::int64_t>(progress.epochs.size()) * batches() + progress.batch;
+  }
 
-  double step(std::span<const std::int64_t> windows, double factor, std::int64_t epoch) {
-    const RandomScope random(config.seed, mix_stream(kDropoutStream, static_cast<std::uint64_t>(steps)));
+  double step(std::span<const std::int64_t> windows, double factor) {
+    const RandomScope random(config.seed, mix_stream(kDropoutStream, static_cast<std::uint64_t>(steps())));
     const Batch batch = parts.train.batch(windows);
     optimizer.zero_grad();
     const Tensor loss = loss_of(model(batch.input), batch.target, config.loss, Reduction::mean);
@@ -58,48 +80,99 @@ struct Fit {
     optimizer.step(options);
     const double value = loss.item();
     if (!std::isfinite(value)) {
-      throw NonFinite(fmt::format("epoch {}, step {}", epoch + 1, steps + 1),
+      throw NonFinite(fmt::format("epoch {}, step {}", progress.epochs.size() + 1, steps() + 1),
                       fmt::format("the training loss is {}; try a smaller learning_rate (now {})", value,
                                   config.learning_rate * factor));
     }
-    ++steps;
-    if (hooks.on_step) hooks.on_step(steps, batches() * config.epochs, value);
+    fault_point("forecast.step");
     return value;
   }
 
-  EpochReport epoch(std::int64_t index) {
-    const auto start = std::chrono::steady_clock::now();
+  // The windows of one batch, in the epoch's order.
+  std::vector<std::int64_t> windows_of(const data::Permutation& order, std::int64_t batch) const {
+    const std::int64_t begin = batch * config.batch_size,
+                       end = std::min(begin + config.batch_size, parts.train.size());
+    std::vector<std::int64_t> windows;
+    for (std::int64_t i = begin; i < end; ++i)
+      windows.push_back(static_cast<std::int64_t>(order(static_cast<std::uint64_t>(i))));
+    return windows;
+  }
+
+  // Runs the rest of an epoch, and takes it into the progress.
+  void run_epoch() {
+    const auto index = static_cast<std::int64_t>(progress.epochs.size());
     const double factor = schedule_factor(config, index);
     const data::Permutation order(static_cast<std::uint64_t>(parts.train.size()), config.seed,
                                   static_cast<std::uint64_t>(index));
-    std::vector<std::int64_t> windows;
-    double sum = 0, count = 0;
+    in_epoch.restart();
     model.set_training(true);
-    for (std::int64_t b = 0; b < batches(); ++b) {
-      const std::int64_t begin = b * config.batch_size,
-                         end = std::min(begin + config.batch_size, parts.train.size());
-      windows.clear();
-      for (std::int64_t i = begin; i < end; ++i) {
-        windows.push_back(static_cast<std::int64_t>(order(static_cast<std::uint64_t>(i))));
-      }
-      sum += step(windows, factor, index) * static_cast<double>(end - begin);
-      count += static_cast<double>(end - begin);
+    while (progress.batch < batches()) {
+      const std::vector<std::int64_t> windows = windows_of(order, progress.batch);
+      const double loss = step(windows, factor);
+      progress.loss_sum += loss * static_cast<double>(windows.size());
+      ++progress.batch;
+      if (hooks.on_step) hooks.on_step(steps(), batches() * config.epochs, loss);
+      if (progress.batch < batches()) save_if_due();
     }
     model.set_training(false);
-    EpochReport report{
-        .epoch = index + 1, .train_loss = sum / count, .learning_rate = config.learning_rate * factor};
+    const auto seen = std::min(batches() * config.batch_size, parts.train.size());
+    EpochReport report{.epoch = index + 1,
+                       .train_loss = progress.loss_sum / static_cast<double>(seen),
+                       .learning_rate = config.learning_rate * factor};
     report.validation_loss = mean_loss(model, parts.validation, config.loss);
-    report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    return report;
+    report.seconds = progress.seconds + in_epoch.seconds();
+    take(report);
+    save_if_due();
+  }
+
+  void take(EpochReport report) {
+    // A tie counts as better, as in the published code.
+    report.best = report.epoch == 1 || report.validation_loss <= progress.best_validation_loss;
+    if (report.best) {
+      progress.best_epoch = report.epoch;
+      progress.best_validation_loss = report.validation_loss;
+      if (config.keep == "best") keep();
+    }
+    progress.epochs.push_back(report);
+    progress.batch = 0;
+    progress.loss_sum = progress.seconds = 0;
+    in_epoch.restart();
   }
 
   void keep() {
-    best.clear();
-    for (const Parameter* p : all) best.push_back(clone(p->value.detach()));
+    for (const auto& [name, weight] : weights_of(model)) best[name] = clone(weight);
   }
-  void restore() const {
-    const NoGrad no_grad;
-    for (std::size_t i = 0; i < all.size(); ++i) copy_(all[i]->value, best[i]);
+
+  FitEnd run() {
+    while (true) {
+      const auto done = static_cast<std::int64_t>(progress.epochs.size());
+      if (config.patience > 0 && done - progress.best_epoch >= config.patience) return FitEnd::early;
+      if (done == config.epochs) return FitEnd::finished;
+      run_epoch();
+      if (!hooks.on_epoch || !hooks.on_epoch(progress.epochs.back())) continue;
+      if (has_fit_checkpoint(saving.directory)) save();
+      return FitEnd::stopped;
+    }
+  }
+
+  void save_if_due() {
+    if (!saving.directory.empty() && since_save.seconds() >= saving.every_seconds) save();
+  }
+  void save() {
+    FitCheckpoint checkpoint{progress, weights_of(model), best, optimizer.state()};
+    checkpoint.progress.seconds += in_epoch.seconds();
+    save_fit_checkpoint(saving.directory, FitIdentity(config, table), checkpoint);
+    since_save.restart();
+  }
+  void resume() {
+    if (saving.directory.empty()) return;
+    const auto checkpoint = load_fit_checkpoint(saving.directory, FitIdentity(config, table), table.source);
+    if (!checkpoint.has_value()) return;
+    progress = checkpoint->progress;
+    set_weights(model, checkpoint->weights);
+    best = checkpoint->best;
+    optimizer.load_state(checkpoint->optimizer);
+    if (hooks.on_resume) hooks.on_resume(progress);
   }
 };
 
@@ -127,7 +200,11 @@ FitConfig completed(FitConfig config, const SeriesTable& table) {
   return config;
 }
 
-FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks) {
+FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, const FitSaving& saving) {
+  INGOT_CHECK(saving.resume || !has_fit_checkpoint(saving.directory),
+              IoError(saving.directory,
+                      "holds a fit that was not finished; go on with it (--resume), or remove "
+                      "the directory to begin anew"));
   FitResult result;
   result.config = completed(std::move(given), table);
   const FitConfig& config = result.config;
@@ -138,33 +215,24 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks) 
   ForecastModel& model = *result.model;
   const std::vector<Parameter*> all = parameters(model);
   Fit state{.config = config,
+            .table = table,
             .hooks = hooks,
+            .saving = saving,
             .parts = parts,
             .model = model,
             .all = all,
             .optimizer = Adam(all, AdamConfig{.learning_rate = config.learning_rate}),
-            .best = {}};
-  for (std::int64_t e = 0; e < config.epochs; ++e) {
-    EpochReport report = state.epoch(e);
-    // A tie counts as better, as in the published code.
-    report.best = e == 0 || report.validation_loss <= result.best_validation_loss;
-    if (report.best) {
-      result.best_epoch = report.epoch;
-      result.best_validation_loss = report.validation_loss;
-      state.keep();
-    }
-    result.epochs.push_back(report);
-    if (hooks.on_epoch && hooks.on_epoch(report)) {
-      result.end = FitEnd::stopped;
-      break;
-    }
-    if (config.patience > 0 && report.epoch - result.best_epoch >= config.patience) {
-      result.end = FitEnd::early;
-      break;
-    }
-  }
-  if (config.keep == "best") state.restore();
+            .best = {},
+            .progress = {},
+            .in_epoch = {},
+            .since_save = {}};
+  if (saving.resume) state.resume();
+  result.end = state.run();
+  if (config.keep == "best") set_weights(model, state.best);
   model.set_training(false);  // the weights may have changed since
+  result.epochs = std::move(state.progress.epochs);
+  result.best_epoch = state.progress.best_epoch;
+  result.best_validation_loss = state.progress.best_validation_loss;
   return result;
 }
 

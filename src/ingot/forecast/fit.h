@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ingot/forecast/fit_config.h"
@@ -19,11 +20,32 @@ struct EpochReport {
   bool best = false;  ///< the best validation loss so far
 };
 
+/// Where a fit stands between two optimiser steps.
+struct FitProgress {
+  std::vector<EpochReport> epochs;  ///< that are done
+  std::int64_t best_epoch = 0;
+  double best_validation_loss = 0;
+
+  // Of the epoch that runs.
+  std::int64_t batch = 0;  ///< batches done
+  double loss_sum = 0;     ///< over the windows done
+  double seconds = 0;      ///< in processes before this one
+};
+
 struct FitHooks {
   /// After every optimiser step: steps done of those that all epochs would take, and this batch's loss.
   std::function<void(std::int64_t done, std::int64_t total, double loss)> on_step;
   /// After every epoch; true ends the fit, as a tuner's pruner does.
   std::function<bool(const EpochReport&)> on_epoch;
+  /// Before the first step, where the fit goes on from a checkpoint.
+  std::function<void(const FitProgress&)> on_resume = {};
+};
+
+/// Where a fit that may be killed saves itself.
+struct FitSaving {
+  std::string directory;       ///< empty: nowhere. The fit leaves it there
+  double every_seconds = 300;  ///< a fit that takes less writes nothing
+  bool resume = false;         ///< go on from what is there; begin where nothing is
 };
 
 enum class FitEnd : std::uint8_t { finished, early, stopped };
@@ -38,9 +60,11 @@ struct FitResult {
 };
 
 /// Trains a network on the training windows, keeps the weights of the epoch that config.keep says.
-/// Same configuration, table and number of threads: same bits. NonFinite, naming epoch and step, when the
-/// loss is no number. DataError and InvalidConfig as reading and splitting say.
-FitResult fit(FitConfig config, const SeriesTable& table, const FitHooks& hooks = {});
+/// Same configuration, table and number of threads: same bits, killed and resumed or not. NonFinite, naming
+/// epoch and step, when the loss is no number. DataError and InvalidConfig as reading and splitting say.
+/// IoError where saving.directory holds a fit that was not told to be resumed, or cannot be written.
+FitResult fit(FitConfig config, const SeriesTable& table, const FitHooks& hooks = {},
+              const FitSaving& saving = {});
 /// Reads config.data first.
 FitResult fit(FitConfig config, const FitHooks& hooks = {});
 

@@ -121,8 +121,9 @@ ColumnScales Forecaster::scales_of(const Series& series, const SeriesTable& tabl
   return fit_scales(config.scaler, series, static_cast<std::int64_t>(series.length()), table);
 }
 
-Forecaster fit_forecaster(FitConfig given, const SeriesTable& table, const FitHooks& hooks) {
-  FitResult result = fit(std::move(given), table, hooks);
+Forecaster fit_forecaster(FitConfig given, const SeriesTable& table, const FitHooks& hooks,
+                          const FitSaving& saving) {
+  FitResult result = fit(std::move(given), table, hooks, saving);
   Forecaster f;
   f.config = std::move(result.config);
   f.model = std::move(result.model);

@@ -45,7 +45,8 @@ struct Forecaster {
 };
 
 /// Fits, calibrates on the validation windows.
-Forecaster fit_forecaster(FitConfig config, const SeriesTable& table, const FitHooks& hooks = {});
+Forecaster fit_forecaster(FitConfig config, const SeriesTable& table, const FitHooks& hooks = {},
+                          const FitSaving& saving = {});
 
 /// Writes config.json, model.safetensors, calibration.safetensors: the directory appears whole or not at all.
 void save_forecaster(const std::string& directory, const Forecaster& forecaster);

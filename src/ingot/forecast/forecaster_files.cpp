@@ -6,6 +6,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/forecaster.h"
 #include "ingot/models/forecast/patchtst.h"
 #include "ingot/weights/open.h"
@@ -18,57 +19,17 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kKind = "ingot_forecast";
 
-std::string fill_name(FillMethod method) {
-  static const std::vector<std::string> names{"interpolate", "forward", "mean", "zero", "refuse"};
-  return names[static_cast<std::size_t>(method)];
-}
-
-// What read_fit_config takes back.
-Json training_json(const FitConfig& c) {
-  return {{"data", c.data},
-          {"layout", c.table.layout},
-          {"time_column", c.table.time_column},
-          {"id_column", c.table.id_column},
-          {"fill", fill_name(c.table.fill)},
-          {"frequency", c.table.frequency},
-          {"sort", c.table.sort},
-          {"split", c.split.kind},
-          {"train_fraction", c.split.train},
-          {"test_fraction", c.split.test},
-          {"scaler", name(c.scaler)},
-          {"use_time_features", c.use_time_features},
-          {"learning_rate", c.learning_rate},
-          {"batch_size", c.batch_size},
-          {"epochs", c.epochs},
-          {"patience", c.patience},
-          {"schedule", c.schedule},
-          {"keep", c.keep},
-          {"loss", c.loss},
-          {"clip_grad_norm", c.clip_grad_norm},
-          {"seed", c.seed},
-          {"drop_last", c.drop_last}};
-}
-
 Json to_json(const Forecaster& f) {
-  Json scales = Json::object(), epochs = Json::array();
+  Json scales = Json::object();
   for (const auto& [id, s] : f.scales) scales[id] = {{"shift", s.shift}, {"scale", s.scale}};
-  for (const EpochReport& e : f.epochs) {
-    epochs.push_back({{"train_loss", e.train_loss},
-                      {"validation_loss", e.validation_loss},
-                      {"learning_rate", e.learning_rate},
-                      {"seconds", e.seconds},
-                      {"best", e.best}});
-  }
-  Json fit = training_json(f.config);
-  fit.update(parse_json<Json>(to_json(f.config.model), "the model's configuration"));
   return {{"model_type", kKind},
           {"columns", f.column_names},
           {"targets", f.targets},
           {"frequency", f.frequency.name()},
-          {"fit", fit},
+          {"fit", to_json(f.config)},
           {"scales", scales},
           {"calibration_windows", f.calibration.windows},
-          {"epochs", epochs}};
+          {"epochs", to_json(f.epochs)}};
 }
 
 void load_weights(Forecaster& f, const std::string& directory) {
@@ -93,14 +54,7 @@ void read_json(Forecaster& f, const Json& json) {
   for (const auto& [id, s] : json.at("scales").items()) {
     f.scales[id] = {s.at("shift").get<std::vector<double>>(), s.at("scale").get<std::vector<double>>()};
   }
-  for (const Json& e : json.at("epochs")) {
-    f.epochs.push_back({.epoch = static_cast<std::int64_t>(f.epochs.size()) + 1,
-                        .train_loss = e.at("train_loss"),
-                        .validation_loss = e.at("validation_loss"),
-                        .learning_rate = e.at("learning_rate"),
-                        .seconds = e.at("seconds"),
-                        .best = e.at("best")});
-  }
+  f.epochs = read_epochs(json.at("epochs"));
 }
 
 void check_consistent(const Forecaster& f, const std::string& path) {

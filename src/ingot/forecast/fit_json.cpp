@@ -1,0 +1,72 @@
+#include "ingot/forecast/fit_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/json.h"
+
+namespace ingot::forecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string fill_name(FillMethod method) {
+  static const std::vector<std::string> names{"interpolate", "forward", "mean", "zero", "refuse"};
+  return names[static_cast<std::size_t>(method)];
+}
+
+}  // namespace
+
+Json to_json(const FitConfig& c) {
+  Json json{{"data", c.data},
+            {"layout", c.table.layout},
+            {"time_column", c.table.time_column},
+            {"id_column", c.table.id_column},
+            {"fill", fill_name(c.table.fill)},
+            {"frequency", c.table.frequency},
+            {"sort", c.table.sort},
+            {"split", c.split.kind},
+            {"train_fraction", c.split.train},
+            {"test_fraction", c.split.test},
+            {"scaler", name(c.scaler)},
+            {"use_time_features", c.use_time_features},
+            {"learning_rate", c.learning_rate},
+            {"batch_size", c.batch_size},
+            {"epochs", c.epochs},
+            {"patience", c.patience},
+            {"schedule", c.schedule},
+            {"keep", c.keep},
+            {"loss", c.loss},
+            {"clip_grad_norm", c.clip_grad_norm},
+            {"seed", c.seed},
+            {"drop_last", c.drop_last}};
+  json.update(parse_json<Json>(to_json(c.model), "the model's configuration"));
+  return json;
+}
+
+Json to_json(const std::vector<EpochReport>& epochs) {
+  Json json = Json::array();
+  for (const EpochReport& e : epochs) {
+    json.push_back({{"epoch", e.epoch},
+                    {"train_loss", e.train_loss},
+                    {"validation_loss", e.validation_loss},
+                    {"learning_rate", e.learning_rate},
+                    {"seconds", e.seconds},
+                    {"best", e.best}});
+  }
+  return json;
+}
+
+std::vector<EpochReport> read_epochs(const Json& json) {
+  std::vector<EpochReport> epochs;
+  for (const Json& e : json) {
+    epochs.push_back({.epoch = static_cast<std::int64_t>(epochs.size()) + 1,
+                      .train_loss = e.at("train_loss"),
+                      .validation_loss = e.at("validation_loss"),
+                      .learning_rate = e.at("learning_rate"),
+                      .seconds = e.at("seconds"),
+                      .best = e.at("best")});
+  }
+  return epochs;
+}
+
+}  // namespace ingot::forecast
