@@ -39,6 +39,15 @@ TEST(Csv, NamesTheLineOfWhatIsWrong) {
   EXPECT_NE(message_of([] { CsvTable::parse("a,a\n1,2\n", "f.csv"); }).find("names this column twice"),
             std::string::npos);
   EXPECT_NE(message_of([] { CsvTable::parse("", "f.csv"); }).find("is empty"), std::string::npos);
+  EXPECT_NE(message_of([] {
+              CsvTable::parse(std::string("\xFF\xFE"
+                                          "a\0",
+                                          4),
+                              "f.csv");
+            }).find("is UTF-16"),
+            std::string::npos);
+  EXPECT_NE(message_of([] { CsvTable::parse(std::string("PK\0\4", 4), "f.csv"); }).find("byte 2 is zero"),
+            std::string::npos);
 }
 
 TEST(Csv, WrittenCellsComeBack) {
@@ -180,6 +189,20 @@ TEST(SeriesTable, NamesRowAndColumnOfBadInput) {
   EXPECT_NE(error_of("date\n2020-01-01\n").find("has no column of values"), std::string::npos);
   EXPECT_NE(error_of("date,load\n2020-01-01,1\n", {.targets = {"laod"}}).find("did you mean 'load'"),
             std::string::npos);
+}
+
+TEST(SeriesTable, MissesAHeaderAndNames) {
+  EXPECT_NE(error_of("2020-01-01,1\n2020-01-02,2\n").find("line 1: '2020-01-01' is a date or a number where"),
+            std::string::npos);
+  EXPECT_NE(error_of("0,1.5\n1,2.5\n").find("line 1: '0' is a date or a number where"), std::string::npos);
+  // An index in front, as pandas writes it, is no series, unless it holds the dates.
+  EXPECT_NE(error_of(",date,a\n0,2020-01-01,1\n1,2020-01-02,2\n").find("line 1: column 1 has no name"),
+            std::string::npos);
+  EXPECT_NE(error_of("date,a,\n2020-01-01,1,\n2020-01-02,2,\n").find("line 1: column 3 has no name"),
+            std::string::npos);
+  EXPECT_EQ(table_of(",a\n2020-01-01,1\n2020-01-02,2\n").column_names, std::vector<std::string>{"a"});
+  EXPECT_EQ(table_of(",date,a\n0,2020-01-01,1\n1,2020-01-02,2\n", {.columns = {"a"}}).column_names,
+            std::vector<std::string>{"a"});
 }
 
 TEST(SeriesTable, SortsOnlyWhenAsked) {

@@ -105,6 +105,17 @@ class CellReader {
   std::int64_t line_ = 1;
 };
 
+// Spreadsheets save "Unicode text" so.
+void check_encoding(std::string_view text, const std::string& name) {
+  const bool marked = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
+  const std::size_t zero = text.substr(0, 4096).find('\0');
+  INGOT_CHECK(
+      !marked && zero == std::string_view::npos,
+      DataError(name, 0, "",
+                marked ? "is UTF-16 text; save it as CSV in UTF-8"
+                       : fmt::format("is no CSV file: byte {} is zero; expected text in UTF-8", zero)));
+}
+
 void check_header(const std::string& name, const std::vector<std::string>& header) {
   std::set<std::string_view> seen;
   for (const std::string& word : header) {
@@ -125,6 +136,7 @@ CsvTable CsvTable::parse(std::string text, std::string name) {
   CsvTable table;
   table.name_ = std::move(name);
   table.text_ = std::make_unique<std::string>(std::move(text));
+  check_encoding(*table.text_, table.name_);
   CellReader reader(*table.text_, table.name_);
   while (reader.skip_empty_line()) {
   }

@@ -27,7 +27,8 @@ class DataError : public Error {
 class CsvTable {
  public:
   /// DataError for a row with more or fewer cells than the header, a quote that is not closed, a header that
-  /// is empty or names a column twice. `name` stands for the file in messages.
+  /// is empty or names a column twice, and for a file that is no text in UTF-8. `name` stands for the file in
+  /// messages.
   static CsvTable parse(std::string text, std::string name);
   static CsvTable load(const std::string& path);
 

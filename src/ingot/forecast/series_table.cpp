@@ -32,14 +32,31 @@ std::size_t time_column(const CsvTable& csv, const TableOptions& options) {
   return 0;
 }
 
+// A first line of data would be taken for names, and its row be lost.
+void check_names(const CsvTable& csv, std::size_t time) {
+  const std::string& word = csv.header()[time];
+  INGOT_CHECK(
+      !parse_moment(word),
+      DataError(csv.name(), 1, "",
+                fmt::format("'{}' is a date or a number where the names of the columns should be; put a "
+                            "line like 'date,{}' first",
+                            word, csv.columns() > 2 ? "a,b" : "a")));
+}
+
 Layout find_layout(const CsvTable& csv, const TableOptions& options) {
   Layout layout;
   layout.is_long = options.layout == "long" ||
                    (options.layout == "auto" && csv.has_column(options.id_column) && csv.has_column("y"));
   layout.time = time_column(csv, options);
+  check_names(csv, layout.time);
   if (layout.is_long) layout.id = csv.column(options.id_column);
   const auto is_key = [&](std::size_t c) { return c == layout.time || (layout.is_long && c == layout.id); };
   const auto add = [&](std::size_t c) {
+    // An index that some program wrote, or a separator at the end of each line.
+    INGOT_CHECK(!csv.header()[c].empty(),
+                DataError(csv.name(), 1, "",
+                          fmt::format("column {} has no name; give it one, or choose columns with --columns",
+                                      c + 1)));
     INGOT_CHECK(!is_key(c), DataError(csv.name(), 1, csv.header()[c], "holds dates or ids, not values"));
     if (std::ranges::find(layout.values, c) == layout.values.end()) layout.values.push_back(c);
   };

@@ -64,7 +64,7 @@ struct SeriesTable {
 
 /// Reads and checks a table. DataError names line and column for dates that are no dates, not ascending,
 /// given twice or at irregular distances; for text and infinities among the numbers; for a column without
-/// any value; for gaps when `fill` is refuse.
+/// any value or name; for a date where the header should be; for gaps when `fill` is refuse.
 SeriesTable read_series(const CsvTable& csv, const TableOptions& options = {});
 SeriesTable read_series(const std::string& path, const TableOptions& options = {});
 
