@@ -38,6 +38,23 @@ TEST(Forecaster, SavedAndLoadedItForecastsTheSame) {
             loaded.column_names);
 }
 
+TEST(Forecaster, ReplacesAModelAndNothingElse) {
+  const test::TemporaryDirectory directory;
+  const Forecaster f = fit_forecaster(small_fit(), table_of(hourly_csv(700)));
+  const std::string path = directory.at("model");
+  save_forecaster(path, f);
+  EXPECT_NO_THROW(save_forecaster(path, f));
+  write_file_atomically(path + "/notes.txt", "mine");
+  EXPECT_NE(message_of([&] { check_model_place(path); }).find("holds 'notes.txt'"), std::string::npos);
+  EXPECT_THROW(save_forecaster(path, f), IoError);
+  EXPECT_EQ(read_file(path + "/notes.txt"), "mine");
+  write_file_atomically(directory.at("data.csv"), "a");
+  EXPECT_NE(message_of([&] { check_model_place(directory.at("data.csv")); }).find("is a file"),
+            std::string::npos);
+  EXPECT_NO_THROW(check_model_place(directory.at("new/model")));
+  EXPECT_FALSE(std::filesystem::exists(directory.at("new/model")));
+}
+
 TEST(Forecaster, RefusesATableThatItWasNotFittedOn) {
   const Forecaster f = fit_forecaster(small_fit(), table_of(hourly_csv(700)));
   EXPECT_NE(message_of([&] {

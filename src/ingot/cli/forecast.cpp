@@ -125,6 +125,7 @@ int run_fit(const ForecastOptions& o) {
   const FitConfig config = configuration(o, o.model);
   const SeriesTable table = read_series(config.data, config.table);
   tell_table(table, o.json);
+  check_model_place(output);
   const FitSaving saving = saving_of(o, output);
   const Forecaster f = fit_shown(config, table, o.json, saving);
   save_forecaster(output, f);
@@ -248,6 +249,7 @@ int run_compare(const ForecastOptions& o) {
     const FitConfig config = configuration(o, model);
     const SeriesTable table = read_series(config.data, config.table);
     if (model == models.front()) tell_table(table, o.json);
+    check_model_place(output + "/" + model);
     const Forecaster f = fit_shown(config, table, o.json);
     save_forecaster(output + "/" + model, f);
     last = evaluate(f, table, {.stride = o.stride, .season = o.season, .levels = parse_levels(o.levels)});

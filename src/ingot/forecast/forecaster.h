@@ -48,6 +48,9 @@ struct Forecaster {
 Forecaster fit_forecaster(FitConfig config, const SeriesTable& table, const FitHooks& hooks = {},
                           const FitSaving& saving = {});
 
+/// Whether save_forecaster could write there, before a fit of hours: IoError where it could not, or where it
+/// would replace what is no forecasting model.
+void check_model_place(const std::string& directory);
 /// Writes config.json, model.safetensors, calibration.safetensors: the directory appears whole or not at all.
 void save_forecaster(const std::string& directory, const Forecaster& forecaster);
 /// Opens such a directory, or transformers' for a PatchTSTForPrediction. IoError, FormatError, or Error that
