@@ -93,6 +93,35 @@ TEST_F(TuneCommand, EveryTrialFailingIsAnErrorThatSaysWhy) {
   EXPECT_NE(outcome.errors.find("exit code 7"), std::string::npos) << outcome.errors;
 }
 
+TEST_F(TuneCommand, AStudyTooShortToGiveUpStillFailsWhenEveryTrialDid) {
+  const Outcome outcome =
+      run_ingot({"tune", write("f.yaml", "command: exit 7\nspace: {x: {low: 1, high: 2}}\ntrials: 2\n")});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.output.find("No trial is complete; trial 0 failed: "), std::string::npos)
+      << outcome.output;
+}
+
+TEST_F(TuneCommand, TunesAForecastAndSaysHowToFitTheBest) {
+  std::string csv = "ds,sales\n";
+  for (int i = 0; i < 200; ++i) csv += std::to_string(i) + "," + std::to_string(i * 37 % 11) + "\n";
+  const std::string data = write("days.csv", csv);
+  write("base.yaml", "data: " + data + "\nmodel: nlinear\nhorizon: 7\nlookback: 14\nepochs: 2\n");
+  const std::string study =
+      write("n.yaml", "forecast: base.yaml\nspace: {batch_size: {type: int, low: 8, high: 32}}\ntrials: 2\n");
+  const Outcome outcome = run_ingot({"tune", study, "--set", "set=[epochs=1]"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_NE(outcome.output.find("Fit it:\n  ingot forecast fit " + data + " --config " + directory_ +
+                                "/base.yaml --set epochs=1 --set batch_size="),
+            std::string::npos)
+      << outcome.output;
+  write("days.csv", "ds,sales\n1,2\n2,much\n");
+  const Outcome refused = run_ingot({"tune", study, "--set", "study=other.db"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.errors.find("line 3, column 'sales': 'much' is not a number"), std::string::npos)
+      << refused.errors;
+  EXPECT_FALSE(fs::exists(directory_ + "/other.db"));
+}
+
 TEST_F(TuneCommand, TunesATrainingRunWithPruning) {
   std::ofstream text(directory_ + "/text.txt");
   for (int i = 0; i < 300; ++i) text << "Line " << i << " comes before line " << i + 1 << ".\n";

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -159,7 +160,11 @@ void print_result(const tune::StudyConfig& config, Tuner& tuner, const std::stri
       fmt::print("  {}  {}\n", tuner.space().parameters[i].name, tuner.space().text(i, best->values[i]));
     }
   } else {
-    fmt::print("\nNo trial is complete yet\n");
+    const std::vector<Trial>& trials = tuner.trials();
+    const auto failed = std::ranges::find(trials, TrialState::failed, &Trial::state);
+    fmt::print("\nNo trial is complete{}\n",
+               failed == trials.end() ? std::string()
+                                      : fmt::format("; trial {} failed: {}", failed->number, failed->note));
   }
   fmt::print("  report  {}\n  study   {}\n", report, config.tuner.study);
   if (told_to_stop != 0) {
@@ -169,6 +174,8 @@ void print_result(const tune::StudyConfig& config, Tuner& tuner, const std::stri
         "\nTrain it again, for longer:\n  ingot train {}/config.yaml --set output_dir=output --set "
         "num_epochs=3\n",
         best_directory(config, *best));
+  } else if (best.has_value() && config.kind == "forecast") {
+    fmt::print("\nFit it:\n  {}\n", forecast_command(config, best->values));
   }
 }
 
@@ -204,7 +211,8 @@ int lead(const TuneOptions& o, const tune::StudyConfig& config, Tuner& tuner) {
   } else {
     print_result(config, tuner, report, o);
   }
-  return told_to_stop != 0 ? 128 + SIGINT : 0;
+  if (told_to_stop != 0) return 128 + SIGINT;
+  return tuner.best_trial().has_value() ? 0 : 1;
 }
 
 int run(const TuneOptions& o) {

@@ -1,5 +1,7 @@
 #include "ingot/cli/tune_objectives.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -8,6 +10,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/shell.h"
 #include "ingot/forecast/fit.h"
 #include "ingot/train/trainer.h"
 
@@ -22,6 +25,14 @@ std::vector<std::string> assignments(const tune::SearchSpace& space, const tune:
     if (!std::isnan(values[i])) list.push_back(space.parameters[i].name + "=" + space.text(i, values[i]));
   }
   return list;
+}
+
+forecast::FitConfig forecast_config(const std::string& path, const std::vector<std::string>& set,
+                                    const std::vector<std::string>& assignments) {
+  Config file = Config::load(path);
+  for (const std::string& assignment : set) file.set(assignment);
+  for (const std::string& assignment : assignments) file.set(assignment);
+  return forecast::read_fit_config(file);
 }
 
 /// A training run per trial. Its value is a validation loss; every evaluation is reported, so pruning works.
@@ -101,7 +112,7 @@ class ForecastObjective : public tune::Objective {
   }
 
   void check(const tune::SearchSpace& space, const tune::Values& values) override {
-    static_cast<void>(load(assignments(space, values)));
+    static_cast<void>(forecast::read_data(load(assignments(space, values))));
   }
 
   std::optional<double> run(TrialRun& run) override {
@@ -115,17 +126,33 @@ class ForecastObjective : public tune::Objective {
 
  private:
   forecast::FitConfig load(const std::vector<std::string>& assignments) const {
-    Config file = Config::load(path_);
-    for (const std::string& assignment : set_) file.set(assignment);
-    for (const std::string& assignment : assignments) file.set(assignment);
-    return forecast::read_fit_config(file);
+    return forecast_config(path_, set_, assignments);
   }
 
   std::string path_;
   std::vector<std::string> set_;
 };
 
+// Quoted only where a shell would not take it as it is.
+std::string shell_word(const std::string& word) {
+  const bool plain = !word.empty() && std::ranges::all_of(word, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("_-+=.,/:").find(c) != std::string_view::npos;
+  });
+  return plain ? word : shell_quoted(word);
+}
+
 }  // namespace
+
+std::string forecast_command(const tune::StudyConfig& config, const tune::Values& best) {
+  std::vector<std::string> settings = config.set;
+  for (const std::string& assignment : assignments(config.tuner.space, best)) settings.push_back(assignment);
+  const forecast::FitConfig fit = forecast_config(config.objective, config.set, {});
+  std::string command =
+      fmt::format("ingot forecast fit {} --config {}", shell_word(fit.data), shell_word(config.objective));
+  for (const std::string& setting : settings) command += " --set " + shell_word(setting);
+  return command;
+}
 
 std::unique_ptr<tune::Objective> make_objective(const tune::StudyConfig& config) {
   if (config.kind == "command") return tune::make_command_objective(config);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "ingot/tune/objective.h"
 
@@ -8,5 +9,8 @@ namespace ingot::cli {
 
 /// The objective that a study names: training runs, forecasts, or commands.
 std::unique_ptr<tune::Objective> make_objective(const tune::StudyConfig& config);
+
+/// What fits the best model that a study of `forecast` found: an `ingot forecast fit` for the user's shell.
+std::string forecast_command(const tune::StudyConfig& config, const tune::Values& best);
 
 }  // namespace ingot::cli

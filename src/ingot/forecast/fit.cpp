@@ -236,9 +236,13 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, 
   return result;
 }
 
-FitResult fit(FitConfig config, const FitHooks& hooks) {
+SeriesTable read_data(const FitConfig& config) {
   INGOT_CHECK(!config.data.empty(), InvalidConfig("data", "is missing; give the path of a CSV file"));
-  const SeriesTable table = read_series(config.data, config.table);
+  return read_series(config.data, config.table);
+}
+
+FitResult fit(FitConfig config, const FitHooks& hooks) {
+  const SeriesTable table = read_data(config);
   return fit(std::move(config), table, hooks);
 }
 

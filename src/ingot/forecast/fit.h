@@ -68,6 +68,9 @@ FitResult fit(FitConfig config, const SeriesTable& table, const FitHooks& hooks 
 /// Reads config.data first.
 FitResult fit(FitConfig config, const FitHooks& hooks = {});
 
+/// The table that config.data names; InvalidConfig where it names none.
+SeriesTable read_data(const FitConfig& config);
+
 /// Fills in what follows from the table: channels, calendar features. InvalidConfig where
 /// config.model.channels was given and is another number.
 FitConfig completed(FitConfig config, const SeriesTable& table);
