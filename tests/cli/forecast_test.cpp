@@ -69,6 +69,17 @@ TEST(ForecastCommand, EndsWithOneClearErrorAndWritesNothing) {
   EXPECT_NE(refused({"--set", "d_modl=3"}).find("d_modl"), std::string::npos);
 }
 
+TEST(ForecastCommand, NamesTheModelsDirectoryByTheConfigurationsModel) {
+  const test::TemporaryDirectory directory;
+  write_days(directory.at("days.csv"), 300);
+  std::ofstream(directory.at("fit.yaml")) << "model: nlinear\nhorizon: 7\nlookback: 14\nepochs: 1\n";
+  const Outcome fitted = run_ingot(
+      {"forecast", "fit", directory.at("days.csv"), "--config", directory.at("fit.yaml"), "--json"});
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.errors;
+  EXPECT_NE(fitted.output.find("\"model\": \"days-nlinear\""), std::string::npos) << fitted.output;
+  std::filesystem::remove_all("days-nlinear");
+}
+
 // kill -9 between steps, in the middle of a file, around the rename that makes a checkpoint, and while the
 // model itself is written.
 TEST(ForecastCommand, AFitKilledAtAnyMomentAndResumedEndsWithTheSameBits) {

@@ -177,6 +177,18 @@ TEST(Evaluate, CountsEveryWindowAndScoresTheNaiveForecastAsThePapersDo) {
   for (std::size_t i = 1; i < 4; ++i) EXPECT_LT(e.methods[0].mse, e.methods[i].mse) << e.methods[i].method;
 }
 
+TEST(Evaluate, RefusesASeasonThatTheTrainingPartDoesNotHold) {
+  const SeriesTable table = table_of(hourly_csv(700));
+  const Forecaster f = fit_forecaster(small_fit(), table);
+  EXPECT_NE(message_of([&] {
+              evaluate(f, table, {.season = 489, .levels = {}});
+            }).find("season: must be below the 489 rows of the training part, got 489"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { evaluate(f, table, {.season = -1, .levels = {}}); }).find("at least 0"),
+            std::string::npos);
+  EXPECT_EQ(evaluate(f, table, {.season = 12, .levels = {}}).season, 12);
+}
+
 TEST(Plot, DrawsActualForecastAndBand) {
   const SeriesTable table = table_of(hourly_csv(700));
   const Forecaster f = fit_forecaster(small_fit(), table);

@@ -169,6 +169,8 @@ TEST(SeriesTable, NamesRowAndColumnOfBadInput) {
   EXPECT_NE(
       error_of("date,a\n2020-01-01,1\n2020-01-02,inf\n").find("line 3, column 'a': 'inf' is not finite"),
       std::string::npos);
+  EXPECT_NE(error_of("date,a\n2020-01-01,1\n2020-01-02,-1e39\n").find("column 'a': '-1e39' is too large"),
+            std::string::npos);
   EXPECT_NE(error_of("date,a\n2020-01-01,1\nsoon,2\n").find("line 3, column 'date': 'soon' is not a date"),
             std::string::npos);
   EXPECT_EQ(error_of("date,a\n2020-01-02,1\n2020-01-01,2\n"),

@@ -26,7 +26,7 @@ struct ForecastOptions {
   std::string data, model, config, output, targets, columns, fill, scaler, split, frequency, horizon,
       lookback, epochs;
   std::vector<std::string> set, models, levels{"80", "90"};
-  std::int64_t stride = 1, season = 0, hold_out = -1, level = 90, save_every = 300;
+  std::int64_t stride = 1, season = 0, hold_out = 0, level = 90, save_every = 300;
   bool json = false, sort = false, resume = false;
 };
 
@@ -105,24 +105,26 @@ Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, bool jso
   return f;
 }
 
-std::string default_output(const ForecastOptions& o, const std::string& model) {
-  return fmt::format("{}-{}", std::filesystem::path(o.data).stem().string(), model);
+// The directory to write: as asked for, or DATA-`name`.
+std::string output_directory(const ForecastOptions& o, const std::string& name) {
+  if (o.output.empty()) return fmt::format("{}-{}", std::filesystem::path(o.data).stem().string(), name);
+  std::string output = o.output;
+  while (output.size() > 1 && output.back() == '/') output.pop_back();
+  return output;
 }
 
 // Beside the model's directory, which appears whole or not at all.
-FitSaving saving_of(const ForecastOptions& o, std::string output) {
+FitSaving saving_of(const ForecastOptions& o, const std::string& output) {
   INGOT_CHECK(o.save_every >= 0,
               InvalidConfig("--save-every", fmt::format("must be at least 0, got {}", o.save_every)));
-  while (output.size() > 1 && output.back() == '/') output.pop_back();
   return {.directory = output + "-unfinished",
           .every_seconds = static_cast<double>(o.save_every),
           .resume = o.resume};
 }
 
 int run_fit(const ForecastOptions& o) {
-  const std::string output =
-      o.output.empty() ? default_output(o, o.model.empty() ? "dlinear" : o.model) : o.output;
   const FitConfig config = configuration(o, o.model);
+  const std::string output = output_directory(o, config.model.model);
   const SeriesTable table = read_series(config.data, config.table);
   tell_table(table, o.json);
   check_model_place(output);
@@ -231,8 +233,9 @@ int run_plot(const ForecastOptions& o) {
   const Forecaster f = load_forecaster(o.model);
   const SeriesTable table = read_series(o.data, table_options(o, f));
   const std::string output = o.output.empty() ? "forecast.html" : o.output;
-  const std::int64_t hold_out = o.hold_out < 0 ? 0 : o.hold_out;
-  write_report(output, forecast_report(f, table, hold_out, {.level = static_cast<int>(o.level)}));
+  INGOT_CHECK(o.hold_out >= 0,
+              InvalidConfig("--hold-out", fmt::format("must be at least 0, got {}", o.hold_out)));
+  write_report(output, forecast_report(f, table, o.hold_out, {.level = static_cast<int>(o.level)}));
   if (o.json)
     fmt::print("{}\n", dump_json(Json{{"output", output}}, 2));
   else
@@ -242,7 +245,7 @@ int run_plot(const ForecastOptions& o) {
 
 int run_compare(const ForecastOptions& o) {
   const std::vector<std::string> models = o.models.empty() ? forecast_models() : o.models;
-  const std::string output = o.output.empty() ? default_output(o, "compare") : o.output;
+  const std::string output = output_directory(o, "compare");
   std::vector<Compared> rows;
   Evaluation last;
   for (const std::string& model : models) {
@@ -250,6 +253,7 @@ int run_compare(const ForecastOptions& o) {
     const SeriesTable table = read_series(config.data, config.table);
     if (model == models.front()) tell_table(table, o.json);
     check_model_place(output + "/" + model);
+    if (!o.json) fmt::print("\n{}\n", model);
     const Forecaster f = fit_shown(config, table, o.json);
     save_forecaster(output + "/" + model, f);
     last = evaluate(f, table, {.stride = o.stride, .season = o.season, .levels = parse_levels(o.levels)});

@@ -93,6 +93,11 @@ void Evaluator::prepare() {
   for (const Series& series : table.series) {
     const Borders b = borders_of(f.config.split, series, table);
     borders.push_back(b);
+    INGOT_CHECK(options.season < b.train,
+                InvalidConfig(
+                    "season",
+                    fmt::format("must be below the {} rows of the training part{}, got {}", b.train,
+                                series.id.empty() ? "" : " of series '" + series.id + "'", options.season)));
     scaled_series.push_back(
         std::make_shared<const ScaledSeries>(scaled(series, f.scales_of(series, table), table.frequency)));
     const std::int64_t first = std::max(b.validation, lookback);
@@ -181,6 +186,8 @@ Evaluation evaluate(const Forecaster& f, const SeriesTable& table, const Evaluat
   f.check(table);
   INGOT_CHECK(options.stride >= 1,
               InvalidConfig("stride", fmt::format("must be at least 1, got {}", options.stride)));
+  INGOT_CHECK(options.season >= 0,
+              InvalidConfig("season", fmt::format("must be at least 0, got {}", options.season)));
   const ForecastModelConfig& model = f.config.model;
   Evaluator e{.f = f,
               .table = table,

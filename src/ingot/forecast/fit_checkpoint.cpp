@@ -90,7 +90,6 @@ FitIdentity::FitIdentity(const FitConfig& c, const SeriesTable& t) {
 
 void save_fit_checkpoint(const std::string& directory, const FitIdentity& identity,
                          const FitCheckpoint& checkpoint) {
-  make_directories(directory);
   require_disk_space(directory, bytes_of(checkpoint), "a checkpoint");
   AtomicDirectory files(checkpoint_in(directory));
   write_safetensors(files.file("weights.safetensors"), checkpoint.weights);

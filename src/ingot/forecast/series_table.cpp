@@ -100,6 +100,12 @@ double number_at(const CsvTable& csv, std::size_t row, std::size_t column) {
       std::isfinite(value),
       DataError(csv.name(), csv.line(row), name,
                 fmt::format("'{}' is not finite; leave the cell empty if the value is missing", cell)));
+  INGOT_CHECK(
+      std::abs(value) <= std::numeric_limits<float>::max(),
+      DataError(csv.name(), csv.line(row), name,
+                fmt::format("'{}' is too large: models calculate with numbers up to 3.4e38; leave the "
+                            "cell empty if it is a mistake, or divide the column",
+                            cell)));
   return value;
 }
 
