@@ -141,7 +141,7 @@ void remove_fit_checkpoint(const std::string& directory) {
   if (directory.empty()) return;
   remove_with_checksums(checkpoint_in(directory));
   std::error_code ignored;
-  fs::remove_all(directory, ignored);
+  fs::remove(directory, ignored);
 }
 
 }  // namespace ingot::forecast

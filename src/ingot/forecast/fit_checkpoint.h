@@ -37,7 +37,7 @@ std::optional<FitCheckpoint> load_fit_checkpoint(const std::string& directory, c
 /// Whether there is one that a fit could go on with; none in "".
 bool has_fit_checkpoint(const std::string& directory);
 
-/// Deletes the directory, when the model itself is safe.
+/// Deletes the checkpoint, when the model itself is safe, and the directory if nothing else is in it.
 void remove_fit_checkpoint(const std::string& directory);
 
 }  // namespace ingot::forecast
