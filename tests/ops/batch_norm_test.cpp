@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
+#include "ingot/ops/cast.h"
 
 namespace ingot {
 namespace {
@@ -17,7 +18,9 @@ TEST(BatchNorm, HoldsForEveryShapeInTrainingAndOutside) {
     return batch_norm(in[0], in[1], in[2], in[3], in[4], {.training = false});
   };
   const auto positive = [](double x) { return 0.5 + x * x; };
-  for (const Shape& shape : {Shape{5, 3}, Shape{4, 3, 7}, Shape{3, 2, 4, 5}}) {
+  // Beyond three axes: more samples than are summed at a time, channels and places beyond a vector.
+  for (const Shape& shape :
+       {Shape{5, 3}, Shape{4, 3, 7}, Shape{3, 2, 4, 5}, Shape{67, 19}, Shape{2, 3, 37}}) {
     const Shape channels{shape[1]};
     check_op({.name = to_string(shape),
               .op = training,
@@ -45,6 +48,17 @@ TEST(BatchNorm, MovesTheRunningStatisticsAsPytorchDoes) {
   EXPECT_LE(
       max_error(y, Tensor::from<float>({-1.2247426F, -1.2247448F, 0, 1.2247448F, 1.2247426F, 0}, {3, 2})),
       1e-6);
+}
+
+// A mean of 200.33 rounded to bf16 would be 200, and results off by 0.35.
+TEST(BatchNorm, StatisticsOfHalfTypesAreNotRounded) {
+  const Tensor x = Tensor::from<double>({199, 200, 200, 201, 200, 202}, {6, 1});
+  const Tensor expected = batch_norm(x, {}, {}, {}, {});
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Tensor y = batch_norm(to(x, dtype), {}, {}, {}, {});
+    EXPECT_EQ(y.dtype(), dtype);
+    EXPECT_LE(max_error(y, expected), 4e-3) << name(dtype);
+  }
 }
 
 TEST(BatchNorm, RefusesWhatCannotBeNormalised) {

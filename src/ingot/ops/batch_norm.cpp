@@ -95,9 +95,8 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   check_channels("batch_norm (bias)", input, bias);
   check_channels("batch_norm (running_mean)", input, running_mean);
   check_channels("batch_norm (running_var)", input, running_var);
-  // Half types are normalised in f32.
-  const DType dtype = accumulator_dtype(input.dtype());
-  const Tensor x = contiguous(to(input, dtype));
+  const DType dtype = accumulator_dtype(input.dtype());  // of all that is by channel
+  const Tensor x = contiguous(input);
   const auto as_computed = [&](const Tensor& values) {
     return values.defined() ? contiguous(to(values, dtype)) : values;
   };
@@ -132,9 +131,8 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
                    .bias = shift.view(),
                    .y = three_axes(y.view()),
                    .eps = options.eps});
-  return to(
-      record<BatchNormNode>(y, {&x, &scale, &shift}, x, mean, variance, scale, options.eps, options.training),
-      input.dtype());
+  return record<BatchNormNode>(y, {&x, &scale, &shift}, x, mean, variance, scale, options.eps,
+                               options.training);
 }
 
 }  // namespace ingot

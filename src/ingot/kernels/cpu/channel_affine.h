@@ -1,16 +1,15 @@
 #pragma once
 
-#include <cstdint>
+#include "ingot/core/view.h"
 
 namespace ingot::kernels::cpu {
 
-/// y (+)= x·kx + z·kz + k0 with one factor of each kind per channel, over [N, channels, places]; z may be
-/// null.
+/// y (+)= x·kx + z·kz + k0 with one factor of each kind per channel; x, y, z: [N, channels, places],
+/// contiguous and of one dtype; z may be absent.
 struct ChannelAffine {
-  const float *x = nullptr, *z = nullptr;
+  View x, z;
   const float *kx = nullptr, *kz = nullptr, *k0 = nullptr;
-  float* y = nullptr;
-  std::int64_t channels = 0, places = 0;
+  View y;
   bool accumulate = false;
 };
 

@@ -1,6 +1,7 @@
+#include <initializer_list>
+
 #include "ingot/kernels/batch_norm.h"
 #include "ingot/kernels/cuda/channels.h"
-#include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
 
 namespace ingot::kernels::cuda {
@@ -31,14 +32,13 @@ struct SquaredDistance {
   }
 };
 /// Writes sum / count, rounded to `rounded` and as it is to `exact`, which may be null.
-template <class T>
 struct WriteMean {
-  T* rounded;
+  float* rounded;
   double* exact;
   double count;
   __device__ void operator()(std::int64_t channel, const double (&sums)[1]) const {
     const double mean = sums[0] / count;
-    rounded[channel] = from_float<T>(static_cast<float>(mean));
+    rounded[channel] = static_cast<float>(mean);
     if (exact != nullptr) exact[channel] = mean;
   }
 };
@@ -53,63 +53,88 @@ void run_statistics(const BatchStatisticsArgs& args, Stream stream) {
   const std::int64_t parts = args.scratch.numel() / std::max<std::int64_t>(x.channels, 1) - 1;
   dispatch_device_float(args.x.dtype, "batch_statistics", [&]<class T>() {
     channel_sums<1>(site, x, Itself<T>{args.x.as<T>()}, partials, parts,
-                    WriteMean<T>{args.mean.as<T>(), exact, count});
+                    WriteMean{args.mean.as<float>(), exact, count});
     channel_sums<1>(site, x, SquaredDistance<T>{args.x.as<T>(), exact}, partials, parts,
-                    WriteMean<T>{args.variance.as<T>(), nullptr, count});
+                    WriteMean{args.variance.as<float>(), nullptr, count});
   });
 }
 
-/// Inputs: x, mean, variance, weight, bias.
-struct Normalise {
-  float eps;
-  bool has_weight;
+/// Calls run.template operator()<vec>() with the number of neighbours to take at a time. Those are of one
+/// channel, or channels are last and they are of neighbouring ones.
+template <class T, class Run>
+void by_packs(const Channels& x, std::initializer_list<const T*> pointers, Run&& run) {
+  std::uintptr_t address = 0;
+  for (const T* pointer : pointers) address |= reinterpret_cast<std::uintptr_t>(pointer);
+  if (address % 16 == 0 && (x.last ? x.channels : x.places) % kPack<T> == 0)
+    return run.template operator()<kPack<T>>();
+  run.template operator()<1>();
+}
 
-  template <int vec>
-  __device__ void operator()(const float (&in)[5][vec], float (&out)[1][vec]) const {
-    INGOT_UNROLL
-    for (int v = 0; v < vec; ++v) {
-      const float rstd = 1.0F / sqrtf(in[2][v] + eps);
-      out[0][v] = (in[0][v] - in[1][v]) * rstd * (has_weight ? in[3][v] : 1.0F) + in[4][v];
-    }
-  }
+template <class T>
+struct BatchNormForward {
+  const T* x;
+  T* y;
+  const float *mean, *variance, *weight, *bias;  // weight, bias: may be null
+  std::int64_t total, channels, places;
+  float eps;
 };
 
-/// Values of the channels, [C], on the shape of x.
-View spread(const View& values, const View& x) {
-  if (!values) return values;
-  View view = values;
-  view.rank = 3;
-  view.shape = x.shape;
-  view.strides = {0, 1, 0};
-  return view;
+template <class T, int vec>
+__global__ void batch_norm_kernel(const __grid_constant__ BatchNormForward<T> args) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.total / vec;
+       i += step) {
+    const std::int64_t first = i * vec / args.places % args.channels;
+    const Pack<T, vec> x = load_pack<vec>(args.x + i * vec);
+    Pack<T, vec> y;
+    INGOT_UNROLL
+    for (int v = 0; v < vec; ++v) {
+      const std::int64_t channel = args.places == 1 ? first + v : first;
+      const float rstd = 1.0F / sqrtf(args.variance[channel] + args.eps);
+      const float weight = args.weight == nullptr ? 1.0F : args.weight[channel];
+      const float bias = args.bias == nullptr ? 0.0F : args.bias[channel];
+      y.values[v] = from_float<T>((to_float(x.values[v]) - args.mean[channel]) * rstd * weight + bias);
+    }
+    store_pack(args.y + i * vec, y);
+  }
 }
 
 void run_batch_norm(const BatchNormArgs& args, Stream stream) {
-  if (args.x.numel() == 0) return;
-  const auto by_channel = [&](const View& values) { return spread(values, args.x); };
+  const Channels x = channels_of(args.x);
+  if (x.total() == 0) return;
   dispatch_device_float(args.x.dtype, "batch_norm", [&]<class T>() {
-    map<T, T, 5, 1>({"batch_norm", stream, args.x},
-                    {args.x, by_channel(args.mean), by_channel(args.variance), by_channel(args.weight),
-                     by_channel(args.bias)},
-                    {args.y}, {false}, Normalise{args.eps, static_cast<bool>(args.weight)});
+    const BatchNormForward<T> made{.x = args.x.as<T>(),
+                                   .y = args.y.as<T>(),
+                                   .mean = args.mean.as<float>(),
+                                   .variance = args.variance.as<float>(),
+                                   .weight = args.weight.as<float>(),
+                                   .bias = args.bias.as<float>(),
+                                   .total = x.total(),
+                                   .channels = x.channels,
+                                   .places = x.places,
+                                   .eps = args.eps};
+    by_packs<T>(x, {made.x, made.y}, [&]<int vec>() {
+      launch({"batch_norm", stream, args.x}, batch_norm_kernel<T, vec>,
+             Size3{grid_for(stream.device, x.total() / vec, kBlock)}, Size3{kBlock}, 0, made);
+    });
   });
 }
 
 template <class T>
 struct BatchNormBackward {
-  const T *x, *dy, *mean, *variance, *weight;  // weight: may be null
-  T *dx, *dweight, *dbias;                     // may be null
+  const T *x, *dy;
+  T* dx;                                  // like the next two, may be null
+  const float *mean, *variance, *weight;  // weight: may be null
+  float *dweight, *dbias;
   double* means;  // [2, C]: of dy and of dy·x̂, 0 where the statistics are constants
   double count;
   std::int64_t total, channels, places;
   float eps;
   bool own_statistics, accumulate_dx, accumulate_dweight, accumulate_dbias;
 
-  __device__ float rstd(std::int64_t channel) const {
-    return 1.0F / sqrtf(to_float(variance[channel]) + eps);
-  }
+  __device__ float rstd(std::int64_t channel) const { return 1.0F / sqrtf(variance[channel] + eps); }
   __device__ float normalised(std::int64_t channel, float value) const {
-    return (value - to_float(mean[channel])) * rstd(channel);
+    return (value - mean[channel]) * rstd(channel);
   }
 };
 
@@ -149,7 +174,7 @@ __global__ void batch_norm_dx_kernel(const __grid_constant__ BatchNormBackward<T
     INGOT_UNROLL
     for (int v = 0; v < vec; ++v) {
       const std::int64_t channel = args.places == 1 ? first + v : first;
-      const float weight = args.weight == nullptr ? 1.0F : to_float(args.weight[channel]);
+      const float weight = args.weight == nullptr ? 1.0F : args.weight[channel];
       const float through = args.normalised(channel, to_float(x.values[v])) *
                             static_cast<float>(args.means[args.channels + channel]);
       const float value = args.rstd(channel) * weight *
@@ -165,12 +190,12 @@ void backward(const LaunchSite& site, const BatchNormBackwardArgs& args) {
   const Channels x = channels_of(args.x);
   const BatchNormBackward<T> made{.x = args.x.as<T>(),
                                   .dy = args.dy.as<T>(),
-                                  .mean = args.mean.as<T>(),
-                                  .variance = args.variance.as<T>(),
-                                  .weight = args.weight.as<T>(),
                                   .dx = args.dx.as<T>(),
-                                  .dweight = args.dweight.as<T>(),
-                                  .dbias = args.dbias.as<T>(),
+                                  .mean = args.mean.as<float>(),
+                                  .variance = args.variance.as<float>(),
+                                  .weight = args.weight.as<float>(),
+                                  .dweight = args.dweight.as<float>(),
+                                  .dbias = args.dbias.as<float>(),
                                   .means = args.scratch.as<double>(),
                                   .count = static_cast<double>(x.n * x.places),
                                   .total = x.total(),
@@ -184,15 +209,10 @@ void backward(const LaunchSite& site, const BatchNormBackwardArgs& args) {
   const std::int64_t parts = args.scratch.numel() / std::max<std::int64_t>(2 * x.channels, 1);
   channel_sums<2>(site, x, BackwardSums<T>{made}, args.scratch.as<double>(), parts, BackwardFinish<T>{made});
   if (!args.dx || x.total() == 0) return;
-  const auto address = reinterpret_cast<std::uintptr_t>(made.x) | reinterpret_cast<std::uintptr_t>(made.dy) |
-                       reinterpret_cast<std::uintptr_t>(made.dx);
-  const auto run = [&]<int vec>() {
+  by_packs<T>(x, {made.x, made.dy, made.dx}, [&]<int vec>() {
     launch(site, batch_norm_dx_kernel<T, vec>, Size3{grid_for(site.stream.device, x.total() / vec, kBlock)},
            Size3{kBlock}, 0, made);
-  };
-  if (address % 16 == 0 && (x.last ? x.channels : x.places) % kPack<T> == 0)
-    return run.template operator()<kPack<T>>();
-  run.template operator()<1>();
+  });
 }
 
 void run_batch_norm_backward(const BatchNormBackwardArgs& args, Stream stream) {

@@ -30,8 +30,8 @@ void statistics(const BatchStatisticsArgs& args, Stream) {
         const double d = static_cast<double>(load(x + i)) - mean;
         return d * d;
       });
-      store(args.mean.as<T>() + c, static_cast<Accumulator<T>>(mean));
-      store(args.variance.as<T>() + c, static_cast<Accumulator<T>>(squares / count));
+      args.mean.as<Accumulator<T>>()[c] = static_cast<Accumulator<T>>(mean);
+      args.variance.as<Accumulator<T>>()[c] = static_cast<Accumulator<T>>(squares / count);
     }
   });
 }
@@ -40,10 +40,10 @@ void forward(const BatchNormArgs& args, Stream) {
   dispatch_float(args.x.dtype, "batch_norm", [&]<class T>() {
     using Acc = Accumulator<T>;
     for (std::int64_t c = 0; c < args.x.dim(1); ++c) {
-      const Acc mean = load(args.mean.as<T>() + c);
-      const Acc rstd = 1 / std::sqrt(load(args.variance.as<T>() + c) + static_cast<Acc>(args.eps));
-      const Acc weight = args.weight ? load(args.weight.as<T>() + c) : Acc{1};
-      const Acc bias = args.bias ? load(args.bias.as<T>() + c) : Acc{0};
+      const Acc mean = args.mean.as<Acc>()[c];
+      const Acc rstd = 1 / std::sqrt(args.variance.as<Acc>()[c] + static_cast<Acc>(args.eps));
+      const Acc weight = args.weight ? args.weight.as<Acc>()[c] : Acc{1};
+      const Acc bias = args.bias ? args.bias.as<Acc>()[c] : Acc{0};
       sum_channel(args.x, c, [&](std::int64_t i) {
         store(args.y.as<T>() + i, (load(args.x.as<T>() + i) - mean) * rstd * weight + bias);
         return 0;
@@ -61,16 +61,16 @@ void backward(const BatchNormBackwardArgs& args, Stream) {
     const T* dy = args.dy.as<T>();
     const auto count = static_cast<double>(args.x.dim(0) * args.x.dim(2));
     for (std::int64_t c = 0; c < args.x.dim(1); ++c) {
-      const Acc mean = load(args.mean.as<T>() + c);
-      const Acc rstd = 1 / std::sqrt(load(args.variance.as<T>() + c) + static_cast<Acc>(args.eps));
+      const Acc mean = args.mean.as<Acc>()[c];
+      const Acc rstd = 1 / std::sqrt(args.variance.as<Acc>()[c] + static_cast<Acc>(args.eps));
       const auto hat = [&](std::int64_t i) { return (load(x + i) - mean) * rstd; };
       const double sum_dy = sum_channel(args.x, c, [&](std::int64_t i) { return load(dy + i); });
       const double sum_dyx = sum_channel(args.x, c, [&](std::int64_t i) { return load(dy + i) * hat(i); });
-      const Acc weight = args.weight ? load(args.weight.as<T>() + c) : Acc{1};
+      const Acc weight = args.weight ? args.weight.as<Acc>()[c] : Acc{1};
       const Acc m1 = args.own_statistics ? static_cast<Acc>(sum_dy / count) : Acc{0};
       const Acc m2 = args.own_statistics ? static_cast<Acc>(sum_dyx / count) : Acc{0};
-      if (args.dweight) store(args.dweight.as<T>() + c, static_cast<Acc>(sum_dyx), args.accumulate_dweight);
-      if (args.dbias) store(args.dbias.as<T>() + c, static_cast<Acc>(sum_dy), args.accumulate_dbias);
+      if (args.dweight) store(args.dweight.as<Acc>() + c, static_cast<Acc>(sum_dyx), args.accumulate_dweight);
+      if (args.dbias) store(args.dbias.as<Acc>() + c, static_cast<Acc>(sum_dy), args.accumulate_dbias);
       if (!args.dx) continue;
       sum_channel(args.x, c, [&](std::int64_t i) {
         store(args.dx.as<T>() + i, rstd * weight * (load(dy + i) - m1 - hat(i) * m2), args.accumulate_dx);

@@ -6,6 +6,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/channel_affine.h"
 #include "ingot/kernels/cpu/register.h"
+#include "ingot/kernels/cpu/simd/convert.h"
 #include "ingot/kernels/cpu/tile.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -13,6 +14,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ingot/kernels/cpu/simd/lanes-inl.h"
 #include "ingot/kernels/cpu/simd/loops-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -25,22 +27,22 @@ namespace hn = hwy::HWY_NAMESPACE;
 // while the channels are gone through.
 constexpr std::int64_t kRows = 64;
 
-HWY_INLINE double lane_sum(hn::ScalableTag<float> d, hn::Vec<hn::ScalableTag<float>> v) {
-  return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, v)));
-}
+// T is what x, y and their gradients are stored as: f32, bf16 or f16. All that is by channel is f32.
 
 // sums[c] += Σ over samples [begin, end) of x, or of (x − mean)².
-void sum_samples(const float* x, const float* mean, std::int64_t begin, std::int64_t end,
-                 std::int64_t channels, std::int64_t places, double* sums) {
+template <class T>
+void sum_samples_of(const View& view, const float* mean, std::int64_t begin, std::int64_t end, double* sums) {
+  const T* x = view.as<T>();
+  const std::int64_t channels = view.dim(1), places = view.dim(2);
   if (places == 1) {
     for (std::int64_t n = begin; n < end; n += kRows) {
       const std::int64_t rows = std::min(kRows, end - n);
       for_vectors(channels, [&](auto d, std::int64_t c) {
-        const float* p = x + n * channels + c;
+        const T* p = x + n * channels + c;
         auto sum = hn::Zero(d);
         const auto shift = mean != nullptr ? hn::LoadU(d, mean + c) : hn::Zero(d);
         for (std::int64_t r = 0; r < rows; ++r, p += channels) {
-          const auto v = hn::Sub(hn::LoadU(d, p), shift);
+          const auto v = hn::Sub(load_lanes(d, p), shift);
           sum = mean != nullptr ? hn::MulAdd(v, v, sum) : hn::Add(v, sum);
         }
         alignas(64) float lanes[HWY_MAX_BYTES / sizeof(float)];
@@ -53,19 +55,27 @@ void sum_samples(const float* x, const float* mean, std::int64_t begin, std::int
   }
   for (std::int64_t n = begin; n < end; ++n) {
     for (std::int64_t c = 0; c < channels; ++c) {
-      const float* p = x + (n * channels + c) * places;
+      const T* p = x + (n * channels + c) * places;
       const float m = mean != nullptr ? mean[c] : 0.0F;
       sums[c] += static_cast<double>(sum_vectors(places, [&](auto d, std::int64_t i, auto sum) {
-        const auto v = hn::Sub(hn::LoadU(d, p + i), hn::Set(d, m));
+        const auto v = hn::Sub(load_lanes(d, p + i), hn::Set(d, m));
         return mean != nullptr ? hn::MulAdd(v, v, sum) : hn::Add(sum, v);
       }));
     }
   }
 }
 
+void sum_samples(const View& x, const float* mean, std::int64_t begin, std::int64_t end, double* sums) {
+  dispatch_simd_float(x.dtype, [&]<class T>() { sum_samples_of<T>(x, mean, begin, end, sums); });
+}
+
 // sums[c] += Σ dy, sums[channels + c] += Σ dy·(x − mean).
-void sum_gradients(const float* x, const float* dy, const float* mean, std::int64_t begin, std::int64_t end,
-                   std::int64_t channels, std::int64_t places, double* sums) {
+template <class T>
+void sum_gradients_of(const BatchNormBackwardArgs& args, std::int64_t begin, std::int64_t end, double* sums) {
+  const T* x = args.x.as<T>();
+  const T* dy = args.dy.as<T>();
+  const auto* mean = args.mean.as<float>();
+  const std::int64_t channels = args.x.dim(1), places = args.x.dim(2);
   if (places == 1) {
     for (std::int64_t n = begin; n < end; n += kRows) {
       const std::int64_t rows = std::min(kRows, end - n);
@@ -74,9 +84,9 @@ void sum_gradients(const float* x, const float* dy, const float* mean, std::int6
         auto s1 = hn::Zero(d), s2 = hn::Zero(d);
         const auto shift = hn::LoadU(d, mean + c);
         for (std::int64_t r = 0; r < rows; ++r, at += channels) {
-          const auto g = hn::LoadU(d, dy + at);
+          const auto g = load_lanes(d, dy + at);
           s1 = hn::Add(s1, g);
-          s2 = hn::MulAdd(g, hn::Sub(hn::LoadU(d, x + at), shift), s2);
+          s2 = hn::MulAdd(g, hn::Sub(load_lanes(d, x + at), shift), s2);
         }
         alignas(64) float lanes[2][HWY_MAX_BYTES / sizeof(float)];
         hn::StoreU(s1, d, lanes[0]);
@@ -93,43 +103,56 @@ void sum_gradients(const float* x, const float* dy, const float* mean, std::int6
   for (std::int64_t n = begin; n < end; ++n) {
     for (std::int64_t c = 0; c < channels; ++c) {
       const std::int64_t at = (n * channels + c) * places;
-      sums[c] += static_cast<double>(sum_vectors(
-          places, [&](auto d, std::int64_t i, auto sum) { return hn::Add(sum, hn::LoadU(d, dy + at + i)); }));
+      sums[c] += static_cast<double>(sum_vectors(places, [&](auto d, std::int64_t i, auto sum) {
+        return hn::Add(sum, load_lanes(d, dy + at + i));
+      }));
       sums[channels + c] += static_cast<double>(sum_vectors(places, [&](auto d, std::int64_t i, auto sum) {
-        return hn::MulAdd(hn::LoadU(d, dy + at + i), hn::Sub(hn::LoadU(d, x + at + i), hn::Set(d, mean[c])),
+        return hn::MulAdd(load_lanes(d, dy + at + i), hn::Sub(load_lanes(d, x + at + i), hn::Set(d, mean[c])),
                           sum);
       }));
     }
   }
 }
 
-void affine_samples(const ChannelAffine& a, std::int64_t begin, std::int64_t end) {
-  const auto apply = [&a](auto d, std::int64_t at, auto kx, auto kz, auto k0) HWY_ATTR {
-    auto v = hn::MulAdd(hn::LoadU(d, a.x + at), kx, k0);
-    if (a.z != nullptr) v = hn::MulAdd(hn::LoadU(d, a.z + at), kz, v);
-    if (a.accumulate) v = hn::Add(v, hn::LoadU(d, a.y + at));
-    hn::StoreU(v, d, a.y + at);
+void sum_gradients(const BatchNormBackwardArgs& args, std::int64_t begin, std::int64_t end, double* sums) {
+  dispatch_simd_float(args.x.dtype, [&]<class T>() { sum_gradients_of<T>(args, begin, end, sums); });
+}
+
+template <class T>
+void affine_samples_of(const ChannelAffine& a, std::int64_t begin, std::int64_t end) {
+  const T* x = a.x.as<T>();
+  const T* z = a.z.as<T>();
+  T* y = a.y.as<T>();
+  const std::int64_t channels = a.x.dim(1), places = a.x.dim(2);
+  const auto apply = [&](auto d, std::int64_t at, auto kx, auto kz, auto k0) HWY_ATTR {
+    auto v = hn::MulAdd(load_lanes(d, x + at), kx, k0);
+    if (z != nullptr) v = hn::MulAdd(load_lanes(d, z + at), kz, v);
+    store_lanes(d, v, y + at, a.accumulate);
   };
-  if (a.places == 1) {
+  if (places == 1) {
     for (std::int64_t n = begin; n < end; n += kRows) {
       const std::int64_t rows = std::min(kRows, end - n);
-      for_vectors(a.channels, [&](auto d, std::int64_t c) {
+      for_vectors(channels, [&](auto d, std::int64_t c) {
         const auto kx = hn::LoadU(d, a.kx + c), k0 = hn::LoadU(d, a.k0 + c);
-        const auto kz = a.z != nullptr ? hn::LoadU(d, a.kz + c) : hn::Zero(d);
-        for (std::int64_t r = 0; r < rows; ++r) apply(d, (n + r) * a.channels + c, kx, kz, k0);
+        const auto kz = z != nullptr ? hn::LoadU(d, a.kz + c) : hn::Zero(d);
+        for (std::int64_t r = 0; r < rows; ++r) apply(d, (n + r) * channels + c, kx, kz, k0);
       });
     }
     return;
   }
   for (std::int64_t n = begin; n < end; ++n) {
-    for (std::int64_t c = 0; c < a.channels; ++c) {
-      const std::int64_t at = (n * a.channels + c) * a.places;
-      const float kz = a.z != nullptr ? a.kz[c] : 0.0F;
-      for_vectors(a.places, [&](auto d, std::int64_t i) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const std::int64_t at = (n * channels + c) * places;
+      const float kz = z != nullptr ? a.kz[c] : 0.0F;
+      for_vectors(places, [&](auto d, std::int64_t i) {
         apply(d, at + i, hn::Set(d, a.kx[c]), hn::Set(d, kz), hn::Set(d, a.k0[c]));
       });
     }
   }
+}
+
+void affine_samples(const ChannelAffine& a, std::int64_t begin, std::int64_t end) {
+  dispatch_simd_float(a.x.dtype, [&]<class T>() { affine_samples_of<T>(a, begin, end); });
 }
 
 }  // namespace
@@ -173,25 +196,24 @@ const double* sum_parts(const View& x, const View& scratch, std::int64_t width, 
   return sums;
 }
 
-void apply(const ChannelAffine& affine, const View& x) {
-  for_each_part(x, num_threads(), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+void apply(const ChannelAffine& affine) {
+  for_each_part(affine.x, num_threads(), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
     HWY_DYNAMIC_DISPATCH(affine_samples)(affine, begin, end);
   });
 }
 
 template <class Args>
 bool accepts(const Args& args) {
-  return args.x.dtype == DType::f32;
+  return is_simd_float(args.x.dtype);
 }
 
 void statistics(const BatchStatisticsArgs& args, Stream) {
-  const std::int64_t channels = args.x.dim(1), places = args.x.dim(2);
-  const double inverse = 1.0 / static_cast<double>(args.x.dim(0) * places);
+  const std::int64_t channels = args.x.dim(1);
+  const double inverse = 1.0 / static_cast<double>(args.x.dim(0) * args.x.dim(2));
   const auto run = [&](const float* mean, float* to) {
     const double* sums =
         sum_parts(args.x, args.scratch, channels, [&](std::int64_t begin, std::int64_t end, double* into) {
-          HWY_DYNAMIC_DISPATCH(sum_samples)
-          (args.x.as<float>(), mean, begin, end, channels, places, into);
+          HWY_DYNAMIC_DISPATCH(sum_samples)(args.x, mean, begin, end, into);
         });
     for (std::int64_t c = 0; c < channels; ++c) to[c] = static_cast<float>(sums[c] * inverse);
   };
@@ -208,22 +230,15 @@ void forward(const BatchNormArgs& args, Stream) {
     if (args.weight) scale[c] *= args.weight.as<float>()[c];
     shift[c] = (args.bias ? args.bias.as<float>()[c] : 0.0F) - args.mean.as<float>()[c] * scale[c];
   }
-  apply({.x = args.x.as<float>(),
-         .kx = scale,
-         .k0 = shift,
-         .y = args.y.as<float>(),
-         .channels = channels,
-         .places = args.x.dim(2)},
-        args.x);
+  apply({.x = args.x, .z = {}, .kx = scale, .k0 = shift, .y = args.y});
 }
 
 void backward(const BatchNormBackwardArgs& args, Stream) {
-  const std::int64_t channels = args.x.dim(1), places = args.x.dim(2);
-  const double inverse = 1.0 / static_cast<double>(args.x.dim(0) * places);
+  const std::int64_t channels = args.x.dim(1);
+  const double inverse = 1.0 / static_cast<double>(args.x.dim(0) * args.x.dim(2));
   const double* sums =
       sum_parts(args.x, args.scratch, 2 * channels, [&](std::int64_t begin, std::int64_t end, double* into) {
-        HWY_DYNAMIC_DISPATCH(sum_gradients)
-        (args.x.as<float>(), args.dy.as<float>(), args.mean.as<float>(), begin, end, channels, places, into);
+        HWY_DYNAMIC_DISPATCH(sum_gradients)(args, begin, end, into);
       });
   float* k_dy = thread_scratch(0, static_cast<std::size_t>(3 * channels));
   float *k_x = k_dy + channels, *k0 = k_x + channels;
@@ -243,16 +258,13 @@ void backward(const BatchNormBackwardArgs& args, Stream) {
     k0[c] = static_cast<float>((args.own_statistics ? -scale * sum_dy * inverse : 0.0) - slope * mean);
   }
   if (!args.dx) return;
-  apply({.x = args.dy.as<float>(),
-         .z = args.own_statistics ? args.x.as<float>() : nullptr,
+  apply({.x = args.dy,
+         .z = args.own_statistics ? args.x : View{},
          .kx = k_dy,
          .kz = k_x,
          .k0 = k0,
-         .y = args.dx.as<float>(),
-         .channels = channels,
-         .places = places,
-         .accumulate = args.accumulate_dx},
-        args.x);
+         .y = args.dx,
+         .accumulate = args.accumulate_dx});
 }
 
 }  // namespace
