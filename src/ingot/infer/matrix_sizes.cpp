@@ -23,22 +23,23 @@ void add(MatrixSizes& to, const ExpertLinear& experts, double share) {
 }
 
 MatrixSizes sizes(const LanguageModel& model, bool active) {
-  MatrixSizes m;
+  MatrixSizes m, head;
   for (const auto& layer : model.layers) {
     const Attention& a = layer->self_attn;
-    for (const Linear* linear : {&a.q_proj, &a.k_proj, &a.v_proj, &a.o_proj}) add(m, *linear);
+    for (const Linear* linear : {&a.q_proj, &a.k_proj, &a.v_proj}) add(m, *linear);
+    MatrixSizes& behind = layer == model.layers.back() ? head : m;  // of attention
+    add(behind, a.o_proj);
     if (layer->mlp != nullptr) {
-      if (layer->mlp->gate_proj != nullptr) add(m, *layer->mlp->gate_proj);
-      add(m, layer->mlp->up_proj);
-      add(m, layer->mlp->down_proj);
+      if (layer->mlp->gate_proj != nullptr) add(behind, *layer->mlp->gate_proj);
+      add(behind, layer->mlp->up_proj);
+      add(behind, layer->mlp->down_proj);
     }
     if (layer->experts != nullptr) {
       const MoeMlp& e = *layer->experts;
       const double share = active ? static_cast<double>(e.choices) / static_cast<double>(e.count) : 1;
-      for (const ExpertLinear* linear : {&e.gate_proj, &e.up_proj, &e.down_proj}) add(m, *linear, share);
+      for (const ExpertLinear* linear : {&e.gate_proj, &e.up_proj, &e.down_proj}) add(behind, *linear, share);
     }
   }
-  MatrixSizes head;
   if (model.config.tie_word_embeddings) {
     add(head, model.embed_tokens.packed, model.embed_tokens.weight);
   } else {

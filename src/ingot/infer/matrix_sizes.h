@@ -8,8 +8,10 @@ namespace ingot::infer {
 /// once; those of one that is not, not at all: a token reads one row of it.
 struct MatrixSizes {
   double bytes = 0, elements = 0;
-  double head = 0;       ///< those of the elements that only tokens pass whose logits are wanted
-  double int8 = 0;       ///< those, outside the head, that are multiplied by int8 dot products
+  /// Those of the elements that only tokens pass whose logits are wanted: the head, and what follows the last
+  /// attention.
+  double head = 0;
+  double int8 = 0;       ///< those, without these, that are multiplied by int8 dot products
   double int8_rows = 0;  ///< of those, with one scale for a whole row: no arithmetic between dot products
 };
 MatrixSizes matrix_sizes(const LanguageModel& model);

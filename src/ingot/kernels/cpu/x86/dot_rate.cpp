@@ -38,7 +38,8 @@ INGOT_NOINLINE void dot_blocks(std::int64_t blocks) {
   __m512 scale = _mm512_set1_ps(0.5F);
   __m512i dots[kRows];
   __m512 sums[kRows];
-  for (int r = 0; r < kRows; ++r) {
+  INGOT_UNROLL_ROWS  // every loop over rows, or the arrays stay in memory
+      for (int r = 0; r < kRows; ++r) {
     dots[r] = _mm512_setzero_si512();
     sums[r] = _mm512_setzero_ps();
   }
@@ -59,6 +60,7 @@ INGOT_NOINLINE void dot_blocks(std::int64_t blocks) {
       dots[r] = _mm512_setzero_si512();
     }
   }
+  INGOT_UNROLL_ROWS
   for (int r = 0; r < kRows; ++r) asm volatile("" : : "v"(sums[r]), "v"(dots[r]));
 }
 
