@@ -117,5 +117,32 @@ TEST(ForecastCommand, AFitKilledAtAnyMomentAndResumedEndsWithTheSameBits) {
   }
 }
 
+// The epoch that runs ends, the best weights are written, and what was saved stays.
+TEST(ForecastCommand, AFitThatCtrlCEndedIsAModelAndCanBeResumed) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv"), model = directory.at("model");
+  write_days(data, 300);
+  const std::vector<std::string> words{"forecast",   "fit",          data, "--model",  "nlinear", "--horizon",
+                                       "7",          "--lookback",   "14", "--epochs", "40",      "--set",
+                                       "patience=0", "--save-every", "0",  "-o",       model};
+  bool sent = false;
+  const Outcome stopped = run_ingot_on_terminal(words, [&](const std::string& output, pid_t child, int) {
+    if (child == 0 || sent || output.find("epoch   2") == std::string::npos) return;
+    sent = ::kill(child, SIGINT) == 0;
+  });
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.output;
+  EXPECT_NE(stopped.output.find("with --resume goes on"), std::string::npos) << stopped.output;
+  EXPECT_TRUE(std::filesystem::exists(model + "/model.safetensors"));
+  ASSERT_TRUE(std::filesystem::exists(model + "-unfinished"));
+  EXPECT_NE(run_ingot(words).errors.find("--resume"), std::string::npos);
+  std::vector<std::string> more = words;
+  more.emplace_back("--resume");
+  const Outcome resumed = run_ingot(more);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_NE(resumed.output.find("going on after batch 0 of epoch"), std::string::npos);
+  EXPECT_NE(resumed.output.find("epoch  40"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(model + "-unfinished"));
+}
+
 }  // namespace
 }  // namespace ingot::testing
