@@ -53,6 +53,7 @@ void run(const PointwiseArgs& args, Stream stream) {
   for (const View& input : args.inputs) operands.push_back(input.data);
   operands.push_back(args.y.data);
   std::vector<void*> arguments;
+  arguments.reserve(operands.size() + 1);
   for (void*& operand : operands) arguments.push_back(&operand);
   arguments.push_back(&n);
   const auto pack = static_cast<std::int64_t>(16 / byte_size(args.y.dtype));
