@@ -2,12 +2,12 @@
 
 #if defined(__x86_64__)
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 
 #include <immintrin.h>
 
 #include "ingot/base/parallel.h"
+#include "ingot/base/stopwatch.h"
 #include "ingot/kernels/cpu/x86/macros-inl.h"
 #include "ingot/kernels/instruction_set.h"
 
@@ -38,8 +38,9 @@ INGOT_NOINLINE void dot_blocks(std::int64_t blocks) {
   __m512 scale = _mm512_set1_ps(0.5F);
   __m512i dots[kRows];
   __m512 sums[kRows];
-  INGOT_UNROLL_ROWS  // every loop over rows, or the arrays stay in memory
-      for (int r = 0; r < kRows; ++r) {
+  // Every loop over rows is unrolled, or the arrays stay in memory.
+  INGOT_UNROLL_ROWS
+  for (int r = 0; r < kRows; ++r) {
     dots[r] = _mm512_setzero_si512();
     sums[r] = _mm512_setzero_ps();
   }
@@ -77,10 +78,9 @@ double rate(void (*run)(std::int64_t blocks)) {
   const int threads = num_threads();
   double best = 0;
   for (int round = 0; round < 20; ++round) {
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     parallel_for(threads, 1, [&](std::int64_t begin, std::int64_t end) { run(kBlocks * (end - begin)); });
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, static_cast<double>(kBlocks) * threads * kGroups * kRows * 128 / seconds);
+    best = std::max(best, static_cast<double>(kBlocks) * threads * kGroups * kRows * 128 / watch.seconds());
   }
   return best;
 }

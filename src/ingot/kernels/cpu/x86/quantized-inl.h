@@ -230,17 +230,6 @@ void single_panel_product(const PanelProduct& p, std::int64_t at, std::int64_t r
   if (rows - at >= 1) panel_tile<kFormat, 1>(p, at);
 }
 
-// One of the panels of a product.
-INGOT_INLINE PanelProduct panel_of(const PanelProduct& p, std::int64_t panel) {
-  PanelProduct one = p;
-  one.panel += panel * p.panel_bytes;
-  one.panels = 1;
-  one.y += panel * kPanelRows;
-  one.cols = p.cols - panel * kPanelRows < kPanelRows ? p.cols - panel * kPanelRows : kPanelRows;
-  if (one.bias != nullptr) one.bias += panel * kPanelRows;
-  return one;
-}
-
 // Tiles of R rows with both panels, piece by piece of their columns: a piece of the panels is in L1 for all
 // rows. Sums wait in y meanwhile, so that each is added up in the order of its columns. Returns how many rows
 // are done.

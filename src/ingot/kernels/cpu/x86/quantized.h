@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ingot/kernels/cpu/x86/panel.h"
 #include "ingot/kernels/quantized.h"
 
 // What the instruction sets' files (avx2.cpp, avx512.cpp, avx512_vnni.cpp, amx.cpp) share. Each compiles

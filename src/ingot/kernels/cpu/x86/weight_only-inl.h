@@ -183,17 +183,6 @@ INGOT_INLINE void f32_panel_tile(const FloatPanelProduct& p, std::int64_t at) {
   }
 }
 
-// One of the panels of a product.
-INGOT_INLINE FloatPanelProduct f32_panel_of(const FloatPanelProduct& p, std::int64_t panel) {
-  FloatPanelProduct one = p;
-  one.panel += panel * p.panel_bytes;
-  one.panels = 1;
-  one.y += panel * kPanelRows;
-  one.cols = p.cols - panel * kPanelRows < kPanelRows ? p.cols - panel * kPanelRows : kPanelRows;
-  if (one.bias != nullptr) one.bias += panel * kPanelRows;
-  return one;
-}
-
 // Rows [at, rows) of x with one panel.
 void f32_single_panel_product(const FloatPanelProduct& p, std::int64_t at, std::int64_t rows) {
   for (; rows - at >= kMaxFloatRows; at += kMaxFloatRows) f32_panel_tile<kMaxFloatRows>(p, at);
@@ -212,7 +201,7 @@ void f32_panel_product(const FloatPanelProduct& p, std::int64_t rows) {
     }
   }
   for (std::int64_t panel = 0; panel < p.panels && at < rows; ++panel)
-    f32_single_panel_product(f32_panel_of(p, panel), at, rows);
+    f32_single_panel_product(panel_of(p, panel), at, rows);
 }
 
 void run(const WeightOnlyMatmulArgs& args, Stream) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ingot/kernels/cpu/x86/panel.h"
 #include "ingot/kernels/weight_only.h"
 
 // What weight_only_avx2.cpp and weight_only_avx512.cpp share. Each compiles weight_only-inl.h, the one text

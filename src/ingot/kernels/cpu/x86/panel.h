@@ -1,0 +1,24 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "ingot/kernels/cpu/x86/macros-inl.h"
+#include "ingot/kernels/quantized.h"
+
+namespace ingot::kernels::cpu {
+
+/// One of the panels of a product with several: a PanelProduct or a FloatPanelProduct. Inlined, so that it
+/// takes the instruction set of its caller.
+template <class Product>
+INGOT_INLINE Product panel_of(const Product& p, std::int64_t panel) {
+  Product one = p;
+  one.panel += panel * p.panel_bytes;
+  one.panels = 1;
+  one.y += panel * kPanelRows;
+  one.cols = std::min(p.cols - panel * kPanelRows, kPanelRows);
+  if (one.bias != nullptr) one.bias += panel * kPanelRows;
+  return one;
+}
+
+}  // namespace ingot::kernels::cpu
