@@ -14,8 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kSums = "SHA256SUMS";
-
 }  // namespace
 
 void write_checksums(const std::string& directory) {
@@ -25,13 +23,13 @@ void write_checksums(const std::string& directory) {
   std::ranges::sort(names);
   std::string sums;
   for (const std::string& name : names) sums += sha256_file(directory + "/" + name) + "  " + name + "\n";
-  write_file_atomically(directory + "/" + kSums, sums);
+  write_file_atomically(directory + "/" + kChecksumsFile, sums);
 }
 
 void verify_checksums(const std::string& directory) {
   INGOT_CHECK(fs::is_directory(directory), IoError(directory, "is no directory"));
-  const std::string path = directory + "/" + kSums;
-  INGOT_CHECK(fs::exists(path), FormatError(directory, -1, kSums, "is missing"));
+  const std::string path = directory + "/" + kChecksumsFile;
+  INGOT_CHECK(fs::exists(path), FormatError(directory, -1, kChecksumsFile, "is missing"));
   std::istringstream sums(read_file(path));
   for (std::string line; std::getline(sums, line);) {
     INGOT_CHECK(line.size() > 66, FormatError(path, -1, "line", "is not '<sha256>  <file>': " + line));
@@ -45,7 +43,7 @@ void verify_checksums(const std::string& directory) {
 
 void remove_with_checksums(const std::string& directory) {
   std::error_code ignored;
-  fs::remove(directory + "/" + kSums, ignored);
+  fs::remove(directory + "/" + kChecksumsFile, ignored);
   fs::remove_all(directory, ignored);
 }
 

@@ -6,6 +6,8 @@ namespace ingot {
 
 // Directories that can be told whole from damaged: SHA256SUMS lists every file (`sha256sum -c` checks it).
 
+inline constexpr const char* kChecksumsFile = "SHA256SUMS";
+
 /// Writes SHA256SUMS over the files of `directory`.
 void write_checksums(const std::string& directory);
 

@@ -26,14 +26,6 @@ constexpr const char* kProgressFile = "fit_state.json";
 
 std::string checkpoint_in(const std::string& directory) { return directory + "/checkpoint"; }
 
-std::size_t bytes_of(const FitCheckpoint& checkpoint) {
-  std::size_t bytes = 0;
-  for (const auto* tensors : {&checkpoint.weights, &checkpoint.best, &checkpoint.optimizer}) {
-    for (const auto& [name, tensor] : *tensors) bytes += tensor.nbytes();
-  }
-  return bytes;
-}
-
 Json progress_json(const FitProgress& p) {
   return {{"epochs", to_json(p.epochs)},
           {"best_epoch", p.best_epoch},
@@ -90,7 +82,9 @@ FitIdentity::FitIdentity(const FitConfig& c, const SeriesTable& t) {
 
 void save_fit_checkpoint(const std::string& directory, const FitIdentity& identity,
                          const FitCheckpoint& checkpoint) {
-  require_disk_space(directory, bytes_of(checkpoint), "a checkpoint");
+  require_disk_space(directory,
+                     nbytes(checkpoint.weights) + nbytes(checkpoint.best) + nbytes(checkpoint.optimizer),
+                     "a checkpoint");
   AtomicDirectory files(checkpoint_in(directory));
   write_safetensors(files.file("weights.safetensors"), checkpoint.weights);
   if (!checkpoint.best.empty()) write_safetensors(files.file("best.safetensors"), checkpoint.best);

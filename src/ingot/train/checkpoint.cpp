@@ -26,14 +26,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr const char* kState = "trainer_state.json";
 
-std::size_t total_bytes(const Checkpoint& checkpoint) {
-  std::size_t bytes = 0;
-  for (const auto* tensors : {&checkpoint.weights, &checkpoint.optimizer, &checkpoint.ema}) {
-    for (const auto& [name, tensor] : *tensors) bytes += tensor.nbytes();
-  }
-  return bytes;
-}
-
 }  // namespace
 
 std::string checkpoint_path(const std::string& output_dir, std::int64_t step) {
@@ -43,7 +35,8 @@ std::string checkpoint_path(const std::string& output_dir, std::int64_t step) {
 void save_checkpoint(const std::string& path, const Checkpoint& checkpoint,
                      const text::Tokenizer& tokenizer) {
   make_directories(fs::path(path).parent_path().string());
-  require_disk_space(path, total_bytes(checkpoint), "a checkpoint");
+  require_disk_space(path, nbytes(checkpoint.weights) + nbytes(checkpoint.optimizer) + nbytes(checkpoint.ema),
+                     "a checkpoint");
   AtomicDirectory directory(path);
   write_language_model(directory.path(), checkpoint.config, checkpoint.weights);
   tokenizer.save_directory(directory.path());
@@ -56,7 +49,7 @@ void save_checkpoint(const std::string& path, const Checkpoint& checkpoint,
 
 void verify_checkpoint(const std::string& path) {
   INGOT_CHECK(fs::is_directory(path), IoError(path, "is no directory"));
-  for (const char* needed : {"SHA256SUMS", kState}) {
+  for (const char* needed : {kChecksumsFile, kState}) {
     INGOT_CHECK(
         fs::exists(path + "/" + needed),
         FormatError(path, -1, needed,

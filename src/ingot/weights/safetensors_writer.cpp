@@ -141,6 +141,12 @@ void write_safetensors(const std::string& path, const std::map<std::string, Tens
   write_safetensors(path, stored);
 }
 
+std::size_t nbytes(const std::map<std::string, Tensor>& tensors) {
+  std::size_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes();
+  return bytes;
+}
+
 std::vector<std::string> write_safetensors_directory(const std::string& directory,
                                                      std::span<const StoredTensor> tensors,
                                                      const SafetensorsOptions& options) {

@@ -39,6 +39,8 @@ void write_safetensors(const std::string& path, std::span<const StoredTensor> te
                        const SafetensorsOptions& options = {});
 /// The same for tensors by name.
 void write_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors);
+/// Bytes that their values take.
+std::size_t nbytes(const std::map<std::string, Tensor>& tensors);
 
 /// Writes model.safetensors into a directory, or model-00001-of-0000N.safetensors and
 /// model.safetensors.index.json where one file would be too large. Tensors go to shards in the given order.
