@@ -1,7 +1,6 @@
 #include "ingot/cli/bench.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/stopwatch.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/bench_scripts.h"
 #include "ingot/cli/launch_breakdown.h"
@@ -57,18 +57,14 @@ struct StepSeconds {
 
 StepSeconds timed_step(LanguageModel& model, const Tensor& tokens, TrainOptimizer& optimizer,
                        std::int64_t step) {
-  using Clock = std::chrono::steady_clock;
-  const auto seconds = [](Clock::time_point a, Clock::time_point b) {
-    return std::chrono::duration<double>(b - a).count();
-  };
-  const auto start = Clock::now();
+  const Stopwatch watch;
   const Tensor loss = model.loss({.tokens = tokens}, tokens);
-  const auto forward = Clock::now();
+  const double forward = watch.seconds();
   backward(loss);
-  const auto back = Clock::now();
+  const double back = watch.seconds();
   optimizer.apply(step, optimizer.measure_gradients().factor);
-  const auto end = Clock::now();
-  return {seconds(start, forward), seconds(forward, back), seconds(back, end), seconds(start, end)};
+  const double end = watch.seconds();
+  return {forward, back - forward, end - back, end};
 }
 
 struct TrainTimes {

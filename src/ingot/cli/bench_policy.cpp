@@ -1,4 +1,3 @@
-#include <chrono>
 #include <functional>
 
 #include <fmt/format.h>
@@ -8,6 +7,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/stopwatch.h"
 #include "ingot/cli/bench.h"
 #include "ingot/cli/bench_scripts.h"
 #include "ingot/cli/launch_breakdown.h"
@@ -44,11 +44,10 @@ struct PolicyTimes {
 
 // Seconds of each run, taken in turn with the peers'. The first two, which map memory, do not count.
 PolicyTimes take_turns(const PolicyBenchOptions& o, TorchPeers& peers, const std::function<void()>& run) {
-  using Clock = std::chrono::steady_clock;
   const auto timed_run = [&] {
-    const auto start = Clock::now();
+    const Stopwatch watch;
     run();
-    return std::chrono::duration<double>(Clock::now() - start).count();
+    return watch.seconds();
   };
   PolicyTimes times;
   for (std::int64_t i = 0; i < o.runs + 2; ++i) {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/shell.h"
+#include "ingot/base/stopwatch.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/training_console.h"
 #include "ingot/cli/verbs.h"
@@ -105,10 +105,10 @@ double measure_step(const TrainConfig& config) {
   const Tensor tokens = Tensor::from(ids, {config.per_device_train_batch_size, config.sequence_len}, device);
   double best = 1e9;
   for (int i = 0; i < 3; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     backward(model.loss({.tokens = tokens}, tokens));
     backend(device).synchronize(current_stream(device));
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    best = std::min(best, watch.seconds());
   }
   return best;
 }

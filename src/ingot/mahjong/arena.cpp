@@ -1,7 +1,6 @@
 #include "ingot/mahjong/arena.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <mutex>
 
@@ -9,6 +8,7 @@
 
 #include "ingot/base/parallel.h"
 #include "ingot/base/rng.h"
+#include "ingot/base/stopwatch.h"
 
 namespace ingot::mahjong {
 namespace {
@@ -180,7 +180,7 @@ std::size_t TableBatch::restart() {
 
 ArenaReport run_arena(const std::array<Entrant, 4>& entrants, const ArenaOptions& options) {
   INGOT_CHECK(options.walls > 0, InvalidConfig("walls", "must be at least 1"));
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   std::vector<std::string> names;
   std::array<std::size_t, 4> name_of{};
   for (std::size_t e = 0; e < 4; ++e) {
@@ -256,7 +256,7 @@ ArenaReport run_arena(const std::array<Entrant, 4>& entrants, const ArenaOptions
     report.rounds = std::max(report.rounds, score.rounds);
   }
   report.games = 4 * options.walls;
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.seconds = watch.seconds();
   return report;
 }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 
 #include "ingot/autograd/grad_mode.h"
+#include "ingot/base/stopwatch.h"
 #include "ingot/core/backend.h"
 #include "ingot/ops/matmul.h"
 
@@ -34,9 +34,9 @@ double measure_matmul_flops(DType dtype, Device device) {
   run();  // threads start, pages are touched, libraries choose
   std::array<double, 5> seconds{};
   for (double& s : seconds) {
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     run();
-    s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    s = watch.seconds();
   }
   std::ranges::sort(seconds);
   const auto size = static_cast<double>(n);

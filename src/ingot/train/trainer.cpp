@@ -13,6 +13,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/stopwatch.h"
 #include "ingot/core/backend.h"
 #include "ingot/data/loader.h"
 #include "ingot/models/language/model_directory.h"
@@ -27,12 +28,6 @@
 
 namespace ingot {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 text::Tokenizer choose_tokenizer(const TrainConfig& config,
                                  const std::optional<CheckpointEntry>& checkpoint) {
@@ -104,7 +99,7 @@ struct Trainer::State {
   std::unique_ptr<TrainOptimizer> optimizer;
   std::unique_ptr<GradientStep> gradients;
   std::deque<StepRecord> running;  // steps whose figures have not been looked at, earliest first
-  Clock::time_point last_end;      // of the step before
+  Stopwatch since_step;            // the one before ended
   std::unique_ptr<RunHistory> history;
   Progress progress;
   std::int64_t total_steps = 0;
@@ -191,8 +186,8 @@ StepRecord Trainer::State::end_step() {
   StepRecord record = running.front();
   running.pop_front();
   if (most_running() > 0) take_figures(record);
-  record.seconds = seconds_since(last_end);
-  last_end = Clock::now();
+  record.seconds = since_step.seconds();
+  since_step.restart();
   record.tokens_per_second = static_cast<double>(config.tokens_per_step()) / record.seconds;
   record.flops = record.tokens_per_second * flops_per_token;
   record.epoch = static_cast<double>(record.step * config.gradient_accumulation_steps) /
@@ -326,10 +321,10 @@ Trainer::~Trainer() = default;
 
 TrainResult Trainer::run() {
   State& s = *state_;
-  const auto start = Clock::now();
+  const Stopwatch watch;
   TrainResult result;
   bool evaluated = false;
-  s.last_end = start;
+  s.since_step.restart();
   const auto end_steps = [&](std::size_t but) {
     while (s.running.size() > but) {
       const StepRecord record = s.end_step();
@@ -347,10 +342,10 @@ TrainResult Trainer::run() {
     if (s.due(s.config.save_steps)) s.save();
     if (!go_on) result.end = TrainEnd::stopped_early;
     if (s.hooks.should_stop && s.hooks.should_stop()) result.end = TrainEnd::stopped;
-    if (s.config.max_seconds > 0 && seconds_since(start) > s.config.max_seconds)
+    if (s.config.max_seconds > 0 && watch.seconds() > s.config.max_seconds)
       result.end = TrainEnd::out_of_time;
     if (result.end != TrainEnd::finished) break;
-    if (s.running.empty()) s.last_end = Clock::now();  // an evaluation is not a part of the next step
+    if (s.running.empty()) s.since_step.restart();  // an evaluation is not a part of the next step
   }
   end_steps(0);
   if (!evaluated && result.end != TrainEnd::stopped) s.evaluate_and_sample();
