@@ -158,21 +158,40 @@ TEST_F(Files, ACrashAtAnyByteLeavesTheOldFileAndALeftoverThatIsSwept) {
 
 void write_directory(const std::string& path, const std::string& content) {
   AtomicDirectory directory(path);
-  FileWriter out(directory.file("a"));
+  FileWriter out(directory.file("config.json"));
   out.write(content);
   out.close();
-  make_directories(directory.file("sub"));
-  write_file_atomically(directory.file("sub/b"), content);
+  write_file_atomically(directory.file("model.safetensors"), content);
   directory.commit();
 }
 
 TEST_F(Files, ADirectoryAppearsWholeAndReplacesTheOldOne) {
   write_directory(at("deep/checkpoint/"), "one");
-  EXPECT_EQ(read_file(at("deep/checkpoint/sub/b")), "one");
+  EXPECT_EQ(read_file(at("deep/checkpoint/model.safetensors")), "one");
   write_directory(at("deep/checkpoint"), "two");
-  EXPECT_EQ(read_file(at("deep/checkpoint/a")), "two");
+  EXPECT_EQ(read_file(at("deep/checkpoint/config.json")), "two");
   EXPECT_TRUE(sweep_partial(at("deep")).empty());
   EXPECT_EQ(std::distance(fs::directory_iterator(at("deep")), fs::directory_iterator()), 1);
+}
+
+TEST_F(Files, ADirectoryReplacesAModelAndNothingElse) {
+  const auto refusal = [&](const char* name) {
+    return message_of<IoError>([&] { AtomicDirectory{at(name)}; });
+  };
+  make_directories(at("empty"));
+  write_directory(at("empty"), "new");
+  write_file_atomically(at("empty/notes.txt"), "mine");
+  EXPECT_NE(refusal("empty").find("holds 'notes.txt', which is no part of a model"), std::string::npos);
+  make_directories(at("projects/one"));
+  EXPECT_NE(refusal("projects").find("holds 'one'"), std::string::npos);
+  make_directories(at("results"));
+  write_file_atomically(at("results/run.json"), "mine");
+  EXPECT_NE(refusal("results").find("and no model"), std::string::npos);
+  write_file_atomically(at("data.csv"), "mine");
+  EXPECT_NE(refusal("data.csv").find("is a file"), std::string::npos);
+  EXPECT_EQ(entries(), 4U);
+  EXPECT_EQ(read_file(at("empty/notes.txt")) + read_file(at("results/run.json")) + read_file(at("data.csv")),
+            "mineminemine");
 }
 
 TEST_F(Files, ADirectoryWithoutCommitLeavesNothing) {
@@ -203,8 +222,8 @@ TEST_F(Files, ACrashedDirectoryLeavesTheOldOneOrTheNewOneWhole) {
       const ScopedFault fault({Fault::Kind::crash, c.place, c.count});
       write_directory(at("c"), "new");
     })) << c.place;
-    EXPECT_EQ(read_file(at("c/a")), c.holds) << c.place;
-    EXPECT_EQ(read_file(at("c/sub/b")), c.holds) << c.place;
+    EXPECT_EQ(read_file(at("c/config.json")), c.holds) << c.place;
+    EXPECT_EQ(read_file(at("c/model.safetensors")), c.holds) << c.place;
     EXPECT_EQ(sweep_partial(root_).size(), 1U) << c.place;
     EXPECT_EQ(entries(), 1U) << c.place;
   }
@@ -214,7 +233,7 @@ TEST_F(Files, SweepPutsBackADirectoryCaughtBetweenTwoRenames) {
   write_directory(at("c"), "old");
   fs::rename(at("c"), at("c.replaced-0123abcd"));
   EXPECT_EQ(sweep_partial(root_).size(), 1U);
-  EXPECT_EQ(read_file(at("c/a")), "old");
+  EXPECT_EQ(read_file(at("c/config.json")), "old");
 }
 
 TEST_F(Files, SweepTouchesNothingThatIsNotItsOwn) {

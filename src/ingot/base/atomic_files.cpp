@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <random>
+#include <set>
 #include <utility>
 
 #include <fcntl.h>
@@ -90,6 +91,34 @@ std::string name_before(const std::string& name, std::string_view mark) {
   return ours ? name.substr(0, at) : std::string();
 }
 
+/// Whether programs like this one write such a file into the directory of a model, a checkpoint or a fit.
+bool is_model_file(const fs::path& name) {
+  static const std::set<fs::path> endings{".json", ".jinja", ".model", ".safetensors"};
+  static const std::set<fs::path> names{"README.md", "SHA256SUMS", "merges.txt", "report.html", "vocab.txt"};
+  return endings.contains(name.extension()) || names.contains(name);
+}
+
+/// A new directory takes an old one away: IoError where that holds anything but a model's files.
+void check_replaceable(const std::string& path) {
+  if (!fs::exists(path)) return;
+  INGOT_CHECK(fs::is_directory(path), IoError(path, "is a file; give the name of a directory"));
+  if (fs::is_empty(path)) return;
+  bool model = false;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const fs::path name = entry.path().filename();
+    INGOT_CHECK(
+        entry.is_regular_file() && is_model_file(name),
+        IoError(path, fmt::format("holds '{}', which is no part of a model and would be lost; give another "
+                                  "directory, or move that away",
+                                  name.string())));
+    model = model || name == "config.json" || name == "SHA256SUMS" || name.extension() == ".safetensors";
+  }
+  INGOT_CHECK(model,
+              IoError(path,
+                      "holds files that would be lost, and no model (no config.json, no .safetensors); "
+                      "give another directory, or move them away"));
+}
+
 }  // namespace
 
 void write_file_atomically(const std::string& path, std::string_view content) {
@@ -118,6 +147,7 @@ void write_file_atomically(const std::string& path, FunctionRef<void(FileWriter&
 
 AtomicDirectory::AtomicDirectory(std::string final_path)
     : final_path_(without_trailing_slashes(std::move(final_path))) {
+  check_replaceable(final_path_);
   make_directories(parent_of(final_path_));
   while (lock_ < 0) {
     path_ = final_path_ + std::string(kPartial) + random_suffix();

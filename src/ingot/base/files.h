@@ -84,7 +84,8 @@ void write_file_atomically(const std::string& path, FunctionRef<void(FileWriter&
 /// A directory that appears whole or not at all. Write files below path(), then commit(): everything is
 /// synced to disk and renamed to its final name, in place of one that is there already. Destroyed without
 /// commit, it leaves nothing. After a crash what is left is `<name>.partial-<random>`, which sweep_partial
-/// removes.
+/// removes. Only a model's, a checkpoint's or a fit's directory is replaced: IoError at once where there is a
+/// file, or a directory that holds anything else, which would be lost.
 class AtomicDirectory {
  public:
   explicit AtomicDirectory(std::string final_path);

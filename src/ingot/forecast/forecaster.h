@@ -49,7 +49,7 @@ Forecaster fit_forecaster(FitConfig config, const SeriesTable& table, const FitH
                           const FitSaving& saving = {});
 
 /// Whether save_forecaster could write there, before a fit of hours: IoError where it could not, or where it
-/// would replace what is no forecasting model.
+/// would replace what is no model.
 void check_model_place(const std::string& directory);
 /// Writes config.json, model.safetensors, calibration.safetensors: the directory appears whole or not at all.
 void save_forecaster(const std::string& directory, const Forecaster& forecaster);

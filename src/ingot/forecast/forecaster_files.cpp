@@ -1,5 +1,4 @@
 #include <filesystem>
-#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -68,26 +67,9 @@ void check_consistent(const Forecaster& f, const std::string& path) {
 
 }  // namespace
 
-void check_model_place(const std::string& directory) {
-  namespace fs = std::filesystem;
-  static const std::set<std::string> ours{"config.json", "model.safetensors", "calibration.safetensors",
-                                          "report.html"};
-  if (fs::exists(directory)) {
-    INGOT_CHECK(fs::is_directory(directory),
-                IoError(directory, "is a file; give the name of a directory for the model"));
-    for (const auto& entry : fs::directory_iterator(directory)) {
-      const std::string name = entry.path().filename().string();
-      INGOT_CHECK(ours.contains(name),
-                  IoError(directory, "holds '" + name +
-                                         "', which is no part of a forecasting model and would be lost; give "
-                                         "another directory"));
-    }
-  }
-  const AtomicDirectory probe(directory);
-}
+void check_model_place(const std::string& directory) { const AtomicDirectory probe(directory); }
 
 void save_forecaster(const std::string& directory, const Forecaster& f) {
-  check_model_place(directory);
   AtomicDirectory files(directory);
   write_file_atomically(files.file("config.json"), dump_json(to_json(f), 2) + "\n");
   std::vector<StoredTensor> tensors;
