@@ -154,9 +154,9 @@ void run_chunks(const LinearLoss& l, Stream stream, Device device) {
   }
 }
 
-// Tokens whose logits take at most 96 MiB, in multiples of 64, and as even as that allows: every chunk reads
-// and writes the gradient of the weight, so a small last one costs more than it computes.
-std::int64_t default_chunk(std::int64_t tokens, std::int64_t classes, DType dtype) {
+}  // namespace
+
+std::int64_t linear_cross_entropy_chunk(std::int64_t tokens, std::int64_t classes, DType dtype) {
   constexpr std::int64_t kBytes = std::int64_t{96} << 20, kMultiple = 64;
   const std::int64_t fit = kBytes / (classes * static_cast<std::int64_t>(byte_size(dtype)) + 1);
   const std::int64_t most = std::max(fit / kMultiple * kMultiple, kMultiple);
@@ -164,8 +164,6 @@ std::int64_t default_chunk(std::int64_t tokens, std::int64_t classes, DType dtyp
   if (chunks <= 1) return most;
   return ((tokens + chunks - 1) / chunks + kMultiple - 1) / kMultiple * kMultiple;
 }
-
-}  // namespace
 
 Tensor cross_entropy(const Tensor& input, const Tensor& goal, const CrossEntropyLoss& options) {
   check_defined("cross_entropy", {&input, &goal}, false);
@@ -209,17 +207,17 @@ Tensor linear_cross_entropy(const Tensor& input, const Tensor& weight, const Ten
     const MemoryTagScope tag(MemoryTag::gradient);
     dweight = targets.numel() == 0 ? Tensor::zeros(w.shape(), w.dtype(), w.device()) : Tensor::empty_like(w);
   }
-  run_chunks(
-      {.x = rows_of(x),
-       .weight = w.view(),
-       .targets = flat(targets),
-       .losses = losses.view(),
-       .denominator = denominator.view(),
-       .dx = dx.defined() ? rows_of(dx) : View{},
-       .dweight = dweight.view(),
-       .options = kernel_options(options),
-       .chunk = options.chunk > 0 ? options.chunk : default_chunk(targets.numel(), w.dim(0), x.dtype())},
-      current_stream(x.device()), x.device());
+  run_chunks({.x = rows_of(x),
+              .weight = w.view(),
+              .targets = flat(targets),
+              .losses = losses.view(),
+              .denominator = denominator.view(),
+              .dx = dx.defined() ? rows_of(dx) : View{},
+              .dweight = dweight.view(),
+              .options = kernel_options(options),
+              .chunk = options.chunk > 0 ? options.chunk
+                                         : linear_cross_entropy_chunk(targets.numel(), w.dim(0), x.dtype())},
+             current_stream(x.device()), x.device());
   return record<LinearCrossEntropyNode>(summed(losses, denominator), {&x, &w}, dx, dweight);
 }
 

@@ -29,9 +29,14 @@ struct CrossEntropyLoss {
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyLoss& options = {});
 
 struct LinearCrossEntropyLoss : CrossEntropyLoss {
-  /// Tokens whose logits exist at one time; 0: as many as keep them near 64 MiB.
+  /// Tokens whose logits exist at one time; 0: linear_cross_entropy_chunk of them.
   std::int64_t chunk = 0;
 };
+
+/// How many tokens' logits linear_cross_entropy holds at one time: at most 96 MiB of them (or those of 64
+/// tokens), in multiples of 64, and as even as that allows: every chunk reads and writes the gradient of the
+/// weight, so a small last one costs more than it computes.
+std::int64_t linear_cross_entropy_chunk(std::int64_t tokens, std::int64_t classes, DType dtype);
 
 /// cross_entropy(linear(x, weight), targets) in chunks of tokens that turn logits into gradients in place, so
 /// all logits never exist at once (as Liger Kernel does, Hsu et al. 2024). The gradients of x and weight are

@@ -7,6 +7,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/units.h"
 #include "ingot/core/memory.h"
+#include "ingot/ops/loss.h"
 
 namespace ingot {
 namespace {
@@ -52,7 +53,9 @@ MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model) {
   plan.activations =
       tokens * (kept + 3 * hidden) * size;  // and the embeddings, the last norm, the loss's gradient
   const auto widest = static_cast<std::size_t>(std::max(model.intermediate_size, model.hidden_size));
-  const std::size_t chunk = std::min<std::size_t>(tokens, 512) * static_cast<std::size_t>(model.vocab_size);
+  const auto chunk_tokens = static_cast<std::size_t>(
+      linear_cross_entropy_chunk(static_cast<std::int64_t>(tokens), model.vocab_size, config.dtype));
+  const std::size_t chunk = std::min(tokens, chunk_tokens) * static_cast<std::size_t>(model.vocab_size);
   // The fused loss makes the head's gradient in the forward pass; tied or not, one [vocab, hidden] matrix
   // more.
   const std::size_t head = static_cast<std::size_t>(model.vocab_size) * hidden;
