@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <numeric>
+#include <span>
 
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
@@ -293,9 +294,8 @@ TEST(Gguf, BadFilesSayWhatIsWrong) {
 TEST(Gguf, CutAnywhereAFileIsRefused) {
   const std::string whole = read_file(kGoldens + "all_types.gguf");
   for (std::size_t size = 0; size < whole.size() - 32; ++size) {  // what follows the last tensor is padding
-    std::vector<std::byte> bytes(size);
-    std::memcpy(bytes.data(), whole.data(), size);
-    EXPECT_THROW(open_gguf(memory_blob("x", std::move(bytes))), FormatError) << size;
+    const auto bytes = std::as_bytes(std::span(whole).first(size));
+    EXPECT_THROW(open_gguf(memory_blob("x", {bytes.begin(), bytes.end()})), FormatError) << size;
   }
 }
 

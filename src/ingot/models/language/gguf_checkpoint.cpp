@@ -117,9 +117,13 @@ class GgufModel {
     config[key] = id ? Json(*id) : Json(nullptr);
   }
 
+  std::int64_t width_of_a_head() const {
+    const std::int64_t width = required("embedding_length");  // first: the order is what it says
+    return width / required("attention.head_count");
+  }
   std::int64_t head_size() const {
     const auto given = integer("attention.key_length");
-    return given ? *given : required("embedding_length") / required("attention.head_count");
+    return given ? *given : width_of_a_head();
   }
 
   std::vector<double> factors(const char* tensor) const {
@@ -187,8 +191,7 @@ class GgufModel {
     if (!architecture_.starts_with("gemma")) return;
     const std::int64_t layers = required("block_count");
     const bool largest = layers == (architecture_ == "gemma2" ? 46 : 62);
-    config["query_pre_attn_scalar"] =
-        largest ? required("embedding_length") / required("attention.head_count") : head_size();
+    config["query_pre_attn_scalar"] = largest ? width_of_a_head() : head_size();
     config["head_dim"] = head_size();
   }
 

@@ -74,7 +74,7 @@ class Arena {
     free(at, sizes.whole);
   }
 
-  void check_guards(const char* by) {
+  void check_guards([[maybe_unused]] const char* by) {
     const std::lock_guard lock(mutex_);
 #if !defined(__SANITIZE_ADDRESS__)  // which sees the very instruction
     for (const auto& [at, sizes] : blocks_) {
@@ -164,7 +164,7 @@ std::size_t free_memory() {
   return arena.memory_ - std::min(arena.memory_, arena.used_);
 }
 bool is_device_pointer(const void* data) { return Arena::instance().holds(data); }
-void check_guards(const char* by) { Arena::instance().check_guards(by); }
+void check_guards([[maybe_unused]] const char* by) { Arena::instance().check_guards(by); }
 
 Access::Access() {
   Arena::instance().mutex().lock();
