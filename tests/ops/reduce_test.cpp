@@ -1,5 +1,6 @@
 #include "ingot/ops/reduce.h"
 
+#include <cfloat>
 #include <cmath>
 
 #include "tests/support/op_case.h"
@@ -102,7 +103,10 @@ TEST(Reduce, LargeShapesAgreeWithTheReference) {
     for (const auto reduction : {static_cast<Reduction>(sum), static_cast<Reduction>(max)}) {
       const Tensor fast = reduction(x, c.axes, false);
       const kernels::ForceKind reference(kernels::ImplKind::reference);
-      EXPECT_LE(max_error(fast, reduction(x, c.axes, false)), 2e-5) << to_string(c.shape);
+      const Tensor exact = reduction(x, c.axes, false);
+      // What chains of f32 lose, and that sums either side of a halfway point round to neighbours.
+      const double tolerance = 2e-5 + FLT_EPSILON * max(abs(exact)).item();
+      EXPECT_LE(max_error(fast, exact), tolerance) << to_string(c.shape);
     }
   }
 }
