@@ -21,7 +21,9 @@ nlohmann::json goldens() {
 }
 
 TEST(Parzen, KernelsWeightsAndDensitiesAreThoseOfOptuna) {
-  for (const auto& golden : goldens()["cases"]) {
+  const nlohmann::json cases = goldens()["cases"];
+  ASSERT_FALSE(cases.empty());
+  for (const auto& golden : cases) {
     SCOPED_TRACE(golden["name"].get<std::string>());
     const SearchSpace space = read_search_space(Config::parse(dump_json(golden["space"])).root());
     std::vector<std::size_t> axes(space.size());
@@ -56,7 +58,9 @@ TEST(Parzen, KernelsWeightsAndDensitiesAreThoseOfOptuna) {
 }
 
 TEST(Parzen, LogarithmsOfGaussianMassesAreExactInBothTails) {
-  for (const auto& row : goldens()["masses"]) {
+  const nlohmann::json masses = goldens()["masses"];
+  ASSERT_FALSE(masses.empty());
+  for (const auto& row : masses) {
     const double a = row[0], b = row[1], expected = row[2];
     EXPECT_NEAR(log_normal_mass(a, b), expected, 1e-9 * std::max(1.0, std::abs(expected))) << a << " " << b;
     EXPECT_NEAR(log_normal_mass(-b, -a), expected, 1e-9 * std::max(1.0, std::abs(expected))) << a << " " << b;

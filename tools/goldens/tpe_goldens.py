@@ -4,10 +4,14 @@ logarithms of Gaussian masses.
 
 Needs `pip install optuna==5.0.0`; its private modules are read.  Run:  tools/goldens/tpe_goldens.py
 """
+import functools
 import json
 import pathlib
 
 import numpy as np
+
+np.argsort = functools.partial(np.argsort, kind="stable")  # else the order of equal values differs by processor
+
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers._tpe import _truncnorm
 from optuna.samplers._tpe.parzen_estimator import _ParzenEstimator, _ParzenEstimatorParameters

@@ -88,7 +88,7 @@ void ParzenAxis::set_widths(std::span<const double> x) {
   const std::size_t n = x.size();
   std::vector<std::pair<double, std::size_t>> order(n);
   for (std::size_t i = 0; i < n; ++i) order[i] = {x[i], i};
-  std::ranges::sort(order, [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::sort(order);  // of equal values the first comes first
   sigma_.resize(n);
   const double widest = high_ - low_;
   const double narrowest = widest / std::min(kMostKernels, 2.0 + static_cast<double>(n));
