@@ -38,9 +38,9 @@ class Study : public ::testing::Test {
   }
   static double value_of(const Trial& trial) { return std::abs(trial.values[0] - 0.3) + trial.values[1]; }
 
-  /// Runs `body` in a process of its own; returns its wait status.
+  /// Starts `body` in a process of its own.
   template <class F>
-  static int in_a_process(F&& body) {
+  static pid_t start_process(F&& body) {
     const pid_t child = ::fork();
     if (child == 0) {
       try {
@@ -51,9 +51,17 @@ class Study : public ::testing::Test {
       }
       ::_exit(0);
     }
+    return child;
+  }
+  static int wait_status(pid_t child) {
     int status = 0;
     ::waitpid(child, &status, 0);
     return status;
+  }
+  /// Runs `body` in a process of its own; returns its wait status.
+  template <class F>
+  static int in_a_process(F&& body) {
+    return wait_status(start_process(body));
   }
 
   std::string directory_;
@@ -212,19 +220,11 @@ TEST_F(Study, HammeredByEightProcessesWithRandomKillsItComesOutWhole) {
   TunerOptions o = options(kTrials);
   o.max_attempts = 1000;
   std::vector<pid_t> workers;
-  const auto start = [&] {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      try {
-        Tuner tuner(o);
-        run_all(tuner);
-      } catch (const std::exception& error) {
-        std::fprintf(stderr, "worker: %s\n", error.what());
-        ::_exit(1);
-      }
-      ::_exit(0);
-    }
-    return child;
+  const auto start = [&o] {
+    return start_process([&o] {
+      Tuner tuner(o);
+      run_all(tuner);
+    });
   };
   for (int i = 0; i < 8; ++i) workers.push_back(start());
   std::mt19937 random(7);
@@ -285,9 +285,9 @@ TEST_F(Study, TwoProcessesOnAFullDiskAreToldAndLoseNothing) {
                                                                                                         : 1);
     }
   };
-  std::thread other([&] { EXPECT_EQ(WEXITSTATUS(in_a_process(fill)), 42); });
-  EXPECT_EQ(WEXITSTATUS(in_a_process(fill)), 42);
-  other.join();
+  const pid_t one = start_process(fill), other = start_process(fill);
+  EXPECT_EQ(WEXITSTATUS(wait_status(one)), 42);
+  EXPECT_EQ(WEXITSTATUS(wait_status(other)), 42);
   Tuner tuner(options(5));
   EXPECT_GE(static_cast<std::int64_t>(tuner.trials().size()), before);
   for (std::int64_t i = 0; i < before; ++i) {
