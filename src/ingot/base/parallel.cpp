@@ -7,6 +7,9 @@
 #include <mutex>
 
 #include <omp.h>
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include "ingot/base/error.h"
 
@@ -23,21 +26,55 @@ bool in_parallel() { return omp_in_parallel() != 0; }
 
 namespace {
 
-// Runs body(part) for each of `parts` on a thread of its own; rethrows one of their exceptions.
-template <class Body>
-void run_parts(std::int64_t parts, const Body& body) {
-  std::exception_ptr failure;
-  std::mutex mutex;
-#pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static, 1)
-  for (std::int64_t part = 0; part < parts; ++part) {
+// libgomp is not instrumented, so ThreadSanitizer has to be told that a region's threads see what its caller
+// wrote before, and its caller what they wrote. The function with the pragma is not looked at: what it hands
+// over lies on its stack.
+#if defined(__SANITIZE_THREAD__)
+#define INGOT_NOT_BY_TSAN __attribute__((no_sanitize("thread")))
+void hand_over(void* memory) { __tsan_release(memory); }
+void take_over(void* memory) { __tsan_acquire(memory); }
+#else
+#define INGOT_NOT_BY_TSAN
+void hand_over(void* /*memory*/) {}
+void take_over(void* /*memory*/) {}
+#endif
+
+// What the threads of one parallel region share.
+class Region {
+ public:
+  explicit Region(FunctionRef<void(std::int64_t)> body) : body_(body) { hand_over(this); }
+
+  void run(std::int64_t part) noexcept {
+    take_over(this);
     try {
-      body(part);
+      body_(part);
     } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
     }
+    hand_over(this);
   }
-  if (failure) std::rethrow_exception(failure);
+  void finish() {
+    take_over(this);
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  FunctionRef<void(std::int64_t)> body_;
+  std::exception_ptr failure_;
+  std::mutex mutex_;
+};
+
+INGOT_NOT_BY_TSAN void run_on_threads(Region& region, std::int64_t parts) {
+#pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static, 1)
+  for (std::int64_t part = 0; part < parts; ++part) region.run(part);
+}
+
+// Runs body(part) for each of `parts` on a thread of its own; rethrows one of their exceptions.
+void run_parts(std::int64_t parts, FunctionRef<void(std::int64_t)> body) {
+  Region region(body);
+  run_on_threads(region, parts);
+  region.finish();
 }
 
 std::int64_t part_count(std::int64_t n, std::int64_t grain) {
