@@ -131,6 +131,18 @@ TEST(Argmax, GivesTheFirstOfEqualsAlongAnyAxis) {
   EXPECT_EQ(argmax(x).to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 0}));
 }
 
+TEST(Argmax, GivesTheFirstOfEqualsOfALongRow) {
+  Tensor x = randn({50257}, 3);
+  auto* values = x.data<float>();
+  for (const int at : {50256, 30011, 30010, 17}) {
+    values[at] = 9;
+    EXPECT_EQ(argmax(x).item(), at);
+  }
+  values[40000] = NAN;
+  values[45000] = NAN;
+  EXPECT_EQ(argmax(x).item(), 40000) << "a NaN counts as the largest";
+}
+
 TEST(LogSumExp, HoldsAlongEveryAxis) {
   for (const int axis : {0, 1, -1}) {
     for (const bool keepdim : {false, true}) {

@@ -101,6 +101,7 @@ constexpr std::int64_t kChain = 16;    // block_size() makes chains of 16 in f32
 constexpr std::int64_t kColumns = 512;   // results that are built at once: 4 KiB of f64
 constexpr std::int64_t kFlushRows = 16;  // rows summed in f32 before f64 takes over
 constexpr std::int64_t kMaxParts = 16;
+constexpr std::int64_t kArgmaxPiece = 8192;  // 1 µs
 
 double start_value(ReduceOp op) {
   const double infinity = std::numeric_limits<double>::infinity();
@@ -287,17 +288,42 @@ void run_reduce(const ReduceArgs& args, Stream) {
   }
 }
 
+bool same_value(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+float largest_of(const float* x, std::int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(fold_block)(ReduceOp::max, x, n);
+}
+
+std::int64_t find_first(const float* x, std::int64_t n, float value) {
+  return std::find_if(x, x + n, [=](float v) { return same_value(v, value); }) - x;
+}
+
+// One long row, a vocabulary's logits, by all threads: only the piece with the largest is looked through
+// again.
+std::int64_t argmax_in_pieces(const float* x, std::int64_t n) {
+  const std::int64_t pieces = std::clamp<std::int64_t>(n / kArgmaxPiece, 1, kMaxParts);
+  const auto start = [=](std::int64_t piece) { return n * piece / pieces; };
+  std::array<float, kMaxParts> tops{};
+  parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p)
+      tops[static_cast<std::size_t>(p)] = largest_of(x + start(p), start(p + 1) - start(p));
+  });
+  const float largest = largest_of(tops.data(), pieces);
+  const std::int64_t first = find_first(tops.data(), pieces, largest);
+  return start(first) + find_first(x + start(first), start(first + 1) - start(first), largest);
+}
+
 void run_argmax(const ArgmaxArgs& args, Stream) {
   const std::int64_t n = args.x.dim(-1);
+  const auto* x = args.x.as<float>();
+  auto* y = args.y.as<std::int64_t>();
+  if (args.x.rows() == 1) {
+    *y = argmax_in_pieces(x, n);
+    return;
+  }
   parallel_for(args.x.rows(), kGrain / (n + 1), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      const float* x = args.x.as<float>() + row * n;
-      const float largest = HWY_DYNAMIC_DISPATCH(fold_block)(ReduceOp::max, x, n);
-      args.y.as<std::int64_t>()[row] =
-          std::find_if(x, x + n,
-                       [=](float v) { return v == largest || (std::isnan(v) && std::isnan(largest)); }) -
-          x;
-    }
+    for (std::int64_t row = begin; row < end; ++row)
+      y[row] = find_first(x + row * n, n, largest_of(x + row * n, n));
   });
 }
 
