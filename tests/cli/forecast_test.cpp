@@ -51,6 +51,37 @@ TEST(ForecastCommand, FitsPredictsEvaluatesPlotsAndCompares) {
   EXPECT_TRUE(std::filesystem::exists(directory.at("both/nlinear/model.safetensors")));
 }
 
+TEST(ForecastCommand, AResumedComparisonFitsOnlyWhatIsLeft) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv");
+  write_days(data, 400);
+  const auto compare = [&](const std::string& models, std::vector<std::string> more) {
+    std::vector<std::string> words{"forecast",   "compare", data, "--horizon",         "14",
+                                   "--lookback", "28",      "-o", directory.at("both")};
+    for (const char* model : {"dlinear", "nlinear"})
+      if (models.find(model) != std::string::npos) words.insert(words.end(), {"--model", model});
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_ingot(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return outcome.output;
+  };
+  const auto kept = [](const std::string& output) {
+    const std::string mark = "fitted before";
+    const std::size_t first = output.find(mark);
+    if (first == std::string::npos) return 0;
+    return output.find(mark, first + 1) == std::string::npos ? 1 : 2;
+  };
+  EXPECT_EQ(kept(compare("dlinear", {"--epochs", "2"})), 0);
+  const std::string second = compare("dlinear nlinear", {"--epochs", "2", "--resume"});
+  EXPECT_EQ(kept(second), 1) << second;
+  EXPECT_NE(second.find("epoch   2"), std::string::npos) << "NLinear was fitted";
+  EXPECT_EQ(kept(compare("dlinear nlinear", {"--epochs", "2"})), 0) << "without --resume all is fitted anew";
+  EXPECT_EQ(kept(compare("dlinear", {"--epochs", "1", "--resume"})), 0) << "other settings";
+  write_days(data, 401);
+  EXPECT_EQ(kept(compare("dlinear nlinear", {"--epochs", "1", "--resume"})), 0) << "another table";
+  EXPECT_EQ(kept(compare("dlinear nlinear", {"--epochs", "1", "--resume"})), 2);
+}
+
 TEST(ForecastCommand, EndsWithOneClearErrorAndWritesNothing) {
   const test::TemporaryDirectory directory;
   const std::string data = directory.at("days.csv"), model = directory.at("model");

@@ -78,8 +78,7 @@ void tell_epoch(const EpochReport& e) {
 }
 
 // Fits with a bar and a line per epoch. Ctrl-C ends the fit after its epoch and keeps the best weights.
-Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, bool json,
-                     const FitSaving& saving = {}) {
+Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, bool json, const FitSaving& saving) {
   std::unique_ptr<ProgressBar> bar;
   FitHooks hooks;
   hooks.on_step = [&](std::int64_t done, std::int64_t total, double loss) {
@@ -122,17 +121,28 @@ FitSaving saving_of(const ForecastOptions& o, const std::string& output) {
           .resume = o.resume};
 }
 
+struct WrittenFit {
+  Forecaster forecaster;
+  bool unfinished = false;  // stopped, and saved so that --resume goes on
+};
+
+WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const FitConfig& config,
+                    const SeriesTable& table) {
+  check_model_place(output);
+  const FitSaving saving = saving_of(o, output);
+  WrittenFit written{.forecaster = fit_shown(config, table, o.json, saving)};
+  save_forecaster(output, written.forecaster);
+  written.unfinished = interrupted() && has_fit_checkpoint(saving.directory);
+  if (!written.unfinished) remove_fit_checkpoint(saving.directory);
+  return written;
+}
+
 int run_fit(const ForecastOptions& o) {
   const FitConfig config = configuration(o, o.model);
   const std::string output = output_directory(o, config.model.model);
   const SeriesTable table = read_series(config.data, config.table);
   tell_table(table, o.json);
-  check_model_place(output);
-  const FitSaving saving = saving_of(o, output);
-  const Forecaster f = fit_shown(config, table, o.json, saving);
-  save_forecaster(output, f);
-  const bool unfinished = interrupted() && has_fit_checkpoint(saving.directory);
-  if (!unfinished) remove_fit_checkpoint(saving.directory);
+  const auto [f, unfinished] = fit_into(output, o, config, table);
   Report report = forecast_report(f, table, 0);
   write_report(output + "/report.html", report);
   double best = f.epochs[0].validation_loss;
@@ -243,6 +253,19 @@ int run_plot(const ForecastOptions& o) {
   return 0;
 }
 
+// One of the models to compare; with --resume the one that an earlier call has fitted just so.
+Forecaster compared_model(const std::string& directory, const ForecastOptions& o, const FitConfig& config,
+                          const SeriesTable& table) {
+  if (o.resume && std::filesystem::exists(directory + "/config.json")) {
+    Forecaster before = load_forecaster(directory);
+    if (before.fit_digest == fit_digest(config, table)) {
+      if (!o.json) fmt::print("fitted before\n");
+      return before;
+    }
+  }
+  return fit_into(directory, o, config, table).forecaster;
+}
+
 int run_compare(const ForecastOptions& o) {
   const std::vector<std::string> models = o.models.empty() ? forecast_models() : o.models;
   const std::string output = output_directory(o, "compare");
@@ -252,10 +275,8 @@ int run_compare(const ForecastOptions& o) {
     const FitConfig config = configuration(o, model);
     const SeriesTable table = read_series(config.data, config.table);
     if (model == models.front()) tell_table(table, o.json);
-    check_model_place(output + "/" + model);
     if (!o.json) fmt::print("\n{}\n", model);
-    const Forecaster f = fit_shown(config, table, o.json);
-    save_forecaster(output + "/" + model, f);
+    const Forecaster f = compared_model(output + "/" + model, o, config, table);
     last = evaluate(f, table, {.stride = o.stride, .season = o.season, .levels = parse_levels(o.levels)});
     double seconds = 0;
     for (const EpochReport& e : f.epochs) seconds += e.seconds;
@@ -306,6 +327,10 @@ void add_fit_options(Command& verb, ForecastOptions& o) {
   add_data_options(verb, o);
 }
 
+void add_save_every(Command& verb, ForecastOptions& o) {
+  verb.option("--save-every", o.save_every, "Seconds between saves for --resume, in DIRECTORY-unfinished");
+}
+
 }  // namespace
 
 void add_forecast(Command& root) {
@@ -325,8 +350,7 @@ void add_forecast(Command& root) {
   fitting.option("-o,--output", o->output, "Directory of the model (default: DATA-MODEL)");
   add_fit_options(fitting, *o);
   fitting.flag("--resume", o->resume, "Go on with a fit that was killed or stopped, bit for bit");
-  fitting.option("--save-every", o->save_every,
-                 "Seconds between saves for --resume, in DIRECTORY-unfinished");
+  add_save_every(fitting, *o);
   fitting.flag("--json", o->json, "No progress bar; print the result as JSON");
   fitting.example("ingot forecast fit sales.csv --horizon 28 --lookback 84",
                   "a DLinear for four weeks of daily sales");
@@ -375,6 +399,9 @@ void add_forecast(Command& root) {
   comparing.option("--stride", o->stride, "Rows between the origins of forecasts");
   comparing.option("--season", o->season, "Rows in a season");
   add_fit_options(comparing, *o);
+  comparing.flag("--resume", o->resume,
+                 "Keep the models that an earlier call fitted, go on with the one it left");
+  add_save_every(comparing, *o);
   comparing.flag("--json", o->json, "Print JSON");
   comparing.example("ingot forecast compare ETTh1.csv --split ett --model dlinear --model nlinear",
                     "two models and three baselines");

@@ -80,6 +80,14 @@ FitIdentity::FitIdentity(const FitConfig& c, const SeriesTable& t) {
   table = sha.finish_hex();
 }
 
+std::string fit_digest(const FitConfig& config, const SeriesTable& table) {
+  const FitIdentity identity(completed(config, table), table);
+  Sha256 sha;
+  feed(sha, identity.config);
+  feed(sha, identity.table);
+  return sha.finish_hex();
+}
+
 void save_fit_checkpoint(const std::string& directory, const FitIdentity& identity,
                          const FitCheckpoint& checkpoint) {
   require_disk_space(directory,

@@ -24,6 +24,9 @@ struct FitIdentity {
   std::string table;   ///< SHA-256 of dates, names and numbers
 };
 
+/// SHA-256 of the identity of a fit: with equal ones fit() gives the same model. `config` as fit() takes it.
+std::string fit_digest(const FitConfig& config, const SeriesTable& table);
+
 /// Writes `<directory>/checkpoint`, in place of the one before: whole or not at all. IoError (a full disk
 /// says how much is missing); what was saved before stays.
 void save_fit_checkpoint(const std::string& directory, const FitIdentity& identity,

@@ -8,6 +8,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/parallel.h"
+#include "ingot/forecast/fit_checkpoint.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
@@ -128,6 +129,7 @@ Forecaster fit_forecaster(FitConfig given, const SeriesTable& table, const FitHo
   f.config = std::move(result.config);
   f.model = std::move(result.model);
   f.epochs = std::move(result.epochs);
+  if (result.end != FitEnd::stopped) f.fit_digest = fit_digest(f.config, table);
   f.column_names = table.column_names;
   f.targets = table.targets;
   f.frequency = table.frequency;

@@ -34,6 +34,7 @@ struct Forecaster {
   std::unique_ptr<ForecastModel> model;
   Calibration calibration;
   std::vector<EpochReport> epochs;
+  std::string fit_digest;  ///< of what it was fitted with and to; empty where the fit was stopped
 
   /// DataError that names what differs where a table has not the columns or the frequency that the model was
   /// fitted on.

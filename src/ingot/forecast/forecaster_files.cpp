@@ -22,13 +22,10 @@ constexpr const char* kKind = "ingot_forecast";
 Json to_json(const Forecaster& f) {
   Json scales = Json::object();
   for (const auto& [id, s] : f.scales) scales[id] = {{"shift", s.shift}, {"scale", s.scale}};
-  return {{"model_type", kKind},
-          {"columns", f.column_names},
-          {"targets", f.targets},
-          {"frequency", f.frequency.name()},
-          {"fit", to_json(f.config)},
-          {"scales", scales},
-          {"calibration_windows", f.calibration.windows},
+  return {{"model_type", kKind},        {"columns", f.column_names},
+          {"targets", f.targets},       {"frequency", f.frequency.name()},
+          {"fit", to_json(f.config)},   {"fit_digest", f.fit_digest},
+          {"scales", scales},           {"calibration_windows", f.calibration.windows},
           {"epochs", to_json(f.epochs)}};
 }
 
@@ -55,6 +52,7 @@ void read_json(Forecaster& f, const Json& json) {
     f.scales[id] = {s.at("shift").get<std::vector<double>>(), s.at("scale").get<std::vector<double>>()};
   }
   f.epochs = read_epochs(json.at("epochs"));
+  f.fit_digest = json.value("fit_digest", "");
 }
 
 void check_consistent(const Forecaster& f, const std::string& path) {
