@@ -182,6 +182,11 @@ TEST_F(Files, ADirectoryReplacesAModelAndNothingElse) {
   write_directory(at("empty"), "new");
   write_file_atomically(at("empty/notes.txt"), "mine");
   EXPECT_NE(refusal("empty").find("holds 'notes.txt', which is no part of a model"), std::string::npos);
+  write_directory(at("packed"), "old");
+  for (const char* cache : {"packed/q8_0.ingot-packed", "packed/q8_0.ingot-packed.partial-0123abcd"})
+    write_file_atomically(at(cache), "tiles of the old weights");
+  write_directory(at("packed"), "new");
+  EXPECT_FALSE(fs::exists(at("packed/q8_0.ingot-packed")));
   make_directories(at("projects/one"));
   EXPECT_NE(refusal("projects").find("holds 'one'"), std::string::npos);
   make_directories(at("results"));
@@ -189,7 +194,7 @@ TEST_F(Files, ADirectoryReplacesAModelAndNothingElse) {
   EXPECT_NE(refusal("results").find("and no model"), std::string::npos);
   write_file_atomically(at("data.csv"), "mine");
   EXPECT_NE(refusal("data.csv").find("is a file"), std::string::npos);
-  EXPECT_EQ(entries(), 4U);
+  EXPECT_EQ(entries(), 5U);
   EXPECT_EQ(read_file(at("empty/notes.txt")) + read_file(at("results/run.json")) + read_file(at("data.csv")),
             "mineminemine");
 }

@@ -387,6 +387,14 @@ TEST_F(TrainerTest, WhatCannotTrainIsRefusedBeforeAnythingIsWritten) {
   EXPECT_FALSE(fs::exists(c.output_dir));
 }
 
+TEST_F(TrainerTest, AModelsDirectoryWithOtherFilesIsRefusedBeforeTheRun) {
+  const TrainConfig c = config("run");
+  fs::create_directories(c.output_dir + "/model");
+  std::ofstream(c.output_dir + "/model/notes.txt") << "mine";
+  EXPECT_THROW(Trainer{c}, IoError);
+  EXPECT_TRUE(fs::exists(c.output_dir + "/model/notes.txt"));
+}
+
 TEST_F(TrainerTest, TheMemoryPlanIsNearWhatARunUses) {
   for (const bool recompute : {false, true}) {
     TrainConfig c = config(recompute ? "recomputed" : "plain");

@@ -91,9 +91,12 @@ std::string name_before(const std::string& name, std::string_view mark) {
   return ours ? name.substr(0, at) : std::string();
 }
 
-/// Whether programs like this one write such a file into the directory of a model, a checkpoint or a fit.
-bool is_model_file(const fs::path& name) {
-  static const std::set<fs::path> endings{".json", ".jinja", ".model", ".safetensors"};
+/// Whether programs like this one write such a file into the directory of a model, a checkpoint or a fit;
+/// packed weights for the next start are of the old model, and go with it.
+bool is_model_file(const fs::path& file) {
+  const std::string whole = name_before(file.string(), kPartial);
+  const fs::path name = whole.empty() ? file : fs::path(whole);
+  static const std::set<fs::path> endings{".ingot-packed", ".jinja", ".json", ".model", ".safetensors"};
   static const std::set<fs::path> names{"README.md", "SHA256SUMS", "merges.txt", "report.html", "vocab.txt"};
   return endings.contains(name.extension()) || names.contains(name);
 }

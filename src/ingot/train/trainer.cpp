@@ -123,6 +123,7 @@ struct Trainer::State {
   bool saved() const {
     return saving.valid() && saving.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
+  std::string model_directory() const { return config.output_dir + "/model"; }
   void write_model(const std::string& path);
   bool due(std::int64_t every) const { return every > 0 && progress.step % every == 0; }
 };
@@ -157,6 +158,8 @@ void Trainer::State::open() {
   if (checkpoint.has_value()) restore(*checkpoint);
   gradients = std::make_unique<GradientStep>(*model, *optimizer, config);
   make_directories(config.output_dir);
+  const AtomicDirectory probe(
+      model_directory());  // refused now, not after the run, where it cannot be written
   history = std::make_unique<RunHistory>(config.output_dir + "/metrics.jsonl", progress.step);
 }
 
@@ -356,7 +359,7 @@ TrainResult Trainer::run() {
   if (!s.history->evaluations().empty()) result.validation_loss = s.history->evaluations().back().loss;
   if (std::isfinite(s.progress.best_loss)) result.best_validation_loss = s.progress.best_loss;
   if (result.end != TrainEnd::stopped) {
-    result.model_directory = s.config.output_dir + "/model";
+    result.model_directory = s.model_directory();
     s.write_model(result.model_directory);
   }
   s.history->flush();
