@@ -94,6 +94,36 @@ TEST(QuantLinear, GivesARowTheSameBitsInAnyCompanyAndOnAnyNumberOfThreads) {
   }
 }
 
+TEST(QuantLinear, OfManyRowsIsTheProductUpToRoundingWithTheSameBitsInAnyCompanyOfAsMany) {
+  const std::int64_t m = 1100, n = 70, k = 768;  // more rows than a thread takes at once
+  const Tensor w = random({n, k}, 1), x = random({m, k}, 2);
+  const int threads = num_threads();
+  for (const BlockFormat* format : formats_of(k)) {
+    const BlockMatrix blocks = BlockMatrix::quantize(w, *format);
+    const PackedPtr packed = pack(blocks);
+    if (rounding(packed.get()) != Rounding::spans) continue;
+    const Tensor all = linear(x, *packed);
+    for (const std::int64_t count : {kManyRows, kManyRows + 13}) {
+      set_num_threads(count == kManyRows ? 1 : 3);
+      const Tensor some =
+          linear(Tensor::from(std::span<const float>(x.data<float>(), static_cast<std::size_t>(count * k)),
+                              {count, k}),
+                 *packed);
+      set_num_threads(threads);
+      for (std::int64_t i = 0; i < some.numel(); ++i)
+        ASSERT_EQ(some.data<float>()[i], all.data<float>()[i])
+            << format->name << " of " << count << " at " << i;
+    }
+    const std::vector<double> expected = exact_product(x, blocks.dequantize());
+    double error = 0, power = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      error += std::pow(all.data<float>()[i] - expected[i], 2);
+      power += std::pow(expected[i], 2);
+    }
+    EXPECT_LT(std::sqrt(error / power), 0.013) << format->name;
+  }
+}
+
 TEST(PackedMatrix, EveryFormatThatIsNamedRoundsAndRuns) {
   const Tensor w = random({20, 256}, 1), x = random({2, 256}, 2);
   for (const std::string& name : quantized_formats()) {
@@ -135,7 +165,7 @@ TEST(QuantLinear, SharesRoundedActivations) {
 
 TEST(QuantLinear, RowsRoundedAsTheyAreMadeGiveTheBitsOfTheWhole) {
   const Tensor x = random({3, 67, 160}, 1);  // several pieces, and a last one that is not full
-  for (const char* format : {"q8_0", "w8a8"}) {
+  for (const char* format : {"q8_0", "w8a8", "q4_0"}) {
     const PackedPtr packed = quantize_and_pack(random({40, 160}, 2), format);
     const Activations made(x.shape(), rounding(packed.get()), [&](std::int64_t begin, std::int64_t end) {
       const auto count = static_cast<std::size_t>((end - begin) * 160);
@@ -150,8 +180,10 @@ TEST(QuantLinear, RowsRoundedAsTheyAreMadeGiveTheBitsOfTheWhole) {
 
 TEST(QuantLinear, RoundingIsWhatAWeightsFormatAsksFor) {
   const Tensor w = random({16, 256}, 1);
-  for (const char* format : {"q8_0", "q4_k", "int4-g64"})
+  for (const char* format : {"q8_0", "q5_k", "int8-g64"})
     EXPECT_EQ(rounding(quantize_and_pack(w, format).get()), Rounding::blocks) << format;
+  for (const char* format : {"q4_0", "q4_k", "int4-g64", "ternary"})
+    EXPECT_EQ(rounding(quantize_and_pack(w, format).get()), Rounding::spans) << format;
   EXPECT_EQ(rounding(quantize_and_pack(w, "w8a8").get()), Rounding::rows);
   for (const char* format : {"f32", "nf4", "fp8"})
     EXPECT_EQ(rounding(quantize_and_pack(w, format).get()), Rounding::none) << format;
@@ -173,7 +205,7 @@ TEST(QuantLinear, LayersOfOneInputTogetherGiveTheBitsOfEachAlone) {
     const PackedPtr packed[] = {quantize_and_pack(first, a), quantize_and_pack(second, b),
                                 quantize_and_pack(third, c)};
     const std::vector<WeightAndBias> layers{{*packed[0], bias}, {*packed[1], none}, {*packed[2], none}};
-    for (const std::int64_t m : {0, 1, 7, 50}) {
+    for (const std::int64_t m : {0, 1, 7, 50, 70}) {
       const Tensor x = random({m, 768}, 5);
       const std::vector<Tensor> y = linear(Activations(x), layers);
       ASSERT_EQ(y.size(), 3U);
@@ -187,14 +219,16 @@ TEST(QuantLinear, LayersOfOneInputTogetherGiveTheBitsOfEachAlone) {
 }
 
 TEST(QuantLinear, ShowsNonFiniteActivationsInTheirOwnRowOnly) {
-  for (const char* format : {"q8_0", "w8a8"}) {
+  for (const char* format : {"q8_0", "w8a8", "q4_0"}) {
     const PackedPtr packed = quantize_and_pack(random({20, 64}, 1), format);
-    Tensor x = random({2, 64}, 2);
-    x.data<float>()[3] = INFINITY;
-    const Tensor y = linear(x, *packed);
-    for (int c = 0; c < 20; ++c) {
-      EXPECT_TRUE(std::isnan(y.data<float>()[c])) << format;
-      EXPECT_TRUE(std::isfinite(y.data<float>()[20 + c])) << format;
+    for (const std::int64_t rows : {std::int64_t{2}, kManyRows}) {
+      Tensor x = random({rows, 64}, 2);
+      x.data<float>()[3] = INFINITY;
+      const Tensor y = linear(x, *packed);
+      for (int c = 0; c < 20; ++c) {
+        EXPECT_TRUE(std::isnan(y.data<float>()[c])) << format;
+        EXPECT_TRUE(std::isfinite(y.data<float>()[20 + c])) << format;
+      }
     }
   }
 }

@@ -21,6 +21,7 @@
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/matrix_sizes.h"
 #include "ingot/kernels/dot_rate.h"
+#include "ingot/quant/linear.h"
 #include "ingot/train/machine_limit.h"
 
 namespace ingot::cli {
@@ -114,10 +115,15 @@ class Measurement {
     const double products = (weights_.elements - weights_.head) * tokens - dots + weights_.head;
     double seconds = 2 * products / product_rate();
     if (has_dot_rates()) {
-      const double rows = weights_.int8_rows * tokens;
-      seconds += 2 * (rows / dot_rate() + (dots - rows) / scaled_dot_rate());
+      const double alone = without_scales() * tokens;
+      seconds += 2 * (alone / dot_rate() + (dots - alone) / scaled_dot_rate());
     }
     return tokens / seconds;
+  }
+  // Of the elements that are multiplied by int8 dot products, those with no scales in between.
+  double without_scales() const {
+    const bool many = std::min(options_.tokens, options_.inference.chunk) >= quant::kManyRows;
+    return weights_.int8_rows + (many ? weights_.int8_spans : 0);
   }
 
   /// One more run, by kernels: of each decoded token, or of the prompt.
@@ -148,7 +154,7 @@ std::string limit_text(const Measurement& m, bool decode) {
     return fmt::format("reads of that much memory, at {:.1f} GB/s just then,", m.bandwidth() * 1e-9);
   if (!m.has_dot_rates())
     return fmt::format("f32 matrix products, at {:.0f} GFLOP/s,", m.product_rate() * 1e-9);
-  if (m.weights().int8_rows == m.weights().int8)
+  if (m.without_scales() == m.weights().int8)
     return fmt::format("int8 dot products in registers, at {:.0f} G/s,", m.dot_rate() * 1e-9);
   return fmt::format("int8 dot products with scales in registers, at {:.0f} G/s ({:.0f} G/s without scales),",
                      m.scaled_dot_rate() * 1e-9, m.dot_rate() * 1e-9);

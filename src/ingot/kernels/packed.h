@@ -147,6 +147,17 @@ constexpr bool is_row_scaled(PackedFormat format) {
   return packed_layout(format).scales == PackedScales::row;
 }
 
+/// Columns that have one scale where a product of many rows rounds a weight once more (quantized_matmul). A
+/// whole number of steps of the formats for which it does.
+inline constexpr std::int64_t kPackedSpan = 256;
+
+/// Whether a format's products of many rows may round the weight once more, to int8 with a scale for each
+/// kPackedSpan columns: codes of four bits and less, whose own rounding is coarser by far.
+constexpr bool rounded_anew(PackedFormat format) {
+  const PackedLayout layout = packed_layout(format);
+  return layout.low_bits <= 4 && layout.high_bits == 0 && !is_weight_only(format);
+}
+
 /// NormalFloat of 4 bits (Dettmers et al. 2023, "QLoRA"), the numbers that bitsandbytes uses: quantiles of a
 /// normal distribution, scaled to ±1, with a zero.
 inline constexpr std::array<float, 16> kNf4Values{
@@ -179,9 +190,9 @@ struct alignas(64) ActivationBlock {
 };
 static_assert(sizeof(ActivationBlock) == 64);
 
-/// What stands before the codes of a row of x that was rounded with one scale: x ≈ scale · codes. The codes,
-/// std::int8_t from −127 to 127, follow it. One cache line, so that rows of a multiple of 128 codes fall into
-/// different sets of L1.
+/// What stands before the codes of a row of x, or a span of it, that was rounded with one scale: x ≈ scale ·
+/// codes. The codes, std::int8_t from −127 to 127, follow it. One cache line, so that rows of a multiple of
+/// 128 codes fall into different sets of L1.
 struct alignas(64) ActivationRow {
   float scale;                ///< largest magnitude / 127
   std::int32_t negative_sum;  ///< −Σ codes

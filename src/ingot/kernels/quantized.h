@@ -24,6 +24,14 @@ inline Kernel<QuantizeActivationsArgs> quantize_activations("quantize_activation
 /// whole-numbered dot of codes less zero, and, where there is a minimum, y = fma(minimum, x scaled_sum, y)
 /// after that; the bias is added last. The weight scale is d · scale, the minimum −(dmin · min), both rounded
 /// to f32.
+///
+/// For formats that are rounded_anew(), x may be u8 [m, spans, 64 + 256] from quantize_rows instead: one
+/// scale for a span of 256 columns, for many rows. The weight's values in the span are then rounded once
+/// more, to int8 with one scale, so that nothing but dot products is left between two spans. For a row of the
+/// weight: top = the largest magnitude that a code could stand for in any block of the span, unit = weight
+/// scale · (127 / top), code = round_to_even(fma(code less zero, unit, minimum · (127 / top))), and by spans
+/// y = fma(float(dot), top / 127 · x scale, y), where y starts as the bias or 0. A top below 2⁻¹¹⁰ counts as
+/// 0.
 struct QuantizedMatmulArgs {
   PackedFormat format;
   View x, weight, y, bias;
@@ -32,15 +40,16 @@ inline Kernel<QuantizedMatmulArgs> quantized_matmul("quantized_matmul");
 
 /// Rounds rows of x to int8, each with one scale, by the rules of quantize_activations. x: f32 [m, k], rows
 /// contiguous. y: u8 [m, 64 + codes], an ActivationRow and its codes; codes >= k, a multiple of 64, those
-/// beyond k are 0.
+/// beyond k are 0. Or with one scale for each span of `codes` columns: u8 [m, spans, 64 + codes], of which
+/// the last dimension is contiguous; spans · codes >= k.
 struct QuantizeRowsArgs {
   View x, y;
 };
 inline Kernel<QuantizeRowsArgs> quantize_rows("quantize_rows");
 
 /// y = x · weightᵀ + bias for weights of PackedFormat::w8a8. Whole numbers are summed over all columns, so
-/// that no order of them matters: y = fma(float(dot), weight scale · x scale, bias), or the product of the
-/// two without a bias. Columns: kMostRowScaledCols at most, for which no dot leaves 32 bits. x: u8 [m, 64 +
+/// that no order of them matters: y = fma(float(dot), weight scale · x scale, bias), of 0 without a bias.
+/// Columns: kMostRowScaledCols at most, for which no dot leaves 32 bits. x: u8 [m, 64 +
 /// codes] from quantize_rows, codes = a row of the weight's; weight: u8 [panels, panel_bytes], n <= panels ·
 /// 16, 64-byte aligned; y: f32 [m, n], rows contiguous; bias: f32 [n] or absent.
 struct RowScaledMatmulArgs {

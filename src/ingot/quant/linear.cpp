@@ -52,6 +52,17 @@ Tensor empty_rows(std::int64_t rows, std::int64_t cols) {
   return Tensor::empty({rows, kHeader + (cols + kStep - 1) / kStep * kStep}, DType::u8);
 }
 
+// [rows, spans, ...]; in memory a span of all rows lies together, as products take one after the other.
+Tensor empty_spans(std::int64_t rows, std::int64_t cols) {
+  constexpr auto kHeader = static_cast<std::int64_t>(sizeof(kernels::ActivationRow));
+  const std::int64_t spans = (cols + kernels::kPackedSpan - 1) / kernels::kPackedSpan;
+  const Tensor by_span = Tensor::empty({spans, rows, kHeader + kernels::kPackedSpan}, DType::u8);
+  View by_row = by_span.view();
+  std::swap(by_row.shape[0], by_row.shape[1]);
+  std::swap(by_row.strides[0], by_row.strides[1]);
+  return {by_span.storage(), by_row};
+}
+
 View some_rows(const View& x, std::int64_t begin, std::int64_t count) {
   View part = x;
   part.shape[0] = count;
@@ -60,7 +71,7 @@ View some_rows(const View& x, std::int64_t begin, std::int64_t count) {
 }
 
 void round_into(Rounding rounding, const View& x, const View& y) {
-  if (rounding == Rounding::rows)
+  if (rounding != Rounding::blocks)
     kernels::launch(kernels::quantize_rows, current_stream(kCpu), {.x = x, .y = y});
   else
     kernels::launch(kernels::quantize_activations, current_stream(kCpu), {.x = x, .y = y});
@@ -73,7 +84,8 @@ std::int64_t row_count(const Shape& shape) { return shape.drop_last().numel(); }
 Rounding rounding(const PackedMatrix* weight) {
   if (weight == nullptr || weight->order.defined() || kernels::is_weight_only(weight->format))
     return Rounding::none;
-  return kernels::is_row_scaled(weight->format) ? Rounding::rows : Rounding::blocks;
+  if (kernels::is_row_scaled(weight->format)) return Rounding::rows;
+  return kernels::rounded_anew(weight->format) ? Rounding::spans : Rounding::blocks;
 }
 
 Activations::Activations(const Shape& shape, Rounding rounding,
@@ -81,8 +93,10 @@ Activations::Activations(const Shape& shape, Rounding rounding,
     : shape_(shape) {
   INGOT_ASSERT(rounding != Rounding::none);
   const std::int64_t rows = row_count(shape), cols = std::max<std::int64_t>(shape.back(), 1);
-  const Tensor& to = rounding == Rounding::rows ? (rounded_rows_ = empty_rows(rows, cols))
-                                                : (rounded_ = empty_blocks(rows, cols, 0));
+  if (rounding == Rounding::spans && rows < kManyRows) rounding = Rounding::blocks;
+  const Tensor& to = rounding == Rounding::rows    ? (rounded_rows_ = empty_rows(rows, cols))
+                     : rounding == Rounding::spans ? (rounded_spans_ = empty_spans(rows, cols))
+                                                   : (rounded_ = empty_blocks(rows, cols, 0));
   constexpr std::int64_t kGrainElements = 8192,
                          kPieceElements = 16384;  // 5 µs of work; 64 KB, well inside L2
   const std::int64_t piece = std::max<std::int64_t>(kPieceElements / cols, 1);
@@ -99,7 +113,7 @@ Activations::Activations(const Shape& shape, Rounding rounding,
 }
 
 const Tensor& Activations::x() const {
-  const bool rounded = rounded_.defined() || rounded_rows_.defined();
+  const bool rounded = rounded_.defined() || rounded_rows_.defined() || rounded_spans_.defined();
   INGOT_CHECK(x_.defined() || !rounded,
               Error("an input that was rounded as it was made is not there as f32; ask all layers that share "
                     "it how they round it (nn's common_rounding)"));
@@ -126,6 +140,13 @@ const Tensor& Activations::rounded_rows() const {
   rounded_rows_ = empty_rows(row_count(shape_), shape_.back());
   round_into(Rounding::rows, as_matrix(floats()), rounded_rows_.view());
   return rounded_rows_;
+}
+
+const Tensor& Activations::rounded_spans() const {
+  if (rounded_spans_.defined()) return rounded_spans_;
+  rounded_spans_ = empty_spans(row_count(shape_), shape_.back());
+  round_into(Rounding::spans, as_matrix(floats()), rounded_spans_.view());
+  return rounded_spans_;
 }
 
 namespace {
@@ -167,6 +188,8 @@ Product product_of(const Activations& x, const PackedMatrix& weight, const Tenso
     product.x = as_matrix(x.floats());
   } else if (kernels::is_row_scaled(weight.format)) {
     product.x = x.rounded_rows().view();
+  } else if (rounding(&weight) == Rounding::spans && product.y.dim(0) >= kManyRows) {
+    product.x = x.rounded_spans().view();
   } else {
     const kernels::PackedLayout layout = kernels::packed_layout(weight.format);
     product.x = x.rounded(layout.steps(weight.cols) * layout.step_blocks, weight.order).view();

@@ -13,10 +13,16 @@ enum class Rounding : std::uint8_t {
   none,    ///< nothing that can be done ahead of it: formats of f32 activations, weights in an order of
            ///< columns, dense weights
   blocks,  ///< int8 in blocks of 32 columns
+  spans,   ///< likewise; of kManyRows rows and more in spans of 256 columns
   rows,    ///< int8 with one scale for a row: w8a8
 };
 /// Of products with a packed weight; null stands for a dense one.
 Rounding rounding(const PackedMatrix* weight);
+
+/// Rows from which on formats of four bits and less are multiplied as int8 with one scale for a span of 256
+/// columns, in the weights and in the input: nothing but dot products is left in between (quantized_matmul).
+/// Rounding the weight so once more takes as long as multiplying some 16 rows.
+inline constexpr std::int64_t kManyRows = 64;
 
 /// The input of one or more products with packed weights: x f32 [..., in], rounded to int8 on the first
 /// product that needs it and then shared (Q, K and V; gate and up). With dense weights alone, any dtype. Not
@@ -40,11 +46,13 @@ class Activations {
   const Tensor& rounded(std::int64_t blocks, const Tensor& order = {}) const;
   /// u8 [rows of x, 64 + codes]: an ActivationRow and its codes, a multiple of 64.
   const Tensor& rounded_rows() const;
+  /// u8 [rows of x, spans, 64 + 256]: an ActivationRow and its codes for each 256 columns.
+  const Tensor& rounded_spans() const;
 
  private:
   Shape shape_;
   Tensor x_;
-  mutable Tensor rounded_, order_, rounded_rows_;
+  mutable Tensor rounded_, order_, rounded_rows_, rounded_spans_;
 };
 
 /// A layer's weight [out, in] and bias f32 [out], which may be undefined.
@@ -55,7 +63,8 @@ struct WeightAndBias {
 
 /// x · weightᵀ + bias, f32 [..., out]; no gradient. Formats of whole-numbered codes multiply x as rounded(),
 /// w8a8 as rounded_rows(); NF4 and FP8 take x as it is. One row's result has the same bits whatever the
-/// number of rows, threads, and the instruction set. Throws ShapeMismatch.
+/// number of rows, threads, and the instruction set, but for Rounding::spans, where kManyRows rows are
+/// rounded otherwise than fewer. Throws ShapeMismatch.
 Tensor linear(const Activations& x, const PackedMatrix& weight, const Tensor& bias = {});
 Tensor linear(const Tensor& x, const PackedMatrix& weight, const Tensor& bias = {});
 

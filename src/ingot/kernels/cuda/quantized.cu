@@ -371,9 +371,8 @@ __global__ void __launch_bounds__(kPanel* kPlainRows)
     dot = __dp4a(static_cast<int>(codes ^ 0x80808080U), words[group], dot);
   }
   const float scale = Format::scale(panel, 0, 0, lane) * *reinterpret_cast<const float*>(x);
-  args.y[row * args.y_stride + column] = args.bias == nullptr
-                                             ? static_cast<float>(dot) * scale
-                                             : fmaf(static_cast<float>(dot), scale, args.bias[column]);
+  args.y[row * args.y_stride + column] =
+      fmaf(static_cast<float>(dot), scale, args.bias == nullptr ? 0.0F : args.bias[column]);
 }
 
 template <class Args>
@@ -490,11 +489,14 @@ void run_dequantize_rows(const DequantizeRowsArgs& args, Stream stream) {
 void register_quantized() {
   dequantize_rows.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_dequantize_rows});
   quantize_activations.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_quantize_activations});
-  quantize_rows.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_quantize_rows});
+  // Whole rows: packed weights are multiplied on the CPU, which alone takes spans of them (quant/linear.h).
+  quantize_rows.add(DeviceType::cuda,
+                    {"cuda", ImplKind::cuda, [](const QuantizeRowsArgs& args) { return args.y.rank == 2; },
+                     run_quantize_rows});
   quantized_matmul.add(DeviceType::cuda, {"cuda", ImplKind::cuda,
                                           [](const QuantizedMatmulArgs& args) {
                                             return !is_weight_only(args.format) &&
-                                                   !is_row_scaled(args.format);
+                                                   !is_row_scaled(args.format) && args.x.rank == 2;
                                           },
                                           run_quantized_matmul});
   row_scaled_matmul.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_row_scaled_matmul});

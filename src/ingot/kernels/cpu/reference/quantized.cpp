@@ -73,7 +73,68 @@ float product(const PackedLayout& layout, const std::uint8_t* panel, std::int64_
   return y;
 }
 
+constexpr auto kHeader = static_cast<std::int64_t>(sizeof(ActivationRow));
+constexpr std::int64_t kSpanBlocks = kPackedSpan / kPackedBlock;
+
+// A span of a row of the weight, rounded anew.
+struct Span {
+  float scale;
+  std::array<std::int32_t, kPackedSpan> codes{};
+};
+
+Span requantized(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row, std::int64_t first,
+                 std::int64_t blocks) {
+  const float most = layout.zero_shift < 0 ? static_cast<float>((1 << layout.low_bits) - 1)
+                                           : -static_cast<float>(1 << layout.zero_shift);
+  float top = 0;
+  const auto at_least = [&](float value) {
+    top = std::abs(value) > top || std::isnan(value) ? std::abs(value) : top;
+  };
+  std::array<PackedRow, kSpanBlocks> rows;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const PackedRow& w = rows[static_cast<std::size_t>(b)] = read_packed_row(layout, panel, row, first + b);
+    at_least(w.minimum);
+    at_least(std::fma(most, w.scale[0], w.minimum));
+  }
+  const Rounding rounding(&top, 1);
+  Span span{.scale = rounding.scale};
+  if (rounding.inverse == 0) return span;
+  for (std::int64_t i = 0; i < blocks * kPackedBlock; ++i) {
+    const PackedRow& w = rows[static_cast<std::size_t>(i / kPackedBlock)];
+    const auto code = static_cast<float>(w.codes[static_cast<std::size_t>(i % kPackedBlock)]);
+    const float value = std::fma(code, w.scale[0] * rounding.inverse, w.minimum * rounding.inverse);
+    span.codes[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(std::nearbyint(value));
+  }
+  return span;
+}
+
+void multiply_spans(const QuantizedMatmulArgs& args) {
+  const PackedLayout layout = packed_layout(args.format);
+  const std::int64_t blocks = packed_blocks(layout, args.weight);
+  parallel_for(args.y.dim(-1), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t col = begin; col < end; ++col) {
+      const std::uint8_t* panel = args.weight.as<std::uint8_t>() + col / kPanelRows * args.weight.dim(-1);
+      float* y = args.y.as<float>() + col;
+      for (std::int64_t row = 0; row < args.y.dim(0); ++row)
+        y[row * args.y.stride(0)] = args.bias ? args.bias.as<float>()[col] : 0;
+      for (std::int64_t s = 0; s * kSpanBlocks < blocks; ++s) {
+        const Span w = requantized(layout, panel, col % kPanelRows, s * kSpanBlocks,
+                                   std::min(kSpanBlocks, blocks - s * kSpanBlocks));
+        for (std::int64_t row = 0; row < args.y.dim(0); ++row) {
+          const auto* x = args.x.as<std::uint8_t>() + row * args.x.stride(0) + s * args.x.stride(1);
+          std::int32_t dot = 0;
+          for (std::int64_t i = 0; i < kPackedSpan; ++i)
+            dot += w.codes[static_cast<std::size_t>(i)] * static_cast<std::int8_t>(x[kHeader + i]);
+          const float scale = w.scale * reinterpret_cast<const ActivationRow*>(x)->scale;
+          y[row * args.y.stride(0)] = std::fma(static_cast<float>(dot), scale, y[row * args.y.stride(0)]);
+        }
+      }
+    }
+  });
+}
+
 void multiply(const QuantizedMatmulArgs& args, Stream) {
+  if (args.x.rank == 3) return multiply_spans(args);
   const PackedLayout layout = packed_layout(args.format);
   const std::int64_t n = args.y.dim(-1), row_blocks = args.x.dim(-1) / 64;
   const std::int64_t blocks = packed_blocks(layout, args.weight);
@@ -89,23 +150,28 @@ void multiply(const QuantizedMatmulArgs& args, Stream) {
   });
 }
 
-constexpr auto kHeader = static_cast<std::int64_t>(sizeof(ActivationRow));
+void round_span(const float* x, std::int64_t k, std::int64_t codes, std::uint8_t* y) {
+  const Rounding rounding(x, k);
+  ActivationRow header{.scale = rounding.scale, .negative_sum = 0, .unused = {}};
+  for (std::int64_t i = 0; i < codes; ++i) {
+    const std::int8_t code = i < k ? rounding.code(x[i]) : std::int8_t{0};
+    header.negative_sum -= code;
+    y[kHeader + i] = static_cast<std::uint8_t>(code);
+  }
+  std::memcpy(y, &header, sizeof header);
+}
 
-void round_whole_rows(const QuantizeRowsArgs& args, Stream) {
+void round_spans(const QuantizeRowsArgs& args, Stream) {
   const std::int64_t k = args.x.dim(-1), codes = args.y.dim(-1) - kHeader;
+  const std::int64_t spans = args.y.rank == 3 ? args.y.dim(1) : 1;
   parallel_for(args.x.dim(0), 1 + 16384 / std::max<std::int64_t>(k, 1),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t row = begin; row < end; ++row) {
                    const float* x = args.x.as<float>() + row * args.x.stride(0);
                    auto* y = args.y.as<std::uint8_t>() + row * args.y.stride(0);
-                   const Rounding rounding(x, k);
-                   ActivationRow header{.scale = rounding.scale, .negative_sum = 0, .unused = {}};
-                   for (std::int64_t i = 0; i < codes; ++i) {
-                     const std::int8_t code = i < k ? rounding.code(x[i]) : std::int8_t{0};
-                     header.negative_sum -= code;
-                     y[kHeader + i] = static_cast<std::uint8_t>(code);
-                   }
-                   std::memcpy(y, &header, sizeof header);
+                   for (std::int64_t s = 0; s < spans; ++s)
+                     round_span(x + s * codes, std::clamp<std::int64_t>(k - s * codes, 0, codes), codes,
+                                y + s * args.y.stride(1));
                  }
                });
 }
@@ -128,7 +194,7 @@ void multiply_row_scaled(const RowScaledMatmulArgs& args, Stream) {
         }
         const auto sum = static_cast<float>(dot);
         args.y.as<float>()[row * args.y.stride(0) + col] =
-            args.bias ? std::fma(sum, scale, args.bias.as<float>()[col]) : sum * scale;
+            std::fma(sum, scale, args.bias ? args.bias.as<float>()[col] : 0.0F);
       }
     }
   });
@@ -232,7 +298,7 @@ PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel,
 void register_quantized_reference() {
   quantize_activations.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, round_rows});
   quantized_matmul.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, multiply});
-  quantize_rows.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, round_whole_rows});
+  quantize_rows.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, round_spans});
   row_scaled_matmul.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, multiply_row_scaled});
   dequantize_rows.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, dequantize});
 }

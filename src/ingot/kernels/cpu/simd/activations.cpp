@@ -125,8 +125,8 @@ void round_blocks(const float* x, std::int64_t blocks, ActivationBlock* y) {
   }
 }
 
-// A whole row with one scale: `codes` of them, of which x has k.
-void round_whole_row(const float* x, std::int64_t k, std::int64_t codes, std::uint8_t* row) {
+// A row, or a span of it, with one scale: `codes` of them, of which x has k.
+void round_span(const float* x, std::int64_t k, std::int64_t codes, std::uint8_t* row) {
   const D d;
   const DI di;
   const DU du;
@@ -175,16 +175,19 @@ HWY_AFTER_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace {
 HWY_EXPORT(round_blocks);
-HWY_EXPORT(round_whole_row);
+HWY_EXPORT(round_span);
 
-void round_whole_rows(const QuantizeRowsArgs& args, Stream) {
+void round_spans(const QuantizeRowsArgs& args, Stream) {
   const std::int64_t k = args.x.dim(-1),
-                     codes = args.y.dim(-1) - static_cast<std::int64_t>(sizeof(ActivationRow));
+                     codes = args.y.dim(-1) - static_cast<std::int64_t>(sizeof(ActivationRow)),
+                     spans = args.y.rank == 3 ? args.y.dim(1) : 1;
   parallel_for(args.x.dim(0), 1 + 16384 / std::max<std::int64_t>(k, 1),
                [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t row = begin; row < end; ++row) HWY_DYNAMIC_DISPATCH(round_whole_row)
-                 (args.x.as<float>() + row * args.x.stride(0), k, codes,
-                  args.y.as<std::uint8_t>() + row * args.y.stride(0));
+                 for (std::int64_t row = begin; row < end; ++row)
+                   for (std::int64_t s = 0; s < spans; ++s) HWY_DYNAMIC_DISPATCH(round_span)
+                 (args.x.as<float>() + row * args.x.stride(0) + s * codes,
+                  std::clamp<std::int64_t>(k - s * codes, 0, codes), codes,
+                  args.y.as<std::uint8_t>() + row * args.y.stride(0) + s * args.y.stride(1));
                });
 }
 
@@ -211,7 +214,7 @@ void round_rows(const QuantizeActivationsArgs& args, Stream) {
 
 void register_activations_simd() {
   quantize_activations.add(DeviceType::cpu, {"simd", ImplKind::simd, nullptr, round_rows});
-  quantize_rows.add(DeviceType::cpu, {"simd", ImplKind::simd, nullptr, round_whole_rows});
+  quantize_rows.add(DeviceType::cpu, {"simd", ImplKind::simd, nullptr, round_spans});
 }
 
 }  // namespace ingot::kernels::cpu

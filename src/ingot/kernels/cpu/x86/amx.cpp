@@ -38,8 +38,8 @@ HWY_POP_ATTRIBUTES
 
 namespace ingot::kernels::cpu {
 namespace {
-// Fewer rows are limited by memory, or leave most of a tile empty.
-bool accepts(const QuantizedMatmulArgs& args) { return args.y.dim(0) >= kTileRows; }
+// Fewer rows are limited by memory, or leave most of a tile empty. Spans are multiplied by AVX-512.
+bool accepts(const QuantizedMatmulArgs& args) { return args.x.rank == 2 && args.y.dim(0) >= kTileRows; }
 void run(const QuantizedMatmulArgs& args, Stream) {
   multiply_panels(args, tile_kernel<AmxTiles>(args.format));
 }

@@ -56,6 +56,20 @@ INGOT_INLINE Floats load_all_floats(const void* p) { return _mm256_load_ps(stati
 INGOT_INLINE void store_floats(float* p, Floats v, std::int64_t n) {
   _mm256_maskstore_ps(p, first_lanes(n), v);
 }
+INGOT_INLINE Floats divide(Floats a, Floats b) { return _mm256_div_ps(a, b); }
+INGOT_INLINE Floats absolute(Floats a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), a); }
+INGOT_INLINE Floats maximum(Floats a, Floats b) { return _mm256_max_ps(a, b); }
+INGOT_INLINE Floats unless_below(Floats top, Floats least, Floats x) {
+  return _mm256_and_ps(_mm256_cmp_ps(top, least, _CMP_NLT_UQ), x);
+}
+INGOT_INLINE Ints to_ints(Floats a) { return _mm256_cvtps_epi32(a); }
+INGOT_INLINE Ints bits_xor(Ints a, Ints b) { return _mm256_xor_si256(a, b); }
+INGOT_INLINE Ints low_bytes(Ints a, Ints b, Ints c, Ints d) {
+  const Ints by_number = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+  return _mm256_shuffle_epi8(by_number, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2,
+                                                                                  6, 10, 14, 3, 7, 11, 15)));
+}
+INGOT_INLINE void store(void* p, Ints v) { _mm256_store_si256(static_cast<Ints*>(p), v); }
 
 // Sums of two products fit 16 bits for codes below 128: 2 · 127 · 127.
 INGOT_INLINE Ints dot(Ints sum, Ints codes, Ints x) {
@@ -70,7 +84,7 @@ INGOT_INLINE Ints dot_signed(Ints sum, Ints codes, Ints x) {
 #include "ingot/kernels/cpu/x86/quantized-inl.h"
 
 constexpr int kTileRows = 4, kTileVectors = 2;
-#include "ingot/kernels/cpu/x86/row_scaled-inl.h"
+#include "ingot/kernels/cpu/x86/requantized-inl.h"
 
 }  // namespace
 }  // namespace ingot::kernels::cpu
@@ -78,7 +92,10 @@ HWY_POP_ATTRIBUTES
 
 namespace ingot::kernels::cpu {
 namespace {
-void run(const QuantizedMatmulArgs& args, Stream) { multiply_panels(args, panel_kernel(args.format)); }
+void run(const QuantizedMatmulArgs& args, Stream) {
+  if (args.x.rank == 3) return multiply_requantized(args, requantized_kernel(args.format));
+  multiply_panels(args, panel_kernel(args.format));
+}
 void run_row_scaled(const RowScaledMatmulArgs& args, Stream) { multiply_row_scaled(args, kRowScaledKernel); }
 }  // namespace
 

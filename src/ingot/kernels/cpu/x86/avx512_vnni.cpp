@@ -17,7 +17,7 @@ namespace {
 #include "ingot/kernels/cpu/x86/vnni-inl.h"
 
 constexpr int kTileRows = 8, kTileVectors = 3;
-#include "ingot/kernels/cpu/x86/row_scaled-inl.h"
+#include "ingot/kernels/cpu/x86/requantized-inl.h"
 
 }  // namespace
 }  // namespace ingot::kernels::cpu
@@ -25,7 +25,10 @@ HWY_POP_ATTRIBUTES
 
 namespace ingot::kernels::cpu {
 namespace {
-void run(const QuantizedMatmulArgs& args, Stream) { multiply_panels(args, panel_kernel(args.format)); }
+void run(const QuantizedMatmulArgs& args, Stream) {
+  if (args.x.rank == 3) return multiply_requantized(args, requantized_kernel(args.format));
+  multiply_panels(args, panel_kernel(args.format));
+}
 void run_row_scaled(const RowScaledMatmulArgs& args, Stream) { multiply_row_scaled(args, kRowScaledKernel); }
 }  // namespace
 

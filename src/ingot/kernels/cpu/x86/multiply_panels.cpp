@@ -74,6 +74,7 @@ void multiply_row_scaled(const RowScaledMatmulArgs& args, const RowScaledKernel&
                                        .y_stride = args.y.stride(0),
                                        .cols = std::min(there * kPanelRows, n - p * kPanelRows),
                                        .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr,
+                                       .add = false,
                                        .ahead_lines = group + 1 < end ? after * panel_bytes / 64 : 0};
         kernel.run(product, std::min(chunk, m - row));
       }
@@ -81,6 +82,34 @@ void multiply_row_scaled(const RowScaledMatmulArgs& args, const RowScaledKernel&
   };
   if (m > kRowsAtOnce) return parallel_for(groups, grain, multiply);
   parallel_share(groups, grain, 1 + kPieceBytes / group_bytes, multiply);
+}
+
+void multiply_requantized(const QuantizedMatmulArgs& args, const RequantizedKernel& kernel) {
+  constexpr std::int64_t kChunkRows = 1024;  // of which a span of 320 bytes lies in L2
+  const std::int64_t m = args.y.dim(0), n = args.y.dim(-1), panels = (n + kPanelRows - 1) / kPanelRows;
+  const std::int64_t panel_bytes = args.weight.dim(-1), groups = (panels + kernel.panels - 1) / kernel.panels;
+  parallel_for(groups, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = 0; row < m; row += kChunkRows) {
+      for (std::int64_t group = begin; group < end; ++group) {
+        const std::int64_t p = group * kernel.panels, there = std::min(kernel.panels, panels - p);
+        const RowScaledProduct product{.panel = args.weight.as<std::uint8_t>() + p * panel_bytes,
+                                       .panel_bytes = panel_bytes,
+                                       .panels = there,
+                                       .x = args.x.as<std::uint8_t>() + row * args.x.stride(0),
+                                       .x_stride = args.x.stride(0),
+                                       .y = args.y.as<float>() + row * args.y.stride(0) + p * kPanelRows,
+                                       .y_stride = args.y.stride(0),
+                                       .cols = std::min(there * kPanelRows, n - p * kPanelRows),
+                                       .bias = args.bias ? args.bias.as<float>() + p * kPanelRows : nullptr,
+                                       .add = false,
+                                       .ahead_lines = 0};
+        kernel.run({.product = product,
+                    .span_stride = args.x.stride(1),
+                    .blocks = packed_blocks(packed_layout(args.format), args.weight)},
+                   std::min(kChunkRows, m - row));
+      }
+    }
+  });
 }
 
 }  // namespace ingot::kernels::cpu

@@ -269,8 +269,8 @@ void panel_product(const PanelProduct& p, std::int64_t rows) {
 }
 
 // pick.operator()<format>(), or null for the formats of other kernels.
-template <class Pick>
-PanelKernel for_format(PackedFormat format, Pick&& pick) {
+template <class Kernel = PanelKernel, class Pick>
+Kernel for_format(PackedFormat format, Pick&& pick) {
   switch (format) {
     case PackedFormat::q8_0:
       return pick.template operator()<PackedFormat::q8_0>();

@@ -35,6 +35,7 @@ struct RowScaledProduct {
   std::int64_t y_stride;     ///< floats
   std::int64_t cols;         ///< columns of y that exist, up to 16 · panels
   const float* bias;         ///< null: none
+  bool add;                  ///< to what y holds, the columns before these, instead of the bias
   std::int64_t ahead_lines;  ///< cache lines behind the panels that are wanted after them
 };
 
@@ -44,6 +45,20 @@ struct RowScaledKernel {
   std::int64_t panels;
 };
 void multiply_row_scaled(const RowScaledMatmulArgs& args, const RowScaledKernel& kernel);
+
+/// The same for a weight of another format, which is rounded anew span by span (quantized_matmul).
+struct RequantizedProduct {
+  RowScaledProduct product;  ///< with the panels as they are, x at the first span, and no lines ahead
+  std::int64_t span_stride;  ///< bytes from a span of x to the next
+  std::int64_t blocks;       ///< of 32 columns, in each panel
+};
+
+/// For one instruction set and format, as a RowScaledKernel; `run` is null for the formats of other kernels.
+struct RequantizedKernel {
+  void (*run)(const RequantizedProduct& product, std::int64_t rows);
+  std::int64_t panels;
+};
+void multiply_requantized(const QuantizedMatmulArgs& args, const RequantizedKernel& kernel);
 
 /// AVX-512 with VNNI's, for what is left over beside AMX's tiles; null for the formats of other kernels.
 PanelKernel vnni_panel_kernel(PackedFormat format);

@@ -61,10 +61,10 @@ INGOT_NOINLINE void row_scaled_tile(const RowScaledProduct& p, const std::uint8_
     const Floats bias = p.bias != nullptr ? load_floats(p.bias + v * kLanes, cols) : zero_floats();
     INGOT_UNROLL_ROWS
     for (int r = 0; r < R; ++r) {
+      float* to = y + r * p.y_stride + v * kLanes;
       const float x_scale = reinterpret_cast<const ActivationRow*>(x + r * stride)->scale;
       const Floats both = multiply(scale, splat(x_scale)), sum = to_floats(dots[r][v]);
-      store_floats(y + r * p.y_stride + v * kLanes,
-                   p.bias != nullptr ? multiply_add(sum, both, bias) : multiply(sum, both), cols);
+      store_floats(to, multiply_add(sum, both, p.add ? load_floats(to, cols) : bias), cols);
     }
   }
 }
