@@ -78,27 +78,31 @@ TEST(Linear, LayersOfOneInputGiveWhatEachGivesAlone) {
   }
 }
 
-TEST(Linear, LayersAgreeOnARoundingOrHaveNone) {
+TEST(Linear, LayersAgreeOnARoundingOfTheirInputsRowsOrHaveNone) {
+  constexpr std::int64_t kFew = 1, kMany = quant::kManyRows;
   const auto layers = layers_of({"q8_0", "q4_0", "w8a8", ""}, 64);
   const Linear &a = *layers[0], &b = *layers[1], &rows = *layers[2], &dense = *layers[3];
-  EXPECT_EQ(common_rounding({&a, &b}), quant::Rounding::none);  // gradients are recorded
+  EXPECT_EQ(common_rounding({&a, &b}, kFew), quant::Rounding::none);  // gradients are recorded
   const NoGrad no_grad;
-  EXPECT_EQ(common_rounding({&a, &b}), quant::Rounding::blocks);
-  EXPECT_EQ(common_rounding({&rows}), quant::Rounding::rows);
-  EXPECT_EQ(common_rounding({&a, &rows}), quant::Rounding::none);
-  EXPECT_EQ(common_rounding({&a, &dense}), quant::Rounding::none);
+  EXPECT_EQ(common_rounding({&a, &b}, kFew), quant::Rounding::blocks);
+  EXPECT_EQ(common_rounding({&a, &b}, kMany), quant::Rounding::none);
+  EXPECT_EQ(common_rounding({&b}, kMany), quant::Rounding::spans);
+  EXPECT_EQ(common_rounding({&rows}, kFew), quant::Rounding::rows);
+  EXPECT_EQ(common_rounding({&a, &rows}, kFew), quant::Rounding::none);
+  EXPECT_EQ(common_rounding({&a, &dense}, kFew), quant::Rounding::none);
 }
 
 TEST(Linear, AnInputMadeByRowsIsTheWholeOne) {
   const NoGrad no_grad;
   for (const std::int64_t count : {3, 700}) {
     const Tensor a = randn({2, count, 64}, 1), b = randn({2, count, 64}, 2);
-    for (const char* format : {"", "nf4", "q8_0", "w8a8"}) {
+    for (const char* format : {"", "nf4", "q8_0", "q4_0", "w8a8"}) {
       const auto layer = std::move(layers_of({format}, 64).front());
-      const quant::Activations made = apply_by_rows({a, b}, common_rounding({layer.get()}), [](auto rows) {
-        EXPECT_FALSE(grad_enabled());
-        return silu_mul(rows[0], rows[1]);
-      });
+      const quant::Activations made =
+          apply_by_rows({a, b}, common_rounding({layer.get()}, a.view().rows()), [](auto rows) {
+            EXPECT_FALSE(grad_enabled());
+            return silu_mul(rows[0], rows[1]);
+          });
       EXPECT_EQ((*layer)(made).to_vector<float>(), (*layer)(silu_mul(a, b)).to_vector<float>())
           << format << count;
     }

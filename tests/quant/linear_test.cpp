@@ -101,7 +101,7 @@ TEST(QuantLinear, OfManyRowsIsTheProductUpToRoundingWithTheSameBitsInAnyCompanyO
   for (const BlockFormat* format : formats_of(k)) {
     const BlockMatrix blocks = BlockMatrix::quantize(w, *format);
     const PackedPtr packed = pack(blocks);
-    if (rounding(packed.get()) != Rounding::spans) continue;
+    if (rounding(packed.get(), kManyRows) != Rounding::spans) continue;
     const Tensor all = linear(x, *packed);
     for (const std::int64_t count : {kManyRows, kManyRows + 13}) {
       set_num_threads(count == kManyRows ? 1 : 3);
@@ -167,10 +167,12 @@ TEST(QuantLinear, RowsRoundedAsTheyAreMadeGiveTheBitsOfTheWhole) {
   const Tensor x = random({3, 67, 160}, 1);  // several pieces, and a last one that is not full
   for (const char* format : {"q8_0", "w8a8", "q4_0"}) {
     const PackedPtr packed = quantize_and_pack(random({40, 160}, 2), format);
-    const Activations made(x.shape(), rounding(packed.get()), [&](std::int64_t begin, std::int64_t end) {
-      const auto count = static_cast<std::size_t>((end - begin) * 160);
-      return Tensor::from(std::span<const float>(x.data<float>() + begin * 160, count), {end - begin, 160});
-    });
+    const Activations made(x.shape(), rounding(packed.get(), x.view().rows()),
+                           [&](std::int64_t begin, std::int64_t end) {
+                             const auto count = static_cast<std::size_t>((end - begin) * 160);
+                             return Tensor::from(std::span<const float>(x.data<float>() + begin * 160, count),
+                                                 {end - begin, 160});
+                           });
     const Tensor y = linear(made, *packed);
     EXPECT_EQ(y.shape(), Shape({3, 67, 40}));
     EXPECT_EQ(y.to_vector<float>(), linear(x, *packed).to_vector<float>()) << format;
@@ -178,19 +180,25 @@ TEST(QuantLinear, RowsRoundedAsTheyAreMadeGiveTheBitsOfTheWhole) {
   }
 }
 
-TEST(QuantLinear, RoundingIsWhatAWeightsFormatAsksFor) {
+TEST(QuantLinear, RoundingIsWhatAWeightsFormatAsksForOfSoManyRows) {
   const Tensor w = random({16, 256}, 1);
-  for (const char* format : {"q8_0", "q5_k", "int8-g64"})
-    EXPECT_EQ(rounding(quantize_and_pack(w, format).get()), Rounding::blocks) << format;
-  for (const char* format : {"q4_0", "q4_k", "int4-g64", "ternary"})
-    EXPECT_EQ(rounding(quantize_and_pack(w, format).get()), Rounding::spans) << format;
-  EXPECT_EQ(rounding(quantize_and_pack(w, "w8a8").get()), Rounding::rows);
-  for (const char* format : {"f32", "nf4", "fp8"})
-    EXPECT_EQ(rounding(quantize_and_pack(w, format).get()), Rounding::none) << format;
-  EXPECT_EQ(rounding(nullptr), Rounding::none);
+  const auto few = [&](const char* f) { return rounding(quantize_and_pack(w, f).get(), kManyRows - 1); };
+  const auto many = [&](const char* f) { return rounding(quantize_and_pack(w, f).get(), kManyRows); };
+  for (const char* format : {"q8_0", "q5_k", "int8-g64"}) {
+    EXPECT_EQ(few(format), Rounding::blocks) << format;
+    EXPECT_EQ(many(format), Rounding::blocks) << format;
+  }
+  for (const char* format : {"q4_0", "q4_k", "int4-g64", "ternary"}) {
+    EXPECT_EQ(few(format), Rounding::blocks) << format;
+    EXPECT_EQ(many(format), Rounding::spans) << format;
+  }
+  EXPECT_EQ(few("w8a8"), Rounding::rows);
+  EXPECT_EQ(many("w8a8"), Rounding::rows);
+  for (const char* format : {"f32", "nf4", "fp8"}) EXPECT_EQ(many(format), Rounding::none) << format;
+  EXPECT_EQ(rounding(nullptr, kManyRows), Rounding::none);
   PackedMatrix ordered = *quantize_and_pack(w, "q8_0");
   ordered.order = Tensor::from(std::vector<std::int64_t>(256), {256});
-  EXPECT_EQ(rounding(&ordered), Rounding::none);
+  EXPECT_EQ(rounding(&ordered, kManyRows), Rounding::none);
 }
 
 TEST(QuantLinear, LayersOfOneInputTogetherGiveTheBitsOfEachAlone) {

@@ -14,7 +14,8 @@ void add(MatrixSizes& to, const quant::PackedPtr& packed, const Parameter& weigh
   to.elements += share * elements;
   if (packed != nullptr && !kernels::is_weight_only(packed->format)) to.int8 += share * elements;
   if (packed != nullptr && kernels::is_row_scaled(packed->format)) to.int8_rows += share * elements;
-  if (quant::rounding(packed.get()) == quant::Rounding::spans) to.int8_spans += share * elements;
+  if (quant::rounding(packed.get(), quant::kManyRows) == quant::Rounding::spans)
+    to.int8_spans += share * elements;
 }
 
 void add(MatrixSizes& to, const Linear& linear) { add(to, linear.packed, linear.weight); }

@@ -47,9 +47,9 @@ std::vector<Tensor> linear_each(const quant::Activations& x, std::initializer_li
   return results;
 }
 
-quant::Rounding common_rounding(std::initializer_list<const Linear*> layers) {
-  const quant::Rounding first = quant::rounding((*layers.begin())->packed.get());
-  const auto same = [&](const Linear* layer) { return quant::rounding(layer->packed.get()) == first; };
+quant::Rounding common_rounding(std::initializer_list<const Linear*> layers, std::int64_t rows) {
+  const quant::Rounding first = quant::rounding((*layers.begin())->packed.get(), rows);
+  const auto same = [&](const Linear* layer) { return quant::rounding(layer->packed.get(), rows) == first; };
   return !grad_enabled() && std::ranges::all_of(layers, same) ? first : quant::Rounding::none;
 }
 

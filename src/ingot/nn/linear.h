@@ -35,9 +35,9 @@ struct Linear {
 
 /// What several layers of one input give, [..., out] each; by all threads in one go where all are packed.
 std::vector<Tensor> linear_each(const quant::Activations& x, std::initializer_list<const Linear*> layers);
-/// How their input is to be rounded: as each of them wants it; not ahead of them where they differ, or where
-/// gradients are recorded.
-quant::Rounding common_rounding(std::initializer_list<const Linear*> layers);
+/// How their input of so many rows is to be rounded: as each of them wants it; not ahead of them where they
+/// differ, or where gradients are recorded.
+quant::Rounding common_rounding(std::initializer_list<const Linear*> layers, std::int64_t rows);
 
 /// Whether its product rounds its input to eight bits, so that what led there may be rounded to more.
 bool rounds_input(const Linear& layer);

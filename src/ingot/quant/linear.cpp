@@ -81,11 +81,11 @@ std::int64_t row_count(const Shape& shape) { return shape.drop_last().numel(); }
 
 }  // namespace
 
-Rounding rounding(const PackedMatrix* weight) {
+Rounding rounding(const PackedMatrix* weight, std::int64_t rows) {
   if (weight == nullptr || weight->order.defined() || kernels::is_weight_only(weight->format))
     return Rounding::none;
   if (kernels::is_row_scaled(weight->format)) return Rounding::rows;
-  return kernels::rounded_anew(weight->format) ? Rounding::spans : Rounding::blocks;
+  return rows >= kManyRows && kernels::rounded_anew(weight->format) ? Rounding::spans : Rounding::blocks;
 }
 
 Activations::Activations(const Shape& shape, Rounding rounding,
@@ -93,7 +93,6 @@ Activations::Activations(const Shape& shape, Rounding rounding,
     : shape_(shape) {
   INGOT_ASSERT(rounding != Rounding::none);
   const std::int64_t rows = row_count(shape), cols = std::max<std::int64_t>(shape.back(), 1);
-  if (rounding == Rounding::spans && rows < kManyRows) rounding = Rounding::blocks;
   const Tensor& to = rounding == Rounding::rows    ? (rounded_rows_ = empty_rows(rows, cols))
                      : rounding == Rounding::spans ? (rounded_spans_ = empty_spans(rows, cols))
                                                    : (rounded_ = empty_blocks(rows, cols, 0));
@@ -188,7 +187,7 @@ Product product_of(const Activations& x, const PackedMatrix& weight, const Tenso
     product.x = as_matrix(x.floats());
   } else if (kernels::is_row_scaled(weight.format)) {
     product.x = x.rounded_rows().view();
-  } else if (rounding(&weight) == Rounding::spans && product.y.dim(0) >= kManyRows) {
+  } else if (rounding(&weight, product.y.dim(0)) == Rounding::spans) {
     product.x = x.rounded_spans().view();
   } else {
     const kernels::PackedLayout layout = kernels::packed_layout(weight.format);
@@ -233,9 +232,10 @@ void run_together(std::span<const Product> products) {
 }  // namespace
 
 std::vector<Tensor> linear(const Activations& x, std::span<const WeightAndBias> layers) {
+  const std::int64_t rows = row_count(x.shape());
   const auto round_alike = [&](const WeightAndBias& layer) {
-    const Rounding kind = rounding(&layer.weight);
-    return kind != Rounding::none && kind == rounding(&layers.front().weight);
+    const Rounding kind = rounding(&layer.weight, rows);
+    return kind != Rounding::none && kind == rounding(&layers.front().weight, rows);
   };
   const bool together = layers.size() > 1 && std::ranges::all_of(layers, round_alike);
   std::vector<Tensor> results;

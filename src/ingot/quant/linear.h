@@ -13,11 +13,11 @@ enum class Rounding : std::uint8_t {
   none,    ///< nothing that can be done ahead of it: formats of f32 activations, weights in an order of
            ///< columns, dense weights
   blocks,  ///< int8 in blocks of 32 columns
-  spans,   ///< likewise; of kManyRows rows and more in spans of 256 columns
+  spans,   ///< likewise in spans of 256 columns: many rows, of formats of four bits and less
   rows,    ///< int8 with one scale for a row: w8a8
 };
-/// Of products with a packed weight; null stands for a dense one.
-Rounding rounding(const PackedMatrix* weight);
+/// Of an input of so many rows, by products with a packed weight; null stands for a dense one.
+Rounding rounding(const PackedMatrix* weight, std::int64_t rows);
 
 /// Rows from which on formats of four bits and less are multiplied as int8 with one scale for a span of 256
 /// columns, in the weights and in the input: nothing but dot products is left in between (quantized_matmul).
@@ -63,8 +63,8 @@ struct WeightAndBias {
 
 /// x · weightᵀ + bias, f32 [..., out]; no gradient. Formats of whole-numbered codes multiply x as rounded(),
 /// w8a8 as rounded_rows(); NF4 and FP8 take x as it is. One row's result has the same bits whatever the
-/// number of rows, threads, and the instruction set, but for Rounding::spans, where kManyRows rows are
-/// rounded otherwise than fewer. Throws ShapeMismatch.
+/// number of rows, threads, and the instruction set, but for Rounding::spans, which kManyRows rows
+/// have and fewer do not. Throws ShapeMismatch.
 Tensor linear(const Activations& x, const PackedMatrix& weight, const Tensor& bias = {});
 Tensor linear(const Tensor& x, const PackedMatrix& weight, const Tensor& bias = {});
 

@@ -52,7 +52,7 @@ Tensor EncoderLayer::operator()(const Tensor& x, const EncoderInput& input) cons
                                  split_heads(projected[2], heads), options);
   const Tensor attended = attention_norm.add(x, attention_output(reshape(mixed, x.shape()))).normed;
   const auto inner =
-      apply_by_rows({intermediate(attended)}, common_rounding({&output}),
+      apply_by_rows({intermediate(attended)}, common_rounding({&output}, x.view().rows()),
                     [this](std::span<const Tensor> rows) { return activate(activation, rows[0]); });
   return output_norm.add(attended, output(inner)).normed;
 }

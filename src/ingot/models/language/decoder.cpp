@@ -202,12 +202,13 @@ Mlp::Mlp(const ParamSource& source, const LanguageConfig& c)
                 linear_options(c.intermediate_size, c.hidden_size, c.mlp_bias, decoder_residual_init(c))),
       kind(c.mlp) {}
 
-quant::Rounding Mlp::rounding() const {
-  return gate_proj != nullptr ? common_rounding({gate_proj.get(), &up_proj}) : common_rounding({&up_proj});
+quant::Rounding Mlp::rounding(std::int64_t rows) const {
+  return gate_proj != nullptr ? common_rounding({gate_proj.get(), &up_proj}, rows)
+                              : common_rounding({&up_proj}, rows);
 }
 
 Tensor Mlp::operator()(const quant::Activations& x) const {
-  const quant::Rounding inner = common_rounding({&down_proj});
+  const quant::Rounding inner = common_rounding({&down_proj}, x.shape().drop_last().numel());
   if (kind == MlpKind::gelu && up_proj.packed == nullptr)
     return down_proj(linear_gelu(x.x(), up_proj.weight.value, up_proj.bias.value));
   if (kind == MlpKind::gelu) {
@@ -245,7 +246,7 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
 
 void DecoderLayer::operator()(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                               RouterLoad* load) const {
-  const Tensor mixed = self_attn(input_layernorm(x, self_attn.rounding()), context, layer);
+  const Tensor mixed = self_attn(input_layernorm(x, self_attn.rounding(x.sum.view().rows())), context, layer);
   if (!mixed.defined()) return;
   x.sum = contiguous(wanted(x.sum, context));
   if (pre_feedforward_layernorm == nullptr) {
@@ -258,7 +259,8 @@ void DecoderLayer::operator()(ResidualStream& x, const DecoderContext& context, 
 }
 
 Tensor DecoderLayer::feed_forward(const DecoderNorm& before, ResidualStream& x, RouterLoad* load) const {
-  return experts != nullptr ? (*experts)(before(x).x(), load) : (*mlp)(before(x, mlp->rounding()));
+  return experts != nullptr ? (*experts)(before(x).x(), load)
+                            : (*mlp)(before(x, mlp->rounding(x.sum.view().rows())));
 }
 
 void DecoderLayer::visit(ParamVisitor& v) {

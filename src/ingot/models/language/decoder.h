@@ -53,8 +53,10 @@ struct Attention {
   Attention(const ParamSource& source, const LanguageConfig& config, std::int64_t layer);
   /// x: [batch, sequence, hidden]. Undefined where no row is wanted.
   Tensor operator()(const quant::Activations& x, const DecoderContext& context, std::int64_t layer) const;
-  /// How x is to be rounded.
-  quant::Rounding rounding() const { return common_rounding({&q_proj, &k_proj, &v_proj}); }
+  /// How x of so many rows is to be rounded.
+  quant::Rounding rounding(std::int64_t rows) const {
+    return common_rounding({&q_proj, &k_proj, &v_proj}, rows);
+  }
   void visit(ParamVisitor& v);
 
   Linear q_proj, k_proj, v_proj, o_proj;
@@ -68,8 +70,8 @@ struct Mlp {
   Mlp(const ParamSource& source, const LanguageConfig& config);
   /// x: [batch, sequence, hidden].
   Tensor operator()(const quant::Activations& x) const;
-  /// How x is to be rounded.
-  quant::Rounding rounding() const;
+  /// How x of so many rows is to be rounded.
+  quant::Rounding rounding(std::int64_t rows) const;
   void visit(ParamVisitor& v);
 
   std::unique_ptr<Linear> gate_proj;  // of gated MLPs
