@@ -119,6 +119,12 @@ TEST(Unary, NanAndInfinityComeThrough) {
             (std::vector<float>{-inf, inf}));
 }
 
+TEST(Unary, GatesOfVeryNegativeNumbersAreNothing) {
+  const Tensor x = Tensor::from(std::vector<float>{-3e38F, -1e20F, -200.0F}, {3});
+  for (const auto& op : {sigmoid, silu, gelu_tanh})
+    for (const float v : op(x).to_vector<float>()) EXPECT_EQ(v, 0.0F);
+}
+
 struct BinaryCase {
   const char* name;
   Tensor (*op)(const Tensor&, const Tensor&);

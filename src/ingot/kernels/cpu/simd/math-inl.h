@@ -27,9 +27,9 @@ HWY_INLINE V exp(V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(D(), hn::Min(x, set(89.0F))));  // e^89 is infinite
 }
 
-// 2^x to about one unit in the last place for x <= 127; below −126 it gives at most 2^−126. For scores that
-// carry the factor log2(e) already. The polynomial is the Taylor series of 2^f for |f| <= 1/2, whose first
-// term left out is below 1.4e-9.
+// 2^x to about one unit in the last place for x <= 128, infinite from 127.5 on; below −126 it gives at
+// most 2^−126. For scores that carry the factor log2(e) already. The polynomial is the Taylor series of 2^f
+// for |f| <= 1/2, whose first term left out is below 1.4e-9.
 HWY_INLINE V exp2(V x) {
   const D d;
   const hn::RebindToSigned<D> di;
@@ -71,9 +71,11 @@ HWY_INLINE V power(V x, float exponent) {
   return each_lane(x, [exponent](float v) { return std::pow(v, exponent); });
 }
 
+// 1/(1 + e^−x), absolute error below 1e-7; 0 from where e^−x is infinite. On some targets minima lose a NaN.
 HWY_INLINE V sigmoid(V x) {
   const V one = set(1.0F);
-  return hn::Div(one, hn::Add(one, exp(hn::Neg(x))));
+  const V inverse = exp2(hn::Min(set(128.0F), hn::Mul(x, set(-1.44269504F))));
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Div(one, hn::Add(one, inverse)));
 }
 
 // erf as x·P(x²)/Q(x²), a minimax fit of ours of erf on [0, 3.925] (beyond, erf is 1 in f32): relative error
