@@ -163,8 +163,8 @@ TEST_F(LearnedModel, LosesInProportionToTheSquareOfTheWeightsError) {
 
 // Activations are rounded in blocks of 32 to 127 steps, just as Q8_0 rounds weights: each product then has
 // one such error more than Q8_0 has with exact activations. Those of w8a8 have one scale for a row, as
-// weights of int8 do. Formats of four bits round these windows in spans of 256, and the weights once more:
-// still no more than is allowed to all.
+// weights of int8 do. Windows of as many tokens as these are rounded in spans of 256, and the weights once
+// more: still no more than is allowed to all.
 TEST_F(LearnedModel, Int8ActivationsCostNoMoreThanEightBitWeightsDo) {
   const auto weights_alone = [](std::string_view format) {
     return std::ranges::find(measured(), format, &FormatQuality::format)->weights.kl;
@@ -195,7 +195,7 @@ TEST_F(LearnedModel, WritesTheSameTextsInEveryChunkBatchNumberOfThreadsAndWithGu
   for (const char* prompt : {"The miller", "The sailor hauls 3", "The baker sells 5 loafs by the river, and"})
     requests.push_back(
         {.prompt = tokenizer.encode(prompt), .max_tokens = 40, .sampling = {.temperature = 0}});
-  // More tokens than formats of four bits multiply as they do few.
+  // More tokens than are multiplied as few are.
   std::vector<std::int32_t> many = tokenizer.encode(sentences(8, 3));
   ASSERT_GT(many.size(), 70U);
   many.resize(70);

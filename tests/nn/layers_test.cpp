@@ -85,8 +85,8 @@ TEST(Linear, LayersAgreeOnARoundingOfTheirInputsRowsOrHaveNone) {
   EXPECT_EQ(common_rounding({&a, &b}, kFew), quant::Rounding::none);  // gradients are recorded
   const NoGrad no_grad;
   EXPECT_EQ(common_rounding({&a, &b}, kFew), quant::Rounding::blocks);
-  EXPECT_EQ(common_rounding({&a, &b}, kMany), quant::Rounding::none);
-  EXPECT_EQ(common_rounding({&b}, kMany), quant::Rounding::spans);
+  EXPECT_EQ(common_rounding({&a, &b}, kMany), quant::Rounding::spans);
+  EXPECT_EQ(common_rounding({&b, &rows}, kMany), quant::Rounding::none);
   EXPECT_EQ(common_rounding({&rows}, kFew), quant::Rounding::rows);
   EXPECT_EQ(common_rounding({&a, &rows}, kFew), quant::Rounding::none);
   EXPECT_EQ(common_rounding({&a, &dense}, kFew), quant::Rounding::none);

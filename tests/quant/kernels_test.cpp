@@ -267,10 +267,19 @@ TEST(RowScaledKernels, SumTheLongestRowsOfExtremeCodesExactly) {
   EXPECT_EQ(y.data<float>()[n], 128.0F * 127.0F * static_cast<float>(k));
 }
 
-// Formats whose products of many rows round the weight once more.
+// Formats whose own error hides what rounding to int8 once more adds, and the others.
 const std::vector<std::string>& coarse_formats() {
   static const std::vector<std::string> formats = {"q4_0",     "q4_1",           "q4_k",   "int4-g32-zero",
                                                    "int4-g64", "int4-g128-zero", "ternary"};
+  return formats;
+}
+const std::vector<std::string>& fine_formats() {
+  static const std::vector<std::string> formats = {"q5_0", "q5_1", "q5_k", "q6_k", "q8_0", "int8-g64"};
+  return formats;
+}
+std::vector<std::string> block_scaled_formats() {
+  std::vector<std::string> formats = coarse_formats();
+  formats.insert(formats.end(), fine_formats().begin(), fine_formats().end());
   return formats;
 }
 
@@ -303,7 +312,7 @@ void expect_reference_bits_of_spans(const quant::PackedMatrix& weight, const Ten
 }
 
 TEST(QuantizedSpans, MultiplyToTheReferencesBitsForAnyNumberOfRowsAndPanels) {
-  for (const std::string& format : coarse_formats()) {
+  for (const std::string& format : block_scaled_formats()) {
     for (const std::int64_t n : {1, 16, 39, 48, 65}) {
       const quant::PackedPtr weight = quant::quantize_and_pack(values({n, 1280}, 2, 0.1F), format);
       for (const std::int64_t m : {1, 3, 8, 30})
@@ -314,7 +323,7 @@ TEST(QuantizedSpans, MultiplyToTheReferencesBitsForAnyNumberOfRowsAndPanels) {
 }
 
 TEST(QuantizedSpans, MultiplyRowsThatEndInsideASpan) {
-  for (const char* format : {"q4_0", "q4_1", "int4-g32-zero"}) {
+  for (const char* format : {"q4_0", "q4_1", "q5_0", "q8_0", "int4-g32-zero"}) {
     for (const std::int64_t k : {32, 96, 288, 480}) {
       const quant::PackedPtr weight = quant::quantize_and_pack(values({20, k}, 2, 0.1F), format);
       expect_reference_bits_of_spans(*weight, values({9, k}, 4, 2), {});
@@ -325,18 +334,17 @@ TEST(QuantizedSpans, MultiplyRowsThatEndInsideASpan) {
 TEST(QuantizedSpans, MultiplyExtremeCodesZerosAndInputsThatAreNoNumbers) {
   for (const quant::BlockFormat& format : quant::block_formats()) {
     const quant::PackedPtr weight = quant::pack(wild_blocks(format, 33, 512));
-    if (!rounded_anew(weight->format)) continue;
     expect_reference_bits_of_spans(*weight, special_rows(512), {});
     const quant::PackedPtr zeros = quant::pack(quant::BlockMatrix::quantize(Tensor::zeros({5, 512}), format));
     expect_reference_bits_of_spans(*zeros, values({3, 512}, 4, 2), values({5}, 3, 1));
   }
 }
 
-// Rounding once more adds less than a hundredth of the format's own error, in variance. The product in f32 of
-// the format's values is the measure; that with spans differs by what int8 costs on both sides.
+// The product in f32 of the format's values is the measure; that with spans differs by what int8 costs on
+// both sides, which is a few hundredths of the error of coarse formats, in variance.
 TEST(QuantizedSpans, StayNearTheProductOfTheFormatsValues) {
   const std::int64_t m = 64, n = 48, k = 1024;
-  for (const std::string& format : coarse_formats()) {
+  for (const std::string& format : block_scaled_formats()) {
     const Tensor w = values({n, k}, 2, 0.1F), x = values({m, k}, 4, 1);
     const quant::PackedPtr weight = quant::quantize_and_pack(w, format);
     std::vector<std::int64_t> ids(n);
@@ -360,7 +368,9 @@ TEST(QuantizedSpans, StayNearTheProductOfTheFormatsValues) {
       of_format += std::pow(rounded - unrounded, 2);
       size += rounded * rounded;
     }
-    EXPECT_LT(error / of_format, 0.03) << format;
+    const auto& list = coarse_formats();
+    const bool coarse = std::find(list.begin(), list.end(), format) != list.end();
+    EXPECT_LT(error / of_format, coarse ? 0.03 : 4) << format;
     EXPECT_LT(std::sqrt(error / size), 0.013) << format;
   }
 }

@@ -148,15 +148,8 @@ constexpr bool is_row_scaled(PackedFormat format) {
 }
 
 /// Columns that have one scale where a product of many rows rounds a weight once more (quantized_matmul). A
-/// whole number of steps of the formats for which it does.
+/// whole number of steps of each of its formats.
 inline constexpr std::int64_t kPackedSpan = 256;
-
-/// Whether a format's products of many rows may round the weight once more, to int8 with a scale for each
-/// kPackedSpan columns: codes of four bits and less, whose own rounding is coarser by far.
-constexpr bool rounded_anew(PackedFormat format) {
-  const PackedLayout layout = packed_layout(format);
-  return layout.low_bits <= 4 && layout.high_bits == 0 && !is_weight_only(format);
-}
 
 /// NormalFloat of 4 bits (Dettmers et al. 2023, "QLoRA"), the numbers that bitsandbytes uses: quantiles of a
 /// normal distribution, scaled to ±1, with a zero.

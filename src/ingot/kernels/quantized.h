@@ -25,13 +25,12 @@ inline Kernel<QuantizeActivationsArgs> quantize_activations("quantize_activation
 /// after that; the bias is added last. The weight scale is d · scale, the minimum −(dmin · min), both rounded
 /// to f32.
 ///
-/// For formats that are rounded_anew(), x may be u8 [m, spans, 64 + 256] from quantize_rows instead: one
-/// scale for a span of 256 columns, for many rows. The weight's values in the span are then rounded once
-/// more, to int8 with one scale, so that nothing but dot products is left between two spans. For a row of the
-/// weight: top = the largest magnitude that a code could stand for in any block of the span, unit = weight
-/// scale · (127 / top), code = round_to_even(fma(code less zero, unit, minimum · (127 / top))), and by spans
-/// y = fma(float(dot), top / 127 · x scale, y), where y starts as the bias or 0. A top below 2⁻¹¹⁰ counts as
-/// 0.
+/// For many rows x may be u8 [m, spans, 64 + 256] from quantize_rows instead: one scale for a span of 256
+/// columns. The weight's values in the span are then rounded once more, to int8 with one scale, so that
+/// nothing but dot products is left between two spans. For a row of the weight: top = the largest magnitude
+/// of its values in the span, fma(code less zero, weight scale, minimum); unit = weight scale · (127 / top),
+/// code = round_to_even(fma(code less zero, unit, minimum · (127 / top))), and by spans y = fma(float(dot),
+/// top / 127 · x scale, y), where y starts as the bias or 0. A top below 2⁻¹¹⁰ counts as 0.
 struct QuantizedMatmulArgs {
   PackedFormat format;
   View x, weight, y, bias;

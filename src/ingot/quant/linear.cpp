@@ -85,7 +85,7 @@ Rounding rounding(const PackedMatrix* weight, std::int64_t rows) {
   if (weight == nullptr || weight->order.defined() || kernels::is_weight_only(weight->format))
     return Rounding::none;
   if (kernels::is_row_scaled(weight->format)) return Rounding::rows;
-  return rows >= kManyRows && kernels::rounded_anew(weight->format) ? Rounding::spans : Rounding::blocks;
+  return rows >= kManyRows ? Rounding::spans : Rounding::blocks;
 }
 
 Activations::Activations(const Shape& shape, Rounding rounding,

@@ -13,15 +13,15 @@ enum class Rounding : std::uint8_t {
   none,    ///< nothing that can be done ahead of it: formats of f32 activations, weights in an order of
            ///< columns, dense weights
   blocks,  ///< int8 in blocks of 32 columns
-  spans,   ///< likewise in spans of 256 columns: many rows, of formats of four bits and less
+  spans,   ///< likewise in spans of 256 columns: an input of kManyRows rows and more
   rows,    ///< int8 with one scale for a row: w8a8
 };
 /// Of an input of so many rows, by products with a packed weight; null stands for a dense one.
 Rounding rounding(const PackedMatrix* weight, std::int64_t rows);
 
-/// Rows from which on formats of four bits and less are multiplied as int8 with one scale for a span of 256
-/// columns, in the weights and in the input: nothing but dot products is left in between (quantized_matmul).
-/// Rounding the weight so once more takes as long as multiplying some 16 rows.
+/// Rows from which on weights with scales for groups of columns are multiplied as int8 with one scale for a
+/// span of 256, in the weights and in the input: nothing but dot products is left in between
+/// (quantized_matmul). Rounding the weight so once more takes as long as multiplying some 16 rows.
 inline constexpr std::int64_t kManyRows = 64;
 
 /// The input of one or more products with packed weights: x f32 [..., in], rounded to int8 on the first

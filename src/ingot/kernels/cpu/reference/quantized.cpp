@@ -84,25 +84,23 @@ struct Span {
 
 Span requantized(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row, std::int64_t first,
                  std::int64_t blocks) {
-  const float most = layout.zero_shift < 0 ? static_cast<float>((1 << layout.low_bits) - 1)
-                                           : -static_cast<float>(1 << layout.zero_shift);
-  float top = 0;
-  const auto at_least = [&](float value) {
-    top = std::abs(value) > top || std::isnan(value) ? std::abs(value) : top;
-  };
   std::array<PackedRow, kSpanBlocks> rows;
+  float top = 0;
   for (std::int64_t b = 0; b < blocks; ++b) {
     const PackedRow& w = rows[static_cast<std::size_t>(b)] = read_packed_row(layout, panel, row, first + b);
-    at_least(w.minimum);
-    at_least(std::fma(most, w.scale[0], w.minimum));
+    for (std::size_t i = 0; i < w.codes.size(); ++i) {
+      const float value = std::abs(std::fma(static_cast<float>(w.codes[i]), w.scale[i / 16], w.minimum));
+      if (value > top || std::isnan(value)) top = value;
+    }
   }
   const Rounding rounding(&top, 1);
   Span span{.scale = rounding.scale};
   if (rounding.inverse == 0) return span;
   for (std::int64_t i = 0; i < blocks * kPackedBlock; ++i) {
     const PackedRow& w = rows[static_cast<std::size_t>(i / kPackedBlock)];
-    const auto code = static_cast<float>(w.codes[static_cast<std::size_t>(i % kPackedBlock)]);
-    const float value = std::fma(code, w.scale[0] * rounding.inverse, w.minimum * rounding.inverse);
+    const auto at = static_cast<std::size_t>(i % kPackedBlock);
+    const float value = std::fma(static_cast<float>(w.codes[at]), w.scale[at / 16] * rounding.inverse,
+                                 w.minimum * rounding.inverse);
     span.codes[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(std::nearbyint(value));
   }
   return span;

@@ -63,6 +63,8 @@ INGOT_INLINE Floats unless_below(Floats top, Floats least, Floats x) {
   return _mm256_and_ps(_mm256_cmp_ps(top, least, _CMP_NLT_UQ), x);
 }
 INGOT_INLINE Ints to_ints(Floats a) { return _mm256_cvtps_epi32(a); }
+INGOT_INLINE Ints least_bytes(Ints a, Ints b) { return _mm256_min_epu8(a, b); }
+INGOT_INLINE Ints most_bytes(Ints a, Ints b) { return _mm256_max_epu8(a, b); }
 INGOT_INLINE Ints bits_xor(Ints a, Ints b) { return _mm256_xor_si256(a, b); }
 INGOT_INLINE Ints low_bytes(Ints a, Ints b, Ints c, Ints d) {
   const Ints by_number = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));

@@ -1,10 +1,11 @@
-// Products of many rows with codes of four bits and less, which are rounded anew (quantized.h), for one
-// instruction set: a span of some panels' columns becomes panels of w8a8, which stay in L1 for all rows.
-// Included as row_scaled-inl.h is, and with it; the vectors' operations that only this file uses are
+// Products of many rows, for which the weight is rounded anew (quantized.h), for one instruction set: a span
+// of some panels' columns becomes panels of w8a8, which stay in L1 for all rows. Included as row_scaled-inl.h
+// is, and with it; the vectors' operations that only this file uses are
 //
 //   divide, absolute, maximum     of Floats; where one of two is no number, maximum() may give either
 //   unless_below(top, least, x)   x where top is not below least, else 0
 //   to_ints                       Floats to the nearest Ints, ties to even
+//   least_bytes, most_bytes       of Ints, byte by byte, without sign
 //   low_bytes(a, b, c, d)         by lanes, the low bytes of four Ints from -128 to 127, a's first
 //   bits_xor, store               of Ints; store() to an aligned place
 
@@ -14,31 +15,53 @@ constexpr PackedLayout kSpanLayout = packed_layout(PackedFormat::w8a8);
 constexpr auto kSpanPanelBytes = static_cast<std::int64_t>(kSpanLayout.panel_bytes(kPackedSpan));
 constexpr std::int64_t kSpanBlocks = kPackedSpan / kPackedBlock;
 
+// The extreme codes of some groups of a block, without sign, for each row.
+struct CodeRange {
+  Ints least = splat_byte(255), most = zero_ints();
+
+  template <class D>
+  INGOT_INLINE CodeRange(const D& from, std::int64_t block, int first, int groups) {
+    INGOT_UNROLL_ROWS
+    for (int group = 0; group < groups; ++group) {
+      const Ints four = from.codes(block, first + group);
+      least = least_bytes(least, four), most = most_bytes(most, four);
+    }
+    INGOT_UNROLL_ROWS
+    for (int distance = 16; distance >= 8; distance -= 8) {
+      least = least_bytes(least, shift_right(least, distance));
+      most = most_bytes(most, shift_right(most, distance));
+    }
+    least = bits_and(least, splat(255)), most = bits_and(most, splat(255));
+  }
+};
+
 // kLanes rows of `blocks` blocks from `steps` on, into a panel of w8a8 at `to`.
 template <PackedFormat kFormat>
 INGOT_INLINE void round_anew(const std::uint8_t* steps, std::int64_t blocks, std::int64_t row,
                              std::uint8_t* to) {
   using D = Decoder<kFormat>;
   constexpr PackedLayout kLayout = D::kLayout;
-  constexpr std::int64_t kZero = D::kHasMin ? 0 : std::int64_t{1} << kLayout.zero_shift;
   const auto decoder = [&](std::int64_t block) {
     return D(steps + block / kLayout.step_blocks * static_cast<std::int64_t>(kLayout.step_bytes()), row);
   };
-  Floats scales[kSpanBlocks], minima[kSpanBlocks];
+  constexpr int kParts = D::kHalves ? 2 : 1, kPartGroups = 8 / kParts;
+  Floats scales[kSpanBlocks][kParts], starts[kSpanBlocks][kParts];  // value = code · scale + start
   Floats top = zero_floats(), none = zero_floats();  // `none` is no number where a scale is none
   for (std::int64_t b = 0; b < blocks; ++b) {
     const D from = decoder(b);
-    scales[b] = from.scale(b % kLayout.step_blocks, 0);
-    Floats most = multiply(scales[b], splat(static_cast<float>(kZero)));
-    if constexpr (D::kHasMin) {
-      minima[b] = from.add_minimum(b % kLayout.step_blocks, from.minimum(b % kLayout.step_blocks),
-                                   splat(1.0F), zero_floats());
-      constexpr int kMostCode = (1 << kLayout.low_bits) - 1;
-      most = multiply_add(splat(static_cast<float>(kMostCode)), scales[b], minima[b]);
-      top = maximum(top, absolute(minima[b]));
+    const std::int64_t block = b % kLayout.step_blocks;
+    for (int part = 0; part < kParts; ++part) {
+      const Floats scale = scales[b][part] = from.scale(block, part);
+      if constexpr (D::kHasMin)
+        starts[b][part] = from.add_minimum(block, from.minimum(block), splat(1.0F), zero_floats());
+      else
+        starts[b][part] = multiply(scale, splat(-static_cast<float>(1 << kLayout.zero_shift)));
+      const CodeRange range(from, block, part * kPartGroups, kPartGroups);
+      const Floats low = multiply_add(to_floats(range.least), scale, starts[b][part]);
+      const Floats high = multiply_add(to_floats(range.most), scale, starts[b][part]);
+      top = maximum(top, maximum(absolute(low), absolute(high)));
+      none = multiply_add(high, zero_floats(), none);
     }
-    top = maximum(top, absolute(most));
-    none = multiply_add(most, zero_floats(), none);
   }
   top = add(top, none);
   constexpr float kLeast = 0x1p-110F;
@@ -49,11 +72,13 @@ INGOT_INLINE void round_anew(const std::uint8_t* steps, std::int64_t blocks, std
   std::uint8_t* codes = to + kSpanLayout.panel_header_bytes() + 4 * row;
   for (std::int64_t b = 0; b < blocks; ++b) {
     const D from = decoder(b);
-    const Floats unit = multiply(scales[b], inverse);
-    const Floats start =
-        D::kHasMin ? multiply(minima[b], inverse) : multiply(unit, splat(-static_cast<float>(kZero)));
+    for (int part = 0; part < kParts; ++part) {
+      scales[b][part] = multiply(scales[b][part], inverse);
+      starts[b][part] = multiply(starts[b][part], inverse);
+    }
     INGOT_UNROLL_ROWS
     for (int group = 0; group < 8; ++group, codes += 64) {
+      const Floats unit = scales[b][group / kPartGroups], start = starts[b][group / kPartGroups];
       const Ints four = from.codes(b % kLayout.step_blocks, group);
       Ints each[4] = {bits_and(four, byte), bits_and(shift_right(four, 8), byte),
                       bits_and(shift_right(four, 16), byte), shift_right(four, 24)};
@@ -91,13 +116,7 @@ void requantized_product(const RequantizedProduct& p, std::int64_t rows) {
 }
 
 RequantizedKernel requantized_kernel(PackedFormat format) {
-  return {
-      for_format<void (*)(const RequantizedProduct&, std::int64_t)>(format,
-                                                                    []<PackedFormat kFormat>() {
-                                                                      if constexpr (rounded_anew(kFormat))
-                                                                        return requantized_product<kFormat>;
-                                                                      else
-                                                                        return nullptr;
-                                                                    }),
-      kRowScaledKernel.panels};
+  using Run = void (*)(const RequantizedProduct&, std::int64_t);
+  const auto product = []<PackedFormat kFormat>() -> Run { return requantized_product<kFormat>; };
+  return {for_format<Run>(format, product), kRowScaledKernel.panels};
 }

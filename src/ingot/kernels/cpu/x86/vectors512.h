@@ -52,6 +52,8 @@ INGOT_INLINE Floats unless_below(Floats top, Floats least, Floats x) {
   return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(top, least, _CMP_NLT_UQ), x);
 }
 INGOT_INLINE Ints to_ints(Floats a) { return _mm512_cvtps_epi32(a); }
+INGOT_INLINE Ints least_bytes(Ints a, Ints b) { return _mm512_min_epu8(a, b); }
+INGOT_INLINE Ints most_bytes(Ints a, Ints b) { return _mm512_max_epu8(a, b); }
 INGOT_INLINE Ints bits_xor(Ints a, Ints b) { return _mm512_xor_si512(a, b); }
 INGOT_INLINE Ints low_bytes(Ints a, Ints b, Ints c, Ints d) {
   const Ints by_number = _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
