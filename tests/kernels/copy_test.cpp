@@ -57,6 +57,17 @@ TEST(CopyKernel, SimdEqualsTheReferenceInEveryLayoutAndConversion) {
   }
 }
 
+TEST(CopyKernel, TurnsMatricesOfManyTiles) {
+  for (const DType from : {DType::f32, DType::bf16}) {
+    const Tensor x = transpose(randn({3, 130, 201}, 3, from), 1, 2);
+    for (const DType dtype : {DType::f32, DType::f16})
+      EXPECT_EQ(copied(x, dtype, false, ImplKind::simd), copied(x, dtype, false, ImplKind::reference));
+  }
+  const Tensor heads = permute(randn({2, 90, 5, 40}, 4), {2, 3, 0, 1});
+  EXPECT_EQ(copied(heads, DType::f32, true, ImplKind::simd),
+            copied(heads, DType::f32, true, ImplKind::reference));
+}
+
 std::vector<std::uint32_t> element_bits(const Tensor& x) {
   std::vector<std::uint32_t> bits(static_cast<std::size_t>(x.numel()));
   for (std::size_t i = 0; i < bits.size(); ++i)

@@ -7,6 +7,7 @@
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/simd/blocks.h"
 #include "ingot/kernels/cpu/strided.h"
+#include "ingot/kernels/cpu/tile.h"
 
 namespace ingot::kernels::cpu {
 namespace {
@@ -83,6 +84,73 @@ void run_short_rows(const CopyArgs& args, Stream) {
                    });
 }
 
+// Matrices whose rows become columns, of any floating dtypes: square tiles are turned in L1, so that whole
+// cache lines are read and written.
+class Transposition {
+ public:
+  static constexpr std::int64_t kTile = 64;
+
+  explicit Transposition(const CopyArgs& args) : args_(args), runs_({args.x, args.y}) {
+    const int last = runs_.rank() - 1;
+    if (last < 1 || runs_.stride(last, 1) != 1 || runs_.size(last) < kLeast) return;
+    for (int i = 0; i < last; ++i)
+      if (runs_.stride(i, 0) == 1 && runs_.size(i) >= kLeast) row_axis_ = i;
+  }
+  bool found() const { return row_axis_ >= 0; }
+
+  std::int64_t tiles() const {
+    std::int64_t n = 1;
+    for (int i = 0; i < runs_.rank(); ++i) n *= steps(i);
+    return n;
+  }
+  // Neighbours along a row of y have numbers that follow each other.
+  void run(std::int64_t number) const {
+    std::int64_t from = 0, to = 0, rows = 0, cols = 0;
+    for (int i = runs_.rank() - 1; i >= 0; --i) {
+      const std::int64_t at = number % steps(i) * step(i);
+      number /= steps(i);
+      from += at * runs_.stride(i, 0), to += at * runs_.stride(i, 1);
+      if (i == row_axis_) rows = std::min(kTile, runs_.size(i) - at);
+      if (i == last()) cols = std::min(kTile, runs_.size(i) - at);
+    }
+    ConstTile tile{args_.x.as<char>() + from * size(args_.x), args_.x.dtype, cols, rows,
+                   runs_.stride(last(), 0)};
+    float widened[kTile * kTile], turned[kTile * kTile];
+    if (tile.dtype != DType::f32) {
+      load_tile(tile, widened, kTile);
+      tile = {widened, DType::f32, cols, rows, kTile};
+    }
+    load_tile_transposed(tile, turned, kTile);
+    store_tile(
+        turned, kTile,
+        {args_.y.as<char>() + to * size(args_.y), args_.y.dtype, rows, cols, runs_.stride(row_axis_, 1)},
+        args_.accumulate);
+  }
+
+ private:
+  static constexpr std::int64_t kLeast = 8;
+  static std::int64_t size(const View& x) { return static_cast<std::int64_t>(byte_size(x.dtype)); }
+  int last() const { return runs_.rank() - 1; }
+  std::int64_t step(int axis) const { return axis == row_axis_ || axis == last() ? kTile : 1; }
+  std::int64_t steps(int axis) const { return (runs_.size(axis) + step(axis) - 1) / step(axis); }
+
+  const CopyArgs& args_;
+  Runs<2> runs_;
+  int row_axis_ = -1;  // of y; adjacent in x
+};
+
+bool accepts_transposition(const CopyArgs& args) {
+  return are_simd_floats(args.x, args.y) && args.x.numel() > 0 && Transposition(args).found();
+}
+
+void run_transposition(const CopyArgs& args, Stream) {
+  const Transposition transposition(args);
+  constexpr std::int64_t kGrain = kCopyGrain / (Transposition::kTile * Transposition::kTile);
+  parallel_for(transposition.tiles(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t tile = begin; tile < end; ++tile) transposition.run(tile);
+  });
+}
+
 // Any strides, and conversions between f32 and the half types.
 bool accepts_blocks(const CopyArgs& args) { return are_simd_floats(args.x, args.y); }
 
@@ -104,6 +172,7 @@ void run_blocks(const CopyArgs& args, Stream) {
 void register_copy_simd() {
   copy.add(DeviceType::cpu, {"contiguous", ImplKind::simd, accepts_contiguous, run_contiguous});
   copy.add(DeviceType::cpu, {"short rows", ImplKind::simd, accepts_short_rows, run_short_rows});
+  copy.add(DeviceType::cpu, {"transposition", ImplKind::simd, accepts_transposition, run_transposition});
   copy.add(DeviceType::cpu, {"blocks", ImplKind::simd, accepts_blocks, run_blocks});
 }
 
