@@ -136,6 +136,25 @@ TEST_F(InferenceVerbs, BenchMatmulTimesEachFormatAgainstAnother) {
   EXPECT_GT(bench["formats"][2]["gflops"].get<double>(), 0);
 }
 
+TEST_F(InferenceVerbs, BenchKernelsSetsEachAgainstCopiesAndProducts) {
+  for (const char* dtype : {"f32", "bf16"}) {
+    const auto bench = json({"bench", "kernels", "--device", "cpu", "--dtype", dtype, "--megabytes", "1",
+                             "--sequence", "64", "--runs", "1"});
+    EXPECT_EQ(bench["kernels"].size(), 16U);
+    for (const auto& kernel : bench["kernels"]) {
+      EXPECT_GT(kernel["bytes"].get<double>(), 0) << kernel;
+      EXPECT_GT(kernel["share_of_copy"].get<double>(), 0) << kernel;
+      const bool attention = kernel["kernel"].get<std::string>().starts_with("attention");
+      EXPECT_EQ(kernel.contains("share_of_products"), attention) << kernel;
+    }
+  }
+  const auto one = json({"bench", "kernels", "--device", "cpu", "--megabytes", "1", "--runs", "1", "--kernel",
+                         "rope", "--kernel", "adamw"});
+  ASSERT_EQ(one["kernels"].size(), 2U);
+  // f32: weights and two moments there and back, gradients there.
+  EXPECT_EQ(one["kernels"][1]["bytes"].get<double>(), 7 * 4.0 * (1'000'000 / 4 / 4096 * 4096));
+}
+
 TEST_F(InferenceVerbs, WhatCannotBeIsNamed) {
   const auto errors = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words{"generate", directory_, "-p", "the"};

@@ -182,6 +182,7 @@ void add_bench(Command& root) {
   add_bench_policy(bench);
   add_bench_inference(bench);
   add_bench_matmul(bench);
+  add_bench_kernels(bench);
 }
 
 }  // namespace ingot::cli

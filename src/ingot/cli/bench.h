@@ -11,6 +11,8 @@ namespace ingot::cli {
 void add_bench_inference(Command& bench);
 void add_bench_policy(Command& bench);
 void add_bench_matmul(Command& bench);
+/// `ingot bench kernels`.
+void add_bench_kernels(Command& bench);
 
 /// Of a clock that only goes forward.
 double seconds();
