@@ -246,7 +246,8 @@ TEST_F(InferenceVerbs, BenchTakesStepsInTurnWithAPeer) {
   EXPECT_EQ(found["peers"][0]["version"], "9.9");
   EXPECT_GT(found["peers"][0]["ratio"].get<double>(), 1.0);
   const std::string arguments = read_file(directory_ + "/arguments");
-  for (const char* part : {"import torch", "--serve", "--shape demo", "--sequence 16", "--compile"}) {
+  for (const char* part :
+       {"import torch", "--serve", "--shape demo", "--sequence 16", "--device cpu", "--compile"}) {
     EXPECT_NE(arguments.find(part), std::string::npos) << part;
   }
   const auto policy =

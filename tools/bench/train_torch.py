@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times training steps of a language model in PyTorch on the CPU: the peer of `ingot bench train`.
+"""Times training steps of a language model in PyTorch, on the CPU or a card: the peer of `ingot bench train`.
 
 One whole step (forward, loss, backward, clip, fused AdamW), f32 or under autocast to bf16, tuned as its best users would tune
 it: one thread per core, memory in huge pages that the C library keeps. `ingot bench train --against torch` runs this file (it is
@@ -21,11 +21,26 @@ import torch
 import transformers
 
 
+LARGE = {
+    "llama-1b": (transformers.LlamaConfig, transformers.LlamaForCausalLM,
+                 dict(vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, head_dim=64,
+                      rope_theta=5e5, tie_word_embeddings=True)),
+    "qwen3-8b": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM,
+                 dict(vocab_size=151936, hidden_size=4096, intermediate_size=12288, num_hidden_layers=36, head_dim=128,
+                      rope_theta=1e6, tie_word_embeddings=False)),
+}
+
+
 def make_model(shape: str) -> torch.nn.Module:
     if shape == "gpt2":
         config = transformers.GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
         config._attn_implementation = "sdpa"
         return transformers.GPT2LMHeadModel(config).float().train()
+    if shape in LARGE:
+        config_of, model_of, settings = LARGE[shape]
+        config = config_of(num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=40960, use_cache=False, **settings)
+        config._attn_implementation = "sdpa"
+        return model_of(config).float().train()
     config = transformers.LlamaConfig(vocab_size=2048, hidden_size=192, intermediate_size=512, num_hidden_layers=6,
                                       num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=1024,
                                       tie_word_embeddings=True, use_cache=False)
@@ -35,10 +50,12 @@ def make_model(shape: str) -> torch.nn.Module:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", choices=["gpt2", "demo"], default="gpt2")
+    parser.add_argument("--shape", choices=["gpt2", "demo", *LARGE], default="gpt2")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--sequence", type=int, default=64)
     parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help="bf16: autocast, weights stay f32")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--recompute", action="store_true", help="gradient checkpointing")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--compile", action="store_true", help="torch.compile instead of eager mode")
@@ -46,12 +63,16 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
-    model = make_model(args.shape)
+    with torch.device(args.device):
+        model = make_model(args.shape)
+    if args.recompute:
+        model.gradient_checkpointing_enable()
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-4, fused=True)
-    tokens = torch.randint(0, model.config.vocab_size, (args.batch, args.sequence))
+    tokens = torch.randint(0, model.config.vocab_size, (args.batch, args.sequence), device=args.device)
+    on_card = args.device != "cpu"
 
     def loss_of() -> torch.Tensor:
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.dtype == "bf16"):
+        with torch.autocast(args.device.split(":")[0], dtype=torch.bfloat16, enabled=args.dtype == "bf16"):
             logits = model(tokens).logits
             return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
 
@@ -63,11 +84,18 @@ def main() -> None:
         step_loss().backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        if on_card:
+            torch.cuda.synchronize()
         return 1e3 * (time.perf_counter() - start)
 
     for _ in range(3):
         step_ms()
-    peak_mib = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+    def peak_mib() -> float:
+        if on_card:
+            return torch.cuda.max_memory_allocated() / 2**20
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
     if args.serve:
         print(json.dumps({"version": torch.__version__}), flush=True)
         for _ in sys.stdin:

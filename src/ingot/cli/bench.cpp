@@ -15,8 +15,10 @@
 #include "ingot/cli/launch_breakdown.h"
 #include "ingot/cli/torch_peer.h"
 #include "ingot/cli/verbs.h"
+#include "ingot/core/backend.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/nn/param_source.h"
+#include "ingot/ops/cast.h"
 #include "ingot/train/machine_limit.h"
 #include "ingot/train/optimizer_setup.h"
 
@@ -24,17 +26,36 @@ namespace ingot::cli {
 namespace {
 
 struct TrainBenchOptions {
-  std::string shape = "gpt2", dtype = "f32";
+  std::string shape = "gpt2", dtype = "f32", device = "cpu";
   std::int64_t batch = 4, sequence = 64, runs = 7;
   TorchOptions torch;
-  bool breakdown = false, json = false;
+  bool recompute = false, breakdown = false, json = false;
 };
+
+// The shapes of Llama 3.2 1B and Qwen3 8B.
+void set_large_shape(LanguageConfig& c) {
+  const bool qwen = c.model_type == "qwen3";
+  c.vocab_size = qwen ? 151936 : 128256;
+  c.hidden_size = qwen ? 4096 : 2048;
+  c.intermediate_size = qwen ? 12288 : 8192;
+  c.num_hidden_layers = qwen ? 36 : 16;
+  c.num_attention_heads = 32;
+  c.num_key_value_heads = 8;
+  c.head_dim = qwen ? 128 : 64;
+  c.max_position_embeddings = 40960;
+  c.rope_theta = qwen ? 1e6 : 5e5;
+  c.tie_word_embeddings = !qwen;
+}
 
 LanguageConfig shape_config(const std::string& shape, DType dtype) {
   LanguageConfig c;
   c.dtype = dtype;
-  c.model_type = shape == "gpt2" ? "gpt2" : "llama";
+  c.model_type = shape == "gpt2" ? "gpt2" : shape == "qwen3-8b" ? "qwen3" : "llama";
   apply_family(c);
+  if (shape == "llama-1b" || shape == "qwen3-8b") {
+    set_large_shape(c);
+    return c;
+  }
   if (shape == "gpt2") {  // 124M
     c.vocab_size = 50257;
     c.hidden_size = 768;
@@ -63,6 +84,7 @@ StepSeconds timed_step(LanguageModel& model, const Tensor& tokens, TrainOptimize
   backward(loss);
   const double back = watch.seconds();
   optimizer.apply(step, optimizer.measure_gradients().factor);
+  backend(tokens.device()).synchronize(current_stream(tokens.device()));
   const double end = watch.seconds();
   return {forward, back - forward, end - back, end};
 }
@@ -96,16 +118,20 @@ TrainTimes run_steps(const TrainBenchOptions& o, LanguageModel& model, const Ten
 void print_result(const TrainBenchOptions& o, const nlohmann::ordered_json& result,
                   const std::vector<TorchResult>& peers) {
   const auto number = [&](const char* key) { return result.at(key).get<double>(); };
-  fmt::print("{}, batch {} x {}, {}, {} threads, median of {} steps\n", o.shape, o.batch, o.sequence, o.dtype,
-             num_threads(), o.runs);
+  fmt::print("{}, batch {} x {}, {}, {}, {} threads, median of {} steps\n", o.shape, o.batch, o.sequence,
+             o.dtype, result.at("device").get<std::string>(), num_threads(), o.runs);
   fmt::print("  step      {:>8.1f} ms   {}/s tokens, peak memory {:.0f} MiB\n", number("step_ms"),
              human_count(static_cast<double>(o.batch * o.sequence) / number("step_ms") * 1e3),
              number("peak_memory_mib"));
-  fmt::print("  forward   {:>8.1f} ms\n  backward  {:>8.1f} ms\n  update    {:>8.1f} ms   (clip, AdamW)\n",
-             number("forward_ms"), number("backward_ms"), number("update_ms"));
+  if (result.contains("forward_ms"))
+    fmt::print("  forward   {:>8.1f} ms\n  backward  {:>8.1f} ms\n  update    {:>8.1f} ms   (clip, AdamW)\n",
+               number("forward_ms"), number("backward_ms"), number("update_ms"));
   fmt::print("  {:.0f} GFLOP/s = {:.0f} % of the {:.0f} GFLOP/s that {} matrix products reach here\n",
              number("gflops"), 100 * number("gflops") / number("matmul_gflops"), number("matmul_gflops"),
              o.dtype);
+  if (result.contains("peak_gflops"))
+    fmt::print("  {:.0f} % of the {:.0f} GFLOP/s of its data sheet\n",
+               100 * number("gflops") / number("peak_gflops"), number("peak_gflops"));
   fmt::print("{}", describe(peers));
 }
 
@@ -114,18 +140,23 @@ int run(const TrainBenchOptions& o) {
        {std::pair{"--batch", o.batch}, {"--sequence", o.sequence}, {"--runs", o.runs}}) {
     INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
   }
-  const double limit = measure_matmul_flops(parse_dtype(o.dtype));
-  TorchPeers peers(o.torch, bench_scripts::train_torch(),
-                   {"--shape", o.shape, "--batch", std::to_string(o.batch), "--sequence",
-                    std::to_string(o.sequence), "--dtype", o.dtype});
   const DType dtype = parse_dtype(o.dtype);
-  InitSource source(1, dtype);
+  ComputeBackend& on = backend(parse_device(o.device));
+  const double limit = measure_matmul_flops(dtype, on.device());
+  std::vector<std::string> arguments{
+      "--shape", o.shape, "--batch",  std::to_string(o.batch), "--sequence", std::to_string(o.sequence),
+      "--dtype", o.dtype, "--device", to_string(on.device())};
+  if (o.recompute) arguments.emplace_back("--recompute");
+  TorchPeers peers(o.torch, bench_scripts::train_torch(), arguments);
+  InitSource source(1, dtype, on.device());
   LanguageModel model(shape_config(o.shape, dtype), source);
+  model.recompute = o.recompute;
   std::vector<std::int32_t> ids(static_cast<std::size_t>(o.batch * o.sequence));
   for (std::size_t i = 0; i < ids.size(); ++i) {
     ids[i] = static_cast<std::int32_t>(i * 7919 % static_cast<std::size_t>(model.config.vocab_size));
   }
-  const TrainTimes times = run_steps(o, model, Tensor::from(ids, {o.batch, o.sequence}), peers);
+  const Tensor tokens = to(Tensor::from(ids, {o.batch, o.sequence}), on.device());
+  const TrainTimes times = run_steps(o, model, tokens, peers);
   const double step = median(times.total);
   const double flops =
       model.config.training_flops_per_token(o.sequence) * static_cast<double>(ids.size()) / step;
@@ -135,15 +166,22 @@ int run(const TrainBenchOptions& o) {
       {"batch", o.batch},
       {"sequence", o.sequence},
       {"dtype", o.dtype},
+      {"device", on.capabilities().device_name},
       {"threads", num_threads()},
       {"step_ms", step * 1e3},
-      {"forward_ms", median(times.forward) * 1e3},
-      {"backward_ms", median(times.backward) * 1e3},
-      {"update_ms", median(times.update) * 1e3},
       {"gflops", flops * 1e-9},
       {"matmul_gflops", limit * 1e-9},
-      {"peak_memory_mib", peak_memory_mib()},
+      {"peak_memory_mib",
+       on.device().is_cpu() ? peak_memory_mib() : static_cast<double>(on.memory().peak()) / (1 << 20)},
       {"peers", parse_json<nlohmann::ordered_json>(to_json(results), "PyTorch's results")}};
+  if (!on.capabilities().streams) {  // else these are the times of putting work into a queue
+    result["forward_ms"] = median(times.forward) * 1e3;
+    result["backward_ms"] = median(times.backward) * 1e3;
+    result["update_ms"] = median(times.update) * 1e3;
+  }
+  const auto& peaks = on.capabilities().peak_flops;
+  if (const auto peak = peaks.find(dtype); peak != peaks.end() && peak->second > 0)
+    result["peak_gflops"] = peak->second * 1e-9;
   if (o.breakdown)
     result["breakdown"] = parse_json<nlohmann::ordered_json>(to_json(times.breakdown), "the breakdown");
   if (o.json) {
@@ -159,18 +197,24 @@ void add_bench_train(Command& bench) {
   auto o = std::make_shared<TrainBenchOptions>();
   Command verb =
       bench.verb("train", "Time whole training steps, against what matrix products alone reach here");
-  verb.option("--shape", o->shape, "gpt2 (124M parameters) or demo").one_of({"gpt2", "demo"});
+  verb.option("--shape", o->shape, "gpt2 (124M parameters), demo, or those of Llama 3.2 1B and Qwen3 8B")
+      .one_of({"gpt2", "demo", "llama-1b", "qwen3-8b"});
+  verb.option("--device", o->device, "cpu, cuda or cuda:1");
   verb.option("--batch", o->batch, "Sequences in a batch");
   verb.option("--sequence", o->sequence, "Tokens in a sequence");
   verb.option("--dtype", o->dtype, "What weights and activations are: f32 or bf16 (PyTorch: autocast)")
       .one_of({"f32", "bf16"});
   verb.option("--runs", o->runs, "Steps to take the median of");
   add_torch_options(verb, o->torch);
+  verb.flag("--recompute", o->recompute,
+            "Run each layer again in the backward pass instead of keeping its results");
   verb.flag("--breakdown", o->breakdown, "One more step that shows where its time goes, kernel by kernel");
   verb.flag("--json", o->json, "Print JSON");
   verb.example("ingot bench train --batch 1 --sequence 1024", "a long sequence");
   verb.example("ingot bench train --against torch --against torch.compile --python ~/venv/bin/python",
                "both programs and the ratio of their steps, in one run");
+  verb.example("ingot bench train --device cuda --dtype bf16 --shape llama-1b --batch 2 --sequence 4096",
+               "a card");
   verb.run([o] { return run(*o); });
 }
 

@@ -12,7 +12,6 @@
 #include "ingot/cli/bench.h"
 #include "ingot/cli/torch_peer.h"
 #include "ingot/core/backend.h"
-#include "ingot/core/device_config.h"
 #include "ingot/kernels/attention.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/elementwise.h"
@@ -28,7 +27,7 @@ namespace ingot::cli {
 namespace {
 
 struct KernelBenchOptions {
-  std::string device = "auto", dtype = "f32";
+  std::string device = "cpu", dtype = "f32";
   std::int64_t megabytes = 256, sequence = 4096, runs = 9;
   std::vector<std::string> kernels;
   bool json = false;
@@ -415,7 +414,7 @@ int run(const KernelBenchOptions& o) {
   for (const auto& [option, value] :
        {std::pair{"--megabytes", o.megabytes}, {"--sequence", o.sequence}, {"--runs", o.runs}})
     INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
-  const Device device = o.device == "auto" ? get_device() : backend(parse_device(o.device)).device();
+  const Device device = backend(parse_device(o.device)).device();
   Bench bench(device, parse_dtype(o.dtype), o.megabytes * 1'000'000);
   const double product_rate = measure_matmul_flops(bench.dtype(), device);
   const Work copied = copy(bench);
@@ -450,7 +449,7 @@ int run(const KernelBenchOptions& o) {
 void add_bench_kernels(Command& bench) {
   auto o = std::make_shared<KernelBenchOptions>();
   Command verb = bench.verb("kernels", "Time single kernels against what copies and products reach");
-  verb.option("--device", o->device, "cpu, cuda, cuda:1 or auto");
+  verb.option("--device", o->device, "cpu, cuda or cuda:1");
   verb.option("--dtype", o->dtype, "What the operands are").one_of({"f32", "bf16", "f16"});
   verb.option("--kernel", o->kernels, "Kernels to time, several; none: all").one_of(case_names());
   verb.option("--megabytes", o->megabytes, "Size of a kernel's main operand; more than caches hold");
