@@ -1,0 +1,294 @@
+#include "ingot/cli/kernel_cases.h"
+
+#include <span>
+#include <utility>
+
+#include "ingot/kernels/attention.h"
+#include "ingot/kernels/copy.h"
+#include "ingot/kernels/elementwise.h"
+#include "ingot/kernels/loss.h"
+#include "ingot/kernels/norm.h"
+#include "ingot/kernels/optimizer.h"
+#include "ingot/kernels/rope.h"
+#include "ingot/kernels/softmax.h"
+#include "ingot/ops/random.h"
+
+namespace ingot::cli {
+
+KernelOperands::KernelOperands(Device device, DType dtype, std::int64_t bytes, std::int64_t sequence)
+    : device_(device),
+      dtype_(dtype),
+      rows_(std::max<std::int64_t>(bytes / (kWidth * static_cast<std::int64_t>(byte_size(dtype))), 1)),
+      sequence_(sequence) {}
+
+Tensor KernelOperands::values(const Shape& shape, DType dtype) {
+  Tensor x = Tensor::empty(shape, dtype, device_);
+  normal_(x, 0, 1, RngKey{++seed_, 0});
+  return x;
+}
+
+namespace {
+
+constexpr std::int64_t kHeads = 16, kHeadSize = 128, kVocabulary = 32768;
+
+double bytes_of(std::initializer_list<Tensor> tensors) {
+  double bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
+  return bytes;
+}
+
+KernelWork copy_work(const KernelOperands& operands, const Tensor& x, View from, const Tensor& y) {
+  return {.bytes = bytes_of({x, y}), .run = [stream = operands.stream(), x, from, y] {
+            kernels::launch(kernels::copy, stream, {.x = from, .y = y.view()});
+          }};
+}
+
+KernelWork copy(KernelOperands& operands) {
+  const Tensor x = operands.rows_of_values();
+  return copy_work(operands, x, x.view(), operands.result(x.shape()));
+}
+
+KernelWork cast(KernelOperands& operands) {
+  const Tensor x = operands.rows_of_values();
+  const DType other = operands.dtype() == DType::f32 ? DType::bf16 : DType::f32;
+  return copy_work(operands, x, x.view(), Tensor::empty(x.shape(), other, operands.device()));
+}
+
+KernelWork transpose(KernelOperands& operands) {
+  const Tensor x = operands.rows_of_values();
+  View turned = x.view();
+  std::swap(turned.shape[0], turned.shape[1]);
+  std::swap(turned.strides[0], turned.strides[1]);
+  return copy_work(operands, x, turned, operands.result({KernelOperands::kWidth, operands.rows()}));
+}
+
+KernelWork add(KernelOperands& operands) {
+  const Tensor a = operands.rows_of_values(), b = operands.rows_of_values(), y = operands.result(a.shape());
+  return {.bytes = bytes_of({a, b, y}), .run = [stream = operands.stream(), a, b, y] {
+            kernels::launch(kernels::binary, stream, {.a = a.view(), .b = b.view(), .y = y.view()});
+          }};
+}
+
+KernelWork gelu(KernelOperands& operands) {
+  const Tensor x = operands.rows_of_values(), y = operands.result(x.shape());
+  return {.bytes = bytes_of({x, y}), .run = [stream = operands.stream(), x, y] {
+            kernels::launch(kernels::unary, stream,
+                            {.x = x.view(), .y = y.view(), .op = kernels::UnaryOp::gelu_tanh});
+          }};
+}
+
+KernelWork silu_mul(KernelOperands& operands) {
+  const Tensor gate = operands.rows_of_values(), up = operands.rows_of_values(),
+               y = operands.result(gate.shape());
+  return {.bytes = bytes_of({gate, up, y}), .run = [stream = operands.stream(), gate, up, y] {
+            kernels::launch(kernels::silu_mul, stream, {.gate = gate.view(), .up = up.view(), .y = y.view()});
+          }};
+}
+
+KernelWork silu_mul_backward(KernelOperands& operands) {
+  const Tensor gate = operands.rows_of_values(), up = operands.rows_of_values(),
+               dy = operands.rows_of_values();
+  const Tensor dgate = operands.result(gate.shape()), dup = operands.result(gate.shape());
+  return {.bytes = bytes_of({gate, up, dy, dgate, dup}),
+          .run = [stream = operands.stream(), gate, up, dy, dgate, dup] {
+            kernels::launch(kernels::silu_mul_backward, stream,
+                            {.gate = gate.view(),
+                             .up = up.view(),
+                             .dy = dy.view(),
+                             .dgate = dgate.view(),
+                             .dup = dup.view()});
+          }};
+}
+
+KernelWork rms_norm(KernelOperands& operands) {
+  const Tensor x = operands.rows_of_values(), weight = operands.values({KernelOperands::kWidth}),
+               y = operands.result(x.shape());
+  const Tensor rstd = operands.zeros({operands.rows()}, DType::f32);
+  return {.bytes = bytes_of({x, y, rstd}), .run = [stream = operands.stream(), x, weight, y, rstd] {
+            kernels::launch(
+                kernels::rms_norm, stream,
+                {.x = x.view(), .weight = weight.view(), .y = y.view(), .rstd = rstd.view(), .eps = 1e-5F});
+          }};
+}
+
+KernelWork residual_rms_norm(KernelOperands& operands) {
+  const Tensor x = operands.rows_of_values(), residual = operands.rows_of_values(),
+               weight = operands.values({KernelOperands::kWidth});
+  const Tensor y = operands.result(x.shape()), sum = operands.result(x.shape());
+  const Tensor rstd = operands.zeros({operands.rows()}, DType::f32);
+  return {.bytes = bytes_of({x, residual, y, sum, rstd}),
+          .run = [stream = operands.stream(), x, residual, weight, y, sum, rstd] {
+            kernels::launch(kernels::rms_norm, stream,
+                            {.x = x.view(),
+                             .weight = weight.view(),
+                             .y = y.view(),
+                             .rstd = rstd.view(),
+                             .eps = 1e-5F,
+                             .residual = residual.view(),
+                             .sum = sum.view()});
+          }};
+}
+
+KernelWork layer_norm(KernelOperands& operands) {
+  const Tensor x = operands.rows_of_values(), y = operands.result(x.shape());
+  const Tensor weight = operands.values({KernelOperands::kWidth}),
+               bias = operands.values({KernelOperands::kWidth});
+  const Tensor mean = operands.zeros({operands.rows()}, DType::f32),
+               rstd = operands.zeros({operands.rows()}, DType::f32);
+  return {.bytes = bytes_of({x, y, mean, rstd}),
+          .run = [stream = operands.stream(), x, weight, bias, y, mean, rstd] {
+            kernels::launch(kernels::layer_norm, stream,
+                            {.x = x.view(),
+                             .weight = weight.view(),
+                             .bias = bias.view(),
+                             .y = y.view(),
+                             .mean = mean.view(),
+                             .rstd = rstd.view(),
+                             .eps = 1e-5F});
+          }};
+}
+
+KernelWork rope(KernelOperands& operands) {
+  const Shape shape{1, operands.rows(), KernelOperands::kWidth / kHeadSize, kHeadSize};
+  const Tensor x = operands.values(shape), y = operands.result(shape);
+  const Tensor cosines = operands.values({operands.rows(), kHeadSize / 2}, DType::f32);
+  const Tensor sines = operands.values({operands.rows(), kHeadSize / 2}, DType::f32);
+  return {.bytes = bytes_of({x, y, cosines, sines}),
+          .run = [stream = operands.stream(), x, y, cosines, sines] {
+            kernels::launch(kernels::rope, stream,
+                            {.x = x.view(),
+                             .y = y.view(),
+                             .cos = cosines.view(),
+                             .sin = sines.view(),
+                             .rotated_heads = KernelOperands::kWidth / kHeadSize});
+          }};
+}
+
+KernelWork softmax(KernelOperands& operands) {
+  const Tensor x = operands.rows_of_values(), y = operands.result(x.shape());
+  return {.bytes = bytes_of({x, y}), .run = [stream = operands.stream(), x, y] {
+            kernels::launch(kernels::softmax, stream, {.x = x.view(), .y = y.view()});
+          }};
+}
+
+// Losses and the gradient in one pass, as training takes them.
+KernelWork cross_entropy(KernelOperands& operands) {
+  const std::int64_t rows = std::max<std::int64_t>(operands.elements() / kVocabulary, 1);
+  const Tensor logits = operands.values({rows, kVocabulary}), dlogits = operands.result(logits.shape());
+  const Tensor targets = operands.zeros({rows}, DType::i64), loss = operands.zeros({rows}, DType::f32);
+  const Tensor lse = operands.zeros({rows}, DType::f32), denominator = operands.zeros({1}, DType::f32);
+  kernels::launch(kernels::fill, operands.stream(),
+                  {.y = denominator.view(), .value = static_cast<double>(rows)});
+  return {.bytes = bytes_of({logits, dlogits}),
+          .run = [stream = operands.stream(), logits, dlogits, targets, loss, lse, denominator] {
+            kernels::launch(kernels::cross_entropy, stream,
+                            {.logits = logits.view(),
+                             .targets = targets.view(),
+                             .loss = loss.view(),
+                             .lse = lse.view(),
+                             .dlogits = dlogits.view(),
+                             .denominator = denominator.view()});
+          }};
+}
+
+// With f32 master weights for half types. What is read and written counts twice.
+KernelWork adamw(KernelOperands& operands) {
+  const Shape shape{operands.elements()};
+  const bool half = operands.dtype() != DType::f32;
+  const Tensor param = operands.values(shape), grad = operands.values(shape);
+  const Tensor m = operands.zeros(shape, DType::f32), v = operands.zeros(shape, DType::f32);
+  const Tensor master = half ? operands.values(shape, DType::f32) : Tensor();
+  const double bytes =
+      bytes_of({grad, m, m, v, v, param}) + (half ? bytes_of({master, master}) : bytes_of({param}));
+  return {.bytes = bytes, .run = [stream = operands.stream(), param, grad, m, v, master] {
+            const kernels::AdamWTensor tensor{.param = param.view(),
+                                              .grad = grad.view(),
+                                              .m = m.view(),
+                                              .v = v.view(),
+                                              .master = master.defined() ? master.view() : View{},
+                                              .lr = 1e-4,
+                                              .weight_decay = 0.01,
+                                              .bias_correction1 = 0.5,
+                                              .bias_correction2 = 0.5};
+            kernels::launch(kernels::adamw, stream, {.tensors = std::span(&tensor, 1)});
+          }};
+}
+
+struct AttentionOperands {
+  explicit AttentionOperands(KernelOperands& operands)
+      : shape{1, operands.sequence(), kHeads, kHeadSize},
+        q(operands.values(shape)),
+        k(operands.values(shape)),
+        v(operands.values(shape)),
+        out(operands.result(shape)),
+        lse(operands.zeros({1, kHeads, operands.sequence()}, DType::f32)) {}
+  /// Of the products that a causal mask leaves.
+  double operations() const {
+    return 2.0 * static_cast<double>(kHeads * kHeadSize) * static_cast<double>(shape[1]) *
+           static_cast<double>(shape[1] + 1);
+  }
+  void forward(Stream stream) const {
+    kernels::launch(
+        kernels::attention, stream,
+        {.q = q.view(), .k = k.view(), .v = v.view(), .out = out.view(), .lse = lse.view(), .scale = kScale});
+  }
+
+  static constexpr float kScale = 0.088388348F;  // 128^-1/2
+  Shape shape;
+  Tensor q, k, v, out, lse;
+};
+
+KernelWork attention(KernelOperands& operands) {
+  const AttentionOperands a(operands);
+  return {.bytes = bytes_of({a.q, a.k, a.v, a.out}),
+          .operations = a.operations(),
+          .run = [stream = operands.stream(), a] { a.forward(stream); }};
+}
+
+KernelWork attention_backward(KernelOperands& operands) {
+  const AttentionOperands a(operands);
+  const Tensor dout = operands.values(a.shape), dq = operands.result(a.shape), dk = operands.result(a.shape),
+               dv = operands.result(a.shape);
+  a.forward(operands.stream());
+  return {.bytes = bytes_of({a.q, a.k, a.v, a.out, dout, dq, dk, dv}),
+          .operations = 2.5 * a.operations(),
+          .run = [stream = operands.stream(), a, dout, dq, dk, dv] {
+            kernels::launch(kernels::attention_backward, stream,
+                            {.q = a.q.view(),
+                             .k = a.k.view(),
+                             .v = a.v.view(),
+                             .out = a.out.view(),
+                             .lse = a.lse.view(),
+                             .dout = dout.view(),
+                             .dq = dq.view(),
+                             .dk = dk.view(),
+                             .dv = dv.view(),
+                             .scale = AttentionOperands::kScale});
+          }};
+}
+
+}  // namespace
+
+const std::vector<KernelCase>& kernel_cases() {
+  static const std::vector<KernelCase> list = {
+      {"copy", copy},
+      {"cast", cast},
+      {"transpose", transpose},
+      {"add", add},
+      {"gelu", gelu},
+      {"silu_mul", silu_mul},
+      {"silu_mul_backward", silu_mul_backward},
+      {"rms_norm", rms_norm},
+      {"residual_rms_norm", residual_rms_norm},
+      {"layer_norm", layer_norm},
+      {"rope", rope},
+      {"softmax", softmax},
+      {"cross_entropy", cross_entropy},
+      {"adamw", adamw},
+      {"attention", attention},
+      {"attention_backward", attention_backward},
+  };
+  return list;
+}
+
+}  // namespace ingot::cli
