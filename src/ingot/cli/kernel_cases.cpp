@@ -248,11 +248,11 @@ KernelWork attention(KernelOperands& operands) {
 KernelWork attention_backward(KernelOperands& operands) {
   const AttentionOperands a(operands);
   const Tensor dout = operands.values(a.shape), dq = operands.result(a.shape), dk = operands.result(a.shape),
-               dv = operands.result(a.shape);
+               dv = operands.result(a.shape), delta = Tensor::empty_like(a.lse);
   a.forward(operands.stream());
   return {.bytes = bytes_of({a.q, a.k, a.v, a.out, dout, dq, dk, dv}),
           .operations = 2.5 * a.operations(),
-          .run = [stream = operands.stream(), a, dout, dq, dk, dv] {
+          .run = [stream = operands.stream(), a, dout, dq, dk, dv, delta] {
             kernels::launch(kernels::attention_backward, stream,
                             {.q = a.q.view(),
                              .k = a.k.view(),
@@ -263,6 +263,7 @@ KernelWork attention_backward(KernelOperands& operands) {
                              .dq = dq.view(),
                              .dk = dk.view(),
                              .dv = dv.view(),
+                             .delta = delta.view(),
                              .scale = AttentionOperands::kScale});
           }};
 }

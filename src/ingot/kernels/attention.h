@@ -37,6 +37,8 @@ inline Kernel<AttentionArgs> attention("attention");
 struct AttentionBackwardArgs {
   View q, k, v, out, lse, dout;
   View dq{}, dk{}, dv{};
+  /// Room for Σ dout·out of each query, like lse; kernels of a GPU need it.
+  View delta{};
   AttentionMask mask{};
   float scale = 1.0F;
   float softcap = 0.0F;

@@ -26,6 +26,12 @@ View heads(View view, std::int64_t begin, std::int64_t count) {
   return view;
 }
 
+// What the kernels of a GPU keep of each query between theirs: nothing on the CPU.
+Tensor room_for_delta(const View& lse, Device device) {
+  return device.is_cpu() ? Tensor()
+                         : Tensor::empty(Shape({lse.dim(0), lse.dim(1), lse.dim(2)}), DType::f32, device);
+}
+
 struct AttentionNode final : Node {
   static constexpr const char* kName = "attention";
   SavedTensor q, k, v, out, lse, doc_start, kv_length;
@@ -50,6 +56,7 @@ struct AttentionNode final : Node {
     kernels::AttentionMask mask = mask_of(options);
     mask.doc_start = doc_start.view();
     mask.kv_length = kv_length.view();
+    const Tensor delta = room_for_delta(lse.view(), ctx.stream().device);
     kernels::launch(kernels::attention_backward, ctx.stream(),
                     {.q = q.view(),
                      .k = k.view(),
@@ -60,6 +67,7 @@ struct AttentionNode final : Node {
                      .dq = dq.view,
                      .dk = dk.view,
                      .dv = dv.view,
+                     .delta = delta.view(),
                      .mask = mask,
                      .scale = options.scale,
                      .softcap = options.softcap,
@@ -96,6 +104,7 @@ struct AttentionQkvNode final : Node {
     mask.kv_length = kv_length.view();
     const View x = qkv.view();
     const std::int64_t nq = query_heads, nk = key_value_heads;
+    const Tensor delta = room_for_delta(lse.view(), ctx.stream().device);
     kernels::launch(kernels::attention_backward, ctx.stream(),
                     {.q = heads(x, 0, nq),
                      .k = heads(x, nq, nk),
@@ -106,6 +115,7 @@ struct AttentionQkvNode final : Node {
                      .dq = heads(d.view, 0, nq),
                      .dk = heads(d.view, nq, nk),
                      .dv = heads(d.view, nq + nk, nk),
+                     .delta = delta.view(),
                      .mask = mask,
                      .scale = options.scale,
                      .softcap = options.softcap,

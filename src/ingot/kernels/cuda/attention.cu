@@ -1,9 +1,7 @@
 #include <algorithm>
 
-#include "ingot/kernels/attention.h"
-#include "ingot/kernels/cuda/launch.h"
+#include "ingot/kernels/cuda/attention_parts.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/team.h"
 
 namespace ingot::kernels::cuda {
 namespace {
@@ -17,80 +15,6 @@ constexpr int kTile = 32;
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarp;
 constexpr int kRows = kTile / kWarps;  // of the block's tile that a warp has
-
-/// [B, length, heads, width] with adjacent last axes; also destinations.
-template <class T>
-struct Heads {
-  T* data = nullptr;
-  std::int64_t strides[3] = {};
-
-  explicit Heads(const View& view) : data(view.as<T>()) {
-    for (int i = 0; data != nullptr && i < 3; ++i) strides[i] = view.stride(i);
-  }
-  __device__ T* row(std::int64_t b, std::int64_t i, std::int64_t h) const {
-    return data + b * strides[0] + i * strides[1] + h * strides[2];
-  }
-};
-
-struct Mask {
-  const std::int32_t *doc_start, *kv_length;  // either may be null
-  std::int64_t doc_stride, window, queries, keys;
-  bool causal;
-
-  Mask(const AttentionMask& mask, std::int64_t queries_, std::int64_t keys_)
-      : doc_start(mask.doc_start.as<std::int32_t>()),
-        kv_length(mask.kv_length.as<std::int32_t>()),
-        doc_stride(mask.doc_start ? mask.doc_start.stride(0) : 0),
-        window(mask.window),
-        queries(queries_),
-        keys(keys_),
-        causal(mask.causal) {}
-};
-
-struct Range {
-  std::int64_t lo = 0, hi = 0;
-  __device__ bool holds(std::int64_t j) const { return j >= lo && j < hi; }
-  __device__ bool meets(std::int64_t begin) const { return lo < begin + kTile && hi > begin && lo < hi; }
-};
-
-/// The keys that query i of sequence b sees (kernels/attention.h); none beyond the last query.
-__device__ Range range_of(const Mask& mask, std::int64_t b, std::int64_t i) {
-  if (i >= mask.queries) return {};
-  std::int64_t length = mask.keys;
-  if (mask.kv_length != nullptr) {
-    const std::int64_t valid = mask.kv_length[b];
-    length = valid < 0 ? 0 : valid < mask.keys ? valid : mask.keys;
-  }
-  const auto at_least = [](std::int64_t& x, std::int64_t y) { x = x < y ? y : x; };
-  const auto at_most = [](std::int64_t& x, std::int64_t y) { x = x > y ? y : x; };
-  const std::int64_t position = i + length - mask.queries;
-  Range range{0, length};
-  if (mask.causal) at_most(range.hi, position + 1);
-  if (mask.window > 0) {
-    at_least(range.lo, position - mask.window + 1);
-    if (!mask.causal) at_most(range.hi, position + mask.window);
-  }
-  if (mask.doc_start != nullptr) {
-    const std::int32_t* doc = mask.doc_start + b * mask.doc_stride;
-    at_least(range.lo, doc[i]);
-    if (!mask.causal) {
-      std::int64_t end = i + 1;
-      while (end < mask.queries && doc[end] == doc[i]) ++end;
-      at_most(range.hi, end);
-    }
-  }
-  return range;
-}
-
-/// The score of a pair from q·k, and its derivative by that.
-__device__ __forceinline__ float score_of(float product, float scale, float softcap, float& slope) {
-  const float s = product * scale;
-  slope = scale;
-  if (softcap <= 0.0F) return s;
-  const float t = tanhf(s / softcap);
-  slope *= 1.0F - t * t;
-  return softcap * t;
-}
 
 /// to[row][column] = from's rows [begin, begin + 32), as f32; zeros beyond `length` and `width`.
 template <class T>
@@ -121,37 +45,9 @@ __device__ __forceinline__ void add_weighted(float (&sums)[columns], float weigh
   }
 }
 
-/// The first and the last tile of keys that anybody in the block sees, as [begin, end).
-__device__ Range range_of_block(const Range (&mine)[kRows], const Mask& mask) {
-  INGOT_SHARED_ARRAY(long long, ends, 2);
-  if (threadIdx.x == 0) {
-    ends[0] = mask.keys;
-    ends[1] = 0;
-  }
-  __syncthreads();
-  if (threadIdx.x % kWarp == 0) {
-    for (const Range& range : mine) {
-      if (range.lo >= range.hi) continue;
-      atomicMin(&ends[0], static_cast<long long>(range.lo));
-      atomicMax(&ends[1], static_cast<long long>(range.hi));
-    }
-  }
-  __syncthreads();
-  return {ends[0] / kTile * kTile, ends[1]};
-}
-
-template <class T>
-struct Forward {
-  Heads<const T> q, k, v;
-  Heads<T> out;
-  float* lse;  // may be null
-  Mask mask;
-  std::int64_t heads, group, d, dv;
-  float scale, softcap;
-};
-
 template <class T, int columns>
-__global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_constant__ Forward<T> args) {
+__global__ void __launch_bounds__(kThreads)
+    attention_kernel(const __grid_constant__ AttentionForward<T> args) {
   constexpr int kPitch = columns * kWarp + 1;
   INGOT_DYNAMIC_SHARED(float, shared);
   float *const queries = shared, *const keys = queries + kTile * kPitch,
@@ -165,16 +61,16 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
     ranges[r] = range_of(args.mask, b, i0 + first + r);
     top[r] = -INFINITY;
   }
-  const Range all = range_of_block(ranges, args.mask);
+  const Range all = range_of_block(ranges, static_cast<int>(args.mask.keys), kTile);
   load_tile(queries, kPitch, args.q, b, i0, h, args.mask.queries, args.d);
-  for (std::int64_t j0 = all.lo; j0 < all.hi; j0 += kTile) {
+  for (int j0 = all.lo; j0 < all.hi; j0 += kTile) {
     __syncthreads();  // the tiles before have been read
     load_tile(keys, kPitch, args.k, b, j0, h / args.group, args.mask.keys, args.d);
     load_tile(values, kPitch, args.v, b, j0, h / args.group, args.mask.keys, args.dv);
     __syncthreads();
     INGOT_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      if (!ranges[r].meets(j0)) continue;  // the same for the whole warp
+      if (!ranges[r].meets(j0, kTile)) continue;  // the same for the whole warp
       float slope = 0;
       float score = score_of(dot(queries + (first + r) * kPitch, keys + lane * kPitch, args.d), args.scale,
                              args.softcap, slope);
@@ -204,28 +100,6 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
   }
 }
 
-template <class T>
-struct Backward {
-  Heads<const T> q, k, v, out, dout;
-  Heads<T> dq, dk, dvalue;  // may be absent
-  const float* lse;
-  Mask mask;
-  std::int64_t heads, group, d, dv;
-  float scale, softcap;
-  bool accumulate_dq, accumulate_dk, accumulate_dv;
-};
-
-/// Σ dout·out of one query, in every lane.
-template <class T>
-__device__ float delta_of(const Backward<T>& args, std::int64_t b, std::int64_t i, std::int64_t h, int lane) {
-  float sum = 0;
-  if (i < args.mask.queries) {
-    const T *out = args.out.row(b, i, h), *dout = args.dout.row(b, i, h);
-    for (std::int64_t c = lane; c < args.dv; c += kWarp) sum += to_float(out[c]) * to_float(dout[c]);
-  }
-  return warp_sum(sum);
-}
-
 template <class T, int columns>
 __device__ void put_row(T* to, const float (&sums)[columns], std::int64_t width, int lane, bool accumulate) {
   INGOT_UNROLL
@@ -235,7 +109,8 @@ __device__ void put_row(T* to, const float (&sums)[columns], std::int64_t width,
 
 /// dq of a tile of queries.
 template <class T, int columns>
-__global__ void __launch_bounds__(kThreads) attention_dq_kernel(const __grid_constant__ Backward<T> args) {
+__global__ void __launch_bounds__(kThreads)
+    attention_dq_kernel(const __grid_constant__ AttentionBackward<T> args) {
   constexpr int kPitch = columns * kWarp + 1;
   INGOT_DYNAMIC_SHARED(float, shared);
   float *const queries = shared, *const douts = queries + kTile * kPitch,
@@ -244,24 +119,25 @@ __global__ void __launch_bounds__(kThreads) attention_dq_kernel(const __grid_con
   const int lane = static_cast<int>(threadIdx.x) % kWarp,
             first = static_cast<int>(threadIdx.x) / kWarp * kRows;
   Range ranges[kRows];
-  float lse[kRows] = {}, delta[kRows], sums[kRows][columns] = {};
+  float lse[kRows] = {}, delta[kRows] = {}, sums[kRows][columns] = {};
   for (int r = 0; r < kRows; ++r) {
     const std::int64_t i = i0 + first + r;
     ranges[r] = range_of(args.mask, b, i);
-    if (i < args.mask.queries) lse[r] = args.lse[(b * args.heads + h) * args.mask.queries + i];
-    delta[r] = delta_of(args, b, i, h, lane);
+    if (i >= args.mask.queries) continue;
+    lse[r] = args.lse[args.place(b, i, h)];
+    delta[r] = args.delta[args.place(b, i, h)];
   }
-  const Range all = range_of_block(ranges, args.mask);
+  const Range all = range_of_block(ranges, static_cast<int>(args.mask.keys), kTile);
   load_tile(queries, kPitch, args.q, b, i0, h, args.mask.queries, args.d);
   load_tile(douts, kPitch, args.dout, b, i0, h, args.mask.queries, args.dv);
-  for (std::int64_t j0 = all.lo; j0 < all.hi; j0 += kTile) {
+  for (int j0 = all.lo; j0 < all.hi; j0 += kTile) {
     __syncthreads();
     load_tile(keys, kPitch, args.k, b, j0, h / args.group, args.mask.keys, args.d);
     load_tile(values, kPitch, args.v, b, j0, h / args.group, args.mask.keys, args.dv);
     __syncthreads();
     INGOT_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      if (!ranges[r].meets(j0)) continue;
+      if (!ranges[r].meets(j0, kTile)) continue;
       float slope = 0;
       const float score = score_of(dot(queries + (first + r) * kPitch, keys + lane * kPitch, args.d),
                                    args.scale, args.softcap, slope);
@@ -280,14 +156,15 @@ __global__ void __launch_bounds__(kThreads) attention_dq_kernel(const __grid_con
 
 /// dk and dv of a tile of keys: over the query heads that read them, and the queries, in order.
 template <class T, int columns>
-__global__ void __launch_bounds__(kThreads) attention_dkv_kernel(const __grid_constant__ Backward<T> args) {
+__global__ void __launch_bounds__(kThreads)
+    attention_dkv_kernel(const __grid_constant__ AttentionBackward<T> args) {
   constexpr int kPitch = columns * kWarp + 1;
   INGOT_DYNAMIC_SHARED(float, shared);
   float *const keys = shared, *const values = keys + kTile * kPitch, *const queries = values + kTile * kPitch,
                *const douts = queries + kTile * kPitch;
-  INGOT_SHARED_ARRAY(float, deltas, kTile);
   INGOT_SHARED_ARRAY(int, met, 1);
-  const std::int64_t b = blockIdx.z, kv = blockIdx.y, j0 = std::int64_t{blockIdx.x} * kTile;
+  const std::int64_t b = blockIdx.z, kv = blockIdx.y;
+  const int j0 = static_cast<int>(blockIdx.x) * kTile;
   const int lane = static_cast<int>(threadIdx.x) % kWarp,
             first = static_cast<int>(threadIdx.x) / kWarp * kRows;
   float dk[kRows][columns] = {}, dv[kRows][columns] = {};
@@ -298,20 +175,17 @@ __global__ void __launch_bounds__(kThreads) attention_dkv_kernel(const __grid_co
     __syncthreads();                                        // everybody is through with the tile before
     if (threadIdx.x == 0) met[0] = 0;
     __syncthreads();
-    if (threadIdx.x < kWarp && range.meets(j0)) atomicMax(met, 1);
+    if (threadIdx.x < kWarp && range.meets(j0, kTile)) atomicMax(met, 1);
     __syncthreads();
     if (met[0] == 0) continue;
     for (std::int64_t h = kv * args.group; h < (kv + 1) * args.group; ++h) {
       __syncthreads();  // the head before has been read
       load_tile(queries, kPitch, args.q, b, i0, h, args.mask.queries, args.d);
       load_tile(douts, kPitch, args.dout, b, i0, h, args.mask.queries, args.dv);
-      for (int r = 0; r < kRows; ++r) {
-        const float delta = delta_of(args, b, i0 + first + r, h, lane);
-        if (lane == 0) deltas[first + r] = delta;
-      }
       __syncthreads();
-      const std::int64_t i = i0 + lane;
-      const float lse = i < args.mask.queries ? args.lse[(b * args.heads + h) * args.mask.queries + i] : 0.0F;
+      const bool exists = i0 + lane < args.mask.queries;
+      const float lse = exists ? args.lse[args.place(b, i0 + lane, h)] : 0.0F;
+      const float delta = exists ? args.delta[args.place(b, i0 + lane, h)] : 0.0F;
       INGOT_UNROLL
       for (int r = 0; r < kRows; ++r) {
         const bool seen = range.holds(j0 + first + r);
@@ -322,7 +196,7 @@ __global__ void __launch_bounds__(kThreads) attention_dkv_kernel(const __grid_co
         const float dp = dot(douts + lane * kPitch, values + (first + r) * kPitch, args.dv);
         const float p = seen ? expf(score - lse) : 0.0F;
         add_weighted<columns>(dv[r], p, douts, lane);
-        add_weighted<columns>(dk[r], p * (dp - deltas[lane]) * slope, queries, lane);
+        add_weighted<columns>(dk[r], p * (dp - delta) * slope, queries, lane);
       }
     }
   }
@@ -362,20 +236,8 @@ Size3 grid_of(const View& tiled, std::int64_t heads) {
 void run_attention(const AttentionArgs& args, Stream stream) {
   if (args.out.numel() == 0) return;
   dispatch_head("attention", args.q, args.v, [&]<class T, int columns>(std::size_t tile_bytes) {
-    const Forward<T> kernel_args{.q = Heads<const T>(args.q),
-                                 .k = Heads<const T>(args.k),
-                                 .v = Heads<const T>(args.v),
-                                 .out = Heads<T>(args.out),
-                                 .lse = args.lse.as<float>(),
-                                 .mask = Mask(args.mask, args.q.dim(1), args.k.dim(1)),
-                                 .heads = args.q.dim(2),
-                                 .group = args.q.dim(2) / args.k.dim(2),
-                                 .d = args.q.dim(3),
-                                 .dv = args.v.dim(3),
-                                 .scale = args.scale,
-                                 .softcap = args.softcap};
     launch({"attention", stream, args.q}, attention_kernel<T, columns>, grid_of(args.q, args.q.dim(2)),
-           Size3{kThreads}, 3 * tile_bytes, kernel_args);
+           Size3{kThreads}, 3 * tile_bytes, AttentionForward<T>(args));
   });
 }
 
@@ -383,25 +245,8 @@ void run_attention_backward(const AttentionBackwardArgs& args, Stream stream) {
   if (args.q.numel() == 0 && args.k.numel() == 0) return;
   const LaunchSite site{"attention_backward", stream, args.q};
   dispatch_head("attention_backward", args.q, args.v, [&]<class T, int columns>(std::size_t tile_bytes) {
-    const Backward<T> kernel_args{.q = Heads<const T>(args.q),
-                                  .k = Heads<const T>(args.k),
-                                  .v = Heads<const T>(args.v),
-                                  .out = Heads<const T>(args.out),
-                                  .dout = Heads<const T>(args.dout),
-                                  .dq = Heads<T>(args.dq),
-                                  .dk = Heads<T>(args.dk),
-                                  .dvalue = Heads<T>(args.dv),
-                                  .lse = args.lse.as<float>(),
-                                  .mask = Mask(args.mask, args.q.dim(1), args.k.dim(1)),
-                                  .heads = args.q.dim(2),
-                                  .group = args.q.dim(2) / args.k.dim(2),
-                                  .d = args.q.dim(3),
-                                  .dv = args.v.dim(3),
-                                  .scale = args.scale,
-                                  .softcap = args.softcap,
-                                  .accumulate_dq = args.accumulate_dq,
-                                  .accumulate_dk = args.accumulate_dk,
-                                  .accumulate_dv = args.accumulate_dv};
+    const AttentionBackward<T> kernel_args(args);
+    launch_attention_delta(site, kernel_args, args.delta.numel());
     if (args.dq && args.q.numel() > 0)
       launch(site, attention_dq_kernel<T, columns>, grid_of(args.q, args.q.dim(2)), Size3{kThreads},
              4 * tile_bytes, kernel_args);
@@ -423,10 +268,11 @@ void register_attention() {
   attention.add(DeviceType::cuda,
                 {"tiled", ImplKind::cuda,
                  [](const AttentionArgs& args) { return takes(args.q, args.k, args.v); }, run_attention});
-  attention_backward.add(DeviceType::cuda,
-                         {"tiled", ImplKind::cuda,
-                          [](const AttentionBackwardArgs& args) { return takes(args.q, args.k, args.v); },
-                          run_attention_backward});
+  attention_backward.add(DeviceType::cuda, {"tiled", ImplKind::cuda,
+                                            [](const AttentionBackwardArgs& args) {
+                                              return takes(args.q, args.k, args.v) && has_delta(args);
+                                            },
+                                            run_attention_backward});
 }
 
 }  // namespace ingot::kernels::cuda

@@ -8,6 +8,7 @@ namespace ingot::kernels::cuda {
 
 void register_kernels() {
   register_libraries();
+  register_tensor_attention();  // before what takes any head
   register_attention();
   register_batch_norm();
   register_binary();

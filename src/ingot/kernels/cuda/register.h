@@ -16,6 +16,7 @@ void register_kernels();
 /// NVIDIA's libraries, which come before our own kernels of the same contract; none in the emulator.
 void register_libraries();
 // One function per .cu file, and of pointwise.cpp, defined in that file.
+void register_tensor_attention();
 void register_attention();
 void register_batch_norm();
 void register_binary();

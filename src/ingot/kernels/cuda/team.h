@@ -17,6 +17,14 @@ __device__ __forceinline__ float warp_max(float value) {
     value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, apart));
   return value;
 }
+template <class T>
+__device__ __forceinline__ T warp_least(T value) {
+  for (int apart = kWarp / 2; apart > 0; apart /= 2) {
+    const T other = __shfl_xor_sync(kAllLanes, value, apart);
+    value = other < value ? other : value;
+  }
+  return value;
+}
 
 /// `size` threads, a warp or a whole block of that size. Every thread of a team calls its functions.
 template <int size>

@@ -9,6 +9,8 @@
 #include "ingot/base/error.h"
 #include "ingot/core/tensor.h"
 #include "ingot/kernels/cuda/launch.h"
+#include "ingot/kernels/cuda/tensor_core.h"
+#include "ingot/ops/cast.h"
 
 // The emulator finds the faults that it is there to find: each test runs a kernel with one of them.
 namespace ingot::kernels::cuda {
@@ -72,6 +74,84 @@ TEST(CudaEmulator, ExchangesWithinWarps) {
   const Tensor y = device_floats(8);
   launch(site("warp_sums"), warp_sums, Size3{1}, Size3{64}, 0, y.view().as<float>());
   EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{496, 1, 31, 1, 1520, 1, 63, 33}));
+}
+
+// A tile of 32 values of bf16 there and back, 16 bytes to a copy.
+__global__ void copied(const bfloat_t* x, float* y, bool wait, bool ends) {
+  INGOT_SHARED_ARRAY(bfloat_t, tile, 256);
+  const int at = 8 * static_cast<int>(threadIdx.x);
+  copy_async(tile + at, x + at, threadIdx.x < 31);
+  commit_copies();
+  if (wait) wait_copies<0>();
+  y[threadIdx.x] = to_float(tile[at + 7]);
+  if (ends) wait_copies<0>();
+}
+
+TEST(CudaEmulator, CopiesArriveWhenTheirThreadWaits) {
+  std::vector<float> values(256);
+  std::iota(values.begin(), values.end(), 0.0F);
+  const Tensor x = to(to(Tensor::from(values, {256}), DType::bf16), kDevice), y = device_floats(32);
+  const auto run = [&](bool wait, bool ends) {
+    launch(site("copied"), copied, Size3{1}, Size3{32}, 0, x.view().as<bfloat_t>(), y.view().as<float>(),
+           wait, ends);
+    return y.to_vector<float>();
+  };
+  const std::vector<float> arrived = run(true, true);
+  for (std::size_t i = 0; i < 31; ++i) EXPECT_EQ(arrived[i], 8.0F * static_cast<float>(i) + 7);
+  EXPECT_EQ(arrived[31], 0) << "zeros where nothing is inside";
+  for (const float value : run(false, true)) EXPECT_NE(value, value) << "read before it arrived";
+  const std::string message = message_of<KernelError>([&] { run(false, false); });
+  EXPECT_TRUE(contains(message, "ended without waiting")) << message;
+}
+
+// y [16, 16] = a [16, 32] · b [16, 32]ᵀ, then y · c [16, 16] in place of it where there is c.
+__global__ void tensor_products(const bfloat_t* a, const bfloat_t* b, const bfloat_t* c, float* y) {
+  using Eight = Pack<bfloat_t, 8>;
+  INGOT_SHARED_ARRAY(Eight, shared, (2 * 16 * pitch_of(32) + 16 * pitch_of(16)) / 8);
+  bfloat_t *const left = shared[0].values, *const right = left + 16 * pitch_of(32),
+                  *const last = right + 16 * pitch_of(32);
+  const int lane = static_cast<int>(threadIdx.x);
+  for (int i = lane; i < 16 * 32; i += 32) {
+    left[i / 32 * pitch_of(32) + i % 32] = a[i];
+    right[i / 32 * pitch_of(32) + i % 32] = b[i];
+    if (c != nullptr && i < 16 * 16) last[i / 16 * pitch_of(16) + i % 16] = c[i];
+  }
+  __syncthreads();
+  SumFragment sums[1][2], more[1][2];
+  add_product_of_rows<bfloat_t, 32>(sums, left, 0, right);
+  if (c != nullptr) add_weighted_rows<bfloat_t>(more, sums, last);
+  for (int j = 0; j < 2; ++j)
+    for (int e = 0; e < 4; ++e)
+      y[(lane / 4 + e / 2 * 8) * 16 + 8 * j + lane % 4 * 2 + e % 2] =
+          (c != nullptr ? more : sums)[0][j].values[e];
+}
+
+// Small whole numbers, so that every sum and the rounding between the products are exact.
+TEST(CudaEmulator, FragmentsMultiplyAsMatrices) {
+  const auto numbers = [](std::size_t n, int step) {
+    std::vector<float> values(n);
+    for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>((static_cast<int>(i) * step) % 5 - 2);
+    return values;
+  };
+  const std::vector<float> a = numbers(512, 7), b = numbers(512, 3), c = numbers(256, 11);
+  std::vector<float> product(256), chained(256);
+  for (std::size_t i = 0; i < 16; ++i)
+    for (std::size_t j = 0; j < 16; ++j)
+      for (std::size_t k = 0; k < 32; ++k) product[i * 16 + j] += a[i * 32 + k] * b[j * 32 + k];
+  for (std::size_t i = 0; i < 16; ++i)
+    for (std::size_t j = 0; j < 16; ++j)
+      for (std::size_t k = 0; k < 16; ++k) chained[i * 16 + j] += product[i * 16 + k] * c[k * 16 + j];
+  const auto there = [](const std::vector<float>& values) {
+    return to(to(Tensor::from(values, {static_cast<std::int64_t>(values.size())}), DType::bf16), kDevice);
+  };
+  const Tensor left = there(a), right = there(b), last = there(c), y = device_floats(256);
+  const auto run = [&](const bfloat_t* third) {
+    launch(site("tensor_products"), tensor_products, Size3{1}, Size3{32}, 0, left.view().as<bfloat_t>(),
+           right.view().as<bfloat_t>(), third, y.view().as<float>());
+    return y.to_vector<float>();
+  };
+  EXPECT_EQ(run(nullptr), product);
+  EXPECT_EQ(run(last.view().as<bfloat_t>()), chained);
 }
 
 __global__ void barrier_for_some(float* y) {

@@ -36,6 +36,13 @@ constexpr std::size_t kStaticSharedLimit = 48 * 1024;
 
 enum class State : std::uint8_t { not_started, ready, at_barrier, in_exchange, done };
 
+struct AsyncCopy {
+  void* to;
+  const void* from;
+  std::size_t bytes, zeros;
+  std::size_t group;
+};
+
 struct Thread {
   State state = State::not_started;
   Size3 index;
@@ -43,6 +50,8 @@ struct Thread {
   unsigned mask = 0;  // of the exchange that it waits in
   std::uint64_t value = 0;
   CodePlace place{};  // where it waits
+  std::deque<AsyncCopy> copies;
+  std::size_t groups = 0;  // of copies that were ended
 };
 
 // A stack on which threads run, one after the other, as long as none of them waits.
@@ -101,7 +110,8 @@ class Block {
     yield();
   }
 
-  const std::uint64_t* exchange(unsigned mask, std::uint64_t value, CodePlace place) {
+  using Work = void (*)(const std::uint64_t* values);
+  const std::uint64_t* exchange(unsigned mask, std::uint64_t value, CodePlace place, Work work = nullptr) {
     if ((mask >> lane() & 1U) == 0) fail("a lane calls a warp function whose mask leaves it out", place);
     Thread& me = self();
     me.state = State::in_exchange;
@@ -115,9 +125,28 @@ class Block {
         snapshot_[first + i] = threads_[first + i].value;
         make_ready(first + i);
       }
+      if (work != nullptr) work(snapshot_.data() + first);
     }
     yield();
     return snapshot_.data() + first;
+  }
+
+  void copy_async(const AsyncCopy& copy, CodePlace place) {
+    const auto address =
+        reinterpret_cast<std::uintptr_t>(copy.from) | reinterpret_cast<std::uintptr_t>(copy.to);
+    if (address % (copy.bytes + copy.zeros) != 0) fail("a misaligned asynchronous copy", place);
+    self().copies.push_back(copy);
+    self().copies.back().group = self().groups;
+  }
+  void commit_copies() { ++self().groups; }
+  void wait_copies(std::size_t left) {
+    Thread& me = self();
+    while (!me.copies.empty() && me.copies.front().group + left < me.groups) {
+      const AsyncCopy& copy = me.copies.front();
+      std::memcpy(copy.to, copy.from, copy.bytes);
+      std::memset(static_cast<char*>(copy.to) + copy.bytes, 0, copy.zeros);
+      me.copies.pop_front();
+    }
   }
 
   unsigned lane() const { return current_ % kWarp; }
@@ -253,6 +282,7 @@ class Block {
       position.thread = threads_[thread].index;
       try {
         body_();
+        if (!self().copies.empty()) fail("a thread ended without waiting for its asynchronous copies", {});
       } catch (...) {
         failure_ = std::current_exception();
       }
@@ -396,6 +426,14 @@ std::uint64_t exchange(unsigned mask, std::uint64_t value, unsigned source, Code
 const std::uint64_t* gather(unsigned mask, std::uint64_t value, CodePlace place) {
   return active->exchange(mask, value, place);
 }
+void collective(std::uint64_t value, void (*work)(const std::uint64_t* values), CodePlace place) {
+  active->exchange(0xffffffffU, value, place, work);
+}
+void copy_async(void* to, const void* from, std::size_t bytes, std::size_t zeros, CodePlace place) {
+  active->copy_async({to, from, bytes, zeros, 0}, place);
+}
+void commit_copies() { active->commit_copies(); }
+void wait_copies(std::size_t left) { active->wait_copies(left); }
 unsigned lane() { return active->lane(); }
 void* shared_array(const void* tag, std::size_t bytes) { return active->shared_array(tag, bytes); }
 void* dynamic_shared() { return active->dynamic_shared(); }

@@ -36,6 +36,14 @@ void sync_threads(CodePlace place);
 std::uint64_t exchange(unsigned mask, std::uint64_t value, unsigned source, CodePlace place);
 /// The values of all lanes of `mask`, by lane; valid until the warp's next exchange.
 const std::uint64_t* gather(unsigned mask, std::uint64_t value, CodePlace place);
+/// Calls `work` with the values of all 32 lanes, once they have come and before any of them goes on.
+void collective(std::uint64_t value, void (*work)(const std::uint64_t* values), CodePlace place);
+/// A copy of this thread that happens when it waits for it (wait_copies), not before.
+void copy_async(void* to, const void* from, std::size_t bytes, std::size_t zeros, CodePlace place);
+/// Ends a group of copies.
+void commit_copies();
+/// Until at most `left` groups of this thread's are under way.
+void wait_copies(std::size_t left);
 unsigned lane();
 /// Shared memory of this block for the declaration whose tag is at `tag`, poisoned; the same for all threads.
 void* shared_array(const void* tag, std::size_t bytes);

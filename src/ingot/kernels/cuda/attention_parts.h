@@ -1,0 +1,210 @@
+#pragma once
+
+#include "ingot/kernels/attention.h"
+#include "ingot/kernels/cuda/team.h"
+
+// What the attention kernels have in common: heads in memory, and which pairs see each other.
+namespace ingot::kernels::cuda {
+
+/// [B, length, heads, width] with adjacent last axes; also destinations.
+template <class T>
+struct Heads {
+  T* data = nullptr;
+  std::int64_t strides[3] = {};
+
+  explicit Heads(const View& view) : data(view.as<T>()) {
+    for (int i = 0; data != nullptr && i < 3; ++i) strides[i] = view.stride(i);
+  }
+  __device__ T* row(std::int64_t b, std::int64_t i, std::int64_t h) const {
+    return data + b * strides[0] + i * strides[1] + h * strides[2];
+  }
+};
+
+struct Mask {
+  const std::int32_t *doc_start, *kv_length;  // either may be null
+  std::int64_t doc_stride, window, queries, keys;
+  bool causal;
+
+  Mask(const AttentionMask& mask, std::int64_t queries_, std::int64_t keys_)
+      : doc_start(mask.doc_start.as<std::int32_t>()),
+        kv_length(mask.kv_length.as<std::int32_t>()),
+        doc_stride(mask.doc_start ? mask.doc_start.stride(0) : 0),
+        window(mask.window),
+        queries(queries_),
+        keys(keys_),
+        causal(mask.causal) {}
+};
+
+/// Of places in a sequence.
+struct Range {
+  int lo = 0, hi = 0;
+  __device__ bool holds(int j) const { return j >= lo && j < hi; }
+  /// Of the places [begin, begin + count): any of them, all of them.
+  __device__ bool meets(int begin, int count) const { return lo < begin + count && hi > begin && lo < hi; }
+  __device__ bool covers(int begin, int count) const { return lo <= begin && hi >= begin + count; }
+};
+
+/// The keys that query i of sequence b sees (kernels/attention.h); none beyond the last query.
+__device__ __forceinline__ Range range_of(const Mask& mask, std::int64_t b, std::int64_t i) {
+  if (i >= mask.queries) return {};
+  std::int64_t length = mask.keys;
+  if (mask.kv_length != nullptr) {
+    const std::int64_t valid = mask.kv_length[b];
+    length = valid < 0 ? 0 : valid < mask.keys ? valid : mask.keys;
+  }
+  const auto at_least = [](std::int64_t& x, std::int64_t y) { x = x < y ? y : x; };
+  const auto at_most = [](std::int64_t& x, std::int64_t y) { x = x > y ? y : x; };
+  const std::int64_t position = i + length - mask.queries;
+  std::int64_t lo = 0, hi = length;
+  if (mask.causal) at_most(hi, position + 1);
+  if (mask.window > 0) {
+    at_least(lo, position - mask.window + 1);
+    if (!mask.causal) at_most(hi, position + mask.window);
+  }
+  if (mask.doc_start != nullptr) {
+    const std::int32_t* doc = mask.doc_start + b * mask.doc_stride;
+    at_least(lo, doc[i]);
+    if (!mask.causal) {
+      std::int64_t end = i + 1, beyond = mask.queries;  // documents lie one after the other: halve
+      while (end < beyond) {
+        const std::int64_t middle = end + (beyond - end) / 2;
+        if (doc[middle] == doc[i]) {
+          end = middle + 1;
+        } else {
+          beyond = middle;
+        }
+      }
+      at_most(hi, end);
+    }
+  }
+  if (hi <= lo) return {};
+  return {static_cast<int>(lo), static_cast<int>(hi)};
+}
+
+/// The score of a pair from q·k, and its derivative by that.
+__device__ __forceinline__ float score_of(float product, float scale, float softcap, float& slope) {
+  const float s = product * scale;
+  slope = scale;
+  if (softcap <= 0.0F) return s;
+  const float t = tanhf(s / softcap);
+  slope *= 1.0F - t * t;
+  return softcap * t;
+}
+
+/// What the kernels are given of AttentionArgs.
+template <class T>
+struct AttentionForward {
+  Heads<const T> q, k, v;
+  Heads<T> out;
+  float* lse;  // may be null
+  Mask mask;
+  std::int64_t heads, group, d, dv;
+  float scale, softcap;
+
+  explicit AttentionForward(const AttentionArgs& args)
+      : q(args.q),
+        k(args.k),
+        v(args.v),
+        out(args.out),
+        lse(args.lse.as<float>()),
+        mask(args.mask, args.q.dim(1), args.k.dim(1)),
+        heads(args.q.dim(2)),
+        group(args.q.dim(2) / args.k.dim(2)),
+        d(args.q.dim(3)),
+        dv(args.v.dim(3)),
+        scale(args.scale),
+        softcap(args.softcap) {}
+};
+
+/// What the kernels are given of AttentionBackwardArgs.
+template <class T>
+struct AttentionBackward {
+  Heads<const T> q, k, v, out, dout;
+  Heads<T> dq, dk, dvalue;  // may be absent
+  const float* lse;
+  float* delta;
+  Mask mask;
+  std::int64_t heads, group, d, dv;
+  float scale, softcap;
+  bool accumulate_dq, accumulate_dk, accumulate_dv;
+
+  explicit AttentionBackward(const AttentionBackwardArgs& args)
+      : q(args.q),
+        k(args.k),
+        v(args.v),
+        out(args.out),
+        dout(args.dout),
+        dq(args.dq),
+        dk(args.dk),
+        dvalue(args.dv),
+        lse(args.lse.as<float>()),
+        delta(args.delta.as<float>()),
+        mask(args.mask, args.q.dim(1), args.k.dim(1)),
+        heads(args.q.dim(2)),
+        group(args.q.dim(2) / args.k.dim(2)),
+        d(args.q.dim(3)),
+        dv(args.v.dim(3)),
+        scale(args.scale),
+        softcap(args.softcap),
+        accumulate_dq(args.accumulate_dq),
+        accumulate_dk(args.accumulate_dk),
+        accumulate_dv(args.accumulate_dv) {}
+
+  /// Where the log sum and delta of a query are.
+  __device__ std::int64_t place(std::int64_t b, std::int64_t i, std::int64_t h) const {
+    return (b * heads + h) * mask.queries + i;
+  }
+};
+
+/// Whether there is room for what the kernel below makes.
+inline bool has_delta(const AttentionBackwardArgs& args) { return args.delta || args.q.numel() == 0; }
+
+/// delta = Σ dout·out of every query: a warp for each.
+template <class T>
+__global__ void attention_delta_kernel(const __grid_constant__ AttentionBackward<T> args, std::int64_t rows) {
+  for (std::int64_t row = Team<kWarp>::first_row(); row < rows; row += Team<kWarp>::row_step()) {
+    const std::int64_t i = row % args.mask.queries, h = row / args.mask.queries % args.heads,
+                       b = row / args.mask.queries / args.heads;
+    const T *out = args.out.row(b, i, h), *dout = args.dout.row(b, i, h);
+    float sum = 0;
+    for (std::int64_t c = Team<kWarp>::lane(); c < args.dv; c += kWarp)
+      sum += to_float(out[c]) * to_float(dout[c]);
+    sum = warp_sum(sum);
+    if (Team<kWarp>::lane() == 0) args.delta[row] = sum;
+  }
+}
+template <class T>
+void launch_attention_delta(const LaunchSite& site, const AttentionBackward<T>& args, std::int64_t rows) {
+  if (rows == 0) return;
+  launch(site, attention_delta_kernel<T>, Size3{grid_of_rows<kWarp>(site.stream.device, rows)},
+         Size3{Team<kWarp>::kThreads}, 0, args, rows);
+}
+
+/// From the least to the last place that a range of anybody in the block holds, begun at a multiple of
+/// `tile`. Every thread of the block calls it.
+template <int count>
+__device__ Range range_of_block(const Range (&mine)[count], int most, int tile) {
+  INGOT_SHARED_ARRAY(int, ends, 2);
+  int lo = most, hi = 0;
+  for (const Range& range : mine) {
+    if (range.lo >= range.hi) continue;
+    lo = range.lo < lo ? range.lo : lo;
+    hi = range.hi > hi ? range.hi : hi;
+  }
+  lo = warp_least(lo);
+  hi = -warp_least(-hi);
+  __syncthreads();  // somebody may still read what the call before left
+  if (threadIdx.x == 0) {
+    ends[0] = most;
+    ends[1] = 0;
+  }
+  __syncthreads();
+  if (threadIdx.x % kWarp == 0) {
+    atomicMin(&ends[0], lo);
+    atomicMax(&ends[1], hi);
+  }
+  __syncthreads();
+  return {ends[0] / tile * tile, ends[1]};
+}
+
+}  // namespace ingot::kernels::cuda

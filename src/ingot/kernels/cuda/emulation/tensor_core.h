@@ -1,0 +1,111 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "ingot/kernels/cuda/emulation/device_code.h"
+
+// tensor_core.h for the host's compiler: the same words, in terms of the emulator. A warp's lanes bring what
+// they hold, and the last to come does the work of all.
+namespace ingot::kernels::cuda {
+
+namespace emulation {
+
+template <class T>
+float low_or_high(unsigned pair, unsigned half) {
+  return static_cast<float>(std::bit_cast<T>(static_cast<std::uint16_t>(pair >> 16 * half)));
+}
+
+struct Product {
+  SumFragment* sums;
+  const LeftFragment* left;
+  const RightFragment* right;
+};
+
+template <class T>
+void multiply_fragments(const std::uint64_t* lanes) {
+  float left[16][16], right[16][8];
+  const auto of = [&](unsigned lane) { return *reinterpret_cast<const Product*>(lanes[lane]); };
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    const unsigned g = lane / 4, t = lane % 4;
+    for (unsigned half = 0; half < 2; ++half) {
+      for (unsigned r = 0; r < 4; ++r)
+        left[g + r % 2 * 8][2 * t + r / 2 * 8 + half] = low_or_high<T>(of(lane).left->values[r], half);
+      for (unsigned r = 0; r < 2; ++r)
+        right[2 * t + r * 8 + half][g] = low_or_high<T>(of(lane).right->values[r], half);
+    }
+  }
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    for (unsigned r = 0; r < 4; ++r) {
+      const unsigned row = lane / 4 + r / 2 * 8, column = lane % 4 * 2 + r % 2;
+      float sum = 0;
+      for (unsigned k = 0; k < 16; ++k) sum += left[row][k] * right[k][column];
+      of(lane).sums->values[r] += sum;
+    }
+  }
+}
+
+struct MatrixLoad {
+  unsigned* values;
+  const std::uint16_t* row;
+};
+
+template <bool transposed>
+void load_8x8(const std::uint64_t* lanes) {
+  const auto of = [&](unsigned lane) { return *reinterpret_cast<const MatrixLoad*>(lanes[lane]); };
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    const unsigned g = lane / 4, t = lane % 4;
+    for (unsigned m = 0; m < 4; ++m) {
+      const auto at = [&](unsigned i) {
+        return unsigned{transposed ? of(8 * m + 2 * t + i).row[g] : of(8 * m + g).row[2 * t + i]};
+      };
+      of(lane).values[m] = at(0) | at(1) << 16;
+    }
+  }
+}
+
+template <bool transposed, class T>
+void load_matrices(unsigned (&m)[4], const T* row, CodePlace place) {
+  static_assert(sizeof(T) == 2);
+  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) fail("a misaligned row of a matrix");
+  MatrixLoad load{m, reinterpret_cast<const std::uint16_t*>(row)};
+  collective(reinterpret_cast<std::uint64_t>(&load), load_8x8<transposed>, place);
+}
+
+}  // namespace emulation
+
+template <class T>
+void multiply_add(SumFragment& sums, const LeftFragment& left, const RightFragment& right,
+                  CodePlace place = CodePlace::current()) {
+  emulation::Product product{&sums, &left, &right};
+  emulation::collective(reinterpret_cast<std::uint64_t>(&product), emulation::multiply_fragments<T>, place);
+}
+
+template <class T>
+void load_matrices(unsigned (&m)[4], const T* row, CodePlace place = CodePlace::current()) {
+  emulation::load_matrices<false>(m, row, place);
+}
+template <class T>
+void load_transposed_matrices(unsigned (&m)[4], const T* row, CodePlace place = CodePlace::current()) {
+  emulation::load_matrices<true>(m, row, place);
+}
+
+template <class T>
+unsigned pair_of(float first, float second) {
+  return std::bit_cast<std::uint16_t>(T(first)) | unsigned{std::bit_cast<std::uint16_t>(T(second))} << 16;
+}
+
+inline float fast_exp2(float x) { return std::exp2(x); }
+
+template <class T>
+void copy_async(T* to, const T* from, bool inside, CodePlace place = CodePlace::current()) {
+  emulation::copy_async(to, from, inside ? 16 : 0, inside ? 0 : 16, place);
+}
+inline void commit_copies() { emulation::commit_copies(); }
+template <int left>
+void wait_copies() {
+  emulation::wait_copies(left);
+}
+
+}  // namespace ingot::kernels::cuda

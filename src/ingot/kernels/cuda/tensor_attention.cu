@@ -1,0 +1,165 @@
+#include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/tensor_attention.h"
+
+namespace ingot::kernels::cuda {
+namespace {
+
+/// Fragments of 16 rows to a warp: with two, what is read of keys and values serves twice as many products.
+template <int width>
+constexpr int kTall = width <= 128 ? 2 : 1;
+template <int width>
+constexpr int kRows = kAttentionThreads / kWarp * 16 * kTall<width>;
+/// Keys to a step.
+template <int width>
+constexpr int kStep = width <= 128 ? 64 : 32;
+
+/// A thread's two rows of the running softmax, in powers of two. `total` is of the thread's own columns.
+struct RunningSoftmax {
+  float top[2] = {-INFINITY, -INFINITY}, total[2] = {};
+
+  /// Turns scores into weights of the tile, and brings what was summed so far to the same top.
+  template <int wide, int columns>
+  __device__ __forceinline__ void add(SumFragment (&scores)[wide], SumFragment (&sums)[columns]) {
+    INGOT_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      float higher = top[r];
+      INGOT_UNROLL
+      for (int j = 0; j < wide; ++j)
+        higher = fmaxf(higher, fmaxf(scores[j].values[2 * r], scores[j].values[2 * r + 1]));
+      higher = fmaxf(higher, __shfl_xor_sync(kAllLanes, higher, 1));
+      higher = fmaxf(higher, __shfl_xor_sync(kAllLanes, higher, 2));
+      const float base = higher == -INFINITY ? 0.0F : higher;  // nothing seen yet: all weights are 0
+      const float rescale = fast_exp2(top[r] - base);
+      top[r] = higher;
+      total[r] *= rescale;
+      INGOT_UNROLL
+      for (int j = 0; j < wide; ++j) {
+        INGOT_UNROLL
+        for (int e = 2 * r; e < 2 * r + 2; ++e) {
+          scores[j].values[e] = fast_exp2(scores[j].values[e] - base);
+          total[r] += scores[j].values[e];
+        }
+      }
+      INGOT_UNROLL
+      for (int c = 0; c < columns; ++c) {
+        sums[c].values[2 * r] *= rescale;
+        sums[c].values[2 * r + 1] *= rescale;
+      }
+    }
+  }
+
+  /// Divides the sums by the totals, and returns the rows' log sums: 0 and -infinity where nothing was seen.
+  template <int columns>
+  __device__ __forceinline__ Pack<float, 2> finish(SumFragment (&sums)[columns]) {
+    Pack<float, 2> lse{};
+    INGOT_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      total[r] += __shfl_xor_sync(kAllLanes, total[r], 1);
+      total[r] += __shfl_xor_sync(kAllLanes, total[r], 2);
+      const float share = total[r] > 0.0F ? 1.0F / total[r] : 0.0F;
+      INGOT_UNROLL
+      for (int c = 0; c < columns; ++c) {
+        sums[c].values[2 * r] *= share;
+        sums[c].values[2 * r + 1] *= share;
+      }
+      lse.values[r] = total[r] > 0.0F ? top[r] / kLog2E + logf(total[r]) : -INFINITY;
+    }
+    return lse;
+  }
+};
+
+template <class T, int width>
+__global__ void __launch_bounds__(kAttentionThreads)
+    tensor_attention_kernel(const __grid_constant__ AttentionForward<T> args) {
+  constexpr int tall = kTall<width>, step = kStep<width>, tile = tile_size<width>(step);
+  INGOT_DYNAMIC_SHARED(T, queries);
+  T *const keys = queries + tile_size<width>(kRows<width>), *const values = keys + 2 * tile;
+  // The last queries see the most keys: they begin first.
+  const std::int64_t i0 = std::int64_t{gridDim.x - 1 - blockIdx.x} * kRows<width>, h = blockIdx.y,
+                     b = blockIdx.z, kv = h / args.group;
+  const FragmentPlace at;
+  const int row = static_cast<int>(threadIdx.x) / kWarp * 16 * tall;
+  Range ranges[2 * tall];
+  INGOT_UNROLL
+  for (int i = 0; i < 2 * tall; ++i) ranges[i] = range_of(args.mask, b, i0 + row + at.row + 8 * i);
+  const Range all = range_of_block(ranges, static_cast<int>(args.mask.keys), step);
+  const auto copy_keys = [&](int j0, int half) {
+    copy_rows<step, width>(keys + half * tile, args.k, b, j0, kv, args.mask.keys, args.d);
+  };
+  copy_rows<kRows<width>, width>(queries, args.q, b, i0, h, args.mask.queries, args.d);
+  if (all.lo < all.hi) copy_keys(all.lo, 0);
+  commit_copies();
+
+  RunningSoftmax softmax[tall];
+  SumFragment sums[tall][width / 8];
+  int half = 0;
+  for (int j0 = all.lo; j0 < all.hi; j0 += step, half ^= 1) {
+    wait_copies<0>();
+    __syncthreads();  // the keys have arrived, and everybody is through with the step before
+    copy_rows<step, width>(values, args.v, b, j0, kv, args.mask.keys, args.dv);
+    commit_copies();
+    if (j0 + step < all.hi) copy_keys(j0 + step, half ^ 1);
+    commit_copies();
+    SumFragment scores[tall][step / 8];
+    add_product_of_rows<T, width>(scores, queries, row, keys + half * tile);
+    INGOT_UNROLL
+    for (int i = 0; i < tall; ++i) {
+      INGOT_UNROLL
+      for (SumFragment& fragment : scores[i]) {
+        INGOT_UNROLL
+        for (float& value : fragment.values) {
+          float slope = 0;
+          value = kLog2E * score_of(value, args.scale, args.softcap, slope);
+        }
+      }
+      hide_unseen(scores[i], ranges + 2 * i, j0, -INFINITY);
+      softmax[i].add(scores[i], sums[i]);
+    }
+    wait_copies<1>();
+    __syncthreads();  // the values have arrived
+    add_weighted_rows<T>(sums, scores, values);
+  }
+  wait_copies<0>();  // where there was no step
+  INGOT_UNROLL
+  for (int i = 0; i < tall; ++i) {
+    const Pack<float, 2> lse = softmax[i].finish(sums[i]);
+    const std::int64_t first = i0 + row + 16 * i;
+    store_rows(args.out, b, first, h, args.mask.queries, args.dv, sums[i], false);
+    INGOT_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      const std::int64_t query = first + at.row + 8 * r;
+      if (args.lse != nullptr && at.column == 0 && query < args.mask.queries)
+        args.lse[(b * args.heads + h) * args.mask.queries + query] = lse.values[r];
+    }
+  }
+}
+
+void run_tensor_attention(const AttentionArgs& args, Stream stream) {
+  if (args.out.numel() == 0) return;
+  dispatch_tensor_attention(args.q, args.v, [&]<class T, int width>() {
+    constexpr std::size_t kMemory = attention_memory<T, width, kRows<width>, kStep<width>>();
+    launch({"attention", stream, args.q}, tensor_attention_kernel<T, width>,
+           grid_of_tiles(args.q, args.q.dim(2), kRows<width>), Size3{kAttentionThreads}, kMemory,
+           AttentionForward<T>(args));
+  });
+}
+
+}  // namespace
+
+void register_tensor_attention() {
+  attention.add(DeviceType::cuda, {"tensor_cores", ImplKind::cuda,
+                                   [](const AttentionArgs& args) {
+                                     return suits_tensor_cores({args.q, args.k, args.v, args.out});
+                                   },
+                                   run_tensor_attention});
+  attention_backward.add(
+      DeviceType::cuda,
+      {"tensor_cores", ImplKind::cuda,
+       [](const AttentionBackwardArgs& args) {
+         return has_delta(args) &&
+                suits_tensor_cores({args.q, args.k, args.v, args.out, args.dout, args.dq, args.dk, args.dv});
+       },
+       run_tensor_attention_backward});
+}
+
+}  // namespace ingot::kernels::cuda

@@ -1,0 +1,183 @@
+#pragma once
+
+#include "ingot/kernels/cuda/device_code.h"
+
+// Products on tensor cores, for cards of compute capability 8.0 and newer: a warp multiplies 16 x 16 by 16 x
+// 8 values of 16 bits into sums in f32. Which lane holds what is laid down by PTX (mma.m16n8k16, ldmatrix).
+// With g = lane / 4 and t = lane % 4, "places" are the pairs of neighbours at 2t and 2t + 8 of the depth.
+namespace ingot::kernels::cuda {
+
+/// 16 rows and a depth of 16, two values to a register: rows g and g + 8 at place 2t, then both at 2t + 8.
+struct LeftFragment {
+  unsigned values[4];
+};
+/// A depth of 16 and 8 columns: column g at places 2t and 2t + 8.
+struct RightFragment {
+  unsigned values[2];
+};
+/// 16 rows and 8 columns: row g, columns 2t and 2t + 1; then the same of row g + 8.
+struct SumFragment {
+  float values[4] = {};
+};
+
+}  // namespace ingot::kernels::cuda
+
+#if !defined(__CUDACC__)
+#include "ingot/kernels/cuda/emulation/tensor_core.h"
+#else
+namespace ingot::kernels::cuda {
+
+/// sums += left · right
+template <class T>
+__device__ __forceinline__ void multiply_add(SumFragment& sums, const LeftFragment& left,
+                                             const RightFragment& right) {
+  float(&c)[4] = sums.values;
+  const unsigned(&a)[4] = left.values;
+  const unsigned(&b)[2] = right.values;
+  if constexpr (std::is_same_v<T, bfloat_t>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+}
+
+/// Four matrices of 8 x 8 from shared memory: lane 8m + r says where row r of matrix m begins, a multiple of
+/// 16 bytes; matrix m's row g, columns 2t and 2t + 1 come to m[lane].
+template <class T>
+__device__ __forceinline__ void load_matrices(unsigned (&m)[4], const T* row) {
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
+               : "r"(address)
+               : "memory");
+}
+/// The same of the transposed matrices: rows 2t and 2t + 1 of column g.
+template <class T>
+__device__ __forceinline__ void load_transposed_matrices(unsigned (&m)[4], const T* row) {
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
+               : "r"(address)
+               : "memory");
+}
+
+/// Two values in a register, the first in its low half.
+template <class T>
+__device__ __forceinline__ unsigned pair_of(float first, float second) {
+  if constexpr (std::is_same_v<T, bfloat_t>) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+    return reinterpret_cast<const unsigned&>(pair);
+  } else {
+    const __half2 pair = __floats2half2_rn(first, second);
+    return reinterpret_cast<const unsigned&>(pair);
+  }
+}
+
+/// 2^x, to 2 units in the last place; 0 of -infinity.
+__device__ __forceinline__ float fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// Starts to copy 16 bytes of device memory to shared memory, or zeros where `inside` does not hold; both
+/// addresses are multiples of 16 bytes.
+template <class T>
+__device__ __forceinline__ void copy_async(T* to, const T* from, bool inside) {
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(address), "l"(from), "r"(inside ? 16 : 0)
+               : "memory");
+}
+/// Ends a group of copies; they arrive together.
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits until at most `left` of this thread's groups are under way. What other threads copied is there after
+/// the next barrier.
+template <int left>
+__device__ __forceinline__ void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" : : "n"(left) : "memory");
+}
+
+}  // namespace ingot::kernels::cuda
+#endif
+
+namespace ingot::kernels::cuda {
+
+// Tiles in shared memory have rows of `pitch` values, a multiple of 8 that is odd in units of 8: so eight
+// rows below one another lie in different banks.
+constexpr int pitch_of(int width) { return width + 8; }
+
+/// Rows [row, row + 16) of a tile, places [depth, depth + 16).
+template <class T>
+__device__ __forceinline__ LeftFragment left_of(const T* tile, int pitch, int row, int depth) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  LeftFragment left;
+  load_matrices(left.values, tile + (row + lane % 16) * pitch + depth + lane / 16 * 8);
+  return left;
+}
+
+/// sums[i][j] += rows 16i.. of `left`, from `row` on, times rows 8j.. of `right`, over `depth` places: left ·
+/// rightᵀ.
+template <class T, int depth, int tall, int wide>
+__device__ __forceinline__ void add_product_of_rows(SumFragment (&sums)[tall][wide], const T* left, int row,
+                                                    const T* right) {
+  constexpr int kPitch = pitch_of(depth);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  INGOT_UNROLL
+  for (int k = 0; k < depth; k += 16) {
+    LeftFragment a[tall];
+    INGOT_UNROLL
+    for (int i = 0; i < tall; ++i) a[i] = left_of(left, kPitch, row + 16 * i, k);
+    INGOT_UNROLL
+    for (int j = 0; j < wide; j += 2) {
+      unsigned b[4];
+      load_matrices(b, right + (8 * j + lane / 16 * 8 + lane % 8) * kPitch + k + lane / 8 % 2 * 8);
+      INGOT_UNROLL
+      for (int i = 0; i < tall; ++i) {
+        multiply_add<T>(sums[i][j], a[i], {{b[0], b[1]}});
+        multiply_add<T>(sums[i][j + 1], a[i], {{b[2], b[3]}});
+      }
+    }
+  }
+}
+
+/// sums[i][j] += weights · columns 8j.. of `right`'s rows, as many as the weights have columns. Sums of one
+/// product are the left side of the next as they lie, rounded to T.
+template <class T, int tall, int wide, int terms>
+__device__ __forceinline__ void add_weighted_rows(SumFragment (&sums)[tall][wide],
+                                                  const SumFragment (&weights)[tall][terms], const T* right) {
+  constexpr int kPitch = pitch_of(8 * wide);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  INGOT_UNROLL
+  for (int k = 0; k < terms; k += 2) {
+    LeftFragment a[tall];
+    INGOT_UNROLL
+    for (int i = 0; i < tall; ++i) {
+      const float(&low)[4] = weights[i][k].values;
+      const float(&high)[4] = weights[i][k + 1].values;
+      a[i] = {{pair_of<T>(low[0], low[1]), pair_of<T>(low[2], low[3]), pair_of<T>(high[0], high[1]),
+               pair_of<T>(high[2], high[3])}};
+    }
+    INGOT_UNROLL
+    for (int j = 0; j < wide; j += 2) {
+      unsigned b[4];
+      load_transposed_matrices(b, right + (8 * k + lane % 16) * kPitch + 8 * j + lane / 16 * 8);
+      INGOT_UNROLL
+      for (int i = 0; i < tall; ++i) {
+        multiply_add<T>(sums[i][j], a[i], {{b[0], b[1]}});
+        multiply_add<T>(sums[i][j + 1], a[i], {{b[2], b[3]}});
+      }
+    }
+  }
+}
+
+}  // namespace ingot::kernels::cuda

@@ -1,0 +1,115 @@
+#include "ingot/ops/attention.h"
+
+#include <cmath>
+#include <vector>
+
+#include "tests/kernels/cuda/device.h"
+#include "tests/support/op_case.h"
+#include <gtest/gtest.h>
+
+#include "ingot/autograd/engine.h"
+#include "ingot/kernels/launch_profile.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/reduce.h"
+
+// Attention on tensor cores where several tiles and steps take part, against the reference in f64.
+namespace ingot {
+namespace {
+
+using testing::max_error;
+using testing::randn;
+
+using test::kDevice;
+
+struct Sizes {
+  std::int64_t queries, keys, query_heads, key_heads, head, value;
+};
+
+struct Results {
+  Tensor out, dq, dk, dv;
+};
+
+Results run(const std::vector<Tensor>& inputs, const AttentionOptions& options) {
+  std::vector<Tensor> x;
+  for (const Tensor& input : inputs) {
+    x.push_back(input.detach());
+    x.back().set_requires_grad(true);
+  }
+  AttentionOptions there = options;
+  if (options.doc_start.defined()) there.doc_start = to(options.doc_start, x[0].device());
+  if (options.kv_length.defined()) there.kv_length = to(options.kv_length, x[0].device());
+  const Tensor out = attention(x[0], x[1], x[2], there);
+  const Tensor weights = to(to(randn(out.shape(), 9, DType::f64), out.dtype()), out.device());
+  backward(sum(out * weights));
+  return {out, x[0].grad(), x[1].grad(), x[2].grad()};
+}
+
+double largest(const Tensor& x) { return max_error(x, Tensor::zeros(x.shape(), x.dtype(), x.device())); }
+
+// Both sides get the same rounded inputs, so what is left is rounding within: probabilities and gradients of
+// scores in the half type, and the result's own.
+void expect_reference(const char* seen, const Sizes& s, const AttentionOptions& options, DType dtype) {
+  std::vector<Tensor> exact, halves;
+  std::uint64_t seed = 1;
+  for (const auto& [length, heads, size] : {std::tuple{s.queries, s.query_heads, s.head},
+                                            {s.keys, s.key_heads, s.head},
+                                            {s.keys, s.key_heads, s.value}}) {
+    halves.push_back(to(to(randn({2, length, heads, size}, seed++, DType::f64), dtype), kDevice));
+    exact.push_back(to(to(halves.back(), kCpu), DType::f64));
+  }
+  const Results expected = run(exact, options);
+  const kernels::LaunchProfile profile;
+  const Results actual = run(halves, options);
+  for (const kernels::LaunchProfile::Entry& entry : profile.entries())
+    if (std::string_view(entry.kernel).starts_with("attention"))
+      EXPECT_STREQ(entry.implementation, "tensor_cores");
+  const double bound = dtype == DType::bf16 ? 0x1p-6 : 0x1p-9;
+  for (const auto& [what, a, e] : {std::tuple{"out", actual.out, expected.out},
+                                   {"dq", actual.dq, expected.dq},
+                                   {"dk", actual.dk, expected.dk},
+                                   {"dv", actual.dv, expected.dv}})
+    EXPECT_LE(max_error(a, e), bound * largest(e)) << seen << ' ' << what << ' ' << name(dtype);
+}
+
+Tensor doc_starts(const std::vector<std::vector<std::int32_t>>& lengths) {
+  std::vector<std::int32_t> starts;
+  for (const auto& documents : lengths) {
+    std::int32_t at = 0;
+    for (const std::int32_t n : documents) {
+      starts.insert(starts.end(), static_cast<std::size_t>(n), at);
+      at += n;
+    }
+  }
+  return Tensor::from(starts, {static_cast<std::int64_t>(lengths.size()),
+                               static_cast<std::int64_t>(starts.size() / lengths.size())});
+}
+
+TEST(CudaAttention, SeveralTilesEqualTheReference) {
+  const Tensor documents = doc_starts({{100, 1, 7, 42}, {17, 133}});
+  const Sizes size{150, 150, 2, 1, 32, 32};
+  for (const DType dtype : {DType::bf16, DType::f16}) expect_reference("causal", size, {}, dtype);
+  expect_reference("full", size, {.causal = false}, DType::bf16);
+  expect_reference("window", size, {.window = 20}, DType::bf16);
+  expect_reference("window, both sides", size, {.causal = false, .window = 20}, DType::bf16);
+  expect_reference("documents", size, {.doc_start = documents}, DType::bf16);
+  expect_reference("documents, both sides", size, {.causal = false, .doc_start = documents}, DType::bf16);
+  expect_reference("softcap", size, {.softcap = 2.0F}, DType::bf16);
+}
+
+TEST(CudaAttention, EveryHeadSizeEqualsTheReference) {
+  for (const auto& [head, value] :
+       {std::pair<std::int64_t, std::int64_t>{64, 64}, {128, 128}, {80, 40}, {256, 256}, {8, 200}})
+    expect_reference(("heads of " + std::to_string(head)).c_str(), {70, 70, 2, 1, head, value}, {},
+                     DType::bf16);
+}
+
+TEST(CudaAttention, CachesThatAreNotFullEqualTheReference) {
+  const AttentionOptions half_empty{.kv_length = Tensor::from(std::vector<std::int32_t>{97, 30}, {2})};
+  expect_reference("cache", {30, 130, 2, 1, 64, 64}, half_empty, DType::bf16);
+  const AttentionOptions nothing{.kv_length = Tensor::from(std::vector<std::int32_t>{97, 0}, {2})};
+  expect_reference("nothing to see", {30, 130, 2, 1, 64, 64}, nothing, DType::bf16);
+}
+
+}  // namespace
+}  // namespace ingot
