@@ -14,22 +14,36 @@ namespace {
 
 using testing::check_op;
 
+Tensor numbers(const std::vector<std::int64_t>& values) {
+  return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
+}
+
 TEST(GroupedLinear, HoldsForGroupsOfEverySizeEmptyOnesIncluded) {
   for (const std::vector<std::int64_t>& offsets :
        {std::vector<std::int64_t>{0, 7}, {0, 0, 3, 7}, {0, 2, 2, 2, 7, 7}}) {
     const auto groups = static_cast<std::int64_t>(offsets.size()) - 1;
     check_op({.name = std::to_string(groups) + " groups",
-              .op = [&](std::span<const Tensor> in) { return grouped_linear(in[0], in[1], offsets); },
+              .op =
+                  [&](std::span<const Tensor> in) {
+                    return grouped_linear(in[0], in[1], testing::beside(numbers(offsets), in));
+                  },
               .inputs = {{{7, 5}}, {{groups, 3, 5}}}});
   }
 }
 
 TEST(GroupedLinear, RefusesOffsetsThatDoNotCoverTheRows) {
   const Tensor x = testing::randn({4, 3}, 1), weight = testing::randn({2, 5, 3}, 2);
-  EXPECT_THROW(grouped_linear(x, weight, {0, 4}), DimensionMismatch);
-  EXPECT_THROW(grouped_linear(x, weight, {0, 3, 2}), DimensionMismatch);
-  EXPECT_THROW(grouped_linear(x, weight, {0, 5, 4}), DimensionMismatch);
-  EXPECT_THROW(grouped_linear(x, testing::randn({2, 5, 4}, 3), {0, 2, 4}), ShapeMismatch);
+  EXPECT_THROW(grouped_linear(x, weight, numbers({0, 4})), DimensionMismatch);
+  EXPECT_THROW(grouped_linear(x, weight, numbers({0, 3, 2})), DimensionMismatch);
+  EXPECT_THROW(grouped_linear(x, weight, numbers({0, 5, 4})), DimensionMismatch);
+  EXPECT_THROW(grouped_linear(x, testing::randn({2, 5, 4}, 3), numbers({0, 2, 4})), ShapeMismatch);
+}
+
+TEST(RouteExperts, SortsPairsByExpertInTheirOwnOrder) {
+  const ExpertRouting routing = route_experts(Tensor::from<std::int64_t>({3, 0, 0, 3, 1, 3}, {3, 2}), 5);
+  EXPECT_EQ(routing.offsets.to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 2, 3, 3, 6, 6}));
+  EXPECT_EQ(routing.tokens.to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 1, 2, 0, 1, 2}));
+  EXPECT_EQ(routing.places.to_vector<std::int64_t>(), (std::vector<std::int64_t>{3, 0, 1, 4, 2, 5}));
 }
 
 TEST(TopK, GivesValuesWithGradients) {

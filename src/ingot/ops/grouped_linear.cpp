@@ -1,106 +1,83 @@
 #include "ingot/ops/grouped_linear.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
-#include <utility>
 
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
-#include "ingot/kernels/elementwise.h"
-#include "ingot/kernels/gemm.h"
+#include "ingot/kernels/grouped.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 
 namespace ingot {
 namespace {
 
-char* at(const View& view, std::int64_t elements) {
-  return view.as<char>() + elements * static_cast<std::int64_t>(byte_size(view.dtype));
-}
-
-// Rows [begin, end) of a contiguous matrix.
-View rows_of(View view, std::int64_t begin, std::int64_t end) {
-  view.data = at(view, begin * view.dim(1));
-  view.shape[0] = end - begin;
-  return view;
-}
-
-// Matrix `group` of a contiguous stack of them.
-View matrix_of(View view, std::int64_t group) {
-  view.data = at(view, group * view.dim(1) * view.dim(2));
-  const std::int64_t rows = view.dim(1), cols = view.dim(2);
-  view.rank = 2;
-  view.shape = {rows, cols};
-  view.strides = {cols, 1};
-  return view;
-}
-
-template <class F>
-void for_each_group(const std::vector<std::int64_t>& offsets, F&& f) {
-  for (std::size_t g = 0; g + 1 < offsets.size(); ++g) {
-    f(static_cast<std::int64_t>(g), offsets[g], offsets[g + 1]);
-  }
-}
-
 struct GroupedLinearNode final : Node {
   static constexpr const char* kName = "grouped_linear";
-  SavedTensor x, weight;
-  std::vector<std::int64_t> offsets;
-  GroupedLinearNode(const Tensor& x_, const Tensor& weight_, const std::vector<std::int64_t>& offsets_)
+  SavedTensor x, weight, offsets;
+  GroupedLinearNode(const Tensor& x_, const Tensor& weight_, const Tensor& offsets_)
       : x(x_), weight(weight_), offsets(offsets_) {}
   std::string_view name() const override { return kName; }
-  std::vector<SavedTensor*> saved() override { return {&x, &weight}; }
+  std::vector<SavedTensor*> saved() override { return {&x, &weight, &offsets}; }
 
   void backward(BackwardContext& ctx) override {
     const View dy = ctx.grad().view();
     if (const GradSlot dx = ctx.slot(0)) {
-      for_each_group(offsets, [&](std::int64_t g, std::int64_t begin, std::int64_t end) {
-        if (begin == end) return;
-        kernels::launch(kernels::gemm, ctx.stream(),
-                        {.a = rows_of(dy, begin, end),
-                         .b = matrix_of(weight.view(), g),
-                         .c = rows_of(dx.view, begin, end),
-                         .beta = dx.accumulate ? 1.0F : 0.0F});
-      });
+      kernels::launch(kernels::grouped_gemm, ctx.stream(),
+                      {.a = dy,
+                       .b = weight.view(),
+                       .c = dx.view,
+                       .offsets = offsets.view(),
+                       .accumulate = dx.accumulate});
     }
     if (const GradSlot dw = ctx.slot(1)) {
-      for_each_group(offsets, [&](std::int64_t g, std::int64_t begin, std::int64_t end) {
-        const View c = matrix_of(dw.view, g);
-        if (begin == end) {
-          if (!dw.accumulate) kernels::launch(kernels::fill, ctx.stream(), {.y = c});
-          return;
-        }
-        kernels::launch(kernels::gemm, ctx.stream(),
-                        {.a = transposed(rows_of(dy, begin, end)),
-                         .b = rows_of(x.view(), begin, end),
-                         .c = c,
-                         .beta = dw.accumulate ? 1.0F : 0.0F});
-      });
+      kernels::launch(
+          kernels::grouped_outer, ctx.stream(),
+          {.a = dy, .b = x.view(), .c = dw.view, .offsets = offsets.view(), .accumulate = dw.accumulate});
     }
   }
 };
 
+void check_offsets(const Tensor& offsets, std::int64_t groups, std::int64_t rows) {
+  const auto fits = [&] {
+    if (offsets.dtype() != DType::i64 || offsets.shape() != Shape({groups + 1})) return false;
+    if (!offsets.device().is_cpu()) return true;
+    const std::span at(offsets.data<std::int64_t>(), static_cast<std::size_t>(groups) + 1);
+    return at.front() == 0 && at.back() == rows && std::ranges::is_sorted(at);
+  };
+  INGOT_CHECK(fits(), DimensionMismatch("grouped_linear: offsets must be " + std::to_string(groups + 1) +
+                                        " ascending i64 numbers from 0 to " + std::to_string(rows)));
+}
+
 }  // namespace
 
-Tensor grouped_linear(const Tensor& input, const Tensor& stack, const std::vector<std::int64_t>& offsets) {
+Tensor grouped_linear(const Tensor& input, const Tensor& stack, const Tensor& offsets) {
   check_defined("grouped_linear", {&input, &stack});
+  check_defined("grouped_linear", {&offsets});
   INGOT_CHECK(input.rank() == 2 && stack.rank() == 3 && input.dim(1) == stack.dim(2),
               ShapeMismatch("grouped_linear (weight)", {-1, -1, input.rank() == 2 ? input.dim(1) : -1},
                             stack.shape().to_vector(), "x is [rows, in] and the weight [groups, out, in]"));
-  const bool fits = static_cast<std::int64_t>(offsets.size()) == stack.dim(0) + 1 && offsets.front() == 0 &&
-                    offsets.back() == input.dim(0) && std::ranges::is_sorted(offsets);
-  INGOT_CHECK(fits, DimensionMismatch("grouped_linear: offsets must be " + std::to_string(stack.dim(0) + 1) +
-                                      " ascending numbers from 0 to " + std::to_string(input.dim(0))));
-  const Tensor x = contiguous(input), weight = contiguous(stack);
+  const Tensor x = contiguous(input), weight = contiguous(stack), groups = contiguous(offsets);
+  check_offsets(groups, weight.dim(0), x.dim(0));
   Tensor y = Tensor::empty({x.dim(0), weight.dim(1)}, x.dtype(), x.device());
-  for_each_group(offsets, [&](std::int64_t g, std::int64_t begin, std::int64_t end) {
-    if (begin == end) return;
-    kernels::launch(kernels::gemm, current_stream(x.device()),
-                    {.a = rows_of(x.view(), begin, end),
-                     .b = transposed(matrix_of(weight.view(), g)),
-                     .c = rows_of(y.view(), begin, end)});
-  });
-  return record<GroupedLinearNode>(y, {&x, &weight}, x, weight, offsets);
+  kernels::launch(kernels::grouped_gemm, current_stream(x.device()),
+                  {.a = x.view(), .b = transposed(weight.view()), .c = y.view(), .offsets = groups.view()});
+  return record<GroupedLinearNode>(y, {&x, &weight}, x, weight, groups);
+}
+
+ExpertRouting route_experts(const Tensor& experts, std::int64_t expert_count) {
+  const Tensor chosen = contiguous(experts);
+  const auto numbers = [&](std::int64_t count) {
+    return Tensor::empty({count}, DType::i64, chosen.device());
+  };
+  ExpertRouting routing{numbers(expert_count + 1), numbers(chosen.numel()), numbers(chosen.numel())};
+  kernels::launch(kernels::route, current_stream(chosen.device()),
+                  {.experts = chosen.view(),
+                   .offsets = routing.offsets.view(),
+                   .tokens = routing.tokens.view(),
+                   .places = routing.places.view()});
+  return routing;
 }
 
 }  // namespace ingot

@@ -92,13 +92,6 @@ void check_index_shape(const char* op, const Tensor& x, int axis, const Tensor& 
                             "the index has the sizes of the tensor on every axis but the indexed one"));
 }
 
-Tensor gather_checked(const Tensor& x, int axis, const Tensor& index) {
-  Tensor y = Tensor::empty(index.shape(), x.dtype(), x.device());
-  kernels::launch(kernels::gather, current_stream(x.device()),
-                  {.x = x.view(), .index = index.view(), .y = y.view(), .axis = axis});
-  return record<GatherNode>(y, {&x}, index, axis);
-}
-
 }  // namespace
 
 Tensor embedding(const Tensor& weight_, const Tensor& ids_) {
@@ -118,12 +111,19 @@ Tensor embedding(const Tensor& weight_, const Tensor& ids_) {
   return record<EmbeddingNode>(y, {&weight}, ids);
 }
 
+Tensor gather_within(const Tensor& x, int axis, const Tensor& index) {
+  Tensor y = Tensor::empty(index.shape(), x.dtype(), x.device());
+  kernels::launch(kernels::gather, current_stream(x.device()),
+                  {.x = x.view(), .index = index.view(), .y = y.view(), .axis = axis});
+  return record<GatherNode>(y, {&x}, index, axis);
+}
+
 Tensor gather(const Tensor& x, int axis, const Tensor& index) {
   check_defined("gather", {&x, &index}, false);
   const int at = normalize_axis(axis, x.rank(), "gather");
   check_index_shape("gather", x, at, index);
   check_indices("gather", index, x.dim(at));
-  return gather_checked(x, at, index);
+  return gather_within(x, at, index);
 }
 
 Tensor scatter_add(const Tensor& x, int axis, const Tensor& index, const Tensor& source) {
@@ -149,7 +149,7 @@ Tensor index_select(const Tensor& x, int axis, const Tensor& indices) {
   Shape along;  // [1, .., n, .., 1]
   for (int i = 0; i < x.rank(); ++i) along = along.insert(i, i == at ? indices.dim(0) : 1);
   const Tensor index = broadcast_to(reshape(indices, along), x.shape().with(at, indices.dim(0)));
-  return gather_checked(x, at, index);
+  return gather_within(x, at, index);
 }
 
 Tensor one_hot(const Tensor& ids, std::int64_t classes, DType dtype) {

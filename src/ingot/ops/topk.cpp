@@ -19,7 +19,7 @@ TopK topk(const Tensor& input, std::int64_t k) {
   const Tensor x = contiguous(input);
   const Tensor indices = Tensor::empty(x.shape().with(-1, k), DType::i64, x.device());
   kernels::launch(kernels::topk, current_stream(x.device()), {.x = x.view(), .indices = indices.view()});
-  return {gather(x, -1, indices), indices};
+  return {gather_within(x, x.rank() - 1, indices), indices};
 }
 
 }  // namespace ingot

@@ -13,7 +13,6 @@ bool can_capture(const LanguageModel& model, const TrainConfig& config) {
   if (!config.cuda_graphs || config.detect_anomaly) return false;
   const char* obstacle = nullptr;
   if (!backend(model.device()).capabilities().graph_capture) obstacle = "this device has no graphs";
-  if (model.config.num_experts > 0) obstacle = "experts are chosen on the host";
   if (model.config.rope_scaling.depends_on_length()) obstacle = "its RoPE tables depend on the sequences";
   if (obstacle != nullptr)
     log(LogLevel::warn, "ingot::train", std::string("cuda_graphs: steps are not captured: ") + obstacle);

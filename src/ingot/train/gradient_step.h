@@ -26,8 +26,8 @@ struct StepFigures {
 /// nothing but the figures, and only in take(), one or two steps later if it likes.
 ///
 /// With config.cuda_graphs the second step with the same micro-batches is captured, and the recording runs
-/// from then on. Models that decide on the host what to do (experts, RoPE whose tables depend on the
-/// sequence) or draw random numbers, which a recording would repeat, are never captured.
+/// from then on. Models that decide on the host what to do (RoPE whose tables depend on the sequence) or draw
+/// random numbers, which a recording would repeat, are never captured.
 class GradientStep {
  public:
   static constexpr std::int64_t kMostRunning = 2;  ///< run() without take()

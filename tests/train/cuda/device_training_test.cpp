@@ -52,6 +52,15 @@ TEST_F(DeviceTraining, TakesTheStepsOfTheCpu) {
   }
 }
 
+// A mixture of four experts, two for each token.
+void use_experts(TrainConfig& c) {
+  c.architecture.model_type = "mixtral";
+  apply_family(c.architecture);
+  c.architecture.num_experts = 4;
+  c.architecture.num_experts_per_tok = 2;
+  c.router_aux_loss_coef = 0.05;
+}
+
 TEST_F(DeviceTraining, TakesTheStepsOfTheCpuForEveryKindOfModel) {
   for (const std::string family : {"gpt2", "gemma2", "gemma3_text", "qwen3", "mixtral"}) {
     const auto adapted = [&](const std::string& device) {
@@ -59,11 +68,7 @@ TEST_F(DeviceTraining, TakesTheStepsOfTheCpuForEveryKindOfModel) {
       c.architecture.model_type = family;
       apply_family(c.architecture);
       if (family == "gpt2") c.architecture.num_key_value_heads = 2;
-      if (family == "mixtral") {
-        c.architecture.num_experts = 4;
-        c.architecture.num_experts_per_tok = 2;
-        c.router_aux_loss_coef = 0.05;
-      }
+      if (family == "mixtral") use_experts(c);
       c.optimizer.name = "sgd";
       c.max_steps = 2;
       return c;
@@ -164,8 +169,10 @@ TEST_F(DeviceTraining, EvaluatesWeightsAndAveragesAsTheCpu) {
 }
 
 TEST_F(DeviceTraining, CapturedStepsHaveTheBitsOfOthers) {
-  const auto run = [&](bool graphs, std::int64_t micro_batches, std::int64_t& forward_passes) {
-    TrainConfig c = config("cuda", (graphs ? "graphs" : "none") + std::to_string(micro_batches));
+  const auto run = [&](bool graphs, bool experts, std::int64_t micro_batches, std::int64_t& forward_passes) {
+    TrainConfig c = config(
+        "cuda", (graphs ? "graphs" : "none") + std::to_string(micro_batches) + (experts ? "experts" : ""));
+    if (experts) use_experts(c);
     c.cuda_graphs = graphs;
     c.gradient_accumulation_steps = micro_batches;
     c.eval_steps = 3;  // between steps, memory is used for something else
@@ -182,20 +189,19 @@ TEST_F(DeviceTraining, CapturedStepsHaveTheBitsOfOthers) {
     forward_passes = launches / 2;  // two layers
     return tensor_files(checkpoint_path(c.output_dir, 6));
   };
-  for (const std::int64_t micro_batches : {1, 2}) {
+  for (const auto& [micro_batches, experts] :
+       {std::pair<std::int64_t, bool>{1, false}, {2, false}, {1, true}}) {
     std::int64_t eager = 0, captured = 0;
-    EXPECT_EQ(run(true, micro_batches, captured), run(false, micro_batches, eager));
+    EXPECT_EQ(run(true, experts, micro_batches, captured), run(false, experts, micro_batches, eager));
     EXPECT_EQ(eager, 6 * micro_batches);
     EXPECT_EQ(captured, 2 * micro_batches);  // the first step, and the one that was captured
   }
 }
 
 TEST_F(DeviceTraining, WhatCannotBeCapturedRunsAsItIs) {
-  TrainConfig c = config("cuda", "experts");
-  c.architecture.model_type = "mixtral";
-  apply_family(c.architecture);
-  c.architecture.num_experts = 4;
-  c.architecture.num_experts_per_tok = 2;
+  TrainConfig c = config("cuda", "by_length");
+  c.architecture.rope_scaling.type = "dynamic";
+  c.architecture.rope_scaling.factor = 2;
   c.cuda_graphs = true;
   c.max_steps = 3;
   EXPECT_EQ(Trainer(c).run().steps, 3);

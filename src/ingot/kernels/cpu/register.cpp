@@ -56,6 +56,7 @@ void register_kernels() {
   register_gemm_reference();
   register_pointwise_reference();
   register_group_norm_reference();
+  register_grouped_reference();
   register_index_reference();
   register_kv_store_reference();
   register_loss_reference();

@@ -59,6 +59,7 @@ void register_fp8_matmul_reference();
 void register_gemm_reference();
 void register_pointwise_reference();
 void register_group_norm_reference();
+void register_grouped_reference();
 void register_index_reference();
 void register_kv_store_reference();
 void register_loss_reference();

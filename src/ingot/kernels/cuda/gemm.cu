@@ -23,23 +23,6 @@ struct GemmKernelArgs {
   void* before;  // where the argument of gelu goes, in c's dtype and strides; or null
 };
 
-/// A matrix of any strides.
-template <class T>
-struct Strided {
-  const T* x;
-  std::int64_t place_stride, depth_stride;
-  bool along_depth;
-
-  __device__ Strided(const T* x_, std::int64_t place_stride_, std::int64_t depth_stride_)
-      : x(x_),
-        place_stride(place_stride_),
-        depth_stride(depth_stride_),
-        along_depth(depth_stride_ <= place_stride_) {}
-  __device__ float at(std::int64_t place, std::int64_t depth) const {
-    return to_float(x[place * place_stride + depth * depth_stride]);
-  }
-};
-
 template <class A, class B, class C, bool gelu>
 __global__ void __launch_bounds__(kTileThreads) gemm_kernel(const __grid_constant__ GemmKernelArgs args) {
   const TilePlace place(args.n);

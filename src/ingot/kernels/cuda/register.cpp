@@ -20,6 +20,7 @@ void register_kernels() {
   register_fp8_matmul();
   register_gemm();
   register_group_norm();
+  register_grouped();
   register_index();
   register_kv_store();
   register_loss();

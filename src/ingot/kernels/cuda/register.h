@@ -28,6 +28,7 @@ void register_fft();
 void register_fp8_matmul();
 void register_gemm();
 void register_group_norm();
+void register_grouped();
 void register_index();
 void register_kv_store();
 void register_loss();

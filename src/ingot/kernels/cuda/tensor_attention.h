@@ -29,12 +29,6 @@ constexpr std::size_t attention_memory() {
   return kBytes;
 }
 
-/// The place of a thread in its warp's fragments (tensor_core.h).
-struct FragmentPlace {
-  int row = static_cast<int>(threadIdx.x) % kWarp / 4;         ///< and the row 8 below
-  int column = static_cast<int>(threadIdx.x) % kWarp % 4 * 2;  ///< and its neighbour
-};
-
 /// Starts to copy rows [begin, begin + rows) of a head to a tile; zeros beyond `length` and the head's
 /// `size`, a multiple of 8.
 template <int rows, int width, class T>
@@ -50,16 +44,6 @@ __device__ __forceinline__ void copy_rows(T* tile, const Heads<const T>& from, s
     const bool inside = begin + first + apart < length && column < size;
     copy_async(tile + (first + apart) * pitch_of(width) + column, inside ? at : from.data, inside);
   }
-}
-
-template <class T>
-__device__ __forceinline__ void store_pair(T* to, float first, float second, bool accumulate = false) {
-  if (accumulate) {
-    const Pack<T, 2> old = load_pack<2>(to);
-    first += to_float(old.values[0]);
-    second += to_float(old.values[1]);
-  }
-  store_pack(to, Pack<T, 2>{{from_float<T>(first), from_float<T>(second)}});
 }
 
 /// The warp's sums to rows row.. of a head, where they exist.

@@ -116,38 +116,73 @@ namespace ingot::kernels::cuda {
 // rows below one another lie in different banks.
 constexpr int pitch_of(int width) { return width + 8; }
 
-/// Rows [row, row + 16) of a tile, places [depth, depth + 16).
-template <class T>
+/// Rows [row, row + 16) at places [depth, depth + 16). A tile has a row's places side by side, or, turned,
+/// the rows of a place.
+template <bool turned, class T>
 __device__ __forceinline__ LeftFragment left_of(const T* tile, int pitch, int row, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   LeftFragment left;
-  load_matrices(left.values, tile + (row + lane % 16) * pitch + depth + lane / 16 * 8);
+  if constexpr (turned) {
+    load_transposed_matrices(left.values,
+                             tile + (depth + lane / 16 * 8 + lane % 8) * pitch + row + lane / 8 % 2 * 8);
+  } else {
+    load_matrices(left.values, tile + (row + lane % 16) * pitch + depth + lane / 16 * 8);
+  }
   return left;
 }
 
-/// sums[i][j] += rows 16i.. of `left`, from `row` on, times rows 8j.. of `right`, over `depth` places: left ·
-/// rightᵀ.
-template <class T, int depth, int tall, int wide>
-__device__ __forceinline__ void add_product_of_rows(SumFragment (&sums)[tall][wide], const T* left, int row,
-                                                    const T* right) {
-  constexpr int kPitch = pitch_of(depth);
+/// Columns [column, column + 16), in two, at places [depth, depth + 16). A tile has a column's places side by
+/// side, or, turned, the columns of a place.
+template <bool turned, class T>
+__device__ __forceinline__ void right_of(RightFragment (&right)[2], const T* tile, int pitch, int column,
+                                         int depth) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  unsigned loaded[4];
+  if constexpr (turned) {
+    load_transposed_matrices(loaded, tile + (depth + lane % 16) * pitch + column + lane / 16 * 8);
+  } else {
+    load_matrices(loaded, tile + (column + lane / 16 * 8 + lane % 8) * pitch + depth + lane / 8 % 2 * 8);
+  }
+  right[0] = {{loaded[0], loaded[1]}};
+  right[1] = {{loaded[2], loaded[3]}};
+}
+
+/// How a tile lies in shared memory: see left_of and right_of.
+template <bool turned_, int pitch_>
+struct TileLayout {
+  static constexpr bool kTurned = turned_;
+  static constexpr int kPitch = pitch_;
+};
+
+/// sums[i][j] += rows 16i.. of `left`, from `row` on, times columns 8j.. of `right`, from `column` on, over
+/// `depth` places.
+template <class T, int depth, class Left, class Right, int tall, int wide>
+__device__ __forceinline__ void add_product(SumFragment (&sums)[tall][wide], const T* left, int row,
+                                            const T* right, int column) {
   INGOT_UNROLL
   for (int k = 0; k < depth; k += 16) {
     LeftFragment a[tall];
     INGOT_UNROLL
-    for (int i = 0; i < tall; ++i) a[i] = left_of(left, kPitch, row + 16 * i, k);
+    for (int i = 0; i < tall; ++i) a[i] = left_of<Left::kTurned>(left, Left::kPitch, row + 16 * i, k);
     INGOT_UNROLL
     for (int j = 0; j < wide; j += 2) {
-      unsigned b[4];
-      load_matrices(b, right + (8 * j + lane / 16 * 8 + lane % 8) * kPitch + k + lane / 8 % 2 * 8);
+      RightFragment b[2];
+      right_of<Right::kTurned>(b, right, Right::kPitch, column + 8 * j, k);
       INGOT_UNROLL
       for (int i = 0; i < tall; ++i) {
-        multiply_add<T>(sums[i][j], a[i], {{b[0], b[1]}});
-        multiply_add<T>(sums[i][j + 1], a[i], {{b[2], b[3]}});
+        multiply_add<T>(sums[i][j], a[i], b[0]);
+        multiply_add<T>(sums[i][j + 1], a[i], b[1]);
       }
     }
   }
+}
+
+/// The same of tiles whose rows hold `depth` places each: left · rightᵀ.
+template <class T, int depth, int tall, int wide>
+__device__ __forceinline__ void add_product_of_rows(SumFragment (&sums)[tall][wide], const T* left, int row,
+                                                    const T* right) {
+  using Rows = TileLayout<false, pitch_of(depth)>;
+  add_product<T, depth, Rows, Rows>(sums, left, row, right, 0);
 }
 
 /// sums[i][j] += weights · columns 8j.. of `right`'s rows, as many as the weights have columns. Sums of one
@@ -156,7 +191,6 @@ template <class T, int tall, int wide, int terms>
 __device__ __forceinline__ void add_weighted_rows(SumFragment (&sums)[tall][wide],
                                                   const SumFragment (&weights)[tall][terms], const T* right) {
   constexpr int kPitch = pitch_of(8 * wide);
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
   INGOT_UNROLL
   for (int k = 0; k < terms; k += 2) {
     LeftFragment a[tall];
@@ -169,15 +203,32 @@ __device__ __forceinline__ void add_weighted_rows(SumFragment (&sums)[tall][wide
     }
     INGOT_UNROLL
     for (int j = 0; j < wide; j += 2) {
-      unsigned b[4];
-      load_transposed_matrices(b, right + (8 * k + lane % 16) * kPitch + 8 * j + lane / 16 * 8);
+      RightFragment b[2];
+      right_of<true>(b, right, kPitch, 8 * j, 8 * k);
       INGOT_UNROLL
       for (int i = 0; i < tall; ++i) {
-        multiply_add<T>(sums[i][j], a[i], {{b[0], b[1]}});
-        multiply_add<T>(sums[i][j + 1], a[i], {{b[2], b[3]}});
+        multiply_add<T>(sums[i][j], a[i], b[0]);
+        multiply_add<T>(sums[i][j + 1], a[i], b[1]);
       }
     }
   }
+}
+
+/// The place of a thread in its warp's fragments of sums.
+struct FragmentPlace {
+  int row = static_cast<int>(threadIdx.x) % kWarp / 4;         ///< and the row 8 below
+  int column = static_cast<int>(threadIdx.x) % kWarp % 4 * 2;  ///< and its neighbour
+};
+
+/// Two neighbours in one access, rounded, or added to what is there.
+template <class T>
+__device__ __forceinline__ void store_pair(T* to, float first, float second, bool accumulate = false) {
+  if (accumulate) {
+    const Pack<T, 2> old = load_pack<2>(to);
+    first += to_float(old.values[0]);
+    second += to_float(old.values[1]);
+  }
+  store_pack(to, Pack<T, 2>{{from_float<T>(first), from_float<T>(second)}});
 }
 
 }  // namespace ingot::kernels::cuda

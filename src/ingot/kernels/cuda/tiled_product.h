@@ -11,6 +11,23 @@ inline constexpr int kTileThreads = 256;
 inline constexpr int kSide = 4;               // rows and columns that a thread computes
 inline constexpr int kPitch = kTile + kSide;  // of a row of shared memory: apart from the banks of the next
 
+/// An operand that is a matrix of any strides.
+template <class T>
+struct Strided {
+  const T* x;
+  std::int64_t place_stride, depth_stride;
+  bool along_depth;
+
+  __device__ Strided(const T* x_, std::int64_t place_stride_, std::int64_t depth_stride_)
+      : x(x_),
+        place_stride(place_stride_),
+        depth_stride(depth_stride_),
+        along_depth(depth_stride_ <= place_stride_) {}
+  __device__ float at(std::int64_t place, std::int64_t depth) const {
+    return to_float(x[place * place_stride + depth * depth_stride]);
+  }
+};
+
 /// tile[depth][place] = operand.at(place0 + place, depth0 + depth), 0 from `places` or `depths` on.
 /// Neighbouring threads read along the depth where operand.along_depth.
 template <class Operand>

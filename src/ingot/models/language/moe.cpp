@@ -14,35 +14,13 @@
 namespace ingot {
 namespace {
 
-// On the device of the tokens.
-Tensor counts_of(const Routing& routing) {
-  std::vector<float> counts;
-  for (std::size_t e = 1; e < routing.offsets.size(); ++e)
-    counts.push_back(static_cast<float>(routing.offsets[e] - routing.offsets[e - 1]));
-  const auto experts = static_cast<std::int64_t>(counts.size());
-  return Tensor::from(counts, {experts}, routing.tokens.device());
+// How many pairs each expert got, f32 [experts].
+Tensor counts_of(const ExpertRouting& routing) {
+  const Tensor offsets = to(routing.offsets, DType::f32);
+  return slice(offsets, 0, 1) - slice(offsets, 0, 0, offsets.dim(0) - 1);
 }
 
 }  // namespace
-
-Routing route(const Tensor& experts, std::int64_t expert_count) {
-  const std::vector<std::int64_t> chosen = to(experts, kCpu).to_vector<std::int64_t>();
-  const std::int64_t choices = experts.dim(1);
-  Routing routing;
-  routing.offsets.assign(static_cast<std::size_t>(expert_count) + 1, 0);
-  for (const std::int64_t e : chosen) ++routing.offsets[static_cast<std::size_t>(e) + 1];
-  for (std::size_t e = 1; e < routing.offsets.size(); ++e) routing.offsets[e] += routing.offsets[e - 1];
-  std::vector<std::int64_t> next = routing.offsets, tokens(chosen.size()), places(chosen.size());
-  for (std::size_t pair = 0; pair < chosen.size(); ++pair) {
-    const std::int64_t place = next[static_cast<std::size_t>(chosen[pair])]++;
-    places[pair] = place;
-    tokens[static_cast<std::size_t>(place)] = static_cast<std::int64_t>(pair) / choices;
-  }
-  const auto count = static_cast<std::int64_t>(chosen.size());
-  routing.tokens = Tensor::from(tokens, {count}, experts.device());
-  routing.places = Tensor::from(places, {count}, experts.device());
-  return routing;
-}
 
 Tensor load_balancing_loss(std::span<const RouterLoad> layers, std::int64_t tokens) {
   Tensor probability = layers.front().probability, counts = layers.front().counts;
@@ -60,11 +38,12 @@ ExpertLinear::ExpertLinear(const ParamSource& source, std::string_view name, con
     : packed(source.take_packed_stack(name, shape)),
       weight(packed.empty() ? source.take(name, shape, init) : Parameter{}) {}
 
-Tensor ExpertLinear::operator()(const Tensor& x, const std::vector<std::int64_t>& offsets) const {
+Tensor ExpertLinear::operator()(const Tensor& x, const Tensor& offsets) const {
   if (packed.empty()) return grouped_linear(x, weight.value, offsets);
   Tensor y = Tensor::empty({x.dim(0), packed.front()->rows});
+  const auto* begins = offsets.data<std::int64_t>();
   for (std::size_t e = 0; e < packed.size(); ++e) {
-    const std::int64_t first = offsets[e], rows = offsets[e + 1] - first;
+    const std::int64_t first = begins[e], rows = begins[e + 1] - first;
     if (rows == 0) continue;
     const Tensor part = quant::linear(contiguous(narrow(x, 0, first, rows)), *packed[e]);
     std::copy_n(part.data<float>(), part.numel(), y.data<float>() + first * part.dim(1));
@@ -92,7 +71,7 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
   const Tensor probabilities = softmax(to(gate(tokens), DType::f32));
   const TopK top = topk(probabilities, choices);
   const Tensor weights = to(normalize ? top.values / sum(top.values, {-1}, true) : top.values, x.dtype());
-  const Routing routing = route(top.indices, count);
+  const ExpertRouting routing = route_experts(top.indices, count);
   if (load != nullptr) *load = {.probability = sum(probabilities, {0}), .counts = counts_of(routing)};
   const Tensor sorted = embedding(tokens, routing.tokens);
   const Tensor inner = silu_mul(gate_proj(sorted, routing.offsets), up_proj(sorted, routing.offsets));

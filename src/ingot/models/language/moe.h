@@ -11,16 +11,6 @@
 
 namespace ingot {
 
-/// Which rows go to which expert: the (token, choice) pairs in order of their experts.
-struct Routing {
-  std::vector<std::int64_t> offsets;  ///< [experts + 1]: where each expert's pairs start
-  Tensor tokens;                      ///< i64 [pairs]: the token of each pair, sorted by expert
-  Tensor places;                      ///< i64 [tokens · choices]: where each pair went
-};
-
-/// `experts`: i64 [tokens, choices].
-Routing route(const Tensor& experts, std::int64_t expert_count);
-
 /// How a batch of tokens used the experts of one layer. Both f32 [experts].
 struct RouterLoad {
   Tensor probability;  ///< the router's probabilities, summed over the tokens
@@ -36,8 +26,8 @@ Tensor load_balancing_loss(std::span<const RouterLoad> layers, std::int64_t toke
 /// weights.
 struct ExpertLinear {
   ExpertLinear(const ParamSource& source, std::string_view name, const Shape& shape, const Init& init);
-  /// x [pairs, in] sorted by expert, whose rows begin at `offsets` [experts + 1] -> [pairs, out].
-  Tensor operator()(const Tensor& x, const std::vector<std::int64_t>& offsets) const;
+  /// x [pairs, in] sorted by expert, whose rows begin at `offsets` i64 [experts + 1] -> [pairs, out].
+  Tensor operator()(const Tensor& x, const Tensor& offsets) const;
 
   std::vector<quant::PackedPtr> packed;  ///< empty: `weight` is there
   Parameter weight;
