@@ -128,7 +128,7 @@ TEST(Engine, TextsWrittenTogetherAreThoseWrittenAlone) {
 TEST(Engine, GuessingAheadChangesNoTokenGreedyOrDrawn) {
   std::int64_t accepted = 0;
   for (const char* name : kFamilies) {
-    for (const DType cache : {DType::f32, DType::bf16, DType::i8}) {
+    for (const DType cache : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
       const auto model = golden_model(name);
       for (const double temperature : {0.0, 0.3, 1.0}) {
         Request request{.prompt = repetitive(12),

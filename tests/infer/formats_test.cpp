@@ -8,6 +8,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/infer/engine.h"
 #include "ingot/infer/load.h"
 #include "ingot/infer/matrix_sizes.h"
 #include "ingot/infer/quality.h"
@@ -80,6 +81,13 @@ class Formats : public ::testing::Test {
   }
   test::TemporaryDirectory directory_;
 };
+
+TEST_F(Formats, KeysAndValuesAreKeptInHalfWhereWeightsAreNoFiner) {
+  const std::string path = write_model("llama");
+  EXPECT_EQ(default_kv_cache(*load_model(path)), DType::f32);
+  for (const char* format : {"bf16", "f16", "q8_0", "q4_0"})
+    EXPECT_EQ(default_kv_cache(*load_model(path, format)), DType::f16) << format;
+}
 
 TEST_F(Formats, ExpertsRunInTheFormatAskedForAndTheirRouterAsItIs) {
   const std::string path = write_model("mixtral");

@@ -87,7 +87,7 @@ class Measurement {
   Measurement(const InferenceBenchOptions& o, bool decode, const LanguageModel& model)
       : options_(o),
         decode_(decode),
-        engine_(model, engine_options(o.inference)),
+        engine_(model, engine_options(o.inference, model)),
         weights_(infer::active_matrix_sizes(model)) {
     if (decode) memory_.emplace(weights_.bytes);
     time_run(o, decode, engine_);  // touches the weights for the first time

@@ -20,8 +20,9 @@ void add_inference_options(Command& verb, InferenceOptions& o) {
   verb.option(
       "--packed-cache", o.packed_cache,
       "Where packed weights are kept for the next start: auto (beside the model), off, or a directory");
-  verb.option("--kv-cache", o.kv_cache, "What keys and values are kept in")
-      .one_of({"f32", "bf16", "f16", "i8"});
+  verb.option("--kv-cache", o.kv_cache,
+              "What keys and values are kept in; auto: f16, but f32 where weights are f32")
+      .one_of({"auto", "f32", "bf16", "f16", "i8"});
   verb.option("--context", o.context, "Tokens of a text at most; 0: the model's own limit");
   verb.option("--chunk", o.chunk, "Tokens of a prompt that go through the model at once");
   verb.option("--speculate", o.speculate,
@@ -54,18 +55,17 @@ std::unique_ptr<LanguageModel> open_model(const InferenceOptions& o) {
                            {.where = o.packed_cache});
 }
 
-infer::EngineOptions engine_options(const InferenceOptions& o) {
-  const DType kv_cache = o.kv_cache == "bf16"  ? DType::bf16
-                         : o.kv_cache == "f16" ? DType::f16
-                         : o.kv_cache == "i8"  ? DType::i8
-                                               : DType::f32;
+infer::EngineOptions engine_options(const InferenceOptions& o, const LanguageModel& model) {
+  const DType kv_cache = o.kv_cache == "auto" ? infer::default_kv_cache(model) : parse_dtype(o.kv_cache);
   return {.kv_cache = kv_cache, .context = o.context, .chunk = o.chunk};
 }
 
 InferenceModel open_for_inference(const InferenceOptions& options) {
   InferenceOptions o = options;
   o.model = hub::resolve_model(o.model);
-  return {o.model, open_model(o), open_tokenizer(o.model), engine_options(o)};
+  std::unique_ptr<LanguageModel> model = open_model(o);
+  const infer::EngineOptions engine = engine_options(o, *model);
+  return {o.model, std::move(model), open_tokenizer(o.model), engine};
 }
 
 std::vector<std::int32_t> encode_prompt(const InferenceModel& opened, const std::string& prompt) {

@@ -13,7 +13,7 @@ namespace ingot::cli {
 
 /// What the verbs that run a model share.
 struct InferenceOptions {
-  std::string model, format = "as stored", kv_cache = "f32", packed_cache = "auto";
+  std::string model, format = "as stored", kv_cache = "auto", packed_cache = "auto";
   std::int64_t context = 0, chunk = 512, threads = 0, speculate = 0;
 };
 void add_inference_options(Command& verb, InferenceOptions& options);
@@ -28,7 +28,7 @@ void add_sampling_options(Command& verb, SamplingFlags& flags);
 
 /// A model with its weights in the format asked for. `model` may be gone through hub::resolve_model.
 std::unique_ptr<LanguageModel> open_model(const InferenceOptions& options);
-infer::EngineOptions engine_options(const InferenceOptions& options);
+infer::EngineOptions engine_options(const InferenceOptions& options, const LanguageModel& model);
 
 struct InferenceModel {
   std::string path;

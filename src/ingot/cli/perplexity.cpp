@@ -44,7 +44,7 @@ int run(const PerplexityOptions& o) {
                                                         {"window", o.window.window},
                                                         {"stride", o.window.stride},
                                                         {"format", o.inference.format},
-                                                        {"kv_cache", o.inference.kv_cache}},
+                                                        {"kv_cache", name(opened.engine.kv_cache)}},
                                  2));
     return 0;
   }

@@ -36,6 +36,13 @@ void EngineOptions::validate(const LanguageConfig& model) const {
   INGOT_CHECK(chunk > 0, InvalidConfig("chunk", fmt::format("must be at least 1, got {}", chunk)));
 }
 
+DType default_kv_cache(const LanguageModel& model) {
+  if (!model.device().is_cpu() || model.layers.empty()) return DType::f32;
+  const Linear& weights = model.layers.front()->self_attn.o_proj;
+  const bool exact = weights.packed == nullptr && weights.weight.value.dtype() == DType::f32;
+  return exact ? DType::f32 : DType::f16;
+}
+
 void Request::validate(const LanguageConfig& model) const {
   INGOT_CHECK(max_tokens > 0,
               InvalidConfig("max_tokens", fmt::format("must be at least 1, got {}", max_tokens)));

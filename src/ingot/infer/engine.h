@@ -21,6 +21,11 @@ struct EngineOptions {
   void validate(const LanguageConfig& model) const;
 };
 
+/// What keys and values are best kept in when nothing else is asked for: f16 beside weights of 16 bits and
+/// fewer, which are rounded more coarsely, else f32. On a GPU f32, as its attention reads caches of the
+/// queries' dtype only.
+DType default_kv_cache(const LanguageModel& model);
+
 /// A text to be continued.
 struct Request {
   std::vector<std::int32_t> prompt;  ///< at least one token
