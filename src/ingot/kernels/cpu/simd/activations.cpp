@@ -142,14 +142,16 @@ void round_span(const float* x, std::int64_t k, std::int64_t codes, std::uint8_t
   for (std::int64_t i = 0; i < whole; i += lanes) compare(x + i);
   compare(rest);
   const std::uint32_t bits = hn::GetLane(hn::MaxOfLanes(du, tops));
-  ActivationRow header{};
-  auto* to = reinterpret_cast<std::int8_t*>(row + sizeof header);
+  // Written field by field where it belongs: a header put together on the stack and copied whole waits there
+  // until the narrow stores before it have left the processor's store queue, all codes among them.
+  auto* header = new (row) ActivationRow{};
+  auto* to = reinterpret_cast<std::int8_t*>(row + sizeof(ActivationRow));
   std::int64_t done = 0;
-  if (bits >= kInfinityBits) header.scale = NAN;
+  if (bits >= kInfinityBits) header->scale = NAN;
   if (bits >= kLeastBits && bits < kInfinityBits) {
     float top = 0;
     std::memcpy(&top, &bits, sizeof(top));
-    header.scale = top / 127;
+    header->scale = top / 127;
     const auto inverse = hn::Set(d, 127 / top);
     auto sum = hn::Zero(di);
     const auto round = [&](const float* from) {
@@ -160,10 +162,9 @@ void round_span(const float* x, std::int64_t k, std::int64_t codes, std::uint8_t
     };
     while (done < whole) round(x + done);
     if (done < k) round(rest);  // codes are a multiple of 64, so that there is room
-    header.negative_sum = -hn::GetLane(hn::SumOfLanes(di, sum));
+    header->negative_sum = -hn::GetLane(hn::SumOfLanes(di, sum));
   }
   std::memset(to + done, 0, static_cast<std::size_t>(codes - done));
-  std::memcpy(row, &header, sizeof header);
 }
 
 }  // namespace
