@@ -84,9 +84,10 @@ class Formats : public ::testing::Test {
 
 TEST_F(Formats, KeysAndValuesAreKeptInHalfWhereWeightsAreNoFiner) {
   const std::string path = write_model("llama");
-  EXPECT_EQ(default_kv_cache(*load_model(path)), DType::f32);
+  EXPECT_EQ(Engine(*load_model(path)).kv_cache(), DType::f32);
   for (const char* format : {"bf16", "f16", "q8_0", "q4_0"})
-    EXPECT_EQ(default_kv_cache(*load_model(path, format)), DType::f16) << format;
+    EXPECT_EQ(Engine(*load_model(path, format)).kv_cache(), DType::f16) << format;
+  EXPECT_EQ(Engine(*load_model(path, "q8_0"), {.kv_cache = DType::i8}).kv_cache(), DType::i8);
 }
 
 TEST_F(Formats, ExpertsRunInTheFormatAskedForAndTheirRouterAsItIs) {

@@ -81,15 +81,22 @@ double time_run(const InferenceBenchOptions& o, bool decode, infer::Engine& engi
   return seconds() - start;
 }
 
+// Keys and values that a step of decoding reads, halfway through the texts.
+double cache_bytes(const InferenceBenchOptions& o, const infer::Engine& engine) {
+  const KvCache token(engine.model().config, 1, engine.kv_cache());
+  return static_cast<double>(token.nbytes()) * static_cast<double>(o.batch * (1 + o.tokens)) / 2;
+}
+
 // Runs of the model, in turn with what limits them: a host gives more at one moment than at another.
 class Measurement {
  public:
   Measurement(const InferenceBenchOptions& o, bool decode, const LanguageModel& model)
       : options_(o),
         decode_(decode),
-        engine_(model, engine_options(o.inference, model)),
-        weights_(infer::active_matrix_sizes(model)) {
-    if (decode) memory_.emplace(weights_.bytes);
+        engine_(model, engine_options(o.inference)),
+        weights_(infer::active_matrix_sizes(model)),
+        step_bytes_(weights_.bytes + cache_bytes(o, engine_)) {
+    if (decode) memory_.emplace(step_bytes_);
     time_run(o, decode, engine_);  // touches the weights for the first time
     sample_limit();
     for (std::int64_t i = 0; i < o.runs; ++i) {
@@ -106,10 +113,11 @@ class Measurement {
   double scaled_dot_rate() const { return median(scaled_dot_rates_); }
   bool has_dot_rates() const { return weights_.int8 > 0 && !dot_rates_.empty() && scaled_dot_rate() > 0; }
 
-  // Decoding streams the weights once per step. Of a prompt every token passes the layers' products and the
-  // last one the head's; the rate of each kind is what registers allow.
+  // Decoding streams the weights once per step, and what the texts have in their caches. Of a prompt every
+  // token passes the layers' products and the last one the head's; the rate of each kind is what registers
+  // allow.
   double limit() const {
-    if (decode_) return static_cast<double>(options_.batch) * bandwidth() / weights_.bytes;
+    if (decode_) return static_cast<double>(options_.batch) * bandwidth() / step_bytes_;
     const auto tokens = static_cast<double>(options_.tokens);
     const double dots = has_dot_rates() ? weights_.int8 * tokens : 0;
     const double products = (weights_.elements - weights_.head) * tokens - dots + weights_.head;
@@ -145,6 +153,7 @@ class Measurement {
   bool decode_;
   infer::Engine engine_;
   infer::MatrixSizes weights_;
+  double step_bytes_;  // read to decode a token of each text
   std::optional<ReadBandwidth> memory_;
   std::vector<double> times_, product_rates_, dot_rates_, scaled_dot_rates_;
 };

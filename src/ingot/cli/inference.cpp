@@ -55,17 +55,17 @@ std::unique_ptr<LanguageModel> open_model(const InferenceOptions& o) {
                            {.where = o.packed_cache});
 }
 
-infer::EngineOptions engine_options(const InferenceOptions& o, const LanguageModel& model) {
-  const DType kv_cache = o.kv_cache == "auto" ? infer::default_kv_cache(model) : parse_dtype(o.kv_cache);
-  return {.kv_cache = kv_cache, .context = o.context, .chunk = o.chunk};
+infer::EngineOptions engine_options(const InferenceOptions& o) {
+  infer::EngineOptions options{.context = o.context, .chunk = o.chunk};
+  if (o.kv_cache != "auto") options.kv_cache = parse_dtype(o.kv_cache);
+  return options;
 }
 
 InferenceModel open_for_inference(const InferenceOptions& options) {
   InferenceOptions o = options;
   o.model = hub::resolve_model(o.model);
   std::unique_ptr<LanguageModel> model = open_model(o);
-  const infer::EngineOptions engine = engine_options(o, *model);
-  return {o.model, std::move(model), open_tokenizer(o.model), engine};
+  return {o.model, std::move(model), open_tokenizer(o.model), engine_options(o)};
 }
 
 std::vector<std::int32_t> encode_prompt(const InferenceModel& opened, const std::string& prompt) {

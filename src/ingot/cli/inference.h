@@ -28,7 +28,7 @@ void add_sampling_options(Command& verb, SamplingFlags& flags);
 
 /// A model with its weights in the format asked for. `model` may be gone through hub::resolve_model.
 std::unique_ptr<LanguageModel> open_model(const InferenceOptions& options);
-infer::EngineOptions engine_options(const InferenceOptions& options, const LanguageModel& model);
+infer::EngineOptions engine_options(const InferenceOptions& options);
 
 struct InferenceModel {
   std::string path;

@@ -30,6 +30,7 @@ int run(const PerplexityOptions& o) {
     ids.resize(static_cast<std::size_t>(o.limit));
     bytes = static_cast<std::int64_t>(opened.tokenizer.decode_bytes(ids).size());
   }
+  const DType kv_cache = opened.engine.kv_cache.value_or(infer::default_kv_cache(*opened.model));
   infer::Perplexity result;
   {
     ProgressBar bar({.label = "perplexity", .total = static_cast<std::int64_t>(ids.size()) - 1});
@@ -44,7 +45,7 @@ int run(const PerplexityOptions& o) {
                                                         {"window", o.window.window},
                                                         {"stride", o.window.stride},
                                                         {"format", o.inference.format},
-                                                        {"kv_cache", name(opened.engine.kv_cache)}},
+                                                        {"kv_cache", name(kv_cache)}},
                                  2));
     return 0;
   }

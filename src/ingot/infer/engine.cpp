@@ -27,8 +27,8 @@ double now() {
 
 void EngineOptions::validate(const LanguageConfig& model) const {
   INGOT_CHECK(
-      is_training_dtype(kv_cache) || kv_cache == DType::i8,
-      InvalidConfig("kv_cache", fmt::format("is f32, bf16, f16 or i8, got {}", ingot::name(kv_cache))));
+      !kv_cache || is_training_dtype(*kv_cache) || kv_cache == DType::i8,
+      InvalidConfig("kv_cache", fmt::format("is f32, bf16, f16 or i8, got {}", ingot::name(*kv_cache))));
   INGOT_CHECK(context >= 0 && context <= model.max_position_embeddings,
               InvalidConfig("context", fmt::format("must be between 1 and the model's {} tokens "
                                                    "(max_position_embeddings), or 0 for all of them, got {}",
@@ -75,6 +75,7 @@ Engine::Engine(const LanguageModel& model, const EngineOptions& options)
       options_(options),
       context_(options.context > 0 ? options.context : model.config.max_position_embeddings) {
   options.validate(model.config);
+  if (!options.kv_cache) options_.kv_cache = default_kv_cache(model);
 }
 
 void Engine::check_prompt(const Request& request) const {
@@ -90,7 +91,7 @@ std::shared_ptr<Sequence> Engine::start(Request request) {
   check_prompt(request);
   const auto length = static_cast<std::int64_t>(request.prompt.size());
   const std::int64_t capacity = std::min(context_, length + std::min(request.max_tokens, kCacheStep));
-  KvCache cache(model_.config, capacity, options_.kv_cache, model_.device());
+  KvCache cache(model_.config, capacity, *options_.kv_cache, model_.device());
   std::shared_ptr<Sequence> sequence(new Sequence(std::move(request), std::move(cache)));
   add(sequence);
   return sequence;

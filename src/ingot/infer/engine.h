@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -13,9 +14,9 @@
 namespace ingot::infer {
 
 struct EngineOptions {
-  DType kv_cache = DType::f32;  ///< f32, bf16, f16 or i8
-  std::int64_t context = 0;     ///< tokens of a sequence at most; 0: the model's max_position_embeddings
-  std::int64_t chunk = 512;     ///< prompt tokens that go through the model at once
+  std::optional<DType> kv_cache{};  ///< f32, bf16, f16 or i8; default_kv_cache() where not said
+  std::int64_t context = 0;         ///< tokens of a sequence at most; 0: the model's max_position_embeddings
+  std::int64_t chunk = 512;         ///< prompt tokens that go through the model at once
 
   /// Throws InvalidConfig naming the option.
   void validate(const LanguageConfig& model) const;
@@ -92,6 +93,7 @@ class Engine {
 
   const LanguageModel& model() const { return model_; }
   std::int64_t context() const { return context_; }
+  DType kv_cache() const { return *options_.kv_cache; }
 
   /// Takes a text in. Throws InvalidConfig for an option, DimensionMismatch for a prompt that is empty, holds
   /// tokens outside the vocabulary, or is longer than the context.

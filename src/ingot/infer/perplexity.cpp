@@ -39,7 +39,8 @@ double score(const LanguageModel& model, const Tensor& states, std::span<const s
 // Hidden states [tokens, hidden] of a window, chunk by chunk through a cache, as generation would have them.
 Tensor window_states(const LanguageModel& model, std::span<const std::int32_t> tokens,
                      const EngineOptions& engine) {
-  KvCache cache(model.config, static_cast<std::int64_t>(tokens.size()), engine.kv_cache);
+  KvCache cache(model.config, static_cast<std::int64_t>(tokens.size()),
+                engine.kv_cache.value_or(default_kv_cache(model)));
   std::vector<Tensor> pieces;
   for (std::size_t at = 0; at < tokens.size(); at += static_cast<std::size_t>(engine.chunk)) {
     const auto piece =
