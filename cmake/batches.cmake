@@ -64,7 +64,7 @@ function(ingot_write_batch list)
   endforeach()
   list(GET ARGN 0 first)
   file(RELATIVE_PATH first ${PROJECT_SOURCE_DIR} ${first})
-  set(output ${CMAKE_BINARY_DIR}/batches/${first})
+  set(output ${PROJECT_BINARY_DIR}/batches/${first})
   file(CONFIGURE OUTPUT ${output} CONTENT "${content}" @ONLY)
   # g++ takes what is included for a header, where a type with a member out of an anonymous namespace would be a mistake.
   # (clang-tidy's google-build-namespaces finds those in real headers.)

@@ -31,7 +31,7 @@ endif()
 
 # The messages of an ONNX file, as C++: made at build time from the description that libonnx-dev brings. Used in .cpp files.
 find_file(ONNX_PROTO onnx/onnx.proto REQUIRED)
-set(onnx_generated ${CMAKE_BINARY_DIR}/onnx_proto)
+set(onnx_generated ${PROJECT_BINARY_DIR}/onnx_proto)
 file(READ ${ONNX_PROTO} onnx_text)
 string(REPLACE "option optimize_for = LITE_RUNTIME;" "" onnx_text "${onnx_text}") # tests write models as text
 file(GENERATE OUTPUT ${onnx_generated}/onnx.proto CONTENT "${onnx_text}")

@@ -1,7 +1,8 @@
 # Build-wide settings. Everything a person may want to switch is an option here.
-option(INGOT_TESTS "Build the tests" ON)
+# As a part of another project (add_subdirectory, FetchContent) Ingot is its libraries alone.
+option(INGOT_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(INGOT_BENCH "Build the benchmarks" OFF)
-option(INGOT_EXAMPLES "Build the examples" ON)
+option(INGOT_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(INGOT_WERROR "Treat warnings as errors" OFF)
 option(INGOT_FUZZ "Build the fuzzers of tests/fuzz (needs clang)" OFF)
 set(INGOT_SANITIZE "" CACHE STRING "Sanitizers to build with, as for -fsanitize= (address,undefined or thread)")

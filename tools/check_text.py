@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Rules for the text of every tracked file.
 
-An error: a path that exists on one person's machine only, a merge conflict left behind, a file too big for git.
+An error: a path that exists on one person's machine only, a merge conflict left behind, a file too big for git, a quoted
+example ("<!-- example: FILE -->" before a block of code) that is not what FILE holds.
 A warning: a source file longer than a reader likes.
 """
 import argparse
@@ -12,6 +13,7 @@ import sys
 
 MACHINE_PATH = re.compile(r"(?<![\w.$}~])/(?:work|root|home/[a-z]\w*|Users/\w+|mnt/[a-z]\w*|opt/[a-z]\w*/)(?=[/\s\"'`,;:)\]]|$)")
 CONFLICT = re.compile(r"^(?:<{7}|>{7}|\|{7})(?: |$)")
+EXAMPLE = re.compile(r"^<!-- example: (\S+) -->$\n^```\w*$\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BIGGEST = 1 << 20
 LONGEST = 600
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py"}
@@ -24,6 +26,14 @@ def tracked(root):
     return [root / name for name in sorted(set(names)) if name and (root / name).is_file()]
 
 
+def stale_examples(text, root):
+    """(line, file) of every quoted example that differs from its file."""
+    for match in EXAMPLE.finditer(text):
+        source = root / match.group(1)
+        if not source.is_file() or source.read_text() != match.group(2):
+            yield text.count("\n", 0, match.start()) + 1, match.group(1)
+
+
 def check(paths, root):
     errors, warnings = [], []
     for path in paths:
@@ -33,13 +43,17 @@ def check(paths, root):
             errors.append(f"{shown}:1: is {len(data)} bytes; a file in git has at most {BIGGEST}")
         if b"\0" in data[:8192]:
             continue
-        lines = data.decode(errors="replace").splitlines()
+        text = data.decode(errors="replace")
+        lines = text.splitlines()
         for number, line in enumerate(lines, 1):
             match = MACHINE_PATH.search(line)
             if match:
                 errors.append(f"{shown}:{number}: names {match.group()}, a path of one machine; make it relative")
             if CONFLICT.match(line):
                 errors.append(f"{shown}:{number}: a merge conflict was left behind")
+        if path.suffix == ".md":
+            errors += [f"{shown}:{number}: the example is not {name} as it is now; copy it anew"
+                       for number, name in stale_examples(text, root)]
         if path.suffix in SOURCES and len(lines) > LONGEST:
             warnings.append(f"{shown}:{len(lines)}: warning: {len(lines)} lines; over {LONGEST} a file wants to be two")
     return errors, warnings

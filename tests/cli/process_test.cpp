@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ingot/runtime/version.h"
+
 namespace ingot::testing {
 namespace {
 
@@ -105,6 +107,12 @@ TEST(CommandLine, TeachesWhenNothingOrSomethingUnknownIsTyped) {
   const Outcome help = run_ingot({"generate", "--help"});
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_NE(help.output.find("Examples:"), std::string::npos);
+}
+
+TEST(CommandLine, TellsTheVersionOfTheLibrary) {
+  const Outcome outcome = run_ingot({"--version"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.output, "ingot " + std::string(version()) + "\n");
 }
 
 TEST(CommandLine, FailuresHaveTheirExitCodesAndComeAsJsonOnRequest) {

@@ -29,6 +29,18 @@ class CheckText(unittest.TestCase):
         errors, _ = self.check("<" * 7 + " HEAD\nfine\n")
         self.assertEqual(1, len(errors))
 
+    def test_an_example_that_is_not_its_file_any_more_is_an_error(self):
+        quoted = "words\n<!-- example: %s -->\n```md\nold\n```\n"
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "same").write_text("old\n")
+            (root / "other").write_text("new\n")
+            for name, found in [("same", 0), ("other", 1), ("gone", 1)]:
+                (root / "a.md").write_text(quoted % name)
+                errors, _ = check_text.check([root / "a.md"], root)
+                self.assertEqual(found, len(errors), name)
+            self.assertTrue(errors[0].startswith("a.md:2:"))
+
     def test_a_long_source_only_warns(self):
         errors, warnings = self.check("\n" * 700, "a.cpp")
         self.assertEqual(([], 1), (errors, len(warnings)))

@@ -10,6 +10,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
+#include "ingot/runtime/version.h"
 
 namespace ingot::cli {
 namespace {
@@ -91,6 +92,7 @@ std::unique_ptr<CLI::App> make_app(const std::string& name, const std::string& d
   auto app = std::make_unique<CLI::App>(description, name);
   app->formatter(std::make_shared<HelpFormat>());
   app->set_help_flag("-h,--help", "Show this help");
+  app->set_version_flag("--version", fmt::format("{} {}", name, version()), "Show the version");
   app->require_subcommand(1);
   Command root(app.get());
   add_verbs(root);

@@ -1,0 +1,50 @@
+# libingot.so, all layers but the command line in one library, and what `cmake --install` puts where. docs/embedding.md
+# shows both ways to use it. The library needs no other package when a program is built with it: headers of Ingot include
+# the standard library's and its own alone.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+if(INGOT_FUZZ OR INGOT_SANITIZE)
+  set(INGOT_SHARED OFF CACHE BOOL "" FORCE)
+endif()
+option(INGOT_SHARED "Build libingot.so for programs that embed Ingot" ON)
+if(NOT INGOT_SHARED)
+  return()
+endif()
+get_property(layers GLOBAL PROPERTY INGOT_LAYERS)
+list(REMOVE_ITEM layers ingot_cli)
+
+file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/shared.cpp CONTENT "// CMake wants a library to have a source.\n")
+add_library(ingot_shared SHARED ${CMAKE_CURRENT_BINARY_DIR}/shared.cpp)
+add_library(ingot::ingot ALIAS ingot_shared)
+list(JOIN layers "," joined)
+foreach(layer ${layers})
+  target_link_libraries(ingot_shared PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,${layer}>)
+endforeach()
+# The layers name each other, too, and that way plainly.
+set_target_properties(ingot_shared PROPERTIES
+  OUTPUT_NAME ingot EXPORT_NAME ingot
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+  LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${joined}"
+  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+target_compile_features(ingot_shared PUBLIC cxx_std_20)
+target_include_directories(ingot_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+                                                  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+# Calls inside the library go straight to their functions, as in the binary.
+target_link_options(ingot_shared PRIVATE LINKER:-Bsymbolic-functions)
+
+if(NOT PROJECT_IS_TOP_LEVEL)
+  return()
+endif()
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/ingot)
+install(TARGETS ingot_shared EXPORT ingot-config)
+install(TARGETS ingot OPTIONAL)
+install(EXPORT ingot-config NAMESPACE ingot:: DESTINATION ${package})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/ingot-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ingot-config-version.cmake DESTINATION ${package})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# Kernels, the command line, and the headers that bring another library's are no interface.
+set(inner cpu cuda cli base/json.h forecast/fit_json.h hub/libcurl.h)
+list(TRANSFORM inner REPLACE "(.+)" "PATTERN;\\1;EXCLUDE")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/ingot DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
+  PATTERN "*.h" ${inner})

@@ -1,0 +1,7 @@
+#include "ingot/runtime/version.h"
+
+namespace ingot {
+
+std::string_view version() { return INGOT_VERSION; }
+
+}  // namespace ingot
