@@ -168,15 +168,9 @@ bool suits_tensor_cores(const GroupedOuterArgs& args) {
          in_packs(args.b, {args.b.stride(0), args.b.dim(1)}) && in_packs(args.c, {});
 }
 
-template <class F>
-void dispatch_half(DType dtype, F&& f) {
-  if (dtype == DType::bf16) return f.template operator()<bfloat_t>();
-  f.template operator()<half_t>();
-}
-
 void run_tensor_grouped_gemm(const GroupedGemmArgs& args, Stream stream) {
   if (args.c.numel() == 0) return;
-  dispatch_half(args.a.dtype, [&]<class T>() {
+  dispatch_device_half(args.a.dtype, [&]<class T>() {
     const Size3 grid{static_cast<unsigned>((args.c.dim(1) + kTensorTile - 1) / kTensorTile),
                      most_tiles(args.a.dim(0), args.b.dim(0), kTensorTile)};
     const auto run = [&]<bool b_turned>() {
@@ -201,7 +195,7 @@ void run_grouped_gemm(const GroupedGemmArgs& args, Stream stream) {
 
 void run_tensor_grouped_outer(const GroupedOuterArgs& args, Stream stream) {
   if (args.c.numel() == 0) return;
-  dispatch_half(args.a.dtype, [&]<class T>() {
+  dispatch_device_half(args.a.dtype, [&]<class T>() {
     const auto tiles_of = [](std::int64_t places) { return (places + kTensorTile - 1) / kTensorTile; };
     using Side = TensorOperand<T, true>;
     launch({"grouped_outer", stream, args.a}, tensor_grouped_outer_kernel<T>,

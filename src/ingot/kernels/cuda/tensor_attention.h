@@ -87,13 +87,11 @@ __device__ __forceinline__ void hide_unseen(SumFragment (&scores)[wide], const R
 template <class F>
 void dispatch_tensor_attention(const View& q, const View& v, F&& f) {
   const std::int64_t size = std::max(q.dim(3), v.dim(3));
-  const auto sized = [&]<class T>() {
+  dispatch_device_half(q.dtype, [&]<class T>() {
     if (size <= 64) return f.template operator()<T, 64>();
     if (size <= 128) return f.template operator()<T, 128>();
     f.template operator()<T, 256>();
-  };
-  if (q.dtype == DType::bf16) return sized.template operator()<bfloat_t>();
-  sized.template operator()<half_t>();
+  });
 }
 
 /// One block for each tile of `rows` rows of each of `heads` heads.

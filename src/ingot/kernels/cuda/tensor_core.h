@@ -231,4 +231,11 @@ __device__ __forceinline__ void store_pair(T* to, float first, float second, boo
   store_pack(to, Pack<T, 2>{{from_float<T>(first), from_float<T>(second)}});
 }
 
+/// Calls f.template operator()<T>() with the device's type of bf16 or f16, the operands of these products.
+template <class F>
+void dispatch_device_half(DType dtype, F&& f) {
+  if (dtype == DType::bf16) return f.template operator()<bfloat_t>();
+  f.template operator()<half_t>();
+}
+
 }  // namespace ingot::kernels::cuda
