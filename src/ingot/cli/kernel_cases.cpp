@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ingot/kernels/attention.h"
+#include "ingot/kernels/conv.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/elementwise.h"
 #include "ingot/kernels/loss.h"
@@ -268,6 +269,67 @@ KernelWork attention_backward(KernelOperands& operands) {
           }};
 }
 
+// Images of 28 x 28 places under 3 x 3 taps, as in the middle of a ResNet.
+struct ConvOperands {
+  explicit ConvOperands(KernelOperands& operands)
+      : shape{std::max<std::int64_t>(operands.elements() / (kSide * kSide * kChannels), 1), kSide, kSide,
+              kChannels},
+        x(operands.values(shape)),
+        y(operands.values(shape)),
+        weight(operands.values({kChannels, kChannels, 3, 3})) {}
+  double operations() const { return 2.0 * 9 * kChannels * static_cast<double>(x.numel()); }
+  template <class Args>
+  static View scratch(Args& args, Tensor& memory, Device device) {
+    const std::int64_t size = kernels::conv_scratch(args);
+    if (size > 0) memory = Tensor::empty({size}, DType::f32, device);
+    return size > 0 ? memory.view() : View{};
+  }
+
+  static constexpr std::int64_t kSide = 28, kChannels = 128;
+  static constexpr kernels::ConvGeometry kGeometry{.padding = {1, 1}, .channels_last = true};
+  Shape shape;
+  Tensor x, y, weight;
+};
+
+KernelWork conv(KernelOperands& operands) {
+  const ConvOperands c(operands);
+  kernels::ConvArgs args{
+      .x = c.x.view(), .weight = c.weight.view(), .y = c.y.view(), .geometry = c.kGeometry};
+  Tensor scratch;
+  args.scratch = ConvOperands::scratch(args, scratch, operands.device());
+  return {.bytes = bytes_of({c.x, c.y, c.weight}),
+          .operations = c.operations(),
+          .run = [stream = operands.stream(), c, args, scratch] {
+            kernels::launch(kernels::conv, stream, args);
+          }};
+}
+
+KernelWork conv_backward_data(KernelOperands& operands) {
+  const ConvOperands c(operands);
+  kernels::ConvBackwardDataArgs args{
+      .weight = c.weight.view(), .dy = c.y.view(), .dx = c.x.view(), .geometry = c.kGeometry};
+  Tensor scratch;
+  args.scratch = ConvOperands::scratch(args, scratch, operands.device());
+  return {.bytes = bytes_of({c.x, c.y, c.weight}),
+          .operations = c.operations(),
+          .run = [stream = operands.stream(), c, args, scratch] {
+            kernels::launch(kernels::conv_backward_data, stream, args);
+          }};
+}
+
+KernelWork conv_backward_weight(KernelOperands& operands) {
+  const ConvOperands c(operands);
+  kernels::ConvBackwardWeightArgs args{
+      .x = c.x.view(), .dy = c.y.view(), .dweight = c.weight.view(), .geometry = c.kGeometry};
+  Tensor scratch;
+  args.scratch = ConvOperands::scratch(args, scratch, operands.device());
+  return {.bytes = bytes_of({c.x, c.y, c.weight}),
+          .operations = c.operations(),
+          .run = [stream = operands.stream(), c, args, scratch] {
+            kernels::launch(kernels::conv_backward_weight, stream, args);
+          }};
+}
+
 }  // namespace
 
 const std::vector<KernelCase>& kernel_cases() {
@@ -288,6 +350,9 @@ const std::vector<KernelCase>& kernel_cases() {
       {"adamw", adamw},
       {"attention", attention},
       {"attention_backward", attention_backward},
+      {"conv", conv},
+      {"conv_backward_data", conv_backward_data},
+      {"conv_backward_weight", conv_backward_weight},
   };
   return list;
 }

@@ -30,6 +30,13 @@ bool is_direct(const View& x, const ConvGeometry& g, std::int64_t kernel_height)
   return x.device.is_cpu() && g.channels_last && kernel_height == 1;
 }
 
+// A GPU puts filters of several taps into another order for its tensor cores.
+std::int64_t device_scratch(const View& weight, const ConvGeometry& g) {
+  const bool packs = is_half_precision(weight.dtype) && g.channels_last && g.groups == 1 &&
+                     weight.dim(2) * weight.dim(3) > 1;
+  return packs ? (weight.numel() + 1) / 2 : 0;
+}
+
 // A GPU cuts the sums over places of the weight and bias gradients into parts of at least this many.
 constexpr std::int64_t kPartPlaces = 1024;
 constexpr std::int64_t kMostParts = 32;
@@ -44,6 +51,7 @@ std::int64_t device_scratch(const ConvBackwardWeightArgs& args) {
 }  // namespace
 
 std::int64_t conv_scratch(const ConvArgs& args) {
+  if (!args.x.device.is_cpu()) return device_scratch(args.weight, args.geometry);
   if (!is_direct(args.x, args.geometry, args.weight.dim(2))) return 0;
   const std::int64_t c = args.x.dim(3), o = args.weight.dim(0), k = args.weight.dim(3);
   const std::int64_t direct = direct_scratch(o, k * c, (args.x.dim(2) + 2 * args.geometry.padding[1]) * c);
@@ -51,6 +59,7 @@ std::int64_t conv_scratch(const ConvArgs& args) {
 }
 
 std::int64_t conv_scratch(const ConvBackwardDataArgs& args) {
+  if (!args.dx.device.is_cpu()) return device_scratch(args.weight, args.geometry);
   if (!is_direct(args.dx, args.geometry, args.weight.dim(2))) return 0;
   const std::int64_t o = args.weight.dim(0), c = args.dx.dim(3), k = args.weight.dim(3);
   const std::int64_t direct = direct_scratch(c, k * o, (args.dy.dim(2) + 2 * (k - 1)) * o);

@@ -21,6 +21,7 @@ using testing::max_error;
 using testing::randn;
 
 using test::kDevice;
+using test::largest;
 
 struct Sizes {
   std::int64_t queries, keys, query_heads, key_heads, head, value;
@@ -44,8 +45,6 @@ Results run(const std::vector<Tensor>& inputs, const AttentionOptions& options) 
   backward(sum(out * weights));
   return {out, x[0].grad(), x[1].grad(), x[2].grad()};
 }
-
-double largest(const Tensor& x) { return max_error(x, Tensor::zeros(x.shape(), x.dtype(), x.device())); }
 
 // Both sides get the same rounded inputs, so what is left is rounding within: probabilities and gradients of
 // scores in the half type, and the result's own.

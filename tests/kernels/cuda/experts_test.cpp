@@ -19,6 +19,7 @@ using testing::max_error;
 using testing::randn;
 
 using test::kDevice;
+using test::largest;
 
 struct Results {
   Tensor y, dx, dweight;
@@ -31,8 +32,6 @@ Results run(const Tensor& x, const Tensor& weight, const Tensor& offsets) {
   backward(sum(y * to(to(randn(y.shape(), 9, DType::f64), y.dtype()), y.device())));
   return {y, in[0].grad(), in[1].grad()};
 }
-
-double largest(const Tensor& x) { return max_error(x, Tensor::zeros(x.shape(), x.dtype(), x.device())); }
 
 TEST(CudaExperts, GroupsOfSeveralTilesEqualTheReference) {
   const Tensor offsets = Tensor::from<std::int64_t>({0, 130, 130, 133, 270, 270}, {6});

@@ -1,8 +1,4 @@
-#include <algorithm>
-
-#include "ingot/kernels/conv.h"
-#include "ingot/kernels/cuda/channels.h"
-#include "ingot/kernels/cuda/image.h"
+#include "ingot/kernels/cuda/conv_parts.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/tiled_product.h"
 
@@ -12,35 +8,12 @@ namespace {
 // Convolutions as matrix products whose operands are read where they lie: a place of the image and a tap of
 // the filter say where. Rows and columns of a product are those of one group of channels.
 
-struct Problem {
-  Image x, y;
-  std::int64_t kh, kw, groups;
-  std::int64_t stride[2], padding[2], dilation[2];
-
-  Problem(const View& x_, const View& y_, const View& weight, const ConvGeometry& g)
-      : x(x_, g.channels_last),
-        y(y_, g.channels_last),
-        kh(weight.dim(2)),
-        kw(weight.dim(3)),
-        groups(g.groups) {
-    for (std::size_t i = 0; i < 2; ++i) {
-      stride[i] = g.stride[i];
-      padding[i] = g.padding[i];
-      dilation[i] = g.dilation[i];
-    }
-  }
-  __device__ __forceinline__ std::int64_t taps() const { return kh * kw; }
-  std::int64_t filter_taps() const { return kh * kw; }
-  std::int64_t inputs() const { return x.c / groups; }  // channels of a group
-  std::int64_t outputs() const { return y.c / groups; }
-};
-
 /// Index k of [channel, row, column] of a filter, or with channels last of [row, column, channel]: whatever
 /// makes neighbours in k neighbours in the image.
 struct Tap {
   std::int64_t channel, row, column;
 
-  __device__ Tap(const Problem& p, std::int64_t k, std::int64_t channels) {
+  __device__ Tap(const ConvProblem& p, std::int64_t k, std::int64_t channels) {
     if (p.x.last) {
       const std::int64_t place = k / channels;
       channel = k - place * channels;
@@ -59,7 +32,7 @@ struct Tap {
 template <class T>
 struct Patches {
   const T* x;
-  const Problem& p;
+  const ConvProblem& p;
   std::int64_t first, channels;  // of the group
   bool along_depth;
   bool transposed;
@@ -81,7 +54,7 @@ struct Patches {
 template <class T>
 struct Filters {
   const T* weight;  // of the group's first output
-  const Problem& p;
+  const ConvProblem& p;
   std::int64_t channels;
   bool along_depth = true;
 
@@ -95,7 +68,7 @@ struct Filters {
 template <class T>
 struct FiltersOfInput {
   const T* weight;  // of the group's first output
-  const Problem& p;
+  const ConvProblem& p;
   std::int64_t inputs, outputs;
   bool along_depth = false;
 
@@ -109,7 +82,7 @@ struct FiltersOfInput {
 template <class T>
 struct PatchesOfInput {
   const T* dy;
-  const Problem& p;
+  const ConvProblem& p;
   std::int64_t first, outputs;  // of the group
   bool along_depth;
 
@@ -129,7 +102,7 @@ struct PatchesOfInput {
 template <class T>
 struct Gradients {
   const T* dy;
-  const Problem& p;
+  const ConvProblem& p;
   std::int64_t first;
   bool along_depth;
 
@@ -140,7 +113,7 @@ struct Gradients {
 
 template <class T>
 __global__ void __launch_bounds__(kTileThreads)
-    conv_kernel(const __grid_constant__ Problem p, const T* x, const T* weight, const T* bias, T* y) {
+    conv_kernel(const __grid_constant__ ConvProblem p, const T* x, const T* weight, const T* bias, T* y) {
   const std::int64_t inputs = p.x.c / p.groups, outputs = p.y.c / p.groups, places = p.y.n * p.y.h * p.y.w;
   const std::int64_t group = blockIdx.y, depth = inputs * p.taps();
   const Patches<T> patches{x, p, group * inputs, inputs, p.x.last, false};
@@ -156,7 +129,7 @@ __global__ void __launch_bounds__(kTileThreads)
 
 template <class T>
 __global__ void __launch_bounds__(kTileThreads)
-    conv_backward_data_kernel(const __grid_constant__ Problem p, const T* weight, const T* dy, T* dx,
+    conv_backward_data_kernel(const __grid_constant__ ConvProblem p, const T* weight, const T* dy, T* dx,
                               bool accumulate) {
   const std::int64_t inputs = p.x.c / p.groups, outputs = p.y.c / p.groups, places = p.x.n * p.x.h * p.x.w;
   const std::int64_t group = blockIdx.y;
@@ -174,8 +147,8 @@ __global__ void __launch_bounds__(kTileThreads)
 // and then in their order.
 template <class T>
 __global__ void __launch_bounds__(kTileThreads)
-    conv_backward_weight_kernel(const __grid_constant__ Problem p, const T* x, const T* dy, float* partials,
-                                std::int64_t part_places) {
+    conv_backward_weight_kernel(const __grid_constant__ ConvProblem p, const T* x, const T* dy,
+                                float* partials, std::int64_t part_places) {
   const std::int64_t inputs = p.x.c / p.groups, outputs = p.y.c / p.groups, places = p.y.n * p.y.h * p.y.w;
   const std::int64_t group = blockIdx.y, columns = inputs * p.taps();
   const std::int64_t begin = blockIdx.z * part_places;
@@ -198,7 +171,7 @@ Size3 grid_of(std::int64_t rows, std::int64_t columns, std::int64_t groups, unsi
 }
 
 void run_conv(const ConvArgs& args, Stream stream) {
-  const Problem p(args.x, args.y, args.weight, args.geometry);
+  const ConvProblem p(args.x, args.y, args.weight, args.geometry);
   if (args.y.numel() == 0) return;
   dispatch_device_float(args.x.dtype, "conv", [&]<class T>() {
     launch({"conv", stream, args.x}, conv_kernel<T>, grid_of(p.y.places(), p.outputs(), p.groups),
@@ -207,7 +180,7 @@ void run_conv(const ConvArgs& args, Stream stream) {
 }
 
 void run_conv_backward_data(const ConvBackwardDataArgs& args, Stream stream) {
-  const Problem p(args.dx, args.dy, args.weight, args.geometry);
+  const ConvProblem p(args.dx, args.dy, args.weight, args.geometry);
   if (args.dx.numel() == 0) return;
   dispatch_device_float(args.dx.dtype, "conv_backward_data", [&]<class T>() {
     launch({"conv_backward_data", stream, args.dx}, conv_backward_data_kernel<T>,
@@ -216,51 +189,14 @@ void run_conv_backward_data(const ConvBackwardDataArgs& args, Stream stream) {
   });
 }
 
-/// Of a channel: Σ dy.
-template <class T>
-struct BiasSum {
-  const T* dy;
-  __device__ void operator()(std::int64_t, std::int64_t, std::int64_t at, float (&values)[1]) const {
-    values[0] = to_float(dy[at]);
-  }
-};
-template <class T>
-struct BiasFinish {
-  T* dbias;
-  bool accumulate;
-  __device__ void operator()(std::int64_t channel, const float (&sums)[1]) const {
-    store(dbias + channel, sums[0], accumulate);
-  }
-};
-
-template <class T>
-void weight_gradient(const LaunchSite& site, const ConvBackwardWeightArgs& args) {
-  const Problem p(args.x, args.dy, args.dweight, args.geometry);
-  const std::int64_t elements = args.dweight.numel(), places = p.y.places();
-  if (elements == 0) return;
-  // As many parts as conv_scratch() gave room for.
-  const std::int64_t most = std::clamp<std::int64_t>(args.scratch.numel() / elements, 1, 65535);
-  const std::int64_t part_places = std::max<std::int64_t>(1, (places + most - 1) / most);
-  const auto parts =
-      static_cast<unsigned>(std::max<std::int64_t>(1, (places + part_places - 1) / part_places));
-  launch(site, conv_backward_weight_kernel<T>,
-         grid_of(p.outputs(), p.inputs() * p.filter_taps(), p.groups, parts), Size3{kTileThreads}, 0, p,
-         args.x.as<T>(), args.dy.as<T>(), args.scratch.as<float>(), part_places);
-  sum_parts(site, args.scratch.as<float>(), static_cast<int>(parts), elements, elements, args.dweight.as<T>(),
-            args.accumulate_dweight);
-}
-
 void run_conv_backward_weight(const ConvBackwardWeightArgs& args, Stream stream) {
   const LaunchSite site{"conv_backward_weight", stream, args.x};
-  const bool last = args.geometry.channels_last;
-  const Image y(args.dy, last);
   dispatch_device_float(args.x.dtype, "conv_backward_weight", [&]<class T>() {
-    if (args.dweight) weight_gradient<T>(site, args);
-    if (!args.dbias) return;
-    const Channels channels{.n = y.n, .channels = y.c, .places = y.h * y.w, .last = last};
-    channel_sums<1>(site, channels, BiasSum<T>{args.dy.as<T>()}, args.scratch.as<float>(),
-                    args.scratch.numel() / std::max<std::int64_t>(y.c, 1),
-                    BiasFinish<T>{args.dbias.as<T>(), args.accumulate_dbias});
+    run_weight_gradient<T>(site, args, [&](const ConvProblem& p, std::int64_t part_places, unsigned parts) {
+      launch(site, conv_backward_weight_kernel<T>,
+             grid_of(p.outputs(), p.inputs() * p.filter_taps(), p.groups, parts), Size3{kTileThreads}, 0, p,
+             args.x.as<T>(), args.dy.as<T>(), args.scratch.as<float>(), part_places);
+    });
   });
 }
 

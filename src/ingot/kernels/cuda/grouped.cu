@@ -148,14 +148,6 @@ __global__ void __launch_bounds__(kTensorThreads)
                         args.accumulate);
 }
 
-/// Whether 16 bytes at a time can be copied of rows whose elements lie side by side.
-bool in_packs(const View& x, std::initializer_list<std::int64_t> strides) {
-  constexpr std::int64_t kPackOf = 8;
-  if (x.dtype != DType::bf16 && x.dtype != DType::f16) return false;
-  if (reinterpret_cast<std::uintptr_t>(x.data) % 16 != 0) return false;
-  return std::ranges::all_of(strides, [](std::int64_t stride) { return stride % kPackOf == 0; });
-}
-
 bool suits_tensor_cores(const GroupedGemmArgs& args) {
   const View& b = args.b;
   const bool along = b.stride(1) == 1 || b.stride(2) == 1;

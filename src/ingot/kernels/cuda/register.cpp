@@ -13,6 +13,7 @@ void register_kernels() {
   register_batch_norm();
   register_binary();
   register_complex();
+  register_tensor_conv();
   register_conv();
   register_copy();
   register_delay();

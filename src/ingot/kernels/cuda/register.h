@@ -21,6 +21,7 @@ void register_attention();
 void register_batch_norm();
 void register_binary();
 void register_complex();
+void register_tensor_conv();
 void register_conv();
 void register_copy();
 void register_delay();

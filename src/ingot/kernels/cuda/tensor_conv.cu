@@ -1,0 +1,219 @@
+#include <limits>
+
+#include "ingot/kernels/cuda/conv_parts.h"
+#include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/tensor_product.h"
+
+namespace ingot::kernels::cuda {
+namespace {
+
+// Channels-last convolutions of one group as products on tensor cores. The channels under a tap of the filter
+// lie side by side, so they are copied 16 bytes at a time from the image itself.
+
+/// x under the taps of y's places.
+struct UnderTaps {
+  __device__ static const Image& places(const ConvProblem& p) { return p.y; }
+  __device__ static const Image& image(const ConvProblem& p) { return p.x; }
+  /// Where a tap falls along an axis (0 the height, 1 the width) whose image has `size`; false: outside.
+  __device__ static bool find(const ConvProblem& p, int axis, int place, int tap, int size, int& at) {
+    at = place * static_cast<int>(p.stride[axis]) - static_cast<int>(p.padding[axis]) +
+         tap * static_cast<int>(p.dilation[axis]);
+    return at >= 0 && at < size;
+  }
+};
+/// dy where it was computed from x's places through a tap.
+struct ThroughTaps {
+  __device__ static const Image& places(const ConvProblem& p) { return p.x; }
+  __device__ static const Image& image(const ConvProblem& p) { return p.y; }
+  __device__ static bool find(const ConvProblem& p, int axis, int place, int tap, int size, int& at) {
+    const int from = place + static_cast<int>(p.padding[axis]) - tap * static_cast<int>(p.dilation[axis]);
+    const int stride = static_cast<int>(p.stride[axis]);
+    at = from / stride;
+    return from >= 0 && at * stride == from && at < size;
+  }
+};
+
+/// An image as one side of a product: (place, tap · channels + channel) or, turned, the other way round.
+template <class T, bool turned, class Walk>
+struct TensorPatches : TensorTile<T, turned> {
+  const T* data;
+  const ConvProblem& p;
+
+  __device__ __forceinline__ TensorPatches(const T* data_, const ConvProblem& p_) : data(data_), p(p_) {}
+  __device__ __forceinline__ void copy(T* tile, std::int64_t place0, std::int64_t places, std::int64_t depth0,
+                                       std::int64_t depths) const {
+    TensorTile<T, turned>::copy(tile, place0, places, depth0, depths, data,
+                                [this](std::int64_t place, std::int64_t depth) {
+                                  return turned ? find(depth, place) : find(place, depth);
+                                });
+  }
+  // Of 32 bits, because a 64-bit division takes longer than what is copied.
+  __device__ __forceinline__ const T* find(std::int64_t place, std::int64_t k) const {
+    const Image &to = Walk::places(p), &from = Walk::image(p);
+    const auto at = static_cast<unsigned>(place), filter = static_cast<unsigned>(k);
+    const auto channels = static_cast<unsigned>(from.c), kw = static_cast<unsigned>(p.kw);
+    const unsigned tap = filter / channels, tap_row = tap / kw;
+    const auto width = static_cast<unsigned>(to.w), line = at / width;
+    const auto height = static_cast<unsigned>(to.h), n = line / height;
+    int row, column;
+    const bool inside = Walk::find(p, 0, static_cast<int>(line - n * height), static_cast<int>(tap_row),
+                                   static_cast<int>(from.h), row) &&
+                        Walk::find(p, 1, static_cast<int>(at - line * width),
+                                   static_cast<int>(tap - tap_row * kw), static_cast<int>(from.w), column);
+    return inside ? data + from.at(n, filter - tap * channels, row, column) : nullptr;
+  }
+};
+
+/// The filters [output, channel, tap] as [output, tap, channel] or, taps first, [tap, output, channel].
+template <class T, bool taps_first>
+__global__ void pack_filters_kernel(const __grid_constant__ ConvProblem p, const T* weight, T* packed,
+                                    std::int64_t total) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x, channels = p.x.c, taps = p.taps();
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < total; i += step) {
+    const std::int64_t rest = i / channels, channel = i - rest * channels;
+    const std::int64_t inner = taps_first ? p.y.c : taps, outer = rest / inner, within = rest - outer * inner;
+    const std::int64_t output = taps_first ? within : outer, tap = taps_first ? outer : within;
+    packed[i] = weight[(output * channels + channel) * taps + tap];
+  }
+}
+
+template <bool taps_first, class T>
+const T* packed_filters(const LaunchSite& site, const ConvProblem& p, const View& weight,
+                        const View& scratch) {
+  if (p.filter_taps() == 1) return weight.as<T>();
+  auto* packed = reinterpret_cast<T*>(scratch.as<float>());
+  launch(site, pack_filters_kernel<T, taps_first>, Size3{grid_for(site.stream.device, weight.numel(), 256)},
+         Size3{256}, 0, p, weight.as<T>(), packed, weight.numel());
+  return packed;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kTensorThreads)
+    tensor_conv_kernel(const __grid_constant__ ConvProblem p, const T* x, const T* filters, const T* bias,
+                       T* y) {
+  const std::int64_t places = p.y.n * p.y.h * p.y.w, outputs = p.y.c, depth = p.taps() * p.x.c;
+  const std::int64_t row0 = std::int64_t{blockIdx.x} * kTensorTile,
+                     column0 = std::int64_t{blockIdx.y} * kTensorTile;
+  TensorSums sums;
+  add_tensor_products(sums, TensorPatches<T, false, UnderTaps>(x, p), row0, places,
+                      TensorOperand<T, false>(filters, depth), column0, outputs, 0, depth);
+  for_tensor_sums(sums, row0, places, column0, outputs,
+                  [&](std::int64_t place, std::int64_t output, float first, float second) {
+                    if (bias != nullptr)
+                      first += to_float(bias[output]), second += to_float(bias[output + 1]);
+                    store_pair(y + place * outputs + output, first, second);
+                  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kTensorThreads)
+    tensor_conv_backward_data_kernel(const __grid_constant__ ConvProblem p, const T* filters, const T* dy,
+                                     T* dx, bool accumulate) {
+  const std::int64_t places = p.x.n * p.x.h * p.x.w, inputs = p.x.c;
+  const std::int64_t row0 = std::int64_t{blockIdx.x} * kTensorTile,
+                     column0 = std::int64_t{blockIdx.y} * kTensorTile;
+  TensorSums sums;
+  add_tensor_products(sums, TensorPatches<T, false, ThroughTaps>(dy, p), row0, places,
+                      TensorOperand<T, true>(filters, inputs), column0, inputs, 0, p.taps() * p.y.c);
+  store_tensor_products(sums, dx, inputs, row0, places, column0, inputs, accumulate);
+}
+
+// The sum over y's places is cut into parts as in conv.cu.
+template <class T>
+__global__ void __launch_bounds__(kTensorThreads)
+    tensor_conv_backward_weight_kernel(const __grid_constant__ ConvProblem p, const T* x, const T* dy,
+                                       float* partials, std::int64_t part_places) {
+  const std::int64_t inputs = p.x.c, outputs = p.y.c, taps = p.taps(), columns = taps * inputs;
+  const std::int64_t places = p.y.n * p.y.h * p.y.w, begin = blockIdx.z * part_places;
+  const std::int64_t end = begin + part_places < places ? begin + part_places : places;
+  const std::int64_t row0 = std::int64_t{blockIdx.y} * kTensorTile,
+                     column0 = std::int64_t{blockIdx.x} * kTensorTile;
+  TensorSums sums;
+  add_tensor_products(sums, TensorOperand<T, true>(dy, outputs), row0, outputs,
+                      TensorPatches<T, true, UnderTaps>(x, p), column0, columns, begin, end);
+  float* part = partials + blockIdx.z * outputs * columns;
+  for_tensor_sums(sums, row0, outputs, column0, columns,
+                  [&](std::int64_t output, std::int64_t k, float first, float second) {
+                    const std::int64_t tap = k / inputs, channel = k - tap * inputs;  // an even one
+                    float* to = part + (output * inputs + channel) * taps + tap;
+                    to[0] = first;
+                    to[taps] = second;
+                  });
+}
+
+Size3 grid_of(std::int64_t rows, std::int64_t columns) {
+  const auto tiles = [](std::int64_t n) {
+    return static_cast<unsigned>((n + kTensorTile - 1) / kTensorTile);
+  };
+  return {tiles(rows), tiles(columns)};
+}
+
+void run_conv(const ConvArgs& args, Stream stream) {
+  const LaunchSite site{"conv", stream, args.x};
+  const ConvProblem p(args.x, args.y, args.weight, args.geometry);
+  dispatch_device_half(args.x.dtype, [&]<class T>() {
+    const T* filters = packed_filters<false, T>(site, p, args.weight, args.scratch);
+    launch(site, tensor_conv_kernel<T>, grid_of(p.y.places(), p.y.c), Size3{kTensorThreads},
+           kTensorMemory<TensorTile<T, false>, TensorTile<T, false>>, p, args.x.as<T>(), filters,
+           args.bias.as<T>(), args.y.as<T>());
+  });
+}
+
+void run_conv_backward_data(const ConvBackwardDataArgs& args, Stream stream) {
+  const LaunchSite site{"conv_backward_data", stream, args.dx};
+  const ConvProblem p(args.dx, args.dy, args.weight, args.geometry);
+  dispatch_device_half(args.dx.dtype, [&]<class T>() {
+    const T* filters = packed_filters<true, T>(site, p, args.weight, args.scratch);
+    launch(site, tensor_conv_backward_data_kernel<T>, grid_of(p.x.places(), p.x.c), Size3{kTensorThreads},
+           kTensorMemory<TensorTile<T, false>, TensorTile<T, true>>, p, filters, args.dy.as<T>(),
+           args.dx.as<T>(), args.accumulate);
+  });
+}
+
+void run_conv_backward_weight(const ConvBackwardWeightArgs& args, Stream stream) {
+  const LaunchSite site{"conv_backward_weight", stream, args.x};
+  dispatch_device_half(args.x.dtype, [&]<class T>() {
+    run_weight_gradient<T>(site, args, [&](const ConvProblem& p, std::int64_t part_places, unsigned parts) {
+      Size3 grid = grid_of(p.filter_taps() * p.x.c, p.y.c);
+      grid.z = parts;
+      launch(site, tensor_conv_backward_weight_kernel<T>, grid, Size3{kTensorThreads},
+             kTensorMemory<TensorTile<T, true>, TensorTile<T, true>>, p, args.x.as<T>(), args.dy.as<T>(),
+             args.scratch.as<float>(), part_places);
+    });
+  });
+}
+
+bool suits_tensor_cores(const View& x, const View& y, const ConvGeometry& g) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  return g.channels_last && g.groups == 1 && x.numel() > 0 && y.numel() > 0 && in_packs(x, {x.dim(3)}) &&
+         in_packs(y, {y.dim(3)}) && x.numel() <= kMost && y.numel() <= kMost;
+}
+// Filters of several taps are packed into scratch memory, which is aligned.
+bool suits_tensor_cores(const View& weight, const View& scratch) {
+  if (weight.dim(2) * weight.dim(3) == 1) return in_packs(weight, {});
+  return scratch && 2 * scratch.numel() >= weight.numel();
+}
+
+}  // namespace
+
+void register_tensor_conv() {
+  conv.add(DeviceType::cuda, {"tensor_cores", ImplKind::cuda,
+                              [](const ConvArgs& args) {
+                                return suits_tensor_cores(args.x, args.y, args.geometry) &&
+                                       suits_tensor_cores(args.weight, args.scratch);
+                              },
+                              run_conv});
+  conv_backward_data.add(DeviceType::cuda, {"tensor_cores", ImplKind::cuda,
+                                            [](const ConvBackwardDataArgs& args) {
+                                              return suits_tensor_cores(args.dx, args.dy, args.geometry) &&
+                                                     suits_tensor_cores(args.weight, args.scratch);
+                                            },
+                                            run_conv_backward_data});
+  conv_backward_weight.add(DeviceType::cuda, {"tensor_cores", ImplKind::cuda,
+                                              [](const ConvBackwardWeightArgs& args) {
+                                                return suits_tensor_cores(args.x, args.dy, args.geometry);
+                                              },
+                                              run_conv_backward_weight});
+}
+
+}  // namespace ingot::kernels::cuda
