@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -16,8 +15,6 @@
 
 namespace ingot::forecast {
 namespace {
-
-constexpr std::int64_t kWindowBatch = 256;
 
 // One target of one series, and what its errors are measured against.
 struct Column {
@@ -131,17 +128,14 @@ Sums Evaluator::network() const {
     while (&table.series[s] != columns[c].series) ++s;
     first_column[scaled_series[s].get()] = &columns[c];
   }
-  for (std::int64_t begin = 0; begin < windows.size(); begin += kWindowBatch) {
-    std::vector<std::int64_t> places(
-        static_cast<std::size_t>(std::min(kWindowBatch, windows.size() - begin)));
-    std::iota(places.begin(), places.end(), begin);
-    const Tensor y = contiguous(slice((*f.model)(windows.batch(places).input), 1, 0, targets));
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const WindowSet::Place place = windows.at(places[i]);
+  windows.for_each_batch([&](std::int64_t first, const Batch& batch) {
+    const Tensor y = contiguous(slice((*f.model)(batch.input), 1, 0, targets));
+    for (std::int64_t i = 0; i < y.dim(0); ++i) {
+      const WindowSet::Place place = windows.at(first + i);
       const std::int64_t origin = place.first + windows.lookback();
       for (std::int64_t t = 0; t < targets; ++t) {
         const Column& c = first_column.at(place.series)[t];
-        const float* row = y.data<float>() + (static_cast<std::int64_t>(i) * targets + t) * horizon;
+        const float* row = y.data<float>() + (i * targets + t) * horizon;
         for (std::int64_t h = 0; h < horizon; ++h) {
           const double actual = c.series->columns[c.index][static_cast<std::size_t>(origin + h)];
           const double forecast = static_cast<double>(row[h]) * c.scale + c.shift;
@@ -154,7 +148,7 @@ Sums Evaluator::network() const {
         }
       }
     }
-  }
+  });
   return sums;
 }
 

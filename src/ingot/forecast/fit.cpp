@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -23,7 +22,6 @@
 namespace ingot::forecast {
 namespace {
 
-constexpr std::int64_t kEvaluationBatch = 256;
 constexpr std::uint64_t kDropoutStream = 0xD207047;  // apart from the streams of parameters and of shuffles
 
 Tensor loss_of(const Tensor& forecast, const Tensor& target, const std::string& loss, Reduction reduction) {
@@ -181,14 +179,10 @@ struct Fit {
 double mean_loss(ForecastModel& model, const WindowSet& windows, const std::string& loss) {
   const NoGrad no_grad;
   double sum = 0;
-  for (std::int64_t begin = 0; begin < windows.size(); begin += kEvaluationBatch) {
-    std::vector<std::int64_t> places(
-        static_cast<std::size_t>(std::min(kEvaluationBatch, windows.size() - begin)));
-    std::iota(places.begin(), places.end(), begin);
-    const Batch batch = windows.batch(places);
+  windows.for_each_batch([&](std::int64_t, const Batch& batch) {
     sum += loss_of(model(batch.input), batch.target, loss, Reduction::mean).item() *
-           static_cast<double>(places.size());
-  }
+           static_cast<double>(batch.target.dim(0));
+  });
   return sum / static_cast<double>(windows.size());
 }
 

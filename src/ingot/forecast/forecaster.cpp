@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -15,25 +14,22 @@
 namespace ingot::forecast {
 namespace {
 
-constexpr std::int64_t kLevels = 99, kBatch = 256;
+constexpr std::int64_t kLevels = 99;
 
 // Every |error|, as [targets][horizon][windows].
 std::vector<float> absolute_errors(const ForecastModel& model, const WindowSet& windows) {
   const NoGrad no_grad;
   const std::int64_t n = windows.size(), cells = windows.targets() * windows.horizon();
   std::vector<float> errors(static_cast<std::size_t>(n * cells));
-  for (std::int64_t begin = 0; begin < n; begin += kBatch) {
-    std::vector<std::int64_t> places(static_cast<std::size_t>(std::min(kBatch, n - begin)));
-    std::iota(places.begin(), places.end(), begin);
-    const Batch batch = windows.batch(places);
+  windows.for_each_batch([&](std::int64_t first, const Batch& batch) {
     const Tensor y = contiguous(slice(model(batch.input), 1, 0, windows.targets()));
-    for (std::int64_t i = 0; i < static_cast<std::int64_t>(places.size()); ++i) {
+    for (std::int64_t i = 0; i < y.dim(0); ++i) {
       for (std::int64_t c = 0; c < cells; ++c) {
-        errors[static_cast<std::size_t>(c * n + begin + i)] =
+        errors[static_cast<std::size_t>(c * n + first + i)] =
             std::abs(y.data<float>()[i * cells + c] - batch.target.data<float>()[i * cells + c]);
       }
     }
-  }
+  });
   return errors;
 }
 

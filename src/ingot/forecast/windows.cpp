@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -121,6 +122,15 @@ Batch WindowSet::batch(std::span<const std::int64_t> windows) const {
         }
       });
   return b;
+}
+
+void WindowSet::for_each_batch(FunctionRef<void(std::int64_t, const Batch&)> visit) const {
+  constexpr std::int64_t kAtOnce = 32;  // the largest model's layers then take some hundred MB, not gigabytes
+  for (std::int64_t first = 0; first < size_; first += kAtOnce) {
+    std::vector<std::int64_t> places(static_cast<std::size_t>(std::min(kAtOnce, size_ - first)));
+    std::iota(places.begin(), places.end(), first);
+    visit(first, batch(places));
+  }
 }
 
 DataSplit split_windows(const SeriesTable& table, const SplitOptions& split, ScalerKind scaler,

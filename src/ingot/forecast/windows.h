@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ingot/base/parallel.h"
 #include "ingot/core/tensor.h"
 #include "ingot/forecast/scaler.h"
 #include "ingot/models/forecast/model.h"
@@ -64,6 +65,8 @@ class WindowSet {
   Place at(std::int64_t window) const;
   /// Copies the windows' values next to each other.
   Batch batch(std::span<const std::int64_t> windows) const;
+  /// visit(first, batch) for all windows, in order and some at a time: windows first, first + 1, ...
+  void for_each_batch(FunctionRef<void(std::int64_t first, const Batch& batch)> visit) const;
 
  private:
   struct Range {
