@@ -1,5 +1,6 @@
 // Forecasting networks with their papers' sizes on ETTh1: one window (what a user waits for), and one step of
-// training (batch of the paper: forward, loss, backward, Adam). The peer is tools/bench/forecast_torch.py.
+// training (batch of the paper: forward, loss, backward, Adam) with f32 products as they are and rounded. The
+// peer is tools/bench/forecast_torch.py.
 #include <cmath>
 #include <numbers>
 
@@ -8,6 +9,7 @@
 #include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/forecast/fit_config.h"
+#include "ingot/kernels/matmul_precision.h"
 #include "ingot/models/forecast/model.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/loss.h"
@@ -55,7 +57,8 @@ void one_window(benchmark::State& state) {
   state.SetLabel(c.config.model.model);
 }
 
-void training_step(benchmark::State& state) {
+void training_step(benchmark::State& state, kernels::MatmulPrecision precision) {
+  const kernels::MatmulPrecisionScope scope(precision);
   const Case c(state);
   const ForecastInput in = c.input(c.config.batch_size);
   const Tensor target = Tensor::zeros({c.config.batch_size, 7, c.config.model.horizon});
@@ -73,7 +76,12 @@ void all_models(benchmark::internal::Benchmark* b) {
   b->DenseRange(0, static_cast<int>(forecast_models().size()) - 1)->UseRealTime();
 }
 BENCHMARK(one_window)->Apply(all_models)->Unit(benchmark::kMicrosecond);
-BENCHMARK(training_step)->Apply(all_models)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, highest, kernels::MatmulPrecision::highest)
+    ->Apply(all_models)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, medium, kernels::MatmulPrecision::medium)
+    ->Apply(all_models)
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace ingot

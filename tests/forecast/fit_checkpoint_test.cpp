@@ -136,6 +136,10 @@ TEST_F(FitCheckpointing, AnotherConfigurationTableOrNoResumeIsRefusedByName) {
   EXPECT_NE(refusal(other, table_).find("batch_size: is 32, but the fit in"), std::string::npos)
       << refusal(other, table_);
   other = tiny("nlinear");
+  other.matmul_precision = "medium";
+  EXPECT_NE(refusal(other, table_).find("matmul_precision: is \"medium\", but the fit in"), std::string::npos)
+      << refusal(other, table_);
+  other = tiny("nlinear");
   other.data = "moved.csv";
   EXPECT_NO_THROW(fit(other, table_, {}, saving(true)));
   EXPECT_NE(refusal(tiny("nlinear"), table_of(hourly_csv(501))).find("is not the table"), std::string::npos);

@@ -3,6 +3,7 @@
 #include "tests/forecast/support.h"
 
 #include "ingot/base/config.h"
+#include "ingot/kernels/matmul_precision.h"
 #include "ingot/ops/view.h"
 
 namespace ingot::forecast {
@@ -159,6 +160,21 @@ TEST(Fit, ForecastsTargetsOnlyFromAllColumns) {
   EXPECT_EQ(split_windows(table, c.split, c.scaler, 48, 12).train.targets(), 1);
 }
 
+TEST(Fit, PutsThePrecisionOfProductsBackWhenItEnds) {
+  FitConfig c = FitConfig::defaults("nlinear", 12);
+  c.model.lookback = 48;
+  c.epochs = 1;
+  c.matmul_precision = "medium";
+  const SeriesTable table = table_of(hourly_csv(500));
+  const FitHooks hooks{.on_step = [](std::int64_t, std::int64_t, double) {
+    EXPECT_EQ(kernels::matmul_precision(), kernels::MatmulPrecision::medium);
+  }};
+  fit(c, table, hooks);
+  EXPECT_EQ(kernels::matmul_precision(), kernels::MatmulPrecision::highest);
+  c.matmul_precision = "meduim";
+  EXPECT_NE(message_of([&] { fit(c, table); }).find("did you mean 'medium'"), std::string::npos);
+}
+
 TEST(FitConfig, NamesTheKeyThatIsWrongAndKnowsTheDefaultsOfEachModel) {
   const auto error = [](const std::string& yaml) {
     return message_of([&] {
@@ -168,6 +184,7 @@ TEST(FitConfig, NamesTheKeyThatIsWrongAndKnowsTheDefaultsOfEachModel) {
   };
   EXPECT_NE(error("{horizon: 0}").find("horizon"), std::string::npos);
   EXPECT_NE(error("{model: dliner}").find("did you mean 'dlinear'"), std::string::npos);
+  EXPECT_NE(error("{matmul_precision: meduim}").find("did you mean 'medium'"), std::string::npos);
   EXPECT_NE(error("{lookbak: 3}").find("did you mean 'lookback'"), std::string::npos);
   EXPECT_NE(error("{fill: guess}").find("fill"), std::string::npos);
   Config config = Config::parse("{model: itransformer, horizon: 720}");

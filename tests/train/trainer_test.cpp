@@ -477,6 +477,16 @@ TEST(TrainConfig, UnknownKeysSuggestTheNearest) {
   }
 }
 
+TEST(TrainConfig, MatmulPrecisionIsOneOfTwo) {
+  const auto parse = [](const std::string& value) {
+    Config file = Config::parse("datasets: [{path: x}]\nmodel: some/dir\nmatmul_precision: " + value + "\n");
+    return read_train_config(file);
+  };
+  EXPECT_EQ(parse("medium").matmul_precision, "medium");
+  EXPECT_NE(test::message_of<InvalidConfig>([&] { parse("hihgest"); }).find("did you mean 'highest'"),
+            std::string::npos);
+}
+
 TEST(TrainConfig, ExpertsAreForTheFamiliesThatHaveThem) {
   const auto parse = [](const std::string& architecture) {
     Config file =

@@ -12,6 +12,7 @@
 #include "ingot/base/stopwatch.h"
 #include "ingot/data/shuffle.h"
 #include "ingot/forecast/fit_checkpoint.h"
+#include "ingot/kernels/matmul_precision.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/loss.h"
 #include "ingot/ops/random.h"
@@ -202,6 +203,7 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, 
   FitResult result;
   result.config = completed(std::move(given), table);
   const FitConfig& config = result.config;
+  const kernels::MatmulPrecisionScope precision(kernels::parse_matmul_precision(config.matmul_precision));
   const DataSplit parts =
       split_windows(table, config.split, config.scaler, config.model.lookback, config.model.horizon);
   InitSource source(config.seed);

@@ -60,6 +60,7 @@ struct FitResult {
 };
 
 /// Trains a network on the training windows, keeps the weights of the epoch that config.keep says.
+/// Products are as exact as config.matmul_precision says while it runs, whatever was set before.
 /// Same configuration, table and number of threads: same bits, killed and resumed or not. NonFinite, naming
 /// epoch and step, when the loss is no number. DataError and InvalidConfig as reading and splitting say.
 /// IoError where saving.directory holds a fit that was not told to be resumed, or cannot be written.

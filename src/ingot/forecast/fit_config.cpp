@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/config.h"
+#include "ingot/kernels/matmul_precision.h"
 
 namespace ingot::forecast {
 namespace {
@@ -40,6 +41,7 @@ void read_training(const ConfigReader& r, FitConfig& c) {
   c.clip_grad_norm = r.get("clip_grad_norm", c.clip_grad_norm, at_least(0));
   c.seed = r.get("seed", c.seed);
   c.drop_last = r.get("drop_last", c.drop_last);
+  c.matmul_precision = r.choice("matmul_precision", c.matmul_precision, {"highest", "medium"});
 }
 
 }  // namespace
@@ -70,6 +72,7 @@ void FitConfig::validate() const {
   INGOT_CHECK(batch_size > 0,
               InvalidConfig("batch_size", fmt::format("must be at least 1, got {}", batch_size)));
   INGOT_CHECK(epochs > 0, InvalidConfig("epochs", fmt::format("must be at least 1, got {}", epochs)));
+  static_cast<void>(kernels::parse_matmul_precision(matmul_precision));
 }
 
 FitConfig read_fit_config(Config& config) {

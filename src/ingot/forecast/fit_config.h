@@ -30,7 +30,8 @@ struct FitConfig {
   std::string loss = "mse";        ///< or "mae"
   double clip_grad_norm = 0;       ///< 0: off
   std::uint64_t seed = 2021;
-  bool drop_last = false;  ///< leave out an epoch's last batch when it is not full
+  bool drop_last = false;                    ///< leave out an epoch's last batch when it is not full
+  std::string matmul_precision = "highest";  ///< or "medium": kernels/matmul_precision.h
 
   /// The model's sizes and the training of its paper on ETTh1. InvalidConfig for an unknown model.
   static FitConfig defaults(const std::string& model, std::int64_t horizon = 96);

@@ -38,7 +38,8 @@ Json to_json(const FitConfig& c) {
             {"loss", c.loss},
             {"clip_grad_norm", c.clip_grad_norm},
             {"seed", c.seed},
-            {"drop_last", c.drop_last}};
+            {"drop_last", c.drop_last},
+            {"matmul_precision", c.matmul_precision}};
   json.update(parse_json<Json>(to_json(c.model), "the model's configuration"));
   return json;
 }

@@ -8,6 +8,7 @@
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
+#include "ingot/kernels/matmul_precision.h"
 #include "ingot/models/language/family.h"
 
 namespace ingot {
@@ -158,6 +159,7 @@ void TrainConfig::validate() const {
           "needs validation data: set validation_split_ratio or validation_datasets");
   require(is_training_dtype(dtype), "torch_dtype", fmt::format("{} is not a dtype to train in", name(dtype)));
   if (device != "auto") static_cast<void>(parse_device(device));
+  static_cast<void>(kernels::parse_matmul_precision(matmul_precision));
   require(ema_decay >= 0 && ema_decay < 1, "ema_decay", fmt::format("must be in [0, 1), got {}", ema_decay));
   if (from_scratch) {
     LanguageConfig copy = architecture;
@@ -201,6 +203,7 @@ TrainConfig read_train_config(Config& config) {
   t.report_to = root.get("report_to", t.report_to);
   t.device = root.get("device", t.device);
   t.cuda_graphs = root.get("cuda_graphs", t.cuda_graphs);
+  t.matmul_precision = root.choice("matmul_precision", t.matmul_precision, {"highest", "medium"});
   root.alias("seed", "train_seed");
   t.seed = root.get("train_seed", t.seed);
   t.threads = root.get("threads", t.threads, at_least(0));

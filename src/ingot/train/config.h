@@ -78,8 +78,9 @@ struct TrainConfig {
   bool resume_from_checkpoint = false;
   std::vector<std::string> report_to{"jsonl", "tensorboard", "html"};  ///< and "log", "none"
 
-  std::string device = "auto";  ///< "auto": a GPU where there is one; or "cpu", "cuda", "cuda:N"
-  bool cuda_graphs = false;     ///< capture steps that repeat as CUDA graphs
+  std::string device = "auto";               ///< "auto": a GPU where there is one; or "cpu", "cuda", "cuda:N"
+  bool cuda_graphs = false;                  ///< capture steps that repeat as CUDA graphs
+  std::string matmul_precision = "highest";  ///< or "medium": kernels/matmul_precision.h
   std::uint64_t seed = 1234;
   std::int64_t threads = 0;  ///< 0: all
 

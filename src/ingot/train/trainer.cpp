@@ -16,6 +16,7 @@
 #include "ingot/base/stopwatch.h"
 #include "ingot/core/backend.h"
 #include "ingot/data/loader.h"
+#include "ingot/kernels/matmul_precision.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/models/open_tokenizer.h"
 #include "ingot/ops/cast.h"
@@ -91,6 +92,7 @@ struct Trainer::State {
   TrainConfig config;
   TrainerHooks hooks;
   Device device{};
+  std::optional<kernels::MatmulPrecisionScope> precision;  // while the trainer lives
   std::optional<CheckpointEntry> resumed_from;
   std::optional<text::Tokenizer> tokenizer;
   TrainingData data;
@@ -130,6 +132,7 @@ struct Trainer::State {
 
 void Trainer::State::open() {
   config.validate();
+  precision.emplace(kernels::parse_matmul_precision(config.matmul_precision));
   if (config.threads > 0) set_num_threads(static_cast<int>(config.threads));
   set_detect_anomaly(config.detect_anomaly);
   device = config.training_device();

@@ -11,6 +11,7 @@ void register_kernels() {
   register_binary_simd();
   register_compare_simd();
   register_complex_simd();
+  register_conv_rounded();  // where it accepts, faster than our own kernels too
   register_conv_winograd();
   register_conv_simd();
   register_conv_library();

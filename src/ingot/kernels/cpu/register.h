@@ -16,6 +16,7 @@ void register_compare_simd();
 void register_complex_simd();
 void register_conv_simd();
 void register_conv_winograd();
+void register_conv_rounded();
 void register_conv_library();
 void register_copy_simd();
 void register_delay_simd();

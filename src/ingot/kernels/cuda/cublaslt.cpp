@@ -17,6 +17,7 @@
 #include "ingot/kernels/cuda/driver.h"
 #include "ingot/kernels/cuda/library_product.h"
 #include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/matmul_precision.h"
 
 // Matrix products through cuBLASLt, which is looked for when it is first needed. What its heuristic chose for
 // a product is kept; with INGOT_CUDA_AUTOTUNE the best of its proposals, each of which is tried once. Left to
@@ -114,9 +115,15 @@ cublasLtEpilogue_t epilogue(const LibraryProduct& product) {
   return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
 }
 
+/// How the operands are multiplied: f32 ones in TF32 where that is exact enough.
+cublasComputeType_t compute_type(const LibraryProduct& product) {
+  const bool rounded = product.a.dtype == DType::f32 && matmul_precision() == MatmulPrecision::medium;
+  return rounded ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
 Owned<cublasLtMatmulDesc_t> operation(const LibraryProduct& product) {
   cublasLtMatmulDesc_t made = nullptr;
-  check(library().make_operation(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  check(library().make_operation(&made, compute_type(product), CUDA_R_32F), "describing a product");
   Owned<cublasLtMatmulDesc_t> owned(made, library().destroy_operation);
   const auto set = [made](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
     check(library().set_operation(made, attribute, &value, sizeof value), "describing a product");
@@ -144,7 +151,7 @@ std::uint32_t alignment(const void* data) {
 constexpr std::uint64_t kMostWorkspace = std::uint64_t{32} << 20;
 
 /// What the choice of an algorithm depends on.
-using Key = std::array<std::int64_t, 24>;
+using Key = std::array<std::int64_t, 25>;
 
 Key key_of(const LibraryProduct& p) {
   return {p.a.rows,
@@ -163,6 +170,7 @@ Key key_of(const LibraryProduct& p) {
           static_cast<std::int64_t>(p.dtype),
           static_cast<std::int64_t>(p.a.dtype),
           static_cast<std::int64_t>(p.b.dtype),
+          static_cast<std::int64_t>(compute_type(p)),
           p.a_scale != nullptr ? 1 : 0,
           static_cast<std::int64_t>(epilogue(p)),
           alignment(p.before),

@@ -3,6 +3,18 @@
 #include <dnnl.hpp>
 
 namespace ingot::kernels::cpu {
+namespace {
+
+bool onednn_has(dnnl_cpu_isa_t isa) {
+  const auto needed = static_cast<unsigned>(isa);  // a bit for each extension
+  static const auto has = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+  return (has & needed) == needed;
+}
+
+}  // namespace
+
+bool onednn_has_bf16() { return onednn_has(dnnl_cpu_isa_avx512_core_bf16); }
+bool onednn_has_avx512() { return onednn_has(dnnl_cpu_isa_avx512_core); }
 
 dnnl::engine& onednn_engine() {
   // Never destroyed: threads may still hold primitives when static objects die.
