@@ -4,6 +4,7 @@
 
 #include "tests/forecast/support.h"
 
+#include "ingot/base/checksums.h"
 #include "ingot/base/fault.h"
 #include "ingot/base/files.h"
 
@@ -127,6 +128,24 @@ TEST_F(FitCheckpointing, TellsWhereItGoesOn) {
   fit(tiny("nlinear"), table_, hooks, saving(true));
   EXPECT_EQ(epochs, 1);
   EXPECT_EQ(batch, 1);  // step 7 was killed before it was saved
+}
+
+TEST_F(FitCheckpointing, AFitBegunBeforeASettingExistedGoesOnWithItsDefault) {
+  FitResult whole = fit(tiny("nlinear"), table_);
+  kill(tiny("nlinear"), 3);
+  const std::string files = saving().directory + "/checkpoint", state = files + "/fit_state.json";
+  std::string text = read_file(state);
+  const std::string setting = "    \"matmul_precision\": \"highest\",\n";
+  const std::size_t at = text.find(setting);
+  ASSERT_NE(at, std::string::npos) << text;
+  write_file_atomically(state, text.erase(at, setting.size()));
+  std::filesystem::remove(files + "/SHA256SUMS");
+  write_checksums(files);
+  FitConfig other = tiny("nlinear");
+  other.matmul_precision = "medium";
+  EXPECT_NE(refusal(other, table_).find("was begun with \"highest\""), std::string::npos);
+  FitResult resumed = fit(tiny("nlinear"), table_, {}, saving(true));
+  expect_same_bits(whole, resumed, "without the setting");
 }
 
 TEST_F(FitCheckpointing, AnotherConfigurationTableOrNoResumeIsRefusedByName) {

@@ -46,10 +46,13 @@ FitProgress read_progress(const Json& json) {
   return p;
 }
 
+// A setting that did not exist when the fit was begun had what is its default now.
 void check_config(const Json& begun, const std::string& now, const std::string& directory) {
   const Json wanted = parse_json<Json>(now, "the configuration");
+  const Json defaults = to_json(
+      FitConfig::defaults(wanted.at("model").get<std::string>(), wanted.at("horizon").get<std::int64_t>()));
   for (const auto& [key, value] : wanted.items()) {
-    const Json old = begun.value(key, Json());
+    const Json old = begun.value(key, defaults.value(key, Json()));
     INGOT_CHECK(
         old == value,
         InvalidConfig(key, fmt::format("is {}, but the fit in {} was begun with {}; give that, or remove "
