@@ -61,7 +61,7 @@ class MediumPrecision : public ::testing::Test {
  protected:
   void SetUp() override {
     if (kernels::instruction_set_limit() < kernels::InstructionSet::avx512_bf16)
-      GTEST_SKIP() << "without dot products of bf16";
+      GTEST_SKIP() << "medium precision rounds on processors with avx512_bf16 only";
   }
 };
 

@@ -107,6 +107,7 @@ class Measurement {
 
   const infer::MatrixSizes& weights() const { return weights_; }
   double rate() const { return static_cast<double>(options_.tokens * options_.batch) / median(times_); }
+  double step_bytes() const { return step_bytes_; }
   double bandwidth() const { return memory_->bytes_per_second(); }
   double product_rate() const { return median(product_rates_); }
   double dot_rate() const { return median(dot_rates_); }
@@ -160,7 +161,8 @@ class Measurement {
 
 std::string limit_text(const Measurement& m, bool decode) {
   if (decode)
-    return fmt::format("reads of that much memory, at {:.1f} GB/s just then,", m.bandwidth() * 1e-9);
+    return fmt::format("reads of {:.0f} MB, weights and caches, at {:.1f} GB/s just then,",
+                       m.step_bytes() * 1e-6, m.bandwidth() * 1e-9);
   if (!m.has_dot_rates())
     return fmt::format("f32 matrix products, at {:.0f} GFLOP/s,", m.product_rate() * 1e-9);
   if (m.without_scales() == m.weights().int8)
@@ -196,6 +198,7 @@ int run(InferenceBenchOptions o, bool decode) {
                               {"limit_tokens_per_second", limit},
                               {"share_of_limit", rate / limit}};
   if (decode) {
+    json["read_mb"] = measurement.step_bytes() * 1e-6;
     json["read_bandwidth"] = measurement.bandwidth();
   } else {
     json["f32_flops"] = measurement.product_rate();

@@ -64,8 +64,7 @@ infer::EngineOptions engine_options(const InferenceOptions& o) {
 InferenceModel open_for_inference(const InferenceOptions& options) {
   InferenceOptions o = options;
   o.model = hub::resolve_model(o.model);
-  std::unique_ptr<LanguageModel> model = open_model(o);
-  return {o.model, std::move(model), open_tokenizer(o.model), engine_options(o)};
+  return {o.model, open_model(o), open_tokenizer(o.model), engine_options(o)};
 }
 
 std::vector<std::int32_t> encode_prompt(const InferenceModel& opened, const std::string& prompt) {

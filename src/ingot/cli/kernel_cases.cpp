@@ -278,12 +278,6 @@ struct ConvOperands {
         y(operands.values(shape)),
         weight(operands.values({kChannels, kChannels, 3, 3})) {}
   double operations() const { return 2.0 * 9 * kChannels * static_cast<double>(x.numel()); }
-  template <class Args>
-  static View scratch(Args& args, Tensor& memory, Device device) {
-    const std::int64_t size = kernels::conv_scratch(args);
-    if (size > 0) memory = Tensor::empty({size}, DType::f32, device);
-    return size > 0 ? memory.view() : View{};
-  }
 
   static constexpr std::int64_t kSide = 28, kChannels = 128;
   static constexpr kernels::ConvGeometry kGeometry{.padding = {1, 1}, .channels_last = true};
@@ -291,43 +285,41 @@ struct ConvOperands {
   Tensor x, y, weight;
 };
 
-KernelWork conv(KernelOperands& operands) {
+template <class Args, class MakeArgs>
+KernelWork conv_work(KernelOperands& operands, const kernels::Kernel<Args>& kernel, MakeArgs&& make_args) {
   const ConvOperands c(operands);
-  kernels::ConvArgs args{
-      .x = c.x.view(), .weight = c.weight.view(), .y = c.y.view(), .geometry = c.kGeometry};
+  Args args = make_args(c);
   Tensor scratch;
-  args.scratch = ConvOperands::scratch(args, scratch, operands.device());
+  if (const std::int64_t size = kernels::conv_scratch(args); size > 0) {
+    scratch = operands.zeros({size}, DType::f32);
+    args.scratch = scratch.view();
+  }
   return {.bytes = bytes_of({c.x, c.y, c.weight}),
           .operations = c.operations(),
-          .run = [stream = operands.stream(), c, args, scratch] {
-            kernels::launch(kernels::conv, stream, args);
+          .run = [stream = operands.stream(), &kernel, c, args, scratch] {
+            kernels::launch(kernel, stream, args);
           }};
+}
+
+KernelWork conv(KernelOperands& operands) {
+  return conv_work(operands, kernels::conv, [](const ConvOperands& c) {
+    return kernels::ConvArgs{
+        .x = c.x.view(), .weight = c.weight.view(), .y = c.y.view(), .geometry = c.kGeometry};
+  });
 }
 
 KernelWork conv_backward_data(KernelOperands& operands) {
-  const ConvOperands c(operands);
-  kernels::ConvBackwardDataArgs args{
-      .weight = c.weight.view(), .dy = c.y.view(), .dx = c.x.view(), .geometry = c.kGeometry};
-  Tensor scratch;
-  args.scratch = ConvOperands::scratch(args, scratch, operands.device());
-  return {.bytes = bytes_of({c.x, c.y, c.weight}),
-          .operations = c.operations(),
-          .run = [stream = operands.stream(), c, args, scratch] {
-            kernels::launch(kernels::conv_backward_data, stream, args);
-          }};
+  return conv_work(operands, kernels::conv_backward_data, [](const ConvOperands& c) {
+    return kernels::ConvBackwardDataArgs{
+        .weight = c.weight.view(), .dy = c.y.view(), .dx = c.x.view(), .geometry = c.kGeometry};
+  });
 }
 
 KernelWork conv_backward_weight(KernelOperands& operands) {
-  const ConvOperands c(operands);
-  kernels::ConvBackwardWeightArgs args{
-      .x = c.x.view(), .dy = c.y.view(), .dweight = c.weight.view(), .geometry = c.kGeometry};
-  Tensor scratch;
-  args.scratch = ConvOperands::scratch(args, scratch, operands.device());
-  return {.bytes = bytes_of({c.x, c.y, c.weight}),
-          .operations = c.operations(),
-          .run = [stream = operands.stream(), c, args, scratch] {
-            kernels::launch(kernels::conv_backward_weight, stream, args);
-          }};
+  return conv_work(operands, kernels::conv_backward_weight, [](const ConvOperands& c) {
+    return kernels::ConvBackwardWeightArgs{
+        .x = c.x.view(), .dy = c.y.view(), .dweight = c.weight.view(), .geometry = c.kGeometry};
+  });
 }
 
 }  // namespace
