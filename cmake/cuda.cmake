@@ -5,7 +5,10 @@ set_property(CACHE INGOT_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(INGOT_CUDA_ARCHITECTURES "90a;80+ptx" CACHE STRING
   "What the CUDA kernels are compiled for: compute capabilities, +ptx for code that newer cards translate")
 
+set(INGOT_CUDNN_FRONTEND "" CACHE PATH "Folder of cudnn_frontend.h; without it the CUDA build does not use cuDNN")
+
 set(INGOT_HAS_CUDA FALSE)
+set(INGOT_HAS_CUDNN FALSE)
 if(NOT INGOT_CUDA STREQUAL OFF)
   find_program(CMAKE_CUDA_COMPILER nvcc PATHS /usr/local/cuda/bin)
   if(CMAKE_CUDA_COMPILER)
@@ -20,6 +23,13 @@ if(NOT INGOT_CUDA STREQUAL OFF)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     find_package(CUDAToolkit REQUIRED)
     set(INGOT_HAS_CUDA TRUE)
+    find_path(INGOT_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS ${INGOT_CUDNN_FRONTEND} NO_CACHE)
+    find_path(INGOT_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CACHE)
+    if(INGOT_CUDNN_FRONTEND_INCLUDE AND INGOT_CUDNN_INCLUDE)
+      set(INGOT_HAS_CUDNN TRUE)
+    else()
+      message(STATUS "cuDNN: not used; cudnn.h or cudnn_frontend.h is missing (INGOT_CUDNN_FRONTEND says where to look)")
+    endif()
   elseif(INGOT_CUDA STREQUAL ON)
     message(FATAL_ERROR "INGOT_CUDA=ON, but there is no nvcc; install the CUDA toolkit (13 or newer), put nvcc on the "
                         "PATH or give -DCMAKE_CUDA_COMPILER=<path to nvcc>")
@@ -41,11 +51,24 @@ function(ingot_cuda_flags target)
   endforeach()
 endfunction()
 
+# What includes cuDNN's headers needs this; the library itself is opened at run time.
+function(ingot_cudnn_headers target)
+  target_include_directories(${target} SYSTEM PRIVATE ${INGOT_CUDNN_FRONTEND_INCLUDE} ${INGOT_CUDNN_INCLUDE}
+    ${CUDAToolkit_INCLUDE_DIRS})
+  target_compile_definitions(${target} PRIVATE INGOT_HAS_CUDNN CUDNN_FRONTEND_SKIP_JSON_LIB
+    NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING)
+  # Nothing in these files is hot, and the frontend is long.
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "/cudnn[^/]*$")
+  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS -O1)
+endfunction()
+
 # ingot_cuda_emulated(FOLDER LIBS target...): the leaf for the emulator. A .cu file becomes a .cpp that includes it.
 function(ingot_cuda_emulated folder)
   cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/emulation/*.cpp)
-  list(REMOVE_ITEM sources ${folder}/driver.cpp ${folder}/cublaslt.cpp)
+  list(REMOVE_ITEM sources ${folder}/driver.cpp ${folder}/libraries.cpp ${folder}/cublaslt.cpp)
+  list(FILTER sources EXCLUDE REGEX "/cudnn[^/]*$")
   ingot_batches(sources)
   file(GLOB kernels CONFIGURE_DEPENDS ${folder}/*.cu)
   foreach(kernel ${kernels})

@@ -20,6 +20,8 @@ class SharedLibrary {
   /// What is missing: the library (with the loader's reason for the first name), or the first function that
   /// find() did not find. Empty where all is well.
   const std::string& problem() const { return problem_; }
+  /// What dlopen gave, for code that looks for functions itself; null where there is no library.
+  void* native() const { return handle_; }
 
   /// Points `function`, whose type is the function's, to `name`; leaves it null, and says so in problem(),
   /// where the library has no such function.

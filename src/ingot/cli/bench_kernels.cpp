@@ -10,6 +10,7 @@
 #include "ingot/cli/kernel_cases.h"
 #include "ingot/cli/torch_peer.h"
 #include "ingot/core/backend.h"
+#include "ingot/kernels/launch_profile.h"
 #include "ingot/train/machine_limit.h"
 
 namespace ingot::cli {
@@ -56,29 +57,36 @@ class Timer {
 };
 
 struct Result {
-  std::string kernel;
+  std::string kernel, implementation;
   double seconds, bytes, operations;
   double of_copy;  ///< share of the bandwidth of copies that were taken in turn with it
 };
 
+/// What runs the kernel that takes the work longest.
+std::string implementation_of(const KernelWork& work) {
+  const kernels::LaunchProfile profile;
+  work.run();
+  const auto entries = profile.entries();
+  return entries.empty() ? "" : entries.front().implementation;
+}
+
 Result measure(const KernelCase& each, KernelOperands& operands, std::int64_t runs, Timer& copies,
                double copied_bytes) {
   const KernelWork work = each.make(operands);
+  std::string implementation = implementation_of(work);
   Timer timer(operands.device(), work.run);
   std::vector<double> shares;
   for (std::int64_t i = 0; i < runs; ++i) {
     const double limit = copied_bytes / copies.sample();
     shares.push_back(work.bytes / timer.sample() / limit);
   }
-  return {each.name, timer.seconds(), work.bytes, work.operations, median(shares)};
+  return {each.name, std::move(implementation), timer.seconds(), work.bytes, work.operations, median(shares)};
 }
 
 nlohmann::ordered_json to_json(const Result& r, double product_rate) {
-  nlohmann::ordered_json json{{"kernel", r.kernel},
-                              {"seconds", r.seconds},
-                              {"bytes", r.bytes},
-                              {"bytes_per_second", r.bytes / r.seconds},
-                              {"share_of_copy", r.of_copy}};
+  nlohmann::ordered_json json{
+      {"kernel", r.kernel}, {"implementation", r.implementation},      {"seconds", r.seconds},
+      {"bytes", r.bytes},   {"bytes_per_second", r.bytes / r.seconds}, {"share_of_copy", r.of_copy}};
   if (r.operations > 0) {
     json["operations"] = r.operations;
     json["operations_per_second"] = r.operations / r.seconds;
@@ -88,8 +96,8 @@ nlohmann::ordered_json to_json(const Result& r, double product_rate) {
 }
 
 void print_row(const Result& r, double product_rate) {
-  fmt::print("{:<19} {:>8.3f} ms {:>8.1f} MB {:>8.1f} GB/s {:>5.0f} %", r.kernel, r.seconds * 1e3,
-             r.bytes * 1e-6, r.bytes / r.seconds * 1e-9, 100 * r.of_copy);
+  fmt::print("{:<20} {:<13} {:>8.3f} ms {:>8.1f} MB {:>8.1f} GB/s {:>5.0f} %", r.kernel, r.implementation,
+             r.seconds * 1e3, r.bytes * 1e-6, r.bytes / r.seconds * 1e-9, 100 * r.of_copy);
   if (r.operations > 0)
     fmt::print(" {:>10.1f} GFLOP/s {:>5.0f} %", r.operations / r.seconds * 1e-9,
                100 * r.operations / r.seconds / product_rate);
@@ -109,9 +117,9 @@ int run(const KernelBenchOptions& o) {
   if (!o.json)
     fmt::print(
         "{}, {}, {} MB in the main operand, {} threads, medians of {}; products reach {:.0f} GFLOP/s\n\n"
-        "{:<19} {:>11} {:>11} {:>13} {:>7} {:>18} {:>7}\n",
-        name, o.dtype, o.megabytes, num_threads(), o.runs, product_rate * 1e-9, "kernel", "time", "moved",
-        "rate", "of copy", "operations", "of rate");
+        "{:<20} {:<13} {:>11} {:>11} {:>13} {:>7} {:>18} {:>7}\n",
+        name, o.dtype, o.megabytes, num_threads(), o.runs, product_rate * 1e-9, "kernel", "run by", "time",
+        "moved", "rate", "of copy", "operations", "of rate");
   auto rows = nlohmann::ordered_json::array();
   for (const KernelCase& each : kernel_cases()) {
     if (!o.kernels.empty() && std::ranges::find(o.kernels, each.name) == o.kernels.end()) continue;

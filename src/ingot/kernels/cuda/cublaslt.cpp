@@ -317,7 +317,7 @@ void run(const Args& args, Stream stream) {
 
 }  // namespace
 
-void register_libraries() {
+void register_cublaslt() {
   if (const std::string& problem = library().problem; !problem.empty())
     log(LogLevel::warn, "ingot::cuda",
         fmt::format("{}; matrix products take the plain kernels, which are slow", problem));

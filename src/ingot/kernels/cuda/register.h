@@ -15,6 +15,9 @@ void register_kernels();
 
 /// NVIDIA's libraries, which come before our own kernels of the same contract; none in the emulator.
 void register_libraries();
+void register_cublaslt();
+void register_cudnn();  ///< only where the build found its headers
+
 // One function per .cu file, and of pointwise.cpp, defined in that file.
 void register_tensor_attention();
 void register_attention();

@@ -1,0 +1,149 @@
+#include <bit>
+
+#include <cudnn_frontend.h>
+
+#include "ingot/kernels/cuda/cudnn.h"
+
+// Attention through cuDNN where it is trained: with gradients to come, in bf16 or f16, causal (with or
+// without a window) or unmasked. Text that is generated has another length at every step, and each would wait
+// for a plan; documents, caches that are not full and soft caps are left to our own kernels too.
+namespace ingot::kernels::cuda {
+namespace {
+
+namespace fe = cudnn_frontend;
+
+/// [B, length, heads, width] in cuDNN's order: batch, head, place, element.
+DnnOperand heads(const View& view) {
+  return {view.data,
+          view.dtype,
+          {view.dim(0), view.dim(2), view.dim(1), view.dim(3)},
+          {view.stride(0), view.stride(2), view.stride(1), view.stride(3)}};
+}
+
+/// [B, heads, length]: a number of each query.
+DnnOperand of_queries(const View& view) {
+  return {view.data,
+          view.dtype,
+          {view.dim(0), view.dim(1), view.dim(2), 1},
+          {view.stride(0), view.stride(1), view.stride(2), 1}};
+}
+
+/// What both passes set alike.
+struct Scores {
+  std::int64_t queries, keys, window;
+  bool causal;
+  float scale;
+
+  template <class Args>
+  explicit Scores(const Args& args)
+      : queries(args.q.dim(1)),
+        keys(args.k.dim(1)),
+        window(args.mask.window),
+        causal(args.mask.causal),
+        scale(args.scale) {}
+
+  std::vector<std::int64_t> settings() const {
+    return {causal ? 1 : 0, window, std::bit_cast<std::int32_t>(scale)};
+  }
+  template <class Attributes>
+  Attributes attributes() const {
+    Attributes made;
+    made.set_attn_scale(scale);
+    if (!causal) return made;
+    // The last query stands beside the last key.
+    made.set_diagonal_alignment(queries == keys ? fe::DiagonalAlignment_t::TOP_LEFT
+                                                : fe::DiagonalAlignment_t::BOTTOM_RIGHT);
+    made.set_diagonal_band_right_bound(0);
+    if (window > 0) made.set_diagonal_band_left_bound(static_cast<int>(window));
+    return made;
+  }
+};
+
+class AttentionForwardGraph final : public DnnOperation {
+ public:
+  explicit AttentionForwardGraph(const AttentionArgs& args)
+      : DnnOperation("attention",
+                     {heads(args.q), heads(args.k), heads(args.v), heads(args.out), of_queries(args.lse)},
+                     Scores(args).settings()),
+        scores_(args) {}
+
+  void describe(DnnGraph& graph) const override {
+    auto attributes = scores_.attributes<fe::graph::SDPA_attributes>();
+    attributes.set_generate_stats(true);
+    const auto [out, lse] =
+        graph.sdpa(input(graph, 0), input(graph, 1), input(graph, 2), std::move(attributes));
+    output(out, 3);
+    output(lse, 4);
+  }
+
+ private:
+  Scores scores_;
+};
+
+class AttentionBackwardGraph final : public DnnOperation {
+ public:
+  explicit AttentionBackwardGraph(const AttentionBackwardArgs& args)
+      : DnnOperation("attention_backward",
+                     {heads(args.q), heads(args.k), heads(args.v), heads(args.out), heads(args.dout),
+                      of_queries(args.lse), heads(args.dq), heads(args.dk), heads(args.dv)},
+                     Scores(args).settings()),
+        scores_(args) {}
+
+  void describe(DnnGraph& graph) const override {
+    auto attributes = scores_.attributes<fe::graph::SDPA_backward_attributes>();
+    attributes.set_deterministic_algorithm(true);
+    const auto [dq, dk, dv] =
+        graph.sdpa_backward(input(graph, 0), input(graph, 1), input(graph, 2), input(graph, 3),
+                            input(graph, 4), input(graph, 5), std::move(attributes));
+    output(dq, 6);
+    output(dk, 7);
+    output(dv, 8);
+  }
+
+ private:
+  Scores scores_;
+};
+
+/// Whether the rows can be read 16 bytes at a time.
+bool aligned(const View& view) {
+  bool fits = reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && view.stride(3) == 1;
+  for (int i = 0; i < 3; ++i) fits = fits && view.stride(i) % 8 == 0;
+  return fits && view.dim(3) % 8 == 0;
+}
+
+template <class Args>
+bool fits(const Args& args, std::initializer_list<View> tensors) {
+  const DType dtype = args.q.dtype;
+  if ((dtype != DType::bf16 && dtype != DType::f16) || !args.lse) return false;
+  for (const View& view : tensors)
+    if (view.data == nullptr || view.dtype != dtype || view.numel() == 0 || !aligned(view)) return false;
+  const AttentionMask& mask = args.mask;
+  const bool plain = !mask.doc_start && !mask.kv_length && args.softcap == 0.0F;
+  // A query before the first key sees nothing, which is 0 here and not a number there.
+  return plain && (mask.causal ? args.q.dim(1) <= args.k.dim(1) : mask.window == 0);
+}
+
+}  // namespace
+
+std::unique_ptr<DnnOperation> dnn_operation(const AttentionArgs& args) {
+  if (!fits(args, {args.q, args.k, args.v, args.out})) return nullptr;
+  return std::make_unique<AttentionForwardGraph>(args);
+}
+
+std::unique_ptr<DnnOperation> dnn_operation(const AttentionBackwardArgs& args) {
+  if (args.accumulate_dq || args.accumulate_dk || args.accumulate_dv) return nullptr;
+  if (!fits(args, {args.q, args.k, args.v, args.out, args.dout, args.dq, args.dk, args.dv})) return nullptr;
+  return std::make_unique<AttentionBackwardGraph>(args);
+}
+
+void register_cudnn_attention() {
+  attention.add(DeviceType::cuda,
+                {"cudnn", ImplKind::library,
+                 [](const AttentionArgs& args) { return dnn_takes(args, args.q); }, dnn_run<AttentionArgs>});
+  attention_backward.add(
+      DeviceType::cuda,
+      {"cudnn", ImplKind::library, [](const AttentionBackwardArgs& args) { return dnn_takes(args, args.q); },
+       dnn_run<AttentionBackwardArgs>});
+}
+
+}  // namespace ingot::kernels::cuda
