@@ -1,6 +1,10 @@
 #include "ingot/core/transfer.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
 
 namespace ingot {
 
@@ -76,6 +80,78 @@ void Download::start(const Tensor& values) {
 const Tensor& Download::wait() {
   backend(device_).synchronize(arrived_);
   return host_;
+}
+
+namespace {
+
+constexpr std::size_t kHalfBytes = std::size_t{32} << 20;
+
+// By all threads: one alone is slower than the bus.
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  constexpr std::int64_t kGrain = std::int64_t{1} << 20;
+  parallel_for(static_cast<std::int64_t>(bytes), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+  });
+}
+
+}  // namespace
+
+HostCopies::HostCopies(Device device)
+    : device_(device), stream_(backend(device).create_stream()), marked_(backend(device).create_event()) {
+  for (Half& half : halves_) half.arrived = backend(device).create_event();
+}
+
+HostCopies::~HostCopies() {
+  ComputeBackend& on = backend(device_);
+  try {
+    on.synchronize(stream_);  // the copies write memory that goes with this object
+  } catch (const Error&) {
+    // shows where the next one waits
+  }
+  for (const Half& half : halves_) on.destroy_event(half.arrived);
+  on.destroy_event(marked_);
+  on.destroy_stream(stream_);
+}
+
+void HostCopies::mark() { backend(device_).record(marked_, current_stream(device_)); }
+
+std::vector<Tensor> HostCopies::copy(std::span<const Tensor> tensors) {
+  backend(device_).wait(stream_, marked_);
+  std::vector<Tensor> copies;
+  std::size_t turn = 0;
+  for (const Tensor& tensor : tensors) {
+    if (tensor.device().is_cpu()) {
+      copies.push_back(tensor);
+      continue;
+    }
+    INGOT_ASSERT(tensor.device() == device_ && tensor.is_contiguous());
+    const Tensor& made = copies.emplace_back(Tensor::empty(tensor.shape(), tensor.dtype()));
+    for (std::size_t at = 0; at < tensor.nbytes(); at += kHalfBytes) {
+      Half& half = halves_[turn];
+      turn = 1 - turn;
+      finish(half);
+      start(half, {.from = tensor.view().as<const std::byte>() + at,
+                   .to = made.view().as<std::byte>() + at,
+                   .bytes = std::min(kHalfBytes, tensor.nbytes() - at)});
+    }
+  }
+  for (Half& half : halves_) finish(half);
+  return copies;
+}
+
+void HostCopies::start(Half& half, const Piece& piece) const {
+  if (!half.staging.defined())
+    half.staging = host_tensor({static_cast<std::int64_t>(kHalfBytes)}, DType::u8, device_);
+  backend(device_).copy(half.staging.view().data, piece.from, piece.bytes, stream_);
+  backend(device_).record(half.arrived, stream_);
+  half.piece = piece;
+}
+
+void HostCopies::finish(Half& half) const {
+  if (half.piece.bytes == 0) return;
+  backend(device_).synchronize(half.arrived);
+  copy_bytes(half.piece.to, half.staging.view().as<std::byte>(), half.piece.bytes);
+  half.piece = {};
 }
 
 }  // namespace ingot

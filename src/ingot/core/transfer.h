@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <span>
+#include <vector>
 
 #include "ingot/core/backend.h"
 #include "ingot/core/tensor.h"
@@ -62,6 +64,41 @@ class Download {
   Device device_;
   Tensor host_;
   Event arrived_;
+};
+
+/// Copies of a device's tensors on the host that hold up neither: they go through page-locked memory, on a
+/// stream of their own, while the device works on. It keeps some of that memory.
+class HostCopies {
+ public:
+  explicit HostCopies(Device device);
+  ~HostCopies();
+  HostCopies(const HostCopies&) = delete;
+  HostCopies& operator=(const HostCopies&) = delete;
+
+  /// What tensors hold at this place of the current stream is wanted. From here to the end of copy() nothing
+  /// may be put into the stream that changes them; what only reads them may.
+  void mark();
+  /// What the tensors held at the mark. Those of the host are given back as they are.
+  std::vector<Tensor> copy(std::span<const Tensor> tensors);
+
+ private:
+  struct Piece {  // of a tensor, that fits into a half
+    const std::byte* from = nullptr;
+    std::byte* to = nullptr;
+    std::size_t bytes = 0;
+  };
+  struct Half {
+    Tensor staging;
+    Event arrived;
+    Piece piece;  // under way; of no bytes where there is none
+  };
+  void start(Half& half, const Piece& piece) const;
+  void finish(Half& half) const;
+
+  Device device_;
+  Stream stream_;
+  Event marked_;
+  std::array<Half, 2> halves_;
 };
 
 }  // namespace ingot

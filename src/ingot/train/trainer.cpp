@@ -15,6 +15,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/transfer.h"
 #include "ingot/data/loader.h"
 #include "ingot/kernels/matmul_precision.h"
 #include "ingot/models/language/model_directory.h"
@@ -78,11 +79,6 @@ std::int64_t count_steps(const TrainConfig& config, std::int64_t batches_per_epo
   return std::max<std::int64_t>(1, std::llround(steps));
 }
 
-std::map<std::string, Tensor> on_host(std::map<std::string, Tensor> tensors) {
-  for (auto& [name, tensor] : tensors) tensor = to(tensor, kCpu);
-  return tensors;
-}
-
 // NaN without the sign that one may carry.
 std::string printable(double value) { return std::isnan(value) ? "NaN" : fmt::format("{}", value); }
 
@@ -107,6 +103,8 @@ struct Trainer::State {
   std::int64_t total_steps = 0;
   double flops_per_token = 0;
   std::string last_checkpoint;
+  std::unique_ptr<HostCopies> copies;
+  std::optional<std::pair<std::string, Checkpoint>> marked;  // path and state, not on the host yet
   std::future<std::string> saving;  // of the checkpoint that is being written, if any: its path
 
   void open();
@@ -121,7 +119,9 @@ struct Trainer::State {
   void report(const EvalRecord& record);
   bool evaluate_and_sample();
   void save();
+  void end_copying();
   void end_saving();
+  std::map<std::string, Tensor> on_host(std::map<std::string, Tensor> tensors);
   bool saved() const {
     return saving.valid() && saving.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
@@ -160,6 +160,7 @@ void Trainer::State::open() {
   optimizer = std::make_unique<TrainOptimizer>(*model, config, total_steps);
   if (checkpoint.has_value()) restore(*checkpoint);
   gradients = std::make_unique<GradientStep>(*model, *optimizer, config);
+  copies = std::make_unique<HostCopies>(device);
   make_directories(config.output_dir);
   const AtomicDirectory probe(
       model_directory());  // refused now, not after the run, where it cannot be written
@@ -180,6 +181,7 @@ void Trainer::State::start_step() {
   StepRecord record{.step = progress.step + 1, .learning_rate = optimizer->learning_rate(progress.step)};
   gradients->run(batches, progress.step);
   if (most_running() == 0) take_figures(record);  // then a NaN does not reach the weights
+  end_copying();
   optimizer->apply(progress.step, gradients->grad_scale());
   fault_point("train.step");
   progress.data = batches.back().next;
@@ -261,6 +263,7 @@ void Trainer::State::report(const EvalRecord& record) {
 
 // Returns whether the run should go on.
 bool Trainer::State::evaluate_and_sample() {
+  end_copying();  // averages take the weights' place for a while
   if (data.validation != nullptr) {
     const EvalRecord record{.step = progress.step, .loss = mean_loss(config.eval_batches)};
     report(record);
@@ -284,34 +287,56 @@ bool Trainer::State::evaluate_and_sample() {
          progress.evaluations_since_best < config.early_stopping_patience;
 }
 
-// A device that works beside the host goes on training as soon as its state has been copied; a thread writes
-// it.
+// A device that works beside the host goes on: its state is copied while it computes the next gradients, and
+// a thread writes it.
 void Trainer::State::save() {
   end_saving();
   const std::string path = checkpoint_path(config.output_dir, progress.step);
   if (path == last_checkpoint) return;
   history->flush();
-  Checkpoint checkpoint{model->config, on_host(parameter_map(*model)), on_host(optimizer->state()),
-                        on_host(optimizer->ema_state()), progress.to_json(config, total_steps)};
+  copies->mark();
+  marked.emplace(path, Checkpoint{model->config, parameter_map(*model), optimizer->state(),
+                                  optimizer->ema_state(), progress.to_json(config, total_steps)});
+  if (most_running() == 0) end_saving();
+}
+
+// Before anything changes what a checkpoint is to hold.
+void Trainer::State::end_copying() {
+  if (!marked.has_value()) return;
+  auto [path, checkpoint] = std::move(*marked);
+  marked.reset();
+  for (auto* tensors : {&checkpoint.weights, &checkpoint.optimizer, &checkpoint.ema})
+    *tensors = on_host(std::move(*tensors));
   const auto when = most_running() > 0 ? std::launch::async : std::launch::deferred;
   saving = std::async(when, [path, checkpoint = std::move(checkpoint), &tokens = *tokenizer] {
     save_checkpoint(path, checkpoint, tokens);
     return path;
   });
-  if (when == std::launch::deferred) end_saving();
 }
 
 // Waits until the checkpoint is whole, and throws what went wrong with it.
 void Trainer::State::end_saving() {
+  end_copying();
   if (!saving.valid()) return;
   last_checkpoint = saving.get();
   prune_checkpoints(config.output_dir, config.save_total_limit, progress.best_step);
   if (hooks.on_save) hooks.on_save(last_checkpoint);
 }
 
+// What the tensors held at the last mark.
+std::map<std::string, Tensor> Trainer::State::on_host(std::map<std::string, Tensor> tensors) {
+  std::vector<Tensor> values;
+  for (const auto& [name, tensor] : tensors) values.push_back(tensor);
+  const std::vector<Tensor> copied = copies->copy(values);
+  std::size_t next = 0;
+  for (auto& [name, tensor] : tensors) tensor = copied[next++];
+  return tensors;
+}
+
 void Trainer::State::write_model(const std::string& path) {
   AtomicDirectory directory(path);
   const auto ema = optimizer->ema_weights();
+  copies->mark();
   write_language_model(directory.path(), model->config, on_host(ema.empty() ? parameter_map(*model) : ema));
   tokenizer->save_directory(directory.path());
   directory.commit();

@@ -3,6 +3,8 @@
 
 #include "ingot/core/transfer.h"
 #include "ingot/kernels/cuda/emulation/queue.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 
 // When the host waits for the device: on an emulated one that works only when it must, waits are counted and
 // memory that is read or changed too early shows.
@@ -52,6 +54,50 @@ TEST_F(Waiting, ASlowDeviceTrainsTheSameModel) {
     const auto expected = run("quick");
     const Deferred deferred;
     EXPECT_EQ(run("slow"), expected);
+  }
+}
+
+TEST_F(Waiting, ACheckpointIsCopiedWhileTheNextStepRuns) {
+  TrainConfig c = config("cuda", "saving");
+  c.max_steps = 6;
+  c.save_steps = 4;
+  Waits before, after;
+  TrainerHooks hooks;
+  hooks.on_step = [&](const StepRecord& record, std::int64_t) {
+    if (record.step == 3) before = waits();
+    if (record.step == 5) after = waits();
+  };
+  const Deferred deferred;
+  Trainer(c, hooks).run();
+  EXPECT_EQ(after.streams - before.streams, 0);
+  EXPECT_EQ(after.host_copies - before.host_copies, 0);
+
+  const auto saved = [](const TrainConfig& run) {
+    return tensor_files(run.output_dir + "/checkpoint-000004");
+  };
+  TrainConfig stopped = c;  // where nothing runs beside the copies
+  stopped.output_dir += "-stopped";
+  std::int64_t steps = 0;
+  hooks.on_step = [&](const StepRecord& record, std::int64_t) { steps = record.step; };
+  hooks.should_stop = [&] { return steps == 4; };
+  Trainer(stopped, hooks).run();
+  EXPECT_TRUE(saved(c) == saved(stopped));
+}
+
+TEST(Transfer, CopiesHoldWhatTensorsHeldAtTheMark) {
+  const Deferred deferred;
+  const std::int64_t longer = (std::int64_t{40} << 20) / 4;  // than what is copied at once
+  const Tensor large = Tensor::empty({longer}, DType::f32, kDevice);
+  const Tensor small = Tensor::empty({5}, DType::bf16, kDevice);
+  const Tensor host = Tensor::zeros({2}, DType::f32);
+  HostCopies copies(kDevice);
+  for (const float value : {3.0F, -1.0F}) {
+    for (const Tensor& tensor : {large, small}) ingot::fill_(tensor, static_cast<double>(value));
+    copies.mark();
+    const std::vector<Tensor> copied = copies.copy(std::vector<Tensor>{large, small, host});
+    EXPECT_EQ(copied[0].to_vector<float>(), std::vector<float>(static_cast<std::size_t>(longer), value));
+    EXPECT_EQ(to(copied[1], DType::f32).to_vector<float>(), std::vector<float>(5, value));
+    EXPECT_EQ(copied[2].view().data, host.view().data);
   }
 }
 
