@@ -126,9 +126,11 @@ TEST(DeviceConfig, TheCpuIsWarnedOfOnceAndOnlyWhereNobodyChoseIt) {
     return ::testing::internal::GetCapturedStderr();
   };
   EXPECT_EQ(said({.force_cpu = true}), "");
-  EXPECT_NE(said({.program = "some tool"})
-                .find("some tool: no CUDA device found, running on the CPU. Set INGOT_FORCE_CPU=1"),
-            std::string::npos);
+  EXPECT_NE(
+      said({.program = "some tool"})
+          .find("some tool: no CUDA device found (this build has no CUDA backend), running on the CPU. Set "
+                "INGOT_FORCE_CPU=1"),
+      std::string::npos);
   EXPECT_EQ(said({}), "");
 }
 

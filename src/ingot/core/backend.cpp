@@ -58,7 +58,12 @@ ComputeBackend& BackendRegistry::get(Device device) const {
   if (ComputeBackend* found = find(device)) return *found;
   std::string names;
   for (const auto& backend : backends_) names += (names.empty() ? "" : ", ") + to_string(backend->device());
-  throw DeviceNotAvailable(to_string(device), "this process has " + names);
+  const std::string why = device.is_cuda() && !missing_cuda_.empty() ? "; " + missing_cuda_ : "";
+  throw DeviceNotAvailable(to_string(device), "this process has " + names + why);
+}
+
+bool BackendRegistry::has_cuda() const {
+  return std::ranges::any_of(backends_, [](const auto& backend) { return backend->device().is_cuda(); });
 }
 
 std::vector<ComputeBackend*> BackendRegistry::all() const {

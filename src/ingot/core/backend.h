@@ -161,9 +161,15 @@ class BackendRegistry {
   /// throws DeviceNotAvailable that says what each device lacks.
   ComputeBackend& find_best(const BackendRequirements& requirements = {}) const;
 
+  /// Why a CUDA device that somebody may expect is missing, for messages: initialize() says.
+  void explain_missing_cuda(std::string why) { missing_cuda_ = std::move(why); }
+  const std::string& missing_cuda() const { return missing_cuda_; }
+  bool has_cuda() const;
+
  private:
   BackendRegistry();
   std::vector<std::unique_ptr<ComputeBackend>> backends_;
+  std::string missing_cuda_ = "this build has no CUDA backend";
 };
 
 /// Shorthand for BackendRegistry::instance().get(device).

@@ -25,14 +25,10 @@ Device get_device(const DeviceConfig& config) {
   const BackendRegistry& registry = BackendRegistry::instance();
   const Device wanted{DeviceType::cuda, static_cast<std::int8_t>(config.cuda_device)};
   if (registry.find(wanted) != nullptr) return wanted;
-  for (const ComputeBackend* backend : registry.all()) {
-    if (backend->device().is_cuda())
-      return registry.get(wanted).device();  // throws, with the devices there are
-  }
+  if (registry.has_cuda()) return registry.get(wanted).device();  // throws, with the devices there are
   log_once(LogLevel::warn, "get_device", "ingot::device",
-           config.program +
-               ": no CUDA device found, running on the CPU. Set INGOT_FORCE_CPU=1 to choose the CPU and "
-               "silence this warning.");
+           config.program + ": no CUDA device found (" + registry.missing_cuda() +
+               "), running on the CPU. Set INGOT_FORCE_CPU=1 to choose the CPU and silence this warning.");
   return kCpu;
 }
 

@@ -34,7 +34,7 @@ constexpr std::array kCpuChoices{
 
 std::atomic<bool> cuda_chosen{false};
 
-bool has_cuda() { return BackendRegistry::instance().find({DeviceType::cuda, 0}) != nullptr; }
+bool has_cuda() { return BackendRegistry::instance().has_cuda(); }
 
 std::string best_cpu() {
   return kCpuChoices[static_cast<std::size_t>(kernels::default_instruction_set())].name;
@@ -50,7 +50,7 @@ std::vector<ComputeBackendChoice> compute_backends() {
                        std::string(choice.detail) + (available ? "" : ": this processor lacks them")});
   }
   choices.push_back(
-      {"cuda", has_cuda(), has_cuda() ? "NVIDIA GPU" : "no CUDA device, or a build without CUDA"});
+      {"cuda", has_cuda(), has_cuda() ? "NVIDIA GPU" : BackendRegistry::instance().missing_cuda()});
   return choices;
 }
 

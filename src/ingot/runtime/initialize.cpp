@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "ingot/base/env.h"
+#include "ingot/core/backend.h"
 #include "ingot/kernels/cpu/register.h"
 #if defined(INGOT_HAS_KERNELS_CUDA)
 #include "ingot/kernels/cuda/register.h"
@@ -16,7 +17,7 @@ void initialize() {
   std::call_once(once, [] {
     kernels::cpu::register_kernels();
 #if defined(INGOT_HAS_KERNELS_CUDA)
-    kernels::cuda::register_backends();
+    BackendRegistry::instance().explain_missing_cuda(kernels::cuda::register_backends());
 #endif
     if (const auto chosen = env_setting("BACKEND")) set_compute_backend(chosen->value);
   });

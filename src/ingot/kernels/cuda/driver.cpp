@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/kernels/cuda/nvrtc.h"
 
@@ -25,6 +26,21 @@ cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
+// Why there is no device, in words that say what to do.
+std::string why_none(cudaError_t result) {
+  int runtime = 0, driver = 0;
+  cudaRuntimeGetVersion(&runtime);
+  cudaDriverGetVersion(&driver);
+  if (driver == 0) return "there is no NVIDIA driver";
+  if (result == cudaErrorInsufficientDriver)
+    return fmt::format("the NVIDIA driver is for CUDA {}, and this build needs one for CUDA {} or newer",
+                       version_text(driver), version_text(runtime));
+  if (result != cudaSuccess && result != cudaErrorNoDevice) return cudaGetErrorString(result);
+  const std::string visible = first_variable({"CUDA_VISIBLE_DEVICES"});
+  return visible.empty() ? "there is no CUDA device"
+                         : "there is no CUDA device among CUDA_VISIBLE_DEVICES=" + visible;
+}
+
 }  // namespace
 
 int device_count(std::string& problem) noexcept {
@@ -32,7 +48,7 @@ int device_count(std::string& problem) noexcept {
   const cudaError_t result = cudaGetDeviceCount(&count);
   if (result == cudaSuccess && count > 0) return count;
   cudaGetLastError();
-  problem = result == cudaSuccess ? "no CUDA device" : cudaGetErrorString(result);
+  problem = why_none(result);
   return 0;
 }
 

@@ -1,5 +1,7 @@
 #include "ingot/kernels/cuda/register.h"
 
+#include <fmt/format.h>
+
 #include "ingot/core/backend.h"
 #include "ingot/kernels/cuda/backend.h"
 #include "ingot/kernels/cuda/driver.h"
@@ -41,12 +43,25 @@ void register_kernels() {
   register_unary();
 }
 
+std::string unsupported(const driver::DeviceProperties& card) {
+  if (card.major >= 8) return "";
+  return fmt::format("{} has compute capability {}.{}; 8.0 (Ampere) or newer is needed, for bf16", card.name,
+                     card.major, card.minor);
+}
+
 std::string register_backends(CachingAllocator::Options options) {
   std::string problem;
   const int count = driver::device_count(problem);
-  for (int index = 0; index < count; ++index)
+  bool added = false;
+  for (int index = 0; index < count; ++index) {
+    if (const std::string why = unsupported(driver::properties(index)); !why.empty()) {
+      problem += fmt::format("{}cuda:{}: {}", problem.empty() ? "" : "; ", index, why);
+      continue;
+    }
     BackendRegistry::instance().add(make_cuda_backend(index, options));
-  if (count > 0) register_kernels();
+    added = true;
+  }
+  if (added) register_kernels();
   return problem;
 }
 

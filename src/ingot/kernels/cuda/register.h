@@ -3,12 +3,16 @@
 #include <string>
 
 #include "ingot/kernels/cuda/allocator.h"
+#include "ingot/kernels/cuda/driver.h"
 
 namespace ingot::kernels::cuda {
 
 /// Adds a backend for every CUDA device of this machine and, where there is one, the CUDA implementations to
-/// every kernel. Called by initialize(). Returns why nothing was added ("no CUDA device"), else "".
+/// every kernel. Called by initialize(). Returns why no device was added, or which were left out; else "".
 std::string register_backends(CachingAllocator::Options options = {});
+
+/// Why our kernels do not run on such a card; empty where they do.
+std::string unsupported(const driver::DeviceProperties& card);
 
 /// Adds the CUDA implementations to every kernel.
 void register_kernels();
