@@ -89,6 +89,19 @@ TEST_F(FitCheckpointing, GoesOnFromAnyStep) {
   }
 }
 
+TEST_F(FitCheckpointing, GoesOnWithTheAverageOfTheWeights) {
+  FitConfig config = tiny("patchtst");
+  config.ema_decay = 0.9;
+  for (const char* keep : {"best", "last"}) {
+    config.keep = keep;
+    FitResult whole = fit(config, table_);
+    kill(config, 7);
+    FitResult resumed = fit(config, table_, {}, saving(true));
+    expect_same_bits(whole, resumed, keep);
+    remove_fit_checkpoint(saving().directory);
+  }
+}
+
 TEST_F(FitCheckpointing, KilledAgainAndAgainItStillEndsWithTheSameBits) {
   FitResult whole = fit(tiny("dlinear"), table_);
   std::int64_t steps = 2;

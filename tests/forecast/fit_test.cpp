@@ -134,6 +134,25 @@ TEST(Fit, KeepsTheLastEpochsWeightsWhenTold) {
   EXPECT_DOUBLE_EQ(mean_loss(*r.model, d.validation, "mse"), r.epochs.back().validation_loss);
 }
 
+TEST(Fit, ValidatesAndKeepsTheAverageOfTheWeightsWhenTold) {
+  const SeriesTable table = table_of(hourly_csv(700));
+  for (const char* keep : {"best", "last"}) {
+    FitConfig c = small("dlinear");
+    c.keep = keep;
+    c.patience = 0;
+    const FitResult plain = fit(c, table);
+    c.ema_decay = 0.9;
+    const FitResult averaged = fit(c, table);
+    // What is averaged does not change what is trained.
+    EXPECT_EQ(averaged.epochs.back().train_loss, plain.epochs.back().train_loss) << keep;
+    EXPECT_NE(averaged.epochs.back().validation_loss, plain.epochs.back().validation_loss) << keep;
+    const DataSplit d = split_windows(table, c.split, c.scaler, 48, 12);
+    const double kept = std::string_view(keep) == "best" ? averaged.best_validation_loss
+                                                         : averaged.epochs.back().validation_loss;
+    EXPECT_DOUBLE_EQ(mean_loss(*averaged.model, d.validation, "mse"), kept) << keep;
+  }
+}
+
 TEST(Fit, EndsEarlyAndWhenToldTo) {
   const SeriesTable table = table_of(hourly_csv(700));
   FitConfig c = small("dlinear");

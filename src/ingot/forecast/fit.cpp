@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -18,6 +19,7 @@
 #include "ingot/ops/random.h"
 #include "ingot/ops/view.h"
 #include "ingot/optim/clip.h"
+#include "ingot/optim/ema.h"
 #include "ingot/optim/optimizer.h"
 
 namespace ingot::forecast {
@@ -55,6 +57,7 @@ struct Fit {
   ForecastModel& model;
   std::vector<Parameter*> all;
   Adam optimizer;
+  std::optional<Ema> ema;
   TensorMap best;
   FitProgress progress;
   Stopwatch in_epoch, since_save;
@@ -77,6 +80,7 @@ struct Fit {
     if (config.clip_grad_norm > 0)
       options.grad_scale = clip_by_global_norm(all, config.clip_grad_norm).factor;
     optimizer.step(options);
+    if (ema.has_value()) ema->update();
     const double value = loss.item();
     if (!std::isfinite(value)) {
       throw NonFinite(fmt::format("epoch {}, step {}", progress.epochs.size() + 1, steps() + 1),
@@ -118,9 +122,11 @@ struct Fit {
     EpochReport report{.epoch = index + 1,
                        .train_loss = progress.loss_sum / static_cast<double>(seen),
                        .learning_rate = config.learning_rate * factor};
+    if (ema.has_value()) ema->swap();
     report.validation_loss = mean_loss(model, parts.validation, config.loss);
     report.seconds = progress.seconds + in_epoch.seconds();
     take(report);
+    if (ema.has_value()) ema->swap();
     save_if_due();
   }
 
@@ -158,7 +164,8 @@ struct Fit {
     if (!saving.directory.empty() && since_save.seconds() >= saving.every_seconds) save();
   }
   void save() {
-    FitCheckpoint checkpoint{progress, weights_of(model), best, optimizer.state()};
+    FitCheckpoint checkpoint{progress, weights_of(model), best, optimizer.state(), {}};
+    if (ema.has_value()) checkpoint.ema = ema->state();
     checkpoint.progress.seconds += in_epoch.seconds();
     save_fit_checkpoint(saving.directory, FitIdentity(config, table), checkpoint);
     since_save.restart();
@@ -171,6 +178,7 @@ struct Fit {
     set_weights(model, checkpoint->weights);
     best = checkpoint->best;
     optimizer.load_state(checkpoint->optimizer);
+    if (ema.has_value()) ema->load_state(checkpoint->ema);
     if (hooks.on_resume) hooks.on_resume(progress);
   }
 };
@@ -218,13 +226,19 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, 
             .model = model,
             .all = all,
             .optimizer = Adam(all, AdamConfig{.learning_rate = config.learning_rate}),
+            .ema = {},
             .best = {},
             .progress = {},
             .in_epoch = {},
             .since_save = {}};
+  if (config.ema_decay > 0) state.ema.emplace(all, EmaConfig{.decay = config.ema_decay, .warmup = true});
   if (saving.resume) state.resume();
   result.end = state.run();
-  if (config.keep == "best") set_weights(model, state.best);
+  if (config.keep == "best") {
+    set_weights(model, state.best);
+  } else if (state.ema.has_value()) {
+    state.ema->swap();
+  }
   model.set_training(false);  // the weights may have changed since
   result.epochs = std::move(state.progress.epochs);
   result.best_epoch = state.progress.best_epoch;

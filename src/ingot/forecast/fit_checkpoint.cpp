@@ -94,12 +94,14 @@ std::string fit_digest(const FitConfig& config, const SeriesTable& table) {
 void save_fit_checkpoint(const std::string& directory, const FitIdentity& identity,
                          const FitCheckpoint& checkpoint) {
   require_disk_space(directory,
-                     nbytes(checkpoint.weights) + nbytes(checkpoint.best) + nbytes(checkpoint.optimizer),
+                     nbytes(checkpoint.weights) + nbytes(checkpoint.best) + nbytes(checkpoint.optimizer) +
+                         nbytes(checkpoint.ema),
                      "a checkpoint");
   AtomicDirectory files(checkpoint_in(directory));
   write_safetensors(files.file("weights.safetensors"), checkpoint.weights);
   if (!checkpoint.best.empty()) write_safetensors(files.file("best.safetensors"), checkpoint.best);
   write_safetensors(files.file("optimizer.safetensors"), checkpoint.optimizer);
+  if (!checkpoint.ema.empty()) write_safetensors(files.file("ema.safetensors"), checkpoint.ema);
   const Json json{{"format", kFormat},
                   {"version", 1},
                   {"config", parse_json<Json>(identity.config, "the configuration")},
@@ -133,8 +135,9 @@ std::optional<FitCheckpoint> load_fit_checkpoint(const std::string& directory, c
     throw FormatError(file, -1, "progress", error.what());
   }
   checkpoint.weights = read_safetensors(path + "/weights.safetensors");
-  if (fs::exists(path + "/best.safetensors")) checkpoint.best = read_safetensors(path + "/best.safetensors");
   checkpoint.optimizer = read_safetensors(path + "/optimizer.safetensors");
+  if (fs::exists(path + "/best.safetensors")) checkpoint.best = read_safetensors(path + "/best.safetensors");
+  if (fs::exists(path + "/ema.safetensors")) checkpoint.ema = read_safetensors(path + "/ema.safetensors");
   return checkpoint;
 }
 

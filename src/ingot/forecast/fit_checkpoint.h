@@ -15,6 +15,7 @@ struct FitCheckpoint {
   std::map<std::string, Tensor> weights;    ///< by parameter, as they are
   std::map<std::string, Tensor> best;       ///< those of progress.best_epoch; empty where none are kept
   std::map<std::string, Tensor> optimizer;  ///< Optimizer::state()
+  std::map<std::string, Tensor> ema;        ///< Ema::state(); empty where no average is kept
 };
 
 /// What a checkpoint is of: only a fit of this configuration to these numbers may go on with it.

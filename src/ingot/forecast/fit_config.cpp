@@ -39,6 +39,7 @@ void read_training(const ConfigReader& r, FitConfig& c) {
   c.keep = r.choice("keep", c.keep, {"best", "last"});
   c.loss = r.choice("loss", c.loss, {"mse", "mae"});
   c.clip_grad_norm = r.get("clip_grad_norm", c.clip_grad_norm, at_least(0));
+  c.ema_decay = r.get("ema_decay", c.ema_decay, {.min = 0, .max = 1, .below_max = true});
   c.seed = r.get("seed", c.seed);
   c.drop_last = r.get("drop_last", c.drop_last);
   c.matmul_precision = r.choice("matmul_precision", c.matmul_precision, {"highest", "medium"});
@@ -72,6 +73,8 @@ void FitConfig::validate() const {
   INGOT_CHECK(batch_size > 0,
               InvalidConfig("batch_size", fmt::format("must be at least 1, got {}", batch_size)));
   INGOT_CHECK(epochs > 0, InvalidConfig("epochs", fmt::format("must be at least 1, got {}", epochs)));
+  INGOT_CHECK(ema_decay >= 0 && ema_decay < 1,
+              InvalidConfig("ema_decay", fmt::format("must be in [0, 1), got {}", ema_decay)));
   static_cast<void>(kernels::parse_matmul_precision(matmul_precision));
 }
 

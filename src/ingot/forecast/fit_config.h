@@ -29,6 +29,9 @@ struct FitConfig {
   std::string keep = "best";       ///< the weights of the epoch with the least validation loss, or "last"
   std::string loss = "mse";        ///< or "mae"
   double clip_grad_norm = 0;       ///< 0: off
+  /// Validate, and keep, an average of the weights of earlier steps instead of those of the last: each step
+  /// adds (1 - ema_decay) of the difference (optim/ema.h, with warm-up). 0: off.
+  double ema_decay = 0;
   std::uint64_t seed = 2021;
   bool drop_last = false;                    ///< leave out an epoch's last batch when it is not full
   std::string matmul_precision = "highest";  ///< or "medium": kernels/matmul_precision.h

@@ -37,6 +37,7 @@ Json to_json(const FitConfig& c) {
             {"keep", c.keep},
             {"loss", c.loss},
             {"clip_grad_norm", c.clip_grad_norm},
+            {"ema_decay", c.ema_decay},
             {"seed", c.seed},
             {"drop_last", c.drop_last},
             {"matmul_precision", c.matmul_precision}};

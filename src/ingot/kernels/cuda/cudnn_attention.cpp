@@ -59,9 +59,9 @@ struct Scores {
   }
 };
 
-class AttentionForwardGraph final : public DnnOperation {
+class AttentionForward final : public DnnOperation {
  public:
-  explicit AttentionForwardGraph(const AttentionArgs& args)
+  explicit AttentionForward(const AttentionArgs& args)
       : DnnOperation("attention",
                      {heads(args.q), heads(args.k), heads(args.v), heads(args.out), of_queries(args.lse)},
                      Scores(args).settings()),
@@ -80,9 +80,9 @@ class AttentionForwardGraph final : public DnnOperation {
   Scores scores_;
 };
 
-class AttentionBackwardGraph final : public DnnOperation {
+class AttentionBackward final : public DnnOperation {
  public:
-  explicit AttentionBackwardGraph(const AttentionBackwardArgs& args)
+  explicit AttentionBackward(const AttentionBackwardArgs& args)
       : DnnOperation("attention_backward",
                      {heads(args.q), heads(args.k), heads(args.v), heads(args.out), heads(args.dout),
                       of_queries(args.lse), heads(args.dq), heads(args.dk), heads(args.dv)},
@@ -127,13 +127,13 @@ bool fits(const Args& args, std::initializer_list<View> tensors) {
 
 std::unique_ptr<DnnOperation> dnn_operation(const AttentionArgs& args) {
   if (!fits(args, {args.q, args.k, args.v, args.out})) return nullptr;
-  return std::make_unique<AttentionForwardGraph>(args);
+  return std::make_unique<AttentionForward>(args);
 }
 
 std::unique_ptr<DnnOperation> dnn_operation(const AttentionBackwardArgs& args) {
   if (args.accumulate_dq || args.accumulate_dk || args.accumulate_dv) return nullptr;
   if (!fits(args, {args.q, args.k, args.v, args.out, args.dout, args.dq, args.dk, args.dv})) return nullptr;
-  return std::make_unique<AttentionBackwardGraph>(args);
+  return std::make_unique<AttentionBackward>(args);
 }
 
 void register_cudnn_attention() {

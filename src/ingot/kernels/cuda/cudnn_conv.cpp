@@ -29,31 +29,38 @@ DnnOperand of_channels(const View& bias) {
   return {bias.data, bias.dtype, {1, bias.dim(0), 1, 1}, {bias.dim(0), 1, 1, 1}};
 }
 
-std::vector<std::int64_t> numbers_of(const ConvGeometry& g) {
-  return {g.stride[0], g.stride[1], g.padding[0], g.padding[1], g.dilation[0], g.dilation[1]};
-}
+/// What the three passes have in common.
+class ConvOperation : public DnnOperation {
+ protected:
+  ConvOperation(const char* name, std::vector<DnnOperand> operands, const ConvGeometry& g)
+      : DnnOperation(name, std::move(operands),
+                     {g.stride[0], g.stride[1], g.padding[0], g.padding[1], g.dilation[0], g.dilation[1]}),
+        geometry_(g) {}
+  template <class Attributes>
+  Attributes attributes() const {
+    const ConvGeometry& g = geometry_;
+    Attributes made;
+    made.set_stride({g.stride[0], g.stride[1]})
+        .set_padding({g.padding[0], g.padding[1]})
+        .set_dilation({g.dilation[0], g.dilation[1]});
+    return made;
+  }
 
-template <class Attributes>
-Attributes attributes(const ConvGeometry& g) {
-  Attributes made;
-  made.set_stride({g.stride[0], g.stride[1]})
-      .set_padding({g.padding[0], g.padding[1]})
-      .set_dilation({g.dilation[0], g.dilation[1]});
-  return made;
-}
+ private:
+  ConvGeometry geometry_;
+};
 
-class ConvGraph final : public DnnOperation {
+class ConvForward final : public ConvOperation {
  public:
-  explicit ConvGraph(const ConvArgs& args)
-      : DnnOperation("conv",
-                     {image(args.x, args.geometry.channels_last), filters(args.weight),
-                      of_channels(args.bias), image(args.y, args.geometry.channels_last)},
-                     numbers_of(args.geometry)),
-        geometry_(args.geometry) {}
+  explicit ConvForward(const ConvArgs& args)
+      : ConvOperation("conv",
+                      {image(args.x, args.geometry.channels_last), filters(args.weight),
+                       of_channels(args.bias), image(args.y, args.geometry.channels_last)},
+                      args.geometry) {}
 
   void describe(DnnGraph& graph) const override {
-    DnnTensor y = graph.conv_fprop(input(graph, 0), input(graph, 1),
-                                   attributes<fe::graph::Conv_fprop_attributes>(geometry_));
+    DnnTensor y =
+        graph.conv_fprop(input(graph, 0), input(graph, 1), attributes<fe::graph::Conv_fprop_attributes>());
     if (has(2)) {
       fe::graph::Pointwise_attributes sum;
       sum.set_mode(fe::PointwiseMode_t::ADD);
@@ -61,47 +68,34 @@ class ConvGraph final : public DnnOperation {
     }
     output(y, 3);
   }
-
- private:
-  ConvGeometry geometry_;
 };
 
-class ConvBackwardDataGraph final : public DnnOperation {
+class ConvBackwardData final : public ConvOperation {
  public:
-  explicit ConvBackwardDataGraph(const ConvBackwardDataArgs& args)
-      : DnnOperation("conv_backward_data",
-                     {image(args.dy, args.geometry.channels_last), filters(args.weight),
-                      image(args.dx, args.geometry.channels_last)},
-                     numbers_of(args.geometry)),
-        geometry_(args.geometry) {}
+  explicit ConvBackwardData(const ConvBackwardDataArgs& args)
+      : ConvOperation("conv_backward_data",
+                      {image(args.dy, args.geometry.channels_last), filters(args.weight),
+                       image(args.dx, args.geometry.channels_last)},
+                      args.geometry) {}
 
   void describe(DnnGraph& graph) const override {
-    output(graph.conv_dgrad(input(graph, 0), input(graph, 1),
-                            attributes<fe::graph::Conv_dgrad_attributes>(geometry_)),
+    output(graph.conv_dgrad(input(graph, 0), input(graph, 1), attributes<fe::graph::Conv_dgrad_attributes>()),
            2);
   }
-
- private:
-  ConvGeometry geometry_;
 };
 
-class ConvBackwardWeightGraph final : public DnnOperation {
+class ConvBackwardWeight final : public ConvOperation {
  public:
-  explicit ConvBackwardWeightGraph(const ConvBackwardWeightArgs& args)
-      : DnnOperation("conv_backward_weight",
-                     {image(args.dy, args.geometry.channels_last), image(args.x, args.geometry.channels_last),
-                      filters(args.dweight)},
-                     numbers_of(args.geometry)),
-        geometry_(args.geometry) {}
+  explicit ConvBackwardWeight(const ConvBackwardWeightArgs& args)
+      : ConvOperation("conv_backward_weight",
+                      {image(args.dy, args.geometry.channels_last),
+                       image(args.x, args.geometry.channels_last), filters(args.dweight)},
+                      args.geometry) {}
 
   void describe(DnnGraph& graph) const override {
-    output(graph.conv_wgrad(input(graph, 0), input(graph, 1),
-                            attributes<fe::graph::Conv_wgrad_attributes>(geometry_)),
+    output(graph.conv_wgrad(input(graph, 0), input(graph, 1), attributes<fe::graph::Conv_wgrad_attributes>()),
            2);
   }
-
- private:
-  ConvGeometry geometry_;
 };
 
 /// Where a result goes that is written or added: cuDNN only writes.
@@ -159,17 +153,17 @@ void run_backward_weight(const ConvBackwardWeightArgs& args, Stream stream) {
 
 std::unique_ptr<DnnOperation> dnn_operation(const ConvArgs& args) {
   if (!fits({args.x, args.weight, args.y})) return nullptr;
-  return std::make_unique<ConvGraph>(args);
+  return std::make_unique<ConvForward>(args);
 }
 
 std::unique_ptr<DnnOperation> dnn_operation(const ConvBackwardDataArgs& args) {
   if (!fits({args.dx, args.weight, args.dy})) return nullptr;
-  return std::make_unique<ConvBackwardDataGraph>(args);
+  return std::make_unique<ConvBackwardData>(args);
 }
 
 std::unique_ptr<DnnOperation> dnn_operation(const ConvBackwardWeightArgs& args) {
   if (!args.dweight || !fits({args.x, args.dweight, args.dy})) return nullptr;
-  return std::make_unique<ConvBackwardWeightGraph>(args);
+  return std::make_unique<ConvBackwardWeight>(args);
 }
 
 void register_cudnn_conv() {
