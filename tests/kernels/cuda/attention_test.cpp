@@ -28,12 +28,12 @@ struct Sizes {
   std::int64_t queries, keys, query_heads, key_heads, head, value;
 };
 
-struct Results {
+struct AttentionResults {
   Tensor out, dq, dk, dv;
 };
 
 // `inputs`: q, k, v and what out is weighted with.
-Results run(const std::vector<Tensor>& inputs, const AttentionOptions& options) {
+AttentionResults run_attention(const std::vector<Tensor>& inputs, const AttentionOptions& options) {
   std::vector<Tensor> x;
   for (const Tensor& input : inputs) {
     x.push_back(input.detach());
@@ -59,8 +59,8 @@ void expect_reference(const char* seen, const Sizes& s, const AttentionOptions& 
     halves.push_back(to(to(randn({2, length, heads, size}, seed++, DType::f64), dtype), kDevice));
     exact.push_back(to(to(halves.back(), kCpu), DType::f64));
   }
-  const Results expected = run(exact, options);
-  const auto compare = [&](const Results& actual, const char* who) {
+  const AttentionResults expected = run_attention(exact, options);
+  const auto compare = [&](const AttentionResults& actual, const char* who) {
     const double bound = dtype == DType::bf16 ? 0x1p-6 : 0x1p-9;
     for (const auto& [what, a, e] : {std::tuple{"out", actual.out, expected.out},
                                      {"dq", actual.dq, expected.dq},
@@ -68,11 +68,12 @@ void expect_reference(const char* seen, const Sizes& s, const AttentionOptions& 
                                      {"dv", actual.dv, expected.dv}})
       EXPECT_LE(max_error(a, e), bound * largest(e)) << seen << ' ' << what << ' ' << name(dtype) << who;
   };
-  if (test::library_comes_first(kernels::attention)) compare(run(halves, options), ", as a card runs it");
+  if (test::library_comes_first(kernels::attention))
+    compare(run_attention(halves, options), ", as a card runs it");
   const kernels::LaunchProfile profile;
-  const Results own = [&] {
+  const AttentionResults own = [&] {
     const kernels::ForceKind kind(kernels::ImplKind::cuda);
-    return run(halves, options);
+    return run_attention(halves, options);
   }();
   compare(own, "");
   for (const kernels::LaunchProfile::Entry& entry : profile.entries())

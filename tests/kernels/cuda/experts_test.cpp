@@ -21,11 +21,11 @@ using testing::randn;
 using test::kDevice;
 using test::largest;
 
-struct Results {
+struct ExpertResults {
   Tensor y, dx, dweight;
 };
 
-Results run(const Tensor& x, const Tensor& weight, const Tensor& offsets) {
+ExpertResults run_experts(const Tensor& x, const Tensor& weight, const Tensor& offsets) {
   std::vector<Tensor> in{x.detach(), weight.detach()};
   for (Tensor& t : in) t.set_requires_grad(true);
   const Tensor y = grouped_linear(in[0], in[1], to(offsets, x.device()));
@@ -39,9 +39,10 @@ TEST(CudaExperts, GroupsOfSeveralTilesEqualTheReference) {
        {std::pair{DType::f32, 1e-5}, {DType::bf16, 0x1p-7}, {DType::f16, 0x1p-10}}) {
     const Tensor x = to(to(randn({270, 72}, 1, DType::f64), dtype), kDevice),
                  weight = to(to(randn({5, 136, 72}, 2, DType::f64), dtype), kDevice);
-    const Results expected = run(to(to(x, kCpu), DType::f64), to(to(weight, kCpu), DType::f64), offsets);
+    const ExpertResults expected =
+        run_experts(to(to(x, kCpu), DType::f64), to(to(weight, kCpu), DType::f64), offsets);
     const kernels::LaunchProfile profile;
-    const Results actual = run(x, weight, offsets);
+    const ExpertResults actual = run_experts(x, weight, offsets);
     for (const kernels::LaunchProfile::Entry& entry : profile.entries()) {
       if (std::string_view(entry.kernel).starts_with("grouped"))
         EXPECT_STREQ(entry.implementation, dtype == DType::f32 ? "tiled" : "tensor_cores");

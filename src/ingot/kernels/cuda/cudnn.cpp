@@ -61,8 +61,7 @@ void set_layout(Tensor& tensor, const DnnOperand& operand, std::size_t number) {
       .set_data_type(type_of(operand.dtype));
 }
 
-// Leaves out engines that would give other bits in another run, or that round more than the operands' dtype
-// says.
+// What marks engines that would give other bits in another run, or round more than the operands' dtype says.
 std::vector<fe::NumericalNote_t> unwanted(const DnnOperation& operation) {
   std::vector<fe::NumericalNote_t> notes{fe::NumericalNote_t::NONDETERMINISTIC,
                                          fe::NumericalNote_t::DOWN_CONVERT_INPUTS,
