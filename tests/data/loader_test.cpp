@@ -104,6 +104,15 @@ TEST(DataLoader, AnEpochGivesEverySequenceOnce) {
   EXPECT_TRUE(loader.next().has_value());
 }
 
+TEST(DataLoader, TellsWhereDocumentsStartOnlyWhereASequenceHoldsSeveral) {
+  DataLoader several(sequences(), {.batch_size = 4});  // 7 tokens each, 5 to a sequence
+  EXPECT_EQ(several.next()->doc_start.shape(), Shape({4, 5}));
+  const auto one_each = std::make_shared<const PackedSequences>(
+      DocumentSet::all(counting_store(std::vector<std::int64_t>(9, 3))), PackingOptions{5, Packing::none, 0});
+  DataLoader one(one_each, {.batch_size = 4});
+  EXPECT_FALSE(one.next()->doc_start.defined());
+}
+
 TEST(DataLoader, EpochsDifferAndBatchesStayFull) {
   const auto data = sequences();
   DataLoader loader(data, {.batch_size = 4, .seed = 1});

@@ -414,6 +414,29 @@ TEST(LanguageModel, LoadingListsEveryTensorThatDoesNotFit) {
   std::filesystem::remove_all(directory);
 }
 
+// What data::Batch leaves out where every sequence holds one document: padding stands behind it.
+TEST(LanguageModel, PaddingNeedsNoDocumentOfItsOwn) {
+  LanguageConfig config = tiny();
+  config.num_hidden_layers = 2;
+  InitSource source(1);
+  LanguageModel model(config, source);
+  constexpr std::int64_t kNone = -100;
+  const Tensor tokens = Tensor::from<std::int64_t>({5, 9, 2, 7, 0, 0, 0, 0}, {1, 8}),
+               targets = Tensor::from<std::int64_t>({9, 2, 7, kNone, kNone, kNone, kNone, kNone}, {1, 8}),
+               positions = Tensor::from<std::int64_t>({0, 1, 2, 3, 0, 1, 2, 3}, {1, 8});
+  const auto run = [&](const Tensor& doc_start) {
+    for (const auto& [name, parameter] : named_parameters(model)) parameter->zero_grad();
+    const Tensor loss =
+        model.loss({.tokens = tokens, .positions = positions, .doc_start = doc_start}, targets);
+    backward(loss);
+    std::vector<std::vector<float>> result{{static_cast<float>(loss.item())}};
+    for (const auto& [name, parameter] : named_parameters(model))
+      result.push_back(parameter->grad().to_vector<float>());
+    return result;
+  };
+  EXPECT_EQ(run({}), run(Tensor::from<std::int32_t>({0, 0, 0, 0, 4, 4, 4, 4}, {1, 8})));
+}
+
 TEST(LanguageModel, AFullContextIsAnErrorNotACrash) {
   InitSource source(1);
   const LanguageModel model(tiny(), source);

@@ -39,6 +39,7 @@ class BatchMaker {
       *tensor = Tensor::empty(shape, options_.index_dtype);
     }
     dispatch_index(options_.index_dtype, "DataLoader", [&]<class T>() { fill<T>(batch, state, rows); });
+    if (sequences_.one_document_each()) batch.doc_start = {};
     batch.next = state;
     return batch;
   }

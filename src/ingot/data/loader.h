@@ -37,7 +37,8 @@ struct LoaderOptions {
   void validate() const;
 };
 
-/// Tensors of shape [rows, sequence_length] and index_dtype; see SequenceRows for their meaning.
+/// Tensors of shape [rows, sequence_length] and index_dtype; see SequenceRows for their meaning. doc_start is
+/// undefined where no sequence of the data holds several documents.
 struct Batch {
   Tensor tokens, targets, positions, doc_start;
   std::int64_t valid_targets = 0;  ///< targets that are not kNoTarget: the loss's denominator

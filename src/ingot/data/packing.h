@@ -80,6 +80,9 @@ class PackedSequences {
   /// Tokens of the documents, without padding.
   std::int64_t tokens() const { return tokens_; }
   std::int64_t padding() const { return size() * sequence_length() - tokens_; }
+  /// Whether no sequence holds pieces of several documents. Causal attention then needs no doc_start: padding
+  /// stands behind the document, and what it sees is of no account.
+  bool one_document_each() const { return size() == static_cast<std::int64_t>(segments_.size()); }
   const PackingOptions& options() const { return options_; }
   const DocumentSet& documents() const { return documents_; }
   /// Identifies the sequences: the store's content, the documents and the options.

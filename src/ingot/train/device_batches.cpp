@@ -19,13 +19,15 @@ void DeviceBatches::send(std::span<const data::Batch> batches) {
   std::int64_t targets = 0;
   shapes_.clear();
   lengths_.clear();
+  masked_.clear();
   for (const data::Batch& batch : batches) {
     for (const Tensor* part : {&batch.tokens, &batch.targets, &batch.positions, &batch.doc_start}) {
-      std::copy_n(part->data<std::int32_t>(), part->numel(), to);
+      if (part->defined()) std::copy_n(part->data<std::int32_t>(), part->numel(), to);
       to += part_size_;
     }
     const std::int32_t* positions = batch.positions.data<std::int32_t>();
     shapes_.push_back(batch.tokens.shape());
+    masked_.push_back(batch.doc_start.defined());
     lengths_.push_back(*std::max_element(positions, positions + batch.positions.numel()) + 1);
     targets += batch.valid_targets;
   }
@@ -35,7 +37,10 @@ void DeviceBatches::send(std::span<const data::Batch> batches) {
 }
 
 DecoderInput DeviceBatches::input(std::size_t i) const {
-  return {.tokens = part(i, 0), .positions = part(i, 2), .doc_start = part(i, 3), .length = lengths_[i]};
+  return {.tokens = part(i, 0),
+          .positions = part(i, 2),
+          .doc_start = masked_[i] ? part(i, 3) : Tensor{},
+          .length = lengths_[i]};
 }
 
 Tensor DeviceBatches::part(std::size_t batch, std::int64_t which) const {

@@ -33,6 +33,7 @@ class DeviceBatches {
   Upload target_count_;
   std::vector<Shape> shapes_;          // of the batches sent last
   std::vector<std::int64_t> lengths_;  // one more than the largest position of each
+  std::vector<bool> masked_;           // whether each tells where documents start
 };
 
 }  // namespace ingot
