@@ -116,6 +116,7 @@ HostCopies::~HostCopies() {
 void HostCopies::mark() { backend(device_).record(marked_, current_stream(device_)); }
 
 std::vector<Tensor> HostCopies::copy(std::span<const Tensor> tensors) {
+  for (Half& half : halves_) half.piece = {};  // a copy() that threw left its own
   backend(device_).wait(stream_, marked_);
   std::vector<Tensor> copies;
   std::size_t turn = 0;
