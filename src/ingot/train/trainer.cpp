@@ -303,7 +303,8 @@ void Trainer::State::save() {
 // Before anything changes what a checkpoint is to hold.
 void Trainer::State::end_copying() {
   if (!marked.has_value()) return;
-  auto [path, checkpoint] = std::move(*marked);
+  const std::string path = marked->first;
+  Checkpoint checkpoint = std::move(marked->second);
   marked.reset();
   for (auto* tensors : {&checkpoint.weights, &checkpoint.optimizer, &checkpoint.ema})
     *tensors = on_host(std::move(*tensors));
