@@ -327,6 +327,7 @@ void Trainer::State::end_saving() {
 // What the tensors held at the last mark.
 std::map<std::string, Tensor> Trainer::State::on_host(std::map<std::string, Tensor> tensors) {
   std::vector<Tensor> values;
+  values.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors) values.push_back(tensor);
   const std::vector<Tensor> copied = copies->copy(values);
   std::size_t next = 0;
