@@ -81,7 +81,8 @@ class PackedSequences {
   std::int64_t tokens() const { return tokens_; }
   std::int64_t padding() const { return size() * sequence_length() - tokens_; }
   /// Whether no sequence holds pieces of several documents. Causal attention then needs no doc_start: padding
-  /// stands behind the document, and what it sees is of no account.
+  /// stands behind the document, and no target depends on what it sees. (Only the balance loss of experts
+  /// counts padding too, and changes with what that sees.)
   bool one_document_each() const { return size() == static_cast<std::int64_t>(segments_.size()); }
   const PackingOptions& options() const { return options_; }
   const DocumentSet& documents() const { return documents_; }
