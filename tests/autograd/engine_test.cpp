@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
@@ -173,6 +175,21 @@ TEST(Checkpoint, RecomputesWithTheSameRandomNumbersAndBits) {
     return all;
   };
   EXPECT_EQ(gradients(true), gradients(false));
+}
+
+TEST(Checkpoint, ItsFunctionKnowsThatItRunsOnceMore) {
+  const Tensor x = leaf({2, -3});
+  std::vector<std::pair<bool, bool>> seen;  // recorded now, recorded later
+  const auto function = [&](const Tensor& in) {
+    seen.emplace_back(grad_enabled(), recorded_later());
+    return square(in);
+  };
+  backward(sum(checkpoint(function, x)));
+  EXPECT_EQ(seen, (std::vector<std::pair<bool, bool>>{{false, true}, {true, false}}));
+  EXPECT_FALSE(recorded_later());
+  const NoGrad no_grad;
+  checkpoint(function, x);
+  EXPECT_EQ(seen.back(), std::pair(false, false)) << "nothing is recorded at all";
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 namespace ingot {
 namespace {
 thread_local bool enabled = true;
+thread_local bool later = false;
 std::atomic<bool> anomaly = false;
 }  // namespace
 
@@ -12,6 +13,11 @@ bool grad_enabled() { return enabled; }
 
 GradMode::GradMode(bool value) : previous_(enabled) { enabled = value; }
 GradMode::~GradMode() { enabled = previous_; }
+
+bool recorded_later() { return later && !enabled; }
+
+RecordedLater::RecordedLater() : previous_(later) { later = true; }
+RecordedLater::~RecordedLater() { later = previous_; }
 
 bool detect_anomaly_enabled() { return anomaly.load(std::memory_order_relaxed); }
 void set_detect_anomaly(bool value) { anomaly.store(value, std::memory_order_relaxed); }

@@ -23,6 +23,21 @@ class NoGrad : public GradMode {
   NoGrad() : GradMode(false) {}
 };
 
+/// Whether what runs here unrecorded is run once more, recorded: the first run of checkpoint(). What takes
+/// another way where nothing is recorded (a kernel that is chosen only for training) takes the recorded one
+/// then, so that both runs have the same bits.
+bool recorded_later();
+
+/// NoGrad for such a first run.
+class RecordedLater : public NoGrad {
+ public:
+  RecordedLater();
+  ~RecordedLater();
+
+ private:
+  bool previous_;
+};
+
 /// Whether every op checks its outputs and gradients for NaN and infinities (process-wide; slow). The first
 /// op that makes one throws NonFinite with its name.
 bool detect_anomaly_enabled();

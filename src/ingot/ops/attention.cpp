@@ -197,7 +197,7 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
                             value.shape().to_vector()));
   const Tensor q = adjacent_heads(query), k = adjacent_heads(key), v = adjacent_heads(value);
   const AttentionOptions o = resolved("attention", q.view(), k.view(), options);
-  const Output y = run(q.view(), k.view(), v.view(), needs_grad({&q, &k, &v}), o);
+  const Output y = run(q.view(), k.view(), v.view(), needs_grad({&q, &k, &v}) || recorded_later(), o);
   return record<AttentionNode>(y.out, {&q, &k, &v}, q, k, v, y.out, y.lse, o);
 }
 
@@ -212,7 +212,7 @@ Tensor attention_qkv(const Tensor& input, std::int64_t query_heads, std::int64_t
   const View q = heads(x.view(), 0, query_heads), k = heads(x.view(), query_heads, key_value_heads);
   const View v = heads(x.view(), query_heads + key_value_heads, key_value_heads);
   const AttentionOptions o = resolved("attention_qkv", q, k, options);
-  const Output y = run(q, k, v, needs_grad({&x}), o);
+  const Output y = run(q, k, v, needs_grad({&x}) || recorded_later(), o);
   return record<AttentionQkvNode>(y.out, {&x}, x, y.out, y.lse, key_value_heads, o);
 }
 

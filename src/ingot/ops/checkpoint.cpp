@@ -48,7 +48,7 @@ std::vector<Tensor> checkpoint(const Function& function, const Tensor& input) {
   const RandomState random = random_state();
   std::vector<Tensor> outputs;
   {
-    const NoGrad no_grad;
+    const RecordedLater first_run;
     outputs = function(input);
   }
   const Tensor* const inputs[] = {&input};

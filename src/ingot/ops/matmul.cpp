@@ -187,7 +187,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const LinearOperands o = linear_operands("linear_gelu", x, weight, bias);
   const bool recorded = needs_grad({&o.x, &o.weight, &o.bias});
-  const Tensor sum = recorded ? Tensor::empty_like(o.y) : Tensor{};
+  const Tensor sum = recorded || recorded_later() ? Tensor::empty_like(o.y) : Tensor{};
   kernels::launch(kernels::gemm_gelu, current_stream(o.y.device()),
                   {.a = o.flat_x(),
                    .b = transposed(o.weight.view()),
