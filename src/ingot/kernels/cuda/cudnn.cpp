@@ -16,6 +16,7 @@
 #include "ingot/core/tensor.h"
 #include "ingot/kernels/cuda/driver.h"
 #include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/sync.h"
 #include "ingot/kernels/matmul_precision.h"
 
 namespace cudnn_frontend {
@@ -27,7 +28,7 @@ namespace {
 
 namespace fe = cudnn_frontend;
 
-std::string open_cudnn() {
+std::string find_cudnn() {
   if (!env_flag("CUDNN").value_or(true)) return "INGOT_CUDNN=0";
   // The frontend asks for the CUDA runtime by these names, and finds it where it is open already.
   const std::array<std::string, 3> runtimes{"libcudart.so.13", "/usr/local/cuda/lib64/libcudart.so.13",
@@ -37,6 +38,14 @@ std::string open_cudnn() {
   SharedLibrary library(names);
   fe::cudnn_dlhandle = library.native();
   return library.problem();
+}
+
+std::string open_cudnn() {
+  std::string problem = find_cudnn();
+  if (!problem.empty())
+    log(LogLevel::info, "ingot::cuda",
+        fmt::format("attention and convolutions run on Ingot's own kernels, not on cuDNN: {}", problem));
+  return problem;
 }
 
 fe::DataType_t type_of(DType dtype) {
@@ -63,9 +72,9 @@ void set_layout(Tensor& tensor, const DnnOperand& operand, std::size_t number) {
 
 // What marks engines that would give other bits in another run, or round more than the operands' dtype says.
 std::vector<fe::NumericalNote_t> unwanted(const DnnOperation& operation) {
-  std::vector<fe::NumericalNote_t> notes{fe::NumericalNote_t::NONDETERMINISTIC,
-                                         fe::NumericalNote_t::DOWN_CONVERT_INPUTS,
+  std::vector<fe::NumericalNote_t> notes{fe::NumericalNote_t::DOWN_CONVERT_INPUTS,
                                          fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION};
+  if (is_deterministic()) notes.push_back(fe::NumericalNote_t::NONDETERMINISTIC);
   const bool exact = operation.operands().front().dtype == DType::f32;
   if (exact && matmul_precision() == MatmulPrecision::highest)
     notes.push_back(fe::NumericalNote_t::TENSOR_CORE);  // TF32
@@ -73,6 +82,11 @@ std::vector<fe::NumericalNote_t> unwanted(const DnnOperation& operation) {
 }
 
 }  // namespace
+
+bool is_deterministic() {
+  static const bool value = env_flag("DETERMINISTIC").value_or(true);
+  return value;
+}
 
 const std::string& cudnn_problem() {
   static const std::string problem = open_cudnn();
@@ -98,16 +112,21 @@ struct DnnDevice::Plans {
   using Key = std::pair<std::string, std::vector<std::int64_t>>;
 
   cudnnHandle_t handle = nullptr;  // kept to the end: the driver may be gone before static objects are
+  std::string not_started;         // why there is no handle
   std::shared_ptr<fe::DeviceProperties> description;
-  int architecture = 0, multiprocessors = 0;
+  bool only_tensor_cores = false;
+  int index = 0, architecture = 0;
+  std::size_t memory = 0;  // of the device
   std::mutex mutex;
   std::map<Key, Plan> plans;
 
-  /// With the lock held.
+  /// With the lock held, and with the device chosen where there is one.
   Plan& plan(const DnnOperation& operation) {
     const auto [entry, missing] = plans.try_emplace(key_of(operation));
     Plan& plan = entry->second;
     if (!missing) return plan;
+    plan.problem = not_started;
+    if (!plan.problem.empty()) return plan;
     try {
       plan.problem = find(operation, plan);
     } catch (const std::exception& error) {  // the frontend throws where a library lacks a function
@@ -128,12 +147,15 @@ struct DnnDevice::Plans {
     return key;
   }
 
+  // Of the device's memory, at most. What goes beyond it takes far more than our own kernels: attention's
+  // gradients in a fixed order keep a number of 16 bits for every pair of a query and a key of all heads.
+  static constexpr std::size_t kWorkspaceShare = 32;
+
   // cuDNN's steps from a graph to what runs; the first that fails says why.
   std::string find(const DnnOperation& operation, Plan& plan) const {
     DnnGraph& graph = plan.graph;
     graph.set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
-    graph.set_sm_version(architecture);
-    graph.set_sm_count(multiprocessors);
+    graph.set_sm_version(architecture);  // but not their number: it asks for engines that leave some free
     if (description != nullptr) graph.set_device_properties(description);
     operation.describe(graph);
     fe::error_t result = graph.validate();
@@ -143,6 +165,8 @@ struct DnnDevice::Plans {
       result = graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
     if (result.is_good()) {
       graph.deselect_numeric_notes(unwanted(operation));
+      if (only_tensor_cores) graph.select_numeric_notes({fe::NumericalNote_t::TENSOR_CORE});
+      graph.deselect_workspace_greater_than(static_cast<std::int64_t>(memory / kWorkspaceShare));
       result = graph.check_support();
     }
     if (result.is_good() && handle != nullptr) result = graph.build_plans();
@@ -155,25 +179,29 @@ DnnDevice::DnnDevice(int index) : plans_(std::make_unique<Plans>()) {
   driver::use(index);
   const driver::DeviceProperties properties = driver::properties(index);
   plans_->architecture = 10 * properties.major + properties.minor;
-  plans_->multiprocessors = properties.multiprocessors;
+  plans_->index = index;
+  plans_->memory = properties.memory;
   const cudnnStatus_t status = fe::detail::create_handle(&plans_->handle);
-  INGOT_CHECK(
-      status == CUDNN_STATUS_SUCCESS,
-      KernelError("cudnn", fmt::format("starting cuDNN failed: {}", fe::detail::get_error_string(status))));
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  plans_->not_started = fmt::format("cuDNN did not start: {}", fe::detail::get_error_string(status));
+  log(LogLevel::warn, "ingot::cuda",
+      plans_->not_started + "; attention and convolutions run on Ingot's own kernels");
 }
 
-DnnDevice::DnnDevice(const std::string& description, int architecture, int multiprocessors)
-    : plans_(std::make_unique<Plans>()) {
-  plans_->architecture = architecture;
-  plans_->multiprocessors = multiprocessors;
+DnnDevice::DnnDevice(const DnnDescription& description) : plans_(std::make_unique<Plans>()) {
+  plans_->architecture = description.architecture;
+  plans_->memory = description.memory;
+  plans_->only_tensor_cores = description.only_tensor_cores;
   plans_->description = std::make_shared<fe::DeviceProperties>();
-  fe::error_t result = plans_->description->deserialize({description.begin(), description.end()});
+  const std::string& json = description.json;
+  fe::error_t result = plans_->description->deserialize({json.begin(), json.end()});
   INGOT_CHECK(result.is_good(), KernelError("cudnn", result.get_message()));
 }
 
 DnnDevice::~DnnDevice() = default;
 
 const std::string& DnnDevice::problem(const DnnOperation& operation) {
+  if (plans_->handle != nullptr) driver::use(plans_->index);
   const std::lock_guard lock(plans_->mutex);
   return plans_->plan(operation).problem;
 }
@@ -192,11 +220,13 @@ void DnnDevice::run(const DnnOperation& operation, Stream stream) {
   fe::detail::set_stream(plans_->handle, static_cast<cudaStream_t>(stream.native));
   fe::error_t result = plan.graph.execute(plans_->handle, memory, workspace.view().data);
   INGOT_CHECK(result.is_good(), KernelError(operation.name(), "cuDNN: " + result.get_message()));
+  wait_after_launch(operation.name(), stream);
 }
 
 DnnDevice& dnn_device(Device device) {
   static std::mutex mutex;
-  static std::map<int, std::unique_ptr<DnnDevice>> made;
+  // Kept to the end: cuDNN's own libraries, loaded after this object was made, are taken down before it is.
+  static auto& made = *new std::map<int, std::unique_ptr<DnnDevice>>;
   const std::lock_guard lock(mutex);
   auto& found = made[device.index];
   if (found == nullptr) found = std::make_unique<DnnDevice>(device.index);
@@ -204,11 +234,6 @@ DnnDevice& dnn_device(Device device) {
 }
 
 void register_cudnn() {
-  if (const std::string& problem = cudnn_problem(); !problem.empty()) {
-    log(LogLevel::info, "ingot::cuda",
-        fmt::format("attention and convolutions run on Ingot's own kernels, not on cuDNN: {}", problem));
-    return;
-  }
   register_cudnn_attention();
   register_cudnn_conv();
 }

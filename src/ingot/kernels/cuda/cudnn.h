@@ -28,6 +28,9 @@ using DnnTensor = std::shared_ptr<cudnn_frontend::graph::Tensor_attributes>;
 /// library when it is first asked.
 const std::string& cudnn_problem();
 
+/// Whether sums have a fixed order, so that the same input gives the same bits: unless INGOT_DETERMINISTIC=0.
+bool is_deterministic();
+
 /// A tensor as cuDNN's operations take it: four axes, in the order that the operation has them, with any
 /// strides.
 struct DnnOperand {
@@ -63,14 +66,21 @@ class DnnOperation {
   std::vector<std::int64_t> settings_;
 };
 
+/// A device that is not there.
+struct DnnDescription {
+  std::string json;                ///< as cuDNN writes it
+  int architecture = 0;            ///< 90 for compute capability 9.0
+  std::size_t memory = 0;          ///< bytes
+  bool only_tensor_cores = false;  ///< leave engines out that do without them
+};
+
 /// Plans for operations on one device, made once for each kind. Any thread.
 class DnnDevice {
  public:
   /// A device of this machine.
   explicit DnnDevice(int index);
-  /// A device that is only described, in the JSON that cuDNN writes of one: it tells which operations there
-  /// are engines for, without a card, and runs none. `architecture` is 90 for compute capability 9.0.
-  DnnDevice(const std::string& description, int architecture, int multiprocessors);
+  /// One that tells which operations there are engines for, without a card, and runs none.
+  explicit DnnDevice(const DnnDescription& description);
   ~DnnDevice();
 
   /// Why cuDNN cannot do the operation on this device; empty where it can. Finding out takes tenths of a
@@ -99,7 +109,8 @@ std::unique_ptr<DnnOperation> dnn_operation(const ConvBackwardWeightArgs& args);
 template <class Args>
 bool dnn_takes(const Args& args, const View& operand) {
   const auto operation = dnn_operation(args);
-  return operation != nullptr && dnn_device(operand.device).problem(*operation).empty();
+  return operation != nullptr && cudnn_problem().empty() &&
+         dnn_device(operand.device).problem(*operation).empty();
 }
 template <class Args>
 void dnn_run(const Args& args, Stream stream) {

@@ -49,8 +49,9 @@ struct Scores {
   Attributes attributes() const {
     Attributes made;
     made.set_attn_scale(scale);
-    if (!causal) return made;
-    // The last query stands beside the last key.
+    // The last query stands beside the last key; a single one sees all of them, and cuDNN has an error where
+    // such a one is masked and heads are grouped (its release notes, 9.18.1).
+    if (!causal || (queries == 1 && window == 0)) return made;
     made.set_diagonal_alignment(queries == keys ? fe::DiagonalAlignment_t::TOP_LEFT
                                                 : fe::DiagonalAlignment_t::BOTTOM_RIGHT);
     made.set_diagonal_band_right_bound(0);
@@ -91,7 +92,7 @@ class AttentionBackward final : public DnnOperation {
 
   void describe(DnnGraph& graph) const override {
     auto attributes = scores_.attributes<fe::graph::SDPA_backward_attributes>();
-    attributes.set_deterministic_algorithm(true);
+    attributes.set_deterministic_algorithm(is_deterministic());
     const auto [dq, dk, dv] =
         graph.sdpa_backward(input(graph, 0), input(graph, 1), input(graph, 2), input(graph, 3),
                             input(graph, 4), input(graph, 5), std::move(attributes));
@@ -118,7 +119,8 @@ bool fits(const Args& args, std::initializer_list<View> tensors) {
   for (const View& view : tensors)
     if (view.data == nullptr || view.dtype != dtype || view.numel() == 0 || !aligned(view)) return false;
   const AttentionMask& mask = args.mask;
-  const bool plain = !mask.doc_start && !mask.kv_length && args.softcap == 0.0F;
+  const bool plain =
+      !mask.doc_start && !mask.kv_length && args.softcap == 0.0F && (args.q.dim(1) > 1 || mask.window == 0);
   // A query before the first key sees nothing, which is 0 here and not a number there.
   return plain && (mask.causal ? args.q.dim(1) <= args.k.dim(1) : mask.window == 0);
 }

@@ -152,7 +152,7 @@ void run_backward_weight(const ConvBackwardWeightArgs& args, Stream stream) {
 }  // namespace
 
 std::unique_ptr<DnnOperation> dnn_operation(const ConvArgs& args) {
-  if (!fits({args.x, args.weight, args.y})) return nullptr;
+  if (!fits({args.x, args.weight, args.y}) || (args.bias && !fits({args.x, args.bias}))) return nullptr;
   return std::make_unique<ConvForward>(args);
 }
 

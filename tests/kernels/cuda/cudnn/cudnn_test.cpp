@@ -9,16 +9,22 @@
 namespace ingot::kernels::cuda {
 namespace {
 
+DnnDescription hopper_description() {
+  return {
+      .json =
+          R"({"deviceVer":900,"driverVer":13000,"cudaDeviceId":0,"totalGlobalMem":85000000000,)"
+          R"("maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
+          R"("multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,)"
+          R"("maxSharedMemoryPerBlockOptin":232448,"reservedSharedMemoryPerBlock":1024,)"
+          R"("maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,)"
+          R"("pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1980000,)"
+          R"("memClockRateKHz":2619000,"l2CacheSize":52428800,"deviceName":"NVIDIA H100 80GB HBM3"})",
+      .architecture = 90,
+      .memory = 85000000000};
+}
+
 DnnDevice& hopper() {
-  static DnnDevice device(
-      R"({"deviceVer":900,"driverVer":13000,"cudaDeviceId":0,"totalGlobalMem":85000000000,)"
-      R"("maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
-      R"("multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,)"
-      R"("maxSharedMemoryPerBlockOptin":232448,"reservedSharedMemoryPerBlock":1024,)"
-      R"("maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,)"
-      R"("pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1980000,)"
-      R"("memClockRateKHz":2619000,"l2CacheSize":52428800,"deviceName":"NVIDIA H100 80GB HBM3"})",
-      90, 132);
+  static DnnDevice device(hopper_description());
   return device;
 }
 
@@ -38,9 +44,9 @@ View view_of(std::initializer_list<std::int64_t> shape, DType dtype) {
 }
 
 template <class Args>
-std::string problem(const Args& args) {
+std::string problem(const Args& args, DnnDevice& device = hopper()) {
   const auto operation = dnn_operation(args);
-  return operation == nullptr ? "not said in cuDNN's words" : hopper().problem(*operation);
+  return operation == nullptr ? "not said in cuDNN's words" : device.problem(*operation);
 }
 
 struct Heads {
@@ -80,7 +86,7 @@ TEST(CudnnAttention, TrainedShapesHaveEngines) {
   expect_engines(attention_of({4, 1000, 1000, 12, 12, 64}), "an odd length");
   expect_engines(attention_of(kLlama), "Llama");
   expect_engines(attention_of(kLlama, DType::f16), "Llama in f16");
-  expect_engines(attention_of({1, 16384, 16384, 32, 8, 128}), "16k");
+  expect_engines(attention_of({1, 8192, 8192, 16, 8, 128}), "8k");
   expect_engines(attention_of({2, 512, 512, 8, 8, 80}), "heads of 80");
   expect_engines(attention_of({2, 512, 512, 8, 1, 256}), "heads of 256");
 }
@@ -101,6 +107,20 @@ TEST(CudnnAttention, HeadsOfAFusedProjectionHaveEngines) {
     view->strides[0] *= 3;
   }
   expect_engines(args, "fused");
+}
+
+// Gradients in a fixed order take memory for every query and key, 17 GB here: our own kernels take none.
+TEST(CudnnAttention, GradientsThatWouldTakeMuchMemoryAreRefused) {
+  const AttentionArgs args = attention_of({1, 16384, 16384, 32, 8, 128});
+  EXPECT_EQ(problem(args), "");
+  EXPECT_NE(problem(backward_of(args)).find("workspace"), std::string::npos) << problem(backward_of(args));
+}
+
+TEST(CudnnAttention, OneQueryHasEnginesWithoutAMaskAndNoneWithAWindow) {
+  AttentionArgs args = attention_of({2, 1, 64, 8, 2, 64});
+  EXPECT_EQ(problem(args), "");
+  args.mask.window = 16;
+  EXPECT_EQ(dnn_operation(args), nullptr);
 }
 
 TEST(CudnnAttention, WhatItsWordsCannotSayIsLeftToOthers) {
@@ -188,6 +208,38 @@ TEST(CudnnConv, SignalsOfOneAxisHaveEngines) {
   EXPECT_EQ(problem(ConvArgs{.x = x, .weight = weight, .y = y, .geometry = geometry}), "");
   EXPECT_EQ(problem(ConvBackwardDataArgs{.weight = weight, .dy = y, .dx = x, .geometry = geometry}), "");
   EXPECT_EQ(problem(ConvBackwardWeightArgs{.x = x, .dy = y, .dweight = weight, .geometry = geometry}), "");
+}
+
+// Those of 16 bits are there for their speed.
+TEST(CudnnConv, SixteenBitsHaveEnginesOnTensorCores) {
+  DnnDescription description = hopper_description();
+  description.only_tensor_cores = true;
+  DnnDevice device(description);
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const auto& [channels, side, taps] :
+         {std::array<std::int64_t, 3>{512, 14, 1}, {256, 28, 3}, {128, 28, 3}}) {
+      const View x = view_of({32, side, side, channels}, dtype);
+      const View weight = view_of({channels, channels, taps, taps}, dtype);
+      const ConvGeometry geometry{.padding = {taps / 2, taps / 2}, .channels_last = true};
+      const auto of = [&](const auto& args) { return problem(args, device); };
+      EXPECT_EQ(of(ConvArgs{.x = x, .weight = weight, .y = x, .geometry = geometry}), "") << channels;
+      EXPECT_EQ(of(ConvBackwardDataArgs{.weight = weight, .dy = x, .dx = x, .geometry = geometry}), "")
+          << channels;
+      EXPECT_EQ(of(ConvBackwardWeightArgs{.x = x, .dy = x, .dweight = weight, .geometry = geometry}), "")
+          << channels;
+    }
+  }
+}
+
+TEST(CudnnConv, ABiasThatIsNotAlignedIsLeftToOthers) {
+  const View x = view_of({8, 32, 32, 64}, DType::bf16), weight = view_of({64, 64, 1, 1}, DType::bf16);
+  View bias = view_of({64}, DType::bf16);
+  const auto args = [&] {
+    return ConvArgs{.x = x, .weight = weight, .bias = bias, .y = x, .geometry = {.channels_last = true}};
+  };
+  EXPECT_NE(dnn_operation(args()), nullptr);
+  bias.data = static_cast<std::byte*>(bias.data) + 2;
+  EXPECT_EQ(dnn_operation(args()), nullptr);
 }
 
 TEST(CudnnConv, SizesThatDoNotFitAreRefusedWithAReason) {
