@@ -1,6 +1,7 @@
 #include "ingot/kernels/fp8_matmul.h"
 
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "tests/kernels/cuda/device.h"
@@ -57,7 +58,7 @@ struct Operands {
             .b_scale = on[3].view(),
             .bias = on[4].view(),
             .accumulate = p.accumulate});
-    return to(to(result, kCpu), DType::f32);
+    return to(to(result, DType::f32), kCpu);
   }
 };
 
@@ -86,6 +87,8 @@ std::vector<Problem> problems() {
     list.push_back(
         {.m = 16, .n = 32, .k = 64, .c = DType::bf16, .blocks = blocks, .bias = true, .accumulate = true});
     list.push_back({.m = 16, .n = 32, .k = 64, .c = DType::f16, .blocks = blocks});
+    list.push_back({.m = 64, .n = 256, .k = 640, .c = DType::bf16, .blocks = blocks});
+    list.push_back({.m = 64, .n = 256, .k = 640, .blocks = blocks});
   }
   return list;
 }
@@ -104,13 +107,31 @@ TEST(Fp8Matmul, TheReferenceMultipliesWhatTheNumbersStandFor) {
   }
 }
 
+// The largest difference from the reference, as a part of the largest result.
+double device_error(const Problem& p, bool ours) {
+  const Operands o(p);
+  const Tensor expected = o.run(kCpu, p), zero = Tensor::zeros(expected.shape());
+  Tensor actual;
+  {
+    std::optional<kernels::ForceKind> forced;
+    if (ours) forced.emplace(kernels::ImplKind::cuda);
+    actual = o.run(kDevice, p);
+  }
+  return max_error(actual, expected) / std::max(1.0, max_error(expected, zero));
+}
+
 TEST(CudaFp8Matmul, EqualsTheReference) {
   for (const Problem& p : problems()) {
-    const Operands o(p);
-    const Tensor expected = o.run(kCpu, p), actual = o.run(kDevice, p);
-    const double size = std::max(1.0, max_error(expected, Tensor::zeros(expected.shape())));
     const double tolerance = p.c == DType::f32 ? 2e-6 : p.c == DType::f16 ? 1e-3 : 8e-3;
-    EXPECT_LE(max_error(actual * (1 / size), expected * (1 / size)), tolerance)
+    EXPECT_LE(device_error(p, true), tolerance) << p.m << " x " << p.n << " x " << p.k;
+  }
+}
+
+// Where NVIDIA's library is there, it comes first. Tensor cores of sm_90 keep some 14 bits of a sum of 8-bit
+// products (DeepSeek-V3 2024, section 3.3.2), whatever the dtype of the result.
+TEST(CudaFp8Matmul, IsNearTheReferenceWithWhatComesFirst) {
+  for (const Problem& p : problems()) {
+    EXPECT_LE(device_error(p, false), p.c == DType::bf16 ? 8e-3 : 1e-3)
         << p.m << " x " << p.n << " x " << p.k;
   }
 }

@@ -27,6 +27,10 @@ float at(const ColumnMatrix& matrix, std::int64_t batch, std::int64_t row, std::
 }
 
 void multiply(const LibraryProduct& p) {
+  if (p.outer > 1) {
+    for (std::int64_t i = 0; i < p.outer; ++i) multiply(p.one(i));
+    return;
+  }
   ASSERT_FALSE(p.c.transposed);
   const std::int64_t depth = p.a.transposed ? p.a.rows : p.a.columns;
   ASSERT_EQ(p.b.transposed ? p.b.columns : p.b.rows, depth);
@@ -98,6 +102,21 @@ TEST(LibraryProduct, TakesBroadcastBatchesAndPartsOfRows) {
   check_product({.a = a.view(), .b = b, .c = c.view()}, c);
 }
 
+// As attention has them that multiplies its scores itself: [B, S, H, D] with the middle axes turned.
+TEST(LibraryProduct, TakesHeadsThatLieBesideEachOther) {
+  const std::int64_t batch = 2, heads = 3, length = 5, size = 4;
+  const Tensor q = transpose(randn({batch, length, heads, size}, 1), 1, 2);
+  const Tensor k = transpose(transpose(randn({batch, length, heads, size}, 2), 1, 2), 2, 3);
+  const Tensor scores = randn({batch, heads, length, length}, 3), expected = clone(scores);
+  launch(gemm, {}, {.a = q.view(), .b = k.view(), .c = expected.view(), .alpha = 0.5F, .beta = 2});
+  const auto product =
+      library_product(GemmArgs{.a = q.view(), .b = k.view(), .c = scores.view(), .alpha = 0.5F, .beta = 2});
+  ASSERT_TRUE(product);
+  EXPECT_EQ(product->outer * product->batch, batch * heads);
+  multiply(*product);
+  EXPECT_LE(max_error(scores, expected), 1e-5);
+}
+
 TEST(LibraryProduct, SaysGeluBehindAProduct) {
   const Tensor a = randn({5, 4}, 1), b = randn({4, 8}, 2), bias = randn({8}, 3);
   for (const bool keeps : {false, true}) {
@@ -156,9 +175,39 @@ TEST(LibraryProduct, SaysAProductOfSmallFloats) {
   Fp8MatmulArgs left = args(c);
   left.a.shape[1] = left.b.shape[1] = 31;
   EXPECT_FALSE(library_product(left));
-  left = args(c);
-  left.a_scale.rank = 2;
-  EXPECT_FALSE(library_product(left));
+}
+
+// Columns of a share a scale with 127 others, those of b have their own; each for 128 of the depth.
+TEST(LibraryProduct, SaysScalesByBlocksAsTheLibraryReadsThem) {
+  const std::int64_t m = 8, n = 132, k = 656, parts = 6;
+  const Tensor a = to(randn({m, k}, 1), DType::f8e4m3), b = to(randn({n, k}, 2), DType::f8e4m3);
+  const Tensor sa = randn({m, parts}, 3), sb = randn({2, parts}, 4), c = randn({m, n}, 5),
+               expected = clone(c);
+  Fp8MatmulArgs args{
+      .a = a.view(), .b = b.view(), .c = expected.view(), .a_scale = sa.view(), .b_scale = sb.view()};
+  launch(fp8_matmul, {}, args);
+  args.c = c.view();
+  const auto product = library_product(args);
+  ASSERT_TRUE(product && product->block_scales);
+  const LibraryScales scales(args, {});
+  EXPECT_EQ(scales.a.shape(), Shape({2, 8}));
+  EXPECT_EQ(scales.b.shape(), Shape({parts, m}));
+  for (std::int64_t column = 0; column < m; ++column) {
+    for (std::int64_t row = 0; row < n; ++row) {
+      float sum = 0;
+      for (std::int64_t d = 0; d < k; ++d) {
+        const float a_scale = scales.a.data<float>()[row / 128 * 8 + d / 128];
+        const float b_scale = scales.b.data<float>()[d / 128 * m + column];
+        sum += static_cast<float>(static_cast<const f8e4m3*>(product->a.data)[row * k + d]) * a_scale *
+               (static_cast<float>(static_cast<const f8e4m3*>(product->b.data)[column * k + d]) * b_scale);
+      }
+      c.data<float>()[column * n + row] = sum;
+    }
+  }
+  EXPECT_LE(max_error(c, expected), 1e-4);  // sums of 656 products in another order
+  for (const std::int64_t padding : {6, 7}) EXPECT_EQ(scales.a.data<float>()[padding], 0);
+  args.a.shape[0] = args.c.shape[0] = args.a_scale.shape[0] = 6;  // rows that the library does not take
+  EXPECT_FALSE(library_product(args));
 }
 
 TEST(LibraryProduct, LeavesWhatColumnsCannotSay) {

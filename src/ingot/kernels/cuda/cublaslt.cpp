@@ -17,6 +17,7 @@
 #include "ingot/kernels/cuda/driver.h"
 #include "ingot/kernels/cuda/library_product.h"
 #include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/sync.h"
 #include "ingot/kernels/matmul_precision.h"
 
 // Matrix products through cuBLASLt, which is looked for when it is first needed. What its heuristic chose for
@@ -28,6 +29,7 @@ namespace {
 struct Library {
   std::string problem;
   decltype(&cublasLtCreate) create = nullptr;
+  decltype(&cublasLtGetVersion) version = nullptr;
   decltype(&cublasLtGetStatusString) status_string = nullptr;
   decltype(&cublasLtMatmulDescCreate) make_operation = nullptr;
   decltype(&cublasLtMatmulDescDestroy) destroy_operation = nullptr;
@@ -48,6 +50,7 @@ Library make_library() {
                                          "/usr/local/cuda/lib64/libcublasLt.so"};
   SharedLibrary library(names);
   library.find(found.create, "cublasLtCreate");
+  library.find(found.version, "cublasLtGetVersion");
   library.find(found.status_string, "cublasLtGetStatusString");
   library.find(found.make_operation, "cublasLtMatmulDescCreate");
   library.find(found.destroy_operation, "cublasLtMatmulDescDestroy");
@@ -61,6 +64,9 @@ Library make_library() {
   library.find(found.heuristic, "cublasLtMatmulAlgoGetHeuristic");
   library.find(found.matmul, "cublasLtMatmul");
   found.problem = library.problem();
+  if (!found.problem.empty())
+    log(LogLevel::warn, "ingot::cuda",
+        fmt::format("{}; matrix products take the plain kernels, which are slow", found.problem));
   return found;
 }
 
@@ -133,6 +139,10 @@ Owned<cublasLtMatmulDesc_t> operation(const LibraryProduct& product) {
   if (product.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
   if (product.a_scale != nullptr) set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.a_scale);
   if (product.b_scale != nullptr) set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.b_scale);
+  if (product.block_scales) {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
+  }
   if (product.before != nullptr) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.before);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.c.leading);
@@ -142,10 +152,13 @@ Owned<cublasLtMatmulDesc_t> operation(const LibraryProduct& product) {
   return owned;
 }
 
-/// The largest power of two up to 256 that divides the address.
-std::uint32_t alignment(const void* data) {
-  const auto address = reinterpret_cast<std::uintptr_t>(data) | 256U;
+/// The largest power of two up to 256 that divides the address, and the way to the next of its kind.
+std::uint32_t alignment(const void* data, std::uint64_t next = 0) {
+  const std::uint64_t address = reinterpret_cast<std::uintptr_t>(data) | next | 256U;
   return static_cast<std::uint32_t>(address & -address);
+}
+std::uint32_t alignment(const ColumnMatrix& matrix) {
+  return alignment(matrix.data, static_cast<std::uint64_t>(matrix.outer_stride) * byte_size(matrix.dtype));
 }
 
 constexpr std::uint64_t kMostWorkspace = std::uint64_t{32} << 20;
@@ -171,26 +184,34 @@ Key key_of(const LibraryProduct& p) {
           static_cast<std::int64_t>(p.a.dtype),
           static_cast<std::int64_t>(p.b.dtype),
           static_cast<std::int64_t>(compute_type(p)),
-          p.a_scale != nullptr ? 1 : 0,
+          p.a_scale == nullptr ? 0
+          : p.block_scales     ? 2
+                               : 1,
           static_cast<std::int64_t>(epilogue(p)),
-          alignment(p.before),
+          alignment(p.before, static_cast<std::uint64_t>(p.c.outer_stride) * byte_size(p.c.dtype)),
           p.beta == 0.0F ? 0 : 1,
-          alignment(p.a.data),
-          alignment(p.b.data),
-          alignment(p.c.data),
+          alignment(p.a),
+          alignment(p.b),
+          alignment(p.c),
           alignment(p.bias)};
 }
 
 /// cuBLASLt on one device. Any thread.
 class Products {
  public:
-  explicit Products(int device) {
+  explicit Products(int device) : device_(device) {
     driver::use(device);
-    check(library().create(&handle_), "starting");
+    const cublasStatus_t status = library().create(&handle_);
+    if (status == CUBLAS_STATUS_SUCCESS) return;
+    handle_ = nullptr;
+    log(LogLevel::warn, "ingot::cuda",
+        fmt::format("cuBLASLt did not start ({}); matrix products take the plain kernels, which are slow",
+                    library().status_string(status)));
   }
 
   /// Whether there is an algorithm; asks for proposals the first time.
   bool has(const LibraryProduct& product) {
+    if (handle_ == nullptr) return false;
     const std::lock_guard lock(mutex_);
     return !choice(product).proposals.empty();
   }
@@ -201,11 +222,15 @@ class Products {
       const std::lock_guard lock(mutex_);
       Choice& found = choice(product);
       if (found.proposals.size() > 1 && driver::can_wait(stream.native)) {
-        found.proposals = {found.proposals[try_out(found.proposals, product, stream)]};
+        found.proposals = {found.proposals[try_out(found.proposals, product.one(0), stream)]};
       }
       chosen = found.proposals.front();
     }
-    check(start(product, chosen, product.c.data, stream), "a product");
+    for (std::int64_t i = 0; i < product.outer; ++i) {
+      const LibraryProduct one = product.one(i);
+      check(start(one, chosen, one.c.data, stream), "a product");
+    }
+    wait_after_launch("gemm", stream);
   }
 
  private:
@@ -226,18 +251,17 @@ class Products {
 
   // Puts the product into the stream; `to` gets it, product.c is what beta is for.
   cublasStatus_t start(const LibraryProduct& product, const Proposal& chosen, void* to, Stream stream) const {
-    ComputeBackend& device = backend(stream.device);
+    driver::use(device_);
     // The allocator gives the memory on only within this stream, whose work comes after the product.
     const StreamGuard guard(stream);
-    void* workspace = chosen.workspace == 0 ? nullptr : device.allocate(chosen.workspace, MemoryTag::other);
+    const Tensor workspace =
+        Tensor::empty({static_cast<std::int64_t>(chosen.workspace)}, DType::u8, stream.device);
     const auto op = operation(product);
     const auto a = layout(product, product.a), b = layout(product, product.b), c = layout(product, product.c);
-    const cublasStatus_t status =
-        library().matmul(handle_, op.get(), &product.alpha, product.a.data, a.get(), product.b.data, b.get(),
-                         &product.beta, product.c.data, c.get(), to, c.get(), &chosen.algorithm, workspace,
-                         chosen.workspace, static_cast<cudaStream_t>(stream.native));
-    if (workspace != nullptr) device.deallocate(workspace, chosen.workspace, MemoryTag::other);
-    return status;
+    return library().matmul(handle_, op.get(), &product.alpha, product.a.data, a.get(), product.b.data,
+                            b.get(), &product.beta, product.c.data, c.get(), to, c.get(), &chosen.algorithm,
+                            workspace.view().data, chosen.workspace,
+                            static_cast<cudaStream_t>(stream.native));
   }
 
   // Which proposal is the fastest on these very operands. The result goes elsewhere: it may be a sum that the
@@ -261,6 +285,7 @@ class Products {
   }
 
   std::vector<Proposal> ask(const LibraryProduct& product, int most) const {
+    driver::use(device_);
     cublasLtMatmulPreference_t made = nullptr;
     check(library().make_preference(&made), "describing a preference");
     const Owned<cublasLtMatmulPreference_t> preference(made, library().destroy_preference);
@@ -268,10 +293,13 @@ class Products {
       check(library().set_preference(made, attribute, &value, sizeof value), "describing a preference");
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(product.a.data));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(product.b.data));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(product.c.data));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(product.c.data));
+    // Parts of a sum are f32 until all are there, whatever the result is.
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(product.a));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(product.b));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(product.c));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(product.c));
     const auto op = operation(product);
     const auto a = layout(product, product.a), b = layout(product, product.b), c = layout(product, product.c);
     std::array<cublasLtMatmulHeuristicResult_t, kMostProposals> results{};
@@ -289,6 +317,7 @@ class Products {
 
   static constexpr int kMostProposals = 8;
 
+  int device_;
   cublasLtHandle_t handle_ = nullptr;  // kept to the end: the driver may be gone before static objects are
   std::mutex mutex_;
   std::map<Key, Choice> choices_;
@@ -303,11 +332,17 @@ Products& products(Device device) {
   return *found;
 }
 
+/// Whether this version of the library has words for it; which cards it can do it on, its heuristic knows.
+bool knows(const LibraryProduct& product) {
+  constexpr std::size_t kFirstWithBlockScales = 120900;
+  return !product.block_scales || library().version() >= kFirstWithBlockScales;
+}
+
 template <class Args>
 bool takes(const Args& args) {
   if (!library().problem.empty()) return false;
   const auto product = library_product(args);
-  return product && products(args.c.device).has(*product);
+  return product && knows(*product) && products(args.c.device).has(*product);
 }
 
 template <class Args>
@@ -315,15 +350,22 @@ void run(const Args& args, Stream stream) {
   products(stream.device).run(*library_product(args), stream);
 }
 
+void run_fp8(const Fp8MatmulArgs& args, Stream stream) {
+  LibraryProduct product = *library_product(args);
+  if (!product.block_scales) return products(stream.device).run(product, stream);
+  // Both are in use until the product ends, and their memory is given on within this stream only.
+  const LibraryScales scales(args, stream);
+  product.a_scale = scales.a.data<float>();
+  product.b_scale = scales.b.data<float>();
+  products(stream.device).run(product, stream);
+}
+
 }  // namespace
 
 void register_cublaslt() {
-  if (const std::string& problem = library().problem; !problem.empty())
-    log(LogLevel::warn, "ingot::cuda",
-        fmt::format("{}; matrix products take the plain kernels, which are slow", problem));
   gemm.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes<GemmArgs>, run<GemmArgs>});
   gemm_gelu.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes<GemmGeluArgs>, run<GemmGeluArgs>});
-  fp8_matmul.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes<Fp8MatmulArgs>, run<Fp8MatmulArgs>});
+  fp8_matmul.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes<Fp8MatmulArgs>, run_fp8});
 }
 
 }  // namespace ingot::kernels::cuda

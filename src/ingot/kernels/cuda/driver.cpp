@@ -15,10 +15,8 @@ namespace {
 void check(cudaError_t result, const char* what) {
   if (result == cudaSuccess) return;
   cudaGetLastError();  // an error that is not sticky must not show again at the next, innocent, call
-  throw Error(fmt::format(
-      "CUDA: {} failed: {} ({}). Work runs after the call that asked for it; INGOT_CUDA_SYNC=1 waits after "
-      "every kernel and names the one at fault",
-      what, cudaGetErrorString(result), cudaGetErrorName(result)));
+  throw Error(fmt::format("CUDA: {} failed: {} ({}){}", what, cudaGetErrorString(result),
+                          cudaGetErrorName(result), kMayBeEarlier));
 }
 
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }

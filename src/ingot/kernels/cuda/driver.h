@@ -11,6 +11,12 @@
 /// card. Every function throws ingot::Error with the driver's words where it fails, unless it says otherwise.
 namespace ingot::kernels::cuda::driver {
 
+/// What ends the message of an error whose cause may be earlier work.
+inline constexpr const char* kMayBeEarlier =
+    ". Work runs after the call that asked for it; INGOT_CUDA_SYNC=1 waits after every kernel and names the "
+    "one "
+    "at fault";
+
 struct DeviceProperties {
   std::string name;
   int major = 0, minor = 0;  ///< compute capability

@@ -9,6 +9,7 @@
 #include "ingot/base/hash.h"
 #include "ingot/base/log.h"
 #include "ingot/kernels/cuda/driver.h"
+#include "ingot/kernels/cuda/sync.h"
 
 namespace ingot::kernels::cuda {
 
@@ -77,6 +78,7 @@ void CudaKernelExecutor::execute_kernel(std::uint64_t handle, Dim3 grid, Dim3 bl
   driver::use(device_.index);
   driver::launch_module(module->handle, module->function.c_str(), {grid.x, grid.y, grid.z},
                         {block.x, block.y, block.z}, arguments, stream.native);
+  wait_after_launch(module->function.c_str(), stream);
 }
 
 KernelInfo CudaKernelExecutor::kernel_info(std::uint64_t handle) {

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
+#include "ingot/kernels/cuda/driver.h"
 
 namespace ingot::kernels::cuda {
 
@@ -26,12 +26,8 @@ void throw_launch_failed(const LaunchSite& site, Size3 grid, Size3 block, std::s
       fmt::format("{}: {} of shape {}, launched on {} as {} x {} x {} blocks of {} x {} x {} threads with {} "
                   "bytes of shared memory",
                   said, name(site.operand.dtype), to_string(shape), to_string(site.stream.device), grid.x,
-                  grid.y, grid.z, block.x, block.y, block.z, shared_bytes));
-}
-
-bool waits_after_launch() {
-  static const bool waits = env_flag("CUDA_SYNC").value_or(false);
-  return waits;
+                  grid.y, grid.z, block.x, block.y, block.z, shared_bytes) +
+          (waits_after_launch() ? "" : driver::kMayBeEarlier));
 }
 
 }  // namespace ingot::kernels::cuda

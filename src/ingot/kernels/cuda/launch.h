@@ -6,6 +6,7 @@
 #include "ingot/core/stream.h"
 #include "ingot/core/view.h"
 #include "ingot/kernels/cuda/device_code.h"
+#include "ingot/kernels/cuda/sync.h"
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
 #else
@@ -33,8 +34,6 @@ unsigned grid_for(Device device, std::int64_t total, std::int64_t per_block, int
 /// Throws KernelError for a launch that failed, with what the driver said of it.
 [[noreturn]] void throw_launch_failed(const LaunchSite& site, Size3 grid, Size3 block,
                                       std::size_t shared_bytes, const char* said);
-/// INGOT_CUDA_SYNC: wait after every kernel, so that an error names the one at fault.
-bool waits_after_launch();
 
 #if defined(__CUDACC__)
 

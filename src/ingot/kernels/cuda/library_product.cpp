@@ -1,7 +1,9 @@
 #include "ingot/kernels/cuda/library_product.h"
 
 #include <algorithm>
+#include <array>
 
+#include "ingot/kernels/copy.h"
 #include "ingot/kernels/runs.h"
 
 namespace ingot::kernels::cuda {
@@ -32,6 +34,19 @@ View batch_axes(View x) {
 
 }  // namespace
 
+LibraryProduct LibraryProduct::one(std::int64_t i) const {
+  LibraryProduct product = *this;
+  product.outer = 1;
+  const auto move = [i](void*& data, const ColumnMatrix& matrix) {
+    if (data == nullptr) return;
+    data = static_cast<std::byte*>(data) +
+           i * matrix.outer_stride * static_cast<std::int64_t>(byte_size(matrix.dtype));
+  };
+  move(product.before, c);  // lies as c does
+  for (ColumnMatrix* matrix : {&product.a, &product.b, &product.c}) move(matrix->data, *matrix);
+  return product;
+}
+
 std::optional<LibraryProduct> library_product(const GemmArgs& args) {
   const DType dtype = args.c.dtype;
   if (args.a.dtype != dtype || args.b.dtype != dtype) return std::nullopt;
@@ -40,23 +55,30 @@ std::optional<LibraryProduct> library_product(const GemmArgs& args) {
   if (args.bias && args.bias.dtype != dtype) return std::nullopt;
   if (args.bias && args.bias.dim(0) != 1 && args.bias.stride(0) != 1) return std::nullopt;
 
+  // Heads that lie beside each other in every row of a batch are two axes, which do not become one.
   const Runs<3> batch({batch_axes(args.b), batch_axes(args.a), batch_axes(args.c)});
-  if (batch.rank() > 1 || (batch.total() > 1 && batch.stride(0, 2) == 0)) return std::nullopt;
+  const int axes = batch.rank(), inner = axes - 1;
+  if (axes > 2) return std::nullopt;
+  for (int axis = 0; axis < axes; ++axis)
+    if (batch.size(axis) > 1 && batch.stride(axis, 2) == 0) return std::nullopt;
 
   Matrix a = transpose_of(args.b), b = transpose_of(args.a);
   Matrix c = stored(args.c.data, args.c.dim(-1), args.c.dim(-2), args.c.stride(-1), args.c.stride(-2));
   if (!a || !b || !c) return std::nullopt;
   a->dtype = b->dtype = c->dtype = dtype;
-  a->batch_stride = batch.stride(0, 0);
-  b->batch_stride = batch.stride(0, 1);
-  c->batch_stride = batch.stride(0, 2);
+  const std::array matrices{&*a, &*b, &*c};
+  for (std::size_t i = 0; i < 3; ++i) {
+    matrices[i]->batch_stride = batch.stride(inner, i);
+    if (axes == 2) matrices[i]->outer_stride = batch.stride(0, i);
+  }
   return LibraryProduct{.a = *a,
                         .b = *b,
                         .c = *c,
                         .bias = args.bias.data,
                         .gelu = false,
                         .before = nullptr,
-                        .batch = batch.total(),
+                        .batch = batch.size(inner),
+                        .outer = axes == 2 ? batch.size(0) : 1,
                         .dtype = dtype,
                         .a_scale = nullptr,
                         .b_scale = nullptr,
@@ -76,7 +98,8 @@ std::optional<LibraryProduct> library_product(const GemmGeluArgs& args) {
 
 std::optional<LibraryProduct> library_product(const Fp8MatmulArgs& args) {
   const std::int64_t m = args.a.dim(0), n = args.b.dim(0), k = args.a.dim(1);
-  if (has_block_scales(args) || m == 0 || n == 0 || k == 0 || k % 16 != 0) return std::nullopt;
+  if (m == 0 || n == 0 || k == 0 || k % 16 != 0) return std::nullopt;
+  if (has_block_scales(args) && (m % 4 != 0 || n % 4 != 0)) return std::nullopt;
   if (args.bias && args.c.dtype == DType::f32) return std::nullopt;
   // Row-major b is its own transpose in columns, whose transpose the units for 8 bits take.
   LibraryProduct product;
@@ -88,8 +111,24 @@ std::optional<LibraryProduct> library_product(const Fp8MatmulArgs& args) {
   product.dtype = args.c.dtype;
   product.a_scale = args.b_scale.as<float>();
   product.b_scale = args.a_scale.as<float>();
+  product.block_scales = has_block_scales(args);
   product.beta = args.accumulate ? 1.0F : 0.0F;
   return product;
+}
+
+LibraryScales::LibraryScales(const Fp8MatmulArgs& args, Stream stream) {
+  const std::int64_t m = args.a_scale.dim(0), parts = args.a_scale.dim(1), blocks = args.b_scale.dim(0);
+  const StreamGuard guard(stream);
+  b = Tensor::empty({parts, m}, DType::f32, stream.device);
+  View turned = args.a_scale;
+  std::swap(turned.shape[0], turned.shape[1]);
+  std::swap(turned.strides[0], turned.strides[1]);
+  launch(copy, stream, {.x = turned, .y = b.view()});
+
+  a = Tensor::zeros({blocks, (parts + 3) / 4 * 4}, DType::f32, stream.device);
+  View filled = a.view();
+  filled.shape[1] = parts;
+  launch(copy, stream, {.x = args.b_scale, .y = filled});
 }
 
 }  // namespace ingot::kernels::cuda

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "ingot/core/tensor.h"
 #include "ingot/kernels/fp8_matmul.h"
 #include "ingot/kernels/gemm.h"
 
@@ -11,31 +12,46 @@ namespace ingot::kernels::cuda {
 struct ColumnMatrix {
   void* data = nullptr;
   std::int64_t rows = 0, columns = 0, leading = 0;
-  std::int64_t batch_stride = 0;
+  std::int64_t batch_stride = 0, outer_stride = 0;
   bool transposed = false;  ///< the product takes its transpose
   DType dtype = DType::f32;
 };
 
-/// c = alpha · op(a) · op(b) + beta · c, plus bias to every column of c, for `batch` matrices.
+/// c = alpha · op(a) · op(b) + beta · c, plus bias to every column of c, for `batch` matrices; and all that
+/// `outer` times.
 struct LibraryProduct {
   ColumnMatrix a, b, c;
   const void* bias = nullptr;  ///< [c.rows], or null
   bool gelu = false;           ///< c becomes gelu_tanh of that
   void* before = nullptr;      ///< its argument, as c lies; or null
-  std::int64_t batch = 1;
+  std::int64_t batch = 1, outer = 1;
   DType dtype = DType::f32;                            ///< of c and bias; sums are f32
-  const float *a_scale = nullptr, *b_scale = nullptr;  ///< one number of the device each; null: 1
+  const float *a_scale = nullptr, *b_scale = nullptr;  ///< of the device, one number each; null: 1
+  bool block_scales = false;  ///< they are by blocks instead, and lie as LibraryScales says
   float alpha = 1, beta = 0;
+
+  /// Number `i` of the `outer` ones, as a product of its own.
+  LibraryProduct one(std::int64_t i) const;
 };
 
 /// The product in a library's words, which is that of the transposes: what is row-major here is column-major
-/// there. Nothing where those cannot say it: strides other than 1 both ways, mixed dtypes, several batch
-/// strides, sums over a batch, nothing to multiply.
+/// there. Nothing where those cannot say it: strides other than 1 both ways, mixed dtypes, more than two
+/// batch strides, sums over a batch, nothing to multiply.
 std::optional<LibraryProduct> library_product(const GemmArgs& args);
 /// The same with gelu behind it. Not where `before` lies otherwise than c, or its columns are no multiple of
 /// 8 elements apart, which the libraries ask of it.
 std::optional<LibraryProduct> library_product(const GemmGeluArgs& args);
-/// Not where scales are by blocks, the depth is no multiple of 16, or a bias is f32.
+/// Not where the depth is no multiple of 16, a bias is f32, or, with scales by blocks, the result has no
+/// multiple of 4 rows and columns. Scales by blocks are still those of `args`, where LibraryScales have to
+/// come.
 std::optional<LibraryProduct> library_product(const Fp8MatmulArgs& args);
+
+/// Scales by blocks as cuBLASLt reads them ("128-element 1D and 128x128 2D block scaling" of its guide).
+struct LibraryScales {
+  Tensor a;  ///< of args.b: [ceil(n / 128), ceil(k / 128), rounded up to 4, with zeros]
+  Tensor b;  ///< of args.a: [ceil(k / 128), m]
+
+  LibraryScales(const Fp8MatmulArgs& args, Stream stream);
+};
 
 }  // namespace ingot::kernels::cuda

@@ -142,6 +142,7 @@ void wait_for(void* event) {
   if (executed < event_of(event).after) ++waited.events;
   run_until(event_of(event).after);
 }
+bool can_wait(void* stream) { return !recordings.contains(stream); }
 bool done(void* event) {
   check_waitable(event);
   return executed >= event_of(event).after;
