@@ -1,6 +1,7 @@
 #include "ingot/base/shared_library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 namespace ingot {
 
@@ -15,6 +16,13 @@ SharedLibrary::SharedLibrary(std::span<const std::string> names) {
     const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread
     if (problem_.empty()) problem_ = reason != nullptr ? reason : name + " cannot be opened";
   }
+}
+
+std::string SharedLibrary::folder() const {
+  link_map* found = nullptr;
+  if (handle_ == nullptr || dlinfo(handle_, RTLD_DI_LINKMAP, &found) != 0) return {};
+  const std::string path = found->l_name;
+  return path.substr(0, path.find_last_of('/'));
 }
 
 void* SharedLibrary::address(const char* name) {

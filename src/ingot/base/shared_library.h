@@ -20,6 +20,8 @@ class SharedLibrary {
   /// What is missing: the library (with the loader's reason for the first name), or the first function that
   /// find() did not find. Empty where all is well.
   const std::string& problem() const { return problem_; }
+  /// The folder that it was found in; empty where there is no library.
+  std::string folder() const;
   /// What dlopen gave, for code that looks for functions itself; null where there is no library.
   void* native() const { return handle_; }
 

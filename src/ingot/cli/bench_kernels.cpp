@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdio>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -121,11 +122,19 @@ int run(const KernelBenchOptions& o) {
         name, o.dtype, o.megabytes, num_threads(), o.runs, product_rate * 1e-9, "kernel", "run by", "time",
         "moved", "rate", "of copy", "operations", "of rate");
   auto rows = nlohmann::ordered_json::array();
+  bool failed = false;
   for (const KernelCase& each : kernel_cases()) {
     if (!o.kernels.empty() && std::ranges::find(o.kernels, each.name) == o.kernels.end()) continue;
-    const Result result = measure(each, operands, o.runs, copies, copied.bytes);
-    rows.push_back(to_json(result, product_rate));
-    if (!o.json) print_row(result, product_rate);
+    try {
+      const Result result = measure(each, operands, o.runs, copies, copied.bytes);
+      rows.push_back(to_json(result, product_rate));
+      if (!o.json) print_row(result, product_rate);
+    } catch (const Error& error) {  // the others' figures count all the same
+      failed = true;
+      rows.push_back({{"kernel", each.name}, {"problem", error.what()}});
+      if (!o.json) fmt::print("{:<20} {}\n", each.name, error.what());
+    }
+    std::fflush(stdout);  // a run that is cut off has shown what it found
   }
   const nlohmann::ordered_json json{{"device", name},
                                     {"dtype", o.dtype},
@@ -135,7 +144,7 @@ int run(const KernelBenchOptions& o) {
                                     {"products_per_second", product_rate},
                                     {"kernels", rows}};
   if (o.json) fmt::print("{}\n", dump_json(json, 2));
-  return 0;
+  return failed ? 1 : 0;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/units.h"
@@ -16,12 +17,21 @@ namespace {
 
 nlohmann::ordered_json describe(ComputeBackend& backend, bool chosen) {
   const BackendCapabilities& has = backend.capabilities();
-  const MemoryInfo memory = backend.memory_info();
+  MemoryInfo memory{0, has.total_memory};
+  std::string problem;
+  try {
+    memory = backend.memory_info();
+  } catch (const Error& error) {  // one that is full, or another process's alone, must not hide the others
+    problem = error.what();
+  }
   std::vector<std::string> dtypes;
   for (const DType dtype : has.dtypes) dtypes.emplace_back(name(dtype));
-  return {{"device", to_string(backend.device())}, {"name", has.device_name},   {"chosen", chosen},
-          {"compute_units", has.compute_units},    {"features", has.features},  {"dtypes", dtypes},
-          {"memory_total", memory.total},          {"memory_free", memory.free}};
+  nlohmann::ordered_json json{
+      {"device", to_string(backend.device())}, {"name", has.device_name},   {"chosen", chosen},
+      {"compute_units", has.compute_units},    {"features", has.features},  {"dtypes", dtypes},
+      {"memory_total", memory.total},          {"memory_free", memory.free}};
+  if (!problem.empty()) json["problem"] = problem;
+  return json;
 }
 
 // What a product with a weight of this format will run on: the first of the list that the backend allows.
@@ -95,6 +105,7 @@ int run(bool json) {
     fmt::print("    units     {} ({} threads in use)\n", device["compute_units"].get<int>(), num_threads());
     fmt::print("    features  {}\n", fmt::join(device["features"].get<std::vector<std::string>>(), " "));
     fmt::print("    dtypes    {}\n", fmt::join(device["dtypes"].get<std::vector<std::string>>(), " "));
+    if (device.contains("problem")) fmt::print("    problem   {}\n", device["problem"].get<std::string>());
   }
   print_backends();
   fmt::print("\n* is what commands use. INGOT_FORCE_CPU=1 and INGOT_CUDA_DEVICE=N choose another.\n");

@@ -21,7 +21,7 @@ std::string missing(ComputeBackend& backend, const BackendRequirements& wanted) 
     if (std::ranges::find(has.features, feature) == has.features.end()) add(feature);
   }
   if (wanted.graph_capture && !has.graph_capture) add("graph capture");
-  if (wanted.runtime_kernels && !has.runtime_kernels) add("kernels compiled at run time");
+  if (wanted.runtime_kernels && backend.kernel_executor() == nullptr) add("kernels compiled at run time");
   if (wanted.memory > 0 && backend.memory_info().free < wanted.memory) {
     add(std::to_string(wanted.memory) + " bytes of free memory");
   }

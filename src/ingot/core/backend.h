@@ -27,7 +27,6 @@ struct BackendCapabilities {
   std::map<DType, double> peak_flops;
   bool streams = false;  ///< work runs beside the caller
   bool graph_capture = false;
-  bool runtime_kernels = false;  ///< kernel_executor() is there
 };
 
 /// What a caller needs of a device; BackendRegistry::find_best picks among those that have all of it.
@@ -36,7 +35,7 @@ struct BackendRequirements {
   std::vector<std::string> features;
   std::size_t memory = 0;  ///< bytes that must be free
   bool graph_capture = false;
-  bool runtime_kernels = false;
+  bool runtime_kernels = false;  ///< a kernel_executor()
 };
 
 enum class BackendState : std::uint8_t { ready, failed, shut_down };
@@ -142,7 +141,7 @@ class ComputeBackend {
   /// NotImplemented where capabilities().graph_capture does not hold.
   virtual std::unique_ptr<CapturedWork> capture(FunctionRef<void()> work);
 
-  /// Null where kernels cannot be compiled at run time.
+  /// Null where kernels cannot be compiled at run time. Looks for the compiler when it is first asked.
   virtual KernelExecutor* kernel_executor() { return nullptr; }
 };
 

@@ -200,7 +200,7 @@ bool fuses(std::span<const Tensor* const> inputs) {
   if (first.dtype() != DType::f32 && !is_half_precision(first.dtype())) return false;
   // One place is for the gradient of the result.
   return inputs.size() < kernels::kMostPointwiseInputs &&
-         backend(first.device()).capabilities().runtime_kernels &&
+         backend(first.device()).kernel_executor() != nullptr &&
          std::ranges::all_of(inputs, [&](const Tensor* x) {
            return x->defined() && x->device() == first.device() && x->dtype() == first.dtype() &&
                   x->shape() == first.shape() && x->is_contiguous() &&

@@ -80,16 +80,20 @@ TEST(CudaCapture, RunsAForwardAndBackwardPass) {
 TEST(CudaCapture, GivesItsMemoryBack) {
   const NoGrad no_grad;
   const Tensor x = to(randn({6, 40}, 1), kDevice), w = to(randn({40, 40}, 2), kDevice);
-  backend(kDevice).trim();
-  const std::size_t before = backend(kDevice).memory_info().free;
-  {
+  const auto once = [&] {
     Tensor y;
     const auto work = backend(kDevice).capture([&] { y = chain(x, w); });
     work->launch(current_stream(kDevice));
     backend(kDevice).synchronize(current_stream(kDevice));
-  }
+  };
+  once();  // libraries and kernels that are loaded now stay
   backend(kDevice).trim();
-  EXPECT_EQ(backend(kDevice).memory_info().free, before);
+  const std::size_t before = backend(kDevice).memory_info().free;
+  constexpr std::size_t kTimes = 32, kLeast = std::size_t{2} << 20;  // what one recording holds, at least
+  for (std::size_t i = 0; i < kTimes; ++i) once();
+  backend(kDevice).trim();
+  // Half of that is left to the driver, which takes memory in pieces.
+  EXPECT_GT(backend(kDevice).memory_info().free + kTimes * kLeast / 2, before);
 }
 
 TEST(CudaCapture, RefusesToWaitOrToReachTheHostAndGoesOn) {

@@ -70,7 +70,6 @@ class CudaBackend final : public ComputeBackend {
       if (const double peak = dense_peak(found.name, dtype); peak > 0) capabilities_.peak_flops[dtype] = peak;
     }
     capabilities_.streams = capabilities_.graph_capture = true;
-    capabilities_.runtime_kernels = driver::compiler_problem().empty();
     version_ = driver::version();
   }
 
@@ -103,7 +102,11 @@ class CudaBackend final : public ComputeBackend {
     return data;
   }
   void deallocate(void* data, std::size_t bytes, MemoryTag tag) noexcept override {
-    driver::use(device_.index);  // throws, and ends the program, only where the device is gone
+    try {
+      use();
+    } catch (const Error&) {
+      // The device is lost, and an exception that says so is on its way or comes with the next call.
+    }
     allocator_.deallocate(data, current_stream(device_).native);
     tracker_.deallocate(bytes, tag);
   }
@@ -134,7 +137,9 @@ class CudaBackend final : public ComputeBackend {
     return captured;
   }
 
-  KernelExecutor* kernel_executor() override { return capabilities_.runtime_kernels ? &executor_ : nullptr; }
+  KernelExecutor* kernel_executor() override {
+    return driver::compiler_problem().empty() ? &executor_ : nullptr;
+  }
 
   void copy(void* to, const void* from, std::size_t bytes, Stream stream) override {
     use();

@@ -18,7 +18,7 @@ using Result = int;
 using Program = void*;
 
 struct Library {
-  std::string problem;
+  std::string problem, folder;  // folder: where it lies
   Result (*version)(int* major, int* minor) = nullptr;
   const char* (*error_string)(Result) = nullptr;
   Result (*create)(Program*, const char* source, const char* name, int headers, const char* const* texts,
@@ -44,6 +44,7 @@ Library make_library() {
                                          toolkit() + "/lib64/libnvrtc.so", toolkit() + "/lib/libnvrtc.so"};
   SharedLibrary library(names);
   Library found;
+  found.folder = library.folder();
   library.find(found.version, "nvrtcVersion");
   library.find(found.error_string, "nvrtcGetErrorString");
   library.find(found.create, "nvrtcCreateProgram");
@@ -101,6 +102,17 @@ class OwnedProgram {
   Program program_ = nullptr;
 };
 
+// Where cuda_fp16.h and its kin may be: the toolkit, and NVIDIA's Python packages beside the library.
+std::vector<std::string> header_folders() {
+  std::vector<std::string> found;
+  for (const std::string& folder : {toolkit() + "/include", library().folder + "/../include",
+                                    library().folder + "/../../cuda_runtime/include"}) {
+    std::error_code ignored;
+    if (std::filesystem::exists(folder + "/cuda_fp16.h", ignored)) found.push_back(folder);
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string problem() { return library().problem; }
@@ -115,9 +127,7 @@ std::string compile(std::string_view source, const std::string& function, const 
   const Library& nvrtc = library_for(function);
   const OwnedProgram program(std::string(source), function);
   std::vector<std::string> options = {"--gpu-architecture=" + architecture, "--std=c++20"};
-  std::error_code ignored;
-  if (const std::string include = toolkit() + "/include"; std::filesystem::exists(include, ignored))
-    options.push_back("--include-path=" + include);  // cuda_fp16.h and its kin
+  for (const std::string& folder : header_folders()) options.push_back("--include-path=" + folder);
   std::vector<const char*> words;
   words.reserve(options.size());
   for (const std::string& option : options) words.push_back(option.c_str());

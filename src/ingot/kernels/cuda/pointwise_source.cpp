@@ -97,25 +97,38 @@ const char* element_type(DType dtype) {
   return dtype == DType::f32 ? "float" : dtype == DType::f16 ? "half_t" : "bfloat_t";
 }
 
+// Without the toolkit's headers, which a machine that runs PyTorch's packages does not have.
 constexpr const char* kBefore = R"(#if defined(__CUDACC_RTC__)
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-using half_t = __half;
-using bfloat_t = __nv_bfloat16;
+struct half_t {{
+  unsigned short bits;
+}};
+struct bfloat_t {{
+  unsigned short bits;
+}};
 __device__ __forceinline__ float to_float(float x) {{ return x; }}
-__device__ __forceinline__ float to_float(half_t x) {{ return __half2float(x); }}
-__device__ __forceinline__ float to_float(bfloat_t x) {{ return __bfloat162float(x); }}
+__device__ __forceinline__ float to_float(half_t x) {{
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}}
+__device__ __forceinline__ float to_float(bfloat_t x) {{
+  return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
+}}
 template <class T>
 __device__ __forceinline__ T from_float(float x) {{
   return x;
 }}
 template <>
 __device__ __forceinline__ half_t from_float<half_t>(float x) {{
-  return __float2half_rn(x);
+  half_t y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
 }}
 template <>
 __device__ __forceinline__ bfloat_t from_float<bfloat_t>(float x) {{
-  return __float2bfloat16_rn(x);
+  bfloat_t y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
 }}
 __device__ __forceinline__ float as_float(unsigned bits) {{ return __uint_as_float(bits); }}
 {0}
