@@ -1,5 +1,6 @@
 #include "ingot/kernels/cuda/emulation/block.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -33,6 +34,12 @@ constexpr unsigned kWarp = 32;
 constexpr std::size_t kStack = 256 * 1024;
 constexpr std::size_t kSharedLimit = 227 * 1024;
 constexpr std::size_t kStaticSharedLimit = 48 * 1024;
+/// What launch() does not ask the driver for: with more dynamic shared memory than that, it does.
+constexpr std::size_t kAskedFrom = 32 * 1024;
+
+constexpr std::size_t kNever = ~std::size_t{0};
+/// Copies arrive after up to the square of this number of waits of their thread.
+constexpr std::uint64_t kLatest = 24;
 
 enum class State : std::uint8_t { not_started, ready, at_barrier, in_exchange, done };
 
@@ -41,6 +48,13 @@ struct AsyncCopy {
   const void* from;
   std::size_t bytes, zeros;
   std::size_t group;
+  std::size_t moment = 0;  // at which it arrives, unless its thread waits for it before
+  bool done = false;
+  void run() {
+    std::memcpy(to, from, bytes);
+    std::memset(static_cast<char*>(to) + bytes, 0, zeros);
+    done = true;
+  }
 };
 
 struct Thread {
@@ -52,6 +66,7 @@ struct Thread {
   CodePlace place{};  // where it waits
   std::deque<AsyncCopy> copies;
   std::size_t groups = 0;  // of copies that were ended
+  std::size_t moment = 0, next_landing = kNever;
 };
 
 // A stack on which threads run, one after the other, as long as none of them waits.
@@ -135,16 +150,19 @@ class Block {
     const auto address =
         reinterpret_cast<std::uintptr_t>(copy.from) | reinterpret_cast<std::uintptr_t>(copy.to);
     if (address % (copy.bytes + copy.zeros) != 0) fail("a misaligned asynchronous copy", place);
-    self().copies.push_back(copy);
-    self().copies.back().group = self().groups;
+    Thread& me = self();
+    me.copies.push_back(copy);
+    me.copies.back().group = me.groups;
+    const auto later = static_cast<std::size_t>(rng_.below(kLatest));
+    if (later == 0) return me.copies.back().run();
+    me.copies.back().moment = me.moment + later * later;
+    me.next_landing = std::min(me.next_landing, me.moment + later * later);
   }
   void commit_copies() { ++self().groups; }
   void wait_copies(std::size_t left) {
     Thread& me = self();
     while (!me.copies.empty() && me.copies.front().group + left < me.groups) {
-      const AsyncCopy& copy = me.copies.front();
-      std::memcpy(copy.to, copy.from, copy.bytes);
-      std::memset(static_cast<char*>(copy.to) + copy.bytes, 0, copy.zeros);
+      if (!me.copies.front().done) me.copies.front().run();
       me.copies.pop_front();
     }
   }
@@ -155,7 +173,11 @@ class Block {
     SharedArray& array = shared_[tag];
     if (array.memory == nullptr) {
       if (tag != this) static_shared_ += bytes;
-      if (static_shared_ > kStaticSharedLimit) fail("more than 48 KiB of static shared memory", {});
+      const std::size_t limit = dynamic_bytes_ > kAskedFrom ? kSharedLimit : kStaticSharedLimit;
+      if (static_shared_ > kStaticSharedLimit || static_shared_ + dynamic_bytes_ > limit)
+        fail(fmt::format("{} bytes of static and {} of dynamic shared memory are more than a block has",
+                         static_shared_, dynamic_bytes_),
+             {});
       array.bytes = bytes;
       array.memory = std::make_unique<unsigned char[]>(bytes + 2 * kGuard);
       std::memset(array.memory.get(), kGuardByte, bytes + 2 * kGuard);
@@ -180,6 +202,20 @@ class Block {
   static std::string text(Size3 at) { return fmt::format("[{}, {}, {}]", at.x, at.y, at.z); }
   static std::string text(CodePlace place) {
     return place.line > 0 ? fmt::format(", {}:{}", place.file, place.line) : std::string();
+  }
+
+  // Lets the copies of a thread arrive whose moment has come. Its moments are those where it waits.
+  static void land(Thread& thread) {
+    if (++thread.moment < thread.next_landing) return;
+    thread.next_landing = kNever;
+    for (AsyncCopy& copy : thread.copies) {
+      if (copy.done) continue;
+      if (copy.moment <= thread.moment) {
+        copy.run();
+      } else {
+        thread.next_landing = std::min(thread.next_landing, copy.moment);
+      }
+    }
   }
 
   void make_ready(unsigned thread) {
@@ -314,6 +350,7 @@ class Block {
   void yield() {
     const unsigned me = current_;
     Fiber& fiber = fibers()[static_cast<std::size_t>(running_)];
+    land(self());
     leave(fiber, false);
     arrive(fiber);
     current_ = me;
@@ -369,6 +406,7 @@ class Block {
 
 Block* active = nullptr;
 std::uint64_t order = 1;
+bool checks_only = false;
 
 void Block::enter() { active->run_threads(); }
 
@@ -397,6 +435,7 @@ void run_grid(const char* kernel, Size3 grid, Size3 block, std::size_t shared_by
   INGOT_CHECK(
       shared_bytes <= kSharedLimit,
       KernelError(kernel, fmt::format("{} bytes of shared memory are more than a block has", shared_bytes)));
+  if (checks_only) return;
   {
     const Access access;
     Block running(kernel, body, shared_bytes);
@@ -417,6 +456,9 @@ void run_grid(const char* kernel, Size3 grid, Size3 block, std::size_t shared_by
 }
 
 void seed_order(std::uint64_t seed) { order = seed; }
+
+ChecksOnly::ChecksOnly() { checks_only = true; }
+ChecksOnly::~ChecksOnly() { checks_only = false; }
 
 void sync_threads(CodePlace place) { active->sync_threads(place); }
 std::uint64_t exchange(unsigned mask, std::uint64_t value, unsigned source, CodePlace place) {

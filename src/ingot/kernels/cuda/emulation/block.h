@@ -27,6 +27,15 @@ extern Position position;
 void run_grid(const char* kernel, Size3 grid, Size3 block, std::size_t shared_bytes,
               const std::function<void()>& body);
 
+/// While one is alive, grids are checked and not run: for those with more blocks than there is time for.
+class ChecksOnly {
+ public:
+  ChecksOnly();
+  ~ChecksOnly();
+  ChecksOnly(const ChecksOnly&) = delete;
+  ChecksOnly& operator=(const ChecksOnly&) = delete;
+};
+
 /// Chooses the order of threads and blocks of the grids to come.
 void seed_order(std::uint64_t seed);
 
@@ -38,7 +47,8 @@ std::uint64_t exchange(unsigned mask, std::uint64_t value, unsigned source, Code
 const std::uint64_t* gather(unsigned mask, std::uint64_t value, CodePlace place);
 /// Calls `work` with the values of all 32 lanes, once they have come and before any of them goes on.
 void collective(std::uint64_t value, void (*work)(const std::uint64_t* values), CodePlace place);
-/// A copy of this thread that happens when it waits for it (wait_copies), not before.
+/// A copy of this thread that happens at some moment until it waits for it (wait_copies): now, or when this
+/// thread stops or goes on, or not before it waits.
 void copy_async(void* to, const void* from, std::size_t bytes, std::size_t zeros, CodePlace place);
 /// Ends a group of copies.
 void commit_copies();
