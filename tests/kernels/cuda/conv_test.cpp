@@ -98,6 +98,15 @@ TEST(CudaConv, TensorCoresWalkEveryGeometry) {
   expect_conv(x, {8, 8, 3, 3}, {.padding = {4, 3}}, DType::bf16, "tensor_cores");  // beyond the filter
 }
 
+// A step of the depth is 32 channels of one tap or several taps, and goes over several lines of an image.
+TEST(CudaConv, TensorCoresStepOverTapsAndLines) {
+  expect_conv({3, 5, 3, 72}, {8, 72, 3, 2}, {.padding = {1, 1}}, DType::bf16, "tensor_cores");
+  expect_conv({70, 1, 1, 40}, {16, 40, 1, 1}, {}, DType::bf16, "tensor_cores");
+  expect_conv({9, 2, 3, 8}, {8, 8, 2, 5}, {.stride = {1, 3}, .padding = {1, 2}}, DType::bf16, "tensor_cores");
+  expect_conv({2, 1, 150, 16}, {24, 16, 1, 7}, {.stride = {1, 4}, .padding = {0, 3}}, DType::f16,
+              "tensor_cores");
+}
+
 TEST(CudaConv, TensorCoresAddThePartsOfAWeightsGradient) {  // 2500 places in two
   expect_conv({1, 50, 50, 8}, {8, 8, 1, 3}, {.padding = {0, 1}}, DType::bf16, "tensor_cores");
 }

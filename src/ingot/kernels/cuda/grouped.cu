@@ -90,14 +90,17 @@ __global__ void __launch_bounds__(kTileThreads)
 template <class T, bool b_turned>
 __global__ void __launch_bounds__(kTensorThreads)
     tensor_grouped_gemm_kernel(const __grid_constant__ GroupedGemm<T> args) {
-  const GroupTile mine = group_tile(args.offsets, args.groups, blockIdx.y, kTensorTile);
+  const auto across = static_cast<unsigned>((args.n + kTensorTile - 1) / kTensorTile);
+  const unsigned slot = blockIdx.x / across;
+  const GroupTile mine = group_tile(args.offsets, args.groups, slot, kTensorTile);
   if (mine.group < 0) return;
-  const std::int64_t column0 = std::int64_t{blockIdx.x} * kTensorTile;
+  const std::int64_t column0 = std::int64_t{blockIdx.x - slot * across} * kTensorTile;
   TensorSums sums;
   add_tensor_products(
-      sums, TensorOperand<T, false>{args.a, args.a_stride}, mine.begin, mine.end,
-      TensorOperand<T, b_turned>{args.b + mine.group * args.b_strides[0], args.b_strides[b_turned ? 1 : 2]},
-      column0, args.n, 0, args.k);
+      sums, TensorOperand<T, false>(args.a, args.a_stride, {mine.begin, mine.end, 0, args.k}),
+      TensorOperand<T, b_turned>(args.b + mine.group * args.b_strides[0], args.b_strides[b_turned ? 1 : 2],
+                                 {column0, args.n, 0, args.k}),
+      args.k);
   store_tensor_products(sums, args.c, args.c_stride, mine.begin, mine.end, column0, args.n, args.accumulate);
 }
 
@@ -140,10 +143,11 @@ __global__ void __launch_bounds__(kTensorThreads)
     tensor_grouped_outer_kernel(const __grid_constant__ GroupedOuter<T> args) {
   const std::int64_t across = (args.n + kTensorTile - 1) / kTensorTile, group = blockIdx.y;
   const std::int64_t row0 = blockIdx.x / across * kTensorTile, column0 = blockIdx.x % across * kTensorTile;
+  const std::int64_t begin = args.offsets[group], end = args.offsets[group + 1];
   TensorSums sums;
-  add_tensor_products(sums, TensorOperand<T, true>{args.a, args.a_stride}, row0, args.m,
-                      TensorOperand<T, true>{args.b, args.b_stride}, column0, args.n, args.offsets[group],
-                      args.offsets[group + 1]);
+  add_tensor_products(sums, TensorOperand<T, true>(args.a, args.a_stride, {row0, args.m, begin, end}),
+                      TensorOperand<T, true>(args.b, args.b_stride, {column0, args.n, begin, end}),
+                      end - begin);
   store_tensor_products(sums, args.c + group * args.m * args.n, args.n, row0, args.m, column0, args.n,
                         args.accumulate);
 }
@@ -163,8 +167,8 @@ bool suits_tensor_cores(const GroupedOuterArgs& args) {
 void run_tensor_grouped_gemm(const GroupedGemmArgs& args, Stream stream) {
   if (args.c.numel() == 0) return;
   dispatch_device_half(args.a.dtype, [&]<class T>() {
-    const Size3 grid{static_cast<unsigned>((args.c.dim(1) + kTensorTile - 1) / kTensorTile),
-                     most_tiles(args.a.dim(0), args.b.dim(0), kTensorTile)};
+    const auto across = static_cast<unsigned>((args.c.dim(1) + kTensorTile - 1) / kTensorTile);
+    const Size3 grid{across * most_tiles(args.a.dim(0), args.b.dim(0), kTensorTile)};
     const auto run = [&]<bool b_turned>() {
       launch({"grouped_gemm", stream, args.a}, tensor_grouped_gemm_kernel<T, b_turned>, grid,
              Size3{kTensorThreads}, kTensorMemory<TensorOperand<T, false>, TensorOperand<T, b_turned>>,

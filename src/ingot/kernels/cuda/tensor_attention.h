@@ -18,7 +18,7 @@ inline constexpr float kLog2E = 1.44269504F;
 /// Values of the shared tile of `rows` rows.
 template <int width>
 constexpr int tile_size(int rows) {
-  return rows * pitch_of(width);
+  return PaddedRows<width>::size(rows);
 }
 
 /// Bytes of shared memory for `rows` rows of the block's own and steps of `step` rows.
@@ -42,7 +42,7 @@ __device__ __forceinline__ void copy_rows(T* tile, const Heads<const T>& from, s
   INGOT_UNROLL
   for (int apart = 0; apart < rows; apart += kApart, at += kApart * from.strides[1]) {
     const bool inside = begin + first + apart < length && column < size;
-    copy_async(tile + (first + apart) * pitch_of(width) + column, inside ? at : from.data, inside);
+    copy_async(tile + PaddedRows<width>::at(first + apart, column), inside ? at : from.data, inside);
   }
 }
 

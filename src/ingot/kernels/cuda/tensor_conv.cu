@@ -10,6 +10,25 @@ namespace {
 // Channels-last convolutions of one group as products on tensor cores. The channels under a tap of the filter
 // lie side by side, so they are copied 16 bytes at a time from the image itself.
 
+/// A number in three digits, of which the lower two have a limit, that goes up without divisions.
+struct Digits {
+  int low, middle, high;
+
+  __device__ __forceinline__ Digits(unsigned value, unsigned lows, unsigned middles) {
+    const unsigned above = value / lows, top = above / middles;
+    low = static_cast<int>(value - above * lows);
+    middle = static_cast<int>(above - top * middles);
+    high = static_cast<int>(top);
+  }
+  __device__ __forceinline__ void add(const Digits& step, int lows, int middles) {
+    low += step.low;
+    middle += step.middle;
+    high += step.high;
+    if (low >= lows) low -= lows, ++middle;
+    if (middle >= middles) middle -= middles, ++high;
+  }
+};
+
 /// x under the taps of y's places.
 struct UnderTaps {
   __device__ static const Image& places(const ConvProblem& p) { return p.y; }
@@ -28,40 +47,111 @@ struct ThroughTaps {
   __device__ static bool find(const ConvProblem& p, int axis, int place, int tap, int size, int& at) {
     const int from = place + static_cast<int>(p.padding[axis]) - tap * static_cast<int>(p.dilation[axis]);
     const int stride = static_cast<int>(p.stride[axis]);
-    at = from / stride;
+    at = stride == 1 ? from : from / stride;
     return from >= 0 && at * stride == from && at < size;
   }
 };
 
-/// An image as one side of a product: (place, tap · channels + channel) or, turned, the other way round.
-template <class T, bool turned, class Walk>
-struct TensorPatches : TensorTile<T, turned> {
-  const T* data;
-  const ConvProblem& p;
+/// Where the channels under a tap begin in an image of less than 2^31 values; -1: outside.
+template <class Walk>
+__device__ __forceinline__ int find_channels(const ConvProblem& p, int sample, int row, int column,
+                                             int tap_row, int tap_column) {
+  const Image& image = Walk::image(p);
+  const int height = static_cast<int>(image.h), width = static_cast<int>(image.w);
+  int y = 0, x = 0;
+  const bool inside =
+      Walk::find(p, 0, row, tap_row, height, y) && Walk::find(p, 1, column, tap_column, width, x);
+  return inside ? ((sample * height + y) * width + x) * static_cast<int>(image.c) : -1;
+}
 
-  __device__ __forceinline__ TensorPatches(const T* data_, const ConvProblem& p_) : data(data_), p(p_) {}
-  __device__ __forceinline__ void copy(T* tile, std::int64_t place0, std::int64_t places, std::int64_t depth0,
-                                       std::int64_t depths) const {
-    TensorTile<T, turned>::copy(tile, place0, places, depth0, depths, data,
-                                [this](std::int64_t place, std::int64_t depth) {
-                                  return turned ? find(depth, place) : find(place, depth);
-                                });
+/// An image as one side of a product: (place, tap · channels + channel). A thread copies of a few places, and
+/// looks for those in the image when it comes to another tap.
+template <class T, class Walk>
+class TensorPatches : public TensorTile<T, false> {
+ public:
+  using Tile = TensorTile<T, false>;
+
+  __device__ __forceinline__ TensorPatches(const T* data, const ConvProblem& p, const TensorRange& range)
+      : data_(data),
+        p_(p),
+        channels_(static_cast<int>(Walk::image(p).c)),
+        step_(kTensorDepth, static_cast<unsigned>(channels_), static_cast<unsigned>(p.kw)),
+        // Channel, and column and row of the tap.
+        filter_(static_cast<unsigned>(range.depth0) + Tile::column(), static_cast<unsigned>(channels_),
+                static_cast<unsigned>(p.kw)) {
+    const Image& to = Walk::places(p);
+    INGOT_UNROLL
+    for (int i = 0; i < Tile::kCopies; ++i) {
+      const std::int64_t place = range.place0 + Tile::row(i);
+      const Digits at(static_cast<unsigned>(place), static_cast<unsigned>(to.w), static_cast<unsigned>(to.h));
+      columns_[i] = at.low;
+      rows_[i] = at.middle;
+      samples_[i] = place < range.places ? at.high : -1;
+    }
+    look();
   }
-  // Of 32 bits, because a 64-bit division takes longer than what is copied.
-  __device__ __forceinline__ const T* find(std::int64_t place, std::int64_t k) const {
-    const Image &to = Walk::places(p), &from = Walk::image(p);
-    const auto at = static_cast<unsigned>(place), filter = static_cast<unsigned>(k);
-    const auto channels = static_cast<unsigned>(from.c), kw = static_cast<unsigned>(p.kw);
-    const unsigned tap = filter / channels, tap_row = tap / kw;
-    const auto width = static_cast<unsigned>(to.w), line = at / width;
-    const auto height = static_cast<unsigned>(to.h), n = line / height;
-    int row, column;
-    const bool inside = Walk::find(p, 0, static_cast<int>(line - n * height), static_cast<int>(tap_row),
-                                   static_cast<int>(from.h), row) &&
-                        Walk::find(p, 1, static_cast<int>(at - line * width),
-                                   static_cast<int>(tap - tap_row * kw), static_cast<int>(from.w), column);
-    return inside ? data + from.at(n, filter - tap * channels, row, column) : nullptr;
+  __device__ __forceinline__ void copy(T* tile) {
+    INGOT_UNROLL
+    for (int i = 0; i < Tile::kCopies; ++i)
+      Tile::put(tile, i, data_ + (at_[i] < 0 ? 0 : at_[i] + filter_.low), at_[i] >= 0);
+    const int tap_column = filter_.middle, tap_row = filter_.high;
+    filter_.add(step_, channels_, static_cast<int>(p_.kw));
+    if (filter_.middle != tap_column || filter_.high != tap_row) look();
   }
+
+ private:
+  __device__ __forceinline__ void look() {
+    const bool exists = filter_.high < p_.kh;
+    INGOT_UNROLL
+    for (int i = 0; i < Tile::kCopies; ++i)
+      at_[i] = exists && samples_[i] >= 0
+                   ? find_channels<Walk>(p_, samples_[i], rows_[i], columns_[i], filter_.high, filter_.middle)
+                   : -1;
+  }
+
+  const T* data_;
+  const ConvProblem& p_;
+  int channels_;
+  Digits step_, filter_;
+  int samples_[Tile::kCopies], rows_[Tile::kCopies], columns_[Tile::kCopies];
+  int at_[Tile::kCopies];  // where the channels under the tap begin; -1: zeros
+};
+
+/// The same turned, with y's places as the depth: a thread copies of one tap.
+template <class T>
+class TurnedPatches : public TensorTile<T, true> {
+ public:
+  using Tile = TensorTile<T, true>;
+
+  __device__ __forceinline__ TurnedPatches(const T* data, const ConvProblem& p, const TensorRange& range)
+      : data_(data),
+        p_(p),
+        filter_(static_cast<unsigned>(range.place0) + Tile::column(), static_cast<unsigned>(p.x.c),
+                static_cast<unsigned>(p.kw)),
+        step_(Tile::kApart, static_cast<unsigned>(p.y.w), static_cast<unsigned>(p.y.h)),
+        place_(static_cast<unsigned>(range.depth0) + Tile::row(), static_cast<unsigned>(p.y.w),
+               static_cast<unsigned>(p.y.h)),
+        left_(filter_.high < p.kh ? static_cast<int>(range.depths - range.depth0) - Tile::row() : 0) {}
+
+  __device__ __forceinline__ void copy(T* tile) {
+    INGOT_UNROLL
+    for (int i = 0; i < Tile::kCopies; ++i) {
+      const int at =
+          find_channels<UnderTaps>(p_, place_.high, place_.middle, place_.low, filter_.high, filter_.middle);
+      const bool inside = at >= 0 && left_ > 0;
+      Tile::put(tile, i, data_ + (inside ? at + filter_.low : 0), inside);
+      place_.add(step_, static_cast<int>(p_.y.w), static_cast<int>(p_.y.h));
+      left_ -= Tile::kApart;
+    }
+  }
+
+ private:
+  static_assert(Tile::kCopies * Tile::kApart == kTensorDepth);
+  const T* data_;
+  const ConvProblem& p_;
+  Digits filter_;        // channel, and column and row of the tap
+  Digits step_, place_;  // column, row and sample of what comes next
+  int left_;             // places up to the end
 };
 
 /// The filters [output, channel, tap] as [output, tap, channel] or, taps first, [tap, output, channel].
@@ -95,8 +185,8 @@ __global__ void __launch_bounds__(kTensorThreads)
   const std::int64_t row0 = std::int64_t{blockIdx.x} * kTensorTile,
                      column0 = std::int64_t{blockIdx.y} * kTensorTile;
   TensorSums sums;
-  add_tensor_products(sums, TensorPatches<T, false, UnderTaps>(x, p), row0, places,
-                      TensorOperand<T, false>(filters, depth), column0, outputs, 0, depth);
+  add_tensor_products(sums, TensorPatches<T, UnderTaps>(x, p, {row0, places, 0, depth}),
+                      TensorOperand<T, false>(filters, depth, {column0, outputs, 0, depth}), depth);
   for_tensor_sums(sums, row0, places, column0, outputs,
                   [&](std::int64_t place, std::int64_t output, float first, float second) {
                     if (bias != nullptr)
@@ -112,9 +202,10 @@ __global__ void __launch_bounds__(kTensorThreads)
   const std::int64_t places = p.x.n * p.x.h * p.x.w, inputs = p.x.c;
   const std::int64_t row0 = std::int64_t{blockIdx.x} * kTensorTile,
                      column0 = std::int64_t{blockIdx.y} * kTensorTile;
+  const std::int64_t depth = p.taps() * p.y.c;
   TensorSums sums;
-  add_tensor_products(sums, TensorPatches<T, false, ThroughTaps>(dy, p), row0, places,
-                      TensorOperand<T, true>(filters, inputs), column0, inputs, 0, p.taps() * p.y.c);
+  add_tensor_products(sums, TensorPatches<T, ThroughTaps>(dy, p, {row0, places, 0, depth}),
+                      TensorOperand<T, true>(filters, inputs, {column0, inputs, 0, depth}), depth);
   store_tensor_products(sums, dx, inputs, row0, places, column0, inputs, accumulate);
 }
 
@@ -129,8 +220,8 @@ __global__ void __launch_bounds__(kTensorThreads)
   const std::int64_t row0 = std::int64_t{blockIdx.y} * kTensorTile,
                      column0 = std::int64_t{blockIdx.x} * kTensorTile;
   TensorSums sums;
-  add_tensor_products(sums, TensorOperand<T, true>(dy, outputs), row0, outputs,
-                      TensorPatches<T, true, UnderTaps>(x, p), column0, columns, begin, end);
+  add_tensor_products(sums, TensorOperand<T, true>(dy, outputs, {row0, outputs, begin, end}),
+                      TurnedPatches<T>(x, p, {column0, columns, begin, end}), end - begin);
   float* part = partials + blockIdx.z * outputs * columns;
   for_tensor_sums(sums, row0, outputs, column0, columns,
                   [&](std::int64_t output, std::int64_t k, float first, float second) {

@@ -88,14 +88,24 @@ __device__ __forceinline__ float fast_exp2(float x) {
   return y;
 }
 
-/// Starts to copy 16 bytes of device memory to shared memory, or zeros where `inside` does not hold; both
-/// addresses are multiples of 16 bytes.
+/// Starts to copy 16 bytes of device memory to shared memory, or zeros where `inside` does not hold, of which
+/// nothing is read; both addresses are multiples of 16 bytes.
 template <class T>
 __device__ __forceinline__ void copy_async(T* to, const T* from, bool inside) {
   const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
                : "r"(address), "l"(from), "r"(inside ? 16 : 0)
+               : "memory");
+}
+/// The same of 4 bytes.
+template <class T>
+__device__ __forceinline__ void copy_word_async(T* to, const T* from, bool inside) {
+  static_assert(sizeof(T) == 4);
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+               :
+               : "r"(address), "l"(from), "r"(inside ? 4 : 0)
                : "memory");
 }
 /// Ends a group of copies; they arrive together.
@@ -112,46 +122,63 @@ __device__ __forceinline__ void wait_copies() {
 
 namespace ingot::kernels::cuda {
 
-// Tiles in shared memory have rows of `pitch` values, a multiple of 8 that is odd in units of 8: so eight
-// rows below one another lie in different banks.
-constexpr int pitch_of(int width) { return width + 8; }
+// How rows of `width` values lie in a tile in shared memory, so that the same 16 bytes of eight rows below
+// one another, and what eight threads copy side by side, are in different banks.
+
+/// Rows that are a multiple of 16 bytes apart, and an odd one.
+template <int width>
+struct PaddedRows {
+  static constexpr int kPitch = width + 8;
+  static constexpr int size(int rows) { return rows * kPitch; }
+  __device__ __forceinline__ static int at(int row, int column) { return row * kPitch + column; }
+};
+
+/// Rows without gaps, whose eight values at a time change places from row to row. Columns are multiples of 8.
+template <int width>
+struct SwizzledRows {
+  static_assert(width == 32 || width % 64 == 0);
+  static constexpr int size(int rows) { return rows * width; }
+  __device__ __forceinline__ static int at(int row, int column) {
+    const int turn = width == 32 ? row / 2 % 4 : row % 8;
+    return row * width + (column / 8 ^ turn) * 8;
+  }
+};
 
 /// Rows [row, row + 16) at places [depth, depth + 16). A tile has a row's places side by side, or, turned,
 /// the rows of a place.
-template <bool turned, class T>
-__device__ __forceinline__ LeftFragment left_of(const T* tile, int pitch, int row, int depth) {
+template <bool turned, class Rows, class T>
+__device__ __forceinline__ LeftFragment left_of(const T* tile, int row, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   LeftFragment left;
   if constexpr (turned) {
     load_transposed_matrices(left.values,
-                             tile + (depth + lane / 16 * 8 + lane % 8) * pitch + row + lane / 8 % 2 * 8);
+                             tile + Rows::at(depth + lane / 16 * 8 + lane % 8, row + lane / 8 % 2 * 8));
   } else {
-    load_matrices(left.values, tile + (row + lane % 16) * pitch + depth + lane / 16 * 8);
+    load_matrices(left.values, tile + Rows::at(row + lane % 16, depth + lane / 16 * 8));
   }
   return left;
 }
 
 /// Columns [column, column + 16), in two, at places [depth, depth + 16). A tile has a column's places side by
 /// side, or, turned, the columns of a place.
-template <bool turned, class T>
-__device__ __forceinline__ void right_of(RightFragment (&right)[2], const T* tile, int pitch, int column,
-                                         int depth) {
+template <bool turned, class Rows, class T>
+__device__ __forceinline__ void right_of(RightFragment (&right)[2], const T* tile, int column, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   unsigned loaded[4];
   if constexpr (turned) {
-    load_transposed_matrices(loaded, tile + (depth + lane % 16) * pitch + column + lane / 16 * 8);
+    load_transposed_matrices(loaded, tile + Rows::at(depth + lane % 16, column + lane / 16 * 8));
   } else {
-    load_matrices(loaded, tile + (column + lane / 16 * 8 + lane % 8) * pitch + depth + lane / 8 % 2 * 8);
+    load_matrices(loaded, tile + Rows::at(column + lane / 16 * 8 + lane % 8, depth + lane / 8 % 2 * 8));
   }
   right[0] = {{loaded[0], loaded[1]}};
   right[1] = {{loaded[2], loaded[3]}};
 }
 
 /// How a tile lies in shared memory: see left_of and right_of.
-template <bool turned_, int pitch_>
+template <bool turned_, class Rows_>
 struct TileLayout {
   static constexpr bool kTurned = turned_;
-  static constexpr int kPitch = pitch_;
+  using Rows = Rows_;
 };
 
 /// sums[i][j] += rows 16i.. of `left`, from `row` on, times columns 8j.. of `right`, from `column` on, over
@@ -163,11 +190,11 @@ __device__ __forceinline__ void add_product(SumFragment (&sums)[tall][wide], con
   for (int k = 0; k < depth; k += 16) {
     LeftFragment a[tall];
     INGOT_UNROLL
-    for (int i = 0; i < tall; ++i) a[i] = left_of<Left::kTurned>(left, Left::kPitch, row + 16 * i, k);
+    for (int i = 0; i < tall; ++i) a[i] = left_of<Left::kTurned, typename Left::Rows>(left, row + 16 * i, k);
     INGOT_UNROLL
     for (int j = 0; j < wide; j += 2) {
       RightFragment b[2];
-      right_of<Right::kTurned>(b, right, Right::kPitch, column + 8 * j, k);
+      right_of<Right::kTurned, typename Right::Rows>(b, right, column + 8 * j, k);
       INGOT_UNROLL
       for (int i = 0; i < tall; ++i) {
         multiply_add<T>(sums[i][j], a[i], b[0]);
@@ -177,20 +204,19 @@ __device__ __forceinline__ void add_product(SumFragment (&sums)[tall][wide], con
   }
 }
 
-/// The same of tiles whose rows hold `depth` places each: left · rightᵀ.
+/// The same of padded tiles whose rows hold `depth` places each: left · rightᵀ.
 template <class T, int depth, int tall, int wide>
 __device__ __forceinline__ void add_product_of_rows(SumFragment (&sums)[tall][wide], const T* left, int row,
                                                     const T* right) {
-  using Rows = TileLayout<false, pitch_of(depth)>;
-  add_product<T, depth, Rows, Rows>(sums, left, row, right, 0);
+  using Layout = TileLayout<false, PaddedRows<depth>>;
+  add_product<T, depth, Layout, Layout>(sums, left, row, right, 0);
 }
 
-/// sums[i][j] += weights · columns 8j.. of `right`'s rows, as many as the weights have columns. Sums of one
-/// product are the left side of the next as they lie, rounded to T.
+/// sums[i][j] += weights · columns 8j.. of `right`'s rows, as many as the weights have columns; `right` is
+/// padded. Sums of one product are the left side of the next as they lie, rounded to T.
 template <class T, int tall, int wide, int terms>
 __device__ __forceinline__ void add_weighted_rows(SumFragment (&sums)[tall][wide],
                                                   const SumFragment (&weights)[tall][terms], const T* right) {
-  constexpr int kPitch = pitch_of(8 * wide);
   INGOT_UNROLL
   for (int k = 0; k < terms; k += 2) {
     LeftFragment a[tall];
@@ -204,7 +230,7 @@ __device__ __forceinline__ void add_weighted_rows(SumFragment (&sums)[tall][wide
     INGOT_UNROLL
     for (int j = 0; j < wide; j += 2) {
       RightFragment b[2];
-      right_of<true>(b, right, kPitch, 8 * j, 8 * k);
+      right_of<true, PaddedRows<8 * wide>>(b, right, 8 * j, 8 * k);
       INGOT_UNROLL
       for (int i = 0; i < tall; ++i) {
         multiply_add<T>(sums[i][j], a[i], b[0]);

@@ -7,59 +7,83 @@
 #include "ingot/kernels/cuda/tensor_core.h"
 
 // A matrix product on tensor cores, for operands of which 16 bytes at a time can be copied: what
-// tiled_product.h is for any. A block computes 128 x 128 sums with eight warps, each 32 x 64 of them, and
-// goes through the depth in steps of 32, of which two are on their way while one is worked on.
+// tiled_product.h is for any. A block computes 128 x 128 sums with four warps, each 64 x 64 of them (so what
+// a warp reads of shared memory serves four products each), and goes through the depth in steps of 32, of
+// which two are on their way while one is worked on.
 namespace ingot::kernels::cuda {
 
 inline constexpr int kTensorTile = 128, kTensorDepth = 32, kTensorStages = 3;
-inline constexpr int kTensorThreads = 8 * kWarp;
+inline constexpr int kTensorThreads = 4 * kWarp;
 
 /// A tile of one side of a product, rows of the left or columns of the right ("places") by a step of the
-/// depth: a place's depth side by side, or, turned, the places of a depth.
+/// depth: a place's depth side by side, or, turned, the places of a depth. What a thread copies of it are the
+/// eight values from kColumn() on of kCopies rows, kApart rows apart.
 template <class T, bool turned>
 struct TensorTile {
-  using Type = T;
-  using Layout = TileLayout<turned, pitch_of(turned ? kTensorTile : kTensorDepth)>;
+  static constexpr int kWidth = turned ? kTensorTile : kTensorDepth, kAcross = kWidth / kPack<T>;
   static constexpr int kRows = turned ? kTensorDepth : kTensorTile;
-  static constexpr int kSize = kRows * Layout::kPitch;
+  static constexpr int kApart = kTensorThreads / kAcross, kCopies = kRows / kApart;
+  using Type = T;
+  using Rows = SwizzledRows<kWidth>;
+  using Layout = TileLayout<turned, Rows>;
+  static constexpr int kSize = Rows::size(kRows);
 
-  /// Starts to copy 128 places from `place0` on and a step of the depth to a tile: find(place, depth) is
-  /// where eight values begin, a multiple of 16 bytes, or null for zeros, which come from `places` and
-  /// `depths` on, too. `any`: an address that may be read.
-  template <class Find>
-  __device__ static __forceinline__ void copy(T* tile, std::int64_t place0, std::int64_t places,
-                                              std::int64_t depth0, std::int64_t depths, const T* any,
-                                              Find&& find) {
-    constexpr int kAcross = (turned ? kTensorTile : kTensorDepth) / kPack<T>,
-                  kApart = kTensorThreads / kAcross;
-    const int column = static_cast<int>(threadIdx.x) % kAcross * kPack<T>,
-              first = static_cast<int>(threadIdx.x) / kAcross;
-    INGOT_UNROLL
-    for (int apart = 0; apart < kRows; apart += kApart) {
-      const int row = first + apart;
-      const std::int64_t place = place0 + (turned ? column : row), depth = depth0 + (turned ? row : column);
-      const T* from = place < places && depth < depths ? find(place, depth) : nullptr;
-      copy_async(tile + row * Layout::kPitch + column, from != nullptr ? from : any, from != nullptr);
-    }
+  __device__ __forceinline__ static int column() {
+    return static_cast<int>(threadIdx.x) % kAcross * kPack<T>;
   }
+  __device__ __forceinline__ static int row(int copy = 0) {
+    return static_cast<int>(threadIdx.x) / kAcross + copy * kApart;
+  }
+  /// Starts this thread's copy number `copy` to the tile, or to put zeros there.
+  __device__ __forceinline__ static void put(T* tile, int copy, const T* from, bool inside) {
+    copy_async(tile + Rows::at(row(copy), column()), from, inside);
+  }
+};
+
+/// The places and the depths that a product takes of its operands, from those that a block begins with on.
+struct TensorRange {
+  std::int64_t place0, places, depth0, depths;
 };
 
 /// One side of a product in memory. The address and `stride`, from place to place or, turned, from depth to
 /// depth, are multiples of 16 bytes, as is how far a row goes.
 template <class T, bool turned>
-struct TensorOperand : TensorTile<T, turned> {
-  const T* data;
-  std::int64_t stride;
+class TensorOperand : public TensorTile<T, turned> {
+ public:
+  using Tile = TensorTile<T, turned>;
 
-  __device__ __forceinline__ TensorOperand(const T* data_, std::int64_t stride_)
-      : data(data_), stride(stride_) {}
-  __device__ __forceinline__ void copy(T* tile, std::int64_t place0, std::int64_t places, std::int64_t depth0,
-                                       std::int64_t depths) const {
-    TensorTile<T, turned>::copy(
-        tile, place0, places, depth0, depths, data, [this](std::int64_t place, std::int64_t depth) {
-          return turned ? data + depth * stride + place : data + place * stride + depth;
-        });
+  __device__ __forceinline__ TensorOperand(const T* data, std::int64_t stride, const TensorRange& range)
+      : apart_(Tile::kApart * stride) {
+    const std::int64_t row0 = (turned ? range.depth0 : range.place0) + Tile::row(),
+                       column0 = (turned ? range.place0 : range.depth0) + Tile::column();
+    at_ = data + row0 * stride + column0;
+    rows_left_ = left((turned ? range.depths : range.places) - row0);
+    columns_left_ = left((turned ? range.places : range.depths) - column0);
   }
+  /// Starts to copy the next step of the depth.
+  __device__ __forceinline__ void copy(T* tile) {
+    const T* from = at_;
+    INGOT_UNROLL
+    for (int i = 0; i < Tile::kCopies; ++i, from += apart_)
+      Tile::put(tile, i, from, columns_left_ > 0 && i * Tile::kApart < rows_left_);
+    if constexpr (turned) {
+      at_ = from;
+      rows_left_ -= kTensorDepth;
+    } else {
+      at_ += kTensorDepth;
+      columns_left_ -= kTensorDepth;
+    }
+  }
+
+ private:
+  static_assert(!turned || Tile::kCopies * Tile::kApart == kTensorDepth);
+  __device__ __forceinline__ static int left(std::int64_t count) {
+    constexpr std::int64_t kMost = 0x7fffffff;
+    return static_cast<int>(count < 0 ? 0 : count < kMost ? count : kMost);
+  }
+  const T* at_;         // the thread's first copy of the next step
+  std::int64_t apart_;  // how far it is to its next one
+  int rows_left_, columns_left_;
 };
 
 /// Whether 16 bytes at a time can be copied of a tensor of a half type whose rows have these strides or
@@ -72,7 +96,7 @@ inline bool in_packs(const View& x, std::initializer_list<std::int64_t> strides)
 }
 
 /// The sums of a warp.
-using TensorSums = SumFragment[2][8];
+using TensorSums = SumFragment[4][8];
 
 /// Bytes of shared memory that add_tensor_products needs.
 template <class A, class B>
@@ -80,27 +104,24 @@ inline constexpr std::size_t kTensorMemory = 2 * kTensorStages*(A::kSize + B::kS
 
 /// Where the sums of a warp are in the block's tile.
 struct TensorPlace {
-  int row = static_cast<int>(threadIdx.x) / kWarp % 4 * 32;
-  int column = static_cast<int>(threadIdx.x) / kWarp / 4 * 64;
+  int row = static_cast<int>(threadIdx.x) / kWarp % 2 * 64;
+  int column = static_cast<int>(threadIdx.x) / kWarp / 2 * 64;
 };
 
-/// sums += a's rows row0.. times b's columns column0.., over the depth from `begin` to `end`; a and b copy
-/// tiles as TensorOperand does. Every thread of the block calls it, once.
+/// sums += a's rows times b's columns over `depth` places; a and b copy tiles as TensorOperand does. Every
+/// thread of the block calls it, once.
 template <class A, class B>
-__device__ __forceinline__ void add_tensor_products(TensorSums& sums, const A& a, std::int64_t row0,
-                                                    std::int64_t rows, const B& b, std::int64_t column0,
-                                                    std::int64_t columns, std::int64_t begin,
-                                                    std::int64_t end) {
+__device__ __forceinline__ void add_tensor_products(TensorSums& sums, A a, B b, std::int64_t depth) {
   using T = typename A::Type;
   constexpr int kStage = A::kSize + B::kSize;
   INGOT_DYNAMIC_SHARED(T, tiles);
   const TensorPlace place;
-  const int steps = static_cast<int>((end - begin + kTensorDepth - 1) / kTensorDepth);
+  const int steps = static_cast<int>((depth + kTensorDepth - 1) / kTensorDepth);
   const auto copy_step = [&](int step) {
     if (step < steps) {
       T* stage = tiles + step % kTensorStages * kStage;
-      a.copy(stage, row0, rows, begin + std::int64_t{step} * kTensorDepth, end);
-      b.copy(stage + A::kSize, column0, columns, begin + std::int64_t{step} * kTensorDepth, end);
+      a.copy(stage);
+      b.copy(stage + A::kSize);
     }
     commit_copies();  // also of nothing: groups are counted
   };
@@ -124,7 +145,7 @@ __device__ __forceinline__ void for_tensor_sums(const TensorSums& sums, std::int
   const TensorPlace place;
   const FragmentPlace at;
   INGOT_UNROLL
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 8; ++i) {
     const std::int64_t row = row0 + place.row + at.row + 8 * i;
     if (row >= rows) continue;
     INGOT_UNROLL

@@ -102,6 +102,11 @@ template <class T>
 void copy_async(T* to, const T* from, bool inside, CodePlace place = CodePlace::current()) {
   emulation::copy_async(to, from, inside ? 16 : 0, inside ? 0 : 16, place);
 }
+template <class T>
+void copy_word_async(T* to, const T* from, bool inside, CodePlace place = CodePlace::current()) {
+  static_assert(sizeof(T) == 4);
+  emulation::copy_async(to, from, inside ? 4 : 0, inside ? 0 : 4, place);
+}
 inline void commit_copies() { emulation::commit_copies(); }
 template <int left>
 void wait_copies() {
