@@ -1,5 +1,6 @@
 #include "ingot/ops/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/reduce.h"
+#include "ingot/ops/view.h"
 
 // Attention on tensor cores where several tiles and steps take part, against the reference in f64.
 namespace ingot {
@@ -47,6 +49,9 @@ AttentionResults run_attention(const std::vector<Tensor>& inputs, const Attentio
   return {out, x[0].grad(), x[1].grad(), x[2].grad()};
 }
 
+/// Which of our kernels takes it.
+const char* implementation_for(DType dtype) { return dtype == DType::f32 ? "tiled" : "tensor_cores"; }
+
 // Both sides get the same rounded inputs, so what is left is rounding within: probabilities and gradients of
 // scores in the half type, and the result's own.
 void expect_reference(const char* seen, const Sizes& s, const AttentionOptions& options, DType dtype) {
@@ -61,7 +66,7 @@ void expect_reference(const char* seen, const Sizes& s, const AttentionOptions& 
   }
   const AttentionResults expected = run_attention(exact, options);
   const auto compare = [&](const AttentionResults& actual, const char* who) {
-    const double bound = dtype == DType::bf16 ? 0x1p-6 : 0x1p-9;
+    const double bound = dtype == DType::bf16 ? 0x1p-6 : dtype == DType::f16 ? 0x1p-9 : 0x1p-17;
     for (const auto& [what, a, e] : {std::tuple{"out", actual.out, expected.out},
                                      {"dq", actual.dq, expected.dq},
                                      {"dk", actual.dk, expected.dk},
@@ -78,7 +83,7 @@ void expect_reference(const char* seen, const Sizes& s, const AttentionOptions& 
   compare(own, "");
   for (const kernels::LaunchProfile::Entry& entry : profile.entries())
     if (std::string_view(entry.kernel).starts_with("attention"))
-      EXPECT_STREQ(entry.implementation, "tensor_cores");
+      EXPECT_STREQ(entry.implementation, implementation_for(dtype));
 }
 
 Tensor doc_starts(const std::vector<std::vector<std::int32_t>>& lengths) {
@@ -104,6 +109,13 @@ TEST(CudaAttention, SeveralTilesEqualTheReference) {
   expect_reference("documents", size, {.doc_start = documents}, DType::bf16);
   expect_reference("documents, both sides", size, {.causal = false, .doc_start = documents}, DType::bf16);
   expect_reference("softcap", size, {.softcap = 2.0F}, DType::bf16);
+  expect_reference("negative scale", size, {.scale = -0.3F}, DType::bf16);
+}
+
+TEST(CudaAttention, InteriorTilesEqualTheReference) {
+  for (const bool causal : {true, false})
+    expect_reference("interior", {256, 256, 1, 1, 8, 8}, {.causal = causal}, DType::f16);
+  expect_reference("interior of a window", {256, 256, 1, 1, 8, 8}, {.window = 200}, DType::f16);
 }
 
 TEST(CudaAttention, EveryHeadSizeEqualsTheReference) {
@@ -113,11 +125,72 @@ TEST(CudaAttention, EveryHeadSizeEqualsTheReference) {
                      DType::bf16);
 }
 
+TEST(CudaAttention, WideHeadsInF32EqualTheReference) {
+  expect_reference("wide", {70, 70, 2, 1, 160, 256}, {}, DType::f32);
+  expect_reference("wide, window", {40, 70, 2, 1, 256, 136}, {.window = 20}, DType::f32);
+}
+
 TEST(CudaAttention, CachesThatAreNotFullEqualTheReference) {
   const AttentionOptions half_empty{.kv_length = Tensor::from(std::vector<std::int32_t>{97, 30}, {2})};
   expect_reference("cache", {30, 130, 2, 1, 64, 64}, half_empty, DType::bf16);
   const AttentionOptions nothing{.kv_length = Tensor::from(std::vector<std::int32_t>{97, 0}, {2})};
   expect_reference("nothing to see", {30, 130, 2, 1, 64, 64}, nothing, DType::bf16);
+}
+
+/// Results for inputs of `length` positions whose `hidden` ones hold `value`.
+AttentionResults with_hidden(double value, const std::vector<std::pair<std::int64_t, std::int64_t>>& hidden,
+                             bool of_queries, std::int64_t queries, std::int64_t keys, DType dtype,
+                             const AttentionOptions& options) {
+  std::vector<Tensor> inputs;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    const std::int64_t length = i % 3 == 0 ? queries : keys;
+    Tensor x = randn({static_cast<std::int64_t>(hidden.size()), length, 1, 8}, i + 1);
+    if (of_queries || length == keys) {
+      for (std::size_t b = 0; b < hidden.size(); ++b) {
+        float* sequence = x.data<float>() + static_cast<std::int64_t>(b) * length * 8;
+        std::fill(sequence + hidden[b].first * 8, sequence + hidden[b].second * 8, static_cast<float>(value));
+      }
+    }
+    inputs.push_back(to(to(x, dtype), kDevice));
+  }
+  const kernels::ForceKind own(kernels::ImplKind::cuda);
+  return run_attention(inputs, options);
+}
+
+TEST(CudaAttention, WhatACacheHoldsBehindItsLengthIsNotLookedAt) {
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    for (const bool causal : {true, false}) {
+      const AttentionOptions options{.causal = causal,
+                                     .kv_length = Tensor::from(std::vector<std::int32_t>{97, 30, 0}, {3})};
+      const auto run = [&](double value) {
+        return with_hidden(value, {{97, 130}, {30, 130}, {0, 130}}, false, 30, 130, dtype, options);
+      };
+      const AttentionResults clean = run(0), found = run(NAN);
+      EXPECT_EQ(max_error(found.out, clean.out), 0) << name(dtype);
+      EXPECT_EQ(max_error(found.dq, clean.dq), 0) << name(dtype);
+      EXPECT_EQ(max_error(found.dk, clean.dk), 0) << name(dtype);
+      EXPECT_EQ(max_error(found.dv, clean.dv), 0) << name(dtype);
+    }
+  }
+}
+
+// A block's tile is 128 places at the most: those from 128 on share none with the first document, of 100.
+// (Some of the queries before them do, whose gradients come to keys behind them where nothing is causal.)
+TEST(CudaAttention, DocumentsThatNoneOfABlockSeesAreNotLookedAt) {
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    for (const bool causal : {true, false}) {
+      const AttentionOptions options{.causal = causal, .doc_start = doc_starts({{100, 92}})};
+      const auto run = [&](double value) {
+        return with_hidden(value, {{0, 100}}, true, 192, 192, dtype, options);
+      };
+      const AttentionResults clean = run(0), found = run(NAN);
+      const auto behind = [](const Tensor& x) { return narrow(x, 1, 128, 64); };
+      EXPECT_EQ(max_error(behind(found.out), behind(clean.out)), 0) << name(dtype);
+      EXPECT_EQ(max_error(behind(found.dq), behind(clean.dq)), 0) << name(dtype);
+      if (causal) EXPECT_EQ(max_error(behind(found.dk), behind(clean.dk)), 0) << name(dtype);
+      EXPECT_EQ(max_error(behind(found.dv), behind(clean.dv)), 0) << name(dtype);
+    }
+  }
 }
 
 }  // namespace

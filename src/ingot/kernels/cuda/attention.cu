@@ -8,21 +8,26 @@ namespace {
 
 // Attention on plain f32 units, for every mask, group and head size up to 256: what is correct where a
 // library's tensor-core kernels do not apply, not what is fast. A block works on a tile of 32 queries (or,
-// for the gradients of keys and values, of 32 keys), four of them to each of its eight warps; the other side
+// for the gradients of keys and values, of 32 keys; of 16 where heads are wide, so that four tiles are less
+// than the 99 KiB of shared memory that every card has), shared out among its eight warps; the other side
 // streams through shared memory in tiles of 32, one for each lane. No sum depends on chance.
 
 constexpr int kTile = 32;
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarp;
-constexpr int kRows = kTile / kWarps;  // of the block's tile that a warp has
+/// Of the block's own tile of gradients.
+template <int columns>
+constexpr int kGradientTile = columns <= 4 ? kTile : kTile / 2;
 
-/// to[row][column] = from's rows [begin, begin + 32), as f32; zeros beyond `length` and `width`.
-template <class T>
-__device__ void load_tile(float* to, int pitch, const Heads<const T>& from, std::int64_t b,
-                          std::int64_t begin, std::int64_t h, std::int64_t length, std::int64_t width) {
-  for (int e = static_cast<int>(threadIdx.x); e < kTile * pitch; e += kThreads) {
+/// to[row][column] = from's rows [begin, begin + rows), as f32; zeros beyond `width`, and for rows that
+/// `there` leaves out: nobody looks at those, and what they hold may be a NaN, which a weight of 0 would not
+/// hide.
+template <int rows, class T>
+__device__ void load_tile(float* to, int pitch, const Heads<const T>& from, std::int64_t b, int begin,
+                          std::int64_t h, Range there, std::int64_t width) {
+  for (int e = static_cast<int>(threadIdx.x); e < rows * pitch; e += kThreads) {
     const int row = e / pitch, column = e % pitch;
-    const bool inside = begin + row < length && column < width;
+    const bool inside = there.holds(begin + row) && column < width;
     to[e] = inside ? to_float(from.row(b, begin + row, h)[column]) : 0.0F;
   }
 }
@@ -52,7 +57,9 @@ __global__ void __launch_bounds__(kThreads)
   INGOT_DYNAMIC_SHARED(float, shared);
   float *const queries = shared, *const keys = queries + kTile * kPitch,
                *const values = keys + kTile * kPitch;
-  const std::int64_t b = blockIdx.z, h = blockIdx.y, i0 = std::int64_t{blockIdx.x} * kTile;
+  constexpr int kRows = kTile / kWarps;  // of the block's tile that a warp has
+  const BlockPlace place(tiles_of(args.mask.queries, kTile), args.heads);
+  const int b = place.b, h = place.h, i0 = place.tile * kTile;
   const int lane = static_cast<int>(threadIdx.x) % kWarp,
             first = static_cast<int>(threadIdx.x) / kWarp * kRows;
   Range ranges[kRows];
@@ -61,12 +68,12 @@ __global__ void __launch_bounds__(kThreads)
     ranges[r] = range_of(args.mask, b, i0 + first + r);
     top[r] = -INFINITY;
   }
-  const Range all = range_of_block(ranges, static_cast<int>(args.mask.keys), kTile);
-  load_tile(queries, kPitch, args.q, b, i0, h, args.mask.queries, args.d);
-  for (int j0 = all.lo; j0 < all.hi; j0 += kTile) {
+  const Range any = range_of_block(ranges, static_cast<int>(args.mask.keys)).any;
+  load_tile<kTile>(queries, kPitch, args.q, b, i0, h, {0, static_cast<int>(args.mask.queries)}, args.d);
+  for (int j0 = any.lo / kTile * kTile; j0 < any.hi; j0 += kTile) {
     __syncthreads();  // the tiles before have been read
-    load_tile(keys, kPitch, args.k, b, j0, h / args.group, args.mask.keys, args.d);
-    load_tile(values, kPitch, args.v, b, j0, h / args.group, args.mask.keys, args.dv);
+    load_tile<kTile>(keys, kPitch, args.k, b, j0, h / args.group, any, args.d);
+    load_tile<kTile>(values, kPitch, args.v, b, j0, h / args.group, any, args.dv);
     __syncthreads();
     INGOT_UNROLL
     for (int r = 0; r < kRows; ++r) {
@@ -96,7 +103,8 @@ __global__ void __launch_bounds__(kThreads)
         out[c * kWarp + lane] = from_float<T>(nothing ? 0.0F : sums[r][c] / total[r]);
     }
     if (args.lse != nullptr && lane == 0)
-      args.lse[(b * args.heads + h) * args.mask.queries + i] = nothing ? -INFINITY : top[r] + logf(total[r]);
+      args.lse[(std::int64_t{b} * args.heads + h) * args.mask.queries + i] =
+          nothing ? -INFINITY : top[r] + logf(total[r]);
   }
 }
 
@@ -111,11 +119,12 @@ __device__ void put_row(T* to, const float (&sums)[columns], std::int64_t width,
 template <class T, int columns>
 __global__ void __launch_bounds__(kThreads)
     attention_dq_kernel(const __grid_constant__ AttentionBackward<T> args) {
-  constexpr int kPitch = columns * kWarp + 1;
+  constexpr int kPitch = columns * kWarp + 1, kOwn = kGradientTile<columns>, kRows = kOwn / kWarps;
   INGOT_DYNAMIC_SHARED(float, shared);
-  float *const queries = shared, *const douts = queries + kTile * kPitch,
-               *const keys = douts + kTile * kPitch, *const values = keys + kTile * kPitch;
-  const std::int64_t b = blockIdx.z, h = blockIdx.y, i0 = std::int64_t{blockIdx.x} * kTile;
+  float *const queries = shared, *const douts = queries + kOwn * kPitch, *const keys = douts + kOwn * kPitch,
+               *const values = keys + kTile * kPitch;
+  const BlockPlace place(tiles_of(args.mask.queries, kOwn), args.heads);
+  const int b = place.b, h = place.h, i0 = place.tile * kOwn;
   const int lane = static_cast<int>(threadIdx.x) % kWarp,
             first = static_cast<int>(threadIdx.x) / kWarp * kRows;
   Range ranges[kRows];
@@ -127,13 +136,14 @@ __global__ void __launch_bounds__(kThreads)
     lse[r] = args.lse[args.place(b, i, h)];
     delta[r] = args.delta[args.place(b, i, h)];
   }
-  const Range all = range_of_block(ranges, static_cast<int>(args.mask.keys), kTile);
-  load_tile(queries, kPitch, args.q, b, i0, h, args.mask.queries, args.d);
-  load_tile(douts, kPitch, args.dout, b, i0, h, args.mask.queries, args.dv);
-  for (int j0 = all.lo; j0 < all.hi; j0 += kTile) {
+  const Range any = range_of_block(ranges, static_cast<int>(args.mask.keys)).any;
+  const Range queries_there{0, static_cast<int>(args.mask.queries)};
+  load_tile<kOwn>(queries, kPitch, args.q, b, i0, h, queries_there, args.d);
+  load_tile<kOwn>(douts, kPitch, args.dout, b, i0, h, queries_there, args.dv);
+  for (int j0 = any.lo / kTile * kTile; j0 < any.hi; j0 += kTile) {
     __syncthreads();
-    load_tile(keys, kPitch, args.k, b, j0, h / args.group, args.mask.keys, args.d);
-    load_tile(values, kPitch, args.v, b, j0, h / args.group, args.mask.keys, args.dv);
+    load_tile<kTile>(keys, kPitch, args.k, b, j0, h / args.group, any, args.d);
+    load_tile<kTile>(values, kPitch, args.v, b, j0, h / args.group, any, args.dv);
     __syncthreads();
     INGOT_UNROLL
     for (int r = 0; r < kRows; ++r) {
@@ -158,30 +168,27 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, int columns>
 __global__ void __launch_bounds__(kThreads)
     attention_dkv_kernel(const __grid_constant__ AttentionBackward<T> args) {
-  constexpr int kPitch = columns * kWarp + 1;
+  constexpr int kPitch = columns * kWarp + 1, kOwn = kGradientTile<columns>, kRows = kOwn / kWarps;
   INGOT_DYNAMIC_SHARED(float, shared);
-  float *const keys = shared, *const values = keys + kTile * kPitch, *const queries = values + kTile * kPitch,
+  float *const keys = shared, *const values = keys + kOwn * kPitch, *const queries = values + kOwn * kPitch,
                *const douts = queries + kTile * kPitch;
-  INGOT_SHARED_ARRAY(int, met, 1);
-  const std::int64_t b = blockIdx.z, kv = blockIdx.y;
-  const int j0 = static_cast<int>(blockIdx.x) * kTile;
+  const BlockPlace place(tiles_of(args.mask.keys, kOwn), args.heads / args.group);
+  const int b = place.b, kv = place.h, j0 = place.tile * kOwn;
   const int lane = static_cast<int>(threadIdx.x) % kWarp,
             first = static_cast<int>(threadIdx.x) / kWarp * kRows;
   float dk[kRows][columns] = {}, dv[kRows][columns] = {};
-  load_tile(keys, kPitch, args.k, b, j0, kv, args.mask.keys, args.d);
-  load_tile(values, kPitch, args.v, b, j0, kv, args.mask.keys, args.dv);
-  for (std::int64_t i0 = 0; i0 < args.mask.queries; i0 += kTile) {
-    const Range range = range_of(args.mask, b, i0 + lane);  // a lane is a query here
-    __syncthreads();                                        // everybody is through with the tile before
-    if (threadIdx.x == 0) met[0] = 0;
-    __syncthreads();
-    if (threadIdx.x < kWarp && range.meets(j0, kTile)) atomicMax(met, 1);
-    __syncthreads();
-    if (met[0] == 0) continue;
+  const Range keys_there{0, static_cast<int>(args.mask.keys)};
+  load_tile<kOwn>(keys, kPitch, args.k, b, j0, kv, keys_there, args.d);
+  load_tile<kOwn>(values, kPitch, args.v, b, j0, kv, keys_there, args.dv);
+  for (int i0 = 0; i0 < args.mask.queries; i0 += kTile) {
+    const Range range = range_of(args.mask, b, i0 + lane);  // a lane is a query here, in every warp
+    const bool meets = range.meets(j0, kOwn);
+    const Range any{warp_least(meets ? i0 + lane : i0 + kTile), -warp_least(meets ? -(i0 + lane + 1) : 0)};
+    if (any.empty()) continue;
     for (std::int64_t h = kv * args.group; h < (kv + 1) * args.group; ++h) {
-      __syncthreads();  // the head before has been read
-      load_tile(queries, kPitch, args.q, b, i0, h, args.mask.queries, args.d);
-      load_tile(douts, kPitch, args.dout, b, i0, h, args.mask.queries, args.dv);
+      __syncthreads();  // the tile before has been read
+      load_tile<kTile>(queries, kPitch, args.q, b, i0, h, any, args.d);
+      load_tile<kTile>(douts, kPitch, args.dout, b, i0, h, any, args.dv);
       __syncthreads();
       const bool exists = i0 + lane < args.mask.queries;
       const float lse = exists ? args.lse[args.place(b, i0 + lane, h)] : 0.0F;
@@ -196,7 +203,7 @@ __global__ void __launch_bounds__(kThreads)
         const float dp = dot(douts + lane * kPitch, values + (first + r) * kPitch, args.dv);
         const float p = seen ? expf(score - lse) : 0.0F;
         add_weighted<columns>(dv[r], p, douts, lane);
-        add_weighted<columns>(dk[r], p * (dp - delta) * slope, queries, lane);
+        add_weighted<columns>(dk[r], seen ? p * (dp - delta) * slope : 0.0F, queries, lane);
       }
     }
   }
@@ -213,46 +220,47 @@ __global__ void __launch_bounds__(kThreads)
 
 constexpr std::int64_t kWidest = 256;
 
-/// Calls f.template operator()<T, columns>(bytes of one tile) for the dtype and the wider of the two head
-/// sizes.
+/// Bytes of `rows` rows in tiles for heads of 32 · columns.
+template <int columns>
+constexpr std::size_t tile_bytes(int rows) {
+  return sizeof(float) * static_cast<std::size_t>(rows * (columns * kWarp + 1));
+}
+static_assert(tile_bytes<8>(3 * kTile) < 98 * 1024 &&
+              tile_bytes<8>(2 * (kGradientTile<8> + kTile)) < 98 * 1024);  // some is declared apart
+
+/// Calls f.template operator()<T, columns>() for the dtype and the wider of the two head sizes.
 template <class F>
 void dispatch_head(const char* kernel, const View& q, const View& v, F&& f) {
   const std::int64_t width = std::max(q.dim(3), v.dim(3));
   dispatch_device_float(q.dtype, kernel, [&]<class T>() {
-    const auto run = [&]<int columns>() {
-      f.template operator()<T, columns>(sizeof(float) * kTile * (columns * kWarp + 1));
-    };
-    if (width <= 64) return run.template operator()<2>();
-    if (width <= 128) return run.template operator()<4>();
-    run.template operator()<8>();
+    if (width <= 64) return f.template operator()<T, 2>();
+    if (width <= 128) return f.template operator()<T, 4>();
+    f.template operator()<T, 8>();
   });
-}
-
-Size3 grid_of(const View& tiled, std::int64_t heads) {
-  return {static_cast<unsigned>((tiled.dim(1) + kTile - 1) / kTile), static_cast<unsigned>(heads),
-          static_cast<unsigned>(tiled.dim(0))};
 }
 
 void run_attention(const AttentionArgs& args, Stream stream) {
   if (args.out.numel() == 0) return;
-  dispatch_head("attention", args.q, args.v, [&]<class T, int columns>(std::size_t tile_bytes) {
-    launch({"attention", stream, args.q}, attention_kernel<T, columns>, grid_of(args.q, args.q.dim(2)),
-           Size3{kThreads}, 3 * tile_bytes, AttentionForward<T>(args));
+  dispatch_head("attention", args.q, args.v, [&]<class T, int columns>() {
+    launch({"attention", stream, args.q}, attention_kernel<T, columns>,
+           grid_of_tiles(args.q, args.q.dim(2), kTile), Size3{kThreads}, tile_bytes<columns>(3 * kTile),
+           AttentionForward<T>(args));
   });
 }
 
 void run_attention_backward(const AttentionBackwardArgs& args, Stream stream) {
   if (args.q.numel() == 0 && args.k.numel() == 0) return;
   const LaunchSite site{"attention_backward", stream, args.q};
-  dispatch_head("attention_backward", args.q, args.v, [&]<class T, int columns>(std::size_t tile_bytes) {
+  dispatch_head("attention_backward", args.q, args.v, [&]<class T, int columns>() {
+    constexpr int kOwn = kGradientTile<columns>;
     const AttentionBackward<T> kernel_args(args);
     launch_attention_delta(site, kernel_args, args.delta.numel());
     if (args.dq && args.q.numel() > 0)
-      launch(site, attention_dq_kernel<T, columns>, grid_of(args.q, args.q.dim(2)), Size3{kThreads},
-             4 * tile_bytes, kernel_args);
+      launch(site, attention_dq_kernel<T, columns>, grid_of_tiles(args.q, args.q.dim(2), kOwn),
+             Size3{kThreads}, tile_bytes<columns>(2 * (kOwn + kTile)), kernel_args);
     if ((args.dk || args.dv) && args.k.numel() > 0)
-      launch(site, attention_dkv_kernel<T, columns>, grid_of(args.k, args.k.dim(2)), Size3{kThreads},
-             4 * tile_bytes, kernel_args);
+      launch(site, attention_dkv_kernel<T, columns>, grid_of_tiles(args.k, args.k.dim(2), kOwn),
+             Size3{kThreads}, tile_bytes<columns>(2 * (kOwn + kTile)), kernel_args);
   });
 }
 

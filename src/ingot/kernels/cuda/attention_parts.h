@@ -15,8 +15,10 @@ struct Heads {
   explicit Heads(const View& view) : data(view.as<T>()) {
     for (int i = 0; data != nullptr && i < 3; ++i) strides[i] = view.stride(i);
   }
+  /// The first row of a head; the next ones are strides[1] apart.
+  __device__ T* head(std::int64_t b, std::int64_t h) const { return data + b * strides[0] + h * strides[2]; }
   __device__ T* row(std::int64_t b, std::int64_t i, std::int64_t h) const {
-    return data + b * strides[0] + i * strides[1] + h * strides[2];
+    return head(b, h) + i * strides[1];
   }
 };
 
@@ -39,6 +41,7 @@ struct Mask {
 struct Range {
   int lo = 0, hi = 0;
   __device__ bool holds(int j) const { return j >= lo && j < hi; }
+  __device__ bool empty() const { return lo >= hi; }
   /// Of the places [begin, begin + count): any of them, all of them.
   __device__ bool meets(int begin, int count) const { return lo < begin + count && hi > begin && lo < hi; }
   __device__ bool covers(int begin, int count) const { return lo <= begin && hi >= begin + count; }
@@ -79,6 +82,24 @@ __device__ __forceinline__ Range range_of(const Mask& mask, std::int64_t b, std:
   }
   if (hi <= lo) return {};
   return {static_cast<int>(lo), static_cast<int>(hi)};
+}
+
+/// What a block works on. The grid has all of them along x, because y and z end at 65535.
+struct BlockPlace {
+  int tile, h, b;  ///< a tile of a head of a sequence
+
+  __device__ __forceinline__ BlockPlace(std::int64_t tiles, std::int64_t heads) {
+    const unsigned tile_count = static_cast<unsigned>(tiles), head_count = static_cast<unsigned>(heads);
+    const unsigned row = blockIdx.x / tile_count, sequence = row / head_count;
+    tile = static_cast<int>(blockIdx.x - row * tile_count);
+    h = static_cast<int>(row - sequence * head_count);
+    b = static_cast<int>(sequence);
+  }
+};
+constexpr std::int64_t tiles_of(std::int64_t places, int tile) { return (places + tile - 1) / tile; }
+/// One block for each tile of `tile` places of x [B, places, ...] for each of `heads` heads.
+inline Size3 grid_of_tiles(const View& x, std::int64_t heads, int tile) {
+  return {static_cast<unsigned>(tiles_of(x.dim(1), tile) * heads * x.dim(0))};
 }
 
 /// The score of a pair from q·k, and its derivative by that.
@@ -180,31 +201,43 @@ void launch_attention_delta(const LaunchSite& site, const AttentionBackward<T>& 
          Size3{Team<kWarp>::kThreads}, 0, args, rows);
 }
 
-/// From the least to the last place that a range of anybody in the block holds, begun at a multiple of
-/// `tile`. Every thread of the block calls it.
+/// The ranges of a block's rows together.
+struct BlockRange {
+  Range any;  ///< from the first to the last place that one of them holds
+  Range all;  ///< what each of them holds
+};
+
+/// Of places below `most`. Every thread of the block calls it.
 template <int count>
-__device__ Range range_of_block(const Range (&mine)[count], int most, int tile) {
-  INGOT_SHARED_ARRAY(int, ends, 2);
-  int lo = most, hi = 0;
+__device__ BlockRange range_of_block(const Range (&mine)[count], int most) {
+  INGOT_SHARED_ARRAY(int, ends, 4);
+  int lo = most, hi = 0, all_lo = 0, all_hi = most;
   for (const Range& range : mine) {
-    if (range.lo >= range.hi) continue;
+    all_lo = range.lo > all_lo ? range.lo : all_lo;
+    all_hi = range.hi < all_hi ? range.hi : all_hi;
+    if (range.empty()) continue;
     lo = range.lo < lo ? range.lo : lo;
     hi = range.hi > hi ? range.hi : hi;
   }
   lo = warp_least(lo);
   hi = -warp_least(-hi);
+  all_lo = -warp_least(-all_lo);
+  all_hi = warp_least(all_hi);
   __syncthreads();  // somebody may still read what the call before left
   if (threadIdx.x == 0) {
     ends[0] = most;
-    ends[1] = 0;
+    ends[1] = ends[2] = 0;
+    ends[3] = most;
   }
   __syncthreads();
   if (threadIdx.x % kWarp == 0) {
     atomicMin(&ends[0], lo);
     atomicMax(&ends[1], hi);
+    atomicMax(&ends[2], all_lo);
+    atomicMin(&ends[3], all_hi);
   }
   __syncthreads();
-  return {ends[0] / tile * tile, ends[1]};
+  return {{ends[0], ends[1]}, {ends[2], ends[3]}};
 }
 
 }  // namespace ingot::kernels::cuda

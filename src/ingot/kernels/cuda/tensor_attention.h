@@ -29,34 +29,33 @@ constexpr std::size_t attention_memory() {
   return kBytes;
 }
 
-/// Starts to copy rows [begin, begin + rows) of a head to a tile; zeros beyond `length` and the head's
-/// `size`, a multiple of 8.
+/// Starts to copy rows [begin, begin + rows) of a head, `stride` apart, to a tile; zeros beyond the head's
+/// `size`, a multiple of 8, and for rows that `there` leaves out: nobody looks at those, and what they hold
+/// may be a NaN, which a weight of 0 would not hide.
 template <int rows, int width, class T>
-__device__ __forceinline__ void copy_rows(T* tile, const Heads<const T>& from, std::int64_t b,
-                                          std::int64_t begin, std::int64_t h, std::int64_t length,
+__device__ __forceinline__ void copy_rows(T* tile, const T* head, std::int64_t stride, int begin, Range there,
                                           std::int64_t size) {
   constexpr int kPacks = width / kPack<T>, kApart = kAttentionThreads / kPacks;
   const int first = static_cast<int>(threadIdx.x) / kPacks,
             column = static_cast<int>(threadIdx.x) % kPacks * kPack<T>;
-  const T* at = from.row(b, begin + first, h) + column;
+  if (column >= size) there.hi = there.lo;
+  const T* at = head + (begin + first) * stride + column;
   INGOT_UNROLL
-  for (int apart = 0; apart < rows; apart += kApart, at += kApart * from.strides[1]) {
-    const bool inside = begin + first + apart < length && column < size;
-    copy_async(tile + PaddedRows<width>::at(first + apart, column), inside ? at : from.data, inside);
-  }
+  for (int apart = 0; apart < rows; apart += kApart, at += kApart * stride)
+    copy_async(tile + PaddedRows<width>::at(first + apart, column), at, there.holds(begin + first + apart));
 }
 
 /// The warp's sums to rows row.. of a head, where they exist.
 template <class T, int wide>
-__device__ __forceinline__ void store_rows(const Heads<T>& to, std::int64_t b, std::int64_t row,
-                                           std::int64_t h, std::int64_t length, std::int64_t size,
-                                           const SumFragment (&sums)[wide], bool accumulate) {
+__device__ __forceinline__ void store_rows(T* head, std::int64_t stride, int row, std::int64_t length,
+                                           std::int64_t size, const SumFragment (&sums)[wide],
+                                           bool accumulate) {
   const FragmentPlace at;
   INGOT_UNROLL
   for (int r = 0; r < 2; ++r) {
-    const std::int64_t i = row + at.row + 8 * r;
+    const int i = row + at.row + 8 * r;
     if (i >= length) continue;
-    T* there = to.row(b, i, h);
+    T* there = head + i * stride;
     INGOT_UNROLL
     for (int j = 0; j < wide; ++j) {
       if (8 * j < size)
@@ -65,39 +64,79 @@ __device__ __forceinline__ void store_rows(const Heads<T>& to, std::int64_t b, s
   }
 }
 
-/// Puts `value` where a thread's two rows, each with its range, do not see columns begin...
+/// A range in shared memory.
+struct StoredRange {
+  int lo, hi;
+};
+
+/// Puts `value` where columns begin.. of the warp's 16 rows are not seen; `ranges`: of those rows.
 template <int wide>
-__device__ __forceinline__ void hide_unseen(SumFragment (&scores)[wide], const Range* ranges, int begin,
+__device__ __forceinline__ void hide_unseen(SumFragment (&scores)[wide], const StoredRange* ranges, int begin,
                                             float value) {
   const FragmentPlace at;
   INGOT_UNROLL
   for (int r = 0; r < 2; ++r) {
-    if (ranges[r].covers(begin, 8 * wide)) continue;
+    const StoredRange stored = ranges[at.row + 8 * r];
+    const Range range{stored.lo - begin - at.column, stored.hi - begin - at.column};
     INGOT_UNROLL
     for (int j = 0; j < wide; ++j) {
       INGOT_UNROLL
       for (int e = 0; e < 2; ++e) {
-        if (!ranges[r].holds(begin + 8 * j + at.column + e)) scores[j].values[2 * r + e] = value;
+        if (!range.holds(8 * j + e)) scores[j].values[2 * r + e] = value;
       }
     }
   }
 }
 
-/// Calls f.template operator()<T, width>() for a half type and the wider of the two head sizes.
-template <class F>
-void dispatch_tensor_attention(const View& q, const View& v, F&& f) {
-  const std::int64_t size = std::max(q.dim(3), v.dim(3));
-  dispatch_device_half(q.dtype, [&]<class T>() {
-    if (size <= 64) return f.template operator()<T, 64>();
-    if (size <= 128) return f.template operator()<T, 128>();
-    f.template operator()<T, 256>();
-  });
+/// Keeps the ranges of `rows` queries from i0 on in shared memory, where only steps at a border read them,
+/// and puts them together. What the last query sees stands for those behind it, which nobody reads.
+template <int rows>
+__device__ __forceinline__ BlockRange store_ranges(StoredRange* ranges, const Mask& mask, std::int64_t b,
+                                                   std::int64_t i0) {
+  static_assert(kAttentionThreads % rows == 0);
+  const int row = static_cast<int>(threadIdx.x) % rows;
+  const std::int64_t i = i0 + row < mask.queries ? i0 + row : mask.queries - 1;
+  const Range mine[1] = {range_of(mask, b, i)};
+  ranges[row] = {mine[0].lo, mine[0].hi};
+  return range_of_block(mine, static_cast<int>(mask.keys));
 }
 
-/// One block for each tile of `rows` rows of each of `heads` heads.
-inline Size3 grid_of_tiles(const View& x, std::int64_t heads, int rows) {
-  return {static_cast<unsigned>((x.dim(1) + rows - 1) / rows), static_cast<unsigned>(heads),
-          static_cast<unsigned>(x.dim(0))};
+/// Where `linear`, scores are products times a number above 0: then that and the conversion to powers of two
+/// are one factor, and the order of scores is that of the products.
+inline bool is_linear(float scale, float softcap) { return softcap <= 0.0F && scale > 0.0F; }
+
+/// Turns q·k into the weight of the pair, and dout·v into the gradient by q·k; a hidden pair's may be
+/// anything.
+template <bool linear>
+struct PairGradient {
+  float scale, softcap;
+
+  __device__ __forceinline__ void operator()(float& product, float& dproduct, float lse, float delta) const {
+    if constexpr (linear) {
+      product = fast_exp2(fmaf(product, scale * kLog2E, -lse * kLog2E));
+      dproduct = product * fmaf(dproduct, scale, -delta * scale);
+    } else {
+      float slope = 0;
+      const float score = score_of(product, scale, softcap, slope);
+      product = fast_exp2((score - lse) * kLog2E);
+      dproduct = product * (dproduct - delta) * slope;
+    }
+  }
+};
+
+/// Calls f.template operator()<T, width, linear>() for a half type and the wider of the two head sizes.
+template <class F>
+void dispatch_tensor_attention(const View& q, const View& v, bool linear, F&& f) {
+  const std::int64_t size = std::max(q.dim(3), v.dim(3));
+  dispatch_device_half(q.dtype, [&]<class T>() {
+    const auto run = [&]<int width>() {
+      if (linear) return f.template operator()<T, width, true>();
+      f.template operator()<T, width, false>();
+    };
+    if (size <= 64) return run.template operator()<64>();
+    if (size <= 128) return run.template operator()<128>();
+    run.template operator()<256>();
+  });
 }
 
 /// Whether the copies of 16 bytes can read and the stores of pairs write these heads.
