@@ -215,7 +215,24 @@ struct ProductArgs {
   float* y;
   std::int64_t m, n, k, x_stride, y_stride, panel_bytes;
   std::int64_t count;  // of blocks, or steps, in a panel
+
+  constexpr std::int64_t panels() const { return (n + kPanel - 1) / kPanel; }
 };
+
+/// The panel and the first of `rows` rows of x that a block works on. All are in the grid's x, since y ends
+/// at 65535.
+struct ProductPlace {
+  std::int64_t panel, row0;
+
+  __device__ __forceinline__ ProductPlace(const ProductArgs& args, int rows) {
+    const auto panels = static_cast<unsigned>(args.panels()), group = blockIdx.x / panels;
+    panel = blockIdx.x - group * panels;
+    row0 = std::int64_t{group} * rows;
+  }
+};
+Size3 product_grid(const ProductArgs& args, int rows = kRows) {
+  return {static_cast<unsigned>(args.panels() * ((args.m + rows - 1) / rows))};
+}
 
 /// Σ codes · x over one half of a block (all of it where there is one scale), less the zero.
 template <class Format>
@@ -245,9 +262,10 @@ __global__ void __launch_bounds__(kProductThreads)
   INGOT_SHARED_ARRAY(float, minimums, kAtOnce* kPanel);
   INGOT_SHARED_ARRAY(float, x_sums, kRows* kAtOnce);
   const int me = static_cast<int>(threadIdx.x), row = me % kPanel, mine = me / kPanel;
-  const std::uint8_t* panel = args.weight + blockIdx.x * args.panel_bytes;
+  const ProductPlace place(args, kRows);
+  const std::uint8_t* panel = args.weight + place.panel * args.panel_bytes;
   const auto* x = static_cast<const ActivationBlock*>(args.x);
-  const std::int64_t row0 = std::int64_t{blockIdx.y} * kRows;
+  const std::int64_t row0 = place.row0;
   float y = 0;  // of thread me < kPanel · kRows: column `row`, row row0 + mine
   for (std::int64_t begin = 0; begin < args.count; begin += kAtOnce) {
     const std::int64_t at = begin + mine;
@@ -279,7 +297,7 @@ __global__ void __launch_bounds__(kProductThreads)
     }
     __syncthreads();
   }
-  const std::int64_t column = std::int64_t{blockIdx.x} * kPanel + row;
+  const std::int64_t column = place.panel * kPanel + row;
   if (mine >= kRows || row0 + mine >= args.m || column >= args.n) return;
   args.y[(row0 + mine) * args.y_stride + column] = args.bias == nullptr ? y : y + args.bias[column];
 }
@@ -311,9 +329,10 @@ __global__ void __launch_bounds__(kProductThreads)
   INGOT_SHARED_ARRAY(float, scales, kAtOnce* kPanel);
   code_values.fill(values);
   const int me = static_cast<int>(threadIdx.x), row = me % kPanel, mine = me / kPanel;
-  const std::uint8_t* panel = args.weight + blockIdx.x * args.panel_bytes;
+  const ProductPlace place(args, kRows);
+  const std::uint8_t* panel = args.weight + place.panel * args.panel_bytes;
   const auto* x = static_cast<const float*>(args.x);
-  const std::int64_t row0 = std::int64_t{blockIdx.y} * kRows;
+  const std::int64_t row0 = place.row0;
   constexpr std::int64_t kColumns = Format::kStepBlocks * kPackedBlock;
   float y = 0;
   for (std::int64_t begin = 0; begin < args.count; begin += kAtOnce) {
@@ -333,7 +352,7 @@ __global__ void __launch_bounds__(kProductThreads)
     }
     __syncthreads();
   }
-  const std::int64_t column = std::int64_t{blockIdx.x} * kPanel + row;
+  const std::int64_t column = place.panel * kPanel + row;
   if (mine >= kRows || row0 + mine >= args.m || column >= args.n) return;
   args.y[(row0 + mine) * args.y_stride + column] = args.bias == nullptr ? y : y + args.bias[column];
 }
@@ -344,10 +363,10 @@ constexpr int kPlainRows = 8;
 __global__ void __launch_bounds__(kPanel* kPlainRows)
     plain_matmul_kernel(const __grid_constant__ ProductArgs args) {
   const int me = static_cast<int>(threadIdx.x), lane = me % kPanel;
-  const std::int64_t row = std::int64_t{blockIdx.y} * kPlainRows + me / kPanel;
-  const std::int64_t column = std::int64_t{blockIdx.x} * kPanel + lane;
+  const ProductPlace place(args, kPlainRows);
+  const std::int64_t row = place.row0 + me / kPanel, column = place.panel * kPanel + lane;
   if (row >= args.m || column >= args.n) return;
-  const auto* weight = reinterpret_cast<const float*>(args.weight + blockIdx.x * args.panel_bytes) + lane;
+  const auto* weight = reinterpret_cast<const float*>(args.weight + place.panel * args.panel_bytes) + lane;
   const float* x = static_cast<const float*>(args.x) + row * args.x_stride;
   float y = 0;
   for (std::int64_t i = 0; i < args.k; ++i) y = fmaf(x[i], weight[i * kPanel], y);
@@ -359,10 +378,10 @@ __global__ void __launch_bounds__(kPanel* kPlainRows)
     row_scaled_matmul_kernel(const __grid_constant__ ProductArgs args) {
   using Format = Packed<PackedFormat::w8a8>;
   const int me = static_cast<int>(threadIdx.x), lane = me % kPanel;
-  const std::int64_t row = std::int64_t{blockIdx.y} * kPlainRows + me / kPanel;
-  const std::int64_t column = std::int64_t{blockIdx.x} * kPanel + lane;
+  const ProductPlace place(args, kPlainRows);
+  const std::int64_t row = place.row0 + me / kPanel, column = place.panel * kPanel + lane;
   if (row >= args.m || column >= args.n) return;
-  const std::uint8_t* panel = args.weight + blockIdx.x * args.panel_bytes;
+  const std::uint8_t* panel = args.weight + place.panel * args.panel_bytes;
   const auto* x = static_cast<const std::uint8_t*>(args.x) + row * args.x_stride;
   const int* words = reinterpret_cast<const int*>(x + 64);
   int dot = 0;
@@ -388,10 +407,6 @@ ProductArgs product_args(const Args& args) {
           .y_stride = args.y.stride(0),
           .panel_bytes = args.weight.dim(-1),
           .count = 0};
-}
-Size3 product_grid(const ProductArgs& args, int rows = kRows) {
-  return {static_cast<unsigned>((args.n + kPanel - 1) / kPanel),
-          static_cast<unsigned>((args.m + rows - 1) / rows)};
 }
 
 void run_quantized_matmul(const QuantizedMatmulArgs& args, Stream stream) {

@@ -1,0 +1,69 @@
+#include "tests/kernels/cuda/device.h"
+#include <gtest/gtest.h>
+
+#include "ingot/autograd/engine.h"
+#include "ingot/kernels/cuda/emulation/block.h"
+#include "ingot/kernels/grouped.h"
+#include "ingot/kernels/packed.h"
+#include "ingot/kernels/quantized.h"
+#include "ingot/kernels/weight_only.h"
+#include "ingot/ops/attention.h"
+#include "ingot/ops/reduce.h"
+
+// Grids of operands with more than 65535 of what is cut into blocks: a card takes them only along x. They are
+// checked and not run, which would take minutes.
+namespace ingot {
+namespace {
+
+using kernels::PackedFormat;
+
+using test::kDevice;
+
+TEST(CudaGrids, TakeMoreThan65535Sequences) {
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    const kernels::cuda::emulation::ChecksOnly without_running;
+    std::vector<Tensor> inputs(3);
+    for (Tensor& x : inputs) {
+      x = Tensor::empty({70000, 2, 1, 8}, dtype, kDevice);
+      x.set_requires_grad(true);
+    }
+    EXPECT_NO_THROW(backward(sum(attention(inputs[0], inputs[1], inputs[2])))) << name(dtype);
+  }
+}
+
+TEST(CudaGrids, TakeProductsOfAMillionRowsWithPackedWeights) {
+  const kernels::cuda::emulation::ChecksOnly without_running;
+  constexpr std::int64_t kRows = 1 << 20;
+  const auto weight = [](PackedFormat format) {
+    const auto bytes = static_cast<std::int64_t>(kernels::packed_layout(format).panel_bytes(32));
+    return Tensor::empty({1, bytes}, DType::u8, kDevice);
+  };
+  const Tensor y = Tensor::empty({kRows, 16}, DType::f32, kDevice);
+  const Stream stream = current_stream(kDevice);
+  const Tensor rounded = Tensor::empty({kRows, 64}, DType::u8, kDevice), packed = weight(PackedFormat::q8_0);
+  EXPECT_NO_THROW(
+      launch(kernels::quantized_matmul, stream,
+             {.format = PackedFormat::q8_0, .x = rounded.view(), .weight = packed.view(), .y = y.view()}));
+  const Tensor rows = Tensor::empty({kRows, 128}, DType::u8, kDevice), scaled = weight(PackedFormat::w8a8);
+  EXPECT_NO_THROW(
+      launch(kernels::row_scaled_matmul, stream, {.x = rows.view(), .weight = scaled.view(), .y = y.view()}));
+  const Tensor x = Tensor::empty({kRows, 32}, DType::f32, kDevice);
+  for (const PackedFormat format : {PackedFormat::f32, PackedFormat::fp8}) {
+    const Tensor values = weight(format);
+    EXPECT_NO_THROW(launch(kernels::weight_only_matmul, stream,
+                           {.format = format, .x = x.view(), .weight = values.view(), .y = y.view()}));
+  }
+}
+
+TEST(CudaGrids, TakeNineMillionRowsOfExperts) {
+  const kernels::cuda::emulation::ChecksOnly without_running;
+  constexpr std::int64_t kRows = 9 << 20;
+  const Tensor a = Tensor::empty({kRows, 8}, DType::bf16, kDevice), c = Tensor::empty_like(a),
+               b = Tensor::empty({2, 8, 8}, DType::bf16, kDevice),
+               offsets = Tensor::empty({3}, DType::i64, kDevice);
+  EXPECT_NO_THROW(launch(kernels::grouped_gemm, current_stream(kDevice),
+                         {.a = a.view(), .b = b.view(), .c = c.view(), .offsets = offsets.view()}));
+}
+
+}  // namespace
+}  // namespace ingot
