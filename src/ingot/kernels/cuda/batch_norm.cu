@@ -1,5 +1,3 @@
-#include <initializer_list>
-
 #include "ingot/kernels/batch_norm.h"
 #include "ingot/kernels/cuda/channels.h"
 #include "ingot/kernels/cuda/register.h"
@@ -7,212 +5,186 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-constexpr int kBlock = 256;
-
 /// x [N, C, S]; S = 1 is channels-last.
 Channels channels_of(const View& x) {
   if (x.dim(2) == 1) return {.n = x.dim(0), .channels = x.dim(1), .places = 1, .last = true};
   return {.n = x.dim(0), .channels = x.dim(1), .places = x.dim(2), .last = false};
 }
 
+/// Of a channel: Σ x, and Σ (x − its first element)², from which the variance follows without a second look.
+/// In f64, where what the shift leaves of the mean costs no digit that f32 has.
 template <class T>
-struct Itself {
-  const T* x;
-  __device__ void operator()(std::int64_t, std::int64_t, std::int64_t at, double (&values)[1]) const {
-    values[0] = static_cast<double>(to_float(x[at]));
+struct StatisticSums {
+  using Type = T;
+  static constexpr int kInputs = 1;
+  const T* in[kInputs];
+  std::int64_t places;
+
+  struct Channel {
+    double shift;
+    __device__ void operator()(const float (&x)[1], std::int64_t, double (&values)[2]) const {
+      const double apart = static_cast<double>(x[0]) - shift;
+      values[0] = static_cast<double>(x[0]);
+      values[1] = apart * apart;
+    }
+  };
+  __device__ Channel of(std::int64_t channel) const {
+    return {static_cast<double>(to_float(in[0][channel * places]))};
   }
 };
 template <class T>
-struct SquaredDistance {
-  const T* x;
-  const double* mean;
-  __device__ void operator()(std::int64_t channel, std::int64_t, std::int64_t at, double (&values)[1]) const {
-    const double apart = static_cast<double>(to_float(x[at])) - mean[channel];
-    values[0] = apart * apart;
-  }
-};
-/// Writes sum / count, rounded to `rounded` and as it is to `exact`, which may be null.
-struct WriteMean {
-  float* rounded;
-  double* exact;
+struct StatisticFinish {
+  StatisticSums<T> sums_of;
+  float *mean, *variance;
   double count;
-  __device__ void operator()(std::int64_t channel, const double (&sums)[1]) const {
-    const double mean = sums[0] / count;
-    rounded[channel] = static_cast<float>(mean);
-    if (exact != nullptr) exact[channel] = mean;
+  __device__ void operator()(std::int64_t channel, const double (&sums)[2]) const {
+    const double exact = sums[0] / count;
+    const double apart = count > 0 ? exact - sums_of.of(channel).shift : 0.0;
+    const double found = sums[1] / count - apart * apart;
+    mean[channel] = static_cast<float>(exact);
+    variance[channel] = static_cast<float>(found < 0.0 ? 0.0 : found);
   }
 };
 
 void run_statistics(const BatchStatisticsArgs& args, Stream stream) {
   const Channels x = channels_of(args.x);
-  const LaunchSite site{"batch_statistics", stream, args.x};
-  const auto count = static_cast<double>(x.n * x.places);
-  // The first row of the scratch keeps the mean as it is before it is rounded, for the variance.
-  auto* exact = args.scratch.as<double>();
-  double* partials = exact + x.channels;
-  const std::int64_t parts = args.scratch.numel() / std::max<std::int64_t>(x.channels, 1) - 1;
+  const std::int64_t parts = args.scratch.numel() / std::max<std::int64_t>(2 * x.channels, 1);
   dispatch_device_float(args.x.dtype, "batch_statistics", [&]<class T>() {
-    channel_sums<1>(site, x, Itself<T>{args.x.as<T>()}, partials, parts,
-                    WriteMean{args.mean.as<float>(), exact, count});
-    channel_sums<1>(site, x, SquaredDistance<T>{args.x.as<T>(), exact}, partials, parts,
-                    WriteMean{args.variance.as<float>(), nullptr, count});
+    const StatisticSums<T> sums{{args.x.as<T>()}, x.places};
+    channel_sums<2>({"batch_statistics", stream, args.x}, x, sums, args.scratch.as<double>(), parts,
+                    StatisticFinish<T>{sums, args.mean.as<float>(), args.variance.as<float>(),
+                                       static_cast<double>(x.n * x.places)});
   });
 }
 
-/// Calls run.template operator()<vec>() with the number of neighbours to take at a time. Those are of one
-/// channel, or channels are last and they are of neighbouring ones.
-template <class T, class Run>
-void by_packs(const Channels& x, std::initializer_list<const T*> pointers, Run&& run) {
-  std::uintptr_t address = 0;
-  for (const T* pointer : pointers) address |= reinterpret_cast<std::uintptr_t>(pointer);
-  if (address % 16 == 0 && (x.last ? x.channels : x.places) % kPack<T> == 0)
-    return run.template operator()<kPack<T>>();
-  run.template operator()<1>();
-}
-
-template <class T>
-struct BatchNormForward {
-  const T* x;
-  T* y;
-  const float *mean, *variance, *weight, *bias;  // weight, bias: may be null
-  std::int64_t total, channels, places;
-  float eps;
-};
-
-template <class T, int vec>
-__global__ void batch_norm_kernel(const __grid_constant__ BatchNormForward<T> args) {
-  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.total / vec;
-       i += step) {
-    const std::int64_t first = i * vec / args.places % args.channels;
-    const Pack<T, vec> x = load_pack<vec>(args.x + i * vec);
-    Pack<T, vec> y;
-    INGOT_UNROLL
-    for (int v = 0; v < vec; ++v) {
-      const std::int64_t channel = args.places == 1 ? first + v : first;
-      const float rstd = 1.0F / sqrtf(args.variance[channel] + args.eps);
-      const float weight = args.weight == nullptr ? 1.0F : args.weight[channel];
-      const float bias = args.bias == nullptr ? 0.0F : args.bias[channel];
-      y.values[v] = from_float<T>((to_float(x.values[v]) - args.mean[channel]) * rstd * weight + bias);
-    }
-    store_pack(args.y + i * vec, y);
-  }
-}
-
-void run_batch_norm(const BatchNormArgs& args, Stream stream) {
-  const Channels x = channels_of(args.x);
-  if (x.total() == 0) return;
-  dispatch_device_float(args.x.dtype, "batch_norm", [&]<class T>() {
-    const BatchNormForward<T> made{.x = args.x.as<T>(),
-                                   .y = args.y.as<T>(),
-                                   .mean = args.mean.as<float>(),
-                                   .variance = args.variance.as<float>(),
-                                   .weight = args.weight.as<float>(),
-                                   .bias = args.bias.as<float>(),
-                                   .total = x.total(),
-                                   .channels = x.channels,
-                                   .places = x.places,
-                                   .eps = args.eps};
-    by_packs<T>(x, {made.x, made.y}, [&]<int vec>() {
-      launch({"batch_norm", stream, args.x}, batch_norm_kernel<T, vec>,
-             Size3{grid_for(stream.device, x.total() / vec, kBlock)}, Size3{kBlock}, 0, made);
-    });
-  });
-}
-
-template <class T>
-struct BatchNormBackward {
-  const T *x, *dy;
-  T* dx;                                  // like the next two, may be null
+/// What batch_norm and its gradients know of channels.
+struct ChannelStatistics {
   const float *mean, *variance, *weight;  // weight: may be null
-  float *dweight, *dbias;
-  double* means;  // [2, C]: of dy and of dy·x̂, 0 where the statistics are constants
-  double count;
-  std::int64_t total, channels, places;
   float eps;
-  bool own_statistics, accumulate_dx, accumulate_dweight, accumulate_dbias;
 
   __device__ float rstd(std::int64_t channel) const { return 1.0F / sqrtf(variance[channel] + eps); }
-  __device__ float normalised(std::int64_t channel, float value) const {
-    return (value - mean[channel]) * rstd(channel);
+  __device__ float scale(std::int64_t channel) const {
+    return weight == nullptr ? rstd(channel) : rstd(channel) * weight[channel];
   }
 };
 
+template <class T>
+struct Normalised {
+  using Type = T;
+  static constexpr int kInputs = 1;
+  const T* in[kInputs];
+  T* out;
+  ChannelStatistics statistics;
+  const float* bias;  // may be null
+  bool accumulate = false;
+
+  struct Channel {
+    float mean, scale, bias;
+    __device__ float operator()(const float (&x)[1]) const { return (x[0] - mean) * scale + bias; }
+  };
+  __device__ Channel of(std::int64_t channel) const {
+    return {statistics.mean[channel], statistics.scale(channel), bias == nullptr ? 0.0F : bias[channel]};
+  }
+};
+
+void run_batch_norm(const BatchNormArgs& args, Stream stream) {
+  dispatch_device_float(args.x.dtype, "batch_norm", [&]<class T>() {
+    channel_map({"batch_norm", stream, args.x}, channels_of(args.x),
+                Normalised<T>{.in = {args.x.as<T>()},
+                              .out = args.y.as<T>(),
+                              .statistics = {.mean = args.mean.as<float>(),
+                                             .variance = args.variance.as<float>(),
+                                             .weight = args.weight.as<float>(),
+                                             .eps = args.eps},
+                              .bias = args.bias.as<float>()});
+  });
+}
+
+/// Of a channel: Σ dy and Σ dy·x̂.
 template <class T>
 struct BackwardSums {
-  BatchNormBackward<T> args;
-  __device__ void operator()(std::int64_t channel, std::int64_t, std::int64_t at, double (&values)[2]) const {
-    const float dy = to_float(args.dy[at]);
-    values[0] = static_cast<double>(dy);
-    values[1] = static_cast<double>(dy * args.normalised(channel, to_float(args.x[at])));
+  using Type = T;
+  static constexpr int kInputs = 2;
+  const T* in[kInputs];  // x, dy
+  ChannelStatistics statistics;
+
+  struct Channel {
+    float mean, rstd;
+    __device__ void operator()(const float (&x_dy)[2], std::int64_t, double (&values)[2]) const {
+      values[0] = static_cast<double>(x_dy[1]);
+      values[1] = static_cast<double>(x_dy[1] * ((x_dy[0] - mean) * rstd));
+    }
+  };
+  __device__ Channel of(std::int64_t channel) const {
+    return {statistics.mean[channel], statistics.rstd(channel)};
   }
 };
-template <class T>
 struct BackwardFinish {
-  BatchNormBackward<T> args;
+  float *dweight, *dbias;  // may be null
+  double* means;           // [2, C]: of dy and of dy·x̂, 0 where the statistics are constants
+  double count;
+  std::int64_t channels;
+  bool own_statistics, accumulate_dweight, accumulate_dbias;
+
   __device__ void operator()(std::int64_t channel, const double (&sums)[2]) const {
-    if (args.dbias != nullptr)
-      store(args.dbias + channel, static_cast<float>(sums[0]), args.accumulate_dbias);
-    if (args.dweight != nullptr)
-      store(args.dweight + channel, static_cast<float>(sums[1]), args.accumulate_dweight);
-    args.means[channel] = args.own_statistics ? sums[0] / args.count : 0.0;
-    args.means[args.channels + channel] = args.own_statistics ? sums[1] / args.count : 0.0;
+    if (dbias != nullptr) store(dbias + channel, static_cast<float>(sums[0]), accumulate_dbias);
+    if (dweight != nullptr) store(dweight + channel, static_cast<float>(sums[1]), accumulate_dweight);
+    means[channel] = own_statistics ? sums[0] / count : 0.0;
+    means[channels + channel] = own_statistics ? sums[1] / count : 0.0;
   }
 };
 
-// dx = rstd·w·(dy − mean(dy) − x̂·mean(dy·x̂)). The elements of a pack are of one channel, or channels are
-// last and they are of neighbouring ones.
-template <class T, int vec>
-__global__ void batch_norm_dx_kernel(const __grid_constant__ BatchNormBackward<T> args) {
-  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.total / vec;
-       i += step) {
-    const std::int64_t first = i * vec / args.places % args.channels;
-    const Pack<T, vec> x = load_pack<vec>(args.x + i * vec), dy = load_pack<vec>(args.dy + i * vec);
-    Pack<T, vec> dx = {};
-    if (args.accumulate_dx) dx = load_pack<vec>(args.dx + i * vec);
-    INGOT_UNROLL
-    for (int v = 0; v < vec; ++v) {
-      const std::int64_t channel = args.places == 1 ? first + v : first;
-      const float weight = args.weight == nullptr ? 1.0F : args.weight[channel];
-      const float through = args.normalised(channel, to_float(x.values[v])) *
-                            static_cast<float>(args.means[args.channels + channel]);
-      const float value = args.rstd(channel) * weight *
-                          (to_float(dy.values[v]) - static_cast<float>(args.means[channel]) - through);
-      store(&dx.values[v], value, args.accumulate_dx);
+/// dx = rstd·w·(dy − mean(dy) − x̂·mean(dy·x̂))
+template <class T>
+struct InputGradient {
+  using Type = T;
+  static constexpr int kInputs = 2;
+  const T* in[kInputs];  // x, dy
+  T* out;
+  ChannelStatistics statistics;
+  const double* means;
+  std::int64_t channels;
+  bool accumulate;
+
+  struct Channel {
+    float mean, scale, mean_dy, through;
+    __device__ float operator()(const float (&x_dy)[2]) const {
+      return scale * (x_dy[1] - mean_dy - (x_dy[0] - mean) * through);
     }
-    store_pack(args.dx + i * vec, dx);
+  };
+  __device__ Channel of(std::int64_t channel) const {
+    return {statistics.mean[channel], statistics.scale(channel), static_cast<float>(means[channel]),
+            statistics.rstd(channel) * static_cast<float>(means[channels + channel])};
   }
-}
+};
 
 template <class T>
 void backward(const LaunchSite& site, const BatchNormBackwardArgs& args) {
   const Channels x = channels_of(args.x);
-  const BatchNormBackward<T> made{.x = args.x.as<T>(),
-                                  .dy = args.dy.as<T>(),
-                                  .dx = args.dx.as<T>(),
-                                  .mean = args.mean.as<float>(),
-                                  .variance = args.variance.as<float>(),
-                                  .weight = args.weight.as<float>(),
-                                  .dweight = args.dweight.as<float>(),
-                                  .dbias = args.dbias.as<float>(),
-                                  .means = args.scratch.as<double>(),
-                                  .count = static_cast<double>(x.n * x.places),
-                                  .total = x.total(),
-                                  .channels = x.channels,
-                                  .places = x.places,
-                                  .eps = args.eps,
-                                  .own_statistics = args.own_statistics,
-                                  .accumulate_dx = args.accumulate_dx,
-                                  .accumulate_dweight = args.accumulate_dweight,
-                                  .accumulate_dbias = args.accumulate_dbias};
+  const ChannelStatistics statistics{.mean = args.mean.as<float>(),
+                                     .variance = args.variance.as<float>(),
+                                     .weight = args.weight.as<float>(),
+                                     .eps = args.eps};
+  const BackwardSums<T> sums{{args.x.as<T>(), args.dy.as<T>()}, statistics};
+  auto* means = args.scratch.as<double>();
   const std::int64_t parts = args.scratch.numel() / std::max<std::int64_t>(2 * x.channels, 1);
-  channel_sums<2>(site, x, BackwardSums<T>{made}, args.scratch.as<double>(), parts, BackwardFinish<T>{made});
-  if (!args.dx || x.total() == 0) return;
-  by_packs<T>(x, {made.x, made.dy, made.dx}, [&]<int vec>() {
-    launch(site, batch_norm_dx_kernel<T, vec>, Size3{grid_for(site.stream.device, x.total() / vec, kBlock)},
-           Size3{kBlock}, 0, made);
-  });
+  channel_sums<2>(site, x, sums, means, parts,
+                  BackwardFinish{.dweight = args.dweight.as<float>(),
+                                 .dbias = args.dbias.as<float>(),
+                                 .means = means,
+                                 .count = static_cast<double>(x.n * x.places),
+                                 .channels = x.channels,
+                                 .own_statistics = args.own_statistics,
+                                 .accumulate_dweight = args.accumulate_dweight,
+                                 .accumulate_dbias = args.accumulate_dbias});
+  if (!args.dx) return;
+  channel_map(site, x,
+              InputGradient<T>{.in = {args.x.as<T>(), args.dy.as<T>()},
+                               .out = args.dx.as<T>(),
+                               .statistics = statistics,
+                               .means = means,
+                               .channels = x.channels,
+                               .accumulate = args.accumulate_dx});
 }
 
 void run_batch_norm_backward(const BatchNormBackwardArgs& args, Stream stream) {

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 
 #include "ingot/kernels/cuda/team.h"
 
-// Sums over all that belongs to a channel, in an order that does not depend on chance.
+// Sums over all that belongs to a channel, in an order that does not depend on chance, and what is done with
+// each element by what is known of its channel.
 namespace ingot::kernels::cuda {
 
 /// A contiguous tensor [n, channels, places], or [n, places, channels] where `last`.
@@ -20,67 +22,185 @@ struct Channels {
 };
 
 inline constexpr int kChannelBlock = 256;
-inline constexpr int kChannelRows = kChannelBlock / kWarp;
+inline constexpr int kChannelVisits = 4;  ///< whose loads are under way at a time
 
-/// partials[part, k, channel] = Σ f's k-th value over the part's elements of the channel; f(channel, sample,
-/// offset, values) gives `sums` values. Channels last: a warp reads 32 channels of one place.
-template <int sums, class P, class F>
-__global__ void channel_columns_kernel(Channels x, F f, P* partials) {
-  INGOT_SHARED_ARRAY(P, rows, sums * kChannelBlock);
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, row = static_cast<int>(threadIdx.x) / kWarp;
-  const std::int64_t channel = std::int64_t{blockIdx.x} * kWarp + lane;
-  P total[sums] = {};
-  for (std::int64_t m = std::int64_t{blockIdx.y} * kChannelRows + row;
-       channel < x.channels && m < x.n * x.places; m += std::int64_t{gridDim.y} * kChannelRows) {
-    P values[sums];
-    f(channel, m / x.places, m * x.channels + channel, values);
-    INGOT_UNROLL
-    for (int k = 0; k < sums; ++k) total[k] += values[k];
-  }
-  INGOT_UNROLL
-  for (int k = 0; k < sums; ++k) rows[k * kChannelBlock + row * kWarp + lane] = total[k];
-  __syncthreads();
-  if (row != 0 || channel >= x.channels) return;
-  INGOT_UNROLL
-  for (int k = 0; k < sums; ++k) {
-    P sum = 0;
-    for (int i = 0; i < kChannelRows; ++i) sum += rows[k * kChannelBlock + i * kWarp + lane];
-    partials[(std::int64_t{blockIdx.y} * sums + k) * x.channels + channel] = sum;
-  }
-}
+/// How threads are laid over a tensor. Channels last: a block has `across` packs of neighbouring channels
+/// side by side, a power of two, and works on several places at a time. Otherwise a block has one channel,
+/// whose places are neighbours. The rest of the places is shared out among gridDim.y blocks.
+template <bool last, int vec>
+struct ChannelWalk {
+  static constexpr int kChannels = last ? vec : 1;  ///< of a thread
+  std::int64_t channel;                             ///< the first of them
+  bool exists;
 
-/// The same where the places of a channel are neighbours: a block works on one channel.
-template <int sums, class P, class F>
-__global__ void channel_lines_kernel(Channels x, F f, P* partials) {
-  const std::int64_t channel = blockIdx.x;
-  P total[sums] = {};
-  for (std::int64_t m = std::int64_t{blockIdx.y} * kChannelBlock + threadIdx.x; m < x.n * x.places;
-       m += std::int64_t{gridDim.y} * kChannelBlock) {
-    const std::int64_t sample = m / x.places;
-    P values[sums];
-    f(channel, sample, x.at(sample, channel, m - sample * x.places), values);
-    INGOT_UNROLL
-    for (int k = 0; k < sums; ++k) total[k] += values[k];
+  __device__ __forceinline__ ChannelWalk(const Channels& x, int across) : x_(x) {
+    const int column = last ? static_cast<int>(threadIdx.x) & (across - 1) : 0,
+              row = last ? static_cast<int>(threadIdx.x) / across : static_cast<int>(threadIdx.x),
+              rows = last ? kChannelBlock / across : kChannelBlock;
+    channel = last ? (std::int64_t{blockIdx.x} * across + column) * vec : blockIdx.x;
+    packs_ = last ? x.places : x.places / vec;
+    const std::int64_t first = std::int64_t{blockIdx.y} * rows + row, step = std::int64_t{gridDim.y} * rows;
+    sample_ = first / packs_;
+    pack_ = first - sample_ * packs_;
+    sample_step_ = step / packs_;
+    pack_step_ = step - sample_step_ * packs_;
+    exists = channel < x.channels && sample_ < x.n;
   }
-  INGOT_UNROLL
-  for (int k = 0; k < sums; ++k) {
-    const P sum = Team<kChannelBlock>::sum(total[k]);
-    if (threadIdx.x == 0) partials[(std::int64_t{blockIdx.y} * sums + k) * x.channels + channel] = sum;
-  }
-}
 
-/// finish(channel, sums) for every channel, with the parts added in their order.
-template <int sums, class P, class F>
-__global__ void channel_finish_kernel(P* partials, int parts, std::int64_t channels, F finish) {
-  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t c = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; c < channels; c += step) {
-    P total[sums] = {};
-    for (int part = 0; part < parts; ++part) {
+  /// load(u, at) for the next kChannelVisits packs of the thread, number u of which is at `at`, and then
+  /// use(u, at, sample) for each, until there are none.
+  template <class Load, class Use>
+  __device__ __forceinline__ void visit(Load&& load, Use&& use) {
+    while (exists) {
+      std::int64_t at[kChannelVisits], samples[kChannelVisits];
+      bool there[kChannelVisits];
       INGOT_UNROLL
-      for (int k = 0; k < sums; ++k) total[k] += partials[(std::int64_t{part} * sums + k) * channels + c];
+      for (int u = 0; u < kChannelVisits; ++u) {
+        there[u] = exists;
+        samples[u] = sample_;
+        at[u] = x_.at(sample_, channel, last ? pack_ : pack_ * vec);
+        if (there[u]) load(u, at[u]);
+        go_on();
+      }
+      INGOT_UNROLL
+      for (int u = 0; u < kChannelVisits; ++u)
+        if (there[u]) use(u, at[u], samples[u]);
     }
-    finish(c, total);
   }
+
+ private:
+  __device__ __forceinline__ void go_on() {  // without a division
+    pack_ += pack_step_;
+    sample_ += sample_step_;
+    if (pack_ >= packs_) pack_ -= packs_, ++sample_;
+    exists = sample_ < x_.n;
+  }
+  const Channels& x_;
+  std::int64_t sample_, pack_, sample_step_, pack_step_, packs_;
+};
+
+/// A launch that walks over channels.
+struct ChannelGrid {
+  Size3 blocks;
+  int across;
+};
+/// With up to `most` parts, as many as keep the device busy.
+template <int vec>
+ChannelGrid channel_grid(Device device, const Channels& x, std::int64_t most) {
+  constexpr std::int64_t kShare = 2 * kChannelVisits;  // packs of a thread that are worth a block more
+  int across = 1;
+  while (x.last && across < kWarp && across * vec < x.channels) across *= 2;
+  const std::int64_t tiles = x.last ? (x.channels + across * vec - 1) / (across * vec) : x.channels;
+  const std::int64_t packs = x.n * (x.last ? x.places : x.places / vec);
+  const std::int64_t rows = x.last ? kChannelBlock / across : kChannelBlock;
+  const std::int64_t wanted = (16 * multiprocessors(device) + tiles - 1) / tiles;
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(packs / (kShare * rows), 1, std::max<std::int64_t>(1, std::min(most, wanted)));
+  return {{static_cast<unsigned>(tiles), static_cast<unsigned>(parts)}, across};
+}
+
+/// Calls run.template operator()<last, vec>() with the number of neighbours to take at a time: of one
+/// channel, or, channels last, of as many.
+template <class T, class Run>
+void by_channel_packs(const Channels& x, std::span<const T* const> pointers, Run&& run) {
+  std::uintptr_t address = 0;
+  for (const T* pointer : pointers) address |= reinterpret_cast<std::uintptr_t>(pointer);
+  const bool packs = address % 16 == 0 && (x.last ? x.channels : x.places) % kPack<T> == 0;
+  if (x.last) return packs ? run.template operator()<true, kPack<T>>() : run.template operator()<true, 1>();
+  packs ? run.template operator()<false, kPack<T>>() : run.template operator()<false, 1>();
+}
+
+/// Adds up what the rows of a block hold, each `across` threads with `count` values, in an order that does
+/// not depend on chance: threads below `across` get the sums. `room`: count * kChannelBlock values. Every
+/// thread calls it.
+template <int count, class P>
+__device__ __forceinline__ void sum_rows(P (&values)[count], int across, P* room) {
+  const int me = static_cast<int>(threadIdx.x);
+  __syncthreads();  // somebody may still read what the call before left
+  for (int half = kChannelBlock / 2; half >= across; half /= 2) {
+    if (me < 2 * half && me >= half) {
+      INGOT_UNROLL
+      for (int v = 0; v < count; ++v) room[v * kChannelBlock + me] = values[v];
+    }
+    __syncthreads();
+    if (me < half) {
+      INGOT_UNROLL
+      for (int v = 0; v < count; ++v) values[v] += room[v * kChannelBlock + me + half];
+    }
+  }
+}
+
+/// The packs that a thread reads at a time, and an element of each.
+template <class F, int vec>
+struct ChannelInputs {
+  Pack<typename F::Type, vec> packs[kChannelVisits][F::kInputs];
+
+  __device__ __forceinline__ void load(const F& f, int u, std::int64_t at) {
+    INGOT_UNROLL
+    for (int i = 0; i < F::kInputs; ++i) packs[u][i] = load_pack<vec>(f.in[i] + at);
+  }
+  __device__ __forceinline__ void get(int u, int v, float (&values)[F::kInputs]) const {
+    INGOT_UNROLL
+    for (int i = 0; i < F::kInputs; ++i) values[i] = to_float(packs[u][i].values[v]);
+  }
+};
+
+/// partials[part, k, channel] = Σ over the part's elements of the channel of the k-th of the values that
+/// f.of(channel) gives for the elements of f.in there and the sample.
+template <bool last, int vec, int sums, class P, class F>
+__global__ void __launch_bounds__(kChannelBlock)
+    channel_sums_kernel(const __grid_constant__ Channels x, const __grid_constant__ F f, int across,
+                        P* partials) {
+  using Walk = ChannelWalk<last, vec>;
+  constexpr int kOwn = Walk::kChannels;
+  INGOT_SHARED_ARRAY(P, room, kOwn * kChannelBlock);
+  Walk walk(x, across);
+  P total[sums][kOwn] = {};
+  if (walk.exists) {
+    typename F::Channel channels[kOwn];
+    INGOT_UNROLL
+    for (int c = 0; c < kOwn; ++c) channels[c] = f.of(walk.channel + c);
+    ChannelInputs<F, vec> inputs;
+    walk.visit([&](int u, std::int64_t at) { inputs.load(f, u, at); },
+               [&](int u, std::int64_t, std::int64_t sample) {
+                 INGOT_UNROLL
+                 for (int v = 0; v < vec; ++v) {
+                   float in[F::kInputs];
+                   inputs.get(u, v, in);
+                   P values[sums];
+                   channels[last ? v : 0](in, sample, values);
+                   INGOT_UNROLL
+                   for (int k = 0; k < sums; ++k) total[k][last ? v : 0] += values[k];
+                 }
+               });
+  }
+  INGOT_UNROLL
+  for (int k = 0; k < sums; ++k) {
+    sum_rows(total[k], last ? across : 1, room);
+    if (static_cast<int>(threadIdx.x) >= (last ? across : 1) || walk.channel >= x.channels) continue;
+    INGOT_UNROLL
+    for (int c = 0; c < kOwn; ++c)
+      partials[(std::int64_t{blockIdx.y} * sums + k) * x.channels + walk.channel + c] = total[k][c];
+  }
+}
+
+inline constexpr int kFinishAcross = 8;  ///< channels to a block of the kernel below
+
+/// finish(channel, sums) for every channel, with the parts added in a fixed order.
+template <int sums, class P, class F>
+__global__ void __launch_bounds__(kChannelBlock)
+    channel_finish_kernel(P* partials, int parts, std::int64_t channels, const __grid_constant__ F finish) {
+  INGOT_SHARED_ARRAY(P, room, sums * kChannelBlock);
+  const int column = static_cast<int>(threadIdx.x) % kFinishAcross;
+  const std::int64_t channel = std::int64_t{blockIdx.x} * kFinishAcross + column;
+  P total[sums] = {};
+  for (int part = static_cast<int>(threadIdx.x) / kFinishAcross; channel < channels && part < parts;
+       part += kChannelBlock / kFinishAcross) {
+    INGOT_UNROLL
+    for (int k = 0; k < sums; ++k) total[k] += partials[(std::int64_t{part} * sums + k) * channels + channel];
+  }
+  sum_rows(total, kFinishAcross, room);
+  if (static_cast<int>(threadIdx.x) < kFinishAcross && channel < channels) finish(channel, total);
 }
 
 /// Calls finish(channel, sums) with the sums over each channel of x of what f gives. partials: scratch of
@@ -89,21 +209,55 @@ template <int sums, class P, class F, class Finish>
 void channel_sums(const LaunchSite& site, const Channels& x, const F& f, P* partials, std::int64_t most,
                   const Finish& finish) {
   if (x.channels == 0) return;
-  constexpr std::int64_t kShare = 16;  // elements of a thread that are worth a block more
-  const std::int64_t elements = x.n * x.places;
-  const std::int64_t share = kShare * (x.last ? kChannelRows : kChannelBlock);
-  const auto parts = static_cast<unsigned>(
-      std::clamp<std::int64_t>(elements / share, 1, std::min<std::int64_t>(most, 1024)));
-  if (x.last) {
-    const auto tiles = static_cast<unsigned>((x.channels + kWarp - 1) / kWarp);
-    launch(site, channel_columns_kernel<sums, P, F>, Size3{tiles, parts}, Size3{kChannelBlock}, 0, x, f,
-           partials);
-  } else {
-    launch(site, channel_lines_kernel<sums, P, F>, Size3{static_cast<unsigned>(x.channels), parts},
-           Size3{kChannelBlock}, 0, x, f, partials);
-  }
-  launch(site, channel_finish_kernel<sums, P, Finish>, Size3{grid_for(site.stream.device, x.channels, 128)},
-         Size3{128}, 0, partials, static_cast<int>(parts), x.channels, finish);
+  unsigned parts = 1;
+  const auto run = [&]<bool last, int vec>() {
+    const ChannelGrid grid = channel_grid<vec>(site.stream.device, x, most);
+    parts = grid.blocks.y;
+    launch(site, channel_sums_kernel<last, vec, sums, P, F>, grid.blocks, Size3{kChannelBlock}, 0, x, f,
+           grid.across, partials);
+  };
+  by_channel_packs<typename F::Type>(x, f.in, run);
+  const auto blocks = static_cast<unsigned>((x.channels + kFinishAcross - 1) / kFinishAcross);
+  launch(site, channel_finish_kernel<sums, P, Finish>, Size3{blocks}, Size3{kChannelBlock}, 0, partials,
+         static_cast<int>(parts), x.channels, finish);
+}
+
+/// f.out[i] = what f.of(channel) gives for the elements of f.in there, or += with f.accumulate.
+template <bool last, int vec, class F>
+__global__ void __launch_bounds__(kChannelBlock)
+    channel_map_kernel(const __grid_constant__ Channels x, const __grid_constant__ F f, int across) {
+  using Walk = ChannelWalk<last, vec>;
+  using T = typename F::Type;
+  Walk walk(x, across);
+  if (!walk.exists) return;
+  typename F::Channel channels[Walk::kChannels];
+  INGOT_UNROLL
+  for (int c = 0; c < Walk::kChannels; ++c) channels[c] = f.of(walk.channel + c);
+  ChannelInputs<F, vec> inputs;
+  walk.visit([&](int u, std::int64_t at) { inputs.load(f, u, at); },
+             [&](int u, std::int64_t at, std::int64_t) {
+               Pack<T, vec> out = {};
+               if (f.accumulate) out = load_pack<vec>(f.out + at);
+               INGOT_UNROLL
+               for (int v = 0; v < vec; ++v) {
+                 float in[F::kInputs];
+                 inputs.get(u, v, in);
+                 store(&out.values[v], channels[last ? v : 0](in), f.accumulate);
+               }
+               store_pack(f.out + at, out);
+             });
+}
+
+template <class F>
+void channel_map(const LaunchSite& site, const Channels& x, const F& f) {
+  using T = typename F::Type;
+  if (x.total() == 0) return;
+  const T* pointers[F::kInputs + 1] = {f.out};
+  std::copy_n(f.in, F::kInputs, pointers + 1);
+  by_channel_packs<T>(x, pointers, [&]<bool last, int vec>() {
+    const ChannelGrid grid = channel_grid<vec>(site.stream.device, x, 65535);
+    launch(site, channel_map_kernel<last, vec, F>, grid.blocks, Size3{kChannelBlock}, 0, x, f, grid.across);
+  });
 }
 
 }  // namespace ingot::kernels::cuda

@@ -35,10 +35,15 @@ struct ConvProblem {
 /// Of a channel: Σ dy.
 template <class T>
 struct BiasSum {
-  const T* dy;
-  __device__ void operator()(std::int64_t, std::int64_t, std::int64_t at, float (&values)[1]) const {
-    values[0] = to_float(dy[at]);
-  }
+  using Type = T;
+  static constexpr int kInputs = 1;
+  const T* in[kInputs];
+  struct Channel {
+    __device__ void operator()(const float (&dy)[1], std::int64_t, float (&values)[1]) const {
+      values[0] = dy[0];
+    }
+  };
+  __device__ Channel of(std::int64_t) const { return {}; }
 };
 template <class T>
 struct BiasFinish {
@@ -67,7 +72,7 @@ void run_weight_gradient(const LaunchSite& site, const ConvBackwardWeightArgs& a
   }
   if (!args.dbias) return;
   const Channels channels{.n = y.n, .channels = y.c, .places = y.h * y.w, .last = y.last};
-  channel_sums<1>(site, channels, BiasSum<T>{args.dy.as<T>()}, args.scratch.as<float>(),
+  channel_sums<1>(site, channels, BiasSum<T>{{args.dy.as<T>()}}, args.scratch.as<float>(),
                   args.scratch.numel() / std::max<std::int64_t>(y.c, 1),
                   BiasFinish<T>{args.dbias.as<T>(), args.accumulate_dbias});
 }

@@ -126,12 +126,39 @@ __global__ void group_norm_dx_kernel(const __grid_constant__ GroupNormBackwardKe
 /// Of a channel: Σ du·x̂ and Σ du.
 template <class T>
 struct AffineSums {
-  GroupNormBackwardKernel<T> args;
-  __device__ void operator()(std::int64_t channel, std::int64_t sample, std::int64_t at,
-                             float (&values)[2]) const {
-    const float hat = args.normalised(sample * args.in.groups + channel / args.in.width, at);
-    values[1] = args.slope(channel, at, hat);
-    values[0] = values[1] * hat;
+  using Type = T;
+  static constexpr int kInputs = 2;
+  const T* in[kInputs];  // x, dy
+  const T *weight, *bias;
+  const float *mean, *rstd;
+  std::int64_t groups, width;
+  bool mish_after;
+
+  explicit AffineSums(const GroupNormBackwardKernel<T>& args)
+      : in{args.in.x, args.dy},
+        weight(args.in.weight),
+        bias(args.in.bias),
+        mean(args.mean),
+        rstd(args.rstd),
+        groups(args.in.groups),
+        width(args.in.width),
+        mish_after(args.in.mish_after) {}
+
+  struct Channel {
+    const float *mean, *rstd;  // of the channel's group, in the first sample
+    std::int64_t groups;
+    float weight, bias;
+    bool mish_after;
+    __device__ void operator()(const float (&x_dy)[2], std::int64_t sample, float (&values)[2]) const {
+      const float hat = (x_dy[0] - mean[sample * groups]) * rstd[sample * groups];
+      values[1] = mish_after ? x_dy[1] * mish_derivative(hat * weight + bias) : x_dy[1];
+      values[0] = values[1] * hat;
+    }
+  };
+  __device__ Channel of(std::int64_t channel) const {
+    const std::int64_t group = channel / width;
+    return {mean + group, rstd + group, groups, to_float(weight[channel]), to_float(bias[channel]),
+            mish_after};
   }
 };
 template <class T>
