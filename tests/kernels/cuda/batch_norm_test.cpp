@@ -76,29 +76,42 @@ Statistics statistics(const Tensor& x) {
   return {mean.to_vector<float>(), variance.to_vector<float>()};
 }
 
-// Channel 0 is near 5000, with a first element far from that; 1 is constant; 2 holds a NaN, 3 an infinity.
+// Channel 0 is far from zero; 1 too, but for its first element; 2 is constant; 3 holds a NaN, 4 an infinity.
 TEST(CudaBatchNorm, StatisticsAreExactFarFromZeroAndForStrangeValues) {
-  constexpr std::int64_t kSamples = 1000, kChannels = 4;
+  constexpr std::int64_t kSamples = 1000, kChannels = 5;
   Tensor x = randn({kSamples, kChannels, 1}, 5);
-  double sum = 0, squares = 0;
   for (std::int64_t i = 0; i < kSamples; ++i) {
     float* row = x.data<float>() + i * kChannels;
-    row[0] = i == 0 ? -3000.0F : 5000 + 0.01F * row[0];
-    row[1] = 0.1F;
-    sum += row[0];
+    row[0] = 5e5F + 0.03125F * std::round(4 * row[0]);
+    row[1] = i == 0 ? -3000.0F : 5000 + 0.01F * row[1];
+    row[2] = 0.1F;
   }
-  x.data<float>()[2] = NAN;
-  x.data<float>()[500 * kChannels + 3] = INFINITY;
-  for (std::int64_t i = 0; i < kSamples; ++i)
-    squares += std::pow(x.data<float>()[i * kChannels] - sum / kSamples, 2);
+  x.data<float>()[3] = NAN;
+  x.data<float>()[500 * kChannels + 4] = INFINITY;
   const Statistics found = statistics(to(x, kDevice));
-  EXPECT_FLOAT_EQ(found.mean[0], static_cast<float>(sum / kSamples));
-  EXPECT_FLOAT_EQ(found.variance[0], static_cast<float>(squares / kSamples));
-  EXPECT_EQ(found.mean[1], 0.1F);
-  EXPECT_LT(found.variance[1], 1e-16F);
-  EXPECT_GE(found.variance[1], 0.0F);
-  EXPECT_TRUE(std::isnan(found.mean[2]) && std::isnan(found.variance[2]));
-  EXPECT_TRUE(std::isinf(found.mean[3]) && std::isnan(found.variance[3]));
+  for (std::size_t channel = 0; channel < 2; ++channel) {
+    const auto value = [&](std::int64_t i) {
+      return double{x.data<float>()[i * kChannels + static_cast<std::int64_t>(channel)]};
+    };
+    double sum = 0, squares = 0;
+    for (std::int64_t i = 0; i < kSamples; ++i) sum += value(i);
+    for (std::int64_t i = 0; i < kSamples; ++i) squares += std::pow(value(i) - sum / kSamples, 2);
+    EXPECT_FLOAT_EQ(found.mean[channel], static_cast<float>(sum / kSamples));
+    EXPECT_FLOAT_EQ(found.variance[channel], static_cast<float>(squares / kSamples));
+  }
+  EXPECT_EQ(found.mean[2], 0.1F);
+  EXPECT_LT(found.variance[2], 1e-16F);
+  EXPECT_GE(found.variance[2], 0.0F);
+  EXPECT_TRUE(std::isnan(found.mean[3]) && std::isnan(found.variance[3]));
+  EXPECT_TRUE(std::isinf(found.mean[4]) && std::isnan(found.variance[4]));
+}
+
+TEST(CudaBatchNorm, StatisticsOfNothingAreNaN) {
+  for (const Shape& shape : {Shape{0, 3, 1}, Shape{2, 3, 0}, Shape{0, 3, 8}}) {
+    const Statistics found = statistics(Tensor::empty(shape, DType::f32, kDevice));
+    for (const float value : found.mean) EXPECT_TRUE(std::isnan(value)) << to_string(shape);
+    for (const float value : found.variance) EXPECT_TRUE(std::isnan(value)) << to_string(shape);
+  }
 }
 
 }  // namespace

@@ -38,13 +38,13 @@ struct ChannelWalk {
               row = last ? static_cast<int>(threadIdx.x) / across : static_cast<int>(threadIdx.x),
               rows = last ? kChannelBlock / across : kChannelBlock;
     channel = last ? (std::int64_t{blockIdx.x} * across + column) * vec : blockIdx.x;
-    packs_ = last ? x.places : x.places / vec;
+    packs_ = x.places == 0 ? 1 : last ? x.places : x.places / vec;
     const std::int64_t first = std::int64_t{blockIdx.y} * rows + row, step = std::int64_t{gridDim.y} * rows;
     sample_ = first / packs_;
     pack_ = first - sample_ * packs_;
     sample_step_ = step / packs_;
     pack_step_ = step - sample_step_ * packs_;
-    exists = channel < x.channels && sample_ < x.n;
+    exists = channel < x.channels && x.places > 0 && sample_ < x.n;
   }
 
   /// load(u, at) for the next kChannelVisits packs of the thread, number u of which is at `at`, and then
