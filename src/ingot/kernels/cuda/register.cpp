@@ -14,6 +14,7 @@ void register_kernels() {
   register_attention();
   register_batch_norm();
   register_binary();
+  register_column_sum();
   register_complex();
   register_tensor_conv();
   register_conv();
@@ -29,6 +30,7 @@ void register_kernels() {
   register_loss();
   register_moving_average();
   register_norm();
+  register_norm_backward();
   register_optimizer();
   register_pointwise();
   register_pointwise_loss();

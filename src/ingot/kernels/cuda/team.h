@@ -6,63 +6,69 @@
 // long ones.
 namespace ingot::kernels::cuda {
 
-/// Sums and extremes over the lanes of a warp; the same bits in every lane.
+/// Combines `value` with those of the other lanes of its group of `lanes`, a power of two; `combine` must not
+/// care for the order of its operands, and every lane gets the same bits.
+template <int lanes, class T, class Combine>
+__device__ __forceinline__ T combine_lanes(T value, Combine combine) {
+  INGOT_UNROLL
+  for (int apart = lanes / 2; apart > 0; apart /= 2)
+    value = combine(value, __shfl_xor_sync(kAllLanes, value, apart));
+  return value;
+}
+
+/// Sums and extremes over a group of lanes, and over a warp; the same bits in every lane.
+template <int lanes, class T>
+__device__ __forceinline__ T lanes_sum(T value) {
+  return combine_lanes<lanes>(value, [](T a, T b) { return static_cast<T>(a + b); });
+}
+template <int lanes>
+__device__ __forceinline__ float lanes_max(float value) {
+  return combine_lanes<lanes>(value, [](float a, float b) { return fmaxf(a, b); });
+}
 template <class T>
 __device__ __forceinline__ T warp_sum(T value) {
-  for (int apart = kWarp / 2; apart > 0; apart /= 2) value += __shfl_xor_sync(kAllLanes, value, apart);
-  return value;
+  return lanes_sum<kWarp>(value);
 }
-__device__ __forceinline__ float warp_max(float value) {
-  for (int apart = kWarp / 2; apart > 0; apart /= 2)
-    value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, apart));
-  return value;
-}
+__device__ __forceinline__ float warp_max(float value) { return lanes_max<kWarp>(value); }
 template <class T>
 __device__ __forceinline__ T warp_least(T value) {
-  for (int apart = kWarp / 2; apart > 0; apart /= 2) {
-    const T other = __shfl_xor_sync(kAllLanes, value, apart);
-    value = other < value ? other : value;
-  }
-  return value;
+  return combine_lanes<kWarp>(value, [](T a, T b) { return b < a ? b : a; });
 }
 
-/// `size` threads, a warp or a whole block of that size. Every thread of a team calls its functions.
+/// `size` threads: a part of a warp, a warp, or a whole block of that size. Every thread of a team calls its
+/// functions; where teams are parts of a warp, every thread of the warp does.
 template <int size>
 struct Team {
-  static_assert(size == kWarp || size % kWarp == 0);
-  static constexpr int kThreads = size == kWarp ? 128 : size;  ///< of a block
+  static_assert((size & (size - 1)) == 0);
+  static constexpr int kThreads = size <= kWarp ? 128 : size;  ///< of a block
   static constexpr int kTeams = kThreads / size;               ///< in a block
+  static constexpr int kWarps = size <= kWarp ? 1 : size / kWarp;
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % size; }
+  /// Which of the block's teams this is.
+  __device__ static int number() { return static_cast<int>(threadIdx.x) / size; }
   /// The row that this team begins with, and how far it is to its next one.
-  __device__ static std::int64_t first_row() {
-    return std::int64_t{blockIdx.x} * kTeams + static_cast<int>(threadIdx.x) / size;
-  }
+  __device__ static std::int64_t first_row() { return std::int64_t{blockIdx.x} * kTeams + number(); }
   __device__ static std::int64_t row_step() { return std::int64_t{gridDim.x} * kTeams; }
 
   template <class T>
   __device__ static T sum(T value) {
-    value = warp_sum(value);
+    return over_team(value, [](T a, T b) { return static_cast<T>(a + b); });
+  }
+  __device__ static float max(float value) {
+    return over_team(value, [](float a, float b) { return fmaxf(a, b); });
+  }
+
+ private:
+  template <class T, class Combine>
+  __device__ static T over_team(T value, Combine combine) {
+    value = combine_lanes < size < kWarp ? size : kWarp > (value, combine);
     if constexpr (size > kWarp) {
-      INGOT_SHARED_ARRAY(T, parts, size / kWarp);
+      INGOT_SHARED_ARRAY(T, parts, kWarps);
       __syncthreads();  // somebody may still read what the call before left
       if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = value;
       __syncthreads();
-      value = parts[0];
-      for (int i = 1; i < size / kWarp; ++i) value += parts[i];
-    }
-    return value;
-  }
-
-  __device__ static float max(float value) {
-    value = warp_max(value);
-    if constexpr (size > kWarp) {
-      INGOT_SHARED_ARRAY(float, parts, size / kWarp);
-      __syncthreads();
-      if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = value;
-      __syncthreads();
-      value = parts[0];
-      for (int i = 1; i < size / kWarp; ++i) value = fmaxf(value, parts[i]);
+      value = combine_lanes<kWarps>(parts[threadIdx.x % kWarps], combine);
     }
     return value;
   }
@@ -94,22 +100,38 @@ void for_rows(const char* kernel, Stream stream, const View& x, F&& f) {
   });
 }
 
-/// y[j] (+)= Σ_p partials[p, j] in the order of p: the end of a sum that blocks began apart.
+inline constexpr int kPartLanes = 16;
+
+/// y[j] (+)= Σ_p partials[p, j]: the end of a sum that blocks began apart. threadIdx.y takes every
+/// blockDim.y-th part, so that few columns do not wait for one load after the other; then these are added in
+/// their order.
 template <class T>
 __global__ void sum_parts_kernel(const float* partials, int parts, std::int64_t n, std::int64_t stride, T* y,
                                  bool accumulate) {
+  INGOT_SHARED_ARRAY(float, sums, kPartLanes* kWarp);
+  const int lanes = static_cast<int>(blockDim.y), lane = static_cast<int>(threadIdx.y);
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t j = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; j < n; j += step) {
+  for (std::int64_t begin = std::int64_t{blockIdx.x} * blockDim.x; begin < n; begin += step) {
+    const std::int64_t j = begin + threadIdx.x;
     float sum = 0;
-    for (int p = 0; p < parts; ++p) sum += partials[p * stride + j];
-    store(y + j, sum, accumulate);
+    for (int p = lane; j < n && p < parts; p += lanes) sum += partials[p * stride + j];
+    if (lanes > 1) {
+      __syncthreads();  // somebody may still read the sums before
+      sums[lane * kWarp + static_cast<int>(threadIdx.x)] = sum;
+      __syncthreads();
+      for (int other = 1; lane == 0 && other < lanes; ++other)
+        sum += sums[other * kWarp + static_cast<int>(threadIdx.x)];
+    }
+    if (lane == 0 && j < n) store(y + j, sum, accumulate);
   }
 }
 template <class T>
 void sum_parts(const LaunchSite& site, const float* partials, int parts, std::int64_t n, std::int64_t stride,
                T* y, bool accumulate) {
   if (n == 0) return;
-  launch(site, sum_parts_kernel<T>, Size3{grid_for(site.stream.device, n, 128)}, Size3{128}, 0, partials,
+  const bool few_columns = n < 65536 && parts > kPartLanes;
+  const Size3 block = few_columns ? Size3{kWarp, kPartLanes} : Size3{128};
+  launch(site, sum_parts_kernel<T>, Size3{grid_for(site.stream.device, n, block.x)}, block, 0, partials,
          parts, n, stride, y, accumulate);
 }
 

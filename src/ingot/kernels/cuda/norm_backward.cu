@@ -1,0 +1,227 @@
+#include <algorithm>
+
+#include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/row_packs.h"
+#include "ingot/kernels/norm.h"
+
+namespace ingot::kernels::cuda {
+namespace {
+
+template <class T>
+struct NormBackward {
+  const T *x, *weight, *dy;
+  const float *mean, *rstd;  // mean: for layer_norm
+  T* dx;                     // may be null
+  float* parts;              // [gridDim.x, 2 for layer_norm, d], or null
+  std::int64_t rows, d;
+  float offset;  // of the weight
+};
+
+/// Sums over the rows of a block, one for each column, `count` of each: where rows are held, in the registers
+/// of the thread that has the column in every row, else in the block's part of the scratch, which no other
+/// block touches.
+template <class Form, int count>
+class ColumnSums {
+ public:
+  using Team = typename Form::Team;
+
+  __device__ __forceinline__ void add(float* part, std::int64_t d, bool first, int batch, int p, int v,
+                                      const float (&values)[count]) {
+    INGOT_UNROLL
+    for (int k = 0; k < count; ++k) {
+      if constexpr (Form::kHeld) {
+        sums_[k][p][v] += values[k];
+      } else {
+        const auto at = Form::place(batch, p) + v;
+        if (part != nullptr && at < d) part[k * d + at] = first ? values[k] : part[k * d + at] + values[k];
+      }
+    }
+  }
+
+  /// Writes what the block's teams have summed, added in their order.
+  __device__ __forceinline__ void finish(float* part, int d) const {
+    if constexpr (!Form::kHeld) return;
+    if constexpr (Team::kTeams == 1) {
+      each_pack(d, [&](int k, int p, int v, int at) {
+        store_pack(part + k * d + at, Pack<float, 4>{sums_[k][p][v], sums_[k][p][v + 1], sums_[k][p][v + 2],
+                                                     sums_[k][p][v + 3]});
+      });
+    } else {
+      INGOT_DYNAMIC_SHARED(float, total);
+      for (int team = 0; team < Team::kTeams; ++team) {
+        if (Team::number() == team) {
+          each_pack(d, [&](int k, int p, int v, int at) {
+            INGOT_UNROLL
+            for (int i = 0; i < 4; ++i) {
+              float& sum = total[k * d + at + i];
+              sum = team == 0 ? sums_[k][p][v + i] : sum + sums_[k][p][v + i];
+            }
+          });
+        }
+        __syncthreads();
+      }
+      for (int i = static_cast<int>(threadIdx.x); i < count * d; i += Team::kThreads) part[i] = total[i];
+    }
+  }
+
+ private:
+  /// f(which sum, pack, its element, column) for every fourth column of this thread.
+  template <class F>
+  __device__ __forceinline__ void each_pack(int d, F&& f) const {
+    INGOT_UNROLL
+    for (int k = 0; k < count; ++k) {
+      INGOT_UNROLL
+      for (int p = 0; p < Form::kPacks; ++p) {
+        INGOT_UNROLL
+        for (int v = 0; v < Form::kVec; v += 4)
+          if (Form::place(0, p) < d) f(k, p, v, static_cast<int>(Form::place(0, p)) + v);
+      }
+    }
+  }
+
+  float sums_[Form::kHeld ? count : 1][Form::kPacks][Form::kVec] = {};
+};
+
+/// How many blocks a multiprocessor holds: 512 threads with 128 registers each, or 384 with 168 where a
+/// thread sums twice for each of its 32 columns.
+template <class Form, bool layer>
+inline constexpr int kBackwardBlocks = std::max(1, (layer && Form::kHeld && Form::kVec == 8 ? 384 : 512) /
+                                                       Form::Team::kThreads);
+
+// With x̂ = (x − mean)·rstd and g = w·dy: dx = rstd · (g − mean(g) − x̂ · mean(g·x̂)); for rms_norm, without a
+// mean, its term falls away. dw = Σ dy·x̂ and db = Σ dy are summed apart by every block.
+template <class Form, bool layer, bool accumulate>
+__global__ __launch_bounds__(Form::Team::kThreads, kBackwardBlocks<Form, layer>) void norm_backward_kernel(
+    const __grid_constant__ NormBackward<typename Form::T> args) {
+  using Team = typename Form::Team;
+  constexpr int kSums = layer ? 2 : 1;
+  const std::int64_t d = args.d;
+  float* const part = args.parts == nullptr ? nullptr : args.parts + blockIdx.x * kSums * d;
+  ColumnSums<Form, kSums> columns;
+  TeamExchange<Team> exchange;
+  for (std::int64_t row = Team::first_row(); row - Team::number() < args.rows; row += Team::row_step()) {
+    const bool live = row < args.rows, first = row == Team::first_row();
+    const auto n = static_cast<typename Form::Index>(live ? d : 0);
+    const auto n_weight = args.weight == nullptr ? 0 : n, n_dx = accumulate && args.dx != nullptr ? n : 0;
+    const typename Form::T *x_row = args.x + row * d, *dy_row = args.dy + row * d;
+    typename Form::T* const dx_row = args.dx + row * d;
+    const float mean = layer && live ? args.mean[row] : 0.0F, rstd = live ? args.rstd[row] : 0.0F;
+    RowPacks<Form> x, dy, w, dx;
+    float sums[kSums] = {};  // of g·x̂, and of g
+    for (int batch = 0; batch < Form::batches(d); ++batch) {
+      x.fetch(x_row, n, batch);
+      dy.fetch(dy_row, n, batch);
+      if constexpr (Form::kHeld && accumulate) dx.fetch(dx_row, n_dx, batch);
+      w.fetch(args.weight, n_weight, batch, 1.0F);
+      Form::each([&](int p, int v) {
+        const float g = (args.offset + w.get(p, v)) * dy.get(p, v);
+        sums[0] += g * ((x.get(p, v) - mean) * rstd);
+        if constexpr (layer) sums[1] += g;
+      });
+    }
+    exchange.sum(sums);
+    const float dot = sums[0] / static_cast<float>(d),
+                sum = layer ? sums[kSums - 1] / static_cast<float>(d) : 0;
+    for (int batch = 0; batch < Form::batches(d); ++batch) {
+      x.fetch_again(x_row, n, batch);
+      dy.fetch_again(dy_row, n, batch);
+      w.fetch(args.weight, n_weight, batch, 1.0F);
+      if constexpr (!Form::kHeld && accumulate) dx.fetch(dx_row, n_dx, batch);
+      if constexpr (Form::kHeld && accumulate) dx.fetch_again(dx_row, n_dx, batch);
+      dx.fill([&](int p, int v) {
+        const float normalized = (x.get(p, v) - mean) * rstd, grad = dy.get(p, v);
+        if constexpr (layer) {
+          columns.add(part, d, first, batch, p, v, {grad * normalized, grad});
+        } else {
+          columns.add(part, d, first, batch, p, v, {grad * normalized});
+        }
+        const float gradient = rstd * ((args.offset + w.get(p, v)) * grad - sum - normalized * dot);
+        return accumulate ? dx.get(p, v) + gradient : gradient;
+      });
+      if (args.dx != nullptr) dx.write(dx_row, n, batch);
+    }
+  }
+  if (part != nullptr) columns.finish(part, static_cast<int>(d));
+}
+
+/// One team in a block where rows are not held: each has a part of the scratch.
+template <class Form>
+using BackwardForm =
+    std::conditional_t<!Form::kHeld && (Form::Team::kTeams > 1),
+                       RowForm<typename Form::T, Form::Team::kThreads, Form::kPacks, Form::kVec, false>,
+                       Form>;
+
+/// Returns how many parts there are to sum.
+template <class Form, bool layer, bool accumulate>
+int launch_backward(const LaunchSite& site, const NormBackward<typename Form::T>& args, std::int64_t parts) {
+  constexpr int kTeams = Form::Team::kTeams;
+  Size3 grid = row_grid<Form>(site.stream.device, args.rows);
+  if (args.parts != nullptr) {
+    const unsigned held = grid_for(site.stream.device, args.rows, kTeams, kBackwardBlocks<Form, layer>);
+    grid.x = static_cast<unsigned>(std::min<std::int64_t>(parts, held));
+  }
+  const bool shared = Form::kHeld && kTeams > 1 && args.parts != nullptr;
+  launch(site, norm_backward_kernel<Form, layer, accumulate>, grid, kRowBlock<Form>,
+         shared ? static_cast<std::size_t>((layer ? 2 : 1) * args.d) * sizeof(float) : 0, args);
+  return static_cast<int>(grid.x);
+}
+
+template <bool layer, class T, class Args>
+void backward(const LaunchSite& site, const Args& args, const View& mean, float offset, const View& dbias,
+              bool accumulate_dbias) {
+  const std::int64_t rows = args.x.rows(), d = row_width(args.x);
+  const NormBackward<T> kernel_args{
+      .x = args.x.template as<T>(),
+      .weight = args.weight.template as<T>(),
+      .dy = args.dy.template as<T>(),
+      .mean = mean.as<float>(),
+      .rstd = args.rstd.template as<float>(),
+      .dx = args.dx.template as<T>(),
+      .parts = args.dweight || dbias ? args.partials.template as<float>() : nullptr,
+      .rows = rows,
+      .d = d,
+      .offset = offset};
+  int parts = 0;
+  if (rows > 0) {
+    const bool in_packs = rows_in_packs(d, {args.x, args.weight, args.dy, args.dx, args.partials});
+    dispatch_row_form<T>(d, in_packs, [&]<class RowForm>() {
+      using Form = BackwardForm<RowForm>;
+      const std::int64_t most = args.partials ? args.partials.dim(0) : 0;
+      parts = args.accumulate_dx ? launch_backward<Form, layer, true>(site, kernel_args, most)
+                                 : launch_backward<Form, layer, false>(site, kernel_args, most);
+    });
+  }
+  const std::int64_t stride = layer ? 2 * d : d;
+  if (args.dweight)
+    sum_parts(site, kernel_args.parts, parts, d, stride, args.dweight.template as<T>(),
+              args.accumulate_dweight);
+  if (dbias) sum_parts(site, kernel_args.parts + d, parts, d, stride, dbias.as<T>(), accumulate_dbias);
+}
+
+void run_rms_norm_backward(const RmsNormBackwardArgs& args, Stream stream) {
+  dispatch_device_float(args.x.dtype, "rms_norm_backward", [&]<class T>() {
+    backward<false, T>({"rms_norm_backward", stream, args.x}, args, {}, args.weight_offset, {}, false);
+  });
+}
+
+void run_layer_norm_backward(const LayerNormBackwardArgs& args, Stream stream) {
+  dispatch_device_float(args.x.dtype, "layer_norm_backward", [&]<class T>() {
+    backward<true, T>({"layer_norm_backward", stream, args.x}, args, args.mean, 0.0F, args.dbias,
+                      args.accumulate_dbias);
+  });
+}
+
+}  // namespace
+
+void register_norm_backward() {
+  layer_norm_backward.add(DeviceType::cuda,
+                          {"cuda", ImplKind::cuda,
+                           [](const LayerNormBackwardArgs& args) { return is_device_float(args.x.dtype); },
+                           run_layer_norm_backward});
+  rms_norm_backward.add(
+      DeviceType::cuda,
+      {"cuda", ImplKind::cuda, [](const RmsNormBackwardArgs& args) { return is_device_float(args.x.dtype); },
+       run_rms_norm_backward});
+}
+
+}  // namespace ingot::kernels::cuda

@@ -1,0 +1,260 @@
+#pragma once
+
+#include <cstring>
+#include <initializer_list>
+#include <type_traits>
+
+#include "ingot/core/view.h"
+#include "ingot/kernels/cuda/team.h"
+
+// Rows that a team reads in packs. All packs of a batch are asked for before the first is used: a kernel that
+// waits for memory wants many loads under way, and a store between two loads, which might go to the same
+// address, would hold the second one up. So fetch all, compute, write all; outputs may then be inputs too.
+namespace ingot::kernels::cuda {
+
+/// How a team of `size` threads goes through a row of T: in batches of `packs` packs of `vec` elements per
+/// thread. A `held` row is one batch, which stays in registers however often the kernel goes through it;
+/// others are read again.
+template <class T_, int size, int packs, int vec, bool held>
+struct RowForm {
+  using T = T_;
+  using Team = cuda::Team<size>;
+  using Index = std::conditional_t<held, int, std::int64_t>;
+  static constexpr int kPacks = packs, kVec = vec;
+  static constexpr bool kHeld = held;
+  /// How many blocks a multiprocessor should hold at least: 1024 threads, which leaves 64 registers to each,
+  /// or 640 with 96 for kernels that have two rows at hand.
+  static constexpr int kBlocks = 1024 / Team::kThreads;
+  static constexpr int kBlocksOfTwo = 640 / Team::kThreads;
+
+  __device__ static int batches(std::int64_t n) {
+    return held ? 1 : static_cast<int>((n + size * packs * vec - 1) / (size * packs * vec));
+  }
+  /// The first element of a pack of this thread. Neighbours have neighbouring packs.
+  __device__ static Index place(int batch, int pack) {
+    return static_cast<Index>(Team::lane()) * vec + (static_cast<Index>(batch) * packs + pack) * (size * vec);
+  }
+  /// f(pack, element of it) for each element of a batch.
+  template <class F>
+  __device__ __forceinline__ static void each(F&& f) {
+    INGOT_UNROLL
+    for (int p = 0; p < packs; ++p) {
+      INGOT_UNROLL
+      for (int v = 0; v < vec; ++v) f(p, v);
+    }
+  }
+};
+
+/// The bits of `from` as a To; CUDA's 16-bit types are not for std::bit_cast.
+template <class To, class From>
+__device__ __forceinline__ To bits_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(static_cast<void*>(&to), &from, sizeof(To));
+  return to;
+}
+
+/// `count` neighbours as registers hold them. Those of 16 bits lie two in a register until they are used: the
+/// elements of a row as floats would take twice the registers, and half the rows would be under way.
+template <class T, int count>
+struct Elements {
+  Pack<T, count> pack;
+  __device__ __forceinline__ void load(const T* from) { pack = load_pack<count>(from); }
+  __device__ __forceinline__ void store(T* to) const { store_pack(to, pack); }
+  __device__ __forceinline__ float get(int i) const { return to_float(pack.values[i]); }
+  template <class F>
+  __device__ __forceinline__ void fill(F&& f) {
+    INGOT_UNROLL
+    for (int i = 0; i < count; ++i) pack.values[i] = from_float<T>(f(i));
+  }
+  __device__ __forceinline__ void keep() {}
+};
+
+template <class T, int count>
+requires(sizeof(T) == 2 && count % 2 == 0) struct Elements<T, count> {
+  Pack<std::uint32_t, count / 2> pack;
+  __device__ __forceinline__ void load(const T* from) {
+    pack = bits_as<Pack<std::uint32_t, count / 2>>(load_pack<count>(from));
+  }
+  __device__ __forceinline__ void store(T* to) const { store_pack(to, bits_as<Pack<T, count>>(pack)); }
+  __device__ __forceinline__ float get(int i) const {
+    const std::uint32_t two = pack.values[i / 2];
+    if constexpr (std::is_same_v<T, bfloat_t>) {  // the upper half of a float
+      return bits_as<float>(i % 2 == 0 ? two << 16 : two & 0xffff0000U);
+    } else {
+#if defined(__CUDACC__)
+      const auto halves = bits_as<__half2>(two);
+      return i % 2 == 0 ? __low2float(halves) : __high2float(halves);
+#else
+      return to_float(bits_as<T>(static_cast<std::uint16_t>(i % 2 == 0 ? two : two >> 16)));
+#endif
+    }
+  }
+  template <class F>
+  __device__ __forceinline__ void fill(F&& f) {
+    INGOT_UNROLL
+    for (int i = 0; i < count; i += 2) {
+      const float low = f(i), high = f(i + 1);
+      pack.values[i / 2] = two_of(low, high);
+    }
+  }
+  /// Keeps the compiler from carrying the elements on as floats that it has converted already.
+  __device__ __forceinline__ void keep() {
+#if defined(__CUDACC__)
+    INGOT_UNROLL
+    for (int i = 0; i < count / 2; ++i) asm volatile("" : "+r"(pack.values[i]));
+#endif
+  }
+
+ private:
+  __device__ __forceinline__ static std::uint32_t two_of(float low, float high) {
+#if defined(__CUDACC__)
+    if constexpr (std::is_same_v<T, bfloat_t>) {
+      return bits_as<std::uint32_t>(__floats2bfloat162_rn(low, high));
+    } else {
+      return bits_as<std::uint32_t>(__floats2half2_rn(low, high));
+    }
+#else
+    return bits_as<std::uint16_t>(from_float<T>(low)) |
+           static_cast<std::uint32_t>(bits_as<std::uint16_t>(from_float<T>(high))) << 16;
+#endif
+  }
+};
+
+/// A thread's part of a batch.
+template <class Form>
+struct RowPacks {
+  using T = typename Form::T;
+  using Index = typename Form::Index;
+  Elements<T, Form::kVec> packs[Form::kPacks];
+
+  /// Reads from a row of `n` elements; beyond it there is `absent`.
+  __device__ __forceinline__ void fetch(const T* row, Index n, int batch, float absent = 0.0F) {
+    INGOT_UNROLL
+    for (int p = 0; p < Form::kPacks; ++p) {
+      packs[p].fill([&](int) { return absent; });
+      const Index at = Form::place(batch, p);
+      if (at < n) packs[p].load(row + at);
+    }
+  }
+  /// For another pass: reads what is not held.
+  __device__ __forceinline__ void fetch_again(const T* row, Index n, int batch, float absent = 0.0F) {
+    if constexpr (Form::kHeld) {
+      INGOT_UNROLL
+      for (int p = 0; p < Form::kPacks; ++p) packs[p].keep();
+    } else {
+      fetch(row, n, batch, absent);
+    }
+  }
+  __device__ __forceinline__ void write(T* row, Index n, int batch) const {
+    INGOT_UNROLL
+    for (int p = 0; p < Form::kPacks; ++p) {
+      const Index at = Form::place(batch, p);
+      if (at < n) packs[p].store(row + at);
+    }
+  }
+  __device__ __forceinline__ float get(int p, int v) const { return packs[p].get(v); }
+  /// Makes each element f(pack, element of it), which may use what is there.
+  template <class F>
+  __device__ __forceinline__ void fill(F&& f) {
+    INGOT_UNROLL
+    for (int p = 0; p < Form::kPacks; ++p) packs[p].fill([&](int v) { return f(p, v); });
+  }
+};
+
+/// Combines what the threads of a team have with one barrier each: two calls one after the other use two
+/// places of shared memory.
+template <class Team>
+class TeamExchange {
+ public:
+  /// `combine.template operator()<lanes>(values)` makes `values` the same in a group of so many lanes. It
+  /// must not care which of two operands comes first.
+  template <int count, class Combine>
+  __device__ __forceinline__ void all(float (&values)[count], const Combine& combine) {
+    constexpr int kLanes = Team::kThreads / Team::kTeams;
+    combine.template operator()<(kLanes < kWarp ? kLanes : kWarp)>(values);
+    if constexpr (Team::kWarps > 1) {
+      INGOT_SHARED_ARRAY(float, parts, 2 * count * Team::kWarps);
+      float* const mine = parts + (turn_ ? count * Team::kWarps : 0);
+      turn_ = !turn_;
+      const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+      INGOT_UNROLL
+      for (int k = 0; k < count; ++k)
+        if (lane == 0) mine[k * Team::kWarps + warp] = values[k];
+      __syncthreads();
+      INGOT_UNROLL
+      for (int k = 0; k < count; ++k) values[k] = mine[k * Team::kWarps + lane % Team::kWarps];
+      combine.template operator()<Team::kWarps>(values);
+    }
+  }
+  template <int count>
+  __device__ __forceinline__ void sum(float (&values)[count]) {
+    all(values, [&]<int lanes>(float(&sums)[count]) {
+      INGOT_UNROLL
+      for (int k = 0; k < count; ++k) sums[k] = lanes_sum<lanes>(sums[k]);
+    });
+  }
+  __device__ __forceinline__ float sum(float value) {
+    float values[1] = {value};
+    sum(values);
+    return values[0];
+  }
+
+ private:
+  bool turn_ = false;
+};
+
+/// How wide the rows of `x` are, of which there are x.rows().
+inline std::int64_t row_width(const View& x) { return x.rank == 0 ? 1 : x.dim(-1); }
+
+/// Whether rows of `width`, here of all `views`, can be read in packs of 16 bytes. Absent views do not
+/// matter, nor does the distance of rows where there is one.
+inline bool rows_in_packs(std::int64_t width, std::initializer_list<View> views) {
+  for (const View& view : views) {
+    if (!view) continue;
+    const auto bytes = static_cast<std::int64_t>(byte_size(view.dtype));
+    if (width * bytes % 16 != 0 || reinterpret_cast<std::uintptr_t>(view.data) % 16 != 0) return false;
+    if (view.rank > 1 && view.rows() > 1 && view.stride(-2) * bytes % 16 != 0) return false;
+  }
+  return true;
+}
+
+/// Calls f.template operator()<Form>() with the form for rows of `width` T: up to 2048 packs of 16 bytes are
+/// held in registers.
+template <class T, class F>
+void dispatch_row_form(std::int64_t width, bool in_packs, F&& f) {
+  constexpr int kVec = kPack<T>;
+  if (!in_packs) {
+    if (width <= 1024) return f.template operator()<RowForm<T, kWarp, 8, 1, false>>();
+    return f.template operator()<RowForm<T, 512, 8, 1, false>>();
+  }
+  const std::int64_t packs = width / kVec;
+  if (packs <= 32) return f.template operator()<RowForm<T, 8, 4, kVec, true>>();
+  if (packs <= 128) return f.template operator()<RowForm<T, 32, 4, kVec, true>>();
+  if (packs <= 512) return f.template operator()<RowForm<T, 128, 4, kVec, true>>();
+  if (packs <= 1024) return f.template operator()<RowForm<T, 256, 4, kVec, true>>();
+  if (packs <= 2048) return f.template operator()<RowForm<T, 512, 4, kVec, true>>();
+  f.template operator()<RowForm<T, 512, 4, kVec, false>>();
+}
+
+/// The same for kernels that pass over their rows once and need nothing of a whole row, so hold none.
+template <class T, class F>
+void dispatch_passing_form(std::int64_t width, bool in_packs, F&& f) {
+  constexpr int kVec = kPack<T>;
+  if (!in_packs) {
+    if (width <= 1024) return f.template operator()<RowForm<T, kWarp, 8, 1, false>>();
+    return f.template operator()<RowForm<T, 512, 8, 1, false>>();
+  }
+  if (width <= 512 * kVec) return f.template operator()<RowForm<T, kWarp, 4, kVec, false>>();
+  f.template operator()<RowForm<T, 512, 4, kVec, false>>();
+}
+
+/// The grid and block of a kernel whose teams take `rows` rows in turn.
+template <class Form>
+Size3 row_grid(Device device, std::int64_t rows) {
+  return {grid_for(device, rows, Form::Team::kTeams, 32)};
+}
+template <class Form>
+inline constexpr Size3 kRowBlock{Form::Team::kThreads};
+
+}  // namespace ingot::kernels::cuda
