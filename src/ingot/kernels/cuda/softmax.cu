@@ -1,103 +1,162 @@
+#include "ingot/kernels/cuda/exp_sum.h"
 #include "ingot/kernels/cuda/register.h"
-#include "ingot/kernels/cuda/team.h"
 #include "ingot/kernels/softmax.h"
 
 namespace ingot::kernels::cuda {
 namespace {
 
-// A row is read two or three times, but comes from memory once: later reads find it in the caches.
-
-template <int size, class T>
-__device__ __forceinline__ float row_max(const T* x, std::int64_t n) {
-  float top = -INFINITY;
-  for (std::int64_t i = Team<size>::lane(); i < n; i += size) top = fmaxf(top, to_float(x[i]));
-  return Team<size>::max(top);
-}
-
-template <int size, class T>
-__device__ __forceinline__ float exp_sum(const T* x, std::int64_t n, float top) {
-  float sum = 0;
-  for (std::int64_t i = Team<size>::lane(); i < n; i += size) sum += expf(to_float(x[i]) - top);
-  return Team<size>::sum(sum);
-}
-
-template <class T, int size>
-__global__ void softmax_kernel(const T* x, T* y, std::int64_t rows, std::int64_t n, bool log) {
-  for (std::int64_t row = Team<size>::first_row(); row < rows; row += Team<size>::row_step()) {
-    const T* from = x + row * n;
-    T* to = y + row * n;
-    const float top = row_max<size>(from, n), sum = exp_sum<size>(from, n, top);
-    const float log_sum = logf(sum), inverse = 1.0F / sum;
-    for (std::int64_t i = Team<size>::lane(); i < n; i += size) {
-      const float shifted = to_float(from[i]) - top;
-      to[i] = from_float<T>(log ? shifted - log_sum : expf(shifted) * inverse);
+template <class Form, bool log, class T = typename Form::T>
+__global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void softmax_kernel(const T* x, T* y,
+                                                                                      std::int64_t rows,
+                                                                                      std::int64_t d) {
+  using Team = typename Form::Team;
+  TeamExchange<Team> exchange;
+  for (std::int64_t row = Team::first_row(); row - Team::number() < rows; row += Team::row_step()) {
+    const auto n = static_cast<typename Form::Index>(row < rows ? d : 0);
+    RowPacks<Form> in;
+    ExpSum mine;
+    float exps[Form::kPacks][Form::kVec];  // held rows need not compute them again
+    for (int batch = 0; batch < Form::batches(d); ++batch) {
+      in.fetch(x + row * d, n, batch, -INFINITY);
+      mine.add<Form>([&](int p, int v) { return in.get(p, v); },
+                     [&](int p, int v, float exp) { exps[p][v] = exp; });
+    }
+    const ExpSum all = mine.over_team(exchange);
+    const float sum = all.plain_sum(), inverse = 1.0F / sum, log_sum = logf(sum);
+    const float scale = mine.factor(all.top) * inverse;
+    for (int batch = 0; batch < Form::batches(d); ++batch) {
+      in.fetch_again(x + row * d, n, batch);
+      in.fill([&](int p, int v) {
+        if constexpr (Form::kHeld && !log) return exps[p][v] * scale;
+        const float shifted = in.get(p, v) - all.top;
+        return log ? shifted - log_sum : expf(shifted) * inverse;
+      });
+      in.write(y + row * d, n, batch);
     }
   }
 }
 
-template <class T, int size>
-__global__ void softmax_backward_kernel(const T* y, const T* dy, T* dx, std::int64_t rows, std::int64_t n,
-                                        bool log, bool accumulate) {
-  for (std::int64_t row = Team<size>::first_row(); row < rows; row += Team<size>::row_step()) {
-    const std::int64_t begin = row * n;
+template <class Form, bool log, bool accumulate, class T = typename Form::T>
+__global__ __launch_bounds__(Form::Team::kThreads,
+                             Form::kBlocksOfTwo) void softmax_backward_kernel(const T* y, const T* dy, T* dx,
+                                                                              std::int64_t rows,
+                                                                              std::int64_t d) {
+  using Team = typename Form::Team;
+  TeamExchange<Team> exchange;
+  for (std::int64_t row = Team::first_row(); row - Team::number() < rows; row += Team::row_step()) {
+    const auto n = static_cast<typename Form::Index>(row < rows ? d : 0);
+    const std::int64_t begin = row * d;
+    RowPacks<Form> out, grad, old;
     float sum = 0;
-    for (std::int64_t i = Team<size>::lane(); i < n; i += size)
-      sum += to_float(dy[begin + i]) * (log ? 1.0F : to_float(y[begin + i]));
-    sum = Team<size>::sum(sum);
-    for (std::int64_t i = begin + Team<size>::lane(); i < begin + n; i += size) {
-      const float out = to_float(y[i]), grad = to_float(dy[i]);
-      store(dx + i, log ? grad - expf(out) * sum : out * (grad - sum), accumulate);
+    for (int batch = 0; batch < Form::batches(d); ++batch) {
+      if constexpr (Form::kHeld || !log) out.fetch(y + begin, n, batch);
+      grad.fetch(dy + begin, n, batch);
+      Form::each([&](int p, int v) { sum += log ? grad.get(p, v) : grad.get(p, v) * out.get(p, v); });
+    }
+    sum = exchange.sum(sum);
+    for (int batch = 0; batch < Form::batches(d); ++batch) {
+      if constexpr (accumulate) old.fetch(dx + begin, n, batch);
+      out.fetch_again(y + begin, n, batch);
+      grad.fetch_again(dy + begin, n, batch);
+      grad.fill([&](int p, int v) {
+        const float gradient =
+            log ? grad.get(p, v) - expf(out.get(p, v)) * sum : out.get(p, v) * (grad.get(p, v) - sum);
+        return accumulate ? old.get(p, v) + gradient : gradient;
+      });
+      grad.write(dx + begin, n, batch);
     }
   }
 }
 
-template <class T, int size>
-__global__ void logsumexp_kernel(const T* x, T* y, std::int64_t rows, std::int64_t n) {
-  for (std::int64_t row = Team<size>::first_row(); row < rows; row += Team<size>::row_step()) {
-    float top = row_max<size>(x + row * n, n);
-    if (fabsf(top) == INFINITY) top = 0;  // infinity minus infinity is NaN
-    const float sum = exp_sum<size>(x + row * n, n, top);
-    if (Team<size>::lane() == 0) y[row] = from_float<T>(top + logf(sum));
+template <class Form, class T = typename Form::T>
+__global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void logsumexp_kernel(const T* x, T* y,
+                                                                                        std::int64_t rows,
+                                                                                        std::int64_t d) {
+  using Team = typename Form::Team;
+  TeamExchange<Team> exchange;
+  for (std::int64_t row = Team::first_row(); row - Team::number() < rows; row += Team::row_step()) {
+    const auto n = static_cast<typename Form::Index>(row < rows ? d : 0);
+    ExpSum exps;
+    for (int batch = 0; batch < Form::batches(d); ++batch) {
+      RowPacks<Form> in;
+      in.fetch(x + row * d, n, batch, -INFINITY);
+      exps.add<Form>([&](int p, int v) { return in.get(p, v); });
+    }
+    exps = exps.over_team(exchange);
+    if (Team::lane() == 0 && row < rows) y[row] = from_float<T>(exps.log());
   }
 }
 
-template <class T, int size>
-__global__ void logsumexp_backward_kernel(const T* x, const T* y, const T* dy, T* dx, std::int64_t rows,
-                                          std::int64_t n, bool accumulate) {
-  for (std::int64_t row = Team<size>::first_row(); row < rows; row += Team<size>::row_step()) {
+template <class Form, bool accumulate, class T = typename Form::T>
+__global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void logsumexp_backward_kernel(
+    const T* x, const T* y, const T* dy, T* dx, std::int64_t rows, std::int64_t d) {
+  using Team = typename Form::Team;
+  for (std::int64_t row = Team::first_row(); row < rows; row += Team::row_step()) {
     const float lse = to_float(y[row]), grad = to_float(dy[row]);
-    for (std::int64_t i = row * n + Team<size>::lane(); i < (row + 1) * n; i += size)
-      store(dx + i, grad * expf(to_float(x[i]) - lse), accumulate);
+    for (int batch = 0; batch < Form::batches(d); ++batch) {
+      RowPacks<Form> in, out;
+      in.fetch(x + row * d, d, batch);
+      if constexpr (accumulate) out.fetch(dx + row * d, d, batch);
+      out.fill([&](int p, int v) {
+        const float gradient = grad * expf(in.get(p, v) - lse);
+        return accumulate ? out.get(p, v) + gradient : gradient;
+      });
+      out.write(dx + row * d, d, batch);
+    }
   }
 }
 
 void run_softmax(const SoftmaxArgs& args, Stream stream) {
-  for_rows("softmax", stream, args.x, [&]<class T, int size>(Size3 grid, Size3 block) {
-    launch({"softmax", stream, args.x}, softmax_kernel<T, size>, grid, block, 0, args.x.as<T>(),
-           args.y.as<T>(), args.x.rows(), args.x.dim(-1), args.log);
+  const std::int64_t rows = args.x.rows(), d = row_width(args.x);
+  if (rows == 0) return;
+  dispatch_device_float(args.x.dtype, "softmax", [&]<class T>() {
+    dispatch_row_form<T>(d, rows_in_packs(d, {args.x, args.y}), [&]<class Form>() {
+      launch({"softmax", stream, args.x}, args.log ? softmax_kernel<Form, true> : softmax_kernel<Form, false>,
+             row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, args.x.as<T>(), args.y.as<T>(), rows,
+             d);
+    });
   });
 }
 
 void run_softmax_backward(const SoftmaxBackwardArgs& args, Stream stream) {
-  for_rows("softmax_backward", stream, args.y, [&]<class T, int size>(Size3 grid, Size3 block) {
-    launch({"softmax_backward", stream, args.y}, softmax_backward_kernel<T, size>, grid, block, 0,
-           args.y.as<T>(), args.dy.as<T>(), args.dx.as<T>(), args.y.rows(), args.y.dim(-1), args.log,
-           args.accumulate);
+  const std::int64_t rows = args.y.rows(), d = row_width(args.y);
+  if (rows == 0) return;
+  dispatch_device_float(args.y.dtype, "softmax_backward", [&]<class T>() {
+    const auto run = [&]<class Form, bool log>() {
+      launch({"softmax_backward", stream, args.y},
+             args.accumulate ? softmax_backward_kernel<Form, log, true>
+                             : softmax_backward_kernel<Form, log, false>,
+             row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, args.y.as<T>(), args.dy.as<T>(),
+             args.dx.as<T>(), rows, d);
+    };
+    dispatch_row_form<T>(d, rows_in_packs(d, {args.y, args.dy, args.dx}), [&]<class Form>() {
+      if (args.log) return run.template operator()<Form, true>();
+      run.template operator()<Form, false>();
+    });
   });
 }
 
 void run_logsumexp(const LogSumExpArgs& args, Stream stream) {
-  for_rows("logsumexp", stream, args.x, [&]<class T, int size>(Size3 grid, Size3 block) {
-    launch({"logsumexp", stream, args.x}, logsumexp_kernel<T, size>, grid, block, 0, args.x.as<T>(),
-           args.y.as<T>(), args.x.rows(), args.x.dim(-1));
+  const std::int64_t rows = args.x.rows(), d = row_width(args.x);
+  if (rows == 0) return;
+  dispatch_device_float(args.x.dtype, "logsumexp", [&]<class T>() {
+    dispatch_row_form<T>(d, rows_in_packs(d, {args.x}), [&]<class Form>() {
+      launch({"logsumexp", stream, args.x}, logsumexp_kernel<Form>, row_grid<Form>(stream.device, rows),
+             kRowBlock<Form>, 0, args.x.as<T>(), args.y.as<T>(), rows, d);
+    });
   });
 }
 
 void run_logsumexp_backward(const LogSumExpBackwardArgs& args, Stream stream) {
-  for_rows("logsumexp_backward", stream, args.x, [&]<class T, int size>(Size3 grid, Size3 block) {
-    launch({"logsumexp_backward", stream, args.x}, logsumexp_backward_kernel<T, size>, grid, block, 0,
-           args.x.as<T>(), args.y.as<T>(), args.dy.as<T>(), args.dx.as<T>(), args.x.rows(), args.x.dim(-1),
-           args.accumulate);
+  const std::int64_t rows = args.x.rows(), d = row_width(args.x);
+  if (rows == 0) return;
+  dispatch_device_float(args.x.dtype, "logsumexp_backward", [&]<class T>() {
+    dispatch_passing_form<T>(d, rows_in_packs(d, {args.x, args.dx}), [&]<class Form>() {
+      launch({"logsumexp_backward", stream, args.x},
+             args.accumulate ? logsumexp_backward_kernel<Form, true> : logsumexp_backward_kernel<Form, false>,
+             row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, args.x.as<T>(), args.y.as<T>(),
+             args.dy.as<T>(), args.dx.as<T>(), rows, d);
+    });
   });
 }
 
