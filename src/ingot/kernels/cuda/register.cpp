@@ -19,6 +19,7 @@ void register_kernels() {
   register_tensor_conv();
   register_conv();
   register_copy();
+  register_cross_entropy();
   register_delay();
   register_fft();
   register_fp8_matmul();

@@ -32,6 +32,7 @@ void register_complex();
 void register_tensor_conv();
 void register_conv();
 void register_copy();
+void register_cross_entropy();
 void register_delay();
 void register_fft();
 void register_fp8_matmul();

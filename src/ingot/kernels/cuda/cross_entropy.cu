@@ -1,0 +1,228 @@
+#include "ingot/kernels/cuda/exp_sum.h"
+#include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/targets.h"
+#include "ingot/kernels/loss.h"
+
+namespace ingot::kernels::cuda {
+namespace {
+
+// `shaped` kernels have what costs work per logit and is seldom asked for: a soft cap, label smoothing.
+
+bool is_shaped(const CrossEntropyOptions& options) {
+  return options.softcap > 0.0F || options.label_smoothing != 0.0F;
+}
+
+template <bool shaped>
+__device__ __forceinline__ float capped(float x, float softcap) {
+  if constexpr (!shaped) return x;
+  return softcap > 0.0F ? softcap * tanhf(x / softcap) : x;
+}
+
+/// The gradients of a row's logits: zeros where the row is ignored.
+template <class Form, bool shaped>
+class RowGradient {
+ public:
+  __device__ __forceinline__ RowGradient(const CrossEntropyOptions& options, std::int64_t n, float lse,
+                                         std::int64_t target, float factor)
+      : target_(target),
+        ignored_(target == options.ignore_index),
+        lse_(lse),
+        factor_(factor),
+        scale_(1.0F + 2.0F * options.z_loss * lse),
+        at_target_(1.0F - options.label_smoothing),
+        elsewhere_(options.label_smoothing / static_cast<float>(n)),
+        softcap_(options.softcap) {}
+
+  __device__ __forceinline__ void begin(int batch) {
+    INGOT_UNROLL
+    for (int p = 0; p < Form::kPacks; ++p) {
+      const std::int64_t at = target_ - Form::place(batch, p);
+      hits_[p] = at >= 0 && at < Form::kVec ? static_cast<int>(at) : -1;
+    }
+  }
+  /// For an element of the batch that was begun.
+  __device__ __forceinline__ float at(int p, int v, float logit) const {
+    const float value = capped<shaped>(logit, softcap_);
+    float d = scale_ * expf(value - lse_);
+    if constexpr (shaped) d -= elsewhere_;
+    if (v == hits_[p]) d -= at_target_;
+    if constexpr (shaped)
+      if (softcap_ > 0.0F) d *= 1.0F - value / softcap_ * (value / softcap_);
+    return ignored_ ? 0.0F : d * factor_;
+  }
+
+ private:
+  std::int64_t target_;
+  bool ignored_;
+  float lse_, factor_, scale_, at_target_, elsewhere_, softcap_;
+  int hits_[Form::kPacks];  // which element of the pack is the target
+};
+
+template <class T>
+struct CrossEntropyKernel {
+  const T* logits;
+  T* dlogits;  // may be null, or logits
+  Targets targets;
+  float *loss, *lse;  // lse may be null
+  const float* denominator;
+  std::int64_t rows, n, row_stride, drow_stride;
+  CrossEntropyOptions options;
+};
+
+template <class Form, bool shaped>
+__global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_entropy_kernel(
+    const __grid_constant__ CrossEntropyKernel<typename Form::T> args) {
+  using Team = typename Form::Team;
+  const float softcap = args.options.softcap, smoothing = args.options.label_smoothing;
+  TeamExchange<Team> exchange;
+  for (std::int64_t row = Team::first_row(); row - Team::number() < args.rows; row += Team::row_step()) {
+    const bool live = row < args.rows;
+    const auto n = static_cast<typename Form::Index>(live ? args.n : 0);
+    const typename Form::T* x_row = args.logits + row * args.row_stride;
+    const std::int64_t target = live ? args.targets.at(row) : -1;
+    const bool ignored = target == args.options.ignore_index, known = target >= 0 && target < n;
+    const float at_target = known ? capped<shaped>(to_float(x_row[target]), softcap) : NAN;
+    RowPacks<Form> x;
+    ExpSum exps;
+    float mean = 0;
+    for (int batch = 0; batch < Form::batches(args.n); ++batch) {
+      if constexpr (shaped) {
+        float values[Form::kPacks][Form::kVec];
+        x.fetch(x_row, n, batch);
+        Form::each([&](int p, int v) {
+          const float value = capped<shaped>(x.get(p, v), softcap);
+          mean += value;  // 0 where there is none
+          values[p][v] = Form::place(batch, p) < n ? value : -INFINITY;
+        });
+        exps.add<Form>([&](int p, int v) { return values[p][v]; });
+      } else {
+        x.fetch(x_row, n, batch, -INFINITY);
+        exps.add<Form>([&](int p, int v) { return x.get(p, v); });
+      }
+    }
+    // Whoever writes a gradient over the logit of the target comes after all have read that.
+    if constexpr (Team::kWarps == 1) __syncwarp();
+    exps = shaped ? exps.over_team(exchange, mean) : exps.over_team(exchange);
+    const float lse = exps.top + logf(exps.plain_sum());
+    if (Team::lane() == 0 && live) {
+      const float of_all = shaped ? smoothing * (mean / static_cast<float>(args.n)) : 0.0F;
+      const float loss = lse - (1.0F - smoothing) * at_target - of_all + args.options.z_loss * lse * lse;
+      args.loss[row] = ignored ? 0.0F : loss;
+      if (args.lse != nullptr) args.lse[row] = lse;
+    }
+    if (args.dlogits == nullptr) continue;
+    const float factor = args.denominator == nullptr ? 1.0F : 1.0F / *args.denominator;
+    RowGradient<Form, shaped> gradient(args.options, args.n, lse, target, factor);
+    for (int batch = 0; batch < Form::batches(args.n); ++batch) {
+      x.fetch_again(x_row, n, batch);
+      gradient.begin(batch);
+      x.fill([&](int p, int v) { return gradient.at(p, v, x.get(p, v)); });
+      x.write(args.dlogits + row * args.drow_stride, n, batch);
+    }
+  }
+}
+
+void run_cross_entropy(const CrossEntropyArgs& args, Stream stream) {
+  const std::int64_t rows = args.logits.dim(0), n = args.logits.dim(1);
+  if (rows == 0) return;
+  dispatch_device_float(args.logits.dtype, "cross_entropy", [&]<class T>() {
+    const CrossEntropyKernel<T> kernel_args{.logits = args.logits.as<T>(),
+                                            .dlogits = args.dlogits.as<T>(),
+                                            .targets = Targets(args.targets),
+                                            .loss = args.loss.as<float>(),
+                                            .lse = args.lse.as<float>(),
+                                            .denominator = args.denominator.as<float>(),
+                                            .rows = rows,
+                                            .n = n,
+                                            .row_stride = args.logits.stride(0),
+                                            .drow_stride = args.dlogits ? args.dlogits.stride(0) : 0,
+                                            .options = args.options};
+    dispatch_row_form<T>(n, rows_in_packs(n, {args.logits, args.dlogits}), [&]<class Form>() {
+      launch({"cross_entropy", stream, args.logits},
+             is_shaped(args.options) ? cross_entropy_kernel<Form, true> : cross_entropy_kernel<Form, false>,
+             row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, kernel_args);
+    });
+  });
+}
+
+template <class T>
+struct CrossEntropyBackwardKernel {
+  const T* logits;
+  T* dlogits;
+  Targets targets;
+  const float *lse, *dloss, *denominator;
+  std::int64_t rows, n, row_stride, drow_stride;
+  bool one_dloss;
+  CrossEntropyOptions options;
+};
+
+template <class Form, bool shaped, bool accumulate>
+__global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_entropy_backward_kernel(
+    const __grid_constant__ CrossEntropyBackwardKernel<typename Form::T> args) {
+  using T = typename Form::T;
+  using Team = typename Form::Team;
+  for (std::int64_t row = Team::first_row(); row < args.rows; row += Team::row_step()) {
+    const std::int64_t target = args.targets.at(row);
+    const float scale = args.denominator == nullptr ? 1.0F : 1.0F / *args.denominator;
+    const float factor = args.dloss[args.one_dloss ? 0 : row] * scale;
+    const T* const x_row = args.logits + row * args.row_stride;
+    T* const dx_row = args.dlogits + row * args.drow_stride;
+    RowGradient<Form, shaped> gradient(args.options, args.n, args.lse[row], target, factor);
+    for (int batch = 0; batch < Form::batches(args.n); ++batch) {
+      RowPacks<Form> x, dx;
+      x.fetch(x_row, args.n, batch);
+      if constexpr (accumulate) dx.fetch(dx_row, args.n, batch);
+      gradient.begin(batch);
+      dx.fill([&](int p, int v) {
+        const float d = gradient.at(p, v, x.get(p, v));
+        return accumulate ? dx.get(p, v) + d : d;
+      });
+      dx.write(dx_row, args.n, batch);
+    }
+  }
+}
+
+void run_cross_entropy_backward(const CrossEntropyBackwardArgs& args, Stream stream) {
+  const std::int64_t rows = args.logits.dim(0), n = args.logits.dim(1);
+  if (rows == 0) return;
+  dispatch_device_float(args.logits.dtype, "cross_entropy_backward", [&]<class T>() {
+    const CrossEntropyBackwardKernel<T> kernel_args{.logits = args.logits.as<T>(),
+                                                    .dlogits = args.dlogits.as<T>(),
+                                                    .targets = Targets(args.targets),
+                                                    .lse = args.lse.as<float>(),
+                                                    .dloss = args.dloss.as<float>(),
+                                                    .denominator = args.denominator.as<float>(),
+                                                    .rows = rows,
+                                                    .n = n,
+                                                    .row_stride = args.logits.stride(0),
+                                                    .drow_stride = args.dlogits.stride(0),
+                                                    .one_dloss = args.dloss.numel() == 1,
+                                                    .options = args.options};
+    const auto run = [&]<class Form, bool shaped>() {
+      launch({"cross_entropy_backward", stream, args.logits},
+             args.accumulate ? cross_entropy_backward_kernel<Form, shaped, true>
+                             : cross_entropy_backward_kernel<Form, shaped, false>,
+             row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, kernel_args);
+    };
+    dispatch_passing_form<T>(n, rows_in_packs(n, {args.logits, args.dlogits}), [&]<class Form>() {
+      if (is_shaped(args.options)) return run.template operator()<Form, true>();
+      run.template operator()<Form, false>();
+    });
+  });
+}
+
+}  // namespace
+
+void register_cross_entropy() {
+  cross_entropy.add(
+      DeviceType::cuda,
+      {"cuda", ImplKind::cuda,
+       [](const CrossEntropyArgs& args) { return is_device_float(args.logits.dtype); }, run_cross_entropy});
+  cross_entropy_backward.add(DeviceType::cuda, {"cuda", ImplKind::cuda,
+                                                [](const CrossEntropyBackwardArgs& args) {
+                                                  return is_device_float(args.logits.dtype);
+                                                },
+                                                run_cross_entropy_backward});
+}
+
+}  // namespace ingot::kernels::cuda
