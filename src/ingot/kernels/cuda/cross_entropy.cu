@@ -18,14 +18,13 @@ __device__ __forceinline__ float capped(float x, float softcap) {
   return softcap > 0.0F ? softcap * tanhf(x / softcap) : x;
 }
 
-/// The gradients of a row's logits: zeros where the row is ignored.
+/// The gradients of a row's logits.
 template <class Form, bool shaped>
 class RowGradient {
  public:
   __device__ __forceinline__ RowGradient(const CrossEntropyOptions& options, std::int64_t n, float lse,
                                          std::int64_t target, float factor)
       : target_(target),
-        ignored_(target == options.ignore_index),
         lse_(lse),
         factor_(factor),
         scale_(1.0F + 2.0F * options.z_loss * lse),
@@ -34,28 +33,24 @@ class RowGradient {
         softcap_(options.softcap) {}
 
   __device__ __forceinline__ void begin(int batch) {
-    INGOT_UNROLL
-    for (int p = 0; p < Form::kPacks; ++p) {
-      const std::int64_t at = target_ - Form::place(batch, p);
-      hits_[p] = at >= 0 && at < Form::kVec ? static_cast<int>(at) : -1;
-    }
+    const std::int64_t from_here = target_ - Form::place(batch, 0);
+    hit_ = from_here >= 0 && from_here < Form::kStep ? static_cast<int>(from_here) : -1;
   }
   /// For an element of the batch that was begun.
   __device__ __forceinline__ float at(int p, int v, float logit) const {
     const float value = capped<shaped>(logit, softcap_);
     float d = scale_ * expf(value - lse_);
     if constexpr (shaped) d -= elsewhere_;
-    if (v == hits_[p]) d -= at_target_;
+    if (p * Form::kPackStep + v == hit_) d -= at_target_;
     if constexpr (shaped)
       if (softcap_ > 0.0F) d *= 1.0F - value / softcap_ * (value / softcap_);
-    return ignored_ ? 0.0F : d * factor_;
+    return d * factor_;
   }
 
  private:
   std::int64_t target_;
-  bool ignored_;
   float lse_, factor_, scale_, at_target_, elsewhere_, softcap_;
-  int hits_[Form::kPacks];  // which element of the pack is the target
+  int hit_;  // where the target is, counted from the first element of this thread
 };
 
 template <class T>
@@ -116,7 +111,11 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
     for (int batch = 0; batch < Form::batches(args.n); ++batch) {
       x.fetch_again(x_row, n, batch);
       gradient.begin(batch);
-      x.fill([&](int p, int v) { return gradient.at(p, v, x.get(p, v)); });
+      if (ignored) {
+        x.fill([](int, int) { return 0.0F; });
+      } else {
+        x.fill([&](int p, int v) { return gradient.at(p, v, x.get(p, v)); });
+      }
       x.write(args.dlogits + row * args.drow_stride, n, batch);
     }
   }
@@ -163,6 +162,8 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
   using Team = typename Form::Team;
   for (std::int64_t row = Team::first_row(); row < args.rows; row += Team::row_step()) {
     const std::int64_t target = args.targets.at(row);
+    const bool ignored = target == args.options.ignore_index;
+    if (accumulate && ignored) continue;
     const float scale = args.denominator == nullptr ? 1.0F : 1.0F / *args.denominator;
     const float factor = args.dloss[args.one_dloss ? 0 : row] * scale;
     const T* const x_row = args.logits + row * args.row_stride;
@@ -173,10 +174,14 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
       x.fetch(x_row, args.n, batch);
       if constexpr (accumulate) dx.fetch(dx_row, args.n, batch);
       gradient.begin(batch);
-      dx.fill([&](int p, int v) {
-        const float d = gradient.at(p, v, x.get(p, v));
-        return accumulate ? dx.get(p, v) + d : d;
-      });
+      if (ignored) {
+        dx.fill([](int, int) { return 0.0F; });
+      } else {
+        dx.fill([&](int p, int v) {
+          const float d = gradient.at(p, v, x.get(p, v));
+          return accumulate ? dx.get(p, v) + d : d;
+        });
+      }
       dx.write(dx_row, args.n, batch);
     }
   }

@@ -21,6 +21,8 @@ struct RowForm {
   using Team = cuda::Team<size>;
   using Index = std::conditional_t<held, int, std::int64_t>;
   static constexpr int kPacks = packs, kVec = vec;
+  static constexpr int kPackStep = size * vec,
+                       kStep = kPackStep * packs;  ///< elements to the next pack, batch
   static constexpr bool kHeld = held;
   /// How many blocks a multiprocessor should hold at least: 1024 threads, which leaves 64 registers to each,
   /// or 640 with 96 for kernels that have two rows at hand.
@@ -28,11 +30,11 @@ struct RowForm {
   static constexpr int kBlocksOfTwo = 640 / Team::kThreads;
 
   __device__ static int batches(std::int64_t n) {
-    return held ? 1 : static_cast<int>((n + size * packs * vec - 1) / (size * packs * vec));
+    return held ? 1 : static_cast<int>((n + kStep - 1) / kStep);
   }
   /// The first element of a pack of this thread. Neighbours have neighbouring packs.
   __device__ static Index place(int batch, int pack) {
-    return static_cast<Index>(Team::lane()) * vec + (static_cast<Index>(batch) * packs + pack) * (size * vec);
+    return static_cast<Index>(Team::lane()) * vec + (static_cast<Index>(batch) * packs + pack) * kPackStep;
   }
   /// f(pack, element of it) for each element of a batch.
   template <class F>
