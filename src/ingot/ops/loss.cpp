@@ -133,10 +133,16 @@ struct LinearLoss {
 void run_chunks(const LinearLoss& l, Stream stream, Device device) {
   const std::int64_t tokens = l.x.dim(0), classes = l.weight.dim(0);
   const bool gradients = l.dx || l.dweight;
-  const Tensor scratch = Tensor::empty({std::min(l.chunk, tokens), classes}, l.x.dtype, device);
+  // On a GPU rows begin where wide loads may, whatever the number of classes: its products and losses of rows
+  // that do not take far longer.
+  constexpr std::int64_t kAligned = 64;
+  const std::int64_t width = device.is_cpu() ? classes : (classes + kAligned - 1) / kAligned * kAligned;
+  const Tensor padded = Tensor::empty({std::min(l.chunk, tokens), width}, l.x.dtype, device);
+  View scratch = padded.view();
+  scratch.shape[1] = classes;
   for (std::int64_t begin = 0; begin < tokens; begin += l.chunk) {
     const std::int64_t count = std::min(l.chunk, tokens - begin);
-    const View x = rows(l.x, begin, count), logits = rows(scratch.view(), 0, count);
+    const View x = rows(l.x, begin, count), logits = rows(scratch, 0, count);
     kernels::launch(kernels::gemm, stream, {.a = x, .b = transposed(l.weight), .c = logits});
     kernels::launch(kernels::cross_entropy, stream,
                     {.logits = logits,

@@ -11,6 +11,7 @@
 #include "ingot/kernels/norm.h"
 #include "ingot/kernels/softmax.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 #include "ingot/ops/loss.h"
 #include "ingot/ops/norm.h"
 #include "ingot/ops/reduce.h"
@@ -168,6 +169,49 @@ TEST(CudaRows, CrossEntropyTakesRowsWithSpaceBetween) {
       const Gradients spaced = cross_entropy_of(rows.view(), goal, Tensor::empty_like(packed), 0.0F);
       EXPECT_LE(max_error(spaced.loss, apart.loss), 1e-5) << space << name(dtype);
       EXPECT_LE(max_error(spaced.dlogits, apart.dlogits), 1e-3) << space << name(dtype);
+    }
+  }
+}
+
+// As the logits of a vocabulary lie whose size is no multiple of a pack.
+TEST(CudaRows, CrossEntropyTakesAlignedRowsThatEndInAPartOfAPack) {
+  for (const auto& [n, width] : {std::pair<std::int64_t, std::int64_t>{1031, 1032}, {16391, 16448}}) {
+    for (const DType dtype : kDTypes) {
+      const Tensor wide = to(randn({4, width}, 7, dtype), kDevice);
+      const Tensor goal = to(Tensor::from(std::vector<std::int64_t>{0, n - 1, -100, 500}, {4}), kDevice);
+      const Tensor rows = narrow(wide, 1, 0, n), packed = contiguous(rows);
+      for (const kernels::CrossEntropyOptions options :
+           {kernels::CrossEntropyOptions{}, {.label_smoothing = 0.1F, .softcap = 2.0F}}) {
+        const auto run = [&](const View& logits, const Tensor& to) {
+          const Tensor loss = Tensor::empty({4}, DType::f32, kDevice), lse = Tensor::empty_like(loss);
+          launch(kernels::cross_entropy, current_stream(kDevice),
+                 {.logits = logits,
+                  .targets = goal.view(),
+                  .loss = loss.view(),
+                  .lse = lse.view(),
+                  .dlogits = to.view(),
+                  .options = options});
+          return std::pair(loss, lse);
+        };
+        const Tensor expected = Tensor::empty_like(packed), found = clone(wide), again = clone(wide);
+        const auto [loss, lse] = run(packed.view(), expected);
+        const auto spaced = run(rows.view(), narrow(found, 1, 0, n));
+        EXPECT_LE(max_error(spaced.first, loss), 1e-5) << n << name(dtype);
+        const double tolerance = dtype == DType::f32 ? 1e-6 : 1e-2;
+        EXPECT_LE(max_error(narrow(found, 1, 0, n), expected), tolerance) << n << name(dtype);
+        EXPECT_EQ(max_error(narrow(found, 1, n, width - n), narrow(wide, 1, n, width - n)), 0.0)
+            << "what lies between rows was written";
+        const Tensor one = Tensor::from(std::vector<float>{1}, {1}, kDevice);
+        launch(kernels::cross_entropy_backward, current_stream(kDevice),
+               {.logits = rows.view(),
+                .targets = goal.view(),
+                .lse = lse.view(),
+                .dloss = one.view(),
+                .dlogits = narrow(again, 1, 0, n).view(),
+                .options = options});
+        EXPECT_LE(max_error(narrow(again, 1, 0, n), expected), tolerance) << n << name(dtype);
+        EXPECT_EQ(max_error(narrow(again, 1, n, width - n), narrow(wide, 1, n, width - n)), 0.0);
+      }
     }
   }
 }

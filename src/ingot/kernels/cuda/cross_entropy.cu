@@ -87,7 +87,7 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
         Form::each([&](int p, int v) {
           const float value = capped<shaped>(x.get(p, v), softcap);
           mean += value;  // 0 where there is none
-          values[p][v] = Form::place(batch, p) < n ? value : -INFINITY;
+          values[p][v] = Form::is_in(n, batch, p, v) ? value : -INFINITY;
         });
         exps.add<Form>([&](int p, int v) { return values[p][v]; });
       } else {
@@ -121,6 +121,15 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
   }
 }
 
+/// Whether aligned rows of `width` end with a part of a pack, as those of vocabularies often do, and are long
+/// enough to be worth a form of their own.
+template <class T>
+bool ends_in_part(std::int64_t width, std::initializer_list<View> views) {
+  return width % kPack<T> != 0 && width > 1024 && rows_are_aligned(views);
+}
+template <class T>
+using RaggedForm = RowForm<T, 512, 4, kPack<T>, false, false>;
+
 void run_cross_entropy(const CrossEntropyArgs& args, Stream stream) {
   const std::int64_t rows = args.logits.dim(0), n = args.logits.dim(1);
   if (rows == 0) return;
@@ -136,11 +145,13 @@ void run_cross_entropy(const CrossEntropyArgs& args, Stream stream) {
                                             .row_stride = args.logits.stride(0),
                                             .drow_stride = args.dlogits ? args.dlogits.stride(0) : 0,
                                             .options = args.options};
-    dispatch_row_form<T>(n, rows_in_packs(n, {args.logits, args.dlogits}), [&]<class Form>() {
+    const auto run = [&]<class Form>() {
       launch({"cross_entropy", stream, args.logits},
              is_shaped(args.options) ? cross_entropy_kernel<Form, true> : cross_entropy_kernel<Form, false>,
              row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, kernel_args);
-    });
+    };
+    if (ends_in_part<T>(n, {args.logits, args.dlogits})) return run.template operator()<RaggedForm<T>>();
+    dispatch_row_form<T>(n, rows_in_packs(n, {args.logits, args.dlogits}), run);
   });
 }
 
@@ -209,10 +220,12 @@ void run_cross_entropy_backward(const CrossEntropyBackwardArgs& args, Stream str
                              : cross_entropy_backward_kernel<Form, shaped, false>,
              row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, kernel_args);
     };
-    dispatch_passing_form<T>(n, rows_in_packs(n, {args.logits, args.dlogits}), [&]<class Form>() {
+    const auto shaped = [&]<class Form>() {
       if (is_shaped(args.options)) return run.template operator()<Form, true>();
       run.template operator()<Form, false>();
-    });
+    };
+    if (ends_in_part<T>(n, {args.logits, args.dlogits})) return shaped.template operator()<RaggedForm<T>>();
+    dispatch_passing_form<T>(n, rows_in_packs(n, {args.logits, args.dlogits}), shaped);
   });
 }
 

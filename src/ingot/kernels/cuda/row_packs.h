@@ -14,8 +14,8 @@ namespace ingot::kernels::cuda {
 
 /// How a team of `size` threads goes through a row of T: in batches of `packs` packs of `vec` elements per
 /// thread. A `held` row is one batch, which stays in registers however often the kernel goes through it;
-/// others are read again.
-template <class T_, int size, int packs, int vec, bool held>
+/// others are read again. Rows that are not `whole` packs end with a part of one, element by element.
+template <class T_, int size, int packs, int vec, bool held, bool whole = true>
 struct RowForm {
   using T = T_;
   using Team = cuda::Team<size>;
@@ -23,7 +23,7 @@ struct RowForm {
   static constexpr int kPacks = packs, kVec = vec;
   static constexpr int kPackStep = size * vec,
                        kStep = kPackStep * packs;  ///< elements to the next pack, batch
-  static constexpr bool kHeld = held;
+  static constexpr bool kHeld = held, kWhole = whole;
   /// How many blocks a multiprocessor should hold at least: 1024 threads, which leaves 64 registers to each,
   /// or 640 with 96 for kernels that have two rows at hand.
   static constexpr int kBlocks = 1024 / Team::kThreads;
@@ -35,6 +35,10 @@ struct RowForm {
   /// The first element of a pack of this thread. Neighbours have neighbouring packs.
   __device__ static Index place(int batch, int pack) {
     return static_cast<Index>(Team::lane()) * vec + (static_cast<Index>(batch) * packs + pack) * kPackStep;
+  }
+  /// Whether an element of a pack is one of a row of `n`.
+  __device__ static bool is_in(Index n, int batch, int pack, int element) {
+    return place(batch, pack) + (whole ? 0 : element) < n;
   }
   /// f(pack, element of it) for each element of a batch.
   template <class F>
@@ -128,6 +132,8 @@ template <class Form>
 struct RowPacks {
   using T = typename Form::T;
   using Index = typename Form::Index;
+  /// How far beyond its first element a pack has to lie within the row to be read at once.
+  static constexpr int kLast = Form::kWhole ? 0 : Form::kVec - 1;
   Elements<T, Form::kVec> packs[Form::kPacks];
 
   /// Reads from a row of `n` elements; beyond it there is `absent`.
@@ -136,7 +142,15 @@ struct RowPacks {
     for (int p = 0; p < Form::kPacks; ++p) {
       packs[p].fill([&](int) { return absent; });
       const Index at = Form::place(batch, p);
-      if (at < n) packs[p].load(row + at);
+      if (at + kLast < n) packs[p].load(row + at);
+    }
+    if constexpr (!Form::kWhole) {
+      INGOT_UNROLL
+      for (int p = 0; p < Form::kPacks; ++p) {
+        const Index at = Form::place(batch, p);
+        if (at < n && at + kLast >= n)
+          packs[p].fill([&](int v) { return at + v < n ? to_float(row[at + v]) : absent; });
+      }
     }
   }
   /// For another pass: reads what is not held.
@@ -152,7 +166,12 @@ struct RowPacks {
     INGOT_UNROLL
     for (int p = 0; p < Form::kPacks; ++p) {
       const Index at = Form::place(batch, p);
-      if (at < n) packs[p].store(row + at);
+      if (at + kLast < n) packs[p].store(row + at);
+      if constexpr (!Form::kWhole) {
+        INGOT_UNROLL
+        for (int v = 0; v < Form::kVec; ++v)
+          if (at + kLast >= n && at + v < n) row[at + v] = from_float<T>(get(p, v));
+      }
     }
   }
   __device__ __forceinline__ float get(int p, int v) const { return packs[p].get(v); }
@@ -209,16 +228,22 @@ class TeamExchange {
 /// How wide the rows of `x` are, of which there are x.rows().
 inline std::int64_t row_width(const View& x) { return x.rank == 0 ? 1 : x.dim(-1); }
 
-/// Whether rows of `width`, here of all `views`, can be read in packs of 16 bytes. Absent views do not
-/// matter, nor does the distance of rows where there is one.
-inline bool rows_in_packs(std::int64_t width, std::initializer_list<View> views) {
+/// Whether the rows of all `views` begin where packs of 16 bytes may. Absent views do not matter, nor does
+/// the distance of rows where there is one.
+inline bool rows_are_aligned(std::initializer_list<View> views) {
   for (const View& view : views) {
     if (!view) continue;
     const auto bytes = static_cast<std::int64_t>(byte_size(view.dtype));
-    if (width * bytes % 16 != 0 || reinterpret_cast<std::uintptr_t>(view.data) % 16 != 0) return false;
+    if (reinterpret_cast<std::uintptr_t>(view.data) % 16 != 0) return false;
     if (view.rank > 1 && view.rows() > 1 && view.stride(-2) * bytes % 16 != 0) return false;
   }
   return true;
+}
+/// Whether, besides, rows of `width` are whole packs.
+inline bool rows_in_packs(std::int64_t width, std::initializer_list<View> views) {
+  for (const View& view : views)
+    if (view && width * static_cast<std::int64_t>(byte_size(view.dtype)) % 16 != 0) return false;
+  return rows_are_aligned(views);
 }
 
 /// Calls f.template operator()<Form>() with the form for rows of `width` T: up to 2048 packs of 16 bytes are
