@@ -5,6 +5,7 @@
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/transpose.h"
 #include "ingot/kernels/element_size.h"
 #include "ingot/kernels/elementwise.h"
 
@@ -100,18 +101,20 @@ bool takes_copy(const CopyArgs& args) {
   return is_copied(args.x.dtype) && is_copied(args.y.dtype);
 }
 
-void run_copy(const CopyArgs& args, Stream stream) {
+template <class From, class To>
+void copy_elements(const CopyArgs& args, Stream stream) {
   const LaunchSite site{"copy", stream, args.x};
+  if (transpose<From, To>(site, args.x, args.y, args.accumulate)) return;
+  map<From, To>(site, std::array{args.x}, std::array{args.y}, {args.accumulate}, Identity<Value<From>>{});
+}
+
+void run_copy(const CopyArgs& args, Stream stream) {
   if (args.x.dtype == args.y.dtype && !args.accumulate) {
-    return dispatch_size(byte_size(args.x.dtype), [&]<class T>() {
-      map<T>(site, std::array{args.x}, std::array{args.y}, {false}, Identity<T>{});
-    });
+    return dispatch_size(byte_size(args.x.dtype), [&]<class T>() { copy_elements<T, T>(args, stream); });
   }
   if (!is_device_float(args.x.dtype) || !is_device_float(args.y.dtype)) return convert(args, stream);
   dispatch_device_float(args.x.dtype, "copy", [&]<class From>() {
-    dispatch_device_float(args.y.dtype, "copy", [&]<class To>() {
-      map<From, To>(site, std::array{args.x}, std::array{args.y}, {args.accumulate}, Identity<float>{});
-    });
+    dispatch_device_float(args.y.dtype, "copy", [&]<class To>() { copy_elements<From, To>(args, stream); });
   });
 }
 

@@ -1,0 +1,77 @@
+#include "ingot/kernels/copy.h"
+
+#include <string>
+#include <vector>
+
+#include "tests/kernels/cuda/device.h"
+#include "tests/support/op_case.h"
+#include <gtest/gtest.h>
+
+#include "ingot/core/backend.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+
+// Copies that change the layout, against the CPU's: the same bits.
+namespace ingot {
+namespace {
+
+using testing::max_error;
+using testing::randn;
+
+using test::kDevice;
+
+struct Transposed {
+  Shape shape;            // of what is stored
+  Axes axes;              // in the order of the copy
+  std::int64_t skip = 0;  // first elements of the last axis that are left out: an odd number misaligns
+};
+
+// Around a tile, around a pack, odd; axes outside, between and broadcast; columns of fewer than 16.
+const std::vector<Transposed> kTransposed = {{{64, 64}, {1, 0}},
+                                             {{65, 63}, {1, 0}},
+                                             {{136, 72}, {1, 0}},
+                                             {{16, 200}, {1, 0}},
+                                             {{200, 16}, {1, 0}},
+                                             {{15, 80}, {1, 0}},
+                                             {{3, 40, 72}, {0, 2, 1}},
+                                             {{2, 24, 3, 32}, {0, 3, 2, 1}},
+                                             {{2, 3, 17, 33}, {1, 3, 0, 2}},
+                                             {{2, 3, 24, 40}, {3, 1, 2, 0}},
+                                             {{40, 73}, {1, 0}, 1},
+                                             {{40, 80}, {1, 0}, 8},
+                                             {{2, 32, 5, 48}, {0, 3, 1, 2}}};
+
+void expect_copied(const Transposed& c, DType from, DType into, bool accumulate) {
+  const auto run = [&](Device device) {
+    const Tensor whole = to(to(randn(c.shape, 1), from), device);
+    const std::int64_t last = c.shape[c.shape.rank() - 1];
+    const Tensor x = permute(slice(whole, -1, c.skip, last), c.axes);
+    const Tensor y = to(to(randn(x.shape(), 2), into), device);
+    launch(kernels::copy, current_stream(device), {.x = x.view(), .y = y.view(), .accumulate = accumulate});
+    // and back, into the strides of the source
+    const Tensor back = to(to(randn(c.shape, 3), from), device);
+    const Tensor again = permute(slice(back, -1, c.skip, last), c.axes);
+    launch(kernels::copy, current_stream(device),
+           {.x = y.view(), .y = again.view(), .accumulate = accumulate});
+    return std::pair{to(y, kCpu), to(back, kCpu)};
+  };
+  const auto [actual, actual_back] = run(kDevice);
+  const auto [expected, expected_back] = run(kCpu);
+  const std::string what =
+      to_string(c.shape) + " " + std::string(name(from)) + " to " + std::string(name(into));
+  EXPECT_EQ(max_error(actual, expected), 0.0) << what;
+  EXPECT_EQ(max_error(actual_back, expected_back), 0.0) << what << " and back";
+}
+
+TEST(CudaCopy, TransposesAsTheCpuDoes) {
+  for (const Transposed& c : kTransposed) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::i64, DType::u8})
+      expect_copied(c, dtype, dtype, false);
+    for (const DType from : {DType::f32, DType::bf16, DType::f16})
+      for (const DType into : {DType::f32, DType::bf16, DType::f16})
+        for (const bool accumulate : {false, true}) expect_copied(c, from, into, accumulate);
+  }
+}
+
+}  // namespace
+}  // namespace ingot
