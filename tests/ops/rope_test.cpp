@@ -36,6 +36,31 @@ TEST(Rope, HoldsForEveryLayout) {
   }
 }
 
+// Heads of whole packs, more than a thread turns at a time; some heads and a row of several tables' worth
+// apart.
+TEST(Rope, HoldsForHeadsOfWholePacks) {
+  const Tensor positions = Tensor::from(std::vector<std::int64_t>{3, 0, 7, 7, 1, 2, 0, 19, 5, 4}, {2, 5});
+  for (const std::int64_t size : {16, 32, 64, 128}) {
+    const RopeTable table = rope_table(rope_frequencies(size, 10000.0), 20);
+    for (const std::int64_t heads : {1, 3, 11}) {
+      for (const bool interleaved : {false, true}) {
+        for (const RopeOptions& options :
+             {RopeOptions{.interleaved = interleaved, .offset = 4},
+              RopeOptions{.interleaved = interleaved, .heads = 1, .positions = positions}}) {
+          const auto op = [&](std::span<const Tensor> in) {
+            RopeOptions there = options;
+            there.positions = beside(options.positions, in);
+            return rope(in[0], {beside(table.cos, in), beside(table.sin, in)}, there);
+          };
+          check_op({.name = std::to_string(heads) + " heads of " + std::to_string(size),
+                    .op = op,
+                    .inputs = {{Shape{2, 5, heads, size}}}});
+        }
+      }
+    }
+  }
+}
+
 TEST(Rope, TurnsPairsByTheirAngle) {
   const RopeTable table = rope_table(std::vector<float>{1.0F, 0.25F}, 8);
   const Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 4}, {1, 1, 1, 4});
