@@ -1,6 +1,7 @@
 #include "ingot/ops/broadcast.h"
 
-#include "ingot/kernels/reduce.h"
+#include "ingot/core/tensor.h"
+#include "ingot/kernels/reduce_axes.h"
 
 namespace ingot {
 
@@ -17,12 +18,22 @@ View expanded(const View& view, const Shape& shape) {
   return result;
 }
 
+void launch_reduce(kernels::ReduceArgs args, Stream stream) {
+  const std::int64_t partials = stream.device.is_cpu() ? 0 : kernels::reduce_partials(args.x, args.y);
+  Tensor scratch;
+  if (partials > 0) {
+    scratch = Tensor::empty({partials}, DType::f64, stream.device);
+    args.partials = scratch.view();
+  }
+  kernels::launch(kernels::reduce, stream, args);
+}
+
 void pass_summed(BackwardContext& ctx, int input, const Tensor& grad, const Shape& shape) {
   if (grad.shape() == shape) return ctx.pass(input, grad);
   const GradSlot slot = ctx.slot(input);
   if (!slot) return;
-  kernels::launch(kernels::reduce, ctx.stream(),
-                  {.x = grad.view(), .y = expanded(slot.view, grad.shape()), .accumulate = slot.accumulate});
+  launch_reduce({.x = grad.view(), .y = expanded(slot.view, grad.shape()), .accumulate = slot.accumulate},
+                ctx.stream());
 }
 
 }  // namespace ingot

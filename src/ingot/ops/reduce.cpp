@@ -102,8 +102,8 @@ struct ExtremeNode final : Node {
 
 Tensor reduced(ReduceOp op, const Tensor& x, const ReducedShape& to, bool keepdim, double scale = 1) {
   Tensor y = Tensor::empty(keepdim ? to.kept : to.dropped, x.dtype(), x.device());
-  kernels::launch(kernels::reduce, current_stream(x.device()),
-                  {.x = x.view(), .y = as_broadcast(y.view(), to.kept, x.shape()), .op = op, .scale = scale});
+  launch_reduce({.x = x.view(), .y = as_broadcast(y.view(), to.kept, x.shape()), .op = op, .scale = scale},
+                current_stream(x.device()));
   return y;
 }
 

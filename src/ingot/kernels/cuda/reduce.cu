@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <bit>
+
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/team.h"
@@ -7,161 +10,310 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-constexpr std::int64_t kGroup = 1024;  // elements that are summed in f32, the contract's limit
+constexpr int kGroup = 1024;  // elements that are summed in f32, the contract's limit
+constexpr int kThreads = 256;
 
-/// A sum, or an extreme that passes a NaN on, over elements that come one by one.
-struct Reduction {
-  ReduceOp op;
-  double total = 0;
-  float group = 0;
-  std::int64_t count = 0;
+/// Of two reduced values; an extreme passes a NaN on.
+template <ReduceOp op, class V>
+__device__ __forceinline__ V merged(V a, V b) {
+  if constexpr (op == ReduceOp::sum) return a + b;
+  if (a != a) return a;
+  return b != b || (op == ReduceOp::max ? b > a : b < a) ? b : a;
+}
 
-  __device__ explicit Reduction(ReduceOp op_) : op(op_) {
-    if (op == ReduceOp::max) group = -INFINITY;
-    if (op == ReduceOp::min) group = INFINITY;
-  }
-  __device__ static float extreme(ReduceOp op, float a, float b) {
-    if (a != a) return a;
-    return b != b || (op == ReduceOp::max ? b > a : b < a) ? b : a;
-  }
-  __device__ void add(float value) {
-    if (op != ReduceOp::sum) {
-      group = extreme(op, group, value);
-      return;
+/// What a thread has of `count` results, over elements that come one by one.
+template <ReduceOp op, int count>
+struct Running {
+  float group[count];
+  double total[count];
+  int added = 0;
+
+  __device__ Running() {
+    INGOT_UNROLL
+    for (int v = 0; v < count; ++v) {
+      group[v] = op == ReduceOp::sum ? 0.0F : op == ReduceOp::max ? -INFINITY : INFINITY;
+      total[v] = 0;
     }
-    group += value;
-    if (++count % kGroup != 0) return;
-    total += static_cast<double>(group);
-    group = 0;
   }
-  /// What all threads of the team together have; every one of them calls it.
-  template <int size>
-  __device__ double of_team() const {
-    if (op == ReduceOp::sum) return Team<size>::sum(total + static_cast<double>(group));
-    const float sign = op == ReduceOp::max ? 1.0F : -1.0F;
-    const bool nan = Team<size>::max(group != group ? 1.0F : 0.0F) > 0.0F;  // fmaxf drops NaNs
-    const float best = sign * Team<size>::max(sign * group);
-    return nan ? static_cast<double>(NAN) : static_cast<double>(best);
+  __device__ void add(int v, float value) { group[v] = merged<op>(group[v], value); }
+  /// Says that `elements` came to each: a full group goes to the total.
+  __device__ void close(int elements) {
+    if constexpr (op != ReduceOp::sum) return;
+    added += elements;
+    if (added + elements <= kGroup) return;
+    added = 0;
+    INGOT_UNROLL
+    for (int v = 0; v < count; ++v) {
+      total[v] += static_cast<double>(group[v]);
+      group[v] = 0;
+    }
   }
-  __device__ double of_thread() const {
-    return op == ReduceOp::sum ? total + static_cast<double>(group) : static_cast<double>(group);
+  __device__ double of(int v) const {
+    return op == ReduceOp::sum ? total[v] + static_cast<double>(group[v]) : static_cast<double>(group[v]);
   }
 };
+
+/// What all threads of a team together have; every one of them calls it.
+template <ReduceOp op, int size>
+__device__ double of_team(double mine) {
+  if constexpr (op == ReduceOp::sum) return Team<size>::sum(mine);
+  const float sign = op == ReduceOp::max ? 1.0F : -1.0F;
+  const bool nan = Team<size>::max(mine != mine ? 1.0F : 0.0F) > 0.0F;  // fmaxf drops NaNs
+  const float best = sign * Team<size>::max(sign * static_cast<float>(mine));
+  return nan ? static_cast<double>(NAN) : static_cast<double>(best);
+}
 
 struct ReduceKernelArgs {
   const void* x;
   void* y;
-  Walk<2> kept;  // x and y
-  Walk<1> reduced;
-  ReduceOp op;
+  double* partials;           // [parts, results]; null: y is written at once
+  Walk<2> kept;               // x and y
+  Walk<1> reduced;            // in packs where they are read so
+  std::int64_t length, rest;  // of a part; elements behind the last pack
+  int parts, lanes;
   double scale;
   bool accumulate;
 };
 
-// A team for each result: for reductions whose innermost axis is reduced, so that a team reads neighbours.
-template <class T, int size>
-__global__ void reduce_rows_kernel(const __grid_constant__ ReduceKernelArgs args) {
-  for (std::int64_t row = Team<size>::first_row(); row < args.kept.total; row += Team<size>::row_step()) {
-    std::int64_t at[2], inner[1];
-    args.kept.offsets(row, at);
-    Reduction value(args.op);
-    for (std::int64_t i = Team<size>::lane(); i < args.reduced.total; i += size) {
-      args.reduced.offsets(i, inner);
-      value.add(to_float(static_cast<const T*>(args.x)[at[0] + inner[0]]));
-    }
-    const auto result = static_cast<float>(value.of_team<size>() * args.scale);
-    if (Team<size>::lane() == 0) store(static_cast<T*>(args.y) + at[1], result, args.accumulate);
+/// How the elements of a result are walked: `line` in equal steps, else over several axes, which takes
+/// divisions. `unroll` packs of a thread are on their way at a time.
+template <bool line_, int vec_>
+struct Reading {
+  static constexpr bool line = line_;
+  static constexpr int vec = vec_, unroll = line ? 4 : 2;
+
+  __device__ static std::int64_t offset(const Walk<1>& walk, std::int64_t i) {
+    if constexpr (line) return i * walk.strides[0][0];
+    std::int64_t at[1];
+    walk.offsets(i, at);
+    return at[0];
+  }
+};
+
+template <class T>
+__device__ __forceinline__ void store_result(const ReduceKernelArgs& args, std::int64_t result,
+                                             double value) {
+  std::int64_t at[2];
+  args.kept.offsets(result, at);
+  store(static_cast<T*>(args.y) + at[1], static_cast<float>(value * args.scale), args.accumulate);
+}
+
+/// The result of a part: y, or where there are several a place among the partial ones.
+template <class T>
+__device__ __forceinline__ void put(const ReduceKernelArgs& args, std::int64_t part, std::int64_t result,
+                                    double value) {
+  if (args.partials != nullptr) {
+    args.partials[part * args.kept.total + result] = value;
+  } else {
+    store_result<T>(args, result, value);
   }
 }
 
-// A thread for each result: where the innermost axis is kept, neighbouring threads read neighbours.
-template <class T>
-__global__ void reduce_columns_kernel(const __grid_constant__ ReduceKernelArgs args) {
-  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.kept.total; i += step) {
-    std::int64_t at[2], inner[1];
-    args.kept.offsets(i, at);
-    Reduction value(args.op);
-    for (std::int64_t k = 0; k < args.reduced.total; ++k) {
-      args.reduced.offsets(k, inner);
-      value.add(to_float(static_cast<const T*>(args.x)[at[0] + inner[0]]));
+// A team for each part of a result: for reductions whose innermost axis is reduced, so that a team reads
+// neighbours.
+template <class T, ReduceOp op, int size, class R>
+__global__ void __launch_bounds__(Team<size>::kThreads, 768 / Team<size>::kThreads)
+    reduce_rows_kernel(const __grid_constant__ ReduceKernelArgs args) {
+  constexpr int vec = R::vec, unroll = R::unroll;
+  const std::int64_t units = args.kept.total * args.parts;
+  for (std::int64_t unit = Team<size>::first_row(); unit < units; unit += Team<size>::row_step()) {
+    const std::int64_t row = unit / args.parts, part = unit - row * args.parts;
+    std::int64_t at[2];
+    args.kept.offsets(row, at);
+    const T* x = static_cast<const T*>(args.x) + at[0];
+    const std::int64_t begin = part * args.length;
+    const std::int64_t end =
+        begin + args.length < args.reduced.total ? begin + args.length : args.reduced.total;
+    Running<op, 1> mine;
+    for (std::int64_t i = begin + Team<size>::lane(); i < end; i += size * unroll) {
+      Pack<T, vec> read[unroll];
+      INGOT_UNROLL
+      for (int u = 0; u < unroll; ++u) {
+        if (i + u * size >= end) continue;
+        read[u] = load_pack<vec>(x + R::offset(args.reduced, i + u * size));
+      }
+      INGOT_UNROLL
+      for (int u = 0; u < unroll; ++u) {
+        if (i + u * size >= end) continue;
+        INGOT_UNROLL
+        for (int v = 0; v < vec; ++v) mine.add(0, to_float(read[u].values[v]));
+      }
+      mine.close(unroll * vec);
     }
-    store(static_cast<T*>(args.y) + at[1], static_cast<float>(value.of_thread() * args.scale),
-          args.accumulate);
+    if (part == args.parts - 1 && Team<size>::lane() < args.rest)
+      mine.add(0, to_float(x[args.reduced.total * vec + Team<size>::lane()]));
+    const double result = of_team<op, size>(mine.of(0));
+    if (Team<size>::lane() == 0) put<T>(args, part, row, result);
   }
+}
+
+// Where the innermost axis is kept: `lanes` neighbouring threads have neighbouring packs of results, and as
+// many such groups as a block has share the elements of a part, which is blockIdx.y.
+template <class T, ReduceOp op, class R>
+__global__ void __launch_bounds__(kThreads, 3)
+    reduce_columns_kernel(const __grid_constant__ ReduceKernelArgs args) {
+  constexpr int vec = R::vec, unroll = R::unroll;
+  INGOT_SHARED_ARRAY(double, shared, kThreads* vec);
+  const int thread = static_cast<int>(threadIdx.x), groups = kThreads / args.lanes, width = args.lanes * vec;
+  const int group = thread / args.lanes, lane = thread % args.lanes;
+  const std::int64_t first = std::int64_t{blockIdx.x} * width, mine = first + lane * vec;
+  Running<op, vec> sums;
+  if (mine < args.kept.total) {
+    std::int64_t at[2];
+    args.kept.offsets(mine, at);
+    const T* x = static_cast<const T*>(args.x) + at[0];
+    const std::int64_t begin = blockIdx.y * args.length;
+    const std::int64_t end =
+        begin + args.length < args.reduced.total ? begin + args.length : args.reduced.total;
+    for (std::int64_t i = begin + group; i < end; i += groups * unroll) {
+      Pack<T, vec> read[unroll];
+      INGOT_UNROLL
+      for (int u = 0; u < unroll; ++u) {
+        if (i + u * groups >= end) continue;
+        read[u] = load_pack<vec>(x + R::offset(args.reduced, i + u * groups));
+      }
+      INGOT_UNROLL
+      for (int u = 0; u < unroll; ++u) {
+        if (i + u * groups >= end) continue;
+        INGOT_UNROLL
+        for (int v = 0; v < vec; ++v) sums.add(v, to_float(read[u].values[v]));
+      }
+      sums.close(unroll);
+    }
+  }
+  INGOT_UNROLL
+  for (int v = 0; v < vec; ++v) shared[thread * vec + v] = sums.of(v);
+  __syncthreads();
+  for (int j = thread; j < width && first + j < args.kept.total; j += kThreads) {
+    double value = shared[j];
+    for (int g = 1; g < groups; ++g) value = merged<op>(value, shared[g * width + j]);
+    put<T>(args, blockIdx.y, first + j, value);
+  }
+}
+
+// The partial results, in a fixed order: `lanes` neighbouring results, whose parts the groups of a block
+// share.
+template <class T, ReduceOp op>
+__global__ void reduce_parts_kernel(const __grid_constant__ ReduceKernelArgs args) {
+  INGOT_SHARED_ARRAY(double, shared, kThreads);
+  const int thread = static_cast<int>(threadIdx.x), groups = kThreads / args.lanes;
+  const std::int64_t result = std::int64_t{blockIdx.x} * args.lanes + thread % args.lanes;
+  const bool there = result < args.kept.total;
+  int part = thread / args.lanes;
+  double value = Running<op, 1>().of(0);
+  if (there) {
+    for (; part < args.parts; part += groups)
+      value = merged<op>(value, args.partials[part * args.kept.total + result]);
+  }
+  shared[thread] = value;
+  for (int half = kThreads / 2; half >= args.lanes; half /= 2) {
+    __syncthreads();
+    if (thread < half) shared[thread] = merged<op>(shared[thread], shared[thread + half]);
+  }
+  if (thread < args.lanes && there) store_result<T>(args, result, shared[thread]);
+}
+
+/// How many neighbouring threads of a block take results side by side: at most `most`, fewer where there are
+/// fewer.
+int lanes_for(std::int64_t results, std::int64_t most) {
+  return static_cast<int>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(results, 1, most))));
+}
+
+/// Whether elements along the innermost axis can be read `vec` at a time, wherever `others` leads.
+bool reads_packs(const View& along, const View& others, int vec) {
+  if (!packs(Runs<1>({along}), std::array{along}, vec)) return false;
+  for (int i = 0; i < others.rank; ++i)
+    if (others.dim(i) > 1 && others.stride(i) % vec != 0) return false;
+  return true;
+}
+
+/// Calls run.template operator()<R>() with the reading that applies.
+template <class T, class F>
+void dispatch_reading(bool in_packs, const ReduceKernelArgs& args, F&& run) {
+  const bool line = args.reduced.rank == 1;
+  if (!in_packs)
+    return line ? run.template operator()<Reading<true, 1>>() : run.template operator()<Reading<false, 1>>();
+  line ? run.template operator()<Reading<true, kPack<T>>>()
+       : run.template operator()<Reading<false, kPack<T>>>();
+}
+
+template <class T, ReduceOp op>
+void reduce_rows(const LaunchSite& site, const ReduceAxes& axes, ReduceKernelArgs args) {
+  const auto run = [&]<class R>() {
+    constexpr int vec = R::vec;
+    args.reduced = walk_of(Runs<1>({axes.x_reduced}), vec);
+    args.rest = axes.x_reduced.numel() - args.reduced.total * vec;
+    args.length = (args.reduced.total + args.parts - 1) / args.parts;
+    const auto go = [&]<int size>() {
+      launch(site, reduce_rows_kernel<T, op, size, R>,
+             Size3{grid_of_rows<size>(site.stream.device, args.kept.total * args.parts)},
+             Size3{Team<size>::kThreads}, 0, args);
+    };
+    axes.x_reduced.numel() <= 1024 ? go.template operator()<kWarp>() : go.template operator()<kThreads>();
+  };
+  dispatch_reading<T>(reads_packs(axes.x_reduced, axes.x_kept, kPack<T>), args, run);
+}
+
+template <class T, ReduceOp op>
+void reduce_columns(const LaunchSite& site, const ReduceAxes& axes, ReduceKernelArgs args) {
+  args.length = (args.reduced.total + args.parts - 1) / args.parts;
+  const auto run = [&]<class R>() {
+    constexpr int vec = R::vec;
+    const std::int64_t packs = (args.kept.total + vec - 1) / vec;
+    // Beside each other 32 threads, or more where there are not as many elements to share.
+    args.lanes = std::max(lanes_for(packs, kWarp), kThreads / lanes_for(args.reduced.total, kThreads));
+    const std::int64_t width = std::int64_t{args.lanes} * vec;
+    launch(site, reduce_columns_kernel<T, op, R>,
+           Size3{static_cast<unsigned>((args.kept.total + width - 1) / width),
+                 static_cast<unsigned>(args.parts)},
+           Size3{kThreads}, 0, args);
+  };
+  dispatch_reading<T>(args.kept.total % kPack<T> == 0 && reads_packs(axes.x_kept, axes.x_reduced, kPack<T>),
+                      args, run);
+}
+
+template <class T, ReduceOp op>
+void reduce_as(const LaunchSite& site, const ReduceAxes& axes, ReduceKernelArgs args) {
+  axes.inner_is_reduced ? reduce_rows<T, op>(site, axes, args) : reduce_columns<T, op>(site, axes, args);
+  if (args.partials == nullptr) return;
+  args.lanes = lanes_for(args.kept.total, kWarp);
+  launch(site, reduce_parts_kernel<T, op>,
+         Size3{static_cast<unsigned>((args.kept.total + args.lanes - 1) / args.lanes)}, Size3{kThreads}, 0,
+         args);
 }
 
 void run_reduce(const ReduceArgs& args, Stream stream) {
   const ReduceAxes axes(args);
+  const int parts = args.partials ? static_cast<int>(axes.parts()) : 1;
   const ReduceKernelArgs kernel_args{.x = args.x.data,
                                      .y = args.y.data,
+                                     .partials = parts > 1 ? args.partials.as<double>() : nullptr,
                                      .kept = walk_of(Runs<2>({axes.x_kept, axes.y})),
                                      .reduced = walk_of(Runs<1>({axes.x_reduced})),
-                                     .op = args.op,
+                                     .length = 0,
+                                     .rest = 0,
+                                     .parts = parts,
+                                     .lanes = 1,
                                      .scale = args.scale,
                                      .accumulate = args.accumulate};
   if (kernel_args.kept.total == 0) return;
   const LaunchSite site{"reduce", stream, args.x};
   dispatch_device_float(args.x.dtype, "reduce", [&]<class T>() {
-    if (!axes.inner_is_reduced) {
-      launch(site, reduce_columns_kernel<T>, Size3{grid_for(stream.device, kernel_args.kept.total, 128, 32)},
-             Size3{128}, 0, kernel_args);
-      return;
+    switch (args.op) {
+      case ReduceOp::sum:
+        return reduce_as<T, ReduceOp::sum>(site, axes, kernel_args);
+      case ReduceOp::max:
+        return reduce_as<T, ReduceOp::max>(site, axes, kernel_args);
+      case ReduceOp::min:
+        return reduce_as<T, ReduceOp::min>(site, axes, kernel_args);
     }
-    dispatch_team(kernel_args.reduced.total, [&]<int size>() {
-      launch(site, reduce_rows_kernel<T, size>,
-             Size3{grid_of_rows<size>(stream.device, kernel_args.kept.total)}, Size3{Team<size>::kThreads}, 0,
-             kernel_args);
-    });
-  });
-}
-
-/// Whether (a, i) is a better largest element than (b, j): a NaN is the largest, of equals the first.
-__device__ __forceinline__ bool better(float a, std::int64_t i, float b, std::int64_t j) {
-  if (a != a || b != b) return a != a && (b == b || i < j);
-  return a > b || (a == b && i < j);
-}
-
-template <class T>
-__global__ void argmax_kernel(const T* x, std::int64_t* y, std::int64_t rows, std::int64_t n) {
-  const int lane = static_cast<int>(threadIdx.x % kWarp);
-  const std::int64_t warps = std::int64_t{gridDim.x} * (blockDim.x / kWarp);
-  for (std::int64_t row = std::int64_t{blockIdx.x} * (blockDim.x / kWarp) + threadIdx.x / kWarp; row < rows;
-       row += warps) {
-    float best = -INFINITY;
-    std::int64_t place = n;  // worse than any element's, also than that of -infinity
-    for (std::int64_t i = lane; i < n; i += kWarp) {
-      const float value = to_float(x[row * n + i]);
-      if (!better(value, i, best, place)) continue;
-      best = value;
-      place = i;
-    }
-    for (int apart = kWarp / 2; apart > 0; apart /= 2) {
-      const float other = __shfl_xor_sync(kAllLanes, best, apart);
-      const long long other_place = __shfl_xor_sync(kAllLanes, static_cast<long long>(place), apart);
-      if (!better(other, other_place, best, place)) continue;
-      best = other;
-      place = other_place;
-    }
-    if (lane == 0) y[row] = place;
-  }
-}
-
-void run_argmax(const ArgmaxArgs& args, Stream stream) {
-  const std::int64_t rows = args.x.rows();
-  if (rows == 0) return;
-  dispatch_device_float(args.x.dtype, "argmax", [&]<class T>() {
-    launch({"argmax", stream, args.x}, argmax_kernel<T>, Size3{grid_for(stream.device, rows, 4, 32)},
-           Size3{128}, 0, args.x.as<T>(), args.y.as<std::int64_t>(), rows, args.x.dim(-1));
   });
 }
 
 }  // namespace
 
 void register_reduce() {
-  argmax.add(DeviceType::cuda,
-             {"cuda", ImplKind::cuda, [](const ArgmaxArgs& args) { return is_device_float(args.x.dtype); },
-              run_argmax});
   reduce.add(DeviceType::cuda,
              {"cuda", ImplKind::cuda, [](const ReduceArgs& args) { return is_device_float(args.x.dtype); },
               run_reduce});

@@ -1,5 +1,6 @@
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/reduce.h"
 #include "ingot/kernels/topk.h"
 
 namespace ingot::kernels::cuda {
@@ -74,9 +75,73 @@ void run_topk(const TopKArgs& args, Stream stream) {
   });
 }
 
+/// The larger of two elements and its place: a NaN is the largest, of equals the first.
+struct Largest {
+  float value;
+  std::int64_t place;  // one after the row's end is worse than any, also than that of -infinity
+
+  __device__ void meet(float other, std::int64_t at) {
+    const bool nan = value != value, other_nan = other != other;
+    const bool equal = nan || other_nan ? nan == other_nan : value == other;
+    if (equal ? at < place : other_nan || (!nan && other > value)) *this = {other, at};
+  }
+};
+
+// A row in packs of 16 bytes from the first address that allows them, several on their way at a time.
+template <class T, int size>
+__global__ void argmax_kernel(const T* x, std::int64_t* y, std::int64_t rows, std::int64_t n) {
+  constexpr int kVec = kPack<T>, kUnroll = 4;
+  const int lane = Team<size>::lane();
+  for (std::int64_t row = Team<size>::first_row(); row < rows; row += Team<size>::row_step()) {
+    const T* from = x + row * n;
+    const auto behind = static_cast<int>(reinterpret_cast<std::uintptr_t>(from) / sizeof(T) % kVec);
+    const std::int64_t head = (kVec - behind) % kVec < n ? (kVec - behind) % kVec : n;
+    const std::int64_t packs = (n - head) / kVec;
+    Largest best{-INFINITY, n};
+    if (lane < head) best.meet(to_float(from[lane]), lane);
+    for (std::int64_t i = lane; i < packs; i += size * kUnroll) {
+      Pack<T, kVec> read[kUnroll];
+      INGOT_UNROLL
+      for (int u = 0; u < kUnroll; ++u)
+        if (i + u * size < packs) read[u] = load_pack<kVec>(from + head + (i + u * size) * kVec);
+      INGOT_UNROLL
+      for (int u = 0; u < kUnroll; ++u) {
+        if (i + u * size >= packs) continue;
+        INGOT_UNROLL
+        for (int v = 0; v < kVec; ++v)
+          best.meet(to_float(read[u].values[v]), head + (i + u * size) * kVec + v);
+      }
+    }
+    const std::int64_t tail = head + packs * kVec + lane;
+    if (tail < n) best.meet(to_float(from[tail]), tail);
+    for (int apart = kWarp / 2; apart > 0; apart /= 2) {
+      const float other = __shfl_xor_sync(kAllLanes, best.value, apart);
+      best.meet(other, __shfl_xor_sync(kAllLanes, static_cast<long long>(best.place), apart));
+    }
+    if constexpr (size > kWarp) {
+      INGOT_SHARED_ARRAY(Largest, firsts, size / kWarp);
+      __syncthreads();  // those of the row before have been read
+      if (lane % kWarp == 0) firsts[lane / kWarp] = best;
+      __syncthreads();
+      for (int i = 0; i < size / kWarp; ++i) best.meet(firsts[i].value, firsts[i].place);
+    }
+    if (lane == 0) y[row] = best.place;
+  }
+}
+
+void run_argmax(const ArgmaxArgs& args, Stream stream) {
+  for_rows("argmax", stream, args.x, [&]<class T, int size>(Size3 grid, Size3 block) {
+    launch({"argmax", stream, args.x}, argmax_kernel<T, size>, grid, block, 0, args.x.as<T>(),
+           args.y.as<std::int64_t>(), args.x.rows(), args.x.dim(-1));
+  });
+}
+
 }  // namespace
 
 void register_topk() {
+  argmax.add(DeviceType::cuda,
+             {"cuda", ImplKind::cuda, [](const ArgmaxArgs& args) { return is_device_float(args.x.dtype); },
+              run_argmax});
   topk.add(DeviceType::cuda, {"cuda", ImplKind::cuda,
                               [](const TopKArgs& args) { return is_device_float(args.x.dtype); }, run_topk});
 }
