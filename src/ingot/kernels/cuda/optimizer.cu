@@ -1,135 +1,76 @@
 #include <algorithm>
-#include <vector>
+#include <tuple>
 
-#include "ingot/kernels/cuda/launch.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/team.h"
+#include "ingot/kernels/cuda/tensor_batch.h"
 #include "ingot/kernels/optimizer.h"
 
 namespace ingot::kernels::cuda {
 namespace {
-
-// All tensors of a model in one launch, or a few: their descriptions travel as parameters of the kernel, so
-// that nothing has to be copied to the device first. A block works on one chunk of one tensor.
-
-constexpr int kBlock = 256;
-constexpr std::int64_t kChunk = kNormBlock;  // elements of a block
-constexpr std::size_t kParameterBytes = 32000;
-
-/// Floating elements whose dtype is only known at run time.
-struct Elements {
-  void* data;
-  DType dtype;
-
-  Elements(const View& view) : data(view.data), dtype(view.dtype) {}  // NOLINT(google-explicit-constructor)
-  Elements() = default;
-  __device__ float load(std::int64_t i) const {
-    if (dtype == DType::f32) return static_cast<const float*>(data)[i];
-    return dtype == DType::f16 ? to_float(static_cast<const half_t*>(data)[i])
-                               : to_float(static_cast<const bfloat_t*>(data)[i]);
-  }
-  __device__ void put(std::int64_t i, float value) const {
-    if (dtype == DType::f32) {
-      static_cast<float*>(data)[i] = value;
-    } else if (dtype == DType::f16) {
-      static_cast<half_t*>(data)[i] = from_float<half_t>(value);
-    } else {
-      static_cast<bfloat_t*>(data)[i] = from_float<bfloat_t>(value);
-    }
-  }
-};
-
-/// Tensors of one launch, and which block begins each.
-template <class Item>
-struct Batch {
-  static constexpr int kMost = static_cast<int>(kParameterBytes / (sizeof(Item) + sizeof(int)));
-  int count;
-  int first_block[kMost];
-  Item items[kMost];
-
-  /// The tensor of this block; `begin` is where its chunk of the tensor begins.
-  __device__ const Item& mine(std::int64_t& begin) const {
-    int low = 0, high = count;
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      (first_block[middle] <= static_cast<int>(blockIdx.x) ? low : high) = middle;
-    }
-    begin = (static_cast<std::int64_t>(blockIdx.x) - first_block[low]) * kChunk;
-    return items[low];
-  }
-};
-
-/// Launches kernel(batch, arguments...) for all items; size_of(item) is its number of elements.
-template <class Item, class... Parameters, class... Arguments>
-void for_batches(const LaunchSite& site, void (*kernel)(Batch<Item>, Parameters...),
-                 const std::vector<Item>& items, const Arguments&... arguments) {
-  for (std::size_t begin = 0; begin < items.size();) {
-    Batch<Item> batch{};  // zeros in the places that are not used
-    std::int64_t blocks = 0;
-    for (batch.count = 0; begin < items.size() && batch.count < Batch<Item>::kMost; ++begin) {
-      const std::int64_t chunks = (items[begin].n + kChunk - 1) / kChunk;
-      if (chunks == 0) continue;
-      if (blocks + chunks > 0x7fffffff) break;
-      batch.items[batch.count] = items[begin];
-      batch.first_block[batch.count++] = static_cast<int>(blocks);
-      blocks += chunks;
-    }
-    if (blocks > 0)
-      launch(site, kernel, Size3{static_cast<unsigned>(blocks)}, Size3{kBlock}, 0, batch, arguments...);
-  }
-}
-
-template <class F>
-__device__ __forceinline__ void over_chunk(std::int64_t begin, std::int64_t n, F f) {
-  const std::int64_t end = begin + kChunk < n ? begin + kChunk : n;
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) f(i);
-}
 
 __device__ __forceinline__ float scale_or_one(const float* scale) { return scale == nullptr ? 1.0F : *scale; }
 
 bool is_float_or_half(const View& view) { return !view || is_device_float(view.dtype); }
 
 // Scalars are combined in double on the host and rounded once: 1 - 0.999F is off by 1e-5 already.
+template <class P, class G>
 struct AdamWItem {
-  Elements param, grad;
-  float *m, *v, *master;  // master may be null
+  P* param;
+  const G* grad;
+  float *m, *v, *master;  // master: null in a launch without
   std::int64_t n;
   float decay, keep;  // weight_decay, 1 - lr · weight_decay
   float step, root;   // lr / bias_correction1, sqrt(bias_correction2)
+  bool packed;
 };
 struct AdamWOptions {
   float take1, beta2, take2, eps;  // take: 1 - beta
   bool decoupled;
 };
 
-__global__ void adamw_kernel(const __grid_constant__ Batch<AdamWItem> batch, AdamWOptions o,
+template <class P, class G, bool has_master>
+__global__ void adamw_kernel(const __grid_constant__ Batch<AdamWItem<P, G>> batch, AdamWOptions o,
                              const float* grad_scale) {
   std::int64_t begin = 0;
-  const AdamWItem& item = batch.mine(begin);
+  const AdamWItem<P, G> item = batch.mine(begin);
   const float scale = scale_or_one(grad_scale);
-  over_chunk(begin, item.n, [&](std::int64_t i) {
-    float p = item.master != nullptr ? item.master[i] : item.param.load(i);
-    float g = item.grad.load(i) * scale;
-    if (o.decoupled) {
-      p *= item.keep;
+  over_chunk(begin, item.n, item.packed, [&]<int vec>(std::int64_t i) {
+    float p[vec], g[vec], m[vec], v[vec];
+    load_floats(item.grad + i, g);
+    load_floats(item.m + i, m);
+    load_floats(item.v + i, v);
+    if constexpr (has_master) {
+      load_floats(item.master + i, p);
     } else {
-      g += item.decay * p;
+      load_floats(item.param + i, p);
     }
-    const float m = item.m[i] + o.take1 * (g - item.m[i]);
-    const float v = o.beta2 * item.v[i] + o.take2 * g * g;
-    item.m[i] = m;
-    item.v[i] = v;
-    p -= item.step * m / (sqrtf(v) / item.root + o.eps);
-    if (item.master != nullptr) item.master[i] = p;
-    item.param.put(i, p);
+    INGOT_UNROLL
+    for (int k = 0; k < vec; ++k) {
+      g[k] *= scale;
+      if (o.decoupled) {
+        p[k] *= item.keep;
+      } else {
+        g[k] += item.decay * p[k];
+      }
+      m[k] = m[k] + o.take1 * (g[k] - m[k]);
+      v[k] = o.beta2 * v[k] + o.take2 * g[k] * g[k];
+      p[k] -= item.step * m[k] / (sqrtf(v[k]) / item.root + o.eps);
+    }
+    store_floats(item.m + i, m);
+    store_floats(item.v + i, v);
+    if constexpr (has_master) store_floats(item.master + i, p);
+    store_floats(item.param + i, p);
   });
 }
 
-void run_adamw(const AdamWArgs& args, Stream stream) {
-  std::vector<AdamWItem> items;
-  for (const AdamWTensor& tensor : args.tensors) {
-    items.push_back({.param = tensor.param,
-                     .grad = tensor.grad,
+template <class P, class G>
+void adamw_of(const std::vector<AdamWTensor>& tensors, const AdamWOptions& options, const float* grad_scale,
+              Stream stream) {
+  std::vector<AdamWItem<P, G>> items;
+  for (const AdamWTensor& tensor : tensors) {
+    items.push_back({.param = tensor.param.as<P>(),
+                     .grad = tensor.grad.as<G>(),
                      .m = tensor.m.as<float>(),
                      .v = tensor.v.as<float>(),
                      .master = tensor.master.as<float>(),
@@ -137,13 +78,27 @@ void run_adamw(const AdamWArgs& args, Stream stream) {
                      .decay = static_cast<float>(tensor.weight_decay),
                      .keep = static_cast<float>(1 - tensor.lr * tensor.weight_decay),
                      .step = static_cast<float>(tensor.lr / tensor.bias_correction1),
-                     .root = static_cast<float>(std::sqrt(tensor.bias_correction2))});
+                     .root = static_cast<float>(std::sqrt(tensor.bias_correction2)),
+                     .packed = aligned({tensor.param, tensor.grad, tensor.m, tensor.v, tensor.master})});
   }
+  const auto kernel = tensors[0].master ? adamw_kernel<P, G, true> : adamw_kernel<P, G, false>;
+  for_batches({"adamw", stream, tensors[0].param}, kernel, items, options, grad_scale);
+}
+
+void run_adamw(const AdamWArgs& args, Stream stream) {
   const AdamWOptions options{static_cast<float>(1 - args.beta1), static_cast<float>(args.beta2),
                              static_cast<float>(1 - args.beta2), static_cast<float>(args.eps),
                              args.decoupled};
-  for_batches({"adamw", stream, args.tensors.empty() ? View{} : args.tensors[0].param}, adamw_kernel, items,
-              options, args.grad_scale.as<float>());
+  const auto kind = [](const AdamWTensor& t) {
+    return std::tuple{t.param.dtype, t.grad.dtype, static_cast<bool>(t.master)};
+  };
+  for_kinds(args.tensors, kind, [&](const std::vector<AdamWTensor>& tensors) {
+    dispatch_device_float(tensors[0].param.dtype, "adamw", [&]<class P>() {
+      dispatch_device_float(tensors[0].grad.dtype, "adamw", [&]<class G>() {
+        adamw_of<P, G>(tensors, options, args.grad_scale.as<float>(), stream);
+      });
+    });
+  });
 }
 
 bool takes_adamw(const AdamWArgs& args) {
@@ -152,53 +107,79 @@ bool takes_adamw(const AdamWArgs& args) {
   });
 }
 
+template <class P, class G>
 struct SgdItem {
-  Elements param, grad;
+  P* param;
+  const G* grad;
   float *momentum, *master;  // either may be null
   std::int64_t n;
   float lr, weight_decay;
-  bool first;
+  bool first, packed;
 };
 struct SgdOptions {
   float momentum, take;  // take: 1 - dampening
   bool nesterov;
 };
 
-__global__ void sgd_kernel(const __grid_constant__ Batch<SgdItem> batch, SgdOptions o,
+template <class P, class G>
+__global__ void sgd_kernel(const __grid_constant__ Batch<SgdItem<P, G>> batch, SgdOptions o,
                            const float* grad_scale) {
   std::int64_t begin = 0;
-  const SgdItem& item = batch.mine(begin);
+  const SgdItem<P, G> item = batch.mine(begin);
   const float scale = scale_or_one(grad_scale);
-  over_chunk(begin, item.n, [&](std::int64_t i) {
-    float p = item.master != nullptr ? item.master[i] : item.param.load(i);
-    float g = item.grad.load(i) * scale + item.weight_decay * p;
-    if (item.momentum != nullptr) {
-      const float b = item.first ? g : o.momentum * item.momentum[i] + o.take * g;
-      item.momentum[i] = b;
-      g = o.nesterov ? g + o.momentum * b : b;
+  over_chunk(begin, item.n, item.packed, [&]<int vec>(std::int64_t i) {
+    float p[vec], g[vec], b[vec] = {};
+    load_floats(item.grad + i, g);
+    if (item.momentum != nullptr && !item.first) load_floats(item.momentum + i, b);
+    if (item.master != nullptr) {
+      load_floats(item.master + i, p);
+    } else {
+      load_floats(item.param + i, p);
     }
-    p -= item.lr * g;
-    if (item.master != nullptr) item.master[i] = p;
-    item.param.put(i, p);
+    INGOT_UNROLL
+    for (int k = 0; k < vec; ++k) {
+      g[k] = g[k] * scale + item.weight_decay * p[k];
+      if (item.momentum != nullptr) {
+        b[k] = item.first ? g[k] : o.momentum * b[k] + o.take * g[k];
+        g[k] = o.nesterov ? g[k] + o.momentum * b[k] : b[k];
+      }
+      p[k] -= item.lr * g[k];
+    }
+    if (item.momentum != nullptr) store_floats(item.momentum + i, b);
+    if (item.master != nullptr) store_floats(item.master + i, p);
+    store_floats(item.param + i, p);
   });
 }
 
-void run_sgd(const SgdArgs& args, Stream stream) {
-  std::vector<SgdItem> items;
-  for (const SgdTensor& tensor : args.tensors) {
-    items.push_back({.param = tensor.param,
-                     .grad = tensor.grad,
+template <class P, class G>
+void sgd_of(const std::vector<SgdTensor>& tensors, const SgdOptions& options, const float* grad_scale,
+            Stream stream) {
+  std::vector<SgdItem<P, G>> items;
+  for (const SgdTensor& tensor : tensors) {
+    items.push_back({.param = tensor.param.as<P>(),
+                     .grad = tensor.grad.as<G>(),
                      .momentum = tensor.momentum.as<float>(),
                      .master = tensor.master.as<float>(),
                      .n = tensor.param.numel(),
                      .lr = static_cast<float>(tensor.lr),
                      .weight_decay = static_cast<float>(tensor.weight_decay),
-                     .first = tensor.first});
+                     .first = tensor.first,
+                     .packed = aligned({tensor.param, tensor.grad, tensor.momentum, tensor.master})});
   }
+  for_batches({"sgd", stream, tensors[0].param}, sgd_kernel<P, G>, items, options, grad_scale);
+}
+
+void run_sgd(const SgdArgs& args, Stream stream) {
   const SgdOptions options{static_cast<float>(args.momentum), static_cast<float>(1 - args.dampening),
                            args.nesterov};
-  for_batches({"sgd", stream, args.tensors.empty() ? View{} : args.tensors[0].param}, sgd_kernel, items,
-              options, args.grad_scale.as<float>());
+  const auto kind = [](const SgdTensor& t) { return std::pair{t.param.dtype, t.grad.dtype}; };
+  for_kinds(args.tensors, kind, [&](const std::vector<SgdTensor>& tensors) {
+    dispatch_device_float(tensors[0].param.dtype, "sgd", [&]<class P>() {
+      dispatch_device_float(tensors[0].grad.dtype, "sgd", [&]<class G>() {
+        sgd_of<P, G>(tensors, options, args.grad_scale.as<float>(), stream);
+      });
+    });
+  });
 }
 
 bool takes_sgd(const SgdArgs& args) {
@@ -206,29 +187,50 @@ bool takes_sgd(const SgdArgs& args) {
       args.tensors, [](const SgdTensor& t) { return is_float_or_half(t.param) && is_float_or_half(t.grad); });
 }
 
+template <class T>
 struct NormItem {
-  Elements x;
+  const T* x;
   std::int64_t n;
   double* partials;  // one for each block of this tensor
+  bool packed;
 };
 
-__global__ void norm_parts_kernel(const __grid_constant__ Batch<NormItem> batch) {
+template <class T>
+__global__ void __launch_bounds__(kBatchThreads, 4)
+    norm_parts_kernel(const __grid_constant__ Batch<NormItem<T>, kNormBlock> batch) {
+  constexpr int kWide = kPack<T>, kUnroll = 4;
   std::int64_t begin = 0;
-  const NormItem& item = batch.mine(begin);
+  const NormItem<T> item = batch.mine(begin);
+  const std::int64_t end = begin + kNormBlock < item.n ? begin + kNormBlock : item.n;
+  const std::int64_t whole = item.packed ? end / kWide * kWide : begin;
   double sum = 0;
-  over_chunk(begin, item.n, [&](std::int64_t i) {
-    const auto x = static_cast<double>(item.x.load(i));
+  const auto add = [&](T value) {
+    const auto x = static_cast<double>(to_float(value));
     sum += x * x;
-  });
-  sum = Team<kBlock>::sum(sum);
-  if (threadIdx.x == 0) item.partials[begin / kChunk] = sum;
+  };
+  constexpr std::int64_t kStep = std::int64_t{kBatchThreads} * kWide;
+  for (std::int64_t i = begin + threadIdx.x * kWide; i < whole; i += kStep * kUnroll) {
+    Pack<T, kWide> read[kUnroll];
+    INGOT_UNROLL
+    for (int u = 0; u < kUnroll; ++u)
+      if (i + u * kStep < whole) read[u] = load_pack<kWide>(item.x + i + u * kStep);
+    INGOT_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      if (i + u * kStep >= whole) continue;
+      INGOT_UNROLL
+      for (int v = 0; v < kWide; ++v) add(read[u].values[v]);
+    }
+  }
+  for (std::int64_t i = whole + threadIdx.x; i < end; i += kBatchThreads) add(item.x[i]);
+  sum = Team<kBatchThreads>::sum(sum);
+  if (threadIdx.x == 0) item.partials[begin / kNormBlock] = sum;
 }
 
 __global__ void norm_kernel(const double* partials, std::int64_t n, float max_norm, float* norm,
                             float* clip) {
   double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < n; i += kBlock) sum += partials[i];
-  sum = Team<kBlock>::sum(sum);
+  for (std::int64_t i = threadIdx.x; i < n; i += kBatchThreads) sum += partials[i];
+  sum = Team<kBatchThreads>::sum(sum);
   if (threadIdx.x != 0) return;
   const double total = sqrt(sum);
   *norm = static_cast<float>(total);
@@ -239,61 +241,103 @@ __global__ void norm_kernel(const double* partials, std::int64_t n, float max_no
 
 void run_global_norm(const GlobalNormArgs& args, Stream stream) {
   const LaunchSite site{"global_norm", stream, args.tensors.empty() ? View{} : args.tensors[0]};
-  std::vector<NormItem> items;
+  struct Part {
+    View x;
+    double* partials;
+  };
+  std::vector<Part> parts;
   auto* partials = args.partials.as<double>();
   for (const View& tensor : args.tensors) {
-    items.push_back({.x = tensor, .n = tensor.numel(), .partials = partials});
+    parts.push_back({tensor, partials});
     partials += (tensor.numel() + kNormBlock - 1) / kNormBlock;
   }
-  for_batches(site, norm_parts_kernel, items);
-  launch(site, norm_kernel, Size3{1}, Size3{kBlock}, 0, args.partials.as<double>(),
+  const auto kind = [](const Part& part) { return part.x.dtype; };
+  for_kinds(std::span<const Part>(parts), kind, [&](const std::vector<Part>& same) {
+    dispatch_device_float(same[0].x.dtype, "global_norm", [&]<class T>() {
+      std::vector<NormItem<T>> items;
+      for (const Part& part : same) {
+        const bool packed = reinterpret_cast<std::uintptr_t>(part.x.data) % 16 == 0;
+        items.push_back({part.x.as<T>(), part.x.numel(), part.partials, packed});
+      }
+      for_batches(site, norm_parts_kernel<T>, items);
+    });
+  });
+  launch(site, norm_kernel, Size3{1}, Size3{kBatchThreads}, 0, args.partials.as<double>(),
          norm_partials(args.tensors), static_cast<float>(args.max_norm), args.norm.as<float>(),
          args.clip.as<float>());
 }
 
+template <class T>
 struct ScaleItem {
-  Elements x;
+  T* x;
   std::int64_t n;
+  bool packed;
 };
 
-__global__ void scale_all_kernel(const __grid_constant__ Batch<ScaleItem> batch, const float* factor,
+template <class T>
+__global__ void scale_all_kernel(const __grid_constant__ Batch<ScaleItem<T>> batch, const float* factor,
                                  float limit) {
-  std::int64_t begin = 0;
-  const ScaleItem& item = batch.mine(begin);
   const float by = scale_or_one(factor);
   if (by == 1.0F && limit <= 0.0F) return;
-  over_chunk(begin, item.n, [&](std::int64_t i) {
-    float x = item.x.load(i) * by;
-    if (limit > 0.0F) x = x > limit ? limit : x < -limit ? -limit : x;
-    item.x.put(i, x);
+  std::int64_t begin = 0;
+  const ScaleItem<T> item = batch.mine(begin);
+  over_chunk(begin, item.n, item.packed, [&]<int vec>(std::int64_t i) {
+    float x[vec];
+    load_floats(item.x + i, x);
+    INGOT_UNROLL
+    for (int k = 0; k < vec; ++k) {
+      x[k] *= by;
+      if (limit > 0.0F) x[k] = x[k] > limit ? limit : x[k] < -limit ? -limit : x[k];
+    }
+    store_floats(item.x + i, x);
   });
 }
 
 void run_scale_all(const ScaleAllArgs& args, Stream stream) {
-  std::vector<ScaleItem> items;
-  for (const View& tensor : args.tensors) items.push_back({.x = tensor, .n = tensor.numel()});
-  for_batches({"scale_all", stream, args.tensors.empty() ? View{} : args.tensors[0]}, scale_all_kernel, items,
-              args.factor.as<float>(), static_cast<float>(args.limit));
+  const auto kind = [](const View& x) { return x.dtype; };
+  for_kinds(args.tensors, kind, [&](const std::vector<View>& same) {
+    dispatch_device_float(same[0].dtype, "scale_all", [&]<class T>() {
+      std::vector<ScaleItem<T>> items;
+      for (const View& x : same) items.push_back({x.as<T>(), x.numel(), aligned({x})});
+      for_batches({"scale_all", stream, same[0]}, scale_all_kernel<T>, items, args.factor.as<float>(),
+                  static_cast<float>(args.limit));
+    });
+  });
 }
 
+template <class T>
 struct LerpItem {
-  Elements from;
+  const T* from;
   float* to;
   std::int64_t n;
+  bool packed;
 };
 
-__global__ void lerp_all_kernel(const __grid_constant__ Batch<LerpItem> batch, float weight) {
+template <class T>
+__global__ void lerp_all_kernel(const __grid_constant__ Batch<LerpItem<T>> batch, float weight) {
   std::int64_t begin = 0;
-  const LerpItem& item = batch.mine(begin);
-  over_chunk(begin, item.n, [&](std::int64_t i) { item.to[i] += weight * (item.from.load(i) - item.to[i]); });
+  const LerpItem<T> item = batch.mine(begin);
+  over_chunk(begin, item.n, item.packed, [&]<int vec>(std::int64_t i) {
+    float from[vec], to[vec];
+    load_floats(item.from + i, from);
+    load_floats(item.to + i, to);
+    INGOT_UNROLL
+    for (int k = 0; k < vec; ++k) to[k] += weight * (from[k] - to[k]);
+    store_floats(item.to + i, to);
+  });
 }
 
 void run_lerp_all(const LerpAllArgs& args, Stream stream) {
-  std::vector<LerpItem> items;
-  for (const LerpTensor& tensor : args.tensors)
-    items.push_back({.from = tensor.from, .to = tensor.to.as<float>(), .n = tensor.to.numel()});
-  for_batches({"lerp_all", stream, args.tensors.empty() ? View{} : args.tensors[0].to}, lerp_all_kernel,
-              items, static_cast<float>(args.weight));
+  const auto kind = [](const LerpTensor& t) { return t.from.dtype; };
+  for_kinds(args.tensors, kind, [&](const std::vector<LerpTensor>& same) {
+    dispatch_device_float(same[0].from.dtype, "lerp_all", [&]<class T>() {
+      std::vector<LerpItem<T>> items;
+      for (const LerpTensor& t : same)
+        items.push_back({t.from.as<T>(), t.to.as<float>(), t.to.numel(), aligned({t.from, t.to})});
+      for_batches({"lerp_all", stream, same[0].to}, lerp_all_kernel<T>, items,
+                  static_cast<float>(args.weight));
+    });
+  });
 }
 
 bool takes_views(std::span<const View> tensors) { return std::ranges::all_of(tensors, is_float_or_half); }
