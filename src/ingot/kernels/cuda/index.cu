@@ -89,36 +89,74 @@ void run_embedding(const EmbeddingArgs& args, Stream stream) {
   });
 }
 
-// A block for each place in ids. Only the first of those with the same id works: it adds the rows of dy in
-// their order, so that the sum does not depend on chance; every other one leaves.
-template <class T, class I>
-__global__ void embedding_backward_kernel(const T* dy, const I* ids, T* dweight, std::int64_t rows,
-                                          std::int64_t n, std::int64_t d, bool accumulate) {
-  INGOT_SHARED_ARRAY(unsigned, same, kBlock / kWarp);
+/// Whether `id` stands among the first `place` ids; the nearest are looked at first, because what is frequent
+/// is near. Every thread of a block calls it.
+template <class I>
+__device__ bool stands_before(const I* ids, std::int64_t place, I id) {
+  constexpr int kLooks = 8;  // ids of a thread between two questions to the others
+  for (std::int64_t end = place; end > 0; end -= kBlock * kLooks) {
+    float found = 0;
+    INGOT_UNROLL
+    for (int k = 0; k < kLooks; ++k) {
+      const std::int64_t j = end - 1 - (k * kBlock + Block::lane());
+      if (j >= 0 && ids[j] == id) found = 1;
+    }
+    if (Block::sum(found) > 0.0F) return true;
+  }
+  return false;
+}
+
+// A block for each place in ids, and blockIdx.y for columns. Only the first of those with the same id works:
+// it adds the rows of dy in their order, so that the sum does not depend on chance; every other one leaves.
+// The places of the same id are listed first, so that several of their rows can be on their way.
+template <class T, class I, int vec>
+__global__ void __launch_bounds__(kBlock)
+    embedding_backward_kernel(const T* dy, const I* ids, T* dweight, std::int64_t rows, std::int64_t n,
+                              std::int64_t d, bool accumulate) {
+  constexpr int kWarps = kBlock / kWarp, kRows = 8;
+  INGOT_SHARED_ARRAY(int, same, kBlock);
+  INGOT_SHARED_ARRAY(int, counts, kWarps);
   const std::int64_t place = blockIdx.x;
   const I id = ids[place];
-  if (!is_row(static_cast<std::int64_t>(id), rows)) return;
-  float before = 0;
-  for (std::int64_t j = Block::lane(); j < place; j += kBlock) before += ids[j] == id ? 1.0F : 0.0F;
-  if (Block::sum(before) > 0.0F) return;
-  T* to = dweight + static_cast<std::int64_t>(id) * d;
-  for (std::int64_t column0 = 0; column0 < d; column0 += kBlock) {
-    const std::int64_t column = column0 + Block::lane();
-    float sum = 0;
-    for (std::int64_t j0 = place; j0 < n; j0 += kBlock) {
-      const std::int64_t j = j0 + Block::lane();
-      const unsigned lanes = __ballot_sync(kAllLanes, j < n && ids[j] == id ? 1 : 0);
-      __syncthreads();  // the words before have been read
-      if (threadIdx.x % kWarp == 0) same[threadIdx.x / kWarp] = lanes;
-      __syncthreads();
-      if (column >= d) continue;
-      for (int word = 0; word < kBlock / kWarp; ++word) {
-        for (unsigned rest = same[word]; rest != 0; rest &= rest - 1)
-          sum += to_float(dy[(j0 + word * kWarp + __ffs(static_cast<int>(rest)) - 1) * d + column]);
+  if (!is_row(static_cast<std::int64_t>(id), rows) || stands_before(ids, place, id)) return;
+  const std::int64_t column = (std::int64_t{blockIdx.y} * kBlock + Block::lane()) * vec;
+  const int lane = Block::lane() % kWarp, warp = Block::lane() / kWarp;
+  float sum[vec] = {};
+  for (std::int64_t j0 = place; j0 < n; j0 += kBlock) {
+    const std::int64_t j = j0 + Block::lane();
+    const bool mine = j < n && ids[j] == id;
+    const unsigned lanes = __ballot_sync(kAllLanes, mine ? 1 : 0);
+    __syncthreads();  // the list before has been read
+    if (lane == 0) counts[warp] = __popc(lanes);
+    __syncthreads();
+    int before = 0, count = 0;
+    for (int w = 0; w < kWarps; ++w) {
+      if (w == warp) before = count;
+      count += counts[w];
+    }
+    if (mine) same[before + __popc(lanes & ((1U << lane) - 1))] = Block::lane();
+    __syncthreads();
+    if (column >= d) continue;
+    for (int k0 = 0; k0 < count; k0 += kRows) {
+      Pack<T, vec> read[kRows];
+      INGOT_UNROLL
+      for (int k = 0; k < kRows; ++k)
+        if (k0 + k < count) read[k] = load_pack<vec>(dy + (j0 + same[k0 + k]) * d + column);
+      INGOT_UNROLL
+      for (int k = 0; k < kRows; ++k) {
+        if (k0 + k >= count) continue;
+        INGOT_UNROLL
+        for (int v = 0; v < vec; ++v) sum[v] += to_float(read[k].values[v]);
       }
     }
-    if (column < d) store(to + column, sum, accumulate);
   }
+  if (column >= d) return;
+  T* to = dweight + static_cast<std::int64_t>(id) * d + column;
+  Pack<T, vec> pack = {};
+  if (accumulate) pack = load_pack<vec>(to);
+  INGOT_UNROLL
+  for (int v = 0; v < vec; ++v) store(&pack.values[v], sum[v], accumulate);
+  store_pack(to, pack);
 }
 
 void run_embedding_backward(const EmbeddingBackwardArgs& args, Stream stream) {
@@ -128,11 +166,19 @@ void run_embedding_backward(const EmbeddingBackwardArgs& args, Stream stream) {
     backend(stream.device).fill_bytes(args.dweight.data, 0, bytes, stream);
   }
   if (n == 0 || d == 0) return;
+  const auto address =
+      reinterpret_cast<std::uintptr_t>(args.dy.data) | reinterpret_cast<std::uintptr_t>(args.dweight.data);
   dispatch_indices(args.ids.dtype, [&]<class I>() {
     dispatch_device_float(args.dweight.dtype, "embedding_backward", [&]<class T>() {
-      launch({"embedding_backward", stream, args.dweight}, embedding_backward_kernel<T, I>,
-             Size3{static_cast<unsigned>(n)}, Size3{kBlock}, 0, args.dy.as<T>(), args.ids.as<I>(),
-             args.dweight.as<T>(), args.dweight.dim(0), n, d, args.accumulate);
+      const auto run = [&]<int vec>() {
+        const std::int64_t columns = (d + kBlock * vec - 1) / (kBlock * vec);
+        launch({"embedding_backward", stream, args.dweight}, embedding_backward_kernel<T, I, vec>,
+               Size3{static_cast<unsigned>(n), static_cast<unsigned>(columns)}, Size3{kBlock}, 0,
+               args.dy.as<T>(), args.ids.as<I>(), args.dweight.as<T>(), args.dweight.dim(0), n, d,
+               args.accumulate);
+      };
+      if (address % 16 == 0 && d % kPack<T> == 0) return run.template operator()<kPack<T>>();
+      run.template operator()<1>();
     });
   });
 }
