@@ -158,37 +158,61 @@ struct WhereKernelArgs {
   const void *a, *b;
   void* y;
   bool accumulate;
+  bool repeated[3];  // one element for a whole pack
   Walk<4> walk;
 };
 
-template <class T>
+// Both sides are read: a branch over each element would have their loads wait for the condition.
+template <class T, int vec>
 __global__ void where_kernel(const __grid_constant__ WhereKernelArgs args) {
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.walk.total; i += step) {
     std::int64_t at[4];
     args.walk.offsets(i, at);
-    const bool first = args.condition[at[0]] != 0;
-    const T* from = static_cast<const T*>(first ? args.a : args.b);
-    Value<T> value{};
-    if (from != nullptr) value = to_value(from[first ? at[1] : at[2]]);
+    Read<std::uint8_t, vec> condition;
+    Read<T, vec> a, b;
+    condition.from(args.condition, at[0], args.repeated[0]);
+    a.from(static_cast<const T*>(args.a), at[1], args.repeated[1]);
+    b.from(static_cast<const T*>(args.b), at[2], args.repeated[2]);
     T* y = static_cast<T*>(args.y) + at[3];
-    *y = from_value<T>(args.accumulate ? static_cast<Value<T>>(to_value(*y) + value) : value);
+    Pack<T, vec> old = {}, pack;
+    if (args.accumulate) old = load_pack<vec>(y);
+    INGOT_UNROLL
+    for (int v = 0; v < vec; ++v) {
+      const bool first = condition.at(v, args.repeated[0]) != 0;
+      const Value<T> value = to_value(first ? a.at(v, args.repeated[1]) : b.at(v, args.repeated[2]));
+      pack.values[v] =
+          from_value<T>(args.accumulate ? static_cast<Value<T>>(to_value(old.values[v]) + value) : value);
+    }
+    store_pack(y, pack);
   }
 }
 
-void run_where(const WhereArgs& args, Stream stream) {
-  const Runs<4> runs({args.condition, args.a, args.b, args.y});
+template <class T>
+void where_of(const WhereArgs& args, Stream stream) {
+  const std::array views{args.condition, args.a, args.b, args.y};
+  const Runs<4> runs(views);
   if (runs.total() == 0) return;
-  const WhereKernelArgs kernel_args{args.condition.as<const std::uint8_t>(),
-                                    args.a.data,
-                                    args.b.data,
-                                    args.y.data,
-                                    args.accumulate,
-                                    walk_of(runs)};
-  const auto go = [&]<class T>() {
-    launch({"where", stream, args.y}, where_kernel<T>, Size3{grid_for(stream.device, runs.total(), 256)},
-           Size3{256}, 0, kernel_args);
+  WhereKernelArgs kernel_args{.condition = args.condition.as<const std::uint8_t>(),
+                              .a = args.a.data,
+                              .b = args.b.data,
+                              .y = args.y.data,
+                              .accumulate = args.accumulate,
+                              .repeated = {},
+                              .walk = {}};
+  const auto run = [&]<int vec>() {
+    kernel_args.walk = walk_of(runs, vec);
+    launch({"where", stream, args.y}, where_kernel<T, vec>,
+           Size3{grid_for(stream.device, kernel_args.walk.total, 256)}, Size3{256}, 0, kernel_args);
   };
+  constexpr int kVec = kPack<T>;
+  if (runs.inner() % kVec != 0 || !packs(runs, views, kVec)) return run.template operator()<1>();
+  for (std::size_t v = 0; v < 3; ++v) kernel_args.repeated[v] = views[v] && repeats(runs, v);
+  run.template operator()<kVec>();
+}
+
+void run_where(const WhereArgs& args, Stream stream) {
+  const auto go = [&]<class T>() { where_of<T>(args, stream); };
   if (is_device_float(args.y.dtype)) return dispatch_device_float(args.y.dtype, "where", go);
   dispatch_size(byte_size(args.y.dtype), go);
 }
@@ -196,18 +220,37 @@ void run_where(const WhereArgs& args, Stream stream) {
 struct CountArgs {
   const void* x;
   unsigned long long* count;  // what atomicAdd takes
-  Walk<1> walk;
+  Walk<1> walk;               // in packs
+  std::int64_t rest;          // elements behind the last
 };
 
 template <class T>
+__device__ __forceinline__ unsigned nonfinite(T x) {
+  const float value = to_float(x);
+  return value - value == 0.0F ? 0 : 1;  // infinities and NaNs leave a NaN
+}
+
+template <class T, int vec>
 __global__ void count_nonfinite_kernel(const __grid_constant__ CountArgs args) {
+  constexpr int kUnroll = 4;
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  unsigned found = 0;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.walk.total; i += step) {
-    std::int64_t at[1];
-    args.walk.offsets(i, at);
-    const float value = to_float(static_cast<const T*>(args.x)[at[0]]);
-    found += value - value == 0.0F ? 0 : 1;  // infinities and NaNs leave a NaN
+  const std::int64_t first = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const T* x = static_cast<const T*>(args.x);
+  unsigned found = first < args.rest ? nonfinite(x[args.walk.total * vec + first]) : 0;
+  for (std::int64_t i = first; i < args.walk.total; i += step * kUnroll) {
+    Pack<T, vec> read[kUnroll] = {};
+    INGOT_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      if (i + u * step >= args.walk.total) continue;
+      std::int64_t at[1];
+      args.walk.offsets(i + u * step, at);
+      read[u] = load_pack<vec>(x + at[0]);
+    }
+    INGOT_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      INGOT_UNROLL
+      for (int v = 0; v < vec; ++v) found += nonfinite(read[u].values[v]);
+    }
   }
   for (int apart = kWarp / 2; apart > 0; apart /= 2) found += __shfl_xor_sync(kAllLanes, found, apart);
   if (threadIdx.x % kWarp == 0 && found > 0) atomicAdd(args.count, static_cast<unsigned long long>(found));
@@ -217,10 +260,16 @@ void run_count_nonfinite(const CountNonfiniteArgs& args, Stream stream) {
   backend(stream.device).fill_bytes(args.count.data, 0, sizeof(std::int64_t), stream);
   const Runs<1> runs({args.x});
   if (runs.total() == 0) return;
-  const CountArgs kernel_args{args.x.data, args.count.as<unsigned long long>(), walk_of(runs)};
   dispatch_device_float(args.x.dtype, "count_nonfinite", [&]<class T>() {
-    launch({"count_nonfinite", stream, args.x}, count_nonfinite_kernel<T>,
-           Size3{grid_for(stream.device, runs.total(), 256)}, Size3{256}, 0, kernel_args);
+    const auto run = [&]<int vec>() {
+      CountArgs kernel_args{args.x.data, args.count.as<unsigned long long>(), walk_of(runs, vec), 0};
+      kernel_args.rest = runs.total() - kernel_args.walk.total * vec;
+      launch({"count_nonfinite", stream, args.x}, count_nonfinite_kernel<T, vec>,
+             Size3{grid_for(stream.device, runs.total(), 256 * vec)}, Size3{256}, 0, kernel_args);
+    };
+    // An axis of stride 0 repeats its element, which packs() lets pass: here each of them counts.
+    if (repeats(runs, 0) || !packs(runs, std::array{args.x}, kPack<T>)) return run.template operator()<1>();
+    run.template operator()<kPack<T>>();
   });
 }
 

@@ -94,7 +94,29 @@ struct MapArgs {
   const void* in[inputs] = {};  ///< null: zeros
   void* out[outputs] = {};      ///< null: not wanted
   bool accumulate[outputs] = {};
+  bool repeated[inputs] = {};  ///< one element for a whole pack: the innermost axis is broadcast
   Walk<inputs + outputs> walk;
+};
+
+/// What a thread reads of an operand: a pack, or one element that stands for all of it; zeros where there is
+/// none.
+template <class T, int vec>
+struct Read {
+  Pack<T, vec> pack;
+  T one;
+
+  __device__ __forceinline__ void from(const T* data, std::int64_t offset, bool repeated) {
+    pack = Pack<T, vec>{};
+    one = T{};
+    if (vec > 1 && repeated) {
+      one = data[offset];
+    } else if (data != nullptr) {
+      pack = load_pack<vec>(data + offset);
+    }
+  }
+  __device__ __forceinline__ T at(int v, bool repeated) const {
+    return vec > 1 && repeated ? one : pack.values[v];
+  }
 };
 
 /// f(in, out) computes `vec` elements of every output from those of every input.
@@ -106,12 +128,14 @@ __global__ void map_kernel(const __grid_constant__ MapArgs<inputs, outputs> args
     args.walk.offsets(i, at);
     Value<In> in[inputs][vec];
     Value<Out> out[outputs][vec];
+    Read<In, vec> read[inputs];
+    INGOT_UNROLL
+    for (int k = 0; k < inputs; ++k)  // all are under way before the first is needed
+      read[k].from(static_cast<const In*>(args.in[k]), at[k], args.repeated[k]);
     INGOT_UNROLL
     for (int k = 0; k < inputs; ++k) {
-      Pack<In, vec> pack = {};
-      if (args.in[k] != nullptr) pack = load_pack<vec>(static_cast<const In*>(args.in[k]) + at[k]);
       INGOT_UNROLL
-      for (int v = 0; v < vec; ++v) in[k][v] = to_value(pack.values[v]);
+      for (int v = 0; v < vec; ++v) in[k][v] = to_value(read[k].at(v, args.repeated[k]));
     }
     f(in, out);
     INGOT_UNROLL
@@ -141,12 +165,19 @@ void launch_map(const LaunchSite& site, const MapArgs<inputs, outputs>& args, co
          Size3{grid_for(site.stream.device, args.walk.total, kThreads)}, Size3{kThreads}, 0, args, f);
 }
 
-/// Whether every operand can be read and written `vec` neighbours at a time; a single run may have a rest.
+/// Whether operand `v` has one element along the whole innermost axis.
+template <std::size_t count>
+bool repeats(const Runs<count>& runs, std::size_t v) {
+  return runs.inner() > 1 && runs.stride(runs.rank() - 1, v) == 0;
+}
+
+/// Whether every operand can be read and written `vec` neighbours at a time, or is one element for all of
+/// them; a single run may have a rest.
 template <std::size_t count>
 bool packs(const Runs<count>& runs, const std::array<View, count>& views, int vec) {
   if (runs.rank() > 1 && runs.inner() % vec != 0) return false;
   for (std::size_t v = 0; v < count; ++v) {
-    if (!views[v]) continue;
+    if (!views[v] || repeats(runs, v)) continue;
     const std::size_t bytes = static_cast<std::size_t>(vec) * byte_size(views[v].dtype);
     if (reinterpret_cast<std::uintptr_t>(views[v].data) % bytes != 0) return false;
     if (runs.stride(runs.rank() - 1, v) != 1) return false;
@@ -178,17 +209,19 @@ void map(const LaunchSite& site, const std::array<View, inputs>& in, const std::
     return;
   }
   args.walk = walk_of(runs, kVec);
+  for (std::size_t k = 0; k < inputs; ++k) args.repeated[k] = in[k] && repeats(runs, k);
   launch_map<In, Out, kIn, kOut, kVec>(site, args, f);
   const std::int64_t rest = runs.rank() == 1 ? runs.total() % kVec : 0;
   if (rest == 0) return;
   const std::int64_t begin = runs.total() - rest;
-  for (int k = 0; k < kIn; ++k)
-    if (args.in[k] != nullptr) args.in[k] = static_cast<const In*>(args.in[k]) + begin;
-  for (int k = 0; k < kOut; ++k)
-    if (args.out[k] != nullptr) args.out[k] = static_cast<Out*>(args.out[k]) + begin;
   args.walk = {};
   args.walk.total = args.walk.sizes[0] = rest;
-  for (auto& stride : args.walk.strides) stride[0] = 1;
+  for (std::size_t v = 0; v < views.size(); ++v) args.walk.strides[v][0] = runs.stride(0, v);
+  for (int k = 0; k < kIn; ++k)
+    if (args.in[k] != nullptr)
+      args.in[k] = static_cast<const In*>(args.in[k]) + begin * args.walk.strides[k][0];
+  for (int k = 0; k < kOut; ++k)
+    if (args.out[k] != nullptr) args.out[k] = static_cast<Out*>(args.out[k]) + begin;
   launch_map<In, Out, kIn, kOut, 1>(site, args, f);
 }
 

@@ -18,19 +18,41 @@ __device__ __forceinline__ Words words_of(const RngKey& key, std::int64_t block)
   return {{words[0], words[1], words[2], words[3]}};
 }
 
-template <class T>
+// A thread's four elements in one access each where the addresses allow it, as those of whole tensors do.
+template <class T, bool packed>
 __global__ void dropout_kernel(const T* x, T* y, std::int64_t n, float p, float scale, RngKey key,
                                bool accumulate) {
+  using Four = Pack<T, kWords>;
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t block = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; block * kWords < n;
        block += step) {
+    const std::int64_t begin = block * kWords;
+    const int count = n - begin < kWords ? static_cast<int>(n - begin) : kWords;
+    const bool whole = packed && count == kWords;
+    Four from = {}, to = {};
+    if (whole) {
+      from = load_pack<kWords>(x + begin);
+      if (accumulate) to = load_pack<kWords>(y + begin);
+    } else {
+      INGOT_UNROLL
+      for (int k = 0; k < kWords; ++k) {
+        if (k >= count) continue;
+        from.values[k] = x[begin + k];
+        if (accumulate) to.values[k] = y[begin + k];
+      }
+    }
     const Words words = words_of(key, block);
     INGOT_UNROLL
     for (int k = 0; k < kWords; ++k) {
-      const std::int64_t i = block * kWords + k;
-      if (i >= n) continue;
       const bool keep = uniform_from_bits(words.of[k]) >= p;
-      store(y + i, keep ? to_float(x[i]) * scale : 0.0F, accumulate);
+      store(&to.values[k], keep ? to_float(from.values[k]) * scale : 0.0F, accumulate);
+    }
+    if (whole) {
+      store_pack(y + begin, to);
+    } else {
+      INGOT_UNROLL
+      for (int k = 0; k < kWords; ++k)
+        if (k < count) y[begin + k] = to.values[k];
     }
   }
 }
@@ -61,9 +83,14 @@ void run_dropout(const DropoutArgs& args, Stream stream) {
   const std::int64_t n = args.x.numel();
   if (n == 0) return;
   const auto p = static_cast<float>(args.p);
+  const auto address =
+      reinterpret_cast<std::uintptr_t>(args.x.data) | reinterpret_cast<std::uintptr_t>(args.y.data);
   dispatch_device_float(args.x.dtype, "dropout", [&]<class T>() {
-    launch({"dropout", stream, args.x}, dropout_kernel<T>, Size3{grid_for(stream.device, n, 4 * 256)},
-           Size3{256}, 0, args.x.as<T>(), args.y.as<T>(), n, p, 1.0F / (1.0F - p), args.key, args.accumulate);
+    const auto go = [&](auto kernel) {
+      launch({"dropout", stream, args.x}, kernel, Size3{grid_for(stream.device, n, kWords * 256)}, Size3{256},
+             0, args.x.as<T>(), args.y.as<T>(), n, p, 1.0F / (1.0F - p), args.key, args.accumulate);
+    };
+    go(address % sizeof(Pack<T, kWords>) == 0 ? dropout_kernel<T, true> : dropout_kernel<T, false>);
   });
 }
 

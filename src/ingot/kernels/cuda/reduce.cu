@@ -222,7 +222,8 @@ int lanes_for(std::int64_t results, std::int64_t most) {
 
 /// Whether elements along the innermost axis can be read `vec` at a time, wherever `others` leads.
 bool reads_packs(const View& along, const View& others, int vec) {
-  if (!packs(Runs<1>({along}), std::array{along}, vec)) return false;
+  const Runs<1> runs({along});
+  if (repeats(runs, 0) || !packs(runs, std::array{along}, vec)) return false;
   for (int i = 0; i < others.rank; ++i)
     if (others.dim(i) > 1 && others.stride(i) % vec != 0) return false;
   return true;
