@@ -136,8 +136,9 @@ const BinaryCase kBinary[] = {{"add", add},           {"sub", sub},         {"mu
 
 TEST(Binary, HoldsForEveryBroadcast) {
   const std::pair<Shape, Shape> shapes[] = {
-      {{3, 5}, {3, 5}}, {{4, 33}, {33}},     {{33}, {4, 33}},     {{3, 5}, {}},
-      {{3, 1}, {1, 5}}, {{2, 3, 4}, {3, 1}}, {{2, 1, 4}, {3, 4}}, {{2, 3, 2, 5}, {1, 3, 1, 1}}};
+      {{3, 5}, {3, 5}},  {{4, 33}, {33}},     {{33}, {4, 33}},     {{3, 5}, {}},
+      {{3, 1}, {1, 5}},  {{2, 3, 4}, {3, 1}}, {{2, 1, 4}, {3, 4}}, {{2, 3, 2, 5}, {1, 3, 1, 1}},
+      {{3, 16}, {3, 1}}, {{37}, {}},          {{2, 1}, {2, 24}}};
   for (const BinaryCase& binary : kBinary) {
     const auto op = [&](std::span<const Tensor> in) { return binary.op(in[0], in[1]); };
     for (const auto& [a, b] : shapes) {
@@ -187,14 +188,17 @@ TEST(Binary, ManyElementsOnSeveralThreads) {
 }
 
 TEST(Where, HoldsForEveryBroadcast) {
-  for (const auto& [a, b] :
-       {std::pair{Shape{3, 5}, Shape{3, 5}}, {Shape{3, 5}, Shape{}}, {Shape{5}, Shape{3, 1}}}) {
+  for (const auto& [a, b] : {std::pair{Shape{3, 5}, Shape{3, 5}},
+                             {Shape{3, 5}, Shape{}},
+                             {Shape{5}, Shape{3, 1}},
+                             {Shape{3, 16}, Shape{3, 1}},
+                             {Shape{16}, Shape{}}}) {
     const auto op = [](std::span<const Tensor> in) {
       return where(greater(in[2], scale(in[2], 0)), in[0], in[1]);
     };
     check_op({.name = to_string(a) + to_string(b),
               .op = op,
-              .inputs = {{a}, {b}, {.shape = {3, 5}, .differentiable = false}}});
+              .inputs = {{a}, {b}, {.shape = {3, a[a.rank() - 1]}, .differentiable = false}}});
   }
   EXPECT_THROW(where(randn({2}, 1), randn({2}, 1), randn({2}, 1)), KernelError);
 }

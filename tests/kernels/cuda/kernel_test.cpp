@@ -9,10 +9,13 @@
 #include "ingot/core/backend.h"
 #include "ingot/kernels/check.h"
 #include "ingot/kernels/elementwise.h"
+#include "ingot/kernels/index.h"
 #include "ingot/kernels/loss.h"
 #include "ingot/kernels/optimizer.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
+#include "ingot/ops/view.h"
 
 // Kernels that no op case reaches, against the CPU's on the same data: optimiser steps, random numbers,
 // checks.
@@ -103,6 +106,50 @@ TEST(CudaOptimizer, AdamWEqualsTheCpu) {
   }
 }
 
+// Tensors of several dtypes in one call, one of them not aligned: as each by itself.
+TEST(CudaOptimizer, AdamWTakesTensorsOfSeveralKinds) {
+  const std::int64_t n = 5003;
+  struct Kind {
+    DType param, grad;
+    bool master;
+    std::int64_t skip;
+  };
+  const Kind kinds[] = {{DType::f32, DType::f32, false, 0},
+                        {DType::bf16, DType::bf16, true, 0},
+                        {DType::f32, DType::bf16, false, 1},
+                        {DType::f16, DType::f32, false, 0},
+                        {DType::bf16, DType::bf16, true, 3}};
+  const auto step = [&](Device device) {
+    Tensors all;
+    std::vector<kernels::AdamWTensor> list;
+    const auto there = [&](std::uint64_t seed, DType dtype, std::int64_t skip) {
+      const Tensor whole = to(randn({n + skip}, seed), dtype);
+      all.push_back(slice(device.is_cpu() ? clone(whole) : to(whole, device), 0, skip));
+      return all.back().view();
+    };
+    for (const Kind& kind : kinds) {
+      const View param = there(1, kind.param, kind.skip), grad = there(2, kind.grad, kind.skip);
+      const View m = there(3, DType::f32, kind.skip);
+      const Tensor squares = mul(all.back(), all.back());
+      all.push_back(squares);
+      list.push_back({.param = param,
+                      .grad = grad,
+                      .m = m,
+                      .v = squares.view(),
+                      .master = kind.master ? there(1, DType::f32, kind.skip) : View{},
+                      .lr = 0.01,
+                      .weight_decay = 0.1,
+                      .bias_correction1 = 0.271,
+                      .bias_correction2 = 0.002997});
+    }
+    launch(kernels::adamw, current_stream(device), {.tensors = list});
+    return all;
+  };
+  const Tensors actual = step(kDevice), expected = step(kCpu);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_LE(max_error(actual[i], expected[i]), expected[i].dtype() == DType::f32 ? 2e-6 : 0x1p-6) << i;
+}
+
 TEST(CudaOptimizer, SgdEqualsTheCpu) {
   for (const bool nesterov : {true, false}) {
     for (const bool first : {true, false}) {
@@ -171,6 +218,25 @@ TEST(CudaRandom, DropsTheVeryElementsThatTheCpuDrops) {
   EXPECT_EQ(run(to(x, kDevice)), run(x));
 }
 
+TEST(CudaRandom, DropsHalfTypesAndAddsToWhatIsThere) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const std::int64_t skip : {0, 1}) {
+      for (const bool accumulate : {false, true}) {
+        const Tensor x = to(randn({1003 + skip}, 3), dtype), start = to(randn({1003}, 4), dtype);
+        const auto run = [&](Device device) {
+          const Tensor from = slice(device.is_cpu() ? x : to(x, device), 0, skip);
+          const Tensor y = device.is_cpu() ? clone(start) : to(start, device);
+          launch(kernels::dropout, current_stream(device),
+                 {.x = from.view(), .y = y.view(), .p = 0.3, .key = {42, 7}, .accumulate = accumulate});
+          return y;
+        };
+        EXPECT_LE(max_error(run(kDevice), run(kCpu)), dtype == DType::f32 ? 1e-6 : 1e-2)
+            << skip << accumulate;
+      }
+    }
+  }
+}
+
 TEST(CudaRandom, DrawsTheNumbersOfTheCpu) {
   for (const auto distribution : {kernels::Distribution::uniform, kernels::Distribution::normal}) {
     const auto run = [&](Device device) {
@@ -218,6 +284,54 @@ TEST(CudaLoss, MakesTheCountNanForATargetOutsideOfTheClasses) {
     if (stray == -100) EXPECT_EQ(found, 2.0);
     if (stray == 5) EXPECT_EQ(found, 3.0);
     if (stray == -1 || stray == 10) EXPECT_TRUE(std::isnan(found));
+  }
+}
+
+TEST(CudaCheck, CountsInViewsOfAnyStrides) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const Tensor x = to(randn({40, 83}, 1), dtype);
+    launch(kernels::fill, current_stream(kCpu),
+           {.y = slice(slice(x, 0, 3, 5), 1, 80).view(), .value = INFINITY});
+    const Tensor there = to(x, kDevice), count = Tensor::empty({1}, DType::i64, kDevice);
+    const auto found = [&](const Tensor& view) {
+      launch(kernels::count_nonfinite, current_stream(kDevice), {.x = view.view(), .count = count.view()});
+      return count.item();
+    };
+    EXPECT_EQ(found(there), 6.0);
+    EXPECT_EQ(found(slice(there, 1, 0, 81)), 2.0);
+    EXPECT_EQ(found(slice(there, 0, 4)), 3.0) << "not aligned";
+    EXPECT_EQ(found(transpose(there, 0, 1)), 6.0);
+    View repeated = slice(slice(there, 0, 3, 4), 1, 82).view();
+    repeated.shape[1] = 48;
+    repeated.strides[1] = 0;
+    launch(kernels::count_nonfinite, current_stream(kDevice), {.x = repeated, .count = count.view()});
+    EXPECT_EQ(count.item(), 48.0) << "one element for all";
+  }
+}
+
+// A frequent id: more of its rows than are read at a time, in several lists; columns of several blocks, of no
+// whole pack, not aligned.
+TEST(CudaEmbedding, AFrequentIdHasTheSumOfItsRows) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const auto& [width, skip] : {std::pair{24, 0}, {1032, 0}, {261, 0}, {24, 1}}) {
+      if (width == 1032 && dtype != DType::f32) continue;  // one block's
+      std::vector<std::int64_t> list;
+      for (std::int64_t i = 0; i < 300; ++i) list.push_back(i % 3 == 0 ? i % 7 : 9);
+      const Tensor ids = Tensor::from(list, {300});
+      const Tensor rows = to(randn({300 * width + skip}, 1), dtype), start = to(randn({11, width}, 2), dtype);
+      for (const bool accumulate : {false, true}) {
+        const auto run = [&](Device device) {
+          const Tensor dy = reshape(slice(to(rows, device), 0, skip), {300, width});
+          const Tensor dweight = device.is_cpu() ? clone(start) : to(start, device);
+          const Tensor there = device.is_cpu() ? ids : to(ids, device);
+          launch(kernels::embedding_backward, current_stream(device),
+                 {.dy = dy.view(), .ids = there.view(), .dweight = dweight.view(), .accumulate = accumulate});
+          return dweight;
+        };
+        EXPECT_LE(max_error(run(kDevice), run(kCpu)), dtype == DType::f32 ? 1e-4 : 1e-2)
+            << width << " " << skip << " " << accumulate;
+      }
+    }
   }
 }
 
