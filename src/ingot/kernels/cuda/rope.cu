@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ingot/kernels/cuda/global_store.h"
 #include "ingot/kernels/cuda/launch.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/rope.h"
@@ -82,7 +83,7 @@ struct RopePacks {
     INGOT_UNROLL
     for (int v = 0; v < kVec; ++v)
       pack.values[v] = from_float<T>(accumulate ? to_float(old[j][side].values[v]) + values[v] : values[v]);
-    store_pack(to, pack);
+    store_global(to, pack);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "ingot/kernels/cuda/global_store.h"
 #include "ingot/kernels/cuda/launch.h"
 
 // All tensors of a model in one launch, or a few: their descriptions travel as parameters of the kernel, so
@@ -104,7 +105,7 @@ __device__ __forceinline__ void store_floats(T* to, const float (&from)[vec]) {
   Pack<T, vec> pack;
   INGOT_UNROLL
   for (int v = 0; v < vec; ++v) pack.values[v] = from_float<T>(from[v]);
-  store_pack(to, pack);
+  store_global(to, pack);
 }
 
 }  // namespace ingot::kernels::cuda

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstring>
+
+#include "ingot/kernels/cuda/device_code.h"
+
+namespace ingot::kernels::cuda {
+
+/// store_pack for memory of the device, certainly in one access: where nothing was read from the address
+/// before, nvcc writes a struct of half types member by member.
+template <int count, class T>
+__device__ __forceinline__ void store_global(T* to, const Pack<T, count>& pack) {
+#if defined(__CUDACC__)
+  if constexpr (sizeof(pack) == 16) {
+    uint4 words;
+    memcpy(&words, &pack, sizeof(words));
+    __stwb(reinterpret_cast<uint4*>(to), words);
+    return;
+  } else if constexpr (sizeof(pack) == 8) {
+    uint2 words;
+    memcpy(&words, &pack, sizeof(words));
+    __stwb(reinterpret_cast<uint2*>(to), words);
+    return;
+  }
+#endif
+  store_pack(to, pack);
+}
+
+}  // namespace ingot::kernels::cuda
