@@ -1,5 +1,6 @@
 #include "ingot/ops/reduce.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 

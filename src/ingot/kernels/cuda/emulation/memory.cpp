@@ -25,6 +25,7 @@ namespace ingot::kernels::cuda::emulation {
 namespace {
 
 constexpr std::size_t kReserved = std::size_t{64} << 30;  // of addresses, not of memory
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kAlignment = 256;
 constexpr unsigned char kPoison = 0xff;
 
@@ -111,6 +112,7 @@ class Arena {
     void* mapped = mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     INGOT_ASSERT(mapped != MAP_FAILED);
     base_ = static_cast<char*>(mapped);
+    madvise(mapped, kReserved, MADV_HUGEPAGE);  // a wish: protect() takes a time for each page
     holes_[0] = kReserved;
     struct sigaction action {};
     action.sa_sigaction = explain;
@@ -128,7 +130,7 @@ class Arena {
   }
 
   void protect(int access) {
-    if (high_ > 0) INGOT_ASSERT(mprotect(base_, round_up(high_, 4096), access) == 0);
+    if (high_ > 0) INGOT_ASSERT(mprotect(base_, round_up(high_, kHugePage), access) == 0);
   }
 
   void free(std::size_t at, std::size_t size) {
