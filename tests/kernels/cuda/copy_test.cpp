@@ -22,7 +22,7 @@ using test::kDevice;
 
 struct Transposed {
   Shape shape;            // of what is stored
-  Axes axes;              // in the order of the copy
+  std::vector<int> axes;  // in the order of the copy
   std::int64_t skip = 0;  // first elements of the last axis that are left out: an odd number misaligns
 };
 
