@@ -97,7 +97,7 @@ __device__ __forceinline__ BlockRange store_ranges(StoredRange* ranges, const Ma
   const int row = static_cast<int>(threadIdx.x) % rows;
   const std::int64_t i = i0 + row < mask.queries ? i0 + row : mask.queries - 1;
   const Range mine[1] = {range_of(mask, b, i)};
-  ranges[row] = {mine[0].lo, mine[0].hi};
+  if (threadIdx.x < rows) ranges[row] = {mine[0].lo, mine[0].hi};
   return range_of_block(mine, static_cast<int>(mask.keys));
 }
 
