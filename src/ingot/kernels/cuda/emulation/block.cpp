@@ -19,6 +19,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/rng.h"
 #include "ingot/kernels/cuda/emulation/memory.h"
+#include "ingot/kernels/cuda/emulation/race_check.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
@@ -31,6 +32,7 @@ Position position;
 namespace {
 
 constexpr unsigned kWarp = 32;
+constexpr unsigned kMostThreads = 1024;
 constexpr std::size_t kStack = 256 * 1024;
 constexpr std::size_t kSharedLimit = 227 * 1024;
 constexpr std::size_t kStaticSharedLimit = 48 * 1024;
@@ -55,6 +57,11 @@ struct AsyncCopy {
     std::memset(static_cast<char*>(to) + bytes, 0, zeros);
     done = true;
   }
+  // It happens at some moment from the call to the wait for it: whoever comes in between would race with it.
+  void claim() const {
+    reads(from, bytes);
+    writes(to, bytes + zeros);
+  }
 };
 
 struct Thread {
@@ -69,11 +76,13 @@ struct Thread {
   std::size_t moment = 0, next_landing = kNever;
 };
 
-// A stack on which threads run, one after the other, as long as none of them waits.
+// A stack on which threads run, one after the other, as long as none of them waits. Where races are looked
+// for, each thread has one of its own: what another did there before would look like a race.
 struct Fiber {
   ucontext_t context{};
   char* stack = nullptr;
   void* fake_stack = nullptr;
+  Racer racer{};
 };
 
 // All that were ever needed; a deque, since a context may not be moved. One grid runs at a time.
@@ -88,28 +97,26 @@ struct SharedArray {
   void* data() const { return memory.get() + kGuard; }
 };
 
+// The blocks of a grid, one after the other.
 class Block {
  public:
   Block(const char* kernel, const std::function<void()>& body, std::size_t dynamic_bytes)
       : kernel_(kernel), body_(body), dynamic_bytes_(dynamic_bytes) {}
+  // The host knows what the grid did, also where an error ended it.
+  ~Block() {
+    for (const Thread& thread : threads_) {
+      if (thread.fiber < 0) continue;
+      const As as(fibers()[static_cast<std::size_t>(thread.fiber)].racer);
+      tell(&end_);
+    }
+    learn(&end_);
+  }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
 
   void run(Size3 index, Size3 size, std::uint64_t order) {
-    position.block = index;
-    rng_ = Rng(RngKey{order, index.x + (std::uint64_t{index.y} << 24) + (std::uint64_t{index.z} << 48)});
-    const unsigned count = size.x * size.y * size.z;
-    threads_.assign(count, {});
-    snapshot_.assign(count, 0);
-    for (unsigned i = 0; i < count; ++i)
-      threads_[i].index = {i % size.x, i / size.x % size.y, i / (size.x * size.y)};
-    shared_.clear();
-    static_shared_ = 0;
-    failure_ = nullptr;
-    runnable_.resize(count);
-    for (unsigned i = 0; i < count; ++i) runnable_[i] = i;
-    idle_.clear();
-    for (std::size_t i = 0; i < fibers().size(); ++i) idle_.push_back(static_cast<int>(i));
-    left_ = count;
-    at_barrier_ = 0;
+    set_up(index, size, order);
+    tell(&start_);
     while (left_ > 0 && failure_ == nullptr) {
       if (runnable_.empty()) report_deadlock();
       step();
@@ -119,34 +126,36 @@ class Block {
   }
 
   void sync_threads(CodePlace place) {
-    self().state = State::at_barrier;
-    self().place = place;
-    if (++at_barrier_ == left_) open_barrier();
+    void* const point = barrier_[set_].point();
+    tell(point);
+    {
+      const Unseen unseen;
+      self().state = State::at_barrier;
+      self().place = place;
+      if (++at_barrier_ == left_) open_barrier();
+    }
     yield();
+    learn(point);
+  }
+
+  void sync_warp(unsigned mask, CodePlace place) {
+    void* const point = warps_[set_][current_ / kWarp].point();
+    tell(point);
+    exchange(mask, 0, place);
+    learn(point);
   }
 
   using Work = void (*)(const std::uint64_t* values);
   const std::uint64_t* exchange(unsigned mask, std::uint64_t value, CodePlace place, Work work = nullptr) {
-    if ((mask >> lane() & 1U) == 0) fail("a lane calls a warp function whose mask leaves it out", place);
-    Thread& me = self();
-    me.state = State::in_exchange;
-    me.mask = mask;
-    me.value = value;
-    me.place = place;
     const unsigned first = current_ / kWarp * kWarp;
-    if (all_in_exchange(first, mask, place)) {
-      for (unsigned i = 0; i < kWarp; ++i) {
-        if ((mask >> i & 1U) == 0) continue;
-        snapshot_[first + i] = threads_[first + i].value;
-        make_ready(first + i);
-      }
-      if (work != nullptr) work(snapshot_.data() + first);
-    }
+    meet(first, mask, value, place, work);
     yield();
     return snapshot_.data() + first;
   }
 
   void copy_async(const AsyncCopy& copy, CodePlace place) {
+    copy.claim();
+    const Unseen unseen;
     const auto address =
         reinterpret_cast<std::uintptr_t>(copy.from) | reinterpret_cast<std::uintptr_t>(copy.to);
     if (address % (copy.bytes + copy.zeros) != 0) fail("a misaligned asynchronous copy", place);
@@ -162,7 +171,10 @@ class Block {
   void wait_copies(std::size_t left) {
     Thread& me = self();
     while (!me.copies.empty() && me.copies.front().group + left < me.groups) {
-      if (!me.copies.front().done) me.copies.front().run();
+      AsyncCopy& copy = me.copies.front();
+      copy.claim();
+      const Unseen unseen;
+      if (!copy.done) copy.run();
       me.copies.pop_front();
     }
   }
@@ -170,6 +182,7 @@ class Block {
   unsigned lane() const { return current_ % kWarp; }
 
   void* shared_array(const void* tag, std::size_t bytes) {
+    const Unseen unseen;
     SharedArray& array = shared_[tag];
     if (array.memory == nullptr) {
       if (tag != this) static_shared_ += bytes;
@@ -192,12 +205,34 @@ class Block {
   }
 
   [[noreturn]] void fail(const std::string& problem, CodePlace place) const {
+    const Unseen unseen;
     throw KernelError(kernel_, fmt::format("{} (block {}, thread {}{})", problem, text(position.block),
                                            text(threads_[current_].index), text(place)));
   }
 
  private:
   Thread& self() { return threads_[current_]; }
+
+  void set_up(Size3 index, Size3 size, std::uint64_t order) {
+    const Unseen unseen;
+    position.block = index;
+    rng_ = Rng(RngKey{order, index.x + (std::uint64_t{index.y} << 24) + (std::uint64_t{index.z} << 48)});
+    set_ = (set_ + 1) % kSets;
+    const unsigned count = size.x * size.y * size.z;
+    threads_.assign(count, {});
+    snapshot_.assign(count, 0);
+    for (unsigned i = 0; i < count; ++i)
+      threads_[i].index = {i % size.x, i / size.x % size.y, i / (size.x * size.y)};
+    shared_.clear();
+    static_shared_ = 0;
+    failure_ = nullptr;
+    runnable_.resize(count);
+    for (unsigned i = 0; i < count; ++i) runnable_[i] = i;
+    idle_.clear();
+    for (std::size_t i = 0; i < fibers().size(); ++i) idle_.push_back(static_cast<int>(i));
+    left_ = count;
+    at_barrier_ = 0;
+  }
 
   static std::string text(Size3 at) { return fmt::format("[{}, {}, {}]", at.x, at.y, at.z); }
   static std::string text(CodePlace place) {
@@ -206,6 +241,7 @@ class Block {
 
   // Lets the copies of a thread arrive whose moment has come. Its moments are those where it waits.
   static void land(Thread& thread) {
+    const Unseen unseen;
     if (++thread.moment < thread.next_landing) return;
     thread.next_landing = kNever;
     for (AsyncCopy& copy : thread.copies) {
@@ -223,8 +259,28 @@ class Block {
     runnable_.push_back(thread);
   }
 
+  // The current thread comes to an exchange; the last one makes it.
+  void meet(unsigned first, unsigned mask, std::uint64_t value, CodePlace place, Work work) {
+    const Unseen unseen;
+    if ((mask >> lane() & 1U) == 0) fail("a lane calls a warp function whose mask leaves it out", place);
+    Thread& me = self();
+    me.state = State::in_exchange;
+    me.mask = mask;
+    me.value = value;
+    me.place = place;
+    if (!all_in_exchange(first, mask, place)) return;
+    for (unsigned i = 0; i < kWarp; ++i) {
+      if ((mask >> i & 1U) == 0) continue;
+      snapshot_[first + i] = threads_[first + i].value;
+      make_ready(first + i);
+    }
+    if (mask == ~0U) warps_[set_][first / kWarp].end_round();
+    if (work != nullptr) work(snapshot_.data() + first);
+  }
+
   void open_barrier() {
     at_barrier_ = 0;
+    barrier_[set_].end_round();
     CodePlace place{};
     for (unsigned i = 0; i < threads_.size(); ++i) {
       if (threads_[i].state != State::at_barrier) continue;
@@ -271,7 +327,7 @@ class Block {
     next_ = current_ = take_runnable();
     running_ = threads_[next_].fiber;
     if (running_ < 0) {
-      running_ = idle_fiber();
+      running_ = kChecksRaces ? own_fiber(next_) : idle_fiber();
       prepare(fibers()[static_cast<std::size_t>(running_)]);
     }
     switch_to_fiber(fibers()[static_cast<std::size_t>(running_)]);
@@ -293,12 +349,27 @@ class Block {
     return thread;
   }
 
+  static char* new_stack() {
+    const Unseen unseen;
+    void* stack =
+        mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    INGOT_ASSERT(stack != MAP_FAILED);
+    return static_cast<char*>(stack);
+  }
+
+  int own_fiber(unsigned thread) const {
+    const std::size_t at = set_ * kMostThreads + thread;
+    while (fibers().size() <= at) fibers().emplace_back();
+    if (Fiber& fiber = fibers()[at]; fiber.stack == nullptr) {
+      fiber.stack = new_stack();
+      fiber.racer = make_racer();
+    }
+    return static_cast<int>(at);
+  }
+
   int idle_fiber() {
     if (idle_.empty()) {
-      void* stack =
-          mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-      INGOT_ASSERT(stack != MAP_FAILED);
-      fibers().emplace_back().stack = static_cast<char*>(stack);
+      fibers().emplace_back().stack = new_stack();
       return static_cast<int>(fibers().size()) - 1;
     }
     const int fiber = idle_.back();
@@ -317,7 +388,7 @@ class Block {
       threads_[thread].state = State::ready;
       position.thread = threads_[thread].index;
       try {
-        body_();
+        run_body();
         if (!self().copies.empty()) fail("a thread ended without waiting for its asynchronous copies", {});
       } catch (...) {
         failure_ = std::current_exception();
@@ -331,7 +402,7 @@ class Block {
           failure_ = std::current_exception();
         }
       }
-      if (failure_ != nullptr || runnable_.empty()) break;
+      if (failure_ != nullptr || runnable_.empty() || kChecksRaces) break;
       thread = take_runnable();
       if (threads_[thread].state != State::not_started) {
         runnable_.push_back(thread);
@@ -342,6 +413,13 @@ class Block {
     leave(fibers()[static_cast<std::size_t>(running_)], true);
   }
 
+  void run_body() {
+    const As as(fibers()[static_cast<std::size_t>(running_)].racer);
+    learn(&start_);
+    body_();
+    tell(&end_);
+  }
+
   // The last thread that others at a barrier waited for may end instead of coming.
   void after_end() {
     if (left_ > 0 && at_barrier_ == left_) open_barrier();
@@ -350,6 +428,7 @@ class Block {
   void yield() {
     const unsigned me = current_;
     Fiber& fiber = fibers()[static_cast<std::size_t>(running_)];
+    const As as(host_);
     land(self());
     leave(fiber, false);
     arrive(fiber);
@@ -402,6 +481,14 @@ class Block {
   Rng rng_;
   unsigned current_ = 0, next_ = 0, left_ = 0, at_barrier_ = 0;
   int running_ = -1;
+  // Blocks take turns with two sets of racers, which nothing orders against each other but the grid's start
+  // and end.
+  static constexpr unsigned kSets = kChecksRaces ? 2 : 1;
+  unsigned set_ = 0;
+  Racer host_ = this_racer();
+  std::size_t start_ = 0, end_ = 0;  // points
+  std::array<Meeting, kSets> barrier_;
+  std::array<std::array<Meeting, kMostThreads / kWarp>, kSets> warps_;
 };
 
 Block* active = nullptr;
@@ -461,6 +548,7 @@ ChecksOnly::ChecksOnly() { checks_only = true; }
 ChecksOnly::~ChecksOnly() { checks_only = false; }
 
 void sync_threads(CodePlace place) { active->sync_threads(place); }
+void sync_warp(unsigned mask, CodePlace place) { active->sync_warp(mask, place); }
 std::uint64_t exchange(unsigned mask, std::uint64_t value, unsigned source, CodePlace place) {
   if ((mask >> source & 1U) == 0) active->fail("a lane reads from a lane outside of the mask", place);
   return active->exchange(mask, value, place)[source];

@@ -41,6 +41,8 @@ void seed_order(std::uint64_t seed);
 
 // What the threads of a block call.
 void sync_threads(CodePlace place);
+/// Waits for the lanes of `mask`, and orders memory between them, which exchanges of values do not.
+void sync_warp(unsigned mask, CodePlace place);
 /// Gives `value` to the other lanes of `mask` and returns that of lane `source`, once all of them have come.
 std::uint64_t exchange(unsigned mask, std::uint64_t value, unsigned source, CodePlace place);
 /// The values of all lanes of `mask`, by lane; valid until the warp's next exchange.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -63,7 +64,7 @@ inline int __ffs(unsigned x) { return x == 0 ? 0 : std::countr_zero(x) + 1; }
 
 inline void __syncthreads(CodePlace place = CodePlace::current()) { emulation::sync_threads(place); }
 inline void __syncwarp(unsigned mask = 0xffffffffU, CodePlace place = CodePlace::current()) {
-  emulation::gather(mask, 0, place);
+  emulation::sync_warp(mask, place);
 }
 inline void __threadfence() {}
 
@@ -118,30 +119,36 @@ inline int __all_sync(unsigned mask, int predicate, CodePlace place = CodePlace:
   return __ballot_sync(mask, predicate, place) == mask ? 1 : 0;
 }
 
-// Fibers change only where they wait, so plain memory is atomic.
+namespace emulation {
+
+/// Puts f(what is at `at`) there and returns what was.
+template <class T, class F>
+T change(T* at, F f) {
+  const std::atomic_ref<T> shared(*at);
+  T old = shared.load(std::memory_order_relaxed);
+  while (!shared.compare_exchange_weak(old, f(old), std::memory_order_relaxed)) {
+  }
+  return old;
+}
+
+}  // namespace emulation
+
+// As on a card they order nothing but themselves.
 template <class T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  *at = static_cast<T>(old + value);
-  return old;
+  return emulation::change(at, [&](T old) { return static_cast<T>(old + value); });
 }
 template <class T>
 T atomicMax(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  if (value > old) *at = value;
-  return old;
+  return emulation::change(at, [&](T old) { return value > old ? value : old; });
 }
 template <class T>
 T atomicMin(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  if (value < old) *at = value;
-  return old;
+  return emulation::change(at, [&](T old) { return value < old ? value : old; });
 }
 template <class T>
 T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
-  const T old = *at;
-  if (old == expected) *at = value;
-  return old;
+  return emulation::change(at, [&](T old) { return old == expected ? value : old; });
 }
 
 }  // namespace ingot::kernels::cuda

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ingot/kernels/cuda/emulation/device_code.h"
+#include "ingot/kernels/cuda/emulation/race_check.h"
 
 // tensor_core.h for the host's compiler: the same words, in terms of the emulator. A warp's lanes bring what
 // they hold, and the last to come does the work of all.
@@ -69,6 +70,7 @@ template <bool transposed, class T>
 void load_matrices(unsigned (&m)[4], const T* row, CodePlace place) {
   static_assert(sizeof(T) == 2);
   if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) fail("a misaligned row of a matrix");
+  reads(row, 16);
   MatrixLoad load{m, reinterpret_cast<const std::uint16_t*>(row)};
   collective(reinterpret_cast<std::uint64_t>(&load), load_8x8<transposed>, place);
 }
