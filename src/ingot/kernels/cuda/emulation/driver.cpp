@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <map>
 #include <utility>
@@ -17,34 +16,14 @@
 namespace ingot::kernels::cuda::driver {
 namespace {
 
-using Work = std::function<void()>;
-using Recording = std::vector<Work>;
+using Recording = std::vector<emulation::Work>;
 std::map<void*, Recording> recordings;  // of the streams that are being captured
 
 emulation::Waits waited;
-bool deferring = false;
-std::deque<Work> queue;  // of all streams
-std::uint64_t submitted = 0, executed = 0;
-
-void run_until(std::uint64_t count) {
-  while (executed < count && !queue.empty()) {
-    const Work work = std::move(queue.front());
-    queue.pop_front();
-    ++executed;
-    work();
-  }
-}
-void run_all() { run_until(submitted); }
-
-void enqueue(Work work) {
-  ++submitted;
-  queue.push_back(std::move(work));
-  if (!deferring) run_all();
-}
 
 struct EmulatedEvent {
-  std::uint64_t after = 0;  // how much work was submitted before it
-  bool captured = false;    // recorded in a stream that only records: it can never be waited for
+  emulation::Place place;
+  bool captured = false;  // recorded in a stream that only records: it can never be waited for
 };
 EmulatedEvent& event_of(void* event) { return *static_cast<EmulatedEvent*>(event); }
 
@@ -71,6 +50,13 @@ void check_waitable(void* event) {
                     "capturing stream"));
 }
 
+// A recording works in one order, that of its stream.
+void check_recorded_with(void* event) {
+  INGOT_CHECK(event_of(event).captured || event_of(event).place.queue == nullptr,
+              Error("CUDA: waiting for an event failed: dependency created on uncaptured work in another "
+                    "stream"));
+}
+
 }  // namespace
 
 int device_count(std::string&) noexcept { return 1; }
@@ -89,11 +75,7 @@ MemorySizes memory_sizes() { return {emulation::free_memory(), emulation::device
 void* allocate(std::size_t bytes) { return emulation::allocate(bytes); }
 void deallocate(void* data) noexcept {
   ++waited.frees;
-  try {
-    run_all();
-  } catch (const Error&) {
-    // As on a card, an error of earlier work is not the business of who gives memory back.
-  }
+  emulation::run_all();  // as on a card, an error of earlier work is not the business of who frees memory
   emulation::deallocate(data);
 }
 void* allocate_pinned(std::size_t bytes) {
@@ -116,7 +98,7 @@ void copy(void* to, const void* from, std::size_t bytes, void* stream) {
   });
   if (!waits) return;
   ++waited.host_copies;
-  run_all();
+  emulation::run_until(emulation::end_of(stream));
 }
 void fill_bytes(void* to, std::uint8_t value, std::size_t bytes, void* stream) {
   emulation::submit(stream, [=] {
@@ -127,25 +109,39 @@ void fill_bytes(void* to, std::uint8_t value, std::size_t bytes, void* stream) {
 }
 
 void* create_stream() { return new char; }  // an address of its own is all that a stream needs
-void destroy_stream(void* stream) noexcept { delete static_cast<char*>(stream); }
+void destroy_stream(void* stream) noexcept {
+  emulation::end_stream(stream);
+  delete static_cast<char*>(stream);
+}
 void synchronize(void* stream) {
   check_not_capturing(stream);
   ++waited.streams;
-  run_all();
+  emulation::run_until(emulation::end_of(stream));
 }
 void* create_event() { return new EmulatedEvent; }
 void destroy_event(void* event) noexcept { delete &event_of(event); }
-void record(void* event, void* stream) { event_of(event) = {submitted, recordings.contains(stream)}; }
-void wait(void*, void*) {}  // there is one queue
+void record(void* event, void* stream) {
+  const bool captured = recordings.contains(stream);
+  event_of(event) = {captured ? emulation::Place{} : emulation::end_of(stream), captured};
+}
+void wait(void* stream, void* event) {
+  if (recordings.contains(stream)) {
+    check_recorded_with(event);
+    return;
+  }
+  check_waitable(event);
+  emulation::put_wait(stream, event_of(event).place);
+}
 void wait_for(void* event) {
   check_waitable(event);
-  if (executed < event_of(event).after) ++waited.events;
-  run_until(event_of(event).after);
+  const emulation::Place& place = event_of(event).place;
+  if (!emulation::done(place)) ++waited.events;
+  emulation::run_until(place);
 }
 bool can_wait(void* stream) { return !recordings.contains(stream); }
 bool done(void* event) {
   check_waitable(event);
-  return executed >= event_of(event).after;
+  return emulation::done(event_of(event).place);
 }
 
 void begin_capture(void* stream) {
@@ -157,8 +153,8 @@ void* end_capture(void* stream) {
   return new Recording(std::move(node.mapped()));
 }
 void abandon_capture(void* stream) noexcept { recordings.erase(stream); }
-void launch_graph(void* graph, void*) {
-  for (const Work& work : *static_cast<Recording*>(graph)) enqueue(work);
+void launch_graph(void* graph, void* stream) {
+  for (const emulation::Work& work : *static_cast<Recording*>(graph)) emulation::submit(stream, work);
 }
 void destroy_graph(void* graph) noexcept { delete static_cast<Recording*>(graph); }
 
@@ -169,24 +165,10 @@ void ingot::kernels::cuda::register_libraries() {}
 void ingot::kernels::cuda::emulation::submit(void* stream, std::function<void()> work) {
   const auto recording = driver::recordings.find(stream);
   if (recording == driver::recordings.end()) {
-    driver::enqueue(std::move(work));
+    put_work(stream, std::move(work));
   } else {
     recording->second.push_back(std::move(work));
   }
 }
 
-namespace ingot::kernels::cuda::emulation {
-
-Waits waits() { return driver::waited; }
-
-Deferred::Deferred() { driver::deferring = true; }
-Deferred::~Deferred() {
-  driver::deferring = false;
-  try {
-    driver::run_all();
-  } catch (const Error&) {
-    // Whoever cared has waited.
-  }
-}
-
-}  // namespace ingot::kernels::cuda::emulation
+ingot::kernels::cuda::emulation::Waits ingot::kernels::cuda::emulation::waits() { return driver::waited; }
