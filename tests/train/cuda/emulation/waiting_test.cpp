@@ -12,6 +12,7 @@ namespace ingot {
 namespace {
 
 using kernels::cuda::emulation::Deferred;
+using kernels::cuda::emulation::OtherStreams;
 using kernels::cuda::emulation::Waits;
 using kernels::cuda::emulation::waits;
 
@@ -82,6 +83,22 @@ TEST_F(Waiting, ACheckpointIsCopiedWhileTheNextStepRuns) {
   hooks.should_stop = [&] { return steps == 4; };
   Trainer(stopped, hooks).run();
   EXPECT_TRUE(saved(c) == saved(stopped));
+}
+
+TEST_F(Waiting, ACheckpointIsTheSameWhicheverStreamIsAhead) {
+  const auto saved = [&](const std::string& output) {
+    TrainConfig c = config("cuda", output);
+    c.max_steps = 6;
+    c.save_steps = 4;
+    c.ema_decay = 0.9;
+    Trainer(c).run();
+    return tensor_files(c.output_dir + "/checkpoint-000004");
+  };
+  const auto expected = saved("quick");
+  for (const OtherStreams others : {OtherStreams::behind, OtherStreams::ahead}) {
+    const Deferred deferred(others);
+    EXPECT_TRUE(saved(others == OtherStreams::ahead ? "ahead" : "behind") == expected);
+  }
 }
 
 TEST(Transfer, CopiesHoldWhatTensorsHeldAtTheMark) {
