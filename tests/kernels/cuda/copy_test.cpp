@@ -73,5 +73,53 @@ TEST(CudaCopy, TransposesAsTheCpuDoes) {
   }
 }
 
+/// Where a matrix lies in its buffer.
+struct Place {
+  std::int64_t skip = 0, gap = 0;  // elements before it, and between its rows
+};
+struct Placed {
+  Tensor buffer, matrix;
+};
+Placed placed(std::int64_t rows, std::int64_t columns, const Place& place, const Tensor& values) {
+  const Tensor grid = reshape(slice(values, 0, place.skip), {rows, columns + place.gap});
+  return {values, slice(grid, -1, 0, columns)};
+}
+
+struct OddlyPlaced {
+  std::int64_t rows, columns;
+  Place x, y;
+};
+
+// One thing alone keeps each from being read or written in whole packs; what lies between rows stays.
+TEST(CudaCopy, TransposesWhatIsNotWholePacks) {
+  const std::vector<OddlyPlaced> cases = {
+      {48, 80, {.skip = 1}, {}}, {48, 80, {}, {.skip = 1}}, {48, 80, {.gap = 1}, {}},
+      {48, 80, {}, {.gap = 1}},  {48, 75, {.gap = 5}, {}},  {43, 80, {}, {.gap = 5}},
+      {48, 80, {.skip = 2}, {}}, {48, 80, {}, {.skip = 2}},
+  };
+  const std::vector<std::pair<DType, DType>> dtypes = {{DType::f32, DType::f32},
+                                                       {DType::bf16, DType::bf16},
+                                                       {DType::u8, DType::u8},
+                                                       {DType::f32, DType::bf16},
+                                                       {DType::bf16, DType::f32}};
+  for (const OddlyPlaced& c : cases) {
+    for (const auto& [from, into] : dtypes) {
+      const auto run = [&](Device device) {
+        const auto there = [&](std::int64_t rows, std::int64_t columns, const Place& place, DType dtype) {
+          const Tensor values = randn({place.skip + rows * (columns + place.gap)}, 1);
+          return placed(rows, columns, place, to(to(values, dtype), device));
+        };
+        const Placed x = there(c.rows, c.columns, c.x, from), y = there(c.columns, c.rows, c.y, into);
+        launch(kernels::copy, current_stream(device),
+               {.x = permute(x.matrix, {1, 0}).view(), .y = y.matrix.view()});
+        return to(y.buffer, kCpu);
+      };
+      EXPECT_EQ(max_error(run(kDevice), run(kCpu)), 0.0)
+          << c.rows << " x " << c.columns << " " << name(from) << " to " << name(into) << ", skip "
+          << c.x.skip << " " << c.y.skip << ", gap " << c.x.gap << " " << c.y.gap;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ingot

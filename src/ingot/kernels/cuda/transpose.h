@@ -129,7 +129,7 @@ bool transpose(const LaunchSite& site, const View& x, const View& y, bool accumu
               reinterpret_cast<std::uintptr_t>(y.data) % 16 == 0 && args.columns % kPack<From> == 0 &&
               args.rows % kPack<To> == 0;
   Walk<2>& matrices = args.matrices;
-  matrices.total = matrices.sizes[0] = 1;
+  matrices.total = 1;
   matrices.rank = 0;
   for (int axis = 0; axis < runs.rank(); ++axis) {
     if (axis != axes->x) wide = wide && runs.stride(axis, 0) % kPack<From> == 0;
@@ -140,7 +140,6 @@ bool transpose(const LaunchSite& site, const View& x, const View& y, bool accumu
       matrices.strides[v][matrices.rank] = runs.stride(axis, static_cast<std::size_t>(v));
     ++matrices.rank;
   }
-  matrices.rank = std::max(matrices.rank, 1);
 
   const auto run = [&]<bool is_wide>() {
     using Tile = TransposeTile<From, To, is_wide>;
