@@ -1,4 +1,5 @@
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "tests/kernels/cuda/device.h"
@@ -12,16 +13,19 @@
 #include "ingot/kernels/index.h"
 #include "ingot/kernels/loss.h"
 #include "ingot/kernels/optimizer.h"
+#include "ingot/kernels/rope.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
+#include "ingot/ops/rope.h"
 #include "ingot/ops/view.h"
 
 // Kernels that no op case reaches, against the CPU's on the same data: optimiser steps, random numbers,
-// checks.
+// checks; and sizes, places and positions that none has.
 namespace ingot {
 namespace {
 
+using testing::filled;
 using testing::max_error;
 using testing::randn;
 
@@ -142,7 +146,8 @@ TEST(CudaOptimizer, AdamWTakesTensorsOfSeveralKinds) {
                       .bias_correction1 = 0.271,
                       .bias_correction2 = 0.002997});
     }
-    launch(kernels::adamw, current_stream(device), {.tensors = list});
+    launch(kernels::adamw, current_stream(device),
+           {.tensors = list, .beta1 = 0.8, .beta2 = 0.99, .eps = 0.1});
     return all;
   };
   const Tensors actual = step(kDevice), expected = step(kCpu);
@@ -171,6 +176,157 @@ TEST(CudaOptimizer, SgdEqualsTheCpu) {
       expect_equal(step(kDevice), step(kCpu), 1e-6, "param");
     }
   }
+}
+
+/// `n` random elements on `device`, `skip` elements into their memory.
+Tensor random_at(std::int64_t skip, std::int64_t n, std::uint64_t seed, DType dtype, Device device) {
+  const Tensor whole = randn({n + skip}, seed, dtype);
+  return slice(device.is_cpu() ? whole : to(whole, device), 0, skip);
+}
+void expect_near(const Tensors& actual, const Tensors& expected, const std::string& what) {
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_LE(max_error(actual[i], expected[i]), expected[i].dtype() == DType::f32 ? 2e-6 : 0x1p-6)
+        << what << ", tensor " << i;
+}
+
+// With and without momentum and master weights.
+TEST(CudaOptimizer, SgdTakesTensorsOfSeveralKinds) {
+  struct Kind {
+    DType param, grad;
+    bool momentum, master, first;
+  };
+  const Kind kinds[] = {{DType::f32, DType::f32, false, false, false},
+                        {DType::bf16, DType::bf16, true, true, false},
+                        {DType::bf16, DType::bf16, false, true, false},
+                        {DType::f32, DType::bf16, true, false, true},
+                        {DType::f16, DType::f32, true, false, false}};
+  const auto step = [&](Device device) {
+    Tensors all;
+    std::vector<kernels::SgdTensor> list;
+    const auto there = [&](std::uint64_t seed, DType dtype) {
+      all.push_back(random_at(0, 5003, seed, dtype, device));
+      return all.back().view();
+    };
+    for (const Kind& kind : kinds)
+      list.push_back({.param = there(1, kind.param),
+                      .grad = there(2, kind.grad),
+                      .momentum = kind.momentum ? there(3, DType::f32) : View{},
+                      .master = kind.master ? there(1, DType::f32) : View{},
+                      .lr = 0.1,
+                      .weight_decay = 0.01,
+                      .first = kind.first});
+    const Tensor scale = Tensor::scalar(0.5F, device);
+    launch(kernels::sgd, current_stream(device),
+           {.tensors = list, .momentum = 0.9, .dampening = 0.1, .grad_scale = scale.view()});
+    return all;
+  };
+  expect_near(step(kDevice), step(kCpu), "sgd");
+}
+
+// The others are aligned: no kernel may take the one for it.
+TEST(CudaOptimizer, EachOperandMayBeMisaligned) {
+  const std::int64_t n = 1003;
+  for (int odd = 0; odd < 5; ++odd) {
+    const auto run = [&](Device device) {
+      const Stream stream = current_stream(device);
+      Tensors all;
+      const auto there = [&](int operand, DType dtype = DType::f32) {
+        all.push_back(
+            random_at(operand == odd ? 1 : 0, n, static_cast<std::uint64_t>(operand), dtype, device));
+        return all.back().view();
+      };
+      const std::vector<kernels::AdamWTensor> adamw = {{.param = there(0, DType::bf16),
+                                                        .grad = there(1, DType::bf16),
+                                                        .m = there(2),
+                                                        .v = there(3),
+                                                        .master = there(4),
+                                                        .lr = 0.01}};
+      launch(kernels::fill, stream, {.y = adamw[0].v, .value = 0.5});
+      launch(kernels::adamw, stream, {.tensors = adamw});
+      const std::vector<kernels::SgdTensor> sgd = {{.param = there(0, DType::bf16),
+                                                    .grad = there(1, DType::bf16),
+                                                    .momentum = there(2),
+                                                    .master = there(3),
+                                                    .lr = 0.01}};
+      launch(kernels::sgd, stream, {.tensors = sgd, .momentum = 0.9});
+      const std::vector<kernels::LerpTensor> lerp = {{.from = there(0, DType::bf16), .to = there(1)}};
+      launch(kernels::lerp_all, stream, {.tensors = lerp, .weight = 0.25});
+      const std::vector<View> list = {there(0), there(1, DType::bf16)};
+      launch(kernels::scale_all, stream, {.tensors = list, .limit = 0.5});
+      const Tensor partials = Tensor::empty({2}, DType::f64, device);
+      all.push_back(Tensor::empty({1}, DType::f32, device));
+      launch(kernels::global_norm, stream,
+             {.tensors = list, .partials = partials.view(), .norm = all.back().view()});
+      return all;
+    };
+    expect_near(run(kDevice), run(kCpu), "operand " + std::to_string(odd));
+  }
+}
+
+// Some of them empty; of the norm there are more partial sums than threads that add them, too.
+TEST(CudaOptimizer, TakesMoreTensorsThanALaunch) {
+  const std::int64_t count = 1000, most = 8;
+  const auto run = [&](Device device) {
+    const Stream stream = current_stream(device);
+    Tensors all;
+    for (std::uint64_t seed = 0; seed < 3; ++seed)
+      all.push_back(random_at(0, count * most, seed, DType::f32, device));
+    all.push_back(Tensor::zeros({count * most}, DType::f32, device));
+    std::vector<kernels::AdamWTensor> list;
+    std::vector<View> params;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto part = [&](std::size_t which) { return narrow(all[which], 0, i * most, i % most).view(); };
+      list.push_back({.param = part(0), .grad = part(1), .m = part(2), .v = part(3), .lr = 0.01});
+      params.push_back(part(0));
+    }
+    launch(kernels::adamw, stream, {.tensors = list, .eps = 0.1});
+    const Tensor partials = Tensor::empty({kernels::norm_partials(params)}, DType::f64, device);
+    all.push_back(Tensor::empty({1}, DType::f32, device));
+    launch(kernels::global_norm, stream,
+           {.tensors = params, .partials = partials.view(), .norm = all.back().view()});
+    return all;
+  };
+  expect_near(run(kDevice), run(kCpu), "many");
+}
+
+TEST(CudaOptimizer, ClipsOnlyWhatIsAboveTheNorm) {
+  for (const float value : {0.0F, 1e-6F, 1.0F, 3.0F, INFINITY, NAN}) {
+    for (const double max_norm : {1e-6, 2.0}) {
+      const auto run = [&](Device device) {
+        const Tensor x = Tensor::scalar(value, device), partials = Tensor::empty({1}, DType::f64, device);
+        const Tensor norm = Tensor::empty({1}, DType::f32, device), clip = Tensor::empty_like(norm);
+        const std::vector<View> list = {x.view()};
+        launch(kernels::global_norm, current_stream(device),
+               {.tensors = list,
+                .partials = partials.view(),
+                .norm = norm.view(),
+                .clip = clip.view(),
+                .max_norm = max_norm});
+        return std::pair{static_cast<float>(norm.item()), static_cast<float>(clip.item())};
+      };
+      const auto [norm, clip] = run(kDevice);
+      if (std::isnan(value)) {
+        EXPECT_TRUE(std::isnan(norm) && std::isnan(clip)) << max_norm;
+        continue;
+      }
+      const auto [expected_norm, expected_clip] = run(kCpu);
+      EXPECT_FLOAT_EQ(norm, expected_norm) << value << " " << max_norm;
+      EXPECT_FLOAT_EQ(clip, expected_clip) << value << " " << max_norm;
+    }
+  }
+}
+
+TEST(CudaOptimizer, ScalesWithoutALimitAndLimitsWithoutAFactor) {
+  const auto run = [](Device device, float factor, double limit) {
+    const Tensor x = random_at(0, 1003, 1, DType::f32, device), by = Tensor::scalar(factor, device);
+    const std::vector<View> list = {x.view()};
+    launch(kernels::scale_all, current_stream(device),
+           {.tensors = list, .factor = factor == 1.0F ? View{} : by.view(), .limit = limit});
+    return x;
+  };
+  for (const float factor : {1.0F, 0.5F})
+    for (const double limit : {0.0, 0.25})
+      EXPECT_EQ(max_error(run(kDevice, factor, limit), run(kCpu, factor, limit)), 0.0) << factor << limit;
 }
 
 TEST(CudaOptimizer, GlobalNormScaleAndLerpEqualTheCpu) {
@@ -264,12 +420,26 @@ TEST(CudaCopy, ConvertsBetweenDtypesAsTheCpuDoes) {
   }
 }
 
+// More than the grid has threads.
+TEST(CudaCopy, ConvertsManyElements) {
+  const Tensor x = to(mul(randn({40000}, 1), Tensor::scalar(100.0F)), DType::i32);
+  EXPECT_EQ(max_error(to(to(x, kDevice), DType::i64), to(x, DType::i64)), 0.0);
+}
+
+TEST(CudaCopy, ChoosesBetweenManyElements) {
+  const Tensor a = randn({80000}, 1), b = randn({80000}, 2),
+               condition = to(to(a, DType::i32), DType::boolean);
+  EXPECT_EQ(max_error(where(to(condition, kDevice), to(a, kDevice), to(b, kDevice)), where(condition, a, b)),
+            0.0);
+}
+
 TEST(CudaCheck, CountsNansAndInfinities) {
-  std::vector<float> values(70000, 1.0F);
+  const std::int64_t n = 300000;  // more than the grid reads at a time
+  std::vector<float> values(static_cast<std::size_t>(n), 1.0F);
   values[3] = NAN;
-  values[69999] = INFINITY;
-  values[40000] = -INFINITY;
-  const Tensor x = Tensor::from(values, {70000}, kDevice), count = Tensor::empty({1}, DType::i64, kDevice);
+  values.back() = INFINITY;
+  values[290000] = -INFINITY;
+  const Tensor x = Tensor::from(values, {n}, kDevice), count = Tensor::empty({1}, DType::i64, kDevice);
   launch(kernels::count_nonfinite, current_stream(kDevice), {.x = x.view(), .count = count.view()});
   EXPECT_EQ(count.item(), 3.0);
 }
@@ -306,6 +476,47 @@ TEST(CudaCheck, CountsInViewsOfAnyStrides) {
     repeated.strides[1] = 0;
     launch(kernels::count_nonfinite, current_stream(kDevice), {.x = repeated, .count = count.view()});
     EXPECT_EQ(count.item(), 48.0) << "one element for all";
+  }
+}
+
+// In whole packs and one by one.
+TEST(CudaRope, APositionOutsideOfTheTableGivesNaN) {
+  for (const std::int64_t size : {32, 6}) {
+    const RopeTable table = rope_table(rope_frequencies(size, 10000.0), 4);
+    const Tensor cos = to(table.cos, kDevice), sin = to(table.sin, kDevice);
+    const Tensor x = to(randn({1, 3, 4, size}, 1), kDevice), y = Tensor::empty_like(x);
+    launch(kernels::rope, current_stream(kDevice),
+           {.x = x.view(),
+            .y = y.view(),
+            .cos = cos.view(),
+            .sin = sin.view(),
+            .offset = 2,
+            .rotated_heads = 4});
+    const std::vector<float> found = to(y, kCpu).to_vector<float>();
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_EQ(std::isnan(found[i]), i >= found.size() / 3 * 2) << size << " " << i;
+  }
+}
+
+TEST(CudaRope, WritesToViewsOfAnyStrides) {
+  const RopeTable table = rope_table(rope_frequencies(32, 10000.0), 20);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const auto& [width, skip] : {std::pair{40, 0}, {40, 2}, {34, 0}, {33, 1}}) {
+      const auto run = [&](Device device) {
+        const Tensor x = to(randn({2, 5, 3, 32}, 1, dtype), device);
+        const Tensor y = to(filled({2, 5, 3, width}, 1.0F), dtype), there = to(y, device);
+        const Tensor cos = to(table.cos, device), sin = to(table.sin, device);
+        launch(kernels::rope, current_stream(device),
+               {.x = x.view(),
+                .y = narrow(there, 3, skip, 32).view(),
+                .cos = cos.view(),
+                .sin = sin.view(),
+                .rotated_heads = 3});
+        return there;
+      };
+      EXPECT_LE(max_error(run(kDevice), run(kCpu)), dtype == DType::f32 ? 1e-6 : 0x1p-7)
+          << width << " " << skip;
+    }
   }
 }
 
