@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -59,6 +60,29 @@ TEST(Rope, HoldsForHeadsOfWholePacks) {
       }
     }
   }
+}
+
+// Of heads of whole packs, views that are not: of one dtype the places alone, of another the distances alone.
+TEST(Rope, HoldsForViewsThatAreNotWholePacks) {
+  const RopeTable table = rope_table(rope_frequencies(32, 10000.0), 20);
+  for (const auto& [width, skip] : {std::pair{34, 0}, {36, 0}, {40, 2}, {40, 4}}) {
+    check_op({.name = std::to_string(skip) + " of " + std::to_string(width),
+              .op =
+                  [&](std::span<const Tensor> in) {
+                    return rope(narrow(in[0], 3, skip, 32), {beside(table.cos, in), beside(table.sin, in)});
+                  },
+              .inputs = {{Shape{2, 5, 3, width}}}});
+  }
+}
+
+TEST(Rope, HoldsForManyHeads) {
+  const RopeTable table = rope_table(rope_frequencies(6, 10000.0), 450);
+  check_op({.name = "many",
+            .op =
+                [&](std::span<const Tensor> in) {
+                  return rope(in[0], {beside(table.cos, in), beside(table.sin, in)});
+                },
+            .inputs = {{Shape{1, 450, 3, 6}}}});
 }
 
 TEST(Rope, TurnsPairsByTheirAngle) {
