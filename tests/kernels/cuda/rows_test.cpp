@@ -1,11 +1,13 @@
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include "tests/kernels/cuda/device.h"
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
+#include "ingot/autograd/engine.h"
 #include "ingot/kernels/gemm.h"
 #include "ingot/kernels/loss.h"
 #include "ingot/kernels/norm.h"
@@ -78,17 +80,44 @@ TEST(CudaRows, NormsHoldForMoreRowsThanTheGridHasTeams) {
   }
 }
 
+TEST(CudaRows, SoftmaxAndLossHoldForMoreRowsThanTheGridHasTeams) {
+  const Shape shape{2060, 16};
+  const Tensor goal = Tensor::from(std::vector<std::int64_t>(2060, 7), {2060});
+  using Op = std::function<Tensor(const Tensor&)>;
+  const std::vector<Op> ops = {[](const Tensor& x) { return softmax(x); },
+                               [](const Tensor& x) { return log_softmax(x); },
+                               [](const Tensor& x) { return logsumexp(x); },
+                               [&](const Tensor& x) { return cross_entropy(x, to(goal, x.device())); }};
+  for (const Op& op : ops) {
+    const auto run = [&](Device device) {
+      Tensor x = to(randn(shape, 1), device);
+      x.set_requires_grad(true);
+      const Tensor y = op(x);
+      backward(y, {.grad = to(randn(y.shape(), 2), device)});
+      return std::pair(y.detach(), x.grad());
+    };
+    const auto [found, gradient] = run(kDevice);
+    const auto [expected, expected_gradient] = run(kCpu);
+    EXPECT_LE(max_error(found, expected), 1e-5);
+    EXPECT_LE(max_error(gradient, expected_gradient), 1e-5);
+  }
+}
+
+// By one element, and by 8 bytes in either size of element.
 TEST(CudaRows, MisalignedRowsHold) {
-  for (const std::int64_t d : {64, 1032, 4096}) {
-    const auto rows = [=](const Tensor& x) { return reshape(narrow(x, 0, 1, 3 * d), {3, d}); };
-    const Shape flat{3 * d + 1}, width{d};
-    check_op({.name = "norm " + std::to_string(d),
+  for (const auto& [d, skip] : std::initializer_list<std::pair<std::int64_t, std::int64_t>>{
+           {64, 1}, {64, 2}, {64, 4}, {1032, 1}, {4096, 1}}) {
+    const auto rows = [=](const Tensor& x) { return reshape(narrow(x, 0, skip, 3 * d), {3, d}); };
+    const Shape flat{3 * d + skip}, width{d};
+    const std::string what = std::to_string(d) + " after " + std::to_string(skip);
+    check_op({.name = "norm " + what,
               .op = [=](std::span<const Tensor> in) { return rms_norm(rows(in[0]), in[1]); },
               .inputs = {{flat}, {width}}});
-    check_op({.name = "weight " + std::to_string(d),
-              .op = [=](std::span<const Tensor> in) { return layer_norm(in[0], narrow(in[1], 0, 1, d), {}); },
-              .inputs = {{Shape{3, d}}, {Shape{d + 1}}}});
-    check_op({.name = "softmax " + std::to_string(d),
+    check_op(
+        {.name = "weight " + what,
+         .op = [=](std::span<const Tensor> in) { return layer_norm(in[0], narrow(in[1], 0, skip, d), {}); },
+         .inputs = {{Shape{3, d}}, {Shape{d + skip}}}});
+    check_op({.name = "softmax " + what,
               .op = [=](std::span<const Tensor> in) { return softmax(rows(in[0])); },
               .inputs = {{flat}}});
   }
@@ -159,7 +188,7 @@ TEST(CudaRows, CrossEntropyWritesTheGradientOverTheLogits) {
 }
 
 TEST(CudaRows, CrossEntropyTakesRowsWithSpaceBetween) {
-  for (const std::int64_t space : {8, 3}) {  // in packs, and not
+  for (const std::int64_t space : {8, 4, 3, 2}) {  // in packs, and not: 8 bytes too
     for (const DType dtype : kDTypes) {
       const std::int64_t n = 1032;
       const Tensor wide = to(randn({5, n + space}, 7, dtype), kDevice);
@@ -282,12 +311,15 @@ TEST(CudaColumnSum, EqualsTheCpuForEveryShape) {
                              Shape{90, 4096}, Shape{3, 2049}}) {
     for (const DType dtype : kDTypes) {
       for (const bool accumulate : {false, true}) {
-        const Tensor x = randn(shape, 5, dtype), before = randn({shape[1]}, 6, dtype);
-        const Tensor expected = clone(before), y = to(before, kDevice);
-        sums(x, expected, accumulate);
-        sums(to(x, kDevice), y, accumulate);
-        EXPECT_LE(max_error(y, expected), dtype == DType::f32 ? 1e-4 : 1e-2)
-            << to_string(shape) << name(dtype) << accumulate;
+        for (const std::int64_t skip : {0, 1}) {  // aligned, and not
+          const Tensor flat = randn({shape.numel() + skip}, 5, dtype), before = randn({shape[1]}, 6, dtype);
+          const auto part = [&](const Tensor& from) { return reshape(slice(from, 0, skip), shape); };
+          const Tensor expected = clone(before), y = to(before, kDevice);
+          sums(part(flat), expected, accumulate);
+          sums(part(to(flat, kDevice)), y, accumulate);
+          EXPECT_LE(max_error(y, expected), dtype == DType::f32 ? 1e-4 : 1e-2)
+              << to_string(shape) << name(dtype) << accumulate << skip;
+        }
       }
     }
   }

@@ -53,10 +53,10 @@ void column_sum_in_packs(const LaunchSite& site, const ColumnSumArgs& args) {
   while (across < 64 && across < packs) across *= 2;
   const int lanes = kColumnBlock / across;
   const std::int64_t groups = (packs + across - 1) / across;
-  // Four blocks for each multiprocessor, as far as there are rows for them.
-  const std::int64_t wanted = (4 * std::int64_t{multiprocessors(site.stream.device)} + groups - 1) / groups;
-  const std::int64_t most = std::min<std::int64_t>((m + lanes - 1) / lanes, args.partials.dim(0));
-  const auto parts = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(most, 1)));
+  // As many blocks as the scratch has rows, four for each multiprocessor, as far as x has rows for them.
+  const std::int64_t wanted = (args.partials.dim(0) + groups - 1) / groups;
+  const std::int64_t most = std::max<std::int64_t>((m + lanes - 1) / lanes, 1);
+  const auto parts = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, most));
   launch(site, column_parts_kernel<T, vec>,
          Size3{static_cast<unsigned>(groups), static_cast<unsigned>(parts)}, Size3{kColumnBlock}, 0,
          args.x.as<T>(), args.partials.as<float>(), m, n, across);
