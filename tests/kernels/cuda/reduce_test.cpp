@@ -16,6 +16,7 @@
 namespace ingot {
 namespace {
 
+using testing::filled;
 using testing::max_error;
 using testing::randn;
 
@@ -28,12 +29,13 @@ struct Case {
 };
 
 // Everything, with a rest behind the last pack; rows and columns, few and many, of packs and not; two axes;
-// misaligned views.
+// misaligned views; more rows than the grid has teams.
 const std::vector<Case> kCases = {{{20000}, {}},          {{20003}, {}},          {{5, 9000}, {1}},
                                   {{5, 9001}, {1}},       {{9001, 5}, {0}},       {{9000, 8}, {0}},
                                   {{700, 264}, {0}},      {{130, 1000}, {0}},     {{3, 2000}, {0}},
                                   {{70, 40, 24}, {0, 1}}, {{24, 5, 600}, {0, 2}}, {{5, 9001}, {1}, 1},
-                                  {{700, 265}, {0}, 1},   {{3, 300, 40}, {1}},    {{6, 1032}, {1}}};
+                                  {{700, 265}, {0}, 1},   {{3, 300, 40}, {1}},    {{6, 1032}, {1}},
+                                  {{1100, 24}, {1}},      {{270, 1100}, {1}}};
 
 TEST(CudaReduce, OfManyElementsEqualsTheCpu) {
   for (const Case& c : kCases) {
@@ -51,16 +53,69 @@ TEST(CudaReduce, OfManyElementsEqualsTheCpu) {
   }
 }
 
+/// y as a view of x's shape, as a reduction along `axis` takes it.
+View repeated_along(const Tensor& y, int axis, const Tensor& x) {
+  View view = y.view();
+  view.shape = x.view().shape;
+  view.strides[static_cast<std::size_t>(axis)] = 0;
+  return view;
+}
+
 TEST(CudaReduce, WithoutScratchGivesTheSame) {
   for (const Shape& shape : {Shape{1, 9001}, Shape{9001, 1}, Shape{40, 264}}) {
     for (const int axis : {0, 1}) {
       const Tensor x = to(randn(shape, 2), kDevice), expected = sum(x, {axis}, true);
       const Tensor y = Tensor::empty(expected.shape(), DType::f32, kDevice);
-      View to_shape = y.view();
-      to_shape.shape = x.view().shape;
-      to_shape.strides[static_cast<std::size_t>(axis)] = 0;
-      launch(kernels::reduce, current_stream(kDevice), {.x = x.view(), .y = to_shape});
+      launch(kernels::reduce, current_stream(kDevice), {.x = x.view(), .y = repeated_along(y, axis, x)});
       EXPECT_LE(max_error(y, expected), 1e-5) << to_string(shape) << axis;
+    }
+  }
+}
+
+// A thread without scratch adds more than 1024 elements: their sum is exact in f32 up to there, and no
+// further.
+TEST(CudaReduce, OfMoreThanAGroupForEachThreadIsExact) {
+  const std::int64_t n = 80 * 16384;
+  for (const auto& [shape, axis] : {std::pair{Shape{1, n}, 1}, {Shape{n / 4, 4}, 0}}) {
+    const Tensor x = to(filled(shape, 1.0F + 0x1p-14F), kDevice);
+    const Tensor y = Tensor::empty(axis == 0 ? Shape{1, 4} : Shape{1, 1}, DType::f32, kDevice);
+    launch(kernels::reduce, current_stream(kDevice), {.x = x.view(), .y = repeated_along(y, axis, x)});
+    for (const float found : to(y, kCpu).to_vector<float>())
+      EXPECT_EQ(found, static_cast<float>(shape[axis] / 16384 * 16385)) << axis;
+  }
+}
+
+// One element that stands for a whole axis is no pack, neither where that is reduced nor where it is kept.
+TEST(CudaReduce, OfRepeatedElementsEqualsTheCpu) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor x = randn({24, 16}, 4, dtype);
+    for (const int axis : {0, 1}) {
+      const auto run = [&](const Tensor& from) {
+        return sum(broadcast_to(slice(from, 1, 3, 4), {24, 40}), {axis});
+      };
+      EXPECT_LE(max_error(run(to(x, kDevice)), run(x)), dtype == DType::f32 ? 2e-5 : 0x1p-7) << axis;
+    }
+  }
+}
+
+TEST(CudaReduce, OfNothingIsZero) {
+  for (const Shape& shape : {Shape{0, 3}, Shape{3, 0}, Shape{0, 0}}) {
+    for (const int axis : {0, 1}) {
+      const Tensor x = Tensor::zeros(shape, DType::f32, kDevice);
+      for (const float found : to(sum(x, {axis}), kCpu).to_vector<float>()) EXPECT_EQ(found, 0.0F);
+      EXPECT_EQ(sum(x, {axis}).numel(), shape[1 - axis]);
+    }
+  }
+}
+
+TEST(CudaReduce, ExtremesOfInfinitiesAreInfinite) {
+  for (const float value : {INFINITY, -INFINITY}) {
+    for (const Shape& shape : {Shape{5, 9}, Shape{2, 9000}}) {
+      const Tensor x = to(filled(shape, value), kDevice);
+      for (const int axis : {0, 1}) {
+        EXPECT_EQ(to(max(x, {axis}), kCpu).to_vector<float>()[0], value) << to_string(shape) << axis;
+        EXPECT_EQ(to(min(x, {axis}), kCpu).to_vector<float>()[0], value) << to_string(shape) << axis;
+      }
     }
   }
 }

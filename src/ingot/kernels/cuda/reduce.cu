@@ -17,7 +17,6 @@ constexpr int kThreads = 256;
 template <ReduceOp op, class V>
 __device__ __forceinline__ V merged(V a, V b) {
   if constexpr (op == ReduceOp::sum) return a + b;
-  if (a != a) return a;
   return b != b || (op == ReduceOp::max ? b > a : b < a) ? b : a;
 }
 
@@ -225,7 +224,7 @@ bool reads_packs(const View& along, const View& others, int vec) {
   const Runs<1> runs({along});
   if (repeats(runs, 0) || !packs(runs, std::array{along}, vec)) return false;
   for (int i = 0; i < others.rank; ++i)
-    if (others.dim(i) > 1 && others.stride(i) % vec != 0) return false;
+    if (others.stride(i) % vec != 0) return false;
   return true;
 }
 
