@@ -4,8 +4,8 @@
 
 /// What ThreadSanitizer is told of emulated threads, which all run on one thread of the host: each is a
 /// thread of its own to it, and what one did is known to another only where the CUDA programming guide says
-/// so. It then reports every pair of accesses that nothing orders, however the emulator happened to order
-/// them. Without ThreadSanitizer nothing here does anything.
+/// so. It then reports accesses that nothing orders, however the emulator happened to order them. Without
+/// ThreadSanitizer nothing here does anything.
 namespace ingot::kernels::cuda::emulation {
 
 #if defined(INGOT_CHECKS_RACES)
