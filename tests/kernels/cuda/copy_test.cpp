@@ -1,5 +1,6 @@
 #include "ingot/kernels/copy.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -117,6 +118,36 @@ TEST(CudaCopy, TransposesWhatIsNotWholePacks) {
       EXPECT_EQ(max_error(run(kDevice), run(kCpu)), 0.0)
           << c.rows << " x " << c.columns << " " << name(from) << " to " << name(into) << ", skip "
           << c.x.skip << " " << c.y.skip << ", gap " << c.x.gap << " " << c.y.gap;
+    }
+  }
+}
+
+// Every quarter from -4 to 4, or from 0 where `smallest` says so: what truncates, and what is true though it
+// is less than one.
+Tensor quarters(double smallest, const Shape& shape, DType dtype, Device device) {
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(std::max(smallest, static_cast<double>(i * 7 % 33) / 4 - 4));
+  return to(to(Tensor::from(values, shape), dtype), device);
+}
+
+TEST(CudaCopy, ConvertsAndAddsInEveryTypeAsTheCpuDoes) {
+  const std::vector<DType> dtypes = {DType::f32, DType::f16, DType::bf16, DType::i64,    DType::i32,
+                                     DType::i16, DType::i8,  DType::u8,   DType::boolean};
+  for (const DType from : dtypes) {
+    for (const DType into : dtypes) {
+      for (const bool accumulate : {false, true}) {
+        const double smallest =
+            from == DType::u8 || into == DType::u8 ? 0 : -4;  // it has no negative numbers
+        const auto run = [&](Device device) {
+          const Tensor x = transpose(quarters(smallest, {7, 5, 3}, from, device), 0, 1);
+          const Tensor y = quarters(0, {5, 7, 3}, into, device);
+          launch(kernels::copy, current_stream(device),
+                 {.x = x.view(), .y = y.view(), .accumulate = accumulate});
+          return to(to(y, kCpu), DType::f32).to_vector<float>();
+        };
+        EXPECT_EQ(run(kDevice), run(kCpu)) << name(from) << " to " << name(into) << " " << accumulate;
+      }
     }
   }
 }
