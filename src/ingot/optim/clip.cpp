@@ -22,10 +22,12 @@ std::vector<View> gradients(std::span<Parameter* const> parameters) {
   return views;
 }
 
-Device device_of(std::span<const View> views) { return views.empty() ? kCpu : views[0].device; }
+// Of the parameters: none of them may have a gradient.
+Device device_of(std::span<Parameter* const> parameters) {
+  return parameters.empty() ? kCpu : parameters[0]->value.device();
+}
 
-ClippedNorm norm_and_factor(std::span<const View> views, double max_norm) {
-  const Device device = device_of(views);
+ClippedNorm norm_and_factor(std::span<const View> views, Device device, double max_norm) {
   const Tensor partials = Tensor::empty({kernels::norm_partials(views)}, DType::f64, device);
   ClippedNorm result{Tensor::empty({}, DType::f32, device), Tensor::empty({}, DType::f32, device)};
   kernels::launch(kernels::global_norm, current_stream(device),
@@ -45,11 +47,13 @@ void check_positive(const char* key, double value) {
 
 ClippedNorm clip_by_global_norm(std::span<Parameter* const> parameters, double max_norm) {
   check_positive("max_grad_norm", max_norm);
-  return norm_and_factor(gradients(parameters), max_norm);
+  return norm_and_factor(gradients(parameters), device_of(parameters), max_norm);
 }
 
 Tensor global_norm(std::span<Parameter* const> parameters) {
-  return norm_and_factor(gradients(parameters), std::numeric_limits<double>::infinity()).norm;
+  return norm_and_factor(gradients(parameters), device_of(parameters),
+                         std::numeric_limits<double>::infinity())
+      .norm;
 }
 
 double grad_norm(std::span<Parameter* const> parameters) { return global_norm(parameters).item(); }
@@ -57,8 +61,8 @@ double grad_norm(std::span<Parameter* const> parameters) { return global_norm(pa
 double clip_grad_norm(std::span<Parameter* const> parameters, double max_norm) {
   check_positive("max_grad_norm", max_norm);
   const std::vector<View> views = gradients(parameters);
-  const ClippedNorm clipped = norm_and_factor(views, max_norm);
-  kernels::launch(kernels::scale_all, current_stream(device_of(views)),
+  const ClippedNorm clipped = norm_and_factor(views, device_of(parameters), max_norm);
+  kernels::launch(kernels::scale_all, current_stream(device_of(parameters)),
                   {.tensors = views, .factor = clipped.factor.view()});
   return clipped.norm.item();
 }
@@ -66,7 +70,8 @@ double clip_grad_norm(std::span<Parameter* const> parameters, double max_norm) {
 void clip_grad_value(std::span<Parameter* const> parameters, double limit) {
   check_positive("max_grad_value", limit);
   const std::vector<View> views = gradients(parameters);
-  kernels::launch(kernels::scale_all, current_stream(device_of(views)), {.tensors = views, .limit = limit});
+  kernels::launch(kernels::scale_all, current_stream(device_of(parameters)),
+                  {.tensors = views, .limit = limit});
 }
 
 }  // namespace ingot

@@ -12,7 +12,7 @@ constexpr std::int64_t kParts = 4;  // tokens, targets, positions, doc_start
 DeviceBatches::DeviceBatches(std::int64_t count, std::int64_t rows, std::int64_t length, Device device)
     : part_size_(rows * length),
       indices_({count, kParts, part_size_}, DType::i32, device),
-      target_count_({1}, DType::f32, device) {}
+      numbers_({1 + count}, DType::f32, device) {}
 
 void DeviceBatches::send(std::span<const data::Batch> batches) {
   std::int32_t* to = indices_.host().data<std::int32_t>();
@@ -31,9 +31,13 @@ void DeviceBatches::send(std::span<const data::Batch> batches) {
     lengths_.push_back(*std::max_element(positions, positions + batch.positions.numel()) + 1);
     targets += batch.valid_targets;
   }
-  *target_count_.host().data<float>() = static_cast<float>(targets);
+  auto* number = numbers_.host().data<float>();
+  *number++ = static_cast<float>(targets);
+  for (const data::Batch& batch : batches)
+    *number++ =
+        static_cast<float>(batch.valid_targets) / static_cast<float>(std::max<std::int64_t>(targets, 1));
   indices_.send();
-  target_count_.send();
+  numbers_.send();
 }
 
 DecoderInput DeviceBatches::input(std::size_t i) const {
@@ -48,6 +52,11 @@ Tensor DeviceBatches::part(std::size_t batch, std::int64_t which) const {
   std::int32_t* data =
       all.view().as<std::int32_t>() + (static_cast<std::int64_t>(batch) * kParts + which) * part_size_;
   return {all.storage(), contiguous_view(data, shapes_[batch], DType::i32, all.device())};
+}
+
+Tensor DeviceBatches::number(std::size_t i) const {
+  const Tensor& all = numbers_.tensor();
+  return {all.storage(), contiguous_view(all.view().as<float>() + i, {}, DType::f32, all.device())};
 }
 
 }  // namespace ingot

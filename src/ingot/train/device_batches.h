@@ -23,15 +23,18 @@ class DeviceBatches {
   DecoderInput input(std::size_t i) const;
   Tensor targets(std::size_t i) const { return part(i, 1); }
   /// The targets of all batches sent last, counted: one f32.
-  const Tensor& target_count() const { return target_count_.tensor(); }
+  Tensor target_count() const { return number(0); }
+  /// Which part of them batch `i` has: one f32.
+  Tensor target_share(std::size_t i) const { return number(i + 1); }
 
  private:
   Tensor part(std::size_t batch, std::int64_t which) const;
+  Tensor number(std::size_t i) const;
 
-  std::int64_t part_size_;  // elements
-  Upload indices_;          // i32 [batch, tokens or targets or positions or doc_start, rows * length]
-  Upload target_count_;
-  std::vector<Shape> shapes_;          // of the batches sent last
+  std::int64_t part_size_;     // elements
+  Upload indices_;             // i32 [batch, tokens or targets or positions or doc_start, rows * length]
+  Upload numbers_;             // f32: the targets, then the share of each batch
+  std::vector<Shape> shapes_;  // of the batches sent last
   std::vector<std::int64_t> lengths_;  // one more than the largest position of each
   std::vector<bool> masked_;           // whether each tells where documents start
 };

@@ -50,8 +50,6 @@ Tensor GradientStep::figure(std::size_t i) const {
 // The loss of the step is the sum over its micro-batches, each divided by the count of targets of all of
 // them.
 void GradientStep::forward_backward(std::span<const data::Batch> batches, std::int64_t step) {
-  std::int64_t targets = 0;
-  for (const data::Batch& batch : batches) targets += batch.valid_targets;
   const Stream stream = current_stream(model_.device());
   for (std::size_t i = 0; i < batches.size(); ++i) {
     if (batches[i].valid_targets == 0) {
@@ -59,12 +57,12 @@ void GradientStep::forward_backward(std::span<const data::Batch> batches, std::i
       continue;
     }
     const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), i));
-    const double share = static_cast<double>(batches[i].valid_targets) / static_cast<double>(targets);
     const Tensor loss =
         model_.loss(batches_.input(i), batches_.targets(i),
                     {.denominator = batches_.target_count(),
                      .z_loss = static_cast<float>(config_.z_loss),
-                     .router_aux_loss = static_cast<float>(share * model_.config.router_aux_loss_coef)});
+                     .router_aux_loss = static_cast<float>(model_.config.router_aux_loss_coef),
+                     .router_aux_share = batches_.target_share(i)});
     backward(loss);
     copy_(figure(i), loss.detach());
     if (random_state().calls > 0) captures_ = false;

@@ -8,6 +8,7 @@
 #include "ingot/kernels/launch_profile.h"
 #include "ingot/nn/visit.h"
 #include "ingot/ops/cast.h"
+#include "ingot/optim/clip.h"
 #include "ingot/train/checkpoint.h"
 
 // Training on a CUDA device, emulated or not, against training on the CPU.
@@ -193,7 +194,7 @@ TEST_F(DeviceTraining, CapturedStepsHaveTheBitsOfOthers) {
     return tensor_files(checkpoint_path(c.output_dir, 6));
   };
   for (const auto& [micro_batches, experts] :
-       {std::pair<std::int64_t, bool>{1, false}, {2, false}, {1, true}}) {
+       {std::pair<std::int64_t, bool>{1, false}, {2, false}, {1, true}, {2, true}}) {
     std::int64_t eager = 0, captured = 0;
     EXPECT_EQ(run(true, experts, micro_batches, captured), run(false, experts, micro_batches, eager));
     EXPECT_EQ(eager, 6 * micro_batches);
@@ -208,6 +209,17 @@ TEST_F(DeviceTraining, WhatCannotBeCapturedRunsAsItIs) {
   c.cuda_graphs = true;
   c.max_steps = 3;
   EXPECT_EQ(Trainer(c).run().steps, 3);
+}
+
+// As those of a step are whose batches hold nothing to learn.
+TEST_F(DeviceTraining, GradientsThatAreNotThereHaveANormOfZeroOnTheDeviceOfTheirParameters) {
+  const Device device{DeviceType::cuda, 0};
+  Parameter parameter("w", Tensor::zeros({3}, DType::f32, device), true, false);
+  Parameter* const parameters[] = {&parameter};
+  const ClippedNorm clipped = clip_by_global_norm(parameters, 1.0);
+  EXPECT_EQ(clipped.norm.device(), device);
+  EXPECT_EQ(clipped.norm.item(), 0);
+  EXPECT_EQ(clipped.factor.item(), 1);
 }
 
 TEST_F(DeviceTraining, ALossThatIsNotFiniteNamesItsStepAndIsNotSaved) {

@@ -433,8 +433,9 @@ Tensor LanguageModel::loss(const DecoderInput& input, const Tensor& targets,
   const Tensor states = hidden(input, balanced ? &loads : nullptr);
   const Tensor loss = linear_cross_entropy(states, head(), targets, fused);
   if (loads.empty()) return loss;
-  return loss +
-         load_balancing_loss(loads, input.tokens.numel()) * static_cast<double>(options.router_aux_loss);
+  const Tensor balance =
+      load_balancing_loss(loads, input.tokens.numel()) * static_cast<double>(options.router_aux_loss);
+  return loss + (options.router_aux_share.defined() ? balance * options.router_aux_share : balance);
 }
 
 void LanguageModel::visit(ParamVisitor& v) {

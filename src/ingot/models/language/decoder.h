@@ -115,6 +115,9 @@ struct LossOptions {
   Tensor denominator = {};
   float z_loss = 0;           ///< weight of log²(Σ exp(logits))
   float router_aux_loss = 0;  ///< weight of load_balancing_loss, where there are experts
+  /// What that loss is multiplied with besides, one f32 on the model's device; undefined: 1. A trainer gives
+  /// the share of the optimiser step's targets that are in this batch.
+  Tensor router_aux_share = {};
 };
 
 /// A decoder-only transformer (Llama, Mistral, Qwen, Gemma, Phi-3, Mixtral, GPT-2): tokens in, logits of the
