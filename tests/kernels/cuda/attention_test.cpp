@@ -193,5 +193,46 @@ TEST(CudaAttention, DocumentsThatNoneOfABlockSeesAreNotLookedAt) {
   }
 }
 
+// A step that finds no larger score must not change what was summed: equal scores give the sum of as many
+// equal weights, to the last bits, however many steps of keys there are.
+TEST(CudaAttention, SumsOfManyKeysDoNotDrift) {
+  constexpr std::int64_t kKeys = 4096, kHead = 64;
+  const auto filled = [](std::int64_t length, float value) {
+    return to(to(testing::filled({1, length, 1, kHead}, value), DType::f16), kDevice);
+  };
+  for (const float each : {2.125F, 2.6875F}) {
+    const Tensor q = filled(1, each), k = filled(kKeys, each), v = filled(kKeys, 1.0F), out = filled(1, 0.0F);
+    const Tensor lse = Tensor::empty({1, 1, 1}, DType::f32, kDevice);
+    {
+      const kernels::ForceKind kind(kernels::ImplKind::cuda);
+      launch(kernels::attention, current_stream(kDevice),
+             {.q = q.view(),
+              .k = k.view(),
+              .v = v.view(),
+              .out = out.view(),
+              .lse = lse.view(),
+              .mask = {.causal = false},
+              .scale = 0.3F});
+    }
+    const double score = 0.3F * double{each} * double{each} * kHead;
+    EXPECT_NEAR(lse.item(), score + std::log(static_cast<double>(kKeys)), 3e-5) << score;
+    EXPECT_EQ(max_error(out, filled(1, 1.0F)), 0.0) << score;
+  }
+}
+
+// As tensors that come from elsewhere have them.
+TEST(CudaAttention, TheStrideOfAnAxisOfOneDoesNotMatter) {
+  const Tensor q = to(randn({1, 40, 1, 16}, 1, DType::bf16), kDevice), expected = Tensor::empty_like(q),
+               found = Tensor::empty_like(q), lse = Tensor::empty({1, 1, 40}, DType::f32, kDevice);
+  View odd = q.view();
+  odd.strides[0] = odd.strides[2] = 3;
+  for (const auto& [x, out] : {std::pair{q.view(), expected.view()}, {odd, found.view()}}) {
+    const kernels::ForceKind kind(kernels::ImplKind::cuda);
+    launch(kernels::attention, current_stream(kDevice),
+           {.q = x, .k = x, .v = x, .out = out, .lse = lse.view(), .scale = 0.25F});
+  }
+  EXPECT_EQ(max_error(found, expected), 0.0);
+}
+
 }  // namespace
 }  // namespace ingot

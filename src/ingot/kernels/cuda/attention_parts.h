@@ -13,7 +13,8 @@ struct Heads {
   std::int64_t strides[3] = {};
 
   explicit Heads(const View& view) : data(view.as<T>()) {
-    for (int i = 0; data != nullptr && i < 3; ++i) strides[i] = view.stride(i);
+    // That of an axis of one may be anything, which nobody has checked for alignment.
+    for (int i = 0; data != nullptr && i < 3; ++i) strides[i] = view.dim(i) > 1 ? view.stride(i) : 0;
   }
   /// The first row of a head; the next ones are strides[1] apart.
   __device__ T* head(std::int64_t b, std::int64_t h) const { return data + b * strides[0] + h * strides[2]; }

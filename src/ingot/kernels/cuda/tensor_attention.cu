@@ -30,8 +30,10 @@ struct RunningSoftmax {
         higher = fmaxf(higher, fmaxf(scores[j].values[2 * r], scores[j].values[2 * r + 1]));
       higher = fmaxf(higher, __shfl_xor_sync(kAllLanes, higher, 1));
       higher = fmaxf(higher, __shfl_xor_sync(kAllLanes, higher, 2));
-      const float base = higher == -INFINITY ? 0.0F : higher * factor;  // nothing seen yet: weights are 0
-      const float rescale = fast_exp2(fmaf(top[r], factor, -base));
+      const float base =
+          higher == -INFINITY ? 0.0F : __fmul_rn(higher, factor);  // nothing seen: weights are 0
+      // Rounded as the base is, not contracted: exactly 1 where the top stays, however many steps there are.
+      const float rescale = fast_exp2(__fmul_rn(top[r], factor) - base);
       top[r] = higher;
       total[r] *= rescale;
       INGOT_UNROLL
