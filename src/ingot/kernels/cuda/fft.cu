@@ -39,8 +39,8 @@ __device__ Roots make_roots(Root* table, std::int64_t n) {
   __syncthreads();
   return {table, n};
 }
-std::size_t roots_bytes(std::int64_t n) {
-  return n > kMostRoots ? 0 : static_cast<std::size_t>(n) * sizeof(Root);
+std::size_t roots_bytes(std::int64_t n) {  // a kernel that declares an array has one
+  return static_cast<std::size_t>(n > kMostRoots ? 1 : n) * sizeof(Root);
 }
 
 template <class T>
