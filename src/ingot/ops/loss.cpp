@@ -5,6 +5,7 @@
 
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
+#include "ingot/core/backend.h"
 #include "ingot/kernels/gemm.h"
 #include "ingot/kernels/loss.h"
 #include "ingot/ops/cast.h"
@@ -41,20 +42,23 @@ void check_targets(const char* op, const Shape& expected, const Tensor& targets)
 }
 
 // Checks the targets, and what a mean divides by: the given denominator, or how many targets are valid.
-// Undefined for the other reductions.
+// Undefined for the other reductions. A card's targets are not checked (their loss is NaN), so there is
+// nothing to do where their number is not asked for.
 Tensor denominator_of(const Tensor& targets, std::int64_t classes, const CrossEntropyLoss& options) {
   const Tensor& given = options.denominator;
   INGOT_CHECK(!given.defined() ||
                   (given.numel() == 1 && given.dtype() == DType::f32 && given.device() == targets.device()),
               InvalidConfig("denominator", "is one f32 on the device of the targets"));
+  const bool divides = options.reduction == Reduction::mean, counts = divides && !given.defined();
+  if (!counts && !targets.device().is_cpu()) return divides ? given : Tensor{};
   Tensor count = Tensor::empty({1}, DType::f32, targets.device());
   kernels::launch(kernels::count_targets, current_stream(targets.device()),
                   {.targets = flat(targets),
                    .count = count.view(),
                    .classes = classes,
                    .ignore_index = options.ignore_index});
-  if (options.reduction != Reduction::mean) return {};
-  return given.defined() ? given : count;
+  if (!divides) return {};
+  return counts ? count : given;
 }
 
 struct CrossEntropyNode final : Node {
@@ -160,11 +164,22 @@ void run_chunks(const LinearLoss& l, Stream stream, Device device) {
   }
 }
 
+// What the logits of a chunk may take. A processor has those of a few hundred tokens near its caches; for a
+// card they are as far as any other memory, and its products want thousands of rows.
+std::int64_t bytes_of_logits(Device device) {
+  constexpr std::int64_t kLeast = std::int64_t{96} << 20, kMost = std::int64_t{2} << 30, kShare = 64;
+  if (device.is_cpu()) return kLeast;
+  const auto memory = static_cast<std::int64_t>(backend(device).capabilities().total_memory);
+  return std::clamp(memory / kShare, kLeast, kMost);
+}
+
 }  // namespace
 
-std::int64_t linear_cross_entropy_chunk(std::int64_t tokens, std::int64_t classes, DType dtype) {
-  constexpr std::int64_t kBytes = std::int64_t{96} << 20, kMultiple = 64;
-  const std::int64_t fit = kBytes / (classes * static_cast<std::int64_t>(byte_size(dtype)) + 1);
+std::int64_t linear_cross_entropy_chunk(std::int64_t tokens, std::int64_t classes, DType dtype,
+                                        Device device) {
+  constexpr std::int64_t kMultiple = 64;
+  const std::int64_t fit =
+      bytes_of_logits(device) / (classes * static_cast<std::int64_t>(byte_size(dtype)) + 1);
   const std::int64_t most = std::max(fit / kMultiple * kMultiple, kMultiple);
   const std::int64_t chunks = (tokens + most - 1) / most;
   if (chunks <= 1) return most;
@@ -221,8 +236,9 @@ Tensor linear_cross_entropy(const Tensor& input, const Tensor& weight, const Ten
               .dx = dx.defined() ? rows_of(dx) : View{},
               .dweight = dweight.view(),
               .options = kernel_options(options),
-              .chunk = options.chunk > 0 ? options.chunk
-                                         : linear_cross_entropy_chunk(targets.numel(), w.dim(0), x.dtype())},
+              .chunk = options.chunk > 0
+                           ? options.chunk
+                           : linear_cross_entropy_chunk(targets.numel(), w.dim(0), x.dtype(), x.device())},
              current_stream(x.device()), x.device());
   return record<LinearCrossEntropyNode>(summed(losses, denominator), {&x, &w}, dx, dweight);
 }

@@ -53,8 +53,8 @@ MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model) {
   plan.activations =
       tokens * (kept + 3 * hidden) * size;  // and the embeddings, the last norm, the loss's gradient
   const auto widest = static_cast<std::size_t>(std::max(model.intermediate_size, model.hidden_size));
-  const auto chunk_tokens = static_cast<std::size_t>(
-      linear_cross_entropy_chunk(static_cast<std::int64_t>(tokens), model.vocab_size, config.dtype));
+  const auto chunk_tokens = static_cast<std::size_t>(linear_cross_entropy_chunk(
+      static_cast<std::int64_t>(tokens), model.vocab_size, config.dtype, config.training_device()));
   const std::size_t chunk = std::min(tokens, chunk_tokens) * static_cast<std::size_t>(model.vocab_size);
   // The fused loss makes the head's gradient in the forward pass; tied or not, one [vocab, hidden] matrix
   // more.

@@ -22,6 +22,7 @@ struct MemoryPlan {
   std::vector<std::pair<std::string, std::size_t>> parts() const;
 };
 
+/// On config.training_device().
 MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model);
 
 /// Throws OutOfMemory, with what takes the memory and what would make it fit, when the plan and its overhead
