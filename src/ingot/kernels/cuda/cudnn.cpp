@@ -127,15 +127,28 @@ struct DnnDevice::Plans {
     if (!missing) return plan;
     plan.problem = not_started;
     if (!plan.problem.empty()) return plan;
-    try {
-      plan.problem = find(operation, plan);
-    } catch (const std::exception& error) {  // the frontend throws where a library lacks a function
-      plan.problem = error.what();
-    }
+    plan.problem = attempt(operation, plan);
+    if (handle != nullptr && !plan.problem.empty())
+      log(LogLevel::info, "ingot::cuda", fmt::format("no plan for {}: {}", text_of(operation), plan.problem));
     return plan;
   }
 
  private:
+  std::string attempt(const DnnOperation& operation, Plan& plan) const {
+    try {
+      return find(operation, plan);
+    } catch (const std::exception& error) {  // the frontend throws where a library lacks a function
+      return error.what();
+    }
+  }
+
+  // "attention_backward of bf16 [2, 32, 4096, 128]": its first operand.
+  static std::string text_of(const DnnOperation& operation) {
+    const DnnOperand& first = operation.operands().front();
+    return fmt::format("{} of {} [{}]", operation.name(), ingot::name(first.dtype),
+                       fmt::join(first.sizes, ", "));
+  }
+
   static Key key_of(const DnnOperation& operation) {
     Key key{operation.name(), operation.settings()};
     key.second.push_back(static_cast<std::int64_t>(matmul_precision()));
@@ -217,7 +230,9 @@ void DnnDevice::run(const DnnOperation& operation, Stream stream) {
   // The allocator gives the memory on only within this stream, whose work comes after the operation.
   const StreamGuard guard(stream);
   const Tensor workspace = Tensor::empty({plan.workspace}, DType::u8, stream.device);
-  fe::detail::set_stream(plans_->handle, static_cast<cudaStream_t>(stream.native));
+  const cudnnStatus_t put = fe::detail::set_stream(plans_->handle, static_cast<cudaStream_t>(stream.native));
+  INGOT_CHECK(put == CUDNN_STATUS_SUCCESS,
+              KernelError(operation.name(), std::string("cuDNN: ") + fe::detail::get_error_string(put)));
   fe::error_t result = plan.graph.execute(plans_->handle, memory, workspace.view().data);
   INGOT_CHECK(result.is_good(), KernelError(operation.name(), "cuDNN: " + result.get_message()));
   wait_after_launch(operation.name(), stream);

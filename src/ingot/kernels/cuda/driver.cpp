@@ -1,5 +1,6 @@
 #include "ingot/kernels/cuda/driver.h"
 
+#include <algorithm>
 #include <memory>
 
 #include <cuda_runtime_api.h>
@@ -92,7 +93,7 @@ void deallocate(void* data) noexcept { cudaFree(data); }
 
 void* allocate_pinned(std::size_t bytes) {
   void* data = nullptr;
-  const cudaError_t result = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
+  const cudaError_t result = cudaHostAlloc(&data, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable);
   if (result == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     return nullptr;

@@ -92,7 +92,8 @@ std::optional<LibraryProduct> library_product(const GemmGeluArgs& args) {
   product->gelu = true;
   product->before = args.before.data;
   const bool alike = args.before.strides == args.c.strides && args.before.dtype == args.c.dtype &&
-                     product->c.leading % 8 == 0;
+                     product->c.leading % 8 == 0 && product->c.batch_stride % 8 == 0 &&
+                     product->c.outer_stride % 8 == 0;
   return args.before && !alike ? std::nullopt : product;
 }
 

@@ -38,8 +38,8 @@ struct LibraryProduct {
 /// there. Nothing where those cannot say it: strides other than 1 both ways, mixed dtypes, more than two
 /// batch strides, sums over a batch, nothing to multiply.
 std::optional<LibraryProduct> library_product(const GemmArgs& args);
-/// The same with gelu behind it. Not where `before` lies otherwise than c, or its columns are no multiple of
-/// 8 elements apart, which the libraries ask of it.
+/// The same with gelu behind it. Not where `before` lies otherwise than c, or its columns and matrices are no
+/// multiple of 8 elements apart, which the libraries ask of it.
 std::optional<LibraryProduct> library_product(const GemmGeluArgs& args);
 /// Not where the depth is no multiple of 16, a bias is f32, or, with scales by blocks, the result has no
 /// multiple of 4 rows and columns. Scales by blocks are still those of `args`, where LibraryScales have to
