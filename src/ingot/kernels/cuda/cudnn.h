@@ -105,6 +105,10 @@ std::unique_ptr<DnnOperation> dnn_operation(const ConvArgs& args);
 std::unique_ptr<DnnOperation> dnn_operation(const ConvBackwardDataArgs& args);
 std::unique_ptr<DnnOperation> dnn_operation(const ConvBackwardWeightArgs& args);
 
+/// In how many parts of the batch, one after the other, the device can compute the gradients: those in a
+/// fixed order need memory for every pair of a query and a key, which a whole batch may not get. 0: in none.
+std::int64_t dnn_batch_parts(DnnDevice& device, const AttentionBackwardArgs& args);
+
 /// Whether the device of `operand` has an engine for the call.
 template <class Args>
 bool dnn_takes(const Args& args, const View& operand) {

@@ -125,7 +125,43 @@ bool fits(const Args& args, std::initializer_list<View> tensors) {
   return plain && (mask.causal ? args.q.dim(1) <= args.k.dim(1) : mask.window == 0);
 }
 
+/// Part `i` of `parts` equal ones of the batch.
+View part_of(View view, std::int64_t parts, std::int64_t i) {
+  if (view.data == nullptr) return view;
+  view.shape[0] /= parts;
+  const std::int64_t elements = i * view.dim(0) * view.stride(0);
+  view.data = view.as<std::byte>() + elements * static_cast<std::int64_t>(byte_size(view.dtype));
+  return view;
+}
+AttentionBackwardArgs part_of(AttentionBackwardArgs args, std::int64_t parts, std::int64_t i) {
+  for (View* view :
+       {&args.q, &args.k, &args.v, &args.out, &args.lse, &args.dout, &args.dq, &args.dk, &args.dv})
+    *view = part_of(*view, parts, i);
+  return args;
+}
+
+bool takes_backward(const AttentionBackwardArgs& args) {
+  return dnn_operation(args) != nullptr && cudnn_problem().empty() &&
+         dnn_batch_parts(dnn_device(args.q.device), args) > 0;
+}
+
+void run_backward(const AttentionBackwardArgs& args, Stream stream) {
+  DnnDevice& device = dnn_device(stream.device);
+  const std::int64_t parts = dnn_batch_parts(device, args);
+  for (std::int64_t i = 0; i < parts; ++i) device.run(*dnn_operation(part_of(args, parts, i)), stream);
+}
+
 }  // namespace
+
+std::int64_t dnn_batch_parts(DnnDevice& device, const AttentionBackwardArgs& args) {
+  constexpr std::int64_t kMost = 8;  // what does not fit then is better left to our own kernels
+  for (std::int64_t parts = 1; parts <= kMost && args.q.dim(0) % parts == 0; parts *= 2) {
+    const auto operation = dnn_operation(part_of(args, parts, 0));
+    if (operation == nullptr) return 0;
+    if (device.problem(*operation).empty()) return parts;
+  }
+  return 0;
+}
 
 std::unique_ptr<DnnOperation> dnn_operation(const AttentionArgs& args) {
   if (!fits(args, {args.q, args.k, args.v, args.out})) return nullptr;
@@ -142,10 +178,7 @@ void register_cudnn_attention() {
   attention.add(DeviceType::cuda,
                 {"cudnn", ImplKind::library,
                  [](const AttentionArgs& args) { return dnn_takes(args, args.q); }, dnn_run<AttentionArgs>});
-  attention_backward.add(
-      DeviceType::cuda,
-      {"cudnn", ImplKind::library, [](const AttentionBackwardArgs& args) { return dnn_takes(args, args.q); },
-       dnn_run<AttentionBackwardArgs>});
+  attention_backward.add(DeviceType::cuda, {"cudnn", ImplKind::library, takes_backward, run_backward});
 }
 
 }  // namespace ingot::kernels::cuda

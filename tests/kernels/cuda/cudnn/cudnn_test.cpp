@@ -116,6 +116,18 @@ TEST(CudnnAttention, GradientsThatWouldTakeMuchMemoryAreRefused) {
   EXPECT_NE(problem(backward_of(args)).find("workspace"), std::string::npos) << problem(backward_of(args));
 }
 
+// Four sequences of 4096 tokens would take 4.3 GB, more than a 32nd of the card.
+TEST(CudnnAttention, GradientsOfABatchThatIsTooLargeGoInParts) {
+  const auto parts = [](const Heads& sizes) {
+    return dnn_batch_parts(hopper(), backward_of(attention_of(sizes)));
+  };
+  EXPECT_EQ(parts({2, 4096, 4096, 32, 8, 128}), 1);
+  EXPECT_EQ(parts({4, 4096, 4096, 32, 8, 128}), 2);
+  EXPECT_EQ(parts({8, 4096, 4096, 32, 8, 128}), 4);
+  EXPECT_EQ(parts({3, 8192, 8192, 32, 8, 128}), 0) << "one of three would not fit either";
+  EXPECT_EQ(parts({1, 16384, 16384, 32, 8, 128}), 0);
+}
+
 TEST(CudnnAttention, OneQueryHasEnginesWithoutAMaskAndNoneWithAWindow) {
   AttentionArgs args = attention_of({2, 1, 64, 8, 2, 64});
   EXPECT_EQ(problem(args), "");
