@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help="bf16: autocast, weights stay f32")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--recompute", action="store_true", help="gradient checkpointing")
+    parser.add_argument("--accumulate", type=int, default=1, help="batches whose gradients are added up for one step")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--compile", action="store_true", help="torch.compile instead of eager mode")
@@ -68,20 +69,21 @@ def main() -> None:
     if args.recompute:
         model.gradient_checkpointing_enable()
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-4, fused=True)
-    tokens = torch.randint(0, model.config.vocab_size, (args.batch, args.sequence), device=args.device)
+    batches = torch.randint(0, model.config.vocab_size, (args.accumulate, args.batch, args.sequence), device=args.device)
     on_card = args.device != "cpu"
 
-    def loss_of() -> torch.Tensor:
+    def loss_of(tokens: torch.Tensor) -> torch.Tensor:
         with torch.autocast(args.device.split(":")[0], dtype=torch.bfloat16, enabled=args.dtype == "bf16"):
             logits = model(tokens).logits
-            return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+            return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten()) / args.accumulate
 
     step_loss = torch.compile(loss_of) if args.compile else loss_of
 
     def step_ms() -> float:
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        step_loss().backward()
+        for tokens in batches:
+            step_loss(tokens).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         if on_card:

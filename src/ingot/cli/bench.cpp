@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/rng.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/bench_scripts.h"
@@ -18,7 +18,7 @@
 #include "ingot/core/backend.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/nn/param_source.h"
-#include "ingot/ops/cast.h"
+#include "ingot/train/gradient_step.h"
 #include "ingot/train/machine_limit.h"
 #include "ingot/train/optimizer_setup.h"
 
@@ -27,9 +27,11 @@ namespace {
 
 struct TrainBenchOptions {
   std::string shape = "gpt2", dtype = "f32", device = "cpu";
-  std::int64_t batch = 4, sequence = 64, runs = 7;
+  std::int64_t batch = 4, sequence = 64, accumulate = 1, runs = 7;
   TorchOptions torch;
-  bool recompute = false, breakdown = false, json = false;
+  bool recompute = false, graphs = false, breakdown = false, json = false;
+
+  std::int64_t tokens() const { return batch * sequence * accumulate; }
 };
 
 // The shapes of Llama 3.2 1B and Qwen3 8B.
@@ -72,60 +74,108 @@ LanguageConfig shape_config(const std::string& shape, DType dtype) {
   return c;
 }
 
-struct StepSeconds {
-  double forward = 0, backward = 0, update = 0, total = 0;
+/// A step of a training on random tokens, as Trainer takes it.
+class BenchStep {
+ public:
+  BenchStep(LanguageModel& model, const TrainBenchOptions& o)
+      : device_(model.device()),
+        config_(config_of(o)),
+        optimizer_(model, config_, 1000),
+        gradients_(model, optimizer_, config_) {
+    for (std::int64_t i = 0; i < o.accumulate; ++i) batches_.push_back(random_batch(model.config, o, i));
+  }
+  BenchStep(const BenchStep&) = delete;
+  BenchStep& operator=(const BenchStep&) = delete;
+
+  bool captured() const { return gradients_.captures(); }
+
+  /// Seconds of the gradients, of the update behind them, and of both. On devices with streams the first is
+  /// what it takes to put the work into a queue.
+  struct Seconds {
+    double gradients = 0, update = 0, total = 0;
+  };
+  Seconds take() {
+    const Stopwatch watch;
+    gradients_.run(batches_, step_);
+    const double made = watch.seconds();
+    optimizer_.apply(step_++, gradients_.grad_scale());
+    backend(device_).synchronize(current_stream(device_));
+    const double end = watch.seconds();
+    gradients_.take();
+    return {made, end - made, end};
+  }
+
+ private:
+  static TrainConfig config_of(const TrainBenchOptions& o) {
+    TrainConfig config;
+    config.per_device_train_batch_size = o.batch;
+    config.gradient_accumulation_steps = o.accumulate;
+    config.sequence_len = o.sequence;
+    config.cuda_graphs = o.graphs;
+    return config;
+  }
+  // Every token is a target, its own: what is learnt does not matter here.
+  static data::Batch random_batch(const LanguageConfig& model, const TrainBenchOptions& o,
+                                  std::int64_t number) {
+    Rng rng(RngKey{.seed = 1, .stream = static_cast<std::uint64_t>(number)});
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(o.batch * o.sequence)),
+        positions(tokens.size());
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      tokens[i] = static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(model.vocab_size)));
+      positions[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(o.sequence));
+    }
+    data::Batch batch;
+    batch.tokens = batch.targets = Tensor::from(tokens, {o.batch, o.sequence});
+    batch.positions = Tensor::from(positions, {o.batch, o.sequence});
+    batch.valid_targets = o.batch * o.sequence;
+    return batch;
+  }
+
+  Device device_;
+  TrainConfig config_;
+  TrainOptimizer optimizer_;
+  GradientStep gradients_;
+  std::vector<data::Batch> batches_;
+  std::int64_t step_ = 0;
 };
 
-StepSeconds timed_step(LanguageModel& model, const Tensor& tokens, TrainOptimizer& optimizer,
-                       std::int64_t step) {
-  const Stopwatch watch;
-  const Tensor loss = model.loss({.tokens = tokens}, tokens);
-  const double forward = watch.seconds();
-  backward(loss);
-  const double back = watch.seconds();
-  optimizer.apply(step, optimizer.measure_gradients().factor);
-  backend(tokens.device()).synchronize(current_stream(tokens.device()));
-  const double end = watch.seconds();
-  return {forward, back - forward, end - back, end};
-}
-
 struct TrainTimes {
-  std::vector<double> forward, backward, update, total;
+  std::vector<double> gradients, update, total;
+  bool captured = false;
   LaunchBreakdown breakdown;
 };
 
 // A step of ours and one of every peer, in turn, so that a noisy moment of the machine meets all of them.
-TrainTimes run_steps(const TrainBenchOptions& o, LanguageModel& model, const Tensor& tokens,
-                     TorchPeers& peers) {
-  TrainConfig config;
-  TrainOptimizer optimizer(model, config, 1000);
+TrainTimes run_steps(const TrainBenchOptions& o, LanguageModel& model, TorchPeers& peers) {
+  BenchStep step(model, o);
   TrainTimes times;
   for (std::int64_t i = 0; i < o.runs + 2; ++i) {
-    const StepSeconds step = timed_step(model, tokens, optimizer, i);
-    if (i < 2) continue;  // memory is allocated, pages are touched
-    times.forward.push_back(step.forward);
-    times.backward.push_back(step.backward);
-    times.update.push_back(step.update);
-    times.total.push_back(step.total);
+    const BenchStep::Seconds seconds = step.take();
+    if (i < 2) continue;  // memory is allocated, pages are touched, a graph is captured
+    times.gradients.push_back(seconds.gradients);
+    times.update.push_back(seconds.update);
+    times.total.push_back(seconds.total);
     peers.run_once();
   }
-  if (o.breakdown) {
-    times.breakdown = break_down([&] { return timed_step(model, tokens, optimizer, o.runs + 2).total; });
-  }
+  times.captured = step.captured();
+  if (o.breakdown) times.breakdown = break_down([&] { return step.take().total; });
   return times;
 }
 
 void print_result(const TrainBenchOptions& o, const nlohmann::ordered_json& result,
                   const std::vector<TorchResult>& peers) {
   const auto number = [&](const char* key) { return result.at(key).get<double>(); };
-  fmt::print("{}, batch {} x {}, {}, {}, {} threads, median of {} steps\n", o.shape, o.batch, o.sequence,
-             o.dtype, result.at("device").get<std::string>(), num_threads(), o.runs);
+  fmt::print("{}, batch {} x {}{}{}, {}, {}, {} threads, median of {} steps\n", o.shape, o.batch, o.sequence,
+             o.accumulate > 1 ? fmt::format(" x {}", o.accumulate) : "",
+             result.at("captured").get<bool>() ? ", captured" : "", o.dtype,
+             result.at("device").get<std::string>(), num_threads(), o.runs);
   fmt::print("  step      {:>8.1f} ms   {}/s tokens, peak memory {:.0f} MiB\n", number("step_ms"),
-             human_count(static_cast<double>(o.batch * o.sequence) / number("step_ms") * 1e3),
+             human_count(static_cast<double>(o.tokens()) / number("step_ms") * 1e3),
              number("peak_memory_mib"));
-  if (result.contains("forward_ms"))
-    fmt::print("  forward   {:>8.1f} ms\n  backward  {:>8.1f} ms\n  update    {:>8.1f} ms   (clip, AdamW)\n",
-               number("forward_ms"), number("backward_ms"), number("update_ms"));
+  if (result.contains("gradients_ms"))
+    fmt::print(
+        "  gradients {:>8.1f} ms   (forward, backward, their norm)\n  update    {:>8.1f} ms   (AdamW)\n",
+        number("gradients_ms"), number("update_ms"));
   fmt::print("  {:.0f} GFLOP/s = {:.0f} % of the {:.0f} GFLOP/s that {} matrix products reach here\n",
              number("gflops"), 100 * number("gflops") / number("matmul_gflops"), number("matmul_gflops"),
              o.dtype);
@@ -136,35 +186,38 @@ void print_result(const TrainBenchOptions& o, const nlohmann::ordered_json& resu
 }
 
 int run(const TrainBenchOptions& o) {
-  for (const auto& [option, value] :
-       {std::pair{"--batch", o.batch}, {"--sequence", o.sequence}, {"--runs", o.runs}}) {
+  for (const auto& [option, value] : {std::pair{"--batch", o.batch},
+                                      {"--sequence", o.sequence},
+                                      {"--accumulate", o.accumulate},
+                                      {"--runs", o.runs}}) {
     INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
   }
+  INGOT_CHECK(!o.graphs || !o.breakdown,
+              InvalidConfig("--breakdown",
+                            "kernels of a captured step are not launched one by one; leave "
+                            "--graphs out"));
   const DType dtype = parse_dtype(o.dtype);
   ComputeBackend& on = backend(parse_device(o.device));
   const double limit = measure_matmul_flops(dtype, on.device());
   std::vector<std::string> arguments{
-      "--shape", o.shape, "--batch",  std::to_string(o.batch), "--sequence", std::to_string(o.sequence),
-      "--dtype", o.dtype, "--device", to_string(on.device())};
+      "--shape", o.shape, "--batch",  std::to_string(o.batch), "--sequence",   std::to_string(o.sequence),
+      "--dtype", o.dtype, "--device", to_string(on.device()),  "--accumulate", std::to_string(o.accumulate)};
   if (o.recompute) arguments.emplace_back("--recompute");
   TorchPeers peers(o.torch, bench_scripts::train_torch(), arguments);
   InitSource source(1, dtype, on.device());
   LanguageModel model(shape_config(o.shape, dtype), source);
   model.recompute = o.recompute;
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(o.batch * o.sequence));
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    ids[i] = static_cast<std::int32_t>(i * 7919 % static_cast<std::size_t>(model.config.vocab_size));
-  }
-  const Tensor tokens = to(Tensor::from(ids, {o.batch, o.sequence}), on.device());
-  const TrainTimes times = run_steps(o, model, tokens, peers);
+  const TrainTimes times = run_steps(o, model, peers);
   const double step = median(times.total);
   const double flops =
-      model.config.training_flops_per_token(o.sequence) * static_cast<double>(ids.size()) / step;
+      model.config.training_flops_per_token(o.sequence) * static_cast<double>(o.tokens()) / step;
   const std::vector<TorchResult> results = peers.results(times.total);
   nlohmann::ordered_json result{
       {"shape", o.shape},
       {"batch", o.batch},
       {"sequence", o.sequence},
+      {"accumulate", o.accumulate},
+      {"captured", times.captured},
       {"dtype", o.dtype},
       {"device", on.capabilities().device_name},
       {"threads", num_threads()},
@@ -175,8 +228,7 @@ int run(const TrainBenchOptions& o) {
        on.device().is_cpu() ? peak_memory_mib() : static_cast<double>(on.memory().peak()) / (1 << 20)},
       {"peers", parse_json<nlohmann::ordered_json>(to_json(results), "PyTorch's results")}};
   if (!on.capabilities().streams) {  // else these are the times of putting work into a queue
-    result["forward_ms"] = median(times.forward) * 1e3;
-    result["backward_ms"] = median(times.backward) * 1e3;
+    result["gradients_ms"] = median(times.gradients) * 1e3;
     result["update_ms"] = median(times.update) * 1e3;
   }
   const auto& peaks = on.capabilities().peak_flops;
@@ -206,6 +258,8 @@ void add_bench_train(Command& bench) {
       .one_of({"f32", "bf16"});
   verb.option("--runs", o->runs, "Steps to take the median of");
   add_torch_options(verb, o->torch);
+  verb.option("--accumulate", o->accumulate, "Batches whose gradients are added up for one step");
+  verb.flag("--graphs", o->graphs, "Capture the step as a CUDA graph, as cuda_graphs does in a training");
   verb.flag("--recompute", o->recompute,
             "Run each layer again in the backward pass instead of keeping its results");
   verb.flag("--breakdown", o->breakdown, "One more step that shows where its time goes, kernel by kernel");
@@ -215,6 +269,8 @@ void add_bench_train(Command& bench) {
                "both programs and the ratio of their steps, in one run");
   verb.example("ingot bench train --device cuda --dtype bf16 --shape llama-1b --batch 2 --sequence 4096",
                "a card");
+  verb.example("ingot bench train --device cuda --shape demo --graphs",
+               "a model whose steps are all launches");
   verb.run([o] { return run(*o); });
 }
 
