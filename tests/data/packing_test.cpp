@@ -125,7 +125,7 @@ void check_packing(const std::vector<std::int64_t>& lengths, std::int64_t length
 }
 
 TEST(Packing, EveryTokenStandsOnceAndNoneSeesAnotherDocument) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     const auto lengths = *rc::gen::nonEmpty(
         rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 40)));
     const std::int64_t total = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
@@ -133,11 +133,11 @@ TEST(Packing, EveryTokenStandsOnceAndNoneSeesAnotherDocument) {
     for (const Packing packing : {Packing::continuous, Packing::best_fit, Packing::none}) {
       check_packing(lengths, length, packing);
     }
-  });
+  }));
 }
 
 TEST(Packing, BestFitNeverCutsADocumentThatFits) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     const auto lengths = *rc::gen::nonEmpty(
         rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 16)));
     const PackedSequences packed = pack(lengths, 16, Packing::best_fit);
@@ -151,7 +151,7 @@ TEST(Packing, BestFitNeverCutsADocumentThatFits) {
     RC_ASSERT(documents == static_cast<std::int64_t>(lengths.size()));
     RC_ASSERT(packed.size() <=
               2 * (packed.tokens() / 16) + 1);  // at most one sequence is less than half full
-  });
+  }));
 }
 
 TEST(Packing, SixtyFourBitRowsHoldTheSame) {
@@ -176,7 +176,7 @@ TEST(Packing, ImpossibleSettingsNameTheKey) {
 }
 
 TEST(Split, PartsAreDisjointCompleteAndNearTheFraction) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     const auto lengths =
         *rc::gen::container<std::vector<std::int64_t>>(3, rc::gen::inRange<std::int64_t>(100, 3000));
     const auto fraction = *rc::gen::element(0.05, 0.1, 0.25, 0.5, 0.9);
@@ -200,7 +200,7 @@ TEST(Split, PartsAreDisjointCompleteAndNearTheFraction) {
       });
       RC_ASSERT(inside);
     }
-  });
+  }));
 }
 
 TEST(Split, DependsOnTheSeedOnly) {
