@@ -76,7 +76,8 @@ std::shared_ptr<const PackedSequences> sequences(std::int64_t documents = 30, st
 
 std::vector<Ids> contents(const Batch& batch) {
   return {batch.tokens.to_vector<std::int32_t>(), batch.targets.to_vector<std::int32_t>(),
-          batch.positions.to_vector<std::int32_t>(), batch.doc_start.to_vector<std::int32_t>()};
+          batch.positions.to_vector<std::int32_t>(),
+          batch.doc_start.defined() ? batch.doc_start.to_vector<std::int32_t>() : Ids()};
 }
 
 TEST(DataLoader, AnEpochGivesEverySequenceOnce) {
@@ -113,6 +114,20 @@ TEST(DataLoader, TellsWhereDocumentsStartOnlyWhereASequenceHoldsSeveral) {
   EXPECT_FALSE(one.next()->doc_start.defined());
 }
 
+TEST(DataLoader, WithoutADocumentMaskASequenceIsOneText) {
+  DataLoader masked(sequences(), {.batch_size = 4, .shuffle = false});
+  DataLoader plain(sequences(), {.batch_size = 4, .shuffle = false, .document_mask = false});
+  for (int i = 0; i < 12; ++i) {  // into the second epoch
+    const auto expected = masked.next(), batch = plain.next();
+    EXPECT_FALSE(batch->doc_start.defined());
+    EXPECT_EQ(batch->tokens.to_vector<std::int32_t>(), expected->tokens.to_vector<std::int32_t>());
+    EXPECT_EQ(batch->targets.to_vector<std::int32_t>(), expected->targets.to_vector<std::int32_t>());
+    EXPECT_EQ(batch->valid_targets, expected->valid_targets);
+    EXPECT_EQ(batch->positions.to_vector<std::int32_t>(),
+              Ids({0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
+  }
+}
+
 TEST(DataLoader, EpochsDifferAndBatchesStayFull) {
   const auto data = sequences();
   DataLoader loader(data, {.batch_size = 4, .seed = 1});
@@ -140,7 +155,7 @@ TEST(DataLoader, GivesSixtyFourBitIndicesOnRequest) {
 }
 
 TEST(DataLoader, ResumedAnywhereItGivesWhatItWouldHaveGiven) {
-  rc::check([](std::uint64_t seed) {
+  EXPECT_TRUE(rc::check([](std::uint64_t seed) {
     const auto data = sequences(*rc::gen::inRange<std::int64_t>(1, 12));
     const auto batch = *rc::gen::inRange<std::int64_t>(1, 6);
     const auto stop = *rc::gen::inRange(0, 12);
@@ -159,7 +174,7 @@ TEST(DataLoader, ResumedAnywhereItGivesWhatItWouldHaveGiven) {
       RC_ASSERT(a->valid_targets == b->valid_targets);
       RC_ASSERT(straight.state() == resumed.state());
     }
-  });
+  }));
 }
 
 TEST(DataLoader, ADifferentBatchSizeGoesOnAtTheSameSequence) {

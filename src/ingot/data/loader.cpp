@@ -4,6 +4,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include <fmt/format.h>
@@ -39,7 +40,7 @@ class BatchMaker {
       *tensor = Tensor::empty(shape, options_.index_dtype);
     }
     dispatch_index(options_.index_dtype, "DataLoader", [&]<class T>() { fill<T>(batch, state, rows); });
-    if (sequences_.one_document_each()) batch.doc_start = {};
+    if (sequences_.one_document_each() || !options_.document_mask) batch.doc_start = {};
     batch.next = state;
     return batch;
   }
@@ -62,6 +63,10 @@ class BatchMaker {
       batch.valid_targets += sequences_.fill(
           static_cast<std::int64_t>(index),
           SequenceRows<T>{row(batch.tokens), row(batch.targets), row(batch.positions), row(batch.doc_start)});
+      if (!options_.document_mask) {
+        const std::span<T> positions = row(batch.positions);
+        std::iota(positions.begin(), positions.end(), T{0});
+      }
       ++state.position;
     }
   }

@@ -32,6 +32,9 @@ struct LoaderOptions {
   bool repeat = true;
   /// Batches made ahead, on a thread of the loader's own; 0: none, each is made when it is asked for.
   int prefetch = 4;
+  /// False: what is in a sequence is one text, whatever documents it is of. Positions run on, and doc_start
+  /// is undefined.
+  bool document_mask = true;
   DType index_dtype = DType::i32;  ///< i32 or i64
 
   void validate() const;

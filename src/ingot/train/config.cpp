@@ -109,6 +109,7 @@ void read_data(const ConfigReader& root, TrainConfig& t) {
   t.validation_split_ratio = root.get("validation_split_ratio", t.validation_split_ratio, fraction());
   t.cache_dir = root.get("cache_dir", t.cache_dir);
   t.sample_packing = root.get("sample_packing", t.sample_packing);
+  t.document_mask = root.get("document_mask", t.document_mask);
   t.sequence_len = root.get("sequence_len", t.sequence_len, at_least(1));
 }
 

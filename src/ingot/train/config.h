@@ -45,7 +45,8 @@ struct TrainConfig {
   std::vector<DatasetConfig> validation_datasets;
   double validation_split_ratio = 0.1;
   std::string cache_dir;       ///< of tokenised data; empty: <output_dir>/cache
-  bool sample_packing = true;  ///< several documents in one sequence, without seeing each other
+  bool sample_packing = true;  ///< several documents in one sequence
+  bool document_mask = true;   ///< which do not see each other
 
   std::string output_dir = "output";
   std::string run_name = "run";

@@ -155,7 +155,9 @@ void Trainer::State::open() {
   check_memory(plan_memory(config, model->config), config, backend(device).memory_info().free);
   flops_per_token = model->config.training_flops_per_token(config.sequence_len);
   loader = std::make_unique<data::DataLoader>(
-      data.train, data::LoaderOptions{.batch_size = config.per_device_train_batch_size, .seed = config.seed});
+      data.train, data::LoaderOptions{.batch_size = config.per_device_train_batch_size,
+                                      .seed = config.seed,
+                                      .document_mask = config.document_mask});
   total_steps = count_steps(config, loader->batches_per_epoch());
   optimizer = std::make_unique<TrainOptimizer>(*model, config, total_steps);
   if (checkpoint.has_value()) restore(*checkpoint);
@@ -228,7 +230,8 @@ double Trainer::State::mean_loss(std::int64_t max_batches) {
                                              .seed = config.seed,
                                              .shuffle = false,
                                              .repeat = false,
-                                             .prefetch = 1});
+                                             .prefetch = 1,
+                                             .document_mask = config.document_mask});
   DeviceBatches sent(1, config.per_device_train_batch_size, config.sequence_len, device);
   std::vector<std::pair<Tensor, double>> losses;  // each with its targets; read when all are under way
   for (std::int64_t i = 0; max_batches == 0 || i < max_batches; ++i) {
