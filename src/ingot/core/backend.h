@@ -79,6 +79,7 @@ class KernelExecutor {
   virtual void execute_kernel(std::uint64_t handle, Dim3 grid, Dim3 block, void** arguments,
                               Stream stream) = 0;
   virtual KernelInfo kernel_info(std::uint64_t handle) = 0;
+  /// Not before what was launched of it has ended, nor while a recording holds it.
   virtual void unload_kernel(std::uint64_t handle) = 0;
 };
 

@@ -137,6 +137,11 @@ TEST_F(Nvrtc, CompilesForEveryCardThatIsSupported) {
         << architecture;
 }
 
+TEST_F(Nvrtc, TellsWhichCardsItKnows) {
+  for (const int capability : {80, 90}) EXPECT_TRUE(nvrtc::knows(capability)) << capability;
+  EXPECT_FALSE(nvrtc::knows(12345));
+}
+
 TEST_F(Nvrtc, SaysWhatIsWrongAndWhere) {
   const std::string message = message_of<KernelError>([] {
     nvrtc::compile("extern \"C\" __global__ void broken(float* y) {\n  y[0] = no_such_name;\n}\n", "broken",

@@ -1,9 +1,12 @@
 #include "ingot/kernels/cuda/backend.h"
 
+#include <mutex>
+
 #include <fmt/format.h>
 
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
+#include "ingot/base/log.h"
 #include "ingot/base/units.h"
 #include "ingot/kernels/cuda/driver.h"
 #include "ingot/kernels/cuda/kernel_executor.h"
@@ -138,7 +141,12 @@ class CudaBackend final : public ComputeBackend {
   }
 
   KernelExecutor* kernel_executor() override {
-    return driver::compiler_problem().empty() ? &executor_ : nullptr;
+    std::call_once(compiler_asked_, [&] {
+      const std::string problem = driver::compiler_problem(device_.index);
+      compiles_ = problem.empty();
+      if (!compiles_) log(LogLevel::info, "ingot::cuda", "chains of operations are not fused: " + problem);
+    });
+    return compiles_ ? &executor_ : nullptr;
   }
 
   void copy(void* to, const void* from, std::size_t bytes, Stream stream) override {
@@ -200,6 +208,8 @@ class CudaBackend final : public ComputeBackend {
   CudaKernelExecutor executor_;
   MemoryTracker tracker_;
   bool shut_down_ = false;
+  std::once_flag compiler_asked_;
+  bool compiles_ = false;
 };
 
 }  // namespace

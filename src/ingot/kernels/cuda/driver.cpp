@@ -230,7 +230,13 @@ void launch_graph(void* graph, void* stream) {
 
 void destroy_graph(void* graph) noexcept { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
 
-std::string compiler_problem() { return nvrtc::problem(); }
+std::string compiler_problem(int device) {
+  if (std::string problem = nvrtc::problem(); !problem.empty()) return problem;
+  const DeviceProperties found = properties(device);
+  if (nvrtc::knows(10 * found.major + found.minor)) return "";
+  return fmt::format("{} does not know compute capability {}.{} ({}); install a newer one", nvrtc::version(),
+                     found.major, found.minor, found.name);
+}
 
 std::string compiler(int device) { return nvrtc::version() + " " + architecture(device); }
 

@@ -92,8 +92,8 @@ void launch_graph(void* graph, void* stream);
 void destroy_graph(void* graph) noexcept;
 
 // Kernels that are compiled at run time.
-/// Why kernels cannot be compiled here; empty where they can.
-std::string compiler_problem();
+/// Why kernels cannot be compiled for the device; empty where they can.
+std::string compiler_problem(int device);
 /// What a compiled image depends on but for its source: the compiler, its version and the code's
 /// architecture.
 std::string compiler(int device);

@@ -1,5 +1,6 @@
 #include "ingot/kernels/cuda/nvrtc.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -21,6 +22,8 @@ struct Library {
   std::string problem, folder;  // folder: where it lies
   Result (*version)(int* major, int* minor) = nullptr;
   const char* (*error_string)(Result) = nullptr;
+  Result (*architectures)(int* count) = nullptr;
+  Result (*architecture_list)(int* capabilities) = nullptr;
   Result (*create)(Program*, const char* source, const char* name, int headers, const char* const* texts,
                    const char* const* names) = nullptr;
   Result (*compile)(Program, int options, const char* const* texts) = nullptr;
@@ -47,6 +50,8 @@ Library make_library() {
   found.folder = library.folder();
   library.find(found.version, "nvrtcVersion");
   library.find(found.error_string, "nvrtcGetErrorString");
+  library.find(found.architectures, "nvrtcGetNumSupportedArchs");
+  library.find(found.architecture_list, "nvrtcGetSupportedArchs");
   library.find(found.create, "nvrtcCreateProgram");
   library.find(found.compile, "nvrtcCompileProgram");
   library.find(found.log_size, "nvrtcGetProgramLogSize");
@@ -121,6 +126,15 @@ std::string version() {
   int major = 0, minor = 0;
   check(library_for("NVRTC").version(&major, &minor), "NVRTC", "asking for the version");
   return fmt::format("NVRTC {}.{}", major, minor);
+}
+
+bool knows(int capability) {
+  if (!library().problem.empty()) return false;
+  int count = 0;
+  if (library().architectures(&count) != 0 || count <= 0) return false;
+  std::vector<int> known(static_cast<std::size_t>(count));
+  return library().architecture_list(known.data()) == 0 &&
+         std::ranges::find(known, capability) != known.end();
 }
 
 std::string compile(std::string_view source, const std::string& function, const std::string& architecture) {

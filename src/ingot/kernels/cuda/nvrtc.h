@@ -11,6 +11,8 @@ namespace ingot::kernels::cuda::nvrtc {
 std::string problem();
 /// "NVRTC 13.0"
 std::string version();
+/// Whether it compiles for cards of this compute capability, 90 for 9.0. Not without a compiler.
+bool knows(int capability);
 /// Machine code for `architecture` ("sm_90a") from CUDA C++. Throws KernelError(function, the compiler's
 /// messages).
 std::string compile(std::string_view source, const std::string& function, const std::string& architecture);

@@ -80,7 +80,7 @@ void emulation::compile_in(std::string source_root) { root = std::move(source_ro
 
 namespace driver {
 
-std::string compiler_problem() {
+std::string compiler_problem(int) {
   return root.empty() ? "the emulator was not told where its sources are" : "";
 }
 std::string compiler(int) { return "the host's compiler"; }
