@@ -67,6 +67,24 @@ TEST(KvStore, EveryDtypeKeepsWhatItCan) {
   EXPECT_EQ(max_error(zeros.wide(), Tensor::zeros({1, 2, 1, 32})), 0);
 }
 
+TEST(KvStore, RowsTooSmallAreZerosAndRowsThatAreNotNumbersShow) {
+  const NoGrad no_grad;
+  for (const std::int64_t size : {64, 3}) {  // vectors and the reference
+    Tensor x = randn({4, 1, size}, 7);
+    const float last[] = {0, NAN, -INFINITY, 1e-40F};
+    for (std::int64_t i = 0; i < size; ++i) x.data<float>()[3 * size + i] = 1e-40F;
+    for (std::int64_t row = 1; row < 4; ++row) x.data<float>()[(row + 1) * size - 1] = last[row];
+    const Stored stored = store(x, DType::i8);
+    const Tensor rows = contiguous(stored.rows), scale = contiguous(stored.scale);
+    EXPECT_GT(scale.data<float>()[0], 0) << size;
+    EXPECT_TRUE(std::isnan(scale.data<float>()[1])) << size;
+    EXPECT_TRUE(std::isnan(scale.data<float>()[2])) << size;
+    EXPECT_EQ(scale.data<float>()[3], 0) << size;
+    for (std::int64_t i = size; i < 4 * size; ++i)
+      EXPECT_EQ(rows.data<std::int8_t>()[i], 0) << size << " " << i;
+  }
+}
+
 TEST(CachedAttention, EqualsAttentionOnWhatTheCacheHolds) {
   const NoGrad no_grad;
   for (const DType dtype : kCacheDtypes) {

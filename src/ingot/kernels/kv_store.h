@@ -6,7 +6,7 @@ namespace ingot::kernels {
 
 /// Writes keys or values into a cache: y[h, i] = x[i, h], rounded to the cache's dtype. x: [n, heads, d] f32,
 /// adjacent last axis; y: [heads, n, d] f32, bf16, f16 or i8, adjacent last axis. An i8 cache takes one scale
-/// per row, scale[h, i] = max|x[i, h]| / 127 (f32 [heads, n], adjacent positions), and y = round(x / scale).
+/// per row (f32 [heads, n], adjacent positions) and rounds by the rules of quantize_activations.
 struct KvStoreArgs {
   View x, y;
   View scale{};

@@ -5,10 +5,13 @@
 
 namespace ingot::kernels {
 
+/// 127 / x is finite from here on: numbers of smaller magnitudes are rounded to int8 as 0.
+inline constexpr float kLeastTop = 0x1p-110F;
+
 /// Rounds rows of x to int8 in blocks of 32 columns, each with its own scale: codes = round_to_even(x · 127 /
-/// top), scale = top / 127 with the largest magnitude top. A top below 2⁻¹¹⁰ counts as 0; NaN and infinities
-/// give a scale of NaN and codes of 0, so that they show in the product. x: f32 [m, k], rows contiguous. y:
-/// u8 [m, blocks · 64], ActivationBlocks; blocks · 32 >= k, the rest is 0.
+/// top), scale = top / 127 with the largest magnitude top. A top below kLeastTop counts as 0; NaN and
+/// infinities give a scale of NaN and codes of 0, so that they show in the product. x: f32 [m, k], rows
+/// contiguous. y: u8 [m, blocks · 64], ActivationBlocks; blocks · 32 >= k, the rest is 0.
 struct QuantizeActivationsArgs {
   View x, y;
 };
@@ -30,7 +33,7 @@ inline Kernel<QuantizeActivationsArgs> quantize_activations("quantize_activation
 /// nothing but dot products is left between two spans. For a row of the weight: top = the largest magnitude
 /// of its values in the span, fma(code less zero, weight scale, minimum); unit = weight scale · (127 / top),
 /// code = round_to_even(fma(code less zero, unit, minimum · (127 / top))), and by spans y = fma(float(dot),
-/// top / 127 · x scale, y), where y starts as the bias or 0. A top below 2⁻¹¹⁰ counts as 0.
+/// top / 127 · x scale, y), where y starts as the bias or 0. A top below kLeastTop counts as 0.
 struct QuantizedMatmulArgs {
   PackedFormat format;
   View x, weight, y, bias;

@@ -1,3 +1,4 @@
+#include "ingot/kernels/cuda/int8_rounding.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/team.h"
 #include "ingot/kernels/kv_store.h"
@@ -40,14 +41,11 @@ __global__ void kv_store_quantised_kernel(const __grid_constant__ KvRows rows, s
   for (std::int64_t row = Warp::first_row(); row < rows.n * rows.heads; row += Warp::row_step()) {
     const std::int64_t i = row / rows.heads, h = row - i * rows.heads;
     const float* from = rows.x + i * rows.x_position + h * rows.x_head;
-    float top = 0;
-    for (std::int64_t c = Warp::lane(); c < rows.d; c += kWarp) top = fmaxf(top, fabsf(from[c]));
-    top = Warp::max(top);
-    if (Warp::lane() == 0) scale[h * rows.scale_head + i] = top / 127.0F;
-    const float inverse = top > 0.0F ? 127.0F / top : 0.0F;
+    const Int8Rounding rounding = Int8Rounding::of_row(from, rows.d);
+    if (Warp::lane() == 0) scale[h * rows.scale_head + i] = rounding.scale;
     std::int8_t* to = y + h * rows.y_head + i * rows.y_position;
     for (std::int64_t c = Warp::lane(); c < rows.d; c += kWarp)
-      to[c] = static_cast<std::int8_t>(rintf(from[c] * inverse));
+      to[c] = static_cast<std::int8_t>(rounding.code(from[c]));
   }
 }
 

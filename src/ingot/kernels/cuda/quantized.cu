@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ingot/kernels/cuda/int8_rounding.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/team.h"
 #include "ingot/kernels/quantized.h"
@@ -121,8 +122,6 @@ struct CodeValues {
   }
 };
 
-constexpr float kLeast = 0x1p-110F;  // as the contract says
-
 // A warp for each block of 32 columns, a lane for each.
 __global__ void quantize_activations_kernel(const float* x, std::int64_t x_stride, std::int64_t k,
                                             ActivationBlock* y, std::int64_t blocks, std::int64_t total) {
@@ -131,18 +130,13 @@ __global__ void quantize_activations_kernel(const float* x, std::int64_t x_strid
     const std::int64_t row = i / blocks, column = (i - row * blocks) * 32 + Warp::lane();
     const float value = column < k ? x[row * x_stride + column] : 0.0F;
     const bool finite = __all_sync(kAllLanes, fabsf(value) < INFINITY ? 1 : 0) != 0;  // a NaN is not less
-    const float top = Warp::max(fabsf(value));
-    int code = 0;
-    if (finite && top >= kLeast) {
-      const float scaled = rintf(value * (127.0F / top));
-      code = static_cast<int>(scaled < -127.0F ? -127.0F : scaled > 127.0F ? 127.0F : scaled);
-    }
+    const Int8Rounding rounding(Warp::max(fabsf(value)), finite);
+    const int code = rounding.code(value);
     const int sum = warp_sum(code), low_half = warp_sum(Warp::lane() < 16 ? code : 0);
-    const float scale = !finite ? NAN : top < kLeast ? 0.0F : top / 127.0F;
     y[i].codes[static_cast<std::size_t>(Warp::lane())] = static_cast<std::int8_t>(code);
     if (Warp::lane() != 0) continue;
-    y[i].scale = scale;
-    y[i].scaled_sum = !finite ? NAN : scale * static_cast<float>(sum);
+    y[i].scale = rounding.scale;
+    y[i].scaled_sum = rounding.scale * static_cast<float>(sum);
     y[i].negative_sum = -sum;
     y[i].negative_half_sums[0] = -low_half;
     y[i].negative_half_sums[1] = low_half - sum;
@@ -163,23 +157,12 @@ __global__ void quantize_rows_kernel(const float* x, std::int64_t x_stride, std:
                                      std::int64_t y_stride, std::int64_t codes, std::int64_t rows) {
   using Warp = Team<kWarp>;
   for (std::int64_t row = Warp::first_row(); row < rows; row += Warp::row_step()) {
-    float most = 0;
-    int good = 1;
-    for (std::int64_t i = Warp::lane(); i < k; i += kWarp) {
-      const float value = fabsf(x[row * x_stride + i]);
-      if (!(value < INFINITY)) good = 0;  // a NaN is not less
-      most = fmaxf(most, value);
-    }
-    const bool finite = __all_sync(kAllLanes, good) != 0;
-    const float top = Warp::max(most), inverse = finite && top >= kLeast ? 127.0F / top : 0.0F;
+    const float* from = x + row * x_stride;
+    const Int8Rounding rounding = Int8Rounding::of_row(from, k);
     std::uint8_t* to = y + row * y_stride;
     int sum = 0;
     for (std::int64_t i = Warp::lane(); i < codes; i += kWarp) {
-      int code = 0;
-      if (i < k && inverse != 0.0F) {
-        const float scaled = rintf(x[row * x_stride + i] * inverse);
-        code = static_cast<int>(scaled < -127.0F ? -127.0F : scaled > 127.0F ? 127.0F : scaled);
-      }
+      const int code = i < k ? rounding.code(from[i]) : 0;
       to[64 + i] = static_cast<std::uint8_t>(static_cast<std::int8_t>(code));
       sum += code;
     }
@@ -187,7 +170,7 @@ __global__ void quantize_rows_kernel(const float* x, std::int64_t x_stride, std:
     int* words = reinterpret_cast<int*>(to);
     if (Warp::lane() < 16 && Warp::lane() > 1) words[Warp::lane()] = 0;
     if (Warp::lane() != 0) continue;
-    *reinterpret_cast<float*>(to) = !finite ? NAN : top < kLeast ? 0.0F : top / 127.0F;
+    *reinterpret_cast<float*>(to) = rounding.scale;
     words[1] = -sum;
   }
 }

@@ -1,8 +1,6 @@
 #include "ingot/kernels/kv_store.h"
 
-#include <algorithm>
-#include <cmath>
-
+#include "ingot/kernels/cpu/int8_rounding.h"
 #include "ingot/kernels/cpu/numeric.h"
 #include "ingot/kernels/cpu/register.h"
 
@@ -10,11 +8,9 @@ namespace ingot::kernels::cpu {
 namespace {
 
 void store_quantised(const float* x, std::int64_t n, std::int8_t* y, float* scale) {
-  float top = 0.0F;
-  for (std::int64_t i = 0; i < n; ++i) top = std::max(top, std::fabs(x[i]));
-  *scale = top / 127.0F;
-  const float inverse = top > 0.0F ? 127.0F / top : 0.0F;
-  for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<std::int8_t>(std::nearbyint(x[i] * inverse));
+  const Int8Rounding rounding(x, n);
+  *scale = rounding.scale;
+  for (std::int64_t i = 0; i < n; ++i) y[i] = rounding.code(x[i]);
 }
 
 template <class F>

@@ -5,33 +5,15 @@
 #include <cstring>
 
 #include "ingot/base/parallel.h"
+#include "ingot/kernels/cpu/int8_rounding.h"
 #include "ingot/kernels/cpu/packed_block.h"
 #include "ingot/kernels/cpu/register.h"
 
 namespace ingot::kernels::cpu {
 namespace {
 
-constexpr float kLeast = 0x1p-110F;  // 127 / x is finite above; a block of smaller magnitudes counts as 0
-
-// How n numbers with one scale are rounded.
-struct Rounding {
-  float scale, inverse = 0;
-
-  Rounding(const float* x, std::int64_t n) {
-    float top = 0;
-    for (std::int64_t i = 0; i < n; ++i)
-      top = std::abs(x[i]) > top || std::isnan(x[i]) ? std::abs(x[i]) : top;
-    scale = !std::isfinite(top) ? NAN : top < kLeast ? 0 : top / 127;
-    if (std::isfinite(top) && top >= kLeast) inverse = 127 / top;
-  }
-  std::int8_t code(float x) const {
-    if (inverse == 0) return 0;
-    return static_cast<std::int8_t>(std::clamp(std::nearbyint(x * inverse), -127.0F, 127.0F));
-  }
-};
-
 void round_block(const float* x, std::int64_t n, ActivationBlock& block) {
-  const Rounding rounding(x, n);
+  const Int8Rounding rounding(x, n);
   block = {};
   block.scale = rounding.scale;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -93,7 +75,7 @@ Span requantized(const PackedLayout& layout, const std::uint8_t* panel, std::int
       if (value > top || std::isnan(value)) top = value;
     }
   }
-  const Rounding rounding(&top, 1);
+  const Int8Rounding rounding(top);
   Span span{.scale = rounding.scale};
   if (rounding.inverse == 0) return span;
   for (std::int64_t i = 0; i < blocks * kPackedBlock; ++i) {
@@ -149,7 +131,7 @@ void multiply(const QuantizedMatmulArgs& args, Stream) {
 }
 
 void round_span(const float* x, std::int64_t k, std::int64_t codes, std::uint8_t* y) {
-  const Rounding rounding(x, k);
+  const Int8Rounding rounding(x, k);
   ActivationRow header{.scale = rounding.scale, .negative_sum = 0, .unused = {}};
   for (std::int64_t i = 0; i < codes; ++i) {
     const std::int8_t code = i < k ? rounding.code(x[i]) : std::int8_t{0};

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -23,7 +24,7 @@ using DI = hn::RebindToSigned<D>;
 using DU = hn::RebindToUnsigned<D>;
 using D8 = hn::Rebind<std::int8_t, D>;
 
-constexpr std::uint32_t kLeastBits = 0x08800000U;  // 2⁻¹¹⁰
+constexpr auto kLeastBits = std::bit_cast<std::uint32_t>(kLeastTop);
 constexpr std::uint32_t kInfinityBits = 0x7f800000U;
 
 // Magnitudes compare as whole numbers do, and a NaN is the largest.

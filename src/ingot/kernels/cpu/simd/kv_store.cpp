@@ -1,6 +1,10 @@
 #include "ingot/kernels/kv_store.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "ingot/base/parallel.h"
+#include "ingot/kernels/cpu/int8_rounding.h"
 #include "ingot/kernels/cpu/register.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -26,11 +30,17 @@ void store_row(const float* x, std::int64_t n, T* y) {
 void store_row_i8(const float* x, std::int64_t n, std::int8_t* y, float* scale) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  auto top = hn::Zero(d);
-  for (std::int64_t c = 0; c < n; c += lanes) top = hn::Max(top, hn::Abs(hn::LoadU(d, x + c)));
-  const float largest = hn::GetLane(hn::MaxOfLanes(d, top));
-  *scale = largest / 127.0F;
-  const auto inverse = hn::Set(d, largest > 0.0F ? 127.0F / largest : 0.0F);
+  const hn::RebindToUnsigned<D> du;
+  auto tops = hn::Zero(du);  // magnitudes compare by their bits, a NaN as the largest
+  for (std::int64_t c = 0; c < n; c += lanes)
+    tops = hn::Max(tops, hn::And(hn::BitCast(du, hn::LoadU(d, x + c)), hn::Set(du, 0x7fffffffU)));
+  const Int8Rounding rounding(std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(du, tops))));
+  *scale = rounding.scale;
+  if (rounding.inverse == 0) {
+    std::fill_n(y, n, std::int8_t{0});
+    return;
+  }
+  const auto inverse = hn::Set(d, rounding.inverse);
   const hn::Rebind<std::int8_t, D> bytes;
   for (std::int64_t c = 0; c < n; c += lanes) {
     const auto rounded = hn::NearestInt(hn::Mul(hn::LoadU(d, x + c), inverse));

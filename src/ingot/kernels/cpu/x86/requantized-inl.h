@@ -64,10 +64,9 @@ INGOT_INLINE void round_anew(const std::uint8_t* steps, std::int64_t blocks, std
     }
   }
   top = add(top, none);
-  constexpr float kLeast = 0x1p-110F;
-  const Floats inverse = unless_below(top, splat(kLeast), divide(splat(127.0F), top));
+  const Floats inverse = unless_below(top, splat(kLeastTop), divide(splat(127.0F), top));
   store_floats(reinterpret_cast<float*>(to) + row,
-               unless_below(top, splat(kLeast), divide(top, splat(127.0F))), kLanes);
+               unless_below(top, splat(kLeastTop), divide(top, splat(127.0F))), kLanes);
   const Ints flip = splat_byte(-128), byte = splat(255);
   std::uint8_t* codes = to + kSpanLayout.panel_header_bytes() + 4 * row;
   for (std::int64_t b = 0; b < blocks; ++b) {
