@@ -15,6 +15,20 @@ Tensor copied(const Tensor& x, DType dtype) {
   return y;
 }
 
+// All that `first` was given so far comes before what `second` is given from now on.
+void put_in_order(Stream first, Stream second) {
+  ComputeBackend& of_first = backend(first.device);
+  const Event event = of_first.create_event();
+  try {
+    of_first.record(event, first);
+    backend(second.device).wait(second, event);
+  } catch (...) {
+    of_first.destroy_event(event);
+    throw;
+  }
+  of_first.destroy_event(event);
+}
+
 struct CopyNode final : Node {
   static constexpr const char* kName = "copy";
   std::string_view name() const override { return kName; }
@@ -45,8 +59,14 @@ Tensor to(const Tensor& x, Device device) {
   Tensor y = Tensor::empty(source.shape(), source.dtype(), device);
   const Device worker = device.is_cpu() ? x.device() : device;  // the accelerator's backend does the copy
   const Stream stream = current_stream(worker);
+  const bool between_accelerators = !device.is_cpu() && !x.device().is_cpu();
+  if (between_accelerators) put_in_order(current_stream(x.device()), stream);
   backend(worker).copy(y.view().data, source.view().data, source.nbytes(), stream);
-  if (device.is_cpu() || x.device().is_cpu()) backend(worker).synchronize(stream);
+  if (between_accelerators) {
+    put_in_order(stream, current_stream(x.device()));  // which may give the source's memory away
+  } else {
+    backend(worker).synchronize(stream);
+  }
   return record<DeviceCopyNode>(y, {&source}, source.device());
 }
 

@@ -52,7 +52,9 @@ void keep_image(const std::string& path, const std::string& image) {
 }  // namespace
 
 CudaKernelExecutor::CudaKernelExecutor(Device device, std::string cache)
-    : device_(device), cache_(std::move(cache)) {}
+    : device_(device),
+      cache_(std::move(cache)),
+      last_handle_(static_cast<std::uint64_t>(device.index) << 48U) {}
 CudaKernelExecutor::~CudaKernelExecutor() = default;
 
 std::uint64_t CudaKernelExecutor::load_kernel(std::string_view source, std::string_view function) {

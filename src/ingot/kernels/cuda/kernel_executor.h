@@ -30,7 +30,7 @@ class CudaKernelExecutor final : public KernelExecutor {
   std::string cache_;
   std::mutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<Module>> modules_;
-  std::uint64_t last_handle_ = 0;
+  std::uint64_t last_handle_;  // other numbers on each device
 };
 
 }  // namespace ingot::kernels::cuda

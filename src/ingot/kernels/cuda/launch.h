@@ -66,8 +66,10 @@ void launch(const LaunchSite& site, void (*kernel)(Parameters...), Size3 grid, S
 namespace emulation {
 /// Runs `work`, or where the stream is being captured keeps it.
 void submit(void* stream, std::function<void()> work);
-/// Throws KernelError where an argument of a kernel holds a pointer to host memory.
-void check_argument(const char* kernel, const void* argument, std::size_t bytes);
+/// The same for the work of a kernel, which reaches the memory of the site's device.
+void submit_kernel(const LaunchSite& site, std::function<void()> work);
+/// Throws KernelError where an argument of a kernel holds a pointer to memory of the host or another device.
+void check_argument(const LaunchSite& site, const void* argument, std::size_t bytes);
 }  // namespace emulation
 
 template <class... Parameters, class... Arguments>
@@ -78,9 +80,9 @@ void launch(const LaunchSite& site, void (*kernel)(Parameters...), Size3 grid, S
   const auto run = [&](Parameters... values) {
 #if __has_builtin(__builtin_clear_padding)  // what lies between members may be an old pointer
     (__builtin_clear_padding(&values), ...);
-    (emulation::check_argument(site.kernel, &values, sizeof(values)), ...);
+    (emulation::check_argument(site, &values, sizeof(values)), ...);
 #endif
-    emulation::submit(site.stream.native, [=, name = site.kernel] {
+    emulation::submit_kernel(site, [=, name = site.kernel] {
       emulation::run_grid(name, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes,
                           [&] { kernel(values...); });
     });

@@ -82,6 +82,7 @@ TEST(CudaAllocator, NeverOverlapsBlocksInUse) {
 }
 
 TEST(CudaAllocator, GivesUnusedSegmentsBackBeforeItFails) {
+  emulation::use_device(0);
   const std::size_t before = emulation::device_memory(), used = before - emulation::free_memory();
   emulation::set_device_memory(used + 50 * kMiB);
   {
@@ -114,6 +115,7 @@ TEST(CudaAllocator, TakesMemoryOfOthersBackWhileAStreamRecords) {
 }
 
 TEST(CudaBackend, SaysWhatFillsTheDevice) {
+  emulation::use_device(0);
   const std::size_t before = emulation::device_memory(), used = before - emulation::free_memory();
   emulation::set_device_memory(used + 64 * kMiB);
   const auto made = make_cuda_backend(0);

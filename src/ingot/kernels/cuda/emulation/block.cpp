@@ -524,7 +524,7 @@ void run_grid(const char* kernel, Size3 grid, Size3 block, std::size_t shared_by
       KernelError(kernel, fmt::format("{} bytes of shared memory are more than a block has", shared_bytes)));
   if (checks_only) return;
   {
-    const Access access;
+    const Access access(current_device());
     Block running(kernel, body, shared_bytes);
     active = &running;
     position.block_size = block;
@@ -538,7 +538,7 @@ void run_grid(const char* kernel, Size3 grid, Size3 block, std::size_t shared_by
     }
     active = nullptr;
   }
-  const Access access;
+  const Access access(current_device());
   check_guards(kernel);
 }
 

@@ -118,7 +118,8 @@ FunctionInfo function_info(void*) { return {.registers = 0, .most_threads = 1024
 
 void launch_module(void* module, const char* function, std::array<unsigned, 3> grid,
                    std::array<unsigned, 3> block, void** arguments, void* stream) {
-  const LaunchSite site{function, {{DeviceType::cuda, 0}, stream}, {}};
+  const LaunchSite site{
+      function, {{DeviceType::cuda, static_cast<std::int8_t>(emulation::current_device())}, stream}, {}};
   static_cast<LoadedLibrary*>(module)->run(&site, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
                                            arguments);
 }

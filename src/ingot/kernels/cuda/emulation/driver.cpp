@@ -1,5 +1,6 @@
 #include "ingot/kernels/cuda/driver.h"
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -16,13 +17,41 @@
 namespace ingot::kernels::cuda::driver {
 namespace {
 
+struct EmulatedStream {
+  int device;
+};
+
+// Each device has a default stream, of which null is the name. Others are named by themselves.
+void* own_name(void* stream) {
+  static auto& defaults = *new std::array<EmulatedStream, emulation::kMostDevices>{{{0}, {1}}};
+  return stream != nullptr ? stream : &defaults.at(static_cast<std::size_t>(emulation::current_device()));
+}
+int device_of(void* stream) { return static_cast<EmulatedStream*>(own_name(stream))->device; }
+emulation::Place end_of(void* stream) { return emulation::end_of(own_name(stream)); }
+
+// What works on the memory of one device, in its turn of the stream's work.
+void submit_to(int device, void* stream, std::function<void()> work) {
+  emulation::submit(stream, [device, work = std::move(work)] {
+    const int before = emulation::current_device();
+    emulation::use_device(device);
+    try {
+      work();
+    } catch (...) {
+      emulation::use_device(before);
+      throw;
+    }
+    emulation::use_device(before);
+  });
+}
+
 using Recording = std::vector<emulation::Work>;
 std::map<void*, Recording> recordings;  // of the streams that are being captured
 
 emulation::Waits waited;
 
 struct EmulatedEvent {
-  emulation::Place place;
+  int device;
+  emulation::Place place{};
   bool captured = false;  // recorded in a stream that only records: it can never be waited for
 };
 EmulatedEvent& event_of(void* event) { return *static_cast<EmulatedEvent*>(event); }
@@ -37,7 +66,7 @@ bool is_pinned(const void* data) {
   return at < begin + bytes;
 }
 
-bool is_pageable(const void* data) { return !emulation::is_device_pointer(data) && !is_pinned(data); }
+bool is_pageable(const void* data) { return !emulation::device_of(data) && !is_pinned(data); }
 
 void check_not_capturing(void* stream) {
   INGOT_CHECK(!recordings.contains(stream),
@@ -59,7 +88,7 @@ void check_recorded_with(void* event) {
 
 }  // namespace
 
-int device_count(std::string&) noexcept { return 1; }
+int device_count(std::string&) noexcept { return emulation::devices(); }
 DeviceProperties properties(int) {
   return {.name = "emulated CUDA device (tests only)",
           .major = 9,
@@ -69,7 +98,7 @@ DeviceProperties properties(int) {
           .shared_memory = 227 * 1024};
 }
 std::string version() { return "emulated"; }
-void use(int) {}
+void use(int device) { emulation::use_device(device); }
 MemorySizes memory_sizes() { return {emulation::free_memory(), emulation::device_memory()}; }
 
 void* allocate(std::size_t bytes) { return emulation::allocate(bytes); }
@@ -98,31 +127,34 @@ void copy(void* to, const void* from, std::size_t bytes, void* stream) {
   });
   if (!waits) return;
   ++waited.host_copies;
-  emulation::run_until(emulation::end_of(stream));
+  emulation::run_until(end_of(stream));
 }
 void fill_bytes(void* to, std::uint8_t value, std::size_t bytes, void* stream) {
-  emulation::submit(stream, [=] {
-    const emulation::Access access;
+  submit_to(device_of(stream), stream, [=] {
+    const emulation::Access access(emulation::current_device());
     std::memset(to, value, bytes);
     emulation::check_guards("fill_bytes");
   });
 }
 
-void* create_stream() { return new char; }  // an address of its own is all that a stream needs
+void* create_stream() { return new EmulatedStream{emulation::current_device()}; }
 void destroy_stream(void* stream) noexcept {
   emulation::end_stream(stream);
-  delete static_cast<char*>(stream);
+  delete static_cast<EmulatedStream*>(stream);
 }
 void synchronize(void* stream) {
   check_not_capturing(stream);
   ++waited.streams;
-  emulation::run_until(emulation::end_of(stream));
+  emulation::run_until(end_of(stream));
 }
-void* create_event() { return new EmulatedEvent; }
+void* create_event() { return new EmulatedEvent{emulation::current_device()}; }
 void destroy_event(void* event) noexcept { delete &event_of(event); }
 void record(void* event, void* stream) {
+  const int device = event_of(event).device;
+  INGOT_CHECK(device == device_of(stream),
+              Error("CUDA: recording an event failed: invalid resource handle (it is of another device)"));
   const bool captured = recordings.contains(stream);
-  event_of(event) = {captured ? emulation::Place{} : emulation::end_of(stream), captured};
+  event_of(event) = {device, captured ? emulation::Place{} : end_of(stream), captured};
 }
 void wait(void* stream, void* event) {
   if (recordings.contains(stream)) {
@@ -130,7 +162,7 @@ void wait(void* stream, void* event) {
     return;
   }
   check_waitable(event);
-  emulation::put_wait(stream, event_of(event).place);
+  emulation::put_wait(own_name(stream), event_of(event).place);
 }
 void wait_for(void* event) {
   check_waitable(event);
@@ -165,10 +197,18 @@ void ingot::kernels::cuda::register_libraries() {}
 void ingot::kernels::cuda::emulation::submit(void* stream, std::function<void()> work) {
   const auto recording = driver::recordings.find(stream);
   if (recording == driver::recordings.end()) {
-    put_work(stream, std::move(work));
+    put_work(driver::own_name(stream), std::move(work));
   } else {
     recording->second.push_back(std::move(work));
   }
+}
+
+void ingot::kernels::cuda::emulation::submit_kernel(const LaunchSite& site, std::function<void()> work) {
+  const int device = site.stream.device.index;
+  driver::use(device);
+  if (driver::device_of(site.stream.native) != device)
+    throw_launch_failed(site, {}, {}, 0, "invalid resource handle (the stream is of another device)");
+  driver::submit_to(device, site.stream.native, std::move(work));
 }
 
 ingot::kernels::cuda::emulation::Waits ingot::kernels::cuda::emulation::waits() { return driver::waited; }

@@ -22,16 +22,20 @@ bool is_host_address(std::uint64_t word) {
 
 }  // namespace
 
-void check_argument(const char* kernel, const void* argument, std::size_t bytes) {
+void check_argument(const LaunchSite& site, const void* argument, std::size_t bytes) {
   const auto* from = static_cast<const char*>(argument);
   for (std::size_t at = 0; at + 8 <= bytes; at += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, from + at, 8);
-    INGOT_CHECK(
-        is_device_pointer(reinterpret_cast<const void*>(word)) || !is_host_address(word),
-        KernelError(kernel, fmt::format("an argument holds the host's address {:#x}; kernels reach only "
-                                        "device memory",
-                                        word)));
+    const std::optional<int> device = device_of(reinterpret_cast<const void*>(word));
+    INGOT_CHECK(device.has_value() || !is_host_address(word),
+                KernelError(site.kernel, fmt::format("an argument holds the host's address {:#x}; kernels "
+                                                     "reach only device memory",
+                                                     word)));
+    INGOT_CHECK(device.value_or(site.stream.device.index) == site.stream.device.index,
+                KernelError(site.kernel, fmt::format("an argument holds an address of cuda:{}; the kernel "
+                                                     "runs on cuda:{}",
+                                                     *device, int{site.stream.device.index})));
   }
 }
 

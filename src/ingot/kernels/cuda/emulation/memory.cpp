@@ -1,6 +1,8 @@
 #include "ingot/kernels/cuda/emulation/memory.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -31,15 +33,13 @@ constexpr unsigned char kPoison = 0xff;
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
+void explain_faults();
+
 class Arena {
  public:
-  static Arena& instance() {
-    static auto* arena = new Arena;  // lives as long as tensors of static lifetime may
-    return *arena;
-  }
-
   void* allocate(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
+    if (base_ == nullptr) reserve();
     if (bytes > memory_ - std::min(memory_, used_)) return nullptr;
     const std::size_t whole = round_up(bytes + kGuard, kAlignment) + kAlignment;
     auto hole = std::ranges::find_if(holes_, [&](const auto& h) { return h.second >= whole; });
@@ -78,6 +78,7 @@ class Arena {
   void check_guards([[maybe_unused]] const char* by) {
     const std::lock_guard lock(mutex_);
 #if !defined(__SANITIZE_ADDRESS__)  // which sees the very instruction
+    if (depth_ == 0) return;
     for (const auto& [at, sizes] : blocks_) {
       const auto* bytes = reinterpret_cast<const unsigned char*>(base_ + at);
       const auto intact = [](const unsigned char* from, std::size_t n) {
@@ -91,7 +92,10 @@ class Arena {
 #endif
   }
 
-  bool holds(const void* data) const { return data >= base_ && data < base_ + kReserved; }
+  bool holds(const void* data) const {
+    const char* base = base_;
+    return base != nullptr && data >= base && data < base + kReserved;
+  }
   void open() {
     if (depth_++ == 0) protect(PROT_READ | PROT_WRITE);
   }
@@ -108,25 +112,13 @@ class Arena {
     std::size_t bytes, whole;
   };
 
-  Arena() {
+  void reserve() {
     void* mapped = mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     INGOT_ASSERT(mapped != MAP_FAILED);
     base_ = static_cast<char*>(mapped);
     madvise(mapped, kReserved, MADV_HUGEPAGE);  // a wish: protect() takes a time for each page
     holes_[0] = kReserved;
-    struct sigaction action {};
-    action.sa_sigaction = explain;
-    action.sa_flags = SA_SIGINFO | SA_RESETHAND;
-    sigaction(SIGSEGV, &action, nullptr);
-  }
-
-  // Returning runs the faulting instruction again, this time without us.
-  static void explain(int, siginfo_t* info, void*) {
-    constexpr char kText[] =
-        "host code touched the memory of an emulated CUDA device: a kernel's host part, or an op, read or "
-        "wrote through a device pointer; copy first\n";
-    if (instance().holds(info->si_addr)) [[maybe_unused]]
-      const auto written = write(2, kText, sizeof kText - 1);
+    explain_faults();
   }
 
   void protect(int access) {
@@ -148,33 +140,81 @@ class Arena {
   }
 
   mutable std::recursive_mutex mutex_;
-  char* base_ = nullptr;
+  std::atomic<char*> base_ = nullptr;  // from the first block on
   std::size_t high_ = 0;
   int depth_ = 0;
   std::map<std::size_t, std::size_t> holes_;
   std::map<std::size_t, Sizes> blocks_;
 };
 
+Arena& arena_of(int device) {
+  static auto& arenas = *new std::array<Arena, kMostDevices>;  // live as long as static tensors may
+  return arenas.at(static_cast<std::size_t>(device));
+}
+Arena& current_arena() { return arena_of(current_device()); }
+
+// Returning runs the faulting instruction again, this time without us.
+void explain(int, siginfo_t* info, void*) {
+  constexpr char kText[] =
+      "host code, or a kernel on another device, touched the memory of an emulated CUDA device: a kernel's "
+      "host part, or an op, read or wrote through a device pointer; copy first\n";
+  if (device_of(info->si_addr).has_value()) [[maybe_unused]]
+    const auto written = write(2, kText, sizeof kText - 1);
+}
+void explain_faults() {
+  struct sigaction action {};
+  action.sa_sigaction = explain;
+  action.sa_flags = SA_SIGINFO | SA_RESETHAND;
+  sigaction(SIGSEGV, &action, nullptr);
+}
+
+int device_count = 1;
+thread_local int device_in_use = 0;
+
 }  // namespace
 
-void* allocate(std::size_t bytes) { return Arena::instance().allocate(bytes); }
-void deallocate(void* data) noexcept { Arena::instance().deallocate(data); }
-std::size_t device_memory() { return Arena::instance().memory_; }
-void set_device_memory(std::size_t bytes) { Arena::instance().memory_ = bytes; }
+int devices() { return device_count; }
+void set_devices(int count) { device_count = count; }
+int current_device() { return device_in_use; }
+void use_device(int device) { device_in_use = device; }
+
+void* allocate(std::size_t bytes) { return current_arena().allocate(bytes); }
+void deallocate(void* data) noexcept {
+  const std::optional<int> device = device_of(data);
+  INGOT_ASSERT(device.has_value());
+  arena_of(*device).deallocate(data);
+}
+std::size_t device_memory() { return current_arena().memory_; }
+void set_device_memory(std::size_t bytes) { current_arena().memory_ = bytes; }
 std::size_t free_memory() {
-  Arena& arena = Arena::instance();
+  const Arena& arena = current_arena();
   return arena.memory_ - std::min(arena.memory_, arena.used_);
 }
-bool is_device_pointer(const void* data) { return Arena::instance().holds(data); }
-void check_guards([[maybe_unused]] const char* by) { Arena::instance().check_guards(by); }
+std::optional<int> device_of(const void* data) {
+  for (int device = 0; device < kMostDevices; ++device) {
+    if (arena_of(device).holds(data)) return device;
+  }
+  return std::nullopt;
+}
+void check_guards(const char* by) {
+  for (int device = 0; device < kMostDevices; ++device) arena_of(device).check_guards(by);
+}
 
-Access::Access() {
-  Arena::instance().mutex().lock();
-  Arena::instance().open();
+Access::Access(int device) : begin_(device), end_(device + 1) {
+  arena_of(device).mutex().lock();
+  arena_of(device).open();
+}
+Access::Access() : begin_(0), end_(kMostDevices) {
+  for (int device = begin_; device < end_; ++device) {
+    arena_of(device).mutex().lock();
+    arena_of(device).open();
+  }
 }
 Access::~Access() {
-  Arena::instance().close();
-  Arena::instance().mutex().unlock();
+  for (int device = begin_; device < end_; ++device) {
+    arena_of(device).close();
+    arena_of(device).mutex().unlock();
+  }
 }
 
 }  // namespace ingot::kernels::cuda::emulation
