@@ -1,7 +1,6 @@
 #include "ingot/cli/kernel_cases.h"
 
 #include <span>
-#include <utility>
 
 #include "ingot/kernels/attention.h"
 #include "ingot/kernels/conv.h"
@@ -57,10 +56,8 @@ KernelWork cast(KernelOperands& operands) {
 
 KernelWork transpose(KernelOperands& operands) {
   const Tensor x = operands.rows_of_values();
-  View turned = x.view();
-  std::swap(turned.shape[0], turned.shape[1]);
-  std::swap(turned.strides[0], turned.strides[1]);
-  return copy_work(operands, x, turned, operands.result({KernelOperands::kWidth, operands.rows()}));
+  return copy_work(operands, x, transposed(x.view()),
+                   operands.result({KernelOperands::kWidth, operands.rows()}));
 }
 
 KernelWork add(KernelOperands& operands) {

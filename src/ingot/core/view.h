@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "ingot/core/device.h"
 #include "ingot/core/dtype.h"
@@ -51,5 +52,13 @@ struct View {
 };
 
 static_assert(std::is_trivially_copyable_v<View>);
+
+/// `view` with its last two axes exchanged. No check.
+inline View transposed(View view) {
+  const auto last = static_cast<std::size_t>(view.rank - 1);
+  std::swap(view.shape[last], view.shape[last - 1]);
+  std::swap(view.strides[last], view.strides[last - 1]);
+  return view;
+}
 
 }  // namespace ingot

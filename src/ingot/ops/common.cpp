@@ -1,7 +1,6 @@
 #include "ingot/ops/common.h"
 
 #include <string>
-#include <utility>
 
 #include "ingot/base/error.h"
 #include "ingot/ops/cast.h"
@@ -35,12 +34,5 @@ void check_defined(const char* op, std::initializer_list<const Tensor*> tensors,
 }
 
 Tensor as_matrix(const Tensor& x) { return is_matrix(x) ? x : contiguous(x); }
-
-View transposed(View view) {
-  const auto last = static_cast<std::size_t>(view.rank - 1);
-  std::swap(view.shape[last], view.shape[last - 1]);
-  std::swap(view.strides[last], view.strides[last - 1]);
-  return view;
-}
 
 }  // namespace ingot

@@ -14,7 +14,4 @@ void check_defined(const char* op, std::initializer_list<const Tensor*> tensors,
 /// a copy that is contiguous.
 Tensor as_matrix(const Tensor& x);
 
-/// `view` with its last two axes exchanged. No check.
-View transposed(View view);
-
 }  // namespace ingot

@@ -1,7 +1,6 @@
 #include "ingot/kernels/grouped.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "ingot/kernels/cpu/register.h"
@@ -26,12 +25,6 @@ View matrix_of(View view, std::int64_t group) {
     view.strides[i] = view.strides[i + 1];
   }
   view.rank = 2;
-  return view;
-}
-
-View transposed(View view) {
-  std::swap(view.shape[0], view.shape[1]);
-  std::swap(view.strides[0], view.strides[1]);
   return view;
 }
 
