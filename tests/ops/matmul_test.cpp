@@ -1,6 +1,7 @@
 #include "ingot/ops/matmul.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string_view>
 #include <tuple>
@@ -16,6 +17,7 @@
 #include "ingot/kernels/scratch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -59,29 +61,80 @@ TEST(Matmul, HoldsForEveryShape) {
   }
 }
 
-TEST(LinearGelu, IsGeluOfALinearLayer) {
+TEST(GeluMlp, IsALinearLayerOfGeluOfALinearLayer) {
+  const double rounding =
+      1.5e-2;  // of three ops in a half type; gradients of weights add it up over the rows
   for (const bool bias : {false, true}) {
-    for (const auto& [x, w] : std::vector<std::pair<Shape, Shape>>{
-             {{3, 5}, {7, 5}}, {{2, 3, 17}, {40, 17}}, {{1, 64}, {8, 64}}, {{65, 3}, {66, 3}}}) {
-      std::vector<testing::InputSpec> inputs{{x}, {w}};
-      if (bias) inputs.push_back({Shape{w[0]}});
-      check_op({.name = to_string(x) + " x " + to_string(w) + (bias ? " + bias" : ""),
-                .op =
-                    [](std::span<const Tensor> in) {
-                      return linear_gelu(in[0], in[1], in.size() > 2 ? in[2] : Tensor{});
-                    },
-                .inputs = inputs,
-                .half_tolerance = 4e-2});
+    for (const auto& [x, up, out] :
+         std::vector<std::tuple<Shape, Shape, std::int64_t>>{{{3, 5}, {7, 5}, 4},
+                                                             {{2, 3, 17}, {40, 17}, 17},
+                                                             {{1, 64}, {8, 64}, 3},
+                                                             {{65, 3}, {66, 3}, 70}}) {
+      // Weights as small as those of a network: what two layers sum then stays near one.
+      const auto weight = [](std::int64_t rows, std::int64_t columns) {
+        const double scale = 1 / std::sqrt(static_cast<double>(columns));
+        return testing::InputSpec{.shape = {rows, columns},
+                                  .values = [scale](double v) { return v * scale; }};
+      };
+      std::vector<testing::InputSpec> inputs{{x}, weight(up[0], up[1]), weight(out, up[0])};
+      if (bias) inputs.insert(inputs.end(), {{Shape{up[0]}}, {Shape{out}}});
+      check_op(
+          {.name = to_string(x) + " x " + to_string(up) + (bias ? " + bias" : ""),
+           .op =
+               [bias](std::span<const Tensor> in) {
+                 return gelu_mlp(in[0], {in[1], bias ? in[3] : Tensor{}}, {in[2], bias ? in[4] : Tensor{}});
+               },
+           .inputs = inputs,
+           .half_tolerance = rounding * std::sqrt(static_cast<double>(x.drop_last().numel()))});
     }
   }
 }
 
-TEST(LinearGelu, HasTheBitsOfTheTwoOpsOnTheCpu) {
+TEST(GeluMlp, HasTheBitsOfTheThreeOpsOnTheCpu) {
+  Tensor x = randn({9, 33}, 1), up = randn({50, 33}, 2), up_bias = randn({50}, 3), down = randn({20, 50}, 4),
+         down_bias = randn({20}, 5);
+  const std::vector<Tensor*> inputs{&x, &up, &up_bias, &down, &down_bias};
+  for (Tensor* input : inputs) input->set_requires_grad(true);
+  const auto gradients_of = [&](const Tensor& y) {
+    for (Tensor* input : inputs) input->set_grad({});
+    backward(sum(square(y)));
+    std::vector<Tensor> found{y};
+    for (const Tensor* input : inputs) found.push_back(clone(input->grad()));
+    return found;
+  };
+  const auto fused = gradients_of(gelu_mlp(x, {up, up_bias}, {down, down_bias}));
+  const auto single = gradients_of(linear(gelu_tanh(linear(x, up, up_bias)), down, down_bias));
+  for (std::size_t i = 0; i < fused.size(); ++i) EXPECT_EQ(max_error(fused[i], single[i]), 0.0) << i;
+
   const NoGrad no_grad;
-  const Tensor x = randn({9, 33}, 1), w = randn({50, 33}, 2), b = randn({50}, 3);
-  EXPECT_EQ(max_error(linear_gelu(x, w, b), gelu_tanh(linear(x, w, b))), 0.0);
-  const Tensor half = to(w, DType::bf16);
-  EXPECT_EQ(max_error(linear_gelu(x, half, b), gelu_tanh(linear(x, half, b))), 0.0);
+  const Tensor half = to(up, DType::bf16);
+  EXPECT_EQ(max_error(gelu_mlp(x, {half, up_bias}, {down, down_bias}),
+                      linear(gelu_tanh(linear(x, half, up_bias)), down, down_bias)),
+            0.0);
+}
+
+TEST(GeluMlp, PassesBackToEveryChoiceOfItsInputs) {
+  std::vector<Tensor> inputs{randn({4, 6}, 1), randn({8, 6}, 2), randn({8}, 3), randn({5, 8}, 4),
+                             randn({5}, 5)};
+  const auto run = [&] {
+    backward(sum(square(gelu_mlp(inputs[0], {inputs[1], inputs[2]}, {inputs[3], inputs[4]}))));
+  };
+  for (Tensor& input : inputs) input.set_requires_grad(true);
+  run();
+  std::vector<Tensor> all;
+  for (const Tensor& input : inputs) all.push_back(clone(input.grad()));
+  for (unsigned choice = 1; choice < 32; ++choice) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      inputs[i] = inputs[i].detach();
+      inputs[i].set_requires_grad((choice >> i & 1) != 0);
+    }
+    run();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      ASSERT_EQ(inputs[i].grad().defined(), (choice >> i & 1) != 0) << choice << " " << i;
+      if (inputs[i].grad().defined())
+        EXPECT_EQ(max_error(inputs[i].grad(), all[i]), 0.0) << choice << " " << i;
+    }
+  }
 }
 
 TEST(Matmul, ReadsTransposedOperandsInPlace) {

@@ -27,6 +27,14 @@ struct GemmGeluArgs {
 };
 inline Kernel<GemmGeluArgs> gemm_gelu("gemm_gelu");
 
+/// c = (a·b) ∘ gelu_tanh'(before): the gradient of gelu's argument, where a·b is that of its result. a: [m,
+/// k], b: [k, n], c and before: [m, n] with contiguous rows; one dtype, strides as for gemm. On the CPU the
+/// product is rounded to c's dtype in between, on a GPU not.
+struct GemmGeluBackwardArgs {
+  View a, b, before, c;
+};
+inline Kernel<GemmGeluBackwardArgs> gemm_gelu_backward("gemm_gelu_backward");
+
 /// y[j] = Σ_i x[i, j], or += with `accumulate`: the gradient of a bias. x: [m, n], contiguous; y: [n], x's
 /// dtype; partials: scratch of [scratch_parts(device), n] in the accumulator dtype (parts of the rows are
 /// summed apart, then in order).
@@ -35,5 +43,19 @@ struct ColumnSumArgs {
   bool accumulate = false;
 };
 inline Kernel<ColumnSumArgs> column_sum("column_sum");
+
+/// dweight = dyᵀ·x and dbias = the column sums of dy, or += where `accumulate` says so: what a linear layer
+/// passes back to its parameters. dy: [m, n], contiguous; x: [m, k] with any strides; dweight: [n, k]; dbias:
+/// [n], contiguous; one dtype. partials: scratch as for column_sum.
+struct LinearParametersBackwardArgs {
+  View dy, x, dweight, dbias, partials;
+  bool accumulate_weight = false, accumulate_bias = false;
+};
+inline Kernel<LinearParametersBackwardArgs> linear_parameters_backward("linear_parameters_backward");
+
+// One kernel after the other, for devices and operands that have no single one.
+void gemm_gelu_in_two(const GemmGeluArgs& args, Stream stream);
+void gemm_gelu_backward_in_two(const GemmGeluBackwardArgs& args, Stream stream);
+void linear_parameters_backward_in_two(const LinearParametersBackwardArgs& args, Stream stream);
 
 }  // namespace ingot::kernels

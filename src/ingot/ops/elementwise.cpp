@@ -99,9 +99,6 @@ Tensor relu(const Tensor& x) { return unary(UnaryOp::relu, x); }
 Tensor silu(const Tensor& x) { return unary(UnaryOp::silu, x); }
 Tensor gelu_erf(const Tensor& x) { return unary(UnaryOp::gelu_erf, x); }
 Tensor gelu_tanh(const Tensor& x) { return unary(UnaryOp::gelu_tanh, x); }
-Tensor recorded_gelu_tanh(const Tensor& x, const Tensor& y) {
-  return record<UnaryNode>(y, {&x}, x, UnaryOp::gelu_tanh, 1.0, 0.0);
-}
 Tensor mish(const Tensor& x) { return unary(UnaryOp::mish, x); }
 Tensor softplus(const Tensor& x) { return unary(UnaryOp::softplus, x); }
 Tensor pow(const Tensor& x, double exponent) {

@@ -36,8 +36,6 @@ Tensor silu(const Tensor& x);
 Tensor gelu_erf(const Tensor& x);
 /// Its approximation with tanh, GPT-2's.
 Tensor gelu_tanh(const Tensor& x);
-/// y as the result of gelu_tanh(x), which the kernel that made x computed too.
-Tensor recorded_gelu_tanh(const Tensor& x, const Tensor& y);
 /// x·tanh(softplus(x)) (Misra 2019).
 Tensor mish(const Tensor& x);
 /// log(1 + eˣ)

@@ -9,7 +9,6 @@
 #include "ingot/kernels/scratch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
-#include "ingot/ops/elementwise.h"
 
 namespace ingot {
 namespace {
@@ -80,6 +79,43 @@ struct MatmulNode final : Node {
   }
 };
 
+// [..., n] as [rows, n]; the view is contiguous, or has rank 2.
+View flattened(View view) {
+  if (view.rank == 2) return view;
+  const std::int64_t n = view.dim(-1);
+  const std::int64_t rows = view.rows();
+  view.rank = 2;
+  view.shape = {rows, n};
+  view.strides = {n, 1};
+  return view;
+}
+
+// The gradients of a linear layer's weight and bias, which are inputs 1 and 2 of its node. dy: [rows, out],
+// x: [rows, in].
+void parameters_backward(BackwardContext& ctx, const View& dy, const View& x) {
+  const GradSlot dw = ctx.slot(1);
+  if (!ctx.needs(2)) {
+    if (!dw) return;
+    return kernels::launch(kernels::gemm, ctx.stream(),
+                           {.a = transposed(dy), .b = x, .c = dw.view, .beta = dw.accumulate ? 1.0F : 0.0F});
+  }
+  const Tensor partials =
+      Tensor::empty({kernels::scratch_parts(dy.device), dy.dim(1)}, accumulator_dtype(dy.dtype), dy.device);
+  const GradSlot db = ctx.slot(2);
+  if (!dw) {
+    return kernels::launch(kernels::column_sum, ctx.stream(),
+                           {.x = dy, .y = db.view, .partials = partials.view(), .accumulate = db.accumulate});
+  }
+  kernels::launch(kernels::linear_parameters_backward, ctx.stream(),
+                  {.dy = dy,
+                   .x = x,
+                   .dweight = dw.view,
+                   .dbias = db.view,
+                   .partials = partials.view(),
+                   .accumulate_weight = dw.accumulate,
+                   .accumulate_bias = db.accumulate});
+}
+
 struct LinearNode final : Node {
   static constexpr const char* kName = "linear";
   SavedTensor x, weight;
@@ -94,28 +130,27 @@ struct LinearNode final : Node {
           kernels::gemm, ctx.stream(),
           {.a = dy, .b = weight.view(), .c = flattened(dx.view), .beta = dx.accumulate ? 1.0F : 0.0F});
     }
-    if (const GradSlot dw = ctx.slot(1)) {
-      kernels::launch(
-          kernels::gemm, ctx.stream(),
-          {.a = transposed(dy), .b = flattened(x.view()), .c = dw.view, .beta = dw.accumulate ? 1.0F : 0.0F});
-    }
-    if (!ctx.needs(2)) return;
-    const Tensor partials =
-        Tensor::empty({kernels::scratch_parts(dy.device), dy.dim(1)}, accumulator_dtype(dy.dtype), dy.device);
-    const GradSlot db = ctx.slot(2);
-    kernels::launch(kernels::column_sum, ctx.stream(),
-                    {.x = dy, .y = db.view, .partials = partials.view(), .accumulate = db.accumulate});
+    parameters_backward(ctx, dy, flattened(x.view()));
   }
+};
 
-  // [..., n] as [rows, n]; the view is contiguous, or has rank 2.
-  static View flattened(View view) {
-    if (view.rank == 2) return view;
-    const std::int64_t n = view.dim(-1);
-    const std::int64_t rows = view.rows();
-    view.rank = 2;
-    view.shape = {rows, n};
-    view.strides = {n, 1};
-    return view;
+// The linear layer behind gelu_tanh. Input 0 is gelu's argument, which nothing else reads.
+struct GeluLinearNode final : Node {
+  static constexpr const char* kName = "gelu_linear";
+  SavedTensor before, x, weight;  // x = gelu_tanh(before)
+  GeluLinearNode(const Tensor& before_, const Tensor& x_, const Tensor& weight_)
+      : before(before_), x(x_), weight(weight_) {}
+  std::string_view name() const override { return kName; }
+  std::vector<SavedTensor*> saved() override { return {&before, &x, &weight}; }
+
+  void backward(BackwardContext& ctx) override {
+    const View dy = flattened(ctx.grad().view());
+    if (const GradSlot dx = ctx.slot(0)) {
+      kernels::launch(
+          kernels::gemm_gelu_backward, ctx.stream(),
+          {.a = dy, .b = weight.view(), .before = flattened(before.view()), .c = flattened(dx.view)});
+    }
+    parameters_backward(ctx, dy, flattened(x.view()));
   }
 };
 
@@ -147,10 +182,8 @@ namespace {
 
 struct LinearOperands {
   Tensor x, weight, bias, y;  // y is still to be computed
-  View flat_x() const { return LinearNode::flattened(x.view()); }
-  View flat(const Tensor& like_y) const {
-    return like_y.defined() ? LinearNode::flattened(like_y.view()) : View{};
-  }
+  View flat_x() const { return flattened(x.view()); }
+  View flat_y() const { return flattened(y.view()); }
 };
 
 LinearOperands linear_operands(const char* op, const Tensor& input, const Tensor& weight,
@@ -174,29 +207,36 @@ LinearOperands linear_operands(const char* op, const Tensor& input, const Tensor
   return o;
 }
 
+void launch_linear(const LinearOperands& o) {
+  kernels::launch(
+      kernels::gemm, current_stream(o.y.device()),
+      {.a = o.flat_x(), .b = transposed(o.weight.view()), .c = o.flat_y(), .bias = o.bias.view()});
+}
+
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const LinearOperands o = linear_operands("linear", x, weight, bias);
-  kernels::launch(
-      kernels::gemm, current_stream(o.y.device()),
-      {.a = o.flat_x(), .b = transposed(o.weight.view()), .c = o.flat(o.y), .bias = o.bias.view()});
+  launch_linear(o);
   return record<LinearNode>(o.y, {&o.x, &o.weight, &o.bias}, o.x, o.weight);
 }
 
-Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const LinearOperands o = linear_operands("linear_gelu", x, weight, bias);
-  const bool recorded = needs_grad({&o.x, &o.weight, &o.bias});
-  const Tensor sum = recorded || recorded_later() ? Tensor::empty_like(o.y) : Tensor{};
+Tensor gelu_mlp(const Tensor& x, const LinearWeights& up, const LinearWeights& down) {
+  const LinearOperands o = linear_operands("gelu_mlp (up)", x, up.weight, up.bias);
+  const bool passes_back = needs_grad({&o.x, &o.weight, &o.bias});
+  const Tensor before = passes_back || recorded_later() ? Tensor::empty_like(o.y) : Tensor{};
   kernels::launch(kernels::gemm_gelu, current_stream(o.y.device()),
                   {.a = o.flat_x(),
                    .b = transposed(o.weight.view()),
-                   .c = o.flat(o.y),
+                   .c = o.flat_y(),
                    .bias = o.bias.view(),
-                   .before = o.flat(sum)});
-  if (!recorded) return o.y;
-  // The graph is that of the two ops; only the forward pass is one kernel.
-  return recorded_gelu_tanh(record<LinearNode>(sum, {&o.x, &o.weight, &o.bias}, o.x, o.weight), o.y);
+                   .before = before.defined() ? flattened(before.view()) : View{}});
+  const LinearOperands second = linear_operands("gelu_mlp (down)", o.y, down.weight, down.bias);
+  launch_linear(second);
+  const Tensor argument =
+      passes_back ? record<LinearNode>(before, {&o.x, &o.weight, &o.bias}, o.x, o.weight) : Tensor{};
+  return record<GeluLinearNode>(second.y, {&argument, &second.weight, &second.bias}, argument, second.x,
+                                second.weight);
 }
 
 }  // namespace ingot

@@ -14,7 +14,14 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 /// takes a weight in bf16 or f16, which is widened as it is read. Throws ShapeMismatch.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
-/// gelu_tanh(linear(x, weight, bias)), by one kernel in the forward pass where the device has one.
-Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+/// The weight [out, in] and the bias, [out] or undefined, of a linear layer.
+struct LinearWeights {
+  Tensor weight, bias;
+};
+
+/// down(gelu_tanh(up(x))), the feed-forward block of GPT-2: [..., in] -> [..., up's out] -> [..., down's
+/// out]. gelu, and its gradient, are computed by the kernels of the products before them where the device has
+/// such. Throws ShapeMismatch.
+Tensor gelu_mlp(const Tensor& x, const LinearWeights& up, const LinearWeights& down);
 
 }  // namespace ingot

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "ingot/core/tensor.h"
+#include "ingot/kernels/scratch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
@@ -24,6 +25,12 @@ float at(const ColumnMatrix& matrix, std::int64_t batch, std::int64_t row, std::
   EXPECT_LT(row, matrix.rows);
   EXPECT_LT(column, matrix.columns);
   return static_cast<const float*>(matrix.data)[batch * matrix.batch_stride + column * matrix.leading + row];
+}
+
+float gelu_inner(float x) { return 0.7978845608F * (x + 0.044715F * x * x * x); }
+float gelu_gradient(float x) {
+  const float t = std::tanh(gelu_inner(x));
+  return 0.5F * (1 + t) + 0.5F * x * (1 - t * t) * 0.7978845608F * (1 + 3 * 0.044715F * x * x);
 }
 
 void multiply(const LibraryProduct& p) {
@@ -43,14 +50,21 @@ void multiply(const LibraryProduct& p) {
         float value = p.alpha * sum;
         if (p.beta != 0) value += p.beta * *to;
         if (p.bias != nullptr) value += static_cast<const float*>(p.bias)[row];
-        if (p.before != nullptr) {
-          const auto* c = static_cast<float*>(p.c.data);
-          static_cast<float*>(p.before)[to - c] = value;
+        float* before = p.before == nullptr
+                            ? nullptr
+                            : static_cast<float*>(p.before) + (to - static_cast<const float*>(p.c.data));
+        if (p.gelu == LibraryProduct::Gelu::gradient) {
+          *to = value * gelu_gradient(*before);
+          continue;
         }
-        *to = p.gelu ? 0.5F * value *
-                           (1 + std::tanh(0.7978845608F * (value + 0.044715F * value * value * value)))
-                     : value;
+        if (before != nullptr) *before = value;
+        *to =
+            p.gelu == LibraryProduct::Gelu::value ? 0.5F * value * (1 + std::tanh(gelu_inner(value))) : value;
       }
+      if (p.b_sums == nullptr) continue;
+      float sum = 0;
+      for (std::int64_t k = 0; k < depth; ++k) sum += at(p.b, batch, k, column);
+      static_cast<float*>(p.b_sums)[column] = sum;
     }
   }
 }
@@ -143,6 +157,65 @@ TEST(LibraryProduct, SaysGeluBehindAProduct) {
   EXPECT_TRUE(library_product(args));
   args.before = before.view();  // 7 elements from column to column
   EXPECT_FALSE(library_product(args));
+}
+
+TEST(LibraryProduct, SaysTheGradientOfGeluBehindAProduct) {
+  const Tensor dy = randn({5, 4}, 1), weight = randn({4, 8}, 2), before = randn({5, 8}, 3);
+  const Tensor c = randn({5, 8}, 4), expected = clone(c), argument = clone(before);
+  GemmGeluBackwardArgs args{
+      .a = dy.view(), .b = weight.view(), .before = before.view(), .c = expected.view()};
+  launch(gemm_gelu_backward, {}, args);
+  args.c = c.view();
+  const auto product = library_product(args);
+  ASSERT_TRUE(product);
+  multiply(*product);
+  EXPECT_LE(max_error(c, expected), 1e-5);
+  EXPECT_EQ(max_error(before, argument), 0.0);
+
+  const Tensor odd = randn({4, 7}, 5), narrow = randn({5, 7}, 6), out = randn({5, 7}, 7);
+  EXPECT_FALSE(library_product(
+      GemmGeluBackwardArgs{.a = dy.view(), .b = odd.view(), .before = narrow.view(), .c = out.view()}));
+}
+
+TEST(LibraryProduct, SaysTheGradientsOfALinearLayersParameters) {
+  const Tensor dy = randn({6, 5}, 1), partials = Tensor::empty({scratch_parts(kCpu), 5});
+  for (const bool turned : {false, true}) {
+    const Tensor x = turned ? transpose(randn({4, 6}, 2), 0, 1) : randn({6, 4}, 2);
+    for (const bool adds : {false, true}) {
+      const Tensor dweight = randn({5, 4}, 3), dbias = randn({5}, 4);
+      const Tensor expected = clone(dweight), expected_bias = clone(dbias);
+      LinearParametersBackwardArgs args{.dy = dy.view(),
+                                        .x = x.view(),
+                                        .dweight = expected.view(),
+                                        .dbias = expected_bias.view(),
+                                        .partials = partials.view(),
+                                        .accumulate_weight = adds};
+      launch(linear_parameters_backward, {}, args);
+      args.dweight = dweight.view();
+      args.dbias = dbias.view();
+      const auto product = library_product(args);
+      ASSERT_TRUE(product);
+      multiply(*product);
+      EXPECT_LE(max_error(dweight, expected), 1e-5);
+      EXPECT_LE(max_error(dbias, expected_bias), 1e-5);
+    }
+  }
+}
+
+TEST(LibraryProduct, AddsToTheGradientOfABiasOnlyWhereItIsAligned) {
+  const Tensor dy = randn({6, 5}, 1), x = randn({6, 4}, 2), dweight = randn({5, 4}, 3),
+               memory = randn({69}, 4);
+  View dbias = memory.view();
+  dbias.shape[0] = 5;
+  const auto address = reinterpret_cast<std::uintptr_t>(dbias.data);
+  dbias.data = reinterpret_cast<void*>((address + 255) / 256 * 256);
+  LinearParametersBackwardArgs args{
+      .dy = dy.view(), .x = x.view(), .dweight = dweight.view(), .dbias = dbias, .accumulate_bias = true};
+  EXPECT_TRUE(library_product(args));
+  args.dbias.data = dbias.as<float>() + 1;
+  EXPECT_FALSE(library_product(args));
+  args.accumulate_bias = false;
+  EXPECT_TRUE(library_product(args));
 }
 
 // What the library multiplies are bytes; here only where they lie is checked, by the numbers of 8 bits

@@ -13,6 +13,7 @@
 #include "ingot/base/shared_library.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/tensor.h"
+#include "ingot/kernels/copy.h"
 #include "ingot/kernels/cuda/autotune.h"
 #include "ingot/kernels/cuda/driver.h"
 #include "ingot/kernels/cuda/library_product.h"
@@ -116,7 +117,10 @@ Owned<cublasLtMatrixLayout_t> layout(const LibraryProduct& product, const Column
 
 cublasLtEpilogue_t epilogue(const LibraryProduct& product) {
   const bool bias = product.bias != nullptr;
-  if (!product.gelu) return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  if (product.b_sums != nullptr) return CUBLASLT_EPILOGUE_BGRADB;
+  if (product.gelu == LibraryProduct::Gelu::gradient) return CUBLASLT_EPILOGUE_DGELU;
+  if (product.gelu == LibraryProduct::Gelu::none)
+    return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
   if (product.before == nullptr) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
   return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
 }
@@ -136,7 +140,9 @@ Owned<cublasLtMatmulDesc_t> operation(const LibraryProduct& product) {
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (product.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+  // The place of a bias is that of its gradient, too.
+  const void* bias = product.b_sums != nullptr ? product.b_sums : product.bias;
+  if (bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   if (product.a_scale != nullptr) set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.a_scale);
   if (product.b_scale != nullptr) set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.b_scale);
   if (product.block_scales) {
@@ -193,7 +199,7 @@ Key key_of(const LibraryProduct& p) {
           alignment(p.a),
           alignment(p.b),
           alignment(p.c),
-          alignment(p.bias)};
+          alignment(p.b_sums != nullptr ? p.b_sums : p.bias)};
 }
 
 /// cuBLASLt on one device. Any thread.
@@ -339,15 +345,31 @@ bool knows(const LibraryProduct& product) {
 }
 
 template <class Args>
+Device device_of(const Args& args) {
+  return args.c.device;
+}
+Device device_of(const LinearParametersBackwardArgs& args) { return args.dweight.device; }
+
+template <class Args>
 bool takes(const Args& args) {
   if (!library().problem.empty()) return false;
   const auto product = library_product(args);
-  return product && knows(*product) && products(args.c.device).has(*product);
+  return product && knows(*product) && products(device_of(args)).has(*product);
 }
 
 template <class Args>
 void run(const Args& args, Stream stream) {
   products(stream.device).run(*library_product(args), stream);
+}
+
+void run_parameters(const LinearParametersBackwardArgs& args, Stream stream) {
+  LibraryProduct product = *library_product(args);
+  if (!args.accumulate_bias) return products(stream.device).run(product, stream);
+  const StreamGuard guard(stream);
+  const Tensor sums = Tensor::empty({args.dbias.dim(0)}, args.dbias.dtype, stream.device);
+  product.b_sums = sums.view().data;
+  products(stream.device).run(product, stream);
+  launch(copy, stream, {.x = sums.view(), .y = args.dbias, .accumulate = true});
 }
 
 void run_fp8(const Fp8MatmulArgs& args, Stream stream) {
@@ -365,6 +387,10 @@ void run_fp8(const Fp8MatmulArgs& args, Stream stream) {
 void register_cublaslt() {
   gemm.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes<GemmArgs>, run<GemmArgs>});
   gemm_gelu.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes<GemmGeluArgs>, run<GemmGeluArgs>});
+  gemm_gelu_backward.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes<GemmGeluBackwardArgs>,
+                                            run<GemmGeluBackwardArgs>});
+  linear_parameters_backward.add(
+      DeviceType::cuda, {"cublaslt", ImplKind::library, takes<LinearParametersBackwardArgs>, run_parameters});
   fp8_matmul.add(DeviceType::cuda, {"cublaslt", ImplKind::library, takes<Fp8MatmulArgs>, run_fp8});
 }
 

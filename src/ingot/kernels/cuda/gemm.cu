@@ -133,6 +133,15 @@ void register_gemm() {
   gemm_gelu.add(DeviceType::cuda,
                 {"tiled", ImplKind::cuda,
                  [](const GemmGeluArgs& args) { return takes_gemm(product_of(args)); }, run_gemm_gelu});
+  gemm_gelu_backward.add(DeviceType::cuda,
+                         {"in_two", ImplKind::cuda,
+                          [](const GemmGeluBackwardArgs& args) { return is_device_float(args.c.dtype); },
+                          gemm_gelu_backward_in_two});
+  linear_parameters_backward.add(DeviceType::cuda, {"in_two", ImplKind::cuda,
+                                                    [](const LinearParametersBackwardArgs& args) {
+                                                      return is_device_float(args.dy.dtype);
+                                                    },
+                                                    linear_parameters_backward_in_two});
 }
 
 }  // namespace ingot::kernels::cuda

@@ -32,6 +32,12 @@ View batch_axes(View x) {
   return x;
 }
 
+// Whether a library reads and writes `before`, which has to lie as the result does, in steps of 8 elements.
+bool keeps_before(const LibraryProduct& product, const View& before, const View& c) {
+  return before.strides == c.strides && before.dtype == c.dtype && product.c.leading % 8 == 0 &&
+         product.c.batch_stride % 8 == 0 && product.c.outer_stride % 8 == 0;
+}
+
 }  // namespace
 
 LibraryProduct LibraryProduct::one(std::int64_t i) const {
@@ -75,7 +81,6 @@ std::optional<LibraryProduct> library_product(const GemmArgs& args) {
                         .b = *b,
                         .c = *c,
                         .bias = args.bias.data,
-                        .gelu = false,
                         .before = nullptr,
                         .batch = batch.size(inner),
                         .outer = axes == 2 ? batch.size(0) : 1,
@@ -88,13 +93,30 @@ std::optional<LibraryProduct> library_product(const GemmArgs& args) {
 
 std::optional<LibraryProduct> library_product(const GemmGeluArgs& args) {
   auto product = library_product(GemmArgs{.a = args.a, .b = args.b, .c = args.c, .bias = args.bias});
-  if (!product) return product;
-  product->gelu = true;
+  if (!product || (args.before && !keeps_before(*product, args.before, args.c))) return std::nullopt;
+  product->gelu = LibraryProduct::Gelu::value;
   product->before = args.before.data;
-  const bool alike = args.before.strides == args.c.strides && args.before.dtype == args.c.dtype &&
-                     product->c.leading % 8 == 0 && product->c.batch_stride % 8 == 0 &&
-                     product->c.outer_stride % 8 == 0;
-  return args.before && !alike ? std::nullopt : product;
+  return product;
+}
+
+std::optional<LibraryProduct> library_product(const GemmGeluBackwardArgs& args) {
+  auto product = library_product(GemmArgs{.a = args.a, .b = args.b, .c = args.c});
+  if (!product || !keeps_before(*product, args.before, args.c)) return std::nullopt;
+  product->gelu = LibraryProduct::Gelu::gradient;
+  product->before = args.before.data;
+  return product;
+}
+
+std::optional<LibraryProduct> library_product(const LinearParametersBackwardArgs& args) {
+  auto product = library_product(GemmArgs{.a = transposed(args.dy),
+                                          .b = args.x,
+                                          .c = args.dweight,
+                                          .beta = args.accumulate_weight ? 1.0F : 0.0F});
+  if (!product || args.dbias.dtype != args.dweight.dtype) return std::nullopt;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(args.dbias.data) % 256 == 0;
+  if (args.accumulate_bias && !aligned) return std::nullopt;
+  product->b_sums = args.dbias.data;
+  return product;
 }
 
 std::optional<LibraryProduct> library_product(const Fp8MatmulArgs& args) {
@@ -121,10 +143,7 @@ LibraryScales::LibraryScales(const Fp8MatmulArgs& args, Stream stream) {
   const std::int64_t m = args.a_scale.dim(0), parts = args.a_scale.dim(1), blocks = args.b_scale.dim(0);
   const StreamGuard guard(stream);
   b = Tensor::empty({parts, m}, DType::f32, stream.device);
-  View turned = args.a_scale;
-  std::swap(turned.shape[0], turned.shape[1]);
-  std::swap(turned.strides[0], turned.strides[1]);
-  launch(copy, stream, {.x = turned, .y = b.view()});
+  launch(copy, stream, {.x = transposed(args.a_scale), .y = b.view()});
 
   a = Tensor::zeros({blocks, (parts + 3) / 4 * 4}, DType::f32, stream.device);
   View filled = a.view();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "ingot/core/tensor.h"
@@ -22,8 +23,10 @@ struct ColumnMatrix {
 struct LibraryProduct {
   ColumnMatrix a, b, c;
   const void* bias = nullptr;  ///< [c.rows], or null
-  bool gelu = false;           ///< c becomes gelu_tanh of that
-  void* before = nullptr;      ///< its argument, as c lies; or null
+  enum class Gelu : std::uint8_t { none, value, gradient };
+  Gelu gelu = Gelu::none;  ///< c becomes gelu_tanh of that, or that times gelu_tanh' of `before`
+  void* before = nullptr;  ///< as c lies: gets the argument of gelu, or is it; or null
+  void* b_sums = nullptr;  ///< gets the sums of op(b)'s columns over the depth, [c.columns]; or null
   std::int64_t batch = 1, outer = 1;
   DType dtype = DType::f32;                            ///< of c and bias; sums are f32
   const float *a_scale = nullptr, *b_scale = nullptr;  ///< of the device, one number each; null: 1
@@ -41,6 +44,11 @@ std::optional<LibraryProduct> library_product(const GemmArgs& args);
 /// The same with gelu behind it. Not where `before` lies otherwise than c, or its columns and matrices are no
 /// multiple of 8 elements apart, which the libraries ask of it.
 std::optional<LibraryProduct> library_product(const GemmGeluArgs& args);
+std::optional<LibraryProduct> library_product(const GemmGeluBackwardArgs& args);
+/// The gradient of the weight, with that of the bias as `b_sums`. Libraries cannot add these to what is
+/// there: with `accumulate_bias` they have to go elsewhere first, where 256 divides the address; so it must
+/// dbias's.
+std::optional<LibraryProduct> library_product(const LinearParametersBackwardArgs& args);
 /// Not where the depth is no multiple of 16, a bias is f32, or, with scales by blocks, the result has no
 /// multiple of 4 rows and columns. Scales by blocks are still those of `args`, where LibraryScales have to
 /// come.

@@ -209,8 +209,9 @@ quant::Rounding Mlp::rounding(std::int64_t rows) const {
 
 Tensor Mlp::operator()(const quant::Activations& x) const {
   const quant::Rounding inner = common_rounding({&down_proj}, x.shape().drop_last().numel());
-  if (kind == MlpKind::gelu && up_proj.packed == nullptr)
-    return down_proj(linear_gelu(x.x(), up_proj.weight.value, up_proj.bias.value));
+  if (kind == MlpKind::gelu && up_proj.packed == nullptr && down_proj.packed == nullptr)
+    return gelu_mlp(x.x(), {up_proj.weight.value, up_proj.bias.value},
+                    {down_proj.weight.value, down_proj.bias.value});
   if (kind == MlpKind::gelu) {
     return down_proj(
         apply_by_rows({up_proj(x)}, inner, [](std::span<const Tensor> rows) { return gelu_tanh(rows[0]); }));

@@ -3,7 +3,6 @@
 #include "ingot/kernels/cpu/gemm_plan.h"
 #include "ingot/kernels/cpu/numeric.h"
 #include "ingot/kernels/cpu/register.h"
-#include "ingot/kernels/elementwise.h"
 
 namespace ingot::kernels::cpu {
 namespace {
@@ -44,13 +43,6 @@ void gemm_reference(const GemmArgs& args, Stream) {
   });
 }
 
-// The best product that there is, then gelu.
-void gemm_gelu_in_two(const GemmGeluArgs& args, Stream stream) {
-  const View& sum = args.before ? args.before : args.c;
-  launch(gemm, stream, {.a = args.a, .b = args.b, .c = sum, .bias = args.bias});
-  launch(unary, stream, {.x = sum, .y = args.c, .op = UnaryOp::gelu_tanh});
-}
-
 void column_sum_reference(const ColumnSumArgs& args, Stream) {
   dispatch_float(args.x.dtype, "column_sum", [&]<class T>() {
     const std::int64_t m = args.x.dim(0), n = args.x.dim(1);
@@ -66,8 +58,13 @@ void column_sum_reference(const ColumnSumArgs& args, Stream) {
 
 void register_gemm_reference() {
   gemm.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, gemm_reference});
-  gemm_gelu.add(DeviceType::cpu, {"in two", ImplKind::reference, nullptr, gemm_gelu_in_two});
   column_sum.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, column_sum_reference});
+  // Each of the two is the best that there is.
+  gemm_gelu.add(DeviceType::cpu, {"in_two", ImplKind::reference, nullptr, gemm_gelu_in_two});
+  gemm_gelu_backward.add(DeviceType::cpu,
+                         {"in_two", ImplKind::reference, nullptr, gemm_gelu_backward_in_two});
+  linear_parameters_backward.add(DeviceType::cpu,
+                                 {"in_two", ImplKind::reference, nullptr, linear_parameters_backward_in_two});
 }
 
 }  // namespace ingot::kernels::cpu
