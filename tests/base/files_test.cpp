@@ -1,10 +1,13 @@
 #include "ingot/base/files.h"
 
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <functional>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,6 +116,46 @@ TEST_F(Files, AtomicFileMadeInPiecesKeepsTheOldOneWhenAPieceFails) {
     out.write("w");
   });
   EXPECT_EQ(read_file(at("a")), "new");
+}
+
+TEST_F(Files, LinksStayAndWhatTheyLeadToIsReplaced) {
+  write_file_atomically(at("target"), "old");
+  std::filesystem::create_symlink("target", at("link"));
+  std::filesystem::create_symlink("link", at("second"));
+  write_file_atomically(at("second"), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(at("second")));
+  EXPECT_EQ(read_file(at("target")), "new");
+
+  std::filesystem::create_symlink("nothing-yet", at("early"));
+  write_file_atomically(at("early"), "made");
+  EXPECT_EQ(read_file(at("nothing-yet")), "made");
+
+  std::filesystem::create_symlink("round", at("round"));
+  EXPECT_NE(message_of<IoError>([&] { write_file_atomically(at("round"), ""); }).find("circle"),
+            std::string::npos);
+}
+
+TEST_F(Files, AnAtomicDirectoryReplacesWhatALinkLeadsTo) {
+  std::filesystem::create_directory_symlink("model", at("link"));
+  for (const char* content : {"first", "second"}) {
+    AtomicDirectory directory(at("link"));
+    write_file_atomically(directory.file("config.json"), content);
+    directory.commit();
+    EXPECT_TRUE(std::filesystem::is_symlink(at("link")));
+    EXPECT_EQ(read_file(at("model/config.json")), content);
+  }
+}
+
+TEST_F(Files, PipesAreWrittenToAndStayPipes) {
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  const int reader = open(at("pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  write_file_atomically(at("pipe"), "forecast");
+  std::array<char, 16> read_back{};
+  EXPECT_EQ(read(reader, read_back.data(), read_back.size()), 8);
+  EXPECT_STREQ(read_back.data(), "forecast");
+  close(reader);
+  EXPECT_TRUE(std::filesystem::is_fifo(at("pipe")));
 }
 
 TEST_F(Files, ErrorsNameTheFileTheReasonAndWhatToDo) {

@@ -124,6 +124,39 @@ TEST(CommandLine, FailuresHaveTheirExitCodesAndComeAsJsonOnRequest) {
   EXPECT_EQ(json.errors.rfind("{\"error\":{\"kind\":", 0), 0U) << json.errors;
 }
 
+/// What `ingot` says on stderr, and its exit code, where the shell runs `before`, ingot, `after`.
+Outcome run_in_shell(const std::string& before, const std::string& after) {
+  Outcome outcome;
+  FILE* pipe = ::popen(("exec 3>&1; " + before + quoted(INGOT_BINARY) + after).c_str(), "r");
+  std::array<char, 4096> buffer{};
+  for (std::size_t n; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
+    outcome.errors.append(buffer.data(), n);
+  outcome.exit_code = exit_code(::pclose(pipe));
+  return outcome;
+}
+
+TEST(CommandLine, OutputThatCannotBeWrittenIsAnError) {
+  const Outcome full = run_in_shell("", " models >/dev/full 2>&3");
+  EXPECT_EQ(full.exit_code, 1);
+  EXPECT_NE(full.errors.find("No space left on device"), std::string::npos) << full.errors;
+}
+
+TEST(CommandLine, AReaderThatHasSeenEnoughNeedsNoMessage) {
+  EXPECT_EQ(run_in_shell("", " --help 2>&3 | true").errors, "");
+}
+
+TEST(CommandLine, AFileThatGrowsTooLargeEndsWithAnErrorAndLeavesNothing) {
+  const std::string folder = ::testing::TempDir() + "ingot-limit-" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  const Outcome outcome =
+      run_in_shell("ulimit -f 0; ", " mahjong play --player random --save " + quoted(folder + "/game.json") +
+                                        " >/dev/null 2>&3");
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("File too large"), std::string::npos) << outcome.errors;
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  std::filesystem::remove_all(folder);
+}
+
 TEST(CommandLine, StartsWithoutTheLibrariesOfTheNetwork) {
   const Outcome outcome =
       run_ingot({}, {"LD_TRACE_LOADED_OBJECTS=1"});  // the loader lists what it would load

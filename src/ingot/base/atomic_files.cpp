@@ -69,6 +69,23 @@ void rename_path(const std::string& from, const std::string& to) {
   if (rename(from.c_str(), to.c_str()) != 0) throw_file_error(to, fmt::format("rename {} to it", from));
 }
 
+/// What a path names in the end: links are followed, also those to nothing yet.
+std::string link_target(const std::string& path) {
+  fs::path target = path;
+  for (int links = 0; fs::is_symlink(target); ++links) {
+    INGOT_CHECK(links < 40, IoError(path, "is a link that leads round in a circle; remove it"));
+    target = target.parent_path() / fs::read_symlink(target);
+  }
+  return target.string();
+}
+
+/// Whether it is a device, a pipe or a socket, which is written to and not replaced.
+bool is_stream(const std::string& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+}
+
 /// Swaps two names in one step, where the file system can.
 bool exchange_names(const std::string& a, const std::string& b) {
   return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
@@ -128,7 +145,13 @@ void write_file_atomically(const std::string& path, std::string_view content) {
   write_file_atomically(path, [&](FileWriter& out) { out.write(content); });
 }
 
-void write_file_atomically(const std::string& path, FunctionRef<void(FileWriter&)> write) {
+void write_file_atomically(const std::string& link, FunctionRef<void(FileWriter&)> write) {
+  if (is_stream(link)) {  // asked first: links like /dev/stdout need not lead to a name
+    FileWriter out(link);
+    write(out);
+    return out.close();
+  }
+  const std::string path = link_target(link);
   const std::string partial = path + std::string(kPartial) + random_suffix();
   try {
     FileWriter out(partial);
@@ -149,7 +172,7 @@ void write_file_atomically(const std::string& path, FunctionRef<void(FileWriter&
 }
 
 AtomicDirectory::AtomicDirectory(std::string final_path)
-    : final_path_(without_trailing_slashes(std::move(final_path))) {
+    : final_path_(link_target(without_trailing_slashes(std::move(final_path)))) {
   check_replaceable(final_path_);
   make_directories(parent_of(final_path_));
   while (lock_ < 0) {

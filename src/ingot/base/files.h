@@ -77,6 +77,7 @@ class FileWriter {
 };
 
 /// Replaces a file so that a reader, or a crash at any moment, sees the old content or the new, never a part.
+/// A link stays one, and what it leads to is replaced; a device or a pipe is written to.
 void write_file_atomically(const std::string& path, std::string_view content);
 /// The same for content that is made piece by piece; what `write` throws leaves the old file as it was.
 void write_file_atomically(const std::string& path, FunctionRef<void(FileWriter&)> write);

@@ -1,7 +1,10 @@
 #include "ingot/cli/command.h"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -85,6 +88,20 @@ int work_error(const std::exception& error, bool json) {
     fmt::print(stderr, "ingot: {}\n", error.what());
   }
   return dynamic_cast<const InvalidConfig*>(&error) != nullptr ? 2 : 1;
+}
+
+/// Who stopped reading (`| head`) needs no message; the exit code is that of programs which the signal ends.
+constexpr int kReaderLeft = 128 + SIGPIPE;
+
+/// The exit code of a command that ended with `code`, once all that it printed has been taken: a full disk is
+/// an error even where everything else went well.
+int after_output(int code, bool json) {
+  errno = 0;
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || code != 0) return code;
+  if (errno == EPIPE) return kReaderLeft;
+  const std::string reason = errno == 0 ? "it could not be written" : std::strerror(errno);
+  return work_error(IoError("standard output", reason + "; what was printed is not complete"), json);
 }
 
 std::unique_ptr<CLI::App> make_app(const std::string& name, const std::string& description,
@@ -175,12 +192,9 @@ Command& Command::run(std::function<int()> action) {
   return *this;
 }
 
-int run_command_line(int argc, char** argv, const std::string& name, const std::string& description,
-                     const std::function<void(Command&)>& add_verbs) {
-  std::signal(SIGPIPE, SIG_IGN);  // `ingot ... | head` ends with a write error, not by a signal in mid-save
-  const auto app = make_app(name, description, add_verbs);
-  bool json = false;
-  for (int i = 1; i < argc; ++i) json = json || std::string_view(argv[i]) == "--json";
+namespace {
+
+int run_verb(CLI::App* app, int argc, char** argv, bool json) {
   try {
     app->parse(argc, argv);
     return 0;
@@ -197,9 +211,25 @@ int run_command_line(int argc, char** argv, const std::string& name, const std::
       return 2;
     }
     return usage_error(*app, error);
+  } catch (const std::system_error& error) {
+    return error.code() == std::errc::broken_pipe ? kReaderLeft : work_error(error, json);
   } catch (const std::exception& error) {
     return work_error(error, json);
   }
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv, const std::string& name, const std::string& description,
+                     const std::function<void(Command&)>& add_verbs) {
+  // `ingot ... | head` and a file as large as `ulimit -f` allows end with a write error, not by a signal in
+  // mid-save.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  const auto app = make_app(name, description, add_verbs);
+  bool json = false;
+  for (int i = 1; i < argc; ++i) json = json || std::string_view(argv[i]) == "--json";
+  return after_output(run_verb(app.get(), argc, argv, json), json);
 }
 
 std::string completion_script(std::string_view shell, const std::function<void(Command&)>& add_verbs) {
