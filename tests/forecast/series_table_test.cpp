@@ -3,6 +3,8 @@
 #include "tests/forecast/support.h"
 #include <rapidcheck.h>
 
+#include "ingot/text/utf8.h"
+
 namespace ingot::forecast {
 namespace {
 
@@ -31,6 +33,30 @@ TEST(Csv, TakesSemicolonsAndTabs) {
   EXPECT_EQ(CsvTable::parse("a\tb\n1\t2", "f").cell(0, 1), "2");
 }
 
+TEST(Csv, FindsTheSeparatorOutsideQuotesAndAfterEmptyLines) {
+  EXPECT_EQ(CsvTable::parse("date,\"sales; net;\n eu; us\",b\n1,2,3\n", "f").header(),
+            (Strings{"date", "sales; net;\n eu; us", "b"}));
+  EXPECT_EQ(CsvTable::parse("\n\r\na;b\n1,5;2\n", "f").cell(0, 0), "1,5");
+}
+
+TEST(Csv, ReadsTheLineEndsOfOldMacs) {
+  const CsvTable t = CsvTable::parse("a,b\r1,2\r3,4\r", "f");
+  ASSERT_EQ(t.rows(), 2U);
+  EXPECT_EQ(t.cell(1, 1), "4");
+  EXPECT_EQ(t.line(1), 3);
+}
+
+TEST(Csv, RefusesTextThatIsNotUtf8) {
+  EXPECT_EQ(message_of([] { CsvTable::parse("date;Gr\xF6\xDF\x65;b\n1;2;3\n", "f.csv"); }),
+            "f.csv, line 1: 'Gr\xEF\xBF\xBD\xEF\xBF\xBD\x65' is not UTF-8 text (byte 0xF6); save the file as "
+            "CSV in "
+            "UTF-8");
+  EXPECT_NE(message_of([] {
+              CsvTable::parse("unique_id,ds,y\nK\xC3\xB6ln,1,2\nK\xF6ln,2,3\n", "f.csv");
+            }).find("f.csv, line 3: 'K"),
+            std::string::npos);
+}
+
 TEST(Csv, NamesTheLineOfWhatIsWrong) {
   EXPECT_EQ(message_of([] { CsvTable::parse("a,b\n1,2\n3\n", "f.csv"); }),
             "f.csv, line 3: has 1 cells, the header has 2");
@@ -52,7 +78,12 @@ TEST(Csv, NamesTheLineOfWhatIsWrong) {
 
 TEST(Csv, WrittenCellsComeBack) {
   EXPECT_TRUE(rc::check([] {
-    const auto cells = *rc::gen::nonEmpty(rc::gen::container<Strings>(rc::gen::string<std::string>()));
+    const auto text_of =
+        rc::gen::map(rc::gen::container<std::u32string>(rc::gen::oneOf(
+                         rc::gen::inRange<char32_t>(1, 0x80), rc::gen::inRange<char32_t>(0x80, 0xD800),
+                         rc::gen::elementOf(std::u32string(U",;\"\r\n\t")))),
+                     [](const std::u32string& points) { return text::to_utf8(points); });
+    const auto cells = *rc::gen::nonEmpty(rc::gen::container<Strings>(text_of));
     std::string text, row;
     for (std::size_t i = 0; i < cells.size(); ++i) {
       std::string quoted = "\"";

@@ -7,6 +7,7 @@
 
 #include "ingot/base/files.h"
 #include "ingot/base/suggest.h"
+#include "ingot/text/utf8.h"
 
 namespace ingot::forecast {
 namespace {
@@ -24,23 +25,29 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+// The one that the header has most of, outside quotes. The header is the first line that is not empty.
 char guess_separator(std::string_view text) {
-  const std::string_view header = text.substr(0, text.find('\n'));
-  const auto count = [&](char c) { return std::ranges::count(header, c); };
-  char best = ',';
-  for (const char c : {';', '\t'}) {
-    if (count(c) > count(best)) best = c;
+  std::int64_t commas = 0, semicolons = 0, tabs = 0;
+  bool quoted = false;
+  for (const char c : text.substr(std::min(text.find_first_not_of("\r\n"), text.size()))) {
+    if (c == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (c == '\n') break;
+    commas += c == ',';
+    semicolons += c == ';';
+    tabs += c == '\t';
   }
-  return best;
+  if (tabs > std::max(commas, semicolons)) return '\t';
+  return semicolons > commas ? ';' : ',';
 }
 
 // Walks over the text and takes one cell after another. Quoted cells are unescaped in place: the result is
 // never longer than what it is read from.
 class CellReader {
  public:
-  CellReader(std::string& text, std::string name)
-      : text_(text), name_(std::move(name)), separator_(guess_separator(text)) {
+  CellReader(std::string& text, std::string name) : text_(text), name_(std::move(name)) {
     if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
+    separator_ = guess_separator(std::string_view(text_).substr(at_));
   }
 
   bool at_end() const { return at_ >= text_.size(); }
@@ -100,10 +107,26 @@ class CellReader {
 
   std::string& text_;
   std::string name_;
-  char separator_;
+  char separator_ = ',';
   std::size_t at_ = 0;
   std::int64_t line_ = 1;
 };
+
+// Names of columns and series are compared byte by byte, and written to JSON: text in another encoding would
+// fit a model that does not know its own table.
+void check_utf8(std::string_view text, const std::string& name) {
+  if (text::is_valid_utf8(text)) return;
+  std::size_t bad = 0;
+  for (text::Utf8Step step = text::next_utf8(text, 0); step.valid; step = text::next_utf8(text, bad)) {
+    bad += step.length;
+  }
+  const std::string_view before = text.substr(0, bad);
+  const std::string_view cell = text.substr(before.find_last_of(",;\t\"\r\n") + 1);
+  throw DataError(name, std::ranges::count(before, '\n') + 1, "",
+                  fmt::format("'{}' is not UTF-8 text (byte 0x{:02X}); save the file as CSV in UTF-8",
+                              text::to_valid_utf8(cell.substr(0, cell.find_first_of(",;\t\"\r\n"))),
+                              static_cast<unsigned char>(text[bad])));
+}
 
 // Spreadsheets save "Unicode text" so.
 void check_encoding(std::string_view text, const std::string& name) {
@@ -114,6 +137,7 @@ void check_encoding(std::string_view text, const std::string& name) {
       DataError(name, 0, "",
                 marked ? "is UTF-16 text; save it as CSV in UTF-8"
                        : fmt::format("is no CSV file: byte {} is zero; expected text in UTF-8", zero)));
+  check_utf8(text, name);
 }
 
 void check_header(const std::string& name, const std::vector<std::string>& header) {
@@ -135,6 +159,7 @@ DataError::DataError(std::string path_, std::int64_t line_, std::string column_,
 CsvTable CsvTable::parse(std::string text, std::string name) {
   CsvTable table;
   table.name_ = std::move(name);
+  if (text.find('\n') == std::string::npos) std::ranges::replace(text, '\r', '\n');
   table.text_ = std::make_unique<std::string>(std::move(text));
   check_encoding(*table.text_, table.name_);
   CellReader reader(*table.text_, table.name_);

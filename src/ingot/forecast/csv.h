@@ -21,14 +21,14 @@ class DataError : public Error {
   std::string column;
 };
 
-/// A CSV file (RFC 4180) as text cells: quoted cells with line breaks and doubled quotes, \n or \r\n, a byte
-/// order mark, and ',', ';' or tab between the cells, whichever the header has most of. Empty lines are
-/// skipped.
+/// A CSV file (RFC 4180) as text cells: quoted cells with line breaks and doubled quotes, \n, \r\n or \r, a
+/// byte order mark, and ',', ';' or tab between the cells, whichever the header has most of outside quotes.
+/// Empty lines are skipped.
 class CsvTable {
  public:
   /// DataError for a row with more or fewer cells than the header, a quote that is not closed, a header that
-  /// is empty or names a column twice, and for a file that is no text in UTF-8. `name` stands for the file in
-  /// messages.
+  /// is empty or names a column twice, and for a file that is no text in UTF-8, naming the line. `name`
+  /// stands for the file in messages.
   static CsvTable parse(std::string text, std::string name);
   static CsvTable load(const std::string& path);
 
