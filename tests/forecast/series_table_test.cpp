@@ -96,60 +96,6 @@ TEST(Csv, WrittenCellsComeBack) {
   }));
 }
 
-TEST(Calendar, ReadsTheUsualWaysToWriteADate) {
-  const Moment noon = 1467374400;  // 2016-07-01 12:00 UTC
-  for (const char* text : {"2016-07-01 12:00:00", "2016-07-01T12:00", "2016/07/01 12:00",
-                           "2016-07-01T12:00:00Z", "2016-07-01 14:00:00+02:00", "2016-07-01 12:00:00.000"}) {
-    EXPECT_EQ(parse_moment(text), noon) << text;
-  }
-  EXPECT_EQ(parse_moment("2016-07"), noon - 43200);
-  EXPECT_EQ(parse_moment("17"), 17);
-  for (const char* text :
-       {"", "yesterday", "2016-13-01", "2015-02-29", "2016-07-01 25:00", "01.07.2016", "2016-07-01x"}) {
-    EXPECT_EQ(parse_moment(text), std::nullopt) << text;
-  }
-}
-
-TEST(Calendar, WritesADateAsItWasRead) {
-  for (const char* text :
-       {"2016-07-01 12:00:00", "2016-07-01T12:00", "2016/07/01", "2016-07", "1969-12-31 23:00:00", "42"}) {
-    DateStyle style;
-    const auto moment = parse_moment(text, &style);
-    ASSERT_TRUE(moment) << text;
-    EXPECT_EQ(format_moment(*moment, style), text);
-  }
-}
-
-TEST(Calendar, InfersFrequenciesThroughGaps) {
-  const auto inferred = [](std::initializer_list<const char*> dates) {
-    std::vector<Moment> moments;
-    for (const char* d : dates) moments.push_back(*parse_moment(d));
-    const auto f = infer_frequency(moments, false, nullptr);
-    return f ? f->name() : "none";
-  };
-  EXPECT_EQ(inferred({"2020-01-01 00:00", "2020-01-01 01:00", "2020-01-01 02:00", "2020-01-01 05:00"}), "h");
-  EXPECT_EQ(inferred({"2020-01-01", "2020-02-01", "2020-03-01", "2020-05-01"}), "MS");
-  EXPECT_EQ(inferred({"2020-01-31", "2020-02-29", "2020-03-31"}), "MS");
-  EXPECT_EQ(inferred({"2020-01-01", "2020-04-01", "2020-07-01"}), "QS");
-  EXPECT_EQ(inferred({"2020-01-06", "2020-01-13", "2020-01-20"}), "W");
-  EXPECT_EQ(inferred({"2020-01-01", "2020-01-02", "2020-01-03 07:00"}), "none");
-  EXPECT_EQ(parse_frequency("15min").season(), 96);
-  EXPECT_EQ(parse_frequency("MS").advance(*parse_moment("2020-01-31"), 1), *parse_moment("2020-02-29"));
-  EXPECT_THROW(parse_frequency("fortnight"), InvalidConfig);
-}
-
-// Values of pandas' and GluonTS' time features for this hour, a Friday.
-TEST(Calendar, FeaturesAreThoseOfThePublishedCode) {
-  EXPECT_EQ(time_feature_names(parse_frequency("h")),
-            (Strings{"hour_of_day", "day_of_week", "day_of_month", "day_of_year"}));
-  std::vector<float> f(4);
-  time_features(*parse_moment("2016-07-01 12:00"), parse_frequency("h"), f);
-  EXPECT_FLOAT_EQ(f[0], 12 / 23.0F - 0.5F);
-  EXPECT_FLOAT_EQ(f[1], 4 / 6.0F - 0.5F);
-  EXPECT_FLOAT_EQ(f[2], -0.5F);
-  EXPECT_NEAR(f[3], 182 / 365.0 - 0.5, 1e-7);
-}
-
 TEST(SeriesTable, ReadsAWideTable) {
   const SeriesTable t = table_of("date,a,b\n2020-01-01,1,2\n2020-01-02,3,4\n");
   ASSERT_EQ(t.series.size(), 1U);

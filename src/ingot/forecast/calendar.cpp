@@ -72,8 +72,8 @@ class Scanner {
   std::string_view text_;
 };
 
-// [ T]hh:mm[:ss[.fff]][Z|+hh:mm]; `offset` is the zone's, in seconds.
-bool parse_clock(Scanner& scan, Civil& civil, std::int64_t& offset, DateStyle& style) {
+// [ T]hh:mm[:ss[.fff]][Z|+hh:mm]
+bool parse_clock(Scanner& scan, Civil& civil, DateStyle& style) {
   style.letter_t = scan.take('T');
   if (!style.letter_t && !scan.take(' ')) return false;
   style.time = true;
@@ -84,15 +84,15 @@ bool parse_clock(Scanner& scan, Civil& civil, std::int64_t& offset, DateStyle& s
     std::int64_t fraction = 0;
     if (scan.take('.') && (!scan.digits(1, 9, fraction) || fraction != 0)) return false;
   }
-  style.utc = scan.take('Z');
-  const bool east = !style.utc && scan.take('+');
-  if (east || (!style.utc && scan.take('-'))) {
+  style.zone = scan.take('Z');
+  const bool east = !style.zone && scan.take('+');
+  if (east || (!style.zone && scan.take('-'))) {
     std::int64_t hours = 0, minutes = 0;
     if (!scan.digits(2, 2, hours)) return false;
     scan.take(':');
     if (!scan.done() && !scan.digits(2, 2, minutes)) return false;
-    offset = (east ? 1 : -1) * (hours * kHour + minutes * kMinute);
-    style.utc = true;  // what is written later is in UTC, and says so
+    style.offset = (east ? 1 : -1) * (hours * kHour + minutes * kMinute);
+    style.zone = true;
   }
   return civil.hour < 24 && civil.minute < 60 && civil.second < 60;
 }
@@ -102,6 +102,28 @@ std::optional<Moment> parse_integer(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || text.size() > 15) return std::nullopt;
   return value;
+}
+
+// A date that is no plain number, but may be of digits alone.
+std::optional<Moment> parse_date(std::string_view text, DateStyle& style) {
+  Scanner scan(text);
+  Civil c;
+  if (!scan.digits(4, 4, c.year)) return std::nullopt;
+  style.slashes = scan.take('/');
+  style.compact = !style.slashes && !scan.take('-');
+  const std::size_t digits = style.compact ? 2 : 1;
+  if (!scan.digits(digits, 2, c.month)) return std::nullopt;
+  style.month_only = scan.done();
+  if (!style.month_only) {
+    if (!style.compact && !scan.take(style.slashes ? '/' : '-')) return std::nullopt;
+    if (!scan.digits(digits, 2, c.day)) return std::nullopt;
+    if (!scan.done() && !parse_clock(scan, c, style)) return std::nullopt;
+  }
+  if (!scan.done() || c.month < 1 || c.month > 12 || c.day < 1 || c.day > last_day(c.year, c.month)) {
+    return std::nullopt;
+  }
+  return days_of(c.year, c.month, c.day) * kDay + c.hour * kHour + c.minute * kMinute + c.second -
+         style.offset;
 }
 
 std::int64_t month_index(Moment moment) {
@@ -136,44 +158,51 @@ std::optional<Frequency> months_between(std::span<const Moment> moments) {
 
 }  // namespace
 
+std::int64_t time_of_day(Moment moment) { return moment - floor_div(moment, kDay) * kDay; }
+
+void DateStyle::widen(const DateStyle& row) {
+  time |= row.time;
+  seconds |= row.seconds;
+  letter_t |= row.letter_t;
+  month_only &= row.month_only;
+}
+
+void DateStyle::widen(const Frequency& frequency) {
+  if (number || frequency.unit == Frequency::Unit::months) return;
+  month_only = false;
+  if (frequency.unit != Frequency::Unit::seconds) return;
+  time |= frequency.step % kDay != 0;
+  seconds |= frequency.step % kMinute != 0;
+}
+
 std::optional<Moment> parse_moment(std::string_view text, DateStyle* style) {
   DateStyle found;
-  if (const auto number = parse_integer(text)) {
-    found.number = true;
-    if (style != nullptr) *style = found;
-    return number;
-  }
-  Scanner scan(text);
-  Civil c;
-  std::int64_t offset = 0;
-  if (!scan.digits(4, 4, c.year)) return std::nullopt;
-  found.slashes = scan.take('/');
-  if (!found.slashes && !scan.take('-')) return std::nullopt;
-  if (!scan.digits(1, 2, c.month)) return std::nullopt;
-  if (scan.done()) {
-    found.month_only = true;
-  } else {
-    if (!scan.take(found.slashes ? '/' : '-') || !scan.digits(1, 2, c.day)) return std::nullopt;
-    if (!scan.done() && !parse_clock(scan, c, offset, found)) return std::nullopt;
-  }
-  if (!scan.done() || c.month < 1 || c.month > 12 || c.day < 1 || c.day > last_day(c.year, c.month)) {
-    return std::nullopt;
-  }
-  if (style != nullptr) *style = found;
-  return days_of(c.year, c.month, c.day) * kDay + c.hour * kHour + c.minute * kMinute + c.second - offset;
+  const auto number = parse_integer(text);
+  found.number = number.has_value();
+  const auto moment = number ? number : parse_date(text, found);
+  if (moment && style != nullptr) *style = found;
+  return moment;
+}
+
+std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style) {
+  if (text < "1800" || text >= "2200" || !parse_integer(text)) return std::nullopt;
+  DateStyle found;
+  const auto moment = parse_date(text, found);
+  if (moment && style != nullptr) *style = found;
+  return moment;
 }
 
 std::string format_moment(Moment moment, const DateStyle& style) {
   if (style.number) return std::to_string(moment);
   const Civil c = civil_of(moment);
-  const char dash = style.slashes ? '/' : '-';
+  const std::string_view dash = style.compact ? "" : style.slashes ? "/" : "-";
   std::string text = fmt::format("{:04}{}{:02}", c.year, dash, c.month);
   if (style.month_only) return text;
   text += fmt::format("{}{:02}", dash, c.day);
   if (!style.time) return text;
   text += fmt::format("{}{:02}:{:02}", style.letter_t ? 'T' : ' ', c.hour, c.minute);
   if (style.seconds) text += fmt::format(":{:02}", c.second);
-  return style.utc ? text + "Z" : text;
+  return style.zone ? text + "Z" : text;
 }
 
 std::string Frequency::name() const {

@@ -12,21 +12,35 @@ namespace ingot::forecast {
 /// A moment: seconds since 1970-01-01 00:00, or a plain number where a table counts its rows (1, 2, 3).
 using Moment = std::int64_t;
 
+struct Frequency;
+
 /// How a column of dates is written, so that a forecast continues it in the same way.
 struct DateStyle {
   bool number = false;      ///< plain integers
   bool slashes = false;     ///< 2016/07/01
+  bool compact = false;     ///< 20160701
   bool time = false;        ///< with hours and minutes
   bool seconds = false;     ///< with seconds
   bool letter_t = false;    ///< 'T' between date and time, not a space
-  bool utc = false;         ///< 'Z' at the end
+  bool zone = false;        ///< 'Z' or an offset at the end; written as 'Z'
   bool month_only = false;  ///< 2016-07
+  std::int64_t offset = 0;  ///< the zone's, in seconds east of UTC, of one date
+
+  /// Adds what another row of the column needs: writers leave out the time of midnights.
+  void widen(const DateStyle& row);
+  /// Adds what tells rows of this distance apart.
+  void widen(const Frequency& frequency);
 };
 
 /// Reads "2016-07-01", "2016-07-01 13:00[:00[.000]]" (a space or 'T', with 'Z' or "+02:00" at the end where
 /// there is a zone), "2016/07/01", "2016-07" or an integer. Nothing for other text and for days that are not.
 std::optional<Moment> parse_moment(std::string_view text, DateStyle* style = nullptr);
+/// Reads 20160701 or 201607, of the years 1800 to 2199; parse_moment takes them for row numbers.
+std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style = nullptr);
 std::string format_moment(Moment moment, const DateStyle& style);
+
+/// Seconds since midnight.
+std::int64_t time_of_day(Moment moment);
 
 /// The distance of two rows.
 struct Frequency {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/suggest.h"
+#include "ingot/forecast/date_column.h"
 
 namespace ingot::forecast {
 namespace {
@@ -107,27 +108,6 @@ double number_at(const CsvTable& csv, std::size_t row, std::size_t column) {
                             "cell empty if it is a mistake, or divide the column",
                             cell)));
   return value;
-}
-
-// The dates of all rows.
-std::vector<Moment> read_times(const CsvTable& csv, std::size_t column, DateStyle& style) {
-  std::vector<Moment> times(csv.rows());
-  for (std::size_t row = 0; row < csv.rows(); ++row) {
-    DateStyle found;
-    const std::optional<Moment> moment = parse_moment(csv.cell(row, column), &found);
-    const auto fail = [&](std::string_view problem) {
-      throw DataError(csv.name(), csv.line(row), csv.header()[column], problem);
-    };
-    if (!moment) {
-      fail(fmt::format(
-          "'{}' is not a date; expected one like 2016-07-01 13:00:00, 2016-07-01, or a row number",
-          csv.cell(row, column)));
-    }
-    if (row == 0) style = found;
-    if (found.number != style.number) fail("dates and plain numbers are mixed");
-    times[row] = *moment;
-  }
-  return times;
 }
 
 // The rows of each series, in the order that the file has them.
@@ -334,7 +314,9 @@ SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
   table.targets = reader.layout.targets;
   table.long_layout = reader.layout.is_long;
   for (const std::size_t c : reader.layout.values) table.column_names.push_back(csv.header()[c]);
-  reader.times = read_times(csv, reader.layout.time, table.date_style);
+  DateColumn dates = read_dates(csv, reader.layout.time);
+  reader.times = std::move(dates.times);
+  table.date_style = dates.style;
   auto groups = rows_by_series(csv, reader.layout);
   bool first = true;
   for (auto& [id, rows] : groups) {
@@ -349,6 +331,7 @@ SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
                       id, frequency.name(), groups[0].first, table.frequency.name())));
     first = false;
   }
+  table.date_style.widen(table.frequency);
   for (const auto& [id, rows] : groups) table.series.push_back(reader.place_rows(id, rows));
   return std::move(reader.table);
 }
