@@ -3,6 +3,7 @@
 #include "tests/forecast/support.h"
 #include <rapidcheck.h>
 
+#include "ingot/forecast/scaler.h"
 #include "ingot/text/utf8.h"
 
 namespace ingot::forecast {
@@ -121,13 +122,20 @@ TEST(SeriesTable, ReadsALongTableWhoseRowsAreMixed) {
   EXPECT_EQ(t.series[1].columns[0], (std::vector<double>{20, 21, 22}));
 }
 
+TEST(SeriesTable, FindsTheDatesOfALongTableBesideIdAndY) {
+  const SeriesTable t = table_of("unique_id,y,day\nA,10,2020-01-01\nA,11,2020-01-02\n");
+  EXPECT_EQ(t.time_name, "day");
+  EXPECT_EQ(t.frequency.name(), "D");
+  EXPECT_NE(error_of("unique_id,y\nA,10\n").find("line 1: has no column of dates"), std::string::npos);
+}
+
 TEST(SeriesTable, FillsGapsByTheNamedMethodAndSaysSo) {
   const std::string csv = "ds,a\n1,\n2,4\n3,NaN\n5,10\n6,\n";  // row 4 is not there
   const auto filled = [&](FillMethod method) { return table_of(csv, {.fill = method}).series[0].columns[0]; };
   EXPECT_EQ(filled(FillMethod::interpolate), (std::vector<double>{4, 4, 6, 8, 10, 10}));
   EXPECT_EQ(filled(FillMethod::forward), (std::vector<double>{4, 4, 4, 4, 10, 10}));
   EXPECT_EQ(filled(FillMethod::zero), (std::vector<double>{0, 4, 0, 0, 10, 0}));
-  EXPECT_EQ(filled(FillMethod::mean), (std::vector<double>{7, 4, 7, 7, 10, 7}));
+  EXPECT_EQ(filled(FillMethod::mean), (std::vector<double>{4, 4, 4, 4, 10, 7}));
   const FillReport report = table_of(csv).filled;
   EXPECT_EQ(report.missing_rows, 1);
   EXPECT_EQ(report.missing_values, 3);
@@ -136,6 +144,41 @@ TEST(SeriesTable, FillsGapsByTheNamedMethodAndSaysSo) {
             "data.csv, line 3, column 'a': the value is missing; choose how to fill it with --fill");
   EXPECT_NE(error_of(csv, {.fill = FillMethod::refuse}).find("line 5, column 'ds': rows are missing"),
             std::string::npos);
+}
+
+TEST(SeriesTable, FillsByTheMeanOfWhatCameBefore) {
+  const auto first_rows = [](const char* last) {
+    return table_of(fmt::format("ds,a\n1,2\n2,\n3,6\n4,\n5,{}\n", last), {.fill = FillMethod::mean})
+        .series[0]
+        .columns[0];
+  };
+  EXPECT_EQ(first_rows("7"), (std::vector<double>{2, 2, 6, 4, 7}));
+  EXPECT_EQ(first_rows("1e9"), (std::vector<double>{2, 2, 6, 4, 1e9}));
+}
+
+TEST(SeriesTable, TellsHowToGoOnWithoutASeriesOfALongTable) {
+  EXPECT_EQ(
+      error_of("unique_id,ds,y\nA,1,1\nA,2,2\nB,1,\nB,2,\n"),
+      "data.csv, line 4, column 'y': every value is missing in series 'B'; remove the rows of this series");
+  const SeriesTable table =
+      table_of("unique_id,ds,y,x\nA,1,1,7\nA,2,2,7\nA,3,3,7\nB,1,5,1\nB,2,5,2\nB,3,6,3\n");
+  EXPECT_EQ(
+      message_of([&] { fit_scales(ScalerKind::standard, table.series[1], 2, table); }),
+      "data.csv, column 'y': is constant (5) over the 2 rows of the training part of series 'B'; remove the "
+      "rows of this series, or pass --scaler none");
+  EXPECT_EQ(
+      message_of([&] { fit_scales(ScalerKind::standard, table.series[0], 3, table); }),
+      "data.csv, column 'x': is constant (7) over the 3 rows of series 'A'; remove the rows of this series, "
+      "or leave the column out with --columns, or pass --scaler none");
+}
+
+TEST(SeriesTable, ScalesNumbersHoweverSmall) {
+  for (const double unit : {1.0, 1e-170, 1e-300}) {
+    const SeriesTable table = table_of(fmt::format("ds,a\n1,{}\n2,{}\n", unit, 3 * unit));
+    const ColumnScales scales = fit_scales(ScalerKind::standard, table.series[0], 2, table);
+    EXPECT_DOUBLE_EQ(scales.scale[0], unit);
+    EXPECT_DOUBLE_EQ(scales.shift[0], 2 * unit);
+  }
 }
 
 TEST(SeriesTable, NamesRowAndColumnOfBadInput) {
@@ -148,6 +191,9 @@ TEST(SeriesTable, NamesRowAndColumnOfBadInput) {
       std::string::npos);
   EXPECT_NE(error_of("date,a\n2020-01-01,1\n2020-01-02,-1e39\n").find("column 'a': '-1e39' is too large"),
             std::string::npos);
+  EXPECT_NE(
+      error_of("date,a\n2020-01-01,+1\n2020-01-02,+-5\n").find("line 3, column 'a': '+-5' is not a number"),
+      std::string::npos);
   EXPECT_NE(error_of("date,a\n2020-01-01,1\nsoon,2\n").find("line 3, column 'date': 'soon' is not a date"),
             std::string::npos);
   EXPECT_EQ(error_of("date,a\n2020-01-02,1\n2020-01-01,2\n"),

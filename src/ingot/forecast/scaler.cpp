@@ -12,6 +12,18 @@ namespace {
 
 const std::vector<std::string> kNames{"standard", "min_max", "none"};
 
+// The standard deviation. Squares of differences below 1e-162 would be zero, so they are taken in units of a
+// power of two near the largest, which rounds nothing.
+double deviation(std::span<const double> x, double mean, double largest) {
+  const int exponent = std::ilogb(largest);
+  double squares = 0;
+  for (const double v : x) {
+    const double difference = std::scalbn(v - mean, -exponent);
+    squares += difference * difference;
+  }
+  return std::scalbn(std::sqrt(squares / static_cast<double>(x.size())), exponent);
+}
+
 }  // namespace
 
 ScalerKind parse_scaler(std::string_view text, std::string_view key) {
@@ -30,22 +42,21 @@ ColumnScales fit_scales(ScalerKind kind, const Series& series, std::int64_t rows
   for (std::size_t c = 0; c < series.columns.size(); ++c) {
     const std::span<const double> x(series.columns[c].data(), static_cast<std::size_t>(rows));
     const auto [low, high] = std::ranges::minmax_element(x);
-    INGOT_CHECK(
-        *low < *high || kind == ScalerKind::none,
-        DataError(table.source, 0, table.column_names[c],
-                  fmt::format("is constant ({}) over the {} rows of the training part{}; leave it out with "
-                              "--columns, or pass --scaler none",
-                              *low, rows, series.id.empty() ? "" : " of series '" + series.id + "'")));
+    INGOT_CHECK(*low < *high || kind == ScalerKind::none,
+                DataError(table.source, 0, table.column_names[c],
+                          fmt::format("is constant ({}) over the {} rows{}{}; {}, or pass --scaler none",
+                                      *low, rows, x.size() < series.length() ? " of the training part" : "",
+                                      series.id.empty() ? "" : " of series '" + series.id + "'",
+                                      how_to_leave_out(series, c < table.targets))));
     double shift = 0, scale = 1;
     if (kind == ScalerKind::min_max) {
       shift = *low;
       scale = *high - *low;
     } else if (kind == ScalerKind::standard) {
-      double sum = 0, squares = 0;
+      double sum = 0;
       for (const double v : x) sum += v;
       shift = sum / static_cast<double>(rows);
-      for (const double v : x) squares += (v - shift) * (v - shift);
-      scale = std::sqrt(squares / static_cast<double>(rows));
+      scale = deviation(x, shift, std::max(*high - shift, shift - *low));
     }
     scales.shift.push_back(shift);
     scales.scale.push_back(scale);

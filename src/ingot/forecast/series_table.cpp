@@ -25,12 +25,16 @@ struct Layout {
   std::size_t targets = 0;
 };
 
-std::size_t time_column(const CsvTable& csv, const TableOptions& options) {
+std::size_t time_column(const CsvTable& csv, const TableOptions& options, bool is_long) {
   if (!options.time_column.empty()) return csv.column(options.time_column);
   for (const char* name : {"ds", "date", "Date", "timestamp", "time", "datetime"}) {
     if (csv.has_column(name)) return csv.column(name);
   }
-  return 0;
+  const auto other = std::ranges::find_if(csv.header(), [&](const std::string& name) {
+    return !is_long || (name != options.id_column && name != "y");
+  });
+  INGOT_CHECK(other != csv.header().end(), DataError(csv.name(), 1, "", "has no column of dates"));
+  return static_cast<std::size_t>(other - csv.header().begin());
 }
 
 // A first line of data would be taken for names, and its row be lost.
@@ -48,9 +52,9 @@ Layout find_layout(const CsvTable& csv, const TableOptions& options) {
   Layout layout;
   layout.is_long = options.layout == "long" ||
                    (options.layout == "auto" && csv.has_column(options.id_column) && csv.has_column("y"));
-  layout.time = time_column(csv, options);
-  check_names(csv, layout.time);
   if (layout.is_long) layout.id = csv.column(options.id_column);
+  layout.time = time_column(csv, options, layout.is_long);
+  check_names(csv, layout.time);
   const auto is_key = [&](std::size_t c) { return c == layout.time || (layout.is_long && c == layout.id); };
   const auto add = [&](std::size_t c) {
     // An index that some program wrote, or a separator at the end of each line.
@@ -85,7 +89,8 @@ double number_at(const CsvTable& csv, std::size_t row, std::size_t column) {
   const std::string_view cell = csv.cell(row, column);
   if (means_missing(cell)) return kMissing;
   double value = 0;
-  const char* begin = cell.data() + (cell.front() == '+' ? 1 : 0);
+  const bool plus = cell.front() == '+' && !cell.starts_with("+-");
+  const char* begin = cell.data() + (plus ? 1 : 0);
   const auto [end, error] = std::from_chars(begin, cell.data() + cell.size(), value);
   const std::string& name = csv.header()[column];
   if (error == std::errc::result_out_of_range) {
@@ -190,19 +195,16 @@ std::vector<double> filled_values(std::vector<double> v, FillMethod method) {
   std::size_t first = 0;
   while (!present(first)) ++first;
   double sum = 0, count = 0;
-  for (const double value : v) {
-    if (std::isnan(value)) continue;
-    sum += value;
-    ++count;
-  }
   std::size_t last = first;
   for (std::size_t i = 0; i < v.size(); ++i) {
     if (present(i)) {
       last = i;
+      sum += v[i];
+      ++count;
       continue;
     }
     if (method == FillMethod::mean || method == FillMethod::zero) {
-      v[i] = method == FillMethod::zero ? 0 : sum / count;
+      v[i] = method == FillMethod::zero ? 0 : count > 0 ? sum / count : v[first];
       continue;
     }
     std::size_t next = i;
@@ -277,8 +279,8 @@ void Reader::fill(Series& series, std::size_t column, const std::vector<std::siz
   }
   INGOT_CHECK(missing < static_cast<std::int64_t>(rows.size()),
               DataError(csv.name(), csv.line(rows[0]), name,
-                        fmt::format("every value is missing{}; leave the column out with --columns",
-                                    of_series(series.id))));
+                        fmt::format("every value is missing{}; {}", of_series(series.id),
+                                    how_to_leave_out(series, column < layout.targets))));
   if (missing > 0) {
     const std::string where = fmt::format("line {}, column '{}'", csv.line(first), name);
     INGOT_CHECK(options.fill != FillMethod::refuse,
@@ -293,6 +295,12 @@ void Reader::fill(Series& series, std::size_t column, const std::vector<std::siz
 }
 
 }  // namespace
+
+std::string_view how_to_leave_out(const Series& series, bool is_target) {
+  if (series.id.empty()) return "leave the column out with --columns";
+  if (is_target) return "remove the rows of this series";
+  return "remove the rows of this series, or leave the column out with --columns";
+}
 
 FillMethod parse_fill_method(std::string_view text, std::string_view key) {
   static const std::vector<std::string> names{"interpolate", "forward", "mean", "zero", "refuse"};

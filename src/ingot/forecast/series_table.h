@@ -21,7 +21,7 @@ struct Series {
 enum class FillMethod : std::uint8_t {
   interpolate,  ///< a straight line between the neighbours; the nearest value at the ends
   forward,      ///< the last value before; the first one at the start
-  mean,         ///< the column's mean
+  mean,         ///< the mean of the values before: none of the test part; the first one at the start
   zero,
   refuse,  ///< DataError instead
 };
@@ -61,6 +61,9 @@ struct SeriesTable {
   std::vector<Series> series;
   FillReport filled;
 };
+
+/// Advice for a column of a series that nothing can be learnt from.
+std::string_view how_to_leave_out(const Series& series, bool is_target);
 
 /// Reads and checks a table. DataError names line and column for dates that are no dates, not ascending,
 /// given twice or at irregular distances; for text and infinities among the numbers; for a column without
