@@ -15,7 +15,8 @@ Strings written(const SeriesTable& table, std::size_t from, std::int64_t more) {
     dates.push_back(format_moment(times[i], table.date_style));
   }
   for (std::int64_t i = 1; i <= more; ++i) {
-    dates.push_back(format_moment(table.frequency.advance(times.back(), i), table.date_style));
+    dates.push_back(
+        format_moment(table.frequency.advance(times.back(), i, table.series[0].month_day), table.date_style));
   }
   return dates;
 }
@@ -91,6 +92,74 @@ TEST(Calendar, FeaturesAreThoseOfThePublishedCode) {
   EXPECT_FLOAT_EQ(f[1], 4 / 6.0F - 0.5F);
   EXPECT_FLOAT_EQ(f[2], -0.5F);
   EXPECT_NEAR(f[3], 182 / 365.0 - 0.5, 1e-7);
+}
+
+TEST(Calendar, MonthsKeepTheirDay) {
+  const auto continued = [](const Strings& dates, const TableOptions& options = {}) {
+    const SeriesTable table = dated(dates, options);
+    EXPECT_EQ(table.frequency.name(), "MS");
+    return written(table, dates.size(), 3);
+  };
+  EXPECT_EQ(continued({"2018-12-28", "2019-01-28", "2019-02-28"}),
+            (Strings{"2019-03-28", "2019-04-28", "2019-05-28"}));
+  EXPECT_EQ(continued({"2019-12-30", "2020-01-30", "2020-02-29"}),
+            (Strings{"2020-03-30", "2020-04-30", "2020-05-30"}));
+  EXPECT_EQ(continued({"2018-12-31", "2019-01-31", "2019-02-28"}),
+            (Strings{"2019-03-31", "2019-04-30", "2019-05-31"}));
+  // The last trading days of months are no even grid; months are what was asked for.
+  EXPECT_EQ(continued({"1976-06-30", "1976-07-30", "1976-08-31"}, {.frequency = "M"}),
+            (Strings{"1976-09-30", "1976-10-31", "1976-11-30"}));
+  EXPECT_EQ(written(dated({"1976-06-30", "1976-07-30", "1976-08-31"}, {.frequency = "M"}), 0, 0),
+            (Strings{"1976-06-30", "1976-07-30", "1976-08-31"}));
+}
+
+TEST(Calendar, EverySeriesKeepsItsDayOfTheMonth) {
+  const SeriesTable t = table_of(
+      "unique_id,ds,y\nA,2019-01-15,1\nA,2019-02-15,2\nA,2019-03-15,2\nB,2019-01-31,3\nB,2019-02-28,4\n");
+  EXPECT_EQ(t.series[0].month_day, 15);
+  EXPECT_EQ(t.series[1].month_day, 31);
+}
+
+TEST(Calendar, BusinessDaysLeaveWeekendsOut) {
+  // A Thursday to the Wednesday after the next; Good Friday, the 10th, is a holiday.
+  const Strings dates{"2020-04-02", "2020-04-03", "2020-04-06", "2020-04-07", "2020-04-08",
+                      "2020-04-09", "2020-04-13", "2020-04-14", "2020-04-15"};
+  const SeriesTable table = dated(dates);
+  EXPECT_EQ(table.frequency.name(), "B");
+  EXPECT_EQ(table.frequency, parse_frequency("B"));
+  EXPECT_EQ(table.frequency.season(), 5);
+  EXPECT_EQ(table.filled.missing_rows, 1);
+  EXPECT_EQ(written(table, 5, 3), (Strings{"2020-04-09", "2020-04-10", "2020-04-13", "2020-04-14",
+                                           "2020-04-15", "2020-04-16", "2020-04-17", "2020-04-20"}));
+  EXPECT_EQ(dated(dates, {.frequency = "D"}).filled.missing_rows, 5);
+  EXPECT_EQ(time_feature_names(table.frequency), time_feature_names(parse_frequency("D")));
+  // Before 1970, and two days at a time.
+  EXPECT_EQ(parse_frequency("2B").advance(*parse_moment("1969-12-26"), -1), *parse_moment("1969-12-24"));
+  EXPECT_EQ(parse_frequency("2B").advance(*parse_moment("1969-12-26"), 1), *parse_moment("1969-12-30"));
+}
+
+TEST(Calendar, DaysAreBusinessDaysOnlyWhereNoRowIsOnAWeekend) {
+  EXPECT_EQ(dated({"2020-04-03", "2020-04-04", "2020-04-06"}).frequency.name(), "D");
+  EXPECT_EQ(dated({"2020-04-06", "2020-04-07", "2020-04-08"}).frequency.name(),
+            "D");  // one week shows nothing
+  EXPECT_EQ(
+      message_of([] {
+        dated({"2020-04-03", "2020-04-04", "2020-04-06"}, {.frequency = "B"});
+      }),
+      "data.csv, line 3, column 'date': '2020-04-04' is on a weekend, which frequency B leaves out; give "
+      "--frequency D");
+}
+
+TEST(Calendar, ReadsEveryFrequencyThatItInfers) {
+  for (const Strings& dates :
+       {Strings{"1600000000000", "1600003600000", "1600007200000"}, Strings{"0", "900000000000000"},
+        Strings{"2020-01-01 00:00:00", "2020-02-11 01:01:01"}, Strings{"0001-01-01", "9999-01-01"},
+        Strings{"2020-01-03", "2020-01-06", "2020-01-07", "2020-01-08"}}) {
+    const Frequency frequency = dated(dates, {.fill = FillMethod::zero, .sort = true}).frequency;
+    EXPECT_EQ(parse_frequency(frequency.name()), frequency) << frequency.name();
+  }
+  EXPECT_THROW(parse_frequency("9000000000000000 rows"), InvalidConfig);
+  EXPECT_THROW(parse_frequency("400000MS"), InvalidConfig);
 }
 
 TEST(DateColumn, ShowsTheTimeThatAnyRowHas) {

@@ -96,6 +96,39 @@ TEST(Forecaster, WritesLongTablesAsLongTables) {
   EXPECT_EQ(CsvTable::parse(out, "out").rows(), 6U);
 }
 
+// The dates that a model fitted on `dates` writes after the last `rows` of them.
+std::vector<std::string> dates_after(const std::vector<std::string>& dates, std::size_t rows) {
+  const auto csv = [&](std::size_t first) {
+    std::string text = "date,a\n";
+    for (std::size_t i = first; i < dates.size(); ++i) text += fmt::format("{},{}\n", dates[i], i % 5);
+    return CsvTable::parse(text, "data.csv");
+  };
+  FitConfig c = FitConfig::defaults("nlinear", 3);
+  c.model.lookback = 4;
+  c.epochs = 1;
+  const Forecaster f = fit_forecaster(c, read_series(csv(0)));
+  const SeriesTable table = read_series(csv(dates.size() - rows), f.table_options());
+  const SeriesForecast forecast = predict(f, table)[0];
+  std::vector<std::string> after;
+  for (const Moment m : forecast.times) after.push_back(format_moment(m, table.date_style));
+  return after;
+}
+
+TEST(Forecaster, ContinuesBusinessDaysAndMonthsAsTheTableHasThem) {
+  std::vector<std::string> days, months;
+  for (int i = 0; i < 100; ++i) {
+    const Moment monday = *parse_moment("2020-01-06");
+    days.push_back(format_moment(parse_frequency("B").advance(monday, i), {}));
+    months.push_back(format_moment(parse_frequency("MS").advance(*parse_moment("2011-11-30"), i, 30), {}));
+  }
+  const std::vector<std::string> next_days{"2020-05-25", "2020-05-26", "2020-05-27"};
+  ASSERT_EQ(days.back(), "2020-05-22");
+  EXPECT_EQ(dates_after(days, 100), next_days);
+  EXPECT_EQ(dates_after(days, 5), next_days);  // of one week, which shows no weekend
+  ASSERT_EQ(months.back(), "2020-02-29");
+  EXPECT_EQ(dates_after(months, 12), (std::vector<std::string>{"2020-03-30", "2020-04-30", "2020-05-30"}));
+}
+
 // Windows of a process whose errors do not change: an interval of level l must hold l per cent of them, give
 // or take four standard deviations of the shares (windows overlap, so of fewer than all of them).
 TEST(Calibration, IntervalsHoldTheirShareOfSimulatedData) {

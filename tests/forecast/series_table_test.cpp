@@ -156,6 +156,25 @@ TEST(SeriesTable, FillsByTheMeanOfWhatCameBefore) {
   EXPECT_EQ(first_rows("1e9"), (std::vector<double>{2, 2, 6, 4, 1e9}));
 }
 
+TEST(SeriesTable, MakesUpNoMoreRowsThanThereAre) {
+  const std::string sparse = "ds,a\n1,5\n2,5\n5,4\n6,3\n10,2\n11,2\n20,3\n";
+  EXPECT_EQ(
+      error_of(sparse),
+      "data.csv, column 'ds': 13 of 20 rows are missing at frequency 1 row, more than the 7 that are there; "
+      "give another --frequency, --fill zero if a missing row stands for 0, or number the rows instead of "
+      "dating them if gaps do not matter");
+  EXPECT_EQ(table_of(sparse, {.fill = FillMethod::zero}).filled.missing_rows, 13);
+  EXPECT_NE(error_of("ds,a\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n", {.frequency = "h"})
+                .find("46 of 49 rows are missing at frequency h, more than the 3 that are there"),
+            std::string::npos);
+  EXPECT_NE(error_of("ds,a\n0,1\n1,2\n900000000000,3\n", {.fill = FillMethod::zero})
+                .find("more than 64 times the 3 that are there"),
+            std::string::npos);
+  // One series of several may have a long gap.
+  EXPECT_EQ(table_of("unique_id,ds,y\nA,1,1\nA,2,1\nA,3,1\nA,4,1\nB,1,1\nB,2,1\nB,7,1\n").filled.missing_rows,
+            4);
+}
+
 TEST(SeriesTable, TellsHowToGoOnWithoutASeriesOfALongTable) {
   EXPECT_EQ(
       error_of("unique_id,ds,y\nA,1,1\nA,2,2\nB,1,\nB,2,\n"),

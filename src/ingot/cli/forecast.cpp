@@ -320,7 +320,7 @@ void add_fit_options(Command& verb, ForecastOptions& o) {
       .one_of({"ratio", "ett"});
   verb.option("--scaler", o.scaler, "How to scale columns, fitted on the training part")
       .one_of({"standard", "min_max", "none"});
-  verb.option("--frequency", o.frequency, "Distance of rows (15min, h, D, W, MS); default: inferred");
+  verb.option("--frequency", o.frequency, "Distance of rows (15min, h, D, B, W, MS); default: inferred");
   verb.option("--epochs", o.epochs, "Passes over the training part at most");
   verb.option("--config", o.config, "YAML file with any of the keys in docs/forecasting.md");
   verb.option("--set", o.set, "Change a key: --set d_model=64 (may be repeated)");

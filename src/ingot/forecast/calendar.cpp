@@ -131,14 +131,44 @@ std::int64_t month_index(Moment moment) {
   return c.year * 12 + c.month - 1;
 }
 
+// Monday is 0; 1970-01-01 was a Thursday, day 3 of week 0.
+std::int64_t week_of(Moment moment) { return floor_div(moment + 3 * kDay, kWeek); }
+std::int64_t weekday_of(Moment moment) {
+  return floor_div(moment + 3 * kDay - week_of(moment) * kWeek, kDay);
+}
+bool on_weekend(Moment moment) { return weekday_of(moment) > 4; }
+
+// Counts the days from Monday to Friday.
+std::int64_t business_index(Moment moment) { return week_of(moment) * 5 + weekday_of(moment); }
+
+Moment advance_business_days(Moment moment, std::int64_t days) {
+  const std::int64_t index = business_index(moment) + days, week = floor_div(index, 5);
+  return week * kWeek + (index - week * 5 - 3) * kDay + time_of_day(moment);
+}
+
+// More than any two rows of a table are apart: numbers of 15 digits, dates of four-digit years. Every
+// frequency that is inferred can be read again.
+std::int64_t widest(Frequency::Unit unit) {
+  constexpr std::int64_t kYears = 10'000;
+  switch (unit) {
+    case Frequency::Unit::count:
+      return 2'000'000'000'000'000;
+    case Frequency::Unit::seconds:
+      return kYears * 366 * kDay;
+    case Frequency::Unit::months:
+      return kYears * 12;
+    case Frequency::Unit::business_days:
+      return kYears * 262;
+  }
+  return 0;
+}
+
 bool same_place_in_month(std::span<const Moment> moments) {
-  const auto place = [](Moment m) {
-    const Civil c = civil_of(m);
-    return c.day == last_day(c.year, c.month) && c.day > 27 ? std::int64_t{-1} : c.day;
-  };
-  const auto clock = [](Moment m) { return m - floor_div(m, kDay) * kDay; };
+  const std::int64_t month_day = month_day_of(moments);
   return std::ranges::all_of(moments, [&](Moment m) {
-    return place(m) == place(moments.front()) && clock(m) == clock(moments.front());
+    const Civil c = civil_of(m);
+    return c.day == std::min(month_day, last_day(c.year, c.month)) &&
+           time_of_day(m) == time_of_day(moments.front());
   });
 }
 
@@ -205,11 +235,28 @@ std::string format_moment(Moment moment, const DateStyle& style) {
   return style.zone ? text + "Z" : text;
 }
 
+bool skip_weekends(std::span<const Moment> days) {
+  return std::ranges::none_of(days, on_weekend) &&
+         std::ranges::any_of(days, [&](Moment m) { return week_of(m) != week_of(days.front()); });
+}
+
+std::int64_t month_day_of(std::span<const Moment> moments) {
+  std::int64_t latest = 1;
+  bool all_last = true;
+  for (const Moment moment : moments) {
+    const Civil c = civil_of(moment);
+    latest = std::max(latest, c.day);
+    all_last = all_last && c.day == last_day(c.year, c.month);
+  }
+  return all_last ? 31 : latest;
+}
+
 std::string Frequency::name() const {
   const auto with = [](std::int64_t count, std::string_view unit) {
     return count == 1 ? std::string(unit) : fmt::format("{}{}", count, unit);
   };
   if (unit == Unit::count) return step == 1 ? "1 row" : fmt::format("{} rows", step);
+  if (unit == Unit::business_days) return with(step, "B");
   if (unit == Unit::months) {
     if (step % 12 == 0) return with(step / 12, "YS");
     return step % 3 == 0 ? with(step / 3, "QS") : with(step, "MS");
@@ -220,54 +267,57 @@ std::string Frequency::name() const {
   return step % kMinute == 0 ? with(step / kMinute, "min") : with(step, "s");
 }
 
-Moment Frequency::advance(Moment moment, std::int64_t steps) const {
+Moment Frequency::advance(Moment moment, std::int64_t steps, std::int64_t month_day) const {
+  if (unit == Unit::business_days) return advance_business_days(moment, steps * step);
   if (unit != Unit::months) return moment + steps * step;
   const Civil c = civil_of(moment);
   const std::int64_t index = c.year * 12 + c.month - 1 + steps * step;
   const std::int64_t year = floor_div(index, 12), month = index - year * 12 + 1;
-  const bool month_end = c.day == last_day(c.year, c.month) && c.day > 27;
-  const std::int64_t day = month_end ? last_day(year, month) : std::min(c.day, last_day(year, month));
-  return days_of(year, month, day) * kDay + moment - floor_div(moment, kDay) * kDay;
+  const std::int64_t day = std::min(month_day > 0 ? month_day : c.day, last_day(year, month));
+  return days_of(year, month, day) * kDay + time_of_day(moment);
 }
 
 std::optional<std::int64_t> Frequency::distance(Moment a, Moment b) const {
-  if (unit == Unit::months) {
-    const std::int64_t months = month_index(b) - month_index(a);
-    return months % step == 0 ? std::optional(months / step) : std::nullopt;
+  std::int64_t units = b - a;
+  if (unit == Unit::months) units = month_index(b) - month_index(a);
+  if (unit == Unit::business_days) {
+    if (on_weekend(a) || on_weekend(b) || time_of_day(a) != time_of_day(b)) return std::nullopt;
+    units = business_index(b) - business_index(a);
   }
-  return (b - a) % step == 0 ? std::optional((b - a) / step) : std::nullopt;
+  return units % step == 0 ? std::optional(units / step) : std::nullopt;
 }
 
 std::int64_t Frequency::season() const {
   if (unit == Unit::count) return 1;
   if (unit == Unit::months) return step <= 12 && 12 % step == 0 ? 12 / step : 1;
+  if (unit == Unit::business_days) return step == 1 ? 5 : 1;
   if (step < kDay && kDay % step == 0) return kDay / step;
   if (step == kDay) return 7;
   return step == kWeek ? 52 : 1;
 }
 
 Frequency parse_frequency(std::string_view text, std::string_view key) {
-  const std::map<std::string_view, Frequency> units{
-      {"s", {Frequency::Unit::seconds, 1}},         {"S", {Frequency::Unit::seconds, 1}},
-      {"min", {Frequency::Unit::seconds, kMinute}}, {"T", {Frequency::Unit::seconds, kMinute}},
-      {"t", {Frequency::Unit::seconds, kMinute}},   {"h", {Frequency::Unit::seconds, kHour}},
-      {"H", {Frequency::Unit::seconds, kHour}},     {"d", {Frequency::Unit::seconds, kDay}},
-      {"D", {Frequency::Unit::seconds, kDay}},      {"w", {Frequency::Unit::seconds, kWeek}},
-      {"W", {Frequency::Unit::seconds, kWeek}},     {"M", {Frequency::Unit::months, 1}},
-      {"MS", {Frequency::Unit::months, 1}},         {"ME", {Frequency::Unit::months, 1}},
-      {"month", {Frequency::Unit::months, 1}},      {"Q", {Frequency::Unit::months, 3}},
-      {"QS", {Frequency::Unit::months, 3}},         {"Y", {Frequency::Unit::months, 12}},
-      {"YS", {Frequency::Unit::months, 12}},        {" row", {Frequency::Unit::count, 1}},
-      {" rows", {Frequency::Unit::count, 1}}};
-  std::int64_t count = 1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
-  const auto found = units.find(unit);
+  using enum Frequency::Unit;
+  static const std::map<std::string_view, Frequency> units{
+      {"s", {seconds, 1}},       {"S", {seconds, 1}},       {"min", {seconds, kMinute}},
+      {"T", {seconds, kMinute}}, {"t", {seconds, kMinute}}, {"h", {seconds, kHour}},
+      {"H", {seconds, kHour}},   {"d", {seconds, kDay}},    {"D", {seconds, kDay}},
+      {"b", {business_days, 1}}, {"B", {business_days, 1}}, {"w", {seconds, kWeek}},
+      {"W", {seconds, kWeek}},   {"M", {months, 1}},        {"MS", {months, 1}},
+      {"ME", {months, 1}},       {"month", {months, 1}},    {"Q", {months, 3}},
+      {"QS", {months, 3}},       {"QE", {months, 3}},       {"Y", {months, 12}},
+      {"YS", {months, 12}},      {"YE", {months, 12}},      {" row", {count, 1}},
+      {" rows", {count, 1}}};
+  std::int64_t steps = 1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
+  const std::string_view word = text.substr(static_cast<std::size_t>(end - text.data()));
+  const auto found = units.find(word);
   INGOT_CHECK(
-      found != units.end() && count > 0 && count < 1'000'000 && error != std::errc::result_out_of_range,
+      found != units.end() && steps > 0 && error != std::errc::result_out_of_range &&
+          steps <= widest(found->second.unit) / found->second.step,
       InvalidConfig(std::string(key),
-                    fmt::format("'{}' is no frequency; expected one like 15min, h, D, W, MS, QS", text)));
-  return {found->second.unit, found->second.step * count};
+                    fmt::format("'{}' is no frequency; expected one like 15min, h, D, B, W, MS, QS", text)));
+  return {found->second.unit, found->second.step * steps};
 }
 
 std::optional<Frequency> infer_frequency(std::span<const Moment> moments, bool numbers, std::size_t* odd) {
@@ -308,6 +358,7 @@ std::vector<Feature> features_of(const Frequency& f) {
   if (f.unit == Frequency::Unit::months) {
     return f.step % 12 == 0 ? std::vector<Feature>{} : std::vector<Feature>{month_of_year};
   }
+  if (f.unit == Frequency::Unit::business_days) return {day_of_week, day_of_month, day_of_year};
   if (f.step % kWeek == 0) return {day_of_month, week_of_year};
   if (f.step % kDay == 0) return {day_of_week, day_of_month, day_of_year};
   if (f.step % kHour == 0) return {hour_of_day, day_of_week, day_of_month, day_of_year};
@@ -316,14 +367,10 @@ std::vector<Feature> features_of(const Frequency& f) {
   return all;
 }
 
-// Monday is 0; 1970-01-01 was a Thursday.
-std::int64_t weekday(std::int64_t day) { return ((day + 3) % 7 + 7) % 7; }
-
 // ISO 8601: the week of the year's first Thursday is week 1.
-std::int64_t iso_week(std::int64_t day) {
-  const std::int64_t thursday = day - weekday(day) + 3;
-  const Civil c = civil_of(thursday * kDay);
-  return (thursday - days_of(c.year, 1, 1)) / 7 + 1;
+std::int64_t iso_week(Moment moment) {
+  const Moment thursday = week_of(moment) * kWeek;
+  return (thursday / kDay - days_of(civil_of(thursday).year, 1, 1)) / 7 + 1;
 }
 
 double value_of(Feature feature, Moment moment) {
@@ -338,13 +385,13 @@ double value_of(Feature feature, Moment moment) {
     case Feature::hour_of_day:
       return scaled(c.hour, 23);
     case Feature::day_of_week:
-      return scaled(weekday(day), 6);
+      return scaled(weekday_of(moment), 6);
     case Feature::day_of_month:
       return scaled(c.day - 1, 30);
     case Feature::day_of_year:
       return scaled(day - days_of(c.year, 1, 1), 365);
     case Feature::week_of_year:
-      return scaled(iso_week(day) - 1, 52);
+      return scaled(iso_week(moment) - 1, 52);
     case Feature::month_of_year:
       return scaled(c.month - 1, 11);
   }

@@ -44,15 +44,16 @@ std::int64_t time_of_day(Moment moment);
 
 /// The distance of two rows.
 struct Frequency {
-  enum class Unit : std::uint8_t { count, seconds, months };
+  enum class Unit : std::uint8_t { count, seconds, months, business_days };
   Unit unit = Unit::count;
   std::int64_t step = 1;
 
   bool operator==(const Frequency&) const = default;
-  /// "15min", "h", "D", "W", "MS", "QS", "YS", "1 row": the words of pandas.
+  /// "15min", "h", "D", "B", "W", "MS", "QS", "YS", "1 row": the words of pandas.
   std::string name() const;
-  /// `steps` rows after `moment`.
-  Moment advance(Moment moment, std::int64_t steps) const;
+  /// `steps` rows after `moment`. Months go on at day `month_day`, or at their last where they are shorter;
+  /// 0: the day of `moment`.
+  Moment advance(Moment moment, std::int64_t steps, std::int64_t month_day = 0) const;
   /// Rows from `a` to `b`; nothing where b is not a whole number of steps away.
   std::optional<std::int64_t> distance(Moment a, Moment b) const;
   /// Rows in one natural cycle: a day of hours or minutes, a week of days, a year of weeks, months, quarters.
@@ -67,6 +68,10 @@ Frequency parse_frequency(std::string_view text, std::string_view key = "frequen
 /// (rows are missing there). Otherwise nothing, and `odd` is the first index whose distance to the one before
 /// does not fit.
 std::optional<Frequency> infer_frequency(std::span<const Moment> moments, bool numbers, std::size_t* odd);
+/// Whether days are those from Monday to Friday: none of them is on a weekend, and they are of several weeks.
+bool skip_weekends(std::span<const Moment> days);
+/// The day of the month that rows lie on: 31 where each is the last of its month, else the latest of all.
+std::int64_t month_day_of(std::span<const Moment> moments);
 
 /// Names of the calendar features that suit a frequency, in GluonTS' order: hourly data has hour of day, day
 /// of week, day of month and day of year.

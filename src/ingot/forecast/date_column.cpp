@@ -29,6 +29,8 @@ void use_wall_clock(DateColumn& dates, const std::vector<std::int64_t>& offsets)
 DateColumn read_dates(const CsvTable& csv, std::size_t column) {
   DateColumn dates;
   std::vector<std::int64_t> offsets;
+  dates.times.reserve(csv.rows());
+  offsets.reserve(csv.rows());
   const auto parse = all_compact(csv, column) ? parse_compact_date : parse_moment;
   for (std::size_t row = 0; row < csv.rows(); ++row) {
     DateStyle style;

@@ -109,6 +109,10 @@ TableOptions Forecaster::table_options() const {
   TableOptions options = config.table;
   options.targets.assign(column_names.begin(), column_names.begin() + static_cast<std::ptrdiff_t>(targets));
   options.columns = column_names;
+  // A few days of a new table need not show whether weekends belong to them.
+  if (frequency == parse_frequency("D") || frequency == parse_frequency("B")) {
+    options.frequency = frequency.name();
+  }
   return options;
 }
 
@@ -149,7 +153,8 @@ SeriesForecast predict_at(const Forecaster& f, const SeriesTable& table, const S
   // The look-back alone is scaled, with dates that go on over the horizon.
   Series window{.id = series.id};
   for (std::int64_t i = -c.lookback; i < c.horizon; ++i) {
-    window.times.push_back(f.frequency.advance(series.times[static_cast<std::size_t>(origin - 1)], i + 1));
+    window.times.push_back(
+        table.frequency.advance(series.times[static_cast<std::size_t>(origin - 1)], i + 1, series.month_day));
   }
   for (const std::vector<double>& column : series.columns) {
     window.columns.emplace_back(column.begin() + (origin - c.lookback), column.begin() + origin);

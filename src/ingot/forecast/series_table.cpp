@@ -115,13 +115,19 @@ double number_at(const CsvTable& csv, std::size_t row, std::size_t column) {
   return value;
 }
 
-// The rows of each series, in the order that the file has them.
-std::vector<std::pair<std::string, std::vector<std::size_t>>> rows_by_series(const CsvTable& csv,
-                                                                             const Layout& layout) {
-  std::vector<std::pair<std::string, std::vector<std::size_t>>> groups;
+// The rows of one series, and their places on its even grid.
+struct Group {
+  std::string id;
+  std::vector<std::size_t> rows;
+  std::vector<std::int64_t> slots;
+};
+
+// In the order that the file has them.
+std::vector<Group> rows_by_series(const CsvTable& csv, const Layout& layout) {
+  std::vector<Group> groups;
   if (!layout.is_long) {
-    groups.emplace_back("", std::vector<std::size_t>(csv.rows()));
-    std::iota(groups[0].second.begin(), groups[0].second.end(), std::size_t{0});
+    groups.push_back({"", std::vector<std::size_t>(csv.rows()), {}});
+    std::iota(groups[0].rows.begin(), groups[0].rows.end(), std::size_t{0});
     return groups;
   }
   std::map<std::string, std::size_t, std::less<>> index;
@@ -130,8 +136,8 @@ std::vector<std::pair<std::string, std::vector<std::size_t>>> rows_by_series(con
     INGOT_CHECK(!id.empty(), DataError(csv.name(), csv.line(row), csv.header()[layout.id],
                                        "is empty; every row names its series"));
     const auto [at, is_new] = index.try_emplace(std::string(id), groups.size());
-    if (is_new) groups.emplace_back(id, std::vector<std::size_t>());
-    groups[at->second].second.push_back(row);
+    if (is_new) groups.push_back({std::string(id), {}, {}});
+    groups[at->second].rows.push_back(row);
   }
   return groups;
 }
@@ -167,13 +173,18 @@ struct Reader {
     }
   }
 
-  Frequency frequency_of(const std::string& id, const std::vector<std::size_t>& rows) const {
-    if (!options.frequency.empty()) return parse_frequency(options.frequency);
+  std::vector<Moment> times_of(const Group& group) const {
     std::vector<Moment> moments;
-    moments.reserve(rows.size());
-    for (const std::size_t row : rows) moments.push_back(times[row]);
+    moments.reserve(group.rows.size());
+    for (const std::size_t row : group.rows) moments.push_back(times[row]);
+    return moments;
+  }
+
+  Frequency frequency_of(const Group& group) const {
+    const auto& [id, rows, slots] = group;
+    if (!options.frequency.empty()) return parse_frequency(options.frequency);
     std::size_t odd = 0;
-    const auto frequency = infer_frequency(moments, table.date_style.number, &odd);
+    const auto frequency = infer_frequency(times_of(group), table.date_style.number, &odd);
     if (frequency) return *frequency;
     if (odd > 0) {
       fail_at(rows[odd], fmt::format("'{}' is at an irregular distance from '{}' of line {}{}; rows must be "
@@ -185,9 +196,12 @@ struct Reader {
                     fmt::format("there is one row only{}; a forecast needs a history", of_series(id)));
   }
 
-  Series place_rows(const std::string& id, const std::vector<std::size_t>& rows);
-  void fill(Series& series, std::size_t column, const std::vector<std::size_t>& rows,
-            const std::vector<std::int64_t>& slots);
+  void find_frequency(std::vector<Group>& groups);
+  std::vector<std::int64_t> slots_of(const Group& group) const;
+  void check_filled_rows(const std::vector<Group>& groups) const;
+  Series place_rows(const Group& group);
+  void tell_missing_rows(const Group& group);
+  void fill(Series& series, std::size_t column, const Group& group);
 };
 
 std::vector<double> filled_values(std::vector<double> v, FillMethod method) {
@@ -224,49 +238,102 @@ std::vector<double> filled_values(std::vector<double> v, FillMethod method) {
   return v;
 }
 
-// Puts the rows of one series on an even grid; skipped dates become rows of missing values.
-Series Reader::place_rows(const std::string& id, const std::vector<std::size_t>& rows) {
-  Series series;
-  series.id = id;
+// That of all series, whose rows are put in order on the way.
+void Reader::find_frequency(std::vector<Group>& groups) {
+  for (Group& group : groups) {
+    check_ascending(group.id, group.rows);
+    const Frequency frequency = frequency_of(group);
+    if (&group == &groups.front()) table.frequency = frequency;
+    INGOT_CHECK(
+        frequency == table.frequency,
+        DataError(csv.name(), csv.line(group.rows[0]), csv.header()[layout.time],
+                  fmt::format(
+                      "series '{}' has frequency {}, series '{}' has {}; give --frequency, or split the file",
+                      group.id, frequency.name(), groups[0].id, table.frequency.name())));
+  }
+  // Weekends that no series has are not missing.
+  const bool daily = table.frequency == parse_frequency("D") && options.frequency.empty();
+  if (daily && skip_weekends(times)) table.frequency = parse_frequency("B");
+}
+
+// The place of each row on the series' even grid.
+std::vector<std::int64_t> Reader::slots_of(const Group& group) const {
+  const std::size_t first = group.rows[0];
   std::vector<std::int64_t> slots;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto distance = table.frequency.distance(times[rows[0]], times[rows[i]]);
-    if (!distance || (i > 0 && *distance == slots.back())) {
-      fail_at(rows[i],
-              fmt::format("'{}' does not lie on the grid of frequency {} that starts at '{}'{}",
-                          written(rows[i]), table.frequency.name(), written(rows[0]), of_series(id)));
+  slots.reserve(group.rows.size());
+  for (const std::size_t row : group.rows) {
+    if (!table.frequency.distance(times[row], times[row])) {
+      fail_at(row, fmt::format("'{}' is on a weekend, which frequency {} leaves out{}; give --frequency D",
+                               written(row), table.frequency.name(), of_series(group.id)));
+    }
+    const auto distance = table.frequency.distance(times[first], times[row]);
+    if (!distance || (!slots.empty() && *distance == slots.back())) {
+      fail_at(row, fmt::format("'{}' does not lie on the grid of frequency {} that starts at '{}'{}",
+                               written(row), table.frequency.name(), written(first), of_series(group.id)));
     }
     slots.push_back(*distance);
   }
-  const auto length = static_cast<std::size_t>(slots.back()) + 1;
-  INGOT_CHECK(length <= 64 * rows.size() + 1024,
-              DataError(csv.name(), csv.line(rows.back()), csv.header()[layout.time],
-                        fmt::format("{} of {} rows are missing at frequency {}{}; give another --frequency",
-                                    length - rows.size(), length, table.frequency.name(), of_series(id))));
-  if (length > rows.size()) {
-    std::size_t gap = 1;
-    while (slots[gap] == slots[gap - 1] + 1) ++gap;
-    const std::string where = fmt::format("line {}", csv.line(rows[gap]));
-    if (options.fill == FillMethod::refuse) {
-      fail_at(rows[gap],
-              fmt::format("rows are missing between '{}' and '{}'{}; choose how to fill them with --fill",
-                          written(rows[gap - 1]), written(rows[gap]), of_series(id)));
-    }
-    if (table.filled.first.empty()) table.filled.first = where;
-    table.filled.missing_rows += static_cast<std::int64_t>(length - rows.size());
-    table.filled.notes.push_back(fmt::format("{} rows are missing{}, the first before {} ('{}')",
-                                             length - rows.size(), of_series(id), where, written(rows[gap])));
+  return slots;
+}
+
+// A frequency that does not fit the rows would make most of the table up. Only with --fill zero, which says
+// what the rows that are not there mean, may they be more than those that are.
+void Reader::check_filled_rows(const std::vector<Group>& groups) const {
+  const bool zeros = options.fill == FillMethod::zero;
+  const auto rows = static_cast<double>(csv.rows());
+  double length = 0;  // series of row numbers can be longer together than 64 bits count
+  for (const Group& group : groups) length += static_cast<double>(group.slots.back() + 1);
+  INGOT_CHECK(
+      length - rows <= (zeros ? 64 : 1) * rows,
+      DataError(
+          csv.name(), 0, csv.header()[layout.time],
+          fmt::format("{:.0f} of {:.0f} rows are missing at frequency {}, more than {}the {:.0f} that are "
+                      "there; give another --frequency{}",
+                      length - rows, length, table.frequency.name(), zeros ? "64 times " : "", rows,
+                      zeros ? ""
+                            : ", --fill zero if a missing row stands for 0, or number the rows instead of "
+                              "dating them if gaps do not matter")));
+}
+
+void Reader::tell_missing_rows(const Group& group) {
+  const auto& [id, rows, slots] = group;
+  const std::int64_t missing = slots.back() + 1 - static_cast<std::int64_t>(rows.size());
+  if (missing == 0) return;
+  std::size_t gap = 1;
+  while (slots[gap] == slots[gap - 1] + 1) ++gap;
+  if (options.fill == FillMethod::refuse) {
+    fail_at(rows[gap],
+            fmt::format("rows are missing between '{}' and '{}'{}; choose how to fill them with --fill",
+                        written(rows[gap - 1]), written(rows[gap]), of_series(id)));
   }
-  for (std::size_t i = 0; i < length; ++i) {
-    series.times.push_back(table.frequency.advance(times[rows[0]], static_cast<std::int64_t>(i)));
+  const std::string where = fmt::format("line {}", csv.line(rows[gap]));
+  if (table.filled.first.empty()) table.filled.first = where;
+  table.filled.missing_rows += missing;
+  table.filled.notes.push_back(fmt::format("{} rows are missing{}, the first before {} ('{}')", missing,
+                                           of_series(id), where, written(rows[gap])));
+}
+
+// Puts the rows of one series on its grid; skipped dates become rows of missing values.
+Series Reader::place_rows(const Group& group) {
+  Series series;
+  series.id = group.id;
+  const std::vector<Moment> moments = times_of(group);
+  if (table.frequency.unit == Frequency::Unit::months) series.month_day = month_day_of(moments);
+  tell_missing_rows(group);
+  for (std::int64_t i = 0; i <= group.slots.back(); ++i) {
+    series.times.push_back(table.frequency.advance(moments[0], i, series.month_day));
+  }
+  // The last trading days of months, for one, lie beside the grid.
+  for (std::size_t i = 0; i < moments.size(); ++i) {
+    series.times[static_cast<std::size_t>(group.slots[i])] = moments[i];
   }
   series.columns.resize(layout.values.size());
-  for (std::size_t c = 0; c < layout.values.size(); ++c) fill(series, c, rows, slots);
+  for (std::size_t c = 0; c < layout.values.size(); ++c) fill(series, c, group);
   return series;
 }
 
-void Reader::fill(Series& series, std::size_t column, const std::vector<std::size_t>& rows,
-                  const std::vector<std::int64_t>& slots) {
+void Reader::fill(Series& series, std::size_t column, const Group& group) {
+  const std::vector<std::size_t>& rows = group.rows;
   const std::size_t in_file = layout.values[column];
   const std::string& name = csv.header()[in_file];
   std::vector<double> values(series.length(), kMissing);
@@ -274,7 +341,7 @@ void Reader::fill(Series& series, std::size_t column, const std::vector<std::siz
   std::size_t first = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double value = number_at(csv, rows[i], in_file);
-    values[static_cast<std::size_t>(slots[i])] = value;
+    values[static_cast<std::size_t>(group.slots[i])] = value;
     if (std::isnan(value) && missing++ == 0) first = rows[i];
   }
   INGOT_CHECK(missing < static_cast<std::int64_t>(rows.size()),
@@ -325,22 +392,12 @@ SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
   DateColumn dates = read_dates(csv, reader.layout.time);
   reader.times = std::move(dates.times);
   table.date_style = dates.style;
-  auto groups = rows_by_series(csv, reader.layout);
-  bool first = true;
-  for (auto& [id, rows] : groups) {
-    reader.check_ascending(id, rows);
-    const Frequency frequency = reader.frequency_of(id, rows);
-    if (first) table.frequency = frequency;
-    INGOT_CHECK(
-        frequency == table.frequency,
-        DataError(csv.name(), csv.line(rows[0]), csv.header()[reader.layout.time],
-                  fmt::format(
-                      "series '{}' has frequency {}, series '{}' has {}; give --frequency, or split the file",
-                      id, frequency.name(), groups[0].first, table.frequency.name())));
-    first = false;
-  }
+  std::vector<Group> groups = rows_by_series(csv, reader.layout);
+  reader.find_frequency(groups);
   table.date_style.widen(table.frequency);
-  for (const auto& [id, rows] : groups) table.series.push_back(reader.place_rows(id, rows));
+  for (Group& group : groups) group.slots = reader.slots_of(group);
+  reader.check_filled_rows(groups);
+  for (const Group& group : groups) table.series.push_back(reader.place_rows(group));
   return std::move(reader.table);
 }
 

@@ -13,6 +13,7 @@ namespace ingot::forecast {
 struct Series {
   std::string id;                            ///< empty for a wide table, which is one series
   std::vector<Moment> times;                 ///< ascending, without gaps
+  std::int64_t month_day = 0;                ///< that rows of months lie on, for Frequency::advance
   std::vector<std::vector<double>> columns;  ///< [columns][rows]; no value is missing any more
   std::size_t length() const { return times.size(); }
 };
@@ -67,7 +68,8 @@ std::string_view how_to_leave_out(const Series& series, bool is_target);
 
 /// Reads and checks a table. DataError names line and column for dates that are no dates, not ascending,
 /// given twice or at irregular distances; for text and infinities among the numbers; for a column without
-/// any value or name; for a date where the header should be; for gaps when `fill` is refuse.
+/// any value or name; for a date where the header should be; for gaps when `fill` is refuse, and for more
+/// rows that are missing than there are.
 SeriesTable read_series(const CsvTable& csv, const TableOptions& options = {});
 SeriesTable read_series(const std::string& path, const TableOptions& options = {});
 
