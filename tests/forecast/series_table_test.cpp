@@ -170,6 +170,9 @@ TEST(SeriesTable, MakesUpNoMoreRowsThanThereAre) {
   EXPECT_NE(error_of("ds,a\n0,1\n1,2\n900000000000,3\n", {.fill = FillMethod::zero})
                 .find("more than 64 times the 3 that are there"),
             std::string::npos);
+  // Milliseconds of 1970 and 2008, taken for seconds: the latter are in no year that a calendar counts.
+  EXPECT_NE(error_of("ds,a\n1,1\n1200000000000,2\n", {.frequency = "MS"}).find("does not lie on the grid"),
+            std::string::npos);
   // One series of several may have a long gap.
   EXPECT_EQ(table_of("unique_id,ds,y\nA,1,1\nA,2,1\nA,3,1\nA,4,1\nB,1,1\nB,2,1\nB,7,1\n").filled.missing_rows,
             4);

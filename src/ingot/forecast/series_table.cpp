@@ -267,7 +267,7 @@ std::vector<std::int64_t> Reader::slots_of(const Group& group) const {
                                written(row), table.frequency.name(), of_series(group.id)));
     }
     const auto distance = table.frequency.distance(times[first], times[row]);
-    if (!distance || (!slots.empty() && *distance == slots.back())) {
+    if (!distance || (!slots.empty() && *distance <= slots.back())) {
       fail_at(row, fmt::format("'{}' does not lie on the grid of frequency {} that starts at '{}'{}",
                                written(row), table.frequency.name(), written(first), of_series(group.id)));
     }
