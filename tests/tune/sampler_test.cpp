@@ -1,6 +1,7 @@
 #include "ingot/tune/sampler.h"
 
 #include <cmath>
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -75,6 +76,29 @@ RC_GTEST_PROP(Samplers, StayInTheSpaceAndDependOnSeedAndNumberAlone, ()) {
     if (trial.state == TrialState::pruned) trial.reports = {{number, 0.5}};
     trials.push_back(trial);
   }
+}
+
+TEST(Samplers, GiveEveryValueItsShareWhereTheStepDoesNotDivideTheRange) {
+  const SearchSpace space =
+      parse_space("{i: {type: int, low: 0, high: 11, step: 4}, x: {low: 1, high: 2, step: 0.3}}");
+  const auto sampler = make_random_sampler({.type = "random"}, space);
+  constexpr int kDraws = 3000;
+  std::map<double, int> whole, real;
+  for (std::int64_t number = 0; number < kDraws; ++number) {
+    const Values values = sampler->sample(number, {});
+    ++whole[values[0]];
+    ++real[values[1]];
+  }
+  const auto chi_square = [](const std::map<double, int>& counts) {
+    const double expected = double(kDraws) / static_cast<double>(counts.size());
+    double sum = 0;
+    for (const auto& [value, count] : counts) sum += std::pow(count - expected, 2) / expected;
+    return sum;
+  };
+  ASSERT_EQ(whole.size(), 3U);
+  ASSERT_EQ(real.size(), 4U);
+  EXPECT_LT(chi_square(whole), 13.8);  // once in a thousand
+  EXPECT_LT(chi_square(real), 16.3);
 }
 
 RC_GTEST_PROP(Samplers, AGridVisitsEveryPointOnce, ()) {

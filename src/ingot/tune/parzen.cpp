@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 #include <numeric>
+#include <tuple>
 
 namespace ingot::tune {
 namespace {
@@ -63,14 +64,8 @@ ParzenAxis::ParzenAxis(const Parameter& parameter, std::span<const double> obser
     choice_.push_back(-1);
     return;
   }
-  const double half = parameter.spacing() / 2;
-  low_ = parameter.low - half;
-  high_ = parameter.high + half;
+  std::tie(low_, high_) = parameter.range();
   for (const double value : observations) mu_.push_back(parameter.log ? std::log(value) : value);
-  if (parameter.log) {
-    low_ = std::log(low_);
-    high_ = std::log(high_);
-  }
   set_widths(std::vector<double>(mu_));
   mu_.push_back(0.5 * (low_ + high_));
   sigma_.push_back(high_ - low_);

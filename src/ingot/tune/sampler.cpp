@@ -42,7 +42,7 @@ std::vector<double> grid_values(const SearchSpace& space, std::size_t i) {
     INGOT_CHECK(p.spacing() > 0,
                 InvalidConfig(fmt::format("space.{}", p.name),
                               "a grid needs to know which values: give a step or a number of points"));
-    const double steps = std::floor((p.high - p.low) / p.spacing() + 1e-9);
+    const double steps = std::round((p.last() - p.low) / p.spacing());
     INGOT_CHECK(steps < static_cast<double>(kLargestGrid),
                 InvalidConfig(fmt::format("space.{}", p.name),
                               fmt::format("has {:.0f} values, too many for a grid; give a step", steps + 1)));
@@ -95,11 +95,9 @@ Rng trial_rng(std::uint64_t seed, std::int64_t number) {
 double random_value(const SearchSpace& space, std::size_t i, Rng& rng) {
   const Parameter& p = space.parameters[i];
   if (p.kind == ParameterKind::categorical) return static_cast<double>(rng.below(p.choices.size()));
-  // Half a step more at both ends gives the outermost values their share.
-  const double half = p.spacing() / 2, u = rng.uniform_double();
-  const double low = p.low - half, high = p.high + half;
-  return space.nearest_allowed(
-      i, p.log ? std::exp(std::log(low) + u * (std::log(high) - std::log(low))) : low + u * (high - low));
+  const auto [low, high] = p.range();
+  const double drawn = low + rng.uniform_double() * (high - low);
+  return space.nearest_allowed(i, p.log ? std::exp(drawn) : drawn);
 }
 
 Values random_values(const SearchSpace& space, Rng rng) {

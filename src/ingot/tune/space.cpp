@@ -49,6 +49,17 @@ void validate_number(const Parameter& p) {
 
 }  // namespace
 
+double Parameter::last() const {
+  const double spaces = spacing();
+  // Where the step divides the range, rounding must not lose the end.
+  return spaces == 0 ? high : low + spaces * std::floor((high - low) / spaces + 1e-9);
+}
+
+std::pair<double, double> Parameter::range() const {
+  const double first = low - spacing() / 2, end = last() + spacing() / 2;
+  return log ? std::pair(std::log(first), std::log(end)) : std::pair(first, end);
+}
+
 void SearchSpace::validate() const {
   INGOT_CHECK(!parameters.empty(), InvalidConfig("space",
                                                  "is empty: name at least one parameter, as in "
@@ -85,8 +96,8 @@ double SearchSpace::nearest_allowed(std::size_t i, double value) const {
   }
   const double spacing = p.spacing();
   if (spacing == 0) return std::clamp(value, p.low, p.high);
-  const double last = std::floor((p.high - p.low) / spacing + 1e-9);
-  return p.low + spacing * std::clamp(std::round((value - p.low) / spacing), 0.0, last);
+  const double most = std::round((p.last() - p.low) / spacing);
+  return p.low + spacing * std::clamp(std::round((value - p.low) / spacing), 0.0, most);
 }
 
 bool SearchSpace::contains(const Values& values) const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ingot {
@@ -29,6 +30,13 @@ struct Parameter {
 
   /// 1 for integers, or the step given; 0 for continuous ones.
   double spacing() const { return kind == ParameterKind::integer && step == 0 ? 1 : step; }
+  /// The greatest value allowed: high, or the last of low, low + step, ... that is not beyond it.
+  double last() const;
+  /// Only one value is allowed.
+  bool fixed() const { return kind == ParameterKind::categorical ? choices.size() == 1 : last() == low; }
+  /// Of numbers: their range on the parameter's scale (logarithms where it is one), with half a step more at
+  /// both ends, so that the outermost values get the share of the others.
+  std::pair<double, double> range() const;
 };
 
 /// The values of one trial, in the order of the space; kAbsent (NaN): the parameter does not exist in this
