@@ -1,6 +1,7 @@
 #include "ingot/tune/sampler.h"
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -139,6 +140,20 @@ TEST(Samplers, TpeFindsWhatRandomSearchDoesNot) {
   EXPECT_GE(wins, 16);
 }
 
+// Trials of the objective `value`, as a study of one worker makes them.
+template <class F>
+std::vector<Trial> search(const SearchSpace& space, const SamplerOptions& options, F&& value,
+                          std::int64_t count = 40) {
+  const auto sampler = make_sampler(options, space, Direction::minimize);
+  std::vector<Trial> trials;
+  for (std::int64_t number = 0; number < count; ++number) {
+    Trial trial{.number = number, .state = TrialState::complete, .values = sampler->sample(number, trials)};
+    trial.value = value(trial.values);
+    trials.push_back(trial);
+  }
+  return trials;
+}
+
 TEST(SearchSpaces, SayWhichKeyIsWrongAndWhatToDo) {
   EXPECT_NE(failure("x: {low: 2, high: 1}").find("space.x.low: 2 is above high 1"), std::string::npos);
   EXPECT_NE(failure("x: {low: 0, high: 1, log: true}").find("needs low > 0"), std::string::npos);
@@ -225,6 +240,72 @@ TEST(Importance, TellsWhatMattersFromWhatDoesNot) {
   EXPECT_NEAR(shares[1], 0.08, 0.05);
   EXPECT_NEAR(shares[2], 0.16, 0.06);
   EXPECT_LT(shares[3], 0.02);
+}
+
+// Its trials crowd at the optimum; the few that lie far from it carry the effects.
+TEST(Importance, IsThatOfTheWholeSpaceInAStudyOfTpe) {
+  const SearchSpace space = parse_space(
+      "{a: {low: 0, high: 1}, b: {low: 0, high: 1}, idle: {low: 0, high: 1}, "
+      "rate: {low: 1e-5, high: 1e-1, log: true}}");
+  // Shares: 0.96, 0.03, 0, 0.01.
+  const auto value = [](const Values& v) {
+    return 30 * std::pow(v[0] - 0.3, 2) + 10 * std::pow(v[1] - 0.5, 2) + 0.2 * std::log10(v[3]);
+  };
+  constexpr std::uint64_t kStudies = 10;
+  std::vector<double> mean(4);
+  for (std::uint64_t seed = 0; seed < kStudies; ++seed) {
+    const auto trials = search(space, {.seed = seed}, value, 150);
+    const std::vector<double> shares = parameter_importance(space, trials, Direction::minimize);
+    ASSERT_EQ(shares.size(), 4U);
+    for (std::size_t i = 1; i < 4; ++i) EXPECT_GT(shares[0], 1.5 * shares[i]) << seed << " " << i;
+    for (std::size_t i = 0; i < 4; ++i) mean[i] += shares[i] / kStudies;
+  }
+  // That of Optuna on such trials gives 0.77, 0.12, 0.08, 0.04 in the mean.
+  EXPECT_GT(mean[0], 0.65);
+  EXPECT_LT(mean[1], 0.15);
+  EXPECT_LT(mean[2], 0.08);
+  EXPECT_LT(mean[3], 0.12);
+}
+
+TEST(Importance, IsNotThatOfTheTrialsThatBlewUp) {
+  const SearchSpace space = parse_space("{a: {low: 0, high: 1}, b: {low: 0, high: 1}}");
+  for (const double absurd : {1e30, 1e308, std::numeric_limits<double>::infinity(), -1e30}) {
+    auto trials = search(
+        space, {.type = "random"}, [](const Values& v) { return 3 * v[0] + v[1]; }, 200);
+    for (const std::size_t i : {3U, 70U, 150U}) trials[i].value = absurd * (1 + trials[i].values[1]);
+    const std::vector<double> shares = parameter_importance(space, trials, Direction::minimize);
+    ASSERT_EQ(shares.size(), 2U) << absurd;
+    EXPECT_NEAR(shares[0], 0.9, 0.1) << absurd;
+    EXPECT_NEAR(shares[1], 0.1, 0.08) << absurd;
+  }
+}
+
+// Where most trials have found the optimum, what lies far from it is the effect, however small the noise is.
+TEST(Importance, SeesTheFewTrialsOfABadChoice) {
+  const SearchSpace space = parse_space("{c: {choices: [good, bad]}, noise: {low: 0, high: 1}}");
+  auto trials = search(
+      space, {.type = "random"}, [](const Values& v) { return 0.25 + 1e-7 * v[1]; }, 200);
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    trials[i].values[0] = i % 10 == 0 ? 1 : 0;
+    if (i % 10 == 0) trials[i].value += 2;
+  }
+  const std::vector<double> shares = parameter_importance(space, trials, Direction::minimize);
+  ASSERT_EQ(shares.size(), 2U);
+  EXPECT_GT(shares[0], 0.99);
+}
+
+TEST(Importance, TellsNeighboursOfDoublesApart) {
+  const double next = std::nextafter(1.0, 2.0);
+  const SearchSpace space{{{.name = "x", .low = 0, .high = 1024}}};
+  std::vector<Trial> trials;
+  for (std::int64_t number = 0; number < 20; ++number) {
+    const bool right = number % 2 == 1;
+    trials.push_back({.number = number,
+                      .state = TrialState::complete,
+                      .values = {right ? next : 1.0},
+                      .value = right ? 1.0 : 0.0});
+  }
+  EXPECT_EQ(parameter_importance(space, trials, Direction::minimize).size(), 1U);
 }
 
 }  // namespace

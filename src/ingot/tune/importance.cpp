@@ -12,6 +12,7 @@ namespace ingot::tune {
 namespace {
 
 constexpr std::size_t kTrees = 64, kFewest = 10, kMostLeaves = 64, kMaskBits = 64;
+constexpr double kAbsurd = 1e4;  // a trial blew up that is so many times as far from the median as the next
 
 /// One side of a box: an interval of [0, 1], or a set of choices.
 struct Side {
@@ -55,8 +56,30 @@ double scaled(const Parameter& p, double value) {
   const bool choice = p.kind == ParameterKind::categorical;
   if (std::isnan(value)) return choice ? 0 : 0.5;
   if (choice) return p.choices.size() <= kMaskBits ? value : value / static_cast<double>(p.choices.size());
-  if (p.high == p.low) return 0.5;
-  return p.log ? std::log(value / p.low) / std::log(p.high / p.low) : (value - p.low) / (p.high - p.low);
+  const auto [low, high] = p.range();
+  return low == high ? 0.5 : ((p.log ? std::log(value) : value) - low) / (high - low);
+}
+
+// The targets as distances from their median, the farthest -1 or 1. TPE's trials crowd at the optimum and
+// those far from it carry the effects, so a far one is no outlier. One that blew up is: nothing leads up to
+// it, nor has it the size of a value here. It, and what lies beyond, counts as far as the farthest of the
+// others. Empty where all are equal.
+std::vector<double> tame(std::vector<double> y) {
+  std::vector<double> sorted = y;
+  std::ranges::sort(sorted);
+  const double median = sorted[sorted.size() / 2];
+  if (!std::isfinite(median)) return {};
+  for (double& distance : sorted) distance = std::abs(distance - median);
+  std::ranges::sort(sorted);
+  const auto blew_up = [&](double distance, double next) {
+    return next > 0 && distance > kAbsurd * std::max(next, std::abs(median));
+  };
+  std::size_t farthest = sorted.size() * 3 / 4;
+  while (farthest + 1 < sorted.size() && !blew_up(sorted[farthest + 1], sorted[farthest])) ++farthest;
+  const double border = sorted[farthest];
+  if (!(border > 0 && std::isfinite(border))) return {};
+  for (double& value : y) value = std::clamp((value - median) / border, -1.0, 1.0);
+  return y;
 }
 
 Table make_table(const SearchSpace& space, const std::vector<Trial>& trials, Direction direction) {
@@ -73,11 +96,7 @@ Table make_table(const SearchSpace& space, const std::vector<Trial>& trials, Dir
       table.x[d].push_back(scaled(space.parameters[d], trial.values[d]));
     }
   }
-  if (table.y.size() < kFewest) return table;
-  std::vector<double> sorted = table.y;
-  std::ranges::sort(sorted);
-  const double lower = sorted[sorted.size() / 4], upper = sorted[sorted.size() * 3 / 4];
-  for (double& y : table.y) y = std::min(y, upper + 1.5 * (upper - lower));
+  table.y = table.y.size() < kFewest ? std::vector<double>() : tame(std::move(table.y));
   return table;
 }
 
@@ -145,7 +164,10 @@ class Tree {
       left += table_.y[rows[i]];
       if (i + 1 < smallest_ || x[rows[i]] == x[rows[i + 1]]) continue;
       const double fall = gain(static_cast<double>(rows.size()), sum, static_cast<double>(i + 1), left);
-      if (fall > best.gain) best = {axis, 0.5 * (x[rows[i]] + x[rows[i + 1]]), fall};
+      if (!(fall > best.gain)) continue;
+      // Between neighbours of doubles there is no middle, and what is at the border goes right.
+      const double middle = 0.5 * (x[rows[i]] + x[rows[i + 1]]);
+      best = {axis, middle > x[rows[i]] ? middle : x[rows[i + 1]], fall};
     }
     return best;
   }
