@@ -154,6 +154,39 @@ std::vector<Trial> search(const SearchSpace& space, const SamplerOptions& option
   return trials;
 }
 
+TEST(Samplers, AParameterOfOneValueChangesNothing) {
+  const auto value = [](const Values& values) { return std::abs(values[0] - 2) + std::abs(values[1] - 3); };
+  const std::string x = "x: {low: -5, high: 5}, y: {low: -5, high: 5}";
+  const auto plain = search(parse_space("{" + x + "}"), {}, value);
+  for (const char* fixed : {"f: {low: 2, high: 2}", "f: {type: int, low: 2, high: 2}", "f: {choices: [a]}",
+                            "f: {low: 2, high: 2, log: true}"}) {
+    const SearchSpace space = parse_space("{" + x + ", " + fixed + "}");
+    const auto trials = search(space, {}, value);
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      EXPECT_EQ(trials[i].values[0], plain[i].values[0]) << fixed;
+      EXPECT_EQ(trials[i].values[1], plain[i].values[1]) << fixed;
+      EXPECT_TRUE(space.contains(trials[i].values)) << fixed;
+    }
+  }
+}
+
+TEST(Samplers, SearchTheWidestRangesThereAre) {
+  for (const char* yaml : {"x: {low: 1e308, high: 1.7e308}", "x: {low: -8e307, high: 8e307}",
+                           "x: {low: 1e-300, high: 1e300, log: true}"}) {
+    const SearchSpace space = parse_space(yaml);
+    const auto trials = search(space, {}, [](const Values& values) { return std::log(std::abs(values[0])); });
+    std::set<double> different;
+    for (const Trial& trial : trials) {
+      EXPECT_TRUE(space.contains(trial.values)) << yaml;
+      different.insert(trial.values[0]);
+    }
+    EXPECT_GT(different.size(), 35U) << yaml;
+    const std::vector<double> shares = parameter_importance(space, trials, Direction::minimize);
+    ASSERT_EQ(shares.size(), 1U) << yaml;
+    EXPECT_NEAR(shares[0], 1, 1e-9) << yaml;
+  }
+}
+
 TEST(SearchSpaces, SayWhichKeyIsWrongAndWhatToDo) {
   EXPECT_NE(failure("x: {low: 2, high: 1}").find("space.x.low: 2 is above high 1"), std::string::npos);
   EXPECT_NE(failure("x: {low: 0, high: 1, log: true}").find("needs low > 0"), std::string::npos);
@@ -166,6 +199,10 @@ TEST(SearchSpaces, SayWhichKeyIsWrongAndWhatToDo) {
                 .find("did you mean 'adam'"),
             std::string::npos);
   EXPECT_NE(failure("{}").find("is empty"), std::string::npos);
+  EXPECT_NE(failure("x: {low: -1e308, high: 1e308}").find("space.x.high: 1e+308 is too far from low -1e+308"),
+            std::string::npos);
+  EXPECT_NE(failure("x: {low: 0, high: 1, step: 1e-20}").find("space.x.step: 1e-20 is too fine"),
+            std::string::npos);
 }
 
 Trial with_reports(std::int64_t number, TrialState state, std::vector<double> values) {

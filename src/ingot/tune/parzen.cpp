@@ -67,7 +67,7 @@ ParzenAxis::ParzenAxis(const Parameter& parameter, std::span<const double> obser
   std::tie(low_, high_) = parameter.range();
   for (const double value : observations) mu_.push_back(parameter.log ? std::log(value) : value);
   set_widths(std::vector<double>(mu_));
-  mu_.push_back(0.5 * (low_ + high_));
+  mu_.push_back(std::midpoint(low_, high_));
   sigma_.push_back(high_ - low_);
   const bool steps = parameter.spacing() > 0;
   for (std::size_t k = 0; k < count_; ++k) {

@@ -32,6 +32,9 @@ std::vector<double> grid_values(const SearchSpace& space, std::size_t i) {
   if (p.kind == ParameterKind::categorical) {
     for (std::size_t c = 0; c < p.choices.size(); ++c) values.push_back(static_cast<double>(c));
   } else if (p.points > 0) {
+    INGOT_CHECK(
+        !p.log || std::isfinite(p.high / p.low),
+        InvalidConfig(fmt::format("space.{}", p.name), "its range is too wide for a grid; narrow it"));
     for (std::int64_t k = 0; k < p.points; ++k) {
       const double t = static_cast<double>(k) / static_cast<double>(p.points - 1);
       const double value = p.log ? p.low * std::pow(p.high / p.low, t) : p.low + t * (p.high - p.low);

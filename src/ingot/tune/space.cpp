@@ -35,11 +35,16 @@ void validate_categorical(const Parameter& p) {
 void validate_number(const Parameter& p) {
   require(std::isfinite(p.low) && std::isfinite(p.high), p, "low", "low and high must be finite numbers");
   require(p.low <= p.high, p, "low", fmt::format("{} is above high {}; swap them", p.low, p.high));
+  require(std::isfinite((p.high + p.step) - (p.low - p.step)), p, "high",
+          fmt::format("{} is too far from low {} for a double; narrow the range, or search it with log: true",
+                      p.high, p.low));
   require(!p.log || p.low > 0, p, "log", fmt::format("needs low > 0, got {}", p.low));
   require(p.step >= 0 && std::isfinite(p.step), p, "step", fmt::format("must be above 0, got {}", p.step));
   require(!(p.log && p.step > 0), p, "step", "goes with a linear scale only; leave out step or log");
   require(p.step <= p.high - p.low || p.step == 0 || p.low == p.high, p, "step",
           fmt::format("{} is longer than the way from low {} to high {}", p.step, p.low, p.high));
+  require(p.step == 0 || (p.high - p.low) / p.step < kExactIntegers, p, "step",
+          fmt::format("{} is too fine for a range from {} to {}", p.step, p.low, p.high));
   if (p.kind != ParameterKind::integer) return;
   for (const auto& [key, value] : {std::pair{"low", p.low}, {"high", p.high}, {"step", p.step}}) {
     require(value == std::floor(value) && std::abs(value) < kExactIntegers, p, key,

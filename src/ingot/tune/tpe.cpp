@@ -16,14 +16,16 @@ constexpr std::int64_t kCandidates = 24, kCandidatesPerNumber = 20, kMostCandida
 constexpr std::int64_t kKernelBudget =
     15'000;  // candidates times trials: keeps a suggestion below a millisecond
 
-// Parameters that exist together are modelled together; a conditional one only with its siblings.
+// Parameters that exist together are modelled together; a conditional one only with its siblings. One that
+// has a single value stands alone: it says nothing, and its density has no width.
 std::vector<std::vector<std::size_t>> group_parameters(const SearchSpace& space, bool multivariate) {
   std::vector<std::vector<std::size_t>> groups;
   for (std::size_t i = 0; i < space.size(); ++i) {
     const Parameter& p = space.parameters[i];
     const auto together = std::ranges::find_if(groups, [&](const std::vector<std::size_t>& group) {
       const Parameter& first = space.parameters[group.front()];
-      return multivariate && first.parent == p.parent && first.parent_choices == p.parent_choices;
+      return multivariate && !first.fixed() && !p.fixed() && first.parent == p.parent &&
+             first.parent_choices == p.parent_choices;
     });
     if (together == groups.end()) {
       groups.push_back({i});
@@ -99,7 +101,12 @@ class TpeSampler : public Sampler {
     const TrialSplit split = split_trials(trials, number, direction_);
     Values values(space_.size(), kAbsent);
     for (const std::vector<std::size_t>& group : groups_) {
-      if (space_.exists(group.front(), values)) choose(group, split, rng, values);
+      if (!space_.exists(group.front(), values)) continue;
+      if (const Parameter& p = space_.parameters[group.front()]; p.fixed()) {
+        values[group.front()] = p.kind == ParameterKind::categorical ? 0 : p.low;
+      } else {
+        choose(group, split, rng, values);
+      }
     }
     return values;
   }
