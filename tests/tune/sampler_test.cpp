@@ -13,6 +13,7 @@
 #include "ingot/base/error.h"
 #include "ingot/tune/importance.h"
 #include "ingot/tune/pruner.h"
+#include "ingot/tune/random_values.h"
 
 namespace ingot::tune {
 namespace {
@@ -111,13 +112,35 @@ RC_GTEST_PROP(Samplers, AGridVisitsEveryPointOnce, ()) {
   space.parameters[2].parent = 0;
   space.parameters[2].parent_choices = {1};
   const auto grid = make_grid_sampler(space);
-  RC_ASSERT(grid->count() == a + a * b);
+  const std::int64_t points = a + a * b;
   std::set<std::string> seen;
-  for (std::int64_t i = 0; i < grid->count(); ++i) {
-    const Values values = grid->sample(i, {});
-    RC_ASSERT(space.contains(values));
-    RC_ASSERT(seen.insert(space.to_json(values)).second);
+  std::vector<Trial> trials;
+  // Others may have been there before, who chose as they liked.
+  const int before = *rc::gen::inRange(0, 10);
+  for (std::int64_t number = 0; number < before; ++number) {
+    trials.push_back(
+        {.number = number, .values = random_values(space, Rng(static_cast<std::uint64_t>(number)))});
+    seen.insert(space.to_json(trials.back().values));
   }
+  while (grid->left(trials) > 0) {
+    RC_ASSERT(grid->left(trials) == points - std::ssize(seen));
+    const auto number = std::ssize(trials);
+    trials.push_back({.number = number, .values = grid->sample(number, trials)});
+    RC_ASSERT(space.contains(trials.back().values));
+    RC_ASSERT(seen.insert(space.to_json(trials.back().values)).second);
+  }
+  RC_ASSERT(std::ssize(seen) == points);
+}
+
+TEST(Samplers, AGridOfAMillionPointsIsQuick) {
+  const SearchSpace space =
+      parse_space("{a: {type: int, low: 1, high: 1000}, b: {type: int, low: 1, high: 1000}}");
+  const auto grid = make_grid_sampler(space);
+  std::vector<Trial> trials;
+  for (std::int64_t number = 0; number < 100'000; ++number) {
+    trials.push_back({.number = number, .values = grid->sample(number, trials)});
+  }
+  EXPECT_EQ(grid->left(trials), 900'000);
 }
 
 TEST(Samplers, TpeFindsWhatRandomSearchDoesNot) {

@@ -101,6 +101,62 @@ TEST_F(Study, GoesOnWhereItStoppedAsIfItNeverHad) {
   EXPECT_EQ(tuner.trials()[4].reports.size(), 3U);
 }
 
+TEST_F(Study, AGridTriesWhatNoTrialBeforeHadWhoeverMadeIt) {
+  TunerOptions o = options(4);
+  o.space = {{{.name = "i", .kind = ParameterKind::integer, .low = 1, .high = 8},
+              {.name = "x", .low = 0, .high = 1, .points = 3}}};
+  o.sampler.type = "random";
+  o.space.parameters[1].step = 0.25;  // so that random trials hit points of the grid
+  const auto finish_all = [](Tuner& tuner) {
+    std::set<std::string> tried;
+    while (auto trial = tuner.suggest()) tuner.complete(*trial, trial->values[0]);
+    for (const Trial& trial : tuner.trials()) tried.insert(tuner.space().to_json(trial.values));
+    return tried;
+  };
+  {
+    Tuner tuner(o);
+    finish_all(tuner);
+  }
+  o.trials = 100;
+  o.sampler.type = "grid";
+  const auto expect_all = [&](std::initializer_list<double> xs) {
+    Tuner tuner(o);
+    const std::int64_t budget = tuner.budget();
+    const std::set<std::string> tried = finish_all(tuner);
+    for (int i = 1; i <= 8; ++i) {
+      for (const double x : xs)
+        EXPECT_TRUE(tried.contains(tuner.space().to_json({double(i), x}))) << i << " " << x;
+    }
+    EXPECT_TRUE(tuner.is_complete());
+    EXPECT_EQ(std::ssize(tuner.trials()), budget);
+    EXPECT_LE(budget, 4 + 8 * std::ssize(xs));
+  };
+  expect_all({0, 0.5, 1});
+  o.space.parameters[1].points = 5;
+  expect_all({0, 0.25, 0.5, 0.75, 1});
+  EXPECT_EQ(Tuner(o).budget(), 40);  // everything, once
+}
+
+TEST_F(Study, NoTwoProcessesTakeOnePointOfAGrid) {
+  TunerOptions o = options(100);
+  o.sampler.type = "grid";
+  o.space.parameters[0].points = 10;
+  std::vector<pid_t> workers;
+  for (int i = 0; i < 3; ++i) {
+    workers.push_back(start_process([&o] {
+      Tuner tuner(o);
+      run_all(tuner);
+    }));
+  }
+  for (const pid_t worker : workers) EXPECT_EQ(wait_status(worker), 0);
+  Tuner tuner(o);
+  EXPECT_TRUE(tuner.is_complete());
+  std::set<std::string> different;
+  for (const Trial& trial : tuner.trials()) different.insert(tuner.space().to_json(trial.values));
+  EXPECT_EQ(different.size(), 40U);
+  EXPECT_EQ(tuner.trials().size(), 40U);
+}
+
 TEST_F(Study, OfSomethingElseIsRefusedWithTheDifference) {
   { Tuner tuner(options(3)); }
   const auto message = [](const TunerOptions& o) {
@@ -171,11 +227,13 @@ TEST_F(Study, ALeaseThatRanOutIsLostAndTheLateWorkerIsTold) {
   const StudyIdentity identity{options(1).space, Direction::minimize, ""};
   StudyStore slow(options(1).study, identity, {.lease_seconds = 0.05});
   StudyStore quick(options(1).study, identity, {.lease_seconds = 0.05});
-  const auto sample = [](std::int64_t, const std::vector<Trial>&) { return Values{0.5, 2}; };
-  auto trial = slow.claim(1, sample);
-  EXPECT_FALSE(quick.claim(1, sample).has_value());
+  const auto sample = [](const std::vector<Trial>& trials) {
+    return trials.empty() ? std::optional(Values{0.5, 2}) : std::nullopt;
+  };
+  auto trial = slow.claim(sample);
+  EXPECT_FALSE(quick.claim(sample).has_value());
   std::this_thread::sleep_for(std::chrono::milliseconds(80));
-  auto taken = quick.claim(1, sample);
+  auto taken = quick.claim(sample);
   ASSERT_TRUE(taken.has_value());
   EXPECT_THROW(slow.report(*trial, 1, 0.0), TrialLost);
   EXPECT_THROW(slow.finish(*trial, TrialState::complete, 0.0, ""), TrialLost);

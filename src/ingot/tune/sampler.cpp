@@ -61,13 +61,36 @@ class GridSampler : public Sampler {
   explicit GridSampler(const SearchSpace& space) {
     points_.push_back({});
     for (std::size_t i = 0; i < space.size(); ++i) extend(space, i);
+    tried_.resize(points_.size());
+    left_ = std::ssize(points_);
   }
-  Values sample(std::int64_t number, const std::vector<Trial>&) override {
-    return points_[static_cast<std::size_t>(number) % points_.size()];
+  Values sample(std::int64_t /*number*/, const std::vector<Trial>& trials) override {
+    cross_out(trials);
+    while (tried_[first_]) ++first_;
+    return points_[first_];
   }
-  std::int64_t count() const override { return static_cast<std::int64_t>(points_.size()); }
+  std::int64_t left(const std::vector<Trial>& trials) override {
+    cross_out(trials);
+    return left_;
+  }
 
  private:
+  // Looks each trial up once.
+  void cross_out(const std::vector<Trial>& trials) {
+    for (; seen_ < trials.size(); ++seen_) {
+      const Values& values = trials[seen_].values;
+      const auto at = std::ranges::lower_bound(points_, values, is_before);
+      if (at == points_.end() || is_before(values, *at)) continue;  // no point of the grid
+      const auto point = static_cast<std::size_t>(at - points_.begin());
+      left_ -= tried_[point] ? 0 : 1;
+      tried_[point] = true;
+    }
+  }
+  // The order of the points. Values that are absent stand beside absent ones only, and are equal.
+  static bool is_before(const Values& a, const Values& b) {
+    return std::ranges::lexicographical_compare(a, b);
+  }
+
   // Where a conditional parameter does not exist there is nothing to multiply.
   void extend(const SearchSpace& space, std::size_t i) {
     const std::vector<double> values = grid_values(space, i);
@@ -87,6 +110,10 @@ class GridSampler : public Sampler {
     points_ = std::move(next);
   }
   std::vector<Values> points_;
+  std::vector<bool> tried_;  // by point
+  std::int64_t left_ = 0;    // points not tried
+  std::size_t first_ = 0;    // no point before it is left
+  std::size_t seen_ = 0;     // trials looked up
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,17 +29,20 @@ struct SamplerOptions {
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  /// `trials` is the whole history, by number; running ones count as bad ("constant liar"), so that workers
-  /// spread out.
+  /// `trials` is the whole history, by number, which only grows; running ones count as bad ("constant liar"),
+  /// so that workers spread out. There must be something left().
   virtual Values sample(std::int64_t number, const std::vector<Trial>& trials) = 0;
-  /// How many different trials there are; -1: without end.
-  virtual std::int64_t count() const { return -1; }
+  /// How many trials there are still to make after these.
+  virtual std::int64_t left(const std::vector<Trial>& /*trials*/) { return kWithoutEnd; }
+
+  static constexpr std::int64_t kWithoutEnd = std::numeric_limits<std::int64_t>::max();
 };
 
 std::unique_ptr<Sampler> make_sampler(const SamplerOptions& options, const SearchSpace& space,
                                       Direction direction);
 
-/// Every combination, the last parameter fastest. Real parameters need a step or a number of points.
+/// Every combination that no trial has had, whatever became of it; the last parameter fastest. Real
+/// parameters need a step or a number of points.
 std::unique_ptr<Sampler> make_grid_sampler(const SearchSpace& space);
 /// Independent draws, uniform on each parameter's scale.
 std::unique_ptr<Sampler> make_random_sampler(const SamplerOptions& options, const SearchSpace& space);

@@ -238,7 +238,7 @@ void StudyStore::reclaim() {
   sync();
 }
 
-std::optional<Trial> StudyStore::claim(std::int64_t budget, const Sample& sample) {
+std::optional<Trial> StudyStore::claim(const Sample& sample) {
   State& s = *state_;
   try {
     Transaction transaction(s.database);
@@ -249,8 +249,8 @@ std::optional<Trial> StudyStore::claim(std::int64_t budget, const Sample& sample
     std::optional<Trial> trial;
     if (waiting != s.trials.end()) {
       trial = s.begin(waiting->number, false, waiting->values);
-    } else if (const auto count = static_cast<std::int64_t>(s.trials.size()); count < budget) {
-      trial = s.begin(count, true, sample(count, s.trials));
+    } else if (const std::optional<Values> values = sample(s.trials)) {
+      trial = s.begin(std::ssize(s.trials), true, *values);
     }
     fault_point("tune.claim");
     transaction.commit();

@@ -50,10 +50,11 @@ class StudyStore {
   /// Reads what other processes have written since; costs little where that is little.
   void sync();
 
-  using Sample = std::function<Values(std::int64_t number, const std::vector<Trial>& trials)>;
-  /// Begins a trial: a waiting one, or a new one with the values that `sample` gives while there are fewer
-  /// than `budget`. Nothing where there is none to begin.
-  std::optional<Trial> claim(std::int64_t budget, const Sample& sample);
+  /// The values of a new trial, given all those before it; nothing where there shall be no more.
+  using Sample = std::function<std::optional<Values>(const std::vector<Trial>& trials)>;
+  /// Begins a trial: a waiting one, or a new one with the values that `sample` gives, which no other process
+  /// can get before. Nothing where there is none to begin.
+  std::optional<Trial> claim(const Sample& sample);
   /// Gives up the trials of workers that are gone.
   void reclaim();
 

@@ -29,7 +29,6 @@ struct Tuner::State {
   TunerOptions options;
   std::unique_ptr<Sampler> sampler;
   StudyStore store;
-  std::int64_t budget;
 
   // The heart: beats for the trials that run here. `mutex` guards the store, too.
   std::mutex mutex;
@@ -42,8 +41,13 @@ struct Tuner::State {
       : options(std::move(o)),
         sampler(make_sampler(options.sampler, options.space, options.direction)),
         store(options.study, {options.space, options.direction, options.objective},
-              {options.lease_seconds, options.max_attempts}),
-        budget(sampler->count() < 0 ? options.trials : std::min(options.trials, sampler->count())) {}
+              {options.lease_seconds, options.max_attempts}) {}
+
+  // A grid ends when it is through, whatever samplers the trials before it came from.
+  std::int64_t budget(const std::vector<Trial>& trials) const {
+    const std::int64_t begun = std::ssize(trials), left = sampler->left(trials);
+    return left < options.trials - begun ? begun + left : options.trials;
+  }
 
   void keep_beating();
   void forget(const Trial& trial) {
@@ -105,10 +109,11 @@ Tuner::~Tuner() {
 std::optional<Trial> Tuner::suggest() {
   State& s = *state_;
   const std::lock_guard lock(s.mutex);
-  std::optional<Trial> trial =
-      s.store.claim(s.budget, [&](std::int64_t number, const std::vector<Trial>& trials) {
-        return s.sampler->sample(number, trials);
-      });
+  std::optional<Trial> trial = s.store.claim([&](const std::vector<Trial>& trials) -> std::optional<Values> {
+    const std::int64_t number = std::ssize(trials);
+    if (number >= s.budget(trials)) return std::nullopt;
+    return s.sampler->sample(number, trials);
+  });
   if (trial.has_value()) s.running.push_back(*trial);
   return trial;
 }
@@ -145,7 +150,7 @@ bool Tuner::is_complete() {
   State& s = *state_;
   const std::lock_guard lock(s.mutex);
   s.store.reclaim();
-  return std::ranges::count_if(s.store.trials(), &Trial::finished) >= s.budget;
+  return std::ranges::count_if(s.store.trials(), &Trial::finished) >= s.budget(s.store.trials());
 }
 
 std::optional<Trial> Tuner::best_trial() {
@@ -159,7 +164,10 @@ const std::vector<Trial>& Tuner::trials() {
   return state_->store.trials();
 }
 
-std::int64_t Tuner::budget() const { return state_->budget; }
+std::int64_t Tuner::budget() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->budget(state_->store.trials());
+}
 const SearchSpace& Tuner::space() const { return state_->options.space; }
 Direction Tuner::direction() const { return state_->options.direction; }
 

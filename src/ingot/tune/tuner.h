@@ -17,7 +17,7 @@ struct TunerOptions {
   Direction direction = Direction::minimize;
   SamplerOptions sampler;
   PrunerOptions pruner;
-  std::int64_t trials = 100;  ///< how many the study shall have (a grid: at most as many as it has points)
+  std::int64_t trials = 100;  ///< how many the study shall have; a grid may end before
   std::string study;      ///< the SQLite file, made where it is not; empty: in memory, for this process only
   std::string objective;  ///< what is tried; a study with another objective is refused
   double lease_seconds = 60;  ///< a worker that was not heard of for so long has lost its trial
