@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -14,6 +15,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/fault.h"
+#include "ingot/tune/objective.h"
 #include "ingot/tune/tuner.h"
 
 namespace ingot::tune {
@@ -354,6 +356,43 @@ TEST_F(Study, TwoProcessesOnAFullDiskAreToldAndLoseNothing) {
   Tuner more(options(static_cast<std::int64_t>(tuner.trials().size()) + 3));
   run_all(more);
   EXPECT_TRUE(more.is_complete());
+}
+
+TEST_F(Study, TrialsOnceReadStayAsTheyAre) {
+  Tuner tuner(options(200));
+  auto first = tuner.suggest();
+  tuner.complete(*first, 1.0);
+  const auto& before = tuner.trials();
+  run_all(tuner);
+  ASSERT_EQ(before.size(), 1U);
+  EXPECT_EQ(before[0].value, 1.0);
+  EXPECT_EQ(tuner.trials().size(), 200U);
+}
+
+// Each trial is better than those before; another worker sweeps all the while.
+TEST_F(Study, SweepingLeavesTheDirectoryOfTheBestTrialAlone) {
+  StudyConfig config{.tuner = options(300), .output_dir = directory_ + "/trials", .keep = "best"};
+  config.tuner.sampler.type = "random";
+  std::atomic<bool> done = false;
+  std::thread other([&] {
+    Tuner tuner(config.tuner);
+    TrialSweeper sweeper(tuner, config);
+    while (!done) sweeper.sweep();
+  });
+  Tuner tuner(config.tuner);
+  int missing = 0;
+  while (auto trial = tuner.suggest()) {
+    const std::string own = config.trial_directory(trial->number);
+    fs::create_directories(own);
+    tuner.complete(*trial, -static_cast<double>(trial->number));
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    missing += fs::exists(own) ? 0 : 1;
+  }
+  done = true;
+  other.join();
+  EXPECT_EQ(missing, 0);
+  TrialSweeper(tuner, config).sweep();
+  EXPECT_EQ(std::distance(fs::directory_iterator(config.output_dir), fs::directory_iterator()), 1);
 }
 
 TEST_F(Study, ValuesThatAreNoNumbersFailAndStepsMustGrow) {

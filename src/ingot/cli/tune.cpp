@@ -46,9 +46,7 @@ class TrialTable {
     for (const tune::Parameter& p : tuner.space().parameters) {
       widths_.push_back(std::max<int>(display_width(p.name), 9));
     }
-    shown_.resize(tuner.trials().size());
-    for (const Trial& trial : tuner.trials())
-      shown_[static_cast<std::size_t>(trial.number)] = trial.finished();
+    for (const Trial& trial : tuner.trials()) shown_.push_back(trial.finished());
     if (quiet_) return;
     if (const std::int64_t done = finished(); done > 0) fmt::print("going on after {} trials\n", done);
     std::string header = fmt::format("{:>5}  {:>11}  {:<8}  {:>7}", "trial", "value", "state", "time");
@@ -62,18 +60,18 @@ class TrialTable {
 
   /// Shows what is new; returns how many trials have finished.
   std::int64_t update() {
-    const std::vector<Trial>& trials = tuner_.trials();
+    const std::vector<Trial> trials = tuner_.trials();
+    const Trial* best = tune::best_of(trials, tuner_.direction());
     shown_.resize(trials.size());
     std::int64_t running = 0;
     for (const Trial& trial : trials) {
       running += trial.state == TrialState::running ? 1 : 0;
       if (!trial.finished() || shown_[static_cast<std::size_t>(trial.number)]) continue;
       shown_[static_cast<std::size_t>(trial.number)] = true;
-      if (!quiet_) say(row(trial));
+      if (!quiet_) say(row(trial, &trial == best));
     }
     const std::int64_t done = finished();
     if (bar_ != nullptr) {
-      const Trial* best = tune::best_of(trials, tuner_.direction());
       const std::string leader =
           best == nullptr ? "" : fmt::format("best {:.5g} (trial {}) · ", best->value, best->number);
       bar_->update(done, fmt::format("{}{} running", leader, running));
@@ -87,9 +85,7 @@ class TrialTable {
  private:
   std::int64_t finished() const { return std::ranges::count(shown_, true); }
 
-  std::string row(const Trial& trial) const {
-    const Trial* best = tune::best_of(tuner_.trials(), tuner_.direction());
-    const bool leads = best != nullptr && best->number == trial.number;
+  std::string row(const Trial& trial, bool leads) const {
     const double last = trial.reports.empty() ? trial.value : trial.reports.back().value;
     const double value = trial.state == TrialState::complete ? trial.value : last;
     std::string line = fmt::format(
@@ -130,7 +126,7 @@ std::string best_directory(const tune::StudyConfig& config, const Trial& best) {
 
 void print_json(const tune::StudyConfig& config, Tuner& tuner, const std::string& report) {
   using Json = nlohmann::ordered_json;
-  const std::vector<Trial>& trials = tuner.trials();
+  const std::vector<Trial> trials = tuner.trials();
   Json json{{"study", config.tuner.study}, {"trials", trials.size()}};
   for (const TrialState state : {TrialState::complete, TrialState::pruned, TrialState::failed,
                                  TrialState::running, TrialState::waiting}) {
@@ -160,7 +156,7 @@ void print_result(const tune::StudyConfig& config, Tuner& tuner, const std::stri
       fmt::print("  {}  {}\n", tuner.space().parameters[i].name, tuner.space().text(i, best->values[i]));
     }
   } else {
-    const std::vector<Trial>& trials = tuner.trials();
+    const std::vector<Trial> trials = tuner.trials();
     const auto failed = std::ranges::find(trials, TrialState::failed, &Trial::state);
     fmt::print("\nNo trial is complete{}\n",
                failed == trials.end() ? std::string()

@@ -21,7 +21,8 @@ constexpr std::int64_t kFailuresToGiveUp = 3;
 void give_up_if_nothing_works(Tuner& tuner) {
   std::int64_t failed = 0;
   const Trial* last = nullptr;
-  for (const Trial& trial : tuner.trials()) {
+  const std::vector<Trial> trials = tuner.trials();
+  for (const Trial& trial : trials) {
     if (trial.state == TrialState::complete || trial.state == TrialState::pruned) return;
     if (trial.state != TrialState::failed) continue;
     ++failed;
@@ -58,20 +59,24 @@ std::vector<std::string> TrialRun::assignments() const {
   return list;
 }
 
-void sweep_trial_directories(Tuner& tuner, const StudyConfig& config) {
-  if (config.keep == "all") return;
-  const std::optional<Trial> best = tuner.best_trial();
-  for (const Trial& trial : tuner.trials()) {
-    const bool is_best = best.has_value() && best->number == trial.number;
-    if (trial.state != TrialState::complete && trial.state != TrialState::pruned)
-      continue;  // a failed one explains itself
-    if (is_best && config.keep == "best") continue;
+void TrialSweeper::sweep() {
+  if (config_->keep == "all") return;
+  const std::vector<Trial> trials = tuner_->trials();
+  const Trial* best = best_of(trials, tuner_->direction());
+  swept_.resize(trials.size());
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    const Trial& trial = trials[i];
+    const bool over = trial.state == TrialState::complete || trial.state == TrialState::pruned;
+    // A failed one explains itself.
+    if (swept_[i] || !over || (&trial == best && config_->keep == "best")) continue;
     std::error_code ignored;  // another worker may be removing it
-    std::filesystem::remove_all(config.trial_directory(trial.number), ignored);
+    std::filesystem::remove_all(config_->trial_directory(trial.number), ignored);
+    swept_[i] = true;
   }
 }
 
 void work(Tuner& tuner, Objective& objective, const StudyConfig& config) {
+  TrialSweeper sweeper(tuner, config);
   for (;;) {
     std::optional<Trial> trial = tuner.suggest();
     if (!trial.has_value()) {
@@ -96,7 +101,7 @@ void work(Tuner& tuner, Objective& objective, const StudyConfig& config) {
     } catch (const TrialLost& lost) {
       log(LogLevel::warn, "ingot::tune", lost.what());
     }
-    sweep_trial_directories(tuner, config);
+    sweeper.sweep();
   }
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ingot/tune/study_config.h"
 #include "ingot/tune/tuner.h"
@@ -54,7 +55,16 @@ std::unique_ptr<Objective> make_command_objective(const StudyConfig& config);
 /// Takes trials of the study and runs them until it is complete. Throws Error when every trial fails.
 void work(Tuner& tuner, Objective& objective, const StudyConfig& config);
 
-/// Removes the directories that config.keep does not keep.
-void sweep_trial_directories(Tuner& tuner, const StudyConfig& config);
+/// Removes the directories of trials that config.keep does not keep.
+class TrialSweeper {
+ public:
+  TrialSweeper(Tuner& tuner, const StudyConfig& config) : tuner_(&tuner), config_(&config) {}
+  void sweep();
+
+ private:
+  Tuner* tuner_;
+  const StudyConfig* config_;
+  std::vector<bool> swept_;  // by number: each is removed once
+};
 
 }  // namespace ingot::tune

@@ -46,5 +46,6 @@ struct Trial {
 bool better(Direction direction, double a, double b);
 /// The complete trial with the best value, the first of equals; nullptr where there is none.
 const Trial* best_of(const std::vector<Trial>& trials, Direction direction);
+const Trial* best_of(std::vector<Trial>&& trials, Direction direction) = delete;  // it would not outlive them
 
 }  // namespace ingot::tune

@@ -154,11 +154,12 @@ bool Tuner::is_complete() {
 }
 
 std::optional<Trial> Tuner::best_trial() {
-  const Trial* best = best_of(trials(), state_->options.direction);
+  const std::vector<Trial> all = trials();
+  const Trial* best = best_of(all, state_->options.direction);
   return best == nullptr ? std::nullopt : std::optional(*best);
 }
 
-const std::vector<Trial>& Tuner::trials() {
+std::vector<Trial> Tuner::trials() {
   const std::lock_guard lock(state_->mutex);
   state_->store.sync();
   return state_->store.trials();

@@ -63,9 +63,9 @@ class Tuner {
   /// Whether the study has as many finished trials as it shall have. Trials of workers that are gone go back
   /// to be suggested.
   bool is_complete();
-  /// Of all workers, as of now.
+  /// Of all workers, as of now: the caller's own, so that later ones do not change them.
+  std::vector<Trial> trials();
   std::optional<Trial> best_trial();
-  const std::vector<Trial>& trials();
   /// How many trials the study shall have.
   std::int64_t budget() const;
   const SearchSpace& space() const;
