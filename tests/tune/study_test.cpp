@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -15,6 +16,8 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/fault.h"
+#include "ingot/base/files.h"
+#include "ingot/tune/database.h"
 #include "ingot/tune/objective.h"
 #include "ingot/tune/tuner.h"
 
@@ -356,6 +359,34 @@ TEST_F(Study, TwoProcessesOnAFullDiskAreToldAndLoseNothing) {
   Tuner more(options(static_cast<std::int64_t>(tuner.trials().size()) + 3));
   run_all(more);
   EXPECT_TRUE(more.is_complete());
+}
+
+TEST_F(Study, OfAnotherProgramsDatabaseNothingIsChanged) {
+  const std::string path = options(1).study;
+  for (const char* content :
+       {"CREATE TABLE notes (text TEXT)", "PRAGMA application_id=1196444487", "PRAGMA user_version=7"}) {
+    fs::remove(path);
+    {
+      Database theirs(path);
+      theirs.run("PRAGMA journal_mode=DELETE");
+      theirs.run(content);
+    }
+    const std::string before = read_file(path);
+    const std::string message = test::message_of<FormatError>([&] { Tuner tuner(options(1)); });
+    EXPECT_NE(message.find("is a database of another program"), std::string::npos) << message;
+    EXPECT_TRUE(read_file(path) == before) << content;
+    EXPECT_EQ(std::distance(fs::directory_iterator(directory_), fs::directory_iterator()), 1) << content;
+  }
+}
+
+TEST_F(Study, ATrialThatIsMissingIsNamed) {
+  {
+    Tuner tuner(options(5));
+    run_all(tuner);
+  }
+  Database(options(5).study).run("DELETE FROM trials WHERE number = 3");
+  const std::string message = test::message_of<FormatError>([&] { Tuner tuner(options(5)); });
+  EXPECT_NE(message.find("trial 3: is missing, trial 4 is there"), std::string::npos) << message;
 }
 
 TEST_F(Study, TrialsOnceReadStayAsTheyAre) {

@@ -54,12 +54,6 @@ Database::Database(const std::string& path) : path_(path), handle_(std::make_uni
     check(code, "open it");
     sqlite3_extended_result_codes(handle_->db, 1);
     sqlite3_busy_timeout(handle_->db, kBusyMilliseconds);
-    if (path.empty()) return;
-    // In the log a commit survives a kill without waiting for the disk; the store asks for that where it
-    // matters.
-    has_log_ = !is_shared_between_machines(path);
-    run(has_log_ ? "PRAGMA journal_mode=WAL" : "PRAGMA journal_mode=DELETE");
-    wait_for_disk(false);
   } catch (...) {
     sqlite3_close(handle_->db);
     throw;
@@ -67,6 +61,15 @@ Database::Database(const std::string& path) : path_(path), handle_(std::make_uni
 }
 
 Database::~Database() { sqlite3_close(handle_->db); }
+
+void Database::choose_journal() {
+  if (path_.empty()) return;
+  // In the log a commit survives a kill without waiting for the disk; the store asks for that where it
+  // matters.
+  has_log_ = !is_shared_between_machines(path_);
+  run(has_log_ ? "PRAGMA journal_mode=WAL" : "PRAGMA journal_mode=DELETE");
+  wait_for_disk(false);
+}
 
 void Database::check(int code, std::string_view doing) const {
   if (code == SQLITE_OK || code == SQLITE_ROW || code == SQLITE_DONE) return;

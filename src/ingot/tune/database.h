@@ -11,11 +11,14 @@ namespace ingot::tune {
 /// is free), or a FormatError where the file is no database.
 class Database {
  public:
-  /// Opens or creates. An empty path: in memory only.
+  /// Opens or creates, and changes nothing yet. An empty path: in memory only.
   explicit Database(const std::string& path);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
+
+  /// Chooses how commits are written, which the file remembers: only for a database that is one's own.
+  void choose_journal();
 
   const std::string& path() const { return path_; }
   void run(const std::string& sql);

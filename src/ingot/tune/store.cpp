@@ -50,6 +50,8 @@ struct StudyStore::State {
   State(const std::string& path, StudyIdentity who, Options with)
       : identity(std::move(who)), options(with), database(path) {}
 
+  bool is_blank();
+  void refuse_others();
   void create();
   void verify();
   void read_changes();
@@ -60,6 +62,18 @@ struct StudyStore::State {
   Trial begin(std::int64_t number, bool is_new, const Values& values);
   void must_hold(const Trial& trial);
 };
+
+// Nobody has written to it, or marked it.
+bool StudyStore::State::is_blank() {
+  return database.number("SELECT count(*) FROM sqlite_master") == 0 &&
+         database.number("PRAGMA application_id") == 0 && database.number("PRAGMA user_version") == 0;
+}
+
+void StudyStore::State::refuse_others() {
+  INGOT_CHECK(is_blank() || database.number("PRAGMA application_id") == kApplicationId,
+              FormatError(database.path(), -1, "application_id",
+                          "is a database of another program; give the study a path of its own"));
+}
 
 void StudyStore::State::create() {
   database.run(kSchema);
@@ -75,9 +89,6 @@ void StudyStore::State::create() {
 
 void StudyStore::State::verify() {
   const std::string& path = database.path();
-  INGOT_CHECK(database.number("PRAGMA application_id") == kApplicationId,
-              FormatError(path, -1, "application_id",
-                          "is a database of another program; give the study a path of its own"));
   const std::int64_t format = database.number("PRAGMA user_version");
   INGOT_CHECK(format == kFormat,
               FormatError(path, -1, "user_version",
@@ -128,8 +139,12 @@ void StudyStore::State::read_changes() {
     trial.worker = rows.text(8);
     trial.note = rows.text(9);
     newest = std::max(newest, rows.integer(10));
-    INGOT_CHECK(trial.number >= 0 && trial.number <= static_cast<std::int64_t>(trials.size()) &&
-                    identity.space.contains(trial.values),
+    INGOT_CHECK(trial.number >= 0 && trial.number <= std::ssize(trials),
+                FormatError(database.path(), -1, fmt::format("trial {}", trials.size()),
+                            fmt::format("is missing, trial {} is there; the file was changed by something "
+                                        "else: put a copy of it back, or begin a new study",
+                                        trial.number)));
+    INGOT_CHECK(identity.space.contains(trial.values),
                 FormatError(database.path(), -1, fmt::format("trial {}", trial.number),
                             fmt::format("has values that its space does not allow: {}", rows.text(2))));
     read_reports(trial);
@@ -216,9 +231,11 @@ void StudyStore::State::must_hold(const Trial& trial) {
 StudyStore::StudyStore(const std::string& path, const StudyIdentity& identity, Options options)
     : state_(std::make_unique<State>(path, identity, options)) {
   State& s = *state_;
+  s.refuse_others();  // before anything of theirs is changed
+  s.database.choose_journal();
   {
     Transaction transaction(s.database);
-    if (s.database.number("SELECT count(*) FROM sqlite_master") == 0) s.create();
+    if (s.is_blank()) s.create();
     s.verify();
     transaction.commit();
   }
