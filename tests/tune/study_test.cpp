@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/fault.h"
 #include "ingot/base/files.h"
@@ -387,6 +388,36 @@ TEST_F(Study, ATrialThatIsMissingIsNamed) {
   Database(options(5).study).run("DELETE FROM trials WHERE number = 3");
   const std::string message = test::message_of<FormatError>([&] { Tuner tuner(options(5)); });
   EXPECT_NE(message.find("trial 3: is missing, trial 4 is there"), std::string::npos) << message;
+}
+
+TEST_F(Study, AWrongStepFailsItsTrialOnly) {
+  class Steps : public Objective {
+   public:
+    void check(const SearchSpace&, const Values&) override {}
+    std::optional<double> run(TrialRun& run) override {
+      run.report(run.trial().number == 1 ? -1 : 1, 0.5);
+      if (run.trial().number == 2) run.report(1, 0.5);
+      return 1.0;
+    }
+  };
+  const StudyConfig config{.tuner = options(4), .output_dir = directory_ + "/trials"};
+  Tuner tuner(config.tuner);
+  Steps objective;
+  work(tuner, objective, config);
+  const std::vector<Trial> trials = tuner.trials();
+  EXPECT_NE(trials[1].note.find("trial 1 reported step -1; steps count from 0"), std::string::npos);
+  EXPECT_NE(trials[2].note.find("steps must grow"), std::string::npos);
+  EXPECT_EQ(std::ranges::count(trials, TrialState::complete, &Trial::state), 2);
+}
+
+TEST_F(Study, PathsThatAreEmptyAreRefused) {
+  for (const char* key : {"study", "output_dir"}) {
+    Config config =
+        Config::parse("command: 'true'\nspace: {x: {low: 0, high: 1}}\n" + std::string(key) + ": ''\n");
+    const std::string message =
+        test::message_of<InvalidConfig>([&] { read_study_config(config, "lr.yaml"); });
+    EXPECT_NE(message.find(key + std::string(": is empty")), std::string::npos) << message;
+  }
 }
 
 TEST_F(Study, TrialsOnceReadStayAsTheyAre) {

@@ -44,6 +44,8 @@ bool TrialRun::report(std::int64_t step, double value) {
   if (pruned()) return true;
   try {
     return tuner_->report(trial_, step, value);
+  } catch (const InvalidConfig&) {
+    throw;  // a wrong step is the objective's own fault
   } catch (...) {
     study_error_ = std::current_exception();
     throw;

@@ -63,6 +63,14 @@ void read_objective(const ConfigReader& root, const fs::path& base, StudyConfig&
   if (!c.metric.empty()) c.tuner.objective += " metric:" + c.metric;
 }
 
+// A path of the study's own, which starts at its directory.
+std::string read_path(const ConfigReader& root, const char* key, const std::string& fallback,
+                      const fs::path& base) {
+  const std::string path = root.get(key, fallback);
+  if (path.empty()) root.fail(key, fmt::format("is empty; leave it out for {}, or give a path", fallback));
+  return (base / path).string();
+}
+
 }  // namespace
 
 std::string StudyConfig::trial_directory(std::int64_t number) const {
@@ -85,8 +93,8 @@ StudyConfig read_study_config(Config& config, const std::string& path) {
   c.tuner.lease_seconds = root.get("lease_seconds", c.tuner.lease_seconds, positive());
   c.tuner.max_attempts = root.get("max_attempts", c.tuner.max_attempts, at_least(1));
   c.workers = root.get("workers", c.workers, between(1, 1024));
-  c.output_dir = (base / root.get("output_dir", c.name + "-trials")).string();
-  c.tuner.study = (base / root.get("study", c.name + ".db")).string();
+  c.output_dir = read_path(root, "output_dir", c.name + "-trials", base);
+  c.tuner.study = read_path(root, "study", c.name + ".db", base);
   c.keep = root.choice("keep", c.keep, {"best", "all", "none"});
   config.finish();
   c.tuner.validate();

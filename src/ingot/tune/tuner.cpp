@@ -126,6 +126,8 @@ bool Tuner::report(Trial& trial, std::int64_t step, double value) {
     INGOT_CHECK(trial.reports.empty() || step > trial.reports.back().step,
                 InvalidConfig("step", fmt::format("trial {} reported step {} after step {}; steps must grow",
                                                   trial.number, step, trial.reports.back().step)));
+    INGOT_CHECK(step >= 0, InvalidConfig("step", fmt::format("trial {} reported step {}; steps count from 0",
+                                                             trial.number, step)));
     s.store.report(trial, step, value);
     prune = should_prune(s.options.pruner, s.options.direction, trial, s.store.trials());
   }

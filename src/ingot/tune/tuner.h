@@ -51,7 +51,8 @@ class Tuner {
 
   /// Begins the next trial; nothing where all are begun. They may not be finished: see is_complete().
   std::optional<Trial> suggest();
-  /// An intermediate value at a step that grows. True: the pruner has ended the trial (its state is pruned).
+  /// An intermediate value at a step from 0 on that grows. True: the pruner has ended the trial (its state is
+  /// pruned).
   bool report(Trial& trial, std::int64_t step, double value);
   /// The final value. NaN makes it a failed trial.
   void complete(Trial& trial, double value);
