@@ -237,6 +237,18 @@ TEST(Config, FreeMappingsListTheirKeys) {
   EXPECT_NO_THROW(config.finish());
 }
 
+TEST(Config, SetReachesKeysThatHoldDots) {
+  Config config = Config::parse("space: {a.b: {low: 1}, a: {low: 2}, a.b.c: {low: 3}}\n");
+  for (const char* assignment :
+       {"space.a.b.low=10", "space.a.low=20", "space.a.b.c.low=30", "space.a.d.low=40"})
+    config.set(assignment);
+  const ConfigReader space = config.root().section("space");
+  EXPECT_EQ(space.section("a.b").get("low", 0), 10);
+  EXPECT_EQ(space.section("a").get("low", 0), 20);
+  EXPECT_EQ(space.section("a.b.c").get("low", 0), 30);
+  EXPECT_EQ(space.section("a").section("d").get("low", 0), 40);
+}
+
 struct Options {
   int heads = 1;
   void validate() const { INGOT_CHECK(heads > 0, InvalidConfig("heads", "must be at least 1")); }

@@ -271,6 +271,20 @@ Config Config::parse(std::string_view yaml, std::string name) {
   return Config(std::move(document));
 }
 
+namespace {
+
+// A key may hold dots itself (a study's space has names such as "architecture.hidden_size"): of the keys that
+// are there the longest is meant, and where none is, each dot goes one level down.
+std::size_t end_of_key(const Node& node, std::string_view path, std::size_t start) {
+  for (std::size_t end = path.size(); end > start; end = path.rfind('.', end - 1)) {
+    if (end == std::string_view::npos || end < start) break;
+    if (node.find(path.substr(start, end - start)) != nullptr) return end;
+  }
+  return std::min(path.find('.', start), path.size());
+}
+
+}  // namespace
+
 void Config::set(std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   const std::string_view path = assignment.substr(0, equals);
@@ -279,7 +293,7 @@ void Config::set(std::string_view assignment) {
               InvalidConfig("--set", fmt::format("expected key=value (a.b=value), got '{}'", assignment)));
   Node* node = &document_->root;
   for (std::size_t start = 0; start <= path.size();) {
-    const std::size_t end = std::min(path.find('.', start), path.size());
+    const std::size_t end = end_of_key(*node, path, start);
     const std::string name(path.substr(start, end - start));
     Node* next = node->find(name);
     if (node->kind == Node::Kind::list) {
