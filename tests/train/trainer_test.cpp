@@ -513,6 +513,26 @@ TEST(TrainConfig, ExpertsAreForTheFamiliesThatHaveThem) {
             std::string::npos);
 }
 
+TEST(TrainConfig, AConfigurationThatARunHasWrittenReadsBackAsItWas) {
+  for (const char* yaml :
+       {"datasets: [{path: x}]\nmodel: some/dir\nmax_steps: 5\n",
+        "datasets: [{path: x}]\nvalidation_datasets: [{path: y}]\narchitecture: {hidden_size: 32, "
+        "num_hidden_layers: 2, num_attention_heads: 2}\n",
+        "datasets: [{path: x}]\narchitecture: {model_type: mixtral, hidden_size: 32, num_hidden_layers: 2, "
+        "num_attention_heads: 2}\n",
+        "datasets: [{path: x}]\nrouter_aux_loss_coef: 0\narchitecture: {model_type: qwen3_moe, hidden_size: "
+        "32, "
+        "num_hidden_layers: 2, num_attention_heads: 2, mlp_only_layers: [0]}\n"}) {
+    Config file = Config::parse(yaml);
+    const TrainConfig config = read_train_config(file);
+    Config written = Config::parse(file.dump(), "config.yaml");
+    EXPECT_EQ(read_train_config(written).router_aux_loss_coef, config.router_aux_loss_coef);
+    EXPECT_EQ(written.dump(), file.dump());
+  }
+  Config negative = Config::parse("datasets: [{path: x}]\nmodel: some/dir\nrouter_aux_loss_coef: -0.5\n");
+  EXPECT_THROW(read_train_config(negative), InvalidConfig);
+}
+
 TEST(TrainConfig, ReadsTheKeysThatOtherTrainersUse) {
   Config file = Config::parse(
       "base_model: some/dir\nmicro_batch_size: 3\ngradient_checkpointing: true\nval_set_size: 0.2\nseed: 7\n"

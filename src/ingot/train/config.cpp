@@ -135,7 +135,7 @@ void read_model(const ConfigReader& root, TrainConfig& t) {
   t.model = root.get("model", t.model);
   t.from_scratch = root.get("from_scratch", t.model.empty() && root.has("architecture"));
   if (!root.has("architecture")) {
-    static_cast<void>(root.get("architecture", ""));  // null counts as read
+    static_cast<void>(root.section("architecture"));  // null counts as read
   } else if (t.from_scratch) {
     t.architecture = read_architecture(root.section("architecture"));
   } else {
@@ -194,7 +194,11 @@ TrainConfig read_train_config(Config& config) {
   read_schedule(root, t);
   t.ema_decay = root.get("ema_decay", t.ema_decay, fraction());
   t.z_loss = root.get("z_loss", t.z_loss, at_least(0));
-  t.router_aux_loss_coef = root.get("router_aux_loss_coef", t.router_aux_loss_coef, at_least(0));
+  t.router_aux_loss_coef = root.get("router_aux_loss_coef", t.router_aux_loss_coef, at_least(-1));
+  if (t.router_aux_loss_coef < 0 && t.router_aux_loss_coef != -1) {
+    root.fail("router_aux_loss_coef",
+              fmt::format("must be at least 0, or -1 for the model's own, got {}", t.router_aux_loss_coef));
+  }
   root.alias("gradient_checkpointing", "recompute");
   t.recompute = root.get("recompute", t.recompute);
   t.detect_anomaly = root.get("detect_anomaly", t.detect_anomaly);
