@@ -95,7 +95,9 @@ void StudyStore::State::verify() {
                           fmt::format("is format {}; this version of ingot reads {}", format, kFormat)));
   Statement study(database, "SELECT space, direction, objective FROM study");
   INGOT_CHECK(study.step(), FormatError(path, -1, "study", "holds no study"));
-  const std::string advice = "; give the new one another file (study: ...), or put the old settings back";
+  const std::string advice =
+      "; give the new one another file (study: ..., and output_dir where that is set), "
+      "or put the old settings back";
   const std::string space = identity.space.description();
   INGOT_CHECK(study.text(0) == space,
               InvalidConfig("space", fmt::format("the study {} has another search space{}:{}", path, advice,

@@ -54,6 +54,8 @@ void read_objective(const ConfigReader& root, const fs::path& base, StudyConfig&
     content = " sha256:" + sha256_hex(read_file(c.objective)).substr(0, 16);
   }
   c.set = root.get("set", c.set);
+  if (given == "command" && !c.set.empty())
+    root.fail("set", "changes a configuration, and a command has none; write it into the command");
   c.metric = root.get("metric", c.metric);
   if (given == "command") c.timeout_seconds = root.get("timeout_seconds", 0.0, at_least(0));
   c.tuner.objective =
@@ -93,8 +95,11 @@ StudyConfig read_study_config(Config& config, const std::string& path) {
   c.tuner.lease_seconds = root.get("lease_seconds", c.tuner.lease_seconds, positive());
   c.tuner.max_attempts = root.get("max_attempts", c.tuner.max_attempts, at_least(1));
   c.workers = root.get("workers", c.workers, between(1, 1024));
-  c.output_dir = read_path(root, "output_dir", c.name + "-trials", base);
   c.tuner.study = read_path(root, "study", c.name + ".db", base);
+  // Two studies of one file keep their trials apart, as trials are told by their numbers only.
+  const fs::path study = c.tuner.study;
+  const std::string trials = fs::path(study).replace_filename(study.stem().string() + "-trials").string();
+  c.output_dir = root.has("output_dir") ? read_path(root, "output_dir", trials, base) : trials;
   c.keep = root.choice("keep", c.keep, {"best", "all", "none"});
   config.finish();
   c.tuner.validate();
