@@ -1,24 +1,21 @@
 // Trials that are runs of any program.
-#include <array>
-#include <cerrno>
+#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstring>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/shell.h"
 #include "ingot/base/suggest.h"
+#include "ingot/tune/command_process.h"
 #include "ingot/tune/objective.h"
 
 namespace ingot::tune {
@@ -28,6 +25,11 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 
 constexpr double kGraceSeconds = 5;  // from a polite request to end, to kill
+constexpr int kPollMilliseconds = 20;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 /// {name} by its quoted value ("" where it does not exist); {{ and }} are braces.
 std::string fill_in(const std::string& command, const SearchSpace& space, const Values& values) {
@@ -62,62 +64,40 @@ std::string fill_in(const std::string& command, const SearchSpace& space, const 
   return result;
 }
 
-/// A shell that runs a command in a process group of its own; its output comes through a pipe.
-class Child {
- public:
-  Child(const std::string& command, std::vector<std::string> environment) {
-    std::array<int, 2> ends{};
-    INGOT_CHECK(::pipe2(ends.data(), O_CLOEXEC) == 0, Error(fmt::format("pipe: {}", std::strerror(errno))));
-    // Between fork and exec only calls that are safe there: everything is made before.
-    for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
-    std::vector<char*> variables;
-    variables.reserve(environment.size() + 1);
-    for (std::string& entry : environment) variables.push_back(entry.data());
-    variables.push_back(nullptr);
-    std::string shell = "/bin/sh", option = "-c", text = command;
-    std::array<char*, 4> argv{shell.data(), option.data(), text.data(), nullptr};
-    const pid_t parent = ::getpid();
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::setpgid(0, 0);
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != parent) ::_exit(127);
-      ::dup2(ends[1], 1);
-      ::execve(argv[0], argv.data(), variables.data());
-      ::_exit(127);
-    }
-    const int code = errno;
-    ::close(ends[1]);
-    output_ = ends[0];
-    if (pid_ < 0) {
-      ::close(output_);
-      throw Error(fmt::format("cannot start a process: {}", std::strerror(code)));
-    }
-  }
-  ~Child() {
-    ::close(output_);
-    if (pid_ <= 0) return;
-    ::kill(-pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
+/// Whether all of `word` is a number that is not finite: nan, -Infinity, 1e999, ... in any language's
+/// spelling.
+bool is_non_finite(const std::string& word) {
+  char* end = nullptr;
+  const double value = std::strtod(word.c_str(), &end);
+  return !word.empty() && *end == '\0' && !std::isfinite(value);
+}
 
-  int output() const { return output_; }
-  void signal(int number) const { ::kill(-pid_, number); }
-  int wait() {
-    int status = 0;
-    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+/// JSON has no number that is not finite, and many programs write one: here it becomes null.
+std::string without_non_finite(const std::string& line) {
+  const auto in_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '+' || c == '-' || c == '.';
+  };
+  std::string result, word;
+  bool quoted = false;
+  for (std::size_t at = 0; at <= line.size(); ++at) {
+    const char c = at < line.size() ? line[at] : ' ';
+    if (!quoted && in_word(c)) {
+      word += c;
+      continue;
     }
-    ::kill(-pid_, SIGKILL);  // what it left in the background
-    pid_ = 0;
-    return status;
+    result += is_non_finite(word) ? "null" : word;
+    word.clear();
+    if (c == '"') quoted = !quoted;
+    result += c;
+    if (quoted && c == '\\' && at + 1 < line.size()) result += line[++at];
   }
+  return result;
+}
 
- private:
-  pid_t pid_ = 0;
-  int output_ = -1;
-};
+std::string shown(const std::string& line) {
+  constexpr std::size_t kShown = 200;
+  return line.size() <= kShown ? line : line.substr(0, kShown) + "...";
+}
 
 class CommandObjective : public Objective {
  public:
@@ -132,75 +112,102 @@ class CommandObjective : public Objective {
 
   std::optional<double> run(TrialRun& run) override {
     const Trial& trial = run.trial();
-    value_ = std::numeric_limits<double>::quiet_NaN();
-    found_ = stopped_ = false;
-    Child child(fill_in(command_, run.space(), trial.values),
-                {fmt::format("INGOT_TRIAL={}", trial.number), "INGOT_TRIAL_DIR=" + run.directory(),
-                 "INGOT_PARAMS=" + run.space().to_json(trial.values)});
-    follow(child, run);
-    const int status = child.wait();
+    value_.reset();
+    line_.clear();
+    CommandProcess process(
+        fill_in(command_, run.space(), trial.values),
+        {fmt::format("INGOT_TRIAL={}", trial.number), "INGOT_TRIAL_DIR=" + absolute(run.directory()),
+         "INGOT_PARAMS=" + run.space().to_json(trial.values)});
+    const int status = follow(process, run);
     if (run.pruned()) return std::nullopt;
-    INGOT_CHECK(!stopped_, Error(fmt::format("took longer than timeout_seconds {}", timeout_)));
     INGOT_CHECK(!WIFSIGNALED(status),
                 Error(fmt::format("the command was ended by signal {}", WTERMSIG(status))));
     INGOT_CHECK(WEXITSTATUS(status) == 0,
                 Error(fmt::format("the command ended with exit code {}", WEXITSTATUS(status))));
-    INGOT_CHECK(found_,
+    take(line_, run);  // a last one may have no end
+    if (run.pruned()) return std::nullopt;
+    INGOT_CHECK(value_.has_value(),
                 Error(fmt::format("the command wrote no line of JSON with '{0}'; expected one such as "
                                   "{{\"{0}\": 0.5}}",
                                   metric_)));
+    INGOT_CHECK(std::isfinite(*value_), NonFinite(metric_, "is not finite"));
     return value_;
   }
 
  private:
-  // Reads lines until the output ends; asks the program to end once it is pruned or late.
-  void follow(Child& child, TrialRun& run) {
+  static std::string absolute(const std::string& path) { return std::filesystem::absolute(path).string(); }
+
+  // Takes lines until the shell ends, whoever else still holds its output; asks it to end once it is pruned,
+  // late, or the worker is to end. Returns its status.
+  int follow(CommandProcess& process, TrialRun& run) {
     const auto start = Clock::now();
     std::optional<Clock::time_point> asked;
-    std::string line;
-    std::array<char, 4096> buffer{};
+    bool late = false;
     for (;;) {
-      const std::chrono::duration<double> taken = Clock::now() - start;
-      if (!asked && (run.pruned() || (timeout_ > 0 && taken.count() > timeout_))) {
-        stopped_ = !run.pruned();
-        child.signal(SIGTERM);
-        asked = Clock::now();
+      const std::optional<int> status = process.status();
+      const std::string text = process.read(status.has_value() ? 0 : kPollMilliseconds);
+      if (!asked) take_lines(text, run);  // a program that is ending may break its lines off
+      if (status.has_value()) {
+        INGOT_CHECK(!late || run.pruned(),
+                    Error(fmt::format("took longer than timeout_seconds {}", timeout_)));
+        if (asked && !run.pruned()) run.throw_if_stopped();
+        return *status;
       }
-      if (asked && Clock::now() - *asked > std::chrono::duration<double>(kGraceSeconds))
-        return child.signal(SIGKILL);
-      pollfd ready{.fd = child.output(), .events = POLLIN, .revents = 0};
-      if (::poll(&ready, 1, 200) <= 0) continue;
-      const ssize_t n = ::read(child.output(), buffer.data(), buffer.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) break;
-      for (const char c : std::string_view(buffer.data(), static_cast<std::size_t>(n))) {
-        if (c != '\n') {
-          line += c;
-          continue;
-        }
-        take(line, run);
-        line.clear();
+      if (asked) {
+        if (seconds_since(*asked) > kGraceSeconds) process.signal(SIGKILL);
+        continue;
       }
+      late = timeout_ > 0 && seconds_since(start) > timeout_;
+      if (!late && !run.pruned() && !run.stopped()) continue;
+      process.signal(SIGTERM);
+      asked = Clock::now();
     }
-    take(line, run);
+  }
+
+  void take_lines(const std::string& text, TrialRun& run) {
+    std::size_t start = 0, end = text.find('\n');
+    for (; end != std::string::npos; end = text.find('\n', start)) {
+      take(line_ + text.substr(start, end - start), run);
+      line_.clear();
+      start = end + 1;
+    }
+    line_ += text.substr(start);
   }
 
   void take(const std::string& line, TrialRun& run) {
-    const Json json = parse_json_or_discard<Json>(line);
+    const std::size_t first = line.find_first_not_of(" \t");
+    if (first == std::string::npos || line[first] != '{') return;  // other output
+    Json json = parse_json_or_discard<Json>(line);
+    if (json.is_discarded()) json = parse_json_or_discard<Json>(without_non_finite(line));
+    INGOT_CHECK(!json.is_discarded() || line.find(metric_) == std::string::npos,
+                Error("the command wrote a line that is no JSON: " + shown(line)));
     if (!json.is_object() || !json.contains(metric_)) return;
-    const Json& metric = json[metric_];
-    // JSON has no NaN: programs write null, or a word.
-    const double value = metric.is_number() ? metric.get<double>() : std::numeric_limits<double>::quiet_NaN();
+    const double value = metric_value(json[metric_], line);
     const auto step = json.find("step");
-    if (step != json.end() && step->is_number_integer()) run.report(step->get<std::int64_t>(), value);
+    if (step != json.end() && !step->is_null()) run.report(whole_step(*step, line), value);
     value_ = value;
-    found_ = true;
+  }
+
+  // What diverged is written as null, as a number that is not finite, or in quotes.
+  double metric_value(const Json& metric, const std::string& line) const {
+    if (metric.is_number()) return metric.get<double>();
+    INGOT_CHECK(metric.is_null() || (metric.is_string() && is_non_finite(metric.get<std::string>())),
+                Error(fmt::format("the command wrote a '{}' that is no number: {}", metric_, shown(line))));
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+
+  static std::int64_t whole_step(const Json& step, const std::string& line) {
+    constexpr double kExact = 9007199254740992.0;  // 2^53
+    const double value = step.is_number() ? step.get<double>() : std::numeric_limits<double>::quiet_NaN();
+    INGOT_CHECK(value == std::floor(value) && std::abs(value) <= kExact,
+                Error("the command wrote a 'step' that is no whole number: " + shown(line)));
+    return static_cast<std::int64_t>(value);
   }
 
   std::string command_, metric_;
   double timeout_;
-  double value_ = 0;
-  bool found_ = false, stopped_ = false;
+  std::optional<double> value_;  // the last one written
+  std::string line_;             // that has not ended yet
 };
 
 }  // namespace

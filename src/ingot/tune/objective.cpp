@@ -4,13 +4,17 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/log.h"
+#include "ingot/tune/sampler.h"
 
 namespace ingot::tune {
 namespace {
@@ -33,6 +37,22 @@ void give_up_if_nothing_works(Tuner& tuner) {
                           last->number, last->note));
 }
 
+// Enough that choices below choices turn up, and few enough that bad settings are told at once.
+constexpr std::int64_t kDrawsToCheck = 1000, kRefusalsToBelieve = 20;
+
+/// A parameter, and which of its choices: something that a configuration may not know.
+using Part = std::pair<std::size_t, std::int64_t>;
+
+std::vector<Part> parts_of(const SearchSpace& space, const Values& values) {
+  std::vector<Part> parts;
+  for (std::size_t i = 0; i < space.size(); ++i) {
+    if (std::isnan(values[i])) continue;
+    const bool chosen = space.parameters[i].kind == ParameterKind::categorical;
+    parts.emplace_back(i, chosen ? static_cast<std::int64_t>(values[i]) : 0);
+  }
+  return parts;
+}
+
 }  // namespace
 
 const std::string& TrialRun::directory() {
@@ -45,11 +65,15 @@ bool TrialRun::report(std::int64_t step, double value) {
   try {
     return tuner_->report(trial_, step, value);
   } catch (const InvalidConfig&) {
-    throw;  // a wrong step is the objective's own fault
+    throw;  // a step that does not grow: the objective's own fault
   } catch (...) {
     study_error_ = std::current_exception();
     throw;
   }
+}
+
+void TrialRun::throw_if_stopped() const {
+  INGOT_CHECK(!stopped(), Interrupted("the worker was told to end"));
 }
 
 std::vector<std::string> TrialRun::assignments() const {
@@ -59,6 +83,26 @@ std::vector<std::string> TrialRun::assignments() const {
     list.push_back(space().parameters[i].name + "=" + space().text(i, trial_.values[i]));
   }
   return list;
+}
+
+void check_space(Objective& objective, const SearchSpace& space) {
+  const std::unique_ptr<Sampler> sampler = make_random_sampler({}, space);
+  std::set<Part> fine;
+  std::map<Part, std::int64_t> refused;
+  for (std::int64_t number = 0; number < kDrawsToCheck; ++number) {
+    const Values values = sampler->sample(number, {});
+    std::vector<Part> open = parts_of(space, values);
+    std::erase_if(open, [&](const Part& part) { return fine.contains(part); });
+    if (open.empty()) continue;
+    try {
+      objective.check(space, values);
+      fine.insert(open.begin(), open.end());
+    } catch (const InvalidConfig&) {
+      for (const Part& part : open) {
+        if (++refused[part] == kRefusalsToBelieve) throw;
+      }
+    }
+  }
 }
 
 void TrialSweeper::sweep() {
@@ -77,20 +121,23 @@ void TrialSweeper::sweep() {
   }
 }
 
-void work(Tuner& tuner, Objective& objective, const StudyConfig& config) {
+void work(Tuner& tuner, Objective& objective, const StudyConfig& config, const std::stop_token& stop) {
   TrialSweeper sweeper(tuner, config);
-  for (;;) {
+  while (!stop.stop_requested()) {
     std::optional<Trial> trial = tuner.suggest();
     if (!trial.has_value()) {
       if (tuner.is_complete()) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(200));  // others are running: one of them may die
       continue;
     }
-    TrialRun run(tuner, *trial, config.trial_directory(trial->number));
+    TrialRun run(tuner, *trial, config.trial_directory(trial->number), stop);
     try {
       try {
+        std::filesystem::remove_all(run.directory_);  // what an attempt that died has left
         const std::optional<double> value = objective.run(run);
         if (value.has_value() && !run.pruned()) tuner.complete(run.trial_, *value);
+      } catch (const Interrupted&) {
+        return;  // the tuner puts the trial back
       } catch (const NonFinite& error) {
         if (run.study_error_) std::rethrow_exception(run.study_error_);
         if (!run.pruned()) tuner.prune(run.trial_, std::string("diverged: ") + error.what());

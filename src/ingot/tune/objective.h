@@ -4,19 +4,28 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
+#include "ingot/base/error.h"
 #include "ingot/tune/study_config.h"
 #include "ingot/tune/tuner.h"
 
 namespace ingot::tune {
 
+/// The worker is to end before its trial has: the trial goes back, as if it had not been begun.
+class Interrupted : public Error {
+ public:
+  using Error::Error;
+  std::string_view kind() const noexcept override { return "interrupted"; }
+};
+
 /// A trial that runs: what an objective sees of the tuner.
 class TrialRun {
  public:
-  TrialRun(Tuner& tuner, Trial trial, std::string directory)
-      : tuner_(&tuner), trial_(std::move(trial)), directory_(std::move(directory)) {}
+  TrialRun(Tuner& tuner, Trial trial, std::string directory, std::stop_token stop = {})
+      : tuner_(&tuner), trial_(std::move(trial)), directory_(std::move(directory)), stop_(std::move(stop)) {}
 
   const Trial& trial() const { return trial_; }
   const SearchSpace& space() const { return tuner_->space(); }
@@ -25,14 +34,18 @@ class TrialRun {
   /// An intermediate value. True: pruned; the objective should end soon.
   bool report(std::int64_t step, double value);
   bool pruned() const { return trial_.state == TrialState::pruned; }
+  /// Whether the worker was told to end. Objectives look as often as they can, and throw Interrupted.
+  bool stopped() const { return stop_.stop_requested(); }
+  void throw_if_stopped() const;
   /// "learning_rate=0.001", for Config::set, of every parameter that exists.
   std::vector<std::string> assignments() const;
 
  private:
-  friend void work(Tuner&, class Objective&, const StudyConfig&);
+  friend void work(Tuner&, class Objective&, const StudyConfig&, const std::stop_token&);
   Tuner* tuner_;
   Trial trial_;
   std::string directory_;
+  std::stop_token stop_;
   std::exception_ptr study_error_;  // the study's own, which must not pass for the objective's
 };
 
@@ -40,7 +53,8 @@ class TrialRun {
 class Objective {
  public:
   virtual ~Objective() = default;
-  /// Throws where no trial could ever work: an unknown key in the space, a missing file.
+  /// Throws InvalidConfig where these values could not work (an unknown key, a bad combination), and other
+  /// errors where none could (a missing file).
   virtual void check(const SearchSpace& space, const Values& values) = 0;
   /// The value; nothing where the trial was pruned. NonFinite ends the trial as pruned (it diverged), any
   /// other exception as failed.
@@ -49,11 +63,17 @@ class Objective {
 
 /// Runs a program per trial: {name} in the command stands for a value (quoted for the shell). It gets
 /// INGOT_TRIAL (the number), INGOT_TRIAL_DIR and INGOT_PARAMS (JSON), and writes lines of JSON:
-/// {"step": 3, "<metric>": 0.5} on the way, {"<metric>": 0.4} at the end; other output is ignored.
+/// {"step": 3, "<metric>": 0.5} on the way, {"<metric>": 0.4} at the end; other output is ignored. A final
+/// value that is not finite (null, NaN, ...) is a trial that diverged.
 std::unique_ptr<Objective> make_command_objective(const StudyConfig& config);
 
-/// Takes trials of the study and runs them until it is complete. Throws Error when every trial fails.
-void work(Tuner& tuner, Objective& objective, const StudyConfig& config);
+/// Throws where a parameter of the space, or a choice of one, has never worked: check() refuses each of many
+/// draws that have it. A bad combination of values is left to fail its trial.
+void check_space(Objective& objective, const SearchSpace& space);
+
+/// Takes trials of the study and runs them until it is complete, or `stop` is requested. A trial begins with
+/// a directory that is empty. Throws Error when every trial fails.
+void work(Tuner& tuner, Objective& objective, const StudyConfig& config, const std::stop_token& stop = {});
 
 /// Removes the directories of trials that config.keep does not keep.
 class TrialSweeper {

@@ -97,6 +97,11 @@ Tuner::~Tuner() {
     state_->wake.notify_all();
     state_->heart.join();
   }
+  put_back();
+}
+
+void Tuner::put_back() {
+  const std::lock_guard lock(state_->mutex);
   for (const Trial& trial : state_->running) {
     try {
       state_->store.release(trial);
@@ -104,6 +109,7 @@ Tuner::~Tuner() {
       // Its lease will run out.
     }
   }
+  state_->running.clear();
 }
 
 std::optional<Trial> Tuner::suggest() {

@@ -44,8 +44,7 @@ class Tuner {
  public:
   /// Throws InvalidConfig (a study about something else, a bad option), FormatError, IoError.
   explicit Tuner(TunerOptions options);
-  /// Puts trials back that are still running.
-  ~Tuner();
+  ~Tuner();  // as put_back()
   Tuner(const Tuner&) = delete;
   Tuner& operator=(const Tuner&) = delete;
 
@@ -59,7 +58,9 @@ class Tuner {
   /// Ends a trial that is going nowhere, for the caller's own reason.
   void prune(Trial& trial, const std::string& why);
   void fail(Trial& trial, const std::string& why);
-  // All of them throw TrialLost where the trial was given to another worker, and IoError.
+  /// Gives up the trials that run here, as if they had not been begun. From any thread.
+  void put_back();
+  // The others throw TrialLost where the trial was given to another worker, and IoError.
 
   /// Whether the study has as many finished trials as it shall have. Trials of workers that are gone go back
   /// to be suggested.
