@@ -80,6 +80,12 @@ TEST_F(Progress, TheLineNeverReachesTheLastColumnWhateverTheWidth) {
   }
 }
 
+TEST(FitWidth, CutsByColumnsAndNeverInsideACharacter) {
+  EXPECT_EQ(fit_width("東京 abc", 4), "東京");
+  EXPECT_EQ(fit_width("東京 abc", 3), "東");
+  EXPECT_EQ(fit_width("abc", 9), "abc");
+}
+
 TEST_F(Progress, DrawsNoOftenerThanAsked) {
   ProgressBar bar(options(ProgressOptions::Mode::bar, 1000));
   const std::size_t before = written().size();

@@ -1,9 +1,16 @@
+#include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <iterator>
+#include <sstream>
 #include <thread>
 
 #include "tests/cli/process.h"
 #include <gtest/gtest.h>
+#include <sys/types.h>
 
 #include "ingot/base/files.h"
 
@@ -29,7 +36,7 @@ class TuneCommand : public ::testing::Test {
 
 constexpr const char* kCommandStudy =
     "command: 'echo not json; echo \"{{\\\"step\\\": 1, \\\"value\\\": \"{x}\"}}\"; echo \"{{\\\"value\\\": "
-    "{x}}}\"'\n"
+    "\"{x}\"}}\"'\n"
     "space: {x: {low: 1, high: 2}, kind: {choices: [a, b]}}\n"
     "trials: 6\nworkers: 2\n";
 
@@ -58,6 +65,29 @@ TEST_F(TuneCommand, RanksOfALauncherShareAStudy) {
   EXPECT_EQ(second.output, "");
 }
 
+TEST_F(TuneCommand, ARankHasOneWorkerAndItsShareOfTheThreads) {
+  const std::string study = write("r.yaml",
+                                  "command: 'echo $OMP_NUM_THREADS > $INGOT_TRIAL_DIR/threads; "
+                                  "echo \"{{\\\"value\\\": 1}}\"'\n"
+                                  "space: {x: {low: 1, high: 2}}\ntrials: 1\nworkers: 3\n");
+  const Outcome outcome =
+      run_ingot({"tune", study}, {"-uOMP_NUM_THREADS", "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2",
+                                  "OMPI_COMM_WORLD_LOCAL_SIZE=999999"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_TRUE(fs::exists(directory_ + "/r-trials/worker-0-0.log"));
+  EXPECT_FALSE(fs::exists(directory_ + "/r-trials/worker-0-1.log"));
+  EXPECT_EQ(read_file(directory_ + "/r-trials/trial-0000/threads"), "1\n");
+}
+
+TEST_F(TuneCommand, ATableRowIsOneLineWhateverAChoiceHolds) {
+  const std::string study =
+      write("n.yaml",
+            "command: 'echo \"{{\\\"value\\\": 1}}\"'\n"
+            "space: {x: {choices: [\"one\\ntwo\"]}, 東京: {low: 1, high: 2}}\ntrials: 1\n");
+  const Outcome outcome = run_ingot({"tune", study});
+  EXPECT_NE(outcome.output.find("  one two  "), std::string::npos) << outcome.output;
+}
+
 // A program that kills the worker that runs it: the trial is tried again, and the study still ends.
 TEST_F(TuneCommand, AWorkerThatIsKilledIsReplacedAndItsTrialTriedAgain) {
   const std::string study = write(
@@ -68,6 +98,97 @@ TEST_F(TuneCommand, AWorkerThatIsKilledIsReplacedAndItsTrialTriedAgain) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_NE(outcome.output.find("\"complete\": 3"), std::string::npos) << outcome.output;
   EXPECT_TRUE(fs::exists(directory_ + "/k-trials/once"));
+}
+
+// The fields of /proc/<pid>/stat behind the name: the state, the parent.
+std::pair<char, pid_t> state_and_parent(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  char state = 'X';
+  pid_t parent = 0;
+  if (const std::size_t name = text.rfind(')'); name != std::string::npos)
+    std::istringstream(text.substr(name + 1)) >> state >> parent;
+  return {state, parent};
+}
+
+bool lives(pid_t pid) {
+  const char state = state_and_parent(pid).first;
+  return state != 'X' && state != 'Z';
+}
+
+bool becomes_true(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+// A study whose second trial never ends: `pids` gets the worker, the shell and a program that the shell
+// started.
+struct EndlessStudy {
+  std::string pids;
+  std::string yaml() const {
+    return "command: 'if [ $INGOT_TRIAL = 0 ]; then echo \"{{\\\"value\\\": 1}}\"; exit; fi; sleep 600 & "
+           "echo $PPID $$ $! > " +
+           pids + ".new; mv " + pids + ".new " + pids +
+           "; wait'\nspace: {x: {low: 1, high: 2}}\ntrials: 2\nmax_attempts: 1\n";
+  }
+  pid_t main = 0, worker = 0, shell = 0, program = 0;
+  bool wait_for_begin() {
+    if (!becomes_true([&] { return fs::exists(pids); })) return false;
+    std::ifstream(pids) >> worker >> shell >> program;
+    fs::remove(pids);
+    main = state_and_parent(worker).second;
+    return lives(main) && lives(worker) && lives(shell) && lives(program);
+  }
+  bool all_gone() const {
+    return becomes_true([&] { return !lives(main) && !lives(worker) && !lives(shell) && !lives(program); });
+  }
+};
+
+TEST_F(TuneCommand, CtrlCLeavesNoProcessAndTheTrialDoesNotCountAsADeath) {
+  EndlessStudy endless{directory_ + "/pids"};
+  const std::string study = write("e.yaml", endless.yaml());
+  for (const int signal : {SIGINT, SIGTERM, SIGINT}) {
+    Outcome outcome;
+    std::thread running([&] { outcome = run_ingot({"tune", study, "--set", "sampler={seed: 1}"}); });
+    const bool begun = endless.wait_for_begin();
+    if (begun) ::kill(endless.main, signal);
+    running.join();
+    ASSERT_TRUE(begun) << outcome.errors;
+    EXPECT_EQ(outcome.exit_code, 128 + signal);
+    EXPECT_TRUE(endless.all_gone());
+    EXPECT_NE(outcome.output.find("Best of 1 trials"), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find("Go on with:\n  ingot tune " + study + " --set 'sampler={seed: 1}'\n"),
+              std::string::npos)
+        << outcome.output;
+  }
+}
+
+TEST_F(TuneCommand, AKillOfTheWorkerOrOfTheMainProcessLeavesNoCommand) {
+  for (const bool main : {false, true}) {
+    EndlessStudy endless{directory_ + "/pids"};
+    const std::string study = write(main ? "main.yaml" : "worker.yaml", endless.yaml());
+    Outcome outcome;
+    std::thread running([&] { outcome = run_ingot({"tune", study}); });
+    const bool begun = endless.wait_for_begin();
+    if (begun) ::kill(main ? endless.main : endless.worker, SIGKILL);
+    running.join();  // one attempt is all that max_attempts allows
+    ASSERT_TRUE(begun) << outcome.errors;
+    EXPECT_TRUE(endless.all_gone());
+  }
+}
+
+TEST_F(TuneCommand, ATuneInsideATrialIsAStudyOfItsOwn) {
+  const std::string inner = write("inner.yaml", kCommandStudy);
+  const std::string study = write("outer.yaml", "command: '" INGOT_BINARY " tune " + inner +
+                                                    " --json > $INGOT_TRIAL_DIR/out && grep -q best "
+                                                    "$INGOT_TRIAL_DIR/out && echo \"{{\\\"value\\\": 1}}\"'\n"
+                                                    "space: {x: {low: 1, high: 2}}\ntrials: 1\n");
+  const Outcome outcome = run_ingot({"tune", study});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output << outcome.errors;
 }
 
 TEST_F(TuneCommand, BadStudiesAreRefusedBeforeAnythingRuns) {
@@ -84,6 +205,12 @@ TEST_F(TuneCommand, BadStudiesAreRefusedBeforeAnythingRuns) {
   EXPECT_NE(errors("command: x\ntrails: 4\nspace: {x: {low: 1, high: 2}}\n").find("did you mean 'trials'"),
             std::string::npos);
   EXPECT_NE(errors("space: {x: {low: 1, high: 2}}\n").find("say what to try"), std::string::npos);
+  EXPECT_NE(errors("command: x\nset: [a=1]\nspace: {x: {low: 1, high: 2}}\n").find("a command has none"),
+            std::string::npos);
+  write("base.yaml", "datasets: [{path: x}]\nmodel: some/dir\n");
+  EXPECT_NE(errors("train: base.yaml\nspace: {output_dir: {choices: [a, b]}}\n").find("space.output_dir"),
+            std::string::npos);
+  EXPECT_EQ(run_ingot({"tune", write("w.yaml", kCommandStudy), "--workers", "-3"}).exit_code, 2);
 }
 
 TEST_F(TuneCommand, EveryTrialFailingIsAnErrorThatSaysWhy) {
@@ -142,6 +269,15 @@ TEST_F(TuneCommand, TunesATrainingRunWithPruning) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_NE(outcome.output.find("\"failed\": 0"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("\"architecture.num_hidden_layers\""), std::string::npos) << outcome.output;
+  const Outcome again = run_ingot({"tune", study});
+  const std::size_t at = again.output.find("ingot train ");
+  ASSERT_NE(at, std::string::npos) << again.output;
+  std::istringstream advice(again.output.substr(at + 6));
+  std::vector<std::string> words{std::istream_iterator<std::string>(advice), {}};
+  EXPECT_EQ(words.back(), "max_steps=18");
+  std::ranges::replace(words, "output_dir=output", "output_dir=" + directory_ + "/output");
+  const Outcome longer = run_ingot(words);
+  EXPECT_EQ(longer.exit_code, 0) << longer.errors;
   const Outcome typo = run_ingot({"tune", study, "--set", "set=[lerning_rate_x=1]"});
   EXPECT_EQ(typo.exit_code, 2);
 }

@@ -66,22 +66,6 @@ std::size_t escape_length(std::string_view text) {
   return std::min(i + 1, text.size());
 }
 
-/// The beginning of `text` that fits in `width` columns.
-std::string_view fit(std::string_view text, int width) {
-  std::size_t at = 0;
-  while (at < text.size()) {
-    if (const std::size_t escape = escape_length(text.substr(at)); escape > 0) {
-      at += escape;
-      continue;
-    }
-    const CodePoint c = next_code_point(text.substr(at));
-    width -= code_point_width(c.value);
-    if (width < 0) break;
-    at += c.bytes;
-  }
-  return text.substr(0, at);
-}
-
 int terminal_width(int fd) {
   winsize size{};
   if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
@@ -144,6 +128,21 @@ Screen& screen() {
 bool is_terminal(int fd) {
   const char* term = std::getenv("TERM");
   return isatty(fd) == 1 && term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+}
+
+std::string_view fit_width(std::string_view text, int width) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    if (const std::size_t escape = escape_length(text.substr(at)); escape > 0) {
+      at += escape;
+      continue;
+    }
+    const CodePoint c = next_code_point(text.substr(at));
+    width -= code_point_width(c.value);
+    if (width < 0) break;
+    at += c.bytes;
+  }
+  return text.substr(0, at);
 }
 
 int display_width(std::string_view text) {
@@ -231,7 +230,7 @@ std::string ProgressBar::State::bar_line(int width) const {
     line += painted(finished ? "32" : "36", filled) + painted("2", rest) + "  ";
   }
   line += tail;
-  std::string result(fit(line, width - 1));
+  std::string result(fit_width(line, width - 1));
   if (color && result.size() < line.size()) result += "\x1b[0m";
   return result;
 }

@@ -14,6 +14,8 @@ bool is_terminal(int fd);
 /// Columns that text takes on a terminal: combining marks none, East Asian wide characters and emoji two,
 /// escape sequences (ESC [ ... letter) none. Broken UTF-8 counts one per byte.
 int display_width(std::string_view utf8);
+/// The beginning of text that takes so many columns at most.
+std::string_view fit_width(std::string_view utf8, int columns);
 
 struct ProgressOptions {
   enum class Mode {

@@ -3,9 +3,11 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/progress.h"
+#include "ingot/base/shell.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/tune_objectives.h"
 #include "ingot/cli/tune_workers.h"
@@ -36,8 +39,8 @@ struct TuneOptions {
   bool json = false;
 };
 
-volatile std::sig_atomic_t told_to_stop = 0;
-void on_stop(int) { told_to_stop = 1; }
+volatile std::sig_atomic_t told_to_stop = 0;  // the signal
+void on_stop(int number) { told_to_stop = number; }
 
 /// The table that grows while a study runs: one line per finished trial, above a bar.
 class TrialTable {
@@ -51,7 +54,7 @@ class TrialTable {
     if (const std::int64_t done = finished(); done > 0) fmt::print("going on after {} trials\n", done);
     std::string header = fmt::format("{:>5}  {:>11}  {:<8}  {:>7}", "trial", "value", "state", "time");
     for (std::size_t i = 0; i < widths_.size(); ++i) {
-      header += fmt::format("  {:>{}}", tuner.space().parameters[i].name, widths_[i]);
+      header += "  " + to_the_right(tuner.space().parameters[i].name, widths_[i]);
     }
     say(header);
     bar_ = std::make_unique<ProgressBar>(
@@ -96,17 +99,21 @@ class TrialTable {
       const bool real = tuner_.space().parameters[i].kind == tune::ParameterKind::real;
       const std::string text =
           std::isnan(x) ? "" : (real ? fmt::format("{:.4g}", x) : tuner_.space().text(i, x));
-      line += fmt::format("  {:>{}}", text, widths_[i]);
+      line += "  " + to_the_right(text, widths_[i]);
     }
     return trial.state == TrialState::failed ? line + "  " + trial.note : line;
   }
 
+  static std::string to_the_right(const std::string& text, int width) {
+    return std::string(static_cast<std::size_t>(std::max(0, width - display_width(text))), ' ') + text;
+  }
+
   static void say(std::string line) {
+    std::ranges::replace_if(
+        line, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
     winsize size{};
-    if (is_terminal(1) && ::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 &&
-        line.size() > size.ws_col) {
-      line.resize(size.ws_col);
-    }
+    if (is_terminal(1) && ::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col > 20)
+      line = fit_width(line, size.ws_col);
     const ProgressPause pause;
     fmt::print("{}\n", line);
     std::fflush(stdout);
@@ -146,17 +153,24 @@ void print_json(const tune::StudyConfig& config, Tuner& tuner, const std::string
   fmt::print("{}\n", dump_json(json, 2));
 }
 
+std::vector<std::string> own_command_line(const TuneOptions& o) {
+  std::vector<std::string> words{"ingot", "tune", o.study};
+  for (const std::string& assignment : o.set) words.insert(words.end(), {"--set", assignment});
+  return words;
+}
+
 void print_result(const tune::StudyConfig& config, Tuner& tuner, const std::string& report,
                   const TuneOptions& o) {
-  const auto best = tuner.best_trial();
-  if (best.has_value()) {
-    fmt::print("\nBest of {} trials: {:.6g} in trial {}\n", tuner.trials().size(), best->value, best->number);
+  const std::vector<Trial> trials = tuner.trials();
+  const Trial* best = tune::best_of(trials, tuner.direction());
+  if (best != nullptr) {
+    fmt::print("\nBest of {} trials: {:.6g} in trial {}\n", std::ranges::count_if(trials, &Trial::finished),
+               best->value, best->number);
     for (std::size_t i = 0; i < tuner.space().size(); ++i) {
       if (std::isnan(best->values[i])) continue;
       fmt::print("  {}  {}\n", tuner.space().parameters[i].name, tuner.space().text(i, best->values[i]));
     }
   } else {
-    const std::vector<Trial> trials = tuner.trials();
     const auto failed = std::ranges::find(trials, TrialState::failed, &Trial::state);
     fmt::print("\nNo trial is complete{}\n",
                failed == trials.end() ? std::string()
@@ -164,21 +178,17 @@ void print_result(const tune::StudyConfig& config, Tuner& tuner, const std::stri
   }
   fmt::print("  report  {}\n  study   {}\n", report, config.tuner.study);
   if (told_to_stop != 0) {
-    fmt::print("\nGo on with:\n  ingot tune {}\n", o.study);
-  } else if (best.has_value() && config.kind == "train" && config.keep != "none") {
-    fmt::print(
-        "\nTrain it again, for longer:\n  ingot train {}/config.yaml --set output_dir=output --set "
-        "num_epochs=3\n",
-        best_directory(config, *best));
-  } else if (best.has_value() && config.kind == "forecast") {
+    std::vector<std::string> words = own_command_line(o);
+    if (o.workers > 0) words.insert(words.end(), {"--workers", std::to_string(o.workers)});
+    for (std::string& word : words) word = shell_word(word);
+    fmt::print("\nGo on with:\n  {}\n", fmt::join(words, " "));
+  } else if (best != nullptr && config.kind == "train" &&
+             std::filesystem::exists(config.trial_directory(best->number) + "/config.yaml")) {
+    fmt::print("\nTrain it again, for longer:\n  {}\n",
+               longer_training_command(config.trial_directory(best->number)));
+  } else if (best != nullptr && config.kind == "forecast") {
     fmt::print("\nFit it:\n  {}\n", forecast_command(config, best->values));
   }
-}
-
-std::vector<std::string> own_command_line(const TuneOptions& o) {
-  std::vector<std::string> words{"ingot", "tune", o.study};
-  for (const std::string& assignment : o.set) words.insert(words.end(), {"--set", assignment});
-  return words;
 }
 
 // Shows the study until all of it is done, while processes of their own run the trials.
@@ -191,7 +201,8 @@ int lead(const TuneOptions& o, const tune::StudyConfig& config, Tuner& tuner) {
   if (!tuner.is_complete()) {
     const std::string logs = launch.size > 1 ? fmt::format("{}/worker-{}", config.output_dir, launch.rank)
                                              : config.output_dir + "/worker";
-    WorkerPool workers(own_command_line(o), o.workers > 0 ? o.workers : config.workers, logs);
+    const std::int64_t usual = launch.size > 1 ? 1 : config.workers;  // the launcher has given the number
+    WorkerPool workers(own_command_line(o), o.workers > 0 ? o.workers : usual, logs);
     while (told_to_stop == 0 && !workers.done()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       if (told_to_stop == 0) workers.tend(table.update());  // a signal from the terminal reaches workers, too
@@ -207,22 +218,37 @@ int lead(const TuneOptions& o, const tune::StudyConfig& config, Tuner& tuner) {
   } else {
     print_result(config, tuner, report, o);
   }
-  if (told_to_stop != 0) return 128 + SIGINT;
+  if (told_to_stop != 0) return 128 + told_to_stop;
   return tuner.best_trial().has_value() ? 0 : 1;
 }
 
+int work_until_told(const tune::StudyConfig& config, tune::Objective& objective) {
+  bool stopped = false;
+  {
+    Tuner tuner(config.tuner);
+    const StopWatcher watcher([&tuner] { tuner.put_back(); });
+    work(tuner, objective, config, watcher.token());
+    stopped = watcher.token().stop_requested();
+  }
+  if (stopped) StopWatcher::end_process();
+  return 0;
+}
+
 int run(const TuneOptions& o) {
+  INGOT_CHECK(o.workers >= 0,
+              InvalidConfig("--workers", fmt::format("must be at least 0, got {}", o.workers)));
+  const bool is_worker = std::getenv(WorkerPool::kVariable) != nullptr;
+  ::unsetenv(WorkerPool::kVariable);  // an `ingot tune` inside a trial is none
+  if (is_worker) StopWatcher::block_signals();
   Config file = Config::load(o.study);
   for (const std::string& assignment : o.set) file.set(assignment);
   const tune::StudyConfig config = tune::read_study_config(file, o.study);
   const auto objective = make_objective(config);
-  const auto sampler = make_sampler(config.tuner.sampler, config.tuner.space, config.tuner.direction);
-  objective->check(config.tuner.space, sampler->sample(0, {}));
+  if (!is_worker) check_space(*objective, config.tuner.space);
   make_directories(config.output_dir);
+  if (is_worker) return work_until_told(config, *objective);
   Tuner tuner(config.tuner);
-  if (std::getenv(WorkerPool::kVariable) == nullptr) return lead(o, config, tuner);
-  work(tuner, *objective, config);
-  return 0;
+  return lead(o, config, tuner);
 }
 
 }  // namespace
@@ -232,7 +258,8 @@ void add_tune(Command& root) {
   Command verb = root.verb("tune", "Look for the best settings of a training run, a forecast or any program");
   verb.option("study", o->study, "Study file (YAML); docs/tuning.md lists every key").required();
   verb.option("--set", o->set, "Change a key: --set trials=200 (may be repeated)");
-  verb.option("--workers", o->workers, "Processes that run trials side by side; 0: as the study says, or 1");
+  verb.option("--workers", o->workers,
+              "Processes that run trials side by side; 0: as the study says, under mpirun 1");
   verb.flag("--json", o->json, "No table and no bar; print the result as JSON");
   verb.example("ingot tune study.yaml", "run a study, or go on with it: trials that are finished stay");
   verb.example("ingot tune study.yaml --set trials=200 --workers 4", "add trials, four at a time");

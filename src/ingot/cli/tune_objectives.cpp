@@ -1,7 +1,6 @@
 #include "ingot/cli/tune_objectives.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -49,6 +48,11 @@ class TrainObjective : public tune::Objective {
                       fmt::format("'{}' is not one of best_validation_loss, validation_loss", metric_)));
     INGOT_CHECK(study.tuner.direction == tune::Direction::minimize,
                 InvalidConfig("direction", "a loss is to be minimized"));
+    const std::string own = "is the study's to choose: each trial has a directory of its own";
+    for (const tune::Parameter& p : study.tuner.space.parameters)
+      INGOT_CHECK(p.name != "output_dir", InvalidConfig("space.output_dir", own));
+    for (const std::string& assignment : set_)
+      INGOT_CHECK(assignment.rfind("output_dir=", 0) != 0, InvalidConfig("set", "output_dir " + own));
   }
 
   void check(const tune::SearchSpace& space, const tune::Values& values) override {
@@ -72,7 +76,10 @@ class TrainObjective : public tune::Objective {
       const auto& reports = run.trial().reports;
       if (reports.empty() || reports.back().step < record.step) run.report(record.step, record.loss);
     };
-    hooks.should_stop = [&] { return run.pruned(); };
+    hooks.should_stop = [&] {
+      run.throw_if_stopped();
+      return run.pruned();
+    };
     Trainer trainer(config, hooks);
     write_file_atomically(config.output_dir + "/config.yaml", file.dump());
     trainer.run();
@@ -112,12 +119,15 @@ class ForecastObjective : public tune::Objective {
   }
 
   void check(const tune::SearchSpace& space, const tune::Values& values) override {
-    static_cast<void>(forecast::read_data(load(assignments(space, values))));
+    const forecast::FitConfig config = load(assignments(space, values));
+    if (!data_is_fine_) static_cast<void>(forecast::read_data(config));
+    data_is_fine_ = true;
   }
 
   std::optional<double> run(TrialRun& run) override {
     forecast::FitHooks hooks;
     hooks.on_epoch = [&](const forecast::EpochReport& epoch) {
+      run.throw_if_stopped();
       return run.report(epoch.epoch, epoch.validation_loss);
     };
     const forecast::FitResult result = forecast::fit(load(run.assignments()), hooks);
@@ -131,18 +141,24 @@ class ForecastObjective : public tune::Objective {
 
   std::string path_;
   std::vector<std::string> set_;
+  bool data_is_fine_ = false;
 };
 
-// Quoted only where a shell would not take it as it is.
-std::string shell_word(const std::string& word) {
-  const bool plain = !word.empty() && std::ranges::all_of(word, [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-           std::string_view("_-+=.,/:").find(c) != std::string_view::npos;
-  });
-  return plain ? word : shell_quoted(word);
-}
-
 }  // namespace
+
+std::string longer_training_command(const std::string& directory) {
+  constexpr std::int64_t kTimes = 3;
+  const std::string path = directory + "/config.yaml";
+  const ConfigReader config = Config::load(path).root();
+  const std::int64_t steps = config.get("max_steps", std::int64_t{-1});
+  const double seconds = config.get("max_seconds", 0.0);
+  std::string command =
+      fmt::format("ingot train {} --set output_dir=output --set {}", shell_word(path),
+                  steps > 0 ? fmt::format("max_steps={}", kTimes * steps)
+                            : fmt::format("num_epochs={}", kTimes * config.get("num_epochs", 1.0)));
+  if (seconds > 0) command += fmt::format(" --set max_seconds={}", kTimes * seconds);
+  return command;
+}
 
 std::string forecast_command(const tune::StudyConfig& config, const tune::Values& best) {
   std::vector<std::string> settings = config.set;

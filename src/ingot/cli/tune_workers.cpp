@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -19,7 +20,20 @@
 namespace ingot::cli {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::int64_t kDeathsToGiveUp = 5;
+// From SIGTERM on. A command has five seconds of its own; a worker that is inside a long step puts its trial
+// back after that, and the pool comes last.
+constexpr std::chrono::seconds kPutBackAfter{7}, kKillAfter{10};
+
+sigset_t stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  return signals;
+}
 
 std::int64_t number_from(const char* text, std::int64_t fallback) {
   if (text == nullptr || *text == '\0') return fallback;
@@ -41,11 +55,17 @@ std::string last_line(const std::string& path) {
 
 LaunchRank LaunchRank::from_environment() {
   // Open MPI, MPICH and Intel MPI, Slurm: a worker needs its rank only, so no MPI library is linked.
-  for (const auto& [rank, size] : {std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                   {"PMI_RANK", "PMI_SIZE"},
-                                   {"SLURM_PROCID", "SLURM_NTASKS"}}) {
-    const char* found = std::getenv(rank);
-    if (found != nullptr) return {number_from(found, 0), number_from(std::getenv(size), 1)};
+  struct Names {
+    const char *rank, *size, *size_here;
+  };
+  for (const Names& names :
+       {Names{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+        Names{"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
+        Names{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"}}) {
+    const char* found = std::getenv(names.rank);
+    if (found == nullptr) continue;
+    return {number_from(found, 0), number_from(std::getenv(names.size), 1),
+            std::max<std::int64_t>(1, number_from(std::getenv(names.size_here), 1))};
   }
   return {};
 }
@@ -63,12 +83,13 @@ void WorkerPool::start(Process& process) const {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
   environment.push_back(fmt::format("{}=1", kVariable));
+  const auto sharing =
+      static_cast<std::int64_t>(processes_.size()) * LaunchRank::from_environment().size_here;
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
-    const auto cores = static_cast<std::size_t>(std::max(1U, std::thread::hardware_concurrency()));
-    environment.push_back(
-        fmt::format("OMP_NUM_THREADS={}", std::max<std::size_t>(1, cores / processes_.size())));
+    const std::int64_t cores = std::thread::hardware_concurrency();
+    environment.push_back(fmt::format("OMP_NUM_THREADS={}", std::max<std::int64_t>(1, cores / sharing)));
   }
-  if (processes_.size() > 1 && std::getenv("OMP_WAIT_POLICY") == nullptr) {
+  if (sharing > 1 && std::getenv("OMP_WAIT_POLICY") == nullptr) {
     environment.emplace_back("OMP_WAIT_POLICY=passive");
   }
   std::vector<std::string> words = arguments_;
@@ -117,12 +138,60 @@ bool WorkerPool::done() const {
 }
 
 void WorkerPool::stop() {
+  for (const Process& process : processes_) {
+    if (process.pid != 0) ::kill(static_cast<pid_t>(process.pid), SIGTERM);
+  }
+  const auto deadline = Clock::now() + kKillAfter;
+  while (!done() && Clock::now() < deadline) {
+    for (Process& process : processes_) {
+      if (process.pid != 0 && ::waitpid(static_cast<pid_t>(process.pid), nullptr, WNOHANG) != 0)
+        process.pid = 0;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   for (Process& process : processes_) {
     if (process.pid == 0) continue;
     ::kill(static_cast<pid_t>(process.pid), SIGKILL);
     ::waitpid(static_cast<pid_t>(process.pid), nullptr, 0);
     process.pid = 0;
   }
+}
+
+void StopWatcher::block_signals() {
+  const sigset_t signals = stop_signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+StopWatcher::StopWatcher(std::function<void()> put_back)
+    : put_back_(std::move(put_back)), thread_([this] { watch(); }) {}
+
+StopWatcher::~StopWatcher() {
+  over_ = true;
+  ::pthread_kill(thread_.native_handle(), SIGTERM);  // ends its waiting
+  thread_.join();
+}
+
+void StopWatcher::watch() {
+  const sigset_t signals = stop_signals();
+  int number = 0;
+  while (::sigwait(&signals, &number) != 0) {
+  }
+  if (over_) return;
+  stop_.request_stop();
+  for (const auto deadline = Clock::now() + kPutBackAfter; Clock::now() < deadline;) {
+    if (over_) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  put_back_();
+  end_process();
+}
+
+void StopWatcher::end_process() {
+  std::signal(SIGTERM, SIG_DFL);
+  const sigset_t signals = stop_signals();
+  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  ::kill(::getpid(), SIGTERM);
+  ::_exit(128 + SIGTERM);
 }
 
 }  // namespace ingot::cli

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace ingot::cli {
@@ -9,6 +13,7 @@ namespace ingot::cli {
 /// Where this process stands among those that a launcher (mpirun, srun) started.
 struct LaunchRank {
   std::int64_t rank = 0, size = 1;
+  std::int64_t size_here = 1;  ///< on this machine, where the launcher tells
   static LaunchRank from_environment();
 };
 
@@ -27,7 +32,7 @@ class WorkerPool {
   void tend(std::int64_t progress);
   /// Whether all have ended well.
   bool done() const;
-  /// Asks them to end, and waits.
+  /// Asks them to end, waits, and kills those that take longer than they should.
   void stop();
 
   /// Set in the environment of a worker.
@@ -43,6 +48,30 @@ class WorkerPool {
   std::vector<std::string> arguments_;
   std::vector<Process> processes_;
   std::int64_t deaths_ = 0, progress_at_death_ = -1;
+};
+
+/// What a worker does when it is told to end (Ctrl-C, SIGTERM): it requests `token()`, and where the work has
+/// not ended by itself some seconds later, calls `put_back` and ends the process.
+class StopWatcher {
+ public:
+  /// To be called before the process starts its first thread: the signals have to reach the watcher.
+  static void block_signals();
+  explicit StopWatcher(std::function<void()> put_back);
+  ~StopWatcher();
+  StopWatcher(const StopWatcher&) = delete;
+  StopWatcher& operator=(const StopWatcher&) = delete;
+
+  std::stop_token token() const { return stop_.get_token(); }
+  /// Ends this process as SIGTERM does, so that who waits for it knows that it did not finish.
+  [[noreturn]] static void end_process();
+
+ private:
+  void watch();
+
+  std::function<void()> put_back_;
+  std::stop_source stop_;
+  std::atomic<bool> over_ = false;
+  std::thread thread_;
 };
 
 }  // namespace ingot::cli
