@@ -133,6 +133,29 @@ TEST(Report, WhatIsNotFiniteIsAGap) {
   EXPECT_NEAR(y[3].get<double>() / 1e-300, 1, 1e-5);
 }
 
+TEST(Report, NumbersKeepTheDigitsThatTheAxisShows) {
+  ReportSeries series{.name = "s", .x = {}, .y = {}};
+  for (int i = 0; i < 20; ++i) {
+    series.x.push_back(i);
+    series.y.push_back(1e9 + std::sin(i));
+  }
+  ReportSeries right{.name = "r", .x = {0, 1}, .y = {1.23456789, 1e6}, .right_axis = true};
+  Report report;
+  report.charts = {
+      {.title = "t", .x_label = {}, .y_label = {}, .right_label = {}, .series = {series, right}}};
+  const auto drawn = data_of(render_report(report))["charts"][0]["series"];
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_NEAR(drawn[0]["y"][i].get<double>(), series.y[i], 2e-5) << i;
+  EXPECT_EQ(drawn[1]["y"][0], 1.23457);
+}
+
+TEST(Report, CarriesTables) {
+  Report report;
+  report.tables = {{.title = "Errors", .columns = {"", "MSE"}, .rows = {{"naive", "0.5"}}}};
+  const auto table = data_of(render_report(report))["tables"][0];
+  EXPECT_EQ(table["columns"][1], "MSE");
+  EXPECT_EQ(table["rows"][0][0], "naive");
+}
+
 TEST(Report, SeriesOfUnequalLengthsAreRefused) {
   Report report;
   report.charts = {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -19,21 +20,37 @@ using Json = nlohmann::ordered_json;
 // More than a wide screen has columns; each is some twenty bytes in the file.
 constexpr std::size_t kPointsPerSeries = 2000;
 
-/// Six digits: more than a screen shows, and half the size of the file.
-Json rounded(double value) {
+/// How finely an axis has to tell numbers apart: a hundred thousandth of what its series span.
+struct Resolution {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+
+  void cover(const std::vector<double>& values) {
+    for (const double v : values) {
+      if (!std::isfinite(v)) continue;
+      low = std::min(low, v);
+      high = std::max(high, v);
+    }
+  }
+  double finest() const { return low < high ? (high - low) * 1e-5 : std::numeric_limits<double>::infinity(); }
+};
+
+/// Six digits, or as many as the axis asks for: more than a screen shows, and half the size of the file.
+Json rounded(double value, const Resolution& axis) {
   if (!std::isfinite(value)) return nullptr;
   if (value == 0) return 0;
-  const double scale = std::pow(10.0, 5 - std::floor(std::log10(std::abs(value))));
-  const double result = std::isfinite(scale) && scale > 0 ? std::round(value * scale) / scale : value;
+  const double finest = std::min(std::abs(value) * 1e-5, axis.finest());
+  const double scale = std::pow(10.0, -std::floor(std::log10(finest)));
+  const double scaled = value * scale;
+  const double result = scale > 0 && std::abs(scaled) < 1e15 ? std::round(scaled) / scale : value;
   return std::abs(result) < 1e15 && result == std::floor(result) ? Json(static_cast<std::int64_t>(result))
                                                                  : Json(result);
 }
 
-Json to_json(ReportSeries series, bool dates) {
+Json to_json(ReportSeries series, bool dates, const Resolution& x_axis, const Resolution& y_axis) {
   thin_out(series, kPointsPerSeries);
   Json x = Json::array(), y = Json::array();
-  for (const double value : series.x) x.push_back(dates ? Json(std::llround(value)) : rounded(value));
-  for (const double value : series.y) y.push_back(rounded(value));
+  for (const double value : series.x) x.push_back(dates ? Json(std::llround(value)) : rounded(value, x_axis));
+  for (const double value : series.y) y.push_back(rounded(value, y_axis));
   return {{"name", series.name},
           {"x", x},
           {"y", y},
@@ -46,11 +63,16 @@ Json to_json(ReportSeries series, bool dates) {
 
 Json to_json(const ReportChart& chart) {
   Json series = Json::array();
+  Resolution x, left, right;
+  for (const ReportSeries& s : chart.series) {
+    x.cover(s.x);
+    (s.right_axis ? right : left).cover(s.y);
+  }
   for (const ReportSeries& s : chart.series) {
     INGOT_CHECK(s.x.size() == s.y.size(),
                 Error("report: series '" + s.name + "' has " + std::to_string(s.x.size()) + " x values and " +
                       std::to_string(s.y.size()) + " y values; expected as many"));
-    series.push_back(to_json(s, chart.dates));
+    series.push_back(to_json(s, chart.dates, x, s.right_axis ? right : left));
   }
   return {{"title", chart.title},       {"x", chart.x_label},       {"y", chart.y_label},
           {"right", chart.right_label}, {"log", chart.log_y},       {"dates", chart.dates},
@@ -64,10 +86,14 @@ Json to_json(const std::vector<std::pair<std::string, std::string>>& table) {
 }
 
 Json to_json(const Report& report) {
-  Json figures = Json::array(), charts = Json::array(), samples = Json::array();
+  Json figures = Json::array(), charts = Json::array(), tables = Json::array(), samples = Json::array();
   for (const auto& f : report.figures)
     figures.push_back({{"label", f.label}, {"value", f.value}, {"note", f.note}});
   for (const auto& c : report.charts) charts.push_back(to_json(c));
+  for (const auto& t : report.tables) {
+    for (const auto& row : t.rows) INGOT_ASSERT(row.size() == t.columns.size());
+    tables.push_back({{"title", t.title}, {"columns", t.columns}, {"rows", t.rows}});
+  }
   for (const auto& s : report.samples) {
     samples.push_back({{"step", s.step}, {"caption", s.caption}, {"prompt", s.prompt}, {"text", s.text}});
   }
@@ -75,6 +101,7 @@ Json to_json(const Report& report) {
           {"subtitle", report.subtitle},
           {"figures", figures},
           {"charts", charts},
+          {"tables", tables},
           {"samples", samples},
           {"config", to_json(report.config)},
           {"environment", to_json(report.environment)}};

@@ -33,6 +33,13 @@ struct ReportFigure {
   std::string label, value, note;
 };
 
+/// Rows of text under their columns' names; the first column names the row.
+struct ReportTable {
+  std::string title;
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;  // each as long as `columns`
+};
+
 /// What the model wrote at some step.
 struct ReportSample {
   std::int64_t step = 0;
@@ -45,6 +52,7 @@ struct Report {
   std::string title, subtitle;
   std::vector<ReportFigure> figures;
   std::vector<ReportChart> charts;
+  std::vector<ReportTable> tables;
   std::vector<ReportSample> samples;
   std::vector<std::pair<std::string, std::string>> config, environment;
 };

@@ -19,19 +19,22 @@
   applyTheme();
 
   // ---- numbers
-  const shown = (value) => {
+  // Four digits, or as many as tell values apart that are spread over `span`.
+  const shown = (value, span) => {
     if (value === null || value === undefined) return '–';
     const size = Math.abs(value);
     if (size === 0) return '0';
+    const digits = span > 0 && span < size ? Math.min(15, Math.ceil(Math.log10(size / span)) + 3) : 4;
+    if (digits > 5) return Number(value.toPrecision(digits)).toLocaleString('en', {maximumFractionDigits: 12});
     if (size >= 1e4) {
       const [scale, unit] = size >= 1e12 ? [1e12, 'T'] : size >= 1e9 ? [1e9, 'B'] : size >= 1e6 ? [1e6, 'M'] : [1e3, 'k'];
-      return Number((value / scale).toPrecision(4)) + unit;
+      return Number((value / scale).toPrecision(digits)) + unit;
     }
     if (size < 1e-3) {
       const [mantissa, exponent] = value.toExponential(2).split('e');
       return `${Number(mantissa)}e${exponent.replace('-', '−')}`;
     }
-    return String(Number(value.toPrecision(4)));
+    return String(Number(value.toPrecision(digits)));
   };
 
   // Seconds since 1970 as a date, with the hour where the axis is narrower than a month.
@@ -96,17 +99,26 @@
     $('samples').append(item);
   }
   $('samples-section').hidden = report.samples.length === 0;
-  for (const [title, rows] of [['Configuration', report.config], ['Machine and build', report.environment]]) {
-    if (rows.length === 0) continue;
-    const card = make('div', 'table card');
+  const addTable = (title, className) => {
+    const card = make('div', `table card ${className}`);
     const table = make('table');
-    for (const [key, value] of rows) {
-      const row = make('tr');
-      row.append(make('td', '', key), make('td', '', value));
-      table.append(row);
-    }
     card.append(make('h2', '', title), table);
     $('tables').append(card);
+    return (cells, tag) => {
+      const row = make('tr');
+      row.append(...cells.map((text) => make(tag, '', text)));
+      table.append(row);
+    };
+  };
+  for (const {title, columns, rows} of report.tables) {
+    const add = addTable(title, 'wide');
+    add(columns, 'th');
+    for (const row of rows) add(row, 'td');
+  }
+  for (const [title, rows] of [['Configuration', report.config], ['Machine and build', report.environment]]) {
+    if (rows.length === 0) continue;
+    const add = addTable(title, '');
+    for (const row of rows) add(row, 'td');
   }
 
   // ---- charts
@@ -173,7 +185,7 @@
 
   const axis = (title, extra) => ({
     title: {display: Boolean(title), text: title},
-    ticks: {callback: (value) => shown(value), maxTicksLimit: 8, maxRotation: 0},
+    ticks: {callback(value) { return shown(value, this.max - this.min); }, maxTicksLimit: 8, maxRotation: 0},
     afterBuildTicks: (scale) => { if (scale.type === 'logarithmic') scale.ticks = logTicks(scale.min, scale.max); },
     grid: {},
     ...extra,
@@ -220,7 +232,7 @@
     // Both edges of a band have one colour and a thin line.
     const upperEdge = (number) => number > 0 && spec.series[number - 1].band;
     const colorOf = (number) => (upperEdge(number) ? number - 1 : number);
-    const shownX = (x, scale) => (spec.dates ? dated(x, scale ? scale.max - scale.min : 0) : shown(x));
+    const shownX = (x, scale) => (spec.dates ? dated : shown)(x, scale ? scale.max - scale.min : 0);
     const datasets = [];
     spec.series.forEach((series, number) => {
       const base = {
@@ -262,9 +274,10 @@
               title: (items) => items.length ? `${spec.dates ? '' : spec.x || 'x'} ${shownX(items[0].raw.x)}` : '',
               label: (item) => {
                 const series = item.dataset.$series;
-                const raw = series.smooth && smoothing > 0 ? ` (unsmoothed ${shown(series.y[item.dataIndex])})` : '';
+                const {max, min} = item.chart.scales[item.dataset.yAxisID];
+                const raw = series.smooth && smoothing > 0 ? ` (unsmoothed ${shown(series.y[item.dataIndex], max - min)})` : '';
                 const moved = hover !== null && series.x.length > 2 && Math.abs(item.raw.x - hover.x) > hover.near;
-                return ` ${series.name}  ${shown(item.raw.y)}${raw}${moved ? `, at ${shownX(item.raw.x)}` : ''}`;
+                return ` ${series.name}  ${shown(item.raw.y, max - min)}${raw}${moved ? `, at ${shownX(item.raw.x)}` : ''}`;
               },
               labelPointStyle: () => ({pointStyle: 'circle', rotation: 0}),
             },
