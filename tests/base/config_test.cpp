@@ -158,6 +158,8 @@ TEST(Config, SetOverridesAddsAndReachesIntoLists) {
   EXPECT_EQ(root.section("e").section("f").get("g", ""), "hello=there");
   EXPECT_EQ(root.sections("d")[1].get("x", 0), 9);
   EXPECT_EQ(root.where("a"), "--set");
+  config.set("a=6", "--number");
+  EXPECT_EQ(root.where("a"), "--number");
   config.set("a=null");
   EXPECT_EQ(root.get("a", 3), 3);
   for (const char* bad : {"", "a", "=1", ".a=1", "a.=1", "a..b=1", "a: [", "d.7.x=1", "d.y.x=1", "b={"}) {

@@ -285,7 +285,7 @@ std::size_t end_of_key(const Node& node, std::string_view path, std::size_t star
 
 }  // namespace
 
-void Config::set(std::string_view assignment) {
+void Config::set(std::string_view assignment, const char* option) {
   const std::size_t equals = assignment.find('=');
   const std::string_view path = assignment.substr(0, equals);
   INGOT_CHECK(equals != std::string_view::npos && !path.empty() && path.front() != '.' &&
@@ -314,6 +314,7 @@ void Config::set(std::string_view assignment) {
     start = end + 1;
   }
   *node = std::move(*parse_value(assignment.substr(equals + 1), std::string(path)));
+  node->option = option;
 }
 
 ConfigReader Config::root() const { return {document_, &document_->root, ""}; }

@@ -94,7 +94,7 @@ void Document::record(std::string path, std::string value) {
 }
 
 std::string Document::place(const Node& node) const {
-  return node.line > 0 ? fmt::format("{}, line {}", name, node.line) : "--set";
+  return node.line > 0 ? fmt::format("{}, line {}", name, node.line) : node.option;
 }
 
 void parse_yaml(Document& document, std::string_view text) {

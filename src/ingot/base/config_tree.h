@@ -15,7 +15,8 @@ struct Node {
   Kind kind = Kind::null;
   std::string text;     // a scalar's
   bool quoted = false;  // a scalar that was written in quotes, so "null" and "true" are words
-  int line = 0;         // from 1; 0: not from the file but from --set
+  int line = 0;         // from 1; 0: not from the file but from `option`
+  const char* option = "--set";
   std::vector<std::pair<std::string, std::unique_ptr<Node>>> items;  // of a map; of a list, with empty names
 
   bool read = false;

@@ -146,6 +146,13 @@ Command& Command::option(const std::string& names, std::string& value, const std
   last_option_ = add_option(app_, names, value, help);
   return *this;
 }
+Command& Command::option(const std::string& names, std::optional<std::string>& value,
+                         const std::string& help) {
+  // CLI11's own way with an optional reads an empty word as none.
+  last_option_ = app_->add_option_function<std::string>(
+      names, [&value](const std::string& word) { value = word; }, help);
+  return *this;
+}
 Command& Command::option(const std::string& names, std::int64_t& value, const std::string& help) {
   last_option_ = add_option(app_, names, value, help);
   return *this;
