@@ -170,6 +170,33 @@ TEST(Fit, EndsEarlyAndWhenToldTo) {
   EXPECT_EQ(early.epochs.back().epoch, early.best_epoch + 2);
 }
 
+// Weights that no longer move give the same loss for ever: a tie is kept, but it is no gain.
+TEST(Fit, EndsEarlyWhereNothingMovesAnyMore) {
+  FitConfig c = small("nlinear");
+  c.epochs = 20;
+  c.patience = 2;
+  c.learning_rate = 1e-12;
+  c.schedule = "constant";
+  const FitResult r = fit(c, table_of(hourly_csv(700)));
+  ASSERT_EQ(r.epochs.front().validation_loss, r.epochs.back().validation_loss);
+  EXPECT_EQ(r.end, FitEnd::early);
+  EXPECT_EQ(r.epochs.size(), 3U);
+  EXPECT_EQ(r.best_epoch, 3);
+}
+
+TEST(Fit, RefusesSizesThatTheTableContradicts) {
+  const SeriesTable table = table_of(hourly_csv(700));
+  FitConfig c = small("dlinear");
+  c.model.channels = 5;
+  EXPECT_NE(message_of([&] { fit(c, table); }).find("channels: is 5, but the table's columns"),
+            std::string::npos);
+  c = small("dlinear");
+  c.model.time_features = 5;
+  EXPECT_NE(message_of([&] { fit(c, table); }).find("time_features: is 5"), std::string::npos);
+  c.model.time_features = 4;
+  EXPECT_NO_THROW(check_fit(c, table));
+}
+
 TEST(Fit, ForecastsTargetsOnlyFromAllColumns) {
   const SeriesTable table = table_of(hourly_csv(700), {.targets = {"mirror"}});
   FitConfig c = small("itransformer");

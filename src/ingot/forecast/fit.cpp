@@ -1,5 +1,6 @@
 #include "ingot/forecast/fit.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -131,7 +132,7 @@ struct Fit {
   }
 
   void take(EpochReport report) {
-    // A tie counts as better, as in the published code.
+    // The weights of a tie are kept, as in the published code.
     report.best = report.epoch == 1 || report.validation_loss <= progress.best_validation_loss;
     if (report.best) {
       progress.best_epoch = report.epoch;
@@ -148,10 +149,16 @@ struct Fit {
     for (const auto& [name, weight] : weights_of(model)) best[name] = clone(weight);
   }
 
+  // Since the least validation loss was first reached: weights that no longer move tie for ever.
+  std::int64_t epochs_without_gain() const {
+    const auto first_best = std::ranges::min_element(progress.epochs, {}, &EpochReport::validation_loss);
+    return std::max<std::int64_t>(0, progress.epochs.end() - first_best - 1);
+  }
+
   FitEnd run() {
     while (true) {
       const auto done = static_cast<std::int64_t>(progress.epochs.size());
-      if (config.patience > 0 && done - progress.best_epoch >= config.patience) return FitEnd::early;
+      if (config.patience > 0 && epochs_without_gain() >= config.patience) return FitEnd::early;
       if (done == config.epochs) return FitEnd::finished;
       run_epoch();
       if (!hooks.on_epoch || !hooks.on_epoch(progress.epochs.back())) continue;
@@ -183,6 +190,13 @@ struct Fit {
   }
 };
 
+void check_saving(const FitSaving& saving) {
+  INGOT_CHECK(saving.resume || !has_fit_checkpoint(saving.directory),
+              IoError(saving.directory,
+                      "holds a fit that was not finished; go on with it (--resume), or remove "
+                      "the directory to begin anew"));
+}
+
 }  // namespace
 
 double mean_loss(ForecastModel& model, const WindowSet& windows, const std::string& loss) {
@@ -196,18 +210,25 @@ double mean_loss(ForecastModel& model, const WindowSet& windows, const std::stri
 }
 
 FitConfig completed(FitConfig config, const SeriesTable& table) {
-  config.model.channels = static_cast<std::int64_t>(table.column_names.size());
-  config.model.time_features =
-      config.use_time_features ? static_cast<std::int64_t>(time_feature_names(table.frequency).size()) : 0;
+  const auto follows = [](const char* key, std::int64_t& given, std::int64_t unset, std::int64_t found,
+                          const char* what) {
+    INGOT_CHECK(given == unset || given == found,
+                InvalidConfig(key, fmt::format("is {}, but {} {}; leave the key out", given, what, found)));
+    given = found;
+  };
+  const ForecastModelConfig unset;
+  follows("channels", config.model.channels, unset.channels,
+          static_cast<std::int64_t>(table.column_names.size()), "the table's columns of values are");
+  follows(
+      "time_features", config.model.time_features, unset.time_features,
+      config.use_time_features ? static_cast<std::int64_t>(time_feature_names(table.frequency).size()) : 0,
+      "the calendar features of its frequency are");
   config.validate();
   return config;
 }
 
 FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, const FitSaving& saving) {
-  INGOT_CHECK(saving.resume || !has_fit_checkpoint(saving.directory),
-              IoError(saving.directory,
-                      "holds a fit that was not finished; go on with it (--resume), or remove "
-                      "the directory to begin anew"));
+  check_saving(saving);
   FitResult result;
   result.config = completed(std::move(given), table);
   const FitConfig& config = result.config;
@@ -244,6 +265,12 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, 
   result.best_epoch = state.progress.best_epoch;
   result.best_validation_loss = state.progress.best_validation_loss;
   return result;
+}
+
+void check_fit(FitConfig given, const SeriesTable& table, const FitSaving& saving) {
+  check_saving(saving);
+  const FitConfig config = completed(std::move(given), table);
+  split_windows(table, config.split, config.scaler, config.model.lookback, config.model.horizon);
 }
 
 SeriesTable read_data(const FitConfig& config) {

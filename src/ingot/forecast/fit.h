@@ -72,8 +72,11 @@ FitResult fit(FitConfig config, const FitHooks& hooks = {});
 /// The table that config.data names; InvalidConfig where it names none.
 SeriesTable read_data(const FitConfig& config);
 
-/// Fills in what follows from the table: channels, calendar features. InvalidConfig where
-/// config.model.channels was given and is another number.
+/// What fit() throws before its first step, where settings, table and `saving` do not fit together.
+void check_fit(FitConfig config, const SeriesTable& table, const FitSaving& saving = {});
+
+/// Fills in what follows from the table: channels, calendar features. InvalidConfig where one was given and
+/// is another number.
 FitConfig completed(FitConfig config, const SeriesTable& table);
 
 /// Mean loss over windows, every one counted alike: squared (mse) or absolute error of scaled values.

@@ -24,7 +24,7 @@ struct FitConfig {
   double learning_rate = 1e-3;
   std::int64_t batch_size = 32;
   std::int64_t epochs = 10;
-  std::int64_t patience = 3;       ///< epochs without a better validation loss before it ends; 0: never
+  std::int64_t patience = 3;       ///< epochs without a lower validation loss before it ends; 0: never
   std::string schedule = "halve";  ///< "halve" (type1), "decay" (type3), "cosine" or "constant"
   std::string keep = "best";       ///< the weights of the epoch with the least validation loss, or "last"
   std::string loss = "mse";        ///< or "mae"
