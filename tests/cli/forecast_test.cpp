@@ -6,8 +6,10 @@
 #include "tests/cli/process.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 
 namespace ingot::testing {
 namespace {
@@ -98,6 +100,87 @@ TEST(ForecastCommand, EndsWithOneClearErrorAndWritesNothing) {
   EXPECT_NE(refused({}).find("is too short"), std::string::npos);
   EXPECT_NE(refused({"--model", "dlinaer"}).find("did you mean 'dlinear'"), std::string::npos);
   EXPECT_NE(refused({"--set", "d_modl=3"}).find("d_modl"), std::string::npos);
+  EXPECT_NE(refused({"--horizon", "0"}).find("(--horizon)"), std::string::npos);
+  EXPECT_NE(refused({"--horizon", ""}).find("--horizon: is empty"), std::string::npos);
+}
+
+TEST(ForecastCommand, PrintsForecastsAsJson) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv"), model = directory.at("model");
+  write_days(data, 300);
+  ASSERT_EQ(run_ingot({"forecast", "fit", data, "--horizon", "7", "--lookback", "14", "--epochs", "1", "-o",
+                       model, "--json"})
+                .exit_code,
+            0);
+  const Outcome predicted = run_ingot({"forecast", "predict", model, data, "--json"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.errors;
+  const auto forecast = parse_json<nlohmann::json>(predicted.output, "predict");
+  EXPECT_EQ(forecast["series"][0]["times"][0], "300");
+  EXPECT_EQ(forecast["series"][0]["targets"]["sales"]["forecast"].size(), 7U);
+  EXPECT_EQ(forecast["series"][0]["targets"]["sales"]["80"]["low"].size(), 7U);
+
+  std::filesystem::remove(model + "/calibration.safetensors");
+  EXPECT_NE(run_ingot({"forecast", "predict", model, data, "--level", "80"}).errors.find("not calibrated"),
+            std::string::npos);
+}
+
+TEST(ForecastCommand, ComparesNothingBeforeAllOfItIsSound) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv");
+  write_days(data, 300);
+  const auto refused = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"forecast",           "compare",  data,         "--model", "dlinear",
+                                   "--horizon",          "7",        "--lookback", "14",      "-o",
+                                   directory.at("both"), "--epochs", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_ingot(words);
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_FALSE(std::filesystem::exists(directory.at("both")));
+    return outcome.errors;
+  };
+  EXPECT_NE(refused({"--model", "nlinaer"}).find("did you mean 'nlinear'"), std::string::npos);
+  EXPECT_NE(refused({"--model", "patchtst", "--set", "d_model=10", "--set", "heads=3"}).find("heads"),
+            std::string::npos);
+  EXPECT_NE(refused({"--model", "dlinear"}).find("'dlinear' is given twice"), std::string::npos);
+  EXPECT_NE(refused({"--set", "model=nlinear"}).find("--model"), std::string::npos);
+  EXPECT_NE(refused({"--season", "250"}).find("season"), std::string::npos);
+}
+
+TEST(ForecastCommand, TakesColumnsByTheirNamesWhateverYamlWouldMakeOfThem) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("odd.csv");
+  std::ofstream file(data);
+  file << "ds,Sales: net,null,#x\n";
+  for (int i = 0; i < 200; ++i)
+    file << i << "," << std::sin(i) << "," << std::cos(i) << "," << std::sin(2 * i) << "\n";
+  file.close();
+  const std::string model = directory.at("model");
+  const Outcome fitted = run_ingot({"forecast", "fit", data, "--target", "Sales: net,null", "--columns", "#x",
+                                    "--horizon", "4", "--lookback", "8", "--epochs", "1", "-o", model});
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.errors;
+  const Outcome predicted = run_ingot({"forecast", "predict", model, data, "--level", "80"});
+  EXPECT_TRUE(predicted.output.starts_with(
+      "ds,Sales: net,Sales: net-lo-80,Sales: net-hi-80,null,null-lo-80,null-hi-80\n"))
+      << predicted.output << predicted.errors;
+}
+
+// The rest of the models is not begun.
+TEST(ForecastCommand, CtrlCEndsAComparison) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv");
+  write_days(data, 300);
+  bool sent = false;
+  const Outcome stopped = run_ingot_on_terminal(
+      {"forecast", "compare", data, "--model", "nlinear", "--model", "dlinear", "--horizon", "7",
+       "--lookback", "14", "--epochs", "4000", "--set", "patience=0", "-o", directory.at("both")},
+      [&](const std::string& output, pid_t child, int) {
+        if (child == 0 || sent || output.find("epoch   2") == std::string::npos) return;
+        sent = ::kill(child, SIGINT) == 0;
+      });
+  EXPECT_EQ(stopped.exit_code, 128 + SIGINT) << stopped.output;
+  EXPECT_NE(stopped.output.find("nlinear, stopped"), std::string::npos) << stopped.output;
+  EXPECT_FALSE(std::filesystem::exists(directory.at("both/dlinear")));
+  EXPECT_TRUE(std::filesystem::exists(directory.at("both/nlinear/report.html")));
 }
 
 TEST(ForecastCommand, NamesTheModelsDirectoryByTheConfigurationsModel) {
@@ -161,7 +244,8 @@ TEST(ForecastCommand, AFitThatCtrlCEndedIsAModelAndCanBeResumed) {
     if (child == 0 || sent || output.find("epoch   2") == std::string::npos) return;
     sent = ::kill(child, SIGINT) == 0;
   });
-  EXPECT_EQ(stopped.exit_code, 0) << stopped.output;
+  EXPECT_EQ(stopped.exit_code, 128 + SIGINT) << stopped.output;
+  EXPECT_NE(stopped.output.find("stopped after "), std::string::npos) << stopped.output;
   EXPECT_NE(stopped.output.find("with --resume goes on"), std::string::npos) << stopped.output;
   EXPECT_TRUE(std::filesystem::exists(model + "/model.safetensors"));
   ASSERT_TRUE(std::filesystem::exists(model + "-unfinished"));

@@ -80,22 +80,6 @@ TEST(Forecaster, OpensATransformersCheckpoint) {
   EXPECT_THROW(predict(f, table_of(csv), {90}), InvalidConfig);  // it is not calibrated
 }
 
-TEST(Forecaster, WritesLongTablesAsLongTables) {
-  std::string csv = "unique_id,ds,y\n";
-  for (const char* id : {"A", "B,1"}) {
-    for (int i = 0; i < 200; ++i) csv += fmt::format("\"{}\",{},{}\n", id, i, std::sin(i * 0.5) + i * 0.001);
-  }
-  const SeriesTable table = table_of(csv);
-  FitConfig c = FitConfig::defaults("nlinear", 3);
-  c.model.lookback = 12;
-  c.epochs = 1;
-  const Forecaster f = fit_forecaster(c, table);
-  const std::string out = to_csv(predict(f, table, {90}), table);
-  EXPECT_TRUE(out.starts_with("unique_id,ds,y,y-lo-90,y-hi-90\nA,200,"));
-  EXPECT_NE(out.find("\n\"B,1\",202,"), std::string::npos);
-  EXPECT_EQ(CsvTable::parse(out, "out").rows(), 6U);
-}
-
 // The dates that a model fitted on `dates` writes after the last `rows` of them.
 std::vector<std::string> dates_after(const std::vector<std::string>& dates, std::size_t rows) {
   const auto csv = [&](std::size_t first) {
@@ -145,8 +129,31 @@ TEST(Calibration, IntervalsHoldTheirShareOfSimulatedData) {
   c.epochs = 3;
   c.split = {.train = 0.3, .test = 0.35};
   const Forecaster f = fit_forecaster(c, table);
-  const Evaluation e = evaluate(f, table, {.levels = {50, 80, 90, 95}});
+  const Evaluation e = evaluate(f, table, {.levels = std::vector{50, 80, 90, 95}});
   for (const auto& [l, share] : e.methods[0].coverage) EXPECT_NEAR(share, l, 3.5) << l;
+}
+
+TEST(Calibration, RefusesLevelsThatItsErrorsDoNotTell) {
+  // 80 rows leave 8 for validation: 5 windows of horizon 4, of which the largest error holds 5 of 6 to come.
+  const SeriesTable table = table_of(hourly_csv(80));
+  FitConfig c = FitConfig::defaults("nlinear", 4);
+  c.model.lookback = 8;
+  c.epochs = 1;
+  const Forecaster f = fit_forecaster(c, table);
+  ASSERT_EQ(f.calibration.windows, 5);
+  EXPECT_EQ(f.calibration.highest_level(), 83);
+  EXPECT_EQ(f.calibration.usual_levels(), std::vector{80});
+  EXPECT_NE(f.calibration.missing_levels().find("90 %"), std::string::npos);
+  EXPECT_NO_THROW(predict(f, table, {83}));
+  EXPECT_NE(message_of([&] {
+              predict(f, table, {84});
+            }).find("level: is 84, but the model was calibrated on 5 windows"),
+            std::string::npos);
+  EXPECT_THROW(evaluate(f, table, {.levels = std::vector{90}}), InvalidConfig);
+  const Evaluation e = evaluate(f, table);
+  EXPECT_EQ(e.methods[0].coverage.size(), 1U);
+  EXPECT_EQ(e.notes.size(), 1U);
+  EXPECT_EQ(forecast_report(f, table, 0).charts[0].series.size(), 4U) << "a band of 80 %";
 }
 
 TEST(Calibration, TakesTheRankThatGuaranteesTheShare) {
@@ -220,6 +227,113 @@ TEST(Evaluate, RefusesASeasonThatTheTrainingPartDoesNotHold) {
   EXPECT_NE(message_of([&] { evaluate(f, table, {.season = -1, .levels = {}}); }).find("at least 0"),
             std::string::npos);
   EXPECT_EQ(evaluate(f, table, {.season = 12, .levels = {}}).season, 12);
+}
+
+// Weeks of two columns, of which the first repeats itself exactly.
+SeriesTable weekly_days(int rows, const TableOptions& options = {}) {
+  std::string csv = "ds,regular,noisy\n";
+  for (int i = 0; i < rows; ++i) {
+    csv += fmt::format("{},{},{:.4f}\n", format_moment(1577836800 + i * std::int64_t{86400}, {}), i % 7,
+                       std::sin(i * 12.9898) + 0.01 * i);
+  }
+  return table_of(csv, options);
+}
+
+TEST(Evaluate, MaseLeavesOutColumnsWhereItIsNotDefined) {
+  const SeriesTable table = weekly_days(200);
+  FitConfig c = small_fit();
+  c.model.horizon = 4;
+  c.model.lookback = 8;
+  const Evaluation both = evaluate(fit_forecaster(c, table), table);
+  ASSERT_EQ(both.notes.size(), 1U);
+  EXPECT_NE(both.notes[0].find("leaves out: regular"), std::string::npos);
+  const SeriesTable noisy = weekly_days(200, {.columns = {"noisy"}});
+  EXPECT_DOUBLE_EQ(both.methods[1].mase, evaluate(fit_forecaster(c, noisy), noisy).methods[1].mase);
+  const SeriesTable regular = weekly_days(200, {.columns = {"regular"}});
+  const Evaluation none = evaluate(fit_forecaster(c, regular), regular);
+  EXPECT_TRUE(std::isnan(none.methods[0].mase));
+  EXPECT_EQ(metrics_table(none.methods).find("nan"), std::string::npos);
+}
+
+TEST(Evaluate, ASeasonThatTheTrainingPartDoesNotHoldBecomesOne) {
+  std::string csv = "ds,a\n";
+  for (int i = 0; i < 60; ++i) {
+    csv +=
+        fmt::format("{},{:.4f}\n", format_moment(1577836800 + i * std::int64_t{7 * 86400}, {}), std::sin(i));
+  }
+  const SeriesTable table = table_of(csv);
+  FitConfig c = small_fit();
+  c.model.horizon = 4;
+  c.model.lookback = 8;
+  const Evaluation e = evaluate(fit_forecaster(c, table), table);
+  EXPECT_EQ(e.season, 1);
+  EXPECT_GT(e.methods[1].mase, 0);
+  EXPECT_EQ(e.methods[1].mae, e.methods[2].mae);
+  ASSERT_FALSE(e.notes.empty());
+  EXPECT_NE(e.notes.back().find("season of 52 rows is longer than the training part"), std::string::npos);
+}
+
+// A long table of numbered rows.
+std::string long_csv(const std::vector<std::pair<std::string, int>>& series, double wave) {
+  std::string csv = "unique_id,ds,y\n";
+  for (const auto& [id, rows] : series) {
+    for (int i = 0; i < rows; ++i) csv += fmt::format("{},{},{}\n", id, i, 7 + wave * std::sin(i * 0.5));
+  }
+  return csv;
+}
+
+TEST(Evaluate, NamesTheSeriesWhoseTestPartHoldsNoWindow) {
+  FitConfig c = small_fit();
+  c.model.horizon = 4;
+  c.model.lookback = 8;
+  const Forecaster f = fit_forecaster(c, table_of(long_csv({{"A", 200}}, 1)));
+  const Evaluation e = evaluate(f, table_of(long_csv({{"A", 200}, {"B", 15}}, 1)));
+  EXPECT_EQ(e.skipped, std::vector<std::string>{"B"});
+  EXPECT_NE(e.notes[0].find("Left out"), std::string::npos);
+}
+
+TEST(Forecaster, ContinuesANewSeriesThatIsConstant) {
+  FitConfig c = small_fit("nlinear");
+  c.model.horizon = 4;
+  c.model.lookback = 8;
+  const Forecaster f = fit_forecaster(c, table_of(long_csv({{"A", 200}}, 1)));
+  const SeriesForecast forecast = predict(f, table_of(long_csv({{"B", 30}}, 0)))[0];
+  for (const double value : forecast.values[0]) EXPECT_NEAR(value, 7, 1);
+}
+
+TEST(Forecaster, WritesItsReportWithTheModelOrNothing) {
+  const test::TemporaryDirectory directory;
+  const SeriesTable table = table_of(hourly_csv(700));
+  const Forecaster f = fit_forecaster(small_fit(), table);
+  Report report = forecast_report(f, table, 0);
+  save_forecaster(directory.at("model"), f, &report);
+  EXPECT_TRUE(std::filesystem::exists(directory.at("model/report.html")));
+  report.charts[0].series[0].x.pop_back();  // cannot be drawn
+  EXPECT_THROW(save_forecaster(directory.at("other"), f, &report), Error);
+  EXPECT_FALSE(std::filesystem::exists(directory.at("other")));
+}
+
+TEST(Plot, SaysWhatItDoesNotDraw) {
+  const SeriesTable table = table_of(hourly_csv(700));
+  const Forecaster f = fit_forecaster(small_fit(), table);
+  const Report report = forecast_report(f, table, 0, {.most_charts = 1});
+  EXPECT_EQ(report.charts.size(), 2U);  // one column and the training curve
+  EXPECT_EQ(report.figures[1].note, "700 rows; the first 1 are drawn");
+  EXPECT_NE(message_of([&] { forecast_report(f, table, 653); }).find("hold_out: must be from 0 to 652"),
+            std::string::npos);
+}
+
+TEST(Plot, ComparesInATableAndDrawsEveryMethod) {
+  const SeriesTable table = table_of(hourly_csv(700));
+  const Evaluation e = evaluate(fit_forecaster(small_fit(), table), table);
+  std::vector<Compared> methods;
+  for (const Metrics& m : e.methods) methods.push_back({.metrics = m});
+  const Report report = comparison_report("data.csv", e.windows, methods);
+  EXPECT_EQ(report.charts[0].series.size(), 4U);
+  for (const ReportSeries& s : report.charts[0].series) EXPECT_EQ(s.y.size(), 12U) << s.name;
+  ASSERT_EQ(report.tables.size(), 1U);
+  EXPECT_EQ(report.tables[0].rows.size(), 4U);
+  EXPECT_TRUE(report.config.empty());
 }
 
 TEST(Plot, DrawsActualForecastAndBand) {

@@ -2,6 +2,10 @@
 
 namespace ingot::cli {
 
+/// The exit code of work that Ctrl-C ended in order: that of a program which the signal killed (128 +
+/// SIGINT).
+constexpr int kInterrupted = 130;
+
 /// While one lives, the first Ctrl-C is only noted, so that work may end in order; the second one ends the
 /// process. One at a time.
 class InterruptWatch {

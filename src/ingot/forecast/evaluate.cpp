@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -22,13 +23,29 @@ struct Column {
   std::size_t index;  // of the column
   std::int64_t target;
   double shift, scale;
+  std::int64_t season;
   double naive_error;        // mean |x[t] - x[t - season]| over the training part
   std::int64_t first, last;  // origins
 };
 
+double seasonal_error(std::span<const double> x, std::int64_t season) {
+  const auto lag = static_cast<std::size_t>(season);
+  double sum = 0;
+  for (std::size_t i = lag; i < x.size(); ++i) sum += std::abs(x[i] - x[i - lag]);
+  return x.size() > lag ? sum / static_cast<double>(x.size() - lag) : 0;
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 5;
+  const std::span<const std::string> first(names.data(), std::min(names.size(), kShown));
+  return fmt::format("{}{}", fmt::join(first, ", "),
+                     names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "");
+}
+
 // What errors of one method add up to.
 struct Sums {
   double squares = 0, absolute = 0, relative = 0, symmetric = 0, count = 0;
+  double relative_count = 0;  // of the columns that the seasonal naive forecast errs on
   std::map<int, double> inside;
   std::vector<double> by_step;
 
@@ -36,6 +53,7 @@ struct Sums {
     squares += o.squares;
     absolute += o.absolute;
     relative += o.relative;
+    relative_count += o.relative_count;
     symmetric += o.symmetric;
     count += o.count;
     for (const auto& [level, n] : o.inside) inside[level] += n;
@@ -47,7 +65,10 @@ struct Sums {
     squares += scaled * scaled;
     absolute += scaled;
     by_step[step] += scaled;
-    if (c.naive_error > 0) relative += error / c.naive_error;
+    if (c.naive_error > 0) {
+      relative += error / c.naive_error;
+      relative_count += 1;
+    }
     const double size = std::abs(actual) + std::abs(forecast);
     if (size > 0) symmetric += 200 * error / size;
     count += 1;
@@ -56,11 +77,13 @@ struct Sums {
     Metrics m{.method = std::move(method),
               .mse = squares / count,
               .mae = absolute / count,
-              .mase = relative / count,
+              .mase = relative / relative_count,
               .smape = symmetric / count,
               .coverage = {},
-              .seconds = seconds};
+              .seconds = seconds,
+              .mae_by_step = by_step};
     for (const auto& [level, n] : inside) m.coverage[level] = 100 * n / count;
+    for (double& v : m.mae_by_step) v *= static_cast<double>(by_step.size()) / count;
     return m;
   }
 };
@@ -69,13 +92,16 @@ struct Evaluator {
   const Forecaster& f;
   const SeriesTable& table;
   const EvaluateOptions& options;
+  std::vector<int> levels;
   std::int64_t season, horizon;
   std::vector<std::shared_ptr<const ScaledSeries>> scaled_series;
   std::vector<Borders> borders;
   WindowSet windows;
   std::vector<Column> columns;
+  std::vector<std::string> skipped, short_series, periodic;  // ids; names of columns
 
   void prepare();
+  std::vector<std::string> notes() const;
   Sums network() const;
   Sums baseline(const std::function<std::unique_ptr<Baseline>(const Column&, const Borders&)>& make) const;
   Sums empty() const {
@@ -85,30 +111,38 @@ struct Evaluator {
   }
 };
 
+Borders test_borders(const SplitOptions& split, const Series& series, const SeriesTable& table,
+                     std::int64_t test_rows) {
+  if (test_rows == 0) return borders_of(split, series, table);
+  const auto rows = static_cast<std::int64_t>(series.length());
+  const std::int64_t origin = std::max<std::int64_t>(0, rows - test_rows);
+  return {origin, origin, rows};
+}
+
 void Evaluator::prepare() {
   const std::int64_t lookback = f.config.model.lookback;
   for (const Series& series : table.series) {
-    const Borders b = borders_of(f.config.split, series, table);
+    const Borders b = test_borders(f.config.split, series, table, options.test_rows);
     borders.push_back(b);
-    INGOT_CHECK(options.season < b.train,
-                InvalidConfig(
-                    "season",
-                    fmt::format("must be below the {} rows of the training part{}, got {}", b.train,
-                                series.id.empty() ? "" : " of series '" + series.id + "'", options.season)));
     scaled_series.push_back(
         std::make_shared<const ScaledSeries>(scaled(series, f.scales_of(series, table), table.frequency)));
     const std::int64_t first = std::max(b.validation, lookback);
-    const std::int64_t count = windows.add(scaled_series.back(), first - lookback, b.test, options.stride);
+    if (windows.add(scaled_series.back(), first - lookback, b.test, options.stride) == 0) {
+      skipped.push_back(series.id);
+      continue;
+    }
+    const std::int64_t own_season = season < b.train ? season : 1;
+    if (own_season != season) short_series.push_back(series.id);
     const ColumnScales& scales = scaled_series.back()->scales;
-    for (std::size_t t = 0; t < table.targets && count > 0; ++t) {
-      const std::vector<double>& x = series.columns[t];
-      double sum = 0;
-      for (std::int64_t i = season; i < b.train; ++i) {
-        sum += std::abs(x[static_cast<std::size_t>(i)] - x[static_cast<std::size_t>(i - season)]);
+    for (std::size_t t = 0; t < table.targets; ++t) {
+      const std::span<const double> x(series.columns[t].data(), static_cast<std::size_t>(b.train));
+      const double error = seasonal_error(x, own_season);
+      if (error == 0) {
+        periodic.push_back(series.id.empty() ? table.column_names[t]
+                                             : series.id + " " + table.column_names[t]);
       }
       columns.push_back({&series, t, static_cast<std::int64_t>(t), scales.shift[t], scales.scale[t],
-                         b.train > season ? sum / static_cast<double>(b.train - season) : 0, first,
-                         b.test - horizon});
+                         own_season, error, first, b.test - horizon});
     }
   }
   INGOT_CHECK(
@@ -117,6 +151,28 @@ void Evaluator::prepare() {
           table.source, 0, "",
           fmt::format("no test window of look-back {} and horizon {} fits; a larger test fraction is needed",
                       lookback, horizon)));
+}
+
+std::vector<std::string> Evaluator::notes() const {
+  std::vector<std::string> notes;
+  if (const std::string note = f.calibration.missing_levels(); !options.levels && !note.empty()) {
+    notes.push_back(note);
+  }
+  if (!skipped.empty()) {
+    notes.push_back(fmt::format("Left out, as their test part is shorter than the horizon of {} rows: {}.",
+                                horizon, list_of(skipped)));
+  }
+  if (!short_series.empty()) {
+    notes.push_back(fmt::format("The season of {} rows is longer than the training part{}; it is taken as 1.",
+                                season, table.long_layout ? " of " + list_of(short_series) : ""));
+  }
+  if (!periodic.empty()) {
+    notes.push_back(
+        fmt::format("MASE is not defined where the seasonal naive forecast makes no error over the "
+                    "training part, and leaves out: {}.",
+                    list_of(periodic)));
+  }
+  return notes;
 }
 
 Sums Evaluator::network() const {
@@ -140,8 +196,7 @@ Sums Evaluator::network() const {
           const double actual = c.series->columns[c.index][static_cast<std::size_t>(origin + h)];
           const double forecast = static_cast<double>(row[h]) * c.scale + c.shift;
           sums.add(c, static_cast<std::size_t>(h), actual, forecast);
-          if (!f.calibration.quantiles.defined()) continue;
-          for (const int level : options.levels) {
+          for (const int level : levels) {
             const double half = c.scale * static_cast<double>(f.calibration.half_width(level, t, h));
             sums.inside[level] += std::abs(actual - forecast) <= half ? 1 : 0;
           }
@@ -176,50 +231,60 @@ Sums Evaluator::baseline(
 
 }  // namespace
 
-Evaluation evaluate(const Forecaster& f, const SeriesTable& table, const EvaluateOptions& options) {
-  f.check(table);
+void check_evaluation(const SplitOptions& split, const SeriesTable& table, const EvaluateOptions& options) {
   INGOT_CHECK(options.stride >= 1,
               InvalidConfig("stride", fmt::format("must be at least 1, got {}", options.stride)));
   INGOT_CHECK(options.season >= 0,
               InvalidConfig("season", fmt::format("must be at least 0, got {}", options.season)));
+  for (const Series& series : table.series) {
+    const std::int64_t train = test_borders(split, series, table, options.test_rows).train;
+    INGOT_CHECK(
+        options.season < train || options.season == 0,
+        InvalidConfig("season", fmt::format("must be below the {} rows of the training part{}, got {}", train,
+                                            series.id.empty() ? "" : " of series '" + series.id + "'",
+                                            options.season)));
+  }
+}
+
+Evaluation evaluate(const Forecaster& f, const SeriesTable& table, const EvaluateOptions& options) {
+  f.check(table);
+  check_evaluation(f.config.split, table, options);
+  const std::vector<int> levels = options.levels.value_or(f.calibration.usual_levels());
+  f.check_levels(levels);
   const ForecastModelConfig& model = f.config.model;
   Evaluator e{.f = f,
               .table = table,
               .options = options,
+              .levels = levels,
               .season = options.season > 0 ? options.season : table.frequency.season(),
               .horizon = model.horizon,
               .scaled_series = {},
               .borders = {},
               .windows = WindowSet(model.lookback, model.horizon, static_cast<std::int64_t>(table.targets)),
-              .columns = {}};
+              .columns = {},
+              .skipped = {},
+              .short_series = {},
+              .periodic = {}};
   e.prepare();
+  const bool none_holds_it = e.short_series.size() + e.skipped.size() == table.series.size();
   Evaluation result{.windows = e.windows.size(),
-                    .season = e.season,
+                    .season = none_holds_it ? 1 : e.season,
                     .methods = {},
-                    .mae_by_step = {},
-                    .naive_mae_by_step = {}};
-  const auto per_step = [&](const Sums& s) {
-    std::vector<double> mean = s.by_step;
-    for (double& v : mean) v *= static_cast<double>(e.horizon) / s.count;
-    return mean;
-  };
+                    .skipped = e.skipped,
+                    .notes = e.notes()};
   Stopwatch watch;
   const Sums network = e.network();
   result.methods.push_back(network.metrics(model.model, watch.seconds()));
-  result.mae_by_step = per_step(network);
   const auto add = [&](const char* name, const auto& make) {
     watch.restart();
     const Sums sums = e.baseline(make);
     result.methods.push_back(sums.metrics(name, watch.seconds()));
-    return sums;
   };
   add("naive", [](const Column& c, const Borders&) { return naive(c.series->columns[c.index]); });
-  const Sums seasonal = add("seasonal naive", [&](const Column& c, const Borders&) {
-    return seasonal_naive(c.series->columns[c.index], e.season);
-  });
-  result.naive_mae_by_step = per_step(seasonal);
+  add("seasonal naive",
+      [](const Column& c, const Borders&) { return seasonal_naive(c.series->columns[c.index], c.season); });
   add("ETS",
-      [&](const Column& c, const Borders& b) { return ets(c.series->columns[c.index], b.train, e.season); });
+      [](const Column& c, const Borders& b) { return ets(c.series->columns[c.index], b.train, c.season); });
   return result;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,29 +14,39 @@ namespace ingot::forecast {
 struct Metrics {
   std::string method;
   double mse = 0, mae = 0;  ///< of scaled values, as papers print them
-  double mase =
-      0;  ///< mean |error| over that of the seasonal naive forecast one step ahead of the training part
-  double smape = 0;                ///< mean 200·|error| / (|actual| + |forecast|), per cent
-  std::map<int, double> coverage;  ///< per cent of values inside the intervals of a level; a network's only
-  double seconds = 0;              ///< to forecast all windows
+  /// Mean |error| over that of the seasonal naive forecast one step ahead of the training part, over the
+  /// columns where that makes errors; NaN where it makes none in any of them.
+  double mase = 0;
+  double smape = 0;                 ///< mean 200·|error| / (|actual| + |forecast|), per cent
+  std::map<int, double> coverage;   ///< per cent of values inside the intervals of a level; a network's only
+  double seconds = 0;               ///< to forecast all windows
+  std::vector<double> mae_by_step;  ///< scaled, [horizon]
 };
 
 struct EvaluateOptions {
   std::int64_t stride = 1;  ///< rows between the origins of forecasts
   std::int64_t season = 0;  ///< of the baselines and of MASE; 0: what suits the frequency
-  std::vector<int> levels{80, 90};
+  /// Of the intervals to check; default: Calibration::usual_levels().
+  std::optional<std::vector<int>> levels = {};
+  /// The test part is the last so many rows of each series, and what is before them the training part of the
+  /// baselines; 0: as config.split says.
+  std::int64_t test_rows = 0;
 };
 
 struct Evaluation {
   std::int64_t windows = 0;
   std::int64_t season = 1;
-  std::vector<Metrics> methods;           ///< the network, naive, seasonal naive, ETS
-  std::vector<double> mae_by_step;        ///< the network's, scaled, [horizon]
-  std::vector<double> naive_mae_by_step;  ///< the seasonal naive forecast's
+  std::vector<Metrics> methods;      ///< the network, naive, seasonal naive, ETS
+  std::vector<std::string> skipped;  ///< ids of series whose test part holds no window
+  std::vector<std::string> notes;    ///< what a reader of the numbers has to know, in sentences
 };
 
+/// InvalidConfig for a stride below 1, and for a season that the training part of a series does not hold.
+void check_evaluation(const SplitOptions& split, const SeriesTable& table, const EvaluateOptions& options);
+
 /// Forecasts from rolling origins: every window of the test part (of config.split over this table), with the
-/// network and with the baselines. DataError where there is no test window.
+/// network and with the baselines. DataError where there is no test window; InvalidConfig as
+/// check_evaluation and Forecaster::check_levels say.
 Evaluation evaluate(const Forecaster& forecaster, const SeriesTable& table,
                     const EvaluateOptions& options = {});
 

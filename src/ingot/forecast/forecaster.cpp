@@ -48,22 +48,29 @@ void add_intervals(const Calibration& calibration, int level, const ColumnScales
   }
 }
 
-void check_levels(const Forecaster& f, const std::vector<int>& levels) {
-  for (const int level : levels) {
-    INGOT_CHECK(level >= 1 && level <= kLevels,
-                InvalidConfig("level", fmt::format("is {}, expected per cent from 1 to 99", level)));
-  }
-  INGOT_CHECK(
-      levels.empty() || f.calibration.quantiles.defined(),
-      InvalidConfig(
-          "level", "the model is not calibrated, so there are no intervals; fit it with ingot forecast fit"));
-}
-
 }  // namespace
 
 float Calibration::half_width(int level, std::int64_t target, std::int64_t step) const {
   const std::int64_t targets = quantiles.dim(1), horizon = quantiles.dim(2);
   return quantiles.data<float>()[((level - 1) * targets + target) * horizon + step];
+}
+
+int Calibration::highest_level() const {
+  if (!quantiles.defined()) return 0;
+  return static_cast<int>(std::min(kLevels, 100 * windows / (windows + 1)));
+}
+
+std::vector<int> Calibration::usual_levels() const {
+  std::vector<int> levels{80, 90};
+  std::erase_if(levels, [&](int level) { return level > highest_level(); });
+  return levels;
+}
+
+std::string Calibration::missing_levels() const {
+  const std::vector<int> usual = usual_levels();
+  if (!quantiles.defined() || usual.size() == 2) return "";
+  return fmt::format("No interval of {} %: {} validation windows tell intervals of up to {} %.",
+                     usual.empty() ? "80 or 90" : "90", windows, highest_level());
 }
 
 Calibration calibrate(const ForecastModel& model, const WindowSet& windows) {
@@ -105,6 +112,22 @@ void Forecaster::check(const SeriesTable& table) const {
                                     table.frequency.name(), frequency.name())));
 }
 
+void Forecaster::check_levels(const std::vector<int>& levels) const {
+  INGOT_CHECK(
+      levels.empty() || calibration.quantiles.defined(),
+      InvalidConfig(
+          "level", "the model is not calibrated, so there are no intervals; fit it with ingot forecast fit"));
+  for (const int level : levels) {
+    INGOT_CHECK(level >= 1 && level <= kLevels,
+                InvalidConfig("level", fmt::format("is {}, expected per cent from 1 to 99", level)));
+    INGOT_CHECK(level <= calibration.highest_level(),
+                InvalidConfig("level", fmt::format("is {}, but the model was calibrated on {} windows, which "
+                                                   "tell intervals of up to {} %; fit with a longer "
+                                                   "validation part for wider ones",
+                                                   level, calibration.windows, calibration.highest_level())));
+  }
+}
+
 TableOptions Forecaster::table_options() const {
   TableOptions options = config.table;
   options.targets.assign(column_names.begin(), column_names.begin() + static_cast<std::ptrdiff_t>(targets));
@@ -119,7 +142,8 @@ TableOptions Forecaster::table_options() const {
 ColumnScales Forecaster::scales_of(const Series& series, const SeriesTable& table) const {
   const auto found = scales.find(series.id);
   if (found != scales.end()) return found->second;
-  return fit_scales(config.scaler, series, static_cast<std::int64_t>(series.length()), table);
+  return fit_scales(config.scaler, series, static_cast<std::int64_t>(series.length()), table,
+                    ConstantColumns::unit_scale);
 }
 
 Forecaster fit_forecaster(FitConfig given, const SeriesTable& table, const FitHooks& hooks,
@@ -129,7 +153,8 @@ Forecaster fit_forecaster(FitConfig given, const SeriesTable& table, const FitHo
   f.config = std::move(result.config);
   f.model = std::move(result.model);
   f.epochs = std::move(result.epochs);
-  if (result.end != FitEnd::stopped) f.fit_digest = fit_digest(f.config, table);
+  f.end = result.end;
+  if (f.end != FitEnd::stopped) f.fit_digest = fit_digest(f.config, table);
   f.column_names = table.column_names;
   f.targets = table.targets;
   f.frequency = table.frequency;
@@ -143,7 +168,7 @@ Forecaster fit_forecaster(FitConfig given, const SeriesTable& table, const FitHo
 SeriesForecast predict_at(const Forecaster& f, const SeriesTable& table, const Series& series,
                           std::int64_t origin, const std::vector<int>& levels) {
   const NoGrad no_grad;
-  check_levels(f, levels);
+  f.check_levels(levels);
   const ForecastModelConfig& c = f.config.model;
   INGOT_CHECK(origin >= c.lookback,
               DataError(table.source, 0, "",
@@ -188,37 +213,6 @@ std::vector<SeriesForecast> predict(const Forecaster& f, const SeriesTable& tabl
     forecasts.push_back(predict_at(f, table, series, static_cast<std::int64_t>(series.length()), levels));
   }
   return forecasts;
-}
-
-std::string to_csv(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table) {
-  const auto quoted = [](const std::string& text) {
-    if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-    std::string out = "\"";
-    for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
-    return out + "\"";
-  };
-  std::string csv = (table.long_layout ? "unique_id," : "") + quoted(table.time_name);
-  for (std::size_t t = 0; t < table.targets; ++t) {
-    csv += "," + quoted(table.column_names[t]);
-    for (const auto& [level, unused] :
-         forecasts.empty() ? decltype(SeriesForecast::low)() : forecasts[0].low) {
-      csv += fmt::format(",{0}-lo-{1},{0}-hi-{1}", quoted(table.column_names[t]), level);
-    }
-  }
-  csv += "\n";
-  for (const SeriesForecast& f : forecasts) {
-    for (std::size_t h = 0; h < f.times.size(); ++h) {
-      if (table.long_layout) csv += quoted(f.id) + ",";
-      csv += format_moment(f.times[h], table.date_style);
-      for (std::size_t t = 0; t < f.values.size(); ++t) {
-        csv += fmt::format(",{:.8g}", f.values[t][h]);
-        for (const auto& [level, low] : f.low)
-          csv += fmt::format(",{:.8g},{:.8g}", low[t][h], f.high.at(level)[t][h]);
-      }
-      csv += "\n";
-    }
-  }
-  return csv;
 }
 
 }  // namespace ingot::forecast

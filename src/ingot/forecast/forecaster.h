@@ -7,6 +7,10 @@
 
 #include "ingot/forecast/fit.h"
 
+namespace ingot {
+struct Report;
+}
+
 namespace ingot::forecast {
 
 /// How far forecasts were off, for prediction intervals that need no assumption on the errors (split
@@ -18,10 +22,18 @@ struct Calibration {
 
   /// Half the width of the interval that holds `level` per cent, scaled.
   float half_width(int level, std::int64_t target, std::int64_t step) const;
+
+  /// The widest interval that n errors can tell: 100·n / (n + 1) per cent; 0 where there are none.
+  int highest_level() const;
+  /// 80 and 90 per cent, where they are not above that: the intervals that nobody had to ask for.
+  std::vector<int> usual_levels() const;
+  /// A sentence on those of them that are missing; empty where none is, or where all are for want of a
+  /// calibration.
+  std::string missing_levels() const;
 };
 
-/// Measures errors on `windows`. Level l takes the ceil((n + 1)·l / 100)-th smallest of n errors, the largest
-/// where there are too few.
+/// Measures errors on `windows`. Level l takes the ceil((n + 1)·l / 100)-th smallest of n errors, up to
+/// highest_level().
 Calibration calibrate(const ForecastModel& model, const WindowSet& windows);
 
 /// A fitted model with all that is needed to use it on a user's table.
@@ -34,14 +46,19 @@ struct Forecaster {
   std::unique_ptr<ForecastModel> model;
   Calibration calibration;
   std::vector<EpochReport> epochs;
-  std::string fit_digest;  ///< of what it was fitted with and to; empty where the fit was stopped
+  std::string fit_digest;         ///< of what it was fitted with and to; empty where the fit was stopped
+  FitEnd end = FitEnd::finished;  ///< of this process' fit
 
   /// DataError that names what differs where a table has not the columns or the frequency that the model was
   /// fitted on.
   void check(const SeriesTable& table) const;
+  /// InvalidConfig for a level outside 1 to 99 or above what the calibration reaches, and for any where there
+  /// is none.
+  void check_levels(const std::vector<int>& levels) const;
   /// How to read a table for this model: the same columns, targets first.
   TableOptions table_options() const;
-  /// The scales of a series; those of an unknown one are fitted on all its rows.
+  /// The scales of a series; those of an unknown one are fitted on all its rows, and a column that is
+  /// constant there keeps its unit.
   ColumnScales scales_of(const Series& series, const SeriesTable& table) const;
 };
 
@@ -52,8 +69,10 @@ Forecaster fit_forecaster(FitConfig config, const SeriesTable& table, const FitH
 /// Whether save_forecaster could write there, before a fit of hours: IoError where it could not, or where it
 /// would replace what is no model.
 void check_model_place(const std::string& directory);
-/// Writes config.json, model.safetensors, calibration.safetensors: the directory appears whole or not at all.
-void save_forecaster(const std::string& directory, const Forecaster& forecaster);
+/// Writes config.json, model.safetensors, calibration.safetensors, and report.html where there is one: the
+/// directory appears whole or not at all.
+void save_forecaster(const std::string& directory, const Forecaster& forecaster,
+                     const Report* report = nullptr);
 /// Opens such a directory, or transformers' for a PatchTSTForPrediction. IoError, FormatError, or Error that
 /// lists the tensors that do not fit.
 Forecaster load_forecaster(const std::string& directory);
@@ -66,15 +85,11 @@ struct SeriesForecast {
   std::map<int, std::vector<std::vector<double>>> low, high;  ///< by level
 };
 /// Continues every series after its last row. DataError for one that is shorter than the look-back;
-/// InvalidConfig for a level outside 1 to 99, or levels without a calibration.
+/// InvalidConfig as Forecaster::check_levels says.
 std::vector<SeriesForecast> predict(const Forecaster& forecaster, const SeriesTable& table,
                                     const std::vector<int>& levels = {});
 /// The same from any row on: the forecast of rows `origin`, origin + 1, ... of one series.
 SeriesForecast predict_at(const Forecaster& forecaster, const SeriesTable& table, const Series& series,
                           std::int64_t origin, const std::vector<int>& levels);
-
-/// As CSV text: the date column, then NAME, NAME-lo-90, NAME-hi-90 for each target; long tables with
-/// unique_id first.
-std::string to_csv(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table);
 
 }  // namespace ingot::forecast

@@ -6,6 +6,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/report.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/forecaster.h"
 #include "ingot/models/forecast/patchtst.h"
@@ -67,7 +68,7 @@ void check_consistent(const Forecaster& f, const std::string& path) {
 
 void check_model_place(const std::string& directory) { const AtomicDirectory probe(directory); }
 
-void save_forecaster(const std::string& directory, const Forecaster& f) {
+void save_forecaster(const std::string& directory, const Forecaster& f, const Report* report) {
   AtomicDirectory files(directory);
   write_file_atomically(files.file("config.json"), dump_json(to_json(f), 2) + "\n");
   std::vector<StoredTensor> tensors;
@@ -79,6 +80,7 @@ void save_forecaster(const std::string& directory, const Forecaster& f) {
     const std::vector<StoredTensor> quantiles{StoredTensor::of("quantiles", f.calibration.quantiles)};
     write_safetensors(files.file("calibration.safetensors"), quantiles);
   }
+  if (report != nullptr) write_report(files.file("report.html"), *report);
   files.commit();
 }
 

@@ -36,18 +36,38 @@ ReportChart series_chart(const Forecaster& f, const SeriesTable& table, const Se
   };
   chart.series.push_back(line("actual", rows(series.times), rows(series.columns[target])));
   chart.series.push_back(line("forecast", forecast.times, forecast.values[target]));
-  if (forecast.low.contains(options.level)) {
-    ReportSeries low =
-        line(fmt::format("{} % from", options.level), forecast.times, forecast.low.at(options.level)[target]);
-    low.band = true;
-    chart.series.push_back(std::move(low));
+  for (const auto& [level, low] : forecast.low) {
+    chart.series.push_back(line(fmt::format("{} % from", level), forecast.times, low[target]));
+    chart.series.back().band = true;
     chart.series.push_back(
-        line(fmt::format("{} % to", options.level), forecast.times, forecast.high.at(options.level)[target]));
+        line(fmt::format("{} % to", level), forecast.times, forecast.high.at(level)[target]));
   }
   return chart;
 }
 
 std::string written(double value) { return fmt::format("{:.4f}", value); }
+
+std::string written_mase(double mase) { return std::isnan(mase) ? "-" : fmt::format("{:.3f}", mase); }
+
+ReportFigure series_figure(const SeriesTable& table, std::int64_t drawn) {
+  const auto all = static_cast<std::int64_t>(table.series.size() * table.targets);
+  const auto [shortest, longest] = std::ranges::minmax_element(table.series, {}, &Series::length);
+  std::string note = shortest->length() == longest->length()
+                         ? fmt::format("{} rows", longest->length())
+                         : fmt::format("{} to {} rows", shortest->length(), longest->length());
+  if (drawn < all) note += fmt::format("; the first {} are drawn", drawn);
+  return {"series", std::to_string(all), note};
+}
+
+void check_hold_out(const SeriesTable& table, std::int64_t hold_out, std::int64_t lookback) {
+  const auto shortest =
+      static_cast<std::int64_t>(std::ranges::min_element(table.series, {}, &Series::length)->length());
+  INGOT_CHECK(hold_out >= 0 && (hold_out == 0 || shortest - hold_out >= lookback),
+              InvalidConfig("hold_out",
+                            fmt::format("must be from 0 to {}, which leaves the model its look-back of "
+                                        "{} rows, got {}",
+                                        std::max<std::int64_t>(0, shortest - lookback), lookback, hold_out)));
+}
 
 }  // namespace
 
@@ -72,6 +92,9 @@ ReportChart training_chart(const std::vector<EpochReport>& epochs, const std::st
 Report forecast_report(const Forecaster& f, const SeriesTable& table, std::int64_t hold_out,
                        const PlotOptions& options) {
   f.check(table);
+  check_hold_out(table, hold_out, f.config.model.lookback);
+  const std::int64_t drawn =
+      std::min(options.most_charts, static_cast<std::int64_t>(table.series.size() * table.targets));
   Report report;
   report.title = fmt::format("{} steps ahead", f.config.model.horizon);
   report.subtitle = fmt::format("{} · {} · look-back {} · one row per {}", table.source, f.config.model.model,
@@ -79,25 +102,25 @@ Report forecast_report(const Forecaster& f, const SeriesTable& table, std::int64
   report.figures = {
       {"model", f.config.model.model,
        fmt::format("{} parameters", human_count(static_cast<double>(count_parameters(*f.model))))},
-      {"series", std::to_string(table.series.size() * table.targets),
-       fmt::format("{} rows", table.series[0].length())}};
+      series_figure(table, drawn)};
   if (!f.epochs.empty()) {
     double best = f.epochs[0].validation_loss;
     for (const EpochReport& e : f.epochs) best = std::min(best, e.validation_loss);
     report.figures.push_back(
         {"validation " + f.config.loss, written(best), fmt::format("{} epochs", f.epochs.size())});
   }
-  const std::vector<int> levels =
-      f.calibration.quantiles.defined() ? std::vector<int>{options.level} : std::vector<int>{};
-  if (!levels.empty()) {
-    report.figures.push_back({"interval", fmt::format("{} %", options.level),
+  std::vector<int> levels = options.level ? std::vector{*options.level} : f.calibration.usual_levels();
+  if (levels.size() > 1) levels.erase(levels.begin(), levels.end() - 1);
+  if (f.calibration.quantiles.defined()) {
+    report.figures.push_back({"interval", levels.empty() ? "none" : fmt::format("{} %", levels[0]),
                               fmt::format("conformal, from {} windows", f.calibration.windows)});
   }
   for (const Series& series : table.series) {
+    if (static_cast<std::int64_t>(report.charts.size()) == drawn) break;
     const std::int64_t origin = static_cast<std::int64_t>(series.length()) - hold_out;
     const SeriesForecast forecast = predict_at(f, table, series, origin, levels);
     for (std::size_t t = 0; t < table.targets; ++t) {
-      if (static_cast<std::int64_t>(report.charts.size()) >= options.most_charts) break;
+      if (static_cast<std::int64_t>(report.charts.size()) == drawn) break;
       report.charts.push_back(series_chart(f, table, series, t, forecast, origin, options));
     }
   }
@@ -106,17 +129,44 @@ Report forecast_report(const Forecaster& f, const SeriesTable& table, std::int64
 }
 
 std::string metrics_table(const std::vector<Metrics>& methods) {
-  std::string text = fmt::format("{:<16}{:>9}{:>9}{:>9}{:>9}", "", "MSE", "MAE", "MASE", "sMAPE");
+  std::size_t width = 16;
+  for (const Metrics& m : methods) width = std::max(width, m.method.size() + 2);
+  std::string text = fmt::format("{:<{}}{:>9}{:>9}{:>9}{:>9}", "", width, "MSE", "MAE", "MASE", "sMAPE");
   for (const auto& [level, unused] : methods[0].coverage)
     text += fmt::format("{:>10}", fmt::format("in {} %", level));
   text += "\n";
   for (const Metrics& m : methods) {
-    text += fmt::format("{:<16}{:>9.4f}{:>9.4f}{:>9.3f}{:>8.1f}%", m.method, m.mse, m.mae, m.mase, m.smape);
+    text += fmt::format("{:<{}}{:>9.4f}{:>9.4f}{:>9}{:>8.1f}%", m.method, width, m.mse, m.mae,
+                        written_mase(m.mase), m.smape);
     for (const auto& [level, share] : m.coverage) text += fmt::format("{:>9.1f}%", share);
     text += "\n";
   }
   return text;
 }
+
+namespace {
+
+ReportTable comparison_table(const std::vector<Compared>& methods) {
+  ReportTable table{.title = "Errors", .columns = {"", "MSE", "MAE", "MASE", "sMAPE"}, .rows = {}};
+  for (const auto& [level, unused] : methods[0].metrics.coverage)
+    table.columns.push_back(fmt::format("in {} %", level));
+  table.columns.insert(table.columns.end(), {"parameters", "fitted in"});
+  for (const Compared& c : methods) {
+    const Metrics& m = c.metrics;
+    std::vector<std::string> row{m.method, written(m.mse), written(m.mae), written_mase(m.mase),
+                                 fmt::format("{:.1f} %", m.smape)};
+    for (const auto& [level, unused] : methods[0].metrics.coverage) {
+      const auto share = m.coverage.find(level);
+      row.push_back(share == m.coverage.end() ? "" : fmt::format("{:.1f} %", share->second));
+    }
+    row.push_back(c.parameters > 0 ? human_count(static_cast<double>(c.parameters)) : "");
+    row.push_back(c.fit_seconds > 0 ? human_duration(c.fit_seconds) + (c.stopped ? ", stopped" : "") : "");
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace
 
 Report comparison_report(const std::string& data, std::int64_t windows,
                          const std::vector<Compared>& methods) {
@@ -129,20 +179,14 @@ Report comparison_report(const std::string& data, std::int64_t windows,
                     .right_label = {},
                     .series = {}};
   for (const Compared& c : methods) {
-    report.figures.push_back(
-        {c.metrics.method, written(c.metrics.mse), fmt::format("MSE; MAE {:.4f}", c.metrics.mae)});
-    std::string row = fmt::format("MSE {:.4f} · MAE {:.4f} · MASE {:.3f} · sMAPE {:.1f} %", c.metrics.mse,
-                                  c.metrics.mae, c.metrics.mase, c.metrics.smape);
-    for (const auto& [level, share] : c.metrics.coverage)
-      row += fmt::format(" · {:.1f} % in {} %", share, level);
-    if (c.fit_seconds > 0) row += fmt::format(" · fitted in {}", human_duration(c.fit_seconds));
-    report.config.emplace_back(c.metrics.method, row);
-    if (c.mae_by_step.empty()) continue;
-    ReportSeries series{.name = c.metrics.method, .x = {}, .y = c.mae_by_step, .dashed = c.fit_seconds == 0};
-    for (std::size_t h = 0; h < c.mae_by_step.size(); ++h) series.x.push_back(static_cast<double>(h + 1));
+    const Metrics& m = c.metrics;
+    report.figures.push_back({m.method, written(m.mse), fmt::format("MSE; MAE {:.4f}", m.mae)});
+    ReportSeries series{.name = m.method, .x = {}, .y = m.mae_by_step, .dashed = c.fit_seconds == 0};
+    for (std::size_t h = 0; h < series.y.size(); ++h) series.x.push_back(static_cast<double>(h + 1));
     chart.series.push_back(std::move(series));
   }
   report.charts.push_back(std::move(chart));
+  report.tables.push_back(comparison_table(methods));
   return report;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,13 @@ namespace ingot::forecast {
 
 struct PlotOptions {
   std::int64_t history = 0;  ///< rows shown before a forecast; 0: three horizons
-  int level = 90;            ///< of the interval
+  std::optional<int> level;  ///< of the interval; default: the widest of Calibration::usual_levels()
   std::int64_t most_charts = 24;
 };
 
 /// A page of every series: its recent rows and its continuation with an interval; below them the training
-/// curve. Where the table reaches beyond `hold_out` rows, what really came is drawn over the forecast.
+/// curve. The last `hold_out` rows are forecast, and what really came is drawn over the forecast.
+/// InvalidConfig where they leave no look-back.
 Report forecast_report(const Forecaster& forecaster, const SeriesTable& table, std::int64_t hold_out,
                        const PlotOptions& options = {});
 
@@ -25,9 +27,9 @@ ReportChart training_chart(const std::vector<EpochReport>& epochs, const std::st
 /// A method of `ingot forecast compare`.
 struct Compared {
   Metrics metrics;
-  std::vector<double> mae_by_step;  ///< empty for a baseline without one
-  double fit_seconds = 0;           ///< 0 for a baseline
+  double fit_seconds = 0;  ///< 0 for a baseline
   std::int64_t parameters = 0;
+  bool stopped = false;  ///< before its fit was done
 };
 Report comparison_report(const std::string& data, std::int64_t windows, const std::vector<Compared>& methods);
 

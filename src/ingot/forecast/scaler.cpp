@@ -37,12 +37,14 @@ ScalerKind parse_scaler(std::string_view text, std::string_view key) {
 
 std::string_view name(ScalerKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 
-ColumnScales fit_scales(ScalerKind kind, const Series& series, std::int64_t rows, const SeriesTable& table) {
+ColumnScales fit_scales(ScalerKind kind, const Series& series, std::int64_t rows, const SeriesTable& table,
+                        ConstantColumns constant) {
   ColumnScales scales;
   for (std::size_t c = 0; c < series.columns.size(); ++c) {
     const std::span<const double> x(series.columns[c].data(), static_cast<std::size_t>(rows));
     const auto [low, high] = std::ranges::minmax_element(x);
-    INGOT_CHECK(*low < *high || kind == ScalerKind::none,
+    const bool varies = *low < *high;
+    INGOT_CHECK(varies || kind == ScalerKind::none || constant == ConstantColumns::unit_scale,
                 DataError(table.source, 0, table.column_names[c],
                           fmt::format("is constant ({}) over the {} rows{}{}; {}, or pass --scaler none",
                                       *low, rows, x.size() < series.length() ? " of the training part" : "",
@@ -51,12 +53,12 @@ ColumnScales fit_scales(ScalerKind kind, const Series& series, std::int64_t rows
     double shift = 0, scale = 1;
     if (kind == ScalerKind::min_max) {
       shift = *low;
-      scale = *high - *low;
+      scale = varies ? *high - *low : 1;
     } else if (kind == ScalerKind::standard) {
       double sum = 0;
       for (const double v : x) sum += v;
       shift = sum / static_cast<double>(rows);
-      scale = deviation(x, shift, std::max(*high - shift, shift - *low));
+      scale = varies ? deviation(x, shift, std::max(*high - shift, shift - *low)) : 1;
     }
     scales.shift.push_back(shift);
     scales.scale.push_back(scale);

@@ -22,8 +22,13 @@ struct ColumnScales {
   std::vector<double> shift, scale;
 };
 
-/// Fits on the first `rows` rows of a series, in f64. DataError for a column that is constant there, which
-/// nothing can be learnt from (`source` and the column's name are in the message).
-ColumnScales fit_scales(ScalerKind kind, const Series& series, std::int64_t rows, const SeriesTable& table);
+enum class ConstantColumns : std::uint8_t {
+  refuse,      ///< DataError that names the column: nothing can be learnt from it
+  unit_scale,  ///< only shifted: to continue it is no harder than another
+};
+
+/// Fits on the first `rows` rows of a series, in f64.
+ColumnScales fit_scales(ScalerKind kind, const Series& series, std::int64_t rows, const SeriesTable& table,
+                        ConstantColumns constant = ConstantColumns::refuse);
 
 }  // namespace ingot::forecast

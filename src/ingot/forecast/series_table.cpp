@@ -388,6 +388,7 @@ SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
   table.time_name = csv.header()[reader.layout.time];
   table.targets = reader.layout.targets;
   table.long_layout = reader.layout.is_long;
+  if (table.long_layout) table.id_name = csv.header()[reader.layout.id];
   for (const std::size_t c : reader.layout.values) table.column_names.push_back(csv.header()[c]);
   DateColumn dates = read_dates(csv, reader.layout.time);
   reader.times = std::move(dates.times);

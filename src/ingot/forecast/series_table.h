@@ -54,6 +54,7 @@ struct FillReport {
 struct SeriesTable {
   std::string source;
   std::string time_name;  ///< the header's word for the dates
+  std::string id_name;    ///< and for the ids of the long layout
   std::vector<std::string> column_names;
   std::size_t targets = 0;  ///< how many of the columns, from the first on, are to be forecast
   Frequency frequency;

@@ -1,0 +1,308 @@
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/config.h"
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
+#include "ingot/base/progress.h"
+#include "ingot/base/units.h"
+#include "ingot/cli/forecast.h"
+#include "ingot/cli/interrupt.h"
+#include "ingot/forecast/fit_checkpoint.h"
+#include "ingot/forecast/fit_json.h"
+
+namespace ingot::cli {
+namespace {
+
+using namespace ingot::forecast;
+using Json = nlohmann::ordered_json;
+
+// "a,b" as a list of words, whatever YAML would make of them.
+std::string list_of_words(const std::string& by_comma) {
+  Json words = Json::array();
+  for (std::size_t start = 0; start <= by_comma.size();) {
+    const std::size_t end = std::min(by_comma.find(',', start), by_comma.size());
+    words.push_back(by_comma.substr(start, end - start));
+    start = end + 1;
+  }
+  return dump_json(words);
+}
+
+// One configuration out of the file, the options and --set, in this order.
+FitConfig configuration(const ForecastOptions& o, const std::optional<std::string>& model) {
+  const auto not_empty = [](const char* option, const std::string& value) {
+    INGOT_CHECK(!value.empty(), InvalidConfig(option, "is empty; give a value, or leave the option out"));
+  };
+  if (o.config) not_empty("--config", *o.config);
+  Config config = o.config ? Config::load(*o.config) : Config::parse("{}", "the command line");
+  const auto set = [&](const char* option, const char* key, const std::optional<std::string>& value) {
+    if (!value) return;
+    not_empty(option, *value);
+    config.set(fmt::format("{}={}", key, *value), option);
+  };
+  const auto set_words = [&](const char* option, const char* key, const std::optional<std::string>& value) {
+    if (!value) return;
+    not_empty(option, *value);
+    config.set(fmt::format("{}={}", key, list_of_words(*value)), option);
+  };
+  const auto chosen = [](const std::string& word) {
+    return word.empty() ? std::nullopt : std::optional(word);
+  };
+  set("data", "data", dump_json(nlohmann::json(o.data)));
+  set("--model", "model", model);
+  set("--horizon", "horizon", o.horizon);
+  set("--lookback", "lookback", o.lookback);
+  set("--epochs", "epochs", o.epochs);
+  set("--fill", "fill", chosen(o.fill));
+  set("--scaler", "scaler", chosen(o.scaler));
+  set("--split", "split", chosen(o.split));
+  set("--frequency", "frequency", o.frequency);
+  set_words("--target", "targets", o.targets);
+  set_words("--columns", "columns", o.columns);
+  if (o.sort) config.set("sort=true", "--sort");
+  for (const std::string& assignment : o.set) config.set(assignment);
+  return read_fit_config(config);
+}
+
+void tell_table(const SeriesTable& table, bool json) {
+  if (json) return;
+  std::size_t rows = 0;
+  for (const Series& s : table.series) rows += s.length();
+  fmt::print("{}: {} series, {} rows, one per {}\n", table.source,
+             table.long_layout ? table.series.size() : table.column_names.size(),
+             human_count(static_cast<double>(rows)), table.frequency.name());
+  tell_filled(table, json);
+}
+
+void tell_epoch(const EpochReport& e) {
+  const ProgressPause pause;
+  fmt::print("epoch {:>3}  training {:.4f}  validation {:.4f}{}  {}\n", e.epoch, e.train_loss,
+             e.validation_loss, e.best ? " *" : "  ", human_duration(e.seconds));
+  std::fflush(stdout);
+}
+
+// The directory to write: as asked for, or DATA-`name`.
+std::string output_directory(const ForecastOptions& o, const std::string& data, const std::string& name) {
+  if (o.output.empty()) return fmt::format("{}-{}", std::filesystem::path(data).stem().string(), name);
+  std::string output = o.output;
+  while (output.size() > 1 && output.back() == '/') output.pop_back();
+  return output;
+}
+
+// Beside the model's directory, which appears whole or not at all.
+FitSaving saving_of(const ForecastOptions& o, const std::string& output) {
+  INGOT_CHECK(o.save_every >= 0,
+              InvalidConfig("--save-every", fmt::format("must be at least 0, got {}", o.save_every)));
+  return {.directory = output + "-unfinished",
+          .every_seconds = static_cast<double>(o.save_every),
+          .resume = o.resume};
+}
+
+struct WrittenFit {
+  Forecaster forecaster;
+  bool unfinished = false;  // stopped, and saved so that --resume goes on
+};
+
+WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const FitConfig& config,
+                    const SeriesTable& table) {
+  check_model_place(output);
+  const FitSaving saving = saving_of(o, output);
+  WrittenFit written{.forecaster =
+                         fit_shown(config, table, {.label = config.model.model, .json = o.json}, saving)};
+  const Forecaster& f = written.forecaster;
+  const Report report = forecast_report(f, table, 0);
+  save_forecaster(output, f, &report);
+  written.unfinished = f.end == FitEnd::stopped && has_fit_checkpoint(saving.directory);
+  if (!written.unfinished) remove_fit_checkpoint(saving.directory);
+  return written;
+}
+
+// In the words of `ingot train`.
+const char* name(FitEnd end) {
+  switch (end) {
+    case FitEnd::finished:
+      return "finished";
+    case FitEnd::early:
+      return "stopped early";
+    case FitEnd::stopped:
+      return "stopped";
+  }
+  return "";
+}
+
+}  // namespace
+
+void tell_filled(const SeriesTable& table, bool json) {
+  if (json) return;
+  for (std::size_t i = 0; i < std::min<std::size_t>(5, table.filled.notes.size()); ++i) {
+    fmt::print("  filled: {}\n", table.filled.notes[i]);
+  }
+  if (table.filled.notes.size() > 5) fmt::print("  filled: ... and {} more\n", table.filled.notes.size() - 5);
+}
+
+Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, const FitView& view,
+                     const FitSaving& saving) {
+  const bool tell_epochs = view.tell_epochs && !view.json;
+  std::unique_ptr<ProgressBar> bar;
+  FitHooks hooks;
+  hooks.on_step = [&](std::int64_t done, std::int64_t total, double loss) {
+    if (view.json) return;
+    if (!bar) {
+      bar = std::make_unique<ProgressBar>(
+          ProgressOptions{.label = view.label, .total = total, .done = done - 1});
+    }
+    bar->update(done, bar->due() ? fmt::format("{} {:.4f}", config.loss, loss) : "");
+  };
+  hooks.on_epoch = [&](const EpochReport& e) {
+    if (tell_epochs) tell_epoch(e);
+    return interrupted();
+  };
+  hooks.on_resume = [&](const FitProgress& p) {
+    if (!tell_epochs) return;
+    for (const EpochReport& e : p.epochs) tell_epoch(e);
+    fmt::print("going on after batch {} of epoch {}\n", p.batch, p.epochs.size() + 1);
+  };
+  const InterruptWatch watch;
+  Forecaster f = fit_forecaster(config, table, hooks, saving);
+  if (bar) bar->finish();
+  return f;
+}
+
+int run_forecast_fit(const ForecastOptions& o) {
+  const FitConfig config = configuration(o, o.model);
+  const std::string output = output_directory(o, config.data, config.model.model);
+  const SeriesTable table = read_series(config.data, config.table);
+  tell_table(table, o.json);
+  const auto [f, unfinished] = fit_into(output, o, config, table);
+  double best = f.epochs[0].validation_loss;
+  for (const EpochReport& e : f.epochs) best = std::min(best, e.validation_loss);
+  const int code = f.end == FitEnd::stopped ? kInterrupted : 0;
+  if (o.json) {
+    fmt::print("{}\n", dump_json(Json{{"end", name(f.end)},
+                                      {"model", output},
+                                      {"report", output + "/report.html"},
+                                      {"parameters", count_parameters(*f.model)},
+                                      {"best_validation_loss", best},
+                                      {"missing_rows", table.filled.missing_rows},
+                                      {"missing_values", table.filled.missing_values},
+                                      {"epochs", to_json(f.epochs)}},
+                                 2));
+    return code;
+  }
+  fmt::print(
+      "\n{} after {} epochs: best validation {} {:.4f}\n  model   {}\n  report  {}/report.html\n\nGo on "
+      "with:\n"
+      "  ingot forecast predict {} {} -o forecast.csv\n  ingot forecast evaluate {} {}\n",
+      name(f.end), f.epochs.size(), config.loss, best, output, output, output, config.data, output,
+      config.data);
+  if (unfinished) fmt::print("\nThe fit was stopped; the same command with --resume goes on with it.\n");
+  return code;
+}
+
+namespace {
+
+// What `compare` will fit: nothing is begun before all of it is known to be sound.
+struct Comparison {
+  std::string output;
+  std::vector<FitConfig> configs;
+  SeriesTable table;
+
+  std::string directory(const FitConfig& config) const { return output + "/" + config.model.model; }
+};
+
+Comparison planned(const ForecastOptions& o, const EvaluateOptions& evaluation) {
+  Comparison plan;
+  std::set<std::string> seen;
+  for (const std::string& model : o.models.empty() ? forecast_models() : o.models) {
+    INGOT_CHECK(seen.insert(model).second,
+                InvalidConfig("--model", fmt::format("'{}' is given twice", model)));
+    FitConfig config = configuration(o, model);
+    INGOT_CHECK(config.model.model == model,
+                InvalidConfig("model", "cannot be set with --set here; compare takes models from --model"));
+    plan.configs.push_back(std::move(config));
+  }
+  const FitConfig& first = plan.configs.front();
+  plan.output = output_directory(o, first.data, "compare");
+  plan.table = read_series(first.data, first.table);
+  for (const FitConfig& config : plan.configs) {
+    check_fit(config, plan.table, saving_of(o, plan.directory(config)));
+    check_evaluation(config.split, plan.table, evaluation);
+  }
+  for (const FitConfig& config : plan.configs) check_model_place(plan.directory(config));
+  return plan;
+}
+
+// One of the models to compare; with --resume the one that an earlier call has fitted just so.
+Forecaster compared_model(const std::string& directory, const ForecastOptions& o, const FitConfig& config,
+                          const SeriesTable& table) {
+  if (o.resume && std::filesystem::exists(directory + "/config.json")) {
+    Forecaster before = load_forecaster(directory);
+    if (before.fit_digest == fit_digest(config, table)) {
+      if (!o.json) fmt::print("fitted before\n");
+      return before;
+    }
+  }
+  return fit_into(directory, o, config, table).forecaster;
+}
+
+void print_comparison(const ForecastOptions& o, const std::string& report, const Evaluation& last,
+                      const std::vector<Compared>& rows) {
+  if (o.json) {
+    Json methods = Json::array();
+    for (const Compared& c : rows) {
+      Json entry = to_json(c.metrics);
+      if (c.fit_seconds > 0) {
+        entry.update(
+            Json{{"fit_seconds", c.fit_seconds}, {"parameters", c.parameters}, {"stopped", c.stopped}});
+      }
+      methods.push_back(entry);
+    }
+    fmt::print("{}\n", dump_json(Json{{"windows", last.windows},
+                                      {"season", last.season},
+                                      {"skipped", last.skipped},
+                                      {"notes", last.notes},
+                                      {"report", report},
+                                      {"methods", methods}},
+                                 2));
+    return;
+  }
+  std::vector<Metrics> metrics;
+  for (const Compared& c : rows) {
+    metrics.push_back(c.metrics);
+    if (c.stopped) metrics.back().method += ", stopped";
+  }
+  fmt::print("\n{}", metrics_table(metrics));
+  for (const std::string& note : last.notes) fmt::print("{}\n", note);
+  fmt::print("\n  report  {}\n", report);
+}
+
+}  // namespace
+
+int run_forecast_compare(const ForecastOptions& o) {
+  const EvaluateOptions options{.stride = o.stride, .season = o.season};
+  const Comparison plan = planned(o, options);
+  tell_table(plan.table, o.json);
+  std::vector<Compared> rows;
+  Evaluation last;
+  bool stopped = false;
+  for (const FitConfig& config : plan.configs) {
+    if (!o.json) fmt::print("\n{}\n", config.model.model);
+    const Forecaster f = compared_model(plan.directory(config), o, config, plan.table);
+    stopped = f.end == FitEnd::stopped;
+    last = evaluate(f, plan.table, options);
+    double seconds = 0;
+    for (const EpochReport& e : f.epochs) seconds += e.seconds;
+    rows.push_back({last.methods[0], seconds, count_parameters(*f.model), stopped});
+    if (stopped) break;
+  }
+  for (std::size_t i = 1; i < last.methods.size(); ++i) rows.push_back({.metrics = last.methods[i]});
+  const std::string report = plan.output + "/report.html";
+  write_report(report, comparison_report(plan.table.source, last.windows, rows));
+  print_comparison(o, report, last, rows);
+  return stopped ? kInterrupted : 0;
+}
+
+}  // namespace ingot::cli

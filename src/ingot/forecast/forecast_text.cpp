@@ -1,0 +1,70 @@
+#include "ingot/forecast/forecast_text.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace ingot::forecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string quoted(const std::string& cell) {
+  if (cell.find_first_of(",\"\n\r") == std::string::npos) return cell;
+  std::string out = "\"";
+  for (const char c : cell) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + "\"";
+}
+
+std::string csv_header(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table) {
+  std::string header = (table.long_layout ? quoted(table.id_name) + "," : "") + quoted(table.time_name);
+  for (std::size_t t = 0; t < table.targets; ++t) {
+    const std::string& name = table.column_names[t];
+    header += "," + quoted(name);
+    if (forecasts.empty()) continue;
+    for (const auto& [level, unused] : forecasts[0].low) {
+      header += "," + quoted(fmt::format("{}-lo-{}", name, level));
+      header += "," + quoted(fmt::format("{}-hi-{}", name, level));
+    }
+  }
+  return header + "\n";
+}
+
+}  // namespace
+
+std::string to_csv(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table) {
+  std::string csv = csv_header(forecasts, table);
+  for (const SeriesForecast& f : forecasts) {
+    for (std::size_t h = 0; h < f.times.size(); ++h) {
+      if (table.long_layout) csv += quoted(f.id) + ",";
+      csv += format_moment(f.times[h], table.date_style);
+      for (std::size_t t = 0; t < f.values.size(); ++t) {
+        csv += fmt::format(",{}", f.values[t][h]);
+        for (const auto& [level, low] : f.low)
+          csv += fmt::format(",{},{}", low[t][h], f.high.at(level)[t][h]);
+      }
+      csv += "\n";
+    }
+  }
+  return csv;
+}
+
+Json to_json(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table) {
+  Json all = Json::array();
+  for (const SeriesForecast& f : forecasts) {
+    Json series = Json::object(), targets = Json::object();
+    if (table.long_layout) series["id"] = f.id;
+    for (const Moment time : f.times) series["times"].push_back(format_moment(time, table.date_style));
+    for (std::size_t t = 0; t < f.values.size(); ++t) {
+      Json& target = targets[table.column_names[t]];
+      target["forecast"] = f.values[t];
+      for (const auto& [level, low] : f.low) {
+        target[std::to_string(level)] = {{"low", low[t]}, {"high", f.high.at(level)[t]}};
+      }
+    }
+    series["targets"] = targets;
+    all.push_back(series);
+  }
+  return all;
+}
+
+}  // namespace ingot::forecast

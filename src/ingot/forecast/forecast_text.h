@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "ingot/forecast/forecaster.h"
+
+// Forecasts as text, with every digit of their numbers.
+namespace ingot::forecast {
+
+/// As CSV: the table's column of dates, then NAME, NAME-lo-90, NAME-hi-90 for each target; long tables with
+/// their column of ids first.
+std::string to_csv(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table);
+
+/// The same as JSON: one object per series, with "id" in long tables, "times" as the table writes them, and
+/// for each target "forecast" and, by level, "low" and "high".
+nlohmann::ordered_json to_json(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table);
+
+}  // namespace ingot::forecast
