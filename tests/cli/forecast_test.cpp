@@ -104,7 +104,7 @@ TEST(ForecastCommand, EndsWithOneClearErrorAndWritesNothing) {
   EXPECT_NE(refused({"--horizon", ""}).find("--horizon: is empty"), std::string::npos);
 }
 
-TEST(ForecastCommand, PrintsForecastsAsJson) {
+TEST(ForecastCommand, PrintsForecastsAndFoldsAsJson) {
   const test::TemporaryDirectory directory;
   const std::string data = directory.at("days.csv"), model = directory.at("model");
   write_days(data, 300);
@@ -118,6 +118,14 @@ TEST(ForecastCommand, PrintsForecastsAsJson) {
   EXPECT_EQ(forecast["series"][0]["times"][0], "300");
   EXPECT_EQ(forecast["series"][0]["targets"]["sales"]["forecast"].size(), 7U);
   EXPECT_EQ(forecast["series"][0]["targets"]["sales"]["80"]["low"].size(), 7U);
+
+  const Outcome folds = run_ingot({"forecast", "evaluate", model, data, "--folds", "2", "--json"});
+  ASSERT_EQ(folds.exit_code, 0) << folds.errors;
+  const auto validated = parse_json<nlohmann::json>(folds.output, "evaluate");
+  EXPECT_EQ(validated["folds"][1]["rows"], 293);
+  EXPECT_EQ(validated["mean"].size(), 4U);
+  const Outcome table = run_ingot({"forecast", "evaluate", model, data, "--folds", "2"});
+  EXPECT_NE(table.output.find("\nmean "), std::string::npos) << table.output;
 
   std::filesystem::remove(model + "/calibration.safetensors");
   EXPECT_NE(run_ingot({"forecast", "predict", model, data, "--level", "80"}).errors.find("not calibrated"),

@@ -81,8 +81,14 @@ void add_forecast(Command& root) {
   evaluating.option("--season", o->season, "Rows in a season; 0: a day of hours, a week of days...");
   evaluating.option("--split", o->split, "ratio or ett (default: as fitted)").one_of({"ratio", "ett"});
   evaluating.option("--level", o->levels, "Intervals to check (per cent; default 80 and 90)");
+  evaluating.option("--folds", o->folds,
+                    "Cross-validate: fit anew before each of N origins, forecast the rows after it");
+  evaluating.option("--fold-rows", o->fold_rows, "Rows that each fold forecasts (default: the horizon)");
   add_data_options(evaluating, *o);
   evaluating.flag("--json", o->json, "Print JSON");
+  evaluating.example(
+      "ingot forecast evaluate sales-dlinear sales.csv --folds 5",
+      "cross-validation: five fits, each of which has seen only what was before its test rows");
   evaluating.run([o] { return run_forecast_evaluate(*o); });
 
   Command plotting = verb.verb("plot", "Draw the forecasts into one HTML file: drag to zoom");

@@ -7,6 +7,8 @@
 #include "ingot/base/json.h"
 #include "ingot/base/log.h"
 #include "ingot/cli/forecast.h"
+#include "ingot/cli/interrupt.h"
+#include "ingot/forecast/cross_validate.h"
 #include "ingot/forecast/forecast_text.h"
 
 namespace ingot::cli {
@@ -94,10 +96,81 @@ int run_forecast_predict(const ForecastOptions& o) {
   return 0;
 }
 
+namespace {
+
+void print_folds(const CrossValidation& v, const SeriesTable& table) {
+  constexpr std::size_t kWide = 20;
+  fmt::print("\nfold  {:<{}}{:>8}{:>8}{:>9}{:>9}{:>9}", "from", kWide, "rows", "epochs", "MSE", "MAE",
+             "MASE");
+  for (std::size_t m = 1; m < v.mean.size(); ++m) fmt::print("{:>16}", v.mean[m].method);
+  const auto row = [&](const std::vector<Metrics>& methods) {
+    const Metrics& own = methods[0];
+    fmt::print("{:>9.4f}{:>9.4f}{:>9}", own.mse, own.mae,
+               std::isnan(own.mase) ? "-" : fmt::format("{:.3f}", own.mase));
+    for (std::size_t m = 1; m < methods.size(); ++m) fmt::print("{:>16.4f}", methods[m].mae);
+    fmt::print("\n");
+  };
+  fmt::print("\n");
+  for (std::size_t i = 0; i < v.folds.size(); ++i) {
+    const Fold& fold = v.folds[i];
+    fmt::print("{:<6}{:<{}}{:>8}{:>8}", i + 1, format_moment(fold.origin, table.date_style), kWide, fold.rows,
+               fold.epochs);
+    row(fold.evaluation.methods);
+  }
+  fmt::print("{:<{}}", "mean", kWide + 22);
+  row(v.mean);
+  fmt::print("Of the simple forecasts on the right stands the MAE. Mean of {} folds:\n\n{}", v.folds.size(),
+             metrics_table(v.mean));
+}
+
+Json to_json(const CrossValidation& v, const SeriesTable& table) {
+  Json folds = Json::array();
+  for (const Fold& fold : v.folds) {
+    Json json{
+        {"from", format_moment(fold.origin, table.date_style)}, {"rows", fold.rows}, {"epochs", fold.epochs}};
+    json.update(to_json(fold.evaluation));
+    folds.push_back(json);
+  }
+  return {{"folds", folds}, {"mean", methods_json(v.mean)}, {"stopped", v.stopped}};
+}
+
+int run_cross_validation(const ForecastOptions& o, const Forecaster& f, const SeriesTable& table) {
+  INGOT_CHECK(
+      !f.column_names.empty(),
+      InvalidConfig("--folds", fmt::format("{} was not fitted by ingot forecast fit, so nothing says how "
+                                           "to fit it anew",
+                                           o.directory)));
+  const CrossValidationOptions options{.folds = o.folds,
+                                       .test_rows = o.fold_rows,
+                                       .stride = o.stride,
+                                       .season = o.season,
+                                       .levels = asked_levels(o)};
+  const auto fit = [&](std::int64_t fold, const FitConfig& config, const SeriesTable& before) {
+    return fit_shown(
+        config, before,
+        {.label = fmt::format("fold {} of {}", fold + 1, o.folds), .json = o.json, .tell_epochs = false});
+  };
+  const CrossValidation v = cross_validate(f.config, table, options, fit);
+  if (o.json) {
+    fmt::print("{}\n", dump_json(to_json(v, table), 2));
+  } else {
+    if (!v.folds.empty()) {
+      print_folds(v, table);
+      for (const std::string& note : v.folds.back().evaluation.notes) fmt::print("{}\n", note);
+    }
+    if (v.stopped) fmt::print("\nstopped after {} of {} folds\n", v.folds.size(), o.folds);
+  }
+  return v.stopped ? kInterrupted : 0;
+}
+
+}  // namespace
+
 int run_forecast_evaluate(const ForecastOptions& o) {
   Forecaster f = load_forecaster(o.directory);
   if (!o.split.empty()) f.config.split.kind = o.split;
   const SeriesTable table = read_series(o.data, table_options(o, f));
+  INGOT_CHECK(o.fold_rows == 0 || o.folds != 0, InvalidConfig("--fold-rows", "needs --folds"));
+  if (o.folds != 0) return run_cross_validation(o, f, table);
   const Evaluation e =
       evaluate(f, table, {.stride = o.stride, .season = o.season, .levels = asked_levels(o)});
   if (o.json) {
