@@ -89,6 +89,20 @@ TEST_F(TrainCommand, KilledAgainAndAgainItStillEndsWithTheSameBits) {
   EXPECT_EQ(model("often"), model("whole"));
 }
 
+TEST_F(TrainCommand, CtrlCEndsItInOrderAndTheExitCodeTells) {
+  bool sent = false;
+  const Outcome stopped =
+      run_ingot_on_terminal({"train", directory_ + "/train.yaml", "--set",
+                             "output_dir=" + directory_ + "/run", "--set", "max_steps=1000000"},
+                            [&](const std::string& output, pid_t child, int) {
+                              if (child == 0 || sent || output.find("validation loss") == std::string::npos)
+                                return;
+                              sent = ::kill(child, SIGINT) == 0;
+                            });
+  EXPECT_EQ(stopped.exit_code, 128 + SIGINT) << stopped.output;
+  EXPECT_NE(stopped.output.find("stopped after "), std::string::npos) << stopped.output;
+}
+
 TEST_F(TrainCommand, WhatItTrainedCanBeUsedByEveryOtherVerb) {
   ASSERT_EQ(run_ingot(command("run")).exit_code, 0);
   const std::string path = directory_ + "/run/model";

@@ -5,6 +5,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/interrupt.h"
 #include "ingot/cli/training_console.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/hub/resolve.h"
@@ -74,7 +75,7 @@ int run(const TrainOptions& o) {
   console.begin(trainer);
   const TrainResult result = trainer.run();
   print_result(o, result, console.finish(trainer, trainer.bigram_baseline()));
-  return 0;
+  return result.end == TrainEnd::stopped ? kInterrupted : 0;
 }
 
 }  // namespace
