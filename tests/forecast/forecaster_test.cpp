@@ -229,12 +229,12 @@ TEST(Evaluate, RefusesASeasonThatTheTrainingPartDoesNotHold) {
   EXPECT_EQ(evaluate(f, table, {.season = 12, .levels = {}}).season, 12);
 }
 
-// Weeks of two columns, of which the first repeats itself exactly.
+// Weeks of two columns, of which the first repeats itself but for rounding.
 SeriesTable weekly_days(int rows, const TableOptions& options = {}) {
   std::string csv = "ds,regular,noisy\n";
   for (int i = 0; i < rows; ++i) {
-    csv += fmt::format("{},{},{:.4f}\n", format_moment(1577836800 + i * std::int64_t{86400}, {}), i % 7,
-                       std::sin(i * 12.9898) + 0.01 * i);
+    csv += fmt::format("{},{},{:.4f}\n", format_moment(1577836800 + i * std::int64_t{86400}, {}),
+                       std::sin(i * 6.283185307179586 / 7), std::sin(i * 12.9898) + 0.01 * i);
   }
   return table_of(csv, options);
 }

@@ -136,7 +136,8 @@ void Evaluator::prepare() {
     const ColumnScales& scales = scaled_series.back()->scales;
     for (std::size_t t = 0; t < table.targets; ++t) {
       const std::span<const double> x(series.columns[t].data(), static_cast<std::size_t>(b.train));
-      const double error = seasonal_error(x, own_season);
+      // What rounding leaves of an exact repetition is no error either.
+      const double found = seasonal_error(x, own_season), error = found > 1e-12 * scales.scale[t] ? found : 0;
       if (error == 0) {
         periodic.push_back(series.id.empty() ? table.column_names[t]
                                              : series.id + " " + table.column_names[t]);
