@@ -24,11 +24,16 @@ inline Kernel<EmbeddingArgs> embedding("embedding");
 
 /// dweight[ids[i]] += dy[i] for i in order; first set to 0 without `accumulate`. Shapes as above, floating.
 /// Rows that several ids name are summed in dy's order whatever the thread count; half types in f32. On a GPU
-/// ids outside of the rows are left out.
+/// ids outside of the rows are left out. scratch: embedding_scratch(ids) numbers of i32; absent where that is
+/// 0.
 struct EmbeddingBackwardArgs {
   View dy, ids, dweight;
+  View scratch{};
   bool accumulate = false;
 };
+/// A GPU sorts the ids: their places twice, and counts of digits for each tile of them.
+std::int64_t embedding_scratch(const View& ids);
+inline constexpr int kEmbeddingTile = 2048, kEmbeddingDigits = 256;
 inline Kernel<EmbeddingBackwardArgs> embedding_backward("embedding_backward");
 
 /// y[..., i, ...] = x[..., index[..., i, ...], ...] on `axis`. index and y have one shape, with x's sizes on

@@ -39,11 +39,14 @@ struct EmbeddingNode final : Node {
   std::vector<SavedTensor*> saved() override { return {&ids}; }
 
   void backward(BackwardContext& ctx) override {
+    const std::int64_t numbers = kernels::embedding_scratch(ids.view());
+    const Tensor scratch = numbers > 0 ? Tensor::empty({numbers}, DType::i32, ctx.grad().device()) : Tensor{};
     const GradSlot dweight = ctx.slot(0);
     kernels::launch(kernels::embedding_backward, ctx.stream(),
                     {.dy = ctx.grad().view(),
                      .ids = ids.view(),
                      .dweight = dweight.view,
+                     .scratch = scratch.view(),
                      .accumulate = dweight.accumulate});
   }
 };

@@ -10,13 +10,11 @@
 #include "ingot/core/backend.h"
 #include "ingot/kernels/check.h"
 #include "ingot/kernels/elementwise.h"
-#include "ingot/kernels/index.h"
 #include "ingot/kernels/loss.h"
 #include "ingot/kernels/optimizer.h"
 #include "ingot/kernels/rope.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
-#include "ingot/ops/index.h"
 #include "ingot/ops/rope.h"
 #include "ingot/ops/view.h"
 
@@ -516,62 +514,6 @@ TEST(CudaRope, WritesToViewsOfAnyStrides) {
       };
       EXPECT_LE(max_error(run(kDevice), run(kCpu)), dtype == DType::f32 ? 1e-6 : 0x1p-7)
           << width << " " << skip;
-    }
-  }
-}
-
-// A frequent id: more of its rows than are read at a time, in several lists; columns of several blocks, of no
-// whole pack, not aligned.
-TEST(CudaEmbedding, AFrequentIdHasTheSumOfItsRows) {
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    for (const auto& [width, skip] : {std::pair{24, 0}, {1032, 0}, {261, 0}, {24, 1}}) {
-      if (width == 1032 && dtype != DType::f32) continue;  // one block's
-      std::vector<std::int64_t> list;
-      for (std::int64_t i = 0; i < 300; ++i) list.push_back(i % 3 == 0 ? i % 7 : 9);
-      const Tensor ids = Tensor::from(list, {300});
-      const Tensor rows = to(randn({300 * width + skip}, 1), dtype), start = to(randn({11, width}, 2), dtype);
-      for (const bool accumulate : {false, true}) {
-        const auto run = [&](Device device) {
-          const Tensor dy = reshape(slice(to(rows, device), 0, skip), {300, width});
-          const Tensor dweight = device.is_cpu() ? clone(start) : to(start, device);
-          const Tensor there = device.is_cpu() ? ids : to(ids, device);
-          launch(kernels::embedding_backward, current_stream(device),
-                 {.dy = dy.view(), .ids = there.view(), .dweight = dweight.view(), .accumulate = accumulate});
-          return dweight;
-        };
-        EXPECT_LE(max_error(run(kDevice), run(kCpu)), dtype == DType::f32 ? 1e-4 : 1e-2)
-            << width << " " << skip << " " << accumulate;
-      }
-    }
-  }
-}
-
-// The host does not wait to check them.
-TEST(CudaEmbedding, AnIdOutsideOfTheRowsGivesNaNAndNoGradient) {
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    for (const std::int64_t width : {1, 2, 3, 8, 12}) {  // words of 2, 4 and 16 bytes
-      Tensor weight = to(randn({5, width}, 1, dtype), kDevice);
-      weight.set_requires_grad(true);
-      const auto run = [&](const std::vector<std::int64_t>& ids) {
-        weight.set_grad({});
-        const Tensor y =
-            embedding(weight, Tensor::from(ids, {static_cast<std::int64_t>(ids.size())}, kDevice));
-        BackwardOptions options;
-        options.grad = Tensor::empty_like(y);
-        launch(kernels::fill, current_stream(kDevice), {.y = options.grad.view(), .value = 1});
-        backward(y, options);
-        return std::pair(to(to(y.detach(), kCpu), DType::f32), to(to(weight.grad(), kCpu), DType::f32));
-      };
-      const auto [found, gradient] = run({4, 5, -1, 0, 4});
-      const auto [known, expected] = run({4, 0, 4});
-      for (std::int64_t c = 0; c < width; ++c) {
-        const auto at = [&](const Tensor& x, std::int64_t row) { return x.data<float>()[row * width + c]; };
-        EXPECT_TRUE(std::isnan(at(found, 1)) && std::isnan(at(found, 2)));
-        EXPECT_EQ(at(found, 0), at(known, 0));
-        EXPECT_EQ(at(found, 3), at(known, 1));
-        EXPECT_EQ(at(found, 4), at(known, 2));
-      }
-      EXPECT_EQ(max_error(gradient, expected), 0.0);
     }
   }
 }

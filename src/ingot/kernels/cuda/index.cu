@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ingot/core/backend.h"
+#include "ingot/kernels/cuda/indices.h"
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/team.h"
@@ -11,13 +11,6 @@ namespace {
 
 constexpr int kBlock = 256;
 using Block = Team<kBlock>;
-
-/// Calls f.template operator()<I>() with the type of indices.
-template <class F>
-void dispatch_indices(DType dtype, F&& f) {
-  if (dtype == DType::i64) return f.template operator()<std::int64_t>();
-  f.template operator()<std::int32_t>();
-}
 
 // One block: indices are the tokens of a batch. Places fit a float's 24 bits only up to 16 million, so the
 // smallest is found with atomicMin.
@@ -45,8 +38,6 @@ void run_find_outside(const FindOutsideArgs& args, Stream stream) {
            args.indices.as<I>(), walk, args.bound, args.position.as<long long>());
   });
 }
-
-__device__ __forceinline__ bool is_row(std::int64_t id, std::int64_t rows) { return id >= 0 && id < rows; }
 
 template <class Word>
 __device__ __forceinline__ Word all_ones() {
@@ -86,100 +77,6 @@ void run_embedding(const EmbeddingArgs& args, Stream stream) {
     if (both % 16 == 0) return run.template operator()<Pack<std::uint64_t, 2>>();
     if (both % 4 == 0) return run.template operator()<std::uint32_t>();
     run.template operator()<std::uint8_t>();
-  });
-}
-
-/// Whether `id` stands among the first `place` ids; the nearest are looked at first, because what is frequent
-/// is near. Every thread of a block calls it.
-template <class I>
-__device__ bool stands_before(const I* ids, std::int64_t place, I id) {
-  constexpr int kLooks = 8;  // ids of a thread between two questions to the others
-  for (std::int64_t end = place; end > 0; end -= kBlock * kLooks) {
-    float found = 0;
-    INGOT_UNROLL
-    for (int k = 0; k < kLooks; ++k) {
-      const std::int64_t j = end - 1 - (k * kBlock + Block::lane());
-      if (j >= 0 && ids[j] == id) found = 1;
-    }
-    if (Block::sum(found) > 0.0F) return true;
-  }
-  return false;
-}
-
-// A block for each place in ids, and blockIdx.y for columns. Only the first of those with the same id works:
-// it adds the rows of dy in their order, so that the sum does not depend on chance; every other one leaves.
-// The places of the same id are listed first, so that several of their rows can be on their way.
-template <class T, class I, int vec>
-__global__ void __launch_bounds__(kBlock)
-    embedding_backward_kernel(const T* dy, const I* ids, T* dweight, std::int64_t rows, std::int64_t n,
-                              std::int64_t d, bool accumulate) {
-  constexpr int kWarps = kBlock / kWarp, kRows = 8;
-  INGOT_SHARED_ARRAY(int, same, kBlock);
-  INGOT_SHARED_ARRAY(int, counts, kWarps);
-  const std::int64_t place = blockIdx.x;
-  const I id = ids[place];
-  if (!is_row(static_cast<std::int64_t>(id), rows) || stands_before(ids, place, id)) return;
-  const std::int64_t column = (std::int64_t{blockIdx.y} * kBlock + Block::lane()) * vec;
-  const int lane = Block::lane() % kWarp, warp = Block::lane() / kWarp;
-  float sum[vec] = {};
-  for (std::int64_t j0 = place; j0 < n; j0 += kBlock) {
-    const std::int64_t j = j0 + Block::lane();
-    const bool mine = j < n && ids[j] == id;
-    const unsigned lanes = __ballot_sync(kAllLanes, mine ? 1 : 0);
-    __syncthreads();  // the list before has been read
-    if (lane == 0) counts[warp] = __popc(lanes);
-    __syncthreads();
-    int before = 0, count = 0;
-    for (int w = 0; w < kWarps; ++w) {
-      if (w == warp) before = count;
-      count += counts[w];
-    }
-    if (mine) same[before + __popc(lanes & ((1U << lane) - 1))] = Block::lane();
-    __syncthreads();
-    if (column >= d) continue;
-    for (int k0 = 0; k0 < count; k0 += kRows) {
-      Pack<T, vec> read[kRows];
-      INGOT_UNROLL
-      for (int k = 0; k < kRows; ++k)
-        if (k0 + k < count) read[k] = load_pack<vec>(dy + (j0 + same[k0 + k]) * d + column);
-      INGOT_UNROLL
-      for (int k = 0; k < kRows; ++k) {
-        if (k0 + k >= count) continue;
-        INGOT_UNROLL
-        for (int v = 0; v < vec; ++v) sum[v] += to_float(read[k].values[v]);
-      }
-    }
-  }
-  if (column >= d) return;
-  T* to = dweight + static_cast<std::int64_t>(id) * d + column;
-  Pack<T, vec> pack = {};
-  if (accumulate) pack = load_pack<vec>(to);
-  INGOT_UNROLL
-  for (int v = 0; v < vec; ++v) store(&pack.values[v], sum[v], accumulate);
-  store_pack(to, pack);
-}
-
-void run_embedding_backward(const EmbeddingBackwardArgs& args, Stream stream) {
-  const std::int64_t n = args.ids.numel(), d = args.dweight.dim(1);
-  if (!args.accumulate) {
-    const auto bytes = static_cast<std::size_t>(args.dweight.numel()) * byte_size(args.dweight.dtype);
-    backend(stream.device).fill_bytes(args.dweight.data, 0, bytes, stream);
-  }
-  if (n == 0 || d == 0) return;
-  const auto address =
-      reinterpret_cast<std::uintptr_t>(args.dy.data) | reinterpret_cast<std::uintptr_t>(args.dweight.data);
-  dispatch_indices(args.ids.dtype, [&]<class I>() {
-    dispatch_device_float(args.dweight.dtype, "embedding_backward", [&]<class T>() {
-      const auto run = [&]<int vec>() {
-        const std::int64_t columns = (d + kBlock * vec - 1) / (kBlock * vec);
-        launch({"embedding_backward", stream, args.dweight}, embedding_backward_kernel<T, I, vec>,
-               Size3{static_cast<unsigned>(n), static_cast<unsigned>(columns)}, Size3{kBlock}, 0,
-               args.dy.as<T>(), args.ids.as<I>(), args.dweight.as<T>(), args.dweight.dim(0), n, d,
-               args.accumulate);
-      };
-      if (address % 16 == 0 && d % kPack<T> == 0) return run.template operator()<kPack<T>>();
-      run.template operator()<1>();
-    });
   });
 }
 
@@ -286,11 +183,6 @@ void run_scatter_add(const ScatterAddArgs& args, Stream stream) {
 void register_index() {
   find_outside.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_find_outside});
   embedding.add(DeviceType::cuda, {"cuda", ImplKind::cuda, nullptr, run_embedding});
-  embedding_backward.add(DeviceType::cuda, {"cuda", ImplKind::cuda,
-                                            [](const EmbeddingBackwardArgs& args) {
-                                              return is_device_float(args.dweight.dtype);
-                                            },
-                                            run_embedding_backward});
   gather.add(DeviceType::cuda, {"cuda", ImplKind::cuda,
                                 [](const GatherArgs& args) { return is_element(args.x.dtype); }, run_gather});
   scatter_add.add(DeviceType::cuda,

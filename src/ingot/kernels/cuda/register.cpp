@@ -21,6 +21,7 @@ void register_kernels() {
   register_copy();
   register_cross_entropy();
   register_delay();
+  register_embedding_backward();
   register_fft();
   register_fp8_matmul();
   register_gemm();

@@ -34,6 +34,7 @@ void register_conv();
 void register_copy();
 void register_cross_entropy();
 void register_delay();
+void register_embedding_backward();
 void register_fft();
 void register_fp8_matmul();
 void register_gemm();
