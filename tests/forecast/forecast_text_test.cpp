@@ -5,6 +5,8 @@
 #include "tests/forecast/support.h"
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/json.h"
+
 namespace ingot::forecast {
 namespace {
 
@@ -58,7 +60,9 @@ TEST(ForecastText, KeepsEveryDigitOfLargeValues) {
 TEST(ForecastText, TheJsonHoldsWhatTheCsvHolds) {
   const SeriesTable table = long_table();
   const std::vector<SeriesForecast> forecasts = predict(small_forecaster(table), table, {80, 90});
-  const auto json = to_json(forecasts, table);
+  const auto document = parse_json<nlohmann::json>(to_json(forecasts, table), "forecast");
+  EXPECT_EQ(document["horizon"], forecasts[0].times.size());
+  const auto& json = document["series"];
   ASSERT_EQ(json.size(), 2U);
   EXPECT_EQ(json[1]["id"], "B,1");
   EXPECT_EQ(json[1]["times"][0], "200");

@@ -81,14 +81,11 @@ int run_forecast_predict(const ForecastOptions& o) {
   }
   if (!o.output.empty()) write_file_atomically(o.output, to_csv(forecasts, table));
   const std::int64_t horizon = f.config.model.horizon;
-  if (o.json) {
-    fmt::print("{}\n",
-               dump_json(o.output.empty()
-                             ? Json{{"horizon", horizon}, {"series", to_json(forecasts, table)}}
-                             : Json{{"output", o.output}, {"series", forecasts.size()}, {"horizon", horizon}},
-                         2));
-  } else if (o.output.empty()) {
-    fmt::print("{}", to_csv(forecasts, table));
+  if (o.output.empty()) {
+    fmt::print("{}", o.json ? to_json(forecasts, table) + "\n" : to_csv(forecasts, table));
+  } else if (o.json) {
+    const Json json{{"output", o.output}, {"series", forecasts.size()}, {"horizon", horizon}};
+    fmt::print("{}\n", dump_json(json, 2));
   } else {
     fmt::print("{} rows ahead of {} series written to {}\n", horizon, forecasts.size() * table.targets,
                o.output);

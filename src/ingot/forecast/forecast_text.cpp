@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/json.h"
+
 namespace ingot::forecast {
 namespace {
 
@@ -48,7 +50,7 @@ std::string to_csv(const std::vector<SeriesForecast>& forecasts, const SeriesTab
   return csv;
 }
 
-Json to_json(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table) {
+std::string to_json(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table) {
   Json all = Json::array();
   for (const SeriesForecast& f : forecasts) {
     Json series = Json::object(), targets = Json::object();
@@ -64,7 +66,8 @@ Json to_json(const std::vector<SeriesForecast>& forecasts, const SeriesTable& ta
     series["targets"] = targets;
     all.push_back(series);
   }
-  return all;
+  const std::size_t horizon = forecasts.empty() ? 0 : forecasts[0].times.size();
+  return dump_json(Json{{"horizon", horizon}, {"series", all}}, 2);
 }
 
 }  // namespace ingot::forecast

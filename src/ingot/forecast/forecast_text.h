@@ -3,8 +3,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "ingot/forecast/forecaster.h"
 
 // Forecasts as text, with every digit of their numbers.
@@ -14,8 +12,8 @@ namespace ingot::forecast {
 /// their column of ids first.
 std::string to_csv(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table);
 
-/// The same as JSON: one object per series, with "id" in long tables, "times" as the table writes them, and
-/// for each target "forecast" and, by level, "low" and "high".
-nlohmann::ordered_json to_json(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table);
+/// The same as JSON: "horizon", and "series" with an object for each: "id" in long tables, "times" as the
+/// table writes them, and "targets", for each "forecast" and, by level, "low" and "high".
+std::string to_json(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table);
 
 }  // namespace ingot::forecast

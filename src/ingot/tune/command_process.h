@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <sys/types.h>
-
 namespace ingot::tune {
 
 /// A command that /bin/sh runs; what it writes comes through a pipe. The shell and all that it starts are one
@@ -33,8 +31,8 @@ class CommandProcess {
 
   int output_ = -1;    // -1: at its end
   int lifeline_ = -1;  // a pipe that only this process holds: it ends when the process does
-  pid_t guard_ = 0;    // leads the group
-  pid_t shell_ = 0;    // 0: none, or ended
+  int guard_ = 0;      // the process that leads the group
+  int shell_ = 0;      // 0: none, or ended
   std::optional<int> status_;
 };
 
