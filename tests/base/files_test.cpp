@@ -165,6 +165,9 @@ TEST_F(Files, ErrorsNameTheFileTheReasonAndWhatToDo) {
   EXPECT_NE(message_of<IoError>([&] { MappedFile file(root_); }).find("is a directory"), std::string::npos);
   EXPECT_NE(message_of<IoError>([&] { FileWriter out(at("no/such/place")); }).find("cannot create it"),
             std::string::npos);
+  const std::string long_name = at(std::string(300, 'x'));
+  EXPECT_NE(message_of<IoError>([&] { write_file_atomically(long_name, ""); }).find("File name too long"),
+            std::string::npos);
   write_file_atomically(at("file"), "");
   EXPECT_NE(message_of<IoError>([&] { make_directories(at("file/below")); }).find("Not a directory"),
             std::string::npos);
