@@ -168,6 +168,8 @@ TEST(Fit, EndsEarlyAndWhenToldTo) {
   const FitResult early = fit(c, table);
   EXPECT_EQ(early.end, FitEnd::early);
   EXPECT_EQ(early.epochs.back().epoch, early.best_epoch + 2);
+  c.epochs = early.epochs.back().epoch;
+  EXPECT_EQ(fit(c, table).end, FitEnd::finished) << "it had all its epochs, though patience ends with them";
 }
 
 // Weights that no longer move give the same loss for ever: a tie is kept, but it is no gain.

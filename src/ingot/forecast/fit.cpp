@@ -158,8 +158,8 @@ struct Fit {
   FitEnd run() {
     while (true) {
       const auto done = static_cast<std::int64_t>(progress.epochs.size());
-      if (config.patience > 0 && epochs_without_gain() >= config.patience) return FitEnd::early;
       if (done == config.epochs) return FitEnd::finished;
+      if (config.patience > 0 && epochs_without_gain() >= config.patience) return FitEnd::early;
       run_epoch();
       if (!hooks.on_epoch || !hooks.on_epoch(progress.epochs.back())) continue;
       if (has_fit_checkpoint(saving.directory)) save();
