@@ -172,20 +172,6 @@ bool same_place_in_month(std::span<const Moment> moments) {
   });
 }
 
-std::optional<Frequency> months_between(std::span<const Moment> moments) {
-  if (!same_place_in_month(moments)) return std::nullopt;
-  std::int64_t step = 0;
-  for (std::size_t i = 1; i < moments.size(); ++i) {
-    const std::int64_t d = month_index(moments[i]) - month_index(moments[i - 1]);
-    if (d <= 0) return std::nullopt;
-    step = step == 0 ? d : std::min(step, d);
-  }
-  const bool multiples = std::ranges::adjacent_find(moments, [&](Moment a, Moment b) {
-                           return (month_index(b) - month_index(a)) % step != 0;
-                         }) == moments.end();
-  return multiples ? std::optional(Frequency{Frequency::Unit::months, step}) : std::nullopt;
-}
-
 }  // namespace
 
 std::int64_t time_of_day(Moment moment) { return moment - floor_div(moment, kDay) * kDay; }
@@ -320,13 +306,26 @@ Frequency parse_frequency(std::string_view text, std::string_view key) {
   return {found->second.unit, found->second.step * steps};
 }
 
+std::optional<Frequency> months_between(std::span<const Moment> moments) {
+  std::int64_t step = 0;
+  for (std::size_t i = 1; i < moments.size(); ++i) {
+    const std::int64_t d = month_index(moments[i]) - month_index(moments[i - 1]);
+    if (d <= 0) return std::nullopt;
+    step = step == 0 ? d : std::min(step, d);
+  }
+  const bool multiples = std::ranges::adjacent_find(moments, [&](Moment a, Moment b) {
+                           return (month_index(b) - month_index(a)) % step != 0;
+                         }) == moments.end();
+  return multiples ? std::optional(Frequency{Frequency::Unit::months, step}) : std::nullopt;
+}
+
 std::optional<Frequency> infer_frequency(std::span<const Moment> moments, bool numbers, std::size_t* odd) {
   if (odd != nullptr) *odd = 0;
   if (moments.size() < 2) return std::nullopt;
   std::map<std::int64_t, std::size_t> counts;
   for (std::size_t i = 1; i < moments.size(); ++i) ++counts[moments[i] - moments[i - 1]];
   const auto commonest = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
-  if (!numbers && commonest->first >= 28 * kDay) {
+  if (!numbers && commonest->first >= 28 * kDay && same_place_in_month(moments)) {
     if (const auto months = months_between(moments)) return months;
   }
   const Frequency frequency{numbers ? Frequency::Unit::count : Frequency::Unit::seconds, commonest->first};

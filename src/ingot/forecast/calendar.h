@@ -68,6 +68,9 @@ Frequency parse_frequency(std::string_view text, std::string_view key = "frequen
 /// (rows are missing there). Otherwise nothing, and `odd` is the first index whose distance to the one before
 /// does not fit.
 std::optional<Frequency> infer_frequency(std::span<const Moment> moments, bool numbers, std::size_t* odd);
+/// The months between ascending moments, whatever day they lie on; nothing where two are of one month, or are
+/// no multiple of the least distance apart.
+std::optional<Frequency> months_between(std::span<const Moment> moments);
 /// Whether days are those from Monday to Friday: none of them is on a weekend, and they are of several weeks.
 bool skip_weekends(std::span<const Moment> days);
 /// The day of the month that rows lie on: 31 where each is the last of its month, else the latest of all.

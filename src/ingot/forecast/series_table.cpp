@@ -184,13 +184,15 @@ struct Reader {
     const auto& [id, rows, slots] = group;
     if (!options.frequency.empty()) return parse_frequency(options.frequency);
     std::size_t odd = 0;
-    const auto frequency = infer_frequency(times_of(group), table.date_style.number, &odd);
+    const std::vector<Moment> moments = times_of(group);
+    const auto frequency = infer_frequency(moments, table.date_style.number, &odd);
     if (frequency) return *frequency;
     if (odd > 0) {
+      const auto months = table.date_style.number ? std::nullopt : months_between(moments);
       fail_at(rows[odd], fmt::format("'{}' is at an irregular distance from '{}' of line {}{}; rows must be "
-                                     "evenly spaced (rows may be missing), or give --frequency",
+                                     "evenly spaced (rows may be missing), or give --frequency{}",
                                      written(rows[odd]), written(rows[odd - 1]), csv.line(rows[odd - 1]),
-                                     of_series(id)));
+                                     of_series(id), months ? fmt::format(" {}", months->name()) : ""));
     }
     throw DataError(csv.name(), csv.line(rows[0]), "",
                     fmt::format("there is one row only{}; a forecast needs a history", of_series(id)));
