@@ -1,6 +1,7 @@
 #include "ingot/forecast/forecaster.h"
 
 #include <cmath>
+#include <limits>
 
 #include "tests/forecast/support.h"
 #include "tests/support/source_dir.h"
@@ -215,6 +216,29 @@ TEST(Evaluate, CountsEveryWindowAndScoresTheNaiveForecastAsThePapersDo) {
   EXPECT_NEAR(e.methods[1].mse, 1.2944, 5e-5);
   EXPECT_NEAR(e.methods[1].mae, 0.7132, 5e-5);
   for (std::size_t i = 1; i < 4; ++i) EXPECT_LT(e.methods[0].mse, e.methods[i].mse) << e.methods[i].method;
+}
+
+// As in a table that ends with the last of them.
+TEST(Evaluate, CountsOnlyTheFirstWindowsWhenTold) {
+  const SeriesTable table = table_of(hourly_csv(700)), shorter = table_of(hourly_csv(690));
+  const Forecaster f = fit_forecaster(small_fit(), table);
+  const std::int64_t horizon = f.config.model.horizon;
+  for (const std::int64_t stride : {1, 7}) {
+    const Evaluation expected = evaluate(f, shorter, {.stride = stride, .levels = {}, .test_rows = 130});
+    EXPECT_EQ(expected.windows, (130 - horizon) / stride + 1);
+    const Evaluation e =
+        evaluate(f, table, {.stride = stride, .levels = {}, .test_rows = 140, .windows = expected.windows});
+    EXPECT_EQ(e.windows, expected.windows);
+    for (std::size_t i = 0; i < e.methods.size(); ++i) {
+      EXPECT_EQ(e.methods[i].mse, expected.methods[i].mse) << e.methods[i].method;
+      EXPECT_EQ(e.methods[i].mae_by_step, expected.methods[i].mae_by_step) << e.methods[i].method;
+    }
+  }
+  const auto windows = [&](std::int64_t n) {
+    return evaluate(f, table, {.levels = {}, .windows = n}).windows;
+  };
+  EXPECT_EQ(windows(std::numeric_limits<std::int64_t>::max()), windows(0)) << "more than there are";
+  EXPECT_THROW(windows(-1), InvalidConfig);
 }
 
 TEST(Evaluate, RefusesASeasonThatTheTrainingPartDoesNotHold) {

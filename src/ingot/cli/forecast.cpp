@@ -79,6 +79,8 @@ void add_forecast(Command& root) {
   evaluating.option("data", o->data, "CSV").required();
   evaluating.option("--stride", o->stride, "Rows between the origins of forecasts");
   evaluating.option("--season", o->season, "Rows in a season; 0: a day of hours, a week of days...");
+  evaluating.option("--windows", o->windows,
+                    "Count only the first N forecasts of each series (default: all)");
   evaluating.option("--split", o->split, "ratio or ett (default: as fitted)").one_of({"ratio", "ett"});
   evaluating.option("--level", o->levels, "Intervals to check (per cent; default 80 and 90)");
   evaluating.option("--folds", o->folds,

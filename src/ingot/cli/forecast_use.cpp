@@ -167,9 +167,10 @@ int run_forecast_evaluate(const ForecastOptions& o) {
   if (!o.split.empty()) f.config.split.kind = o.split;
   const SeriesTable table = read_series(o.data, table_options(o, f));
   INGOT_CHECK(o.fold_rows == 0 || o.folds != 0, InvalidConfig("--fold-rows", "needs --folds"));
+  INGOT_CHECK(o.windows == 0 || o.folds == 0, InvalidConfig("--windows", "cannot be given with --folds"));
   if (o.folds != 0) return run_cross_validation(o, f, table);
-  const Evaluation e =
-      evaluate(f, table, {.stride = o.stride, .season = o.season, .levels = asked_levels(o)});
+  const Evaluation e = evaluate(
+      f, table, {.stride = o.stride, .season = o.season, .levels = asked_levels(o), .windows = o.windows});
   if (o.json) {
     fmt::print("{}\n", dump_json(to_json(e), 2));
     return 0;

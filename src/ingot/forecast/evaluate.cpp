@@ -127,7 +127,10 @@ void Evaluator::prepare() {
     scaled_series.push_back(
         std::make_shared<const ScaledSeries>(scaled(series, f.scales_of(series, table), table.frequency)));
     const std::int64_t first = std::max(b.validation, lookback);
-    if (windows.add(scaled_series.back(), first - lookback, b.test, options.stride) == 0) {
+    const std::int64_t end = options.windows == 0 || options.windows > (b.test - first) / options.stride
+                                 ? b.test
+                                 : std::min(b.test, first + (options.windows - 1) * options.stride + horizon);
+    if (windows.add(scaled_series.back(), first - lookback, end, options.stride) == 0) {
       skipped.push_back(series.id);
       continue;
     }
@@ -143,7 +146,7 @@ void Evaluator::prepare() {
                                              : series.id + " " + table.column_names[t]);
       }
       columns.push_back({&series, t, static_cast<std::int64_t>(t), scales.shift[t], scales.scale[t],
-                         own_season, error, first, b.test - horizon});
+                         own_season, error, first, end - horizon});
     }
   }
   INGOT_CHECK(
@@ -235,6 +238,8 @@ Sums Evaluator::baseline(
 void check_evaluation(const SplitOptions& split, const SeriesTable& table, const EvaluateOptions& options) {
   INGOT_CHECK(options.stride >= 1,
               InvalidConfig("stride", fmt::format("must be at least 1, got {}", options.stride)));
+  INGOT_CHECK(options.windows >= 0,
+              InvalidConfig("windows", fmt::format("must be at least 0, got {}", options.windows)));
   INGOT_CHECK(options.season >= 0,
               InvalidConfig("season", fmt::format("must be at least 0, got {}", options.season)));
   for (const Series& series : table.series) {

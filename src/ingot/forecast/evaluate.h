@@ -31,6 +31,9 @@ struct EvaluateOptions {
   /// The test part is the last so many rows of each series, and what is before them the training part of the
   /// baselines; 0: as config.split says.
   std::int64_t test_rows = 0;
+  /// Only so many windows of each series count, from the first on; 0: all. Published programs that leave out
+  /// an incomplete last batch have fewer than the test part holds.
+  std::int64_t windows = 0;
 };
 
 struct Evaluation {
@@ -41,7 +44,8 @@ struct Evaluation {
   std::vector<std::string> notes;    ///< what a reader of the numbers has to know, in sentences
 };
 
-/// InvalidConfig for a stride below 1, and for a season that the training part of a series does not hold.
+/// InvalidConfig for a stride below 1, windows below 0, and for a season that the training part of a series
+/// does not hold.
 void check_evaluation(const SplitOptions& split, const SeriesTable& table, const EvaluateOptions& options);
 
 /// Forecasts from rolling origins: every window of the test part (of config.split over this table), with the
