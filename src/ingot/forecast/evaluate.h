@@ -48,8 +48,8 @@ struct Evaluation {
 /// does not hold.
 void check_evaluation(const SplitOptions& split, const SeriesTable& table, const EvaluateOptions& options);
 
-/// Forecasts from rolling origins: every window of the test part (of config.split over this table), with the
-/// network and with the baselines. DataError where there is no test window; InvalidConfig as
+/// Forecasts from rolling origins: every window of the test part (of config.split over this table) that
+/// counts, with the network and with the baselines. DataError where there is no test window; InvalidConfig as
 /// check_evaluation and Forecaster::check_levels say.
 Evaluation evaluate(const Forecaster& forecaster, const SeriesTable& table,
                     const EvaluateOptions& options = {});
