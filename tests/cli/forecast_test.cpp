@@ -239,6 +239,28 @@ TEST(ForecastCommand, AFitKilledAtAnyMomentAndResumedEndsWithTheSameBits) {
   }
 }
 
+TEST(ForecastCommand, GoesOnFromAModelInItsPlace) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv"), model = directory.at("model");
+  write_days(data, 300);
+  ASSERT_EQ(
+      run_ingot({"forecast", "fit", data, "--horizon", "7", "--lookback", "14", "--epochs", "2", "-o", model})
+          .exit_code,
+      0);
+  const auto losses = [](const Outcome& o) {
+    return parse_json<nlohmann::json>(o.output, "output").at("epochs").at(0).at("train_loss").get<double>();
+  };
+  const std::vector<std::string> again{"forecast", "fit", data, "--from", model,
+                                       "--epochs", "1",   "-o", model,    "--json"};
+  const Outcome second = run_ingot(again), third = run_ingot(again);
+  ASSERT_EQ(third.exit_code, 0) << third.errors;
+  EXPECT_LT(losses(third), losses(second));
+  const Outcome wrong = run_ingot({"forecast", "fit", data, "--from", model, "--horizon", "9", "-o", model});
+  EXPECT_NE(wrong.exit_code, 0);
+  EXPECT_NE(wrong.errors.find("does not hold this dlinear model's parameters"), std::string::npos)
+      << wrong.errors;
+}
+
 // The epoch that runs ends, the best weights are written, and what was saved stays.
 TEST(ForecastCommand, AFitThatCtrlCEndedIsAModelAndCanBeResumed) {
   const test::TemporaryDirectory directory;

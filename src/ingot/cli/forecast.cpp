@@ -50,6 +50,8 @@ void add_forecast(Command& root) {
   fitting.option(
       "--model", o->model,
       "dlinear, nlinear, patchtst, itransformer, timesnet, autoformer or fedformer (default dlinear)");
+  fitting.option("--from", o->from,
+                 "Begin from the weights of this model, with its sizes: fit's or a transformers PatchTST");
   fitting.option("-o,--output", o->output, "Directory of the model (default: DATA-MODEL)");
   add_fit_options(fitting, *o);
   fitting.flag("--resume", o->resume, "Go on with a fit that was killed or stopped, bit for bit");
@@ -60,6 +62,8 @@ void add_forecast(Command& root) {
   fitting.example("ingot forecast fit ETTh1.csv --model patchtst --split ett", "as in its paper");
   fitting.example("ingot forecast fit ETTh1.csv --model autoformer --split ett --resume",
                   "hours; go on after a crash, a kill or a loss of power");
+  fitting.example("ingot forecast fit july.csv --from june-dlinear -o july-dlinear",
+                  "go on from last month's weights with this month's rows");
   fitting.run([o] { return run_forecast_fit(*o); });
 
   Command predicting =

@@ -48,11 +48,16 @@ FitConfig configuration(const ForecastOptions& o, const std::optional<std::strin
     not_empty(option, *value);
     config.set(fmt::format("{}={}", key, list_of_words(*value)), option);
   };
+  const auto set_path = [&](const char* option, const char* key, const std::string& path) {
+    not_empty(option, path);
+    config.set(fmt::format("{}={}", key, dump_json(nlohmann::json(path))), option);
+  };
   const auto chosen = [](const std::string& word) {
     return word.empty() ? std::nullopt : std::optional(word);
   };
-  set("data", "data", dump_json(nlohmann::json(o.data)));
+  set_path("data", "data", o.data);
   set("--model", "model", model);
+  if (o.from) set_path("--from", "from", *o.from);
   set("--horizon", "horizon", o.horizon);
   set("--lookback", "lookback", o.lookback);
   set("--epochs", "epochs", o.epochs);

@@ -14,6 +14,7 @@
 #include "ingot/base/stopwatch.h"
 #include "ingot/data/shuffle.h"
 #include "ingot/forecast/fit_checkpoint.h"
+#include "ingot/forecast/forecaster.h"
 #include "ingot/kernels/matmul_precision.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/loss.h"
@@ -22,6 +23,7 @@
 #include "ingot/optim/clip.h"
 #include "ingot/optim/ema.h"
 #include "ingot/optim/optimizer.h"
+#include "ingot/weights/open.h"
 
 namespace ingot::forecast {
 namespace {
@@ -46,6 +48,16 @@ TensorMap weights_of(ForecastModel& model) {
 void set_weights(ForecastModel& model, const TensorMap& weights) {
   const NoGrad no_grad;
   for (const auto& [name, parameter] : named_parameters(model)) copy_(parameter->value, weights.at(name));
+}
+
+// With weights that are drawn, or those of the model to begin from.
+std::unique_ptr<ForecastModel> first_model(const FitConfig& config) {
+  if (!config.from.empty()) {
+    return ForecastModel::from_weights(config.model, *open_weights(weights_path(config.from)),
+                                       {.dtype = DType::f32});
+  }
+  InitSource source(config.seed);
+  return make_forecast_model(config.model, source);
 }
 
 // The state of one fit.
@@ -235,8 +247,7 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, 
   const kernels::MatmulPrecisionScope precision(kernels::parse_matmul_precision(config.matmul_precision));
   const DataSplit parts =
       split_windows(table, config.split, config.scaler, config.model.lookback, config.model.horizon);
-  InitSource source(config.seed);
-  result.model = make_forecast_model(config.model, source);
+  result.model = first_model(config);
   ForecastModel& model = *result.model;
   const std::vector<Parameter*> all = parameters(model);
   Fit state{.config = config,
@@ -271,6 +282,9 @@ void check_fit(FitConfig given, const SeriesTable& table, const FitSaving& savin
   check_saving(saving);
   const FitConfig config = completed(std::move(given), table);
   split_windows(table, config.split, config.scaler, config.model.lookback, config.model.horizon);
+  if (config.from.empty()) return;
+  const auto weights = open_weights(weights_path(config.from));
+  ForecastModel::architecture_check(config.model, *weights).require(weights->location());
 }
 
 SeriesTable read_data(const FitConfig& config) {

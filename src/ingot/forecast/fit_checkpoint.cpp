@@ -12,6 +12,7 @@
 #include "ingot/base/hash.h"
 #include "ingot/base/json.h"
 #include "ingot/forecast/fit_json.h"
+#include "ingot/forecast/forecaster.h"
 #include "ingot/weights/safetensors.h"
 #include "ingot/weights/safetensors_writer.h"
 
@@ -71,6 +72,7 @@ void feed(Sha256& sha, const std::string& text) {
 FitIdentity::FitIdentity(const FitConfig& c, const SeriesTable& t) {
   Json json = to_json(c);
   json.erase("data");
+  if (!c.from.empty()) json["from"] = "weights of SHA-256 " + sha256_file(weights_path(c.from));
   config = dump_json(json);
   Sha256 sha;
   feed(sha, fmt::format("{} {}", t.targets, t.frequency.name()));

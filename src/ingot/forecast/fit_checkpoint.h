@@ -21,7 +21,7 @@ struct FitCheckpoint {
 /// What a checkpoint is of: only a fit of this configuration to these numbers may go on with it.
 struct FitIdentity {
   FitIdentity(const FitConfig& config, const SeriesTable& table);
-  std::string config;  ///< JSON without the path of the data
+  std::string config;  ///< JSON without the path of the data; of `from` the SHA-256 of the weights
   std::string table;   ///< SHA-256 of dates, names and numbers
 };
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/config.h"
+#include "ingot/forecast/forecaster.h"
 #include "ingot/kernels/matmul_precision.h"
 
 namespace ingot::forecast {
@@ -25,7 +26,7 @@ void read_table(const ConfigReader& r, FitConfig& c) {
   c.split.train =
       r.get("train_fraction", c.split.train, {.min = 0, .max = 1, .above_min = true, .below_max = true});
   c.split.test = r.get("test_fraction", c.split.test, fraction());
-  c.scaler = parse_scaler(r.get("scaler", "standard"));
+  c.scaler = parse_scaler(r.get("scaler", std::string(name(c.scaler))));
 }
 
 void read_training(const ConfigReader& r, FitConfig& c) {
@@ -43,6 +44,22 @@ void read_training(const ConfigReader& r, FitConfig& c) {
   c.seed = r.get("seed", c.seed);
   c.drop_last = r.get("drop_last", c.drop_last);
   c.matmul_precision = r.choice("matmul_precision", c.matmul_precision, {"highest", "medium"});
+}
+
+// What weights expect of the network around them and of its inputs.
+void take_sizes(FitConfig& c, const FitConfig& before) {
+  INGOT_CHECK(c.model.model == before.model.model,
+              InvalidConfig("model", fmt::format("is {}, but {} is a {}; leave the key out to begin from its "
+                                                 "weights",
+                                                 c.model.model, c.from, before.model.model)));
+  const ForecastModelConfig unset;
+  const std::int64_t horizon = c.model.horizon;
+  c.model = before.model;
+  c.model.horizon = horizon;
+  c.model.channels = unset.channels;
+  c.model.time_features = unset.time_features;
+  c.scaler = before.scaler;
+  c.use_time_features = before.use_time_features;
 }
 
 }  // namespace
@@ -80,8 +97,12 @@ void FitConfig::validate() const {
 
 FitConfig read_fit_config(Config& config) {
   const ConfigReader root = config.root();
-  const std::string model = root.choice("model", "dlinear", forecast_models());
-  FitConfig c = FitConfig::defaults(model, root.get("horizon", std::int64_t{96}, at_least(1)));
+  const std::string from = root.get("from", std::string());
+  const FitConfig before = from.empty() ? FitConfig::defaults("dlinear") : fitted_config(from);
+  const std::string model = root.choice("model", before.model.model, forecast_models());
+  FitConfig c = FitConfig::defaults(model, root.get("horizon", before.model.horizon, at_least(1)));
+  c.from = from;
+  if (!from.empty()) take_sizes(c, before);
   read_table(root, c);
   read_training(root, c);
   c.model = read_forecast_model(root, c.model);

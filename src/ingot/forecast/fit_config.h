@@ -19,6 +19,8 @@ struct FitConfig {
   SplitOptions split;
   ScalerKind scaler = ScalerKind::standard;
   ForecastModelConfig model;  ///< channels and time_features follow from the data
+  /// Directory of the model whose weights the fit begins from (load_forecaster); empty: they are drawn.
+  std::string from;
   bool use_time_features = true;
 
   double learning_rate = 1e-3;
@@ -43,7 +45,8 @@ struct FitConfig {
 };
 
 /// Reads a configuration (docs/forecasting.md lists the keys): `model` and `horizon` choose the defaults,
-/// every other key changes one. Calls finish(), so an unknown key is an error.
+/// every other key changes one. `from` takes the model and its sizes, the scaler and the use of calendar
+/// features from that directory: errors as load_forecaster's. Calls finish(), so an unknown key is an error.
 FitConfig read_fit_config(Config& config);
 
 /// The factor of the learning rate in an epoch, counted from 0.

@@ -18,6 +18,7 @@ std::string fill_name(FillMethod method) {
 
 Json to_json(const FitConfig& c) {
   Json json{{"data", c.data},
+            {"from", c.from},
             {"layout", c.table.layout},
             {"time_column", c.table.time_column},
             {"id_column", c.table.id_column},

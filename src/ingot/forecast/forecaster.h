@@ -76,6 +76,11 @@ void save_forecaster(const std::string& directory, const Forecaster& forecaster,
 /// Opens such a directory, or transformers' for a PatchTSTForPrediction. IoError, FormatError, or Error that
 /// lists the tensors that do not fit.
 Forecaster load_forecaster(const std::string& directory);
+/// What such a directory's model was fitted with, without its weights. `from` is empty: a fit with this
+/// configuration begins anew.
+FitConfig fitted_config(const std::string& directory);
+/// Where such a directory holds the weights.
+std::string weights_path(const std::string& directory);
 
 /// The continuation of one series.
 struct SeriesForecast {

@@ -30,17 +30,11 @@ Json to_json(const Forecaster& f) {
           {"epochs", to_json(f.epochs)}};
 }
 
-void load_weights(Forecaster& f, const std::string& directory) {
-  const auto weights = open_weights(directory + "/model.safetensors");
-  f.model = ForecastModel::from_weights(f.config.model, *weights, {.dtype = DType::f32});
-}
-
-Forecaster from_transformers(const std::string& text, const std::string& directory, const std::string& path) {
+Forecaster from_transformers(const std::string& text, const std::string& path) {
   Forecaster f;
   f.config.model = patchtst_from_transformers(text, path);
   f.config.scaler = ScalerKind::none;  // these networks scale each window themselves
   f.config.use_time_features = false;
-  load_weights(f, directory);
   return f;
 }
 
@@ -64,6 +58,29 @@ void check_consistent(const Forecaster& f, const std::string& path) {
                                 "columns, targets, scales and the model's channels do not agree"));
 }
 
+// All but the tensors.
+Forecaster described(const std::string& directory) {
+  const std::string path = directory + "/config.json";
+  INGOT_CHECK(std::filesystem::exists(path),
+              IoError(directory, "is not a model directory: it holds no config.json"));
+  const std::string text = read_file(path);
+  const Json json = parse_json_or_discard<Json>(text);
+  INGOT_CHECK(json.is_object(), FormatError(path, -1, "config.json", "is not a JSON object"));
+  if (json.value("model_type", Json()) != Json(kKind)) return from_transformers(text, path);
+  Forecaster f;
+  try {
+    read_json(f, json);
+    Json fit = json.at("fit");
+    fit.erase("from");  // the weights are here now; the other directory may be gone
+    Config config = Config::parse(dump_json(fit), path);
+    f.config = read_fit_config(config);
+  } catch (const Json::exception& error) {
+    throw FormatError(path, -1, "config.json", error.what());
+  }
+  check_consistent(f, path);
+  return f;
+}
+
 }  // namespace
 
 void check_model_place(const std::string& directory) { const AtomicDirectory probe(directory); }
@@ -85,23 +102,9 @@ void save_forecaster(const std::string& directory, const Forecaster& f, const Re
 }
 
 Forecaster load_forecaster(const std::string& directory) {
-  const std::string path = directory + "/config.json";
-  INGOT_CHECK(std::filesystem::exists(path),
-              IoError(directory, "is not a model directory: it holds no config.json"));
-  const std::string text = read_file(path);
-  const Json json = parse_json_or_discard<Json>(text);
-  INGOT_CHECK(json.is_object(), FormatError(path, -1, "config.json", "is not a JSON object"));
-  if (json.value("model_type", Json()) != Json(kKind)) return from_transformers(text, directory, path);
-  Forecaster f;
-  try {
-    read_json(f, json);
-    Config config = Config::parse(dump_json(json.at("fit")), path);
-    f.config = read_fit_config(config);
-  } catch (const Json::exception& error) {
-    throw FormatError(path, -1, "config.json", error.what());
-  }
-  check_consistent(f, path);
-  load_weights(f, directory);
+  Forecaster f = described(directory);
+  f.model = ForecastModel::from_weights(f.config.model, *open_weights(weights_path(directory)),
+                                        {.dtype = DType::f32});
   const std::string quantiles = directory + "/calibration.safetensors";
   if (std::filesystem::exists(quantiles)) {
     f.calibration.quantiles = open_weights(quantiles)->load_tensor("quantiles");
@@ -112,5 +115,9 @@ Forecaster load_forecaster(const std::string& directory) {
   }
   return f;
 }
+
+FitConfig fitted_config(const std::string& directory) { return described(directory).config; }
+
+std::string weights_path(const std::string& directory) { return directory + "/model.safetensors"; }
 
 }  // namespace ingot::forecast
