@@ -122,6 +122,10 @@ TEST(CommandLine, FailuresHaveTheirExitCodesAndComeAsJsonOnRequest) {
   const Outcome json = run_ingot({"inspect", "/no/such/model", "--json"});
   EXPECT_EQ(json.exit_code, 1);
   EXPECT_EQ(json.errors.rfind("{\"error\":{\"kind\":", 0), 0U) << json.errors;
+  const Outcome usage = run_ingot({"inspect", "--json", "--nosuch"});
+  EXPECT_EQ(usage.exit_code, 2);
+  EXPECT_EQ(usage.errors,
+            "{\"error\":{\"kind\":\"usage\",\"message\":\"ingot inspect: '--nosuch' is not known\"}}\n");
 }
 
 /// What `ingot` says on stderr, and its exit code, where the shell runs `before`, ingot, `after`.

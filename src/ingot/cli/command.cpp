@@ -64,29 +64,34 @@ const CLI::App& deepest(const CLI::App& app) {
   return used.empty() ? app : deepest(*used.front());
 }
 
-int usage_error(const CLI::App& app, const CLI::ParseError& error) {
+// One error: a line for people, or JSON for a script that asked for it.
+void print_error(std::string_view kind, const std::string& message, const std::string& text, bool json) {
+  if (json) {
+    const nlohmann::ordered_json body{{"error", {{"kind", kind}, {"message", message}}}};
+    fmt::print(stderr, "{}\n", dump_json(body));
+  } else {
+    fmt::print(stderr, "{}\n", text);
+  }
+}
+
+int usage_error(const CLI::App& app, const CLI::ParseError& error, bool json) {
   const CLI::App& at = deepest(app);
   const std::string path = HelpFormat::full_name(at);
   std::string message = error.what();
   const auto extras = at.remaining();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extras.empty()) {
+  if (!extras.empty() && (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
+                          dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)) {
     message = fmt::format("'{}' is not known{}", extras.front(), suggestion(at, extras.front()));
-  } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !extras.empty()) {
-    message = fmt::format("'{}' is not a verb{}", extras.front(), suggestion(at, extras.front()));
   }
-  fmt::print(stderr, "{}: {}\nSee '{} --help'.\n", path, message, path);
+  message = fmt::format("{}: {}", path, message);
+  print_error("usage", message, fmt::format("{}\nSee '{} --help'.", message, path), json);
   return 2;
 }
 
 int work_error(const std::exception& error, bool json) {
   const auto* ours = dynamic_cast<const Error*>(&error);
   const std::string_view kind = ours != nullptr ? ours->kind() : "error";
-  if (json) {
-    const nlohmann::ordered_json body{{"error", {{"kind", kind}, {"message", error.what()}}}};
-    fmt::print(stderr, "{}\n", dump_json(body));
-  } else {
-    fmt::print(stderr, "ingot: {}\n", error.what());
-  }
+  print_error(kind, error.what(), fmt::format("ingot: {}", error.what()), json);
   return dynamic_cast<const InvalidConfig*>(&error) != nullptr ? 2 : 1;
 }
 
@@ -217,7 +222,7 @@ int run_verb(CLI::App* app, int argc, char** argv, bool json) {
       fmt::print("{}", app->help());
       return 2;
     }
-    return usage_error(*app, error);
+    return usage_error(*app, error, json);
   } catch (const std::system_error& error) {
     return error.code() == std::errc::broken_pipe ? kReaderLeft : work_error(error, json);
   } catch (const std::exception& error) {
