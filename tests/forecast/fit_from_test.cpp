@@ -52,6 +52,21 @@ TEST_F(FitFrom, LearnsOnWithEveryModel) {
   }
 }
 
+TEST_F(FitFrom, OtherNumbersOfColumnsFitWhereWeightsDoNotKnowThem) {
+  TableOptions one_column;
+  one_column.columns = {"load"};
+  const SeriesTable narrow = table_of(hourly_csv(700), one_column);
+  for (const char* model : {"dlinear", "nlinear", "patchtst", "itransformer"}) {
+    saved(model);
+    EXPECT_NO_THROW(check_fit(from(""), narrow)) << model;
+  }
+  for (const char* model : {"timesnet", "autoformer", "fedformer"}) {
+    saved(model);
+    const std::string message = message_of([&] { check_fit(from(""), narrow); });
+    EXPECT_NE(message.find("of another shape"), std::string::npos) << model << ": " << message;
+  }
+}
+
 TEST_F(FitFrom, ATransformersCheckpointIsFineTuned) {
   std::string csv = "ds,a,b\n";  // not the number of columns that it was made with
   for (int i = 0; i < 400; ++i) csv += fmt::format("{},{},{}\n", i, std::sin(i * 0.5), std::cos(i * 0.3));
