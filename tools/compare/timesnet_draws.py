@@ -6,11 +6,6 @@ sample of. Prints, for each epoch, the training and validation losses and the te
   ingot forecast fit ETTh1.csv --model timesnet --split ett --epochs 1 --set seed=1 --set learning_rate=1e-12 -o first
   tools/compare/timesnet_draws.py --original Time-Series-Library ETTh1.csv --seeds 1 --weights first
 
-With --write it puts the first weights of the seed into an Ingot model instead, from which Ingot can begin:
-
-  tools/compare/timesnet_draws.py --original Time-Series-Library ETTh1.csv --seeds 2021 --write first
-  ingot forecast fit ETTh1.csv --from first --split ett
-
 Time-Series-Library 4e938a1 and its script for ETTh1: look-back 96, Adam 1e-4 halved after every epoch but the first, batch 32
 shuffled, 10 epochs, patience 3. The six convolutions of an inception block run as one with the mean of their kernels, each
 padded: the same function of the same parameters, in a third of the time.
@@ -25,7 +20,7 @@ import types
 
 import numpy
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 LOOKBACK, BATCH, EPOCHS, PATIENCE, RATE = 96, 32, 10, 3, 1e-4
 BORDERS = (0, 8640, 11520, 14400)
@@ -104,14 +99,6 @@ def run(model, data):
     return best
 
 
-def write_first(model, directory):
-    """Replaces the tensors of an Ingot model by the original's of the same names."""
-    path, drawn = directory / "model.safetensors", model.state_dict()
-    ours = load_file(path)
-    assert all(drawn[name].shape == tensor.shape for name, tensor in ours.items()), "other sizes; the horizon?"
-    save_file({name: drawn[name].clone() for name in ours}, path)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
@@ -119,7 +106,6 @@ def main():
     parser.add_argument("--horizon", type=int, default=96)
     parser.add_argument("--seeds", default="2021")
     parser.add_argument("--weights", type=pathlib.Path, help="directory of an Ingot model to begin from; else the original's own draw")
-    parser.add_argument("--write", type=pathlib.Path, help="directory of an Ingot model that gets the seed's first weights")
     args = parser.parse_args()
     sys.path.insert(0, str(args.original))
     importlib.import_module("layers.Conv_Blocks").Inception_Block_V1.forward = merged
@@ -133,9 +119,6 @@ def main():
         model = published(settings)
         if args.weights:
             model.load_state_dict(load_file(args.weights / "model.safetensors"), strict=False)
-        if args.write:
-            write_first(model, args.write)
-            return
         best = run(model, data)
         print(f"horizon {args.horizon} seed {seed}: chosen epoch {best[1]}, test {best[2]:.4f} / {best[3]:.4f}", flush=True)
 
