@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "ingot/base/error.h"
 #include "ingot/core/cpu_backend.h"
@@ -27,6 +28,20 @@ std::string missing(ComputeBackend& backend, const BackendRequirements& wanted) 
   }
   if (backend.status().state != BackendState::ready) add("a working state: " + backend.status().detail);
   return lacks;
+}
+
+struct Suitability {
+  std::string lacks;                  // in words; empty when it has everything
+  std::pair<bool, std::size_t> rank;  // accelerators first, then by free memory
+};
+
+Suitability suitability(ComputeBackend& backend, const BackendRequirements& wanted) {
+  try {
+    if (std::string lacks = missing(backend, wanted); !lacks.empty()) return {std::move(lacks), {}};
+    return {"", {!backend.device().is_cpu(), backend.memory_info().free}};
+  } catch (const Error& error) {  // a card that is lost, or that another process has to itself
+    return {std::string("a working state: ") + error.what(), {}};
+  }
 }
 
 }  // namespace
@@ -74,14 +89,15 @@ std::vector<ComputeBackend*> BackendRegistry::all() const {
 
 ComputeBackend& BackendRegistry::find_best(const BackendRequirements& requirements) const {
   ComputeBackend* best = nullptr;
+  std::pair<bool, std::size_t> best_rank;
   std::string reasons;
-  const auto rank = [](ComputeBackend& b) { return std::pair(!b.device().is_cpu(), b.memory_info().free); };
   for (const auto& candidate : backends_) {
-    const std::string lacks = missing(*candidate, requirements);
-    if (!lacks.empty()) {
-      reasons += (reasons.empty() ? "" : "; ") + to_string(candidate->device()) + " lacks " + lacks;
-    } else if (best == nullptr || rank(*candidate) > rank(*best)) {
+    const Suitability found = suitability(*candidate, requirements);
+    if (!found.lacks.empty()) {
+      reasons += (reasons.empty() ? "" : "; ") + to_string(candidate->device()) + " lacks " + found.lacks;
+    } else if (best == nullptr || found.rank > best_rank) {
       best = candidate.get();
+      best_rank = found.rank;
     }
   }
   INGOT_CHECK(best != nullptr, DeviceNotAvailable("any", reasons));

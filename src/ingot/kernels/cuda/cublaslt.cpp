@@ -273,15 +273,22 @@ class Products {
   // Which proposal is the fastest on these very operands. The result goes elsewhere: it may be a sum that the
   // product adds to.
   std::size_t try_out(const std::vector<Proposal>& proposals, const LibraryProduct& product,
-                      Stream stream) const {
+                      Stream stream) const try {
     const StreamGuard guard(stream);
     const Tensor result = Tensor::empty({result_extent(product)}, product.dtype, stream.device);
     const driver::Stopwatch watch;
     return fastest(proposals.size(), [&](std::size_t i) {
+      const auto put = [&] {
+        return start(product, proposals[i], result.view().data, stream) == CUBLAS_STATUS_SUCCESS;
+      };
+      // The device is busy with this one while the host prepares the next, so that only the device's time
+      // counts.
+      if (!put()) return -1.0;
       watch.start(stream.native);
-      const cublasStatus_t status = start(product, proposals[i], result.view().data, stream);
-      return status == CUBLAS_STATUS_SUCCESS ? watch.stop(stream.native) : -1.0;
+      return put() ? watch.stop(stream.native) : -1.0;
     });
+  } catch (const OutOfMemory&) {
+    return 0;  // on a full device the library's own favourite has to do
   }
 
   // Elements from the first to the last of the result.

@@ -133,6 +133,10 @@ View part_of(View view, std::int64_t parts, std::int64_t i) {
   view.data = view.as<std::byte>() + elements * static_cast<std::int64_t>(byte_size(view.dtype));
   return view;
 }
+/// Whether every part of `lse` begins where cuDNN wants its tensors to; of the others fits() asks it.
+bool parts_aligned(const AttentionBackwardArgs& args, std::int64_t parts) {
+  return parts == 1 || reinterpret_cast<std::uintptr_t>(part_of(args.lse, parts, 1).data) % 16 == 0;
+}
 AttentionBackwardArgs part_of(AttentionBackwardArgs args, std::int64_t parts, std::int64_t i) {
   for (View* view :
        {&args.q, &args.k, &args.v, &args.out, &args.lse, &args.dout, &args.dq, &args.dk, &args.dv})
@@ -158,7 +162,7 @@ std::int64_t dnn_batch_parts(DnnDevice& device, const AttentionBackwardArgs& arg
   for (std::int64_t parts = 1; parts <= kMost && args.q.dim(0) % parts == 0; parts *= 2) {
     const auto operation = dnn_operation(part_of(args, parts, 0));
     if (operation == nullptr) return 0;
-    if (device.problem(*operation).empty()) return parts;
+    if (parts_aligned(args, parts) && device.problem(*operation).empty()) return parts;
   }
   return 0;
 }

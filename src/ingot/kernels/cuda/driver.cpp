@@ -233,7 +233,7 @@ void destroy_graph(void* graph) noexcept { cudaGraphExecDestroy(static_cast<cuda
 std::string compiler_problem(int device) {
   if (std::string problem = nvrtc::problem(); !problem.empty()) return problem;
   const DeviceProperties found = properties(device);
-  if (nvrtc::knows(10 * found.major + found.minor)) return "";
+  if (nvrtc::knows(10 * found.major + found.minor)) return nvrtc::trial(architecture(device));
   return fmt::format("{} does not know compute capability {}.{} ({}); install a newer one", nvrtc::version(),
                      found.major, found.minor, found.name);
 }

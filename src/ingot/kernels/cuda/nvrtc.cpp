@@ -137,6 +137,15 @@ bool knows(int capability) {
          std::ranges::find(known, capability) != known.end();
 }
 
+std::string trial(const std::string& architecture) {
+  try {
+    compile("extern \"C\" __global__ void trial(float* x) { *x = expf(*x); }", "trial", architecture);
+  } catch (const KernelError& error) {
+    return error.what();
+  }
+  return "";
+}
+
 std::string compile(std::string_view source, const std::string& function, const std::string& architecture) {
   const Library& nvrtc = library_for(function);
   const OwnedProgram program(std::string(source), function);

@@ -13,6 +13,9 @@ std::string problem();
 std::string version();
 /// Whether it compiles for cards of this compute capability, 90 for 9.0. Not without a compiler.
 bool knows(int capability);
+/// Why it cannot compile for `architecture` after all, found by trying; empty where it can. It opens
+/// libraries of its own when it first compiles, which may be missing.
+std::string trial(const std::string& architecture);
 /// Machine code for `architecture` ("sm_90a") from CUDA C++. Throws KernelError(function, the compiler's
 /// messages).
 std::string compile(std::string_view source, const std::string& function, const std::string& architecture);
