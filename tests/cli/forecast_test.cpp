@@ -22,6 +22,50 @@ void write_days(const std::string& path, int days) {
     file << i << "," << 20 + 5 * std::sin(i * 6.283185307 / 7) + 0.01 * i << "\n";
 }
 
+TEST(ForecastCommand, TellsOfGapsWhereverItReadsATable) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv"), model = directory.at("model"),
+                    gaps = directory.at("gaps.csv");
+  write_days(data, 400);
+  ASSERT_EQ(run_ingot({"forecast", "fit", data, "--horizon", "14", "--lookback", "28", "--epochs", "1", "-o",
+                       model})
+                .exit_code,
+            0);
+  std::string rows = read_file(data);
+  const auto cut = rows.find("\n390,") + 1;
+  rows.erase(cut, rows.find('\n', cut) + 1 - cut);
+  write_file_atomically(gaps, rows + "400,\n");
+  const std::string missing = "1 rows are missing", end = "1 rows at the end are left out, from line 401 on";
+  for (const std::string verb : {"predict", "evaluate", "plot"}) {
+    std::vector<std::string> words{"forecast", verb, model, gaps};
+    if (verb == "plot") words.insert(words.end(), {"-o", directory.at("page.html")});
+    const Outcome told = run_ingot(words);
+    EXPECT_NE(told.errors.find(missing), std::string::npos) << verb << told.errors;
+    EXPECT_NE(told.errors.find(end), std::string::npos) << verb << told.errors;
+    words.push_back("--json");
+    const auto json = parse_json<nlohmann::json>(run_ingot(words).output, verb);
+    EXPECT_EQ(json["gaps"]["missing_rows"], 1) << verb;
+    EXPECT_EQ(json["gaps"]["rows_left_out"], 1) << verb;
+  }
+}
+
+TEST(ForecastCommand, DoesNotWriteOverTheTableItReads) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv"), model = directory.at("model");
+  write_days(data, 400);
+  ASSERT_EQ(run_ingot({"forecast", "fit", data, "--horizon", "14", "--lookback", "28", "--epochs", "1", "-o",
+                       model})
+                .exit_code,
+            0);
+  const std::string before = read_file(data);
+  for (const std::string verb : {"predict", "plot"}) {
+    const Outcome refused = run_ingot({"forecast", verb, model, data, "-o", directory.at("./days.csv")});
+    EXPECT_NE(refused.exit_code, 0) << verb;
+    EXPECT_NE(refused.errors.find("is the table itself"), std::string::npos) << refused.errors;
+  }
+  EXPECT_EQ(read_file(data), before);
+}
+
 TEST(ForecastCommand, FitsPredictsEvaluatesPlotsAndCompares) {
   const test::TemporaryDirectory directory;
   const std::string data = directory.at("days.csv"), model = directory.at("model");

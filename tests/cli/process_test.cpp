@@ -145,6 +145,11 @@ TEST(CommandLine, OutputThatCannotBeWrittenIsAnError) {
   EXPECT_NE(full.errors.find("No space left on device"), std::string::npos) << full.errors;
 }
 
+TEST(CommandLine, AnErrorThatCannotBeWrittenStillHasItsExitCode) {
+  EXPECT_EQ(run_in_shell("", " inspect /no/such/model 2>/dev/full").exit_code, 1);
+  EXPECT_EQ(run_in_shell("", " inspect --nosuch 2>/dev/full").exit_code, 2);
+}
+
 TEST(CommandLine, AReaderThatHasSeenEnoughNeedsNoMessage) {
   EXPECT_EQ(run_in_shell("", " --help 2>&3 | true").errors, "");
 }

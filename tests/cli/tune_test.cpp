@@ -52,6 +52,15 @@ TEST_F(TuneCommand, RunsAProgramPerTrialAndGoesOnWhereItStopped) {
   EXPECT_NE(more.output.find("Best of 8 trials"), std::string::npos) << more.output;
 }
 
+TEST_F(TuneCommand, TellsTheResultThoughTheReportCannotBeWritten) {
+  const std::string study = write("s.yaml", kCommandStudy);
+  fs::create_directories(directory_ + "/s-trials/report.html");
+  const Outcome outcome = run_ingot({"tune", study});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.output.find("Best of 6 trials"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.errors.find("report.html"), std::string::npos) << outcome.errors;
+}
+
 // As mpirun and srun start it: every rank is a worker of the same study, and only rank 0 tells.
 TEST_F(TuneCommand, RanksOfALauncherShareAStudy) {
   const std::string study = write("m.yaml", kCommandStudy);

@@ -132,18 +132,41 @@ TEST(SeriesTable, FindsTheDatesOfALongTableBesideIdAndY) {
 TEST(SeriesTable, FillsGapsByTheNamedMethodAndSaysSo) {
   const std::string csv = "ds,a\n1,\n2,4\n3,NaN\n5,10\n6,\n";  // row 4 is not there
   const auto filled = [&](FillMethod method) { return table_of(csv, {.fill = method}).series[0].columns[0]; };
-  EXPECT_EQ(filled(FillMethod::interpolate), (std::vector<double>{4, 4, 6, 8, 10, 10}));
-  EXPECT_EQ(filled(FillMethod::forward), (std::vector<double>{4, 4, 4, 4, 10, 10}));
+  EXPECT_EQ(filled(FillMethod::interpolate), (std::vector<double>{4, 4, 6, 8, 10}));
+  EXPECT_EQ(filled(FillMethod::forward), (std::vector<double>{4, 4, 4, 4, 10}));
   EXPECT_EQ(filled(FillMethod::zero), (std::vector<double>{0, 4, 0, 0, 10, 0}));
-  EXPECT_EQ(filled(FillMethod::mean), (std::vector<double>{4, 4, 4, 4, 10, 7}));
+  EXPECT_EQ(filled(FillMethod::mean), (std::vector<double>{4, 4, 4, 4, 10}));
   const FillReport report = table_of(csv).filled;
   EXPECT_EQ(report.missing_rows, 1);
-  EXPECT_EQ(report.missing_values, 3);
-  EXPECT_EQ(report.notes[1], "3 values of column 'a' are missing, the first on line 2");
+  EXPECT_EQ(report.missing_values, 2);
+  EXPECT_EQ(report.notes[2], "2 values of column 'a' are missing, the first on line 2");
   EXPECT_EQ(error_of("ds,a\n1,2\n2,\n", {.fill = FillMethod::refuse}),
             "data.csv, line 3, column 'a': the value is missing; choose how to fill it with --fill");
   EXPECT_NE(error_of(csv, {.fill = FillMethod::refuse}).find("line 5, column 'ds': rows are missing"),
             std::string::npos);
+}
+
+// Inputs that are given ahead of the targets, or a day that is not over.
+TEST(SeriesTable, LeavesOutRowsAtTheEndWithoutAnyTargetAndSaysSo) {
+  const SeriesTable t =
+      table_of("unique_id,ds,y,promo\nA,1,1,0\nA,2,,1\nA,3,3,0\nA,4,,1\nA,5,NA,1\nB,1,5,0\nB,2,6,0\n");
+  EXPECT_EQ(t.series[0].columns[0], (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(t.series[0].columns[1], (std::vector<double>{0, 1, 0}));
+  EXPECT_EQ(t.series[1].length(), 2U);
+  EXPECT_EQ(t.filled.rows_left_out, 2);
+  EXPECT_EQ(t.filled.notes[0],
+            "2 rows at the end in series 'A' are left out, from line 5 on: they have no value of 'y'");
+  const std::string wide = "ds,a,b\n1,1,2\n2,3,4\n3,5,\n4,,\n";
+  EXPECT_EQ(table_of(wide).series[0].columns[1], (std::vector<double>{2, 4, 4}))
+      << "one target is there on line 4";
+  EXPECT_EQ(table_of(wide, {.fill = FillMethod::zero}).series[0].length(), 4U) << "zero is what they mean";
+  EXPECT_NE(error_of(wide, {.fill = FillMethod::refuse}).find("the value is missing"), std::string::npos);
+}
+
+TEST(SeriesTable, SaysHowToReadATableOfSeriesWithoutY) {
+  const std::string csv = "unique_id,ds,sales\nA,1,1\nA,2,2\nB,1,3\nB,2,4\n";
+  EXPECT_NE(error_of(csv).find("line 1: has a column 'unique_id'"), std::string::npos) << error_of(csv);
+  EXPECT_EQ(table_of(csv, {.targets = {"sales"}}).series.size(), 2U);
 }
 
 TEST(SeriesTable, FillsByTheMeanOfWhatCameBefore) {

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <system_error>
 
 #include <CLI/CLI.hpp>
@@ -66,12 +67,11 @@ const CLI::App& deepest(const CLI::App& app) {
 
 // One error: a line for people, or JSON for a script that asked for it.
 void print_error(std::string_view kind, const std::string& message, const std::string& text, bool json) {
-  if (json) {
-    const nlohmann::ordered_json body{{"error", {{"kind", kind}, {"message", message}}}};
-    fmt::print(stderr, "{}\n", dump_json(body));
-  } else {
-    fmt::print(stderr, "{}\n", text);
-  }
+  std::string line = text;
+  if (json) line = dump_json(nlohmann::ordered_json{{"error", {{"kind", kind}, {"message", message}}}});
+  line += '\n';
+  // Not fmt::print, which throws where nothing can be written: the exit code still tells of the error.
+  std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 int usage_error(const CLI::App& app, const CLI::ParseError& error, bool json) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,8 +37,8 @@ struct FitView {
 forecast::Forecaster fit_shown(const forecast::FitConfig& config, const forecast::SeriesTable& table,
                                const FitView& view, const forecast::FitSaving& saving = {});
 
-/// Prints what had to be made up in a table.
-void tell_filled(const forecast::SeriesTable& table, bool json);
+/// Prints what had to be made up in a table, and what was left out.
+void tell_gaps(const forecast::SeriesTable& table, std::FILE* to);
 
 nlohmann::ordered_json to_json(const forecast::Metrics& metrics);
 

@@ -79,7 +79,7 @@ void tell_table(const SeriesTable& table, bool json) {
   fmt::print("{}: {} series, {} rows, one per {}\n", table.source,
              table.long_layout ? table.series.size() : table.column_names.size(),
              human_count(static_cast<double>(rows)), table.frequency.name());
-  tell_filled(table, json);
+  tell_gaps(table, stdout);
 }
 
 void tell_epoch(const EpochReport& e) {
@@ -140,12 +140,11 @@ const char* name(FitEnd end) {
 
 }  // namespace
 
-void tell_filled(const SeriesTable& table, bool json) {
-  if (json) return;
-  for (std::size_t i = 0; i < std::min<std::size_t>(5, table.filled.notes.size()); ++i) {
-    fmt::print("  filled: {}\n", table.filled.notes[i]);
-  }
-  if (table.filled.notes.size() > 5) fmt::print("  filled: ... and {} more\n", table.filled.notes.size() - 5);
+void tell_gaps(const SeriesTable& table, std::FILE* to) {
+  constexpr std::size_t kMost = 5;
+  const std::vector<std::string>& notes = table.filled.notes;
+  for (std::size_t i = 0; i < std::min(kMost, notes.size()); ++i) fmt::print(to, "  gaps: {}\n", notes[i]);
+  if (notes.size() > kMost) fmt::print(to, "  gaps: ... and {} more\n", notes.size() - kMost);
 }
 
 Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, const FitView& view,
@@ -191,8 +190,7 @@ int run_forecast_fit(const ForecastOptions& o) {
                                       {"report", output + "/report.html"},
                                       {"parameters", count_parameters(*f.model)},
                                       {"best_validation_loss", best},
-                                      {"missing_rows", table.filled.missing_rows},
-                                      {"missing_values", table.filled.missing_values},
+                                      {"gaps", to_json(table.filled)},
                                       {"epochs", to_json(f.epochs)}},
                                  2));
     return code;
@@ -253,8 +251,8 @@ Forecaster compared_model(const std::string& directory, const ForecastOptions& o
   return fit_into(directory, o, config, table).forecaster;
 }
 
-void print_comparison(const ForecastOptions& o, const std::string& report, const Evaluation& last,
-                      const std::vector<Compared>& rows) {
+void print_comparison(const ForecastOptions& o, const std::string& report, const FillReport& gaps,
+                      const Evaluation& last, const std::vector<Compared>& rows) {
   if (o.json) {
     Json methods = Json::array();
     for (const Compared& c : rows) {
@@ -265,7 +263,8 @@ void print_comparison(const ForecastOptions& o, const std::string& report, const
       }
       methods.push_back(entry);
     }
-    fmt::print("{}\n", dump_json(Json{{"windows", last.windows},
+    fmt::print("{}\n", dump_json(Json{{"gaps", to_json(gaps)},
+                                      {"windows", last.windows},
                                       {"season", last.season},
                                       {"skipped", last.skipped},
                                       {"notes", last.notes},
@@ -306,7 +305,7 @@ int run_forecast_compare(const ForecastOptions& o) {
   for (std::size_t i = 1; i < last.methods.size(); ++i) rows.push_back({.metrics = last.methods[i]});
   const std::string report = plan.output + "/report.html";
   write_report(report, comparison_report(plan.table.source, last.windows, rows));
-  print_comparison(o, report, last, rows);
+  print_comparison(o, report, plan.table.filled, last, rows);
   return stopped ? kInterrupted : 0;
 }
 

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "ingot/cli/forecast.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/forecast/cross_validate.h"
+#include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/forecast_text.h"
 
 namespace ingot::cli {
@@ -47,6 +49,20 @@ Json methods_json(const std::vector<Metrics>& methods) {
   return json;
 }
 
+// The user's table is not ours to write over, and its rows would be gone.
+void check_output(const std::string& output, const std::string& data) {
+  std::error_code neither;
+  INGOT_CHECK(output.empty() || !std::filesystem::equivalent(output, data, neither),
+              InvalidConfig("--output", fmt::format("'{}' is the table itself; name another file", output)));
+}
+
+// The table for a model, with what is told of its gaps; on stderr, since the result may be data.
+SeriesTable read_for(const Forecaster& f, const ForecastOptions& o) {
+  SeriesTable table = read_series(o.data, table_options(o, f));
+  if (!o.json) tell_gaps(table, stderr);
+  return table;
+}
+
 Json to_json(const Evaluation& e) {
   return {{"windows", e.windows},
           {"season", e.season},
@@ -72,8 +88,8 @@ Json to_json(const Metrics& m) {
 
 int run_forecast_predict(const ForecastOptions& o) {
   const Forecaster f = load_forecaster(o.directory);
-  const SeriesTable table = read_series(o.data, table_options(o, f));
-  tell_filled(table, o.json || o.output.empty());
+  check_output(o.output, o.data);
+  const SeriesTable table = read_for(f, o);
   const auto asked = asked_levels(o);
   const auto forecasts = predict(f, table, asked.value_or(f.calibration.usual_levels()));
   if (const std::string note = f.calibration.missing_levels(); !asked && !note.empty()) {
@@ -84,7 +100,10 @@ int run_forecast_predict(const ForecastOptions& o) {
   if (o.output.empty()) {
     fmt::print("{}", o.json ? to_json(forecasts, table) + "\n" : to_csv(forecasts, table));
   } else if (o.json) {
-    const Json json{{"output", o.output}, {"series", forecasts.size()}, {"horizon", horizon}};
+    const Json json{{"output", o.output},
+                    {"series", forecasts.size()},
+                    {"horizon", horizon},
+                    {"gaps", to_json(table.filled)}};
     fmt::print("{}\n", dump_json(json, 2));
   } else {
     fmt::print("{} rows ahead of {} series written to {}\n", horizon, forecasts.size() * table.targets,
@@ -165,14 +184,16 @@ int run_cross_validation(const ForecastOptions& o, const Forecaster& f, const Se
 int run_forecast_evaluate(const ForecastOptions& o) {
   Forecaster f = load_forecaster(o.directory);
   if (!o.split.empty()) f.config.split.kind = o.split;
-  const SeriesTable table = read_series(o.data, table_options(o, f));
+  const SeriesTable table = read_for(f, o);
   INGOT_CHECK(o.fold_rows == 0 || o.folds != 0, InvalidConfig("--fold-rows", "needs --folds"));
   INGOT_CHECK(o.windows == 0 || o.folds == 0, InvalidConfig("--windows", "cannot be given with --folds"));
   if (o.folds != 0) return run_cross_validation(o, f, table);
   const Evaluation e = evaluate(
       f, table, {.stride = o.stride, .season = o.season, .levels = asked_levels(o), .windows = o.windows});
   if (o.json) {
-    fmt::print("{}\n", dump_json(to_json(e), 2));
+    Json json = to_json(e);
+    json["gaps"] = to_json(table.filled);
+    fmt::print("{}\n", dump_json(json, 2));
     return 0;
   }
   fmt::print("{} forecasts of {} rows from rolling origins in the test part of {}; season {}\n\n{}\n",
@@ -186,13 +207,14 @@ int run_forecast_evaluate(const ForecastOptions& o) {
 
 int run_forecast_plot(const ForecastOptions& o) {
   const Forecaster f = load_forecaster(o.directory);
-  const SeriesTable table = read_series(o.data, table_options(o, f));
+  const SeriesTable table = read_for(f, o);
   const std::string output = o.output.empty() ? "forecast.html" : o.output;
+  check_output(output, o.data);
   PlotOptions options;
   if (!o.levels.empty()) options.level = parse_level(o.levels.back());
   write_report(output, forecast_report(f, table, o.hold_out, options));
   if (o.json)
-    fmt::print("{}\n", dump_json(Json{{"output", output}}, 2));
+    fmt::print("{}\n", dump_json(Json{{"output", output}, {"gaps", to_json(table.filled)}}, 2));
   else
     fmt::print("written to {}\n", output);
   return 0;

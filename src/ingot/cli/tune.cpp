@@ -3,6 +3,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <thread>
 
@@ -128,7 +129,8 @@ class TrialTable {
 
 // Where the best trial left something that can be used.
 std::string best_directory(const tune::StudyConfig& config, const Trial& best) {
-  return config.keep == "none" ? "" : config.trial_directory(best.number);
+  const std::string directory = config.trial_directory(best.number);
+  return config.keep != "none" && std::filesystem::exists(directory) ? directory : "";
 }
 
 void print_json(const tune::StudyConfig& config, Tuner& tuner, const std::string& report) {
@@ -212,11 +214,20 @@ int lead(const TuneOptions& o, const tune::StudyConfig& config, Tuner& tuner) {
   table.finish();
   if (!first) return 0;
   const std::string report = config.output_dir + "/report.html";
-  write_study_report(report, config.name, tuner);
+  std::exception_ptr unwritten;  // hours of trials are not withheld for it
+  try {
+    write_study_report(report, config.name, tuner);
+  } catch (const Error&) {
+    unwritten = std::current_exception();
+  }
   if (o.json) {
     print_json(config, tuner, report);
   } else {
     print_result(config, tuner, report, o);
+  }
+  if (unwritten) {
+    std::fflush(stdout);
+    std::rethrow_exception(unwritten);
   }
   if (told_to_stop != 0) return 128 + told_to_stop;
   return tuner.best_trial().has_value() ? 0 : 1;

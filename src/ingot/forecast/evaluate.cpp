@@ -162,6 +162,12 @@ std::vector<std::string> Evaluator::notes() const {
   if (const std::string note = f.calibration.missing_levels(); !options.levels && !note.empty()) {
     notes.push_back(note);
   }
+  if (const std::int64_t made_up = table.filled.missing_rows + table.filled.missing_values; made_up > 0) {
+    notes.push_back(
+        fmt::format("{} missing rows or values of the table were filled; where they are in the test part "
+                    "they count as if they had been measured.",
+                    made_up));
+  }
   if (!skipped.empty()) {
     notes.push_back(fmt::format("Left out, as their test part is shorter than the horizon of {} rows: {}.",
                                 horizon, list_of(skipped)));

@@ -72,4 +72,11 @@ std::vector<EpochReport> read_epochs(const Json& json) {
   return epochs;
 }
 
+Json to_json(const FillReport& gaps) {
+  return {{"missing_rows", gaps.missing_rows},
+          {"missing_values", gaps.missing_values},
+          {"rows_left_out", gaps.rows_left_out},
+          {"notes", gaps.notes}};
+}
+
 }  // namespace ingot::forecast

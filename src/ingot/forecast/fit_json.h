@@ -15,4 +15,7 @@ nlohmann::ordered_json to_json(const std::vector<EpochReport>& epochs);
 /// nlohmann's exception where it is no such list.
 std::vector<EpochReport> read_epochs(const nlohmann::ordered_json& json);
 
+/// {"missing_rows", "missing_values", "rows_left_out", "notes"}
+nlohmann::ordered_json to_json(const FillReport& gaps);
+
 }  // namespace ingot::forecast

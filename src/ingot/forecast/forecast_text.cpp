@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/forecast/fit_json.h"
 
 namespace ingot::forecast {
 namespace {
@@ -67,7 +68,7 @@ std::string to_json(const std::vector<SeriesForecast>& forecasts, const SeriesTa
     all.push_back(series);
   }
   const std::size_t horizon = forecasts.empty() ? 0 : forecasts[0].times.size();
-  return dump_json(Json{{"horizon", horizon}, {"series", all}}, 2);
+  return dump_json(Json{{"horizon", horizon}, {"gaps", to_json(table.filled)}, {"series", all}}, 2);
 }
 
 }  // namespace ingot::forecast

@@ -96,10 +96,13 @@ Calibration calibrate(const ForecastModel& model, const WindowSet& windows) {
 
 void Forecaster::check(const SeriesTable& table) const {
   if (column_names.empty()) {
-    INGOT_CHECK(static_cast<std::int64_t>(table.column_names.size()) == config.model.channels,
-                DataError(table.source, 1, "",
-                          fmt::format("has {} columns of values, the model reads {}; choose with --columns",
-                                      table.column_names.size(), config.model.channels)));
+    INGOT_CHECK(
+        static_cast<std::int64_t>(table.column_names.size()) == config.model.channels,
+        DataError(
+            table.source, 1, "",
+            fmt::format(
+                "has {} columns of values, the model reads {}; give it just those, in the order of its fit",
+                table.column_names.size(), config.model.channels)));
     return;
   }
   INGOT_CHECK(table.column_names == column_names,

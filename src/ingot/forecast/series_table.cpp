@@ -50,8 +50,14 @@ void check_names(const CsvTable& csv, std::size_t time) {
 
 Layout find_layout(const CsvTable& csv, const TableOptions& options) {
   Layout layout;
-  layout.is_long = options.layout == "long" ||
-                   (options.layout == "auto" && csv.has_column(options.id_column) && csv.has_column("y"));
+  const bool has_ids = options.layout == "auto" && csv.has_column(options.id_column);
+  INGOT_CHECK(
+      !has_ids || csv.has_column("y") || !options.targets.empty(),
+      DataError(csv.name(), 1, "",
+                fmt::format("has a column '{}', as a table of several series, but no 'y'; say what is to be "
+                            "forecast with --target, or pass --set layout=wide",
+                            options.id_column)));
+  layout.is_long = options.layout == "long" || has_ids;
   if (layout.is_long) layout.id = csv.column(options.id_column);
   layout.time = time_column(csv, options, layout.is_long);
   check_names(csv, layout.time);
@@ -199,6 +205,8 @@ struct Reader {
   }
 
   void find_frequency(std::vector<Group>& groups);
+  bool has_target(std::size_t row) const;
+  void leave_out_end(Group& group);
   std::vector<std::int64_t> slots_of(const Group& group) const;
   void check_filled_rows(const std::vector<Group>& groups) const;
   Series place_rows(const Group& group);
@@ -256,6 +264,29 @@ void Reader::find_frequency(std::vector<Group>& groups) {
   // Weekends that no series has are not missing.
   const bool daily = table.frequency == parse_frequency("D") && options.frequency.empty();
   if (daily && skip_weekends(times)) table.frequency = parse_frequency("B");
+}
+
+bool Reader::has_target(std::size_t row) const {
+  return std::any_of(layout.values.begin(),
+                     layout.values.begin() + static_cast<std::ptrdiff_t>(layout.targets),
+                     [&](std::size_t column) { return !means_missing(csv.cell(row, column)); });
+}
+
+// Rows that give inputs ahead of the targets, or a day that is not over yet. Filled, they would be taken for
+// history.
+void Reader::leave_out_end(Group& group) {
+  if (options.fill == FillMethod::zero || options.fill == FillMethod::refuse) return;
+  std::vector<std::size_t>& rows = group.rows;
+  std::size_t kept = rows.size();
+  while (kept > 0 && !has_target(rows[kept - 1])) --kept;
+  if (kept == 0 || kept == rows.size()) return;  // fill() says where every value is missing
+  table.filled.rows_left_out += static_cast<std::int64_t>(rows.size() - kept);
+  table.filled.notes.push_back(fmt::format(
+      "{} rows at the end{} are left out, from line {} on: {}", rows.size() - kept, of_series(group.id),
+      csv.line(rows[kept]),
+      layout.targets == 1 ? fmt::format("they have no value of '{}'", csv.header()[layout.values[0]])
+                          : "they have no value of what is to be forecast"));
+  rows.resize(kept);
 }
 
 // The place of each row on the series' even grid.
@@ -398,7 +429,10 @@ SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
   std::vector<Group> groups = rows_by_series(csv, reader.layout);
   reader.find_frequency(groups);
   table.date_style.widen(table.frequency);
-  for (Group& group : groups) group.slots = reader.slots_of(group);
+  for (Group& group : groups) {
+    reader.leave_out_end(group);
+    group.slots = reader.slots_of(group);
+  }
   reader.check_filled_rows(groups);
   for (const Group& group : groups) table.series.push_back(reader.place_rows(group));
   return std::move(reader.table);

@@ -30,7 +30,7 @@ FillMethod parse_fill_method(std::string_view text, std::string_view key = "fill
 
 struct TableOptions {
   /// "wide": one date column, one column per series. "long": an id column, a date column, `y`, and further
-  /// columns that may help to forecast it. "auto": long where the header has unique_id, ds and y.
+  /// columns that may help to forecast it. "auto": long where the header has unique_id.
   std::string layout = "auto";
   std::string time_column;              ///< default: `date`, `ds`, `timestamp`..., or the first column
   std::string id_column = "unique_id";  ///< of the long layout
@@ -42,12 +42,13 @@ struct TableOptions {
   bool sort = false;      ///< put rows in order of time first
 };
 
-/// What had to be made up.
+/// What had to be made up, and what was left out.
 struct FillReport {
   std::int64_t missing_rows = 0;    ///< dates that the file skips
   std::int64_t missing_values = 0;  ///< cells that are empty or say NaN, in the rows that are there
-  std::string first;                ///< where the first of them is: "line 17, column 'OT'"
-  std::vector<std::string> notes;   ///< one line for each column and kind, for people
+  std::int64_t rows_left_out = 0;  ///< after the last value of any target, where nothing is to be learnt from
+  std::string first;               ///< where the first missing one is: "line 17, column 'OT'"
+  std::vector<std::string> notes;  ///< one line for each column and kind, for people
 };
 
 /// A user's data: one or several series with the same columns, the targets first.
@@ -67,10 +68,11 @@ struct SeriesTable {
 /// Advice for a column of a series that nothing can be learnt from.
 std::string_view how_to_leave_out(const Series& series, bool is_target);
 
-/// Reads and checks a table. DataError names line and column for dates that are no dates, not ascending,
-/// given twice or at irregular distances; for text and infinities among the numbers; for a column without
-/// any value or name; for a date where the header should be; for gaps when `fill` is refuse, and for more
-/// rows that are missing than there are.
+/// Reads and checks a table. Rows at the end that have no value of any target are left out: they are no
+/// history, and a forecast begins with them (not where `fill` is zero, which says what they are). DataError
+/// names line and column for dates that are no dates, not ascending, given twice or at irregular distances;
+/// for text and infinities among the numbers; for a column without any value or name; for a date where the
+/// header should be; for gaps when `fill` is refuse, and for more rows that are missing than there are.
 SeriesTable read_series(const CsvTable& csv, const TableOptions& options = {});
 SeriesTable read_series(const std::string& path, const TableOptions& options = {});
 

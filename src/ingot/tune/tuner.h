@@ -32,8 +32,9 @@ struct TunerOptions {
 ///
 ///   Tuner tuner({.space = space, .trials = 50, .study = "lr.db"});
 ///   while (auto trial = tuner.suggest()) {
+///     double loss = 0;
 ///     for (int step = 1; step <= 10; ++step) {
-///       const double loss = train_a_bit(trial->values);
+///       loss = train_a_bit(trial->values);
 ///       if (tuner.report(*trial, step, loss)) break;  // pruned
 ///     }
 ///     if (trial->state == TrialState::running) tuner.complete(*trial, loss);
