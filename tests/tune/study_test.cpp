@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <csignal>
@@ -246,6 +247,33 @@ TEST_F(Study, ALeaseThatRanOutIsLostAndTheLateWorkerIsTold) {
   quick.finish(*taken, TrialState::complete, 3.0, "");
   slow.sync();
   EXPECT_EQ(slow.trials()[0].value, 3.0);
+}
+
+// As after a jump of the clock, or when the machine slept.
+TEST_F(Study, AProcessOfThisMachineKeepsItsTrialWhileItLivesWhateverTheClocksSay) {
+  const StudyIdentity identity{options(1).space, Direction::minimize, ""};
+  const auto sample = [](const std::vector<Trial>& trials) {
+    return trials.empty() ? std::optional(Values{0.5, 2}) : std::nullopt;
+  };
+  std::array<int, 2> claimed{};
+  ASSERT_EQ(::pipe(claimed.data()), 0);
+  const pid_t worker = ::fork();
+  if (worker == 0) {
+    StudyStore store(options(1).study, identity, {.lease_seconds = 0.05});
+    const bool has_it = store.claim(sample).has_value();
+    if (::write(claimed[1], has_it ? "1" : "0", 1) == 1) ::pause();
+    ::_exit(1);
+  }
+  char answer = 0;
+  ASSERT_EQ(::read(claimed[0], &answer, 1), 1);
+  ASSERT_EQ(answer, '1');
+  std::this_thread::sleep_for(std::chrono::milliseconds(80));
+  StudyStore other(options(1).study, identity, {.lease_seconds = 0.05});
+  EXPECT_FALSE(other.claim(sample).has_value());
+  ::kill(worker, SIGKILL);
+  ::waitpid(worker, nullptr, 0);
+  EXPECT_TRUE(other.claim(sample).has_value());
+  for (const int end : claimed) ::close(end);
 }
 
 TEST_F(Study, AHeartKeepsTheLeaseOfALongTrial) {

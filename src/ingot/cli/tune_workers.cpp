@@ -46,6 +46,7 @@ std::int64_t number_from(const char* text, std::int64_t fallback) {
 std::string last_line(const std::string& path) {
   std::string text = read_file(path);
   while (!text.empty() && text.back() == '\n') text.pop_back();
+  if (text.empty()) return "it could not say why; is the disk of its log full?";
   const std::string line = text.substr(text.rfind('\n') + 1);
   constexpr std::string_view own = "ingot: ";
   return line.rfind(own, 0) == 0 ? line.substr(own.size()) : line;

@@ -192,7 +192,9 @@ void StudyStore::State::reclaim() {
     while (rows.step()) {
       const Worker worker{rows.text(2), rows.text(3), rows.integer(4), rows.integer(5)};
       const bool late = now() - rows.real(6) > options.lease_seconds;
-      if (late || !worker.may_live()) gone.push_back({rows.integer(0), rows.integer(1), worker.name});
+      // Clocks jump and machines sleep: where the process can be looked at, they do not count.
+      const std::optional<bool> lives = worker.lives();
+      if (lives ? !*lives : late) gone.push_back({rows.integer(0), rows.integer(1), worker.name});
     }
   }
   for (const Gone& trial : gone) give_up(trial.number, trial.attempts, trial.worker);

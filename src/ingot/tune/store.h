@@ -30,7 +30,8 @@ class TrialLost : public Error {
 /// returns.
 ///
 /// A worker holds its trial by a lease: it has to beat() more often than every lease_seconds. A trial whose
-/// worker is gone (its process on this machine ended, or the lease ran out) waits for the next worker.
+/// worker is gone (its process on this machine ended, or the lease of one elsewhere ran out) waits for the
+/// next worker.
 class StudyStore {
  public:
   struct Options {

@@ -59,9 +59,9 @@ Worker Worker::self() {
   return worker;
 }
 
-bool Worker::may_live() const {
+std::optional<bool> Worker::lives() const {
   static const std::string here = this_machine();
-  if (machine != here || started == 0) return true;
+  if (machine != here || started == 0 || pid == ::getpid()) return std::nullopt;
   const auto process = find_process(pid);
   return process.has_value() && process->started == started && process->state != 'Z' && process->state != 'X';
 }

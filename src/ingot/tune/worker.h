@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace ingot::tune {
@@ -13,8 +14,9 @@ struct Worker {
   std::int64_t started = 0;  ///< the kernel's clock ticks, so that a number used again is another process
 
   static Worker self();
-  /// False only where it is certain: on this machine, and no such process (or one that waits to be reaped).
-  bool may_live() const;
+  /// Whether the process runs (one that waits to be reaped does not). Nothing where only its heartbeat can
+  /// tell: on another machine, and of this very process, one of whose tuners may have been forgotten.
+  std::optional<bool> lives() const;
 };
 
 }  // namespace ingot::tune
