@@ -61,9 +61,10 @@ Worker Worker::self() {
 
 std::optional<bool> Worker::lives() const {
   static const std::string here = this_machine();
-  if (machine != here || started == 0 || pid == ::getpid()) return std::nullopt;
+  if (machine != here || started == 0) return std::nullopt;
   const auto process = find_process(pid);
-  return process.has_value() && process->started == started && process->state != 'Z' && process->state != 'X';
+  if (!process || process->started != started || process->state == 'Z' || process->state == 'X') return false;
+  return pid == ::getpid() ? std::nullopt : std::optional(true);
 }
 
 }  // namespace ingot::tune
