@@ -158,7 +158,8 @@ class BackendRegistry {
   ComputeBackend* find(Device device) const;
   std::vector<ComputeBackend*> all() const;
   /// The ready device that meets the requirements, accelerators first, then the one with most free memory;
-  /// a device that fails when it is asked does not count. Throws DeviceNotAvailable that says what each device lacks.
+  /// a device that fails when it is asked does not count. Throws DeviceNotAvailable that says what each
+  /// device lacks.
   ComputeBackend& find_best(const BackendRequirements& requirements = {}) const;
 
   /// Why a CUDA device that somebody may expect is missing, for messages: initialize() says.

@@ -137,6 +137,7 @@ View part_of(View view, std::int64_t parts, std::int64_t i) {
 bool parts_aligned(const AttentionBackwardArgs& args, std::int64_t parts) {
   return parts == 1 || reinterpret_cast<std::uintptr_t>(part_of(args.lse, parts, 1).data) % 16 == 0;
 }
+
 AttentionBackwardArgs part_of(AttentionBackwardArgs args, std::int64_t parts, std::int64_t i) {
   for (View* view :
        {&args.q, &args.k, &args.v, &args.out, &args.lse, &args.dout, &args.dq, &args.dk, &args.dv})
