@@ -7,7 +7,8 @@ its fit from them:
     ingot forecast fit ETTh1.csv --from first --split ett
 
 Look-back, horizon and sizes are those of the Ingot model. Order and dropout stay Ingot's own, and so do FEDformer's
-frequencies. Programs and versions as in published_training.py.
+frequencies. Programs and versions as in published_training.py; FEDformer's has an Autoformer, too, that of the published
+tables, whose trend window is 24 (--set moving_average=24).
 """
 import argparse
 import json
