@@ -2,8 +2,8 @@
 # host's compiler, for the emulator (docs/cuda.md).
 set(INGOT_CUDA OFF CACHE STRING "Build the CUDA kernels: AUTO (where nvcc is found), ON or OFF")
 set_property(CACHE INGOT_CUDA PROPERTY STRINGS AUTO ON OFF)
-set(INGOT_CUDA_ARCHITECTURES "90a;80+ptx" CACHE STRING
-  "What the CUDA kernels are compiled for: compute capabilities, +ptx for text, too, that newer cards translate")
+set(INGOT_CUDA_ARCHITECTURES "90a;80;80+ptx" CACHE STRING
+  "What the CUDA kernels are compiled for: compute capabilities, +ptx for code that newer cards translate")
 
 set(INGOT_CUDNN_FRONTEND "" CACHE PATH "Folder of cudnn_frontend.h; without it the CUDA build does not use cuDNN")
 
@@ -41,7 +41,7 @@ function(ingot_cuda_flags target)
   set(flags --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra)
   foreach(architecture ${INGOT_CUDA_ARCHITECTURES})
     if(architecture MATCHES "^(.*)[+]ptx$")
-      list(APPEND flags -gencode=arch=compute_${CMAKE_MATCH_1},code=[sm_${CMAKE_MATCH_1},compute_${CMAKE_MATCH_1}])
+      list(APPEND flags -gencode=arch=compute_${CMAKE_MATCH_1},code=compute_${CMAKE_MATCH_1})
     else()
       list(APPEND flags -gencode=arch=compute_${architecture},code=sm_${architecture})
     endif()
