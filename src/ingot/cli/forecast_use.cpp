@@ -147,7 +147,10 @@ Json to_json(const CrossValidation& v, const SeriesTable& table) {
     json.update(to_json(fold.evaluation));
     folds.push_back(json);
   }
-  return {{"folds", folds}, {"mean", methods_json(v.mean)}, {"stopped", v.stopped}};
+  return {{"folds", folds},
+          {"mean", methods_json(v.mean)},
+          {"stopped", v.stopped},
+          {"gaps", to_json(table.filled)}};
 }
 
 int run_cross_validation(const ForecastOptions& o, const Forecaster& f, const SeriesTable& table) {
