@@ -15,13 +15,6 @@
 namespace ingot::forecast {
 namespace {
 
-FitConfig small_fit(const std::string& model = "dlinear") {
-  FitConfig c = FitConfig::defaults(model, 12);
-  c.model.lookback = 48;
-  c.epochs = 4;
-  return c;
-}
-
 TEST(Forecaster, SavedAndLoadedItForecastsTheSame) {
   const test::TemporaryDirectory directory;
   const SeriesTable table = table_of(hourly_csv(700), {.targets = {"mirror"}});

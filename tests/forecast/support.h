@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "ingot/forecast/series_table.h"
+#include "ingot/forecast/fit_config.h"
 
 namespace ingot::forecast {
 
@@ -36,6 +36,14 @@ inline std::string hourly_csv(int rows) {
     csv += fmt::format("{},{:.4f},{:.4f}\n", format_moment(1577836800 + i * 3600, style), value, -value);
   }
   return csv;
+}
+
+/// Reads 48 rows, forecasts 12, in four epochs.
+inline FitConfig small_fit(const std::string& model = "dlinear") {
+  FitConfig c = FitConfig::defaults(model, 12);
+  c.model.lookback = 48;
+  c.epochs = 4;
+  return c;
 }
 
 inline SeriesTable table_of(const std::string& csv, const TableOptions& options = {}) {

@@ -15,6 +15,7 @@ SeriesTable without_last(const SeriesTable& table, std::int64_t rows) {
     const std::size_t length = series.length() - static_cast<std::size_t>(rows);
     series.times.resize(length);
     for (std::vector<double>& column : series.columns) column.resize(length);
+    for (std::vector<bool>& column : series.made_up) column.resize(column.empty() ? 0 : length);
   }
   return before;
 }

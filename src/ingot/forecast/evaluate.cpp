@@ -28,11 +28,17 @@ struct Column {
   std::int64_t first, last;  // origins
 };
 
-double seasonal_error(std::span<const double> x, std::int64_t season) {
+// Over the first `rows` rows.
+double seasonal_error(const Series& series, std::size_t column, std::int64_t rows, std::int64_t season) {
+  const std::vector<double>& x = series.columns[column];
   const auto lag = static_cast<std::size_t>(season);
-  double sum = 0;
-  for (std::size_t i = lag; i < x.size(); ++i) sum += std::abs(x[i] - x[i - lag]);
-  return x.size() > lag ? sum / static_cast<double>(x.size() - lag) : 0;
+  double sum = 0, count = 0;
+  for (std::size_t i = lag; i < static_cast<std::size_t>(rows); ++i) {
+    if (!series.measured(column, i) || !series.measured(column, i - lag)) continue;
+    sum += std::abs(x[i] - x[i - lag]);
+    ++count;
+  }
+  return count > 0 ? sum / count : 0;
 }
 
 std::string list_of(const std::vector<std::string>& names) {
@@ -42,12 +48,12 @@ std::string list_of(const std::vector<std::string>& names) {
                      names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "");
 }
 
-// What errors of one method add up to.
+// What errors of one method add up to, where there is a measured value to err from.
 struct Sums {
   double squares = 0, absolute = 0, relative = 0, symmetric = 0, count = 0;
   double relative_count = 0;  // of the columns that the seasonal naive forecast errs on
   std::map<int, double> inside;
-  std::vector<double> by_step;
+  std::vector<double> by_step, count_by_step;
 
   void merge(const Sums& o) {
     squares += o.squares;
@@ -57,7 +63,10 @@ struct Sums {
     symmetric += o.symmetric;
     count += o.count;
     for (const auto& [level, n] : o.inside) inside[level] += n;
-    for (std::size_t h = 0; h < by_step.size(); ++h) by_step[h] += o.by_step[h];
+    for (std::size_t h = 0; h < by_step.size(); ++h) {
+      by_step[h] += o.by_step[h];
+      count_by_step[h] += o.count_by_step[h];
+    }
   }
   /// `actual` and `forecast` in the table's units.
   void add(const Column& c, std::size_t step, double actual, double forecast) {
@@ -65,6 +74,7 @@ struct Sums {
     squares += scaled * scaled;
     absolute += scaled;
     by_step[step] += scaled;
+    ++count_by_step[step];
     if (c.naive_error > 0) {
       relative += error / c.naive_error;
       relative_count += 1;
@@ -83,7 +93,7 @@ struct Sums {
               .seconds = seconds,
               .mae_by_step = by_step};
     for (const auto& [level, n] : inside) m.coverage[level] = 100 * n / count;
-    for (double& v : m.mae_by_step) v *= static_cast<double>(by_step.size()) / count;
+    for (std::size_t h = 0; h < by_step.size(); ++h) m.mae_by_step[h] /= count_by_step[h];
     return m;
   }
 };
@@ -101,12 +111,14 @@ struct Evaluator {
   std::vector<std::string> skipped, short_series, periodic;  // ids; names of columns
 
   void prepare();
+  std::int64_t made_up_values() const;
   std::vector<std::string> notes() const;
   Sums network() const;
   Sums baseline(const std::function<std::unique_ptr<Baseline>(const Column&, const Borders&)>& make) const;
   Sums empty() const {
     Sums s;
     s.by_step.resize(static_cast<std::size_t>(horizon));
+    s.count_by_step.resize(s.by_step.size());
     return s;
   }
 };
@@ -138,9 +150,9 @@ void Evaluator::prepare() {
     if (own_season != season) short_series.push_back(series.id);
     const ColumnScales& scales = scaled_series.back()->scales;
     for (std::size_t t = 0; t < table.targets; ++t) {
-      const std::span<const double> x(series.columns[t].data(), static_cast<std::size_t>(b.train));
       // What rounding leaves of an exact repetition is no error either.
-      const double found = seasonal_error(x, own_season), error = found > 1e-12 * scales.scale[t] ? found : 0;
+      const double found = seasonal_error(series, t, b.train, own_season);
+      const double error = found > 1e-12 * scales.scale[t] ? found : 0;
       if (error == 0) {
         periodic.push_back(series.id.empty() ? table.column_names[t]
                                              : series.id + " " + table.column_names[t]);
@@ -157,15 +169,26 @@ void Evaluator::prepare() {
                       lookback, horizon)));
 }
 
+// Of the rows that are forecast.
+std::int64_t Evaluator::made_up_values() const {
+  std::int64_t count = 0;
+  for (const Column& c : columns) {
+    for (std::int64_t row = c.first; row < c.last + horizon; ++row) {
+      count += c.series->measured(c.index, static_cast<std::size_t>(row)) ? 0 : 1;
+    }
+  }
+  return count;
+}
+
 std::vector<std::string> Evaluator::notes() const {
   std::vector<std::string> notes;
   if (const std::string note = f.calibration.missing_levels(); !options.levels && !note.empty()) {
     notes.push_back(note);
   }
-  if (const std::int64_t made_up = table.filled.missing_rows + table.filled.missing_values; made_up > 0) {
+  if (const std::int64_t made_up = made_up_values(); made_up > 0) {
     notes.push_back(
-        fmt::format("{} missing rows or values of the table were filled; where they are in the test part "
-                    "they count as if they had been measured.",
+        fmt::format("{} values of the test part are missing. They were filled for forecasts to read, and "
+                    "are not among the values that errors are measured on.",
                     made_up));
   }
   if (!skipped.empty()) {
@@ -203,7 +226,9 @@ Sums Evaluator::network() const {
         const Column& c = first_column.at(place.series)[t];
         const float* row = y.data<float>() + (i * targets + t) * horizon;
         for (std::int64_t h = 0; h < horizon; ++h) {
-          const double actual = c.series->columns[c.index][static_cast<std::size_t>(origin + h)];
+          const auto row_of_actual = static_cast<std::size_t>(origin + h);
+          if (!c.series->measured(c.index, row_of_actual)) continue;
+          const double actual = c.series->columns[c.index][row_of_actual];
           const double forecast = static_cast<double>(row[h]) * c.scale + c.shift;
           sums.add(c, static_cast<std::size_t>(h), actual, forecast);
           for (const int level : levels) {
@@ -228,8 +253,9 @@ Sums Evaluator::baseline(
       for (std::int64_t origin = c.first; origin <= c.last; origin += options.stride) {
         baseline->forecast(origin, out);
         for (std::size_t h = 0; h < out.size(); ++h) {
-          parts[static_cast<std::size_t>(i)].add(
-              c, h, c.series->columns[c.index][static_cast<std::size_t>(origin) + h], out[h]);
+          const std::size_t row = static_cast<std::size_t>(origin) + h;
+          if (!c.series->measured(c.index, row)) continue;
+          parts[static_cast<std::size_t>(i)].add(c, h, c.series->columns[c.index][row], out[h]);
         }
       }
     }
@@ -286,6 +312,9 @@ Evaluation evaluate(const Forecaster& f, const SeriesTable& table, const Evaluat
                     .notes = e.notes()};
   Stopwatch watch;
   const Sums network = e.network();
+  INGOT_CHECK(network.count > 0, DataError(table.source, 0, "",
+                                           "has no value of what is forecast in its test part, so there is "
+                                           "nothing to measure errors against"));
   result.methods.push_back(network.metrics(model.model, watch.seconds()));
   const auto add = [&](const char* name, const auto& make) {
     watch.restart();

@@ -10,7 +10,7 @@
 
 namespace ingot::forecast {
 
-/// Errors of one method over all test windows, targets and steps.
+/// Errors of one method over all test windows, targets and steps, where the value was measured.
 struct Metrics {
   std::string method;
   double mse = 0, mae = 0;  ///< of scaled values, as papers print them
@@ -20,7 +20,7 @@ struct Metrics {
   double smape = 0;                 ///< mean 200·|error| / (|actual| + |forecast|), per cent
   std::map<int, double> coverage;   ///< per cent of values inside the intervals of a level; a network's only
   double seconds = 0;               ///< to forecast all windows
-  std::vector<double> mae_by_step;  ///< scaled, [horizon]
+  std::vector<double> mae_by_step;  ///< scaled, [horizon]; NaN where no value was measured
 };
 
 struct EvaluateOptions {
@@ -49,8 +49,8 @@ struct Evaluation {
 void check_evaluation(const SplitOptions& split, const SeriesTable& table, const EvaluateOptions& options);
 
 /// Forecasts from rolling origins: every window of the test part (of config.split over this table) that
-/// counts, with the network and with the baselines. DataError where there is no test window; InvalidConfig as
-/// check_evaluation and Forecaster::check_levels say.
+/// counts, with the network and with the baselines. DataError where there is no test window, and where none
+/// of their values was measured; InvalidConfig as check_evaluation and Forecaster::check_levels say.
 Evaluation evaluate(const Forecaster& forecaster, const SeriesTable& table,
                     const EvaluateOptions& options = {});
 

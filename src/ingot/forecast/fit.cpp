@@ -17,8 +17,10 @@
 #include "ingot/forecast/forecaster.h"
 #include "ingot/kernels/matmul_precision.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 #include "ingot/ops/loss.h"
 #include "ingot/ops/random.h"
+#include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 #include "ingot/optim/clip.h"
 #include "ingot/optim/ema.h"
@@ -30,11 +32,26 @@ namespace {
 
 constexpr std::uint64_t kDropoutStream = 0xD207047;  // apart from the streams of parameters and of shuffles
 
-Tensor loss_of(const Tensor& forecast, const Tensor& target, const std::string& loss, Reduction reduction) {
+// How many targets of a batch were measured, in windows: the loss of one window counts 1 if all were.
+double measured_windows(const Batch& batch) {
+  const auto windows = static_cast<double>(batch.target.dim(0));
+  if (!batch.measured.defined()) return windows;
+  return sum(batch.measured).item() * windows / static_cast<double>(batch.target.numel());
+}
+
+// The mean over the targets that were measured; 0 where none was.
+Tensor loss_of(const Tensor& forecast, const Batch& batch, const std::string& loss) {
+  const Tensor& target = batch.target;
   // Only the targets count: they stand first.
   const Tensor y =
       forecast.dim(1) == target.dim(1) ? forecast : contiguous(slice(forecast, 1, 0, target.dim(1)));
-  return loss == "mae" ? l1_loss(y, target, reduction) : mse_loss(y, target, reduction);
+  const auto loss_between = [&](const Tensor& a, const Tensor& b, Reduction reduction) {
+    return loss == "mae" ? l1_loss(a, b, reduction) : mse_loss(a, b, reduction);
+  };
+  if (!batch.measured.defined()) return loss_between(y, target, Reduction::mean);
+  const double measured = sum(batch.measured).item();
+  return loss_between(y * batch.measured, target * batch.measured, Reduction::sum) *
+         (1 / std::max(1.0, measured));
 }
 
 using TensorMap = std::map<std::string, Tensor>;
@@ -87,7 +104,7 @@ struct Fit {
     const RandomScope random(config.seed, mix_stream(kDropoutStream, static_cast<std::uint64_t>(steps())));
     const Batch batch = parts.train.batch(windows);
     optimizer.zero_grad();
-    const Tensor loss = loss_of(model(batch.input), batch.target, config.loss, Reduction::mean);
+    const Tensor loss = loss_of(model(batch.input), batch, config.loss);
     backward(loss);
     StepOptions options{.lr_scale = factor};
     if (config.clip_grad_norm > 0)
@@ -213,12 +230,13 @@ void check_saving(const FitSaving& saving) {
 
 double mean_loss(ForecastModel& model, const WindowSet& windows, const std::string& loss) {
   const NoGrad no_grad;
-  double sum = 0;
+  double total = 0, count = 0;
   windows.for_each_batch([&](std::int64_t, const Batch& batch) {
-    sum += loss_of(model(batch.input), batch.target, loss, Reduction::mean).item() *
-           static_cast<double>(batch.target.dim(0));
+    const double measured = measured_windows(batch);
+    total += loss_of(model(batch.input), batch, loss).item() * measured;
+    count += measured;
   });
-  return sum / static_cast<double>(windows.size());
+  return total / count;
 }
 
 FitConfig completed(FitConfig config, const SeriesTable& table) {

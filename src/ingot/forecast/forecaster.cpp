@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -16,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kLevels = 99;
 
-// Every |error|, as [targets][horizon][windows].
+// Every |error|, as [targets][horizon][windows]; infinite where the value was made up.
 std::vector<float> absolute_errors(const ForecastModel& model, const WindowSet& windows) {
   const NoGrad no_grad;
   const std::int64_t n = windows.size(), cells = windows.targets() * windows.horizon();
@@ -25,8 +26,10 @@ std::vector<float> absolute_errors(const ForecastModel& model, const WindowSet& 
     const Tensor y = contiguous(slice(model(batch.input), 1, 0, windows.targets()));
     for (std::int64_t i = 0; i < y.dim(0); ++i) {
       for (std::int64_t c = 0; c < cells; ++c) {
+        const bool measured = !batch.measured.defined() || batch.measured.data<float>()[i * cells + c] != 0;
         errors[static_cast<std::size_t>(c * n + first + i)] =
-            std::abs(y.data<float>()[i * cells + c] - batch.target.data<float>()[i * cells + c]);
+            measured ? std::abs(y.data<float>()[i * cells + c] - batch.target.data<float>()[i * cells + c])
+                     : std::numeric_limits<float>::infinity();
       }
     }
   });
@@ -74,17 +77,25 @@ std::string Calibration::missing_levels() const {
 }
 
 Calibration calibrate(const ForecastModel& model, const WindowSet& windows) {
-  Calibration calibration;
-  calibration.windows = windows.size();
-  const std::int64_t n = windows.size(), cells = windows.targets() * windows.horizon();
-  if (n == 0) return calibration;
+  const std::int64_t all = windows.size(), cells = windows.targets() * windows.horizon();
+  if (all == 0) return {};
   std::vector<float> errors = absolute_errors(model, windows);
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(cells));
+  for (std::int64_t c = 0; c < cells; ++c) {
+    counts[static_cast<std::size_t>(c)] =
+        std::count_if(errors.begin() + c * all, errors.begin() + (c + 1) * all,
+                      [](float error) { return std::isfinite(error); });
+  }
+  Calibration calibration;
+  calibration.windows = std::ranges::min(counts);
+  if (calibration.windows == 0) return calibration;
   calibration.quantiles = Tensor::empty({kLevels, windows.targets(), windows.horizon()});
   float* out = calibration.quantiles.data<float>();
   parallel_for(cells, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t c = begin; c < end; ++c) {
-      const auto first = errors.begin() + c * n;
-      std::sort(first, first + n);
+      const auto first = errors.begin() + c * all;
+      const std::int64_t n = counts[static_cast<std::size_t>(c)];
+      std::sort(first, first + all);
       for (std::int64_t level = 1; level <= kLevels; ++level) {
         const std::int64_t rank = std::min(n, ((n + 1) * level + 99) / 100);
         out[(level - 1) * cells + c] = first[rank - 1];

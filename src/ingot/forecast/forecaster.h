@@ -15,10 +15,10 @@ namespace ingot::forecast {
 
 /// How far forecasts were off, for prediction intervals that need no assumption on the errors (split
 /// conformal prediction, Vovk et al. 2005): for each target and step ahead, quantiles of |error| over
-/// calibration windows.
+/// calibration windows, of the values in them that were measured.
 struct Calibration {
   Tensor quantiles;  ///< f32 [99, targets, horizon], scaled: level 1 % to 99 %; undefined: not calibrated
-  std::int64_t windows = 0;
+  std::int64_t windows = 0;  ///< that hold a measured value, for the target and step that have the fewest
 
   /// Half the width of the interval that holds `level` per cent, scaled.
   float half_width(int level, std::int64_t target, std::int64_t step) const;
@@ -33,7 +33,7 @@ struct Calibration {
 };
 
 /// Measures errors on `windows`. Level l takes the ceil((n + 1)·l / 100)-th smallest of n errors, up to
-/// highest_level().
+/// highest_level(). Not calibrated where a target and step has no error.
 Calibration calibrate(const ForecastModel& model, const WindowSet& windows);
 
 /// A fitted model with all that is needed to use it on a user's table.

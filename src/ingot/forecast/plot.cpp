@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -35,6 +36,10 @@ ReportChart series_chart(const Forecaster& f, const SeriesTable& table, const Se
     return std::span(values).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
   };
   chart.series.push_back(line("actual", rows(series.times), rows(series.columns[target])));
+  for (std::int64_t i = first; i < last; ++i) {
+    if (series.measured(target, static_cast<std::size_t>(i))) continue;
+    chart.series.back().y[static_cast<std::size_t>(i - first)] = std::numeric_limits<double>::quiet_NaN();
+  }
   chart.series.push_back(line("forecast", forecast.times, forecast.values[target]));
   for (const auto& [level, low] : forecast.low) {
     chart.series.push_back(line(fmt::format("{} % from", level), forecast.times, low[target]));

@@ -44,6 +44,13 @@ ColumnScales fit_scales(ScalerKind kind, const Series& series, std::int64_t rows
     const std::span<const double> x(series.columns[c].data(), static_cast<std::size_t>(rows));
     const auto [low, high] = std::ranges::minmax_element(x);
     const bool varies = *low < *high;
+    INGOT_CHECK(
+        constant == ConstantColumns::unit_scale || series.any_measured(c, 0, x.size()),
+        DataError(table.source, 0, table.column_names[c],
+                  fmt::format("has no value in the {} rows of the training part{}; {}, or begin the table "
+                              "where its values begin",
+                              rows, series.id.empty() ? "" : " of series '" + series.id + "'",
+                              how_to_leave_out(series, c < table.targets))));
     INGOT_CHECK(varies || kind == ScalerKind::none || constant == ConstantColumns::unit_scale,
                 DataError(table.source, 0, table.column_names[c],
                           fmt::format("is constant ({}) over the {} rows{}{}; {}, or pass --scaler none",

@@ -214,6 +214,17 @@ struct Reader {
   void fill(Series& series, std::size_t column, const Group& group);
 };
 
+// Empty where none is.
+std::vector<bool> missing_among(const std::vector<double>& values) {
+  std::vector<bool> missing;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isnan(values[i])) continue;
+    missing.resize(values.size());
+    missing[i] = true;
+  }
+  return missing;
+}
+
 std::vector<double> filled_values(std::vector<double> v, FillMethod method) {
   const auto present = [&](std::size_t i) { return !std::isnan(v[i]); };
   std::size_t first = 0;
@@ -361,6 +372,7 @@ Series Reader::place_rows(const Group& group) {
     series.times[static_cast<std::size_t>(group.slots[i])] = moments[i];
   }
   series.columns.resize(layout.values.size());
+  series.made_up.resize(layout.values.size());
   for (std::size_t c = 0; c < layout.values.size(); ++c) fill(series, c, group);
   return series;
 }
@@ -391,10 +403,18 @@ void Reader::fill(Series& series, std::size_t column, const Group& group) {
     table.filled.notes.push_back(fmt::format("{} values of column '{}' are missing{}, the first on line {}",
                                              missing, name, of_series(series.id), csv.line(first)));
   }
+  if (options.fill != FillMethod::zero) series.made_up[column] = missing_among(values);
   series.columns[column] = filled_values(std::move(values), options.fill);
 }
 
 }  // namespace
+
+bool Series::any_measured(std::size_t column, std::size_t first, std::size_t last) const {
+  for (std::size_t row = first; row < last; ++row) {
+    if (measured(column, row)) return true;
+  }
+  return false;
+}
 
 std::string_view how_to_leave_out(const Series& series, bool is_target) {
   if (series.id.empty()) return "leave the column out with --columns";

@@ -15,7 +15,15 @@ struct Series {
   std::vector<Moment> times;                 ///< ascending, without gaps
   std::int64_t month_day = 0;                ///< that rows of months lie on, for Frequency::advance
   std::vector<std::vector<double>> columns;  ///< [columns][rows]; no value is missing any more
+  /// Which of them were made up: [columns][rows], a column's empty where none was. They are read by models,
+  /// but no loss, error or interval counts them.
+  std::vector<std::vector<bool>> made_up;
   std::size_t length() const { return times.size(); }
+  bool measured(std::size_t column, std::size_t row) const {
+    return made_up.empty() || made_up[column].empty() || !made_up[column][row];
+  }
+  /// Whether one of rows [first, last) was.
+  bool any_measured(std::size_t column, std::size_t first, std::size_t last) const;
 };
 
 /// How values that are not there are made up.
@@ -23,8 +31,8 @@ enum class FillMethod : std::uint8_t {
   interpolate,  ///< a straight line between the neighbours; the nearest value at the ends
   forward,      ///< the last value before; the first one at the start
   mean,         ///< the mean of the values before: none of the test part; the first one at the start
-  zero,
-  refuse,  ///< DataError instead
+  zero,         ///< says what a value that is not there means, so such values count as measured
+  refuse,       ///< DataError instead
 };
 FillMethod parse_fill_method(std::string_view text, std::string_view key = "fill");
 

@@ -7,12 +7,40 @@
 #include <fmt/format.h>
 
 #include "ingot/base/parallel.h"
+#include "ingot/ops/elementwise.h"
 
 namespace ingot::forecast {
 namespace {
 
 std::string of_series(const Series& series) {
   return series.id.empty() ? "the table" : fmt::format("series '{}'", series.id);
+}
+
+// [columns, rows] of 1 and 0; undefined where all values were measured.
+Tensor measured_of(const Series& series) {
+  if (std::ranges::all_of(series.made_up, &std::vector<bool>::empty)) return {};
+  const std::size_t rows = series.length();
+  Tensor measured =
+      Tensor::empty({static_cast<std::int64_t>(series.columns.size()), static_cast<std::int64_t>(rows)});
+  for (std::size_t c = 0; c < series.columns.size(); ++c) {
+    float* to = measured.data<float>() + c * rows;
+    for (std::size_t row = 0; row < rows; ++row) to[row] = series.measured(c, row) ? 1.0F : 0.0F;
+  }
+  return measured;
+}
+
+// Whether a loss over rows [first, last) of a table has anything to count.
+bool any_target_measured(const SeriesTable& table, const std::vector<Borders>& borders,
+                         std::int64_t Borders::*first, std::int64_t Borders::*last) {
+  for (std::size_t s = 0; s < table.series.size(); ++s) {
+    for (std::size_t t = 0; t < table.targets; ++t) {
+      if (table.series[s].any_measured(t, static_cast<std::size_t>(borders[s].*first),
+                                       static_cast<std::size_t>(borders[s].*last))) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -51,7 +79,11 @@ Borders borders_of(const SplitOptions& split, const Series& series, const Series
 }
 
 ScaledSeries scaled(const Series& series, ColumnScales scales, const Frequency& frequency) {
-  ScaledSeries out{.id = series.id, .values = {}, .marks = {}, .scales = std::move(scales)};
+  ScaledSeries out{.id = series.id,
+                   .values = {},
+                   .marks = {},
+                   .measured = measured_of(series),
+                   .scales = std::move(scales)};
   const auto rows = static_cast<std::int64_t>(series.length());
   const auto columns = static_cast<std::int64_t>(series.columns.size());
   out.values = Tensor::empty({columns, rows});
@@ -98,6 +130,12 @@ Batch WindowSet::batch(std::span<const std::int64_t> windows) const {
     b.input.past_marks = Tensor::empty({n, lookback_, features});
     b.input.future_marks = Tensor::empty({n, horizon_, features});
   }
+  const bool all_measured = std::ranges::all_of(
+      windows, [&](std::int64_t window) { return !at(window).series->measured.defined(); });
+  if (!all_measured) {
+    b.measured = Tensor::empty({n, targets_, horizon_});
+    fill_(b.measured, 1);
+  }
   const auto copy = [](float* to, const float* from, std::int64_t count) {
     std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
   };
@@ -111,7 +149,10 @@ Batch WindowSet::batch(std::span<const std::int64_t> windows) const {
           for (std::int64_t c = 0; c < columns; ++c) {
             copy(b.input.x.data<float>() + (i * columns + c) * lookback_, values + c * rows, lookback_);
             if (c >= targets_) continue;
-            copy(b.target.data<float>() + (i * targets_ + c) * horizon_, values + c * rows + lookback_,
+            const std::int64_t to = (i * targets_ + c) * horizon_, from = c * rows + lookback_;
+            copy(b.target.data<float>() + to, values + from, horizon_);
+            if (!place.series->measured.defined()) continue;
+            copy(b.measured.data<float>() + to, place.series->measured.data<float>() + place.first + from,
                  horizon_);
           }
           if (features == 0) continue;
@@ -163,6 +204,10 @@ DataSplit split_windows(const SeriesTable& table, const SplitOptions& split, Sca
     out.series.push_back(scaled_series);
     out.borders.push_back(b);
   }
+  INGOT_CHECK(any_target_measured(table, out.borders, &Borders::train, &Borders::validation),
+              DataError(table.source, 0, "",
+                        "has no value of what is to be forecast in its validation part, which chooses the "
+                        "weights to keep; fit to other columns or rows, or set other fractions"));
   return out;
 }
 

@@ -35,6 +35,9 @@ struct ScaledSeries {
   std::string id;
   Tensor values;  ///< [columns, rows]
   Tensor marks;   ///< calendar features [rows, features]; undefined where the frequency has none
+  /// 1 where a value was measured, 0 where it was made up, [columns, rows]; undefined where all were
+  /// measured.
+  Tensor measured;
   ColumnScales scales;
 };
 ScaledSeries scaled(const Series& series, ColumnScales scales, const Frequency& frequency);
@@ -42,6 +45,7 @@ ScaledSeries scaled(const Series& series, ColumnScales scales, const Frequency& 
 struct Batch {
   ForecastInput input;  ///< what a model reads
   Tensor target;        ///< [B, targets, horizon], scaled
+  Tensor measured;      ///< 1 where the target was measured, else 0, as `target`; undefined where all were
 };
 
 /// Windows of look-back plus horizon over rows [first, last) of several series. Only places are kept: a
@@ -83,7 +87,8 @@ struct DataSplit {
   std::vector<Borders> borders;  ///< of each series
   WindowSet train, validation, test;
 };
-/// DataError that names the series and its rows where a part has no window.
+/// DataError that names the series and its rows where a part has no window, and the part where no value that
+/// is to be forecast was measured.
 DataSplit split_windows(const SeriesTable& table, const SplitOptions& split, ScalerKind scaler,
                         std::int64_t lookback, std::int64_t horizon);
 
