@@ -76,6 +76,16 @@ TEST_F(Files, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(read_file(at("a")), content + "end");
 }
 
+TEST_F(Files, WhereNoFileCanBeIsAnErrorThatNamesWhatWasAskedFor) {
+  const auto refused = [](const std::string& path) {
+    return test::message_of<IoError>([&] { write_file_atomically(path, "x"); });
+  };
+  std::filesystem::create_directory(at("folder"));
+  EXPECT_EQ(refused(at("folder")), at("folder") + ": is a directory; name a file");
+  EXPECT_EQ(refused(at("none/x.csv")), at("none/x.csv") + ": cannot be written: there is no directory " +
+                                           at("none") + "; make it first");
+}
+
 TEST_F(Files, FilesThatSayTheyAreEmptyAreReadToTheirEnd) {
   EXPECT_NE(read_file("/proc/self/status").find("Pid:"), std::string::npos);
   write_file_atomically(at("empty"), "");

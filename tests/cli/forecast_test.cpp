@@ -148,6 +148,21 @@ TEST(ForecastCommand, EndsWithOneClearErrorAndWritesNothing) {
   EXPECT_NE(refused({"--horizon", ""}).find("--horizon: is empty"), std::string::npos);
 }
 
+TEST(ForecastCommand, TakesItsDataFromAConfigurationAndSaysWhatHasNoEffect) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv"), config = directory.at("fit.yaml"),
+                    model = directory.at("model");
+  write_days(data, 300);
+  write_file_atomically(config, "data: " + data + "\nhorizon: 7\nlookback: 14\nepochs: 1\nd_model: 32\n");
+  const Outcome fitted = run_ingot({"forecast", "fit", "--config", config, "-o", model});
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.errors;
+  EXPECT_NE(fitted.errors.find("d_model has no effect on dlinear"), std::string::npos) << fitted.errors;
+  EXPECT_NE(run_ingot({"forecast", "fit"}).errors.find("data: is missing"), std::string::npos);
+  const Outcome twice = run_ingot({"forecast", "predict", model, data, "-o", "a", "-o", "b"});
+  EXPECT_EQ(twice.exit_code, 2);
+  EXPECT_NE(twice.errors.find("--output is given more than once"), std::string::npos) << twice.errors;
+}
+
 TEST(ForecastCommand, PrintsForecastsAndFoldsAsJson) {
   const test::TemporaryDirectory directory;
   const std::string data = directory.at("days.csv"), model = directory.at("model");
@@ -172,8 +187,9 @@ TEST(ForecastCommand, PrintsForecastsAndFoldsAsJson) {
   EXPECT_NE(table.output.find("\nmean "), std::string::npos) << table.output;
 
   std::filesystem::remove(model + "/calibration.safetensors");
-  EXPECT_NE(run_ingot({"forecast", "predict", model, data, "--level", "80"}).errors.find("not calibrated"),
-            std::string::npos);
+  EXPECT_NE(
+      run_ingot({"forecast", "predict", model, data}).errors.find("calibration.safetensors: cannot open"),
+      std::string::npos);
 }
 
 TEST(ForecastCommand, ComparesNothingBeforeAllOfItIsSound) {

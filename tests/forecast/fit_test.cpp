@@ -223,6 +223,28 @@ TEST(Fit, PutsThePrecisionOfProductsBackWhenItEnds) {
   EXPECT_NE(message_of([&] { fit(c, table); }).find("did you mean 'medium'"), std::string::npos);
 }
 
+TEST(Fit, LeavesOutSeriesThatAreTooShortAndRefusesATableOfSuch) {
+  const auto csv = [](int a, int b) {
+    std::string text = "unique_id,ds,y\n";
+    for (int i = 0; i < a; ++i) text += fmt::format("A,{},{:.4f}\n", i, std::sin(i));
+    for (int i = 0; i < b; ++i) text += fmt::format("B,{},{:.4f}\n", i, std::cos(i));
+    return table_of(text);
+  };
+  const FitConfig c = small_fit();
+  const SeriesTable both = csv(200, 30);
+  EXPECT_EQ(series_too_short(both, c.split, c.model.lookback, c.model.horizon),
+            std::vector<std::string>{"B"});
+  EXPECT_EQ(fit(c, both).epochs.back().validation_loss, fit(c, csv(200, 0)).epochs.back().validation_loss);
+  EXPECT_NE(message_of([&] {
+              fit(c, csv(20, 30));
+            }).find("series 'B' is too short: its 30 rows give 21 for training"),
+            std::string::npos);
+  FitConfig reads_all = c;
+  reads_all.model.lookback = 150;
+  EXPECT_NE(message_of([&] { fit(reads_all, csv(200, 0)); }).find("choose a --lookback of 128 or less"),
+            std::string::npos);
+}
+
 TEST(FitConfig, NamesTheKeyThatIsWrongAndKnowsTheDefaultsOfEachModel) {
   const auto error = [](const std::string& yaml) {
     return message_of([&] {

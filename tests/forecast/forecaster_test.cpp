@@ -15,6 +15,15 @@
 namespace ingot::forecast {
 namespace {
 
+// A long table of numbered rows.
+std::string long_csv(const std::vector<std::pair<std::string, int>>& series, double wave) {
+  std::string csv = "unique_id,ds,y\n";
+  for (const auto& [id, rows] : series) {
+    for (int i = 0; i < rows; ++i) csv += fmt::format("{},{},{}\n", id, i, 7 + wave * std::sin(i * 0.5));
+  }
+  return csv;
+}
+
 TEST(Forecaster, SavedAndLoadedItForecastsTheSame) {
   const test::TemporaryDirectory directory;
   const SeriesTable table = table_of(hourly_csv(700), {.targets = {"mirror"}});
@@ -60,6 +69,28 @@ TEST(Forecaster, RefusesATableThatItWasNotFittedOn) {
             }).find("has 40 rows up to the forecast, the model reads 48"),
             std::string::npos);
   EXPECT_THROW(predict(f, table_of(hourly_csv(100)), {100}), InvalidConfig);
+}
+
+TEST(Forecaster, LeavesOutSeriesShorterThanItsLookBack) {
+  const Forecaster f = fit_forecaster(small_fit(), table_of(long_csv({{"A", 200}}, 1)));
+  const SeriesTable table = table_of(long_csv({{"B", 47}, {"A", 200}, {"C", 48}}, 1));
+  const std::vector<SeriesForecast> forecasts = predict(f, table);
+  ASSERT_EQ(forecasts.size(), 2U);
+  EXPECT_EQ(forecasts[1].id, "C");
+  EXPECT_EQ(series_left_out(forecasts, table), std::vector<std::string>{"B"});
+  EXPECT_EQ(forecast_report(f, table, 12).charts.size(), 2U) << "A, and the training curve";
+  EXPECT_NE(message_of([&] {
+              predict(f, table_of(long_csv({{"B", 40}, {"C", 47}}, 1)));
+            }).find("series 'C' has 47 rows up to the forecast, the model reads 48"),
+            std::string::npos);
+}
+
+TEST(Forecaster, DoesNotOpenWithoutTheIntervalsThatItWasSavedWith) {
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.at("model");
+  save_forecaster(path, fit_forecaster(small_fit(), table_of(hourly_csv(700))));
+  std::filesystem::remove(path + "/calibration.safetensors");
+  EXPECT_NE(message_of([&] { load_forecaster(path); }).find("calibration.safetensors"), std::string::npos);
 }
 
 TEST(Forecaster, OpensATransformersCheckpoint) {
@@ -288,15 +319,6 @@ TEST(Evaluate, ASeasonThatTheTrainingPartDoesNotHoldBecomesOne) {
   EXPECT_EQ(e.methods[1].mae, e.methods[2].mae);
   ASSERT_FALSE(e.notes.empty());
   EXPECT_NE(e.notes.back().find("season of 52 rows is longer than the training part"), std::string::npos);
-}
-
-// A long table of numbered rows.
-std::string long_csv(const std::vector<std::pair<std::string, int>>& series, double wave) {
-  std::string csv = "unique_id,ds,y\n";
-  for (const auto& [id, rows] : series) {
-    for (int i = 0; i < rows; ++i) csv += fmt::format("{},{},{}\n", id, i, 7 + wave * std::sin(i * 0.5));
-  }
-  return csv;
 }
 
 TEST(Evaluate, NamesTheSeriesWhoseTestPartHoldsNoWindow) {

@@ -248,6 +248,10 @@ TEST(SeriesTable, NamesRowAndColumnOfBadInput) {
   EXPECT_EQ(error_of("date,a\n2020-01-01,1\n2020-01-01,2\n"),
             "data.csv, line 3, column 'date': '2020-01-01' is there already, on line 2; one row per date is "
             "needed");
+  EXPECT_TRUE(error_of("item,date,y\nA,2020-01-01,1\nA,2020-01-02,1\nB,2020-01-01,2\n")
+                  .ends_with("; if column 'item' tells series apart, pass --set id_column=item"));
+  EXPECT_TRUE(error_of("date,store_id,sales\n2020-01-01,1,1\n2020-01-01,2,1\n")
+                  .ends_with("pass --set id_column=store_id and --target with the column to forecast"));
   EXPECT_NE(error_of("date,a\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n2020-01-04 05:00,4\n")
                 .find("line 5, column 'date': '2020-01-04 05:00' is at an irregular distance"),
             std::string::npos);

@@ -153,6 +153,11 @@ void write_file_atomically(const std::string& link, FunctionRef<void(FileWriter&
     return out.close();
   }
   const std::string path = link_target(link);
+  std::error_code ignored;  // what cannot be looked at is told by who opens it
+  INGOT_CHECK(!fs::is_directory(path, ignored), IoError(link, "is a directory; name a file"));
+  INGOT_CHECK(fs::exists(parent_of(path), ignored) || ignored,
+              IoError(link, fmt::format("cannot be written: there is no directory {}; make it first",
+                                        parent_of(path))));
   const std::string partial = path + std::string(kPartial) + random_suffix();
   try {
     FileWriter out(partial);

@@ -83,6 +83,10 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, bool json) {
                           dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)) {
     message = fmt::format("'{}' is not known{}", extras.front(), suggestion(at, extras.front()));
   }
+  // CLI11's words: "--x: At Most 1 required but received 2".
+  if (const std::size_t twice = message.find(": At Most 1 required"); twice != std::string::npos) {
+    message = fmt::format("{} is given more than once", message.substr(0, twice));
+  }
   message = fmt::format("{}: {}", path, message);
   print_error("usage", message, fmt::format("{}\nSee '{} --help'.", message, path), json);
   return 2;

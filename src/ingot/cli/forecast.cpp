@@ -45,8 +45,8 @@ void add_forecast(Command& root) {
 
   Command fitting =
       verb.verb("fit", "Fit a model to a table; keeps the epoch with the least validation loss");
-  fitting.option("data", o->data, "CSV: a date column and one column per series, or unique_id, ds, y")
-      .required();
+  fitting.option("data", o->data,
+                 "CSV: a date column and one column per series, or unique_id, ds, y (or data: in --config)");
   fitting.option(
       "--model", o->model,
       "dlinear, nlinear, patchtst, itransformer, timesnet, autoformer or fedformer (default dlinear)");
@@ -109,7 +109,7 @@ void add_forecast(Command& root) {
 
   Command comparing =
       verb.verb("compare", "Fit several models to one table and set them beside the baselines");
-  comparing.option("data", o->data, "CSV").required();
+  comparing.option("data", o->data, "CSV (or data: in --config)");
   comparing.option("--model", o->models, "A model (may be repeated; default: all)");
   comparing.option("-o,--output", o->output, "Directory for models and report (default: DATA-compare)");
   comparing.option("--stride", o->stride, "Rows between the origins of forecasts");

@@ -7,12 +7,14 @@
 #include "ingot/base/config.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/log.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/forecast.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/forecast/fit_checkpoint.h"
 #include "ingot/forecast/fit_json.h"
+#include "ingot/forecast/forecast_text.h"
 
 namespace ingot::cli {
 namespace {
@@ -55,7 +57,7 @@ FitConfig configuration(const ForecastOptions& o, const std::optional<std::strin
   const auto chosen = [](const std::string& word) {
     return word.empty() ? std::nullopt : std::optional(word);
   };
-  set_path("data", "data", o.data);
+  if (!o.data.empty()) set_path("data", "data", o.data);
   set("--model", "model", model);
   if (o.from) set_path("--from", "from", *o.from);
   set("--horizon", "horizon", o.horizon);
@@ -106,17 +108,27 @@ FitSaving saving_of(const ForecastOptions& o, const std::string& output) {
           .resume = o.resume};
 }
 
+void tell_short_series(const std::vector<std::string>& ids, const SeriesTable& table,
+                       const ForecastModelConfig& model, bool json) {
+  if (json || ids.empty() || ids.size() == table.series.size()) return;  // of all, the error tells
+  fmt::print("  left out, as they are too short for look-back {} and horizon {}: {}\n", model.lookback,
+             model.horizon, list_of(ids));
+}
+
 struct WrittenFit {
   Forecaster forecaster;
-  bool unfinished = false;  // stopped, and saved so that --resume goes on
+  std::vector<std::string> skipped;  // ids of series that are too short
+  bool unfinished = false;           // stopped, and saved so that --resume goes on
 };
 
 WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const FitConfig& config,
                     const SeriesTable& table) {
   check_model_place(output);
   const FitSaving saving = saving_of(o, output);
-  WrittenFit written{.forecaster =
-                         fit_shown(config, table, {.label = config.model.model, .json = o.json}, saving)};
+  WrittenFit written;
+  written.skipped = series_too_short(table, config.split, config.model.lookback, config.model.horizon);
+  tell_short_series(written.skipped, table, config.model, o.json);
+  written.forecaster = fit_shown(config, table, {.label = config.model.model, .json = o.json}, saving);
   const Forecaster& f = written.forecaster;
   const Report report = forecast_report(f, table, 0);
   save_forecaster(output, f, &report);
@@ -177,10 +189,13 @@ Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, const Fi
 
 int run_forecast_fit(const ForecastOptions& o) {
   const FitConfig config = configuration(o, o.model);
+  for (const std::string& key : keys_without_effect(config.model)) {
+    log(LogLevel::warn, "ingot::forecast", fmt::format("{} has no effect on {}", key, config.model.model));
+  }
   const std::string output = output_directory(o, config.data, config.model.model);
-  const SeriesTable table = read_series(config.data, config.table);
+  const SeriesTable table = read_data(config);
   tell_table(table, o.json);
-  const auto [f, unfinished] = fit_into(output, o, config, table);
+  const auto [f, skipped, unfinished] = fit_into(output, o, config, table);
   double best = f.epochs[0].validation_loss;
   for (const EpochReport& e : f.epochs) best = std::min(best, e.validation_loss);
   const int code = f.end == FitEnd::stopped ? kInterrupted : 0;
@@ -191,6 +206,7 @@ int run_forecast_fit(const ForecastOptions& o) {
                                       {"parameters", count_parameters(*f.model)},
                                       {"best_validation_loss", best},
                                       {"gaps", to_json(table.filled)},
+                                      {"skipped", skipped},
                                       {"epochs", to_json(f.epochs)}},
                                  2));
     return code;
@@ -229,7 +245,7 @@ Comparison planned(const ForecastOptions& o, const EvaluateOptions& evaluation) 
   }
   const FitConfig& first = plan.configs.front();
   plan.output = output_directory(o, first.data, "compare");
-  plan.table = read_series(first.data, first.table);
+  plan.table = read_data(first);
   for (const FitConfig& config : plan.configs) {
     check_fit(config, plan.table, saving_of(o, plan.directory(config)));
     check_evaluation(config.split, plan.table, evaluation);

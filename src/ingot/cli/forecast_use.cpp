@@ -95,15 +95,20 @@ int run_forecast_predict(const ForecastOptions& o) {
   if (const std::string note = f.calibration.missing_levels(); !asked && !note.empty()) {
     log(LogLevel::warn, "ingot::forecast", note);
   }
+  if (const auto short_series = series_left_out(forecasts, table); !o.json && !short_series.empty()) {
+    fmt::print(stderr, "  left out, as they have fewer rows than the {} that the model reads: {}\n",
+               f.config.model.lookback, list_of(short_series));
+  }
   if (!o.output.empty()) write_file_atomically(o.output, to_csv(forecasts, table));
   const std::int64_t horizon = f.config.model.horizon;
   if (o.output.empty()) {
     fmt::print("{}", o.json ? to_json(forecasts, table) + "\n" : to_csv(forecasts, table));
   } else if (o.json) {
     const Json json{{"output", o.output},
-                    {"series", forecasts.size()},
+                    {"series", forecasts.size() * table.targets},
                     {"horizon", horizon},
-                    {"gaps", to_json(table.filled)}};
+                    {"gaps", to_json(table.filled)},
+                    {"skipped", series_left_out(forecasts, table)}};
     fmt::print("{}\n", dump_json(json, 2));
   } else {
     fmt::print("{} rows ahead of {} series written to {}\n", horizon, forecasts.size() * table.targets,
@@ -202,9 +207,13 @@ int run_forecast_evaluate(const ForecastOptions& o) {
   fmt::print("{} forecasts of {} rows from rolling origins in the test part of {}; season {}\n\n{}\n",
              e.windows, f.config.model.horizon, o.data, e.season, metrics_table(e.methods));
   for (const std::string& note : e.notes) fmt::print("{}\n", note);
+  const std::map<int, double>& coverage = e.methods[0].coverage;
   fmt::print(
       "MSE and MAE are of scaled values, as papers print them; MASE below 1 beats the seasonal naive\n"
-      "forecast of one step; 'in 90 %' is the share of values inside that interval.\n");
+      "forecast of one step{}.\n",
+      coverage.empty()
+          ? ""
+          : fmt::format("; 'in {} %' is the share of values inside that interval", coverage.rbegin()->first));
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/forecast/baselines.h"
+#include "ingot/forecast/forecast_text.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
@@ -39,13 +40,6 @@ double seasonal_error(const Series& series, std::size_t column, std::int64_t row
     ++count;
   }
   return count > 0 ? sum / count : 0;
-}
-
-std::string list_of(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 5;
-  const std::span<const std::string> first(names.data(), std::min(names.size(), kShown));
-  return fmt::format("{}{}", fmt::join(first, ", "),
-                     names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "");
 }
 
 // What errors of one method add up to, where there is a measured value to err from.

@@ -1,5 +1,8 @@
 #include "ingot/forecast/forecast_text.h"
 
+#include <algorithm>
+#include <span>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -33,6 +36,13 @@ std::string csv_header(const std::vector<SeriesForecast>& forecasts, const Serie
 }
 
 }  // namespace
+
+std::string list_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 5;
+  const std::span<const std::string> first(names.data(), std::min(names.size(), kShown));
+  return fmt::format("{}{}", fmt::join(first, ", "),
+                     names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "");
+}
 
 std::string to_csv(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table) {
   std::string csv = csv_header(forecasts, table);
@@ -68,7 +78,11 @@ std::string to_json(const std::vector<SeriesForecast>& forecasts, const SeriesTa
     all.push_back(series);
   }
   const std::size_t horizon = forecasts.empty() ? 0 : forecasts[0].times.size();
-  return dump_json(Json{{"horizon", horizon}, {"gaps", to_json(table.filled)}, {"series", all}}, 2);
+  return dump_json(Json{{"horizon", horizon},
+                        {"gaps", to_json(table.filled)},
+                        {"skipped", series_left_out(forecasts, table)},
+                        {"series", all}},
+                   2);
 }
 
 }  // namespace ingot::forecast

@@ -12,8 +12,12 @@ namespace ingot::forecast {
 /// their column of ids first.
 std::string to_csv(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table);
 
-/// The same as JSON: "horizon", and "series" with an object for each: "id" in long tables, "times" as the
-/// table writes them, and "targets", for each "forecast" and, by level, "low" and "high".
+/// The same as JSON: "horizon", "gaps", "skipped" (ids that predict left out), and "series" with an object
+/// for each: "id" in long tables, "times" as the table writes them, and "targets", for each "forecast" and,
+/// by level, "low" and "high".
 std::string to_json(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table);
+
+/// "a, b, c, d, e and 3 more": for people, where there can be thousands.
+std::string list_of(const std::vector<std::string>& names);
 
 }  // namespace ingot::forecast

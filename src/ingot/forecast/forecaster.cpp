@@ -184,11 +184,13 @@ SeriesForecast predict_at(const Forecaster& f, const SeriesTable& table, const S
   const NoGrad no_grad;
   f.check_levels(levels);
   const ForecastModelConfig& c = f.config.model;
-  INGOT_CHECK(origin >= c.lookback,
-              DataError(table.source, 0, "",
-                        fmt::format("{} has {} rows up to the forecast, the model reads {}",
-                                    series.id.empty() ? "the table" : "series '" + series.id + "'", origin,
-                                    c.lookback)));
+  INGOT_CHECK(
+      origin >= c.lookback,
+      DataError(
+          table.source, 0, "",
+          fmt::format("{} has {} rows up to the forecast, the model reads {}; give it those, or fit a "
+                      "model with a smaller --lookback",
+                      series.id.empty() ? "the table" : "series '" + series.id + "'", origin, c.lookback)));
   // The look-back alone is scaled, with dates that go on over the horizon.
   Series window{.id = series.id};
   for (std::int64_t i = -c.lookback; i < c.horizon; ++i) {
@@ -223,10 +225,30 @@ std::vector<SeriesForecast> predict(const Forecaster& f, const SeriesTable& tabl
                                     const std::vector<int>& levels) {
   f.check(table);
   std::vector<SeriesForecast> forecasts;
+  const auto rows = [](const Series& series) { return static_cast<std::int64_t>(series.length()); };
   for (const Series& series : table.series) {
-    forecasts.push_back(predict_at(f, table, series, static_cast<std::int64_t>(series.length()), levels));
+    if (rows(series) < f.config.model.lookback) continue;
+    forecasts.push_back(predict_at(f, table, series, rows(series), levels));
+  }
+  if (forecasts.empty()) {  // says what is missing
+    const Series& longest = *std::ranges::max_element(table.series, {}, &Series::length);
+    forecasts.push_back(predict_at(f, table, longest, rows(longest), levels));
   }
   return forecasts;
+}
+
+std::vector<std::string> series_left_out(const std::vector<SeriesForecast>& forecasts,
+                                         const SeriesTable& table) {
+  std::vector<std::string> left_out;
+  auto next = forecasts.begin();  // in the order of the table
+  for (const Series& series : table.series) {
+    if (next != forecasts.end() && next->id == series.id) {
+      ++next;
+    } else {
+      left_out.push_back(series.id);
+    }
+  }
+  return left_out;
 }
 
 }  // namespace ingot::forecast

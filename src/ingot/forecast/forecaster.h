@@ -89,10 +89,13 @@ struct SeriesForecast {
   std::vector<std::vector<double>> values;                    ///< [targets][horizon], in the table's units
   std::map<int, std::vector<std::vector<double>>> low, high;  ///< by level
 };
-/// Continues every series after its last row. DataError for one that is shorter than the look-back;
-/// InvalidConfig as Forecaster::check_levels says.
+/// Continues every series after its last row, but for those that are shorter than the look-back. DataError
+/// where all are; InvalidConfig as Forecaster::check_levels says.
 std::vector<SeriesForecast> predict(const Forecaster& forecaster, const SeriesTable& table,
                                     const std::vector<int>& levels = {});
+/// The ids of the series that predict left out.
+std::vector<std::string> series_left_out(const std::vector<SeriesForecast>& forecasts,
+                                         const SeriesTable& table);
 /// The same from any row on: the forecast of rows `origin`, origin + 1, ... of one series.
 SeriesForecast predict_at(const Forecaster& forecaster, const SeriesTable& table, const Series& series,
                           std::int64_t origin, const std::vector<int>& levels);

@@ -106,7 +106,7 @@ Forecaster load_forecaster(const std::string& directory) {
   f.model = ForecastModel::from_weights(f.config.model, *open_weights(weights_path(directory)),
                                         {.dtype = DType::f32});
   const std::string quantiles = directory + "/calibration.safetensors";
-  if (std::filesystem::exists(quantiles)) {
+  if (f.calibration.windows > 0) {
     f.calibration.quantiles = open_weights(quantiles)->load_tensor("quantiles");
     const Shape expected{99, static_cast<std::int64_t>(f.targets), f.config.model.horizon};
     INGOT_CHECK(f.calibration.quantiles.shape() == expected,

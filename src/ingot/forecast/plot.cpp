@@ -54,24 +54,36 @@ std::string written(double value) { return fmt::format("{:.4f}", value); }
 
 std::string written_mase(double mase) { return std::isnan(mase) ? "-" : fmt::format("{:.3f}", mase); }
 
-ReportFigure series_figure(const SeriesTable& table, std::int64_t drawn) {
+ReportFigure series_figure(const SeriesTable& table, std::int64_t drawn, bool some_too_short) {
   const auto all = static_cast<std::int64_t>(table.series.size() * table.targets);
   const auto [shortest, longest] = std::ranges::minmax_element(table.series, {}, &Series::length);
   std::string note = shortest->length() == longest->length()
                          ? fmt::format("{} rows", longest->length())
                          : fmt::format("{} to {} rows", shortest->length(), longest->length());
-  if (drawn < all) note += fmt::format("; the first {} are drawn", drawn);
+  if (drawn < all) {
+    note += fmt::format("; the first {}{} are drawn", drawn, some_too_short ? " that are long enough" : "");
+  }
   return {"series", std::to_string(all), note};
 }
 
 void check_hold_out(const SeriesTable& table, std::int64_t hold_out, std::int64_t lookback) {
-  const auto shortest =
-      static_cast<std::int64_t>(std::ranges::min_element(table.series, {}, &Series::length)->length());
-  INGOT_CHECK(hold_out >= 0 && (hold_out == 0 || shortest - hold_out >= lookback),
+  const auto longest =
+      static_cast<std::int64_t>(std::ranges::max_element(table.series, {}, &Series::length)->length());
+  INGOT_CHECK(hold_out >= 0 && (hold_out == 0 || longest - hold_out >= lookback),
               InvalidConfig("hold_out",
                             fmt::format("must be from 0 to {}, which leaves the model its look-back of "
                                         "{} rows, got {}",
-                                        std::max<std::int64_t>(0, shortest - lookback), lookback, hold_out)));
+                                        std::max<std::int64_t>(0, longest - lookback), lookback, hold_out)));
+}
+
+// Those that leave the model its look-back; all where none does, so that the error names one.
+std::vector<const Series*> series_to_draw(const SeriesTable& table, std::int64_t rows_needed) {
+  std::vector<const Series*> long_enough, all;
+  for (const Series& series : table.series) {
+    all.push_back(&series);
+    if (static_cast<std::int64_t>(series.length()) >= rows_needed) long_enough.push_back(&series);
+  }
+  return long_enough.empty() ? all : long_enough;
 }
 
 }  // namespace
@@ -98,8 +110,9 @@ Report forecast_report(const Forecaster& f, const SeriesTable& table, std::int64
                        const PlotOptions& options) {
   f.check(table);
   check_hold_out(table, hold_out, f.config.model.lookback);
+  const std::vector<const Series*> series_drawn = series_to_draw(table, f.config.model.lookback + hold_out);
   const std::int64_t drawn =
-      std::min(options.most_charts, static_cast<std::int64_t>(table.series.size() * table.targets));
+      std::min(options.most_charts, static_cast<std::int64_t>(series_drawn.size() * table.targets));
   Report report;
   report.title = fmt::format("{} steps ahead", f.config.model.horizon);
   report.subtitle = fmt::format("{} · {} · look-back {} · one row per {}", table.source, f.config.model.model,
@@ -107,7 +120,7 @@ Report forecast_report(const Forecaster& f, const SeriesTable& table, std::int64
   report.figures = {
       {"model", f.config.model.model,
        fmt::format("{} parameters", human_count(static_cast<double>(count_parameters(*f.model))))},
-      series_figure(table, drawn)};
+      series_figure(table, drawn, series_drawn.size() < table.series.size())};
   if (!f.epochs.empty()) {
     double best = f.epochs[0].validation_loss;
     for (const EpochReport& e : f.epochs) best = std::min(best, e.validation_loss);
@@ -120,13 +133,13 @@ Report forecast_report(const Forecaster& f, const SeriesTable& table, std::int64
     report.figures.push_back({"interval", levels.empty() ? "none" : fmt::format("{} %", levels[0]),
                               fmt::format("conformal, from {} windows", f.calibration.windows)});
   }
-  for (const Series& series : table.series) {
+  for (const Series* series : series_drawn) {
     if (static_cast<std::int64_t>(report.charts.size()) == drawn) break;
-    const std::int64_t origin = static_cast<std::int64_t>(series.length()) - hold_out;
-    const SeriesForecast forecast = predict_at(f, table, series, origin, levels);
+    const std::int64_t origin = static_cast<std::int64_t>(series->length()) - hold_out;
+    const SeriesForecast forecast = predict_at(f, table, *series, origin, levels);
     for (std::size_t t = 0; t < table.targets; ++t) {
       if (static_cast<std::int64_t>(report.charts.size()) == drawn) break;
-      report.charts.push_back(series_chart(f, table, series, t, forecast, origin, options));
+      report.charts.push_back(series_chart(f, table, *series, t, forecast, origin, options));
     }
   }
   if (f.epochs.size() > 1) report.charts.push_back(training_chart(f.epochs, f.config.loss));

@@ -17,7 +17,7 @@ struct PlotOptions {
 
 /// A page of every series: its recent rows and its continuation with an interval; below them the training
 /// curve. The last `hold_out` rows are forecast, and what really came is drawn over the forecast.
-/// InvalidConfig where they leave no look-back.
+/// Series that this leaves less than a look-back are left out. InvalidConfig where all are.
 Report forecast_report(const Forecaster& forecaster, const SeriesTable& table, std::int64_t hold_out,
                        const PlotOptions& options = {});
 

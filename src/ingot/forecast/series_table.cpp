@@ -121,6 +121,12 @@ double number_at(const CsvTable& csv, std::size_t row, std::size_t column) {
   return value;
 }
 
+bool is_number(std::string_view cell) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  return error == std::errc() && end == cell.data() + cell.size();
+}
+
 // The rows of one series, and their places on its even grid.
 struct Group {
   std::string id;
@@ -164,17 +170,32 @@ struct Reader {
   }
   std::string written(std::size_t row) const { return std::string(csv.cell(row, layout.time)); }
 
+  // Dates that come twice or start again are most often of several series, which another column tells apart.
+  std::string advice_on_ids(std::size_t a, std::size_t b) const {
+    for (std::size_t c = 0; !layout.is_long && c < csv.columns(); ++c) {
+      const std::string& name = csv.header()[c];
+      if (c == layout.time || csv.cell(a, c) == csv.cell(b, c)) continue;
+      if (!is_number(csv.cell(b, c)) || name == "id" || name.ends_with("_id")) {
+        return fmt::format("; if column '{}' tells series apart, pass --set id_column={}{}", name, name,
+                           csv.has_column("y") ? "" : " and --target with the column to forecast");
+      }
+    }
+    return "";
+  }
+
   void check_ascending(const std::string& id, std::vector<std::size_t>& rows) const {
     if (options.sort) std::ranges::stable_sort(rows, {}, [&](std::size_t r) { return times[r]; });
     for (std::size_t i = 1; i < rows.size(); ++i) {
       const std::size_t row = rows[i], before = rows[i - 1];
       if (times[row] == times[before]) {
-        fail_at(row, fmt::format("'{}' is there already, on line {}{}; one row per date is needed",
-                                 written(row), csv.line(before), of_series(id)));
+        fail_at(row, fmt::format("'{}' is there already, on line {}{}; one row per date is needed{}",
+                                 written(row), csv.line(before), of_series(id), advice_on_ids(before, row)));
       }
       if (times[row] < times[before]) {
-        fail_at(row, fmt::format("'{}' comes after '{}' of line {}{}; sort the rows by date, or pass --sort",
-                                 written(row), written(before), csv.line(before), of_series(id)));
+        fail_at(row,
+                fmt::format("'{}' comes after '{}' of line {}{}; sort the rows by date, or pass --sort{}",
+                            written(row), written(before), csv.line(before), of_series(id),
+                            advice_on_ids(before, row)));
       }
     }
   }

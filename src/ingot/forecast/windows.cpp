@@ -29,16 +29,33 @@ Tensor measured_of(const Series& series) {
   return measured;
 }
 
-// Whether a loss over rows [first, last) of a table has anything to count.
-bool any_target_measured(const SeriesTable& table, const std::vector<Borders>& borders,
-                         std::int64_t Borders::*first, std::int64_t Borders::*last) {
-  for (std::size_t s = 0; s < table.series.size(); ++s) {
-    for (std::size_t t = 0; t < table.targets; ++t) {
-      if (table.series[s].any_measured(t, static_cast<std::size_t>(borders[s].*first),
-                                       static_cast<std::size_t>(borders[s].*last))) {
-        return true;
-      }
-    }
+// Whether each part has a window; but for the test part of a split without one. Validation and test look back
+// into the part before them, so they need `horizon` rows of their own.
+bool parts_have_windows(const Borders& b, const SplitOptions& split, std::int64_t lookback,
+                        std::int64_t horizon) {
+  const std::int64_t fitted = std::min(b.train - lookback, b.validation - b.train);
+  const bool untested = split.test == 0 && split.kind == "ratio";
+  return fitted >= horizon && (untested || b.test - b.validation >= horizon);
+}
+
+[[noreturn]] void fail_too_short(const Series& series, const SeriesTable& table, const SplitOptions& split,
+                                 std::int64_t lookback, std::int64_t horizon) {
+  const Borders b = borders_of(split, series, table);
+  const bool short_horizon = parts_have_windows(b, split, 1, horizon);
+  throw DataError(
+      table.source, 0, "",
+      fmt::format("{} is too short: its {} rows give {} for training (look-back {} plus horizon {} "
+                  "are needed), {} for validation and {} for testing ({} needed each); choose {}",
+                  of_series(series), series.length(), b.train, lookback, horizon, b.validation - b.train,
+                  b.test - b.validation, horizon,
+                  short_horizon
+                      ? fmt::format("a --lookback of {} or less, or other fractions", b.train - horizon)
+                      : "a smaller --horizon, or other fractions"));
+}
+
+bool any_target_measured(const Series& series, std::size_t targets, std::int64_t first, std::int64_t last) {
+  for (std::size_t t = 0; t < targets; ++t) {
+    if (series.any_measured(t, static_cast<std::size_t>(first), static_cast<std::size_t>(last))) return true;
   }
   return false;
 }
@@ -174,37 +191,39 @@ void WindowSet::for_each_batch(FunctionRef<void(std::int64_t, const Batch&)> vis
   }
 }
 
+std::vector<std::string> series_too_short(const SeriesTable& table, const SplitOptions& split,
+                                          std::int64_t lookback, std::int64_t horizon) {
+  std::vector<std::string> ids;
+  for (const Series& series : table.series) {
+    if (!parts_have_windows(borders_of(split, series, table), split, lookback, horizon)) {
+      ids.push_back(series.id);
+    }
+  }
+  return ids;
+}
+
 DataSplit split_windows(const SeriesTable& table, const SplitOptions& split, ScalerKind scaler,
                         std::int64_t lookback, std::int64_t horizon) {
   split.validate();
   const auto targets = static_cast<std::int64_t>(table.targets);
-  DataSplit out{
-      {}, {}, {lookback, horizon, targets}, {lookback, horizon, targets}, {lookback, horizon, targets}};
+  DataSplit out{{}, {lookback, horizon, targets}, {lookback, horizon, targets}, {lookback, horizon, targets}};
+  bool validation_measured = false;
   for (const Series& series : table.series) {
     const Borders b = borders_of(split, series, table);
-    const auto rows = static_cast<std::int64_t>(series.length());
-    // Validation and test look back into the part before them, so they need `horizon` rows of their own.
-    const std::int64_t shortest =
-        std::min(b.train - lookback, std::min(b.validation - b.train, b.test - b.validation));
-    INGOT_CHECK(
-        shortest >= horizon || (split.test == 0 && split.kind == "ratio" &&
-                                std::min(b.train - lookback, b.validation - b.train) >= horizon),
-        DataError(
-            table.source, 0, "",
-            fmt::format("{} is too short: its {} rows give {} for training (look-back {} plus horizon {} "
-                        "are needed), {} for validation and {} for testing ({} needed each); choose "
-                        "a smaller --lookback or --horizon, or other fractions",
-                        of_series(series), rows, b.train, lookback, horizon, b.validation - b.train,
-                        b.test - b.validation, horizon)));
+    if (!parts_have_windows(b, split, lookback, horizon)) continue;
     const auto scaled_series = std::make_shared<const ScaledSeries>(
         scaled(series, fit_scales(scaler, series, b.train, table), table.frequency));
     out.train.add(scaled_series, 0, b.train);
     out.validation.add(scaled_series, b.train - lookback, b.validation);
     out.test.add(scaled_series, b.validation - lookback, b.test);
     out.series.push_back(scaled_series);
-    out.borders.push_back(b);
+    validation_measured |= any_target_measured(series, table.targets, b.train, b.validation);
   }
-  INGOT_CHECK(any_target_measured(table, out.borders, &Borders::train, &Borders::validation),
+  if (out.series.empty()) {
+    const Series& longest = *std::ranges::max_element(table.series, {}, &Series::length);
+    fail_too_short(longest, table, split, lookback, horizon);
+  }
+  INGOT_CHECK(validation_measured,
               DataError(table.source, 0, "",
                         "has no value of what is to be forecast in its validation part, which chooses the "
                         "weights to keep; fit to other columns or rows, or set other fractions"));

@@ -81,14 +81,17 @@ class WindowSet {
   std::vector<Range> ranges_;
 };
 
+/// The ids of the series of which a part holds no window.
+std::vector<std::string> series_too_short(const SeriesTable& table, const SplitOptions& split,
+                                          std::int64_t lookback, std::int64_t horizon);
+
 /// The three parts of a table, scaled by what the training part says.
 struct DataSplit {
-  std::vector<std::shared_ptr<const ScaledSeries>> series;
-  std::vector<Borders> borders;  ///< of each series
+  std::vector<std::shared_ptr<const ScaledSeries>> series;  ///< without series_too_short()
   WindowSet train, validation, test;
 };
-/// DataError that names the series and its rows where a part has no window, and the part where no value that
-/// is to be forecast was measured.
+/// Series that are too short take no part. DataError that names the longest and its rows where all are; one
+/// that says so where no value to forecast was measured in the validation part.
 DataSplit split_windows(const SeriesTable& table, const SplitOptions& split, ScalerKind scaler,
                         std::int64_t lookback, std::int64_t horizon);
 

@@ -11,62 +11,71 @@
 #include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
 #include "ingot/models/require.h"
+#include "ingot/nn/activation.h"
 
 namespace ingot {
 namespace {
 
-// Every key once: for reading, writing and listing.
+// Models, as bits in the order of forecast_models().
+using Models = unsigned;
+constexpr Models kDLinear = 1, kNLinear = 2, kPatchTst = 4, kITransformer = 8, kTimesNet = 16,
+                 kAutoformer = 32, kFedformer = 64;
+constexpr Models kDecomposition = kAutoformer | kFedformer;
+constexpr Models kNetworks = kPatchTst | kITransformer | kTimesNet | kDecomposition;
+constexpr Models kAll = kDLinear | kNLinear | kNetworks;
+
+// Every key once, with the models that read it: for reading, writing and listing.
 template <class Config, class F>
 void for_each_key(Config& c, F&& f) {
-  f("model", c.model);
-  f("lookback", c.lookback);
-  f("horizon", c.horizon);
-  f("channels", c.channels);
-  f("time_features", c.time_features);
-  f("individual", c.individual);
-  f("moving_average", c.moving_average);
-  f("d_model", c.d_model);
-  f("heads", c.heads);
-  f("layers", c.layers);
-  f("d_ff", c.d_ff);
-  f("dropout", c.dropout);
-  f("attention_dropout", c.attention_dropout);
-  f("head_dropout", c.head_dropout);
-  f("positional_dropout", c.positional_dropout);
-  f("projection_dropout", c.projection_dropout);
-  f("activation", c.activation);
-  f("normalize_window", c.normalize_window);
-  f("patch_length", c.patch_length);
-  f("patch_stride", c.patch_stride);
-  f("pad_end", c.pad_end);
-  f("residual_attention", c.residual_attention);
-  f("pre_norm", c.pre_norm);
-  f("norm", c.norm);
-  f("norm_eps", c.norm_eps);
-  f("positions", c.positions);
-  f("channel_attention", c.channel_attention);
-  f("share_embedding", c.share_embedding);
-  f("share_head", c.share_head);
-  f("feature_major_head", c.feature_major_head);
-  f("scaling", c.scaling);
-  f("cls_token", c.cls_token);
-  f("pooling", c.pooling);
-  f("top_k", c.top_k);
-  f("kernels", c.kernels);
-  f("label_length", c.label_length);
-  f("decoder_layers", c.decoder_layers);
-  f("follow_paper", c.follow_paper);
-  f("factor", c.factor);
-  f("moving_averages", c.moving_averages);
-  f("version", c.version);
-  f("modes", c.modes);
-  f("mode_select", c.mode_select);
-  f("mode_seed", c.mode_seed);
-  f("cross_activation", c.cross_activation);
-  f("wavelet_order", c.wavelet_order);
-  f("wavelet_channels", c.wavelet_channels);
-  f("wavelet_modes", c.wavelet_modes);
-  f("wavelet_skip", c.wavelet_skip);
+  f("model", c.model, kAll);
+  f("lookback", c.lookback, kAll);
+  f("horizon", c.horizon, kAll);
+  f("channels", c.channels, kAll);
+  f("time_features", c.time_features, kAll);
+  f("individual", c.individual, kDLinear | kNLinear);
+  f("moving_average", c.moving_average, kDLinear | kAutoformer);
+  f("d_model", c.d_model, kNetworks);
+  f("heads", c.heads, kNetworks & ~kTimesNet);
+  f("layers", c.layers, kNetworks);
+  f("d_ff", c.d_ff, kNetworks);
+  f("dropout", c.dropout, kNetworks);
+  f("attention_dropout", c.attention_dropout, kPatchTst | kITransformer);
+  f("head_dropout", c.head_dropout, kPatchTst);
+  f("positional_dropout", c.positional_dropout, kPatchTst);
+  f("projection_dropout", c.projection_dropout, kPatchTst);
+  f("activation", c.activation, kNetworks & ~kTimesNet);
+  f("normalize_window", c.normalize_window, kPatchTst | kITransformer | kTimesNet);
+  f("patch_length", c.patch_length, kPatchTst);
+  f("patch_stride", c.patch_stride, kPatchTst);
+  f("pad_end", c.pad_end, kPatchTst);
+  f("residual_attention", c.residual_attention, kPatchTst);
+  f("pre_norm", c.pre_norm, kPatchTst);
+  f("norm", c.norm, kPatchTst);
+  f("norm_eps", c.norm_eps, kPatchTst);
+  f("positions", c.positions, kPatchTst);
+  f("channel_attention", c.channel_attention, kPatchTst);
+  f("share_embedding", c.share_embedding, kPatchTst);
+  f("share_head", c.share_head, kPatchTst);
+  f("feature_major_head", c.feature_major_head, kPatchTst);
+  f("scaling", c.scaling, kPatchTst);
+  f("cls_token", c.cls_token, kPatchTst);
+  f("pooling", c.pooling, kPatchTst);
+  f("top_k", c.top_k, kTimesNet);
+  f("kernels", c.kernels, kTimesNet);
+  f("label_length", c.label_length, kDecomposition);
+  f("decoder_layers", c.decoder_layers, kDecomposition);
+  f("follow_paper", c.follow_paper, kDecomposition);
+  f("factor", c.factor, kAutoformer);
+  f("moving_averages", c.moving_averages, kFedformer);
+  f("version", c.version, kFedformer);
+  f("modes", c.modes, kFedformer);
+  f("mode_select", c.mode_select, kFedformer);
+  f("mode_seed", c.mode_seed, kFedformer);
+  f("cross_activation", c.cross_activation, kFedformer);
+  f("wavelet_order", c.wavelet_order, kFedformer);
+  f("wavelet_channels", c.wavelet_channels, kFedformer);
+  f("wavelet_modes", c.wavelet_modes, kFedformer);
+  f("wavelet_skip", c.wavelet_skip, kFedformer);
 }
 
 void require_positive(const char* key, std::int64_t value) {
@@ -182,6 +191,7 @@ void ForecastModelConfig::validate() const {
   require_rate("positional_dropout", positional_dropout);
   require_rate("projection_dropout", projection_dropout);
   require(norm_eps > 0, "norm_eps", fmt::format("must be positive, got {}", norm_eps));
+  static_cast<void>(parse_activation(activation, "activation"));
   if (model == "patchtst") validate_patches(*this);
   if (model == "autoformer" || model == "fedformer") validate_decomposition(*this);
 }
@@ -191,13 +201,23 @@ std::int64_t ForecastModelConfig::patches() const {
 }
 
 ForecastModelConfig read_forecast_model(const ConfigReader& reader, ForecastModelConfig base) {
-  for_each_key(base, [&](const char* key, auto& value) { value = reader.get(key, value); });
+  for_each_key(base, [&](const char* key, auto& value, Models) { value = reader.get(key, value); });
   return base;
+}
+
+std::vector<std::string> keys_without_effect(const ForecastModelConfig& config) {
+  const auto own = std::ranges::find(forecast_models(), config.model) - forecast_models().begin();
+  std::vector<std::string> keys;
+  const auto unset = nlohmann::ordered_json::parse(to_json(ForecastModelConfig::defaults(config.model)));
+  for_each_key(config, [&](const char* key, const auto& value, Models readers) {
+    if ((readers >> own & 1) == 0 && unset.at(key) != value) keys.emplace_back(key);
+  });
+  return keys;
 }
 
 std::string to_json(const ForecastModelConfig& config) {
   nlohmann::ordered_json json;
-  for_each_key(config, [&](const char* key, const auto& value) { json[key] = value; });
+  for_each_key(config, [&](const char* key, const auto& value, Models) { json[key] = value; });
   return dump_json(json, 2);
 }
 

@@ -78,6 +78,8 @@ struct ForecastModelConfig {
 
 /// Reads the keys above over `base`. Does not validate.
 ForecastModelConfig read_forecast_model(const ConfigReader& reader, ForecastModelConfig base);
+/// Keys that differ from the defaults of config.model though no model of that name reads them.
+std::vector<std::string> keys_without_effect(const ForecastModelConfig& config);
 /// As a JSON object that read_forecast_model takes back (JSON is YAML).
 std::string to_json(const ForecastModelConfig& config);
 
