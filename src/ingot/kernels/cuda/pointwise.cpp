@@ -1,6 +1,8 @@
 #include "ingot/kernels/pointwise.h"
 
 #include <algorithm>
+#include <bit>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -17,14 +19,33 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-std::uint64_t kernel_of(Device device, const std::string& source) {
+// All that the source depends on: its text takes as long to write as several launches.
+using ChainKey = std::vector<std::uint64_t>;
+
+ChainKey key_of(const PointwiseArgs& args) {
+  ChainKey key{args.inputs.size(), static_cast<std::uint64_t>(args.y.dtype), args.accumulate ? 1U : 0U};
+  for (const PointwiseStep& s : args.steps) {
+    const std::uint64_t parts[] = {
+        static_cast<std::uint64_t>(s.kind),    static_cast<std::uint64_t>(s.unary),
+        static_cast<std::uint64_t>(s.binary),  static_cast<std::uint64_t>(s.a),
+        static_cast<std::uint64_t>(s.b),       static_cast<std::uint64_t>(s.c),
+        std::bit_cast<std::uint64_t>(s.alpha),  // as bits: -0 and NaN have literals of their own
+        std::bit_cast<std::uint64_t>(s.beta),  static_cast<std::uint64_t>(s.sum)};
+    key.insert(key.end(), std::begin(parts), std::end(parts));
+  }
+  return key;
+}
+
+std::uint64_t kernel_of(Device device, const PointwiseArgs& args) {
   static std::mutex mutex;
-  static std::map<std::pair<int, std::string>, std::uint64_t> loaded;
+  static std::map<std::pair<int, ChainKey>, std::uint64_t> loaded;
   const std::lock_guard lock(mutex);
-  const auto [entry, missing] = loaded.try_emplace({device.index, source});
+  const auto [entry, missing] = loaded.try_emplace({device.index, key_of(args)});
   if (missing) {
     try {
-      entry->second = backend(device).kernel_executor()->load_kernel(source, kPointwiseFunction);
+      entry->second = backend(device).kernel_executor()->load_kernel(
+          pointwise_source(args.steps, args.inputs.size(), args.y.dtype, args.accumulate),
+          kPointwiseFunction);
     } catch (...) {
       loaded.erase(entry);
       throw;
@@ -48,7 +69,6 @@ bool takes(const PointwiseArgs& args) {
 void run(const PointwiseArgs& args, Stream stream) {
   long long n = args.y.numel();
   if (n == 0) return;
-  const std::string source = pointwise_source(args.steps, args.inputs.size(), args.y.dtype, args.accumulate);
   std::vector<void*> operands;
   for (const View& input : args.inputs) operands.push_back(input.data);
   operands.push_back(args.y.data);
@@ -59,7 +79,7 @@ void run(const PointwiseArgs& args, Stream stream) {
   const auto pack = static_cast<std::int64_t>(16 / byte_size(args.y.dtype));
   backend(stream.device)
       .kernel_executor()
-      ->execute_kernel(kernel_of(stream.device, source),
+      ->execute_kernel(kernel_of(stream.device, args),
                        {grid_for(stream.device, (n + pack - 1) / pack, kThreads)}, {kThreads},
                        arguments.data(), stream);
 }
