@@ -276,6 +276,39 @@ TEST_F(Study, AProcessOfThisMachineKeepsItsTrialWhileItLivesWhateverTheClocksSay
   for (const int end : claimed) ::close(end);
 }
 
+// Who follows along reads only what is new; an attempt that is given up takes its reports along.
+TEST_F(Study, WhoFollowsTheReportsKnowsWhatWhoComesLaterReads) {
+  TunerOptions o = options(40);
+  o.max_attempts = 1000;
+  Tuner follower(o);
+  std::mt19937 random(11);
+  const auto expect_same = [&] {
+    const std::vector<Trial> followed = follower.trials(), read = Tuner(o).trials();
+    ASSERT_EQ(followed.size(), read.size());
+    for (std::size_t i = 0; i < read.size(); ++i) {
+      ASSERT_EQ(followed[i].reports.size(), read[i].reports.size()) << i;
+      for (std::size_t k = 0; k < read[i].reports.size(); ++k) {
+        EXPECT_EQ(followed[i].reports[k].step, read[i].reports[k].step) << i;
+        EXPECT_EQ(followed[i].reports[k].value, read[i].reports[k].value) << i;
+      }
+    }
+  };
+  while (!follower.is_complete()) {
+    Tuner tuner(o);  // gives up its trial where it ends before that is complete
+    auto trial = tuner.suggest();
+    ASSERT_TRUE(trial.has_value());
+    const auto end = static_cast<std::int64_t>(random() % 6);
+    for (std::int64_t step = 0; step < end; ++step) {
+      tuner.report(*trial, 2 * step, static_cast<double>(random() % 100));
+      if (random() % 2 == 0) expect_same();
+    }
+    ASSERT_EQ(std::ssize(trial->reports), end);
+    if (random() % 3 != 0) tuner.complete(*trial, 1.0);
+    if (random() % 2 == 0) expect_same();
+  }
+  expect_same();
+}
+
 TEST_F(Study, AHeartKeepsTheLeaseOfALongTrial) {
   TunerOptions o = options(2);
   o.lease_seconds = 0.2;
