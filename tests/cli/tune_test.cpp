@@ -10,6 +10,7 @@
 
 #include "tests/cli/process.h"
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <sys/types.h>
 
 #include "ingot/base/files.h"
@@ -233,8 +234,52 @@ TEST_F(TuneCommand, AStudyTooShortToGiveUpStillFailsWhenEveryTrialDid) {
   const Outcome outcome =
       run_ingot({"tune", write("f.yaml", "command: exit 7\nspace: {x: {low: 1, high: 2}}\ntrials: 2\n")});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.output.find("No trial is complete; trial 0 failed: "), std::string::npos)
+  EXPECT_NE(outcome.output.find("No trial is complete\n"), std::string::npos) << outcome.output;
+  EXPECT_NE(
+      outcome.output.find("2 of 2 trials failed\n  2 failed: the command ended with exit code 7 (trial 0)"),
+      std::string::npos)
       << outcome.output;
+}
+
+// Two trials of a grid work, two break for one reason, one for another, and one diverges.
+constexpr const char* kStudyWithFailures =
+    "command: 'case {x} in 0|1) echo \"{{\\\"value\\\": {x}}}\" | tr -d \"\\047\";; 2|3) echo begun >&2; "
+    "echo no "
+    "such file >&2; exit 2;; 4) exit 3;; *) echo \"{{\\\"value\\\": null}}\";; esac'\n"
+    "space: {x: {type: int, low: 0, high: 5}}\nsampler: {type: grid}\n";
+
+TEST_F(TuneCommand, ARunEndsWithWhyTrialsFailedOrDiverged) {
+  const std::string study = write("why.yaml", kStudyWithFailures);
+  const Outcome outcome = run_ingot({"tune", study});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const std::size_t at = outcome.output.find("3 of 6 trials failed, 1 diverged\n");
+  ASSERT_NE(at, std::string::npos) << outcome.output;
+  const std::string summary = outcome.output.substr(at);
+  EXPECT_NE(summary.find("\n  2 failed: the command ended with exit code 2: no such file (trial "),
+            std::string::npos)
+      << summary;
+  EXPECT_NE(summary.find("\n  1 failed: the command ended with exit code 3 (trial "), std::string::npos)
+      << summary;
+  EXPECT_NE(summary.find("\n  1 diverged: "), std::string::npos) << summary;
+  const std::size_t log = summary.find(directory_ + "/why-trials/trial-");
+  ASSERT_NE(log, std::string::npos) << summary;
+  EXPECT_EQ(read_file(summary.substr(log, summary.find(')', log) - log)), "begun\nno such file\n");
+  const std::string report = read_file(directory_ + "/why-trials/report.html");
+  EXPECT_NE(report.find("the command ended with exit code 2: no such file"), std::string::npos);
+  EXPECT_NE(report.find("diverged: value"), std::string::npos);
+}
+
+TEST_F(TuneCommand, JsonTellsWhyTrialsFailedAndHowToFitTheBest) {
+  const Outcome outcome = run_ingot({"tune", write("why.yaml", kStudyWithFailures), "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const auto json = nlohmann::json::parse(outcome.output);
+  ASSERT_EQ(json["failures"].size(), 3U) << outcome.output;
+  const auto& commonest = json["failures"][0];
+  EXPECT_EQ(commonest["state"], "failed");
+  EXPECT_EQ(commonest["reason"], "the command ended with exit code 2: no such file");
+  EXPECT_EQ(commonest["trials"].size(), 2U);
+  EXPECT_EQ(read_file(commonest["log"].get<std::string>()), "begun\nno such file\n");
+  EXPECT_EQ(json["best"]["command"], "");  // a command has none that fits it for longer
 }
 
 TEST_F(TuneCommand, TunesAForecastAndSaysHowToFitTheBest) {
@@ -250,6 +295,9 @@ TEST_F(TuneCommand, TunesAForecastAndSaysHowToFitTheBest) {
                                 "/base.yaml --set epochs=1 --set batch_size="),
             std::string::npos)
       << outcome.output;
+  const Outcome json = run_ingot({"tune", study, "--set", "set=[epochs=1]", "--json"});
+  const auto command = nlohmann::json::parse(json.output)["best"]["command"].get<std::string>();
+  EXPECT_NE(outcome.output.find("Fit it:\n  " + command + "\n"), std::string::npos) << command;
   write("days.csv", "ds,sales\n1,2\n2,much\n");
   const Outcome refused = run_ingot({"tune", study, "--set", "study=other.db"});
   EXPECT_EQ(refused.exit_code, 1);

@@ -79,6 +79,8 @@ std::string StudyConfig::trial_directory(std::int64_t number) const {
   return fmt::format("{}/trial-{:04}", output_dir, number);
 }
 
+std::string StudyConfig::trial_log(std::int64_t number) const { return trial_directory(number) + ".log"; }
+
 StudyConfig read_study_config(Config& config, const std::string& path) {
   const ConfigReader root = config.root();
   const fs::path base = fs::path(path).parent_path();

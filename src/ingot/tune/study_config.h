@@ -17,7 +17,7 @@ struct StudyConfig {
   std::string name;  ///< the YAML file's, without its extension
   TunerOptions tuner;
   std::int64_t workers = 1;
-  std::string output_dir;     ///< one directory per trial, logs, report.html
+  std::string output_dir;     ///< one directory and log per trial, workers' logs, report.html
   std::string keep = "best";  ///< whose directories stay: "best", "all" or "none"
 
   std::string kind;              ///< what is tried: "train", "forecast" or "command"
@@ -27,6 +27,8 @@ struct StudyConfig {
   double timeout_seconds = 0;    ///< of a command; 0: none
 
   std::string trial_directory(std::int64_t number) const;
+  /// Beside the directory, which belongs to what is tried: a command's stderr.
+  std::string trial_log(std::int64_t number) const;
 };
 
 /// `path` is the YAML file's: its directory is where relative paths start, its name names the study.
