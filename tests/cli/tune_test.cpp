@@ -223,6 +223,27 @@ TEST_F(TuneCommand, BadStudiesAreRefusedBeforeAnythingRuns) {
   EXPECT_EQ(run_ingot({"tune", write("w.yaml", kCommandStudy), "--workers", "-3"}).exit_code, 2);
 }
 
+TEST_F(TuneCommand, ATrainingRunWithoutItsDataOrModelIsRefusedBeforeTheFirstTrial) {
+  write("text.txt", "Some text.\n");
+  const std::string text = directory_ + "/text.txt", gone = directory_ + "/gone";
+  const std::string scratch =
+      "from_scratch: true\narchitecture: {hidden_size: 24, num_hidden_layers: 1, num_attention_heads: 2}\n";
+  for (const std::string& base :
+       {scratch + "datasets: [{path: " + gone + "}]\n",
+        scratch + "datasets: [{path: " + text + "}]\nvalidation_datasets: [{path: " + gone + "}]\n",
+        "model: " + gone + "\ndatasets: [{path: " + text + "}]\n",
+        scratch + "tokenizer: " + gone + "\ndatasets: [{path: " + text + "}]\n"}) {
+    write("base.yaml", base);
+    const Outcome outcome = run_ingot(
+        {"tune", write("t.yaml", "train: base.yaml\nspace: {learning_rate: {low: 1e-4, high: 1e-1}}\n")});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_NE(outcome.errors.find(gone + ": "), std::string::npos) << outcome.errors;
+    EXPECT_NE(outcome.errors.find("does not exist"), std::string::npos) << outcome.errors;
+    EXPECT_FALSE(fs::exists(directory_ + "/t.db")) << base;
+    EXPECT_FALSE(fs::exists(directory_ + "/t-trials")) << base;
+  }
+}
+
 TEST_F(TuneCommand, EveryTrialFailingIsAnErrorThatSaysWhy) {
   const Outcome outcome =
       run_ingot({"tune", write("f.yaml", "command: exit 7\nspace: {x: {low: 1, high: 2}}\ntrials: 20\n")});

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -11,6 +13,8 @@
 #include "ingot/base/files.h"
 #include "ingot/base/shell.h"
 #include "ingot/forecast/fit.h"
+#include "ingot/hub/resolve.h"
+#include "ingot/train/dataset.h"
 #include "ingot/train/trainer.h"
 
 namespace ingot::cli {
@@ -58,6 +62,7 @@ class TrainObjective : public tune::Objective {
   void check(const tune::SearchSpace& space, const tune::Values& values) override {
     Config file = load(assignments(space, values), "check");
     const TrainConfig config = read_train_config(file);
+    check_inputs(config);
     INGOT_CHECK(!config.validation_datasets.empty() || config.validation_split_ratio > 0,
                 InvalidConfig("validation_split_ratio",
                               fmt::format("is 0 in {}; a study compares validation losses", path_)));
@@ -65,7 +70,8 @@ class TrainObjective : public tune::Objective {
 
   std::optional<double> run(TrialRun& run) override {
     Config file = load(run.assignments(), run.directory());
-    const TrainConfig config = read_train_config(file);
+    TrainConfig config = read_train_config(file);
+    if (!config.from_scratch) config.model = hub::resolve_model(config.model);
     const bool averaged = config.ema_decay > 0;  // what is evaluated is what the model's directory gets
     double best = std::numeric_limits<double>::infinity(), last = std::numeric_limits<double>::quiet_NaN();
     TrainerHooks hooks;
@@ -90,6 +96,24 @@ class TrainObjective : public tune::Objective {
   }
 
  private:
+  // What a trial would only find when it runs. Once for each set of inputs, as many draws have the same.
+  void check_inputs(const TrainConfig& config) {
+    std::vector<std::string> inputs{config.tokenizer, config.from_scratch ? "" : config.model};
+    for (const auto* datasets : {&config.datasets, &config.validation_datasets}) {
+      for (const DatasetConfig& dataset : *datasets) inputs.push_back(dataset.path);
+    }
+    if (checked_.contains(inputs)) return;
+    check_data_paths(config);
+    check_path(config.tokenizer, "tokenizer");
+    if (!config.from_scratch) check_path(hub::resolve_model(config.model), "model");
+    checked_.insert(inputs);
+  }
+
+  static void check_path(const std::string& path, const char* key) {
+    INGOT_CHECK(path.empty() || std::filesystem::exists(path),
+                IoError(path, fmt::format("does not exist; check the path of the {}", key)));
+  }
+
   // The trials share their tokenised data, keep no checkpoints but the last, and leave their own values on
   // top.
   Config load(const std::vector<std::string>& assignments, const std::string& directory) const {
@@ -106,6 +130,7 @@ class TrainObjective : public tune::Objective {
   std::string path_;
   std::vector<std::string> set_;
   std::string cache_, metric_;
+  std::set<std::vector<std::string>> checked_;  // inputs that are there
 };
 
 /// A forecasting model per trial. Its value is the best validation loss; every epoch is reported.
