@@ -223,6 +223,47 @@ TEST_F(TuneCommand, BadStudiesAreRefusedBeforeAnythingRuns) {
   EXPECT_EQ(run_ingot({"tune", write("w.yaml", kCommandStudy), "--workers", "-3"}).exit_code, 2);
 }
 
+TEST_F(TuneCommand, MistakesInAStudyAreToldWithTheirPlaceInIt) {
+  write("text.txt", "Some text.\n");
+  write("base.yaml",
+        "from_scratch: true\narchitecture: {hidden_size: 24, num_hidden_layers: 1, num_attention_heads: 2}\n"
+        "datasets: [{path: " +
+            directory_ + "/text.txt}]\n");
+  const auto expect = [&](const std::string& yaml, const std::string& key, const std::string& problem,
+                          const std::string& place) {
+    const std::string study = write("bad.yaml", yaml);
+    const Outcome outcome = run_ingot({"tune", study});
+    EXPECT_EQ(outcome.exit_code, 2) << yaml;
+    EXPECT_NE(outcome.errors.find(" " + key + ": "), std::string::npos) << outcome.errors;
+    EXPECT_NE(outcome.errors.find(problem), std::string::npos) << outcome.errors;
+    EXPECT_NE(outcome.errors.find(place + study + ", line 3)"), std::string::npos) << outcome.errors;
+    EXPECT_EQ(outcome.errors.find("--set"), std::string::npos) << outcome.errors;
+  };
+  const std::string train = "train: base.yaml\nspace:\n",
+                    command = "command: x\nspace: {x: {low: 0, high: 1}}\n";
+  expect(train + "  lerning_rate: {low: 1e-4, high: 1}\n", "lerning_rate", "did you mean 'learning_rate'?",
+         "(space.lerning_rate of ");
+  expect(train + "  learning_rate: {low: -2, high: -1}\n", "learning_rate", "must be at least 0",
+         "(space.learning_rate of ");
+  expect(train + "  architecture.hiden_size: {type: int, low: 1, high: 2}\n", "architecture.hiden_size",
+         "did you mean 'hidden_size'?", "(space.architecture.hiden_size of ");
+  expect(train + "  learning_rate: {low: 1, hihg: 2}\n", "space.learning_rate.hihg", "did you mean 'high'?",
+         "(");
+  expect(train + "  learning_rate: {low: 1}\n", "space.learning_rate.high", "is required", "(");
+  expect(train + "  learning_rate: {low: 2, high: 1}\n", "space.learning_rate.low", "swap them", "(");
+  expect(train + "  optimizer: {choises: [sgd]}\n", "space.optimizer.choises", "did you mean 'choices'?",
+         "(");
+  expect("train: base.yaml\nspace: {learning_rate: {low: 1, high: 2}}\nset: [sede=1]\n", "sede",
+         "unknown key", "(set of ");
+  expect("train: base.yaml\nspace: {learning_rate: {low: 1, high: 2}}\nmetric: validation_los\n", "metric",
+         "did you mean 'validation_loss'?", "(");
+  expect(command + "direction: maximise\n", "direction", "did you mean 'maximize'?", "(");
+  expect(command + "sampler: {type: gird}\n", "sampler.type", "did you mean 'grid'?", "(");
+  expect(command + "pruner: {type: assha}\n", "pruner.type", "did you mean 'asha'?", "(");
+  expect(command + "sampler: {seed: -1}\n", "sampler.seed", "expected a whole number of at least 0, got '-1'",
+         "(");
+}
+
 TEST_F(TuneCommand, ATrainingRunWithoutItsDataOrModelIsRefusedBeforeTheFirstTrial) {
   write("text.txt", "Some text.\n");
   const std::string text = directory_ + "/text.txt", gone = directory_ + "/gone";

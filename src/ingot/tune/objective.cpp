@@ -78,15 +78,6 @@ void TrialRun::throw_if_stopped() const {
   INGOT_CHECK(!stopped(), Interrupted("the worker was told to end"));
 }
 
-std::vector<std::string> TrialRun::assignments() const {
-  std::vector<std::string> list;
-  for (std::size_t i = 0; i < space().size(); ++i) {
-    if (std::isnan(trial_.values[i])) continue;
-    list.push_back(space().parameters[i].name + "=" + space().text(i, trial_.values[i]));
-  }
-  return list;
-}
-
 void check_space(Objective& objective, const SearchSpace& space) {
   const std::unique_ptr<Sampler> sampler = make_random_sampler({}, space);
   std::set<Part> fine;

@@ -43,8 +43,6 @@ class TrialRun {
   /// Whether the worker was told to end. Objectives look as often as they can, and throw Interrupted.
   bool stopped() const { return stop_.stop_requested(); }
   void throw_if_stopped() const;
-  /// "learning_rate=0.001", for Config::set, of every parameter that exists.
-  std::vector<std::string> assignments() const;
 
  private:
   friend void work(Tuner&, class Objective&, const StudyConfig&, const std::stop_token&);

@@ -23,6 +23,7 @@ struct StudyConfig {
   std::string kind;              ///< what is tried: "train", "forecast" or "command"
   std::string objective;         ///< the configuration's path, or the command
   std::vector<std::string> set;  ///< changes to that configuration that all trials share
+  std::string set_where;         ///< they were written, for messages
   std::string metric;            ///< empty: the objective's own
   double timeout_seconds = 0;    ///< of a command; 0: none
 
