@@ -89,6 +89,22 @@ TEST_F(TuneCommand, ARankHasOneWorkerAndItsShareOfTheThreads) {
   EXPECT_EQ(read_file(directory_ + "/r-trials/trial-0000/threads"), "1\n");
 }
 
+// The script of a batch job has a rank and the job's number of tasks, and is one process all the same.
+TEST_F(TuneCommand, ABatchScriptOfSlurmHasTheWorkersOfTheStudyAndATaskOfSrunOne) {
+  const std::string study = write("b.yaml", kCommandStudy);
+  const auto run = [&](const std::string& name, std::vector<std::string> environment) {
+    environment.insert(environment.end(), {"SLURM_PROCID=0", "SLURM_NTASKS=4"});
+    const Outcome outcome = run_ingot({"tune", study, "--set", "study=" + name + ".db"}, environment);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return directory_ + "/" + name + "-trials/worker-";
+  };
+  EXPECT_TRUE(fs::exists(run("script", {}) + "1.log"));
+  EXPECT_TRUE(fs::exists(run("reserved", {"SLURM_STEP_ID=4294967291"}) + "1.log"));
+  const std::string task = run("task", {"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"});
+  EXPECT_TRUE(fs::exists(task + "0-0.log"));
+  EXPECT_FALSE(fs::exists(task + "0-1.log"));
+}
+
 TEST_F(TuneCommand, ATableRowIsOneLineWhateverAChoiceHolds) {
   const std::string study =
       write("n.yaml",

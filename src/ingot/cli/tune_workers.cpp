@@ -52,19 +52,29 @@ std::string last_line(const std::string& path) {
   return line.rfind(own, 0) == 0 ? line.substr(own.size()) : line;
 }
 
+// srun gives its tasks the number of their step. The script of sbatch has SLURM_PROCID 0 and the job's
+// SLURM_NTASKS, too, but is one process: in no step, or in one of the numbers at the end that Slurm keeps for
+// scripts and shells.
+bool is_task_of_srun() {
+  constexpr std::int64_t kFirstReserved = 0xFFFFFFF0;
+  const std::int64_t step = number_from(std::getenv("SLURM_STEP_ID"), -1);
+  return step >= 0 && step < kFirstReserved;
+}
+
 }  // namespace
 
 LaunchRank LaunchRank::from_environment() {
   // Open MPI, MPICH and Intel MPI, Slurm: a worker needs its rank only, so no MPI library is linked.
   struct Names {
     const char *rank, *size, *size_here;
+    bool launched = true;
   };
   for (const Names& names :
        {Names{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
         Names{"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
-        Names{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"}}) {
+        Names{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE", is_task_of_srun()}}) {
     const char* found = std::getenv(names.rank);
-    if (found == nullptr) continue;
+    if (found == nullptr || !names.launched) continue;
     return {number_from(found, 0), number_from(std::getenv(names.size), 1),
             std::max<std::int64_t>(1, number_from(std::getenv(names.size_here), 1))};
   }
