@@ -195,6 +195,32 @@ TEST_F(Study, OfSomethingElseIsRefusedWithTheDifference) {
   EXPECT_NE(message(nowhere).find("no/such/study.db"), std::string::npos);
 }
 
+TEST_F(Study, AFileThatCannotBeWrittenIsRefusedBeforeATrialBegins) {
+  { Tuner tuner(options(3)); }
+  const auto refused = [&](const std::string& path, const std::string& why) {
+    return in_a_process([&] {
+      if (::geteuid() == 0 && ::setuid(65534) != 0) ::_exit(2);  // root may write everything
+      TunerOptions o = options(3);
+      o.study = path;
+      const std::string message = test::message_of<IoError>([&] { Tuner tuner(o); });
+      std::fprintf(stderr, "%s\n", message.c_str());
+      ::_exit(message.find(path + ": " + why) != std::string::npos ? 42 : 1);
+    });
+  };
+  const std::string study = directory_ + "/study.db";
+  fs::permissions(study, fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read);
+  EXPECT_EQ(WEXITSTATUS(refused(study, "cannot write to it: attempt to write a readonly database; ")), 42);
+  fs::permissions(study, fs::perms::all);
+  fs::permissions(directory_, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
+                                  fs::perms::others_exec);
+  EXPECT_EQ(WEXITSTATUS(refused(study, "cannot ")), 42);  // the files beside it
+  EXPECT_EQ(WEXITSTATUS(refused(directory_ + "/new.db", "cannot open it: unable to open database file; ")),
+            42);
+  fs::permissions(directory_, fs::perms::all);
+  fs::create_directory(directory_ + "/folder.db");
+  EXPECT_EQ(WEXITSTATUS(refused(directory_ + "/folder.db", "is a directory; ")), 42);
+}
+
 TEST_F(Study, ATrialWhoseProcessDiedIsGivenOutAgainWithTheSameValues) {
   const int status = in_a_process([&] {
     Tuner tuner(options(5));
