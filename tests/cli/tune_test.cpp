@@ -280,6 +280,28 @@ TEST_F(TuneCommand, MistakesInAStudyAreToldWithTheirPlaceInIt) {
          "(");
 }
 
+TEST_F(TuneCommand, AStudyThatIsRefusedLeavesNothingBehind) {
+  const std::string study = write("r.yaml", kCommandStudy);
+  fs::create_directory(directory_ + "/r.db");
+  const Outcome outcome = run_ingot({"tune", study});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.errors.find("r.db: is a directory; "), std::string::npos) << outcome.errors;
+  EXPECT_FALSE(fs::exists(directory_ + "/r-trials"));
+  const Outcome elsewhere = run_ingot({"tune", study, "--set", "study=new/folder/r.db", "--json"});
+  EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.errors;
+  EXPECT_TRUE(fs::exists(directory_ + "/new/folder/r-trials/report.html"));
+}
+
+TEST_F(TuneCommand, ALogThatCannotBeWrittenIsTheErrorThatIsTold) {
+  const std::string study = write("l.yaml", kCommandStudy);
+  fs::create_directories(directory_ + "/l-trials/worker-0.log");
+  const Outcome outcome = run_ingot({"tune", study});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.errors.find("l-trials/worker-0.log: cannot be written: Is a directory"),
+            std::string::npos)
+      << outcome.errors;
+}
+
 TEST_F(TuneCommand, ATrainingRunWithoutItsDataOrModelIsRefusedBeforeTheFirstTrial) {
   write("text.txt", "Some text.\n");
   const std::string text = directory_ + "/text.txt", gone = directory_ + "/gone";

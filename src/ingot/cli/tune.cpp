@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <thread>
 
 #include <fmt/format.h>
@@ -202,9 +203,11 @@ int run(const TuneOptions& o) {
   const tune::StudyConfig config = tune::read_study_config(file, o.study);
   const auto objective = make_objective(config);
   if (!is_worker) check_space(*objective, config.tuner.space);
-  make_directories(config.output_dir);
   if (is_worker) return work_until_told(config, *objective);
+  const std::filesystem::path directory = std::filesystem::path(config.tuner.study).parent_path();
+  if (!directory.empty()) make_directories(directory.string());
   Tuner tuner(config.tuner);
+  make_directories(config.output_dir);  // not for a study that is refused
   return lead(o, config, tuner);
 }
 
