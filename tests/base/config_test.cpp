@@ -160,6 +160,8 @@ TEST(Config, SetOverridesAddsAndReachesIntoLists) {
   EXPECT_EQ(root.where("a"), "--set");
   config.set("a=6", "--number");
   EXPECT_EQ(root.where("a"), "--number");
+  config.set("h={i: {j: 1}}", "space.h of s.yaml, line 2");
+  EXPECT_EQ(root.section("h").section("i").where("j"), "space.h of s.yaml, line 2");
   config.set("a=null");
   EXPECT_EQ(root.get("a", 3), 3);
   for (const char* bad : {"", "a", "=1", ".a=1", "a.=1", "a..b=1", "a: [", "d.7.x=1", "d.y.x=1", "b={"}) {

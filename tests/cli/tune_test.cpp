@@ -10,6 +10,7 @@
 
 #include "tests/cli/process.h"
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <sys/types.h>
 
 #include "ingot/base/files.h"
@@ -86,6 +87,22 @@ TEST_F(TuneCommand, ARankHasOneWorkerAndItsShareOfTheThreads) {
   EXPECT_TRUE(fs::exists(directory_ + "/r-trials/worker-0-0.log"));
   EXPECT_FALSE(fs::exists(directory_ + "/r-trials/worker-0-1.log"));
   EXPECT_EQ(read_file(directory_ + "/r-trials/trial-0000/threads"), "1\n");
+}
+
+// The script of a batch job has a rank and the job's number of tasks, and is one process all the same.
+TEST_F(TuneCommand, ABatchScriptOfSlurmHasTheWorkersOfTheStudyAndATaskOfSrunOne) {
+  const std::string study = write("b.yaml", kCommandStudy);
+  const auto run = [&](const std::string& name, std::vector<std::string> environment) {
+    environment.insert(environment.end(), {"SLURM_PROCID=0", "SLURM_NTASKS=4"});
+    const Outcome outcome = run_ingot({"tune", study, "--set", "study=" + name + ".db"}, environment);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return directory_ + "/" + name + "-trials/worker-";
+  };
+  EXPECT_TRUE(fs::exists(run("script", {}) + "1.log"));
+  EXPECT_TRUE(fs::exists(run("reserved", {"SLURM_STEP_ID=4294967291"}) + "1.log"));
+  const std::string task = run("task", {"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"});
+  EXPECT_TRUE(fs::exists(task + "0-0.log"));
+  EXPECT_FALSE(fs::exists(task + "0-1.log"));
 }
 
 TEST_F(TuneCommand, ATableRowIsOneLineWhateverAChoiceHolds) {
@@ -222,6 +239,90 @@ TEST_F(TuneCommand, BadStudiesAreRefusedBeforeAnythingRuns) {
   EXPECT_EQ(run_ingot({"tune", write("w.yaml", kCommandStudy), "--workers", "-3"}).exit_code, 2);
 }
 
+TEST_F(TuneCommand, MistakesInAStudyAreToldWithTheirPlaceInIt) {
+  write("text.txt", "Some text.\n");
+  write("base.yaml",
+        "from_scratch: true\narchitecture: {hidden_size: 24, num_hidden_layers: 1, num_attention_heads: 2}\n"
+        "datasets: [{path: " +
+            directory_ + "/text.txt}]\n");
+  const auto expect = [&](const std::string& yaml, const std::string& key, const std::string& problem,
+                          const std::string& place) {
+    const std::string study = write("bad.yaml", yaml);
+    const Outcome outcome = run_ingot({"tune", study});
+    EXPECT_EQ(outcome.exit_code, 2) << yaml;
+    EXPECT_NE(outcome.errors.find(" " + key + ": "), std::string::npos) << outcome.errors;
+    EXPECT_NE(outcome.errors.find(problem), std::string::npos) << outcome.errors;
+    EXPECT_NE(outcome.errors.find(place + study + ", line 3)"), std::string::npos) << outcome.errors;
+    EXPECT_EQ(outcome.errors.find("--set"), std::string::npos) << outcome.errors;
+  };
+  const std::string train = "train: base.yaml\nspace:\n",
+                    command = "command: x\nspace: {x: {low: 0, high: 1}}\n";
+  expect(train + "  lerning_rate: {low: 1e-4, high: 1}\n", "lerning_rate", "did you mean 'learning_rate'?",
+         "(space.lerning_rate of ");
+  expect(train + "  learning_rate: {low: -2, high: -1}\n", "learning_rate", "must be at least 0",
+         "(space.learning_rate of ");
+  expect(train + "  architecture.hiden_size: {type: int, low: 1, high: 2}\n", "architecture.hiden_size",
+         "did you mean 'hidden_size'?", "(space.architecture.hiden_size of ");
+  expect(train + "  learning_rate: {low: 1, hihg: 2}\n", "space.learning_rate.hihg", "did you mean 'high'?",
+         "(");
+  expect(train + "  learning_rate: {low: 1}\n", "space.learning_rate.high", "is required", "(");
+  expect(train + "  learning_rate: {low: 2, high: 1}\n", "space.learning_rate.low", "swap them", "(");
+  expect(train + "  optimizer: {choises: [sgd]}\n", "space.optimizer.choises", "did you mean 'choices'?",
+         "(");
+  expect("train: base.yaml\nspace: {learning_rate: {low: 1, high: 2}}\nset: [sede=1]\n", "sede",
+         "unknown key", "(set of ");
+  expect("train: base.yaml\nspace: {learning_rate: {low: 1, high: 2}}\nmetric: validation_los\n", "metric",
+         "did you mean 'validation_loss'?", "(");
+  expect(command + "direction: maximise\n", "direction", "did you mean 'maximize'?", "(");
+  expect(command + "sampler: {type: gird}\n", "sampler.type", "did you mean 'grid'?", "(");
+  expect(command + "pruner: {type: assha}\n", "pruner.type", "did you mean 'asha'?", "(");
+  expect(command + "sampler: {seed: -1}\n", "sampler.seed", "expected a whole number of at least 0, got '-1'",
+         "(");
+}
+
+TEST_F(TuneCommand, AStudyThatIsRefusedLeavesNothingBehind) {
+  const std::string study = write("r.yaml", kCommandStudy);
+  fs::create_directory(directory_ + "/r.db");
+  const Outcome outcome = run_ingot({"tune", study});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.errors.find("r.db: is a directory; "), std::string::npos) << outcome.errors;
+  EXPECT_FALSE(fs::exists(directory_ + "/r-trials"));
+  const Outcome elsewhere = run_ingot({"tune", study, "--set", "study=new/folder/r.db", "--json"});
+  EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.errors;
+  EXPECT_TRUE(fs::exists(directory_ + "/new/folder/r-trials/report.html"));
+}
+
+TEST_F(TuneCommand, ALogThatCannotBeWrittenIsTheErrorThatIsTold) {
+  const std::string study = write("l.yaml", kCommandStudy);
+  fs::create_directories(directory_ + "/l-trials/worker-0.log");
+  const Outcome outcome = run_ingot({"tune", study});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.errors.find("l-trials/worker-0.log: cannot be written: Is a directory"),
+            std::string::npos)
+      << outcome.errors;
+}
+
+TEST_F(TuneCommand, ATrainingRunWithoutItsDataOrModelIsRefusedBeforeTheFirstTrial) {
+  write("text.txt", "Some text.\n");
+  const std::string text = directory_ + "/text.txt", gone = directory_ + "/gone";
+  const std::string scratch =
+      "from_scratch: true\narchitecture: {hidden_size: 24, num_hidden_layers: 1, num_attention_heads: 2}\n";
+  for (const std::string& base :
+       {scratch + "datasets: [{path: " + gone + "}]\n",
+        scratch + "datasets: [{path: " + text + "}]\nvalidation_datasets: [{path: " + gone + "}]\n",
+        "model: " + gone + "\ndatasets: [{path: " + text + "}]\n",
+        scratch + "tokenizer: " + gone + "\ndatasets: [{path: " + text + "}]\n"}) {
+    write("base.yaml", base);
+    const Outcome outcome = run_ingot(
+        {"tune", write("t.yaml", "train: base.yaml\nspace: {learning_rate: {low: 1e-4, high: 1e-1}}\n")});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_NE(outcome.errors.find(gone + ": "), std::string::npos) << outcome.errors;
+    EXPECT_NE(outcome.errors.find("does not exist"), std::string::npos) << outcome.errors;
+    EXPECT_FALSE(fs::exists(directory_ + "/t.db")) << base;
+    EXPECT_FALSE(fs::exists(directory_ + "/t-trials")) << base;
+  }
+}
+
 TEST_F(TuneCommand, EveryTrialFailingIsAnErrorThatSaysWhy) {
   const Outcome outcome =
       run_ingot({"tune", write("f.yaml", "command: exit 7\nspace: {x: {low: 1, high: 2}}\ntrials: 20\n")});
@@ -233,8 +334,52 @@ TEST_F(TuneCommand, AStudyTooShortToGiveUpStillFailsWhenEveryTrialDid) {
   const Outcome outcome =
       run_ingot({"tune", write("f.yaml", "command: exit 7\nspace: {x: {low: 1, high: 2}}\ntrials: 2\n")});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.output.find("No trial is complete; trial 0 failed: "), std::string::npos)
+  EXPECT_NE(outcome.output.find("No trial is complete\n"), std::string::npos) << outcome.output;
+  EXPECT_NE(
+      outcome.output.find("2 of 2 trials failed\n  2 failed: the command ended with exit code 7 (trial 0)"),
+      std::string::npos)
       << outcome.output;
+}
+
+// Two trials of a grid work, two break for one reason, one for another, and one diverges.
+constexpr const char* kStudyWithFailures =
+    "command: 'case {x} in 0|1) echo \"{{\\\"value\\\": {x}}}\" | tr -d \"\\047\";; 2|3) echo begun >&2; "
+    "echo no "
+    "such file >&2; exit 2;; 4) exit 3;; *) echo \"{{\\\"value\\\": null}}\";; esac'\n"
+    "space: {x: {type: int, low: 0, high: 5}}\nsampler: {type: grid}\n";
+
+TEST_F(TuneCommand, ARunEndsWithWhyTrialsFailedOrDiverged) {
+  const std::string study = write("why.yaml", kStudyWithFailures);
+  const Outcome outcome = run_ingot({"tune", study});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const std::size_t at = outcome.output.find("3 of 6 trials failed, 1 diverged\n");
+  ASSERT_NE(at, std::string::npos) << outcome.output;
+  const std::string summary = outcome.output.substr(at);
+  EXPECT_NE(summary.find("\n  2 failed: the command ended with exit code 2: no such file (trial "),
+            std::string::npos)
+      << summary;
+  EXPECT_NE(summary.find("\n  1 failed: the command ended with exit code 3 (trial "), std::string::npos)
+      << summary;
+  EXPECT_NE(summary.find("\n  1 diverged: "), std::string::npos) << summary;
+  const std::size_t log = summary.find(directory_ + "/why-trials/trial-");
+  ASSERT_NE(log, std::string::npos) << summary;
+  EXPECT_EQ(read_file(summary.substr(log, summary.find(')', log) - log)), "begun\nno such file\n");
+  const std::string report = read_file(directory_ + "/why-trials/report.html");
+  EXPECT_NE(report.find("the command ended with exit code 2: no such file"), std::string::npos);
+  EXPECT_NE(report.find("diverged: value"), std::string::npos);
+}
+
+TEST_F(TuneCommand, JsonTellsWhyTrialsFailedAndHowToFitTheBest) {
+  const Outcome outcome = run_ingot({"tune", write("why.yaml", kStudyWithFailures), "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const auto json = nlohmann::json::parse(outcome.output);
+  ASSERT_EQ(json["failures"].size(), 3U) << outcome.output;
+  const auto& commonest = json["failures"][0];
+  EXPECT_EQ(commonest["state"], "failed");
+  EXPECT_EQ(commonest["reason"], "the command ended with exit code 2: no such file");
+  EXPECT_EQ(commonest["trials"].size(), 2U);
+  EXPECT_EQ(read_file(commonest["log"].get<std::string>()), "begun\nno such file\n");
+  EXPECT_EQ(json["best"]["command"], "");  // a command has none that fits it for longer
 }
 
 TEST_F(TuneCommand, TunesAForecastAndSaysHowToFitTheBest) {
@@ -250,6 +395,9 @@ TEST_F(TuneCommand, TunesAForecastAndSaysHowToFitTheBest) {
                                 "/base.yaml --set epochs=1 --set batch_size="),
             std::string::npos)
       << outcome.output;
+  const Outcome json = run_ingot({"tune", study, "--set", "set=[epochs=1]", "--json"});
+  const auto command = nlohmann::json::parse(json.output)["best"]["command"].get<std::string>();
+  EXPECT_NE(outcome.output.find("Fit it:\n  " + command + "\n"), std::string::npos) << command;
   write("days.csv", "ds,sales\n1,2\n2,much\n");
   const Outcome refused = run_ingot({"tune", study, "--set", "study=other.db"});
   EXPECT_EQ(refused.exit_code, 1);

@@ -195,6 +195,32 @@ TEST_F(Study, OfSomethingElseIsRefusedWithTheDifference) {
   EXPECT_NE(message(nowhere).find("no/such/study.db"), std::string::npos);
 }
 
+TEST_F(Study, AFileThatCannotBeWrittenIsRefusedBeforeATrialBegins) {
+  { Tuner tuner(options(3)); }
+  const auto refused = [&](const std::string& path, const std::string& why) {
+    return in_a_process([&] {
+      if (::geteuid() == 0 && ::setuid(65534) != 0) ::_exit(2);  // root may write everything
+      TunerOptions o = options(3);
+      o.study = path;
+      const std::string message = test::message_of<IoError>([&] { Tuner tuner(o); });
+      std::fprintf(stderr, "%s\n", message.c_str());
+      ::_exit(message.find(path + ": " + why) != std::string::npos ? 42 : 1);
+    });
+  };
+  const std::string study = directory_ + "/study.db";
+  fs::permissions(study, fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read);
+  EXPECT_EQ(WEXITSTATUS(refused(study, "cannot write to it: attempt to write a readonly database; ")), 42);
+  fs::permissions(study, fs::perms::all);
+  fs::permissions(directory_, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
+                                  fs::perms::others_exec);
+  EXPECT_EQ(WEXITSTATUS(refused(study, "cannot ")), 42);  // the files beside it
+  EXPECT_EQ(WEXITSTATUS(refused(directory_ + "/new.db", "cannot open it: unable to open database file; ")),
+            42);
+  fs::permissions(directory_, fs::perms::all);
+  fs::create_directory(directory_ + "/folder.db");
+  EXPECT_EQ(WEXITSTATUS(refused(directory_ + "/folder.db", "is a directory; ")), 42);
+}
+
 TEST_F(Study, ATrialWhoseProcessDiedIsGivenOutAgainWithTheSameValues) {
   const int status = in_a_process([&] {
     Tuner tuner(options(5));
@@ -274,6 +300,39 @@ TEST_F(Study, AProcessOfThisMachineKeepsItsTrialWhileItLivesWhateverTheClocksSay
   ::waitpid(worker, nullptr, 0);
   EXPECT_TRUE(other.claim(sample).has_value());
   for (const int end : claimed) ::close(end);
+}
+
+// Who follows along reads only what is new; an attempt that is given up takes its reports along.
+TEST_F(Study, WhoFollowsTheReportsKnowsWhatWhoComesLaterReads) {
+  TunerOptions o = options(40);
+  o.max_attempts = 1000;
+  Tuner follower(o);
+  std::mt19937 random(11);
+  const auto expect_same = [&] {
+    const std::vector<Trial> followed = follower.trials(), read = Tuner(o).trials();
+    ASSERT_EQ(followed.size(), read.size());
+    for (std::size_t i = 0; i < read.size(); ++i) {
+      ASSERT_EQ(followed[i].reports.size(), read[i].reports.size()) << i;
+      for (std::size_t k = 0; k < read[i].reports.size(); ++k) {
+        EXPECT_EQ(followed[i].reports[k].step, read[i].reports[k].step) << i;
+        EXPECT_EQ(followed[i].reports[k].value, read[i].reports[k].value) << i;
+      }
+    }
+  };
+  while (!follower.is_complete()) {
+    Tuner tuner(o);  // gives up its trial where it ends before that is complete
+    auto trial = tuner.suggest();
+    ASSERT_TRUE(trial.has_value());
+    const auto end = static_cast<std::int64_t>(random() % 6);
+    for (std::int64_t step = 0; step < end; ++step) {
+      tuner.report(*trial, 2 * step, static_cast<double>(random() % 100));
+      if (random() % 2 == 0) expect_same();
+    }
+    ASSERT_EQ(std::ssize(trial->reports), end);
+    if (random() % 3 != 0) tuner.complete(*trial, 1.0);
+    if (random() % 2 == 0) expect_same();
+  }
+  expect_same();
 }
 
 TEST_F(Study, AHeartKeepsTheLeaseOfALongTrial) {

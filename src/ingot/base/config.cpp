@@ -32,6 +32,7 @@ inline constexpr bool kIsVector<std::vector<T>> = true;
 template <class T>
 constexpr std::string_view expected_kind() {
   if constexpr (std::is_same_v<T, bool>) return "true or false";
+  if constexpr (std::is_unsigned_v<T>) return "a whole number of at least 0";
   if constexpr (std::is_integral_v<T>) return "a whole number";
   if constexpr (std::is_floating_point_v<T>) return "a number";
   return "text";
@@ -141,8 +142,9 @@ bool ConfigReader::has(std::string_view key) const {
 }
 
 std::string ConfigReader::where(std::string_view key) const {
-  const Node* node = node_->find(key);
-  return node != nullptr ? document_->place(*node) : document_->name;
+  if (const Node* node = node_->find(key)) return document_->place(*node);
+  // Of a key that is missing: the mapping that lacks it, where that has a line.
+  return path_.empty() || node_->line == 0 ? document_->name : document_->place(*node_);
 }
 
 void ConfigReader::fail(std::string_view key, std::string_view problem) const {
@@ -285,12 +287,12 @@ std::size_t end_of_key(const Node& node, std::string_view path, std::size_t star
 
 }  // namespace
 
-void Config::set(std::string_view assignment, const char* option) {
+void Config::set(std::string_view assignment, const std::string& option) {
   const std::size_t equals = assignment.find('=');
   const std::string_view path = assignment.substr(0, equals);
   INGOT_CHECK(equals != std::string_view::npos && !path.empty() && path.front() != '.' &&
                   path.back() != '.' && path.find("..") == std::string_view::npos,
-              InvalidConfig("--set", fmt::format("expected key=value (a.b=value), got '{}'", assignment)));
+              InvalidConfig(option, fmt::format("expected key=value (a.b=value), got '{}'", assignment)));
   Node* node = &document_->root;
   for (std::size_t start = 0; start <= path.size();) {
     const std::size_t end = end_of_key(*node, path, start);
@@ -299,22 +301,22 @@ void Config::set(std::string_view assignment, const char* option) {
     if (node->kind == Node::Kind::list) {
       std::size_t index = 0;
       INGOT_CHECK(parse_number(name, index) && index < node->items.size(),
-                  InvalidConfig(std::string(path), fmt::format("'{}' is no item of a list of {} (--set)",
-                                                               name, node->items.size())));
+                  InvalidConfig(std::string(path), fmt::format("'{}' is no item of a list of {} ({})", name,
+                                                               node->items.size(), option)));
       next = node->items[index].second.get();
     }
     INGOT_CHECK(node->kind != Node::Kind::scalar,
-                InvalidConfig(std::string(path), fmt::format("'{}' cannot be set inside the value {} (--set)",
-                                                             name, shown(*node))));
+                InvalidConfig(std::string(path), fmt::format("'{}' cannot be set inside the value {} ({})",
+                                                             name, shown(*node), option)));
     if (next == nullptr) {
       node->kind = Node::Kind::map;
       next = node->items.emplace_back(name, std::make_unique<Node>()).second.get();
+      next->option = option;
     }
     node = next;
     start = end + 1;
   }
-  *node = std::move(*parse_value(assignment.substr(equals + 1), std::string(path)));
-  node->option = option;
+  *node = std::move(*parse_value(assignment.substr(equals + 1), std::string(path), option));
 }
 
 ConfigReader Config::root() const { return {document_, &document_->root, ""}; }

@@ -97,8 +97,8 @@ class Config {
 
   /// "a.b=value", the value being YAML ("[1, 2]", "true", "null"); list items by number
   /// ("datasets.0.path=x"). Mappings on the way are made; InvalidConfig where something else is in the way.
-  /// Messages on the value name `option`, a literal.
-  void set(std::string_view assignment, const char* option = "--set");
+  /// Messages on the value say that it comes from `option`.
+  void set(std::string_view assignment, const std::string& option = "--set");
 
   ConfigReader root() const;
   /// InvalidConfig that lists every key nothing has asked for, each with its line and the key that was meant.

@@ -106,14 +106,16 @@ void parse_yaml(Document& document, std::string_view text) {
               InvalidConfig(document.name, "expected a mapping of keys to values at the top"));
 }
 
-std::unique_ptr<Node> parse_value(std::string_view yaml, const std::string& for_messages) {
+std::unique_ptr<Node> parse_value(std::string_view yaml, const std::string& for_messages,
+                                  const std::string& option) {
   auto node = std::make_unique<Node>();
   Converter(for_messages).convert(load_yaml(std::string(yaml), for_messages), *node);
-  const auto forget_lines = [](auto&& self, Node& n) -> void {
+  const auto set_place = [&option](auto&& self, Node& n) -> void {
     n.line = 0;
+    n.option = option;
     for (auto& item : n.items) self(self, *item.second);
   };
-  forget_lines(forget_lines, *node);
+  set_place(set_place, *node);
   return node;
 }
 

@@ -16,7 +16,7 @@ struct Node {
   std::string text;     // a scalar's
   bool quoted = false;  // a scalar that was written in quotes, so "null" and "true" are words
   int line = 0;         // from 1; 0: not from the file but from `option`
-  const char* option = "--set";
+  std::string option = "--set";
   std::vector<std::pair<std::string, std::unique_ptr<Node>>> items;  // of a map; of a list, with empty names
 
   bool read = false;
@@ -45,7 +45,9 @@ struct Document {
 /// Fills `root` from YAML text. InvalidConfig for what is no YAML, for a key given twice, for a document that
 /// is no mapping, and for one that grows out of all proportion through aliases.
 void parse_yaml(Document& document, std::string_view text);
-std::unique_ptr<Node> parse_value(std::string_view yaml, const std::string& for_messages);
+/// `option`: where it and all below it come from.
+std::unique_ptr<Node> parse_value(std::string_view yaml, const std::string& for_messages,
+                                  const std::string& option);
 
 /// A scalar as YAML that reads back as the same text.
 std::string quote_if_needed(std::string_view text);

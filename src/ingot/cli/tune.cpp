@@ -9,21 +9,19 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
-#include "ingot/base/json.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/shell.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/tune_objectives.h"
+#include "ingot/cli/tune_result.h"
 #include "ingot/cli/tune_workers.h"
 #include "ingot/cli/verbs.h"
-#include "ingot/tune/importance.h"
 #include "ingot/tune/study_report.h"
 
 namespace ingot::cli {
@@ -127,70 +125,19 @@ class TrialTable {
   std::unique_ptr<ProgressBar> bar_;
 };
 
-// Where the best trial left something that can be used.
-std::string best_directory(const tune::StudyConfig& config, const Trial& best) {
-  const std::string directory = config.trial_directory(best.number);
-  return config.keep != "none" && std::filesystem::exists(directory) ? directory : "";
-}
-
-void print_json(const tune::StudyConfig& config, Tuner& tuner, const std::string& report) {
-  using Json = nlohmann::ordered_json;
-  const std::vector<Trial> trials = tuner.trials();
-  Json json{{"study", config.tuner.study}, {"trials", trials.size()}};
-  for (const TrialState state : {TrialState::complete, TrialState::pruned, TrialState::failed,
-                                 TrialState::running, TrialState::waiting}) {
-    json[std::string(name(state))] =
-        std::ranges::count(trials, state, [](const Trial& trial) { return trial.state; });
-  }
-  if (const auto best = tuner.best_trial()) {
-    json["best"] = {{"trial", best->number},
-                    {"value", best->value},
-                    {"parameters", parse_json<Json>(tuner.space().to_json(best->values), "the best values")},
-                    {"directory", best_directory(config, *best)}};
-  }
-  const std::vector<double> shares = tune::parameter_importance(tuner.space(), trials, tuner.direction());
-  for (std::size_t i = 0; i < shares.size(); ++i)
-    json["importance"][tuner.space().parameters[i].name] = shares[i];
-  json["report"] = report;
-  fmt::print("{}\n", dump_json(json, 2));
-}
-
 std::vector<std::string> own_command_line(const TuneOptions& o) {
   std::vector<std::string> words{"ingot", "tune", o.study};
   for (const std::string& assignment : o.set) words.insert(words.end(), {"--set", assignment});
   return words;
 }
 
-void print_result(const tune::StudyConfig& config, Tuner& tuner, const std::string& report,
-                  const TuneOptions& o) {
-  const std::vector<Trial> trials = tuner.trials();
-  const Trial* best = tune::best_of(trials, tuner.direction());
-  if (best != nullptr) {
-    fmt::print("\nBest of {} trials: {:.6g} in trial {}\n", std::ranges::count_if(trials, &Trial::finished),
-               best->value, best->number);
-    for (std::size_t i = 0; i < tuner.space().size(); ++i) {
-      if (std::isnan(best->values[i])) continue;
-      fmt::print("  {}  {}\n", tuner.space().parameters[i].name, tuner.space().text(i, best->values[i]));
-    }
-  } else {
-    const auto failed = std::ranges::find(trials, TrialState::failed, &Trial::state);
-    fmt::print("\nNo trial is complete{}\n",
-               failed == trials.end() ? std::string()
-                                      : fmt::format("; trial {} failed: {}", failed->number, failed->note));
-  }
-  fmt::print("  report  {}\n  study   {}\n", report, config.tuner.study);
-  if (told_to_stop != 0) {
-    std::vector<std::string> words = own_command_line(o);
-    if (o.workers > 0) words.insert(words.end(), {"--workers", std::to_string(o.workers)});
-    for (std::string& word : words) word = shell_word(word);
-    fmt::print("\nGo on with:\n  {}\n", fmt::join(words, " "));
-  } else if (best != nullptr && config.kind == "train" &&
-             std::filesystem::exists(config.trial_directory(best->number) + "/config.yaml")) {
-    fmt::print("\nTrain it again, for longer:\n  {}\n",
-               longer_training_command(config.trial_directory(best->number)));
-  } else if (best != nullptr && config.kind == "forecast") {
-    fmt::print("\nFit it:\n  {}\n", forecast_command(config, best->values));
-  }
+// What goes on with a study that was told to stop, for the user's shell; empty where it was not.
+std::string command_to_go_on(const TuneOptions& o) {
+  if (told_to_stop == 0) return "";
+  std::vector<std::string> words = own_command_line(o);
+  if (o.workers > 0) words.insert(words.end(), {"--workers", std::to_string(o.workers)});
+  for (std::string& word : words) word = shell_word(word);
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 // Shows the study until all of it is done, while processes of their own run the trials.
@@ -216,14 +163,14 @@ int lead(const TuneOptions& o, const tune::StudyConfig& config, Tuner& tuner) {
   const std::string report = config.output_dir + "/report.html";
   std::exception_ptr unwritten;  // hours of trials are not withheld for it
   try {
-    write_study_report(report, config.name, tuner);
+    write_study_report(report, config, tuner);
   } catch (const Error&) {
     unwritten = std::current_exception();
   }
   if (o.json) {
-    print_json(config, tuner, report);
+    print_tune_json(config, tuner, report);
   } else {
-    print_result(config, tuner, report, o);
+    print_tune_result(config, tuner, report, command_to_go_on(o));
   }
   if (unwritten) {
     std::fflush(stdout);
@@ -256,9 +203,11 @@ int run(const TuneOptions& o) {
   const tune::StudyConfig config = tune::read_study_config(file, o.study);
   const auto objective = make_objective(config);
   if (!is_worker) check_space(*objective, config.tuner.space);
-  make_directories(config.output_dir);
   if (is_worker) return work_until_told(config, *objective);
+  const std::filesystem::path directory = std::filesystem::path(config.tuner.study).parent_path();
+  if (!directory.empty()) make_directories(directory.string());
   Tuner tuner(config.tuner);
+  make_directories(config.output_dir);  // not for a study that is refused
   return lead(o, config, tuner);
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -11,6 +13,8 @@
 #include "ingot/base/files.h"
 #include "ingot/base/shell.h"
 #include "ingot/forecast/fit.h"
+#include "ingot/hub/resolve.h"
+#include "ingot/train/dataset.h"
 #include "ingot/train/trainer.h"
 
 namespace ingot::cli {
@@ -18,54 +22,54 @@ namespace {
 
 using tune::TrialRun;
 
-std::vector<std::string> assignments(const tune::SearchSpace& space, const tune::Values& values) {
-  std::vector<std::string> list;
-  for (std::size_t i = 0; i < space.size(); ++i) {
-    if (!std::isnan(values[i])) list.push_back(space.parameters[i].name + "=" + space.text(i, values[i]));
-  }
-  return list;
+std::string assignment(const tune::SearchSpace& space, std::size_t i, double value) {
+  return space.parameters[i].name + "=" + space.text(i, value);
 }
 
-forecast::FitConfig forecast_config(const std::string& path, const std::vector<std::string>& set,
-                                    const std::vector<std::string>& assignments) {
-  Config file = Config::load(path);
-  for (const std::string& assignment : set) file.set(assignment);
-  for (const std::string& assignment : assignments) file.set(assignment);
+// What the study sets and what it tries, over its configuration. Messages name where the study has it.
+void change(Config& file, const tune::StudyConfig& study, const tune::Values& values) {
+  for (const std::string& setting : study.set) file.set(setting, fmt::format("set of {}", study.set_where));
+  const tune::SearchSpace& space = study.tuner.space;
+  for (std::size_t i = 0; i < space.size(); ++i) {
+    const tune::Parameter& p = space.parameters[i];
+    if (!std::isnan(values[i]))
+      file.set(assignment(space, i, values[i]), fmt::format("space.{} of {}", p.name, p.where));
+  }
+}
+
+forecast::FitConfig forecast_config(const tune::StudyConfig& study, const tune::Values& values) {
+  Config file = Config::load(study.objective);
+  change(file, study, values);
   return forecast::read_fit_config(file);
 }
 
 /// A training run per trial. Its value is a validation loss; every evaluation is reported, so pruning works.
 class TrainObjective : public tune::Objective {
  public:
-  explicit TrainObjective(const tune::StudyConfig& study)
-      : path_(study.objective),
-        set_(study.set),
-        cache_(study.output_dir + "/cache"),
-        metric_(study.metric.empty() ? "best_validation_loss" : study.metric) {
-    INGOT_CHECK(
-        metric_ == "best_validation_loss" || metric_ == "validation_loss",
-        InvalidConfig("metric",
-                      fmt::format("'{}' is not one of best_validation_loss, validation_loss", metric_)));
-    INGOT_CHECK(study.tuner.direction == tune::Direction::minimize,
-                InvalidConfig("direction", "a loss is to be minimized"));
+  explicit TrainObjective(const tune::StudyConfig& study) : study_(study) {
     const std::string own = "is the study's to choose: each trial has a directory of its own";
-    for (const tune::Parameter& p : study.tuner.space.parameters)
-      INGOT_CHECK(p.name != "output_dir", InvalidConfig("space.output_dir", own));
-    for (const std::string& assignment : set_)
-      INGOT_CHECK(assignment.rfind("output_dir=", 0) != 0, InvalidConfig("set", "output_dir " + own));
+    for (const tune::Parameter& p : study_.tuner.space.parameters)
+      INGOT_CHECK(p.name != "output_dir",
+                  InvalidConfig("space.output_dir", fmt::format("{} ({})", own, p.where)));
+    for (const std::string& assignment : study_.set)
+      INGOT_CHECK(assignment.rfind("output_dir=", 0) != 0,
+                  InvalidConfig("set", fmt::format("output_dir {} ({})", own, study_.set_where)));
   }
 
-  void check(const tune::SearchSpace& space, const tune::Values& values) override {
-    Config file = load(assignments(space, values), "check");
+  void check(const tune::SearchSpace&, const tune::Values& values) override {
+    Config file = load(values, "check");
     const TrainConfig config = read_train_config(file);
-    INGOT_CHECK(!config.validation_datasets.empty() || config.validation_split_ratio > 0,
-                InvalidConfig("validation_split_ratio",
-                              fmt::format("is 0 in {}; a study compares validation losses", path_)));
+    check_inputs(config);
+    INGOT_CHECK(
+        !config.validation_datasets.empty() || config.validation_split_ratio > 0,
+        InvalidConfig("validation_split_ratio",
+                      fmt::format("is 0 in {}; a study compares validation losses", study_.objective)));
   }
 
   std::optional<double> run(TrialRun& run) override {
-    Config file = load(run.assignments(), run.directory());
-    const TrainConfig config = read_train_config(file);
+    Config file = load(run.trial().values, run.directory());
+    TrainConfig config = read_train_config(file);
+    if (!config.from_scratch) config.model = hub::resolve_model(config.model);
     const bool averaged = config.ema_decay > 0;  // what is evaluated is what the model's directory gets
     double best = std::numeric_limits<double>::infinity(), last = std::numeric_limits<double>::quiet_NaN();
     TrainerHooks hooks;
@@ -86,40 +90,51 @@ class TrainObjective : public tune::Objective {
     if (run.pruned()) return std::nullopt;
     INGOT_CHECK(!std::isnan(last),
                 Error("the run made no evaluation; set eval_steps, or give more validation data"));
-    return metric_ == "best_validation_loss" ? best : last;
+    return study_.metric == "validation_loss" ? last : best;
   }
 
  private:
+  // What a trial would only find when it runs. Once for each set of inputs, as many draws have the same.
+  void check_inputs(const TrainConfig& config) {
+    std::vector<std::string> inputs{config.tokenizer, config.from_scratch ? "" : config.model};
+    for (const auto* datasets : {&config.datasets, &config.validation_datasets}) {
+      for (const DatasetConfig& dataset : *datasets) inputs.push_back(dataset.path);
+    }
+    if (checked_.contains(inputs)) return;
+    check_data_paths(config);
+    check_path(config.tokenizer, "tokenizer");
+    if (!config.from_scratch) check_path(hub::resolve_model(config.model), "model");
+    checked_.insert(inputs);
+  }
+
+  static void check_path(const std::string& path, const char* key) {
+    INGOT_CHECK(path.empty() || std::filesystem::exists(path),
+                IoError(path, fmt::format("does not exist; check the path of the {}", key)));
+  }
+
   // The trials share their tokenised data, keep no checkpoints but the last, and leave their own values on
   // top.
-  Config load(const std::vector<std::string>& assignments, const std::string& directory) const {
-    Config file = Config::load(path_);
-    if (!file.root().has("cache_dir")) file.set("cache_dir=" + cache_);
+  Config load(const tune::Values& values, const std::string& directory) const {
+    Config file = Config::load(study_.objective);
+    if (!file.root().has("cache_dir")) file.set("cache_dir=" + study_.output_dir + "/cache");
     file.set("save_steps=0");
     file.set("report_to=[jsonl]");
-    for (const std::string& assignment : set_) file.set(assignment);
-    for (const std::string& assignment : assignments) file.set(assignment);
+    change(file, study_, values);
     file.set("output_dir=" + directory);
     return file;
   }
 
-  std::string path_;
-  std::vector<std::string> set_;
-  std::string cache_, metric_;
+  tune::StudyConfig study_;
+  std::set<std::vector<std::string>> checked_;  // inputs that are there
 };
 
 /// A forecasting model per trial. Its value is the best validation loss; every epoch is reported.
 class ForecastObjective : public tune::Objective {
  public:
-  explicit ForecastObjective(const tune::StudyConfig& study) : path_(study.objective), set_(study.set) {
-    INGOT_CHECK(study.metric.empty() || study.metric == "best_validation_loss",
-                InvalidConfig("metric", fmt::format("'{}' is not best_validation_loss", study.metric)));
-    INGOT_CHECK(study.tuner.direction == tune::Direction::minimize,
-                InvalidConfig("direction", "a loss is to be minimized"));
-  }
+  explicit ForecastObjective(const tune::StudyConfig& study) : study_(study) {}
 
-  void check(const tune::SearchSpace& space, const tune::Values& values) override {
-    const forecast::FitConfig config = load(assignments(space, values));
+  void check(const tune::SearchSpace&, const tune::Values& values) override {
+    const forecast::FitConfig config = forecast_config(study_, values);
     if (!data_is_fine_) static_cast<void>(forecast::read_data(config));
     data_is_fine_ = true;
   }
@@ -130,17 +145,12 @@ class ForecastObjective : public tune::Objective {
       run.throw_if_stopped();
       return run.report(epoch.epoch, epoch.validation_loss);
     };
-    const forecast::FitResult result = forecast::fit(load(run.assignments()), hooks);
+    const forecast::FitResult result = forecast::fit(forecast_config(study_, run.trial().values), hooks);
     return run.pruned() ? std::nullopt : std::optional(result.best_validation_loss);
   }
 
  private:
-  forecast::FitConfig load(const std::vector<std::string>& assignments) const {
-    return forecast_config(path_, set_, assignments);
-  }
-
-  std::string path_;
-  std::vector<std::string> set_;
+  tune::StudyConfig study_;
   bool data_is_fine_ = false;
 };
 
@@ -162,8 +172,10 @@ std::string longer_training_command(const std::string& directory) {
 
 std::string forecast_command(const tune::StudyConfig& config, const tune::Values& best) {
   std::vector<std::string> settings = config.set;
-  for (const std::string& assignment : assignments(config.tuner.space, best)) settings.push_back(assignment);
-  const forecast::FitConfig fit = forecast_config(config.objective, config.set, {});
+  for (std::size_t i = 0; i < best.size(); ++i) {
+    if (!std::isnan(best[i])) settings.push_back(assignment(config.tuner.space, i, best[i]));
+  }
+  const forecast::FitConfig fit = forecast_config(config, best);
   std::string command =
       fmt::format("ingot forecast fit {} --config {}", shell_word(fit.data), shell_word(config.objective));
   for (const std::string& setting : settings) command += " --set " + shell_word(setting);

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include <fcntl.h>
@@ -42,14 +43,24 @@ std::int64_t number_from(const char* text, std::int64_t fallback) {
   return *end == '\0' ? value : fallback;
 }
 
-// What it said last: the error that ended it.
-std::string last_line(const std::string& path) {
+// What it said last since its log had so many bytes: the error that ended it.
+std::string last_line(const std::string& path, std::size_t start) {
   std::string text = read_file(path);
+  text.erase(0, start);
   while (!text.empty() && text.back() == '\n') text.pop_back();
   if (text.empty()) return "it could not say why; is the disk of its log full?";
   const std::string line = text.substr(text.rfind('\n') + 1);
   constexpr std::string_view own = "ingot: ";
   return line.rfind(own, 0) == 0 ? line.substr(own.size()) : line;
+}
+
+// srun gives its tasks the number of their step. The script of sbatch has SLURM_PROCID 0 and the job's
+// SLURM_NTASKS, too, but is one process: in no step, or in one of the numbers at the end that Slurm keeps for
+// scripts and shells.
+bool is_task_of_srun() {
+  constexpr std::int64_t kFirstReserved = 0xFFFFFFF0;
+  const std::int64_t step = number_from(std::getenv("SLURM_STEP_ID"), -1);
+  return step >= 0 && step < kFirstReserved;
 }
 
 }  // namespace
@@ -58,13 +69,14 @@ LaunchRank LaunchRank::from_environment() {
   // Open MPI, MPICH and Intel MPI, Slurm: a worker needs its rank only, so no MPI library is linked.
   struct Names {
     const char *rank, *size, *size_here;
+    bool launched = true;
   };
   for (const Names& names :
        {Names{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
         Names{"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
-        Names{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"}}) {
+        Names{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE", is_task_of_srun()}}) {
     const char* found = std::getenv(names.rank);
-    if (found == nullptr) continue;
+    if (found == nullptr || !names.launched) continue;
     return {number_from(found, 0), number_from(std::getenv(names.size), 1),
             std::max<std::int64_t>(1, number_from(std::getenv(names.size_here), 1))};
   }
@@ -99,12 +111,14 @@ void WorkerPool::start(Process& process) const {
   for (std::string& entry : environment) variables.push_back(entry.data());
   argv.push_back(nullptr);
   variables.push_back(nullptr);
+  const int log = ::open(process.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  INGOT_CHECK(log >= 0, IoError(process.log, fmt::format("cannot be written: {}", std::strerror(errno))));
+  process.log_start = std::filesystem::file_size(process.log);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(127);
-    const int log = ::open(process.log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
     const int null = ::open("/dev/null", O_RDWR);
     ::dup2(null, 0);
     ::dup2(null, 1);
@@ -112,7 +126,9 @@ void WorkerPool::start(Process& process) const {
     ::execve("/proc/self/exe", argv.data(), variables.data());
     ::_exit(127);
   }
-  INGOT_CHECK(pid > 0, Error(fmt::format("cannot start a worker: {}", std::strerror(errno))));
+  const int error = errno;
+  ::close(log);
+  INGOT_CHECK(pid > 0, Error(fmt::format("cannot start a worker: {}", std::strerror(error))));
   process.pid = pid;
 }
 
@@ -124,7 +140,8 @@ void WorkerPool::tend(std::int64_t progress) {
     process.pid = 0;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
     INGOT_CHECK(WIFSIGNALED(status),
-                Error(fmt::format("a worker failed: {} ({})", last_line(process.log), process.log)));
+                Error(fmt::format("a worker failed: {} ({})", last_line(process.log, process.log_start),
+                                  process.log)));
     deaths_ = progress == progress_at_death_ ? deaths_ + 1 : 1;
     progress_at_death_ = progress;
     INGOT_CHECK(deaths_ < kDeathsToGiveUp,

@@ -42,6 +42,7 @@ class WorkerPool {
   struct Process {
     std::int64_t pid = 0;  // 0: ended well
     std::string log;
+    std::size_t log_start = 0;  // bytes that were there before it
   };
   void start(Process& process) const;
 

@@ -58,6 +58,13 @@ data::DocumentSet load_documents(const TrainConfig& config, const std::vector<Da
 
 }  // namespace
 
+void check_data_paths(const TrainConfig& config) {
+  for (const auto* datasets : {&config.datasets, &config.validation_datasets}) {
+    for (const DatasetConfig& dataset : *datasets)
+      static_cast<void>(data::list_files(source_options(dataset)));
+  }
+}
+
 text::Tokenizer train_tokenizer(const TrainConfig& config) {
   std::vector<std::string> documents;
   for (const DatasetConfig& dataset : config.datasets) {

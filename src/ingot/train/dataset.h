@@ -21,6 +21,10 @@ struct TrainingData {
 /// The token that ends a document in tokenizers that are trained here.
 inline constexpr const char* kEndOfText = "<|endoftext|>";
 
+/// Whether the run's data sets are there, without reading them: IoError for a path that is not, or a
+/// directory without text.
+void check_data_paths(const TrainConfig& config);
+
 /// Trains a byte-level BPE of config.vocab_size ids on the run's training data sets.
 text::Tokenizer train_tokenizer(const TrainConfig& config);
 

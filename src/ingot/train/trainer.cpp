@@ -141,6 +141,7 @@ void Trainer::State::open() {
       config.resume_from_checkpoint || list_checkpoints(config.output_dir).empty(),
       InvalidConfig("output_dir", config.output_dir + " holds checkpoints of another run; continue it with "
                                                       "--resume, or choose another directory"));
+  check_data_paths(config);  // all of them, before a tokenizer is trained on some
   std::optional<Checkpoint> checkpoint;
   if (resumed_from.has_value()) checkpoint = load_checkpoint(resumed_from->path);
   tokenizer = choose_tokenizer(config, resumed_from);

@@ -1,10 +1,13 @@
 // Trials that are runs of any program.
+#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 
 #include <fmt/format.h>
@@ -99,6 +102,18 @@ std::string shown(const std::string& line) {
   return line.size() <= kShown ? line : line.substr(0, kShown) + "...";
 }
 
+/// The last line of a log, most likely the error that ended the program, to be put behind what happened.
+std::string last_words(const std::string& log) {
+  constexpr std::streamoff kEnough = 4096;
+  std::ifstream file(log, std::ios::binary);
+  file.seekg(0, std::ios::end);
+  file.seekg(std::max<std::streamoff>(0, std::streamoff(file.tellg()) - kEnough));
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  text.erase(text.find_last_not_of(" \t\r\n") + 1);
+  text.erase(0, text.find_last_of("\r\n") + 1);
+  return text.empty() ? "" : ": " + shown(text);
+}
+
 class CommandObjective : public Objective {
  public:
   explicit CommandObjective(const StudyConfig& config)
@@ -117,13 +132,14 @@ class CommandObjective : public Objective {
     CommandProcess process(
         fill_in(command_, run.space(), trial.values),
         {fmt::format("INGOT_TRIAL={}", trial.number), "INGOT_TRIAL_DIR=" + absolute(run.directory()),
-         "INGOT_PARAMS=" + run.space().to_json(trial.values)});
+         "INGOT_PARAMS=" + run.space().to_json(trial.values)},
+        run.log());
     const int status = follow(process, run);
     if (run.pruned()) return std::nullopt;
-    INGOT_CHECK(!WIFSIGNALED(status),
-                Error(fmt::format("the command was ended by signal {}", WTERMSIG(status))));
-    INGOT_CHECK(WEXITSTATUS(status) == 0,
-                Error(fmt::format("the command ended with exit code {}", WEXITSTATUS(status))));
+    INGOT_CHECK(!WIFSIGNALED(status), Error(fmt::format("the command was ended by signal {}{}",
+                                                        WTERMSIG(status), last_words(run.log()))));
+    INGOT_CHECK(WEXITSTATUS(status) == 0, Error(fmt::format("the command ended with exit code {}{}",
+                                                            WEXITSTATUS(status), last_words(run.log()))));
     take(line_, run);  // a last one may have no end
     if (run.pruned()) return std::nullopt;
     INGOT_CHECK(value_.has_value(),

@@ -68,7 +68,8 @@ std::vector<std::string> with_inherited(std::vector<std::string> own) {
 
 }  // namespace
 
-CommandProcess::CommandProcess(const std::string& command, std::vector<std::string> environment)
+CommandProcess::CommandProcess(const std::string& command, std::vector<std::string> environment,
+                               const std::string& log)
     : CommandProcess() {  // so that the destructor cleans up where something throws
   // Between fork and exec only calls that are safe there: everything is made before.
   std::vector<std::string> settings = with_inherited(std::move(environment));
@@ -92,17 +93,23 @@ CommandProcess::CommandProcess(const std::string& command, std::vector<std::stri
   ::setpgid(guard_, guard_);  // the guard does it, too: whoever comes first
 
   Pipe output = make_pipe();
+  output_ = output.out;
+  int errors = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+  const int log_error = errno;
+  if (errors < 0) close_end(output.in);
+  INGOT_CHECK(errors >= 0, IoError(log, fmt::format("cannot be written: {}", std::strerror(log_error))));
   shell_ = ::fork();
   if (shell_ == 0) {
     if (::setpgid(0, guard_) != 0 || ::getppid() != parent) ::_exit(127);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ::dup2(output.in, 1);
+    ::dup2(errors, 2);
     ::execve(argv[0], argv.data(), variables.data());
     ::_exit(127);
   }
   const int shell_error = errno;
   close_end(output.in);
-  output_ = output.out;
+  close_end(errors);
   INGOT_CHECK(shell_ > 0, Error(fmt::format("cannot start a process: {}", std::strerror(shell_error))));
   ::setpgid(shell_, guard_);
   ::fcntl(output_, F_SETFL, O_NONBLOCK);

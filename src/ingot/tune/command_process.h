@@ -11,8 +11,9 @@ namespace ingot::tune {
 /// however that happened.
 class CommandProcess {
  public:
-  /// `environment`: NAME=value, added to this process's own.
-  CommandProcess(const std::string& command, std::vector<std::string> environment);
+  /// `environment`: NAME=value, added to this process's own. `log`: the file that its stderr replaces. Throws
+  /// IoError where that cannot be written, Error where no process can be started.
+  CommandProcess(const std::string& command, std::vector<std::string> environment, const std::string& log);
   ~CommandProcess();
   CommandProcess(const CommandProcess&) = delete;
   CommandProcess& operator=(const CommandProcess&) = delete;

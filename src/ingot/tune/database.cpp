@@ -1,7 +1,9 @@
 #include "ingot/tune/database.h"
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <sqlite3.h>
@@ -52,6 +54,8 @@ Database::Database(const std::string& path) : path_(path), handle_(std::make_uni
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr);
   try {
     check(code, "open it");
+    // SQLite opens a file that it may not write all the same, and would say so in the middle of a study.
+    if (sqlite3_db_readonly(handle_->db, "main") == 1) check(SQLITE_READONLY, "write to it");
     sqlite3_extended_result_codes(handle_->db, 1);
     sqlite3_busy_timeout(handle_->db, kBusyMilliseconds);
   } catch (...) {
@@ -85,6 +89,14 @@ void Database::check(int code, std::string_view doing) const {
                   fmt::format("cannot {}: {} ({} free); what was recorded before is safe: make room and "
                               "run the same command again",
                               doing, why, human_bytes(free_disk_bytes(path_))));
+  }
+  if (primary == SQLITE_CANTOPEN || primary == SQLITE_READONLY) {
+    std::error_code ignored;
+    INGOT_CHECK(!std::filesystem::is_directory(path_, ignored),
+                IoError(path_, "is a directory; a study is one file: give it another path (study: ...)"));
+    throw IoError(path_, fmt::format("cannot {}: {}; a study writes to this file and to others beside it: "
+                                     "check that its directory is there, and who may write to both",
+                                     doing, sqlite3_errstr(code)));
   }
   if (primary == SQLITE_BUSY) {
     throw IoError(path_, fmt::format("cannot {}: another process has kept it locked for {} s", doing,

@@ -14,6 +14,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/log.h"
+#include "ingot/tune/failures.h"
 #include "ingot/tune/sampler.h"
 
 namespace ingot::tune {
@@ -22,7 +23,7 @@ namespace {
 constexpr std::int64_t kFailuresToGiveUp = 3;
 
 // Bad settings fail every trial: better to say so after a few than after all.
-void give_up_if_nothing_works(Tuner& tuner) {
+void give_up_if_nothing_works(Tuner& tuner, const StudyConfig& config) {
   std::int64_t failed = 0;
   const Trial* last = nullptr;
   const std::vector<Trial> trials = tuner.trials();
@@ -33,8 +34,9 @@ void give_up_if_nothing_works(Tuner& tuner) {
     last = &trial;
   }
   if (failed < kFailuresToGiveUp) return;
-  throw Error(fmt::format("every trial so far has failed ({}); the last one, trial {}: {}", failed,
-                          last->number, last->note));
+  const std::string log = written_log(config, last->number);
+  throw Error(fmt::format("every trial so far has failed ({}); the last one, trial {}: {}{}{}", failed,
+                          last->number, last->note, log.empty() ? "" : "; its log: ", log));
 }
 
 // Enough that choices below choices turn up, and few enough that bad settings are told at once.
@@ -76,15 +78,6 @@ void TrialRun::throw_if_stopped() const {
   INGOT_CHECK(!stopped(), Interrupted("the worker was told to end"));
 }
 
-std::vector<std::string> TrialRun::assignments() const {
-  std::vector<std::string> list;
-  for (std::size_t i = 0; i < space().size(); ++i) {
-    if (std::isnan(trial_.values[i])) continue;
-    list.push_back(space().parameters[i].name + "=" + space().text(i, trial_.values[i]));
-  }
-  return list;
-}
-
 void check_space(Objective& objective, const SearchSpace& space) {
   const std::unique_ptr<Sampler> sampler = make_random_sampler({}, space);
   std::set<Part> fine;
@@ -117,6 +110,7 @@ void TrialSweeper::sweep() {
     if (swept_[i] || !over || (&trial == best && config_->keep == "best")) continue;
     std::error_code ignored;  // another worker may be removing it
     std::filesystem::remove_all(config_->trial_directory(trial.number), ignored);
+    std::filesystem::remove(config_->trial_log(trial.number), ignored);
     swept_[i] = true;
   }
 }
@@ -130,7 +124,7 @@ void work(Tuner& tuner, Objective& objective, const StudyConfig& config, const s
       std::this_thread::sleep_for(std::chrono::milliseconds(200));  // others are running: one of them may die
       continue;
     }
-    TrialRun run(tuner, *trial, config.trial_directory(trial->number), stop);
+    TrialRun run(tuner, *trial, config, stop);
     try {
       try {
         std::filesystem::remove_all(run.directory_);  // what an attempt that died has left
@@ -140,12 +134,12 @@ void work(Tuner& tuner, Objective& objective, const StudyConfig& config, const s
         return;  // the tuner puts the trial back
       } catch (const NonFinite& error) {
         if (run.study_error_) std::rethrow_exception(run.study_error_);
-        if (!run.pruned()) tuner.prune(run.trial_, std::string("diverged: ") + error.what());
+        if (!run.pruned()) tuner.prune(run.trial_, std::string(kDiverged) + error.what());
       } catch (const std::exception& error) {
         if (run.study_error_) std::rethrow_exception(run.study_error_);
         tuner.fail(run.trial_, error.what());
         log(LogLevel::warn, "ingot::tune", fmt::format("trial {} failed: {}", trial->number, error.what()));
-        give_up_if_nothing_works(tuner);
+        give_up_if_nothing_works(tuner, config);
       }
     } catch (const TrialLost& lost) {
       log(LogLevel::warn, "ingot::tune", lost.what());

@@ -24,27 +24,31 @@ class Interrupted : public Error {
 /// A trial that runs: what an objective sees of the tuner.
 class TrialRun {
  public:
-  TrialRun(Tuner& tuner, Trial trial, std::string directory, std::stop_token stop = {})
-      : tuner_(&tuner), trial_(std::move(trial)), directory_(std::move(directory)), stop_(std::move(stop)) {}
+  TrialRun(Tuner& tuner, Trial trial, const StudyConfig& config, std::stop_token stop = {})
+      : tuner_(&tuner),
+        trial_(std::move(trial)),
+        directory_(config.trial_directory(trial_.number)),
+        log_(config.trial_log(trial_.number)),
+        stop_(std::move(stop)) {}
 
   const Trial& trial() const { return trial_; }
   const SearchSpace& space() const { return tuner_->space(); }
   /// The trial's own; made when it is first asked for.
   const std::string& directory();
+  /// Where what is tried may tell people what it does; kept as long as the directory.
+  const std::string& log() const { return log_; }
   /// An intermediate value. True: pruned; the objective should end soon.
   bool report(std::int64_t step, double value);
   bool pruned() const { return trial_.state == TrialState::pruned; }
   /// Whether the worker was told to end. Objectives look as often as they can, and throw Interrupted.
   bool stopped() const { return stop_.stop_requested(); }
   void throw_if_stopped() const;
-  /// "learning_rate=0.001", for Config::set, of every parameter that exists.
-  std::vector<std::string> assignments() const;
 
  private:
   friend void work(Tuner&, class Objective&, const StudyConfig&, const std::stop_token&);
   Tuner* tuner_;
   Trial trial_;
-  std::string directory_;
+  std::string directory_, log_;
   std::stop_token stop_;
   std::exception_ptr study_error_;  // the study's own, which must not pass for the objective's
 };
@@ -64,7 +68,7 @@ class Objective {
 /// Runs a program per trial: {name} in the command stands for a value (quoted for the shell). It gets
 /// INGOT_TRIAL (the number), INGOT_TRIAL_DIR and INGOT_PARAMS (JSON), and writes lines of JSON:
 /// {"step": 3, "<metric>": 0.5} on the way, {"<metric>": 0.4} at the end; other output is ignored. A final
-/// value that is not finite (null, NaN, ...) is a trial that diverged.
+/// value that is not finite (null, NaN, ...) is a trial that diverged. Its stderr goes to the trial's log.
 std::unique_ptr<Objective> make_command_objective(const StudyConfig& config);
 
 /// Throws where a parameter of the space, or a choice of one, has never worked: check() refuses each of many
@@ -75,7 +79,7 @@ void check_space(Objective& objective, const SearchSpace& space);
 /// a directory that is empty. Throws Error when every trial fails.
 void work(Tuner& tuner, Objective& objective, const StudyConfig& config, const std::stop_token& stop = {});
 
-/// Removes the directories of trials that config.keep does not keep.
+/// Removes the directories and logs of trials that config.keep does not keep.
 class TrialSweeper {
  public:
   TrialSweeper(Tuner& tuner, const StudyConfig& config) : tuner_(&tuner), config_(&config) {}

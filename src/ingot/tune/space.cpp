@@ -18,8 +18,8 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr double kExactIntegers = 9007199254740992.0;  // 2^53: beyond it a double skips integers
 
 void require(bool holds, const Parameter& p, const char* key, const std::string& problem) {
-  INGOT_CHECK(holds,
-              InvalidConfig(fmt::format("space.{}{}{}", p.name, *key != '\0' ? "." : "", key), problem));
+  INGOT_CHECK(holds, InvalidConfig(fmt::format("space.{}{}{}", p.name, *key != '\0' ? "." : "", key),
+                                   p.where.empty() ? problem : fmt::format("{} ({})", problem, p.where)));
 }
 
 void validate_categorical(const Parameter& p) {

@@ -17,6 +17,7 @@ enum class ParameterKind : std::uint8_t { real, integer, categorical };
 /// One thing to choose. Inside the tuner a value is always a double: itself, or the index of a choice.
 struct Parameter {
   std::string name;
+  std::string where = {};  ///< it was written, for messages: "study.yaml, line 4"; empty: nowhere
   ParameterKind kind = ParameterKind::real;
   double low = 0, high = 1;  ///< both included; of real and integer parameters
   double step = 0;           ///< distance of the values allowed, counted from low; 0: every one (integers: 1)

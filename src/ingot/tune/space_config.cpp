@@ -41,11 +41,24 @@ void read_condition(const ConfigReader& section, const SearchSpace& above, Param
   }
 }
 
+void refuse_unknown_keys(const ConfigReader& section, const std::string& type) {
+  const std::vector<std::string> of_choices{"type", "when", "choices"};
+  const std::vector<std::string> of_numbers{"type", "when", "low", "high", "log", "step", "points"};
+  std::vector<std::string> any = of_numbers;
+  any.emplace_back("choices");
+  const std::vector<std::string>& known = type == "choice" ? of_choices : of_numbers;
+  for (const std::string& key : section.keys()) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    section.fail(key, fmt::format("a parameter of type {} has no such key{}", type, did_you_mean(key, any)));
+  }
+}
+
 Parameter read_parameter(const ConfigReader& section, const std::string& name, const SearchSpace& above) {
   Parameter p;
   p.name = name;
   const bool choices = section.has("choices");
   const std::string type = section.choice("type", choices ? "choice" : "float", {"float", "int", "choice"});
+  refuse_unknown_keys(section, type);
   if (type == "choice") {
     p.kind = ParameterKind::categorical;
     p.choices = section.require<std::vector<std::string>>("choices");
@@ -56,7 +69,6 @@ Parameter read_parameter(const ConfigReader& section, const std::string& name, c
     p.log = section.get("log", false);
     p.step = section.get("step", 0.0, at_least(0));
     p.points = section.get("points", std::int64_t{0}, at_least(2));
-    if (choices) section.fail("choices", "does not go with type " + type);
   }
   read_condition(section, above, p);
   return p;
@@ -68,6 +80,7 @@ SearchSpace read_search_space(const ConfigReader& section) {
   SearchSpace space;
   for (const std::string& name : section.keys()) {
     space.parameters.push_back(read_parameter(section.section(name), name, space));
+    space.parameters.back().where = section.where(name);
   }
   space.validate();
   return space;

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::int64_t kApplicationId = 0x494e4754;  // "INGT"
 constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kBeforeAnyStep = std::numeric_limits<std::int64_t>::min();
 
 // `revision` grows with every change that others have to see: sync() asks for what is newer than it knows.
 constexpr const char* kSchema = R"(
@@ -55,7 +56,7 @@ struct StudyStore::State {
   void create();
   void verify();
   void read_changes();
-  void read_reports(Trial& trial);
+  void read_new_reports(Trial& trial);
   std::int64_t next_revision();
   void give_up(std::int64_t number, std::int64_t attempts, const std::string& worker);
   void reclaim();
@@ -112,10 +113,10 @@ void StudyStore::State::verify() {
                                              path, advice, study.text(2), identity.objective)));
 }
 
-void StudyStore::State::read_reports(Trial& trial) {
-  trial.reports.clear();
-  Statement rows(database, "SELECT step, value FROM reports WHERE trial = ? ORDER BY step");
-  rows.bind(0, trial.number);
+// Those after what the trial has: an attempt's steps only grow, so a report costs as much as it brings.
+void StudyStore::State::read_new_reports(Trial& trial) {
+  Statement rows(database, "SELECT step, value FROM reports WHERE trial = ? AND step > ? ORDER BY step");
+  rows.bind(0, trial.number).bind(1, trial.reports.empty() ? kBeforeAnyStep : trial.reports.back().step);
   while (rows.step()) trial.reports.push_back({rows.integer(0), rows.real(1)});
 }
 
@@ -149,9 +150,11 @@ void StudyStore::State::read_changes() {
     INGOT_CHECK(identity.space.contains(trial.values),
                 FormatError(database.path(), -1, fmt::format("trial {}", trial.number),
                             fmt::format("has values that its space does not allow: {}", rows.text(2))));
-    read_reports(trial);
     const auto at = static_cast<std::size_t>(trial.number);
     if (at == trials.size()) trials.emplace_back();
+    // Each attempt has a lease of its own, and begins without reports.
+    if (trials[at].lease == trial.lease) trial.reports = std::move(trials[at].reports);
+    read_new_reports(trial);
     trials[at] = std::move(trial);
   }
   seen = newest;
@@ -297,9 +300,10 @@ void StudyStore::beat(const Trial& trial) {
 
 void StudyStore::report(Trial& trial, std::int64_t step, double value) {
   State& s = *state_;
+  INGOT_ASSERT(trial.reports.empty() || step > trial.reports.back().step);
   Transaction transaction(s.database);
   s.must_hold(trial);
-  Statement(s.database, "INSERT OR REPLACE INTO reports VALUES (?, ?, ?)")
+  Statement(s.database, "INSERT INTO reports VALUES (?, ?, ?)")
       .bind(0, trial.number)
       .bind(1, step)
       .bind(2, value)
@@ -311,7 +315,7 @@ void StudyStore::report(Trial& trial, std::int64_t step, double value) {
       .run();
   fault_point("tune.report");
   transaction.commit();
-  s.read_reports(trial);
+  trial.reports.push_back({step, value});
   sync();
 }
 

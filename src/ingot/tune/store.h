@@ -61,6 +61,7 @@ class StudyStore {
 
   // These throw TrialLost where the trial is no longer this worker's.
   void beat(const Trial& trial);
+  /// The step is above those that the trial has reported.
   void report(Trial& trial, std::int64_t step, double value);
   void finish(Trial& trial, TrialState state, double value, const std::string& note);
   /// Puts a running trial back, as if it had not been begun.

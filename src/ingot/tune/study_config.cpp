@@ -35,6 +35,13 @@ PrunerOptions read_pruner(const ConfigReader& section) {
   return o;
 }
 
+std::string read_metric(const ConfigReader& root, const std::string& kind) {
+  if (!root.has("metric") || kind == "command") return root.get("metric", "");
+  std::vector<std::string> known{"best_validation_loss"};
+  if (kind == "train") known.emplace_back("validation_loss");
+  return root.choice("metric", "", known);
+}
+
 void read_objective(const ConfigReader& root, const fs::path& base, StudyConfig& c) {
   std::string given;
   for (const char* kind : {"train", "forecast", "command"}) {
@@ -54,9 +61,10 @@ void read_objective(const ConfigReader& root, const fs::path& base, StudyConfig&
     content = " sha256:" + sha256_hex(read_file(c.objective)).substr(0, 16);
   }
   c.set = root.get("set", c.set);
+  c.set_where = root.where("set");
   if (given == "command" && !c.set.empty())
     root.fail("set", "changes a configuration, and a command has none; write it into the command");
-  c.metric = root.get("metric", c.metric);
+  c.metric = read_metric(root, given);
   if (given == "command") c.timeout_seconds = root.get("timeout_seconds", 0.0, at_least(0));
   c.tuner.objective =
       fmt::format("{}: {}{}", given,
@@ -79,6 +87,8 @@ std::string StudyConfig::trial_directory(std::int64_t number) const {
   return fmt::format("{}/trial-{:04}", output_dir, number);
 }
 
+std::string StudyConfig::trial_log(std::int64_t number) const { return trial_directory(number) + ".log"; }
+
 StudyConfig read_study_config(Config& config, const std::string& path) {
   const ConfigReader root = config.root();
   const fs::path base = fs::path(path).parent_path();
@@ -88,6 +98,8 @@ StudyConfig read_study_config(Config& config, const std::string& path) {
   c.tuner.direction = root.choice("direction", "minimize", {"minimize", "maximize"}) == "minimize"
                           ? Direction::minimize
                           : Direction::maximize;
+  if (c.kind != "command" && c.tuner.direction != Direction::minimize)
+    root.fail("direction", "a loss is to be minimized");
   c.tuner.trials = root.get("trials", c.tuner.trials, at_least(1));
   c.tuner.space = read_search_space(root.section("space"));
   c.tuner.sampler = read_sampler(root.section("sampler"));

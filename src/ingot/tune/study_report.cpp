@@ -8,12 +8,13 @@
 
 #include "ingot/base/report.h"
 #include "ingot/base/units.h"
+#include "ingot/tune/failures.h"
 #include "ingot/tune/importance.h"
 
 namespace ingot::tune {
 namespace {
 
-constexpr std::size_t kMostCurves = 12, kMostSlices = 12;
+constexpr std::size_t kMostCurves = 12, kMostSlices = 12, kMostFailures = 100;
 
 ReportChart history_chart(const std::vector<Trial>& trials, Direction direction) {
   ReportSeries values{.name = "trial", .points = true}, best{.name = "best so far"};
@@ -90,6 +91,20 @@ ReportChart curve_chart(std::vector<Trial> trials, Direction direction) {
   return chart;
 }
 
+ReportTable failure_table(const std::vector<Failure>& failures) {
+  ReportTable table{.title = "Trials that failed or diverged",
+                    .columns = {"why", "trials", "first", "its log"}};
+  for (const Failure& failure : failures) {
+    if (table.rows.size() == kMostFailures) {
+      table.title += fmt::format(" (the {} commonest of {} reasons)", kMostFailures, failures.size());
+      break;
+    }
+    table.rows.push_back({failure.reason, std::to_string(failure.trials.size()),
+                          std::to_string(failure.trials.front()), failure.log});
+  }
+  return table;
+}
+
 void add_figures(::ingot::Report& report, const SearchSpace& space, const std::vector<Trial>& trials,
                  Direction direction) {
   const auto count = [&](TrialState state) {
@@ -116,12 +131,12 @@ void add_figures(::ingot::Report& report, const SearchSpace& space, const std::v
 
 }  // namespace
 
-void write_study_report(const std::string& path, const std::string& title, Tuner& tuner) {
+void write_study_report(const std::string& path, const StudyConfig& config, Tuner& tuner) {
   const std::vector<Trial> trials = tuner.trials();
   const SearchSpace& space = tuner.space();
   const Direction direction = tuner.direction();
   ::ingot::Report report;
-  report.title = title;
+  report.title = config.name;
   report.subtitle = fmt::format("{} parameters, {}", space.size(), name(direction));
   add_figures(report, space, trials, direction);
   report.charts.push_back(history_chart(trials, direction));
@@ -133,6 +148,8 @@ void write_study_report(const std::string& path, const std::string& title, Tuner
   for (std::size_t i = 0; i < std::min(space.size(), kMostSlices); ++i) {
     report.charts.push_back(slice_chart(space, i, trials));
   }
+  const std::vector<Failure> failures = failures_of(trials, config);
+  if (!failures.empty()) report.tables.push_back(failure_table(failures));
   write_report(path, report);
 }
 

@@ -24,6 +24,9 @@ struct Report {
   double value = 0;
 };
 
+/// What the note of a pruned trial begins with where its objective ended it, not a pruner.
+inline constexpr std::string_view kDiverged = "diverged: ";
+
 /// One try.
 struct Trial {
   std::int64_t number = 0;  ///< from 0, in the order of starting
@@ -35,7 +38,7 @@ struct Trial {
   std::int64_t attempts = 0;      ///< how often it was begun
   std::int64_t lease = 0;         ///< who may report on it: changes with every attempt
   std::string worker;             ///< "host:process"
-  std::string note;               ///< why it failed, or who gave it up
+  std::string note;               ///< why it failed or was pruned, or who gave it up
 
   bool finished() const {
     return state == TrialState::complete || state == TrialState::pruned || state == TrialState::failed;

@@ -1,0 +1,124 @@
+#include "ingot/cli/tune_result.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/json.h"
+#include "ingot/cli/tune_objectives.h"
+#include "ingot/tune/failures.h"
+#include "ingot/tune/importance.h"
+
+namespace ingot::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using tune::Failure;
+using tune::StudyConfig;
+using tune::Trial;
+using tune::TrialState;
+using tune::Tuner;
+
+// Where the best trial left something that can be used.
+std::string best_directory(const StudyConfig& config, const Trial& best) {
+  const std::string directory = config.trial_directory(best.number);
+  return config.keep != "none" && std::filesystem::exists(directory) ? directory : "";
+}
+
+struct NextCommand {
+  std::string purpose, command;  // empty: there is none
+};
+
+NextCommand next_command(const StudyConfig& config, const Trial& best) {
+  const std::string directory = config.trial_directory(best.number);
+  if (config.kind == "train" && std::filesystem::exists(directory + "/config.yaml"))
+    return {"Train it again, for longer", longer_training_command(directory)};
+  if (config.kind == "forecast") return {"Fit it", forecast_command(config, best.values)};
+  return {};
+}
+
+std::size_t count_trials(const std::vector<Failure>& failures, TrialState state) {
+  std::size_t count = 0;
+  for (const Failure& failure : failures) count += failure.state == state ? failure.trials.size() : 0;
+  return count;
+}
+
+void print_failures(const std::vector<Failure>& failures, std::size_t trials) {
+  constexpr std::size_t kShown = 3;
+  if (failures.empty()) return;
+  const std::size_t failed = count_trials(failures, TrialState::failed);
+  const std::size_t diverged = count_trials(failures, TrialState::pruned);
+  fmt::print("\n{} of {} trials failed", failed, trials);
+  if (diverged > 0) fmt::print(", {} diverged", diverged);
+  fmt::print("\n");
+  for (std::size_t i = 0; i < std::min(failures.size(), kShown); ++i)
+    fmt::print("  {}\n", failures[i].summary());
+  if (failures.size() > kShown) {
+    fmt::print("  and {} more reasons, which the report lists\n", failures.size() - kShown);
+  }
+}
+
+Json to_json(const std::vector<Failure>& failures) {
+  Json list = Json::array();
+  for (const Failure& failure : failures) {
+    list.push_back({{"state", name(failure.state)},
+                    {"reason", failure.reason},
+                    {"trials", failure.trials},
+                    {"log", failure.log}});
+  }
+  return list;
+}
+
+}  // namespace
+
+void print_tune_result(const StudyConfig& config, Tuner& tuner, const std::string& report,
+                       const std::string& go_on) {
+  const std::vector<Trial> trials = tuner.trials();
+  const Trial* best = tune::best_of(trials, tuner.direction());
+  if (best != nullptr) {
+    fmt::print("\nBest of {} trials: {:.6g} in trial {}\n", std::ranges::count_if(trials, &Trial::finished),
+               best->value, best->number);
+    for (std::size_t i = 0; i < tuner.space().size(); ++i) {
+      if (std::isnan(best->values[i])) continue;
+      fmt::print("  {}  {}\n", tuner.space().parameters[i].name, tuner.space().text(i, best->values[i]));
+    }
+  } else {
+    fmt::print("\nNo trial is complete\n");
+  }
+  fmt::print("  report  {}\n  study   {}\n", report, config.tuner.study);
+  print_failures(tune::failures_of(trials, config), trials.size());
+  if (!go_on.empty()) {
+    fmt::print("\nGo on with:\n  {}\n", go_on);
+  } else if (best != nullptr) {
+    const NextCommand next = next_command(config, *best);
+    if (!next.command.empty()) fmt::print("\n{}:\n  {}\n", next.purpose, next.command);
+  }
+}
+
+void print_tune_json(const StudyConfig& config, Tuner& tuner, const std::string& report) {
+  const std::vector<Trial> trials = tuner.trials();
+  Json json{{"study", config.tuner.study}, {"trials", trials.size()}};
+  for (const TrialState state : {TrialState::complete, TrialState::pruned, TrialState::failed,
+                                 TrialState::running, TrialState::waiting}) {
+    json[std::string(name(state))] =
+        std::ranges::count(trials, state, [](const Trial& trial) { return trial.state; });
+  }
+  if (const Trial* best = tune::best_of(trials, tuner.direction())) {
+    json["best"] = {{"trial", best->number},
+                    {"value", best->value},
+                    {"parameters", parse_json<Json>(tuner.space().to_json(best->values), "the best values")},
+                    {"directory", best_directory(config, *best)},
+                    {"command", next_command(config, *best).command}};
+  }
+  json["failures"] = to_json(tune::failures_of(trials, config));
+  const std::vector<double> shares = tune::parameter_importance(tuner.space(), trials, tuner.direction());
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    json["importance"][tuner.space().parameters[i].name] = shares[i];
+  json["report"] = report;
+  fmt::print("{}\n", dump_json(json, 2));
+}
+
+}  // namespace ingot::cli
