@@ -163,6 +163,31 @@ TEST(Samplers, TpeFindsWhatRandomSearchDoesNot) {
   EXPECT_GE(wins, 16);
 }
 
+// The best values lie beside those that make trials fail, as the largest batch that a card holds does.
+TEST(Samplers, TpeDoesNotGoOnWhereTrialsFail) {
+  const SearchSpace space = parse_space("{x: {low: -3, high: 3}, kind: {choices: [a, b]}}");
+  int failed = 0;
+  double worst = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto sampler = make_sampler({.type = "tpe", .seed = seed}, space, Direction::minimize);
+    std::vector<Trial> trials;
+    double best = INFINITY;
+    for (std::int64_t number = 0; number < 60; ++number) {
+      Trial trial{.number = number, .state = TrialState::failed, .values = sampler->sample(number, trials)};
+      if (const double x = trial.values[0]; x < 2) {
+        trial.state = TrialState::complete;
+        trial.value = 2 - x;
+        best = std::min(best, trial.value);
+      }
+      failed += number >= 20 && trial.state == TrialState::failed ? 1 : 0;
+      trials.push_back(trial);
+    }
+    worst = std::max(worst, best);
+  }
+  EXPECT_LT(failed, 20 * 40 / 2);
+  EXPECT_LT(worst, 0.2);
+}
+
 // Trials of the objective `value`, as a study of one worker makes them.
 template <class F>
 std::vector<Trial> search(const SearchSpace& space, const SamplerOptions& options, F&& value,

@@ -47,7 +47,8 @@ std::unique_ptr<Sampler> make_grid_sampler(const SearchSpace& space);
 /// Independent draws, uniform on each parameter's scale.
 std::unique_ptr<Sampler> make_random_sampler(const SamplerOptions& options, const SearchSpace& space);
 /// The tree-structured Parzen estimator (Bergstra et al. 2011), with the choices that Optuna 5 makes
-/// (Watanabe 2023, "Tree-structured Parzen estimator", says what each does).
+/// (Watanabe 2023, "Tree-structured Parzen estimator", says what each does), but that failed trials are bad
+/// ones, where Optuna forgets them.
 std::unique_ptr<Sampler> make_tpe_sampler(const SamplerOptions& options, const SearchSpace& space,
                                           Direction direction);
 

@@ -76,8 +76,10 @@ TrialSplit split_trials(const std::vector<Trial>& trials, std::int64_t number, D
   split.good.insert(split.good.end(), pruned.begin(),
                     pruned.begin() + static_cast<std::ptrdiff_t>(from_pruned));
   std::ranges::sort(split.good, {}, &Trial::number);
-  for (const Trial& trial : trials) {  // those that still run are bad, too
-    if (trial.number == number || trial.state == TrialState::failed) continue;
+  // Those that still run are bad, too, and so are those that failed: left out, they would make where trials
+  // fail look unexplored, and a study would go there again and again.
+  for (const Trial& trial : trials) {
+    if (trial.number == number) continue;
     if (!std::ranges::binary_search(split.good, trial.number, {}, &Trial::number))
       split.bad.push_back(&trial);
   }
