@@ -78,7 +78,7 @@ FitConfig FitConfig::defaults(const std::string& model, std::int64_t horizon) {
   } else {
     c.learning_rate = 1e-4;
     if (model == "itransformer") c.seed = 2023;
-    if (model == "timesnet") c.drop_last = false;
+    c.drop_last = model == "autoformer" || model == "fedformer";
   }
   return c;
 }

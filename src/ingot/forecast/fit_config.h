@@ -35,9 +35,9 @@ struct FitConfig {
   /// adds (1 - ema_decay) of the difference (optim/ema.h, with warm-up). 0: off.
   double ema_decay = 0;
   std::uint64_t seed = 2021;
-  /// Leave out an epoch's last batch when it is not full and not the only one. A step on one or two windows
-  /// is noise as large as any other step, and it would be the last before the validation.
-  bool drop_last = true;
+  /// Leave out an epoch's last batch when it is not full and not the only one: a step on one or two windows
+  /// is as large as any other, and the last before the validation.
+  bool drop_last = false;
   std::string matmul_precision = "highest";  ///< or "medium": kernels/matmul_precision.h
 
   /// The model's sizes and the training of its paper on ETTh1. InvalidConfig for an unknown model.
