@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "tests/support/temporary_directory.h"
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
@@ -6,6 +7,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/config.h"
+#include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/models/forecast/model.h"
 #include "ingot/ops/random.h"
