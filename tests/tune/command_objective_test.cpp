@@ -4,12 +4,14 @@
 #include <fstream>
 #include <stop_token>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "ingot/base/config.h"
 #include "ingot/base/error.h"
+#include "ingot/tune/failures.h"
 #include "ingot/tune/objective.h"
 
 namespace ingot::tune {
@@ -57,6 +59,17 @@ TEST_F(CommandStudy, AValueThatIsNotFiniteIsATrialThatDivergedHoweverItIsWritten
     EXPECT_NE(trial.note.find("diverged"), std::string::npos) << trial.note;
     EXPECT_EQ(trial.reports.size(), 1U);
   }
+}
+
+TEST_F(CommandStudy, ATrialThatIsPrunedForAReportThatIsNoNumberCountsAsDiverged) {
+  config_.tuner.pruner.type = "median";
+  const Trial trial =
+      run(R"(echo '{{"step": 1, "value": 0.5}}'; echo '{{"step": 2, "value": NaN}}'; exec sleep 60)");
+  EXPECT_EQ(trial.state, TrialState::pruned) << trial.note;
+  EXPECT_EQ(trial.reports.size(), 2U);
+  const std::vector<Failure> failures = failures_of({trial}, config_);
+  ASSERT_EQ(failures.size(), 1U) << trial.note;
+  EXPECT_EQ(failures[0].reason, "diverged: what it reported at step 2 is not a number");
 }
 
 TEST_F(CommandStudy, ALineThatIsMeantAsAValueAndIsNoneFailsTheTrialWithThatLine) {

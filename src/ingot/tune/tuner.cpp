@@ -137,7 +137,11 @@ bool Tuner::report(Trial& trial, std::int64_t step, double value) {
     s.store.report(trial, step, value);
     prune = should_prune(s.options.pruner, s.options.direction, trial, s.store.trials());
   }
-  if (prune) this->prune(trial, fmt::format("by {} at step {}", s.options.pruner.type, step));
+  if (prune) {
+    this->prune(trial, std::isnan(value)
+                           ? fmt::format("{}what it reported at step {} is not a number", kDiverged, step)
+                           : fmt::format("by {} at step {}", s.options.pruner.type, step));
+  }
   return prune;
 }
 
