@@ -323,11 +323,14 @@ TEST_F(TuneCommand, ATrainingRunWithoutItsDataOrModelIsRefusedBeforeTheFirstTria
   }
 }
 
-TEST_F(TuneCommand, EveryTrialFailingIsAnErrorThatSaysWhy) {
-  const Outcome outcome =
-      run_ingot({"tune", write("f.yaml", "command: exit 7\nspace: {x: {low: 1, high: 2}}\ntrials: 20\n")});
+TEST_F(TuneCommand, EveryTrialFailingIsAnErrorThatSaysWhyBesideTheReport) {
+  const std::string study = write("f.yaml", "command: exit 7\nspace: {x: {low: 1, high: 2}}\ntrials: 20\n");
+  const Outcome outcome = run_ingot({"tune", study});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.errors.find("exit code 7"), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.output.find("failed: the command ended with exit code 7 (trial 0)"), std::string::npos)
+      << outcome.output;
+  EXPECT_NE(read_file(directory_ + "/f-trials/report.html").find("exit code 7"), std::string::npos);
 }
 
 TEST_F(TuneCommand, AStudyTooShortToGiveUpStillFailsWhenEveryTrialDid) {

@@ -140,6 +140,39 @@ std::string command_to_go_on(const TuneOptions& o) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
+void run_workers(const TuneOptions& o, const tune::StudyConfig& config, const LaunchRank& launch,
+                 TrialTable& table) {
+  const std::string logs = launch.size > 1 ? fmt::format("{}/worker-{}", config.output_dir, launch.rank)
+                                           : config.output_dir + "/worker";
+  const std::int64_t usual = launch.size > 1 ? 1 : config.workers;  // the launcher has given the number
+  WorkerPool workers(own_command_line(o), o.workers > 0 ? o.workers : usual, logs);
+  while (told_to_stop == 0 && !workers.done()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (told_to_stop == 0) workers.tend(table.update());  // a signal from the terminal reaches workers, too
+  }
+}
+
+// What is known is shown whatever went wrong; the first error is thrown at the end.
+class FirstError {
+ public:
+  template <typename Work>
+  void catch_from(const Work& work) {
+    try {
+      work();
+    } catch (const Error&) {
+      if (!error_) error_ = std::current_exception();
+    }
+  }
+  void rethrow() const {
+    if (!error_) return;
+    std::fflush(stdout);
+    std::rethrow_exception(error_);
+  }
+
+ private:
+  std::exception_ptr error_;
+};
+
 // Shows the study until all of it is done, while processes of their own run the trials.
 int lead(const TuneOptions& o, const tune::StudyConfig& config, Tuner& tuner) {
   const LaunchRank launch = LaunchRank::from_environment();
@@ -147,35 +180,22 @@ int lead(const TuneOptions& o, const tune::StudyConfig& config, Tuner& tuner) {
   std::signal(SIGINT, on_stop);
   std::signal(SIGTERM, on_stop);
   TrialTable table(tuner, o.json || !first);
-  if (!tuner.is_complete()) {
-    const std::string logs = launch.size > 1 ? fmt::format("{}/worker-{}", config.output_dir, launch.rank)
-                                             : config.output_dir + "/worker";
-    const std::int64_t usual = launch.size > 1 ? 1 : config.workers;  // the launcher has given the number
-    WorkerPool workers(own_command_line(o), o.workers > 0 ? o.workers : usual, logs);
-    while (told_to_stop == 0 && !workers.done()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      if (told_to_stop == 0) workers.tend(table.update());  // a signal from the terminal reaches workers, too
-    }
-  }
+  FirstError error;
+  if (!tuner.is_complete()) error.catch_from([&] { run_workers(o, config, launch, table); });
   table.update();
   table.finish();
-  if (!first) return 0;
-  const std::string report = config.output_dir + "/report.html";
-  std::exception_ptr unwritten;  // hours of trials are not withheld for it
-  try {
-    write_study_report(report, config, tuner);
-  } catch (const Error&) {
-    unwritten = std::current_exception();
+  if (!first) {
+    error.rethrow();
+    return 0;
   }
+  const std::string report = config.output_dir + "/report.html";
+  error.catch_from([&] { write_study_report(report, config, tuner); });
   if (o.json) {
     print_tune_json(config, tuner, report);
   } else {
     print_tune_result(config, tuner, report, command_to_go_on(o));
   }
-  if (unwritten) {
-    std::fflush(stdout);
-    std::rethrow_exception(unwritten);
-  }
+  error.rethrow();
   if (told_to_stop != 0) return 128 + told_to_stop;
   return tuner.best_trial().has_value() ? 0 : 1;
 }
