@@ -59,8 +59,11 @@ std::vector<std::string> with_inherited(std::vector<std::string> own) {
   ::sigprocmask(SIG_BLOCK, &all, nullptr);  // what asks the command to end is not meant for the guard
   ::setpgid(0, 0);
   ::close(lifeline.in);
+  // Nobody shall wait for the end of a pipe only because the guard holds it, too.
+  ::dup2(lifeline.out, 0);
+  ::close_range(1, ~0U, 0);  // kernels before 5.9 keep them open
   char byte = 0;
-  while (::read(lifeline.out, &byte, 1) < 0 && errno == EINTR) {
+  while (::read(0, &byte, 1) < 0 && errno == EINTR) {
   }
   ::kill(0, SIGKILL);
   ::_exit(0);
