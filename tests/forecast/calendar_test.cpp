@@ -36,15 +36,16 @@ TEST(Calendar, ReadsTheUsualWaysToWriteADate) {
   }
   EXPECT_EQ(parse_moment("2016-07"), noon - 43200);
   EXPECT_EQ(parse_moment("17"), 17);
-  for (const char* text :
-       {"", "yesterday", "2016-13-01", "2015-02-29", "2016-07-01 25:00", "01.07.2016", "2016-07-01x"}) {
+  for (const char* text : {"", "yesterday", "2016-13-01", "2015-02-29", "2016-07-01 25:00", "01.07.2016",
+                           "2016-07-01x", "2016-07-01 12:00+24:00", "2016-07-01 12:00-01:60"}) {
     EXPECT_EQ(parse_moment(text), std::nullopt) << text;
   }
 }
 
 TEST(Calendar, WritesADateAsItWasRead) {
-  for (const char* text : {"2016-07-01 12:00:00", "2016-07-01T12:00", "2016/07/01", "2016-07",
-                           "1969-12-31 23:00:00", "42", "20160701 12:00", "2016-07-01T12:00Z"}) {
+  for (const char* text :
+       {"2016-07-01 12:00:00", "2016-07-01T12:00", "2016/07/01", "2016-07", "1969-12-31 23:00:00", "42",
+        "20160701 12:00", "2016-07-01T12:00Z", "2016-07-01 01:00:00+05:30", "2016-12-31T23:00-02:30"}) {
     DateStyle style;
     const auto moment = parse_moment(text, &style);
     ASSERT_TRUE(moment) << text;
@@ -199,6 +200,17 @@ TEST(DateColumn, SummerTimeShiftsHoursButNoDays) {
       dated({"2020-03-29T00:00+01:00", "2020-03-29T01:00+01:00", "2020-03-29T03:00+02:00"});
   EXPECT_EQ(hours.frequency.name(), "h");
   EXPECT_EQ(written(hours, 2, 1), (Strings{"2020-03-29T01:00Z", "2020-03-29T02:00Z"}));
+}
+
+TEST(DateColumn, OneOffsetOfAllRowsIsWrittenAgain) {
+  const SeriesTable days =
+      dated({"2020-01-06 00:00+05:30", "2020-01-07 00:00+05:30", "2020-01-08 00:00+05:30"});
+  EXPECT_EQ(days.series[0].times[0], parse_moment("2020-01-06")) << "a Monday where it was measured";
+  EXPECT_EQ(written(days, 2, 1), (Strings{"2020-01-08 00:00+05:30", "2020-01-09 00:00+05:30"}));
+  const SeriesTable hours =
+      dated({"2020-01-06 00:00-03:00", "2020-01-06 01:00-03:00", "2020-01-06 02:00-03:00"});
+  EXPECT_EQ(hours.series[0].times[0], parse_moment("2020-01-06 03:00"));
+  EXPECT_EQ(written(hours, 2, 1), (Strings{"2020-01-06 02:00-03:00", "2020-01-06 03:00-03:00"}));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 
 #include <fmt/format.h>
@@ -91,6 +92,7 @@ bool parse_clock(Scanner& scan, Civil& civil, DateStyle& style) {
     if (!scan.digits(2, 2, hours)) return false;
     scan.take(':');
     if (!scan.done() && !scan.digits(2, 2, minutes)) return false;
+    if (hours > 23 || minutes > 59) return false;
     style.offset = (east ? 1 : -1) * (hours * kHour + minutes * kMinute);
     style.zone = true;
   }
@@ -208,9 +210,15 @@ std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style
   return moment;
 }
 
+std::string format_offset(std::int64_t seconds) {
+  if (seconds == 0) return "Z";
+  const std::int64_t minutes = std::abs(seconds) / kMinute;
+  return fmt::format("{}{:02}:{:02}", seconds < 0 ? '-' : '+', minutes / 60, minutes % 60);
+}
+
 std::string format_moment(Moment moment, const DateStyle& style) {
   if (style.number) return std::to_string(moment);
-  const Civil c = civil_of(moment);
+  const Civil c = civil_of(style.own_clock ? moment : moment + style.offset);
   const std::string_view dash = style.compact ? "" : style.slashes ? "/" : "-";
   std::string text = fmt::format("{:04}{}{:02}", c.year, dash, c.month);
   if (style.month_only) return text;
@@ -218,7 +226,7 @@ std::string format_moment(Moment moment, const DateStyle& style) {
   if (!style.time) return text;
   text += fmt::format("{}{:02}:{:02}", style.letter_t ? 'T' : ' ', c.hour, c.minute);
   if (style.seconds) text += fmt::format(":{:02}", c.second);
-  return style.zone ? text + "Z" : text;
+  return style.zone ? text + format_offset(style.offset) : text;
 }
 
 bool skip_weekends(std::span<const Moment> days) {

@@ -22,9 +22,10 @@ struct DateStyle {
   bool time = false;        ///< with hours and minutes
   bool seconds = false;     ///< with seconds
   bool letter_t = false;    ///< 'T' between date and time, not a space
-  bool zone = false;        ///< 'Z' or an offset at the end; written as 'Z'
+  bool zone = false;        ///< 'Z' or an offset at the end
   bool month_only = false;  ///< 2016-07
-  std::int64_t offset = 0;  ///< the zone's, in seconds east of UTC, of one date
+  std::int64_t offset = 0;  ///< the zone's, in seconds east of UTC
+  bool own_clock = false;   ///< moments count by the clock of that offset, not by UTC
 
   /// Adds what another row of the column needs: writers leave out the time of midnights.
   void widen(const DateStyle& row);
@@ -38,6 +39,8 @@ std::optional<Moment> parse_moment(std::string_view text, DateStyle* style = nul
 /// Reads 20160701 or 201607, of the years 1800 to 2199; parse_moment takes them for row numbers.
 std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style = nullptr);
 std::string format_moment(Moment moment, const DateStyle& style);
+/// "Z", "+02:00".
+std::string format_offset(std::int64_t seconds);
 
 /// Seconds since midnight.
 std::int64_t time_of_day(Moment moment);

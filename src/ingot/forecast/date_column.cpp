@@ -1,6 +1,7 @@
 #include "ingot/forecast/date_column.h"
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -14,14 +15,19 @@ bool all_compact(const CsvTable& csv, std::size_t column) {
   return true;
 }
 
-void use_wall_clock(DateColumn& dates, const std::vector<std::int64_t>& offsets) {
+// One offset of all rows is written again. Those of a zone with summer time cannot be: hours are UTC then,
+// and days have none.
+void settle_offsets(DateColumn& dates, const std::vector<std::int64_t>& offsets) {
+  const bool one_offset = std::ranges::adjacent_find(offsets, std::ranges::not_equal_to()) == offsets.end();
+  if (!one_offset) dates.style.offset = 0;
   std::vector<Moment> shown = dates.times;
   for (std::size_t i = 0; i < shown.size(); ++i) shown[i] += offsets[i];
   const bool same_time =
       std::ranges::all_of(shown, [&](Moment m) { return time_of_day(m) == time_of_day(shown.front()); });
   if (shown == dates.times || !same_time) return;
   dates.times = std::move(shown);
-  dates.style.zone = false;
+  dates.style.own_clock = true;
+  dates.style.zone = one_offset;
 }
 
 }  // namespace
@@ -54,7 +60,7 @@ DateColumn read_dates(const CsvTable& csv, std::size_t column) {
     dates.times.push_back(*moment);
     offsets.push_back(style.offset);
   }
-  use_wall_clock(dates, offsets);
+  settle_offsets(dates, offsets);
   return dates;
 }
 
