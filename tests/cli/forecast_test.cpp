@@ -87,7 +87,7 @@ TEST(ForecastCommand, FitsPredictsEvaluatesPlotsAndCompares) {
 
   const std::string page = directory.at("page.html");
   ASSERT_EQ(run_ingot({"forecast", "plot", model, data, "--hold-out", "14", "-o", page}).exit_code, 0);
-  EXPECT_NE(read_file(page).find("\"90 % from\""), std::string::npos);
+  EXPECT_NE(read_file(page).find("\"90 % interval\""), std::string::npos);
 
   const Outcome compared =
       run_ingot({"forecast", "compare", data, "--model", "dlinear", "--model", "nlinear", "--horizon", "14",

@@ -17,13 +17,21 @@ ReportSeries line(std::string name, std::span<const Moment> times, std::span<con
   return series;
 }
 
+// Charts write moments as they are, whatever clock they count by.
+std::string x_label(const DateStyle& style) {
+  if (style.number) return "row";
+  if (!style.zone) return "date";
+  const bool utc = !style.own_clock || style.offset == 0;
+  return utc ? "date (UTC)" : fmt::format("date (UTC{})", format_offset(style.offset));
+}
+
 ReportChart series_chart(const Forecaster& f, const SeriesTable& table, const Series& series,
                          std::size_t target, const SeriesForecast& forecast, std::int64_t origin,
                          const PlotOptions& options) {
   const std::string& column = table.column_names[target];
   ReportChart chart{
       .title = series.id.empty() ? column : series.id + (table.targets > 1 ? " · " + column : ""),
-      .x_label = table.date_style.number ? "row" : "date (UTC)",
+      .x_label = x_label(table.date_style),
       .y_label = column,
       .right_label = {},
       .dates = !table.date_style.number,
@@ -42,10 +50,10 @@ ReportChart series_chart(const Forecaster& f, const SeriesTable& table, const Se
   }
   chart.series.push_back(line("forecast", forecast.times, forecast.values[target]));
   for (const auto& [level, low] : forecast.low) {
-    chart.series.push_back(line(fmt::format("{} % from", level), forecast.times, low[target]));
+    const std::string name = fmt::format("{} % interval", level);
+    chart.series.push_back(line(name, forecast.times, low[target]));
     chart.series.back().band = true;
-    chart.series.push_back(
-        line(fmt::format("{} % to", level), forecast.times, forecast.high.at(level)[target]));
+    chart.series.push_back(line(name, forecast.times, forecast.high.at(level)[target]));
   }
   return chart;
 }

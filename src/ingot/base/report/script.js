@@ -221,7 +221,7 @@
     const box = make('div', 'canvas-box');
     const canvas = make('canvas');
     canvas.setAttribute('role', 'img');
-    canvas.setAttribute('aria-label', `${spec.title}: ${spec.series.map((s) => s.name).join(', ')} over ${spec.x}`);
+    canvas.setAttribute('aria-label', `${spec.title}: ${[...new Set(spec.series.map((s) => s.name))].join(', ')} over ${spec.x}`);
     head.append(make('h3', '', spec.title), legend);
     box.append(canvas);
     card.append(head, box);
@@ -229,7 +229,7 @@
     legend.hidden = spec.series.length < 2;  // its name would repeat the title
     if (spec.bars.length > 0) return buildBars(spec, canvas);
 
-    // Both edges of a band have one colour and a thin line.
+    // Both edges of a band have one colour, a thin line, and one place in the legend and beside the pointer.
     const upperEdge = (number) => number > 0 && spec.series[number - 1].band;
     const colorOf = (number) => (upperEdge(number) ? number - 1 : number);
     const shownX = (x, scale) => (spec.dates ? dated : shown)(x, scale ? scale.max - scale.min : 0);
@@ -270,14 +270,22 @@
           tooltip: {
             mode: 'nearestOfEach', position: 'pointer', caretSize: 0, caretPadding: 16, padding: 10, cornerRadius: 8,
             usePointStyle: true, boxWidth: 8, boxHeight: 8,
+            filter: (item) => !upperEdge(item.dataset.$number),
             callbacks: {
-              title: (items) => items.length ? `${spec.dates ? '' : spec.x || 'x'} ${shownX(items[0].raw.x)}` : '',
+              title: (items) => {
+                if (items.length === 0) return '';
+                // A curve that ends before the pointer says so in its own line.
+                const away = (item) => (hover === null ? 0 : Math.abs(item.raw.x - hover.x));
+                const nearest = items.reduce((best, item) => (away(item) < away(best) ? item : best));
+                return `${spec.dates ? '' : spec.x || 'x'} ${shownX(nearest.raw.x)}`;
+              },
               label: (item) => {
                 const series = item.dataset.$series;
                 const {max, min} = item.chart.scales[item.dataset.yAxisID];
                 const raw = series.smooth && smoothing > 0 ? ` (unsmoothed ${shown(series.y[item.dataIndex], max - min)})` : '';
                 const moved = hover !== null && series.x.length > 2 && Math.abs(item.raw.x - hover.x) > hover.near;
-                return ` ${series.name}  ${shown(item.raw.y, max - min)}${raw}${moved ? `, at ${shownX(item.raw.x)}` : ''}`;
+                const high = series.band ? ` to ${shown(spec.series[item.dataset.$number + 1].y[item.dataIndex], max - min)}` : '';
+                return ` ${series.name}  ${shown(item.raw.y, max - min)}${high}${raw}${moved ? `, at ${shownX(item.raw.x)}` : ''}`;
               },
               labelPointStyle: () => ({pointStyle: 'circle', rotation: 0}),
             },
@@ -287,6 +295,7 @@
     });
     chart.$spec = spec;
     spec.series.forEach((series, number) => {
+      if (upperEdge(number)) return;
       const button = make('button', series.dashed ? 'dashed' : '', series.name);
       button.type = 'button';
       button.style.setProperty('--swatch', `var(--s${colorOf(number) % 6})`);
@@ -294,7 +303,7 @@
       button.addEventListener('click', () => {
         const visible = button.getAttribute('aria-pressed') !== 'true';
         button.setAttribute('aria-pressed', String(visible));
-        chart.data.datasets.forEach((d, i) => { if (d.$number === number) chart.setDatasetVisibility(i, visible); });
+        chart.data.datasets.forEach((d, i) => { if (d.$color === number) chart.setDatasetVisibility(i, visible); });
         chart.update('none');
       });
       legend.append(button);
