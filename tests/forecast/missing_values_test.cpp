@@ -29,7 +29,6 @@ constexpr FillMethod kFills[] = {FillMethod::interpolate, FillMethod::forward, F
 TEST(MissingValues, AreNoTargetsOfTraining) {
   FitConfig c = small_fit();
   c.epochs = 1;
-  c.scaler = ScalerKind::none;
   std::vector<double> losses;
   for (const FillMethod fill : kFills) {
     losses.push_back(fit_forecaster(c, hours_without(480, 490, fill)).epochs[0].train_loss);
@@ -38,6 +37,15 @@ TEST(MissingValues, AreNoTargetsOfTraining) {
   EXPECT_EQ(losses[0], losses[2]);
   EXPECT_NE(losses[0], fit_forecaster(c, hours_without(480, 490, FillMethod::zero)).epochs[0].train_loss)
       << "zero says what a missing value is";
+}
+
+TEST(MissingValues, TellNothingOfScales) {
+  for (const FillMethod fill : kFills) {
+    const SeriesTable table = table_of("date,a\n1,2\n2,\n3,\n4,6\n5,\n6,100\n", {.fill = fill});
+    const ColumnScales scales = fit_scales(ScalerKind::standard, table.series[0], 5, table);
+    EXPECT_EQ(scales.shift[0], 4) << "the mean of 2 and 6";
+    EXPECT_EQ(scales.scale[0], 2);
+  }
 }
 
 TEST(MissingValues, OfTheValidationPartChooseNoEpochAndGiveNoIntervals) {

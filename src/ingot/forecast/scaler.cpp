@@ -12,6 +12,17 @@ namespace {
 
 const std::vector<std::string> kNames{"standard", "min_max", "none"};
 
+// Filled values vary less than measured ones. Where none is measured, what was filled is all there is.
+std::vector<double> values_to_fit(const Series& series, std::size_t column, std::size_t rows) {
+  std::vector<double> values;
+  values.reserve(rows);
+  const bool any = series.any_measured(column, 0, rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (!any || series.measured(column, row)) values.push_back(series.columns[column][row]);
+  }
+  return values;
+}
+
 // The standard deviation. Squares of differences below 1e-162 would be zero, so they are taken in units of a
 // power of two near the largest, which rounds nothing.
 double deviation(std::span<const double> x, double mean, double largest) {
@@ -41,11 +52,12 @@ ColumnScales fit_scales(ScalerKind kind, const Series& series, std::int64_t rows
                         ConstantColumns constant) {
   ColumnScales scales;
   for (std::size_t c = 0; c < series.columns.size(); ++c) {
-    const std::span<const double> x(series.columns[c].data(), static_cast<std::size_t>(rows));
+    const auto length = static_cast<std::size_t>(rows);
+    const std::vector<double> x = values_to_fit(series, c, length);
     const auto [low, high] = std::ranges::minmax_element(x);
     const bool varies = *low < *high;
     INGOT_CHECK(
-        constant == ConstantColumns::unit_scale || series.any_measured(c, 0, x.size()),
+        constant == ConstantColumns::unit_scale || series.any_measured(c, 0, length),
         DataError(table.source, 0, table.column_names[c],
                   fmt::format("has no value in the {} rows of the training part{}; {}, or begin the table "
                               "where its values begin",
@@ -54,7 +66,7 @@ ColumnScales fit_scales(ScalerKind kind, const Series& series, std::int64_t rows
     INGOT_CHECK(varies || kind == ScalerKind::none || constant == ConstantColumns::unit_scale,
                 DataError(table.source, 0, table.column_names[c],
                           fmt::format("is constant ({}) over the {} rows{}{}; {}, or pass --scaler none",
-                                      *low, rows, x.size() < series.length() ? " of the training part" : "",
+                                      *low, rows, length < series.length() ? " of the training part" : "",
                                       series.id.empty() ? "" : " of series '" + series.id + "'",
                                       how_to_leave_out(series, c < table.targets))));
     double shift = 0, scale = 1;
@@ -64,7 +76,7 @@ ColumnScales fit_scales(ScalerKind kind, const Series& series, std::int64_t rows
     } else if (kind == ScalerKind::standard) {
       double sum = 0;
       for (const double v : x) sum += v;
-      shift = sum / static_cast<double>(rows);
+      shift = sum / static_cast<double>(x.size());
       scale = varies ? deviation(x, shift, std::max(*high - shift, shift - *low)) : 1;
     }
     scales.shift.push_back(shift);

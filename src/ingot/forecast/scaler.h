@@ -27,7 +27,7 @@ enum class ConstantColumns : std::uint8_t {
   unit_scale,  ///< only shifted: to continue it is no harder than another
 };
 
-/// Fits on the first `rows` rows of a series, in f64.
+/// Fits on what was measured in the first `rows` rows of a series, in f64.
 ColumnScales fit_scales(ScalerKind kind, const Series& series, std::int64_t rows, const SeriesTable& table,
                         ConstantColumns constant = ConstantColumns::refuse);
 
