@@ -107,11 +107,29 @@ TEST(Calendar, MonthsKeepTheirDay) {
             (Strings{"2020-03-30", "2020-04-30", "2020-05-30"}));
   EXPECT_EQ(continued({"2018-12-31", "2019-01-31", "2019-02-28"}),
             (Strings{"2019-03-31", "2019-04-30", "2019-05-31"}));
-  // The last trading days of months are no even grid; months are what was asked for.
-  EXPECT_EQ(continued({"1976-06-30", "1976-07-30", "1976-08-31"}, {.frequency = "M"}),
-            (Strings{"1976-09-30", "1976-10-31", "1976-11-30"}));
-  EXPECT_EQ(written(dated({"1976-06-30", "1976-07-30", "1976-08-31"}, {.frequency = "M"}), 0, 0),
-            (Strings{"1976-06-30", "1976-07-30", "1976-08-31"}));
+}
+
+TEST(Calendar, MonthsGoOnAtTheirFirstOrLastBusinessDay) {
+  const SeriesTable last = dated({"1976-06-30", "1976-07-30", "1976-08-31"});
+  EXPECT_EQ(last.frequency.name(), "MS");
+  EXPECT_EQ(written(last, 0, 3),
+            (Strings{"1976-06-30", "1976-07-30", "1976-08-31", "1976-09-30", "1976-10-29", "1976-11-30"}));
+  EXPECT_EQ(written(dated({"2000-05-01", "2000-06-01", "2000-07-03"}), 2, 3),
+            (Strings{"2000-07-03", "2000-08-01", "2000-09-01", "2000-10-02"}));
+  EXPECT_EQ(dated({"2000-05-01", "2000-06-01", "2000-07-03", "2000-09-01"}).filled.missing_rows, 1);
+}
+
+TEST(Calendar, AHolidayBesideTheFirstOrLastBusinessDayIsNoEvenGridButIsUnderstoodWhereMonthsAreAskedFor) {
+  const Strings easter{"2002-01-31", "2002-02-28", "2002-03-28", "2002-04-30"};  // the 29th was Good Friday
+  EXPECT_NE(message_of([&] { dated(easter); }).find("or give --frequency MS"), std::string::npos);
+  EXPECT_EQ(written(dated(easter, {.frequency = "M"}), 0, 4),
+            (Strings{"2002-01-31", "2002-02-28", "2002-03-28", "2002-04-30", "2002-05-31", "2002-06-28",
+                     "2002-07-31", "2002-08-30"}));
+  EXPECT_EQ(written(dated({"2001-11-01", "2001-12-03", "2002-01-02"}, {.frequency = "M"}), 2, 3),
+            (Strings{"2002-01-02", "2002-02-01", "2002-03-01", "2002-04-01"}));
+  // A row on a weekend: no business days.
+  EXPECT_EQ(written(dated({"2001-11-01", "2001-12-01", "2002-01-02"}, {.frequency = "M"}), 2, 2),
+            (Strings{"2002-01-02", "2002-02-02", "2002-03-02"}));
 }
 
 TEST(Calendar, EverySeriesKeepsItsDayOfTheMonth) {

@@ -255,8 +255,8 @@ TEST(SeriesTable, NamesRowAndColumnOfBadInput) {
   EXPECT_NE(error_of("date,a\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n2020-01-04 05:00,4\n")
                 .find("line 5, column 'date': '2020-01-04 05:00' is at an irregular distance"),
             std::string::npos);
-  // The last trading days of months: what would take them is named.
-  EXPECT_TRUE(error_of("date,a\n2020-01-31,1\n2020-02-28,2\n2020-03-31,3\n")
+  // The last business day of that February is the 28th. What would take such rows is named.
+  EXPECT_TRUE(error_of("date,a\n2020-01-31,1\n2020-02-27,2\n2020-03-31,3\n")
                   .ends_with("evenly spaced (rows may be missing), or give --frequency MS"));
   EXPECT_TRUE(
       error_of("date,a\n2020-01-31,1\n2020-02-05,2\n2020-02-28,3\n").ends_with("or give --frequency"));

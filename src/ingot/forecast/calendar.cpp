@@ -49,6 +49,22 @@ std::int64_t last_day(std::int64_t year, std::int64_t month) {
   return static_cast<std::int64_t>(static_cast<unsigned>(last.day()));
 }
 
+// Monday is 0; 1970-01-01 was a Thursday, day 3 of week 0.
+std::int64_t week_of(Moment moment) { return floor_div(moment + 3 * kDay, kWeek); }
+std::int64_t weekday_of(Moment moment) {
+  return floor_div(moment + 3 * kDay - week_of(moment) * kWeek, kDay);
+}
+bool on_weekend(Moment moment) { return weekday_of(moment) > 4; }
+
+// The day that `month_day` stands for in one month.
+std::int64_t day_in_month(std::int64_t year, std::int64_t month, std::int64_t month_day) {
+  const std::int64_t last = last_day(year, month);
+  std::int64_t day = month_day == kFirstBusinessDay ? 1 : last;
+  if (month_day > 0) return std::min(month_day, last);
+  while (on_weekend(days_of(year, month, day) * kDay)) day += month_day == kFirstBusinessDay ? 1 : -1;
+  return day;
+}
+
 // Takes characters off the front of a text.
 class Scanner {
  public:
@@ -133,13 +149,6 @@ std::int64_t month_index(Moment moment) {
   return c.year * 12 + c.month - 1;
 }
 
-// Monday is 0; 1970-01-01 was a Thursday, day 3 of week 0.
-std::int64_t week_of(Moment moment) { return floor_div(moment + 3 * kDay, kWeek); }
-std::int64_t weekday_of(Moment moment) {
-  return floor_div(moment + 3 * kDay - week_of(moment) * kWeek, kDay);
-}
-bool on_weekend(Moment moment) { return weekday_of(moment) > 4; }
-
 // Counts the days from Monday to Friday.
 std::int64_t business_index(Moment moment) { return week_of(moment) * 5 + weekday_of(moment); }
 
@@ -169,7 +178,7 @@ bool same_place_in_month(std::span<const Moment> moments) {
   const std::int64_t month_day = month_day_of(moments);
   return std::ranges::all_of(moments, [&](Moment m) {
     const Civil c = civil_of(m);
-    return c.day == std::min(month_day, last_day(c.year, c.month)) &&
+    return c.day == day_in_month(c.year, c.month, month_day) &&
            time_of_day(m) == time_of_day(moments.front());
   });
 }
@@ -236,13 +245,17 @@ bool skip_weekends(std::span<const Moment> days) {
 
 std::int64_t month_day_of(std::span<const Moment> moments) {
   std::int64_t latest = 1;
-  bool all_last = true;
-  for (const Moment moment : moments) {
-    const Civil c = civil_of(moment);
-    latest = std::max(latest, c.day);
-    all_last = all_last && c.day == last_day(c.year, c.month);
-  }
-  return all_last ? 31 : latest;
+  for (const Moment moment : moments) latest = std::max(latest, civil_of(moment).day);
+  const auto all = [&](auto holds) {
+    return std::ranges::all_of(moments, [&](Moment m) { return holds(civil_of(m)); });
+  };
+  const auto before_end = [](const Civil& c) { return last_day(c.year, c.month) - c.day; };
+  if (all([&](const Civil& c) { return before_end(c) == 0; })) return 31;
+  if (all([&](const Civil& c) { return c.day == std::min(latest, c.day + before_end(c)); })) return latest;
+  if (std::ranges::any_of(moments, on_weekend)) return latest;
+  // A weekend and two holidays may lie between.
+  if (all([](const Civil& c) { return c.day <= 5; })) return kFirstBusinessDay;
+  return all([&](const Civil& c) { return before_end(c) < 5; }) ? kLastBusinessDay : latest;
 }
 
 std::string Frequency::name() const {
@@ -267,7 +280,7 @@ Moment Frequency::advance(Moment moment, std::int64_t steps, std::int64_t month_
   const Civil c = civil_of(moment);
   const std::int64_t index = c.year * 12 + c.month - 1 + steps * step;
   const std::int64_t year = floor_div(index, 12), month = index - year * 12 + 1;
-  const std::int64_t day = std::min(month_day > 0 ? month_day : c.day, last_day(year, month));
+  const std::int64_t day = day_in_month(year, month, month_day != 0 ? month_day : c.day);
   return days_of(year, month, day) * kDay + time_of_day(moment);
 }
 

@@ -54,8 +54,8 @@ struct Frequency {
   bool operator==(const Frequency&) const = default;
   /// "15min", "h", "D", "B", "W", "MS", "QS", "YS", "1 row": the words of pandas.
   std::string name() const;
-  /// `steps` rows after `moment`. Months go on at day `month_day`, or at their last where they are shorter;
-  /// 0: the day of `moment`.
+  /// `steps` rows after `moment`. Months go on at day `month_day`, or at their last where they are shorter, or
+  /// at the business day that it stands for; 0: the day of `moment`.
   Moment advance(Moment moment, std::int64_t steps, std::int64_t month_day = 0) const;
   /// Rows from `a` to `b`; nothing where b is not a whole number of steps away.
   std::optional<std::int64_t> distance(Moment a, Moment b) const;
@@ -76,7 +76,10 @@ std::optional<Frequency> infer_frequency(std::span<const Moment> moments, bool n
 std::optional<Frequency> months_between(std::span<const Moment> moments);
 /// Whether days are those from Monday to Friday: none of them is on a weekend, and they are of several weeks.
 bool skip_weekends(std::span<const Moment> days);
-/// The day of the month that rows lie on: 31 where each is the last of its month, else the latest of all.
+/// Days of months that are no number: the first and the last that is not on a weekend.
+inline constexpr std::int64_t kFirstBusinessDay = -1, kLastBusinessDay = -2;
+/// The day of the month that rows lie on: 31 where each is the last of its month; a business day where all are
+/// near it and none is on a weekend (it may have been a holiday); else the latest of all.
 std::int64_t month_day_of(std::span<const Moment> moments);
 
 /// Names of the calendar features that suit a frequency, in GluonTS' order: hourly data has hour of day, day

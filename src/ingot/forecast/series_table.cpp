@@ -388,7 +388,7 @@ Series Reader::place_rows(const Group& group) {
   for (std::int64_t i = 0; i <= group.slots.back(); ++i) {
     series.times.push_back(table.frequency.advance(moments[0], i, series.month_day));
   }
-  // The last trading days of months, for one, lie beside the grid.
+  // The last trading day of a month, where the last business day was a holiday, lies beside the grid.
   for (std::size_t i = 0; i < moments.size(); ++i) {
     series.times[static_cast<std::size_t>(group.slots[i])] = moments[i];
   }
