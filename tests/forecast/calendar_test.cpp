@@ -36,8 +36,9 @@ TEST(Calendar, ReadsTheUsualWaysToWriteADate) {
   }
   EXPECT_EQ(parse_moment("2016-07"), noon - 43200);
   EXPECT_EQ(parse_moment("17"), 17);
-  for (const char* text : {"", "yesterday", "2016-13-01", "2015-02-29", "2016-07-01 25:00", "01.07.2016",
-                           "2016-07-01x", "2016-07-01 12:00+24:00", "2016-07-01 12:00-01:60"}) {
+  for (const char* text :
+       {"", "yesterday", "2016-13-01", "2015-02-29", "2016-07-01 25:00", "01.07.2016", "2016-07-01x",
+        "2016-07-01 12:00+24:00", "2016-07-01 12:00-01:60", "2016Q0", "2016Q5", "2016Q11", "2016Q1-01"}) {
     EXPECT_EQ(parse_moment(text), std::nullopt) << text;
   }
 }
@@ -45,7 +46,8 @@ TEST(Calendar, ReadsTheUsualWaysToWriteADate) {
 TEST(Calendar, WritesADateAsItWasRead) {
   for (const char* text :
        {"2016-07-01 12:00:00", "2016-07-01T12:00", "2016/07/01", "2016-07", "1969-12-31 23:00:00", "42",
-        "20160701 12:00", "2016-07-01T12:00Z", "2016-07-01 01:00:00+05:30", "2016-12-31T23:00-02:30"}) {
+        "20160701 12:00", "2016-07-01T12:00Z", "2016-07-01 01:00:00+05:30", "2016-12-31T23:00-02:30",
+        "2016Q3", "2016-Q1", "2016/Q4"}) {
     DateStyle style;
     const auto moment = parse_moment(text, &style);
     ASSERT_TRUE(moment) << text;
@@ -130,6 +132,12 @@ TEST(Calendar, AHolidayBesideTheFirstOrLastBusinessDayIsNoEvenGridButIsUnderstoo
   // A row on a weekend: no business days.
   EXPECT_EQ(written(dated({"2001-11-01", "2001-12-01", "2002-01-02"}, {.frequency = "M"}), 2, 2),
             (Strings{"2002-01-02", "2002-02-02", "2002-03-02"}));
+}
+
+TEST(Calendar, QuartersGoOnAsQuarters) {
+  const SeriesTable table = dated({"2019Q3", "2019Q4", "2020Q1"});
+  EXPECT_EQ(table.frequency.name(), "QS");
+  EXPECT_EQ(written(table, 2, 2), (Strings{"2020Q1", "2020Q2", "2020Q3"}));
 }
 
 TEST(Calendar, EverySeriesKeepsItsDayOfTheMonth) {

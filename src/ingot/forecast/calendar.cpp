@@ -122,6 +122,27 @@ std::optional<Moment> parse_integer(std::string_view text) {
   return value;
 }
 
+// What follows the year of 2016Q3.
+bool parse_quarter(Scanner& scan, Civil& civil, DateStyle& style) {
+  std::int64_t quarter = 0;
+  style.month_only = true;
+  if (!scan.digits(1, 1, quarter) || quarter < 1 || quarter > 4) return false;
+  civil.month = 3 * quarter - 2;
+  return true;
+}
+
+// What follows the year of 2016-07, 2016-07-01, 20160701 12:00.
+bool parse_month(Scanner& scan, Civil& civil, DateStyle& style) {
+  const std::size_t digits = style.compact ? 2 : 1;
+  if (!scan.digits(digits, 2, civil.month) || civil.month < 1 || civil.month > 12) return false;
+  style.month_only = scan.done();
+  if (style.month_only) return true;
+  if (!style.compact && !scan.take(style.slashes ? '/' : '-')) return false;
+  if (!scan.digits(digits, 2, civil.day) || civil.day < 1) return false;
+  if (civil.day > last_day(civil.year, civil.month)) return false;
+  return scan.done() || parse_clock(scan, civil, style);
+}
+
 // A date that is no plain number, but may be of digits alone.
 std::optional<Moment> parse_date(std::string_view text, DateStyle& style) {
   Scanner scan(text);
@@ -129,17 +150,9 @@ std::optional<Moment> parse_date(std::string_view text, DateStyle& style) {
   if (!scan.digits(4, 4, c.year)) return std::nullopt;
   style.slashes = scan.take('/');
   style.compact = !style.slashes && !scan.take('-');
-  const std::size_t digits = style.compact ? 2 : 1;
-  if (!scan.digits(digits, 2, c.month)) return std::nullopt;
-  style.month_only = scan.done();
-  if (!style.month_only) {
-    if (!style.compact && !scan.take(style.slashes ? '/' : '-')) return std::nullopt;
-    if (!scan.digits(digits, 2, c.day)) return std::nullopt;
-    if (!scan.done() && !parse_clock(scan, c, style)) return std::nullopt;
-  }
-  if (!scan.done() || c.month < 1 || c.month > 12 || c.day < 1 || c.day > last_day(c.year, c.month)) {
-    return std::nullopt;
-  }
+  style.quarter = scan.take('Q');
+  const auto parse_rest = style.quarter ? parse_quarter : parse_month;
+  if (!parse_rest(scan, c, style) || !scan.done()) return std::nullopt;
   return days_of(c.year, c.month, c.day) * kDay + c.hour * kHour + c.minute * kMinute + c.second -
          style.offset;
 }
@@ -192,10 +205,13 @@ void DateStyle::widen(const DateStyle& row) {
   seconds |= row.seconds;
   letter_t |= row.letter_t;
   month_only &= row.month_only;
+  quarter &= row.quarter;
 }
 
 void DateStyle::widen(const Frequency& frequency) {
-  if (number || frequency.unit == Frequency::Unit::months) return;
+  const bool months = frequency.unit == Frequency::Unit::months;
+  quarter &= months && frequency.step % 3 == 0;
+  if (number || months) return;
   month_only = false;
   if (frequency.unit != Frequency::Unit::seconds) return;
   time |= frequency.step % kDay != 0;
@@ -229,6 +245,7 @@ std::string format_moment(Moment moment, const DateStyle& style) {
   if (style.number) return std::to_string(moment);
   const Civil c = civil_of(style.own_clock ? moment : moment + style.offset);
   const std::string_view dash = style.compact ? "" : style.slashes ? "/" : "-";
+  if (style.quarter) return fmt::format("{:04}{}Q{}", c.year, dash, (c.month + 2) / 3);
   std::string text = fmt::format("{:04}{}{:02}", c.year, dash, c.month);
   if (style.month_only) return text;
   text += fmt::format("{}{:02}", dash, c.day);

@@ -24,6 +24,7 @@ struct DateStyle {
   bool letter_t = false;    ///< 'T' between date and time, not a space
   bool zone = false;        ///< 'Z' or an offset at the end
   bool month_only = false;  ///< 2016-07
+  bool quarter = false;     ///< 2016Q3; with dashes 2016-Q3
   std::int64_t offset = 0;  ///< the zone's, in seconds east of UTC
   bool own_clock = false;   ///< moments count by the clock of that offset, not by UTC
 
@@ -34,7 +35,8 @@ struct DateStyle {
 };
 
 /// Reads "2016-07-01", "2016-07-01 13:00[:00[.000]]" (a space or 'T', with 'Z' or "+02:00" at the end where
-/// there is a zone), "2016/07/01", "2016-07" or an integer. Nothing for other text and for days that are not.
+/// there is a zone), "2016/07/01", "2016-07", "2016Q3" or an integer. Nothing for other text and for days
+/// that are not.
 std::optional<Moment> parse_moment(std::string_view text, DateStyle* style = nullptr);
 /// Reads 20160701 or 201607, of the years 1800 to 2199; parse_moment takes them for row numbers.
 std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style = nullptr);
@@ -54,8 +56,8 @@ struct Frequency {
   bool operator==(const Frequency&) const = default;
   /// "15min", "h", "D", "B", "W", "MS", "QS", "YS", "1 row": the words of pandas.
   std::string name() const;
-  /// `steps` rows after `moment`. Months go on at day `month_day`, or at their last where they are shorter, or
-  /// at the business day that it stands for; 0: the day of `moment`.
+  /// `steps` rows after `moment`. Months go on at day `month_day`, or at their last where they are shorter,
+  /// or at the business day that it stands for; 0: the day of `moment`.
   Moment advance(Moment moment, std::int64_t steps, std::int64_t month_day = 0) const;
   /// Rows from `a` to `b`; nothing where b is not a whole number of steps away.
   std::optional<std::int64_t> distance(Moment a, Moment b) const;
@@ -78,8 +80,8 @@ std::optional<Frequency> months_between(std::span<const Moment> moments);
 bool skip_weekends(std::span<const Moment> days);
 /// Days of months that are no number: the first and the last that is not on a weekend.
 inline constexpr std::int64_t kFirstBusinessDay = -1, kLastBusinessDay = -2;
-/// The day of the month that rows lie on: 31 where each is the last of its month; a business day where all are
-/// near it and none is on a weekend (it may have been a holiday); else the latest of all.
+/// The day of the month that rows lie on: 31 where each is the last of its month; a business day where all
+/// are near it and none is on a weekend (it may have been a holiday); else the latest of all.
 std::int64_t month_day_of(std::span<const Moment> moments);
 
 /// Names of the calendar features that suit a frequency, in GluonTS' order: hourly data has hour of day, day
