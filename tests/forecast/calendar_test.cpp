@@ -97,6 +97,15 @@ TEST(Calendar, FeaturesAreThoseOfThePublishedCode) {
   EXPECT_NEAR(f[3], 182 / 365.0 - 0.5, 1e-7);
 }
 
+TEST(Calendar, SaysWhatARowIsFor) {
+  Strings words;
+  for (const char* name : {"30s", "15min", "h", "D", "2B", "W", "MS", "QS", "YS", "1 row"}) {
+    words.push_back(parse_frequency(name).in_words());
+  }
+  EXPECT_EQ(words, (Strings{"30 seconds", "15 minutes", "hour", "day", "2 business days", "week", "month",
+                            "quarter", "year", "step"}));
+}
+
 TEST(Calendar, MonthsKeepTheirDay) {
   const auto continued = [](const Strings& dates, const TableOptions& options = {}) {
     const SeriesTable table = dated(dates, options);

@@ -80,7 +80,7 @@ void tell_table(const SeriesTable& table, bool json) {
   for (const Series& s : table.series) rows += s.length();
   fmt::print("{}: {} series, {} rows, one per {}\n", table.source,
              table.long_layout ? table.series.size() : table.column_names.size(),
-             human_count(static_cast<double>(rows)), table.frequency.name());
+             human_count(static_cast<double>(rows)), table.frequency.in_words());
   tell_gaps(table, stdout);
 }
 

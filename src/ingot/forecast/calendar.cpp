@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -289,6 +290,28 @@ std::string Frequency::name() const {
   if (step % kDay == 0) return with(step / kDay, "D");
   if (step % kHour == 0) return with(step / kHour, "h");
   return step % kMinute == 0 ? with(step / kMinute, "min") : with(step, "s");
+}
+
+std::string Frequency::in_words() const {
+  const auto with = [](std::int64_t count, std::string_view word) {
+    return count == 1 ? std::string(word) : fmt::format("{} {}s", count, word);
+  };
+  switch (unit) {
+    case Unit::count:
+      return with(step, "step");
+    case Unit::business_days:
+      return with(step, "business day");
+    case Unit::months:
+      if (step % 12 == 0) return with(step / 12, "year");
+      return step % 3 == 0 ? with(step / 3, "quarter") : with(step, "month");
+    case Unit::seconds:
+      break;
+  }
+  for (const auto& [seconds, word] :
+       {std::pair{kWeek, "week"}, {kDay, "day"}, {kHour, "hour"}, {kMinute, "minute"}}) {
+    if (step % seconds == 0) return with(step / seconds, word);
+  }
+  return with(step, "second");
 }
 
 Moment Frequency::advance(Moment moment, std::int64_t steps, std::int64_t month_day) const {

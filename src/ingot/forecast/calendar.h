@@ -56,6 +56,8 @@ struct Frequency {
   bool operator==(const Frequency&) const = default;
   /// "15min", "h", "D", "B", "W", "MS", "QS", "YS", "1 row": the words of pandas.
   std::string name() const;
+  /// "15 minutes", "day", "business day", "quarter": what one row is for.
+  std::string in_words() const;
   /// `steps` rows after `moment`. Months go on at day `month_day`, or at their last where they are shorter,
   /// or at the business day that it stands for; 0: the day of `moment`.
   Moment advance(Moment moment, std::int64_t steps, std::int64_t month_day = 0) const;

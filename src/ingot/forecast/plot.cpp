@@ -124,7 +124,7 @@ Report forecast_report(const Forecaster& f, const SeriesTable& table, std::int64
   Report report;
   report.title = fmt::format("{} steps ahead", f.config.model.horizon);
   report.subtitle = fmt::format("{} · {} · look-back {} · one row per {}", table.source, f.config.model.model,
-                                f.config.model.lookback, table.frequency.name());
+                                f.config.model.lookback, table.frequency.in_words());
   report.figures = {
       {"model", f.config.model.model,
        fmt::format("{} parameters", human_count(static_cast<double>(count_parameters(*f.model))))},

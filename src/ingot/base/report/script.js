@@ -43,13 +43,23 @@
     return span > 31 * 86400 ? text.slice(0, 10) : text.slice(0, 16).replace('T', ' ');
   };
 
-  // Round moments, a label's width apart at least.
+  // Round moments, a label's width apart at least: hours, days, Mondays, the beginnings of months and years.
   const dateTicks = (low, high, width) => {
-    const steps = [60, 300, 900, 3600, 10800, 21600, 43200, ...[1, 2, 4, 7, 14, 28, 56, 91, 182, 365, 730, 1826, 3652].map((d) => d * 86400)];
+    const day = 86400, monday = 4 * day;  // the first after 1970 began
     const wanted = (high - low) * 130 / Math.max(width, 130);
-    const step = steps.find((s) => s >= wanted) || steps[steps.length - 1];
     const ticks = [];
-    for (let at = Math.ceil(low / step) * step; at <= high; at += step) ticks.push({value: at});
+    const step = [60, 300, 900, 3600, 10800, 21600, 43200, day, 2 * day, 7 * day, 14 * day].find((s) => s >= wanted);
+    if (step) {
+      const start = step % (7 * day) === 0 ? monday : 0;
+      for (let at = start + Math.ceil((low - start) / step) * step; at <= high; at += step) ticks.push({value: at});
+      return ticks;
+    }
+    const months = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600].find((m) => m * 28 * day >= wanted) || 1200;
+    const first = new Date(low * 1000);
+    const began = (month) => Date.UTC(1970, month - 12 * 1970) / 1000;  // months since the year 0
+    for (let at = Math.ceil((12 * first.getUTCFullYear() + first.getUTCMonth()) / months) * months; began(at) <= high; at += months) {
+      if (began(at) >= low) ticks.push({value: began(at)});
+    }
     return ticks;
   };
 
