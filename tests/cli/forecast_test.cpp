@@ -238,13 +238,14 @@ TEST(ForecastCommand, CtrlCEndsAComparison) {
   const std::string data = directory.at("days.csv");
   write_days(data, 300);
   bool sent = false;
-  const Outcome stopped = run_ingot_on_terminal(
-      {"forecast", "compare", data, "--model", "nlinear", "--model", "dlinear", "--horizon", "7",
-       "--lookback", "14", "--epochs", "4000", "--set", "patience=0", "-o", directory.at("both")},
-      [&](const std::string& output, pid_t child, int) {
-        if (child == 0 || sent || output.find("epoch   2") == std::string::npos) return;
-        sent = ::kill(child, SIGINT) == 0;
-      });
+  const Outcome stopped =
+      run_ingot_on_terminal({"forecast", "compare", data, "--model", "nlinear", "--model", "dlinear",
+                             "--horizon", "7", "--lookback", "14", "--epochs", "4000", "--set", "patience=0",
+                             "--set", "min_epoch_steps=1", "-o", directory.at("both")},
+                            [&](const std::string& output, pid_t child, int) {
+                              if (child == 0 || sent || output.find("epoch   2") == std::string::npos) return;
+                              sent = ::kill(child, SIGINT) == 0;
+                            });
   EXPECT_EQ(stopped.exit_code, 128 + SIGINT) << stopped.output;
   EXPECT_NE(stopped.output.find("nlinear, stopped"), std::string::npos) << stopped.output;
   EXPECT_FALSE(std::filesystem::exists(directory.at("both/dlinear")));
@@ -272,6 +273,7 @@ TEST(ForecastCommand, AFitKilledAtAnyMomentAndResumedEndsWithTheSameBits) {
     std::vector<std::string> words{
         "forecast", "fit",        data, "--model", "nlinear",      "--horizon", "7",  "--epochs",
         "2",        "--lookback", "14", "--json",  "--save-every", "0",         "-o", directory.at(name)};
+    words.insert(words.end(), {"--set", "min_epoch_steps=1"});
     if (resume) words.emplace_back("--resume");
     return words;
   };
@@ -303,15 +305,16 @@ TEST(ForecastCommand, GoesOnFromAModelInItsPlace) {
   const test::TemporaryDirectory directory;
   const std::string data = directory.at("days.csv"), model = directory.at("model");
   write_days(data, 300);
-  ASSERT_EQ(
-      run_ingot({"forecast", "fit", data, "--horizon", "7", "--lookback", "14", "--epochs", "2", "-o", model})
-          .exit_code,
-      0);
+  ASSERT_EQ(run_ingot({"forecast", "fit", data, "--horizon", "7", "--lookback", "14", "--epochs", "2",
+                       "--set", "min_epoch_steps=1", "-o", model})
+                .exit_code,
+            0);
   const auto losses = [](const Outcome& o) {
     return parse_json<nlohmann::json>(o.output, "output").at("epochs").at(0).at("train_loss").get<double>();
   };
-  const std::vector<std::string> again{"forecast", "fit", data, "--from", model,
-                                       "--epochs", "1",   "-o", model,    "--json"};
+  const std::vector<std::string> again{
+      "forecast",          "fit", data,  "--from", model, "--epochs", "1", "--set",
+      "min_epoch_steps=1", "-o",  model, "--json"};
   const Outcome second = run_ingot(again), third = run_ingot(again);
   ASSERT_EQ(third.exit_code, 0) << third.errors;
   EXPECT_LT(losses(third), losses(second));
@@ -326,9 +329,10 @@ TEST(ForecastCommand, AFitThatCtrlCEndedIsAModelAndCanBeResumed) {
   const test::TemporaryDirectory directory;
   const std::string data = directory.at("days.csv"), model = directory.at("model");
   write_days(data, 300);
-  const std::vector<std::string> words{"forecast",   "fit",          data, "--model",  "nlinear", "--horizon",
-                                       "7",          "--lookback",   "14", "--epochs", "40",      "--set",
-                                       "patience=0", "--save-every", "0",  "-o",       model};
+  const std::vector<std::string> words{"forecast",     "fit",   data,         "--model", "nlinear",
+                                       "--horizon",    "7",     "--lookback", "14",      "--epochs",
+                                       "40",           "--set", "patience=0", "--set",   "min_epoch_steps=1",
+                                       "--save-every", "0",     "-o",         model};
   bool sent = false;
   const Outcome stopped = run_ingot_on_terminal(words, [&](const std::string& output, pid_t child, int) {
     if (child == 0 || sent || output.find("epoch   2") == std::string::npos) return;

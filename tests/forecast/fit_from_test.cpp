@@ -18,14 +18,16 @@ class FitFrom : public ::testing::Test {
     FitConfig c =
         read(fmt::format("{{model: {}, horizon: 12, lookback: 48, d_model: 8, heads: 2, layers: 1, d_ff: 12, "
                          "learning_rate: 0.001, "
-                         "epochs: 1, scaler: min_max, use_time_features: false{}}}",
+                         "epochs: 1, min_epoch_steps: 1, scaler: min_max, use_time_features: false{}}}",
                          model, more));
     Forecaster f = fit_forecaster(c, table_);
     save_forecaster(path(), f);
     return f;
   }
   std::string path() const { return directory_.at("model"); }
-  FitConfig from(const std::string& more) const { return read(fmt::format("{{from: {}{}}}", path(), more)); }
+  FitConfig from(const std::string& more) const {
+    return read(fmt::format("{{from: {}, min_epoch_steps: 1{}}}", path(), more));
+  }
 
   test::TemporaryDirectory directory_;
   SeriesTable table_ = table_of(hourly_csv(700));

@@ -1,8 +1,13 @@
 #include "ingot/forecast/fit.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
 #include "tests/forecast/support.h"
 
 #include "ingot/base/config.h"
+#include "ingot/forecast/evaluate.h"
 #include "ingot/kernels/matmul_precision.h"
 #include "ingot/ops/view.h"
 
@@ -13,6 +18,7 @@ FitConfig small(const std::string& model) {
   FitConfig c = FitConfig::defaults(model, 12);
   c.model.lookback = 48;
   c.epochs = 3;
+  c.min_epoch_steps = 1;
   if (model != "dlinear" && model != "nlinear") {
     c.model.d_model = 8;
     c.model.heads = 2;
@@ -150,6 +156,48 @@ TEST(Fit, ValidatesAndKeepsTheAverageOfTheWeightsWhenTold) {
     const double kept = std::string_view(keep) == "best" ? averaged.best_validation_loss
                                                          : averaged.epochs.back().validation_loss;
     EXPECT_DOUBLE_EQ(mean_loss(*averaged.model, d.validation, "mse"), kept) << keep;
+  }
+}
+
+TEST(Fit, AnEpochOfAShortTableTakesAsManyPassesAsMakeItsSteps) {
+  const SeriesTable table = table_of(hourly_csv(700));  // 14 batches
+  FitConfig c = small("nlinear");
+  c.learning_rate = 1e-12;
+  const double loss = fit(c, table).epochs[0].train_loss;
+  const auto steps = [&](std::int64_t least) {
+    c.min_epoch_steps = least;
+    std::int64_t done = 0;
+    FitHooks hooks;
+    hooks.on_step = [&](std::int64_t step, std::int64_t all, double) {
+      EXPECT_EQ(step, ++done);
+      EXPECT_EQ(all, 3 * 14 * ((least + 13) / 14));
+    };
+    const FitResult r = fit(c, table, hooks);
+    EXPECT_EQ(r.epochs.size(), 3U);
+    EXPECT_NEAR(r.epochs[2].train_loss, loss, 1e-6)
+        << "the mean over the windows, of weights that stand still";
+    return done;
+  };
+  EXPECT_EQ(steps(14), 3 * 14);
+  EXPECT_EQ(steps(15), 3 * 28);
+  EXPECT_EQ(steps(42), 3 * 42);
+}
+
+// Twelve years of months, as those of airline passengers: rising, with a season that grows with them.
+TEST(Fit, ModelsOfAShortTableBeatTheSeasonalNaiveForecastWithoutSettings) {
+  std::string csv = "month,passengers\n";
+  for (int i = 0; i < 144; ++i) {
+    const double level = (110 + 2.6 * i) * (1 + 0.2 * std::sin(i * std::numbers::pi / 6));
+    csv += fmt::format("{}-{:02},{:.1f}\n", 1949 + i / 12, i % 12 + 1, level + 7 * std::sin(i * 12.9898));
+  }
+  const SeriesTable table = table_of(csv);
+  for (const char* model : {"dlinear", "nlinear", "itransformer"}) {
+    FitConfig c = FitConfig::defaults(model, 6);
+    c.model.lookback = 24;
+    const Evaluation e = evaluate(fit_forecaster(c, table), table);
+    const auto naive = std::ranges::find(e.methods, "seasonal naive", &Metrics::method);
+    ASSERT_NE(naive, e.methods.end());
+    EXPECT_LT(e.methods[0].mse, naive->mse / 2) << model;
   }
 }
 

@@ -43,6 +43,7 @@ inline FitConfig small_fit(const std::string& model = "dlinear") {
   FitConfig c = FitConfig::defaults(model, 12);
   c.model.lookback = 48;
   c.epochs = 4;
+  c.min_epoch_steps = 1;
   return c;
 }
 

@@ -24,7 +24,8 @@ void add_fit_options(Command& verb, ForecastOptions& o) {
   verb.option("--scaler", o.scaler, "How to scale columns, fitted on the training part")
       .one_of({"standard", "min_max", "none"});
   verb.option("--frequency", o.frequency, "Distance of rows (15min, h, D, B, W, MS); default: inferred");
-  verb.option("--epochs", o.epochs, "Passes over the training part at most");
+  verb.option("--epochs", o.epochs,
+              "Epochs at most: passes over the training part, several each if it is short");
   verb.option("--config", o.config, "YAML file with any of the keys in docs/forecasting.md");
   verb.option("--set", o.set, "Change a key: --set d_model=64 (may be repeated)");
   add_data_options(verb, o);

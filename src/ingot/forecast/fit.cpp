@@ -92,9 +92,15 @@ struct Fit {
   FitProgress progress;
   Stopwatch in_epoch, since_save;
 
-  std::int64_t batches() const {
+  // Of one pass through the windows.
+  std::int64_t pass_batches() const {
     const std::int64_t n = parts.train.size(), b = config.batch_size;
     return config.drop_last && n >= b ? n / b : (n + b - 1) / b;
+  }
+  // Of one epoch: as many passes as make min_epoch_steps.
+  std::int64_t batches() const {
+    const std::int64_t once = pass_batches();
+    return once * std::max<std::int64_t>(1, (config.min_epoch_steps + once - 1) / once);
   }
   std::int64_t steps() const {
     return static_cast<std::int64_t>(progress.epochs.size()) * batches() + progress.batch;
@@ -121,10 +127,12 @@ struct Fit {
     return value;
   }
 
-  // The windows of one batch, in the epoch's order.
-  std::vector<std::int64_t> windows_of(const data::Permutation& order, std::int64_t batch) const {
-    const std::int64_t begin = batch * config.batch_size,
+  // The windows of one batch of an epoch; every pass has an order of its own.
+  std::vector<std::int64_t> windows_of(std::int64_t epoch, std::int64_t batch) const {
+    const std::int64_t begin = batch % pass_batches() * config.batch_size,
                        end = std::min(begin + config.batch_size, parts.train.size());
+    const data::Permutation order(static_cast<std::uint64_t>(parts.train.size()), config.seed,
+                                  static_cast<std::uint64_t>((epoch * batches() + batch) / pass_batches()));
     std::vector<std::int64_t> windows;
     for (std::int64_t i = begin; i < end; ++i)
       windows.push_back(static_cast<std::int64_t>(order(static_cast<std::uint64_t>(i))));
@@ -135,12 +143,10 @@ struct Fit {
   void run_epoch() {
     const auto index = static_cast<std::int64_t>(progress.epochs.size());
     const double factor = schedule_factor(config, index);
-    const data::Permutation order(static_cast<std::uint64_t>(parts.train.size()), config.seed,
-                                  static_cast<std::uint64_t>(index));
     in_epoch.restart();
     model.set_training(true);
     while (progress.batch < batches()) {
-      const std::vector<std::int64_t> windows = windows_of(order, progress.batch);
+      const std::vector<std::int64_t> windows = windows_of(index, progress.batch);
       const double loss = step(windows, factor);
       progress.loss_sum += loss * static_cast<double>(windows.size());
       ++progress.batch;
@@ -148,7 +154,8 @@ struct Fit {
       if (progress.batch < batches()) save_if_due();
     }
     model.set_training(false);
-    const auto seen = std::min(batches() * config.batch_size, parts.train.size());
+    const std::int64_t seen =
+        batches() / pass_batches() * std::min(pass_batches() * config.batch_size, parts.train.size());
     EpochReport report{.epoch = index + 1,
                        .train_loss = progress.loss_sum / static_cast<double>(seen),
                        .learning_rate = config.learning_rate * factor};

@@ -26,6 +26,9 @@ struct FitConfig {
   double learning_rate = 1e-3;
   std::int64_t batch_size = 32;
   std::int64_t epochs = 10;
+  /// A table that is too short for so many steps in one pass is gone through several times in an epoch: the
+  /// schedule and `patience` count epochs, and would end its training before it has learnt anything.
+  std::int64_t min_epoch_steps = 1;
   std::int64_t patience = 3;       ///< epochs without a lower validation loss before it ends; 0: never
   std::string schedule = "halve";  ///< "halve" (type1), "decay" (type3), "cosine" or "constant"
   std::string keep = "best";       ///< the weights of the epoch with the least validation loss, or "last"

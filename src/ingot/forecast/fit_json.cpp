@@ -33,6 +33,7 @@ Json to_json(const FitConfig& c) {
             {"learning_rate", c.learning_rate},
             {"batch_size", c.batch_size},
             {"epochs", c.epochs},
+            {"min_epoch_steps", c.min_epoch_steps},
             {"patience", c.patience},
             {"schedule", c.schedule},
             {"keep", c.keep},
