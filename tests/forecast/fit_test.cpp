@@ -289,7 +289,9 @@ TEST(Fit, LeavesOutSeriesThatAreTooShortAndRefusesATableOfSuch) {
             std::string::npos);
   FitConfig reads_all = c;
   reads_all.model.lookback = 150;
-  EXPECT_NE(message_of([&] { fit(reads_all, csv(200, 0)); }).find("choose a --lookback of 128 or less"),
+  EXPECT_NE(message_of([&] {
+              fit(reads_all, csv(200, 0));
+            }).find("choose a shorter --lookback (64 leaves 65 windows to learn from; at most 128 fits)"),
             std::string::npos);
 }
 

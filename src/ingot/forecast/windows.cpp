@@ -38,19 +38,26 @@ bool parts_have_windows(const Borders& b, const SplitOptions& split, std::int64_
   return fitted >= horizon && (untested || b.test - b.validation >= horizon);
 }
 
+// The longest leaves one window, of which nothing is learnt.
+std::string shorter_lookback(std::int64_t train, std::int64_t horizon) {
+  const std::int64_t most = train - horizon, half = std::max<std::int64_t>(1, most / 2);
+  return fmt::format(
+      "a shorter --lookback ({} leaves {} windows to learn from; at most {} fits), or other fractions", half,
+      most - half + 1, most);
+}
+
 [[noreturn]] void fail_too_short(const Series& series, const SeriesTable& table, const SplitOptions& split,
                                  std::int64_t lookback, std::int64_t horizon) {
   const Borders b = borders_of(split, series, table);
   const bool short_horizon = parts_have_windows(b, split, 1, horizon);
   throw DataError(
       table.source, 0, "",
-      fmt::format("{} is too short: its {} rows give {} for training (look-back {} plus horizon {} "
-                  "are needed), {} for validation and {} for testing ({} needed each); choose {}",
-                  of_series(series), series.length(), b.train, lookback, horizon, b.validation - b.train,
-                  b.test - b.validation, horizon,
-                  short_horizon
-                      ? fmt::format("a --lookback of {} or less, or other fractions", b.train - horizon)
-                      : "a smaller --horizon, or other fractions"));
+      fmt::format(
+          "{} is too short: its {} rows give {} for training (look-back {} plus horizon {} "
+          "are needed), {} for validation and {} for testing ({} needed each); choose {}",
+          of_series(series), series.length(), b.train, lookback, horizon, b.validation - b.train,
+          b.test - b.validation, horizon,
+          short_horizon ? shorter_lookback(b.train, horizon) : "a smaller --horizon, or other fractions"));
 }
 
 bool any_target_measured(const Series& series, std::size_t targets, std::int64_t first, std::int64_t last) {
