@@ -305,6 +305,8 @@ TEST(FitConfig, NamesTheKeyThatIsWrongAndKnowsTheDefaultsOfEachModel) {
   EXPECT_NE(error("{horizon: 0}").find("horizon"), std::string::npos);
   EXPECT_NE(error("{model: dliner}").find("did you mean 'dlinear'"), std::string::npos);
   EXPECT_NE(error("{matmul_precision: meduim}").find("did you mean 'medium'"), std::string::npos);
+  EXPECT_NE(error("{min_epoch_steps: 0}").find("min_epoch_steps"), std::string::npos);
+  EXPECT_NE(error("{min_epoch_steps: 9e15}").find("min_epoch_steps"), std::string::npos);
   EXPECT_NE(error("{lookbak: 3}").find("did you mean 'lookback'"), std::string::npos);
   EXPECT_NE(error("{fill: guess}").find("fill"), std::string::npos);
   Config config = Config::parse("{model: itransformer, horizon: 720}");
