@@ -232,6 +232,28 @@ TEST(ForecastCommand, TakesColumnsByTheirNamesWhateverYamlWouldMakeOfThem) {
       << predicted.output << predicted.errors;
 }
 
+TEST(ForecastCommand, ATableShorterThanThePaperReadsHasAShorterLookbackUnlessOneIsAskedFor) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv"), model = directory.at("model");
+  write_days(data, 200);
+  const std::vector<std::string> words{"forecast", "fit", data, "--horizon", "7",
+                                       "--epochs", "1",   "-o", model};
+  const Outcome fitted = run_ingot(words);
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.errors;
+  EXPECT_NE(fitted.output.find("dlinear reads 44 rows, as the table is too short for the 336 of its paper"),
+            std::string::npos)
+      << fitted.output;
+  std::vector<std::string> more = words;
+  more.emplace_back("--json");
+  const Outcome json = run_ingot(more);
+  EXPECT_EQ(parse_json<nlohmann::json>(json.output, "output").at("lookback"), 44);
+  more.insert(more.end(), {"--lookback", "300"});
+  const Outcome refused = run_ingot(more);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.errors.find("choose a shorter --lookback (44 leaves 90 windows"), std::string::npos)
+      << refused.errors;
+}
+
 // The rest of the models is not begun.
 TEST(ForecastCommand, CtrlCEndsAComparison) {
   const test::TemporaryDirectory directory;

@@ -291,8 +291,24 @@ TEST(Fit, LeavesOutSeriesThatAreTooShortAndRefusesATableOfSuch) {
   reads_all.model.lookback = 150;
   EXPECT_NE(message_of([&] {
               fit(reads_all, csv(200, 0));
-            }).find("choose a shorter --lookback (64 leaves 65 windows to learn from; at most 128 fits)"),
+            }).find("choose a shorter --lookback (42 leaves 87 windows to learn from; at most 128 fits)"),
             std::string::npos);
+}
+
+TEST(Windows, OfAShortTableReadAThirdOfTheTrainingRowsInWholeSeasons) {
+  const auto lookback = [](const char* first, int rows, const char* frequency, std::int64_t horizon) {
+    std::string csv = "date,a\n";
+    for (int i = 0; i < rows; ++i) {
+      const Moment moment = parse_frequency(frequency).advance(*parse_moment(first), i);
+      csv += fmt::format("{},{}\n", format_moment(moment, {}), i);
+    }
+    return short_table_lookback(table_of(csv), {}, horizon);
+  };
+  EXPECT_EQ(lookback("1949-01-01", 144, "MS", 6), 24);  // 100 rows for training: 31, two years
+  EXPECT_EQ(lookback("1949-01-01", 60, "MS", 3), 12);   // 42: 13, one year
+  EXPECT_EQ(lookback("1949-01-01", 40, "MS", 2), 8);    // 28: 8, less than a year
+  EXPECT_EQ(lookback("2020-01-01", 200, "D", 14), 42);  // 140: 42, six weeks
+  EXPECT_EQ(lookback("1949-01-01", 144, "MS", 40), 0);  // 28 rows for testing
 }
 
 TEST(FitConfig, NamesTheKeyThatIsWrongAndKnowsTheDefaultsOfEachModel) {

@@ -74,6 +74,23 @@ FitConfig configuration(const ForecastOptions& o, const std::optional<std::strin
   return read_fit_config(config);
 }
 
+// The look-back of a model's paper, which nobody chose, may be longer than a short table.
+FitConfig fitted_to(const SeriesTable& table, const ForecastOptions& o, const FitConfig& config) {
+  const ForecastModelConfig& model = config.model;
+  const std::int64_t usual = ForecastModelConfig::defaults(model.model, model.horizon).lookback;
+  if (o.lookback || !config.from.empty() || model.lookback != usual) return config;
+  if (series_too_short(table, config.split, usual, model.horizon).size() < table.series.size()) return config;
+  const std::int64_t shorter = short_table_lookback(table, config.split, model.horizon);
+  if (shorter == 0) return config;  // the error of the fit says why
+  if (!o.json) {
+    fmt::print("  {} reads {} rows, as the table is too short for the {} of its paper (--lookback chooses)\n",
+               model.model, shorter, usual);
+  }
+  ForecastOptions chosen = o;
+  chosen.lookback = std::to_string(shorter);
+  return configuration(chosen, model.model);
+}
+
 void tell_table(const SeriesTable& table, bool json) {
   if (json) return;
   std::size_t rows = 0;
@@ -188,13 +205,14 @@ Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, const Fi
 }
 
 int run_forecast_fit(const ForecastOptions& o) {
-  const FitConfig config = configuration(o, o.model);
+  FitConfig config = configuration(o, o.model);
   for (const std::string& key : keys_without_effect(config.model)) {
     log(LogLevel::warn, "ingot::forecast", fmt::format("{} has no effect on {}", key, config.model.model));
   }
   const std::string output = output_directory(o, config.data, config.model.model);
   const SeriesTable table = read_data(config);
   tell_table(table, o.json);
+  config = fitted_to(table, o, config);
   const auto [f, skipped, unfinished] = fit_into(output, o, config, table);
   double best = f.epochs[0].validation_loss;
   for (const EpochReport& e : f.epochs) best = std::min(best, e.validation_loss);
@@ -203,6 +221,7 @@ int run_forecast_fit(const ForecastOptions& o) {
     fmt::print("{}\n", dump_json(Json{{"end", name(f.end)},
                                       {"model", output},
                                       {"report", output + "/report.html"},
+                                      {"lookback", config.model.lookback},
                                       {"parameters", count_parameters(*f.model)},
                                       {"best_validation_loss", best},
                                       {"gaps", to_json(table.filled)},
@@ -246,7 +265,9 @@ Comparison planned(const ForecastOptions& o, const EvaluateOptions& evaluation) 
   const FitConfig& first = plan.configs.front();
   plan.output = output_directory(o, first.data, "compare");
   plan.table = read_data(first);
-  for (const FitConfig& config : plan.configs) {
+  tell_table(plan.table, o.json);
+  for (FitConfig& config : plan.configs) {
+    config = fitted_to(plan.table, o, config);
     check_fit(config, plan.table, saving_of(o, plan.directory(config)));
     check_evaluation(config.split, plan.table, evaluation);
   }
@@ -304,7 +325,6 @@ void print_comparison(const ForecastOptions& o, const std::string& report, const
 int run_forecast_compare(const ForecastOptions& o) {
   const EvaluateOptions options{.stride = o.stride, .season = o.season};
   const Comparison plan = planned(o, options);
-  tell_table(plan.table, o.json);
   std::vector<Compared> rows;
   Evaluation last;
   bool stopped = false;

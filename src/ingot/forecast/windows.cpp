@@ -38,26 +38,26 @@ bool parts_have_windows(const Borders& b, const SplitOptions& split, std::int64_
   return fitted >= horizon && (untested || b.test - b.validation >= horizon);
 }
 
-// The longest leaves one window, of which nothing is learnt.
-std::string shorter_lookback(std::int64_t train, std::int64_t horizon) {
-  const std::int64_t most = train - horizon, half = std::max<std::int64_t>(1, most / 2);
-  return fmt::format(
-      "a shorter --lookback ({} leaves {} windows to learn from; at most {} fits), or other fractions", half,
-      most - half + 1, most);
-}
-
 [[noreturn]] void fail_too_short(const Series& series, const SeriesTable& table, const SplitOptions& split,
                                  std::int64_t lookback, std::int64_t horizon) {
   const Borders b = borders_of(split, series, table);
-  const bool short_horizon = parts_have_windows(b, split, 1, horizon);
+  const std::int64_t most = b.train - horizon, fitting = short_table_lookback(table, split, horizon);
+  const std::string advice =
+      fitting == 0 ? "a smaller --horizon, or other fractions"
+                   : fmt::format(
+                         "a shorter --lookback ({} leaves {} windows to learn from; at most {} fits), or "
+                         "other fractions",
+                         fitting, most - fitting + 1, most);
   throw DataError(
       table.source, 0, "",
-      fmt::format(
-          "{} is too short: its {} rows give {} for training (look-back {} plus horizon {} "
-          "are needed), {} for validation and {} for testing ({} needed each); choose {}",
-          of_series(series), series.length(), b.train, lookback, horizon, b.validation - b.train,
-          b.test - b.validation, horizon,
-          short_horizon ? shorter_lookback(b.train, horizon) : "a smaller --horizon, or other fractions"));
+      fmt::format("{} is too short: its {} rows give {} for training (look-back {} plus horizon {} "
+                  "are needed), {} for validation and {} for testing ({} needed each); choose {}",
+                  of_series(series), series.length(), b.train, lookback, horizon, b.validation - b.train,
+                  b.test - b.validation, horizon, advice));
+}
+
+const Series& longest_of(const SeriesTable& table) {
+  return *std::ranges::max_element(table.series, {}, &Series::length);
 }
 
 bool any_target_measured(const Series& series, std::size_t targets, std::int64_t first, std::int64_t last) {
@@ -209,6 +209,14 @@ std::vector<std::string> series_too_short(const SeriesTable& table, const SplitO
   return ids;
 }
 
+std::int64_t short_table_lookback(const SeriesTable& table, const SplitOptions& split, std::int64_t horizon) {
+  const Borders b = borders_of(split, longest_of(table), table);
+  if (!parts_have_windows(b, split, 1, horizon)) return 0;
+  const std::int64_t third = std::max<std::int64_t>(1, (b.train - horizon) / 3),
+                     season = table.frequency.season();
+  return third < season ? third : third / season * season;
+}
+
 DataSplit split_windows(const SeriesTable& table, const SplitOptions& split, ScalerKind scaler,
                         std::int64_t lookback, std::int64_t horizon) {
   split.validate();
@@ -227,8 +235,7 @@ DataSplit split_windows(const SeriesTable& table, const SplitOptions& split, Sca
     validation_measured |= any_target_measured(series, table.targets, b.train, b.validation);
   }
   if (out.series.empty()) {
-    const Series& longest = *std::ranges::max_element(table.series, {}, &Series::length);
-    fail_too_short(longest, table, split, lookback, horizon);
+    fail_too_short(longest_of(table), table, split, lookback, horizon);
   }
   INGOT_CHECK(validation_measured,
               DataError(table.source, 0, "",

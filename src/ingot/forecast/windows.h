@@ -85,6 +85,10 @@ class WindowSet {
 std::vector<std::string> series_too_short(const SeriesTable& table, const SplitOptions& split,
                                           std::int64_t lookback, std::int64_t horizon);
 
+/// A look-back for a table that is too short for a model's usual one: a third of what the training part of
+/// the longest series leaves, in whole seasons where that has one. 0 where the horizon leaves none.
+std::int64_t short_table_lookback(const SeriesTable& table, const SplitOptions& split, std::int64_t horizon);
+
 /// The three parts of a table, scaled by what the training part says.
 struct DataSplit {
   std::vector<std::shared_ptr<const ScaledSeries>> series;  ///< without series_too_short()
