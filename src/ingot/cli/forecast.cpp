@@ -16,7 +16,8 @@ void add_data_options(Command& verb, ForecastOptions& o) {
 
 void add_fit_options(Command& verb, ForecastOptions& o) {
   verb.option("--horizon", o.horizon, "Rows to forecast (default 96)");
-  verb.option("--lookback", o.lookback, "Rows to read (default: the model's paper)");
+  verb.option("--lookback", o.lookback,
+              "Rows to read (default: the model's paper; less where the table is too short for it)");
   verb.option("--target", o.targets, "Columns to forecast, by comma; the others are inputs only");
   verb.option("--columns", o.columns, "Columns to read, by comma (default: all)");
   verb.option("--split", o.split, "ratio (70/10/20 %), or ett (12/4/4 months, as papers on ETT)")
