@@ -27,4 +27,9 @@ std::vector<std::int32_t> parse_ids(std::string_view text, const std::string& op
   return ids;
 }
 
+void add_device_option(Command& verb, std::string& device) {
+  verb.option("--device", device,
+              "auto: an NVIDIA card where there is one, else the CPU; or cpu, cuda, cuda:1");
+}
+
 }  // namespace ingot::cli

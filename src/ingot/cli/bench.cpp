@@ -11,11 +11,13 @@
 #include "ingot/base/rng.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/arguments.h"
 #include "ingot/cli/bench_scripts.h"
 #include "ingot/cli/launch_breakdown.h"
 #include "ingot/cli/torch_peer.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/device_config.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/train/gradient_step.h"
@@ -197,7 +199,7 @@ int run(const TrainBenchOptions& o) {
                             "kernels of a captured step are not launched one by one; leave "
                             "--graphs out"));
   const DType dtype = parse_dtype(o.dtype);
-  ComputeBackend& on = backend(parse_device(o.device));
+  ComputeBackend& on = backend(choose_device(o.device));
   const double limit = measure_matmul_flops(dtype, on.device());
   std::vector<std::string> arguments{
       "--shape", o.shape, "--batch",  std::to_string(o.batch), "--sequence",   std::to_string(o.sequence),
@@ -251,7 +253,7 @@ void add_bench_train(Command& bench) {
       bench.verb("train", "Time whole training steps, against what matrix products alone reach here");
   verb.option("--shape", o->shape, "gpt2 (124M parameters), demo, or those of Llama 3.2 1B and Qwen3 8B")
       .one_of({"gpt2", "demo", "llama-1b", "qwen3-8b"});
-  verb.option("--device", o->device, "cpu, cuda or cuda:1");
+  add_device_option(verb, o->device);
   verb.option("--batch", o->batch, "Sequences in a batch");
   verb.option("--sequence", o->sequence, "Tokens in a sequence");
   verb.option("--dtype", o->dtype, "What weights and activations are: f32 or bf16 (PyTorch: autocast)")

@@ -7,10 +7,12 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
+#include "ingot/cli/arguments.h"
 #include "ingot/cli/bench.h"
 #include "ingot/cli/kernel_cases.h"
 #include "ingot/cli/torch_peer.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/device_config.h"
 #include "ingot/kernels/launch_profile.h"
 #include "ingot/train/machine_limit.h"
 
@@ -109,7 +111,7 @@ int run(const KernelBenchOptions& o) {
   for (const auto& [option, value] :
        {std::pair{"--megabytes", o.megabytes}, {"--sequence", o.sequence}, {"--runs", o.runs}})
     INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
-  const Device device = backend(parse_device(o.device)).device();
+  const Device device = choose_device(o.device);
   KernelOperands operands(device, parse_dtype(o.dtype), o.megabytes * 1'000'000, o.sequence);
   const double product_rate = measure_matmul_flops(operands.dtype(), device);
   const KernelWork copied = kernel_cases().front().make(operands);
@@ -152,7 +154,7 @@ int run(const KernelBenchOptions& o) {
 void add_bench_kernels(Command& bench) {
   auto o = std::make_shared<KernelBenchOptions>();
   Command verb = bench.verb("kernels", "Time single kernels against what copies and products reach");
-  verb.option("--device", o->device, "cpu, cuda or cuda:1");
+  add_device_option(verb, o->device);
   verb.option("--dtype", o->dtype, "What the operands are").one_of({"f32", "bf16", "f16"});
   verb.option("--kernel", o->kernels, "Kernels to time, several; none: all").one_of(case_names());
   verb.option("--megabytes", o->megabytes, "Size of a kernel's main operand; more than caches hold");

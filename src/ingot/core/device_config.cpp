@@ -4,6 +4,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/device.h"
 
 namespace ingot {
 
@@ -30,6 +31,11 @@ Device get_device(const DeviceConfig& config) {
            config.program + ": no CUDA device found (" + registry.missing_cuda() +
                "), running on the CPU. Set INGOT_FORCE_CPU=1 to choose the CPU and silence this warning.");
   return kCpu;
+}
+
+Device choose_device(std::string_view name) {
+  if (name != "auto") return backend(parse_device(name)).device();
+  return BackendRegistry::instance().has_cuda() ? get_device() : kCpu;
 }
 
 }  // namespace ingot

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "ingot/core/device.h"
 
@@ -24,5 +25,10 @@ struct DeviceConfig {
 /// that nobody chose is said once per process, in the log (which goes to stderr and to its file), with how to
 /// silence it. Throws DeviceNotAvailable when CUDA devices exist but not the one asked for.
 Device get_device(const DeviceConfig& config = DeviceConfig::from_env());
+
+/// The device that a setting names: "cpu", "cuda", "cuda:1", or "auto": what get_device() finds, but without
+/// a word where that is the CPU. Throws InvalidConfig for what is no device, DeviceNotAvailable for one that
+/// is not here.
+Device choose_device(std::string_view name);
 
 }  // namespace ingot

@@ -175,7 +175,7 @@ void TrainConfig::validate() const {
 }
 
 Device TrainConfig::training_device() const {
-  return device == "auto" ? get_device() : backend(parse_device(device)).device();
+  return device == "auto" ? get_device() : choose_device(device);
 }
 
 bool TrainConfig::reports_to(std::string_view sink) const {
