@@ -26,7 +26,7 @@ inline Tensor random(const Shape& shape, std::uint64_t seed, float scale = 1) {
 inline Tensor all_rows(const quant::PackedMatrix& packed) {
   std::vector<std::int64_t> ids(static_cast<std::size_t>(packed.rows));
   std::iota(ids.begin(), ids.end(), 0);
-  return quant::rows(packed, ids);
+  return quant::rows(packed, Tensor::from(ids, {packed.rows}));
 }
 
 inline void expect_message(const std::string& message, std::initializer_list<const char*> parts) {

@@ -49,7 +49,7 @@ TEST(PackedMatrix, HoldsTheVeryValuesOfItsBlocks) {
       const PackedPtr packed = pack(blocks);
       std::vector<std::int64_t> ids(37);
       for (std::int64_t i = 0; i < 37; ++i) ids[static_cast<std::size_t>(i)] = 36 - i;
-      const Tensor values = rows(*packed, ids), expected = blocks.dequantize();
+      const Tensor values = rows(*packed, Tensor::from(ids, {37})), expected = blocks.dequantize();
       for (std::int64_t i = 0; i < 37; ++i) {
         for (std::int64_t c = 0; c < cols; ++c)
           ASSERT_EQ(values.data<float>()[i * cols + c], expected.data<float>()[(36 - i) * cols + c])
@@ -140,7 +140,7 @@ TEST(QuantLinear, OfRowsWithOneScaleIsTheProductUpToRoundingForAnyWidth) {
     std::vector<std::int64_t> ids(50);
     std::iota(ids.begin(), ids.end(), 0);
     const Tensor y = linear(x, *packed);
-    const std::vector<double> expected = exact_product(x, rows(*packed, ids));
+    const std::vector<double> expected = exact_product(x, rows(*packed, Tensor::from(ids, {50})));
     double error = 0, power = 0;
     for (std::size_t i = 0; i < expected.size(); ++i) {
       error += std::pow(y.data<float>()[i] - expected[i], 2);
@@ -148,7 +148,7 @@ TEST(QuantLinear, OfRowsWithOneScaleIsTheProductUpToRoundingForAnyWidth) {
     }
     EXPECT_LT(std::sqrt(error / power), 0.012) << cols;
     const Tensor wanted = GroupMatrix::quantize(w, {.bits = 8, .group = 0}).dequantize();
-    EXPECT_EQ(rows(*packed, ids).to_vector<float>(), wanted.to_vector<float>());
+    EXPECT_EQ(rows(*packed, Tensor::from(ids, {50})).to_vector<float>(), wanted.to_vector<float>());
   }
 }
 
@@ -241,7 +241,7 @@ TEST(QuantLinear, ChecksShapes) {
   EXPECT_THROW(linear(Tensor::zeros({2, 32}), *packed), ShapeMismatch);
   EXPECT_THROW(linear(Tensor::zeros({2, 64}), *packed, Tensor::zeros({19})), ShapeMismatch);
   EXPECT_THROW(linear(Tensor::zeros({2, 64}, DType::bf16), *packed), DimensionMismatch);
-  EXPECT_THROW(rows(*packed, std::vector<std::int64_t>{20}), DimensionMismatch);
+  EXPECT_THROW(rows(*packed, Tensor::from(std::vector<std::int64_t>{20}, {1})), DimensionMismatch);
   EXPECT_THROW(quantize_and_pack(Tensor::zeros({2, 64}), "q3"), InvalidConfig);
   EXPECT_THROW(quantize_and_pack(Tensor::zeros({1, 65537}), "w8a8"), InvalidConfig);
 }

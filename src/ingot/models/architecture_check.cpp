@@ -126,12 +126,16 @@ Tensor MappedSource::provide(const ParamRequest& request) {
   const MemoryTagScope tag(MemoryTag::parameter);
   const WeightRule rule = map_.rule_for(request.name);
   if (rule.stacked > 0) return stacked(rule, request);
+  return to(loaded(rule, request), options_.device).detach();
+}
+
+Tensor MappedSource::loaded(const WeightRule& rule, const ParamRequest& request) const {
   const Imported stored = imported(rule, request.name, request.shape);
   const DType dtype = dtype_of_parameter(stored.value, request);
-  Tensor value = contiguous(to(to(stored.value, dtype), options_.device));
-  if (rounds(request)) return to(rounded_values(value, request.name), dtype).detach();
-  if (options_.copy && value.storage().get() == stored.shared) value = clone(value);
-  return value.detach();
+  const Tensor value = contiguous(to(stored.value, dtype));
+  if (rounds(request)) return to(rounded_values(value, request.name), dtype);
+  const bool shared = value.storage().get() == stored.shared && options_.device.is_cpu();
+  return options_.copy && shared ? clone(value) : value;
 }
 
 // Each part goes to its place before the next is read: beside the whole there is never more than one.
@@ -202,7 +206,7 @@ bool is_router(const std::string& parameter) { return parameter.ends_with(".mlp.
 Tensor values_of(const quant::PackedMatrix& matrix) {
   std::vector<std::int64_t> ids(static_cast<std::size_t>(matrix.rows));
   std::iota(ids.begin(), ids.end(), 0);
-  return quant::rows(matrix, ids);
+  return quant::rows(matrix, Tensor::from(ids, {matrix.rows}));
 }
 
 }  // namespace
@@ -229,12 +233,14 @@ quant::PackedPtr MappedSource::provide_packed(const std::string& name, const Sha
   if (!options_.packed || shape.rank() != 2) return nullptr;
   const NoGrad no_grad;
   const MemoryTagScope tag(MemoryTag::parameter);
-  return kept(name, [&]() -> quant::PackedPtr {
+  return on_device(kept(name, [&]() -> quant::PackedPtr {
     const WeightRule rule = map_.rule_for(name);
     if (options_.format.empty()) return rule.stacked > 0 ? nullptr : pack_stored(rule.theirs, rule);
     if (is_router(name)) return nullptr;
-    return round_to_format(provide({.name = name, .shape = shape, .init = {}}), name);
-  });
+    drop_temporaries();
+    large_ = shape.numel() >= kLarge;
+    return round_to_format(loaded(rule, {.name = name, .shape = shape, .init = {}}), name);
+  }));
 }
 
 std::vector<quant::PackedPtr> MappedSource::provide_packed_stack(const std::string& name,
@@ -252,8 +258,17 @@ std::vector<quant::PackedPtr> MappedSource::provide_packed_stack(const std::stri
       return round_to_format(weights_.load_tensor(stored_.at(theirs[e])), expert);
     }));
     if (experts.back() == nullptr) return {};
+    experts.back() = on_device(experts.back());
   }
   return experts;
+}
+
+quant::PackedPtr MappedSource::on_device(const quant::PackedPtr& matrix) const {
+  if (matrix == nullptr || options_.device.is_cpu()) return matrix;
+  auto moved = std::make_shared<quant::PackedMatrix>(*matrix);
+  moved->data = to(matrix->data, options_.device);
+  if (matrix->order.defined()) moved->order = to(matrix->order, options_.device);
+  return moved;
 }
 
 quant::PackedPtr MappedSource::round_to_format(const Tensor& weight, const std::string& name) const {

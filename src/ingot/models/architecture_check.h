@@ -63,6 +63,9 @@ class MappedSource final : public ParamProvider {
     Tensor value;
     const Storage* shared = nullptr;  ///< of the file's tensor, which the value may still be
   };
+  // What a parameter without stacks becomes, still on the CPU.
+  Tensor loaded(const WeightRule& rule, const ParamRequest& request) const;
+  quant::PackedPtr on_device(const quant::PackedPtr& matrix) const;
   // A tensor of the file as a rule without stacks says, in its own dtype.
   Imported imported(const WeightRule& rule, const std::string& parameter, const Shape& shape) const;
   Tensor stacked(const WeightRule& rule, const ParamRequest& request) const;

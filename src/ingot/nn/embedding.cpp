@@ -22,7 +22,7 @@ Embedding::Embedding(const ParamSource& source, const EmbeddingOptions& options)
 
 Tensor Embedding::operator()(const Tensor& indices) const {
   if (packed == nullptr) return embedding(weight.value, indices);
-  const std::vector<std::int64_t> ids = contiguous(to(indices, DType::i64)).to_vector<std::int64_t>();
+  const Tensor ids = reshape(contiguous(to(indices, DType::i64)), {indices.numel()});
   return reshape(quant::rows(*packed, ids), indices.shape().insert(indices.rank(), packed->cols));
 }
 

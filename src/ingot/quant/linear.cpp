@@ -5,6 +5,9 @@
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/core/stream.h"
+#include "ingot/kernels/copy.h"
+#include "ingot/kernels/gemm.h"
+#include "ingot/kernels/index.h"
 #include "ingot/kernels/quantized.h"
 #include "ingot/kernels/weight_only.h"
 
@@ -12,23 +15,34 @@ namespace ingot::quant {
 namespace {
 
 constexpr std::int64_t kMostStepBlocks = 8;  // of any layout: rounding up to it serves all formats
+constexpr std::int64_t kUnpackedRows = 32;   // as many rows of integers read the weight eight times
 
 // [..., n] as [rows, n]; x is contiguous.
 View as_matrix(const Tensor& x) {
   return contiguous_view(x.view().data, {x.view().rows(), x.dim(-1)}, x.dtype(), x.device());
 }
 
-// The weights that share an input (Q, K and V) have equal orders, each in a tensor of its own.
+// The weights that share an input (Q, K and V) have equal orders, each in a tensor of its own. Those of a GPU
+// are not read to find that out: the input is then rounded for each.
 bool same_order(const Tensor& a, const Tensor& b) {
   if (a.defined() != b.defined()) return false;
-  return !a.defined() || a.storage() == b.storage() ||
-         (a.numel() == b.numel() &&
-          std::equal(a.data<std::int64_t>(), a.data<std::int64_t>() + a.numel(), b.data<std::int64_t>()));
+  if (!a.defined() || a.storage() == b.storage()) return true;
+  return a.device().is_cpu() && b.device().is_cpu() && a.numel() == b.numel() &&
+         std::equal(a.data<std::int64_t>(), a.data<std::int64_t>() + a.numel(), b.data<std::int64_t>());
 }
 
 Tensor reordered(const Tensor& x, const Tensor& order) {
-  Tensor y = Tensor::empty(x.shape());
+  Tensor y = Tensor::empty(x.shape(), DType::f32, x.device());
   const std::int64_t rows = x.view().rows(), cols = x.dim(-1);
+  if (!x.device().is_cpu()) {
+    View index = order.view();  // the same for every row
+    index.rank = 2;
+    index.shape = {rows, cols};
+    index.strides = {0, 1};
+    kernels::launch(kernels::gather, current_stream(x.device()),
+                    {.x = as_matrix(x), .index = index, .y = as_matrix(y), .axis = 1});
+    return y;
+  }
   const auto* from = order.data<std::int64_t>();
   parallel_for(rows, 1 + 16384 / std::max<std::int64_t>(cols, 1), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin * cols; i < end * cols; i += cols)
@@ -38,18 +52,18 @@ Tensor reordered(const Tensor& x, const Tensor& order) {
 }
 
 // Where a rounded input lies, and what rounds rows [begin, begin + rows of x) of it.
-Tensor empty_blocks(std::int64_t rows, std::int64_t cols, std::int64_t blocks) {
+Tensor empty_blocks(std::int64_t rows, std::int64_t cols, std::int64_t blocks, Device device) {
   const std::int64_t needed = std::max(blocks, (cols + kernels::kPackedBlock - 1) / kernels::kPackedBlock);
   const std::int64_t whole = (needed + kMostStepBlocks - 1) / kMostStepBlocks * kMostStepBlocks;
   // One line more, for an odd number: the rows that a kernel reads side by side then fall into different sets
   // of L1.
-  return Tensor::empty({rows, (whole + 1) * 64}, DType::u8);
+  return Tensor::empty({rows, (whole + 1) * 64}, DType::u8, device);
 }
 
-Tensor empty_rows(std::int64_t rows, std::int64_t cols) {
+Tensor empty_rows(std::int64_t rows, std::int64_t cols, Device device) {
   constexpr std::int64_t kStep = kernels::packed_layout(kernels::PackedFormat::w8a8).step_cols();
   constexpr auto kHeader = static_cast<std::int64_t>(sizeof(kernels::ActivationRow));
-  return Tensor::empty({rows, kHeader + (cols + kStep - 1) / kStep * kStep}, DType::u8);
+  return Tensor::empty({rows, kHeader + (cols + kStep - 1) / kStep * kStep}, DType::u8, device);
 }
 
 // [rows, spans, ...]; in memory a span of all rows lies together, as products take one after the other.
@@ -72,9 +86,9 @@ View some_rows(const View& x, std::int64_t begin, std::int64_t count) {
 
 void round_into(Rounding rounding, const View& x, const View& y) {
   if (rounding != Rounding::blocks)
-    kernels::launch(kernels::quantize_rows, current_stream(kCpu), {.x = x, .y = y});
+    kernels::launch(kernels::quantize_rows, current_stream(x.device), {.x = x, .y = y});
   else
-    kernels::launch(kernels::quantize_activations, current_stream(kCpu), {.x = x, .y = y});
+    kernels::launch(kernels::quantize_activations, current_stream(x.device), {.x = x, .y = y});
 }
 
 std::int64_t row_count(const Shape& shape) { return shape.drop_last().numel(); }
@@ -82,7 +96,8 @@ std::int64_t row_count(const Shape& shape) { return shape.drop_last().numel(); }
 }  // namespace
 
 Rounding rounding(const PackedMatrix* weight, std::int64_t rows) {
-  if (weight == nullptr || weight->order.defined() || kernels::is_weight_only(weight->format))
+  if (weight == nullptr || weight->order.defined() || kernels::is_weight_only(weight->format) ||
+      !weight->data.device().is_cpu())
     return Rounding::none;
   if (kernels::is_row_scaled(weight->format)) return Rounding::rows;
   return rows >= kManyRows ? Rounding::spans : Rounding::blocks;
@@ -93,9 +108,9 @@ Activations::Activations(const Shape& shape, Rounding rounding,
     : shape_(shape) {
   INGOT_ASSERT(rounding != Rounding::none);
   const std::int64_t rows = row_count(shape), cols = std::max<std::int64_t>(shape.back(), 1);
-  const Tensor& to = rounding == Rounding::rows    ? (rounded_rows_ = empty_rows(rows, cols))
+  const Tensor& to = rounding == Rounding::rows    ? (rounded_rows_ = empty_rows(rows, cols, kCpu))
                      : rounding == Rounding::spans ? (rounded_spans_ = empty_spans(rows, cols))
-                                                   : (rounded_ = empty_blocks(rows, cols, 0));
+                                                   : (rounded_ = empty_blocks(rows, cols, 0, kCpu));
   constexpr std::int64_t kGrainElements = 8192,
                          kPieceElements = 16384;  // 5 µs of work; 64 KB, well inside L2
   const std::int64_t piece = std::max<std::int64_t>(kPieceElements / cols, 1);
@@ -128,7 +143,7 @@ const Tensor& Activations::floats() const {
 const Tensor& Activations::rounded(std::int64_t blocks, const Tensor& order) const {
   if (rounded_.defined() && rounded_.dim(1) >= blocks * 64 && same_order(order, order_)) return rounded_;
   order_ = order;
-  rounded_ = empty_blocks(row_count(shape_), shape_.back(), blocks);
+  rounded_ = empty_blocks(row_count(shape_), shape_.back(), blocks, x_.device());
   round_into(Rounding::blocks, as_matrix(order.defined() ? reordered(floats(), order) : floats()),
              rounded_.view());
   return rounded_;
@@ -136,7 +151,7 @@ const Tensor& Activations::rounded(std::int64_t blocks, const Tensor& order) con
 
 const Tensor& Activations::rounded_rows() const {
   if (rounded_rows_.defined()) return rounded_rows_;
-  rounded_rows_ = empty_rows(row_count(shape_), shape_.back());
+  rounded_rows_ = empty_rows(row_count(shape_), shape_.back(), x_.device());
   round_into(Rounding::rows, as_matrix(floats()), rounded_rows_.view());
   return rounded_rows_;
 }
@@ -168,7 +183,7 @@ struct Product {
     return {format, x, some_rows(weight, begin, end - begin), columns(y), bias ? columns(bias) : bias};
   }
   void run() const {
-    const Stream stream = current_stream(kCpu);
+    const Stream stream = current_stream(y.device);
     if (kernels::is_weight_only(format))
       return kernels::launch(kernels::weight_only_matmul, stream,
                              {.format = format, .x = x, .weight = weight, .y = y, .bias = bias});
@@ -203,6 +218,39 @@ void check(const Activations& x, const PackedMatrix& weight, const Tensor& bias)
   INGOT_CHECK(!bias.defined() || (bias.shape() == Shape({weight.rows}) && bias.dtype() == DType::f32),
               ShapeMismatch("quantised linear (bias, f32)", {weight.rows},
                             bias.defined() ? bias.shape().to_vector() : std::vector<std::int64_t>{}));
+}
+
+// A GPU multiplies many rows faster by its tensor cores, in bf16, than by integers: the weight's values cost
+// little beside that many products, and bf16 rounds them and the input less than the format does.
+bool unpacks(const PackedMatrix& weight, std::int64_t rows) {
+  return !weight.data.device().is_cpu() && rows >= kUnpackedRows;
+}
+
+Tensor cast(const Tensor& x, DType dtype) {
+  const Tensor y = Tensor::empty(x.shape(), dtype, x.device());
+  kernels::launch(kernels::copy, current_stream(x.device()), {.x = x.view(), .y = y.view()});
+  return y;
+}
+
+void multiply_unpacked(const Activations& x, const PackedMatrix& weight, const Tensor& bias,
+                       const Tensor& y) {
+  const Stream stream = current_stream(y.device());
+  const Tensor values = Tensor::empty({weight.rows, weight.cols}, DType::bf16, y.device());
+  kernels::launch(kernels::dequantize_rows, stream,
+                  {.format = weight.format, .weight = weight.data.view(), .ids = {}, .y = values.view()});
+  const Tensor a =
+      cast(weight.order.defined() ? reordered(x.floats(), weight.order) : x.floats(), DType::bf16);
+  const Tensor product = Tensor::empty(y.shape(), DType::bf16, y.device());
+  const Tensor rounded_bias = bias.defined() ? cast(bias, DType::bf16) : bias;
+  View turned = values.view();
+  std::swap(turned.shape[0], turned.shape[1]);
+  std::swap(turned.strides[0], turned.strides[1]);
+  kernels::launch(kernels::gemm, stream,
+                  {.a = as_matrix(a),
+                   .b = turned,
+                   .c = as_matrix(product),
+                   .bias = rounded_bias.defined() ? rounded_bias.view() : View{}});
+  kernels::launch(kernels::copy, stream, {.x = product.view(), .y = y.view()});
 }
 
 // Products that round their input alike, by all threads in one go. They are cut into units of a few panels;
@@ -242,8 +290,13 @@ std::vector<Tensor> linear(const Activations& x, std::span<const WeightAndBias> 
   std::vector<Product> products;
   for (const auto& [weight, bias] : layers) {
     check(x, weight, bias);
-    const Tensor& y = results.emplace_back(Tensor::empty(x.shape().with(-1, weight.rows)));
+    const Tensor& y = results.emplace_back(
+        Tensor::empty(x.shape().with(-1, weight.rows), DType::f32, weight.data.device()));
     if (y.numel() == 0) continue;
+    if (unpacks(weight, rows)) {
+      multiply_unpacked(x, weight, bias, y);
+      continue;
+    }
     const Product product = product_of(x, weight, bias, y);
     together ? products.push_back(product) : product.run();  // x may be rounded anew for the next
   }

@@ -16,7 +16,8 @@ enum class Rounding : std::uint8_t {
   spans,   ///< likewise in spans of 256 columns: an input of kManyRows rows and more
   rows,    ///< int8 with one scale for a row: w8a8
 };
-/// Of an input of so many rows, by products with a packed weight; null stands for a dense one.
+/// Of an input of so many rows, by products with a packed weight; null stands for a dense one. Always none on
+/// a GPU, where the first product rounds its whole input in one launch.
 Rounding rounding(const PackedMatrix* weight, std::int64_t rows);
 
 /// Rows from which on weights with scales for groups of columns are multiplied as int8 with one scale for a
@@ -61,10 +62,11 @@ struct WeightAndBias {
   const Tensor& bias;
 };
 
-/// x · weightᵀ + bias, f32 [..., out]; no gradient. Formats of whole-numbered codes multiply x as rounded(),
-/// w8a8 as rounded_rows(); NF4 and FP8 take x as it is. One row's result has the same bits whatever the
-/// number of rows, threads, and the instruction set, but for Rounding::spans, which kManyRows rows
-/// have and fewer do not. Throws ShapeMismatch.
+/// x · weightᵀ + bias, f32 [..., out], all on one device; no gradient. Formats of whole-numbered codes
+/// multiply x as rounded(), w8a8 as rounded_rows(); NF4 and FP8 take x as it is. One row's result has the
+/// same bits whatever the number of rows, threads, and the instruction set, but for Rounding::spans, which
+/// kManyRows rows have and fewer do not. A GPU gives few rows the same bits (but for spans), and multiplies
+/// 32 and more in bf16. Throws ShapeMismatch.
 Tensor linear(const Activations& x, const PackedMatrix& weight, const Tensor& bias = {});
 Tensor linear(const Tensor& x, const PackedMatrix& weight, const Tensor& bias = {});
 

@@ -11,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/suggest.h"
 #include "ingot/core/stream.h"
+#include "ingot/kernels/index.h"
 #include "ingot/kernels/quantized.h"
 #include "ingot/quant/group_matrix.h"
 #include "ingot/quant/value_matrix.h"
@@ -76,25 +77,34 @@ PackedPtr quantize_and_pack(const Tensor& w, std::string_view format, std::strin
                                             did_you_mean(format, names), fmt::join(names, ", ")));
 }
 
-Tensor rows(const PackedMatrix& matrix, std::span<const std::int64_t> ids) {
-  for (const std::int64_t id : ids)
+namespace {
+
+// Back from the order of the tiles' columns to the matrix' own.
+Tensor in_own_order(const Tensor& y, const Tensor& order) {
+  const Tensor ordered = Tensor::zeros(y.shape(), DType::f32, y.device());
+  View index = order.view();  // the same for every row
+  index.rank = 2;
+  index.shape = {y.dim(0), y.dim(1)};
+  index.strides = {0, 1};
+  kernels::launch(kernels::scatter_add, current_stream(y.device()),
+                  {.x = y.view(), .index = index, .y = ordered.view(), .axis = 1});
+  return ordered;
+}
+
+}  // namespace
+
+Tensor rows(const PackedMatrix& matrix, const Tensor& ids) {
+  const Device device = matrix.data.device();
+  for (std::int64_t i = 0; device.is_cpu() && i < ids.numel(); ++i) {
+    const std::int64_t id = ids.data<std::int64_t>()[i];
     INGOT_CHECK(
         id >= 0 && id < matrix.rows,
         DimensionMismatch(fmt::format("row {} was asked for, but the matrix has {}", id, matrix.rows)));
-  const auto count = static_cast<std::int64_t>(ids.size());
-  Tensor y = Tensor::empty({count, matrix.cols});
-  const Tensor wanted = Tensor::from(ids, {count});
-  kernels::launch(
-      kernels::dequantize_rows, current_stream(kCpu),
-      {.format = matrix.format, .weight = matrix.data.view(), .ids = wanted.view(), .y = y.view()});
-  if (!matrix.order.defined()) return y;
-  Tensor ordered = Tensor::empty(y.shape());
-  for (std::int64_t row = 0; row < count; ++row) {
-    for (std::int64_t c = 0; c < matrix.cols; ++c)
-      ordered.data<float>()[row * matrix.cols + matrix.order.data<std::int64_t>()[c]] =
-          y.data<float>()[row * matrix.cols + c];
   }
-  return ordered;
+  const Tensor y = Tensor::empty({ids.numel(), matrix.cols}, DType::f32, device);
+  kernels::launch(kernels::dequantize_rows, current_stream(device),
+                  {.format = matrix.format, .weight = matrix.data.view(), .ids = ids.view(), .y = y.view()});
+  return matrix.order.defined() ? in_own_order(y, matrix.order) : y;
 }
 
 }  // namespace ingot::quant

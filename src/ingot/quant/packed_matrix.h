@@ -52,8 +52,8 @@ std::optional<GroupOptions> find_group_options(std::string_view format);
 /// packs it; "f32" rounds nothing. InvalidConfig lists the formats where there is none of that name.
 PackedPtr quantize_and_pack(const Tensor& w, std::string_view format, std::string_view name = "the weight");
 
-/// Values of whole rows, f32 [ids, cols]: how an embedding is looked up. DimensionMismatch where an id is out
-/// of range.
-Tensor rows(const PackedMatrix& matrix, std::span<const std::int64_t> ids);
+/// Values of whole rows, f32 [ids, cols]: how an embedding is looked up. ids: i64 [ids], on the matrix'
+/// device. DimensionMismatch where an id is out of range; on a GPU, where nobody looks, a row of NaN.
+Tensor rows(const PackedMatrix& matrix, const Tensor& ids);
 
 }  // namespace ingot::quant

@@ -425,61 +425,94 @@ void run_weight_only_matmul(const WeightOnlyMatmulArgs& args, Stream stream) {
   });
 }
 
-// A thread for each value.
-template <PackedFormat format>
-__global__ void dequantize_rows_kernel(const std::uint8_t* weight, std::int64_t panel_bytes,
-                                       const std::int64_t* ids, std::int64_t rows, std::int64_t columns,
-                                       float* y, std::int64_t y_stride,
+/// What dequantize_rows is given. Without ids all rows are wanted.
+struct RowsArgs {
+  const std::uint8_t* weight;
+  const std::int64_t* ids;
+  void* y;
+  std::int64_t panel_bytes, panels, rows, columns, y_stride;
+
+  /// The row of the weight that row `at` of y is; -1 for an id outside.
+  __device__ std::int64_t row_of(std::int64_t at) const {
+    if (ids == nullptr) return at;
+    const std::int64_t id = ids[at];
+    return id >= 0 && id < panels * kPanel ? id : -1;
+  }
+};
+
+// A thread for four columns of a row, whose codes are one word.
+template <PackedFormat format, class T>
+__global__ void dequantize_rows_kernel(const __grid_constant__ RowsArgs args,
                                        const __grid_constant__ CodeValues<format> code_values) {
   using Format = Packed<format>;
-  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < rows * columns; i += step) {
-    const std::int64_t at = i / columns, column = i - at * columns, id = ids[at];
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x, groups = (args.columns + 3) / 4;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.rows * groups;
+       i += step) {
+    const std::int64_t at = i / groups, column = (i - at * groups) * 4, id = args.row_of(at);
+    T* y = static_cast<T*>(args.y) + at * args.y_stride + column;
+    const auto there = static_cast<int>(args.columns - column < 4 ? args.columns - column : 4);
+    if (id < 0) {
+      for (int c = 0; c < there; ++c) y[c] = from_float<T>(NAN);
+      continue;
+    }
     const std::int64_t block = column / kPackedBlock;
-    const std::uint8_t* panel = weight + id / kPanelRows * panel_bytes;
+    const std::uint8_t* panel = args.weight + id / kPanel * args.panel_bytes;
     const std::uint8_t* from = panel + Format::kPanelHeader + block / Format::kStepBlocks * Format::kStep;
     const std::uint8_t* header = Format::kPanelHeader == 0 ? from : panel;
-    const auto inner = static_cast<int>(block % Format::kStepBlocks), row = static_cast<int>(id % kPanelRows);
+    const auto inner = static_cast<int>(block % Format::kStepBlocks), row = static_cast<int>(id % kPanel);
     const auto place = static_cast<int>(column % kPackedBlock);
-    const int code = static_cast<int>(Format::codes(from, inner, place / 4, row) >> (8 * (place % 4)) & 255) -
-                     Format::kZero;
-    float value = static_cast<float>(code);
-    if constexpr (is_weight_only(format)) value = code_values.value(code);
-    // Not fused: the bits of the CPU's.
-    y[at * y_stride + column] = __fadd_rn(__fmul_rn(Format::scale(header, inner, place / 16, row), value),
-                                          Format::minimum(header, inner, row));
+    const unsigned codes = Format::codes(from, inner, place / 4, row);
+    const float scale = Format::scale(header, inner, place / 16, row),
+                minimum = Format::minimum(header, inner, row);
+    for (int c = 0; c < there; ++c) {
+      const int code = static_cast<int>(codes >> (8 * c) & 255) - Format::kZero;
+      float value = static_cast<float>(code);
+      if constexpr (is_weight_only(format)) value = code_values.value(code);
+      y[c] = from_float<T>(__fadd_rn(__fmul_rn(scale, value), minimum));  // not fused: the bits of the CPU's
+    }
   }
 }
 
-__global__ void plain_rows_kernel(const std::uint8_t* weight, std::int64_t panel_bytes,
-                                  const std::int64_t* ids, std::int64_t rows, std::int64_t columns, float* y,
-                                  std::int64_t y_stride) {
+template <class T>
+__global__ void plain_rows_kernel(const __grid_constant__ RowsArgs args) {
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < rows * columns; i += step) {
-    const std::int64_t at = i / columns, column = i - at * columns, id = ids[at];
-    const auto* panel = reinterpret_cast<const float*>(weight + id / kPanelRows * panel_bytes);
-    y[at * y_stride + column] = panel[column * kPanelRows + id % kPanelRows];
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.rows * args.columns;
+       i += step) {
+    const std::int64_t at = i / args.columns, column = i - at * args.columns, id = args.row_of(at);
+    const auto* panel = reinterpret_cast<const float*>(args.weight + id / kPanel * args.panel_bytes);
+    static_cast<T*>(args.y)[at * args.y_stride + column] =
+        from_float<T>(id < 0 ? NAN : panel[column * kPanel + id % kPanel]);
   }
 }
 
-void run_dequantize_rows(const DequantizeRowsArgs& args, Stream stream) {
-  const std::int64_t rows = args.ids.numel(), columns = args.y.dim(-1);
-  if (rows * columns == 0) return;
-  if (args.format == PackedFormat::f32) {
-    return launch({"dequantize_rows", stream, args.y}, plain_rows_kernel,
-                  Size3{grid_for(stream.device, rows * columns, 256)}, Size3{256}, 0,
-                  args.weight.as<std::uint8_t>(), args.weight.dim(-1), args.ids.as<std::int64_t>(), rows,
-                  columns, args.y.as<float>(), args.y.stride(0));
-  }
+template <class T>
+void run_dequantize_rows_to(const DequantizeRowsArgs& args, Stream stream) {
+  const RowsArgs made{.weight = args.weight.as<std::uint8_t>(),
+                      .ids = args.ids ? args.ids.as<std::int64_t>() : nullptr,
+                      .y = args.y.data,
+                      .panel_bytes = args.weight.dim(-1),
+                      .panels = args.weight.dim(0),
+                      .rows = args.y.dim(0),
+                      .columns = args.y.dim(-1),
+                      .y_stride = args.y.stride(0)};
+  if (made.rows * made.columns == 0) return;
+  constexpr unsigned kThreads = 256;
+  const auto grid = [&](std::int64_t count) { return Size3{grid_for(stream.device, count, kThreads)}; };
+  const LaunchSite site{"dequantize_rows", stream, args.y};
+  if (args.format == PackedFormat::f32)
+    return launch(site, plain_rows_kernel<T>, grid(made.rows * made.columns), Size3{kThreads}, 0, made);
   const auto run = [&]<PackedFormat format>() {
-    launch({"dequantize_rows", stream, args.y}, dequantize_rows_kernel<format>,
-           Size3{grid_for(stream.device, rows * columns, 256)}, Size3{256}, 0, args.weight.as<std::uint8_t>(),
-           args.weight.dim(-1), args.ids.as<std::int64_t>(), rows, columns, args.y.as<float>(),
-           args.y.stride(0), CodeValues<format>());
+    launch(site, dequantize_rows_kernel<format, T>, grid(made.rows * ((made.columns + 3) / 4)),
+           Size3{kThreads}, 0, made, CodeValues<format>());
   };
   dispatch_rounded(args.format, run);
   dispatch_weight_only(args.format, run);
   dispatch_row_scaled(args.format, run);
+}
+
+void run_dequantize_rows(const DequantizeRowsArgs& args, Stream stream) {
+  if (args.y.dtype == DType::bf16) return run_dequantize_rows_to<bfloat_t>(args, stream);
+  run_dequantize_rows_to<float>(args, stream);
 }
 
 }  // namespace

@@ -40,13 +40,13 @@ ExpertLinear::ExpertLinear(const ParamSource& source, std::string_view name, con
 
 Tensor ExpertLinear::operator()(const Tensor& x, const Tensor& offsets) const {
   if (packed.empty()) return grouped_linear(x, weight.value, offsets);
-  Tensor y = Tensor::empty({x.dim(0), packed.front()->rows});
-  const auto* begins = offsets.data<std::int64_t>();
+  const Tensor y = Tensor::empty({x.dim(0), packed.front()->rows}, DType::f32, x.device());
+  const Tensor host_offsets = to(offsets, kCpu);
+  const auto* begins = host_offsets.data<std::int64_t>();
   for (std::size_t e = 0; e < packed.size(); ++e) {
     const std::int64_t first = begins[e], rows = begins[e + 1] - first;
     if (rows == 0) continue;
-    const Tensor part = quant::linear(contiguous(narrow(x, 0, first, rows)), *packed[e]);
-    std::copy_n(part.data<float>(), part.numel(), y.data<float>() + first * part.dim(1));
+    copy_(narrow(y, 0, first, rows), quant::linear(contiguous(narrow(x, 0, first, rows)), *packed[e]));
   }
   return y;
 }
