@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <sstream>
 #include <thread>
 
 #include <fcntl.h>
@@ -15,8 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/core/backend.h"
 
 namespace ingot::cli {
 namespace {
@@ -63,21 +67,41 @@ bool is_task_of_srun() {
   return step >= 0 && step < kFirstReserved;
 }
 
+constexpr const char* kVisibleCards = "CUDA_VISIBLE_DEVICES";  // of CUDA itself, so that any program heeds it
+
+// Which card the worker at this place of the machine has to itself; none where there are no two, or the user
+// has chosen one.
+std::optional<std::string> card_of(std::int64_t place) {
+  if (env_setting("CUDA_DEVICE").has_value() || env_flag("FORCE_CPU").value_or(false)) return std::nullopt;
+  std::vector<std::string> cards;
+  if (const char* visible = std::getenv(kVisibleCards); visible != nullptr) {
+    std::istringstream list(visible);
+    for (std::string card; std::getline(list, card, ',');) cards.push_back(card);
+  } else {
+    for (const ComputeBackend* backend : BackendRegistry::instance().all())
+      if (!backend->device().is_cpu()) cards.push_back(std::to_string(cards.size()));
+  }
+  if (cards.size() < 2) return std::nullopt;
+  return cards[static_cast<std::size_t>(place) % cards.size()];
+}
+
 }  // namespace
 
 LaunchRank LaunchRank::from_environment() {
   // Open MPI, MPICH and Intel MPI, Slurm: a worker needs its rank only, so no MPI library is linked.
   struct Names {
-    const char *rank, *size, *size_here;
+    const char *rank, *size, *rank_here, *size_here;
     bool launched = true;
   };
-  for (const Names& names :
-       {Names{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-        Names{"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
-        Names{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE", is_task_of_srun()}}) {
+  for (const Names& names : {Names{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                                   "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                             Names{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+                             Names{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
+                                   "SLURM_NTASKS_PER_NODE", is_task_of_srun()}}) {
     const char* found = std::getenv(names.rank);
     if (found == nullptr || !names.launched) continue;
     return {number_from(found, 0), number_from(std::getenv(names.size), 1),
+            number_from(std::getenv(names.rank_here), 0),
             std::max<std::int64_t>(1, number_from(std::getenv(names.size_here), 1))};
   }
   return {};
@@ -96,8 +120,13 @@ void WorkerPool::start(Process& process) const {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
   environment.push_back(fmt::format("{}=1", kVariable));
-  const auto sharing =
-      static_cast<std::int64_t>(processes_.size()) * LaunchRank::from_environment().size_here;
+  const LaunchRank launch = LaunchRank::from_environment();
+  const auto count = static_cast<std::int64_t>(processes_.size()), sharing = count * launch.size_here;
+  if (const auto card = card_of(launch.rank_here * count + (&process - processes_.data()))) {
+    const std::string variable = fmt::format("{}=", kVisibleCards);
+    std::erase_if(environment, [&](const std::string& entry) { return entry.starts_with(variable); });
+    environment.push_back(variable + *card);
+  }
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     const std::int64_t cores = std::thread::hardware_concurrency();
     environment.push_back(fmt::format("OMP_NUM_THREADS={}", std::max<std::int64_t>(1, cores / sharing)));

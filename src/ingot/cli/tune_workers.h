@@ -13,7 +13,7 @@ namespace ingot::cli {
 /// Where this process stands among those that a launcher (mpirun, srun) started.
 struct LaunchRank {
   std::int64_t rank = 0, size = 1;
-  std::int64_t size_here = 1;  ///< on this machine, where the launcher tells
+  std::int64_t rank_here = 0, size_here = 1;  ///< on this machine, where the launcher tells
   static LaunchRank from_environment();
 };
 
