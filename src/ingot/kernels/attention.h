@@ -18,9 +18,10 @@ struct AttentionMask {
 /// out = softmax(scale · q·kᵀ, masked) · v per head; with softcap c > 0 the scores are c·tanh(score / c).
 /// Query head h reads key/value head h / (Hq / Hkv). A query that sees nothing gives 0 (and lse −∞).
 /// q: [B, S, Hq, D], k: [B, T, Hkv, D], v: [B, T, Hkv, Dv], out: [B, S, Hq, Dv], one dtype, any strides but
-/// adjacent last axes. Where q and out are f32, k and v may come from a cache in bf16, f16 or i8; of i8 each
-/// row is its elements times k_scale or v_scale [B, T, Hkv], f32 with adjacent positions. lse: [B, Hq, S]
-/// contiguous, f32 (f64 for f64), log Σ exp(score), written unless absent.
+/// adjacent last axes. Where q and out are f32, k and v may come from a cache in bf16, f16 or i8, and from
+/// one in i8 on a GPU also where they are bf16 or f16; of i8 each row is its elements times k_scale or
+/// v_scale [B, T, Hkv], f32 with adjacent positions. lse: [B, Hq, S] contiguous, f32 (f64 for f64), log Σ
+/// exp(score), written unless absent.
 struct AttentionArgs {
   View q, k, v, out;
   View lse{};
@@ -30,8 +31,25 @@ struct AttentionArgs {
   View k_scale{}, v_scale{};
   /// Of f32: q, k, v and probabilities may be rounded to bf16 for their products, whose sums stay f32.
   bool bf16_products = false;
+  /// Room for the parts of few queries, f32 [attention_scratch(args)]; kernels of a GPU need it to split the
+  /// keys among many blocks. Absent: one part.
+  View scratch{};
 };
 inline Kernel<AttentionArgs> attention("attention");
+
+/// So many queries of a sequence are few: reading the keys and values is most of the work.
+inline constexpr std::int64_t kFewQueries = 8;
+/// The keys of a part, which begins at a multiple of that: a query's parts are the same whatever else is in
+/// the call, and so are its bits.
+inline constexpr std::int64_t kAttentionPartKeys = 128;
+
+/// How many f32 `scratch` needs, by shapes alone: of each part of a query of a head Σ weight·v, Σ weight and
+/// the largest score. 0 where nothing is split.
+inline std::int64_t attention_scratch(const AttentionArgs& args) {
+  const std::int64_t parts = (args.k.dim(1) + kAttentionPartKeys - 1) / kAttentionPartKeys;
+  if (args.lse || args.q.dim(1) > kFewQueries || parts <= 1) return 0;
+  return args.q.dim(0) * args.q.dim(1) * args.q.dim(2) * parts * (args.v.dim(3) + 2);
+}
 
 /// Gradients of attention; dq, dk, dv may be absent and have any strides (adjacent last axes).
 struct AttentionBackwardArgs {

@@ -5,6 +5,7 @@
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/kernels/attention.h"
+#include "ingot/ops/attention_launch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 #include "ingot/ops/view.h"
@@ -161,16 +162,15 @@ Output run(const View& q, const View& k, const View& v, bool with_lse, const Att
   Output y;
   y.out = Tensor::empty({q.dim(0), q.dim(1), q.dim(2), v.dim(3)}, q.dtype, q.device);
   if (with_lse) y.lse = Tensor::empty({q.dim(0), q.dim(2), q.dim(1)}, accumulator_dtype(q.dtype), q.device);
-  kernels::launch(kernels::attention, current_stream(q.device),
-                  {.q = q,
-                   .k = k,
-                   .v = v,
-                   .out = y.out.view(),
-                   .lse = y.lse.view(),
-                   .mask = mask_of(options),
-                   .scale = options.scale,
-                   .softcap = options.softcap,
-                   .bf16_products = options.bf16_products && !with_lse});
+  launch_attention({.q = q,
+                    .k = k,
+                    .v = v,
+                    .out = y.out.view(),
+                    .lse = y.lse.view(),
+                    .mask = mask_of(options),
+                    .scale = options.scale,
+                    .softcap = options.softcap,
+                    .bf16_products = options.bf16_products && !with_lse});
   return y;
 }
 

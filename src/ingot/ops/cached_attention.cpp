@@ -5,6 +5,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/attention.h"
+#include "ingot/ops/attention_launch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 
@@ -52,8 +53,7 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
   for (const CachedSequence& s : sequences) starts.push_back(starts.back() + s.queries);
   const auto attend = [&](std::size_t i) {
     const CachedSequence& s = sequences[i];
-    kernels::launch(
-        kernels::attention, current_stream(q.device()),
+    launch_attention(
         {.q = rows(q, starts[i], s.queries),
          .k = s.keys.view(),
          .v = s.values.view(),

@@ -19,16 +19,18 @@ constexpr int kThreads = kWarps * kWarp;
 template <int columns>
 constexpr int kGradientTile = columns <= 4 ? kTile : kTile / 2;
 
-/// to[row][column] = from's rows [begin, begin + rows), as f32; zeros beyond `width`, and for rows that
-/// `there` leaves out: nobody looks at those, and what they hold may be a NaN, which a weight of 0 would not
-/// hide.
+/// to[row][column] = from's rows [begin, begin + rows), as f32, times their `scales` unless null; zeros
+/// beyond `width`, and for rows that `there` leaves out: nobody looks at those, and what they hold may be a
+/// NaN, which a weight of 0 would not hide.
 template <int rows, class T>
 __device__ void load_tile(float* to, int pitch, const Heads<const T>& from, std::int64_t b, int begin,
-                          std::int64_t h, Range there, std::int64_t width) {
+                          std::int64_t h, Range there, std::int64_t width, const float* scales = nullptr) {
   for (int e = static_cast<int>(threadIdx.x); e < rows * pitch; e += kThreads) {
     const int row = e / pitch, column = e % pitch;
     const bool inside = there.holds(begin + row) && column < width;
     to[e] = inside ? to_float(from.row(b, begin + row, h)[column]) : 0.0F;
+    if constexpr (std::is_same_v<T, std::int8_t>)
+      if (inside && scales != nullptr) to[e] *= scales[begin + row];
   }
 }
 
@@ -50,9 +52,10 @@ __device__ __forceinline__ void add_weighted(float (&sums)[columns], float weigh
   }
 }
 
-template <class T, int columns>
+template <class T, class K, int columns>
 __global__ void __launch_bounds__(kThreads)
-    attention_kernel(const __grid_constant__ AttentionForward<T> args) {
+    attention_kernel(const __grid_constant__ AttentionForward<T, K> args,
+                     const __grid_constant__ RowScales k_scales, const __grid_constant__ RowScales v_scales) {
   constexpr int kPitch = columns * kWarp + 1;
   INGOT_DYNAMIC_SHARED(float, shared);
   float *const queries = shared, *const keys = queries + kTile * kPitch,
@@ -60,6 +63,7 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kRows = kTile / kWarps;  // of the block's tile that a warp has
   const BlockPlace place(tiles_of(args.mask.queries, kTile), args.heads);
   const int b = place.b, h = place.h, i0 = place.tile * kTile;
+  const std::int64_t kv = h / args.group;
   const int lane = static_cast<int>(threadIdx.x) % kWarp,
             first = static_cast<int>(threadIdx.x) / kWarp * kRows;
   Range ranges[kRows];
@@ -72,8 +76,8 @@ __global__ void __launch_bounds__(kThreads)
   load_tile<kTile>(queries, kPitch, args.q, b, i0, h, {0, static_cast<int>(args.mask.queries)}, args.d);
   for (int j0 = any.lo / kTile * kTile; j0 < any.hi; j0 += kTile) {
     __syncthreads();  // the tiles before have been read
-    load_tile<kTile>(keys, kPitch, args.k, b, j0, h / args.group, any, args.d);
-    load_tile<kTile>(values, kPitch, args.v, b, j0, h / args.group, any, args.dv);
+    load_tile<kTile>(keys, kPitch, args.k, b, j0, kv, any, args.d, k_scales.head(b, kv));
+    load_tile<kTile>(values, kPitch, args.v, b, j0, kv, any, args.dv, v_scales.head(b, kv));
     __syncthreads();
     INGOT_UNROLL
     for (int r = 0; r < kRows; ++r) {
@@ -239,12 +243,20 @@ void dispatch_head(const char* kernel, const View& q, const View& v, F&& f) {
   });
 }
 
+/// Whether keys and values in K are read for queries in T (is_cache_for).
+template <class T, class K>
+constexpr bool reads_cache =
+    std::is_same_v<T, K> || std::is_same_v<K, std::int8_t> || std::is_same_v<T, float>;
+
 void run_attention(const AttentionArgs& args, Stream stream) {
   if (args.out.numel() == 0) return;
   dispatch_head("attention", args.q, args.v, [&]<class T, int columns>() {
-    launch({"attention", stream, args.q}, attention_kernel<T, columns>,
-           grid_of_tiles(args.q, args.q.dim(2), kTile), Size3{kThreads}, tile_bytes<columns>(3 * kTile),
-           AttentionForward<T>(args));
+    dispatch_cache(args.k.dtype, "attention", [&]<class K>() {
+      if constexpr (reads_cache<T, K>)
+        launch({"attention", stream, args.q}, attention_kernel<T, K, columns>,
+               grid_of_tiles(args.q, args.q.dim(2), kTile), Size3{kThreads}, tile_bytes<columns>(3 * kTile),
+               AttentionForward<T, K>(args), RowScales(args.k_scale), RowScales(args.v_scale));
+    });
   });
 }
 
@@ -264,21 +276,21 @@ void run_attention_backward(const AttentionBackwardArgs& args, Stream stream) {
   });
 }
 
-// Caches in another dtype than the queries', and in i8, have no kernel here yet.
-bool takes(const View& q, const View& k, const View& v) {
-  return is_device_float(q.dtype) && k.dtype == q.dtype && v.dtype == q.dtype && q.dim(3) <= kWidest &&
-         v.dim(3) <= kWidest;
+bool takes_heads(const View& q, const View& k, const View& v) {
+  return is_cache_for(q, k, v) && q.dim(3) <= kWidest && v.dim(3) <= kWidest;
 }
 
 }  // namespace
 
 void register_attention() {
-  attention.add(DeviceType::cuda,
-                {"tiled", ImplKind::cuda,
-                 [](const AttentionArgs& args) { return takes(args.q, args.k, args.v); }, run_attention});
+  attention.add(
+      DeviceType::cuda,
+      {"tiled", ImplKind::cuda, [](const AttentionArgs& args) { return takes_heads(args.q, args.k, args.v); },
+       run_attention});
   attention_backward.add(DeviceType::cuda, {"tiled", ImplKind::cuda,
                                             [](const AttentionBackwardArgs& args) {
-                                              return takes(args.q, args.k, args.v) && has_delta(args);
+                                              return args.k.dtype == args.q.dtype &&
+                                                     takes_heads(args.q, args.k, args.v) && has_delta(args);
                                             },
                                             run_attention_backward});
 }

@@ -6,6 +6,8 @@
 // What the attention kernels have in common: heads in memory, and which pairs see each other.
 namespace ingot::kernels::cuda {
 
+inline constexpr float kLog2E = 1.44269504F;
+
 /// [B, length, heads, width] with adjacent last axes; also destinations.
 template <class T>
 struct Heads {
@@ -20,6 +22,22 @@ struct Heads {
   __device__ T* head(std::int64_t b, std::int64_t h) const { return data + b * strides[0] + h * strides[2]; }
   __device__ T* row(std::int64_t b, std::int64_t i, std::int64_t h) const {
     return head(b, h) + i * strides[1];
+  }
+};
+
+/// What the elements of the rows of an i8 cache are multiplied with: [B, T, heads], adjacent positions.
+struct RowScales {
+  const float* data = nullptr;
+  std::int64_t sequence_stride = 0, head_stride = 0;
+
+  explicit RowScales(const View& view) : data(view.as<float>()) {
+    if (data == nullptr) return;
+    sequence_stride = view.dim(0) > 1 ? view.stride(0) : 0;
+    head_stride = view.dim(2) > 1 ? view.stride(2) : 0;
+  }
+  /// Of the first position of a head; null where the rows are as they are.
+  __device__ const float* head(std::int64_t b, std::int64_t h) const {
+    return data == nullptr ? nullptr : data + b * sequence_stride + h * head_stride;
   }
 };
 
@@ -113,10 +131,24 @@ __device__ __forceinline__ float score_of(float product, float scale, float soft
   return softcap * t;
 }
 
-/// What the kernels are given of AttentionArgs.
-template <class T>
+/// Whether a kernel that reads any dtype of the contract can read these keys and values for such queries.
+inline bool is_cache_for(const View& q, const View& k, const View& v) {
+  const bool readable = k.dtype == q.dtype || k.dtype == DType::i8 || q.dtype == DType::f32;
+  return is_device_float(q.dtype) && (is_device_float(k.dtype) || k.dtype == DType::i8) && readable &&
+         v.dtype == k.dtype;
+}
+/// Calls f.template operator()<K>() with the device's type of a cache's dtype.
+template <class F>
+void dispatch_cache(DType dtype, const char* kernel, F&& f) {
+  if (dtype == DType::i8) return f.template operator()<std::int8_t>();
+  dispatch_device_float(dtype, kernel, f);
+}
+
+/// What the kernels are given of AttentionArgs. K: of keys and values.
+template <class T, class K = T>
 struct AttentionForward {
-  Heads<const T> q, k, v;
+  Heads<const T> q;
+  Heads<const K> k, v;
   Heads<T> out;
   float* lse;  // may be null
   Mask mask;

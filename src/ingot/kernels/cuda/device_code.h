@@ -33,6 +33,7 @@ inline constexpr int kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffU;
 
 __device__ __forceinline__ float to_float(float x) { return x; }
+__device__ __forceinline__ float to_float(std::int8_t x) { return static_cast<float>(x); }
 template <class T>
 __device__ __forceinline__ T from_float(float x) {
   return T(x);

@@ -13,7 +13,6 @@
 namespace ingot::kernels::cuda {
 
 inline constexpr int kAttentionThreads = 4 * kWarp;
-inline constexpr float kLog2E = 1.44269504F;
 
 /// Values of the shared tile of `rows` rows.
 template <int width>

@@ -1,0 +1,351 @@
+#include <algorithm>
+
+#include "ingot/kernels/cuda/decode_attention.h"
+#include "ingot/kernels/cuda/register.h"
+
+// Attention of few queries on a long cache: flash decoding (Dao et al. 2023). The keys of a sequence are cut
+// into parts, which blocks share; each part gives every query its largest score, Σ weight and Σ weight·value,
+// and a second kernel merges these in their order. A block reads the keys of its part once for all queries
+// that look at them, of each head of the group, up to 8 (4 of an i8 cache); where there are more, several
+// blocks side by side read the same keys, which come from the second level cache then.
+//
+// Parts begin at multiples of kAttentionPartKeys, and within one a key's warp, lanes and place in the sums
+// follow from its position. What a query does not see adds exact zeros. So its bits depend on nothing but
+// itself and what it sees: not on the capacity of the cache, nor on other queries, heads or sequences.
+namespace ingot::kernels::cuda {
+namespace {
+
+/// What a block works on. Those that read the same keys are neighbours.
+struct DecodePlace {
+  int chunk, part, kv, b;
+
+  __device__ __forceinline__ DecodePlace(int chunks, int parts, int kv_heads) {
+    int rest = static_cast<int>(blockIdx.x);
+    const auto next = [&rest](int count) {
+      const int whole = rest / count, digit = rest - whole * count;
+      rest = whole;
+      return digit;
+    };
+    chunk = next(chunks);
+    part = next(parts);
+    kv = next(kv_heads);
+    b = rest;
+  }
+};
+
+/// The queries of a group of heads as f32, in the order in which lanes read them (DecodeForm::query_place);
+/// zeros beyond their size, and for rows that there are not.
+template <class Form, class K>
+__device__ void load_queries(Quad* to, const DecodeArgs<K>& args, const DecodePlace& at) {
+  constexpr int kEights = Form::kWidth / 8;
+  INGOT_UNROLL
+  for (int begin = 0; begin < Form::kRows * kEights; begin += kDecodeThreads) {
+    const int e = begin + static_cast<int>(threadIdx.x), row = e / kEights, column = e % kEights * 8;
+    if (row >= Form::kRows) continue;
+    Quad values[2] = {};
+    const DecodeRow where(args, at.chunk * Form::kRows + row, at.kv);
+    if (where.query < args.mask.queries && column < args.d)
+      args.q.read(values, at.b, where.query, where.head, column);
+    to[Form::query_place(row, column)] = values[0];
+    to[Form::query_place(row, column + 4)] = values[1];
+  }
+}
+
+/// The running softmax of the rows that a lane keeps, of its warp's keys; lanes that keep the same rows sum
+/// different keys.
+template <class Form>
+struct DecodeSoftmax {
+  Range ranges[Form::kOwn];
+  float top[Form::kOwn], total[Form::kOwn] = {};
+
+  /// Turns the products of a key with the lane's rows into weights, for all lanes to read, and says what
+  /// earlier sums are to be multiplied with. Every lane of the warp calls it.
+  template <class K>
+  __device__ __forceinline__ void add(const float* products, int key, const CacheStep<Form>& k,
+                                      const CacheStep<Form>& v, const DecodeArgs<K>& args,
+                                      typename Form::RowValues* weights) {
+    const LaneOf<Form> lane;
+    INGOT_UNROLL
+    for (int o = 0; o < Form::kOwn; ++o) {
+      const float score = ranges[o].holds(key) ? args.score_of(products[o] * k.scale) : -INFINITY;
+      float higher = score;
+      INGOT_UNROLL
+      for (int apart = kWarp / 2; apart >= Form::kSharers; apart /= 2)
+        higher = fmaxf(higher, __shfl_xor_sync(kAllLanes, higher, apart));
+      higher = fmaxf(top[o], higher);
+      const float base = higher == -INFINITY ? 0.0F : higher;  // nothing seen yet: weights are 0
+      const float weight = fast_exp2(score - base), rescale = fast_exp2(top[o] - base);
+      top[o] = higher;
+      total[o] = fmaf(total[o], rescale, weight);
+      if (!lane.writes()) continue;
+      weights[lane.key()].values[lane.row() + o] = weight * v.scale;
+      if (lane.key() == 0) weights[Form::kKeys].values[lane.row() + o] = rescale;
+    }
+  }
+};
+
+/// products[f · rows + r]: a lane's part of row r's product with key f of its own.
+template <class Form>
+__device__ __forceinline__ void multiply(float (&products)[Form::kFlight * Form::kRows], const Quad* queries,
+                                         const CacheStep<Form>& k) {
+  const LaneOf<Form> lane;
+  INGOT_UNROLL
+  for (int e = 0; e < Form::kElements; e += 4) {
+    INGOT_UNROLL
+    for (int r = 0; r < Form::kRows; ++r) {
+      const Quad q = queries[(r * Form::kElements + e) / 4 * Form::kLanes + lane.in_key];
+      INGOT_UNROLL
+      for (int f = 0; f < Form::kFlight; ++f) {
+        INGOT_UNROLL
+        for (int i = 0; i < 4; ++i)
+          products[f * Form::kRows + r] = fmaf(q.values[i], k.get(f, e + i), products[f * Form::kRows + r]);
+      }
+    }
+  }
+}
+
+/// sums[r · elements + e] = rescale of row r · sums + Σ over the lane's keys of weight · value
+template <class Form>
+__device__ __forceinline__ void add_values(float (&sums)[Form::kRows * Form::kElements],
+                                           const typename Form::RowValues* weights,
+                                           const CacheStep<Form>& v) {
+  const LaneOf<Form> lane;
+  const typename Form::RowValues rescale = weights[Form::kKeys];
+  INGOT_UNROLL
+  for (int i = 0; i < Form::kRows * Form::kElements; ++i)
+    sums[i] = __fmul_rn(sums[i], rescale.values[i / Form::kElements]);
+  INGOT_UNROLL
+  for (int f = 0; f < Form::kFlight; ++f) {
+    const typename Form::RowValues weight = weights[f * Form::kSide + lane.side];
+    INGOT_UNROLL
+    for (int e = 0; e < Form::kElements; ++e) {
+      const float value = v.get(f, e);
+      INGOT_UNROLL
+      for (int r = 0; r < Form::kRows; ++r)
+        sums[r * Form::kElements + e] = fmaf(weight.values[r], value, sums[r * Form::kElements + e]);
+    }
+  }
+}
+
+/// Puts the warps' sums together and writes them: to scratch, or divided by their weights to out where there
+/// is one part. Every thread of the block calls it, with a warp's sums shared out among its lanes.
+template <class Form, class K>
+__device__ void write_part(const float* sums, const DecodeSoftmax<Form>& softmax, const DecodeArgs<K>& args,
+                           const DecodePlace& at) {
+  constexpr int kPitch = Form::kLanes + 1;  // so that neither way through the sums has bank conflicts
+  constexpr int kLeft = Form::kRows * Form::kElements / Form::kSide;
+  constexpr int kWarpSums = Form::kRows * Form::kElements * kPitch;
+  INGOT_SHARED_ARRAY(float, all_sums, kDecodeWarps* kWarpSums);
+  INGOT_SHARED_ARRAY(PartWeight, of_warps, kDecodeWarps * Form::kRows);
+  INGOT_SHARED_ARRAY(float, factors, kDecodeWarps* Form::kRows);
+  INGOT_SHARED_ARRAY(PartWeight, of_block, Form::kRows);
+  const LaneOf<Form> lane;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  INGOT_UNROLL
+  for (int i = 0; i < kLeft; ++i)
+    all_sums[warp * kWarpSums + (lane.side * kLeft + i) * kPitch + lane.in_key] = sums[i];
+  INGOT_UNROLL
+  for (int o = 0; o < Form::kOwn; ++o) {
+    if (lane.writes() && lane.key() == 0)
+      of_warps[warp * Form::kRows + lane.row() + o] = {softmax.top[o], softmax.total[o]};
+  }
+  __syncthreads();
+  if (const int row = static_cast<int>(threadIdx.x); row < Form::kRows) {
+    float top = -INFINITY, total = 0;
+    for (int w = 0; w < kDecodeWarps; ++w) top = fmaxf(top, of_warps[w * Form::kRows + row].top);
+    for (int w = 0; w < kDecodeWarps; ++w) {
+      const PartWeight mine = of_warps[w * Form::kRows + row];
+      factors[w * Form::kRows + row] = factor_of(mine.top, top);
+      total = fmaf(mine.total, factor_of(mine.top, top), total);
+    }
+    of_block[row] = {top, total};
+  }
+  __syncthreads();
+  for (int row = 0; row < Form::kRows; ++row) {
+    const DecodeRow where(args, at.chunk * Form::kRows + row, at.kv);
+    if (where.query >= args.mask.queries) return;
+    const PartWeight block = of_block[row];
+    const PartOfQuery part(args, at.b, where, at.part);
+    const bool nothing = args.parts == 1 && range_of(args.mask, at.b, where.query).empty();
+    for (int c = static_cast<int>(threadIdx.x); c < args.dv; c += kDecodeThreads) {
+      float sum = 0;
+      for (int w = 0; w < kDecodeWarps; ++w)
+        sum = fmaf(all_sums[w * kWarpSums + Form::sum_place(row, c, kPitch)], factors[w * Form::kRows + row],
+                   sum);
+      if (args.parts > 1) {
+        part.sums[c] = sum;
+      } else {
+        args.out.write(nothing ? 0.0F : sum / block.total, at.b, where.query, where.head, c);
+      }
+    }
+    if (args.parts > 1 && threadIdx.x == 0) *part.weight = block;
+  }
+}
+
+template <class Form>
+__global__ void __launch_bounds__(kDecodeThreads)
+    decode_kernel(const __grid_constant__ DecodeArgs<typename Form::K> args) {
+  INGOT_SHARED_ARRAY(Quad, queries, Form::kRows * Form::kWidth / 4);
+  INGOT_SHARED_ARRAY(typename Form::RowValues, all_weights, kDecodeWarps * (Form::kKeys + 1));
+  const DecodePlace at(args.chunks, args.parts, args.kv_heads);
+  const LaneOf<Form> lane;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  DecodeSoftmax<Form> softmax;
+  Range seen{args.mask_keys(), 0};
+  INGOT_UNROLL
+  for (int o = 0; o < Form::kOwn; ++o) {
+    const DecodeRow where(args, at.chunk * Form::kRows + lane.row() + o, at.kv);
+    const Range range = range_of(args.mask, at.b, where.query);
+    softmax.ranges[o] = range;
+    softmax.top[o] = -INFINITY;
+    if (range.empty()) continue;
+    seen.lo = range.lo < seen.lo ? range.lo : seen.lo;
+    seen.hi = range.hi > seen.hi ? range.hi : seen.hi;
+  }
+  // Every warp has all rows, so all of them find the same.
+  seen = within_part(warp_least(seen.lo), -warp_least(-seen.hi), at.part * args.part_keys, args.part_keys);
+  if (seen.empty() && args.parts > 1) return;
+
+  const typename Form::K *k_head = args.k.head(at.b, at.kv), *v_head = args.v.head(at.b, at.kv);
+  const float *k_scales = args.k_scales.head(at.b, at.kv), *v_scales = args.v_scales.head(at.b, at.kv);
+  constexpr int kStep = kDecodeWarps * Form::kKeys;  // of the block
+  static_assert(kAttentionPartKeys % kStep == 0);
+  int j = seen.lo / kStep * kStep + warp * Form::kKeys;
+  CacheStep<Form> k, v;
+  k.load(k_head, args.k.strides[1], args.d, k_scales, j, seen);
+  v.load(v_head, args.v.strides[1], args.dv, v_scales, j, seen);
+  load_queries<Form>(queries, args, at);
+  __syncthreads();
+
+  typename Form::RowValues* const weights = all_weights + warp * (Form::kKeys + 1);
+  float sums[Form::kRows * Form::kElements] = {};
+  for (; j < seen.hi; j += kStep) {  // the same for a whole warp
+    float products[Form::kFlight * Form::kRows] = {};
+    multiply<Form>(products, queries, k);
+    share_sums<Form::kLanes, 1, Form::kFlight * Form::kRows>(products);
+    softmax.add(products, j + lane.key(), k, v, args, weights);
+    k.load(k_head, args.k.strides[1], args.d, k_scales, j + kStep, seen);  // while the values are added
+    __syncwarp();
+    add_values<Form>(sums, weights, v);
+    v.load(v_head, args.v.strides[1], args.dv, v_scales, j + kStep, seen);
+    __syncwarp();  // the weights have been read
+  }
+  INGOT_UNROLL
+  for (int o = 0; o < Form::kOwn; ++o) {
+    INGOT_UNROLL
+    for (int apart = kWarp / 2; apart >= Form::kSharers; apart /= 2)
+      softmax.total[o] += __shfl_xor_sync(kAllLanes, softmax.total[o], apart);
+  }
+  share_sums<Form::kSide, Form::kLanes, Form::kRows * Form::kElements>(sums);
+  write_part<Form>(sums, softmax, args, at);
+}
+
+constexpr int kMergeThreads = 512, kMergeWarps = kMergeThreads / kWarp;
+
+/// out of one query of a head for each block, from its parts: each warp takes every 16th.
+template <class K>
+__global__ void __launch_bounds__(kMergeThreads)
+    merge_parts_kernel(const __grid_constant__ DecodeArgs<K> args) {
+  constexpr int kQuads = static_cast<int>(kWidestDecode) / (4 * kWarp);
+  INGOT_SHARED_ARRAY(float, sums, kMergeWarps* kWidestDecode);
+  INGOT_SHARED_ARRAY(float, totals, kMergeWarps);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  const BlockPlace place(args.mask.queries, args.kv_heads * args.group);
+  const DecodeRow where(place.tile, place.h);
+  const Range range = range_of(args.mask, place.b, where.query);
+  if (range.empty()) {
+    for (int c = static_cast<int>(threadIdx.x); c < args.dv; c += kMergeThreads)
+      args.out.write(0.0F, place.b, where.query, where.head, c);
+    return;
+  }
+  const int first = range.lo / args.part_keys, last = (range.hi - 1) / args.part_keys;
+  float top = -INFINITY;
+  for (int p = first + static_cast<int>(threadIdx.x); p <= last; p += kMergeThreads)
+    top = fmaxf(top, PartOfQuery(args, place.b, where, p).weight->top);
+  top = Team<kMergeThreads>::max(top);
+  Quad mine[kQuads] = {};
+  float total = 0;
+  for (int p = first + (kMergeWarps + warp - first % kMergeWarps) % kMergeWarps; p <= last;
+       p += kMergeWarps) {
+    const PartOfQuery part(args, place.b, where, p);
+    Quad values[kQuads] = {};
+    INGOT_UNROLL
+    for (int i = 0; i < kQuads; ++i)
+      if (4 * (i * kWarp + lane) < args.dv) values[i] = load_pack<4>(part.sums + 4 * (i * kWarp + lane));
+    const PartWeight weight = *part.weight;
+    const float factor = factor_of(weight.top, top);
+    total = fmaf(weight.total, factor, total);
+    INGOT_UNROLL
+    for (int i = 0; i < 4 * kQuads; ++i)
+      mine[i / 4].values[i % 4] = fmaf(values[i / 4].values[i % 4], factor, mine[i / 4].values[i % 4]);
+  }
+  INGOT_UNROLL
+  for (int i = 0; i < 4 * kQuads; ++i)
+    sums[warp * kWidestDecode + 4 * (i / 4 * kWarp + lane) + i % 4] = mine[i / 4].values[i % 4];
+  if (lane == 0) totals[warp] = total;
+  __syncthreads();
+  for (int c = static_cast<int>(threadIdx.x); c < args.dv; c += kMergeThreads) {
+    float sum = 0, weight = 0;
+    for (int w = 0; w < kMergeWarps; ++w) {
+      sum += sums[w * kWidestDecode + c];
+      weight += totals[w];
+    }
+    args.out.write(sum / weight, place.b, where.query, where.head, c);
+  }
+}
+
+template <class K, int width, int rows>
+void launch_decode(const AttentionArgs& args, Stream stream) {
+  using Form = DecodeForm<K, width, rows>;
+  const DecodeArgs<K> kernel_args(args, rows);
+  const LaunchSite site{"attention", stream, args.q};
+  const std::int64_t blocks =
+      args.q.dim(0) * kernel_args.kv_heads * kernel_args.parts * std::int64_t{kernel_args.chunks};
+  launch(site, decode_kernel<Form>, Size3{static_cast<unsigned>(blocks)}, Size3{kDecodeThreads}, 0,
+         kernel_args);
+  if (kernel_args.parts > 1)
+    launch(site, merge_parts_kernel<K>, grid_of_tiles(args.q, args.q.dim(2), 1), Size3{kMergeThreads}, 0,
+           kernel_args);
+}
+
+void run_decode(const AttentionArgs& args, Stream stream) {
+  if (args.out.numel() == 0) return;
+  const std::int64_t rows = args.q.dim(1) * (args.q.dim(2) / args.k.dim(2));
+  const std::int64_t width = std::max(args.q.dim(3), args.v.dim(3));
+  dispatch_cache(args.k.dtype, "attention", [&]<class K>() {
+    const auto with_rows = [&]<int wide>() {
+      if (rows == 1) return launch_decode<K, wide, 1>(args, stream);
+      if constexpr (!std::is_same_v<K, std::int8_t>)
+        if (rows > 4) return launch_decode<K, wide, 8>(args, stream);
+      launch_decode<K, wide, 4>(args, stream);
+    };
+    if (width <= 64) return with_rows.template operator()<64>();
+    if (width <= 128) return with_rows.template operator()<128>();
+    with_rows.template operator()<256>();
+  });
+}
+
+/// Whether rows can be read 16 bytes, and queries 8 elements at a time.
+bool in_packs(const View& heads) {
+  const auto bytes = static_cast<std::int64_t>(byte_size(heads.dtype));
+  if (heads.dim(3) > kWidestDecode || heads.dim(3) % 8 != 0 || heads.dim(3) * bytes % 16 != 0) return false;
+  if (reinterpret_cast<std::uintptr_t>(heads.data) % 16 != 0) return false;
+  for (int i = 0; i < 3; ++i)
+    if (heads.dim(i) > 1 && heads.stride(i) * bytes % 16 != 0) return false;
+  return true;
+}
+
+}  // namespace
+
+void register_decode_attention() {
+  attention.add(DeviceType::cuda, {"decode", ImplKind::cuda,
+                                   [](const AttentionArgs& args) {
+                                     return !args.lse && args.q.dim(1) <= kFewQueries &&
+                                            args.out.dtype == args.q.dtype &&
+                                            is_cache_for(args.q, args.k, args.v) && in_packs(args.q) &&
+                                            in_packs(args.k) && in_packs(args.v);
+                                   },
+                                   run_decode});
+}
+
+}  // namespace ingot::kernels::cuda

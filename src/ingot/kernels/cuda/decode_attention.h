@@ -1,0 +1,265 @@
+#pragma once
+
+#include "ingot/kernels/cuda/attention_parts.h"
+#include "ingot/kernels/cuda/row_packs.h"
+#include "ingot/kernels/cuda/tensor_core.h"
+
+// How the threads of attention's kernel for few queries (decode_attention.cu) share keys, values and sums.
+namespace ingot::kernels::cuda {
+
+inline constexpr int kDecodeThreads = 128, kDecodeWarps = kDecodeThreads / kWarp;
+inline constexpr std::int64_t kWidestDecode = 256;
+
+using Quad = Pack<float, 4>;
+
+/// int8 as registers hold them, four in one.
+template <int count>
+struct Elements<std::int8_t, count> {
+  Pack<std::uint32_t, count / 4> pack;
+  __device__ __forceinline__ void load(const std::int8_t* from) {
+    pack = bits_as<Pack<std::uint32_t, count / 4>>(load_pack<count>(from));
+  }
+  /// As the last bits of a float of 2^23 and more; a conversion would take four times as long.
+  __device__ __forceinline__ float get(int i) const {
+    const std::uint32_t above = pack.values[i / 4] ^ 0x80808080U;  // plus 128
+#if defined(__CUDACC__)
+    const std::uint32_t bits = __byte_perm(above, 0x4b000000U, 0x7440U + static_cast<unsigned>(i) % 4);
+#else
+    const std::uint32_t bits = 0x4b000000U | (above >> (8 * (i % 4)) & 0xffU);
+#endif
+    return bits_as<float>(bits) - 8388736.0F;
+  }
+};
+
+/// How a warp reads keys of up to `width` elements of K for `rows` queries: each lane 16 bytes of a key at a
+/// time (twice where a key is wider than the warp), keys side by side where it is narrower, and several of
+/// them one behind the other under way at once. Sums are at most 64 in each lane.
+template <class K_, int width, int rows>
+struct DecodeForm {
+  using K = K_;
+  using RowValues = Pack<float, rows>;
+  static constexpr int kWidth = width, kRows = rows;
+  static constexpr int kVec = kPack<K>;
+  static constexpr int kLanes = width / kVec < kWarp ? width / kVec : kWarp;  ///< of a key
+  static constexpr int kPacks = width / (kVec * kLanes);                      ///< of a key in a lane
+  static constexpr int kElements = kVec * kPacks;
+  static constexpr int kSide = kWarp / kLanes;                        ///< keys side by side
+  static constexpr int kFlight = 4 / kPacks;                          ///< keys one behind the other
+  static constexpr int kKeys = kSide * kFlight;                       ///< of a step
+  static constexpr int kSharers = kLanes / kFlight;                   ///< lanes that share the rows of a key
+  static constexpr int kOwn = rows > kSharers ? rows / kSharers : 1;  ///< rows whose softmax a lane has
+  static constexpr int kTwins = rows < kSharers ? kSharers / rows : 1;  ///< lanes that have the same
+  static_assert(kSharers >= 1 && rows * kElements <= 64 && rows * kElements % kSide == 0);
+
+  /// Where the lanes' quads of a row's columns from `column` on are; neighbours lie beside each other.
+  __device__ static int query_place(int row, int column) {
+    const int pack = column / (kVec * kLanes), lane = column / kVec % kLanes;
+    const int quad = (pack * kVec + column % kVec) / 4;
+    return (row * (kElements / 4) + quad) * kLanes + lane;
+  }
+  /// Where a column's sum is that lane l of a key's has as its i-th at i · pitch + l.
+  __device__ static int sum_place(int row, int column, int pitch) {
+    const int pack = column / (kVec * kLanes), lane = column / kVec % kLanes;
+    return (row * kElements + pack * kVec + column % kVec) * pitch + lane;
+  }
+};
+
+/// What of a step a lane has: the scores of one key with some rows, once share_sums has shared them out.
+template <class Form>
+struct LaneOf {
+  int in_key, side;  ///< which of the lanes of a key, and of which of the keys side by side
+
+  __device__ LaneOf() {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    in_key = lane % Form::kLanes;
+    side = lane / Form::kLanes;
+  }
+  __device__ int key() const { return in_key / Form::kSharers * Form::kSide + side; }
+  __device__ int row() const { return in_key % Form::kSharers / Form::kTwins * Form::kOwn; }
+  /// One of the lanes that have the same.
+  __device__ bool writes() const { return in_key % Form::kTwins == 0; }
+};
+
+/// Sums each of the first `left` values over groups of `lanes` lanes that are `apart` from each other, and
+/// shares the sums out: a lane has the first left / lanes, or one that others have too. Halves of the lanes
+/// send each other the half of the values that the other goes on with. A sum's bits do not depend on how many
+/// there are.
+template <int lanes, int apart, int left>
+__device__ __forceinline__ void share_sums(float* values) {
+  if constexpr (lanes > 1) {
+    constexpr int kDistance = lanes / 2 * apart, kHalf = left > 1 ? left / 2 : 1;
+    if constexpr (left > 1) {
+      const bool upper = (static_cast<int>(threadIdx.x) & kDistance) != 0;
+      INGOT_UNROLL
+      for (int i = 0; i < kHalf; ++i) {
+        const float sent = upper ? values[i] : values[i + kHalf];
+        const float kept = upper ? values[i + kHalf] : values[i];
+        values[i] = kept + __shfl_xor_sync(kAllLanes, sent, kDistance);
+      }
+    } else {
+      values[0] += __shfl_xor_sync(kAllLanes, values[0], kDistance);
+    }
+    share_sums<lanes / 2, apart, kHalf>(values);
+  }
+}
+
+/// A warp's keys, or values, of a step: of a lane its packs of each, and the scale of the key whose scores it
+/// will have.
+template <class Form>
+struct CacheStep {
+  using K = typename Form::K;
+  Elements<K, Form::kVec> packs[Form::kFlight][Form::kPacks];
+  float scale = 1.0F;
+
+  /// Asks for rows j.. of a head, `stride` apart and of `size` elements; zeros where `there` does not hold.
+  __device__ __forceinline__ void load(const K* head, std::int64_t stride, std::int64_t size,
+                                       const float* scales, int j, Range there) {
+    const LaneOf<Form> lane;
+    INGOT_UNROLL
+    for (int f = 0; f < Form::kFlight; ++f) {
+      const int key = j + f * Form::kSide + lane.side;
+      INGOT_UNROLL
+      for (int p = 0; p < Form::kPacks; ++p) {
+        const int column = (p * Form::kLanes + lane.in_key) * Form::kVec;
+        packs[f][p] = {};
+        if (there.holds(key) && column < size) packs[f][p].load(head + key * stride + column);
+      }
+    }
+    if constexpr (std::is_same_v<K, std::int8_t>)
+      scale = scales != nullptr && there.holds(j + lane.key()) ? scales[j + lane.key()] : 1.0F;
+  }
+  __device__ __forceinline__ float get(int f, int element) const {
+    return packs[f][element / Form::kVec].get(element % Form::kVec);
+  }
+};
+
+/// [B, length, heads, width] of f32, bf16 or f16, of which a kernel reads or writes little: so it asks each
+/// time in which, and is not compiled for all of them.
+struct AnyHeads {
+  Heads<char> bytes;
+  DType dtype;
+  int size;
+
+  explicit AnyHeads(const View& view)
+      : bytes(view), dtype(view.dtype), size(static_cast<int>(byte_size(view.dtype))) {}
+
+  __device__ std::int64_t place(std::int64_t b, std::int64_t i, std::int64_t h) const {
+    return b * bytes.strides[0] + i * bytes.strides[1] + h * bytes.strides[2];
+  }
+  /// Eight neighbours at a multiple of 16 bytes.
+  __device__ __forceinline__ void read(Quad (&to)[2], std::int64_t b, std::int64_t i, std::int64_t h,
+                                       int column) const {
+    const char* from = bytes.data + (place(b, i, h) + column) * size;
+    if (dtype == DType::f32) {
+      to[0] = load_pack<4>(reinterpret_cast<const float*>(from));
+      to[1] = load_pack<4>(reinterpret_cast<const float*>(from) + 4);
+    } else if (dtype == DType::bf16) {
+      read_half<bfloat_t>(to, from);
+    } else {
+      read_half<half_t>(to, from);
+    }
+  }
+  __device__ __forceinline__ void write(float value, std::int64_t b, std::int64_t i, std::int64_t h,
+                                        int column) const {
+    char* to = bytes.data + (place(b, i, h) + column) * size;
+    if (dtype == DType::f32) *reinterpret_cast<float*>(to) = value;
+    if (dtype == DType::bf16) *reinterpret_cast<bfloat_t*>(to) = from_float<bfloat_t>(value);
+    if (dtype == DType::f16) *reinterpret_cast<half_t*>(to) = from_float<half_t>(value);
+  }
+
+ private:
+  template <class T>
+  __device__ __forceinline__ static void read_half(Quad (&to)[2], const char* from) {
+    Elements<T, 8> eight;
+    eight.load(reinterpret_cast<const T*>(from));
+    INGOT_UNROLL
+    for (int e = 0; e < 8; ++e) to[e / 4].values[e % 4] = eight.get(e);
+  }
+};
+
+/// The largest score of a part, to the base 2, and its Σ weight.
+struct PartWeight {
+  float top, total;
+};
+/// What a part is multiplied with where `top` is the largest score of all.
+__device__ __forceinline__ float factor_of(float part_top, float top) {
+  return fast_exp2(part_top - (top == -INFINITY ? 0.0F : top));
+}
+
+/// What the kernels are given of AttentionArgs. K: of keys and values.
+template <class K>
+struct DecodeArgs {
+  AnyHeads q, out;
+  Heads<const K> k, v;
+  RowScales k_scales, v_scales;
+  Mask mask;
+  float* part_sums;          ///< scratch: [B, Hq, S, parts, Dv]
+  PartWeight* part_weights;  ///< and behind it [B, Hq, S, parts]
+  int kv_heads, group, d, dv;
+  int parts, part_keys, chunks;  ///< chunks: of the queries of a group, `rows` in each
+  float factor, cap;             ///< of scores to the base 2; cap 0: none
+
+  DecodeArgs(const AttentionArgs& args, int rows)
+      : q(args.q),
+        out(args.out),
+        k(args.k),
+        v(args.v),
+        k_scales(args.k_scale),
+        v_scales(args.v_scale),
+        mask(args.mask, args.q.dim(1), args.k.dim(1)),
+        part_sums(args.scratch.as<float>()),
+        part_weights(nullptr),
+        kv_heads(static_cast<int>(args.k.dim(2))),
+        group(static_cast<int>(args.q.dim(2) / args.k.dim(2))),
+        d(static_cast<int>(args.q.dim(3))),
+        dv(static_cast<int>(args.v.dim(3))),
+        factor(args.softcap > 0.0F ? args.scale / args.softcap : args.scale * kLog2E),
+        cap(args.softcap > 0.0F ? args.softcap * kLog2E : 0.0F) {
+    const bool split = part_sums != nullptr && args.k.dim(1) > kAttentionPartKeys;
+    const std::int64_t keys = split ? kAttentionPartKeys : args.k.dim(1);
+    part_keys = static_cast<int>(keys);
+    parts = split ? static_cast<int>((args.k.dim(1) + keys - 1) / keys) : 1;
+    chunks = static_cast<int>(tiles_of(args.q.dim(1) * group, rows));
+    const std::int64_t queries = args.q.dim(0) * args.q.dim(1) * args.q.dim(2);
+    if (split) part_weights = reinterpret_cast<PartWeight*>(part_sums + queries * parts * dv);
+  }
+
+  __device__ int mask_keys() const { return static_cast<int>(mask.keys); }
+  /// Rounded at once, not contracted with a difference: the largest score's weight is exactly 1.
+  __device__ __forceinline__ float score_of(float product) const {
+    const float score = __fmul_rn(product, factor);
+    return cap == 0.0F ? score : __fmul_rn(cap, tanhf(score));
+  }
+};
+
+/// A query of a head.
+struct DecodeRow {
+  int query, head;
+
+  __device__ DecodeRow(int query_, int head_) : query(query_), head(head_) {}
+  /// The row-th of those that read the keys of head `kv`; beyond the last query: there is none.
+  template <class K>
+  __device__ DecodeRow(const DecodeArgs<K>& args, int row, int kv)
+      : query(row / args.group), head(kv * args.group + row - query * args.group) {}
+};
+
+/// Where scratch has what a part gives a query.
+struct PartOfQuery {
+  float* sums;
+  PartWeight* weight;
+
+  template <class K>
+  __device__ PartOfQuery(const DecodeArgs<K>& args, std::int64_t b, const DecodeRow& where, int part) {
+    const std::int64_t head = b * args.kv_heads * args.group + where.head;
+    const std::int64_t at = (head * args.mask.queries + where.query) * args.parts + part;
+    sums = args.part_sums + at * args.dv;
+    weight = args.part_weights + at;
+  }
+};
+
+/// The keys of [lo, hi) that are in the part from `begin` on.
+__device__ __forceinline__ Range within_part(int lo, int hi, int begin, int keys) {
+  return {lo > begin ? lo : begin, hi < begin + keys ? hi : begin + keys};
+}
+
+}  // namespace ingot::kernels::cuda

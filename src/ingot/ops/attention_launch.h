@@ -1,0 +1,20 @@
+#pragma once
+
+#include "ingot/core/tensor.h"
+#include "ingot/kernels/attention.h"
+
+namespace ingot {
+
+/// Launches attention in the current stream of its queries' device, with the room that a GPU needs to split
+/// the keys of few queries.
+inline void launch_attention(kernels::AttentionArgs args) {
+  const Device device = args.q.device;
+  Tensor scratch;
+  if (const std::int64_t room = device.is_cpu() ? 0 : kernels::attention_scratch(args); room > 0) {
+    scratch = Tensor::empty({room}, DType::f32, device);
+    args.scratch = scratch.view();
+  }
+  kernels::launch(kernels::attention, current_stream(device), args);
+}
+
+}  // namespace ingot
