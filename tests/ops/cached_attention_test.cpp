@@ -1,6 +1,8 @@
 #include "ingot/ops/cached_attention.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
@@ -82,6 +84,29 @@ TEST(KvStore, RowsTooSmallAreZerosAndRowsThatAreNotNumbersShow) {
     EXPECT_EQ(scale.data<float>()[3], 0) << size;
     for (std::int64_t i = size; i < 4 * size; ++i)
       EXPECT_EQ(rows.data<std::int8_t>()[i], 0) << size << " " << i;
+  }
+}
+
+TEST(KvStore, APositionSaysWhereInTheWholeCacheRowsGo) {
+  const NoGrad no_grad;
+  for (const DType dtype : kCacheDtypes) {
+    const Tensor x = randn({3, 2, 16}, 7);
+    const Stored expected = store(x, dtype);
+    for (const std::int64_t position : {0, 2, 3, 5}) {  // in a cache of 5: all fit, all, two, none
+      const Tensor memory = Tensor::zeros({2, 5, 16}, dtype), scale = Tensor::zeros({2, 5});
+      const Tensor at = Tensor::from(std::vector<std::int32_t>{static_cast<std::int32_t>(position)}, {1});
+      kernels::launch(kernels::kv_store, current_stream(kCpu),
+                      {.x = x.view(),
+                       .y = memory.view(),
+                       .scale = dtype == DType::i8 ? scale.view() : View{},
+                       .position = at.view()});
+      const Stored found{unsqueeze(transpose(memory, 0, 1), 0),
+                         dtype == DType::i8 ? unsqueeze(transpose(scale, 0, 1), 0) : Tensor()};
+      const std::int64_t fit = std::clamp<std::int64_t>(5 - position, 0, 3);
+      EXPECT_EQ(max_error(narrow(found.wide(), 1, position, fit), narrow(expected.wide(), 1, 0, fit)), 0);
+      const Tensor before = narrow(found.wide(), 1, 0, position);
+      EXPECT_EQ(max_error(before, Tensor::zeros(before.shape())), 0) << name(dtype) << " " << position;
+    }
   }
 }
 

@@ -76,6 +76,48 @@ TEST(CudaKvStore, WritesTheBytesOfTheCpu) {
   }
 }
 
+TEST(CudaKvStore, RoundsHalvesAsItRoundsThemInF32) {
+  for (const DType from : {DType::bf16, DType::f16}) {
+    const Tensor half = to(randn({5, 3, 40}, 6), from);
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
+      for (const bool scales : {false, true}) {
+        expect_same_bits(
+            [&](Device device) {
+              const Tensor x = device.is_cpu() ? to(half, DType::f32) : to(half, device);
+              const Tensor y = zeros({3, 5, 40}, dtype, device), scale = zeros({3, 5}, DType::f32, device);
+              launch(kernels::kv_store, current_stream(device),
+                     {.x = x.view(), .y = y.view(), .scale = dtype == DType::i8 ? scale.view() : View{}});
+              return scales ? scale : y;
+            },
+            std::string(name(from)) + " to " + std::string(name(dtype)));
+      }
+    }
+  }
+}
+
+// Of a cache of 7 positions: all rows fit, some do, none does.
+TEST(CudaKvStore, WritesWhereThePositionOnTheDeviceSays) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
+    for (const std::int32_t position : {0, 3, 5, 6, 7, 100, -1, -5}) {
+      const Tensor x = randn({3, 2, 16}, 7), at = Tensor::from(std::vector<std::int32_t>{position}, {1});
+      for (const bool scales : {false, true}) {
+        expect_same_bits(
+            [&](Device device) {
+              const Tensor from = to(x, device), there = to(at, device), y = zeros({2, 7, 16}, dtype, device),
+                           scale = zeros({2, 7}, DType::f32, device);
+              launch(kernels::kv_store, current_stream(device),
+                     {.x = from.view(),
+                      .y = y.view(),
+                      .scale = dtype == DType::i8 ? scale.view() : View{},
+                      .position = there.view()});
+              return scales ? scale : y;
+            },
+            std::string(name(dtype)) + " at " + std::to_string(position));
+      }
+    }
+  }
+}
+
 TEST(CudaTopK, FindsTheElementsOfTheCpuInTheirOrder) {
   for (const std::int64_t n : {1, 7, 33, 1500}) {
     Tensor x = randn({4, n}, 3);

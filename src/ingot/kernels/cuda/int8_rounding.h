@@ -16,12 +16,13 @@ struct Int8Rounding {
         inverse(finite && top >= kLeastTop ? 127.0F / top : 0.0F) {}
 
   /// Of x[0..n), which every thread of a warp calls.
-  static __device__ Int8Rounding of_row(const float* x, std::int64_t n) {
+  template <class T>
+  static __device__ Int8Rounding of_row(const T* x, std::int64_t n) {
     using Warp = Team<kWarp>;
     float top = 0;
     int good = 1;
     for (std::int64_t i = Warp::lane(); i < n; i += kWarp) {
-      const float value = fabsf(x[i]);
+      const float value = fabsf(to_float(x[i]));
       if (!(value < INFINITY)) good = 0;  // a NaN is not less
       top = fmaxf(top, value);
     }

@@ -15,10 +15,13 @@ void store_quantised(const float* x, std::int64_t n, std::int8_t* y, float* scal
 
 template <class F>
 void for_each_row(const KvStoreArgs& args, F&& f) {
+  const std::int64_t first = args.position ? args.position.as<std::int32_t>()[0] : 0;
   for (std::int64_t i = 0; i < args.x.dim(0); ++i) {
+    const std::int64_t at = first + i;
+    if (at < 0 || at >= args.y.dim(1)) continue;
     for (std::int64_t h = 0; h < args.x.dim(1); ++h) {
       f(args.x.as<float>() + i * args.x.stride(0) + h * args.x.stride(1),
-        h * args.y.stride(0) + i * args.y.stride(1), h * args.scale.stride(0) + i);
+        h * args.y.stride(0) + at * args.y.stride(1), h * args.scale.stride(0) + at);
     }
   }
 }

@@ -76,7 +76,10 @@ namespace ingot::kernels::cpu {
 namespace {
 HWY_EXPORT(store_heads);
 
-bool accepts(const KvStoreArgs& args) { return args.x.dim(2) % 16 == 0 && args.y.dtype != DType::f64; }
+// Positions on the device are for captured work, which the CPU has none of.
+bool accepts(const KvStoreArgs& args) {
+  return args.x.dim(2) % 16 == 0 && args.y.dtype != DType::f64 && !args.position;
+}
 
 void run(const KvStoreArgs& args, Stream) {
   constexpr std::int64_t kGrain = 32768;  // elements, about 5 µs
