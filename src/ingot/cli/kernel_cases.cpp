@@ -12,6 +12,7 @@
 #include "ingot/kernels/rope.h"
 #include "ingot/kernels/softmax.h"
 #include "ingot/ops/random.h"
+#include "ingot/ops/view.h"
 
 namespace ingot::cli {
 
@@ -266,6 +267,27 @@ KernelWork attention_backward(KernelOperands& operands) {
           }};
 }
 
+// The next token of eight texts, on caches of the size that an operand has.
+KernelWork attention_decode(KernelOperands& operands) {
+  constexpr std::int64_t kSequences = 8, kQueryHeads = 32, kKeyHeads = 8;
+  const std::int64_t keys =
+      std::max<std::int64_t>(operands.elements() / (kSequences * kKeyHeads * kHeadSize), 1);
+  const auto cache = [&] {  // heads outermost, as a KV cache has them
+    return ingot::transpose(operands.values({kSequences, kKeyHeads, keys, kHeadSize}), 1, 2);
+  };
+  const Tensor q = operands.values({kSequences, 1, kQueryHeads, kHeadSize}), k = cache(), v = cache(),
+               out = operands.result(q.shape());
+  kernels::AttentionArgs args{
+      .q = q.view(), .k = k.view(), .v = v.view(), .out = out.view(), .scale = AttentionOperands::kScale};
+  const Tensor scratch =
+      operands.zeros({std::max<std::int64_t>(kernels::attention_scratch(args), 1)}, DType::f32);
+  args.scratch = scratch.view();
+  return {.bytes = bytes_of({q, k, v, out}),
+          .run = [stream = operands.stream(), q, k, v, out, scratch, args] {
+            kernels::launch(kernels::attention, stream, args);
+          }};
+}
+
 // Images of 28 x 28 places under 3 x 3 taps, as in the middle of a ResNet.
 struct ConvOperands {
   explicit ConvOperands(KernelOperands& operands)
@@ -339,6 +361,7 @@ const std::vector<KernelCase>& kernel_cases() {
       {"adamw", adamw},
       {"attention", attention},
       {"attention_backward", attention_backward},
+      {"attention_decode", attention_decode},
       {"conv", conv},
       {"conv_backward_data", conv_backward_data},
       {"conv_backward_weight", conv_backward_weight},
