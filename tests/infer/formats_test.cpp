@@ -1,6 +1,7 @@
 // Whole models in quantised formats: experts, GPT-2's files, what `ingot quantize` writes, what formats cost.
 #include <cmath>
 
+#include "tests/infer/small_model.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -22,27 +23,6 @@
 namespace ingot::infer {
 namespace {
 
-LanguageConfig small_config(const std::string& family) {
-  LanguageConfig c;
-  c.model_type = family;
-  apply_family(c);
-  c.vocab_size = 61;
-  c.hidden_size = c.intermediate_size = 128;
-  c.num_hidden_layers = 2;
-  c.num_attention_heads = 4;
-  c.num_key_value_heads = family == "gpt2" ? 4 : 2;
-  c.max_position_embeddings = 64;
-  // 1 / √128: a product keeps the size of what goes in, and the scores of attention have a deviation of 1, so
-  // that errors neither grow nor fade on the way.
-  c.initializer_range = 0.0884;
-  c.tie_word_embeddings = family == "gpt2";
-  if (family == "mixtral") {
-    c.num_experts = 4;
-    c.num_experts_per_tok = 2;
-  }
-  return c;
-}
-
 // What rounding to `steps` equal steps between 0 and the largest of `count` Gaussian numbers leaves as
 // relative error: such steps are in error by their size / √12 (rms), and E[top²] = ∫ 2t·P(top > t) dt.
 double rounding_error(double count, double steps) {
@@ -57,10 +37,7 @@ const double kActivations = rounding_error(32, 127);  // 0.5 %
 class Formats : public ::testing::Test {
  protected:
   std::string write_model(const std::string& family) {
-    InitSource init(5);
-    LanguageModel model(small_config(family), init);
-    write_language_model(directory_.at(family), model.config, parameter_map(model));
-    return directory_.at(family);
+    return test::write_small_model(directory_.at(family), family);
   }
   static std::vector<std::int32_t> ids() {
     std::vector<std::int32_t> ids(40);

@@ -6,6 +6,8 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/cli/arguments.h"
+#include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/load.h"
 #include "ingot/models/open_tokenizer.h"
@@ -15,6 +17,11 @@ namespace ingot::cli {
 void add_inference_options(Command& verb, InferenceOptions& o) {
   verb.option("model", o.model, "Model directory (config.json, weights, tokenizer.json), or a .gguf file")
       .required();
+  add_run_options(verb, o);
+}
+
+void add_run_options(Command& verb, InferenceOptions& o) {
+  add_device_option(verb, o.device);
   verb.option("--format", o.format,
               "Weights as stored, or f32, bf16, f16, q8_0, q4_k, ...: rounded when the model is loaded");
   verb.option(
@@ -28,6 +35,7 @@ void add_inference_options(Command& verb, InferenceOptions& o) {
   verb.option("--speculate", o.speculate,
               "Tokens to guess ahead from repetitions, up to 7; the text stays the same");
   verb.option("--threads", o.threads, "Threads; 0: one per processor");
+  verb.flag("--eager", o.eager, "On a card: launch kernel by kernel, not the captured step of a token");
 }
 
 void add_sampling_options(Command& verb, SamplingFlags& o) {
@@ -52,11 +60,11 @@ std::unique_ptr<LanguageModel> open_model(const InferenceOptions& o) {
               InvalidConfig("--threads", fmt::format("must be positive, or 0 for all, got {}", o.threads)));
   if (o.threads > 0) set_num_threads(static_cast<int>(o.threads));
   return infer::load_model(o.model, o.format == "as stored" ? std::string() : o.format,
-                           {.where = o.packed_cache});
+                           {.where = o.packed_cache}, choose_device(o.device));
 }
 
 infer::EngineOptions engine_options(const InferenceOptions& o) {
-  infer::EngineOptions options{.context = o.context, .chunk = o.chunk};
+  infer::EngineOptions options{.context = o.context, .chunk = o.chunk, .capture = !o.eager};
   if (o.kv_cache != "auto") options.kv_cache = parse_dtype(o.kv_cache);
   return options;
 }

@@ -13,10 +13,13 @@ namespace ingot::cli {
 
 /// What the verbs that run a model share.
 struct InferenceOptions {
-  std::string model, format = "as stored", kv_cache = "auto", packed_cache = "auto";
+  std::string model, device = "auto", format = "as stored", kv_cache = "auto", packed_cache = "auto";
   std::int64_t context = 0, chunk = 512, threads = 0, speculate = 0;
+  bool eager = false;
 };
 void add_inference_options(Command& verb, InferenceOptions& options);
+/// The same without the model itself.
+void add_run_options(Command& verb, InferenceOptions& options);
 
 /// How words are chosen, as options.
 struct SamplingFlags {

@@ -6,6 +6,7 @@
 #include "ingot/base/json.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/verbs.h"
+#include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/ops/cast.h"
@@ -16,7 +17,7 @@ namespace ingot::cli {
 namespace {
 
 struct LogitsOptions {
-  std::string model, tokens, text, output;
+  std::string model, device = "auto", tokens, text, output;
   bool json = false;
 };
 
@@ -24,7 +25,9 @@ int run(LogitsOptions o) {
   INGOT_CHECK(o.tokens.empty() != o.text.empty(),
               InvalidConfig("--tokens", "give either --tokens or --text"));
   o.model = hub::resolve_model(o.model);
-  const auto model = load_language_model(o.model, {.dtype = DType::f32, .copy = false, .trainable = false});
+  const Device device = choose_device(o.device);
+  const auto model = load_language_model(
+      o.model, {.dtype = DType::f32, .device = device, .copy = false, .trainable = false});
   const std::vector<std::int32_t> ids =
       o.tokens.empty() ? open_tokenizer(o.model).encode(o.text) : parse_ids(o.tokens, "--tokens");
   for (const std::int32_t id : ids) {
@@ -34,8 +37,8 @@ int run(LogitsOptions o) {
   }
   const NoGrad no_grad;
   const auto count = static_cast<std::int64_t>(ids.size());
-  const Tensor hidden = model->hidden({.tokens = Tensor::from(ids, {1, count})});
-  const Tensor logits = reshape(model->logits(hidden), {count, model->config.vocab_size});
+  const Tensor hidden = model->hidden({.tokens = Tensor::from(ids, {1, count}, device)});
+  const Tensor logits = to(reshape(model->logits(hidden), {count, model->config.vocab_size}), kCpu);
   write_npy(o.output, logits);
   if (o.json) {
     fmt::print("{}\n",
@@ -54,6 +57,7 @@ void add_logits(Command& root) {
   Command verb =
       root.verb("logits", "Write a model's logits for given tokens, to compare with another program");
   verb.option("model", o->model, "Model directory, or a .gguf file").required();
+  add_device_option(verb, o->device);
   verb.option("--tokens", o->tokens, "Token ids, as 1,2,3");
   verb.option("-t,--text", o->text, "Text instead of ids");
   verb.option("-o,--output", o->output, "NumPy file to write: f32 [tokens, vocabulary]");

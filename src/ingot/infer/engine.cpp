@@ -7,6 +7,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/infer/captured_steps.h"
 #include "ingot/infer/ngram.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -37,10 +38,11 @@ void EngineOptions::validate(const LanguageConfig& model) const {
 }
 
 DType default_kv_cache(const LanguageModel& model) {
-  if (!model.device().is_cpu() || model.layers.empty()) return DType::f32;
+  if (model.layers.empty()) return DType::f32;
   const Linear& weights = model.layers.front()->self_attn.o_proj;
-  const bool exact = weights.packed == nullptr && weights.weight.value.dtype() == DType::f32;
-  return exact ? DType::f32 : DType::f16;
+  if (weights.packed != nullptr) return DType::f16;
+  const DType dtype = weights.weight.value.dtype();
+  return dtype == DType::f32 || !model.device().is_cpu() ? dtype : DType::f16;
 }
 
 void Request::validate(const LanguageConfig& model) const {
@@ -76,7 +78,11 @@ Engine::Engine(const LanguageModel& model, const EngineOptions& options)
       context_(options.context > 0 ? options.context : model.config.max_position_embeddings) {
   options.validate(model.config);
   if (!options.kv_cache) options_.kv_cache = default_kv_cache(model);
+  if (options_.capture && !model.device().is_cpu()) captured_ = std::make_unique<CapturedSteps>(model);
 }
+
+Engine::~Engine() = default;
+Engine::Engine(Engine&&) noexcept = default;
 
 void Engine::check_prompt(const Request& request) const {
   request.validate(model_.config);
@@ -149,9 +155,8 @@ std::vector<Engine::Turn> Engine::plan() {
   return turns;
 }
 
-// Runs all turns through the model; returns the logits f32 [rows, vocab], on the model's device, of those
-// that sample.
-Tensor Engine::forward(std::vector<Turn>& turns) const {
+// Runs all turns through the model; returns the logits f32 [rows, vocab], on the host, of those that sample.
+Tensor Engine::forward(std::vector<Turn>& turns) {
   std::vector<std::int32_t> tokens;
   std::vector<CacheSegment> segments;
   std::int64_t rows = 0;  // hidden states that become logits
@@ -168,10 +173,11 @@ Tensor Engine::forward(std::vector<Turn>& turns) const {
     turn.first_row = rows;
     rows += turn.rows();
   }
+  if (captured_ != nullptr && captured_->takes(segments)) return captured_->run(tokens, segments);
   const auto total = static_cast<std::int64_t>(tokens.size());
   const Tensor hidden = model_.hidden(Tensor::from(tokens, {1, total}, model_.device()), segments);
   if (rows == 0) return {};
-  return to(model_.logits(reshape(hidden, {rows, hidden.dim(2)})), DType::f32);
+  return to(to(model_.logits(reshape(hidden, {rows, hidden.dim(2)})), DType::f32), kCpu);
 }
 
 // Puts a token behind the text; false when that ends it.
@@ -215,7 +221,7 @@ bool Engine::step() {
   if (active_.empty()) return false;
   const NoGrad no_grad;
   std::vector<Turn> turns = plan();
-  const Tensor made = forward(turns), logits = made.defined() ? to(made, kCpu) : made;
+  const Tensor logits = forward(turns);
   for (Turn& turn : turns) {
     if (turn.samples) sample(turn, logits.data<float>() + turn.first_row * model_.config.vocab_size);
   }

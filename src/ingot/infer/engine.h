@@ -13,18 +13,23 @@
 
 namespace ingot::infer {
 
+class CapturedSteps;
+
 struct EngineOptions {
   std::optional<DType> kv_cache{};  ///< f32, bf16, f16 or i8; default_kv_cache() where not said
   std::int64_t context = 0;         ///< tokens of a sequence at most; 0: the model's max_position_embeddings
   std::int64_t chunk = 512;         ///< prompt tokens that go through the model at once
+  /// On a GPU steps of texts that are being written are captured and repeated (CapturedSteps); false: every
+  /// kernel is launched by itself.
+  bool capture = true;
 
   /// Throws InvalidConfig naming the option.
   void validate(const LanguageConfig& model) const;
 };
 
 /// What keys and values are best kept in when nothing else is asked for: f16 beside weights of 16 bits and
-/// fewer, which are rounded more coarsely, else f32. On a GPU f32, as its attention reads caches of the
-/// queries' dtype only.
+/// fewer, which are rounded more coarsely, else f32. On a GPU beside dense weights what these are, as keys
+/// and values come in that.
 DType default_kv_cache(const LanguageModel& model);
 
 /// A text to be continued.
@@ -90,6 +95,8 @@ class Engine {
  public:
   /// `model` has to outlive the engine. Throws InvalidConfig.
   explicit Engine(const LanguageModel& model, const EngineOptions& options = {});
+  ~Engine();
+  Engine(Engine&&) noexcept;
 
   const LanguageModel& model() const { return model_; }
   std::int64_t context() const { return context_; }
@@ -122,7 +129,7 @@ class Engine {
   void add(std::shared_ptr<Sequence> sequence);
   std::vector<Turn> plan();
   Turn decode_turn(Sequence& sequence) const;
-  Tensor forward(std::vector<Turn>& turns) const;
+  Tensor forward(std::vector<Turn>& turns);
   void sample(Turn& turn, const float* logits);
   bool accept(Sequence& sequence, std::int32_t token);
 
@@ -130,6 +137,7 @@ class Engine {
   EngineOptions options_;
   std::int64_t context_;
   std::vector<std::shared_ptr<Sequence>> active_;
+  std::unique_ptr<CapturedSteps> captured_;  // null: none
 };
 
 /// Engine::generate on an engine of its own.

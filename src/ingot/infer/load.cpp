@@ -1,19 +1,71 @@
 #include "ingot/infer/load.h"
 
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/units.h"
+#include "ingot/core/backend.h"
 #include "ingot/models/language/model_directory.h"
 
 namespace ingot::infer {
+namespace {
+
+bool is_dense_format(const std::string& format) {
+  return format == "f32" || format == "bf16" || format == "f16";
+}
+
+// f32 where a matrix is stored quantised; else what most of the matrices' bytes are.
+DType dtype_on_gpu(const WeightSource& weights) {
+  std::map<DType, std::uint64_t> bytes;
+  for (const TensorInfo& info : weights.tensors()) {
+    if (info.shape.size() < 2 || !info.dtype.has_value()) continue;
+    const auto whole = static_cast<std::uint64_t>(info.numel()) * byte_size(*info.dtype);
+    if (info.bytes < whole) return DType::f32;
+    bytes[*info.dtype] += whole;
+  }
+  const auto most = std::ranges::max_element(bytes, {}, [](const auto& each) { return each.second; });
+  return most != bytes.end() && is_half_precision(most->first) ? most->first : DType::f32;
+}
+
+// Before minutes of reading. Formats that are made while loading are left to the allocator.
+void check_room(const WeightSource& weights, std::optional<DType> dtype, Device device) {
+  if (device.is_cpu()) return;
+  std::uint64_t needed = 0;
+  for (const TensorInfo& info : weights.tensors()) {
+    const bool quantised =
+        info.bytes < static_cast<std::uint64_t>(info.numel()) * byte_size(info.dtype.value_or(DType::u8));
+    needed += dtype.has_value() && !quantised ? static_cast<std::uint64_t>(info.numel()) * byte_size(*dtype)
+                                              : info.bytes;
+  }
+  const MemoryInfo memory = backend(device).memory_info();
+  if (needed <= memory.free) return;
+  throw OutOfMemory(
+      fmt::format("the weights of {} take {}, and of {}'s {} are {} free; a format of fewer bits takes less "
+                  "(q8_0, q4_k), and the CPU has the machine's memory (device cpu)",
+                  weights.location(), human_bytes(needed), to_string(device), human_bytes(memory.total),
+                  human_bytes(memory.free)),
+      needed, 0, memory.free);
+}
+
+}  // namespace
 
 std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::string& format,
-                                          const PackedCacheOptions& cache_options) {
-  LoadOptions options{.copy = false, .trainable = false, .wide_vectors = true, .packed = true};
-  if (format == "f32" || format == "bf16" || format == "f16") {
-    options.dtype = format == "f32" ? DType::f32 : format == "bf16" ? DType::bf16 : DType::f16;
-    options.packed = false;
-    return load_language_model(path, options);
+                                          const PackedCacheOptions& cache_options, Device device) {
+  LoadOptions options{.device = device, .copy = false, .trainable = false};
+  options.wide_vectors = device.is_cpu();
+  options.packed = !is_dense_format(format);
+  const ModelCheckpoint checkpoint = open_checkpoint(path);
+  if (!options.packed) {
+    options.dtype = parse_dtype(format);
+    check_room(*checkpoint.weights, options.dtype, device);
+    return load_language_model(checkpoint, options);
   }
   options.format = format;
-  const ModelCheckpoint checkpoint = open_checkpoint(path);
+  if (format.empty()) check_room(*checkpoint.weights, {}, device);
+  if (!device.is_cpu()) options.dtype = format.empty() ? dtype_on_gpu(*checkpoint.weights) : DType::f32;
   const auto cache = std::make_shared<PackedCache>(path, *checkpoint.weights, format, cache_options);
   options.store = cache;
   auto model = load_language_model(checkpoint, options);

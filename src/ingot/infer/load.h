@@ -12,9 +12,11 @@ namespace ingot::infer {
 /// stay in the mapped file, which processes share; GGUF's quantised blocks, and layers that GPTQ and its like
 /// made, are put into tiles. With `format` they are converted first: "f32", "bf16", "f16", or a quantised
 /// format ("q4_k"; InvalidConfig lists them). Tiles are kept in a cache (packed_cache.h). Norms and biases
-/// are f32, and so is all arithmetic between products. Throws as load_language_model does.
+/// are f32, and so is all arithmetic between products. On a GPU, which has the model in its own memory, a
+/// model without quantised matrices has one dtype for everything, that of most of its matrices. Throws as
+/// load_language_model does.
 std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::string& format = {},
-                                          const PackedCacheOptions& cache = {});
+                                          const PackedCacheOptions& cache = {}, Device device = kCpu);
 
 /// The same with the values that a quantised format leaves, as f32 matrices: products then round nothing but
 /// the weights. To tell what rounding weights costs from what rounding activations does.

@@ -9,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/loss.h"
 #include "ingot/ops/view.h"
 
 namespace ingot::infer {
@@ -21,9 +22,16 @@ double score(const LanguageModel& model, const Tensor& states, std::span<const s
   const auto vocab = static_cast<std::size_t>(model.config.vocab_size);
   const auto count = static_cast<std::int64_t>(targets.size());
   std::vector<double> losses(targets.size());
+  double device_sum = 0;
   for (std::int64_t at = 0; at < count; at += kHeadRows) {
     const std::int64_t rows = std::min(kHeadRows, count - at);
     const Tensor logits = to(model.logits(narrow(states, 0, at, rows)), DType::f32);
+    if (!logits.device().is_cpu()) {  // one number is on its way sooner than all logits
+      const auto wanted = targets.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(rows));
+      const Tensor there = Tensor::from(wanted, {rows}, logits.device());
+      device_sum += to(cross_entropy(logits, there, {.reduction = Reduction::sum}), kCpu).item();
+      continue;
+    }
     parallel_for(rows, 4, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::span row(logits.data<float>() + static_cast<std::size_t>(i) * vocab, vocab);
@@ -31,7 +39,7 @@ double score(const LanguageModel& model, const Tensor& states, std::span<const s
       }
     });
   }
-  double sum = 0;
+  double sum = device_sum;
   for (const double loss : losses) sum += loss;
   return sum;
 }
@@ -40,13 +48,14 @@ double score(const LanguageModel& model, const Tensor& states, std::span<const s
 Tensor window_states(const LanguageModel& model, std::span<const std::int32_t> tokens,
                      const EngineOptions& engine) {
   KvCache cache(model.config, static_cast<std::int64_t>(tokens.size()),
-                engine.kv_cache.value_or(default_kv_cache(model)));
+                engine.kv_cache.value_or(default_kv_cache(model)), model.device());
   std::vector<Tensor> pieces;
   for (std::size_t at = 0; at < tokens.size(); at += static_cast<std::size_t>(engine.chunk)) {
     const auto piece =
         tokens.subspan(at, std::min(tokens.size() - at, static_cast<std::size_t>(engine.chunk)));
     const CacheSegment segment{&cache, static_cast<std::int64_t>(piece.size())};
-    const Tensor states = model.hidden(Tensor::from(piece, {1, segment.tokens}), std::span(&segment, 1));
+    const Tensor states =
+        model.hidden(Tensor::from(piece, {1, segment.tokens}, model.device()), std::span(&segment, 1));
     pieces.push_back(reshape(states, {segment.tokens, states.dim(2)}));
   }
   return pieces.size() == 1 ? pieces.front() : concat(pieces);

@@ -1,5 +1,6 @@
 #include "ingot/ops/cached_attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ingot/base/error.h"
@@ -32,6 +33,15 @@ void check(const Tensor& q, std::span<const CachedSequence> sequences) {
                                                  q.shape().to_vector(), "every query belongs to a sequence"));
 }
 
+// The CPU's kernels multiply in f32. A GPU's tensor cores take many queries in the dtype of what is cached.
+DType query_dtype(const Tensor& q, std::span<const CachedSequence> sequences) {
+  if (q.device().is_cpu() || sequences.empty()) return DType::f32;
+  const DType cached = sequences.front().keys.dtype();
+  const bool few = std::ranges::all_of(
+      sequences, [](const CachedSequence& s) { return s.queries <= kernels::kFewQueries; });
+  return few || cached == DType::i8 ? q.dtype() : cached;
+}
+
 // Rows [at, at + count) of [N, H, D] as [1, count, H, D].
 View rows(const Tensor& x, std::int64_t at, std::int64_t count) {
   View view = x.view();
@@ -47,8 +57,9 @@ View rows(const Tensor& x, std::int64_t at, std::int64_t count) {
 Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> sequences,
                         const AttentionOptions& options) {
   check(queries, sequences);
-  const Tensor q = to(queries.stride(-1) == 1 ? queries : contiguous(queries), DType::f32);
-  Tensor out = Tensor::empty(q.shape(), DType::f32, q.device());
+  const DType dtype = query_dtype(queries, sequences);
+  const Tensor q = to(queries.stride(-1) == 1 ? queries : contiguous(queries), dtype);
+  Tensor out = Tensor::empty(q.shape(), dtype, q.device());
   std::vector<std::int64_t> starts{0};
   for (const CachedSequence& s : sequences) starts.push_back(starts.back() + s.queries);
   const auto attend = [&](std::size_t i) {
@@ -58,7 +69,7 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
          .k = s.keys.view(),
          .v = s.values.view(),
          .out = rows(out, starts[i], s.queries),
-         .mask = {.window = options.window},
+         .mask = {.kv_length = s.length.view(), .window = options.window},
          .scale = options.scale == 0.0F ? 1.0F / std::sqrt(static_cast<float>(q.dim(2))) : options.scale,
          .softcap = options.softcap,
          .k_scale = s.key_scale.view(),

@@ -65,8 +65,19 @@ Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Pr
   std::int64_t at = 0;
   const Tensor keys = select(x.k, 0, 0), values = select(x.v, 0, 0);
   for (const CacheSegment& segment : segments) {
-    segment.cache->append(layer, narrow(keys, 0, at, segment.tokens), narrow(values, 0, at, segment.tokens));
-    const KvCache::Entries entries = segment.cache->entries(layer, segment.cache->length() + segment.tokens);
+    const Tensor new_keys = narrow(keys, 0, at, segment.tokens),
+                 new_values = narrow(values, 0, at, segment.tokens);
+    const auto index = static_cast<std::int64_t>(&segment - segments.data());
+    Tensor length;  // where the device alone knows it
+    KvCache::Entries entries;
+    if (context.places.starts.defined()) {
+      length = narrow(context.places.ends, 0, index, 1);
+      segment.cache->append_behind(layer, narrow(context.places.starts, 0, index, 1), new_keys, new_values);
+      entries = segment.cache->entries(layer, segment.cache->capacity());
+    } else {
+      segment.cache->append(layer, new_keys, new_values);
+      entries = segment.cache->entries(layer, segment.cache->length() + segment.tokens);
+    }
     at += segment.tokens;
     const std::int64_t queries = context.wanted_only ? segment.wanted() : segment.tokens;
     if (queries == 0) continue;
@@ -74,7 +85,8 @@ Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Pr
                          .keys = entries.keys,
                          .values = entries.values,
                          .key_scale = entries.key_scale,
-                         .value_scale = entries.value_scale});
+                         .value_scale = entries.value_scale,
+                         .length = length});
   }
   if (sequences.empty()) return {};
   return to(cached_attention(select(wanted(x.q, context), 0, 0), sequences, options), x.q.dtype());
@@ -375,6 +387,18 @@ Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment>
                         end);
   for (const CacheSegment& segment : segments) segment.cache->advance(segment.tokens);
   return x;
+}
+
+Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment> segments,
+                             const CachePlaces& places) const {
+  check_tokens(tokens);
+  INGOT_CHECK(!grad_enabled(), Error("a model with a KV cache has no gradients: put it in a NoGrad scope"));
+  std::int64_t end = 0;
+  for (const CacheSegment& segment : segments) end = std::max(end, segment.cache->capacity());
+  return run_layers(
+      tokens,
+      {.positions = places.positions, .doc_start = {}, .rope = {}, .segments = segments, .places = places},
+      end);
 }
 
 RopeTables LanguageModel::rope_tables(std::int64_t length) const {

@@ -45,6 +45,7 @@ struct DecoderContext {
       doc_start;  ///< i32 [batch, sequence]: index of the first token of each token's document; or undefined
   RopeTables rope;
   std::span<const CacheSegment> segments{};  ///< empty: no cache
+  CachePlaces places{};                      ///< where the caches are told so by the device; else undefined
   bool wanted_only =
       false;  ///< the last layer: what it gives are the segments' wanted rows, one after another
 };
@@ -151,6 +152,11 @@ struct LanguageModel {
   /// and normalises for no others. Needs NoGrad. Throws DimensionMismatch when a sequence outgrows its cache
   /// or the model's positions, or a segment wants what is not there.
   Tensor hidden(const Tensor& tokens, std::span<const CacheSegment> segments) const;
+  /// The same where the device says what the caches hold, for work that is captured and repeated: the numbers
+  /// of `places` count, the caches' own lengths do not, and stay. Every segment attends to the whole capacity
+  /// of its cache, of which `places` leaves valid what it says. All tokens are wanted.
+  Tensor hidden(const Tensor& tokens, std::span<const CacheSegment> segments,
+                const CachePlaces& places) const;
   /// [..., hidden] -> [..., vocab].
   Tensor logits(const Tensor& hidden) const;
   /// Cross-entropy of `targets` (i64 or i32 [batch, sequence]; -100 is none), without ever holding all

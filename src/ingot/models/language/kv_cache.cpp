@@ -1,5 +1,6 @@
 #include "ingot/models/language/kv_cache.h"
 
+#include <atomic>
 #include <string>
 
 #include "ingot/autograd/grad_mode.h"
@@ -16,10 +17,16 @@ Tensor positions(const Tensor& x, std::int64_t begin, std::int64_t count) {
   return x.defined() ? narrow(x, 1, begin, count) : x;
 }
 
-void store(const Tensor& x, const Tensor& y, const Tensor& scale) {
-  const Tensor rows = to(x.stride(-1) == 1 ? x : contiguous(x), DType::f32);
+void store(const Tensor& x, const Tensor& y, const Tensor& scale, const Tensor& position = {}) {
+  const Tensor whole = x.stride(-1) == 1 ? x : contiguous(x);
+  const Tensor rows = x.device().is_cpu() ? to(whole, DType::f32) : whole;
   kernels::launch(kernels::kv_store, current_stream(x.device()),
-                  {.x = rows.view(), .y = y.view(), .scale = scale.view()});
+                  {.x = rows.view(), .y = y.view(), .scale = scale.view(), .position = position.view()});
+}
+
+std::uint64_t next_memory() {
+  static std::atomic<std::uint64_t> count{0};
+  return ++count;
 }
 
 }  // namespace
@@ -29,7 +36,8 @@ KvCache::KvCache(const LanguageConfig& config, std::int64_t capacity, DType dtyp
       head_dim_(config.head_dim),
       dtype_(dtype),
       device_(device),
-      capacity_(capacity) {
+      capacity_(capacity),
+      memory_(next_memory()) {
   INGOT_CHECK(capacity > 0, DimensionMismatch("a KV cache needs room for at least one token"));
   INGOT_CHECK(is_training_dtype(dtype) || dtype == DType::i8,
               InvalidConfig("kv_cache", "is f32, bf16, f16 or i8, got " + std::string(name(dtype))));
@@ -69,6 +77,7 @@ void KvCache::reserve(std::int64_t capacity) {
     layer = std::move(grown);
   }
   capacity_ = capacity;
+  memory_ = next_memory();
 }
 
 void KvCache::append(std::int64_t layer, const Tensor& keys, const Tensor& values) {
@@ -81,6 +90,14 @@ void KvCache::append(std::int64_t layer, const Tensor& keys, const Tensor& value
   const Layer& to = layers_[static_cast<std::size_t>(layer)];
   store(keys, positions(to.keys, length_, count), positions(to.key_scale, length_, count));
   store(values, positions(to.values, length_, count), positions(to.value_scale, length_, count));
+}
+
+void KvCache::append_behind(std::int64_t layer, const Tensor& start, const Tensor& keys,
+                            const Tensor& values) {
+  const NoGrad no_grad;
+  const Layer& to = layers_[static_cast<std::size_t>(layer)];
+  store(keys, to.keys, to.key_scale, start);
+  store(values, to.values, to.value_scale, start);
 }
 
 KvCache::Entries KvCache::entries(std::int64_t layer, std::int64_t tokens) const {

@@ -20,6 +20,9 @@ class KvCache {
   std::int64_t capacity() const { return capacity_; }
   DType dtype() const { return layers_.front().keys.dtype(); }
   std::size_t nbytes() const;
+  /// A number of its own for the memory that holds the elements now; no two caches of a process ever share
+  /// it.
+  std::uint64_t memory() const { return memory_; }
 
   /// Room for `capacity` tokens in all; what is there stays.
   void reserve(std::int64_t capacity);
@@ -27,6 +30,9 @@ class KvCache {
   /// length grows once all layers have written, through advance(). Throws DimensionMismatch when the cache is
   /// full.
   void append(std::int64_t layer, const Tensor& keys, const Tensor& values);
+  /// The same behind the first `start` tokens, an i32 [1] on the device: work that is captured and repeated
+  /// finds the place anew each time. What is beyond the capacity is not written.
+  void append_behind(std::int64_t layer, const Tensor& start, const Tensor& keys, const Tensor& values);
   void advance(std::int64_t tokens) { length_ += tokens; }
   /// Forgets all but the first `tokens`.
   void truncate(std::int64_t tokens);
@@ -52,6 +58,7 @@ class KvCache {
   Device device_;
   std::int64_t capacity_;
   std::int64_t length_ = 0;
+  std::uint64_t memory_;
 };
 
 /// The next tokens of a forward pass that belong to one sequence.
@@ -60,6 +67,14 @@ struct CacheSegment {
   std::int64_t tokens = 0;
   std::int64_t unwanted = 0;  ///< the first so many of them are only cached: nobody reads their hidden states
   std::int64_t wanted() const { return tokens - unwanted; }
+};
+
+/// Where the tokens of a forward pass belong, on the device: for passes that are captured and repeated, which
+/// find other places each time. i32.
+struct CachePlaces {
+  Tensor positions;  ///< [1, sequence]: of each token
+  Tensor starts;     ///< [segments]: tokens that a segment's cache holds before the pass
+  Tensor ends;       ///< [segments]: and after it
 };
 
 }  // namespace ingot
