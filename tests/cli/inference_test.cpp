@@ -169,6 +169,8 @@ TEST_F(InferenceVerbs, WhatCannotBeIsNamed) {
   EXPECT_NE(errors({"--speculate", "9"}).find("speculate"), std::string::npos);
   EXPECT_NE(errors({"--format", "q9_z"}).find("q9_z"), std::string::npos);
   EXPECT_NE(errors({"--kv-cache", "i3"}).find("i3"), std::string::npos);
+  EXPECT_NE(errors({"--device", "gpu"}).find("'gpu' is not a device"), std::string::npos);
+  EXPECT_NE(errors({"--device", "cuda:99"}).find("device not available: cuda:99"), std::string::npos);
 }
 
 TEST_F(InferenceVerbs, PerplexityIsTheSameForEveryChunkAndNearForRoundedWeights) {
@@ -218,11 +220,17 @@ void expect_whole(const nlohmann::json& breakdown) {
 
 TEST_F(InferenceVerbs, BenchReportsRatesAndTheirLimits) {
   for (const char* work : {"decode", "prefill"}) {
-    const auto found =
-        json({"bench", work, directory_, "-n", "16", "--runs", "1", "--batch", "2", "--breakdown"});
+    const auto found = json({"bench", work, directory_, "--device", "cpu", "-n", "16", "--runs", "1",
+                             "--batch", "2", "--breakdown"});
+    EXPECT_EQ(found["device"], "cpu");
     EXPECT_GT(found["tokens_per_second"].get<double>(), 0);
     EXPECT_GT(found["limit_tokens_per_second"].get<double>(), 0);
     expect_whole(found["breakdown"]);
+    const auto shape = json({"bench", work, "--shape", "demo", "-n", "4", "--runs", "1"});
+    EXPECT_EQ(shape["model"], "demo");
+    EXPECT_GT(shape["tokens_per_second"].get<double>(), 0);
+    const Outcome both = run_ingot({"bench", work, directory_, "--shape", "demo"});
+    EXPECT_NE(both.errors.find("either a model or --shape"), std::string::npos) << both.errors;
   }
   const Outcome missing = run_ingot(
       {"bench", "decode", directory_, "-n", "2", "--runs", "1", "--against", "/nowhere/llama-bench"});

@@ -14,6 +14,7 @@
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/bench_scripts.h"
 #include "ingot/cli/launch_breakdown.h"
+#include "ingot/cli/model_shapes.h"
 #include "ingot/cli/torch_peer.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/core/backend.h"
@@ -35,46 +36,6 @@ struct TrainBenchOptions {
 
   std::int64_t tokens() const { return batch * sequence * accumulate; }
 };
-
-// The shapes of Llama 3.2 1B and Qwen3 8B.
-void set_large_shape(LanguageConfig& c) {
-  const bool qwen = c.model_type == "qwen3";
-  c.vocab_size = qwen ? 151936 : 128256;
-  c.hidden_size = qwen ? 4096 : 2048;
-  c.intermediate_size = qwen ? 12288 : 8192;
-  c.num_hidden_layers = qwen ? 36 : 16;
-  c.num_attention_heads = 32;
-  c.num_key_value_heads = 8;
-  c.head_dim = qwen ? 128 : 64;
-  c.max_position_embeddings = 40960;
-  c.rope_theta = qwen ? 1e6 : 5e5;
-  c.tie_word_embeddings = !qwen;
-}
-
-LanguageConfig shape_config(const std::string& shape, DType dtype) {
-  LanguageConfig c;
-  c.dtype = dtype;
-  c.model_type = shape == "gpt2" ? "gpt2" : shape == "qwen3-8b" ? "qwen3" : "llama";
-  apply_family(c);
-  if (shape == "llama-1b" || shape == "qwen3-8b") {
-    set_large_shape(c);
-    return c;
-  }
-  if (shape == "gpt2") {  // 124M
-    c.vocab_size = 50257;
-    c.hidden_size = 768;
-    c.intermediate_size = 3072;
-    c.num_hidden_layers = c.num_attention_heads = 12;
-    c.max_position_embeddings = 1024;
-    return c;
-  }
-  c.vocab_size = 2048;  // the demo's
-  c.hidden_size = 192;
-  c.intermediate_size = 512;
-  c.num_hidden_layers = c.num_attention_heads = 6;
-  c.num_key_value_heads = 2;
-  return c;
-}
 
 /// A step of a training on random tokens, as Trainer takes it.
 class BenchStep {
@@ -252,7 +213,7 @@ void add_bench_train(Command& bench) {
   Command verb =
       bench.verb("train", "Time whole training steps, against what matrix products alone reach here");
   verb.option("--shape", o->shape, "gpt2 (124M parameters), demo, or those of Llama 3.2 1B and Qwen3 8B")
-      .one_of({"gpt2", "demo", "llama-1b", "qwen3-8b"});
+      .one_of(shape_names());
   add_device_option(verb, o->device);
   verb.option("--batch", o->batch, "Sequences in a batch");
   verb.option("--sequence", o->sequence, "Tokens in a sequence");

@@ -16,12 +16,12 @@ void add_bench_kernels(Command& bench);
 
 /// Of a clock that only goes forward.
 double seconds();
-/// Bytes per second that all threads read of a block of memory together: what decoding cannot exceed. Hosts
-/// are uneven, so samples are best taken in turn with what they are compared with.
+/// Bytes per second that all threads, or a card, read of a block of memory together: what decoding cannot
+/// exceed. Hosts are uneven, so samples are best taken in turn with what they are compared with.
 class ReadBandwidth {
  public:
   /// A block of `bytes`, within 1 MB and 1 GB.
-  explicit ReadBandwidth(double bytes);
+  explicit ReadBandwidth(double bytes, Device device = kCpu);
   /// Reads the block three times.
   void sample();
   /// The median of all passes so far.
@@ -29,6 +29,7 @@ class ReadBandwidth {
 
  private:
   void pass();
+  double seconds_on_card() const;
   Tensor block_;
   std::vector<double> times_;
 };

@@ -17,10 +17,14 @@
 #include "ingot/cli/bench.h"
 #include "ingot/cli/inference.h"
 #include "ingot/cli/launch_breakdown.h"
+#include "ingot/cli/model_shapes.h"
 #include "ingot/cli/torch_peer.h"
+#include "ingot/core/backend.h"
+#include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/matrix_sizes.h"
 #include "ingot/kernels/dot_rate.h"
+#include "ingot/nn/param_source.h"
 #include "ingot/quant/linear.h"
 #include "ingot/train/machine_limit.h"
 
@@ -29,6 +33,7 @@ namespace {
 
 struct InferenceBenchOptions {
   InferenceOptions inference;
+  std::string shape;
   std::int64_t tokens = 0, batch = 1, runs = 3;
   std::string against, against_model;
   bool breakdown = false, json = false;
@@ -96,7 +101,7 @@ class Measurement {
         engine_(model, engine_options(o.inference)),
         weights_(infer::active_matrix_sizes(model)),
         step_bytes_(weights_.bytes + cache_bytes(o, engine_)) {
-    if (decode) memory_.emplace(step_bytes_);
+    if (decode) memory_.emplace(step_bytes_, model.device());
     time_run(o, decode, engine_);  // touches the weights for the first time
     sample_limit();
     for (std::int64_t i = 0; i < o.runs; ++i) {
@@ -135,6 +140,14 @@ class Measurement {
     return weights_.int8_rows + (many ? weights_.int8_spans : 0);
   }
 
+  /// What the products of a prompt are made in: a card unpacks weights for that.
+  DType product_dtype() const {
+    const LanguageModel& model = engine_.model();
+    if (model.device().is_cpu()) return DType::f32;
+    const Linear& weights = model.layers.front()->self_attn.o_proj;
+    return weights.packed != nullptr ? DType::bf16 : weights.weight.value.dtype();
+  }
+
   /// One more run, by kernels: of each decoded token, or of the prompt.
   LaunchBreakdown breakdown() {
     return break_down([&] { return time_run(options_, decode_, engine_); },
@@ -144,7 +157,8 @@ class Measurement {
  private:
   void sample_limit() {
     if (memory_) return memory_->sample();
-    product_rates_.push_back(measure_matmul_flops());
+    product_rates_.push_back(measure_matmul_flops(product_dtype(), engine_.model().device()));
+    if (!engine_.model().device().is_cpu()) return;
     const kernels::DotRates rates = kernels::measure_dot_rates();
     dot_rates_.push_back(rates.alone);
     scaled_dot_rates_.push_back(rates.with_scales);
@@ -164,14 +178,36 @@ std::string limit_text(const Measurement& m, bool decode) {
     return fmt::format("reads of {:.0f} MB, weights and caches, at {:.1f} GB/s just then,",
                        m.step_bytes() * 1e-6, m.bandwidth() * 1e-9);
   if (!m.has_dot_rates())
-    return fmt::format("f32 matrix products, at {:.0f} GFLOP/s,", m.product_rate() * 1e-9);
+    return fmt::format("{} matrix products, at {:.0f} GFLOP/s,", name(m.product_dtype()),
+                       m.product_rate() * 1e-9);
   if (m.without_scales() == m.weights().int8)
     return fmt::format("int8 dot products in registers, at {:.0f} G/s,", m.dot_rate() * 1e-9);
   return fmt::format("int8 dot products with scales in registers, at {:.0f} G/s ({:.0f} G/s without scales),",
                      m.scaled_dot_rate() * 1e-9, m.dot_rate() * 1e-9);
 }
 
+// With random weights, where a shape is given: speed does not depend on them.
+std::unique_ptr<LanguageModel> model_to_time(const InferenceBenchOptions& o) {
+  if (o.shape.empty()) return open_model(o.inference);
+  const Device device = choose_device(o.inference.device);
+  const DType dtype = parse_dtype(o.inference.format);
+  INGOT_CHECK(is_training_dtype(dtype),
+              InvalidConfig("--format",
+                            fmt::format("a shape is timed in f32, bf16 or f16, got {}", o.inference.format)));
+  const NoGrad no_grad;
+  InitSource source(/*seed=*/1, dtype, device);
+  return std::make_unique<LanguageModel>(shape_config(o.shape, dtype), source);
+}
+
 void check(const InferenceBenchOptions& o) {
+  INGOT_CHECK(o.inference.model.empty() != o.shape.empty(),
+              InvalidConfig("model", "give either a model or --shape"));
+  INGOT_CHECK(o.shape.empty() || o.against.empty() || !o.against_model.empty(),
+              InvalidConfig("--against-model", "is missing: the shape is no model that llama.cpp opens"));
+  INGOT_CHECK(!o.breakdown || choose_device(o.inference.device).is_cpu(),
+              InvalidConfig("--breakdown",
+                            "tells the time of a processor's kernels; those of a card run behind the "
+                            "host's back: --device cpu, or 'ingot bench kernels' for single ones"));
   for (const auto& [option, value] :
        {std::pair{"--tokens", o.tokens}, {"--batch", o.batch}, {"--runs", o.runs}}) {
     INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
@@ -180,15 +216,20 @@ void check(const InferenceBenchOptions& o) {
 
 int run(InferenceBenchOptions o, bool decode) {
   check(o);
-  o.inference.model = hub::resolve_model(o.inference.model);
+  if (o.shape.empty()) {
+    o.inference.model = hub::resolve_model(o.inference.model);
+  } else if (o.inference.format == "as stored") {
+    o.inference.format = choose_device(o.inference.device).is_cpu() ? "f32" : "bf16";
+  }
   const double start = seconds();
-  const auto model = open_model(o.inference);
+  const auto model = model_to_time(o);
   const double load = seconds() - start;
   Measurement measurement(o, decode, *model);
   const double rate = measurement.rate(), limit = measurement.limit(), bytes = measurement.weights().bytes;
   nlohmann::ordered_json json{{"work", decode ? "decode" : "prefill"},
-                              {"model", o.inference.model},
+                              {"model", o.shape.empty() ? o.inference.model : o.shape},
                               {"format", o.inference.format},
+                              {"device", to_string(model->device())},
                               {"threads", num_threads()},
                               {"tokens", o.tokens},
                               {"batch", o.batch},
@@ -201,7 +242,7 @@ int run(InferenceBenchOptions o, bool decode) {
     json["read_mb"] = measurement.step_bytes() * 1e-6;
     json["read_bandwidth"] = measurement.bandwidth();
   } else {
-    json["f32_flops"] = measurement.product_rate();
+    json[fmt::format("{}_flops", name(measurement.product_dtype()))] = measurement.product_rate();
     if (measurement.has_dot_rates()) {
       json["int8_dot_flops"] = measurement.dot_rate();
       json["int8_dot_flops_with_scales"] = measurement.scaled_dot_rate();
@@ -221,9 +262,11 @@ int run(InferenceBenchOptions o, bool decode) {
     fmt::print("{}\n", dump_json(json, 2));
     return 0;
   }
-  fmt::print("{} of {} tokens, batch {}, weights {} ({:.0f} MB of matrices), {} threads, median of {}\n",
-             decode ? "decoding" : "prompt", o.tokens, o.batch, o.inference.format, bytes * 1e-6,
-             num_threads(), o.runs);
+  const std::string where = model->device().is_cpu() ? fmt::format("{} threads", num_threads())
+                                                     : backend(model->device()).capabilities().device_name;
+  fmt::print("{} of {} tokens, batch {}, weights {} ({:.0f} MB of matrices), {}, median of {}\n",
+             decode ? "decoding" : "prompt", o.tokens, o.batch, o.inference.format, bytes * 1e-6, where,
+             o.runs);
   fmt::print("  {:>9.1f} tokens/s\n", rate);
   const std::string what = limit_text(measurement, decode);
   fmt::print("  {:>9.1f} tokens/s is what {} allow: {:.0f} %\n", limit, what, 100 * rate / limit);
@@ -239,7 +282,10 @@ void add(Command& bench, const std::string& name, const std::string& summary, bo
   auto o = std::make_shared<InferenceBenchOptions>();
   o->tokens = decode ? 128 : 512;
   Command verb = bench.verb(name, summary);
-  add_inference_options(verb, o->inference);
+  verb.option("model", o->inference.model, "Model directory, or a .gguf file; none with --shape");
+  verb.option("--shape", o->shape, "Random weights of a known shape, in place of a model")
+      .one_of(shape_names());
+  add_run_options(verb, o->inference);
   verb.option("-n,--tokens", o->tokens, decode ? "Tokens to write" : "Tokens of the prompt");
   verb.option("--batch", o->batch, "Texts at once");
   verb.option("--runs", o->runs, "Runs to take the median of");
@@ -249,6 +295,7 @@ void add(Command& bench, const std::string& name, const std::string& summary, bo
   verb.flag("--json", o->json, "Print JSON");
   verb.example(fmt::format("ingot bench {} model-q8_0.gguf --threads 2 --against llama.cpp", name),
                "both programs, and what the machine allows, in one run");
+  verb.example(fmt::format("ingot bench {} --shape llama-1b --device cuda", name), "a card, without a model");
   verb.run([o, decode] { return run(*o, decode); });
 }
 

@@ -2,10 +2,13 @@
 #include <chrono>
 #include <vector>
 
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/parallel.h"
 #include "ingot/cli/bench.h"
 #include "ingot/cli/torch_peer.h"
+#include "ingot/core/backend.h"
 #include "ingot/core/tensor.h"
+#include "ingot/ops/reduce.h"
 
 namespace ingot::cli {
 
@@ -13,9 +16,21 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-ReadBandwidth::ReadBandwidth(double bytes)
-    : block_(Tensor::zeros({static_cast<std::int64_t>(std::clamp(bytes, 1.0e6, 1.0e9)) / 512 * 128})) {
-  pass();
+ReadBandwidth::ReadBandwidth(double bytes, Device device)
+    : block_(Tensor::zeros({static_cast<std::int64_t>(std::clamp(bytes, 1.0e6, 1.0e9)) / 512 * 128},
+                           DType::f32, device)) {
+  device.is_cpu() ? pass() : static_cast<void>(seconds_on_card());
+}
+
+// A sum reads everything and writes nothing. Several of them, since the host takes its time to begin.
+double ReadBandwidth::seconds_on_card() const {
+  constexpr int kPasses = 10;
+  const NoGrad no_grad;
+  const Device device = block_.device();
+  const double start = seconds();
+  for (int i = 0; i < kPasses; ++i) static_cast<void>(sum(block_));
+  backend(device).synchronize(current_stream(device));
+  return (seconds() - start) / kPasses;
 }
 
 // Eight lines at a time, asked for 8 KiB ahead: plain loads reach less.
@@ -44,6 +59,10 @@ void ReadBandwidth::pass() {
 
 void ReadBandwidth::sample() {
   for (int i = 0; i < 3; ++i) {
+    if (!block_.device().is_cpu()) {
+      times_.push_back(seconds_on_card());
+      continue;
+    }
     const double start = seconds();
     pass();
     times_.push_back(seconds() - start);

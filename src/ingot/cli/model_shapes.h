@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ingot/models/language/config.h"
+
+namespace ingot::cli {
+
+/// What `ingot bench` knows shapes of: "gpt2" (124M parameters), "demo", "llama-1b" (Llama 3.2) and
+/// "qwen3-8b".
+std::vector<std::string> shape_names();
+LanguageConfig shape_config(const std::string& shape, DType dtype);
+
+}  // namespace ingot::cli
