@@ -15,11 +15,12 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-/// What a block works on. Those that read the same keys are neighbours.
+/// What a block works on: every part_blocks-th part from `part` on. Those that read the same keys are
+/// neighbours.
 struct DecodePlace {
   int chunk, part, kv, b;
 
-  __device__ __forceinline__ DecodePlace(int chunks, int parts, int kv_heads) {
+  __device__ __forceinline__ DecodePlace(int chunks, int part_blocks, int kv_heads) {
     int rest = static_cast<int>(blockIdx.x);
     const auto next = [&rest](int count) {
       const int whole = rest / count, digit = rest - whole * count;
@@ -27,7 +28,7 @@ struct DecodePlace {
       return digit;
     };
     chunk = next(chunks);
-    part = next(parts);
+    part = next(part_blocks);
     kv = next(kv_heads);
     b = rest;
   }
@@ -55,15 +56,17 @@ __device__ void load_queries(Quad* to, const DecodeArgs<K>& args, const DecodePl
 /// different keys.
 template <class Form>
 struct DecodeSoftmax {
-  Range ranges[Form::kOwn];
   float top[Form::kOwn], total[Form::kOwn] = {};
 
+  __device__ DecodeSoftmax() {
+    for (float& value : top) value = -INFINITY;
+  }
   /// Turns the products of a key with the lane's rows into weights, for all lanes to read, and says what
   /// earlier sums are to be multiplied with. Every lane of the warp calls it.
   template <class K>
-  __device__ __forceinline__ void add(const float* products, int key, const CacheStep<Form>& k,
-                                      const CacheStep<Form>& v, const DecodeArgs<K>& args,
-                                      typename Form::RowValues* weights) {
+  __device__ __forceinline__ void add(const float* products, int key, const Range (&ranges)[Form::kOwn],
+                                      const CacheStep<Form>& k, const CacheStep<Form>& v,
+                                      const DecodeArgs<K>& args, typename Form::RowValues* weights) {
     const LaneOf<Form> lane;
     INGOT_UNROLL
     for (int o = 0; o < Form::kOwn; ++o) {
@@ -131,7 +134,7 @@ __device__ __forceinline__ void add_values(float (&sums)[Form::kRows * Form::kEl
 /// is one part. Every thread of the block calls it, with a warp's sums shared out among its lanes.
 template <class Form, class K>
 __device__ void write_part(const float* sums, const DecodeSoftmax<Form>& softmax, const DecodeArgs<K>& args,
-                           const DecodePlace& at) {
+                           const DecodePlace& at, int part_number) {
   constexpr int kPitch = Form::kLanes + 1;  // so that neither way through the sums has bank conflicts
   constexpr int kLeft = Form::kRows * Form::kElements / Form::kSide;
   constexpr int kWarpSums = Form::kRows * Form::kElements * kPitch;
@@ -165,7 +168,7 @@ __device__ void write_part(const float* sums, const DecodeSoftmax<Form>& softmax
     const DecodeRow where(args, at.chunk * Form::kRows + row, at.kv);
     if (where.query >= args.mask.queries) return;
     const PartWeight block = of_block[row];
-    const PartOfQuery part(args, at.b, where, at.part);
+    const PartOfQuery part(args, at.b, where, part_number);
     const bool nothing = args.parts == 1 && range_of(args.mask, at.b, where.query).empty();
     for (int c = static_cast<int>(threadIdx.x); c < args.dv; c += kDecodeThreads) {
       float sum = 0;
@@ -182,48 +185,49 @@ __device__ void write_part(const float* sums, const DecodeSoftmax<Form>& softmax
   }
 }
 
+/// What the rows of a lane see, and from the first to the last key that some row of the block does.
 template <class Form>
-__global__ void __launch_bounds__(kDecodeThreads)
-    decode_kernel(const __grid_constant__ DecodeArgs<typename Form::K> args) {
-  INGOT_SHARED_ARRAY(Quad, queries, Form::kRows * Form::kWidth / 4);
-  INGOT_SHARED_ARRAY(typename Form::RowValues, all_weights, kDecodeWarps * (Form::kKeys + 1));
-  const DecodePlace at(args.chunks, args.parts, args.kv_heads);
-  const LaneOf<Form> lane;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  DecodeSoftmax<Form> softmax;
-  Range seen{args.mask_keys(), 0};
-  INGOT_UNROLL
-  for (int o = 0; o < Form::kOwn; ++o) {
-    const DecodeRow where(args, at.chunk * Form::kRows + lane.row() + o, at.kv);
-    const Range range = range_of(args.mask, at.b, where.query);
-    softmax.ranges[o] = range;
-    softmax.top[o] = -INFINITY;
-    if (range.empty()) continue;
-    seen.lo = range.lo < seen.lo ? range.lo : seen.lo;
-    seen.hi = range.hi > seen.hi ? range.hi : seen.hi;
-  }
-  // Every warp has all rows, so all of them find the same.
-  seen = within_part(warp_least(seen.lo), -warp_least(-seen.hi), at.part * args.part_keys, args.part_keys);
-  if (seen.empty() && args.parts > 1) return;
+struct DecodeRanges {
+  Range of_lane[Form::kOwn], any;
 
-  const typename Form::K *k_head = args.k.head(at.b, at.kv), *v_head = args.v.head(at.b, at.kv);
-  const float *k_scales = args.k_scales.head(at.b, at.kv), *v_scales = args.v_scales.head(at.b, at.kv);
+  template <class K>
+  __device__ __forceinline__ DecodeRanges(const DecodeArgs<K>& args, const DecodePlace& at) {
+    int lo = static_cast<int>(args.mask.keys), hi = 0;
+    INGOT_UNROLL
+    for (int o = 0; o < Form::kOwn; ++o) {
+      const DecodeRow where(args, at.chunk * Form::kRows + LaneOf<Form>().row() + o, at.kv);
+      const Range range = range_of(args.mask, at.b, where.query);
+      of_lane[o] = range;
+      if (range.empty()) continue;
+      lo = range.lo < lo ? range.lo : lo;
+      hi = range.hi > hi ? range.hi : hi;
+    }
+    any = {warp_least(lo), -warp_least(-hi)};  // a warp has all rows
+  }
+};
+
+/// The work of a warp on its keys of a part: the weighted sums, each lane's of its columns, with the softmax
+/// of all its keys in the lanes of the first. `before` is called once the first loads are under way.
+template <class Form, class K, class F>
+__device__ __forceinline__ void attend_to_part(float (&sums)[Form::kRows * Form::kElements],
+                                               DecodeSoftmax<Form>& softmax, const DecodeRanges<Form>& ranges,
+                                               Range seen, const Quad* queries,
+                                               typename Form::RowValues* weights, const DecodeArgs<K>& args,
+                                               const DecodePlace& at, F&& before) {
   constexpr int kStep = kDecodeWarps * Form::kKeys;  // of the block
   static_assert(kAttentionPartKeys % kStep == 0);
-  int j = seen.lo / kStep * kStep + warp * Form::kKeys;
+  const K *k_head = args.k.head(at.b, at.kv), *v_head = args.v.head(at.b, at.kv);
+  const float *k_scales = args.k_scales.head(at.b, at.kv), *v_scales = args.v_scales.head(at.b, at.kv);
+  int j = seen.lo / kStep * kStep + static_cast<int>(threadIdx.x) / kWarp * Form::kKeys;
   CacheStep<Form> k, v;
   k.load(k_head, args.k.strides[1], args.d, k_scales, j, seen);
   v.load(v_head, args.v.strides[1], args.dv, v_scales, j, seen);
-  load_queries<Form>(queries, args, at);
-  __syncthreads();
-
-  typename Form::RowValues* const weights = all_weights + warp * (Form::kKeys + 1);
-  float sums[Form::kRows * Form::kElements] = {};
+  before();
   for (; j < seen.hi; j += kStep) {  // the same for a whole warp
     float products[Form::kFlight * Form::kRows] = {};
     multiply<Form>(products, queries, k);
     share_sums<Form::kLanes, 1, Form::kFlight * Form::kRows>(products);
-    softmax.add(products, j + lane.key(), k, v, args, weights);
+    softmax.add(products, j + LaneOf<Form>().key(), ranges.of_lane, k, v, args, weights);
     k.load(k_head, args.k.strides[1], args.d, k_scales, j + kStep, seen);  // while the values are added
     __syncwarp();
     add_values<Form>(sums, weights, v);
@@ -231,13 +235,36 @@ __global__ void __launch_bounds__(kDecodeThreads)
     __syncwarp();  // the weights have been read
   }
   INGOT_UNROLL
-  for (int o = 0; o < Form::kOwn; ++o) {
+  for (float& total : softmax.total) {
     INGOT_UNROLL
     for (int apart = kWarp / 2; apart >= Form::kSharers; apart /= 2)
-      softmax.total[o] += __shfl_xor_sync(kAllLanes, softmax.total[o], apart);
+      total += __shfl_xor_sync(kAllLanes, total, apart);
   }
   share_sums<Form::kSide, Form::kLanes, Form::kRows * Form::kElements>(sums);
-  write_part<Form>(sums, softmax, args, at);
+}
+
+template <class Form>
+__global__ void __launch_bounds__(kDecodeThreads)
+    decode_kernel(const __grid_constant__ DecodeArgs<typename Form::K> args) {
+  INGOT_SHARED_ARRAY(Quad, queries, Form::kRows * Form::kWidth / 4);
+  INGOT_SHARED_ARRAY(typename Form::RowValues, all_weights, kDecodeWarps * (Form::kKeys + 1));
+  typename Form::RowValues* const weights =
+      all_weights + static_cast<int>(threadIdx.x) / kWarp * (Form::kKeys + 1);
+  const DecodePlace at(args.chunks, args.part_blocks, args.kv_heads);
+  const DecodeRanges<Form> ranges(args, at);
+  bool has_queries = false;
+  for (int part = at.part; part < args.parts; part += args.part_blocks) {
+    const Range seen = within_part(ranges.any, part * args.part_keys, args.part_keys);
+    if (seen.empty() && args.parts > 1) continue;  // the same for the whole block
+    float sums[Form::kRows * Form::kElements] = {};
+    DecodeSoftmax<Form> softmax;
+    attend_to_part(sums, softmax, ranges, seen, queries, weights, args, at, [&] {
+      if (!has_queries) load_queries<Form>(queries, args, at);
+      has_queries = true;
+      __syncthreads();  // the queries are there, and the sums of the part before have been read
+    });
+    write_part<Form>(sums, softmax, args, at, part);
+  }
 }
 
 constexpr int kMergeThreads = 512, kMergeWarps = kMergeThreads / kWarp;
@@ -300,7 +327,7 @@ void launch_decode(const AttentionArgs& args, Stream stream) {
   const DecodeArgs<K> kernel_args(args, rows);
   const LaunchSite site{"attention", stream, args.q};
   const std::int64_t blocks =
-      args.q.dim(0) * kernel_args.kv_heads * kernel_args.parts * std::int64_t{kernel_args.chunks};
+      args.q.dim(0) * kernel_args.kv_heads * kernel_args.part_blocks * std::int64_t{kernel_args.chunks};
   launch(site, decode_kernel<Form>, Size3{static_cast<unsigned>(blocks)}, Size3{kDecodeThreads}, 0,
          kernel_args);
   if (kernel_args.parts > 1)

@@ -8,6 +8,9 @@
 namespace ingot::kernels::cuda {
 
 inline constexpr int kDecodeThreads = 128, kDecodeWarps = kDecodeThreads / kWarp;
+/// So many blocks fill a card a few times; where there are more parts, each takes several. Most of them leave
+/// at once where a cache is far from full, which is quick, but not for tens of thousands.
+inline constexpr std::int64_t kDecodeBlocks = 1024;
 inline constexpr std::int64_t kWidestDecode = 256;
 
 using Quad = Pack<float, 4>;
@@ -196,8 +199,9 @@ struct DecodeArgs {
   float* part_sums;          ///< scratch: [B, Hq, S, parts, Dv]
   PartWeight* part_weights;  ///< and behind it [B, Hq, S, parts]
   int kv_heads, group, d, dv;
-  int parts, part_keys, chunks;  ///< chunks: of the queries of a group, `rows` in each
-  float factor, cap;             ///< of scores to the base 2; cap 0: none
+  int parts, part_keys, part_blocks;  ///< part_blocks: how many blocks share the parts
+  int chunks;                         ///< of the queries of a group, `rows` in each
+  float factor, cap;                  ///< of scores to the base 2; cap 0: none
 
   DecodeArgs(const AttentionArgs& args, int rows)
       : q(args.q),
@@ -220,11 +224,13 @@ struct DecodeArgs {
     part_keys = static_cast<int>(keys);
     parts = split ? static_cast<int>((args.k.dim(1) + keys - 1) / keys) : 1;
     chunks = static_cast<int>(tiles_of(args.q.dim(1) * group, rows));
+    const std::int64_t rounds =
+        (args.q.dim(0) * kv_heads * chunks * parts + kDecodeBlocks - 1) / kDecodeBlocks;
+    part_blocks = static_cast<int>((parts + rounds - 1) / rounds);
     const std::int64_t queries = args.q.dim(0) * args.q.dim(1) * args.q.dim(2);
     if (split) part_weights = reinterpret_cast<PartWeight*>(part_sums + queries * parts * dv);
   }
 
-  __device__ int mask_keys() const { return static_cast<int>(mask.keys); }
   /// Rounded at once, not contracted with a difference: the largest score's weight is exactly 1.
   __device__ __forceinline__ float score_of(float product) const {
     const float score = __fmul_rn(product, factor);
@@ -257,9 +263,9 @@ struct PartOfQuery {
   }
 };
 
-/// The keys of [lo, hi) that are in the part from `begin` on.
-__device__ __forceinline__ Range within_part(int lo, int hi, int begin, int keys) {
-  return {lo > begin ? lo : begin, hi < begin + keys ? hi : begin + keys};
+/// What of a range is in the part of `keys` keys from `begin` on.
+__device__ __forceinline__ Range within_part(Range range, int begin, int keys) {
+  return {range.lo > begin ? range.lo : begin, range.hi < begin + keys ? range.hi : begin + keys};
 }
 
 }  // namespace ingot::kernels::cuda
