@@ -51,7 +51,13 @@ void check_delays(const Tensor& delays, std::int64_t length) {
 
 }  // namespace
 
-Tensor delayed_sum(const Tensor& x_in, const Tensor& delays_in, const Tensor& weights_in) {
+Tensor delayed_sum(const Tensor& x, const Tensor& delays, const Tensor& weights) {
+  check_defined(DelayedSumNode::kName, {&x, &delays}, false);
+  if (x.rank() == 3 && delays.dtype() == DType::i64) check_delays(contiguous(delays), x.dim(1));
+  return delayed_sum_within(x, delays, weights);
+}
+
+Tensor delayed_sum_within(const Tensor& x_in, const Tensor& delays_in, const Tensor& weights_in) {
   check_defined(DelayedSumNode::kName, {&x_in, &weights_in});
   check_defined(DelayedSumNode::kName, {&x_in, &delays_in}, false);
   INGOT_CHECK(x_in.rank() == 3,
@@ -62,7 +68,6 @@ Tensor delayed_sum(const Tensor& x_in, const Tensor& delays_in, const Tensor& we
               ShapeMismatch("delayed_sum (weights)", delays_in.shape().to_vector(),
                             weights_in.shape().to_vector(), "one weight for each delay"));
   const Tensor x = contiguous(x_in), delays = contiguous(delays_in), weights = contiguous(weights_in);
-  check_delays(delays, x.dim(1));
   Tensor y = Tensor::empty_like(x);
   kernels::launch(kernels::delayed_sum, current_stream(x.device()),
                   {.x = x.view(), .delays = delays.view(), .weights = weights.view(), .y = y.view()});

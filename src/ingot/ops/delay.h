@@ -8,6 +8,9 @@ namespace ingot {
 /// y[b, t] = Σ_i weights[b, i] · x[b, (t + delays[b, i]) mod L]. x: [B, L, D]; delays: i64 [B, K], in [0, L);
 /// weights: [B, K]. Throws ShapeMismatch, and DimensionMismatch for a delay out of range.
 Tensor delayed_sum(const Tensor& x, const Tensor& delays, const Tensor& weights);
+/// The same where every delay is known to be in range: their values are not checked, so nobody waits for a
+/// device.
+Tensor delayed_sum_within(const Tensor& x, const Tensor& delays, const Tensor& weights);
 
 /// x moved on by `shift` places along an axis, what leaves at the end returning at the front: y[t] = x[t −
 /// shift].

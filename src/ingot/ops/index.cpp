@@ -149,10 +149,14 @@ Tensor index_select(const Tensor& x, int axis, const Tensor& indices) {
   INGOT_CHECK(indices.rank() == 1, DimensionMismatch("index_select: the indices must be [n], got shape " +
                                                      to_string(indices.shape())));
   check_indices("index_select", indices, x.dim(at));
+  return index_select_within(x, at, indices);
+}
+
+Tensor index_select_within(const Tensor& x, int axis, const Tensor& indices) {
   Shape along;  // [1, .., n, .., 1]
-  for (int i = 0; i < x.rank(); ++i) along = along.insert(i, i == at ? indices.dim(0) : 1);
-  const Tensor index = broadcast_to(reshape(indices, along), x.shape().with(at, indices.dim(0)));
-  return gather_within(x, at, index);
+  for (int i = 0; i < x.rank(); ++i) along = along.insert(i, i == axis ? indices.dim(0) : 1);
+  const Tensor index = broadcast_to(reshape(indices, along), x.shape().with(axis, indices.dim(0)));
+  return gather_within(x, axis, index);
 }
 
 Tensor one_hot(const Tensor& ids, std::int64_t classes, DType dtype) {

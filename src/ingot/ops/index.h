@@ -12,9 +12,10 @@ namespace ingot {
 Tensor embedding(const Tensor& weight, const Tensor& ids);
 /// y[.., i, ..] = x[.., index[.., i, ..], ..] on `axis`; index has y's shape, and x's sizes on other axes.
 Tensor gather(const Tensor& x, int axis, const Tensor& index);
-/// gather() along an axis from 0 on, where every index is known to lie within x: nothing is checked, so
-/// nobody waits for a device.
+/// gather() and index_select() along an axis from 0 on, where every index is known to lie within x: nothing
+/// is checked, so nobody waits for a device.
 Tensor gather_within(const Tensor& x, int axis, const Tensor& index);
+Tensor index_select_within(const Tensor& x, int axis, const Tensor& indices);
 /// x plus source[.., i, ..] at [.., index[.., i, ..], ..]; index has source's shape.
 Tensor scatter_add(const Tensor& x, int axis, const Tensor& index, const Tensor& source);
 /// Slices `indices` ([n]) of an axis.
