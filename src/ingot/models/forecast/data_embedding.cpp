@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ingot/models/forecast/parts.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/conv.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/pad.h"
@@ -18,7 +19,8 @@ DataEmbedding::DataEmbedding(const ParamSource& source, const ForecastModelConfi
                                 : std::make_unique<Linear>(
                                       source.scope("temporal_embedding.embed"),
                                       LinearOptions{.in = c.time_features, .out = c.d_model, .bias = false})),
-      positions(with_positions ? sinusoid_positions(c.lookback, c.d_model) : Tensor()) {}
+      positions(with_positions ? to(sinusoid_positions(c.lookback, c.d_model), token_weight.value.device())
+                               : Tensor()) {}
 
 Tensor DataEmbedding::operator()(const Tensor& x, const Tensor& marks, bool training) const {
   const Tensor around = pad(transpose(x, 1, 2), 1, 1, 1, PadMode::circular);

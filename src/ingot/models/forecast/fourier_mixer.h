@@ -18,6 +18,22 @@ namespace ingot {
 std::vector<std::int64_t> choose_modes(const ForecastModelConfig& config, std::int64_t length,
                                        std::uint64_t place);
 
+/// Such frequencies of series on a device.
+class KeptModes {
+ public:
+  KeptModes(const std::vector<std::int64_t>& modes, Device device);
+  /// x [B, length, d] at these frequencies, by heads: [2, B, modes, heads, d / heads].
+  Tensor take(const Tensor& x, std::int64_t heads) const;
+  /// The series [B, length, d] whose spectrum has z's frequencies, [2, B, modes, d], here and nothing
+  /// elsewhere.
+  Tensor to_series(const Tensor& z, std::int64_t length) const;
+
+ private:
+  std::int64_t end_;  // one more than the highest
+  Tensor modes_;      // [modes], i64; undefined where they are the lowest
+  Tensor places_;     // [end]: which of the modes each frequency is; their count where none
+};
+
 /// Softmax (of amplitudes) or tanh attention between frequencies: query [2, B, G, M, E], key and value [2, B,
 /// G, N, E]; returns [2, B, G, M, E]. `activation`: "tanh" or "softmax".
 Tensor attend_spectra(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -37,8 +53,8 @@ class FourierMixer final : public SeriesMixer {
  private:
   std::int64_t heads_;
   bool follow_paper_;
-  std::vector<std::int64_t> modes_;
   Parameter weights_;
+  KeptModes modes_;
 };
 
 /// Frequency-enhanced attention: attention between frequencies of query and key, then as FourierMixer.
@@ -55,8 +71,8 @@ class FourierCross final : public SeriesMixer {
   std::int64_t heads_;
   bool follow_paper_;
   std::string activation_;
-  std::vector<std::int64_t> query_modes_, key_modes_;
   Parameter weights_;
+  KeptModes query_modes_, key_modes_;
 };
 
 }  // namespace ingot

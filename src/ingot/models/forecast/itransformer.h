@@ -29,6 +29,7 @@ class ITransformer final : public ForecastModel {
  public:
   ITransformer(const ForecastModelConfig& config, const ParamSource& source);
   void visit(ParamVisitor& v) override;
+  Device device() const override { return norm_.weight.value.device(); }
 
  protected:
   Tensor forward(const ForecastInput& input) const override;

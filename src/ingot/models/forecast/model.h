@@ -38,9 +38,12 @@ class ForecastModel {
                                                      const WeightSource& weights,
                                                      const LoadOptions& options = {});
 
-  /// Throws ShapeMismatch for an input of another shape than the configuration says.
+  /// The forecast, on device(). Throws ShapeMismatch for an input of another shape than the configuration
+  /// says.
   Tensor operator()(const ForecastInput& input) const;
   virtual void visit(ParamVisitor& v) = 0;
+  /// Where the weights are, and inputs have to be.
+  virtual Device device() const = 0;
   /// Dropout and batch statistics: on while training, off (the start) otherwise. Networks may keep what they
   /// derive from their weights while they are off and no gradients are recorded: whoever changes weights then
   /// calls this again.

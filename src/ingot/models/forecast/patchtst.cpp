@@ -173,7 +173,7 @@ PatchTst::PatchTst(const ForecastModelConfig& c, const ParamSource& source)
   // them.)
   const NoGrad no_grad;
   if (c.positions == "sincos" && positions_.value.is_contiguous() && max(abs(positions_.value)).item() == 0) {
-    copy_(positions_.value, sincos_positions(positions_.value.dim(0), c.d_model));
+    copy_(positions_.value, to(sincos_positions(positions_.value.dim(0), c.d_model), device()));
   }
 }
 

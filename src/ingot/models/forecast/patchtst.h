@@ -50,6 +50,7 @@ class PatchTst final : public ForecastModel {
  public:
   PatchTst(const ForecastModelConfig& config, const ParamSource& source);
   void visit(ParamVisitor& v) override;
+  Device device() const override { return positions_.value.device(); }
 
   // The steps of a forecast around the layers.
 

@@ -63,7 +63,7 @@ Tensor AutoCorrelation::operator()(const Tensor& query, const Tensor& other_key,
   } else {
     delays = topk(correlation.detach(), k).indices;
   }
-  return delayed_sum(value, delays, softmax(gather(correlation, -1, delays)));
+  return delayed_sum_within(value, delays, softmax(gather_within(correlation, 1, delays)));
 }
 
 }  // namespace ingot

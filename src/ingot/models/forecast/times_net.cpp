@@ -59,15 +59,29 @@ std::vector<Looks> looks_at(const std::vector<std::int64_t>& frequencies, std::i
   return all;
 }
 
-Tensor indices(const std::vector<std::int64_t>& values) {
-  return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
+// All looks in one copy to the device, i64 [3, windows · k]: one behind another their windows and their
+// places, then where among those each place stands.
+Tensor order_of(const std::vector<Looks>& all, Device device) {
+  std::vector<std::int64_t> windows, places;
+  for (const Looks& looks : all) {
+    windows.insert(windows.end(), looks.windows.begin(), looks.windows.end());
+    places.insert(places.end(), looks.places.begin(), looks.places.end());
+  }
+  const std::size_t n = places.size();
+  std::vector<std::int64_t> lists = std::move(windows);
+  lists.insert(lists.end(), places.begin(), places.end());
+  lists.resize(3 * n);
+  for (std::size_t i = 0; i < n; ++i)
+    lists[2 * n + static_cast<std::size_t>(places[i])] = static_cast<std::int64_t>(i);
+  return Tensor::from(lists, {3, static_cast<std::int64_t>(n)}, device);
 }
 
 // The k strongest frequencies but 0 of each row: i64 [rows, k].
 Tensor strongest(const Tensor& amplitudes, std::int64_t k) {
   const NoGrad no_grad;
+  const Tensor one = Tensor::from(std::vector<std::int64_t>{1}, {1}, amplitudes.device());
   return topk(contiguous(slice(amplitudes.detach(), 1, 1)), k).indices +
-         broadcast_to(indices({1}), {amplitudes.dim(0), k});
+         broadcast_to(one, {amplitudes.dim(0), k});
 }
 
 }  // namespace
@@ -127,22 +141,24 @@ Tensor TimesBlock::operator()(const Tensor& x, bool training) const {
   const Tensor chosen =
       training ? broadcast_to(strongest(mean(amplitudes, {0}, true), k), {b, k}) : strongest(amplitudes, k);
   const Tensor frequencies = contiguous(chosen);
-  const Tensor shares = reshape(softmax(gather(amplitudes, 1, frequencies)), {b * k, 1, 1});
+  const Tensor shares = reshape(softmax(gather_within(amplitudes, 1, frequencies)), {b * k, 1, 1});
   const Weights w = weights(training);
+  const std::vector<Looks> all = looks_at(frequencies.to_vector<std::int64_t>(), k, steps, training);
+  const Tensor order = order_of(all, x.device());
   std::vector<Tensor> seen;
-  std::vector<std::int64_t> from(static_cast<std::size_t>(b * k));
   std::int64_t at = 0;
-  for (const Looks& looks : looks_at(frequencies.to_vector<std::int64_t>(), k, steps, training)) {
+  for (const Looks& looks : all) {
     const auto count = static_cast<std::int64_t>(looks.windows.size());
     const std::int64_t rows = (steps + looks.period - 1) / looks.period;
-    const Tensor series = pad(index_select(x, 0, indices(looks.windows)), 1, 0, rows * looks.period - steps);
+    const auto part = [&](std::int64_t list) { return narrow(select(order, 0, list), 0, at, count); };
+    const Tensor series = pad(index_select_within(x, 0, part(0)), 1, 0, rows * looks.period - steps);
     const Tensor images = reshape(series, {count, rows, looks.period, d});
     const Tensor refined = convolve(gelu_erf(convolve(images, w.up)), w.down);
     const Tensor line = slice(reshape(refined, {count, rows * looks.period, d}), 1, 0, steps);
-    seen.push_back(line * index_select(shares, 0, indices(looks.places)));
-    for (const std::int64_t place : looks.places) from[static_cast<std::size_t>(place)] = at++;
+    seen.push_back(line * index_select_within(shares, 0, part(1)));
+    at += count;
   }
-  const Tensor ordered = index_select(concat(seen), 0, indices(from));
+  const Tensor ordered = index_select_within(concat(seen), 0, select(order, 0, 2));
   return x + sum(reshape(ordered, {b, k, steps, d}), {1});
 }
 

@@ -57,6 +57,7 @@ class TimesNet final : public ForecastModel {
  public:
   TimesNet(const ForecastModelConfig& config, const ParamSource& source);
   void visit(ParamVisitor& v) override;
+  Device device() const override { return norm_.weight.value.device(); }
 
  protected:
   Tensor forward(const ForecastInput& input) const override;

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "ingot/models/forecast/fourier_mixer.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/complex.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/fft.h"
@@ -12,6 +13,11 @@
 #include "ingot/ops/view.h"
 
 namespace ingot {
+
+WaveletTransform::WaveletTransform(std::int64_t order, std::int64_t skipped, Device device)
+    : filters_(legendre_multiwavelets(order)), skipped_(skipped) {
+  filters_ = {to(filters_.analysis, device), to(filters_.synthesis, device)};
+}
 
 WaveletLevels WaveletTransform::take_apart(const Tensor& series) const {
   const std::int64_t n = series.dim(1), order = series.dim(3);
@@ -58,9 +64,9 @@ void SpectralMatrix::visit(ParamVisitor& v) { v("weights1", weights); }
 WaveletMixer::WaveletMixer(const ParamSource& source, const ForecastModelConfig& c)
     : channels_(c.wavelet_channels),
       order_(c.wavelet_order),
-      transform_(c.wavelet_order, c.wavelet_skip),
       in_(source.scope("Lk0"), {.in = c.d_model, .out = channels_ * order_}),
       out_(source.scope("Lk1"), {.in = channels_ * order_, .out = c.d_model}),
+      transform_(c.wavelet_order, c.wavelet_skip, in_.weight.value.device()),
       of_details_(source.scope("MWT_CZ.0.A"), c.wavelet_modes, channels_ * order_),
       of_sums_(source.scope("MWT_CZ.0.B"), c.wavelet_modes, channels_ * order_),
       to_sums_(source.scope("MWT_CZ.0.C"), c.wavelet_modes, channels_ * order_),
@@ -94,11 +100,11 @@ WaveletCross::WaveletCross(const ParamSource& source, const ForecastModelConfig&
       scale_(1 / static_cast<double>(c.d_model * c.d_model)),
       follow_paper_(c.follow_paper),
       activation_(c.cross_activation),
-      transform_(c.wavelet_order, 0),
       query_(source.scope("Lq"), {.in = c.d_model, .out = channels_ * order_}),
       key_(source.scope("Lk"), {.in = c.d_model, .out = channels_ * order_}),
       value_(source.scope("Lv"), {.in = c.d_model, .out = channels_ * order_}),
-      out_(source.scope("out"), {.in = channels_ * order_, .out = c.d_model}) {}
+      out_(source.scope("out"), {.in = channels_ * order_, .out = c.d_model}),
+      transform_(c.wavelet_order, 0, out_.weight.value.device()) {}
 
 // All of one length: [B, n, channels, order]. Attention runs between frequencies, over channels.
 Tensor WaveletCross::attend(const Tensor& query, const Tensor& key, const Tensor& value) const {

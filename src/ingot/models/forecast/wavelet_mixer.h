@@ -22,8 +22,8 @@ struct WaveletLevels {
 /// Analysis and synthesis; `skipped` levels, the coarsest, are not taken apart.
 class WaveletTransform {
  public:
-  WaveletTransform(std::int64_t order, std::int64_t skipped)
-      : filters_(legendre_multiwavelets(order)), skipped_(skipped) {}
+  /// For series on `device`.
+  WaveletTransform(std::int64_t order, std::int64_t skipped, Device device = kCpu);
   /// x: [B, n, channels, order], n from 1 on.
   WaveletLevels take_apart(const Tensor& x) const;
   /// Sums at the coarsest level, and what each level adds to its sums and has for details, from fine to
@@ -56,8 +56,8 @@ class WaveletMixer final : public SeriesMixer {
 
  private:
   std::int64_t channels_, order_;
-  WaveletTransform transform_;
   Linear in_, out_;
+  WaveletTransform transform_;
   SpectralMatrix of_details_, of_sums_, to_sums_;
   Linear coarsest_;
 };
@@ -79,8 +79,8 @@ class WaveletCross final : public SeriesMixer {
   double scale_;
   bool follow_paper_;
   std::string activation_;
-  WaveletTransform transform_;
   Linear query_, key_, value_, out_;
+  WaveletTransform transform_;
 };
 
 }  // namespace ingot
