@@ -7,7 +7,9 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/cli/arguments.h"
 #include "ingot/cli/verbs.h"
+#include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/sentence_embedder.h"
 #include "ingot/ops/matmul.h"
@@ -18,7 +20,7 @@ namespace ingot::cli {
 namespace {
 
 struct EmbedOptions {
-  std::string model, file, output, format = "as stored";
+  std::string model, file, output, format = "as stored", device = "auto";
   std::vector<std::string> texts;
   bool json = false;
 };
@@ -85,7 +87,8 @@ void print_json(const EmbedOptions& o, const SentenceEmbedder& embedder,
 int run(const EmbedOptions& o) {
   const std::vector<std::string> texts = all_texts(o);
   const SentenceEmbedder embedder = SentenceEmbedder::open(
-      hub::resolve_model(o.model), encoder_options(o.format == "as stored" ? "" : o.format));
+      hub::resolve_model(o.model),
+      encoder_options(o.format == "as stored" ? "" : o.format, choose_device(o.device)));
   const std::vector<std::string_view> views(texts.begin(), texts.end());
   const std::vector<std::vector<std::int32_t>> ids = embedder.encode(views);
   const Tensor vectors = embedder.embed_ids(ids);
@@ -112,6 +115,7 @@ void add_embed(Command& root) {
   verb.option(
       "--format", o->format,
       "Weights as stored, or f32, bf16, f16, q8_0, int8, q4_k, ...: rounded when the model is loaded");
+  add_device_option(verb, o->device);
   verb.flag("--json", o->json, "Print the vectors as JSON; with -o, only what they are");
   verb.example("ingot embed all-MiniLM-L6-v2 -t 'A cat sleeps' -t 'The kitten naps' -t 'Stocks fell'",
                "cosine similarities of every pair");

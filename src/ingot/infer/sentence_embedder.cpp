@@ -27,11 +27,11 @@ struct Packed {
     starts.insert(starts.end(), text.size(), start);
     for (std::size_t i = 0; i < text.size(); ++i) positions.push_back(static_cast<std::int64_t>(i));
   }
-  EncoderInput input() const {
+  EncoderInput input(Device device) const {
     const auto count = static_cast<std::int64_t>(tokens.size());
-    return {.tokens = Tensor::from(tokens, {1, count}),
-            .positions = Tensor::from(positions, {1, count}),
-            .doc_start = Tensor::from(starts, {1, count})};
+    return {.tokens = Tensor::from(tokens, {1, count}, device),
+            .positions = Tensor::from(positions, {1, count}, device),
+            .doc_start = Tensor::from(starts, {1, count}, device)};
   }
 };
 
@@ -63,11 +63,11 @@ void normalize(float* x, std::int64_t width) {
 
 }  // namespace
 
-LoadOptions encoder_options(const std::string& format) {
-  LoadOptions options{.copy = false, .trainable = false};
+LoadOptions encoder_options(const std::string& format, Device device) {
+  LoadOptions options{.device = device, .copy = false, .trainable = false};
   if (format.empty()) return options;
   options.dtype = format == "bf16" ? DType::bf16 : format == "f16" ? DType::f16 : DType::f32;
-  options.packed = format != "bf16" && format != "f16";
+  options.packed = format != "bf16" && format != "f16" && (format != "f32" || device.is_cpu());
   if (options.packed) options.format = format;
   return options;
 }
@@ -123,7 +123,8 @@ Tensor SentenceEmbedder::embed_ids(const std::vector<std::vector<std::int32_t>>&
       ++last;
     } while (last < texts.size() &&
              static_cast<std::int64_t>(packed.tokens.size() + texts[last].size()) <= kBatchTokens);
-    const Tensor hidden = contiguous(to(to(encoder_->hidden(packed.input()), DType::f32), kCpu));
+    const Tensor hidden =
+        contiguous(to(to(encoder_->hidden(packed.input(encoder_->device())), DType::f32), kCpu));
     const float* rows = hidden.data<float>();
     for (; first < last; ++first) {
       const auto count = static_cast<std::int64_t>(texts[first].size());

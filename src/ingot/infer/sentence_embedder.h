@@ -32,8 +32,9 @@ struct SentenceConfig {
 /// How an encoder's weights are opened for inference. `format`: empty for as stored, in the mapped file;
 /// "f32" in tiles, which take memory of their own and make products faster (kernels/weight_only.h); bf16 or
 /// f16; or a quantised format ("q8_0", "int8"; InvalidConfig lists them when the model is loaded), with
-/// activations rounded to int8 as they come, embeddings in f32.
-LoadOptions encoder_options(const std::string& format = {});
+/// activations rounded to int8 as they come, embeddings in f32. On another `device` than the CPU "f32" needs
+/// no tiles.
+LoadOptions encoder_options(const std::string& format = {}, Device device = kCpu);
 
 /// Turns texts into vectors whose scalar products say how near their meanings are (Reimers and Gurevych
 /// 2019).
@@ -44,8 +45,8 @@ class SentenceEmbedder {
   /// Opens a directory of sentence-transformers, or of a BERT with its tokenizer.
   static SentenceEmbedder open(const std::string& directory, const LoadOptions& options = {});
 
-  /// f32 [texts, dimension], in order. Texts are packed one behind another into batches, without padding.
-  /// Texts beyond max_seq_length are cut.
+  /// f32 [texts, dimension] on the host, in order. Texts are packed one behind another into batches, without
+  /// padding. Texts beyond max_seq_length are cut.
   Tensor embed(std::span<const std::string_view> texts) const;
   /// The same for ids, special tokens included. DimensionMismatch names a text without tokens or with too
   /// many.

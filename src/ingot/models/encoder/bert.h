@@ -68,6 +68,8 @@ struct BertModel {
   /// [..., hidden] -> [..., vocab]. Needs config.masked_lm_head.
   Tensor logits(const Tensor& hidden) const;
   void visit(ParamVisitor& v);
+  /// Where the weights are, and inputs have to be.
+  Device device() const { return embedding_norm.weight.value.device(); }
 
   EncoderConfig config;
   Embedding word_embeddings, position_embeddings, token_type_embeddings;
