@@ -66,6 +66,31 @@ TEST(ForecastCommand, DoesNotWriteOverTheTableItReads) {
   EXPECT_EQ(read_file(data), before);
 }
 
+TEST(ForecastCommand, RunsOnTheDeviceThatIsNamed) {
+  const test::TemporaryDirectory directory;
+  const std::string data = directory.at("days.csv"), model = directory.at("model"),
+                    config = directory.at("fit.yaml");
+  write_days(data, 400);
+  write_file_atomically(config, "device: tpu\nhorizon: 14\nlookback: 28\nepochs: 1\n");
+  const std::vector<std::string> fit{"forecast", "fit", data, "--config", config, "-o", model, "--json"};
+  const auto with_device = [](std::vector<std::string> words, const std::string& device) {
+    words.insert(words.end(), {"--device", device});
+    return run_ingot(words);
+  };
+  EXPECT_EQ(run_ingot(fit).exit_code, 2);
+  const Outcome fitted = with_device(fit, "cpu");  // the option goes before the file
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.errors;
+  EXPECT_EQ(parse_json<nlohmann::json>(fitted.output, "fit")["device"], "cpu");
+  for (const std::string verb : {"predict", "evaluate", "plot"}) {
+    std::vector<std::string> words{"forecast", verb, model, data, "--json"};
+    if (verb == "plot") words.insert(words.end(), {"-o", directory.at("page.html")});
+    const Outcome here = with_device(words, "cpu"), nowhere = with_device(words, "cuda:99");
+    EXPECT_EQ(here.exit_code, 0) << verb << here.errors;
+    EXPECT_NE(nowhere.exit_code, 0) << verb;
+    EXPECT_NE(nowhere.errors.find("cuda:99"), std::string::npos) << verb << nowhere.errors;
+  }
+}
+
 TEST(ForecastCommand, FitsPredictsEvaluatesPlotsAndCompares) {
   const test::TemporaryDirectory directory;
   const std::string data = directory.at("days.csv"), model = directory.at("model");

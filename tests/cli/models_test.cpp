@@ -165,6 +165,8 @@ TEST(EmbedVerb, VectorsComeAsSimilaritiesNumpyOrJson) {
 
 TEST(EmbedVerb, WithoutTextsOrWithoutAnEncoderItSaysWhatIsMissing) {
   const test::SentenceDirectory model;
+  EXPECT_NE(run_ingot({"embed", model.path, "-t", "w5", "--device", "cuda:99"}).errors.find("cuda:99"),
+            std::string::npos);
   const Outcome nothing = run_ingot({"embed", model.path});
   EXPECT_EQ(nothing.exit_code, 2);
   EXPECT_TRUE(contains(nothing.errors, "--text")) << nothing.errors;

@@ -7,6 +7,7 @@
 #include "ingot/base/checksums.h"
 #include "ingot/base/fault.h"
 #include "ingot/base/files.h"
+#include "ingot/forecast/forecaster.h"
 
 namespace ingot::forecast {
 namespace {
@@ -178,6 +179,18 @@ TEST_F(FitCheckpointing, AnotherConfigurationTableOrNoResumeIsRefusedByName) {
   EXPECT_NO_THROW(fit(other, table_, {}, saving(true)));
   EXPECT_NE(refusal(tiny("nlinear"), table_of(hourly_csv(501))).find("is not the table"), std::string::npos);
   EXPECT_NE(refusal(tiny("nlinear"), table_, false).find("--resume"), std::string::npos);
+}
+
+TEST_F(FitCheckpointing, WhereAFitRunsIsNoPartOfIt) {
+  const FitConfig config = tiny("nlinear");
+  kill(config, 3);
+  FitConfig other = config;
+  other.device = "cpu";
+  EXPECT_EQ(fit_digest(config, table_), fit_digest(other, table_));
+  EXPECT_NO_THROW(fit(other, table_, {}, saving(true)));
+  save_forecaster(directory_.at("model"), fit_forecaster(other, table_));
+  EXPECT_EQ(read_file(directory_.at("model/config.json")).find("\"device\""), std::string::npos);
+  EXPECT_EQ(fitted_config(directory_.at("model")).device, "auto");
 }
 
 TEST_F(FitCheckpointing, DamageIsNoticedAndNamed) {

@@ -5,6 +5,12 @@
 #include "ingot/base/error.h"
 
 namespace ingot::cli {
+namespace {
+
+constexpr const char* kDeviceHelp =
+    "auto: an NVIDIA card where there is one, else the CPU; or cpu, cuda, cuda:1";
+
+}  // namespace
 
 std::vector<std::int32_t> parse_ids(std::string_view text, const std::string& option) {
   std::vector<std::int32_t> ids;
@@ -27,9 +33,10 @@ std::vector<std::int32_t> parse_ids(std::string_view text, const std::string& op
   return ids;
 }
 
-void add_device_option(Command& verb, std::string& device) {
-  verb.option("--device", device,
-              "auto: an NVIDIA card where there is one, else the CPU; or cpu, cuda, cuda:1");
+void add_device_option(Command& verb, std::string& device) { verb.option("--device", device, kDeviceHelp); }
+
+void add_device_option(Command& verb, std::optional<std::string>& device) {
+  verb.option("--device", device, kDeviceHelp);
 }
 
 }  // namespace ingot::cli

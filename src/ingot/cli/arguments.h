@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,5 +16,7 @@ std::vector<std::int32_t> parse_ids(std::string_view text, const std::string& op
 
 /// --device, for choose_device().
 void add_device_option(Command& verb, std::string& device);
+/// For a verb whose configuration may name the device, too: nothing where the option is not given.
+void add_device_option(Command& verb, std::optional<std::string>& device);
 
 }  // namespace ingot::cli

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "ingot/base/error.h"
+#include "ingot/cli/arguments.h"
 #include "ingot/cli/verbs.h"
 
 namespace ingot::cli {
@@ -27,6 +28,7 @@ void add_fit_options(Command& verb, ForecastOptions& o) {
   verb.option("--frequency", o.frequency, "Distance of rows (15min, h, D, B, W, MS); default: inferred");
   verb.option("--epochs", o.epochs,
               "Epochs at most: passes over the training part, several each if it is short");
+  add_device_option(verb, o.device);
   verb.option("--config", o.config, "YAML file with any of the keys in docs/forecasting.md");
   verb.option("--set", o.set, "Change a key: --set d_model=64 (may be repeated)");
   add_data_options(verb, o);
@@ -76,6 +78,7 @@ void add_forecast(Command& root) {
   predicting.option("--level", o->levels,
                     "Per cent that an interval shall hold (may be repeated; default 80 and 90)");
   add_data_options(predicting, *o);
+  add_device_option(predicting, o->device);
   predicting.flag("--json", o->json, "Print the forecasts as JSON; with -o, what was written");
   predicting.run([o] { return run_forecast_predict(*o); });
 
@@ -93,6 +96,7 @@ void add_forecast(Command& root) {
                     "Cross-validate: fit anew before each of N origins, forecast the rows after it");
   evaluating.option("--fold-rows", o->fold_rows, "Rows that each fold forecasts (default: the horizon)");
   add_data_options(evaluating, *o);
+  add_device_option(evaluating, o->device);
   evaluating.flag("--json", o->json, "Print JSON");
   evaluating.example(
       "ingot forecast evaluate sales-dlinear sales.csv --folds 5",
@@ -106,6 +110,7 @@ void add_forecast(Command& root) {
   plotting.option("--hold-out", o->hold_out, "Forecast the last N rows, to see them beside the forecast");
   plotting.option("--level", o->levels, "Per cent that the band shall hold (default 90)");
   add_data_options(plotting, *o);
+  add_device_option(plotting, o->device);
   plotting.flag("--json", o->json, "Print JSON");
   plotting.run([o] { return run_forecast_plot(*o); });
 

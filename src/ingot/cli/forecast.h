@@ -16,7 +16,8 @@ namespace ingot::cli {
 /// Options of a configuration are empty where they were not given: the model's default holds.
 struct ForecastOptions {
   std::string data, directory, fill, scaler, split, output;
-  std::optional<std::string> model, from, config, targets, columns, frequency, horizon, lookback, epochs;
+  std::optional<std::string> model, from, config, targets, columns, frequency, horizon, lookback, epochs,
+      device;
   std::vector<std::string> set, models, levels;
   std::int64_t stride = 1, season = 0, folds = 0, fold_rows = 0, windows = 0, hold_out = 0, save_every = 300;
   bool json = false, sort = false, resume = false;

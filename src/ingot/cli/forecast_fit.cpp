@@ -12,6 +12,7 @@
 #include "ingot/base/units.h"
 #include "ingot/cli/forecast.h"
 #include "ingot/cli/interrupt.h"
+#include "ingot/core/device_config.h"
 #include "ingot/forecast/fit_checkpoint.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/forecast_text.h"
@@ -63,6 +64,7 @@ FitConfig configuration(const ForecastOptions& o, const std::optional<std::strin
   set("--horizon", "horizon", o.horizon);
   set("--lookback", "lookback", o.lookback);
   set("--epochs", "epochs", o.epochs);
+  set("--device", "device", o.device);
   set("--fill", "fill", chosen(o.fill));
   set("--scaler", "scaler", chosen(o.scaler));
   set("--split", "split", chosen(o.split));
@@ -145,6 +147,8 @@ WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const F
   WrittenFit written;
   written.skipped = series_too_short(table, config.split, config.model.lookback, config.model.horizon);
   tell_short_series(written.skipped, table, config.model, o.json);
+  const Device device = choose_device(config.device);
+  if (!o.json && !device.is_cpu()) fmt::print("  on {}\n", to_string(device));
   written.forecaster = fit_shown(config, table, {.label = config.model.model, .json = o.json}, saving);
   const Forecaster& f = written.forecaster;
   const Report report = forecast_report(f, table, 0);
@@ -222,6 +226,7 @@ int run_forecast_fit(const ForecastOptions& o) {
                                       {"model", output},
                                       {"report", output + "/report.html"},
                                       {"lookback", config.model.lookback},
+                                      {"device", to_string(f.model->device())},
                                       {"parameters", count_parameters(*f.model)},
                                       {"best_validation_loss", best},
                                       {"gaps", to_json(table.filled)},
@@ -279,7 +284,7 @@ Comparison planned(const ForecastOptions& o, const EvaluateOptions& evaluation) 
 Forecaster compared_model(const std::string& directory, const ForecastOptions& o, const FitConfig& config,
                           const SeriesTable& table) {
   if (o.resume && std::filesystem::exists(directory + "/config.json")) {
-    Forecaster before = load_forecaster(directory);
+    Forecaster before = load_forecaster(directory, choose_device(config.device));
     if (before.fit_digest == fit_digest(config, table)) {
       if (!o.json) fmt::print("fitted before\n");
       return before;

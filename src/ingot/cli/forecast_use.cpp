@@ -9,6 +9,7 @@
 #include "ingot/base/log.h"
 #include "ingot/cli/forecast.h"
 #include "ingot/cli/interrupt.h"
+#include "ingot/core/device_config.h"
 #include "ingot/forecast/cross_validate.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/forecast_text.h"
@@ -34,6 +35,10 @@ std::optional<std::vector<int>> asked_levels(const ForecastOptions& o) {
   std::vector<int> levels;
   for (const std::string& word : o.levels) levels.push_back(parse_level(word));
   return levels;
+}
+
+Forecaster loaded(const ForecastOptions& o) {
+  return load_forecaster(o.directory, choose_device(o.device.value_or("auto")));
 }
 
 TableOptions table_options(const ForecastOptions& o, const Forecaster& f) {
@@ -87,7 +92,7 @@ Json to_json(const Metrics& m) {
 }
 
 int run_forecast_predict(const ForecastOptions& o) {
-  const Forecaster f = load_forecaster(o.directory);
+  const Forecaster f = loaded(o);
   check_output(o.output, o.data);
   const SeriesTable table = read_for(f, o);
   const auto asked = asked_levels(o);
@@ -190,7 +195,7 @@ int run_cross_validation(const ForecastOptions& o, const Forecaster& f, const Se
 }  // namespace
 
 int run_forecast_evaluate(const ForecastOptions& o) {
-  Forecaster f = load_forecaster(o.directory);
+  Forecaster f = loaded(o);
   if (!o.split.empty()) f.config.split.kind = o.split;
   const SeriesTable table = read_for(f, o);
   INGOT_CHECK(o.fold_rows == 0 || o.folds != 0, InvalidConfig("--fold-rows", "needs --folds"));
@@ -218,7 +223,7 @@ int run_forecast_evaluate(const ForecastOptions& o) {
 }
 
 int run_forecast_plot(const ForecastOptions& o) {
-  const Forecaster f = load_forecaster(o.directory);
+  const Forecaster f = loaded(o);
   const SeriesTable table = read_for(f, o);
   const std::string output = o.output.empty() ? "forecast.html" : o.output;
   check_output(output, o.data);

@@ -11,6 +11,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/forecast/baselines.h"
+#include "ingot/forecast/batch_upload.h"
 #include "ingot/forecast/forecast_text.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -211,8 +212,9 @@ Sums Evaluator::network() const {
     while (&table.series[s] != columns[c].series) ++s;
     first_column[scaled_series[s].get()] = &columns[c];
   }
+  BatchUpload upload(f.model->device());
   windows.for_each_batch([&](std::int64_t first, const Batch& batch) {
-    const Tensor y = contiguous(slice((*f.model)(batch.input), 1, 0, targets));
+    const Tensor y = to(contiguous(slice((*f.model)(upload.send(batch).input), 1, 0, targets)), kCpu);
     for (std::int64_t i = 0; i < y.dim(0); ++i) {
       const WindowSet::Place place = windows.at(first + i);
       const std::int64_t origin = place.first + windows.lookback();

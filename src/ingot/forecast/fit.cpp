@@ -1,7 +1,10 @@
 #include "ingot/forecast/fit.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <deque>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -12,7 +15,10 @@
 #include "ingot/base/fault.h"
 #include "ingot/base/rng.h"
 #include "ingot/base/stopwatch.h"
+#include "ingot/core/device_config.h"
+#include "ingot/core/transfer.h"
 #include "ingot/data/shuffle.h"
+#include "ingot/forecast/batch_upload.h"
 #include "ingot/forecast/fit_checkpoint.h"
 #include "ingot/forecast/forecaster.h"
 #include "ingot/kernels/matmul_precision.h"
@@ -32,15 +38,13 @@ namespace {
 
 constexpr std::uint64_t kDropoutStream = 0xD207047;  // apart from the streams of parameters and of shuffles
 
-// How many targets of a batch were measured, in windows: the loss of one window counts 1 if all were.
-double measured_windows(const Batch& batch) {
-  const auto windows = static_cast<double>(batch.target.dim(0));
-  if (!batch.measured.defined()) return windows;
-  return sum(batch.measured).item() * windows / static_cast<double>(batch.target.numel());
+// The targets of a batch that were measured, counted on the host.
+double measured_targets(const Batch& batch) {
+  return batch.measured.defined() ? sum(batch.measured).item() : static_cast<double>(batch.target.numel());
 }
 
-// The mean over the targets that were measured; 0 where none was.
-Tensor loss_of(const Tensor& forecast, const Batch& batch, const std::string& loss) {
+// The mean over the `measured` targets; 0 where none was.
+Tensor loss_of(const Tensor& forecast, const Batch& batch, double measured, const std::string& loss) {
   const Tensor& target = batch.target;
   // Only the targets count: they stand first.
   const Tensor y =
@@ -49,7 +53,6 @@ Tensor loss_of(const Tensor& forecast, const Batch& batch, const std::string& lo
     return loss == "mae" ? l1_loss(a, b, reduction) : mse_loss(a, b, reduction);
   };
   if (!batch.measured.defined()) return loss_between(y, target, Reduction::mean);
-  const double measured = sum(batch.measured).item();
   return loss_between(y * batch.measured, target * batch.measured, Reduction::sum) *
          (1 / std::max(1.0, measured));
 }
@@ -64,16 +67,17 @@ TensorMap weights_of(ForecastModel& model) {
 
 void set_weights(ForecastModel& model, const TensorMap& weights) {
   const NoGrad no_grad;
-  for (const auto& [name, parameter] : named_parameters(model)) copy_(parameter->value, weights.at(name));
+  for (const auto& [name, parameter] : named_parameters(model))
+    copy_(parameter->value, to(weights.at(name), model.device()));
 }
 
 // With weights that are drawn, or those of the model to begin from.
-std::unique_ptr<ForecastModel> first_model(const FitConfig& config) {
+std::unique_ptr<ForecastModel> first_model(const FitConfig& config, Device device) {
   if (!config.from.empty()) {
     return ForecastModel::from_weights(config.model, *open_weights(weights_path(config.from)),
-                                       {.dtype = DType::f32});
+                                       {.dtype = DType::f32, .device = device});
   }
-  InitSource source(config.seed);
+  InitSource source(config.seed, DType::f32, device);
   return make_forecast_model(config.model, source);
 }
 
@@ -87,9 +91,12 @@ struct Fit {
   ForecastModel& model;
   std::vector<Parameter*> all;
   Adam optimizer;
+  BatchUpload upload;
+  std::array<Download, 2> losses;
   std::optional<Ema> ema;
   TensorMap best;
   FitProgress progress;
+  std::deque<std::int64_t> running = {};  // of each step whose loss was not read yet, the windows
   Stopwatch in_epoch, since_save;
 
   // Of one pass through the windows.
@@ -106,25 +113,39 @@ struct Fit {
     return static_cast<std::int64_t>(progress.epochs.size()) * batches() + progress.batch;
   }
 
-  double step(std::span<const std::int64_t> windows, double factor) {
-    const RandomScope random(config.seed, mix_stream(kDropoutStream, static_cast<std::uint64_t>(steps())));
-    const Batch batch = parts.train.batch(windows);
+  Download& loss_of_step(std::int64_t step) { return losses[static_cast<std::size_t>(step % 2)]; }
+
+  // Puts a step into the device's queue. The CPU has done it then.
+  void start_step(std::int64_t epoch, double factor) {
+    const auto ahead = static_cast<std::int64_t>(running.size()), step = steps() + ahead;
+    const std::vector<std::int64_t> windows = windows_of(epoch, progress.batch + ahead);
+    const RandomScope random(config.seed, mix_stream(kDropoutStream, static_cast<std::uint64_t>(step)));
+    const Batch batch = parts.train.batch(windows), sent = upload.send(batch);
     optimizer.zero_grad();
-    const Tensor loss = loss_of(model(batch.input), batch, config.loss);
+    const Tensor loss = loss_of(model(sent.input), sent, measured_targets(batch), config.loss);
     backward(loss);
     StepOptions options{.lr_scale = factor};
     if (config.clip_grad_norm > 0)
       options.grad_scale = clip_by_global_norm(all, config.clip_grad_norm).factor;
     optimizer.step(options);
     if (ema.has_value()) ema->update();
-    const double value = loss.item();
+    loss_of_step(step).start(loss.detach());
+    running.push_back(static_cast<std::int64_t>(windows.size()));
+  }
+
+  // Waits for the oldest step that runs, and takes it into the progress.
+  void finish_step(double factor) {
+    const double value = loss_of_step(steps()).wait().item();
     if (!std::isfinite(value)) {
       throw NonFinite(fmt::format("epoch {}, step {}", progress.epochs.size() + 1, steps() + 1),
                       fmt::format("the training loss is {}; try a smaller learning_rate (now {})", value,
                                   config.learning_rate * factor));
     }
     fault_point("forecast.step");
-    return value;
+    progress.loss_sum += value * static_cast<double>(running.front());
+    running.pop_front();
+    ++progress.batch;
+    if (hooks.on_step) hooks.on_step(steps(), batches() * config.epochs, value);
   }
 
   // The windows of one batch of an epoch; every pass has an order of its own.
@@ -145,13 +166,15 @@ struct Fit {
     const double factor = schedule_factor(config, index);
     in_epoch.restart();
     model.set_training(true);
+    // On a device that works beside the host, the next step is in its queue before this one's loss is read.
+    const std::size_t most = backend(model.device()).capabilities().streams ? 2 : 1;
     while (progress.batch < batches()) {
-      const std::vector<std::int64_t> windows = windows_of(index, progress.batch);
-      const double loss = step(windows, factor);
-      progress.loss_sum += loss * static_cast<double>(windows.size());
-      ++progress.batch;
-      if (hooks.on_step) hooks.on_step(steps(), batches() * config.epochs, loss);
-      if (progress.batch < batches()) save_if_due();
+      while (running.size() < most && progress.batch + std::ssize(running) < batches())
+        start_step(index, factor);
+      finish_step(factor);
+      if (progress.batch == batches() || !save_is_due()) continue;
+      while (!running.empty()) finish_step(factor);  // the weights are those behind all of them
+      save();
     }
     model.set_training(false);
     const std::int64_t seen =
@@ -164,7 +187,7 @@ struct Fit {
     report.seconds = progress.seconds + in_epoch.seconds();
     take(report);
     if (ema.has_value()) ema->swap();
-    save_if_due();
+    if (save_is_due()) save();
   }
 
   void take(EpochReport report) {
@@ -203,8 +226,8 @@ struct Fit {
     }
   }
 
-  void save_if_due() {
-    if (!saving.directory.empty() && since_save.seconds() >= saving.every_seconds) save();
+  bool save_is_due() const {
+    return !saving.directory.empty() && since_save.seconds() >= saving.every_seconds;
   }
   void save() {
     FitCheckpoint checkpoint{progress, weights_of(model), best, optimizer.state(), {}};
@@ -237,12 +260,22 @@ void check_saving(const FitSaving& saving) {
 
 double mean_loss(ForecastModel& model, const WindowSet& windows, const std::string& loss) {
   const NoGrad no_grad;
-  double total = 0, count = 0;
+  BatchUpload upload(model.device());
+  std::vector<Tensor> losses;  // read when all are under way
+  std::vector<double> counts;
   windows.for_each_batch([&](std::int64_t, const Batch& batch) {
-    const double measured = measured_windows(batch);
-    total += loss_of(model(batch.input), batch, loss).item() * measured;
-    count += measured;
+    const double measured = measured_targets(batch);
+    const Batch sent = upload.send(batch);
+    losses.push_back(loss_of(model(sent.input), sent, measured, loss));
+    // In windows: one of which all was measured counts 1.
+    counts.push_back(measured * static_cast<double>(batch.target.dim(0)) /
+                     static_cast<double>(batch.target.numel()));
   });
+  double total = 0, count = 0;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    total += losses[i].item() * counts[i];
+    count += counts[i];
+  }
   return total / count;
 }
 
@@ -272,7 +305,7 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, 
   const kernels::MatmulPrecisionScope precision(kernels::parse_matmul_precision(config.matmul_precision));
   const DataSplit parts =
       split_windows(table, config.split, config.scaler, config.model.lookback, config.model.horizon);
-  result.model = first_model(config);
+  result.model = first_model(config, choose_device(config.device));
   ForecastModel& model = *result.model;
   const std::vector<Parameter*> all = parameters(model);
   Fit state{.config = config,
@@ -283,6 +316,8 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, 
             .model = model,
             .all = all,
             .optimizer = Adam(all, AdamConfig{.learning_rate = config.learning_rate}),
+            .upload = BatchUpload(model.device()),
+            .losses = {Download({}, DType::f32, model.device()), Download({}, DType::f32, model.device())},
             .ema = {},
             .best = {},
             .progress = {},
@@ -306,6 +341,7 @@ FitResult fit(FitConfig given, const SeriesTable& table, const FitHooks& hooks, 
 void check_fit(FitConfig given, const SeriesTable& table, const FitSaving& saving) {
   check_saving(saving);
   const FitConfig config = completed(std::move(given), table);
+  choose_device(config.device);
   split_windows(table, config.split, config.scaler, config.model.lookback, config.model.horizon);
   if (config.from.empty()) return;
   const auto weights = open_weights(weights_path(config.from));

@@ -33,7 +33,8 @@ struct FitProgress {
 };
 
 struct FitHooks {
-  /// After every optimiser step: steps done of those that all epochs would take, and this batch's loss.
+  /// After every optimiser step: steps done of those that all epochs would take, and this batch's loss. On a
+  /// device that works beside the host the next step is under way then.
   std::function<void(std::int64_t done, std::int64_t total, double loss)> on_step;
   /// After every epoch; true ends the fit, as a tuner's pruner does.
   std::function<bool(const EpochReport&)> on_epoch;
@@ -51,8 +52,8 @@ struct FitSaving {
 enum class FitEnd : std::uint8_t { finished, early, stopped };
 
 struct FitResult {
-  std::unique_ptr<ForecastModel> model;
-  FitConfig config;  ///< with what the data decided filled in
+  std::unique_ptr<ForecastModel> model;  ///< on the device that config.device chose
+  FitConfig config;                      ///< with what the data decided filled in
   std::vector<EpochReport> epochs;
   std::int64_t best_epoch = 0;
   double best_validation_loss = 0;
@@ -60,10 +61,11 @@ struct FitResult {
 };
 
 /// Trains a network on the training windows, keeps the weights of the epoch that config.keep says.
-/// Products are as exact as config.matmul_precision says while it runs, whatever was set before.
-/// Same configuration, table and number of threads: same bits, killed and resumed or not. NonFinite, naming
-/// epoch and step, when the loss is no number. DataError and InvalidConfig as reading and splitting say.
-/// IoError where saving.directory holds a fit that was not told to be resumed, or cannot be written.
+/// Products are as exact as config.matmul_precision says while it runs, whatever was set before. Weights and
+/// all that belongs to them are on the device that config.device names: errors as choose_device's.
+/// Same configuration, table, device and number of threads: same bits, killed and resumed or not. NonFinite,
+/// naming epoch and step, when the loss is no number. DataError and InvalidConfig as reading and splitting
+/// say. IoError where saving.directory holds a fit that was not told to be resumed, or cannot be written.
 FitResult fit(FitConfig config, const SeriesTable& table, const FitHooks& hooks = {},
               const FitSaving& saving = {});
 /// Reads config.data first.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/config.h"
+#include "ingot/core/device.h"
 #include "ingot/forecast/forecaster.h"
 #include "ingot/kernels/matmul_precision.h"
 
@@ -47,6 +48,7 @@ void read_training(const ConfigReader& r, FitConfig& c) {
   c.seed = r.get("seed", c.seed);
   c.drop_last = r.get("drop_last", c.drop_last);
   c.matmul_precision = r.choice("matmul_precision", c.matmul_precision, {"highest", "medium"});
+  c.device = r.get("device", c.device);
 }
 
 // What weights expect of the network around them and of its inputs.
@@ -106,6 +108,7 @@ void FitConfig::validate() const {
   INGOT_CHECK(ema_decay >= 0 && ema_decay < 1,
               InvalidConfig("ema_decay", fmt::format("must be in [0, 1), got {}", ema_decay)));
   static_cast<void>(kernels::parse_matmul_precision(matmul_precision));
+  if (device != "auto") static_cast<void>(parse_device(device));
 }
 
 FitConfig read_fit_config(Config& config) {

@@ -12,7 +12,7 @@ class Config;
 
 namespace ingot::forecast {
 
-/// Everything that decides how a model comes out of a table.
+/// Everything that decides how a model comes out of a table, and where.
 struct FitConfig {
   std::string data;  ///< path of the CSV file
   TableOptions table;
@@ -42,6 +42,9 @@ struct FitConfig {
   /// is as large as any other, and the last before the validation.
   bool drop_last = false;
   std::string matmul_precision = "highest";  ///< or "medium": kernels/matmul_precision.h
+  /// "auto": a CUDA card where there is one, else the CPU; or "cpu", "cuda", "cuda:N". No part of what
+  /// identifies a fit or describes a model: either may be used on another device.
+  std::string device = "auto";
 
   /// The model's sizes and the training of its paper on ETTh1. InvalidConfig for an unknown model.
   static FitConfig defaults(const std::string& model, std::int64_t horizon = 96);

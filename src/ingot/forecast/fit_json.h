@@ -8,7 +8,7 @@
 namespace ingot::forecast {
 
 /// The keys that read_fit_config takes back. Columns and targets are not among them: they follow from the
-/// table.
+/// table; nor is the device, which is where and not what.
 nlohmann::ordered_json to_json(const FitConfig& config);
 
 nlohmann::ordered_json to_json(const std::vector<EpochReport>& epochs);

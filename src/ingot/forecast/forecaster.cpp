@@ -8,6 +8,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/parallel.h"
+#include "ingot/forecast/batch_upload.h"
 #include "ingot/forecast/fit_checkpoint.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -22,8 +23,9 @@ std::vector<float> absolute_errors(const ForecastModel& model, const WindowSet& 
   const NoGrad no_grad;
   const std::int64_t n = windows.size(), cells = windows.targets() * windows.horizon();
   std::vector<float> errors(static_cast<std::size_t>(n * cells));
+  BatchUpload upload(model.device());
   windows.for_each_batch([&](std::int64_t first, const Batch& batch) {
-    const Tensor y = contiguous(slice(model(batch.input), 1, 0, windows.targets()));
+    const Tensor y = to(contiguous(slice(model(upload.send(batch).input), 1, 0, windows.targets())), kCpu);
     for (std::int64_t i = 0; i < y.dim(0); ++i) {
       for (std::int64_t c = 0; c < cells; ++c) {
         const bool measured = !batch.measured.defined() || batch.measured.data<float>()[i * cells + c] != 0;
@@ -207,7 +209,9 @@ SeriesForecast predict_at(const Forecaster& f, const SeriesTable& table, const S
   one.add(values, 0, c.lookback + c.horizon);
   ForecastInput input = one.batch(std::vector<std::int64_t>{0}).input;
   if (c.time_features == 0) input.past_marks = input.future_marks = {};
-  const Tensor y = contiguous((*f.model)(input));
+  for (Tensor* part : {&input.x, &input.past_marks, &input.future_marks})
+    if (part->defined()) *part = to(*part, f.model->device());
+  const Tensor y = contiguous(to((*f.model)(input), kCpu));
   SeriesForecast forecast{.id = series.id};
   forecast.times.assign(window.times.end() - c.horizon, window.times.end());
   for (std::size_t t = 0; t < table.targets; ++t) {

@@ -43,7 +43,7 @@ struct Forecaster {
   std::size_t targets = 0;
   Frequency frequency;
   std::map<std::string, ColumnScales> scales;  ///< by series id, fitted on the training part
-  std::unique_ptr<ForecastModel> model;
+  std::unique_ptr<ForecastModel> model;        ///< on any device: what comes out of it is on the host
   Calibration calibration;
   std::vector<EpochReport> epochs;
   std::string fit_digest;         ///< of what it was fitted with and to; empty where the fit was stopped
@@ -62,7 +62,7 @@ struct Forecaster {
   ColumnScales scales_of(const Series& series, const SeriesTable& table) const;
 };
 
-/// Fits, calibrates on the validation windows.
+/// Fits, calibrates on the validation windows; the model stays where it was fitted.
 Forecaster fit_forecaster(FitConfig config, const SeriesTable& table, const FitHooks& hooks = {},
                           const FitSaving& saving = {});
 
@@ -74,8 +74,8 @@ void check_model_place(const std::string& directory);
 void save_forecaster(const std::string& directory, const Forecaster& forecaster,
                      const Report* report = nullptr);
 /// Opens such a directory, or transformers' for a PatchTSTForPrediction. IoError, FormatError, or Error that
-/// lists the tensors that do not fit.
-Forecaster load_forecaster(const std::string& directory);
+/// lists the tensors that do not fit. The model is on `device`, which config.device then names.
+Forecaster load_forecaster(const std::string& directory, Device device = kCpu);
 /// What such a directory's model was fitted with, without its weights. `from` is empty: a fit with this
 /// configuration begins anew.
 FitConfig fitted_config(const std::string& directory);

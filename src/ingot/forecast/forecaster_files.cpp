@@ -101,10 +101,11 @@ void save_forecaster(const std::string& directory, const Forecaster& f, const Re
   files.commit();
 }
 
-Forecaster load_forecaster(const std::string& directory) {
+Forecaster load_forecaster(const std::string& directory, Device device) {
   Forecaster f = described(directory);
+  f.config.device = to_string(device);
   f.model = ForecastModel::from_weights(f.config.model, *open_weights(weights_path(directory)),
-                                        {.dtype = DType::f32});
+                                        {.dtype = DType::f32, .device = device});
   const std::string quantiles = directory + "/calibration.safetensors";
   if (f.calibration.windows > 0) {
     f.calibration.quantiles = open_weights(quantiles)->load_tensor("quantiles");

@@ -1,0 +1,39 @@
+#include "ingot/forecast/batch_upload.h"
+
+#include <algorithm>
+#include <array>
+
+namespace ingot::forecast {
+namespace {
+
+std::array<Tensor*, 5> parts_of(Batch& batch) {
+  return {&batch.input.x, &batch.input.past_marks, &batch.input.future_marks, &batch.target, &batch.measured};
+}
+
+// Tensors begin where a card reads 16 bytes at a time.
+std::int64_t aligned(std::int64_t elements) { return (elements + 3) / 4 * 4; }
+
+}  // namespace
+
+Batch BatchUpload::send(const Batch& batch) {
+  if (device_.is_cpu()) return batch;
+  Batch sent = batch;
+  std::int64_t size = 0;
+  for (const Tensor* part : parts_of(sent)) size += part->defined() ? aligned(part->numel()) : 0;
+  if (!values_.has_value() || values_->tensor().numel() < size)
+    values_.emplace(Shape{size}, DType::f32, device_);
+  float* to = values_->host().data<float>();
+  float* place = values_->tensor().view().as<float>();
+  for (Tensor* part : parts_of(sent)) {
+    if (!part->defined()) continue;
+    const std::int64_t count = part->numel();
+    std::copy_n(part->data<float>(), count, to);
+    *part = {values_->tensor().storage(), contiguous_view(place, part->shape(), DType::f32, device_)};
+    to += aligned(count);
+    place += aligned(count);
+  }
+  values_->send();
+  return sent;
+}
+
+}  // namespace ingot::forecast
