@@ -292,8 +292,7 @@ __global__ void __launch_bounds__(kMergeThreads)
   top = Team<kMergeThreads>::max(top);
   Quad mine[kQuads] = {};
   float total = 0;
-  for (int p = first + (kMergeWarps + warp - first % kMergeWarps) % kMergeWarps; p <= last;
-       p += kMergeWarps) {
+  for (int p = first + warp; p <= last; p += kMergeWarps) {
     const PartOfQuery part(args, place.b, where, p);
     Quad values[kQuads] = {};
     INGOT_UNROLL
