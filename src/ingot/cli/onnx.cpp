@@ -9,7 +9,9 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/cli/arguments.h"
 #include "ingot/cli/verbs.h"
+#include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/onnx/graph.h"
 #include "ingot/onnx/node_tests.h"
@@ -22,7 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct RunOptions {
-  std::string model, output = ".";
+  std::string model, output = ".", device = "auto";
   std::vector<std::string> inputs;
   bool json = false;
 };
@@ -42,7 +44,7 @@ std::string describe(const onnx::ValueInfo& value) {
 }
 
 int run_model(const RunOptions& o) {
-  const onnx::Graph graph = onnx::Graph::open(hub::resolve_model(o.model));
+  const onnx::Graph graph = onnx::Graph::open(hub::resolve_model(o.model), choose_device(o.device));
   std::map<std::string, Tensor> inputs;
   for (const std::string& assignment : o.inputs) {
     const std::size_t equals = assignment.find('=');
@@ -152,6 +154,7 @@ void add_onnx(Command& root) {
   run.option("model", r->model, "An .onnx file, here or elsewhere (see ingot pull)").required();
   run.option("--input", r->inputs, "An input, as name=file.npy (may be repeated)");
   run.option("-o,--output", r->output, "Directory for the outputs, one .npy file each");
+  add_device_option(run, r->device);
   run.flag("--json", r->json, "Print paths and shapes as JSON");
   run.example("ingot onnx run resnet.onnx --input x=image.npy -o out", "then numpy.load('out/logits.npy')");
   run.run([r] { return run_model(*r); });

@@ -211,7 +211,7 @@ std::vector<Tensor> einsum(const OpCall& call) {
   return {to(ordered(result, equation.output), call.in(0).dtype())};
 }
 
-constexpr std::array kEinsumOps = {OpRow{"Einsum", einsum}};
+constexpr std::array kEinsumOps = {OpRow{"Einsum", einsum, kEveryInput}};
 
 }  // namespace
 

@@ -9,6 +9,8 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/suggest.h"
+#include "ingot/core/backend.h"
+#include "ingot/ops/cast.h"
 #include "ingot/weights/onnx_file.h"
 
 namespace ingot::onnx {
@@ -16,7 +18,8 @@ namespace ingot::onnx {
 /// Reads the graph of a file, and the ones inside its nodes.
 class GraphReader {
  public:
-  GraphReader(std::shared_ptr<const OnnxFile> file, int opset) : file_(std::move(file)), opset_(opset) {}
+  GraphReader(std::shared_ptr<const OnnxFile> file, int opset, Device device)
+      : file_(std::move(file)), opset_(opset), device_(device) {}
   /// `inside` a node: what nothing in it makes is captured.
   Graph read(const ::onnx::GraphProto& from, bool inside) const;
 
@@ -26,6 +29,7 @@ class GraphReader {
 
   std::shared_ptr<const OnnxFile> file_;
   int opset_;
+  Device device_;
 };
 
 namespace {
@@ -85,6 +89,7 @@ Graph GraphReader::read(const ::onnx::GraphProto& from, bool inside) const {
   graph.file_ = file_;
   graph.path_ = file_->path();
   graph.opset_ = opset_;
+  graph.device_ = device_;
   for (const auto& tensor : from.initializer()) {
     INGOT_CHECK(graph.initializers_.emplace(tensor.name(), file_->load(tensor)).second,
                 FormatError(graph.path_, -1, tensor.name(), "is the name of two initializers"));
@@ -95,12 +100,13 @@ Graph GraphReader::read(const ::onnx::GraphProto& from, bool inside) const {
   for (const auto& output : from.output()) graph.outputs_.push_back(read_value(output));
   for (const auto& node : from.node()) graph.nodes_.push_back(read_node(node));
   graph.plan(inside);
+  graph.place_initializers();
   return graph;
 }
 
-Graph Graph::open(const std::string& path) { return open(OnnxFile::open(path)); }
+Graph Graph::open(const std::string& path, Device device) { return open(OnnxFile::open(path), device); }
 
-Graph Graph::open(std::shared_ptr<const OnnxFile> file) {
+Graph Graph::open(std::shared_ptr<const OnnxFile> file, Device device) {
   const ::onnx::ModelProto& model = file->model();
   int opset = model.opset_import_size() == 0 ? 1 : 0;
   for (const auto& set : model.opset_import()) {
@@ -109,7 +115,7 @@ Graph Graph::open(std::shared_ptr<const OnnxFile> file) {
   INGOT_CHECK(opset == 0 || (opset >= kOldestOpset && opset <= kNewestOpset),
               NotImplemented(fmt::format("{}: operator set {}; {} to {} are known", file->path(), opset,
                                          kOldestOpset, kNewestOpset)));
-  Graph graph = GraphReader(file, opset).read(model.graph(), false);
+  Graph graph = GraphReader(file, opset, device).read(model.graph(), false);
   graph.producer_ = model.producer_name();
   graph.ir_version_ = model.ir_version();
   return graph;
@@ -127,7 +133,31 @@ std::set<std::string> reads_of(const Node& node) {
   return names;
 }
 
+// With how many of its inputs a node works on the device: none where no type among them is the device's.
+std::size_t inputs_on_device(const OpRow& op, std::span<const Tensor> inputs, Device device) {
+  if (device.is_cpu() || op.on_device <= 0) return 0;
+  const std::vector<DType>& dtypes = backend(device).capabilities().dtypes;
+  const auto first = inputs.first(std::min(inputs.size(), static_cast<std::size_t>(op.on_device)));
+  const bool fits = std::ranges::any_of(first, [&](const Tensor& input) {
+    return input.defined() && std::ranges::find(dtypes, input.dtype()) != dtypes.end();
+  });
+  return fits ? first.size() : 0;
+}
+
 }  // namespace
+
+// Weights go to the device once, if it has operators for them.
+void Graph::place_initializers() {
+  for (const Node& node : nodes_) {
+    const OpRow* op = find_op(node.op);
+    if (op == nullptr) continue;
+    for (std::size_t i = 0; i < node.inputs.size() && static_cast<int>(i) < op->on_device; ++i) {
+      const auto stored = initializers_.find(node.inputs[i]);
+      if (stored != initializers_.end() && inputs_on_device(*op, {&stored->second, 1}, device_) > 0)
+        stored->second = to(stored->second, device_);
+    }
+  }
+}
 
 void Graph::plan(bool inside) {
   std::set<std::string> known{""};
@@ -209,7 +239,9 @@ std::vector<Tensor> Graph::run(const std::map<std::string, Tensor>& inputs) cons
   check_inputs(inputs);
   const NoGrad no_grad;
   const auto nothing_around = [](const std::string&) { return Tensor(); };
-  return run_nodes(inputs, nothing_around);
+  std::vector<Tensor> results = run_nodes(inputs, nothing_around);
+  for (Tensor& result : results) result = to(result, kCpu);
+  return results;
 }
 
 std::vector<Tensor> Graph::run_inside(std::span<const Tensor> inputs, Scope around) const {
@@ -227,10 +259,19 @@ std::vector<Tensor> Graph::run_nodes(std::map<std::string, Tensor> values, Scope
   };
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
+    const OpRow& op = *find_op(node.op);
     std::vector<Tensor> arguments;
     for (const std::string& name : node.inputs) arguments.push_back(value(name));
+    const std::size_t there = inputs_on_device(op, arguments, device_);
+    for (std::size_t k = 0; k < arguments.size() && op.on_device != kOnlyShapes; ++k) {
+      const Device place = k < there ? device_ : kCpu;
+      if (!arguments[k].defined() || arguments[k].device() == place) continue;
+      arguments[k] = to(arguments[k], place);
+      // Whoever reads it next most likely wants it there, too.
+      if (const auto made = values.find(node.inputs[k]); made != values.end()) made->second = arguments[k];
+    }
     const OpCall call(node, arguments, opset_, value);
-    const std::vector<Tensor> results = find_op(node.op)(call);
+    const std::vector<Tensor> results = op.run(call);
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       if (node.outputs[k].empty()) continue;
       if (k >= results.size()) call.refuse(fmt::format("output {}", k));

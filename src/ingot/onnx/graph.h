@@ -27,13 +27,15 @@ struct ValueInfo {
 };
 
 /// A graph of an ONNX file, on our ops. Immutable: several threads
-/// may run it at once.
+/// may run it at once. On another device than the CPU its floats are there, as far as the operators that make
+/// and read them can work there (OpRow); whole numbers, which are shapes, indices and truth, stay on the
+/// host.
 class Graph {
  public:
   /// Reads and checks a file: every value is made before it is used, and once. FormatError otherwise.
   /// Operators that Ingot lacks are no error yet: see unsupported().
-  static Graph open(const std::string& path);
-  static Graph open(std::shared_ptr<const OnnxFile> file);
+  static Graph open(const std::string& path, Device device = kCpu);
+  static Graph open(std::shared_ptr<const OnnxFile> file, Device device = kCpu);
 
   const std::string& path() const { return path_; }
   int opset() const { return opset_; }
@@ -46,8 +48,8 @@ class Graph {
   std::set<std::string> unsupported() const;
 
   /// Runs the graph. Every input must be given, of the declared dtype and shape where that is closed; the
-  /// results are the outputs, in order. Values are freed after their last use. NotImplemented names what
-  /// Ingot lacks, before anything runs.
+  /// results are the outputs, in order, on the host. Values are freed after their last use. NotImplemented
+  /// names what Ingot lacks, before anything runs.
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs) const;
 
   /// Of a graph inside a node: runs it on `inputs`, in order, and on what it reads of the graph around it.
@@ -59,11 +61,13 @@ class Graph {
   Graph() = default;
   friend class GraphReader;  // which makes them from a file's messages
   void plan(bool inside);
+  void place_initializers();
   void check_inputs(const std::map<std::string, Tensor>& inputs) const;
   std::vector<Tensor> run_nodes(std::map<std::string, Tensor> values, Scope around) const;
 
   std::shared_ptr<const OnnxFile> file_;
   std::string path_, producer_;
+  Device device_{};
   int opset_ = 0;
   std::int64_t ir_version_ = 0;
   std::vector<ValueInfo> inputs_, outputs_;

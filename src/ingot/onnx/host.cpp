@@ -8,9 +8,11 @@
 
 namespace ingot::onnx {
 
-std::vector<double> as_doubles(const Tensor& x) { return contiguous(to(x, DType::f64)).to_vector<double>(); }
+std::vector<double> as_doubles(const Tensor& x) {
+  return contiguous(to(to(x, kCpu), DType::f64)).to_vector<double>();
+}
 std::vector<std::int64_t> as_integers(const Tensor& x) {
-  return contiguous(to(x, DType::i64)).to_vector<std::int64_t>();
+  return contiguous(to(to(x, kCpu), DType::i64)).to_vector<std::int64_t>();
 }
 Tensor from_doubles(const std::vector<double>& values, const Shape& shape, DType dtype) {
   return to(Tensor::from(values, shape), dtype);
@@ -71,7 +73,7 @@ Shape to_shape(const std::vector<std::int64_t>& dims) {
 
 Tensor copy_from(const Tensor& x, const Shape& shape,
                  FunctionRef<std::int64_t(std::span<const std::int64_t>)> source, const Tensor& fill) {
-  const Tensor from = contiguous(x);
+  const Tensor from = contiguous(to(x, kCpu));
   Tensor result = Tensor::zeros(shape, x.dtype());
   const std::size_t size = byte_size(x.dtype());
   const auto* in = static_cast<const std::byte*>(from.view().data);
@@ -91,7 +93,7 @@ Tensor copy_from(const Tensor& x, const Shape& shape,
       place[static_cast<std::size_t>(axis)] = 0;
     }
   }
-  return result;
+  return to(result, x.device());
 }
 
 }  // namespace ingot::onnx

@@ -8,7 +8,7 @@
 #include "ingot/core/tensor.h"
 
 // What graphs need beside the differentiable ops: functions that few models use, and whole numbers, in plain
-// loops on the CPU.
+// loops on the CPU, wherever their operands are.
 
 namespace ingot::onnx {
 
@@ -28,7 +28,7 @@ Tensor zip_integers(const Tensor& a, const Tensor& b, FunctionRef<std::int64_t(s
 
 /// A tensor of `shape` whose every element is copied from x: `source` maps the place in the result to the
 /// row-major place in x, or to -1 for `fill` (one element of x's dtype; undefined: zero). Slices backwards,
-/// tiles, pads and the like are this with different sources.
+/// tiles, pads and the like are this with different sources. The result is where x is.
 Tensor copy_from(const Tensor& x, const Shape& shape,
                  FunctionRef<std::int64_t(std::span<const std::int64_t>)> source, const Tensor& fill = {});
 

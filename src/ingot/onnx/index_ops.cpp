@@ -30,7 +30,8 @@ std::vector<Tensor> gather_slices(const OpCall& call) {
   const Tensor &x = call.in(0), &indices = call.in(1);
   const int axis = call.axis("axis", 0, x.rank());
   const std::vector<std::int64_t> ids = checked(call, indices, x.dim(axis));
-  const Tensor chosen = index_select(x, axis, Tensor::from(ids, {static_cast<std::int64_t>(ids.size())}));
+  const auto count = static_cast<std::int64_t>(ids.size());
+  const Tensor chosen = index_select_within(x, axis, Tensor::from(ids, {count}, x.device()));
   std::vector<std::int64_t> dims = x.shape().to_vector();
   dims.erase(dims.begin() + axis);
   dims.insert(dims.begin() + axis, indices.dims().begin(), indices.dims().end());
@@ -299,7 +300,7 @@ std::vector<Tensor> unique(const OpCall& call) {
 }
 
 constexpr std::array kIndexOps = {OpRow{"Compress", compress},
-                                  OpRow{"Gather", gather_slices},
+                                  OpRow{"Gather", gather_slices, 1},
                                   OpRow{"GatherElements", gather_elements},
                                   OpRow{"GatherND", gather_nd},
                                   OpRow{"NonZero", non_zero},

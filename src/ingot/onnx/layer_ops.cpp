@@ -192,15 +192,15 @@ std::vector<Tensor> mean_variance_norm(const OpCall& call) {
   return {div(sub(x, mean(x, axes, true)), sqrt(var(x, axes, 0, true)) + 1e-9)};
 }
 
-constexpr std::array kLayerOps = {OpRow{"BatchNormalization", batch_normalization},
-                                  OpRow{"Conv", plain_convolution},
-                                  OpRow{"ConvTranspose", transposed_convolution},
-                                  OpRow{"GroupNormalization", group_normalization},
-                                  OpRow{"InstanceNormalization", instance_normalization},
-                                  OpRow{"LRN", local_response_norm},
-                                  OpRow{"LayerNormalization", layer_normalization},
-                                  OpRow{"MeanVarianceNormalization", mean_variance_norm},
-                                  OpRow{"RMSNormalization", rms_normalization}};
+constexpr std::array kLayerOps = {OpRow{"BatchNormalization", batch_normalization, kEveryInput},
+                                  OpRow{"Conv", plain_convolution, kEveryInput},
+                                  OpRow{"ConvTranspose", transposed_convolution, kEveryInput},
+                                  OpRow{"GroupNormalization", group_normalization, kEveryInput},
+                                  OpRow{"InstanceNormalization", instance_normalization, kEveryInput},
+                                  OpRow{"LRN", local_response_norm, kEveryInput},
+                                  OpRow{"LayerNormalization", layer_normalization, kEveryInput},
+                                  OpRow{"MeanVarianceNormalization", mean_variance_norm, kEveryInput},
+                                  OpRow{"RMSNormalization", rms_normalization, kEveryInput}};
 
 }  // namespace
 

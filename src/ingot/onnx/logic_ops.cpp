@@ -47,16 +47,16 @@ std::vector<Tensor> is_infinite(const OpCall& call) {
 std::vector<Tensor> choose(const OpCall& call) { return {where(call.in(0), call.in(1), call.in(2))}; }
 
 constexpr std::array kLogicOps = {OpRow{"And", logical_and},
-                                  OpRow{"Equal", compare<equal>},
-                                  OpRow{"Greater", compare<greater>},
-                                  OpRow{"GreaterOrEqual", compare<greater_equal>},
+                                  OpRow{"Equal", compare<equal>, kEveryInput},
+                                  OpRow{"Greater", compare<greater>, kEveryInput},
+                                  OpRow{"GreaterOrEqual", compare<greater_equal>, kEveryInput},
                                   OpRow{"IsInf", is_infinite},
-                                  OpRow{"IsNaN", is_nan},
-                                  OpRow{"Less", compare<less>},
-                                  OpRow{"LessOrEqual", compare<less_equal>},
+                                  OpRow{"IsNaN", is_nan, kEveryInput},
+                                  OpRow{"Less", compare<less>, kEveryInput},
+                                  OpRow{"LessOrEqual", compare<less_equal>, kEveryInput},
                                   OpRow{"Not", logical_not},
                                   OpRow{"Or", logical_or},
-                                  OpRow{"Where", choose},
+                                  OpRow{"Where", choose, kEveryInput},
                                   OpRow{"Xor", logical_xor}};
 
 }  // namespace

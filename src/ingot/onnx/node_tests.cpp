@@ -61,10 +61,10 @@ std::string difference(const Tensor& actual, const Tensor& expected, double rela
   return {};
 }
 
-NodeTest run_node_test(const std::string& directory) {
+NodeTest run_node_test(const std::string& directory, Device device) {
   NodeTest test{.name = fs::path(directory).filename().string()};
   try {
-    const Graph graph = Graph::open(directory + "/model.onnx");
+    const Graph graph = Graph::open(directory + "/model.onnx", device);
     test.opset = graph.opset();
     test.operators = graph.unsupported();
     std::vector<ValueInfo> values = graph.inputs();
@@ -90,7 +90,7 @@ NodeTest run_node_test(const std::string& directory) {
   return test;
 }
 
-std::vector<NodeTest> run_node_tests(const std::string& directory) {
+std::vector<NodeTest> run_node_tests(const std::string& directory, Device device) {
   std::vector<std::string> paths;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
     if (entry.path().filename() == "model.onnx") paths.push_back(entry.path().parent_path().string());
@@ -98,7 +98,7 @@ std::vector<NodeTest> run_node_tests(const std::string& directory) {
   std::ranges::sort(paths);
   std::vector<NodeTest> tests;
   tests.reserve(paths.size());
-  for (const std::string& path : paths) tests.push_back(run_node_test(path));
+  for (const std::string& path : paths) tests.push_back(run_node_test(path, device));
   return tests;
 }
 

@@ -26,10 +26,10 @@ struct NodeTest {
 
 /// Runs one of ONNX' backend tests: a directory with model.onnx and test_data_set_0/{input,output}_*.pb.
 /// Results may differ as far as ONNX' own runner allows: 1e-3 relative and 1e-7 absolute.
-NodeTest run_node_test(const std::string& directory);
+NodeTest run_node_test(const std::string& directory, Device device = kCpu);
 
 /// All tests below a directory, by name.
-std::vector<NodeTest> run_node_tests(const std::string& directory);
+std::vector<NodeTest> run_node_tests(const std::string& directory, Device device = kCpu);
 
 /// "" where `actual` is `expected` within the tolerances, else what differs.
 std::string difference(const Tensor& actual, const Tensor& expected, double relative = 1e-3,

@@ -11,13 +11,13 @@
 namespace ingot::onnx {
 namespace {
 
-const std::map<std::string_view, OpFunction>& table() {
+const std::map<std::string_view, OpRow>& table() {
   static const auto kTable = [] {
-    std::map<std::string_view, OpFunction> rows;
+    std::map<std::string_view, OpRow> rows;
     for (const auto& family : {math_ops(), logic_ops(), reduce_ops(), shape_ops(), index_ops(), create_ops(),
                                layer_ops(), pool_ops(), loss_ops(), quantize_ops(), recurrent_ops(),
                                einsum_ops(), control_ops(), vision_ops(), signal_ops()}) {
-      for (const OpRow& row : family) INGOT_ASSERT(rows.emplace(row.name, row.run).second);
+      for (const OpRow& row : family) INGOT_ASSERT(rows.emplace(row.name, row).second);
     }
     return rows;
   }();
@@ -26,14 +26,14 @@ const std::map<std::string_view, OpFunction>& table() {
 
 }  // namespace
 
-OpFunction find_op(std::string_view name) {
+const OpRow* find_op(std::string_view name) {
   const auto found = table().find(name);
-  return found == table().end() ? nullptr : found->second;
+  return found == table().end() ? nullptr : &found->second;
 }
 
 std::vector<std::string_view> op_names() {
   std::vector<std::string_view> names;
-  for (const auto& [name, run] : table()) names.push_back(name);
+  for (const auto& [name, row] : table()) names.push_back(name);
   return names;
 }
 
@@ -85,7 +85,9 @@ std::vector<Tensor> OpCall::run(const Graph& graph, std::span<const Tensor> inpu
       inputs.size() == graph.inputs().size(),
       FormatError(where(), -1, "graph",
                   fmt::format("takes {} inputs, but {} are given", graph.inputs().size(), inputs.size())));
-  return graph.run_inside(inputs, scope_);
+  std::vector<Tensor> results = graph.run_inside(inputs, scope_);
+  for (Tensor& result : results) result = to(result, kCpu);
+  return results;
 }
 std::vector<std::int64_t> OpCall::axes(std::size_t i, int since) const {
   if (opset_ < since) return integers("axes");

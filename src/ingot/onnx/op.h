@@ -65,7 +65,7 @@ class OpCall {
   const Attribute& attribute(std::string_view name) const;
   /// The graph that an attribute holds; FormatError naming the node where there is none.
   const Graph& graph(std::string_view name) const;
-  /// Its outputs, in order; `inputs` likewise. It may read values of the graph around the node.
+  /// Its outputs, in order, on the host; `inputs` likewise. It may read values of the graph around the node.
   std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) const;
   /// Axes that were an attribute before operator set `since` and are input `i` from then on.
   std::vector<std::int64_t> axes(std::size_t i, int since) const;
@@ -84,9 +84,17 @@ class OpCall {
 };
 
 using OpFunction = std::vector<Tensor> (*)(const OpCall&);
+
+/// How many of an operator's first inputs it takes on a device: see OpRow.
+inline constexpr int kEveryInput = 1 << 20, kOnlyShapes = -1;
+
 struct OpRow {
   std::string_view name;
-  OpFunction run;
+  OpFunction run = nullptr;
+  /// With how many of its first inputs it works on another device than the CPU, where one of them is of a
+  /// type that the device computes in; all other inputs are given to it on the host. 0: it works on the host.
+  /// kOnlyShapes: it reads no values, so its inputs may be anywhere. Results may be on either.
+  int on_device = 0;
 };
 
 // The families, each in a file of its own. A new operator is a function and a row there.
@@ -106,8 +114,8 @@ std::span<const OpRow> control_ops();
 std::span<const OpRow> vision_ops();
 std::span<const OpRow> signal_ops();
 
-/// The function of an operator of the domain "ai.onnx"; null for one that Ingot lacks.
-OpFunction find_op(std::string_view name);
+/// An operator of the domain "ai.onnx"; null for one that Ingot lacks.
+const OpRow* find_op(std::string_view name);
 /// All names, sorted.
 std::vector<std::string_view> op_names();
 

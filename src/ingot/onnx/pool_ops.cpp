@@ -57,7 +57,7 @@ Tensor pad_spatial(const Tensor& x, const Window& w, double value) {
     nothing = nothing && w.begin[i] == 0 && w.end[i] == 0;
   }
   if (nothing) return x;
-  const Tensor result = Tensor::empty(to_shape(dims), x.dtype());
+  const Tensor result = Tensor::empty(to_shape(dims), x.dtype(), x.device());
   fill_(result, value);
   Tensor inside = result;
   for (std::size_t i = 0; i < w.begin.size(); ++i) {
@@ -195,10 +195,9 @@ std::vector<Tensor> average_pool(const OpCall& call) {
   const Tensor sums = pool_windows(call, pad_spatial(x, w, 0), w, avg_pool2d);
   // What a window may count: the input's places, and the padding that was asked for.
   Window counted = read_window(call, x, call.integers("kernel_shape"), false);
-  Tensor ones = Tensor::empty(Shape{1, 1}, x.dtype());
   std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank()), 1);
   for (int i = 2; i < x.rank(); ++i) dims[static_cast<std::size_t>(i)] = x.dim(i);
-  ones = Tensor::empty(to_shape(dims), x.dtype());
+  Tensor ones = Tensor::empty(to_shape(dims), x.dtype(), x.device());
   fill_(ones, 1);
   if (count_padding) ones = pad_spatial(ones, counted, 1);
   Window rest = w;
@@ -307,10 +306,10 @@ std::vector<Tensor> resize(const OpCall& call) {
   return {x};
 }
 
-constexpr std::array kPoolOps = {OpRow{"AveragePool", average_pool},
-                                 OpRow{"GlobalAveragePool", global_pool<mean>},
-                                 OpRow{"GlobalMaxPool", global_pool<max>},
-                                 OpRow{"MaxPool", max_pool},
+constexpr std::array kPoolOps = {OpRow{"AveragePool", average_pool, 1},
+                                 OpRow{"GlobalAveragePool", global_pool<mean>, 1},
+                                 OpRow{"GlobalMaxPool", global_pool<max>, 1},
+                                 OpRow{"MaxPool", max_pool, 1},
                                  OpRow{"MaxUnpool", max_unpool},
                                  OpRow{"Resize", resize},
                                  OpRow{"Upsample", resize}};

@@ -107,8 +107,9 @@ State run_direction(const Kind& kind, const Cell& cell, const Tensor& x, State s
       state = std::move(next);
       continue;
     }
-    const Tensor going = greater(lengths, Tensor::from(std::vector<std::int64_t>{t}, {}));  // [batch, 1]
-    out = where(going, next.h, Tensor::zeros(next.h.shape(), next.h.dtype()));
+    const Tensor going =
+        greater(lengths, Tensor::from(std::vector<std::int64_t>{t}, {}, x.device()));  // [batch, 1]
+    out = where(going, next.h, Tensor::zeros(next.h.shape(), next.h.dtype(), x.device()));
     state.h = where(going, next.h, state.h);
     if (kind.has_cell_state) state.c = where(going, next.c, state.c);
   }
@@ -166,19 +167,20 @@ std::vector<Tensor> recurrent(const OpCall& call, const Kind& kind) {
                                     to_string(x.shape()), to_string(call.in(1).shape()), directions)));
   const std::int64_t batch = x.dim(1);
   Tensor lengths;
-  if (call.has(4)) lengths = Tensor::from(as_integers(call.in(4)), {batch, 1});
+  if (call.has(4)) lengths = Tensor::from(as_integers(call.in(4)), {batch, 1}, x.device());
   std::vector<Tensor> h, c, y;
   for (std::int64_t d = 0; d < directions; ++d) {
     const Cell cell = cell_of(call, kind, d, directions);
     const auto initial = [&](std::size_t i) {
-      return call.has(i) ? select(turned(call.in(i)), 0, d) : Tensor::zeros({batch, cell.hidden}, x.dtype());
+      return call.has(i) ? select(turned(call.in(i)), 0, d)
+                         : Tensor::zeros({batch, cell.hidden}, x.dtype(), x.device());
     };
     std::vector<Tensor> steps;
     const State last = run_direction(kind, cell, x, {initial(5), kind.has_cell_state ? initial(6) : Tensor()},
                                      d == 1 || direction == "reverse", lengths, steps);
     h.push_back(last.h);
     if (kind.has_cell_state) c.push_back(last.c);
-    y.push_back(steps.empty() ? Tensor::zeros({0, batch, cell.hidden}, x.dtype()) : stack(steps));
+    y.push_back(steps.empty() ? Tensor::zeros({0, batch, cell.hidden}, x.dtype(), x.device()) : stack(steps));
   }
   // [sequence, directions, batch, hidden], or [batch, sequence, directions, hidden].
   const Tensor all = batch_first ? contiguous(permute(stack(y), {2, 1, 0, 3})) : stack(y, 1);
@@ -195,7 +197,8 @@ std::vector<Tensor> lstm(const OpCall& call) {
   return recurrent(call, {4, {"Sigmoid", "Tanh", "Tanh"}, lstm_step, true});
 }
 
-constexpr std::array kRecurrentOps = {OpRow{"GRU", gru}, OpRow{"LSTM", lstm}, OpRow{"RNN", rnn}};
+constexpr std::array kRecurrentOps = {OpRow{"GRU", gru, kEveryInput}, OpRow{"LSTM", lstm, kEveryInput},
+                                      OpRow{"RNN", rnn, kEveryInput}};
 
 }  // namespace
 

@@ -243,14 +243,17 @@ std::vector<Tensor> padded(const OpCall& call) {
   return {copy_from(x, to_shape(dims), source, fill.defined() ? contiguous(fill) : fill)};
 }
 
+// On the host to what it alone knows.
+Tensor cast(const Tensor& x, DType dtype) { return to(dtype == DType::f64 ? to(x, kCpu) : x, dtype); }
+
 std::vector<Tensor> cast_to(const OpCall& call) {
   const Tensor& x = call.in(0);
   const auto type = static_cast<int>(call.integer("to", 0));
   const auto dtype = onnx_dtype(type);
   if (!dtype) call.refuse("cast to " + onnx_type_name(type));
-  return {to(x, *dtype)};
+  return {cast(x, *dtype)};
 }
-std::vector<Tensor> cast_like(const OpCall& call) { return {to(call.in(0), call.in(1).dtype())}; }
+std::vector<Tensor> cast_like(const OpCall& call) { return {cast(call.in(0), call.in(1).dtype())}; }
 
 /// [N, C, H, W] with blocks of channels as places, or back.
 std::vector<Tensor> depth_to_space(const OpCall& call) {
@@ -281,16 +284,25 @@ std::vector<Tensor> dropout(const OpCall& call) {
   return {x, broadcast_to(to(Tensor::scalar(1), DType::boolean), x.shape())};
 }
 
-constexpr std::array kShapeOps = {OpRow{"Cast", cast_to},        OpRow{"CastLike", cast_like},
-                                  OpRow{"Concat", concatenated}, OpRow{"DepthToSpace", depth_to_space},
-                                  OpRow{"Dropout", dropout},     OpRow{"Expand", expanded_to},
-                                  OpRow{"Flatten", flattened},   OpRow{"Identity", identity},
-                                  OpRow{"Pad", padded},          OpRow{"Reshape", reshaped},
-                                  OpRow{"Shape", shape_of},      OpRow{"Size", size_of},
-                                  OpRow{"Slice", sliced},        OpRow{"SpaceToDepth", space_to_depth},
-                                  OpRow{"Split", pieces},        OpRow{"Squeeze", squeezed},
-                                  OpRow{"Tile", tiled},          OpRow{"Transpose", transposed},
-                                  OpRow{"Unsqueeze", unsqueezed}};
+constexpr std::array kShapeOps = {OpRow{"Cast", cast_to, 1},
+                                  OpRow{"CastLike", cast_like, 1},
+                                  OpRow{"Concat", concatenated, kEveryInput},
+                                  OpRow{"DepthToSpace", depth_to_space, 1},
+                                  OpRow{"Dropout", dropout, 1},
+                                  OpRow{"Expand", expanded_to, 1},
+                                  OpRow{"Flatten", flattened, 1},
+                                  OpRow{"Identity", identity, kOnlyShapes},
+                                  OpRow{"Pad", padded},
+                                  OpRow{"Reshape", reshaped, 1},
+                                  OpRow{"Shape", shape_of, kOnlyShapes},
+                                  OpRow{"Size", size_of, kOnlyShapes},
+                                  OpRow{"Slice", sliced, 1},
+                                  OpRow{"SpaceToDepth", space_to_depth, 1},
+                                  OpRow{"Split", pieces, 1},
+                                  OpRow{"Squeeze", squeezed, 1},
+                                  OpRow{"Tile", tiled},
+                                  OpRow{"Transpose", transposed, 1},
+                                  OpRow{"Unsqueeze", unsqueezed, 1}};
 
 }  // namespace
 
