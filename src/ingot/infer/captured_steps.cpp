@@ -41,6 +41,7 @@ struct CapturedSteps::Step {
       : tokens(tokens_),
         sequences(static_cast<std::int64_t>(segments.size())),
         indices({2 * tokens_ + 2 * sequences}, DType::i32, model.device()),
+        entries(cache_entries(segments)),
         rope(model.rope_tables(most_capacity(segments))),
         arrived({tokens_, model.config.vocab_size}, DType::f32, model.device()) {}
 
@@ -59,11 +60,13 @@ struct CapturedSteps::Step {
     const Tensor& all = indices.tensor();
     return {.positions = unsqueeze(narrow(all, 0, tokens, tokens), 0),
             .starts = narrow(all, 0, 2 * tokens, sequences),
-            .ends = narrow(all, 0, 2 * tokens + sequences, sequences)};
+            .ends = narrow(all, 0, 2 * tokens + sequences, sequences),
+            .entries = entries};
   }
 
   std::int64_t tokens, sequences;
   Upload indices;   // the tokens, the position of each, and of each text what is cached before and after
+  Tensor entries;   // of the texts' caches, for one launch for all of them
   RopeTables rope;  // which the recording reads
   Tensor logits;    // where it leaves them
   Download arrived;

@@ -15,6 +15,13 @@ struct AttentionMask {
   bool causal = true;
 };
 
+/// The cache of one of many sequences that a GPU attends to in one launch: addresses on the device.
+struct CacheEntry {
+  void *keys, *values;               ///< [Hkv, capacity, D], contiguous
+  float *key_scales, *value_scales;  ///< f32 [Hkv, capacity] of an i8 cache, else null
+  std::int64_t capacity;
+};
+
 /// out = softmax(scale · q·kᵀ, masked) · v per head; with softcap c > 0 the scores are c·tanh(score / c).
 /// Query head h reads key/value head h / (Hq / Hkv). A query that sees nothing gives 0 (and lse −∞).
 /// q: [B, S, Hq, D], k: [B, T, Hkv, D], v: [B, T, Hkv, Dv], out: [B, S, Hq, Dv], one dtype, any strides but
@@ -31,6 +38,10 @@ struct AttentionArgs {
   View k_scale{}, v_scale{};
   /// Of f32: q, k, v and probabilities may be rounded to bf16 for their products, whose sums stay f32.
   bool bf16_products = false;
+  /// Only on a GPU, of few queries: CacheEntries, u8 [B, sizeof(CacheEntry)]. Keys and values of sequence b
+  /// are those of entry b; k and v tell their dtype and sizes, with T the largest capacity, and kv_length is
+  /// there.
+  View caches{};
   /// Room for the parts of few queries, f32 [attention_scratch(args)]; kernels of a GPU need it to split the
   /// keys among many blocks. Absent: one part.
   View scratch{};
@@ -42,6 +53,12 @@ inline constexpr std::int64_t kFewQueries = 8;
 /// The keys of a part, which begins at a multiple of that: a query's parts are the same whatever else is in
 /// the call, and so are its bits.
 inline constexpr std::int64_t kAttentionPartKeys = 128;
+
+/// Whether caches of such heads can be given as CacheEntries: rows that are read 16 bytes at a time.
+constexpr bool takes_cache_entries(std::int64_t head_size, DType dtype) {
+  return head_size <= 256 && head_size % 8 == 0 &&
+         head_size * static_cast<std::int64_t>(byte_size(dtype)) % 16 == 0;
+}
 
 /// How many f32 `scratch` needs, by shapes alone: of each part of a query of a head Σ weight·v, Σ weight and
 /// the largest score. 0 where nothing is split.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ingot/kernels/attention.h"
 #include "ingot/kernels/kernel.h"
 
 namespace ingot::kernels {
@@ -15,6 +16,10 @@ struct KvStoreArgs {
   View x, y;
   View scale{};
   View position{};
+  /// Only on a GPU: many caches at once, as CacheEntries, u8 [B, sizeof(CacheEntry)]. Row i goes to the keys,
+  /// or the `values`, of entry i / (n / B), of which position is i32 [B]; y tells their dtype.
+  View caches{};
+  bool values = false;
 };
 inline Kernel<KvStoreArgs> kv_store("kv_store");
 

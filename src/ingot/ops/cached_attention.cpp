@@ -52,6 +52,10 @@ View rows(const Tensor& x, std::int64_t at, std::int64_t count) {
   return view;
 }
 
+float scale_of(const AttentionOptions& options, const Tensor& q) {
+  return options.scale == 0.0F ? 1.0F / std::sqrt(static_cast<float>(q.dim(2))) : options.scale;
+}
+
 }  // namespace
 
 Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> sequences,
@@ -64,17 +68,16 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
   for (const CachedSequence& s : sequences) starts.push_back(starts.back() + s.queries);
   const auto attend = [&](std::size_t i) {
     const CachedSequence& s = sequences[i];
-    launch_attention(
-        {.q = rows(q, starts[i], s.queries),
-         .k = s.keys.view(),
-         .v = s.values.view(),
-         .out = rows(out, starts[i], s.queries),
-         .mask = {.kv_length = s.length.view(), .window = options.window},
-         .scale = options.scale == 0.0F ? 1.0F / std::sqrt(static_cast<float>(q.dim(2))) : options.scale,
-         .softcap = options.softcap,
-         .k_scale = s.key_scale.view(),
-         .v_scale = s.value_scale.view(),
-         .bf16_products = options.bf16_products});
+    launch_attention({.q = rows(q, starts[i], s.queries),
+                      .k = s.keys.view(),
+                      .v = s.values.view(),
+                      .out = rows(out, starts[i], s.queries),
+                      .mask = {.kv_length = s.length.view(), .window = options.window},
+                      .scale = scale_of(options, q),
+                      .softcap = options.softcap,
+                      .k_scale = s.key_scale.view(),
+                      .v_scale = s.value_scale.view(),
+                      .bf16_products = options.bf16_products});
   };
   // Few sequences: all threads inside each, by heads. Many: a sequence per thread, without further splitting.
   // A device has its own threads, and works in the order of this thread's stream.
@@ -86,6 +89,39 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
       for (std::int64_t i = begin; i < end; ++i) attend(static_cast<std::size_t>(i));
     });
   }
+  return out;
+}
+
+Tensor cached_attention(const Tensor& queries, const CachedByEntries& sequences,
+                        const AttentionOptions& options) {
+  const std::int64_t count = sequences.entries.dim(0), each = queries.dim(0) / count;
+  INGOT_CHECK(each * count == queries.dim(0) && each <= kernels::kFewQueries,
+              ShapeMismatch("cached_attention (queries)", {count * kernels::kFewQueries}, {queries.dim(0)},
+                            "as many for each sequence, and few"));
+  const Tensor q = queries.stride(-1) == 1 ? queries : contiguous(queries);
+  const Tensor out = Tensor::empty(q.shape(), q.dtype(), q.device());
+  const auto by_sequence = [&](const Tensor& x) {  // [N, H, D] as [B, each, H, D]
+    View view = rows(x, 0, x.dim(0));
+    view.shape[0] = count;
+    view.shape[1] = each;
+    view.strides[0] = each * view.strides[1];
+    return view;
+  };
+  const auto cache_like = [&](const Tensor& x) {
+    View view = x.view();
+    view.shape[0] = count;
+    view.shape[1] = sequences.capacity;
+    view.strides = {0, x.dim(3), sequences.capacity * x.dim(3), 1};  // as a CacheEntry has them
+    return view;
+  };
+  launch_attention({.q = by_sequence(q),
+                    .k = cache_like(sequences.keys_like),
+                    .v = cache_like(sequences.values_like),
+                    .out = by_sequence(out),
+                    .mask = {.kv_length = sequences.lengths.view(), .window = options.window},
+                    .scale = scale_of(options, q),
+                    .softcap = options.softcap,
+                    .caches = sequences.entries.view()});
   return out;
 }
 

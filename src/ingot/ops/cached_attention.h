@@ -24,4 +24,14 @@ struct CachedSequence {
 Tensor cached_attention(const Tensor& q, std::span<const CachedSequence> sequences,
                         const AttentionOptions& options = {});
 
+/// Caches that a GPU finds by entries (kernels::CacheEntry): of any number of sequences with the same number
+/// of queries each, few (kernels::kFewQueries), in one launch.
+struct CachedByEntries {
+  Tensor entries;                 ///< u8 [B, sizeof(kernels::CacheEntry)], of caches of one dtype
+  Tensor keys_like, values_like;  ///< [1, any, Hkv, D]: of one of the caches, for its dtype and sizes
+  std::int64_t capacity = 0;      ///< the largest
+  Tensor lengths;                 ///< i32 [B], on the device: keys that count, the queries' being the last
+};
+Tensor cached_attention(const Tensor& q, const CachedByEntries& sequences, const AttentionOptions& options);
+
 }  // namespace ingot

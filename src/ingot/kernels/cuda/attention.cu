@@ -283,10 +283,11 @@ bool takes_heads(const View& q, const View& k, const View& v) {
 }  // namespace
 
 void register_attention() {
-  attention.add(
-      DeviceType::cuda,
-      {"tiled", ImplKind::cuda, [](const AttentionArgs& args) { return takes_heads(args.q, args.k, args.v); },
-       run_attention});
+  attention.add(DeviceType::cuda, {"tiled", ImplKind::cuda,
+                                   [](const AttentionArgs& args) {
+                                     return !args.caches && takes_heads(args.q, args.k, args.v);
+                                   },
+                                   run_attention});
   attention_backward.add(DeviceType::cuda, {"tiled", ImplKind::cuda,
                                             [](const AttentionBackwardArgs& args) {
                                               return args.k.dtype == args.q.dtype &&

@@ -216,8 +216,8 @@ __device__ __forceinline__ void attend_to_part(float (&sums)[Form::kRows * Form:
                                                const DecodePlace& at, F&& before) {
   constexpr int kStep = kDecodeWarps * Form::kKeys;  // of the block
   static_assert(kAttentionPartKeys % kStep == 0);
-  const K *k_head = args.k.head(at.b, at.kv), *v_head = args.v.head(at.b, at.kv);
-  const float *k_scales = args.k_scales.head(at.b, at.kv), *v_scales = args.v_scales.head(at.b, at.kv);
+  const K *k_head = args.key_head(at.b, at.kv), *v_head = args.value_head(at.b, at.kv);
+  const float *k_scales = args.key_scales(at.b, at.kv), *v_scales = args.value_scales(at.b, at.kv);
   int j = seen.lo / kStep * kStep + static_cast<int>(threadIdx.x) / kWarp * Form::kKeys;
   CacheStep<Form> k, v;
   k.load(k_head, args.k.strides[1], args.d, k_scales, j, seen);

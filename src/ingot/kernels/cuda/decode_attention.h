@@ -195,6 +195,7 @@ struct DecodeArgs {
   AnyHeads q, out;
   Heads<const K> k, v;
   RowScales k_scales, v_scales;
+  const CacheEntry* caches;  ///< in place of k, v and scales, or null
   Mask mask;
   float* part_sums;          ///< scratch: [B, Hq, S, parts, Dv]
   PartWeight* part_weights;  ///< and behind it [B, Hq, S, parts]
@@ -210,6 +211,7 @@ struct DecodeArgs {
         v(args.v),
         k_scales(args.k_scale),
         v_scales(args.v_scale),
+        caches(args.caches.as<CacheEntry>()),
         mask(args.mask, args.q.dim(1), args.k.dim(1)),
         part_sums(args.scratch.as<float>()),
         part_weights(nullptr),
@@ -231,6 +233,23 @@ struct DecodeArgs {
     if (split) part_weights = reinterpret_cast<PartWeight*>(part_sums + queries * parts * dv);
   }
 
+  __device__ const K* key_head(std::int64_t b, std::int64_t h) const {
+    return caches == nullptr ? k.head(b, h)
+                             : static_cast<const K*>(caches[b].keys) + h * caches[b].capacity * d;
+  }
+  __device__ const K* value_head(std::int64_t b, std::int64_t h) const {
+    return caches == nullptr ? v.head(b, h)
+                             : static_cast<const K*>(caches[b].values) + h * caches[b].capacity * dv;
+  }
+  /// Null where rows are as they are.
+  __device__ const float* key_scales(std::int64_t b, std::int64_t h) const {
+    if (caches == nullptr) return k_scales.head(b, h);
+    return caches[b].key_scales == nullptr ? nullptr : caches[b].key_scales + h * caches[b].capacity;
+  }
+  __device__ const float* value_scales(std::int64_t b, std::int64_t h) const {
+    if (caches == nullptr) return v_scales.head(b, h);
+    return caches[b].value_scales == nullptr ? nullptr : caches[b].value_scales + h * caches[b].capacity;
+  }
   /// Rounded at once, not contracted with a difference: the largest score's weight is exactly 1.
   __device__ __forceinline__ float score_of(float product) const {
     const float score = __fmul_rn(product, factor);

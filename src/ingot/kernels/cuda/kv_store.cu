@@ -8,17 +8,26 @@ namespace {
 
 using Warp = Team<kWarp>;
 
-/// Where row (i, h) of x is, and the row and scale of a position in the cache.
-template <class X>
+/// Where row (i, h) of x is, and the row and scale of a position in its cache.
+template <class X, class T>
 struct KvRows {
   const X* x;
+  T* y;
+  float* scales;                 // of i8
   const std::int32_t* position;  // may be null
+  const CacheEntry* caches;      // in place of y and scales, or null
+  std::int64_t rows_each;        // of a cache
   std::int64_t n, heads, d, capacity;
   std::int64_t x_position, x_head, y_head, y_position, scale_head;
+  bool values;
 
   explicit KvRows(const KvStoreArgs& args)
       : x(args.x.as<X>()),
+        y(args.y.as<T>()),
+        scales(args.scale.as<float>()),
         position(args.position.as<std::int32_t>()),
+        caches(args.caches.as<CacheEntry>()),
+        rows_each(args.caches ? args.x.dim(0) / args.caches.dim(0) : args.x.dim(0)),
         n(args.x.dim(0)),
         heads(args.x.dim(1)),
         d(args.x.dim(2)),
@@ -27,36 +36,44 @@ struct KvRows {
         x_head(args.x.stride(1)),
         y_head(args.y.stride(0)),
         y_position(args.y.stride(1)),
-        scale_head(args.scale ? args.scale.stride(0) : 0) {}
+        scale_head(args.scale ? args.scale.stride(0) : 0),
+        values(args.values) {}
 
-  /// Calls f(row of x, place of its row in the cache, place of its scale), a warp for each row of one
-  /// position and one head that the cache has room for.
+  /// Calls f(row of x, its row in the cache, its scale), a warp for each row of one position and one head
+  /// that the cache has room for.
   template <class F>
   __device__ __forceinline__ void each(F&& f) const {
-    const std::int64_t first = position == nullptr ? 0 : *position;
     for (std::int64_t row = Warp::first_row(); row < n * heads; row += Warp::row_step()) {
-      const std::int64_t i = row / heads, h = row - i * heads, at = first + i;
-      if (at >= 0 && at < capacity)
-        f(x + i * x_position + h * x_head, h * y_head + at * y_position, h * scale_head + at);
+      const std::int64_t i = row / heads, h = row - i * heads, sequence = i / rows_each;
+      const std::int64_t at = i - sequence * rows_each + (position == nullptr ? 0 : position[sequence]);
+      const X* from = x + i * x_position + h * x_head;
+      if (caches == nullptr) {
+        if (at >= 0 && at < capacity) f(from, y + h * y_head + at * y_position, scales + h * scale_head + at);
+        continue;
+      }
+      const CacheEntry& cache = caches[sequence];
+      const std::int64_t place = h * cache.capacity + at;
+      if (at >= 0 && at < cache.capacity)
+        f(from, static_cast<T*>(values ? cache.values : cache.keys) + place * d,
+          (values ? cache.value_scales : cache.key_scales) + place);
     }
   }
 };
 
 template <class X, class T>
-__global__ void kv_store_kernel(const __grid_constant__ KvRows<X> rows, T* y) {
-  rows.each([&](const X* from, std::int64_t to, std::int64_t) {
-    for (std::int64_t c = Warp::lane(); c < rows.d; c += kWarp) y[to + c] = from_float<T>(to_float(from[c]));
+__global__ void kv_store_kernel(const __grid_constant__ KvRows<X, T> rows) {
+  rows.each([&](const X* from, T* to, float*) {
+    for (std::int64_t c = Warp::lane(); c < rows.d; c += kWarp) to[c] = from_float<T>(to_float(from[c]));
   });
 }
 
 template <class X>
-__global__ void kv_store_quantised_kernel(const __grid_constant__ KvRows<X> rows, std::int8_t* y,
-                                          float* scale) {
-  rows.each([&](const X* from, std::int64_t to, std::int64_t scale_at) {
+__global__ void kv_store_quantised_kernel(const __grid_constant__ KvRows<X, std::int8_t> rows) {
+  rows.each([&](const X* from, std::int8_t* to, float* scale) {
     const Int8Rounding rounding = Int8Rounding::of_row(from, rows.d);
-    if (Warp::lane() == 0) scale[scale_at] = rounding.scale;
+    if (Warp::lane() == 0) *scale = rounding.scale;
     for (std::int64_t c = Warp::lane(); c < rows.d; c += kWarp)
-      y[to + c] = static_cast<std::int8_t>(rounding.code(to_float(from[c])));
+      to[c] = static_cast<std::int8_t>(rounding.code(to_float(from[c])));
   });
 }
 
@@ -66,12 +83,10 @@ void run_kv_store(const KvStoreArgs& args, Stream stream) {
   const LaunchSite site{"kv_store", stream, args.y};
   const Size3 grid{grid_of_rows<kWarp>(stream.device, count)}, block{Warp::kThreads};
   dispatch_device_float(args.x.dtype, "kv_store", [&]<class X>() {
-    const KvRows<X> rows(args);
     if (args.y.dtype == DType::i8)
-      return launch(site, kv_store_quantised_kernel<X>, grid, block, 0, rows, args.y.as<std::int8_t>(),
-                    args.scale.as<float>());
+      return launch(site, kv_store_quantised_kernel<X>, grid, block, 0, KvRows<X, std::int8_t>(args));
     dispatch_device_float(args.y.dtype, "kv_store", [&]<class T>() {
-      launch(site, kv_store_kernel<X, T>, grid, block, 0, rows, args.y.as<T>());
+      launch(site, kv_store_kernel<X, T>, grid, block, 0, KvRows<X, T>(args));
     });
   });
 }

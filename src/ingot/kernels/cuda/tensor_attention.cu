@@ -163,11 +163,12 @@ void run_tensor_attention(const AttentionArgs& args, Stream stream) {
 }  // namespace
 
 void register_tensor_attention() {
-  attention.add(DeviceType::cuda, {"tensor_cores", ImplKind::cuda,
-                                   [](const AttentionArgs& args) {
-                                     return suits_tensor_cores({args.q, args.k, args.v, args.out});
-                                   },
-                                   run_tensor_attention});
+  attention.add(DeviceType::cuda,
+                {"tensor_cores", ImplKind::cuda,
+                 [](const AttentionArgs& args) {
+                   return !args.caches && suits_tensor_cores({args.q, args.k, args.v, args.out});
+                 },
+                 run_tensor_attention});
   attention_backward.add(
       DeviceType::cuda,
       {"tensor_cores", ImplKind::cuda,

@@ -56,9 +56,31 @@ Tensor wanted(const Tensor& x, const DecoderContext& context) {
   return pieces.size() == 1 ? pieces.front() : concat(pieces, 1);
 }
 
+// Puts the keys and values of all segments into their caches, which the device finds by entries, and attends
+// to what is in them: one launch of each for all.
+Tensor attend_together(const DecoderContext& context, std::int64_t layer, const Projections& x,
+                       const AttentionOptions& options) {
+  const CachePlaces& places = context.places;
+  const Tensor entries = select(places.entries, 0, layer);
+  const KvCache& one = *context.segments.front().cache;
+  append_to_all(one, layer, entries, places.starts, select(x.k, 0, 0), select(x.v, 0, 0));
+  std::int64_t capacity = 0;
+  for (const CacheSegment& segment : context.segments)
+    capacity = std::max(capacity, segment.cache->capacity());
+  const KvCache::Entries like = one.entries(layer, 1);
+  return cached_attention(select(x.q, 0, 0),
+                          {.entries = entries,
+                           .keys_like = like.keys,
+                           .values_like = like.values,
+                           .capacity = capacity,
+                           .lengths = places.ends},
+                          options);
+}
+
 // Puts the keys and values into the caches and attends to what is in them.
 Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Projections& x,
                      const AttentionOptions& options) {
+  if (context.places.entries.defined()) return to(attend_together(context, layer, x, options), x.q.dtype());
   const std::span<const CacheSegment> segments = context.segments;
   std::vector<CachedSequence> sequences;
   sequences.reserve(segments.size());

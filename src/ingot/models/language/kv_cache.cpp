@@ -1,5 +1,6 @@
 #include "ingot/models/language/kv_cache.h"
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 
@@ -106,6 +107,47 @@ KvCache::Entries KvCache::entries(std::int64_t layer, std::int64_t tokens) const
     return x.defined() ? unsqueeze(transpose(positions(x, 0, tokens), 0, 1), 0) : x;
   };
   return {batched(from.keys), batched(from.values), batched(from.key_scale), batched(from.value_scale)};
+}
+
+kernels::CacheEntry KvCache::entry(std::int64_t layer) const {
+  const Layer& of = layers_[static_cast<std::size_t>(layer)];
+  return {.keys = of.keys.view().data,
+          .values = of.values.view().data,
+          .key_scales = of.key_scale.view().as<float>(),
+          .value_scales = of.value_scale.view().as<float>(),
+          .capacity = capacity_};
+}
+
+Tensor cache_entries(std::span<const CacheSegment> segments) {
+  const KvCache& first = *segments.front().cache;
+  const std::int64_t tokens = segments.front().tokens, layers = first.layers();
+  const auto as_first = [tokens](const CacheSegment& segment) { return segment.tokens == tokens; };
+  if (segments.size() < 2 || tokens > kernels::kFewQueries || !std::ranges::all_of(segments, as_first) ||
+      !kernels::takes_cache_entries(first.head_size(), first.dtype()))
+    return {};
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(kernels::CacheEntry));
+  const auto count = static_cast<std::int64_t>(segments.size());
+  const Tensor entries = Tensor::empty({layers, count, kSize}, DType::u8);
+  auto* to = entries.view().as<kernels::CacheEntry>();
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    for (const CacheSegment& segment : segments) *to++ = segment.cache->entry(layer);
+  return ingot::to(entries, first.device());
+}
+
+void append_to_all(const KvCache& one, std::int64_t layer, const Tensor& entries, const Tensor& starts,
+                   const Tensor& keys, const Tensor& values) {
+  const KvCache::Layer& like = one.layers_[static_cast<std::size_t>(layer)];
+  for (const bool is_values : {false, true}) {
+    const Tensor& x = is_values ? values : keys;
+    const Tensor rows = x.stride(-1) == 1 ? x : contiguous(x);
+    kernels::launch(kernels::kv_store, current_stream(x.device()),
+                    {.x = rows.view(),
+                     .y = (is_values ? like.values : like.keys).view(),
+                     .scale = (is_values ? like.value_scale : like.key_scale).view(),
+                     .position = starts.view(),
+                     .caches = entries.view(),
+                     .values = is_values});
+  }
 }
 
 void KvCache::truncate(std::int64_t tokens) {

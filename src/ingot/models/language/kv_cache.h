@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ingot/core/tensor.h"
+#include "ingot/kernels/attention.h"
 #include "ingot/models/language/config.h"
 
 namespace ingot {
@@ -19,6 +21,9 @@ class KvCache {
   std::int64_t length() const { return length_; }
   std::int64_t capacity() const { return capacity_; }
   DType dtype() const { return layers_.front().keys.dtype(); }
+  Device device() const { return device_; }
+  std::int64_t layers() const { return static_cast<std::int64_t>(layers_.size()); }
+  std::int64_t head_size() const { return head_dim_; }
   std::size_t nbytes() const;
   /// A number of its own for the memory that holds the elements now; no two caches of a process ever share
   /// it.
@@ -43,6 +48,9 @@ class KvCache {
     Tensor keys, values, key_scale, value_scale;
   };
   Entries entries(std::int64_t layer, std::int64_t tokens) const;
+  kernels::CacheEntry entry(std::int64_t layer) const;
+  friend void append_to_all(const KvCache& one, std::int64_t layer, const Tensor& entries,
+                            const Tensor& starts, const Tensor& keys, const Tensor& values);
 
  private:
   // Heads outermost, so that attention reads a head's keys as one stream.
@@ -75,6 +83,18 @@ struct CachePlaces {
   Tensor positions;  ///< [1, sequence]: of each token
   Tensor starts;     ///< [segments]: tokens that a segment's cache holds before the pass
   Tensor ends;       ///< [segments]: and after it
+  /// cache_entries() where all segments go through each layer in one launch; else undefined.
+  Tensor entries{};
 };
+
+/// kernels::CacheEntry of each layer's memory of each segment, u8 [layers, segments, size], for caches of a
+/// GPU; undefined where there are no two segments, they have different numbers of tokens, or too many, or
+/// heads have an odd size. They hold as long as memory() of every cache.
+Tensor cache_entries(std::span<const CacheSegment> segments);
+/// KvCache::append_behind for all segments in one launch: `entries` of the layer, u8 [segments, size];
+/// starts: i32 [segments]; keys and values [segments · tokens, kv_heads, head_dim]. `one` is any of the
+/// caches.
+void append_to_all(const KvCache& one, std::int64_t layer, const Tensor& entries, const Tensor& starts,
+                   const Tensor& keys, const Tensor& values);
 
 }  // namespace ingot
