@@ -1,12 +1,15 @@
 #include "ingot/infer/sampler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
+#include "ingot/infer/logit_passes.h"
 
 namespace ingot {
 namespace {
@@ -83,6 +86,93 @@ TEST(Sampler, AMaskedLogitIsNeverDrawn) {
   Sampler sampler({.temperature = 10.0});
   const std::vector<float> logits{0.0F, -std::numeric_limits<float>::infinity(), 0.0F};
   for (int i = 0; i < 1000; ++i) EXPECT_NE(sampler(logits), 1);
+}
+
+// Logits like a vocabulary's, and the tokens from the likeliest on.
+struct Vocabulary {
+  explicit Vocabulary(std::size_t size, float spread) : logits(size), ranked(size) {
+    Rng rng(RngKey{11, 1});
+    for (float& logit : logits) logit = static_cast<float>(rng.normal()) * spread;
+    std::iota(ranked.begin(), ranked.end(), 0);
+    std::ranges::stable_sort(ranked, [&](std::int32_t a, std::int32_t b) { return logit(a) > logit(b); });
+  }
+  float logit(std::int32_t id) const { return logits[static_cast<std::size_t>(id)]; }
+  double weight(std::int32_t id) const { return std::exp(static_cast<double>(logit(id) - logit(ranked[0]))); }
+  std::vector<float> logits;
+  std::vector<std::int32_t> ranked;
+};
+
+TEST(Sampler, DrawsFollowTheSoftmaxOfALargeVocabulary) {
+  for (const float spread : {0.3F, 3.0F, 40.0F}) {  // nearly flat; a language model's; one token alone
+    const Vocabulary v(2000, spread);
+    std::vector<double> share(10);
+    double total = 0;
+    for (std::size_t rank = 0; rank < v.ranked.size(); ++rank) {
+      share[static_cast<std::size_t>(v.ranked[rank]) % share.size()] += v.weight(v.ranked[rank]);
+      total += v.weight(v.ranked[rank]);
+    }
+    Sampler sampler({.temperature = 1.0, .seed = 3});
+    const int n = 6000;
+    std::vector<int> counts(share.size());
+    for (int i = 0; i < n; ++i) ++counts[static_cast<std::size_t>(sampler(v.logits)) % counts.size()];
+    for (std::size_t i = 0; i < share.size(); ++i) {
+      const double p = share[i] / total;
+      EXPECT_NEAR(counts[i] / static_cast<double>(n), p, 5 * std::sqrt(p * (1 - p) / n) + 1e-12)
+          << spread << " " << i;
+    }
+  }
+}
+
+TEST(Sampler, EveryRestrictionOfALargeVocabularyLeavesExactlyTheLikeliest) {
+  const Vocabulary v(2000, 0.5F);
+  double total = 0;
+  for (const std::int32_t id : v.ranked) total += v.weight(id);
+  const auto least = [&](const SamplingOptions& options) {  // the least likely of many draws
+    Sampler sampler(options);
+    std::ptrdiff_t worst = 0;
+    for (int i = 0; i < 6000; ++i)
+      worst = std::max(worst, std::ranges::find(v.ranked, sampler(v.logits)) - v.ranked.begin());
+    return worst;
+  };
+  EXPECT_EQ(least({.temperature = 1.0, .top_k = 100}), 99);
+  double reached = 0;
+  std::ptrdiff_t nucleus = 0;
+  while (reached < 0.1 * total) reached += v.weight(v.ranked[static_cast<std::size_t>(nucleus++)]);
+  EXPECT_EQ(least({.temperature = 1.0, .top_p = 0.1}), nucleus - 1);
+  const auto likely = std::ranges::find_if(v.ranked, [&](std::int32_t id) { return v.weight(id) < 0.4; });
+  EXPECT_EQ(least({.temperature = 1.0, .min_p = 0.4}), likely - v.ranked.begin() - 1);
+}
+
+TEST(LogitPasses, WeightsAreThoseOfTheExponential) {
+  for (double d = 0; d > -87; d -= 0.0137) {
+    const auto x = static_cast<float>(d);
+    EXPECT_NEAR(exp_weight(x) / std::exp(static_cast<double>(x)), 1, 2e-7) << d;
+  }
+  EXPECT_EQ(exp_weight(0), 1);
+  EXPECT_EQ(exp_weight(-88), 0);
+  EXPECT_EQ(exp_weight(-std::numeric_limits<float>::infinity()), 0);
+}
+
+TEST(LogitPasses, OfAnyLengthSeeEveryLogit) {
+  for (const std::size_t size : {0U, 1U, 3U, 16U, 17U, 35U, 64U}) {
+    std::vector<float> logits;
+    for (std::size_t i = 0; i < size; ++i) logits.push_back(-static_cast<float>((i * 7) % 67));
+    double expected = 0;
+    for (const float logit : logits) expected += static_cast<double>(exp_weight(logit));
+    EXPECT_NEAR(sum_exp_weights(logits, 0), expected, 1e-12) << size;
+    for (std::size_t at = 0; at < size; ++at) {
+      std::vector<float> one = logits;
+      one[at] = 5;
+      EXPECT_EQ(largest_logit(one), 5);
+      std::vector<std::size_t> found;
+      for_each_between(one, 4, 6, [&](std::size_t i) { found.push_back(i); });
+      EXPECT_EQ(found, std::vector<std::size_t>{at});
+      divide_logits(one, 2);
+      EXPECT_EQ(one[at], 2.5F);
+      one[at] = std::numeric_limits<float>::quiet_NaN();
+      EXPECT_TRUE(std::isnan(largest_logit(one))) << size << " " << at;
+    }
+  }
 }
 
 }  // namespace

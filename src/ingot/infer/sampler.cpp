@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/core/tensor.h"
+#include "ingot/infer/logit_passes.h"
 #include "ingot/ops/reduce.h"
 
 namespace ingot {
@@ -19,6 +21,18 @@ std::int32_t greedy(std::span<const float> logits) {
   const Tensor row = Tensor::wrap(const_cast<float*>(logits.data()),
                                   {static_cast<std::int64_t>(logits.size())}, DType::f32, kCpu, {});
   return static_cast<std::int32_t>(argmax(row).item());
+}
+
+// The largest of logits that can be drawn from.
+float checked_largest(std::span<const float> logits) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float largest = largest_logit(logits);
+  INGOT_CHECK(largest != -kInfinity, NonFinite("logits", "none is finite"));
+  if (largest < kInfinity) return largest;
+  const auto at = std::ranges::find_if(logits, [](float logit) { return !(logit < kInfinity); });
+  throw NonFinite(fmt::format("logit of token {}", at - logits.begin()),
+                  fmt::format("is {}: the model's weights or its input are broken",
+                              std::isnan(*at) ? "NaN" : "infinite"));
 }
 
 }  // namespace
@@ -47,47 +61,41 @@ std::int32_t Sampler::operator()(std::span<const float> logits, std::span<const 
     if (std::isfinite(logits[static_cast<std::size_t>(token)]))
       return token;  // else we say below what is wrong
   }
-  candidates_.resize(logits.size());
-  bool any_finite = false;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    INGOT_CHECK(!std::isnan(logits[i]), NonFinite(fmt::format("logit of token {}", i),
-                                                  "is NaN: the model's weights or "
-                                                  "its input are broken"));
-    any_finite = any_finite || std::isfinite(logits[i]);
-    candidates_[i] = {logits[i], static_cast<std::int32_t>(i)};
-  }
-  INGOT_CHECK(any_finite, NonFinite("logits", "none is finite"));
-  penalise_repetition(history);
-  sorted_ = 0;
-  if (options_.temperature == 0) return std::ranges::min_element(candidates_, likelier)->id;
-  for (Candidate& c : candidates_) c.logit /= static_cast<float>(options_.temperature);
-  keep_top_k();
-  keep_likely();
-  // Draw from the softmax of what is left, in double so that small probabilities keep their share.
-  sort_until(1);
-  double total = 0;
-  const double top = candidates_.front().logit;
-  for (const Candidate& c : candidates_) total += std::exp(c.logit - top);
+  take(logits, history);
+  if (options_.temperature == 0)
+    return static_cast<std::int32_t>(std::ranges::max_element(logits_) - logits_.begin());
+  const auto [count, total] = kept();
   double draw = rng_.uniform_double() * total;
-  for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    sort_until(i + 1);
-    draw -= std::exp(candidates_[i].logit - top);
-    if (draw < 0) return candidates_[i].id;
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    const Candidate& candidate = ranked(rank);
+    draw -= weight(candidate);
+    // Rounding may leave a little of the draw: then the last one that can be drawn is.
+    if (draw < 0 || rank + 1 == count || weight(ranked(rank + 1)) == 0) return candidate.id;
   }
-  return candidates_.back().id;
+  return ranked(0).id;
 }
 
-void Sampler::penalise_repetition(std::span<const std::int32_t> history) {
-  if (options_.repetition_penalty == 1.0) return;
-  std::vector<std::int32_t> seen(history.begin(), history.end());
-  std::ranges::sort(seen);
-  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
-  const auto penalty = static_cast<float>(options_.repetition_penalty);
-  for (const std::int32_t id : seen) {
-    if (id < 0 || static_cast<std::size_t>(id) >= candidates_.size()) continue;
-    float& logit = candidates_[static_cast<std::size_t>(id)].logit;
-    logit = logit > 0 ? logit / penalty : logit * penalty;
+// Checks the logits, and makes of them what is drawn from.
+void Sampler::take(std::span<const float> logits, std::span<const std::int32_t> history) {
+  const float largest = checked_largest(logits);
+  logits_.assign(logits.begin(), logits.end());
+  if (options_.repetition_penalty != 1.0) {
+    std::vector<std::int32_t> seen(history.begin(), history.end());
+    std::ranges::sort(seen);
+    seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+    const auto penalty = static_cast<float>(options_.repetition_penalty);
+    for (const std::int32_t id : seen) {
+      if (id < 0 || static_cast<std::size_t>(id) >= logits_.size()) continue;
+      float& logit = logits_[static_cast<std::size_t>(id)];
+      logit = logit > 0 ? logit / penalty : logit * penalty;
+    }
   }
+  const float temperature = options_.temperature > 0 ? static_cast<float>(options_.temperature) : 1.0F;
+  divide_logits(logits_, temperature);
+  top_ = options_.repetition_penalty == 1.0 ? largest / temperature : largest_logit(logits_);
+  candidates_.clear();
+  sorted_ = 0;
+  lowest_ = std::numeric_limits<float>::infinity();
 }
 
 // Ties go to the lower id, as in argmax.
@@ -95,7 +103,30 @@ bool Sampler::likelier(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
 
-// Of a vocabulary of 100,000 a draw looks at a few dozen: only those are put in order.
+double Sampler::weight(const Candidate& candidate) const {
+  return static_cast<double>(exp_weight(candidate.logit - top_));
+}
+
+// The token of this rank. Of a vocabulary of 100,000 a draw looks at a few dozen: no more are looked for.
+const Sampler::Candidate& Sampler::ranked(std::size_t rank) {
+  while (rank >= candidates_.size()) collect_more();
+  sort_until(rank + 1);
+  return candidates_[rank];
+}
+
+// Those that are e^-6 times as likely as the likeliest, then e^-12, e^-24, ... and at last all.
+void Sampler::collect_more() {
+  constexpr float kWidth = 6, kMost = 100;
+  const bool first = candidates_.empty();
+  const float depth = first ? kWidth : 2 * (top_ - lowest_);
+  const float below = lowest_;
+  lowest_ = depth > kMost ? -std::numeric_limits<float>::infinity() : top_ - depth;
+  sort_until(candidates_.size());  // all of these come before the new ones
+  for_each_between(logits_, lowest_, below, [this](std::size_t i) {
+    candidates_.push_back({logits_[i], static_cast<std::int32_t>(i)});
+  });
+}
+
 void Sampler::sort_until(std::size_t count) {
   while (sorted_ < std::min(count, candidates_.size())) {
     const std::size_t next = std::min(candidates_.size(), std::max<std::size_t>(64, 4 * sorted_));
@@ -107,30 +138,23 @@ void Sampler::sort_until(std::size_t count) {
   }
 }
 
-void Sampler::keep_top_k() {
-  if (options_.top_k <= 0 || static_cast<std::size_t>(options_.top_k) >= candidates_.size()) return;
-  const auto k = static_cast<std::ptrdiff_t>(options_.top_k);
-  std::nth_element(candidates_.begin(), candidates_.begin() + k, candidates_.end(), likelier);
-  candidates_.resize(static_cast<std::size_t>(k));
-}
-
-void Sampler::keep_likely() {
-  if (options_.top_p >= 1 && options_.min_p <= 0) return;
-  sort_until(1);
-  double total = 0;
-  const double top = candidates_.front().logit;
-  for (const Candidate& c : candidates_) total += std::exp(c.logit - top);
-  double reached = 0;
-  std::size_t keep = 0;
-  while (keep < candidates_.size()) {
-    sort_until(keep + 1);
-    const double relative = std::exp(candidates_[keep].logit - top);
-    if (keep > 0 && (reached >= options_.top_p * total || relative < options_.min_p)) break;
-    reached += relative;
-    ++keep;
+Sampler::Kept Sampler::kept() {
+  Kept all{.count = logits_.size(), .weight = 0};
+  if (options_.top_k > 0) all.count = std::min(all.count, static_cast<std::size_t>(options_.top_k));
+  if (all.count == logits_.size()) {
+    all.weight = sum_exp_weights(logits_, top_);
+  } else {
+    for (std::size_t rank = 0; rank < all.count; ++rank) all.weight += weight(ranked(rank));
   }
-  candidates_.resize(keep);
-  sorted_ = std::min(sorted_, keep);
+  if (options_.top_p >= 1 && options_.min_p <= 0) return all;
+  Kept few{.count = 1, .weight = weight(ranked(0))};
+  while (few.count < all.count && few.weight < options_.top_p * all.weight) {
+    const double next = weight(ranked(few.count));
+    if (next < options_.min_p) break;
+    few.weight += next;
+    ++few.count;
+  }
+  return few;
 }
 
 }  // namespace ingot

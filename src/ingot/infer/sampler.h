@@ -28,7 +28,7 @@ class Sampler {
   explicit Sampler(const SamplingOptions& options);
 
   /// The next token's id from its logits [vocab]; `history` is what a repetition penalty counts. Throws
-  /// NonFinite when a logit is NaN or no logit is finite.
+  /// NonFinite when a logit is NaN or +∞, or none is finite.
   std::int32_t operator()(std::span<const float> logits, std::span<const std::int32_t> history = {});
 
  private:
@@ -37,15 +37,25 @@ class Sampler {
     std::int32_t id;
   };
   static bool likelier(const Candidate& a, const Candidate& b);
+  void take(std::span<const float> logits, std::span<const std::int32_t> history);
+  const Candidate& ranked(std::size_t rank);
   void sort_until(std::size_t count);
-  void penalise_repetition(std::span<const std::int32_t> history);
-  void keep_top_k();
-  void keep_likely();
+  void collect_more();
+  double weight(const Candidate& candidate) const;
+  struct Kept {  // the likeliest tokens, which are left to draw from
+    std::size_t count;
+    double weight;  // of all of them
+  };
+  Kept kept();
 
   SamplingOptions options_;
   Rng rng_;
+  std::vector<float> logits_;  // penalised and divided by the temperature
+  float top_ = 0;              // the largest of them
+  // The likeliest tokens: all whose logit is at least lowest_, of which sorted_ stand in front in order.
   std::vector<Candidate> candidates_;
-  std::size_t sorted_ = 0;  // of the candidates, how many stand in front in order
+  float lowest_ = 0;
+  std::size_t sorted_ = 0;
 };
 
 }  // namespace ingot
