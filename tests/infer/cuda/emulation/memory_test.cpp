@@ -1,3 +1,5 @@
+#include "ingot/kernels/cuda/emulation/memory.h"
+
 #include "tests/infer/small_model.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
@@ -5,7 +7,6 @@
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
 #include "ingot/infer/load.h"
-#include "ingot/kernels/cuda/emulation/memory.h"
 
 namespace ingot::infer {
 namespace {
