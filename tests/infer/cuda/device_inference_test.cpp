@@ -67,6 +67,7 @@ std::vector<std::vector<std::int32_t>> texts(const LanguageModel& model, const E
   }
   engine.run();
   std::vector<std::vector<std::int32_t>> result;
+  result.reserve(sequences.size() + 1);
   for (const auto& sequence : sequences) result.push_back(sequence->result().tokens);
   result.push_back(
       engine.generate({.prompt = some_ids(6), .max_tokens = 8, .sampling = {.temperature = 0}}).tokens);
