@@ -245,6 +245,12 @@ std::string of(PackedFormat format, const Product& t) {
          std::to_string(t.n) + "x" + std::to_string(t.k);
 }
 
+// Of few rows of x, for which a panel streams through shared memory in stages of 512 columns, up to eight at
+// once: a part of a stage, several of them, more than there are places; one, four and eight rows to a block,
+// and what is left of them.
+constexpr Product kFewRows[] = {{1, 1, 1},    {1, 50, 1200}, {2, 33, 100},  {4, 16, 512}, {1, 17, 5000},
+                                {3, 31, 777}, {5, 33, 4700}, {8, 16, 1024}, {9, 40, 800}, {17, 16, 1056}};
+
 Tensor rounded(const Tensor& x, std::int64_t blocks) {
   const Tensor y = zeros({x.dim(0), blocks * 64}, DType::u8, x.device());
   launch(kernels::quantize_activations, current_stream(x.device()), {.x = x.view(), .y = y.view()});
@@ -270,7 +276,7 @@ TEST(CudaQuantized, RoundsActivationsAsTheCpuDoes) {
 TEST(CudaQuantized, MultipliesToTheBitsOfTheCpu) {
   for (const PackedFormat format : formats(false)) {
     if (kernels::is_row_scaled(format)) continue;
-    for (const Product& t : {Product{1, 1, 32}, {1, 50, 800}, {5, 33, 256}, {9, 16, 1056}}) {
+    for (const Product& t : kFewRows) {
       const Tensor weight = random_weight(format, t.n, t.k), x = randn({t.m, t.k}, 2), bias = randn({t.n}, 4);
       const std::int64_t blocks = kernels::packed_blocks(kernels::packed_layout(format), weight.view());
       for (const bool with_bias : {false, true}) {
@@ -293,10 +299,10 @@ TEST(CudaQuantized, MultipliesToTheBitsOfTheCpu) {
 }
 
 TEST(CudaRowScaled, RoundsAndMultipliesToTheBitsOfTheCpu) {
-  for (const Product& t : {Product{1, 1, 1}, {6, 50, 800}, {9, 33, 100}}) {
+  for (const Product& t : kFewRows) {
     const Tensor weight = random_weight(PackedFormat::w8a8, t.n, t.k), bias = randn({t.n}, 4);
     Tensor x = randn({t.m, t.k}, 2);
-    if (t.m > 1) {
+    if (t.m > 2) {
       for (std::int64_t i = 0; i < t.k; ++i) x.data<float>()[i] = 0;
       for (std::int64_t i = t.k; i < 2 * t.k; ++i) x.data<float>()[i] *= 1e-36F;
       x.data<float>()[3 * t.k - 1] = 3e38F;
@@ -325,7 +331,7 @@ TEST(CudaRowScaled, RoundsAndMultipliesToTheBitsOfTheCpu) {
 
 TEST(CudaWeightOnly, MultipliesToTheBitsOfTheCpu) {
   for (const PackedFormat format : formats(true)) {
-    for (const Product& t : {Product{1, 1, 1}, {1, 50, 1200}, {5, 33, 100}, {9, 16, 64}}) {
+    for (const Product& t : kFewRows) {
       const Tensor weight = random_weight(format, t.n, t.k), x = randn({t.m, t.k}, 2), bias = randn({t.n}, 4);
       expect_same_bits(
           [&](Device device) {

@@ -39,6 +39,7 @@ void register_kernels() {
   register_pointwise_loss();
   register_pool();
   register_quantized();
+  register_quantized_rows();
   register_random();
   register_reduce();
   register_rope();
@@ -46,6 +47,7 @@ void register_kernels() {
   register_squeeze_excite();
   register_topk();
   register_unary();
+  register_weight_only();
 }
 
 std::string unsupported(const driver::DeviceProperties& card) {

@@ -52,6 +52,7 @@ void register_pointwise();
 void register_pointwise_loss();
 void register_pool();
 void register_quantized();
+void register_quantized_rows();
 void register_random();
 void register_reduce();
 void register_rope();
@@ -59,5 +60,6 @@ void register_softmax();
 void register_squeeze_excite();
 void register_topk();
 void register_unary();
+void register_weight_only();
 
 }  // namespace ingot::kernels::cuda

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "ingot/kernels/cuda/device_code.h"
+#include "ingot/kernels/packed.h"
+#if defined(__CUDACC__)
+#include <cuda_fp8.h>
+#endif
+
+// What codes of packed weights (kernels/packed.h) stand for, in device code.
+namespace ingot::kernels::cuda {
+
+inline constexpr int kPanel = static_cast<int>(kPanelRows);
+
+/// A format's layout (kernels/packed.h) as the numbers that device code can use.
+template <PackedFormat format>
+struct Packed {
+  static constexpr PackedScales kScales = packed_layout(format).scales;
+  static constexpr int kLowBits = packed_layout(format).low_bits;
+  static constexpr int kHighBits = packed_layout(format).high_bits;
+  static constexpr int kStepBlocks = packed_layout(format).step_blocks;
+  static constexpr int kZero =
+      packed_layout(format).zero_shift < 0 ? 0 : 1 << packed_layout(format).zero_shift;
+  static constexpr int kHeader = static_cast<int>(packed_layout(format).header_bytes());
+  static constexpr int kLowBlock = static_cast<int>(packed_layout(format).low_block_bytes());
+  static constexpr int kHighBlock = static_cast<int>(packed_layout(format).high_block_bytes());
+  static constexpr int kStep = static_cast<int>(packed_layout(format).step_bytes());
+  static constexpr int kPanelHeader = static_cast<int>(packed_layout(format).panel_header_bytes());
+
+  /// The codes of columns 4 · group ... of a row in block `block` of a step, a byte each.
+  __device__ static unsigned codes(const std::uint8_t* step, int block, int group, int row) {
+    const auto word = [row](const std::uint8_t* vector) {
+      return reinterpret_cast<const unsigned*>(vector)[row];
+    };
+    const std::uint8_t* low = step + kHeader + block * kLowBlock;
+    unsigned result = 0;
+    if constexpr (kLowBits == 8) result = word(low + group * 64);
+    if constexpr (kLowBits == 4) result = word(low + group % 4 * 64) >> (4 * (group / 4)) & 0x0f0f0f0fU;
+    if constexpr (kLowBits == 2) result = word(low + group % 2 * 64) >> (2 * (group / 2)) & 0x03030303U;
+    const std::uint8_t* high = step + kHeader + kStepBlocks * kLowBlock + block * kHighBlock;
+    if constexpr (kHighBits == 1) result |= (word(high) >> group & 0x01010101U) << kLowBits;
+    if constexpr (kHighBits == 2)
+      result |= (word(high + group / 4 * 64) >> (2 * (group % 4)) & 0x03030303U) << kLowBits;
+    return result;
+  }
+
+  __device__ static float half_at(const std::uint8_t* step, int index) {
+    return to_float(reinterpret_cast<const half_t*>(step)[index]);
+  }
+  /// The scale of one half of a block's columns, and what is added to every value.
+  __device__ static float scale(const std::uint8_t* step, int block, int half, int row) {
+    if constexpr (kScales == PackedScales::flat) return half_at(step, block * 16 + row);
+    if constexpr (kScales == PackedScales::flat_min) return half_at(step, block * 32 + row);
+    if constexpr (kScales == PackedScales::super_min)
+      return half_at(step, row) * static_cast<float>(step[64 + block * 16 + row]);
+    if constexpr (kScales == PackedScales::super_halves)
+      return half_at(step, row) *
+             static_cast<float>(static_cast<std::int8_t>(step[64 + (2 * block + half) * 16 + row]));
+    if constexpr (kScales == PackedScales::values || kScales == PackedScales::row)
+      return reinterpret_cast<const float*>(step)[row];
+    return half_at(step, row);
+  }
+  __device__ static float minimum(const std::uint8_t* step, int block, int row) {
+    if constexpr (kScales == PackedScales::flat_min) return half_at(step, block * 32 + 16 + row);
+    if constexpr (kScales == PackedScales::super_min)
+      return -(half_at(step, 16 + row) * static_cast<float>(step[64 + (kStepBlocks + block) * 16 + row]));
+    if constexpr (kScales == PackedScales::group_zero)
+      return -(half_at(step, row) * static_cast<float>(step[32 + row]));
+    return 0.0F;
+  }
+};
+
+/// How many scales a block has, and whether something is added to its values. Not members: nvcc warns of
+/// those that a format does not use.
+template <class Format>
+inline constexpr int kHalves = Format::kScales == PackedScales::super_halves ? 2 : 1;
+template <class Format>
+inline constexpr bool kHasMinimum = Format::kZero == 0;
+template <PackedFormat... formats, class F>
+void dispatch_listed(PackedFormat format, F& f) {
+  ((format == formats ? f.template operator()<formats>() : void()), ...);
+}
+template <class F>
+void dispatch_rounded(PackedFormat format, F&& f) {
+  using enum PackedFormat;
+  dispatch_listed<q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k, q4_g32, q4_g64, q4_g128, q2_g256>(format,
+                                                                                                    f);
+}
+template <class F>
+void dispatch_weight_only(PackedFormat format, F&& f) {
+  dispatch_listed<PackedFormat::nf4, PackedFormat::fp8>(format, f);
+}
+template <class F>
+void dispatch_row_scaled(PackedFormat format, F&& f) {
+  dispatch_listed<PackedFormat::w8a8>(format, f);
+}
+
+__device__ __forceinline__ float e4m3_value(int code) {
+  if ((code & 127) == 127) return NAN;
+  // Sign, exponent and mantissa where f32 has them; its exponents are 120 smaller.
+  const unsigned bits = static_cast<unsigned>(code & 128) << 24 | static_cast<unsigned>(code & 127) << 20;
+  return std::bit_cast<float>(bits) * 0x1p120F;
+}
+
+/// What the codes of a weight-only format stand for.
+template <PackedFormat format>
+struct CodeValues {
+  float nf4[16];
+
+  CodeValues() { std::copy(kNf4Values.begin(), kNf4Values.end(), nf4); }
+
+  __device__ float value(int code) const {
+    if constexpr (format == PackedFormat::nf4) return nf4[code];
+    return e4m3_value(code);
+  }
+};
+
+/// The values of the codes in bytes 0 and 2. `table` holds those of nf4, in shared memory: sixteen lie in
+/// banks of their own, so lanes that look up different ones do not wait for each other.
+template <PackedFormat format>
+__device__ __forceinline__ Pack<float, 2> code_pair(unsigned codes, const float* table) {
+  if constexpr (format == PackedFormat::nf4) return {{table[codes & 15], table[codes >> 16 & 15]}};
+#if defined(__CUDACC__)  // cards from 8.9 on have an instruction for it
+  const auto pair = static_cast<__nv_fp8x2_storage_t>(__byte_perm(codes, 0, 0x4420));
+  const float2 values = __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(pair, __NV_E4M3)));
+  return {{values.x, values.y}};
+#else
+  return {{e4m3_value(static_cast<int>(codes & 255)), e4m3_value(static_cast<int>(codes >> 16 & 255))}};
+#endif
+}
+
+}  // namespace ingot::kernels::cuda
