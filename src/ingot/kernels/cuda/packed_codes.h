@@ -46,6 +46,12 @@ struct Packed {
     return result;
   }
 
+  /// Four codes less zero, as signed bytes: no byte of the sum carries into the next.
+  __device__ static unsigned less_zero(unsigned codes) {
+    if constexpr (kZero == 0) return codes;
+    return (codes + (128 - kZero) * 0x01010101U) ^ 0x80808080U;
+  }
+
   __device__ static float half_at(const std::uint8_t* step, int index) {
     return to_float(reinterpret_cast<const half_t*>(step)[index]);
   }

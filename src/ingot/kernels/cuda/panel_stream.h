@@ -11,7 +11,6 @@
 // memory as it lies, stage by stage, with several stages under way while one is multiplied.
 namespace ingot::kernels::cuda {
 
-inline constexpr int kMostRows = 8;  ///< of x that a block multiplies; more take several blocks
 /// Of the weight, for each block: a multiprocessor has as much under way even where there is one block for
 /// it.
 inline constexpr int kBytesUnderWay = 32 * 1024;
@@ -45,12 +44,12 @@ inline unsigned product_grid(const ProductArgs& args, int most_rows) {
   return static_cast<unsigned>(args.panels() * ((args.m + most_rows - 1) / most_rows));
 }
 
-/// Calls f.template operator()<rows>() with how many rows of x a block multiplies.
-template <class F>
+/// Calls f.template operator()<rows>() with the first of the `choices` that m rows fit in, else the last.
+template <int first, int... choices, class F>
 void dispatch_rows(std::int64_t m, F&& f) {
-  if (m == 1) return f.template operator()<1>();
-  if (m <= 4) return f.template operator()<4>();
-  f.template operator()<kMostRows>();
+  if constexpr (sizeof...(choices) > 0)
+    if (m > first) return dispatch_rows<choices...>(m, f);
+  f.template operator()<first>();
 }
 
 /// What a block keeps in shared memory of a stage: its part of the panel and, behind that, of x. Stages take
@@ -119,15 +118,20 @@ class PanelCopies {
   int offset_, left_;
 };
 
+/// Rows of x in shared memory begin this much further apart than they are long, so that the lanes of a warp
+/// that read four words of each of eight rows find them in 32 banks.
+inline constexpr int kRowGap = 16;
+
 /// Of `there` rows that begin `stride` bytes apart, row_bytes of each at a time; in shared memory there is
-/// room for `rows`. All sizes are multiples of 16.
+/// room for `rows`, with gaps. All sizes are multiples of 16.
 template <int rows, int row_bytes>
 class RowCopies {
  public:
   __device__ __forceinline__ RowCopies(const std::uint8_t* x, std::int64_t stride, int there, int bytes,
                                        int copier)
-      : stride_(stride), offset_(copier * 16) {
+      : stride_(stride) {
     const int row = copier / kCopies, at = copier % kCopies * 16;
+    offset_ = row * kPitch + at;
     from_ = x + row * stride + at;
     there_ = there - row;
     left_ = bytes - at;
@@ -135,12 +139,13 @@ class RowCopies {
   __device__ __forceinline__ void next(std::uint8_t* to) {
     INGOT_UNROLL
     for (int row = 0; row < rows; row += kRows)
-      if (row < there_ && left_ > 0) copy_async(to + offset_ + row * row_bytes, from_ + row * stride_, true);
+      if (row < there_ && left_ > 0) copy_async(to + offset_ + row * kPitch, from_ + row * stride_, true);
     from_ += row_bytes;
     left_ -= row_bytes;
   }
 
  private:
+  static constexpr int kPitch = row_bytes + kRowGap;
   static constexpr int kCopies = row_bytes / 16, kRows = kCopyThreads / kCopies;  // of a row; at once
   static_assert(kCopyThreads % kCopies == 0);
   const std::uint8_t* from_;

@@ -6,14 +6,20 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-// Weights whose codes are multiplied as int8: 16 blocks of 32 columns in a stage, a thread for each of them
-// and each row of the panel.
-constexpr int kStageBlocks = kDotThreads / kPanel;
+// Weights whose codes are multiplied as int8, 16 blocks of 32 columns in a stage. Of one row of x a thread
+// takes a row of the panel in a block; of up to kTileRows, tensor cores take 16 rows of the panel at once,
+// which leaves about as many instructions. Either way dots are exact.
+constexpr int kStageBlocks = kDotThreads / kPanel, kTileRows = 8;
+constexpr int kBlocksPitch = kStageBlocks * 64 + kRowGap;  // of a row of x in shared memory
 
 /// What a stage comes to.
 template <class Format, int rows>
 struct alignas(16) BlockDots {
-  float dots[rows][kStageBlocks][kHalves<Format>][kPanel];
+  struct Row {  // of x
+    float dots[kStageBlocks][kHalves<Format>][kPanel];
+    float unused[4];  // so that lanes that write four rows find other banks
+  };
+  Row rows_of_x[rows];
   float scales[kStageBlocks][kHalves<Format>][kPanel];
   float minimums[kHasMinimum<Format> ? kStageBlocks : 1][kPanel];
   Pack<float, 2> x[rows][kStageBlocks];  // its scale and scaled_sum
@@ -21,9 +27,23 @@ struct alignas(16) BlockDots {
 
 template <PackedFormat format, int rows>
 struct QuantizedStages
-    : Stages<kStageBlocks / Packed<format>::kStepBlocks * Packed<format>::kStep, rows * kStageBlocks * 64,
+    : Stages<kStageBlocks / Packed<format>::kStepBlocks * Packed<format>::kStep, rows * kBlocksPitch,
              2 * static_cast<int>(sizeof(BlockDots<Packed<format>, rows>))> {
   static constexpr int kWeight = kStageBlocks / Packed<format>::kStepBlocks * Packed<format>::kStep;
+};
+
+/// A block of a stage: the half-th of the two that a warp of those that multiply takes. They are in
+/// neighbouring steps, which in most formats begin in different halves of the banks.
+template <class Format>
+struct BlockPlace {
+  int block, number, at;
+
+  __device__ __forceinline__ explicit BlockPlace(int half) {
+    const int warp = static_cast<int>(threadIdx.x) / kWarp;
+    block = warp % Format::kStepBlocks;
+    number = warp / Format::kStepBlocks * 2 + half;  // of the step
+    at = number * Format::kStepBlocks + block;
+  }
 };
 
 /// Σ codes · x over one half of a block (all of it where there is one scale), less the zero.
@@ -42,39 +62,72 @@ __device__ __forceinline__ int block_dot(const unsigned (&codes)[8], int half, c
   return dot + Format::kZero * x[kHalves<Format> == 1 ? 10 : 11 + half];
 }
 
-/// One thread's part of a stage with `count` blocks, for `there` rows of x.
-template <class Format, int rows>
-__device__ __forceinline__ void find_dots(const std::uint8_t* weight, const std::uint8_t* x, int count,
-                                          int there, BlockDots<Format, rows>& found) {
-  const int me = static_cast<int>(threadIdx.x), row = me % kPanel, mine = me / kPanel;
-  // The halves of a warp take neighbouring steps: in most formats those begin in different halves of the
-  // banks.
-  const int number = mine / 2 / Format::kStepBlocks * 2 + mine % 2, block = mine / 2 % Format::kStepBlocks;
-  const int at = number * Format::kStepBlocks + block;
-  if (at >= count) return;
-  const std::uint8_t* step = weight + number * Format::kStep;
+/// One thread's dots with one row of x, of its row of the panel in a block.
+template <class Format>
+__device__ __forceinline__ void find_dots(const std::uint8_t* step, const BlockPlace<Format>& place, int row,
+                                          const std::uint8_t* x, BlockDots<Format, 1>& found) {
   unsigned codes[8];
   INGOT_UNROLL
   for (int group = 0; group < 8; ++group) {
-    codes[group] = Format::codes(step, block, group, row);
-    if constexpr (Format::kLowBits == 8) codes[group] ^= 0x80808080U;  // less 128, as signed bytes
+    codes[group] = Format::codes(step, place.block, group, row);
+    if constexpr (Format::kLowBits == 8) codes[group] = Format::less_zero(codes[group]);
   }
-  float scales[kHalves<Format>], minimum = 0;
+  const int* words = reinterpret_cast<const int*>(x + place.at * 64);
+  int dots[kHalves<Format>];
   INGOT_UNROLL
-  for (int half = 0; half < kHalves<Format>; ++half) scales[half] = Format::scale(step, block, half, row);
-  if constexpr (kHasMinimum<Format>) minimum = Format::minimum(step, block, row);
+  for (int half = 0; half < kHalves<Format>; ++half) dots[half] = block_dot<Format>(codes, half, words);
   INGOT_UNROLL
-  for (int r = 0; r < rows; ++r) {
-    if (rows > 1 && r >= there) break;
-    const int* words = reinterpret_cast<const int*>(x + (r * kStageBlocks + at) * 64);
+  for (int half = 0; half < kHalves<Format>; ++half)
+    found.rows_of_x[0].dots[place.at][half][row] = static_cast<float>(dots[half]);
+}
+
+/// A warp's dots with kTileRows rows of x, of all rows of the panel in a block. Of rows that are not there
+/// they are anything.
+template <class Format>
+__device__ __forceinline__ void find_tile(const std::uint8_t* step, const BlockPlace<Format>& place,
+                                          const std::uint8_t* x, BlockDots<Format, kTileRows>& found) {
+  constexpr int kHalf = kHalves<Format>;
+  const int g = static_cast<int>(threadIdx.x) % kWarp / 4, t = static_cast<int>(threadIdx.x) % 4;
+  const auto* words = reinterpret_cast<const unsigned*>(x + g * kBlocksPitch + place.at * 64) + t;
+  const auto codes = [&](int group, int row) {
+    return Format::less_zero(Format::codes(step, place.block, group, row));
+  };
+  int dots[kHalf][4] = {};
+  INGOT_UNROLL
+  for (int half = 0; half < 2; ++half)  // of the columns, whether they have scales of their own or not
+    multiply_add_int8(dots[half % kHalf], codes(4 * half + t, g), codes(4 * half + t, g + 8),
+                      words[4 * half]);
+  INGOT_UNROLL
+  for (int half = 0; half < kHalf; ++half) {
     INGOT_UNROLL
-    for (int half = 0; half < kHalves<Format>; ++half)
-      found.dots[r][at][half][row] = static_cast<float>(block_dot<Format>(codes, half, words));
-    if (row == 0) found.x[r][at] = load_pack<2>(reinterpret_cast<const float*>(words + 8));
+    for (int i = 0; i < 4; ++i)
+      found.rows_of_x[2 * t + i % 2].dots[place.at][half][g + i / 2 * 8] = static_cast<float>(dots[half][i]);
   }
+}
+
+/// One thread's part of a stage with `count` blocks, for `there` rows of x.
+template <class Format, int rows>
+__device__ __forceinline__ void find_products(const std::uint8_t* weight, const std::uint8_t* x, int count,
+                                              int there, BlockDots<Format, rows>& found) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, row = lane % kPanel;
+  if constexpr (rows == kTileRows) {
+    INGOT_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const BlockPlace<Format> place(half);
+      if (place.at < count) find_tile<Format>(weight + place.number * Format::kStep, place, x, found);
+    }
+  }
+  const BlockPlace<Format> place(lane / kPanel);
+  if (place.at >= count) return;
+  const std::uint8_t* step = weight + place.number * Format::kStep;
+  if constexpr (rows == 1) find_dots<Format>(step, place, row, x, found);
   INGOT_UNROLL
-  for (int half = 0; half < kHalves<Format>; ++half) found.scales[at][half][row] = scales[half];
-  if constexpr (kHasMinimum<Format>) found.minimums[at][row] = minimum;
+  for (int half = 0; half < kHalves<Format>; ++half)
+    found.scales[place.at][half][row] = Format::scale(step, place.block, half, row);
+  if constexpr (kHasMinimum<Format>) found.minimums[place.at][row] = Format::minimum(step, place.block, row);
+  if (row < there)
+    found.x[row][place.at] =
+        load_pack<2>(reinterpret_cast<const float*>(x + row * kBlocksPitch + place.at * 64 + 32));
 }
 
 /// y and what a stage adds to it, block after block.
@@ -85,7 +138,7 @@ __device__ __forceinline__ float add_dots(const BlockDots<Format, rows>& found, 
     const Pack<float, 2> x = found.x[r][i];
     INGOT_UNROLL
     for (int half = 0; half < kHalves<Format>; ++half)
-      y = fmaf(found.dots[r][i][half][row], found.scales[i][half][row] * x.values[0], y);
+      y = fmaf(found.rows_of_x[r].dots[i][half][row], found.scales[i][half][row] * x.values[0], y);
     if constexpr (kHasMinimum<Format>) y = fmaf(found.minimums[i][row], x.values[1], y);
   });
   return y;
@@ -116,8 +169,8 @@ __global__ void __launch_bounds__(kProductThreads<rows>)
       },
       [&](int stage) {
         if (role.multiplies && stage < stages)
-          find_dots(Stage::weight(shared, stage), Stage::x(shared, stage), blocks - stage * kStageBlocks,
-                    place.rows, found[stage % 2]);
+          find_products(Stage::weight(shared, stage), Stage::x(shared, stage), blocks - stage * kStageBlocks,
+                        place.rows, found[stage % 2]);
         if (role.adds && stage > 0)
           y = add_dots(found[(stage - 1) % 2], blocks - (stage - 1) * kStageBlocks, role.r, role.row, y);
       });
@@ -125,31 +178,53 @@ __global__ void __launch_bounds__(kProductThreads<rows>)
 }
 
 // Of rows with one scale each: whole numbers may be summed in any order, so each thread keeps its own sums to
-// the end. The lanes of a warp read 128 bytes of codes, two groups of four columns.
+// the end. A warp takes two blocks of a stage.
 using RowScaled = Packed<PackedFormat::w8a8>;
-constexpr int kGroups = 8;  // of a block of 32 columns
+constexpr int kGroups = 8;  // of four columns in a block
+constexpr int kCodesPitch = kStageBlocks * 32 + kRowGap;
 constexpr int kRowScaledThreads = kDotThreads + kCopyThreads;
 template <int rows>
-struct RowScaledStages : Stages<kStageBlocks * RowScaled::kLowBlock, rows * kStageBlocks * 32, 0> {
+struct RowScaledStages : Stages<kStageBlocks * RowScaled::kLowBlock, rows * kCodesPitch, 0> {
   static constexpr int kWeight = kStageBlocks * RowScaled::kLowBlock;
 };
+/// A lane's sums: with one row of x, of every other group of columns; with kTileRows those of tensor cores.
+template <int rows>
+inline constexpr int kLaneSums = rows == 1 ? 1 : 4;
 
 template <int rows>
 __device__ __forceinline__ void add_codes(const std::uint8_t* weight, const std::uint8_t* x, int count,
-                                          int there, int (&dots)[rows]) {
+                                          int (&dots)[kLaneSums<rows>]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   if (2 * warp >= count) return;  // blocks come in pairs
   const int first = 2 * warp * kGroups;
-  const auto* from = reinterpret_cast<const unsigned*>(weight) + first * kPanel + lane;
-  unsigned codes[kGroups];
+  const auto* codes = reinterpret_cast<const unsigned*>(weight) + first * kPanel;
+  const auto* words = reinterpret_cast<const unsigned*>(x) + first;
   INGOT_UNROLL
-  for (int i = 0; i < kGroups; ++i) codes[i] = from[i * kWarp] ^ 0x80808080U;  // less 128, as signed bytes
-  INGOT_UNROLL
-  for (int r = 0; r < rows; ++r) {
-    if (rows > 1 && r >= there) break;
-    const int* words = reinterpret_cast<const int*>(x + r * kStageBlocks * 32) + first + lane / kPanel;
+  for (int group = 0; group < 2 * kGroups; group += rows == 1 ? 2 : 4) {
+    const auto of = [&](int apart, int row) {
+      return RowScaled::less_zero(codes[(group + apart) * kPanel + row]);
+    };
+    if constexpr (rows == 1) {
+      const int apart = lane / kPanel;
+      dots[0] =
+          __dp4a(static_cast<int>(of(apart, lane % kPanel)), static_cast<int>(words[group + apart]), dots[0]);
+    } else {
+      const int g = lane / 4, t = lane % 4;
+      multiply_add_int8(dots, of(t, g), of(t, g + 8), words[g * (kCodesPitch / 4) + group + t]);
+    }
+  }
+}
+
+/// Writes a warp's sums to parts[row of x][row of the panel].
+template <int rows>
+__device__ __forceinline__ void store_sums(int (*parts)[kPanel], const int (&dots)[kLaneSums<rows>]) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  if constexpr (rows == 1) {
+    const int dot = dots[0] + __shfl_xor_sync(kAllLanes, dots[0], kPanel);
+    if (lane < kPanel) parts[0][lane] = dot;
+  } else {
     INGOT_UNROLL
-    for (int i = 0; i < kGroups; ++i) dots[r] = __dp4a(static_cast<int>(codes[i]), words[2 * i], dots[r]);
+    for (int i = 0; i < 4; ++i) parts[lane % 4 * 2 + i % 2][lane / 4 + i / 2 * 8] = dots[i];
   }
 }
 
@@ -159,8 +234,9 @@ __global__ void __launch_bounds__(kRowScaledThreads)
   using Stage = RowScaledStages<rows>;
   constexpr int kWarps = kDotThreads / kWarp;
   INGOT_DYNAMIC_SHARED(std::uint8_t, shared);
-  INGOT_SHARED_ARRAY(int, parts, kWarps* rows* kPanel);
-  const int me = static_cast<int>(threadIdx.x), row = me % kPanel, lane = me % kWarp;
+  using Parts = int[kPanel];
+  INGOT_SHARED_ARRAY(Parts, parts, kWarps * rows);
+  const int me = static_cast<int>(threadIdx.x), row = me % kPanel;
   const ProductPlace place(args, rows);
   const Role role(place.rows);
   const std::uint8_t* panel = args.weight + place.panel * args.panel_bytes;
@@ -171,7 +247,7 @@ __global__ void __launch_bounds__(kRowScaledThreads)
                                      args.panel_bytes - RowScaled::kPanelHeader, role.copier);
   RowCopies<rows, kStageBlocks * 32> codes(x + sizeof(ActivationRow), args.x_stride, place.rows, blocks * 32,
                                            role.copier);
-  int dots[rows] = {};
+  int dots[kLaneSums<rows>] = {};
   Stage::run(
       stages,
       [&](int stage) {
@@ -181,20 +257,16 @@ __global__ void __launch_bounds__(kRowScaledThreads)
       },
       [&](int stage) {
         if (role.multiplies && stage < stages)
-          add_codes(Stage::weight(shared, stage), Stage::x(shared, stage), blocks - stage * kStageBlocks,
-                    place.rows, dots);
+          add_codes<rows>(Stage::weight(shared, stage), Stage::x(shared, stage),
+                          blocks - stage * kStageBlocks, dots);
       });
-  INGOT_UNROLL
-  for (int r = 0; r < rows; ++r) {
-    const int dot = dots[r] + __shfl_xor_sync(kAllLanes, dots[r], kPanel);
-    if (role.multiplies && lane < kPanel) parts[(me / kWarp * rows + r) * kPanel + row] = dot;
-  }
+  if (role.multiplies) store_sums<rows>(parts + me / kWarp * rows, dots);
   __syncthreads();
   const int r = me / kPanel;
   const std::int64_t column = place.panel * kPanel + row;
   if (r >= place.rows || column >= args.n) return;
   int dot = 0;
-  for (int warp = 0; warp < kWarps; ++warp) dot += parts[(warp * rows + r) * kPanel + row];
+  for (int warp = 0; warp < kWarps; ++warp) dot += parts[warp * rows + r][row];
   const float x_scale = *reinterpret_cast<const float*>(x + r * args.x_stride);
   args.y[(place.row0 + r) * args.y_stride + column] =
       fmaf(static_cast<float>(dot), RowScaled::scale(panel, 0, 0, row) * x_scale,
@@ -206,7 +278,7 @@ void run_quantized_matmul(const QuantizedMatmulArgs& args, Stream stream) {
   if (made.m * made.n == 0) return;
   made.count = packed_blocks(packed_layout(args.format), args.weight);
   dispatch_rounded(args.format, [&]<PackedFormat format>() {
-    dispatch_rows(made.m, [&]<int rows>() {
+    dispatch_rows<1, kTileRows>(made.m, [&]<int rows>() {
       launch_product<QuantizedStages<format, rows>>({"quantized_matmul", stream, args.y},
                                                     quantized_matmul_kernel<format, rows>, made, rows,
                                                     kProductThreads<rows>, kStageBlocks);
@@ -218,7 +290,7 @@ void run_row_scaled_matmul(const RowScaledMatmulArgs& args, Stream stream) {
   ProductArgs made = product_args(args);
   if (made.m * made.n == 0) return;
   made.count = packed_blocks(packed_layout(PackedFormat::w8a8), args.weight);
-  dispatch_rows(made.m, [&]<int rows>() {
+  dispatch_rows<1, kTileRows>(made.m, [&]<int rows>() {
     launch_product<RowScaledStages<rows>>({"row_scaled_matmul", stream, args.y},
                                           row_scaled_matmul_kernel<rows>, made, rows, kRowScaledThreads,
                                           kStageBlocks);

@@ -177,7 +177,7 @@ void run_weight_only_matmul(const WeightOnlyMatmulArgs& args, Stream stream) {
   made.count = packed_layout(args.format).steps(made.k);
   dispatch_weight_only(args.format, [&]<PackedFormat format>() {
     static_assert(Packed<format>::kStepBlocks * kPackedBlock == kStepColumns);
-    dispatch_rows(made.m, [&]<int rows>() {
+    dispatch_rows<1, 4, 8>(made.m, [&]<int rows>() {
       launch_product<WeightOnlyStages<format, rows>>(site, weight_only_matmul_kernel<format, rows>, made,
                                                      rows, kProductThreads<rows>, kStageSteps,
                                                      CodeValues<format>());

@@ -47,6 +47,26 @@ void multiply_fragments(const std::uint64_t* lanes) {
   }
 }
 
+struct Int8Product {
+  int* sums;
+  unsigned left, left8, right;
+};
+
+inline void multiply_int8(const std::uint64_t* lanes) {
+  const auto of = [&](unsigned lane) { return *reinterpret_cast<const Int8Product*>(lanes[lane]); };
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned row = lane / 4 * 4, column = (lane % 4 * 2 + i % 2) * 4;  // their first lanes
+      for (unsigned t = 0; t < 4; ++t) {
+        const Int8Product left = of(row + t);
+        int& sum = of(lane).sums[i];
+        sum = __dp4a(static_cast<int>(i < 2 ? left.left : left.left8), static_cast<int>(of(column + t).right),
+                     sum);
+      }
+    }
+  }
+}
+
 struct MatrixLoad {
   unsigned* values;
   const std::uint16_t* row;
@@ -82,6 +102,12 @@ void multiply_add(SumFragment& sums, const LeftFragment& left, const RightFragme
                   CodePlace place = CodePlace::current()) {
   emulation::Product product{&sums, &left, &right};
   emulation::collective(reinterpret_cast<std::uint64_t>(&product), emulation::multiply_fragments<T>, place);
+}
+
+inline void multiply_add_int8(int (&sums)[4], unsigned left, unsigned left8, unsigned right,
+                              CodePlace place = CodePlace::current()) {
+  emulation::Int8Product product{sums, left, left8, right};
+  emulation::collective(reinterpret_cast<std::uint64_t>(&product), emulation::multiply_int8, place);
 }
 
 template <class T>
