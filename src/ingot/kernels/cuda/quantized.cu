@@ -32,16 +32,16 @@ struct QuantizedStages
   static constexpr int kWeight = kStageBlocks / Packed<format>::kStepBlocks * Packed<format>::kStep;
 };
 
-/// A block of a stage: the half-th of the two that a warp of those that multiply takes. They are in
-/// neighbouring steps, which in most formats begin in different halves of the banks.
+/// The first or second of the two blocks of a stage that a warp takes. They are in neighbouring steps, which
+/// in most formats begin in different halves of the banks.
 template <class Format>
 struct BlockPlace {
   int block, number, at;
 
-  __device__ __forceinline__ explicit BlockPlace(int half) {
+  __device__ __forceinline__ explicit BlockPlace(int second) {
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
     block = warp % Format::kStepBlocks;
-    number = warp / Format::kStepBlocks * 2 + half;  // of the step
+    number = warp / Format::kStepBlocks * 2 + second;  // of the step
     at = number * Format::kStepBlocks + block;
   }
 };
@@ -112,8 +112,8 @@ __device__ __forceinline__ void find_products(const std::uint8_t* weight, const 
   const int lane = static_cast<int>(threadIdx.x) % kWarp, row = lane % kPanel;
   if constexpr (rows == kTileRows) {
     INGOT_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      const BlockPlace<Format> place(half);
+    for (int second = 0; second < 2; ++second) {
+      const BlockPlace<Format> place(second);
       if (place.at < count) find_tile<Format>(weight + place.number * Format::kStep, place, x, found);
     }
   }
