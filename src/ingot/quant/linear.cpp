@@ -15,7 +15,7 @@ namespace ingot::quant {
 namespace {
 
 constexpr std::int64_t kMostStepBlocks = 8;  // of any layout: rounding up to it serves all formats
-constexpr std::int64_t kUnpackedRows = 32;   // as many rows of integers read the weight eight times
+constexpr std::int64_t kUnpackedRows = 32;  // integers take eight at once: as many read the weight four times
 
 // [..., n] as [rows, n]; x is contiguous.
 View as_matrix(const Tensor& x) {
