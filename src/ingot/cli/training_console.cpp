@@ -17,14 +17,12 @@
 namespace ingot::cli {
 namespace {
 
-std::string continue_prompt(const LanguageModel& model, const text::Tokenizer& tokenizer,
-                            const std::string& prompt, std::int64_t tokens) {
-  const std::vector<std::int32_t> ids = tokenizer.encode(prompt);
-  if (ids.empty()) return {};
-  return tokenizer.decode(infer::generate(model, {.prompt = ids,
-                                                  .max_tokens = tokens,
-                                                  .sampling = {.temperature = 0.7, .top_p = 0.95, .seed = 1}})
-                              .tokens);
+std::string continue_prompt(const TrainConfig& config, const LanguageModel& model,
+                            const text::Tokenizer& tokenizer, const std::string& prompt) {
+  infer::Request request{.prompt = tokenizer.encode(prompt), .max_tokens = config.sample_tokens};
+  if (request.prompt.empty()) return {};
+  request.sampling = {.temperature = 0.7, .top_p = 0.95, .seed = 1};
+  return tokenizer.decode(infer::generate(model, std::move(request), {.capture = config.cuda_graphs}).tokens);
 }
 
 std::string one_line(std::string text) {
@@ -102,7 +100,7 @@ TrainerHooks TrainingConsole::hooks() {
   };
   hooks.sample = [s](const LanguageModel& model, const text::Tokenizer& tokenizer,
                      const std::string& prompt) {
-    return continue_prompt(model, tokenizer, prompt, s->config.sample_tokens);
+    return continue_prompt(s->config, model, tokenizer, prompt);
   };
   hooks.should_stop = [] { return interrupted(); };
   return hooks;
