@@ -9,6 +9,8 @@
 #include "ingot/ops/attention_launch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -33,13 +35,28 @@ void check(const Tensor& q, std::span<const CachedSequence> sequences) {
                                                  q.shape().to_vector(), "every query belongs to a sequence"));
 }
 
+bool has_few_queries(const CachedSequence& s) { return s.queries <= kernels::kFewQueries; }
+
 // The CPU's kernels multiply in f32. A GPU's tensor cores take many queries in the dtype of what is cached.
 DType query_dtype(const Tensor& q, std::span<const CachedSequence> sequences) {
   if (q.device().is_cpu() || sequences.empty()) return DType::f32;
+  if (std::ranges::all_of(sequences, has_few_queries)) return q.dtype();
   const DType cached = sequences.front().keys.dtype();
-  const bool few = std::ranges::all_of(
-      sequences, [](const CachedSequence& s) { return s.queries <= kernels::kFewQueries; });
-  return few || cached == DType::i8 ? q.dtype() : cached;
+  if (cached != DType::i8) return cached;
+  return is_half_precision(q.dtype()) ? q.dtype() : DType::f16;
+}
+
+// The values of an i8 cache.
+CachedSequence dequantised(const CachedSequence& s, DType dtype) {
+  const auto values = [dtype](const Tensor& x, const Tensor& scale) {
+    return to(to(x, DType::f32) * unsqueeze(scale, 3), dtype);
+  };
+  return {.queries = s.queries,
+          .keys = values(s.keys, s.key_scale),
+          .values = values(s.values, s.value_scale),
+          .key_scale = {},
+          .value_scale = {},
+          .length = s.length};
 }
 
 // Rows [at, at + count) of [N, H, D] as [1, count, H, D].
@@ -67,7 +84,9 @@ Tensor cached_attention(const Tensor& queries, std::span<const CachedSequence> s
   std::vector<std::int64_t> starts{0};
   for (const CachedSequence& s : sequences) starts.push_back(starts.back() + s.queries);
   const auto attend = [&](std::size_t i) {
-    const CachedSequence& s = sequences[i];
+    const bool for_tensor_cores =
+        !q.device().is_cpu() && !has_few_queries(sequences[i]) && sequences[i].keys.dtype() == DType::i8;
+    const CachedSequence s = for_tensor_cores ? dequantised(sequences[i], dtype) : sequences[i];
     launch_attention({.q = rows(q, starts[i], s.queries),
                       .k = s.keys.view(),
                       .v = s.values.view(),

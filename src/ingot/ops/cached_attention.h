@@ -15,12 +15,12 @@ struct CachedSequence {
       length{};  ///< i32 [1], on the device: so many of the keys count, the queries' being the last; or all
 };
 
-/// Causal attention of the next tokens of several sequences on what each has cached; nothing of a cache is
-/// copied. q: [N, Hq, D] with N the sum of all queries, sequence after sequence; returns f32 [N, Hq, D]. On a
-/// GPU the result has q's dtype, or where there are many queries that of the caches, one for all, if it is
-/// bf16 or f16, since tensor cores multiply in it. A query's result does not depend on what else is in the
-/// call, to the last bit, as long as it comes among at most eight of its sequence. Of the options only scale,
-/// window, softcap and bf16_products count. No gradients. Throws ShapeMismatch.
+/// Causal attention of the next tokens of several sequences on what each has cached, without a copy of it. q:
+/// [N, Hq, D] with N the sum of all queries, sequence after sequence; returns f32 [N, Hq, D]. On a GPU the
+/// result has q's dtype, or where there are many queries bf16 or f16, for tensor cores: that of the caches,
+/// one for all; i8 caches are brought to q's, or f16, in passing. A query's result does not depend on what
+/// else is in the call, to the last bit, as long as it comes among at most eight of its sequence. Of the
+/// options only scale, window, softcap and bf16_products count. No gradients. Throws ShapeMismatch.
 Tensor cached_attention(const Tensor& q, std::span<const CachedSequence> sequences,
                         const AttentionOptions& options = {});
 
