@@ -27,17 +27,6 @@ FitConfig tiny(const std::string& model) {
   return c;
 }
 
-struct Killed {};
-
-// A hook that ends the fit when so many steps are done, as a kill would.
-FitHooks killed_after(std::int64_t steps) {
-  return {.on_step =
-              [steps](std::int64_t done, std::int64_t, double) {
-                if (done == steps) throw Killed();
-              },
-          .on_epoch = {}};
-}
-
 void expect_same_bits(FitResult& a, FitResult& b, const std::string& what) {
   const auto ours = named_parameters(*a.model), theirs = named_parameters(*b.model);
   ASSERT_EQ(ours.size(), theirs.size());

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "ingot/forecast/fit.h"
 #include "ingot/forecast/fit_config.h"
 
 namespace ingot::forecast {
@@ -55,6 +56,17 @@ inline SeriesTable table_of(const std::string& csv, const TableOptions& options 
 template <class Body>
 std::string message_of(Body&& body) {
   return test::message_of<Error>(std::forward<Body>(body));
+}
+
+struct Killed {};
+
+/// Hooks that end a fit when so many steps are done, as a kill would.
+inline FitHooks killed_after(std::int64_t steps) {
+  return {.on_step =
+              [steps](std::int64_t done, std::int64_t, double) {
+                if (done == steps) throw Killed();
+              },
+          .on_epoch = {}};
 }
 
 }  // namespace ingot::forecast

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <numeric>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -190,10 +192,11 @@ std::string limit_text(const Measurement& m, bool decode) {
 std::unique_ptr<LanguageModel> model_to_time(const InferenceBenchOptions& o) {
   if (o.shape.empty()) return open_model(o.inference);
   const Device device = choose_device(o.inference.device);
+  const std::array<std::string_view, 3> dense{"f32", "bf16", "f16"};
+  INGOT_CHECK(std::ranges::find(dense, o.inference.format) != dense.end(),
+              InvalidConfig("--format", fmt::format("is one of {} with --shape, got {}",
+                                                    fmt::join(dense, ", "), o.inference.format)));
   const DType dtype = parse_dtype(o.inference.format);
-  INGOT_CHECK(is_training_dtype(dtype),
-              InvalidConfig("--format",
-                            fmt::format("a shape is timed in f32, bf16 or f16, got {}", o.inference.format)));
   const NoGrad no_grad;
   InitSource source(/*seed=*/1, dtype, device);
   return std::make_unique<LanguageModel>(shape_config(o.shape, dtype), source);

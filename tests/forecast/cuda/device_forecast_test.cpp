@@ -171,16 +171,6 @@ TEST(DeviceForecast, WhatNobodyMeasuredCountsOnNoDevice) {
   expect_near(losses_of(adapted("cuda"), hours_with_gaps()), expected, "gaps");
 }
 
-struct Killed {};
-
-FitHooks killed_after(std::int64_t steps) {
-  return {.on_step =
-              [steps](std::int64_t done, std::int64_t, double) {
-                if (done == steps) throw Killed();
-              },
-          .on_epoch = {}};
-}
-
 std::vector<double> epochs_of(const FitResult& result) {
   std::vector<double> losses;
   for (const EpochReport& e : result.epochs) losses.insert(losses.end(), {e.train_loss, e.validation_loss});
