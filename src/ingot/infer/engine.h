@@ -123,6 +123,7 @@ class Engine {
     std::int64_t drafted = 0;    // the last of input are guesses
     std::int64_t first_row = 0;  // of its logits
     bool samples = false;
+    std::vector<std::int32_t> drawn{};  // right guesses, and one token more
     std::int64_t rows() const { return samples ? 1 + drafted : 0; }
   };
   void check_prompt(const Request& request) const;
@@ -130,7 +131,8 @@ class Engine {
   std::vector<Turn> plan();
   Turn decode_turn(Sequence& sequence) const;
   Tensor forward(std::vector<Turn>& turns);
-  void sample(Turn& turn, const float* logits);
+  void draw(Turn& turn, const float* logits) const;
+  void accept_drawn(const Turn& turn);
   bool accept(Sequence& sequence, std::int32_t token);
 
   const LanguageModel& model_;
