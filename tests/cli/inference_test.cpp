@@ -260,6 +260,12 @@ TEST_F(InferenceVerbs, BenchTakesStepsInTurnWithAPeer) {
        {"import torch", "--serve", "--shape demo", "--sequence 16", "--device cpu", "--compile"}) {
     EXPECT_NE(arguments.find(part), std::string::npos) << part;
   }
+  words.insert(words.end(), {"--apart", "--torch-weights", "bf16"});
+  const auto apart = json(words);
+  ASSERT_EQ(apart["peers"].size(), 2U) << dump_json(apart);
+  EXPECT_GT(apart["peers"][1]["ratio"].get<double>(), 1.0);
+  EXPECT_NE(read_file(directory_ + "/arguments").find("--weights bf16"), std::string::npos);
+  words.resize(words.size() - 3);
   const auto policy =
       json({"bench", "policy", "--runs", "2", "--breakdown", "--against", "torch", "--python", python});
   expect_whole(policy["breakdown"]);

@@ -35,17 +35,17 @@ def make_model(shape: str) -> torch.nn.Module:
     if shape == "gpt2":
         config = transformers.GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
         config._attn_implementation = "sdpa"
-        return transformers.GPT2LMHeadModel(config).float().train()
+        return transformers.GPT2LMHeadModel(config)
     if shape in LARGE:
         config_of, model_of, settings = LARGE[shape]
         config = config_of(num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=40960, use_cache=False, **settings)
         config._attn_implementation = "sdpa"
-        return model_of(config).float().train()
+        return model_of(config)
     config = transformers.LlamaConfig(vocab_size=2048, hidden_size=192, intermediate_size=512, num_hidden_layers=6,
                                       num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=1024,
                                       tie_word_embeddings=True, use_cache=False)
     config._attn_implementation = "sdpa"
-    return transformers.LlamaForCausalLM(config).float().train()
+    return transformers.LlamaForCausalLM(config)
 
 
 def main() -> None:
@@ -54,6 +54,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--sequence", type=int, default=64)
     parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help="bf16: autocast, weights stay f32")
+    parser.add_argument("--weights", choices=["f32", "bf16"], default="f32",
+                        help="bf16: weights, gradients and moments too, 8 bytes a parameter; no master weights")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--recompute", action="store_true", help="gradient checkpointing")
     parser.add_argument("--accumulate", type=int, default=1, help="batches whose gradients are added up for one step")
@@ -64,8 +66,10 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
+    torch.set_default_dtype(torch.bfloat16 if args.weights == "bf16" else torch.float32)
     with torch.device(args.device):
-        model = make_model(args.shape)
+        model = make_model(args.shape).train()
+    torch.set_default_dtype(torch.float32)
     if args.recompute:
         model.gradient_checkpointing_enable()
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-4, fused=True)
@@ -73,7 +77,7 @@ def main() -> None:
     on_card = args.device != "cpu"
 
     def loss_of(tokens: torch.Tensor) -> torch.Tensor:
-        with torch.autocast(args.device.split(":")[0], dtype=torch.bfloat16, enabled=args.dtype == "bf16"):
+        with torch.autocast(args.device.split(":")[0], dtype=torch.bfloat16, enabled=args.dtype == "bf16" and args.weights == "f32"):
             logits = model(tokens).logits
             return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten()) / args.accumulate
 

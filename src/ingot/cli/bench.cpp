@@ -29,10 +29,10 @@ namespace ingot::cli {
 namespace {
 
 struct TrainBenchOptions {
-  std::string shape = "gpt2", dtype = "f32", device = "cpu";
+  std::string shape = "gpt2", dtype = "f32", device = "cpu", torch_weights = "f32";
   std::int64_t batch = 4, sequence = 64, accumulate = 1, runs = 7;
   TorchOptions torch;
-  bool recompute = false, graphs = false, breakdown = false, json = false;
+  bool apart = false, recompute = false, graphs = false, breakdown = false, json = false;
 
   std::int64_t tokens() const { return batch * sequence * accumulate; }
 };
@@ -108,8 +108,8 @@ struct TrainTimes {
   LaunchBreakdown breakdown;
 };
 
-// A step of ours and one of every peer, in turn, so that a noisy moment of the machine meets all of them.
-TrainTimes run_steps(const TrainBenchOptions& o, LanguageModel& model, TorchPeers& peers) {
+// After each step `between`: one of every peer, so that a noisy moment of the machine meets all of them.
+TrainTimes run_steps(const TrainBenchOptions& o, LanguageModel& model, FunctionRef<void()> between) {
   BenchStep step(model, o);
   TrainTimes times;
   for (std::int64_t i = 0; i < o.runs + 2; ++i) {
@@ -118,7 +118,7 @@ TrainTimes run_steps(const TrainBenchOptions& o, LanguageModel& model, TorchPeer
     times.gradients.push_back(seconds.gradients);
     times.update.push_back(seconds.update);
     times.total.push_back(seconds.total);
-    peers.run_once();
+    between();
   }
   times.captured = step.captured();
   if (o.breakdown) times.breakdown = break_down([&] { return step.take().total; });
@@ -148,7 +148,60 @@ void print_result(const TrainBenchOptions& o, const nlohmann::ordered_json& resu
   fmt::print("{}", describe(peers));
 }
 
-int run(const TrainBenchOptions& o) {
+std::vector<std::string> torch_arguments(const TrainBenchOptions& o, Device device) {
+  std::vector<std::string> arguments{"--shape",      o.shape,
+                                     "--batch",      std::to_string(o.batch),
+                                     "--sequence",   std::to_string(o.sequence),
+                                     "--accumulate", std::to_string(o.accumulate),
+                                     "--dtype",      o.dtype,
+                                     "--weights",    o.torch_weights,
+                                     "--device",     to_string(device)};
+  if (o.recompute) arguments.emplace_back("--recompute");
+  return arguments;
+}
+
+// What a bench of training steps found.
+struct TrainResult {
+  TrainTimes times;
+  double flops_per_token = 0, peak_memory_mib = 0;
+  std::vector<TorchResult> peers;
+};
+
+// Our steps; the model is gone when this returns.
+TrainResult run_ours(const TrainBenchOptions& o, ComputeBackend& on, FunctionRef<void()> between) {
+  const DType dtype = parse_dtype(o.dtype);
+  InitSource source(1, dtype, on.device());
+  LanguageModel model(shape_config(o.shape, dtype), source);
+  model.recompute = o.recompute;
+  TrainResult result;
+  result.times = run_steps(o, model, between);
+  result.flops_per_token = model.config.training_flops_per_token(o.sequence);
+  result.peak_memory_mib =
+      on.device().is_cpu() ? peak_memory_mib() : static_cast<double>(on.memory().peak()) / (1 << 20);
+  return result;
+}
+
+TrainResult run_in_turn(const TrainBenchOptions& o, ComputeBackend& on) {
+  TorchPeers peers(o.torch, bench_scripts::train_torch(), torch_arguments(o, on.device()));
+  TrainResult result = run_ours(o, on, [&] { peers.run_once(); });
+  result.peers = peers.results(result.times.total);
+  return result;
+}
+
+// Each peer has the memory that the one before it has left.
+TrainResult run_apart(const TrainBenchOptions& o, ComputeBackend& on) {
+  TrainResult result = run_ours(o, on, [] {});
+  on.trim();
+  for (const std::string& name : o.torch.against) {
+    TorchPeers peer({.against = {name}, .python = o.torch.python}, bench_scripts::train_torch(),
+                    torch_arguments(o, on.device()));
+    for (std::int64_t i = 0; i < o.runs; ++i) peer.run_once();
+    result.peers.push_back(peer.results(result.times.total).front());
+  }
+  return result;
+}
+
+void check(const TrainBenchOptions& o) {
   for (const auto& [option, value] : {std::pair{"--batch", o.batch},
                                       {"--sequence", o.sequence},
                                       {"--accumulate", o.accumulate},
@@ -159,22 +212,17 @@ int run(const TrainBenchOptions& o) {
               InvalidConfig("--breakdown",
                             "kernels of a captured step are not launched one by one; leave "
                             "--graphs out"));
+}
+
+int run(const TrainBenchOptions& o) {
+  check(o);
   const DType dtype = parse_dtype(o.dtype);
   ComputeBackend& on = backend(choose_device(o.device));
   const double limit = measure_matmul_flops(dtype, on.device());
-  std::vector<std::string> arguments{
-      "--shape", o.shape, "--batch",  std::to_string(o.batch), "--sequence",   std::to_string(o.sequence),
-      "--dtype", o.dtype, "--device", to_string(on.device()),  "--accumulate", std::to_string(o.accumulate)};
-  if (o.recompute) arguments.emplace_back("--recompute");
-  TorchPeers peers(o.torch, bench_scripts::train_torch(), arguments);
-  InitSource source(1, dtype, on.device());
-  LanguageModel model(shape_config(o.shape, dtype), source);
-  model.recompute = o.recompute;
-  const TrainTimes times = run_steps(o, model, peers);
+  const TrainResult found = o.apart ? run_apart(o, on) : run_in_turn(o, on);
+  const TrainTimes& times = found.times;
   const double step = median(times.total);
-  const double flops =
-      model.config.training_flops_per_token(o.sequence) * static_cast<double>(o.tokens()) / step;
-  const std::vector<TorchResult> results = peers.results(times.total);
+  const double flops = found.flops_per_token * static_cast<double>(o.tokens()) / step;
   nlohmann::ordered_json result{
       {"shape", o.shape},
       {"batch", o.batch},
@@ -187,9 +235,8 @@ int run(const TrainBenchOptions& o) {
       {"step_ms", step * 1e3},
       {"gflops", flops * 1e-9},
       {"matmul_gflops", limit * 1e-9},
-      {"peak_memory_mib",
-       on.device().is_cpu() ? peak_memory_mib() : static_cast<double>(on.memory().peak()) / (1 << 20)},
-      {"peers", parse_json<nlohmann::ordered_json>(to_json(results), "PyTorch's results")}};
+      {"peak_memory_mib", found.peak_memory_mib},
+      {"peers", parse_json<nlohmann::ordered_json>(to_json(found.peers), "PyTorch's results")}};
   if (!on.capabilities().streams) {  // else these are the times of putting work into a queue
     result["gradients_ms"] = median(times.gradients) * 1e3;
     result["update_ms"] = median(times.update) * 1e3;
@@ -203,7 +250,7 @@ int run(const TrainBenchOptions& o) {
     fmt::print("{}\n", dump_json(result, 2));
     return 0;
   }
-  print_result(o, result, results);
+  print_result(o, result, found.peers);
   if (o.breakdown) fmt::print("{}", describe(times.breakdown, "of a step"));
   return 0;
 }
@@ -221,6 +268,13 @@ void add_bench_train(Command& bench) {
       .one_of({"f32", "bf16"});
   verb.option("--runs", o->runs, "Steps to take the median of");
   add_torch_options(verb, o->torch);
+  verb.option("--torch-weights", o->torch_weights,
+              "What PyTorch keeps weights, gradients and moments in: f32, or bf16 and no master weights, a "
+              "half of the memory")
+      .one_of({"f32", "bf16"});
+  verb.flag(
+      "--apart", o->apart,
+      "PyTorch behind our steps, in the memory that they leave, and not in turn: for models that fit once");
   verb.option("--accumulate", o->accumulate, "Batches whose gradients are added up for one step");
   verb.flag("--graphs", o->graphs, "Capture the step as a CUDA graph, as cuda_graphs does in a training");
   verb.flag("--recompute", o->recompute,
@@ -232,6 +286,11 @@ void add_bench_train(Command& bench) {
                "both programs and the ratio of their steps, in one run");
   verb.example("ingot bench train --device cuda --dtype bf16 --shape llama-1b --batch 2 --sequence 4096",
                "a card");
+  verb.example(
+      "ingot bench train --device cuda --dtype bf16 --shape qwen3-8b --sequence 4096 --batch 1 --accumulate "
+      "8 "
+      "--against torch --torch-weights bf16 --apart",
+      "a model that fills the card");
   verb.example("ingot bench train --device cuda --shape demo --graphs",
                "a model whose steps are all launches");
   verb.run([o] { return run(*o); });
