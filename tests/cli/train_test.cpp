@@ -124,6 +124,13 @@ TEST_F(TrainCommand, WhatItTrainedCanBeUsedByEveryOtherVerb) {
   EXPECT_EQ(run_ingot({"logits", path, "--tokens", "1,99999"}).exit_code, 2);
   const Outcome memory = run_ingot({"memory", directory_ + "/train.yaml", "--json"});
   EXPECT_NE(memory.output.find("\"fits\": true"), std::string::npos) << memory.output << memory.errors;
+  const auto fits_card = [&](const std::string& size) {
+    return run_ingot({"memory", directory_ + "/train.yaml", "--card", size}).output.find("it fits") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(fits_card("80GB"));
+  EXPECT_FALSE(fits_card("100kB"));
+  EXPECT_EQ(run_ingot({"memory", directory_ + "/train.yaml", "--card", "large"}).exit_code, 2);
   EXPECT_NE(run_ingot({"devices", "--json"}).output.find("\"device\": \"cpu\""), std::string::npos);
 }
 

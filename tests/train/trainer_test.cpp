@@ -465,6 +465,16 @@ TEST_F(TrainerTest, ARunThatCannotFitIsRefusedWithAdvice) {
   EXPECT_NO_THROW(check_memory(plan, c, 2000));
 }
 
+TEST(MemoryPlan, OnACardOnlyWhatComesAndGoesNeedsATenthMore) {
+  MemoryPlan plan;
+  plan.parameters = 600;
+  plan.activations = 300;
+  plan.transients = 100;
+  EXPECT_EQ(plan.needed(), 1100U);
+  plan.on_card = true;
+  EXPECT_EQ(plan.needed(), 1040U);
+}
+
 TEST(TrainConfig, UnknownKeysSuggestTheNearest) {
   Config file = Config::parse(
       "datasets: [{path: x}]\nfrom_scratch: true\nlearning_rat: 1\n"

@@ -164,22 +164,25 @@ void run_chunks(const LinearLoss& l, Stream stream, Device device) {
   }
 }
 
-// What the logits of a chunk may take. A processor has those of a few hundred tokens near its caches; for a
-// card they are as far as any other memory, and its products want thousands of rows.
-std::int64_t bytes_of_logits(Device device) {
-  constexpr std::int64_t kLeast = std::int64_t{96} << 20, kMost = std::int64_t{2} << 30, kShare = 64;
-  if (device.is_cpu()) return kLeast;
-  const auto memory = static_cast<std::int64_t>(backend(device).capabilities().total_memory);
-  return std::clamp(memory / kShare, kLeast, kMost);
-}
+constexpr std::int64_t kLeastLogits = std::int64_t{96} << 20;  // bytes
 
 }  // namespace
 
+// A processor has the logits of a few hundred tokens near its caches; for a card they are as far as any other
+// memory, and its products want thousands of rows.
+std::int64_t logits_budget(Device device) {
+  return device.is_cpu() ? kLeastLogits : logits_budget_of_card(backend(device).capabilities().total_memory);
+}
+
+std::int64_t logits_budget_of_card(std::size_t memory) {
+  constexpr std::int64_t kMost = std::int64_t{2} << 30, kShare = 64;
+  return std::clamp(static_cast<std::int64_t>(memory) / kShare, kLeastLogits, kMost);
+}
+
 std::int64_t linear_cross_entropy_chunk(std::int64_t tokens, std::int64_t classes, DType dtype,
-                                        Device device) {
+                                        std::int64_t budget) {
   constexpr std::int64_t kMultiple = 64;
-  const std::int64_t fit =
-      bytes_of_logits(device) / (classes * static_cast<std::int64_t>(byte_size(dtype)) + 1);
+  const std::int64_t fit = budget / (classes * static_cast<std::int64_t>(byte_size(dtype)) + 1);
   const std::int64_t most = std::max(fit / kMultiple * kMultiple, kMultiple);
   const std::int64_t chunks = (tokens + most - 1) / most;
   if (chunks <= 1) return most;
@@ -236,9 +239,9 @@ Tensor linear_cross_entropy(const Tensor& input, const Tensor& weight, const Ten
               .dx = dx.defined() ? rows_of(dx) : View{},
               .dweight = dweight.view(),
               .options = kernel_options(options),
-              .chunk = options.chunk > 0
-                           ? options.chunk
-                           : linear_cross_entropy_chunk(targets.numel(), w.dim(0), x.dtype(), x.device())},
+              .chunk = options.chunk > 0 ? options.chunk
+                                         : linear_cross_entropy_chunk(targets.numel(), w.dim(0), x.dtype(),
+                                                                      logits_budget(x.device()))},
              current_stream(x.device()), x.device());
   return record<LinearCrossEntropyNode>(summed(losses, denominator), {&x, &w}, dx, dweight);
 }

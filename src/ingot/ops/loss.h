@@ -33,12 +33,17 @@ struct LinearCrossEntropyLoss : CrossEntropyLoss {
   std::int64_t chunk = 0;
 };
 
-/// How many tokens' logits linear_cross_entropy holds at one time: at most 96 MiB of them, or, on a card that
-/// has more, a 64th of its memory up to 2 GiB (or those of 64 tokens); in multiples of 64, and as even as
-/// that allows. Every chunk reads and writes the gradient of the weight, and rounds it, so few are fast and
-/// exact.
+/// The bytes of logits that linear_cross_entropy holds at one time: 96 MiB, or, on a card that has more, a
+/// 64th of its memory up to 2 GiB.
+std::int64_t logits_budget(Device device);
+/// That of a card with so many bytes of memory, which need not be here.
+std::int64_t logits_budget_of_card(std::size_t memory);
+
+/// How many tokens' logits linear_cross_entropy holds at one time: what `budget` bytes hold, or those of 64
+/// tokens; in multiples of 64, and as even as that allows. Every chunk reads and writes the gradient of the
+/// weight, and rounds it, so few are fast and exact.
 std::int64_t linear_cross_entropy_chunk(std::int64_t tokens, std::int64_t classes, DType dtype,
-                                        Device device);
+                                        std::int64_t budget);
 
 /// cross_entropy(linear(x, weight), targets) in chunks of tokens that turn logits into gradients in place, so
 /// all logits never exist at once (as Liger Kernel does, Hsu et al. 2024). The gradients of x and weight are

@@ -35,7 +35,9 @@ std::vector<std::pair<std::string, std::size_t>> MemoryPlan::parts() const {
   return list;
 }
 
-MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model) {
+namespace {
+
+MemoryPlan plan_with(const TrainConfig& config, const LanguageConfig& model, std::int64_t logits) {
   const auto count = static_cast<std::size_t>(model.parameter_count());
   const std::size_t size = byte_size(config.dtype);
   const auto tokens = static_cast<std::size_t>(config.per_device_train_batch_size * config.sequence_len);
@@ -53,8 +55,8 @@ MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model) {
   plan.activations =
       tokens * (kept + 3 * hidden) * size;  // and the embeddings, the last norm, the loss's gradient
   const auto widest = static_cast<std::size_t>(std::max(model.intermediate_size, model.hidden_size));
-  const auto chunk_tokens = static_cast<std::size_t>(linear_cross_entropy_chunk(
-      static_cast<std::int64_t>(tokens), model.vocab_size, config.dtype, config.training_device()));
+  const auto chunk_tokens = static_cast<std::size_t>(
+      linear_cross_entropy_chunk(static_cast<std::int64_t>(tokens), model.vocab_size, config.dtype, logits));
   const std::size_t chunk = std::min(tokens, chunk_tokens) * static_cast<std::size_t>(model.vocab_size);
   // The fused loss makes the head's gradient in the forward pass; tied or not, one [vocab, hidden] matrix
   // more.
@@ -63,8 +65,28 @@ MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model) {
   return plan;
 }
 
+}  // namespace
+
+std::size_t MemoryPlan::needed() const {
+  const std::size_t moving = on_card ? activations + transients : total();
+  return total() + moving / 10;
+}
+
+MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model) {
+  const Device device = config.training_device();
+  MemoryPlan plan = plan_with(config, model, logits_budget(device));
+  plan.on_card = !device.is_cpu();
+  return plan;
+}
+
+MemoryPlan plan_memory_of_card(const TrainConfig& config, const LanguageConfig& model, std::size_t memory) {
+  MemoryPlan plan = plan_with(config, model, logits_budget_of_card(memory));
+  plan.on_card = true;
+  return plan;
+}
+
 void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available) {
-  const std::size_t needed = MemoryTracker().estimate_with_overhead(plan.total());
+  const std::size_t needed = plan.needed();
   if (needed <= available) return;
   std::string parts;
   for (const auto& [what, bytes] : plan.parts()) {

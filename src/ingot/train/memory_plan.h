@@ -17,16 +17,22 @@ struct MemoryPlan {
   std::size_t ema = 0;
   std::size_t activations = 0;  ///< kept from the forward for the backward pass
   std::size_t transients = 0;   ///< gradients of activations, logits of one chunk
+  bool on_card = false;
   std::size_t total() const { return parameters + gradients + optimizer + ema + activations + transients; }
+  /// The total and what an allocator cannot use beside it: a tenth, on a card only of what comes and goes in
+  /// a step, as the rest are a few large blocks of exact size.
+  std::size_t needed() const;
   /// (what, bytes), largest first.
   std::vector<std::pair<std::string, std::size_t>> parts() const;
 };
 
 /// On config.training_device().
 MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model);
+/// On a card with so many bytes of memory, which need not be here.
+MemoryPlan plan_memory_of_card(const TrainConfig& config, const LanguageConfig& model, std::size_t memory);
 
-/// Throws OutOfMemory, with what takes the memory and what would make it fit, when the plan and its overhead
-/// are more than `available` bytes.
+/// Throws OutOfMemory, with what takes the memory and what would make it fit, when plan.needed() is more than
+/// `available` bytes.
 void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available);
 
 }  // namespace ingot

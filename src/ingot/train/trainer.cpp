@@ -153,7 +153,9 @@ void Trainer::State::open() {
                                         data.train_documents.store->max_token(), model->config.vocab_size)));
   model->recompute = config.recompute;
   if (config.router_aux_loss_coef >= 0) model->config.router_aux_loss_coef = config.router_aux_loss_coef;
-  check_memory(plan_memory(config, model->config), config, backend(device).memory_info().free);
+  const MemoryPlan plan = plan_memory(config, model->config);
+  check_memory(plan, config,
+               backend(device).memory_info().free + plan.parameters);  // which are there already
   flops_per_token = model->config.training_flops_per_token(config.sequence_len);
   loader = std::make_unique<data::DataLoader>(
       data.train, data::LoaderOptions{.batch_size = config.per_device_train_batch_size,
