@@ -111,8 +111,13 @@ const Tensor& CapturedSteps::run(std::span<const std::int32_t> tokens,
     step.logits = contiguous(to(model_.logits(reshape(hidden, {step.tokens, hidden.dim(2)})), DType::f32));
   });
   for (const CacheSegment& segment : segments) segment.cache->advance(segment.tokens);
-  step.arrived.start(step.logits);
-  return step.arrived.wait();
+  last_ = &step;
+  return step.logits;
+}
+
+const Tensor& CapturedSteps::on_host() {
+  last_->arrived.start(last_->logits);
+  return last_->arrived.wait();
 }
 
 }  // namespace ingot::infer

@@ -27,9 +27,11 @@ class CapturedSteps {
   /// each, on a device that captures, by a model whose work waits for nothing.
   bool takes(std::span<const CacheSegment> segments) const;
 
-  /// The logits f32 [sequence, vocab] of `tokens`, which stand one segment after the other, on the host;
+  /// The logits f32 [sequence, vocab] of `tokens`, which stand one segment after the other, on the device;
   /// valid until the next run. Every cache grows by its segment's tokens and needs room for them.
   const Tensor& run(std::span<const std::int32_t> tokens, std::span<const CacheSegment> segments);
+  /// The logits of the last run on the host, valid until the next one.
+  const Tensor& on_host();
 
  private:
   struct Step;  // what one recording reads and leaves behind
@@ -41,6 +43,7 @@ class CapturedSteps {
   WorkCache work_;
   std::vector<std::uint64_t> memories_;  // of the caches that recordings read
   std::map<std::string, std::unique_ptr<Step>> steps_;
+  Step* last_ = nullptr;  // that ran
 };
 
 }  // namespace ingot::infer

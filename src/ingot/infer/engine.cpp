@@ -156,8 +156,8 @@ std::vector<Engine::Turn> Engine::plan() {
   return turns;
 }
 
-// Runs all turns through the model; returns the logits f32 [rows, vocab], on the host, of those that sample.
-Tensor Engine::forward(std::vector<Turn>& turns) {
+// Runs all turns through the model.
+Engine::Logits Engine::forward(std::vector<Turn>& turns) {
   std::vector<std::int32_t> tokens;
   std::vector<CacheSegment> segments;
   std::int64_t rows = 0;  // hidden states that become logits
@@ -174,11 +174,11 @@ Tensor Engine::forward(std::vector<Turn>& turns) {
     turn.first_row = rows;
     rows += turn.rows();
   }
-  if (captured_ != nullptr && captured_->takes(segments)) return captured_->run(tokens, segments);
+  if (captured_ != nullptr && captured_->takes(segments)) return {captured_->run(tokens, segments), true};
   const auto total = static_cast<std::int64_t>(tokens.size());
   const Tensor hidden = model_.hidden(Tensor::from(tokens, {1, total}, model_.device()), segments);
   if (rows == 0) return {};
-  return to(to(model_.logits(reshape(hidden, {rows, hidden.dim(2)})), DType::f32), kCpu);
+  return {to(model_.logits(reshape(hidden, {rows, hidden.dim(2)})), DType::f32)};
 }
 
 // Puts a token behind the text; false when that ends it.
@@ -200,17 +200,39 @@ bool Engine::accept(Sequence& s, std::int32_t token) {
 }
 
 // Draws from each row as if there were no guesses; goes on to the next only where the guess was right.
-void Engine::draw(Turn& turn, const float* logits) const {
-  Sequence& s = *turn.sequence;
-  const auto vocab = static_cast<std::size_t>(model_.config.vocab_size);
-  const std::size_t length = s.tokens_.size();
+void Engine::draw(Turn& turn, FunctionRef<std::int32_t(std::int64_t row)> next) {
+  std::vector<std::int32_t>& tokens = turn.sequence->tokens_;
+  const std::size_t length = tokens.size();
   for (std::int64_t i = 0; i <= turn.drafted; ++i) {
-    const std::int32_t token = s.sampler_({logits + static_cast<std::size_t>(i) * vocab, vocab}, s.tokens_);
+    const std::int32_t token = next(turn.first_row + i);
     turn.drawn.push_back(token);
     if (i == turn.drafted || token != turn.input[static_cast<std::size_t>(i) + 1]) break;
-    s.tokens_.push_back(token);  // history of the next draw
+    tokens.push_back(token);  // a sampler looks at the text so far
   }
-  s.tokens_.resize(length);
+  tokens.resize(length);
+}
+
+void Engine::draw(std::vector<Turn>& turns, const Logits& logits) {
+  const auto greedy = [](const Turn& turn) { return turn.sequence->sampler_.greedy(); };
+  if (!model_.device().is_cpu() && std::ranges::all_of(turns, greedy)) {  // nothing else leaves the device
+    const std::vector<std::int32_t> likeliest = likeliest_tokens(logits.rows);
+    if (std::ranges::min(likeliest) >= 0) {
+      for (Turn& turn : turns)
+        draw(turn, [&](std::int64_t row) { return likeliest[static_cast<std::size_t>(row)]; });
+      return;
+    }  // else a sampler says what is wrong
+  }
+  const Tensor host = logits.captured ? captured_->on_host() : to(logits.rows, kCpu);
+  const auto vocab = static_cast<std::size_t>(model_.config.vocab_size);
+  // Texts draw side by side: one draw among 128,000 tokens takes most of a millisecond.
+  parallel_share(static_cast<std::int64_t>(turns.size()), 1, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (Turn& turn :
+         std::span(turns).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)))
+      draw(turn, [&](std::int64_t row) {
+        Sequence& s = *turn.sequence;
+        return s.sampler_({host.data<float>() + static_cast<std::size_t>(row) * vocab, vocab}, s.tokens_);
+      });
+  });
 }
 
 void Engine::accept_drawn(const Turn& turn) {
@@ -232,15 +254,9 @@ bool Engine::step() {
   if (active_.empty()) return false;
   const NoGrad no_grad;
   std::vector<Turn> turns = plan();
-  const Tensor logits = forward(turns);
+  const Logits logits = forward(turns);
   std::erase_if(turns, [](const Turn& turn) { return !turn.samples; });
-  // Texts draw side by side: one draw among 128,000 tokens takes most of a millisecond.
-  parallel_share(static_cast<std::int64_t>(turns.size()), 1, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      Turn& turn = turns[static_cast<std::size_t>(i)];
-      draw(turn, logits.data<float>() + turn.first_row * model_.config.vocab_size);
-    }
-  });
+  if (!turns.empty()) draw(turns, logits);
   for (Turn& turn : turns) accept_drawn(turn);
   std::erase_if(active_, [](const auto& s) { return s->finished(); });
   return !active_.empty();

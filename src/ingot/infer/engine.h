@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ingot/base/parallel.h"
 #include "ingot/infer/sampler.h"
 #include "ingot/models/language/decoder.h"
 
@@ -130,8 +131,13 @@ class Engine {
   void add(std::shared_ptr<Sequence> sequence);
   std::vector<Turn> plan();
   Turn decode_turn(Sequence& sequence) const;
-  Tensor forward(std::vector<Turn>& turns);
-  void draw(Turn& turn, const float* logits) const;
+  struct Logits {
+    Tensor rows;  // f32 [rows, vocab] where the model is, of the turns that sample
+    bool captured = false;
+  };
+  Logits forward(std::vector<Turn>& turns);
+  void draw(std::vector<Turn>& turns, const Logits& logits);
+  static void draw(Turn& turn, FunctionRef<std::int32_t(std::int64_t row)> next);
   void accept_drawn(const Turn& turn);
   bool accept(Sequence& sequence, std::int32_t token);
 

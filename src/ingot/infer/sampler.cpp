@@ -10,17 +10,16 @@
 #include "ingot/base/error.h"
 #include "ingot/core/tensor.h"
 #include "ingot/infer/logit_passes.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/index.h"
 #include "ingot/ops/reduce.h"
 
 namespace ingot {
 namespace {
 
-// The first of the largest; a NaN counts as largest.
-std::int32_t greedy(std::span<const float> logits) {
-  const NoGrad no_grad;
-  const Tensor row = Tensor::wrap(const_cast<float*>(logits.data()),
-                                  {static_cast<std::int64_t>(logits.size())}, DType::f32, kCpu, {});
-  return static_cast<std::int32_t>(argmax(row).item());
+Tensor as_row(std::span<const float> logits) {
+  return Tensor::wrap(const_cast<float*>(logits.data()), {1, static_cast<std::int64_t>(logits.size())},
+                      DType::f32, kCpu, {});
 }
 
 // The largest of logits that can be drawn from.
@@ -36,6 +35,18 @@ float checked_largest(std::span<const float> logits) {
 }
 
 }  // namespace
+
+// The first of the largest; a NaN counts as largest.
+std::vector<std::int32_t> likeliest_tokens(const Tensor& logits) {
+  const NoGrad no_grad;
+  const Tensor places = argmax(logits, -1, true);
+  const std::vector<float> values = to(gather_within(logits, -1, places), kCpu).to_vector<float>();
+  const std::vector<std::int64_t> found = to(places, kCpu).to_vector<std::int64_t>();
+  std::vector<std::int32_t> tokens;
+  for (std::size_t row = 0; row < found.size(); ++row)
+    tokens.push_back(std::isfinite(values[row]) ? static_cast<std::int32_t>(found[row]) : -1);
+  return tokens;
+}
 
 void SamplingOptions::validate() const {
   INGOT_CHECK(temperature >= 0 && std::isfinite(temperature),
@@ -56,10 +67,9 @@ Sampler::Sampler(const SamplingOptions& options)
 }
 
 std::int32_t Sampler::operator()(std::span<const float> logits, std::span<const std::int32_t> history) {
-  if (options_.temperature == 0 && options_.repetition_penalty == 1.0 && !logits.empty()) {
-    const std::int32_t token = greedy(logits);
-    if (std::isfinite(logits[static_cast<std::size_t>(token)]))
-      return token;  // else we say below what is wrong
+  if (greedy() && !logits.empty()) {
+    const std::int32_t token = likeliest_tokens(as_row(logits)).front();
+    if (token >= 0) return token;  // else we say below what is wrong
   }
   take(logits, history);
   if (options_.temperature == 0)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ingot/base/rng.h"
+#include "ingot/core/tensor.h"
 
 namespace ingot {
 
@@ -26,6 +27,9 @@ struct SamplingOptions {
 class Sampler {
  public:
   explicit Sampler(const SamplingOptions& options);
+
+  /// Whether it always takes the likeliest token, as likeliest_tokens() does.
+  bool greedy() const { return options_.temperature == 0 && options_.repetition_penalty == 1.0; }
 
   /// The next token's id from its logits [vocab]; `history` is what a repetition penalty counts. Throws
   /// NonFinite when a logit is NaN or +∞, or none is finite.
@@ -57,5 +61,9 @@ class Sampler {
   float lowest_ = 0;
   std::size_t sorted_ = 0;
 };
+
+/// What a greedy sampler takes from each row of `logits` f32 [rows, vocab], found where these are, so that
+/// they need not leave a device; −1 where the largest is not finite, or one is NaN.
+std::vector<std::int32_t> likeliest_tokens(const Tensor& logits);
 
 }  // namespace ingot

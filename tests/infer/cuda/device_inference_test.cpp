@@ -1,16 +1,19 @@
 #include <cmath>
+#include <limits>
 
 #include "tests/infer/small_model.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
 #include "ingot/infer/engine.h"
 #include "ingot/infer/load.h"
 #include "ingot/infer/perplexity.h"
 #include "ingot/kernels/launch_profile.h"
 #include "ingot/nn/visit.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 
 // Language models on a CUDA device, emulated or not, against the same on the CPU.
 namespace ingot::infer {
@@ -102,6 +105,20 @@ TEST_F(DeviceInference, LaunchesNoKernelByItselfOnceAStepIsCaptured) {
     EXPECT_GT(after[2], after[1]);
     // The first token is the prompt's, the second runs as it is, the third is captured.
     for (std::size_t i = 3; i < after.size(); ++i) EXPECT_EQ(after[i] == after[i - 1], capture) << i;
+  }
+}
+
+TEST_F(DeviceInference, BrokenWeightsAreTheErrorOfTheCpu) {
+  const std::string path = write("llama");
+  for (const double temperature : {0.0, 0.8}) {
+    const auto error = [&](Device device) {
+      const auto model = load(path, "f32", device);
+      fill_(model->norm.weight.value.detach(), std::numeric_limits<double>::quiet_NaN());
+      return test::message_of<NonFinite>([&] {
+        generate(*model, {.prompt = some_ids(5), .max_tokens = 3, .sampling = {.temperature = temperature}});
+      });
+    };
+    EXPECT_EQ(error(kDevice), error(kCpu));
   }
 }
 
