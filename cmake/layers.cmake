@@ -54,7 +54,7 @@ function(ingot_layer name)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC ${deps} PRIVATE ${ARG_LIBS})
   target_compile_definitions(${target} PRIVATE ${definitions})
-  if(name STREQUAL "kernels/cpu")
+  if(name MATCHES "^(kernels/cpu|infer)$")
     # One copy of each SIMD kernel for AVX2, one for AVX-512 (and the portable one): more would only cost build time.
     target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")
   elseif(name STREQUAL "kernels/cuda")

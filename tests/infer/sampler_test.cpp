@@ -1,6 +1,7 @@
 #include "ingot/infer/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -151,6 +152,21 @@ TEST(LogitPasses, WeightsAreThoseOfTheExponential) {
   EXPECT_EQ(exp_weight(0), 1);
   EXPECT_EQ(exp_weight(-88), 0);
   EXPECT_EQ(exp_weight(-std::numeric_limits<float>::infinity()), 0);
+}
+
+// So a draw is the same whatever the processor's vectors hold.
+TEST(LogitPasses, SumsHaveTheBitsOfSixteenPartsAddedUpOneByOne) {
+  std::vector<float> logits;
+  for (int i = 0; i < 1003; ++i) logits.push_back(-0.37F * static_cast<float>((i * 131) % 509));
+  std::array<double, 16> parts{};
+  const std::size_t whole = logits.size() / parts.size() * parts.size();
+  for (std::size_t i = 0; i < whole; ++i)
+    parts[i % parts.size()] += static_cast<double>(exp_weight(logits[i] - 0.5F));
+  double sum = 0;
+  for (const double part : parts) sum += part;
+  for (std::size_t i = whole; i < logits.size(); ++i)
+    sum += static_cast<double>(exp_weight(logits[i] - 0.5F));
+  EXPECT_EQ(sum_exp_weights(logits, 0.5F), sum);
 }
 
 TEST(LogitPasses, OfAnyLengthSeeEveryLogit) {

@@ -9,7 +9,7 @@
 namespace hwy {
 namespace {
 
-/// Which of the targets of kernels/cpu and mahjong this processor and its operating system can run.
+/// Which of the targets of kernels/cpu, infer and mahjong this processor and its operating system can run.
 std::int64_t detect() {
   std::int64_t targets = HWY_STATIC_TARGET;
 #if HWY_ARCH_X86
