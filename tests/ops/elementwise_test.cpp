@@ -54,6 +54,9 @@ const UnaryCase kUnary[] = {
     {"pow", [](const Tensor& x) { return pow(x, 1.7); }, positive},
     {"pow of -2", [](const Tensor& x) { return pow(x, -2); }, positive},
     {"clamp", [](const Tensor& x) { return clamp(x, -0.5, 0.7); }},
+    {"erf", erf},
+    {"leaky_relu", [](const Tensor& x) { return leaky_relu(x, 0.2); }, off_zero},
+    {"elu", [](const Tensor& x) { return elu(x, 1.5); }, off_zero},
     {"operators", [](const Tensor& x) { return (2.0 - x * 3.0 + 1.0) / 4.0 - 0.5 + 1.0 / x; }, positive},
 };
 

@@ -10,7 +10,8 @@ namespace ingot::kernels {
 // there.
 
 /// scale: alpha·x + beta; pow: x^alpha; clamp: to [alpha, beta]; gelu_erf and gelu_tanh: Hendrycks and Gimpel
-/// 2016, exact and approximated; mish: x·tanh(softplus(x)), Misra 2019. The rest is what the name says.
+/// 2016, exact and approximated; mish: x·tanh(softplus(x)), Misra 2019; leaky_relu and elu: x where x > 0,
+/// else alpha·x and alpha·(eˣ − 1) (Maas et al. 2013, Clevert et al. 2016). The rest is what the name says.
 enum class UnaryOp : std::uint8_t {
   scale,
   abs,
@@ -31,8 +32,12 @@ enum class UnaryOp : std::uint8_t {
   mish,
   softplus,
   pow,
-  clamp
+  clamp,
+  erf,
+  leaky_relu,
+  elu
 };
+inline constexpr int kUnaryOps = static_cast<int>(UnaryOp::elu) + 1;
 
 /// Whether the derivative is computed from the result (else from the argument).
 constexpr bool derivative_uses_result(UnaryOp op) {

@@ -102,7 +102,6 @@ std::vector<Tensor> mapped(const OpCall& call) {
 }
 
 // Functions of <cmath> have overloads; these have none.
-double fn_erf(double x) { return std::erf(x); }
 double fn_floor(double x) { return std::floor(x); }
 double fn_ceil(double x) { return std::ceil(x); }
 double fn_round(double x) { return std::nearbyint(x); }  // half to even
@@ -117,24 +116,19 @@ double fn_asinh(double x) { return std::asinh(x); }
 double fn_acosh(double x) { return std::acosh(x); }
 double fn_atanh(double x) { return std::atanh(x); }
 double fn_softsign(double x) { return x / (1 + std::abs(x)); }
-double fn_hard_swish(double x) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); }
 
-std::vector<Tensor> elu(const OpCall& call) {
-  const double alpha = call.number("alpha", 1);
-  return {map_values(call.in(0), [=](double x) { return x > 0 ? x : alpha * std::expm1(x); })};
-}
+std::vector<Tensor> elu_of(const OpCall& call) { return {elu(call.in(0), call.number("alpha", 1))}; }
 std::vector<Tensor> celu(const OpCall& call) {
   const double alpha = call.number("alpha", 1);
-  return {map_values(call.in(0), [=](double x) { return x > 0 ? x : alpha * std::expm1(x / alpha); })};
+  return {scale(elu(scale(call.in(0), 1 / alpha)), alpha)};
 }
 std::vector<Tensor> selu(const OpCall& call) {
   const double alpha = call.number("alpha", 1.67326319217681884765625F);
   const double gamma = call.number("gamma", 1.05070102214813232421875F);
-  return {map_values(call.in(0), [=](double x) { return gamma * (x > 0 ? x : alpha * std::expm1(x)); })};
+  return {scale(elu(call.in(0), alpha), gamma)};
 }
-std::vector<Tensor> leaky_relu(const OpCall& call) {
-  const double alpha = call.number("alpha", 0.01F);
-  return {map_values(call.in(0), [=](double x) { return x > 0 ? x : alpha * x; })};
+std::vector<Tensor> leaky_relu_of(const OpCall& call) {
+  return {leaky_relu(call.in(0), call.number("alpha", 0.01F))};
 }
 std::vector<Tensor> thresholded_relu(const OpCall& call) {
   const double alpha = call.number("alpha", 1);
@@ -142,7 +136,11 @@ std::vector<Tensor> thresholded_relu(const OpCall& call) {
 }
 std::vector<Tensor> hard_sigmoid(const OpCall& call) {
   const double alpha = call.number("alpha", 0.2F), beta = call.number("beta", 0.5F);
-  return {map_values(call.in(0), [=](double x) { return std::clamp(alpha * x + beta, 0.0, 1.0); })};
+  return {clamp(scale(call.in(0), alpha, beta), 0, 1)};
+}
+std::vector<Tensor> hard_swish(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  return {mul(x, clamp(scale(x, 1.0 / 6, 0.5), 0, 1))};
 }
 std::vector<Tensor> shrink(const OpCall& call) {
   const double bias = call.number("bias", 0), lambda = call.number("lambd", 0.5F);
@@ -156,8 +154,11 @@ std::vector<Tensor> prelu(const OpCall& call) {
   if (call.opset() < 7 && slopes.numel() > 1) {  // one for each channel, on axis 1
     while (slopes.rank() < x.rank() - 1) slopes = unsqueeze(slopes, slopes.rank());
   }
-  return {zip_values(
-      x, slopes, [](double x, double slope) { return x > 0 ? x : slope * x; }, "PRelu")};
+  if (!is_floating_point(x.dtype())) {
+    return {zip_values(
+        x, slopes, [](double x, double slope) { return x > 0 ? x : slope * x; }, "PRelu")};
+  }
+  return {add(relu(x), mul(neg(relu(neg(x))), slopes))};
 }
 std::vector<Tensor> gelu(const OpCall& call) {
   const Tensor& x = call.in(0);
@@ -265,21 +266,21 @@ constexpr std::array kMathOps = {OpRow{"Abs", unary<abs>, 1},
                                  OpRow{"Atanh", mapped<fn_atanh>},
                                  OpRow{"BitShift", shift},
                                  OpRow{"Ceil", mapped<fn_ceil>},
-                                 OpRow{"Celu", celu},
+                                 OpRow{"Celu", celu, 1},
                                  OpRow{"Clip", clip, 1},
                                  OpRow{"Cos", unary<cos>, 1},
                                  OpRow{"Cosh", mapped<fn_cosh>},
                                  OpRow{"Det", determinant},
                                  OpRow{"Div", divide, kEveryInput},
-                                 OpRow{"Elu", elu},
-                                 OpRow{"Erf", mapped<fn_erf>},
+                                 OpRow{"Elu", elu_of, 1},
+                                 OpRow{"Erf", unary<erf>, 1},
                                  OpRow{"Exp", unary<exp>, 1},
                                  OpRow{"Floor", mapped<fn_floor>},
                                  OpRow{"Gelu", gelu, 1},
                                  OpRow{"Gemm", gemm, kEveryInput},
-                                 OpRow{"HardSigmoid", hard_sigmoid},
-                                 OpRow{"HardSwish", mapped<fn_hard_swish>},
-                                 OpRow{"LeakyRelu", leaky_relu},
+                                 OpRow{"HardSigmoid", hard_sigmoid, 1},
+                                 OpRow{"HardSwish", hard_swish, 1},
+                                 OpRow{"LeakyRelu", leaky_relu_of, 1},
                                  OpRow{"Log", unary<log>, 1},
                                  OpRow{"MatMul", matrix_product, kEveryInput},
                                  OpRow{"Max", folded<fn_max, maximum>, kEveryInput},
@@ -289,12 +290,12 @@ constexpr std::array kMathOps = {OpRow{"Abs", unary<abs>, 1},
                                  OpRow{"Mod", modulo},
                                  OpRow{"Mul", arithmetic<mul>, kEveryInput},
                                  OpRow{"Neg", unary<neg>, 1},
-                                 OpRow{"PRelu", prelu},
+                                 OpRow{"PRelu", prelu, kEveryInput},
                                  OpRow{"Pow", power, 1},
                                  OpRow{"Reciprocal", unary<reciprocal>, 1},
                                  OpRow{"Relu", unary<relu>, 1},
                                  OpRow{"Round", mapped<fn_round>},
-                                 OpRow{"Selu", selu},
+                                 OpRow{"Selu", selu, 1},
                                  OpRow{"Shrink", shrink},
                                  OpRow{"Sigmoid", unary<sigmoid>, 1},
                                  OpRow{"Sign", mapped<fn_sign>},

@@ -12,8 +12,10 @@ using kernels::UnaryOp;
 
 constexpr std::string_view name_of(UnaryOp op) {
   constexpr std::string_view kNames[] = {
-      "scale",   "abs",  "exp",  "log",  "sqrt",     "rsqrt",     "square", "reciprocal", "sin", "cos",
-      "sigmoid", "tanh", "relu", "silu", "gelu_erf", "gelu_tanh", "mish",   "softplus",   "pow", "clamp"};
+      "scale", "abs",      "exp",     "log",   "sqrt", "rsqrt",      "square",   "reciprocal",
+      "sin",   "cos",      "sigmoid", "tanh",  "relu", "silu",       "gelu_erf", "gelu_tanh",
+      "mish",  "softplus", "pow",     "clamp", "erf",  "leaky_relu", "elu"};
+  static_assert(std::size(kNames) == kernels::kUnaryOps);
   return kNames[static_cast<std::size_t>(op)];
 }
 
@@ -101,6 +103,9 @@ Tensor gelu_erf(const Tensor& x) { return unary(UnaryOp::gelu_erf, x); }
 Tensor gelu_tanh(const Tensor& x) { return unary(UnaryOp::gelu_tanh, x); }
 Tensor mish(const Tensor& x) { return unary(UnaryOp::mish, x); }
 Tensor softplus(const Tensor& x) { return unary(UnaryOp::softplus, x); }
+Tensor erf(const Tensor& x) { return unary(UnaryOp::erf, x); }
+Tensor leaky_relu(const Tensor& x, double slope) { return unary(UnaryOp::leaky_relu, x, slope); }
+Tensor elu(const Tensor& x, double alpha) { return unary(UnaryOp::elu, x, alpha); }
 Tensor pow(const Tensor& x, double exponent) {
   if (exponent == 2) return square(x);
   return unary(UnaryOp::pow, x, exponent);

@@ -40,6 +40,12 @@ Tensor gelu_tanh(const Tensor& x);
 Tensor mish(const Tensor& x);
 /// log(1 + eˣ)
 Tensor softplus(const Tensor& x);
+/// The error function, 2/√π ∫₀ˣ e^(−t²) dt.
+Tensor erf(const Tensor& x);
+/// x where it is positive, else slope·x (Maas et al. 2013).
+Tensor leaky_relu(const Tensor& x, double slope = 0.01);
+/// x where it is positive, else alpha·(eˣ − 1) (Clevert et al. 2016).
+Tensor elu(const Tensor& x, double alpha = 1);
 /// silu(gate)·up (SwiGLU, Shazeer 2020). One shape.
 Tensor silu_mul(const Tensor& gate, const Tensor& up);
 

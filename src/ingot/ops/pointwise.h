@@ -74,6 +74,9 @@ inline Symbol mish(Symbol x) { return x.unary(kernels::UnaryOp::mish); }
 inline Symbol softplus(Symbol x) { return x.unary(kernels::UnaryOp::softplus); }
 inline Symbol pow(Symbol x, double exponent) { return exponent == 2 ? square(x) : x.unary(kernels::UnaryOp::pow, exponent); }
 inline Symbol clamp(Symbol x, double low, double high) { return x.unary(kernels::UnaryOp::clamp, low, high); }
+inline Symbol erf(Symbol x) { return x.unary(kernels::UnaryOp::erf); }
+inline Symbol leaky_relu(Symbol x, double slope) { return x.unary(kernels::UnaryOp::leaky_relu, slope); }
+inline Symbol elu(Symbol x, double alpha) { return x.unary(kernels::UnaryOp::elu, alpha); }
 // clang-format on
 
 /// Whether formulas become kernels, and for how many elements at least, on this thread while one is alive.

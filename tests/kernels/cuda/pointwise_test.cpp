@@ -29,7 +29,8 @@ const auto kUnary = [](const auto& x) {
   const auto a = abs(x) + 0.5;
   auto y = exp(-a) + log(a) + sqrt(a) + rsqrt(a) + square(x) + reciprocal(a);
   y = y + sin(x) + cos(x) + sigmoid(x) + tanh(x) + relu(x) + silu(x);
-  return y + gelu_erf(x) + gelu_tanh(x) + mish(x) + softplus(x) + pow(a, 1.5) + clamp(x, -0.5, 0.25);
+  y = y + gelu_erf(x) + gelu_tanh(x) + mish(x) + softplus(x) + pow(a, 1.5) + clamp(x, -0.5, 0.25);
+  return y + erf(x) + leaky_relu(x, 0.3) + elu(x, 1.5);
 };
 const auto kBinary = [](const auto& a, const auto& b) {
   const auto product = a * b;
@@ -162,7 +163,7 @@ TEST(PointwiseSource, CompilesForACardWithoutTheToolkit) {
   }
   using kernels::PointwiseStep;
   std::vector<PointwiseStep> derivatives;  // of every operation
-  for (int op = 0; op <= static_cast<int>(kernels::UnaryOp::clamp); ++op)
+  for (int op = 0; op < kernels::kUnaryOps; ++op)
     derivatives.push_back({.kind = PointwiseStep::Kind::unary_backward,
                            .unary = static_cast<kernels::UnaryOp>(op),
                            .a = op,

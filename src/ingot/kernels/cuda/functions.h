@@ -10,6 +10,7 @@ namespace ingot::kernels::cuda {
 
 inline constexpr float kSqrtHalf = 0.70710678118654752F;
 inline constexpr float kInverseSqrtTwoPi = 0.39894228040143268F;
+inline constexpr float kInverseSqrtPi = 0.56418958354775629F;
 inline constexpr float kGeluCubic = 0.044715F;
 inline constexpr float kGeluScale = 0.79788456080286536F;  // sqrt(2 / pi)
 
@@ -38,6 +39,19 @@ __device__ __forceinline__ float mish_derivative(float x) {
 __device__ __forceinline__ float silu_derivative(float x) {
   const float s = sigmoid(x);
   return s * (1.0F + x * (1.0F - s));
+}
+
+__device__ __forceinline__ float erf_derivative(float s) {
+  return __fmul_rn(2.0F * kInverseSqrtPi, expf(-(s * s)));
+}
+__device__ __forceinline__ float leaky_relu(float x, float alpha) {
+  return x > 0.0F ? x : __fmul_rn(alpha, x);
+}
+__device__ __forceinline__ float elu(float x, float alpha) {
+  return x > 0.0F ? x : __fmul_rn(alpha, expm1f(x));
+}
+__device__ __forceinline__ float elu_derivative(float s, float alpha) {
+  return s > 0.0F ? 1.0F : __fmul_rn(alpha, expf(s));
 }
 
 }  // namespace ingot::kernels::cuda

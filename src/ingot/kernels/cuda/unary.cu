@@ -67,6 +67,12 @@ struct Unary {
         return each(x, y, [a](float u) { return powf(u, a); });
       case UnaryOp::clamp:
         return each(x, y, [a, b](float u) { return u < a ? a : u > b ? b : u; });
+      case UnaryOp::erf:
+        return each(x, y, [](float u) { return erff(u); });
+      case UnaryOp::leaky_relu:
+        return each(x, y, [a](float u) { return leaky_relu(u, a); });
+      case UnaryOp::elu:
+        return each(x, y, [a](float u) { return elu(u, a); });
     }
   }
 };
@@ -127,6 +133,12 @@ struct UnaryBackward {
         return each(s, d, [a](float u) { return a == 0.0F ? 0.0F : a * powf(u, a - 1.0F); });
       case UnaryOp::clamp:
         return each(s, d, [a, b](float u) { return u >= a && u <= b ? 1.0F : 0.0F; });
+      case UnaryOp::erf:
+        return each(s, d, [](float u) { return erf_derivative(u); });
+      case UnaryOp::leaky_relu:
+        return each(s, d, [a](float u) { return u > 0.0F ? 1.0F : a; });
+      case UnaryOp::elu:
+        return each(s, d, [a](float u) { return elu_derivative(u, a); });
     }
   }
 };

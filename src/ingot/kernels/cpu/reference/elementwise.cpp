@@ -70,6 +70,12 @@ T apply(UnaryOp op, T x, T alpha, T beta) {
       return std::pow(x, alpha);
     case UnaryOp::clamp:
       return x < alpha ? alpha : x > beta ? beta : x;
+    case UnaryOp::erf:
+      return std::erf(x);
+    case UnaryOp::leaky_relu:
+      return x > 0 ? x : alpha * x;
+    case UnaryOp::elu:
+      return x > 0 ? x : alpha * std::expm1(x);
   }
   return x;
 }
@@ -128,6 +134,12 @@ T derivative(UnaryOp op, T s, T alpha, T beta) {
       return alpha == 0 ? T{0} : alpha * std::pow(s, alpha - 1);
     case UnaryOp::clamp:
       return s >= alpha && s <= beta ? T{1} : T{0};
+    case UnaryOp::erf:
+      return 2 * std::numbers::inv_sqrtpi_v<T> * std::exp(-s * s);
+    case UnaryOp::leaky_relu:
+      return s > 0 ? T{1} : alpha;
+    case UnaryOp::elu:
+      return s > 0 ? T{1} : alpha * std::exp(s);
   }
   return 1;
 }

@@ -76,6 +76,15 @@ void unary_block(UnaryOp op, const float* x, float* y, std::int64_t n, float alp
     case UnaryOp::clamp:
       return run(
           [=](V v) HWY_ATTR { return hn::IfThenElse(hn::Lt(v, a), a, hn::IfThenElse(hn::Gt(v, b), b, v)); });
+    case UnaryOp::erf:
+      return run([=](V v) HWY_ATTR { return erf(v); });
+    case UnaryOp::leaky_relu:
+      return run([=](V v) HWY_ATTR { return hn::IfThenElse(hn::Gt(v, zero), v, hn::Mul(v, a)); });
+    case UnaryOp::elu:
+      return run([=](V v) HWY_ATTR {
+        const V below = hn::Mul(hn::Expm1(d, hn::Min(v, zero)), a);
+        return hn::IfThenElse(hn::Or(hn::Gt(v, zero), hn::IsNaN(v)), v, below);
+      });
   }
 }
 
@@ -92,7 +101,7 @@ HWY_EXPORT(unary_block);
 // Elements that take some 5 µs: several times the cost of waking a thread.
 std::int64_t grain(UnaryOp op) {
   const bool cheap = op <= UnaryOp::reciprocal && op != UnaryOp::exp && op != UnaryOp::log;
-  return cheap || op == UnaryOp::relu || op == UnaryOp::clamp ? 32768 : 8192;
+  return cheap || op == UnaryOp::relu || op == UnaryOp::clamp || op == UnaryOp::leaky_relu ? 32768 : 8192;
 }
 
 void run(const UnaryArgs& args, Stream) {

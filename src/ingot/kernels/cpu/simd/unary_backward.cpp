@@ -90,6 +90,12 @@ void unary_backward_block(UnaryOp op, const float* saved, const float* dy, float
       return run([=](V s) HWY_ATTR { return hn::Mul(a, power(s, alpha - 1.0F)); });
     case UnaryOp::clamp:
       return run_if([=](V s) HWY_ATTR { return hn::And(hn::Ge(s, a), hn::Le(s, b)); });
+    case UnaryOp::erf:
+      return run([=](V s) HWY_ATTR { return hn::Mul(set(1.1283791671F), exp(hn::Neg(hn::Mul(s, s)))); });
+    case UnaryOp::leaky_relu:
+      return run([=](V s) HWY_ATTR { return hn::IfThenElse(hn::Gt(s, zero), one, a); });
+    case UnaryOp::elu:
+      return run([=](V s) HWY_ATTR { return hn::IfThenElse(hn::Gt(s, zero), one, hn::Mul(a, exp(s))); });
   }
 }
 
