@@ -8,6 +8,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/infer/logit_passes.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/loss.h"
 #include "ingot/ops/view.h"
@@ -82,10 +83,8 @@ void check(const LanguageModel& model, std::span<const std::int32_t> tokens, con
 }  // namespace
 
 double token_loss(std::span<const float> row, std::int32_t target) {
-  const float top = *std::ranges::max_element(row);
-  double sum = 0;
-  for (const float x : row) sum += std::exp(x - top);
-  return std::log(sum) + top - row[static_cast<std::size_t>(target)];
+  const float top = largest_logit(row);
+  return std::log(sum_exp_weights(row, top)) + top - row[static_cast<std::size_t>(target)];
 }
 
 double Perplexity::perplexity() const {
