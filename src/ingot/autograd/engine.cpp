@@ -159,9 +159,7 @@ class Engine {
         throw;
       }
       reset(node);
-      if (!retain_graph_) {
-        for (SavedTensor* saved : node.saved()) saved->release();
-      }
+      if (!retain_graph_) node.release();
     }
   }
 

@@ -6,6 +6,7 @@ namespace ingot {
 namespace {
 thread_local bool enabled = true;
 thread_local bool later = false;
+thread_local bool selective = false;
 std::atomic<bool> anomaly = false;
 }  // namespace
 
@@ -18,6 +19,11 @@ bool recorded_later() { return later && !enabled; }
 
 RecordedLater::RecordedLater() : previous_(later) { later = true; }
 RecordedLater::~RecordedLater() { later = previous_; }
+
+bool selective_recompute() { return selective; }
+
+SelectiveRecompute::SelectiveRecompute(bool value) : previous_(selective) { selective = value; }
+SelectiveRecompute::~SelectiveRecompute() { selective = previous_; }
 
 bool detect_anomaly_enabled() { return anomaly.load(std::memory_order_relaxed); }
 void set_detect_anomaly(bool value) { anomaly.store(value, std::memory_order_relaxed); }

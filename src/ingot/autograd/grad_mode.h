@@ -38,6 +38,25 @@ class RecordedLater : public NoGrad {
   bool previous_;
 };
 
+/// Whether the backward pass makes results that are cheap to compute again, instead of keeping them.
+bool selective_recompute();
+
+/// What ops of this thread save inside the scope takes less memory: where a result can be made again, with
+/// the same bits, from what is kept anyway and without a matrix product (norms, activation functions,
+/// products of elements, and turns, views and rows of those), its inputs are kept in its place (Korthikanti
+/// et al. 2022, "Reducing activation recomputation in large transformer models"). Results and gradients stay
+/// the same.
+class SelectiveRecompute {
+ public:
+  explicit SelectiveRecompute(bool enabled = true);
+  ~SelectiveRecompute();
+  SelectiveRecompute(const SelectiveRecompute&) = delete;
+  SelectiveRecompute& operator=(const SelectiveRecompute&) = delete;
+
+ private:
+  bool previous_;
+};
+
 /// Whether every op checks its outputs and gradients for NaN and infinities (process-wide; slow). The first
 /// op that makes one throws NonFinite with its name.
 bool detect_anomaly_enabled();

@@ -18,15 +18,22 @@ struct Graveyard {
 };
 thread_local Graveyard graveyard;
 
+// Of a longer chain each so many-th result is kept: making one again does not take ever longer, nor ever more
+// of the stack.
+constexpr int kDeepestRecomputed = 8;
+
 }  // namespace
 
-SavedTensor::SavedTensor(const Tensor& tensor)
-    : tensor_(tensor.defined() ? tensor.detach() : Tensor{}),
-      version_(tensor.defined() ? tensor.storage()->version() : 0) {}
+SavedTensor::SavedTensor(const Tensor& tensor) : recomputed_(Recomputed::of(tensor)) {
+  if (recomputed_ != nullptr || !tensor.defined()) return;
+  tensor_ = tensor.detach();
+  version_ = tensor.storage()->version();
+}
 
 const Tensor& SavedTensor::get() const {
   INGOT_CHECK(!released_,
               Error("backward: the graph was already used and released; pass retain_graph to use it twice"));
+  if (recomputed_ != nullptr) return recomputed_->get();
   INGOT_CHECK(
       !tensor_.defined() || tensor_.storage()->version() == version_,
       Error("backward: a tensor saved for the backward pass was changed in place since; clone() it first"));
@@ -34,8 +41,56 @@ const Tensor& SavedTensor::get() const {
 }
 
 void SavedTensor::release() {
-  released_ = released_ || tensor_.defined();
+  released_ = released_ || defined();
   tensor_ = {};
+  recomputed_ = nullptr;
+}
+
+std::size_t SavedTensor::nbytes() const {
+  if (recomputed_ != nullptr) return recomputed_->nbytes();
+  return tensor_.defined() ? tensor_.nbytes() : 0;
+}
+
+Recomputed::Recomputed(const Tensor& result, std::span<const Tensor* const> inputs, Function function)
+    : function_(std::move(function)), version_(result.storage()->version()) {
+  inputs_.reserve(inputs.size());
+  for (const Tensor* input : inputs) {
+    inputs_.emplace_back(*input);
+    if (const auto before = of(*input)) depth_ = std::max(depth_, before->depth() + 1);
+  }
+}
+
+std::shared_ptr<Recomputed> Recomputed::of(const Tensor& tensor) {
+  const AutogradMeta* meta = tensor.autograd_meta().get();
+  if (meta == nullptr || meta->grad_fn == nullptr) return nullptr;
+  const Node& node = static_cast<const Node&>(*meta->grad_fn);
+  const bool can = node.recomputed_ != nullptr && node.recomputed_output_ == meta->output_index &&
+                   node.recomputed_->version_ == tensor.storage()->version();
+  return can ? node.recomputed_ : nullptr;
+}
+
+const Tensor& Recomputed::get() {
+  if (value_.defined()) return value_;
+  const NoGrad no_grad;
+  std::vector<Tensor> inputs;
+  inputs.reserve(inputs_.size());
+  for (const SavedTensor& input : inputs_) inputs.push_back(input.get());
+  value_ = function_(inputs);
+  inputs_.clear();  // which may be results that were made again for this one alone
+  function_ = nullptr;
+  return value_;
+}
+
+bool is_recomputed(const Tensor& tensor) { return Recomputed::of(tensor) != nullptr; }
+
+void set_recomputed(const Tensor& result, std::span<const Tensor* const> inputs,
+                    Recomputed::Function function) {
+  const AutogradMeta& meta = *result.autograd_meta();
+  auto recomputed = std::make_shared<Recomputed>(result, inputs, std::move(function));
+  if (recomputed->depth() > kDeepestRecomputed) return;
+  Node& node = static_cast<Node&>(*meta.grad_fn);
+  node.recomputed_ = std::move(recomputed);
+  node.recomputed_output_ = meta.output_index;
 }
 
 Node::Node() : sequence_(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
@@ -77,6 +132,11 @@ std::size_t Node::saved_bytes() {
   std::size_t bytes = 0;
   for (const SavedTensor* tensor : saved()) bytes += tensor->nbytes();
   return bytes;
+}
+
+void Node::release() {
+  for (SavedTensor* tensor : saved()) tensor->release();
+  recomputed_ = nullptr;
 }
 
 bool needs_grad(std::initializer_list<const Tensor*> inputs) {

@@ -16,6 +16,7 @@
 namespace ingot {
 
 class Node;
+class Recomputed;
 
 /// Where the gradient of a node's input goes: to the node that made the input, to a leaf, or nowhere.
 struct Edge {
@@ -30,7 +31,8 @@ struct Edge {
 };
 
 /// A tensor kept for the backward pass: without autograd data (no cycle can form), and with the storage's
-/// version, so that a later in-place change is an error and not a wrong gradient.
+/// version, so that a later in-place change is an error and not a wrong gradient. Of a recomputable() result
+/// the way to make it again is kept instead.
 class SavedTensor {
  public:
   SavedTensor() = default;
@@ -38,14 +40,38 @@ class SavedTensor {
   /// Throws Error when the memory was changed in place, or was released by an earlier backward pass.
   const Tensor& get() const;
   View view() const { return get().view(); }
-  bool defined() const { return tensor_.defined(); }
+  bool defined() const { return tensor_.defined() || recomputed_ != nullptr; }
   void release();
-  std::size_t nbytes() const { return tensor_.defined() ? tensor_.nbytes() : 0; }
+  /// 0 for what has to be made again, until that is done.
+  std::size_t nbytes() const;
 
  private:
   Tensor tensor_;
+  std::shared_ptr<Recomputed> recomputed_;  // in its place
   std::uint32_t version_ = 0;
   bool released_ = false;
+};
+
+/// A result that is made again when the first of the SavedTensors that share it is asked for it. It is there
+/// until the last of them and the node that made it first are released.
+class Recomputed {
+ public:
+  using Function = std::function<Tensor(std::span<const Tensor>)>;
+  Recomputed(const Tensor& result, std::span<const Tensor* const> inputs, Function function);
+  /// How `tensor` is made again; null where it is not, or where its memory was changed in place since.
+  static std::shared_ptr<Recomputed> of(const Tensor& tensor);
+  /// Throws as SavedTensor::get() does, of the inputs.
+  const Tensor& get();
+  std::size_t nbytes() const { return value_.defined() ? value_.nbytes() : 0; }
+  /// How many results are made one after the other for this one.
+  int depth() const { return depth_; }
+
+ private:
+  std::vector<SavedTensor> inputs_;
+  Function function_;
+  Tensor value_;
+  std::uint32_t version_;  // of the memory that the result was in first
+  int depth_ = 1;
 };
 
 /// Where a kernel writes one gradient. `view` is absent when nobody needs it.
@@ -101,11 +127,18 @@ class Node : public GradFn {
   const std::vector<Edge>& inputs() const { return inputs_; }
   std::uint64_t sequence() const { return sequence_; }
   std::size_t saved_bytes();
+  /// Gives up what was saved.
+  void release();
 
  private:
   friend class BackwardContext;
   friend class Engine;
+  friend class Recomputed;
+  friend void set_recomputed(const Tensor& result, std::span<const Tensor* const> inputs,
+                             Recomputed::Function function);
   std::vector<Edge> inputs_;
+  std::shared_ptr<Recomputed> recomputed_;  // one of the outputs, for those who save it
+  std::uint32_t recomputed_output_ = 0;
   std::vector<Tensor> grads_;  // of the outputs, while a backward pass runs
   std::uint64_t sequence_;     // creation order: inputs always come before their consumers
   bool queued_ = false;
@@ -131,6 +164,27 @@ void record_all(std::span<Tensor> outputs, std::span<const Tensor* const> inputs
   if (!recorded) return;
   node->set_inputs(inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) connect(outputs[i], node, static_cast<std::uint32_t>(i));
+}
+
+/// Whether who saves `tensor` keeps how to make it again.
+bool is_recomputed(const Tensor& tensor);
+void set_recomputed(const Tensor& result, std::span<const Tensor* const> inputs,
+                    Recomputed::Function function);
+
+/// For the recorded result of an op that costs little more than reading its inputs: inside
+/// SelectiveRecompute, who saves `result` saves `inputs` in its place. function(inputs), called without
+/// gradients, has to give the same bits. It pays where the op's own node keeps those inputs anyway, or where
+/// they are recomputed too.
+template <class Function>
+Tensor recomputable(Tensor result, std::span<const Tensor* const> inputs, Function&& function) {
+  if (selective_recompute() && result.requires_grad() && !result.is_leaf())
+    set_recomputed(result, inputs, std::forward<Function>(function));
+  return result;
+}
+template <class Function>
+Tensor recomputable(Tensor result, std::initializer_list<const Tensor*> inputs, Function&& function) {
+  return recomputable(std::move(result), std::span(inputs.begin(), inputs.size()),
+                      std::forward<Function>(function));
 }
 
 /// Ends an op: makes `output` the result of a NodeType built from `args`, if one of `inputs` needs a

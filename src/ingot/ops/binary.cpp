@@ -106,7 +106,8 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b) {
   if (op == BinaryOp::add || op == BinaryOp::sub) {
     return record<AddNode>(y, {&a, &b}, op == BinaryOp::sub);
   }
-  return record<BinaryNode>(y, {&a, &b}, a, b, op);
+  return recomputable(record<BinaryNode>(y, {&a, &b}, a, b, op), {&a, &b},
+                      [op](std::span<const Tensor> in) { return binary(op, in[0], in[1]); });
 }
 
 Tensor compare(CompareOp op, const Tensor& a, const Tensor& b) {

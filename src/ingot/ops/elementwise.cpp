@@ -48,12 +48,10 @@ Tensor unary(UnaryOp op, const Tensor& x, double alpha = 1, double beta = 0) {
   Tensor y = Tensor::empty_like(x);
   kernels::launch(kernels::unary, current_stream(x.device()),
                   {.x = x.view(), .y = y.view(), .op = op, .alpha = alpha, .beta = beta});
-  const bool none = op == UnaryOp::scale;
-  return record<UnaryNode>(y, {&x},
-                           none                                  ? Tensor{}
-                           : kernels::derivative_uses_result(op) ? y
-                                                                 : x,
-                           op, alpha, beta);
+  const bool none = op == UnaryOp::scale, keeps_result = !none && kernels::derivative_uses_result(op);
+  y = record<UnaryNode>(y, {&x}, none ? Tensor{} : keeps_result ? y : x, op, alpha, beta);
+  if (keeps_result || (none && !is_recomputed(x))) return y;
+  return recomputable(y, {&x}, [=](std::span<const Tensor> in) { return unary(op, in[0], alpha, beta); });
 }
 
 struct SiluMulNode final : Node {
@@ -124,7 +122,8 @@ Tensor silu_mul(const Tensor& gate, const Tensor& up) {
   Tensor y = Tensor::empty_like(gate);
   kernels::launch(kernels::silu_mul, current_stream(gate.device()),
                   {.gate = gate.view(), .up = up.view(), .y = y.view()});
-  return record<SiluMulNode>(y, {&gate, &up}, gate, up);
+  return recomputable(record<SiluMulNode>(y, {&gate, &up}, gate, up), {&gate, &up},
+                      [](std::span<const Tensor> in) { return silu_mul(in[0], in[1]); });
 }
 
 }  // namespace ingot

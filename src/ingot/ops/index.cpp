@@ -111,7 +111,9 @@ Tensor embedding(const Tensor& weight_, const Tensor& ids_) {
   Tensor y = Tensor::empty(ids.shape().insert(ids.rank(), weight.dim(1)), weight.dtype(), weight.device());
   kernels::launch(kernels::embedding, current_stream(weight.device()),
                   {.weight = weight.view(), .ids = ids.view(), .y = y.view()});
-  return record<EmbeddingNode>(y, {&weight}, ids);
+  y = record<EmbeddingNode>(y, {&weight}, ids);
+  if (!is_recomputed(weight)) return y;  // of a table: of a norm's rows, in the order of their experts
+  return recomputable(y, {&weight, &ids}, [](std::span<const Tensor> in) { return embedding(in[0], in[1]); });
 }
 
 Tensor gather_within(const Tensor& x, int axis, const Tensor& index) {

@@ -9,6 +9,7 @@
 #include "ingot/kernels/scratch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
+#include "ingot/ops/elementwise.h"
 
 namespace ingot {
 namespace {
@@ -137,7 +138,7 @@ struct LinearNode final : Node {
 // The linear layer behind gelu_tanh. Input 0 is gelu's argument, which nothing else reads.
 struct GeluLinearNode final : Node {
   static constexpr const char* kName = "gelu_linear";
-  SavedTensor before, x, weight;  // x = gelu_tanh(before)
+  SavedTensor before, x, weight;  // x = gelu_tanh(before); undefined: to be made again
   GeluLinearNode(const Tensor& before_, const Tensor& x_, const Tensor& weight_)
       : before(before_), x(x_), weight(weight_) {}
   std::string_view name() const override { return kName; }
@@ -150,9 +151,14 @@ struct GeluLinearNode final : Node {
           kernels::gemm_gelu_backward, ctx.stream(),
           {.a = dy, .b = weight.view(), .before = flattened(before.view()), .c = flattened(dx.view)});
     }
-    parameters_backward(ctx, dy, flattened(x.view()));
+    const Tensor gelu = x.defined() ? x.get() : gelu_tanh(before.get());
+    parameters_backward(ctx, dy, flattened(gelu.view()));
   }
 };
+
+// Whether gelu_tanh of the argument that gemm_gelu leaves has the bits of what it gives: on a GPU it took
+// gelu before it rounded the argument, or a library did.
+bool makes_gelu_again(Device device) { return selective_recompute() && device.is_cpu(); }
 
 }  // namespace
 
@@ -235,7 +241,9 @@ Tensor gelu_mlp(const Tensor& x, const LinearWeights& up, const LinearWeights& d
   launch_linear(second);
   const Tensor argument =
       passes_back ? record<LinearNode>(before, {&o.x, &o.weight, &o.bias}, o.x, o.weight) : Tensor{};
-  return record<GeluLinearNode>(second.y, {&argument, &second.weight, &second.bias}, argument, second.x,
+  const bool again = passes_back && makes_gelu_again(second.x.device());
+  const Tensor gelu = again ? Tensor{} : second.x;
+  return record<GeluLinearNode>(second.y, {&argument, &second.weight, &second.bias}, argument, gelu,
                                 second.weight);
 }
 

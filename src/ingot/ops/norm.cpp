@@ -145,6 +145,8 @@ Tensor sum_of(const Tensor& x, const Tensor& residual, const Tensor& place) {
   return place.defined() ? place : Tensor::empty_like(x);
 }
 
+using Inputs = std::span<const Tensor>;
+
 // With a residual, the result's `sum` is made and recorded; else it stays undefined.
 NormedSum rms_norm_of(const char* where, const Tensor& x, const Tensor& residual, const Tensor& weight,
                       float eps, float weight_offset, const Tensor& place = {}) {
@@ -164,13 +166,15 @@ NormedSum rms_norm_of(const char* where, const Tensor& x, const Tensor& residual
                    .weight_offset = weight_offset,
                    .residual = residual.view(),
                    .sum = sum.view()});
+  const auto again = [eps, weight_offset](Inputs in) { return rms_norm(in[0], in[1], eps, weight_offset); };
   if (!residual.defined()) {
-    return {{}, record<NormNode<RmsNormSaved>>(y, {&x, &weight}, x, weight, rstd, weight_offset)};
+    const Tensor normed = record<NormNode<RmsNormSaved>>(y, {&x, &weight}, x, weight, rstd, weight_offset);
+    return {{}, recomputable(normed, {&x, &weight}, again)};
   }
   std::array<Tensor, 2> outputs{sum, y};
   const std::array<const Tensor*, 3> inputs{&x, &residual, &weight};
   record_all<AddNormNode<RmsNormSaved>>(outputs, inputs, sum, weight, rstd, weight_offset);
-  return {outputs[0], outputs[1]};
+  return {outputs[0], recomputable(outputs[1], {&outputs[0], &weight}, again)};
 }
 
 NormedSum layer_norm_of(const char* where, const Tensor& x, const Tensor& residual, const Tensor& weight,
@@ -193,13 +197,15 @@ NormedSum layer_norm_of(const char* where, const Tensor& x, const Tensor& residu
                    .eps = eps,
                    .residual = residual.view(),
                    .sum = sum.view()});
+  const auto again = [eps](Inputs in) { return layer_norm(in[0], in[1], in[2], eps); };
   if (!residual.defined()) {
-    return {{}, record<NormNode<LayerNormSaved>>(y, {&x, &weight, &bias}, x, weight, mean, rstd)};
+    const Tensor normed = record<NormNode<LayerNormSaved>>(y, {&x, &weight, &bias}, x, weight, mean, rstd);
+    return {{}, recomputable(normed, {&x, &weight, &bias}, again)};
   }
   std::array<Tensor, 2> outputs{sum, y};
   const std::array<const Tensor*, 4> inputs{&x, &residual, &weight, &bias};
   record_all<AddNormNode<LayerNormSaved>>(outputs, inputs, sum, weight, mean, rstd);
-  return {outputs[0], outputs[1]};
+  return {outputs[0], recomputable(outputs[1], {&outputs[0], &weight, &bias}, again)};
 }
 
 }  // namespace

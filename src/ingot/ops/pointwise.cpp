@@ -215,7 +215,11 @@ Tensor fused_pointwise(std::span<const Tensor* const> inputs, std::vector<Pointw
   kernels::launch(kernels::pointwise, current_stream(y.device()),
                   {.inputs = views, .y = y.view(), .steps = steps});
   record_all<PointwiseNode>(std::span(&y, 1), inputs, inputs, steps);
-  return y;
+  return recomputable(y, inputs, [steps](std::span<const Tensor> in) {
+    std::vector<const Tensor*> again;
+    for (const Tensor& input : in) again.push_back(&input);
+    return fused_pointwise(again, steps);
+  });
 }
 
 }  // namespace ingot

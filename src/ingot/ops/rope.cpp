@@ -32,14 +32,18 @@ kernels::RopeArgs arguments(const View& x, const View& y, const View& cos, const
           .interleaved = options.interleaved};
 }
 
+// For what outlives the call and keeps the positions as a SavedTensor.
+RopeOptions without_positions(RopeOptions options) {
+  options.positions = {};
+  return options;
+}
+
 struct RopeNode final : Node {
   static constexpr const char* kName = "rope";
   SavedTensor cos, sin, positions;
   RopeOptions options;
   RopeNode(const RopeTable& table, const RopeOptions& options_)
-      : cos(table.cos), sin(table.sin), positions(options_.positions), options(options_) {
-    options.positions = {};
-  }
+      : cos(table.cos), sin(table.sin), positions(options_.positions), options(without_positions(options_)) {}
   std::string_view name() const override { return kName; }
   std::vector<SavedTensor*> saved() override { return {&cos, &sin, &positions}; }
 
@@ -113,7 +117,14 @@ Tensor rope(const Tensor& input, const RopeTable& table, const RopeOptions& opti
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   kernels::launch(kernels::rope, current_stream(x.device()),
                   arguments(x.view(), y.view(), table.cos.view(), table.sin.view(), options));
-  return record<RopeNode>(y, {&x}, table, options);
+  y = record<RopeNode>(y, {&x}, table, options);
+  if (!is_recomputed(x)) return y;  // x would be kept for this alone, and takes as much
+  return recomputable(y, {&x, &table.cos, &table.sin, &options.positions},
+                      [options = without_positions(options)](std::span<const Tensor> in) {
+                        RopeOptions all = options;
+                        all.positions = in[3];
+                        return rope(in[0], {in[1], in[2]}, all);
+                      });
 }
 
 }  // namespace ingot

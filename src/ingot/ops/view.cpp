@@ -184,7 +184,9 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   INGOT_CHECK(shape.numel() == x.numel(), ShapeMismatch("reshape", x.shape().to_vector(), shape.to_vector(),
                                                         "the sizes have another product"));
   if (const std::optional<View> view = reshape_view(x.view(), shape)) {
-    return record<ReshapeNode>(Tensor(x.storage(), *view), {&x});
+    const Tensor y = record<ReshapeNode>(Tensor(x.storage(), *view), {&x});
+    if (!is_recomputed(x)) return y;
+    return recomputable(y, {&x}, [shape](std::span<const Tensor> in) { return reshape(in[0], shape); });
   }
   const Tensor copy = clone(x);
   return record<ReshapeNode>(Tensor(copy.storage(), reshaped(copy.view(), shape)), {&copy});
