@@ -151,7 +151,7 @@ TEST_P(GoldenModel, RowsThatNobodyWantsAreLeftOutAndChangeNoOther) {
 }
 
 TEST_P(GoldenModel, RecomputationChangesNoBit) {
-  const auto gradients = [this](bool recompute) {
+  const auto gradients = [this](Recompute recompute) {
     model_->recompute = recompute;
     zero_grad(*model_);
     const Tensor loss = model_->loss(input_, golden_["targets"], {.router_aux_loss = 0.5F});
@@ -161,7 +161,9 @@ TEST_P(GoldenModel, RecomputationChangesNoBit) {
       bits[name] = parameter->grad().to_vector<float>();
     return bits;
   };
-  EXPECT_EQ(gradients(false), gradients(true));
+  const auto expected = gradients(Recompute::none);
+  EXPECT_EQ(gradients(Recompute::selective), expected);
+  EXPECT_EQ(gradients(Recompute::full), expected);
 }
 
 TEST_P(GoldenModel, WhatIsWrittenOpensAgainWithTheSameTensors) {

@@ -277,11 +277,15 @@ TEST_F(TrainerTest, AccumulatedMicroBatchesEqualOneBatch) {
 
 TEST_F(TrainerTest, RecomputationAndFewerThreadsTrainTheSameModel) {
   TrainConfig plain = config("plain"), recomputed = config("recomputed"), single = config("single");
-  recomputed.recompute = true;
+  TrainConfig selective = config("selective");
+  recomputed.recompute = Recompute::full;
+  selective.recompute = Recompute::selective;
   single.threads = 1;
   const int threads = num_threads();
   Trainer a(plain), b(recomputed);
-  EXPECT_EQ(model_bytes(a.run()), model_bytes(b.run()));
+  const auto expected = model_bytes(a.run());
+  EXPECT_EQ(model_bytes(b.run()), expected);
+  EXPECT_EQ(model_bytes(Trainer(selective).run()), expected);
   Trainer c(single);
   c.run();
   set_num_threads(threads);
@@ -396,8 +400,8 @@ TEST_F(TrainerTest, AModelsDirectoryWithOtherFilesIsRefusedBeforeTheRun) {
 }
 
 TEST_F(TrainerTest, TheMemoryPlanIsNearWhatARunUses) {
-  for (const bool recompute : {false, true}) {
-    TrainConfig c = config(recompute ? "recomputed" : "plain");
+  for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+    TrainConfig c = config(std::string(name(recompute)));
     c.sequence_len = 128;
     c.per_device_train_batch_size = 8;
     c.max_steps = 2;
@@ -410,7 +414,7 @@ TEST_F(TrainerTest, TheMemoryPlanIsNearWhatARunUses) {
     tracker.reset_peak();
     trainer.run();
     const auto used = static_cast<double>(tracker.peak() - before);
-    EXPECT_NEAR(static_cast<double>(plan.total()) / used, 1.0, 0.35) << "recompute " << recompute;
+    EXPECT_NEAR(static_cast<double>(plan.total()) / used, 1.0, 0.35) << "recompute " << name(recompute);
   }
 }
 
@@ -451,17 +455,26 @@ TEST_F(TrainerTest, StepsEvaluationsAndMemoryGoToTheLogOnRequest) {
 }
 
 TEST_F(TrainerTest, ARunThatCannotFitIsRefusedWithAdvice) {
-  const TrainConfig c = config("run");
+  TrainConfig c = config("run");
   MemoryPlan plan;
   plan.activations = 1000;
   plan.parameters = 10;
-  try {
-    check_memory(plan, c, 500);
-    FAIL();
-  } catch (const OutOfMemory& error) {
-    EXPECT_NE(std::string(error.what()).find("recompute: true"), std::string::npos);
-    EXPECT_EQ(error.limit, 500U);
-  }
+  const auto advice = [&](Recompute recompute) {
+    c.recompute = recompute;
+    try {
+      check_memory(plan, c, 500);
+    } catch (const OutOfMemory& error) {
+      EXPECT_EQ(error.limit, 500U);
+      const std::string text = error.what();
+      return text.substr(text.find("to make it fit"));
+    }
+    return std::string("it fits");
+  };
+  EXPECT_EQ(
+      advice(Recompute::none).find("to make it fit: recompute: selective, or recompute: true, or a smaller"),
+      0U);
+  EXPECT_EQ(advice(Recompute::selective).find("to make it fit: recompute: true, or a smaller"), 0U);
+  EXPECT_EQ(advice(Recompute::full).find("to make it fit: a smaller"), 0U);
   EXPECT_NO_THROW(check_memory(plan, c, 2000));
 }
 
@@ -484,6 +497,29 @@ TEST(TrainConfig, UnknownKeysSuggestTheNearest) {
     FAIL();
   } catch (const InvalidConfig& error) {
     EXPECT_NE(std::string(error.what()).find("learning_rate"), std::string::npos) << error.what();
+  }
+}
+
+TEST(TrainConfig, RecomputationIsATruthValueOrAWord) {
+  const auto read = [](const std::string& line) {
+    Config file = Config::parse("datasets: [{path: x}]\nmodel: some/dir\n" + line);
+    return read_train_config(file).recompute;
+  };
+  EXPECT_EQ(read(""), Recompute::none);
+  for (const char* word : {"false", "no", "off"})
+    EXPECT_EQ(read(std::string("recompute: ") + word), Recompute::none);
+  for (const char* word : {"true", "True", "yes", "full"})
+    EXPECT_EQ(read(std::string("recompute: ") + word), Recompute::full);
+  EXPECT_EQ(read("recompute: selective"), Recompute::selective);
+  EXPECT_EQ(read("gradient_checkpointing: selective"), Recompute::selective);
+  try {
+    read("recompute: selctive");
+    FAIL();
+  } catch (const InvalidConfig& error) {
+    const std::string text = error.what();
+    for (const char* part :
+         {"recompute", "false, selective, true, full", "did you mean 'selective'", "line 3"})
+      EXPECT_NE(text.find(part), std::string::npos) << text;
   }
 }
 
@@ -550,7 +586,7 @@ TEST(TrainConfig, ReadsTheKeysThatOtherTrainersUse) {
   const TrainConfig c = read_train_config(file);
   EXPECT_EQ(c.model, "some/dir");
   EXPECT_EQ(c.per_device_train_batch_size, 3);
-  EXPECT_TRUE(c.recompute);
+  EXPECT_EQ(c.recompute, Recompute::full);
   EXPECT_EQ(c.validation_split_ratio, 0.2);
   EXPECT_EQ(c.seed, 7U);
   EXPECT_EQ(c.schedule.type, "wsd");

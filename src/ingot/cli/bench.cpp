@@ -1,6 +1,7 @@
 #include "ingot/cli/bench.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -32,9 +33,13 @@ struct TrainBenchOptions {
   std::string shape = "gpt2", dtype = "f32", device = "cpu", torch_weights = "f32";
   std::int64_t batch = 4, sequence = 64, accumulate = 1, runs = 7;
   TorchOptions torch;
-  bool apart = false, recompute = false, graphs = false, breakdown = false, json = false;
+  std::optional<std::string> recompute;
+  bool apart = false, graphs = false, breakdown = false, json = false;
 
   std::int64_t tokens() const { return batch * sequence * accumulate; }
+  Recompute recomputed() const {
+    return recompute.has_value() ? parse_recompute(*recompute, "--recompute") : Recompute::none;
+  }
 };
 
 /// A step of a training on random tokens, as Trainer takes it.
@@ -128,9 +133,11 @@ TrainTimes run_steps(const TrainBenchOptions& o, LanguageModel& model, FunctionR
 void print_result(const TrainBenchOptions& o, const nlohmann::ordered_json& result,
                   const std::vector<TorchResult>& peers) {
   const auto number = [&](const char* key) { return result.at(key).get<double>(); };
-  fmt::print("{}, batch {} x {}{}{}, {}, {}, {} threads, median of {} steps\n", o.shape, o.batch, o.sequence,
-             o.accumulate > 1 ? fmt::format(" x {}", o.accumulate) : "",
-             result.at("captured").get<bool>() ? ", captured" : "", o.dtype,
+  const auto recompute = result.at("recompute").get<std::string>();
+  fmt::print("{}, batch {} x {}{}{}{}, {}, {}, {} threads, median of {} steps\n", o.shape, o.batch,
+             o.sequence, o.accumulate > 1 ? fmt::format(" x {}", o.accumulate) : "",
+             result.at("captured").get<bool>() ? ", captured" : "",
+             recompute == "false" ? "" : ", recompute: " + recompute, o.dtype,
              result.at("device").get<std::string>(), num_threads(), o.runs);
   fmt::print("  step      {:>8.1f} ms   {}/s tokens, peak memory {:.0f} MiB\n", number("step_ms"),
              human_count(static_cast<double>(o.tokens()) / number("step_ms") * 1e3),
@@ -156,7 +163,7 @@ std::vector<std::string> torch_arguments(const TrainBenchOptions& o, Device devi
                                      "--dtype",      o.dtype,
                                      "--weights",    o.torch_weights,
                                      "--device",     to_string(device)};
-  if (o.recompute) arguments.emplace_back("--recompute");
+  if (o.recomputed() == Recompute::full) arguments.emplace_back("--recompute");
   return arguments;
 }
 
@@ -172,7 +179,7 @@ TrainResult run_ours(const TrainBenchOptions& o, ComputeBackend& on, FunctionRef
   const DType dtype = parse_dtype(o.dtype);
   InitSource source(1, dtype, on.device());
   LanguageModel model(shape_config(o.shape, dtype), source);
-  model.recompute = o.recompute;
+  model.recompute = o.recomputed();
   TrainResult result;
   result.times = run_steps(o, model, between);
   result.flops_per_token = model.config.training_flops_per_token(o.sequence);
@@ -229,6 +236,7 @@ int run(const TrainBenchOptions& o) {
       {"sequence", o.sequence},
       {"accumulate", o.accumulate},
       {"captured", times.captured},
+      {"recompute", name(recompute)},
       {"dtype", o.dtype},
       {"device", on.capabilities().device_name},
       {"threads", num_threads()},
@@ -277,8 +285,11 @@ void add_bench_train(Command& bench) {
       "PyTorch behind our steps, in the memory that they leave, and not in turn: for models that fit once");
   verb.option("--accumulate", o->accumulate, "Batches whose gradients are added up for one step");
   verb.flag("--graphs", o->graphs, "Capture the step as a CUDA graph, as cuda_graphs does in a training");
-  verb.flag("--recompute", o->recompute,
-            "Run each layer again in the backward pass instead of keeping its results");
+  verb.option("--recompute", o->recompute,
+              "What the backward pass makes again instead of keeping it: selective (norms, activations), or "
+              "full (whole layers; PyTorch does so, too)")
+      .one_of(recompute_words())
+      .alone("full");
   verb.flag("--breakdown", o->breakdown, "One more step that shows where its time goes, kernel by kernel");
   verb.flag("--json", o->json, "Print JSON");
   verb.example("ingot bench train --batch 1 --sequence 1024", "a long sequence");

@@ -190,6 +190,10 @@ Command& Command::one_of(const std::vector<std::string>& choices) {
   static_cast<CLI::Option*>(last_option_)->check(CLI::IsMember(choices));
   return *this;
 }
+Command& Command::alone(const std::string& word) {
+  static_cast<CLI::Option*>(last_option_)->expected(0, 1)->default_str(word);
+  return *this;
+}
 Command& Command::flag(const std::string& names, bool& value, const std::string& help) {
   last_option_ = app_->add_flag(names, value, help);
   return *this;

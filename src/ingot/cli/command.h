@@ -36,6 +36,8 @@ class Command {
   Command& required();
   /// The option just added takes one of `choices`.
   Command& one_of(const std::vector<std::string>& choices);
+  /// The option just added may stand without a value, for `word` then.
+  Command& alone(const std::string& word);
   Command& flag(const std::string& names, bool& value, const std::string& help);
 
   /// Shown below the options: a command worth typing and what it does.

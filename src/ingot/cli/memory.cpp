@@ -68,7 +68,7 @@ void add_memory(Command& root) {
       "configuration trains");
   verb.option("--set", o->set, "Change a key: --set per_device_train_batch_size=4");
   verb.flag("--json", o->json, "Print JSON, sizes in bytes");
-  verb.example("ingot memory train.yaml --set recompute=true", "what recomputation would save");
+  verb.example("ingot memory train.yaml --set recompute=selective", "what recomputation would save");
   verb.example("ingot memory train.yaml --card 80GB", "whether it fits on a card that is elsewhere");
   verb.run([o] { return run(*o); });
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/config.h"
+#include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
@@ -200,7 +201,9 @@ TrainConfig read_train_config(Config& config) {
               fmt::format("must be at least 0, or -1 for the model's own, got {}", t.router_aux_loss_coef));
   }
   root.alias("gradient_checkpointing", "recompute");
-  t.recompute = root.get("recompute", t.recompute);
+  const std::string recompute = root.get("recompute", std::string(name(t.recompute)));
+  t.recompute = parse_recompute(
+      parse_bool(recompute) ? recompute : root.choice("recompute", recompute, recompute_words()));
   t.detect_anomaly = root.get("detect_anomaly", t.detect_anomaly);
   t.sample_prompts = root.get("sample_prompts", t.sample_prompts);
   t.sample_tokens = root.get("sample_tokens", t.sample_tokens, at_least(1));

@@ -7,6 +7,7 @@
 
 #include "ingot/core/device.h"
 #include "ingot/models/language/config.h"
+#include "ingot/models/language/recompute.h"
 #include "ingot/optim/schedule.h"
 
 namespace ingot {
@@ -65,7 +66,7 @@ struct TrainConfig {
   double ema_decay = 0;         ///< 0: no average of the weights is kept
   double z_loss = 0;
   double router_aux_loss_coef = -1;  ///< of a mixture of experts; -1: the model's own
-  bool recompute = false;
+  Recompute recompute = Recompute::none;
   bool detect_anomaly = false;
 
   std::int64_t logging_steps = 1;

@@ -12,16 +12,101 @@
 namespace ingot {
 namespace {
 
-// Floats that one layer saves per token: the inputs of both norms, what they give (the inputs of the
-// projections), q, k, v and the mixed values of attention, and of the MLP what the products and the
-// activation need.
-std::int64_t saved_per_token(const LanguageConfig& c) {
+// What a layer keeps of each token for the backward pass.
+struct Kept {
+  std::int64_t values = 0;      // of the model's dtype
+  std::int64_t statistics = 0;  // f32 whatever the dtype
+  std::int64_t indices = 0;     // i64
+  std::size_t bytes(DType dtype) const {
+    return static_cast<std::size_t>(values) * byte_size(dtype) + static_cast<std::size_t>(statistics) * 4 +
+           static_cast<std::size_t>(indices) * 8;
+  }
+};
+
+// What keeping depends on besides the model.
+struct Keeping {
+  bool selective;  // SelectiveRecompute
+  bool on_cpu;
+  DType dtype;
+};
+
+// q, k, v and the values that attention mixed. Norms of the heads read q and k of the projections, attention
+// those behind the norms and RoPE.
+void add_attention(Kept& kept, const LanguageConfig& c, const Keeping& how) {
   const std::int64_t query = c.num_attention_heads * c.head_dim,
                      key_value = c.num_key_value_heads * c.head_dim;
-  std::int64_t floats = 4 * c.hidden_size + 2 * query + 2 * key_value;
-  floats += (c.mlp == MlpKind::gelu ? 2 : 3) * c.intermediate_size;
-  if (c.qk_norm) floats += query + key_value;  // what the head norms read
-  return floats;
+  kept.values += 2 * query + 2 * key_value;
+  kept.statistics += c.num_attention_heads;
+  if (!c.qk_norm) return;
+  kept.statistics += c.num_attention_heads + c.num_key_value_heads;
+  if (!how.selective) kept.values += query + key_value;
+}
+
+// What the activation reads and what the product behind it reads.
+void add_mlp(Kept& kept, const LanguageConfig& c, const Keeping& how) {
+  const std::int64_t width = c.intermediate_size;
+  kept.values += (c.mlp == MlpKind::gelu ? 1 : 2) * width;
+  const bool again = how.selective && (how.on_cpu || c.mlp != MlpKind::gelu);
+  if (!again) kept.values += width;
+  // gelu(gate), where it is an operation of its own: a card has one kernel for what is behind gate and up.
+  if (c.mlp == MlpKind::geglu && how.on_cpu && !how.selective) kept.values += width;
+}
+
+// The rows of each token's experts: sorted for them, gate and up, the products of these, and the results in
+// the tokens' order. Of the router its probabilities and what it chose.
+void add_experts(Kept& kept, const LanguageConfig& c, const Keeping& how) {
+  const std::int64_t choices = c.num_experts_per_tok, width = c.moe_intermediate_size;
+  kept.values += choices * (2 * width + c.hidden_size);
+  if (!how.selective) kept.values += choices * (c.hidden_size + width);
+  kept.statistics += c.num_experts;
+  kept.indices += 3 * choices;
+  if (c.norm_topk_prob) kept.statistics += choices + 1;
+  if (!c.norm_topk_prob || !how.selective || how.dtype != DType::f32) kept.values += choices;
+}
+
+// Mean and scale of a row.
+std::int64_t statistics_of_norm(const LanguageConfig& c) { return c.norm == NormKind::layer ? 2 : 1; }
+
+// The inputs of the norms, and what the products behind them read.
+Kept kept_by_layer(const LanguageConfig& c, std::int64_t layer, const Keeping& how) {
+  Kept kept;
+  const std::int64_t norms = c.post_norms ? 4 : 2, products = how.selective ? 0 : 2;
+  kept.values = (norms + products) * c.hidden_size;
+  kept.statistics = norms * statistics_of_norm(c);
+  add_attention(kept, c, how);
+  c.is_sparse(layer) ? add_experts(kept, c, how) : add_mlp(kept, c, how);
+  return kept;
+}
+
+// Bytes that are kept of each token from the forward for the backward pass; while layers run again, with what
+// the largest of them keeps.
+std::size_t kept_per_token(const LanguageConfig& c, const TrainConfig& config) {
+  const Keeping how{.selective = config.recompute == Recompute::selective,
+                    .on_cpu = config.training_device().is_cpu(),
+                    .dtype = config.dtype};
+  const std::size_t hidden = static_cast<std::size_t>(c.hidden_size) * byte_size(config.dtype);
+  std::size_t all = 0, largest = 0;
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
+    const std::size_t layer = kept_by_layer(c, i, how).bytes(config.dtype);
+    all += layer;
+    largest = std::max(largest, layer);
+  }
+  const std::size_t layers = config.recompute == Recompute::full
+                                 ? static_cast<std::size_t>(c.num_hidden_layers - 1) * hidden + largest
+                                 : all;
+  // The last norm's input and what it found of it, and the loss's gradient.
+  return layers + 2 * hidden + static_cast<std::size_t>(statistics_of_norm(c)) * sizeof(float);
+}
+
+// The widest rows that are there several times while they are differentiated.
+std::size_t widest_per_token(const LanguageConfig& c) {
+  std::int64_t widest = c.hidden_size;
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
+    widest = std::max(widest, c.is_sparse(i)
+                                  ? c.num_experts_per_tok * std::max(c.moe_intermediate_size, c.hidden_size)
+                                  : c.intermediate_size);
+  }
+  return static_cast<std::size_t>(widest);
 }
 
 }  // namespace
@@ -42,8 +127,6 @@ MemoryPlan plan_with(const TrainConfig& config, const LanguageConfig& model, std
   const std::size_t size = byte_size(config.dtype);
   const auto tokens = static_cast<std::size_t>(config.per_device_train_batch_size * config.sequence_len);
   const auto hidden = static_cast<std::size_t>(model.hidden_size);
-  const auto layers = static_cast<std::size_t>(model.num_hidden_layers);
-  const auto per_layer = static_cast<std::size_t>(saved_per_token(model));
   MemoryPlan plan;
   plan.parameters = count * size;
   plan.gradients = count * size;
@@ -51,17 +134,15 @@ MemoryPlan plan_with(const TrainConfig& config, const LanguageConfig& model, std
   plan.optimizer =
       count * 4 * (moments + (is_half_precision(config.dtype) ? 1 : 0));  // master weights for halves
   plan.ema = config.ema_decay > 0 ? count * 4 : 0;
-  const std::size_t kept = config.recompute ? layers * hidden + per_layer : layers * per_layer;
-  plan.activations =
-      tokens * (kept + 3 * hidden) * size;  // and the embeddings, the last norm, the loss's gradient
-  const auto widest = static_cast<std::size_t>(std::max(model.intermediate_size, model.hidden_size));
+  plan.activations = tokens * kept_per_token(model, config);
+  const std::size_t widest = widest_per_token(model);
   const auto chunk_tokens = static_cast<std::size_t>(
       linear_cross_entropy_chunk(static_cast<std::int64_t>(tokens), model.vocab_size, config.dtype, logits));
   const std::size_t chunk = std::min(tokens, chunk_tokens) * static_cast<std::size_t>(model.vocab_size);
   // The fused loss makes the head's gradient in the forward pass; tied or not, one [vocab, hidden] matrix
   // more.
   const std::size_t head = static_cast<std::size_t>(model.vocab_size) * hidden;
-  plan.transients = std::max(tokens * (3 * widest + 2 * hidden), chunk + head) * size;
+  plan.transients = std::max(tokens * (3 * widest + 2 * hidden), tokens * hidden + chunk + head) * size;
   return plan;
 }
 
@@ -94,9 +175,9 @@ void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t
   }
   std::string advice = "a smaller model or sequence_len";
   if (plan.activations + plan.transients > needed / 3) {
-    advice = config.recompute ? "a smaller per_device_train_batch_size with more gradient_accumulation_steps"
-                              : "recompute: true, or a smaller per_device_train_batch_size with more "
-                                "gradient_accumulation_steps";
+    advice = "a smaller per_device_train_batch_size with more gradient_accumulation_steps";
+    if (config.recompute != Recompute::full) advice = "recompute: true, or " + advice;
+    if (config.recompute == Recompute::none) advice = "recompute: selective, or " + advice;
   }
   throw OutOfMemory(fmt::format("this run needs about {} ({}) and {} are free; to make it fit: {}",
                                 human_bytes(needed), parts, human_bytes(available), advice),

@@ -96,16 +96,38 @@ TEST_F(DeviceTraining, HalfPrecisionHasMasterWeightsInF32) {
 
 TEST_F(DeviceTraining, TwiceTheSameBitsWithAndWithoutRecomputation) {
   for (const bool half : {false, true}) {  // libraries come in for halves that do not for f32
-    const auto run = [&](const std::string& output, bool recompute) {
+    const auto run = [&](const std::string& output, Recompute recompute) {
       TrainConfig c = config("cuda", output + (half ? "half" : ""));
       c.dtype = half ? DType::bf16 : DType::f32;
       c.recompute = recompute;
       Trainer(c).run();
       return tensor_files(checkpoint_path(c.output_dir, 5));
     };
-    const auto first = run("first", false);
-    EXPECT_TRUE(run("second", false) == first) << half;
-    EXPECT_TRUE(run("recomputed", true) == first) << half;
+    const auto first = run("first", Recompute::none);
+    EXPECT_TRUE(run("second", Recompute::none) == first) << half;
+    EXPECT_TRUE(run("selective", Recompute::selective) == first) << half;
+    EXPECT_TRUE(run("recomputed", Recompute::full) == first) << half;
+  }
+}
+
+TEST_F(DeviceTraining, EveryKindOfModelHasTheSameBitsWithSelectiveRecomputation) {
+  for (const std::string family : {"gpt2", "gemma2", "qwen3", "mixtral"}) {
+    for (const bool half : {false, true}) {
+      const auto run = [&](Recompute recompute) {
+        TrainConfig c = config("cuda", family + (half ? "half" : "") + std::string(name(recompute)));
+        c.architecture.model_type = family;
+        apply_family(c.architecture);
+        if (family == "gpt2") c.architecture.num_key_value_heads = 2;
+        if (family == "mixtral") use_experts(c);
+        c.dtype = half ? DType::bf16 : DType::f32;
+        c.gradient_accumulation_steps = 2;
+        c.recompute = recompute;
+        c.max_steps = 2;
+        Trainer(c).run();
+        return tensor_files(checkpoint_path(c.output_dir, 2));
+      };
+      EXPECT_TRUE(run(Recompute::selective) == run(Recompute::none)) << family << half;
+    }
   }
 }
 

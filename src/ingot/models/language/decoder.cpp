@@ -432,6 +432,7 @@ RopeTables LanguageModel::rope_tables(std::int64_t length) const {
 Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end,
                                  std::vector<RouterLoad>* loads) const {
   context.rope = rope_tables(end);
+  const SelectiveRecompute cheap(recompute == Recompute::selective || selective_recompute());
   ResidualStream x{.sum = embed(tokens, context.positions), .update = {}};
   for (std::size_t i = 0; i < layers.size(); ++i) {
     RouterLoad load;
@@ -447,7 +448,7 @@ Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, s
 void LanguageModel::run_layer(std::size_t i, ResidualStream& x, const DecoderContext& context,
                               RouterLoad* load) const {
   const auto index = static_cast<std::int64_t>(i);
-  if (!recompute || !context.segments.empty()) return (*layers[i])(x, context, index, load);
+  if (recompute != Recompute::full || !context.segments.empty()) return (*layers[i])(x, context, index, load);
   // The recorded function outlives this call, so it holds the context by value. One tensor goes in and one
   // comes out, as both are kept.
   const auto again = [this, context, i, index, wanted = load != nullptr](const Tensor& in) {

@@ -9,6 +9,7 @@
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/kv_cache.h"
 #include "ingot/models/language/moe.h"
+#include "ingot/models/language/recompute.h"
 #include "ingot/models/language/rope.h"
 #include "ingot/nn/embedding.h"
 #include "ingot/nn/linear.h"
@@ -165,7 +166,7 @@ struct LanguageModel {
   void visit(ParamVisitor& v);
 
   LanguageConfig config;
-  bool recompute = false;  ///< run each layer again in the backward pass and keep only its input
+  Recompute recompute = Recompute::none;  ///< in backward passes
   Embedding embed_tokens;
   std::unique_ptr<Embedding> embed_positions;  // families with learned positions
   std::vector<std::unique_ptr<DecoderLayer>> layers;
