@@ -414,7 +414,7 @@ TEST_F(TrainerTest, TheMemoryPlanIsNearWhatARunUses) {
     tracker.reset_peak();
     trainer.run();
     const auto used = static_cast<double>(tracker.peak() - before);
-    EXPECT_NEAR(static_cast<double>(plan.total()) / used, 1.0, 0.35) << "recompute " << name(recompute);
+    EXPECT_NEAR(static_cast<double>(plan.total()) / used, 1.0, 0.05) << "recompute " << name(recompute);
   }
 }
 

@@ -150,6 +150,8 @@ class Engine {
       std::ranges::pop_heap(ready_, older);
       Node& node = *ready_.back();
       ready_.pop_back();
+      // Who saved this node's result has run, or has a share of it.
+      if (!retain_graph_) node.recomputed_ = nullptr;
       try {
         BackwardContext ctx(node, ready_, retain_graph_);
         node.backward(ctx);
@@ -159,7 +161,9 @@ class Engine {
         throw;
       }
       reset(node);
-      if (!retain_graph_) node.release();
+      if (!retain_graph_) {
+        for (SavedTensor* saved : node.saved()) saved->release();
+      }
     }
   }
 

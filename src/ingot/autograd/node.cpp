@@ -134,11 +134,6 @@ std::size_t Node::saved_bytes() {
   return bytes;
 }
 
-void Node::release() {
-  for (SavedTensor* tensor : saved()) tensor->release();
-  recomputed_ = nullptr;
-}
-
 bool needs_grad(std::initializer_list<const Tensor*> inputs) {
   return grad_enabled() && std::ranges::any_of(inputs, [](const Tensor* t) { return t->requires_grad(); });
 }

@@ -52,8 +52,8 @@ class SavedTensor {
   bool released_ = false;
 };
 
-/// A result that is made again when the first of the SavedTensors that share it is asked for it. It is there
-/// until the last of them and the node that made it first are released.
+/// A result that is made again when the first of the SavedTensors that share it is asked for it, and is there
+/// until the last of them is released.
 class Recomputed {
  public:
   using Function = std::function<Tensor(std::span<const Tensor>)>;
@@ -127,8 +127,6 @@ class Node : public GradFn {
   const std::vector<Edge>& inputs() const { return inputs_; }
   std::uint64_t sequence() const { return sequence_; }
   std::size_t saved_bytes();
-  /// Gives up what was saved.
-  void release();
 
  private:
   friend class BackwardContext;

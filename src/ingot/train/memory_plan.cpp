@@ -78,35 +78,41 @@ Kept kept_by_layer(const LanguageConfig& c, std::int64_t layer, const Keeping& h
   return kept;
 }
 
-// Bytes that are kept of each token from the forward for the backward pass; while layers run again, with what
-// the largest of them keeps.
-std::size_t kept_per_token(const LanguageConfig& c, const TrainConfig& config) {
+struct Activations {
+  std::size_t kept = 0;   // bytes of each token, from the forward for the backward pass
+  std::size_t again = 0;  // besides, while the largest layer runs again
+};
+
+Activations activations_per_token(const LanguageConfig& c, const TrainConfig& config) {
   const Keeping how{.selective = config.recompute == Recompute::selective,
                     .on_cpu = config.training_device().is_cpu(),
                     .dtype = config.dtype};
   const std::size_t hidden = static_cast<std::size_t>(c.hidden_size) * byte_size(config.dtype);
-  std::size_t all = 0, largest = 0;
+  // The last norm's input and what it found of it, and the loss's gradient.
+  const std::size_t last = 2 * hidden + static_cast<std::size_t>(statistics_of_norm(c)) * sizeof(float);
+  std::size_t layers = 0, largest = 0;
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
     const std::size_t layer = kept_by_layer(c, i, how).bytes(config.dtype);
-    all += layer;
+    layers += layer;
     largest = std::max(largest, layer);
   }
-  const std::size_t layers = config.recompute == Recompute::full
-                                 ? static_cast<std::size_t>(c.num_hidden_layers - 1) * hidden + largest
-                                 : all;
-  // The last norm's input and what it found of it, and the loss's gradient.
-  return layers + 2 * hidden + static_cast<std::size_t>(statistics_of_norm(c)) * sizeof(float);
+  if (config.recompute != Recompute::full) return {.kept = layers + last};
+  const std::size_t inputs = static_cast<std::size_t>(c.num_hidden_layers) * hidden;
+  return {.kept = inputs + last, .again = largest - hidden};
 }
 
-// The widest rows that are there several times while they are differentiated.
-std::size_t widest_per_token(const LanguageConfig& c) {
-  std::int64_t widest = c.hidden_size;
+// Numbers of each token that are there besides while an MLP is differentiated: the gradient of what its last
+// product reads, those of gate and up that are made from it, and what that product reads where it was made
+// again (else it has been released by then). The rows of experts take as much as all of these.
+std::size_t gradients_per_token(const LanguageConfig& c, bool selective) {
+  const std::int64_t rows = (c.mlp == MlpKind::gelu ? 1 : 2) + (selective ? 1 : 0);
+  std::int64_t widest = 0;
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
-    widest = std::max(widest, c.is_sparse(i)
-                                  ? c.num_experts_per_tok * std::max(c.moe_intermediate_size, c.hidden_size)
-                                  : c.intermediate_size);
+    widest = std::max(
+        widest, c.is_sparse(i) ? 3 * c.num_experts_per_tok * std::max(c.moe_intermediate_size, c.hidden_size)
+                               : rows * std::max(c.intermediate_size, c.hidden_size));
   }
-  return static_cast<std::size_t>(widest);
+  return static_cast<std::size_t>(widest + c.hidden_size);
 }
 
 }  // namespace
@@ -134,15 +140,17 @@ MemoryPlan plan_with(const TrainConfig& config, const LanguageConfig& model, std
   plan.optimizer =
       count * 4 * (moments + (is_half_precision(config.dtype) ? 1 : 0));  // master weights for halves
   plan.ema = config.ema_decay > 0 ? count * 4 : 0;
-  plan.activations = tokens * kept_per_token(model, config);
-  const std::size_t widest = widest_per_token(model);
+  const Activations activations = activations_per_token(model, config);
+  plan.activations = tokens * activations.kept;
+  const std::size_t gradients = gradients_per_token(model, config.recompute == Recompute::selective);
   const auto chunk_tokens = static_cast<std::size_t>(
       linear_cross_entropy_chunk(static_cast<std::int64_t>(tokens), model.vocab_size, config.dtype, logits));
   const std::size_t chunk = std::min(tokens, chunk_tokens) * static_cast<std::size_t>(model.vocab_size);
   // The fused loss makes the head's gradient in the forward pass; tied or not, one [vocab, hidden] matrix
   // more.
   const std::size_t head = static_cast<std::size_t>(model.vocab_size) * hidden;
-  plan.transients = std::max(tokens * (3 * widest + 2 * hidden), tokens * hidden + chunk + head) * size;
+  plan.transients =
+      std::max(tokens * (activations.again + gradients * size), (tokens * hidden + chunk + head) * size);
   return plan;
 }
 

@@ -16,7 +16,8 @@ struct MemoryPlan {
   std::size_t optimizer = 0;
   std::size_t ema = 0;
   std::size_t activations = 0;  ///< kept from the forward for the backward pass
-  std::size_t transients = 0;   ///< gradients of activations, logits of one chunk
+  /// Gradients of activations, and a layer that runs again; or the logits of one chunk.
+  std::size_t transients = 0;
   bool on_card = false;
   std::size_t total() const { return parameters + gradients + optimizer + ema + activations + transients; }
   /// The total and what an allocator cannot use beside it: a tenth, on a card only of what comes and goes in
