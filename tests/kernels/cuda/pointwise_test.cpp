@@ -8,12 +8,15 @@
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/core/backend.h"
 #include "ingot/kernels/cuda/nvrtc.h"
 #include "ingot/kernels/cuda/pointwise_source.h"
 #include "ingot/kernels/launch_profile.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/matmul.h"
+#include "ingot/ops/reduce.h"
 
 namespace ingot {
 namespace {
@@ -124,6 +127,38 @@ TEST_F(CudaPointwise, LeavesSmallAndScatteredTensorsToTheOperations) {
   EXPECT_FALSE(fuses(std::array{&scattered}));
   const FusionScope off(false);
   EXPECT_FALSE(fuses(std::array{&large}));
+}
+
+TEST_F(CudaPointwise, AFusedChainIsMadeAgainByItsKernel) {
+  const FusionScope on(true);
+  const auto geglu = [](const auto& gate, const auto& up) { return gelu_tanh(gate) * up; };
+  const MemoryTracker& memory = backend(kDevice).memory();
+  constexpr std::int64_t kWidth = 32;
+  const auto leaf = [](std::uint64_t seed) {
+    Tensor x = to(randn({kWidth, kWidth}, seed, DType::bf16), kDevice);
+    x.set_requires_grad(true);
+    return x;
+  };
+  const Tensor leaves[] = {leaf(1), leaf(2), leaf(3)};
+  std::size_t kept = 0;
+  const auto gradients = [&](bool selective) {
+    for (const Tensor& x : leaves) x.set_grad({});
+    const std::size_t before = memory.allocated();
+    Tensor loss;
+    {
+      const SelectiveRecompute scope(selective);
+      loss = sum(linear(pointwise(geglu, leaves[0], leaves[1]), leaves[2]));
+    }
+    kept = memory.allocated() - before;
+    backward(loss);
+    std::vector<std::vector<float>> values;
+    for (const Tensor& x : leaves) values.push_back(to(to(x.grad(), kCpu), DType::f32).to_vector<float>());
+    return values;
+  };
+  const auto expected = gradients(false);
+  const std::size_t plain = kept;
+  EXPECT_EQ(gradients(true), expected);
+  EXPECT_EQ(plain - kept, leaves[0].nbytes());
 }
 
 TEST(PointwiseSource, IsALineForEachStep) {

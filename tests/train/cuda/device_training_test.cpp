@@ -122,9 +122,9 @@ TEST_F(DeviceTraining, EveryKindOfModelHasTheSameBitsWithSelectiveRecomputation)
         c.dtype = half ? DType::bf16 : DType::f32;
         c.gradient_accumulation_steps = 2;
         c.recompute = recompute;
-        c.max_steps = 2;
+        c.max_steps = 1;
         Trainer(c).run();
-        return tensor_files(checkpoint_path(c.output_dir, 2));
+        return tensor_files(checkpoint_path(c.output_dir, 1));
       };
       EXPECT_TRUE(run(Recompute::selective) == run(Recompute::none)) << family << half;
     }
@@ -222,6 +222,18 @@ TEST_F(DeviceTraining, CapturedStepsHaveTheBitsOfOthers) {
     EXPECT_EQ(eager, 6 * micro_batches);
     EXPECT_EQ(captured, 2 * micro_batches);  // the first step, and the one that was captured
   }
+}
+
+TEST_F(DeviceTraining, WhatIsMadeAgainIsCapturedWithTheStep) {
+  const auto run = [&](bool graphs, Recompute recompute) {
+    TrainConfig c = config("cuda", (graphs ? "graphs" : "eager") + std::string(name(recompute)));
+    c.cuda_graphs = graphs;
+    c.recompute = recompute;
+    c.max_steps = 4;
+    Trainer(c).run();
+    return tensor_files(checkpoint_path(c.output_dir, 4));
+  };
+  EXPECT_TRUE(run(true, Recompute::selective) == run(false, Recompute::none));
 }
 
 TEST_F(DeviceTraining, WhatCannotBeCapturedRunsAsItIs) {
