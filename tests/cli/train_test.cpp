@@ -6,8 +6,10 @@
 #include "tests/cli/process.h"
 #include "tests/support/source_dir.h"
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 
 namespace ingot::testing {
 namespace {
@@ -101,6 +103,22 @@ TEST_F(TrainCommand, CtrlCEndsItInOrderAndTheExitCodeTells) {
                             });
   EXPECT_EQ(stopped.exit_code, 128 + SIGINT) << stopped.output;
   EXPECT_NE(stopped.output.find("stopped after "), std::string::npos) << stopped.output;
+}
+
+TEST(BenchTrain, RecomputationStandsAloneOrNamesItsKind) {
+  const auto recompute = [](const std::vector<std::string>& options) {
+    std::vector<std::string> words{"bench", "train", "--shape", "demo", "--batch", "1", "--sequence", "8"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {"--runs", "1", "--json"});
+    const Outcome outcome = run_ingot(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return parse_json<nlohmann::json>(outcome.output, "the test").at("recompute").get<std::string>();
+  };
+  EXPECT_EQ(recompute({}), "false");
+  EXPECT_EQ(recompute({"--recompute"}), "true");
+  EXPECT_EQ(recompute({"--recompute", "full"}), "true");
+  EXPECT_EQ(recompute({"--recompute", "selective"}), "selective");
+  EXPECT_EQ(run_ingot({"bench", "train", "--recompute", "some"}).exit_code, 2);
 }
 
 TEST_F(TrainCommand, WhatItTrainedCanBeUsedByEveryOtherVerb) {
