@@ -112,7 +112,7 @@ Tensor embedding(const Tensor& weight_, const Tensor& ids_) {
   kernels::launch(kernels::embedding, current_stream(weight.device()),
                   {.weight = weight.view(), .ids = ids.view(), .y = y.view()});
   y = record<EmbeddingNode>(y, {&weight}, ids);
-  if (!is_recomputed(weight)) return y;  // of a table: of a norm's rows, in the order of their experts
+  if (!is_recomputed(weight)) return y;
   return recomputable(y, {&weight, &ids}, [](std::span<const Tensor> in) { return embedding(in[0], in[1]); });
 }
 

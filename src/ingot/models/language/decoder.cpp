@@ -432,6 +432,7 @@ RopeTables LanguageModel::rope_tables(std::int64_t length) const {
 Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end,
                                  std::vector<RouterLoad>* loads) const {
   context.rope = rope_tables(end);
+  // Or the caller's scope has it so.
   const SelectiveRecompute cheap(recompute == Recompute::selective || selective_recompute());
   ResidualStream x{.sum = embed(tokens, context.positions), .update = {}};
   for (std::size_t i = 0; i < layers.size(); ++i) {
