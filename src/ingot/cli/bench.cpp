@@ -236,7 +236,7 @@ int run(const TrainBenchOptions& o) {
       {"sequence", o.sequence},
       {"accumulate", o.accumulate},
       {"captured", times.captured},
-      {"recompute", name(recompute)},
+      {"recompute", name(o.recomputed())},
       {"dtype", o.dtype},
       {"device", on.capabilities().device_name},
       {"threads", num_threads()},

@@ -83,10 +83,9 @@ struct Activations {
   std::size_t again = 0;  // besides, while the largest layer runs again
 };
 
-Activations activations_per_token(const LanguageConfig& c, const TrainConfig& config) {
-  const Keeping how{.selective = config.recompute == Recompute::selective,
-                    .on_cpu = config.training_device().is_cpu(),
-                    .dtype = config.dtype};
+Activations activations_per_token(const LanguageConfig& c, const TrainConfig& config, bool on_card) {
+  const Keeping how{
+      .selective = config.recompute == Recompute::selective, .on_cpu = !on_card, .dtype = config.dtype};
   const std::size_t hidden = static_cast<std::size_t>(c.hidden_size) * byte_size(config.dtype);
   // The last norm's input and what it found of it, and the loss's gradient.
   const std::size_t last = 2 * hidden + static_cast<std::size_t>(statistics_of_norm(c)) * sizeof(float);
@@ -128,19 +127,21 @@ std::vector<std::pair<std::string, std::size_t>> MemoryPlan::parts() const {
 
 namespace {
 
-MemoryPlan plan_with(const TrainConfig& config, const LanguageConfig& model, std::int64_t logits) {
+// `logits`: the bytes that those of a chunk may take.
+MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, bool on_card, std::int64_t logits) {
   const auto count = static_cast<std::size_t>(model.parameter_count());
   const std::size_t size = byte_size(config.dtype);
   const auto tokens = static_cast<std::size_t>(config.per_device_train_batch_size * config.sequence_len);
   const auto hidden = static_cast<std::size_t>(model.hidden_size);
   MemoryPlan plan;
+  plan.on_card = on_card;
   plan.parameters = count * size;
   plan.gradients = count * size;
   const std::size_t moments = config.optimizer.name == "sgd" ? (config.optimizer.momentum > 0 ? 1 : 0) : 2;
   plan.optimizer =
       count * 4 * (moments + (is_half_precision(config.dtype) ? 1 : 0));  // master weights for halves
   plan.ema = config.ema_decay > 0 ? count * 4 : 0;
-  const Activations activations = activations_per_token(model, config);
+  const Activations activations = activations_per_token(model, config, on_card);
   plan.activations = tokens * activations.kept;
   const std::size_t gradients = gradients_per_token(model, config.recompute == Recompute::selective);
   const auto chunk_tokens = static_cast<std::size_t>(
@@ -163,15 +164,11 @@ std::size_t MemoryPlan::needed() const {
 
 MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model) {
   const Device device = config.training_device();
-  MemoryPlan plan = plan_with(config, model, logits_budget(device));
-  plan.on_card = !device.is_cpu();
-  return plan;
+  return plan(config, model, !device.is_cpu(), logits_budget(device));
 }
 
 MemoryPlan plan_memory_of_card(const TrainConfig& config, const LanguageConfig& model, std::size_t memory) {
-  MemoryPlan plan = plan_with(config, model, logits_budget_of_card(memory));
-  plan.on_card = true;
-  return plan;
+  return plan(config, model, true, logits_budget_of_card(memory));
 }
 
 void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available) {
