@@ -220,6 +220,36 @@ TEST(CudaAttention, SumsOfManyKeysDoNotDrift) {
   }
 }
 
+// As heads have them that look at one token only, and away from it. A kernel that takes what lies behind the
+// last key, or query, for one whose score is 0 finds weights of infinity there.
+TEST(CudaAttention, GradientsOfScoresFarBelowZeroAreNumbers) {
+  const auto heads = [](std::int64_t length, std::uint64_t seed, double first) {
+    Tensor x = randn({1, length, 1, 16}, seed);
+    for (std::int64_t i = 0; first != 0 && i < length; ++i)
+      x.data<float>()[16 * i] = static_cast<float>(first);
+    return to(to(x, DType::bf16), kDevice);
+  };
+  for (const auto& [queries, keys] :
+       {std::pair<std::int64_t, std::int64_t>{64, 64}, {70, 192}, {100, 100}, {1, 128}}) {
+    for (const bool causal : {true, false}) {
+      const std::vector<Tensor> inputs{heads(queries, 1, 1), heads(keys, 2, -480), heads(keys, 3, 0),
+                                       heads(queries, 4, 0)};  // scores of some -120
+      const auto check = [&](const AttentionResults& found, const char* who) {
+        for (const auto& [what, x] :
+             {std::pair{"out", found.out}, {"dq", found.dq}, {"dk", found.dk}, {"dv", found.dv}})
+          EXPECT_LT(largest(x), 1e3) << what << " of " << queries << " queries of " << keys << who;
+      };
+      if (test::library_comes_first(kernels::attention))
+        check(run_attention(inputs, {.causal = causal}), ", as a card runs it");
+      const AttentionResults own = [&] {
+        const kernels::ForceKind kind(kernels::ImplKind::cuda);
+        return run_attention(inputs, {.causal = causal});
+      }();
+      check(own, "");
+    }
+  }
+}
+
 // As tensors that come from elsewhere have them.
 TEST(CudaAttention, TheStrideOfAnAxisOfOneDoesNotMatter) {
   const Tensor q = to(randn({1, 40, 1, 16}, 1, DType::bf16), kDevice), expected = Tensor::empty_like(q),

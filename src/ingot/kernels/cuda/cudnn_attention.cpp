@@ -45,13 +45,14 @@ struct Scores {
   std::vector<std::int64_t> settings() const {
     return {causal ? 1 : 0, window, std::bit_cast<std::int32_t>(scale)};
   }
+  /// The last query stands beside the last key; a single one sees all of them, and cuDNN has an error where
+  /// such a one is masked and heads are grouped (its release notes, 9.18.1).
+  bool masked() const { return causal && (queries > 1 || window > 0); }
   template <class Attributes>
   Attributes attributes() const {
     Attributes made;
     made.set_attn_scale(scale);
-    // The last query stands beside the last key; a single one sees all of them, and cuDNN has an error where
-    // such a one is masked and heads are grouped (its release notes, 9.18.1).
-    if (!causal || (queries == 1 && window == 0)) return made;
+    if (!masked()) return made;
     made.set_diagonal_alignment(queries == keys ? fe::DiagonalAlignment_t::TOP_LEFT
                                                 : fe::DiagonalAlignment_t::BOTTOM_RIGHT);
     made.set_diagonal_band_right_bound(0);
@@ -125,6 +126,15 @@ bool fits(const Args& args, std::initializer_list<View> tensors) {
   return plain && (mask.causal ? args.q.dim(1) <= args.k.dim(1) : mask.window == 0);
 }
 
+/// Whether gradients are numbers wherever the inputs are. cuDNN's kernels for Hopper do not hide what lies
+/// behind 64 keys, or 192, 320, ..., where no mask does: zeros, whose weights overflow where a query's log
+/// sum is below -88, and dq is NaN (cudnn-frontend's pull request 628, cuDNN 9.20); dk and dv are those of a
+/// single query (its issue 1072, 9.26).
+bool gives_numbers(const AttentionBackwardArgs& args) {
+  const Scores scores(args);
+  return scores.masked() || (scores.queries > 1 && scores.keys % 128 != 64);
+}
+
 /// Part `i` of `parts` equal ones of the batch.
 View part_of(View view, std::int64_t parts, std::int64_t i) {
   if (view.data == nullptr) return view;
@@ -176,6 +186,7 @@ std::unique_ptr<DnnOperation> dnn_operation(const AttentionArgs& args) {
 std::unique_ptr<DnnOperation> dnn_operation(const AttentionBackwardArgs& args) {
   if (args.accumulate_dq || args.accumulate_dk || args.accumulate_dv) return nullptr;
   if (!fits(args, {args.q, args.k, args.v, args.out, args.dout, args.dq, args.dk, args.dv})) return nullptr;
+  if (!gives_numbers(args)) return nullptr;
   return std::make_unique<AttentionBackward>(args);
 }
 

@@ -135,6 +135,22 @@ TEST(CudnnAttention, OneQueryHasEnginesWithoutAMaskAndNoneWithAWindow) {
   EXPECT_EQ(dnn_operation(args), nullptr);
 }
 
+// cuDNN's would be NaN for queries whose scores are all far below zero.
+TEST(CudnnAttention, UnmaskedGradientsOfOneQueryOrOfKeysThatEndInHalfATileAreLeftToOthers) {
+  const auto takes = [](std::int64_t queries, std::int64_t keys, bool causal) {
+    AttentionArgs args = attention_of({2, queries, keys, 8, 8, 64});
+    args.mask.causal = causal;
+    EXPECT_NE(dnn_operation(args), nullptr) << "forward, " << queries << " queries of " << keys;
+    return dnn_operation(backward_of(args)) != nullptr;
+  };
+  for (const std::int64_t keys : {64, 192, 1216}) {
+    EXPECT_FALSE(takes(64, keys, false)) << keys;
+    EXPECT_TRUE(takes(64, keys, true)) << keys;
+  }
+  for (const std::int64_t keys : {128, 256, 1000, 1088 + 63}) EXPECT_TRUE(takes(64, keys, false)) << keys;
+  for (const bool causal : {false, true}) EXPECT_FALSE(takes(1, 128, causal));
+}
+
 TEST(CudnnAttention, WhatItsWordsCannotSayIsLeftToOthers) {
   const AttentionArgs plain = attention_of(kLlama);
   AttentionArgs args = plain;
