@@ -212,10 +212,47 @@ TEST(LibraryProduct, AddsToTheGradientOfABiasOnlyWhereItIsAligned) {
   LinearParametersBackwardArgs args{
       .dy = dy.view(), .x = x.view(), .dweight = dweight.view(), .dbias = dbias, .accumulate_bias = true};
   EXPECT_TRUE(library_product(args));
-  args.dbias.data = dbias.as<float>() + 1;
+  args.dbias.data = dbias.as<float>() + 4;
   EXPECT_FALSE(library_product(args));
   args.accumulate_bias = false;
   EXPECT_TRUE(library_product(args));
+}
+
+// A library may take 16 bytes of these at a time, however they lie.
+TEST(LibraryProduct, LeavesEpiloguesAtAddressesThat16DoesNotDivide) {
+  const Tensor a = randn({5, 4}, 1), b = randn({4, 8}, 2), c = randn({5, 8}, 3), memory = randn({48}, 4);
+  const auto skipping = [&](std::int64_t elements, View view) {
+    view.data = memory.data<float>() + elements;
+    return view;
+  };
+  const Tensor bias = randn({8}, 5), before = randn({5, 8}, 6), dbias = randn({5}, 7);
+  const Tensor dy = randn({6, 5}, 8), x = randn({6, 4}, 9), dweight = randn({5, 4}, 10);
+  const Tensor small = Tensor::zeros({5, 32}, DType::f8e4m3), weight = Tensor::zeros({8, 32}, DType::f8e4m3),
+               half = Tensor::zeros({5, 8}, DType::bf16), half_bias = Tensor::zeros({16}, DType::bf16),
+               scale = randn({1}, 11);
+  for (const std::int64_t skipped : {0, 1, 2, 3, 4}) {
+    const bool taken = skipped % 4 == 0;
+    const View at_bias = skipping(skipped, bias.view()), at_before = skipping(skipped, before.view());
+    const GemmArgs with_bias{.a = a.view(), .b = b.view(), .c = c.view(), .bias = at_bias};
+    EXPECT_EQ(library_product(with_bias).has_value(), taken) << skipped;
+    const GemmGeluArgs with_gelu{.a = a.view(), .b = b.view(), .c = c.view(), .before = at_before};
+    EXPECT_EQ(library_product(with_gelu).has_value(), taken) << skipped;
+    const GemmGeluBackwardArgs gradient{.a = a.view(), .b = b.view(), .before = at_before, .c = c.view()};
+    EXPECT_EQ(library_product(gradient).has_value(), taken) << skipped;
+    const LinearParametersBackwardArgs parameters{
+        .dy = dy.view(), .x = x.view(), .dweight = dweight.view(), .dbias = skipping(skipped, dbias.view())};
+    EXPECT_EQ(library_product(parameters).has_value(), taken) << skipped;
+    View at_half = half_bias.view();
+    at_half.shape[0] = 8;
+    at_half.data = half_bias.data<bf16>() + 2 * skipped;
+    const Fp8MatmulArgs floats{.a = small.view(),
+                               .b = weight.view(),
+                               .c = half.view(),
+                               .a_scale = scale.view(),
+                               .b_scale = scale.view(),
+                               .bias = at_half};
+    EXPECT_EQ(library_product(floats).has_value(), taken) << skipped;
+  }
 }
 
 // What the library multiplies are bytes; here only where they lie is checked, by the numbers of 8 bits

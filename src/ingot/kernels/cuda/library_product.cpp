@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/runs.h"
@@ -32,10 +33,15 @@ View batch_axes(View x) {
   return x;
 }
 
+// cuBLASLt's heuristic is told how the matrices are aligned, and not how a bias is: it may choose an
+// algorithm that takes 16 bytes of it at a time, which faults on any other address (PyTorch's pull request
+// 194497).
+bool aligned_for_epilogue(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
+
 // Whether a library reads and writes `before`, which has to lie as the result does, in steps of 8 elements.
 bool keeps_before(const LibraryProduct& product, const View& before, const View& c) {
-  return before.strides == c.strides && before.dtype == c.dtype && product.c.leading % 8 == 0 &&
-         product.c.batch_stride % 8 == 0 && product.c.outer_stride % 8 == 0;
+  return aligned_for_epilogue(before.data) && before.strides == c.strides && before.dtype == c.dtype &&
+         product.c.leading % 8 == 0 && product.c.batch_stride % 8 == 0 && product.c.outer_stride % 8 == 0;
 }
 
 }  // namespace
@@ -60,6 +66,7 @@ std::optional<LibraryProduct> library_product(const GemmArgs& args) {
   if (args.c.numel() == 0 || args.a.dim(-1) == 0) return std::nullopt;
   if (args.bias && args.bias.dtype != dtype) return std::nullopt;
   if (args.bias && args.bias.dim(0) != 1 && args.bias.stride(0) != 1) return std::nullopt;
+  if (!aligned_for_epilogue(args.bias.data)) return std::nullopt;
 
   // Heads that lie beside each other in every row of a batch are two axes, which do not become one.
   const Runs<3> batch({batch_axes(args.b), batch_axes(args.a), batch_axes(args.c)});
@@ -113,8 +120,8 @@ std::optional<LibraryProduct> library_product(const LinearParametersBackwardArgs
                                           .c = args.dweight,
                                           .beta = args.accumulate_weight ? 1.0F : 0.0F});
   if (!product || args.dbias.dtype != args.dweight.dtype) return std::nullopt;
-  const bool aligned = reinterpret_cast<std::uintptr_t>(args.dbias.data) % 256 == 0;
-  if (args.accumulate_bias && !aligned) return std::nullopt;
+  const bool as_allocated = reinterpret_cast<std::uintptr_t>(args.dbias.data) % 256 == 0;
+  if (args.accumulate_bias ? !as_allocated : !aligned_for_epilogue(args.dbias.data)) return std::nullopt;
   product->b_sums = args.dbias.data;
   return product;
 }
@@ -123,7 +130,7 @@ std::optional<LibraryProduct> library_product(const Fp8MatmulArgs& args) {
   const std::int64_t m = args.a.dim(0), n = args.b.dim(0), k = args.a.dim(1);
   if (m == 0 || n == 0 || k == 0 || k % 16 != 0) return std::nullopt;
   if (has_block_scales(args) && (m % 4 != 0 || n % 4 != 0)) return std::nullopt;
-  if (args.bias && args.c.dtype == DType::f32) return std::nullopt;
+  if (args.bias && (args.c.dtype == DType::f32 || !aligned_for_epilogue(args.bias.data))) return std::nullopt;
   // Row-major b is its own transpose in columns, whose transpose the units for 8 bits take.
   LibraryProduct product;
   product.a = {

@@ -39,7 +39,8 @@ struct LibraryProduct {
 
 /// The product in a library's words, which is that of the transposes: what is row-major here is column-major
 /// there. Nothing where those cannot say it: strides other than 1 both ways, mixed dtypes, more than two
-/// batch strides, sums over a batch, nothing to multiply.
+/// batch strides, sums over a batch, nothing to multiply; nor, here and below, where 16 does not divide the
+/// address of a bias, of its gradient or of `before`.
 std::optional<LibraryProduct> library_product(const GemmArgs& args);
 /// The same with gelu behind it. Not where `before` lies otherwise than c, or its columns and matrices are no
 /// multiple of 8 elements apart, which the libraries ask of it.
