@@ -1,7 +1,8 @@
 #pragma once
 
 // Kernels that are compiled at run time have this text before them (embedded.h), and nothing else of ours.
-// What ends with a product rounds it by itself: behind it, a compiler must not make one rounding of two.
+// What ends with a product rounds it by itself: behind it, a compiler must not make one rounding of two. And
+// scaled() rounds once wherever it stands: a product that something else needs, too, is not always fused.
 #if !defined(__CUDACC_RTC__)
 #include "ingot/kernels/cuda/device_code.h"
 #endif
@@ -18,7 +19,7 @@ __device__ __forceinline__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-
 __device__ __forceinline__ float softplus(float x) { return fmaxf(x, 0.0F) + log1pf(expf(-fabsf(x))); }
 __device__ __forceinline__ float sign(float x) { return static_cast<float>((x > 0.0F) - (x < 0.0F)); }
 __device__ __forceinline__ float gelu_argument(float x) { return kGeluScale * (x + kGeluCubic * x * x * x); }
-__device__ __forceinline__ float scaled(float x, float alpha, float beta) { return alpha * x + beta; }
+__device__ __forceinline__ float scaled(float x, float alpha, float beta) { return fmaf(alpha, x, beta); }
 __device__ __forceinline__ float silu(float x) { return __fmul_rn(x, sigmoid(x)); }
 __device__ __forceinline__ float gelu_erf(float x) { return __fmul_rn(0.5F * x, 1.0F + erff(x * kSqrtHalf)); }
 __device__ __forceinline__ float gelu_erf_derivative(float s) {
