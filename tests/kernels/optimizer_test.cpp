@@ -1,12 +1,14 @@
 #include "ingot/kernels/optimizer.h"
 
+#include <bit>
 #include <cmath>
-#include <deque>
 
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
+#include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/ops/cast.h"
 
 namespace ingot {
 namespace {
@@ -25,12 +27,27 @@ std::vector<Tensor> tensors(std::uint64_t seed, DType dtype = DType::f32) {
   return result;
 }
 
+// Of a half parameter that nothing has changed yet.
+Tensor fresh_master(const Tensor& param) {
+  return param.dtype() == DType::bf16 ? Tensor::zeros(param.shape(), DType::i16) : to(param, DType::f32);
+}
+
+// The f32 weights that a half parameter and its master stand for.
+Tensor master_of(const Tensor& param, const Tensor& master) {
+  if (master.dtype() == DType::f32) return master;
+  const Tensor joined = Tensor::empty(param.shape());
+  for (std::int64_t i = 0; i < param.numel(); ++i)
+    joined.data<float>()[i] = kernels::join_weight({param.data<bf16>()[i], master.data<std::int16_t>()[i]});
+  return joined;
+}
+
 struct AdamState {
   std::vector<Tensor> p, g, m = tensors(200), v = tensors(300), master;
 
   explicit AdamState(DType dtype = DType::f32, bool with_master = false)
       : p(tensors(1, dtype)), g(tensors(100, dtype)) {
-    if (with_master) master = tensors(1);
+    if (with_master)
+      for (const Tensor& t : p) master.push_back(fresh_master(t));
     for (const Tensor& t : v) {
       for (std::int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = std::abs(t.data<float>()[i]);
     }
@@ -84,7 +101,10 @@ TEST(AdamWKernel, SimdEqualsTheReferenceOnHalfTypesWithAndWithoutMasterWeights) 
         EXPECT_LE(max_error(fast.p[i], plain.p[i]), 2 * neighbour_of_half(dtype)) << kLengths[i];
         EXPECT_LT(max_error(fast.m[i], plain.m[i]), 1e-6) << kLengths[i];
         EXPECT_LT(max_error(fast.v[i], plain.v[i]), 1e-6) << kLengths[i];
-        if (with_master) EXPECT_LT(max_error(fast.master[i], plain.master[i]), 1e-6) << kLengths[i];
+        if (with_master)
+          EXPECT_LT(max_error(master_of(fast.p[i], fast.master[i]), master_of(plain.p[i], plain.master[i])),
+                    1e-6)
+              << kLengths[i];
       }
     }
   }
@@ -103,28 +123,71 @@ TEST(AdamWKernel, BitsDoNotDependOnThreadsOrOnTheOtherTensors) {
   }
 }
 
-TEST(AdamWKernel, AMasterWeightKeepsWhatAHalfParameterCannot) {
-  const Tensor master = randn({50}, 1);
-  const Tensor param = Tensor::empty({50}, DType::bf16), grad = Tensor::empty({50}, DType::bf16);
-  const std::vector<float> before = master.to_vector<float>();
-  for (int i = 0; i < 50; ++i) {
-    param.data<bf16>()[i] = bf16(before[static_cast<std::size_t>(i)]);
-    grad.data<bf16>()[i] = bf16(1.0F);
+// Every f32 of each exponent and sign, by a spread of its upper bits and all that rounding looks at.
+TEST(MasterWeight, EveryF32IsABf16And16BitsMore) {
+  for (std::uint32_t upper = 0; upper < 0x10000; upper += 7) {
+    for (const std::uint32_t lower : {0x0000U, 0x0001U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU}) {
+      const std::uint32_t bits = (upper << 16) + lower;
+      const auto master = std::bit_cast<float>(bits);
+      const kernels::SplitWeight split = kernels::split_weight(master);
+      if (std::isnan(master)) {
+        EXPECT_EQ(split.param.bits, bf16(master).bits) << bits;
+        EXPECT_EQ(split.remainder, 0) << bits;
+        EXPECT_TRUE(std::isnan(kernels::join_weight(split))) << bits;
+        continue;
+      }
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(kernels::join_weight(split)), bits);
+      // bf16(float) rounds ties to even, this away from zero.
+      const bool tie = lower == 0x8000;
+      ASSERT_EQ(split.param.bits, tie ? upper + 1 : bf16(master).bits) << bits;
+    }
   }
-  const Tensor m = Tensor::zeros({50}), v = Tensor::zeros({50});
-  const kernels::AdamWTensor one[] = {{.param = param.view(),
-                                       .grad = grad.view(),
-                                       .m = m.view(),
-                                       .v = v.view(),
-                                       .master = master.view(),
-                                       .lr = 1e-6,
-                                       .bias_correction1 = 0.1,
-                                       .bias_correction2 = 0.001}};
-  launch(kernels::adamw, current_stream(kCpu), {.tensors = one});
-  for (int i = 0; i < 50; ++i) {
-    EXPECT_NEAR(master.data<float>()[i], before[static_cast<std::size_t>(i)] - 1e-6F, 3e-7F);
-    EXPECT_EQ(param.data<bf16>()[i].bits, bf16(master.data<float>()[i]).bits);
+}
+
+// What makes the master weights of bf16 parameters exact: their steps have the bits of f32 parameters' steps.
+TEST(AdamWKernel, Bf16ParametersWithMasterWeightsStepLikeF32Parameters) {
+  for (const ImplKind kind : {ImplKind::simd, ImplKind::reference}) {
+    AdamState half(DType::bf16, true), full;
+    for (std::size_t i = 0; i < kLengths.size(); ++i) {
+      full.p[i] = to(half.p[i], DType::f32);
+      full.g[i] = half.g[i];
+    }
+    for (int step = 0; step < 3; ++step) {
+      half.step(kind, true);
+      full.step(kind, true);
+    }
+    for (std::size_t i = 0; i < kLengths.size(); ++i) {
+      EXPECT_EQ(master_of(half.p[i], half.master[i]).to_vector<float>(), full.p[i].to_vector<float>());
+      for (std::int64_t k = 0; k < kLengths[i]; ++k)
+        ASSERT_EQ(half.p[i].data<bf16>()[k].bits,
+                  kernels::split_weight(full.p[i].data<float>()[k]).param.bits);
+    }
   }
+}
+
+TEST(AdamWKernel, NaNAndInfinityOfABf16ParameterPassIntoItAndItsMaster) {
+  const std::vector<float> grads = {NAN, INFINITY, 1.0F};
+  for (const ImplKind kind : {ImplKind::simd, ImplKind::reference}) {
+    const ForceKind force(kind);
+    const Tensor param = Tensor::zeros({3}, DType::bf16), master = Tensor::zeros({3}, DType::i16);
+    const Tensor m = Tensor::zeros({3}), v = Tensor::zeros({3}), grad = Tensor::from(grads, {3});
+    param.data<bf16>()[1] = bf16(INFINITY);
+    const kernels::SgdTensor one[] = {
+        {.param = param.view(), .grad = grad.view(), .master = master.view(), .lr = 1}};
+    launch(kernels::sgd, current_stream(kCpu), {.tensors = one});
+    EXPECT_TRUE(std::isnan(static_cast<float>(param.data<bf16>()[0])));
+    EXPECT_TRUE(std::isnan(static_cast<float>(param.data<bf16>()[1])));  // infinity less infinity
+    EXPECT_EQ(static_cast<float>(param.data<bf16>()[2]), -1.0F);
+    EXPECT_EQ(master.to_vector<std::int16_t>(), std::vector<std::int16_t>(3, 0));
+  }
+}
+
+TEST(AdamWKernel, AMasterWeightIsOfTheDtypeThatItsParameterAsksFor) {
+  const Tensor param = Tensor::zeros({3}, DType::bf16), grad = Tensor::zeros({3}, DType::bf16),
+               m = Tensor::zeros({3}), v = Tensor::zeros({3}), master = Tensor::zeros({3});
+  const kernels::AdamWTensor one[] = {
+      {.param = param.view(), .grad = grad.view(), .m = m.view(), .v = v.view(), .master = master.view()}};
+  EXPECT_THROW(launch(kernels::adamw, current_stream(kCpu), {.tensors = one}), KernelError);
 }
 
 TEST(SgdKernel, SimdEqualsTheReferenceInEveryForm) {
@@ -157,6 +220,37 @@ TEST(SgdKernel, SimdEqualsTheReferenceInEveryForm) {
     }
     for (std::size_t i = 0; i < kLengths.size(); ++i)
       EXPECT_LT(max_error(results[0][i], results[1][i]), 1e-6);
+  }
+}
+
+TEST(SgdKernel, Bf16ParametersWithMasterWeightsStepLikeF32Parameters) {
+  for (const ImplKind kind : {ImplKind::simd, ImplKind::reference}) {
+    const auto half = tensors(1, DType::bf16), g = tensors(100, DType::bf16);
+    const auto b = tensors(200), other = tensors(200);
+    std::vector<Tensor> full, master;
+    std::vector<kernels::SgdTensor> halves, fulls;
+    for (std::size_t i = 0; i < half.size(); ++i) {
+      full.push_back(to(half[i], DType::f32));
+      master.push_back(fresh_master(half[i]));
+      halves.push_back({.param = half[i].view(),
+                        .grad = g[i].view(),
+                        .momentum = b[i].view(),
+                        .master = master[i].view(),
+                        .lr = 0.1,
+                        .weight_decay = 0.01});
+      fulls.push_back({.param = full[i].view(),
+                       .grad = g[i].view(),
+                       .momentum = other[i].view(),
+                       .lr = 0.1,
+                       .weight_decay = 0.01});
+    }
+    const ForceKind force(kind);
+    for (int step = 0; step < 3; ++step) {
+      launch(kernels::sgd, current_stream(kCpu), {.tensors = halves, .momentum = 0.9});
+      launch(kernels::sgd, current_stream(kCpu), {.tensors = fulls, .momentum = 0.9});
+    }
+    for (std::size_t i = 0; i < half.size(); ++i)
+      EXPECT_EQ(master_of(half[i], master[i]).to_vector<float>(), full[i].to_vector<float>());
   }
 }
 

@@ -1,5 +1,6 @@
 #include "ingot/optim/optimizer.h"
 
+#include <bit>
 #include <cmath>
 #include <deque>
 
@@ -7,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
+#include "ingot/kernels/master_weight.h"
+#include "ingot/ops/cast.h"
 #include "ingot/optim/clip.h"
 #include "ingot/optim/ema.h"
 
@@ -37,7 +40,8 @@ struct Model {
   }
   std::vector<std::vector<float>> values() const {
     std::vector<std::vector<float>> result;
-    for (const Parameter& p : parameters) result.push_back(p.value.to_vector<float>());
+    for (const Parameter& p : parameters)
+      result.push_back(to(p.value.detach(), DType::f32).to_vector<float>());
     return result;
   }
 };
@@ -51,8 +55,8 @@ void train(Model& model, Optimizer& optimizer, int from, int to) {
 }
 
 TEST(Optimizer, ResumingFromItsStateEqualsNeverHavingStopped) {
-  const auto check = [](auto make) {
-    Model straight, first, second;
+  const auto check = [](auto make, DType dtype = DType::f32) {
+    Model straight(dtype), first(dtype), second(dtype);
     auto one = make(straight);
     train(straight, *one, 0, 6);
     auto before = make(first);
@@ -64,7 +68,7 @@ TEST(Optimizer, ResumingFromItsStateEqualsNeverHavingStopped) {
           tensor.shape(), tensor.dtype());
     }
     for (std::size_t i = 0; i < 3; ++i) {
-      second.parameters[i].replace(Tensor::from(first.values()[i], first.parameters[i].shape()));
+      second.parameters[i].replace(clone(first.parameters[i].value.detach()));
     }
     auto after = make(second);
     after->load_state(state);
@@ -77,6 +81,8 @@ TEST(Optimizer, ResumingFromItsStateEqualsNeverHavingStopped) {
     return std::make_unique<Sgd>(m.pointers(), SgdConfig{.momentum = 0.9, .dampening = 0.5});
   });
   check([](Model& m) { return std::make_unique<Sgd>(m.pointers(), SgdConfig{}); });
+  for (const DType dtype : {DType::bf16, DType::f16})
+    check([](Model& m) { return std::make_unique<AdamW>(m.pointers(), AdamWConfig{}); }, dtype);
 }
 
 TEST(Optimizer, FrozenParametersAndThoseWithoutGradientStay) {
@@ -144,7 +150,69 @@ TEST(Optimizer, MasterWeightsKeepSmallStepsOfHalfParameters) {
     EXPECT_NEAR(static_cast<float>(with.value.to_vector<bf16>()[i]), start * (1 - 0x1p-4F),
                 std::abs(start) * 0x1p-8F);
   }
-  EXPECT_EQ(keeps.state().at("w.master").dtype(), DType::f32);
+  EXPECT_EQ(keeps.state().at("w.master_remainder").dtype(), DType::i16);
+}
+
+TEST(Optimizer, Bf16ParametersTrainWithTheBitsOfF32Parameters) {
+  Parameter half("w", randn({40}, 1, DType::bf16), true, true);
+  Parameter full("w", to(half.value.detach(), DType::f32), true, true);
+  AdamW a({&half}, {.learning_rate = 1e-3}), b({&full}, {.learning_rate = 1e-3});
+  for (std::uint64_t step = 0; step < 20; ++step) {
+    const Tensor grad = randn({40}, step);
+    half.value.set_grad(grad);
+    full.value.set_grad(grad);
+    a.step();
+    b.step();
+  }
+  const auto remainders = a.state().at("w.master_remainder").to_vector<std::int16_t>();
+  const auto halves = half.value.to_vector<bf16>();
+  const auto floats = full.value.to_vector<float>();
+  for (std::size_t i = 0; i < floats.size(); ++i)
+    EXPECT_EQ(kernels::join_weight({halves[i], remainders[i]}), floats[i]);
+}
+
+// The state of an optimiser that kept f32 masters of bf16 parameters, for `weights`.
+std::map<std::string, Tensor> state_with_masters(const std::vector<float>& weights) {
+  const Shape shape{static_cast<std::int64_t>(weights.size())};
+  return {{"w.step", Tensor::from(std::vector<std::int64_t>{3}, {})},
+          {"w.master", Tensor::from(weights, shape)},
+          {"w.exp_avg", Tensor::zeros(shape)},
+          {"w.exp_avg_sq", Tensor::zeros(shape)}};
+}
+
+TEST(Optimizer, TakesF32MastersOfBf16ParametersFromEarlierVersions) {
+  const std::vector<float> weights = {0x1.234568p3F, -0x1.9p-20F, 0.0F, -0.0F, 0x1.fffffep127F, INFINITY};
+  const Tensor value = Tensor::empty({6}, DType::bf16);
+  for (int i = 0; i < 6; ++i) value.data<bf16>()[i] = bf16(weights[static_cast<std::size_t>(i)]);
+  Parameter w("w", value, true, true);
+  AdamW optimizer({&w}, {});
+  optimizer.load_state(state_with_masters(weights));
+  const auto remainders = optimizer.state().at("w.master_remainder").to_vector<std::int16_t>();
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const float joined = kernels::join_weight({value.data<bf16>()[i], remainders[i]});
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(joined), std::bit_cast<std::uint32_t>(weights[i])) << i;
+  }
+}
+
+TEST(Optimizer, AnF32MasterHalfwayBetweenTwoBf16MovesByOneBitAtMost) {
+  const std::vector<float> weights = {0x1.01p0F, 0x1.03p0F, -0x1.01p0F};  // the first and last went to zero
+  const Tensor value = Tensor::empty({3}, DType::bf16);
+  for (int i = 0; i < 3; ++i) value.data<bf16>()[i] = bf16(weights[static_cast<std::size_t>(i)]);
+  Parameter w("w", value, true, true);
+  AdamW optimizer({&w}, {});
+  optimizer.load_state(state_with_masters(weights));
+  const auto remainders = optimizer.state().at("w.master_remainder").to_vector<std::int16_t>();
+  const std::vector<float> expected = {std::nextafter(0x1.01p0F, 0.0F), 0x1.03p0F,
+                                       std::nextafter(-0x1.01p0F, 0.0F)};
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    EXPECT_EQ(kernels::join_weight({value.data<bf16>()[i], remainders[i]}), expected[i]);
+}
+
+TEST(Optimizer, RefusesF32MastersOfOtherWeights) {
+  Parameter w("w", Tensor::zeros({2}, DType::bf16), true, true);
+  AdamW optimizer({&w}, {});
+  EXPECT_THROW(optimizer.load_state(state_with_masters({0.0F, 1.0F})), Error);
+  EXPECT_TRUE(optimizer.state().empty());
 }
 
 TEST(Optimizer, ParametersOfSeveralDtypesStepTogether) {
@@ -164,7 +232,10 @@ TEST(Optimizer, StateBytesAreKnownBeforeTheFirstStep) {
   EXPECT_EQ(a.state_bytes(), (32 + 4) * 8U);
   Model half(DType::bf16);
   AdamW b(half.pointers(), {});
-  EXPECT_EQ(b.state_bytes(), (32 + 4) * 12U);
+  EXPECT_EQ(b.state_bytes(), (32 + 4) * 10U);
+  Model f16_model(DType::f16);
+  AdamW d(f16_model.pointers(), {});
+  EXPECT_EQ(d.state_bytes(), (32 + 4) * 12U);
   Sgd c(f32.pointers(), {});
   EXPECT_EQ(c.state_bytes(), 0U);
 }

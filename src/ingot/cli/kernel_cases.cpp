@@ -190,15 +190,20 @@ KernelWork cross_entropy(KernelOperands& operands) {
           }};
 }
 
-// With f32 master weights for half types. What is read and written counts twice.
+// With master weights for half types. What is read and written counts twice.
 KernelWork adamw(KernelOperands& operands) {
   const Shape shape{operands.elements()};
   const bool half = operands.dtype() != DType::f32;
   const Tensor param = operands.values(shape), grad = operands.values(shape);
   const Tensor m = operands.zeros(shape, DType::f32), v = operands.zeros(shape, DType::f32);
-  const Tensor master = half ? operands.values(shape, DType::f32) : Tensor();
-  const double bytes =
-      bytes_of({grad, m, m, v, v, param}) + (half ? bytes_of({master, master}) : bytes_of({param}));
+  const DType kept = kernels::master_dtype(operands.dtype());
+  const Tensor master = kept == DType::i16 ? operands.zeros(shape, kept)
+                        : half             ? operands.values(shape, kept)
+                                           : Tensor();
+  // A bf16 parameter is half of its master weight, an f16 one is only written.
+  double bytes = bytes_of({grad, m, m, v, v, param});
+  if (half) bytes += bytes_of({master, master});
+  if (kept == DType::i16 || !half) bytes += bytes_of({param});
   return {.bytes = bytes, .run = [stream = operands.stream(), param, grad, m, v, master] {
             const kernels::AdamWTensor tensor{.param = param.view(),
                                               .grad = grad.view(),

@@ -3,15 +3,16 @@
 #include <span>
 
 #include "ingot/kernels/kernel.h"
+#include "ingot/kernels/master_weight.h"
 
 namespace ingot::kernels {
 
 // Optimiser steps work on all tensors of a model in one launch. All views are contiguous; the views of one
 // tensor have one size. Arithmetic is in f32 (f64 for f64 parameters).
 
-/// One parameter of an AdamW step. m, v (and master, if present): f32, or f64 for an f64 parameter.
-/// With `master`, the step changes the master weight and rounds it to the parameter, which is then of a half
-/// type.
+/// One parameter of an AdamW step. m, v: f32, or f64 for an f64 parameter. With `master`, of
+/// master_dtype(param.dtype), the step changes the master weight and rounds it to the parameter, which is
+/// then of a half type.
 struct AdamWTensor {
   View param, grad, m, v;
   View master = {};
@@ -36,6 +37,11 @@ struct AdamWArgs {
   View grad_scale = {};
 };
 inline Kernel<AdamWArgs> adamw("adamw");
+
+/// Whether `master` is absent, or what such a parameter's master weight is kept as.
+inline bool is_master_of(const View& master, const View& param) {
+  return !master || (is_half_precision(param.dtype) && master.dtype == master_dtype(param.dtype));
+}
 
 /// One parameter of an SGD step. `momentum`: the buffer, f32 (f64 for f64), absent without momentum; `first`
 /// says that it holds nothing yet.

@@ -1,6 +1,7 @@
 #include "ingot/optim/optimizer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <unordered_set>
 
@@ -16,7 +17,8 @@
 namespace ingot {
 namespace {
 
-constexpr const char* kMaster = "master";
+// What a master weight is called in the state, by what is kept of it (kernels/master_weight.h).
+const char* master_name(DType kept) { return kept == DType::i16 ? "master_remainder" : "master"; }
 constexpr const char* kSlotStep = "step";
 
 void check_not_negative(const char* key, double value) {
@@ -39,7 +41,85 @@ DType state_dtype(const Parameter& parameter) { return accumulator_dtype(paramet
 
 bool half(const Parameter& parameter) { return byte_size(parameter.value.dtype()) < 4; }
 
+DType master_dtype(const Parameter& parameter) { return kernels::master_dtype(parameter.value.dtype()); }
+
 View view_of(const Tensor& tensor) { return tensor.defined() ? tensor.view() : View{}; }
+
+// The remainders that make a bf16 parameter the f32 `master` that checkpoints of earlier versions hold.
+// Undefined where the one is not the other, rounded.
+Tensor remainder_of(const Tensor& master, const Parameter& parameter) {
+  const Tensor on_host = to(master, kCpu), param = to(parameter.value.detach(), kCpu);
+  const Tensor result = Tensor::empty(master.shape(), DType::i16);
+  for (std::int64_t i = 0; i < master.numel(); ++i) {
+    const float value = on_host.data<float>()[i];
+    const auto word = std::bit_cast<std::uint32_t>(value);
+    const auto apart = static_cast<std::int32_t>(word - (std::uint32_t{param.data<bf16>()[i].bits} << 16));
+    // They rounded ties to even. One that went towards zero is one bit further away than a remainder can be,
+    // and moves by that bit: half a step of bf16 in 2^15.
+    const std::int32_t near = std::min(apart, 0x7fff);
+    if (!std::isnan(value) && (near < -0x8000 || apart > 0x8000)) return {};
+    result.data<std::int16_t>()[i] = static_cast<std::int16_t>(std::isnan(value) ? 0 : near);
+  }
+  return result;
+}
+
+// Takes the tensors of a state one by one, and copies them when all are found to fit.
+class StateReader {
+ public:
+  explicit StateReader(const std::map<std::string, Tensor>& state) : state_(state) {}
+
+  bool has(const std::string& name) const { return state_.contains(name); }
+  const Tensor* find(const std::string& name) {
+    const auto found = state_.find(name);
+    if (found == state_.end()) {
+      problems_ += fmt::format("\n  {} is missing", name);
+      return nullptr;
+    }
+    ++used_;
+    return &found->second;
+  }
+  void take(const std::string& name, const Tensor& to) {
+    if (const Tensor* from = find(name); from != nullptr && fits(name, *from, to.dtype(), to.shape()))
+      copies_.emplace_back(*from, to);
+  }
+  void take_master(const Parameter& parameter, const Tensor& to) {
+    const std::string name = parameter.name + "." + master_name(to.dtype());
+    const std::string f32 = parameter.name + "." + master_name(DType::f32);
+    if (to.dtype() == DType::f32 || has(name) || !has(f32)) return take(name, to);
+    const Tensor& master = *find(f32);
+    if (!fits(f32, master, DType::f32, to.shape())) return;
+    const Tensor remainder = remainder_of(master, parameter);
+    if (remainder.defined()) {
+      copies_.emplace_back(remainder, to);
+    } else {
+      problems_ +=
+          fmt::format("\n  {} is of other weights than the model has; load those beside it first", f32);
+    }
+  }
+  /// Throws Error that lists what did not fit.
+  void finish() {
+    if (used_ < state_.size() && problems_.empty())
+      problems_ = fmt::format("\n  {} of {} tensors belong to no parameter here", state_.size() - used_,
+                              state_.size());
+    INGOT_CHECK(problems_.empty(),
+                Error("this optimizer state is of another model, or another kind of optimizer:" + problems_));
+    const NoGrad no_grad;
+    for (const auto& [from, to] : copies_) copy_(to, ingot::to(from, to.device()));
+  }
+
+ private:
+  bool fits(const std::string& name, const Tensor& from, DType dtype, const Shape& shape) {
+    if (from.shape() == shape && from.dtype() == dtype) return true;
+    problems_ += fmt::format("\n  {}: expected {} {}, got {} {}", name, ingot::name(dtype), to_string(shape),
+                             ingot::name(from.dtype()), to_string(from.shape()));
+    return false;
+  }
+
+  const std::map<std::string, Tensor>& state_;
+  std::string problems_;
+  std::vector<std::pair<Tensor, Tensor>> copies_;  // from, to
+  std::size_t used_ = 0;
+};
 
 }  // namespace
 
@@ -80,7 +160,10 @@ void Optimizer::make_state(Slot& slot) const {
   const NoGrad no_grad;
   const MemoryTagScope tag(MemoryTag::optimizer);
   const Parameter& p = *slot.parameter;
-  if (master_weights_ && half(p)) slot.master = to(p.value.detach(), DType::f32);
+  if (master_weights_ && half(p)) {
+    slot.master = master_dtype(p) == DType::i16 ? Tensor::zeros(p.shape(), DType::i16, p.value.device())
+                                                : to(p.value.detach(), DType::f32);
+  }
   for (std::size_t i = 0; i < buffer_names_.size(); ++i) {
     slot.buffers.push_back(Tensor::zeros(p.shape(), state_dtype(p), p.value.device()));
   }
@@ -131,7 +214,7 @@ std::map<std::string, Tensor> Optimizer::state() const {
     if (slot.steps == 0) continue;
     const std::string prefix = slot.parameter->name + ".";
     result[prefix + kSlotStep] = Tensor::from(std::vector<std::int64_t>{slot.steps}, {});
-    if (slot.master.defined()) result[prefix + kMaster] = slot.master;
+    if (slot.master.defined()) result[prefix + master_name(slot.master.dtype())] = slot.master;
     for (std::size_t i = 0; i < slot.buffers.size(); ++i) result[prefix + buffer_names_[i]] = slot.buffers[i];
   }
   return result;
@@ -139,44 +222,19 @@ std::map<std::string, Tensor> Optimizer::state() const {
 
 void Optimizer::load_state(const std::map<std::string, Tensor>& state) {
   // Everything is checked before anything changes.
-  std::string problems;
-  std::vector<std::pair<Tensor, Tensor>> copies;  // from, to
+  StateReader reader(state);
   std::vector<Slot> loaded;
-  std::size_t used = 0;
   for (const Slot& old : slots_) {
     const std::string prefix = old.parameter->name + ".";
     Slot& slot = loaded.emplace_back(Slot{old.parameter, old.lr, old.weight_decay, 0, {}, {}});
-    const auto step = state.find(prefix + kSlotStep);
-    if (step == state.end()) continue;  // had no gradient yet
+    if (!reader.has(prefix + kSlotStep)) continue;  // had no gradient yet
     make_state(slot);
-    slot.steps = static_cast<std::int64_t>(step->second.item());
-    ++used;
-    const auto take = [&](const std::string& name, const Tensor& to) {
-      const auto found = state.find(prefix + name);
-      if (found == state.end()) {
-        problems += fmt::format("\n  {}{} is missing", prefix, name);
-        return;
-      }
-      ++used;
-      const Tensor& from = found->second;
-      if (from.shape() != to.shape() || from.dtype() != to.dtype()) {
-        problems += fmt::format("\n  {}{}: expected {} {}, got {} {}", prefix, name, ingot::name(to.dtype()),
-                                to_string(to.shape()), ingot::name(from.dtype()), to_string(from.shape()));
-        return;
-      }
-      copies.emplace_back(from, to);
-    };
-    if (slot.master.defined()) take(kMaster, slot.master);
-    for (std::size_t i = 0; i < slot.buffers.size(); ++i) take(buffer_names_[i], slot.buffers[i]);
+    slot.steps = static_cast<std::int64_t>(reader.find(prefix + kSlotStep)->item());
+    if (slot.master.defined()) reader.take_master(*slot.parameter, slot.master);
+    for (std::size_t i = 0; i < slot.buffers.size(); ++i)
+      reader.take(prefix + buffer_names_[i], slot.buffers[i]);
   }
-  if (used < state.size() && problems.empty()) {
-    problems =
-        fmt::format("\n  {} of {} tensors belong to no parameter here", state.size() - used, state.size());
-  }
-  INGOT_CHECK(problems.empty(),
-              Error("this optimizer state is of another model, or another kind of optimizer:" + problems));
-  const NoGrad no_grad;
-  for (const auto& [from, to] : copies) copy_(to, ingot::to(from, to.device()));
+  reader.finish();
   slots_ = std::move(loaded);
 }
 
@@ -187,7 +245,7 @@ std::size_t Optimizer::state_bytes() const {
     if (!p.trainable()) continue;
     const auto n = static_cast<std::size_t>(p.value.numel());
     bytes += n * byte_size(state_dtype(p)) * buffer_names_.size();
-    if (master_weights_ && half(p)) bytes += n * 4;
+    if (master_weights_ && half(p)) bytes += n * byte_size(master_dtype(p));
   }
   return bytes;
 }

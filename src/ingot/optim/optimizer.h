@@ -31,8 +31,8 @@ struct StepOptions {
 
 /// Changes parameters by their gradients. Parameters without a gradient are left alone, with their state, as
 /// are those that do not train. Weight decay skips parameters whose `decay` is false (norms, biases). State
-/// of a parameter in a half type includes an f32 master copy; state is made at the first step with a
-/// gradient.
+/// of a parameter in a half type includes its f32 master weight, for bf16 as the 16 bits that the parameter
+/// lacks (kernels/master_weight.h); state is made at the first step with a gradient.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -48,7 +48,8 @@ class Optimizer {
   /// Everything that a checkpoint must hold for the next step to have the same bits, by name
   /// ("layers.0.weight.exp_avg"). The tensors share the optimiser's memory.
   std::map<std::string, Tensor> state() const;
-  /// Copies such tensors in. Throws Error that lists what does not belong, or has another shape or dtype.
+  /// Copies such tensors in. The parameters are those of that step already. Throws Error that lists what does
+  /// not belong, or has another shape or dtype.
   void load_state(const std::map<std::string, Tensor>& state);
   /// Bytes of state for all trainable parameters, whether it stands already or not.
   std::size_t state_bytes() const;
@@ -59,7 +60,7 @@ class Optimizer {
     Parameter* parameter = nullptr;
     double lr = 1, weight_decay = 0;  ///< a multiplier; the value where decay applies, else 0
     std::int64_t steps = 0;
-    Tensor master;  ///< f32, for half types
+    Tensor master;  ///< of half types: kernels::master_dtype
     std::vector<Tensor> buffers;
   };
 
@@ -86,7 +87,7 @@ struct AdamWConfig {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;
-  bool master_weights = true;  ///< f32 copies of parameters in half types
+  bool master_weights = true;  ///< parameters in half types keep what f32 has more
   void validate() const;
 };
 

@@ -21,7 +21,7 @@ class Tokenizer;
 struct Checkpoint {
   LanguageConfig config;
   std::map<std::string, Tensor> weights;    ///< our parameter names
-  std::map<std::string, Tensor> optimizer;  ///< "m.<parameter>", "v.<parameter>", ...
+  std::map<std::string, Tensor> optimizer;  ///< Optimizer::state()
   std::map<std::string, Tensor> ema;        ///< empty where no average is kept
   std::string trainer_state;                ///< JSON
 };

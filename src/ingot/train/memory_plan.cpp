@@ -7,6 +7,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/units.h"
 #include "ingot/core/memory.h"
+#include "ingot/kernels/master_weight.h"
 #include "ingot/ops/loss.h"
 
 namespace ingot {
@@ -138,8 +139,9 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, bool on_
   plan.parameters = count * size;
   plan.gradients = count * size;
   const std::size_t moments = config.optimizer.name == "sgd" ? (config.optimizer.momentum > 0 ? 1 : 0) : 2;
-  plan.optimizer =
-      count * 4 * (moments + (is_half_precision(config.dtype) ? 1 : 0));  // master weights for halves
+  const std::size_t master =
+      is_half_precision(config.dtype) ? byte_size(kernels::master_dtype(config.dtype)) : 0;
+  plan.optimizer = count * (4 * moments + master);
   plan.ema = config.ema_decay > 0 ? count * 4 : 0;
   const Activations activations = activations_per_token(model, config, on_card);
   plan.activations = tokens * activations.kept;

@@ -60,6 +60,58 @@ std::vector<View> views(const Tensors& tensors) {
   return list;
 }
 
+// Master weights of half parameters that nothing has changed yet, and the f32 weights that both stand for.
+Tensor fresh_master(const Tensor& param) {
+  if (param.dtype() == DType::bf16) return Tensor::zeros(param.shape(), DType::i16);
+  return to(param, DType::f32);
+}
+Tensor master_of(const Tensor& param, const Tensor& master) {
+  const Tensor p = to(param, kCpu), m = to(master, kCpu), joined = Tensor::empty(p.shape());
+  if (m.dtype() == DType::f32) return m;
+  for (std::int64_t i = 0; i < p.numel(); ++i)
+    joined.data<float>()[i] = kernels::join_weight({p.data<bf16>()[i], m.data<std::int16_t>()[i]});
+  return joined;
+}
+Tensors fresh_masters(const Tensors& params) {
+  Tensors result;
+  for (const Tensor& t : params)
+    if (t.dtype() != DType::f32) result.push_back(fresh_master(t));
+  return result;
+}
+Tensors masters_of(const Tensors& params, const Tensors& masters) {
+  Tensors result;
+  for (std::size_t i = 0; i < masters.size(); ++i) result.push_back(master_of(params[i], masters[i]));
+  return result;
+}
+
+// Operands of steps, in the order in which they came.
+struct Operands {
+  Device device;
+  Tensors tensors = {};
+  std::vector<std::pair<std::size_t, std::size_t>> masters = {};  // parameter, remainder
+
+  View add(const Tensor& t) {
+    tensors.push_back(t);
+    return t.view();
+  }
+  /// `n` random elements, `skip` elements into their memory.
+  View random(std::uint64_t seed, std::int64_t n, DType dtype, std::int64_t skip = 0) {
+    const Tensor whole = to(randn({n + skip}, seed) * (dtype == DType::i16 ? 5000.0 : 1.0), dtype);
+    return add(slice(device.is_cpu() ? clone(whole) : to(whole, device), 0, skip));
+  }
+  /// A random remainder for the parameter that was added at place `param`.
+  View remainder(std::size_t param, std::uint64_t seed, std::int64_t skip = 0) {
+    masters.emplace_back(param, tensors.size());
+    return random(seed, tensors[param].numel(), DType::i16, skip);
+  }
+  /// With the f32 weights in place of the remainders: two results that are near have remainders that are not.
+  Tensors results() const {
+    Tensors all = tensors;
+    for (const auto& [param, master] : masters) all[master] = master_of(all[param], all[master]);
+    return all;
+  }
+};
+
 struct AdamW {
   Tensors p, g, m, v, master;
   void step(Device device, bool decoupled) const {
@@ -88,8 +140,9 @@ struct AdamW {
 TEST(CudaOptimizer, AdamWEqualsTheCpu) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     for (const bool decoupled : {true, false}) {
-      const AdamW start{random_tensors(1, dtype), random_tensors(100, dtype), random_tensors(200),
-                        magnitudes(300), dtype == DType::f32 ? Tensors{} : random_tensors(1)};
+      const Tensors params = random_tensors(1, dtype);
+      const AdamW start{params, random_tensors(100, dtype), random_tensors(200), magnitudes(300),
+                        fresh_masters(params)};
       const AdamW expected = start.on(kCpu), actual = start.on(kDevice);
       for (int step = 0; step < 2; ++step) {
         expected.step(kCpu, decoupled);
@@ -97,7 +150,8 @@ TEST(CudaOptimizer, AdamWEqualsTheCpu) {
       }
       expect_equal(actual.m, expected.m, 1e-6, "m");
       expect_equal(actual.v, expected.v, 1e-6, "v");
-      expect_equal(actual.master, expected.master, 2e-6, "master");
+      expect_equal(masters_of(actual.p, actual.master), masters_of(expected.p, expected.master), 2e-6,
+                   "master");
       // The same f32 result but for its last bit, which may round to a neighbour in a half type.
       expect_equal(actual.p, expected.p,
                    dtype == DType::f32    ? 2e-6
@@ -122,23 +176,19 @@ TEST(CudaOptimizer, AdamWTakesTensorsOfSeveralKinds) {
                         {DType::f16, DType::f32, false, 0},
                         {DType::bf16, DType::bf16, true, 3}};
   const auto step = [&](Device device) {
-    Tensors all;
+    Operands all{device};
     std::vector<kernels::AdamWTensor> list;
-    const auto there = [&](std::uint64_t seed, DType dtype, std::int64_t skip) {
-      const Tensor whole = to(randn({n + skip}, seed), dtype);
-      all.push_back(slice(device.is_cpu() ? clone(whole) : to(whole, device), 0, skip));
-      return all.back().view();
-    };
     for (const Kind& kind : kinds) {
-      const View param = there(1, kind.param, kind.skip), grad = there(2, kind.grad, kind.skip);
-      const View m = there(3, DType::f32, kind.skip);
-      const Tensor squares = mul(all.back(), all.back());
-      all.push_back(squares);
+      const std::size_t place = all.tensors.size();
+      const View param = all.random(1, n, kind.param, kind.skip),
+                 grad = all.random(2, n, kind.grad, kind.skip);
+      const View m = all.random(3, n, DType::f32, kind.skip);
+      const View squares = all.add(mul(all.tensors.back(), all.tensors.back()));
       list.push_back({.param = param,
                       .grad = grad,
                       .m = m,
-                      .v = squares.view(),
-                      .master = kind.master ? there(1, DType::f32, kind.skip) : View{},
+                      .v = squares,
+                      .master = kind.master ? all.remainder(place, 4, kind.skip) : View{},
                       .lr = 0.01,
                       .weight_decay = 0.1,
                       .bias_correction1 = 0.271,
@@ -146,7 +196,7 @@ TEST(CudaOptimizer, AdamWTakesTensorsOfSeveralKinds) {
     }
     launch(kernels::adamw, current_stream(device),
            {.tensors = list, .beta1 = 0.8, .beta2 = 0.99, .eps = 0.1});
-    return all;
+    return all.results();
   };
   const Tensors actual = step(kDevice), expected = step(kCpu);
   for (std::size_t i = 0; i < expected.size(); ++i)
@@ -199,24 +249,23 @@ TEST(CudaOptimizer, SgdTakesTensorsOfSeveralKinds) {
                         {DType::f32, DType::bf16, true, false, true},
                         {DType::f16, DType::f32, true, false, false}};
   const auto step = [&](Device device) {
-    Tensors all;
+    const std::int64_t n = 5003;
+    Operands all{device};
     std::vector<kernels::SgdTensor> list;
-    const auto there = [&](std::uint64_t seed, DType dtype) {
-      all.push_back(random_at(0, 5003, seed, dtype, device));
-      return all.back().view();
-    };
-    for (const Kind& kind : kinds)
-      list.push_back({.param = there(1, kind.param),
-                      .grad = there(2, kind.grad),
-                      .momentum = kind.momentum ? there(3, DType::f32) : View{},
-                      .master = kind.master ? there(1, DType::f32) : View{},
+    for (const Kind& kind : kinds) {
+      const std::size_t place = all.tensors.size();
+      list.push_back({.param = all.random(1, n, kind.param),
+                      .grad = all.random(2, n, kind.grad),
+                      .momentum = kind.momentum ? all.random(3, n, DType::f32) : View{},
+                      .master = kind.master ? all.remainder(place, 4) : View{},
                       .lr = 0.1,
                       .weight_decay = 0.01,
                       .first = kind.first});
+    }
     const Tensor scale = Tensor::scalar(0.5F, device);
     launch(kernels::sgd, current_stream(device),
            {.tensors = list, .momentum = 0.9, .dampening = 0.1, .grad_scale = scale.view()});
-    return all;
+    return all.results();
   };
   expect_near(step(kDevice), step(kCpu), "sgd");
 }
@@ -227,24 +276,22 @@ TEST(CudaOptimizer, EachOperandMayBeMisaligned) {
   for (int odd = 0; odd < 5; ++odd) {
     const auto run = [&](Device device) {
       const Stream stream = current_stream(device);
-      Tensors all;
+      Operands all{device};
       const auto there = [&](int operand, DType dtype = DType::f32) {
-        all.push_back(
-            random_at(operand == odd ? 1 : 0, n, static_cast<std::uint64_t>(operand), dtype, device));
-        return all.back().view();
+        return all.random(static_cast<std::uint64_t>(operand), n, dtype, operand == odd ? 1 : 0);
       };
       const std::vector<kernels::AdamWTensor> adamw = {{.param = there(0, DType::bf16),
                                                         .grad = there(1, DType::bf16),
                                                         .m = there(2),
                                                         .v = there(3),
-                                                        .master = there(4),
+                                                        .master = all.remainder(0, 4, odd == 4 ? 1 : 0),
                                                         .lr = 0.01}};
       launch(kernels::fill, stream, {.y = adamw[0].v, .value = 0.5});
       launch(kernels::adamw, stream, {.tensors = adamw});
       const std::vector<kernels::SgdTensor> sgd = {{.param = there(0, DType::bf16),
                                                     .grad = there(1, DType::bf16),
                                                     .momentum = there(2),
-                                                    .master = there(3),
+                                                    .master = all.remainder(5, 3, odd == 3 ? 1 : 0),
                                                     .lr = 0.01}};
       launch(kernels::sgd, stream, {.tensors = sgd, .momentum = 0.9});
       const std::vector<kernels::LerpTensor> lerp = {{.from = there(0, DType::bf16), .to = there(1)}};
@@ -252,10 +299,9 @@ TEST(CudaOptimizer, EachOperandMayBeMisaligned) {
       const std::vector<View> list = {there(0), there(1, DType::bf16)};
       launch(kernels::scale_all, stream, {.tensors = list, .limit = 0.5});
       const Tensor partials = Tensor::empty({2}, DType::f64, device);
-      all.push_back(Tensor::empty({1}, DType::f32, device));
-      launch(kernels::global_norm, stream,
-             {.tensors = list, .partials = partials.view(), .norm = all.back().view()});
-      return all;
+      const View norm = all.add(Tensor::empty({1}, DType::f32, device));
+      launch(kernels::global_norm, stream, {.tensors = list, .partials = partials.view(), .norm = norm});
+      return all.results();
     };
     expect_near(run(kDevice), run(kCpu), "operand " + std::to_string(odd));
   }

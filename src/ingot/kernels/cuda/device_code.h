@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "ingot/core/dtype.h"
 
@@ -53,6 +54,15 @@ __device__ __forceinline__ bfloat_t from_float<bfloat_t>(float x) {
 inline float to_float(half_t x) { return static_cast<float>(x); }
 inline float to_float(bfloat_t x) { return static_cast<float>(x); }
 #endif
+
+/// The bits of `from` as a To; CUDA's 16-bit types are not for std::bit_cast.
+template <class To, class From>
+__device__ __forceinline__ To bits_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(static_cast<void*>(&to), &from, sizeof(To));
+  return to;
+}
 
 /// `count` neighbours, read and written in one access; the address must be a multiple of the size.
 template <class T, int count>

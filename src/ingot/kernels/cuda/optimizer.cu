@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <tuple>
+#include <type_traits>
 
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/team.h"
@@ -13,12 +14,69 @@ __device__ __forceinline__ float scale_or_one(const float* scale) { return scale
 
 bool is_float_or_half(const View& view) { return !view || is_device_float(view.dtype); }
 
+// As split_weight and join_weight (kernels/master_weight.h) have it.
+__device__ __forceinline__ float join(bfloat_t param, std::int16_t remainder) {
+  const std::uint32_t upper = bits_as<std::uint16_t>(param);
+  return bits_as<float>((upper << 16) + static_cast<std::uint32_t>(std::int32_t{remainder}));
+}
+__device__ __forceinline__ void split(float master, bfloat_t& param, std::int16_t& remainder) {
+  const auto word = bits_as<std::uint32_t>(master);
+  const bool nan = (word & 0x7fffffffU) > 0x7f800000U;
+  param = bits_as<bfloat_t>(static_cast<std::uint16_t>(nan ? word >> 16 | 0x40U : (word + 0x8000U) >> 16));
+  remainder = static_cast<std::int16_t>(nan ? 0 : word);
+}
+
+// Parameters and what their master weights are kept as.
+template <class P>
+struct Weights {
+  static constexpr bool kSplit = std::is_same_v<P, bfloat_t>;
+  using Master = std::conditional_t<kSplit, std::int16_t, float>;
+  P* param;
+  Master* master;  // may be null
+};
+
+template <class P, class T>
+Weights<P> weights_of(const T& tensor) {
+  return {tensor.param.template as<P>(), tensor.master.template as<typename Weights<P>::Master>()};
+}
+
+// The weights that a step changes, from element i on: parameters or, with `master`, what is kept of these.
+template <int vec, class P>
+__device__ __forceinline__ void load_weights(const Weights<P>& weights, bool master, std::int64_t i,
+                                             float (&to)[vec]) {
+  if (!master) return load_floats(weights.param + i, to);
+  if constexpr (Weights<P>::kSplit) {
+    const auto params = load_pack<vec>(weights.param + i);
+    const auto remainders = load_pack<vec>(weights.master + i);
+    INGOT_UNROLL
+    for (int k = 0; k < vec; ++k) to[k] = join(params.values[k], remainders.values[k]);
+  } else {
+    load_floats(weights.master + i, to);
+  }
+}
+template <int vec, class P>
+__device__ __forceinline__ void store_weights(const Weights<P>& weights, bool master, std::int64_t i,
+                                              const float (&from)[vec]) {
+  if (!master) return store_floats(weights.param + i, from);
+  if constexpr (Weights<P>::kSplit) {
+    Pack<bfloat_t, vec> params;
+    Pack<std::int16_t, vec> remainders;
+    INGOT_UNROLL
+    for (int k = 0; k < vec; ++k) split(from[k], params.values[k], remainders.values[k]);
+    store_global(weights.param + i, params);
+    store_global(weights.master + i, remainders);
+  } else {
+    store_floats(weights.master + i, from);
+    store_floats(weights.param + i, from);
+  }
+}
+
 // Scalars are combined in double on the host and rounded once: 1 - 0.999F is off by 1e-5 already.
 template <class P, class G>
 struct AdamWItem {
-  P* param;
+  Weights<P> weights;
   const G* grad;
-  float *m, *v, *master;  // master: null in a launch without
+  float *m, *v;
   std::int64_t n;
   float decay, keep;  // weight_decay, 1 - lr · weight_decay
   float step, root;   // lr / bias_correction1, sqrt(bias_correction2)
@@ -40,11 +98,7 @@ __global__ void adamw_kernel(const __grid_constant__ Batch<AdamWItem<P, G>> batc
     load_floats(item.grad + i, g);
     load_floats(item.m + i, m);
     load_floats(item.v + i, v);
-    if constexpr (has_master) {
-      load_floats(item.master + i, p);
-    } else {
-      load_floats(item.param + i, p);
-    }
+    load_weights(item.weights, has_master, i, p);
     INGOT_UNROLL
     for (int k = 0; k < vec; ++k) {
       g[k] *= scale;
@@ -59,8 +113,7 @@ __global__ void adamw_kernel(const __grid_constant__ Batch<AdamWItem<P, G>> batc
     }
     store_floats(item.m + i, m);
     store_floats(item.v + i, v);
-    if constexpr (has_master) store_floats(item.master + i, p);
-    store_floats(item.param + i, p);
+    store_weights(item.weights, has_master, i, p);
   });
 }
 
@@ -69,11 +122,10 @@ void adamw_of(const std::vector<AdamWTensor>& tensors, const AdamWOptions& optio
               Stream stream) {
   std::vector<AdamWItem<P, G>> items;
   for (const AdamWTensor& tensor : tensors) {
-    items.push_back({.param = tensor.param.as<P>(),
+    items.push_back({.weights = weights_of<P>(tensor),
                      .grad = tensor.grad.as<G>(),
                      .m = tensor.m.as<float>(),
                      .v = tensor.v.as<float>(),
-                     .master = tensor.master.as<float>(),
                      .n = tensor.param.numel(),
                      .decay = static_cast<float>(tensor.weight_decay),
                      .keep = static_cast<float>(1 - tensor.lr * tensor.weight_decay),
@@ -101,17 +153,21 @@ void run_adamw(const AdamWArgs& args, Stream stream) {
   });
 }
 
+bool takes_weights(const View& param, const View& master) {
+  return is_device_float(param.dtype) && is_master_of(master, param);
+}
+
 bool takes_adamw(const AdamWArgs& args) {
   return std::ranges::all_of(args.tensors, [](const AdamWTensor& t) {
-    return is_float_or_half(t.param) && is_float_or_half(t.grad) && t.m.dtype == DType::f32;
+    return takes_weights(t.param, t.master) && is_device_float(t.grad.dtype) && t.m.dtype == DType::f32;
   });
 }
 
 template <class P, class G>
 struct SgdItem {
-  P* param;
+  Weights<P> weights;
   const G* grad;
-  float *momentum, *master;  // either may be null
+  float* momentum;  // may be null
   std::int64_t n;
   float lr, weight_decay;
   bool first, packed;
@@ -131,11 +187,7 @@ __global__ void sgd_kernel(const __grid_constant__ Batch<SgdItem<P, G>> batch, S
     float p[vec], g[vec], b[vec] = {};
     load_floats(item.grad + i, g);
     if (item.momentum != nullptr && !item.first) load_floats(item.momentum + i, b);
-    if (item.master != nullptr) {
-      load_floats(item.master + i, p);
-    } else {
-      load_floats(item.param + i, p);
-    }
+    load_weights(item.weights, item.weights.master != nullptr, i, p);
     INGOT_UNROLL
     for (int k = 0; k < vec; ++k) {
       g[k] = g[k] * scale + item.weight_decay * p[k];
@@ -146,8 +198,7 @@ __global__ void sgd_kernel(const __grid_constant__ Batch<SgdItem<P, G>> batch, S
       p[k] -= item.lr * g[k];
     }
     if (item.momentum != nullptr) store_floats(item.momentum + i, b);
-    if (item.master != nullptr) store_floats(item.master + i, p);
-    store_floats(item.param + i, p);
+    store_weights(item.weights, item.weights.master != nullptr, i, p);
   });
 }
 
@@ -156,10 +207,9 @@ void sgd_of(const std::vector<SgdTensor>& tensors, const SgdOptions& options, co
             Stream stream) {
   std::vector<SgdItem<P, G>> items;
   for (const SgdTensor& tensor : tensors) {
-    items.push_back({.param = tensor.param.as<P>(),
+    items.push_back({.weights = weights_of<P>(tensor),
                      .grad = tensor.grad.as<G>(),
                      .momentum = tensor.momentum.as<float>(),
-                     .master = tensor.master.as<float>(),
                      .n = tensor.param.numel(),
                      .lr = static_cast<float>(tensor.lr),
                      .weight_decay = static_cast<float>(tensor.weight_decay),
@@ -183,8 +233,9 @@ void run_sgd(const SgdArgs& args, Stream stream) {
 }
 
 bool takes_sgd(const SgdArgs& args) {
-  return std::ranges::all_of(
-      args.tensors, [](const SgdTensor& t) { return is_float_or_half(t.param) && is_float_or_half(t.grad); });
+  return std::ranges::all_of(args.tensors, [](const SgdTensor& t) {
+    return takes_weights(t.param, t.master) && is_device_float(t.grad.dtype);
+  });
 }
 
 template <class T>

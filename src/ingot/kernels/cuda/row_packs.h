@@ -51,15 +51,6 @@ struct RowForm {
   }
 };
 
-/// The bits of `from` as a To; CUDA's 16-bit types are not for std::bit_cast.
-template <class To, class From>
-__device__ __forceinline__ To bits_as(const From& from) {
-  static_assert(sizeof(To) == sizeof(From));
-  To to;
-  std::memcpy(static_cast<void*>(&to), &from, sizeof(To));
-  return to;
-}
-
 /// `count` neighbours as registers hold them. Those of 16 bits lie two in a register until they are used: the
 /// elements of a row as floats would take twice the registers, and half the rows would be under way.
 template <class T, int count>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "ingot/kernels/cpu/numeric.h"
 #include "ingot/kernels/cpu/register.h"
@@ -11,17 +12,46 @@ namespace {
 
 float scalar_or_one(const View& view) { return view ? *view.as<float>() : 1.0F; }
 
+// The weight that a step changes: the parameter, or its master.
+template <class T>
+struct Weight {
+  T* param;
+  const View& master;
+
+  Accumulator<T> get(std::int64_t i) const {
+    if (!master) return load(param + i);
+    if constexpr (std::is_same_v<T, bf16>) {
+      return join_weight({param[i], master.as<std::int16_t>()[i]});
+    } else {
+      return master.as<Accumulator<T>>()[i];
+    }
+  }
+  void set(std::int64_t i, Accumulator<T> value) const {
+    if (!master) return store(param + i, value);
+    if constexpr (std::is_same_v<T, bf16>) {
+      const SplitWeight split = split_weight(value);
+      param[i] = split.param;
+      master.as<std::int16_t>()[i] = split.remainder;
+    } else {
+      master.as<Accumulator<T>>()[i] = value;
+      store(param + i, value);
+    }
+  }
+};
+
 /// f(index, gradient, reference to the weight that the step changes), for every element.
 template <class T, class F>
 void step_elements(const View& param, const View& grad, const View& master, float grad_scale, F&& f) {
   using Acc = Accumulator<T>;
+  if (!is_master_of(master, param))
+    throw_unsupported_dtype(master.dtype, "master weight", name(master_dtype(param.dtype)));
+  const Weight<T> weight{param.as<T>(), master};
   dispatch_float(grad.dtype, "optimizer", [&]<class G>() {
     const std::int64_t n = param.numel();
     for (std::int64_t i = 0; i < n; ++i) {
-      Acc p = master ? master.as<Acc>()[i] : load(param.as<T>() + i);
+      Acc p = weight.get(i);
       f(i, static_cast<Acc>(load(grad.as<G>() + i)) * static_cast<Acc>(grad_scale), p);
-      if (master) master.as<Acc>()[i] = p;
-      store(param.as<T>() + i, p);
+      weight.set(i, p);
     }
   });
 }

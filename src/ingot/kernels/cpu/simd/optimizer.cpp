@@ -20,15 +20,22 @@ HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
 #ifndef INGOT_OPTIMIZER_BLOCKS
 #define INGOT_OPTIMIZER_BLOCKS
-// n elements of one parameter, all as f32.
+// Weights that a step changes: `values` as f32 or, where that is null, bf16 parameters with the remainders of
+// their master weights.
+struct WeightBlock {
+  float* values;
+  std::uint16_t* param;
+  std::int16_t* remainder;
+};
+// n elements of one parameter, the others all as f32.
 struct AdamWBlock {
-  float* param;
+  WeightBlock weight;
   const float* grad;
   float *m, *v;
   std::int64_t n;
 };
 struct SgdBlock {
-  float* param;
+  WeightBlock weight;
   const float* grad;
   float* momentum;  // null without
   std::int64_t n;
@@ -39,20 +46,79 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
+using Words = hn::RebindToUnsigned<D>;
 
 // Scalars are combined in double and rounded once: 1 - 0.999F is off by 1e-5 already.
 V set(double value) { return hn::Set(D(), static_cast<float>(value)); }
 
-// A register of f32 from memory and back: whole, or the first lanes of one.
+// As many elements as a register has lanes of f32, from memory and back: all, or the first `n`.
 struct Whole {
-  V load(const float* p) const { return hn::LoadU(D(), p); }
-  void store(V v, float* p) const { hn::StoreU(v, D(), p); }
+  template <class T>
+  auto load(const T* p) const {
+    return hn::LoadU(hn::Rebind<T, D>(), p);
+  }
+  template <class T>
+  void store(hn::Vec<hn::Rebind<T, D>> v, T* p) const {
+    hn::StoreU(v, hn::Rebind<T, D>(), p);
+  }
 };
 struct Part {
-  hn::Mask<D> mask;
-  V load(const float* p) const { return hn::MaskedLoad(mask, D(), p); }
-  void store(V v, float* p) const { hn::BlendedStore(v, mask, D(), p); }
+  std::size_t n;
+  template <class T>
+  auto load(const T* p) const {
+    const hn::Rebind<T, D> d;
+    return hn::MaskedLoad(hn::FirstN(d, n), d, p);
+  }
+  template <class T>
+  void store(hn::Vec<hn::Rebind<T, D>> v, T* p) const {
+    const hn::Rebind<T, D> d;
+    hn::BlendedStore(v, hn::FirstN(d, n), d, p);
+  }
 };
+
+// The weights of a block. For every lane what split_weight and join_weight do.
+struct FloatWeights {
+  float* HWY_RESTRICT values;
+  template <class Access>
+  V load(Access access, std::int64_t i) const {
+    return access.load(values + i);
+  }
+  template <class Access>
+  void store(Access access, V v, std::int64_t i) const {
+    access.store(v, values + i);
+  }
+};
+struct SplitWeights {
+  std::uint16_t* HWY_RESTRICT param;
+  std::int16_t* HWY_RESTRICT remainder;
+  template <class Access>
+  V load(Access access, std::int64_t i) const {
+    const hn::RebindToSigned<D> ints;
+    const auto upper = hn::ShiftLeft<16>(hn::PromoteTo(ints, access.load(param + i)));
+    return hn::BitCast(D(), hn::Add(upper, hn::PromoteTo(ints, access.load(remainder + i))));
+  }
+  template <class Access>
+  void store(Access access, V v, std::int64_t i) const {
+    const Words words;
+    const hn::Rebind<std::uint16_t, D> halves;
+    const auto bits = hn::BitCast(words, v);
+    const auto nan = hn::RebindMask(words, hn::IsNaN(v));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Set(words, 0x8000)));
+    const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(words, 0x40));
+    access.store(hn::TruncateTo(halves, hn::IfThenElse(nan, quiet, rounded)), param + i);
+    access.store(
+        hn::BitCast(hn::Rebind<std::int16_t, D>(), hn::TruncateTo(halves, hn::IfThenZeroElse(nan, bits))),
+        remainder + i);
+  }
+};
+template <class F>
+void with_weights(const WeightBlock& block, F&& f) {
+  if (block.values != nullptr) {
+    f(FloatWeights{block.values});
+  } else {
+    f(SplitWeights{block.param, block.remainder});
+  }
+}
 
 // f(access, offset) over n elements.
 template <class F>
@@ -61,12 +127,12 @@ void for_each_vector(std::int64_t n, F&& f) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) f(Whole{}, i);
-  if (i < n) f(Part{hn::FirstN(d, static_cast<std::size_t>(n - i))}, i);
+  if (i < n) f(Part{static_cast<std::size_t>(n - i)}, i);
 }
 
-template <bool kDecoupled>
-void adamw_form(const AdamWArgs& args, const AdamWTensor& t, const AdamWBlock& block, float grad_scale) {
-  float* HWY_RESTRICT p = block.param;
+template <bool kDecoupled, class Weights>
+void adamw_form(const AdamWArgs& args, const AdamWTensor& t, const AdamWBlock& block, Weights p,
+                float grad_scale) {
   const float* HWY_RESTRICT g = block.grad;
   float* HWY_RESTRICT m = block.m;
   float* HWY_RESTRICT v = block.v;
@@ -78,7 +144,7 @@ void adamw_form(const AdamWArgs& args, const AdamWTensor& t, const AdamWBlock& b
   const V keep = set(1 - t.lr * t.weight_decay), decay = set(t.weight_decay);
   for_each_vector(block.n, [&](auto access, std::int64_t i) {
     V grad = hn::Mul(access.load(g + i), scale);
-    V param = access.load(p + i);
+    V param = p.load(access, i);
     if constexpr (kDecoupled) {
       param = hn::Mul(param, keep);
     } else {
@@ -90,34 +156,40 @@ void adamw_form(const AdamWArgs& args, const AdamWTensor& t, const AdamWBlock& b
     const V denominator = hn::MulAdd(hn::Sqrt(v_new), inv_root, eps);
     access.store(m_new, m + i);
     access.store(v_new, v + i);
-    access.store(hn::NegMulAdd(step, hn::Div(m_new, denominator), param), p + i);
+    p.store(access, hn::NegMulAdd(step, hn::Div(m_new, denominator), param), i);
   });
 }
 
 void adamw_block(const AdamWArgs& args, const AdamWTensor& t, const AdamWBlock& block, float grad_scale) {
-  if (args.decoupled) {
-    adamw_form<true>(args, t, block, grad_scale);
-  } else {
-    adamw_form<false>(args, t, block, grad_scale);
-  }
+  with_weights(block.weight, [&](auto weights) {
+    if (args.decoupled) {
+      adamw_form<true>(args, t, block, weights, grad_scale);
+    } else {
+      adamw_form<false>(args, t, block, weights, grad_scale);
+    }
+  });
 }
 
-void sgd_block(const SgdArgs& args, const SgdTensor& t, const SgdBlock& block, float grad_scale) {
-  float* HWY_RESTRICT p = block.param;
+template <class Weights>
+void sgd_form(const SgdArgs& args, const SgdTensor& t, const SgdBlock& block, Weights p, float grad_scale) {
   const float* HWY_RESTRICT g = block.grad;
   float* HWY_RESTRICT b = block.momentum;
   const V scale = set(grad_scale), decay = set(t.weight_decay), lr = set(t.lr);
   const V momentum = set(args.momentum), take = set(1 - args.dampening);
   for_each_vector(block.n, [&](auto access, std::int64_t i) {
-    const V param = access.load(p + i);
+    const V param = p.load(access, i);
     V grad = hn::MulAdd(decay, param, hn::Mul(access.load(g + i), scale));
     if (b != nullptr) {
       const V buffer = t.first ? grad : hn::MulAdd(momentum, access.load(b + i), hn::Mul(take, grad));
       access.store(buffer, b + i);
       grad = args.nesterov ? hn::MulAdd(momentum, buffer, grad) : buffer;
     }
-    access.store(hn::NegMulAdd(lr, grad, param), p + i);
+    p.store(access, hn::NegMulAdd(lr, grad, param), i);
   });
+}
+
+void sgd_block(const SgdArgs& args, const SgdTensor& t, const SgdBlock& block, float grad_scale) {
+  with_weights(block.weight, [&](auto weights) { sgd_form(args, t, block, weights, grad_scale); });
 }
 
 // In eight sums of vectors.
@@ -211,12 +283,17 @@ void parallel_blocks(std::span<const T> tensors, Count&& count, Body&& body) {
   });
 }
 
-// step(param, grad, n) on f32 blocks of one tensor; the parameter is then rounded from its master, if it has
+// step(weight, grad) on a block of one tensor; an f16 parameter is then rounded from its master, if it has
 // one.
 template <class T, class Step>
 void step_block(const T& t, std::int64_t begin, std::int64_t n, Step&& step) {
-  FloatBlock weight(t.master ? t.master : t.param, begin, n), grad(t.grad, begin, n);
-  step(weight.data(), grad.data());
+  FloatBlock grad(t.grad, begin, n);
+  if (t.master.dtype == DType::i16)
+    return step(
+        {nullptr, t.param.template as<std::uint16_t>() + begin, t.master.template as<std::int16_t>() + begin},
+        grad.data());
+  FloatBlock weight(t.master ? t.master : t.param, begin, n);
+  step({weight.data(), nullptr, nullptr}, grad.data());
   if (t.master) {
     FloatBlock(t.param, begin, n).store(weight.data());
   } else {
@@ -224,9 +301,13 @@ void step_block(const T& t, std::int64_t begin, std::int64_t n, Step&& step) {
   }
 }
 
+bool accepts_weights(const View& param, const View& master) {
+  return is_float(param) && is_master_of(master, param) && (!master || master.is_contiguous());
+}
+
 bool accepts_adamw(const AdamWArgs& args) {
   return std::ranges::all_of(args.tensors, [](const AdamWTensor& t) {
-    return is_float(t.param) && is_float(t.grad) && is_f32(t.m) && is_f32(t.v) && is_f32(t.master);
+    return accepts_weights(t.param, t.master) && is_float(t.grad) && is_f32(t.m) && is_f32(t.v);
   });
 }
 
@@ -235,8 +316,8 @@ void run_adamw(const AdamWArgs& args, Stream) {
   parallel_blocks(
       args.tensors, [](const AdamWTensor& t) { return t.param.numel(); },
       [&](const AdamWTensor& t, std::int64_t begin, std::int64_t n) {
-        step_block(t, begin, n, [&](float* param, const float* grad) {
-          const AdamWBlock block{param, grad, t.m.as<float>() + begin, t.v.as<float>() + begin, n};
+        step_block(t, begin, n, [&](const WeightBlock& weight, const float* grad) {
+          const AdamWBlock block{weight, grad, t.m.as<float>() + begin, t.v.as<float>() + begin, n};
           HWY_DYNAMIC_DISPATCH(adamw_block)(args, t, block, grad_scale);
         });
       });
@@ -244,7 +325,7 @@ void run_adamw(const AdamWArgs& args, Stream) {
 
 bool accepts_sgd(const SgdArgs& args) {
   return std::ranges::all_of(args.tensors, [](const SgdTensor& t) {
-    return is_float(t.param) && is_float(t.grad) && is_f32(t.momentum) && is_f32(t.master);
+    return accepts_weights(t.param, t.master) && is_float(t.grad) && is_f32(t.momentum);
   });
 }
 
@@ -253,8 +334,8 @@ void run_sgd(const SgdArgs& args, Stream) {
   parallel_blocks(
       args.tensors, [](const SgdTensor& t) { return t.param.numel(); },
       [&](const SgdTensor& t, std::int64_t begin, std::int64_t n) {
-        step_block(t, begin, n, [&](float* param, const float* grad) {
-          const SgdBlock block{param, grad, t.momentum ? t.momentum.as<float>() + begin : nullptr, n};
+        step_block(t, begin, n, [&](const WeightBlock& weight, const float* grad) {
+          const SgdBlock block{weight, grad, t.momentum ? t.momentum.as<float>() + begin : nullptr, n};
           HWY_DYNAMIC_DISPATCH(sgd_block)(args, t, block, grad_scale);
         });
       });
