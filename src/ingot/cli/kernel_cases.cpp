@@ -190,12 +190,13 @@ KernelWork cross_entropy(KernelOperands& operands) {
           }};
 }
 
-// With master weights for half types. What is read and written counts twice.
-KernelWork adamw(KernelOperands& operands) {
-  const Shape shape{operands.elements()};
+// With master weights for half types, and moments in f32 or u8. What is read and written counts twice.
+KernelWork adamw_with(KernelOperands& operands, DType moments) {
+  const Shape shape{operands.elements()}, blocks{kernels::moment_blocks(operands.elements())};
   const bool half = operands.dtype() != DType::f32;
   const Tensor param = operands.values(shape), grad = operands.values(shape);
-  const Tensor m = operands.zeros(shape, DType::f32), v = operands.zeros(shape, DType::f32);
+  const Tensor m = operands.zeros(shape, moments), v = operands.zeros(shape, moments);
+  const Tensor m_scale = operands.zeros(blocks, DType::f32), v_scale = operands.zeros(blocks, DType::f32);
   const DType kept = kernels::master_dtype(operands.dtype());
   const Tensor master = kept == DType::i16 ? operands.zeros(shape, kept)
                         : half             ? operands.values(shape, kept)
@@ -204,11 +205,14 @@ KernelWork adamw(KernelOperands& operands) {
   double bytes = bytes_of({grad, m, m, v, v, param});
   if (half) bytes += bytes_of({master, master});
   if (kept == DType::i16 || !half) bytes += bytes_of({param});
-  return {.bytes = bytes, .run = [stream = operands.stream(), param, grad, m, v, master] {
+  if (moments == DType::u8) bytes += bytes_of({m_scale, m_scale, v_scale, v_scale});
+  return {.bytes = bytes, .run = [stream = operands.stream(), param, grad, m, v, m_scale, v_scale, master] {
             const kernels::AdamWTensor tensor{.param = param.view(),
                                               .grad = grad.view(),
                                               .m = m.view(),
                                               .v = v.view(),
+                                              .m_scale = m_scale.view(),
+                                              .v_scale = v_scale.view(),
                                               .master = master.defined() ? master.view() : View{},
                                               .lr = 1e-4,
                                               .weight_decay = 0.01,
@@ -217,6 +221,8 @@ KernelWork adamw(KernelOperands& operands) {
             kernels::launch(kernels::adamw, stream, {.tensors = std::span(&tensor, 1)});
           }};
 }
+KernelWork adamw(KernelOperands& operands) { return adamw_with(operands, DType::f32); }
+KernelWork adamw_8bit(KernelOperands& operands) { return adamw_with(operands, DType::u8); }
 
 struct AttentionOperands {
   explicit AttentionOperands(KernelOperands& operands)
@@ -364,6 +370,7 @@ const std::vector<KernelCase>& kernel_cases() {
       {"softmax", softmax},
       {"cross_entropy", cross_entropy},
       {"adamw", adamw},
+      {"adamw_8bit", adamw_8bit},
       {"attention", attention},
       {"attention_backward", attention_backward},
       {"attention_decode", attention_decode},

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "ingot/kernels/dynamic_map.h"
 #include "ingot/kernels/kernel.h"
 #include "ingot/kernels/master_weight.h"
 
@@ -10,11 +11,13 @@ namespace ingot::kernels {
 // Optimiser steps work on all tensors of a model in one launch. All views are contiguous; the views of one
 // tensor have one size. Arithmetic is in f32 (f64 for f64 parameters).
 
-/// One parameter of an AdamW step. m, v: f32, or f64 for an f64 parameter. With `master`, of
-/// master_dtype(param.dtype), the step changes the master weight and rounds it to the parameter, which is
-/// then of a half type.
+/// One parameter of an AdamW step. m, v: f32, or f64 for an f64 parameter; or u8, codes of kSignedMap and
+/// kUnsignedMap (kernels/dynamic_map.h) with m_scale, v_scale [moment_blocks(n)] of f32, for a parameter that
+/// is not f64. With `master`, of master_dtype(param.dtype), the step changes the master weight and rounds it
+/// to the parameter, which is then of a half type.
 struct AdamWTensor {
   View param, grad, m, v;
+  View m_scale = {}, v_scale = {};
   View master = {};
   double lr = 0;
   double weight_decay = 0;
@@ -27,6 +30,7 @@ struct AdamWTensor {
 ///   decoupled: p -= lr * weight_decay * p;    coupled (Adam with L2): g += weight_decay * p
 ///   m += (1 - beta1) * (g - m);    v = beta2 * v + (1 - beta2) * g²
 ///   p -= lr / bias_correction1 * m / (sqrt(v) / sqrt(bias_correction2) + eps)
+/// The parameter moves by the new m and v in full; these are rounded to codes afterwards.
 /// grad_scale: one f32 on the device, or absent for 1.
 struct AdamWArgs {
   std::span<const AdamWTensor> tensors;
@@ -37,6 +41,15 @@ struct AdamWArgs {
   View grad_scale = {};
 };
 inline Kernel<AdamWArgs> adamw("adamw");
+
+/// Whether the moments are of dtypes that fit together and the parameter: both f32, or both u8 with scales.
+inline bool has_moments(const AdamWTensor& t) {
+  if (t.m.dtype != DType::u8) return t.m.dtype == accumulator_dtype(t.param.dtype) && t.v.dtype == t.m.dtype;
+  const auto is_scale = [blocks = moment_blocks(t.m.numel())](const View& scale) {
+    return scale.dtype == DType::f32 && scale.rank == 1 && scale.dim(0) == blocks;
+  };
+  return t.v.dtype == DType::u8 && is_scale(t.m_scale) && is_scale(t.v_scale) && t.param.dtype != DType::f64;
+}
 
 /// Whether `master` is absent, or what such a parameter's master weight is kept as.
 inline bool is_master_of(const View& master, const View& param) {

@@ -1,167 +1,14 @@
 #include <algorithm>
-#include <tuple>
-#include <type_traits>
 
+#include "ingot/kernels/cuda/optimizer_weights.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/team.h"
-#include "ingot/kernels/cuda/tensor_batch.h"
 #include "ingot/kernels/optimizer.h"
 
 namespace ingot::kernels::cuda {
 namespace {
 
-__device__ __forceinline__ float scale_or_one(const float* scale) { return scale == nullptr ? 1.0F : *scale; }
-
 bool is_float_or_half(const View& view) { return !view || is_device_float(view.dtype); }
-
-// As split_weight and join_weight (kernels/master_weight.h) have it.
-__device__ __forceinline__ float join(bfloat_t param, std::int16_t remainder) {
-  const std::uint32_t upper = bits_as<std::uint16_t>(param);
-  return bits_as<float>((upper << 16) + static_cast<std::uint32_t>(std::int32_t{remainder}));
-}
-__device__ __forceinline__ void split(float master, bfloat_t& param, std::int16_t& remainder) {
-  const auto word = bits_as<std::uint32_t>(master);
-  const bool nan = (word & 0x7fffffffU) > 0x7f800000U;
-  param = bits_as<bfloat_t>(static_cast<std::uint16_t>(nan ? word >> 16 | 0x40U : (word + 0x8000U) >> 16));
-  remainder = static_cast<std::int16_t>(nan ? 0 : word);
-}
-
-// Parameters and what their master weights are kept as.
-template <class P>
-struct Weights {
-  static constexpr bool kSplit = std::is_same_v<P, bfloat_t>;
-  using Master = std::conditional_t<kSplit, std::int16_t, float>;
-  P* param;
-  Master* master;  // may be null
-};
-
-template <class P, class T>
-Weights<P> weights_of(const T& tensor) {
-  return {tensor.param.template as<P>(), tensor.master.template as<typename Weights<P>::Master>()};
-}
-
-// The weights that a step changes, from element i on: parameters or, with `master`, what is kept of these.
-template <int vec, class P>
-__device__ __forceinline__ void load_weights(const Weights<P>& weights, bool master, std::int64_t i,
-                                             float (&to)[vec]) {
-  if (!master) return load_floats(weights.param + i, to);
-  if constexpr (Weights<P>::kSplit) {
-    const auto params = load_pack<vec>(weights.param + i);
-    const auto remainders = load_pack<vec>(weights.master + i);
-    INGOT_UNROLL
-    for (int k = 0; k < vec; ++k) to[k] = join(params.values[k], remainders.values[k]);
-  } else {
-    load_floats(weights.master + i, to);
-  }
-}
-template <int vec, class P>
-__device__ __forceinline__ void store_weights(const Weights<P>& weights, bool master, std::int64_t i,
-                                              const float (&from)[vec]) {
-  if (!master) return store_floats(weights.param + i, from);
-  if constexpr (Weights<P>::kSplit) {
-    Pack<bfloat_t, vec> params;
-    Pack<std::int16_t, vec> remainders;
-    INGOT_UNROLL
-    for (int k = 0; k < vec; ++k) split(from[k], params.values[k], remainders.values[k]);
-    store_global(weights.param + i, params);
-    store_global(weights.master + i, remainders);
-  } else {
-    store_floats(weights.master + i, from);
-    store_floats(weights.param + i, from);
-  }
-}
-
-// Scalars are combined in double on the host and rounded once: 1 - 0.999F is off by 1e-5 already.
-template <class P, class G>
-struct AdamWItem {
-  Weights<P> weights;
-  const G* grad;
-  float *m, *v;
-  std::int64_t n;
-  float decay, keep;  // weight_decay, 1 - lr · weight_decay
-  float step, root;   // lr / bias_correction1, sqrt(bias_correction2)
-  bool packed;
-};
-struct AdamWOptions {
-  float take1, beta2, take2, eps;  // take: 1 - beta
-  bool decoupled;
-};
-
-template <class P, class G, bool has_master>
-__global__ void adamw_kernel(const __grid_constant__ Batch<AdamWItem<P, G>> batch, AdamWOptions o,
-                             const float* grad_scale) {
-  std::int64_t begin = 0;
-  const AdamWItem<P, G> item = batch.mine(begin);
-  const float scale = scale_or_one(grad_scale);
-  over_chunk(begin, item.n, item.packed, [&]<int vec>(std::int64_t i) {
-    float p[vec], g[vec], m[vec], v[vec];
-    load_floats(item.grad + i, g);
-    load_floats(item.m + i, m);
-    load_floats(item.v + i, v);
-    load_weights(item.weights, has_master, i, p);
-    INGOT_UNROLL
-    for (int k = 0; k < vec; ++k) {
-      g[k] *= scale;
-      if (o.decoupled) {
-        p[k] *= item.keep;
-      } else {
-        g[k] += item.decay * p[k];
-      }
-      m[k] = m[k] + o.take1 * (g[k] - m[k]);
-      v[k] = o.beta2 * v[k] + o.take2 * g[k] * g[k];
-      p[k] -= item.step * m[k] / (sqrtf(v[k]) / item.root + o.eps);
-    }
-    store_floats(item.m + i, m);
-    store_floats(item.v + i, v);
-    store_weights(item.weights, has_master, i, p);
-  });
-}
-
-template <class P, class G>
-void adamw_of(const std::vector<AdamWTensor>& tensors, const AdamWOptions& options, const float* grad_scale,
-              Stream stream) {
-  std::vector<AdamWItem<P, G>> items;
-  for (const AdamWTensor& tensor : tensors) {
-    items.push_back({.weights = weights_of<P>(tensor),
-                     .grad = tensor.grad.as<G>(),
-                     .m = tensor.m.as<float>(),
-                     .v = tensor.v.as<float>(),
-                     .n = tensor.param.numel(),
-                     .decay = static_cast<float>(tensor.weight_decay),
-                     .keep = static_cast<float>(1 - tensor.lr * tensor.weight_decay),
-                     .step = static_cast<float>(tensor.lr / tensor.bias_correction1),
-                     .root = static_cast<float>(std::sqrt(tensor.bias_correction2)),
-                     .packed = aligned({tensor.param, tensor.grad, tensor.m, tensor.v, tensor.master})});
-  }
-  const auto kernel = tensors[0].master ? adamw_kernel<P, G, true> : adamw_kernel<P, G, false>;
-  for_batches({"adamw", stream, tensors[0].param}, kernel, items, options, grad_scale);
-}
-
-void run_adamw(const AdamWArgs& args, Stream stream) {
-  const AdamWOptions options{static_cast<float>(1 - args.beta1), static_cast<float>(args.beta2),
-                             static_cast<float>(1 - args.beta2), static_cast<float>(args.eps),
-                             args.decoupled};
-  const auto kind = [](const AdamWTensor& t) {
-    return std::tuple{t.param.dtype, t.grad.dtype, static_cast<bool>(t.master)};
-  };
-  for_kinds(args.tensors, kind, [&](const std::vector<AdamWTensor>& tensors) {
-    dispatch_device_float(tensors[0].param.dtype, "adamw", [&]<class P>() {
-      dispatch_device_float(tensors[0].grad.dtype, "adamw", [&]<class G>() {
-        adamw_of<P, G>(tensors, options, args.grad_scale.as<float>(), stream);
-      });
-    });
-  });
-}
-
-bool takes_weights(const View& param, const View& master) {
-  return is_device_float(param.dtype) && is_master_of(master, param);
-}
-
-bool takes_adamw(const AdamWArgs& args) {
-  return std::ranges::all_of(args.tensors, [](const AdamWTensor& t) {
-    return takes_weights(t.param, t.master) && is_device_float(t.grad.dtype) && t.m.dtype == DType::f32;
-  });
-}
 
 template <class P, class G>
 struct SgdItem {
@@ -396,7 +243,6 @@ bool takes_views(std::span<const View> tensors) { return std::ranges::all_of(ten
 }  // namespace
 
 void register_optimizer() {
-  adamw.add(DeviceType::cuda, {"cuda", ImplKind::cuda, takes_adamw, run_adamw});
   sgd.add(DeviceType::cuda, {"cuda", ImplKind::cuda, takes_sgd, run_sgd});
   global_norm.add(DeviceType::cuda,
                   {"cuda", ImplKind::cuda,

@@ -10,6 +10,7 @@ namespace ingot::kernels::cuda {
 
 void register_kernels() {
   register_libraries();
+  register_adamw();
   register_decode_attention();  // before what gives a block to each tile of queries
   register_tensor_attention();  // before what takes any head
   register_attention();

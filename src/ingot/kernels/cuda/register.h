@@ -23,6 +23,7 @@ void register_cublaslt();
 void register_cudnn();  ///< only where the build found its headers
 
 // One function per .cu file, and of pointwise.cpp, defined in that file.
+void register_adamw();
 void register_decode_attention();
 void register_tensor_attention();
 void register_attention();

@@ -71,10 +71,10 @@ __device__ __forceinline__ void over_chunk(std::int64_t begin, std::int64_t n, b
   for (std::int64_t i = whole + threadIdx.x; i < end; i += kBatchThreads) f.template operator()<1>(i);
 }
 
-/// Whether all of these can be read kBatchVec elements at a time; an absent one is not read.
-inline bool aligned(std::initializer_list<View> views) {
-  return std::ranges::all_of(views, [](const View& view) {
-    return reinterpret_cast<std::uintptr_t>(view.data) % (kBatchVec * byte_size(view.dtype)) == 0;
+/// Whether all of these can be read `vec` elements at a time; an absent one is not read.
+inline bool aligned(std::initializer_list<View> views, std::size_t vec = kBatchVec) {
+  return std::ranges::all_of(views, [vec](const View& view) {
+    return reinterpret_cast<std::uintptr_t>(view.data) % (vec * byte_size(view.dtype)) == 0;
   });
 }
 

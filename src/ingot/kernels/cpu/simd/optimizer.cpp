@@ -7,6 +7,7 @@
 #include "ingot/kernels/cpu/flat.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/simd/float_block.h"
+#include "ingot/kernels/cpu/simd/moment_block.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/optimizer.cpp"
@@ -263,6 +264,7 @@ HWY_EXPORT(scale_range);
 HWY_EXPORT(lerp_range);
 
 constexpr std::int64_t kBlock = FloatBlock::kMax;
+static_assert(kBlock == MomentBlock::kMax && kBlock % kMomentBlock == 0);
 constexpr std::int64_t kGrain = 16;  // blocks: about 10 µs of memory traffic
 
 bool is_f32(const View& view) { return !view || (view.dtype == DType::f32 && view.is_contiguous()); }
@@ -307,7 +309,8 @@ bool accepts_weights(const View& param, const View& master) {
 
 bool accepts_adamw(const AdamWArgs& args) {
   return std::ranges::all_of(args.tensors, [](const AdamWTensor& t) {
-    return accepts_weights(t.param, t.master) && is_float(t.grad) && is_f32(t.m) && is_f32(t.v);
+    return accepts_weights(t.param, t.master) && is_float(t.grad) && has_moments(t) && t.m.is_contiguous() &&
+           t.v.is_contiguous();
   });
 }
 
@@ -317,8 +320,11 @@ void run_adamw(const AdamWArgs& args, Stream) {
       args.tensors, [](const AdamWTensor& t) { return t.param.numel(); },
       [&](const AdamWTensor& t, std::int64_t begin, std::int64_t n) {
         step_block(t, begin, n, [&](const WeightBlock& weight, const float* grad) {
-          const AdamWBlock block{weight, grad, t.m.as<float>() + begin, t.v.as<float>() + begin, n};
-          HWY_DYNAMIC_DISPATCH(adamw_block)(args, t, block, grad_scale);
+          MomentBlock m(kSignedMap, t.m, t.m_scale, begin, n), v(kUnsignedMap, t.v, t.v_scale, begin, n);
+          HWY_DYNAMIC_DISPATCH(adamw_block)
+          (args, t, AdamWBlock{weight, grad, m.data(), v.data(), n}, grad_scale);
+          m.store();
+          v.store();
         });
       });
 }
