@@ -18,7 +18,9 @@ Embedding::Embedding(const ParamSource& source, const EmbeddingOptions& options)
     : packed(validated(options).packable ? source.take_packed("weight", {options.count, options.width})
                                          : nullptr),
       weight(packed == nullptr ? source.take("weight", {options.count, options.width}, options.weight_init)
-                               : Parameter{}) {}
+                               : Parameter{}) {
+  weight.embedding = true;
+}
 
 Tensor Embedding::operator()(const Tensor& indices) const {
   if (packed == nullptr) return embedding(weight.value, indices);

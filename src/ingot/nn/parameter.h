@@ -42,8 +42,9 @@ struct Parameter {
   }
 
   Tensor value;
-  std::string name;   ///< full: "model.layers.0.q_proj.weight"
-  bool decay = true;  ///< whether weight decay applies (by default to what has two axes or more)
+  std::string name;        ///< full: "model.layers.0.q_proj.weight"
+  bool decay = true;       ///< whether weight decay applies (by default to what has two axes or more)
+  bool embedding = false;  ///< the table of an Embedding; optimisers keep its moments in f32
 };
 
 }  // namespace ingot

@@ -128,12 +128,8 @@ void ParamGroup::validate() const {
   if (weight_decay) check_not_negative("optimizer.weight_decay", *weight_decay);
 }
 
-Optimizer::Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay,
-                     std::vector<std::string> buffers, bool master_weights)
-    : groups_(std::move(groups)),
-      lr_(lr),
-      buffer_names_(std::move(buffers)),
-      master_weights_(master_weights) {
+Optimizer::Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay, bool master_weights)
+    : groups_(std::move(groups)), lr_(lr), master_weights_(master_weights) {
   std::unordered_set<const Parameter*> seen;
   std::unordered_set<std::string> names;
   for (const ParamGroup& group : groups_) {
@@ -164,9 +160,8 @@ void Optimizer::make_state(Slot& slot) const {
     slot.master = master_dtype(p) == DType::i16 ? Tensor::zeros(p.shape(), DType::i16, p.value.device())
                                                 : to(p.value.detach(), DType::f32);
   }
-  for (std::size_t i = 0; i < buffer_names_.size(); ++i) {
-    slot.buffers.push_back(Tensor::zeros(p.shape(), state_dtype(p), p.value.device()));
-  }
+  for (const Buffer& buffer : buffers(p))
+    slot.buffers.push_back(Tensor::zeros(buffer.shape, buffer.dtype, p.value.device()));
 }
 
 void Optimizer::step(const StepOptions& options) {
@@ -183,12 +178,13 @@ void Optimizer::step(const StepOptions& options) {
                 ShapeMismatch("optimizer (gradient of " + p.name + ")", p.shape().to_vector(),
                               grad.shape().to_vector(), "both must be contiguous"));
     if (slot.steps == 0 && slot.buffers.empty() && !slot.master.defined()) make_state(slot);
-    for (const Tensor& buffer : slot.buffers) {
-      INGOT_CHECK(buffer.shape() == p.shape() && buffer.dtype() == state_dtype(p) &&
-                      buffer.device() == p.value.device(),
-                  Error("optimizer: parameter " + p.name +
-                        " changed its shape, dtype or device since its first step; make a new optimizer"));
-    }
+    const auto fits = [&](const Tensor& tensor, const Buffer& buffer) {
+      return tensor.shape() == buffer.shape && tensor.dtype() == buffer.dtype &&
+             tensor.device() == p.value.device();
+    };
+    INGOT_CHECK(std::ranges::equal(slot.buffers, buffers(p), fits),
+                Error("optimizer: parameter " + p.name +
+                      " changed its shape, dtype or device since its first step; make a new optimizer"));
     ++slot.steps;
     active.push_back(&slot);
   }
@@ -215,7 +211,8 @@ std::map<std::string, Tensor> Optimizer::state() const {
     const std::string prefix = slot.parameter->name + ".";
     result[prefix + kSlotStep] = Tensor::from(std::vector<std::int64_t>{slot.steps}, {});
     if (slot.master.defined()) result[prefix + master_name(slot.master.dtype())] = slot.master;
-    for (std::size_t i = 0; i < slot.buffers.size(); ++i) result[prefix + buffer_names_[i]] = slot.buffers[i];
+    const std::vector<Buffer> kept = buffers(*slot.parameter);
+    for (std::size_t i = 0; i < kept.size(); ++i) result[prefix + kept[i].name] = slot.buffers[i];
   }
   return result;
 }
@@ -231,8 +228,8 @@ void Optimizer::load_state(const std::map<std::string, Tensor>& state) {
     make_state(slot);
     slot.steps = static_cast<std::int64_t>(reader.find(prefix + kSlotStep)->item());
     if (slot.master.defined()) reader.take_master(*slot.parameter, slot.master);
-    for (std::size_t i = 0; i < slot.buffers.size(); ++i)
-      reader.take(prefix + buffer_names_[i], slot.buffers[i]);
+    const std::vector<Buffer> kept = buffers(*slot.parameter);
+    for (std::size_t i = 0; i < kept.size(); ++i) reader.take(prefix + kept[i].name, slot.buffers[i]);
   }
   reader.finish();
   slots_ = std::move(loaded);
@@ -244,7 +241,8 @@ std::size_t Optimizer::state_bytes() const {
     const Parameter& p = *slot.parameter;
     if (!p.trainable()) continue;
     const auto n = static_cast<std::size_t>(p.value.numel());
-    bytes += n * byte_size(state_dtype(p)) * buffer_names_.size();
+    for (const Buffer& buffer : buffers(p))
+      bytes += static_cast<std::size_t>(buffer.shape.numel()) * byte_size(buffer.dtype);
     if (master_weights_ && half(p)) bytes += n * byte_size(master_dtype(p));
   }
   return bytes;
@@ -256,6 +254,8 @@ void AdamWConfig::validate() const {
   check_beta("optimizer.adamw_beta2", beta2);
   check_not_negative("optimizer.adamw_epsilon", eps);
   check_not_negative("optimizer.weight_decay", weight_decay);
+  INGOT_CHECK(moments == DType::f32 || moments == DType::u8,
+              InvalidConfig("optimizer.moments", fmt::format("must be f32 or u8, got {}", name(moments))));
 }
 
 AdamW::AdamW(std::vector<Parameter*> parameters, const AdamWConfig& config)
@@ -266,9 +266,22 @@ AdamW::AdamW(std::vector<ParamGroup> groups, const AdamWConfig& config)
 
 AdamW::AdamW(std::vector<ParamGroup> groups, const AdamWConfig& config, bool decoupled)
     : Optimizer(std::move(groups), validated(config).learning_rate, config.weight_decay,
-                {"exp_avg", "exp_avg_sq"}, config.master_weights),
+                config.master_weights),
       config_(config),
       decoupled_(decoupled) {}
+
+std::vector<Optimizer::Buffer> AdamW::buffers(const Parameter& parameter) const {
+  const std::int64_t n = parameter.value.numel();
+  if (config_.moments == DType::f32 || parameter.embedding || n < AdamWConfig::kLeastQuantized ||
+      !is_training_dtype(parameter.value.dtype()))
+    return {{"exp_avg", parameter.shape(), state_dtype(parameter)},
+            {"exp_avg_sq", parameter.shape(), state_dtype(parameter)}};
+  const Shape scales{kernels::moment_blocks(n)};
+  return {{"exp_avg", parameter.shape(), DType::u8},
+          {"exp_avg_sq", parameter.shape(), DType::u8},
+          {"exp_avg_scale", scales, DType::f32},
+          {"exp_avg_sq_scale", scales, DType::f32}};
+}
 
 void AdamW::step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) {
   std::vector<kernels::AdamWTensor> tensors;
@@ -279,6 +292,8 @@ void AdamW::step_slots(std::span<Slot* const> slots, double lr, const View& grad
                        .grad = slot->parameter->grad().view(),
                        .m = slot->buffers[0].view(),
                        .v = slot->buffers[1].view(),
+                       .m_scale = slot->buffers.size() > 2 ? slot->buffers[2].view() : View{},
+                       .v_scale = slot->buffers.size() > 2 ? slot->buffers[3].view() : View{},
                        .master = view_of(slot->master),
                        .lr = lr * slot->lr,
                        .weight_decay = slot->weight_decay,
@@ -324,11 +339,14 @@ Sgd::Sgd(std::vector<Parameter*> parameters, const SgdConfig& config)
     : Sgd(one_group(std::move(parameters)), config) {}
 
 Sgd::Sgd(std::vector<ParamGroup> groups, const SgdConfig& config)
-    : Optimizer(
-          std::move(groups), validated(config).learning_rate, config.weight_decay,
-          config.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{},
-          config.master_weights),
+    : Optimizer(std::move(groups), validated(config).learning_rate, config.weight_decay,
+                config.master_weights),
       config_(config) {}
+
+std::vector<Optimizer::Buffer> Sgd::buffers(const Parameter& parameter) const {
+  if (config_.momentum == 0) return {};
+  return {{"momentum_buffer", parameter.shape(), state_dtype(parameter)}};
+}
 
 void Sgd::step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) {
   std::vector<kernels::SgdTensor> tensors;

@@ -60,13 +60,19 @@ class Optimizer {
     Parameter* parameter = nullptr;
     double lr = 1, weight_decay = 0;  ///< a multiplier; the value where decay applies, else 0
     std::int64_t steps = 0;
-    Tensor master;  ///< of half types: kernels::master_dtype
-    std::vector<Tensor> buffers;
+    Tensor master;                ///< of half types: kernels::master_dtype
+    std::vector<Tensor> buffers;  ///< as buffers() lists them
+  };
+  /// A tensor that the optimiser keeps for a parameter, zero at first.
+  struct Buffer {
+    const char* name;
+    Shape shape;
+    DType dtype;
   };
 
-  /// `buffers` names the tensors of the parameter's shape that the optimiser keeps for each.
-  Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay, std::vector<std::string> buffers,
-            bool master_weights);
+  Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay, bool master_weights);
+  /// Of one parameter, always the same.
+  virtual std::vector<Buffer> buffers(const Parameter& parameter) const = 0;
   /// Steps the slots, whose parameters have gradients and one dtype; `steps` counts this one already.
   virtual void step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) = 0;
 
@@ -75,23 +81,28 @@ class Optimizer {
 
   std::vector<ParamGroup> groups_;
   double lr_;
-  std::vector<std::string> buffer_names_;
   bool master_weights_;
   std::vector<Slot> slots_;
 };
 
-/// PyTorch's defaults.
+/// PyTorch's defaults. With `moments` u8 these are codes of 8 bits with a scale for each 256 (Dettmers et al.
+/// 2021, kernels/dynamic_map.h), which is a quarter of the memory; embeddings, whose rows have gradients of
+/// very different sizes, and parameters with fewer than kLeastQuantized elements keep moments in f32.
 struct AdamWConfig {
+  static constexpr std::int64_t kLeastQuantized = 4096;
+
   double learning_rate = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;
   bool master_weights = true;  ///< parameters in half types keep what f32 has more
+  DType moments = DType::f32;  ///< or u8
   void validate() const;
 };
 
-/// Adam with decoupled weight decay (Loshchilov and Hutter 2019). State: exp_avg, exp_avg_sq.
+/// Adam with decoupled weight decay (Loshchilov and Hutter 2019). State: exp_avg, exp_avg_sq and, of moments
+/// in u8, exp_avg_scale, exp_avg_sq_scale.
 class AdamW : public Optimizer {
  public:
   AdamW(std::vector<Parameter*> parameters, const AdamWConfig& config);
@@ -99,6 +110,7 @@ class AdamW : public Optimizer {
 
  protected:
   AdamW(std::vector<ParamGroup> groups, const AdamWConfig& config, bool decoupled);
+  std::vector<Buffer> buffers(const Parameter& parameter) const override;
   void step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) override;
 
  private:
@@ -140,6 +152,7 @@ class Sgd final : public Optimizer {
   Sgd(std::vector<ParamGroup> groups, const SgdConfig& config);
 
  protected:
+  std::vector<Buffer> buffers(const Parameter& parameter) const override;
   void step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) override;
 
  private:

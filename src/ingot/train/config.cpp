@@ -75,7 +75,9 @@ LanguageConfig read_architecture(const ConfigReader& section) {
 }
 
 void read_optimizer(const ConfigReader& root, OptimizerConfig& o) {
-  o.name = root.choice("optimizer", o.name, {"adamw", "adam", "sgd"});
+  root.alias("optim", "optimizer");
+  o.name = root.choice("optimizer", o.name, {"adamw", "adamw_8bit", "adamw_bnb_8bit", "adam", "sgd"});
+  if (o.name == "adamw_bnb_8bit") o.name = "adamw_8bit";  // transformers' other name
   o.learning_rate = root.get("learning_rate", o.learning_rate, at_least(0));
   o.weight_decay = root.get("weight_decay", o.weight_decay, at_least(0));
   root.alias("adam_beta1", "adamw_beta1");

@@ -22,7 +22,7 @@ struct DatasetConfig {
 };
 
 struct OptimizerConfig {
-  std::string name = "adamw";  ///< "adamw", "adam", "sgd"
+  std::string name = "adamw";  ///< "adamw", "adamw_8bit", "adam", "sgd"
   double learning_rate = 2e-4;
   double weight_decay = 0.1;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;

@@ -7,6 +7,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/units.h"
 #include "ingot/core/memory.h"
+#include "ingot/kernels/dynamic_map.h"
 #include "ingot/kernels/master_weight.h"
 #include "ingot/ops/loss.h"
 
@@ -115,6 +116,24 @@ std::size_t gradients_per_token(const LanguageConfig& c, bool selective) {
   return static_cast<std::size_t>(widest + c.hidden_size);
 }
 
+std::size_t optimizer_bytes(const TrainConfig& config, const LanguageConfig& model) {
+  const std::int64_t count = model.parameter_count();
+  const std::int64_t master = is_half_precision(config.dtype)
+                                  ? static_cast<std::int64_t>(byte_size(kernels::master_dtype(config.dtype)))
+                                  : 0;
+  const std::int64_t moments = config.optimizer.name == "sgd" ? (config.optimizer.momentum > 0 ? 1 : 0) : 2;
+  // Small parameters, which stay in f32 too, are too few to count.
+  std::int64_t codes = 0;
+  if (config.optimizer.name == "adamw_8bit") {
+    const std::int64_t positions =
+        model.position == PositionKind::learned ? model.max_position_embeddings : 0;
+    codes = count - (model.vocab_size + positions) * model.hidden_size;
+  }
+  const std::int64_t bytes =
+      count * master + moments * (4 * (count - codes) + codes + 4 * kernels::moment_blocks(codes));
+  return static_cast<std::size_t>(bytes);
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::size_t>> MemoryPlan::parts() const {
@@ -138,10 +157,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, bool on_
   plan.on_card = on_card;
   plan.parameters = count * size;
   plan.gradients = count * size;
-  const std::size_t moments = config.optimizer.name == "sgd" ? (config.optimizer.momentum > 0 ? 1 : 0) : 2;
-  const std::size_t master =
-      is_half_precision(config.dtype) ? byte_size(kernels::master_dtype(config.dtype)) : 0;
-  plan.optimizer = count * (4 * moments + master);
+  plan.optimizer = optimizer_bytes(config, model);
   plan.ema = config.ema_decay > 0 ? count * 4 : 0;
   const Activations activations = activations_per_token(model, config, on_card);
   plan.activations = tokens * activations.kept;

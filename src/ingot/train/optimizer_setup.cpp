@@ -20,11 +20,13 @@ std::unique_ptr<Optimizer> make_optimizer(std::vector<Parameter*> parameters, co
                                                                     .eps = c.epsilon,
                                                                     .weight_decay = c.weight_decay});
   }
-  return std::make_unique<AdamW>(std::move(parameters), AdamWConfig{.learning_rate = c.learning_rate,
-                                                                    .beta1 = c.beta1,
-                                                                    .beta2 = c.beta2,
-                                                                    .eps = c.epsilon,
-                                                                    .weight_decay = c.weight_decay});
+  return std::make_unique<AdamW>(std::move(parameters),
+                                 AdamWConfig{.learning_rate = c.learning_rate,
+                                             .beta1 = c.beta1,
+                                             .beta2 = c.beta2,
+                                             .eps = c.epsilon,
+                                             .weight_decay = c.weight_decay,
+                                             .moments = c.name == "adamw_8bit" ? DType::u8 : DType::f32});
 }
 
 LrSchedule make_run_schedule(const TrainConfig& config, std::int64_t total_steps) {

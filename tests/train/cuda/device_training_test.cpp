@@ -161,6 +161,30 @@ TEST_F(DeviceTraining, ACheckpointOfOneDeviceResumesOnTheOther) {
   }
 }
 
+// Stops after three steps of five, goes on elsewhere, with the same codes.
+TEST_F(DeviceTraining, EightBitMomentsOfOneDeviceResumeOnTheOther) {
+  for (const auto& [from, to] : {std::pair{"cpu", "cuda"}, std::pair{"cuda", "cpu"}}) {
+    const auto adapted = [&](const std::string& output) {
+      TrainConfig c = config(from, output + from);
+      c.architecture.hidden_size = 64;  // projections have 4096 elements and more
+      c.architecture.intermediate_size = 128;
+      c.optimizer.name = "adamw_8bit";
+      c.dtype = DType::bf16;
+      return c;
+    };
+    TrainConfig c = adapted("stopped");
+    int steps = 0;
+    Trainer(c, {.should_stop = [&] { return ++steps == 3; }}).run();
+    const auto before = load_checkpoint(checkpoint_path(c.output_dir, 3)).optimizer;
+    EXPECT_EQ(before.at("model.layers.0.mlp.up_proj.weight.exp_avg").dtype(), DType::u8);
+    c.device = to;
+    c.resume_from_checkpoint = true;
+    Trainer second(c);
+    second.run();
+    expect_near(losses(second), losses_of(adapted("whole")), kBf16);
+  }
+}
+
 TEST_F(DeviceTraining, ResumingGivesTheBitsOfARunThatNeverStopped) {
   const auto adapted = [&](const std::string& output) {
     TrainConfig c = config("cuda", output);
