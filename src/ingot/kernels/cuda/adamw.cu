@@ -74,17 +74,17 @@ constexpr int kLaneElements = static_cast<int>(kMomentBlock) / kWarp;
 
 __device__ const DynamicMap kMaps[2] = {kSignedMap, kUnsignedMap};
 
-// Both maps in shared memory, where every lane looks up another place.
+// Both maps in shared memory, where every lane looks up another place. A block has a thread for each value.
 struct MapTables {
   const float *m_values, *v_values, *m_limits, *v_limits;
 };
 __device__ __forceinline__ MapTables load_maps(float* shared) {
-  for (int i = static_cast<int>(threadIdx.x); i < 256; i += kBatchThreads) {
-    shared[i] = kMaps[0].values[i];
-    shared[256 + i] = kMaps[1].values[i];
-    shared[512 + i] = kMaps[0].limits[i];
-    shared[768 + i] = kMaps[1].limits[i];
-  }
+  static_assert(kBatchThreads == 256);
+  const auto i = threadIdx.x;
+  shared[i] = kMaps[0].values[i];
+  shared[256 + i] = kMaps[1].values[i];
+  shared[512 + i] = kMaps[0].limits[i];
+  shared[768 + i] = kMaps[1].limits[i];
   __syncthreads();
   return {shared, shared + 256, shared + 512, shared + 768};
 }
@@ -180,6 +180,7 @@ __global__ void __launch_bounds__(kBatchThreads, 3)
     });
     INGOT_UNROLL
     for (int k = 0; k < kLaneElements; ++k) adamw_element(o, item.rates, g[k] * by, p[k], m[k], v[k]);
+    __syncwarp();  // every lane has read the scales, which now change
     const auto m_codes = encode<true>(m, maps.m_limits, moments.m_scale + block);
     const auto v_codes = encode<false>(v, maps.v_limits, moments.v_scale + block);
     over_lane(at, item.n, item.packed, [&]<int vec>(int k, std::int64_t i) {

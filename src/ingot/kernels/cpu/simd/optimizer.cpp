@@ -63,17 +63,31 @@ struct Whole {
     hn::StoreU(v, hn::Rebind<T, D>(), p);
   }
 };
+// Lanes of 16 bits go through an array: without AVX-512 there are no masks for them, and what lies behind the
+// tensor is not ours to read or to write back.
 struct Part {
   std::size_t n;
   template <class T>
   auto load(const T* p) const {
     const hn::Rebind<T, D> d;
-    return hn::MaskedLoad(hn::FirstN(d, n), d, p);
+    if constexpr (sizeof(T) == sizeof(float)) {
+      return hn::MaskedLoad(hn::FirstN(d, n), d, p);
+    } else {
+      T lanes[hn::MaxLanes(D())] = {};
+      std::copy_n(p, n, lanes);
+      return hn::LoadU(d, lanes);
+    }
   }
   template <class T>
   void store(hn::Vec<hn::Rebind<T, D>> v, T* p) const {
     const hn::Rebind<T, D> d;
-    hn::BlendedStore(v, hn::FirstN(d, n), d, p);
+    if constexpr (sizeof(T) == sizeof(float)) {
+      hn::BlendedStore(v, hn::FirstN(d, n), d, p);
+    } else {
+      T lanes[hn::MaxLanes(D())];
+      hn::StoreU(v, d, lanes);
+      std::copy_n(lanes, n, p);
+    }
   }
 };
 
