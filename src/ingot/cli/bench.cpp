@@ -30,7 +30,7 @@ namespace ingot::cli {
 namespace {
 
 struct TrainBenchOptions {
-  std::string shape = "gpt2", dtype = "f32", device = "cpu", torch_weights = "f32";
+  std::string shape = "gpt2", dtype = "f32", device = "cpu", torch_weights = "f32", optimizer = "adamw";
   std::int64_t batch = 4, sequence = 64, accumulate = 1, runs = 7;
   TorchOptions torch;
   std::optional<std::string> recompute;
@@ -80,6 +80,7 @@ class BenchStep {
     config.gradient_accumulation_steps = o.accumulate;
     config.sequence_len = o.sequence;
     config.cuda_graphs = o.graphs;
+    config.optimizer.name = o.optimizer;
     return config;
   }
   // Every token is a target, its own: what is learnt does not matter here.
@@ -237,6 +238,7 @@ int run(const TrainBenchOptions& o) {
       {"accumulate", o.accumulate},
       {"captured", times.captured},
       {"recompute", name(o.recomputed())},
+      {"optimizer", o.optimizer},
       {"dtype", o.dtype},
       {"device", on.capabilities().device_name},
       {"threads", num_threads()},
@@ -274,6 +276,8 @@ void add_bench_train(Command& bench) {
   verb.option("--sequence", o->sequence, "Tokens in a sequence");
   verb.option("--dtype", o->dtype, "What weights and activations are: f32 or bf16 (PyTorch: autocast)")
       .one_of({"f32", "bf16"});
+  verb.option("--optimizer", o->optimizer, "adamw, or adamw_8bit with moments in 8 bits (PyTorch: adamw)")
+      .one_of({"adamw", "adamw_8bit"});
   verb.option("--runs", o->runs, "Steps to take the median of");
   add_torch_options(verb, o->torch);
   verb.option("--torch-weights", o->torch_weights,
