@@ -69,20 +69,44 @@ Tensor pad_spatial(const Tensor& x, const Window& w, double value) {
 
 namespace {
 
-/// A pool over one or two spatial axes of an input that is padded already.
+/// A pool over any number of spatial axes: over the last two, then over one after the other. Largest values
+/// and means come out the same, and so does what a mean counts.
 template <class Pool>
-Tensor pool_windows(const OpCall& call, const Tensor& x, const Window& w, Pool pool) {
-  if (x.rank() == 3) {
-    const Tensor rows = unsqueeze(x, 2);
-    return squeeze(pool(rows, Pool2dOptions{.window = {1, w.kernel[0]},
-                                            .stride = {1, w.strides[0]},
-                                            .dilation = {1, w.dilations[0]}}),
-                   2);
+Tensor pool_windows(const OpCall& call, Tensor x, bool count_padding, Pool pool) {
+  const Window w = read_window(call, x, call.integers("kernel_shape"));
+  const std::size_t axes = w.kernel.size();
+  const auto options_of = [&](std::size_t row, std::size_t column) {  // `axes`: no axis, one place
+    const auto pair = [&](const std::vector<std::int64_t>& v, std::int64_t none) {
+      return std::array{row < axes ? v[row] : none, column < axes ? v[column] : none};
+    };
+    return Pool2dOptions{.window = pair(w.kernel, 1),
+                         .stride = pair(w.strides, 1),
+                         .padding = pair(w.begin, 0),
+                         .dilation = pair(w.dilations, 1),
+                         .count_padding = count_padding,
+                         .padding_end = pair(w.end, 0),
+                         .ceil = call.integer("ceil_mode", 0) != 0};
+  };
+  std::vector<std::int64_t> dims = x.shape().to_vector();
+  // The axes [axis, after) as the rows and columns of maps; those before are maps of their own.
+  const auto maps = [&](const Tensor& t, std::size_t axis, std::size_t after) {
+    const auto product = [&](std::size_t from, std::size_t to) {
+      std::int64_t n = 1;
+      for (std::size_t i = from; i < to; ++i) n *= dims[i];
+      return n;
+    };
+    return reshape(t, Shape{dims[0], product(1, axis), product(axis, after), product(after, dims.size())});
+  };
+  const std::size_t last = dims.size() - 1, front = axes < 2 ? 0 : axes - 2;
+  x = pool(maps(x, axes < 2 ? 2 : last - 1, axes < 2 ? 2 : last),
+           axes < 2 ? options_of(axes, 0) : options_of(front, front + 1));
+  if (axes >= 2) dims[last - 1] = x.dim(2);
+  dims[last] = x.dim(3);
+  for (std::size_t axis = front; axis-- > 0;) {
+    x = pool(maps(x, axis + 2, axis + 3), options_of(axis, axes));
+    dims[axis + 2] = x.dim(2);
   }
-  if (x.rank() != 4) call.refuse("pooling over " + std::to_string(x.rank() - 2) + " axes");
-  return pool(x, Pool2dOptions{.window = {w.kernel[0], w.kernel[1]},
-                               .stride = {w.strides[0], w.strides[1]},
-                               .dilation = {w.dilations[0], w.dilations[1]}});
+  return reshape(x, to_shape(dims));
 }
 
 /// Counts through places of `sizes`, the last axis fastest; false after the last one.
@@ -182,30 +206,11 @@ std::vector<Tensor> max_pool(const OpCall& call) {
   if (call.output_count() > 1) return max_pool_with_indices(call);
   const DType dtype = call.in(0).dtype();
   const Tensor x = is_floating_point(dtype) ? call.in(0) : to(call.in(0), DType::f32);
-  const Window w = read_window(call, x, call.integers("kernel_shape"), call.integer("ceil_mode", 0) != 0);
-  const Tensor padded = pad_spatial(x, w, -std::numeric_limits<double>::infinity());
-  return {to(pool_windows(call, padded, w, max_pool2d), dtype)};
+  return {to(pool_windows(call, x, false, max_pool2d), dtype)};
 }
 
 std::vector<Tensor> average_pool(const OpCall& call) {
-  const Tensor& x = call.in(0);
-  const bool ceil = call.integer("ceil_mode", 0) != 0,
-             count_padding = call.integer("count_include_pad", 0) != 0;
-  const Window w = read_window(call, x, call.integers("kernel_shape"), ceil);
-  const Tensor sums = pool_windows(call, pad_spatial(x, w, 0), w, avg_pool2d);
-  // What a window may count: the input's places, and the padding that was asked for.
-  Window counted = read_window(call, x, call.integers("kernel_shape"), false);
-  std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank()), 1);
-  for (int i = 2; i < x.rank(); ++i) dims[static_cast<std::size_t>(i)] = x.dim(i);
-  Tensor ones = Tensor::empty(to_shape(dims), x.dtype(), x.device());
-  fill_(ones, 1);
-  if (count_padding) ones = pad_spatial(ones, counted, 1);
-  Window rest = w;
-  for (std::size_t i = 0; i < rest.begin.size() && count_padding; ++i) {
-    rest.begin[i] = 0;
-    rest.end[i] -= counted.end[i];
-  }
-  return {div(sums, pool_windows(call, pad_spatial(ones, rest, 0), w, avg_pool2d))};
+  return {pool_windows(call, call.in(0), call.integer("count_include_pad", 0) != 0, avg_pool2d)};
 }
 
 template <Tensor (*reduce)(const Tensor&, const Axes&, bool)>

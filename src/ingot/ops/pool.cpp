@@ -16,10 +16,10 @@ using kernels::ConvGeometry;
 using kernels::PoolMode;
 
 struct PoolOptions {
-  std::array<std::int64_t, 2> window{1, 1};
+  std::array<std::int64_t, 2> window{1, 1}, padding_end{0, 0};
   ConvGeometry geometry;
   PoolMode mode = PoolMode::max;
-  bool adaptive = false;
+  bool adaptive = false, ceil = false;
 };
 
 // Signals and images as [N, C, H, W] or [N, H, W, C]: the kernel's shape of a tensor.
@@ -60,6 +60,7 @@ struct PoolNode final : Node {
                      .dx = four_axes(dx.view, in, last),
                      .scratch = scratch.view(),
                      .window = options.window,
+                     .padding_end = options.padding_end,
                      .geometry = options.geometry,
                      .mode = options.mode,
                      .adaptive = options.adaptive,
@@ -72,12 +73,13 @@ Tensor run_pool(const Tensor& x, const Shape& out, const PoolOptions& options) {
   const bool last = options.geometry.channels_last;
   Tensor y = Tensor::empty(out, x.dtype(), x.device());
   Tensor index;
-  if (options.mode == PoolMode::max) index = Tensor::empty(out, DType::i32, x.device());
+  if (options.mode == PoolMode::max && needs_grad({&x})) index = Tensor::empty(out, DType::i32, x.device());
   kernels::launch(kernels::pool, current_stream(x.device()),
                   {.x = four_axes(x.view(), x.shape(), last),
                    .y = four_axes(y.view(), out, last),
                    .index = index.view(),
                    .window = options.window,
+                   .padding_end = options.padding_end,
                    .geometry = options.geometry,
                    .mode = options.mode,
                    .adaptive = options.adaptive});
@@ -101,38 +103,48 @@ Tensor windows(const char* op, const Tensor& input, PoolOptions options, int dim
     const int at = i + (g.channels_last ? 1 : 2);
     const std::int64_t window = options.window[axis];
     if (g.stride[axis] == 0) g.stride[axis] = window;
+    std::int64_t& end = options.padding_end[axis];
+    if (end < 0) end = g.padding[axis];
+    const std::int64_t reach = g.dilation[axis] * (window - 1) + 1;
     INGOT_CHECK(
         window >= 1 && g.stride[axis] >= 1 && g.dilation[axis] >= 1 && g.padding[axis] >= 0 &&
-            2 * g.padding[axis] <= window,
+            g.padding[axis] < reach && end < reach,
         InvalidConfig(op,
-                      "window, stride and dilation must be at least 1 and padding from 0 to half the "
-                      "window, got " +
+                      "window, stride and dilation must be at least 1 and padding less than the window "
+                      "reaches over, got " +
                           std::to_string(window) + ", " + std::to_string(g.stride[axis]) + ", " +
-                          std::to_string(g.dilation[axis]) + " and " + std::to_string(g.padding[axis])));
-    const std::int64_t reach = g.dilation[axis] * (window - 1) + 1, padded = x.dim(at) + 2 * g.padding[axis];
+                          std::to_string(g.dilation[axis]) + " and " + std::to_string(g.padding[axis]) +
+                          " before, " + std::to_string(end) + " after"));
+    const std::int64_t inside = x.dim(at) + g.padding[axis], padded = inside + end;
     INGOT_CHECK(padded >= reach,
                 DimensionMismatch(std::string(op) + ": a window over " + std::to_string(reach) +
                                   " does not fit into a padded input of " + std::to_string(padded)));
+    const std::int64_t rest = (padded - reach) % g.stride[axis];
     out[at] = (padded - reach) / g.stride[axis] + 1;
+    if (options.ceil && rest > 0 && out[at] * g.stride[axis] < inside) ++out[at];
   }
   return run_pool(x, out, options);
 }
 
 PoolOptions from(const Pool1dOptions& o, PoolMode mode) {
   return {.window = {1, o.window},
+          .padding_end = {0, o.padding_end},
           .geometry = {.stride = {1, o.stride},
                        .padding = {0, o.padding},
                        .dilation = {1, o.dilation},
                        .channels_last = o.layout == ChannelLayout::last},
-          .mode = mode};
+          .mode = mode,
+          .ceil = o.ceil};
 }
 PoolOptions from(const Pool2dOptions& o, PoolMode mode) {
   return {.window = o.window,
+          .padding_end = o.padding_end,
           .geometry = {.stride = o.stride,
                        .padding = o.padding,
                        .dilation = o.dilation,
                        .channels_last = o.layout == ChannelLayout::last},
-          .mode = mode};
+          .mode = mode,
+          .ceil = o.ceil};
 }
 PoolMode average(bool count_padding) { return count_padding ? PoolMode::average : PoolMode::average_inside; }
 

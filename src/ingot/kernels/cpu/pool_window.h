@@ -6,7 +6,8 @@
 
 namespace ingot::kernels::cpu {
 
-/// Places of one window along one axis: first, first + step, ... below end; `size` counts padding too.
+/// Places of one window along one axis: first, first + step, ... below end; `size` counts those in padding
+/// too.
 struct WindowRange {
   std::int64_t first, end, step, size;
 };
@@ -21,7 +22,9 @@ WindowRange window_range(const Args& args, std::size_t axis, std::int64_t i, std
   const ConvGeometry& g = args.geometry;
   const std::int64_t step = g.dilation[axis], begin = i * g.stride[axis] - g.padding[axis];
   const std::int64_t skipped = begin < 0 ? (-begin + step - 1) / step : 0;
-  return {begin + skipped * step, std::min(in, begin + args.window[axis] * step), step, args.window[axis]};
+  const std::int64_t reaches = (in + args.padding_end[axis] - begin + step - 1) / step;
+  return {begin + skipped * step, std::min(in, begin + args.window[axis] * step), step,
+          std::min(args.window[axis], reaches)};
 }
 
 inline std::int64_t window_count(const WindowRange& r) {

@@ -10,7 +10,7 @@ constexpr int kBlock = 256;
 
 /// The windows along one axis.
 struct PoolAxis {
-  std::int64_t in, out, window, stride, padding, dilation;
+  std::int64_t in, out, window, stride, padding, padding_end, dilation;
   bool adaptive;
 
   template <class Args>
@@ -20,6 +20,7 @@ struct PoolAxis {
         window(args.window[axis]),
         stride(args.geometry.stride[axis]),
         padding(args.geometry.padding[axis]),
+        padding_end(args.padding_end[axis]),
         dilation(args.geometry.dilation[axis]),
         adaptive(args.adaptive) {}
 
@@ -39,7 +40,8 @@ struct PoolAxis {
     }
     const std::int64_t begin = i * stride - padding, end = begin + window * dilation;
     const std::int64_t skipped = begin < 0 ? (-begin + dilation - 1) / dilation : 0;
-    return {begin + skipped * dilation, end < in ? end : in, dilation, window};
+    const std::int64_t reaches = (in + padding_end - begin + dilation - 1) / dilation;
+    return {begin + skipped * dilation, end < in ? end : in, dilation, reaches < window ? reaches : window};
   }
   /// Windows outside of [first, last] do not hold place `at`; those inside may.
   __device__ void candidates(std::int64_t at, std::int64_t& first, std::int64_t& last) const {
@@ -99,7 +101,7 @@ __global__ void pool_kernel(const __grid_constant__ PoolKernelArgs args) {
         best_at = h * args.x.w + w;
       }
     }
-    if (args.mode == PoolMode::max) args.index[i] = static_cast<std::int32_t>(best_at);
+    if (args.index != nullptr) args.index[i] = static_cast<std::int32_t>(best_at);
     const float value = args.mode == PoolMode::max ? best : sum / divisor(args.mode, rows, columns);
     static_cast<T*>(args.to)[i] = from_float<T>(value);
   }

@@ -36,7 +36,8 @@ void forward_sample(const PoolArgs& args, std::int64_t n) {
       }
       const std::int64_t at = c * out.channel + place * out.place;
       if (args.mode == PoolMode::max) {
-        args.index.as<std::int32_t>()[n * out.size() + at] = static_cast<std::int32_t>(best_at);
+        if (args.index)
+          args.index.as<std::int32_t>()[n * out.size() + at] = static_cast<std::int32_t>(best_at);
         store(y + at, best);
       } else {
         store(y + at, sum / window_divisor<Acc>(args.mode, rows, columns));

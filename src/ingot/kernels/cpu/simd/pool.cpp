@@ -13,8 +13,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ingot/kernels/cpu/simd/pool_plane-inl.h"
+
 // Channels-last: one vector of channels at a time, its window in registers. Channels-first: one plane at a
-// time, whose windows overlap in L1.
+// time (pool_plane-inl.h); place by place where a window's largest has to be found, not only told, and where
+// windows differ in size.
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace HWY_NAMESPACE {
@@ -72,7 +75,7 @@ void max_channels(const PoolPlace& p, std::int64_t channels, const float* x, flo
           hn::IfThenElse(hn::RebindMask(di, take), hn::Set(di, static_cast<std::int32_t>(place)), best_at);
     });
     store_channels(best, y + c, lanes);
-    store_channels(hn::BitCast(d, best_at), reinterpret_cast<float*>(index + c), lanes);
+    if (index != nullptr) store_channels(hn::BitCast(d, best_at), reinterpret_cast<float*>(index + c), lanes);
   });
 }
 
@@ -118,7 +121,7 @@ void max_plane(const PoolPlace& p, const float* x, float* y, std::int32_t* index
     best_at = place;
   });
   *y = best;
-  *index = static_cast<std::int32_t>(best_at);
+  if (index != nullptr) *index = static_cast<std::int32_t>(best_at);
 }
 
 float average_plane(const PoolPlace& p, const float* x) {
@@ -127,13 +130,17 @@ float average_plane(const PoolPlace& p, const float* x) {
   return sum / p.divisor;
 }
 
+std::int32_t* index_at(const PoolArgs& args, std::int64_t at) {
+  return args.index ? args.index.as<std::int32_t>() + at : nullptr;
+}
+
 void forward_last(const PoolArgs& args, const Plane& in, const Plane& out, std::int64_t n) {
   const float* x = args.x.as<float>() + n * in.size();
   float* y = args.y.as<float>() + n * out.size();
   for_each_window(args, in, out, [&](std::int64_t at, const PoolPlace& p) {
     const std::int64_t to = at * out.c;
     if (args.mode == PoolMode::max) {
-      max_channels(p, in.c, x, y + to, args.index.as<std::int32_t>() + n * out.size() + to);
+      max_channels(p, in.c, x, y + to, index_at(args, n * out.size() + to));
     } else {
       average_channels(p, in.c, x, y + to);
     }
@@ -143,10 +150,14 @@ void forward_last(const PoolArgs& args, const Plane& in, const Plane& out, std::
 void forward_first(const PoolArgs& args, const Plane& in, const Plane& out, std::int64_t plane) {
   const float* x = args.x.as<float>() + plane * in.h * in.w;
   const std::int64_t first = plane * out.h * out.w;
+  if (!args.adaptive && args.mode != PoolMode::max)
+    return PlanePool<PoolSum>(args, in, out).run(x, args.y.as<float>() + first);
+  if (!args.adaptive && !args.index)
+    return PlanePool<PoolMax>(args, in, out).run(x, args.y.as<float>() + first);
   for_each_window(args, in, out, [&](std::int64_t at, const PoolPlace& p) {
     float* y = args.y.as<float>() + first + at;
     if (args.mode == PoolMode::max) {
-      max_plane(p, x, y, args.index.as<std::int32_t>() + first + at);
+      max_plane(p, x, y, index_at(args, first + at));
     } else {
       *y = average_plane(p, x);
     }
