@@ -30,6 +30,8 @@ struct UnaryCase {
 // Away from a point where the derivative jumps.
 double off_zero(double v) { return v + (v < 0 ? -0.1 : 0.1); }
 double positive(double v) { return std::abs(v) + 0.3; }
+// Away from whole numbers and halves, where steps are: as far as f16 could round.
+double off_whole(double v) { return std::floor(4 * v) / 4 + 0.125; }
 
 const UnaryCase kUnary[] = {
     {"neg", neg},
@@ -53,10 +55,17 @@ const UnaryCase kUnary[] = {
     {"scale", [](const Tensor& x) { return scale(x, -1.5, 0.25); }},
     {"pow", [](const Tensor& x) { return pow(x, 1.7); }, positive},
     {"pow of -2", [](const Tensor& x) { return pow(x, -2); }, positive},
+    {"pow of 1", [](const Tensor& x) { return pow(x, 1); }},
+    {"pow of 3", [](const Tensor& x) { return pow(x, 3); }},
+    {"pow of 4", [](const Tensor& x) { return pow(x, 4); }},
     {"clamp", [](const Tensor& x) { return clamp(x, -0.5, 0.7); }},
     {"erf", erf},
     {"leaky_relu", [](const Tensor& x) { return leaky_relu(x, 0.2); }, off_zero},
     {"elu", [](const Tensor& x) { return elu(x, 1.5); }, off_zero},
+    {"floor", floor, off_whole},
+    {"ceil", ceil, off_whole},
+    {"round", round, off_whole},
+    {"sign", sign, off_zero},
     {"operators", [](const Tensor& x) { return (2.0 - x * 3.0 + 1.0) / 4.0 - 0.5 + 1.0 / x; }, positive},
 };
 

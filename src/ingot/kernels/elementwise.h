@@ -11,7 +11,9 @@ namespace ingot::kernels {
 
 /// scale: alpha·x + beta; pow: x^alpha; clamp: to [alpha, beta]; gelu_erf and gelu_tanh: Hendrycks and Gimpel
 /// 2016, exact and approximated; mish: x·tanh(softplus(x)), Misra 2019; leaky_relu and elu: x where x > 0,
-/// else alpha·x and alpha·(eˣ − 1) (Maas et al. 2013, Clevert et al. 2016). The rest is what the name says.
+/// else alpha·x and alpha·(eˣ − 1) (Maas et al. 2013, Clevert et al. 2016); round: half to even; sign: -1, 1,
+/// or x itself where that is 0 or NaN. The rest is what the name says. Steps have a derivative of 0
+/// everywhere.
 enum class UnaryOp : std::uint8_t {
   scale,
   abs,
@@ -35,9 +37,13 @@ enum class UnaryOp : std::uint8_t {
   clamp,
   erf,
   leaky_relu,
-  elu
+  elu,
+  floor,
+  ceil,
+  round,
+  sign
 };
-inline constexpr int kUnaryOps = static_cast<int>(UnaryOp::elu) + 1;
+inline constexpr int kUnaryOps = static_cast<int>(UnaryOp::sign) + 1;
 
 /// Whether the derivative is computed from the result (else from the argument).
 constexpr bool derivative_uses_result(UnaryOp op) {

@@ -102,10 +102,6 @@ std::vector<Tensor> mapped(const OpCall& call) {
 }
 
 // Functions of <cmath> have overloads; these have none.
-double fn_floor(double x) { return std::floor(x); }
-double fn_ceil(double x) { return std::ceil(x); }
-double fn_round(double x) { return std::nearbyint(x); }  // half to even
-double fn_sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 double fn_tan(double x) { return std::tan(x); }
 double fn_asin(double x) { return std::asin(x); }
 double fn_acos(double x) { return std::acos(x); }
@@ -265,7 +261,7 @@ constexpr std::array kMathOps = {OpRow{"Abs", unary<abs>, 1},
                                  OpRow{"Atan", mapped<fn_atan>},
                                  OpRow{"Atanh", mapped<fn_atanh>},
                                  OpRow{"BitShift", shift},
-                                 OpRow{"Ceil", mapped<fn_ceil>},
+                                 OpRow{"Ceil", unary<ceil>, 1},
                                  OpRow{"Celu", celu, 1},
                                  OpRow{"Clip", clip, 1},
                                  OpRow{"Cos", unary<cos>, 1},
@@ -275,7 +271,7 @@ constexpr std::array kMathOps = {OpRow{"Abs", unary<abs>, 1},
                                  OpRow{"Elu", elu_of, 1},
                                  OpRow{"Erf", unary<erf>, 1},
                                  OpRow{"Exp", unary<exp>, 1},
-                                 OpRow{"Floor", mapped<fn_floor>},
+                                 OpRow{"Floor", unary<floor>, 1},
                                  OpRow{"Gelu", gelu, 1},
                                  OpRow{"Gemm", gemm, kEveryInput},
                                  OpRow{"HardSigmoid", hard_sigmoid, 1},
@@ -294,11 +290,11 @@ constexpr std::array kMathOps = {OpRow{"Abs", unary<abs>, 1},
                                  OpRow{"Pow", power, 1},
                                  OpRow{"Reciprocal", unary<reciprocal>, 1},
                                  OpRow{"Relu", unary<relu>, 1},
-                                 OpRow{"Round", mapped<fn_round>},
+                                 OpRow{"Round", unary<round>, 1},
                                  OpRow{"Selu", selu, 1},
                                  OpRow{"Shrink", shrink},
                                  OpRow{"Sigmoid", unary<sigmoid>, 1},
-                                 OpRow{"Sign", mapped<fn_sign>},
+                                 OpRow{"Sign", unary<sign>, 1},
                                  OpRow{"Sin", unary<sin>, 1},
                                  OpRow{"Sinh", mapped<fn_sinh>},
                                  OpRow{"Softplus", unary<softplus>, 1},

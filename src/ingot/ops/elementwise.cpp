@@ -12,9 +12,9 @@ using kernels::UnaryOp;
 
 constexpr std::string_view name_of(UnaryOp op) {
   constexpr std::string_view kNames[] = {
-      "scale", "abs",      "exp",     "log",   "sqrt", "rsqrt",      "square",   "reciprocal",
-      "sin",   "cos",      "sigmoid", "tanh",  "relu", "silu",       "gelu_erf", "gelu_tanh",
-      "mish",  "softplus", "pow",     "clamp", "erf",  "leaky_relu", "elu"};
+      "scale", "abs",     "exp",  "log",        "sqrt", "rsqrt",    "square",    "reciprocal", "sin",
+      "cos",   "sigmoid", "tanh", "relu",       "silu", "gelu_erf", "gelu_tanh", "mish",       "softplus",
+      "pow",   "clamp",   "erf",  "leaky_relu", "elu",  "floor",    "ceil",      "round",      "sign"};
   static_assert(std::size(kNames) == kernels::kUnaryOps);
   return kNames[static_cast<std::size_t>(op)];
 }
@@ -104,6 +104,10 @@ Tensor softplus(const Tensor& x) { return unary(UnaryOp::softplus, x); }
 Tensor erf(const Tensor& x) { return unary(UnaryOp::erf, x); }
 Tensor leaky_relu(const Tensor& x, double slope) { return unary(UnaryOp::leaky_relu, x, slope); }
 Tensor elu(const Tensor& x, double alpha) { return unary(UnaryOp::elu, x, alpha); }
+Tensor floor(const Tensor& x) { return unary(UnaryOp::floor, x); }
+Tensor ceil(const Tensor& x) { return unary(UnaryOp::ceil, x); }
+Tensor round(const Tensor& x) { return unary(UnaryOp::round, x); }
+Tensor sign(const Tensor& x) { return unary(UnaryOp::sign, x); }
 Tensor pow(const Tensor& x, double exponent) {
   if (exponent == 2) return square(x);
   return unary(UnaryOp::pow, x, exponent);

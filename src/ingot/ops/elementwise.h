@@ -46,6 +46,11 @@ Tensor erf(const Tensor& x);
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);
 /// x where it is positive, else alpha·(eˣ − 1) (Clevert et al. 2016).
 Tensor elu(const Tensor& x, double alpha = 1);
+/// Whole numbers below, above and beside (half to even); -1, 0 or 1. Their gradients are 0.
+Tensor floor(const Tensor& x);
+Tensor ceil(const Tensor& x);
+Tensor round(const Tensor& x);
+Tensor sign(const Tensor& x);
 /// silu(gate)·up (SwiGLU, Shazeer 2020). One shape.
 Tensor silu_mul(const Tensor& gate, const Tensor& up);
 

@@ -77,6 +77,10 @@ inline Symbol clamp(Symbol x, double low, double high) { return x.unary(kernels:
 inline Symbol erf(Symbol x) { return x.unary(kernels::UnaryOp::erf); }
 inline Symbol leaky_relu(Symbol x, double slope) { return x.unary(kernels::UnaryOp::leaky_relu, slope); }
 inline Symbol elu(Symbol x, double alpha) { return x.unary(kernels::UnaryOp::elu, alpha); }
+inline Symbol floor(Symbol x) { return x.unary(kernels::UnaryOp::floor); }
+inline Symbol ceil(Symbol x) { return x.unary(kernels::UnaryOp::ceil); }
+inline Symbol round(Symbol x) { return x.unary(kernels::UnaryOp::round); }
+inline Symbol sign(Symbol x) { return x.unary(kernels::UnaryOp::sign); }
 // clang-format on
 
 /// Whether formulas become kernels, and for how many elements at least, on this thread while one is alive.

@@ -34,6 +34,7 @@ const auto kUnary = [](const auto& x) {
   y = y + sin(x) + cos(x) + sigmoid(x) + tanh(x) + relu(x) + silu(x);
   y = y + gelu_erf(x) + gelu_tanh(x) + mish(x) + softplus(x) + pow(a, 1.5) + clamp(x, -0.5, 0.25);
   y = y + erf(x) + leaky_relu(x, 0.3) + elu(x, 1.5);
+  y = y + floor(x) + ceil(x) + round(x) + sign(x);
   return y + scale(x, 0.044715, 1);  // gelu_tanh takes that product, too
 };
 const auto kBinary = [](const auto& a, const auto& b) {

@@ -54,5 +54,6 @@ __device__ __forceinline__ float elu(float x, float alpha) {
 __device__ __forceinline__ float elu_derivative(float s, float alpha) {
   return s > 0.0F ? 1.0F : __fmul_rn(alpha, expf(s));
 }
+__device__ __forceinline__ float sign_of(float x) { return x > 0.0F ? 1.0F : x < 0.0F ? -1.0F : x; }
 
 }  // namespace ingot::kernels::cuda

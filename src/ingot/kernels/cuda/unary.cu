@@ -73,6 +73,14 @@ struct Unary {
         return each(x, y, [a](float u) { return leaky_relu(u, a); });
       case UnaryOp::elu:
         return each(x, y, [a](float u) { return elu(u, a); });
+      case UnaryOp::floor:
+        return each(x, y, [](float u) { return floorf(u); });
+      case UnaryOp::ceil:
+        return each(x, y, [](float u) { return ceilf(u); });
+      case UnaryOp::round:
+        return each(x, y, [](float u) { return rintf(u); });
+      case UnaryOp::sign:
+        return each(x, y, [](float u) { return sign_of(u); });
     }
   }
 };
@@ -139,6 +147,11 @@ struct UnaryBackward {
         return each(s, d, [a](float u) { return u > 0.0F ? 1.0F : a; });
       case UnaryOp::elu:
         return each(s, d, [a](float u) { return elu_derivative(u, a); });
+      case UnaryOp::floor:
+      case UnaryOp::ceil:
+      case UnaryOp::round:
+      case UnaryOp::sign:
+        return each(s, d, [](float) { return 0.0F; });
     }
   }
 };

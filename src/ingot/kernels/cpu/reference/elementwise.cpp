@@ -76,6 +76,14 @@ T apply(UnaryOp op, T x, T alpha, T beta) {
       return x > 0 ? x : alpha * x;
     case UnaryOp::elu:
       return x > 0 ? x : alpha * std::expm1(x);
+    case UnaryOp::floor:
+      return std::floor(x);
+    case UnaryOp::ceil:
+      return std::ceil(x);
+    case UnaryOp::round:
+      return std::nearbyint(x);
+    case UnaryOp::sign:
+      return x > 0 ? T{1} : x < 0 ? T{-1} : x;
   }
   return x;
 }
@@ -140,6 +148,11 @@ T derivative(UnaryOp op, T s, T alpha, T beta) {
       return s > 0 ? T{1} : alpha;
     case UnaryOp::elu:
       return s > 0 ? T{1} : alpha * std::exp(s);
+    case UnaryOp::floor:
+    case UnaryOp::ceil:
+    case UnaryOp::round:
+    case UnaryOp::sign:
+      return 0;
   }
   return 1;
 }

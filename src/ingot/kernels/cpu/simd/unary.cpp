@@ -85,6 +85,16 @@ void unary_block(UnaryOp op, const float* x, float* y, std::int64_t n, float alp
         const V below = hn::Mul(hn::Expm1(d, hn::Min(v, zero)), a);
         return hn::IfThenElse(hn::Or(hn::Gt(v, zero), hn::IsNaN(v)), v, below);
       });
+    case UnaryOp::floor:
+      return run([=](V v) HWY_ATTR { return hn::Floor(v); });
+    case UnaryOp::ceil:
+      return run([=](V v) HWY_ATTR { return hn::Ceil(v); });
+    case UnaryOp::round:
+      return run([=](V v) HWY_ATTR { return hn::Round(v); });
+    case UnaryOp::sign:
+      return run([=](V v) HWY_ATTR {
+        return hn::IfThenElse(hn::Or(hn::Gt(v, zero), hn::Lt(v, zero)), hn::CopySign(one, v), v);
+      });
   }
 }
 
@@ -101,7 +111,9 @@ HWY_EXPORT(unary_block);
 // Elements that take some 5 µs: several times the cost of waking a thread.
 std::int64_t grain(UnaryOp op) {
   const bool cheap = op <= UnaryOp::reciprocal && op != UnaryOp::exp && op != UnaryOp::log;
-  return cheap || op == UnaryOp::relu || op == UnaryOp::clamp || op == UnaryOp::leaky_relu ? 32768 : 8192;
+  const bool steps = op >= UnaryOp::floor && op <= UnaryOp::sign;
+  return cheap || steps || op == UnaryOp::relu || op == UnaryOp::clamp || op == UnaryOp::leaky_relu ? 32768
+                                                                                                    : 8192;
 }
 
 void run(const UnaryArgs& args, Stream) {

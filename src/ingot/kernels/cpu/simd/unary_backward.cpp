@@ -96,6 +96,11 @@ void unary_backward_block(UnaryOp op, const float* saved, const float* dy, float
       return run([=](V s) HWY_ATTR { return hn::IfThenElse(hn::Gt(s, zero), one, a); });
     case UnaryOp::elu:
       return run([=](V s) HWY_ATTR { return hn::IfThenElse(hn::Gt(s, zero), one, hn::Mul(a, exp(s))); });
+    case UnaryOp::floor:
+    case UnaryOp::ceil:
+    case UnaryOp::round:
+    case UnaryOp::sign:
+      return map<1>({dy}, dx, n, accumulate, [=](V g) HWY_ATTR { return hn::Mul(g, zero); });
   }
 }
 
