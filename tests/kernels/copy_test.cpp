@@ -68,6 +68,23 @@ TEST(CopyKernel, TurnsMatricesOfManyTiles) {
             copied(heads, DType::f32, true, ImplKind::reference));
 }
 
+// Rows whose elements take turns: blocks of channels as places, and images enlarged by whole factors.
+TEST(CopyKernel, SimdEqualsTheReferenceWhereRowsTakeTurns) {
+  for (const std::int64_t count : {2, 3, 4, 5, 7}) {
+    const Tensor channels = permute(randn({2, count, 3, 37}, 5), {0, 2, 3, 1});
+    EXPECT_EQ(copied(channels, DType::f32, false, ImplKind::simd),
+              copied(channels, DType::f32, false, ImplKind::reference))
+        << count;
+    const Tensor enlarged = broadcast_to(randn({6, 1, 37, 1}, 6), {6, 2, 37, count});
+    EXPECT_EQ(copied(enlarged, DType::f32, false, ImplKind::simd),
+              copied(enlarged, DType::f32, false, ImplKind::reference))
+        << count;
+    EXPECT_EQ(copied(enlarged, DType::f32, true, ImplKind::simd),
+              copied(enlarged, DType::f32, true, ImplKind::reference))
+        << count;
+  }
+}
+
 std::vector<std::uint32_t> element_bits(const Tensor& x) {
   std::vector<std::uint32_t> bits(static_cast<std::size_t>(x.numel()));
   for (std::size_t i = 0; i < bits.size(); ++i)

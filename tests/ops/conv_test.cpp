@@ -61,6 +61,48 @@ TEST(Conv1d, AddsIntoGradientsWithoutABias) {
             .half_tolerance = half_tolerance_of_sum(9 * 13)});
 }
 
+TEST(ConvTranspose, HoldsForEveryShapeAndLayout) {
+  for (const ChannelLayout layout : {ChannelLayout::first, ChannelLayout::last}) {
+    const bool last = layout == ChannelLayout::last;
+    const auto check = [&](const Shape& x, const Shape& w, std::int64_t outputs, const auto& op) {
+      check_op({.name = "transposed " + to_string(x) + " * " + to_string(w),
+                .op = op,
+                .inputs = {{x}, {w}, {Shape{outputs}}},
+                .half_tolerance = half_tolerance_of_sum(2 * 9 * 8)});
+    };
+    const ConvTranspose1dOptions signal{
+        .stride = 3, .padding = 1, .output_padding = 2, .dilation = 2, .layout = layout};
+    check(last ? Shape{2, 5, 3} : Shape{2, 3, 5}, {3, 4, 3}, 4,
+          [&](std::span<const Tensor> in) { return conv_transpose1d(in[0], in[1], in[2], signal); });
+    const ConvTranspose2dOptions doubled{.stride = {2, 2}, .layout = layout};
+    check(last ? Shape{1, 3, 4, 8} : Shape{1, 8, 3, 4}, {8, 3, 2, 2}, 3,
+          [&](std::span<const Tensor> in) { return conv_transpose2d(in[0], in[1], in[2], doubled); });
+    const ConvTranspose2dOptions grouped{
+        .stride = {1, 2}, .padding = {1, 0}, .output_padding = {0, 1}, .groups = 2, .layout = layout};
+    check(last ? Shape{2, 4, 3, 4} : Shape{2, 4, 4, 3}, {4, 3, 3, 2}, 6,
+          [&](std::span<const Tensor> in) { return conv_transpose2d(in[0], in[1], in[2], grouped); });
+  }
+}
+
+TEST(ConvTranspose, PutsACopyOfTheFilterAtEachPlace) {
+  const Tensor x = Tensor::from(std::vector<float>{1, 10}, {1, 1, 2});
+  const Tensor w = Tensor::from(std::vector<float>{1, 2, 3}, {1, 1, 3});
+  EXPECT_EQ(conv_transpose1d(x, w, {}, {.stride = 2}).to_vector<float>(),
+            (std::vector<float>{1, 2, 13, 20, 30}));
+  EXPECT_EQ(conv_transpose1d(x, w, {}, {.stride = 2, .padding = 1, .output_padding = 1}).to_vector<float>(),
+            (std::vector<float>{2, 13, 20, 30}));
+}
+
+TEST(ConvTranspose, RefusesWhatDoesNotFit) {
+  const Tensor x = randn({1, 4, 5}, 1), w = randn({4, 2, 3}, 2);
+  EXPECT_THROW(conv_transpose1d(x, w, {}, {.output_padding = 1}), InvalidConfig);
+  EXPECT_THROW(conv_transpose1d(x, w, {}, {.groups = 3}), InvalidConfig);
+  EXPECT_THROW(conv_transpose1d(x, randn({3, 2, 3}, 2)), ShapeMismatch);
+  EXPECT_THROW(conv_transpose1d(x, w, randn({3}, 3)), ShapeMismatch);
+  EXPECT_THROW(conv_transpose1d(x, w, {}, {.padding = 4}), DimensionMismatch);
+  EXPECT_THROW(conv_transpose2d(x, w), DimensionMismatch);
+}
+
 // Sizes that fill whole tiles and panels, against the plain kernels (finite differences would take minutes).
 TEST(Conv1d, FastKernelsEqualTheReferenceAtTheSizesOfANetwork) {
   const Tensor x = randn({6, 34, 48}, 1), w = randn({96, 48, 3}, 2), b = randn({96}, 3);

@@ -7,6 +7,8 @@
 #include "ingot/kernels/conv.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -35,6 +37,20 @@ Tensor scratch(std::int64_t elements, Device device) {
   return elements > 0 ? Tensor::empty({elements}, DType::f32, device) : Tensor{};
 }
 
+// The gradient of the convolution of `geometry` with respect to its input.
+void launch_backward_data(const Tensor& weight, const View& dy, const View& dx, const ConvGeometry& geometry,
+                          bool accumulate) {
+  kernels::ConvBackwardDataArgs args{.weight = filter_view(weight.view()),
+                                     .dy = image_view(dy, geometry.channels_last),
+                                     .dx = image_view(dx, geometry.channels_last),
+                                     .scratch = {},
+                                     .geometry = geometry,
+                                     .accumulate = accumulate};
+  const Tensor buffer = scratch(kernels::conv_scratch(args), weight.device());
+  args.scratch = buffer.view();
+  kernels::launch(kernels::conv_backward_data, current_stream(weight.device()), args);
+}
+
 struct ConvNode final : Node {
   static constexpr const char* kName = "conv";
   SavedTensor x, weight;
@@ -46,17 +62,8 @@ struct ConvNode final : Node {
 
   void backward(BackwardContext& ctx) override {
     const View dy = image_view(ctx.grad().view(), geometry.channels_last);
-    if (const GradSlot dx = ctx.slot(0)) {
-      kernels::ConvBackwardDataArgs args{.weight = filter_view(weight.view()),
-                                         .dy = dy,
-                                         .dx = image_view(dx.view, geometry.channels_last),
-                                         .scratch = {},
-                                         .geometry = geometry,
-                                         .accumulate = dx.accumulate};
-      const Tensor buffer = scratch(kernels::conv_scratch(args), ctx.grad().device());
-      args.scratch = buffer.view();
-      kernels::launch(kernels::conv_backward_data, ctx.stream(), args);
-    }
+    if (const GradSlot dx = ctx.slot(0))
+      launch_backward_data(weight.get(), ctx.grad().view(), dx.view, geometry, dx.accumulate);
     const GradSlot dweight = ctx.slot(1), dbias = ctx.slot(2);
     if (!dweight && !dbias) return;
     kernels::ConvBackwardWeightArgs args{.x = image_view(x.view(), geometry.channels_last),
@@ -153,6 +160,133 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
                    .groups = options.groups,
                    .channels_last = options.layout == ChannelLayout::last},
                   2);
+}
+
+namespace {
+
+// A convolution without bias.
+void launch_forward(const Tensor& x, const Tensor& weight, const Tensor& y, const ConvGeometry& geometry) {
+  kernels::ConvArgs args{.x = image_view(x.view(), geometry.channels_last),
+                         .weight = filter_view(weight.view()),
+                         .bias = {},
+                         .y = image_view(y.view(), geometry.channels_last),
+                         .scratch = {},
+                         .geometry = geometry};
+  const Tensor buffer = scratch(kernels::conv_scratch(args), x.device());
+  args.scratch = buffer.view();
+  kernels::launch(kernels::conv, current_stream(x.device()), args);
+}
+
+// The convolution is the gradient here, and its gradients are what that is made of.
+struct ConvTransposeNode final : Node {
+  static constexpr const char* kName = "conv_transpose";
+  SavedTensor x, weight;
+  ConvGeometry geometry;
+  ConvTransposeNode(const Tensor& x_, const Tensor& weight_, const ConvGeometry& geometry_)
+      : x(x_), weight(weight_), geometry(geometry_) {}
+  std::string_view name() const override { return kName; }
+  std::vector<SavedTensor*> saved() override { return {&x, &weight}; }
+
+  void backward(BackwardContext& ctx) override {
+    if (ctx.needs(0)) {
+      const Tensor dx = Tensor::empty_like(x.get());
+      launch_forward(ctx.grad(), weight.get(), dx, geometry);
+      ctx.pass(0, dx);
+    }
+    const GradSlot dweight = ctx.slot(1);
+    if (!dweight) return;
+    kernels::ConvBackwardWeightArgs args{.x = image_view(ctx.grad().view(), geometry.channels_last),
+                                         .dy = image_view(x.view(), geometry.channels_last),
+                                         .dweight = filter_view(dweight.view),
+                                         .dbias = {},
+                                         .scratch = {},
+                                         .geometry = geometry,
+                                         .accumulate_dweight = dweight.accumulate};
+    const Tensor buffer = scratch(kernels::conv_scratch(args), ctx.grad().device());
+    args.scratch = buffer.view();
+    kernels::launch(kernels::conv_backward_weight, ctx.stream(), args);
+  }
+};
+
+// The shape of the result, once all is found to fit.
+Shape transposed_shape(const char* op, const Tensor& x, const Tensor& weight, const ConvGeometry& g,
+                       const std::array<std::int64_t, 2>& output_padding, int dims) {
+  check_defined(op, {&x, &weight});
+  const std::string where(op);
+  INGOT_CHECK(
+      x.rank() == dims + 2 && weight.rank() == dims + 2,
+      DimensionMismatch(where + ": input and weight must have rank " + std::to_string(dims + 2) +
+                        ", got input " + to_string(x.shape()) + " and weight " + to_string(weight.shape())));
+  const int channel_axis = g.channels_last ? dims + 1 : 1;
+  const std::int64_t channels = x.dim(channel_axis);
+  INGOT_CHECK(g.groups >= 1 && channels % g.groups == 0,
+              InvalidConfig(where + ".groups", std::to_string(g.groups) + " does not divide the " +
+                                                   std::to_string(channels) + " input channels"));
+  INGOT_CHECK(weight.dim(0) == channels,
+              ShapeMismatch(where + " (weight)", weight.shape().with(0, channels).to_vector(),
+                            weight.shape().to_vector(), "axis 0 of the weight is the input's channels"));
+  Shape out = x.shape().with(channel_axis, weight.dim(1) * g.groups);
+  for (int i = 0; i < dims; ++i) {
+    const auto axis = static_cast<std::size_t>(i + 2 - dims);
+    const int at = i + (g.channels_last ? 1 : 2);
+    INGOT_CHECK(
+        g.stride[axis] >= 1 && g.dilation[axis] >= 1 && g.padding[axis] >= 0 && output_padding[axis] >= 0 &&
+            output_padding[axis] < g.stride[axis],
+        InvalidConfig(where,
+                      "stride and dilation must be at least 1, padding at least 0 and "
+                      "output_padding less than the stride, got " +
+                          std::to_string(g.stride[axis]) + ", " + std::to_string(g.dilation[axis]) + ", " +
+                          std::to_string(g.padding[axis]) + " and " + std::to_string(output_padding[axis])));
+    out[at] = (x.dim(at) - 1) * g.stride[axis] - 2 * g.padding[axis] +
+              g.dilation[axis] * (weight.dim(i + 2) - 1) + output_padding[axis] + 1;
+    INGOT_CHECK(
+        x.dim(at) >= 1 && weight.dim(i + 2) >= 1 && out[at] >= 1,
+        DimensionMismatch(where + ": nothing is left of an input " + to_string(x.shape()) + " with weight " +
+                          to_string(weight.shape()) + " and padding " + std::to_string(g.padding[axis])));
+  }
+  return out;
+}
+
+Tensor convolve_transposed(const char* op, const Tensor& input, const Tensor& filter, const Tensor& bias,
+                           const ConvGeometry& g, const std::array<std::int64_t, 2>& output_padding,
+                           int dims) {
+  const Shape out = transposed_shape(op, input, filter, g, output_padding, dims);
+  const Tensor x = contiguous(input), weight = contiguous(filter);
+  Tensor y = Tensor::empty(out, x.dtype(), x.device());
+  launch_backward_data(weight, x.view(), y.view(), g, false);
+  y = record<ConvTransposeNode>(y, {&x, &weight}, x, weight, g);
+  if (!bias.defined()) return y;
+  check_defined(op, {&x, &bias});
+  const int channel_axis = g.channels_last ? dims + 1 : 1;
+  INGOT_CHECK(bias.shape() == Shape({out[channel_axis]}),
+              ShapeMismatch(std::string(op) + " (bias)", {out[channel_axis]}, bias.shape().to_vector()));
+  Shape along = bias.shape();
+  while (along.rank() < y.rank() - channel_axis) along = along.insert(along.rank(), 1);
+  return add(y, reshape(bias, along));
+}
+
+}  // namespace
+
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose1dOptions& options) {
+  return convolve_transposed("conv_transpose1d", x, weight, bias,
+                             {.stride = {1, options.stride},
+                              .padding = {0, options.padding},
+                              .dilation = {1, options.dilation},
+                              .groups = options.groups,
+                              .channels_last = options.layout == ChannelLayout::last},
+                             {0, options.output_padding}, 1);
+}
+
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose2dOptions& options) {
+  return convolve_transposed("conv_transpose2d", x, weight, bias,
+                             {.stride = options.stride,
+                              .padding = options.padding,
+                              .dilation = options.dilation,
+                              .groups = options.groups,
+                              .channels_last = options.layout == ChannelLayout::last},
+                             options.output_padding, 2);
 }
 
 Tensor pack_conv1d_weight(const Tensor& weight_input) {

@@ -5,6 +5,7 @@ namespace ingot::kernels::cpu {
 // Order is preference: launch() takes the first implementation that accepts its arguments.
 void register_kernels() {
   register_activations_simd();
+  register_affine_quantize_simd();
   register_attention_simd();
   register_attention_backward_simd();
   register_batch_norm_simd();
@@ -15,6 +16,7 @@ void register_kernels() {
   register_conv_winograd();
   register_conv_simd();
   register_conv_library();
+  register_interleave_simd();  // what it takes the others would take, slowly
   register_copy_simd();
   register_delay_simd();
   register_fft_simd();
@@ -36,6 +38,7 @@ void register_kernels() {
   register_quantized_avx2();
   register_random_simd();
   register_reduce_simd();
+  register_resample_simd();
   register_rope_simd();
   register_softmax_simd();
   register_squeeze_excite_simd();
@@ -45,6 +48,7 @@ void register_kernels() {
   register_weight_only_avx512();
   register_weight_only_avx2();
 
+  register_affine_quantize_reference();
   register_attention_reference();
   register_complex_reference();
   register_batch_norm_reference();
@@ -69,6 +73,7 @@ void register_kernels() {
   register_quantized_reference();
   register_random_reference();
   register_reduce_reference();
+  register_resample_reference();
   register_rope_reference();
   register_softmax_reference();
   register_squeeze_excite_reference();

@@ -14,6 +14,7 @@ void register_kernels() {
   register_decode_attention();  // before what gives a block to each tile of queries
   register_tensor_attention();  // before what takes any head
   register_attention();
+  register_affine_quantize();
   register_batch_norm();
   register_binary();
   register_column_sum();
@@ -43,6 +44,7 @@ void register_kernels() {
   register_quantized_rows();
   register_random();
   register_reduce();
+  register_resample();
   register_rope();
   register_softmax();
   register_squeeze_excite();

@@ -65,6 +65,22 @@ float fold_block(ReduceOp op, const float* x, std::int64_t n) {
   return fold<ReduceOp::min>(x, n, INFINITY);
 }
 
+// The first place of `value`, where any NaN is as good as another; n where there is none.
+std::int64_t first_place(const float* x, std::int64_t n, float value) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const bool nan = std::isnan(value);
+  const auto wanted = hn::Set(d, value);
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto v = hn::LoadU(d, x + i);
+    const auto at = hn::FindFirstTrue(d, nan ? hn::IsNaN(v) : hn::Eq(v, wanted));
+    if (at >= 0) return i + at;
+  }
+  while (i < n && x[i] != value && !(nan && std::isnan(x[i]))) ++i;
+  return i;
+}
+
 template <ReduceOp op>
 void add_row(const float* x, std::int64_t n, float* acc) {
   const D d;
@@ -92,6 +108,7 @@ HWY_AFTER_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace {
 HWY_EXPORT(fold_block);
+HWY_EXPORT(first_place);
 HWY_EXPORT(fold_lanes);
 HWY_EXPORT(add_row_block);
 
@@ -288,14 +305,12 @@ void run_reduce(const ReduceArgs& args, Stream) {
   }
 }
 
-bool same_value(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
-
 float largest_of(const float* x, std::int64_t n) {
   return HWY_DYNAMIC_DISPATCH(fold_block)(ReduceOp::max, x, n);
 }
 
 std::int64_t find_first(const float* x, std::int64_t n, float value) {
-  return std::find_if(x, x + n, [=](float v) { return same_value(v, value); }) - x;
+  return HWY_DYNAMIC_DISPATCH(first_place)(x, n, value);
 }
 
 // One long row, a vocabulary's logits, by all threads: only the piece with the largest is looked through

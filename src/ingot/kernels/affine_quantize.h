@@ -1,0 +1,31 @@
+#pragma once
+
+#include "ingot/kernels/kernel.h"
+
+namespace ingot::kernels {
+
+// Whole numbers of 8 bits that stand for (q − zero)·scale, as ONNX' QuantizeLinear has them: one scale for
+// all, or one for each place of an axis. x, q: [outer, channels, inner], contiguous; x floating, q u8 or i8;
+// scale: [channels], f32; zero: [channels], q's dtype, or absent (0).
+
+/// q = round(x / scale) + zero, limited to what q's dtype holds. Half to even; x / scale is f32. A NaN
+/// becomes any number.
+struct AffineQuantizeArgs {
+  View x, scale, zero, q;
+};
+inline Kernel<AffineQuantizeArgs> affine_quantize("affine_quantize");
+
+/// x = (q − zero)·scale.
+struct AffineDequantizeArgs {
+  View q, scale, zero, x;
+};
+inline Kernel<AffineDequantizeArgs> affine_dequantize("affine_dequantize");
+
+/// The limits of a code.
+struct CodeRange {
+  float low, high;
+  explicit constexpr CodeRange(DType codes)
+      : low(codes == DType::i8 ? -128.0F : 0.0F), high(codes == DType::i8 ? 127.0F : 255.0F) {}
+};
+
+}  // namespace ingot::kernels
