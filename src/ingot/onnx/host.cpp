@@ -22,6 +22,15 @@ Tensor from_integers(const std::vector<std::int64_t>& values, const Shape& shape
 }
 
 Tensor map_values(const Tensor& x, FunctionRef<double(double)> f) {
+  if (x.dtype() == DType::f32) {  // no copies as f64
+    const Tensor from = contiguous(to(x, kCpu));
+    Tensor result = Tensor::empty_like(from);
+    parallel_for(x.numel(), 4096, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        result.data<float>()[i] = static_cast<float>(f(static_cast<double>(from.data<float>()[i])));
+    });
+    return result;
+  }
   std::vector<double> values = as_doubles(x);
   parallel_for(static_cast<std::int64_t>(values.size()), 4096, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
@@ -43,6 +52,15 @@ std::vector<T> zip(std::vector<T> a, const std::vector<T>& b, FunctionRef<T(T, T
 Tensor zip_values(const Tensor& a, const Tensor& b, FunctionRef<double(double, double)> f,
                   const char* where) {
   const Shape shape = broadcast_shapes(a.shape(), b.shape(), where);
+  if (a.dtype() == DType::f32 && b.dtype() == DType::f32) {  // no copies as f64
+    const auto spread = [&](const Tensor& t) { return contiguous(broadcast_to(to(t, kCpu), shape)); };
+    const Tensor left = spread(a), right = spread(b);
+    Tensor result = Tensor::empty(shape, DType::f32);
+    for (std::int64_t i = 0; i < shape.numel(); ++i)
+      result.data<float>()[i] = static_cast<float>(
+          f(static_cast<double>(left.data<float>()[i]), static_cast<double>(right.data<float>()[i])));
+    return result;
+  }
   return from_doubles(zip<double>(as_doubles(broadcast_to(a, shape)), as_doubles(broadcast_to(b, shape)), f),
                       shape, a.dtype());
 }

@@ -105,33 +105,51 @@ std::vector<Tensor> gather_nd(const OpCall& call) {
   })};
 }
 
-/// Puts an element of `updates` at a place of `result`, as the attribute `reduction` says.
+/// Puts elements of `updates` at places of a copy of x, as the attribute `reduction` says: as they are, or
+/// combined with what is there in f64.
 class Writer {
  public:
   Writer(const OpCall& call, const Tensor& x, const Tensor& updates)
-      : mode_(call.text("reduction", "none")), dtype_(x.dtype()), shape_(x.shape()) {
+      : mode_(call.text("reduction", "none")), shape_(x.shape()), dtype_(x.dtype()) {
     INGOT_CHECK(updates.dtype() == x.dtype(), KernelError(call.where(), "data and updates differ in dtype"));
     if (mode_ != "none" && mode_ != "add" && mode_ != "mul" && mode_ != "max" && mode_ != "min") {
       call.refuse("reduction " + mode_);
     }
-    values_ = as_doubles(x);
-    updates_ = as_doubles(updates);
+    if (mode_ == "none") {
+      copy_ = clone(x);
+      source_ = contiguous(updates);
+    } else {
+      values_ = as_doubles(x);
+      updates_ = as_doubles(updates);
+    }
   }
-  void put(std::int64_t to, std::int64_t from) {
+  /// `count` of them, one beside the other.
+  void put(std::int64_t to, std::int64_t from, std::int64_t count = 1) {
+    if (mode_ == "none") {
+      const std::size_t size = byte_size(dtype_);
+      std::memcpy(static_cast<std::byte*>(copy_.view().data) + static_cast<std::size_t>(to) * size,
+                  static_cast<const std::byte*>(source_.view().data) + static_cast<std::size_t>(from) * size,
+                  static_cast<std::size_t>(count) * size);
+      return;
+    }
+    for (std::int64_t i = 0; i < count; ++i) combine(to + i, from + i);
+  }
+  Tensor result() const { return mode_ == "none" ? copy_ : from_doubles(values_, shape_, dtype_); }
+
+ private:
+  void combine(std::int64_t to, std::int64_t from) {
     double& value = values_[static_cast<std::size_t>(to)];
     const double update = updates_[static_cast<std::size_t>(from)];
-    if (mode_ == "none") value = update;
     if (mode_ == "add") value += update;
     if (mode_ == "mul") value *= update;
     if (mode_ == "max") value = std::max(value, update);
     if (mode_ == "min") value = std::min(value, update);
   }
-  Tensor result() const { return from_doubles(values_, shape_, dtype_); }
 
- private:
   std::string mode_;
-  DType dtype_;
   Shape shape_;
+  DType dtype_;
+  Tensor copy_, source_;
   std::vector<double> values_, updates_;
 };
 
@@ -166,10 +184,8 @@ std::vector<Tensor> scatter_nd(const OpCall& call) {
   INGOT_CHECK(static_cast<std::int64_t>(offsets.size()) * slice == updates.numel(),
               DimensionMismatch(call.where() + ": indices and updates do not fit"));
   Writer writer(call, x, updates);
-  for (std::size_t row = 0; row < offsets.size(); ++row) {
-    for (std::int64_t i = 0; i < slice; ++i)
-      writer.put(offsets[row] + i, static_cast<std::int64_t>(row) * slice + i);
-  }
+  for (std::size_t row = 0; row < offsets.size(); ++row)
+    writer.put(offsets[row], static_cast<std::int64_t>(row) * slice, slice);
   return {writer.result()};
 }
 

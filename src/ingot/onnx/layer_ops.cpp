@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
@@ -5,6 +6,7 @@
 #include "ingot/base/error.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
+#include "ingot/onnx/rearrange.h"
 #include "ingot/onnx/window.h"
 #include "ingot/ops/batch_norm.h"
 #include "ingot/ops/cast.h"
@@ -56,69 +58,101 @@ std::vector<Tensor> plain_convolution(const OpCall& call) {
   return {convolution(call, call.in(0), call.in(1), call.optional(2))};
 }
 
-/// x with step - 1 zeros between the places of each spatial axis.
-Tensor spread(const Tensor& x, const std::vector<std::int64_t>& steps) {
-  std::vector<std::int64_t> dims = x.shape().to_vector();
-  for (std::size_t i = 2; i < dims.size(); ++i) dims[i] = (dims[i] - 1) * steps[i - 2] + 1;
-  const std::vector<std::int64_t> strides = strides_of(x.shape());
-  return copy_from(x, to_shape(dims), [&](std::span<const std::int64_t> place) {
-    std::int64_t at = place[0] * strides[0] + place[1] * strides[1];
-    for (std::size_t i = 2; i < place.size(); ++i) {
-      if (place[i] % steps[i - 2] != 0) return std::int64_t{-1};
-      at += place[i] / steps[i - 2] * strides[i];
+/// One axis of a transposed convolution. All that the filters reach is `full` places; the result is those
+/// from `first` on, `size` of them, the last of which may lie beyond.
+struct TransposedAxis {
+  std::int64_t stride = 1, dilation = 1, full = 0, first = 0, size = 0;
+
+  // What the op is to leave out at either end, and to add at its end: what it cannot is cut off, or added,
+  // after.
+  std::int64_t padding() const { return beyond() < stride ? first : 0; }
+  std::int64_t output_padding() const {
+    return std::clamp<std::int64_t>(first + size - (full - padding()), 0, stride - 1);
+  }
+  std::int64_t computed() const { return full - 2 * padding() + output_padding(); }
+
+ private:
+  std::int64_t beyond() const { return first + size - (full - first); }
+};
+
+std::vector<TransposedAxis> transposed_axes(const OpCall& call, const Tensor& x, const Tensor& weight) {
+  const auto axes = static_cast<std::size_t>(x.rank() - 2);
+  const std::vector<std::int64_t> ones(axes, 1), zeros(axes, 0);
+  const std::vector<std::int64_t> strides = call.integers("strides", ones),
+                                  dilations = call.integers("dilations", ones),
+                                  extra = call.integers("output_padding", zeros),
+                                  wanted = call.integers("output_shape");
+  const std::vector<std::int64_t> pads = call.integers("pads", std::vector<std::int64_t>(2 * axes, 0));
+  INGOT_CHECK(strides.size() == axes && dilations.size() == axes && extra.size() == axes &&
+                  pads.size() == 2 * axes && (wanted.empty() || wanted.size() >= axes),
+              FormatError(call.where(), -1, "strides",
+                          "dilations, pads, output_padding, output_shape and the input differ in axes"));
+  const std::string automatic = call.text("auto_pad", "NOTSET");
+  std::vector<TransposedAxis> result;
+  for (std::size_t i = 0; i < axes; ++i) {
+    const std::int64_t size = x.dim(static_cast<int>(i) + 2), kernel = weight.dim(static_cast<int>(i) + 2);
+    TransposedAxis axis{.stride = strides[i],
+                        .dilation = dilations[i],
+                        .full = (size - 1) * strides[i] + (kernel - 1) * dilations[i] + 1,
+                        .first = pads[i]};
+    axis.size = axis.full + extra[i] - pads[i] - pads[i + axes];
+    if (!wanted.empty() || automatic.starts_with("SAME")) {
+      axis.size = wanted.empty() ? size * strides[i] : wanted[wanted.size() - axes + i];
+      const std::int64_t total = axis.full + extra[i] - axis.size, half = total / 2;
+      axis.first = automatic == "SAME_UPPER" ? half : total - half;
+      if (total < 0) axis.first = 0;  // an output larger than what there is grows at its end
     }
-    return at;
-  });
+    INGOT_CHECK(axis.size > 0 && axis.first >= 0,
+                DimensionMismatch(call.where() + ": nothing is left between the padding"));
+    result.push_back(axis);
+  }
+  return result;
 }
 
-/// weight [C, O / groups, ...] of a transposed convolution as that of the plain one: [O, C / groups, ...],
-/// mirrored.
-Tensor mirrored(const Tensor& weight, std::int64_t groups) {
-  std::vector<std::int64_t> dims = weight.shape().to_vector();
-  const std::int64_t inputs = dims[0] / groups, outputs = dims[1];
-  dims[0] = outputs * groups;
-  dims[1] = inputs;
-  const std::vector<std::int64_t> strides = strides_of(weight.shape());
-  return copy_from(weight, to_shape(dims), [&](std::span<const std::int64_t> place) {
-    const std::int64_t group = place[0] / outputs;
-    std::int64_t at = (group * inputs + place[1]) * strides[0] + place[0] % outputs * strides[1];
-    for (std::size_t i = 2; i < place.size(); ++i) at += (dims[i] - 1 - place[i]) * strides[i];
-    return at;
-  });
+/// From what the op computed to what is asked for.
+Tensor fitted(Tensor y, const std::vector<TransposedAxis>& axes) {
+  Padding missing{std::vector<std::int64_t>(axes.size() + 2, 0),
+                  std::vector<std::int64_t>(axes.size() + 2, 0)};
+  bool all_there = true;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::int64_t begin = axes[i].first - axes[i].padding(),
+                       there = std::min(axes[i].size, axes[i].computed() - begin);
+    y = narrow(y, static_cast<int>(i) + 2, begin, there);
+    missing.after[i + 2] = axes[i].size - there;
+    all_there = all_there && there == axes[i].size;
+  }
+  return all_there ? y : pad_with(y, missing);
 }
 
-/// As a plain convolution of the spread input with the mirrored weight.
 std::vector<Tensor> transposed_convolution(const OpCall& call) {
   const Tensor &x = call.in(0), &weight = call.in(1);
   INGOT_CHECK(x.rank() == weight.rank() && x.rank() > 2,
               DimensionMismatch(call.where() + ": ranks of x and weight"));
-  const auto axes = static_cast<std::size_t>(x.rank() - 2);
+  if (x.rank() > 4) call.refuse("convolution over " + std::to_string(x.rank() - 2) + " axes");
+  const std::vector<TransposedAxis> axes = transposed_axes(call, x, weight);
   const std::int64_t groups = call.integer("group", 1);
-  const std::vector<std::int64_t> ones(axes, 1), zeros(axes, 0);
-  const std::vector<std::int64_t> strides = call.integers("strides", ones),
-                                  dilations = call.integers("dilations", ones);
-  const std::vector<std::int64_t> extra = call.integers("output_padding", zeros),
-                                  wanted = call.integers("output_shape");
-  std::vector<std::int64_t> pads = call.integers("pads", std::vector<std::int64_t>(2 * axes, 0));
-  const std::string automatic = call.text("auto_pad", "NOTSET");
-  Window w{.strides = ones, .dilations = dilations, .begin = zeros, .end = zeros};
-  for (std::size_t i = 0; i < axes; ++i) {
-    const std::int64_t kernel = weight.dim(static_cast<int>(i) + 2), size = x.dim(static_cast<int>(i) + 2);
-    const std::int64_t reach = (kernel - 1) * dilations[i];
-    const std::int64_t full = (size - 1) * strides[i] + reach + 1 + extra[i];
-    if (!wanted.empty() || automatic.starts_with("SAME")) {
-      const std::int64_t target = wanted.empty() ? size * strides[i] : wanted[wanted.size() - axes + i];
-      const std::int64_t total = full - target, half = total / 2;
-      pads[i] = automatic == "SAME_UPPER" ? half : total - half;
-      if (total < 0) pads[i] = 0;  // an output larger than what there is grows at its end
-      pads[i + axes] = total - pads[i];
-    }
-    w.begin[i] = reach - pads[i];
-    w.end[i] = reach - pads[i + axes] + extra[i];
-    if (w.begin[i] < 0 || w.end[i] < 0) call.refuse("padding beyond the kernel");
+  Tensor y;
+  if (const TransposedAxis& row = axes.front(); axes.size() == 1) {
+    y = conv_transpose1d(x, weight, {},
+                         {.stride = row.stride,
+                          .padding = row.padding(),
+                          .output_padding = row.output_padding(),
+                          .dilation = row.dilation,
+                          .groups = groups});
+  } else {
+    const TransposedAxis& column = axes[1];
+    y = conv_transpose2d(x, weight, {},
+                         {.stride = {row.stride, column.stride},
+                          .padding = {row.padding(), column.padding()},
+                          .output_padding = {row.output_padding(), column.output_padding()},
+                          .dilation = {row.dilation, column.dilation},
+                          .groups = groups});
   }
-  return {convolve(call, pad_spatial(spread(x, strides), w, 0), mirrored(weight, groups), call.optional(2), w,
-                   groups)};
+  y = fitted(y, axes);
+  if (!call.has(2)) return {y};
+  Tensor bias = call.in(2);
+  for (std::size_t i = 0; i < axes.size(); ++i) bias = unsqueeze(bias, bias.rank());
+  return {add(y, bias)};
 }
 
 std::vector<Tensor> batch_normalization(const OpCall& call) {

@@ -106,6 +106,7 @@ std::span<const OpRow> index_ops();
 std::span<const OpRow> create_ops();
 std::span<const OpRow> layer_ops();
 std::span<const OpRow> pool_ops();
+std::span<const OpRow> resize_ops();
 std::span<const OpRow> loss_ops();
 std::span<const OpRow> quantize_ops();
 std::span<const OpRow> recurrent_ops();

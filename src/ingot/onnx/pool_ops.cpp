@@ -6,6 +6,7 @@
 #include "ingot/base/error.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
+#include "ingot/onnx/rearrange.h"
 #include "ingot/onnx/window.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
@@ -13,7 +14,7 @@
 #include "ingot/ops/reduce.h"
 #include "ingot/ops/view.h"
 
-// Pooling and resizing.
+// Pooling.
 
 namespace ingot::onnx {
 
@@ -50,21 +51,12 @@ Window read_window(const OpCall& call, const Tensor& x, const std::vector<std::i
 }
 
 Tensor pad_spatial(const Tensor& x, const Window& w, double value) {
-  std::vector<std::int64_t> dims = x.shape().to_vector();
-  bool nothing = true;
-  for (std::size_t i = 0; i < w.begin.size(); ++i) {
-    dims[i + 2] += w.begin[i] + w.end[i];
-    nothing = nothing && w.begin[i] == 0 && w.end[i] == 0;
-  }
-  if (nothing) return x;
-  const Tensor result = Tensor::empty(to_shape(dims), x.dtype(), x.device());
-  fill_(result, value);
-  Tensor inside = result;
-  for (std::size_t i = 0; i < w.begin.size(); ++i) {
-    inside = narrow(inside, static_cast<int>(i) + 2, w.begin[i], x.dim(static_cast<int>(i) + 2));
-  }
-  copy_(inside, x);
-  return result;
+  Padding padding{{0, 0}, {0, 0}};
+  padding.before.insert(padding.before.end(), w.begin.begin(), w.begin.end());
+  padding.after.insert(padding.after.end(), w.end.begin(), w.end.end());
+  const auto is_zero = [](std::int64_t n) { return n == 0; };
+  if (std::ranges::all_of(padding.before, is_zero) && std::ranges::all_of(padding.after, is_zero)) return x;
+  return pad_with(x, padding, to(Tensor::from(std::vector<double>{value}, {1}), x.dtype()));
 }
 
 namespace {
@@ -220,104 +212,10 @@ std::vector<Tensor> global_pool(const OpCall& call) {
   return {axes.empty() ? call.in(0) : reduce(call.in(0), axes, true)};
 }
 
-/// Where an element of the result lies on an axis of the input.
-double original_place(const std::string& mode, std::int64_t at, double factor, std::int64_t from,
-                      std::int64_t to) {
-  const auto x = static_cast<double>(at);
-  if (mode == "asymmetric") return x / factor;
-  if (mode == "tf_half_pixel_for_nn") return (x + 0.5) / factor;
-  if (mode == "align_corners") {
-    const double last = factor * static_cast<double>(from) - 1;  // not rounded, unlike the size itself
-    return last == 0 ? 0 : x * static_cast<double>(from - 1) / last;
-  }
-  if (mode == "pytorch_half_pixel" && to == 1) return 0;
-  return (x + 0.5) / factor - 0.5;
-}
-
-std::int64_t nearest(const std::string& mode, double x) {
-  if (mode == "floor") return static_cast<std::int64_t>(std::floor(x));
-  if (mode == "ceil") return static_cast<std::int64_t>(std::ceil(x));
-  if (mode == "round_prefer_ceil") return static_cast<std::int64_t>(std::floor(x + 0.5));
-  return static_cast<std::int64_t>(std::ceil(x - 0.5));  // round_prefer_floor
-}
-
-/// One axis at a time, which for linear is the same as all at once.
-Tensor resize_axis(const Tensor& x, int axis, std::int64_t size, double factor, const std::string& mode,
-                   const std::string& places, const std::string& rounding) {
-  const std::int64_t from = x.dim(axis);
-  const auto clamped = [&](std::int64_t i) { return std::clamp(i, std::int64_t{0}, from - 1); };
-  const std::vector<std::int64_t> strides = strides_of(x.shape());
-  const auto column = [&](FunctionRef<std::int64_t(std::int64_t)> source) {
-    return copy_from(x, x.shape().with(axis, size), [&](std::span<const std::int64_t> place) {
-      std::int64_t at = 0;
-      for (std::size_t i = 0; i < place.size(); ++i) {
-        at += (static_cast<int>(i) == axis ? clamped(source(place[i])) : place[i]) * strides[i];
-      }
-      return at;
-    });
-  };
-  const auto place_of = [&](std::int64_t at) { return original_place(places, at, factor, from, size); };
-  if (mode == "nearest") return column([&](std::int64_t at) { return nearest(rounding, place_of(at)); });
-  const Tensor low =
-      column([&](std::int64_t at) { return static_cast<std::int64_t>(std::floor(place_of(at))); });
-  const Tensor high =
-      column([&](std::int64_t at) { return static_cast<std::int64_t>(std::floor(place_of(at))) + 1; });
-  std::vector<double> weights(static_cast<std::size_t>(size));
-  for (std::int64_t at = 0; at < size; ++at) {
-    weights[static_cast<std::size_t>(at)] = place_of(at) - std::floor(place_of(at));
-  }
-  std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank()), 1);
-  dims[static_cast<std::size_t>(axis)] = size;
-  return add(low, mul(sub(high, low), from_doubles(weights, to_shape(dims), x.dtype())));
-}
-
-std::vector<Tensor> resize(const OpCall& call) {
-  Tensor x = call.in(0);
-  const bool upsample = call.node().op == "Upsample" || call.opset() < 11;
-  const std::string mode = call.text("mode", "nearest");
-  const std::string places =
-      call.text("coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel");
-  const std::string rounding = call.text("nearest_mode", upsample ? "floor" : "round_prefer_floor");
-  if (mode != "nearest" && mode != "linear") call.refuse("mode " + mode);
-  if (places == "tf_crop_and_resize" || places == "half_pixel_symmetric" ||
-      call.integer("antialias", 0) != 0 || call.has_attribute("keep_aspect_ratio_policy")) {
-    call.refuse("this way to place the samples (" + places + ")");
-  }
-  const std::size_t scale_input = upsample ? 1 : 2;
-  const bool by_size = call.has(3);
-  std::vector<double> factors(static_cast<std::size_t>(x.rank()), 1);
-  std::vector<std::int64_t> axes = call.integers("axes"), sizes;
-  if (axes.empty()) {
-    for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
-  }
-  std::vector<double> given = by_size                 ? as_doubles(call.in(3))
-                              : call.has(scale_input) ? as_doubles(call.in(scale_input))
-                                                      : std::vector<double>{};
-  if (given.empty()) {
-    for (const float f : call.attribute("scales").numbers) given.push_back(f);
-  }
-  INGOT_CHECK(given.size() == axes.size(),
-              DimensionMismatch(call.where() + ": a scale or size for each axis"));
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    const int axis = normalize_axis(static_cast<int>(axes[i]), x.rank(), "Resize");
-    const std::int64_t from = x.dim(axis);
-    const double wanted = by_size ? given[i] : std::floor(static_cast<double>(from) * given[i]);
-    INGOT_CHECK(wanted >= 0 && wanted < 1e9, DimensionMismatch(call.where() + ": no such size"));
-    const double factor = by_size ? wanted / static_cast<double>(from) : given[i];
-    if (wanted != static_cast<double>(from) || factor != 1) {
-      x = resize_axis(x, axis, static_cast<std::int64_t>(wanted), factor, mode, places, rounding);
-    }
-  }
-  return {x};
-}
-
 constexpr std::array kPoolOps = {OpRow{"AveragePool", average_pool, 1},
                                  OpRow{"GlobalAveragePool", global_pool<mean>, 1},
-                                 OpRow{"GlobalMaxPool", global_pool<max>, 1},
-                                 OpRow{"MaxPool", max_pool, 1},
-                                 OpRow{"MaxUnpool", max_unpool},
-                                 OpRow{"Resize", resize},
-                                 OpRow{"Upsample", resize}};
+                                 OpRow{"GlobalMaxPool", global_pool<max>, 1}, OpRow{"MaxPool", max_pool, 1},
+                                 OpRow{"MaxUnpool", max_unpool}};
 
 }  // namespace
 

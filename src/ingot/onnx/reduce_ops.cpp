@@ -6,9 +6,12 @@
 #include "ingot/base/error.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
+#include "ingot/onnx/rearrange.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/index.h"
 #include "ingot/ops/reduce.h"
+#include "ingot/ops/topk.h"
 #include "ingot/ops/view.h"
 
 // Reductions, and what works along one axis.
@@ -56,28 +59,25 @@ Tensor product(const Tensor& x, const Axes& axes, bool keep) {
   return from_doubles(products, shape, x.dtype());
 }
 
-/// The index of the extreme along an axis: the first of equals, or the last.
+/// The elements of an axis in the order from the last to the first.
+Tensor reversed(const Tensor& x, int axis) {
+  std::vector<std::int64_t> places(static_cast<std::size_t>(x.dim(axis)));
+  std::iota(places.rbegin(), places.rend(), 0);
+  return pick(x, axis, places);
+}
+
+/// The index of the extreme along an axis: the first of equals, or the last. Whole numbers are compared in
+/// f64.
 template <bool largest>
 std::vector<Tensor> arg_extreme(const OpCall& call) {
-  const Tensor& x = call.in(0);
-  const int axis = call.axis("axis", 0, x.rank());
-  const bool last = call.integer("select_last_index", 0) != 0;
-  const Tensor lines = transpose(x, axis, x.rank() - 1);
-  const std::int64_t length = x.dim(axis);
-  INGOT_CHECK(length > 0, DimensionMismatch(call.where() + ": the axis is empty"));
-  const std::vector<double> values = as_doubles(lines);
-  std::vector<std::int64_t> found(values.size() / static_cast<std::size_t>(length), 0);
-  for (std::size_t line = 0; line < found.size(); ++line) {
-    const double* at = values.data() + line * static_cast<std::size_t>(length);
-    for (std::int64_t i = 1; i < length; ++i) {
-      const double best = at[found[line]];
-      if (largest ? at[i] > best || (last && at[i] == best) : at[i] < best || (last && at[i] == best))
-        found[line] = i;
-    }
-  }
-  Tensor result = Tensor::from(found, lines.shape().with(x.rank() - 1, 1));
-  result = contiguous(transpose(result, axis, x.rank() - 1));
-  return {call.integer("keepdims", 1) != 0 ? result : squeeze(result, axis)};
+  const int axis = call.axis("axis", 0, call.in(0).rank());
+  Tensor x = is_floating_point(call.in(0).dtype()) ? call.in(0) : to(call.in(0), DType::f64);
+  if (!largest) x = neg(x);
+  const bool keep = call.integer("keepdims", 1) != 0;
+  if (call.integer("select_last_index", 0) == 0) return {argmax(x, axis, keep)};
+  const Tensor from_end = to(argmax(reversed(x, axis), axis, keep), kCpu);
+  return {sub(broadcast_to(Tensor::from(std::vector<std::int64_t>{x.dim(axis) - 1}, {}), from_end.shape()),
+              from_end)};
 }
 
 /// Softmax and its kin on one axis; before operator set 13 on all axes from there on as one.
@@ -130,39 +130,28 @@ std::vector<Tensor> cumulative_sum(const OpCall& call) {
       transpose(from_doubles(values, lines.shape(), x.dtype()), static_cast<int>(axis), x.rank() - 1))};
 }
 
-/// The k extremes along an axis, in order.
+/// The k extremes along an axis, in order; of equals the first comes first. Whole numbers are compared in
+/// f64.
 std::vector<Tensor> top_k(const OpCall& call) {
   const Tensor& x = call.in(0);
   const int axis = call.axis("axis", -1, x.rank());
-  const std::int64_t k = call.opset() < 10 ? call.integer("k", 1) : call.integers_in(1).at(0),
-                     length = x.dim(axis);
-  INGOT_CHECK(k >= 0 && k <= length, DimensionMismatch(call.where() + ": k is more than the axis has"));
-  const bool largest = call.integer("largest", 1) != 0;
+  const std::int64_t k = call.opset() < 10 ? call.integer("k", 1) : call.integers_in(1).at(0);
+  INGOT_CHECK(k >= 0 && k <= x.dim(axis), DimensionMismatch(call.where() + ": k is more than the axis has"));
   const Tensor lines = transpose(x, axis, x.rank() - 1);
-  const std::vector<double> values = as_doubles(lines);
-  std::vector<double> chosen;
-  std::vector<std::int64_t> places, order(static_cast<std::size_t>(length));
-  for (std::size_t line = 0; length > 0 && line < values.size(); line += static_cast<std::size_t>(length)) {
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, [&](std::int64_t a, std::int64_t b) {
-      const double x_a = values[line + static_cast<std::size_t>(a)],
-                   x_b = values[line + static_cast<std::size_t>(b)];
-      return largest ? x_a > x_b : x_a < x_b;
-    });
-    for (std::int64_t i = 0; i < k; ++i) {
-      places.push_back(order[static_cast<std::size_t>(i)]);
-      chosen.push_back(values[line + static_cast<std::size_t>(places.back())]);
-    }
+  if (k == 0 || x.numel() == 0) {
+    const Shape shape = x.shape().with(axis, k);
+    return {Tensor::empty(shape, x.dtype(), x.device()), Tensor::empty(shape, DType::i64, x.device())};
   }
-  const Shape shape = lines.shape().with(x.rank() - 1, k);
+  const Tensor floats = contiguous(is_floating_point(x.dtype()) ? lines : to(lines, DType::f64));
+  const Tensor places = topk(call.integer("largest", 1) != 0 ? floats : neg(floats), k).indices;
   const auto back = [&](const Tensor& t) { return contiguous(transpose(t, axis, x.rank() - 1)); };
-  return {back(from_doubles(chosen, shape, x.dtype())), back(Tensor::from(places, shape))};
+  return {back(gather_within(lines, x.rank() - 1, places)), back(places)};
 }
 
 constexpr int kAxesAreInput = 18;  // 13 for ReduceSum
 
-constexpr std::array kReduceOps = {OpRow{"ArgMax", arg_extreme<true>},
-                                   OpRow{"ArgMin", arg_extreme<false>},
+constexpr std::array kReduceOps = {OpRow{"ArgMax", arg_extreme<true>, 1},
+                                   OpRow{"ArgMin", arg_extreme<false>, 1},
                                    OpRow{"CumSum", cumulative_sum},
                                    OpRow{"Hardmax", along_axis<hardmax>},
                                    OpRow{"LogSoftmax", along_axis<log_softmax>, 1},
@@ -177,7 +166,7 @@ constexpr std::array kReduceOps = {OpRow{"ArgMax", arg_extreme<true>},
                                    OpRow{"ReduceSum", reduction<sum, 13>, 1},
                                    OpRow{"ReduceSumSquare", reduction<sum_square, kAxesAreInput>, 1},
                                    OpRow{"Softmax", along_axis<softmax>, 1},
-                                   OpRow{"TopK", top_k}};
+                                   OpRow{"TopK", top_k, 1}};
 
 }  // namespace
 

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <numeric>
 
 #include "ingot/base/error.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
+#include "ingot/onnx/rearrange.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 #include "ingot/weights/onnx_file.h"
@@ -128,9 +130,24 @@ std::vector<Tensor> pieces(const OpCall& call) {
   return split(x, sizes, axis);
 }
 
-struct Range {
-  std::int64_t start = 0, step = 1;
-};
+/// Places start, start + step, ... before end, which count from the back where they are negative and are
+/// limited to the axis. Backwards they are copied.
+Tensor sliced_axis(const Tensor& x, int axis, std::int64_t start, std::int64_t end, std::int64_t step) {
+  const std::int64_t size = x.dim(axis);
+  const auto limited = [&](std::int64_t at, std::int64_t least) {
+    if (at < 0) at = at < -size ? -1 : at + size;  // far before the first place stays before it
+    return std::clamp(at, least, std::max(least, step > 0 ? size : size - 1));
+  };
+  start = limited(start, 0);  // backwards, too: what begins before the first place begins at it
+  end = limited(end, step > 0 ? 0 : -1);
+  const std::int64_t span = step > 0 ? end - start : start - end;
+  const std::int64_t count = span <= 0 ? 0 : (span + std::abs(step) - 1) / std::abs(step);
+  if (count == 0 || size == 0) return narrow(x, axis, 0, 0);
+  if (step > 0) return slice(x, axis, start, start + (count - 1) * step + 1, step);
+  std::vector<std::int64_t> places;
+  for (std::int64_t i = 0; i < count; ++i) places.push_back(start + i * step);
+  return pick(x, axis, places);
+}
 
 std::vector<Tensor> sliced(const OpCall& call) {
   Tensor x = call.in(0);
@@ -145,40 +162,12 @@ std::vector<Tensor> sliced(const OpCall& call) {
       inputs && call.has(4) ? call.integers_in(4) : std::vector<std::int64_t>(starts.size(), 1);
   INGOT_CHECK(ends.size() == starts.size() && axes.size() == starts.size() && steps.size() == starts.size(),
               FormatError(call.where(), -1, "starts", "ends, axes and steps differ in number"));
-  std::vector<Range> ranges(static_cast<std::size_t>(x.rank()));
-  Shape shape = x.shape();
-  bool backwards = false;
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const int axis = normalize_axis(static_cast<int>(axes[i]), x.rank(), "Slice");
-    const std::int64_t size = x.dim(axis), step = steps[i];
-    INGOT_CHECK(step != 0, FormatError(call.where(), -1, "steps", "is 0"));
-    const auto limited = [&](std::int64_t at) {
-      if (at < 0) at = at < -size ? -1 : at + size;  // far before the start stays before it
-      return step > 0 ? std::clamp(at, std::int64_t{0}, size) : std::clamp(at, std::int64_t{-1}, size - 1);
-    };
-    const std::int64_t start = step < 0 && starts[i] < -size ? std::int64_t{-1} : limited(starts[i]);
-    const std::int64_t end = limited(ends[i]), span = step > 0 ? end - start : start - end;
-    shape[axis] = span <= 0 ? 0 : (span + std::abs(step) - 1) / std::abs(step);
-    ranges[static_cast<std::size_t>(axis)] = {start, step};
-    backwards = backwards || step < 0;
+    INGOT_CHECK(steps[i] != 0, FormatError(call.where(), -1, "steps", "is 0"));
+    x = sliced_axis(x, axis, starts[i], ends[i], steps[i]);
   }
-  if (!backwards) {
-    for (int axis = 0; axis < x.rank(); ++axis) {
-      const Range& range = ranges[static_cast<std::size_t>(axis)];
-      if (shape[axis] == x.dim(axis)) continue;
-      x = shape[axis] == 0
-              ? narrow(x, axis, 0, 0)
-              : slice(x, axis, range.start, range.start + (shape[axis] - 1) * range.step + 1, range.step);
-    }
-    return {x};
-  }
-  const std::vector<std::int64_t> strides = strides_of(x.shape());
-  return {copy_from(x, shape, [&](std::span<const std::int64_t> place) {
-    std::int64_t at = 0;
-    for (std::size_t i = 0; i < place.size(); ++i)
-      at += (ranges[i].start + place[i] * ranges[i].step) * strides[i];
-    return at;
-  })};
+  return {x};
 }
 
 std::vector<Tensor> expanded_to(const OpCall& call) {
@@ -191,21 +180,25 @@ std::vector<Tensor> tiled(const OpCall& call) {
   const std::vector<std::int64_t> repeats = call.integers_in(1);
   INGOT_CHECK(static_cast<int>(repeats.size()) == x.rank(),
               DimensionMismatch(call.where() + ": one repeat for each axis"));
-  std::vector<std::int64_t> dims = x.shape().to_vector();
-  for (std::size_t i = 0; i < dims.size(); ++i) dims[i] *= repeats[i];
-  const std::vector<std::int64_t> strides = strides_of(x.shape());
-  return {copy_from(x, to_shape(dims), [&](std::span<const std::int64_t> place) {
-    std::int64_t at = 0;
-    for (std::size_t i = 0; i < place.size(); ++i) at += place[i] % x.dim(static_cast<int>(i)) * strides[i];
-    return at;
-  })};
+  return {tile(x, repeats)};
 }
+
+/// Where an element outside of an axis comes from.
+std::int64_t at_edge(std::int64_t place, std::int64_t size) {
+  return std::clamp(place, std::int64_t{0}, size - 1);
+}
+std::int64_t mirrored(std::int64_t place, std::int64_t size) {
+  if (size == 1) return 0;
+  while (place < 0 || place >= size) place = place < 0 ? -place : 2 * (size - 1) - place;
+  return place;
+}
+std::int64_t wrapped(std::int64_t place, std::int64_t size) { return (place % size + size) % size; }
 
 std::vector<Tensor> padded(const OpCall& call) {
   const Tensor& x = call.in(0);
   const auto rank = static_cast<std::size_t>(x.rank());
-  std::vector<std::int64_t> given = call.opset() < 11 ? call.integers("pads") : call.integers_in(1),
-                            pads(2 * rank, 0);
+  const std::vector<std::int64_t> given = call.opset() < 11 ? call.integers("pads") : call.integers_in(1);
+  Padding padding{std::vector<std::int64_t>(rank, 0), std::vector<std::int64_t>(rank, 0)};
   std::vector<std::int64_t> axes(rank);
   std::iota(axes.begin(), axes.end(), 0);
   if (call.has(3)) axes = call.integers_in(3);
@@ -213,34 +206,27 @@ std::vector<Tensor> padded(const OpCall& call) {
               FormatError(call.where(), -1, "pads", "takes two numbers for each axis"));
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<std::size_t>(normalize_axis(static_cast<int>(axes[i]), x.rank(), "Pad"));
-    pads[axis] = given[i];
-    pads[axis + rank] = given[i + axes.size()];
+    padding.before[axis] = given[i];
+    padding.after[axis] = given[i + axes.size()];
   }
-  std::vector<std::int64_t> dims = x.shape().to_vector();
-  for (std::size_t i = 0; i < rank; ++i) dims[i] += pads[i] + pads[i + rank];
   const std::string mode = call.text("mode", "constant");
-  if (mode != "constant" && mode != "edge" && mode != "reflect") call.refuse("mode " + mode);
-  Tensor fill = call.optional(2);
-  if (call.opset() < 11) fill = to(Tensor::scalar(call.number("value", 0)), x.dtype());
-  const std::vector<std::int64_t> strides = strides_of(x.shape());
-  const auto source = [&](std::span<const std::int64_t> place) {
-    std::int64_t at = 0;
-    for (std::size_t i = 0; i < rank; ++i) {
-      const std::int64_t size = x.dim(static_cast<int>(i));
-      std::int64_t from = place[i] - pads[i];
-      if (from < 0 || from >= size) {
-        if (mode == "constant") return std::int64_t{-1};
-        if (mode == "edge") from = std::clamp(from, std::int64_t{0}, size - 1);
-        for (const std::int64_t period = std::max(size - 1, std::int64_t{1}); from < 0 || from >= size;) {
-          from = from < 0 ? -from : 2 * period - from;
-          if (size == 1) from = 0;
-        }
-      }
-      at += from * strides[i];
-    }
-    return at;
-  };
-  return {copy_from(x, to_shape(dims), source, fill.defined() ? contiguous(fill) : fill)};
+  if (mode == "constant") {
+    Tensor fill = call.optional(2);
+    if (call.opset() < 11) fill = to(Tensor::scalar(call.number("value", 0)), x.dtype());
+    return {pad_with(x, padding, fill)};
+  }
+  if (mode != "edge" && mode != "reflect" && mode != "wrap") call.refuse("mode " + mode);
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t kept = x.dim(static_cast<int>(i)) + std::min<std::int64_t>(0, padding.before[i]) +
+                              std::min<std::int64_t>(0, padding.after[i]);
+    INGOT_CHECK(kept > 0 || (padding.before[i] <= 0 && padding.after[i] <= 0),
+                DimensionMismatch(call.where() + ": an axis has nothing to repeat"));
+  }
+  return {pad_from(x, padding, [&](std::int64_t place, std::int64_t size) {
+    return mode == "edge"   ? at_edge(place, size)
+           : mode == "wrap" ? wrapped(place, size)
+                            : mirrored(place, size);
+  })};
 }
 
 // On the host to what it alone knows.
@@ -292,7 +278,7 @@ constexpr std::array kShapeOps = {OpRow{"Cast", cast_to, 1},
                                   OpRow{"Expand", expanded_to, 1},
                                   OpRow{"Flatten", flattened, 1},
                                   OpRow{"Identity", identity, kOnlyShapes},
-                                  OpRow{"Pad", padded},
+                                  OpRow{"Pad", padded, 1},
                                   OpRow{"Reshape", reshaped, 1},
                                   OpRow{"Shape", shape_of, kOnlyShapes},
                                   OpRow{"Size", size_of, kOnlyShapes},
@@ -300,7 +286,7 @@ constexpr std::array kShapeOps = {OpRow{"Cast", cast_to, 1},
                                   OpRow{"SpaceToDepth", space_to_depth, 1},
                                   OpRow{"Split", pieces, 1},
                                   OpRow{"Squeeze", squeezed, 1},
-                                  OpRow{"Tile", tiled},
+                                  OpRow{"Tile", tiled, 1},
                                   OpRow{"Transpose", transposed, 1},
                                   OpRow{"Unsqueeze", unsqueezed, 1}};
 
