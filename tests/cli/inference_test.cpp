@@ -140,7 +140,7 @@ TEST_F(InferenceVerbs, BenchKernelsSetsEachAgainstCopiesAndProducts) {
   for (const char* dtype : {"f32", "bf16"}) {
     const auto bench = json({"bench", "kernels", "--device", "cpu", "--dtype", dtype, "--megabytes", "1",
                              "--sequence", "64", "--runs", "1"});
-    EXPECT_EQ(bench["kernels"].size(), 20U);
+    EXPECT_EQ(bench["kernels"].size(), 21U);
     for (const auto& kernel : bench["kernels"]) {
       EXPECT_GT(kernel["bytes"].get<double>(), 0) << kernel;
       EXPECT_GT(kernel["share_of_copy"].get<double>(), 0) << kernel;
@@ -151,10 +151,12 @@ TEST_F(InferenceVerbs, BenchKernelsSetsEachAgainstCopiesAndProducts) {
     }
   }
   const auto one = json({"bench", "kernels", "--device", "cpu", "--megabytes", "1", "--runs", "1", "--kernel",
-                         "rope", "--kernel", "adamw"});
-  ASSERT_EQ(one["kernels"].size(), 2U);
-  // f32: weights and two moments there and back, gradients there.
-  EXPECT_EQ(one["kernels"][1]["bytes"].get<double>(), 7 * 4.0 * (1'000'000 / 4 / 4096 * 4096));
+                         "rope", "--kernel", "adamw", "--kernel", "adamw_8bit"});
+  ASSERT_EQ(one["kernels"].size(), 3U);
+  const double elements = 1'000'000 / 4 / 4096 * 4096;
+  // f32: weights and two moments there and back, gradients there; or the moments' codes and scales.
+  EXPECT_EQ(one["kernels"][1]["bytes"].get<double>(), 7 * 4 * elements);
+  EXPECT_EQ(one["kernels"][2]["bytes"].get<double>(), (3 * 4 + 4 + 4 * 4.0 / 256) * elements);
 }
 
 TEST_F(InferenceVerbs, WhatCannotBeIsNamed) {

@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     args = parser.parse_args()
     dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[args.dtype]
-    count = args.megabytes * 2**20 // dtype.itemsize
+    count = args.megabytes * 10**6 // dtype.itemsize // 4096 * 4096
     kinds = {"AdamW8bit": bitsandbytes.optim.AdamW8bit, "AdamW": lambda p, **o: torch.optim.AdamW(p, fused=True, **o)}
     for name, kind in kinds.items():
         parameter = torch.nn.Parameter(torch.randn(count, dtype=dtype))
