@@ -68,6 +68,18 @@ TEST(CopyKernel, TurnsMatricesOfManyTiles) {
             copied(heads, DType::f32, true, ImplKind::reference));
 }
 
+// Every few elements of a row, up to the end of the memory.
+TEST(CopyKernel, SimdEqualsTheReferenceOnEveryFewElements) {
+  for (const std::int64_t step : {2, 3, 4, 5}) {
+    for (const std::int64_t first : {0, 1}) {
+      const Tensor x = slice(randn({5, 131}, 5), 1, first, 131, step);
+      EXPECT_EQ(copied(x, DType::f32, false, ImplKind::simd),
+                copied(x, DType::f32, false, ImplKind::reference))
+          << step;
+    }
+  }
+}
+
 // Rows whose elements take turns: blocks of channels as places, and images enlarged by whole factors.
 TEST(CopyKernel, SimdEqualsTheReferenceWhereRowsTakeTurns) {
   for (const std::int64_t count : {2, 3, 4, 5, 7}) {

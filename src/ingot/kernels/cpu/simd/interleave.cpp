@@ -11,7 +11,8 @@
 
 // Copies whose result takes a few elements in turn, each from a row of its own: blocks of channels that
 // become places, and, where all rows are one, elements that repeat (an image enlarged by a whole factor). The
-// runs are only that few elements long; here a row of them goes by whole vectors.
+// runs are only that few elements long; here a row of them goes by whole vectors. And the way back: every
+// second, third or fourth element.
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace HWY_NAMESPACE {
@@ -37,6 +38,26 @@ void interleave_row(const float* x, std::int64_t apart, std::int64_t count, floa
   }
 }
 
+// y[i] = x[i·step], i < n.
+void spaced_row(const float* x, std::int64_t step, float* y, std::int64_t n) {
+  std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  auto a = hn::Zero(d), b = a, c = a, e = a;
+  const auto load = [&](const float* from) HWY_ATTR {
+    if (step == 2) hn::LoadInterleaved2(d, from, a, b);
+    if (step == 3) hn::LoadInterleaved3(d, from, a, b, c);
+    if (step == 4) hn::LoadInterleaved4(d, from, a, b, c, e);
+  };
+  for (; i + lanes < n; i += lanes) {  // not the last, behind which nothing may be read
+    load(x + i * step);
+    hn::StoreU(a, d, y + i);
+  }
+#endif
+  for (; i < n; ++i) y[i] = x[i * step];
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace ingot::kernels::cpu
@@ -46,6 +67,14 @@ HWY_AFTER_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace {
 HWY_EXPORT(interleave_row);
+HWY_EXPORT(spaced_row);
+
+constexpr std::int64_t kGrain = 65536;  // elements, about 10 µs
+
+bool are_alike(const CopyArgs& args) {
+  return args.x.dtype == args.y.dtype && byte_size(args.x.dtype) == sizeof(float) && !args.accumulate &&
+         args.x.numel() > 0;
+}
 
 struct Interleaving {
   View x, y;  // without the two innermost axes
@@ -55,10 +84,7 @@ struct Interleaving {
 // None: n is 0.
 Interleaving interleaving(const CopyArgs& args) {
   constexpr std::int64_t kMost = 7, kLeast = 4;  // in turn; places in a row
-  if (args.x.dtype != args.y.dtype || byte_size(args.x.dtype) != sizeof(float) || args.accumulate ||
-      args.x.numel() == 0) {
-    return {};
-  }
+  if (!are_alike(args)) return {};
   const Runs<2> runs({args.x, args.y});
   const int turn = runs.rank() - 1, row = runs.rank() - 2;
   if (row < 0 || runs.inner() > kMost || runs.size(row) < kLeast) return {};
@@ -74,10 +100,9 @@ Interleaving interleaving(const CopyArgs& args) {
   return found;
 }
 
-bool accepts(const CopyArgs& args) { return interleaving(args).n > 0; }
+bool accepts_interleaved(const CopyArgs& args) { return interleaving(args).n > 0; }
 
-void run(const CopyArgs& args, Stream) {
-  constexpr std::int64_t kGrain = 65536;  // elements, about 10 µs
+void run_interleaved(const CopyArgs& args, Stream) {
   const Interleaving rows = interleaving(args);
   parallel_runs<2>({rows.x, rows.y}, kGrain / (rows.n * rows.count) + 1,
                    [&](const auto& offsets, std::int64_t n, const auto& strides) {
@@ -88,9 +113,28 @@ void run(const CopyArgs& args, Stream) {
                    });
 }
 
+bool accepts_spaced(const CopyArgs& args) {
+  constexpr std::int64_t kMost = 4, kLeast = 8;  // apart; places in a row
+  if (!are_alike(args)) return false;
+  const Runs<2> runs({args.x, args.y});
+  const int last = runs.rank() - 1;
+  return runs.stride(last, 0) > 1 && runs.stride(last, 0) <= kMost && runs.stride(last, 1) == 1 &&
+         runs.inner() >= kLeast;
+}
+
+void run_spaced(const CopyArgs& args, Stream) {
+  parallel_runs<2>({args.x, args.y}, kGrain, [&](const auto& offsets, std::int64_t n, const auto& strides) {
+    HWY_DYNAMIC_DISPATCH(spaced_row)
+    (args.x.as<float>() + offsets[0], strides[0], args.y.as<float>() + offsets[1], n);
+  });
+}
+
 }  // namespace
 
-void register_interleave_simd() { copy.add(DeviceType::cpu, {"interleaved", ImplKind::simd, accepts, run}); }
+void register_interleave_simd() {
+  copy.add(DeviceType::cpu, {"interleaved", ImplKind::simd, accepts_interleaved, run_interleaved});
+  copy.add(DeviceType::cpu, {"spaced", ImplKind::simd, accepts_spaced, run_spaced});
+}
 
 }  // namespace ingot::kernels::cpu
 #endif  // HWY_ONCE

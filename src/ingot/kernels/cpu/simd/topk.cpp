@@ -1,5 +1,7 @@
 #include "ingot/kernels/topk.h"
 
+#include <bit>
+
 #include "ingot/base/parallel.h"
 #include "ingot/kernels/cpu/register.h"
 #include "ingot/kernels/cpu/simd/convert.h"
@@ -18,7 +20,8 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Once the list is full, few elements come in: four registers at a time are only compared with its last.
+// Once the list is full, few elements come in: four registers at a time are only compared with its last, and
+// only what exceeds that is offered.
 template <class T>
 void topk_row(const T* x, std::int64_t n, std::int64_t* places, std::int64_t k) {
   const D d;
@@ -26,14 +29,20 @@ void topk_row(const T* x, std::int64_t n, std::int64_t* places, std::int64_t k) 
   TopList<T> list(x, places, k);
   std::int64_t i = 0;
   for (; !list.is_full(); ++i) list.offer(i);
+  const auto exceeds = [&](std::int64_t at)
+                           HWY_ATTR { return hn::Gt(load_lanes(d, x + at), hn::Set(d, list.threshold())); };
+  const auto offer_lanes = [&](std::int64_t at) HWY_ATTR {
+    std::uint64_t lanes = 0;
+    hn::StoreMaskBits(d, exceeds(at), reinterpret_cast<std::uint8_t*>(&lanes));
+    for (; lanes != 0; lanes &= lanes - 1) list.offer(at + std::countr_zero(lanes));
+  };
   for (; i + block <= n; i += block) {
-    const auto limit = hn::Set(d, list.threshold());
-    const auto exceeds = [&](std::int64_t at) HWY_ATTR { return hn::Gt(load_lanes(d, x + at), limit); };
     const auto any = hn::Or(hn::Or(exceeds(i), exceeds(i + block / 4)),
                             hn::Or(exceeds(i + block / 2), exceeds(i + 3 * block / 4)));
     if (hn::AllFalse(d, any)) continue;
-    for (std::int64_t j = i; j < i + block; ++j) list.offer(j);
+    for (std::int64_t j = i; j < i + block; j += block / 4) offer_lanes(j);
   }
+  for (; i + block / 4 <= n; i += block / 4) offer_lanes(i);
   for (; i < n; ++i) list.offer(i);
 }
 
