@@ -90,22 +90,17 @@ Shape to_shape(const std::vector<std::int64_t>& dims) {
 }
 
 Tensor copy_from(const Tensor& x, const Shape& shape,
-                 FunctionRef<std::int64_t(std::span<const std::int64_t>)> source, const Tensor& fill) {
+                 FunctionRef<std::int64_t(std::span<const std::int64_t>)> source) {
   const Tensor from = contiguous(to(x, kCpu));
   Tensor result = Tensor::zeros(shape, x.dtype());
   const std::size_t size = byte_size(x.dtype());
   const auto* in = static_cast<const std::byte*>(from.view().data);
   auto* out = static_cast<std::byte*>(result.view().data);
-  const void* filling = fill.defined() ? fill.view().data : nullptr;
   std::vector<std::int64_t> place(static_cast<std::size_t>(shape.rank()), 0);
   for (std::int64_t i = 0; i < shape.numel(); ++i, out += size) {
     const std::int64_t at = source(place);
     INGOT_ASSERT(at < x.numel());
-    if (at >= 0) {
-      std::memcpy(out, in + static_cast<std::size_t>(at) * size, size);
-    } else if (filling != nullptr) {
-      std::memcpy(out, filling, size);
-    }
+    if (at >= 0) std::memcpy(out, in + static_cast<std::size_t>(at) * size, size);
     for (int axis = shape.rank() - 1; axis >= 0; --axis) {
       if (++place[static_cast<std::size_t>(axis)] < shape[axis]) break;
       place[static_cast<std::size_t>(axis)] = 0;

@@ -27,10 +27,10 @@ Tensor zip_integers(const Tensor& a, const Tensor& b, FunctionRef<std::int64_t(s
                     const char* where);
 
 /// A tensor of `shape` whose every element is copied from x: `source` maps the place in the result to the
-/// row-major place in x, or to -1 for `fill` (one element of x's dtype; undefined: zero). Slices backwards,
-/// tiles, pads and the like are this with different sources. The result is where x is.
+/// row-major place in x, or to -1 for zero. Chosen elements, diagonals and the like are this with different
+/// sources (whole rows in other places are rearrange.h). The result is where x is.
 Tensor copy_from(const Tensor& x, const Shape& shape,
-                 FunctionRef<std::int64_t(std::span<const std::int64_t>)> source, const Tensor& fill = {});
+                 FunctionRef<std::int64_t(std::span<const std::int64_t>)> source);
 
 /// Row-major strides of a shape.
 std::vector<std::int64_t> strides_of(const Shape& shape);
