@@ -39,24 +39,18 @@ std::vector<Tensor> gather_slices(const OpCall& call) {
 }
 
 std::vector<Tensor> gather_elements(const OpCall& call) {
-  const Tensor &x = call.in(0), &indices = call.in(1);
+  Tensor x = call.in(0);
+  const Tensor& indices = call.in(1);
   const int axis = call.axis("axis", 0, x.rank());
   INGOT_CHECK(indices.rank() == x.rank(),
               DimensionMismatch(call.where() + ": indices and data differ in rank"));
   const std::vector<std::int64_t> ids = checked(call, indices, x.dim(axis));
-  const std::vector<std::int64_t> strides = strides_of(x.shape());
   for (int i = 0; i < x.rank(); ++i) {
     INGOT_CHECK(i == axis || indices.dim(i) <= x.dim(i),
                 DimensionMismatch(call.where() + ": indices reach beyond the data"));
+    if (i != axis) x = narrow(x, i, 0, indices.dim(i));
   }
-  std::size_t next = 0;
-  return {copy_from(x, indices.shape(), [&](std::span<const std::int64_t> place) {
-    std::int64_t at = 0;
-    for (std::size_t i = 0; i < place.size(); ++i)
-      at += (static_cast<int>(i) == axis ? ids[next] : place[i]) * strides[i];
-    ++next;
-    return at;
-  })};
+  return {gather_within(x, axis, Tensor::from(ids, indices.shape(), x.device()))};
 }
 
 /// Row-major places of the slices that rows of `indices` name in the axes of x from `batch` on.
@@ -177,13 +171,40 @@ std::vector<Tensor> scatter_elements(const OpCall& call) {
   return {writer.result()};
 }
 
+/// A copy of x with slices of `updates`, in their order, at the places `offsets` of the elements: one copy
+/// for those that lie side by side in both. Undefined where that would take many copies.
+Tensor with_slices(const Tensor& x, const Tensor& updates, const std::vector<std::int64_t>& offsets,
+                   std::int64_t slice) {
+  constexpr std::size_t kMost = 64;  // launches, some µs each on a device
+  struct Run {
+    std::int64_t to, from, count;
+  };
+  std::vector<Run> runs;
+  for (std::size_t row = 0; row < offsets.size(); ++row) {
+    const auto from = static_cast<std::int64_t>(row) * slice;
+    if (!runs.empty() && runs.back().to + runs.back().count == offsets[row]) {
+      runs.back().count += slice;
+    } else {
+      runs.push_back({offsets[row], from, slice});
+    }
+    if (runs.size() > kMost) return {};
+  }
+  const Tensor result = clone(x);
+  const Tensor to = reshape(result, Shape{x.numel()}), from = reshape(updates, Shape{updates.numel()});
+  for (const Run& run : runs) copy_(narrow(to, 0, run.to, run.count), narrow(from, 0, run.from, run.count));
+  return result;
+}
+
 std::vector<Tensor> scatter_nd(const OpCall& call) {
   const Tensor &x = call.in(0), &updates = call.in(2);
   std::int64_t slice = 1;
   const std::vector<std::int64_t> offsets = nd_offsets(call, x, call.in(1), 0, slice);
   INGOT_CHECK(static_cast<std::int64_t>(offsets.size()) * slice == updates.numel(),
               DimensionMismatch(call.where() + ": indices and updates do not fit"));
-  Writer writer(call, x, updates);
+  if (!x.device().is_cpu() && x.dtype() == updates.dtype() && call.text("reduction", "none") == "none") {
+    if (const Tensor result = with_slices(x, updates, offsets, slice); result.defined()) return {result};
+  }
+  Writer writer(call, to(x, kCpu), to(updates, kCpu));
   for (std::size_t row = 0; row < offsets.size(); ++row)
     writer.put(offsets[row], static_cast<std::int64_t>(row) * slice, slice);
   return {writer.result()};
@@ -317,14 +338,14 @@ std::vector<Tensor> unique(const OpCall& call) {
 
 constexpr std::array kIndexOps = {OpRow{"Compress", compress},
                                   OpRow{"Gather", gather_slices, 1},
-                                  OpRow{"GatherElements", gather_elements},
+                                  OpRow{"GatherElements", gather_elements, 1},
                                   OpRow{"GatherND", gather_nd},
                                   OpRow{"NonZero", non_zero},
                                   OpRow{"OneHot", one_hot_of},
                                   OpRow{"ReverseSequence", reverse_sequence},
                                   OpRow{"Scatter", scatter_elements},
                                   OpRow{"ScatterElements", scatter_elements},
-                                  OpRow{"ScatterND", scatter_nd},
+                                  OpRow{"ScatterND", scatter_nd, kEveryInput},
                                   OpRow{"Unique", unique}};
 
 }  // namespace
