@@ -72,7 +72,7 @@ class StateReader {
   const Tensor* find(const std::string& name) {
     const auto found = state_.find(name);
     if (found == state_.end()) {
-      problems_ += fmt::format("\n  {} is missing", name);
+      problems_.push_back(name + " is missing");
       return nullptr;
     }
     ++used_;
@@ -92,17 +92,16 @@ class StateReader {
     if (remainder.defined()) {
       copies_.emplace_back(remainder, to);
     } else {
-      problems_ +=
-          fmt::format("\n  {} is of other weights than the model has; load those beside it first", f32);
+      problems_.push_back(f32 + " is of other weights than the model has; load those beside it first");
     }
   }
-  /// Throws Error that lists what did not fit.
+  /// Throws Error that lists what did not fit, or the first of it.
   void finish() {
     if (used_ < state_.size() && problems_.empty())
-      problems_ = fmt::format("\n  {} of {} tensors belong to no parameter here", state_.size() - used_,
-                              state_.size());
+      problems_.push_back(
+          fmt::format("{} of {} tensors belong to no parameter here", state_.size() - used_, state_.size()));
     INGOT_CHECK(problems_.empty(),
-                Error("this optimizer state is of another model, or another kind of optimizer:" + problems_));
+                Error("this optimizer state is of another model, or another kind of optimizer:" + told()));
     const NoGrad no_grad;
     for (const auto& [from, to] : copies_) copy_(to, ingot::to(from, to.device()));
   }
@@ -110,13 +109,21 @@ class StateReader {
  private:
   bool fits(const std::string& name, const Tensor& from, DType dtype, const Shape& shape) {
     if (from.shape() == shape && from.dtype() == dtype) return true;
-    problems_ += fmt::format("\n  {}: expected {} {}, got {} {}", name, ingot::name(dtype), to_string(shape),
-                             ingot::name(from.dtype()), to_string(from.shape()));
+    problems_.push_back(fmt::format("{}: expected {} {}, got {} {}", name, ingot::name(dtype),
+                                    to_string(shape), ingot::name(from.dtype()), to_string(from.shape())));
     return false;
+  }
+  // Of a large model's hundreds the first are enough.
+  std::string told() const {
+    constexpr std::size_t kMost = 6;
+    std::string lines;
+    for (std::size_t i = 0; i < std::min(kMost, problems_.size()); ++i) lines += "\n  " + problems_[i];
+    if (problems_.size() > kMost) lines += fmt::format("\n  and {} more", problems_.size() - kMost);
+    return lines;
   }
 
   const std::map<std::string, Tensor>& state_;
-  std::string problems_;
+  std::vector<std::string> problems_;
   std::vector<std::pair<Tensor, Tensor>> copies_;  // from, to
   std::size_t used_ = 0;
 };
