@@ -37,6 +37,20 @@ Tensor scratch(std::int64_t elements, Device device) {
   return elements > 0 ? Tensor::empty({elements}, DType::f32, device) : Tensor{};
 }
 
+// `bias` may be absent.
+void launch_forward(const Tensor& x, const Tensor& weight, const View& bias, const Tensor& y,
+                    const ConvGeometry& geometry) {
+  kernels::ConvArgs args{.x = image_view(x.view(), geometry.channels_last),
+                         .weight = filter_view(weight.view()),
+                         .bias = bias,
+                         .y = image_view(y.view(), geometry.channels_last),
+                         .scratch = {},
+                         .geometry = geometry};
+  const Tensor buffer = scratch(kernels::conv_scratch(args), x.device());
+  args.scratch = buffer.view();
+  kernels::launch(kernels::conv, current_stream(x.device()), args);
+}
+
 // The gradient of the convolution of `geometry` with respect to its input.
 void launch_backward_data(const Tensor& weight, const View& dy, const View& dx, const ConvGeometry& geometry,
                           bool accumulate) {
@@ -51,6 +65,23 @@ void launch_backward_data(const Tensor& weight, const View& dy, const View& dx, 
   kernels::launch(kernels::conv_backward_data, current_stream(weight.device()), args);
 }
 
+// The gradients of weight and bias, where they are wanted.
+void launch_backward_weight(const View& x, const View& dy, const GradSlot& dweight, const GradSlot& dbias,
+                            const ConvGeometry& geometry) {
+  if (!dweight && !dbias) return;
+  kernels::ConvBackwardWeightArgs args{.x = image_view(x, geometry.channels_last),
+                                       .dy = image_view(dy, geometry.channels_last),
+                                       .dweight = filter_view(dweight.view),
+                                       .dbias = dbias.view,
+                                       .scratch = {},
+                                       .geometry = geometry,
+                                       .accumulate_dweight = dweight.accumulate,
+                                       .accumulate_dbias = dbias.accumulate};
+  const Tensor buffer = scratch(kernels::conv_scratch(args), x.device);
+  args.scratch = buffer.view();
+  kernels::launch(kernels::conv_backward_weight, current_stream(x.device), args);
+}
+
 struct ConvNode final : Node {
   static constexpr const char* kName = "conv";
   SavedTensor x, weight;
@@ -61,22 +92,11 @@ struct ConvNode final : Node {
   std::vector<SavedTensor*> saved() override { return {&x, &weight}; }
 
   void backward(BackwardContext& ctx) override {
-    const View dy = image_view(ctx.grad().view(), geometry.channels_last);
+    const View dy = ctx.grad().view();
     if (const GradSlot dx = ctx.slot(0))
-      launch_backward_data(weight.get(), ctx.grad().view(), dx.view, geometry, dx.accumulate);
+      launch_backward_data(weight.get(), dy, dx.view, geometry, dx.accumulate);
     const GradSlot dweight = ctx.slot(1), dbias = ctx.slot(2);
-    if (!dweight && !dbias) return;
-    kernels::ConvBackwardWeightArgs args{.x = image_view(x.view(), geometry.channels_last),
-                                         .dy = dy,
-                                         .dweight = filter_view(dweight.view),
-                                         .dbias = dbias.view,
-                                         .scratch = {},
-                                         .geometry = geometry,
-                                         .accumulate_dweight = dweight.accumulate,
-                                         .accumulate_dbias = dbias.accumulate};
-    const Tensor buffer = scratch(kernels::conv_scratch(args), ctx.grad().device());
-    args.scratch = buffer.view();
-    kernels::launch(kernels::conv_backward_weight, ctx.stream(), args);
+    launch_backward_weight(x.view(), dy, dweight, dbias, geometry);
   }
 };
 
@@ -128,15 +148,7 @@ Tensor convolve(const char* op, const Tensor& input, const Tensor& filter, const
     out[at] = (padded - reach) / g.stride[axis] + 1;
   }
   Tensor y = Tensor::empty(out, x.dtype(), x.device());
-  kernels::ConvArgs args{.x = image_view(x.view(), g.channels_last),
-                         .weight = filter_view(weight.view()),
-                         .bias = bias.view(),
-                         .y = image_view(y.view(), g.channels_last),
-                         .scratch = {},
-                         .geometry = g};
-  const Tensor buffer = scratch(kernels::conv_scratch(args), x.device());
-  args.scratch = buffer.view();
-  kernels::launch(kernels::conv, current_stream(x.device()), args);
+  launch_forward(x, weight, bias.view(), y, g);
   return record<ConvNode>(y, {&x, &weight, &bias}, x, weight, g);
 }
 
@@ -164,19 +176,6 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 
 namespace {
 
-// A convolution without bias.
-void launch_forward(const Tensor& x, const Tensor& weight, const Tensor& y, const ConvGeometry& geometry) {
-  kernels::ConvArgs args{.x = image_view(x.view(), geometry.channels_last),
-                         .weight = filter_view(weight.view()),
-                         .bias = {},
-                         .y = image_view(y.view(), geometry.channels_last),
-                         .scratch = {},
-                         .geometry = geometry};
-  const Tensor buffer = scratch(kernels::conv_scratch(args), x.device());
-  args.scratch = buffer.view();
-  kernels::launch(kernels::conv, current_stream(x.device()), args);
-}
-
 // The convolution is the gradient here, and its gradients are what that is made of.
 struct ConvTransposeNode final : Node {
   static constexpr const char* kName = "conv_transpose";
@@ -190,21 +189,10 @@ struct ConvTransposeNode final : Node {
   void backward(BackwardContext& ctx) override {
     if (ctx.needs(0)) {
       const Tensor dx = Tensor::empty_like(x.get());
-      launch_forward(ctx.grad(), weight.get(), dx, geometry);
+      launch_forward(ctx.grad(), weight.get(), {}, dx, geometry);
       ctx.pass(0, dx);
     }
-    const GradSlot dweight = ctx.slot(1);
-    if (!dweight) return;
-    kernels::ConvBackwardWeightArgs args{.x = image_view(ctx.grad().view(), geometry.channels_last),
-                                         .dy = image_view(x.view(), geometry.channels_last),
-                                         .dweight = filter_view(dweight.view),
-                                         .dbias = {},
-                                         .scratch = {},
-                                         .geometry = geometry,
-                                         .accumulate_dweight = dweight.accumulate};
-    const Tensor buffer = scratch(kernels::conv_scratch(args), ctx.grad().device());
-    args.scratch = buffer.view();
-    kernels::launch(kernels::conv_backward_weight, ctx.stream(), args);
+    launch_backward_weight(ctx.grad().view(), x.view(), ctx.slot(1), {}, geometry);
   }
 };
 
