@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 
+#include "tests/kernels/adamw_8bit_tensors.h"
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
@@ -22,30 +23,15 @@ using kernels::kUnsignedMap;
 using testing::max_error;
 using testing::randn;
 
-struct State {
-  Tensor p, g, m, v, m_scale, v_scale, master;
-
-  State(const Tensor& param, const Tensor& grad)
-      : p(clone(param)),
-        g(grad),
-        m(Tensor::zeros(p.shape(), DType::u8)),
-        v(Tensor::zeros(p.shape(), DType::u8)),
-        m_scale(Tensor::zeros({kernels::moment_blocks(p.numel())})),
-        v_scale(Tensor::zeros(m_scale.shape())) {
+struct State : test::AdamW8bitTensors {
+  State(const Tensor& param, const Tensor& grad) {
+    p = clone(param);
+    g = grad;
+    m = Tensor::zeros(p.shape(), DType::u8);
+    v = Tensor::zeros(p.shape(), DType::u8);
+    m_scale = Tensor::zeros({kernels::moment_blocks(p.numel())});
+    v_scale = Tensor::zeros(m_scale.shape());
     if (p.dtype() == DType::bf16) master = Tensor::zeros(p.shape(), DType::i16);
-  }
-  kernels::AdamWTensor tensor() const {
-    return {.param = p.view(),
-            .grad = g.view(),
-            .m = m.view(),
-            .v = v.view(),
-            .m_scale = m_scale.view(),
-            .v_scale = v_scale.view(),
-            .master = master.defined() ? master.view() : View{},
-            .lr = 0.01,
-            .weight_decay = 0.1,
-            .bias_correction1 = 0.271,
-            .bias_correction2 = 0.002997};
   }
   void step(ImplKind kind, double beta1 = 0.9, double beta2 = 0.999) const {
     const ForceKind force(kind);

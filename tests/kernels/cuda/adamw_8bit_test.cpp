@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "tests/kernels/adamw_8bit_tensors.h"
 #include "tests/kernels/cuda/device.h"
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
@@ -44,16 +45,15 @@ const std::vector<Kind> kKinds = {{1},
                                   {5003, DType::f16, DType::f32, false},
                                   {5003, DType::bf16, DType::bf16, false}};
 
-struct State {
-  Tensor p, g, m, v, m_scale, v_scale, master;
-
-  State(const Kind& kind, std::uint64_t seed, Device device)
-      : p(placed(to(randn({kind.n + kind.skip}, seed), kind.param), kind.skip, device)),
-        g(placed(to(sizes(kind.n + kind.skip, seed + 1), kind.grad), kind.skip, device)),
-        m(placed(Tensor::zeros({kind.n + kind.skip}, DType::u8), kind.skip, device)),
-        v(placed(Tensor::zeros({kind.n + kind.skip}, DType::u8), kind.skip, device)),
-        m_scale(Tensor::zeros({kernels::moment_blocks(kind.n)}, DType::f32, device)),
-        v_scale(Tensor::zeros(m_scale.shape(), DType::f32, device)) {
+struct State : test::AdamW8bitTensors {
+  State(const Kind& kind, std::uint64_t seed, Device device) {
+    const std::int64_t n = kind.n + kind.skip;
+    p = placed(to(randn({n}, seed), kind.param), kind.skip, device);
+    g = placed(to(sizes(n, seed + 1), kind.grad), kind.skip, device);
+    m = placed(Tensor::zeros({n}, DType::u8), kind.skip, device);
+    v = placed(Tensor::zeros({n}, DType::u8), kind.skip, device);
+    m_scale = Tensor::zeros({kernels::moment_blocks(kind.n)}, DType::f32, device);
+    v_scale = Tensor::zeros(m_scale.shape(), DType::f32, device);
     if (!kind.master) return;
     const DType kept = kernels::master_dtype(kind.param);
     master = kept == DType::i16 ? Tensor::zeros(p.shape(), kept, device) : to(p, kept);
@@ -70,19 +70,6 @@ struct State {
     for (std::int64_t i = 0; i < 2 * kMomentBlock; ++i) g[4 * kMomentBlock + i] *= 1e-39F;
     g[2000] = NAN;
     return grad;
-  }
-  kernels::AdamWTensor tensor() const {
-    return {.param = p.view(),
-            .grad = g.view(),
-            .m = m.view(),
-            .v = v.view(),
-            .m_scale = m_scale.view(),
-            .v_scale = v_scale.view(),
-            .master = master.defined() ? master.view() : View{},
-            .lr = 0.01,
-            .weight_decay = 0.1,
-            .bias_correction1 = 0.271,
-            .bias_correction2 = 0.002997};
   }
 };
 
