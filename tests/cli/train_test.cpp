@@ -146,6 +146,11 @@ TEST_F(TrainCommand, WhatItTrainedCanBeUsedByEveryOtherVerb) {
     return run_ingot({"memory", directory_ + "/train.yaml", "--card", size}).output.find("it fits") !=
            std::string::npos;
   };
+  const auto plan = parse_json<nlohmann::json>(memory.output, "plan");
+  const auto& by_optimizer = plan["with_overhead_by_optimizer_and_recompute"];
+  EXPECT_EQ(by_optimizer["adamw"]["false"], plan["with_overhead"]);
+  EXPECT_LT(by_optimizer["adamw"]["selective"].get<double>(), by_optimizer["adamw"]["false"].get<double>());
+  EXPECT_LE(by_optimizer["adamw_8bit"]["true"].get<double>(), by_optimizer["adamw"]["true"].get<double>());
   EXPECT_TRUE(fits_card("80GB"));
   EXPECT_FALSE(fits_card("100kB"));
   EXPECT_EQ(run_ingot({"memory", directory_ + "/train.yaml", "--card", "large"}).exit_code, 2);

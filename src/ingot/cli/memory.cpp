@@ -1,3 +1,5 @@
+#include <array>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -20,29 +22,50 @@ struct MemoryOptions {
   bool json = false;
 };
 
-int run(const MemoryOptions& o) {
-  Config file = Config::load(o.config);
-  for (const std::string& assignment : o.set) file.set(assignment);
-  const TrainConfig config = read_train_config(file);
-  const LanguageConfig model = planned_architecture(config);
-  const std::size_t card = o.card.empty() ? 0 : parse_bytes(o.card, "--card");
-  const MemoryPlan plan = card > 0 ? plan_memory_of_card(config, model, card) : plan_memory(config, model);
-  const std::size_t needed = plan.needed();
-  const std::size_t available = card > 0 ? card : backend(config.training_device()).memory_info().free;
-  if (o.json) {
-    nlohmann::ordered_json parts;
-    for (const auto& [what, bytes] : plan.parts()) parts[what] = bytes;
-    fmt::print("{}\n", dump_json(nlohmann::ordered_json{{"parts", parts},
-                                                        {"total", plan.total()},
-                                                        {"with_overhead", needed},
-                                                        {"available", available},
-                                                        {"fits", needed <= available}},
-                                 2));
-    return 0;
+constexpr Recompute kRecompute[] = {Recompute::none, Recompute::selective, Recompute::full};
+
+// The run on this device, or on a card with so much memory.
+MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, std::size_t card) {
+  return card > 0 ? plan_memory_of_card(config, model, card) : plan_memory(config, model);
+}
+
+// What the run would need with an optimiser, by kRecompute.
+struct Choice {
+  std::string optimizer;
+  std::array<std::size_t, std::size(kRecompute)> needed{};
+};
+
+// The optimiser that was asked for, and AdamW's form with less state.
+std::vector<Choice> choices(TrainConfig config, const LanguageConfig& model, std::size_t card) {
+  std::vector<Choice> list{{.optimizer = config.optimizer.name}};
+  if (config.optimizer.name == "adamw") list.push_back({.optimizer = "adamw_8bit"});
+  for (Choice& choice : list) {
+    config.optimizer.name = choice.optimizer;
+    for (std::size_t i = 0; i < choice.needed.size(); ++i) {
+      config.recompute = kRecompute[i];
+      choice.needed[i] = plan(config, model, card).needed();
+    }
   }
-  fmt::print("{} parameters, {} tokens per optimiser step\n\n",
-             human_count(static_cast<double>(model.parameter_count())),
-             human_count(static_cast<double>(config.tokens_per_step())));
+  return list;
+}
+
+void print_json(const MemoryPlan& plan, const std::vector<Choice>& choices, std::size_t available) {
+  nlohmann::ordered_json parts, with;
+  for (const auto& [what, bytes] : plan.parts()) parts[what] = bytes;
+  for (const Choice& choice : choices) {
+    for (std::size_t i = 0; i < choice.needed.size(); ++i)
+      with[choice.optimizer][name(kRecompute[i])] = choice.needed[i];
+  }
+  fmt::print("{}\n", dump_json(nlohmann::ordered_json{{"parts", parts},
+                                                      {"total", plan.total()},
+                                                      {"with_overhead", plan.needed()},
+                                                      {"available", available},
+                                                      {"fits", plan.needed() <= available},
+                                                      {"with_overhead_by_optimizer_and_recompute", with}},
+                               2));
+}
+
+void print_plan(const MemoryPlan& plan, std::size_t available, std::string_view where) {
   for (const auto& [what, bytes] : plan.parts()) {
     const double share = static_cast<double>(bytes) / static_cast<double>(plan.total());
     fmt::print("  {:<12} {:>10}  {:>3.0f} %  {:#<{}}\n", what, human_bytes(bytes), 100 * share, "",
@@ -50,9 +73,40 @@ int run(const MemoryOptions& o) {
   }
   fmt::print("\n  {:<12} {:>10}  (with what the allocator cannot use, a tenth{}: {})\n", "total",
              human_bytes(plan.total()), plan.on_card ? " of activations and transients" : "",
-             human_bytes(needed));
-  fmt::print("  {:<12} {:>10}  {}\n", card > 0 ? "card" : "free", human_bytes(available),
-             needed <= available ? "it fits" : "it does not fit");
+             human_bytes(plan.needed()));
+  fmt::print("  {:<12} {:>10}  {}\n", where, human_bytes(available),
+             plan.needed() <= available ? "it fits" : "it does not fit");
+}
+
+void print_choices(const std::vector<Choice>& choices, std::size_t available) {
+  fmt::print("\n  {:<12}", "recompute:");
+  for (const Recompute recompute : kRecompute) fmt::print(" {:>12}", name(recompute));
+  for (const Choice& choice : choices) {
+    fmt::print("\n  {:<12}", choice.optimizer);
+    for (const std::size_t needed : choice.needed)
+      fmt::print(" {:>10} {}", human_bytes(needed), needed <= available ? '*' : ' ');
+  }
+  fmt::print("\n  *: fits\n");
+}
+
+int run(const MemoryOptions& o) {
+  Config file = Config::load(o.config);
+  for (const std::string& assignment : o.set) file.set(assignment);
+  const TrainConfig config = read_train_config(file);
+  const LanguageConfig model = planned_architecture(config);
+  const std::size_t card = o.card.empty() ? 0 : parse_bytes(o.card, "--card");
+  const std::size_t available = card > 0 ? card : backend(config.training_device()).memory_info().free;
+  const MemoryPlan wanted = plan(config, model, card);
+  const std::vector<Choice> others = choices(config, model, card);
+  if (o.json) {
+    print_json(wanted, others, available);
+    return 0;
+  }
+  fmt::print("{} parameters, {} tokens per optimiser step\n\n",
+             human_count(static_cast<double>(model.parameter_count())),
+             human_count(static_cast<double>(config.tokens_per_step())));
+  print_plan(wanted, available, card > 0 ? "card" : "free");
+  print_choices(others, available);
   return 0;
 }
 
