@@ -48,8 +48,8 @@ class Optimizer {
   /// Everything that a checkpoint must hold for the next step to have the same bits, by name
   /// ("layers.0.weight.exp_avg"). The tensors share the optimiser's memory.
   std::map<std::string, Tensor> state() const;
-  /// Copies such tensors in. The parameters are those of that step already. Throws Error that lists what does
-  /// not belong, or has another shape or dtype.
+  /// Copies such tensors in. The parameters are those of that step already. Throws Error that lists the first
+  /// of what does not belong, or has another shape or dtype.
   void load_state(const std::map<std::string, Tensor>& state);
   /// Bytes of state for all trainable parameters, whether it stands already or not.
   std::size_t state_bytes() const;
