@@ -6,10 +6,13 @@
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
+#include "ingot/kernels/copy.h"
+#include "ingot/kernels/elementwise.h"
 #include "ingot/kernels/gemm.h"
 #include "ingot/kernels/loss.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -129,25 +132,31 @@ struct LinearCrossEntropyNode final : Node {
 };
 
 struct LinearLoss {
-  View x, weight, targets, losses, denominator, dx, dweight;
+  View x, weight, targets, losses, denominator, dx, dweight;  // weight and dweight with rows of zeros
   kernels::CrossEntropyOptions options;
-  std::int64_t chunk;
+  std::int64_t classes, chunk;
 };
 
+// `x` with rows of zeros behind it; itself where it has as many.
+Tensor with_rows(const Tensor& x, std::int64_t rows_wanted, Stream stream) {
+  if (x.dim(0) == rows_wanted) return x;
+  Tensor y = Tensor::empty({rows_wanted, x.dim(1)}, x.dtype(), x.device());
+  kernels::launch(kernels::copy, stream, {.x = x.view(), .y = rows(y.view(), 0, x.dim(0))});
+  kernels::launch(kernels::fill, stream, {.y = rows(y.view(), x.dim(0), rows_wanted - x.dim(0)), .value = 0});
+  return y;
+}
+
+// The logits of the classes of zeros are 0, and as only the others' become gradients, so are their gradients.
 void run_chunks(const LinearLoss& l, Stream stream, Device device) {
-  const std::int64_t tokens = l.x.dim(0), classes = l.weight.dim(0);
+  const std::int64_t tokens = l.x.dim(0), width = l.weight.dim(0);
   const bool gradients = l.dx || l.dweight;
-  // On a GPU rows begin where wide loads may, whatever the number of classes: its products and losses of rows
-  // that do not take far longer.
-  constexpr std::int64_t kAligned = 64;
-  const std::int64_t width = device.is_cpu() ? classes : (classes + kAligned - 1) / kAligned * kAligned;
-  const Tensor padded = Tensor::empty({std::min(l.chunk, tokens), width}, l.x.dtype, device);
-  View scratch = padded.view();
-  scratch.shape[1] = classes;
+  const Tensor scratch = Tensor::empty({std::min(l.chunk, tokens), width}, l.x.dtype, device);
   for (std::int64_t begin = 0; begin < tokens; begin += l.chunk) {
     const std::int64_t count = std::min(l.chunk, tokens - begin);
-    const View x = rows(l.x, begin, count), logits = rows(scratch, 0, count);
-    kernels::launch(kernels::gemm, stream, {.a = x, .b = transposed(l.weight), .c = logits});
+    const View x = rows(l.x, begin, count), padded = rows(scratch.view(), 0, count);
+    View logits = padded;
+    logits.shape[1] = l.classes;
+    kernels::launch(kernels::gemm, stream, {.a = x, .b = transposed(l.weight), .c = padded});
     kernels::launch(kernels::cross_entropy, stream,
                     {.logits = logits,
                      .targets = rows(l.targets, begin, count),
@@ -156,10 +165,10 @@ void run_chunks(const LinearLoss& l, Stream stream, Device device) {
                      .denominator = l.denominator,
                      .options = l.options});
     if (l.dx)
-      kernels::launch(kernels::gemm, stream, {.a = logits, .b = l.weight, .c = rows(l.dx, begin, count)});
+      kernels::launch(kernels::gemm, stream, {.a = padded, .b = l.weight, .c = rows(l.dx, begin, count)});
     if (l.dweight) {
       kernels::launch(kernels::gemm, stream,
-                      {.a = transposed(logits), .b = x, .c = l.dweight, .beta = begin == 0 ? 0.0F : 1.0F});
+                      {.a = transposed(padded), .b = x, .c = l.dweight, .beta = begin == 0 ? 0.0F : 1.0F});
     }
   }
 }
@@ -177,6 +186,11 @@ std::int64_t logits_budget(Device device) {
 std::int64_t logits_budget_of_card(std::size_t memory) {
   constexpr std::int64_t kMost = std::int64_t{2} << 30, kShare = 64;
   return std::clamp(static_cast<std::int64_t>(memory) / kShare, kLeastLogits, kMost);
+}
+
+std::int64_t linear_cross_entropy_classes(std::int64_t classes, bool on_card) {
+  constexpr std::int64_t kAligned = 64;
+  return on_card ? (classes + kAligned - 1) / kAligned * kAligned : classes;
 }
 
 std::int64_t linear_cross_entropy_chunk(std::int64_t tokens, std::int64_t classes, DType dtype,
@@ -225,24 +239,30 @@ Tensor linear_cross_entropy(const Tensor& input, const Tensor& weight, const Ten
   const Tensor x = contiguous(input), w = contiguous(weight), targets = contiguous(goal);
   const Tensor denominator = denominator_of(targets, w.dim(0), options);
   const Tensor losses = Tensor::empty({targets.numel()}, accumulator_dtype(x.dtype()), x.device());
-  Tensor dx, dweight;
+  const Stream stream = current_stream(x.device());
+  const Shape padded_shape{linear_cross_entropy_classes(w.dim(0), !w.device().is_cpu()), w.dim(1)};
+  Tensor dx, padded_dweight;
   if (needs_grad({&x})) dx = Tensor::empty_like(x);
   if (needs_grad({&w})) {
     const MemoryTagScope tag(MemoryTag::gradient);
-    dweight = targets.numel() == 0 ? Tensor::zeros(w.shape(), w.dtype(), w.device()) : Tensor::empty_like(w);
+    padded_dweight = targets.numel() == 0 ? Tensor::zeros(padded_shape, w.dtype(), w.device())
+                                          : Tensor::empty(padded_shape, w.dtype(), w.device());
   }
+  const Tensor padded = with_rows(w, padded_shape[0], stream);
   run_chunks({.x = rows_of(x),
-              .weight = w.view(),
+              .weight = padded.view(),
               .targets = flat(targets),
               .losses = losses.view(),
               .denominator = denominator.view(),
               .dx = dx.defined() ? rows_of(dx) : View{},
-              .dweight = dweight.view(),
+              .dweight = padded_dweight.view(),
               .options = kernel_options(options),
+              .classes = w.dim(0),
               .chunk = options.chunk > 0 ? options.chunk
                                          : linear_cross_entropy_chunk(targets.numel(), w.dim(0), x.dtype(),
                                                                       logits_budget(x.device()))},
-             current_stream(x.device()), x.device());
+             stream, x.device());
+  const Tensor dweight = padded_dweight.defined() ? slice(padded_dweight, 0, 0, w.dim(0)) : Tensor{};
   return record<LinearCrossEntropyNode>(summed(losses, denominator), {&x, &w}, dx, dweight);
 }
 

@@ -166,8 +166,9 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, bool on_
       linear_cross_entropy_chunk(static_cast<std::int64_t>(tokens), model.vocab_size, config.dtype, logits));
   const std::size_t chunk = std::min(tokens, chunk_tokens) * static_cast<std::size_t>(model.vocab_size);
   // The fused loss makes the head's gradient in the forward pass; tied or not, one [vocab, hidden] matrix
-  // more.
-  const std::size_t head = static_cast<std::size_t>(model.vocab_size) * hidden;
+  // more, and another where it has the weight with classes behind it.
+  const bool padded = linear_cross_entropy_classes(model.vocab_size, on_card) != model.vocab_size;
+  const std::size_t head = static_cast<std::size_t>(model.vocab_size) * hidden * (padded ? 2 : 1);
   plan.transients =
       std::max(tokens * (activations.again + gradients * size), (tokens * hidden + chunk + head) * size);
   return plan;
