@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/env.h"
 #include "ingot/core/backend.h"
 #include "ingot/kernels/cuda/backend.h"
 #include "ingot/kernels/cuda/driver.h"
@@ -60,6 +61,8 @@ std::string unsupported(const driver::DeviceProperties& card) {
 }
 
 std::string register_backends(CachingAllocator::Options options) {
+  // Without, a checker of memory sees where each tensor ends, not only the large segments.
+  options.caching = env_flag("CUDA_CACHING").value_or(options.caching);
   std::string problem;
   const int count = driver::device_count(problem);
   bool added = false;
