@@ -126,7 +126,8 @@ int run(const KernelBenchOptions& o) {
   auto rows = nlohmann::ordered_json::array();
   bool failed = false;
   for (const KernelCase& each : kernel_cases()) {
-    if (!o.kernels.empty() && std::ranges::find(o.kernels, each.name) == o.kernels.end()) continue;
+    const bool named = std::ranges::find(o.kernels, each.name) != o.kernels.end();
+    if (!named && (!o.kernels.empty() || (each.slow_on_cpu && device.is_cpu()))) continue;
     try {
       const Result result = measure(each, operands, o.runs, copies, copied.bytes);
       rows.push_back(to_json(result, product_rate));

@@ -6,11 +6,15 @@
 #include "ingot/kernels/conv.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/elementwise.h"
+#include "ingot/kernels/fp8_matmul.h"
+#include "ingot/kernels/gemm.h"
 #include "ingot/kernels/loss.h"
 #include "ingot/kernels/norm.h"
 #include "ingot/kernels/optimizer.h"
 #include "ingot/kernels/rope.h"
+#include "ingot/kernels/scratch.h"
 #include "ingot/kernels/softmax.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/random.h"
 #include "ingot/ops/view.h"
 
@@ -352,6 +356,44 @@ KernelWork conv_backward_weight(KernelOperands& operands) {
   });
 }
 
+// Tokens by a square weight, both in 8 bits: scales of whole tensors, or of blocks.
+KernelWork fp8_matmul_with(KernelOperands& operands, const Shape& a_scales, const Shape& b_scales) {
+  constexpr std::int64_t kWidth = KernelOperands::kWidth;
+  const std::int64_t tokens = operands.sequence();
+  const auto floats = [&](const Shape& shape) {
+    return to(operands.values(shape, DType::f32), DType::f8e4m3);
+  };
+  const Tensor a = floats({tokens, kWidth}), b = floats({kWidth, kWidth});
+  const Tensor a_scale = operands.values(a_scales, DType::f32),
+               b_scale = operands.values(b_scales, DType::f32), c = operands.result({tokens, kWidth});
+  return {.bytes = bytes_of({a, b, c, a_scale, b_scale}),
+          .operations = 2.0 * static_cast<double>(tokens * kWidth) * static_cast<double>(kWidth),
+          .run = [stream = operands.stream(), a, b, c, a_scale, b_scale] {
+            kernels::launch(kernels::fp8_matmul, stream,
+                            {.a = a.view(),
+                             .b = b.view(),
+                             .c = c.view(),
+                             .a_scale = a_scale.view(),
+                             .b_scale = b_scale.view()});
+          }};
+}
+KernelWork fp8_matmul(KernelOperands& operands) { return fp8_matmul_with(operands, {1}, {1}); }
+KernelWork fp8_matmul_blocks(KernelOperands& operands) {
+  constexpr std::int64_t kBlocks = KernelOperands::kWidth / kernels::kFp8Block;
+  return fp8_matmul_with(operands, {operands.sequence(), kBlocks}, {kBlocks, kBlocks});
+}
+
+// The gradient of a bias.
+KernelWork column_sum(KernelOperands& operands) {
+  const Tensor x = operands.rows_of_values(), y = operands.result({KernelOperands::kWidth});
+  const Tensor partials =
+      operands.zeros({kernels::scratch_parts(operands.device()), KernelOperands::kWidth}, DType::f32);
+  return {.bytes = bytes_of({x, y}), .run = [stream = operands.stream(), x, y, partials] {
+            kernels::launch(kernels::column_sum, stream,
+                            {.x = x.view(), .y = y.view(), .partials = partials.view()});
+          }};
+}
+
 }  // namespace
 
 const std::vector<KernelCase>& kernel_cases() {
@@ -369,6 +411,7 @@ const std::vector<KernelCase>& kernel_cases() {
       {"rope", rope},
       {"softmax", softmax},
       {"cross_entropy", cross_entropy},
+      {"column_sum", column_sum},
       {"adamw", adamw},
       {"adamw_8bit", adamw_8bit},
       {"attention", attention},
@@ -377,6 +420,8 @@ const std::vector<KernelCase>& kernel_cases() {
       {"conv", conv},
       {"conv_backward_data", conv_backward_data},
       {"conv_backward_weight", conv_backward_weight},
+      {"fp8_matmul", fp8_matmul, true},
+      {"fp8_matmul_blocks", fp8_matmul_blocks, true},
   };
   return list;
 }

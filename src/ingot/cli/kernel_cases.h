@@ -48,6 +48,7 @@ struct KernelWork {
 struct KernelCase {
   std::string name;
   KernelWork (*make)(KernelOperands&);
+  bool slow_on_cpu = false;  ///< minutes there: only where it is asked for by name
 };
 /// The kernels whose speed matters most; the first is a plain copy.
 const std::vector<KernelCase>& kernel_cases();
