@@ -1,17 +1,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "ingot/base/parallel.h"
 
 namespace ingot::kernels::cuda {
 
-/// Which of `candidates` ways of doing one thing is the fastest: its number. `seconds(i)` does it once and
-/// says how long that took, or something negative where that way fails. Each runs in turn, `rounds` times
-/// after one that does not count; the shortest time of each is compared, since what disturbs a measurement
-/// only adds to it. The first is the one to beat: another must be faster by a thirtieth, so that chance
-/// seldom decides.
-std::size_t fastest(std::size_t candidates, FunctionRef<double(std::size_t)> seconds, int rounds = 4);
+/// Which of `candidates` ways of doing one thing is the fastest when it is done again and again: its number.
+/// `seconds(i, times)` does it that often, back to back, and says how long all of it took, or something
+/// negative where that way fails.
+///
+/// Within milliseconds of hard work a card at its power limit lowers its clock, by as much as that work's
+/// power asks for. So short runs choose the final three only: the first, which is the one to beat, and the
+/// two fastest others. These run in turn, three rounds, each until the clock is its own and then for 20 ms
+/// that count, at least three times. Medians decide, and another than the first must be faster by 3 %, so
+/// that chance seldom does. All of it takes up to about half a second, unless a single run takes more than
+/// 20 ms.
+std::size_t fastest(std::size_t candidates, FunctionRef<double(std::size_t, std::int64_t)> seconds);
 
 /// INGOT_CUDA_AUTOTUNE=1: products try what cuBLASLt proposes, once for each shape. Two runs may then choose
 /// differently, and sum in different orders; without it, the library's first proposal is taken.
