@@ -152,8 +152,17 @@ class Measurement {
 
   /// One more run, by kernels: of each decoded token, or of the prompt.
   LaunchBreakdown breakdown() {
-    return break_down([&] { return time_run(options_, decode_, engine_); },
-                      decode_ ? static_cast<double>(options_.tokens) : 1);
+    const double steps = decode_ ? static_cast<double>(options_.tokens) : 1;
+    const auto of = [&](infer::Engine& engine) {
+      return break_down([&] { return time_run(options_, decode_, engine); }, steps);
+    };
+    if (engine_.model().device().is_cpu() || options_.inference.eager) return of(engine_);
+    // A captured step is one launch, whose kernels nobody can tell apart.
+    InferenceOptions one_by_one = options_.inference;
+    one_by_one.eager = true;
+    infer::Engine engine(engine_.model(), engine_options(one_by_one));
+    time_run(options_, decode_, engine);  // memory is allocated
+    return of(engine);
   }
 
  private:
@@ -207,10 +216,6 @@ void check(const InferenceBenchOptions& o) {
               InvalidConfig("model", "give either a model or --shape"));
   INGOT_CHECK(o.shape.empty() || o.against.empty() || !o.against_model.empty(),
               InvalidConfig("--against-model", "is missing: the shape is no model that llama.cpp opens"));
-  INGOT_CHECK(!o.breakdown || choose_device(o.inference.device).is_cpu(),
-              InvalidConfig("--breakdown",
-                            "tells the time of a processor's kernels; those of a card run behind the "
-                            "host's back: --device cpu, or 'ingot bench kernels' for single ones"));
   for (const auto& [option, value] :
        {std::pair{"--tokens", o.tokens}, {"--batch", o.batch}, {"--runs", o.runs}}) {
     INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
@@ -294,7 +299,8 @@ void add(Command& bench, const std::string& name, const std::string& summary, bo
   verb.option("--runs", o->runs, "Runs to take the median of");
   verb.option("--against", o->against, "Run llama.cpp too: 'llama.cpp' for llama-bench in PATH, or its path");
   verb.option("--against-model", o->against_model, "The .gguf it runs, where the model is none itself");
-  verb.flag("--breakdown", o->breakdown, "One more run that shows where its time goes, kernel by kernel");
+  verb.flag("--breakdown", o->breakdown,
+            "One more run that shows where its time goes, kernel by kernel (on a card: eagerly)");
   verb.flag("--json", o->json, "Print JSON");
   verb.example(fmt::format("ingot bench {} model-q8_0.gguf --threads 2 --against llama.cpp", name),
                "both programs, and what the machine allows, in one run");

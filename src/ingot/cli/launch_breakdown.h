@@ -8,8 +8,8 @@
 
 namespace ingot::cli {
 
-/// Where a run spends its time: one row for each kernel and implementation, the longest first, and last what
-/// is between kernels.
+/// Where a run spends its time: one row for each kernel and implementation, the longest first, by the clock
+/// of its device, and last what is between kernels: the host's work, copies, a device that waits.
 struct LaunchBreakdown {
   struct Row {
     std::string kernel, implementation;

@@ -10,6 +10,7 @@
 
 #include "ingot/base/parallel.h"
 #include "ingot/core/device.h"
+#include "ingot/core/device_clock.h"
 #include "ingot/core/dtype.h"
 #include "ingot/core/memory.h"
 #include "ingot/core/stream.h"
@@ -136,6 +137,9 @@ class ComputeBackend {
   /// Blocks until the work before the event is done, and not what came after it; reports errors as
   /// synchronize(Stream) does.
   virtual void synchronize(Event event) = 0;
+
+  /// Null where work is done when a call returns, so that the host's clock tells how long it took.
+  virtual std::unique_ptr<DeviceClock> make_clock() { return nullptr; }
 
   /// Records what `work` puts into the calling thread's current stream; it does not run yet. An exception of
   /// `work`, or a wait for the device in it (reading a number back), ends the recording and is thrown on.

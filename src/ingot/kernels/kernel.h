@@ -69,7 +69,7 @@ class Kernel {
       if (forced >= 0 && static_cast<int>(implementation.kind) != forced) continue;
       if (implementation.needs > instruction_set_limit()) continue;
       if (implementation.accepts == nullptr || implementation.accepts(args)) {
-        const LaunchTimer timer(name_, implementation.name);
+        const LaunchTimer timer(name_, implementation.name, stream);
         implementation.run(args, stream);
         return;
       }

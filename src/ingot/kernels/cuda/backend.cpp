@@ -8,6 +8,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
 #include "ingot/base/units.h"
+#include "ingot/kernels/cuda/clock.h"
 #include "ingot/kernels/cuda/driver.h"
 #include "ingot/kernels/cuda/kernel_executor.h"
 #include "ingot/kernels/cuda/peak.h"
@@ -132,6 +133,8 @@ class CudaBackend final : public ComputeBackend {
     return {sizes.free + allocator_.reserved_bytes() - allocator_.used_bytes(), sizes.total};
   }
   MemoryTracker& memory() override { return tracker_; }
+
+  std::unique_ptr<DeviceClock> make_clock() override { return kernels::cuda::make_clock(device_.index); }
 
   std::unique_ptr<CapturedWork> capture(FunctionRef<void()> work) override {
     use();

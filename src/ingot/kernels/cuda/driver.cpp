@@ -145,6 +145,20 @@ void* create_event() {
   return event;
 }
 
+void* create_timed_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event), "making an event");
+  return event;
+}
+
+double seconds_between(void* from, void* to) {
+  wait_for(from);
+  wait_for(to);
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, event_of(from), event_of(to)), "timing work");
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
 void destroy_event(void* event) noexcept { cudaEventDestroy(event_of(event)); }
 
 void record(void* event, void* stream) {
@@ -159,23 +173,14 @@ void wait_for(void* event) { check(cudaEventSynchronize(event_of(event)), "work 
 
 bool can_wait(void* stream) { return !is_capturing(stream); }
 
-Stopwatch::Stopwatch() : begin_(nullptr), end_(nullptr) {
-  for (void** event : {&begin_, &end_}) {
-    cudaEvent_t made = nullptr;
-    check(cudaEventCreate(&made), "making an event");
-    *event = made;
-  }
-}
+Stopwatch::Stopwatch() : begin_(create_timed_event()), end_(create_timed_event()) {}
 Stopwatch::~Stopwatch() {
   for (void* event : {begin_, end_}) destroy_event(event);
 }
 void Stopwatch::start(void* stream) const { record(begin_, stream); }
 double Stopwatch::stop(void* stream) const {
   record(end_, stream);
-  wait_for(end_);
-  float milliseconds = 0;
-  check(cudaEventElapsedTime(&milliseconds, event_of(begin_), event_of(end_)), "timing work");
-  return static_cast<double>(milliseconds) * 1e-3;
+  return seconds_between(begin_, end_);
 }
 
 bool done(void* event) {

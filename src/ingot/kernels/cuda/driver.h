@@ -58,6 +58,11 @@ void* create_stream();
 void destroy_stream(void* stream) noexcept;
 void synchronize(void* stream);
 void* create_event();
+/// An event that keeps the time when the device came to it, which makes recording it cost more.
+void* create_timed_event();
+/// Between two timed events of one stream, by the device's clock (steps of half a microsecond); waits for
+/// both.
+double seconds_between(void* from, void* to);
 void destroy_event(void* event) noexcept;
 void record(void* event, void* stream);
 void wait(void* stream, void* event);

@@ -1,10 +1,12 @@
 #include "ingot/kernels/cuda/driver.h"
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -53,8 +55,19 @@ struct EmulatedEvent {
   int device;
   emulation::Place place{};
   bool captured = false;  // recorded in a stream that only records: it can never be waited for
+  bool timed = false;
+  std::shared_ptr<double> time{};  // by the host's clock, when the work before it was done
 };
 EmulatedEvent& event_of(void* event) { return *static_cast<EmulatedEvent*>(event); }
+
+// The next piece of the stream's work is to look at the clock.
+std::shared_ptr<double> note_time(void* stream) {
+  auto time = std::make_shared<double>(0);
+  emulation::submit(stream, [time] {
+    *time = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  });
+  return time;
+}
 
 std::map<const char*, std::size_t> pinned;  // memory of the host that copies reach at any time
 
@@ -148,13 +161,15 @@ void synchronize(void* stream) {
   emulation::run_until(end_of(stream));
 }
 void* create_event() { return new EmulatedEvent{emulation::current_device()}; }
+void* create_timed_event() { return new EmulatedEvent{.device = emulation::current_device(), .timed = true}; }
 void destroy_event(void* event) noexcept { delete &event_of(event); }
 void record(void* event, void* stream) {
-  const int device = event_of(event).device;
+  auto& [device, place, captured, timed, time] = event_of(event);
   INGOT_CHECK(device == device_of(stream),
               Error("CUDA: recording an event failed: invalid resource handle (it is of another device)"));
-  const bool captured = recordings.contains(stream);
-  event_of(event) = {device, captured ? emulation::Place{} : end_of(stream), captured};
+  captured = recordings.contains(stream);
+  if (timed && !captured) time = note_time(stream);
+  place = captured ? emulation::Place{} : end_of(stream);
 }
 void wait(void* stream, void* event) {
   if (recordings.contains(stream)) {
@@ -169,6 +184,13 @@ void wait_for(void* event) {
   const emulation::Place& place = event_of(event).place;
   if (!emulation::done(place)) ++waited.events;
   emulation::run_until(place);
+}
+double seconds_between(void* from, void* to) {
+  for (void* event : {from, to}) {
+    INGOT_CHECK(event_of(event).timed, Error("CUDA: timing work failed: an event keeps no time"));
+    wait_for(event);
+  }
+  return *event_of(to).time - *event_of(from).time;
 }
 bool can_wait(void* stream) { return !recordings.contains(stream); }
 bool done(void* event) {
