@@ -1,12 +1,11 @@
 #pragma once
 
 #include "ingot/kernels/attention.h"
+#include "ingot/kernels/cuda/functions.h"
 #include "ingot/kernels/cuda/team.h"
 
 // What the attention kernels have in common: heads in memory, and which pairs see each other.
 namespace ingot::kernels::cuda {
-
-inline constexpr float kLog2E = 1.44269504F;
 
 /// [B, length, heads, width] with adjacent last axes; also destinations.
 template <class T>

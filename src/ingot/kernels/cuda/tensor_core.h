@@ -91,13 +91,6 @@ __device__ __forceinline__ unsigned pair_of(float first, float second) {
   }
 }
 
-/// 2^x, to 2 units in the last place; 0 of -infinity.
-__device__ __forceinline__ float fast_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 /// Starts to copy 16 bytes of device memory to shared memory, or zeros where `inside` does not hold, of which
 /// nothing is read; both addresses are multiples of 16 bytes.
 template <class T>

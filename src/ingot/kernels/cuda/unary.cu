@@ -156,18 +156,62 @@ struct UnaryBackward {
   }
 };
 
+/// F of an activation that models have much of, compiled apart from the other operations: what powf and sinf
+/// need of registers would leave fewer threads, and so fewer loads under way, to a multiprocessor.
+template <class F>
+struct Activation {
+  F f;
+
+  static bool is_one(UnaryOp op) {
+    return op == UnaryOp::sigmoid || op == UnaryOp::tanh || op == UnaryOp::silu || op == UnaryOp::gelu_erf ||
+           op == UnaryOp::gelu_tanh;
+  }
+  template <class In, class Out>
+  __device__ void operator()(const In& in, Out& out) const {
+    switch (f.op) {
+      case UnaryOp::sigmoid:
+        return as<UnaryOp::sigmoid>(in, out);
+      case UnaryOp::tanh:
+        return as<UnaryOp::tanh>(in, out);
+      case UnaryOp::silu:
+        return as<UnaryOp::silu>(in, out);
+      case UnaryOp::gelu_erf:
+        return as<UnaryOp::gelu_erf>(in, out);
+      default:
+        return as<UnaryOp::gelu_tanh>(in, out);
+    }
+  }
+
+ private:
+  template <UnaryOp op, class In, class Out>
+  __device__ __forceinline__ void as(const In& in, Out& out) const {
+    F{op, f.alpha, f.beta}(in, out);
+  }
+};
+
+/// Calls run(f), or run with f as an activation.
+template <class F, class Run>
+void dispatch_activation(const F& f, const Run& run) {
+  if (Activation<F>::is_one(f.op)) return run(Activation<F>{f});
+  run(f);
+}
+
 void run_unary(const UnaryArgs& args, Stream stream) {
   const Unary f{args.op, static_cast<float>(args.alpha), static_cast<float>(args.beta)};
   dispatch_device_float(args.x.dtype, "unary", [&]<class T>() {
-    map<T>({"unary", stream, args.x}, std::array{args.x}, std::array{args.y}, {args.accumulate}, f);
+    dispatch_activation(f, [&](const auto& apply) {
+      map<T>({"unary", stream, args.x}, std::array{args.x}, std::array{args.y}, {args.accumulate}, apply);
+    });
   });
 }
 
 void run_unary_backward(const UnaryBackwardArgs& args, Stream stream) {
   const UnaryBackward f{args.op, static_cast<float>(args.alpha), static_cast<float>(args.beta)};
   dispatch_device_float(args.dy.dtype, "unary_backward", [&]<class T>() {
-    map<T>({"unary_backward", stream, args.dy}, std::array{args.saved, args.dy}, std::array{args.dx},
-           {args.accumulate}, f);
+    dispatch_activation(f, [&](const auto& apply) {
+      map<T>({"unary_backward", stream, args.dy}, std::array{args.saved, args.dy}, std::array{args.dx},
+             {args.accumulate}, apply);
+    });
   });
 }
 

@@ -124,8 +124,6 @@ unsigned pair_of(float first, float second) {
   return std::bit_cast<std::uint16_t>(T(first)) | unsigned{std::bit_cast<std::uint16_t>(T(second))} << 16;
 }
 
-inline float fast_exp2(float x) { return std::exp2(x); }
-
 template <class T>
 void copy_async(T* to, const T* from, bool inside, CodePlace place = CodePlace::current()) {
   emulation::copy_async(to, from, inside ? 16 : 0, inside ? 0 : 16, place);
