@@ -187,6 +187,37 @@ TEST(CudaRows, CrossEntropyWritesTheGradientOverTheLogits) {
   }
 }
 
+// Rows that registers do not hold are copied to shared memory, each while the one before is written; those
+// that have no room there are read twice. More rows than blocks, also over the logits.
+TEST(CudaRows, CrossEntropyOfLongRowsEqualsTheCpu) {
+  struct Case {
+    std::int64_t rows, n, width;
+    DType dtype;
+  };
+  for (const Case& c : {Case{19, 8200, 8200, DType::f32}, Case{19, 16391, 16448, DType::bf16},
+                        Case{11, 30001, 30016, DType::f32}, Case{3, 60004, 60004, DType::f32}}) {
+    const Tensor wide = randn({c.rows, c.width}, 7, c.dtype), on_device = to(wide, kDevice);
+    std::vector<std::int64_t> targets;
+    for (std::int64_t row = 0; row < c.rows; ++row) targets.push_back(row == 2 ? -100 : c.n - 1 - 411 * row);
+    const auto run = [&](const Tensor& logits, const Tensor& to) {
+      const Tensor goal = Tensor::from(targets, {c.rows}, logits.device());
+      const Tensor loss = Tensor::empty({c.rows}, DType::f32, logits.device());
+      launch(kernels::cross_entropy, current_stream(logits.device()),
+             {.logits = narrow(logits, 1, 0, c.n).view(),
+              .targets = goal.view(),
+              .loss = loss.view(),
+              .dlogits = narrow(to, 1, 0, c.n).view()});
+      return loss;
+    };
+    const Tensor expected = Tensor::zeros(wide.shape(), c.dtype);
+    const Tensor loss = run(wide, expected), found = run(on_device, on_device);
+    EXPECT_LE(max_error(found, loss), 2e-5) << c.n;
+    EXPECT_LE(max_error(narrow(on_device, 1, 0, c.n), narrow(expected, 1, 0, c.n)),
+              c.dtype == DType::f32 ? 2e-6 : 1e-2)
+        << c.n;
+  }
+}
+
 TEST(CudaRows, CrossEntropyTakesRowsWithSpaceBetween) {
   for (const std::int64_t space : {8, 4, 3, 2}) {  // in packs, and not: 8 bytes too
     for (const DType dtype : kDTypes) {

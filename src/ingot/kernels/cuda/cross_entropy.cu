@@ -1,5 +1,6 @@
 #include "ingot/kernels/cuda/exp_sum.h"
 #include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/shared_rows.h"
 #include "ingot/kernels/cuda/targets.h"
 #include "ingot/kernels/loss.h"
 
@@ -39,7 +40,7 @@ class RowGradient {
   /// For an element of the batch that was begun.
   __device__ __forceinline__ float at(int p, int v, float logit) const {
     const float value = capped<shaped>(logit, softcap_);
-    float d = scale_ * expf(value - lse_);
+    float d = scale_ * fast_exp(value - lse_);
     if constexpr (shaped) d -= elsewhere_;
     if (p * Form::kPackStep + v == hit_) d -= at_target_;
     if constexpr (shaped)
@@ -70,6 +71,10 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
   using Team = typename Form::Team;
   const float softcap = args.options.softcap, smoothing = args.options.label_smoothing;
   TeamExchange<Team> exchange;
+  RowSource<Form> source;
+  if (Team::first_row() < args.rows)
+    source.start(args.logits + Team::first_row() * args.row_stride,
+                 static_cast<typename Form::Index>(args.n));
   for (std::int64_t row = Team::first_row(); row - Team::number() < args.rows; row += Team::row_step()) {
     const bool live = row < args.rows;
     const auto n = static_cast<typename Form::Index>(live ? args.n : 0);
@@ -77,13 +82,14 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
     const std::int64_t target = live ? args.targets.at(row) : -1;
     const bool ignored = target == args.options.ignore_index, known = target >= 0 && target < n;
     const float at_target = known ? capped<shaped>(to_float(x_row[target]), softcap) : NAN;
+    const typename Form::T* const from = source.arrived(x_row);
     RowPacks<Form> x;
     ExpSum exps;
     float mean = 0;
     for (int batch = 0; batch < Form::batches(args.n); ++batch) {
       if constexpr (shaped) {
         float values[Form::kPacks][Form::kVec];
-        x.fetch(x_row, n, batch);
+        x.fetch(from, n, batch);
         Form::each([&](int p, int v) {
           const float value = capped<shaped>(x.get(p, v), softcap);
           mean += value;  // 0 where there is none
@@ -91,7 +97,7 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
         });
         exps.add<Form>([&](int p, int v) { return values[p][v]; });
       } else {
-        x.fetch(x_row, n, batch, -INFINITY);
+        x.fetch(from, n, batch, -INFINITY);
         exps.add<Form>([&](int p, int v) { return x.get(p, v); });
       }
     }
@@ -105,11 +111,12 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
       args.loss[row] = ignored ? 0.0F : loss;
       if (args.lse != nullptr) args.lse[row] = lse;
     }
-    if (args.dlogits == nullptr) continue;
+    if (!Form::kShared && args.dlogits == nullptr) continue;
+    const std::int64_t next = row + Team::row_step();
     const float factor = args.denominator == nullptr ? 1.0F : 1.0F / *args.denominator;
     RowGradient<Form, shaped> gradient(args.options, args.n, lse, target, factor);
     for (int batch = 0; batch < Form::batches(args.n); ++batch) {
-      x.fetch_again(x_row, n, batch);
+      x.fetch_again(from, n, batch);
       gradient.begin(batch);
       if (ignored) {
         x.fill([](int, int) { return 0.0F; });
@@ -117,6 +124,7 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
         x.fill([&](int p, int v) { return gradient.at(p, v, x.get(p, v)); });
       }
       x.write(args.dlogits + row * args.drow_stride, n, batch);
+      if (next < args.rows) source.start(args.logits + next * args.row_stride, n, batch);
     }
   }
 }
@@ -126,6 +134,11 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
 template <class T>
 bool ends_in_part(std::int64_t width, std::initializer_list<View> views) {
   return width % kPack<T> != 0 && width > 1024 && rows_are_aligned(views);
+}
+/// Whether registers do not hold a row of `width`.
+template <class T>
+bool is_long(std::int64_t width) {
+  return width > 2048 * kPack<T>;
 }
 template <class T>
 using RaggedForm = RowForm<T, 512, 4, kPack<T>, false, false>;
@@ -145,11 +158,19 @@ void run_cross_entropy(const CrossEntropyArgs& args, Stream stream) {
                                             .row_stride = args.logits.stride(0),
                                             .drow_stride = args.dlogits ? args.dlogits.stride(0) : 0,
                                             .options = args.options};
-    const auto run = [&]<class Form>() {
+    const auto launch_on = [&]<class Form>(Size3 grid, std::size_t shared_bytes) {
       launch({"cross_entropy", stream, args.logits},
              is_shaped(args.options) ? cross_entropy_kernel<Form, true> : cross_entropy_kernel<Form, false>,
-             row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, kernel_args);
+             grid, kRowBlock<Form>, shared_bytes, kernel_args);
     };
+    const auto run = [&]<class Form>() {
+      launch_on.template operator()<Form>(row_grid<Form>(stream.device, rows), 0);
+    };
+    if (args.dlogits && is_long<T>(n) && rows_are_aligned({args.logits, args.dlogits})) {
+      if (const std::size_t bytes = shared_row_bytes<T>(stream.device, n); bytes > 0)
+        return launch_on.template operator()<SharedRowForm<T>>(shared_row_grid<T>(stream.device, rows, bytes),
+                                                               bytes);
+    }
     if (ends_in_part<T>(n, {args.logits, args.dlogits})) return run.template operator()<RaggedForm<T>>();
     dispatch_row_form<T>(n, rows_in_packs(n, {args.logits, args.dlogits}), run);
   });

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ingot/kernels/cuda/functions.h"
 #include "ingot/kernels/cuda/row_packs.h"
 
 namespace ingot::kernels::cuda {
@@ -18,7 +19,7 @@ struct ExpSum {
     top = above;
     const float by = fabsf(top) == INFINITY ? 0.0F : top;
     Form::each([&](int p, int v) {
-      const float exp = expf(get(p, v) - by);
+      const float exp = fast_exp(get(p, v) - by);
       sum += exp;
       take(p, v, exp);
     });
@@ -49,7 +50,7 @@ struct ExpSum {
 
   /// What exp(x − top) is to be multiplied by where the greatest x is `above`.
   __device__ __forceinline__ float factor(float above) const {
-    return top == above ? 1.0F : expf(top - above);
+    return top == above ? 1.0F : fast_exp(top - above);
   }
   /// log Σ exp(x): −∞ where all of x is, ∞ where x has that.
   __device__ __forceinline__ float log() const { return (fabsf(top) == INFINITY ? 0.0F : top) + logf(sum); }

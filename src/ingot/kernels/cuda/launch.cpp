@@ -1,6 +1,8 @@
 #include "ingot/kernels/cuda/launch.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -16,6 +18,17 @@ unsigned grid_for(Device device, std::int64_t total, std::int64_t per_block, int
   const std::int64_t blocks = (total + per_block - 1) / per_block;
   const std::int64_t most = std::int64_t{waves} * multiprocessors(device);
   return static_cast<unsigned>(std::clamp<std::int64_t>(blocks, 1, most));
+}
+
+std::size_t shared_memory(Device device) {
+  static const std::vector<std::size_t> found = [] {  // asking takes longer than a kernel
+    std::string problem;
+    std::vector<std::size_t> bytes;
+    for (int index = 0; index < driver::device_count(problem); ++index)
+      bytes.push_back(driver::properties(index).shared_memory);
+    return bytes;
+  }();
+  return found.at(static_cast<std::size_t>(device.index));
 }
 
 void throw_launch_failed(const LaunchSite& site, Size3 grid, Size3 block, std::size_t shared_bytes,

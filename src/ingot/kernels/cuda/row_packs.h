@@ -24,6 +24,7 @@ struct RowForm {
   static constexpr int kPackStep = size * vec,
                        kStep = kPackStep * packs;  ///< elements to the next pack, batch
   static constexpr bool kHeld = held, kWhole = whole;
+  static constexpr bool kShared = false;  ///< see shared_rows.h
   /// How many blocks a multiprocessor should hold at least: 1024 threads, which leaves 64 registers to each,
   /// or 640 with 96 for kernels that have two rows at hand.
   static constexpr int kBlocks = 1024 / Team::kThreads;
@@ -157,11 +158,12 @@ struct RowPacks {
     INGOT_UNROLL
     for (int p = 0; p < Form::kPacks; ++p) {
       const Index at = Form::place(batch, p);
-      if (at + kLast < n) packs[p].store(row + at);
-      if constexpr (!Form::kWhole) {
+      if (at + kLast < n) {
+        packs[p].store(row + at);
+      } else if (!Form::kWhole && at < n) {
         INGOT_UNROLL
         for (int v = 0; v < Form::kVec; ++v)
-          if (at + kLast >= n && at + v < n) row[at + v] = from_float<T>(get(p, v));
+          if (at + v < n) row[at + v] = from_float<T>(get(p, v));
       }
     }
   }

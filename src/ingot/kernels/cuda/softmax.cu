@@ -29,7 +29,7 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void softmax_k
       in.fill([&](int p, int v) {
         if constexpr (Form::kHeld && !log) return exps[p][v] * scale;
         const float shifted = in.get(p, v) - all.top;
-        return log ? shifted - log_sum : expf(shifted) * inverse;
+        return log ? shifted - log_sum : fast_exp(shifted) * inverse;
       });
       in.write(y + row * d, n, batch);
     }
@@ -60,7 +60,7 @@ __global__ __launch_bounds__(Form::Team::kThreads,
       grad.fetch_again(dy + begin, n, batch);
       grad.fill([&](int p, int v) {
         const float gradient =
-            log ? grad.get(p, v) - expf(out.get(p, v)) * sum : out.get(p, v) * (grad.get(p, v) - sum);
+            log ? grad.get(p, v) - fast_exp(out.get(p, v)) * sum : out.get(p, v) * (grad.get(p, v) - sum);
         return accumulate ? old.get(p, v) + gradient : gradient;
       });
       grad.write(dx + begin, n, batch);
@@ -98,7 +98,7 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void logsumexp
       in.fetch(x + row * d, d, batch);
       if constexpr (accumulate) out.fetch(dx + row * d, d, batch);
       out.fill([&](int p, int v) {
-        const float gradient = grad * expf(in.get(p, v) - lse);
+        const float gradient = grad * fast_exp(in.get(p, v) - lse);
         return accumulate ? out.get(p, v) + gradient : gradient;
       });
       out.write(dx + row * d, d, batch);
