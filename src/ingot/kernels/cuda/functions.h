@@ -43,14 +43,16 @@ __device__ __forceinline__ float gelu_erf(float x) { return __fmul_rn(0.5F * x, 
 __device__ __forceinline__ float gelu_erf_derivative(float s) {
   return 0.5F * (1.0F + erff(s * kSqrtHalf)) + s * fast_exp(-0.5F * s * s) * kInverseSqrtTwoPi;
 }
-/// (1 + tanh u) / 2 = sigmoid(2u), of the u that GELU's approximation takes the tanh of.
-__device__ __forceinline__ float gelu_gate(float x) {
-  return sigmoid(2.0F * kGeluScale * (x + kGeluCubic * x * x * x));
+/// 2u, where GELU's approximation takes (1 + tanh u) / 2 = sigmoid(2u).
+__device__ __forceinline__ float gelu_argument(float x) {
+  return 2.0F * kGeluScale * (x + kGeluCubic * x * x * x);
 }
-__device__ __forceinline__ float gelu_tanh(float x) { return __fmul_rn(x, gelu_gate(x)); }
+__device__ __forceinline__ float gelu_tanh(float x) { return __fmul_rn(x, sigmoid(gelu_argument(x))); }
 __device__ __forceinline__ float gelu_tanh_derivative(float s) {
-  const float g = gelu_gate(s);
-  return g + 2.0F * s * g * (1.0F - g) * kGeluScale * (1.0F + 3.0F * kGeluCubic * s * s);
+  const float u = gelu_argument(s), e = fast_exp(-fabsf(u));  // of either sign, so that nothing cancels
+  const float larger = fast_reciprocal(1.0F + e), smaller = e * larger;  // sigmoid(|u|), 1 - sigmoid(|u|)
+  return (u < 0.0F ? smaller : larger) +
+         2.0F * s * smaller * larger * kGeluScale * (1.0F + 3.0F * kGeluCubic * s * s);
 }
 __device__ __forceinline__ float mish(float x) { return __fmul_rn(x, tanhf(softplus(x))); }
 __device__ __forceinline__ float mish_derivative(float x) {
