@@ -83,29 +83,6 @@ struct LaneOf {
   __device__ bool writes() const { return in_key % Form::kTwins == 0; }
 };
 
-/// Sums each of the first `left` values over groups of `lanes` lanes that are `apart` from each other, and
-/// shares the sums out: a lane has the first left / lanes, or one that others have too. Halves of the lanes
-/// send each other the half of the values that the other goes on with. A sum's bits do not depend on how many
-/// there are.
-template <int lanes, int apart, int left>
-__device__ __forceinline__ void share_sums(float* values) {
-  if constexpr (lanes > 1) {
-    constexpr int kDistance = lanes / 2 * apart, kHalf = left > 1 ? left / 2 : 1;
-    if constexpr (left > 1) {
-      const bool upper = (static_cast<int>(threadIdx.x) & kDistance) != 0;
-      INGOT_UNROLL
-      for (int i = 0; i < kHalf; ++i) {
-        const float sent = upper ? values[i] : values[i + kHalf];
-        const float kept = upper ? values[i + kHalf] : values[i];
-        values[i] = kept + __shfl_xor_sync(kAllLanes, sent, kDistance);
-      }
-    } else {
-      values[0] += __shfl_xor_sync(kAllLanes, values[0], kDistance);
-    }
-    share_sums<lanes / 2, apart, kHalf>(values);
-  }
-}
-
 /// A warp's keys, or values, of a step: of a lane its packs of each, and the scale of the key whose scores it
 /// will have.
 template <class Form>

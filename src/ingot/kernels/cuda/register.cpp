@@ -10,6 +10,7 @@
 namespace ingot::kernels::cuda {
 
 void register_kernels() {
+  register_few_rows();  // before the libraries, which are slow at these
   register_libraries();
   register_adamw();
   register_decode_attention();  // before what gives a block to each tile of queries

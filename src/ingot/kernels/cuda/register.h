@@ -38,6 +38,7 @@ void register_copy();
 void register_cross_entropy();
 void register_delay();
 void register_embedding_backward();
+void register_few_rows();
 void register_fft();
 void register_fp8_matmul();
 void register_gemm();

@@ -35,6 +35,29 @@ __device__ __forceinline__ T warp_least(T value) {
   return combine_lanes<kWarp>(value, [](T a, T b) { return b < a ? b : a; });
 }
 
+/// Sums each of the first `left` values over groups of `lanes` lanes that are `apart` from each other, and
+/// shares the sums out: a lane has the first left / lanes, or one that others have too. Halves of the lanes
+/// send each other the half of the values that the other goes on with. A sum's bits do not depend on how many
+/// there are.
+template <int lanes, int apart, int left>
+__device__ __forceinline__ void share_sums(float* values) {
+  if constexpr (lanes > 1) {
+    constexpr int kDistance = lanes / 2 * apart, kHalf = left > 1 ? left / 2 : 1;
+    if constexpr (left > 1) {
+      const bool upper = (static_cast<int>(threadIdx.x) & kDistance) != 0;
+      INGOT_UNROLL
+      for (int i = 0; i < kHalf; ++i) {
+        const float sent = upper ? values[i] : values[i + kHalf];
+        const float kept = upper ? values[i + kHalf] : values[i];
+        values[i] = kept + __shfl_xor_sync(kAllLanes, sent, kDistance);
+      }
+    } else {
+      values[0] += __shfl_xor_sync(kAllLanes, values[0], kDistance);
+    }
+    share_sums<lanes / 2, apart, kHalf>(values);
+  }
+}
+
 /// `size` threads: a part of a warp, a warp, or a whole block of that size. Every thread of a team calls its
 /// functions; where teams are parts of a warp, every thread of the warp does.
 template <int size>

@@ -1,0 +1,316 @@
+#include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/row_packs.h"
+#include "ingot/kernels/cuda/tensor_core.h"
+#include "ingot/kernels/gemm.h"
+
+// Products of few rows of x with the transpose of a weight, as in decoding: reading the weight is nearly all
+// of their work. A block takes a tile of the weight's rows, and its warps take turns along the depth, so that
+// enough of the weight is under way where it has few rows too. Each lane keeps 8 loads of 16 bytes of it
+// ahead.
+//
+// What a row of x gives depends on nothing but itself and the weight: where a term comes in its sum follows
+// from its place in the depth, and rows are summed apart. So texts that are written together, and tokens that
+// are guessed ahead, get the bits that they get alone.
+namespace ingot::kernels::cuda {
+namespace {
+
+constexpr std::int64_t kMostRows = 8, kMostHalfRows = 16;
+constexpr std::int64_t kDeepest = std::int64_t{1} << 30;  // places in it are ints
+
+struct FewRowsArgs {
+  const void *x, *weight, *bias;
+  void* y;
+  std::int64_t m, n, k;
+  std::int64_t x_stride, weight_stride, y_stride;
+  float alpha, beta;
+};
+
+/// 16 bytes that nobody else reads: they leave the first level cache to x.
+template <class T>
+__device__ __forceinline__ Elements<T, kPack<T>> load_once(const T* from) {
+  Elements<T, kPack<T>> loaded;
+#if defined(__CUDACC__)
+  uint4 words;
+  asm("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+      : "l"(from));
+  std::memcpy(static_cast<void*>(&loaded), &words, sizeof(words));
+#else
+  loaded.load(from);
+#endif
+  return loaded;
+}
+
+/// The last one stands in for those beyond it; what comes of them is not written.
+__device__ __forceinline__ std::int64_t row_within(std::int64_t row, std::int64_t rows) {
+  return row < rows ? row : rows - 1;
+}
+
+/// Adds up, in their order, what the warps left in `sums`, `size` numbers each, and writes y. place(row of
+/// the tile, row of x) says which number that is.
+template <class Y, int warps, int size, int tile, class Place>
+__device__ __forceinline__ void write_tile(const FewRowsArgs& args, const float* sums, Place place) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * tile;
+  for (int i = static_cast<int>(threadIdx.x); i < tile * static_cast<int>(args.m); i += warps * kWarp) {
+    const int row = i / tile, in_tile = i % tile;
+    const std::int64_t column = first + in_tile;
+    if (column >= args.n) continue;
+    float sum = 0;
+    INGOT_UNROLL
+    for (int w = 0; w < warps; ++w) sum += sums[w * size + place(in_tile, row)];
+    Y* to = static_cast<Y*>(args.y) + row * args.y_stride + column;
+    float value = args.alpha * sum;
+    if (args.beta != 0.0F) value += args.beta * to_float(*to);
+    if (args.bias != nullptr) value += to_float(static_cast<const Y*>(args.bias)[column]);
+    *to = from_float<Y>(value);
+  }
+}
+
+// In bf16 and f16 on tensor cores: 16 rows of the weight are the left side, 8 rows of x the columns of the
+// right. Where a fragment has places 2t, 2t + 1, 2t + 8 and 2t + 9 of a depth of 16, it is given four
+// neighbours, of both sides alike, which leaves the product as it is: so 16 bytes of a row, as they are
+// loaded, are a lane's part of two fragments.
+
+constexpr int kTensorTile = 16, kPartDepth = 32, kParts = 4;
+/// How many warps a multiprocessor should hold at least: 80 registers to a lane, or 128.
+template <int eights>
+constexpr int kTensorWarps = eights == 1 ? 24 : 16;
+
+/// Where a lane reads: two rows of the weight, `eights` of x, from its first column on.
+template <class T, int eights>
+struct TensorPlace {
+  const T *weight, *weight8, *x[eights];
+  bool has_x[eights];
+  int left;  ///< columns to the end
+
+  __device__ __forceinline__ TensorPlace(const FewRowsArgs& args, int column) {
+    const int row = static_cast<int>(threadIdx.x) % kWarp / 4;
+    const std::int64_t in_weight = std::int64_t{blockIdx.x} * kTensorTile + row;
+    const T* const first = static_cast<const T*>(args.weight) + column;
+    weight = first + row_within(in_weight, args.n) * args.weight_stride;
+    weight8 = first + row_within(in_weight + 8, args.n) * args.weight_stride;
+    INGOT_UNROLL
+    for (int e = 0; e < eights; ++e) {
+      has_x[e] = row + 8 * e < args.m;
+      x[e] = static_cast<const T*>(args.x) + (has_x[e] ? (row + 8 * e) * args.x_stride : 0) + column;
+    }
+    left = static_cast<int>(args.k) - column;
+  }
+  __device__ __forceinline__ void advance(int columns) {
+    weight += columns;
+    weight8 += columns;
+    INGOT_UNROLL
+    for (int e = 0; e < eights; ++e) x[e] += columns;
+    left -= columns;
+  }
+};
+
+/// A lane's part of 16 rows of the weight and of 8 · eights rows of x, over a depth of 32.
+template <class T, int eights>
+struct TensorPart {
+  using Words = Pack<std::uint32_t, 4>;
+  Words low, high, x[eights];
+
+  /// So many columns further on; zeros behind the end, and for rows of x that there are not.
+  __device__ __forceinline__ void load(const TensorPlace<T, eights>& from, int columns) {
+    low = high = {};
+    INGOT_UNROLL
+    for (int e = 0; e < eights; ++e) x[e] = {};
+    if (columns >= from.left) return;
+    low = load_once(from.weight + columns).pack;
+    high = load_once(from.weight8 + columns).pack;
+    INGOT_UNROLL
+    for (int e = 0; e < eights; ++e)
+      if (from.has_x[e]) x[e] = bits_as<Words>(load_pack<8>(from.x[e] + columns));
+  }
+  __device__ __forceinline__ void multiply(SumFragment (&sums)[eights]) const {
+    INGOT_UNROLL
+    for (int i = 0; i < 4; i += 2) {
+      const LeftFragment left{{low.values[i], high.values[i], low.values[i + 1], high.values[i + 1]}};
+      INGOT_UNROLL
+      for (int e = 0; e < eights; ++e)
+        multiply_add<T>(sums[e], left, RightFragment{{x[e].values[i], x[e].values[i + 1]}});
+    }
+  }
+};
+
+template <class T, int warps, int eights>
+__global__ void __launch_bounds__(warps* kWarp, kTensorWarps<eights> / warps)
+    few_rows_tensor_kernel(const __grid_constant__ FewRowsArgs args) {
+  constexpr int kPitch = kTensorTile + 4;  // no bank conflicts
+  constexpr int kSize = 8 * eights * kPitch;
+  constexpr int kTurn = kParts * kPartDepth, kStep = warps * kTurn;
+  INGOT_SHARED_ARRAY(float, all_sums, warps* kSize);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  TensorPlace<T, eights> from(args, warp * kTurn + lane % 4 * 8);
+  TensorPart<T, eights> parts[kParts];
+  SumFragment sums[eights];
+  INGOT_UNROLL
+  for (int p = 0; p < kParts; ++p) parts[p].load(from, p * kPartDepth);
+  const auto depth = static_cast<int>(args.k);
+#if defined(__CUDACC__)
+#pragma unroll 1  // two turns at once would take more registers than there are
+#endif
+  for (int begin = warp * kTurn; begin < depth; begin += kStep) {
+    from.advance(kStep);
+    INGOT_UNROLL
+    for (int p = 0; p < kParts; ++p) {
+      parts[p].multiply(sums);
+      parts[p].load(from, p * kPartDepth);
+    }
+  }
+  const FragmentPlace place;
+  INGOT_UNROLL
+  for (int i = 0; i < 4 * eights; ++i)
+    all_sums[warp * kSize + (i / 4 * 8 + place.column + i % 2) * kPitch + place.row + i % 4 / 2 * 8] =
+        sums[i / 4].values[i % 4];
+  __syncthreads();
+  write_tile<T, warps, kSize, kTensorTile>(args, all_sums,
+                                           [](int in_tile, int r) { return r * kPitch + in_tile; });
+}
+
+// With x in f32: the lanes of a warp lie along the depth, each multiplies what it loaded of four rows of the
+// weight with all rows of x.
+
+constexpr int kFloatTile = 4, kFloatWarps = 8, kSteps = 2;
+
+/// A lane's part of four rows of the weight, one access of each.
+template <class W>
+struct FloatPart {
+  static constexpr int kVec = kPack<W>;
+  Elements<W, kVec> weight[kFloatTile];
+
+  __device__ __forceinline__ void load(const W* const (&rows)[kFloatTile], std::int64_t column,
+                                       std::int64_t k) {
+    INGOT_UNROLL
+    for (int i = 0; i < kFloatTile; ++i) {
+      weight[i] = {};
+      if (column < k) weight[i] = load_once(rows[i] + column);
+    }
+  }
+  /// sums[i · rows + r] += row i of the weight · row r of x, from the lane's column on.
+  template <int rows>
+  __device__ __forceinline__ void multiply(float (&sums)[kFloatTile * rows], const FewRowsArgs& args,
+                                           std::int64_t column) const {
+    if (column >= args.k) return;
+    INGOT_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      const float* from = static_cast<const float*>(args.x) + row_within(r, args.m) * args.x_stride + column;
+      INGOT_UNROLL
+      for (int v = 0; v < kVec; v += 4) {
+        const Pack<float, 4> x = load_pack<4>(from + v);
+        INGOT_UNROLL
+        for (int i = 0; i < 4 * kFloatTile; ++i) {
+          float& sum = sums[i / 4 * rows + r];
+          sum = fmaf(weight[i / 4].get(v + i % 4), x.values[i % 4], sum);
+        }
+      }
+    }
+  }
+};
+
+template <class W, int rows>
+__global__ void __launch_bounds__(kFloatWarps* kWarp)
+    few_rows_float_kernel(const __grid_constant__ FewRowsArgs args) {
+  constexpr int kSize = kFloatTile * rows, kPartDepth = FloatPart<W>::kVec * kWarp;
+  constexpr std::int64_t kStep = std::int64_t{kFloatWarps} * kSteps * kPartDepth;
+  INGOT_SHARED_ARRAY(float, all_sums, kFloatWarps* kSize);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  const W* weight_rows[kFloatTile];
+  INGOT_UNROLL
+  for (int i = 0; i < kFloatTile; ++i)
+    weight_rows[i] = static_cast<const W*>(args.weight) +
+                     row_within(std::int64_t{blockIdx.x} * kFloatTile + i, args.n) * args.weight_stride;
+  FloatPart<W> parts[kSteps];
+  float sums[kSize] = {};
+  std::int64_t column = warp * (kSteps * kPartDepth) + lane * FloatPart<W>::kVec;
+  INGOT_UNROLL
+  for (int s = 0; s < kSteps; ++s) parts[s].load(weight_rows, column + s * kPartDepth, args.k);
+  for (; column < args.k; column += kStep) {
+    INGOT_UNROLL
+    for (int s = 0; s < kSteps; ++s) {
+      parts[s].template multiply<rows>(sums, args, column + s * kPartDepth);
+      parts[s].load(weight_rows, column + kStep + s * kPartDepth, args.k);
+    }
+  }
+  share_sums<kWarp, 1, kSize>(sums);
+  constexpr int kTwins = kWarp / kSize;  // lanes that have the same sum
+  if (lane % kTwins == 0) all_sums[warp * kSize + lane / kTwins] = sums[0];
+  __syncthreads();
+  write_tile<float, kFloatWarps, kSize, kFloatTile>(args, all_sums,
+                                                    [](int in_tile, int r) { return in_tile * rows + r; });
+}
+
+template <int tile, class... Parameters>
+void launch_tiles(const GemmArgs& args, Stream stream, void (*kernel)(Parameters...), int warps) {
+  const FewRowsArgs made{.x = args.a.data,
+                         .weight = args.b.data,
+                         .bias = args.bias.data,
+                         .y = args.c.data,
+                         .m = args.c.dim(-2),
+                         .n = args.c.dim(-1),
+                         .k = args.a.dim(-1),
+                         .x_stride = args.a.stride(-2),
+                         .weight_stride = args.b.stride(-1),
+                         .y_stride = args.c.stride(-2),
+                         .alpha = args.alpha,
+                         .beta = args.beta};
+  launch({"gemm", stream, args.c}, kernel, Size3{static_cast<unsigned>((made.n + tile - 1) / tile)},
+         Size3{static_cast<unsigned>(warps * kWarp)}, 0, made);
+}
+
+template <class T>
+void run_tensor(const GemmArgs& args, Stream stream) {
+  // Where there are no more tiles than multiprocessors, each of them has but one block.
+  constexpr std::int64_t kOneEach = 2048;
+  const auto run = [&]<int eights>() {
+    if (args.c.dim(-1) <= kOneEach)
+      return launch_tiles<kTensorTile>(args, stream, few_rows_tensor_kernel<T, 16, eights>, 16);
+    launch_tiles<kTensorTile>(args, stream, few_rows_tensor_kernel<T, 8, eights>, 8);
+  };
+  if (args.c.dim(-2) <= 8) return run.template operator()<1>();
+  run.template operator()<2>();
+}
+
+template <class W>
+void run_float(const GemmArgs& args, Stream stream) {
+  const auto run = [&]<int rows>() {
+    launch_tiles<kFloatTile>(args, stream, few_rows_float_kernel<W, rows>, kFloatWarps);
+  };
+  const std::int64_t m = args.c.dim(-2);
+  if (m == 1) return run.template operator()<1>();
+  if (m == 2) return run.template operator()<2>();
+  if (m <= 4) return run.template operator()<4>();
+  run.template operator()<8>();
+}
+
+void run(const GemmArgs& args, Stream stream) {
+  if (args.a.dtype == DType::f32)
+    return dispatch_device_float(args.b.dtype, "gemm", [&]<class W>() { run_float<W>(args, stream); });
+  dispatch_device_half(args.a.dtype, [&]<class T>() { run_tensor<T>(args, stream); });
+}
+
+/// Whether lines of a matrix, each of `size` neighbours, can be read 16 bytes at a time.
+bool in_packs(const View& x, std::int64_t neighbour_stride, std::int64_t lines, std::int64_t line_stride) {
+  return neighbour_stride == 1 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 &&
+         (lines == 1 || line_stride * static_cast<std::int64_t>(byte_size(x.dtype)) % 16 == 0);
+}
+
+bool takes(const GemmArgs& args) {
+  const std::int64_t m = args.c.dim(-2), n = args.c.dim(-1), k = args.a.dim(-1);
+  const DType x = args.a.dtype, weight = args.b.dtype;
+  if (!is_device_float(x) || args.c.dtype != x) return false;
+  if (weight != x && !(x == DType::f32 && is_half_precision(weight))) return false;
+  if (m == 0 || m > (x == DType::f32 ? kMostRows : kMostHalfRows) || args.c.numel() != m * n) return false;
+  if (args.a.numel() != m * k || n == 0 || k == 0 || k % 8 != 0 || k > kDeepest || args.c.stride(-1) != 1)
+    return false;
+  if (args.bias && (args.bias.dtype != x || (n > 1 && args.bias.stride(0) != 1))) return false;
+  return in_packs(args.a, args.a.stride(-1), m, args.a.stride(-2)) &&
+         in_packs(args.b, args.b.stride(-2), n, args.b.stride(-1));
+}
+
+}  // namespace
+
+void register_few_rows() { gemm.add(DeviceType::cuda, {"few_rows", ImplKind::cuda, takes, run}); }
+
+}  // namespace ingot::kernels::cuda

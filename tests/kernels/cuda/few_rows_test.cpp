@@ -1,0 +1,208 @@
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tests/kernels/cuda/device.h"
+#include "tests/support/op_case.h"
+#include <gtest/gtest.h>
+
+#include "ingot/core/backend.h"
+#include "ingot/kernels/gemm.h"
+#include "ingot/kernels/launch_profile.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+
+// Products of few rows with the transpose of a weight, against the CPU's reference in f32 on the same rounded
+// numbers.
+namespace ingot {
+namespace {
+
+using testing::max_error;
+using testing::randn;
+
+using test::kDevice;
+
+struct FewRowsCase {
+  std::int64_t m, n, k;
+  DType x = DType::f32, weight = DType::f32;
+  float alpha = 1.0F, beta = 0.0F;
+  bool bias = false;
+};
+
+std::string of(const FewRowsCase& t) {
+  return std::to_string(t.m) + "x" + std::to_string(t.n) + "x" + std::to_string(t.k) + " " +
+         std::string(name(t.x)) + " " + std::string(name(t.weight));
+}
+
+struct FewRowsOperands {
+  Tensor x, weight, y, bias;
+
+  explicit FewRowsOperands(const FewRowsCase& t)
+      : x(to(randn({t.m, t.k}, 1), t.x)),
+        weight(to(randn({t.n, t.k}, 2), t.weight)),
+        y(to(randn({t.m, t.n}, 3), t.x)) {
+    if (t.bias) bias = to(randn({t.n}, 4), t.x);
+  }
+};
+
+/// What the product makes of `y`.
+Tensor few_rows_product(const FewRowsCase& t, const Tensor& x, const Tensor& weight, const Tensor& y,
+                        const Tensor& bias) {
+  launch(kernels::gemm, current_stream(y.device()),
+         {.a = x.view(),
+          .b = transposed(weight.view()),
+          .c = y.view(),
+          .bias = bias.defined() ? bias.view() : View{},
+          .alpha = t.alpha,
+          .beta = t.beta});
+  return y;
+}
+
+Tensor few_rows_on_device(const FewRowsCase& t, const FewRowsOperands& o) {
+  return to(few_rows_product(t, to(o.x, kDevice), to(o.weight, kDevice), to(o.y, kDevice),
+                             o.bias.defined() ? to(o.bias, kDevice) : o.bias),
+            kCpu);
+}
+
+void expect_right_product(const FewRowsCase& t) {
+  const FewRowsOperands o(t);
+  const auto wide = [](const Tensor& x) { return x.defined() ? to(to(x, DType::f32), DType::f32) : x; };
+  const Tensor y = Tensor::empty(o.y.shape());
+  std::memcpy(y.view().data, wide(o.y).view().data, y.nbytes());
+  Tensor expected;
+  {
+    const kernels::ForceKind reference(kernels::ImplKind::reference);
+    expected = few_rows_product(t, wide(o.x), wide(o.weight), y, wide(o.bias));
+  }
+  const double rounding = t.x == DType::bf16 ? 4e-3 : t.x == DType::f16 ? 5e-4 : 1e-6;
+  EXPECT_LE(max_error(to(few_rows_on_device(t, o), DType::f32), expected), test::largest(expected) * rounding)
+      << of(t);
+}
+
+/// The implementation that takes the product of these operands on the device.
+template <class F>
+std::string implementation_of(const F& run) {
+  const kernels::LaunchProfile profile;
+  run();
+  for (const kernels::LaunchProfile::Entry& entry : profile.entries())
+    if (std::string_view(entry.kernel) == "gemm") return entry.implementation;
+  return "";
+}
+
+struct FewRowsTypes {
+  DType x, weight;
+  std::int64_t most_rows;
+};
+constexpr FewRowsTypes kFewRowsTypes[] = {{DType::bf16, DType::bf16, 16},
+                                          {DType::f16, DType::f16, 16},
+                                          {DType::f32, DType::f32, 8},
+                                          {DType::f32, DType::bf16, 8},
+                                          {DType::f32, DType::f16, 8}};
+
+bool have_same_bytes(const Tensor& a, const Tensor& b) {
+  return a.nbytes() == b.nbytes() && std::memcmp(a.view().data, b.view().data, a.nbytes()) == 0;
+}
+
+// Of each number of rows; depths of a part of an access by all lanes, of one round of all warps and of
+// several, tiles that are not full.
+TEST(CudaFewRows, GivesTheProductOfTheReference) {
+  for (const FewRowsTypes& types : kFewRowsTypes) {
+    for (std::int64_t m = 1; m <= types.most_rows; ++m)
+      expect_right_product({.m = m, .n = 33, .k = 264, .x = types.x, .weight = types.weight});
+    for (const auto& [n, k] : {std::pair{1, 8}, {17, 40}, {3, 2048}, {40, 5000}, {2050, 136}})
+      expect_right_product({.m = 3, .n = n, .k = k, .x = types.x, .weight = types.weight});
+  }
+}
+
+TEST(CudaFewRows, ScalesAndAddsToWhatIsThereAndToABias) {
+  for (const FewRowsTypes& types : kFewRowsTypes) {
+    for (const std::int64_t m : {std::int64_t{1}, std::int64_t{5}, types.most_rows}) {
+      for (const float beta : {0.0F, 1.0F, -0.5F}) {
+        for (const bool bias : {false, true}) {
+          expect_right_product({.m = m,
+                                .n = 19,
+                                .k = 72,
+                                .x = types.x,
+                                .weight = types.weight,
+                                .alpha = 0.5F,
+                                .beta = beta,
+                                .bias = bias});
+        }
+      }
+    }
+  }
+}
+
+// Poison is no number.
+TEST(CudaFewRows, DoesNotReadAResultThatItDoesNotAddTo) {
+  for (const FewRowsTypes& types : kFewRowsTypes) {
+    const FewRowsCase t{.m = 2, .n = 18, .k = 64, .x = types.x, .weight = types.weight};
+    const FewRowsOperands o(t);
+    const Tensor poison = Tensor::empty(o.y.shape(), t.x);
+    std::memset(poison.view().data, 0xff, poison.nbytes());
+    const Tensor found =
+        to(few_rows_product(t, to(o.x, kDevice), to(o.weight, kDevice), to(poison, kDevice), {}), kCpu);
+    EXPECT_TRUE(have_same_bytes(found, few_rows_on_device(t, o))) << of(t);
+  }
+}
+
+// Even where another row holds no number.
+TEST(CudaFewRows, ARowHasTheBitsThatItHasAlone) {
+  for (const FewRowsTypes& types : kFewRowsTypes) {
+    for (const std::int64_t m : {std::int64_t{2}, std::int64_t{5}, types.most_rows}) {
+      const FewRowsCase t{.m = m, .n = 35, .k = 1096, .x = types.x, .weight = types.weight, .bias = true};
+      const FewRowsOperands o(t);
+      Tensor numbers = to(o.x, DType::f32);
+      numbers.data<float>()[0] = NAN;
+      const Tensor x = to(to(numbers, t.x), kDevice), weight = to(o.weight, kDevice),
+                   bias = to(o.bias, kDevice);
+      const auto empty = [&](std::int64_t rows) { return Tensor::empty({rows, t.n}, t.x, kDevice); };
+      const Tensor all = few_rows_product(t, x, weight, empty(m), bias);
+      for (std::int64_t row = 1; row < m; ++row) {
+        const Tensor alone = few_rows_product(t, narrow(x, 0, row, 1), weight, empty(1), bias);
+        EXPECT_TRUE(have_same_bytes(to(alone, kCpu), contiguous(to(narrow(all, 0, row, 1), kCpu))))
+            << of(t) << ": row " << row;
+      }
+    }
+  }
+}
+
+TEST(CudaFewRows, TakesRowsThatLieApart) {
+  for (const FewRowsTypes& types : kFewRowsTypes) {
+    const FewRowsCase t{.m = 4, .n = 20, .k = 48, .x = types.x, .weight = types.weight};
+    const Tensor x = to(randn({4, 64}, 1, t.x), kDevice), weight = to(randn({20, 80}, 2, t.weight), kDevice);
+    const Tensor y = Tensor::empty({4, 30}, t.x, kDevice);
+    const Tensor near_x = contiguous(narrow(x, 1, 8, 48)),
+                 near_weight = contiguous(narrow(weight, 1, 16, 48));
+    const auto run = [&] {
+      few_rows_product(t, narrow(x, 1, 8, 48), narrow(weight, 1, 16, 48), narrow(y, 1, 5, 20), {});
+    };
+    EXPECT_EQ(implementation_of(run), "few_rows") << of(t);
+    const Tensor near_y = few_rows_product(t, near_x, near_weight, Tensor::empty({4, 20}, t.x, kDevice), {});
+    EXPECT_TRUE(have_same_bytes(contiguous(to(narrow(y, 1, 5, 20), kCpu)), to(near_y, kCpu))) << of(t);
+  }
+}
+
+// More rows, depths that are not whole packs, addresses and rows that 16 bytes do not divide.
+TEST(CudaFewRows, LeavesToOthersWhatItCannotRead) {
+  const auto taken_by = [](const FewRowsTypes& types, std::int64_t m, std::int64_t k, std::int64_t room,
+                           std::int64_t skip) {
+    const Tensor x = to(randn({m, k}, 1, types.x), kDevice);
+    const Tensor weight = narrow(to(randn({6, room}, 2, types.weight), kDevice), 1, skip, k);
+    const Tensor y = Tensor::empty({m, 6}, types.x, kDevice);
+    return implementation_of([&] { few_rows_product({.m = m, .n = 6, .k = k}, x, weight, y, {}); });
+  };
+  for (const FewRowsTypes& types : kFewRowsTypes) {
+    EXPECT_EQ(taken_by(types, types.most_rows, 64, 72, 8), "few_rows");
+    EXPECT_NE(taken_by(types, types.most_rows + 1, 64, 72, 8), "few_rows");
+    EXPECT_NE(taken_by(types, 1, 60, 72, 8), "few_rows");
+    EXPECT_NE(taken_by(types, 1, 64, 72, 2), "few_rows");
+    EXPECT_NE(taken_by(types, 1, 64, 70, 0), "few_rows");
+  }
+}
+
+}  // namespace
+}  // namespace ingot
