@@ -206,32 +206,61 @@ struct DecodeRanges {
   }
 };
 
+/// The keys and values of a warp's next step, which are asked for before those of this one are done with.
+template <class Form>
+struct NextStep {
+  using K = typename Form::K;
+  static constexpr int kStep = kDecodeWarps * Form::kKeys;  // of the block
+  static_assert(kAttentionPartKeys % kStep == 0);
+  const K *k_head, *v_head;
+  const float *k_scales, *v_scales;
+  CacheStep<Form> k, v;
+
+  __device__ __forceinline__ NextStep(const DecodeArgs<K>& args, const DecodePlace& at)
+      : k_head(args.key_head(at.b, at.kv)),
+        v_head(args.value_head(at.b, at.kv)),
+        k_scales(args.key_scales(at.b, at.kv)),
+        v_scales(args.value_scales(at.b, at.kv)) {}
+  /// The warp's first of the keys that are seen.
+  __device__ __forceinline__ static int first_key(Range seen) {
+    return seen.lo / kStep * kStep + static_cast<int>(threadIdx.x) / kWarp * Form::kKeys;
+  }
+  __device__ __forceinline__ void load_keys(const DecodeArgs<K>& args, int j, Range there) {
+    k.load(k_head, args.k.strides[1], args.d, k_scales, j, there);
+  }
+  __device__ __forceinline__ void load_values(const DecodeArgs<K>& args, int j, Range there) {
+    v.load(v_head, args.v.strides[1], args.dv, v_scales, j, there);
+  }
+  __device__ __forceinline__ void load_first(const DecodeArgs<K>& args, Range seen) {
+    load_keys(args, first_key(seen), seen);
+    load_values(args, first_key(seen), seen);
+  }
+};
+
 /// The work of a warp on its keys of a part: the weighted sums, each lane's of its columns, with the softmax
-/// of all its keys in the lanes of the first. `before` is called once the first loads are under way.
-template <class Form, class K, class F>
+/// of all its keys in the lanes of the first. The part's first step has been asked for, and at its end that
+/// of what is seen of the `next` one is, so that memory is not idle while the sums are put together.
+template <class Form, class K>
 __device__ __forceinline__ void attend_to_part(float (&sums)[Form::kRows * Form::kElements],
                                                DecodeSoftmax<Form>& softmax, const DecodeRanges<Form>& ranges,
-                                               Range seen, const Quad* queries,
-                                               typename Form::RowValues* weights, const DecodeArgs<K>& args,
-                                               const DecodePlace& at, F&& before) {
-  constexpr int kStep = kDecodeWarps * Form::kKeys;  // of the block
-  static_assert(kAttentionPartKeys % kStep == 0);
-  const K *k_head = args.key_head(at.b, at.kv), *v_head = args.value_head(at.b, at.kv);
-  const float *k_scales = args.key_scales(at.b, at.kv), *v_scales = args.value_scales(at.b, at.kv);
-  int j = seen.lo / kStep * kStep + static_cast<int>(threadIdx.x) / kWarp * Form::kKeys;
-  CacheStep<Form> k, v;
-  k.load(k_head, args.k.strides[1], args.d, k_scales, j, seen);
-  v.load(v_head, args.v.strides[1], args.dv, v_scales, j, seen);
-  before();
+                                               Range seen, Range next, NextStep<Form>& step,
+                                               const Quad* queries, typename Form::RowValues* weights,
+                                               const DecodeArgs<K>& args) {
+  constexpr int kStep = NextStep<Form>::kStep;
+  int j = NextStep<Form>::first_key(seen);
+  if (j >= seen.hi) step.load_first(args, next);
   for (; j < seen.hi; j += kStep) {  // the same for a whole warp
     float products[Form::kFlight * Form::kRows] = {};
-    multiply<Form>(products, queries, k);
+    multiply<Form>(products, queries, step.k);
     share_sums<Form::kLanes, 1, Form::kFlight * Form::kRows>(products);
-    softmax.add(products, j + LaneOf<Form>().key(), ranges.of_lane, k, v, args, weights);
-    k.load(k_head, args.k.strides[1], args.d, k_scales, j + kStep, seen);  // while the values are added
+    softmax.add(products, j + LaneOf<Form>().key(), ranges.of_lane, step.k, step.v, args, weights);
+    const bool last = j + kStep >= seen.hi;
+    const int to = last ? NextStep<Form>::first_key(next) : j + kStep;
+    const Range there = last ? next : seen;
+    step.load_keys(args, to, there);  // while the values are added
     __syncwarp();
-    add_values<Form>(sums, weights, v);
-    v.load(v_head, args.v.strides[1], args.dv, v_scales, j + kStep, seen);
+    add_values<Form>(sums, weights, step.v);
+    step.load_values(args, to, there);
     __syncwarp();  // the weights have been read
   }
   INGOT_UNROLL
@@ -252,18 +281,26 @@ __global__ void __launch_bounds__(kDecodeThreads)
       all_weights + static_cast<int>(threadIdx.x) / kWarp * (Form::kKeys + 1);
   const DecodePlace at(args.chunks, args.part_blocks, args.kv_heads);
   const DecodeRanges<Form> ranges(args, at);
-  bool has_queries = false;
-  for (int part = at.part; part < args.parts; part += args.part_blocks) {
-    const Range seen = within_part(ranges.any, part * args.part_keys, args.part_keys);
-    if (seen.empty() && args.parts > 1) continue;  // the same for the whole block
+  const auto seen_of = [&](int part) {
+    return part < args.parts ? within_part(ranges.any, part * args.part_keys, args.part_keys) : Range{};
+  };
+  const auto part_from = [&](int part) {  // the same for the whole block
+    while (args.parts > 1 && part < args.parts && seen_of(part).empty()) part += args.part_blocks;
+    return part;
+  };
+  int part = part_from(at.part);
+  if (part >= args.parts) return;
+  NextStep<Form> step(args, at);
+  step.load_first(args, seen_of(part));
+  load_queries<Form>(queries, args, at);
+  while (part < args.parts) {
+    __syncthreads();  // the queries are there, and the sums of the part before have been read
+    const int next = part_from(part + args.part_blocks);
     float sums[Form::kRows * Form::kElements] = {};
     DecodeSoftmax<Form> softmax;
-    attend_to_part(sums, softmax, ranges, seen, queries, weights, args, at, [&] {
-      if (!has_queries) load_queries<Form>(queries, args, at);
-      has_queries = true;
-      __syncthreads();  // the queries are there, and the sums of the part before have been read
-    });
+    attend_to_part(sums, softmax, ranges, seen_of(part), seen_of(next), step, queries, weights, args);
     write_part<Form>(sums, softmax, args, at, part);
+    part = next;
   }
 }
 

@@ -95,6 +95,24 @@ struct CacheStep {
   __device__ __forceinline__ void load(const K* head, std::int64_t stride, std::int64_t size,
                                        const float* scales, int j, Range there) {
     const LaneOf<Form> lane;
+    if (size == Form::kWidth && there.covers(j, Form::kKeys)) {  // nearly always: nothing to compare
+      const K* from = head + (j + lane.side) * stride + lane.in_key * Form::kVec;
+      INGOT_UNROLL
+      for (int f = 0; f < Form::kFlight; ++f) {
+        INGOT_UNROLL
+        for (int p = 0; p < Form::kPacks; ++p) packs[f][p].load(from + p * (Form::kLanes * Form::kVec));
+        from += Form::kSide * stride;
+      }
+    } else {
+      load_some(head, stride, size, j, there);
+    }
+    if constexpr (std::is_same_v<K, std::int8_t>)
+      scale = scales != nullptr && there.holds(j + lane.key()) ? scales[j + lane.key()] : 1.0F;
+  }
+  /// The rows that are there and the columns that they have.
+  __device__ __forceinline__ void load_some(const K* head, std::int64_t stride, std::int64_t size, int j,
+                                            Range there) {
+    const LaneOf<Form> lane;
     INGOT_UNROLL
     for (int f = 0; f < Form::kFlight; ++f) {
       const int key = j + f * Form::kSide + lane.side;
@@ -105,8 +123,6 @@ struct CacheStep {
         if (there.holds(key) && column < size) packs[f][p].load(head + key * stride + column);
       }
     }
-    if constexpr (std::is_same_v<K, std::int8_t>)
-      scale = scales != nullptr && there.holds(j + lane.key()) ? scales[j + lane.key()] : 1.0F;
   }
   __device__ __forceinline__ float get(int f, int element) const {
     return packs[f][element / Form::kVec].get(element % Form::kVec);
