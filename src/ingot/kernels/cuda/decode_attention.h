@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ingot/kernels/cuda/attention_parts.h"
+#include "ingot/kernels/cuda/global_load.h"
 #include "ingot/kernels/cuda/row_packs.h"
 #include "ingot/kernels/cuda/tensor_core.h"
 
@@ -100,7 +101,8 @@ struct CacheStep {
       INGOT_UNROLL
       for (int f = 0; f < Form::kFlight; ++f) {
         INGOT_UNROLL
-        for (int p = 0; p < Form::kPacks; ++p) packs[f][p].load(from + p * (Form::kLanes * Form::kVec));
+        for (int p = 0; p < Form::kPacks; ++p)
+          packs[f][p] = load_once<Elements<K, Form::kVec>>(from + p * (Form::kLanes * Form::kVec));
         from += Form::kSide * stride;
       }
     } else {
@@ -120,7 +122,8 @@ struct CacheStep {
       for (int p = 0; p < Form::kPacks; ++p) {
         const int column = (p * Form::kLanes + lane.in_key) * Form::kVec;
         packs[f][p] = {};
-        if (there.holds(key) && column < size) packs[f][p].load(head + key * stride + column);
+        if (there.holds(key) && column < size)
+          packs[f][p] = load_once<Elements<K, Form::kVec>>(head + key * stride + column);
       }
     }
   }

@@ -1,3 +1,4 @@
+#include "ingot/kernels/cuda/global_load.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/row_packs.h"
 #include "ingot/kernels/cuda/tensor_core.h"
@@ -24,22 +25,6 @@ struct FewRowsArgs {
   std::int64_t x_stride, weight_stride, y_stride;
   float alpha, beta;
 };
-
-/// 16 bytes that nobody else reads: they leave the first level cache to x.
-template <class T>
-__device__ __forceinline__ Elements<T, kPack<T>> load_once(const T* from) {
-  Elements<T, kPack<T>> loaded;
-#if defined(__CUDACC__)
-  uint4 words;
-  asm("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-      : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-      : "l"(from));
-  std::memcpy(static_cast<void*>(&loaded), &words, sizeof(words));
-#else
-  loaded.load(from);
-#endif
-  return loaded;
-}
 
 /// The last one stands in for those beyond it; what comes of them is not written.
 __device__ __forceinline__ std::int64_t row_within(std::int64_t row, std::int64_t rows) {
@@ -117,8 +102,8 @@ struct TensorPart {
     INGOT_UNROLL
     for (int e = 0; e < eights; ++e) x[e] = {};
     if (columns >= from.left) return;
-    low = load_once(from.weight + columns).pack;
-    high = load_once(from.weight8 + columns).pack;
+    low = load_once<Words>(from.weight + columns);
+    high = load_once<Words>(from.weight8 + columns);
     INGOT_UNROLL
     for (int e = 0; e < eights; ++e)
       if (from.has_x[e]) x[e] = bits_as<Words>(load_pack<8>(from.x[e] + columns));
@@ -185,7 +170,7 @@ struct FloatPart {
     INGOT_UNROLL
     for (int i = 0; i < kFloatTile; ++i) {
       weight[i] = {};
-      if (column < k) weight[i] = load_once(rows[i] + column);
+      if (column < k) weight[i] = load_once<Elements<W, kVec>>(rows[i] + column);
     }
   }
   /// sums[i · rows + r] += row i of the weight · row r of x, from the lane's column on.
