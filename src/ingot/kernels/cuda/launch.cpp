@@ -23,9 +23,9 @@ unsigned grid_for(Device device, std::int64_t total, std::int64_t per_block, int
 std::size_t shared_memory(Device device) {
   static const std::vector<std::size_t> found = [] {  // asking takes longer than a kernel
     std::string problem;
-    std::vector<std::size_t> bytes;
-    for (int index = 0; index < driver::device_count(problem); ++index)
-      bytes.push_back(driver::properties(index).shared_memory);
+    std::vector<std::size_t> bytes(static_cast<std::size_t>(driver::device_count(problem)));
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = driver::properties(static_cast<int>(i)).shared_memory;
     return bytes;
   }();
   return found.at(static_cast<std::size_t>(device.index));
