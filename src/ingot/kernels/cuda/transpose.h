@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <type_traits>
 
 #include "ingot/kernels/cuda/map.h"
 
@@ -18,6 +19,28 @@ struct TransposeArgs {
   unsigned row_tiles, column_tiles;
   bool accumulate;
   Walk<2> matrices;  ///< what the other axes are
+};
+
+/// Which tile a block has: where it begins, and how much of it there is. Blocks that follow each other have
+/// neighbouring columns.
+struct TileOf {
+  std::int64_t x, y;
+  int rows, columns;
+
+  template <class From, class To>
+  __device__ __forceinline__ TileOf(const TransposeArgs<From, To>& args, int tile_rows, int tile_columns) {
+    const unsigned tiles = args.row_tiles * args.column_tiles;
+    const unsigned matrix = blockIdx.x / tiles, mine = blockIdx.x - matrix * tiles;
+    const unsigned tile_row = mine / args.column_tiles;
+    const std::int64_t row = std::int64_t{tile_row} * tile_rows;
+    const std::int64_t column = std::int64_t{mine - tile_row * args.column_tiles} * tile_columns;
+    rows = static_cast<int>(args.rows - row < tile_rows ? args.rows - row : tile_rows);
+    columns = static_cast<int>(args.columns - column < tile_columns ? args.columns - column : tile_columns);
+    std::int64_t at[2] = {};
+    if (args.matrices.total > 1) args.matrices.offsets(matrix, at);
+    x = at[0] + row * args.x_row + column;
+    y = at[1] + column * args.y_column + row;
+  }
 };
 
 /// A tile, `wide` where both sides take accesses of 16 bytes. Each place of it is written along a row and
@@ -48,24 +71,16 @@ __global__ void transpose_kernel(const __grid_constant__ TransposeArgs<From, To>
   using ReadPack = Pack<From, kRead>;
   INGOT_SHARED_ARRAY(ReadPack, packs, Tile::kElements / kRead);
   From* tile = packs[0].values;
-  const unsigned tiles = args.row_tiles * args.column_tiles;
-  const unsigned matrix = blockIdx.x / tiles, mine = blockIdx.x - matrix * tiles;
-  const unsigned tile_row = mine / args.column_tiles;
-  const std::int64_t row0 = std::int64_t{tile_row} * kSide;
-  const std::int64_t column0 = std::int64_t{mine - tile_row * args.column_tiles} * kSide;
-  const auto rows = static_cast<int>(args.rows - row0 < kSide ? args.rows - row0 : kSide);
-  const auto columns = static_cast<int>(args.columns - column0 < kSide ? args.columns - column0 : kSide);
-  std::int64_t at[2];
-  args.matrices.offsets(matrix, at);
-  const From* x = args.x + at[0] + row0 * args.x_row + column0;
-  To* y = args.y + at[1] + column0 * args.y_column + row0;
+  const TileOf at(args, kSide, kSide);
+  const From* x = args.x + at.x;
+  To* y = args.y + at.y;
 
   ReadPack read[Tile::kReads];
   INGOT_UNROLL
   for (int k = 0; k < Tile::kReads; ++k) {
     const int i = (k * Tile::kThreads + static_cast<int>(threadIdx.x)) * kRead;
     const int row = i / kSide, column = i % kSide;
-    if (row < rows && column < columns) read[k] = load_pack<kRead>(x + row * args.x_row + column);
+    if (row < at.rows && column < at.columns) read[k] = load_pack<kRead>(x + row * args.x_row + column);
   }
   INGOT_UNROLL
   for (int k = 0; k < Tile::kReads; ++k) {
@@ -77,7 +92,7 @@ __global__ void transpose_kernel(const __grid_constant__ TransposeArgs<From, To>
   for (int k = 0; k < Tile::kWrites; ++k) {
     const int i = (k * Tile::kThreads + static_cast<int>(threadIdx.x)) * kWrite;
     const int column = i / kSide, row = i % kSide;
-    if (row >= rows || column >= columns) continue;
+    if (row >= at.rows || column >= at.columns) continue;
     To* to = y + column * args.y_column + row;
     Pack<To, kWrite> old = {}, pack;
     if (args.accumulate) old = load_pack<kWrite>(to);
@@ -88,6 +103,92 @@ __global__ void transpose_kernel(const __grid_constant__ TransposeArgs<From, To>
                                                       : Value<To>(value));
     }
     store_pack(to, pack);
+  }
+}
+
+/// A tile of words of 4 bytes: neighbours of a row of y, two where elements have 16 bits. Both sides take
+/// 16 bytes per access, or 4 where their rows begin anywhere.
+template <class T>
+struct WordTile {
+  static constexpr int kThreads = 256, kColumns = 64, kWords = 64;  ///< of x; of a row of y
+  static constexpr int kPerWord = 4 / static_cast<int>(sizeof(T)), kRows = kWords * kPerWord;
+  static constexpr int kGroup = 4;  ///< columns whose words lie side by side, 16 bytes
+
+  /// Where the word of a row of words and a column is. Threads that write have neighbouring columns, those
+  /// that read neighbouring rows of words, or every fourth: the swizzle lets eight of either meet all
+  /// banks.
+  __device__ static int place(int word, int column) {
+    constexpr int kGroups = kColumns / kGroup;
+    const int group = column / kGroup, swizzle = (word & 4) | ((word ^ (word >> 3)) & 3);
+    // Threads that read 16 bytes of halves write two groups, all the first ones at once.
+    const int slot = kPerWord == 2 ? group / 2 + group % 2 * (kGroups / 2) : group;
+    return word * kColumns + (slot ^ swizzle) * kGroup + column % kGroup;
+  }
+};
+
+// A block for a tile. A thread reads what becomes whole words, reads them again as a group of columns, and
+// writes each column: what changes places in between are registers.
+template <class T, int read_bytes, int write_bytes>
+__global__ __launch_bounds__(WordTile<T>::kThreads) void transpose_words_kernel(
+    const __grid_constant__ TransposeArgs<T, T> args) {
+  using Tile = WordTile<T>;
+  using Word = std::uint32_t;
+  constexpr int kRead = read_bytes / static_cast<int>(sizeof(T)),
+                kWrite = write_bytes / 4;  // columns; words
+  constexpr int kPerWord = Tile::kPerWord, kColumns = Tile::kColumns, kGroup = Tile::kGroup;
+  constexpr int kReads = Tile::kWords * kColumns / kRead / Tile::kThreads;
+  constexpr int kWrites = Tile::kWords * kColumns / (kGroup * kWrite) / Tile::kThreads;
+  using Group = Pack<Word, kGroup>;
+  INGOT_SHARED_ARRAY(Group, all_groups, Tile::kWords * kColumns / kGroup);
+  Word* const words = all_groups[0].values;
+  const TileOf at(args, Tile::kRows, kColumns);
+  const T* x = args.x + at.x;
+  T* y = args.y + at.y;
+
+  Pack<T, kRead> read[kReads][kPerWord];
+  INGOT_UNROLL
+  for (int k = 0; k < kReads; ++k) {
+    const int i = (k * Tile::kThreads + static_cast<int>(threadIdx.x)) * kRead;
+    const int row = i / kColumns * kPerWord, column = i % kColumns;
+    INGOT_UNROLL
+    for (int r = 0; r < kPerWord; ++r)
+      if (row + r < at.rows && column < at.columns)
+        read[k][r] = load_pack<kRead>(x + (row + r) * args.x_row + column);
+  }
+  constexpr int kTogether = kRead < kGroup ? kRead : kGroup;
+  INGOT_UNROLL
+  for (int k = 0; k < kReads; ++k) {
+    const int i = (k * Tile::kThreads + static_cast<int>(threadIdx.x)) * kRead;
+    INGOT_UNROLL
+    for (int c = 0; c < kRead; c += kTogether) {
+      Pack<Word, kTogether> group;
+      INGOT_UNROLL
+      for (int v = 0; v < kTogether; ++v) {
+        Word word = read[k][0].values[c + v];
+        if constexpr (kPerWord == 2) word |= Word{read[k][1].values[c + v]} << 16;
+        group.values[v] = word;
+      }
+      store_pack(words + Tile::place(i / kColumns, i % kColumns + c), group);
+    }
+  }
+  __syncthreads();
+  INGOT_UNROLL
+  for (int k = 0; k < kWrites; ++k) {
+    constexpr int kLanes = Tile::kWords / kWrite;  // for a column
+    const int i = k * Tile::kThreads + static_cast<int>(threadIdx.x);
+    const int word = i % kLanes * kWrite, column = i / kLanes * kGroup;
+    Group groups[kWrite];
+    INGOT_UNROLL
+    for (int w = 0; w < kWrite; ++w) groups[w] = load_pack<kGroup>(words + Tile::place(word + w, column));
+    if (word * kPerWord >= at.rows) continue;
+    INGOT_UNROLL
+    for (int c = 0; c < kGroup; ++c) {
+      if (column + c >= at.columns) continue;
+      Pack<Word, kWrite> pack;
+      INGOT_UNROLL
+      for (int w = 0; w < kWrite; ++w) pack.values[w] = groups[w].values[c];
+      store_pack(reinterpret_cast<Word*>(y + (column + c) * args.y_column + word * kPerWord), pack);
+    }
   }
 }
 
@@ -109,6 +210,15 @@ inline std::optional<TransposedAxes> transposed_axes(const Runs<2>& runs) {
   return axes;
 }
 
+/// The bytes, 16, 8, 4 or fewer, that all runs of `axis` consist of, of operand `v` in `runs`.
+inline std::int64_t whole_bytes(const Runs<2>& runs, std::size_t v, int axis, const View& view) {
+  const auto size = static_cast<std::int64_t>(byte_size(view.dtype));
+  auto all = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(view.data)) | 16;
+  for (int other = 0; other < runs.rank(); ++other)
+    all |= size * (other == axis ? runs.size(axis) : runs.stride(other, v));
+  return all & -all;
+}
+
 /// y = x, or y += x, where their neighbours lie along different axes; false where they do not.
 template <class From, class To>
 bool transpose(const LaunchSite& site, const View& x, const View& y, bool accumulate) {
@@ -125,15 +235,10 @@ bool transpose(const LaunchSite& site, const View& x, const View& y, bool accumu
                                .column_tiles = 0,
                                .accumulate = accumulate,
                                .matrices = {}};
-  bool wide = reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 &&
-              reinterpret_cast<std::uintptr_t>(y.data) % 16 == 0 && args.columns % kPack<From> == 0 &&
-              args.rows % kPack<To> == 0;
   Walk<2>& matrices = args.matrices;
   matrices.total = 1;
   matrices.rank = 0;
   for (int axis = 0; axis < runs.rank(); ++axis) {
-    if (axis != axes->x) wide = wide && runs.stride(axis, 0) % kPack<From> == 0;
-    if (axis != axes->y) wide = wide && runs.stride(axis, 1) % kPack<To> == 0;
     if (axis == axes->x || axis == axes->y) continue;
     matrices.total *= matrices.sizes[matrices.rank] = runs.size(axis);
     for (int v = 0; v < 2; ++v)
@@ -141,19 +246,31 @@ bool transpose(const LaunchSite& site, const View& x, const View& y, bool accumu
     ++matrices.rank;
   }
 
-  const auto run = [&]<bool is_wide>() {
-    using Tile = TransposeTile<From, To, is_wide>;
-    const std::int64_t row_tiles = (args.rows + Tile::kSide - 1) / Tile::kSide;
-    const std::int64_t column_tiles = (args.columns + Tile::kSide - 1) / Tile::kSide;
+  const auto run = [&](auto kernel, std::int64_t tile_rows, std::int64_t tile_columns) {
+    const std::int64_t row_tiles = (args.rows + tile_rows - 1) / tile_rows;
+    const std::int64_t column_tiles = (args.columns + tile_columns - 1) / tile_columns;
     const std::int64_t blocks = row_tiles * column_tiles * matrices.total;
     if (blocks > 0x7fffffff) return false;
     args.row_tiles = static_cast<unsigned>(row_tiles);
     args.column_tiles = static_cast<unsigned>(column_tiles);
-    launch(site, transpose_kernel<From, To, is_wide>, Size3{static_cast<unsigned>(blocks)},
-           Size3{Tile::kThreads}, 0, args);
+    launch(site, kernel, Size3{static_cast<unsigned>(blocks)}, Size3{256}, 0, args);
     return true;
   };
-  return wide ? run.template operator()<true>() : run.template operator()<false>();
+  const std::int64_t x_bytes = whole_bytes(runs, 0, axes->x, x), y_bytes = whole_bytes(runs, 1, axes->y, y);
+  if constexpr (std::is_same_v<From, To> && std::is_unsigned_v<From> &&
+                (sizeof(From) == 2 || sizeof(From) == 4)) {
+    using Tile = WordTile<From>;
+    const auto words = [&]<int read, int write>() {
+      return run(transpose_words_kernel<From, read, write>, Tile::kRows, Tile::kColumns);
+    };
+    if (!accumulate && x_bytes == 16 && y_bytes == 16) return words.template operator()<16, 16>();
+    if (!accumulate && x_bytes == 16 && y_bytes >= 4) return words.template operator()<16, 4>();
+    if (!accumulate && x_bytes >= 4 && y_bytes == 16) return words.template operator()<4, 16>();
+    if (!accumulate && x_bytes >= 4 && y_bytes >= 4) return words.template operator()<4, 4>();
+  }
+  constexpr int kSide = TransposeTile<From, To, true>::kSide;
+  return x_bytes == 16 && y_bytes == 16 ? run(transpose_kernel<From, To, true>, kSide, kSide)
+                                        : run(transpose_kernel<From, To, false>, kSide, kSide);
 }
 
 }  // namespace ingot::kernels::cuda
