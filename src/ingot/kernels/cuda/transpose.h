@@ -126,68 +126,82 @@ struct WordTile {
   }
 };
 
-// A block for a tile. A thread reads what becomes whole words, reads them again as a group of columns, and
-// writes each column: what changes places in between are registers.
+/// What a thread reads of a tile and puts there as words: kRead columns of the rows of a word at a time.
+template <class T, int read_bytes>
+struct WordReads {
+  using Tile = WordTile<T>;
+  static constexpr int kRead = read_bytes / static_cast<int>(sizeof(T));
+  static constexpr int kReads = Tile::kWords * Tile::kColumns / kRead / Tile::kThreads;
+  static constexpr int kTogether = kRead < Tile::kGroup ? kRead : Tile::kGroup;
+  Pack<T, kRead> packs[kReads][Tile::kPerWord];
+
+  __device__ static int first(int k) { return (k * Tile::kThreads + static_cast<int>(threadIdx.x)) * kRead; }
+  __device__ __forceinline__ void load(const T* x, std::int64_t x_row, const TileOf& at) {
+    INGOT_UNROLL
+    for (int k = 0; k < kReads; ++k) {
+      const int row = first(k) / Tile::kColumns * Tile::kPerWord, column = first(k) % Tile::kColumns;
+      INGOT_UNROLL
+      for (int r = 0; r < Tile::kPerWord; ++r)
+        if (row + r < at.rows && column < at.columns)
+          packs[k][r] = load_pack<kRead>(x + (row + r) * x_row + column);
+    }
+  }
+  __device__ __forceinline__ void put(std::uint32_t* words) const {
+    INGOT_UNROLL
+    for (int k = 0; k < kReads; ++k) {
+      const int word = first(k) / Tile::kColumns, column = first(k) % Tile::kColumns;
+      INGOT_UNROLL
+      for (int c = 0; c < kRead; c += kTogether) {
+        Pack<std::uint32_t, kTogether> group;
+        INGOT_UNROLL
+        for (int v = 0; v < kTogether; ++v) group.values[v] = word_of(k, c + v);
+        store_pack(words + Tile::place(word, column + c), group);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ std::uint32_t word_of(int k, int column) const {
+    std::uint32_t word = packs[k][0].values[column];
+    if constexpr (Tile::kPerWord == 2) word |= std::uint32_t{packs[k][1].values[column]} << 16;
+    return word;
+  }
+};
+
+// A block for a tile. A thread puts words there, takes groups of columns from there, `kWrite` words of each,
+// and writes column by column: what changes places in between are registers.
 template <class T, int read_bytes, int write_bytes>
 __global__ __launch_bounds__(WordTile<T>::kThreads) void transpose_words_kernel(
     const __grid_constant__ TransposeArgs<T, T> args) {
   using Tile = WordTile<T>;
-  using Word = std::uint32_t;
-  constexpr int kRead = read_bytes / static_cast<int>(sizeof(T)),
-                kWrite = write_bytes / 4;  // columns; words
-  constexpr int kPerWord = Tile::kPerWord, kColumns = Tile::kColumns, kGroup = Tile::kGroup;
-  constexpr int kReads = Tile::kWords * kColumns / kRead / Tile::kThreads;
-  constexpr int kWrites = Tile::kWords * kColumns / (kGroup * kWrite) / Tile::kThreads;
-  using Group = Pack<Word, kGroup>;
-  INGOT_SHARED_ARRAY(Group, all_groups, Tile::kWords * kColumns / kGroup);
-  Word* const words = all_groups[0].values;
-  const TileOf at(args, Tile::kRows, kColumns);
-  const T* x = args.x + at.x;
-  T* y = args.y + at.y;
-
-  Pack<T, kRead> read[kReads][kPerWord];
-  INGOT_UNROLL
-  for (int k = 0; k < kReads; ++k) {
-    const int i = (k * Tile::kThreads + static_cast<int>(threadIdx.x)) * kRead;
-    const int row = i / kColumns * kPerWord, column = i % kColumns;
-    INGOT_UNROLL
-    for (int r = 0; r < kPerWord; ++r)
-      if (row + r < at.rows && column < at.columns)
-        read[k][r] = load_pack<kRead>(x + (row + r) * args.x_row + column);
-  }
-  constexpr int kTogether = kRead < kGroup ? kRead : kGroup;
-  INGOT_UNROLL
-  for (int k = 0; k < kReads; ++k) {
-    const int i = (k * Tile::kThreads + static_cast<int>(threadIdx.x)) * kRead;
-    INGOT_UNROLL
-    for (int c = 0; c < kRead; c += kTogether) {
-      Pack<Word, kTogether> group;
-      INGOT_UNROLL
-      for (int v = 0; v < kTogether; ++v) {
-        Word word = read[k][0].values[c + v];
-        if constexpr (kPerWord == 2) word |= Word{read[k][1].values[c + v]} << 16;
-        group.values[v] = word;
-      }
-      store_pack(words + Tile::place(i / kColumns, i % kColumns + c), group);
-    }
-  }
+  using Group = Pack<std::uint32_t, Tile::kGroup>;
+  constexpr int kWrite = write_bytes / 4, kLanes = Tile::kWords / kWrite;  // threads for a column
+  constexpr int kWrites = kLanes * Tile::kColumns / Tile::kGroup / Tile::kThreads;
+  INGOT_SHARED_ARRAY(Group, tile, Tile::kWords * Tile::kColumns / Tile::kGroup);
+  std::uint32_t* const words = tile[0].values;
+  const TileOf at(args, Tile::kRows, Tile::kColumns);
+  WordReads<T, read_bytes> reads;
+  reads.load(args.x + at.x, args.x_row, at);
+  __syncwarp();  // or the compiler puts words there between the loads
+  reads.put(words);
   __syncthreads();
   INGOT_UNROLL
   for (int k = 0; k < kWrites; ++k) {
-    constexpr int kLanes = Tile::kWords / kWrite;  // for a column
     const int i = k * Tile::kThreads + static_cast<int>(threadIdx.x);
-    const int word = i % kLanes * kWrite, column = i / kLanes * kGroup;
+    const int word = i % kLanes * kWrite, column = i / kLanes * Tile::kGroup;
     Group groups[kWrite];
     INGOT_UNROLL
-    for (int w = 0; w < kWrite; ++w) groups[w] = load_pack<kGroup>(words + Tile::place(word + w, column));
-    if (word * kPerWord >= at.rows) continue;
+    for (int w = 0; w < kWrite; ++w)
+      groups[w] = load_pack<Tile::kGroup>(words + Tile::place(word + w, column));
+    if (word * Tile::kPerWord >= at.rows) continue;
+    T* to = args.y + at.y + column * args.y_column + word * Tile::kPerWord;
     INGOT_UNROLL
-    for (int c = 0; c < kGroup; ++c) {
+    for (int c = 0; c < Tile::kGroup; ++c, to += args.y_column) {
       if (column + c >= at.columns) continue;
-      Pack<Word, kWrite> pack;
+      Pack<std::uint32_t, kWrite> pack;
       INGOT_UNROLL
       for (int w = 0; w < kWrite; ++w) pack.values[w] = groups[w].values[c];
-      store_pack(reinterpret_cast<Word*>(y + (column + c) * args.y_column + word * kPerWord), pack);
+      store_pack(reinterpret_cast<std::uint32_t*>(to), pack);
     }
   }
 }
