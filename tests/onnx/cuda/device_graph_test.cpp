@@ -30,7 +30,8 @@ std::vector<Tensor> read_all(const std::string& directory, const char* kind, std
 }
 
 bool is_of_the_device(const std::string& implementation) {
-  const std::set<std::string> names{"cublaslt", "cuda", "cudnn", "generated", "tensor_cores", "tiled"};
+  const std::set<std::string> names{"cublaslt",  "cuda",         "cudnn", "few_rows",
+                                    "generated", "tensor_cores", "tiled"};
   return names.contains(implementation);
 }
 
