@@ -40,7 +40,7 @@ std::int64_t logits_budget(Device device);
 std::int64_t logits_budget_of_card(std::size_t memory);
 
 /// How many classes its products have: on a card there are some of zeros behind the others, up to a number
-/// that wide loads and products like. For 50257 of GPT-2 cuBLASLt's took three to four times as long as for
+/// that wide loads and products like. For 50257 of GPT-2 cuBLASLt takes kernels several times as slow as for
 /// 50304 (on an H200).
 std::int64_t linear_cross_entropy_classes(std::int64_t classes, bool on_card);
 /// How many tokens' logits linear_cross_entropy holds at one time: what `budget` bytes hold, or those of 64
