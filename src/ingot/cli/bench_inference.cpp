@@ -76,12 +76,11 @@ double time_run(const InferenceBenchOptions& o, bool decode, infer::Engine& engi
   const std::int64_t vocabulary = engine.model().config.vocab_size;
   for (std::int64_t b = 0; b < o.batch; ++b) {
     const std::int64_t first = 17 * b + 5;
-    engine.start(decode
-                     ? infer::Request{.prompt = some_tokens(1, vocabulary, first),
-                                      .max_tokens = o.tokens,
-                                      .sampling = {.temperature = 0},
-                                      .speculate = o.inference.speculate}
-                     : infer::Request{.prompt = some_tokens(o.tokens, vocabulary, first), .max_tokens = 1});
+    // Greedy: to draw from what random weights give, all tokens about as likely, sorts the whole vocabulary.
+    engine.start({.prompt = some_tokens(decode ? 1 : o.tokens, vocabulary, first),
+                  .max_tokens = decode ? o.tokens : 1,
+                  .sampling = {.temperature = 0},
+                  .speculate = decode ? o.inference.speculate : 0});
   }
   const double start = seconds();
   engine.run();
