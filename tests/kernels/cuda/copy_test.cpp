@@ -131,6 +131,24 @@ Tensor quarters(double smallest, const Shape& shape, DType dtype, Device device)
   return to(to(Tensor::from(values, shape), dtype), device);
 }
 
+// From a size on they are the driver's: every byte, and none beyond, also where elements begin anywhere and
+// where the copy is recorded.
+TEST(CudaCopy, LargeOnesOfWholeTensorsAreExactAndCanBeRecorded) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const std::int64_t n = (std::int64_t{5} << 18) + 3;
+    const Tensor from = to(to(randn({n + 2}, 1), dtype), kDevice);
+    const Tensor into = to(to(randn({n + 2}, 2), dtype), kDevice), before = to(into, kCpu);
+    const Tensor x = slice(from, 0, 1, n + 1), y = slice(into, 0, 1, n + 1);
+    const auto work = backend(kDevice).capture(
+        [&] { launch(kernels::copy, current_stream(kDevice), {.x = x.view(), .y = y.view()}); });
+    work->launch(current_stream(kDevice));
+    const Tensor copied = to(into, kCpu);
+    EXPECT_EQ(max_error(slice(copied, 0, 1, n + 1), to(x, kCpu)), 0.0) << name(dtype);
+    for (const std::int64_t beside : {std::int64_t{0}, n + 1})
+      EXPECT_EQ(max_error(slice(copied, 0, beside, beside + 1), slice(before, 0, beside, beside + 1)), 0.0);
+  }
+}
+
 TEST(CudaCopy, ConvertsAndAddsInEveryTypeAsTheCpuDoes) {
   const std::vector<DType> dtypes = {DType::f32, DType::f16, DType::bf16, DType::i64,    DType::i32,
                                      DType::i16, DType::i8,  DType::u8,   DType::boolean};

@@ -3,8 +3,10 @@
 #include "ingot/core/backend.h"
 #include "ingot/kernels/check.h"
 #include "ingot/kernels/copy.h"
+#include "ingot/kernels/cuda/driver.h"
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/sync.h"
 #include "ingot/kernels/cuda/transpose.h"
 #include "ingot/kernels/element_size.h"
 #include "ingot/kernels/elementwise.h"
@@ -108,7 +110,22 @@ void copy_elements(const CopyArgs& args, Stream stream) {
   map<From, To>(site, std::array{args.x}, std::array{args.y}, {args.accumulate}, Identity<Value<From>>{});
 }
 
+// What the driver copies faster than our kernel: 4150 GB/s where that made 3800 (256 MB on an H200). A small
+// copy is over before that shows.
+bool is_for_driver(const CopyArgs& args) {
+  constexpr std::int64_t kLeast = std::int64_t{1} << 20;  // bytes
+  return args.x.dtype == args.y.dtype && !args.accumulate && args.x.is_contiguous() &&
+         args.y.is_contiguous() &&
+         args.y.numel() * static_cast<std::int64_t>(byte_size(args.y.dtype)) >= kLeast;
+}
+
 void run_copy(const CopyArgs& args, Stream stream) {
+  if (is_for_driver(args)) {
+    const std::int64_t bytes = args.y.numel() * static_cast<std::int64_t>(byte_size(args.y.dtype));
+    driver::use(stream.device.index);
+    driver::copy(args.y.data, args.x.data, static_cast<std::size_t>(bytes), stream.native);
+    return wait_after_launch("copy", stream);
+  }
   if (args.x.dtype == args.y.dtype && !args.accumulate) {
     return dispatch_size(byte_size(args.x.dtype), [&]<class T>() { copy_elements<T, T>(args, stream); });
   }
