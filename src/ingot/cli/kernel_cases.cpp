@@ -360,8 +360,8 @@ KernelWork conv_backward_weight(KernelOperands& operands) {
 KernelWork fp8_matmul_with(KernelOperands& operands, const Shape& a_scales, const Shape& b_scales) {
   constexpr std::int64_t kWidth = KernelOperands::kWidth;
   const std::int64_t tokens = operands.sequence();
-  const auto floats = [&](const Shape& shape) {  // no kernel of a card rounds to 8 bits
-    return to(to(to(operands.values(shape, DType::f32), kCpu), DType::f8e4m3), operands.device());
+  const auto floats = [&](const Shape& shape) {
+    return to(operands.values(shape, DType::f32), DType::f8e4m3);
   };
   const Tensor a = floats({tokens, kWidth}), b = floats({kWidth, kWidth});
   const Tensor a_scale = operands.values(a_scales, DType::f32),

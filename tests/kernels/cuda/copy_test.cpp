@@ -1,6 +1,9 @@
 #include "ingot/kernels/copy.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -146,6 +149,35 @@ TEST(CudaCopy, LargeOnesOfWholeTensorsAreExactAndCanBeRecorded) {
     EXPECT_EQ(max_error(slice(copied, 0, 1, n + 1), to(x, kCpu)), 0.0) << name(dtype);
     for (const std::int64_t beside : {std::int64_t{0}, n + 1})
       EXPECT_EQ(max_error(slice(copied, 0, beside, beside + 1), slice(before, 0, beside, beside + 1)), 0.0);
+  }
+}
+
+// All of bf16, infinities and what is no number among them, and the floats beside each: what lies between two
+// 8-bit floats is there with what is just below and above.
+TEST(CudaCopy, RoundsToEightBitFloatsAndBackAsTheCpuDoes) {
+  std::vector<float> values;
+  for (std::uint32_t bits = 0; bits < 65536; ++bits) {
+    const auto exact = std::bit_cast<float>(bits << 16);  // of bf16, whose exponents reach further
+    for (const float x : {exact, std::nextafter(exact, 1e30F), std::nextafter(exact, -1e30F)})
+      values.push_back(x);
+  }
+  const Tensor numbers = Tensor::from(values, {static_cast<std::int64_t>(values.size())});
+  for (const DType from : {DType::f32, DType::bf16, DType::f16}) {
+    for (const DType small : {DType::f8e4m3, DType::f8e5m2}) {
+      const Tensor x = to(numbers, from), expected = to(x, small), actual = to(to(x, kDevice), small);
+      const Tensor codes = to(actual, kCpu), back = to(to(actual, from), kCpu), as_cpu = to(expected, from);
+      std::int64_t different = 0, different_back = 0;
+      const auto* const a = static_cast<const std::uint8_t*>(codes.view().data);
+      const auto* const e = static_cast<const std::uint8_t*>(expected.view().data);
+      for (std::size_t i = 0; i < values.size(); ++i) different += a[i] != e[i];
+      const Tensor b = to(back, DType::f32), c = to(as_cpu, DType::f32);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const float x0 = b.data<float>()[i], x1 = c.data<float>()[i];
+        different_back += !(x0 == x1 || (std::isnan(x0) && std::isnan(x1)));
+      }
+      EXPECT_EQ(different, 0) << name(from) << " to " << name(small);
+      EXPECT_EQ(different_back, 0) << name(small) << " to " << name(from);
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include "ingot/kernels/cuda/driver.h"
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/small_floats.h"
 #include "ingot/kernels/cuda/sync.h"
 #include "ingot/kernels/cuda/transpose.h"
 #include "ingot/kernels/element_size.h"
@@ -94,13 +95,35 @@ void convert(const CopyArgs& args, Stream stream) {
          Size3{256}, 0, converted);
 }
 
-bool is_copied(DType dtype) {
-  return dtype != DType::f64 && dtype != DType::f8e4m3 && dtype != DType::f8e5m2;
+bool is_small_float(DType dtype) { return dtype == DType::f8e4m3 || dtype == DType::f8e5m2; }
+
+template <class F>
+void dispatch_small_float(DType dtype, F&& f) {
+  if (dtype == DType::f8e4m3) return f.template operator()<e4m3_t>();
+  f.template operator()<e5m2_t>();
 }
 
+// Between 8-bit floats and others.
+void convert_small_floats(const CopyArgs& args, Stream stream) {
+  const bool from_small = is_small_float(args.x.dtype);
+  const auto copied = [&]<class From, class To>() {
+    map<From, To>({"copy", stream, args.x}, std::array{args.x}, std::array{args.y}, {args.accumulate},
+                  Identity<float>{});
+  };
+  dispatch_device_float(from_small ? args.y.dtype : args.x.dtype, "copy", [&]<class Float>() {
+    dispatch_small_float(from_small ? args.x.dtype : args.y.dtype, [&]<class Small>() {
+      from_small ? copied.template operator()<Small, Float>() : copied.template operator()<Float, Small>();
+    });
+  });
+}
+
+bool is_copied(DType dtype) { return dtype != DType::f64 && !is_small_float(dtype); }
+
 bool takes_copy(const CopyArgs& args) {
-  if (args.x.dtype == args.y.dtype && !args.accumulate) return true;
-  return is_copied(args.x.dtype) && is_copied(args.y.dtype);
+  const DType x = args.x.dtype, y = args.y.dtype;
+  if (x == y && !args.accumulate) return true;
+  if (is_small_float(x)) return is_device_float(y);
+  return is_small_float(y) ? is_device_float(x) : is_copied(x) && is_copied(y);
 }
 
 template <class From, class To>
@@ -129,6 +152,7 @@ void run_copy(const CopyArgs& args, Stream stream) {
   if (args.x.dtype == args.y.dtype && !args.accumulate) {
     return dispatch_size(byte_size(args.x.dtype), [&]<class T>() { copy_elements<T, T>(args, stream); });
   }
+  if (is_small_float(args.x.dtype) || is_small_float(args.y.dtype)) return convert_small_floats(args, stream);
   if (!is_device_float(args.x.dtype) || !is_device_float(args.y.dtype)) return convert(args, stream);
   dispatch_device_float(args.x.dtype, "copy", [&]<class From>() {
     dispatch_device_float(args.y.dtype, "copy", [&]<class To>() { copy_elements<From, To>(args, stream); });

@@ -1,6 +1,7 @@
 #include "ingot/kernels/cuda/launch.h"
 #include "ingot/kernels/cuda/map.h"
 #include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/small_floats.h"
 #include "ingot/kernels/cuda/tiled_product.h"
 #include "ingot/kernels/fp8_matmul.h"
 
@@ -8,26 +9,6 @@ namespace ingot::kernels::cuda {
 namespace {
 
 // On plain f32 units: where the card has none for 8-bit floats, or the library does not take the operands.
-
-/// A number of `exponent` bits of exponent, its bias and `mantissa` bits behind; small ones exactly too.
-template <int exponent_bits, int mantissa_bits, int bias>
-__device__ __forceinline__ float small_float(unsigned bits) {
-  const unsigned exponent = bits >> mantissa_bits & ((1U << exponent_bits) - 1U);
-  const unsigned mantissa = bits & ((1U << mantissa_bits) - 1U);
-  const float fraction = static_cast<float>(mantissa) / static_cast<float>(1 << mantissa_bits);
-  const float magnitude =
-      exponent == 0 ? ldexpf(fraction, 1 - bias) : ldexpf(1.0F + fraction, static_cast<int>(exponent) - bias);
-  return (bits & 0x80U) != 0 ? -magnitude : magnitude;
-}
-
-__device__ __forceinline__ float e4m3(unsigned bits) {
-  return (bits & 0x7fU) == 0x7fU ? NAN : small_float<4, 3, 7>(bits);
-}
-__device__ __forceinline__ float e5m2(unsigned bits) {
-  if ((bits & 0x7cU) != 0x7cU) return small_float<5, 2, 15>(bits);
-  if ((bits & 0x3U) != 0) return NAN;
-  return (bits & 0x80U) != 0 ? -INFINITY : INFINITY;
-}
 
 /// Rows of 8-bit floats.
 template <bool is_e4m3>
@@ -37,8 +18,8 @@ struct Rows {
   static constexpr bool along_depth = true;
 
   __device__ float at(std::int64_t place, std::int64_t depth) const {
-    const unsigned bits = x[place * k + depth];
-    return is_e4m3 ? e4m3(bits) : e5m2(bits);
+    const std::uint8_t bits = x[place * k + depth];
+    return is_e4m3 ? to_float(e4m3_t{bits}) : to_float(e5m2_t{bits});
   }
 };
 

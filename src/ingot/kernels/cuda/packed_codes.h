@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "ingot/kernels/cuda/device_code.h"
+#include "ingot/kernels/cuda/small_floats.h"
 #include "ingot/kernels/packed.h"
 #if defined(__CUDACC__)
 #include <cuda_fp8.h>
@@ -104,10 +104,7 @@ void dispatch_row_scaled(PackedFormat format, F&& f) {
 }
 
 __device__ __forceinline__ float e4m3_value(int code) {
-  if ((code & 127) == 127) return NAN;
-  // Sign, exponent and mantissa where f32 has them; its exponents are 120 smaller.
-  const unsigned bits = static_cast<unsigned>(code & 128) << 24 | static_cast<unsigned>(code & 127) << 20;
-  return std::bit_cast<float>(bits) * 0x1p120F;
+  return to_float(e4m3_t{static_cast<std::uint8_t>(code)});
 }
 
 /// What the codes of a weight-only format stand for.
