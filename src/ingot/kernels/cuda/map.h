@@ -161,8 +161,8 @@ template <class In, class Out, int inputs, int outputs, int vec, class F>
 void launch_map(const LaunchSite& site, const MapArgs<inputs, outputs>& args, const F& f) {
   if (args.walk.total == 0) return;
   constexpr unsigned kThreads = 256;
-  // A thread for each pack, nearly always: a card copied 4139 GB/s so, and 3840 where threads went round 16
-  // blocks to a multiprocessor (256 MB on an H200).
+  // A thread for each pack, nearly always. On an H200 the gradient of silu_mul is 5 % faster so than where
+  // threads go round 16 blocks to a multiprocessor; maps with fewer operands are as fast.
   constexpr int kWaves = 1024;
   launch(site, map_kernel<In, Out, inputs, outputs, vec, F>,
          Size3{grid_for(site.stream.device, args.walk.total, kThreads, kWaves)}, Size3{kThreads}, 0, args, f);
