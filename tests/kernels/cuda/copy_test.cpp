@@ -30,7 +30,8 @@ struct Transposed {
   std::int64_t skip = 0;  // first elements of the last axis that are left out: an odd number misaligns
 };
 
-// Around a tile, around a pack, odd; axes outside, between and broadcast; columns of fewer than 16.
+// Around a tile, around a pack, odd; axes outside, between and broadcast; columns of fewer than 16; rows of y
+// of a tile of words and more.
 const std::vector<Transposed> kTransposed = {{{64, 64}, {1, 0}},
                                              {{65, 63}, {1, 0}},
                                              {{136, 72}, {1, 0}},
@@ -43,7 +44,9 @@ const std::vector<Transposed> kTransposed = {{{64, 64}, {1, 0}},
                                              {{2, 3, 24, 40}, {3, 1, 2, 0}},
                                              {{40, 73}, {1, 0}, 1},
                                              {{40, 80}, {1, 0}, 8},
-                                             {{2, 32, 5, 48}, {0, 3, 1, 2}}};
+                                             {{2, 32, 5, 48}, {0, 3, 1, 2}},
+                                             {{2, 454, 70}, {0, 2, 1}},
+                                             {{2, 72, 902}, {0, 2, 1}}};
 
 void expect_copied(const Transposed& c, DType from, DType into, bool accumulate) {
   const auto run = [&](Device device) {
@@ -94,6 +97,29 @@ struct OddlyPlaced {
   Place x, y;
 };
 
+void expect_transposed(const OddlyPlaced& c) {
+  const std::vector<std::pair<DType, DType>> dtypes = {{DType::f32, DType::f32},
+                                                       {DType::bf16, DType::bf16},
+                                                       {DType::u8, DType::u8},
+                                                       {DType::f32, DType::bf16},
+                                                       {DType::bf16, DType::f32}};
+  for (const auto& [from, into] : dtypes) {
+    const auto run = [&](Device device) {
+      const auto there = [&](std::int64_t rows, std::int64_t columns, const Place& place, DType dtype) {
+        const Tensor values = randn({place.skip + rows * (columns + place.gap)}, 1);
+        return placed(rows, columns, place, to(to(values, dtype), device));
+      };
+      const Placed x = there(c.rows, c.columns, c.x, from), y = there(c.columns, c.rows, c.y, into);
+      launch(kernels::copy, current_stream(device),
+             {.x = permute(x.matrix, {1, 0}).view(), .y = y.matrix.view()});
+      return to(y.buffer, kCpu);
+    };
+    EXPECT_EQ(max_error(run(kDevice), run(kCpu)), 0.0)
+        << c.rows << " x " << c.columns << " " << name(from) << " to " << name(into) << ", skip " << c.x.skip
+        << " " << c.y.skip << ", gap " << c.x.gap << " " << c.y.gap;
+  }
+}
+
 // One thing alone keeps each from being read or written in whole packs; what lies between rows stays.
 TEST(CudaCopy, TransposesWhatIsNotWholePacks) {
   const std::vector<OddlyPlaced> cases = {
@@ -101,28 +127,16 @@ TEST(CudaCopy, TransposesWhatIsNotWholePacks) {
       {48, 80, {}, {.gap = 1}},  {48, 75, {.gap = 5}, {}},  {43, 80, {}, {.gap = 5}},
       {48, 80, {.skip = 2}, {}}, {48, 80, {}, {.skip = 2}},
   };
-  const std::vector<std::pair<DType, DType>> dtypes = {{DType::f32, DType::f32},
-                                                       {DType::bf16, DType::bf16},
-                                                       {DType::u8, DType::u8},
-                                                       {DType::f32, DType::bf16},
-                                                       {DType::bf16, DType::f32}};
-  for (const OddlyPlaced& c : cases) {
-    for (const auto& [from, into] : dtypes) {
-      const auto run = [&](Device device) {
-        const auto there = [&](std::int64_t rows, std::int64_t columns, const Place& place, DType dtype) {
-          const Tensor values = randn({place.skip + rows * (columns + place.gap)}, 1);
-          return placed(rows, columns, place, to(to(values, dtype), device));
-        };
-        const Placed x = there(c.rows, c.columns, c.x, from), y = there(c.columns, c.rows, c.y, into);
-        launch(kernels::copy, current_stream(device),
-               {.x = permute(x.matrix, {1, 0}).view(), .y = y.matrix.view()});
-        return to(y.buffer, kCpu);
-      };
-      EXPECT_EQ(max_error(run(kDevice), run(kCpu)), 0.0)
-          << c.rows << " x " << c.columns << " " << name(from) << " to " << name(into) << ", skip "
-          << c.x.skip << " " << c.y.skip << ", gap " << c.x.gap << " " << c.y.gap;
-    }
-  }
+  for (const OddlyPlaced& c : cases) expect_transposed(c);
+}
+
+// Rows of y as long as tiles of words have them, which begin at any word of a line of memory.
+TEST(CudaCopy, TransposesIntoLinesThatBeginAnywhere) {
+  const std::vector<OddlyPlaced> cases = {
+      {450, 72, {}, {}},          {896, 136, {}, {.gap = 2}},          {902, 66, {}, {.skip = 6, .gap = 60}},
+      {512, 64, {}, {.gap = 64}}, {450, 70, {.gap = 2}, {.skip = 62}},
+  };
+  for (const OddlyPlaced& c : cases) expect_transposed(c);
 }
 
 // Every quarter from -4 to 4, or from 0 where `smallest` says so: what truncates, and what is true though it
