@@ -71,10 +71,6 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
   using Team = typename Form::Team;
   const float softcap = args.options.softcap, smoothing = args.options.label_smoothing;
   TeamExchange<Team> exchange;
-  RowSource<Form> source;
-  if (Team::first_row() < args.rows)
-    source.start(args.logits + Team::first_row() * args.row_stride,
-                 static_cast<typename Form::Index>(args.n));
   for (std::int64_t row = Team::first_row(); row - Team::number() < args.rows; row += Team::row_step()) {
     const bool live = row < args.rows;
     const auto n = static_cast<typename Form::Index>(live ? args.n : 0);
@@ -82,14 +78,13 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
     const std::int64_t target = live ? args.targets.at(row) : -1;
     const bool ignored = target == args.options.ignore_index, known = target >= 0 && target < n;
     const float at_target = known ? capped<shaped>(to_float(x_row[target]), softcap) : NAN;
-    const typename Form::T* const from = source.arrived(x_row);
     RowPacks<Form> x;
     ExpSum exps;
     float mean = 0;
     for (int batch = 0; batch < Form::batches(args.n); ++batch) {
       if constexpr (shaped) {
         float values[Form::kPacks][Form::kVec];
-        x.fetch(from, n, batch);
+        x.fetch(x_row, n, batch);
         Form::each([&](int p, int v) {
           const float value = capped<shaped>(x.get(p, v), softcap);
           mean += value;  // 0 where there is none
@@ -97,7 +92,7 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
         });
         exps.add<Form>([&](int p, int v) { return values[p][v]; });
       } else {
-        x.fetch(from, n, batch, -INFINITY);
+        x.fetch(x_row, n, batch, -INFINITY);
         exps.add<Form>([&](int p, int v) { return x.get(p, v); });
       }
     }
@@ -111,12 +106,11 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
       args.loss[row] = ignored ? 0.0F : loss;
       if (args.lse != nullptr) args.lse[row] = lse;
     }
-    if (!Form::kShared && args.dlogits == nullptr) continue;
-    const std::int64_t next = row + Team::row_step();
+    if (args.dlogits == nullptr) continue;
     const float factor = args.denominator == nullptr ? 1.0F : 1.0F / *args.denominator;
     RowGradient<Form, shaped> gradient(args.options, args.n, lse, target, factor);
     for (int batch = 0; batch < Form::batches(args.n); ++batch) {
-      x.fetch_again(from, n, batch);
+      x.fetch_again(x_row, n, batch);
       gradient.begin(batch);
       if (ignored) {
         x.fill([](int, int) { return 0.0F; });
@@ -124,8 +118,60 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
         x.fill([&](int p, int v) { return gradient.at(p, v, x.get(p, v)); });
       }
       x.write(args.dlogits + row * args.drow_stride, n, batch);
-      if (next < args.rows) source.start(args.logits + next * args.row_stride, n, batch);
     }
+  }
+}
+
+// Of long rows, a block each: the next row arrives in shared memory in the place of this one, batch after
+// batch, as this one's gradients are written, and its sum of exponentials follows kBehind batches later. So
+// memory is busy all the time but for the end of a row. Each logit takes some 11 instructions; 18, as the
+// kernel above has, keep an H200 from the rate of its memory.
+template <class T>
+__global__ __launch_bounds__(512, SharedRow<T>::kBlocks) void cross_entropy_shared_kernel(
+    const __grid_constant__ CrossEntropyKernel<T> args) {
+  using Form = typename SharedRow<T>::Form;
+  constexpr int kBehind = 2;
+  const SharedRow<T> shared(args.n);
+  const int batches = shared.batches();
+  TeamExchange<typename Form::Team> exchange;
+  ExpSum exps;
+  std::int64_t row = blockIdx.x;
+  if (row < args.rows) {
+    for (int batch = 0; batch < batches; ++batch) shared.start(args.logits + row * args.row_stride, batch);
+    commit_copies();
+    wait_copies<0>();
+    for (int batch = 0; batch < batches; ++batch) exps.add(shared.fetch(batch));
+  }
+  for (; row < args.rows; row += gridDim.x) {
+    const std::int64_t target = args.targets.at(row), next = row + gridDim.x;
+    const bool ignored = target == args.options.ignore_index, known = target >= 0 && target < args.n;
+    const float at_target = known ? to_float(args.logits[row * args.row_stride + target]) : NAN;
+    // Behind the barrier of this all have read the target's logit, whose place may be its gradient's.
+    const ExpSum all = exps.over_team(exchange);
+    const float lse = all.top + logf(all.plain_sum());
+    if (Form::Team::lane() == 0) {
+      args.loss[row] = ignored ? 0.0F : lse - at_target + args.options.z_loss * lse * lse;
+      if (args.lse != nullptr) args.lse[row] = lse;
+    }
+    const float factor = args.denominator == nullptr ? 1.0F : 1.0F / *args.denominator;
+    const float scale = (1.0F + 2.0F * args.options.z_loss * lse) * factor, by = -lse * kLog2E;
+    const auto gradient = [&](float logit) { return scale * fast_exp2(fmaf(logit, kLog2E, by)); };
+    T* const to = args.dlogits + row * args.drow_stride;
+    const T* const next_row = args.logits + next * args.row_stride;
+    exps = {};
+    for (int batch = 0; batch < batches + kBehind; ++batch) {
+      if (batch < batches) {
+        RowPacks<Form> x = shared.fetch(batch);
+        x.fill([&](int p, int v) { return ignored ? 0.0F : gradient(x.get(p, v)); });
+        if (next < args.rows) shared.start(next_row, batch);
+        shared.write(x, to, batch);
+      }
+      commit_copies();
+      wait_copies<kBehind>();
+      if (next < args.rows && batch >= kBehind) exps.add(shared.fetch(batch - kBehind));
+    }
+    if (known && !ignored && SharedRow<T>::has(target))
+      to[target] = from_float<T>(gradient(at_target) - factor);
   }
 }
 
@@ -158,18 +204,17 @@ void run_cross_entropy(const CrossEntropyArgs& args, Stream stream) {
                                             .row_stride = args.logits.stride(0),
                                             .drow_stride = args.dlogits ? args.dlogits.stride(0) : 0,
                                             .options = args.options};
-    const auto launch_on = [&]<class Form>(Size3 grid, std::size_t shared_bytes) {
-      launch({"cross_entropy", stream, args.logits},
-             is_shaped(args.options) ? cross_entropy_kernel<Form, true> : cross_entropy_kernel<Form, false>,
-             grid, kRowBlock<Form>, shared_bytes, kernel_args);
-    };
+    const LaunchSite site{"cross_entropy", stream, args.logits};
     const auto run = [&]<class Form>() {
-      launch_on.template operator()<Form>(row_grid<Form>(stream.device, rows), 0);
+      launch(site,
+             is_shaped(args.options) ? cross_entropy_kernel<Form, true> : cross_entropy_kernel<Form, false>,
+             row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, kernel_args);
     };
-    if (args.dlogits && is_long<T>(n) && rows_are_aligned({args.logits, args.dlogits})) {
+    if (args.dlogits && !is_shaped(args.options) && is_long<T>(n) &&
+        rows_are_aligned({args.logits, args.dlogits})) {
       if (const std::size_t bytes = shared_row_bytes<T>(stream.device, n); bytes > 0)
-        return launch_on.template operator()<SharedRowForm<T>>(shared_row_grid<T>(stream.device, rows, bytes),
-                                                               bytes);
+        return launch(site, cross_entropy_shared_kernel<T>, shared_row_grid<T>(stream.device, rows, bytes),
+                      kRowBlock<typename SharedRow<T>::Form>, bytes, kernel_args);
     }
     if (ends_in_part<T>(n, {args.logits, args.dlogits})) return run.template operator()<RaggedForm<T>>();
     dispatch_row_form<T>(n, rows_in_packs(n, {args.logits, args.dlogits}), run);

@@ -28,6 +28,15 @@ struct ExpSum {
   __device__ __forceinline__ void add(const Get& get) {
     add<Form>(get, [](int, int, float) {});
   }
+  /// The same of whole packs, with the fewest instructions.
+  template <class Form>
+  __device__ __forceinline__ void add(const RowPacks<Form>& x) {
+    const float above = fmaxf(top, x.top());
+    sum *= factor(above);
+    top = above;
+    const float by = fabsf(top) == INFINITY ? 0.0F : -top * kLog2E;
+    Form::each([&](int p, int v) { sum += fast_exp2(fmaf(x.get(p, v), kLog2E, by)); });
+  }
   /// That of a team, of what its threads have, and with it the sum of `value`.
   template <class Team>
   __device__ __forceinline__ ExpSum over_team(TeamExchange<Team>& exchange, float& value) const {

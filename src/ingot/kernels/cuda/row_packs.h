@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "ingot/core/view.h"
+#include "ingot/kernels/cuda/global_store.h"
 #include "ingot/kernels/cuda/team.h"
 
 // Rows that a team reads in packs. All packs of a batch are asked for before the first is used: a kernel that
@@ -24,7 +25,6 @@ struct RowForm {
   static constexpr int kPackStep = size * vec,
                        kStep = kPackStep * packs;  ///< elements to the next pack, batch
   static constexpr bool kHeld = held, kWhole = whole;
-  static constexpr bool kShared = false;  ///< see shared_rows.h
   /// How many blocks a multiprocessor should hold at least: 1024 threads, which leaves 64 registers to each,
   /// or 640 with 96 for kernels that have two rows at hand.
   static constexpr int kBlocks = 1024 / Team::kThreads;
@@ -60,6 +60,13 @@ struct Elements {
   __device__ __forceinline__ void load(const T* from) { pack = load_pack<count>(from); }
   __device__ __forceinline__ void store(T* to) const { store_pack(to, pack); }
   __device__ __forceinline__ float get(int i) const { return to_float(pack.values[i]); }
+  /// The greatest element; what is no number does not count.
+  __device__ __forceinline__ float top() const {
+    float top = get(0);
+    INGOT_UNROLL
+    for (int i = 1; i < count; ++i) top = fmaxf(top, get(i));
+    return top;
+  }
   template <class F>
   __device__ __forceinline__ void fill(F&& f) {
     INGOT_UNROLL
@@ -74,7 +81,7 @@ requires(sizeof(T) == 2 && count % 2 == 0) struct Elements<T, count> {
   __device__ __forceinline__ void load(const T* from) {
     pack = bits_as<Pack<std::uint32_t, count / 2>>(load_pack<count>(from));
   }
-  __device__ __forceinline__ void store(T* to) const { store_pack(to, bits_as<Pack<T, count>>(pack)); }
+  __device__ __forceinline__ void store(T* to) const { store_global(to, bits_as<Pack<T, count>>(pack)); }
   __device__ __forceinline__ float get(int i) const {
     const std::uint32_t two = pack.values[i / 2];
     if constexpr (std::is_same_v<T, bfloat_t>) {  // the upper half of a float
@@ -87,6 +94,19 @@ requires(sizeof(T) == 2 && count % 2 == 0) struct Elements<T, count> {
       return to_float(bits_as<T>(static_cast<std::uint16_t>(i % 2 == 0 ? two : two >> 16)));
 #endif
     }
+  }
+  __device__ __forceinline__ float top() const {
+#if defined(__CUDACC__)  // two at a time
+    using Two = std::conditional_t<std::is_same_v<T, bfloat_t>, __nv_bfloat162, __half2>;
+    Two top = bits_as<Two>(pack.values[0]);
+    INGOT_UNROLL
+    for (int i = 1; i < count / 2; ++i) top = __hmax2(top, bits_as<Two>(pack.values[i]));
+    return fmaxf(to_float(top.x), to_float(top.y));
+#else
+    float top = get(0);
+    for (int i = 1; i < count; ++i) top = fmaxf(top, get(i));
+    return top;
+#endif
   }
   template <class F>
   __device__ __forceinline__ void fill(F&& f) {
@@ -145,6 +165,15 @@ struct RowPacks {
       }
     }
   }
+  /// fetch() and write() of a batch that lies within the row.
+  __device__ __forceinline__ void load(const T* row, int batch) {
+    INGOT_UNROLL
+    for (int p = 0; p < Form::kPacks; ++p) packs[p].load(row + Form::place(batch, p));
+  }
+  __device__ __forceinline__ void store(T* row, int batch) const {
+    INGOT_UNROLL
+    for (int p = 0; p < Form::kPacks; ++p) packs[p].store(row + Form::place(batch, p));
+  }
   /// For another pass: reads what is not held.
   __device__ __forceinline__ void fetch_again(const T* row, Index n, int batch, float absent = 0.0F) {
     if constexpr (Form::kHeld) {
@@ -168,6 +197,13 @@ struct RowPacks {
     }
   }
   __device__ __forceinline__ float get(int p, int v) const { return packs[p].get(v); }
+  /// The greatest element; what is no number does not count.
+  __device__ __forceinline__ float top() const {
+    float top = packs[0].top();
+    INGOT_UNROLL
+    for (int p = 1; p < Form::kPacks; ++p) top = fmaxf(top, packs[p].top());
+    return top;
+  }
   /// Makes each element f(pack, element of it), which may use what is there.
   template <class F>
   __device__ __forceinline__ void fill(F&& f) {

@@ -6,51 +6,58 @@
 // Rows that registers do not hold, in shared memory: read once, however often the kernel goes through them.
 namespace ingot::kernels::cuda {
 
-/// Rows that begin where packs may, each taken by a block that has all of it in shared memory. Two packs at a
-/// time are enough from there.
+/// The row that a block of 512 threads has in shared memory. It begins where packs may, and is taken in
+/// batches of two packs for each thread. A thread fetches only what it copied itself, so none waits for
+/// others, and a batch of the next row can be started where the thread needs nothing more of this one's.
 template <class T>
-struct SharedRowForm : RowForm<T, 512, 2, kPack<T>, false, false> {
-  static constexpr bool kShared = true;
-};
-
-/// Where a kernel that goes through its rows more than once fetches them from: for a SharedRowForm a copy, in
-/// which the next row arrives while this one is written, for others the rows themselves. A thread copies what
-/// it fetches itself, so it waits for no other.
-template <class Form>
-class RowSource {
+class SharedRow {
  public:
-  using T = typename Form::T;
-  using Index = typename Form::Index;
+  using Form = RowForm<T, 512, 2, kPack<T>, true, false>;
+  static constexpr int kBlocks = 2;  ///< of a multiprocessor at most: 1024 threads of 64 registers
 
-  __device__ __forceinline__ void start(const T* row, Index n) {
-    if constexpr (Form::kShared)
-      for (int batch = 0; batch < Form::batches(n); ++batch) start(row, n, batch);
-  }
-  /// Begins to copy a batch over that of the row before, of which this thread needs nothing more.
-  __device__ __forceinline__ void start(const T* row, Index n, int batch) {
-    if constexpr (Form::kShared) {
-      INGOT_DYNAMIC_SHARED(T, copy);
-      INGOT_UNROLL
-      for (int p = 0; p < Form::kPacks; ++p) {
-        const Index at = Form::place(batch, p);
-        if (at + Form::kVec <= n) {
-          copy_async(copy + at, row + at, true);
-        } else {
-          for (Index i = at; i < n; ++i) copy[i] = row[i];
-        }
+  __device__ __forceinline__ explicit SharedRow(std::int64_t n) : n_(static_cast<int>(n)) {}
+  __device__ __forceinline__ int batches() const { return (n_ + Form::kStep - 1) / Form::kStep; }
+
+  /// Begins to copy a batch of `row`; commit_copies() ends it.
+  __device__ __forceinline__ void start(const T* row, int batch) const {
+    INGOT_DYNAMIC_SHARED(T, copy);
+    INGOT_UNROLL
+    for (int p = 0; p < Form::kPacks; ++p) {
+      const int at = Form::place(batch, p);
+      if (is_whole(batch) || at + Form::kVec <= n_) {
+        copy_async(copy + at, row + at, true);
+      } else {
+        for (int i = at; i < n_; ++i) copy[i] = row[i];
       }
-      commit_copies();
     }
   }
-  /// What is to be fetched from in place of `row`, which was started.
-  __device__ __forceinline__ const T* arrived(const T* row) const {
-    if constexpr (Form::kShared) {
-      INGOT_DYNAMIC_SHARED(T, copy);
-      wait_copies<0>();
-      return copy;
+  /// A batch that has arrived; -infinity behind the row.
+  __device__ __forceinline__ RowPacks<Form> fetch(int batch) const {
+    INGOT_DYNAMIC_SHARED(T, copy);
+    RowPacks<Form> x;
+    if (is_whole(batch)) {
+      x.load(copy, batch);
+    } else {
+      x.fetch(copy, n_, batch, -INFINITY);
     }
-    return row;
+    return x;
   }
+  __device__ __forceinline__ void write(const RowPacks<Form>& x, T* row, int batch) const {
+    if (is_whole(batch)) {
+      x.store(row, batch);
+    } else {
+      x.write(row, n_, batch);
+    }
+  }
+  /// Whether this thread is the one that fetches and writes element `i`.
+  __device__ __forceinline__ static bool has(std::int64_t i) {
+    return static_cast<int>(i / Form::kVec % Form::Team::kThreads) == Form::Team::lane();
+  }
+
+ private:
+  __device__ __forceinline__ bool is_whole(int batch) const { return (batch + 1) * Form::kStep <= n_; }
+
+  int n_;
 };
 
 /// Bytes of shared memory for a row of `width`; 0 where a block of the device cannot have so many.
@@ -65,7 +72,7 @@ template <class T>
 Size3 shared_row_grid(Device device, std::int64_t rows, std::size_t bytes) {
   constexpr std::size_t kBeside = 2048;  // of a block: what it declares and what the card keeps
   const bool two = 2 * (bytes + kBeside) <= shared_memory(device) + 1024;
-  return {grid_for(device, rows, 1, two ? SharedRowForm<T>::kBlocks : 1)};
+  return {grid_for(device, rows, 1, two ? SharedRow<T>::kBlocks : 1)};
 }
 
 }  // namespace ingot::kernels::cuda
