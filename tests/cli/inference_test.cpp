@@ -163,6 +163,42 @@ TEST_F(InferenceVerbs, BenchKernelsSetsEachAgainstCopiesAndProducts) {
   EXPECT_EQ(one["kernels"][2]["bytes"].get<double>(), (3 * 4 + 4 + 4 * 4.0 / 256) * elements);
 }
 
+TEST_F(InferenceVerbs, BenchProductsRepeatsThoseOfAStep) {
+  const auto bench = json({"bench", "products", "--shape", "demo", "--device", "cpu", "--batch", "2",
+                           "--sequence", "16", "--seconds", "0.3"});
+  // Weights [out, in] of six layers of 192, with 6 heads, 2 groups and an MLP of 512, and 2048 classes.
+  const double weights = 192.0 * (6 * (2 * 192 + 2 * 64 + 3 * 512) + 2048);
+  EXPECT_EQ(bench["flops_of_step"].get<double>(), 6 * 2 * 16 * weights);
+  double flops = 0, share = 0;
+  for (const auto& product : bench["products"]) {
+    const double one =
+        2 * product["m"].get<double>() * product["n"].get<double>() * product["k"].get<double>();
+    EXPECT_NEAR(one, product["gflops"].get<double>() * 1e9 * product["seconds"].get<double>(), 1e-6 * one);
+    flops += one * product["count"].get<double>();
+    share += product["share"].get<double>();
+  }
+  EXPECT_EQ(flops, bench["flops_of_step"].get<double>());
+  EXPECT_NEAR(share, 1, 1e-9);
+  EXPECT_NEAR(bench["sustained_gflops"].get<double>() * bench["step_ms"].get<double>() * 1e6, flops,
+              1e-6 * flops);
+  double done = 0, until = 0;
+  for (const auto& window : bench["windows"]) {
+    done += window["gflops"].get<double>() * window["seconds"].get<double>() * 1e9;
+    EXPECT_GT(window["until"].get<double>(), until);
+    until = window["until"].get<double>();
+    EXPECT_FALSE(window.contains("watts"));
+  }
+  EXPECT_GE(until, 0.3);
+  EXPECT_EQ(until, bench["seconds"].get<double>());
+  EXPECT_NEAR(done, flops * bench["steps"].get<double>(), 1e-6 * done);
+  const Outcome text = run_ingot(
+      {"bench", "products", "--shape", "demo", "--batch", "1", "--sequence", "8", "--seconds", "0.01"});
+  EXPECT_NE(text.output.find("sustained"), std::string::npos) << text.output << text.errors;
+  EXPECT_NE(text.output.find("q_proj, o_proj"), std::string::npos) << text.output;
+  for (const char* option : {"--seconds", "--batch", "--sequence"})
+    EXPECT_NE(run_ingot({"bench", "products", option, "0"}).errors.find(option), std::string::npos) << option;
+}
+
 TEST_F(InferenceVerbs, WhatCannotBeIsNamed) {
   const auto errors = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words{"generate", directory_, "-p", "the"};

@@ -13,6 +13,8 @@ void add_bench_policy(Command& bench);
 void add_bench_matmul(Command& bench);
 /// `ingot bench kernels`.
 void add_bench_kernels(Command& bench);
+/// `ingot bench products`.
+void add_bench_products(Command& bench);
 
 /// Of a clock that only goes forward.
 double seconds();

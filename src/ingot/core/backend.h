@@ -23,7 +23,8 @@ struct BackendCapabilities {
   std::vector<std::string> features;  ///< instruction sets or architecture: "avx2", "avx512_vnni", "sm_90"
   std::vector<DType> dtypes;          ///< dtypes that kernels compute in
   std::size_t total_memory = 0;
-  int compute_units = 0;  ///< processors or multiprocessors
+  int compute_units = 0;    ///< processors or multiprocessors
+  std::string pci_address;  ///< "0000:0f:00.0": what the system calls a card; empty for the CPU
   /// FLOP/s of dense matrix products, by the maker's data sheet; no entry where that is not known.
   std::map<DType, double> peak_flops;
   bool streams = false;  ///< work runs beside the caller

@@ -70,6 +70,7 @@ class CudaBackend final : public ComputeBackend {
     capabilities_.dtypes = {DType::f32, DType::f16, DType::bf16};
     capabilities_.total_memory = found.memory;
     capabilities_.compute_units = found.multiprocessors;
+    capabilities_.pci_address = found.pci_address;
     for (const DType dtype : capabilities_.dtypes) {
       if (const double peak = dense_peak(found.name, dtype); peak > 0) capabilities_.peak_flops[dtype] = peak;
     }

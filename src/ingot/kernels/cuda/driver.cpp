@@ -59,7 +59,9 @@ DeviceProperties properties(int device) {
           .minor = found.minor,
           .multiprocessors = found.multiProcessorCount,
           .memory = found.totalGlobalMem,
-          .shared_memory = found.sharedMemPerBlockOptin};
+          .shared_memory = found.sharedMemPerBlockOptin,
+          .pci_address =
+              fmt::format("{:04x}:{:02x}:{:02x}.0", found.pciDomainID, found.pciBusID, found.pciDeviceID)};
 }
 
 std::string version() {

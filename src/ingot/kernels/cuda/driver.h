@@ -23,6 +23,7 @@ struct DeviceProperties {
   int multiprocessors = 0;
   std::size_t memory = 0;
   std::size_t shared_memory = 0;  ///< bytes that a block can have after it asked for more than 48 KiB
+  std::string pci_address;        ///< domain:bus:device.function; empty for an emulated device
 };
 
 /// How many devices there are; 0, and in `problem` why, where there is no driver or no device. Never throws.

@@ -1,0 +1,57 @@
+#include "ingot/cli/card_sensors.h"
+
+#include <array>
+
+#include "ingot/base/shared_library.h"
+
+namespace ingot::cli {
+namespace {
+
+// As nvml.h declares them, whose handles are pointers and whose results are 0 where all is well.
+constexpr int kSuccess = 0, kSmClock = 1;
+struct Nvml {
+  SharedLibrary library{std::array{std::string("libnvidia-ml.so.1")}};
+  int (*init)() = nullptr;
+  int (*card_at)(const char* pci_address, void** card) = nullptr;
+  int (*clock)(void* card, int which, unsigned* mhz) = nullptr;
+  int (*power)(void* card, unsigned* milliwatts) = nullptr;
+  int (*power_limit)(void* card, unsigned* milliwatts) = nullptr;
+  bool ready = false;
+
+  Nvml() {
+    library.find(init, "nvmlInit_v2");
+    library.find(card_at, "nvmlDeviceGetHandleByPciBusId_v2");
+    library.find(clock, "nvmlDeviceGetClockInfo");
+    library.find(power, "nvmlDeviceGetPowerUsage");
+    library.find(power_limit, "nvmlDeviceGetEnforcedPowerLimit");
+    ready = library.problem().empty() && init() == kSuccess;
+  }
+};
+
+const Nvml& nvml() {
+  static const Nvml library;
+  return library;
+}
+
+}  // namespace
+
+CardSensors::CardSensors(const std::string& pci_address) {
+  if (pci_address.empty() || !nvml().ready) return;
+  if (nvml().card_at(pci_address.c_str(), &card_) != kSuccess) card_ = nullptr;
+}
+
+std::optional<CardSensors::Reading> CardSensors::read() const {
+  unsigned mhz = 0, milliwatts = 0;
+  if (card_ == nullptr || nvml().clock(card_, kSmClock, &mhz) != kSuccess ||
+      nvml().power(card_, &milliwatts) != kSuccess)
+    return {};
+  return Reading{.sm_mhz = static_cast<double>(mhz), .watts = milliwatts * 1e-3};
+}
+
+std::optional<double> CardSensors::limit_watts() const {
+  unsigned milliwatts = 0;
+  if (card_ == nullptr || nvml().power_limit(card_, &milliwatts) != kSuccess) return {};
+  return milliwatts * 1e-3;
+}
+
+}  // namespace ingot::cli

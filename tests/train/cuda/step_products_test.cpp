@@ -1,0 +1,50 @@
+#include "ingot/train/step_products.h"
+
+#include "tests/kernels/cuda/device.h"
+#include "tests/train/product_launches.h"
+#include <gtest/gtest.h>
+
+namespace ingot {
+namespace {
+
+using test::kDevice;
+using test::product_config;
+
+TEST(DeviceStepProducts, AreLaunchedAsOftenAndByTheSameKernelsAsInAStep) {
+  for (const std::string family : {"llama", "gpt2"}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const LanguageConfig config = product_config(family, dtype);
+      const test::ProductLaunches expected = test::launches_of_a_step(config, kDevice);
+      EXPECT_FALSE(expected.empty());
+      EXPECT_EQ(test::launches_of_products(config, kDevice), expected) << family << " " << name(dtype);
+    }
+  }
+}
+
+TEST(DeviceStepProducts, TheHeadHasTheClassesOfZerosOfTheLoss) {
+  const StepProducts work(product_config("llama", DType::bf16), 48, kDevice);
+  std::int64_t heads = 0;
+  for (const StepProduct& p : work.products()) heads += p.out == 128 ? 1 : 0;  // 70 classes
+  EXPECT_EQ(heads, 3);
+}
+
+TEST(DeviceStepProducts, SustainedWorkIsTimedByTheDevicesClock) {
+  const StepProducts work(product_config("llama", DType::bf16), 48, kDevice);
+  const auto samples = work.sustain(0.1, [](const StepProducts::Sample&) {});
+  ASSERT_FALSE(samples.empty());
+  double flops = 0, end = 0;
+  for (const auto& sample : samples) {
+    EXPECT_EQ(sample.begin, end);
+    EXPECT_GT(sample.end, sample.begin);
+    end = sample.end;
+    flops += sample.flops;
+  }
+  EXPECT_GE(end, 0.1);
+  EXPECT_EQ(flops, static_cast<double>(samples.back().steps) * work.flops());
+  const std::vector<double> each = work.time_each(0);
+  ASSERT_EQ(each.size(), work.products().size());
+  for (const double seconds : each) EXPECT_GT(seconds, 0);
+}
+
+}  // namespace
+}  // namespace ingot
