@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "tests/cli/process.h"
+#include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -19,8 +20,6 @@ namespace fs = std::filesystem;
 class InferenceVerbs : public ::testing::Test {
  protected:
   void SetUp() override {
-    directory_ = ::testing::TempDir() + "ingot-inference-verbs";
-    fs::remove_all(directory_);
     text::Tokenizer tokenizer = text::train_bpe({.vocab_size = 300}, kText);
     text::TokenizerConfig names = tokenizer.config();
     names.chat_template =
@@ -40,7 +39,6 @@ class InferenceVerbs : public ::testing::Test {
     tokenizer.with_config(names).save_directory(directory_);
     write_file_atomically(directory_ + "/text.txt", std::string(kText));
   }
-  void TearDown() override { fs::remove_all(directory_); }
 
   nlohmann::json json(std::vector<std::string> words) {
     words.emplace_back("--json");
@@ -52,7 +50,8 @@ class InferenceVerbs : public ::testing::Test {
   static constexpr std::string_view kText =
       "the quick brown fox jumps over the lazy dog and the quick brown fox sleeps. the quick brown fox "
       "wakes up and jumps over the lazy dog once more, and the lazy dog does not mind at all.\n";
-  std::string directory_;
+  const test::TemporaryDirectory folder_;
+  const std::string directory_ = folder_.path();
 };
 
 TEST_F(InferenceVerbs, GenerateWritesOneTextWhateverTheSettingsOfSpeed) {

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "tests/cli/process.h"
+#include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <termios.h>
@@ -17,12 +18,10 @@ nlohmann::json json_of(const Outcome& outcome) {
   return parse_json<nlohmann::json>(outcome.output, "the test");
 }
 
-std::string saved_game(const std::string& name) {
-  const std::string path = ::testing::TempDir() + name;
+void save_game(const std::string& path) {
   const Outcome played =
       run_ingot({"mahjong", "play", "--player", "rule-based", "--length", "round", "--save", path});
   EXPECT_EQ(played.exit_code, 0) << played.errors;
-  return path;
 }
 
 TEST(MahjongCommand, ASignalThatEndsWatchingGivesTheTerminalBack) {
@@ -77,7 +76,9 @@ TEST(MahjongCommand, TheCircumstancesOfAWinAreOptionsOfScore) {
 }
 
 TEST(MahjongCommand, ASavedGameValidatesAndAnEditedOneIsNamedInJson) {
-  const std::string good = saved_game("good.mjai"), bad = ::testing::TempDir() + "bad.mjai";
+  const test::TemporaryDirectory folder;
+  const std::string good = folder.at("good.mjai"), bad = folder.at("bad.mjai");
+  save_game(good);
   std::ifstream in(good);
   std::ofstream out(bad);
   for (std::string line; std::getline(in, line);)
@@ -112,7 +113,9 @@ TEST(MahjongCommand, WatchingThroughAPipeIsPlainText) {
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.output.find('\x1b'), std::string::npos);
   EXPECT_NE(outcome.output.find("dora indicators"), std::string::npos);
-  const std::string path = saved_game("watched.mjai");
+  const test::TemporaryDirectory folder;
+  const std::string path = folder.at("watched.mjai");
+  save_game(path);
   const Outcome replayed = run_ingot({"mahjong", "replay", "--watch", "--length", "round", path});
   EXPECT_EQ(replayed.exit_code, 0) << replayed.errors;
   EXPECT_NE(replayed.output.find("player 0: discard"), std::string::npos);

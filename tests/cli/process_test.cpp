@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <sys/wait.h>
@@ -27,7 +28,8 @@ int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) 
 
 Outcome run_with(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
                  const std::string& input_path) {
-  const std::string errors_path = ::testing::TempDir() + "ingot-stderr-" + std::to_string(::getpid());
+  const test::TemporaryDirectory folder;
+  const std::string errors_path = folder.at("stderr");
   std::string command = "exec env";
   for (const std::string& setting : environment) command += " " + quoted(setting);
   command += " " + quoted(INGOT_BINARY);
@@ -42,7 +44,6 @@ Outcome run_with(const std::vector<std::string>& arguments, const std::vector<st
   outcome.exit_code = exit_code(::pclose(pipe));
   std::ifstream errors(errors_path);
   outcome.errors.assign(std::istreambuf_iterator<char>(errors), {});
-  std::filesystem::remove(errors_path);
   return outcome;
 }
 
@@ -53,11 +54,10 @@ Outcome run_ingot(const std::vector<std::string>& arguments, const std::vector<s
 }
 
 Outcome run_ingot_with_input(const std::vector<std::string>& arguments, const std::string& input) {
-  const std::string path = ::testing::TempDir() + "ingot-stdin-" + std::to_string(::getpid());
+  const test::TemporaryDirectory folder;
+  const std::string path = folder.at("stdin");
   std::ofstream(path) << input;
-  const Outcome outcome = run_with(arguments, {}, path);
-  std::filesystem::remove(path);
-  return outcome;
+  return run_with(arguments, {}, path);
 }
 
 Outcome run_ingot_on_terminal(const std::vector<std::string>& arguments, const TerminalWatch& watch) {
@@ -155,15 +155,13 @@ TEST(CommandLine, AReaderThatHasSeenEnoughNeedsNoMessage) {
 }
 
 TEST(CommandLine, AFileThatGrowsTooLargeEndsWithAnErrorAndLeavesNothing) {
-  const std::string folder = ::testing::TempDir() + "ingot-limit-" + std::to_string(::getpid());
-  std::filesystem::create_directories(folder);
+  const test::TemporaryDirectory folder;
   const Outcome outcome =
-      run_in_shell("ulimit -f 0; ", " mahjong play --player random --save " + quoted(folder + "/game.json") +
+      run_in_shell("ulimit -f 0; ", " mahjong play --player random --save " + quoted(folder.at("game.json")) +
                                         " >/dev/null 2>&3");
   EXPECT_EQ(outcome.exit_code, 1) << outcome.errors;
   EXPECT_NE(outcome.errors.find("File too large"), std::string::npos) << outcome.errors;
-  EXPECT_TRUE(std::filesystem::is_empty(folder));
-  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(CommandLine, StartsWithoutTheLibrariesOfTheNetwork) {

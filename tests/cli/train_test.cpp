@@ -5,6 +5,7 @@
 
 #include "tests/cli/process.h"
 #include "tests/support/source_dir.h"
+#include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -19,9 +20,6 @@ namespace fs = std::filesystem;
 class TrainCommand : public ::testing::Test {
  protected:
   void SetUp() override {
-    directory_ = ::testing::TempDir() + "ingot-train-command";
-    fs::remove_all(directory_);
-    fs::create_directories(directory_);
     std::ofstream text(directory_ + "/text.txt");
     for (int i = 0; i < 300; ++i) text << "Line " << i << " comes before line " << i + 1 << ".\n";
     std::ofstream(directory_ + "/train.yaml")
@@ -37,7 +35,6 @@ class TrainCommand : public ::testing::Test {
            "learning_rate: 0.01\nsave_total_limit: 2\n"
            "report_to: [jsonl]\n";
   }
-  void TearDown() override { fs::remove_all(directory_); }
 
   std::vector<std::string> command(const std::string& output, bool resume = false) const {
     std::vector<std::string> words{"train", directory_ + "/train.yaml", "--json", "--set",
@@ -49,7 +46,8 @@ class TrainCommand : public ::testing::Test {
     return read_file(directory_ + "/" + output + "/model/model.safetensors");
   }
 
-  std::string directory_;
+  const test::TemporaryDirectory folder_;
+  const std::string directory_ = folder_.path();
 };
 
 // kill -9 at every kind of moment: in the middle of a file, between files, before, amid and after the renames

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/cli/process.h"
+#include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/types.h>
@@ -22,17 +23,12 @@ namespace fs = std::filesystem;
 
 class TuneCommand : public ::testing::Test {
  protected:
-  void SetUp() override {
-    directory_ = ::testing::TempDir() + "ingot-tune-command";
-    fs::remove_all(directory_);
-    fs::create_directories(directory_);
-  }
-  void TearDown() override { fs::remove_all(directory_); }
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(directory_ + "/" + name) << text;
     return directory_ + "/" + name;
   }
-  std::string directory_;
+  const test::TemporaryDirectory folder_;
+  const std::string directory_ = folder_.path();
 };
 
 constexpr const char* kCommandStudy =
