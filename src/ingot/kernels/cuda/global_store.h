@@ -7,7 +7,7 @@
 namespace ingot::kernels::cuda {
 
 /// store_pack for memory of the device, certainly in one access: where nothing was read from the address
-/// before, nvcc writes a struct of half types member by member.
+/// before, nvcc may write a struct member by member.
 template <int count, class T>
 __device__ __forceinline__ void store_global(T* to, const Pack<T, count>& pack) {
 #if defined(__CUDACC__)

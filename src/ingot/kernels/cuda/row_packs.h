@@ -58,7 +58,7 @@ template <class T, int count>
 struct Elements {
   Pack<T, count> pack;
   __device__ __forceinline__ void load(const T* from) { pack = load_pack<count>(from); }
-  __device__ __forceinline__ void store(T* to) const { store_pack(to, pack); }
+  __device__ __forceinline__ void store(T* to) const { store_global(to, pack); }
   __device__ __forceinline__ float get(int i) const { return to_float(pack.values[i]); }
   /// The greatest element; what is no number does not count.
   __device__ __forceinline__ float top() const {
