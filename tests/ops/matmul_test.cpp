@@ -355,6 +355,45 @@ TEST(Linear, HoldsForEveryShape) {
   }
 }
 
+// As one tensor: the layers' results side by side.
+Tensor linear_side_by_side(std::span<const Tensor> in) {
+  const std::vector<LinearWeights> layers{{in[1], in[2]}, {in[3], {}}, {in[4], in[5]}};
+  return concat(linear(in[0], layers), -1);
+}
+
+TEST(Linear, SeveralOfOneInputHoldForEveryShape) {
+  for (const Shape& x : {Shape{1, 1}, Shape{5}, Shape{2, 3, 16}, Shape{1, 1, 64}, Shape{20, 24}}) {
+    const std::int64_t in = x.back();
+    check_op({.name = to_string(x),
+              .op = linear_side_by_side,
+              .inputs = {{x}, {Shape{4, in}}, {Shape{4}}, {Shape{19, in}}, {Shape{1, in}}, {Shape{1}}},
+              .half_tolerance = 6e-2});
+  }
+}
+
+TEST(Linear, SeveralOfOneInputHaveTheBitsOfEachOnTheCpu) {
+  std::vector<Tensor> in{randn({2, 3, 24}, 1), randn({8, 24}, 2),  randn({8}, 3),
+                         randn({5, 24}, 4),    randn({30, 24}, 5), randn({30}, 6)};
+  const auto each = [&] {
+    return concat(
+        std::vector<Tensor>{linear(in[0], in[1], in[2]), linear(in[0], in[3]), linear(in[0], in[4], in[5])},
+        -1);
+  };
+  const auto gradients_of = [&](const Tensor& y) {
+    for (Tensor& input : in) input.set_grad({});
+    backward(sum(square(y)));
+    std::vector<Tensor> found{y};
+    for (const Tensor& input : in) found.push_back(clone(input.grad()));
+    return found;
+  };
+  EXPECT_EQ(max_error(linear_side_by_side(in), each()), 0.0);
+  for (Tensor& input : in) input.set_requires_grad(true);
+  const auto found = gradients_of(linear_side_by_side(in)), expected = gradients_of(each());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(max_error(found[i], expected[i]), 0.0) << i;
+  const NoGrad no_grad;
+  EXPECT_EQ(max_error(linear_side_by_side(in), each()), 0.0);
+}
+
 TEST(Linear, AddsWeightGradientsOverMicroBatches) {
   const Tensor x1 = randn({40, 24}, 1), x2 = randn({40, 24}, 2);
   Tensor w = randn({32, 24}, 3), b = randn({32}, 4);
@@ -370,6 +409,8 @@ TEST(Linear, AddsWeightGradientsOverMicroBatches) {
 }
 
 TEST(Linear, RefusesShapesThatDoNotFit) {
+  const std::vector<LinearWeights> layers{{Tensor::zeros({2, 4}), {}}, {Tensor::zeros({2, 5}), {}}};
+  EXPECT_THROW(linear(Tensor::zeros({3, 4}), layers), ShapeMismatch);
   EXPECT_THROW(linear(Tensor::zeros({2, 4}), Tensor::zeros({3, 5})), ShapeMismatch);
   EXPECT_THROW(linear(Tensor::zeros({2, 4}), Tensor::zeros({3, 4}), Tensor::zeros({4})), ShapeMismatch);
 }

@@ -4,6 +4,10 @@
 
 namespace ingot::kernels {
 
+void gemm_each_by_one(const GemmEachArgs& args, Stream stream) {
+  for (int i = 0; i < args.count; ++i) launch(gemm, stream, args.one(i));
+}
+
 void gemm_gelu_in_two(const GemmGeluArgs& args, Stream stream) {
   const View& sum = args.before ? args.before : args.c;
   launch(gemm, stream, {.a = args.a, .b = args.b, .c = sum, .bias = args.bias});

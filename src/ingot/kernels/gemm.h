@@ -1,5 +1,8 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
+
 #include "ingot/kernels/kernel.h"
 
 namespace ingot::kernels {
@@ -17,6 +20,27 @@ struct GemmArgs {
   float beta = 0.0F;
 };
 inline Kernel<GemmArgs> gemm("gemm");
+
+/// c = a·b + bias for each of `count` products of one a: what several layers make of their input. a: [m, k];
+/// b [k, n], c [m, n] and bias, [n] or absent, of each, with an n of its own; strides and dtypes as for gemm.
+/// On the CPU each has the bits of gemm. On a GPU the order of its sums may depend on the sizes of all
+/// weights, but not on m nor on other rows, where few rows are multiplied in one launch.
+struct GemmEachArgs {
+  static constexpr int kMost = 4;
+  struct Product {
+    View b, c;
+    View bias{};
+  };
+  View a;
+  std::array<Product, kMost> products{};
+  int count = 0;
+
+  GemmArgs one(int i) const {
+    const Product& of = products[static_cast<std::size_t>(i)];
+    return {.a = a, .b = of.b, .c = of.c, .bias = of.bias};
+  }
+};
+inline Kernel<GemmEachArgs> gemm_each("gemm_each");
 
 /// c = gelu_tanh(a·b + bias), and `before`, where present, the argument of gelu, rounded to its dtype. a: [m,
 /// k], b: [k, n], c and before: [m, n] with contiguous rows, bias: [n] or absent; strides and dtypes as for
@@ -54,6 +78,7 @@ struct LinearParametersBackwardArgs {
 inline Kernel<LinearParametersBackwardArgs> linear_parameters_backward("linear_parameters_backward");
 
 // One kernel after the other, for devices and operands that have no single one.
+void gemm_each_by_one(const GemmEachArgs& args, Stream stream);
 void gemm_gelu_in_two(const GemmGeluArgs& args, Stream stream);
 void gemm_gelu_backward_in_two(const GemmGeluBackwardArgs& args, Stream stream);
 void linear_parameters_backward_in_two(const LinearParametersBackwardArgs& args, Stream stream);

@@ -39,6 +39,11 @@ std::vector<Tensor> linear_each(const quant::Activations& x, std::initializer_li
     for (const Linear* layer : layers) weights.push_back({*layer->packed, layer->bias.value});
     return quant::linear(x, weights);
   }
+  if (std::ranges::none_of(layers, is_packed)) {
+    std::vector<LinearWeights> weights;
+    for (const Linear* layer : layers) weights.push_back({layer->weight.value, layer->bias.value});
+    return linear(x.x(), weights);
+  }
   std::vector<Tensor> results;
   for (const Linear* layer : layers) {
     results.push_back(layer->packed != nullptr ? quant::linear(x, *layer->packed, layer->bias.value)

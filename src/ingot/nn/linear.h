@@ -33,7 +33,8 @@ struct Linear {
   Parameter weight, bias;
 };
 
-/// What several layers of one input give, [..., out] each; by all threads in one go where all are packed.
+/// What several layers of one input give, [..., out] each; by all threads in one go where all are packed,
+/// and as linear() of several where none is.
 std::vector<Tensor> linear_each(const quant::Activations& x, std::initializer_list<const Linear*> layers);
 /// How their input of so many rows is to be rounded: as each of them wants it; not ahead of them where they
 /// differ, or where gradients are recorded.

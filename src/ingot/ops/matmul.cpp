@@ -227,6 +227,36 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return record<LinearNode>(o.y, {&o.x, &o.weight, &o.bias}, o.x, o.weight);
 }
 
+namespace {
+
+// Of a pair of layers on, up to what one launch takes.
+std::vector<Tensor> linear_together(const Tensor& x, std::span<const LinearWeights> layers) {
+  kernels::GemmEachArgs args{.count = static_cast<int>(layers.size())};
+  std::vector<LinearOperands> operands;
+  std::vector<Tensor> results;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const LinearOperands& o =
+        operands.emplace_back(linear_operands("linear", x, layers[i].weight, layers[i].bias));
+    args.products[i] = {.b = transposed(o.weight.view()), .c = o.flat_y(), .bias = o.bias.view()};
+    results.push_back(o.y);
+  }
+  args.a = operands.front().flat_x();
+  kernels::launch(kernels::gemm_each, current_stream(x.device()), args);
+  return results;
+}
+
+}  // namespace
+
+std::vector<Tensor> linear(const Tensor& x, std::span<const LinearWeights> layers) {
+  const auto recorded = [&x](const LinearWeights& of) { return needs_grad({&x, &of.weight, &of.bias}); };
+  if (layers.size() > 1 && layers.size() <= kernels::GemmEachArgs::kMost && !recorded_later() &&
+      std::ranges::none_of(layers, recorded))
+    return linear_together(x, layers);
+  std::vector<Tensor> results;
+  for (const LinearWeights& of : layers) results.push_back(linear(x, of.weight, of.bias));
+  return results;
+}
+
 Tensor gelu_mlp(const Tensor& x, const LinearWeights& up, const LinearWeights& down) {
   const LinearOperands o = linear_operands("gelu_mlp (up)", x, up.weight, up.bias);
   const bool passes_back = needs_grad({&o.x, &o.weight, &o.bias});

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "ingot/core/tensor.h"
 
 namespace ingot {
@@ -18,6 +21,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 struct LinearWeights {
   Tensor weight, bias;
 };
+
+/// The same of several layers for one input; where nothing is recorded and a GPU has few rows, in one launch
+/// for up to four of them, whose sums may then come in another order than alone.
+std::vector<Tensor> linear(const Tensor& x, std::span<const LinearWeights> layers);
 
 /// down(gelu_tanh(up(x))), the feed-forward block of GPT-2: [..., in] -> [..., up's out] -> [..., down's
 /// out]. gelu, and its gradient, are computed by the kernels of the products before them where the device has

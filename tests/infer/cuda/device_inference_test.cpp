@@ -108,6 +108,33 @@ TEST_F(DeviceInference, LaunchesNoKernelByItselfOnceAStepIsCaptured) {
   }
 }
 
+// Of a token that follows others: what a layer has, told by the difference that one more of them makes.
+std::int64_t launches_of_a_layer(const std::string& family, DType dtype) {
+  std::int64_t with[2];
+  for (std::int64_t layers = 1; layers <= 2; ++layers) {
+    LanguageConfig config = test::small_config(family);
+    config.num_hidden_layers = layers;
+    InitSource init(5, dtype, kDevice);
+    const LanguageModel model(config, init);
+    KvCache cache(model.config, 8, dtype, kDevice);
+    const NoGrad no_grad;
+    const Tensor ids = Tensor::from(std::vector<std::int32_t>{3}, {1, 1}, kDevice);
+    model.hidden(ids, std::vector<CacheSegment>{{.cache = &cache, .tokens = 1}});
+    const kernels::LaunchProfile profile;
+    model.hidden(ids, std::vector<CacheSegment>{{.cache = &cache, .tokens = 1}});
+    with[layers - 1] = launches(profile);
+  }
+  return with[1] - with[0];
+}
+
+TEST_F(DeviceInference, ALayerTakesFewLaunchesForAToken) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    EXPECT_EQ(launches_of_a_layer("llama", dtype), 12);
+    EXPECT_EQ(launches_of_a_layer("qwen3", dtype), 14);
+    EXPECT_EQ(launches_of_a_layer("gpt2", dtype), 9);
+  }
+}
+
 TEST_F(DeviceInference, BrokenWeightsAreTheErrorOfTheCpu) {
   const std::string path = write("llama");
   for (const double temperature : {0.0, 0.8}) {

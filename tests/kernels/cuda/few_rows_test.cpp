@@ -84,11 +84,11 @@ void expect_right_product(const FewRowsCase& t) {
 
 /// The implementation that takes the product of these operands on the device.
 template <class F>
-std::string implementation_of(const F& run) {
+std::string implementation_of(const F& run, std::string_view kernel = "gemm") {
   const kernels::LaunchProfile profile;
   run();
   for (const kernels::LaunchProfile::Entry& entry : profile.entries())
-    if (std::string_view(entry.kernel) == "gemm") return entry.implementation;
+    if (entry.kernel == kernel) return entry.implementation;
   return "";
 }
 
@@ -202,6 +202,100 @@ TEST(CudaFewRows, LeavesToOthersWhatItCannotRead) {
     EXPECT_NE(taken_by(types, 1, 64, 72, 2), "few_rows");
     EXPECT_NE(taken_by(types, 1, 64, 70, 0), "few_rows");
   }
+}
+
+/// Products of one x, on the device.
+std::vector<Tensor> products_each(const Tensor& x, const std::vector<Tensor>& weights,
+                                  const std::vector<Tensor>& biases) {
+  kernels::GemmEachArgs args{.a = x.view(), .count = static_cast<int>(weights.size())};
+  std::vector<Tensor> results;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    results.push_back(Tensor::empty({x.dim(0), weights[i].dim(0)}, x.dtype(), x.device()));
+    args.products[i] = {
+        .b = transposed(weights[i].view()), .c = results.back().view(), .bias = biases[i].view()};
+  }
+  launch(kernels::gemm_each, current_stream(x.device()), args);
+  return results;
+}
+
+struct EachOperands {
+  std::vector<Tensor> weights, biases;
+
+  EachOperands(const FewRowsTypes& types, const std::vector<std::int64_t>& sizes, std::int64_t k) {
+    for (const std::int64_t n : sizes) {
+      const std::uint64_t seed = weights.size() + 10;
+      weights.push_back(to(to(randn({n, k}, seed), types.weight), kDevice));
+      // every second one has a bias
+      biases.push_back(weights.size() % 2 == 0 ? to(to(randn({n}, seed + 10), types.x), kDevice) : Tensor{});
+    }
+  }
+};
+
+// Two to four weights of few rows and of many, tiles that are not full, depths of several turns of all warps.
+TEST(CudaFewRowsEach, AreTheProductsOfEachInOneLaunch) {
+  const std::vector<std::vector<std::int64_t>> all_sizes{{33, 5}, {16, 1, 40}, {4, 16, 3, 17}, {1030, 1030}};
+  for (const FewRowsTypes& types : kFewRowsTypes) {
+    for (const std::vector<std::int64_t>& sizes : all_sizes) {
+      for (const std::int64_t m : {std::int64_t{1}, types.most_rows}) {
+        const bool many = sizes[0] > 1000;
+        if (many && (m > 1 || types.x != DType::bf16)) continue;  // they take long
+        const std::int64_t k = many ? 136 : sizes[0] == 33 ? 2312 : 264;
+        const EachOperands o(types, sizes, k);
+        const Tensor x = to(to(randn({m, k}, 1), types.x), kDevice);
+        std::vector<Tensor> found;
+        EXPECT_EQ(implementation_of([&] { found = products_each(x, o.weights, o.biases); }, "gemm_each"),
+                  "few_rows");
+        const double rounding = types.x == DType::bf16 ? 8e-3 : types.x == DType::f16 ? 1e-3 : 2e-6;
+        for (std::size_t i = 0; i < sizes.size(); ++i) {
+          const FewRowsCase t{.m = m, .n = sizes[i], .k = k, .x = types.x, .weight = types.weight};
+          const Tensor y = Tensor::empty({m, sizes[i]}, types.x, kDevice);
+          const Tensor alone = to(to(few_rows_product(t, x, o.weights[i], y, o.biases[i]), kCpu), DType::f32);
+          EXPECT_LE(max_error(to(to(found[i], kCpu), DType::f32), alone), test::largest(alone) * rounding)
+              << of(t) << ", " << i;
+          // Up to here all have as many warps as one alone, so the order of the sums is the same.
+          if (!many) EXPECT_TRUE(have_same_bytes(to(found[i], kCpu), to(y, kCpu))) << of(t) << ", " << i;
+        }
+      }
+    }
+  }
+}
+
+// With as many rows of weights together as take 16 warps, and 8.
+TEST(CudaFewRowsEach, ARowHasTheBitsThatItHasAlone) {
+  for (const FewRowsTypes& types : kFewRowsTypes) {
+    for (const auto& [n, k] : {std::pair{20, 1096}, {1040, 136}}) {
+      if (n > 1000 && types.x != DType::bf16) continue;  // they take long
+      const EachOperands o(types, {n, n}, k);
+      const Tensor x = to(to(randn({types.most_rows, k}, 1), types.x), kDevice);
+      const std::vector<Tensor> all = products_each(x, o.weights, o.biases);
+      for (const std::int64_t row : {std::int64_t{0}, types.most_rows - 1}) {
+        const std::vector<Tensor> alone = products_each(narrow(x, 0, row, 1), o.weights, o.biases);
+        for (std::size_t i = 0; i < 2; ++i)
+          EXPECT_TRUE(have_same_bytes(to(alone[i], kCpu), contiguous(to(narrow(all[i], 0, row, 1), kCpu))))
+              << name(types.x) << " " << n << ": row " << row << " of " << i;
+      }
+    }
+  }
+}
+
+// Weights of two dtypes, more rows, a depth that is not whole packs.
+TEST(CudaFewRowsEach, GoOneByOneWhereItCannotReadThemAll) {
+  const auto expect_one_by_one = [](std::int64_t m, std::int64_t k, DType first, DType second) {
+    const Tensor x = to(randn({m, k}, 1), kDevice);
+    EachOperands o({DType::f32, first, 8}, {6, 7}, k);
+    o.weights[1] = to(to(randn({7, k}, 5), second), kDevice);
+    std::vector<Tensor> found;
+    EXPECT_EQ(implementation_of([&] { found = products_each(x, o.weights, o.biases); }, "gemm_each"),
+              "one_by_one");
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Tensor y = Tensor::empty(found[i].shape(), DType::f32, kDevice);
+      few_rows_product({.m = m, .n = y.dim(1), .k = k}, x, o.weights[i], y, o.biases[i]);
+      EXPECT_TRUE(have_same_bytes(to(found[i], kCpu), to(y, kCpu))) << m << " " << k << ": " << i;
+    }
+  };
+  expect_one_by_one(2, 64, DType::bf16, DType::f16);
+  expect_one_by_one(9, 64, DType::f32, DType::f32);
+  expect_one_by_one(2, 60, DType::f32, DType::f32);
 }
 
 }  // namespace

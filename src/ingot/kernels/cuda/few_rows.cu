@@ -9,21 +9,44 @@
 // enough of the weight is under way where it has few rows too. Each lane keeps 8 loads of 16 bytes of it
 // ahead.
 //
-// What a row of x gives depends on nothing but itself and the weight: where a term comes in its sum follows
-// from its place in the depth, and rows are summed apart. So texts that are written together, and tokens that
-// are guessed ahead, get the bits that they get alone.
+// What a row of x gives depends on nothing but itself and the weights of the launch: where a term comes in
+// its sum follows from its place in the depth, and rows are summed apart. So texts that are written together,
+// and tokens that are guessed ahead, get the bits that they get alone.
 namespace ingot::kernels::cuda {
 namespace {
 
 constexpr std::int64_t kMostRows = 8, kMostHalfRows = 16;
 constexpr std::int64_t kDeepest = std::int64_t{1} << 30;  // places in it are ints
 
-struct FewRowsArgs {
-  const void *x, *weight, *bias;
+struct FewRowsWeight {
+  const void *weight, *bias;
   void* y;
-  std::int64_t m, n, k;
-  std::int64_t x_stride, weight_stride, y_stride;
+  std::int64_t n, weight_stride, y_stride;
+  unsigned first_tile;  ///< of those of all weights
+};
+
+struct FewRowsArgs {
+  const void* x;
+  std::int64_t m, k, x_stride;
   float alpha, beta;
+  FewRowsWeight weights[GemmEachArgs::kMost];  // those that are not there begin behind all tiles
+};
+
+/// Where a block works: on a tile of rows of one of the weights.
+struct FewRowsTile {
+  const FewRowsWeight& of;
+  std::int64_t first_row;
+
+  __device__ __forceinline__ FewRowsTile(const FewRowsArgs& args, int rows)
+      : of(args.weights[weight_of(args)]), first_row(std::int64_t{blockIdx.x - of.first_tile} * rows) {}
+
+ private:
+  __device__ __forceinline__ static int weight_of(const FewRowsArgs& args) {
+    int weight = 0;
+    INGOT_UNROLL
+    for (int i = 1; i < GemmEachArgs::kMost; ++i) weight += blockIdx.x >= args.weights[i].first_tile ? 1 : 0;
+    return weight;
+  }
 };
 
 /// The last one stands in for those beyond it; what comes of them is not written.
@@ -35,18 +58,18 @@ __device__ __forceinline__ std::int64_t row_within(std::int64_t row, std::int64_
 /// the tile, row of x) says which number that is.
 template <class Y, int warps, int size, int tile, class Place>
 __device__ __forceinline__ void write_tile(const FewRowsArgs& args, const float* sums, Place place) {
-  const std::int64_t first = std::int64_t{blockIdx.x} * tile;
+  const FewRowsTile at(args, tile);
   for (int i = static_cast<int>(threadIdx.x); i < tile * static_cast<int>(args.m); i += warps * kWarp) {
     const int row = i / tile, in_tile = i % tile;
-    const std::int64_t column = first + in_tile;
-    if (column >= args.n) continue;
+    const std::int64_t column = at.first_row + in_tile;
+    if (column >= at.of.n) continue;
     float sum = 0;
     INGOT_UNROLL
     for (int w = 0; w < warps; ++w) sum += sums[w * size + place(in_tile, row)];
-    Y* to = static_cast<Y*>(args.y) + row * args.y_stride + column;
+    Y* to = static_cast<Y*>(at.of.y) + row * at.of.y_stride + column;
     float value = args.alpha * sum;
     if (args.beta != 0.0F) value += args.beta * to_float(*to);
-    if (args.bias != nullptr) value += to_float(static_cast<const Y*>(args.bias)[column]);
+    if (at.of.bias != nullptr) value += to_float(static_cast<const Y*>(at.of.bias)[column]);
     *to = from_float<Y>(value);
   }
 }
@@ -70,10 +93,10 @@ struct TensorPlace {
 
   __device__ __forceinline__ TensorPlace(const FewRowsArgs& args, int column) {
     const int row = static_cast<int>(threadIdx.x) % kWarp / 4;
-    const std::int64_t in_weight = std::int64_t{blockIdx.x} * kTensorTile + row;
-    const T* const first = static_cast<const T*>(args.weight) + column;
-    weight = first + row_within(in_weight, args.n) * args.weight_stride;
-    weight8 = first + row_within(in_weight + 8, args.n) * args.weight_stride;
+    const FewRowsTile at(args, kTensorTile);
+    const T* const first = static_cast<const T*>(at.of.weight) + column;
+    weight = first + row_within(at.first_row + row, at.of.n) * at.of.weight_stride;
+    weight8 = first + row_within(at.first_row + row + 8, at.of.n) * at.of.weight_stride;
     INGOT_UNROLL
     for (int e = 0; e < eights; ++e) {
       has_x[e] = row + 8 * e < args.m;
@@ -201,11 +224,12 @@ __global__ void __launch_bounds__(kFloatWarps* kWarp)
   constexpr std::int64_t kStep = std::int64_t{kFloatWarps} * kSteps * kPartDepth;
   INGOT_SHARED_ARRAY(float, all_sums, kFloatWarps* kSize);
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  const FewRowsTile at(args, kFloatTile);
   const W* weight_rows[kFloatTile];
   INGOT_UNROLL
   for (int i = 0; i < kFloatTile; ++i)
-    weight_rows[i] = static_cast<const W*>(args.weight) +
-                     row_within(std::int64_t{blockIdx.x} * kFloatTile + i, args.n) * args.weight_stride;
+    weight_rows[i] =
+        static_cast<const W*>(at.of.weight) + row_within(at.first_row + i, at.of.n) * at.of.weight_stride;
   FloatPart<W> parts[kSteps];
   float sums[kSize] = {};
   std::int64_t column = warp * (kSteps * kPartDepth) + lane * FloatPart<W>::kVec;
@@ -226,53 +250,87 @@ __global__ void __launch_bounds__(kFloatWarps* kWarp)
                                                     [](int in_tile, int r) { return in_tile * rows + r; });
 }
 
+// A product, or several of one x, as the launch sees them.
+
+struct FewRowsProducts {
+  const GemmArgs* all;
+  int count;
+  const char* kernel;
+  const GemmArgs& first() const { return all[0]; }
+  std::int64_t rows() const { return first().c.dim(-2); }
+  std::int64_t columns() const {
+    std::int64_t sum = 0;
+    for (int i = 0; i < count; ++i) sum += all[i].c.dim(-1);
+    return sum;
+  }
+};
+
 template <int tile, class... Parameters>
-void launch_tiles(const GemmArgs& args, Stream stream, void (*kernel)(Parameters...), int warps) {
-  const FewRowsArgs made{.x = args.a.data,
-                         .weight = args.b.data,
-                         .bias = args.bias.data,
-                         .y = args.c.data,
-                         .m = args.c.dim(-2),
-                         .n = args.c.dim(-1),
-                         .k = args.a.dim(-1),
-                         .x_stride = args.a.stride(-2),
-                         .weight_stride = args.b.stride(-1),
-                         .y_stride = args.c.stride(-2),
-                         .alpha = args.alpha,
-                         .beta = args.beta};
-  launch({"gemm", stream, args.c}, kernel, Size3{static_cast<unsigned>((made.n + tile - 1) / tile)},
+void launch_tiles(const FewRowsProducts& products, Stream stream, void (*kernel)(Parameters...), int warps) {
+  const GemmArgs& first = products.first();
+  FewRowsArgs made{.x = first.a.data,
+                   .m = products.rows(),
+                   .k = first.a.dim(-1),
+                   .x_stride = first.a.stride(-2),
+                   .alpha = first.alpha,
+                   .beta = first.beta,
+                   .weights = {}};
+  unsigned tiles = 0;
+  for (int i = 0; i < products.count; ++i) {
+    const GemmArgs& args = products.all[i];
+    made.weights[i] = {.weight = args.b.data,
+                       .bias = args.bias.data,
+                       .y = args.c.data,
+                       .n = args.c.dim(-1),
+                       .weight_stride = args.b.stride(-1),
+                       .y_stride = args.c.stride(-2),
+                       .first_tile = tiles};
+    tiles += static_cast<unsigned>((args.c.dim(-1) + tile - 1) / tile);
+  }
+  for (int i = products.count; i < GemmEachArgs::kMost; ++i) made.weights[i].first_tile = tiles;
+  launch({products.kernel, stream, first.c}, kernel, Size3{tiles},
          Size3{static_cast<unsigned>(warps * kWarp)}, 0, made);
 }
 
 template <class T>
-void run_tensor(const GemmArgs& args, Stream stream) {
+void run_tensor(const FewRowsProducts& products, Stream stream) {
   // Where there are no more tiles than multiprocessors, each of them has but one block.
   constexpr std::int64_t kOneEach = 2048;
   const auto run = [&]<int eights>() {
-    if (args.c.dim(-1) <= kOneEach)
-      return launch_tiles<kTensorTile>(args, stream, few_rows_tensor_kernel<T, 16, eights>, 16);
-    launch_tiles<kTensorTile>(args, stream, few_rows_tensor_kernel<T, 8, eights>, 8);
+    if (products.columns() <= kOneEach)
+      return launch_tiles<kTensorTile>(products, stream, few_rows_tensor_kernel<T, 16, eights>, 16);
+    launch_tiles<kTensorTile>(products, stream, few_rows_tensor_kernel<T, 8, eights>, 8);
   };
-  if (args.c.dim(-2) <= 8) return run.template operator()<1>();
+  if (products.rows() <= 8) return run.template operator()<1>();
   run.template operator()<2>();
 }
 
 template <class W>
-void run_float(const GemmArgs& args, Stream stream) {
+void run_float(const FewRowsProducts& products, Stream stream) {
   const auto run = [&]<int rows>() {
-    launch_tiles<kFloatTile>(args, stream, few_rows_float_kernel<W, rows>, kFloatWarps);
+    launch_tiles<kFloatTile>(products, stream, few_rows_float_kernel<W, rows>, kFloatWarps);
   };
-  const std::int64_t m = args.c.dim(-2);
+  const std::int64_t m = products.rows();
   if (m == 1) return run.template operator()<1>();
   if (m == 2) return run.template operator()<2>();
   if (m <= 4) return run.template operator()<4>();
   run.template operator()<8>();
 }
 
-void run(const GemmArgs& args, Stream stream) {
-  if (args.a.dtype == DType::f32)
-    return dispatch_device_float(args.b.dtype, "gemm", [&]<class W>() { run_float<W>(args, stream); });
-  dispatch_device_half(args.a.dtype, [&]<class T>() { run_tensor<T>(args, stream); });
+void run_products(const FewRowsProducts& products, Stream stream) {
+  const GemmArgs& first = products.first();
+  if (first.a.dtype == DType::f32)
+    return dispatch_device_float(first.b.dtype, products.kernel,
+                                 [&]<class W>() { run_float<W>(products, stream); });
+  dispatch_device_half(first.a.dtype, [&]<class T>() { run_tensor<T>(products, stream); });
+}
+
+void run(const GemmArgs& args, Stream stream) { run_products({&args, 1, "gemm"}, stream); }
+
+void run_each(const GemmEachArgs& args, Stream stream) {
+  GemmArgs all[GemmEachArgs::kMost];
+  for (int i = 0; i < args.count; ++i) all[i] = args.one(i);
+  run_products({all, args.count, "gemm_each"}, stream);
 }
 
 /// Whether lines of a matrix, each of `size` neighbours, can be read 16 bytes at a time.
@@ -294,8 +352,17 @@ bool takes(const GemmArgs& args) {
          in_packs(args.b, args.b.stride(-2), n, args.b.stride(-1));
 }
 
+bool takes_each(const GemmEachArgs& args) {
+  for (int i = 0; i < args.count; ++i)
+    if (args.products[i].b.dtype != args.products[0].b.dtype || !takes(args.one(i))) return false;
+  return args.count > 0;
+}
+
 }  // namespace
 
-void register_few_rows() { gemm.add(DeviceType::cuda, {"few_rows", ImplKind::cuda, takes, run}); }
+void register_few_rows() {
+  gemm.add(DeviceType::cuda, {"few_rows", ImplKind::cuda, takes, run});
+  gemm_each.add(DeviceType::cuda, {"few_rows", ImplKind::cuda, takes_each, run_each});
+}
 
 }  // namespace ingot::kernels::cuda

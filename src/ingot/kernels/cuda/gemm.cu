@@ -130,6 +130,9 @@ bool takes_gemm(const GemmArgs& args) {
 
 void register_gemm() {
   gemm.add(DeviceType::cuda, {"tiled", ImplKind::cuda, takes_gemm, run_gemm});
+  gemm_each.add(DeviceType::cuda,
+                {"one_by_one", ImplKind::cuda,
+                 [](const GemmEachArgs& args) { return is_device_float(args.a.dtype); }, gemm_each_by_one});
   gemm_gelu.add(DeviceType::cuda,
                 {"tiled", ImplKind::cuda,
                  [](const GemmGeluArgs& args) { return takes_gemm(product_of(args)); }, run_gemm_gelu});

@@ -59,7 +59,8 @@ void column_sum_reference(const ColumnSumArgs& args, Stream) {
 void register_gemm_reference() {
   gemm.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, gemm_reference});
   column_sum.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, column_sum_reference});
-  // Each of the two is the best that there is.
+  // Each of their parts is the best that there is.
+  gemm_each.add(DeviceType::cpu, {"one_by_one", ImplKind::reference, nullptr, gemm_each_by_one});
   gemm_gelu.add(DeviceType::cpu, {"in_two", ImplKind::reference, nullptr, gemm_gelu_in_two});
   gemm_gelu_backward.add(DeviceType::cpu,
                          {"in_two", ImplKind::reference, nullptr, gemm_gelu_backward_in_two});
