@@ -1,11 +1,15 @@
 #include "ingot/ops/rope.h"
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <vector>
 
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -85,6 +89,42 @@ TEST(Rope, HoldsForManyHeads) {
             .inputs = {{Shape{1, 450, 3, 6}}}});
 }
 
+// Few and many heads of either, of whole packs and not, adjacent and apart.
+TEST(Rope, OfTwoHasTheBitsOfEach) {
+  const Tensor positions = Tensor::from(std::vector<std::int32_t>{3, 0, 7}, {3});
+  const Device device = testing::checked_device();
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const auto& [q_heads, k_heads, size] :
+         std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>>{
+             {1, 1, 64}, {8, 2, 64}, {3, 12, 128}, {6, 3, 20}, {2, 5, 6}}) {
+      const RopeTable table = rope_table(rope_frequencies(size, 10000.0), 20, 1.0F, device);
+      const Tensor q = to(to(testing::randn({2, 3, q_heads, size}, 1), dtype), device),
+                   k = narrow(to(to(testing::randn({2, 3, k_heads, size + 8}, 2), dtype), device), 3, 8,
+                              size);
+      for (const RopeOptions& options : {RopeOptions{.interleaved = true, .offset = 4},
+                                         RopeOptions{.heads = 2, .positions = to(positions, device)},
+                                         RopeOptions{.positions = to(positions, device)}}) {
+        if (options.heads > std::min(q_heads, k_heads)) continue;
+        const auto found = rope(q, k, table, options);
+        const auto values = [](const Tensor& x) { return to(to(x, kCpu), DType::f32).to_vector<float>(); };
+        EXPECT_EQ(values(found[0]), values(rope(q, table, options))) << q_heads << " of " << size;
+        EXPECT_EQ(values(found[1]), values(rope(k, table, options))) << k_heads << " of " << size;
+      }
+    }
+  }
+}
+
+TEST(Rope, OfTwoPassesBackToBoth) {
+  const RopeTable table = rope_table(rope_frequencies(16, 10000.0), 20);
+  check_op({.name = "q and k",
+            .op =
+                [&](std::span<const Tensor> in) {
+                  const auto turned = rope(in[0], in[1], {beside(table.cos, in), beside(table.sin, in)});
+                  return concat(turned, 2);
+                },
+            .inputs = {{Shape{2, 5, 3, 16}}, {Shape{2, 5, 1, 16}}}});
+}
+
 TEST(Rope, TurnsPairsByTheirAngle) {
   const RopeTable table = rope_table(std::vector<float>{1.0F, 0.25F}, 8);
   const Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 4}, {1, 1, 1, 4});
@@ -112,6 +152,10 @@ TEST(Rope, APositionOutsideTheTableIsNamed) {
 
 TEST(Rope, RefusesShapesThatDoNotFit) {
   const RopeTable table = rope_table(rope_frequencies(8, 10000.0), 8);
+  EXPECT_THROW(rope(Tensor::zeros({1, 3, 2, 8}), Tensor::zeros({1, 2, 1, 8}), table), ShapeMismatch);
+  EXPECT_THROW(rope(Tensor::zeros({1, 3, 2, 8}), Tensor::zeros({1, 3, 1, 10}), table), ShapeMismatch);
+  EXPECT_THROW(rope(Tensor::zeros({1, 3, 2, 8}), Tensor::zeros({1, 3, 1, 8}, DType::bf16), table),
+               KernelError);
   EXPECT_THROW(rope(Tensor::zeros({1, 3, 1, 4}), table), ShapeMismatch);
   EXPECT_THROW(rope(Tensor::zeros({3, 1, 8}), table), DimensionMismatch);
   EXPECT_THROW(rope(Tensor::zeros({1, 3, 1, 8}), table, {.heads = 2}), DimensionMismatch);

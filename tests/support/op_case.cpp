@@ -19,7 +19,7 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-Device checked_device = kCpu;
+Device device_of_checks = kCpu;
 
 // Freed blocks come back for the next tensors of their size: fill some of each with NaN, so that an element
 // that a kernel forgets to write shows.
@@ -115,7 +115,7 @@ void expect_near(const Outcome& actual, const Outcome& expected, double toleranc
 // y + y through two consumers of one interior tensor: the second gradient must add to the first.
 void check_interior_accumulation(const OpCase& op_case, const Inputs& f64, const Outcome& expected) {
   Inputs interior;
-  Inputs leaves = moved(converted(f64, DType::f32), checked_device);
+  Inputs leaves = moved(converted(f64, DType::f32), device_of_checks);
   for (Tensor& leaf : leaves) interior.push_back(leaf.requires_grad() ? clone(leaf) : leaf);
   const Tensor first = op_case.op(interior), second = op_case.op(interior);
   if (!first.requires_grad()) return;
@@ -128,7 +128,7 @@ void check_interior_accumulation(const OpCase& op_case, const Inputs& f64, const
 }
 
 void check_on_device(const OpCase& op_case, const Inputs& f64, const Outcome& expected) {
-  const Inputs f32 = moved(converted(f64, DType::f32), checked_device);
+  const Inputs f32 = moved(converted(f64, DType::f32), device_of_checks);
   expect_near(run(op_case, f32), expected, op_case.f32_tolerance, 1.0, "f32");
   expect_near(run(op_case, f32, 2), expected, op_case.f32_tolerance, 2.0, "f32, second pass");
   check_interior_accumulation(op_case, f64, expected);
@@ -140,14 +140,16 @@ void check_on_device(const OpCase& op_case, const Inputs& f64, const Outcome& ex
       const kernels::ForceKind reference(kernels::ImplKind::reference);
       oracle = run(op_case, converted(rounded, DType::f64));
     }
-    expect_near(run(op_case, moved(rounded, checked_device)), oracle, op_case.half_tolerance, 1.0,
+    expect_near(run(op_case, moved(rounded, device_of_checks)), oracle, op_case.half_tolerance, 1.0,
                 std::string(name(half)));
   }
 }
 
 }  // namespace
 
-void check_on(Device device) { checked_device = device; }
+void check_on(Device device) { device_of_checks = device; }
+
+Device checked_device() { return device_of_checks; }
 
 Tensor beside(const Tensor& constant, std::span<const Tensor> inputs) {
   return constant.defined() ? to(constant, inputs[0].device()) : constant;
@@ -186,11 +188,11 @@ void check_op(const OpCase& op_case) {
   {
     const kernels::ForceKind reference(kernels::ImplKind::reference);
     expected = run(op_case, f64);
-    if (expected.output.requires_grad() && checked_device.is_cpu()) {
+    if (expected.output.requires_grad() && device_of_checks.is_cpu()) {
       EXPECT_EQ(gradcheck(op_case.op, f64, {.tolerance = op_case.gradcheck_tolerance}), "");
     }
   }
-  if (!checked_device.is_cpu()) {
+  if (!device_of_checks.is_cpu()) {
     check_on_device(op_case, f64, expected);
     return;
   }

@@ -40,6 +40,8 @@ void check_op(const OpCase& op_case);
 
 /// From now on check_op checks this device.
 void check_on(Device device);
+/// That device; the CPU unless another one was named.
+Device checked_device();
 
 /// A constant of the op, on the device of its inputs; an undefined one stays so.
 Tensor beside(const Tensor& constant, std::span<const Tensor> inputs);

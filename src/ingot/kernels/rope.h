@@ -9,15 +9,26 @@ namespace ingot::kernels {
 /// Pairs are (i, i + R/2) (the rotate-half layout of Hugging Face), or (2i, 2i + 1) when interleaved.
 /// Elements from R on, and heads from `rotated_heads` on, are copied. cos, sin: [P, R/2], f32, contiguous.
 /// positions: [B, S] i64 or i32 (row stride 0 for one row for all), or absent: `offset`, offset + 1, ...
+/// also_x, also_y: a second pair [B, S, other heads, D] of x's dtype, turned alike; or absent.
 /// With `inverse` the angles change sign: the gradient. With `accumulate`, y += instead of y =.
 struct RopeArgs {
   View x, y, cos, sin;
   View positions{};
+  View also_x{}, also_y{};
   std::int64_t offset = 0;
   std::int64_t rotated_heads = 0;
   bool interleaved = false;
   bool inverse = false;
   bool accumulate = false;
+
+  /// The second pair in place of the first.
+  RopeArgs also() const {
+    RopeArgs other = *this;
+    other.x = also_x;
+    other.y = also_y;
+    other.also_x = other.also_y = {};
+    return other;
+  }
 };
 inline Kernel<RopeArgs> rope("rope");
 

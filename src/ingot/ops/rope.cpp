@@ -1,5 +1,6 @@
 #include "ingot/ops/rope.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ingot/autograd/node.h"
@@ -89,7 +90,10 @@ RopeTable rope_table(std::span<const float> inverse_frequencies, std::int64_t po
   return {to(table.cos, device), to(table.sin, device)};
 }
 
-Tensor rope(const Tensor& input, const RopeTable& table, const RopeOptions& options) {
+namespace {
+
+// What the kernel takes of the input.
+Tensor checked(const Tensor& input, const RopeTable& table, const RopeOptions& options) {
   check_defined("rope", {&input});
   check_defined("rope", {&table.cos, &table.sin});
   check_defined("rope", {&input, &table.cos}, false);
@@ -113,7 +117,13 @@ Tensor rope(const Tensor& input, const RopeTable& table, const RopeOptions& opti
                     (p.rank() == 2 && p.dim(0) == input.dim(0) && p.dim(1) == input.dim(1)),
                 ShapeMismatch("rope (positions)", {input.dim(0), input.dim(1)}, p.shape().to_vector()));
   }
-  const Tensor x = input.stride(3) == 1 || input.dim(3) == 1 ? input : contiguous(input);
+  return input.stride(3) == 1 || input.dim(3) == 1 ? input : contiguous(input);
+}
+
+}  // namespace
+
+Tensor rope(const Tensor& input, const RopeTable& table, const RopeOptions& options) {
+  const Tensor x = checked(input, table, options);
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   kernels::launch(kernels::rope, current_stream(x.device()),
                   arguments(x.view(), y.view(), table.cos.view(), table.sin.view(), options));
@@ -125,6 +135,24 @@ Tensor rope(const Tensor& input, const RopeTable& table, const RopeOptions& opti
                         all.positions = in[3];
                         return rope(in[0], {in[1], in[2]}, all);
                       });
+}
+
+std::array<Tensor, 2> rope(const Tensor& q, const Tensor& k, const RopeTable& table,
+                           const RopeOptions& options) {
+  if (needs_grad({&q, &k})) return {rope(q, table, options), rope(k, table, options)};
+  const Tensor x = checked(q, table, options), also = checked(k, table, options);
+  check_defined("rope", {&x, &also});
+  INGOT_CHECK(x.shape().with(2, also.dim(2)) == also.shape(),
+              ShapeMismatch("rope", x.shape().to_vector(), also.shape().to_vector(),
+                            "q and k may differ in their numbers of heads only"));
+  std::array<Tensor, 2> turned{Tensor::empty(x.shape(), x.dtype(), x.device()),
+                               Tensor::empty(also.shape(), x.dtype(), x.device())};
+  kernels::RopeArgs args = arguments(x.view(), turned[0].view(), table.cos.view(), table.sin.view(), options);
+  args.also_x = also.view();
+  args.also_y = turned[1].view();
+  if (options.heads == 0) args.rotated_heads = std::max(x.dim(2), also.dim(2));
+  kernels::launch(kernels::rope, current_stream(x.device()), args);
+  return turned;
 }
 
 }  // namespace ingot

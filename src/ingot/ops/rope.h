@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -36,5 +37,9 @@ struct RopeOptions {
 /// x with rotary position embedding. x: [B, S, H, D]; the first R = 2 · table width elements of each head
 /// turn, the others stay. Throws ShapeMismatch, and KernelError for a position that the table does not have.
 Tensor rope(const Tensor& x, const RopeTable& table, const RopeOptions& options = {});
+/// The same for q and k, which may differ in their numbers of heads only; in one launch where no gradient is
+/// recorded.
+std::array<Tensor, 2> rope(const Tensor& q, const Tensor& k, const RopeTable& table,
+                           const RopeOptions& options = {});
 
 }  // namespace ingot

@@ -2,6 +2,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "tests/kernels/cuda/device.h"
@@ -16,6 +17,7 @@
 #include "ingot/kernels/topk.h"
 #include "ingot/kernels/weight_only.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
 
 // Kernels of inference, which no op case reaches, against the CPU's reference: the same bits.
 namespace ingot {
@@ -113,6 +115,41 @@ TEST(CudaKvStore, WritesWhereThePositionOnTheDeviceSays) {
               return scales ? scale : y;
             },
             std::string(name(dtype)) + " at " + std::to_string(position));
+      }
+    }
+  }
+}
+
+// At a position of each cache, or in a part of it; the second one's rows lie apart.
+TEST(CudaKvStore, WritesTwoAtOnceAsOneAfterTheOther) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
+    for (const bool placed : {false, true}) {
+      const Tensor x[] = {to(randn({3, 2, 40}, 7), kDevice),
+                          transpose(to(randn({2, 3, 40}, 8), kDevice), 0, 1)};
+      const Tensor at = to(Tensor::from(std::vector<std::int32_t>{4}, {1}), kDevice);
+      const std::int64_t capacity = placed ? 9 : 3;
+      const auto stored = [&](bool together) {
+        std::vector<Tensor> y;  // keys, values, their scales
+        for (int i = 0; i < 2; ++i) y.push_back(zeros({2, capacity, 40}, dtype, kDevice));
+        for (int i = 0; i < 2; ++i) y.push_back(zeros({2, capacity}, DType::f32, kDevice));
+        const auto scale = [&](std::size_t i) { return dtype == DType::i8 ? y[2 + i].view() : View{}; };
+        kernels::KvStoreArgs args{.x = x[0].view(),
+                                  .y = y[0].view(),
+                                  .scale = scale(0),
+                                  .position = placed ? at.view() : View{},
+                                  .also_x = x[1].view(),
+                                  .also_y = y[1].view(),
+                                  .also_scale = scale(1)};
+        const kernels::KvStoreArgs second = args.also();
+        if (!together) args.also_x = args.also_y = args.also_scale = {};
+        launch(kernels::kv_store, current_stream(kDevice), args);
+        if (!together) launch(kernels::kv_store, current_stream(kDevice), second);
+        return y;
+      };
+      const std::vector<Tensor> found = stored(true), expected = stored(false);
+      for (std::size_t i = 0; i < 4; ++i) {
+        const Tensor f = to(found[i], kCpu), e = to(expected[i], kCpu);
+        EXPECT_EQ(std::memcmp(f.view().data, e.view().data, e.nbytes()), 0) << name(dtype) << ": " << i;
       }
     }
   }

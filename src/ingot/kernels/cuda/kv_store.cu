@@ -8,23 +8,36 @@ namespace {
 
 using Warp = Team<kWarp>;
 
-/// Where row (i, h) of x is, and the row and scale of a position in its cache.
+/// Keys, or values: where row (i, h) of x is, and the row and scale of a position in its cache.
 template <class X, class T>
-struct KvRows {
+struct KvRowsPart {
   const X* x;
   T* y;
-  float* scales;                 // of i8
+  float* scales;  // of i8
+  std::int64_t x_position, x_head, y_head, y_position, scale_head;
+
+  explicit KvRowsPart(const KvStoreArgs& args)
+      : x(args.x.as<X>()),
+        y(args.y.as<T>()),
+        scales(args.scale.as<float>()),
+        x_position(args.x.stride(0)),
+        x_head(args.x.stride(1)),
+        y_head(args.y.stride(0)),
+        y_position(args.y.stride(1)),
+        scale_head(args.scale ? args.scale.stride(0) : 0) {}
+};
+
+template <class X, class T>
+struct KvRows {
+  KvRowsPart<X, T> parts[2];
   const std::int32_t* position;  // may be null
   const CacheEntry* caches;      // in place of y and scales, or null
   std::int64_t rows_each;        // of a cache
   std::int64_t n, heads, d, capacity;
-  std::int64_t x_position, x_head, y_head, y_position, scale_head;
-  bool values;
+  std::int64_t count;  // of parts
 
   explicit KvRows(const KvStoreArgs& args)
-      : x(args.x.as<X>()),
-        y(args.y.as<T>()),
-        scales(args.scale.as<float>()),
+      : parts{KvRowsPart<X, T>(args), KvRowsPart<X, T>(args.also_x ? args.also() : args)},
         position(args.position.as<std::int32_t>()),
         caches(args.caches.as<CacheEntry>()),
         rows_each(args.caches ? args.x.dim(0) / args.caches.dim(0) : args.x.dim(0)),
@@ -32,30 +45,30 @@ struct KvRows {
         heads(args.x.dim(1)),
         d(args.x.dim(2)),
         capacity(args.y.dim(1)),
-        x_position(args.x.stride(0)),
-        x_head(args.x.stride(1)),
-        y_head(args.y.stride(0)),
-        y_position(args.y.stride(1)),
-        scale_head(args.scale ? args.scale.stride(0) : 0),
-        values(args.values) {}
+        count(args.also_x ? 2 : 1) {}
 
   /// Calls f(row of x, its row in the cache, its scale), a warp for each row of one position and one head
   /// that the cache has room for.
   template <class F>
   __device__ __forceinline__ void each(F&& f) const {
-    for (std::int64_t row = Warp::first_row(); row < n * heads; row += Warp::row_step()) {
-      const std::int64_t i = row / heads, h = row - i * heads, sequence = i / rows_each;
+    const std::int64_t rows = n * heads;
+    for (std::int64_t row = Warp::first_row(); row < count * rows; row += Warp::row_step()) {
+      const bool second = row >= rows;
+      const KvRowsPart<X, T>& part = parts[second ? 1 : 0];
+      const std::int64_t within = second ? row - rows : row;
+      const std::int64_t i = within / heads, h = within - i * heads, sequence = i / rows_each;
       const std::int64_t at = i - sequence * rows_each + (position == nullptr ? 0 : position[sequence]);
-      const X* from = x + i * x_position + h * x_head;
+      const X* from = part.x + i * part.x_position + h * part.x_head;
       if (caches == nullptr) {
-        if (at >= 0 && at < capacity) f(from, y + h * y_head + at * y_position, scales + h * scale_head + at);
+        if (at >= 0 && at < capacity)
+          f(from, part.y + h * part.y_head + at * part.y_position, part.scales + h * part.scale_head + at);
         continue;
       }
       const CacheEntry& cache = caches[sequence];
       const std::int64_t place = h * cache.capacity + at;
       if (at >= 0 && at < cache.capacity)
-        f(from, static_cast<T*>(values ? cache.values : cache.keys) + place * d,
-          (values ? cache.value_scales : cache.key_scales) + place);
+        f(from, static_cast<T*>(second ? cache.values : cache.keys) + place * d,
+          (second ? cache.value_scales : cache.key_scales) + place);
     }
   }
 };
@@ -78,7 +91,7 @@ __global__ void kv_store_quantised_kernel(const __grid_constant__ KvRows<X, std:
 }
 
 void run_kv_store(const KvStoreArgs& args, Stream stream) {
-  const std::int64_t count = args.x.dim(0) * args.x.dim(1);
+  const std::int64_t count = (args.also_x ? 2 : 1) * args.x.dim(0) * args.x.dim(1);
   if (count == 0) return;
   const LaunchSite site{"kv_store", stream, args.y};
   const Size3 grid{grid_of_rows<kWarp>(stream.device, count)}, block{Warp::kThreads};

@@ -9,16 +9,23 @@
 namespace ingot::kernels::cuda {
 namespace {
 
-struct RopeKernelArgs {
+/// What a layer of the grid along z turns.
+struct RopeOperand {
   const void* x;
   void* y;
+  std::int64_t heads, x_strides[3], y_strides[3];  // [B, S, H, D]; the last axis is adjacent
+};
+
+struct RopeKernelArgs {
   const float *cos, *sin;
   const void* positions;  // or null
   bool positions_i64;
   std::int64_t position_strides[2];
-  std::int64_t sizes[4], x_strides[3], y_strides[3];  // [B, S, H, D]; the last axis is adjacent
+  std::int64_t batch, tokens, size;  // B, S, D
   std::int64_t half, offset, table, rotated_heads;
   bool interleaved, inverse, accumulate;
+  RopeOperand
+      operands[2];  // last: where the emulator clears padding behind an array, g++ 12 misses its place
 };
 
 __device__ __forceinline__ std::int64_t position_of(const RopeKernelArgs& args, std::int64_t b,
@@ -33,16 +40,17 @@ __device__ __forceinline__ std::int64_t position_of(const RopeKernelArgs& args, 
 // it gives NaNs, which show.
 template <class T>
 __global__ void rope_kernel(const __grid_constant__ RopeKernelArgs args) {
-  const std::int64_t heads = args.sizes[0] * args.sizes[1] * args.sizes[2];
+  const RopeOperand& of = args.operands[blockIdx.z];
+  const std::int64_t heads = args.batch * args.tokens * of.heads;
   const std::int64_t warps = std::int64_t{gridDim.x} * (blockDim.x / kWarp);
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   for (std::int64_t i = std::int64_t{blockIdx.x} * (blockDim.x / kWarp) + threadIdx.x / kWarp; i < heads;
        i += warps) {
-    const std::int64_t h = i % args.sizes[2], token = i / args.sizes[2];
-    const std::int64_t s = token % args.sizes[1], b = token / args.sizes[1];
+    const std::int64_t h = i % of.heads, token = i / of.heads;
+    const std::int64_t s = token % args.tokens, b = token / args.tokens;
     const T* x =
-        static_cast<const T*>(args.x) + b * args.x_strides[0] + s * args.x_strides[1] + h * args.x_strides[2];
-    T* y = static_cast<T*>(args.y) + b * args.y_strides[0] + s * args.y_strides[1] + h * args.y_strides[2];
+        static_cast<const T*>(of.x) + b * of.x_strides[0] + s * of.x_strides[1] + h * of.x_strides[2];
+    T* y = static_cast<T*>(of.y) + b * of.y_strides[0] + s * of.y_strides[1] + h * of.y_strides[2];
     const std::int64_t pairs = h < args.rotated_heads ? args.half : 0;
     const std::int64_t position = pairs > 0 ? position_of(args, b, s) : 0;
     const bool known = position >= 0 && position < args.table;
@@ -55,7 +63,7 @@ __global__ void rope_kernel(const __grid_constant__ RopeKernelArgs args) {
       store(y + first, u * cos - v * w, args.accumulate);
       store(y + second, v * cos + u * w, args.accumulate);
     }
-    for (std::int64_t k = 2 * pairs + lane; k < args.sizes[3]; k += kWarp)
+    for (std::int64_t k = 2 * pairs + lane; k < args.size; k += kWarp)
       store(y + k, to_float(x[k]), args.accumulate);
   }
 }
@@ -66,15 +74,14 @@ struct RopePacks {
   static constexpr int kVec = kPack<T>, kHeads = 2;
   Pack<T, kVec> x[kHeads][2], old[kHeads][2];
 
-  __device__ void load(const T* from, const T* y, const RopeKernelArgs& args, std::int64_t head) {
+  __device__ void load(const T* from, const T* y, const RopeOperand& of, std::int64_t half, int head) {
     INGOT_UNROLL
-    for (int j = 0; j < kHeads; ++j, head += blockDim.y) {
-      if (head >= args.sizes[2]) continue;
+    for (int j = 0; j < kHeads; ++j, head += static_cast<int>(blockDim.y)) {
+      if (head >= of.heads) continue;
       INGOT_UNROLL
       for (int side = 0; side < 2; ++side) {
-        x[j][side] = load_pack<kVec>(from + head * args.x_strides[2] + side * args.half);
-        if constexpr (accumulate)
-          old[j][side] = load_pack<kVec>(y + head * args.y_strides[2] + side * args.half);
+        x[j][side] = load_pack<kVec>(from + head * of.x_strides[2] + side * half);
+        if constexpr (accumulate) old[j][side] = load_pack<kVec>(y + head * of.y_strides[2] + side * half);
       }
     }
   }
@@ -119,22 +126,23 @@ __global__ void __launch_bounds__(256, accumulate ? 2 : 3)
   constexpr int kVec = kPack<T>;
   using Packs = RopePacks<T, accumulate>;
   const std::int64_t s = std::int64_t{blockIdx.x} * blockDim.z + threadIdx.z;
-  if (s >= args.sizes[1]) return;
+  if (s >= args.tokens) return;
+  const RopeOperand& of = args.operands[blockIdx.z];
   const std::int64_t place = std::int64_t{threadIdx.x} * kVec;
-  for (std::int64_t b = blockIdx.y; b < args.sizes[0]; b += gridDim.y) {
-    const T* x = static_cast<const T*>(args.x) + b * args.x_strides[0] + s * args.x_strides[1] + place;
-    T* y = static_cast<T*>(args.y) + b * args.y_strides[0] + s * args.y_strides[1] + place;
-    std::int64_t head = threadIdx.y;
+  for (std::int64_t b = blockIdx.y; b < args.batch; b += gridDim.y) {
+    const T* x = static_cast<const T*>(of.x) + b * of.x_strides[0] + s * of.x_strides[1] + place;
+    T* y = static_cast<T*>(of.y) + b * of.y_strides[0] + s * of.y_strides[1] + place;
+    int head = static_cast<int>(threadIdx.y);
     Packs packs;
-    packs.load(x, y, args, head);  // on their way while the position and its angles are looked up
+    packs.load(x, y, of, args.half, head);  // on their way while the position and its angles are looked up
     Angles<kVec> angles;
     angles.load(args, position_of(args, b, s), interleaved ? place / 2 : place,
                 interleaved ? (args.half + place) / 2 : place + kVec / 2);
     while (true) {
       INGOT_UNROLL
       for (int j = 0; j < Packs::kHeads; ++j) {
-        const std::int64_t h = head + j * blockDim.y;
-        if (h >= args.sizes[2]) continue;
+        const int h = head + j * static_cast<int>(blockDim.y);
+        if (h >= of.heads) continue;
         const auto &u = packs.x[j][0], &v = packs.x[j][1];
         float turned[2][kVec];
         INGOT_UNROLL
@@ -150,13 +158,13 @@ __global__ void __launch_bounds__(256, accumulate ? 2 : 3)
           (interleaved ? turned[side][at] : turned[0][k]) = first;
           (interleaved ? turned[side][at + 1] : turned[1][k]) = second;
         }
-        T* to = y + h * args.y_strides[2];
+        T* to = y + h * of.y_strides[2];
         packs.put(to, j, 0, turned[0]);
         packs.put(to + args.half, j, 1, turned[1]);
       }
-      head += Packs::kHeads * blockDim.y;
-      if (head >= args.sizes[2]) break;
-      packs.load(x, y, args, head);
+      head += Packs::kHeads * static_cast<int>(blockDim.y);
+      if (head >= of.heads) break;
+      packs.load(x, y, of, args.half, head);
     }
   }
 }
@@ -172,60 +180,74 @@ Size3 block_of(std::int64_t packs, std::int64_t heads) {
   return {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)};
 }
 
+std::int64_t most_heads(const RopeArgs& args) {
+  return args.also_x ? std::max(args.x.dim(2), args.also_x.dim(2)) : args.x.dim(2);
+}
+
+bool strides_in_packs(const View& x, std::int64_t vec) {
+  return reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 && x.stride(0) % vec == 0 &&
+         x.stride(1) % vec == 0 && x.stride(2) % vec == 0;
+}
+
 /// Whether rope_packs_kernel applies: whole packs everywhere, and every element of a head has a pair.
 bool in_packs(const RopeArgs& args, std::int64_t vec) {
   const std::int64_t half = args.cos.dim(1);
   if (half == 0 || half % vec != 0 || half / vec > 128 || 2 * half != args.x.dim(3)) return false;
-  for (const View* view : {&args.x, &args.y, &args.cos, &args.sin})
+  for (const View* view : {&args.cos, &args.sin})
     if (reinterpret_cast<std::uintptr_t>(view->data) % 16 != 0) return false;
-  for (int i = 0; i < 3; ++i)
-    if (args.x.stride(i) % vec != 0 || args.y.stride(i) % vec != 0) return false;
-  const Size3 block = block_of(half / vec, args.x.dim(2));
+  for (const View* view : {&args.x, &args.y, &args.also_x, &args.also_y})
+    if (*view && !strides_in_packs(*view, vec)) return false;
+  const Size3 block = block_of(half / vec, most_heads(args));
   return block.x * block.y * block.z % kWarp == 0;
 }
 
 template <class T>
-void run_packs(const RopeArgs& args, const RopeKernelArgs& kernel_args, Stream stream) {
+void run_packs(const RopeArgs& args, const RopeKernelArgs& kernel_args, Stream stream, unsigned operands) {
   constexpr std::int64_t kMostY = 65535;
-  const Size3 block = block_of(kernel_args.half / kPack<T>, args.x.dim(2));
+  const Size3 block = block_of(kernel_args.half / kPack<T>, most_heads(args));
   const Size3 grid{static_cast<unsigned>((args.x.dim(1) + block.z - 1) / block.z),
-                   static_cast<unsigned>(std::min(args.x.dim(0), kMostY))};
+                   static_cast<unsigned>(std::min(args.x.dim(0), kMostY)), operands};
   const auto go = [&](auto kernel) { launch({"rope", stream, args.x}, kernel, grid, block, 0, kernel_args); };
   if (args.interleaved)
     return go(args.accumulate ? rope_packs_kernel<T, true, true> : rope_packs_kernel<T, true, false>);
   go(args.accumulate ? rope_packs_kernel<T, false, true> : rope_packs_kernel<T, false, false>);
 }
 
+RopeOperand operand_of(const View& x, const View& y) {
+  RopeOperand made{.x = x.data, .y = y.data, .heads = x.dim(2), .x_strides = {}, .y_strides = {}};
+  for (int i = 0; i < 3; ++i) {
+    made.x_strides[i] = x.stride(i);
+    made.y_strides[i] = y.stride(i);
+  }
+  return made;
+}
+
 void run_rope(const RopeArgs& args, Stream stream) {
+  const unsigned operands = args.also_x ? 2 : 1;
   if (args.x.numel() == 0) return;
-  RopeKernelArgs kernel_args{.x = args.x.data,
-                             .y = args.y.data,
-                             .cos = args.cos.as<float>(),
+  RopeKernelArgs kernel_args{.cos = args.cos.as<float>(),
                              .sin = args.sin.as<float>(),
                              .positions = args.positions.data,
                              .positions_i64 = args.positions.dtype == DType::i64,
                              .position_strides = {},
-                             .sizes = {},
-                             .x_strides = {},
-                             .y_strides = {},
+                             .batch = args.x.dim(0),
+                             .tokens = args.x.dim(1),
+                             .size = args.x.dim(3),
                              .half = args.cos.dim(1),
                              .offset = args.offset,
                              .table = args.cos.dim(0),
                              .rotated_heads = args.rotated_heads,
                              .interleaved = args.interleaved,
                              .inverse = args.inverse,
-                             .accumulate = args.accumulate};
-  for (int i = 0; i < 4; ++i) kernel_args.sizes[i] = args.x.dim(i);
-  for (int i = 0; i < 3; ++i) {
-    kernel_args.x_strides[i] = args.x.stride(i);
-    kernel_args.y_strides[i] = args.y.stride(i);
-  }
+                             .accumulate = args.accumulate,
+                             .operands = {operand_of(args.x, args.y)}};
+  if (args.also_x) kernel_args.operands[1] = operand_of(args.also_x, args.also_y);
   for (int i = 0; args.positions && i < 2; ++i) kernel_args.position_strides[i] = args.positions.stride(i);
   dispatch_device_float(args.x.dtype, "rope", [&]<class T>() {
-    if (in_packs(args, kPack<T>)) return run_packs<T>(args, kernel_args, stream);
-    const std::int64_t heads = args.x.dim(0) * args.x.dim(1) * args.x.dim(2);
-    launch({"rope", stream, args.x}, rope_kernel<T>, Size3{grid_for(stream.device, heads, 8, 32)}, Size3{256},
-           0, kernel_args);
+    if (in_packs(args, kPack<T>)) return run_packs<T>(args, kernel_args, stream, operands);
+    const std::int64_t heads = args.x.dim(0) * args.x.dim(1) * most_heads(args);
+    launch({"rope", stream, args.x}, rope_kernel<T>,
+           Size3{grid_for(stream.device, heads, 8, 32), 1, operands}, Size3{256}, 0, kernel_args);
   });
 }
 

@@ -1,8 +1,10 @@
 #include "ingot/models/language/decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
@@ -200,8 +202,9 @@ Tensor Attention::operator()(const quant::Activations& x, const DecoderContext& 
   }
   if (rotary) {
     const RopeTable& table = slides ? context.rope.sliding() : context.rope.full();
-    q = rope(q, table, {.positions = context.positions});
-    k = rope(k, table, {.positions = context.positions});
+    std::array<Tensor, 2> turned = rope(q, k, table, {.positions = context.positions});
+    q = std::move(turned[0]);
+    k = std::move(turned[1]);
   }
   AttentionOptions options;
   options.scale = scale;

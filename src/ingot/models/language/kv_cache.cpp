@@ -18,11 +18,29 @@ Tensor positions(const Tensor& x, std::int64_t begin, std::int64_t count) {
   return x.defined() ? narrow(x, 1, begin, count) : x;
 }
 
-void store(const Tensor& x, const Tensor& y, const Tensor& scale, const Tensor& position = {}) {
-  const Tensor whole = x.stride(-1) == 1 ? x : contiguous(x);
-  const Tensor rows = x.device().is_cpu() ? to(whole, DType::f32) : whole;
-  kernels::launch(kernels::kv_store, current_stream(x.device()),
-                  {.x = rows.view(), .y = y.view(), .scale = scale.view(), .position = position.view()});
+// What the kernel takes.
+Tensor storable(const Tensor& x) {
+  const Tensor rows = x.stride(-1) == 1 ? x : contiguous(x);
+  return x.device().is_cpu() ? to(rows, DType::f32) : rows;
+}
+
+// Where keys and values go.
+struct Destination {
+  Tensor keys, values, key_scale, value_scale;
+};
+
+void store(const Tensor& keys, const Tensor& values, const Destination& to, const Tensor& position = {},
+           const Tensor& caches = {}) {
+  const Tensor key_rows = storable(keys), value_rows = storable(values);
+  kernels::launch(kernels::kv_store, current_stream(keys.device()),
+                  {.x = key_rows.view(),
+                   .y = to.keys.view(),
+                   .scale = to.key_scale.view(),
+                   .position = position.view(),
+                   .also_x = value_rows.view(),
+                   .also_y = to.values.view(),
+                   .also_scale = to.value_scale.view(),
+                   .caches = caches.view()});
 }
 
 std::uint64_t next_memory() {
@@ -89,16 +107,15 @@ void KvCache::append(std::int64_t layer, const Tensor& keys, const Tensor& value
                         std::to_string(capacity_) + ", and " + std::to_string(count) + " more came"));
   const NoGrad no_grad;
   const Layer& to = layers_[static_cast<std::size_t>(layer)];
-  store(keys, positions(to.keys, length_, count), positions(to.key_scale, length_, count));
-  store(values, positions(to.values, length_, count), positions(to.value_scale, length_, count));
+  const auto next = [&](const Tensor& of) { return positions(of, length_, count); };
+  store(keys, values, {next(to.keys), next(to.values), next(to.key_scale), next(to.value_scale)});
 }
 
 void KvCache::append_behind(std::int64_t layer, const Tensor& start, const Tensor& keys,
                             const Tensor& values) {
   const NoGrad no_grad;
   const Layer& to = layers_[static_cast<std::size_t>(layer)];
-  store(keys, to.keys, to.key_scale, start);
-  store(values, to.values, to.value_scale, start);
+  store(keys, values, {to.keys, to.values, to.key_scale, to.value_scale}, start);
 }
 
 KvCache::Entries KvCache::entries(std::int64_t layer, std::int64_t tokens) const {
@@ -137,17 +154,7 @@ Tensor cache_entries(std::span<const CacheSegment> segments) {
 void append_to_all(const KvCache& one, std::int64_t layer, const Tensor& entries, const Tensor& starts,
                    const Tensor& keys, const Tensor& values) {
   const KvCache::Layer& like = one.layers_[static_cast<std::size_t>(layer)];
-  for (const bool is_values : {false, true}) {
-    const Tensor& x = is_values ? values : keys;
-    const Tensor rows = x.stride(-1) == 1 ? x : contiguous(x);
-    kernels::launch(kernels::kv_store, current_stream(x.device()),
-                    {.x = rows.view(),
-                     .y = (is_values ? like.values : like.keys).view(),
-                     .scale = (is_values ? like.value_scale : like.key_scale).view(),
-                     .position = starts.view(),
-                     .caches = entries.view(),
-                     .values = is_values});
-  }
+  store(keys, values, {like.keys, like.values, like.key_scale, like.value_scale}, starts, entries);
 }
 
 void KvCache::truncate(std::int64_t tokens) {

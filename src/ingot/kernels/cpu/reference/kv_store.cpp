@@ -26,7 +26,7 @@ void for_each_row(const KvStoreArgs& args, F&& f) {
   }
 }
 
-void kv_store_reference(const KvStoreArgs& args, Stream) {
+void store_all(const KvStoreArgs& args) {
   const std::int64_t d = args.x.dim(2);
   if (args.y.dtype == DType::i8) {
     for_each_row(args, [&](const float* x, std::int64_t y, std::int64_t scale) {
@@ -39,6 +39,11 @@ void kv_store_reference(const KvStoreArgs& args, Stream) {
       for (std::int64_t c = 0; c < d; ++c) store(args.y.as<T>() + y + c, Accumulator<T>{x[c]});
     });
   });
+}
+
+void kv_store_reference(const KvStoreArgs& args, Stream) {
+  store_all(args);
+  if (args.also_x) store_all(args.also());
 }
 
 }  // namespace

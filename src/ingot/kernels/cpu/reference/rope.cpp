@@ -7,7 +7,7 @@
 namespace ingot::kernels::cpu {
 namespace {
 
-void rope_reference(const RopeArgs& args, Stream) {
+void rope_all(const RopeArgs& args) {
   dispatch_float(args.x.dtype, "rope", [&]<class T>() {
     using Acc = Accumulator<T>;
     const std::int64_t half = args.cos.dim(1);
@@ -34,6 +34,11 @@ void rope_reference(const RopeArgs& args, Stream) {
       }
     }
   });
+}
+
+void rope_reference(const RopeArgs& args, Stream) {
+  rope_all(args);
+  if (args.also_x) rope_all(args.also());
 }
 
 }  // namespace

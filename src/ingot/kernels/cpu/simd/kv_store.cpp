@@ -83,9 +83,11 @@ bool accepts(const KvStoreArgs& args) {
 
 void run(const KvStoreArgs& args, Stream) {
   constexpr std::int64_t kGrain = 32768;  // elements, about 5 µs
+  const KvStoreArgs also = args.also();
   parallel_for(args.x.dim(1), kGrain / (args.x.dim(0) * args.x.dim(2) + 1) + 1,
                [&](std::int64_t begin, std::int64_t end) {
                  HWY_DYNAMIC_DISPATCH(store_heads)(args, begin, end);
+                 if (also.x) HWY_DYNAMIC_DISPATCH(store_heads)(also, begin, end);
                });
 }
 

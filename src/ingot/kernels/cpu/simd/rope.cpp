@@ -90,16 +90,22 @@ namespace ingot::kernels::cpu {
 namespace {
 HWY_EXPORT(rope_tokens);
 
+bool adjacent(const RopeArgs& args) {
+  return args.x.dim(3) == 1 || (args.x.stride(3) == 1 && args.y.stride(3) == 1);
+}
+
 bool accepts(const RopeArgs& args) {
-  return args.x.dtype != DType::f64 &&
-         (args.x.dim(3) == 1 || (args.x.stride(3) == 1 && args.y.stride(3) == 1));
+  return args.x.dtype != DType::f64 && adjacent(args) && (!args.also_x || adjacent(args.also()));
 }
 
 void run(const RopeArgs& args, Stream) {
   constexpr std::int64_t kGrainElements = 16384;  // about 5 µs
-  parallel_for(args.x.dim(0) * args.x.dim(1), kGrainElements / (args.x.dim(2) * args.x.dim(3) + 1) + 1,
+  const RopeArgs also = args.also();
+  const std::int64_t heads = args.x.dim(2) + (also.x ? also.x.dim(2) : 0);
+  parallel_for(args.x.dim(0) * args.x.dim(1), kGrainElements / (heads * args.x.dim(3) + 1) + 1,
                [&](std::int64_t begin, std::int64_t end) {
                  HWY_DYNAMIC_DISPATCH(rope_tokens)(args, begin, end);
+                 if (also.x) HWY_DYNAMIC_DISPATCH(rope_tokens)(also, begin, end);
                });
 }
 
