@@ -39,8 +39,9 @@ std::vector<Tensor> linear_each(const quant::Activations& x, std::initializer_li
     for (const Linear* layer : layers) weights.push_back({*layer->packed, layer->bias.value});
     return quant::linear(x, weights);
   }
-  if (std::ranges::none_of(layers, is_packed)) {
+  if (layers.size() > 1 && std::ranges::none_of(layers, is_packed)) {
     std::vector<LinearWeights> weights;
+    weights.reserve(layers.size());
     for (const Linear* layer : layers) weights.push_back({layer->weight.value, layer->bias.value});
     return linear(x.x(), weights);
   }

@@ -234,6 +234,8 @@ std::vector<Tensor> linear_together(const Tensor& x, std::span<const LinearWeigh
   kernels::GemmEachArgs args{.count = static_cast<int>(layers.size())};
   std::vector<LinearOperands> operands;
   std::vector<Tensor> results;
+  operands.reserve(layers.size());
+  results.reserve(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const LinearOperands& o =
         operands.emplace_back(linear_operands("linear", x, layers[i].weight, layers[i].bias));
