@@ -184,12 +184,18 @@ void backward(const LaunchSite& site, const Args& args, const View& mean, float 
   int parts = 0;
   if (rows > 0) {
     const bool in_packs = rows_in_packs(d, {args.x, args.weight, args.dy, args.dx, args.partials});
-    dispatch_row_form<T>(d, in_packs, [&]<class RowForm>() {
-      using Form = BackwardForm<RowForm>;
+    const auto run = [&]<class Rows>() {
+      using Form = BackwardForm<Rows>;
       const std::int64_t most = args.partials ? args.partials.dim(0) : 0;
       parts = args.accumulate_dx ? launch_backward<Form, layer, true>(site, kernel_args, most)
                                  : launch_backward<Form, layer, false>(site, kernel_args, most);
-    });
+    };
+    // The half of 128 threads would have nothing to do, and few threads are there at once.
+    if (in_packs && d > 128 * kPack<T> && d <= 256 * kPack<T>) {
+      run.template operator()<RowForm<T, 64, 4, kPack<T>, true>>();
+    } else {
+      dispatch_row_form<T>(d, in_packs, run);
+    }
   }
   const std::int64_t stride = layer ? 2 * d : d;
   if (args.dweight)
