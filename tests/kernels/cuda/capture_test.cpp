@@ -87,13 +87,19 @@ TEST(CudaCapture, GivesItsMemoryBack) {
     backend(kDevice).synchronize(current_stream(kDevice));
   };
   once();  // libraries and kernels that are loaded now stay
-  backend(kDevice).trim();
-  const std::size_t before = backend(kDevice).memory_info().free;
   constexpr std::size_t kTimes = 32, kLeast = std::size_t{2} << 20;  // what one recording holds, at least
-  for (std::size_t i = 0; i < kTimes; ++i) once();
-  backend(kDevice).trim();
-  // Half of that is left to the driver, which takes memory in pieces.
-  EXPECT_GT(backend(kDevice).memory_info().free + kTimes * kLeast / 2, before);
+  const auto keeps = [&] {
+    backend(kDevice).trim();
+    const std::size_t before = backend(kDevice).memory_info().free;
+    for (std::size_t i = 0; i < kTimes; ++i) once();
+    backend(kDevice).trim();
+    // Half of that is left to the driver, which takes memory in pieces.
+    return backend(kDevice).memory_info().free + kTimes * kLeast / 2 <= before;
+  };
+  // Other processes take memory of the card too; what recordings keep is missing each time.
+  bool kept = true;
+  for (int i = 0; i < 5 && kept; ++i) kept = keeps();
+  EXPECT_FALSE(kept);
 }
 
 TEST(CudaCapture, RefusesToWaitOrToReachTheHostAndGoesOn) {
