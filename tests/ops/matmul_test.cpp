@@ -12,6 +12,7 @@
 #include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/core/joined_rows.h"
 #include "ingot/kernels/gemm.h"
 #include "ingot/kernels/launch_profile.h"
 #include "ingot/kernels/scratch.h"
@@ -24,6 +25,7 @@ namespace ingot {
 namespace {
 
 using testing::check_op;
+using testing::filled;
 using testing::max_error;
 using testing::randn;
 
@@ -355,8 +357,8 @@ TEST(Linear, HoldsForEveryShape) {
   }
 }
 
-// As one tensor: the layers' results side by side.
-Tensor linear_side_by_side(std::span<const Tensor> in) {
+// As one tensor.
+Tensor several_of(std::span<const Tensor> in) {
   const std::vector<LinearWeights> layers{{in[1], in[2]}, {in[3], {}}, {in[4], in[5]}};
   return concat(linear(in[0], layers), -1);
 }
@@ -365,7 +367,7 @@ TEST(Linear, SeveralOfOneInputHoldForEveryShape) {
   for (const Shape& x : {Shape{1, 1}, Shape{5}, Shape{2, 3, 16}, Shape{1, 1, 64}, Shape{20, 24}}) {
     const std::int64_t in = x.back();
     check_op({.name = to_string(x),
-              .op = linear_side_by_side,
+              .op = several_of,
               .inputs = {{x}, {Shape{4, in}}, {Shape{4}}, {Shape{19, in}}, {Shape{1, in}}, {Shape{1}}},
               .half_tolerance = 6e-2});
   }
@@ -386,12 +388,130 @@ TEST(Linear, SeveralOfOneInputHaveTheBitsOfEachOnTheCpu) {
     for (const Tensor& input : in) found.push_back(clone(input.grad()));
     return found;
   };
-  EXPECT_EQ(max_error(linear_side_by_side(in), each()), 0.0);
+  EXPECT_EQ(max_error(several_of(in), each()), 0.0);
   for (Tensor& input : in) input.set_requires_grad(true);
-  const auto found = gradients_of(linear_side_by_side(in)), expected = gradients_of(each());
+  const auto found = gradients_of(several_of(in)), expected = gradients_of(each());
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(max_error(found[i], expected[i]), 0.0) << i;
   const NoGrad no_grad;
-  EXPECT_EQ(max_error(linear_side_by_side(in), each()), 0.0);
+  EXPECT_EQ(max_error(several_of(in), each()), 0.0);
+}
+
+TEST(LinearSideBySide, HoldsForEveryShape) {
+  const auto layers_of = [](std::span<const Tensor> in) {
+    return std::vector<LinearWeights>{{in[1], in[2]}, {in[3], in[4]}, {in[5], in[6]}};
+  };
+  for (const Shape& x : {Shape{1, 1}, Shape{5}, Shape{2, 3, 16}, Shape{1, 1, 64}, Shape{20, 24}}) {
+    const std::int64_t in = x.back();
+    check_op({.name = to_string(x),
+              .op = [&](std::span<const Tensor> of) { return linear_side_by_side(of[0], layers_of(of)); },
+              .inputs =
+                  {{x}, {Shape{4, in}}, {Shape{4}}, {Shape{19, in}}, {Shape{19}}, {Shape{1, in}}, {Shape{1}}},
+              .half_tolerance = 6e-2});
+  }
+}
+
+// Three layers whose parameters lie one behind another, or apart.
+struct SideBySide {
+  static constexpr std::int64_t kIn = 24;
+  Tensor x;
+  std::vector<Tensor> weights, biases;
+
+  SideBySide(bool joined, bool biased, DType dtype) {
+    const std::vector<std::int64_t> outs{16, 8, 40};
+    const auto values = [&](const Shape& shape, std::uint64_t seed) {
+      return to(to(randn(shape, seed), dtype), testing::checked_device());
+    };
+    x = values({2, 5, kIn}, 1).set_requires_grad(true);
+    weights = split_rows(values({64, kIn}, 2), outs);
+    if (biased) biases = split_rows(values({64}, 3), outs);
+    for (std::vector<Tensor>* all : {&weights, &biases}) {
+      for (Tensor& one : *all) one = (joined ? one : clone(one)).set_requires_grad(true);
+    }
+  }
+  Tensor operator()() const {
+    std::vector<LinearWeights> layers;
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      layers.push_back({weights[i], biases.empty() ? Tensor{} : biases[i]});
+    return linear_side_by_side(x, layers);
+  }
+  void run_backward() const {
+    const Tensor y = (*this)();
+    backward(y, {.grad = to(to(randn(y.shape(), 4), y.dtype()), y.device())});
+  }
+  /// Of x, the weights and the biases, as far as they are trained.
+  std::vector<Tensor> gradients() const {
+    std::vector<Tensor> all{x.grad()};
+    for (const std::vector<Tensor>* some : {&weights, &biases})
+      for (const Tensor& one : *some) all.push_back(one.grad());
+    return all;
+  }
+};
+
+void expect_near(const std::vector<Tensor>& found, const std::vector<Tensor>& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(found[i].defined(), expected[i].defined()) << i;
+    if (!found[i].defined()) continue;
+    EXPECT_LE(max_error(to(to(found[i], kCpu), DType::f32), to(to(expected[i], kCpu), DType::f32)), tolerance)
+        << i;
+  }
+}
+
+TEST(LinearSideBySide, IsTheSameWhereverItsParametersLie) {
+  for (const auto& [dtype, tolerance] : {std::pair{DType::f32, 2e-5}, std::pair{DType::bf16, 4e-2}}) {
+    for (const bool biased : {false, true}) {
+      const SideBySide joined(true, biased, dtype), apart(false, biased, dtype);
+      expect_near({joined()}, {apart()}, tolerance);
+      for (int pass = 0; pass < 2; ++pass) {  // the second adds to the first
+        joined.run_backward();
+        apart.run_backward();
+        expect_near(joined.gradients(), apart.gradients(), tolerance * (1 + pass));
+      }
+      EXPECT_TRUE(
+          joined_rows({{joined.weights[0].grad(), joined.weights[1].grad(), joined.weights[2].grad()}})
+              .defined());
+    }
+  }
+}
+
+TEST(LinearSideBySide, IsOneProductForEachPassWhereItsParametersLieOneBehindAnother) {
+  const SideBySide joined(true, false, DType::f32);
+  for (int pass = 0; pass < 2; ++pass) {
+    const kernels::LaunchProfile profile;
+    joined.run_backward();
+    std::int64_t products = 0;
+    for (const auto& entry : profile.entries())
+      if (std::string_view(entry.kernel) == "gemm") products += entry.launches;
+    EXPECT_EQ(products, 3) << pass;
+  }
+}
+
+TEST(LinearSideBySide, TrainsSomeOfItsLayersOnly) {
+  SideBySide joined(true, true, DType::f32), apart(false, true, DType::f32);
+  for (SideBySide* of : {&joined, &apart}) {
+    of->weights[1].set_requires_grad(false);
+    of->biases[0].set_requires_grad(false);
+    of->run_backward();
+    of->x.set_requires_grad(false);
+    of->run_backward();
+  }
+  EXPECT_FALSE(joined.weights[1].grad().defined());
+  expect_near(joined.gradients(), apart.gradients(), 4e-5);
+}
+
+TEST(LinearSideBySide, AddsToGradientsThatLieApart) {
+  const SideBySide joined(true, true, DType::f32), apart(false, true, DType::f32);
+  for (const SideBySide* of : {&joined, &apart}) {
+    of->weights[1].set_grad(to(filled(of->weights[1].shape(), 1), of->x.device()));
+    of->run_backward();
+  }
+  expect_near(joined.gradients(), apart.gradients(), 4e-5);
+}
+
+TEST(LinearSideBySide, RefusesABiasOfSomeLayers) {
+  const Tensor x = Tensor::zeros({2, 4}), w = Tensor::zeros({3, 4});
+  const std::vector<LinearWeights> layers{{w, {}}, {w, Tensor::zeros({3})}};
+  EXPECT_THROW(linear_side_by_side(x, layers), Error);
 }
 
 TEST(Linear, AddsWeightGradientsOverMicroBatches) {

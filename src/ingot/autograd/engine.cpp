@@ -1,11 +1,13 @@
 #include "ingot/autograd/engine.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
+#include "ingot/core/joined_rows.h"
 #include "ingot/kernels/check.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/elementwise.h"
@@ -71,6 +73,38 @@ GradSlot BackwardContext::slot(int input) {
   const MemoryTagScope tag(edge.leaf != nullptr ? MemoryTag::gradient : MemoryTag::activation);
   gathered = Tensor::empty(edge.shape, edge.dtype, edge.device);
   return {gathered.view(), false};
+}
+
+std::vector<Tensor> BackwardContext::leaf_gradients(std::span<const int> inputs) const {
+  std::vector<Tensor> gradients;
+  for (const int input : inputs)
+    gradients.push_back(node_.inputs_[static_cast<std::size_t>(input)].leaf->grad);
+  return gradients;
+}
+
+bool BackwardContext::joins(std::span<const int> inputs) const {
+  const auto edge = [this](int input) -> const Edge& {
+    return node_.inputs_[static_cast<std::size_t>(input)];
+  };
+  if (std::ranges::any_of(inputs, [&](int input) { return edge(input).leaf == nullptr; })) return false;
+  const std::vector<Tensor> gradients = leaf_gradients(inputs);
+  return std::ranges::none_of(gradients, &Tensor::defined) || joined_rows(gradients).defined();
+}
+
+GradSlot BackwardContext::joined_slot(std::span<const int> inputs) {
+  const Tensor gathered = joined_rows(leaf_gradients(inputs));
+  if (gathered.defined()) return {gathered.view(), true};
+  std::vector<std::int64_t> rows;
+  for (const int input : inputs) rows.push_back(node_.inputs_[static_cast<std::size_t>(input)].shape[0]);
+  const Edge& first = node_.inputs_[static_cast<std::size_t>(inputs.front())];
+  const MemoryTagScope tag(MemoryTag::gradient);
+  const Tensor whole =
+      Tensor::empty(first.shape.with(0, std::accumulate(rows.begin(), rows.end(), std::int64_t{0})),
+                    first.dtype, first.device);
+  const std::vector<Tensor> pieces = split_rows(whole, rows);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    node_.inputs_[static_cast<std::size_t>(inputs[i])].leaf->grad = pieces[i];
+  return {whole.view(), false};
 }
 
 void BackwardContext::pass(int input, Tensor grad) {

@@ -21,8 +21,7 @@ View flattened(View view) {
   return view;
 }
 
-LinearOperands linear_operands(const char* op, const Tensor& input, const Tensor& weight,
-                               const Tensor& bias) {
+LinearOperands linear_inputs(const char* op, const Tensor& input, const Tensor& weight, const Tensor& bias) {
   const bool half_weight = input.defined() && weight.defined() && input.dtype() == DType::f32 &&
                            is_half_precision(weight.dtype()) && !grad_enabled();
   check_defined(op, {&input, &weight}, !half_weight);
@@ -38,6 +37,11 @@ LinearOperands linear_operands(const char* op, const Tensor& input, const Tensor
   o.x = input.rank() == 2 ? as_matrix(input) : contiguous(input);
   o.weight = as_matrix(weight);
   o.bias = bias.defined() ? contiguous(bias) : bias;
+  return o;
+}
+
+LinearOperands linear_operands(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  LinearOperands o = linear_inputs(op, x, weight, bias);
   o.y = Tensor::empty(o.x.shape().with(-1, weight.dim(0)), o.x.dtype(), o.x.device());
   return o;
 }
@@ -48,28 +52,34 @@ void launch_linear(const LinearOperands& o) {
       {.a = o.flat_x(), .b = transposed(o.weight.view()), .c = o.flat_y(), .bias = o.bias.view()});
 }
 
-void parameters_backward(BackwardContext& ctx, const View& dy, const View& x) {
-  const GradSlot dw = ctx.slot(1);
-  if (!ctx.needs(2)) {
-    if (!dw) return;
-    return kernels::launch(kernels::gemm, ctx.stream(),
-                           {.a = transposed(dy), .b = x, .c = dw.view, .beta = dw.accumulate ? 1.0F : 0.0F});
+void parameters_backward(Stream stream, const View& dy, const View& x, const GradSlot& dweight,
+                         const GradSlot& dbias) {
+  if (!dbias) {
+    if (!dweight) return;
+    return kernels::launch(
+        kernels::gemm, stream,
+        {.a = transposed(dy), .b = x, .c = dweight.view, .beta = dweight.accumulate ? 1.0F : 0.0F});
   }
   const Tensor partials =
       Tensor::empty({kernels::scratch_parts(dy.device), dy.dim(1)}, accumulator_dtype(dy.dtype), dy.device);
-  const GradSlot db = ctx.slot(2);
-  if (!dw) {
-    return kernels::launch(kernels::column_sum, ctx.stream(),
-                           {.x = dy, .y = db.view, .partials = partials.view(), .accumulate = db.accumulate});
+  if (!dweight) {
+    return kernels::launch(
+        kernels::column_sum, stream,
+        {.x = dy, .y = dbias.view, .partials = partials.view(), .accumulate = dbias.accumulate});
   }
-  kernels::launch(kernels::linear_parameters_backward, ctx.stream(),
+  kernels::launch(kernels::linear_parameters_backward, stream,
                   {.dy = dy,
                    .x = x,
-                   .dweight = dw.view,
-                   .dbias = db.view,
+                   .dweight = dweight.view,
+                   .dbias = dbias.view,
                    .partials = partials.view(),
-                   .accumulate_weight = dw.accumulate,
-                   .accumulate_bias = db.accumulate});
+                   .accumulate_weight = dweight.accumulate,
+                   .accumulate_bias = dbias.accumulate});
+}
+
+void parameters_backward(BackwardContext& ctx, const View& dy, const View& x) {
+  const GradSlot dweight = ctx.slot(1), dbias = ctx.slot(2);
+  parameters_backward(ctx.stream(), dy, x, dweight, dbias);
 }
 
 }  // namespace ingot

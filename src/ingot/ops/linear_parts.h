@@ -17,15 +17,20 @@ struct LinearOperands {
   View flat_y() const { return flattened(y.view()); }
 };
 
-/// Checks what linear() takes and makes y. x: [..., in]; weight: [out, in]; bias: [out] or undefined. Throws
-/// ShapeMismatch, and what check_defined does, naming `op`.
+/// Checks what linear() takes; y stays undefined. x: [..., in]; weight: [out, in]; bias: [out] or undefined.
+/// Throws ShapeMismatch, and what check_defined does, naming `op`.
+LinearOperands linear_inputs(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias);
+/// The same with y.
 LinearOperands linear_operands(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 /// y = x·weightᵀ + bias
 void launch_linear(const LinearOperands& operands);
 
-/// The gradients of a linear layer's weight and bias, which are inputs 1 and 2 of its node. dy: [rows, out],
-/// x: [rows, in].
+/// The gradients of a linear layer's weight and bias; either slot may be absent. dy: [rows, out], contiguous
+/// where there is a bias; x: [rows, in].
+void parameters_backward(Stream stream, const View& dy, const View& x, const GradSlot& dweight,
+                         const GradSlot& dbias);
+/// The same where they are inputs 1 and 2 of the node.
 void parameters_backward(BackwardContext& ctx, const View& dy, const View& x);
 
 }  // namespace ingot

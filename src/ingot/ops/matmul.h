@@ -26,6 +26,11 @@ struct LinearWeights {
 /// for up to four of them, whose sums may then come in another order than alone.
 std::vector<Tensor> linear(const Tensor& x, std::span<const LinearWeights> layers);
 
+/// What several layers make of one input, side by side in one tensor: [..., in] -> [..., sum of their outs].
+/// All have a bias, or none. One product, and one for each gradient, where their weights (and biases) lie one
+/// behind another in memory (nn's lay_side_by_side); else one for each layer. Throws ShapeMismatch.
+Tensor linear_side_by_side(const Tensor& x, std::span<const LinearWeights> layers);
+
 /// down(gelu_tanh(up(x))), the feed-forward block of GPT-2: [..., in] -> [..., up's out] -> [..., down's
 /// out]. gelu, and its gradient, are computed by the kernels of the products before them where the device has
 /// such. Throws ShapeMismatch.
