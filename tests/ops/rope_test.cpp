@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
 
+#include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -123,6 +126,47 @@ TEST(Rope, OfTwoPassesBackToBoth) {
                   return concat(turned, 2);
                 },
             .inputs = {{Shape{2, 5, 3, 16}}, {Shape{2, 5, 1, 16}}}});
+}
+
+TEST(Rope, InPlaceHasTheBitsOfRopeAndItsGradient) {
+  const Device device = testing::checked_device();
+  const RopeTable on_host = rope_table(rope_frequencies(32, 10000.0), 20);
+  const RopeTable table{to(on_host.cos, device), to(on_host.sin, device)};
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const std::int64_t size : {32, 40}) {
+      for (const std::int64_t heads : {0, 3}) {
+        const RopeOptions options{.offset = 2, .heads = heads};
+        Tensor x = to(to(testing::randn({2, 5, 4, size}, 1), dtype), device).set_requires_grad(true);
+        const Tensor dy = to(to(testing::randn({2, 5, 4, size}, 2), dtype), device);
+        const auto run = [&](bool in_place) {
+          x.set_grad({});
+          Tensor given = clone(x);
+          const void* const memory = given.view().data;
+          const Tensor y =
+              in_place ? rope_in_place(std::move(given), table, options) : rope(given, table, options);
+          EXPECT_EQ(y.view().data == memory, in_place);
+          backward(y, {.grad = dy});
+          return std::pair{to(y, kCpu), to(x.grad(), kCpu)};
+        };
+        const auto found = run(true), expected = run(false);
+        EXPECT_EQ(testing::max_error(found.first, expected.first), 0.0);
+        EXPECT_EQ(testing::max_error(found.second, expected.second), 0.0);
+      }
+    }
+  }
+}
+
+TEST(Rope, InPlaceLeavesMemoryThatOthersHold) {
+  const RopeTable table = rope_table(rope_frequencies(8, 10000.0), 20);
+  const Tensor x = testing::randn({1, 5, 2, 8}, 1), before = clone(x);
+  const Tensor y = rope_in_place(x, table);
+  EXPECT_EQ(testing::max_error(x, before), 0.0);
+  EXPECT_EQ(testing::max_error(y, rope(x, table)), 0.0);
+  // The gradient that arrives at two places is not turned at the other.
+  Tensor a = clone(x).set_requires_grad(true), b = clone(x).set_requires_grad(true);
+  const Tensor dy = testing::randn({1, 5, 2, 8}, 2);
+  backward(rope(a, table) + b, {.grad = dy});
+  EXPECT_EQ(testing::max_error(b.grad(), dy), 0.0);
 }
 
 TEST(Rope, TurnsPairsByTheirAngle) {

@@ -39,6 +39,16 @@ RopeOptions without_positions(RopeOptions options) {
   return options;
 }
 
+// Whether nobody but this handle would see a change of the memory.
+bool is_held_once(const Tensor& x) { return x.storage().use_count() == 1; }
+
+// The heads that are turned, of x [batch, sequence, heads, head size].
+View turned_heads(const Tensor& x, const RopeOptions& options) {
+  View view = x.view();
+  if (options.heads > 0) view.shape[2] = options.heads;
+  return view;
+}
+
 struct RopeNode final : Node {
   static constexpr const char* kName = "rope";
   SavedTensor cos, sin, positions;
@@ -49,13 +59,24 @@ struct RopeNode final : Node {
   std::vector<SavedTensor*> saved() override { return {&cos, &sin, &positions}; }
 
   void backward(BackwardContext& ctx) override {
+    if (!ctx.needs(0)) return;
+    const Tensor& dy = ctx.grad();
+    if (!ctx.has_gradient(0) && is_held_once(dy)) {
+      turn_back(ctx.stream(), turned_heads(dy, options), turned_heads(dy, options), false);
+      return ctx.pass(0, dy);
+    }
     const GradSlot dx = ctx.slot(0);
+    turn_back(ctx.stream(), dy.view(), dx.view, dx.accumulate);
+  }
+
+ private:
+  void turn_back(Stream stream, const View& dy, const View& dx, bool accumulate) {
     RopeOptions all = options;
     if (positions.defined()) all.positions = positions.get();
-    kernels::RopeArgs args = arguments(ctx.grad().view(), dx.view, cos.view(), sin.view(), all);
+    kernels::RopeArgs args = arguments(dy, dx, cos.view(), sin.view(), all);
     args.inverse = true;
-    args.accumulate = dx.accumulate;
-    kernels::launch(kernels::rope, ctx.stream(), args);
+    args.accumulate = accumulate;
+    kernels::launch(kernels::rope, stream, args);
   }
 };
 
@@ -135,6 +156,15 @@ Tensor rope(const Tensor& input, const RopeTable& table, const RopeOptions& opti
                         all.positions = in[3];
                         return rope(in[0], {in[1], in[2]}, all);
                       });
+}
+
+Tensor rope_in_place(Tensor x, const RopeTable& table, const RopeOptions& options) {
+  if (!is_held_once(x) || checked(x, table, options).storage() != x.storage()) return rope(x, table, options);
+  const View heads = turned_heads(x, options);
+  kernels::launch(kernels::rope, current_stream(x.device()),
+                  arguments(heads, heads, table.cos.view(), table.sin.view(), options));
+  x.storage()->bump_version();
+  return record<RopeNode>(x.detach(), {&x}, table, options);
 }
 
 std::array<Tensor, 2> rope(const Tensor& q, const Tensor& k, const RopeTable& table,

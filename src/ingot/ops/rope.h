@@ -37,8 +37,11 @@ struct RopeOptions {
 /// x with rotary position embedding. x: [B, S, H, D]; the first R = 2 · table width elements of each head
 /// turn, the others stay. Throws ShapeMismatch, and KernelError for a position that the table does not have.
 Tensor rope(const Tensor& x, const RopeTable& table, const RopeOptions& options = {});
-/// The same for q and k, which may differ in their numbers of heads only; in one launch where no gradient is
-/// recorded.
+/// The same of an x that the caller gives up (`std::move`): it is turned where it lies if nobody else holds
+/// its memory, so that heads that stay are not copied.
+Tensor rope_in_place(Tensor x, const RopeTable& table, const RopeOptions& options = {});
+/// The same as rope() for q and k, which may differ in their numbers of heads only; in one launch where no
+/// gradient is recorded.
 std::array<Tensor, 2> rope(const Tensor& q, const Tensor& k, const RopeTable& table,
                            const RopeOptions& options = {});
 
