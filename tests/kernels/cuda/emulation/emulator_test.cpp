@@ -301,15 +301,19 @@ __global__ void shares(float* y) {
 }
 
 TEST(CudaEmulator, CountsDeclaredAndDynamicSharedMemoryTogether) {
-  const Tensor y = device_floats(32);
-  const auto go = [&](std::size_t bytes) {
-    launch(site("shares"), shares, Size3{1}, Size3{32}, bytes, y.view().as<float>());
+  const auto go = [](std::size_t bytes, Device device = kDevice) {
+    const Tensor y = Tensor::empty({32}, DType::f32, device);
+    launch({"shares", {device, nullptr}, {}}, shares, Size3{1}, Size3{32}, bytes, y.view().as<float>());
   };
   EXPECT_NO_THROW(go(28 * 1024));
   EXPECT_THROW(go(32 * 1024), KernelError) << "52 KiB, of which launch() asks for none";
   EXPECT_NO_THROW(go(33 * 1024));
   EXPECT_NO_THROW(go(207 * 1024));
   EXPECT_THROW(go(208 * 1024), KernelError);
+  constexpr Device kSmaller{DeviceType::cuda, 1};
+  EXPECT_EQ(shared_memory(kSmaller), 99 * 1024U);
+  EXPECT_NO_THROW(go(79 * 1024, kSmaller));
+  EXPECT_THROW(go(80 * 1024, kSmaller), KernelError);
 }
 
 TEST(CudaEmulator, PoisonsNewMemory) {

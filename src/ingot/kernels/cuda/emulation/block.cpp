@@ -34,7 +34,6 @@ namespace {
 constexpr unsigned kWarp = 32;
 constexpr unsigned kMostThreads = 1024;
 constexpr std::size_t kStack = 256 * 1024;
-constexpr std::size_t kSharedLimit = 227 * 1024;
 constexpr std::size_t kStaticSharedLimit = 48 * 1024;
 /// What launch() does not ask the driver for: with more dynamic shared memory than that, it does.
 constexpr std::size_t kAskedFrom = 32 * 1024;
@@ -186,7 +185,8 @@ class Block {
     SharedArray& array = shared_[tag];
     if (array.memory == nullptr) {
       if (tag != this) static_shared_ += bytes;
-      const std::size_t limit = dynamic_bytes_ > kAskedFrom ? kSharedLimit : kStaticSharedLimit;
+      const std::size_t limit =
+          dynamic_bytes_ > kAskedFrom ? shared_memory(current_device()) : kStaticSharedLimit;
       if (static_shared_ > kStaticSharedLimit || static_shared_ + dynamic_bytes_ > limit)
         fail(fmt::format("{} bytes of static and {} of dynamic shared memory are more than a block has",
                          static_shared_, dynamic_bytes_),
@@ -520,7 +520,7 @@ void run_grid(const char* kernel, Size3 grid, Size3 block, std::size_t shared_by
               KernelError(kernel, fmt::format("a grid of {} x {} x {} blocks is not possible", grid.x, grid.y,
                                               grid.z)));
   INGOT_CHECK(
-      shared_bytes <= kSharedLimit,
+      shared_bytes <= shared_memory(current_device()),
       KernelError(kernel, fmt::format("{} bytes of shared memory are more than a block has", shared_bytes)));
   if (checks_only) return;
   {

@@ -102,13 +102,13 @@ void check_recorded_with(void* event) {
 }  // namespace
 
 int device_count(std::string&) noexcept { return emulation::devices(); }
-DeviceProperties properties(int) {
+DeviceProperties properties(int device) {
   return {.name = "emulated CUDA device (tests only)",
           .major = 9,
           .minor = 0,
           .multiprocessors = 4,
           .memory = emulation::device_memory(),
-          .shared_memory = 227 * 1024};
+          .shared_memory = emulation::shared_memory(device)};
 }
 std::string version() { return "emulated"; }
 void use(int device) { emulation::use_device(device); }
