@@ -125,21 +125,30 @@ __global__ __launch_bounds__(Form::Team::kThreads, Form::kBlocks) void cross_ent
 // Of long rows, a block each: the next row arrives in shared memory in the place of this one, batch after
 // batch, as this one's gradients are written, and its sum of exponentials follows kBehind batches later. So
 // memory is busy all the time but for the end of a row. On an H200 that is 3628 GB/s in bf16; 3217 where the
-// sum waits for all of a row.
-template <class T>
-__global__
-__launch_bounds__(SharedRow<T>::Form::Team::kThreads, SharedRow<T>::kBlocks) void cross_entropy_shared_kernel(
-    const __grid_constant__ CrossEntropyKernel<T> args) {
-  using Form = typename SharedRow<T>::Form;
-  constexpr int kBehind = 2;
-  const SharedRow<T> shared(args.n);
-  const int batches = shared.batches();
+// sum waits for all of a row. What registers hold of rows without room there goes the same way, before the
+// rest: the next row's is asked for ahead of the store of its place's gradients. One use of it waits for all
+// such loads, so the first comes as late as that of the copies begun behind them, and then one with each
+// batch.
+template <class Row>
+__global__ __launch_bounds__(Row::Form::Team::kThreads, Row::kBlocks) void cross_entropy_shared_kernel(
+    const __grid_constant__ CrossEntropyKernel<typename Row::T> args) {
+  using T = typename Row::T;
+  using Form = typename Row::Form;
+  constexpr int kBehind = 2, kHeld = Row::kHeld;
+  const Row shared(args.n);
+  const int batches = shared.batches(), steps = kHeld > 0 && kHeld > batches ? kHeld : batches;
+  RowPacks<Form> first[kHeld > 0 ? kHeld : 1];
   TeamExchange<typename Form::Team> exchange;
   ExpSum exps;
   std::int64_t row = blockIdx.x;
   if (row < args.rows) {
+    INGOT_UNROLL
+    for (int batch = 0; batch < kHeld; ++batch)
+      first[batch].load(args.logits + row * args.row_stride + batch * Form::kStep, 0);
     for (int batch = 0; batch < batches; ++batch) shared.start(args.logits + row * args.row_stride, batch);
     commit_copies();
+    INGOT_UNROLL
+    for (int batch = 0; batch < kHeld; ++batch) exps.add(first[batch]);
     wait_copies<0>();
     for (int batch = 0; batch < batches; ++batch) exps.add(shared.fetch(batch));
   }
@@ -160,7 +169,19 @@ __launch_bounds__(SharedRow<T>::Form::Team::kThreads, SharedRow<T>::kBlocks) voi
     T* const to = args.dlogits + row * args.drow_stride;
     const T* const next_row = args.logits + next * args.row_stride;
     exps = {};
-    for (int batch = 0; batch < batches + kBehind; ++batch) {
+    INGOT_UNROLL
+    for (int batch = 0; batch < kHeld; ++batch) {
+      first[batch].keep();
+      RowPacks<Form> x = first[batch];
+      if (ignored) {
+        x.fill([](int, int) { return 0.0F; });
+      } else {
+        x.fill([&](int p, int v) { return gradient(x.get(p, v)); });
+      }
+      if (next < args.rows) first[batch].load(next_row + batch * Form::kStep, 0);
+      x.store(to + batch * Form::kStep, 0);
+    }
+    for (int batch = 0; batch < steps + kBehind; ++batch) {
       if (batch < batches) {
         RowPacks<Form> x = shared.fetch(batch);
         x.fill([&](int p, int v) { return ignored ? 0.0F : gradient(x.get(p, v)); });
@@ -170,9 +191,11 @@ __launch_bounds__(SharedRow<T>::Form::Team::kThreads, SharedRow<T>::kBlocks) voi
       commit_copies();
       wait_copies<kBehind>();
       if (next < args.rows && batch >= kBehind) exps.add(shared.fetch(batch - kBehind));
+      INGOT_UNROLL
+      for (int b = 0; b < kHeld; ++b)
+        if (next < args.rows && batch == b + kBehind) exps.add(first[b]);
     }
-    if (known && !ignored && SharedRow<T>::has(target))
-      to[target] = from_float<T>(gradient(at_target) - factor);
+    if (known && !ignored && Row::has(target)) to[target] = from_float<T>(gradient(at_target) - factor);
   }
 }
 
@@ -211,12 +234,19 @@ void run_cross_entropy(const CrossEntropyArgs& args, Stream stream) {
              is_shaped(args.options) ? cross_entropy_kernel<Form, true> : cross_entropy_kernel<Form, false>,
              row_grid<Form>(stream.device, rows), kRowBlock<Form>, 0, kernel_args);
     };
+    const auto run_shared = [&]<class Row>() {
+      const std::size_t bytes = shared_row_bytes<Row>(stream.device, n);
+      if (bytes > 0)
+        launch(site, cross_entropy_shared_kernel<Row>, shared_row_grid<Row>(stream.device, rows, bytes),
+               kRowBlock<typename Row::Form>, bytes, kernel_args);
+      return bytes > 0;
+    };
     if (args.dlogits && !is_shaped(args.options) && is_long<T>(n) &&
-        rows_are_aligned({args.logits, args.dlogits})) {
-      if (const std::size_t bytes = shared_row_bytes<T>(stream.device, n); bytes > 0)
-        return launch(site, cross_entropy_shared_kernel<T>, shared_row_grid<T>(stream.device, rows, bytes),
-                      kRowBlock<typename SharedRow<T>::Form>, bytes, kernel_args);
-    }
+        rows_are_aligned({args.logits, args.dlogits}) &&
+        (run_shared.template operator()<SharedRow<T, 0>>() ||
+         run_shared.template operator()<SharedRow<T, 2>>() ||
+         run_shared.template operator()<SharedRow<T, 6>>()))
+      return;
     if (ends_in_part<T>(n, {args.logits, args.dlogits})) return run.template operator()<RaggedForm<T>>();
     dispatch_row_form<T>(n, rows_in_packs(n, {args.logits, args.dlogits}), run);
   });

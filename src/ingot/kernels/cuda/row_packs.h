@@ -177,11 +177,15 @@ struct RowPacks {
   /// For another pass: reads what is not held.
   __device__ __forceinline__ void fetch_again(const T* row, Index n, int batch, float absent = 0.0F) {
     if constexpr (Form::kHeld) {
-      INGOT_UNROLL
-      for (int p = 0; p < Form::kPacks; ++p) packs[p].keep();
+      keep();
     } else {
       fetch(row, n, batch, absent);
     }
+  }
+  /// Before another pass of what is held: that of Elements.
+  __device__ __forceinline__ void keep() {
+    INGOT_UNROLL
+    for (int p = 0; p < Form::kPacks; ++p) packs[p].keep();
   }
   __device__ __forceinline__ void write(T* row, Index n, int batch) const {
     INGOT_UNROLL
