@@ -218,10 +218,11 @@ __global__ void where_kernel(const __grid_constant__ WhereKernelArgs args) {
     T* y = static_cast<T*>(args.y) + at[3];
     Pack<T, vec> old = {}, pack;
     if (args.accumulate) old = load_pack<vec>(y);
+    const auto conditions = condition.pack(args.repeated[0]);
+    const auto as = a.pack(args.repeated[1]), bs = b.pack(args.repeated[2]);
     INGOT_UNROLL
     for (int v = 0; v < vec; ++v) {
-      const bool first = condition.at(v, args.repeated[0]) != 0;
-      const Value<T> value = to_value(first ? a.at(v, args.repeated[1]) : b.at(v, args.repeated[2]));
+      const Value<T> value = to_value(conditions.values[v] != 0 ? as.values[v] : bs.values[v]);
       pack.values[v] =
           from_value<T>(args.accumulate ? static_cast<Value<T>>(to_value(old.values[v]) + value) : value);
     }

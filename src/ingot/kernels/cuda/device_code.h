@@ -9,12 +9,14 @@
 
 // What the .cu files of this leaf are written in: CUDA C++, but for shared memory, which is declared with
 // INGOT_SHARED_ARRAY(type, name, count) and INGOT_DYNAMIC_SHARED(type, name), and `#pragma unroll`, which is
-// INGOT_UNROLL. So the host's compiler can read them too, and runs them in the emulator.
+// INGOT_UNROLL (`#pragma unroll 1` is INGOT_ROLLED). So the host's compiler can read them too, and runs them
+// in the emulator.
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #define INGOT_UNROLL _Pragma("unroll")
+#define INGOT_ROLLED _Pragma("unroll 1")
 #define INGOT_SHARED_ARRAY(T, name, count) __shared__ T name[count]
 #define INGOT_DYNAMIC_SHARED(T, name)                                   \
   extern __shared__ __align__(16) unsigned char ingot_dynamic_shared[]; \

@@ -254,7 +254,8 @@ bool transpose(const LaunchSite& site, const View& x, const View& y, bool accumu
   matrices.rank = 0;
   for (int axis = 0; axis < runs.rank(); ++axis) {
     if (axis == axes->x || axis == axes->y) continue;
-    matrices.total *= matrices.sizes[matrices.rank] = runs.size(axis);
+    matrices.total *= runs.size(axis);
+    matrices.set_size(matrices.rank, runs.size(axis));
     for (int v = 0; v < 2; ++v)
       matrices.strides[v][matrices.rank] = runs.stride(axis, static_cast<std::size_t>(v));
     ++matrices.rank;

@@ -20,6 +20,7 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define INGOT_UNROLL
+#define INGOT_ROLLED
 // NOLINTBEGIN(bugprone-macro-parentheses): types and names that are declared take none.
 // The tag's address tells one declaration from another, also between instances of a template.
 #define INGOT_SHARED_ARRAY(T, name, count)                                         \
