@@ -110,6 +110,13 @@ TEST(SelectiveRecompute, KeepsTheInputsOfWhatIsCheapAndChangesNoBit) {
         return gelu_mlp(in[0], {w, bias}, {v, bias});
       },
       1, kFloats);
+  const Tensor narrow = leaf({kWidth, kWidth / 2}, 35);
+  expect_saved(
+      "swiglu_linear",
+      [&](std::span<const Tensor> in) {
+        return swiglu_linear(in[0], {narrow, bias});
+      },
+      1, kFloats / 2);
   expect_saved(
       "a chain of operations: both results",
       [&](std::span<const Tensor> in) { return linear(gelu_tanh(in[0]) * in[1], w); }, 2, 2 * kFloats);

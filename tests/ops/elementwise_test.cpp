@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
@@ -9,6 +11,7 @@
 #include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/kernels/elementwise.h"
 #include "ingot/kernels/kernel.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
@@ -269,6 +272,95 @@ TEST(SiluMul, HoldsForContiguousAndSplitOperands) {
   };
   check_op({.name = "halves", .op = halves, .inputs = {{Shape{3, 38}}}});
   EXPECT_THROW(silu_mul(randn({2, 3}, 1), randn({3}, 1)), ShapeMismatch);
+}
+
+// What silu_mul and its gradient leave, and the product once more. `sliced`: gate, up and their gradients are
+// halves of rows of twice the length; the product takes the place of dy.
+struct SiluMulResults {
+  Tensor y, dgate, dup, product;
+};
+SiluMulResults silu_mul_results(Device device, DType dtype, std::int64_t columns, bool sliced,
+                                bool accumulate) {
+  const Stream stream = current_stream(device);
+  const auto halves_of = [&](const Tensor& both) {
+    const Tensor moved = device.is_cpu() ? both : to(both, device);
+    std::vector<Tensor> halves = chunk(moved, 2, -1);
+    if (!sliced)
+      for (Tensor& half : halves) half = contiguous(half);
+    return halves;
+  };
+  const std::vector<Tensor> in = halves_of(to(randn({5, 2 * columns}, 1), dtype)),
+                            out = halves_of(accumulate ? to(randn({5, 2 * columns}, 3), dtype)
+                                                       : to(testing::filled({5, 2 * columns}, NAN), dtype));
+  const Tensor dy = to(to(randn({5, columns}, 2), dtype), device), y = Tensor::empty_like(dy),
+               product = sliced ? dy : to(to(testing::filled({5, columns}, NAN), dtype), device);
+  kernels::launch(kernels::silu_mul, stream, {.gate = in[0].view(), .up = in[1].view(), .y = y.view()});
+  kernels::launch(kernels::silu_mul_backward, stream,
+                  {.gate = in[0].view(),
+                   .up = in[1].view(),
+                   .dy = dy.view(),
+                   .dgate = out[0].view(),
+                   .dup = out[1].view(),
+                   .accumulate_dgate = accumulate,
+                   .accumulate_dup = accumulate,
+                   .product = product.view()});
+  return {y, out[0], out[1], product};
+}
+
+// A name that says which, where they differ.
+void expect_bits(const Tensor& found, const Tensor& expected, const std::string& what) {
+  EXPECT_EQ(max_error(found, expected), 0.0) << what;
+}
+
+TEST(SiluMul, ItsGradientGivesTheProductAgainWithTheSameBits) {
+  const Device device = testing::checked_device();
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const std::int64_t columns : {1, 7, 64, 1100}) {
+      for (const bool accumulate : {false, true}) {
+        const std::string what = std::string(name(dtype)) + " " + std::to_string(columns);
+        const SiluMulResults whole = silu_mul_results(device, dtype, columns, false, accumulate),
+                             sliced = silu_mul_results(device, dtype, columns, true, accumulate);
+        expect_bits(whole.product, whole.y, what);
+        expect_bits(sliced.product, whole.y, what + " sliced");
+        expect_bits(sliced.y, whole.y, what + " sliced, forward");
+        expect_bits(sliced.dgate, whole.dgate, what + " sliced, dgate");
+        expect_bits(sliced.dup, whole.dup, what + " sliced, dup");
+      }
+    }
+  }
+}
+
+TEST(SiluMul, TheReferenceGivesTheProductAgainToo) {
+  const kernels::ForceKind reference(kernels::ImplKind::reference);
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    const SiluMulResults found = silu_mul_results(kCpu, dtype, 7, true, false);
+    expect_bits(found.product, found.y, std::string(name(dtype)));
+  }
+}
+
+// Nothing is wanted of the gradient of gate or of up: the other results are the same.
+TEST(SiluMul, EachResultOfItsGradientCanBeLeftOut) {
+  const Device device = testing::checked_device();
+  const auto random = [&](std::uint64_t seed) { return to(randn({3, 40}, seed), device); };
+  const Tensor gate = random(1), up = random(2), dy = random(3);
+  const auto run = [&](unsigned wanted) {
+    std::vector<Tensor> out;
+    for (int i = 0; i < 3; ++i) out.push_back((wanted >> i & 1) != 0 ? Tensor::empty_like(gate) : Tensor{});
+    kernels::launch(kernels::silu_mul_backward, current_stream(device),
+                    {.gate = gate.view(),
+                     .up = up.view(),
+                     .dy = dy.view(),
+                     .dgate = out[0].view(),
+                     .dup = out[1].view(),
+                     .product = out[2].view()});
+    return out;
+  };
+  const std::vector<Tensor> all = run(7);
+  for (unsigned wanted = 1; wanted < 7; ++wanted) {
+    const std::vector<Tensor> found = run(wanted);
+    for (std::size_t i = 0; i < 3; ++i)
+      if (found[i].defined()) expect_bits(found[i], all[i], std::to_string(wanted));
+  }
 }
 
 TEST(InPlace, ChangesTheMemoryAndTheVersion) {

@@ -110,10 +110,12 @@ struct SiluMulArgs {
 };
 inline Kernel<SiluMulArgs> silu_mul("silu_mul");
 
-/// dgate or dup may be absent.
+/// dgate, dup and product may each be absent. product = silu(gate) · up, with silu_mul's bits: who did not
+/// keep it has it again without a pass of its own. It may take dy's place.
 struct SiluMulBackwardArgs {
   View gate, up, dy, dgate, dup;
   bool accumulate_dgate = false, accumulate_dup = false;
+  View product;
 };
 inline Kernel<SiluMulBackwardArgs> silu_mul_backward("silu_mul_backward");
 

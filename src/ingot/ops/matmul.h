@@ -36,4 +36,10 @@ Tensor linear_side_by_side(const Tensor& x, std::span<const LinearWeights> layer
 /// such. Throws ShapeMismatch.
 Tensor gelu_mlp(const Tensor& x, const LinearWeights& up, const LinearWeights& down);
 
+/// down(silu(gate)·up), the second half of a feed-forward block with SwiGLU (Shazeer 2020). gate_up: [...,
+/// 2·in], gate in the first `in` columns and up in the others; returns [..., down's out]. The product of the
+/// two is kept for the backward pass; inside SelectiveRecompute it is made again while gate_up's gradient is.
+/// Throws ShapeMismatch.
+Tensor swiglu_linear(const Tensor& gate_up, const LinearWeights& down);
+
 }  // namespace ingot

@@ -82,18 +82,21 @@ struct SiluMul {
   template <int vec>
   __device__ void operator()(const float (&in)[2][vec], float (&out)[1][vec]) const {
     INGOT_UNROLL
-    for (int v = 0; v < vec; ++v) out[0][v] = in[0][v] * sigmoid(in[0][v]) * in[1][v];
+    for (int v = 0; v < vec; ++v) out[0][v] = of(in[0][v], in[1][v]);
   }
+  __device__ static float of(float gate, float up) { return gate * sigmoid(gate) * up; }
 };
 
+/// dgate, dup and, with `outputs` = 3, the product
 struct SiluMulBackward {
-  template <int vec>
-  __device__ void operator()(const float (&in)[3][vec], float (&out)[2][vec]) const {
+  template <int vec, int outputs>
+  __device__ void operator()(const float (&in)[3][vec], float (&out)[outputs][vec]) const {
     INGOT_UNROLL
     for (int v = 0; v < vec; ++v) {
       const float gate = in[0][v], up = in[1][v], dy = in[2][v];
       out[0][v] = dy * up * silu_derivative(gate);
       out[1][v] = dy * gate * sigmoid(gate);
+      if constexpr (outputs == 3) out[2][v] = SiluMul::of(gate, up);
     }
   }
 };
@@ -157,8 +160,15 @@ void run_silu_mul(const SiluMulArgs& args, Stream stream) {
 
 void run_silu_mul_backward(const SiluMulBackwardArgs& args, Stream stream) {
   dispatch_device_float(args.gate.dtype, "silu_mul_backward", [&]<class T>() {
-    map<T>({"silu_mul_backward", stream, args.gate}, std::array{args.gate, args.up, args.dy},
-           std::array{args.dgate, args.dup}, {args.accumulate_dgate, args.accumulate_dup}, SiluMulBackward{});
+    const LaunchSite site{"silu_mul_backward", stream, args.gate};
+    const std::array in{args.gate, args.up, args.dy};
+    if (args.product) {
+      map<T>(site, in, std::array{args.dgate, args.dup, args.product},
+             {args.accumulate_dgate, args.accumulate_dup, false}, SiluMulBackward{});
+    } else {
+      map<T>(site, in, std::array{args.dgate, args.dup}, {args.accumulate_dgate, args.accumulate_dup},
+             SiluMulBackward{});
+    }
   });
 }
 

@@ -1,6 +1,7 @@
 #include "ingot/kernels/elementwise.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <type_traits>
@@ -324,8 +325,8 @@ void silu_mul_reference(const SiluMulArgs& args, Stream) {
 void silu_mul_backward_reference(const SiluMulBackwardArgs& args, Stream) {
   dispatch_float(args.gate.dtype, "silu_mul_backward", [&]<class T>() {
     using Acc = Accumulator<T>;
-    for_each_run<5>({args.gate, args.up, args.dy, args.dgate, args.dup}, [&](const auto& at, std::int64_t n,
-                                                                             const auto& step) {
+    const std::array views{args.gate, args.up, args.dy, args.dgate, args.dup, args.product};
+    for_each_run<6>(views, [&](const auto& at, std::int64_t n, const auto& step) {
       for (std::int64_t i = 0; i < n; ++i) {
         const Acc gate = load(args.gate.as<T>() + at[0] + i * step[0]);
         const Acc up = load(args.up.as<T>() + at[1] + i * step[1]);
@@ -337,6 +338,7 @@ void silu_mul_backward_reference(const SiluMulBackwardArgs& args, Stream) {
         if (args.dup) {
           store(args.dup.as<T>() + at[4] + i * step[4], dy * gate * sigmoid(gate), args.accumulate_dup);
         }
+        if (args.product) store(args.product.as<T>() + at[5] + i * step[5], gate * sigmoid(gate) * up);
       }
     });
   });

@@ -16,9 +16,9 @@ namespace ingot::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// σ(x)·(1 + x·(1 − σ(x)))
-HWY_INLINE V silu_derivative(V x) {
-  const V s = sigmoid(x), one = set(1.0F);
+// σ(x)·(1 + x·(1 − σ(x))) with s = σ(x)
+HWY_INLINE V silu_derivative(V x, V s) {
+  const V one = set(1.0F);
   return hn::Mul(s, hn::MulAdd(x, hn::Sub(one, s), one));
 }
 
@@ -76,7 +76,7 @@ void unary_backward_block(UnaryOp op, const float* saved, const float* dy, float
     case UnaryOp::relu:
       return run_if([=](V s) HWY_ATTR { return hn::Gt(s, zero); });
     case UnaryOp::silu:
-      return run([=](V s) HWY_ATTR { return silu_derivative(s); });
+      return run([=](V s) HWY_ATTR { return silu_derivative(s, sigmoid(s)); });
     case UnaryOp::gelu_erf:
       return run([=](V s) HWY_ATTR { return gelu_erf_derivative(s); });
     case UnaryOp::gelu_tanh:
@@ -108,17 +108,30 @@ void silu_mul_block(const float* gate, const float* up, float* y, std::int64_t n
   map<2>({gate, up}, y, n, false, [](V g, V u) HWY_ATTR { return hn::Mul(hn::Mul(g, sigmoid(g)), u); });
 }
 
-void silu_mul_backward_block(const float* const* p, float* dgate, float* dup, std::int64_t n,
-                             bool accumulate_dgate, bool accumulate_dup) {
-  const float *gate = p[0], *up = p[1], *dy = p[2];
-  if (dgate != nullptr) {
-    map<3>({gate, up, dy}, dgate, n, accumulate_dgate,
-           [](V g, V u, V grad) HWY_ATTR { return hn::Mul(hn::Mul(grad, u), silu_derivative(g)); });
+// in: gate, up, dy; out: dgate, dup, product, null where not wanted. σ costs most: it is taken once for all.
+void silu_mul_backward_block(const float* const* in, float* const* out, std::int64_t n, bool accumulate_dgate,
+                             bool accumulate_dup) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto step = [&](auto load, auto store) HWY_ATTR {
+    const auto put = [&](V x, float* to, bool accumulate) HWY_ATTR {
+      if (to != nullptr) store(accumulate ? hn::Add(load(to), x) : x, to);
+    };
+    const V gate = load(in[0]), up = load(in[1]), dy = load(in[2]);
+    const V s = sigmoid(gate), silu = hn::Mul(gate, s);
+    put(hn::Mul(hn::Mul(dy, up), silu_derivative(gate, s)), out[0], accumulate_dgate);
+    put(hn::Mul(dy, silu), out[1], accumulate_dup);
+    put(hn::Mul(silu, up), out[2], false);
+  };
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    step([&](const float* from) HWY_ATTR { return hn::LoadU(d, from + i); },
+         [&](V x, float* to) HWY_ATTR { hn::StoreU(x, d, to + i); });
   }
-  if (dup != nullptr) {
-    map<2>({gate, dy}, dup, n, accumulate_dup,
-           [](V g, V grad) HWY_ATTR { return hn::Mul(grad, hn::Mul(g, sigmoid(g))); });
-  }
+  if (i >= n) return;
+  const auto rest = hn::FirstN(d, static_cast<std::size_t>(n - i));
+  step([&](const float* from) HWY_ATTR { return hn::MaskedLoad(rest, d, from + i); },
+       [&](V x, float* to) HWY_ATTR { hn::BlendedStore(x, rest, d, to + i); });
 }
 
 }  // namespace
@@ -152,12 +165,13 @@ void run_silu_mul(const SiluMulArgs& args, Stream) {
 }
 
 void run_silu_mul_backward(const SiluMulBackwardArgs& args, Stream) {
-  for_each_block<5>({reads(args.gate), reads(args.up), reads(args.dy),
-                     writes(args.dgate, args.accumulate_dgate), writes(args.dup, args.accumulate_dup)},
-                    kGrain, [&](const auto& p, std::int64_t n) {
-                      HWY_DYNAMIC_DISPATCH(silu_mul_backward_block)
-                      (p.data(), p[3], p[4], n, args.accumulate_dgate, args.accumulate_dup);
-                    });
+  for_each_block<6>(
+      {reads(args.gate), reads(args.up), reads(args.dy), writes(args.dgate, args.accumulate_dgate),
+       writes(args.dup, args.accumulate_dup), writes(args.product, false)},
+      kGrain, [&](const auto& p, std::int64_t n) {
+        HWY_DYNAMIC_DISPATCH(silu_mul_backward_block)
+        (p.data(), p.data() + 3, n, args.accumulate_dgate, args.accumulate_dup);
+      });
 }
 
 }  // namespace
@@ -175,7 +189,7 @@ void register_unary_backward_simd() {
   silu_mul_backward.add(DeviceType::cpu, {"simd", ImplKind::simd,
                                           [](const SiluMulBackwardArgs& args) {
                                             return are_simd_floats(args.gate, args.up, args.dy, args.dgate,
-                                                                   args.dup);
+                                                                   args.dup, args.product);
                                           },
                                           run_silu_mul_backward});
 }
