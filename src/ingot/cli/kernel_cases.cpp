@@ -103,6 +103,46 @@ KernelWork silu_mul_backward(KernelOperands& operands) {
           }};
 }
 
+// Gate and up as one product of both projections leaves them: the halves of each row of one tensor.
+struct GateUp {
+  Tensor both, gate, up;
+  explicit GateUp(const Tensor& both_)
+      : both(both_),
+        gate(slice(both, 1, 0, KernelOperands::kWidth)),
+        up(slice(both, 1, KernelOperands::kWidth)) {}
+  static Shape shape(const KernelOperands& operands) { return {operands.rows(), 2 * KernelOperands::kWidth}; }
+};
+
+KernelWork silu_mul_halves(KernelOperands& operands) {
+  const GateUp in(operands.values(GateUp::shape(operands)));
+  const Tensor y = operands.result(in.gate.shape());
+  return {.bytes = bytes_of({in.both, y}), .run = [stream = operands.stream(), in, y] {
+            kernels::launch(kernels::silu_mul, stream,
+                            {.gate = in.gate.view(), .up = in.up.view(), .y = y.view()});
+          }};
+}
+
+KernelWork silu_mul_halves_backward(KernelOperands& operands, const Tensor& product) {
+  const GateUp in(operands.values(GateUp::shape(operands))), out(operands.result(GateUp::shape(operands)));
+  const Tensor dy = operands.rows_of_values();
+  return {.bytes = bytes_of({in.both, dy, out.both}) + (product.defined() ? bytes_of({product}) : 0),
+          .run = [stream = operands.stream(), in, dy, out, product] {
+            kernels::launch(kernels::silu_mul_backward, stream,
+                            {.gate = in.gate.view(),
+                             .up = in.up.view(),
+                             .dy = dy.view(),
+                             .dgate = out.gate.view(),
+                             .dup = out.up.view(),
+                             .product = product.view()});
+          }};
+}
+KernelWork silu_mul_halves_backward(KernelOperands& operands) {
+  return silu_mul_halves_backward(operands, {});
+}
+KernelWork silu_mul_halves_backward_product(KernelOperands& operands) {
+  return silu_mul_halves_backward(operands, operands.result({operands.rows(), KernelOperands::kWidth}));
+}
+
 KernelWork rms_norm(KernelOperands& operands) {
   const Tensor x = operands.rows_of_values(), weight = operands.values({KernelOperands::kWidth}),
                y = operands.result(x.shape());
@@ -405,6 +445,9 @@ const std::vector<KernelCase>& kernel_cases() {
       {"gelu", gelu},
       {"silu_mul", silu_mul},
       {"silu_mul_backward", silu_mul_backward},
+      {"silu_mul_halves", silu_mul_halves},
+      {"silu_mul_halves_backward", silu_mul_halves_backward},
+      {"silu_mul_halves_backward_product", silu_mul_halves_backward_product},
       {"rms_norm", rms_norm},
       {"residual_rms_norm", residual_rms_norm},
       {"layer_norm", layer_norm},

@@ -36,6 +36,7 @@ struct Walk {
   std::int64_t total = 0;
   std::int64_t strides[count][kMaxViewRank + 1] = {};
 
+  /// Axes count from the outermost; of one alone only `total` and its strides are asked for.
   void set_size(int axis, std::int64_t size) {
     sizes_[axis] = size;
     if (size > 0 && size <= kMost) divisors_[axis] = Divisor(static_cast<std::uint32_t>(size));
