@@ -185,7 +185,7 @@ class Engine {
       Node& node = *ready_.back();
       ready_.pop_back();
       // Who saved this node's result has run, or has a share of it.
-      if (!retain_graph_) node.recomputed_ = nullptr;
+      if (!retain_graph_) node.recomputed_.clear();
       try {
         BackwardContext ctx(node, ready_, retain_graph_);
         node.backward(ctx);

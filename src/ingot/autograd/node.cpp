@@ -64,9 +64,9 @@ std::shared_ptr<Recomputed> Recomputed::of(const Tensor& tensor) {
   const AutogradMeta* meta = tensor.autograd_meta().get();
   if (meta == nullptr || meta->grad_fn == nullptr) return nullptr;
   const Node& node = static_cast<const Node&>(*meta->grad_fn);
-  const bool can = node.recomputed_ != nullptr && node.recomputed_output_ == meta->output_index &&
-                   node.recomputed_->version_ == tensor.storage()->version();
-  return can ? node.recomputed_ : nullptr;
+  if (node.recomputed_.size() <= meta->output_index) return nullptr;
+  const std::shared_ptr<Recomputed>& found = node.recomputed_[meta->output_index];
+  return found != nullptr && found->version_ == tensor.storage()->version() ? found : nullptr;
 }
 
 const Tensor& Recomputed::get() {
@@ -89,8 +89,8 @@ void set_recomputed(const Tensor& result, std::span<const Tensor* const> inputs,
   auto recomputed = std::make_shared<Recomputed>(result, inputs, std::move(function));
   if (recomputed->depth() > kDeepestRecomputed) return;
   Node& node = static_cast<Node&>(*meta.grad_fn);
-  node.recomputed_ = std::move(recomputed);
-  node.recomputed_output_ = meta.output_index;
+  if (node.recomputed_.size() <= meta.output_index) node.recomputed_.resize(meta.output_index + 1);
+  node.recomputed_[meta.output_index] = std::move(recomputed);
 }
 
 Node::Node() : sequence_(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}

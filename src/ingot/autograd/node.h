@@ -142,8 +142,7 @@ class Node : public GradFn {
   friend void set_recomputed(const Tensor& result, std::span<const Tensor* const> inputs,
                              Recomputed::Function function);
   std::vector<Edge> inputs_;
-  std::shared_ptr<Recomputed> recomputed_;  // one of the outputs, for those who save it
-  std::uint32_t recomputed_output_ = 0;
+  std::vector<std::shared_ptr<Recomputed>> recomputed_;  // of the outputs, for those who save them
   std::vector<Tensor> grads_;  // of the outputs, while a backward pass runs
   std::uint64_t sequence_;     // creation order: inputs always come before their consumers
   bool queued_ = false;
