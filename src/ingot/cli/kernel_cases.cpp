@@ -201,9 +201,9 @@ KernelWork rope(KernelOperands& operands) {
             kernels::launch(kernels::rope, stream,
                             {.x = x.view(),
                              .y = y.view(),
-                             .cos = cosines.view(),
-                             .sin = sines.view(),
-                             .rotated_heads = KernelOperands::kWidth / kHeadSize});
+                             .angles = {.cos = cosines.view(),
+                                        .sin = sines.view(),
+                                        .rotated_heads = KernelOperands::kWidth / kHeadSize}});
           }};
 }
 

@@ -21,11 +21,8 @@ View positions_view(const Tensor& positions, std::int64_t batch) {
   return view;
 }
 
-kernels::RopeArgs arguments(const View& x, const View& y, const View& cos, const View& sin,
-                            const RopeOptions& options) {
-  return {.x = x,
-          .y = y,
-          .cos = cos,
+kernels::RopeAngles angles_of(const View& x, const View& cos, const View& sin, const RopeOptions& options) {
+  return {.cos = cos,
           .sin = sin,
           .positions = positions_view(options.positions, x.dim(0)),
           .offset = options.offset,
@@ -49,20 +46,33 @@ View turned_heads(const Tensor& x, const RopeOptions& options) {
   return view;
 }
 
-struct RopeNode final : Node {
-  static constexpr const char* kName = "rope";
+// What turned heads keep for the way back.
+struct SavedAngles {
   SavedTensor cos, sin, positions;
   RopeOptions options;
-  RopeNode(const RopeTable& table, const RopeOptions& options_)
+  SavedAngles(const RopeTable& table, const RopeOptions& options_)
       : cos(table.cos), sin(table.sin), positions(options_.positions), options(without_positions(options_)) {}
+
+  kernels::RopeAngles of(const View& x) const {
+    RopeOptions all = options;
+    if (positions.defined()) all.positions = positions.get();
+    return angles_of(x, cos.view(), sin.view(), all);
+  }
+};
+
+struct RopeNode final : Node {
+  static constexpr const char* kName = "rope";
+  SavedAngles angles;
+  RopeNode(const RopeTable& table, const RopeOptions& options) : angles(table, options) {}
   std::string_view name() const override { return kName; }
-  std::vector<SavedTensor*> saved() override { return {&cos, &sin, &positions}; }
+  std::vector<SavedTensor*> saved() override { return {&angles.cos, &angles.sin, &angles.positions}; }
 
   void backward(BackwardContext& ctx) override {
     if (!ctx.needs(0)) return;
     const Tensor& dy = ctx.grad();
     if (!ctx.has_gradient(0) && is_held_once(dy)) {
-      turn_back(ctx.stream(), turned_heads(dy, options), turned_heads(dy, options), false);
+      const View heads = turned_heads(dy, angles.options);
+      turn_back(ctx.stream(), heads, heads, false);
       return ctx.pass(0, dy);
     }
     const GradSlot dx = ctx.slot(0);
@@ -71,12 +81,8 @@ struct RopeNode final : Node {
 
  private:
   void turn_back(Stream stream, const View& dy, const View& dx, bool accumulate) {
-    RopeOptions all = options;
-    if (positions.defined()) all.positions = positions.get();
-    kernels::RopeArgs args = arguments(dy, dx, cos.view(), sin.view(), all);
-    args.inverse = true;
-    args.accumulate = accumulate;
-    kernels::launch(kernels::rope, stream, args);
+    kernels::launch(kernels::rope, stream,
+                    {.x = dy, .y = dx, .angles = angles.of(dy), .inverse = true, .accumulate = accumulate});
   }
 };
 
@@ -113,41 +119,61 @@ RopeTable rope_table(std::span<const float> inverse_frequencies, std::int64_t po
 
 namespace {
 
-// What the kernel takes of the input.
-Tensor checked(const Tensor& input, const RopeTable& table, const RopeOptions& options) {
-  check_defined("rope", {&input});
-  check_defined("rope", {&table.cos, &table.sin});
-  check_defined("rope", {&input, &table.cos}, false);
-  INGOT_CHECK(input.rank() == 4, DimensionMismatch("rope takes [batch, sequence, heads, head size], got " +
+// What the kernels take of the input.
+Tensor checked(const char* op, const Tensor& input, const RopeTable& table, const RopeOptions& options) {
+  const std::string name = op;
+  check_defined(op, {&input});
+  check_defined(op, {&table.cos, &table.sin});
+  check_defined(op, {&input, &table.cos}, false);
+  INGOT_CHECK(input.rank() == 4, DimensionMismatch(name + " takes [batch, sequence, heads, head size], got " +
                                                    to_string(input.shape())));
   INGOT_CHECK(table.cos.rank() == 2 && table.cos.shape() == table.sin.shape() && table.cos.is_contiguous() &&
                   table.sin.is_contiguous() && table.cos.dtype() == DType::f32,
-              ShapeMismatch("rope (table)", table.cos.shape().to_vector(), table.sin.shape().to_vector(),
+              ShapeMismatch(name + " (table)", table.cos.shape().to_vector(), table.sin.shape().to_vector(),
                             "cos and sin are contiguous f32 [positions, half the rotary size]"));
   INGOT_CHECK(2 * table.cos.dim(1) <= input.dim(3),
-              ShapeMismatch("rope (table)", {-1, input.dim(3) / 2}, table.cos.shape().to_vector(),
+              ShapeMismatch(name + " (table)", {-1, input.dim(3) / 2}, table.cos.shape().to_vector(),
                             "the table has more angles than a head has pairs"));
   INGOT_CHECK(options.heads >= 0 && options.heads <= input.dim(2),
-              DimensionMismatch("rope: asked to turn " + std::to_string(options.heads) + " heads of " +
+              DimensionMismatch(name + ": asked to turn " + std::to_string(options.heads) + " heads of " +
                                 std::to_string(input.dim(2))));
   if (options.positions.defined()) {
     const Tensor& p = options.positions;
     INGOT_CHECK(p.dtype() == DType::i64 || p.dtype() == DType::i32,
-                KernelError("rope", "positions must be i64 or i32"));
+                KernelError(op, "positions must be i64 or i32"));
     INGOT_CHECK((p.rank() == 1 && p.dim(0) == input.dim(1)) ||
                     (p.rank() == 2 && p.dim(0) == input.dim(0) && p.dim(1) == input.dim(1)),
-                ShapeMismatch("rope (positions)", {input.dim(0), input.dim(1)}, p.shape().to_vector()));
+                ShapeMismatch(name + " (positions)", {input.dim(0), input.dim(1)}, p.shape().to_vector()));
   }
   return input.stride(3) == 1 || input.dim(3) == 1 ? input : contiguous(input);
 }
 
+void check_pair(const char* op, const Tensor& q, const Tensor& k) {
+  check_defined(op, {&q, &k});
+  INGOT_CHECK(q.shape().with(2, k.dim(2)) == k.shape(),
+              ShapeMismatch(op, q.shape().to_vector(), k.shape().to_vector(),
+                            "q and k may differ in their numbers of heads only"));
+}
+
+// Of q and k in one launch.
+kernels::RopeAngles angles_of_pair(const Tensor& q, const Tensor& k, const RopeTable& table,
+                                   const RopeOptions& options) {
+  kernels::RopeAngles angles = angles_of(q.view(), table.cos.view(), table.sin.view(), options);
+  if (options.heads == 0) angles.rotated_heads = std::max(q.dim(2), k.dim(2));
+  return angles;
+}
+
+Tensor result_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
+
 }  // namespace
 
 Tensor rope(const Tensor& input, const RopeTable& table, const RopeOptions& options) {
-  const Tensor x = checked(input, table, options);
-  Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  const Tensor x = checked("rope", input, table, options);
+  Tensor y = result_like(x);
   kernels::launch(kernels::rope, current_stream(x.device()),
-                  arguments(x.view(), y.view(), table.cos.view(), table.sin.view(), options));
+                  {.x = x.view(),
+                   .y = y.view(),
+                   .angles = angles_of(x.view(), table.cos.view(), table.sin.view(), options)});
   y = record<RopeNode>(y, {&x}, table, options);
   if (!is_recomputed(x)) return y;  // x would be kept for this alone, and takes as much
   return recomputable(y, {&x, &table.cos, &table.sin, &options.positions},
@@ -159,10 +185,12 @@ Tensor rope(const Tensor& input, const RopeTable& table, const RopeOptions& opti
 }
 
 Tensor rope_in_place(Tensor x, const RopeTable& table, const RopeOptions& options) {
-  if (!is_held_once(x) || checked(x, table, options).storage() != x.storage()) return rope(x, table, options);
+  if (!is_held_once(x) || checked("rope", x, table, options).storage() != x.storage())
+    return rope(x, table, options);
   const View heads = turned_heads(x, options);
-  kernels::launch(kernels::rope, current_stream(x.device()),
-                  arguments(heads, heads, table.cos.view(), table.sin.view(), options));
+  kernels::launch(
+      kernels::rope, current_stream(x.device()),
+      {.x = heads, .y = heads, .angles = angles_of(heads, table.cos.view(), table.sin.view(), options)});
   x.storage()->bump_version();
   return record<RopeNode>(x.detach(), {&x}, table, options);
 }
@@ -170,18 +198,15 @@ Tensor rope_in_place(Tensor x, const RopeTable& table, const RopeOptions& option
 std::array<Tensor, 2> rope(const Tensor& q, const Tensor& k, const RopeTable& table,
                            const RopeOptions& options) {
   if (needs_grad({&q, &k})) return {rope(q, table, options), rope(k, table, options)};
-  const Tensor x = checked(q, table, options), also = checked(k, table, options);
-  check_defined("rope", {&x, &also});
-  INGOT_CHECK(x.shape().with(2, also.dim(2)) == also.shape(),
-              ShapeMismatch("rope", x.shape().to_vector(), also.shape().to_vector(),
-                            "q and k may differ in their numbers of heads only"));
-  std::array<Tensor, 2> turned{Tensor::empty(x.shape(), x.dtype(), x.device()),
-                               Tensor::empty(also.shape(), x.dtype(), x.device())};
-  kernels::RopeArgs args = arguments(x.view(), turned[0].view(), table.cos.view(), table.sin.view(), options);
-  args.also_x = also.view();
-  args.also_y = turned[1].view();
-  if (options.heads == 0) args.rotated_heads = std::max(x.dim(2), also.dim(2));
-  kernels::launch(kernels::rope, current_stream(x.device()), args);
+  const Tensor x = checked("rope", q, table, options), also = checked("rope", k, table, options);
+  check_pair("rope", x, also);
+  std::array<Tensor, 2> turned{result_like(x), result_like(also)};
+  kernels::launch(kernels::rope, current_stream(x.device()),
+                  {.x = x.view(),
+                   .y = turned[0].view(),
+                   .angles = angles_of_pair(x, also, table, options),
+                   .also_x = also.view(),
+                   .also_y = turned[1].view()});
   return turned;
 }
 

@@ -532,10 +532,7 @@ TEST(CudaRope, APositionOutsideOfTheTableGivesNaN) {
     launch(kernels::rope, current_stream(kDevice),
            {.x = x.view(),
             .y = y.view(),
-            .cos = cos.view(),
-            .sin = sin.view(),
-            .offset = 2,
-            .rotated_heads = 4});
+            .angles = {.cos = cos.view(), .sin = sin.view(), .offset = 2, .rotated_heads = 4}});
     const std::vector<float> found = to(y, kCpu).to_vector<float>();
     for (std::size_t i = 0; i < found.size(); ++i)
       EXPECT_EQ(std::isnan(found[i]), i >= found.size() / 3 * 2) << size << " " << i;
@@ -553,9 +550,7 @@ TEST(CudaRope, WritesToViewsOfAnyStrides) {
         launch(kernels::rope, current_stream(device),
                {.x = x.view(),
                 .y = narrow(there, 3, skip, 32).view(),
-                .cos = cos.view(),
-                .sin = sin.view(),
-                .rotated_heads = 3});
+                .angles = {.cos = cos.view(), .sin = sin.view(), .rotated_heads = 3}});
         return there;
       };
       EXPECT_LE(max_error(run(kDevice), run(kCpu)), dtype == DType::f32 ? 1e-6 : 0x1p-7)

@@ -4,6 +4,7 @@
 #include "ingot/kernels/cuda/global_store.h"
 #include "ingot/kernels/cuda/launch.h"
 #include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/cuda/token_angles.h"
 #include "ingot/kernels/rope.h"
 
 namespace ingot::kernels::cuda {
@@ -17,24 +18,12 @@ struct RopeOperand {
 };
 
 struct RopeKernelArgs {
-  const float *cos, *sin;
-  const void* positions;  // or null
-  bool positions_i64;
-  std::int64_t position_strides[2];
+  TokenAngles angles;
   std::int64_t batch, tokens, size;  // B, S, D
-  std::int64_t half, offset, table, rotated_heads;
   bool interleaved, inverse, accumulate;
   RopeOperand
       operands[2];  // last: where the emulator clears padding behind an array, g++ 12 misses its place
 };
-
-__device__ __forceinline__ std::int64_t position_of(const RopeKernelArgs& args, std::int64_t b,
-                                                    std::int64_t s) {
-  if (args.positions == nullptr) return args.offset + s;
-  const std::int64_t at = b * args.position_strides[0] + s * args.position_strides[1];
-  return args.positions_i64 ? static_cast<const std::int64_t*>(args.positions)[at]
-                            : static_cast<const std::int32_t*>(args.positions)[at];
-}
 
 // One warp per head of a token, for any sizes and strides. A position outside of the table cannot throw here:
 // it gives NaNs, which show.
@@ -51,14 +40,15 @@ __global__ void rope_kernel(const __grid_constant__ RopeKernelArgs args) {
     const T* x =
         static_cast<const T*>(of.x) + b * of.x_strides[0] + s * of.x_strides[1] + h * of.x_strides[2];
     T* y = static_cast<T*>(of.y) + b * of.y_strides[0] + s * of.y_strides[1] + h * of.y_strides[2];
-    const std::int64_t pairs = h < args.rotated_heads ? args.half : 0;
-    const std::int64_t position = pairs > 0 ? position_of(args, b, s) : 0;
-    const bool known = position >= 0 && position < args.table;
+    const TokenAngles& angles = args.angles;
+    const std::int64_t pairs = h < angles.rotated_heads ? angles.half : 0;
+    const std::int64_t position = pairs > 0 ? angles.position(b, s) : 0;
+    const bool known = angles.has(position);
     for (std::int64_t k = lane; k < pairs; k += kWarp) {
       const std::int64_t first = args.interleaved ? 2 * k : k,
-                         second = args.interleaved ? 2 * k + 1 : k + args.half;
-      const float cos = known ? args.cos[position * args.half + k] : NAN;
-      const float sin = known ? args.sin[position * args.half + k] : NAN;
+                         second = args.interleaved ? 2 * k + 1 : k + pairs;
+      const float cos = known ? angles.cos[position * pairs + k] : NAN;
+      const float sin = known ? angles.sin[position * pairs + k] : NAN;
       const float u = to_float(x[first]), v = to_float(x[second]), w = args.inverse ? -sin : sin;
       store(y + first, u * cos - v * w, args.accumulate);
       store(y + second, v * cos + u * w, args.accumulate);
@@ -103,17 +93,10 @@ struct Angles {
 
   __device__ void load(const RopeKernelArgs& args, std::int64_t position, std::int64_t first,
                        std::int64_t second) {
-    const bool known = position >= 0 && position < args.table;
-    const std::int64_t row = known ? position * args.half : 0;
     INGOT_UNROLL
     for (int side = 0; side < 2; ++side) {
-      const std::int64_t at = row + (side == 0 ? first : second);
-      const auto c = load_pack<kHalf>(args.cos + at), s = load_pack<kHalf>(args.sin + at);
-      INGOT_UNROLL
-      for (int v = 0; v < kHalf; ++v) {
-        cos[side * kHalf + v] = known ? c.values[v] : NAN;
-        sin[side * kHalf + v] = known ? (args.inverse ? -s.values[v] : s.values[v]) : NAN;
-      }
+      args.angles.load<kHalf>(position, side == 0 ? first : second, args.inverse, cos + side * kHalf,
+                              sin + side * kHalf);
     }
   }
 };
@@ -128,16 +111,16 @@ __global__ void __launch_bounds__(256, accumulate ? 2 : 3)
   const std::int64_t s = std::int64_t{blockIdx.x} * blockDim.z + threadIdx.z;
   if (s >= args.tokens) return;
   const RopeOperand& of = args.operands[blockIdx.z];
-  const std::int64_t place = std::int64_t{threadIdx.x} * kVec;
+  const std::int64_t place = std::int64_t{threadIdx.x} * kVec, half = args.angles.half;
   for (std::int64_t b = blockIdx.y; b < args.batch; b += gridDim.y) {
     const T* x = static_cast<const T*>(of.x) + b * of.x_strides[0] + s * of.x_strides[1] + place;
     T* y = static_cast<T*>(of.y) + b * of.y_strides[0] + s * of.y_strides[1] + place;
     int head = static_cast<int>(threadIdx.y);
     Packs packs;
-    packs.load(x, y, of, args.half, head);  // on their way while the position and its angles are looked up
+    packs.load(x, y, of, half, head);  // on their way while the position and its angles are looked up
     Angles<kVec> angles;
-    angles.load(args, position_of(args, b, s), interleaved ? place / 2 : place,
-                interleaved ? (args.half + place) / 2 : place + kVec / 2);
+    angles.load(args, args.angles.position(b, s), interleaved ? place / 2 : place,
+                interleaved ? (half + place) / 2 : place + kVec / 2);
     while (true) {
       INGOT_UNROLL
       for (int j = 0; j < Packs::kHeads; ++j) {
@@ -152,7 +135,7 @@ __global__ void __launch_bounds__(256, accumulate ? 2 : 3)
           const int side = k / kHalf, at = k % kHalf * 2;
           const float one = to_float(interleaved ? packs.x[j][side].values[at] : u.values[k]);
           const float two = to_float(interleaved ? packs.x[j][side].values[at + 1] : v.values[k]);
-          const bool turns = h < args.rotated_heads;
+          const bool turns = h < args.angles.rotated_heads;
           const float first = turns ? one * angles.cos[k] - two * angles.sin[k] : one;
           const float second = turns ? two * angles.cos[k] + one * angles.sin[k] : two;
           (interleaved ? turned[side][at] : turned[0][k]) = first;
@@ -160,11 +143,11 @@ __global__ void __launch_bounds__(256, accumulate ? 2 : 3)
         }
         T* to = y + h * of.y_strides[2];
         packs.put(to, j, 0, turned[0]);
-        packs.put(to + args.half, j, 1, turned[1]);
+        packs.put(to + half, j, 1, turned[1]);
       }
       head += Packs::kHeads * static_cast<int>(blockDim.y);
       if (head >= of.heads) break;
-      packs.load(x, y, of, args.half, head);
+      packs.load(x, y, of, half, head);
     }
   }
 }
@@ -184,19 +167,13 @@ std::int64_t most_heads(const RopeArgs& args) {
   return args.also_x ? std::max(args.x.dim(2), args.also_x.dim(2)) : args.x.dim(2);
 }
 
-bool strides_in_packs(const View& x, std::int64_t vec) {
-  return reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 && x.stride(0) % vec == 0 &&
-         x.stride(1) % vec == 0 && x.stride(2) % vec == 0;
-}
-
 /// Whether rope_packs_kernel applies: whole packs everywhere, and every element of a head has a pair.
 bool in_packs(const RopeArgs& args, std::int64_t vec) {
-  const std::int64_t half = args.cos.dim(1);
+  const std::int64_t half = args.angles.cos.dim(1);
   if (half == 0 || half % vec != 0 || half / vec > 128 || 2 * half != args.x.dim(3)) return false;
-  for (const View* view : {&args.cos, &args.sin})
-    if (reinterpret_cast<std::uintptr_t>(view->data) % 16 != 0) return false;
+  if (!angles_in_packs(args.angles)) return false;
   for (const View* view : {&args.x, &args.y, &args.also_x, &args.also_y})
-    if (*view && !strides_in_packs(*view, vec)) return false;
+    if (!heads_in_packs(*view, vec)) return false;
   const Size3 block = block_of(half / vec, most_heads(args));
   return block.x * block.y * block.z % kWarp == 0;
 }
@@ -204,11 +181,11 @@ bool in_packs(const RopeArgs& args, std::int64_t vec) {
 template <class T>
 void run_packs(const RopeArgs& args, const RopeKernelArgs& kernel_args, Stream stream, unsigned operands) {
   constexpr std::int64_t kMostY = 65535;
-  const Size3 block = block_of(kernel_args.half / kPack<T>, most_heads(args));
+  const Size3 block = block_of(kernel_args.angles.half / kPack<T>, most_heads(args));
   const Size3 grid{static_cast<unsigned>((args.x.dim(1) + block.z - 1) / block.z),
                    static_cast<unsigned>(std::min(args.x.dim(0), kMostY)), operands};
   const auto go = [&](auto kernel) { launch({"rope", stream, args.x}, kernel, grid, block, 0, kernel_args); };
-  if (args.interleaved)
+  if (args.angles.interleaved)
     return go(args.accumulate ? rope_packs_kernel<T, true, true> : rope_packs_kernel<T, true, false>);
   go(args.accumulate ? rope_packs_kernel<T, false, true> : rope_packs_kernel<T, false, false>);
 }
@@ -225,24 +202,15 @@ RopeOperand operand_of(const View& x, const View& y) {
 void run_rope(const RopeArgs& args, Stream stream) {
   const unsigned operands = args.also_x ? 2 : 1;
   if (args.x.numel() == 0) return;
-  RopeKernelArgs kernel_args{.cos = args.cos.as<float>(),
-                             .sin = args.sin.as<float>(),
-                             .positions = args.positions.data,
-                             .positions_i64 = args.positions.dtype == DType::i64,
-                             .position_strides = {},
+  RopeKernelArgs kernel_args{.angles = token_angles(args.angles),
                              .batch = args.x.dim(0),
                              .tokens = args.x.dim(1),
                              .size = args.x.dim(3),
-                             .half = args.cos.dim(1),
-                             .offset = args.offset,
-                             .table = args.cos.dim(0),
-                             .rotated_heads = args.rotated_heads,
-                             .interleaved = args.interleaved,
+                             .interleaved = args.angles.interleaved,
                              .inverse = args.inverse,
                              .accumulate = args.accumulate,
                              .operands = {operand_of(args.x, args.y)}};
   if (args.also_x) kernel_args.operands[1] = operand_of(args.also_x, args.also_y);
-  for (int i = 0; args.positions && i < 2; ++i) kernel_args.position_strides[i] = args.positions.stride(i);
   dispatch_device_float(args.x.dtype, "rope", [&]<class T>() {
     if (in_packs(args, kPack<T>)) return run_packs<T>(args, kernel_args, stream, operands);
     const std::int64_t heads = args.x.dim(0) * args.x.dim(1) * most_heads(args);

@@ -182,7 +182,7 @@ struct RowPacks {
       fetch(row, n, batch, absent);
     }
   }
-  /// Before another pass of what is held: that of Elements.
+  /// Keeps the compiler from carrying the elements on as floats that it has converted already.
   __device__ __forceinline__ void keep() {
     INGOT_UNROLL
     for (int p = 0; p < Form::kPacks; ++p) packs[p].keep();

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ingot/kernels/cpu/numeric.h"
+#include "ingot/kernels/cpu/reference/rows.h"
 #include "ingot/kernels/cpu/register.h"
 
 namespace ingot::kernels::cpu {
@@ -23,47 +24,31 @@ const T* summed_row(const Args& args, std::int64_t row) {
 
 void rms_norm_reference(const RmsNormArgs& args, Stream) {
   dispatch_float(args.x.dtype, "rms_norm", [&]<class T>() {
-    using Acc = Accumulator<T>;
     const std::int64_t d = args.x.dim(-1);
-    const T* w = args.weight.as<T>();
-    const auto offset = static_cast<Acc>(args.weight_offset);
     for (std::int64_t row = 0; row < args.x.rows(); ++row) {
-      const T* x = summed_row<T>(args, row);
-      Acc sum = 0;
-      for (std::int64_t i = 0; i < d; ++i) sum += load(x + i) * load(x + i);
-      const Acc rstd = 1 / std::sqrt(sum / static_cast<Acc>(d) + static_cast<Acc>(args.eps));
-      args.rstd.as<Acc>()[row] = rstd;
-      for (std::int64_t i = 0; i < d; ++i) {
-        store(args.y.as<T>() + row * d + i, load(x + i) * rstd * (offset + load(w + i)));
-      }
+      args.rstd.as<Accumulator<T>>()[row] =
+          rms_norm_row(summed_row<T>(args, row), args.weight.as<T>(), args.y.as<T>() + row * d, d, args.eps,
+                       args.weight_offset);
     }
   });
 }
 
-// With x̂ = x·rstd, and w including the offset: dx = rstd · (w·dy − x̂ · mean(w·dy·x̂)), dw = Σ_rows dy·x̂.
 void rms_norm_backward_reference(const RmsNormBackwardArgs& args, Stream) {
   dispatch_float(args.x.dtype, "rms_norm_backward", [&]<class T>() {
     using Acc = Accumulator<T>;
     const std::int64_t d = args.x.dim(-1);
-    const T* w = args.weight.as<T>();
-    const auto offset = static_cast<Acc>(args.weight_offset);
     Acc* dw = args.dweight ? args.partials.as<Acc>() : nullptr;
     if (dw != nullptr) std::fill_n(dw, d, Acc{0});
     for (std::int64_t row = 0; row < args.x.rows(); ++row) {
-      const T* x = args.x.as<T>() + row * d;
-      const T* dy = args.dy.as<T>() + row * d;
-      const Acc rstd = args.rstd.as<Acc>()[row];
-      Acc dot = 0;
-      for (std::int64_t i = 0; i < d; ++i) dot += (offset + load(w + i)) * load(dy + i) * load(x + i) * rstd;
-      const Acc mean = dot / static_cast<Acc>(d);
-      for (std::int64_t i = 0; i < d; ++i) {
-        const Acc normalized = load(x + i) * rstd;
-        if (args.dx) {
-          const Acc weighted = (offset + load(w + i)) * load(dy + i);
-          store(args.dx.as<T>() + row * d + i, rstd * (weighted - normalized * mean), args.accumulate_dx);
-        }
-        if (dw != nullptr) dw[i] += load(dy + i) * normalized;
-      }
+      rms_norm_row_backward(RmsNormRow<T>{.x = args.x.as<T>() + row * d,
+                                          .weight = args.weight.as<T>(),
+                                          .dy = args.dy.as<T>() + row * d,
+                                          .dx = args.dx ? args.dx.as<T>() + row * d : nullptr,
+                                          .d = d,
+                                          .rstd = args.rstd.as<Acc>()[row],
+                                          .weight_offset = args.weight_offset,
+                                          .accumulate = args.accumulate_dx},
+                            dw);
     }
     for (std::int64_t i = 0; dw != nullptr && i < d; ++i) {
       store(args.dweight.as<T>() + i, dw[i], args.accumulate_dweight);

@@ -15,6 +15,7 @@
 
 #include "ingot/kernels/cpu/simd/lanes-inl.h"
 #include "ingot/kernels/cpu/simd/loops-inl.h"
+#include "ingot/kernels/cpu/simd/rms_row-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
@@ -42,18 +43,9 @@ template <class T>
 void rms_norm_row(const RmsNormArgs& args, std::int64_t row) {
   const std::int64_t n = args.x.dim(-1);
   const T* x = summed_row<T>(args, row);
-  const T* w = args.weight.as<T>();
-  T* y = args.y.as<T>() + row * n;
-  const float squares = sum_vectors(n, [&](auto d, std::int64_t i, auto sum) {
-    const auto v = load_lanes(d, x + i);
-    return hn::MulAdd(v, v, sum);
-  });
-  const float rstd = 1.0F / std::sqrt(squares / static_cast<float>(n) + args.eps);
+  const float rstd = rms_rstd(x, n, args.eps);
   args.rstd.as<float>()[row] = rstd;
-  for_vectors(n, [&](auto d, std::int64_t i) {
-    const auto weight = hn::Add(hn::Set(d, args.weight_offset), load_lanes(d, w + i));
-    store_lanes(d, hn::Mul(hn::Mul(load_lanes(d, x + i), hn::Set(d, rstd)), weight), y + i);
-  });
+  rms_scale(x, args.weight.as<T>(), n, rstd, args.weight_offset, args.y.as<T>() + row * n);
 }
 
 void rms_norm_rows(const RmsNormArgs& args, std::int64_t begin, std::int64_t end) {
@@ -62,30 +54,18 @@ void rms_norm_rows(const RmsNormArgs& args, std::int64_t begin, std::int64_t end
   });
 }
 
-// Adds this row's share to `dw` unless that is null.
 template <class T>
 void rms_norm_backward_row(const RmsNormBackwardArgs& args, std::int64_t row, float* dw) {
-  const std::int64_t n = args.x.dim(-1);
-  const T* x = args.x.as<T>() + row * n;
-  const T* dy = args.dy.as<T>() + row * n;
-  const T* w = args.weight.as<T>();
-  T* dx = args.dx ? args.dx.as<T>() + row * n : nullptr;
-  const float rstd = args.rstd.as<float>()[row];
-  const auto weighted = [&](auto d, std::int64_t i) {
-    return hn::Mul(hn::Add(hn::Set(d, args.weight_offset), load_lanes(d, w + i)), load_lanes(d, dy + i));
-  };
-  const float dot = sum_vectors(n, [&](auto d, std::int64_t i, auto sum) {
-    return hn::MulAdd(weighted(d, i), load_lanes(d, x + i), sum);
-  });
-  const float mean = dot * rstd / static_cast<float>(n);
-  for_vectors(n, [&](auto d, std::int64_t i) {
-    const auto hat = hn::Mul(load_lanes(d, x + i), hn::Set(d, rstd));
-    if (dx != nullptr) {
-      const auto out = hn::Mul(hn::Set(d, rstd), hn::NegMulAdd(hat, hn::Set(d, mean), weighted(d, i)));
-      store_lanes(d, out, dx + i, args.accumulate_dx);
-    }
-    if (dw != nullptr) hn::StoreU(hn::MulAdd(load_lanes(d, dy + i), hat, hn::LoadU(d, dw + i)), d, dw + i);
-  });
+  const std::int64_t at = row * args.x.dim(-1);
+  rms_row_backward(RmsRow<T>{.x = args.x.as<T>() + at,
+                             .weight = args.weight.as<T>(),
+                             .dy = args.dy.as<T>() + at,
+                             .dx = args.dx ? args.dx.as<T>() + at : nullptr,
+                             .n = args.x.dim(-1),
+                             .rstd = args.rstd.as<float>()[row],
+                             .weight_offset = args.weight_offset,
+                             .accumulate = args.accumulate_dx},
+                   dw);
 }
 
 void rms_norm_backward_rows(const RmsNormBackwardArgs& args, std::int64_t begin, std::int64_t end,

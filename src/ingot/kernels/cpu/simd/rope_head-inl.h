@@ -1,0 +1,77 @@
+// RoPE of one head. Included once per Highway target.
+#if defined(INGOT_ROPE_HEAD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef INGOT_ROPE_HEAD_INL_H
+#undef INGOT_ROPE_HEAD_INL_H
+#else
+#define INGOT_ROPE_HEAD_INL_H
+#endif
+
+#include <cstdint>
+
+#include <hwy/highway.h>
+
+#include "ingot/kernels/cpu/simd/lanes-inl.h"
+#include "ingot/kernels/rope.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ingot::kernels::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// What all heads of a token have in common.
+struct Turn {
+  const float *cos, *sin;  // of the token's position
+  std::int64_t half;
+  bool interleaved, inverse, accumulate;
+};
+
+inline Turn turn_of(const RopeAngles& angles, std::int64_t position, bool inverse, bool accumulate) {
+  const std::int64_t half = angles.cos.dim(1);
+  return {.cos = angles.cos.as<float>() + position * half,
+          .sin = angles.sin.as<float>() + position * half,
+          .half = half,
+          .interleaved = angles.interleaved,
+          .inverse = inverse,
+          .accumulate = accumulate};
+}
+
+template <class T>
+HWY_INLINE void put(float value, T* y, bool accumulate) {
+  *y = static_cast<T>(accumulate ? value + static_cast<float>(*y) : value);
+}
+
+template <class T>
+HWY_INLINE void turn_head(const T* x, T* y, const Turn& turn) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const std::int64_t half = turn.half;
+  const float sign = turn.inverse ? -1.0F : 1.0F;
+  const auto signs = hn::Set(d, sign);
+  std::int64_t i = 0;
+  for (; !turn.interleaved && i + lanes <= half; i += lanes) {
+    const auto u = load_lanes(d, x + i), v = load_lanes(d, x + half + i);
+    const auto c = hn::LoadU(d, turn.cos + i), w = hn::Mul(signs, hn::LoadU(d, turn.sin + i));
+    store_lanes(d, hn::NegMulAdd(v, w, hn::Mul(u, c)), y + i, turn.accumulate);
+    store_lanes(d, hn::MulAdd(u, w, hn::Mul(v, c)), y + half + i, turn.accumulate);
+  }
+  for (; i < half; ++i) {
+    const std::int64_t first = turn.interleaved ? 2 * i : i, second = turn.interleaved ? 2 * i + 1 : i + half;
+    const float u = static_cast<float>(x[first]), v = static_cast<float>(x[second]), w = sign * turn.sin[i];
+    put(u * turn.cos[i] - v * w, y + first, turn.accumulate);
+    put(v * turn.cos[i] + u * w, y + second, turn.accumulate);
+  }
+}
+
+template <class T>
+HWY_INLINE void copy_elements(const T* x, T* y, std::int64_t begin, std::int64_t end, bool accumulate) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = begin;
+  for (; i + lanes <= end; i += lanes) store_lanes(d, load_lanes(d, x + i), y + i, accumulate);
+  for (; i < end; ++i) put(static_cast<float>(x[i]), y + i, accumulate);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ingot::kernels::cpu
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,72 @@
+#pragma once
+
+#include "ingot/kernels/cuda/row_packs.h"
+
+namespace ingot::kernels::cuda {
+
+/// Sums over the rows of a block, one for each column, `count` of each: where rows are held, in the registers
+/// of the thread that has the column in every row, else in the block's part of the scratch, which no other
+/// block touches.
+template <class Form, int count>
+class ColumnSums {
+ public:
+  using Team = typename Form::Team;
+
+  __device__ __forceinline__ void add(float* part, std::int64_t d, bool first, int batch, int p, int v,
+                                      const float (&values)[count]) {
+    INGOT_UNROLL
+    for (int k = 0; k < count; ++k) {
+      if constexpr (Form::kHeld) {
+        sums_[k][p][v] += values[k];
+      } else {
+        const auto at = Form::place(batch, p) + v;
+        if (part != nullptr && at < d) part[k * d + at] = first ? values[k] : part[k * d + at] + values[k];
+      }
+    }
+  }
+
+  /// Writes what the block's teams have summed, added in their order.
+  __device__ __forceinline__ void finish(float* part, int d) const {
+    if constexpr (!Form::kHeld) return;
+    if constexpr (Team::kTeams == 1) {
+      each_pack(d, [&](int k, int p, int v, int at) {
+        store_pack(part + k * d + at, Pack<float, 4>{sums_[k][p][v], sums_[k][p][v + 1], sums_[k][p][v + 2],
+                                                     sums_[k][p][v + 3]});
+      });
+    } else {
+      INGOT_DYNAMIC_SHARED(float, total);
+      for (int team = 0; team < Team::kTeams; ++team) {
+        if (Team::number() == team) {
+          each_pack(d, [&](int k, int p, int v, int at) {
+            INGOT_UNROLL
+            for (int i = 0; i < 4; ++i) {
+              float& sum = total[k * d + at + i];
+              sum = team == 0 ? sums_[k][p][v + i] : sum + sums_[k][p][v + i];
+            }
+          });
+        }
+        __syncthreads();
+      }
+      for (int i = static_cast<int>(threadIdx.x); i < count * d; i += Team::kThreads) part[i] = total[i];
+    }
+  }
+
+ private:
+  /// f(which sum, pack, its element, column) for every fourth column of this thread.
+  template <class F>
+  __device__ __forceinline__ void each_pack(int d, F&& f) const {
+    INGOT_UNROLL
+    for (int k = 0; k < count; ++k) {
+      INGOT_UNROLL
+      for (int p = 0; p < Form::kPacks; ++p) {
+        INGOT_UNROLL
+        for (int v = 0; v < Form::kVec; v += 4)
+          if (Form::place(0, p) < d) f(k, p, v, static_cast<int>(Form::place(0, p)) + v);
+      }
+    }
+  }
+
+  float sums_[Form::kHeld ? count : 1][Form::kPacks][Form::kVec] = {};
+};
+
+}  // namespace ingot::kernels::cuda
