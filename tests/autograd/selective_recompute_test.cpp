@@ -142,6 +142,12 @@ TEST(SelectiveRecompute, GoesOnThroughRopeRowsAndShapesOfWhatIsMadeAgain) {
       },
       1, kFloats);
   expect_saved(
+      "both in one",
+      [&](std::span<const Tensor> in) {
+        return product(rms_norm_rope(reshape(in[0], {1, kRows, 2, 8}), weight, 1e-5F, 0.0F, table));
+      },
+      1, kFloats);
+  expect_saved(
       "rope alone", [&](std::span<const Tensor> in) { return product(turned(in[0])); }, 1, 0);
   const Tensor order = Tensor::from(std::vector<std::int64_t>{3, 0, 0, 5, 1, 2, 4, 4, 3}, {9});
   expect_saved(

@@ -38,4 +38,42 @@ struct RopeArgs {
 };
 inline Kernel<RopeArgs> rope("rope");
 
+/// rms_norm (kernels/norm.h) of each head, rounded to x's dtype, then rope: the bits of the one after the
+/// other for heads of up to 512 elements. What does not turn is normalised only. x, y: [B, S, H, D], any
+/// strides but adjacent last axes; y may be x. weight: [D], x's dtype, contiguous, one for all heads. rstd:
+/// [B, S, H], contiguous, f32 (f64 for f64), written; or absent. also_...: a second tensor of x's dtype, with
+/// its own number of heads, or absent.
+struct RmsNormRopeArgs {
+  View x, weight, y, rstd;
+  RopeAngles angles;
+  float eps;
+  float weight_offset = 0.0F;
+  View also_x{}, also_weight{}, also_y{}, also_rstd{};
+
+  /// The second tensor in place of the first.
+  RmsNormRopeArgs also() const {
+    RmsNormRopeArgs other = *this;
+    other.x = also_x;
+    other.weight = also_weight;
+    other.y = also_y;
+    other.rstd = also_rstd;
+    other.also_x = other.also_weight = other.also_y = other.also_rstd = {};
+    return other;
+  }
+};
+inline Kernel<RmsNormRopeArgs> rms_norm_rope("rms_norm_rope");
+
+/// Gradients of rms_norm_rope: dy turned back, rounded to its dtype, then rms_norm_backward, whose bits dx
+/// has where y has; dweight may differ by the order of its sum. x, dy, dx: [B, S, H, D], any strides but
+/// adjacent last axes. dx and dweight may be absent; each has its own accumulate flag. `partials` is scratch
+/// of [scratch_parts(device), D] in the accumulator dtype, needed with dweight.
+struct RmsNormRopeBackwardArgs {
+  View x, weight, rstd, dy, dx, dweight, partials;
+  RopeAngles angles;
+  float weight_offset = 0.0F;
+  bool accumulate_dx = false;
+  bool accumulate_dweight = false;
+};
+inline Kernel<RmsNormRopeBackwardArgs> rms_norm_rope_backward("rms_norm_rope_backward");
+
 }  // namespace ingot::kernels

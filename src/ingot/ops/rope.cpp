@@ -6,6 +6,7 @@
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/kernels/rope.h"
+#include "ingot/kernels/scratch.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
 
@@ -86,6 +87,43 @@ struct RopeNode final : Node {
   }
 };
 
+// Inputs: x, weight.
+struct RmsNormRopeNode final : Node {
+  static constexpr const char* kName = "rms_norm_rope";
+  SavedTensor x, weight, rstd;
+  float weight_offset;
+  SavedAngles angles;
+  RmsNormRopeNode(const Tensor& x_, const Tensor& weight_, const Tensor& rstd_, float weight_offset_,
+                  const RopeTable& table, const RopeOptions& options)
+      : x(x_), weight(weight_), rstd(rstd_), weight_offset(weight_offset_), angles(table, options) {}
+  std::string_view name() const override { return kName; }
+  std::vector<SavedTensor*> saved() override {
+    return {&x, &weight, &rstd, &angles.cos, &angles.sin, &angles.positions};
+  }
+
+  void backward(BackwardContext& ctx) override {
+    const Tensor& dy = ctx.grad();
+    Tensor partials;
+    if (ctx.needs(1)) {
+      partials =
+          Tensor::empty({kernels::scratch_parts(dy.device()), dy.dim(3)}, rstd.get().dtype(), dy.device());
+    }
+    const GradSlot dx = ctx.slot(0), dweight = ctx.slot(1);
+    kernels::launch(kernels::rms_norm_rope_backward, ctx.stream(),
+                    {.x = x.view(),
+                     .weight = weight.view(),
+                     .rstd = rstd.view(),
+                     .dy = dy.view(),
+                     .dx = dx.view,
+                     .dweight = dweight.view,
+                     .partials = partials.view(),
+                     .angles = angles.of(dy.view()),
+                     .weight_offset = weight_offset,
+                     .accumulate_dx = dx.accumulate,
+                     .accumulate_dweight = dweight.accumulate});
+  }
+};
+
 }  // namespace
 
 std::vector<float> rope_frequencies(std::int64_t rotary_size, double theta) {
@@ -148,6 +186,14 @@ Tensor checked(const char* op, const Tensor& input, const RopeTable& table, cons
   return input.stride(3) == 1 || input.dim(3) == 1 ? input : contiguous(input);
 }
 
+Tensor checked_weight(const Tensor& x, const Tensor& weight) {
+  check_defined("rms_norm_rope", {&x, &weight});
+  INGOT_CHECK(weight.shape() == Shape({x.dim(3)}),
+              ShapeMismatch("rms_norm_rope (weight)", {x.dim(3)}, weight.shape().to_vector(),
+                            "the weight has one value per element of a head"));
+  return contiguous(weight);
+}
+
 void check_pair(const char* op, const Tensor& q, const Tensor& k) {
   check_defined(op, {&q, &k});
   INGOT_CHECK(q.shape().with(2, k.dim(2)) == k.shape(),
@@ -206,6 +252,54 @@ std::array<Tensor, 2> rope(const Tensor& q, const Tensor& k, const RopeTable& ta
                    .y = turned[0].view(),
                    .angles = angles_of_pair(x, also, table, options),
                    .also_x = also.view(),
+                   .also_y = turned[1].view()});
+  return turned;
+}
+
+Tensor rms_norm_rope(const Tensor& input, const Tensor& weight_input, float eps, float weight_offset,
+                     const RopeTable& table, const RopeOptions& options) {
+  const Tensor x = checked("rms_norm_rope", input, table, options);
+  const Tensor weight = checked_weight(x, weight_input);
+  Tensor y = result_like(x), rstd;
+  if (needs_grad({&x, &weight}))
+    rstd = Tensor::empty(x.shape().drop_last(), accumulator_dtype(x.dtype()), x.device());
+  kernels::launch(kernels::rms_norm_rope, current_stream(x.device()),
+                  {.x = x.view(),
+                   .weight = weight.view(),
+                   .y = y.view(),
+                   .rstd = rstd.view(),
+                   .angles = angles_of(x.view(), table.cos.view(), table.sin.view(), options),
+                   .eps = eps,
+                   .weight_offset = weight_offset});
+  y = record<RmsNormRopeNode>(y, {&x, &weight}, x, weight, rstd, weight_offset, table, options);
+  return recomputable(y, {&x, &weight, &table.cos, &table.sin, &options.positions},
+                      [eps, weight_offset, options = without_positions(options)](std::span<const Tensor> in) {
+                        RopeOptions all = options;
+                        all.positions = in[4];
+                        return rms_norm_rope(in[0], in[1], eps, weight_offset, {in[2], in[3]}, all);
+                      });
+}
+
+std::array<Tensor, 2> rms_norm_rope(const HeadsAndWeight& q, const HeadsAndWeight& k, float eps,
+                                    float weight_offset, const RopeTable& table, const RopeOptions& options) {
+  if (needs_grad({&q.x, &q.weight, &k.x, &k.weight}))
+    return {rms_norm_rope(q.x, q.weight, eps, weight_offset, table, options),
+            rms_norm_rope(k.x, k.weight, eps, weight_offset, table, options)};
+  const Tensor x = checked("rms_norm_rope", q.x, table, options),
+               also = checked("rms_norm_rope", k.x, table, options);
+  check_pair("rms_norm_rope", x, also);
+  const Tensor weight = checked_weight(x, q.weight), also_weight = checked_weight(also, k.weight);
+  std::array<Tensor, 2> turned{result_like(x), result_like(also)};
+  kernels::launch(kernels::rms_norm_rope, current_stream(x.device()),
+                  {.x = x.view(),
+                   .weight = weight.view(),
+                   .y = turned[0].view(),
+                   .rstd = {},
+                   .angles = angles_of_pair(x, also, table, options),
+                   .eps = eps,
+                   .weight_offset = weight_offset,
+                   .also_x = also.view(),
+                   .also_weight = also_weight.view(),
                    .also_y = turned[1].view()});
   return turned;
 }

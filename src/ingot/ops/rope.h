@@ -45,4 +45,19 @@ Tensor rope_in_place(Tensor x, const RopeTable& table, const RopeOptions& option
 std::array<Tensor, 2> rope(const Tensor& q, const Tensor& k, const RopeTable& table,
                            const RopeOptions& options = {});
 
+/// rms_norm(x, weight, eps, weight_offset) over each head, then rope: QK norm (Henry et al. 2020) as Qwen 3
+/// and Gemma 3 have it. One pass over memory each way, with the bits of the two (of the weight's gradient,
+/// which sums over all heads, but for the order of that sum; on CUDA for heads of up to 512 elements). x: [B,
+/// S, H, D]; weight: [D]. Throws what these throw.
+Tensor rms_norm_rope(const Tensor& x, const Tensor& weight, float eps, float weight_offset,
+                     const RopeTable& table, const RopeOptions& options = {});
+
+struct HeadsAndWeight {
+  const Tensor &x, &weight;
+};
+/// The same for q and k, as rope of two.
+std::array<Tensor, 2> rms_norm_rope(const HeadsAndWeight& q, const HeadsAndWeight& k, float eps,
+                                    float weight_offset, const RopeTable& table,
+                                    const RopeOptions& options = {});
+
 }  // namespace ingot

@@ -29,6 +29,7 @@ void register_kernels() {
   register_loss_simd();
   register_moving_average_simd();
   register_norm_simd();
+  register_norm_rope_simd();
   register_optimizer_simd();
   register_pointwise_loss_simd();
   register_pool_simd();
@@ -67,6 +68,7 @@ void register_kernels() {
   register_loss_reference();
   register_moving_average_reference();
   register_norm_reference();
+  register_norm_rope_reference();
   register_optimizer_reference();
   register_pointwise_loss_reference();
   register_pool_reference();

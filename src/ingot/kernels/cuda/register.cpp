@@ -38,6 +38,8 @@ void register_kernels() {
   register_moving_average();
   register_norm();
   register_norm_backward();
+  register_norm_rope();
+  register_norm_rope_backward();
   register_optimizer();
   register_pointwise();
   register_pointwise_loss();

@@ -50,6 +50,8 @@ void register_loss();
 void register_moving_average();
 void register_norm();
 void register_norm_backward();
+void register_norm_rope();
+void register_norm_rope_backward();
 void register_optimizer();
 void register_pointwise();
 void register_pointwise_loss();

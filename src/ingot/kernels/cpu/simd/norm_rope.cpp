@@ -1,0 +1,141 @@
+#include <cstring>
+
+#include "ingot/base/parallel.h"
+#include "ingot/kernels/cpu/add_parts.h"
+#include "ingot/kernels/cpu/register.h"
+#include "ingot/kernels/cpu/rope_positions.h"
+#include "ingot/kernels/cpu/simd/convert.h"
+#include "ingot/kernels/cpu/tile.h"
+#include "ingot/kernels/rope.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ingot/kernels/cpu/simd/norm_rope.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "ingot/kernels/cpu/simd/rms_row-inl.h"
+#include "ingot/kernels/cpu/simd/rope_head-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ingot::kernels::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+template <class T>
+HWY_INLINE T* token_of(const View& x, std::int64_t b, std::int64_t s) {
+  return x ? x.as<T>() + b * x.stride(0) + s * x.stride(1) : nullptr;
+}
+
+template <class T>
+void forward_token(const RmsNormRopeArgs& args, std::int64_t b, std::int64_t s) {
+  const Turn turn = turn_of(args.angles, rope_position(args.angles, b, s), false, false);
+  const std::int64_t heads = args.x.dim(2), size = args.x.dim(3);
+  const T* x = token_of<T>(args.x, b, s);
+  T* y = token_of<T>(args.y, b, s);
+  for (std::int64_t h = 0; h < heads; ++h, x += args.x.stride(2), y += args.y.stride(2)) {
+    const float rstd = rms_rstd(x, size, args.eps);
+    if (args.rstd) args.rstd.as<float>()[(b * args.x.dim(1) + s) * heads + h] = rstd;
+    rms_scale(x, args.weight.as<T>(), size, rstd, args.weight_offset, y);
+    if (h < args.angles.rotated_heads) turn_head(y, y, turn);
+  }
+}
+
+void forward_tokens(const RmsNormRopeArgs& args, std::int64_t begin, std::int64_t end) {
+  dispatch_simd_float(args.x.dtype, [&]<class T>() {
+    for (std::int64_t token = begin; token < end; ++token)
+      forward_token<T>(args, token / args.x.dim(1), token % args.x.dim(1));
+  });
+}
+
+// `turned`: place for a head.
+template <class T>
+void backward_token(const RmsNormRopeBackwardArgs& args, std::int64_t b, std::int64_t s, T* turned,
+                    float* dw) {
+  const Turn turn = turn_of(args.angles, rope_position(args.angles, b, s), true, false);
+  const std::int64_t heads = args.x.dim(2), size = args.x.dim(3);
+  const T* x = token_of<T>(args.x, b, s);
+  const T* dy = token_of<T>(args.dy, b, s);
+  T* dx = token_of<T>(args.dx, b, s);
+  for (std::int64_t h = 0; h < heads; ++h, x += args.x.stride(2), dy += args.dy.stride(2)) {
+    const bool turns = h < args.angles.rotated_heads;
+    if (turns) {
+      turn_head(dy, turned, turn);
+      copy_elements(dy, turned, 2 * turn.half, size, false);
+    }
+    rms_row_backward(RmsRow<T>{.x = x,
+                               .weight = args.weight.as<T>(),
+                               .dy = turns ? turned : dy,
+                               .dx = dx,
+                               .n = size,
+                               .rstd = args.rstd.as<float>()[(b * args.x.dim(1) + s) * heads + h],
+                               .weight_offset = args.weight_offset,
+                               .accumulate = args.accumulate_dx},
+                     dw);
+    if (dx != nullptr) dx += args.dx.stride(2);
+  }
+}
+
+void backward_tokens(const RmsNormRopeBackwardArgs& args, std::int64_t begin, std::int64_t end, float* dw) {
+  dispatch_simd_float(args.x.dtype, [&]<class T>() {
+    T* turned = reinterpret_cast<T*>(thread_scratch(0, static_cast<std::size_t>(args.x.dim(3))));
+    for (std::int64_t token = begin; token < end; ++token)
+      backward_token<T>(args, token / args.x.dim(1), token % args.x.dim(1), turned, dw);
+  });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ingot::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ingot::kernels::cpu {
+namespace {
+HWY_EXPORT(forward_tokens);
+HWY_EXPORT(backward_tokens);
+
+bool adjacent(const View& x) { return !x || x.dim(3) == 1 || x.stride(3) == 1; }
+
+bool accepts(const RmsNormRopeArgs& args) {
+  return is_simd_float(args.x.dtype) && adjacent(args.x) && adjacent(args.y) && adjacent(args.also_x) &&
+         adjacent(args.also_y);
+}
+
+void forward(const RmsNormRopeArgs& args, Stream) {
+  constexpr std::int64_t kGrainElements = 16384;  // about 5 µs
+  const RmsNormRopeArgs also = args.also();
+  const std::int64_t heads = args.x.dim(2) + (also.x ? also.x.dim(2) : 0);
+  parallel_for(args.x.dim(0) * args.x.dim(1), kGrainElements / (heads * args.x.dim(3) + 1) + 1,
+               [&](std::int64_t begin, std::int64_t end) {
+                 HWY_DYNAMIC_DISPATCH(forward_tokens)(args, begin, end);
+                 if (also.x) HWY_DYNAMIC_DISPATCH(forward_tokens)(also, begin, end);
+               });
+}
+
+bool accepts_backward(const RmsNormRopeBackwardArgs& args) {
+  return is_simd_float(args.x.dtype) && adjacent(args.x) && adjacent(args.dy) && adjacent(args.dx);
+}
+
+// Parts sum their tokens of dweight apart and are added in order, whoever was first.
+void backward(const RmsNormRopeBackwardArgs& args, Stream) {
+  const std::int64_t d = args.x.dim(3), tokens = args.x.dim(0) * args.x.dim(1);
+  const std::int64_t parts = args.dweight ? args.partials.dim(0) : num_threads();
+  parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t part = first; part < last; ++part) {
+      float* dw = args.dweight ? args.partials.as<float>() + part * d : nullptr;
+      if (dw != nullptr) std::memset(dw, 0, static_cast<std::size_t>(d) * sizeof(float));
+      HWY_DYNAMIC_DISPATCH(backward_tokens)(args, tokens * part / parts, tokens * (part + 1) / parts, dw);
+    }
+  });
+  add_parts(args.dweight, args.partials.as<float>(), parts, d, args.accumulate_dweight);
+}
+
+}  // namespace
+
+void register_norm_rope_simd() {
+  rms_norm_rope.add(DeviceType::cpu, {"simd", ImplKind::simd, accepts, forward});
+  rms_norm_rope_backward.add(DeviceType::cpu, {"simd", ImplKind::simd, accepts_backward, backward});
+}
+
+}  // namespace ingot::kernels::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,177 @@
+#pragma once
+
+#include <algorithm>
+
+#include "ingot/kernels/cuda/row_packs.h"
+#include "ingot/kernels/cuda/token_angles.h"
+
+// RMS norm of heads, and RoPE of what it gives: what both ways have in common. A team has a head in
+// registers: a thread's packs of the second half of a head are as far from those of the first as pairs of
+// elements are.
+namespace ingot::kernels::cuda {
+
+/// A tensor [B, S, H, D].
+template <class T>
+struct Heads {
+  T* data;  // or null
+  std::int64_t strides[3];
+  __device__ __forceinline__ T* at(std::int64_t b, std::int64_t s, std::int64_t h) const {
+    return data + b * strides[0] + s * strides[1] + h * strides[2];
+  }
+};
+
+template <class T>
+Heads<T> heads_of(const View& x) {
+  Heads<T> made{.data = static_cast<T*>(x.data), .strides = {}};
+  for (int i = 0; x && i < 3; ++i) made.strides[i] = x.stride(i);
+  return made;
+}
+
+/// The heads of a tensor in the order that teams take them: `groups` teams share the heads of a token, which
+/// each reads the token's angles once.
+struct HeadOrder {
+  static constexpr int kHeadsOfTeam = 4;
+  int batch_tokens, tokens, heads, groups;  // B·S, S, H
+
+  HeadOrder() = default;
+  explicit HeadOrder(const View& x)
+      : batch_tokens(static_cast<int>(x.dim(0) * x.dim(1))),
+        tokens(static_cast<int>(x.dim(1))),
+        heads(static_cast<int>(x.dim(2))),
+        groups((heads + kHeadsOfTeam - 1) / kHeadsOfTeam) {}
+  constexpr std::int64_t units() const { return std::int64_t{batch_tokens} * groups; }
+};
+
+/// Where a team is: what it takes of a token are the heads `first`, first + groups, ...; all teams of a block
+/// go through as many rounds, for their lanes exchange sums.
+struct HeadPlace {
+  int token, b, s, first;
+  bool live;
+
+  __device__ __forceinline__ HeadPlace(const HeadOrder& order, std::int64_t unit)
+      : live(unit < order.units()) {
+    const int at = live ? static_cast<int>(unit) : 0;
+    token = at / order.groups;
+    first = at % order.groups;
+    b = token / order.tokens;
+    s = token % order.tokens;
+  }
+  __device__ __forceinline__ bool has(const HeadOrder& order, int head) const {
+    return live && head < order.heads;
+  }
+};
+
+/// A head of whole packs, of `2 · pairs` to each of `size` threads.
+template <class T, int size, int pairs>
+using HeadForm = RowForm<T, size, 2 * pairs, kPack<T>, true>;
+
+/// Cosines and sines of a thread's elements.
+template <class Form>
+struct HeadAngles {
+  static constexpr int kPairs = Form::kPacks / 2;
+  float cos[kPairs][Form::kVec], sin[kPairs][Form::kVec];
+
+  __device__ __forceinline__ void load(const TokenAngles& angles, const HeadPlace& at, bool inverse) {
+    const std::int64_t position = at.live ? angles.position(at.b, at.s) : 0;
+    INGOT_UNROLL
+    for (int p = 0; p < kPairs; ++p)
+      angles.load<Form::kVec>(position, Form::place(0, p), inverse, cos[p], sin[p]);
+  }
+  /// Turns a head.
+  __device__ __forceinline__ void turn(RowPacks<Form>& x) const {
+    INGOT_UNROLL
+    for (int p = 0; p < kPairs; ++p) {
+      const auto u = x.packs[p], v = x.packs[p + kPairs];
+      x.packs[p].fill([&](int i) { return u.get(i) * cos[p][i] - v.get(i) * sin[p][i]; });
+      x.packs[p + kPairs].fill([&](int i) { return v.get(i) * cos[p][i] + u.get(i) * sin[p][i]; });
+    }
+  }
+};
+
+/// The sum of term(pack, element of it) over a head, the same in all lanes, with the bits that it has in
+/// rms_norm: there heads of up to 32 packs have eight threads, so that four of ours each sum for two.
+template <class Form, class F>
+__device__ __forceinline__ float head_sum(F&& term) {
+  constexpr int kLanes = Form::Team::kThreads / Form::Team::kTeams, kSums = kLanes == 4 ? 2 : 1;
+  float sums[kSums] = {};
+  Form::each([&](int p, int v) { term(p, v, sums[p % kSums]); });
+  return lanes_sum<kLanes>(kSums == 2 ? sums[0] + sums[kSums - 1] : sums[0]);
+}
+
+/// Calls f.template operator()<Form>() with the form for heads of so many elements; false where there is
+/// none.
+template <class T, class F>
+bool dispatch_head_form(std::int64_t size, F&& f) {
+  switch (size / kPack<T>) {
+    case 8:
+      return f.template operator()<HeadForm<T, 4, 1>>(), true;
+    case 16:
+      return f.template operator()<HeadForm<T, 8, 1>>(), true;
+    case 32:
+      return f.template operator()<HeadForm<T, 8, 2>>(), true;
+    case 64:
+      return f.template operator()<HeadForm<T, 32, 1>>(), true;
+    default:
+      return false;
+  }
+}
+
+/// Whether heads turn as these forms do: all of them, all elements, halves apart, in whole packs.
+template <class T>
+bool turn_in_packs(const View& x, const RopeAngles& angles, std::int64_t most_heads,
+                   std::initializer_list<View> weights, std::initializer_list<View> heads) {
+  constexpr std::int64_t kMostUnits = 1LL << 31;
+  if (angles.interleaved || 2 * angles.cos.dim(1) != x.dim(3) || angles.rotated_heads < most_heads)
+    return false;
+  if (x.dim(3) % kPack<T> != 0 || x.dim(0) * x.dim(1) * most_heads >= kMostUnits) return false;
+  return angles_in_packs(angles) && rows_are_aligned(weights) &&
+         std::ranges::all_of(heads, [](const View& view) { return heads_in_packs(view, kPack<T>); });
+}
+
+/// In which order rms_norm and its gradient add the terms of a row: lane by lane, of so many lanes with `vec`
+/// neighbours at a time, then over the lanes.
+struct SumOrder {
+  int lanes, vec;
+};
+
+/// That of heads of up to 128 packs, or else of up to 1024 elements.
+template <class T>
+SumOrder sum_order(std::int64_t size, bool backward) {
+  if (size % kPack<T> != 0) return {backward ? 128 : kWarp, 1};
+  return {size / kPack<T> <= 32 ? 8 : kWarp, kPack<T>};
+}
+
+/// The sum of term(element) over a head of a warp, in that order and the same in all lanes.
+template <class F>
+__device__ __forceinline__ float ordered_sum(SumOrder order, std::int64_t size, F&& term) {
+  constexpr int kMostWarps = 4;
+  float sums[kMostWarps] = {};
+  INGOT_UNROLL
+  for (int warp = 0; warp < kMostWarps; ++warp) {
+    if (warp * kWarp >= order.lanes) break;
+    const int lane = warp * kWarp + static_cast<int>(threadIdx.x) % kWarp;
+    const std::int64_t end = lane < order.lanes ? size : 0;
+    for (std::int64_t at = std::int64_t{lane} * order.vec; at < end; at += order.lanes * order.vec)
+      for (int v = 0; v < order.vec; ++v) term(at + v, sums[warp]);
+    sums[warp] = warp_sum(sums[warp]);
+  }
+  return order.lanes > kWarp ? (sums[0] + sums[2]) + (sums[1] + sums[3]) : sums[0];
+}
+
+/// How the elements of a head that turn are paired.
+struct HeadPairs {
+  std::int64_t half;
+  bool interleaved;
+  /// The pair of an element.
+  __device__ __forceinline__ std::int64_t of(std::int64_t i) const {
+    return interleaved ? i / 2 : (i < half ? i : i - half);
+  }
+  __device__ __forceinline__ std::int64_t first(std::int64_t pair) const {
+    return interleaved ? 2 * pair : pair;
+  }
+  __device__ __forceinline__ std::int64_t second(std::int64_t pair) const {
+    return interleaved ? 2 * pair + 1 : pair + half;
+  }
+};
+
+}  // namespace ingot::kernels::cuda

@@ -1,0 +1,171 @@
+#include "ingot/kernels/cuda/column_sums.h"
+#include "ingot/kernels/cuda/norm_rope.h"
+#include "ingot/kernels/cuda/register.h"
+#include "ingot/kernels/rope.h"
+
+namespace ingot::kernels::cuda {
+namespace {
+
+template <class T>
+struct NormRopeBackward {
+  TokenAngles angles;
+  HeadPairs pairs;
+  Heads<const T> x, dy;
+  Heads<T> dx;
+  const T* weight;
+  const float* rstd;
+  float* parts;  // [gridDim.x, D], or null
+  HeadOrder order;
+  std::int64_t size;
+  SumOrder sum_order;
+  float weight_offset;
+};
+
+/// Blocks of a multiprocessor: 512 threads with 128 registers each. Where a thread has four packs of a head,
+/// and sums for as many columns, 384 with 168, or 256 with 255 for packs of eight elements.
+template <class Form>
+inline constexpr int kBackwardBlocks =
+    (Form::kPacks == 2 ? 512 : (Form::kVec == 4 ? 384 : 256)) / Form::Team::kThreads;
+
+// dy turned back, then as norm_backward_kernel: with x̂ = x·rstd and g = w·dy, dx = rstd · (g − x̂ ·
+// mean(g·x̂)), and dw = Σ dy·x̂ is summed apart by every block.
+template <class Form, bool accumulate, class T = typename Form::T>
+__global__
+__launch_bounds__(Form::Team::kThreads, kBackwardBlocks<Form>) void norm_rope_backward_packs_kernel(
+    const __grid_constant__ NormRopeBackward<T> args) {
+  using Team = typename Form::Team;
+  constexpr int kSize = Form::kStep;
+  float* const part = args.parts == nullptr ? nullptr : args.parts + std::int64_t{blockIdx.x} * kSize;
+  ColumnSums<Form, 1> columns;
+  RowPacks<Form> w;
+  w.load(args.weight, 0);
+  for (std::int64_t unit = Team::first_row(); unit - Team::number() < args.order.units();
+       unit += Team::row_step()) {
+    const HeadPlace at(args.order, unit);
+    HeadAngles<Form> angles;
+    angles.load(args.angles, at, true);
+    for (int round = 0; round < args.order.heads; round += args.order.groups) {
+      const int head = at.first + round, n = at.has(args.order, head) ? kSize : 0;
+      T* const dx_row = args.dx.at(at.b, at.s, head);
+      const float rstd = n > 0 ? args.rstd[std::int64_t{at.token} * args.order.heads + head] : 0.0F;
+      RowPacks<Form> x, dy, dx;
+      x.fetch(args.x.at(at.b, at.s, head), n, 0);
+      dy.fetch(args.dy.at(at.b, at.s, head), n, 0);
+      if constexpr (accumulate) dx.fetch(dx_row, args.dx.data == nullptr ? 0 : n, 0);
+      angles.turn(dy);
+      const float dot = head_sum<Form>([&](int p, int v, float& sum) {
+                          const float g = (args.weight_offset + w.get(p, v)) * dy.get(p, v);
+                          sum += g * (x.get(p, v) * rstd);
+                        }) /
+                        static_cast<float>(kSize);
+      x.keep();
+      dy.keep();
+      if constexpr (accumulate) dx.keep();
+      dx.fill([&](int p, int v) {
+        const float normalized = x.get(p, v) * rstd, grad = dy.get(p, v);
+        columns.add(part, kSize, false, 0, p, v, {grad * normalized});
+        const float gradient = rstd * ((args.weight_offset + w.get(p, v)) * grad - normalized * dot);
+        return accumulate ? dx.get(p, v) + gradient : gradient;
+      });
+      if (args.dx.data != nullptr) dx.write(dx_row, n, 0);
+    }
+  }
+  if (part != nullptr) columns.finish(part, kSize);
+}
+
+// One warp per head and block, for any sizes and strides.
+template <class T>
+__global__ void norm_rope_backward_kernel(const __grid_constant__ NormRopeBackward<T> args, bool accumulate) {
+  const HeadOrder& order = args.order;
+  const std::int64_t rows = std::int64_t{order.batch_tokens} * order.heads;
+  float* const part = args.parts == nullptr ? nullptr : args.parts + blockIdx.x * args.size;
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const std::int64_t token = row / order.heads, h = row % order.heads, b = token / order.tokens,
+                       s = token % order.tokens;
+    const T *x = args.x.at(b, s, h), *dy = args.dy.at(b, s, h);
+    const TokenAngles& angles = args.angles;
+    const std::int64_t turning = h < angles.rotated_heads ? 2 * angles.half : 0;
+    const std::int64_t position = turning > 0 ? angles.position(b, s) : 0;
+    const auto turned_back = [&](std::int64_t i) {
+      if (i >= turning) return to_float(dy[i]);
+      const std::int64_t pair = args.pairs.of(i);
+      float cos[1], sin[1];
+      angles.load<1>(position, pair, true, cos, sin);
+      const float u = to_float(dy[args.pairs.first(pair)]), v = to_float(dy[args.pairs.second(pair)]);
+      return to_float(
+          from_float<T>(i == args.pairs.first(pair) ? u * cos[0] - v * sin[0] : v * cos[0] + u * sin[0]));
+    };
+    const auto weight = [&](std::int64_t i) { return args.weight_offset + to_float(args.weight[i]); };
+    const float rstd = args.rstd[row];
+    const float dot = ordered_sum(args.sum_order, args.size,
+                                  [&](std::int64_t i, float& sum) {
+                                    const float g = weight(i) * turned_back(i);
+                                    sum += g * (to_float(x[i]) * rstd);
+                                  }) /
+                      static_cast<float>(args.size);
+    for (std::int64_t i = threadIdx.x; i < args.size; i += kWarp) {
+      const float normalized = to_float(x[i]) * rstd, grad = turned_back(i);
+      if (part != nullptr) part[i] = row == blockIdx.x ? grad * normalized : part[i] + grad * normalized;
+      if (args.dx.data != nullptr)
+        store(args.dx.at(b, s, h) + i, rstd * (weight(i) * grad - normalized * dot), accumulate);
+    }
+  }
+}
+
+template <class T>
+void backward(const RmsNormRopeBackwardArgs& args, Stream stream) {
+  const LaunchSite site{"rms_norm_rope_backward", stream, args.x};
+  const std::int64_t size = args.x.dim(3), rows = args.x.rows();
+  const NormRopeBackward<T> kernel_args{.angles = token_angles(args.angles),
+                                        .pairs = {args.angles.cos.dim(1), args.angles.interleaved},
+                                        .x = heads_of<const T>(args.x),
+                                        .dy = heads_of<const T>(args.dy),
+                                        .dx = heads_of<T>(args.dx),
+                                        .weight = args.weight.as<T>(),
+                                        .rstd = args.rstd.as<float>(),
+                                        .parts = args.dweight ? args.partials.as<float>() : nullptr,
+                                        .order = HeadOrder(args.x),
+                                        .size = size,
+                                        .sum_order = sum_order<T>(size, true),
+                                        .weight_offset = args.weight_offset};
+  // As many blocks as are there at once, and a part for each.
+  const auto grid_of = [&](std::int64_t units, int per_block, int at_once) {
+    const unsigned held = grid_for(stream.device, units, per_block, at_once);
+    return args.dweight ? static_cast<unsigned>(std::min<std::int64_t>(args.partials.dim(0), held)) : held;
+  };
+  unsigned blocks = 0;
+  const auto in_packs = [&]<class Form>() {
+    blocks = grid_of(kernel_args.order.units(), Form::Team::kTeams, kBackwardBlocks<Form>);
+    const auto kernel = args.accumulate_dx ? norm_rope_backward_packs_kernel<Form, true>
+                                           : norm_rope_backward_packs_kernel<Form, false>;
+    launch(site, kernel, Size3{blocks}, kRowBlock<Form>,
+           args.dweight ? static_cast<std::size_t>(size) * sizeof(float) : 0, kernel_args);
+  };
+  const auto one_by_one = [&] {
+    blocks = grid_of(rows, 1, 32);
+    launch(site, norm_rope_backward_kernel<T>, Size3{blocks}, Size3{kWarp}, 0, kernel_args,
+           args.accumulate_dx);
+  };
+  const bool whole =
+      turn_in_packs<T>(args.x, args.angles, args.x.dim(2), {args.weight}, {args.x, args.dy, args.dx});
+  if (rows > 0 && !(whole && dispatch_head_form<T>(size, in_packs))) one_by_one();
+  if (args.dweight)
+    sum_parts(site, kernel_args.parts, static_cast<int>(blocks), size, size, args.dweight.as<T>(),
+              args.accumulate_dweight);
+}
+
+void run(const RmsNormRopeBackwardArgs& args, Stream stream) {
+  dispatch_device_float(args.x.dtype, "rms_norm_rope_backward",
+                        [&]<class T>() { backward<T>(args, stream); });
+}
+
+}  // namespace
+
+void register_norm_rope_backward() {
+  rms_norm_rope_backward.add(
+      DeviceType::cuda,
+      {"cuda", ImplKind::cuda,
+       [](const RmsNormRopeBackwardArgs& args) { return is_device_float(args.x.dtype); }, run});
+}
+
+}  // namespace ingot::kernels::cuda
