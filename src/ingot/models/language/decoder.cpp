@@ -196,15 +196,18 @@ Tensor Attention::operator()(const quant::Activations& x, const DecoderContext& 
   Tensor q = split_heads(projected[0], heads);
   Tensor k = split_heads(projected[1], kv_heads);
   const Tensor v = split_heads(projected[2], kv_heads);
-  if (q_norm != nullptr) {
-    q = (*q_norm)(q);
-    k = (*k_norm)(k);
-  }
   if (rotary) {
     const RopeTable& table = slides ? context.rope.sliding() : context.rope.full();
-    std::array<Tensor, 2> turned = rope(q, k, table, {.positions = context.positions});
+    const RopeOptions turn{.positions = context.positions};
+    std::array<Tensor, 2> turned = q_norm == nullptr
+                                       ? rope(q, k, table, turn)
+                                       : rms_norm_rope({q, q_norm->weight.value}, {k, k_norm->weight.value},
+                                                       q_norm->eps, q_norm->weight_offset, table, turn);
     q = std::move(turned[0]);
     k = std::move(turned[1]);
+  } else if (q_norm != nullptr) {
+    q = (*q_norm)(q);
+    k = (*k_norm)(k);
   }
   AttentionOptions options;
   options.scale = scale;
