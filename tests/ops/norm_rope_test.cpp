@@ -39,7 +39,7 @@ Tensor turned(std::span<const Tensor> in, const RopeTable& table, RopeOptions op
 // The gradient of a half type is rounded once more, after it is turned back. Each term of the weight's
 // gradient, one a head, then errs by up to 2^-8 of itself in bf16, and their sum by that times the root of
 // their number.
-double half_tolerance(std::int64_t heads) { return 2e-2 + std::sqrt(static_cast<double>(heads)) * 0x1p-8; }
+double tolerance_of_half(std::int64_t heads) { return 2e-2 + std::sqrt(static_cast<double>(heads)) * 0x1p-8; }
 
 TEST(RmsNormRope, HoldsForEveryLayout) {
   const Tensor row = Tensor::from(std::vector<std::int32_t>{3, 0, 7, 7, 1}, {5});
@@ -53,7 +53,7 @@ TEST(RmsNormRope, HoldsForEveryLayout) {
         check_op({.name = "rotary " + std::to_string(rotary),
                   .op = [&](std::span<const Tensor> in) { return turned(in, table, options); },
                   .inputs = {{Shape{2, 5, 3, 40}}, {Shape{40}}},
-                  .half_tolerance = half_tolerance(30)});
+                  .half_tolerance = tolerance_of_half(30)});
       }
     }
   }
@@ -68,7 +68,7 @@ TEST(RmsNormRope, HoldsForHeadsOfWholePacks) {
       check_op({.name = std::to_string(heads) + " heads of " + std::to_string(size),
                 .op = [&](std::span<const Tensor> in) { return turned(in, table, {.offset = 3}, offset); },
                 .inputs = {{Shape{2, 2, heads, size}}, {Shape{size}}},
-                .half_tolerance = half_tolerance(4 * heads)});
+                .half_tolerance = tolerance_of_half(4 * heads)});
     }
   }
 }
@@ -83,7 +83,7 @@ TEST(RmsNormRope, HoldsForSlices) {
                   return turned(k, table, {.offset = 3});
                 },
             .inputs = {{Shape{2, 5, 8, 64}}, {Shape{64}}},
-            .half_tolerance = half_tolerance(20)});
+            .half_tolerance = tolerance_of_half(20)});
   for (const auto& [width, skip] : {std::pair{66, 0}, {68, 0}, {72, 2}, {72, 4}}) {
     check_op({.name = std::to_string(skip) + " of " + std::to_string(width),
               .op =
@@ -92,7 +92,7 @@ TEST(RmsNormRope, HoldsForSlices) {
                     return turned(slice, table, {});
                   },
               .inputs = {{Shape{2, 5, 3, width}}, {Shape{64}}},
-              .half_tolerance = half_tolerance(30)});
+              .half_tolerance = tolerance_of_half(30)});
   }
 }
 

@@ -7,6 +7,7 @@
 #endif
 
 #include <cstdint>
+#include <type_traits>
 
 #include <hwy/highway.h>
 
@@ -52,17 +53,20 @@ template <class Tag>
 inline void store_lanes(Tag d, hn::Vec<Tag> v, float* p) {
   hn::StoreU(v, d, p);
 }
-// Round to nearest even; NaN stays NaN.
+// Round to nearest even; NaN stays NaN. The bits of a bf16, in words of twice the size.
 template <class Tag>
-inline void store_lanes(Tag /*d*/, hn::Vec<Tag> v, bf16* p) {
+inline auto bf16_bits(Tag /*d*/, hn::Vec<Tag> v) {
   const hn::RebindToUnsigned<Tag> bits;
-  const hn::Rebind<std::uint16_t, Tag> half;
   const auto word = hn::BitCast(bits, v);
   const auto odd = hn::And(hn::ShiftRight<16>(word), hn::Set(bits, 1U));
   const auto rounded = hn::ShiftRight<16>(hn::Add(word, hn::Add(odd, hn::Set(bits, 0x7fffU))));
   const auto quiet = hn::Or(hn::ShiftRight<16>(word), hn::Set(bits, 0x40U));
-  const auto upper = hn::IfThenElse(hn::RebindMask(bits, hn::IsNaN(v)), quiet, rounded);
-  hn::StoreU(hn::TruncateTo(half, upper), half, reinterpret_cast<std::uint16_t*>(p));
+  return hn::IfThenElse(hn::RebindMask(bits, hn::IsNaN(v)), quiet, rounded);
+}
+template <class Tag>
+inline void store_lanes(Tag d, hn::Vec<Tag> v, bf16* p) {
+  const hn::Rebind<std::uint16_t, Tag> half;
+  hn::StoreU(hn::TruncateTo(half, bf16_bits(d, v)), half, reinterpret_cast<std::uint16_t*>(p));
 }
 template <class Tag>
 inline void store_lanes(Tag d, hn::Vec<Tag> v, f16* p) {
@@ -75,6 +79,20 @@ inline void store_lanes(Tag d, hn::Vec<Tag> v, f16* p) {
   const hn::Rebind<hwy::float16_t, Tag> half;
   hn::StoreU(hn::DemoteTo(half, v), half, reinterpret_cast<hwy::float16_t*>(p));
 #endif
+}
+
+// v as memory of T would give it back.
+template <class T, class Tag>
+inline hn::Vec<Tag> rounded_lanes(Tag d, hn::Vec<Tag> v) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    return hn::BitCast(d, hn::ShiftLeft<16>(bf16_bits(d, v)));
+  } else if constexpr (std::is_same_v<T, f16>) {
+    f16 values[hn::MaxLanes(Tag())];
+    store_lanes(d, v, values);
+    return load_lanes(d, values);
+  } else {
+    return v;
+  }
 }
 
 // to = value, or to += value.

@@ -20,10 +20,34 @@ HWY_BEFORE_NAMESPACE();
 namespace ingot::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace {
+namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
 HWY_INLINE T* token_of(const View& x, std::int64_t b, std::int64_t s) {
   return x ? x.as<T>() + b * x.stride(0) + s * x.stride(1) : nullptr;
+}
+
+// Whether the elements of a head turn a register at a time, and all of them do.
+inline bool in_registers(const Turn& turn, std::int64_t size) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
+  return !turn.interleaved && 2 * turn.half == size && turn.half % lanes == 0;
+}
+
+// What the norm gives is rounded as it is in memory between the two operations, but stays in registers.
+template <class T>
+void scale_and_turn(const T* x, const T* w, float rstd, float weight_offset, T* y, const Turn& turn) {
+  const D d;
+  const auto scale = hn::Set(d, rstd), offset = hn::Set(d, weight_offset), signs = hn::Set(d, 1.0F);
+  const auto normalized = [&](std::int64_t i) {
+    const auto weight = hn::Add(offset, load_lanes(d, w + i));
+    return rounded_lanes<T>(d, hn::Mul(hn::Mul(load_lanes(d, x + i), scale), weight));
+  };
+  for (std::int64_t i = 0; i < turn.half; i += static_cast<std::int64_t>(hn::Lanes(d))) {
+    const auto [first, second] =
+        turn_lanes(d, normalized(i), normalized(turn.half + i), turn.cos + i, turn.sin + i, signs);
+    store_lanes(d, first, y + i);
+    store_lanes(d, second, y + turn.half + i);
+  }
 }
 
 template <class T>
@@ -35,8 +59,13 @@ void forward_token(const RmsNormRopeArgs& args, std::int64_t b, std::int64_t s) 
   for (std::int64_t h = 0; h < heads; ++h, x += args.x.stride(2), y += args.y.stride(2)) {
     const float rstd = rms_rstd(x, size, args.eps);
     if (args.rstd) args.rstd.as<float>()[(b * args.x.dim(1) + s) * heads + h] = rstd;
+    const bool turns = h < args.angles.rotated_heads;
+    if (turns && in_registers(turn, size)) {
+      scale_and_turn(x, args.weight.as<T>(), rstd, args.weight_offset, y, turn);
+      continue;
+    }
     rms_scale(x, args.weight.as<T>(), size, rstd, args.weight_offset, y);
-    if (h < args.angles.rotated_heads) turn_head(y, y, turn);
+    if (turns) turn_head(y, y, turn);
   }
 }
 
@@ -47,9 +76,22 @@ void forward_tokens(const RmsNormRopeArgs& args, std::int64_t begin, std::int64_
   });
 }
 
-// `turned`: place for a head.
+// dy turned back, and rounded as it is in memory between the two operations.
 template <class T>
-void backward_token(const RmsNormRopeBackwardArgs& args, std::int64_t b, std::int64_t s, T* turned,
+void turn_back(const T* dy, float* turned, const Turn& turn) {
+  const D d;
+  const auto signs = hn::Set(d, -1.0F);
+  for (std::int64_t i = 0; i < turn.half; i += static_cast<std::int64_t>(hn::Lanes(d))) {
+    const auto [first, second] = turn_lanes(d, load_lanes(d, dy + i), load_lanes(d, dy + turn.half + i),
+                                            turn.cos + i, turn.sin + i, signs);
+    store_lanes(d, rounded_lanes<T>(d, first), turned + i);
+    store_lanes(d, rounded_lanes<T>(d, second), turned + turn.half + i);
+  }
+}
+
+// `place`: for a head.
+template <class T>
+void backward_token(const RmsNormRopeBackwardArgs& args, std::int64_t b, std::int64_t s, float* place,
                     float* dw) {
   const Turn turn = turn_of(args.angles, rope_position(args.angles, b, s), true, false);
   const std::int64_t heads = args.x.dim(2), size = args.x.dim(3);
@@ -57,29 +99,37 @@ void backward_token(const RmsNormRopeBackwardArgs& args, std::int64_t b, std::in
   const T* dy = token_of<T>(args.dy, b, s);
   T* dx = token_of<T>(args.dx, b, s);
   for (std::int64_t h = 0; h < heads; ++h, x += args.x.stride(2), dy += args.dy.stride(2)) {
-    const bool turns = h < args.angles.rotated_heads;
-    if (turns) {
+    const auto backward = [&]<class Gradient>(const Gradient* gradient) {
+      rms_row_backward(RmsRow<T, Gradient>{.x = x,
+                                           .weight = args.weight.as<T>(),
+                                           .dy = gradient,
+                                           .dx = dx,
+                                           .n = size,
+                                           .rstd = args.rstd.as<float>()[(b * args.x.dim(1) + s) * heads + h],
+                                           .weight_offset = args.weight_offset,
+                                           .accumulate = args.accumulate_dx},
+                       dw);
+    };
+    if (h >= args.angles.rotated_heads) {
+      backward(dy);
+    } else if (in_registers(turn, size)) {
+      turn_back(dy, place, turn);
+      backward(static_cast<const float*>(place));
+    } else {
+      T* turned = reinterpret_cast<T*>(place);
       turn_head(dy, turned, turn);
       copy_elements(dy, turned, 2 * turn.half, size, false);
+      backward(static_cast<const T*>(turned));
     }
-    rms_row_backward(RmsRow<T>{.x = x,
-                               .weight = args.weight.as<T>(),
-                               .dy = turns ? turned : dy,
-                               .dx = dx,
-                               .n = size,
-                               .rstd = args.rstd.as<float>()[(b * args.x.dim(1) + s) * heads + h],
-                               .weight_offset = args.weight_offset,
-                               .accumulate = args.accumulate_dx},
-                     dw);
     if (dx != nullptr) dx += args.dx.stride(2);
   }
 }
 
 void backward_tokens(const RmsNormRopeBackwardArgs& args, std::int64_t begin, std::int64_t end, float* dw) {
   dispatch_simd_float(args.x.dtype, [&]<class T>() {
-    T* turned = reinterpret_cast<T*>(thread_scratch(0, static_cast<std::size_t>(args.x.dim(3))));
+    float* place = thread_scratch(0, static_cast<std::size_t>(args.x.dim(3)));
     for (std::int64_t token = begin; token < end; ++token)
-      backward_token<T>(args, token / args.x.dim(1), token % args.x.dim(1), turned, dw);
+      backward_token<T>(args, token / args.x.dim(1), token % args.x.dim(1), place, dw);
   });
 }
 

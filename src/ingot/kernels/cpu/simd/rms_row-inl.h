@@ -36,9 +36,11 @@ HWY_INLINE void rms_scale(const T* x, const T* w, std::int64_t n, float rstd, fl
   });
 }
 
-template <class T>
+// Gradient: what `dy` is stored as.
+template <class T, class Gradient = T>
 struct RmsRow {
-  const T *x, *weight, *dy;
+  const T *x, *weight;
+  const Gradient* dy;
   T* dx;  // or null
   std::int64_t n;
   float rstd, weight_offset;
@@ -46,8 +48,8 @@ struct RmsRow {
 };
 
 // Adds this row's share to `dw` unless that is null.
-template <class T>
-HWY_INLINE void rms_row_backward(const RmsRow<T>& row, float* dw) {
+template <class T, class Gradient>
+HWY_INLINE void rms_row_backward(const RmsRow<T, Gradient>& row, float* dw) {
   const auto weighted = [&](auto d, std::int64_t i) {
     return hn::Mul(hn::Add(hn::Set(d, row.weight_offset), load_lanes(d, row.weight + i)),
                    load_lanes(d, row.dy + i));

@@ -7,6 +7,7 @@
 #endif
 
 #include <cstdint>
+#include <utility>
 
 #include <hwy/highway.h>
 
@@ -40,6 +41,14 @@ HWY_INLINE void put(float value, T* y, bool accumulate) {
   *y = static_cast<T>(accumulate ? value + static_cast<float>(*y) : value);
 }
 
+// A pair of vectors turned.
+template <class Tag>
+HWY_INLINE auto turn_lanes(Tag d, hn::Vec<Tag> u, hn::Vec<Tag> v, const float* cos, const float* sin,
+                           hn::Vec<Tag> signs) {
+  const auto c = hn::LoadU(d, cos), w = hn::Mul(signs, hn::LoadU(d, sin));
+  return std::pair(hn::NegMulAdd(v, w, hn::Mul(u, c)), hn::MulAdd(u, w, hn::Mul(v, c)));
+}
+
 template <class T>
 HWY_INLINE void turn_head(const T* x, T* y, const Turn& turn) {
   const D d;
@@ -49,10 +58,10 @@ HWY_INLINE void turn_head(const T* x, T* y, const Turn& turn) {
   const auto signs = hn::Set(d, sign);
   std::int64_t i = 0;
   for (; !turn.interleaved && i + lanes <= half; i += lanes) {
-    const auto u = load_lanes(d, x + i), v = load_lanes(d, x + half + i);
-    const auto c = hn::LoadU(d, turn.cos + i), w = hn::Mul(signs, hn::LoadU(d, turn.sin + i));
-    store_lanes(d, hn::NegMulAdd(v, w, hn::Mul(u, c)), y + i, turn.accumulate);
-    store_lanes(d, hn::MulAdd(u, w, hn::Mul(v, c)), y + half + i, turn.accumulate);
+    const auto [first, second] =
+        turn_lanes(d, load_lanes(d, x + i), load_lanes(d, x + half + i), turn.cos + i, turn.sin + i, signs);
+    store_lanes(d, first, y + i, turn.accumulate);
+    store_lanes(d, second, y + half + i, turn.accumulate);
   }
   for (; i < half; ++i) {
     const std::int64_t first = turn.interleaved ? 2 * i : i, second = turn.interleaved ? 2 * i + 1 : i + half;
