@@ -4,6 +4,12 @@
 
 namespace ingot::kernels::cuda {
 
+/// The gradient of an element through an RMS norm, its roundings written out as turn_pair's are.
+__device__ __forceinline__ float rms_gradient(float rstd, float weight, float grad, float normalized,
+                                              float dot) {
+  return rstd * fmaf(weight, grad, -(normalized * dot));
+}
+
 /// Sums over the rows of a block, one for each column, `count` of each: where rows are held, in the registers
 /// of the thread that has the column in every row, else in the block's part of the scratch, which no other
 /// block touches.

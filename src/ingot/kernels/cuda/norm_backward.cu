@@ -71,7 +71,9 @@ __global__ __launch_bounds__(Form::Team::kThreads, kBackwardBlocks<Form, layer>)
         } else {
           columns.add(part, d, first, batch, p, v, {grad * normalized});
         }
-        const float gradient = rstd * ((args.offset + w.get(p, v)) * grad - sum - normalized * dot);
+        const float weight = args.offset + w.get(p, v);
+        const float gradient = layer ? rstd * (weight * grad - sum - normalized * dot)
+                                     : rms_gradient(rstd, weight, grad, normalized, dot);
         return accumulate ? dx.get(p, v) + gradient : gradient;
       });
       if (args.dx != nullptr) dx.write(dx_row, n, batch);

@@ -48,8 +48,8 @@ __global__ __launch_bounds__(Form::Team::kThreads, kForwardBlocks<Form>) void no
     const auto load = [&](int first) {
       INGOT_UNROLL
       for (int j = 0; j < kAtOnce; ++j) {
-        const int head = first + j * of.order.groups;
-        x[j].fetch(of.x.at(at.b, at.s, head), at.has(of.order, head) ? kSize : 0, 0);
+        const int head = first + j * at.groups;
+        x[j].fetch(of.x.at(at.b, at.s, head), at.has(head) ? kSize : 0, 0);
       }
     };
     load(at.first);  // on their way while the position and its angles are looked up
@@ -58,21 +58,20 @@ __global__ __launch_bounds__(Form::Team::kThreads, kForwardBlocks<Form>) void no
     for (int first = at.first; true;) {
       INGOT_UNROLL
       for (int j = 0; j < kAtOnce; ++j) {
-        const int head = first + j * of.order.groups;
-        const bool live = at.has(of.order, head);
+        const int head = first + j * at.groups;
+        const bool live = at.has(head);
         const float squares =
             head_sum<Form>([&](int p, int v, float& sum) { sum += x[j].get(p, v) * x[j].get(p, v); });
         const float r = 1.0F / sqrtf(squares / static_cast<float>(kSize) + args.eps);
         x[j].keep();
         w.keep();
-        if (of.rstd != nullptr && live && Team::lane() == 0)
-          of.rstd[std::int64_t{at.token} * of.order.heads + head] = r;
+        if (of.rstd != nullptr && live && Team::lane() == 0) of.rstd[at.row(head)] = r;
         x[j].fill([&](int p, int v) { return x[j].get(p, v) * r * (args.weight_offset + w.get(p, v)); });
         angles.turn(x[j]);
         x[j].write(of.y.at(at.b, at.s, head), live ? kSize : 0, 0);
       }
-      first += kAtOnce * of.order.groups;
-      if (first - at.first >= of.order.heads) break;  // before its own place is added: the same for all teams
+      first += kAtOnce * at.groups;
+      if (first - at.first >= at.heads) break;  // in the same round for all teams
       load(first);
     }
   }
@@ -82,7 +81,7 @@ __global__ __launch_bounds__(Form::Team::kThreads, kForwardBlocks<Form>) void no
 template <class T>
 __global__ void norm_rope_kernel(const __grid_constant__ NormRope<T> args) {
   const NormRopeOperand<T>& of = args.operands[blockIdx.y];
-  const std::int64_t rows = std::int64_t{of.order.batch_tokens} * of.order.heads,
+  const std::int64_t rows = of.order.batch_tokens * of.order.heads,
                      warps = std::int64_t{gridDim.x} * (blockDim.x / kWarp);
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   for (std::int64_t row = std::int64_t{blockIdx.x} * (blockDim.x / kWarp) + threadIdx.x / kWarp; row < rows;
@@ -106,9 +105,10 @@ __global__ void norm_rope_kernel(const __grid_constant__ NormRope<T> args) {
       const std::int64_t first = args.pairs.first(k), second = args.pairs.second(k);
       float cos[1], sin[1];
       angles.load<1>(position, k, false, cos, sin);
-      const float u = to_float(normalized(first)), v = to_float(normalized(second));
-      y[first] = from_float<T>(u * cos[0] - v * sin[0]);
-      y[second] = from_float<T>(v * cos[0] + u * sin[0]);
+      const TurnedPair turned =
+          turn_pair(to_float(normalized(first)), to_float(normalized(second)), cos[0], sin[0]);
+      y[first] = from_float<T>(turned.first);
+      y[second] = from_float<T>(turned.second);
     }
     for (std::int64_t k = 2 * pairs + lane; k < args.size; k += kWarp) y[k] = normalized(k);
   }

@@ -31,34 +31,37 @@ Heads<T> heads_of(const View& x) {
 /// each reads the token's angles once.
 struct HeadOrder {
   static constexpr int kHeadsOfTeam = 4;
-  int batch_tokens, tokens, heads, groups;  // B·S, S, H
+  std::int64_t batch_tokens, tokens, heads, groups;  // B·S, S, H
 
   HeadOrder() = default;
   explicit HeadOrder(const View& x)
-      : batch_tokens(static_cast<int>(x.dim(0) * x.dim(1))),
-        tokens(static_cast<int>(x.dim(1))),
-        heads(static_cast<int>(x.dim(2))),
+      : batch_tokens(x.dim(0) * x.dim(1)),
+        tokens(x.dim(1)),
+        heads(x.dim(2)),
         groups((heads + kHeadsOfTeam - 1) / kHeadsOfTeam) {}
-  constexpr std::int64_t units() const { return std::int64_t{batch_tokens} * groups; }
+  constexpr std::int64_t units() const { return batch_tokens * groups; }
 };
 
 /// Where a team is: what it takes of a token are the heads `first`, first + groups, ...; all teams of a block
-/// go through as many rounds, for their lanes exchange sums.
+/// go through as many rounds, for their lanes exchange sums. Numbers are below 2^31 (turn_in_packs), where
+/// divisions are short.
 struct HeadPlace {
-  int token, b, s, first;
+  int heads, groups, token, b, s, first;
   bool live;
 
   __device__ __forceinline__ HeadPlace(const HeadOrder& order, std::int64_t unit)
-      : live(unit < order.units()) {
-    const int at = live ? static_cast<int>(unit) : 0;
-    token = at / order.groups;
-    first = at % order.groups;
-    b = token / order.tokens;
-    s = token % order.tokens;
+      : heads(static_cast<int>(order.heads)),
+        groups(static_cast<int>(order.groups)),
+        live(unit < order.units()) {
+    const int at = live ? static_cast<int>(unit) : 0, tokens = static_cast<int>(order.tokens);
+    token = at / groups;
+    first = at % groups;
+    b = token / tokens;
+    s = token % tokens;
   }
-  __device__ __forceinline__ bool has(const HeadOrder& order, int head) const {
-    return live && head < order.heads;
-  }
+  __device__ __forceinline__ bool has(int head) const { return live && head < heads; }
+  /// The number of a head among all.
+  __device__ __forceinline__ std::int64_t row(int head) const { return std::int64_t{token} * heads + head; }
 };
 
 /// A head of whole packs, of `2 · pairs` to each of `size` threads.
@@ -82,8 +85,9 @@ struct HeadAngles {
     INGOT_UNROLL
     for (int p = 0; p < kPairs; ++p) {
       const auto u = x.packs[p], v = x.packs[p + kPairs];
-      x.packs[p].fill([&](int i) { return u.get(i) * cos[p][i] - v.get(i) * sin[p][i]; });
-      x.packs[p + kPairs].fill([&](int i) { return v.get(i) * cos[p][i] + u.get(i) * sin[p][i]; });
+      x.packs[p].fill([&](int i) { return turn_pair(u.get(i), v.get(i), cos[p][i], sin[p][i]).first; });
+      x.packs[p + kPairs].fill(
+          [&](int i) { return turn_pair(u.get(i), v.get(i), cos[p][i], sin[p][i]).second; });
     }
   }
 };

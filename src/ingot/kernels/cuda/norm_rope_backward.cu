@@ -44,10 +44,10 @@ __launch_bounds__(Form::Team::kThreads, kBackwardBlocks<Form>) void norm_rope_ba
     const HeadPlace at(args.order, unit);
     HeadAngles<Form> angles;
     angles.load(args.angles, at, true);
-    for (int round = 0; round < args.order.heads; round += args.order.groups) {
-      const int head = at.first + round, n = at.has(args.order, head) ? kSize : 0;
+    for (int round = 0; round < at.heads; round += at.groups) {
+      const int head = at.first + round, n = at.has(head) ? kSize : 0;
       T* const dx_row = args.dx.at(at.b, at.s, head);
-      const float rstd = n > 0 ? args.rstd[std::int64_t{at.token} * args.order.heads + head] : 0.0F;
+      const float rstd = n > 0 ? args.rstd[at.row(head)] : 0.0F;
       RowPacks<Form> x, dy, dx;
       x.fetch(args.x.at(at.b, at.s, head), n, 0);
       dy.fetch(args.dy.at(at.b, at.s, head), n, 0);
@@ -64,7 +64,7 @@ __launch_bounds__(Form::Team::kThreads, kBackwardBlocks<Form>) void norm_rope_ba
       dx.fill([&](int p, int v) {
         const float normalized = x.get(p, v) * rstd, grad = dy.get(p, v);
         columns.add(part, kSize, false, 0, p, v, {grad * normalized});
-        const float gradient = rstd * ((args.weight_offset + w.get(p, v)) * grad - normalized * dot);
+        const float gradient = rms_gradient(rstd, args.weight_offset + w.get(p, v), grad, normalized, dot);
         return accumulate ? dx.get(p, v) + gradient : gradient;
       });
       if (args.dx.data != nullptr) dx.write(dx_row, n, 0);
@@ -77,7 +77,7 @@ __launch_bounds__(Form::Team::kThreads, kBackwardBlocks<Form>) void norm_rope_ba
 template <class T>
 __global__ void norm_rope_backward_kernel(const __grid_constant__ NormRopeBackward<T> args, bool accumulate) {
   const HeadOrder& order = args.order;
-  const std::int64_t rows = std::int64_t{order.batch_tokens} * order.heads;
+  const std::int64_t rows = order.batch_tokens * order.heads;
   float* const part = args.parts == nullptr ? nullptr : args.parts + blockIdx.x * args.size;
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const std::int64_t token = row / order.heads, h = row % order.heads, b = token / order.tokens,
@@ -91,9 +91,9 @@ __global__ void norm_rope_backward_kernel(const __grid_constant__ NormRopeBackwa
       const std::int64_t pair = args.pairs.of(i);
       float cos[1], sin[1];
       angles.load<1>(position, pair, true, cos, sin);
-      const float u = to_float(dy[args.pairs.first(pair)]), v = to_float(dy[args.pairs.second(pair)]);
-      return to_float(
-          from_float<T>(i == args.pairs.first(pair) ? u * cos[0] - v * sin[0] : v * cos[0] + u * sin[0]));
+      const TurnedPair turned = turn_pair(to_float(dy[args.pairs.first(pair)]),
+                                          to_float(dy[args.pairs.second(pair)]), cos[0], sin[0]);
+      return to_float(from_float<T>(i == args.pairs.first(pair) ? turned.first : turned.second));
     };
     const auto weight = [&](std::int64_t i) { return args.weight_offset + to_float(args.weight[i]); };
     const float rstd = args.rstd[row];
@@ -107,7 +107,7 @@ __global__ void norm_rope_backward_kernel(const __grid_constant__ NormRopeBackwa
       const float normalized = to_float(x[i]) * rstd, grad = turned_back(i);
       if (part != nullptr) part[i] = row == blockIdx.x ? grad * normalized : part[i] + grad * normalized;
       if (args.dx.data != nullptr)
-        store(args.dx.at(b, s, h) + i, rstd * (weight(i) * grad - normalized * dot), accumulate);
+        store(args.dx.at(b, s, h) + i, rms_gradient(rstd, weight(i), grad, normalized, dot), accumulate);
     }
   }
 }

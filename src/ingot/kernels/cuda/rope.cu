@@ -50,8 +50,9 @@ __global__ void rope_kernel(const __grid_constant__ RopeKernelArgs args) {
       const float cos = known ? angles.cos[position * pairs + k] : NAN;
       const float sin = known ? angles.sin[position * pairs + k] : NAN;
       const float u = to_float(x[first]), v = to_float(x[second]), w = args.inverse ? -sin : sin;
-      store(y + first, u * cos - v * w, args.accumulate);
-      store(y + second, v * cos + u * w, args.accumulate);
+      const TurnedPair turned = turn_pair(u, v, cos, w);
+      store(y + first, turned.first, args.accumulate);
+      store(y + second, turned.second, args.accumulate);
     }
     for (std::int64_t k = 2 * pairs + lane; k < args.size; k += kWarp)
       store(y + k, to_float(x[k]), args.accumulate);
@@ -136,10 +137,10 @@ __global__ void __launch_bounds__(256, accumulate ? 2 : 3)
           const float one = to_float(interleaved ? packs.x[j][side].values[at] : u.values[k]);
           const float two = to_float(interleaved ? packs.x[j][side].values[at + 1] : v.values[k]);
           const bool turns = h < args.angles.rotated_heads;
-          const float first = turns ? one * angles.cos[k] - two * angles.sin[k] : one;
-          const float second = turns ? two * angles.cos[k] + one * angles.sin[k] : two;
-          (interleaved ? turned[side][at] : turned[0][k]) = first;
-          (interleaved ? turned[side][at + 1] : turned[1][k]) = second;
+          const TurnedPair pair =
+              turns ? turn_pair(one, two, angles.cos[k], angles.sin[k]) : TurnedPair{one, two};
+          (interleaved ? turned[side][at] : turned[0][k]) = pair.first;
+          (interleaved ? turned[side][at + 1] : turned[1][k]) = pair.second;
         }
         T* to = y + h * of.y_strides[2];
         packs.put(to, j, 0, turned[0]);

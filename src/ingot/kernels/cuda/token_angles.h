@@ -46,6 +46,15 @@ struct TokenAngles {
   }
 };
 
+/// A pair turned. Its roundings are written out, so that a pair has the same bits in all kernels: to round
+/// one product less, the compiler might choose either.
+struct TurnedPair {
+  float first, second;
+};
+__device__ __forceinline__ TurnedPair turn_pair(float u, float v, float cos, float sin) {
+  return {fmaf(u, cos, -(v * sin)), fmaf(v, cos, u * sin)};
+}
+
 inline TokenAngles token_angles(const RopeAngles& angles) {
   TokenAngles made{.cos = angles.cos.as<float>(),
                    .sin = angles.sin.as<float>(),
