@@ -191,19 +191,91 @@ KernelWork layer_norm(KernelOperands& operands) {
           }};
 }
 
+// Rows as the heads of tokens, and what turns or normalises them.
+struct HeadOperands {
+  static constexpr std::int64_t kOfToken = KernelOperands::kWidth / kHeadSize;
+  explicit HeadOperands(KernelOperands& operands)
+      : stream(operands.stream()),
+        shape{1, operands.rows(), kOfToken, kHeadSize},
+        x(operands.values(shape)),
+        y(operands.result(shape)),
+        cosines(operands.values({operands.rows(), kHeadSize / 2}, DType::f32)),
+        sines(operands.values({operands.rows(), kHeadSize / 2}, DType::f32)),
+        weight(operands.values({kHeadSize})),
+        dweight(operands.result({kHeadSize})),
+        partials(operands.zeros({kernels::scratch_parts(operands.device()), kHeadSize}, DType::f32)),
+        rstd(operands.zeros(shape.drop_last(), DType::f32)) {}
+  kernels::RopeAngles angles() const {
+    return {.cos = cosines.view(), .sin = sines.view(), .rotated_heads = kOfToken};
+  }
+
+  Stream stream;
+  Shape shape;
+  Tensor x, y, cosines, sines, weight, dweight, partials, rstd;
+};
+
 KernelWork rope(KernelOperands& operands) {
-  const Shape shape{1, operands.rows(), KernelOperands::kWidth / kHeadSize, kHeadSize};
-  const Tensor x = operands.values(shape), y = operands.result(shape);
-  const Tensor cosines = operands.values({operands.rows(), kHeadSize / 2}, DType::f32);
-  const Tensor sines = operands.values({operands.rows(), kHeadSize / 2}, DType::f32);
-  return {.bytes = bytes_of({x, y, cosines, sines}),
-          .run = [stream = operands.stream(), x, y, cosines, sines] {
-            kernels::launch(kernels::rope, stream,
-                            {.x = x.view(),
-                             .y = y.view(),
-                             .angles = {.cos = cosines.view(),
-                                        .sin = sines.view(),
-                                        .rotated_heads = KernelOperands::kWidth / kHeadSize}});
+  const HeadOperands a(operands);
+  return {.bytes = bytes_of({a.x, a.y, a.cosines, a.sines}), .run = [a] {
+            kernels::launch(kernels::rope, a.stream,
+                            {.x = a.x.view(), .y = a.y.view(), .angles = a.angles()});
+          }};
+}
+
+// Over each head, as models with a norm of queries and keys have it, alone and with what follows.
+KernelWork head_norm(KernelOperands& operands) {
+  const HeadOperands a(operands);
+  return {.bytes = bytes_of({a.x, a.y, a.rstd}), .run = [a] {
+            kernels::launch(kernels::rms_norm, a.stream,
+                            {.x = a.x.view(),
+                             .weight = a.weight.view(),
+                             .y = a.y.view(),
+                             .rstd = a.rstd.view(),
+                             .eps = 1e-5F});
+          }};
+}
+
+KernelWork norm_rope(KernelOperands& operands) {
+  const HeadOperands a(operands);
+  return {.bytes = bytes_of({a.x, a.y, a.rstd, a.cosines, a.sines}), .run = [a] {
+            kernels::launch(kernels::rms_norm_rope, a.stream,
+                            {.x = a.x.view(),
+                             .weight = a.weight.view(),
+                             .y = a.y.view(),
+                             .rstd = a.rstd.view(),
+                             .angles = a.angles(),
+                             .eps = 1e-5F});
+          }};
+}
+
+KernelWork head_norm_backward(KernelOperands& operands) {
+  const HeadOperands a(operands);
+  const Tensor dy = operands.values(a.shape);
+  return {.bytes = bytes_of({a.x, dy, a.y, a.rstd}), .run = [a, dy] {
+            kernels::launch(kernels::rms_norm_backward, a.stream,
+                            {.x = a.x.view(),
+                             .weight = a.weight.view(),
+                             .rstd = a.rstd.view(),
+                             .dy = dy.view(),
+                             .dx = a.y.view(),
+                             .dweight = a.dweight.view(),
+                             .partials = a.partials.view()});
+          }};
+}
+
+KernelWork norm_rope_backward(KernelOperands& operands) {
+  const HeadOperands a(operands);
+  const Tensor dy = operands.values(a.shape);
+  return {.bytes = bytes_of({a.x, dy, a.y, a.rstd, a.cosines, a.sines}), .run = [a, dy] {
+            kernels::launch(kernels::rms_norm_rope_backward, a.stream,
+                            {.x = a.x.view(),
+                             .weight = a.weight.view(),
+                             .rstd = a.rstd.view(),
+                             .dy = dy.view(),
+                             .dx = a.y.view(),
+                             .dweight = a.dweight.view(),
+                             .partials = a.partials.view(),
+                             .angles = a.angles()});
           }};
 }
 
@@ -452,6 +524,10 @@ const std::vector<KernelCase>& kernel_cases() {
       {"residual_rms_norm", residual_rms_norm},
       {"layer_norm", layer_norm},
       {"rope", rope},
+      {"head_norm", head_norm},
+      {"head_norm_backward", head_norm_backward},
+      {"norm_rope", norm_rope},
+      {"norm_rope_backward", norm_rope_backward},
       {"softmax", softmax},
       {"cross_entropy", cross_entropy},
       {"column_sum", column_sum},
