@@ -8,6 +8,11 @@ void gemm_each_by_one(const GemmEachArgs& args, Stream stream) {
   for (int i = 0; i < args.count; ++i) launch(gemm, stream, args.one(i));
 }
 
+void gemm_silu_mul_in_three(const GemmSiluMulArgs& args, Stream stream) {
+  launch(gemm_each, stream, args.products());
+  launch(silu_mul, stream, {.gate = args.c, .up = args.room, .y = args.c});
+}
+
 void gemm_gelu_in_two(const GemmGeluArgs& args, Stream stream) {
   const View& sum = args.before ? args.before : args.c;
   launch(gemm, stream, {.a = args.a, .b = args.b, .c = sum, .bias = args.bias});

@@ -42,6 +42,23 @@ struct GemmEachArgs {
 };
 inline Kernel<GemmEachArgs> gemm_each("gemm_each");
 
+/// c = silu(a·gate + gate_bias) ∘ (a·up + up_bias), both products rounded to c's dtype first (SwiGLU, Shazeer
+/// 2020): the bits of gemm_each and silu_mul behind it. a: [m, k]; gate and up: [k, n]; biases: [n] or
+/// absent; strides and dtypes as for gemm. c and room: [m, n], one dtype, contiguous rows; room is scratch of
+/// devices that multiply first.
+struct GemmSiluMulArgs {
+  View a, gate, up, c, room;
+  View gate_bias{}, up_bias{};
+
+  /// The products, gate's in c and up's in room.
+  GemmEachArgs products() const {
+    return {.a = a,
+            .products = {{{.b = gate, .c = c, .bias = gate_bias}, {.b = up, .c = room, .bias = up_bias}}},
+            .count = 2};
+  }
+};
+inline Kernel<GemmSiluMulArgs> gemm_silu_mul("gemm_silu_mul");
+
 /// c = gelu_tanh(a·b + bias), and `before`, where present, the argument of gelu, rounded to its dtype. a: [m,
 /// k], b: [k, n], c and before: [m, n] with contiguous rows, bias: [n] or absent; strides and dtypes as for
 /// gemm. On the CPU gelu is taken of the rounded argument, on a GPU of the sum itself.
@@ -79,6 +96,7 @@ inline Kernel<LinearParametersBackwardArgs> linear_parameters_backward("linear_p
 
 // One kernel after the other, for devices and operands that have no single one.
 void gemm_each_by_one(const GemmEachArgs& args, Stream stream);
+void gemm_silu_mul_in_three(const GemmSiluMulArgs& args, Stream stream);
 void gemm_gelu_in_two(const GemmGeluArgs& args, Stream stream);
 void gemm_gelu_backward_in_two(const GemmGeluBackwardArgs& args, Stream stream);
 void linear_parameters_backward_in_two(const LinearParametersBackwardArgs& args, Stream stream);

@@ -1,3 +1,4 @@
+#include "ingot/kernels/cuda/functions.h"
 #include "ingot/kernels/cuda/global_load.h"
 #include "ingot/kernels/cuda/register.h"
 #include "ingot/kernels/cuda/row_packs.h"
@@ -32,13 +33,30 @@ struct FewRowsArgs {
   FewRowsWeight weights[GemmEachArgs::kMost];  // those that are not there begin behind all tiles
 };
 
-/// Where a block works: on a tile of rows of one of the weights.
+/// The last one stands in for those beyond it; what comes of them is not written.
+__device__ __forceinline__ std::int64_t row_within(std::int64_t row, std::int64_t rows) {
+  return row < rows ? row : rows - 1;
+}
+
+/// Where a block works: on a tile of `size` rows of one of the weights. Gated, weights 0 and 1 are gate and
+/// up, and half of the tile are rows of gate, the other half the same rows of up: what silu(gate) · up takes.
+template <int size, bool gated>
 struct FewRowsTile {
+  static constexpr bool kGated = gated;
+  static constexpr int kColumns = gated ? size / 2 : size;  ///< of y
   const FewRowsWeight& of;
   std::int64_t first_row;
 
-  __device__ __forceinline__ FewRowsTile(const FewRowsArgs& args, int rows)
-      : of(args.weights[weight_of(args)]), first_row(std::int64_t{blockIdx.x - of.first_tile} * rows) {}
+  __device__ __forceinline__ explicit FewRowsTile(const FewRowsArgs& args)
+      : of(args.weights[gated ? 0 : weight_of(args)]),
+        first_row(std::int64_t{blockIdx.x - of.first_tile} * kColumns) {}
+
+  template <class W>
+  __device__ __forceinline__ const W* row(const FewRowsArgs& args, int i) const {
+    const FewRowsWeight& weight = gated && i >= kColumns ? args.weights[1] : of;
+    return static_cast<const W*>(weight.weight) +
+           row_within(first_row + (gated ? i % kColumns : i), weight.n) * weight.weight_stride;
+  }
 
  private:
   __device__ __forceinline__ static int weight_of(const FewRowsArgs& args) {
@@ -49,28 +67,37 @@ struct FewRowsTile {
   }
 };
 
-/// The last one stands in for those beyond it; what comes of them is not written.
-__device__ __forceinline__ std::int64_t row_within(std::int64_t row, std::int64_t rows) {
-  return row < rows ? row : rows - 1;
+template <class Y>
+__device__ __forceinline__ float with_bias(float value, const FewRowsWeight& of, std::int64_t column) {
+  return of.bias == nullptr ? value : value + to_float(static_cast<const Y*>(of.bias)[column]);
 }
 
 /// Adds up, in their order, what the warps left in `sums`, `size` numbers each, and writes y. place(row of
 /// the tile, row of x) says which number that is.
-template <class Y, int warps, int size, int tile, class Place>
+template <class Y, int warps, int size, class Tile, class Place>
 __device__ __forceinline__ void write_tile(const FewRowsArgs& args, const float* sums, Place place) {
-  const FewRowsTile at(args, tile);
-  for (int i = static_cast<int>(threadIdx.x); i < tile * static_cast<int>(args.m); i += warps * kWarp) {
-    const int row = i / tile, in_tile = i % tile;
+  constexpr int kColumns = Tile::kColumns;
+  const Tile at(args);
+  for (int i = static_cast<int>(threadIdx.x); i < kColumns * static_cast<int>(args.m); i += warps * kWarp) {
+    const int row = i / kColumns, in_tile = i % kColumns;
     const std::int64_t column = at.first_row + in_tile;
     if (column >= at.of.n) continue;
-    float sum = 0;
-    INGOT_UNROLL
-    for (int w = 0; w < warps; ++w) sum += sums[w * size + place(in_tile, row)];
+    const auto sum_of = [&](int row_of_tile) {
+      float sum = 0;
+      INGOT_UNROLL
+      for (int w = 0; w < warps; ++w) sum += sums[w * size + place(row_of_tile, row)];
+      return sum;
+    };
     Y* to = static_cast<Y*>(at.of.y) + row * at.of.y_stride + column;
-    float value = args.alpha * sum;
-    if (args.beta != 0.0F) value += args.beta * to_float(*to);
-    if (at.of.bias != nullptr) value += to_float(static_cast<const Y*>(at.of.bias)[column]);
-    *to = from_float<Y>(value);
+    if constexpr (Tile::kGated) {
+      const Y gate = from_float<Y>(with_bias<Y>(sum_of(in_tile), args.weights[0], column));
+      const Y up = from_float<Y>(with_bias<Y>(sum_of(in_tile + kColumns), args.weights[1], column));
+      *to = from_float<Y>(silu(to_float(gate)) * to_float(up));
+    } else {
+      float value = args.alpha * sum_of(in_tile);
+      if (args.beta != 0.0F) value += args.beta * to_float(*to);
+      *to = from_float<Y>(with_bias<Y>(value, at.of, column));
+    }
   }
 }
 
@@ -85,7 +112,7 @@ template <int eights>
 constexpr int kTensorWarps = eights == 1 ? 24 : 16;
 
 /// Where a lane reads: two rows of the weight, `eights` of x, from its first column on.
-template <class T, int eights>
+template <class T, int eights, class Tile>
 struct TensorPlace {
   const T *weight, *weight8, *x[eights];
   bool has_x[eights];
@@ -93,10 +120,9 @@ struct TensorPlace {
 
   __device__ __forceinline__ TensorPlace(const FewRowsArgs& args, int column) {
     const int row = static_cast<int>(threadIdx.x) % kWarp / 4;
-    const FewRowsTile at(args, kTensorTile);
-    const T* const first = static_cast<const T*>(at.of.weight) + column;
-    weight = first + row_within(at.first_row + row, at.of.n) * at.of.weight_stride;
-    weight8 = first + row_within(at.first_row + row + 8, at.of.n) * at.of.weight_stride;
+    const Tile at(args);
+    weight = at.template row<T>(args, row) + column;
+    weight8 = at.template row<T>(args, row + 8) + column;
     INGOT_UNROLL
     for (int e = 0; e < eights; ++e) {
       has_x[e] = row + 8 * e < args.m;
@@ -120,7 +146,8 @@ struct TensorPart {
   Words low, high, x[eights];
 
   /// So many columns further on; zeros behind the end, and for rows of x that there are not.
-  __device__ __forceinline__ void load(const TensorPlace<T, eights>& from, int columns) {
+  template <class Tile>
+  __device__ __forceinline__ void load(const TensorPlace<T, eights, Tile>& from, int columns) {
     low = high = {};
     INGOT_UNROLL
     for (int e = 0; e < eights; ++e) x[e] = {};
@@ -142,7 +169,7 @@ struct TensorPart {
   }
 };
 
-template <class T, int warps, int eights>
+template <class T, int warps, int eights, class Tile>
 __global__ void __launch_bounds__(warps* kWarp, kTensorWarps<eights> / warps)
     few_rows_tensor_kernel(const __grid_constant__ FewRowsArgs args) {
   constexpr int kPitch = kTensorTile + 4;  // no bank conflicts
@@ -150,7 +177,7 @@ __global__ void __launch_bounds__(warps* kWarp, kTensorWarps<eights> / warps)
   constexpr int kTurn = kParts * kPartDepth, kStep = warps * kTurn;
   INGOT_SHARED_ARRAY(float, all_sums, warps* kSize);
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  TensorPlace<T, eights> from(args, warp * kTurn + lane % 4 * 8);
+  TensorPlace<T, eights, Tile> from(args, warp * kTurn + lane % 4 * 8);
   TensorPart<T, eights> parts[kParts];
   SumFragment sums[eights];
   INGOT_UNROLL
@@ -173,8 +200,7 @@ __global__ void __launch_bounds__(warps* kWarp, kTensorWarps<eights> / warps)
     all_sums[warp * kSize + (i / 4 * 8 + place.column + i % 2) * kPitch + place.row + i % 4 / 2 * 8] =
         sums[i / 4].values[i % 4];
   __syncthreads();
-  write_tile<T, warps, kSize, kTensorTile>(args, all_sums,
-                                           [](int in_tile, int r) { return r * kPitch + in_tile; });
+  write_tile<T, warps, kSize, Tile>(args, all_sums, [](int in_tile, int r) { return r * kPitch + in_tile; });
 }
 
 // With x in f32: the lanes of a warp lie along the depth, each multiplies what it loaded of four rows of the
@@ -217,19 +243,17 @@ struct FloatPart {
   }
 };
 
-template <class W, int rows>
+template <class W, int rows, class Tile>
 __global__ void __launch_bounds__(kFloatWarps* kWarp)
     few_rows_float_kernel(const __grid_constant__ FewRowsArgs args) {
   constexpr int kSize = kFloatTile * rows, kPartDepth = FloatPart<W>::kVec * kWarp;
   constexpr std::int64_t kStep = std::int64_t{kFloatWarps} * kSteps * kPartDepth;
   INGOT_SHARED_ARRAY(float, all_sums, kFloatWarps* kSize);
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const FewRowsTile at(args, kFloatTile);
+  const Tile at(args);
   const W* weight_rows[kFloatTile];
   INGOT_UNROLL
-  for (int i = 0; i < kFloatTile; ++i)
-    weight_rows[i] =
-        static_cast<const W*>(at.of.weight) + row_within(at.first_row + i, at.of.n) * at.of.weight_stride;
+  for (int i = 0; i < kFloatTile; ++i) weight_rows[i] = at.template row<W>(args, i);
   FloatPart<W> parts[kSteps];
   float sums[kSize] = {};
   std::int64_t column = warp * (kSteps * kPartDepth) + lane * FloatPart<W>::kVec;
@@ -246,8 +270,8 @@ __global__ void __launch_bounds__(kFloatWarps* kWarp)
   constexpr int kTwins = kWarp / kSize;  // lanes that have the same sum
   if (lane % kTwins == 0) all_sums[warp * kSize + lane / kTwins] = sums[0];
   __syncthreads();
-  write_tile<float, kFloatWarps, kSize, kFloatTile>(args, all_sums,
-                                                    [](int in_tile, int r) { return in_tile * rows + r; });
+  write_tile<float, kFloatWarps, kSize, Tile>(args, all_sums,
+                                              [](int in_tile, int r) { return in_tile * rows + r; });
 }
 
 // A product, or several of one x, as the launch sees them.
@@ -265,7 +289,7 @@ struct FewRowsProducts {
   }
 };
 
-template <int tile, class... Parameters>
+template <class Tile, class... Parameters>
 void launch_tiles(const FewRowsProducts& products, Stream stream, void (*kernel)(Parameters...), int warps) {
   const GemmArgs& first = products.first();
   FewRowsArgs made{.x = first.a.data,
@@ -285,30 +309,33 @@ void launch_tiles(const FewRowsProducts& products, Stream stream, void (*kernel)
                        .weight_stride = args.b.stride(-1),
                        .y_stride = args.c.stride(-2),
                        .first_tile = tiles};
-    tiles += static_cast<unsigned>((args.c.dim(-1) + tile - 1) / tile);
+    if (Tile::kGated && i > 0) continue;  // in the tiles of the first
+    tiles += static_cast<unsigned>((args.c.dim(-1) + Tile::kColumns - 1) / Tile::kColumns);
   }
   for (int i = products.count; i < GemmEachArgs::kMost; ++i) made.weights[i].first_tile = tiles;
   launch({products.kernel, stream, first.c}, kernel, Size3{tiles},
          Size3{static_cast<unsigned>(warps * kWarp)}, 0, made);
 }
 
-template <class T>
+template <class T, bool gated>
 void run_tensor(const FewRowsProducts& products, Stream stream) {
   // Where there are no more tiles than multiprocessors, each of them has but one block.
   constexpr std::int64_t kOneEach = 2048;
+  using Tile = FewRowsTile<kTensorTile, gated>;
   const auto run = [&]<int eights>() {
     if (products.columns() <= kOneEach)
-      return launch_tiles<kTensorTile>(products, stream, few_rows_tensor_kernel<T, 16, eights>, 16);
-    launch_tiles<kTensorTile>(products, stream, few_rows_tensor_kernel<T, 8, eights>, 8);
+      return launch_tiles<Tile>(products, stream, few_rows_tensor_kernel<T, 16, eights, Tile>, 16);
+    launch_tiles<Tile>(products, stream, few_rows_tensor_kernel<T, 8, eights, Tile>, 8);
   };
   if (products.rows() <= 8) return run.template operator()<1>();
   run.template operator()<2>();
 }
 
-template <class W>
+template <class W, bool gated>
 void run_float(const FewRowsProducts& products, Stream stream) {
+  using Tile = FewRowsTile<kFloatTile, gated>;
   const auto run = [&]<int rows>() {
-    launch_tiles<kFloatTile>(products, stream, few_rows_float_kernel<W, rows>, kFloatWarps);
+    launch_tiles<Tile>(products, stream, few_rows_float_kernel<W, rows, Tile>, kFloatWarps);
   };
   const std::int64_t m = products.rows();
   if (m == 1) return run.template operator()<1>();
@@ -317,20 +344,28 @@ void run_float(const FewRowsProducts& products, Stream stream) {
   run.template operator()<8>();
 }
 
+template <bool gated>
 void run_products(const FewRowsProducts& products, Stream stream) {
   const GemmArgs& first = products.first();
   if (first.a.dtype == DType::f32)
     return dispatch_device_float(first.b.dtype, products.kernel,
-                                 [&]<class W>() { run_float<W>(products, stream); });
-  dispatch_device_half(first.a.dtype, [&]<class T>() { run_tensor<T>(products, stream); });
+                                 [&]<class W>() { run_float<W, gated>(products, stream); });
+  dispatch_device_half(first.a.dtype, [&]<class T>() { run_tensor<T, gated>(products, stream); });
 }
 
-void run(const GemmArgs& args, Stream stream) { run_products({&args, 1, "gemm"}, stream); }
+void run(const GemmArgs& args, Stream stream) { run_products<false>({&args, 1, "gemm"}, stream); }
 
-void run_each(const GemmEachArgs& args, Stream stream) {
+template <bool gated>
+void run_all(const GemmEachArgs& args, const char* kernel, Stream stream) {
   GemmArgs all[GemmEachArgs::kMost];
   for (int i = 0; i < args.count; ++i) all[i] = args.one(i);
-  run_products({all, args.count, "gemm_each"}, stream);
+  run_products<gated>({all, args.count, kernel}, stream);
+}
+
+void run_each(const GemmEachArgs& args, Stream stream) { run_all<false>(args, "gemm_each", stream); }
+
+void run_gated(const GemmSiluMulArgs& args, Stream stream) {
+  run_all<true>(args.products(), "gemm_silu_mul", stream);
 }
 
 /// Whether lines of a matrix, each of `size` neighbours, can be read 16 bytes at a time.
@@ -363,6 +398,9 @@ bool takes_each(const GemmEachArgs& args) {
 void register_few_rows() {
   gemm.add(DeviceType::cuda, {"few_rows", ImplKind::cuda, takes, run});
   gemm_each.add(DeviceType::cuda, {"few_rows", ImplKind::cuda, takes_each, run_each});
+  gemm_silu_mul.add(DeviceType::cuda,
+                    {"few_rows", ImplKind::cuda,
+                     [](const GemmSiluMulArgs& args) { return takes_each(args.products()); }, run_gated});
 }
 
 }  // namespace ingot::kernels::cuda

@@ -133,6 +133,10 @@ void register_gemm() {
   gemm_each.add(DeviceType::cuda,
                 {"one_by_one", ImplKind::cuda,
                  [](const GemmEachArgs& args) { return is_device_float(args.a.dtype); }, gemm_each_by_one});
+  gemm_silu_mul.add(
+      DeviceType::cuda,
+      {"in_three", ImplKind::cuda, [](const GemmSiluMulArgs& args) { return is_device_float(args.a.dtype); },
+       gemm_silu_mul_in_three});
   gemm_gelu.add(DeviceType::cuda,
                 {"tiled", ImplKind::cuda,
                  [](const GemmGeluArgs& args) { return takes_gemm(product_of(args)); }, run_gemm_gelu});

@@ -61,6 +61,7 @@ void register_gemm_reference() {
   column_sum.add(DeviceType::cpu, {"reference", ImplKind::reference, nullptr, column_sum_reference});
   // Each of their parts is the best that there is.
   gemm_each.add(DeviceType::cpu, {"one_by_one", ImplKind::reference, nullptr, gemm_each_by_one});
+  gemm_silu_mul.add(DeviceType::cpu, {"in_three", ImplKind::reference, nullptr, gemm_silu_mul_in_three});
   gemm_gelu.add(DeviceType::cpu, {"in_two", ImplKind::reference, nullptr, gemm_gelu_in_two});
   gemm_gelu_backward.add(DeviceType::cpu,
                          {"in_two", ImplKind::reference, nullptr, gemm_gelu_backward_in_two});
