@@ -1,6 +1,7 @@
 #include "ingot/ops/matmul.h"
 
 #include <algorithm>
+#include <array>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/autograd/node.h"
@@ -154,6 +155,13 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 
 namespace {
 
+// Whether products of x with these layers leave no trace for a backward pass, now or later.
+bool is_unrecorded(const Tensor& x, std::span<const LinearWeights> layers) {
+  return !recorded_later() && std::ranges::none_of(layers, [&x](const LinearWeights& of) {
+    return needs_grad({&x, &of.weight, &of.bias});
+  });
+}
+
 // Of a pair of layers on, up to what one launch takes.
 std::vector<Tensor> linear_together(const Tensor& x, std::span<const LinearWeights> layers) {
   kernels::GemmEachArgs args{.count = static_cast<int>(layers.size())};
@@ -175,13 +183,34 @@ std::vector<Tensor> linear_together(const Tensor& x, std::span<const LinearWeigh
 }  // namespace
 
 std::vector<Tensor> linear(const Tensor& x, std::span<const LinearWeights> layers) {
-  const auto recorded = [&x](const LinearWeights& of) { return needs_grad({&x, &of.weight, &of.bias}); };
-  if (layers.size() > 1 && layers.size() <= kernels::GemmEachArgs::kMost && !recorded_later() &&
-      std::ranges::none_of(layers, recorded))
+  if (layers.size() > 1 && layers.size() <= kernels::GemmEachArgs::kMost && is_unrecorded(x, layers))
     return linear_together(x, layers);
   std::vector<Tensor> results;
   for (const LinearWeights& of : layers) results.push_back(linear(x, of.weight, of.bias));
   return results;
+}
+
+Tensor swiglu(const Tensor& x, const LinearWeights& gate, const LinearWeights& up) {
+  const std::array<LinearWeights, 2> layers{gate, up};
+  if (!is_unrecorded(x, layers)) {
+    const std::vector<Tensor> projected = linear(x, layers);
+    return silu_mul(projected[0], projected[1]);
+  }
+  const LinearOperands o = linear_operands("swiglu (gate)", x, gate.weight, gate.bias);
+  const LinearOperands second = linear_operands("swiglu (up)", x, up.weight, up.bias);
+  INGOT_CHECK(o.y.shape() == second.y.shape(),
+              ShapeMismatch("swiglu (up)", o.y.shape().to_vector(), second.y.shape().to_vector(),
+                            "gate and up must have as many outputs as each other"));
+  kernels::launch(kernels::gemm_silu_mul, current_stream(o.y.device()),
+                  {.a = o.flat_x(),
+                   .gate = transposed(o.weight.view()),
+                   .up = transposed(second.weight.view()),
+                   .c = o.flat_y(),
+                   .room = second.flat_y(),
+                   .gate_bias = o.bias.view(),
+                   .up_bias = second.bias.view()});
+  if (detect_anomaly_enabled()) check_anomaly("swiglu", o.y);
+  return o.y;
 }
 
 Tensor gelu_mlp(const Tensor& x, const LinearWeights& up, const LinearWeights& down) {

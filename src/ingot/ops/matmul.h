@@ -31,6 +31,11 @@ std::vector<Tensor> linear(const Tensor& x, std::span<const LinearWeights> layer
 /// behind another in memory (nn's lay_side_by_side); else one for each layer. Throws ShapeMismatch.
 Tensor linear_side_by_side(const Tensor& x, std::span<const LinearWeights> layers);
 
+/// silu(gate(x)) · up(x), the gated half of a feed-forward block (SwiGLU, Shazeer 2020): [..., in] -> [...,
+/// out], which gate and up have in common. The bits are those of silu_mul behind linear of both layers; where
+/// nothing is recorded and a GPU has few rows, it is one launch. Throws ShapeMismatch.
+Tensor swiglu(const Tensor& x, const LinearWeights& gate, const LinearWeights& up);
+
 /// down(gelu_tanh(up(x))), the feed-forward block of GPT-2: [..., in] -> [..., up's out] -> [..., down's
 /// out]. gelu, and its gradient, are computed by the kernels of the products before them where the device has
 /// such. Throws ShapeMismatch.

@@ -256,6 +256,10 @@ Tensor Mlp::operator()(const quant::Activations& x) const {
     return down_proj(
         apply_by_rows({up_proj(x)}, inner, [](std::span<const Tensor> rows) { return gelu_tanh(rows[0]); }));
   }
+  const bool plain = gate_proj->packed == nullptr && up_proj.packed == nullptr && down_proj.packed == nullptr;
+  if (kind == MlpKind::swiglu && plain && !grad_enabled() && !recorded_later())
+    return down_proj(swiglu(x.x(), {gate_proj->weight.value, gate_proj->bias.value},
+                            {up_proj.weight.value, up_proj.bias.value}));
   const std::vector<Tensor> projected = linear_each(x, {gate_proj.get(), &up_proj});
   const bool silu = kind == MlpKind::swiglu;
   return down_proj(apply_by_rows({projected[0], projected[1]}, inner, [silu](std::span<const Tensor> rows) {
