@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -9,9 +10,11 @@
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/kernels/kernel.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 #include "ingot/ops/norm.h"
 #include "ingot/ops/rope.h"
 #include "ingot/ops/view.h"
@@ -96,11 +99,85 @@ TEST(RmsNormRope, HoldsForSlices) {
   }
 }
 
+// q, k and v of in[0] with the weights in[1] and in[2], one after another in one row for each token.
+Tensor turned_qkv(std::span<const Tensor> in, const RopeTable& table, float offset = 0) {
+  RopeOptions options;
+  options.positions = beside(positions(), in);
+  const HeadNorms norms{in[1], in[2], kEps, offset};
+  const RopeTable there{beside(table.cos, in), beside(table.sin, in)};
+  return concat(rms_norm_rope_qkv(in[0], 2, norms, there, options), 2);
+}
+
+TEST(RmsNormRope, OfAFusedProjectionHoldsForEveryLayout) {
+  for (const std::int64_t size : {40, 64, 128}) {
+    const RopeTable table = table_of(size == 40 ? 32 : size);
+    check_op(
+        {.name = "heads of " + std::to_string(size),
+         .op = [&](std::span<const Tensor> in) { return turned_qkv(in, table, size == 64 ? 1.0F : 0.0F); },
+         .inputs = {{Shape{2, 5, 7, size}}, {Shape{size}}, {Shape{size}}},
+         .half_tolerance = tolerance_of_half(30)});
+  }
+}
+
 std::vector<std::byte> bits(const Tensor& x) {
   const Tensor host = to(contiguous(x), kCpu);
   std::vector<std::byte> all(host.nbytes());
   std::memcpy(all.data(), host.view().data, all.size());
   return all;
+}
+
+// The results and all gradients; of v only where `with_v`.
+std::vector<Tensor> qkv_pass(bool fused, DType dtype, bool with_v, bool selective) {
+  constexpr std::int64_t kSize = 64;
+  const Device device = checked_device();
+  const auto leaf = [&](const Shape& shape, std::uint64_t seed) {
+    return to(to(randn(shape, seed), dtype), device).set_requires_grad(true);
+  };
+  const Tensor source = leaf({2, 5, 7, kSize}, 1), wq = leaf({kSize}, 2), wk = leaf({kSize}, 3);
+  const RopeTable table{to(table_of(kSize).cos, device), to(table_of(kSize).sin, device)};
+  std::array<Tensor, 3> found;
+  {
+    const SelectiveRecompute scope(selective);
+    const Tensor x = source * 2.0;  // not a leaf, as a projection is none
+    if (fused) {
+      found = rms_norm_rope_qkv(x, 2, {wq, wk, kEps, 0}, table);
+    } else {
+      const std::vector<Tensor> parts = split(x, {3, 2, 2}, 2);
+      found = {rms_norm_rope(parts[0], wq, kEps, 0, table), rms_norm_rope(parts[1], wk, kEps, 0, table),
+               parts[2]};
+    }
+    // Each is kept by who squares it.
+    found = {square(found[0]), square(found[1]), with_v ? square(found[2]) : Tensor{}};
+  }
+  const std::size_t count = with_v ? 3 : 2;
+  std::vector<Tensor> gradients;
+  for (std::size_t i = 0; i < count; ++i)
+    gradients.push_back(to(to(randn(found[i].shape(), 10 + i), dtype), device));
+  backward(std::span(found.data(), count), gradients);
+  std::vector<Tensor> all(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));
+  for (const Tensor& input : {source, wq, wk}) all.push_back(input.grad());
+  return all;
+}
+
+TEST(RmsNormRope, OfAFusedProjectionHasTheBitsOfItsPartsAndMadeAgain) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const bool with_v : {true, false}) {
+      const std::vector<Tensor> expected = qkv_pass(false, dtype, with_v, false);
+      for (const bool selective : {false, true}) {
+        const std::vector<Tensor> found = qkv_pass(true, dtype, with_v, selective);
+        ASSERT_EQ(found.size(), expected.size());
+        for (std::size_t i = 0; i < found.size(); ++i)
+          EXPECT_EQ(bits(found[i]), bits(expected[i])) << name(dtype) << with_v << selective << i;
+      }
+    }
+  }
+}
+
+TEST(RmsNormRope, OfAFusedProjectionRefusesHeadsThatAreNotThere) {
+  const Tensor x = Tensor::zeros({1, 2, 4, 8}), w = Tensor::zeros({8});
+  EXPECT_THROW(std::ignore = rms_norm_rope_qkv(x, 2, {w, w, kEps, 0}, table_of(8)), ShapeMismatch);
+  EXPECT_THROW(std::ignore = rms_norm_rope_qkv(x, 1, {w, Tensor::zeros({4}), kEps, 0}, table_of(8)),
+               ShapeMismatch);
 }
 
 struct BitsCase {

@@ -20,13 +20,6 @@ kernels::AttentionMask mask_of(const AttentionOptions& options) {
           .causal = options.causal};
 }
 
-// Heads [begin, begin + count) of a [B, S, H, D] view.
-View heads(View view, std::int64_t begin, std::int64_t count) {
-  view.data = view.as<char>() + begin * view.stride(2) * static_cast<std::int64_t>(byte_size(view.dtype));
-  view.shape[2] = count;
-  return view;
-}
-
 // What the kernels of a GPU keep of each query between theirs: nothing on the CPU.
 Tensor room_for_delta(const View& lse, Device device) {
   return device.is_cpu() ? Tensor()
@@ -107,15 +100,15 @@ struct AttentionQkvNode final : Node {
     const std::int64_t nq = query_heads, nk = key_value_heads;
     const Tensor delta = room_for_delta(lse.view(), ctx.stream().device);
     kernels::launch(kernels::attention_backward, ctx.stream(),
-                    {.q = heads(x, 0, nq),
-                     .k = heads(x, nq, nk),
-                     .v = heads(x, nq + nk, nk),
+                    {.q = heads_of(x, 0, nq),
+                     .k = heads_of(x, nq, nk),
+                     .v = heads_of(x, nq + nk, nk),
                      .out = out.view(),
                      .lse = lse.view(),
                      .dout = ctx.grad().view(),
-                     .dq = heads(d.view, 0, nq),
-                     .dk = heads(d.view, nq, nk),
-                     .dv = heads(d.view, nq + nk, nk),
+                     .dq = heads_of(d.view, 0, nq),
+                     .dk = heads_of(d.view, nq, nk),
+                     .dv = heads_of(d.view, nq + nk, nk),
                      .delta = delta.view(),
                      .mask = mask,
                      .scale = options.scale,
@@ -209,8 +202,8 @@ Tensor attention_qkv(const Tensor& input, std::int64_t query_heads, std::int64_t
               ShapeMismatch("attention_qkv", {-1, -1, query_heads + 2 * key_value_heads, -1},
                             input.shape().to_vector(), "the axes are batch, sequence, heads, head size"));
   const Tensor x = adjacent_heads(input);
-  const View q = heads(x.view(), 0, query_heads), k = heads(x.view(), query_heads, key_value_heads);
-  const View v = heads(x.view(), query_heads + key_value_heads, key_value_heads);
+  const View q = heads_of(x.view(), 0, query_heads), k = heads_of(x.view(), query_heads, key_value_heads);
+  const View v = heads_of(x.view(), query_heads + key_value_heads, key_value_heads);
   const AttentionOptions o = resolved("attention_qkv", q, k, options);
   const Output y = run(q, k, v, needs_grad({&x}) || recorded_later(), o);
   return record<AttentionQkvNode>(y.out, {&x}, x, y.out, y.lse, key_value_heads, o);

@@ -35,4 +35,10 @@ void check_defined(const char* op, std::initializer_list<const Tensor*> tensors,
 
 Tensor as_matrix(const Tensor& x) { return is_matrix(x) ? x : contiguous(x); }
 
+View heads_of(View view, std::int64_t begin, std::int64_t count) {
+  view.data = view.as<char>() + begin * view.stride(2) * static_cast<std::int64_t>(byte_size(view.dtype));
+  view.shape[2] = count;
+  return view;
+}
+
 }  // namespace ingot

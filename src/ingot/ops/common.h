@@ -14,4 +14,7 @@ void check_defined(const char* op, std::initializer_list<const Tensor*> tensors,
 /// a copy that is contiguous.
 Tensor as_matrix(const Tensor& x);
 
+/// Heads [begin, begin + count) of a [B, S, H, D] view.
+View heads_of(View view, std::int64_t begin, std::int64_t count);
+
 }  // namespace ingot
