@@ -41,17 +41,30 @@ struct SwigluLinearNode final : Node {
 
   void backward(BackwardContext& ctx) override {
     const View dy = flattened(ctx.grad().view());
-    const Tensor made = ctx.needs(0) ? pass_back(ctx, dy) : Tensor{};
-    const View product = x.defined() ? x.view() : made.view();
-    parameters_backward(ctx, dy, product ? flattened(product) : View{});
+    if (!x.defined()) {
+      const Tensor made = pass_back(ctx, product_gradient(ctx, dy));
+      return parameters_backward(ctx, dy, made.view());
+    }
+    const Tensor dproduct = product_gradient(ctx, dy);
+    parameters_backward(ctx, dy, flattened(x.view()));
+    if (!ctx.retains_graph()) x.release();  // its memory may serve the gradients of gate and up
+    pass_back(ctx, dproduct);
   }
 
  private:
-  // The gradient of input 0. Returns the product, in the memory of its gradient, where it was not kept.
-  Tensor pass_back(BackwardContext& ctx, const View& dy) const {
+  // Undefined where nobody needs it.
+  Tensor product_gradient(BackwardContext& ctx, const View& dy) const {
+    if (!ctx.needs(0)) return {};
     const Halves in(gate_up.view());
-    const Tensor dproduct = Tensor::empty({in.gate.dim(0), in.gate.dim(1)}, dy.dtype, dy.device);
+    Tensor dproduct = Tensor::empty({in.gate.dim(0), in.gate.dim(1)}, dy.dtype, dy.device);
     kernels::launch(kernels::gemm, ctx.stream(), {.a = dy, .b = weight.view(), .c = dproduct.view()});
+    return dproduct;
+  }
+
+  // The gradient of input 0. Returns the product, in the memory of its gradient, where it was not kept.
+  Tensor pass_back(BackwardContext& ctx, const Tensor& dproduct) const {
+    if (!dproduct.defined()) return {};
+    const Halves in(gate_up.view());
     const bool again = ctx.needs(1) && !x.defined();
     const GradSlot slot = ctx.slot(0);
     const Halves out(slot.view);
