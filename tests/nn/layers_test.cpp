@@ -11,14 +11,17 @@
 #include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/core/joined_rows.h"
 #include "ingot/nn/activation.h"
 #include "ingot/nn/conv.h"
 #include "ingot/nn/dropout.h"
 #include "ingot/nn/embedding.h"
 #include "ingot/nn/linear.h"
 #include "ingot/nn/norm.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/random.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -53,6 +56,61 @@ TEST(Linear, IsXTimesTheTransposedWeightPlusBias) {
   expect_gradients(linear, y);
   expect_gradients(plain, plain(x));
   EXPECT_EQ(names(plain), std::vector<std::string>{"weight"});
+}
+
+Tensor joined_weights(const std::vector<std::unique_ptr<Linear>>& layers) {
+  std::vector<Tensor> weights;
+  for (const auto& layer : layers) weights.push_back(layer->weight.value);
+  return joined_rows(weights);
+}
+
+std::vector<std::unique_ptr<Linear>> dense_layers(const std::vector<std::int64_t>& outs, std::int64_t in,
+                                                  bool bias) {
+  InitSource source(1);
+  std::vector<std::unique_ptr<Linear>> layers;
+  for (const std::int64_t out : outs) {
+    layers.push_back(std::make_unique<Linear>(ParamSource(source).scope(std::to_string(layers.size())),
+                                              LinearOptions{.in = in, .out = out, .bias = bias}));
+  }
+  return layers;
+}
+
+TEST(Linear, LayersLaidSideBySideKeepTheirValuesAndTrain) {
+  for (const bool bias : {false, true}) {
+    const auto layers = dense_layers({32, 16, 16}, 8, bias);
+    const Tensor before = clone(layers[1]->weight.value.detach());
+    const Tensor x = randn({3, 8}, 1);
+    const std::vector<Tensor> apart =
+        linear_each(quant::Activations(x), {layers[0].get(), layers[1].get(), layers[2].get()});
+    EXPECT_FALSE(joined_weights(layers).defined());
+    lay_side_by_side({layers[0].get(), layers[1].get(), layers[2].get()});
+    EXPECT_EQ(joined_weights(layers).shape(), (Shape{64, 8}));
+    EXPECT_EQ(max_error(layers[1]->weight.value, before), 0.0);
+    const Tensor y = linear_side_by_side(x, {layers[0].get(), layers[1].get(), layers[2].get()});
+    EXPECT_LE(max_error(y, concat(apart, 1)), 1e-6);
+    backward(y, {.grad = randn(y.shape(), 2)});
+    for (const auto& layer : layers) {
+      ASSERT_TRUE(layer->weight.grad().defined());
+      EXPECT_EQ(layer->weight.grad().shape(), layer->weight.shape());
+      EXPECT_EQ(layer->bias.grad().defined(), bias);
+    }
+  }
+}
+
+TEST(Linear, LayersThatAreNotAlikeStayWhereTheyAre) {
+  using Layers = std::vector<std::unique_ptr<Linear>>;
+  const Layers frozen = dense_layers({32, 16}, 8, false);
+  frozen[1]->weight.set_trainable(false);
+  const Layers between_places =
+      dense_layers({3, 16}, 8, true);  // a bias of 12 bytes: the next begins anywhere
+  Layers one_bias = dense_layers({16, 16}, 8, true);
+  one_bias[0] = std::move(dense_layers({16}, 8, false).front());
+  for (const auto* layers : std::initializer_list<const Layers*>{&frozen, &between_places, &one_bias}) {
+    const void* const before = (*layers)[1]->weight.value.view().data;
+    lay_side_by_side({(*layers)[0].get(), (*layers)[1].get()});
+    EXPECT_EQ((*layers)[1]->weight.value.view().data, before);
+    EXPECT_FALSE(joined_weights(*layers).defined());
+  }
 }
 
 // Layers with packed weights of these formats; "" stands for a dense one.

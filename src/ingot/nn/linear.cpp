@@ -1,12 +1,16 @@
 #include "ingot/nn/linear.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/validated.h"
+#include "ingot/core/backend.h"
+#include "ingot/core/joined_rows.h"
+#include "ingot/kernels/copy.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/view.h"
 
@@ -51,6 +55,65 @@ std::vector<Tensor> linear_each(const quant::Activations& x, std::initializer_li
                                                : linear(x.x(), layer->weight.value, layer->bias.value));
   }
   return results;
+}
+
+Tensor linear_side_by_side(const Tensor& x, std::initializer_list<const Linear*> layers) {
+  std::vector<LinearWeights> weights;
+  for (const Linear* layer : layers) weights.push_back({layer->weight.value, layer->bias.value});
+  return linear_side_by_side(x, weights);
+}
+
+namespace {
+
+// Whether the parameters of all layers can be moved to one block, each to where an allocation might begin.
+bool can_join(std::span<const Parameter* const> parameters) {
+  constexpr std::size_t kAlignment = 64;
+  const Tensor& first = parameters.front()->value;
+  return std::ranges::all_of(parameters, [&](const Parameter* parameter) {
+    const Tensor& value = parameter->value;
+    return parameter->trainable() && value.is_contiguous() && value.dtype() == first.dtype() &&
+           value.device() == first.device() && value.nbytes() % kAlignment == 0;
+  });
+}
+
+// Piece by piece, so that little more than the block is held besides.
+void join(std::span<Parameter* const> parameters) {
+  std::vector<std::int64_t> rows;
+  for (const Parameter* parameter : parameters) rows.push_back(parameter->value.dim(0));
+  const Tensor& first = parameters.front()->value;
+  const Shape shape = first.shape().with(0, std::accumulate(rows.begin(), rows.end(), std::int64_t{0}));
+  const Device device = first.device();
+  const MemoryTagScope tag(MemoryTag::parameter);
+  const Tensor block = Tensor::empty(shape, first.dtype(), device);
+  const std::vector<Tensor> pieces = split_rows(block, rows);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    kernels::launch(kernels::copy, current_stream(device),
+                    {.x = parameters[i]->value.view(), .y = pieces[i].view()});
+    parameters[i]->replace(pieces[i]);
+  }
+  constexpr std::size_t kLarge = std::size_t{1} << 20;
+  if (block.nbytes() >= kLarge) backend(device).trim();  // of what the copies leave
+}
+
+}  // namespace
+
+void lay_side_by_side(std::initializer_list<Linear*> layers) {
+  std::vector<Parameter*> weights, biases;
+  for (Linear* layer : layers) {
+    weights.push_back(&layer->weight);
+    if (layer->bias) biases.push_back(&layer->bias);
+  }
+  if (!can_join(weights)) return;
+  if (!biases.empty() && (biases.size() != weights.size() || !can_join(biases))) return;
+  join(weights);
+  if (!biases.empty()) join(biases);
+}
+
+bool train_as_one(std::initializer_list<const Linear*> layers) {
+  if (!grad_enabled() && !recorded_later()) return false;
+  std::vector<Tensor> weights;
+  for (const Linear* layer : layers) weights.push_back(layer->weight.value);
+  return joined_rows(weights).defined();
 }
 
 quant::Rounding common_rounding(std::initializer_list<const Linear*> layers, std::int64_t rows) {

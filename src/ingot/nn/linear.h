@@ -36,6 +36,15 @@ struct Linear {
 /// What several layers of one input give, [..., out] each; by all threads in one go where all are packed,
 /// and as linear() of several where none is.
 std::vector<Tensor> linear_each(const quant::Activations& x, std::initializer_list<const Linear*> layers);
+/// The same side by side in one tensor, as linear_side_by_side(); no layer is packed.
+Tensor linear_side_by_side(const Tensor& x, std::initializer_list<const Linear*> layers);
+/// Puts the weights of layers of one input, and their biases, one behind another in memory, so that products
+/// and gradients of all are one; copies them. Nothing happens to layers that are packed or not to be trained
+/// (their weights may be a file's memory), or differ in what they have.
+void lay_side_by_side(std::initializer_list<Linear*> layers);
+/// Whether layers that were laid so are to be multiplied so: what they do next is recorded for a backward
+/// pass, now or when it is run once more, and their weights lie one behind another.
+bool train_as_one(std::initializer_list<const Linear*> layers);
 /// How their input of so many rows is to be rounded: as each of them wants it; not ahead of them where they
 /// differ, or where gradients are recorded.
 quant::Rounding common_rounding(std::initializer_list<const Linear*> layers, std::int64_t rows);

@@ -119,36 +119,48 @@ void StepProducts::add(StepProduct product, const std::string& weight) {
   order_.push_back(static_cast<std::size_t>(found - products_.begin()));
 }
 
-// Layers of one input pass their gradients back in reverse, and all but the first to do so add to it.
-void StepProducts::add_layers(const LanguageConfig& c, std::int64_t tokens) {
+namespace {
+
+struct Layer {
+  const char* name;
+  std::int64_t out, in;
+  bool bias = false, gelu_behind = false, gelu_before = false, adds = false;
+};
+
+// Where products of one input are apart, they pass their gradients back in reverse, and all but the first to
+// do so add to it. On a card they are one (nn's lay_side_by_side).
+void add_attention(std::vector<Layer>& layers, const LanguageConfig& c, bool on_card) {
   const std::int64_t heads = c.num_attention_heads * c.head_dim, groups = c.num_key_value_heads * c.head_dim;
-  const bool gelu = c.mlp == MlpKind::gelu;
-  struct Layer {
-    const char* name;
-    std::int64_t out, in;
-    bool bias, gelu_behind, gelu_before, adds;
-  };
-  std::vector<Layer> layers{
-      {.name = "q_proj", .out = heads, .in = c.hidden_size, .bias = c.qkv_bias, .adds = true},
-      {.name = "k_proj", .out = groups, .in = c.hidden_size, .bias = c.qkv_bias, .adds = true},
-      {.name = "v_proj", .out = groups, .in = c.hidden_size, .bias = c.qkv_bias},
-      {.name = "o_proj", .out = c.hidden_size, .in = heads, .bias = c.attention_output_bias}};
-  if (!gelu)
-    layers.push_back({.name = "gate_proj",
-                      .out = c.intermediate_size,
-                      .in = c.hidden_size,
-                      .bias = c.mlp_bias,
-                      .adds = true});
-  layers.push_back({.name = "up_proj",
-                    .out = c.intermediate_size,
-                    .in = c.hidden_size,
-                    .bias = c.mlp_bias,
-                    .gelu_behind = gelu});
-  layers.push_back({.name = "down_proj",
-                    .out = c.hidden_size,
-                    .in = c.intermediate_size,
-                    .bias = c.mlp_bias,
-                    .gelu_before = gelu});
+  const std::int64_t in = c.hidden_size;
+  const bool bias = c.qkv_bias;
+  if (on_card) {
+    layers.push_back({.name = "q, k, v", .out = heads + 2 * groups, .in = in, .bias = bias});
+  } else {
+    layers.push_back({.name = "q_proj", .out = heads, .in = in, .bias = bias, .adds = true});
+    layers.push_back({.name = "k_proj", .out = groups, .in = in, .bias = bias, .adds = true});
+    layers.push_back({.name = "v_proj", .out = groups, .in = in, .bias = bias});
+  }
+  layers.push_back({.name = "o_proj", .out = in, .in = heads, .bias = c.attention_output_bias});
+}
+
+void add_mlp(std::vector<Layer>& layers, const LanguageConfig& c, bool on_card) {
+  const std::int64_t width = c.intermediate_size, in = c.hidden_size;
+  const bool gelu = c.mlp == MlpKind::gelu, bias = c.mlp_bias;
+  if (on_card && c.mlp == MlpKind::swiglu) {
+    layers.push_back({.name = "gate, up", .out = 2 * width, .in = in, .bias = bias});
+  } else {
+    if (!gelu) layers.push_back({.name = "gate_proj", .out = width, .in = in, .bias = bias, .adds = true});
+    layers.push_back({.name = "up_proj", .out = width, .in = in, .bias = bias, .gelu_behind = gelu});
+  }
+  layers.push_back({.name = "down_proj", .out = in, .in = width, .bias = bias, .gelu_before = gelu});
+}
+
+}  // namespace
+
+void StepProducts::add_layers(const LanguageConfig& c, std::int64_t tokens) {
+  std::vector<Layer> layers;
+  add_attention(layers, c, !device_.is_cpu());
+  add_mlp(layers, c, !device_.is_cpu());
   const auto product = [&](Kind kind, const Layer& l) {
     StepProduct p{.kind = kind, .rows = tokens, .out = l.out, .in = l.in};
     p.bias = l.bias && kind != Kind::input_gradient;

@@ -11,7 +11,7 @@ using test::kDevice;
 using test::product_config;
 
 TEST(DeviceStepProducts, AreLaunchedAsOftenAndByTheSameKernelsAsInAStep) {
-  for (const std::string family : {"llama", "gpt2"}) {
+  for (const std::string family : {"llama", "qwen3", "gpt2", "gemma2"}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const LanguageConfig config = product_config(family, dtype);
       const test::ProductLaunches expected = test::launches_of_a_step(config, kDevice);

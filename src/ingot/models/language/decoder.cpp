@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -34,6 +35,13 @@ std::int64_t sequence_length(const Tensor& positions) {
   const Tensor host = to(to(positions, kCpu), DType::i64);
   const std::vector<std::int64_t> all = host.to_vector<std::int64_t>();
   return all.empty() ? 0 : *std::ranges::max_element(all) + 1;
+}
+
+// Makes products of several layers one, on a card. On a processor that gains nothing, and what reads parts of
+// rows takes longer.
+void join_on_card(std::initializer_list<Linear*> layers) {
+  const Tensor& weight = (*layers.begin())->weight.value;
+  if (weight.defined() && !weight.device().is_cpu()) lay_side_by_side(layers);
 }
 
 struct Projections {
@@ -182,6 +190,7 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
       softcap(static_cast<float>(c.attn_logit_softcapping)),
       rotary(c.position == PositionKind::rope),
       slides(c.slides(layer)) {
+  join_on_card({&q_proj, &k_proj, &v_proj});
   if (!c.qk_norm) return;
   const RmsNormOptions options{.width = head_dim,
                                .eps = static_cast<float>(c.norm_eps),
@@ -192,33 +201,56 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
 
 Tensor Attention::operator()(const quant::Activations& x, const DecoderContext& context,
                              std::int64_t layer) const {
-  const std::vector<Tensor> projected = linear_each(x, {&q_proj, &k_proj, &v_proj});
-  Tensor q = split_heads(projected[0], heads);
-  Tensor k = split_heads(projected[1], kv_heads);
-  const Tensor v = split_heads(projected[2], kv_heads);
-  if (rotary) {
-    const RopeTable& table = slides ? context.rope.sliding() : context.rope.full();
-    const RopeOptions turn{.positions = context.positions};
-    std::array<Tensor, 2> turned = q_norm == nullptr
-                                       ? rope(q, k, table, turn)
-                                       : rms_norm_rope({q, q_norm->weight.value}, {k, k_norm->weight.value},
-                                                       q_norm->eps, q_norm->weight_offset, table, turn);
-    q = std::move(turned[0]);
-    k = std::move(turned[1]);
-  } else if (q_norm != nullptr) {
-    q = (*q_norm)(q);
-    k = (*k_norm)(k);
-  }
+  const bool joined = train_as_one({&q_proj, &k_proj, &v_proj}) && (rotary || q_norm == nullptr);
+  const Tensor mixed = joined ? mix_joined(x.x(), context) : mix(x, context, layer);
+  if (!mixed.defined()) return {};
+  return o_proj(reshape(mixed, {x.shape()[0], -1, heads * head_dim}));
+}
+
+AttentionOptions Attention::options(const DecoderContext& context) const {
   AttentionOptions options;
   options.scale = scale;
   options.softcap = softcap;
   options.window = window;
   options.doc_start = context.doc_start;
   options.bf16_products = rounds_input(o_proj);
-  const Tensor mixed = context.segments.empty() ? attention(q, k, v, options)
-                                                : attend_cached(context, layer, {q, k, v}, options);
-  if (!mixed.defined()) return {};
-  return o_proj(reshape(mixed, {x.shape()[0], -1, heads * head_dim}));
+  return options;
+}
+
+Tensor Attention::mix_joined(const Tensor& x, const DecoderContext& context) const {
+  Tensor qkv = split_heads(linear_side_by_side(x, {&q_proj, &k_proj, &v_proj}), heads + 2 * kv_heads);
+  if (rotary && q_norm != nullptr) {
+    const HeadNorms norms{q_norm->weight.value, k_norm->weight.value, q_norm->eps, q_norm->weight_offset};
+    const auto [q, k, v] =
+        rms_norm_rope_qkv(qkv, kv_heads, norms, table(context), {.positions = context.positions});
+    return attention(q, k, v, options(context));
+  }
+  if (rotary) {
+    const RopeOptions turned{.heads = heads + kv_heads, .positions = context.positions};
+    qkv = rope_in_place(std::move(qkv), table(context), turned);
+  }
+  return attention_qkv(qkv, heads, kv_heads, options(context));
+}
+
+Tensor Attention::mix(const quant::Activations& x, const DecoderContext& context, std::int64_t layer) const {
+  const std::vector<Tensor> projected = linear_each(x, {&q_proj, &k_proj, &v_proj});
+  Tensor q = split_heads(projected[0], heads);
+  Tensor k = split_heads(projected[1], kv_heads);
+  const Tensor v = split_heads(projected[2], kv_heads);
+  if (rotary) {
+    const RopeOptions turn{.positions = context.positions};
+    std::array<Tensor, 2> turned =
+        q_norm == nullptr ? rope(q, k, table(context), turn)
+                          : rms_norm_rope({q, q_norm->weight.value}, {k, k_norm->weight.value}, q_norm->eps,
+                                          q_norm->weight_offset, table(context), turn);
+    q = std::move(turned[0]);
+    k = std::move(turned[1]);
+  } else if (q_norm != nullptr) {
+    q = (*q_norm)(q);
+    k = (*k_norm)(k);
+  }
+  return context.segments.empty() ? attention(q, k, v, options(context))
+                                  : attend_cached(context, layer, {q, k, v}, options(context));
 }
 
 void Attention::visit(ParamVisitor& v) {
@@ -240,7 +272,9 @@ Mlp::Mlp(const ParamSource& source, const LanguageConfig& c)
               linear_options(c.hidden_size, c.intermediate_size, c.mlp_bias, decoder_weight_init(c))),
       down_proj(source.scope("down_proj"),
                 linear_options(c.intermediate_size, c.hidden_size, c.mlp_bias, decoder_residual_init(c))),
-      kind(c.mlp) {}
+      kind(c.mlp) {
+  if (kind == MlpKind::swiglu) join_on_card({gate_proj.get(), &up_proj});
+}
 
 quant::Rounding Mlp::rounding(std::int64_t rows) const {
   return gate_proj != nullptr ? common_rounding({gate_proj.get(), &up_proj}, rows)
@@ -256,8 +290,11 @@ Tensor Mlp::operator()(const quant::Activations& x) const {
     return down_proj(
         apply_by_rows({up_proj(x)}, inner, [](std::span<const Tensor> rows) { return gelu_tanh(rows[0]); }));
   }
+  if (kind == MlpKind::swiglu && train_as_one({gate_proj.get(), &up_proj}))
+    return swiglu_linear(linear_side_by_side(x.x(), {gate_proj.get(), &up_proj}),
+                         {down_proj.weight.value, down_proj.bias.value});
   const bool plain = gate_proj->packed == nullptr && up_proj.packed == nullptr && down_proj.packed == nullptr;
-  if (kind == MlpKind::swiglu && plain && !grad_enabled() && !recorded_later())
+  if (kind == MlpKind::swiglu && plain)
     return down_proj(swiglu(x.x(), {gate_proj->weight.value, gate_proj->bias.value},
                             {up_proj.weight.value, up_proj.bias.value}));
   const std::vector<Tensor> projected = linear_each(x, {gate_proj.get(), &up_proj});

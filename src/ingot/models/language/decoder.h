@@ -16,6 +16,7 @@
 #include "ingot/nn/norm.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/nn/visit.h"
+#include "ingot/ops/attention.h"
 #include "ingot/ops/rope.h"
 
 namespace ingot {
@@ -66,6 +67,16 @@ struct Attention {
   std::int64_t heads, kv_heads, head_dim, window;
   float scale, softcap;  // as AttentionOptions has them
   bool rotary, slides;
+
+ private:
+  // What o_proj gets, [batch, sequence, heads, head_dim].
+  Tensor mix(const quant::Activations& x, const DecoderContext& context, std::int64_t layer) const;
+  // The same where the products for q, k and v are one, with these side by side in one tensor.
+  Tensor mix_joined(const Tensor& x, const DecoderContext& context) const;
+  const RopeTable& table(const DecoderContext& context) const {
+    return slides ? context.rope.sliding() : context.rope.full();
+  }
+  AttentionOptions options(const DecoderContext& context) const;
 };
 
 struct Mlp {
