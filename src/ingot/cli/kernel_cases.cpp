@@ -8,12 +8,8 @@
 #include "ingot/kernels/elementwise.h"
 #include "ingot/kernels/fp8_matmul.h"
 #include "ingot/kernels/gemm.h"
-#include "ingot/kernels/loss.h"
-#include "ingot/kernels/norm.h"
 #include "ingot/kernels/optimizer.h"
-#include "ingot/kernels/rope.h"
 #include "ingot/kernels/scratch.h"
-#include "ingot/kernels/softmax.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/random.h"
 #include "ingot/ops/view.h"
@@ -32,15 +28,15 @@ Tensor KernelOperands::values(const Shape& shape, DType dtype) {
   return x;
 }
 
-namespace {
-
-constexpr std::int64_t kHeads = 16, kHeadSize = 128, kVocabulary = 32768;
-
 double bytes_of(std::initializer_list<Tensor> tensors) {
   double bytes = 0;
   for (const Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
   return bytes;
 }
+
+namespace {
+
+constexpr std::int64_t kHeads = 16, kHeadSize = 128;
 
 KernelWork copy_work(const KernelOperands& operands, const Tensor& x, View from, const Tensor& y) {
   return {.bytes = bytes_of({x, y}), .run = [stream = operands.stream(), x, from, y] {
@@ -141,169 +137,6 @@ KernelWork silu_mul_halves_backward(KernelOperands& operands) {
 }
 KernelWork silu_mul_halves_backward_product(KernelOperands& operands) {
   return silu_mul_halves_backward(operands, operands.result({operands.rows(), KernelOperands::kWidth}));
-}
-
-KernelWork rms_norm(KernelOperands& operands) {
-  const Tensor x = operands.rows_of_values(), weight = operands.values({KernelOperands::kWidth}),
-               y = operands.result(x.shape());
-  const Tensor rstd = operands.zeros({operands.rows()}, DType::f32);
-  return {.bytes = bytes_of({x, y, rstd}), .run = [stream = operands.stream(), x, weight, y, rstd] {
-            kernels::launch(
-                kernels::rms_norm, stream,
-                {.x = x.view(), .weight = weight.view(), .y = y.view(), .rstd = rstd.view(), .eps = 1e-5F});
-          }};
-}
-
-KernelWork residual_rms_norm(KernelOperands& operands) {
-  const Tensor x = operands.rows_of_values(), residual = operands.rows_of_values(),
-               weight = operands.values({KernelOperands::kWidth});
-  const Tensor y = operands.result(x.shape()), sum = operands.result(x.shape());
-  const Tensor rstd = operands.zeros({operands.rows()}, DType::f32);
-  return {.bytes = bytes_of({x, residual, y, sum, rstd}),
-          .run = [stream = operands.stream(), x, residual, weight, y, sum, rstd] {
-            kernels::launch(kernels::rms_norm, stream,
-                            {.x = x.view(),
-                             .weight = weight.view(),
-                             .y = y.view(),
-                             .rstd = rstd.view(),
-                             .eps = 1e-5F,
-                             .residual = residual.view(),
-                             .sum = sum.view()});
-          }};
-}
-
-KernelWork layer_norm(KernelOperands& operands) {
-  const Tensor x = operands.rows_of_values(), y = operands.result(x.shape());
-  const Tensor weight = operands.values({KernelOperands::kWidth}),
-               bias = operands.values({KernelOperands::kWidth});
-  const Tensor mean = operands.zeros({operands.rows()}, DType::f32),
-               rstd = operands.zeros({operands.rows()}, DType::f32);
-  return {.bytes = bytes_of({x, y, mean, rstd}),
-          .run = [stream = operands.stream(), x, weight, bias, y, mean, rstd] {
-            kernels::launch(kernels::layer_norm, stream,
-                            {.x = x.view(),
-                             .weight = weight.view(),
-                             .bias = bias.view(),
-                             .y = y.view(),
-                             .mean = mean.view(),
-                             .rstd = rstd.view(),
-                             .eps = 1e-5F});
-          }};
-}
-
-// Rows as the heads of tokens, and what turns or normalises them.
-struct HeadOperands {
-  static constexpr std::int64_t kOfToken = KernelOperands::kWidth / kHeadSize;
-  explicit HeadOperands(KernelOperands& operands)
-      : stream(operands.stream()),
-        shape{1, operands.rows(), kOfToken, kHeadSize},
-        x(operands.values(shape)),
-        y(operands.result(shape)),
-        cosines(operands.values({operands.rows(), kHeadSize / 2}, DType::f32)),
-        sines(operands.values({operands.rows(), kHeadSize / 2}, DType::f32)),
-        weight(operands.values({kHeadSize})),
-        dweight(operands.result({kHeadSize})),
-        partials(operands.zeros({kernels::scratch_parts(operands.device()), kHeadSize}, DType::f32)),
-        rstd(operands.zeros(shape.drop_last(), DType::f32)) {}
-  kernels::RopeAngles angles() const {
-    return {.cos = cosines.view(), .sin = sines.view(), .rotated_heads = kOfToken};
-  }
-
-  Stream stream;
-  Shape shape;
-  Tensor x, y, cosines, sines, weight, dweight, partials, rstd;
-};
-
-KernelWork rope(KernelOperands& operands) {
-  const HeadOperands a(operands);
-  return {.bytes = bytes_of({a.x, a.y, a.cosines, a.sines}), .run = [a] {
-            kernels::launch(kernels::rope, a.stream,
-                            {.x = a.x.view(), .y = a.y.view(), .angles = a.angles()});
-          }};
-}
-
-// Over each head, as models with a norm of queries and keys have it, alone and with what follows.
-KernelWork head_norm(KernelOperands& operands) {
-  const HeadOperands a(operands);
-  return {.bytes = bytes_of({a.x, a.y, a.rstd}), .run = [a] {
-            kernels::launch(kernels::rms_norm, a.stream,
-                            {.x = a.x.view(),
-                             .weight = a.weight.view(),
-                             .y = a.y.view(),
-                             .rstd = a.rstd.view(),
-                             .eps = 1e-5F});
-          }};
-}
-
-KernelWork norm_rope(KernelOperands& operands) {
-  const HeadOperands a(operands);
-  return {.bytes = bytes_of({a.x, a.y, a.rstd, a.cosines, a.sines}), .run = [a] {
-            kernels::launch(kernels::rms_norm_rope, a.stream,
-                            {.x = a.x.view(),
-                             .weight = a.weight.view(),
-                             .y = a.y.view(),
-                             .rstd = a.rstd.view(),
-                             .angles = a.angles(),
-                             .eps = 1e-5F});
-          }};
-}
-
-KernelWork head_norm_backward(KernelOperands& operands) {
-  const HeadOperands a(operands);
-  const Tensor dy = operands.values(a.shape);
-  return {.bytes = bytes_of({a.x, dy, a.y, a.rstd}), .run = [a, dy] {
-            kernels::launch(kernels::rms_norm_backward, a.stream,
-                            {.x = a.x.view(),
-                             .weight = a.weight.view(),
-                             .rstd = a.rstd.view(),
-                             .dy = dy.view(),
-                             .dx = a.y.view(),
-                             .dweight = a.dweight.view(),
-                             .partials = a.partials.view()});
-          }};
-}
-
-KernelWork norm_rope_backward(KernelOperands& operands) {
-  const HeadOperands a(operands);
-  const Tensor dy = operands.values(a.shape);
-  return {.bytes = bytes_of({a.x, dy, a.y, a.rstd, a.cosines, a.sines}), .run = [a, dy] {
-            kernels::launch(kernels::rms_norm_rope_backward, a.stream,
-                            {.x = a.x.view(),
-                             .weight = a.weight.view(),
-                             .rstd = a.rstd.view(),
-                             .dy = dy.view(),
-                             .dx = a.y.view(),
-                             .dweight = a.dweight.view(),
-                             .partials = a.partials.view(),
-                             .angles = a.angles()});
-          }};
-}
-
-KernelWork softmax(KernelOperands& operands) {
-  const Tensor x = operands.rows_of_values(), y = operands.result(x.shape());
-  return {.bytes = bytes_of({x, y}), .run = [stream = operands.stream(), x, y] {
-            kernels::launch(kernels::softmax, stream, {.x = x.view(), .y = y.view()});
-          }};
-}
-
-// Losses and the gradient in one pass, as training takes them.
-KernelWork cross_entropy(KernelOperands& operands) {
-  const std::int64_t rows = std::max<std::int64_t>(operands.elements() / kVocabulary, 1);
-  const Tensor logits = operands.values({rows, kVocabulary}), dlogits = operands.result(logits.shape());
-  const Tensor targets = operands.zeros({rows}, DType::i64), loss = operands.zeros({rows}, DType::f32);
-  const Tensor lse = operands.zeros({rows}, DType::f32), denominator = operands.zeros({1}, DType::f32);
-  kernels::launch(kernels::fill, operands.stream(),
-                  {.y = denominator.view(), .value = static_cast<double>(rows)});
-  return {.bytes = bytes_of({logits, dlogits}),
-          .run = [stream = operands.stream(), logits, dlogits, targets, loss, lse, denominator] {
-            kernels::launch(kernels::cross_entropy, stream,
-                            {.logits = logits.view(),
-                             .targets = targets.view(),
-                             .loss = loss.view(),
-                             .lse = lse.view(),
-                             .dlogits = dlogits.view(),
-                             .denominator = denominator.view()});
-          }};
 }
 
 // With master weights for half types, and moments in f32 or u8. What is read and written counts twice.
@@ -506,10 +339,8 @@ KernelWork column_sum(KernelOperands& operands) {
           }};
 }
 
-}  // namespace
-
-const std::vector<KernelCase>& kernel_cases() {
-  static const std::vector<KernelCase> list = {
+std::vector<KernelCase> all_cases() {
+  std::vector<KernelCase> list = {
       {"copy", copy},
       {"cast", cast},
       {"transpose", transpose},
@@ -520,28 +351,29 @@ const std::vector<KernelCase>& kernel_cases() {
       {"silu_mul_halves", silu_mul_halves},
       {"silu_mul_halves_backward", silu_mul_halves_backward},
       {"silu_mul_halves_backward_product", silu_mul_halves_backward_product},
-      {"rms_norm", rms_norm},
-      {"residual_rms_norm", residual_rms_norm},
-      {"layer_norm", layer_norm},
-      {"rope", rope},
-      {"head_norm", head_norm},
-      {"head_norm_backward", head_norm_backward},
-      {"norm_rope", norm_rope},
-      {"norm_rope_backward", norm_rope_backward},
-      {"softmax", softmax},
-      {"cross_entropy", cross_entropy},
-      {"column_sum", column_sum},
-      {"adamw", adamw},
-      {"adamw_8bit", adamw_8bit},
-      {"attention", attention},
-      {"attention_backward", attention_backward},
-      {"attention_decode", attention_decode},
-      {"conv", conv},
-      {"conv_backward_data", conv_backward_data},
-      {"conv_backward_weight", conv_backward_weight},
-      {"fp8_matmul", fp8_matmul, true},
-      {"fp8_matmul_blocks", fp8_matmul_blocks, true},
   };
+  const std::vector<KernelCase> rows = row_kernel_cases();
+  list.insert(list.end(), rows.begin(), rows.end());
+  list.insert(list.end(), {
+                              {"column_sum", column_sum},
+                              {"adamw", adamw},
+                              {"adamw_8bit", adamw_8bit},
+                              {"attention", attention},
+                              {"attention_backward", attention_backward},
+                              {"attention_decode", attention_decode},
+                              {"conv", conv},
+                              {"conv_backward_data", conv_backward_data},
+                              {"conv_backward_weight", conv_backward_weight},
+                              {"fp8_matmul", fp8_matmul, true},
+                              {"fp8_matmul_blocks", fp8_matmul_blocks, true},
+                          });
+  return list;
+}
+
+}  // namespace
+
+const std::vector<KernelCase>& kernel_cases() {
+  static const std::vector<KernelCase> list = all_cases();
   return list;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,11 @@ struct KernelCase {
   KernelWork (*make)(KernelOperands&);
   bool slow_on_cpu = false;  ///< minutes there: only where it is asked for by name
 };
+/// What the elements of all take.
+double bytes_of(std::initializer_list<Tensor> tensors);
+
+/// Those of kernel_cases() that take rows (kernel_cases_rows.cpp).
+std::vector<KernelCase> row_kernel_cases();
 /// The kernels whose speed matters most; the first is a plain copy.
 const std::vector<KernelCase>& kernel_cases();
 
