@@ -143,8 +143,8 @@ class Node : public GradFn {
                              Recomputed::Function function);
   std::vector<Edge> inputs_;
   std::vector<std::shared_ptr<Recomputed>> recomputed_;  // of the outputs, for those who save them
-  std::vector<Tensor> grads_;  // of the outputs, while a backward pass runs
-  std::uint64_t sequence_;     // creation order: inputs always come before their consumers
+  std::vector<Tensor> grads_;                            // of the outputs, while a backward pass runs
+  std::uint64_t sequence_;  // creation order: inputs always come before their consumers
   bool queued_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include "ingot/base/error.h"
 #include "ingot/kernels/rope.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/common.h"
 #include "ingot/ops/rope_parts.h"
 
 namespace ingot {

@@ -100,13 +100,29 @@ TEST(CudnnAttention, EveryMaskOfTheContractThatItIsGivenHasEngines) {
   expect_engines(attention_of({2, 256, 1024, 8, 8, 64}), "more keys than queries");
 }
 
+// A view's tokens as far apart as those of a projection for q, k and v.
+void lie_in_projection(View& view, const Heads& s) {
+  const std::int64_t row = (s.query_heads + 2 * s.key_heads) * s.size;
+  view.strides[1] = row;
+  view.strides[0] = row * s.keys;
+}
+
 TEST(CudnnAttention, HeadsOfAFusedProjectionHaveEngines) {
-  AttentionArgs args = attention_of({4, 1024, 1024, 12, 12, 64});
-  for (View* view : {&args.q, &args.k, &args.v}) {  // columns of [B, S, 3 x 12 x 64]
-    view->strides[1] *= 3;
-    view->strides[0] *= 3;
+  for (const Heads& heads : {Heads{4, 1024, 1024, 12, 12, 64}, Heads{2, 4096, 4096, 32, 8, 64}, kLlama}) {
+    AttentionArgs args = attention_of(heads);
+    for (View* view : {&args.q, &args.k, &args.v}) lie_in_projection(*view, heads);
+    expect_engines(args, "fused");
   }
-  expect_engines(args, "fused");
+}
+
+// Where q and k were normalised, v alone lies in the projection, and no gradient does.
+TEST(CudnnAttention, ValuesOfAFusedProjectionHaveEngines) {
+  AttentionArgs args = attention_of(kLlama);
+  AttentionBackwardArgs backward = backward_of(args);
+  lie_in_projection(args.v, kLlama);
+  lie_in_projection(backward.v, kLlama);
+  EXPECT_EQ(problem(args), "");
+  EXPECT_EQ(problem(backward), "");
 }
 
 // Gradients in a fixed order take memory for every query and key, 17 GB here: our own kernels take none.
