@@ -41,14 +41,15 @@ struct SwigluLinearNode final : Node {
 
   void backward(BackwardContext& ctx) override {
     const View dy = flattened(ctx.grad().view());
-    if (!x.defined()) {
-      const Tensor made = pass_back(ctx, product_gradient(ctx, dy));
-      return parameters_backward(ctx, dy, made.view());
-    }
     const Tensor dproduct = product_gradient(ctx, dy);
-    parameters_backward(ctx, dy, flattened(x.view()));
-    if (!ctx.retains_graph()) x.release();  // its memory may serve the gradients of gate and up
-    pass_back(ctx, dproduct);
+    if (x.defined()) {
+      parameters_backward(ctx, dy, flattened(x.view()));
+      if (!ctx.retains_graph()) x.release();  // its memory may serve the gradients of gate and up
+      return pass_back(ctx, dproduct, {});
+    }
+    const View product = ctx.needs(1) ? dproduct.view() : View{};  // in the place of its gradient
+    pass_back(ctx, dproduct, product);
+    parameters_backward(ctx, dy, product);
   }
 
  private:
@@ -61,11 +62,10 @@ struct SwigluLinearNode final : Node {
     return dproduct;
   }
 
-  // The gradient of input 0. Returns the product, in the memory of its gradient, where it was not kept.
-  Tensor pass_back(BackwardContext& ctx, const Tensor& dproduct) const {
-    if (!dproduct.defined()) return {};
+  // The gradient of input 0, and silu(gate)·up where there is a place for it.
+  void pass_back(BackwardContext& ctx, const Tensor& dproduct, const View& product) const {
+    if (!dproduct.defined()) return;
     const Halves in(gate_up.view());
-    const bool again = ctx.needs(1) && !x.defined();
     const GradSlot slot = ctx.slot(0);
     const Halves out(slot.view);
     kernels::launch(kernels::silu_mul_backward, ctx.stream(),
@@ -76,8 +76,7 @@ struct SwigluLinearNode final : Node {
                      .dup = out.up,
                      .accumulate_dgate = slot.accumulate,
                      .accumulate_dup = slot.accumulate,
-                     .product = again ? dproduct.view() : View{}});
-    return again ? dproduct : Tensor{};
+                     .product = product});
   }
 };
 
