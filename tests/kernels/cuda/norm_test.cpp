@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/kernels/cuda/device.h"
@@ -179,6 +180,19 @@ TEST(CudaNorm, GradientsHoldWithAnyOneOperandMisaligned) {
           }
         }
       }
+    }
+  }
+}
+
+// Of which nothing is left out: such rows have kernels of their own.
+TEST(CudaNorm, GradientsHoldForRowsThatFillTheirForm) {
+  for (const std::int64_t threads : {64, 128, 256, 512}) {
+    for (const auto& [dtype, vec] : {std::pair{DType::f32, 4}, {DType::bf16, 8}, {DType::f16, 8}}) {
+      const NormCase c{.shape = {3, threads * 4 * vec}, .dtype = dtype};
+      expect_same_gradients(c, {.accumulate_dx = true});
+      expect_same_gradients(c, {.accumulate_dx = true, .accumulate_dweight = true});
+      expect_same_gradients(c, {.dweight = false, .accumulate_dx = true});
+      expect_same_gradients(c, {.dx = false, .accumulate_dx = true});
     }
   }
 }
