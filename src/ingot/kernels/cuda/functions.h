@@ -22,6 +22,12 @@ __device__ __forceinline__ float fast_reciprocal(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+/// The root of x, to 1 unit in the last place; 0 where x is below 2^-126.
+__device__ __forceinline__ float fast_sqrt(float x) {
+  float y;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 #endif
 
 inline constexpr float kLog2E = 1.44269504F;

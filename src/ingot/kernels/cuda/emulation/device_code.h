@@ -49,6 +49,7 @@ inline void sincospif(float x, float* sine, float* cosine) {
 }
 inline float fast_exp2(float x) { return std::exp2(x); }
 inline float fast_reciprocal(float x) { return 1.0F / x; }
+inline float fast_sqrt(float x) { return std::sqrt(x); }
 inline float __fdividef(float a, float b) { return a / b; }
 // For results that the compiler must not fuse; on the host the build does not ask it to.
 inline float __fadd_rn(float a, float b) { return a + b; }
