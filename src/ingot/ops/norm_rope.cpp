@@ -14,8 +14,8 @@
 namespace ingot {
 namespace {
 
-// What heads that were normalised and turned keep, but for their angles. x, rstd and dx may be a part of the
-// heads of a tensor.
+// What heads that were normalised and turned keep, but for their angles. x and dx may be a part of the heads
+// of a tensor.
 struct SavedHeads {
   SavedTensor x, weight, rstd;
   float weight_offset;
