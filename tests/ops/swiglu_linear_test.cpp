@@ -68,11 +68,11 @@ std::vector<Tensor> pass(std::vector<Tensor>& inputs, bool selective, Function&&
 }
 
 void expect_same(const std::vector<Tensor>& found, const std::vector<Tensor>& expected,
-                 const std::string& what) {
+                 const std::string& what, double tolerance = 0) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     ASSERT_EQ(found[i].defined(), expected[i].defined()) << what << " " << i;
     if (!expected[i].defined()) continue;
-    EXPECT_EQ(max_error(found[i], expected[i]), 0.0) << what << " " << i;
+    EXPECT_LE(max_error(found[i], expected[i]), tolerance) << what << " " << i;
   }
 }
 
@@ -103,7 +103,10 @@ TEST(SwigluLinear, HasTheBitsOfItsOpsAndWhenItsProductIsMadeAgain) {
   }
 }
 
+// A card's library sums the gradient of a bias beside that of the weight, our kernel by itself: in another
+// order.
 TEST(SwigluLinear, PassesBackToEveryChoiceOfItsInputs) {
+  constexpr double kOrderOfSums = 1e-5;
   std::vector<Tensor> inputs = random_inputs(DType::f32, 12);
   for (Tensor& input : inputs) input.set_requires_grad(true);
   const std::vector<Tensor> all = pass(inputs, false, swiglu_linear);
@@ -117,7 +120,7 @@ TEST(SwigluLinear, PassesBackToEveryChoiceOfItsInputs) {
     }
     for (const bool selective : {false, true})
       expect_same(pass(inputs, selective, swiglu_linear), expected,
-                  std::to_string(choice) + (selective ? " selective" : ""));
+                  std::to_string(choice) + (selective ? " selective" : ""), kOrderOfSums);
   }
 }
 
