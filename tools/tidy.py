@@ -6,7 +6,8 @@ Here each stands alone: those of src go through clang-tidy, which parses them; t
 much to parse and hold little to find, are only compiled as far as their syntax.
 
 A file that passed is remembered by the hash of everything its verdict depends on: the source, the project's and the
-generated headers that it includes, its command, .clang-tidy and the versions of the tools.
+generated headers that it includes, its command, .clang-tidy and the versions of the tools. Like a compiler cache this
+memory belongs to the user and serves every checkout (~/.cache/ingot/tidy-passed, or under XDG_CACHE_HOME).
 """
 import argparse
 import hashlib
@@ -94,8 +95,10 @@ class Hasher:
             self.files[path] = hashlib.sha256(path.read_bytes()).hexdigest()
         return self.files[path]
 
-    def unit(self, words, paths):
-        digest = hashlib.sha256("\0".join([self.common, *words]).encode())
+    def unit(self, words, paths, root):
+        """The same in every checkout: paths in the command count from the root."""
+        command = "\0".join([self.common, *words]).replace(str(root), ".")
+        digest = hashlib.sha256(command.encode())
         for path in paths:
             digest.update(self.file(path).encode())
         return digest.hexdigest()
@@ -121,14 +124,36 @@ def syntax_check(words):
     return [word for word in words if word not in ("-c", "-MD")] + ["-fsyntax-only"]
 
 
+class Passed:
+    """Hashes of what passed, one empty file each, so that several runs at once add to it; the oldest half goes at kMost."""
+    kMost = 20000
+
+    def __init__(self, forget):
+        cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+        self.folder = cache / "ingot" / "tidy-passed"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.known = set() if forget else {file.name for file in self.folder.iterdir()}
+
+    def __contains__(self, key):
+        return key in self.known
+
+    def add(self, key):
+        self.known.add(key)
+        (self.folder / key).touch()
+
+    def trim(self):
+        files = sorted(self.folder.iterdir(), key=lambda file: file.stat().st_mtime)
+        for file in files[:len(files) // 2 if len(files) > self.kMost else 0]:
+            file.unlink(missing_ok=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path, help="a configured and built folder")
     parser.add_argument("--again", action="store_true", help="forget what passed before")
     arguments = parser.parse_args()
     root, build = pathlib.Path(__file__).resolve().parent.parent, arguments.build.resolve()
-    memory = build / ".tidy-passed.json"
-    passed = json.loads(memory.read_text()) if memory.exists() and not arguments.again else {}
+    passed = Passed(forget=arguments.again)
     headers, tidied = Headers(root, build), build / "tidy"
     hasher = Hasher(version("clang-tidy") + version("c++") + (root / ".clang-tidy").read_text())
 
@@ -139,13 +164,13 @@ def main():
         name = source.relative_to(root).as_posix()
         if name in current:  # another target compiles it, too
             continue
-        current[name] = hasher.unit(words, headers.of(source, include_folders(words)))
+        current[name] = hasher.unit(words, headers.of(source, include_folders(words)), root)
         if name.startswith("src/"):
             commands.append({"directory": str(build), "file": str(source), "arguments": compiler(words)})
             job = ["clang-tidy", "--quiet", "-p", str(tidied), *EXTRA, str(source)]
         else:
             job = syntax_check(words)
-        if passed.get(name) != current[name]:
+        if current[name] not in passed:
             work.append((name, job))
     tidied.mkdir(exist_ok=True)
     (tidied / "compile_commands.json").write_text(json.dumps(commands, indent=0))
@@ -162,20 +187,19 @@ def main():
                 said.add(block)
                 yield block
 
-    good = {name: key for name, key in current.items() if passed.get(name) == key}
     failures = 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for future in as_completed([pool.submit(run, *item) for item in work]):
             name, done = future.result()
             if done.returncode == 0:
-                good[name] = current[name]
+                passed.add(current[name])
                 continue
             failures += 1
             text = done.stdout if name.startswith("src/") else done.stderr
             print("".join(new_complaints(text.replace(str(root) + "/", ""))), end="")
             if "error:" not in text:
                 print(f"{name}:1: could not be looked at\n{done.stderr}")
-    memory.write_text(json.dumps(good, indent=0, sort_keys=True))
+    passed.trim()
     print(f"clang-tidy: {len(work)} of {len(current)} files looked at, {failures} with complaints")
     return 1 if failures else 0
 

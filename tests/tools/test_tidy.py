@@ -3,6 +3,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import tidy  # noqa: E402
@@ -34,7 +35,7 @@ class Units(unittest.TestCase):
 
     def keys(self):
         headers, hasher = tidy.Headers(self.root, self.build), tidy.Hasher("")
-        return {source.name: hasher.unit(words, headers.of(source, tidy.include_folders(words)))
+        return {source.name: hasher.unit(words, headers.of(source, tidy.include_folders(words)), self.root)
                 for source, words in tidy.units(self.build)}
 
     def changed(self, name, text):
@@ -55,6 +56,22 @@ class Units(unittest.TestCase):
 
     def test_a_neighbour_of_the_batch_does_not_count(self):
         self.assertEqual(["two.cpp"], self.changed("src/ingot/a/two.cpp", "int two;\n"))
+
+    def test_another_checkout_has_the_same_keys(self):
+        first = self.keys()
+        self.setUp()
+        self.assertEqual(first, self.keys())
+
+    def test_what_passed_is_known_to_the_next_run_and_the_oldest_are_dropped(self):
+        with tempfile.TemporaryDirectory() as cache, unittest.mock.patch.dict("os.environ", XDG_CACHE_HOME=cache):
+            passed = tidy.Passed(forget=False)
+            for key in ("a", "b", "c"):
+                passed.add(key)
+            self.assertIn("b", tidy.Passed(forget=False))
+            self.assertNotIn("b", tidy.Passed(forget=True))
+            with unittest.mock.patch.object(tidy.Passed, "kMost", 2):
+                passed.trim()
+            self.assertEqual(2, len(tidy.Passed(forget=False).known))
 
     def test_a_syntax_check_is_the_command_without_its_output(self):
         words = ["env", "X=1", "/usr/bin/ccache", "/usr/bin/c++", "-O2", "-MD", "-MF", "a.d", "-o", "a.o", "-c", "a.cpp"]
