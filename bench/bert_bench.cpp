@@ -32,7 +32,7 @@ class RandomWeights final : public ParamProvider {
  public:
   explicit RandomWeights(std::string format) : format_(std::move(format)) {}
   Tensor provide(const ParamRequest& request) override { return source_.provide(request); }
-  quant::PackedPtr provide_packed(const std::string& name, const Shape& shape) override {
+  quant::PackedPtr provide_quantized(const std::string& name, const Shape& shape) override {
     if (format_.empty() || shape.rank() != 2) return nullptr;
     const NoGrad no_grad;
     const Tensor weight = source_.provide({.name = name, .shape = shape, .init = init::Normal{.std = 0.02}});

@@ -74,7 +74,7 @@ TEST_F(Formats, ExpertsRunInTheFormatAskedForAndTheirRouterAsItIs) {
     const MoeMlp& experts = *packed->layers.front()->experts;
     EXPECT_EQ(experts.gate_proj.packed.size(), 4U) << format;
     EXPECT_EQ(experts.down_proj.packed.size(), 4U) << format;
-    EXPECT_EQ(experts.gate.packed, nullptr);
+    EXPECT_FALSE(experts.gate.weight.is_quantized());
     // A near-tie between experts may fall otherwise when activations are rounded, so not all logits are near.
     const std::vector<float> found = logits(*packed), expected = logits(*rounded);
     // FP8 rounds no activations; nf4 those of the head alone, which it keeps in eight bits. Normed states are
@@ -100,13 +100,13 @@ TEST_F(Formats, MatricesOfAGpt2GgufFileRunInTheBlocksThatItHolds) {
     const std::string file = directory_.at("gpt2.gguf");
     write_gguf(file, model.metadata, gguf_tensors(*weights));
     const auto packed = load_model(file), values = load_model(file, "f32");
+    const Attention& attention = packed->layers[1]->self_attn;
     for (const Linear* linear :
-         {&packed->layers[1]->self_attn.q_proj, &packed->layers[1]->self_attn.k_proj,
-          &packed->layers[1]->self_attn.v_proj, &packed->layers[1]->self_attn.o_proj}) {
-      ASSERT_NE(linear->packed, nullptr) << name;
-      EXPECT_EQ(linear->packed->rows, 128);
+         {&attention.qkv_proj[0], &attention.qkv_proj[1], &attention.qkv_proj[2], &attention.o_proj}) {
+      ASSERT_TRUE(linear->weight.is_quantized()) << name;
+      EXPECT_EQ(linear->weight.out(), 128);
     }
-    ASSERT_NE(packed->layers[1]->mlp->down_proj.packed, nullptr);
+    ASSERT_TRUE(packed->layers[1]->mlp->down_proj.weight.is_quantized());
     EXPECT_LT(distance(logits(*packed), logits(*values)), bound) << name;  // activations rounded to int8
   }
 }
@@ -149,12 +149,13 @@ TEST_F(Formats, WrittenDirectoriesRunOnTheVeryTilesThatRoundingAtLoadMakes) {
     const auto as_written = load_model(written), at_load = load_model(path, format);
     for (std::size_t i = 0; i < 2; ++i) {
       const auto expect_same = [&](const Linear& a, const Linear& b) {
-        ASSERT_NE(a.packed, nullptr) << format;
-        EXPECT_EQ(a.packed->format, b.packed->format) << format;
-        EXPECT_EQ(a.packed->data.to_vector<std::uint8_t>(), b.packed->data.to_vector<std::uint8_t>())
+        ASSERT_TRUE(a.weight.is_quantized()) << format;
+        EXPECT_EQ(a.weight.packed->format, b.weight.packed->format) << format;
+        EXPECT_EQ(a.weight.packed->data.to_vector<std::uint8_t>(),
+                  b.weight.packed->data.to_vector<std::uint8_t>())
             << format;
       };
-      expect_same(as_written->layers[i]->self_attn.v_proj, at_load->layers[i]->self_attn.v_proj);
+      expect_same(as_written->layers[i]->self_attn.qkv_proj[2], at_load->layers[i]->self_attn.qkv_proj[2]);
       expect_same(as_written->layers[i]->mlp->down_proj, at_load->layers[i]->mlp->down_proj);
     }
   }

@@ -79,11 +79,12 @@ TEST(QuantizedCheckpoint, RunsInItsOwnFormat) {
     const auto model = load_model(checkpoint_path(c.directory));
     const DecoderLayer& layer = *model->layers.front();
     const Mlp& mlp = *layer.mlp;
-    for (const Linear* linear : {&layer.self_attn.q_proj, &layer.self_attn.o_proj, &mlp.down_proj}) {
-      ASSERT_NE(linear->packed, nullptr) << c.directory;
-      EXPECT_EQ(linear->packed->format_name(), c.format) << c.directory;
+    for (const Linear* linear :
+         {&layer.self_attn.qkv_proj.layer("q_proj"), &layer.self_attn.o_proj, &mlp.down_proj}) {
+      ASSERT_TRUE(linear->weight.is_quantized()) << c.directory;
+      EXPECT_EQ(linear->weight.packed->format_name(), c.format) << c.directory;
     }
-    EXPECT_EQ(layer.mlp->up_proj.packed->order.defined(), c.directory == "gptq_act_order");
+    EXPECT_EQ(mlp.in_proj.layer("up_proj").weight.packed->order.defined(), c.directory == "gptq_act_order");
     // Integer formats round activations to int8 as well.
     const double bound = c.format == "nf4" || c.format == "fp8" ? 1e-3 : 0.03;
     EXPECT_LT(relative_error(logits_of(*model, expected.tokens), expected.logits), bound) << c.directory;

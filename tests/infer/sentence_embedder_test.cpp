@@ -111,7 +111,7 @@ TEST(SentenceEmbedder, F32TilesGiveTheSameVectors) {
   const SentenceDirectory directory;
   const SentenceEmbedder stored = SentenceEmbedder::open(directory.path);
   const SentenceEmbedder tiles = SentenceEmbedder::open(directory.path, encoder_options("f32"));
-  ASSERT_NE(tiles.encoder().layers.front()->query.packed, nullptr);
+  ASSERT_TRUE(tiles.encoder().layers.front()->query_key_value[0].weight.is_quantized());
   const std::vector<std::vector<std::int32_t>> texts{{2, 7, 9, 3},
                                                      {2, 11, 12, 13, 14, 15, 16, 17, 18, 19, 3}};
   const auto expected = stored.embed_ids(texts).to_vector<float>();
@@ -131,7 +131,7 @@ TEST(SentenceEmbedder, Int8WeightsGiveNearlyTheSameVectors) {
   const Tensor expected = exact.embed_ids(texts);
   for (const char* format : {"int8", "w8a8"}) {
     const SentenceEmbedder embedder = SentenceEmbedder::open(directory.path, encoder_options(format));
-    ASSERT_NE(embedder.encoder().layers.front()->query.packed, nullptr);
+    ASSERT_TRUE(embedder.encoder().layers.front()->query_key_value[0].weight.is_quantized());
     const Tensor vectors = embedder.embed_ids(texts);
     for (std::int64_t row = 0; row < 12; ++row) {
       const std::vector<float> together = row_of(vectors, row);

@@ -18,6 +18,8 @@
 #include "ingot/models/language/kv_cache.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/matmul.h"
 #include "ingot/ops/view.h"
 #include "ingot/optim/clip.h"
 #include "ingot/optim/optimizer.h"
@@ -115,6 +117,77 @@ TEST_P(GoldenModel, TokenByTokenWithACacheEqualsTheWholeSequence) {
     at += count;
   }
   EXPECT_EQ(first.length(), length);
+}
+
+// How often each weight is applied while f runs.
+std::map<const LinearWeight*, int> uses_of(FunctionRef<void()> f) {
+  std::map<const LinearWeight*, int> uses;
+  const WeightObserver observer([&](const LinearWeight& weight) { ++uses[&weight]; });
+  f();
+  return uses;
+}
+
+// The embeddings are looked up, and make the logits where they are tied.
+int uses_in_a_pass(const LanguageModel& model, const LinearWeight& weight) {
+  return &weight == &model.head() && &weight == &model.embed_tokens.weight ? 2 : 1;
+}
+
+TEST_P(GoldenModel, EveryLinearWeightIsAppliedOnceInEachPass) {
+  const auto weights = named_weights(*model_);
+  const auto expect_uses = [&](const std::map<const LinearWeight*, int>& uses, int passes) {
+    for (const auto& [name, weight] : weights) {
+      ASSERT_TRUE(uses.contains(weight)) << name;
+      EXPECT_EQ(uses.at(weight), passes * uses_in_a_pass(*model_, *weight)) << name;
+    }
+    EXPECT_EQ(uses.size(), weights.size());
+  };
+  for (const Recompute recompute : {Recompute::none, Recompute::selective}) {
+    model_->recompute = recompute;
+    expect_uses(uses_of([&] { backward(model_->loss(input_, golden_["targets"])); }), 1);
+  }
+  const NoGrad no_grad;
+  expect_uses(uses_of([&] { model_->logits(model_->hidden(input_)); }), 1);
+  KvCache cache(model_->config, input_.tokens.dim(1), DType::f32);
+  const auto continue_by = [&](std::int64_t at, std::int64_t count) {
+    const std::vector<CacheSegment> segments{{&cache, count}};
+    model_->logits(
+        model_->hidden(contiguous(narrow(narrow(input_.tokens, 0, 0, 1), 1, at, count)), segments));
+  };
+  expect_uses(uses_of([&] { continue_by(0, 3); }), 1);
+  expect_uses(uses_of([&] { continue_by(3, 1); }), 1);
+}
+
+// Adapters on every weight change what the model gives as the same updates of its dense matrices do: nothing
+// reads a matrix past its weight.
+TEST_P(GoldenModel, AdaptersOnEveryWeightActAsIfMergedIntoIt) {
+  const auto reference = load_language_model(golden_path(GetParam()));
+  const auto weights = named_weights(*model_), theirs = named_weights(*reference);
+  InitSource source(7);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const auto& [name, weight] = weights[i];
+    LowRankAdapter& adapter = weight->add_adapter(ParamSource(source).scope(name), "default", 2, 0.5F);
+    copy_(adapter.b.value.detach(), testing::randn(adapter.b.shape(), i) * 0.05);
+    theirs[i].second->dense.replace(weight->effective());
+  }
+  const Tensor loss = model_->loss(input_, golden_["targets"]);
+  const Tensor expected_loss = reference->loss(input_, golden_["targets"]);
+  EXPECT_NEAR(loss.item(), expected_loss.item(), 2e-5);
+  backward(loss);
+  backward(expected_loss);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const auto& [name, weight] = weights[i];
+    // dB = scale · dW · Aᵀ and dA = scale · Bᵀ · dW
+    const LowRankAdapter& adapter = *weight->adapters.front();
+    const Tensor dw = theirs[i].second->dense.grad();
+    EXPECT_LE(max_error(adapter.b.grad(), matmul(dw, transpose(adapter.a.value.detach(), 0, 1)) * 0.5), 1e-4)
+        << name;
+    EXPECT_LE(max_error(adapter.a.grad(), matmul(transpose(adapter.b.value.detach(), 0, 1), dw) * 0.5), 1e-4)
+        << name;
+  }
+  const NoGrad no_grad;
+  const Tensor logits = model_->logits(model_->hidden(input_));
+  EXPECT_LE(max_error(logits, reference->logits(reference->hidden(input_))), 5e-5);
+  EXPECT_GT(max_error(logits, golden_["logits"]), 1e-2);
 }
 
 TEST_P(GoldenModel, RowsThatNobodyWantsAreLeftOutAndChangeNoOther) {

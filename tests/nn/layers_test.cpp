@@ -18,8 +18,10 @@
 #include "ingot/nn/embedding.h"
 #include "ingot/nn/linear.h"
 #include "ingot/nn/norm.h"
+#include "ingot/nn/projection_group.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/matmul.h"
 #include "ingot/ops/random.h"
 #include "ingot/ops/view.h"
 
@@ -51,120 +53,200 @@ TEST(Linear, IsXTimesTheTransposedWeightPlusBias) {
   const Tensor y = linear(x);
   ASSERT_EQ(y.shape(), (Shape{2, 3, 4}));
   double sum = linear.bias.value.data<float>()[1];
-  for (int k = 0; k < 6; ++k) sum += x.data<float>()[6 + k] * linear.weight.value.data<float>()[6 + k];
+  for (int k = 0; k < 6; ++k) sum += x.data<float>()[6 + k] * linear.weight.dense.value.data<float>()[6 + k];
   EXPECT_NEAR(y.data<float>()[4 + 1], sum, 1e-5);
   expect_gradients(linear, y);
   expect_gradients(plain, plain(x));
   EXPECT_EQ(names(plain), std::vector<std::string>{"weight"});
 }
 
-Tensor joined_weights(const std::vector<std::unique_ptr<Linear>>& layers) {
+Tensor concatenated(const ProjectionGroup& group) {
   std::vector<Tensor> weights;
-  for (const auto& layer : layers) weights.push_back(layer->weight.value);
+  for (std::size_t i = 0; i < group.size(); ++i) weights.push_back(group[i].weight.dense.value);
   return joined_rows(weights);
 }
 
-std::vector<std::unique_ptr<Linear>> dense_layers(const std::vector<std::int64_t>& outs, std::int64_t in,
-                                                  bool bias) {
+ProjectionGroup group_of(const std::vector<std::int64_t>& outs, std::int64_t in, bool bias) {
   InitSource source(1);
-  std::vector<std::unique_ptr<Linear>> layers;
-  for (const std::int64_t out : outs) {
-    layers.push_back(std::make_unique<Linear>(ParamSource(source).scope(std::to_string(layers.size())),
-                                              LinearOptions{.in = in, .out = out, .bias = bias}));
-  }
-  return layers;
+  std::vector<ProjectionGroup::Layer> layers;
+  for (const std::int64_t out : outs)
+    layers.push_back({std::to_string(layers.size()), {.in = in, .out = out, .bias = bias}});
+  return {source, std::move(layers)};
 }
 
-TEST(Linear, LayersLaidSideBySideKeepTheirValuesAndTrain) {
+TEST(ProjectionGroup, ConcatenatedWeightsKeepTheirValuesAndTrainWithOneMatmul) {
   for (const bool bias : {false, true}) {
-    const auto layers = dense_layers({32, 16, 16}, 8, bias);
-    const Tensor before = clone(layers[1]->weight.value.detach());
+    ProjectionGroup group = group_of({32, 16, 16}, 8, bias);
+    const Tensor before = clone(group[1].weight.dense.value.detach());
     const Tensor x = randn({3, 8}, 1);
-    const std::vector<Tensor> apart =
-        linear_each(quant::Activations(x), {layers[0].get(), layers[1].get(), layers[2].get()});
-    EXPECT_FALSE(joined_weights(layers).defined());
-    lay_side_by_side({layers[0].get(), layers[1].get(), layers[2].get()});
-    EXPECT_EQ(joined_weights(layers).shape(), (Shape{64, 8}));
-    EXPECT_EQ(max_error(layers[1]->weight.value, before), 0.0);
-    const Tensor y = linear_side_by_side(x, {layers[0].get(), layers[1].get(), layers[2].get()});
+    const std::vector<Tensor> apart = group.each(x);
+    EXPECT_FALSE(group.is_fused());
+    group.concatenate_weights();
+    EXPECT_EQ(concatenated(group).shape(), (Shape{64, 8}));
+    EXPECT_EQ(max_error(group[1].weight.dense.value, before), 0.0);
+    const Tensor y = group(x).fused;
+    ASSERT_TRUE(y.defined());
     EXPECT_LE(max_error(y, concat(apart, 1)), 1e-6);
     backward(y, {.grad = randn(y.shape(), 2)});
-    for (const auto& layer : layers) {
-      ASSERT_TRUE(layer->weight.grad().defined());
-      EXPECT_EQ(layer->weight.grad().shape(), layer->weight.shape());
-      EXPECT_EQ(layer->bias.grad().defined(), bias);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      ASSERT_TRUE(group[i].weight.dense.grad().defined());
+      EXPECT_EQ(group[i].weight.dense.grad().shape(), group[i].weight.shape());
+      EXPECT_EQ(group[i].bias.grad().defined(), bias);
     }
   }
 }
 
-TEST(Linear, LayersThatAreNotAlikeStayWhereTheyAre) {
-  using Layers = std::vector<std::unique_ptr<Linear>>;
-  const Layers frozen = dense_layers({32, 16}, 8, false);
-  frozen[1]->weight.set_trainable(false);
-  const Layers between_places =
-      dense_layers({3, 16}, 8, true);  // a bias of 12 bytes: the next begins anywhere
-  Layers one_bias = dense_layers({16, 16}, 8, true);
-  one_bias[0] = std::move(dense_layers({16}, 8, false).front());
-  for (const auto* layers : std::initializer_list<const Layers*>{&frozen, &between_places, &one_bias}) {
-    const void* const before = (*layers)[1]->weight.value.view().data;
-    lay_side_by_side({(*layers)[0].get(), (*layers)[1].get()});
-    EXPECT_EQ((*layers)[1]->weight.value.view().data, before);
-    EXPECT_FALSE(joined_weights(*layers).defined());
+TEST(ProjectionGroup, WeightsThatAreNotAlikeStayWhereTheyAre) {
+  ProjectionGroup frozen = group_of({32, 16}, 8, false);
+  frozen[1].weight.dense.set_trainable(false);
+  ProjectionGroup unaligned = group_of({3, 16}, 8, true);  // a bias of 12 bytes: the next begins anywhere
+  ProjectionGroup quantized = group_of({32, 16}, 8, false);
+  quantized[1].weight.packed = quant::pack_f32(quantized[1].weight.dense.value.detach());
+  for (ProjectionGroup* group : {&frozen, &unaligned, &quantized}) {
+    const void* const before = (*group)[1].weight.dense.value.view().data;
+    group->concatenate_weights();
+    EXPECT_EQ((*group)[1].weight.dense.value.view().data, before);
+    EXPECT_FALSE(concatenated(*group).defined());
   }
 }
 
-// Layers with packed weights of these formats; "" stands for a dense one.
-std::vector<std::unique_ptr<Linear>> layers_of(const std::vector<std::string>& formats, std::int64_t in) {
-  InitSource source(1);
-  std::vector<std::unique_ptr<Linear>> layers;
-  for (const std::string& format : formats) {
-    auto& layer = layers.emplace_back(std::make_unique<Linear>(
-        ParamSource(source).scope(std::to_string(layers.size())), LinearOptions{.in = in, .out = 20}));
-    if (!format.empty()) layer->packed = quant::quantize_and_pack(layer->weight.value.detach(), format);
+// A group of layers with weights of these formats; "" stands for a dense one.
+ProjectionGroup quantized_group(const std::vector<std::string>& formats, std::int64_t in) {
+  ProjectionGroup group = group_of(std::vector<std::int64_t>(formats.size(), 20), in, true);
+  for (std::size_t i = 0; i < formats.size(); ++i) {
+    if (!formats[i].empty())
+      group[i].weight.packed = quant::quantize_and_pack(group[i].weight.dense.value.detach(), formats[i]);
   }
-  return layers;
+  return group;
 }
 
-TEST(Linear, LayersOfOneInputGiveWhatEachGivesAlone) {
+TEST(ProjectionGroup, GivesWhatEachLayerGivesAlone) {
   const NoGrad no_grad;
   const Tensor x = randn({2, 30, 64}, 1);
   for (const char* other : {"", "q8_0", "w8a8"}) {
-    const auto layers = layers_of({"q8_0", other}, 64);
-    const std::vector<Tensor> y = linear_each(quant::Activations(x), {layers[0].get(), layers[1].get()});
+    const ProjectionGroup group = quantized_group({"q8_0", other}, 64);
+    const std::vector<Tensor> y = group.each(x);
     for (std::size_t i = 0; i < 2; ++i)
-      EXPECT_EQ(y[i].to_vector<float>(), (*layers[i])(x).to_vector<float>()) << other << i;
+      EXPECT_EQ(y[i].to_vector<float>(), group[i](x).to_vector<float>()) << other << i;
   }
 }
 
-TEST(Linear, LayersAgreeOnARoundingOfTheirInputsRowsOrHaveNone) {
-  constexpr std::int64_t kFew = 1, kMany = quant::kManyRows;
-  const auto layers = layers_of({"q8_0", "q4_0", "w8a8", ""}, 64);
-  const Linear &a = *layers[0], &b = *layers[1], &rows = *layers[2], &dense = *layers[3];
-  EXPECT_EQ(common_rounding({&a, &b}, kFew), quant::Rounding::none);  // gradients are recorded
-  const NoGrad no_grad;
-  EXPECT_EQ(common_rounding({&a, &b}, kFew), quant::Rounding::blocks);
-  EXPECT_EQ(common_rounding({&a, &b}, kMany), quant::Rounding::spans);
-  EXPECT_EQ(common_rounding({&b, &rows}, kMany), quant::Rounding::none);
-  EXPECT_EQ(common_rounding({&rows}, kFew), quant::Rounding::rows);
-  EXPECT_EQ(common_rounding({&a, &rows}, kFew), quant::Rounding::none);
-  EXPECT_EQ(common_rounding({&a, &dense}, kFew), quant::Rounding::none);
+quant::Rounding rounding_of(const ProjectionGroup& group, std::int64_t rows) {
+  std::vector<const LinearWeight*> weights;
+  for (std::size_t i = 0; i < group.size(); ++i) weights.push_back(&group[i].weight);
+  return common_rounding(weights, rows);
 }
 
-TEST(Linear, AnInputMadeByRowsIsTheWholeOne) {
+TEST(ProjectionGroup, QuantizesItsInputOnlyAsAllLayersReadIt) {
+  constexpr std::int64_t kFew = 1, kMany = quant::kManyRows;
+  const ProjectionGroup blocks = quantized_group({"q8_0", "q4_0"}, 64), rows = quantized_group({"w8a8"}, 64);
+  EXPECT_EQ(rounding_of(blocks, kFew), quant::Rounding::none);  // gradients are recorded
+  const NoGrad no_grad;
+  EXPECT_EQ(rounding_of(blocks, kFew), quant::Rounding::blocks);
+  EXPECT_EQ(rounding_of(blocks, kMany), quant::Rounding::spans);
+  EXPECT_EQ(rounding_of(rows, kFew), quant::Rounding::rows);
+  EXPECT_EQ(rounding_of(quantized_group({"q4_0", "w8a8"}, 64), kMany), quant::Rounding::none);
+  EXPECT_EQ(rounding_of(quantized_group({"q8_0", ""}, 64), kFew), quant::Rounding::none);
+  ProjectionGroup adapted = quantized_group({"q8_0", "q4_0"}, 64);
+  InitSource source(2);
+  LowRankAdapter& adapter = adapted[0].weight.add_adapter(source, "default", 2, 1.0F);
+  EXPECT_EQ(rounding_of(adapted, kFew), quant::Rounding::none);  // it reads the input as it is
+  adapter.enabled = false;
+  EXPECT_EQ(rounding_of(adapted, kFew), quant::Rounding::blocks);
+}
+
+TEST(LinearInput, MadeByRowsIsTheWholeOne) {
   const NoGrad no_grad;
   for (const std::int64_t count : {3, 700}) {
     const Tensor a = randn({2, count, 64}, 1), b = randn({2, count, 64}, 2);
     for (const char* format : {"", "nf4", "q8_0", "q4_0", "w8a8"}) {
-      const auto layer = std::move(layers_of({format}, 64).front());
-      const quant::Activations made =
-          apply_by_rows({a, b}, common_rounding({layer.get()}, a.view().rows()), [](auto rows) {
-            EXPECT_FALSE(grad_enabled());
-            return silu_mul(rows[0], rows[1]);
-          });
-      EXPECT_EQ((*layer)(made).to_vector<float>(), (*layer)(silu_mul(a, b)).to_vector<float>())
-          << format << count;
+      const ProjectionGroup group = quantized_group({format}, 64);
+      const LinearInput made({a, b}, [](std::span<const Tensor> rows) { return silu_mul(rows[0], rows[1]); });
+      EXPECT_EQ(group[0](made).to_vector<float>(), group[0](silu_mul(a, b)).to_vector<float>())
+          << format << ' ' << count;
     }
   }
+}
+
+// The values that a weight stands for, adapters included.
+Tensor merged(const LinearWeight& weight) { return weight.effective().detach(); }
+
+void add_random_adapter(LinearWeight& weight, const std::string& name, float scale, std::uint64_t seed) {
+  InitSource source(seed);
+  LowRankAdapter& adapter = weight.add_adapter(source, name, 3, scale);
+  copy_(adapter.b.value.detach(), randn(adapter.b.shape(), seed));
+}
+
+TEST(LinearWeight, AdaptersAddTheirUpdatesWhileTheyAreOn) {
+  for (const char* format : {"", "nf4", "q4_0", "w8a8"}) {
+    ProjectionGroup group = quantized_group({format}, 64);
+    Linear& layer = group[0];
+    const Tensor x = randn({2, 5, 64}, 3), plain = layer(x);
+    add_random_adapter(layer.weight, "one", 0.5F, 4);
+    add_random_adapter(layer.weight, "two", -2.0F, 5);
+    const Tensor bias = layer.bias.value;
+    EXPECT_LE(max_error(layer(x), linear(x, merged(layer.weight), bias)), 2e-5) << format;
+    layer.weight.find_adapter("one")->enabled = false;
+    EXPECT_LE(max_error(layer(x), linear(x, merged(layer.weight), bias)), 2e-5) << format;
+    layer.weight.find_adapter("two")->enabled = false;
+    EXPECT_EQ(max_error(layer(x), plain), 0.0) << format;
+    EXPECT_EQ(layer.weight.find_adapter("three"), nullptr);
+    EXPECT_THROW(add_random_adapter(layer.weight, "one", 1, 1), Error);
+  }
+}
+
+TEST(LinearWeight, AFreshAdapterChangesNothing) {
+  ProjectionGroup group = quantized_group({"q8_0"}, 64);
+  Tensor x = randn({4, 64}, 1);
+  x.set_requires_grad(true);
+  const Tensor before = group[0](x);
+  InitSource source(2);
+  group[0].weight.add_adapter(source, "default", 4, 8.0F);
+  EXPECT_EQ(max_error(group[0](x), before), 0.0);
+  EXPECT_EQ(names(group[0]),
+            (std::vector<std::string>{"weight", "default.lora_A", "default.lora_B", "bias"}));
+  EXPECT_THROW(group[0].weight.add_adapter(source, "other", 0, 1.0F), InvalidConfig);
+}
+
+TEST(LinearWeight, GradientsOfAQuantizedLayerAreThoseOfItsValues) {
+  for (const std::string& format : quant::quantized_formats()) {
+    constexpr std::int64_t kIn = 256;
+    ProjectionGroup group = quantized_group({format}, kIn);
+    Linear& layer = group[0];
+    add_random_adapter(layer.weight, "default", 0.5F, 4);
+    const Tensor values = quant::values(*layer.weight.packed);
+    InitSource source(1);
+    Linear dense(source, {.in = kIn, .out = 20});
+    dense.weight.dense.replace(values);
+    dense.weight.dense.set_trainable(false);
+    dense.bias.replace(layer.bias.value);
+    add_random_adapter(dense.weight, "default", 0.5F, 4);
+    const auto gradients = [](Linear& of) {
+      Tensor x = randn({2, 3, kIn}, 6);
+      x.set_requires_grad(true);
+      const Tensor y = of(x);
+      backward(y, {.grad = randn(y.shape(), 7)});
+      const LowRankAdapter& adapter = *of.weight.adapters.front();
+      return std::vector<Tensor>{y, x.grad(), of.bias.grad(), adapter.a.grad(), adapter.b.grad()};
+    };
+    const std::vector<Tensor> ours = gradients(layer), theirs = gradients(dense);
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      EXPECT_EQ(ours[i].to_vector<float>(), theirs[i].to_vector<float>()) << format << ' ' << i;
+    EXPECT_FALSE(layer.weight.dense.grad().defined());
+  }
+}
+
+TEST(WeightObserver, SeesEveryApplicationOfAWeight) {
+  ProjectionGroup group = group_of({16, 16}, 8, false);
+  const Tensor x = randn({3, 8}, 1);
+  std::vector<const LinearWeight*> seen;
+  const WeightObserver observer([&](const LinearWeight& weight) { seen.push_back(&weight); });
+  group.each(x);
+  group[1](x);
+  group.concatenate_weights();
+  group(x);
+  const LinearWeight *first = &group[0].weight, *second = &group[1].weight;
+  EXPECT_EQ(seen, (std::vector<const LinearWeight*>{first, second, second, first, second}));
 }
 
 TEST(Embedding, TakesRowsByIndex) {
@@ -172,7 +254,8 @@ TEST(Embedding, TakesRowsByIndex) {
   Embedding table(source, {.count = 5, .width = 3, .weight_init = init::Normal{.std = 0.02}});
   const Tensor y = table(Tensor::from(std::vector<std::int64_t>{4, 0, 4, 1}, {2, 2}));
   ASSERT_EQ(y.shape(), (Shape{2, 2, 3}));
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(y.data<float>()[6 + i], table.weight.value.data<float>()[12 + i]);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(y.data<float>()[6 + i], table.weight.dense.value.data<float>()[12 + i]);
   expect_gradients(table, y);
   EXPECT_THROW(table(Tensor::from(std::vector<std::int64_t>{5}, {1})), DimensionMismatch);
 }

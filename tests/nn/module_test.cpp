@@ -154,7 +154,8 @@ TEST(InitSource, LinearStartsAsPyTorchsDoes) {
   InitSource source(5);
   Linear linear(source, {.in = 100, .out = 300});
   double high = 0;
-  for (const float v : linear.weight.value.to_vector<float>()) high = std::max<double>(high, std::abs(v));
+  for (const float v : linear.weight.dense.value.to_vector<float>())
+    high = std::max<double>(high, std::abs(v));
   EXPECT_NEAR(high, 0.1, 1e-4);
   high = 0;
   for (const float v : linear.bias.value.to_vector<float>()) high = std::max<double>(high, std::abs(v));
@@ -187,7 +188,7 @@ TEST(TensorMapSource, SharesMemoryAndConvertsAsAsked) {
   EXPECT_FALSE(a.scale.trainable());
   TensorMapSource converted(tensors, {.dtype = DType::bf16});
   Net b(converted, 4, 1);
-  EXPECT_EQ(b.head->weight.value.dtype(), DType::bf16);
+  EXPECT_EQ(b.head->weight.dtype(), DType::bf16);
 }
 
 TEST(TensorMapSource, ListsEveryProblemAtOnce) {

@@ -29,7 +29,7 @@ TEST(AdamW8bit, QuantizesMomentsOfAllButSmallParametersAndEmbeddings) {
   Parameter large("large", randn({64, 64}, 1), true, true), small("small", randn({4095}, 2), true, false);
   InitSource source(1);
   Embedding embedding(source, {.count = 64, .width = 64});
-  const std::vector<Parameter*> parameters = {&large, &small, &embedding.weight};
+  const std::vector<Parameter*> parameters = {&large, &small, &embedding.weight.dense};
   AdamW optimizer(parameters, kConfig);
   EXPECT_EQ(optimizer.state_bytes(), 2 * (4096 + 16 * 4U) + 8 * (4095 + 4096U));
   step(optimizer, parameters, 1);

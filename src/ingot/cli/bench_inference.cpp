@@ -145,8 +145,8 @@ class Measurement {
   DType product_dtype() const {
     const LanguageModel& model = engine_.model();
     if (model.device().is_cpu()) return DType::f32;
-    const Linear& weights = model.layers.front()->self_attn.o_proj;
-    return weights.packed != nullptr ? DType::bf16 : weights.weight.value.dtype();
+    const LinearWeight& weights = model.layers.front()->self_attn.o_proj.weight;
+    return weights.is_quantized() ? DType::bf16 : weights.dtype();
   }
 
   /// One more run, by kernels: of each decoded token, or of the prompt.

@@ -29,6 +29,12 @@ struct BackendCapabilities {
   std::map<DType, double> peak_flops;
   bool streams = false;  ///< work runs beside the caller
   bool graph_capture = false;
+  /// One matmul with concatenated weights is faster than one for each (query, key and value; gate and up).
+  bool fuses_projections = false;
+  /// The host reads and writes its memory by pointer, and waits for nothing.
+  bool host_memory = false;
+  /// Matmuls whose sizes it divides are faster; others are worth padding (the vocabulary of a loss).
+  int matmul_alignment = 1;
 };
 
 /// What a caller needs of a device; BackendRegistry::find_best picks among those that have all of it.

@@ -53,6 +53,7 @@ class CpuBackend final : public ComputeBackend {
     capabilities_.features = processor_features();
     capabilities_.dtypes = {DType::f32, DType::f64, DType::f16, DType::bf16};
     capabilities_.total_memory = system_memory().total;
+    capabilities_.host_memory = true;
     capabilities_.compute_units = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   }
 

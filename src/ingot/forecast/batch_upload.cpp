@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "ingot/core/backend.h"
+
 namespace ingot::forecast {
 namespace {
 
@@ -16,7 +18,7 @@ std::int64_t aligned(std::int64_t elements) { return (elements + 3) / 4 * 4; }
 }  // namespace
 
 Batch BatchUpload::send(const Batch& batch) {
-  if (device_.is_cpu()) return batch;
+  if (backend(device_).capabilities().host_memory) return batch;
   Batch sent = batch;
   std::int64_t size = 0;
   for (const Tensor* part : parts_of(sent)) size += part->defined() ? aligned(part->numel()) : 0;

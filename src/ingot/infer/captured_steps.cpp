@@ -17,7 +17,7 @@ constexpr std::int64_t kMostTokens = 8;  // of a text: a prompt's pieces do not 
 
 bool waits(const LanguageModel& model) {
   const auto packed_experts = [](const auto& layer) {
-    return layer->experts != nullptr && !layer->experts->gate_proj.packed.empty();
+    return layer->experts != nullptr && layer->experts->gate_proj.is_quantized();
   };
   return model.config.rope_scaling.depends_on_length() || std::ranges::any_of(model.layers, packed_experts);
 }

@@ -40,9 +40,9 @@ void EngineOptions::validate(const LanguageConfig& model) const {
 
 DType default_kv_cache(const LanguageModel& model) {
   if (model.layers.empty()) return DType::f32;
-  const Linear& weights = model.layers.front()->self_attn.o_proj;
-  if (weights.packed != nullptr) return DType::f16;
-  const DType dtype = weights.weight.value.dtype();
+  const LinearWeight& weights = model.layers.front()->self_attn.o_proj.weight;
+  if (weights.is_quantized()) return DType::f16;
+  const DType dtype = weights.dtype();
   return dtype == DType::f32 || !model.device().is_cpu() ? dtype : DType::f16;
 }
 

@@ -56,9 +56,9 @@ std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::st
                                           const PackedCacheOptions& cache_options, Device device) {
   LoadOptions options{.device = device, .copy = false, .trainable = false};
   options.wide_vectors = device.is_cpu();
-  options.packed = !is_dense_format(format);
+  options.keep_quantized = !is_dense_format(format);
   const ModelCheckpoint checkpoint = open_checkpoint(path);
-  if (!options.packed) {
+  if (!options.keep_quantized) {
     options.dtype = parse_dtype(format);
     check_room(*checkpoint.weights, options.dtype, device);
     return load_language_model(checkpoint, options);
@@ -75,7 +75,8 @@ std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::st
 
 std::unique_ptr<LanguageModel> load_rounded_model(const std::string& path, const std::string& format) {
   return load_language_model(
-      path, {.dtype = DType::f32, .copy = false, .trainable = false, .format = format, .packed = false});
+      path,
+      {.dtype = DType::f32, .copy = false, .trainable = false, .format = format, .keep_quantized = false});
 }
 
 }  // namespace ingot::infer

@@ -6,10 +6,10 @@
 namespace ingot::infer {
 namespace {
 
-void add(MatrixSizes& to, const quant::PackedPtr& packed, const Parameter& weight, double share = 1) {
-  const double bytes = static_cast<double>(packed != nullptr ? packed->nbytes() : weight.value.nbytes());
+void add(MatrixSizes& to, const quant::PackedPtr& packed, const Parameter& dense, double share = 1) {
+  const double bytes = static_cast<double>(packed != nullptr ? packed->nbytes() : dense.value.nbytes());
   const auto elements =
-      static_cast<double>(packed != nullptr ? packed->rows * packed->cols : weight.value.numel());
+      static_cast<double>(packed != nullptr ? packed->rows * packed->cols : dense.value.numel());
   to.bytes += share * bytes;
   to.elements += share * elements;
   if (packed != nullptr && !kernels::is_weight_only(packed->format)) to.int8 += share * elements;
@@ -18,10 +18,14 @@ void add(MatrixSizes& to, const quant::PackedPtr& packed, const Parameter& weigh
     to.int8_spans += share * elements;
 }
 
-void add(MatrixSizes& to, const Linear& linear) { add(to, linear.packed, linear.weight); }
+void add(MatrixSizes& to, const LinearWeight& weight) { add(to, weight.packed, weight.dense); }
+
+void add(MatrixSizes& to, const ProjectionGroup& group) {
+  for (std::size_t i = 0; i < group.size(); ++i) add(to, group[i].weight);
+}
 
 void add(MatrixSizes& to, const ExpertLinear& experts, double share) {
-  if (experts.packed.empty()) add(to, nullptr, experts.weight, share);
+  if (!experts.is_quantized()) add(to, nullptr, experts.dense, share);
   for (const quant::PackedPtr& expert : experts.packed) add(to, expert, {}, share);
 }
 
@@ -29,13 +33,12 @@ MatrixSizes sizes(const LanguageModel& model, bool active) {
   MatrixSizes m, head;
   for (const auto& layer : model.layers) {
     const Attention& a = layer->self_attn;
-    for (const Linear* linear : {&a.q_proj, &a.k_proj, &a.v_proj}) add(m, *linear);
+    add(m, a.qkv_proj);
     MatrixSizes& behind = layer == model.layers.back() ? head : m;  // of attention
-    add(behind, a.o_proj);
+    add(behind, a.o_proj.weight);
     if (layer->mlp != nullptr) {
-      if (layer->mlp->gate_proj != nullptr) add(behind, *layer->mlp->gate_proj);
-      add(behind, layer->mlp->up_proj);
-      add(behind, layer->mlp->down_proj);
+      add(behind, layer->mlp->in_proj);
+      add(behind, layer->mlp->down_proj.weight);
     }
     if (layer->experts != nullptr) {
       const MoeMlp& e = *layer->experts;
@@ -43,11 +46,7 @@ MatrixSizes sizes(const LanguageModel& model, bool active) {
       for (const ExpertLinear* linear : {&e.gate_proj, &e.up_proj, &e.down_proj}) add(behind, *linear, share);
     }
   }
-  if (model.config.tie_word_embeddings) {
-    add(head, model.embed_tokens.packed, model.embed_tokens.weight);
-  } else {
-    add(head, model.packed_lm_head, model.lm_head);
-  }
+  add(head, model.head());
   m.head = head.elements;
   m.bytes += head.bytes;
   m.elements += head.elements;

@@ -67,8 +67,8 @@ LoadOptions encoder_options(const std::string& format, Device device) {
   LoadOptions options{.device = device, .copy = false, .trainable = false};
   if (format.empty()) return options;
   options.dtype = format == "bf16" ? DType::bf16 : format == "f16" ? DType::f16 : DType::f32;
-  options.packed = format != "bf16" && format != "f16" && (format != "f32" || device.is_cpu());
-  if (options.packed) options.format = format;
+  options.keep_quantized = format != "bf16" && format != "f16" && (format != "f32" || device.is_cpu());
+  if (options.keep_quantized) options.format = format;
   return options;
 }
 

@@ -65,8 +65,8 @@ inline std::int64_t packed_blocks(const PackedLayout& layout, const View& weight
   return weight.dim(-1) / static_cast<std::int64_t>(layout.step_bytes()) * layout.step_blocks;
 }
 
-/// Values of whole rows of a packed weight: y f32 [ids, cols] (rows contiguous), ids i64 [ids], inside. On a
-/// GPU an id outside gives a row of NaN, y may be bf16, and without ids y has all rows, [rows, cols].
+/// Values of whole rows of a packed weight: y f32 [ids, cols] (rows contiguous), ids i64 [ids], inside;
+/// without ids y has all rows, [rows, cols]. On a GPU an id outside gives a row of NaN, and y may be bf16.
 struct DequantizeRowsArgs {
   PackedFormat format;
   View weight, ids, y;

@@ -134,7 +134,7 @@ Tensor MappedSource::loaded(const WeightRule& rule, const ParamRequest& request)
   const DType dtype = dtype_of_parameter(stored.value, request);
   const Tensor value = contiguous(to(stored.value, dtype));
   if (rounds(request)) return to(rounded_values(value, request.name), dtype);
-  const bool shared = value.storage().get() == stored.shared && options_.device.is_cpu();
+  const bool shared = value.storage().get() == stored.shared && options_.device == value.device();
   return options_.copy && shared ? clone(value) : value;
 }
 
@@ -183,7 +183,7 @@ DType MappedSource::dtype_of_parameter(const Tensor& stored, const ParamRequest&
 }
 
 bool MappedSource::rounds(const ParamRequest& request) const {
-  return !options_.packed && !options_.format.empty() && request.shape.rank() > 1;
+  return !options_.keep_quantized && !options_.format.empty() && request.shape.rank() > 1;
 }
 
 namespace {
@@ -229,8 +229,8 @@ quant::PackedPtr MappedSource::pack_stored(const std::string& theirs, const Weig
                               {.transposed = rule.transposed, .first = rule.first, .rows = rule.rows});
 }
 
-quant::PackedPtr MappedSource::provide_packed(const std::string& name, const Shape& shape) {
-  if (!options_.packed || shape.rank() != 2) return nullptr;
+quant::PackedPtr MappedSource::provide_quantized(const std::string& name, const Shape& shape) {
+  if (!options_.keep_quantized || shape.rank() != 2) return nullptr;
   const NoGrad no_grad;
   const MemoryTagScope tag(MemoryTag::parameter);
   return on_device(kept(name, [&]() -> quant::PackedPtr {
@@ -243,10 +243,10 @@ quant::PackedPtr MappedSource::provide_packed(const std::string& name, const Sha
   }));
 }
 
-std::vector<quant::PackedPtr> MappedSource::provide_packed_stack(const std::string& name,
-                                                                 const Shape& shape) {
+std::vector<quant::PackedPtr> MappedSource::provide_quantized_stack(const std::string& name,
+                                                                    const Shape& shape) {
   const WeightRule rule = map_.rule_for(name);
-  if (!options_.packed || rule.stacked != shape[0]) return {};
+  if (!options_.keep_quantized || rule.stacked != shape[0]) return {};
   const NoGrad no_grad;
   const MemoryTagScope tag(MemoryTag::parameter);
   const std::vector<std::string> theirs = sources_of(rule);
@@ -264,7 +264,7 @@ std::vector<quant::PackedPtr> MappedSource::provide_packed_stack(const std::stri
 }
 
 quant::PackedPtr MappedSource::on_device(const quant::PackedPtr& matrix) const {
-  if (matrix == nullptr || options_.device.is_cpu()) return matrix;
+  if (matrix == nullptr || options_.device == matrix->data.device()) return matrix;
   auto moved = std::make_shared<quant::PackedMatrix>(*matrix);
   moved->data = to(matrix->data, options_.device);
   if (matrix->order.defined()) moved->order = to(matrix->order, options_.device);

@@ -54,8 +54,8 @@ class MappedSource final : public ParamProvider {
   MappedSource(const MappedSource&) = delete;
   MappedSource& operator=(const MappedSource&) = delete;
   Tensor provide(const ParamRequest& request) override;
-  quant::PackedPtr provide_packed(const std::string& name, const Shape& shape) override;
-  std::vector<quant::PackedPtr> provide_packed_stack(const std::string& name, const Shape& shape) override;
+  quant::PackedPtr provide_quantized(const std::string& name, const Shape& shape) override;
+  std::vector<quant::PackedPtr> provide_quantized_stack(const std::string& name, const Shape& shape) override;
   bool trainable() const override { return options_.trainable; }
 
  private:

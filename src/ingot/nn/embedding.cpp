@@ -4,9 +4,6 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/validated.h"
-#include "ingot/ops/cast.h"
-#include "ingot/ops/index.h"
-#include "ingot/ops/view.h"
 
 namespace ingot {
 void EmbeddingOptions::validate() const {
@@ -15,19 +12,9 @@ void EmbeddingOptions::validate() const {
 }
 
 Embedding::Embedding(const ParamSource& source, const EmbeddingOptions& options)
-    : packed(validated(options).packable ? source.take_packed("weight", {options.count, options.width})
-                                         : nullptr),
-      weight(packed == nullptr ? source.take("weight", {options.count, options.width}, options.weight_init)
-                               : Parameter{}) {
-  weight.embedding = true;
+    : weight(source, "weight", {validated(options).count, options.width}, options.weight_init,
+             options.quantizable) {
+  weight.dense.embedding = true;
 }
-
-Tensor Embedding::operator()(const Tensor& indices) const {
-  if (packed == nullptr) return embedding(weight.value, indices);
-  const Tensor ids = reshape(contiguous(to(indices, DType::i64)), {indices.numel()});
-  return reshape(quant::rows(*packed, ids), indices.shape().insert(indices.rank(), packed->cols));
-}
-
-void Embedding::visit(ParamVisitor& v) { v("weight", weight); }
 
 }  // namespace ingot

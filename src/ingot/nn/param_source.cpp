@@ -49,16 +49,16 @@ Parameter ParamSource::take(std::string_view name, const Shape& shape, const Ini
   return Parameter(std::move(full), std::move(value), trainable, options.decay.value_or(shape.rank() >= 2));
 }
 
-quant::PackedPtr ParamProvider::provide_packed(const std::string&, const Shape&) { return nullptr; }
+quant::PackedPtr ParamProvider::provide_quantized(const std::string&, const Shape&) { return nullptr; }
 
-std::vector<quant::PackedPtr> ParamProvider::provide_packed_stack(const std::string&, const Shape&) {
+std::vector<quant::PackedPtr> ParamProvider::provide_quantized_stack(const std::string&, const Shape&) {
   return {};
 }
 
-std::vector<quant::PackedPtr> ParamSource::take_packed_stack(std::string_view name,
-                                                             const Shape& shape) const {
+std::vector<quant::PackedPtr> ParamSource::take_quantized_stack(std::string_view name,
+                                                                const Shape& shape) const {
   const std::string full = prefix_ + std::string(name);
-  std::vector<quant::PackedPtr> stack = provider_->provide_packed_stack(full, shape);
+  std::vector<quant::PackedPtr> stack = provider_->provide_quantized_stack(full, shape);
   for (const quant::PackedPtr& matrix : stack)
     INGOT_CHECK(static_cast<std::int64_t>(stack.size()) == shape[0] && matrix->rows == shape[1] &&
                     matrix->cols == shape[2],
@@ -68,9 +68,9 @@ std::vector<quant::PackedPtr> ParamSource::take_packed_stack(std::string_view na
   return stack;
 }
 
-quant::PackedPtr ParamSource::take_packed(std::string_view name, const Shape& shape) const {
+quant::PackedPtr ParamSource::take_quantized(std::string_view name, const Shape& shape) const {
   const std::string full = prefix_ + std::string(name);
-  quant::PackedPtr matrix = provider_->provide_packed(full, shape);
+  quant::PackedPtr matrix = provider_->provide_quantized(full, shape);
   INGOT_CHECK(
       matrix == nullptr || Shape({matrix->rows, matrix->cols}) == shape,
       ShapeMismatch(full, shape.to_vector(), {matrix->rows, matrix->cols}, "as the quantised file has it"));

@@ -29,9 +29,9 @@ class ParamProvider {
   /// A contiguous tensor of the shape asked for.
   virtual Tensor provide(const ParamRequest& request) = 0;
   /// The weight of a linear layer in tiles, where this provider has it quantised; null: ask provide().
-  virtual quant::PackedPtr provide_packed(const std::string& name, const Shape& shape);
+  virtual quant::PackedPtr provide_quantized(const std::string& name, const Shape& shape);
   /// The same for a stack of matrices [count, out, in] (experts): all of them, or none.
-  virtual std::vector<quant::PackedPtr> provide_packed_stack(const std::string& name, const Shape& shape);
+  virtual std::vector<quant::PackedPtr> provide_quantized_stack(const std::string& name, const Shape& shape);
   /// Whether parameters start as trainable.
   virtual bool trainable() const { return true; }
 };
@@ -64,9 +64,9 @@ class ParamSource {
                  const ParamOptions& options = {}) const;
   /// The matrix `name` [out, in] in tiles, or null where the provider has it dense: then take() it. Throws
   /// ShapeMismatch.
-  quant::PackedPtr take_packed(std::string_view name, const Shape& shape) const;
+  quant::PackedPtr take_quantized(std::string_view name, const Shape& shape) const;
   /// The same for a stack [count, out, in]; empty where the provider has it dense.
-  std::vector<quant::PackedPtr> take_packed_stack(std::string_view name, const Shape& shape) const;
+  std::vector<quant::PackedPtr> take_quantized_stack(std::string_view name, const Shape& shape) const;
   const std::string& prefix() const { return prefix_; }
 
  private:
@@ -114,7 +114,7 @@ struct LoadOptions {
   /// Linear layers and embeddings are rounded to this quantised format ("q4_k"); empty: they are what the
   /// file holds.
   std::string format{};
-  bool packed = false;  ///< quantised matrices stay in their format, for inference; false: values
+  bool keep_quantized = false;           ///< quantized matrices stay in their format; false: values
   std::shared_ptr<PackedStore> store{};  ///< asked for packed matrices first; null: none
 };
 

@@ -2,6 +2,8 @@
 
 #include <unordered_set>
 
+#include "ingot/nn/linear_weight.h"
+
 namespace ingot {
 namespace {
 
@@ -19,7 +21,33 @@ class Caller final : public ParamVisitor {
   std::unordered_set<const Parameter*> seen_;
 };
 
+class WeightCollector final : public ParamVisitor {
+ public:
+  std::vector<std::pair<std::string, LinearWeight*>> found;
+
+ protected:
+  void parameter_at(const std::string& /*name*/, Parameter& /*parameter*/) override {}
+  void weight_at(const std::string& name, LinearWeight& weight) override {
+    found.emplace_back(name, &weight);
+  }
+};
+
 }  // namespace
+
+void ParamVisitor::operator()(std::string_view name, LinearWeight& weight) {
+  weight_at(path(name), weight);
+  (*this)(name, weight.dense);
+  for (const auto& adapter : weight.adapters) {
+    (*this)(adapter->name + ".lora_A", adapter->a);
+    (*this)(adapter->name + ".lora_B", adapter->b);
+  }
+}
+
+std::vector<std::pair<std::string, LinearWeight*>> named_weights(ModuleRef module) {
+  WeightCollector collector;
+  module.visit(collector);
+  return collector.found;
+}
 
 void for_each_parameter(ModuleRef module, FunctionRef<void(const std::string&, Parameter&)> f) {
   Caller caller(f);

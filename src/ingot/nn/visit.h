@@ -14,14 +14,16 @@
 namespace ingot {
 
 class ParamVisitor;
+struct LinearWeight;
 
 template <class M>
 concept Module = requires(M& module, ParamVisitor& visitor) {
   module.visit(visitor);
 };
 
-/// Sees every parameter of a module with its full name. Loading, saving, optimiser groups, LoRA, sharding and
-/// counting derive from it; a module lists its parts, by the names that it gave its ParamSource:
+/// Sees every parameter of a module, and every weight of a linear layer or embedding, with its full name.
+/// Loading, saving, optimiser groups, LoRA, sharding and counting derive from it; a module lists its parts,
+/// by the names that it gave its ParamSource:
 ///
 ///     void visit(ParamVisitor& v) { v("up_proj", up); v("layers", layers); v("scale", scale); }
 class ParamVisitor {
@@ -32,6 +34,8 @@ class ParamVisitor {
   void operator()(std::string_view name, Parameter& parameter) {
     if (parameter) parameter_at(path(name), parameter);
   }
+  /// The weight itself, quantized or not; then, as parameters, the dense matrix and the adapters' matrices.
+  void operator()(std::string_view name, LinearWeight& weight);
   template <Module M>
   void operator()(std::string_view name, M& module) {
     const std::string outer = push(name);
@@ -59,6 +63,7 @@ class ParamVisitor {
  protected:
   /// `name` is full.
   virtual void parameter_at(const std::string& name, Parameter& parameter) = 0;
+  virtual void weight_at(const std::string& /*name*/, LinearWeight& /*weight*/) {}
 
  private:
   std::string path(std::string_view name) const { return prefix_ + std::string(name); }
@@ -89,6 +94,8 @@ class ModuleRef {
 void for_each_parameter(ModuleRef module, FunctionRef<void(const std::string&, Parameter&)> f);
 std::vector<Parameter*> parameters(ModuleRef module);
 std::vector<std::pair<std::string, Parameter*>> named_parameters(ModuleRef module);
+/// Every weight of a linear layer or embedding: what takes adapters.
+std::vector<std::pair<std::string, LinearWeight*>> named_weights(ModuleRef module);
 /// Elements of all parameters, or of the trainable ones.
 std::int64_t count_parameters(ModuleRef module, bool trainable_only = false);
 void zero_grad(ModuleRef module);

@@ -188,9 +188,8 @@ std::int64_t logits_budget_of_card(std::size_t memory) {
   return std::clamp(static_cast<std::int64_t>(memory) / kShare, kLeastLogits, kMost);
 }
 
-std::int64_t linear_cross_entropy_classes(std::int64_t classes, bool on_card) {
-  constexpr std::int64_t kAligned = 64;
-  return on_card ? (classes + kAligned - 1) / kAligned * kAligned : classes;
+std::int64_t linear_cross_entropy_classes(std::int64_t classes, std::int64_t alignment) {
+  return (classes + alignment - 1) / alignment * alignment;
 }
 
 std::int64_t linear_cross_entropy_chunk(std::int64_t tokens, std::int64_t classes, DType dtype,
@@ -240,7 +239,8 @@ Tensor linear_cross_entropy(const Tensor& input, const Tensor& weight, const Ten
   const Tensor denominator = denominator_of(targets, w.dim(0), options);
   const Tensor losses = Tensor::empty({targets.numel()}, accumulator_dtype(x.dtype()), x.device());
   const Stream stream = current_stream(x.device());
-  const Shape padded_shape{linear_cross_entropy_classes(w.dim(0), !w.device().is_cpu()), w.dim(1)};
+  const Shape padded_shape{
+      linear_cross_entropy_classes(w.dim(0), backend(w.device()).capabilities().matmul_alignment), w.dim(1)};
   Tensor dx, padded_dweight;
   if (needs_grad({&x})) dx = Tensor::empty_like(x);
   if (needs_grad({&w})) {

@@ -39,10 +39,10 @@ std::int64_t logits_budget(Device device);
 /// That of a card with so many bytes of memory, which need not be here.
 std::int64_t logits_budget_of_card(std::size_t memory);
 
-/// How many classes its products have: on a card there are some of zeros behind the others, up to a number
-/// that wide loads and products like. For 50257 of GPT-2 cuBLASLt takes kernels several times as slow as for
-/// 50304 (on an H200).
-std::int64_t linear_cross_entropy_classes(std::int64_t classes, bool on_card);
+/// How many classes its matmuls have: some of zeros behind the others, up to a multiple of the device's
+/// matmul_alignment. For 50257 of GPT-2 cuBLASLt takes kernels several times as slow as for 50304 (on an
+/// H200).
+std::int64_t linear_cross_entropy_classes(std::int64_t classes, std::int64_t alignment);
 /// How many tokens' logits linear_cross_entropy holds at one time: what `budget` bytes hold, or those of 64
 /// tokens; in multiples of 64, and as even as that allows. Every chunk reads and writes the gradient of the
 /// weight, and rounds it, so few are fast and exact.

@@ -11,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/suggest.h"
 #include "ingot/core/stream.h"
+#include "ingot/kernels/copy.h"
 #include "ingot/kernels/index.h"
 #include "ingot/kernels/quantized.h"
 #include "ingot/quant/group_matrix.h"
@@ -92,6 +93,18 @@ Tensor in_own_order(const Tensor& y, const Tensor& order) {
 }
 
 }  // namespace
+
+Tensor values(const PackedMatrix& matrix, DType dtype) {
+  const Device device = matrix.data.device();
+  const Tensor y = Tensor::empty({matrix.rows, matrix.cols}, DType::f32, device);
+  kernels::launch(kernels::dequantize_rows, current_stream(device),
+                  {.format = matrix.format, .weight = matrix.data.view(), .ids = {}, .y = y.view()});
+  const Tensor ordered = matrix.order.defined() ? in_own_order(y, matrix.order) : y;
+  if (dtype == DType::f32) return ordered;
+  const Tensor cast = Tensor::empty(ordered.shape(), dtype, device);
+  kernels::launch(kernels::copy, current_stream(device), {.x = ordered.view(), .y = cast.view()});
+  return cast;
+}
 
 Tensor rows(const PackedMatrix& matrix, const Tensor& ids) {
   const Device device = matrix.data.device();

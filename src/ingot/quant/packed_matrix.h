@@ -56,4 +56,7 @@ PackedPtr quantize_and_pack(const Tensor& w, std::string_view format, std::strin
 /// device. DimensionMismatch where an id is out of range; on a GPU, where nobody looks, a row of NaN.
 Tensor rows(const PackedMatrix& matrix, const Tensor& ids);
 
+/// The whole matrix dequantized, [rows, cols] in `dtype`, on the matrix' device.
+Tensor values(const PackedMatrix& matrix, DType dtype = DType::f32);
+
 }  // namespace ingot::quant

@@ -6,6 +6,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/units.h"
+#include "ingot/core/backend.h"
 #include "ingot/core/memory.h"
 #include "ingot/kernels/dynamic_map.h"
 #include "ingot/kernels/master_weight.h"
@@ -148,7 +149,9 @@ std::vector<std::pair<std::string, std::size_t>> MemoryPlan::parts() const {
 namespace {
 
 // `logits`: the bytes that those of a chunk may take.
-MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, bool on_card, std::int64_t logits) {
+MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const BackendCapabilities& on,
+                std::int64_t logits) {
+  const bool on_card = !on.host_memory;
   const auto count = static_cast<std::size_t>(model.parameter_count());
   const std::size_t size = byte_size(config.dtype);
   const auto tokens = static_cast<std::size_t>(config.per_device_train_batch_size * config.sequence_len);
@@ -167,7 +170,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, bool on_
   const std::size_t chunk = std::min(tokens, chunk_tokens) * static_cast<std::size_t>(model.vocab_size);
   // The fused loss makes the head's gradient in the forward pass; tied or not, one [vocab, hidden] matrix
   // more, and another where it has the weight with classes behind it.
-  const bool padded = linear_cross_entropy_classes(model.vocab_size, on_card) != model.vocab_size;
+  const bool padded = linear_cross_entropy_classes(model.vocab_size, on.matmul_alignment) != model.vocab_size;
   const std::size_t head = static_cast<std::size_t>(model.vocab_size) * hidden * (padded ? 2 : 1);
   plan.transients =
       std::max(tokens * (activations.again + gradients * size), (tokens * hidden + chunk + head) * size);
@@ -183,11 +186,12 @@ std::size_t MemoryPlan::needed() const {
 
 MemoryPlan plan_memory(const TrainConfig& config, const LanguageConfig& model) {
   const Device device = config.training_device();
-  return plan(config, model, !device.is_cpu(), logits_budget(device));
+  return plan(config, model, backend(device).capabilities(), logits_budget(device));
 }
 
 MemoryPlan plan_memory_of_card(const TrainConfig& config, const LanguageConfig& model, std::size_t memory) {
-  return plan(config, model, true, logits_budget_of_card(memory));
+  const BackendCapabilities of_gpus{.fuses_projections = true, .matmul_alignment = 64};
+  return plan(config, model, of_gpus, logits_budget_of_card(memory));
 }
 
 void check_memory(const MemoryPlan& plan, const TrainConfig& config, std::size_t available) {

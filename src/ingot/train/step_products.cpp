@@ -128,12 +128,12 @@ struct Layer {
 };
 
 // Where products of one input are apart, they pass their gradients back in reverse, and all but the first to
-// do so add to it. On a card they are one (nn's lay_side_by_side).
-void add_attention(std::vector<Layer>& layers, const LanguageConfig& c, bool on_card) {
+// do so add to it. On a card they are one (nn's ProjectionGroup).
+void add_attention(std::vector<Layer>& layers, const LanguageConfig& c, bool fused) {
   const std::int64_t heads = c.num_attention_heads * c.head_dim, groups = c.num_key_value_heads * c.head_dim;
   const std::int64_t in = c.hidden_size;
   const bool bias = c.qkv_bias;
-  if (on_card) {
+  if (fused) {
     layers.push_back({.name = "q, k, v", .out = heads + 2 * groups, .in = in, .bias = bias});
   } else {
     layers.push_back({.name = "q_proj", .out = heads, .in = in, .bias = bias, .adds = true});
@@ -143,10 +143,10 @@ void add_attention(std::vector<Layer>& layers, const LanguageConfig& c, bool on_
   layers.push_back({.name = "o_proj", .out = in, .in = heads, .bias = c.attention_output_bias});
 }
 
-void add_mlp(std::vector<Layer>& layers, const LanguageConfig& c, bool on_card) {
+void add_mlp(std::vector<Layer>& layers, const LanguageConfig& c, bool fused) {
   const std::int64_t width = c.intermediate_size, in = c.hidden_size;
   const bool gelu = c.mlp == MlpKind::gelu, bias = c.mlp_bias;
-  if (on_card && c.mlp == MlpKind::swiglu) {
+  if (fused && c.mlp == MlpKind::swiglu) {
     layers.push_back({.name = "gate, up", .out = 2 * width, .in = in, .bias = bias});
   } else {
     if (!gelu) layers.push_back({.name = "gate_proj", .out = width, .in = in, .bias = bias, .adds = true});
@@ -159,8 +159,9 @@ void add_mlp(std::vector<Layer>& layers, const LanguageConfig& c, bool on_card) 
 
 void StepProducts::add_layers(const LanguageConfig& c, std::int64_t tokens) {
   std::vector<Layer> layers;
-  add_attention(layers, c, !device_.is_cpu());
-  add_mlp(layers, c, !device_.is_cpu());
+  const bool fused = backend(device_).capabilities().fuses_projections;
+  add_attention(layers, c, fused);
+  add_mlp(layers, c, fused);
   const auto product = [&](Kind kind, const Layer& l) {
     StepProduct p{.kind = kind, .rows = tokens, .out = l.out, .in = l.in};
     p.bias = l.bias && kind != Kind::input_gradient;
@@ -180,7 +181,8 @@ void StepProducts::add_layers(const LanguageConfig& c, std::int64_t tokens) {
 
 // As linear_cross_entropy, which takes all three in the forward pass.
 void StepProducts::add_head(const LanguageConfig& c, std::int64_t tokens) {
-  const std::int64_t classes = linear_cross_entropy_classes(c.vocab_size, !device_.is_cpu());
+  const std::int64_t classes =
+      linear_cross_entropy_classes(c.vocab_size, backend(device_).capabilities().matmul_alignment);
   const std::int64_t chunk = linear_cross_entropy_chunk(tokens, c.vocab_size, dtype_, logits_budget(device_));
   for (std::int64_t begin = 0; begin < tokens; begin += chunk) {
     for (const Kind kind : {Kind::forward, Kind::input_gradient, Kind::weight_gradient})

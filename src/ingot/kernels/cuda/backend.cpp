@@ -74,7 +74,8 @@ class CudaBackend final : public ComputeBackend {
     for (const DType dtype : capabilities_.dtypes) {
       if (const double peak = dense_peak(found.name, dtype); peak > 0) capabilities_.peak_flops[dtype] = peak;
     }
-    capabilities_.streams = capabilities_.graph_capture = true;
+    capabilities_.streams = capabilities_.graph_capture = capabilities_.fuses_projections = true;
+    capabilities_.matmul_alignment = 64;
     version_ = driver::version();
   }
 

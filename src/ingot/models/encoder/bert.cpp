@@ -24,15 +24,15 @@ EmbeddingOptions table_options(std::int64_t count, const EncoderConfig& c) {
   return {.count = count,
           .width = c.hidden_size,
           .weight_init = init::Normal{.mean = 0.0, .std = c.initializer_range},
-          .packable = false};  // a look-up costs nothing, and errors there pass through every layer
+          .quantizable = false};  // a look-up costs nothing, and errors there pass through every layer
 }
 
 }  // namespace
 
 EncoderLayer::EncoderLayer(const ParamSource& source, const EncoderConfig& c)
-    : query(source.scope("attention.self.query"), linear_options(c.hidden_size, c.hidden_size, c)),
-      key(source.scope("attention.self.key"), linear_options(c.hidden_size, c.hidden_size, c)),
-      value(source.scope("attention.self.value"), linear_options(c.hidden_size, c.hidden_size, c)),
+    : query_key_value(source, {{"attention.self.query", linear_options(c.hidden_size, c.hidden_size, c)},
+                               {"attention.self.key", linear_options(c.hidden_size, c.hidden_size, c)},
+                               {"attention.self.value", linear_options(c.hidden_size, c.hidden_size, c)}}),
       attention_output(source.scope("attention.output.dense"),
                        linear_options(c.hidden_size, c.hidden_size, c)),
       attention_norm(source.scope("attention.output.LayerNorm"), norm_options(c)),
@@ -46,21 +46,16 @@ Tensor EncoderLayer::operator()(const Tensor& x, const EncoderInput& input) cons
   const AttentionOptions options{.causal = false,
                                  .doc_start = input.doc_start,
                                  .kv_length = input.lengths,
-                                 .bf16_products = rounds_input(attention_output)};
-  const std::vector<Tensor> projected = linear_each(quant::Activations(x), {&query, &key, &value});
-  const Tensor mixed = attention(split_heads(projected[0], heads), split_heads(projected[1], heads),
-                                 split_heads(projected[2], heads), options);
+                                 .bf16_products = attention_output.quantizes_input()};
+  const Tensor mixed = attention(split_heads(query_key_value(x), heads, heads), options);
   const Tensor attended = attention_norm.add(x, attention_output(reshape(mixed, x.shape()))).normed;
-  const auto inner =
-      apply_by_rows({intermediate(attended)}, common_rounding({&output}, x.view().rows()),
-                    [this](std::span<const Tensor> rows) { return activate(activation, rows[0]); });
+  const LinearInput inner({intermediate(attended)},
+                          [this](std::span<const Tensor> rows) { return activate(activation, rows[0]); });
   return output_norm.add(attended, output(inner)).normed;
 }
 
 void EncoderLayer::visit(ParamVisitor& v) {
-  v("attention.self.query", query);
-  v("attention.self.key", key);
-  v("attention.self.value", value);
+  query_key_value.visit(v);
   v("attention.output.dense", attention_output);
   v("attention.output.LayerNorm", attention_norm);
   v("intermediate.dense", intermediate);
@@ -112,7 +107,7 @@ Tensor BertModel::embed(const EncoderInput& input) const {
   }
   const Tensor types = input.token_types.defined()
                            ? token_type_embeddings(input.token_types)
-                           : narrow(token_type_embeddings.weight.value, 0, 0, 1);  // broadcasts
+                           : narrow(token_type_embeddings.weight.effective(), 0, 0, 1);  // broadcasts
   return embedding_norm(word_embeddings(input.tokens) + types + position_embeddings(positions));
 }
 
@@ -136,7 +131,7 @@ Tensor BertModel::pooled(const Tensor& hidden) const {
 Tensor BertModel::logits(const Tensor& hidden) const {
   INGOT_CHECK(masked_lm != nullptr, Error("this BERT has no masked-LM head: its checkpoint holds none"));
   const Tensor x = masked_lm->norm(activate(config.hidden_act, masked_lm->transform(hidden)));
-  return linear(x, word_embeddings.weight.value, masked_lm->bias.value);
+  return word_embeddings.weight(x, masked_lm->bias.value);
 }
 
 void BertModel::visit(ParamVisitor& v) {

@@ -10,6 +10,7 @@
 #include "ingot/nn/embedding.h"
 #include "ingot/nn/linear.h"
 #include "ingot/nn/norm.h"
+#include "ingot/nn/projection_group.h"
 
 namespace ingot {
 
@@ -30,7 +31,8 @@ struct EncoderLayer {
   Tensor operator()(const Tensor& x, const EncoderInput& input) const;
   void visit(ParamVisitor& v);
 
-  Linear query, key, value, attention_output;
+  ProjectionGroup query_key_value;
+  Linear attention_output;
   LayerNorm attention_norm;
   Linear intermediate, output;
   LayerNorm output_norm;

@@ -61,7 +61,7 @@ class DecompositionTransformer final : public ForecastModel {
  public:
   DecompositionTransformer(const ForecastModelConfig& config, const ParamSource& source);
   void visit(ParamVisitor& v) override;
-  Device device() const override { return projection_.weight.value.device(); }
+  Device device() const override { return projection_.device(); }
 
  protected:
   Tensor forward(const ForecastInput& input) const override;

@@ -50,8 +50,8 @@ DLinear::DLinear(const ForecastModelConfig& config, const ParamSource& source)
 
 DLinear::Folded DLinear::fold(std::size_t i) const {
   const Linear &seasonal = *seasonal_[i], &trend = *trend_[i];
-  const Tensor difference = trend.weight.value - seasonal.weight.value;
-  return {seasonal.weight.value + moving_average_transposed(difference, config().moving_average),
+  const Tensor weight = seasonal.weight.effective(), difference = trend.weight.effective() - weight;
+  return {weight + moving_average_transposed(difference, config().moving_average),
           seasonal.bias.value + trend.bias.value};
 }
 

@@ -18,7 +18,7 @@ class DLinear final : public ForecastModel {
  public:
   DLinear(const ForecastModelConfig& config, const ParamSource& source);
   void visit(ParamVisitor& v) override;
-  Device device() const override { return seasonal_.front()->weight.value.device(); }
+  Device device() const override { return seasonal_.front()->device(); }
 
  protected:
   Tensor forward(const ForecastInput& input) const override;
@@ -41,7 +41,7 @@ class NLinear final : public ForecastModel {
  public:
   NLinear(const ForecastModelConfig& config, const ParamSource& source);
   void visit(ParamVisitor& v) override;
-  Device device() const override { return maps_.front()->weight.value.device(); }
+  Device device() const override { return maps_.front()->device(); }
 
  protected:
   Tensor forward(const ForecastInput& input) const override;

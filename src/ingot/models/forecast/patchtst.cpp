@@ -214,7 +214,7 @@ Tensor PatchTst::head(const Tensor& x) const {
     y = map_channels(head_, c.pooling == "mean" ? mean(x, {2}) : max(x, {2}));
   } else if (c.feature_major_head && head_.size() == 1) {
     // Rearranging the weight's columns is cheaper than the activations'.
-    const Tensor columns = reshape(head_[0]->weight.value, {c.horizon, c.d_model, c.patches()});
+    const Tensor columns = reshape(head_[0]->weight.effective(), {c.horizon, c.d_model, c.patches()});
     y = linear(flat(), reshape(transpose(columns, 1, 2), {c.horizon, -1}), head_[0]->bias.value);
   } else {
     const Tensor ordered = c.feature_major_head ? transpose(x, 2, 3) : x;

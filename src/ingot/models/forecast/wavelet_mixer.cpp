@@ -66,7 +66,7 @@ WaveletMixer::WaveletMixer(const ParamSource& source, const ForecastModelConfig&
       order_(c.wavelet_order),
       in_(source.scope("Lk0"), {.in = c.d_model, .out = channels_ * order_}),
       out_(source.scope("Lk1"), {.in = channels_ * order_, .out = c.d_model}),
-      transform_(c.wavelet_order, c.wavelet_skip, in_.weight.value.device()),
+      transform_(c.wavelet_order, c.wavelet_skip, in_.device()),
       of_details_(source.scope("MWT_CZ.0.A"), c.wavelet_modes, channels_ * order_),
       of_sums_(source.scope("MWT_CZ.0.B"), c.wavelet_modes, channels_ * order_),
       to_sums_(source.scope("MWT_CZ.0.C"), c.wavelet_modes, channels_ * order_),
@@ -104,7 +104,7 @@ WaveletCross::WaveletCross(const ParamSource& source, const ForecastModelConfig&
       key_(source.scope("Lk"), {.in = c.d_model, .out = channels_ * order_}),
       value_(source.scope("Lv"), {.in = c.d_model, .out = channels_ * order_}),
       out_(source.scope("out"), {.in = channels_ * order_, .out = c.d_model}),
-      transform_(c.wavelet_order, 0, out_.weight.value.device()) {}
+      transform_(c.wavelet_order, 0, out_.device()) {}
 
 // All of one length: [B, n, channels, order]. Attention runs between frequencies, over channels.
 Tensor WaveletCross::attend(const Tensor& query, const Tensor& key, const Tensor& value) const {

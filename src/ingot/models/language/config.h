@@ -6,13 +6,12 @@
 #include <vector>
 
 #include "ingot/core/dtype.h"
+#include "ingot/nn/feed_forward.h"
 
 namespace ingot {
 
 enum class NormKind : std::uint8_t { rms, layer };
 enum class PositionKind : std::uint8_t { rope, learned };
-/// down(silu(gate)·up), down(gelu(up)), down(gelu(gate)·up); gelu is the tanh approximation.
-enum class MlpKind : std::uint8_t { swiglu, gelu, geglu };
 enum class AttentionKind : std::uint8_t { full, sliding };
 
 /// How a model stretches its rotary positions over a longer context than it was trained on (`rope_scaling`,

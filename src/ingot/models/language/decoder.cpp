@@ -1,9 +1,7 @@
 #include "ingot/models/language/decoder.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -17,10 +15,8 @@
 #include "ingot/ops/checkpoint.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/loss.h"
-#include "ingot/ops/matmul.h"
 #include "ingot/ops/norm.h"
 #include "ingot/ops/pointwise.h"
-#include "ingot/ops/rope.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -36,17 +32,6 @@ std::int64_t sequence_length(const Tensor& positions) {
   const std::vector<std::int64_t> all = host.to_vector<std::int64_t>();
   return all.empty() ? 0 : *std::ranges::max_element(all) + 1;
 }
-
-// Makes products of several layers one, on a card. On a processor that gains nothing, and what reads parts of
-// rows takes longer.
-void join_on_card(std::initializer_list<Linear*> layers) {
-  const Tensor& weight = (*layers.begin())->weight.value;
-  if (weight.defined() && !weight.device().is_cpu()) lay_side_by_side(layers);
-}
-
-struct Projections {
-  Tensor q, k, v;  // [1, sequence, heads, head_dim]
-};
 
 std::int64_t wanted_rows(std::span<const CacheSegment> segments) {
   std::int64_t rows = 0;
@@ -68,17 +53,17 @@ Tensor wanted(const Tensor& x, const DecoderContext& context) {
 
 // Puts the keys and values of all segments into their caches, which the device finds by entries, and attends
 // to what is in them: one launch of each for all.
-Tensor attend_together(const DecoderContext& context, std::int64_t layer, const Projections& x,
+Tensor attend_together(const DecoderContext& context, std::int64_t layer, const Qkv& x,
                        const AttentionOptions& options) {
   const CachePlaces& places = context.places;
   const Tensor entries = select(places.entries, 0, layer);
   const KvCache& one = *context.segments.front().cache;
-  append_to_all(one, layer, entries, places.starts, select(x.k, 0, 0), select(x.v, 0, 0));
+  append_to_all(one, layer, entries, places.starts, select(x.keys(), 0, 0), select(x.values(), 0, 0));
   std::int64_t capacity = 0;
   for (const CacheSegment& segment : context.segments)
     capacity = std::max(capacity, segment.cache->capacity());
   const KvCache::Entries like = one.entries(layer, 1);
-  return cached_attention(select(x.q, 0, 0),
+  return cached_attention(select(x.queries(), 0, 0),
                           {.entries = entries,
                            .keys_like = like.keys,
                            .values_like = like.values,
@@ -88,14 +73,16 @@ Tensor attend_together(const DecoderContext& context, std::int64_t layer, const 
 }
 
 // Puts the keys and values into the caches and attends to what is in them.
-Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Projections& x,
+Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Qkv& x,
                      const AttentionOptions& options) {
-  if (context.places.entries.defined()) return to(attend_together(context, layer, x, options), x.q.dtype());
+  const Tensor queries = x.queries();
+  if (context.places.entries.defined())
+    return to(attend_together(context, layer, x, options), queries.dtype());
   const std::span<const CacheSegment> segments = context.segments;
   std::vector<CachedSequence> sequences;
   sequences.reserve(segments.size());
   std::int64_t at = 0;
-  const Tensor keys = select(x.k, 0, 0), values = select(x.v, 0, 0);
+  const Tensor keys = select(x.keys(), 0, 0), values = select(x.values(), 0, 0);
   for (const CacheSegment& segment : segments) {
     const Tensor new_keys = narrow(keys, 0, at, segment.tokens),
                  new_values = narrow(values, 0, at, segment.tokens);
@@ -111,9 +98,9 @@ Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Pr
       entries = segment.cache->entries(layer, segment.cache->length() + segment.tokens);
     }
     at += segment.tokens;
-    const std::int64_t queries = context.wanted_only ? segment.wanted() : segment.tokens;
-    if (queries == 0) continue;
-    sequences.push_back({.queries = queries,
+    const std::int64_t count = context.wanted_only ? segment.wanted() : segment.tokens;
+    if (count == 0) continue;
+    sequences.push_back({.queries = count,
                          .keys = entries.keys,
                          .values = entries.values,
                          .key_scale = entries.key_scale,
@@ -121,7 +108,7 @@ Tensor attend_cached(const DecoderContext& context, std::int64_t layer, const Pr
                          .length = length});
   }
   if (sequences.empty()) return {};
-  return to(cached_attention(select(wanted(x.q, context), 0, 0), sequences, options), x.q.dtype());
+  return to(cached_attention(select(wanted(queries, context), 0, 0), sequences, options), queries.dtype());
 }
 
 }  // namespace
@@ -145,25 +132,46 @@ Tensor DecoderNorm::operator()(const Tensor& x) const {
   return bias ? layer_norm(x, weight.value, bias.value, eps) : rms_norm(x, weight.value, eps, weight_offset);
 }
 
-quant::Activations DecoderNorm::operator()(ResidualStream& x, quant::Rounding rounding) const {
-  if (!x.update.defined())
-    return apply_by_rows({x.sum}, rounding,
-                         [this](std::span<const Tensor> rows) { return (*this)(rows[0]); });
-  const auto add = [this](const Tensor& sum, const Tensor& update, const Tensor& to) {
-    return bias ? add_layer_norm(sum, update, weight.value, bias.value, eps, to)
-                : add_rms_norm(sum, update, weight.value, eps, weight_offset, to);
-  };
-  if (rounding == quant::Rounding::none) {
-    NormedSum added = add(x.sum, x.update, {});
-    x = {.sum = std::move(added.sum), .update = {}};
-    return quant::Activations(added.normed);
+namespace {
+
+// x's update added to its sum, and the norm of that, in one pass over the rows.
+class ResidualNorm final : public RowSource {
+ public:
+  ResidualNorm(const DecoderNorm& norm, ResidualStream& x) : norm_(norm), x_(x) {}
+  Shape shape() const override { return x_.sum.shape(); }
+  Tensor all() override {
+    if (!x_.update.defined()) return norm_(x_.sum);
+    NormedSum added = add(x_.sum, x_.update, {});
+    x_ = {.sum = std::move(added.sum), .update = {}};
+    return added.normed;
   }
-  const Tensor sum = Tensor::empty_like(x.sum);
-  const auto normed = apply_by_rows({x.sum, x.update, sum}, rounding, [&add](std::span<const Tensor> rows) {
-    return add(rows[0], rows[1], rows[2]).normed;
-  });
-  x = {.sum = sum, .update = {}};
-  return normed;
+  void prepare() override {
+    const auto matrix = [](const Tensor& x) { return x.defined() ? reshape(x, {-1, x.dim(-1)}) : x; };
+    before_ = matrix(x_.sum);
+    update_ = matrix(x_.update);
+    if (!update_.defined()) return;
+    x_ = {.sum = Tensor::empty_like(x_.sum), .update = {}};
+    sum_ = matrix(x_.sum);
+  }
+  Tensor rows(std::int64_t begin, std::int64_t end) override {
+    const auto some = [&](const Tensor& x) { return narrow(x, 0, begin, end - begin); };
+    return update_.defined() ? add(some(before_), some(update_), some(sum_)).normed : norm_(some(before_));
+  }
+
+ private:
+  NormedSum add(const Tensor& sum, const Tensor& update, const Tensor& to) const {
+    return norm_.bias ? add_layer_norm(sum, update, norm_.weight.value, norm_.bias.value, norm_.eps, to)
+                      : add_rms_norm(sum, update, norm_.weight.value, norm_.eps, norm_.weight_offset, to);
+  }
+  const DecoderNorm& norm_;
+  ResidualStream& x_;
+  Tensor before_, update_, sum_;  // as matrices, while rows are made
+};
+
+}  // namespace
+
+LinearInput DecoderNorm::operator()(ResidualStream& x) const {
+  return LinearInput(std::make_unique<ResidualNorm>(*this, x));
 }
 
 void DecoderNorm::visit(ParamVisitor& v) {
@@ -172,12 +180,12 @@ void DecoderNorm::visit(ParamVisitor& v) {
 }
 
 Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::int64_t layer)
-    : q_proj(source.scope("q_proj"), linear_options(c.hidden_size, c.num_attention_heads * c.head_dim,
-                                                    c.qkv_bias, decoder_weight_init(c))),
-      k_proj(source.scope("k_proj"), linear_options(c.hidden_size, c.num_key_value_heads * c.head_dim,
-                                                    c.qkv_bias, decoder_weight_init(c))),
-      v_proj(source.scope("v_proj"), linear_options(c.hidden_size, c.num_key_value_heads * c.head_dim,
-                                                    c.qkv_bias, decoder_weight_init(c))),
+    : qkv_proj(source, {{"q_proj", linear_options(c.hidden_size, c.num_attention_heads * c.head_dim,
+                                                  c.qkv_bias, decoder_weight_init(c))},
+                        {"k_proj", linear_options(c.hidden_size, c.num_key_value_heads * c.head_dim,
+                                                  c.qkv_bias, decoder_weight_init(c))},
+                        {"v_proj", linear_options(c.hidden_size, c.num_key_value_heads * c.head_dim,
+                                                  c.qkv_bias, decoder_weight_init(c))}}),
       o_proj(source.scope("o_proj"), linear_options(c.num_attention_heads * c.head_dim, c.hidden_size,
                                                     c.attention_output_bias, decoder_residual_init(c))),
       heads(c.num_attention_heads),
@@ -190,7 +198,6 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
       softcap(static_cast<float>(c.attn_logit_softcapping)),
       rotary(c.position == PositionKind::rope),
       slides(c.slides(layer)) {
-  join_on_card({&q_proj, &k_proj, &v_proj});
   if (!c.qk_norm) return;
   const RmsNormOptions options{.width = head_dim,
                                .eps = static_cast<float>(c.norm_eps),
@@ -199,12 +206,22 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
   k_norm = std::make_unique<RmsNorm>(source.scope("k_norm"), options);
 }
 
-Tensor Attention::operator()(const quant::Activations& x, const DecoderContext& context,
-                             std::int64_t layer) const {
-  const bool joined = train_as_one({&q_proj, &k_proj, &v_proj}) && (rotary || q_norm == nullptr);
-  const Tensor mixed = joined ? mix_joined(x.x(), context) : mix(x, context, layer);
+Tensor Attention::operator()(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
+  Qkv qkv = split_heads(qkv_proj(x), heads, kv_heads);
+  qkv = normalized_and_rotated(std::move(qkv), context);
+  const Tensor mixed = context.segments.empty() ? attention(qkv, options(context))
+                                                : attend_cached(context, layer, qkv, options(context));
   if (!mixed.defined()) return {};
   return o_proj(reshape(mixed, {x.shape()[0], -1, heads * head_dim}));
+}
+
+Qkv Attention::normalized_and_rotated(Qkv qkv, const DecoderContext& context) const {
+  if (q_norm == nullptr && !rotary) return qkv;
+  const RopeTable& table = slides ? context.rope.sliding() : context.rope.full();
+  if (q_norm == nullptr) return rotate(std::move(qkv), table, context.positions);
+  const HeadNorms norms{q_norm->weight.value, k_norm->weight.value, q_norm->eps, q_norm->weight_offset};
+  return rotary ? normalize_and_rotate(std::move(qkv), norms, table, context.positions)
+                : normalize(std::move(qkv), norms);
 }
 
 AttentionOptions Attention::options(const DecoderContext& context) const {
@@ -213,101 +230,36 @@ AttentionOptions Attention::options(const DecoderContext& context) const {
   options.softcap = softcap;
   options.window = window;
   options.doc_start = context.doc_start;
-  options.bf16_products = rounds_input(o_proj);
+  options.bf16_products = o_proj.quantizes_input();
   return options;
 }
 
-Tensor Attention::mix_joined(const Tensor& x, const DecoderContext& context) const {
-  Tensor qkv = split_heads(linear_side_by_side(x, {&q_proj, &k_proj, &v_proj}), heads + 2 * kv_heads);
-  if (rotary && q_norm != nullptr) {
-    const HeadNorms norms{q_norm->weight.value, k_norm->weight.value, q_norm->eps, q_norm->weight_offset};
-    const auto [q, k, v] =
-        rms_norm_rope_qkv(qkv, kv_heads, norms, table(context), {.positions = context.positions});
-    return attention(q, k, v, options(context));
-  }
-  if (rotary) {
-    const RopeOptions turned{.heads = heads + kv_heads, .positions = context.positions};
-    qkv = rope_in_place(std::move(qkv), table(context), turned);
-  }
-  return attention_qkv(qkv, heads, kv_heads, options(context));
-}
-
-Tensor Attention::mix(const quant::Activations& x, const DecoderContext& context, std::int64_t layer) const {
-  const std::vector<Tensor> projected = linear_each(x, {&q_proj, &k_proj, &v_proj});
-  Tensor q = split_heads(projected[0], heads);
-  Tensor k = split_heads(projected[1], kv_heads);
-  const Tensor v = split_heads(projected[2], kv_heads);
-  if (rotary) {
-    const RopeOptions turn{.positions = context.positions};
-    std::array<Tensor, 2> turned =
-        q_norm == nullptr ? rope(q, k, table(context), turn)
-                          : rms_norm_rope({q, q_norm->weight.value}, {k, k_norm->weight.value}, q_norm->eps,
-                                          q_norm->weight_offset, table(context), turn);
-    q = std::move(turned[0]);
-    k = std::move(turned[1]);
-  } else if (q_norm != nullptr) {
-    q = (*q_norm)(q);
-    k = (*k_norm)(k);
-  }
-  return context.segments.empty() ? attention(q, k, v, options(context))
-                                  : attend_cached(context, layer, {q, k, v}, options(context));
-}
-
 void Attention::visit(ParamVisitor& v) {
-  v("q_proj", q_proj);
-  v("k_proj", k_proj);
-  v("v_proj", v_proj);
+  qkv_proj.visit(v);
   v("o_proj", o_proj);
   v("q_norm", q_norm);
   v("k_norm", k_norm);
 }
 
+namespace {
+
+std::vector<ProjectionGroup::Layer> mlp_inputs(const LanguageConfig& c) {
+  const LinearOptions options =
+      linear_options(c.hidden_size, c.intermediate_size, c.mlp_bias, decoder_weight_init(c));
+  if (c.mlp == MlpKind::gelu) return {{"up_proj", options}};
+  return {{"gate_proj", options}, {"up_proj", options}};
+}
+
+}  // namespace
+
 Mlp::Mlp(const ParamSource& source, const LanguageConfig& c)
-    : gate_proj(c.mlp != MlpKind::gelu
-                    ? std::make_unique<Linear>(source.scope("gate_proj"),
-                                               linear_options(c.hidden_size, c.intermediate_size, c.mlp_bias,
-                                                              decoder_weight_init(c)))
-                    : nullptr),
-      up_proj(source.scope("up_proj"),
-              linear_options(c.hidden_size, c.intermediate_size, c.mlp_bias, decoder_weight_init(c))),
+    : in_proj(source, mlp_inputs(c)),
       down_proj(source.scope("down_proj"),
                 linear_options(c.intermediate_size, c.hidden_size, c.mlp_bias, decoder_residual_init(c))),
-      kind(c.mlp) {
-  if (kind == MlpKind::swiglu) join_on_card({gate_proj.get(), &up_proj});
-}
-
-quant::Rounding Mlp::rounding(std::int64_t rows) const {
-  return gate_proj != nullptr ? common_rounding({gate_proj.get(), &up_proj}, rows)
-                              : common_rounding({&up_proj}, rows);
-}
-
-Tensor Mlp::operator()(const quant::Activations& x) const {
-  const quant::Rounding inner = common_rounding({&down_proj}, x.shape().drop_last().numel());
-  if (kind == MlpKind::gelu && up_proj.packed == nullptr && down_proj.packed == nullptr)
-    return gelu_mlp(x.x(), {up_proj.weight.value, up_proj.bias.value},
-                    {down_proj.weight.value, down_proj.bias.value});
-  if (kind == MlpKind::gelu) {
-    return down_proj(
-        apply_by_rows({up_proj(x)}, inner, [](std::span<const Tensor> rows) { return gelu_tanh(rows[0]); }));
-  }
-  if (kind == MlpKind::swiglu && train_as_one({gate_proj.get(), &up_proj}))
-    return swiglu_linear(linear_side_by_side(x.x(), {gate_proj.get(), &up_proj}),
-                         {down_proj.weight.value, down_proj.bias.value});
-  const bool plain = gate_proj->packed == nullptr && up_proj.packed == nullptr && down_proj.packed == nullptr;
-  if (kind == MlpKind::swiglu && plain)
-    return down_proj(swiglu(x.x(), {gate_proj->weight.value, gate_proj->bias.value},
-                            {up_proj.weight.value, up_proj.bias.value}));
-  const std::vector<Tensor> projected = linear_each(x, {gate_proj.get(), &up_proj});
-  const bool silu = kind == MlpKind::swiglu;
-  return down_proj(apply_by_rows({projected[0], projected[1]}, inner, [silu](std::span<const Tensor> rows) {
-    const auto geglu = [](const auto& gate, const auto& up) { return gelu_tanh(gate) * up; };
-    return silu ? silu_mul(rows[0], rows[1]) : pointwise(geglu, rows[0], rows[1]);
-  }));
-}
+      kind(c.mlp) {}
 
 void Mlp::visit(ParamVisitor& v) {
-  v("gate_proj", gate_proj);
-  v("up_proj", up_proj);
+  in_proj.visit(v);
   v("down_proj", down_proj);
 }
 
@@ -328,7 +280,7 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
 
 void DecoderLayer::operator()(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                               RouterLoad* load) const {
-  const Tensor mixed = self_attn(input_layernorm(x, self_attn.rounding(x.sum.view().rows())), context, layer);
+  const Tensor mixed = self_attn(input_layernorm(x), context, layer);
   if (!mixed.defined()) return;
   x.sum = contiguous(wanted(x.sum, context));
   if (pre_feedforward_layernorm == nullptr) {
@@ -341,8 +293,7 @@ void DecoderLayer::operator()(ResidualStream& x, const DecoderContext& context, 
 }
 
 Tensor DecoderLayer::feed_forward(const DecoderNorm& before, ResidualStream& x, RouterLoad* load) const {
-  return experts != nullptr ? (*experts)(before(x).x(), load)
-                            : (*mlp)(before(x, mlp->rounding(x.sum.view().rows())));
+  return experts != nullptr ? (*experts)(before(x).tensor(), load) : (*mlp)(before(x));
 }
 
 void DecoderLayer::visit(ParamVisitor& v) {
@@ -364,13 +315,11 @@ LanguageModel::LanguageModel(LanguageConfig config_, const ParamSource& source)
                                                         .width = config.hidden_size,
                                                         .weight_init = decoder_weight_init(config)}),
       norm(source.scope("model.norm"), config),
-      packed_lm_head(config.tie_word_embeddings
-                         ? nullptr
-                         : source.take_packed("lm_head.weight", {config.vocab_size, config.hidden_size})),
-      lm_head(config.tie_word_embeddings || packed_lm_head != nullptr
-                  ? Parameter{}
-                  : source.take("lm_head.weight", {config.vocab_size, config.hidden_size},
-                                decoder_weight_init(config))) {
+      lm_head(config.tie_word_embeddings
+                  ? nullptr
+                  : std::make_unique<LinearWeight>(source, "lm_head.weight",
+                                                   Shape({config.vocab_size, config.hidden_size}),
+                                                   decoder_weight_init(config))) {
   if (config.position == PositionKind::learned) {
     embed_positions = std::make_unique<Embedding>(
         source.scope("model.embed_positions"), EmbeddingOptions{.count = config.max_position_embeddings,
@@ -490,7 +439,7 @@ Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, s
   }
   if (!context.segments.empty() && wanted_rows(context.segments) == 0)
     return Tensor::empty(x.sum.shape().with(1, 0), x.sum.dtype(), x.sum.device());
-  return norm(x).x();
+  return norm(x).tensor();
 }
 
 void LanguageModel::run_layer(std::size_t i, ResidualStream& x, const DecoderContext& context,
@@ -512,8 +461,7 @@ void LanguageModel::run_layer(std::size_t i, ResidualStream& x, const DecoderCon
 }
 
 Tensor LanguageModel::logits(const Tensor& hidden) const {
-  const quant::PackedPtr& packed = config.tie_word_embeddings ? embed_tokens.packed : packed_lm_head;
-  const Tensor x = packed != nullptr ? quant::linear(hidden, *packed) : linear(hidden, head());
+  const Tensor x = head()(hidden);
   const double cap = config.final_logit_softcapping;
   return cap > 0 ? pointwise([cap](const auto& logit) { return tanh(logit / cap) * cap; }, x) : x;
 }
@@ -527,7 +475,7 @@ Tensor LanguageModel::loss(const DecoderInput& input, const Tensor& targets,
   const bool balanced = options.router_aux_loss > 0 && config.num_experts > 0;
   std::vector<RouterLoad> loads;
   const Tensor states = hidden(input, balanced ? &loads : nullptr);
-  const Tensor loss = linear_cross_entropy(states, head(), targets, fused);
+  const Tensor loss = linear_cross_entropy(states, head().effective(states.dtype()), targets, fused);
   if (loads.empty()) return loss;
   const Tensor balance =
       load_balancing_loss(loads, input.tokens.numel()) * static_cast<double>(options.router_aux_loss);

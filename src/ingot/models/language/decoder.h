@@ -12,11 +12,14 @@
 #include "ingot/models/language/recompute.h"
 #include "ingot/models/language/rope.h"
 #include "ingot/nn/embedding.h"
+#include "ingot/nn/feed_forward.h"
 #include "ingot/nn/linear.h"
 #include "ingot/nn/norm.h"
 #include "ingot/nn/param_source.h"
+#include "ingot/nn/projection_group.h"
 #include "ingot/nn/visit.h"
 #include "ingot/ops/attention.h"
+#include "ingot/ops/qkv.h"
 #include "ingot/ops/rope.h"
 
 namespace ingot {
@@ -32,8 +35,9 @@ struct ResidualStream {
 struct DecoderNorm {
   DecoderNorm(const ParamSource& source, const LanguageConfig& config);
   Tensor operator()(const Tensor& x) const;
-  /// Adds x's update to its sum and gives the norm of that, rounded so.
-  quant::Activations operator()(ResidualStream& x, quant::Rounding rounding = quant::Rounding::none) const;
+  /// Adds x's update to its sum, and gives the norm of that: both when the norm is read, which must be before
+  /// x or this goes.
+  LinearInput operator()(ResidualStream& x) const;
   void visit(ParamVisitor& v);
 
   Parameter weight, bias;  // no bias: RMSNorm
@@ -55,40 +59,29 @@ struct DecoderContext {
 struct Attention {
   Attention(const ParamSource& source, const LanguageConfig& config, std::int64_t layer);
   /// x: [batch, sequence, hidden]. Undefined where no row is wanted.
-  Tensor operator()(const quant::Activations& x, const DecoderContext& context, std::int64_t layer) const;
-  /// How x of so many rows is to be rounded.
-  quant::Rounding rounding(std::int64_t rows) const {
-    return common_rounding({&q_proj, &k_proj, &v_proj}, rows);
-  }
+  Tensor operator()(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const;
   void visit(ParamVisitor& v);
 
-  Linear q_proj, k_proj, v_proj, o_proj;
+  ProjectionGroup qkv_proj;  // q_proj, k_proj, v_proj
+  Linear o_proj;
   std::unique_ptr<RmsNorm> q_norm, k_norm;  // over each head, where the family has them
   std::int64_t heads, kv_heads, head_dim, window;
   float scale, softcap;  // as AttentionOptions has them
   bool rotary, slides;
 
  private:
-  // What o_proj gets, [batch, sequence, heads, head_dim].
-  Tensor mix(const quant::Activations& x, const DecoderContext& context, std::int64_t layer) const;
-  // The same where the products for q, k and v are one, with these side by side in one tensor.
-  Tensor mix_joined(const Tensor& x, const DecoderContext& context) const;
-  const RopeTable& table(const DecoderContext& context) const {
-    return slides ? context.rope.sliding() : context.rope.full();
-  }
+  Qkv normalized_and_rotated(Qkv qkv, const DecoderContext& context) const;
   AttentionOptions options(const DecoderContext& context) const;
 };
 
 struct Mlp {
   Mlp(const ParamSource& source, const LanguageConfig& config);
   /// x: [batch, sequence, hidden].
-  Tensor operator()(const quant::Activations& x) const;
-  /// How x of so many rows is to be rounded.
-  quant::Rounding rounding(std::int64_t rows) const;
+  Tensor operator()(const LinearInput& x) const { return feed_forward(x, in_proj, kind, down_proj); }
   void visit(ParamVisitor& v);
 
-  std::unique_ptr<Linear> gate_proj;  // of gated MLPs
-  Linear up_proj, down_proj;
+  ProjectionGroup in_proj;  // gate_proj and up_proj, or up_proj alone
+  Linear down_proj;
   MlpKind kind;
 };
 
@@ -169,6 +162,8 @@ struct LanguageModel {
   /// of its cache, of which `places` leaves valid what it says. All tokens are wanted.
   Tensor hidden(const Tensor& tokens, std::span<const CacheSegment> segments,
                 const CachePlaces& places) const;
+  /// What logits are made with: lm_head, or the embeddings where they are tied.
+  const LinearWeight& head() const { return lm_head != nullptr ? *lm_head : embed_tokens.weight; }
   /// [..., hidden] -> [..., vocab].
   Tensor logits(const Tensor& hidden) const;
   /// Cross-entropy of `targets` (i64 or i32 [batch, sequence]; -100 is none), without ever holding all
@@ -182,15 +177,13 @@ struct LanguageModel {
   std::unique_ptr<Embedding> embed_positions;  // families with learned positions
   std::vector<std::unique_ptr<DecoderLayer>> layers;
   DecoderNorm norm;
-  quant::PackedPtr packed_lm_head;  // of a quantised model; null when tied or dense
-  Parameter lm_head;                // absent when tied to embed_tokens, or packed
+  std::unique_ptr<LinearWeight> lm_head;  // null when tied to embed_tokens
 
  private:
   Tensor embed(const Tensor& tokens, const Tensor& positions) const;
   Tensor run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end,
                     std::vector<RouterLoad>* loads = nullptr) const;
   void run_layer(std::size_t i, ResidualStream& x, const DecoderContext& context, RouterLoad* load) const;
-  const Tensor& head() const { return lm_head ? lm_head.value : embed_tokens.weight.value; }
   mutable RopeTables rope_;  // grown on demand
 };
 

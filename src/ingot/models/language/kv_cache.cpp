@@ -6,8 +6,8 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
-#include "ingot/kernels/kv_store.h"
 #include "ingot/ops/cast.h"
+#include "ingot/ops/kv_store.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -16,31 +16,6 @@ namespace {
 // Rows [begin, begin + count) of every head; an absent tensor stays absent.
 Tensor positions(const Tensor& x, std::int64_t begin, std::int64_t count) {
   return x.defined() ? narrow(x, 1, begin, count) : x;
-}
-
-// What the kernel takes.
-Tensor storable(const Tensor& x) {
-  const Tensor rows = x.stride(-1) == 1 ? x : contiguous(x);
-  return x.device().is_cpu() ? to(rows, DType::f32) : rows;
-}
-
-// Where keys and values go.
-struct Destination {
-  Tensor keys, values, key_scale, value_scale;
-};
-
-void store(const Tensor& keys, const Tensor& values, const Destination& to, const Tensor& position = {},
-           const Tensor& caches = {}) {
-  const Tensor key_rows = storable(keys), value_rows = storable(values);
-  kernels::launch(kernels::kv_store, current_stream(keys.device()),
-                  {.x = key_rows.view(),
-                   .y = to.keys.view(),
-                   .scale = to.key_scale.view(),
-                   .position = position.view(),
-                   .also_x = value_rows.view(),
-                   .also_y = to.values.view(),
-                   .also_scale = to.value_scale.view(),
-                   .caches = caches.view()});
 }
 
 std::uint64_t next_memory() {
@@ -108,14 +83,15 @@ void KvCache::append(std::int64_t layer, const Tensor& keys, const Tensor& value
   const NoGrad no_grad;
   const Layer& to = layers_[static_cast<std::size_t>(layer)];
   const auto next = [&](const Tensor& of) { return positions(of, length_, count); };
-  store(keys, values, {next(to.keys), next(to.values), next(to.key_scale), next(to.value_scale)});
+  store_keys_and_values(keys, values,
+                        {next(to.keys), next(to.values), next(to.key_scale), next(to.value_scale)});
 }
 
 void KvCache::append_behind(std::int64_t layer, const Tensor& start, const Tensor& keys,
                             const Tensor& values) {
   const NoGrad no_grad;
   const Layer& to = layers_[static_cast<std::size_t>(layer)];
-  store(keys, values, {to.keys, to.values, to.key_scale, to.value_scale}, start);
+  store_keys_and_values(keys, values, {to.keys, to.values, to.key_scale, to.value_scale}, start);
 }
 
 KvCache::Entries KvCache::entries(std::int64_t layer, std::int64_t tokens) const {
@@ -154,7 +130,8 @@ Tensor cache_entries(std::span<const CacheSegment> segments) {
 void append_to_all(const KvCache& one, std::int64_t layer, const Tensor& entries, const Tensor& starts,
                    const Tensor& keys, const Tensor& values) {
   const KvCache::Layer& like = one.layers_[static_cast<std::size_t>(layer)];
-  store(keys, values, {like.keys, like.values, like.key_scale, like.value_scale}, starts, entries);
+  store_keys_and_values(keys, values, {like.keys, like.values, like.key_scale, like.value_scale}, starts,
+                        entries);
 }
 
 void KvCache::truncate(std::int64_t tokens) {

@@ -1,7 +1,5 @@
 #include "ingot/models/language/moe.h"
 
-#include <algorithm>
-
 #include "ingot/models/language/decoder_init.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
@@ -31,24 +29,6 @@ Tensor load_balancing_loss(std::span<const RouterLoad> layers, std::int64_t toke
   const auto rows = static_cast<double>(tokens * static_cast<std::int64_t>(layers.size()));
   const auto experts = static_cast<double>(counts.numel());
   return sum(counts.detach() * probability) * (experts / (rows * rows));
-}
-
-ExpertLinear::ExpertLinear(const ParamSource& source, std::string_view name, const Shape& shape,
-                           const Init& init)
-    : packed(source.take_packed_stack(name, shape)),
-      weight(packed.empty() ? source.take(name, shape, init) : Parameter{}) {}
-
-Tensor ExpertLinear::operator()(const Tensor& x, const Tensor& offsets) const {
-  if (packed.empty()) return grouped_linear(x, weight.value, offsets);
-  const Tensor y = Tensor::empty({x.dim(0), packed.front()->rows}, DType::f32, x.device());
-  const Tensor host_offsets = to(offsets, kCpu);
-  const auto* begins = host_offsets.data<std::int64_t>();
-  for (std::size_t e = 0; e < packed.size(); ++e) {
-    const std::int64_t first = begins[e], rows = begins[e + 1] - first;
-    if (rows == 0) continue;
-    copy_(narrow(y, 0, first, rows), quant::linear(contiguous(narrow(x, 0, first, rows)), *packed[e]));
-  }
-  return y;
 }
 
 MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
@@ -83,9 +63,9 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
 
 void MoeMlp::visit(ParamVisitor& v) {
   v("gate", gate);
-  v("experts.gate_proj", gate_proj.weight);
-  v("experts.up_proj", up_proj.weight);
-  v("experts.down_proj", down_proj.weight);
+  gate_proj.visit(v, "experts.gate_proj");
+  up_proj.visit(v, "experts.up_proj");
+  down_proj.visit(v, "experts.down_proj");
 }
 
 }  // namespace ingot

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ingot/models/language/config.h"
+#include "ingot/nn/expert_linear.h"
 #include "ingot/nn/linear.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/nn/visit.h"
@@ -21,17 +22,6 @@ struct RouterLoad {
 /// over all layers' tokens together, experts · Σ (pairs of an expert / tokens) · (its mean probability).
 /// Equal use gives the number of choices. `tokens`: those of one layer.
 Tensor load_balancing_loss(std::span<const RouterLoad> layers, std::int64_t tokens);
-
-/// One matrix of every expert: [experts, out, in], or in tiles, one by one, from a source of quantised
-/// weights.
-struct ExpertLinear {
-  ExpertLinear(const ParamSource& source, std::string_view name, const Shape& shape, const Init& init);
-  /// x [pairs, in] sorted by expert, whose rows begin at `offsets` i64 [experts + 1] -> [pairs, out].
-  Tensor operator()(const Tensor& x, const Tensor& offsets) const;
-
-  std::vector<quant::PackedPtr> packed;  ///< empty: `weight` is there
-  Parameter weight;
-};
 
 /// A mixture of SwiGLU experts (Mixtral, Qwen3-MoE): softmax over the router's logits, the largest
 /// num_experts_per_tok, optionally made to add up to 1, weigh the outputs of their experts. Tokens are sorted

@@ -5,11 +5,11 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/validated.h"
+#include "ingot/nn/squeeze_excite.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/reduce.h"
-#include "ingot/ops/squeeze_excite.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
@@ -75,8 +75,7 @@ SeBlock::SeBlock(const ParamSource& source, const SeResNetConfig& c)
 Tensor SeBlock::operator()(const Tensor& x) const { return finish(conv2(norm1(conv1(x))), x); }
 
 Tensor SeBlock::finish(const Tensor& h, const Tensor& residual) const {
-  return squeeze_excite_residual(
-      norm2(h), residual, {squeeze.weight.value, squeeze.bias.value, excite.weight.value, excite.bias.value});
+  return squeeze_excite_residual(norm2(h), residual, squeeze, excite);
 }
 
 void SeBlock::visit(ParamVisitor& v) {
@@ -119,8 +118,7 @@ PolicyOutput SeResNet::heads(const Tensor& features) const {
 }
 
 Tensor SeResNet::value(const Tensor& features) const {
-  const Tensor hidden = relu(linear(mean(features, {1}), value_hidden.weight.value, value_hidden.bias.value));
-  return linear(hidden, value_output.weight.value, value_output.bias.value);
+  return value_output(relu(value_hidden(mean(features, {1}))));
 }
 
 PolicyOutput SeResNet::operator()(const Tensor& observation) const { return heads(features(observation)); }
@@ -137,14 +135,14 @@ void SeResNet::visit(ParamVisitor& v) {
 PackedSeResNet::PackedSeResNet(const SeResNet& net) : net_(net) { repack(); }
 
 void PackedSeResNet::repack() {
-  packed_.clear();
-  packed_.push_back(pack_conv1d_weight(net_.stem.weight.value));
+  prepacked_.clear();
+  prepacked_.push_back(pack_conv1d_weight(net_.stem.weight.value));
   for (const auto& block : net_.blocks) {
-    packed_.push_back(pack_conv1d_weight(block->conv1.weight.value));
-    packed_.push_back(pack_conv1d_weight(block->conv2.weight.value));
+    prepacked_.push_back(pack_conv1d_weight(block->conv1.weight.value));
+    prepacked_.push_back(pack_conv1d_weight(block->conv2.weight.value));
   }
-  packed_.push_back(pack_conv1d_weight(net_.policy_conv.weight.value));
-  packed_.push_back(pack_conv1d_weight(net_.policy_output.weight.value));
+  prepacked_.push_back(pack_conv1d_weight(net_.policy_conv.weight.value));
+  prepacked_.push_back(pack_conv1d_weight(net_.policy_output.weight.value));
 }
 
 PolicyOutput PackedSeResNet::operator()(const Tensor& observation) const {
@@ -152,17 +150,17 @@ PolicyOutput PackedSeResNet::operator()(const Tensor& observation) const {
   const SeResNetConfig& c = net_.config;
   check_observation(c, observation);
   const auto conv = [&](const Tensor& x, std::size_t i) {
-    return conv1d_packed(x, packed_[i], c.channels, c.kernel / 2);
+    return conv1d_packed(x, prepacked_[i], c.channels, c.kernel / 2);
   };
   Tensor x = conv(channels_last(observation), 0);
   for (std::size_t i = 0; i < net_.blocks.size(); ++i) {
     const SeBlock& block = *net_.blocks[i];
     x = block.finish(conv(block.norm1(conv(x, 2 * i + 1)), 2 * i + 2), x);
   }
-  const std::size_t head = packed_.size() - 2;
-  const Tensor plane = conv1d_packed(x, packed_[head], c.policy_channels, 0, net_.policy_conv.bias.value);
+  const std::size_t head = prepacked_.size() - 2;
+  const Tensor plane = conv1d_packed(x, prepacked_[head], c.policy_channels, 0, net_.policy_conv.bias.value);
   const Tensor logits =
-      conv1d_packed(mish(plane), packed_[head + 1], c.actions, 0, net_.policy_output.bias.value);
+      conv1d_packed(mish(plane), prepacked_[head + 1], c.actions, 0, net_.policy_output.bias.value);
   return {reshape(logits, {x.dim(0), c.actions}), net_.value(x)};
 }
 

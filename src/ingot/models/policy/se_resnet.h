@@ -77,7 +77,7 @@ class PackedSeResNet {
 
  private:
   const SeResNet& net_;
-  std::vector<Tensor> packed_;  // the stem's, two for each block, the policy head's two
+  std::vector<Tensor> prepacked_;  // the stem's, two for each block, the policy head's two
 };
 
 }  // namespace ingot

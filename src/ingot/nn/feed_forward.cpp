@@ -1,0 +1,46 @@
+#include "ingot/nn/feed_forward.h"
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/matmul.h"
+#include "ingot/ops/pointwise.h"
+
+namespace ingot {
+namespace {
+
+bool is_plain(const Linear& layer) { return !layer.weight.is_quantized() && !layer.weight.is_adapted(); }
+
+// A plain layer's weights, for an op that applies them.
+LinearWeights applied(const Linear& layer) {
+  WeightObserver::tell(layer.weight);
+  return {layer.weight.dense.value, layer.bias.value};
+}
+
+Tensor activate(MlpKind kind, std::span<const Tensor> projected) {
+  switch (kind) {
+    case MlpKind::swiglu:
+      return silu_mul(projected[0], projected[1]);
+    case MlpKind::gelu:
+      return gelu_tanh(projected[0]);
+    case MlpKind::geglu:
+      return pointwise([](const auto& gate, const auto& up) { return gelu_tanh(gate) * up; }, projected[0],
+                       projected[1]);
+  }
+  return {};
+}
+
+}  // namespace
+
+Tensor feed_forward(const LinearInput& x, const ProjectionGroup& in, MlpKind kind, const Linear& down) {
+  if (in.is_plain() && is_plain(down)) {
+    if (kind == MlpKind::gelu) return gelu_mlp(x.tensor(), applied(in[0]), applied(down));
+    if (kind == MlpKind::swiglu && in.is_fused()) return swiglu_linear(in.fused(x.tensor()), applied(down));
+    if (kind == MlpKind::swiglu) return down(swiglu(x.tensor(), applied(in[0]), applied(in[1])));
+  }
+  return down(LinearInput(in.each(x), [kind](std::span<const Tensor> rows) { return activate(kind, rows); }));
+}
+
+}  // namespace ingot

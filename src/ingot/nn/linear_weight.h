@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/nn/linear_input.h"
+#include "ingot/nn/param_source.h"
+#include "ingot/nn/visit.h"
+
+namespace ingot {
+
+/// A low-rank update of a weight [out, in], scale · B·A (LoRA, Hu et al. 2021). `name` tells the adapters of
+/// one weight apart.
+struct LowRankAdapter {
+  /// Takes "<name>.lora_A" and "<name>.lora_B" from the source. As PyTorch and PEFT start them: A uniform in
+  /// ±1/√in, B zero, so that a fresh adapter changes nothing. Throws InvalidConfig unless rank > 0.
+  LowRankAdapter(const ParamSource& source, std::string name, const Shape& weight, std::int64_t rank,
+                 float scale);
+
+  std::string name;
+  Parameter a;  ///< [rank, in]
+  Parameter b;  ///< [out, rank]
+  float scale;
+  bool enabled = true;
+};
+
+/// The matrix [out, in] of a linear layer or of an embedding: dense, or quantized, with any number of
+/// low-rank adapters on top. Everything that applies a weight goes through here, so that whoever changes what
+/// a weight is (an adapter, another format) changes it for every model.
+struct LinearWeight {
+  /// `quantizable` false: dense even where the source has it quantized.
+  LinearWeight(const ParamSource& source, std::string_view name, const Shape& shape, const Init& init,
+               bool quantizable = true);
+
+  Shape shape() const;
+  std::int64_t out() const { return shape()[0]; }
+  std::int64_t in() const { return shape()[1]; }
+  Device device() const;
+  /// Bytes of the matrix, without adapters.
+  std::size_t nbytes() const;
+  bool is_quantized() const { return packed != nullptr; }
+  /// Whether applying it quantizes its input to eight bits.
+  bool quantizes_input() const;
+  /// What its values are computed in: the dense matrix' dtype, f32 of a quantized one.
+  DType dtype() const;
+  /// Whether an adapter is on.
+  bool is_adapted() const;
+
+  /// x·Wᵀ + bias, with what the adapters that are on add. x: [..., in]; bias: [out] or undefined; returns
+  /// [..., out]. While gradients are recorded, a quantized matrix multiplies with its values, and x is not
+  /// quantized; its gradient goes to x, the bias and the adapters. Throws ShapeMismatch.
+  Tensor operator()(const LinearInput& x, const Tensor& bias = {}) const;
+  /// Rows by index, [...] i64 or i32 -> [..., in]; f32 of a quantized matrix.
+  Tensor rows(const Tensor& indices) const;
+  /// The whole matrix with the adapters that are on, as values; gradients reach what is trainable. The dense
+  /// matrix itself where there is no more; a quantized one in the dtype asked for. For ops that read a head,
+  /// or weights of several layers, as tensors.
+  Tensor effective(DType dequantized = DType::f32) const;
+
+  /// Whether what is made of x leaves a trace for a backward pass, now or when it is run once more: training
+  /// then computes with the values that its gradients belong to.
+  bool is_recorded(const Tensor& x, const Tensor& bias) const;
+
+  LowRankAdapter& add_adapter(const ParamSource& source, std::string name, std::int64_t rank, float scale);
+  /// Null where there is none of this name.
+  LowRankAdapter* find_adapter(std::string_view name);
+
+  quant::PackedPtr packed;  ///< null: `dense` is there
+  Parameter dense;
+  std::vector<std::unique_ptr<LowRankAdapter>> adapters;
+};
+
+/// How nn applies several weights to one input: x's rounding that all of them take, or none.
+quant::Rounding common_rounding(std::span<const LinearWeight* const> weights, std::int64_t rows);
+/// Adds what the adapters of the weight that are on make of x to y.
+Tensor add_adapters(const LinearWeight& weight, Tensor y, const LinearInput& x);
+
+/// While it lives, tells f each weight that is applied on this thread: once for each operator(), rows() or
+/// effective(), and for each part of a fused matmul. For tests and for counting work.
+class WeightObserver {
+ public:
+  explicit WeightObserver(std::function<void(const LinearWeight&)> f);
+  ~WeightObserver();
+  WeightObserver(const WeightObserver&) = delete;
+  WeightObserver& operator=(const WeightObserver&) = delete;
+  static void tell(const LinearWeight& weight);
+
+ private:
+  std::function<void(const LinearWeight&)> f_;
+  WeightObserver* outer_;
+};
+
+}  // namespace ingot
