@@ -1,7 +1,6 @@
 #include "ingot/nn/expert_linear.h"
 
-#include "ingot/autograd/grad_mode.h"
-#include "ingot/autograd/node.h"
+#include "ingot/nn/linear_weight.h"
 #include "ingot/nn/quantized_linear.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/grouped_linear.h"
@@ -19,13 +18,13 @@ Tensor ExpertLinear::operator()(const Tensor& x, const Tensor& offsets) const {
   if (packed.empty()) return grouped_linear(x, dense.value, offsets);
   const Tensor host_offsets = to(offsets, kCpu);
   const auto* begins = host_offsets.data<std::int64_t>();
-  const bool recorded = recorded_later() || needs_grad({&x});
   std::vector<Tensor> results;
   for (std::size_t e = 0; e < packed.size(); ++e) {
     const std::int64_t first = begins[e], rows = begins[e + 1] - first;
     if (rows == 0) continue;
     const Tensor mine = contiguous(narrow(x, 0, first, rows));
-    results.push_back(recorded ? quantized_linear(mine, packed[e]) : quant::linear(mine, *packed[e]));
+    results.push_back(multiplies_with_values() ? quantized_linear(mine, packed[e])
+                                               : quant::linear(mine, *packed[e]));
   }
   if (results.empty()) return Tensor::empty({0, packed.front()->rows}, DType::f32, x.device());
   return results.size() == 1 ? results.front() : concat(results, 0);

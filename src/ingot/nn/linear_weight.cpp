@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "ingot/autograd/grad_mode.h"
-#include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/nn/quantized_linear.h"
 #include "ingot/ops/cast.h"
@@ -61,20 +60,12 @@ bool LinearWeight::is_adapted() const {
   return std::ranges::any_of(adapters, [](const auto& adapter) { return adapter->enabled; });
 }
 
-bool LinearWeight::is_recorded(const Tensor& x, const Tensor& bias) const {
-  if (recorded_later() || needs_grad({&x, &bias})) return true;
-  return std::ranges::any_of(adapters, [](const auto& adapter) {
-    return adapter->enabled && needs_grad({&adapter->a.value, &adapter->b.value});
-  });
-}
-
 Tensor LinearWeight::operator()(const LinearInput& x, const Tensor& bias) const {
   WeightObserver::tell(*this);
   if (packed == nullptr) return add_adapters(*this, linear(x.tensor(), dense.value, bias), x);
+  if (multiplies_with_values()) return add_adapters(*this, quantized_linear(x.tensor(), packed, bias), x);
   const LinearWeight* self = this;
   const quant::Rounding rounding = common_rounding({&self, 1}, x.rows());
-  if (rounding == quant::Rounding::none && is_recorded(x.tensor(), bias))
-    return add_adapters(*this, quantized_linear(x.tensor(), packed, bias), x);
   return add_adapters(*this, quant::linear(x.quantized(rounding), *packed, bias), x);
 }
 
@@ -118,6 +109,8 @@ LowRankAdapter* LinearWeight::find_adapter(std::string_view name) {
   return found == adapters.end() ? nullptr : found->get();
 }
 
+bool multiplies_with_values() { return grad_enabled() || recorded_later(); }
+
 quant::Rounding common_rounding(std::span<const LinearWeight* const> weights, std::int64_t rows) {
   const auto of = [rows](const LinearWeight* weight) {
     return weight->is_adapted() ? quant::Rounding::none : quant::rounding(weight->packed.get(), rows);
@@ -125,7 +118,7 @@ quant::Rounding common_rounding(std::span<const LinearWeight* const> weights, st
   const quant::Rounding first = of(weights.front());
   const bool same =
       std::ranges::all_of(weights, [&](const LinearWeight* weight) { return of(weight) == first; });
-  return !grad_enabled() && !recorded_later() && same ? first : quant::Rounding::none;
+  return !multiplies_with_values() && same ? first : quant::Rounding::none;
 }
 
 Tensor add_adapters(const LinearWeight& weight, Tensor y, const LinearInput& x) {

@@ -61,10 +61,6 @@ struct LinearWeight {
   /// or weights of several layers, as tensors.
   Tensor effective(DType dequantized = DType::f32) const;
 
-  /// Whether what is made of x leaves a trace for a backward pass, now or when it is run once more: training
-  /// then computes with the values that its gradients belong to.
-  bool is_recorded(const Tensor& x, const Tensor& bias) const;
-
   LowRankAdapter& add_adapter(const ParamSource& source, std::string name, std::int64_t rank, float scale);
   /// Null where there is none of this name.
   LowRankAdapter* find_adapter(std::string_view name);
@@ -76,6 +72,9 @@ struct LinearWeight {
 
 /// How nn applies several weights to one input: x's rounding that all of them take, or none.
 quant::Rounding common_rounding(std::span<const LinearWeight* const> weights, std::int64_t rows);
+/// Whether quantized matrices multiply with their values here: gradients are enabled, or what runs is run
+/// once more with them. All layers then compute with the values that gradients belong to, trained or not.
+bool multiplies_with_values();
 /// Adds what the adapters of the weight that are on make of x to y.
 Tensor add_adapters(const LinearWeight& weight, Tensor y, const LinearInput& x);
 

@@ -8,7 +8,6 @@
 #include <fmt/ranges.h>
 
 #include "ingot/autograd/grad_mode.h"
-#include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/joined_rows.h"
@@ -122,14 +121,10 @@ std::vector<Tensor> ProjectionGroup::together(const LinearInput& x) const {
     for (const auto& layer : layers_) weights.push_back({layer->weight.dense.value, layer->bias.value});
     return linear(x.tensor(), weights);
   }
-  const quant::Rounding common = rounding(x);
-  const auto needs_values = [&](const auto& layer) {
-    return common == quant::Rounding::none && layer->weight.is_recorded(x.tensor(), layer->bias.value);
-  };
-  if (!std::ranges::all_of(layers_, is_quantized) || std::ranges::any_of(layers_, needs_values)) return {};
+  if (!std::ranges::all_of(layers_, is_quantized) || multiplies_with_values()) return {};
   std::vector<quant::WeightAndBias> weights;
   for (const auto& layer : layers_) weights.push_back({*layer->weight.packed, layer->bias.value});
-  return quant::linear(x.quantized(common), weights);
+  return quant::linear(x.quantized(rounding(x)), weights);
 }
 
 quant::Rounding ProjectionGroup::rounding(const LinearInput& x) const {
