@@ -16,6 +16,7 @@ void add_all_verbs(Command& root) {
   add_inspect(root);
   add_convert(root);
   add_quantize(root);
+  add_merge(root);
   add_models(root);
   add_pull(root);
   add_onnx(root);

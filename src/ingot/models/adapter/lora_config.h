@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ingot {
+
+/// Which weights get low-rank adapters, and of what size (LoRA, Hu et al. 2021). Fields carry the names of
+/// PEFT's adapter_config.json, and mean the same. Modules are called as the family's checkpoints call them
+/// ("model.layers.0.self_attn.q_proj", "transformer.h.0.attn.c_attn").
+struct LoraConfig {
+  std::int64_t r = 8;
+  double lora_alpha = 8;
+  bool use_rslora = false;  ///< scale alpha / √r in place of alpha / r (Kalajdzievski 2023)
+  /// Modules by name, or by the end of it behind a dot. {"all-linear"}: every linear layer but the head.
+  std::vector<std::string> target_modules;
+  std::string target_regex;  ///< in place of the list, as PEFT has it: matches a whole name
+  std::vector<std::string> exclude_modules;
+  std::vector<std::int64_t> layers_to_transform;     ///< numbers of layers; empty: all
+  std::map<std::string, std::int64_t> rank_pattern;  ///< r of modules whose name ends with the pattern
+  std::map<std::string, double> alpha_pattern;       ///< lora_alpha likewise
+  std::vector<std::string> modules_to_save;          ///< trained as a whole and kept beside the adapter
+  std::string base_model_name_or_path;
+
+  /// Reads adapter_config.json. FormatError, or NotImplemented for what changes the result and is not
+  /// understood (DoRA, biases, replicated layers), naming file and key.
+  static LoraConfig from_json(std::string_view text, const std::string& path);
+  std::string to_json() const;
+  /// InvalidConfig that names the key.
+  void validate() const;
+
+  /// Whether a module of this name gets an adapter. `is_head`: it makes the logits, or looks tokens up.
+  bool targets(const std::string& module, bool is_head) const;
+  /// Whether a module of this name is trained as a whole.
+  bool saves(const std::string& module) const;
+  std::int64_t rank_of(const std::string& module) const;
+  /// What the update of a module with an adapter of this rank is multiplied with.
+  float scale_of(const std::string& module, std::int64_t rank) const;
+};
+
+}  // namespace ingot

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ingot/models/adapter/lora.h"
+#include "ingot/nn/linear_weight.h"
+
+namespace ingot {
+
+/// A weight, and the module of the family's checkpoints that it is, or is a part of.
+struct AdaptedWeight {
+  LinearWeight* weight;
+  std::string ours;    ///< "model.layers.0.self_attn.q_proj"
+  std::string module;  ///< "model.layers.0.self_attn.qkv_proj"
+  /// Rows [first, first + rows) of the module; rows 0: all of it.
+  std::int64_t first = 0, rows = 0;
+  bool is_head = false;  ///< makes logits, or looks tokens up
+};
+
+/// All weights of a model, in its order.
+std::vector<AdaptedWeight> adapted_weights(AdaptedModel model);
+
+}  // namespace ingot

@@ -1,0 +1,264 @@
+#include "ingot/models/adapter/peft.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/suggest.h"
+#include "ingot/models/adapter/modules.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+#include "ingot/weights/open.h"
+#include "ingot/weights/safetensors_writer.h"
+
+namespace ingot {
+namespace {
+
+constexpr const char* kConfigFile = "adapter_config.json";
+constexpr std::string_view kPrefix = "base_model.model.";
+
+// What a file holds for one module: the two matrices [r, in] and [out, r], or a whole weight in its place.
+struct ModuleTensors {
+  Tensor a, b, whole;
+};
+
+std::string weights_file(const std::string& directory) {
+  for (const char* name : {"adapter_model.safetensors", "adapter_model.bin"}) {
+    const std::string path = directory + "/" + name;
+    if (std::filesystem::exists(path)) return path;
+  }
+  throw IoError(directory, "holds neither adapter_model.safetensors nor adapter_model.bin");
+}
+
+// "base_model.model.x.lora_A.weight" as ("x", "lora_A"); names of older files have the adapter's between.
+std::pair<std::string, std::string> split_name(std::string name) {
+  if (name.starts_with(kPrefix)) name.erase(0, kPrefix.size());
+  for (const char* part : {".lora_A", ".lora_B", ".lora_embedding_A", ".lora_embedding_B",
+                           ".lora_magnitude_vector", ".modules_to_save", ".base_layer"}) {
+    const std::size_t at = name.find(part);
+    if (at == std::string::npos) continue;
+    const char end =
+        at + std::string_view(part).size() < name.size() ? name[at + std::string_view(part).size()] : '.';
+    if (end == '.') return {name.substr(0, at), part + 1};
+  }
+  const std::size_t last = name.rfind('.');
+  return {name.substr(0, last), last == std::string::npos ? "" : name.substr(last + 1)};
+}
+
+// The module's name as the rules of the family have it.
+std::string canonical_module(const WeightMap& map, const std::string& module) {
+  const std::string name = map.canonical(module + ".weight");
+  return name.substr(0, name.size() - std::string_view(".weight").size());
+}
+
+std::map<std::string, ModuleTensors> read_modules(const std::string& file, const WeightMap& map) {
+  const auto source = open_weights(file);
+  std::map<std::string, ModuleTensors> modules;
+  for (const TensorInfo& info : source->tensors()) {
+    const auto [module, part] = split_name(info.name);
+    ModuleTensors& tensors = modules[canonical_module(map, module)];
+    const Tensor tensor = source->load_tensor(info.name);
+    if (part == "lora_A")
+      tensors.a = tensor;
+    else if (part == "lora_B")
+      tensors.b = tensor;
+    else if (part ==
+             "lora_embedding_A")  // [r, tokens]: of the embedding's [tokens, width] it is the left matrix
+      tensors.b = contiguous(transpose(tensor, 0, 1));
+    else if (part == "lora_embedding_B")
+      tensors.a = contiguous(transpose(tensor, 0, 1));
+    else if (info.name.ends_with(".weight") && part != "lora_magnitude_vector")
+      tensors.whole = tensor;
+    else
+      throw NotImplemented(
+          fmt::format("{}: {}: adapters are matrices lora_A and lora_B, or whole weights", file, info.name));
+  }
+  return modules;
+}
+
+[[noreturn]] void refuse_module(const std::string& file, const std::string& module,
+                                const std::vector<AdaptedWeight>& weights) {
+  std::vector<std::string> names;
+  for (const AdaptedWeight& weight : weights) names.push_back(weight.module);
+  throw Error(fmt::format(
+      "{}: has an adapter for '{}', which this model does not have{}; is it of another base model?", file,
+      module, did_you_mean(module, names)));
+}
+
+void check_shapes(const std::string& file, const std::string& module, const ModuleTensors& tensors,
+                  const AdaptedWeight& weight) {
+  INGOT_CHECK(tensors.a.defined() && tensors.b.defined(),
+              FormatError(file, 0, module,
+                          fmt::format("has lora_{} without lora_{}", tensors.a.defined() ? 'A' : 'B',
+                                      tensors.a.defined() ? 'B' : 'A')));
+  const Shape shape = weight.weight->shape();
+  const auto fits = [&] {
+    if (tensors.a.rank() != 2 || tensors.b.rank() != 2 || tensors.a.dim(0) != tensors.b.dim(1)) return false;
+    const std::int64_t out = tensors.b.dim(0);
+    return tensors.a.dim(1) == shape[1] &&
+           (weight.rows == 0 ? out == shape[0] : out >= weight.first + weight.rows);
+  };
+  if (fits()) return;
+  throw Error(fmt::format(
+      "{}: the adapter of '{}' has lora_A {} and lora_B {}, and the model's matrix is {}; is it "
+      "of another base model?",
+      file, module, to_string(tensors.a.shape()), to_string(tensors.b.shape()), to_string(shape)));
+}
+
+// Gives an adapter the tensors of a file.
+class GivenMatrices final : public ParamProvider {
+ public:
+  GivenMatrices(Tensor a, Tensor b) : a_(std::move(a)), b_(std::move(b)) {}
+  Tensor provide(const ParamRequest& request) override { return request.name.ends_with("lora_A") ? a_ : b_; }
+
+ private:
+  Tensor a_, b_;
+};
+
+void put_on(const AdaptedWeight& at, const ModuleTensors& tensors, const std::string& name, float scale) {
+  const Device device = at.weight->device();
+  const auto moved = [device](const Tensor& x) { return clone(contiguous(to(to(x, DType::f32), device))); };
+  const Tensor b = at.rows == 0 ? tensors.b : narrow(tensors.b, 0, at.first, at.rows);
+  GivenMatrices given(moved(tensors.a), moved(b));
+  at.weight->add_adapter(ParamSource(given).scope(at.ours), name, tensors.a.dim(0), scale);
+}
+
+// modules_to_save: the weight as it was trained.
+void replace_whole(const std::string& file, const std::string& module, const Tensor& whole,
+                   const WeightMap& map, const AdaptedWeight& at) {
+  INGOT_CHECK(!at.weight->is_quantized(),
+              Error(fmt::format("{}: replaces '{}', which is quantized in this model", file, module)));
+  WeightRule rule = map.rule_for(at.ours + ".weight");
+  const Tensor value = import_tensor(rule, [&whole](const std::string&) { return whole; });
+  INGOT_CHECK(value.defined() && value.shape() == at.weight->shape(),
+              ShapeMismatch(fmt::format("{}: {}", file, module), at.weight->shape().to_vector(),
+                            whole.shape().to_vector(), "the model's matrix is another"));
+  const DType dtype = at.weight->dense.value.dtype();
+  at.weight->dense.replace(clone(to(to(value, dtype), at.weight->device())));
+}
+
+}  // namespace
+
+bool is_peft_adapter(const std::string& path) { return std::filesystem::exists(path + "/" + kConfigFile); }
+
+LoraConfig read_peft_adapter(AdaptedModel model, const std::string& directory, const std::string& name,
+                             float weight) {
+  const NoGrad no_grad;
+  const std::string config_path = directory + "/" + kConfigFile;
+  const LoraConfig config = LoraConfig::from_json(read_file(config_path), config_path);
+  const std::string file = weights_file(directory);
+  const std::vector<AdaptedWeight> weights = adapted_weights(model);
+  const bool tied = std::ranges::none_of(
+      weights, [](const AdaptedWeight& at) { return at.is_head && !at.weight->dense.embedding; });
+  for (const auto& [module, tensors] : read_modules(file, model.map)) {
+    bool found = false;
+    for (const AdaptedWeight& at : weights) {
+      if (at.module != module) continue;
+      found = true;
+      if (tensors.whole.defined()) replace_whole(file, module, tensors.whole, model.map, at);
+      if (!tensors.a.defined() && !tensors.b.defined()) continue;
+      check_shapes(file, module, tensors, at);
+      if (at.weight->dense.embedding && tied)
+        throw NotImplemented(
+            fmt::format("{}: an adapter of the embeddings ('{}') that are the head, too", file, module));
+      put_on(at, tensors, name, weight * config.scale_of(module, tensors.a.dim(0)));
+    }
+    if (!found) refuse_module(file, module, weights);
+  }
+  return config;
+}
+
+namespace {
+
+struct Part {
+  AdaptedWeight at;
+  const LowRankAdapter* adapter;
+};
+
+// The adapters of a module's parts as one: rows of A one behind another, B with a block for each part.
+ModuleTensors joined(const std::vector<Part>& parts) {
+  const auto f32 = [](const Parameter& matrix) { return to(to(matrix.value.detach(), kCpu), DType::f32); };
+  if (parts.size() == 1) return {f32(parts.front().adapter->a), f32(parts.front().adapter->b), {}};
+  std::vector<Tensor> a, b;
+  std::int64_t rank = 0;
+  for (const Part& part : parts) rank += part.adapter->a.value.dim(0);
+  std::int64_t first = 0;
+  for (const Part& part : parts) {
+    a.push_back(f32(part.adapter->a));
+    const Tensor own = f32(part.adapter->b), block = Tensor::zeros({own.dim(0), rank});
+    copy_(narrow(block, 1, first, own.dim(1)), own);
+    b.push_back(block);
+    first += own.dim(1);
+  }
+  return {concat(a, 0), concat(b, 0), {}};
+}
+
+void check_parts(const std::string& module, const std::vector<Part>& parts) {
+  std::int64_t next = 0;
+  for (const Part& part : parts) {
+    INGOT_CHECK(part.at.rows == 0 || part.at.first == next,
+                NotImplemented(fmt::format(
+                    "an adapter of a part of '{}' alone; target all that is fused there", module)));
+    INGOT_CHECK(part.adapter->scale == parts.front().adapter->scale,
+                NotImplemented(fmt::format("adapters of parts of '{}' with different scales", module)));
+    next += part.at.rows;
+  }
+}
+
+}  // namespace
+
+void write_peft_adapter(const std::string& directory, AdaptedModel model, const LoraConfig& config,
+                        const std::string& name) {
+  const NoGrad no_grad;
+  std::map<std::string, std::vector<Part>> modules;
+  std::map<std::string, Tensor> saved;
+  for (const AdaptedWeight& at : adapted_weights(model)) {
+    if (const LowRankAdapter* adapter = at.weight->find_adapter(name))
+      modules[at.module].push_back({at, adapter});
+    if (config.saves(at.module)) saved[at.ours + ".weight"] = to(at.weight->dense.value.detach(), kCpu);
+  }
+  INGOT_CHECK(!modules.empty(), Error(fmt::format("this model has no adapter '{}'", name)));
+  LoraConfig written = config;
+  written.target_regex.clear();
+  written.target_modules.clear();
+  written.exclude_modules.clear();
+  written.layers_to_transform.clear();
+  written.rank_pattern.clear();
+  written.alpha_pattern.clear();
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [theirs, whole] : export_tensors(model.map, saved))
+    tensors[std::string(kPrefix) + theirs] = whole;
+  for (const auto& [module, parts] : modules) {
+    check_parts(module, parts);
+    const ModuleTensors one = joined(parts);
+    const std::string prefix = std::string(kPrefix) + module;
+    if (parts.front().at.weight->dense.embedding) {
+      tensors[prefix + ".lora_embedding_A"] = contiguous(transpose(one.b, 0, 1));
+      tensors[prefix + ".lora_embedding_B"] = contiguous(transpose(one.a, 0, 1));
+    } else {
+      tensors[prefix + ".lora_A.weight"] = contiguous(one.a);
+      tensors[prefix + ".lora_B.weight"] = contiguous(one.b);
+    }
+    written.target_modules.push_back(module);
+    // What the pattern rules give for this rank, or else a rule of its own.
+    const std::int64_t rank = one.a.dim(0);
+    const float scale = parts.front().adapter->scale;
+    if (rank != written.r) written.rank_pattern[module] = rank;
+    if (written.scale_of(module, rank) != scale) {
+      const auto of = static_cast<double>(rank);
+      written.alpha_pattern[module] = static_cast<double>(scale) * (written.use_rslora ? std::sqrt(of) : of);
+    }
+  }
+  write_safetensors(directory + "/adapter_model.safetensors", tensors);
+  write_file_atomically(directory + "/" + kConfigFile, written.to_json());
+}
+
+}  // namespace ingot

@@ -1,0 +1,37 @@
+#include "ingot/models/adapter/use_adapters.h"
+
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/models/adapter/peft.h"
+
+namespace ingot {
+
+AdapterChoice AdapterChoice::parse(std::string_view text, const std::string& option) {
+  const std::size_t equals = text.rfind('=');
+  if (equals == std::string_view::npos) return {.path = std::string(text)};
+  AdapterChoice choice{.path = std::string(text.substr(0, equals))};
+  const std::string_view number = text.substr(equals + 1);
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), choice.weight);
+  INGOT_CHECK(error == std::errc() && end == number.data() + number.size() && std::isfinite(choice.weight),
+              InvalidConfig(option, fmt::format("'{}' is not a number; write DIRECTORY=WEIGHT", number)));
+  return choice;
+}
+
+void use_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters) {
+  const WeightMap map = LanguageModel::weight_map(model.config);
+  std::size_t number = 0;
+  for (const AdapterChoice& adapter : adapters) {
+    INGOT_CHECK(
+        is_peft_adapter(adapter.path),
+        IoError(adapter.path, "is not an adapter: a directory with adapter_config.json was expected"));
+    // One adapter may be given twice.
+    read_peft_adapter({model, map}, adapter.path, fmt::format("{}:{}", number++, adapter.path),
+                      adapter.weight);
+  }
+}
+
+}  // namespace ingot

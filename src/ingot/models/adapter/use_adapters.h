@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ingot/models/language/decoder.h"
+
+namespace ingot {
+
+/// An adapter to be put on a model, as a person names it.
+struct AdapterChoice {
+  std::string path;     ///< a directory as PEFT writes it
+  float weight = 1.0F;  ///< what its updates are multiplied with
+
+  /// "out/adapter" or "out/adapter=0.5". InvalidConfig naming `option`.
+  static AdapterChoice parse(std::string_view text, const std::string& option = "--adapter");
+};
+
+/// Reads each adapter and puts it on the model, under its path; several add up. Throws as read_peft_adapter
+/// does.
+void use_adapters(LanguageModel& model, std::span<const AdapterChoice> adapters);
+
+}  // namespace ingot
