@@ -82,8 +82,54 @@ TEST(Documents, ADirectoryGivesItsTextFilesInOrderAndLeavesTheRestOut) {
   SourceReport report;
   EXPECT_EQ(read({.paths = {directory.path()}}, &report),
             (Strings{"first", "second", "third", "no extension"}));
-  EXPECT_EQ(report.skipped_files, 2);
+  EXPECT_EQ(report.skipped_files, 3);
   EXPECT_EQ(report.files, 4);
+  const std::string told = describe_left_out(list_files({.paths = {directory.path()}}));
+  EXPECT_TRUE(told.starts_with("3 files are left out: ")) << told;
+  for (const char* part :
+       {"e.txt (binary data", "f.txt (not UTF-8, byte 0xfc at 6; 'encoding' names what it is)",
+        "g.png (its name's ending is not one of text)"}) {
+    EXPECT_NE(told.find(part), std::string::npos) << told;
+  }
+  EXPECT_EQ(read({.paths = {directory.path()}, .encoding = "latin1"}).back(), "latin ü");
+}
+
+TEST(Documents, ArraysOfJsonAreRecordsWhateverTheFileIsCalled) {
+  TemporaryDirectory directory;
+  const std::string json = directory.at("a.json"), text = directory.at("a.txt");
+  const std::string records = "[\n {\"text\":\"one\"},\n {\"text\":\"two\"}]";
+  write_file_atomically(json, records);
+  write_file_atomically(text, records);
+  EXPECT_EQ(read({.paths = {json}}), (Strings{"one", "two"}));
+  EXPECT_EQ(read({.paths = {text}}), (Strings{"one", "two"}));
+  EXPECT_EQ(read({.paths = {text}, .format = SourceFormat::text}), Strings{records});
+  write_file_atomically(json, "{\"version\":1,\"data\":[{\"text\":\"one\"}]}");
+  EXPECT_EQ(read({.paths = {json}}), Strings{"one"});
+  write_file_atomically(json, "{\"text\":\"one\"}\n{\"text\":\"two\"}\n");
+  EXPECT_EQ(read({.paths = {json}}), (Strings{"one", "two"}));
+  write_file_atomically(json, "[{\"instruction\":\"say\",\"output\":\"so\"}]");
+  EXPECT_NE(message_of<FormatError>([&] {
+              read({.paths = {json}});
+            }).find("record 1: has no 'text'; it has instruction, output"),
+            std::string::npos);
+  write_file_atomically(directory.at("a.csv"), "id,text\n1,one\n");
+  EXPECT_NE(
+      message_of<FormatError>([&] { read({.paths = {directory.at("a.csv")}}); }).find("is a table (CSV)"),
+      std::string::npos);
+}
+
+TEST(Documents, StrayBytesAreReplacedAndOtherEncodingsRefused) {
+  TemporaryDirectory directory;
+  const std::string path = directory.at("a.txt");
+  const SourceOptions stray{.paths = {path}, .invalid_utf8 = InvalidUtf8::stray};
+  write_file_atomically(path, "\u00fc\u00e4\u00f6 x\xFFy");
+  EXPECT_EQ(read(stray), Strings{"\u00fc\u00e4\u00f6 x\uFFFDy"});
+  write_file_atomically(path, "gr\xFC\xDF dich");
+  EXPECT_NE(
+      message_of<FormatError>([&] {
+        read(stray);
+      }).find("byte 0xfc is not UTF-8; convert the file (iconv), or set 'encoding' (latin1, cp1252 ...)"),
+      std::string::npos);
 }
 
 TEST(Documents, BadJsonNamesFileAndLine) {

@@ -117,7 +117,7 @@ double measure_step(const TrainConfig& config) {
 std::string first_words(const DemoOptions& o) {
   data::SourceOptions source;
   source.paths = o.data;
-  source.invalid_utf8 = data::InvalidUtf8::replace;
+  source.invalid_utf8 = data::InvalidUtf8::stray;
   std::string words = "The ";
   data::for_each_document(source, [&](std::string_view text) {
     for (std::size_t at = text.find("\n"); at < text.size(); at = text.find("\n", at + 1)) {

@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
-#include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/progress.h"
 #include "ingot/cli/inference.h"
 #include "ingot/cli/verbs.h"
+#include "ingot/data/text_file.h"
 
 namespace ingot::cli {
 namespace {
@@ -22,7 +22,7 @@ struct PerplexityOptions {
 };
 
 int run(const PerplexityOptions& o) {
-  const std::string text = read_file(o.text);
+  const std::string text = data::read_text_file(o.text);
   const InferenceModel opened = open_for_inference(o.inference);
   std::vector<std::int32_t> ids = opened.tokenizer.encode(text);
   auto bytes = static_cast<std::int64_t>(text.size());

@@ -12,6 +12,7 @@
 #include "ingot/base/units.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/cli/write_model.h"
+#include "ingot/data/text_file.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/quality.h"
 #include "ingot/models/language/checkpoint.h"
@@ -113,7 +114,7 @@ void print_row(const infer::FormatQuality& q, double reference) {
 }
 
 Json report(const QuantizeOptions& o, const std::vector<std::string>& formats) {
-  std::vector<std::int32_t> ids = open_tokenizer(o.source).encode(read_file(o.report));
+  std::vector<std::int32_t> ids = open_tokenizer(o.source).encode(data::read_text_file(o.report));
   if (o.limit > 0 && o.limit < static_cast<std::int64_t>(ids.size()))
     ids.resize(static_cast<std::size_t>(o.limit));
   ProgressBar bar({.label = "measuring", .total = static_cast<std::int64_t>(formats.size()) + 1});

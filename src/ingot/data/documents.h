@@ -10,20 +10,23 @@
 namespace ingot::data {
 
 enum class SourceFormat : std::uint8_t {
-  automatic,  ///< by the file's name: .jsonl and .ndjson are lines of JSON, all else is text
+  automatic,  ///< by the file's name and its first bytes: .jsonl, .json, and arrays of JSON objects are
+              ///< records
   text,
-  jsonl,
+  jsonl,  ///< a record a line
+  json,   ///< an array of records, or an object with one
 };
 
 /// What becomes of text that is not UTF-8. In a directory, a file that is not text is left out in any case.
 enum class InvalidUtf8 : std::uint8_t {
   error,
   replace,  ///< what is ill-formed becomes U+FFFD
+  stray,    ///< replaced, but an error where most of what is not ASCII is ill-formed: another encoding
   skip,     ///< the document is left out
 };
 
 /// Where training text comes from. Each text file, each part of one between separators, and each line of JSON
-/// is a document.
+/// is a document. Files may be packed and encoded as TextFile reads them.
 struct SourceOptions {
   /// Files and directories, read in this order. A directory gives the text files below it, sorted by name;
   /// hidden ones, build folders and the like are left out.
@@ -34,6 +37,7 @@ struct SourceOptions {
   /// Splits a text file into documents ("<|endoftext|>"); empty: a file is one document.
   std::string document_separator;
   InvalidUtf8 invalid_utf8 = InvalidUtf8::error;
+  std::string encoding;  ///< as TextFile's
 
   /// InvalidConfig where no path is given or a path is empty.
   void validate() const;
@@ -42,11 +46,12 @@ struct SourceOptions {
 struct SourceFile {
   std::string path;
   SourceFormat format = SourceFormat::text;
-  bool from_directory = false;
+  std::string left_out;  ///< why it is not read; empty: it is. Files of directories only
 };
 
-/// The files that the options name, in reading order. IoError for a path that does not exist, or a directory
-/// without text.
+/// The files that the options name, in reading order, and those of directories that are left out. IoError for
+/// a path that does not exist, or a directory without text; FormatError for a file that is named and is not
+/// text.
 std::vector<SourceFile> list_files(const SourceOptions& options);
 
 /// What was read, and what was not.
@@ -55,9 +60,12 @@ struct SourceReport {
   std::int64_t documents = 0;
   std::int64_t bytes = 0;  ///< of the documents
   std::int64_t empty_documents = 0;
-  std::int64_t skipped_files = 0;      ///< of directories: no text after all
+  std::int64_t skipped_files = 0;      ///< of directories: SourceFile::left_out
   std::int64_t skipped_documents = 0;  ///< InvalidUtf8::skip
 };
+
+/// "3 files are left out: a.txt (not UTF-8 ...), b.png (...) ...": empty where none is.
+std::string describe_left_out(const std::vector<SourceFile>& files);
 
 /// Calls `take` for every document that is not empty. The text is valid only during the call. IoError and
 /// FormatError name the file, and for lines of JSON the line. A source without any document is an IoError.

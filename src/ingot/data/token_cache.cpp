@@ -102,14 +102,16 @@ std::string key_of(const SourceOptions& source, const std::vector<SourceFile>& f
     hash.update(part);
     hash.update(fmt::format("#{}\n", part.size()));
   };
-  add("ingot tokens 1");
+  add("ingot tokens 2");
   add(encoder.identity);
   add(fmt::format("{} {} {}", encoder.vocab_size, encoder.bos_id.value_or(-1), encoder.eos_id.value_or(-1)));
   add(source.text_field);
+  add(source.encoding);
   add(source.document_separator);
   add(fmt::format("{}", static_cast<int>(source.invalid_utf8)));
   for (const SourceFile& file : files) {
-    add(fmt::format("{} {}", static_cast<int>(file.format), file.from_directory));
+    if (!file.left_out.empty()) continue;
+    add(fmt::format("{}", static_cast<int>(file.format)));
     const MappedFile map(file.path, MappedFile::Access::sequential);
     add(tree_hash(map.bytes()));
   }
@@ -170,6 +172,7 @@ std::shared_ptr<const TokenStore> load_tokens(const SourceOptions& source, const
   TokenCacheReport& report = report_out == nullptr ? unwanted : *report_out;
   report = {};
   const std::vector<SourceFile> files = list_files(source);
+  report.left_out = describe_left_out(files);
   const std::string key = key_of(source, files, encoder);
   std::shared_ptr<const TokenStore> store;
   if (!cache.directory.empty()) {

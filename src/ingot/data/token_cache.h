@@ -37,9 +37,10 @@ struct TokenCacheOptions {
 
 struct TokenCacheReport {
   bool reused = false;
-  std::string path;     ///< empty where the tokens are in memory only
-  std::string problem;  ///< why a cached file was not used, or why none could be written; empty: none
-  SourceReport source;  ///< where not reused
+  std::string path;      ///< empty where the tokens are in memory only
+  std::string problem;   ///< why a cached file was not used, or why none could be written; empty: none
+  SourceReport source;   ///< where not reused
+  std::string left_out;  ///< describe_left_out()
 };
 
 /// The tokens of a source: from the cache where its content, the tokenizer and the options are the same, else

@@ -24,9 +24,10 @@ std::vector<DatasetConfig> read_datasets(const ConfigReader& root, std::string_v
   for (const ConfigReader& entry : root.sections(key)) {
     DatasetConfig dataset;
     dataset.path = entry.require<std::string>("path");
-    dataset.type = entry.choice("type", dataset.type, {"auto", "text", "jsonl"});
+    dataset.type = entry.choice("type", dataset.type, {"auto", "text", "jsonl", "json"});
     entry.alias("field", "text_field");
     dataset.text_field = entry.get("text_field", dataset.text_field);
+    dataset.encoding = entry.get("encoding", dataset.encoding);
     datasets.push_back(std::move(dataset));
   }
   return datasets;

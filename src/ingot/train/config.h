@@ -16,9 +16,10 @@ class Config;
 
 /// One source of training text.
 struct DatasetConfig {
-  std::string path;                 ///< a text file, a .jsonl file, or a directory of either
-  std::string type = "auto";        ///< "auto" (by extension), "text", "jsonl"
-  std::string text_field = "text";  ///< jsonl: the key that holds the text
+  std::string path;                 ///< a text file, records of JSON, or a directory of these
+  std::string type = "auto";        ///< "auto" (by ending and content), "text", "jsonl", "json"
+  std::string text_field = "text";  ///< of records: the key that holds the text
+  std::string encoding;             ///< of files that are not UTF-8: latin1, cp1252, shift_jis ...
 };
 
 struct OptimizerConfig {

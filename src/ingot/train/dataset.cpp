@@ -19,10 +19,16 @@ data::SourceOptions source_options(const DatasetConfig& dataset) {
   data::SourceOptions options;
   options.paths = {dataset.path};
   options.text_field = dataset.text_field;
-  options.invalid_utf8 = data::InvalidUtf8::replace;
+  options.invalid_utf8 = data::InvalidUtf8::stray;
+  options.encoding = dataset.encoding;
   if (dataset.type == "text") options.format = data::SourceFormat::text;
   if (dataset.type == "jsonl") options.format = data::SourceFormat::jsonl;
+  if (dataset.type == "json") options.format = data::SourceFormat::json;
   return options;
+}
+
+void tell_left_out(const data::TokenCacheReport& report) {
+  if (!report.left_out.empty()) log(LogLevel::warn, "ingot::data", report.left_out);
 }
 
 // The documents of several data sets as one set: a single store, so that shuffling mixes them.
@@ -34,6 +40,7 @@ data::DocumentSet load_documents(const TrainConfig& config, const std::vector<Da
     data::TokenCacheReport report;
     auto store = data::load_tokens(source_options(datasets.front()), encoder, cache, &report);
     reused = report.reused;
+    tell_left_out(report);
     return data::DocumentSet::all(std::move(store));
   }
   std::vector<std::int32_t> tokens;
@@ -44,6 +51,7 @@ data::DocumentSet load_documents(const TrainConfig& config, const std::vector<Da
     data::TokenCacheReport report;
     const auto store = data::load_tokens(source_options(dataset), encoder, cache, &report);
     reused = reused && report.reused;
+    tell_left_out(report);
     const std::size_t base = tokens.size();
     tokens.resize(base + static_cast<std::size_t>(store->size()));
     store->read(0, std::span(tokens).subspan(base));
