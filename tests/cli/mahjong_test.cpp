@@ -68,7 +68,9 @@ TEST(MahjongCommand, TheCircumstancesOfAWinAreOptionsOfScore) {
   EXPECT_TRUE(has(yaku({"--double-riichi", "--ippatsu"}), "double riichi"));
   EXPECT_TRUE(has(yaku({"--last-tile", "--tsumo"}), "haitei"));
   EXPECT_TRUE(has(yaku({"--last-tile"}), "houtei"));
-  EXPECT_TRUE(has(yaku({"--rinshan", "--tsumo"}), "rinshan kaihou"));
+  const auto after_kan = json_of(run_ingot({"mahjong", "score", "234m678s33399p", "--win", "2m", "--meld",
+                                            "-1111z", "--rinshan", "--tsumo", "--json"}));
+  EXPECT_TRUE(has(after_kan["yaku"].get<std::vector<std::string>>(), "rinshan kaihou"));
   EXPECT_TRUE(has(yaku({"--chankan"}), "chankan"));
   EXPECT_TRUE(has(yaku({"--first-turn", "--tsumo"}), "tenhou"));
   EXPECT_TRUE(has(yaku({"--first-turn", "--tsumo", "--seat-wind", "2"}), "chiihou"));

@@ -209,6 +209,16 @@ TEST(TenhouJson, ARoundWhoseEntriesFitInNoOrderIsRefused) {
   EXPECT_THROW(read_tenhou_json(kTenhouRound, "round.json"), FormatError);
 }
 
+// Three players win by one discard; who is liable pays for big three dragons alone; four concealed triplets
+// with a single wait count twice.
+TEST(TenhouJson, GamesOfMahjongSoulReplayByItsRules) {
+  for (const char* name : {"ms_triple_ron_t6", "ms_pao_t6", "ms_suuankou_tanki_t6"}) {
+    const GameLog log = read_log(fmt::format("{}/tests/mahjong/majsoul/{}.json", test::source_dir(), name));
+    EXPECT_EQ(log.rules.multiple_ron, Rules::majsoul().multiple_ron);
+    EXPECT_NO_THROW(replay(log)) << name;
+  }
+}
+
 TEST(TenhouJson, HostileDocumentsAreRefused) {
   for (const char* text : {"", "{}", "[]", R"({"log":[]})", R"({"log":[[]]})",
                            R"({"log":[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]]})",

@@ -208,6 +208,14 @@ TEST(Score, TheReadingWorthMostIsTaken) {  // as three triplets sanankou, as run
   EXPECT_TRUE(s.has(Yaku::Iipeikou));
 }
 
+TEST(Score, WinsThatNoKanAllowsAreRefused) {
+  EXPECT_THROW(score("223344m567p34588s", "2m", [](WinQuery& q) { q.chankan = true; }), InvalidHand)
+      << "who robs the fourth cannot hold another";
+  EXPECT_THROW(score("234m567p345678s11z", "2m", [](WinQuery& q) { q.rinshan = q.tsumo = true; }),
+               InvalidHand);
+  EXPECT_NO_THROW(score("234m567p34588s456s", "2m", [](WinQuery& q) { q.chankan = true; }));
+}
+
 TEST(Score, ImpossibleHandsAreRefusedWithTheReason) {
   const Hand hand = make_hand("123m456m789p11z222z");
   WinQuery q{.hand = hand, .melds = {}, .win_tile = 5};

@@ -30,30 +30,30 @@ std::string read_maybe_gzip(const std::string& path, std::size_t max_bytes) {
   }
 }
 
-GameLog parse_log(std::string_view content, const std::string& source, const Rules& mjai_rules) {
+GameLog parse_log(std::string_view content, const std::string& source, const Rules& otherwise) {
   const std::size_t first = content.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   if (first == std::string_view::npos) throw FormatError(source, 0, "log", "is empty");
   const std::string_view body = content.substr(first);
   if (body[0] == '<') return read_mjlog(body, source);
   const std::string_view line = body.substr(0, body.find('\n'));
-  if (line.find("\"type\"") != std::string_view::npos) return read_mjai(body, source, mjai_rules);
-  return read_tenhou_json(body, source);
+  if (line.find("\"type\"") != std::string_view::npos) return read_mjai(body, source, otherwise);
+  return read_tenhou_json(body, source, otherwise);
 }
 
-GameLog read_log(const std::string& path, const Rules& mjai_rules, std::size_t max_bytes) {
-  return parse_log(read_maybe_gzip(path, max_bytes), path, mjai_rules);
+GameLog read_log(const std::string& path, const Rules& otherwise, std::size_t max_bytes) {
+  return parse_log(read_maybe_gzip(path, max_bytes), path, otherwise);
 }
 
 std::size_t stream_examples(const std::vector<std::string>& paths,
                             const std::function<void(const TrainingExample&)>& visit,
-                            const std::function<void(const Error&)>& on_error, const Rules& mjai_rules) {
+                            const std::function<void(const Error&)>& on_error, const Rules& otherwise) {
   std::size_t used = 0;
   for (const std::string& path : paths) {
     int round = -1;
     std::uint8_t last_round = 255;
     std::uint16_t last_honba = 0;
     try {
-      replay(read_log(path, mjai_rules), [&](const Table& table, int player, const Action& action) {
+      replay(read_log(path, otherwise), [&](const Table& table, int player, const Action& action) {
         if (table.pub.round != last_round || table.pub.honba != last_honba) {
           ++round;
           last_round = table.pub.round;

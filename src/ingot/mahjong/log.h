@@ -47,15 +47,16 @@ std::string to_mjai(const Event& event, int viewer = -1);
 Event parse_mjai(std::string_view line, const std::string& source = "mjai");
 
 /// Reads the JSON of tenhou.net/6, whole games or single rounds. Who acts when is found by following the
-/// calls.
-GameLog read_tenhou_json(std::string_view text, const std::string& source);
+/// calls. The room's name tells the rules: Tenhou's, or Mahjong Soul's; `otherwise` are those of other games.
+GameLog read_tenhou_json(std::string_view text, const std::string& source, const Rules& otherwise = {});
 
+/// `otherwise` are the rules of logs that do not name theirs.
 /// Reads any of the three formats, gzip-compressed or not, telling them apart by content. An archive that
 /// expands to more than `max_bytes` is refused with FormatError.
-GameLog read_log(const std::string& path, const Rules& mjai_rules = {}, std::size_t max_bytes = 64U << 20);
+GameLog read_log(const std::string& path, const Rules& otherwise = {}, std::size_t max_bytes = 64U << 20);
 /// The content of a file, decompressed if it is gzip. The same limit.
 std::string read_maybe_gzip(const std::string& path, std::size_t max_bytes = 64U << 20);
-GameLog parse_log(std::string_view content, const std::string& source, const Rules& mjai_rules = {});
+GameLog parse_log(std::string_view content, const std::string& source, const Rules& otherwise = {});
 
 /// One decision of a real game: what the player saw and did, and how the round and the game went on.
 struct TrainingExample {
@@ -70,7 +71,7 @@ struct TrainingExample {
 /// stand. Returns how many files were used whole.
 std::size_t stream_examples(const std::vector<std::string>& paths,
                             const std::function<void(const TrainingExample&)>& visit,
-                            const std::function<void(const Error&)>& on_error, const Rules& mjai_rules = {});
+                            const std::function<void(const Error&)>& on_error, const Rules& otherwise = {});
 
 struct ReplayCounts {
   int rounds = 0, actions = 0, wins = 0, draws = 0;

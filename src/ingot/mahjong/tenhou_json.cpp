@@ -363,14 +363,27 @@ void RoundReader::add_result(const json& result) {
   if (!result.is_array() || result.empty() || !result[0].is_string())
     fail("result", "is no list that starts with a name");
   const auto& name = result[0].get_ref<const std::string&>();
-  if (name == "和了") return add_wins(result);
+  if (name == "和了" || name == "Agari") return add_wins(result);
   constexpr std::pair<std::string_view, DrawReason> reasons[] = {
-      {"流局", DrawReason::Exhausted},       {"全員聴牌", DrawReason::Exhausted},
-      {"全員不聴", DrawReason::Exhausted},   {"流し満貫", DrawReason::NagashiMangan},
-      {"九種九牌", DrawReason::NineOrphans}, {"四風連打", DrawReason::FourWinds},
-      {"四家立直", DrawReason::FourRiichi},  {"四開槓", DrawReason::FourKans},
-      {"四槓散了", DrawReason::FourKans},    {"三家和了", DrawReason::TripleRon},
-      {"三家和", DrawReason::TripleRon}};
+      {"流局", DrawReason::Exhausted},
+      {"全員聴牌", DrawReason::Exhausted},
+      {"全員不聴", DrawReason::Exhausted},
+      {"流し満貫", DrawReason::NagashiMangan},
+      {"九種九牌", DrawReason::NineOrphans},
+      {"四風連打", DrawReason::FourWinds},
+      {"四家立直", DrawReason::FourRiichi},
+      {"四開槓", DrawReason::FourKans},
+      {"四槓散了", DrawReason::FourKans},
+      {"三家和了", DrawReason::TripleRon},
+      {"三家和", DrawReason::TripleRon},
+      // As converters of Mahjong Soul's games write them in English.
+      {"Ryuukyoku", DrawReason::Exhausted},
+      {"Mangan at Draw", DrawReason::NagashiMangan},
+      {"Nine Terminal Abortion", DrawReason::NineOrphans},
+      {"Four Wind Abortion", DrawReason::FourWinds},
+      {"Four Riichi Abortion", DrawReason::FourRiichi},
+      {"Four Kan Abortion", DrawReason::FourKans},
+      {"Three Ron Abortion", DrawReason::TripleRon}};
   for (const auto& [text, reason] : reasons) {
     if (text != name) continue;
     if (reason != DrawReason::TripleRon) accept_riichi();
@@ -400,6 +413,16 @@ bool is_tenhou_room(const json& document) {
   return false;
 }
 
+// Mahjong Soul's, as those who convert its games write them: "Jade Room South", "玉の間南".
+bool is_majsoul_room(const json& document) {
+  const std::string room = room_of(document);
+  for (const char* name :
+       {"Bronze Room", "Silver Room", "Gold Room", "Jade Room", "Throne Room", "銅の間", "銀の間", "金の間",
+        "玉の間", "王座の間", "铜之间", "银之间", "金之间", "玉之间", "王座之间"})
+    if (room.find(name) != std::string::npos) return true;
+  return false;
+}
+
 void read_rules(const json& document, Rules& rules) {
   const auto rule = document.find("rule");
   if (rule == document.end() || !rule->is_object()) return;
@@ -412,7 +435,8 @@ void read_rules(const json& document, Rules& rules) {
   const bool all = is_set("aka");
   rules.red_fives = {all || is_set("aka51"), all || is_set("aka52"), all || is_set("aka53")};
   const std::string room = room_of(document);
-  if (room.find("東") != std::string::npos) rules.length = GameLength::East;
+  if (room.find("東") != std::string::npos || room.find("East") != std::string::npos)
+    rules.length = GameLength::East;
   if (is_tenhou_room(document)) rules.open_tanyao = room.find("喰") != std::string::npos;
 }
 
@@ -444,7 +468,7 @@ json parse_documents(std::string_view text, const std::string& source) {
 
 }  // namespace
 
-GameLog read_tenhou_json(std::string_view text, const std::string& source) {
+GameLog read_tenhou_json(std::string_view text, const std::string& source, const Rules& otherwise) {
   json document = parse_documents(text, source);
   GameLog log;
   log.source = source;
@@ -455,6 +479,11 @@ GameLog read_tenhou_json(std::string_view text, const std::string& source) {
                       fmt::format("\"{}\" is a three-player game; only four-player games "
                                   "can be read",
                                   room_of(document)));
+  if (is_majsoul_room(document)) {
+    log.rules = Rules::majsoul();
+  } else if (!is_tenhou_room(document)) {
+    log.rules = otherwise;
+  }
   read_rules(document, log.rules);
   if (const auto names = document.find("name");
       names != document.end() && names->is_array() && names->size() == 4)

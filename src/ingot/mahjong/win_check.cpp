@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/core.h>
 
 #include "ingot/mahjong/errors.h"
@@ -59,15 +61,16 @@ void check_win_query(const WinQuery& q) {
   }
   for (const Tile tile : q.indicators) add(tile);
   for (const Tile tile : q.ura_indicators) add(tile);
-  const bool open = [&] {
-    for (const Meld& meld : q.melds)
-      if (meld.is_open()) return true;
-    return false;
-  }();
+  const bool open = std::ranges::any_of(q.melds, &Meld::is_open);
   INGOT_CHECK(!open || !(q.riichi || q.double_riichi), InvalidHand("riichi with an open hand"));
   INGOT_CHECK(!q.ippatsu || q.riichi || q.double_riichi, InvalidHand("ippatsu is a win after riichi"));
   INGOT_CHECK(!q.rinshan || q.tsumo, InvalidHand("rinshan is a win by tsumo"));
+  INGOT_CHECK(!q.rinshan || std::ranges::any_of(q.melds, &Meld::is_kan),
+              InvalidHand("rinshan is a win after a kan of one's own, and no meld is one"));
   INGOT_CHECK(!q.chankan || !q.tsumo, InvalidHand("chankan is a win by ron"));
+  INGOT_CHECK(!q.chankan || count[kind_of(q.win_tile)] == 1,
+              InvalidHand(fmt::format("chankan robs the fourth {} of another's kan, so no other can be seen",
+                                      tile_name(kind_of(q.win_tile)))));
   INGOT_CHECK(!q.first_turn || q.melds.empty(), InvalidHand("a first-turn win has no melds"));
 }
 
