@@ -97,6 +97,12 @@ std::string without_non_finite(const std::string& line) {
   return result;
 }
 
+/// What a terminal shows of a line in the end: progress that ends in \r is written over.
+std::string last_overwrite(std::string line) {
+  line.erase(line.find_last_not_of('\r') + 1);
+  return line.substr(line.find_last_of('\r') + 1);
+}
+
 std::string shown(const std::string& line) {
   constexpr std::size_t kShown = 200;
   return line.size() <= kShown ? line : line.substr(0, kShown) + "...";
@@ -190,7 +196,8 @@ class CommandObjective : public Objective {
     line_ += text.substr(start);
   }
 
-  void take(const std::string& line, TrialRun& run) {
+  void take(const std::string& written, TrialRun& run) {
+    const std::string line = last_overwrite(written);
     const std::size_t first = line.find_first_not_of(" \t");
     if (first == std::string::npos || line[first] != '{') return;  // other output
     Json json = parse_json_or_discard<Json>(line);
