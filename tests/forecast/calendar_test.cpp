@@ -21,13 +21,6 @@ Strings written(const SeriesTable& table, std::size_t from, std::int64_t more) {
   return dates;
 }
 
-// A table of these dates with one column of numbers.
-SeriesTable dated(const Strings& dates, const TableOptions& options = {}) {
-  std::string csv = "date,a\n";
-  for (std::size_t i = 0; i < dates.size(); ++i) csv += fmt::format("{},{}\n", dates[i], i);
-  return table_of(csv, options);
-}
-
 TEST(Calendar, ReadsTheUsualWaysToWriteADate) {
   const Moment noon = 1467374400;  // 2016-07-01 12:00 UTC
   for (const char* text : {"2016-07-01 12:00:00", "2016-07-01T12:00", "2016/07/01 12:00",
@@ -83,6 +76,16 @@ TEST(Calendar, InfersFrequenciesThroughGaps) {
   EXPECT_EQ(parse_frequency("15min").season(), 96);
   EXPECT_EQ(parse_frequency("MS").advance(*parse_moment("2020-01-31"), 1), *parse_moment("2020-02-29"));
   EXPECT_THROW(parse_frequency("fortnight"), InvalidConfig);
+  for (const auto& [alias, name] : {std::pair{"W-SUN", "W"},
+                                    {"2W-MON", "2W"},
+                                    {"QS-OCT", "QS"},
+                                    {"YE-DEC", "YS"},
+                                    {"A-MAR", "YS"},
+                                    {"BM", "MS"}}) {
+    EXPECT_EQ(parse_frequency(alias).name(), name) << alias;
+  }
+  EXPECT_THROW(parse_frequency("W-JAN"), InvalidConfig);
+  EXPECT_THROW(parse_frequency("D-SUN"), InvalidConfig);
 }
 
 // Values of pandas' and GluonTS' time features for this hour, a Friday.

@@ -7,6 +7,7 @@
 #include "tests/forecast/support.h"
 
 #include "ingot/base/config.h"
+#include "ingot/forecast/cross_validate.h"
 #include "ingot/forecast/evaluate.h"
 #include "ingot/kernels/matmul_precision.h"
 #include "ingot/ops/view.h"
@@ -293,6 +294,47 @@ TEST(Fit, LeavesOutSeriesThatAreTooShortAndRefusesATableOfSuch) {
               fit(reads_all, csv(200, 0));
             }).find("choose a shorter --lookback (42 leaves 87 windows to learn from; at most 128 fits)"),
             std::string::npos);
+}
+
+TEST(Fit, LeavesOutAConstantSeriesAndNamesIt) {
+  const auto csv = [](bool with_constant) {
+    std::string text = "unique_id,ds,y,price\n";
+    for (int i = 0; i < 200; ++i) text += fmt::format("A,{},{:.4f},3\n", i, std::sin(i));
+    for (int i = 0; with_constant && i < 200; ++i) text += fmt::format("C,{},7,{}\n", i, i);
+    for (int i = 0; with_constant && i < 200; ++i) text += fmt::format("Z,{},0,{}\n", i, i);
+    return table_of(text);
+  };
+  const FitConfig c = small_fit();
+  const SeriesTable all = csv(true);
+  std::vector<std::string> ids;
+  for (const LeftOut& l : series_not_fitted(all, c.split, c.scaler, c.model.lookback, c.model.horizon)) {
+    ids.push_back(l.id);
+    EXPECT_EQ(l.reason, "it is constant in the training part, or has no value there");
+  }
+  EXPECT_EQ(ids, (std::vector<std::string>{"C", "Z"}));
+  const Forecaster f = fit_forecaster(c, all);
+  EXPECT_EQ(f.epochs.back().validation_loss, fit(c, csv(false)).epochs.back().validation_loss);
+  const auto forecasts = predict(f, all, {});
+  ASSERT_EQ(forecasts.size(), 3U);
+  EXPECT_NEAR(forecasts[1].values[0][0], 7, 1)
+      << "a constant is continued, though nothing was learnt from it";
+  const Evaluation e = evaluate(f, all);
+  EXPECT_EQ(e.skipped, ids);
+  EXPECT_NE(e.notes[0].find("constant before their test part: C, Z"), std::string::npos) << e.notes[0];
+  EXPECT_EQ(cross_validate(c, all, {.folds = 2}).folds.size(), 2U);
+}
+
+TEST(Fit, TakesConstantColumnsOutOfAWideTable) {
+  std::string csv = "ds,a,b,c\n";
+  for (int i = 0; i < 100; ++i) csv += fmt::format("{},{},7,{}\n", i, i % 5, i % 3);
+  SeriesTable table = table_of(csv, {.targets = {"a", "b"}});
+  const auto left_out = take_out_constant_columns(table, {}, ScalerKind::standard);
+  ASSERT_EQ(left_out.size(), 1U);
+  EXPECT_EQ(left_out[0].id, "b");
+  EXPECT_EQ(table.column_names, (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(table.targets, 1U);
+  EXPECT_EQ(table.series[0].columns[1][1], 1);
+  EXPECT_TRUE(take_out_constant_columns(table, {}, ScalerKind::standard).empty());
 }
 
 TEST(Windows, OfAShortTableReadAThirdOfTheTrainingRowsInWholeSeasons) {

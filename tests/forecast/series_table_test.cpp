@@ -202,19 +202,28 @@ TEST(SeriesTable, MakesUpNoMoreRowsThanThereAre) {
 }
 
 TEST(SeriesTable, TellsHowToGoOnWithoutASeriesOfALongTable) {
-  EXPECT_EQ(
-      error_of("unique_id,ds,y\nA,1,1\nA,2,2\nB,1,\nB,2,\n"),
-      "data.csv, line 4, column 'y': every value is missing in series 'B'; remove the rows of this series");
   const SeriesTable table =
       table_of("unique_id,ds,y,x\nA,1,1,7\nA,2,2,7\nA,3,3,7\nB,1,5,1\nB,2,5,2\nB,3,6,3\n");
   EXPECT_EQ(
       message_of([&] { fit_scales(ScalerKind::standard, table.series[1], 2, table); }),
       "data.csv, column 'y': is constant (5) over the 2 rows of the training part of series 'B'; remove the "
       "rows of this series, or pass --scaler none");
-  EXPECT_EQ(
-      message_of([&] { fit_scales(ScalerKind::standard, table.series[0], 3, table); }),
-      "data.csv, column 'x': is constant (7) over the 3 rows of series 'A'; remove the rows of this series, "
-      "or leave the column out with --columns, or pass --scaler none");
+  EXPECT_EQ(fit_scales(ScalerKind::standard, table.series[0], 3, table).scale[1], 1) << "a constant input";
+}
+
+TEST(SeriesTable, LeavesOutSeriesThatShowNothingAndNamesThem) {
+  const SeriesTable t = table_of(
+      "unique_id,ds,y\nA,2020-01-01,1\nA,2020-01-02,2\nA,2020-01-03,2\nA,2020-01-04,3\nempty,2020-01-01,\n"
+      "empty,2020-01-02,\nsingle,2020-01-01,5\nfar,2020-01-01,5\nfar,2020-01-08,5\n");
+  ASSERT_EQ(t.series.size(), 1U);
+  EXPECT_EQ(t.frequency.name(), "D");
+  Strings told;
+  for (const LeftOut& l : t.left_out) told.push_back(l.id + " " + l.reason);
+  EXPECT_EQ(told, (Strings{"single has one row only", "empty has no value of 'y'",
+                           "far has 2 rows, which are not one day apart"}));
+  EXPECT_NE(error_of("unique_id,ds,y\nA,1,1\nB,1,2\n").find("there is one row only in series 'A'"),
+            std::string::npos)
+      << "nothing is left to go on with";
 }
 
 TEST(SeriesTable, ScalesNumbersHoweverSmall) {
@@ -277,7 +286,7 @@ TEST(SeriesTable, MissesAHeaderAndNames) {
   // An index in front, as pandas writes it, is no series, unless it holds the dates.
   EXPECT_NE(error_of(",date,a\n0,2020-01-01,1\n1,2020-01-02,2\n").find("line 1: column 1 has no name"),
             std::string::npos);
-  EXPECT_NE(error_of("date,a,\n2020-01-01,1,\n2020-01-02,2,\n").find("line 1: column 3 has no name"),
+  EXPECT_NE(error_of("date,a,\n2020-01-01,1,\n2020-01-02,2,5\n").find("line 1: column 3 has no name"),
             std::string::npos);
   EXPECT_EQ(table_of(",a\n2020-01-01,1\n2020-01-02,2\n").column_names, std::vector<std::string>{"a"});
   EXPECT_EQ(table_of(",date,a\n0,2020-01-01,1\n1,2020-01-02,2\n", {.columns = {"a"}}).column_names,

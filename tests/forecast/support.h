@@ -30,7 +30,7 @@ inline std::string etth1() {
 /// Hours from 2020-01-01 on with two columns: a day's wave with noise, and its mirror image.
 inline std::string hourly_csv(int rows) {
   std::string csv = "date,load,mirror\n";
-  DateStyle style{.time = true, .seconds = true};
+  const DateStyle style{.clock = " %H:%M:%S"};
   for (int i = 0; i < rows; ++i) {
     const double noise = std::sin(i * 12.9898) * 43758.5453;
     const double value = 10 + 3 * std::sin(i * 6.283185307 / 24) + (noise - std::floor(noise) - 0.5);
@@ -50,6 +50,13 @@ inline FitConfig small_fit(const std::string& model = "dlinear") {
 
 inline SeriesTable table_of(const std::string& csv, const TableOptions& options = {}) {
   return read_series(CsvTable::parse(csv, "data.csv"), options);
+}
+
+/// A table of these dates with one column of numbers, a.
+inline SeriesTable dated(const std::vector<std::string>& dates, const TableOptions& options = {}) {
+  std::string csv = "date,a\n";
+  for (std::size_t i = 0; i < dates.size(); ++i) csv += fmt::format("\"{}\",{}\n", dates[i], i);
+  return table_of(csv, options);
 }
 
 /// The message of the error that `body` throws.

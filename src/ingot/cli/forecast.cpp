@@ -13,10 +13,15 @@ void add_data_options(Command& verb, ForecastOptions& o) {
   verb.option("--fill", o.fill, "How to fill gaps and missing values")
       .one_of({"interpolate", "forward", "mean", "zero", "refuse"});
   verb.flag("--sort", o.sort, "Put the rows in order of time first");
+  verb.option(
+      "--date-format", o.date_format,
+      "How dates are written: %d/%m/%Y, day-first, month-first, epoch-s ... (default: all rows tell)");
+  verb.option("--decimal", o.decimal, "Decimal mark of numbers; default: all rows tell")
+      .one_of({"auto", "point", "comma"});
 }
 
 void add_fit_options(Command& verb, ForecastOptions& o) {
-  verb.option("--horizon", o.horizon, "Rows to forecast (default 96)");
+  verb.option("--horizon", o.horizon, "Rows to forecast (default 96; a season without training)");
   verb.option("--lookback", o.lookback,
               "Rows to read (default: the model's paper; less where the table is too short for it)");
   verb.option("--target", o.targets, "Columns to forecast, by comma; the others are inputs only");
@@ -53,16 +58,22 @@ void add_forecast(Command& root) {
                  "CSV: a date column and one column per series, or unique_id, ds, y (or data: in --config)");
   fitting.option(
       "--model", o->model,
-      "dlinear, nlinear, patchtst, itransformer, timesnet, autoformer or fedformer (default dlinear)");
+      "dlinear (default), nlinear, patchtst, itransformer, timesnet, autoformer or fedformer; without "
+      "training: "
+      "naive, seasonal_naive, ets, theta, croston, sba, tsb, or auto, which picks the best of these");
   fitting.option("--from", o->from,
                  "Begin from the weights of this model, with its sizes: fit's or a transformers PatchTST");
   fitting.option("-o,--output", o->output, "Directory of the model (default: DATA-MODEL)");
   add_fit_options(fitting, *o);
+  fitting.option("--season", o->season,
+                 "Rows in a season, of models without training; 0: what suits the dates");
   fitting.flag("--resume", o->resume, "Go on with a fit that was killed or stopped, bit for bit");
   add_save_every(fitting, *o);
   fitting.flag("--json", o->json, "No progress bar; print the result as JSON");
   fitting.example("ingot forecast fit sales.csv --horizon 28 --lookback 84",
                   "a DLinear for four weeks of daily sales");
+  fitting.example("ingot forecast fit sales.csv --model auto --horizon 12",
+                  "ETS, theta and others, the best by cross-validation");
   fitting.example("ingot forecast fit ETTh1.csv --model patchtst --split ett", "as in its paper");
   fitting.example("ingot forecast fit ETTh1.csv --model autoformer --split ett --resume",
                   "hours; go on after a crash, a kill or a loss of power");
@@ -86,7 +97,9 @@ void add_forecast(Command& root) {
       verb.verb("evaluate", "Errors on the test part from rolling origins, beside naive and ETS forecasts");
   evaluating.option("model", o->directory, "Directory that fit wrote").required();
   evaluating.option("data", o->data, "CSV").required();
-  evaluating.option("--stride", o->stride, "Rows between the origins of forecasts");
+  evaluating.option(
+      "--stride", o->stride,
+      "Rows between the origins of forecasts; 0: 1, or half a horizon of models without training");
   evaluating.option("--season", o->season, "Rows in a season; 0: a day of hours, a week of days...");
   evaluating.option("--windows", o->windows,
                     "Count only the first N forecasts of each series (default: all)");
@@ -119,7 +132,9 @@ void add_forecast(Command& root) {
   comparing.option("data", o->data, "CSV (or data: in --config)");
   comparing.option("--model", o->models, "A model (may be repeated; default: all)");
   comparing.option("-o,--output", o->output, "Directory for models and report (default: DATA-compare)");
-  comparing.option("--stride", o->stride, "Rows between the origins of forecasts");
+  comparing.option(
+      "--stride", o->stride,
+      "Rows between the origins of forecasts; 0: 1, or half a horizon of models without training");
   comparing.option("--season", o->season, "Rows in a season");
   add_fit_options(comparing, *o);
   comparing.flag("--resume", o->resume,

@@ -15,15 +15,20 @@ namespace ingot::cli {
 
 /// Options of a configuration are empty where they were not given: the model's default holds.
 struct ForecastOptions {
-  std::string data, directory, fill, scaler, split, output;
+  std::string data, directory, fill, date_format, decimal, scaler, split, output;
   std::optional<std::string> model, from, config, targets, columns, frequency, horizon, lookback, epochs,
       device;
   std::vector<std::string> set, models, levels;
-  std::int64_t stride = 1, season = 0, folds = 0, fold_rows = 0, windows = 0, hold_out = 0, save_every = 300;
+  std::int64_t stride = 0, season = 0, folds = 0, fold_rows = 0, windows = 0, hold_out = 0, save_every = 300;
   bool json = false, sort = false, resume = false;
 };
 
 int run_forecast_fit(const ForecastOptions& o);
+/// The same with models that are fitted to each column's history (forecast/statistical).
+int run_local_fit(const ForecastOptions& o);
+int run_local_predict(const ForecastOptions& o);
+int run_local_evaluate(const ForecastOptions& o);
+int run_local_plot(const ForecastOptions& o);
 int run_forecast_compare(const ForecastOptions& o);
 int run_forecast_predict(const ForecastOptions& o);
 int run_forecast_evaluate(const ForecastOptions& o);
@@ -38,8 +43,31 @@ struct FitView {
 forecast::Forecaster fit_shown(const forecast::FitConfig& config, const forecast::SeriesTable& table,
                                const FitView& view, const forecast::FitSaving& saving = {});
 
-/// Prints what had to be made up in a table, and what was left out.
-void tell_gaps(const forecast::SeriesTable& table, std::FILE* to);
+/// One configuration out of the file, the options and --set, in this order.
+forecast::FitConfig fit_configuration(const ForecastOptions& o, const std::optional<std::string>& model);
+/// The directory to write: as asked for, or DATA-`name`.
+std::string output_directory(const ForecastOptions& o, const std::string& data, const std::string& name);
+/// Prints how large a table is, and what was understood of it; not with --json.
+void tell_table(const forecast::SeriesTable& table, bool json);
+/// What the user says of a table's reading, over what a model was fitted with.
+void change_reading(forecast::TableOptions& options, const ForecastOptions& o);
+/// InvalidConfig where the output would replace the user's table.
+void check_output(const std::string& output, const std::string& data);
+/// The levels that were asked for; nothing where none was.
+std::optional<std::vector<int>> asked_levels(const ForecastOptions& o);
+/// Writes or prints forecasts, as CSV or JSON.
+void give_forecasts(const ForecastOptions& o, const std::vector<forecast::SeriesForecast>& forecasts,
+                    const forecast::SeriesTable& table, std::int64_t horizon);
+/// Prints errors and what is to be said of them, or their JSON.
+void give_evaluation(const ForecastOptions& o, const forecast::Evaluation& evaluation,
+                     const forecast::SeriesTable& table, std::int64_t horizon);
+
+/// Prints what was understood of a table, what had to be made up in it, and what was left out.
+void tell_reading(const forecast::SeriesTable& table, std::FILE* to);
+/// Prints series that are left out, by reason.
+void tell_left_out(const std::vector<forecast::LeftOut>& left_out, std::FILE* to);
+/// Their ids.
+std::vector<std::string> ids_of(const std::vector<forecast::LeftOut>& left_out);
 
 nlohmann::ordered_json to_json(const forecast::Metrics& metrics);
 

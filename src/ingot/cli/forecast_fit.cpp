@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -16,6 +19,7 @@
 #include "ingot/forecast/fit_checkpoint.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/forecast_text.h"
+#include "ingot/forecast/statistical/local_model.h"
 
 namespace ingot::cli {
 namespace {
@@ -34,8 +38,88 @@ std::string list_of_words(const std::string& by_comma) {
   return dump_json(words);
 }
 
-// One configuration out of the file, the options and --set, in this order.
-FitConfig configuration(const ForecastOptions& o, const std::optional<std::string>& model) {
+// The look-back of a model's paper, which nobody chose, may be longer than a short table.
+FitConfig fitted_to(const SeriesTable& table, const ForecastOptions& o, const FitConfig& config) {
+  const ForecastModelConfig& model = config.model;
+  const std::int64_t usual = ForecastModelConfig::defaults(model.model, model.horizon).lookback;
+  if (o.lookback || !config.from.empty() || model.lookback != usual) return config;
+  if (series_too_short(table, config.split, usual, model.horizon).size() < table.series.size()) return config;
+  const std::int64_t shorter = short_table_lookback(table, config.split, model.horizon);
+  if (shorter == 0) return config;  // the error of the fit says why
+  if (!o.json) {
+    fmt::print("  {} reads {} rows, as the table is too short for the {} of its paper (--lookback chooses)\n",
+               model.model, shorter, usual);
+  }
+  ForecastOptions chosen = o;
+  chosen.lookback = std::to_string(shorter);
+  return fit_configuration(chosen, model.model);
+}
+
+// Columns that are series of their own; one that nothing can be learnt from does not stop the others.
+std::vector<LeftOut> leave_out_constant(SeriesTable& table, const FitConfig& config,
+                                        const ForecastOptions& o) {
+  std::vector<LeftOut> left_out = take_out_constant_columns(table, config.split, config.scaler);
+  if (!o.json) tell_left_out(left_out, stdout);
+  return left_out;
+}
+
+void tell_epoch(const EpochReport& e) {
+  const ProgressPause pause;
+  fmt::print("epoch {:>3}  training {:.4f}  validation {:.4f}{}  {}\n", e.epoch, e.train_loss,
+             e.validation_loss, e.best ? " *" : "  ", human_duration(e.seconds));
+  std::fflush(stdout);
+}
+
+// Beside the model's directory, which appears whole or not at all.
+FitSaving saving_of(const ForecastOptions& o, const std::string& output) {
+  INGOT_CHECK(o.save_every >= 0,
+              InvalidConfig("--save-every", fmt::format("must be at least 0, got {}", o.save_every)));
+  return {.directory = output + "-unfinished",
+          .every_seconds = static_cast<double>(o.save_every),
+          .resume = o.resume};
+}
+
+struct WrittenFit {
+  Forecaster forecaster;
+  std::vector<LeftOut> left_out;  // of the fit
+  bool unfinished = false;        // stopped, and saved so that --resume goes on
+};
+
+WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const FitConfig& config,
+                    const SeriesTable& table) {
+  check_model_place(output);
+  const FitSaving saving = saving_of(o, output);
+  WrittenFit written;
+  written.left_out =
+      series_not_fitted(table, config.split, config.scaler, config.model.lookback, config.model.horizon);
+  if (!o.json && written.left_out.size() < table.series.size()) tell_left_out(written.left_out, stdout);
+  const Device device = choose_device(config.device);
+  if (!o.json && !device.is_cpu()) fmt::print("  on {}\n", to_string(device));
+  written.forecaster = fit_shown(config, table, {.label = config.model.model, .json = o.json}, saving);
+  const Forecaster& f = written.forecaster;
+  const Report report = forecast_report(f, table, 0);
+  save_forecaster(output, f, &report);
+  written.unfinished = f.end == FitEnd::stopped && has_fit_checkpoint(saving.directory);
+  if (!written.unfinished) remove_fit_checkpoint(saving.directory);
+  return written;
+}
+
+// In the words of `ingot train`.
+const char* name(FitEnd end) {
+  switch (end) {
+    case FitEnd::finished:
+      return "finished";
+    case FitEnd::early:
+      return "stopped early";
+    case FitEnd::stopped:
+      return "stopped";
+  }
+  return "";
+}
+
+}  // namespace
+
+FitConfig fit_configuration(const ForecastOptions& o, const std::optional<std::string>& model) {
   const auto not_empty = [](const char* option, const std::string& value) {
     INGOT_CHECK(!value.empty(), InvalidConfig(option, "is empty; give a value, or leave the option out"));
   };
@@ -72,25 +156,11 @@ FitConfig configuration(const ForecastOptions& o, const std::optional<std::strin
   set_words("--target", "targets", o.targets);
   set_words("--columns", "columns", o.columns);
   if (o.sort) config.set("sort=true", "--sort");
+  if (!o.date_format.empty())
+    config.set(fmt::format("date_format={}", dump_json(nlohmann::json(o.date_format))), "--date-format");
+  set("--decimal", "decimal", chosen(o.decimal));
   for (const std::string& assignment : o.set) config.set(assignment);
   return read_fit_config(config);
-}
-
-// The look-back of a model's paper, which nobody chose, may be longer than a short table.
-FitConfig fitted_to(const SeriesTable& table, const ForecastOptions& o, const FitConfig& config) {
-  const ForecastModelConfig& model = config.model;
-  const std::int64_t usual = ForecastModelConfig::defaults(model.model, model.horizon).lookback;
-  if (o.lookback || !config.from.empty() || model.lookback != usual) return config;
-  if (series_too_short(table, config.split, usual, model.horizon).size() < table.series.size()) return config;
-  const std::int64_t shorter = short_table_lookback(table, config.split, model.horizon);
-  if (shorter == 0) return config;  // the error of the fit says why
-  if (!o.json) {
-    fmt::print("  {} reads {} rows, as the table is too short for the {} of its paper (--lookback chooses)\n",
-               model.model, shorter, usual);
-  }
-  ForecastOptions chosen = o;
-  chosen.lookback = std::to_string(shorter);
-  return configuration(chosen, model.model);
 }
 
 void tell_table(const SeriesTable& table, bool json) {
@@ -100,17 +170,9 @@ void tell_table(const SeriesTable& table, bool json) {
   fmt::print("{}: {} series, {} rows, one per {}\n", table.source,
              table.long_layout ? table.series.size() : table.column_names.size(),
              human_count(static_cast<double>(rows)), table.frequency.in_words());
-  tell_gaps(table, stdout);
+  tell_reading(table, stdout);
 }
 
-void tell_epoch(const EpochReport& e) {
-  const ProgressPause pause;
-  fmt::print("epoch {:>3}  training {:.4f}  validation {:.4f}{}  {}\n", e.epoch, e.train_loss,
-             e.validation_loss, e.best ? " *" : "  ", human_duration(e.seconds));
-  std::fflush(stdout);
-}
-
-// The directory to write: as asked for, or DATA-`name`.
 std::string output_directory(const ForecastOptions& o, const std::string& data, const std::string& name) {
   if (o.output.empty()) return fmt::format("{}-{}", std::filesystem::path(data).stem().string(), name);
   std::string output = o.output;
@@ -118,66 +180,25 @@ std::string output_directory(const ForecastOptions& o, const std::string& data, 
   return output;
 }
 
-// Beside the model's directory, which appears whole or not at all.
-FitSaving saving_of(const ForecastOptions& o, const std::string& output) {
-  INGOT_CHECK(o.save_every >= 0,
-              InvalidConfig("--save-every", fmt::format("must be at least 0, got {}", o.save_every)));
-  return {.directory = output + "-unfinished",
-          .every_seconds = static_cast<double>(o.save_every),
-          .resume = o.resume};
-}
-
-void tell_short_series(const std::vector<std::string>& ids, const SeriesTable& table,
-                       const ForecastModelConfig& model, bool json) {
-  if (json || ids.empty() || ids.size() == table.series.size()) return;  // of all, the error tells
-  fmt::print("  left out, as they are too short for look-back {} and horizon {}: {}\n", model.lookback,
-             model.horizon, list_of(ids));
-}
-
-struct WrittenFit {
-  Forecaster forecaster;
-  std::vector<std::string> skipped;  // ids of series that are too short
-  bool unfinished = false;           // stopped, and saved so that --resume goes on
-};
-
-WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const FitConfig& config,
-                    const SeriesTable& table) {
-  check_model_place(output);
-  const FitSaving saving = saving_of(o, output);
-  WrittenFit written;
-  written.skipped = series_too_short(table, config.split, config.model.lookback, config.model.horizon);
-  tell_short_series(written.skipped, table, config.model, o.json);
-  const Device device = choose_device(config.device);
-  if (!o.json && !device.is_cpu()) fmt::print("  on {}\n", to_string(device));
-  written.forecaster = fit_shown(config, table, {.label = config.model.model, .json = o.json}, saving);
-  const Forecaster& f = written.forecaster;
-  const Report report = forecast_report(f, table, 0);
-  save_forecaster(output, f, &report);
-  written.unfinished = f.end == FitEnd::stopped && has_fit_checkpoint(saving.directory);
-  if (!written.unfinished) remove_fit_checkpoint(saving.directory);
-  return written;
-}
-
-// In the words of `ingot train`.
-const char* name(FitEnd end) {
-  switch (end) {
-    case FitEnd::finished:
-      return "finished";
-    case FitEnd::early:
-      return "stopped early";
-    case FitEnd::stopped:
-      return "stopped";
-  }
-  return "";
-}
-
-}  // namespace
-
-void tell_gaps(const SeriesTable& table, std::FILE* to) {
+void tell_reading(const SeriesTable& table, std::FILE* to) {
   constexpr std::size_t kMost = 5;
+  fmt::print(to, "  read as: {}\n", table.read_as);
   const std::vector<std::string>& notes = table.filled.notes;
   for (std::size_t i = 0; i < std::min(kMost, notes.size()); ++i) fmt::print(to, "  gaps: {}\n", notes[i]);
   if (notes.size() > kMost) fmt::print(to, "  gaps: ... and {} more\n", notes.size() - kMost);
+  tell_left_out(table.left_out, to);
+}
+
+void tell_left_out(const std::vector<LeftOut>& left_out, std::FILE* to) {
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const LeftOut& series : left_out) by_reason[series.reason].push_back(series.id);
+  for (const auto& [reason, ids] : by_reason) fmt::print(to, "  left out: {} ({})\n", list_of(ids), reason);
+}
+
+std::vector<std::string> ids_of(const std::vector<LeftOut>& left_out) {
+  std::vector<std::string> ids;
+  for (const LeftOut& series : left_out) ids.push_back(series.id);
+  return ids;
 }
 
 Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, const FitView& view,
@@ -209,15 +230,20 @@ Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, const Fi
 }
 
 int run_forecast_fit(const ForecastOptions& o) {
-  FitConfig config = configuration(o, o.model);
+  if (o.model == "auto" || std::ranges::count(local_models(), o.model.value_or("")) > 0)
+    return run_local_fit(o);
+  FitConfig config = fit_configuration(o, o.model);
   for (const std::string& key : keys_without_effect(config.model)) {
     log(LogLevel::warn, "ingot::forecast", fmt::format("{} has no effect on {}", key, config.model.model));
   }
   const std::string output = output_directory(o, config.data, config.model.model);
-  const SeriesTable table = read_data(config);
+  SeriesTable table = read_data(config);
   tell_table(table, o.json);
+  std::vector<LeftOut> left_out = leave_out_constant(table, config, o);
   config = fitted_to(table, o, config);
-  const auto [f, skipped, unfinished] = fit_into(output, o, config, table);
+  const auto [f, not_fitted, unfinished] = fit_into(output, o, config, table);
+  left_out.insert(left_out.end(), table.left_out.begin(), table.left_out.end());
+  left_out.insert(left_out.end(), not_fitted.begin(), not_fitted.end());
   double best = f.epochs[0].validation_loss;
   for (const EpochReport& e : f.epochs) best = std::min(best, e.validation_loss);
   const int code = f.end == FitEnd::stopped ? kInterrupted : 0;
@@ -230,7 +256,8 @@ int run_forecast_fit(const ForecastOptions& o) {
                                       {"parameters", count_parameters(*f.model)},
                                       {"best_validation_loss", best},
                                       {"gaps", to_json(table.filled)},
-                                      {"skipped", skipped},
+                                      {"read_as", table.read_as},
+                                      {"skipped", ids_of(left_out)},
                                       {"epochs", to_json(f.epochs)}},
                                  2));
     return code;
@@ -262,7 +289,7 @@ Comparison planned(const ForecastOptions& o, const EvaluateOptions& evaluation) 
   for (const std::string& model : o.models.empty() ? forecast_models() : o.models) {
     INGOT_CHECK(seen.insert(model).second,
                 InvalidConfig("--model", fmt::format("'{}' is given twice", model)));
-    FitConfig config = configuration(o, model);
+    FitConfig config = fit_configuration(o, model);
     INGOT_CHECK(config.model.model == model,
                 InvalidConfig("model", "cannot be set with --set here; compare takes models from --model"));
     plan.configs.push_back(std::move(config));
@@ -271,6 +298,7 @@ Comparison planned(const ForecastOptions& o, const EvaluateOptions& evaluation) 
   plan.output = output_directory(o, first.data, "compare");
   plan.table = read_data(first);
   tell_table(plan.table, o.json);
+  leave_out_constant(plan.table, first, o);
   for (FitConfig& config : plan.configs) {
     config = fitted_to(plan.table, o, config);
     check_fit(config, plan.table, saving_of(o, plan.directory(config)));
@@ -291,6 +319,13 @@ Forecaster compared_model(const std::string& directory, const ForecastOptions& o
     }
   }
   return fit_into(directory, o, config, table).forecaster;
+}
+
+// Where a simple forecast, which are the last, is better than every network.
+std::string verdict_of_all(const std::vector<Metrics>& methods) {
+  const auto error = [](const Metrics& m) { return std::isnan(m.mase) ? m.mae : m.mase; };
+  const auto best = std::ranges::min_element(methods, {}, error);
+  return fmt::format("The least {} is that of {}.", std::isnan(best->mase) ? "MAE" : "MASE", best->method);
 }
 
 void print_comparison(const ForecastOptions& o, const std::string& report, const FillReport& gaps,
@@ -322,13 +357,14 @@ void print_comparison(const ForecastOptions& o, const std::string& report, const
   }
   fmt::print("\n{}", metrics_table(metrics));
   for (const std::string& note : last.notes) fmt::print("{}\n", note);
+  if (const std::string note = verdict_of_all(metrics); !note.empty()) fmt::print("{}\n", note);
   fmt::print("\n  report  {}\n", report);
 }
 
 }  // namespace
 
 int run_forecast_compare(const ForecastOptions& o) {
-  const EvaluateOptions options{.stride = o.stride, .season = o.season};
+  const EvaluateOptions options{.stride = o.stride == 0 ? 1 : o.stride, .season = o.season};
   const Comparison plan = planned(o, options);
   std::vector<Compared> rows;
   Evaluation last;

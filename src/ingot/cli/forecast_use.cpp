@@ -11,8 +11,10 @@
 #include "ingot/cli/interrupt.h"
 #include "ingot/core/device_config.h"
 #include "ingot/forecast/cross_validate.h"
+#include "ingot/forecast/date_column.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/forecast_text.h"
+#include "ingot/forecast/statistical/local_forecaster.h"
 
 namespace ingot::cli {
 namespace {
@@ -29,22 +31,13 @@ int parse_level(const std::string& word) {
   return std::stoi(word);
 }
 
-// Those that were asked for; nothing where none was.
-std::optional<std::vector<int>> asked_levels(const ForecastOptions& o) {
-  if (o.levels.empty()) return std::nullopt;
-  std::vector<int> levels;
-  for (const std::string& word : o.levels) levels.push_back(parse_level(word));
-  return levels;
-}
-
 Forecaster loaded(const ForecastOptions& o) {
   return load_forecaster(o.directory, choose_device(o.device.value_or("auto")));
 }
 
 TableOptions table_options(const ForecastOptions& o, const Forecaster& f) {
   TableOptions options = f.table_options();
-  if (!o.fill.empty()) options.fill = parse_fill_method(o.fill, "--fill");
-  if (o.sort) options.sort = true;
+  change_reading(options, o);
   return options;
 }
 
@@ -54,26 +47,16 @@ Json methods_json(const std::vector<Metrics>& methods) {
   return json;
 }
 
-// The user's table is not ours to write over, and its rows would be gone.
-void check_output(const std::string& output, const std::string& data) {
-  std::error_code neither;
-  INGOT_CHECK(output.empty() || !std::filesystem::equivalent(output, data, neither),
-              InvalidConfig("--output", fmt::format("'{}' is the table itself; name another file", output)));
-}
-
 // The table for a model, with what is told of its gaps; on stderr, since the result may be data.
 SeriesTable read_for(const Forecaster& f, const ForecastOptions& o) {
   SeriesTable table = read_series(o.data, table_options(o, f));
-  if (!o.json) tell_gaps(table, stderr);
+  if (!o.json) tell_reading(table, stderr);
   return table;
 }
 
 Json to_json(const Evaluation& e) {
-  return {{"windows", e.windows},
-          {"season", e.season},
-          {"skipped", e.skipped},
-          {"notes", e.notes},
-          {"methods", methods_json(e.methods)}};
+  return {{"windows", e.windows}, {"season", e.season},   {"skipped", e.skipped},
+          {"notes", e.notes},     {"verdict", e.verdict}, {"methods", methods_json(e.methods)}};
 }
 
 }  // namespace
@@ -91,7 +74,72 @@ Json to_json(const Metrics& m) {
   return json;
 }
 
+std::optional<std::vector<int>> asked_levels(const ForecastOptions& o) {
+  if (o.levels.empty()) return std::nullopt;
+  std::vector<int> levels;
+  for (const std::string& word : o.levels) levels.push_back(parse_level(word));
+  return levels;
+}
+
+void check_output(const std::string& output, const std::string& data) {
+  std::error_code neither;
+  INGOT_CHECK(output.empty() || !std::filesystem::equivalent(output, data, neither),
+              InvalidConfig("--output", fmt::format("'{}' is the table itself; name another file", output)));
+}
+
+void change_reading(TableOptions& options, const ForecastOptions& o) {
+  if (!o.fill.empty()) options.fill = parse_fill_method(o.fill, "--fill");
+  if (o.sort) options.sort = true;
+  if (!o.date_format.empty()) {
+    check_date_choice(o.date_format, "--date-format");
+    options.date_format = o.date_format;
+  }
+  if (!o.decimal.empty()) options.decimal = parse_decimal_mark(o.decimal, "--decimal");
+}
+
+void give_forecasts(const ForecastOptions& o, const std::vector<SeriesForecast>& forecasts,
+                    const SeriesTable& table, std::int64_t horizon) {
+  if (!o.output.empty()) write_file_atomically(o.output, to_csv(forecasts, table));
+  if (o.output.empty()) {
+    fmt::print("{}", o.json ? to_json(forecasts, table) + "\n" : to_csv(forecasts, table));
+  } else if (o.json) {
+    const Json json{{"output", o.output},
+                    {"series", forecasts.size() * table.targets},
+                    {"horizon", horizon},
+                    {"gaps", to_json(table.filled)},
+                    {"skipped", ids_without_forecast(forecasts, table)}};
+    fmt::print("{}\n", dump_json(json, 2));
+  } else {
+    fmt::print("{} rows ahead of {} series written to {}\n", horizon, forecasts.size() * table.targets,
+               o.output);
+  }
+}
+
+void give_evaluation(const ForecastOptions& o, const Evaluation& e, const SeriesTable& table,
+                     std::int64_t horizon) {
+  if (o.json) {
+    Json json = to_json(e);
+    for (const LeftOut& series : table.left_out) json["skipped"].push_back(series.id);
+    json["read_as"] = table.read_as;
+    json["gaps"] = to_json(table.filled);
+    fmt::print("{}\n", dump_json(json, 2));
+    return;
+  }
+  fmt::print("{} forecasts of {} rows from rolling origins in the test part of {}; season {}\n\n{}\n",
+             e.windows, horizon, o.data, e.season, metrics_table(e.methods));
+  for (const std::string& note : e.notes) fmt::print("{}\n", note);
+  if (!e.verdict.empty()) fmt::print("{}\n", e.verdict);
+  const std::map<int, double>& coverage = e.methods[0].coverage;
+  fmt::print(
+      "MSE and MAE are of scaled values, as papers print them; MASE below 1 beats the seasonal naive\n"
+      "forecast of one step{}.\n",
+      coverage.empty()
+          ? ""
+          : fmt::format("; 'in {} %' is the share of values inside that interval", coverage.rbegin()->first));
+}
+
 int run_forecast_predict(const ForecastOptions& o) {
+  if (is_local_forecaster(o.directory)) return run_local_predict(o);
   const Forecaster f = loaded(o);
   check_output(o.output, o.data);
   const SeriesTable table = read_for(f, o);
@@ -104,21 +152,7 @@ int run_forecast_predict(const ForecastOptions& o) {
     fmt::print(stderr, "  left out, as they have fewer rows than the {} that the model reads: {}\n",
                f.config.model.lookback, list_of(short_series));
   }
-  if (!o.output.empty()) write_file_atomically(o.output, to_csv(forecasts, table));
-  const std::int64_t horizon = f.config.model.horizon;
-  if (o.output.empty()) {
-    fmt::print("{}", o.json ? to_json(forecasts, table) + "\n" : to_csv(forecasts, table));
-  } else if (o.json) {
-    const Json json{{"output", o.output},
-                    {"series", forecasts.size() * table.targets},
-                    {"horizon", horizon},
-                    {"gaps", to_json(table.filled)},
-                    {"skipped", series_left_out(forecasts, table)}};
-    fmt::print("{}\n", dump_json(json, 2));
-  } else {
-    fmt::print("{} rows ahead of {} series written to {}\n", horizon, forecasts.size() * table.targets,
-               o.output);
-  }
+  give_forecasts(o, forecasts, table, f.config.model.horizon);
   return 0;
 }
 
@@ -158,6 +192,7 @@ Json to_json(const CrossValidation& v, const SeriesTable& table) {
     folds.push_back(json);
   }
   return {{"folds", folds},
+          {"skipped", ids_of(v.left_out)},
           {"mean", methods_json(v.mean)},
           {"stopped", v.stopped},
           {"gaps", to_json(table.filled)}};
@@ -171,7 +206,7 @@ int run_cross_validation(const ForecastOptions& o, const Forecaster& f, const Se
                                            o.directory)));
   const CrossValidationOptions options{.folds = o.folds,
                                        .test_rows = o.fold_rows,
-                                       .stride = o.stride,
+                                       .stride = o.stride == 0 ? 1 : o.stride,
                                        .season = o.season,
                                        .levels = asked_levels(o)};
   const auto fit = [&](std::int64_t fold, const FitConfig& config, const SeriesTable& before) {
@@ -183,6 +218,7 @@ int run_cross_validation(const ForecastOptions& o, const Forecaster& f, const Se
   if (o.json) {
     fmt::print("{}\n", dump_json(to_json(v, table), 2));
   } else {
+    tell_left_out(v.left_out, stdout);
     if (!v.folds.empty()) {
       print_folds(v, table);
       for (const std::string& note : v.folds.back().evaluation.notes) fmt::print("{}\n", note);
@@ -195,34 +231,24 @@ int run_cross_validation(const ForecastOptions& o, const Forecaster& f, const Se
 }  // namespace
 
 int run_forecast_evaluate(const ForecastOptions& o) {
+  if (is_local_forecaster(o.directory)) return run_local_evaluate(o);
   Forecaster f = loaded(o);
   if (!o.split.empty()) f.config.split.kind = o.split;
   const SeriesTable table = read_for(f, o);
   INGOT_CHECK(o.fold_rows == 0 || o.folds != 0, InvalidConfig("--fold-rows", "needs --folds"));
   INGOT_CHECK(o.windows == 0 || o.folds == 0, InvalidConfig("--windows", "cannot be given with --folds"));
   if (o.folds != 0) return run_cross_validation(o, f, table);
-  const Evaluation e = evaluate(
-      f, table, {.stride = o.stride, .season = o.season, .levels = asked_levels(o), .windows = o.windows});
-  if (o.json) {
-    Json json = to_json(e);
-    json["gaps"] = to_json(table.filled);
-    fmt::print("{}\n", dump_json(json, 2));
-    return 0;
-  }
-  fmt::print("{} forecasts of {} rows from rolling origins in the test part of {}; season {}\n\n{}\n",
-             e.windows, f.config.model.horizon, o.data, e.season, metrics_table(e.methods));
-  for (const std::string& note : e.notes) fmt::print("{}\n", note);
-  const std::map<int, double>& coverage = e.methods[0].coverage;
-  fmt::print(
-      "MSE and MAE are of scaled values, as papers print them; MASE below 1 beats the seasonal naive\n"
-      "forecast of one step{}.\n",
-      coverage.empty()
-          ? ""
-          : fmt::format("; 'in {} %' is the share of values inside that interval", coverage.rbegin()->first));
+  const Evaluation e = evaluate(f, table,
+                                {.stride = o.stride == 0 ? 1 : o.stride,
+                                 .season = o.season,
+                                 .levels = asked_levels(o),
+                                 .windows = o.windows});
+  give_evaluation(o, e, table, f.config.model.horizon);
   return 0;
 }
 
 int run_forecast_plot(const ForecastOptions& o) {
+  if (is_local_forecaster(o.directory)) return run_local_plot(o);
   const Forecaster f = loaded(o);
   const SeriesTable table = read_for(f, o);
   const std::string output = o.output.empty() ? "forecast.html" : o.output;
@@ -231,7 +257,11 @@ int run_forecast_plot(const ForecastOptions& o) {
   if (!o.levels.empty()) options.level = parse_level(o.levels.back());
   write_report(output, forecast_report(f, table, o.hold_out, options));
   if (o.json)
-    fmt::print("{}\n", dump_json(Json{{"output", output}, {"gaps", to_json(table.filled)}}, 2));
+    fmt::print("{}\n", dump_json(Json{{"output", output},
+                                      {"read_as", table.read_as},
+                                      {"gaps", to_json(table.filled)},
+                                      {"skipped", ids_of(table.left_out)}},
+                                 2));
   else
     fmt::print("written to {}\n", output);
   return 0;

@@ -10,7 +10,7 @@
 namespace ingot::cli {
 namespace {
 
-constexpr std::int64_t kHeadSize = 128;
+constexpr std::int64_t kNormHeadSize = 128;
 
 KernelWork rms_norm(KernelOperands& operands) {
   const Tensor x = operands.rows_of_values(), weight = operands.values({KernelOperands::kWidth}),
@@ -83,17 +83,17 @@ KernelWork layer_norm(KernelOperands& operands) {
 
 // Rows as the heads of tokens, and what turns or normalises them.
 struct HeadOperands {
-  static constexpr std::int64_t kOfToken = KernelOperands::kWidth / kHeadSize;
+  static constexpr std::int64_t kOfToken = KernelOperands::kWidth / kNormHeadSize;
   explicit HeadOperands(KernelOperands& operands)
       : stream(operands.stream()),
-        shape{1, operands.rows(), kOfToken, kHeadSize},
+        shape{1, operands.rows(), kOfToken, kNormHeadSize},
         x(operands.values(shape)),
         y(operands.result(shape)),
-        cosines(operands.values({operands.rows(), kHeadSize / 2}, DType::f32)),
-        sines(operands.values({operands.rows(), kHeadSize / 2}, DType::f32)),
-        weight(operands.values({kHeadSize})),
-        dweight(operands.result({kHeadSize})),
-        partials(operands.zeros({kernels::scratch_parts(operands.device()), kHeadSize}, DType::f32)),
+        cosines(operands.values({operands.rows(), kNormHeadSize / 2}, DType::f32)),
+        sines(operands.values({operands.rows(), kNormHeadSize / 2}, DType::f32)),
+        weight(operands.values({kNormHeadSize})),
+        dweight(operands.result({kNormHeadSize})),
+        partials(operands.zeros({kernels::scratch_parts(operands.device()), kNormHeadSize}, DType::f32)),
         rstd(operands.zeros(shape.drop_last(), DType::f32)) {}
   kernels::RopeAngles angles() const {
     return {.cos = cosines.view(), .sin = sines.view(), .rotated_heads = kOfToken};

@@ -2,59 +2,18 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
-#include <cstdlib>
 #include <map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/forecast/civil.h"
+#include "ingot/forecast/date_names.h"
 
 namespace ingot::forecast {
 namespace {
 
-constexpr std::int64_t kMinute = 60, kHour = 3600, kDay = 86400, kWeek = 7 * kDay;
-
-struct Civil {
-  std::int64_t year = 1970, month = 1, day = 1, hour = 0, minute = 0, second = 0;
-};
-
-std::int64_t days_of(std::int64_t year, std::int64_t month, std::int64_t day) {
-  using namespace std::chrono;
-  const year_month_day date{std::chrono::year(static_cast<int>(year)),
-                            std::chrono::month(static_cast<unsigned>(month)),
-                            std::chrono::day(static_cast<unsigned>(day))};
-  return sys_days(date).time_since_epoch().count();
-}
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
-Civil civil_of(Moment moment) {
-  using namespace std::chrono;
-  const std::int64_t day = floor_div(moment, kDay);
-  const std::int64_t rest = moment - day * kDay;
-  const year_month_day date{sys_days(days(day))};
-  return {static_cast<int>(date.year()),
-          static_cast<std::int64_t>(static_cast<unsigned>(date.month())),
-          static_cast<std::int64_t>(static_cast<unsigned>(date.day())),
-          rest / kHour,
-          rest % kHour / kMinute,
-          rest % kMinute};
-}
-
-std::int64_t last_day(std::int64_t year, std::int64_t month) {
-  using namespace std::chrono;
-  const year_month_day_last last{std::chrono::year(static_cast<int>(year)),
-                                 month_day_last(std::chrono::month(static_cast<unsigned>(month)))};
-  return static_cast<std::int64_t>(static_cast<unsigned>(last.day()));
-}
-
-// Monday is 0; 1970-01-01 was a Thursday, day 3 of week 0.
-std::int64_t week_of(Moment moment) { return floor_div(moment + 3 * kDay, kWeek); }
-std::int64_t weekday_of(Moment moment) {
-  return floor_div(moment + 3 * kDay - week_of(moment) * kWeek, kDay);
-}
 bool on_weekend(Moment moment) { return weekday_of(moment) > 4; }
 
 // The day that `month_day` stands for in one month.
@@ -64,98 +23,6 @@ std::int64_t day_in_month(std::int64_t year, std::int64_t month, std::int64_t mo
   if (month_day > 0) return std::min(month_day, last);
   while (on_weekend(days_of(year, month, day) * kDay)) day += month_day == kFirstBusinessDay ? 1 : -1;
   return day;
-}
-
-// Takes characters off the front of a text.
-class Scanner {
- public:
-  explicit Scanner(std::string_view text) : text_(text) {}
-  bool done() const { return text_.empty(); }
-  bool take(char c) {
-    if (text_.empty() || text_.front() != c) return false;
-    text_.remove_prefix(1);
-    return true;
-  }
-  /// `least` to `most` digits.
-  bool digits(std::size_t least, std::size_t most, std::int64_t& value) {
-    std::size_t n = 0;
-    while (n < most && n < text_.size() && text_[n] >= '0' && text_[n] <= '9') ++n;
-    if (n < least) return false;
-    std::from_chars(text_.data(), text_.data() + n, value);
-    text_.remove_prefix(n);
-    return true;
-  }
-
- private:
-  std::string_view text_;
-};
-
-// [ T]hh:mm[:ss[.fff]][Z|+hh:mm]
-bool parse_clock(Scanner& scan, Civil& civil, DateStyle& style) {
-  style.letter_t = scan.take('T');
-  if (!style.letter_t && !scan.take(' ')) return false;
-  style.time = true;
-  if (!scan.digits(1, 2, civil.hour) || !scan.take(':') || !scan.digits(2, 2, civil.minute)) return false;
-  if (scan.take(':')) {
-    style.seconds = true;
-    if (!scan.digits(2, 2, civil.second)) return false;
-    std::int64_t fraction = 0;
-    if (scan.take('.') && (!scan.digits(1, 9, fraction) || fraction != 0)) return false;
-  }
-  style.zone = scan.take('Z');
-  const bool east = !style.zone && scan.take('+');
-  if (east || (!style.zone && scan.take('-'))) {
-    std::int64_t hours = 0, minutes = 0;
-    if (!scan.digits(2, 2, hours)) return false;
-    scan.take(':');
-    if (!scan.done() && !scan.digits(2, 2, minutes)) return false;
-    if (hours > 23 || minutes > 59) return false;
-    style.offset = (east ? 1 : -1) * (hours * kHour + minutes * kMinute);
-    style.zone = true;
-  }
-  return civil.hour < 24 && civil.minute < 60 && civil.second < 60;
-}
-
-std::optional<Moment> parse_integer(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.size() > 15) return std::nullopt;
-  return value;
-}
-
-// What follows the year of 2016Q3.
-bool parse_quarter(Scanner& scan, Civil& civil, DateStyle& style) {
-  std::int64_t quarter = 0;
-  style.month_only = true;
-  if (!scan.digits(1, 1, quarter) || quarter < 1 || quarter > 4) return false;
-  civil.month = 3 * quarter - 2;
-  return true;
-}
-
-// What follows the year of 2016-07, 2016-07-01, 20160701 12:00.
-bool parse_month(Scanner& scan, Civil& civil, DateStyle& style) {
-  const std::size_t digits = style.compact ? 2 : 1;
-  if (!scan.digits(digits, 2, civil.month) || civil.month < 1 || civil.month > 12) return false;
-  style.month_only = scan.done();
-  if (style.month_only) return true;
-  if (!style.compact && !scan.take(style.slashes ? '/' : '-')) return false;
-  if (!scan.digits(digits, 2, civil.day) || civil.day < 1) return false;
-  if (civil.day > last_day(civil.year, civil.month)) return false;
-  return scan.done() || parse_clock(scan, civil, style);
-}
-
-// A date that is no plain number, but may be of digits alone.
-std::optional<Moment> parse_date(std::string_view text, DateStyle& style) {
-  Scanner scan(text);
-  Civil c;
-  if (!scan.digits(4, 4, c.year)) return std::nullopt;
-  style.slashes = scan.take('/');
-  style.compact = !style.slashes && !scan.take('-');
-  style.quarter = scan.take('Q');
-  const auto parse_rest = style.quarter ? parse_quarter : parse_month;
-  if (!parse_rest(scan, c, style) || !scan.done()) return std::nullopt;
-  return days_of(c.year, c.month, c.day) * kDay + c.hour * kHour + c.minute * kMinute + c.second -
-         style.offset;
 }
 
 std::int64_t month_index(Moment moment) {
@@ -200,61 +67,6 @@ bool same_place_in_month(std::span<const Moment> moments) {
 }  // namespace
 
 std::int64_t time_of_day(Moment moment) { return moment - floor_div(moment, kDay) * kDay; }
-
-void DateStyle::widen(const DateStyle& row) {
-  time |= row.time;
-  seconds |= row.seconds;
-  letter_t |= row.letter_t;
-  month_only &= row.month_only;
-  quarter &= row.quarter;
-}
-
-void DateStyle::widen(const Frequency& frequency) {
-  const bool months = frequency.unit == Frequency::Unit::months;
-  quarter &= months && frequency.step % 3 == 0;
-  if (number || months) return;
-  month_only = false;
-  if (frequency.unit != Frequency::Unit::seconds) return;
-  time |= frequency.step % kDay != 0;
-  seconds |= frequency.step % kMinute != 0;
-}
-
-std::optional<Moment> parse_moment(std::string_view text, DateStyle* style) {
-  DateStyle found;
-  const auto number = parse_integer(text);
-  found.number = number.has_value();
-  const auto moment = number ? number : parse_date(text, found);
-  if (moment && style != nullptr) *style = found;
-  return moment;
-}
-
-std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style) {
-  if (text < "1800" || text >= "2200" || !parse_integer(text)) return std::nullopt;
-  DateStyle found;
-  const auto moment = parse_date(text, found);
-  if (moment && style != nullptr) *style = found;
-  return moment;
-}
-
-std::string format_offset(std::int64_t seconds) {
-  if (seconds == 0) return "Z";
-  const std::int64_t minutes = std::abs(seconds) / kMinute;
-  return fmt::format("{}{:02}:{:02}", seconds < 0 ? '-' : '+', minutes / 60, minutes % 60);
-}
-
-std::string format_moment(Moment moment, const DateStyle& style) {
-  if (style.number) return std::to_string(moment);
-  const Civil c = civil_of(style.own_clock ? moment : moment + style.offset);
-  const std::string_view dash = style.compact ? "" : style.slashes ? "/" : "-";
-  if (style.quarter) return fmt::format("{:04}{}Q{}", c.year, dash, (c.month + 2) / 3);
-  std::string text = fmt::format("{:04}{}{:02}", c.year, dash, c.month);
-  if (style.month_only) return text;
-  text += fmt::format("{}{:02}", dash, c.day);
-  if (!style.time) return text;
-  text += fmt::format("{}{:02}:{:02}", style.letter_t ? 'T' : ' ', c.hour, c.minute);
-  if (style.seconds) text += fmt::format(":{:02}", c.second);
-  return style.zone ? text + format_offset(style.offset) : text;
-}
 
 bool skip_weekends(std::span<const Moment> days) {
   return std::ranges::none_of(days, on_weekend) &&
@@ -343,27 +155,50 @@ std::int64_t Frequency::season() const {
   return step == kWeek ? 52 : 1;
 }
 
+namespace {
+
+// pandas' "W-SUN", "QS-OCT", "YE-DEC": rows begin where the first does, so what is behind the dash is known.
+std::string_view without_anchor(std::string_view word) {
+  const std::size_t dash = std::min(word.find('-'), word.size());
+  const std::string_view unit = word.substr(0, dash);
+  if (dash == word.size() || word.size() - dash != 4) return word;
+  const std::string_view anchor = word.substr(dash + 1);
+  const bool known = unit == "W" ? find_name(kDayNames, anchor).has_value()
+                                 : (unit.starts_with('Q') || unit.starts_with('Y') || unit.starts_with('A') ||
+                                    unit.starts_with("BQ") || unit.starts_with("BY")) &&
+                                       find_name(kMonthNames, anchor);
+  return known ? unit : word;
+}
+
+}  // namespace
+
 Frequency parse_frequency(std::string_view text, std::string_view key) {
   using enum Frequency::Unit;
   static const std::map<std::string_view, Frequency> units{
-      {"s", {seconds, 1}},       {"S", {seconds, 1}},       {"min", {seconds, kMinute}},
-      {"T", {seconds, kMinute}}, {"t", {seconds, kMinute}}, {"h", {seconds, kHour}},
-      {"H", {seconds, kHour}},   {"d", {seconds, kDay}},    {"D", {seconds, kDay}},
-      {"b", {business_days, 1}}, {"B", {business_days, 1}}, {"w", {seconds, kWeek}},
-      {"W", {seconds, kWeek}},   {"M", {months, 1}},        {"MS", {months, 1}},
-      {"ME", {months, 1}},       {"month", {months, 1}},    {"Q", {months, 3}},
-      {"QS", {months, 3}},       {"QE", {months, 3}},       {"Y", {months, 12}},
-      {"YS", {months, 12}},      {"YE", {months, 12}},      {" row", {count, 1}},
+      {"s", {seconds, 1}},        {"S", {seconds, 1}},       {"min", {seconds, kMinute}},
+      {"T", {seconds, kMinute}},  {"t", {seconds, kMinute}}, {"h", {seconds, kHour}},
+      {"H", {seconds, kHour}},    {"d", {seconds, kDay}},    {"D", {seconds, kDay}},
+      {"b", {business_days, 1}},  {"B", {business_days, 1}}, {"w", {seconds, kWeek}},
+      {"W", {seconds, kWeek}},    {"M", {months, 1}},        {"MS", {months, 1}},
+      {"ME", {months, 1}},        {"month", {months, 1}},    {"Q", {months, 3}},
+      {"QS", {months, 3}},        {"QE", {months, 3}},       {"Y", {months, 12}},
+      {"YS", {months, 12}},       {"YE", {months, 12}},      {"A", {months, 12}},
+      {"AS", {months, 12}},       {"BMS", {months, 1}},      {"BM", {months, 1}},
+      {"BME", {months, 1}},       {"BQS", {months, 3}},      {"BQ", {months, 3}},
+      {"BQE", {months, 3}},       {"BYS", {months, 12}},     {"BYE", {months, 12}},
+      {"hour", {seconds, kHour}}, {"day", {seconds, kDay}},  {"week", {seconds, kWeek}},
+      {"quarter", {months, 3}},   {"year", {months, 12}},    {" row", {count, 1}},
       {" rows", {count, 1}}};
   std::int64_t steps = 1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
-  const std::string_view word = text.substr(static_cast<std::size_t>(end - text.data()));
+  const std::string_view word = without_anchor(text.substr(static_cast<std::size_t>(end - text.data())));
   const auto found = units.find(word);
   INGOT_CHECK(
       found != units.end() && steps > 0 && error != std::errc::result_out_of_range &&
           steps <= widest(found->second.unit) / found->second.step,
-      InvalidConfig(std::string(key),
-                    fmt::format("'{}' is no frequency; expected one like 15min, h, D, B, W, MS, QS", text)));
+      InvalidConfig(
+          std::string(key),
+          fmt::format("'{}' is no frequency; expected one like 15min, h, D, B, W, W-SUN, MS, QS", text)));
   return {found->second.unit, found->second.step * steps};
 }
 
@@ -427,12 +262,6 @@ std::vector<Feature> features_of(const Frequency& f) {
   return all;
 }
 
-// ISO 8601: the week of the year's first Thursday is week 1.
-std::int64_t iso_week(Moment moment) {
-  const Moment thursday = week_of(moment) * kWeek;
-  return (thursday / kDay - days_of(civil_of(thursday).year, 1, 1)) / 7 + 1;
-}
-
 double value_of(Feature feature, Moment moment) {
   const Civil c = civil_of(moment);
   const std::int64_t day = floor_div(moment, kDay);
@@ -451,7 +280,7 @@ double value_of(Feature feature, Moment moment) {
     case Feature::day_of_year:
       return scaled(day - days_of(c.year, 1, 1), 365);
     case Feature::week_of_year:
-      return scaled(iso_week(moment) - 1, 52);
+      return scaled(iso_week_of(moment).week - 1, 52);
     case Feature::month_of_year:
       return scaled(c.month - 1, 11);
   }

@@ -12,38 +12,6 @@ namespace ingot::forecast {
 /// A moment: seconds since 1970-01-01 00:00, or a plain number where a table counts its rows (1, 2, 3).
 using Moment = std::int64_t;
 
-struct Frequency;
-
-/// How a column of dates is written, so that a forecast continues it in the same way.
-struct DateStyle {
-  bool number = false;      ///< plain integers
-  bool slashes = false;     ///< 2016/07/01
-  bool compact = false;     ///< 20160701
-  bool time = false;        ///< with hours and minutes
-  bool seconds = false;     ///< with seconds
-  bool letter_t = false;    ///< 'T' between date and time, not a space
-  bool zone = false;        ///< 'Z' or an offset at the end
-  bool month_only = false;  ///< 2016-07
-  bool quarter = false;     ///< 2016Q3; with dashes 2016-Q3
-  std::int64_t offset = 0;  ///< the zone's, in seconds east of UTC
-  bool own_clock = false;   ///< moments count by the clock of that offset, not by UTC
-
-  /// Adds what another row of the column needs: writers leave out the time of midnights.
-  void widen(const DateStyle& row);
-  /// Adds what tells rows of this distance apart.
-  void widen(const Frequency& frequency);
-};
-
-/// Reads "2016-07-01", "2016-07-01 13:00[:00[.000]]" (a space or 'T', with 'Z' or "+02:00" at the end where
-/// there is a zone), "2016/07/01", "2016-07", "2016Q3" or an integer. Nothing for other text and for days
-/// that are not.
-std::optional<Moment> parse_moment(std::string_view text, DateStyle* style = nullptr);
-/// Reads 20160701 or 201607, of the years 1800 to 2199; parse_moment takes them for row numbers.
-std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style = nullptr);
-std::string format_moment(Moment moment, const DateStyle& style);
-/// "Z", "+02:00".
-std::string format_offset(std::int64_t seconds);
-
 /// Seconds since midnight.
 std::int64_t time_of_day(Moment moment);
 
@@ -68,7 +36,8 @@ struct Frequency {
   std::int64_t season() const;
 };
 
-/// Reads what name() writes, and "1h", "30s", "month" and their like. InvalidConfig for `key` otherwise.
+/// Reads what name() writes, and "1h", "30s", "month", "W-SUN", "QS-OCT" and their like. InvalidConfig for
+/// `key` otherwise.
 Frequency parse_frequency(std::string_view text, std::string_view key = "frequency");
 
 /// The frequency that ascending moments have: the commonest distance, where every other is a multiple of it

@@ -29,17 +29,33 @@ FitConfig without_test_part(FitConfig config) {
   return config;
 }
 
+bool holds_folds(const Series& series, std::int64_t folds, std::int64_t test_rows) {
+  return static_cast<std::int64_t>(series.length()) / test_rows > folds;
+}
+
 void check_folds(const SeriesTable& table, std::int64_t folds, std::int64_t test_rows, std::int64_t horizon) {
   INGOT_CHECK(folds >= 1, InvalidConfig("folds", fmt::format("must be at least 1, got {}", folds)));
   INGOT_CHECK(test_rows >= horizon,
               InvalidConfig("fold_rows",
                             fmt::format("must be at least the horizon of {}, got {}", horizon, test_rows)));
-  const Series& shortest = *std::ranges::min_element(table.series, {}, &Series::length);
+  const Series& longest = *std::ranges::max_element(table.series, {}, &Series::length);
   INGOT_CHECK(
-      static_cast<std::int64_t>(shortest.length()) / test_rows > folds,
+      holds_folds(longest, folds, test_rows),
       InvalidConfig("folds", fmt::format("{} folds of {} rows leave none of the {} rows{} to fit to", folds,
-                                         test_rows, shortest.length(),
-                                         shortest.id.empty() ? "" : " of series '" + shortest.id + "'")));
+                                         test_rows, longest.length(),
+                                         longest.id.empty() ? "" : " of series '" + longest.id + "'")));
+}
+
+// Takes out what the folds leave no row of.
+std::vector<LeftOut> take_out_short(SeriesTable& table, std::int64_t folds, std::int64_t test_rows) {
+  std::vector<LeftOut> left_out;
+  for (const Series& series : table.series) {
+    if (holds_folds(series, folds, test_rows)) continue;
+    left_out.push_back({series.id, fmt::format("its {} rows are too few for {} folds of {}", series.length(),
+                                               folds, test_rows)});
+  }
+  std::erase_if(table.series, [&](const Series& series) { return !holds_folds(series, folds, test_rows); });
+  return left_out;
 }
 
 Metrics mean_of(const std::vector<Fold>& folds, std::size_t method) {
@@ -71,14 +87,16 @@ Metrics mean_of(const std::vector<Fold>& folds, std::size_t method) {
 
 }  // namespace
 
-CrossValidation cross_validate(const FitConfig& given, const SeriesTable& table,
+CrossValidation cross_validate(const FitConfig& given, const SeriesTable& all,
                                const CrossValidationOptions& options, const FoldFit& fit) {
   const FitConfig config = without_test_part(given);
   const std::int64_t test_rows = options.test_rows != 0 ? options.test_rows : config.model.horizon;
-  check_folds(table, options.folds, test_rows, config.model.horizon);
+  check_folds(all, options.folds, test_rows, config.model.horizon);
+  SeriesTable table = all;
+  CrossValidation result;
+  result.left_out = take_out_short(table, options.folds, test_rows);
   const EvaluateOptions evaluation{
       .stride = options.stride, .season = options.season, .levels = options.levels, .test_rows = test_rows};
-  CrossValidation result;
   for (std::int64_t fold = 0; fold < options.folds; ++fold) {
     const std::int64_t later = (options.folds - 1 - fold) * test_rows;
     const SeriesTable seen = without_last(table, later);

@@ -28,7 +28,8 @@ struct Fold {
 struct CrossValidation {
   std::vector<Fold> folds;
   std::vector<Metrics> mean;  ///< over the folds, by method; intervals of the levels that all folds have
-  bool stopped = false;       ///< a fit was told to end: `folds` are those before it
+  std::vector<LeftOut> left_out = {};  ///< too short for the folds
+  bool stopped = false;                ///< a fit was told to end: `folds` are those before it
 };
 
 /// Fits the model of fold 0, 1, ... to the rows before its origin.
@@ -37,6 +38,7 @@ using FoldFit = std::function<Forecaster(std::int64_t fold, const FitConfig&, co
 /// Cross-validation with a rolling origin and an expanding window: the last folds · test_rows rows of each
 /// series are forecast, test_rows at a time, each time by a model that is fitted anew to the rows before,
 /// which training and validation share as config.split has it. No fold sees a row after its own.
+/// Series too short for that are left out where others are long enough.
 /// InvalidConfig where folds and rows do not fit together, DataError where the first fold has too few rows.
 CrossValidation cross_validate(const FitConfig& config, const SeriesTable& table,
                                const CrossValidationOptions& options = {}, const FoldFit& fit = {});

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "ingot/base/files.h"
 #include "ingot/base/suggest.h"
+#include "ingot/data/text_file.h"
 #include "ingot/text/utf8.h"
 
 namespace ingot::forecast {
@@ -52,12 +52,16 @@ class CellReader {
 
   bool at_end() const { return at_ >= text_.size(); }
   std::int64_t line() const { return line_; }
+  char separator() const { return separator_; }
 
-  /// Whether an empty line starts here; it is passed over.
+  /// Whether a line of nothing, or of separators and spaces alone, starts here; it is passed over.
   bool skip_empty_line() {
-    if (at_ < text_.size() && text_[at_] == '\r' && at_ + 1 < text_.size() && text_[at_ + 1] == '\n') ++at_;
-    if (at_ >= text_.size() || text_[at_] != '\n') return false;
-    ++at_;
+    std::size_t end = at_;
+    while (end < text_.size() &&
+           (text_[end] == ' ' || text_[end] == '\r' || text_[end] == '\t' || text_[end] == separator_))
+      ++end;
+    if (at_end() || (end < text_.size() && text_[end] != '\n')) return false;
+    at_ = std::min(end + 1, text_.size());
     ++line_;
     return true;
   }
@@ -143,6 +147,7 @@ void check_encoding(std::string_view text, const std::string& name) {
 void check_header(const std::string& name, const std::vector<std::string>& header) {
   std::set<std::string_view> seen;
   for (const std::string& word : header) {
+    if (word.empty()) continue;
     INGOT_CHECK(seen.insert(word).second,
                 DataError(name, 1, word, "the header names this column twice; rename one of them"));
   }
@@ -163,6 +168,7 @@ CsvTable CsvTable::parse(std::string text, std::string name) {
   table.text_ = std::make_unique<std::string>(std::move(text));
   check_encoding(*table.text_, table.name_);
   CellReader reader(*table.text_, table.name_);
+  table.separator_ = reader.separator();
   while (reader.skip_empty_line()) {
   }
   INGOT_CHECK(!reader.at_end(),
@@ -185,7 +191,7 @@ CsvTable CsvTable::parse(std::string text, std::string name) {
   return table;
 }
 
-CsvTable CsvTable::load(const std::string& path) { return parse(read_file(path), path); }
+CsvTable CsvTable::load(const std::string& path) { return parse(data::read_text_file(path), path); }
 
 bool CsvTable::has_column(std::string_view name) const {
   return std::ranges::find(header_, name) != header_.end();

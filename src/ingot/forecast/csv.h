@@ -23,7 +23,7 @@ class DataError : public Error {
 
 /// A CSV file (RFC 4180) as text cells: quoted cells with line breaks and doubled quotes, \n, \r\n or \r, a
 /// byte order mark, and ',', ';' or tab between the cells, whichever the header has most of outside quotes.
-/// Empty lines are skipped.
+/// Empty lines are skipped, and so are those of separators and spaces alone.
 class CsvTable {
  public:
   /// DataError for a row with more or fewer cells than the header, a quote that is not closed, a header that
@@ -34,6 +34,7 @@ class CsvTable {
 
   const std::string& name() const { return name_; }
   const std::vector<std::string>& header() const { return header_; }
+  char separator() const { return separator_; }
   std::size_t rows() const { return lines_.size(); }
   std::size_t columns() const { return header_.size(); }
   std::string_view cell(std::size_t row, std::size_t column) const {
@@ -47,6 +48,7 @@ class CsvTable {
 
  private:
   std::string name_;
+  char separator_ = ',';
   std::unique_ptr<std::string> text_;  // what the cells point into; an address that moving keeps
   std::vector<std::string> header_;
   std::vector<std::string_view> cells_;

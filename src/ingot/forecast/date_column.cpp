@@ -1,25 +1,223 @@
 #include "ingot/forecast/date_column.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <functional>
+#include <map>
 
 #include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/forecast/civil.h"
 
 namespace ingot::forecast {
 namespace {
 
-bool all_compact(const CsvTable& csv, std::size_t column) {
-  for (std::size_t row = 0; row < csv.rows(); ++row) {
-    if (!parse_compact_date(csv.cell(row, column))) return false;
+// The rows' dates as they stand there, a time from a column of its own behind each.
+class Cells {
+ public:
+  Cells(const CsvTable& csv, const DateSource& source) : csv_(csv), source_(source) {
+    if (!source.clock) return;
+    joined_.reserve(csv.rows());
+    for (std::size_t row = 0; row < csv.rows(); ++row) {
+      const std::string_view clock = csv.cell(row, *source.clock);
+      joined_.push_back(fmt::format("{}{}{}", csv.cell(row, source.column), clock.empty() ? "" : " ", clock));
+    }
   }
-  return true;
+  std::size_t size() const { return csv_.rows(); }
+  std::string_view operator[](std::size_t row) const {
+    std::string_view cell = source_.clock ? std::string_view(joined_[row]) : csv_.cell(row, source_.column);
+    cell.remove_prefix(std::min(cell.find_first_not_of(" \t"), cell.size()));
+    return cell.substr(0, cell.find_last_not_of(" \t") + 1);
+  }
+  DataError error(std::size_t row, std::string_view problem) const {
+    return {csv_.name(), csv_.line(row), csv_.header()[source_.column], problem};
+  }
+  std::int64_t line(std::size_t row) const { return csv_.line(row); }
+
+ private:
+  const CsvTable& csv_;
+  const DateSource& source_;
+  std::vector<std::string> joined_;
+};
+
+using Parse = std::function<std::optional<Moment>(std::string_view, DateStyle*)>;
+
+// One way to read a column. `failed` is the first row that it does not fit.
+struct Reading {
+  std::vector<Moment> times;
+  std::vector<std::int64_t> offsets;
+  DateStyle style;
+  std::optional<std::size_t> failed;
+};
+
+Reading read_with(const Cells& cells, const Parse& parse) {
+  Reading reading;
+  reading.times.reserve(cells.size());
+  reading.offsets.reserve(cells.size());
+  for (std::size_t row = 0; row < cells.size(); ++row) {
+    DateStyle style;
+    const auto moment = parse(cells[row], &style);
+    if (!moment) {
+      reading.failed = row;
+      return reading;
+    }
+    if (row == 0) reading.style = style;
+    if (style.number != reading.style.number) throw cells.error(row, "dates and plain numbers are mixed");
+    if (style.zone.empty() != reading.style.zone.empty()) {
+      const bool zoned = !style.zone.empty();
+      throw cells.error(
+          row, fmt::format("'{}' has {} time zone, '{}' of line {} has {}; write all dates in the same way",
+                           cells[row], zoned ? "a" : "no", cells[0], cells.line(0), zoned ? "none" : "one"));
+    }
+    reading.style.widen(style);
+    reading.times.push_back(*moment);
+    reading.offsets.push_back(style.offset);
+  }
+  return reading;
+}
+
+// Numbers of so many units a second that are all moments of 1980 to 2100, whole seconds apart.
+Parse epoch_parser(std::int64_t units, bool any_year = false) {
+  return [units, any_year](std::string_view text, DateStyle* style) -> std::optional<Moment> {
+    if (text.ends_with(".0")) text.remove_suffix(2);  // pandas, where one cell of the column was empty
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    constexpr Moment kFrom = 315532800, kTo = 4102444800;
+    if (error != std::errc() || end != text.data() + text.size() || value % units != 0) return std::nullopt;
+    if (!any_year && (value / units < kFrom || value / units > kTo)) return std::nullopt;
+    style->epoch = units;
+    return value / units;
+  };
+}
+
+Parse ordered_parser(DateOrder order) {
+  return [order](std::string_view text, DateStyle* style) { return parse_moment(text, style, order); };
+}
+
+Parse format_parser(const std::string& format) {
+  return [&format](std::string_view text, DateStyle* style) {
+    style->date = format;
+    return parse_by_format(text, format, style);
+  };
+}
+
+constexpr std::array kOrderWords{"year first", "month first", "day first"};
+const std::vector<std::string> kChoices{"auto",   "year-first", "month-first", "day-first",
+                                        "number", "epoch-s",    "epoch-ms"};
+
+// The share of rows that lie the commonest distance behind the one before: months or seconds.
+double evenness(const std::vector<Moment>& times) {
+  std::map<std::pair<bool, std::int64_t>, std::int64_t> counts;
+  std::int64_t most = 0;
+  for (std::size_t i = 1; i < times.size(); ++i) {
+    const Civil a = civil_of(times[i - 1]), b = civil_of(times[i]);
+    const std::int64_t months = (b.year - a.year) * 12 + b.month - a.month;
+    const bool whole_months =
+        months != 0 && a.day == b.day && time_of_day(times[i - 1]) == time_of_day(times[i]);
+    const std::int64_t distance = whole_months ? months : times[i] - times[i - 1];
+    if (distance > 0) most = std::max(most, ++counts[{whole_months, distance}]);
+  }
+  return static_cast<double>(most);
+}
+
+bool order_matters(const Cells& cells) {
+  for (std::size_t row = 0; row < cells.size(); ++row) {
+    bool ordered = false;
+    if (guess_date_style(cells[row], DateOrder::month_first, &ordered) && ordered) return true;
+    if (!ordered && row > 100) return false;  // rows of one column are written alike
+  }
+  return false;
+}
+
+[[noreturn]] void fail(const Cells& cells, std::size_t row, std::string_view expected) {
+  throw cells.error(row, fmt::format("'{}' is not a date; expected {}", cells[row], expected));
+}
+
+constexpr std::string_view kExpected =
+    "one like 2016-07-01 13:00:00, 2016-07-01, 07/01/2016, 1 Jul 2016, 2016-W27, 2016Q3, or a row number; "
+    "--date-format tells others (%d/%m/%Y)";
+
+// What all rows can be read with; if that is several orders, the one that puts more rows at even distances.
+Reading read_in_any_order(const Cells& cells, std::string& why) {
+  if (!order_matters(cells)) {
+    Reading reading = read_with(cells, ordered_parser(DateOrder::year_first));
+    if (reading.failed) fail(cells, *reading.failed, kExpected);
+    return reading;
+  }
+  Reading best;
+  std::vector<DateOrder> tied;
+  double most = -1;
+  std::size_t farthest = 0, ruled_out = cells.size();
+  for (const DateOrder order : {DateOrder::month_first, DateOrder::day_first, DateOrder::year_first}) {
+    Reading reading = read_with(cells, ordered_parser(order));
+    if (reading.failed) {
+      farthest = std::max(farthest, *reading.failed);
+      if (order != DateOrder::year_first || *reading.failed > 0)
+        ruled_out = std::min(ruled_out, *reading.failed);
+      continue;
+    }
+    const double even = evenness(reading.times);
+    if (even > most) {
+      best = std::move(reading);
+      tied.clear();
+      most = even;
+    }
+    if (even == most) tied.push_back(order);
+  }
+  if (tied.empty()) fail(cells, farthest, kExpected);
+  why = fmt::format(", {}", kOrderWords[static_cast<std::size_t>(tied[0])]);
+  if (tied.size() > 1) {
+    why += fmt::format(" (it may as well be {}: --date-format {} reads it so)",
+                       kOrderWords[static_cast<std::size_t>(tied[1])],
+                       kChoices[static_cast<std::size_t>(tied[1]) + 1]);
+  } else if (ruled_out < cells.size()) {
+    why += fmt::format(", as '{}' on line {} shows", cells[ruled_out], cells.line(ruled_out));
+  } else {
+    why += ", which puts the rows at even distances";
+  }
+  return best;
+}
+
+Reading read_automatically(const Cells& cells, std::string& why) {
+  for (const Parse& parse : {Parse(parse_compact_date), epoch_parser(1), epoch_parser(1000),
+                             epoch_parser(1'000'000), epoch_parser(1'000'000'000)}) {
+    DateStyle unused;
+    if (!parse(cells[0], &unused)) continue;
+    Reading reading = read_with(cells, parse);
+    if (!reading.failed) return reading;
+  }
+  return read_in_any_order(cells, why);
+}
+
+Reading read_as_told(const Cells& cells, const std::string& format, std::string& why) {
+  Parse parse = format_parser(format);
+  if (format == "epoch-s") parse = epoch_parser(1, true);
+  if (format == "epoch-ms") parse = epoch_parser(1000, true);
+  const auto named = std::ranges::find(kChoices, format);
+  const auto index = static_cast<std::size_t>(named - kChoices.begin());
+  if (index >= 1 && index <= 3) {
+    parse = ordered_parser(static_cast<DateOrder>(index - 1));
+    why = fmt::format(", {}", kOrderWords[index - 1]);
+  }
+  if (format == "number") parse = ordered_parser(DateOrder::year_first);
+  Reading reading = read_with(cells, parse);
+  if (reading.failed || (format == "number" && !reading.style.number)) {
+    fail(cells, reading.failed.value_or(0), fmt::format("what --date-format {} reads", format));
+  }
+  return reading;
 }
 
 // One offset of all rows is written again. Those of a zone with summer time cannot be: hours are UTC then,
 // and days have none.
 void settle_offsets(DateColumn& dates, const std::vector<std::int64_t>& offsets) {
+  if (dates.style.zone.empty() || dates.style.local) return;
   const bool one_offset = std::ranges::adjacent_find(offsets, std::ranges::not_equal_to()) == offsets.end();
-  if (!one_offset) dates.style.offset = 0;
+  if (!one_offset) {
+    dates.style.offset = 0;
+    dates.style.zone = "%z";
+  }
   std::vector<Moment> shown = dates.times;
   for (std::size_t i = 0; i < shown.size(); ++i) shown[i] += offsets[i];
   const bool same_time =
@@ -27,41 +225,59 @@ void settle_offsets(DateColumn& dates, const std::vector<std::int64_t>& offsets)
   if (shown == dates.times || !same_time) return;
   dates.times = std::move(shown);
   dates.style.own_clock = true;
-  dates.style.zone = one_offset;
+  if (!one_offset) dates.style.zone.clear();
+}
+
+std::string described(const DateColumn& dates, const std::string& why) {
+  const DateStyle& style = dates.style;
+  if (style.number) return "row numbers";
+  const auto [first, last] = std::ranges::minmax(dates.times);
+  DateStyle plain{.clock = style.clock.empty() && style.epoch == 0 ? "" : " %H:%M"};
+  if (!style.own_clock) plain.offset = style.offset;
+  plain.own_clock = style.own_clock;
+  std::string as = style.format();
+  if (style.epoch == 1) as = "seconds since 1970";
+  if (style.epoch > 1)
+    as = fmt::format("{} since 1970", style.epoch == 1000        ? "milliseconds"
+                                      : style.epoch == 1'000'000 ? "microseconds"
+                                                                 : "nanoseconds");
+  return fmt::format("{} to {}, written as {}{}", format_moment(first, plain), format_moment(last, plain), as,
+                     why);
 }
 
 }  // namespace
 
-DateColumn read_dates(const CsvTable& csv, std::size_t column) {
-  DateColumn dates;
-  std::vector<std::int64_t> offsets;
-  dates.times.reserve(csv.rows());
-  offsets.reserve(csv.rows());
-  const auto parse = all_compact(csv, column) ? parse_compact_date : parse_moment;
-  for (std::size_t row = 0; row < csv.rows(); ++row) {
-    DateStyle style;
-    const std::string_view cell = csv.cell(row, column);
-    const std::optional<Moment> moment = parse(cell, &style);
-    const auto fail = [&](std::string_view problem) {
-      throw DataError(csv.name(), csv.line(row), csv.header()[column], problem);
-    };
-    if (!moment) {
-      fail(fmt::format(
-          "'{}' is not a date; expected one like 2016-07-01 13:00:00, 2016-07-01, or a row number", cell));
-    }
-    if (row == 0) dates.style = style;
-    if (style.number != dates.style.number) fail("dates and plain numbers are mixed");
-    if (style.zone != dates.style.zone) {
-      fail(fmt::format("'{}' has {} time zone, '{}' of line {} has {}; write all dates in the same way", cell,
-                       style.zone ? "a" : "no", csv.cell(0, column), csv.line(0),
-                       style.zone ? "none" : "one"));
-    }
-    dates.style.widen(style);
-    dates.times.push_back(*moment);
-    offsets.push_back(style.offset);
-  }
-  settle_offsets(dates, offsets);
+void check_date_choice(const std::string& format, const std::string& key) {
+  if (std::ranges::find(kChoices, format) != kChoices.end()) return;
+  INGOT_CHECK(
+      format.find('%') != std::string::npos,
+      InvalidConfig(
+          key,
+          fmt::format("'{}' is not a format; expected a pattern of strptime, as %d/%m/%Y %H:%M, or one of {}",
+                      format, fmt::join(kChoices, ", "))));
+  check_date_format(format, key);
+}
+
+DateColumn read_dates(const CsvTable& csv, const DateSource& source) {
+  const Cells cells(csv, source);
+  std::string why;
+  Reading reading =
+      source.format == "auto" ? read_automatically(cells, why) : read_as_told(cells, source.format, why);
+  DateColumn dates{.times = std::move(reading.times), .style = std::move(reading.style), .read_as = {}};
+  settle_offsets(dates, reading.offsets);
+  dates.read_as = described(dates, why);
   return dates;
+}
+
+bool holds_clocks(const CsvTable& csv, std::size_t column) {
+  bool any = false;
+  for (std::size_t row = 0; row < csv.rows(); ++row) {
+    const std::string_view cell = csv.cell(row, column);
+    if (cell.empty()) continue;
+    if (!parse_moment(fmt::format("2000-01-01 {}", cell))) return false;
+    any = true;
+  }
+  return any;
 }
 
 }  // namespace ingot::forecast

@@ -1,22 +1,42 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "ingot/forecast/calendar.h"
 #include "ingot/forecast/csv.h"
+#include "ingot/forecast/date_style.h"
 
 namespace ingot::forecast {
+
+/// Where a table's dates are, and what a user said about them.
+struct DateSource {
+  std::size_t column = 0;
+  std::optional<std::size_t> clock = {};  ///< a column with the times of day
+  /// "auto", "day-first", "month-first", "year-first", "number", "epoch-s", "epoch-ms", or a pattern of
+  /// strptime.
+  std::string format = "auto";
+};
 
 /// The dates of all rows, and how to write more of them.
 struct DateColumn {
   std::vector<Moment> times;
   DateStyle style;
+  std::string read_as;  ///< "2020-01-01 to 2021-02-03 as %d/%m/%Y, day first: '13/01/2020' on line 14"
 };
 
-/// Reads a column of dates or row numbers. Numbers that are all dates like 20160701 or 201607 are dates.
-/// Dates with offsets from UTC are moments of UTC, but where all have the same time of day by their own
-/// clocks they are days, weeks or months of that clock, which summer time does not shift. DataError for what
-/// is no date, and for rows with and without a time zone in one column.
-DateColumn read_dates(const CsvTable& csv, std::size_t column);
+/// InvalidConfig for `key` where DateSource::format is none of those.
+void check_date_choice(const std::string& format, const std::string& key);
+
+/// Reads a column of dates or row numbers. Numbers that are all dates like 20160701 or 201607 are dates, and
+/// so are numbers that are all seconds or milliseconds of 1980 to 2100. Whether the day or the month comes
+/// first is what all rows can be read with; if both, what puts more of them at even distances; if both do,
+/// the month, and read_as says so. Dates with offsets from UTC are moments of UTC, but where all have the
+/// same time of day by their own clocks they are days, weeks or months of that clock, which summer time does
+/// not shift. DataError for what is not a date, and for rows with and without a time zone in one column.
+DateColumn read_dates(const CsvTable& csv, const DateSource& source);
+
+/// Whether all cells of a column that are not empty are times of day, as "13:00", "00.30.00" or "1 PM".
+bool holds_clocks(const CsvTable& csv, std::size_t column);
 
 }  // namespace ingot::forecast

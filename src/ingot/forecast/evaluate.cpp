@@ -12,86 +12,13 @@
 #include "ingot/base/stopwatch.h"
 #include "ingot/forecast/baselines.h"
 #include "ingot/forecast/batch_upload.h"
+#include "ingot/forecast/error_sums.h"
 #include "ingot/forecast/forecast_text.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
 namespace ingot::forecast {
 namespace {
-
-// One target of one series, and what its errors are measured against.
-struct Column {
-  const Series* series;
-  std::size_t index;  // of the column
-  std::int64_t target;
-  double shift, scale;
-  std::int64_t season;
-  double naive_error;        // mean |x[t] - x[t - season]| over the training part
-  std::int64_t first, last;  // origins
-};
-
-// Over the first `rows` rows.
-double seasonal_error(const Series& series, std::size_t column, std::int64_t rows, std::int64_t season) {
-  const std::vector<double>& x = series.columns[column];
-  const auto lag = static_cast<std::size_t>(season);
-  double sum = 0, count = 0;
-  for (std::size_t i = lag; i < static_cast<std::size_t>(rows); ++i) {
-    if (!series.measured(column, i) || !series.measured(column, i - lag)) continue;
-    sum += std::abs(x[i] - x[i - lag]);
-    ++count;
-  }
-  return count > 0 ? sum / count : 0;
-}
-
-// What errors of one method add up to, where there is a measured value to err from.
-struct Sums {
-  double squares = 0, absolute = 0, relative = 0, symmetric = 0, count = 0;
-  double relative_count = 0;  // of the columns that the seasonal naive forecast errs on
-  std::map<int, double> inside;
-  std::vector<double> by_step, count_by_step;
-
-  void merge(const Sums& o) {
-    squares += o.squares;
-    absolute += o.absolute;
-    relative += o.relative;
-    relative_count += o.relative_count;
-    symmetric += o.symmetric;
-    count += o.count;
-    for (const auto& [level, n] : o.inside) inside[level] += n;
-    for (std::size_t h = 0; h < by_step.size(); ++h) {
-      by_step[h] += o.by_step[h];
-      count_by_step[h] += o.count_by_step[h];
-    }
-  }
-  /// `actual` and `forecast` in the table's units.
-  void add(const Column& c, std::size_t step, double actual, double forecast) {
-    const double error = std::abs(actual - forecast), scaled = error / c.scale;
-    squares += scaled * scaled;
-    absolute += scaled;
-    by_step[step] += scaled;
-    ++count_by_step[step];
-    if (c.naive_error > 0) {
-      relative += error / c.naive_error;
-      relative_count += 1;
-    }
-    const double size = std::abs(actual) + std::abs(forecast);
-    if (size > 0) symmetric += 200 * error / size;
-    count += 1;
-  }
-  Metrics metrics(std::string method, double seconds) const {
-    Metrics m{.method = std::move(method),
-              .mse = squares / count,
-              .mae = absolute / count,
-              .mase = relative / relative_count,
-              .smape = symmetric / count,
-              .coverage = {},
-              .seconds = seconds,
-              .mae_by_step = by_step};
-    for (const auto& [level, n] : inside) m.coverage[level] = 100 * n / count;
-    for (std::size_t h = 0; h < by_step.size(); ++h) m.mae_by_step[h] /= count_by_step[h];
-    return m;
-  }
-};
 
 struct Evaluator {
   const Forecaster& f;
@@ -102,28 +29,25 @@ struct Evaluator {
   std::vector<std::shared_ptr<const ScaledSeries>> scaled_series;
   std::vector<Borders> borders;
   WindowSet windows;
-  std::vector<Column> columns;
-  std::vector<std::string> skipped, short_series, periodic;  // ids; names of columns
+  std::vector<ErrorColumn> columns;
+  std::vector<std::string> skipped, constant, short_series, periodic;  // ids; names of columns
 
   void prepare();
   std::int64_t made_up_values() const;
   std::vector<std::string> notes() const;
-  Sums network() const;
-  Sums baseline(const std::function<std::unique_ptr<Baseline>(const Column&, const Borders&)>& make) const;
-  Sums empty() const {
-    Sums s;
-    s.by_step.resize(static_cast<std::size_t>(horizon));
-    s.count_by_step.resize(s.by_step.size());
-    return s;
-  }
+  ErrorSums network() const;
+  ErrorSums baseline(
+      const std::function<std::unique_ptr<Baseline>(const ErrorColumn&, const Borders&)>& make) const;
 };
 
-Borders test_borders(const SplitOptions& split, const Series& series, const SeriesTable& table,
-                     std::int64_t test_rows) {
-  if (test_rows == 0) return borders_of(split, series, table);
-  const auto rows = static_cast<std::int64_t>(series.length());
-  const std::int64_t origin = std::max<std::int64_t>(0, rows - test_rows);
-  return {origin, origin, rows};
+// Nothing scales the errors of a series that never changed before its test part and was left out of the fit.
+bool is_unfitted_constant(const Forecaster& f, const SeriesTable& table, const Series& series,
+                          std::int64_t rows) {
+  if (f.scales.contains(series.id) || f.scales.empty() || f.config.scaler == ScalerKind::none) return false;
+  for (std::size_t t = 0; t < table.targets; ++t) {
+    if (scaling_problem(f.config.scaler, series, t, rows).empty()) return false;
+  }
+  return true;
 }
 
 void Evaluator::prepare() {
@@ -131,6 +55,11 @@ void Evaluator::prepare() {
   for (const Series& series : table.series) {
     const Borders b = test_borders(f.config.split, series, table, options.test_rows);
     borders.push_back(b);
+    if (is_unfitted_constant(f, table, series, b.train)) {
+      constant.push_back(series.id);
+      scaled_series.push_back(nullptr);
+      continue;
+    }
     scaled_series.push_back(
         std::make_shared<const ScaledSeries>(scaled(series, f.scales_of(series, table), table.frequency)));
     const std::int64_t first = std::max(b.validation, lookback);
@@ -167,7 +96,7 @@ void Evaluator::prepare() {
 // Of the rows that are forecast.
 std::int64_t Evaluator::made_up_values() const {
   std::int64_t count = 0;
-  for (const Column& c : columns) {
+  for (const ErrorColumn& c : columns) {
     for (std::int64_t row = c.first; row < c.last + horizon; ++row) {
       count += c.series->measured(c.index, static_cast<std::size_t>(row)) ? 0 : 1;
     }
@@ -190,6 +119,10 @@ std::vector<std::string> Evaluator::notes() const {
     notes.push_back(fmt::format("Left out, as their test part is shorter than the horizon of {} rows: {}.",
                                 horizon, list_of(skipped)));
   }
+  if (!constant.empty()) {
+    notes.push_back(
+        fmt::format("Left out, as they are constant before their test part: {}.", list_of(constant)));
+  }
   if (!short_series.empty()) {
     notes.push_back(fmt::format("The season of {} rows is longer than the training part{}; it is taken as 1.",
                                 season, table.long_layout ? " of " + list_of(short_series) : ""));
@@ -203,11 +136,11 @@ std::vector<std::string> Evaluator::notes() const {
   return notes;
 }
 
-Sums Evaluator::network() const {
+ErrorSums Evaluator::network() const {
   const NoGrad no_grad;
-  Sums sums = empty();
+  ErrorSums sums = ErrorSums::of(horizon);
   const auto targets = static_cast<std::int64_t>(table.targets);
-  std::map<const ScaledSeries*, const Column*> first_column;
+  std::map<const ScaledSeries*, const ErrorColumn*> first_column;
   for (std::size_t s = 0, c = 0; c < columns.size(); c += table.targets, ++s) {
     while (&table.series[s] != columns[c].series) ++s;
     first_column[scaled_series[s].get()] = &columns[c];
@@ -219,7 +152,7 @@ Sums Evaluator::network() const {
       const WindowSet::Place place = windows.at(first + i);
       const std::int64_t origin = place.first + windows.lookback();
       for (std::int64_t t = 0; t < targets; ++t) {
-        const Column& c = first_column.at(place.series)[t];
+        const ErrorColumn& c = first_column.at(place.series)[t];
         const float* row = y.data<float>() + (i * targets + t) * horizon;
         for (std::int64_t h = 0; h < horizon; ++h) {
           const auto row_of_actual = static_cast<std::size_t>(origin + h);
@@ -238,13 +171,13 @@ Sums Evaluator::network() const {
   return sums;
 }
 
-Sums Evaluator::baseline(
-    const std::function<std::unique_ptr<Baseline>(const Column&, const Borders&)>& make) const {
-  std::vector<Sums> parts(columns.size(), empty());
+ErrorSums Evaluator::baseline(
+    const std::function<std::unique_ptr<Baseline>(const ErrorColumn&, const Borders&)>& make) const {
+  std::vector<ErrorSums> parts(columns.size(), ErrorSums::of(horizon));
   parallel_for(static_cast<std::int64_t>(columns.size()), 1, [&](std::int64_t from, std::int64_t to) {
     std::vector<double> out(static_cast<std::size_t>(horizon));
     for (std::int64_t i = from; i < to; ++i) {
-      const Column& c = columns[static_cast<std::size_t>(i)];
+      const ErrorColumn& c = columns[static_cast<std::size_t>(i)];
       const auto baseline = make(c, borders[static_cast<std::size_t>(c.series - table.series.data())]);
       for (std::int64_t origin = c.first; origin <= c.last; origin += options.stride) {
         baseline->forecast(origin, out);
@@ -256,8 +189,8 @@ Sums Evaluator::baseline(
       }
     }
   });
-  Sums sums = empty();
-  for (const Sums& part : parts) sums.merge(part);
+  ErrorSums sums = ErrorSums::of(horizon);
+  for (const ErrorSums& part : parts) sums.merge(part);
   return sums;
 }
 
@@ -280,6 +213,15 @@ void check_evaluation(const SplitOptions& split, const SeriesTable& table, const
   }
 }
 
+std::string verdict(const std::vector<Metrics>& methods) {
+  const auto error = [](const Metrics& m) { return std::isnan(m.mase) ? m.mae : m.mase; };
+  const auto best = std::ranges::min_element(methods, {}, error);
+  if (best == methods.begin() || !(error(*best) < error(methods[0]))) return "";
+  return fmt::format("{} does better here than {}: {} {:.3f} against {:.3f}.", best->method,
+                     methods[0].method, std::isnan(best->mase) ? "MAE" : "MASE", error(*best),
+                     error(methods[0]));
+}
+
 Evaluation evaluate(const Forecaster& f, const SeriesTable& table, const EvaluateOptions& options) {
   f.check(table);
   check_evaluation(f.config.split, table, options);
@@ -297,31 +239,38 @@ Evaluation evaluate(const Forecaster& f, const SeriesTable& table, const Evaluat
               .windows = WindowSet(model.lookback, model.horizon, static_cast<std::int64_t>(table.targets)),
               .columns = {},
               .skipped = {},
+              .constant = {},
               .short_series = {},
               .periodic = {}};
   e.prepare();
+  const std::vector<std::string> notes = e.notes();
+  e.skipped.insert(e.skipped.end(), e.constant.begin(), e.constant.end());
   const bool none_holds_it = e.short_series.size() + e.skipped.size() == table.series.size();
   Evaluation result{.windows = e.windows.size(),
                     .season = none_holds_it ? 1 : e.season,
                     .methods = {},
                     .skipped = e.skipped,
-                    .notes = e.notes()};
+                    .notes = notes,
+                    .verdict = {}};
   Stopwatch watch;
-  const Sums network = e.network();
+  const ErrorSums network = e.network();
   INGOT_CHECK(network.count > 0, DataError(table.source, 0, "",
                                            "has no value of what is forecast in its test part, so there is "
                                            "nothing to measure errors against"));
   result.methods.push_back(network.metrics(model.model, watch.seconds()));
   const auto add = [&](const char* name, const auto& make) {
     watch.restart();
-    const Sums sums = e.baseline(make);
+    const ErrorSums sums = e.baseline(make);
     result.methods.push_back(sums.metrics(name, watch.seconds()));
   };
-  add("naive", [](const Column& c, const Borders&) { return naive(c.series->columns[c.index]); });
-  add("seasonal naive",
-      [](const Column& c, const Borders&) { return seasonal_naive(c.series->columns[c.index], c.season); });
-  add("ETS",
-      [](const Column& c, const Borders& b) { return ets(c.series->columns[c.index], b.train, c.season); });
+  add("naive", [](const ErrorColumn& c, const Borders&) { return naive(c.series->columns[c.index]); });
+  add("seasonal naive", [](const ErrorColumn& c, const Borders&) {
+    return seasonal_naive(c.series->columns[c.index], c.season);
+  });
+  add("ETS", [](const ErrorColumn& c, const Borders& b) {
+    return ets(c.series->columns[c.index], b.train, c.season);
+  });
+  result.verdict = verdict(result.methods);
   return result;
 }
 

@@ -42,7 +42,11 @@ struct Evaluation {
   std::vector<Metrics> methods;      ///< the network, naive, seasonal naive, ETS
   std::vector<std::string> skipped;  ///< ids of series whose test part holds no window
   std::vector<std::string> notes;    ///< what a reader of the numbers has to know, in sentences
+  std::string verdict;               ///< a sentence where a simple forecast is better than the first method
 };
+
+/// Says which method has the least MASE (or MAE, where that is not defined), if it is not the first; else "".
+std::string verdict(const std::vector<Metrics>& methods);
 
 /// InvalidConfig for a stride below 1, windows below 0, and for a season that the training part of a series
 /// does not hold.

@@ -7,6 +7,7 @@
 
 #include "ingot/base/config.h"
 #include "ingot/core/device.h"
+#include "ingot/forecast/date_column.h"
 #include "ingot/forecast/forecaster.h"
 #include "ingot/kernels/matmul_precision.h"
 
@@ -25,6 +26,9 @@ void read_table(const ConfigReader& r, FitConfig& c) {
   c.table.fill = parse_fill_method(r.get("fill", "interpolate"));
   c.table.frequency = r.get("frequency", c.table.frequency);
   c.table.sort = r.get("sort", c.table.sort);
+  c.table.date_format = r.get("date_format", c.table.date_format);
+  check_date_choice(c.table.date_format, "date_format");
+  c.table.decimal = parse_decimal_mark(r.get("decimal", std::string("auto")));
   c.split.kind = r.choice("split", c.split.kind, {"ratio", "ett"});
   c.split.train =
       r.get("train_fraction", c.split.train, {.min = 0, .max = 1, .above_min = true, .below_max = true});

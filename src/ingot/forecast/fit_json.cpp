@@ -25,6 +25,8 @@ Json to_json(const FitConfig& c) {
             {"fill", fill_name(c.table.fill)},
             {"frequency", c.table.frequency},
             {"sort", c.table.sort},
+            {"date_format", c.table.date_format},
+            {"decimal", name(c.table.decimal)},
             {"split", c.split.kind},
             {"train_fraction", c.split.train},
             {"test_fraction", c.split.test},

@@ -44,6 +44,14 @@ std::string list_of(const std::vector<std::string>& names) {
                      names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "");
 }
 
+std::vector<std::string> ids_without_forecast(const std::vector<SeriesForecast>& forecasts,
+                                              const SeriesTable& table) {
+  std::vector<std::string> ids;
+  for (const LeftOut& series : table.left_out) ids.push_back(series.id);
+  for (std::string& id : series_left_out(forecasts, table)) ids.push_back(std::move(id));
+  return ids;
+}
+
 std::string to_csv(const std::vector<SeriesForecast>& forecasts, const SeriesTable& table) {
   std::string csv = csv_header(forecasts, table);
   for (const SeriesForecast& f : forecasts) {
@@ -79,8 +87,9 @@ std::string to_json(const std::vector<SeriesForecast>& forecasts, const SeriesTa
   }
   const std::size_t horizon = forecasts.empty() ? 0 : forecasts[0].times.size();
   return dump_json(Json{{"horizon", horizon},
+                        {"read_as", table.read_as},
                         {"gaps", to_json(table.filled)},
-                        {"skipped", series_left_out(forecasts, table)},
+                        {"skipped", ids_without_forecast(forecasts, table)},
                         {"series", all}},
                    2);
 }

@@ -93,7 +93,7 @@ struct SeriesForecast {
 /// where all are; InvalidConfig as Forecaster::check_levels says.
 std::vector<SeriesForecast> predict(const Forecaster& forecaster, const SeriesTable& table,
                                     const std::vector<int>& levels = {});
-/// The ids of the series that predict left out.
+/// The ids of the series of the table that predict left out; those in table.left_out are not among them.
 std::vector<std::string> series_left_out(const std::vector<SeriesForecast>& forecasts,
                                          const SeriesTable& table);
 /// The same from any row on: the forecast of rows `origin`, origin + 1, ... of one series.

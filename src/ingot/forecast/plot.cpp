@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/units.h"
+#include "ingot/forecast/statistical/local_forecaster.h"
 
 namespace ingot::forecast {
 namespace {
@@ -20,12 +21,13 @@ ReportSeries line(std::string name, std::span<const Moment> times, std::span<con
 // Charts write moments as they are, whatever clock they count by.
 std::string x_label(const DateStyle& style) {
   if (style.number) return "row";
-  if (!style.zone) return "date";
+  if (style.local) return fmt::format("date ({})", style.zone_name);
+  if (style.zone.empty() && style.epoch == 0) return "date";
   const bool utc = !style.own_clock || style.offset == 0;
   return utc ? "date (UTC)" : fmt::format("date (UTC{})", format_offset(style.offset));
 }
 
-ReportChart series_chart(const Forecaster& f, const SeriesTable& table, const Series& series,
+ReportChart series_chart(std::int64_t horizon, const SeriesTable& table, const Series& series,
                          std::size_t target, const SeriesForecast& forecast, std::int64_t origin,
                          const PlotOptions& options) {
   const std::string& column = table.column_names[target];
@@ -36,10 +38,9 @@ ReportChart series_chart(const Forecaster& f, const SeriesTable& table, const Se
       .right_label = {},
       .dates = !table.date_style.number,
       .series = {}};
-  const std::int64_t history = options.history > 0 ? options.history : 3 * f.config.model.horizon;
+  const std::int64_t history = options.history > 0 ? options.history : 3 * horizon;
   const std::int64_t first = std::max<std::int64_t>(0, origin - history);
-  const std::int64_t last =
-      std::min(static_cast<std::int64_t>(series.length()), origin + f.config.model.horizon);
+  const std::int64_t last = std::min(static_cast<std::int64_t>(series.length()), origin + horizon);
   const auto rows = [&](const auto& values) {
     return std::span(values).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
   };
@@ -48,12 +49,20 @@ ReportChart series_chart(const Forecaster& f, const SeriesTable& table, const Se
     if (series.measured(target, static_cast<std::size_t>(i))) continue;
     chart.series.back().y[static_cast<std::size_t>(i - first)] = std::numeric_limits<double>::quiet_NaN();
   }
-  chart.series.push_back(line("forecast", forecast.times, forecast.values[target]));
+  // Lines begin at the last row that was measured, so that nothing seems to be missing between.
+  std::vector<Moment> times = forecast.times;
+  const auto before = static_cast<std::size_t>(origin - 1);
+  const bool joined = origin > 0 && series.measured(target, before);
+  if (joined) times.insert(times.begin(), series.times[before]);
+  const auto add = [&](std::string name, std::vector<double> values) {
+    if (joined) values.insert(values.begin(), series.columns[target][before]);
+    chart.series.push_back(line(std::move(name), times, values));
+  };
+  add("forecast", forecast.values[target]);
   for (const auto& [level, low] : forecast.low) {
-    const std::string name = fmt::format("{} % interval", level);
-    chart.series.push_back(line(name, forecast.times, low[target]));
+    add(fmt::format("{} % interval", level), low[target]);
     chart.series.back().band = true;
-    chart.series.push_back(line(name, forecast.times, forecast.high.at(level)[target]));
+    add(fmt::format("{} % interval", level), forecast.high.at(level)[target]);
   }
   return chart;
 }
@@ -147,10 +156,41 @@ Report forecast_report(const Forecaster& f, const SeriesTable& table, std::int64
     const SeriesForecast forecast = predict_at(f, table, *series, origin, levels);
     for (std::size_t t = 0; t < table.targets; ++t) {
       if (static_cast<std::int64_t>(report.charts.size()) == drawn) break;
-      report.charts.push_back(series_chart(f, table, *series, t, forecast, origin, options));
+      report.charts.push_back(
+          series_chart(f.config.model.horizon, table, *series, t, forecast, origin, options));
     }
   }
   if (f.epochs.size() > 1) report.charts.push_back(training_chart(f.epochs, f.config.loss));
+  return report;
+}
+
+Report local_report(const LocalForecaster& f, const SeriesTable& table, std::int64_t hold_out,
+                    const PlotOptions& options) {
+  f.check(table);
+  check_hold_out(table, hold_out, 1);
+  const std::vector<const Series*> series_drawn = series_to_draw(table, 1 + hold_out);
+  const std::int64_t drawn =
+      std::min(options.most_charts, static_cast<std::int64_t>(series_drawn.size() * table.targets));
+  Report report;
+  report.title = fmt::format("{} steps ahead", f.horizon);
+  report.subtitle = fmt::format("{} · {} · season {} · one row per {}", table.source, f.model, f.season,
+                                table.frequency.in_words());
+  report.figures = {{"model", f.model, f.scores.empty() ? "" : "the best of those compared"},
+                    series_figure(table, drawn, series_drawn.size() < table.series.size())};
+  for (const Series* series : series_drawn) {
+    if (static_cast<std::int64_t>(report.charts.size()) == drawn) break;
+    const std::int64_t origin = static_cast<std::int64_t>(series->length()) - hold_out;
+    const SeriesForecast forecast = predict_local_at(f, table, *series, origin, {options.level.value_or(90)});
+    for (std::size_t t = 0; t < table.targets && static_cast<std::int64_t>(report.charts.size()) < drawn;
+         ++t) {
+      report.charts.push_back(series_chart(f.horizon, table, *series, t, forecast, origin, options));
+    }
+  }
+  if (!f.scores.empty()) {
+    ReportTable scores{.title = "Rolling cross-validation", .columns = {"model", "MASE"}, .rows = {}};
+    for (const LocalScore& score : f.scores) scores.rows.push_back({score.model, written_mase(score.mase)});
+    report.tables.push_back(std::move(scores));
+  }
   return report;
 }
 

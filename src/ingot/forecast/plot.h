@@ -9,6 +9,8 @@
 
 namespace ingot::forecast {
 
+struct LocalForecaster;
+
 struct PlotOptions {
   std::int64_t history = 0;  ///< rows shown before a forecast; 0: three horizons
   std::optional<int> level;  ///< of the interval; default: the widest of Calibration::usual_levels()
@@ -20,6 +22,10 @@ struct PlotOptions {
 /// Series that this leaves less than a look-back are left out. InvalidConfig where all are.
 Report forecast_report(const Forecaster& forecaster, const SeriesTable& table, std::int64_t hold_out,
                        const PlotOptions& options = {});
+
+/// The same of a model that is fitted to each column's history.
+Report local_report(const LocalForecaster& forecaster, const SeriesTable& table, std::int64_t hold_out,
+                    const PlotOptions& options = {});
 
 /// The curves of training and validation loss over epochs.
 ReportChart training_chart(const std::vector<EpochReport>& epochs, const std::string& loss);

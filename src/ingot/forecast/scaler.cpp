@@ -48,27 +48,35 @@ ScalerKind parse_scaler(std::string_view text, std::string_view key) {
 
 std::string_view name(ScalerKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 
+std::string scaling_problem(ScalerKind kind, const Series& series, std::size_t target, std::int64_t rows) {
+  const auto length = static_cast<std::size_t>(rows);
+  const std::string_view advice = how_to_leave_out(series, true);
+  const std::string of_series = series.id.empty() ? "" : " of series '" + series.id + "'";
+  if (!series.any_measured(target, 0, length)) {
+    return fmt::format(
+        "has no value in the {} rows of the training part{}; {}, or begin the table where its values begin",
+        rows, of_series, advice);
+  }
+  const std::vector<double> x = values_to_fit(series, target, length);
+  const auto [low, high] = std::ranges::minmax_element(x);
+  if (*low < *high || kind == ScalerKind::none) return "";
+  return fmt::format("is constant ({}) over the {} rows{}{}; {}, or pass --scaler none", *low, rows,
+                     length < series.length() ? " of the training part" : "", of_series, advice);
+}
+
 ColumnScales fit_scales(ScalerKind kind, const Series& series, std::int64_t rows, const SeriesTable& table,
                         ConstantColumns constant) {
+  std::size_t unscaled = 0;
+  for (std::size_t t = 0; t < table.targets && constant == ConstantColumns::refuse; ++t) {
+    const std::string problem = scaling_problem(kind, series, t, rows);
+    unscaled += problem.empty() ? 0 : 1;
+    INGOT_CHECK(unscaled < table.targets, DataError(table.source, 0, table.column_names[t], problem));
+  }
   ColumnScales scales;
   for (std::size_t c = 0; c < series.columns.size(); ++c) {
-    const auto length = static_cast<std::size_t>(rows);
-    const std::vector<double> x = values_to_fit(series, c, length);
+    const std::vector<double> x = values_to_fit(series, c, static_cast<std::size_t>(rows));
     const auto [low, high] = std::ranges::minmax_element(x);
     const bool varies = *low < *high;
-    INGOT_CHECK(
-        constant == ConstantColumns::unit_scale || series.any_measured(c, 0, length),
-        DataError(table.source, 0, table.column_names[c],
-                  fmt::format("has no value in the {} rows of the training part{}; {}, or begin the table "
-                              "where its values begin",
-                              rows, series.id.empty() ? "" : " of series '" + series.id + "'",
-                              how_to_leave_out(series, c < table.targets))));
-    INGOT_CHECK(varies || kind == ScalerKind::none || constant == ConstantColumns::unit_scale,
-                DataError(table.source, 0, table.column_names[c],
-                          fmt::format("is constant ({}) over the {} rows{}{}; {}, or pass --scaler none",
-                                      *low, rows, length < series.length() ? " of the training part" : "",
-                                      series.id.empty() ? "" : " of series '" + series.id + "'",
-                                      how_to_leave_out(series, c < table.targets))));
     double shift = 0, scale = 1;
     if (kind == ScalerKind::min_max) {
       shift = *low;

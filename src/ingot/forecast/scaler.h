@@ -23,11 +23,16 @@ struct ColumnScales {
 };
 
 enum class ConstantColumns : std::uint8_t {
-  refuse,      ///< DataError that names the column: nothing can be learnt from it
+  refuse,      ///< DataError that names a column where every target is so: nothing can be learnt from it
   unit_scale,  ///< only shifted: to continue it is no harder than another
 };
 
-/// Fits on what was measured in the first `rows` rows of a series, in f64.
+/// What is wrong with a target over the first `rows` rows: "is constant (7) over the 70 rows ...". Empty
+/// where it can be scaled.
+std::string scaling_problem(ScalerKind kind, const Series& series, std::size_t target, std::int64_t rows);
+
+/// Fits on what was measured in the first `rows` rows of a series, in f64. A constant input, and a constant
+/// target beside others, is only shifted.
 ColumnScales fit_scales(ScalerKind kind, const Series& series, std::int64_t rows, const SeriesTable& table,
                         ConstantColumns constant = ConstantColumns::refuse);
 

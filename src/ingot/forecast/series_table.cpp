@@ -1,16 +1,18 @@
 #include "ingot/forecast/series_table.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "ingot/base/suggest.h"
 #include "ingot/forecast/date_column.h"
+#include "ingot/forecast/date_names.h"
+#include "ingot/forecast/summer_time.h"
 
 namespace ingot::forecast {
 namespace {
@@ -21,20 +23,46 @@ constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 struct Layout {
   bool is_long = false;
   std::size_t time = 0, id = 0;
-  std::vector<std::size_t> values;  // targets first
+  std::optional<std::size_t> clock;  // times of day, beside a column of days
+  std::vector<std::size_t> values;   // targets first
   std::size_t targets = 0;
 };
 
 std::size_t time_column(const CsvTable& csv, const TableOptions& options, bool is_long) {
   if (!options.time_column.empty()) return csv.column(options.time_column);
-  for (const char* name : {"ds", "date", "Date", "timestamp", "time", "datetime"}) {
-    if (csv.has_column(name)) return csv.column(name);
+  for (const char* name : {"ds", "date", "timestamp", "time", "datetime"}) {
+    const auto found =
+        std::ranges::find_if(csv.header(), [&](const std::string& word) { return same_word(word, name); });
+    if (found != csv.header().end()) return static_cast<std::size_t>(found - csv.header().begin());
   }
   const auto other = std::ranges::find_if(csv.header(), [&](const std::string& name) {
     return !is_long || (name != options.id_column && name != "y");
   });
   INGOT_CHECK(other != csv.header().end(), DataError(csv.name(), 1, "", "has no column of dates"));
   return static_cast<std::size_t>(other - csv.header().begin());
+}
+
+// "Date;Time;..." with 01/02/2020 and 13.30.00.
+std::optional<std::size_t> clock_column(const CsvTable& csv, std::size_t time, const TableOptions& options) {
+  if (csv.rows() == 0 || csv.cell(0, time).find(':') != std::string_view::npos) return std::nullopt;
+  for (std::size_t c = 0; c < csv.columns(); ++c) {
+    const std::string& name = csv.header()[c];
+    const bool may_be = same_word(name, "time") || same_word(name, "hour") || same_word(name, "clock") ||
+                        same_word(name, "uhrzeit");
+    const bool asked = std::ranges::find(options.columns, name) != options.columns.end() ||
+                       std::ranges::find(options.targets, name) != options.targets.end();
+    if (c != time && may_be && !asked && holds_clocks(csv, c)) return c;
+  }
+  return std::nullopt;
+}
+
+// What separators at the end of each line make.
+bool is_blank(const CsvTable& csv, std::size_t column) {
+  if (!csv.header()[column].empty()) return false;
+  for (std::size_t row = 0; row < csv.rows(); ++row) {
+    if (!csv.cell(row, column).empty()) return false;
+  }
+  return true;
 }
 
 // A first line of data would be taken for names, and its row be lost.
@@ -61,7 +89,10 @@ Layout find_layout(const CsvTable& csv, const TableOptions& options) {
   if (layout.is_long) layout.id = csv.column(options.id_column);
   layout.time = time_column(csv, options, layout.is_long);
   check_names(csv, layout.time);
-  const auto is_key = [&](std::size_t c) { return c == layout.time || (layout.is_long && c == layout.id); };
+  layout.clock = clock_column(csv, layout.time, options);
+  const auto is_key = [&](std::size_t c) {
+    return c == layout.time || c == layout.clock || (layout.is_long && c == layout.id);
+  };
   const auto add = [&](std::size_t c) {
     // An index that some program wrote, or a separator at the end of each line.
     INGOT_CHECK(!csv.header()[c].empty(),
@@ -76,55 +107,13 @@ Layout find_layout(const CsvTable& csv, const TableOptions& options) {
   layout.targets = layout.values.size();
   for (const std::string& name : options.columns) add(csv.column(name));
   for (std::size_t c = 0; options.columns.empty() && c < csv.columns(); ++c) {
-    if (!is_key(c)) add(c);
+    if (!is_key(c) && !is_blank(csv, c)) add(c);
   }
   if (layout.targets == 0) layout.targets = layout.values.size();
   INGOT_CHECK(!layout.values.empty(), DataError(csv.name(), 1, "",
                                                 "has no column of values beside the dates; is the separator "
                                                 "a comma, a semicolon or a tab?"));
   return layout;
-}
-
-bool means_missing(std::string_view cell) {
-  static const std::vector<std::string_view> words{"",    "nan", "NaN",  "NAN",  "NA",
-                                                   "N/A", "na",  "null", "NULL", "None"};
-  return std::ranges::find(words, cell) != words.end();
-}
-
-double number_at(const CsvTable& csv, std::size_t row, std::size_t column) {
-  const std::string_view cell = csv.cell(row, column);
-  if (means_missing(cell)) return kMissing;
-  double value = 0;
-  const bool plus = cell.front() == '+' && !cell.starts_with("+-");
-  const char* begin = cell.data() + (plus ? 1 : 0);
-  const auto [end, error] = std::from_chars(begin, cell.data() + cell.size(), value);
-  const std::string& name = csv.header()[column];
-  if (error == std::errc::result_out_of_range) {
-    throw DataError(csv.name(), csv.line(row), name, fmt::format("'{}' does not fit a double", cell));
-  }
-  if (error != std::errc() || end != cell.data() + cell.size()) {
-    throw DataError(
-        csv.name(), csv.line(row), name,
-        fmt::format("'{}' is not a number; write 1234.5, or leave the cell empty if the value is missing",
-                    cell));
-  }
-  INGOT_CHECK(
-      std::isfinite(value),
-      DataError(csv.name(), csv.line(row), name,
-                fmt::format("'{}' is not finite; leave the cell empty if the value is missing", cell)));
-  INGOT_CHECK(
-      std::abs(value) <= std::numeric_limits<float>::max(),
-      DataError(csv.name(), csv.line(row), name,
-                fmt::format("'{}' is too large: models calculate with numbers up to 3.4e38; leave the "
-                            "cell empty if it is a mistake, or divide the column",
-                            cell)));
-  return value;
-}
-
-bool is_number(std::string_view cell) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  return error == std::errc() && end == cell.data() + cell.size();
 }
 
 // The rows of one series, and their places on its even grid.
@@ -161,6 +150,8 @@ struct Reader {
   Layout layout;
   SeriesTable table;
   std::vector<Moment> times;
+  std::vector<NumberStyle> numbers = {};  // of layout.values
+  bool clocks_went_back = false;
 
   std::string of_series(const std::string& id) const {
     return id.empty() ? "" : fmt::format(" in series '{}'", id);
@@ -225,6 +216,9 @@ struct Reader {
                     fmt::format("there is one row only{}; a forecast needs a history", of_series(id)));
   }
 
+  void even_out(Group& group);
+  void leave_out_single_rows(std::vector<Group>& groups);
+  void leave_out_empty(std::vector<Group>& groups);
   void find_frequency(std::vector<Group>& groups);
   bool has_target(std::size_t row) const;
   void leave_out_end(Group& group);
@@ -280,19 +274,72 @@ std::vector<double> filled_values(std::vector<double> v, FillMethod method) {
   return v;
 }
 
-// That of all series, whose rows are put in order on the way.
+// Hours of clocks that go back, where no zone tells the two apart.
+void Reader::even_out(Group& group) {
+  const DateStyle& style = table.date_style;
+  if (style.number || (!style.zone.empty() && !style.local)) return;
+  std::vector<Moment> moments = times_of(group);
+  const auto twice = even_out_summer_time(moments);
+  if (!twice) return;
+  const std::size_t row = group.rows[*twice];
+  if (!std::exchange(clocks_went_back, true)) {
+    table.read_as +=
+        fmt::format("; '{}' comes twice, again on line {}, as summer time ends", written(row), csv.line(row));
+  }
+  for (std::size_t i = 0; i < moments.size(); ++i) times[group.rows[i]] = moments[i];
+}
+
+// Those that show no frequency, where others do.
+void Reader::leave_out_single_rows(std::vector<Group>& groups) {
+  const auto is_single = [](const Group& group) { return group.rows.size() < 2; };
+  if (std::ranges::all_of(groups, is_single)) return;
+  for (const Group& group : groups) {
+    if (is_single(group)) table.left_out.push_back({group.id, "has one row only"});
+  }
+  std::erase_if(groups, is_single);
+}
+
+// Those without a value of one of the columns, where others have some.
+void Reader::leave_out_empty(std::vector<Group>& groups) {
+  const auto empty_column = [&](const Group& group) {
+    return std::ranges::find_if(layout.values, [&](std::size_t c) {
+      return std::ranges::all_of(group.rows,
+                                 [&](std::size_t row) { return means_missing(csv.cell(row, c)); });
+    });
+  };
+  const auto is_empty = [&](const Group& group) { return empty_column(group) != layout.values.end(); };
+  if (groups.size() < 2 || std::ranges::all_of(groups, is_empty)) return;
+  for (const Group& group : groups) {
+    if (is_empty(group))
+      table.left_out.push_back(
+          {group.id, fmt::format("has no value of '{}'", csv.header()[*empty_column(group)])});
+  }
+  std::erase_if(groups, is_empty);
+}
+
+// That of all series, whose rows are put in order on the way: that of the longest. Two or three rows show
+// none of their own.
 void Reader::find_frequency(std::vector<Group>& groups) {
-  for (Group& group : groups) {
-    check_ascending(group.id, group.rows);
-    const Frequency frequency = frequency_of(group);
-    if (&group == &groups.front()) table.frequency = frequency;
+  for (Group& group : groups) check_ascending(group.id, group.rows);
+  const auto rows = [](const Group& group) { return group.rows.size(); };
+  const std::string longest = std::ranges::max_element(groups, {}, rows)->id;
+  table.frequency = frequency_of(*std::ranges::max_element(groups, {}, rows));
+  std::erase_if(groups, [&](const Group& group) {
+    if (group.id == longest) return false;
+    const bool few = group.rows.size() <= 3;
+    const auto own =
+        few ? infer_frequency(times_of(group), table.date_style.number, nullptr) : frequency_of(group);
+    if (own == table.frequency || !options.frequency.empty()) return false;
     INGOT_CHECK(
-        frequency == table.frequency,
+        few,
         DataError(csv.name(), csv.line(group.rows[0]), csv.header()[layout.time],
                   fmt::format(
                       "series '{}' has frequency {}, series '{}' has {}; give --frequency, or split the file",
-                      group.id, frequency.name(), groups[0].id, table.frequency.name())));
-  }
+                      group.id, own->name(), longest, table.frequency.name())));
+    table.left_out.push_back({group.id, fmt::format("has {} rows, which are not one {} apart",
+                                                    group.rows.size(), table.frequency.in_words())});
+    return true;
+  });
   // Weekends that no series has are not missing.
   const bool daily = table.frequency == parse_frequency("D") && options.frequency.empty();
   if (daily && skip_weekends(times)) table.frequency = parse_frequency("B");
@@ -406,7 +453,7 @@ void Reader::fill(Series& series, std::size_t column, const Group& group) {
   std::int64_t missing = 0;
   std::size_t first = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const double value = number_at(csv, rows[i], in_file);
+    const double value = number_at(csv, rows[i], in_file, numbers[column]);
     values[static_cast<std::size_t>(group.slots[i])] = value;
     if (std::isnan(value) && missing++ == 0) first = rows[i];
   }
@@ -464,11 +511,19 @@ SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
   table.long_layout = reader.layout.is_long;
   if (table.long_layout) table.id_name = csv.header()[reader.layout.id];
   for (const std::size_t c : reader.layout.values) table.column_names.push_back(csv.header()[c]);
-  DateColumn dates = read_dates(csv, reader.layout.time);
+  DateColumn dates = read_dates(
+      csv, {.column = reader.layout.time, .clock = reader.layout.clock, .format = options.date_format});
   reader.times = std::move(dates.times);
   table.date_style = dates.style;
+  table.read_as = fmt::format("dates {}", dates.read_as);
+  reader.numbers = number_styles(csv, reader.layout.values, options.decimal);
   std::vector<Group> groups = rows_by_series(csv, reader.layout);
+  for (Group& group : groups) reader.even_out(group);
+  reader.leave_out_single_rows(groups);
+  reader.leave_out_empty(groups);
   reader.find_frequency(groups);
+  const std::string numbers = describe(csv, reader.layout.values, reader.numbers);
+  if (!numbers.empty()) table.read_as += fmt::format("; numbers: {}", numbers);
   table.date_style.widen(table.frequency);
   for (Group& group : groups) {
     reader.leave_out_end(group);

@@ -6,6 +6,8 @@
 
 #include "ingot/forecast/calendar.h"
 #include "ingot/forecast/csv.h"
+#include "ingot/forecast/date_style.h"
+#include "ingot/forecast/number_column.h"
 
 namespace ingot::forecast {
 
@@ -46,8 +48,10 @@ struct TableOptions {
   std::vector<std::string> targets;
   std::vector<std::string> columns;  ///< read only these (and the targets); default: all
   FillMethod fill = FillMethod::interpolate;
-  std::string frequency;  ///< default: inferred
-  bool sort = false;      ///< put rows in order of time first
+  std::string frequency;             ///< default: inferred
+  bool sort = false;                 ///< put rows in order of time first
+  std::string date_format = "auto";  ///< as DateSource::format
+  DecimalMark decimal = DecimalMark::automatic;
 };
 
 /// What had to be made up, and what was left out.
@@ -57,6 +61,12 @@ struct FillReport {
   std::int64_t rows_left_out = 0;  ///< after the last value of any target, where nothing is to be learnt from
   std::string first;               ///< where the first missing one is: "line 17, column 'OT'"
   std::vector<std::string> notes;  ///< one line for each column and kind, for people
+};
+
+/// A series that nothing can be done with beside others, and why.
+struct LeftOut {
+  std::string id;  ///< of the series; of a wide table the column's name
+  std::string reason;
 };
 
 /// A user's data: one or several series with the same columns, the targets first.
@@ -71,12 +81,15 @@ struct SeriesTable {
   bool long_layout = false;
   std::vector<Series> series;
   FillReport filled;
+  std::vector<LeftOut> left_out;  ///< of a long table: of one row, or without a value of a column
+  std::string read_as;            ///< what was understood of dates and numbers, in one line
 };
 
 /// Advice for a column of a series that nothing can be learnt from.
 std::string_view how_to_leave_out(const Series& series, bool is_target);
 
-/// Reads and checks a table. Rows at the end that have no value of any target are left out: they are no
+/// Reads and checks a table. Series of a long table that have one row, or no value of a column, are left out
+/// where others are there. Rows at the end that have no value of any target are left out: they are no
 /// history, and a forecast begins with them (not where `fill` is zero, which says what they are). DataError
 /// names line and column for dates that are no dates, not ascending, given twice or at irregular distances;
 /// for text and infinities among the numbers; for a column without any value or name; for a date where the

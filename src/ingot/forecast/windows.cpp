@@ -38,6 +38,13 @@ bool parts_have_windows(const Borders& b, const SplitOptions& split, std::int64_
   return fitted >= horizon && (untested || b.test - b.validation >= horizon);
 }
 
+bool can_be_scaled(const Series& series, const SeriesTable& table, ScalerKind scaler, std::int64_t rows) {
+  for (std::size_t t = 0; t < table.targets; ++t) {
+    if (scaling_problem(scaler, series, t, rows).empty()) return true;
+  }
+  return false;
+}
+
 [[noreturn]] void fail_too_short(const Series& series, const SeriesTable& table, const SplitOptions& split,
                                  std::int64_t lookback, std::int64_t horizon) {
   const Borders b = borders_of(split, series, table);
@@ -209,6 +216,52 @@ std::vector<std::string> series_too_short(const SeriesTable& table, const SplitO
   return ids;
 }
 
+std::vector<LeftOut> series_not_fitted(const SeriesTable& table, const SplitOptions& split, ScalerKind scaler,
+                                       std::int64_t lookback, std::int64_t horizon) {
+  std::vector<LeftOut> left_out;
+  for (const Series& series : table.series) {
+    const Borders b = borders_of(split, series, table);
+    if (!parts_have_windows(b, split, lookback, horizon)) {
+      left_out.push_back({series.id, fmt::format("its {} rows are too few for look-back {} and horizon {}",
+                                                 series.length(), lookback, horizon)});
+    } else if (!can_be_scaled(series, table, scaler, b.train)) {
+      left_out.push_back({series.id, "it is constant in the training part, or has no value there"});
+    }
+  }
+  return left_out;
+}
+
+std::vector<LeftOut> take_out_constant_columns(SeriesTable& table, const SplitOptions& split,
+                                               ScalerKind scaler) {
+  if (table.long_layout) return {};
+  Series& series = table.series.front();
+  const std::int64_t train = borders_of(split, series, table).train;
+  const std::size_t columns = series.columns.size(), all_targets = table.targets;
+  std::vector<LeftOut> left_out;
+  std::vector<std::size_t> kept;
+  for (std::size_t c = 0; c < columns; ++c) {
+    if (train > 0 && !scaling_problem(scaler, series, c, train).empty()) {
+      left_out.push_back(
+          {table.column_names[c], "it is constant in the training part, or has no value there"});
+    } else {
+      kept.push_back(c);
+    }
+  }
+  const auto targets = std::ranges::count_if(kept, [&](std::size_t c) { return c < all_targets; });
+  if (left_out.empty() || targets == 0) return {};
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    if (i == kept[i]) continue;
+    table.column_names[i] = std::move(table.column_names[kept[i]]);
+    series.columns[i] = std::move(series.columns[kept[i]]);
+    series.made_up[i] = std::move(series.made_up[kept[i]]);
+  }
+  table.column_names.resize(kept.size());
+  series.columns.resize(kept.size());
+  series.made_up.resize(kept.size());
+  table.targets = static_cast<std::size_t>(targets);
+  return left_out;
+}
+
 std::int64_t short_table_lookback(const SeriesTable& table, const SplitOptions& split, std::int64_t horizon) {
   const Borders b = borders_of(split, longest_of(table), table);
   if (!parts_have_windows(b, split, 1, horizon)) return 0;
@@ -223,9 +276,14 @@ DataSplit split_windows(const SeriesTable& table, const SplitOptions& split, Sca
   const auto targets = static_cast<std::int64_t>(table.targets);
   DataSplit out{{}, {lookback, horizon, targets}, {lookback, horizon, targets}, {lookback, horizon, targets}};
   bool validation_measured = false;
+  const Series* unscaled = nullptr;
   for (const Series& series : table.series) {
     const Borders b = borders_of(split, series, table);
     if (!parts_have_windows(b, split, lookback, horizon)) continue;
+    if (!can_be_scaled(series, table, scaler, b.train)) {
+      if (unscaled == nullptr) unscaled = &series;
+      continue;
+    }
     const auto scaled_series = std::make_shared<const ScaledSeries>(
         scaled(series, fit_scales(scaler, series, b.train, table), table.frequency));
     out.train.add(scaled_series, 0, b.train);
@@ -233,6 +291,9 @@ DataSplit split_windows(const SeriesTable& table, const SplitOptions& split, Sca
     out.test.add(scaled_series, b.validation - lookback, b.test);
     out.series.push_back(scaled_series);
     validation_measured |= any_target_measured(series, table.targets, b.train, b.validation);
+  }
+  if (out.series.empty() && unscaled != nullptr) {  // says what is wrong with it
+    fit_scales(scaler, *unscaled, borders_of(split, *unscaled, table).train, table);
   }
   if (out.series.empty()) {
     fail_too_short(longest_of(table), table, split, lookback, horizon);

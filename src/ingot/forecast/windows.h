@@ -85,17 +85,28 @@ class WindowSet {
 std::vector<std::string> series_too_short(const SeriesTable& table, const SplitOptions& split,
                                           std::int64_t lookback, std::int64_t horizon);
 
+/// The series that a fit leaves out where others are there: those without a window in a part, and those whose
+/// targets are constant or have no value in the training part.
+std::vector<LeftOut> series_not_fitted(const SeriesTable& table, const SplitOptions& split, ScalerKind scaler,
+                                       std::int64_t lookback, std::int64_t horizon);
+
+/// Takes columns out of a wide table that are constant in its training part, or have no value there, and
+/// returns them; none where every target is so.
+std::vector<LeftOut> take_out_constant_columns(SeriesTable& table, const SplitOptions& split,
+                                               ScalerKind scaler);
+
 /// A look-back for a table that is too short for a model's usual one: a third of what the training part of
 /// the longest series leaves, in whole seasons where that has one. 0 where the horizon leaves none.
 std::int64_t short_table_lookback(const SeriesTable& table, const SplitOptions& split, std::int64_t horizon);
 
 /// The three parts of a table, scaled by what the training part says.
 struct DataSplit {
-  std::vector<std::shared_ptr<const ScaledSeries>> series;  ///< without series_too_short()
+  std::vector<std::shared_ptr<const ScaledSeries>> series;  ///< without series_not_fitted()
   WindowSet train, validation, test;
 };
-/// Series that are too short take no part. DataError that names the longest and its rows where all are; one
-/// that says so where no value to forecast was measured in the validation part.
+/// series_not_fitted() take no part. DataError that names the longest and its rows where all are too short,
+/// or what is wrong with the first that is not; one that says so where no value to forecast was measured in
+/// the validation part.
 DataSplit split_windows(const SeriesTable& table, const SplitOptions& split, ScalerKind scaler,
                         std::int64_t lookback, std::int64_t horizon);
 

@@ -37,10 +37,15 @@
     return String(Number(value.toPrecision(digits)));
   };
 
-  // Seconds since 1970 as a date, with the hour where the axis is narrower than a month.
-  const dated = (seconds, span) => {
+  // Seconds since 1970 as a date, with the hour where the axis is narrower than a month and some row has one.
+  const dated = (seconds, span, wholeDays) => {
     const text = new Date(seconds * 1000).toISOString();
-    return span > 31 * 86400 ? text.slice(0, 10) : text.slice(0, 16).replace('T', ' ');
+    return wholeDays || span > 31 * 86400 ? text.slice(0, 10) : text.slice(0, 16).replace('T', ' ');
+  };
+  // The beginning of a month as the month, where the axis is longer than a quarter.
+  const datedTick = (seconds, span, wholeDays) => {
+    const text = dated(seconds, span, wholeDays);
+    return span > 92 * 86400 && text.endsWith('-01') ? text.slice(0, 7) : text;
   };
 
   // Round moments, a label's width apart at least: hours, days, Mondays, the beginnings of months and years.
@@ -242,7 +247,8 @@
     // Both edges of a band have one colour, a thin line, and one place in the legend and beside the pointer.
     const upperEdge = (number) => number > 0 && spec.series[number - 1].band;
     const colorOf = (number) => (upperEdge(number) ? number - 1 : number);
-    const shownX = (x, scale) => (spec.dates ? dated : shown)(x, scale ? scale.max - scale.min : 0);
+    const wholeDays = spec.dates && spec.series.every((line) => line.x.every((at) => at % 86400 === 0));
+    const shownX = (x, scale) => (spec.dates ? dated : shown)(x, scale ? scale.max - scale.min : 0, wholeDays);
     const datasets = [];
     spec.series.forEach((series, number) => {
       const base = {
@@ -267,7 +273,7 @@
           x: axis(spec.x, {
             type: spec.logX ? 'logarithmic' : 'linear', bounds: 'data',
             ...(spec.dates && {
-              ticks: {callback(value) { return shownX(value, this); }, maxRotation: 0},
+              ticks: {callback(value) { return datedTick(value, this.max - this.min, wholeDays); }, maxRotation: 0},
               afterBuildTicks: (scale) => { scale.ticks = dateTicks(scale.min, scale.max, scale.width); },
             }),
           }),

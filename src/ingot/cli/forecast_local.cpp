@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/json.h"
+#include "ingot/cli/forecast.h"
+#include "ingot/forecast/fit_json.h"
+#include "ingot/forecast/forecast_text.h"
+#include "ingot/forecast/plot.h"
+#include "ingot/forecast/statistical/local_forecaster.h"
+
+namespace ingot::cli {
+namespace {
+
+using namespace ingot::forecast;
+using Json = nlohmann::ordered_json;
+
+// A season ahead, which is what a short history tells of.
+std::int64_t usual_horizon(const SeriesTable& table) {
+  const std::int64_t season = table.frequency.season();
+  return season > 1 ? std::min<std::int64_t>(season, 52) : 10;
+}
+
+void check_options(const ForecastOptions& o) {
+  const auto without_effect = [&](bool given, const char* option) {
+    INGOT_CHECK(
+        !given,
+        InvalidConfig(option, fmt::format("has no effect on {}, which is fitted to all rows of each column",
+                                          *o.model)));
+  };
+  without_effect(o.lookback.has_value(), "--lookback");
+  without_effect(o.epochs.has_value(), "--epochs");
+  without_effect(o.from.has_value(), "--from");
+  without_effect(o.resume, "--resume");
+}
+
+SeriesTable read_for(const LocalForecaster& f, const ForecastOptions& o) {
+  TableOptions options = f.table_options();
+  change_reading(options, o);
+  SeriesTable table = read_series(o.data, options);
+  if (!o.json) tell_reading(table, stderr);
+  return table;
+}
+
+Json scores_json(const LocalForecaster& f) {
+  Json scores = Json::array();
+  for (const LocalScore& score : f.scores) scores.push_back({{"model", score.model}, {"mase", score.mase}});
+  return scores;
+}
+
+// By how much the one that was chosen is better than the next.
+void tell_scores(const LocalForecaster& f) {
+  if (f.scores.empty()) return;
+  fmt::print("\nMASE over the last rows, forecast {} at a time from what came before:\n", f.horizon);
+  for (const LocalScore& score : f.scores) fmt::print("  {:<16}{:>8.3f}\n", score.model, score.mase);
+  if (f.scores.size() < 2) return;
+  const double best = f.scores[0].mase, next = f.scores[1].mase;
+  fmt::print("{} is chosen: its error is {:.1f} % below that of {}\n", f.model,
+             next > 0 ? 100 * (1 - best / next) : 0.0, f.scores[1].model);
+}
+
+}  // namespace
+
+int run_local_fit(const ForecastOptions& o) {
+  check_options(o);
+  const FitConfig config = fit_configuration(o, "dlinear");  // how the table is read and split
+  SeriesTable table = read_data(config);
+  tell_table(table, o.json);
+  const std::int64_t horizon = o.horizon ? config.model.horizon : usual_horizon(table);
+  const LocalForecaster f = fit_local({.model = *o.model, .horizon = horizon, .season = o.season}, table,
+                                      config.table, config.split);
+  const std::string output = output_directory(o, config.data, f.model);
+  check_model_place(output);
+  const Report report = local_report(f, table, 0);
+  save_local_forecaster(output, f, &report);
+  if (o.json) {
+    fmt::print("{}\n", dump_json(Json{{"model", output},
+                                      {"report", output + "/report.html"},
+                                      {"chosen", f.model},
+                                      {"horizon", f.horizon},
+                                      {"season", f.season},
+                                      {"scores", scores_json(f)},
+                                      {"read_as", table.read_as},
+                                      {"gaps", to_json(table.filled)},
+                                      {"skipped", ids_of(table.left_out)}},
+                                 2));
+    return 0;
+  }
+  tell_scores(f);
+  fmt::print(
+      "\n{} with season {}, {} rows ahead\n  model   {}\n  report  {}/report.html\n\nGo on with:\n  ingot "
+      "forecast predict {} {} -o forecast.csv\n"
+      "  ingot forecast evaluate {} {}\n",
+      f.model, f.season, f.horizon, output, output, output, config.data, output, config.data);
+  return 0;
+}
+
+int run_local_predict(const ForecastOptions& o) {
+  const LocalForecaster f = load_local_forecaster(o.directory);
+  check_output(o.output, o.data);
+  const SeriesTable table = read_for(f, o);
+  give_forecasts(o, predict_local(f, table, asked_levels(o).value_or(std::vector{80, 90})), table, f.horizon);
+  return 0;
+}
+
+int run_local_evaluate(const ForecastOptions& o) {
+  LocalForecaster f = load_local_forecaster(o.directory);
+  if (!o.split.empty()) f.split.kind = o.split;
+  INGOT_CHECK(
+      o.folds == 0,
+      InvalidConfig(
+          "--folds",
+          fmt::format("{} is fitted anew before every forecast as it is; leave the option out", f.model)));
+  const SeriesTable table = read_for(f, o);
+  // A fit for each forecast: one from every row of a long table would take hours.
+  const std::int64_t stride = o.stride == 0 ? std::max<std::int64_t>(1, f.horizon / 2) : o.stride;
+  give_evaluation(
+      o,
+      evaluate_local(f, table,
+                     {.stride = stride, .season = o.season, .levels = asked_levels(o), .windows = o.windows}),
+      table, f.horizon);
+  return 0;
+}
+
+int run_local_plot(const ForecastOptions& o) {
+  const LocalForecaster f = load_local_forecaster(o.directory);
+  const SeriesTable table = read_for(f, o);
+  const std::string output = o.output.empty() ? "forecast.html" : o.output;
+  check_output(output, o.data);
+  PlotOptions options;
+  if (const auto levels = asked_levels(o)) options.level = levels->back();
+  write_report(output, local_report(f, table, o.hold_out, options));
+  if (o.json) {
+    fmt::print("{}\n", dump_json(Json{{"output", output},
+                                      {"read_as", table.read_as},
+                                      {"gaps", to_json(table.filled)},
+                                      {"skipped", ids_of(table.left_out)}},
+                                 2));
+  } else {
+    fmt::print("written to {}\n", output);
+  }
+  return 0;
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,328 @@
+#include <charconv>
+
+#include "ingot/forecast/civil.h"
+#include "ingot/forecast/date_names.h"
+#include "ingot/forecast/date_style.h"
+
+namespace ingot::forecast {
+namespace {
+
+// Walks over a date and writes down its pattern.
+class Guess {
+ public:
+  Guess(std::string_view text, DateOrder order) : text_(text), order_(order) {}
+
+  std::optional<DateStyle> read() {
+    weekday();
+    if (!day()) return std::nullopt;
+    style_.date = std::move(pattern_);
+    pattern_.clear();
+    if (!text_.empty() && !clock()) return std::nullopt;
+    style_.clock = std::move(pattern_);
+    pattern_.clear();
+    if (!text_.empty() && !zone()) return std::nullopt;
+    style_.zone = std::move(pattern_);
+    if (!text_.empty()) return std::nullopt;
+    return style_;
+  }
+  bool ordered() const { return ordered_; }
+
+ private:
+  char at(std::size_t i) const { return i < text_.size() ? text_[i] : '\0'; }
+  std::size_t digits() const { return run(is_digit); }
+  template <class Belongs>
+  std::size_t run(Belongs belongs, std::size_t from = 0) const {
+    std::size_t n = from;
+    while (n < text_.size() && belongs(text_[n])) ++n;
+    return n - from;
+  }
+  void skip(std::size_t n, std::string_view directive) {
+    text_.remove_prefix(n);
+    pattern_ += directive;
+  }
+  /// Takes characters that stand for themselves; spaces are one.
+  void copy(std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      if (text_[i] != ' ' || !pattern_.ends_with(' ')) pattern_ += text_[i];
+    }
+    text_.remove_prefix(n);
+  }
+  /// One or two digits; "%-d" where a zero is left out in front.
+  bool field(char directive) {
+    const std::size_t n = digits();
+    if (n != 1 && n != 2) return false;
+    skip(n, n == 1 ? std::string{'%', '-', directive} : std::string{'%', directive});
+    return true;
+  }
+  bool year() {
+    const std::size_t n = digits();
+    if (n != 4 && n != 2) return false;
+    skip(n, n == 4 ? "%Y" : "%y");
+    return true;
+  }
+  bool name_ahead() const { return find_name(kMonthNames, text_.substr(0, run(is_letter))).has_value(); }
+  bool month_name() {
+    const std::string_view word = text_.substr(0, run(is_letter));
+    if (!find_name(kMonthNames, word)) return false;
+    const bool capitals = word[1] >= 'A' && word[1] <= 'Z';
+    skip(word.size(), std::string(capitals ? "%^" : "%") + (word.size() == 3 ? "b" : "B"));
+    return true;
+  }
+  /// What stands between the parts of a date: one character, with spaces around or ", ".
+  std::size_t separator() const {
+    const std::size_t n =
+        run([](char c) { return c == ' ' || c == '-' || c == '/' || c == '.' || c == ',' || c == '\''; });
+    return n <= 3 ? n : 0;
+  }
+
+  void weekday() {
+    const std::size_t n = run(is_letter);
+    if (!find_name(kDayNames, text_.substr(0, n))) return;
+    skip(n, n == 3 ? "%a" : "%A");
+    copy(separator());
+  }
+
+  bool day() {
+    if (name_ahead()) return after_name();
+    if (lower(at(0)) == 'q' && is_digit(at(1)) && !is_digit(at(2)))
+      return quarter() && (copy(separator()), year());
+    switch (digits()) {
+      case 8:
+        skip(8, "%Y%m%d");
+        return true;
+      case 4:
+        return after_year();
+      case 1:
+      case 2:
+        return after_number();
+      default:
+        return false;
+    }
+  }
+
+  bool quarter() {
+    copy(1);
+    if (digits() != 1) return false;
+    skip(1, "%q");
+    return true;
+  }
+
+  // July 2016, Jul 1, 2016, Jul-16
+  bool after_name() {
+    month_name();
+    const std::size_t between = separator();
+    if (between == 0) return false;
+    copy(between);
+    if (digits() == 4) return year();
+    const bool year_is_last = run(is_digit) == 2 && text_.size() == 2;
+    if (year_is_last) return year();
+    if (!field('d')) return false;
+    const std::size_t next = separator();
+    copy(next);
+    return next > 0 && year();
+  }
+
+  // 2016-07-01, 2016-07, 2016Q3, 2016-W27-1, 2016-Jul-01
+  bool after_year() {
+    skip(4, "%Y");
+    const std::size_t between = separator();
+    if (at(between) == 'W' && is_digit(at(between + 1))) return iso_week(between);
+    if (lower(at(between)) == 'q') {
+      copy(between);
+      return quarter();
+    }
+    if (between == 0 && at(0) == 'M') {  // 2016M07
+      copy(1);
+      return field('m');
+    }
+    if (between != 1 || text_[0] == ',' || text_[0] == '\'') return false;
+    const char mark = text_[0];
+    copy(1);
+    if (!(name_ahead() ? month_name() : field('m'))) return false;
+    if (text_.empty()) return mark != ' ';
+    if (at(0) != mark || !is_digit(at(1))) return text_.empty();
+    copy(1);
+    return field('d');
+  }
+
+  // Behind the year, which is that of the week.
+  bool iso_week(std::size_t between) {
+    pattern_.replace(pattern_.rfind("%Y"), 2, "%G");
+    copy(between + 1);
+    if (digits() != 2) return false;
+    skip(2, "%V");
+    if (at(0) != '-' || !is_digit(at(1)) || is_digit(at(2))) return true;
+    copy(1);
+    skip(1, "%u");
+    return true;
+  }
+
+  // 01/07/2016, 1 July 2016, 1-Jul-16, 01JUL2016, 07/2016, 3Q2016
+  bool after_number() {
+    if (lower(at(digits())) == 'q' && digits() == 1) {
+      skip(1, "%q");
+      copy(1);
+      return digits() == 4 && year();
+    }
+    const std::size_t width = digits();
+    const std::string_view whole = text_;
+    text_.remove_prefix(width);
+    const std::size_t between = separator();
+    text_.remove_prefix(between);
+    const bool named = name_ahead();
+    const std::size_t second = digits();
+    const std::string_view mark = whole.substr(width, between);
+    text_ = whole;
+    if (named) return field('d') && (copy(between), month_name()) && (copy(separator()), year());
+    if (between == 0) return false;
+    if (second == 4) {  // 07/2016
+      if (!field('m')) return false;
+      copy(between);
+      return year();
+    }
+    return three_numbers(mark);
+  }
+
+  bool three_numbers(std::string_view mark) {
+    ordered_ = true;
+    std::string_view letters = order_ == DateOrder::month_first ? "mdy"
+                               : order_ == DateOrder::day_first ? "dmy"
+                                                                : "ymd";
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (i > 0) {
+        if (!text_.starts_with(mark)) return false;
+        copy(mark.size());
+      }
+      if (letters[i] == 'y') {
+        if (order_ == DateOrder::year_first && digits() != 2) return false;
+        if (!year()) return false;
+      } else if (!field(letters[i])) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // [T, ]hh:mm[:ss[.fff]][ AM]
+  bool clock() {
+    const std::size_t between = at(0) == 'T' ? 1 : run([](char c) { return c == ' ' || c == ','; });
+    const std::size_t hour = run(is_digit, between);
+    if (between == 0 && style_.date != "%Y%m%d") return false;
+    if (hour == 4 || hour == 6) {
+      copy(between);
+      skip(hour, hour == 4 ? "%H%M" : "%H%M%S");
+      return true;
+    }
+    if (between == 0 || hour == 0 || hour > 2) return false;
+    copy(between);
+    const char mark = at(hour);
+    const std::size_t half = half_of_day_at(hour);
+    const bool minutes =
+        (mark == ':' || mark == '.' || mark == 'h') && is_digit(at(hour + 1)) && is_digit(at(hour + 2));
+    if (!minutes && half == 0) return false;
+    std::string_view rest = text_.substr(hour);
+    const bool twelve = twelve_hours(rest);
+    field(twelve ? 'I' : 'H');
+    if (minutes) {
+      copy(1);
+      if (digits() != 2) return false;
+      skip(2, "%M");
+      if (at(0) == mark && is_digit(at(1))) {
+        copy(1);
+        if (digits() != 2) return false;
+        skip(2, "%S");
+        if ((at(0) == '.' || at(0) == ',') && is_digit(at(1))) text_.remove_prefix(1 + run(is_digit, 1));
+      }
+    }
+    if (twelve) {
+      while (at(0) == ' ') copy(1);
+      const bool capitals = at(0) == 'A' || at(0) == 'P';
+      skip(half_of_day_at(0), capitals ? "%p" : "%P");
+    }
+    return true;
+  }
+  // The length of "AM", "p.m." ... behind spaces; 0 where there is none.
+  std::size_t half_of_day_at(std::size_t from) const {
+    std::size_t i = from;
+    while (at(i) == ' ') ++i;
+    if (lower(at(i)) != 'a' && lower(at(i)) != 'p') return 0;
+    ++i;
+    if (at(i) == '.') ++i;
+    if (lower(at(i)) != 'm') return 0;
+    ++i;
+    if (at(i) == '.') ++i;
+    return is_letter(at(i)) ? 0 : i - from;
+  }
+  bool twelve_hours(std::string_view rest) const {
+    const std::size_t clock = rest.find_first_not_of("0123456789:.h");
+    return clock != std::string_view::npos && half_of_day_at(text_.size() - rest.size() + clock) > 0;
+  }
+
+  // Z, +02:00, " UTC", " Europe/Berlin"
+  bool zone() {
+    const std::size_t spaces = run([](char c) { return c == ' '; });
+    copy(spaces);
+    const bool letters = is_letter(at(0)) && !(at(0) == 'Z' && text_.size() == 1);
+    if (letters || at(0) == '[') {
+      skip(text_.size(), "%Z");
+      return spaces > 0 || pattern_ == "%Z";
+    }
+    if (at(0) != 'Z' && at(0) != '+' && at(0) != '-') return false;
+    skip(text_.size(), "%z");
+    return true;
+  }
+
+  std::string_view text_;
+  DateOrder order_;
+  DateStyle style_;
+  std::string pattern_;
+  bool ordered_ = false;
+};
+
+std::optional<Moment> parse_integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.size() > 15) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<DateStyle> guess_date_style(std::string_view text, DateOrder order, bool* ordered) {
+  Guess guess(text, order);
+  const auto style = guess.read();
+  if (ordered != nullptr) *ordered = guess.ordered();
+  return style;
+}
+
+std::optional<Moment> parse_moment(std::string_view text, DateStyle* style, DateOrder order) {
+  DateStyle found;
+  if (const auto number = parse_integer(text)) {
+    found.number = true;
+    if (style != nullptr) *style = found;
+    return number;
+  }
+  const auto guessed = guess_date_style(text, order);
+  if (!guessed) return std::nullopt;
+  found = *guessed;
+  // A fraction of a second, which is not written again, stands behind the seconds.
+  const auto moment = parse_by_format(text, found.format(), &found);
+  if (moment && style != nullptr) *style = found;
+  return moment;
+}
+
+std::optional<Moment> parse_compact_date(std::string_view text, DateStyle* style) {
+  const bool digits = text.find_first_not_of("0123456789") == std::string_view::npos;
+  const bool with_clock = text.size() == 12 || text.size() == 14;
+  if (text < "1800" || text >= "2200") return std::nullopt;
+  if (digits && text.size() != 6 && text.size() != 8 && !with_clock) return std::nullopt;
+  if (!digits && (text.size() < 8 || text.find_first_not_of("0123456789") != 8)) return std::nullopt;
+  DateStyle found{.date = text.size() == 6 ? "%Y%m" : "%Y%m%d"};
+  if (!digits) return parse_moment(text, style);
+  if (with_clock) found.clock = text.size() == 12 ? "%H%M" : "%H%M%S";
+  const auto moment = parse_by_format(text, found.format());
+  if (moment && style != nullptr) *style = found;
+  return moment;
+}
+
+}  // namespace ingot::forecast

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+// The names that dates are written with.
+namespace ingot::forecast {
+
+inline constexpr std::array<std::string_view, 12> kMonthNames{
+    "January", "February", "March",     "April",   "May",      "June",
+    "July",    "August",   "September", "October", "November", "December"};
+inline constexpr std::array<std::string_view, 7> kDayNames{"Monday", "Tuesday",  "Wednesday", "Thursday",
+                                                           "Friday", "Saturday", "Sunday"};
+
+inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+inline char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+inline bool same_word(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (lower(a[i]) != lower(b[i])) return false;
+  }
+  return true;
+}
+
+/// The index of a name, written in full or as its first three letters ("Sept" too), in any case.
+template <std::size_t N>
+std::optional<std::int64_t> find_name(const std::array<std::string_view, N>& names, std::string_view word) {
+  for (std::size_t i = 0; i < N; ++i) {
+    const bool is_short = word.size() == 3 || (word.size() == 4 && same_word(word, "sept"));
+    if (same_word(names[i], word) || (is_short && same_word(names[i].substr(0, word.size()), word)))
+      return static_cast<std::int64_t>(i);
+  }
+  return std::nullopt;
+}
+
+/// Seconds east of UTC of an abbreviation that stands for one offset where it is used in tables.
+inline std::optional<std::int64_t> offset_of_zone(std::string_view name) {
+  struct Zone {
+    std::string_view name;
+    int quarter_hours;
+  };
+  static constexpr std::array kZones{
+      Zone{"UTC", 0},   Zone{"GMT", 0},    Zone{"UT", 0},     Zone{"Z", 0},     Zone{"WET", 0},
+      Zone{"WEST", 4},  Zone{"BST", 4},    Zone{"CET", 4},    Zone{"MEZ", 4},   Zone{"CEST", 8},
+      Zone{"MESZ", 8},  Zone{"EET", 8},    Zone{"EEST", 12},  Zone{"MSK", 12},  Zone{"IST", 22},
+      Zone{"SGT", 32},  Zone{"HKT", 32},   Zone{"AWST", 32},  Zone{"JST", 36},  Zone{"KST", 36},
+      Zone{"ACST", 38}, Zone{"ACDT", 42},  Zone{"AEST", 40},  Zone{"AEDT", 44}, Zone{"NZST", 48},
+      Zone{"NZDT", 52}, Zone{"AST", -16},  Zone{"ADT", -12},  Zone{"EST", -20}, Zone{"EDT", -16},
+      Zone{"CST", -24}, Zone{"CDT", -20},  Zone{"MST", -28},  Zone{"MDT", -24}, Zone{"PST", -32},
+      Zone{"PDT", -28}, Zone{"AKST", -36}, Zone{"AKDT", -32}, Zone{"HST", -40}, Zone{"BRT", -12}};
+  for (const Zone& zone : kZones) {
+    if (zone.name == name) return zone.quarter_hours * 900;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ingot::forecast

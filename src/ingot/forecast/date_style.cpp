@@ -1,0 +1,404 @@
+#include "ingot/forecast/date_style.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/forecast/civil.h"
+#include "ingot/forecast/date_names.h"
+
+namespace ingot::forecast {
+namespace {
+
+// A pattern, one directive or character after another.
+struct Piece {
+  char directive = 0;  ///< 0: `literal` stands for itself
+  char literal = 0;
+  bool bare = false, capitals = false;  ///< the flags
+};
+
+class Pattern {
+ public:
+  explicit Pattern(std::string_view text) : text_(text) {}
+  bool next(Piece& piece) {
+    if (text_.empty()) return false;
+    piece = {.literal = take()};
+    if (piece.literal != '%' || text_.empty()) return true;
+    char c = take();
+    for (; (c == '-' || c == '^') && !text_.empty(); c = take())
+      (c == '-' ? piece.bare : piece.capitals) = true;
+    if (c != '%') piece.directive = c;
+    return true;
+  }
+
+ private:
+  char take() {
+    const char c = text_.front();
+    text_.remove_prefix(1);
+    return c;
+  }
+  std::string_view text_;
+};
+
+bool has_directive(std::string_view format, std::string_view any) {
+  Pattern pattern(format);
+  for (Piece p; pattern.next(p);) {
+    if (p.directive != 0 && any.find(p.directive) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+std::string without_flags(std::string format) {
+  for (std::size_t at = 0; (at = format.find("%-", at)) != std::string::npos;) format.erase(at + 1, 1);
+  return format;
+}
+
+// Of two ways to write the same, the one with more in it; without leading zeros if either is.
+void take_fuller(std::string& format, const std::string& other) {
+  const std::string own = without_flags(format), its = without_flags(other);
+  if (its.size() > own.size() || (its == own && other.size() > format.size())) format = other;
+}
+
+// Takes what directives stand for off the front of a text.
+class FormatReader {
+ public:
+  FormatReader(std::string_view text, DateStyle* style) : text_(text), style_(style) {}
+
+  std::optional<Moment> read(std::string_view format) {
+    Pattern pattern(format);
+    for (Piece p; pattern.next(p);) {
+      if (!(p.directive != 0 ? directive(p.directive) : literal(p.literal))) return std::nullopt;
+    }
+    if (!text_.empty()) return std::nullopt;
+    return moment();
+  }
+
+ private:
+  bool literal(char c) {
+    if (c != ' ') return take(c);
+    const std::size_t before = text_.size();
+    while (take(' ')) {
+    }
+    return text_.size() < before;
+  }
+  bool take(char c) {
+    if (text_.empty() || text_.front() != c) return false;
+    text_.remove_prefix(1);
+    return true;
+  }
+  bool digits(std::size_t least, std::size_t most, std::int64_t& value) {
+    std::size_t n = 0;
+    while (n < most && n < text_.size() && text_[n] >= '0' && text_[n] <= '9') ++n;
+    if (n < least) return false;
+    std::from_chars(text_.data(), text_.data() + n, value);
+    text_.remove_prefix(n);
+    return true;
+  }
+  std::string_view word() {
+    std::size_t n = 0;
+    while (n < text_.size() && is_letter(text_[n])) ++n;
+    const std::string_view found = text_.substr(0, n);
+    text_.remove_prefix(n);
+    return found;
+  }
+
+  bool directive(char d) {
+    switch (d) {
+      case 'Y':
+        return digits(4, 4, c_.year);
+      case 'y':
+        if (!digits(2, 2, c_.year)) return false;
+        c_.year += c_.year < 69 ? 2000 : 1900;
+        return true;
+      case 'm':
+        return digits(1, 2, c_.month);
+      case 'd':
+      case 'e':
+        take(' ');
+        return digits(1, 2, c_.day);
+      case 'j':
+        return digits(1, 3, day_of_year_);
+      case 'b':
+      case 'B':
+      case 'h':
+        return name(kMonthNames, c_.month);
+      case 'a':
+      case 'A': {
+        std::int64_t unused = 0;
+        return name(kDayNames, unused);
+      }
+      case 'H':
+        return digits(1, 2, c_.hour);
+      case 'I':
+        return digits(1, 2, c_.hour) && c_.hour >= 1 && c_.hour <= 12;
+      case 'M':
+        return digits(2, 2, c_.minute);
+      case 'S':
+        return digits(2, 2, c_.second) && fraction();
+      case 'f': {
+        std::int64_t part = 0;
+        return digits(1, 9, part) && part == 0;
+      }
+      case 'p':
+      case 'P':
+        return half_of_day();
+      case 'G':
+        return digits(4, 4, iso_.year);
+      case 'V':
+        return digits(1, 2, iso_.week) && iso_.week >= 1;
+      case 'u':
+        return digits(1, 1, iso_day_) && iso_day_ >= 1 && iso_day_ <= 7;
+      case 'q': {
+        std::int64_t quarter = 0;
+        if (!digits(1, 1, quarter) || quarter < 1 || quarter > 4) return false;
+        c_.month = 3 * quarter - 2;
+        return true;
+      }
+      case 's':
+        return digits(1, 12, epoch_);
+      case 'z':
+        return offset();
+      case 'Z':
+        return zone_name();
+      default:
+        return false;
+    }
+  }
+
+  template <std::size_t N>
+  bool name(const std::array<std::string_view, N>& names, std::int64_t& value) {
+    const auto found = find_name(names, word());
+    if (found) value = *found + 1;
+    return found.has_value();
+  }
+
+  // Rows of a table are whole seconds apart.
+  bool fraction() {
+    if (text_.size() < 2 || (text_[0] != '.' && text_[0] != ',') || text_[1] < '0' || text_[1] > '9')
+      return true;
+    text_.remove_prefix(1);
+    std::int64_t part = 0;
+    return digits(1, 9, part) && part == 0;
+  }
+
+  bool half_of_day() {
+    if (text_.empty()) return false;
+    const char half = lower(text_.front());
+    if (half != 'a' && half != 'p') return false;
+    text_.remove_prefix(1);
+    take('.');
+    if (!take('m') && !take('M')) return false;
+    take('.');
+    half_ = half;
+    return true;
+  }
+
+  bool offset() {
+    zoned_ = true;
+    if (take('Z')) return true;
+    const bool east = take('+');
+    if (!east && !take('-')) return false;
+    std::int64_t hours = 0, minutes = 0;
+    if (!digits(2, 2, hours)) return false;
+    const bool more = take(':') || (!text_.empty() && text_[0] >= '0' && text_[0] <= '9');
+    if (more && !digits(2, 2, minutes)) return false;
+    offset_ = (east ? 1 : -1) * (hours * kHour + minutes * kMinute);
+    return hours <= 23 && minutes <= 59;
+  }
+
+  // "UTC", "Europe/Berlin", "[America/New_York]".
+  bool zone_name() {
+    const auto belongs = [](char c) {
+      return is_letter(c) || c == '/' || c == '_' || c == '[' || c == ']' || c == '-' || c == '+';
+    };
+    std::size_t n = 0;
+    while (n < text_.size() && belongs(text_[n])) ++n;
+    zone_name_ = text_.substr(0, n);
+    text_.remove_prefix(n);
+    const bool is_region = zone_name_.find('/') != std::string::npos;
+    const auto known = offset_of_zone(zone_name_);
+    offset_ = known.value_or(0);
+    zoned_ = true;
+    local_ = !known;
+    return known || is_region;
+  }
+
+  std::optional<Moment> moment() {
+    if (half_ != 0) c_.hour = c_.hour % 12 + (half_ == 'p' ? 12 : 0);
+    const bool midnight = c_.hour == 24 && c_.minute == 0 && c_.second == 0;  // the end of a day
+    if ((c_.hour > 23 && !midnight) || c_.minute > 59 || c_.second > 59) return std::nullopt;
+    if (c_.year < 1 || c_.month < 1 || c_.month > 12 || c_.day < 1 || c_.day > last_day(c_.year, c_.month)) {
+      return std::nullopt;
+    }
+    Moment at = moment_of(c_);
+    if (day_of_year_ > 0)
+      at = moment_of({c_.year, 1, 1, c_.hour, c_.minute, c_.second}) + (day_of_year_ - 1) * kDay;
+    if (iso_.week > 0) {
+      const Moment monday = monday_of(iso_);
+      if (iso_week_of(monday).year != iso_.year) return std::nullopt;
+      at = monday + (iso_day_ - 1) * kDay + time_of_day(at);
+    }
+    if (epoch_ >= 0) at = epoch_;
+    if (style_ != nullptr && zoned_) {
+      style_->offset = offset_;
+      style_->zone_name = zone_name_;
+      style_->local = local_;
+      style_->own_clock = local_;
+    }
+    return at - offset_;
+  }
+
+  std::string_view text_;
+  DateStyle* style_;
+  Civil c_;
+  IsoWeek iso_{0, 0};
+  std::int64_t iso_day_ = 1, day_of_year_ = 0, epoch_ = -1, offset_ = 0;
+  char half_ = 0;
+  bool zoned_ = false, local_ = false;
+  std::string zone_name_;
+};
+
+std::string written(const Piece& p, Moment moment, const Civil& c, const DateStyle& style) {
+  const auto number = [&](std::int64_t value, int width) {
+    return p.bare ? std::to_string(value) : fmt::format("{:0{}}", value, width);
+  };
+  const auto word = [&](std::string_view full, bool is_short) {
+    std::string text(is_short ? full.substr(0, 3) : full);
+    if (p.capitals)
+      std::ranges::transform(text, text.begin(), [](char x) {
+        return is_letter(x) && x >= 'a' ? static_cast<char>(x - 'a' + 'A') : x;
+      });
+    return text;
+  };
+  const auto month = [&] { return kMonthNames[static_cast<std::size_t>(c.month - 1)]; };
+  const auto day = [&] { return kDayNames[static_cast<std::size_t>(weekday_of(moment))]; };
+  switch (p.directive) {
+    case 'Y':
+      return fmt::format("{:04}", c.year);
+    case 'y':
+      return number(c.year % 100, 2);
+    case 'm':
+      return number(c.month, 2);
+    case 'd':
+      return number(c.day, 2);
+    case 'e':
+      return fmt::format("{:2}", c.day);
+    case 'j':
+      return number(moment_of(c) / kDay - days_of(c.year, 1, 1) + 1, 3);
+    case 'b':
+    case 'h':
+      return word(month(), true);
+    case 'B':
+      return word(month(), false);
+    case 'a':
+      return word(day(), true);
+    case 'A':
+      return word(day(), false);
+    case 'H':
+      return number(c.hour, 2);
+    case 'I':
+      return number((c.hour + 11) % 12 + 1, 2);
+    case 'M':
+      return number(c.minute, 2);
+    case 'S':
+      return number(c.second, 2);
+    case 'f':
+      return "000000";
+    case 'p':
+      return c.hour < 12 ? "AM" : "PM";
+    case 'P':
+      return c.hour < 12 ? "am" : "pm";
+    case 'G':
+      return fmt::format("{:04}", iso_week_of(moment).year);
+    case 'V':
+      return number(iso_week_of(moment).week, 2);
+    case 'u':
+      return std::to_string(weekday_of(moment) + 1);
+    case 'q':
+      return std::to_string((c.month + 2) / 3);
+    case 's':
+      return std::to_string(moment);
+    case 'z':
+      return format_offset(style.offset);
+    case 'Z':
+      return style.zone_name;
+    default:
+      return std::string(1, p.literal);
+  }
+}
+
+}  // namespace
+
+bool DateStyle::has_day() const { return has_directive(date, "dejus"); }
+
+void DateStyle::widen(const DateStyle& row) {
+  if (has_day() == row.has_day()) {
+    take_fuller(date, row.date);
+  } else if (row.has_day()) {
+    date = row.date;
+  }
+  take_fuller(clock, row.clock);
+}
+
+void DateStyle::widen(const Frequency& frequency) {
+  if (number || epoch != 0) return;
+  const bool months = frequency.unit == Frequency::Unit::months;
+  const bool seconds = frequency.unit == Frequency::Unit::seconds;
+  if (has_directive(date, "q") && !(months && frequency.step % 3 == 0)) date = months ? "%Y-%m" : "%Y-%m-%d";
+  if (has_directive(date, "V") && !has_day() && !(seconds && frequency.step % kWeek == 0)) date = "%Y-%m-%d";
+  if (months) return;
+  if (!has_day() && !has_directive(date, "V")) {
+    const bool year_first = date.starts_with("%Y") && date.ends_with("%m");
+    date = year_first ? date + date.substr(2, date.size() - 4) + "%d" : "%Y-%m-%d";
+  }
+  if (!seconds || has_directive(date, "HIs")) return;
+  if (frequency.step % kDay != 0 && clock.empty()) clock = " %H:%M";
+  const std::size_t minutes = clock.find("%M");
+  if (frequency.step % kMinute != 0 && minutes != std::string::npos && !has_directive(clock, "S")) {
+    clock.insert(minutes + 2, ":%S");
+  }
+}
+
+std::string format_offset(std::int64_t seconds) {
+  if (seconds == 0) return "Z";
+  const std::int64_t minutes = std::abs(seconds) / kMinute;
+  return fmt::format("{}{:02}:{:02}", seconds < 0 ? '-' : '+', minutes / 60, minutes % 60);
+}
+
+std::string format_moment(Moment moment, const DateStyle& style) {
+  if (style.number) return std::to_string(moment);
+  if (style.epoch != 0) return std::to_string(moment * style.epoch);
+  const Moment shown = style.own_clock ? moment : moment + style.offset;
+  const Civil c = civil_of(shown);
+  std::string text;
+  const std::string format =
+      style.clock.empty() && !has_directive(style.date, "HIs") ? style.date : style.format();
+  Pattern pattern(format);
+  for (Piece p; pattern.next(p);) text += written(p, shown, c, style);
+  return text;
+}
+
+std::optional<Moment> parse_by_format(std::string_view text, std::string_view format, DateStyle* style) {
+  return FormatReader(text, style).read(format);
+}
+
+void check_date_format(std::string_view format, std::string_view key) {
+  Pattern pattern(format);
+  for (Piece p; pattern.next(p);) {
+    INGOT_CHECK(
+        p.directive == 0 ||
+            std::string_view("YymdejbBhaAHIMSfpPGVuqszZ").find(p.directive) != std::string_view::npos,
+        InvalidConfig(std::string(key),
+                      fmt::format("'{}': %{} is not known; expected a pattern of strptime, as %d/%m/%Y %H:%M",
+                                  format, p.directive)));
+  }
+  INGOT_CHECK(has_directive(format, "YyGs"),
+              InvalidConfig(std::string(key),
+                            fmt::format("'{}' has no year; expected a pattern of strptime, as %d/%m/%Y %H:%M",
+                                        format)));
+}
+
+}  // namespace ingot::forecast

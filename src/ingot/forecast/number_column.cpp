@@ -1,0 +1,314 @@
+#include "ingot/forecast/number_column.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/forecast/date_names.h"
+
+namespace ingot::forecast {
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+bool is_one_of(const Words& words, std::string_view cell) {
+  return std::ranges::any_of(words, [&](std::string_view word) { return same_word(word, cell); });
+}
+
+std::optional<bool> truth(std::string_view cell) {
+  static const Words yes{"true", "yes", "y", "t", "on"}, no{"false", "no", "n", "f", "off"};
+  if (is_one_of(yes, cell)) return true;
+  return is_one_of(no, cell) ? std::optional(false) : std::nullopt;
+}
+
+// Spaces of any width.
+std::size_t space_at(std::string_view text) {
+  for (const std::string_view space : {" ", "\t", "\u00A0", "\u2009", "\u202F"}) {
+    if (text.starts_with(space)) return space.size();
+  }
+  return 0;
+}
+std::size_t space_before_end(std::string_view text) {
+  for (const std::string_view space : {" ", "\t", "\u00A0", "\u2009", "\u202F"}) {
+    if (text.ends_with(space)) return space.size();
+  }
+  return 0;
+}
+void trim(std::string_view& text) {
+  while (const std::size_t n = space_at(text)) text.remove_prefix(n);
+  while (const std::size_t n = space_before_end(text)) text.remove_suffix(n);
+}
+
+bool take_front(std::string_view& text, std::string_view word) {
+  if (!text.starts_with(word)) return false;
+  text.remove_prefix(word.size());
+  trim(text);
+  return true;
+}
+bool take_back(std::string_view& text, std::string_view word) {
+  if (!text.ends_with(word)) return false;
+  text.remove_suffix(word.size());
+  trim(text);
+  return true;
+}
+
+// A cell without what stands around its digits and marks.
+struct Bare {
+  std::string_view digits;
+  bool negative = false, percent = false;
+  std::string_view currency;
+};
+
+void take_sign(Bare& bare) {
+  if (take_front(bare.digits, "-") || take_front(bare.digits, "\u2212")) {
+    bare.negative = !bare.negative;
+  } else if (!bare.digits.starts_with("+-")) {
+    take_front(bare.digits, "+");
+  }
+}
+
+Bare bare_number(std::string_view cell) {
+  static const Words currencies{"US$", "R$",  "$",   "€",   "£",   "¥",   "₹",   "zł",
+                                "USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR", "BRL",
+                                "CAD", "AUD", "SEK", "NOK", "DKK", "PLN", "kr"};
+  Bare bare;
+  bare.digits = cell;
+  trim(bare.digits);
+  if (bare.digits.starts_with('(') && bare.digits.ends_with(')')) {  // as accountants write
+    bare.negative = true;
+    bare.digits = bare.digits.substr(1, bare.digits.size() - 2);
+    trim(bare.digits);
+  }
+  take_sign(bare);
+  for (const std::string_view word : currencies) {
+    if (!take_front(bare.digits, word) && !take_back(bare.digits, word)) continue;
+    bare.currency = word;
+    take_sign(bare);
+    break;
+  }
+  bare.percent = take_back(bare.digits, "%");
+  return bare;
+}
+
+// Digits in groups, with the groups' separator taken out; nothing where the groups are not of three (of two
+// before the last, as in India).
+std::optional<std::string> without_groups(std::string_view digits, char group) {
+  std::string out;
+  std::size_t since = 0, groups = 0;
+  for (std::size_t i = 0; i < digits.size();) {
+    std::size_t skipped = space_at(digits.substr(i));
+    if (digits[i] == group || digits[i] == '\'') skipped = 1;
+    if (digits.substr(i).starts_with("’")) skipped = std::string_view("’").size();
+    if (skipped > 0) {
+      if (since == 0 || since > 3 || (groups > 0 && since < 2)) return std::nullopt;
+      ++groups;
+      since = 0;
+      i += skipped;
+      continue;
+    }
+    if (!is_digit(digits[i])) return std::nullopt;
+    out += digits[i++];
+    ++since;
+  }
+  return groups == 0 || since == 3 ? std::optional(out) : std::nullopt;
+}
+
+// As a number with a point and nothing else, if it is one.
+std::optional<std::string> plain_number(std::string_view digits, bool comma) {
+  const std::size_t end = std::min(digits.find(comma ? ',' : '.'), digits.size());
+  const std::size_t exponent = std::min(digits.find_first_of("eE"), digits.size());
+  const auto whole = without_groups(digits.substr(0, std::min(end, exponent)), comma ? '.' : ',');
+  if (!whole) return std::nullopt;
+  std::string out = *whole;
+  if (end < digits.size()) out += fmt::format(".{}", digits.substr(end + 1));
+  if (end == digits.size()) out += digits.substr(exponent);
+  return out;
+}
+
+enum class Parsed : std::uint8_t { number, too_large, no_number };
+
+Parsed parse_plain(std::string_view text, double& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end != text.data() + text.size()) return Parsed::no_number;
+  if (error == std::errc::result_out_of_range) return Parsed::too_large;
+  return error == std::errc() ? Parsed::number : Parsed::no_number;
+}
+
+// With marks as the column has them.
+Parsed parse_styled(std::string_view digits, const NumberStyle& style, double& value) {
+  const bool marked = digits.find_first_of(style.comma ? ".," : ",") != std::string_view::npos;
+  const Parsed plain = marked ? Parsed::no_number : parse_plain(digits, value);
+  if (plain != Parsed::no_number) return plain;
+  const auto rewritten = plain_number(digits, style.comma);
+  return rewritten ? parse_plain(*rewritten, value) : Parsed::no_number;
+}
+
+// What the marks of a column say about what they are.
+struct Evidence {
+  std::size_t point = 0, comma = 0;            // cells that show the decimal mark
+  std::size_t open_point = 0, open_comma = 0;  // cells with one mark before three digits
+  std::size_t small = 0;                       // whole numbers below 1000
+};
+
+void weigh(std::string_view digits, Evidence& evidence) {
+  const std::size_t last = digits.find_last_of(".,");
+  if (last == std::string_view::npos) {
+    evidence.small += digits.size() <= 3 && std::ranges::all_of(digits, is_digit) ? 1 : 0;
+    return;
+  }
+  const char mark = digits[last];
+  const auto marks = std::ranges::count(digits, mark);
+  const bool other = digits.find(mark == '.' ? ',' : '.') != std::string_view::npos;
+  if (marks > 1) {  // groups: the decimal mark is the other
+    ++(mark == '.' ? evidence.comma : evidence.point);
+    return;
+  }
+  const std::size_t after = digits.size() - last - 1;
+  const bool open = !other && after == 3 && last >= 1 && last <= 3 && digits[0] != '0' &&
+                    std::ranges::all_of(digits.substr(last + 1), is_digit) &&
+                    std::ranges::all_of(digits.substr(0, last), is_digit);
+  if (!open) ++(mark == '.' ? evidence.point : evidence.comma);
+  if (open) ++(mark == '.' ? evidence.open_point : evidence.open_comma);
+}
+
+struct Seen {
+  Evidence marks;
+  bool all_truths = true, any = false;
+};
+
+Seen look_at(const CsvTable& csv, std::size_t column, NumberStyle& style) {
+  Seen seen;
+  for (std::size_t row = 0; row < csv.rows(); ++row) {
+    const std::string_view cell = csv.cell(row, column);
+    if (means_missing(cell)) continue;
+    seen.any = true;
+    seen.all_truths = seen.all_truths && truth(cell).has_value();
+    const Bare bare = bare_number(cell);
+    weigh(bare.digits, seen.marks);
+    style.percent |= bare.percent;
+    if (style.currency.empty()) style.currency = bare.currency;
+  }
+  style.boolean = seen.any && seen.all_truths;
+  return seen;
+}
+
+// Of a column whose marks may be either.
+bool comma_is_decimal(const Evidence& own, const Evidence& all, char separator) {
+  if (own.comma > 0 || own.point > 0) return own.comma > own.point;
+  if (all.comma > 0 || all.point > 0) return all.comma > all.point;
+  if (own.open_point > 0) return own.small > 0;  // 999, 1.000
+  return own.small == 0 && separator != ',';
+}
+
+std::string list_columns(const CsvTable& csv, std::span<const std::size_t> columns,
+                         std::span<const NumberStyle> styles, auto holds) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (holds(styles[i])) names.push_back(csv.header()[columns[i]]);
+  }
+  if (names.empty()) return "";
+  if (names.size() == columns.size()) return "all columns";
+  const bool many = names.size() > 3;
+  const std::size_t count = names.size();
+  if (many) names.resize(3);
+  return fmt::format("{}{}", fmt::join(names, ", "), many ? fmt::format(" and {} more", count - 3) : "");
+}
+
+}  // namespace
+
+DecimalMark parse_decimal_mark(std::string_view text, std::string_view key) {
+  if (text.empty() || text == "auto") return DecimalMark::automatic;
+  if (text == "point" || text == ".") return DecimalMark::point;
+  INGOT_CHECK(text == "comma" || text == ",",
+              InvalidConfig(std::string(key),
+                            fmt::format("'{}' is not a decimal mark; expected auto, point or comma", text)));
+  return DecimalMark::comma;
+}
+
+std::string_view name(DecimalMark mark) {
+  return mark == DecimalMark::automatic ? "auto" : mark == DecimalMark::point ? "point" : "comma";
+}
+
+bool means_missing(std::string_view cell) {
+  static const Words words{"nan", "na", "n/a", "#n/a", "nat", "null", "none", "missing", "-", "--", "?"};
+  return cell.empty() || is_one_of(words, cell);
+}
+
+bool is_number(std::string_view cell) {
+  double value = 0;
+  return parse_plain(cell, value) == Parsed::number;
+}
+
+std::vector<NumberStyle> number_styles(const CsvTable& csv, std::span<const std::size_t> columns,
+                                       DecimalMark mark) {
+  std::vector<NumberStyle> styles(columns.size());
+  std::vector<Evidence> seen;
+  Evidence all;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    seen.push_back(look_at(csv, columns[i], styles[i]).marks);
+    all.point += seen.back().point;
+    all.comma += seen.back().comma;
+  }
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    NumberStyle& style = styles[i];
+    style.comma = mark == DecimalMark::automatic ? comma_is_decimal(seen[i], all, csv.separator())
+                                                 : mark == DecimalMark::comma;
+    for (std::size_t row = 0; row < csv.rows() && !style.grouped; ++row) {
+      const std::string_view digits = bare_number(csv.cell(row, columns[i])).digits;
+      const std::size_t whole = std::min(digits.find(style.comma ? ',' : '.'), digits.size());
+      style.grouped = digits.substr(0, whole).find_first_not_of("0123456789") != std::string_view::npos &&
+                      plain_number(digits, style.comma).has_value();
+    }
+  }
+  return styles;
+}
+
+double number_at(const CsvTable& csv, std::size_t row, std::size_t column, const NumberStyle& style) {
+  const std::string_view cell = csv.cell(row, column);
+  if (means_missing(cell)) return std::numeric_limits<double>::quiet_NaN();
+  const auto fail = [&](std::string_view problem) {
+    throw DataError(csv.name(), csv.line(row), csv.header()[column], problem);
+  };
+  if (style.boolean) return truth(cell).value_or(false) ? 1 : 0;
+  const Bare bare = bare_number(cell);
+  double value = 0;
+  const Parsed parsed = parse_styled(bare.digits, style, value);
+  if (parsed == Parsed::too_large) fail(fmt::format("'{}' does not fit a double", cell));
+  if (parsed == Parsed::no_number) {
+    fail(fmt::format("'{}' is not a number; write 1234.5{}, or leave the cell empty if the value is missing",
+                     cell, style.comma ? " (1.234,5 as the column does)" : ""));
+  }
+  if (!std::isfinite(value)) {
+    fail(fmt::format("'{}' is not finite; leave the cell empty if the value is missing", cell));
+  }
+  if (std::abs(value) > std::numeric_limits<float>::max()) {
+    fail(
+        fmt::format("'{}' is too large: models calculate with numbers up to 3.4e38; leave the cell empty if "
+                    "it is a mistake, or divide the column",
+                    cell));
+  }
+  return bare.negative ? -value : value;
+}
+
+std::string describe(const CsvTable& csv, std::span<const std::size_t> columns,
+                     std::span<const NumberStyle> styles) {
+  std::string text;
+  const auto add = [&](std::string_view what, auto holds) {
+    const std::string names = list_columns(csv, columns, styles, holds);
+    if (!names.empty()) text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", what, names);
+  };
+  add("decimal comma", [](const NumberStyle& s) { return s.comma; });
+  add("1,234 is 1234", [](const NumberStyle& s) { return s.grouped && !s.comma; });
+  add("1.234 is 1234", [](const NumberStyle& s) { return s.grouped && s.comma; });
+  add("12 % is 12", [](const NumberStyle& s) { return s.percent; });
+  add("yes or true is 1", [](const NumberStyle& s) { return s.boolean; });
+  add("currency signs left out", [](const NumberStyle& s) { return !s.currency.empty(); });
+  return text;
+}
+
+}  // namespace ingot::forecast

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/forecast/csv.h"
+
+namespace ingot::forecast {
+
+/// What stands between whole numbers and fractions.
+enum class DecimalMark : std::uint8_t { automatic, point, comma };
+/// "auto", "point" (also "."), "comma" (","); InvalidConfig for `key` otherwise.
+DecimalMark parse_decimal_mark(std::string_view text, std::string_view key = "decimal");
+std::string_view name(DecimalMark mark);
+
+/// How the numbers of one column are written.
+struct NumberStyle {
+  bool comma = false;    ///< the decimal mark; the other one groups thousands
+  bool grouped = false;  ///< "1,234,567", "1.234", "1 234", "1'234"
+  bool percent = false;  ///< "12 %", which is 12
+  bool boolean = false;  ///< "true", "yes" are 1, "false", "no" are 0
+  std::string currency;  ///< "$", "EUR": the first that a cell has
+};
+
+/// Looks at all cells of some columns. A mark that stands before other than three digits, or behind another,
+/// tells what it is; columns that say nothing follow the others. Where none says anything, a point is a
+/// decimal mark, but for columns of whole numbers below 1000 and points before three digits: 999, 1.000; a
+/// comma groups, but is a decimal mark where ';' or a tab stands between the cells.
+std::vector<NumberStyle> number_styles(const CsvTable& csv, std::span<const std::size_t> columns,
+                                       DecimalMark mark);
+
+/// Whether a cell stands for a value that is not there: empty, "NaN", "NA", "null", "-" ...
+bool means_missing(std::string_view cell);
+bool is_number(std::string_view cell);
+/// NaN where the value is missing. DataError for what is not a number, and for numbers that are not finite
+/// or too large for f32.
+double number_at(const CsvTable& csv, std::size_t row, std::size_t column, const NumberStyle& style);
+
+/// "decimal comma, thousands grouped (a, b), per cent as they stand (c)"; empty for plain numbers.
+std::string describe(const CsvTable& csv, std::span<const std::size_t> columns,
+                     std::span<const NumberStyle> styles);
+
+}  // namespace ingot::forecast

@@ -1,0 +1,37 @@
+#include <algorithm>
+#include <cmath>
+
+#include "ingot/forecast/statistical/local_model.h"
+
+namespace ingot::forecast {
+namespace {
+
+// The last `season` rows again and again; errors add up from one season to the next.
+LocalForecast repeated(std::span<const double> x, std::int64_t season, std::int64_t horizon) {
+  const std::size_t lag = std::min(static_cast<std::size_t>(std::max<std::int64_t>(1, season)), x.size());
+  double squares = 0;
+  for (std::size_t i = lag; i < x.size(); ++i) squares += (x[i] - x[i - lag]) * (x[i] - x[i - lag]);
+  const double sigma = x.size() > lag ? std::sqrt(squares / static_cast<double>(x.size() - lag)) : 0;
+  LocalForecast f;
+  for (std::size_t h = 0; h < static_cast<std::size_t>(horizon); ++h) {
+    f.mean.push_back(x[x.size() - lag + h % lag]);
+    f.deviation.push_back(sigma * std::sqrt(static_cast<double>(h / lag + 1)));
+  }
+  return f;
+}
+
+}  // namespace
+
+LocalForecast naive_forecast(std::span<const double> x, std::int64_t /*season*/, std::int64_t horizon) {
+  LocalForecast f = repeated(x, 1, horizon);
+  f.form = "naive";
+  return f;
+}
+
+LocalForecast seasonal_naive_forecast(std::span<const double> x, std::int64_t season, std::int64_t horizon) {
+  LocalForecast f = repeated(x, season, horizon);
+  f.form = "seasonal naive";
+  return f;
+}
+
+}  // namespace ingot::forecast

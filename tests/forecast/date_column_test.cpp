@@ -1,0 +1,152 @@
+#include "ingot/forecast/date_column.h"
+
+#include "tests/forecast/support.h"
+
+namespace ingot::forecast {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+std::string iso(Moment moment) { return format_moment(moment, {.clock = " %H:%M"}); }
+
+// The first and the last row, and the row after it as the table writes it.
+Strings ends_of(const SeriesTable& t) {
+  const std::vector<Moment>& times = t.series[0].times;
+  return {iso(times.front()), iso(times.back()),
+          format_moment(t.frequency.advance(times.back(), 1, t.series[0].month_day), t.date_style)};
+}
+Strings ends(const Strings& dates, const TableOptions& options = {}) {
+  return ends_of(dated(dates, options));
+}
+
+TEST(DateColumn, ReadsAndWritesOnDatesAsTheyCome) {
+  EXPECT_EQ(ends({"30/01/2020", "31/01/2020", "01/02/2020"}),
+            (Strings{"2020-01-30 00:00", "2020-02-01 00:00", "02/02/2020"}));
+  EXPECT_EQ(ends({"1/30/2020", "1/31/2020", "2/1/2020"}),
+            (Strings{"2020-01-30 00:00", "2020-02-01 00:00", "2/2/2020"}));
+  EXPECT_EQ(ends({"30.01.20", "31.01.20", "01.02.20"}),
+            (Strings{"2020-01-30 00:00", "2020-02-01 00:00", "02.02.20"}));
+  EXPECT_EQ(ends({"31-Jan-2020", "29-Feb-2020", "31-Mar-2020"}),
+            (Strings{"2020-01-31 00:00", "2020-03-31 00:00", "30-Apr-2020"}));
+  EXPECT_EQ(ends({"Jan 1, 2020", "Jan 2, 2020"}),
+            (Strings{"2020-01-01 00:00", "2020-01-02 00:00", "Jan 3, 2020"}));
+  EXPECT_EQ(ends({"January 2020", "February 2020"}),
+            (Strings{"2020-01-01 00:00", "2020-02-01 00:00", "March 2020"}));
+  EXPECT_EQ(ends({"JAN-20", "FEB-20"}), (Strings{"2020-01-01 00:00", "2020-02-01 00:00", "MAR-20"}));
+  EXPECT_EQ(ends({"Mon, 06 Jan 2020", "Tue, 07 Jan 2020"}),
+            (Strings{"2020-01-06 00:00", "2020-01-07 00:00", "Wed, 08 Jan 2020"}));
+  EXPECT_EQ(ends({"11/2019", "12/2019"}), (Strings{"2019-11-01 00:00", "2019-12-01 00:00", "01/2020"}));
+  EXPECT_EQ(ends({"Q3 2019", "Q4 2019"}), (Strings{"2019-07-01 00:00", "2019-10-01 00:00", "Q1 2020"}));
+  EXPECT_EQ(ends({"2020-W52", "2020-W53"}), (Strings{"2020-12-21 00:00", "2020-12-28 00:00", "2021-W01"}));
+  EXPECT_EQ(ends({"2020W526", "2020W527"}, {.date_format = "%GW%V%u"}),
+            (Strings{"2020-12-26 00:00", "2020-12-27 00:00", "2020W531"}));
+}
+
+TEST(DateColumn, ReadsDatesWithoutSeparators) {
+  EXPECT_EQ(ends({"2019M11", "2019M12"})[2], "2020M01");
+  EXPECT_EQ(ends({"30JAN2020", "31JAN2020"})[2], "01FEB2020");
+  EXPECT_EQ(ends({"2019q3", "2019q4"})[2], "2020q1");
+  EXPECT_EQ(ends({"20200130T2300Z", "20200131T0000Z"})[2], "20200131T0100Z");
+  EXPECT_EQ(ends({" 2020-01-30 ", "2020-01-31 "})[2], "2020-02-01");
+}
+
+TEST(DateColumn, ReadsClocksOfTwelveHours) {
+  EXPECT_EQ(ends({"2020-01-01 10:00:00 AM", "2020-01-01 11:00:00 AM", "2020-01-01 12:00:00 PM"}),
+            (Strings{"2020-01-01 10:00", "2020-01-01 12:00", "2020-01-01 01:00:00 PM"}));
+  EXPECT_EQ(ends({"1/13/2020 11:00 pm", "1/14/2020 12:00 am"}),
+            (Strings{"2020-01-13 23:00", "2020-01-14 00:00", "1/14/2020 01:00 am"}));
+  EXPECT_EQ(ends({"2020-01-01 11 AM", "2020-01-01 12 PM"}),
+            (Strings{"2020-01-01 11:00", "2020-01-01 12:00", "2020-01-01 01 PM"}));
+  EXPECT_EQ(parse_moment("2020-01-01 13:00 PM"), std::nullopt);
+  EXPECT_EQ(parse_moment("2020-01-01 24:00"), parse_moment("2020-01-02 00:00"));
+}
+
+TEST(DateColumn, ReadsSecondsAndMillisecondsSince1970) {
+  EXPECT_EQ(ends({"1577836800", "1577840400"}),
+            (Strings{"2020-01-01 00:00", "2020-01-01 01:00", "1577844000"}));
+  EXPECT_EQ(ends({"1577836800000", "1577923200000"}),
+            (Strings{"2020-01-01 00:00", "2020-01-02 00:00", "1578009600000"}));
+  EXPECT_TRUE(dated({"1577836800", "1577836801"}, {.date_format = "number"}).date_style.number);
+  EXPECT_EQ(ends({"0", "3600"}, {.date_format = "epoch-s"})[1], "1970-01-01 01:00");
+}
+
+TEST(DateColumn, ReadsNamesOfZones) {
+  EXPECT_EQ(ends({"2020-01-01 00:00 UTC", "2020-01-01 01:00 UTC"}),
+            (Strings{"2020-01-01 00:00", "2020-01-01 01:00", "2020-01-01 02:00 UTC"}));
+  EXPECT_EQ(ends({"2020-01-01 00:00 EST", "2020-01-01 01:00 EST"}),
+            (Strings{"2020-01-01 05:00", "2020-01-01 06:00", "2020-01-01 02:00 EST"}));
+  EXPECT_EQ(ends({"2020-01-01 00:00 Europe/Berlin", "2020-01-01 01:00 Europe/Berlin"}),
+            (Strings{"2020-01-01 00:00", "2020-01-01 01:00", "2020-01-01 02:00 Europe/Berlin"}));
+  EXPECT_EQ(ends({"2021-10-31 01:00 CEST", "2021-10-31 02:00 CEST", "2021-10-31 02:00 CET"}),
+            (Strings{"2021-10-30 23:00", "2021-10-31 01:00", "2021-10-31 02:00Z"}));
+  EXPECT_EQ(parse_moment("2020-01-01 00:00 XYZ"), std::nullopt);
+}
+
+TEST(DateColumn, TheWholeColumnSaysWhetherDaysOrMonthsComeFirst) {
+  EXPECT_NE(dated({"11/01/2020", "12/01/2020", "13/01/2020"})
+                .read_as.find("day first, as '13/01/2020' on line 4 shows"),
+            std::string::npos);
+  // Nothing above 12, but hours of five days in a row.
+  Strings hours;
+  for (int h = 0; h < 48; ++h) hours.push_back(fmt::format("0{}/02/2020 {:02}:00", 1 + h / 24, h % 24));
+  const SeriesTable even = dated(hours);
+  EXPECT_EQ(ends_of(even)[1], "2020-02-02 23:00");
+  EXPECT_NE(even.read_as.find("day first, which puts the rows at even distances"), std::string::npos)
+      << even.read_as;
+  const SeriesTable either = dated({"01/01/2020", "02/01/2020", "03/01/2020"});
+  EXPECT_NE(
+      either.read_as.find("month first (it may as well be day first: --date-format day-first reads it so)"),
+      std::string::npos)
+      << either.read_as;
+  EXPECT_EQ(ends({"01/01/2020", "02/01/2020", "03/01/2020"}, {.date_format = "day-first"})[1],
+            "2020-01-03 00:00");
+  EXPECT_EQ(ends({"01/01/2020", "02/01/2020", "03/01/2020"}, {.date_format = "%d/%m/%Y"})[1],
+            "2020-01-03 00:00");
+}
+
+TEST(DateColumn, AFormatThatDoesNotFitNamesTheRow) {
+  EXPECT_EQ(message_of([] {
+              dated({"01/01/2020", "2020-01-02"}, {.date_format = "%d/%m/%Y"});
+            }),
+            "data.csv, line 3, column 'date': '2020-01-02' is not a date; expected what --date-format "
+            "%d/%m/%Y reads");
+  EXPECT_THROW(check_date_choice("dd/mm/yyyy", "date_format"), InvalidConfig);
+  EXPECT_THROW(check_date_choice("%d/%m", "date_format"), InvalidConfig);
+  EXPECT_THROW(check_date_choice("%Y %K", "date_format"), InvalidConfig);
+}
+
+// Clocks went back at three on 2021-10-31, and forward at two on 2021-03-28.
+TEST(DateColumn, RepeatedHoursOfSummerTimeAreEven) {
+  Strings hours;
+  for (Moment m = *parse_moment("2021-03-27 00:00"); m < *parse_moment("2021-11-02 00:00"); m += 3600) {
+    const bool skipped = m == parse_moment("2021-03-28 02:00");
+    if (!skipped) hours.push_back(iso(m));
+    if (m == parse_moment("2021-10-31 02:00")) hours.push_back(iso(m));
+  }
+  const SeriesTable t = dated(hours);
+  EXPECT_EQ(t.filled.missing_rows, 0);
+  EXPECT_EQ(t.series[0].length(), hours.size());
+  EXPECT_EQ(ends_of(t), (Strings{"2021-03-27 00:00", "2021-11-01 23:00", "2021-11-02 00:00"}));
+  EXPECT_NE(t.read_as.find("'2021-10-31 02:00' comes twice"), std::string::npos) << t.read_as;
+  Strings quarters;
+  for (const char* hour : {"01", "02", "02", "03"}) {
+    for (const char* minute : {"00", "15", "30", "45"})
+      quarters.push_back(fmt::format("2021-11-07 {}:{}", hour, minute));
+  }
+  EXPECT_EQ(dated(quarters).series[0].length(), 16U);
+  EXPECT_THROW(dated({"2021-06-16 01:00", "2021-06-16 02:00", "2021-06-16 02:00", "2021-06-16 03:00"}),
+               DataError)
+      << "no night in which clocks change";
+}
+
+TEST(DateColumn, TakesDaysAndClocksFromTwoColumns) {
+  const SeriesTable t = table_of(
+      "Date;Time;CO;;\n31/01/2020;22.00.00;2,5;;\n31/01/2020;23.00.00;2,25;;\n01/02/"
+      "2020;00.00.00;3;;\n;;;;\n");
+  EXPECT_EQ(t.column_names, Strings{"CO"});
+  EXPECT_EQ(t.series[0].columns[0], (std::vector<double>{2.5, 2.25, 3}));
+  EXPECT_EQ(ends_of(t), (Strings{"2020-01-31 22:00", "2020-02-01 00:00", "01/02/2020 01.00.00"}));
+}
+
+}  // namespace
+}  // namespace ingot::forecast

@@ -1,0 +1,74 @@
+#include "ingot/forecast/number_column.h"
+
+#include "tests/forecast/support.h"
+
+namespace ingot::forecast {
+namespace {
+
+using Numbers = std::vector<double>;
+
+SeriesTable numbers(const std::vector<std::string>& cells, const TableOptions& options = {},
+                    char separator = ',') {
+  std::string csv = fmt::format("t{}a\n", separator);
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    csv += fmt::format("{}{}\"{}\"\n", i + 1, separator, cells[i]);
+  return table_of(csv, options);
+}
+Numbers read(const std::vector<std::string>& cells, const TableOptions& options = {}, char separator = ',') {
+  return numbers(cells, options, separator).series[0].columns[0];
+}
+
+TEST(NumberColumn, ReadsDecimalCommasAndGroups) {
+  EXPECT_EQ(read({"1,5", "2,25", "-0,75"}), (Numbers{1.5, 2.25, -0.75}));
+  EXPECT_EQ(read({"100,000.00", "1,234,567.5"}), (Numbers{100000, 1234567.5}));
+  EXPECT_EQ(read({"100.000,00", "1.234.567,5"}), (Numbers{100000, 1234567.5}));
+  EXPECT_EQ(read({"1 234,5", "1\u00A0234", "12\u202F345,5"}), (Numbers{1234.5, 1234, 12345.5}));
+  EXPECT_EQ(read({"1'234.5", "1’234'567"}), (Numbers{1234.5, 1234567}));
+  EXPECT_EQ(read({"1,00,000", "12,34,567.5"}), (Numbers{100000, 1234567.5}));
+  EXPECT_EQ(read({"1,5e3", "2e-1"}), (Numbers{1500, 0.2}));
+}
+
+TEST(NumberColumn, TheWholeColumnSaysWhatAMarkIs) {
+  EXPECT_EQ(read({"998", "999", "1.000", "1.001"}), (Numbers{998, 999, 1000, 1001}));
+  EXPECT_EQ(read({"1.234", "2.345", "0.125"}), (Numbers{1.234, 2.345, 0.125}));
+  EXPECT_EQ(read({"1.234", "2.345"}), (Numbers{1.234, 2.345}));
+  EXPECT_EQ(read({"1,234", "2,345"}), (Numbers{1234, 2345}));
+  EXPECT_EQ(read({"1,234", "2,345"}, {}, ';'), (Numbers{1.234, 2.345})) << "a comma separates no cells there";
+  EXPECT_EQ(read({"1,234", "999"}, {}, ';'), (Numbers{1234, 999}));
+  EXPECT_EQ(read({"1.234", "2.345"}, {.decimal = DecimalMark::comma}), (Numbers{1234, 2345}));
+  // What says nothing follows the other columns.
+  const SeriesTable t = table_of("t;a;b\n1;1.234;1,5\n2;2.345;2,5\n");
+  EXPECT_EQ(t.series[0].columns[0], (Numbers{1234, 2345}));
+}
+
+TEST(NumberColumn, LeavesOutWhatStandsAroundNumbers) {
+  EXPECT_EQ(read({"12%", "12.5 %", "-3 %"}), (Numbers{12, 12.5, -3}));
+  EXPECT_EQ(read({"$1,234.50", "-$5", "$ -6.25", "($7.00)"}), (Numbers{1234.5, -5, -6.25, -7}));
+  EXPECT_EQ(read({"1.234,50 €", "5 EUR"}), (Numbers{1234.5, 5}));
+  EXPECT_EQ(read({"\u22125", "+5"}), (Numbers{-5, 5}));
+  EXPECT_EQ(read({"true", "FALSE", "True"}), (Numbers{1, 0, 1}));
+  EXPECT_EQ(read({"yes", "no", "NA", "yes"}), (Numbers{1, 0, 0.5, 1}));
+}
+
+TEST(NumberColumn, SaysWhatItUnderstood) {
+  EXPECT_EQ(numbers({"1", "2.5"}).read_as, "dates row numbers");
+  EXPECT_EQ(numbers({"998", "1.000"}).read_as,
+            "dates row numbers; numbers: decimal comma (all columns), 1.234 is 1234 (all columns)");
+  EXPECT_EQ(numbers({"$5", "6 %"}).read_as,
+            "dates row numbers; numbers: 12 % is 12 (all columns), currency signs left out (all columns)");
+}
+
+TEST(NumberColumn, RefusesWhatIsNotANumber) {
+  for (const std::vector<std::string>& cells : {std::vector<std::string>{"1,5", "one"},
+                                                {"1.5", "1,2345"},
+                                                {"1,5", "1.5"},
+                                                {"1.5", "12 kg"},
+                                                {"1.5", "1,,000"},
+                                                {"true", "1.5"}}) {
+    EXPECT_NE(message_of([&] { numbers(cells); }).find("is not a number"), std::string::npos) << cells[1];
+  }
+  EXPECT_THROW(parse_decimal_mark("dot"), InvalidConfig);
+}
+
+}  // namespace
+}  // namespace ingot::forecast

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Writes tests/forecast/goldens/statistical.json: series and what statsforecast says of the rows after them.
+
+Needs `pip install statsforecast==2.1.1`.  Run:  tools/goldens/statistical_goldens.py
+"""
+import json
+import pathlib
+
+import numpy as np
+from statsforecast.models import TSB, AutoETS, CrostonClassic, CrostonSBA, Naive, SeasonalNaive, Theta
+from statsforecast.utils import AirPassengers
+
+OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "forecast" / "goldens"
+
+
+def wave(n, m, seed, level, slope, season, noise, multiply=False):
+    """Rows as the M3 competition has them: a line, a season and noise."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(n)
+    pattern = np.sin(2 * np.pi * t / m) + 0.4 * np.cos(4 * np.pi * t / m)
+    base = level + slope * t
+    y = base * (1 + season * pattern) if multiply else base + season * pattern
+    return y * (1 + noise * rng.standard_normal(n)) if multiply else y + noise * rng.standard_normal(n)
+
+
+def walk(n, seed, level, drift, noise):
+    return level + np.cumsum(drift + noise * np.random.default_rng(seed).standard_normal(n))
+
+
+def demand(n, seed, probability, size):
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(n) < probability, rng.poisson(size, n) + 1, 0).astype(float)
+
+
+SERIES = {
+    "airline": (np.asarray(AirPassengers, dtype=float), 12, 12),
+    "monthly": (wave(96, 12, 1, 5000, 20, 600, 150), 12, 18),
+    "monthly_multiplicative": (wave(120, 12, 2, 3000, 30, 0.2, 0.03, multiply=True), 12, 18),
+    "quarterly": (wave(48, 4, 3, 800, 6, 60, 20), 4, 8),
+    "quarterly_walk": (walk(60, 4, 2000, 15, 40), 4, 8),
+    "yearly": (walk(30, 5, 400, 12, 20), 1, 6),
+    "flat": (np.random.default_rng(6).normal(100, 8, 80), 1, 6),
+    "daily": (wave(140, 7, 7, 200, 0.1, 25, 10), 7, 14),
+}
+SPARSE = {"sparse": (demand(80, 8, 0.25, 4), 1, 4), "rare": (demand(120, 9, 0.08, 12), 1, 4)}
+
+
+def case(y, m, h, models):
+    y = np.round(y, 3)
+    out = {"season": m, "values": y.tolist(), "forecasts": {}}
+    for name, model in models(m).items():
+        result = model.forecast(y=y, h=h, level=[90] if name in ("ets", "theta", "seasonal_naive") else None)
+        entry = {"mean": np.asarray(result["mean"], dtype=float).round(6).tolist()}
+        if "hi-90" in result:
+            entry["high"] = np.asarray(result["hi-90"], dtype=float).round(6).tolist()
+        out["forecasts"][name] = entry
+    return out
+
+
+def usual(m):
+    return {"ets": AutoETS(season_length=m), "theta": Theta(season_length=m), "naive": Naive(),
+            "seasonal_naive": SeasonalNaive(season_length=m)}
+
+
+def intermittent(_):
+    return {"croston": CrostonClassic(), "sba": CrostonSBA(), "tsb": TSB(0.1, 0.1)}
+
+
+cases = {name: case(*args, usual) for name, args in SERIES.items()}
+cases.update({name: case(*args, intermittent) for name, args in SPARSE.items()})
+OUT.mkdir(parents=True, exist_ok=True)
+(OUT / "statistical.json").write_text(json.dumps(cases, separators=(",", ":")) + "\n")
