@@ -50,6 +50,12 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+TEST_F(CommandStudy, ProgressThatIsWrittenOverHidesNoResult) {
+  const Trial trial = run(R"(printf 'progress 10%%\rprogress 20%%\r{{"value": 2}}\r\n')");
+  EXPECT_EQ(trial.state, TrialState::complete) << trial.note;
+  EXPECT_EQ(trial.value, 2);
+}
+
 TEST_F(CommandStudy, AValueThatIsNotFiniteIsATrialThatDivergedHoweverItIsWritten) {
   for (const char* value :
        {"NaN", "nan", "-nan", "Infinity", "-Infinity", "inf", "null", "1e999", "\"NaN\""}) {
