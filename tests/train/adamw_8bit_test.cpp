@@ -6,7 +6,7 @@
 #include "ingot/base/error.h"
 #include "ingot/nn/visit.h"
 #include "ingot/optim/optimizer.h"
-#include "ingot/train/checkpoint.h"
+#include "ingot/train/checkpoint_directory.h"
 #include "ingot/train/memory_plan.h"
 
 namespace ingot {
@@ -29,7 +29,7 @@ TEST_F(EightBitTraining, QuantizesMomentsOfProjectionsAndNotOfTheEmbedding) {
   const TrainConfig c = eight_bit("run");
   const std::vector<double> losses = losses_of(c);
   EXPECT_LT(losses.back(), losses.front());
-  const auto state = load_checkpoint(checkpoint_path(c.output_dir, 5)).optimizer;
+  const auto state = CheckpointDirectory(c.output_dir).newest()->tensors("optimizer");
   EXPECT_EQ(state.at("model.layers.0.mlp.up_proj.weight.exp_avg").dtype(), DType::u8);
   EXPECT_EQ(state.at("model.layers.0.mlp.up_proj.weight.exp_avg_sq_scale").shape(), Shape({32}));
   EXPECT_EQ(state.at("model.layers.0.input_layernorm.weight.exp_avg").dtype(), DType::f32);
@@ -46,8 +46,8 @@ TEST_F(EightBitTraining, ResumingGivesTheBitsOfARunThatNeverStopped) {
     Trainer(c, {.should_stop = [&] { return ++steps == 3; }}).run();
     c.resume_from_checkpoint = true;
     Trainer(c).run();
-    EXPECT_EQ(tensor_files(checkpoint_path(c.output_dir, 5)),
-              tensor_files(checkpoint_path(whole.output_dir, 5)));
+    EXPECT_EQ(tensor_files(CheckpointDirectory(c.output_dir).path(5)),
+              tensor_files(CheckpointDirectory(whole.output_dir).path(5)));
   }
 }
 

@@ -21,7 +21,7 @@
 #include "ingot/models/language/model_directory.h"
 #include "ingot/models/open_tokenizer.h"
 #include "ingot/nn/param_source.h"
-#include "ingot/train/checkpoint.h"
+#include "ingot/train/checkpoint_directory.h"
 #include "ingot/train/dataset.h"
 #include "ingot/train/memory_plan.h"
 #include "ingot/weights/encode.h"
@@ -208,8 +208,8 @@ TEST_F(TrainerTest, ADamagedCheckpointIsPassedOverForTheOneBefore) {
   c.save_steps = 2;
   const std::string expected = model_bytes(Trainer(c).run());
   fs::remove_all(c.output_dir + "/model");
-  fs::resize_file(checkpoint_path(c.output_dir, 6) + "/model.safetensors", 1000);
-  std::ofstream(checkpoint_path(c.output_dir, 4) + "/config.json", std::ios::app) << " ";
+  fs::resize_file(CheckpointDirectory(c.output_dir).path(6) + "/model.safetensors", 1000);
+  std::ofstream(CheckpointDirectory(c.output_dir).path(4) + "/config.json", std::ios::app) << " ";
   c.resume_from_checkpoint = true;
   Trainer again(c);
   EXPECT_EQ(again.step(), 2);
@@ -219,7 +219,7 @@ TEST_F(TrainerTest, ADamagedCheckpointIsPassedOverForTheOneBefore) {
 TEST_F(TrainerTest, WhenEveryCheckpointIsDamagedItSaysWhatIsWrong) {
   TrainConfig c = config("run");
   Trainer(c).run();
-  fs::remove(checkpoint_path(c.output_dir, 6) + "/optimizer.safetensors");
+  fs::remove(CheckpointDirectory(c.output_dir).path(6) + "/optimizer.safetensors");
   c.resume_from_checkpoint = true;
   try {
     Trainer trainer(c);
@@ -232,7 +232,7 @@ TEST_F(TrainerTest, WhenEveryCheckpointIsDamagedItSaysWhatIsWrong) {
 TEST_F(TrainerTest, AForeignModelDirectoryIsNoCheckpoint) {
   const TrainResult result = Trainer(config("run")).run();
   try {
-    verify_checkpoint(result.model_directory);
+    CheckpointDirectory(directory_).verify(result.model_directory);
     FAIL();
   } catch (const FormatError& error) {
     EXPECT_NE(std::string(error.what()).find("SHA256SUMS"), std::string::npos);
@@ -252,10 +252,11 @@ TEST_F(TrainerTest, AFullDiskWhileSavingLosesNothingThatWasSaved) {
   Trainer full(c, hooks);
   EXPECT_THROW(full.run(), IoError);
   fault.reset();
-  const auto entries = list_checkpoints(directory_ + "/full");
+  const CheckpointDirectory checkpoints(directory_ + "/full");
+  const auto entries = checkpoints.list();
   ASSERT_EQ(entries.size(), 1U);
   EXPECT_EQ(entries.front().step, 3);
-  EXPECT_NO_THROW(verify_checkpoint(entries.front().path));
+  EXPECT_NO_THROW(checkpoints.verify(entries.front().path));
 }
 
 TEST_F(TrainerTest, AccumulatedMicroBatchesEqualOneBatch) {
@@ -309,7 +310,8 @@ TEST_F(TrainerTest, ALossThatIsNotFiniteNamesTheStepAndKeepsTheCheckpoint) {
     EXPECT_NE(std::string(error.what()).find("training step"), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("learning_rate"), std::string::npos);
   }
-  EXPECT_NO_THROW(verify_checkpoint(list_checkpoints(c.output_dir).front().path));
+  const CheckpointDirectory checkpoints(c.output_dir);
+  EXPECT_NO_THROW(checkpoints.verify(checkpoints.list().front().path));
 }
 
 TEST_F(TrainerTest, OldCheckpointsGoAndTheBestStays) {
@@ -329,7 +331,7 @@ TEST_F(TrainerTest, OldCheckpointsGoAndTheBestStays) {
     }
   }
   std::vector<std::int64_t> steps;
-  for (const auto& entry : list_checkpoints(c.output_dir)) steps.push_back(entry.step);
+  for (const auto& entry : CheckpointDirectory(c.output_dir).list()) steps.push_back(entry.step);
   std::vector<std::int64_t> expected{best, 7, 8};
   std::ranges::sort(expected);
   expected.erase(std::unique(expected.begin(), expected.end()), expected.end());

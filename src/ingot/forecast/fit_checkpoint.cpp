@@ -1,31 +1,27 @@
 #include "ingot/forecast/fit_checkpoint.h"
 
-#include <filesystem>
 #include <span>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "ingot/base/checksums.h"
 #include "ingot/base/error.h"
-#include "ingot/base/files.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/json.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/forecaster.h"
-#include "ingot/weights/safetensors.h"
-#include "ingot/weights/safetensors_writer.h"
+#include "ingot/train/checkpoint_directory.h"
 
 namespace ingot::forecast {
 namespace {
 
 using Json = nlohmann::ordered_json;
-namespace fs = std::filesystem;
 
 constexpr const char* kFormat = "ingot.fit";
-constexpr const char* kProgressFile = "fit_state.json";
 
-std::string checkpoint_in(const std::string& directory) { return directory + "/checkpoint"; }
+CheckpointDirectory checkpoints_in(const std::string& directory) {
+  return CheckpointDirectory(directory, {.state_file = "fit_state.json", .numbered = false});
+}
 
 Json progress_json(const FitProgress& p) {
   return {{"epochs", to_json(p.epochs)},
@@ -100,32 +96,24 @@ std::string fit_digest(const FitConfig& config, const SeriesTable& table) {
 
 void save_fit_checkpoint(const std::string& directory, const FitIdentity& identity,
                          const FitCheckpoint& checkpoint) {
-  require_disk_space(directory,
-                     nbytes(checkpoint.weights) + nbytes(checkpoint.best) + nbytes(checkpoint.optimizer) +
-                         nbytes(checkpoint.ema),
-                     "a checkpoint");
-  AtomicDirectory files(checkpoint_in(directory));
-  write_safetensors(files.file("weights.safetensors"), checkpoint.weights);
-  if (!checkpoint.best.empty()) write_safetensors(files.file("best.safetensors"), checkpoint.best);
-  write_safetensors(files.file("optimizer.safetensors"), checkpoint.optimizer);
-  if (!checkpoint.ema.empty()) write_safetensors(files.file("ema.safetensors"), checkpoint.ema);
   const Json json{{"format", kFormat},
                   {"version", 1},
                   {"config", parse_json<Json>(identity.config, "the configuration")},
                   {"table_sha256", identity.table},
                   {"progress", progress_json(checkpoint.progress)}};
-  write_file_atomically(files.file(kProgressFile), dump_json(json, 2) + "\n");
-  write_checksums(files.path());
-  files.commit();
+  checkpoints_in(directory).write(0, {.tensors = {{"weights", checkpoint.weights},
+                                                  {"best", checkpoint.best},
+                                                  {"optimizer", checkpoint.optimizer},
+                                                  {"ema", checkpoint.ema}},
+                                      .state = dump_json(json, 2) + "\n"});
 }
 
 std::optional<FitCheckpoint> load_fit_checkpoint(const std::string& directory, const FitIdentity& identity,
                                                  const std::string& source) {
-  sweep_partial(directory);
-  if (!has_fit_checkpoint(directory)) return std::nullopt;
-  const std::string path = checkpoint_in(directory), file = path + "/" + kProgressFile;
-  verify_checksums(path);
-  const Json json = parse_json_or_discard<Json>(read_file(file));
+  const std::optional<SavedCheckpoint> saved = checkpoints_in(directory).newest();
+  if (!saved.has_value()) return std::nullopt;
+  const std::string file = saved->state_path();
+  const Json json = parse_json_or_discard<Json>(saved->state());
   INGOT_CHECK(json.is_object() && json.value("format", "") == kFormat && json.value("version", 0) == 1,
               FormatError(file, -1, "format", "is not 'ingot.fit', version 1: another program wrote it"));
   FitCheckpoint checkpoint;
@@ -141,22 +129,19 @@ std::optional<FitCheckpoint> load_fit_checkpoint(const std::string& directory, c
   } catch (const Json::exception& error) {
     throw FormatError(file, -1, "progress", error.what());
   }
-  checkpoint.weights = read_safetensors(path + "/weights.safetensors");
-  checkpoint.optimizer = read_safetensors(path + "/optimizer.safetensors");
-  if (fs::exists(path + "/best.safetensors")) checkpoint.best = read_safetensors(path + "/best.safetensors");
-  if (fs::exists(path + "/ema.safetensors")) checkpoint.ema = read_safetensors(path + "/ema.safetensors");
+  checkpoint.weights = saved->tensors("weights");
+  checkpoint.best = saved->tensors("best");
+  checkpoint.optimizer = saved->tensors("optimizer");
+  checkpoint.ema = saved->tensors("ema");
   return checkpoint;
 }
 
 bool has_fit_checkpoint(const std::string& directory) {
-  return !directory.empty() && fs::is_directory(checkpoint_in(directory));
+  return !directory.empty() && !checkpoints_in(directory).list().empty();
 }
 
 void remove_fit_checkpoint(const std::string& directory) {
-  if (directory.empty()) return;
-  remove_with_checksums(checkpoint_in(directory));
-  std::error_code ignored;
-  fs::remove(directory, ignored);
+  if (!directory.empty()) checkpoints_in(directory).remove();
 }
 
 }  // namespace ingot::forecast

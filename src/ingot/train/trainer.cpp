@@ -32,8 +32,8 @@ namespace ingot {
 namespace {
 
 text::Tokenizer choose_tokenizer(const TrainConfig& config,
-                                 const std::optional<CheckpointEntry>& checkpoint) {
-  if (checkpoint.has_value()) return text::Tokenizer::from_directory(checkpoint->path);
+                                 const std::optional<SavedCheckpoint>& checkpoint) {
+  if (checkpoint.has_value()) return text::Tokenizer::from_directory(checkpoint->path());
   const std::string& path = !config.tokenizer.empty() ? config.tokenizer
                             : config.from_scratch     ? ""
                                                       : config.model;
@@ -55,7 +55,7 @@ LanguageConfig finish_architecture(const TrainConfig& config, const text::Tokeni
 }
 
 std::unique_ptr<LanguageModel> make_model(const TrainConfig& config, const text::Tokenizer& tokenizer,
-                                          const Checkpoint* checkpoint, Device device) {
+                                          const LanguageCheckpoint* checkpoint, Device device) {
   const MemoryTagScope tag(MemoryTag::parameter);
   if (checkpoint != nullptr) {
     LoadOptions options;
@@ -89,7 +89,8 @@ struct Trainer::State {
   TrainerHooks hooks;
   Device device{};
   std::optional<kernels::MatmulPrecisionScope> precision;  // while the trainer lives
-  std::optional<CheckpointEntry> resumed_from;
+  std::optional<CheckpointDirectory> checkpoints;
+  std::optional<SavedCheckpoint> resumed_from;
   std::optional<text::Tokenizer> tokenizer;
   TrainingData data;
   std::unique_ptr<LanguageModel> model;
@@ -104,11 +105,11 @@ struct Trainer::State {
   double flops_per_token = 0;
   std::string last_checkpoint;
   std::unique_ptr<HostCopies> copies;
-  std::optional<std::pair<std::string, Checkpoint>> marked;  // path and state, not on the host yet
+  std::optional<std::pair<std::int64_t, Checkpoint>> marked;  // step and state, not on the host yet
   std::future<std::string> saving;  // of the checkpoint that is being written, if any: its path
 
   void open();
-  void restore(const Checkpoint& checkpoint);
+  void restore(const LanguageCheckpoint& checkpoint);
   void start_step();
   StepRecord end_step();
   void take_figures(StepRecord& record);
@@ -136,14 +137,15 @@ void Trainer::State::open() {
   if (config.threads > 0) set_num_threads(static_cast<int>(config.threads));
   set_detect_anomaly(config.detect_anomaly);
   device = config.training_device();
-  if (config.resume_from_checkpoint) resumed_from = find_latest_checkpoint(config.output_dir);
+  checkpoints.emplace(config.output_dir);
+  if (config.resume_from_checkpoint) resumed_from = checkpoints->newest();
   INGOT_CHECK(
-      config.resume_from_checkpoint || list_checkpoints(config.output_dir).empty(),
+      config.resume_from_checkpoint || checkpoints->list().empty(),
       InvalidConfig("output_dir", config.output_dir + " holds checkpoints of another run; continue it with "
                                                       "--resume, or choose another directory"));
   check_data_paths(config);  // all of them, before a tokenizer is trained on some
-  std::optional<Checkpoint> checkpoint;
-  if (resumed_from.has_value()) checkpoint = load_checkpoint(resumed_from->path);
+  std::optional<LanguageCheckpoint> checkpoint;
+  if (resumed_from.has_value()) checkpoint = load_checkpoint(*resumed_from);
   tokenizer = choose_tokenizer(config, resumed_from);
   data = prepare_data(config, *tokenizer);
   model = make_model(config, *tokenizer, checkpoint.has_value() ? &*checkpoint : nullptr, device);
@@ -172,11 +174,11 @@ void Trainer::State::open() {
   history = std::make_unique<RunHistory>(config.output_dir + "/metrics.jsonl", progress.step);
 }
 
-void Trainer::State::restore(const Checkpoint& checkpoint) {
-  progress = Progress::from_json(checkpoint.trainer_state, resumed_from->path + "/trainer_state.json");
+void Trainer::State::restore(const LanguageCheckpoint& checkpoint) {
+  progress = Progress::from_json(checkpoint.state, resumed_from->state_path());
   optimizer->load_state(checkpoint.optimizer, checkpoint.ema);
   loader->restore(progress.data);
-  last_checkpoint = resumed_from->path;
+  last_checkpoint = resumed_from->path();
 }
 
 // Puts a step into the device's queue. The CPU has done it then.
@@ -297,27 +299,26 @@ bool Trainer::State::evaluate_and_sample() {
 // a thread writes it.
 void Trainer::State::save() {
   end_saving();
-  const std::string path = checkpoint_path(config.output_dir, progress.step);
-  if (path == last_checkpoint) return;
+  if (checkpoints->path(progress.step) == last_checkpoint) return;
   history->flush();
   copies->mark();
-  marked.emplace(path, Checkpoint{model->config, parameter_map(*model), optimizer->state(),
-                                  optimizer->ema_state(), progress.to_json(config, total_steps)});
+  marked.emplace(progress.step, Checkpoint{{{kModelFile, parameter_map(*model)},
+                                            {"optimizer", optimizer->state()},
+                                            {"ema", optimizer->ema_state()}},
+                                           progress.to_json(config, total_steps)});
   if (most_running() == 0) end_saving();
 }
 
 // Before anything changes what a checkpoint is to hold.
 void Trainer::State::end_copying() {
   if (!marked.has_value()) return;
-  const std::string path = marked->first;
+  const std::int64_t step = marked->first;
   Checkpoint checkpoint = std::move(marked->second);
   marked.reset();
-  for (auto* tensors : {&checkpoint.weights, &checkpoint.optimizer, &checkpoint.ema})
-    *tensors = on_host(std::move(*tensors));
+  for (auto& [file, tensors] : checkpoint.tensors) tensors = on_host(std::move(tensors));
   const auto when = most_running() > 0 ? std::launch::async : std::launch::deferred;
-  saving = std::async(when, [path, checkpoint = std::move(checkpoint), &tokens = *tokenizer] {
-    save_checkpoint(path, checkpoint, tokens);
-    return path;
+  saving = std::async(when, [this, step, checkpoint = std::move(checkpoint)] {
+    return save_checkpoint(*checkpoints, step, checkpoint, model->config, *tokenizer);
   });
 }
 
@@ -326,7 +327,7 @@ void Trainer::State::end_saving() {
   end_copying();
   if (!saving.valid()) return;
   last_checkpoint = saving.get();
-  prune_checkpoints(config.output_dir, config.save_total_limit, progress.best_step);
+  checkpoints->prune(config.save_total_limit, progress.best_step);
   if (hooks.on_save) hooks.on_save(last_checkpoint);
 }
 

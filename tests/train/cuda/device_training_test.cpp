@@ -87,7 +87,7 @@ TEST_F(DeviceTraining, HalfPrecisionHasMasterWeights) {
     return c;
   };
   expect_near(losses_of(half("cuda")), losses_of(half("cpu")), kBf16);
-  const Checkpoint saved = load_checkpoint(checkpoint_path(half("cuda").output_dir, 5));
+  const LanguageCheckpoint saved = load_checkpoint(*CheckpointDirectory(half("cuda").output_dir).newest());
   const Tensor& weight = saved.weights.at("model.layers.0.mlp.up_proj.weight");
   const Tensor& remainder = saved.optimizer.at("model.layers.0.mlp.up_proj.weight.master_remainder");
   EXPECT_EQ(weight.dtype(), DType::bf16);
@@ -103,7 +103,7 @@ TEST_F(DeviceTraining, TwiceTheSameBitsWithAndWithoutRecomputation) {
       c.dtype = half ? DType::bf16 : DType::f32;
       c.recompute = recompute;
       Trainer(c).run();
-      return tensor_files(checkpoint_path(c.output_dir, 5));
+      return tensor_files(CheckpointDirectory(c.output_dir).path(5));
     };
     const auto first = run("first", Recompute::none);
     EXPECT_TRUE(run("second", Recompute::none) == first) << half;
@@ -126,7 +126,7 @@ TEST_F(DeviceTraining, EveryKindOfModelHasTheSameBitsWithSelectiveRecomputation)
         c.recompute = recompute;
         c.max_steps = 1;
         Trainer(c).run();
-        return tensor_files(checkpoint_path(c.output_dir, 1));
+        return tensor_files(CheckpointDirectory(c.output_dir).path(1));
       };
       EXPECT_TRUE(run(Recompute::selective) == run(Recompute::none)) << family << half;
     }
@@ -151,7 +151,7 @@ TEST_F(DeviceTraining, ACheckpointOfOneDeviceResumesOnTheOther) {
       Trainer second(c);
       EXPECT_EQ(second.step(), 3);
       // Nothing was rounded on the way.
-      const Checkpoint saved = load_checkpoint(checkpoint_path(c.output_dir, 3));
+      const LanguageCheckpoint saved = load_checkpoint(*CheckpointDirectory(c.output_dir).newest());
       for (const auto& [name, parameter] : named_parameters(second.model()))
         EXPECT_EQ(testing::max_error(ingot::to(parameter->value.detach(), kCpu), saved.weights.at(name)), 0.0)
             << name;
@@ -175,7 +175,7 @@ TEST_F(DeviceTraining, EightBitMomentsOfOneDeviceResumeOnTheOther) {
     TrainConfig c = adapted("stopped");
     int steps = 0;
     Trainer(c, {.should_stop = [&] { return ++steps == 3; }}).run();
-    const auto before = load_checkpoint(checkpoint_path(c.output_dir, 3)).optimizer;
+    const auto before = CheckpointDirectory(c.output_dir).newest()->tensors("optimizer");
     EXPECT_EQ(before.at("model.layers.0.mlp.up_proj.weight.exp_avg").dtype(), DType::u8);
     c.device = to;
     c.resume_from_checkpoint = true;
@@ -197,8 +197,8 @@ TEST_F(DeviceTraining, ResumingGivesTheBitsOfARunThatNeverStopped) {
   Trainer(c, {.should_stop = [&] { return ++steps == 3; }}).run();
   c.resume_from_checkpoint = true;
   Trainer(c).run();
-  EXPECT_EQ(tensor_files(checkpoint_path(c.output_dir, 5)),
-            tensor_files(checkpoint_path(adapted("whole").output_dir, 5)));
+  EXPECT_EQ(tensor_files(CheckpointDirectory(c.output_dir).path(5)),
+            tensor_files(CheckpointDirectory(adapted("whole").output_dir).path(5)));
 }
 
 TEST_F(DeviceTraining, EvaluatesWeightsAndAveragesAsTheCpu) {
@@ -239,7 +239,7 @@ TEST_F(DeviceTraining, CapturedStepsHaveTheBitsOfOthers) {
         if (entry.kernel == std::string("attention_backward")) launches += entry.launches;
     }
     forward_passes = launches / 2;  // two layers
-    return tensor_files(checkpoint_path(c.output_dir, 6));
+    return tensor_files(CheckpointDirectory(c.output_dir).path(6));
   };
   for (const auto& [micro_batches, experts] :
        {std::pair<std::int64_t, bool>{1, false}, {2, false}, {1, true}, {2, true}}) {
@@ -257,7 +257,7 @@ TEST_F(DeviceTraining, WhatIsMadeAgainIsCapturedWithTheStep) {
     c.recompute = recompute;
     c.max_steps = 4;
     Trainer(c).run();
-    return tensor_files(checkpoint_path(c.output_dir, 4));
+    return tensor_files(CheckpointDirectory(c.output_dir).path(4));
   };
   EXPECT_TRUE(run(true, Recompute::selective) == run(false, Recompute::none));
 }
@@ -291,10 +291,11 @@ TEST_F(DeviceTraining, ALossThatIsNotFiniteNamesItsStepAndIsNotSaved) {
   c.max_steps = 50;
   const std::string message = message_of<NonFinite>([&] { Trainer(c).run(); });
   EXPECT_NE(message.find("training step 2"), std::string::npos) << message;
-  const auto entries = list_checkpoints(c.output_dir);
+  const CheckpointDirectory checkpoints(c.output_dir);
+  const auto entries = checkpoints.list();
   ASSERT_EQ(entries.size(), 1U);
   EXPECT_EQ(entries.front().step, 1);
-  EXPECT_NO_THROW(verify_checkpoint(entries.front().path));
+  EXPECT_NO_THROW(checkpoints.verify(entries.front().path));
 }
 
 // A thread of its own writes; what befalls it ends the run all the same.
@@ -307,10 +308,11 @@ TEST_F(DeviceTraining, AFullDiskWhileSavingEndsTheRunAndLosesNothingThatWasSaved
     if (fault == nullptr) fault = std::make_unique<ScopedFault>(parse_fault("no_space:write:20000"));
   };
   EXPECT_NE(message_of<IoError>([&] { Trainer(c, hooks).run(); }).find("No space left"), std::string::npos);
-  const auto entries = list_checkpoints(c.output_dir);
+  const CheckpointDirectory checkpoints(c.output_dir);
+  const auto entries = checkpoints.list();
   ASSERT_EQ(entries.size(), 1U);
   EXPECT_EQ(entries.front().step, 2);
-  EXPECT_NO_THROW(verify_checkpoint(entries.front().path));
+  EXPECT_NO_THROW(checkpoints.verify(entries.front().path));
 }
 
 TEST_F(DeviceTraining, ADeviceThatIsNotThereIsRefused) {

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/base/parallel.h"
+#include "ingot/core/tensor.h"
+
+namespace ingot {
+
+class AtomicDirectory;
+
+/// All that a run needs to go on as if it had never stopped.
+struct Checkpoint {
+  std::map<std::string, std::map<std::string, Tensor>> tensors;  ///< by file: "ema" is ema.safetensors
+  std::string state;                                             ///< a JSON object
+};
+
+/// How checkpoints of one kind of training are named.
+struct CheckpointNames {
+  std::string state_file = "trainer_state.json";
+  /// checkpoint-000123 of step 123, beside others; or one `checkpoint`, which the next one replaces.
+  bool numbered = true;
+};
+
+struct CheckpointEntry {
+  std::int64_t step = 0;  ///< 0 where they are not numbered
+  std::string path;
+};
+
+/// A checkpoint whose sums were verified.
+class SavedCheckpoint {
+ public:
+  SavedCheckpoint(std::string path, std::string state_file);
+  const std::string& path() const { return path_; }
+  const std::string& state() const { return state_; }
+  std::string state_path() const { return path_ + "/" + state_file_; }
+  /// The tensors of `<file>.safetensors`, by name; none where there is no such file.
+  std::map<std::string, Tensor> tensors(std::string_view file) const;
+
+ private:
+  std::string path_, state_file_, state_;
+};
+
+/// Where a run keeps its checkpoints. Each is a directory that appears whole or not at all, with SHA256SUMS
+/// over every file (`sha256sum -c` checks it).
+class CheckpointDirectory {
+ public:
+  explicit CheckpointDirectory(std::string root, CheckpointNames names = {});
+
+  std::string path(std::int64_t step) const;
+  /// Oldest first; damaged ones too.
+  std::vector<CheckpointEntry> list() const;
+
+  /// Puts a file for each entry of checkpoint.tensors that is not empty, and the state, into a new
+  /// checkpoint, behind what `write_first` writes: a file that is there then stays as it is. Returns the
+  /// checkpoint's path. IoError (a full disk says how much is missing); what was saved before stays.
+  std::string write(std::int64_t step, const Checkpoint& checkpoint,
+                    FunctionRef<void(const AtomicDirectory&)> write_first) const;
+  std::string write(std::int64_t step, const Checkpoint& checkpoint) const;
+
+  /// Throws FormatError naming the first file that is missing, short or changed, and what to do.
+  void verify(const std::string& path) const;
+  /// Verifies it first.
+  SavedCheckpoint open(const std::string& path) const;
+  /// The newest checkpoint that verifies. Damaged ones are reported in the log, with what is wrong, and
+  /// passed over. Leftovers of a crash are swept away first. Nothing where there is none; throws when all are
+  /// damaged.
+  std::optional<SavedCheckpoint> newest() const;
+
+  /// Deletes all but the newest `keep` and the one of step `best` (-1: none).
+  void prune(std::int64_t keep, std::int64_t best) const;
+  /// Deletes all, and the directory if nothing else is in it.
+  void remove() const;
+
+ private:
+  std::string root_;
+  CheckpointNames names_;
+};
+
+}  // namespace ingot
