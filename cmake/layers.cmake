@@ -31,6 +31,8 @@ function(ingot_layer name)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")  # executables are added beside the layer
   if(name STREQUAL "kernels")  # its leaves are layers of their own
     list(FILTER sources EXCLUDE REGEX "/kernels/(cpu|cuda)/")
+  elseif(name STREQUAL "train")  # and so are the tasks of the training runtime
+    list(FILTER sources EXCLUDE REGEX "/train/language/")
   elseif(name STREQUAL "kernels/cuda")
     if(NOT INGOT_HAS_CUDA)
       return()

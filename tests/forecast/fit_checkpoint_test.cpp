@@ -157,11 +157,11 @@ TEST_F(FitCheckpointing, AnotherConfigurationTableOrNoResumeIsRefusedByName) {
   kill(tiny("nlinear"), 3);
   FitConfig other = tiny("nlinear");
   other.batch_size = 32;
-  EXPECT_NE(refusal(other, table_).find("batch_size: is 32, but the fit in"), std::string::npos)
+  EXPECT_NE(refusal(other, table_).find("batch_size: is 32, but the run in"), std::string::npos)
       << refusal(other, table_);
   other = tiny("nlinear");
   other.matmul_precision = "medium";
-  EXPECT_NE(refusal(other, table_).find("matmul_precision: is \"medium\", but the fit in"), std::string::npos)
+  EXPECT_NE(refusal(other, table_).find("matmul_precision: is \"medium\", but the run in"), std::string::npos)
       << refusal(other, table_);
   other = tiny("nlinear");
   other.data = "moved.csv";

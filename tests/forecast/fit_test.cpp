@@ -208,17 +208,17 @@ TEST(Fit, EndsEarlyAndWhenToldTo) {
   int asked = 0;
   FitHooks hooks{.on_step = {}, .on_epoch = [&](const EpochReport&) { return ++asked == 2; }};
   const FitResult stopped = fit(c, table, hooks);
-  EXPECT_EQ(stopped.end, FitEnd::stopped);
+  EXPECT_EQ(stopped.end, TrainEnd::stopped);
   EXPECT_EQ(stopped.epochs.size(), 2U);
   c.epochs = 200;
   c.learning_rate = 0.5;
   c.schedule = "constant";
   c.patience = 2;
   const FitResult early = fit(c, table);
-  EXPECT_EQ(early.end, FitEnd::early);
+  EXPECT_EQ(early.end, TrainEnd::stopped_early);
   EXPECT_EQ(early.epochs.back().epoch, early.best_epoch + 2);
   c.epochs = early.epochs.back().epoch;
-  EXPECT_EQ(fit(c, table).end, FitEnd::finished) << "it had all its epochs, though patience ends with them";
+  EXPECT_EQ(fit(c, table).end, TrainEnd::finished) << "it had all its epochs, though patience ends with them";
 }
 
 // Weights that no longer move give the same loss for ever: a tie is kept, but it is no gain.
@@ -230,7 +230,7 @@ TEST(Fit, EndsEarlyWhereNothingMovesAnyMore) {
   c.schedule = "constant";
   const FitResult r = fit(c, table_of(hourly_csv(700)));
   ASSERT_EQ(r.epochs.front().validation_loss, r.epochs.back().validation_loss);
-  EXPECT_EQ(r.end, FitEnd::early);
+  EXPECT_EQ(r.end, TrainEnd::stopped_early);
   EXPECT_EQ(r.epochs.size(), 3U);
   EXPECT_EQ(r.best_epoch, 3);
 }

@@ -13,7 +13,7 @@
 #include "ingot/infer/load.h"
 #include "ingot/kernels/instruction_set.h"
 #include "ingot/models/open_tokenizer.h"
-#include "ingot/train/trainer.h"
+#include "ingot/train/language/language_trainer.h"
 
 namespace ingot::infer {
 namespace {
@@ -99,7 +99,7 @@ class LearnedModel : public ::testing::Test {
     c.warmup_ratio = 0.1;
     c.eval_steps = c.save_steps = 0;
     c.report_to = {};
-    Trainer trainer(c);
+    LanguageTrainer trainer(c);
     bigram_ = *trainer.bigram_baseline();
     const TrainResult result = trainer.run();
     model_ = result.model_directory;

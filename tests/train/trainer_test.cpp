@@ -2,598 +2,220 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
+#include <map>
 
 #include "tests/support/temporary_directory.h"
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
+#include "tests/train/hook_reporter.h"
+#include "tests/train/table_task.h"
 
-#include "ingot/base/config.h"
 #include "ingot/base/error.h"
-#include "ingot/base/fault.h"
 #include "ingot/base/files.h"
-#include "ingot/base/json.h"
-#include "ingot/base/log.h"
-#include "ingot/base/parallel.h"
-#include "ingot/core/backend.h"
-#include "ingot/models/language/gguf_export.h"
-#include "ingot/models/language/model_directory.h"
-#include "ingot/models/open_tokenizer.h"
-#include "ingot/nn/param_source.h"
-#include "ingot/train/checkpoint_directory.h"
-#include "ingot/train/dataset.h"
-#include "ingot/train/memory_plan.h"
-#include "ingot/weights/encode.h"
 
+// The runtime that every kind of training shares, with the smallest task there is.
 namespace ingot {
 namespace {
 
-namespace fs = std::filesystem;
+using test::message_of;
+using test::TableTask;
 
-// A directory of its own for each test, gone afterwards.
+std::map<std::string, std::vector<float>> weights_of(TrainTask& task) {
+  std::map<std::string, std::vector<float>> weights;
+  for (const auto& [name, parameter] : named_parameters(task.model()))
+    weights[name] = parameter->value.detach().to_vector<float>();
+  return weights;
+}
+
 class TrainerTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    directory_ = ::testing::TempDir() + "ingot-trainer-" +
-                 ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(directory_);
-    fs::create_directories(directory_);
-    std::ofstream text(directory_ + "/text.txt");
-    for (int i = 0; i < 400; ++i)
-      text << "The number " << i << " is followed by the number " << i + 1 << ".\n";
+  TrainerOptions options(const std::string& output) const {
+    return {.total_steps = 20,
+            .eval_steps = 5,
+            .checkpoints = CheckpointDirectory(directory_.at(output)),
+            .save_steps = 4};
   }
-  void TearDown() override { fs::remove_all(directory_); }
+  RunInfo info(const std::string& output) const { return {.output_dir = directory_.at(output)}; }
 
-  TrainConfig config(const std::string& output) const {
-    TrainConfig c;
-    c.from_scratch = true;
-    apply_family(c.architecture);
-    c.architecture.hidden_size = 32;
-    c.architecture.intermediate_size = 64;
-    c.architecture.num_hidden_layers = 2;
-    c.architecture.num_attention_heads = 4;
-    c.architecture.num_key_value_heads = 2;
-    c.vocab_size = 300;
-    c.datasets = {{.path = directory_ + "/text.txt"}};
-    c.cache_dir = directory_ + "/cache";
-    c.output_dir = directory_ + "/" + output;
-    c.sequence_len = 32;
-    c.per_device_train_batch_size = 2;
-    c.max_steps = 6;
-    c.optimizer.learning_rate = 1e-2;
-    c.eval_steps = 3;
-    c.eval_batches = 2;
-    c.save_steps = 0;
-    return c;
-  }
-
-  static std::string model_bytes(const TrainResult& result) {
-    return read_file(result.model_directory + "/model.safetensors");
-  }
-
-  std::string directory_;
+  const test::TemporaryDirectory directory_;
 };
 
-TEST_F(TrainerTest, LearnsAndLeavesAModelThatOpens) {
-  TrainConfig c = config("run");
-  c.max_steps = 60;
-  Trainer trainer(c);
-  const double before = *trainer.evaluate();
-  const TrainResult result = trainer.run();
-  EXPECT_LT(*result.validation_loss, before - 1.0);
-  EXPECT_EQ(result.steps, 60);
-  const auto model = load_language_model(result.model_directory);
-  EXPECT_EQ(model->config.vocab_size, trainer.tokenizer().vocab_size());
-  EXPECT_TRUE(fs::exists(result.model_directory + "/tokenizer.json"));
-  EXPECT_TRUE(fs::exists(result.model_directory + "/generation_config.json"));
+TEST_F(TrainerTest, ATaskLearns) {
+  TableTask task({});
+  const double before = *task.evaluate();
+  Trainer trainer(task, {.total_steps = 300, .eval_steps = 50});
+  EXPECT_EQ(trainer.run(), TrainEnd::finished);
+  EXPECT_LT(*task.evaluate(), before / 10);
+  EXPECT_EQ(trainer.history().steps().size(), 300U);
+  EXPECT_EQ(trainer.history().evaluations().size(), 6U);
+  const auto best = std::ranges::min_element(trainer.history().evaluations(), {}, &EvalRecord::loss);
+  EXPECT_TRUE(best->best);
+  EXPECT_EQ(trainer.progress().best.step, best->step);
 }
 
-// Families that differ most from Llama: post-norms and soft-caps, experts, fused projections.
-TEST_F(TrainerTest, SaysWhenTheTextIsTooSmallForTheVocabulary) {
-  const auto said = [&](std::int64_t vocab_size) {
-    TrainConfig c = config("run");
-    c.vocab_size = vocab_size;
-    ::testing::internal::CaptureStderr();
-    const std::int64_t got = train_tokenizer(c).vocab_size();
-    const std::string text = ::testing::internal::GetCapturedStderr();
-    return std::pair{got, text};
-  };
-  EXPECT_EQ(said(300), (std::pair<std::int64_t, std::string>{300, ""}));
-  const auto [got, text] = said(50'000);
-  EXPECT_LT(got, 50'000);
-  EXPECT_NE(
-      text.find("vocab_size: 50000 tokens were asked for, but the text gives only " + std::to_string(got)),
-      std::string::npos)
-      << text;
-}
-
-TEST_F(TrainerTest, StartsFromAModelOfAnyFamilyAndWritesOneOfTheSame) {
-  const TrainResult first = Trainer(config("tokenizer")).run();
-  for (const std::string family : {"gemma2", "gemma3_text", "qwen3_moe", "mixtral", "phi3", "gpt2"}) {
-    LanguageConfig architecture = load_language_model(first.model_directory)->config;
-    architecture.model_type = family;
-    apply_family(architecture);
-    architecture.num_key_value_heads = family == "gpt2" ? 4 : 2;
-    if (family.ends_with("moe") || family == "mixtral") {
-      architecture.num_experts = 4;
-      architecture.num_experts_per_tok = 2;
-    }
-    if (family.starts_with("gemma")) architecture.final_logit_softcapping = 20;
-    InitSource source(1);
-    LanguageModel model(architecture, source);
-    const std::string start = directory_ + "/" + family;
-    write_language_model(start, model.config, parameter_map(model));
-    for (const char* file : {"tokenizer.json", "tokenizer_config.json"}) {
-      if (fs::exists(first.model_directory + "/" + file)) {
-        fs::copy_file(first.model_directory + "/" + file, start + "/" + file);
-      }
-    }
-    TrainConfig c = config(family + "-run");
-    c.from_scratch = false;
-    c.model = start;
-    c.max_steps = 20;
-    Trainer trainer(c);
-    const double before = *trainer.evaluate();
-    const TrainResult result = trainer.run();
-    EXPECT_LT(*result.validation_loss, before - 0.5) << family;
-    EXPECT_EQ(load_language_model(result.model_directory)->config.model_type, family);
-  }
-}
-
-TEST_F(TrainerTest, StartsFromAGgufFileWithItsOwnTokenizer) {
-  const TrainResult first = Trainer(config("first")).run();
-  const std::string start = directory_ + "/start.gguf";
-  GgufExport gguf = export_gguf(open_checkpoint(first.model_directory));
-  const std::int64_t rows = load_language_model(first.model_directory)->config.vocab_size;
-  ASSERT_TRUE(write_gguf_tokenizer(first.model_directory, rows, gguf.metadata));
-  write_gguf(start, gguf.metadata, gguf_tensors(*gguf.weights));
-  TrainConfig c = config("second");
-  c.from_scratch = false;
-  c.model = start;
-  c.max_steps = 20;
-  EXPECT_EQ(planned_architecture(c).vocab_size, rows);
-  Trainer trainer(c);
-  EXPECT_EQ(trainer.tokenizer().encode("number 12"),
-            text::Tokenizer::from_directory(first.model_directory).encode("number 12"));
-  const double before = *trainer.evaluate();
-  EXPECT_LT(*trainer.run().validation_loss, before - 0.5);
-}
-
-TEST_F(TrainerTest, MixturesOfExpertsLearnFromScratchWithBalancedExperts) {
-  for (const std::string family : {"mixtral", "qwen3_moe"}) {
-    TrainConfig c = config(family + "-scratch");
-    c.architecture.model_type = family;
-    apply_family(c.architecture);
-    c.architecture.num_experts = 4;
-    c.architecture.num_experts_per_tok = 2;
-    c.router_aux_loss_coef = 0.05;
-    c.max_steps = 40;
-    Trainer trainer(c);
-    const double before = *trainer.evaluate();
-    const TrainResult result = trainer.run();
-    EXPECT_LT(*result.validation_loss, before - 1.0) << family;
-    EXPECT_EQ(load_language_model(result.model_directory)->config.router_aux_loss_coef, 0.05);
-  }
+TEST_F(TrainerTest, StepsOneByOneAreTheStepsOfARun) {
+  TableTask whole({}), single({});
+  Trainer runs(whole, {.total_steps = 20}), steps(single, {.total_steps = 20});
+  runs.run();
+  std::int64_t done = 0;
+  while (steps.step()) EXPECT_EQ(steps.progress().step, ++done);
+  EXPECT_EQ(steps.finish(), TrainEnd::finished);
+  EXPECT_FALSE(steps.step());
+  EXPECT_EQ(weights_of(whole), weights_of(single));
 }
 
 TEST_F(TrainerTest, ResumingGivesTheBitsOfARunThatNeverStopped) {
-  const auto adapt = [](TrainConfig& c) {
-    c.ema_decay = 0.9;
-    c.gradient_accumulation_steps = 2;
-    c.max_steps = 7;
-  };
-  TrainConfig whole = config("whole");
-  adapt(whole);
-  const std::string expected = model_bytes(Trainer(whole).run());
-
-  TrainConfig halted = config("halted");
-  adapt(halted);
-  int steps = 0;
-  const TrainResult first = Trainer(halted, {.should_stop = [&] { return ++steps == 3; }}).run();
-  EXPECT_EQ(first.end, TrainEnd::stopped);
-  EXPECT_EQ(first.steps, 3);
-  halted.resume_from_checkpoint = true;
-  Trainer second(halted);
-  EXPECT_EQ(second.step(), 3);
-  EXPECT_EQ(model_bytes(second.run()), expected);
-  // The history goes on without a gap or a step told twice.
-  ASSERT_EQ(second.history().steps().size(), 7U);
-  for (std::size_t i = 0; i < 7; ++i)
-    EXPECT_EQ(second.history().steps()[i].step, static_cast<std::int64_t>(i + 1));
-}
-
-TEST_F(TrainerTest, ADamagedCheckpointIsPassedOverForTheOneBefore) {
-  TrainConfig c = config("run");
-  c.save_steps = 2;
-  const std::string expected = model_bytes(Trainer(c).run());
-  fs::remove_all(c.output_dir + "/model");
-  fs::resize_file(CheckpointDirectory(c.output_dir).path(6) + "/model.safetensors", 1000);
-  std::ofstream(CheckpointDirectory(c.output_dir).path(4) + "/config.json", std::ios::app) << " ";
-  c.resume_from_checkpoint = true;
-  Trainer again(c);
-  EXPECT_EQ(again.step(), 2);
-  EXPECT_EQ(model_bytes(again.run()), expected);
-}
-
-TEST_F(TrainerTest, WhenEveryCheckpointIsDamagedItSaysWhatIsWrong) {
-  TrainConfig c = config("run");
-  Trainer(c).run();
-  fs::remove(CheckpointDirectory(c.output_dir).path(6) + "/optimizer.safetensors");
-  c.resume_from_checkpoint = true;
-  try {
-    Trainer trainer(c);
-    FAIL();
-  } catch (const IoError& error) {
-    EXPECT_NE(std::string(error.what()).find("optimizer.safetensors"), std::string::npos) << error.what();
-  }
-}
-
-TEST_F(TrainerTest, AForeignModelDirectoryIsNoCheckpoint) {
-  const TrainResult result = Trainer(config("run")).run();
-  try {
-    CheckpointDirectory(directory_).verify(result.model_directory);
-    FAIL();
-  } catch (const FormatError& error) {
-    EXPECT_NE(std::string(error.what()).find("SHA256SUMS"), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("model:"), std::string::npos);
-  }
-}
-
-TEST_F(TrainerTest, AFullDiskWhileSavingLosesNothingThatWasSaved) {
-  TrainConfig c = config("full");
-  c.save_steps = 3;
-  int saves = 0;
-  std::unique_ptr<ScopedFault> fault;
-  TrainerHooks hooks;
-  hooks.on_save = [&](const std::string&) {
-    if (++saves == 1) fault = std::make_unique<ScopedFault>(parse_fault("no_space:write:20000"));
-  };
-  Trainer full(c, hooks);
-  EXPECT_THROW(full.run(), IoError);
-  fault.reset();
-  const CheckpointDirectory checkpoints(directory_ + "/full");
-  const auto entries = checkpoints.list();
-  ASSERT_EQ(entries.size(), 1U);
-  EXPECT_EQ(entries.front().step, 3);
-  EXPECT_NO_THROW(checkpoints.verify(entries.front().path));
-}
-
-TEST_F(TrainerTest, AccumulatedMicroBatchesEqualOneBatch) {
-  TrainConfig one = config("one"), four = config("four");
-  one.per_device_train_batch_size = 4;
-  one.optimizer.name = four.optimizer.name = "sgd";  // linear in the gradient: no sign flips of tiny values
-  one.optimizer.learning_rate = four.optimizer.learning_rate = 0.5;
-  four.per_device_train_batch_size = 1;
-  four.gradient_accumulation_steps = 4;
-  Trainer a(one), b(four);
-  a.run();
-  b.run();
-  for (std::size_t i = 0; i < 6; ++i) {
-    EXPECT_NEAR(a.history().steps()[i].loss, b.history().steps()[i].loss, 1e-4);
-    EXPECT_NEAR(a.history().steps()[i].grad_norm, b.history().steps()[i].grad_norm,
-                1e-3 * a.history().steps()[i].grad_norm);
-  }
-}
-
-TEST_F(TrainerTest, RecomputationAndFewerThreadsTrainTheSameModel) {
-  TrainConfig plain = config("plain"), recomputed = config("recomputed"), single = config("single");
-  TrainConfig selective = config("selective");
-  recomputed.recompute = Recompute::full;
-  selective.recompute = Recompute::selective;
-  single.threads = 1;
-  const int threads = num_threads();
-  Trainer a(plain), b(recomputed);
-  const auto expected = model_bytes(a.run());
-  EXPECT_EQ(model_bytes(b.run()), expected);
-  EXPECT_EQ(model_bytes(Trainer(selective).run()), expected);
-  Trainer c(single);
-  c.run();
-  set_num_threads(threads);
-  for (std::size_t i = 0; i < 6; ++i) {
-    EXPECT_NEAR(a.history().steps()[i].loss, c.history().steps()[i].loss,
-                1e-4);  // sums are split differently
-  }
-}
-
-TEST_F(TrainerTest, ALossThatIsNotFiniteNamesTheStepAndKeepsTheCheckpoint) {
-  TrainConfig c = config("run");
-  c.optimizer.learning_rate = 1e30;
-  c.optimizer.max_grad_norm = 0;
-  c.optimizer.name = "sgd";
-  c.save_steps = 1;
-  c.max_steps = 50;
-  try {
-    Trainer(c).run();
-    FAIL();
-  } catch (const NonFinite& error) {
-    EXPECT_NE(std::string(error.what()).find("training step"), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("learning_rate"), std::string::npos);
-  }
-  const CheckpointDirectory checkpoints(c.output_dir);
-  EXPECT_NO_THROW(checkpoints.verify(checkpoints.list().front().path));
-}
-
-TEST_F(TrainerTest, OldCheckpointsGoAndTheBestStays) {
-  TrainConfig c = config("run");
-  c.save_steps = 1;
-  c.eval_steps = 1;
-  c.save_total_limit = 2;
-  c.optimizer.learning_rate = 0.5;  // so that it gets worse after a while
-  c.max_steps = 8;
-  Trainer trainer(c);
-  const TrainResult result = trainer.run();
-  std::int64_t best = 0;
-  for (const EvalRecord& r : trainer.history().evaluations()) {
-    if (r.loss == *result.best_validation_loss) {
-      best = r.step;
-      break;
+  for (const double ema : {0.0, 0.9}) {
+    const std::string output = ema > 0 ? "ema" : "plain";
+    TableTask whole({.ema_decay = ema});
+    Trainer(whole, {.total_steps = 20}).run();
+    {
+      TableTask first({.ema_decay = ema});
+      Trainer killed(first, options(output));
+      for (int i = 0; i < 10; ++i) killed.step();  // the checkpoint of step 8 is the newest
     }
+    TableTask second({.ema_decay = ema});
+    Trainer resumed(second, options(output));
+    resumed.resume(*options(output).checkpoints->newest());
+    EXPECT_EQ(resumed.progress().step, 8);
+    resumed.run();
+    EXPECT_EQ(weights_of(second), weights_of(whole));
+    EXPECT_EQ(second.optimizer().ema_state().size(), whole.optimizer().ema_state().size());
   }
-  std::vector<std::int64_t> steps;
-  for (const auto& entry : CheckpointDirectory(c.output_dir).list()) steps.push_back(entry.step);
-  std::vector<std::int64_t> expected{best, 7, 8};
-  std::ranges::sort(expected);
-  expected.erase(std::unique(expected.begin(), expected.end()), expected.end());
-  EXPECT_EQ(steps, expected);
+}
+
+TEST_F(TrainerTest, ARunThatHasDoneMoreStepsThanItIsAskedForSaysSo) {
+  TableTask first({});
+  Trainer(first, options("run")).run();
+  TableTask second({});
+  TrainerOptions fewer = options("run");
+  fewer.total_steps = 12;
+  Trainer trainer(second, fewer);
+  const std::string message =
+      message_of<InvalidConfig>([&] { trainer.resume(*fewer.checkpoints->newest()); });
+  EXPECT_NE(message.find("max_steps: asks for 12 steps, but"), std::string::npos) << message;
+  EXPECT_NE(message.find("a run of 20 already"), std::string::npos) << message;
+}
+
+TEST_F(TrainerTest, AChangedSettingIsNamedWithBothValues) {
+  TableTask first({});
+  Trainer(first, options("run")).run();
+  TableTask other({.ema_decay = 0.9});
+  Trainer trainer(other, options("run"));
+  const std::string message =
+      message_of<InvalidConfig>([&] { trainer.resume(*options("run").checkpoints->newest()); });
+  EXPECT_NE(message.find("ema: is true, but the run in"), std::string::npos) << message;
+  EXPECT_NE(message.find("was begun with false"), std::string::npos) << message;
+}
+
+TEST_F(TrainerTest, SettingsThatACheckpointDoesNotTellAreThoseOfEarlierVersions) {
+  EXPECT_NO_THROW(check_same_settings("{}", R"({"a": 1})", "{}", "run"));
+  EXPECT_NO_THROW(check_same_settings("{}", R"({"a": 1})", R"({"a": 1})", "run"));
+  EXPECT_NE(message_of<InvalidConfig>([] {
+              check_same_settings("{}", R"({"a": 1})", R"({"a": 2})", "run");
+            }).find("a: is 1, but the run in run was begun with 2"),
+            std::string::npos);
 }
 
 TEST_F(TrainerTest, StopsEarlyWhenValidationStopsImproving) {
-  TrainConfig c = config("run");
-  c.optimizer.learning_rate = 0;
-  c.eval_steps = 1;
-  c.early_stopping_patience = 2;
-  c.max_steps = 50;
-  const TrainResult result = Trainer(c).run();
-  EXPECT_EQ(result.end, TrainEnd::stopped_early);
-  EXPECT_EQ(result.steps, 3);  // the first evaluation is the best there ever was
+  TableTask task({.learning_rate = 0});
+  Trainer trainer(task, {.total_steps = 100, .eval_steps = 1, .early_stopping_patience = 3});
+  EXPECT_EQ(trainer.run(), TrainEnd::stopped_early);
+  EXPECT_EQ(trainer.progress().step, 4);  // the first evaluation is the best
 }
 
-TEST_F(TrainerTest, ARunDoesNotOverwriteAnother) {
-  Trainer(config("run")).run();
-  try {
-    Trainer trainer(config("run"));
-    FAIL();
-  } catch (const InvalidConfig& error) {
-    EXPECT_EQ(error.key, "output_dir");
-    EXPECT_NE(std::string(error.what()).find("--resume"), std::string::npos);
+TEST_F(TrainerTest, WithoutTargetsThereIsNoValidationLossAndNoBest) {
+  TableTask task({.validates = false});
+  Trainer trainer(task, {.total_steps = 6, .eval_steps = 1, .early_stopping_patience = 2});
+  EXPECT_EQ(trainer.run(), TrainEnd::finished);
+  EXPECT_TRUE(trainer.history().evaluations().empty());
+  EXPECT_EQ(trainer.progress().best.step, -1);
+}
+
+TEST(BestEvaluation, ATieCanBeTheBestButIsNoGain) {
+  BestEvaluation strict, ties;
+  for (const double loss : {2.0, 1.0, 1.0}) {
+    strict.note(strict.step + 2, loss);
+    ties.note(ties.step + 2, loss, true);
   }
+  EXPECT_EQ(strict.step, 3);
+  EXPECT_EQ(ties.step, 5);
+  EXPECT_EQ(ties.since, strict.since);
+  EXPECT_EQ(ties.since, 1);
+  EXPECT_FALSE(ties.note(9, std::nan(""), true));
 }
 
-TEST_F(TrainerTest, WhatCannotTrainIsRefusedBeforeAnythingIsWritten) {
-  const auto key_of = [](const TrainConfig& c) -> std::string {
-    try {
-      Trainer trainer(c);
-    } catch (const InvalidConfig& error) {
-      return error.key;
-    }
-    return "none";
+TEST_F(TrainerTest, SavesWhenTimeHasPassedAndWhenItIsStopped) {
+  TableTask task({});
+  TrainerOptions by_time = options("run");
+  by_time.save_steps = 0;
+  by_time.save_seconds = 0;
+  by_time.save_at_end = false;
+  Trainer trainer(task, by_time);
+  trainer.step();
+  EXPECT_EQ(trainer.last_checkpoint(), by_time.checkpoints->path(1));
+  by_time.checkpoints = CheckpointDirectory(directory_.at("stopped"));
+  by_time.save_seconds = 1e9;
+  TableTask other({});
+  std::int64_t steps = 0;
+  Trainer stopped(other, by_time, {}, {.should_stop = [&] { return ++steps == 3; }});
+  EXPECT_EQ(stopped.run(), TrainEnd::stopped);
+  EXPECT_EQ(stopped.last_checkpoint(), by_time.checkpoints->path(3));
+}
+
+TEST_F(TrainerTest, DivergenceNamesTheStepAndTheCheckpointThatIsWhole) {
+  TableTask task({.learning_rate = 1e30});
+  TrainerOptions o = options("run");
+  o.save_steps = 1;
+  Trainer trainer(task, o);
+  const std::string message = message_of<NonFinite>([&] { trainer.run(); });
+  EXPECT_NE(message.find("training step 2"), std::string::npos) << message;
+  EXPECT_NE(message.find("checkpoint-000001 is whole; resume from it, but lower learning_rate"),
+            std::string::npos)
+      << message;
+}
+
+TEST_F(TrainerTest, ReportersAreToldAndAResumedRunGoesOnInItsFiles) {
+  const std::vector<std::string> all{"jsonl", "tensorboard", "html"};
+  const auto lines = [&] {
+    const std::string text = read_file(directory_.at("run/metrics.jsonl"));
+    return std::ranges::count(text, '\n');
   };
-  TrainConfig c = config("run");
-  c.architecture.num_attention_heads = c.architecture.num_key_value_heads = 5;
-  EXPECT_EQ(key_of(c), "num_attention_heads");
-  c = config("run");
-  c.datasets.clear();
-  EXPECT_EQ(key_of(c), "datasets");
-  c = config("run");
-  c.max_steps = 0;
-  EXPECT_EQ(key_of(c), "max_steps");
-  c = config("run");
-  c.sequence_len = 1000000;
-  EXPECT_NE(key_of(c), "none");
-  c = config("run");
-  c.architecture.vocab_size = 100;
-  EXPECT_EQ(key_of(c), "architecture.vocab_size");
-  c = config("run");
-  c.datasets = {{.path = directory_ + "/nowhere.txt"}};
-  EXPECT_THROW(Trainer{c}, IoError);
-  std::ofstream empty(directory_ + "/empty.txt");
-  c.datasets = {{.path = directory_ + "/empty.txt"}};
-  EXPECT_THROW(Trainer{c}, Error);
-  EXPECT_FALSE(fs::exists(c.output_dir));
-}
-
-TEST_F(TrainerTest, AModelsDirectoryWithOtherFilesIsRefusedBeforeTheRun) {
-  const TrainConfig c = config("run");
-  fs::create_directories(c.output_dir + "/model");
-  std::ofstream(c.output_dir + "/model/notes.txt") << "mine";
-  EXPECT_THROW(Trainer{c}, IoError);
-  EXPECT_TRUE(fs::exists(c.output_dir + "/model/notes.txt"));
-}
-
-TEST_F(TrainerTest, TheMemoryPlanIsNearWhatARunUses) {
-  for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
-    TrainConfig c = config(std::string(name(recompute)));
-    c.sequence_len = 128;
-    c.per_device_train_batch_size = 8;
-    c.max_steps = 2;
-    c.eval_steps = 0;
-    c.recompute = recompute;
-    MemoryTracker& tracker = backend(kCpu).memory();
-    const std::size_t before = tracker.allocated();
-    Trainer trainer(c);
-    const MemoryPlan plan = plan_memory(c, trainer.model().config);
-    tracker.reset_peak();
-    trainer.run();
-    const auto used = static_cast<double>(tracker.peak() - before);
-    EXPECT_NEAR(static_cast<double>(plan.total()) / used, 1.0, 0.05) << "recompute " << name(recompute);
+  {
+    TableTask task({});
+    Trainer killed(task, options("run"), info("run"), {.reporters = make_reporters(all)});
+    for (int i = 0; i < 10; ++i) killed.step();
   }
+  EXPECT_EQ(lines(), 12);  // ten steps, two evaluations
+  TableTask task({});
+  const auto hook = std::make_shared<test::HookReporter>();
+  std::int64_t first = 0, saved = 0;
+  hook->on_step = [&](const StepRecord& record) { first = first == 0 ? record.step : first; };
+  hook->on_save = [&](const std::string&) { ++saved; };
+  TrainerHooks hooks{.reporters = make_reporters(all)};
+  hooks.reporters.push_back(hook);
+  Trainer resumed(task, options("run"), info("run"), hooks);
+  resumed.resume(*options("run").checkpoints->newest());
+  resumed.run();
+  EXPECT_EQ(first, 9);
+  EXPECT_EQ(saved, 3);  // of steps 12, 16, 20
+  EXPECT_EQ(lines(), 24);
+  EXPECT_EQ(resumed.history().steps().size(), 20U);
+  EXPECT_NE(read_file(directory_.at("run/report.html")).find("Learning rate"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(directory_.at("run/tensorboard")));
 }
 
-TEST_F(TrainerTest, StepsEvaluationsAndMemoryGoToTheLogOnRequest) {
-  TrainConfig c = config("logged");
-  c.logging_steps = 2;
-  c.report_to = {"log"};
-  LogConfig logging = LogConfig::testing();
-  logging.level = LogLevel::debug;
-  logging.json = true;
-  logging.file = directory_ + "/log";
-  init_logging(logging);
-  ::testing::internal::CaptureStderr();
-  Trainer trainer(c);
-  trainer.run();
-  ::testing::internal::GetCapturedStderr();
-  init_logging(LogConfig::testing());
-  std::ifstream file(logging.file);
-  int steps = 0, memory = 0;
-  std::vector<double> evaluations;
-  for (std::string text; std::getline(file, text);) {
-    const auto line = parse_json<nlohmann::json>(text, "the test");
-    if (line.at("message") == "Training step") {
-      EXPECT_EQ(line.at("step"), 2 * ++steps);
-      EXPECT_EQ(line.at("total_steps"), 6);
-      EXPECT_EQ(line.at("loss"), trainer.history().steps()[static_cast<std::size_t>(steps - 1)].loss);
-    } else if (line.at("message") == "Memory usage") {
-      EXPECT_GE(line.at("peak_mb"), line.at("allocated_mb"));
-      ++memory;
-    } else if (line.at("message") == "Metrics") {
-      evaluations.push_back(line.at("eval_loss"));
-    }
-  }
-  EXPECT_EQ(steps, 3);
-  EXPECT_EQ(memory, 3);
-  ASSERT_EQ(evaluations.size(), 2U);  // after steps 3 and 6
-  EXPECT_EQ(evaluations[1], trainer.history().evaluations()[1].loss);
-}
-
-TEST_F(TrainerTest, ARunThatCannotFitIsRefusedWithAdvice) {
-  TrainConfig c = config("run");
-  MemoryPlan plan;
-  plan.activations = 1000;
-  plan.parameters = 10;
-  const auto advice = [&](Recompute recompute) {
-    c.recompute = recompute;
-    try {
-      check_memory(plan, c, 500);
-    } catch (const OutOfMemory& error) {
-      EXPECT_EQ(error.limit, 500U);
-      const std::string text = error.what();
-      return text.substr(text.find("to make it fit"));
-    }
-    return std::string("it fits");
-  };
-  EXPECT_EQ(
-      advice(Recompute::none).find("to make it fit: recompute: selective, or recompute: true, or a smaller"),
-      0U);
-  EXPECT_EQ(advice(Recompute::selective).find("to make it fit: recompute: true, or a smaller"), 0U);
-  EXPECT_EQ(advice(Recompute::full).find("to make it fit: a smaller"), 0U);
-  EXPECT_NO_THROW(check_memory(plan, c, 2000));
-}
-
-TEST(MemoryPlan, OnACardOnlyWhatComesAndGoesNeedsATenthMore) {
-  MemoryPlan plan;
-  plan.parameters = 600;
-  plan.activations = 300;
-  plan.transients = 100;
-  EXPECT_EQ(plan.needed(), 1100U);
-  plan.on_card = true;
-  EXPECT_EQ(plan.needed(), 1040U);
-}
-
-TEST(TrainConfig, UnknownKeysSuggestTheNearest) {
-  Config file = Config::parse(
-      "datasets: [{path: x}]\nfrom_scratch: true\nlearning_rat: 1\n"
-      "architecture: {hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2}\n");
-  try {
-    read_train_config(file);
-    FAIL();
-  } catch (const InvalidConfig& error) {
-    EXPECT_NE(std::string(error.what()).find("learning_rate"), std::string::npos) << error.what();
-  }
-}
-
-TEST(TrainConfig, RecomputationIsATruthValueOrAWord) {
-  const auto read = [](const std::string& line) {
-    Config file = Config::parse("datasets: [{path: x}]\nmodel: some/dir\n" + line);
-    return read_train_config(file).recompute;
-  };
-  EXPECT_EQ(read(""), Recompute::none);
-  for (const char* word : {"false", "no", "off"})
-    EXPECT_EQ(read(std::string("recompute: ") + word), Recompute::none);
-  for (const char* word : {"true", "True", "yes", "full"})
-    EXPECT_EQ(read(std::string("recompute: ") + word), Recompute::full);
-  EXPECT_EQ(read("recompute: selective"), Recompute::selective);
-  EXPECT_EQ(read("gradient_checkpointing: selective"), Recompute::selective);
-  try {
-    read("recompute: selctive");
-    FAIL();
-  } catch (const InvalidConfig& error) {
-    const std::string text = error.what();
-    for (const char* part :
-         {"recompute", "false, selective, true, full", "did you mean 'selective'", "line 3"})
-      EXPECT_NE(text.find(part), std::string::npos) << text;
-  }
-}
-
-TEST(TrainConfig, MatmulPrecisionIsOneOfTwo) {
-  const auto parse = [](const std::string& value) {
-    Config file = Config::parse("datasets: [{path: x}]\nmodel: some/dir\nmatmul_precision: " + value + "\n");
-    return read_train_config(file);
-  };
-  EXPECT_EQ(parse("medium").matmul_precision, "medium");
-  EXPECT_NE(test::message_of<InvalidConfig>([&] { parse("hihgest"); }).find("did you mean 'highest'"),
+TEST(Reporters, ANameThatIsNotKnownIsRefused) {
+  EXPECT_NE(message_of<InvalidConfig>([] { make_reporters({"wandb"}); }).find("'wandb' is not one of jsonl"),
             std::string::npos);
+  EXPECT_TRUE(make_reporters({"none"}).empty());
 }
 
-TEST(TrainConfig, ExpertsAreForTheFamiliesThatHaveThem) {
-  const auto parse = [](const std::string& architecture) {
-    Config file =
-        Config::parse("datasets: [{path: x}]\nrouter_aux_loss_coef: 0.02\narchitecture: {" + architecture +
-                      ", hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2}\n");
-    return read_train_config(file);
-  };
-  const TrainConfig mixtral = parse("model_type: mixtral");
-  EXPECT_EQ(mixtral.architecture.num_experts, 8);
-  EXPECT_EQ(mixtral.architecture.num_experts_per_tok, 2);
-  EXPECT_EQ(mixtral.router_aux_loss_coef, 0.02);
-  const LanguageConfig qwen = parse(
-                                  "model_type: qwen3_moe, num_experts: 6, num_experts_per_tok: 3, "
-                                  "moe_intermediate_size: 16, mlp_only_layers: [0]")
-                                  .architecture;
-  EXPECT_EQ(qwen.moe_intermediate_size, 16);
-  EXPECT_FALSE(qwen.is_sparse(0));
-  EXPECT_TRUE(qwen.is_sparse(1));
-  EXPECT_NE(test::message_of<InvalidConfig>([&] { parse("num_experts: 4"); }).find("mixtral and qwen3_moe"),
-            std::string::npos);
-  EXPECT_NE(test::message_of<InvalidConfig>([&] {
-              parse("model_type: mixtral, num_experts: 2, num_experts_per_tok: 3");
-            }).find("num_experts_per_tok"),
-            std::string::npos);
-}
-
-TEST(TrainConfig, AConfigurationThatARunHasWrittenReadsBackAsItWas) {
-  for (const char* yaml :
-       {"datasets: [{path: x}]\nmodel: some/dir\nmax_steps: 5\n",
-        "datasets: [{path: x}]\nvalidation_datasets: [{path: y}]\narchitecture: {hidden_size: 32, "
-        "num_hidden_layers: 2, num_attention_heads: 2}\n",
-        "datasets: [{path: x}]\narchitecture: {model_type: mixtral, hidden_size: 32, num_hidden_layers: 2, "
-        "num_attention_heads: 2}\n",
-        "datasets: [{path: x}]\nrouter_aux_loss_coef: 0\narchitecture: {model_type: qwen3_moe, hidden_size: "
-        "32, "
-        "num_hidden_layers: 2, num_attention_heads: 2, mlp_only_layers: [0]}\n"}) {
-    Config file = Config::parse(yaml);
-    const TrainConfig config = read_train_config(file);
-    Config written = Config::parse(file.dump(), "config.yaml");
-    EXPECT_EQ(read_train_config(written).router_aux_loss_coef, config.router_aux_loss_coef);
-    EXPECT_EQ(written.dump(), file.dump());
-  }
-  Config negative = Config::parse("datasets: [{path: x}]\nmodel: some/dir\nrouter_aux_loss_coef: -0.5\n");
-  EXPECT_THROW(read_train_config(negative), InvalidConfig);
-}
-
-TEST(TrainConfig, ReadsTheKeysThatOtherTrainersUse) {
-  Config file = Config::parse(
-      "base_model: some/dir\nmicro_batch_size: 3\ngradient_checkpointing: true\nval_set_size: 0.2\nseed: 7\n"
-      "lr_scheduler: wsd\nadam_beta2: 0.95\ndatasets: [{path: a.jsonl, type: jsonl, field: content}]\n");
-  const TrainConfig c = read_train_config(file);
-  EXPECT_EQ(c.model, "some/dir");
-  EXPECT_EQ(c.per_device_train_batch_size, 3);
-  EXPECT_EQ(c.recompute, Recompute::full);
-  EXPECT_EQ(c.validation_split_ratio, 0.2);
-  EXPECT_EQ(c.seed, 7U);
-  EXPECT_EQ(c.schedule.type, "wsd");
-  EXPECT_EQ(c.optimizer.beta2, 0.95);
-  EXPECT_EQ(c.datasets.front().text_field, "content");
+TEST_F(TrainerTest, DamagedCheckpointsArePassedOver) {
+  TableTask task({});
+  Trainer(task, options("run")).run();
+  const CheckpointDirectory checkpoints(directory_.at("run"));
+  ASSERT_EQ(checkpoints.list().size(), 3U);  // the newest, of which one is the best
+  std::filesystem::resize_file(checkpoints.path(20) + "/weights.safetensors", 20);
+  EXPECT_EQ(checkpoints.newest()->path(), checkpoints.path(16));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@
 #include "ingot/core/device_config.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/nn/param_source.h"
-#include "ingot/train/gradient_step.h"
+#include "ingot/train/language/gradient_step.h"
 #include "ingot/train/machine_limit.h"
 #include "ingot/train/optimizer_setup.h"
 
@@ -42,13 +42,13 @@ struct TrainBenchOptions {
   }
 };
 
-/// A step of a training on random tokens, as Trainer takes it.
+/// A step of a training on random tokens, as LanguageTrainer takes it.
 class BenchStep {
  public:
   BenchStep(LanguageModel& model, const TrainBenchOptions& o)
       : device_(model.device()),
         config_(config_of(o)),
-        optimizer_(model, config_, 1000),
+        optimizer_(model, config_.optimizer, run_schedule(config_, 1000)),
         gradients_(model, optimizer_, config_) {
     for (std::int64_t i = 0; i < o.accumulate; ++i) batches_.push_back(random_batch(model.config, o, i));
   }
@@ -64,12 +64,11 @@ class BenchStep {
   };
   Seconds take() {
     const Stopwatch watch;
-    gradients_.run(batches_, step_);
+    const StepWork work = gradients_.run(batches_, step_);
     const double made = watch.seconds();
-    optimizer_.apply(step_++, gradients_.grad_scale());
+    optimizer_.apply(step_++, work.grad_scale);
     backend(device_).synchronize(current_stream(device_));
     const double end = watch.seconds();
-    gradients_.take();
     return {made, end - made, end};
   }
 

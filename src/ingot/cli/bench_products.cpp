@@ -22,7 +22,7 @@
 #include "ingot/cli/torch_peer.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
-#include "ingot/train/step_products.h"
+#include "ingot/train/language/step_products.h"
 
 namespace ingot::cli {
 namespace {

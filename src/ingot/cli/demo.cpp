@@ -17,7 +17,7 @@
 #include "ingot/core/backend.h"
 #include "ingot/data/documents.h"
 #include "ingot/nn/param_source.h"
-#include "ingot/train/dataset.h"
+#include "ingot/train/language/dataset.h"
 
 namespace ingot::cli {
 namespace {
@@ -164,20 +164,20 @@ int run(DemoOptions o) {
   fmt::print("Learning a tokenizer of {} tokens from the text of {} ...\n", config.vocab_size,
              fmt::join(o.data, ", "));
   std::fflush(stdout);
-  Trainer trainer(config, console.hooks());
+  LanguageTrainer trainer(config, console.hooks());
   const double bigram = trainer.bigram_baseline().value_or(0);
   fmt::print("Training a Llama-style model of {} parameters for {} steps of {} tokens.\n",
              human_count(static_cast<double>(trainer.model().config.parameter_count())),
              trainer.total_steps(), config.tokens_per_step());
   fmt::print("A bigram model's loss on the validation text is {:.3f}; knowing nothing would be {:.3f}.\n\n",
              bigram, std::log(static_cast<double>(trainer.model().config.vocab_size)));
-  console.begin(trainer);
-  const TrainResult result = trainer.run();
-  const std::string report = console.finish(trainer, bigram);
+  trainer.info().baselines = {{"bigram", bigram}};
+  const TrainResult result = console.run(trainer);
   const double loss = result.validation_loss.value_or(0);
   fmt::print("\nValidation loss {:.3f} against the bigram model's {:.3f}.\n", loss, bigram);
   fmt::print("  model   {}\n  report  {}\n\nNow try:\n  {} generate {} --prompt {}\n", result.model_directory,
-             report, own_command(), result.model_directory, shell_quoted(config.sample_prompts.front()));
+             console.report(), own_command(), result.model_directory,
+             shell_quoted(config.sample_prompts.front()));
   return 0;
 }
 

@@ -34,7 +34,7 @@ int run_forecast_predict(const ForecastOptions& o);
 int run_forecast_evaluate(const ForecastOptions& o);
 int run_forecast_plot(const ForecastOptions& o);
 
-/// Fits with a bar called `label`, and a line per epoch if `tell_epochs`. Ctrl-C ends the fit after its epoch
+/// Fits with a bar called `label`, and a line per epoch if `tell_epochs`. Ctrl-C ends the fit after its step
 /// and keeps the best weights.
 struct FitView {
   std::string label;

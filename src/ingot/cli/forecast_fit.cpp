@@ -27,6 +27,8 @@ namespace {
 using namespace ingot::forecast;
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kGoOn = "the same command with --resume goes on with it.";
+
 // "a,b" as a list of words, whatever YAML would make of them.
 std::string list_of_words(const std::string& by_comma) {
   Json words = Json::array();
@@ -97,24 +99,12 @@ WrittenFit fit_into(const std::string& output, const ForecastOptions& o, const F
   if (!o.json && !device.is_cpu()) fmt::print("  on {}\n", to_string(device));
   written.forecaster = fit_shown(config, table, {.label = config.model.model, .json = o.json}, saving);
   const Forecaster& f = written.forecaster;
+  written.unfinished = f.end == TrainEnd::stopped && has_fit_checkpoint(saving.directory);
+  if (f.epochs.empty()) return written;  // stopped in the first epoch: no weights were validated
   const Report report = forecast_report(f, table, 0);
   save_forecaster(output, f, &report);
-  written.unfinished = f.end == FitEnd::stopped && has_fit_checkpoint(saving.directory);
   if (!written.unfinished) remove_fit_checkpoint(saving.directory);
   return written;
-}
-
-// In the words of `ingot train`.
-const char* name(FitEnd end) {
-  switch (end) {
-    case FitEnd::finished:
-      return "finished";
-    case FitEnd::early:
-      return "stopped early";
-    case FitEnd::stopped:
-      return "stopped";
-  }
-  return "";
 }
 
 }  // namespace
@@ -216,8 +206,9 @@ Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, const Fi
   };
   hooks.on_epoch = [&](const EpochReport& e) {
     if (tell_epochs) tell_epoch(e);
-    return interrupted();
+    return false;
   };
+  hooks.should_stop = [] { return interrupted(); };
   hooks.on_resume = [&](const FitProgress& p) {
     if (!tell_epochs) return;
     for (const EpochReport& e : p.epochs) tell_epoch(e);
@@ -244,9 +235,14 @@ int run_forecast_fit(const ForecastOptions& o) {
   const auto [f, not_fitted, unfinished] = fit_into(output, o, config, table);
   left_out.insert(left_out.end(), table.left_out.begin(), table.left_out.end());
   left_out.insert(left_out.end(), not_fitted.begin(), not_fitted.end());
+  const int code = f.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
+  if (f.epochs.empty()) {
+    if (o.json) fmt::print("{}\n", dump_json(Json{{"end", name(f.end)}, {"epochs", Json::array()}}, 2));
+    if (!o.json) fmt::print("\nstopped in the first epoch, before there was a model; {}\n", kGoOn);
+    return code;
+  }
   double best = f.epochs[0].validation_loss;
   for (const EpochReport& e : f.epochs) best = std::min(best, e.validation_loss);
-  const int code = f.end == FitEnd::stopped ? kInterrupted : 0;
   if (o.json) {
     fmt::print("{}\n", dump_json(Json{{"end", name(f.end)},
                                       {"model", output},
@@ -268,7 +264,7 @@ int run_forecast_fit(const ForecastOptions& o) {
       "  ingot forecast predict {} {} -o forecast.csv\n  ingot forecast evaluate {} {}\n",
       name(f.end), f.epochs.size(), config.loss, best, output, output, output, config.data, output,
       config.data);
-  if (unfinished) fmt::print("\nThe fit was stopped; the same command with --resume goes on with it.\n");
+  if (unfinished) fmt::print("\nThe fit was stopped; {}\n", kGoOn);
   return code;
 }
 
@@ -372,18 +368,23 @@ int run_forecast_compare(const ForecastOptions& o) {
   for (const FitConfig& config : plan.configs) {
     if (!o.json) fmt::print("\n{}\n", config.model.model);
     const Forecaster f = compared_model(plan.directory(config), o, config, plan.table);
-    stopped = f.end == FitEnd::stopped;
+    stopped = f.end == TrainEnd::stopped;
+    if (f.epochs.empty()) break;
     last = evaluate(f, plan.table, options);
     double seconds = 0;
     for (const EpochReport& e : f.epochs) seconds += e.seconds;
     rows.push_back({last.methods[0], seconds, count_parameters(*f.model), stopped});
     if (stopped) break;
   }
+  if (rows.empty()) {
+    if (!o.json) fmt::print("\nstopped before there was a model; {}\n", kGoOn);
+    return interrupt_exit_code();
+  }
   for (std::size_t i = 1; i < last.methods.size(); ++i) rows.push_back({.metrics = last.methods[i]});
   const std::string report = plan.output + "/report.html";
   write_report(report, comparison_report(plan.table.source, last.windows, rows));
   print_comparison(o, report, plan.table.filled, last, rows);
-  return stopped ? kInterrupted : 0;
+  return stopped ? interrupt_exit_code() : 0;
 }
 
 }  // namespace ingot::cli

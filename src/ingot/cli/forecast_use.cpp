@@ -225,7 +225,7 @@ int run_cross_validation(const ForecastOptions& o, const Forecaster& f, const Se
     }
     if (v.stopped) fmt::print("\nstopped after {} of {} folds\n", v.folds.size(), o.folds);
   }
-  return v.stopped ? kInterrupted : 0;
+  return v.stopped ? interrupt_exit_code() : 0;
 }
 
 }  // namespace

@@ -1,26 +1,37 @@
 #include "ingot/cli/interrupt.h"
 
+#include <array>
 #include <csignal>
 
 namespace ingot::cli {
 namespace {
 
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+
 volatile std::sig_atomic_t came = 0;
 
-void note_interrupt(int) {
-  came = 1;
-  std::signal(SIGINT, SIG_DFL);
+void handle_all(void (*handler)(int)) {
+  for (const int signal : kSignals) {
+    if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
+  }
+}
+
+void note_signal(int signal) {
+  came = signal;
+  handle_all(SIG_DFL);
 }
 
 }  // namespace
 
 InterruptWatch::InterruptWatch() {
   came = 0;
-  std::signal(SIGINT, note_interrupt);
+  handle_all(note_signal);
 }
 
-InterruptWatch::~InterruptWatch() { std::signal(SIGINT, SIG_DFL); }
+InterruptWatch::~InterruptWatch() { handle_all(SIG_DFL); }
 
 bool interrupted() { return came != 0; }
+
+int interrupt_exit_code() { return 128 + (came != 0 ? static_cast<int>(came) : SIGINT); }
 
 }  // namespace ingot::cli

@@ -2,12 +2,13 @@
 
 namespace ingot::cli {
 
-/// The exit code of work that Ctrl-C ended in order: that of a program which the signal killed (128 +
-/// SIGINT).
-constexpr int kInterrupted = 130;
+/// The exit code of work that a signal ended in order: that of a program which the signal killed (128 and its
+/// number; SIGINT's where none came).
+int interrupt_exit_code();
 
-/// While one lives, the first Ctrl-C is only noted, so that work may end in order; the second one ends the
-/// process. One at a time.
+/// While one lives, the first SIGINT (Ctrl-C), SIGTERM (a scheduler, a shutdown) or SIGHUP (a closed
+/// terminal) is only noted, so that work may end in order; the second one ends the process. A signal that was
+/// ignored before, as SIGHUP under nohup, stays so. One at a time.
 class InterruptWatch {
  public:
   InterruptWatch();
@@ -16,7 +17,7 @@ class InterruptWatch {
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 };
 
-/// Whether Ctrl-C came since the latest InterruptWatch was made.
+/// Whether one of them came since the latest InterruptWatch was made.
 bool interrupted();
 
 }  // namespace ingot::cli

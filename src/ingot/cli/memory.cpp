@@ -9,8 +9,8 @@
 #include "ingot/cli/verbs.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
-#include "ingot/train/memory_plan.h"
-#include "ingot/train/trainer.h"
+#include "ingot/train/language/language_trainer.h"
+#include "ingot/train/language/memory_plan.h"
 
 namespace ingot::cli {
 namespace {

@@ -19,20 +19,6 @@ struct TrainOptions {
   bool resume = false, json = false;
 };
 
-std::string_view name(TrainEnd end) {
-  switch (end) {
-    case TrainEnd::finished:
-      return "finished";
-    case TrainEnd::stopped:
-      return "stopped";
-    case TrainEnd::stopped_early:
-      return "stopped early";
-    case TrainEnd::out_of_time:
-      return "out of time";
-  }
-  return "";
-}
-
 void print_result(const TrainOptions& o, const TrainResult& r, const std::string& report) {
   if (o.json) {
     nlohmann::ordered_json json{{"end", name(r.end)}, {"steps", r.steps}, {"train_loss", r.train_loss}};
@@ -62,20 +48,19 @@ int run(const TrainOptions& o) {
   TrainConfig config = read_train_config(file);
   if (!config.from_scratch) config.model = hub::resolve_model(config.model);
   TrainingConsole console(config, {.json = o.json, .effective_config = file.effective()});
-  Trainer trainer(config, console.hooks());
+  LanguageTrainer trainer(config, console.hooks());
   write_file_atomically(config.output_dir + "/config.yaml", file.dump());
   if (!o.json) {
     const LanguageConfig& model = trainer.model().config;
     fmt::print("{} parameters on {}, {} steps of {} tokens",
                human_count(static_cast<double>(model.parameter_count())), to_string(trainer.device()),
                trainer.total_steps(), human_count(static_cast<double>(config.tokens_per_step())));
-    if (trainer.step() > 0) fmt::print(", going on after step {}", trainer.step());
+    if (trainer.steps_done() > 0) fmt::print(", going on after step {}", trainer.steps_done());
     fmt::print("\n");
   }
-  console.begin(trainer);
-  const TrainResult result = trainer.run();
-  print_result(o, result, console.finish(trainer, trainer.bigram_baseline()));
-  return result.end == TrainEnd::stopped ? kInterrupted : 0;
+  const TrainResult result = console.run(trainer);
+  print_result(o, result, console.report());
+  return result.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
 }
 
 }  // namespace

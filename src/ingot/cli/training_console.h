@@ -1,17 +1,15 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "ingot/train/trainer.h"
+#include "ingot/train/language/language_trainer.h"
 
 namespace ingot::cli {
 
-/// Shows a training run on the terminal, and writes its TensorBoard files and its report: what `ingot train`
-/// and `ingot demo` have in common.
+/// A training run on the terminal: what `ingot train` and `ingot demo` have in common.
 class TrainingConsole {
  public:
   struct Options {
@@ -23,11 +21,11 @@ class TrainingConsole {
   ~TrainingConsole();
 
   /// What the trainer has to call. The console must outlive the trainer's run.
-  TrainerHooks hooks();
-  /// Starts showing, once the trainer stands: a resumed one starts at its step.
-  void begin(Trainer& trainer);
-  /// Ends the bar, writes report.html when the configuration asks for it; returns its path, or an empty one.
-  std::string finish(Trainer& trainer, std::optional<double> bigram_loss);
+  LanguageTrainerHooks hooks() const;
+  /// Trains to the end, or to Ctrl-C.
+  TrainResult run(LanguageTrainer& trainer);
+  /// The path of report.html; empty where the configuration does not ask for it.
+  std::string report() const;
   double matmul_flops() const;
 
  private:

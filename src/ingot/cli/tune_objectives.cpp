@@ -14,8 +14,8 @@
 #include "ingot/base/shell.h"
 #include "ingot/forecast/fit.h"
 #include "ingot/hub/resolve.h"
-#include "ingot/train/dataset.h"
-#include "ingot/train/trainer.h"
+#include "ingot/train/language/dataset.h"
+#include "ingot/train/language/language_trainer.h"
 
 namespace ingot::cli {
 namespace {
@@ -42,6 +42,16 @@ forecast::FitConfig forecast_config(const tune::StudyConfig& study, const tune::
   change(file, study, values);
   return forecast::read_fit_config(file);
 }
+
+/// Hands every evaluation on.
+class EvaluationReporter : public Reporter {
+ public:
+  explicit EvaluationReporter(std::function<void(const EvalRecord&)> take) : take_(std::move(take)) {}
+  void evaluation(const EvalRecord& record) override { take_(record); }
+
+ private:
+  std::function<void(const EvalRecord&)> take_;
+};
 
 /// A training run per trial. Its value is a validation loss; every evaluation is reported, so pruning works.
 class TrainObjective : public tune::Objective {
@@ -72,19 +82,20 @@ class TrainObjective : public tune::Objective {
     if (!config.from_scratch) config.model = hub::resolve_model(config.model);
     const bool averaged = config.ema_decay > 0;  // what is evaluated is what the model's directory gets
     double best = std::numeric_limits<double>::infinity(), last = std::numeric_limits<double>::quiet_NaN();
-    TrainerHooks hooks;
-    hooks.on_eval = [&](const EvalRecord& record) {
+    const auto take = [&](const EvalRecord& record) {
       if (record.ema != averaged) return;
       best = std::min(best, record.loss);
       last = record.loss;
       const auto& reports = run.trial().reports;
       if (reports.empty() || reports.back().step < record.step) run.report(record.step, record.loss);
     };
+    LanguageTrainerHooks hooks;
+    hooks.reporters = {std::make_shared<EvaluationReporter>(take)};
     hooks.should_stop = [&] {
       run.throw_if_stopped();
       return run.pruned();
     };
-    Trainer trainer(config, hooks);
+    LanguageTrainer trainer(config, hooks);
     write_file_atomically(config.output_dir + "/config.yaml", file.dump());
     trainer.run();
     if (run.pruned()) return std::nullopt;

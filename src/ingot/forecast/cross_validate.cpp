@@ -103,7 +103,7 @@ CrossValidation cross_validate(const FitConfig& given, const SeriesTable& all,
     SeriesTable before = without_last(seen, test_rows);
     before.source = fmt::format("{} before fold {} of {}", table.source, fold + 1, options.folds);
     const Forecaster f = fit ? fit(fold, config, before) : fit_forecaster(config, before);
-    if (f.end == FitEnd::stopped) {
+    if (f.end == TrainEnd::stopped) {
       result.stopped = true;
       break;
     }

@@ -7,6 +7,7 @@
 
 #include "ingot/forecast/fit_config.h"
 #include "ingot/models/forecast/model.h"
+#include "ingot/train/trainer.h"
 
 namespace ingot::forecast {
 
@@ -20,7 +21,7 @@ struct EpochReport {
   bool best = false;  ///< the best validation loss so far
 };
 
-/// Where a fit stands between two optimiser steps.
+/// Where a fit stands between two optimiser steps, and what its checkpoints tell of that.
 struct FitProgress {
   std::vector<EpochReport> epochs;  ///< that are done
   std::int64_t best_epoch = 0;
@@ -40,31 +41,31 @@ struct FitHooks {
   std::function<bool(const EpochReport&)> on_epoch;
   /// Before the first step, where the fit goes on from a checkpoint.
   std::function<void(const FitProgress&)> on_resume = {};
+  /// Asked after every step; true ends the fit there (Ctrl-C).
+  std::function<bool()> should_stop = {};
 };
 
 /// Where a fit that may be killed saves itself.
 struct FitSaving {
   std::string directory;       ///< empty: nowhere. The fit leaves it there
-  double every_seconds = 300;  ///< a fit that takes less writes nothing
+  double every_seconds = 300;  ///< a fit that takes less writes nothing, unless it is stopped
   bool resume = false;         ///< go on from what is there; begin where nothing is
 };
-
-enum class FitEnd : std::uint8_t { finished, early, stopped };
 
 struct FitResult {
   std::unique_ptr<ForecastModel> model;  ///< on the device that config.device chose
   FitConfig config;                      ///< with what the data decided filled in
-  std::vector<EpochReport> epochs;
+  std::vector<EpochReport> epochs;       ///< none where it was stopped in the first
   std::int64_t best_epoch = 0;
   double best_validation_loss = 0;
-  FitEnd end = FitEnd::finished;
+  TrainEnd end = TrainEnd::finished;
 };
 
 /// Trains a network on the training windows, keeps the weights of the epoch that config.keep says.
 /// Products are as exact as config.matmul_precision says while it runs, whatever was set before. Weights and
 /// all that belongs to them are on the device that config.device names: errors as choose_device's.
 /// Same configuration, table, device and number of threads: same bits, killed and resumed or not. NonFinite,
-/// naming epoch and step, when the loss is no number. DataError and InvalidConfig as reading and splitting
+/// naming the step, when the loss is no number. DataError and InvalidConfig as reading and splitting
 /// say. IoError where saving.directory holds a fit that was not told to be resumed, or cannot be written.
 FitResult fit(FitConfig config, const SeriesTable& table, const FitHooks& hooks = {},
               const FitSaving& saving = {});

@@ -1,22 +1,11 @@
 #pragma once
 
-#include <map>
-#include <optional>
 #include <string>
 
-#include "ingot/core/tensor.h"
 #include "ingot/forecast/fit.h"
+#include "ingot/train/checkpoint_directory.h"
 
 namespace ingot::forecast {
-
-/// All that a fit needs to go on with the bits of one that was never stopped.
-struct FitCheckpoint {
-  FitProgress progress;
-  std::map<std::string, Tensor> weights;    ///< by parameter, as they are
-  std::map<std::string, Tensor> best;       ///< those of progress.best_epoch; empty where none are kept
-  std::map<std::string, Tensor> optimizer;  ///< Optimizer::state()
-  std::map<std::string, Tensor> ema;        ///< Ema::state(); empty where no average is kept
-};
 
 /// What a checkpoint is of: only a fit of this configuration to these numbers may go on with it.
 struct FitIdentity {
@@ -28,15 +17,8 @@ struct FitIdentity {
 /// SHA-256 of the identity of a fit: with equal ones fit() gives the same model. `config` as fit() takes it.
 std::string fit_digest(const FitConfig& config, const SeriesTable& table);
 
-/// Writes `<directory>/checkpoint`, in place of the one before: whole or not at all. IoError (a full disk
-/// says how much is missing); what was saved before stays.
-void save_fit_checkpoint(const std::string& directory, const FitIdentity& identity,
-                         const FitCheckpoint& checkpoint);
-
-/// Reads it; nothing where none was finished. FormatError names the file that is damaged; InvalidConfig names
-/// the key that the fit was begun with another value of, DataError the table where its numbers are others.
-std::optional<FitCheckpoint> load_fit_checkpoint(const std::string& directory, const FitIdentity& identity,
-                                                 const std::string& source);
+/// `<directory>/checkpoint`, the only one: each replaces the one before.
+CheckpointDirectory fit_checkpoints(const std::string& directory);
 
 /// Whether there is one that a fit could go on with; none in "".
 bool has_fit_checkpoint(const std::string& directory);

@@ -1,8 +1,5 @@
 #include "ingot/forecast/fit_config.h"
 
-#include <cmath>
-#include <numbers>
-
 #include <fmt/format.h>
 
 #include "ingot/base/config.h"
@@ -131,16 +128,17 @@ FitConfig read_fit_config(Config& config) {
   return c;
 }
 
-double schedule_factor(const FitConfig& c, std::int64_t epoch) {
+LrSchedule fit_schedule(const FitConfig& c, std::int64_t epoch_steps) {
   // "halve" is type1 of the published code, which changes the rate after an epoch to the value that the epoch
-  // itself should have had: the first two epochs are alike.
-  if (c.schedule == "halve") return std::pow(0.5, static_cast<double>(std::max<std::int64_t>(0, epoch - 1)));
-  if (c.schedule == "decay") return epoch < 3 ? 1 : std::pow(0.9, static_cast<double>(epoch - 3));
-  if (c.schedule == "cosine") {
-    return 0.5 *
-           (1 + std::cos(std::numbers::pi * static_cast<double>(epoch) / static_cast<double>(c.epochs)));
-  }
-  return 1;
+  // itself should have had: the first two epochs are alike. "decay" is its type3.
+  const auto after = [&](std::int64_t epochs, double gamma) {
+    return schedule::Sequence{{{schedule::Constant{}, epochs}, {schedule::Exponential{gamma}, 0}}};
+  };
+  LrSchedule of_epoch = schedule::Constant{};
+  if (c.schedule == "halve") of_epoch = after(1, 0.5);
+  if (c.schedule == "decay") of_epoch = after(3, 0.9);
+  if (c.schedule == "cosine") of_epoch = schedule::Cosine{.steps = c.epochs};
+  return schedule::PerEpoch{epoch_steps, of_epoch};
 }
 
 }  // namespace ingot::forecast

@@ -5,6 +5,7 @@
 
 #include "ingot/forecast/windows.h"
 #include "ingot/models/forecast/config.h"
+#include "ingot/optim/schedule.h"
 
 namespace ingot {
 class Config;
@@ -57,7 +58,7 @@ struct FitConfig {
 /// features from that directory: errors as load_forecaster's. Calls finish(), so an unknown key is an error.
 FitConfig read_fit_config(Config& config);
 
-/// The factor of the learning rate in an epoch, counted from 0.
-double schedule_factor(const FitConfig& config, std::int64_t epoch);
+/// The schedule of a fit whose epochs take so many steps.
+LrSchedule fit_schedule(const FitConfig& config, std::int64_t epoch_steps);
 
 }  // namespace ingot::forecast

@@ -170,7 +170,7 @@ Forecaster fit_forecaster(FitConfig given, const SeriesTable& table, const FitHo
   f.model = std::move(result.model);
   f.epochs = std::move(result.epochs);
   f.end = result.end;
-  if (f.end != FitEnd::stopped) f.fit_digest = fit_digest(f.config, table);
+  if (f.end != TrainEnd::stopped) f.fit_digest = fit_digest(f.config, table);
   f.column_names = table.column_names;
   f.targets = table.targets;
   f.frequency = table.frequency;

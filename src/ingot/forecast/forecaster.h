@@ -46,8 +46,8 @@ struct Forecaster {
   std::unique_ptr<ForecastModel> model;        ///< on any device: what comes out of it is on the host
   Calibration calibration;
   std::vector<EpochReport> epochs;
-  std::string fit_digest;         ///< of what it was fitted with and to; empty where the fit was stopped
-  FitEnd end = FitEnd::finished;  ///< of this process' fit
+  std::string fit_digest;             ///< of what it was fitted with and to; empty where the fit was stopped
+  TrainEnd end = TrainEnd::finished;  ///< of this process' fit
 
   /// DataError that names what differs where a table has not the columns or the frequency that the model was
   /// fitted on.

@@ -115,6 +115,12 @@ double Sequence::operator()(std::int64_t step) const {
   return phases.back().schedule(step);
 }
 
+void PerEpoch::validate() const {
+  check_at_least("lr_scheduler.epoch_steps", steps, 1);
+  INGOT_CHECK(next != nullptr, InvalidConfig("lr_scheduler.next", "there is no schedule of epochs"));
+}
+double PerEpoch::operator()(std::int64_t step) const { return next(step / steps); }
+
 void Product::validate() const {
   for (const LrSchedule& factor : factors) {
     INGOT_CHECK(factor != nullptr, InvalidConfig("lr_scheduler.factors", "one is empty"));

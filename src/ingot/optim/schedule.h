@@ -98,6 +98,14 @@ struct Product {
   double operator()(std::int64_t step) const;
 };
 
+/// `next` of the epoch, counted from 0: every step of one has the same factor.
+struct PerEpoch {
+  std::int64_t steps = 1;  ///< of an epoch
+  LrSchedule next = Constant{};
+  void validate() const;
+  double operator()(std::int64_t step) const;
+};
+
 }  // namespace schedule
 
 /// A schedule as a run's configuration names it.

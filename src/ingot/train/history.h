@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,8 +19,9 @@ struct StepRecord {
 
 struct EvalRecord {
   std::int64_t step = 0;
-  double loss = 0;   ///< nats per token
-  bool ema = false;  ///< of the averaged weights
+  double loss = 0;    ///< on validation data
+  bool ema = false;   ///< of the averaged weights
+  bool best = false;  ///< the least so far
 };
 
 struct SampleRecord {
@@ -29,32 +29,25 @@ struct SampleRecord {
   std::string prompt, text;
 };
 
-/// What a run measured, in memory and, line by line, in a JSONL file that survives the process. A resumed run
-/// reads the lines up to its step back, and the lines after it (of steps that will be taken again) are
-/// dropped.
+/// What a run measured.
 class RunHistory {
  public:
-  /// Starts (resume_step 0) or continues `path`; an empty path keeps everything in memory only.
-  RunHistory(const std::string& path, std::int64_t resume_step);
-  ~RunHistory();
-
-  void add(const StepRecord& record);
-  void add(const EvalRecord& record);
-  void add(const SampleRecord& record);
-  /// Hands the lines to the operating system.
-  void flush();
+  void add(const StepRecord& record) { steps_.push_back(record); }
+  void add(const EvalRecord& record) { evaluations_.push_back(record); }
+  void add(const SampleRecord& record) { samples_.push_back(record); }
 
   const std::vector<StepRecord>& steps() const { return steps_; }
   const std::vector<EvalRecord>& evaluations() const { return evaluations_; }
   const std::vector<SampleRecord>& samples() const { return samples_; }
 
  private:
-  void read(const std::string& path, std::int64_t resume_step);
-  struct Sink;
-  std::unique_ptr<Sink> sink_;
   std::vector<StepRecord> steps_;
   std::vector<EvalRecord> evaluations_;
   std::vector<SampleRecord> samples_;
 };
+
+/// What the metrics.jsonl of an output directory tells of the steps up to `last_step`: later ones will be
+/// taken again. Empty where there is no such file.
+RunHistory read_history(const std::string& output_dir, std::int64_t last_step);
 
 }  // namespace ingot

@@ -1,7 +1,5 @@
 #include "ingot/train/optimizer_setup.h"
 
-#include <cmath>
-
 namespace ingot {
 namespace {
 
@@ -29,25 +27,15 @@ std::unique_ptr<Optimizer> make_optimizer(std::vector<Parameter*> parameters, co
                                              .moments = c.name == "adamw_8bit" ? DType::u8 : DType::f32});
 }
 
-LrSchedule make_run_schedule(const TrainConfig& config, std::int64_t total_steps) {
-  ScheduleConfig schedule = config.schedule;
-  const auto steps = static_cast<double>(total_steps);
-  schedule.total_steps = total_steps;
-  if (schedule.warmup_steps == 0) schedule.warmup_steps = std::llround(config.warmup_ratio * steps);
-  if (schedule.cooldown_steps == 0) schedule.cooldown_steps = std::llround(config.cooldown_ratio * steps);
-  if (config.architecture.hidden_size > 0) schedule.width = config.architecture.hidden_size;
-  return make_schedule(schedule);
-}
-
 }  // namespace
 
-TrainOptimizer::TrainOptimizer(ModuleRef model, const TrainConfig& config, std::int64_t total_steps)
+TrainOptimizer::TrainOptimizer(ModuleRef model, const OptimizerConfig& config, LrSchedule schedule,
+                               double ema_decay)
     : parameters_(ingot::parameters(model)),
-      optimizer_(make_optimizer(parameters_, config.optimizer)),
-      schedule_(make_run_schedule(config, total_steps)),
-      max_grad_norm_(config.optimizer.max_grad_norm) {
-  if (config.ema_decay > 0)
-    ema_ = std::make_unique<Ema>(parameters_, EmaConfig{.decay = config.ema_decay, .warmup = true});
+      optimizer_(make_optimizer(parameters_, config)),
+      schedule_(std::move(schedule)),
+      max_grad_norm_(config.max_grad_norm) {
+  if (ema_decay > 0) ema_ = std::make_unique<Ema>(parameters_, EmaConfig{.decay = ema_decay, .warmup = true});
 }
 
 double TrainOptimizer::learning_rate(std::int64_t step) const {
@@ -66,16 +54,15 @@ void TrainOptimizer::apply(std::int64_t step, const Tensor& grad_scale) {
   if (ema_ != nullptr) ema_->update();
 }
 
-double TrainOptimizer::with_ema(const std::function<double()>& f) {
+void TrainOptimizer::with_ema(FunctionRef<void()> f) {
   ema_->swap();
   try {
-    const double result = f();
-    ema_->swap();
-    return result;
+    f();
   } catch (...) {
     ema_->swap();
     throw;
   }
+  ema_->swap();
 }
 
 std::map<std::string, Tensor> TrainOptimizer::ema_state() const {

@@ -1,26 +1,36 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "ingot/base/parallel.h"
 #include "ingot/core/tensor.h"
 #include "ingot/nn/visit.h"
 #include "ingot/optim/clip.h"
 #include "ingot/optim/ema.h"
 #include "ingot/optim/optimizer.h"
 #include "ingot/optim/schedule.h"
-#include "ingot/train/config.h"
 
 namespace ingot {
 
-/// The optimiser, schedule, clipping and averaging that a TrainConfig asks for, as one thing to step.
+struct OptimizerConfig {
+  std::string name = "adamw";  ///< "adamw", "adamw_8bit", "adam", "sgd"
+  double learning_rate = 2e-4;
+  double weight_decay = 0.1;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double momentum = 0.9;       ///< sgd
+  bool nesterov = false;       ///< sgd
+  double max_grad_norm = 1.0;  ///< 0: no clipping
+};
+
+/// Optimiser, schedule, clipping and averaged weights, as one thing to step.
 class TrainOptimizer {
  public:
-  TrainOptimizer(ModuleRef model, const TrainConfig& config, std::int64_t total_steps);
+  /// `ema_decay` 0: no average of the weights is kept.
+  TrainOptimizer(ModuleRef model, const OptimizerConfig& config, LrSchedule schedule, double ema_decay = 0);
 
   /// The learning rate of step `step`, counted from 0.
   double learning_rate(std::int64_t step) const;
@@ -34,7 +44,9 @@ class TrainOptimizer {
 
   bool has_ema() const { return ema_ != nullptr; }
   /// Runs `f` with the averaged weights in place.
-  double with_ema(const std::function<double()>& f);
+  void with_ema(FunctionRef<void()> f);
+  /// Leaves the averages in the weights' place: the last thing to do.
+  void take_ema() { ema_->swap(); }
 
   std::map<std::string, Tensor> state() const { return optimizer_->state(); }
   /// The averages by parameter name, and for checkpoints with their count; empty without averaging.

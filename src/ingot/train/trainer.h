@@ -5,73 +5,80 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "ingot/models/language/decoder.h"
-#include "ingot/text/tokenizer.h"
-#include "ingot/train/config.h"
-#include "ingot/train/history.h"
+#include "ingot/train/checkpoint_directory.h"
+#include "ingot/train/reporter.h"
+#include "ingot/train/task.h"
 
 namespace ingot {
 
-/// What a front end adds to a run.
+/// When things happen in a run. Steps are optimiser steps.
+struct TrainerOptions {
+  std::int64_t total_steps = 1;
+  std::int64_t eval_steps = 0;               ///< 0: only at the end
+  std::int64_t early_stopping_patience = 0;  ///< evaluations without a lower loss; 0: never stop early
+  /// Of averaged weights, where they are kept, is the loss that decides, and no other is measured.
+  bool averages_decide = false;
+  bool ties_are_best = false;  ///< BestEvaluation::note
+  double max_seconds = 0;      ///< stop after this long; 0: never
+
+  std::optional<CheckpointDirectory> checkpoints;   ///< nothing: none are written
+  std::string checkpoint_format = "ingot.trainer";  ///< "format" of their state
+  std::int64_t save_steps = 0;                      ///< 0: never between
+  std::optional<double> save_seconds;               ///< or when so much time has passed since the last one
+  bool save_at_end = true;                          ///< a run that was stopped is saved in any case
+  std::int64_t save_total_limit = 3;                ///< the newest ones and the best are kept
+};
+
 struct TrainerHooks {
-  /// Called after every optimiser step.
-  std::function<void(const StepRecord&, std::int64_t total_steps)> on_step;
-  std::function<void(const EvalRecord&)> on_eval;
-  std::function<void(const SampleRecord&)> on_sample;
-  std::function<void(const std::string& path)> on_save;
-  /// Continues a prompt with the model as it is; without it no samples are made.
-  std::function<std::string(const LanguageModel&, const text::Tokenizer&, const std::string& prompt)> sample;
+  std::vector<std::shared_ptr<Reporter>> reporters = {};
   /// Asked after every step: true saves a checkpoint and ends the run (Ctrl-C).
-  std::function<bool()> should_stop;
+  std::function<bool()> should_stop = {};
 };
 
 enum class TrainEnd : std::uint8_t { finished, stopped, stopped_early, out_of_time };
+/// "finished", "stopped", "stopped early", "out of time"
+std::string_view name(TrainEnd end);
 
-struct TrainResult {
-  TrainEnd end = TrainEnd::finished;
-  std::int64_t steps = 0;
-  double train_loss = 0;
-  std::optional<double> validation_loss, best_validation_loss;
-  std::string model_directory;  ///< the final weights, as Hugging Face tools open them
-  std::string last_checkpoint;
-};
-
-/// Trains a language model as a TrainConfig says. Everything that a step depends on is saved in its
-/// checkpoints, so a run that is killed and resumed ends with the same bits as one that never was (for the
-/// same number of threads).
+/// Runs a task: steps ahead of the device, evaluations, early stopping, checkpoints, reports. Everything that
+/// a step depends on is in its checkpoints, so a run that is killed and resumed ends with the same bits as
+/// one that never was (for the same number of threads).
+///
+///     Trainer trainer(task, options, info, hooks);
+///     trainer.run();  // or: while (trainer.step()) look_at(task);  trainer.finish();
 class Trainer {
  public:
-  /// Opens or makes the tokenizer, the data and the model; continues from the newest checkpoint of output_dir
-  /// when config.resume_from_checkpoint says so. Throws before anything is written when something cannot
-  /// work.
-  explicit Trainer(TrainConfig config, TrainerHooks hooks = {});
+  /// The task outlives the trainer. `info`: what reporters show; steps and device are filled in.
+  Trainer(TrainTask& task, TrainerOptions options, RunInfo info = {}, TrainerHooks hooks = {});
   ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains to the end. Throws NonFinite, naming the step, when the loss or a gradient is not finite;
-  /// checkpoints stay.
-  TrainResult run();
+  /// Goes on from a checkpoint of the same task, before the first step. InvalidConfig that names a setting
+  /// which has changed, with the old value and the new; FormatError where it is no checkpoint of this kind.
+  void resume(const SavedCheckpoint& saved);
 
-  const TrainConfig& config() const;
-  LanguageModel& model();
-  /// Where the model is trained.
-  Device device() const;
-  const text::Tokenizer& tokenizer() const;
+  /// Takes one optimiser step and what is due behind it. On a device that works beside the host, the step's
+  /// metrics are reported one call later. False when the run is over. Throws NonFinite, naming the step, when
+  /// the loss or a gradient is not finite; checkpoints stay.
+  bool step();
+  /// Ends a run, wherever it is: the last metrics, evaluation and checkpoint.
+  TrainEnd finish();
+  /// All steps that remain, and finish().
+  TrainEnd run();
+
+  const TrainProgress& progress() const;
   const RunHistory& history() const;
-  std::int64_t total_steps() const;
-  /// Optimiser steps done: more than 0 after resuming.
-  std::int64_t step() const;
-  /// Mean loss on the validation data, in nats per token; nothing where there is none.
-  std::optional<double> evaluate();
-  /// Nats per token of a bigram model counted on the same data (see baseline.h).
-  std::optional<double> bigram_baseline() const;
+  /// Of the last step that was reported; 0 before.
+  double train_loss() const;
+  /// The newest checkpoint that is whole; empty where there is none.
+  const std::string& last_checkpoint() const;
+  RunInfo& info();
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
-
-/// The architecture that a run will have, without opening data: for memory planning.
-LanguageConfig planned_architecture(const TrainConfig& config);
 
 }  // namespace ingot

@@ -2,6 +2,7 @@
 
 #include "tests/support/op_case.h"
 #include "tests/train/cuda/training_run.h"
+#include "tests/train/hook_reporter.h"
 
 #include "ingot/base/error.h"
 #include "ingot/base/fault.h"
@@ -11,7 +12,7 @@
 #include "ingot/nn/visit.h"
 #include "ingot/ops/cast.h"
 #include "ingot/optim/clip.h"
-#include "ingot/train/checkpoint.h"
+#include "ingot/train/language/checkpoint.h"
 
 // Training on a CUDA device, emulated or not, against training on the CPU.
 namespace ingot {
@@ -36,7 +37,7 @@ TEST_F(DeviceTraining, TakesTheStepsOfTheCpu) {
       TrainConfig c = config(device, optimizer + device);
       c.optimizer.name = optimizer;
       c.gradient_accumulation_steps = 2;
-      Trainer trainer(c);
+      LanguageTrainer trainer(c);
       EXPECT_EQ(to_string(trainer.device()), device);
       trainer.run();
       return trainer.history().steps();
@@ -102,7 +103,7 @@ TEST_F(DeviceTraining, TwiceTheSameBitsWithAndWithoutRecomputation) {
       TrainConfig c = config("cuda", output + (half ? "half" : ""));
       c.dtype = half ? DType::bf16 : DType::f32;
       c.recompute = recompute;
-      Trainer(c).run();
+      LanguageTrainer(c).run();
       return tensor_files(CheckpointDirectory(c.output_dir).path(5));
     };
     const auto first = run("first", Recompute::none);
@@ -125,7 +126,7 @@ TEST_F(DeviceTraining, EveryKindOfModelHasTheSameBitsWithSelectiveRecomputation)
         c.gradient_accumulation_steps = 2;
         c.recompute = recompute;
         c.max_steps = 1;
-        Trainer(c).run();
+        LanguageTrainer(c).run();
         return tensor_files(CheckpointDirectory(c.output_dir).path(1));
       };
       EXPECT_TRUE(run(Recompute::selective) == run(Recompute::none)) << family << half;
@@ -145,11 +146,11 @@ TEST_F(DeviceTraining, ACheckpointOfOneDeviceResumesOnTheOther) {
       };
       TrainConfig c = adapted(from, "stopped");
       int steps = 0;
-      EXPECT_EQ(Trainer(c, {.should_stop = [&] { return ++steps == 3; }}).run().steps, 3);
+      EXPECT_EQ(LanguageTrainer(c, {.should_stop = [&] { return ++steps == 3; }}).run().steps, 3);
       c.device = to;
       c.resume_from_checkpoint = true;
-      Trainer second(c);
-      EXPECT_EQ(second.step(), 3);
+      LanguageTrainer second(c);
+      EXPECT_EQ(second.steps_done(), 3);
       // Nothing was rounded on the way.
       const LanguageCheckpoint saved = load_checkpoint(*CheckpointDirectory(c.output_dir).newest());
       for (const auto& [name, parameter] : named_parameters(second.model()))
@@ -174,12 +175,12 @@ TEST_F(DeviceTraining, EightBitMomentsOfOneDeviceResumeOnTheOther) {
     };
     TrainConfig c = adapted("stopped");
     int steps = 0;
-    Trainer(c, {.should_stop = [&] { return ++steps == 3; }}).run();
+    LanguageTrainer(c, {.should_stop = [&] { return ++steps == 3; }}).run();
     const auto before = CheckpointDirectory(c.output_dir).newest()->tensors("optimizer");
     EXPECT_EQ(before.at("model.layers.0.mlp.up_proj.weight.exp_avg").dtype(), DType::u8);
     c.device = to;
     c.resume_from_checkpoint = true;
-    Trainer second(c);
+    LanguageTrainer second(c);
     second.run();
     expect_near(losses(second), losses_of(adapted("whole")), kBf16);
   }
@@ -191,12 +192,12 @@ TEST_F(DeviceTraining, ResumingGivesTheBitsOfARunThatNeverStopped) {
     c.ema_decay = 0.9;
     return c;
   };
-  Trainer(adapted("whole")).run();
+  LanguageTrainer(adapted("whole")).run();
   TrainConfig c = adapted("stopped");
   int steps = 0;
-  Trainer(c, {.should_stop = [&] { return ++steps == 3; }}).run();
+  LanguageTrainer(c, {.should_stop = [&] { return ++steps == 3; }}).run();
   c.resume_from_checkpoint = true;
-  Trainer(c).run();
+  LanguageTrainer(c).run();
   EXPECT_EQ(tensor_files(CheckpointDirectory(c.output_dir).path(5)),
             tensor_files(CheckpointDirectory(adapted("whole").output_dir).path(5)));
 }
@@ -207,7 +208,7 @@ TEST_F(DeviceTraining, EvaluatesWeightsAndAveragesAsTheCpu) {
     c.eval_steps = 2;
     c.ema_decay = 0.9;
     c.optimizer.name = "sgd";
-    Trainer trainer(c);
+    LanguageTrainer trainer(c);
     trainer.run();
     return trainer.history().evaluations();
   };
@@ -233,7 +234,7 @@ TEST_F(DeviceTraining, CapturedStepsHaveTheBitsOfOthers) {
     std::int64_t launches = 0;
     {
       const kernels::LaunchProfile profile;
-      Trainer trainer(c);
+      LanguageTrainer trainer(c);
       trainer.run();
       for (const auto& entry : profile.entries())
         if (entry.kernel == std::string("attention_backward")) launches += entry.launches;
@@ -256,7 +257,7 @@ TEST_F(DeviceTraining, WhatIsMadeAgainIsCapturedWithTheStep) {
     c.cuda_graphs = graphs;
     c.recompute = recompute;
     c.max_steps = 4;
-    Trainer(c).run();
+    LanguageTrainer(c).run();
     return tensor_files(CheckpointDirectory(c.output_dir).path(4));
   };
   EXPECT_TRUE(run(true, Recompute::selective) == run(false, Recompute::none));
@@ -268,7 +269,7 @@ TEST_F(DeviceTraining, WhatCannotBeCapturedRunsAsItIs) {
   c.architecture.rope_scaling.factor = 2;
   c.cuda_graphs = true;
   c.max_steps = 3;
-  EXPECT_EQ(Trainer(c).run().steps, 3);
+  EXPECT_EQ(LanguageTrainer(c).run().steps, 3);
 }
 
 // As those of a step are whose batches hold nothing to learn.
@@ -289,7 +290,7 @@ TEST_F(DeviceTraining, ALossThatIsNotFiniteNamesItsStepAndIsNotSaved) {
   c.optimizer.max_grad_norm = 0;
   c.save_steps = 1;
   c.max_steps = 50;
-  const std::string message = message_of<NonFinite>([&] { Trainer(c).run(); });
+  const std::string message = message_of<NonFinite>([&] { LanguageTrainer(c).run(); });
   EXPECT_NE(message.find("training step 2"), std::string::npos) << message;
   const CheckpointDirectory checkpoints(c.output_dir);
   const auto entries = checkpoints.list();
@@ -303,11 +304,13 @@ TEST_F(DeviceTraining, AFullDiskWhileSavingEndsTheRunAndLosesNothingThatWasSaved
   TrainConfig c = config("cuda", "full");
   c.save_steps = 2;
   std::unique_ptr<ScopedFault> fault;
-  TrainerHooks hooks;
-  hooks.on_save = [&](const std::string&) {
+  const auto reporter = std::make_shared<test::HookReporter>();
+  const LanguageTrainerHooks hooks{.reporters = {reporter}};
+  reporter->on_save = [&](const std::string&) {
     if (fault == nullptr) fault = std::make_unique<ScopedFault>(parse_fault("no_space:write:20000"));
   };
-  EXPECT_NE(message_of<IoError>([&] { Trainer(c, hooks).run(); }).find("No space left"), std::string::npos);
+  EXPECT_NE(message_of<IoError>([&] { LanguageTrainer(c, hooks).run(); }).find("No space left"),
+            std::string::npos);
   const CheckpointDirectory checkpoints(c.output_dir);
   const auto entries = checkpoints.list();
   ASSERT_EQ(entries.size(), 1U);
@@ -316,21 +319,22 @@ TEST_F(DeviceTraining, AFullDiskWhileSavingEndsTheRunAndLosesNothingThatWasSaved
 }
 
 TEST_F(DeviceTraining, ADeviceThatIsNotThereIsRefused) {
-  EXPECT_NE(message_of<DeviceNotAvailable>([&] { Trainer(config("cuda:77", "none")); }).find("cuda:77"),
-            std::string::npos);
-  EXPECT_NE(message_of<InvalidConfig>([&] { Trainer(config("tpu", "none")); }).find("tpu"),
+  EXPECT_NE(
+      message_of<DeviceNotAvailable>([&] { LanguageTrainer(config("cuda:77", "none")); }).find("cuda:77"),
+      std::string::npos);
+  EXPECT_NE(message_of<InvalidConfig>([&] { LanguageTrainer(config("tpu", "none")); }).find("tpu"),
             std::string::npos);
 }
 
 // As the samples of a run do.
 TEST_F(DeviceTraining, TheModelWritesWhatItWouldOnTheCpu) {
   TrainConfig c = config("cuda", "writes");
-  Trainer trainer(c);
+  LanguageTrainer trainer(c);
   trainer.run();
   TrainConfig same = c;
   same.device = "cpu";
   same.resume_from_checkpoint = true;
-  Trainer other(same);
+  LanguageTrainer other(same);
   const infer::Request request{.prompt = trainer.tokenizer().encode("The number"), .max_tokens = 12};
   EXPECT_EQ(infer::generate(trainer.model(), request).tokens, infer::generate(other.model(), request).tokens);
 }

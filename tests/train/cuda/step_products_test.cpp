@@ -1,7 +1,7 @@
-#include "ingot/train/step_products.h"
+#include "ingot/train/language/step_products.h"
 
 #include "tests/kernels/cuda/device.h"
-#include "tests/train/product_launches.h"
+#include "tests/train/language/product_launches.h"
 #include <gtest/gtest.h>
 
 namespace ingot {

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "ingot/base/files.h"
-#include "ingot/train/trainer.h"
+#include "ingot/train/language/language_trainer.h"
 
 namespace ingot::test {
 
@@ -47,7 +47,7 @@ class TrainingRun : public ::testing::Test {
     return c;
   }
 
-  static std::vector<double> losses(const Trainer& trainer) {
+  static std::vector<double> losses(const LanguageTrainer& trainer) {
     std::vector<double> values;
     for (const StepRecord& r : trainer.history().steps()) values.push_back(r.loss);
     return values;
@@ -55,7 +55,7 @@ class TrainingRun : public ::testing::Test {
 
   /// The losses of a run from its beginning to its end.
   static std::vector<double> losses_of(const TrainConfig& config) {
-    Trainer trainer(config);
+    LanguageTrainer trainer(config);
     trainer.run();
     return losses(trainer);
   }

@@ -1,5 +1,6 @@
 #include "tests/kernels/cuda/device.h"
 #include "tests/train/cuda/training_run.h"
+#include "tests/train/hook_reporter.h"
 
 #include "ingot/core/transfer.h"
 #include "ingot/kernels/cuda/emulation/queue.h"
@@ -27,13 +28,14 @@ TEST_F(Waiting, AStepWaitsForNothingButTheFiguresOfTheStepBefore) {
     c.cuda_graphs = graphs;
     c.gradient_accumulation_steps = 2;
     Waits before, after;
-    TrainerHooks hooks;
-    hooks.on_step = [&](const StepRecord& record, std::int64_t) {
+    const auto reporter = std::make_shared<test::HookReporter>();
+    const LanguageTrainerHooks hooks{.reporters = {reporter}};
+    reporter->on_step = [&](const StepRecord& record) {
       if (record.step == 3) before = waits();
       if (record.step == 7) after = waits();
     };
     const Deferred deferred;
-    Trainer(c, hooks).run();
+    LanguageTrainer(c, hooks).run();
     EXPECT_EQ(after.streams - before.streams, 0);
     EXPECT_EQ(after.host_copies - before.host_copies, 0);
     EXPECT_EQ(after.frees - before.frees, 0);
@@ -49,7 +51,7 @@ TEST_F(Waiting, ASlowDeviceTrainsTheSameModel) {
       c.eval_steps = 2;
       c.save_steps = 3;
       c.ema_decay = 0.9;
-      Trainer(c).run();
+      LanguageTrainer(c).run();
       return tensor_files(c.output_dir + "/checkpoint-000005");
     };
     const auto expected = run("quick");
@@ -63,13 +65,14 @@ TEST_F(Waiting, ACheckpointIsCopiedWhileTheNextStepRuns) {
   c.max_steps = 6;
   c.save_steps = 4;
   Waits before, after;
-  TrainerHooks hooks;
-  hooks.on_step = [&](const StepRecord& record, std::int64_t) {
+  const auto reporter = std::make_shared<test::HookReporter>();
+  LanguageTrainerHooks hooks{.reporters = {reporter}};
+  reporter->on_step = [&](const StepRecord& record) {
     if (record.step == 3) before = waits();
     if (record.step == 5) after = waits();
   };
   const Deferred deferred;
-  Trainer(c, hooks).run();
+  LanguageTrainer(c, hooks).run();
   EXPECT_EQ(after.streams - before.streams, 0);
   EXPECT_EQ(after.host_copies - before.host_copies, 0);
 
@@ -79,9 +82,9 @@ TEST_F(Waiting, ACheckpointIsCopiedWhileTheNextStepRuns) {
   TrainConfig stopped = c;  // where nothing runs beside the copies
   stopped.output_dir += "-stopped";
   std::int64_t steps = 0;
-  hooks.on_step = [&](const StepRecord& record, std::int64_t) { steps = record.step; };
+  reporter->on_step = [&](const StepRecord& record) { steps = record.step; };
   hooks.should_stop = [&] { return steps == 4; };
-  Trainer(stopped, hooks).run();
+  LanguageTrainer(stopped, hooks).run();
   EXPECT_TRUE(saved(c) == saved(stopped));
 }
 
@@ -91,7 +94,7 @@ TEST_F(Waiting, ACheckpointIsTheSameWhicheverStreamIsAhead) {
     c.max_steps = 6;
     c.save_steps = 4;
     c.ema_decay = 0.9;
-    Trainer(c).run();
+    LanguageTrainer(c).run();
     return tensor_files(c.output_dir + "/checkpoint-000004");
   };
   const auto expected = saved("quick");

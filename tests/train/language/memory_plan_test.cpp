@@ -1,4 +1,4 @@
-#include "ingot/train/memory_plan.h"
+#include "ingot/train/language/memory_plan.h"
 
 #include <string>
 #include <vector>

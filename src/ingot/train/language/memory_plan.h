@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "ingot/train/config.h"
+#include "ingot/train/language/config.h"
 
 namespace ingot {
 

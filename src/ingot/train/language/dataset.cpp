@@ -1,4 +1,4 @@
-#include "ingot/train/dataset.h"
+#include "ingot/train/language/dataset.h"
 
 #include <utility>
 #include <vector>

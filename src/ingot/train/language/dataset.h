@@ -6,7 +6,7 @@
 
 #include "ingot/data/packing.h"
 #include "ingot/text/tokenizer.h"
-#include "ingot/train/config.h"
+#include "ingot/train/language/config.h"
 
 namespace ingot {
 

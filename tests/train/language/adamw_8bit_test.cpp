@@ -7,7 +7,7 @@
 #include "ingot/nn/visit.h"
 #include "ingot/optim/optimizer.h"
 #include "ingot/train/checkpoint_directory.h"
-#include "ingot/train/memory_plan.h"
+#include "ingot/train/language/memory_plan.h"
 
 namespace ingot {
 namespace {
@@ -41,11 +41,11 @@ TEST_F(EightBitTraining, ResumingGivesTheBitsOfARunThatNeverStopped) {
     const std::string suffix = dtype == DType::f32 ? "" : "half";
     TrainConfig whole = eight_bit("whole" + suffix), c = eight_bit("stopped" + suffix);
     whole.dtype = c.dtype = dtype;
-    Trainer(whole).run();
+    LanguageTrainer(whole).run();
     int steps = 0;
-    Trainer(c, {.should_stop = [&] { return ++steps == 3; }}).run();
+    LanguageTrainer(c, {.should_stop = [&] { return ++steps == 3; }}).run();
     c.resume_from_checkpoint = true;
-    Trainer(c).run();
+    LanguageTrainer(c).run();
     EXPECT_EQ(tensor_files(CheckpointDirectory(c.output_dir).path(5)),
               tensor_files(CheckpointDirectory(whole.output_dir).path(5)));
   }
@@ -55,10 +55,12 @@ TEST_F(EightBitTraining, ARunOfAdamWDoesNotGoOnWithIt) {
   TrainConfig c = eight_bit("run");
   c.optimizer.name = "adamw";
   int steps = 0;
-  Trainer(c, {.should_stop = [&] { return ++steps == 3; }}).run();
+  LanguageTrainer(c, {.should_stop = [&] { return ++steps == 3; }}).run();
   c.optimizer.name = "adamw_8bit";
   c.resume_from_checkpoint = true;
-  EXPECT_NE(test::message_of<Error>([&] { Trainer again(c); }).find("another kind of optimizer"),
+  EXPECT_NE(test::message_of<InvalidConfig>([&] {
+              LanguageTrainer again(c);
+            }).find("optimizer: is \"adamw_8bit\", but the run in"),
             std::string::npos);
 }
 
@@ -70,7 +72,7 @@ TEST_F(EightBitTraining, TheMemoryPlanHasTheBytesOfEveryOptimizersState) {
       c.optimizer.name = name;
       c.optimizer.momentum = 0.9;
       c.dtype = dtype;
-      Trainer trainer(c);
+      LanguageTrainer trainer(c);
       std::vector<Parameter*> all;
       for (const auto& [_, parameter] : named_parameters(trainer.model())) all.push_back(parameter);
       const DType moments = name == "adamw_8bit" ? DType::u8 : DType::f32;

@@ -1,8 +1,8 @@
-#include "ingot/train/step_products.h"
+#include "ingot/train/language/step_products.h"
 
 #include <algorithm>
 
-#include "tests/train/product_launches.h"
+#include "tests/train/language/product_launches.h"
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"

@@ -1,4 +1,4 @@
-#include "ingot/train/checkpoint.h"
+#include "ingot/train/language/checkpoint.h"
 
 #include "ingot/base/files.h"
 #include "ingot/models/language/model_directory.h"

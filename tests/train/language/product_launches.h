@@ -10,7 +10,7 @@
 #include "ingot/models/language/family.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/ops/cast.h"
-#include "ingot/train/step_products.h"
+#include "ingot/train/language/step_products.h"
 
 namespace ingot::test {
 

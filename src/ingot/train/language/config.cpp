@@ -1,6 +1,7 @@
-#include "ingot/train/config.h"
+#include "ingot/train/language/config.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "ingot/core/device_config.h"
 #include "ingot/kernels/matmul_precision.h"
 #include "ingot/models/language/family.h"
+#include "ingot/train/reporter.h"
 
 namespace ingot {
 namespace {
@@ -178,6 +180,16 @@ void TrainConfig::validate() const {
   }
 }
 
+LrSchedule run_schedule(const TrainConfig& config, std::int64_t total_steps) {
+  ScheduleConfig schedule = config.schedule;
+  const auto steps = static_cast<double>(total_steps);
+  schedule.total_steps = total_steps;
+  if (schedule.warmup_steps == 0) schedule.warmup_steps = std::llround(config.warmup_ratio * steps);
+  if (schedule.cooldown_steps == 0) schedule.cooldown_steps = std::llround(config.cooldown_ratio * steps);
+  if (config.architecture.hidden_size > 0) schedule.width = config.architecture.hidden_size;
+  return make_schedule(schedule);
+}
+
 Device TrainConfig::training_device() const {
   return device == "auto" ? get_device() : choose_device(device);
 }
@@ -218,11 +230,10 @@ TrainConfig read_train_config(Config& config) {
   root.alias("seed", "train_seed");
   t.seed = root.get("train_seed", t.seed);
   t.threads = root.get("threads", t.threads, at_least(0));
-  for (const std::string& sink : t.report_to) {
-    const std::vector<std::string> known{"jsonl", "tensorboard", "html", "log", "none"};
-    if (std::ranges::find(known, sink) == known.end()) {
-      root.fail("report_to", fmt::format("'{}' is not one of {}", sink, fmt::join(known, ", ")));
-    }
+  const std::vector<std::string> known = reporter_names();
+  for (const std::string& reporter : t.report_to) {
+    if (std::ranges::find(known, reporter) == known.end())
+      root.fail("report_to", fmt::format("'{}' is not one of {}", reporter, fmt::join(known, ", ")));
   }
   config.finish();
   t.validate();

@@ -1,4 +1,4 @@
-#include "ingot/train/step_products.h"
+#include "ingot/train/language/step_products.h"
 
 #include <algorithm>
 #include <deque>

@@ -1,4 +1,4 @@
-#include "ingot/train/device_batches.h"
+#include "ingot/train/language/device_batches.h"
 
 #include <algorithm>
 

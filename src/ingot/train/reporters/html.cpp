@@ -1,5 +1,3 @@
-#include "ingot/train/run_report.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -7,6 +5,8 @@
 #include "ingot/base/parallel.h"
 #include "ingot/base/report.h"
 #include "ingot/base/units.h"
+#include "ingot/core/backend.h"
+#include "ingot/train/reporter.h"
 
 namespace ingot {
 namespace {
@@ -39,20 +39,20 @@ ReportSeries level(const RunHistory& history, const std::string& name, double va
   return {.name = name, .x = {0, last}, .y = {value, value}, .dashed = true};
 }
 
-ReportChart loss_chart(const RunHistory& history, const RunFacts& facts) {
-  ReportChart chart{.title = "Loss", .x_label = "step", .y_label = "nats per token"};
+ReportChart loss_chart(const RunHistory& history, const RunInfo& info) {
+  ReportChart chart{.title = "Loss", .x_label = "step", .y_label = info.loss_unit};
   chart.series.push_back(series_of(
       history, "training", [](const StepRecord& r) { return r.loss; }, true));
   for (const bool ema : {false, true}) {
     ReportSeries series = evaluations(history, ema);
     if (!series.x.empty()) chart.series.push_back(std::move(series));
   }
-  if (facts.bigram_loss.has_value())
-    chart.series.push_back(level(history, "bigram baseline", *facts.bigram_loss));
+  for (const auto& [name, loss] : info.baselines)
+    chart.series.push_back(level(history, name + " baseline", loss));
   return chart;
 }
 
-ReportChart throughput_chart(const RunHistory& history, const RunFacts& facts) {
+ReportChart throughput_chart(const RunHistory& history, const RunInfo& info) {
   ReportChart chart{
       .title = "Throughput", .x_label = "step", .y_label = "GFLOP/s", .right_label = "tokens/s"};
   chart.series.push_back(series_of(
@@ -61,12 +61,14 @@ ReportChart throughput_chart(const RunHistory& history, const RunFacts& facts) {
       history, "tokens/s", [](const StepRecord& r) { return r.tokens_per_second; }, true);
   tokens.right_axis = true;
   chart.series.push_back(std::move(tokens));
-  if (facts.peak_flops > 0) chart.series.push_back(level(history, "peak", facts.peak_flops * 1e-9));
-  if (facts.matmul_flops > 0) {
-    chart.series.push_back(level(history, "matrix products alone", facts.matmul_flops * 1e-9));
+  if (info.peak_flops > 0) chart.series.push_back(level(history, "peak", info.peak_flops * 1e-9));
+  if (info.matmul_flops > 0) {
+    chart.series.push_back(level(history, "matrix products alone", info.matmul_flops * 1e-9));
   }
   return chart;
 }
+
+std::string device_name(const RunInfo& info) { return backend(info.device).capabilities().device_name; }
 
 double median_flops(const RunHistory& history) {
   std::vector<double> values;
@@ -76,13 +78,14 @@ double median_flops(const RunHistory& history) {
   return values[values.size() / 2];
 }
 
-std::vector<ReportFigure> figures(const RunHistory& history, const RunFacts& facts) {
+std::vector<ReportFigure> figures(const RunHistory& history, const RunInfo& info) {
   std::vector<ReportFigure> list;
   const ReportSeries validation = evaluations(history, false);
   if (!validation.y.empty()) {
-    const std::string note = facts.bigram_loss.has_value()
-                                 ? fmt::format("a bigram model: {:.3f}", *facts.bigram_loss)
-                                 : "nats per token";
+    const std::string note =
+        info.baselines.empty()
+            ? info.loss_unit
+            : fmt::format("a {} model: {:.3f}", info.baselines[0].first, info.baselines[0].second);
     list.push_back({"validation loss", fmt::format("{:.3f}", validation.y.back()), note});
   }
   if (!history.steps().empty()) {
@@ -93,32 +96,28 @@ std::vector<ReportFigure> figures(const RunHistory& history, const RunFacts& fac
       tokens += r.seconds * r.tokens_per_second;
     }
     list.push_back({"steps", std::to_string(last.step), fmt::format("{:.2f} epochs", last.epoch)});
-    list.push_back(
-        {"tokens", human_count(tokens), fmt::format("{}/s", human_count(tokens / std::max(seconds, 1e-9)))});
+    if (tokens > 0)
+      list.push_back({"tokens", human_count(tokens),
+                      fmt::format("{}/s", human_count(tokens / std::max(seconds, 1e-9)))});
     const double flops = median_flops(history);
     std::string share = "median";
-    if (facts.matmul_flops > 0)
-      share = fmt::format("{:.0f} % of what matrix products reach here", 100 * flops / facts.matmul_flops);
-    if (facts.peak_flops > 0) share += fmt::format(", {:.0f} % of the peak", 100 * flops / facts.peak_flops);
-    list.push_back({"throughput", fmt::format("{:.0f} GFLOP/s", flops * 1e-9), share});
-    list.push_back({"training time", human_duration(seconds), facts.device});
+    if (info.matmul_flops > 0)
+      share = fmt::format("{:.0f} % of what matrix products reach here", 100 * flops / info.matmul_flops);
+    if (info.peak_flops > 0) share += fmt::format(", {:.0f} % of the peak", 100 * flops / info.peak_flops);
+    if (flops > 0) list.push_back({"throughput", fmt::format("{:.0f} GFLOP/s", flops * 1e-9), share});
+    list.push_back({"training time", human_duration(seconds), device_name(info)});
   }
-  list.push_back({"parameters", human_count(static_cast<double>(facts.model.parameter_count())),
-                  facts.model.model_type});
+  list.push_back({"parameters", human_count(static_cast<double>(info.parameters)), info.model_type});
   return list;
 }
 
-}  // namespace
-
-void write_run_report(const std::string& path, const RunHistory& history, const RunFacts& facts) {
+Report report_of(const RunHistory& history, const RunInfo& info) {
   Report report;
-  report.title = facts.title;
-  report.subtitle =
-      fmt::format("{} layers, width {}, {} heads, vocabulary {}", facts.model.num_hidden_layers,
-                  facts.model.hidden_size, facts.model.num_attention_heads, facts.model.vocab_size);
-  report.figures = figures(history, facts);
-  report.charts.push_back(loss_chart(history, facts));
-  report.charts.push_back(throughput_chart(history, facts));
+  report.title = info.name;
+  report.subtitle = info.subtitle;
+  report.figures = figures(history, info);
+  report.charts.push_back(loss_chart(history, info));
+  if (median_flops(history) > 0) report.charts.push_back(throughput_chart(history, info));
   ReportChart rate{.title = "Learning rate", .x_label = "step", .y_label = "learning rate"};
   rate.series.push_back(series_of(
       history, "learning rate", [](const StepRecord& r) { return r.learning_rate; }, false));
@@ -134,13 +133,29 @@ void write_run_report(const std::string& path, const RunHistory& history, const 
     }
     report.samples.push_back({s.step, caption, s.prompt, s.text});
   }
-  report.config = facts.config;
-  report.environment = {{"device", facts.device}, {"threads", std::to_string(num_threads())}};
-  if (facts.matmul_flops > 0) {
+  report.config = info.config;
+  report.environment = {{"device", device_name(info)}, {"threads", std::to_string(num_threads())}};
+  if (info.matmul_flops > 0) {
     report.environment.emplace_back("f32 matrix products",
-                                    fmt::format("{:.0f} GFLOP/s", facts.matmul_flops * 1e-9));
+                                    fmt::format("{:.0f} GFLOP/s", info.matmul_flops * 1e-9));
   }
-  write_report(path, report);
+  return report;
 }
+
+// report.html: loss, learning rate, throughput, samples, configuration; one file that needs nothing else.
+class HtmlReporter : public Reporter {
+ public:
+  void begin(const RunInfo& info) override { info_ = &info; }
+  void finish(const RunHistory& history) override {
+    write_report(info_->output_dir + "/report.html", report_of(history, *info_));
+  }
+
+ private:
+  const RunInfo* info_ = nullptr;
+};
+
+}  // namespace
+
+std::shared_ptr<Reporter> make_html_reporter() { return std::make_shared<HtmlReporter>(); }
 
 }  // namespace ingot

@@ -1,4 +1,4 @@
-#include "ingot/train/gradient_step.h"
+#include "ingot/train/language/gradient_step.h"
 
 #include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
@@ -34,17 +34,15 @@ GradientStep::GradientStep(LanguageModel& model, TrainOptimizer& optimizer, cons
       config_(config),
       batches_(config.gradient_accumulation_steps, config.per_device_train_batch_size, config.sequence_len,
                model.device()),
-      figures_(Tensor::empty({config.gradient_accumulation_steps + 1}, DType::f32, model.device())),
-      downloads_{Download(figures_.shape(), DType::f32, model.device()),
-                 Download(figures_.shape(), DType::f32, model.device())},
+      metrics_(Tensor::empty({config.gradient_accumulation_steps + 1}, DType::f32, model.device())),
       captures_(can_capture(model, config)),
       rope_(model.rope_tables(config.sequence_len)),
       recordings_(model.device()) {}
 
-// Number `i` of the figures, as a scalar.
-Tensor GradientStep::figure(std::size_t i) const {
-  return {figures_.storage(),
-          contiguous_view(figures_.view().as<float>() + i, {}, DType::f32, figures_.device())};
+// Number `i` of the metrics, as a scalar.
+Tensor GradientStep::metric(std::size_t i) const {
+  return {metrics_.storage(),
+          contiguous_view(metrics_.view().as<float>() + i, {}, DType::f32, metrics_.device())};
 }
 
 // The loss of the step is the sum over its micro-batches, each divided by the count of targets of all of
@@ -53,7 +51,7 @@ void GradientStep::forward_backward(std::span<const data::Batch> batches, std::i
   const Stream stream = current_stream(model_.device());
   for (std::size_t i = 0; i < batches.size(); ++i) {
     if (batches[i].valid_targets == 0) {
-      backend(model_.device()).fill_bytes(figure(i).view().data, 0, sizeof(float), stream);
+      backend(model_.device()).fill_bytes(metric(i).view().data, 0, sizeof(float), stream);
       continue;
     }
     const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), i));
@@ -64,16 +62,15 @@ void GradientStep::forward_backward(std::span<const data::Batch> batches, std::i
                      .router_aux_loss = static_cast<float>(model_.config.router_aux_loss_coef),
                      .router_aux_share = batches_.target_share(i)});
     backward(loss);
-    copy_(figure(i), loss.detach());
+    copy_(metric(i), loss.detach());
     if (random_state().calls > 0) captures_ = false;
   }
   const ClippedNorm clipped = optimizer_.measure_gradients();
   grad_scale_ = clipped.factor;
-  copy_(figure(batches.size()), clipped.norm);
+  copy_(metric(batches.size()), clipped.norm);
 }
 
-void GradientStep::run(std::span<const data::Batch> batches, std::int64_t step) {
-  INGOT_ASSERT(started_ - taken_ < kMostRunning);
+StepWork GradientStep::run(std::span<const data::Batch> batches, std::int64_t step) {
   batches_.send(batches);
   const auto work = [&] { forward_backward(batches, step); };
   if (captures_) {
@@ -88,7 +85,7 @@ void GradientStep::run(std::span<const data::Batch> batches, std::int64_t step) 
   } else {
     work();
   }
-  downloads_[static_cast<std::size_t>(started_++ % kMostRunning)].start(figures_);
+  return {.metrics = metrics_, .grad_scale = grad_scale_};
 }
 
 GradientStep::Results GradientStep::results() const {
@@ -103,16 +100,6 @@ void GradientStep::restore(const Results& results) {
   for (std::size_t i = 0; i < results.gradients.size(); ++i) {
     if (results.gradients[i].defined()) optimizer_.parameters()[i]->value.set_grad(results.gradients[i]);
   }
-}
-
-StepFigures GradientStep::take() {
-  INGOT_ASSERT(taken_ < started_);
-  const Tensor& figures = downloads_[static_cast<std::size_t>(taken_++ % kMostRunning)].wait();
-  const auto* values = figures.data<float>();
-  StepFigures result;
-  for (std::int64_t i = 0; i + 1 < figures.numel(); ++i) result.loss += static_cast<double>(values[i]);
-  result.grad_norm = static_cast<double>(values[figures.numel() - 1]);
-  return result;
 }
 
 }  // namespace ingot

@@ -9,6 +9,7 @@
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/recompute.h"
 #include "ingot/optim/schedule.h"
+#include "ingot/train/optimizer_setup.h"
 
 namespace ingot {
 
@@ -20,16 +21,6 @@ struct DatasetConfig {
   std::string type = "auto";        ///< "auto" (by ending and content), "text", "jsonl", "json"
   std::string text_field = "text";  ///< of records: the key that holds the text
   std::string encoding;             ///< of files that are not UTF-8: latin1, cp1252, shift_jis ...
-};
-
-struct OptimizerConfig {
-  std::string name = "adamw";  ///< "adamw", "adamw_8bit", "adam", "sgd"
-  double learning_rate = 2e-4;
-  double weight_decay = 0.1;
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  double momentum = 0.9;       ///< sgd
-  bool nesterov = false;       ///< sgd
-  double max_grad_norm = 1.0;  ///< 0: no clipping
 };
 
 /// Everything that `ingot train` reads. The YAML keys are those that Surogate and axolotl users know;
@@ -79,7 +70,7 @@ struct TrainConfig {
   std::vector<std::string> sample_prompts;   ///< continued after each evaluation
   std::int64_t sample_tokens = 64;
   bool resume_from_checkpoint = false;
-  std::vector<std::string> report_to{"jsonl", "tensorboard", "html"};  ///< and "log", "none"
+  std::vector<std::string> report_to{"jsonl", "tensorboard", "html"};  ///< reporter_names()
 
   std::string device = "auto";               ///< "auto": a GPU where there is one; or "cpu", "cuda", "cuda:N"
   bool cuda_graphs = false;                  ///< capture steps that repeat as CUDA graphs
@@ -96,6 +87,9 @@ struct TrainConfig {
     return per_device_train_batch_size * sequence_len * gradient_accumulation_steps;
   }
 };
+
+/// The schedule of a run of so many steps.
+LrSchedule run_schedule(const TrainConfig& config, std::int64_t total_steps);
 
 /// Reads a training configuration; every key must be known. `config` keeps the effective values for dump().
 TrainConfig read_train_config(Config& config);

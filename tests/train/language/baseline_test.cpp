@@ -1,4 +1,4 @@
-#include "ingot/train/baseline.h"
+#include "ingot/train/language/baseline.h"
 
 #include <cmath>
 #include <memory>

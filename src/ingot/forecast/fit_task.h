@@ -1,0 +1,55 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "ingot/forecast/batch_upload.h"
+#include "ingot/forecast/fit.h"
+#include "ingot/forecast/fit_checkpoint.h"
+#include "ingot/train/task.h"
+
+namespace ingot::forecast {
+
+/// The fit of a network to training windows. An evaluation ends an epoch.
+class FitTask : public TrainTask {
+ public:
+  /// All that is given outlives it.
+  FitTask(const FitConfig& config, const SeriesTable& table, const DataSplit& parts, ForecastModel& model);
+
+  std::int64_t epoch_steps() const;
+  std::int64_t total_steps() const { return config_.epochs * epoch_steps(); }
+  const FitProgress& progress() const { return progress_; }
+  /// Leaves the weights that config.keep asks for in the model.
+  void keep_chosen_weights();
+
+  ModuleRef model() override { return model_; }
+  TrainOptimizer& optimizer() override { return optimizer_; }
+  StepWork gradients(std::int64_t step) override;
+  void read(std::span<const float> metrics, StepRecord& record) override;
+  StepSize step_size() const override;
+  std::optional<double> evaluate() override;
+  void evaluated(const EvalRecord& record) override;
+  std::string settings() const override { return identity_.config; }
+  std::string earlier_settings() const override;
+  std::string state() const override;
+  void save(Checkpoint& checkpoint) override;
+  void restore(const SavedCheckpoint& saved, TrainProgress& progress) override;
+
+ private:
+  std::int64_t pass_steps() const;
+  std::vector<std::int64_t> windows_of(std::int64_t step) const;
+
+  const FitConfig& config_;
+  const DataSplit& parts_;
+  ForecastModel& model_;
+  std::string source_;  // of the table
+  FitIdentity identity_;
+  TrainOptimizer optimizer_;
+  BatchUpload upload_;
+  std::map<std::string, Tensor> best_;  // weights of progress_.best_epoch
+  FitProgress progress_;
+  Stopwatch in_epoch_;
+};
+
+}  // namespace ingot::forecast

@@ -1,0 +1,260 @@
+#include "ingot/train/language/language_task.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
+#include "ingot/base/log.h"
+#include "ingot/base/parallel.h"
+#include "ingot/core/backend.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/models/open_tokenizer.h"
+#include "ingot/ops/cast.h"
+#include "ingot/train/language/baseline.h"
+#include "ingot/train/language/checkpoint.h"
+#include "ingot/train/language/memory_plan.h"
+
+namespace ingot {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+text::Tokenizer choose_tokenizer(const TrainConfig& config,
+                                 const std::optional<SavedCheckpoint>& checkpoint) {
+  if (checkpoint.has_value()) return text::Tokenizer::from_directory(checkpoint->path());
+  const std::string& path = !config.tokenizer.empty() ? config.tokenizer
+                            : config.from_scratch     ? ""
+                                                      : config.model;
+  return path.empty() ? train_tokenizer(config) : open_tokenizer(path);
+}
+
+LanguageConfig finish_architecture(const TrainConfig& config, const text::Tokenizer& tokenizer) {
+  LanguageConfig model = config.architecture;
+  if (model.vocab_size == 0) model.vocab_size = tokenizer.vocab_size();
+  INGOT_CHECK(
+      model.vocab_size >= tokenizer.vocab_size(),
+      InvalidConfig("architecture.vocab_size", fmt::format("{} is less than the tokenizer's {} ids",
+                                                           model.vocab_size, tokenizer.vocab_size())));
+  model.bos_token_id = tokenizer.bos_id().value_or(-1);
+  model.eos_token_id = tokenizer.eos_id().value_or(-1);
+  model.dtype = config.dtype;
+  model.max_position_embeddings = std::max(model.max_position_embeddings, config.sequence_len);
+  return model;
+}
+
+std::unique_ptr<LanguageModel> make_model(const TrainConfig& config, const text::Tokenizer& tokenizer,
+                                          const LanguageCheckpoint* checkpoint, Device device) {
+  const MemoryTagScope tag(MemoryTag::parameter);
+  if (checkpoint != nullptr) {
+    LoadOptions options;
+    options.device = device;
+    options.copy = false;
+    TensorMapSource source(checkpoint->weights, options, "the checkpoint");
+    auto model = std::make_unique<LanguageModel>(checkpoint->config, source);
+    source.finish();
+    return model;
+  }
+  if (!config.from_scratch)
+    return load_language_model(config.model, {.dtype = config.dtype, .device = device});
+  InitSource source(config.seed, config.dtype, device);
+  return std::make_unique<LanguageModel>(finish_architecture(config, tokenizer), source);
+}
+
+std::int64_t count_steps(const TrainConfig& config, std::int64_t batches_per_epoch) {
+  if (config.max_steps > 0) return config.max_steps;
+  const double steps = config.num_epochs * static_cast<double>(batches_per_epoch) /
+                       static_cast<double>(config.gradient_accumulation_steps);
+  return std::max<std::int64_t>(1, std::llround(steps));
+}
+
+std::vector<std::string> paths_of(const std::vector<DatasetConfig>& datasets) {
+  std::vector<std::string> paths;
+  for (const DatasetConfig& dataset : datasets) paths.push_back(dataset.path);
+  return paths;
+}
+
+}  // namespace
+
+LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoint>& saved,
+                           SampleFunction sample)
+    : config_(std::move(config)), sample_(std::move(sample)) {
+  precision_.emplace(kernels::parse_matmul_precision(config_.matmul_precision));
+  if (config_.threads > 0) set_num_threads(static_cast<int>(config_.threads));
+  set_detect_anomaly(config_.detect_anomaly);
+  device_ = config_.training_device();
+  check_data_paths(config_);  // all of them, before a tokenizer is trained on some
+  std::optional<LanguageCheckpoint> checkpoint;
+  if (saved.has_value()) checkpoint = load_checkpoint(*saved);
+  tokenizer_ = choose_tokenizer(config_, saved);
+  data_ = prepare_data(config_, *tokenizer_);
+  model_ = make_model(config_, *tokenizer_, checkpoint.has_value() ? &*checkpoint : nullptr, device_);
+  INGOT_CHECK(model_->config.vocab_size >= data_.train_documents.store->max_token() + 1,
+              InvalidConfig("tokenizer", fmt::format("its ids reach {}, but the model's vocabulary has {}",
+                                                     data_.train_documents.store->max_token(),
+                                                     model_->config.vocab_size)));
+  model_->recompute = config_.recompute;
+  if (config_.router_aux_loss_coef >= 0) model_->config.router_aux_loss_coef = config_.router_aux_loss_coef;
+  const MemoryPlan plan = plan_memory(config_, model_->config);
+  check_memory(plan, config_,
+               backend(device_).memory_info().free + plan.parameters);  // which are there already
+  flops_per_token_ = model_->config.training_flops_per_token(config_.sequence_len);
+  loader_ = std::make_unique<data::DataLoader>(
+      data_.train, data::LoaderOptions{.batch_size = config_.per_device_train_batch_size,
+                                       .seed = config_.seed,
+                                       .document_mask = config_.document_mask});
+  position_ = loader_->state();
+  total_steps_ = count_steps(config_, loader_->batches_per_epoch());
+  optimizer_ = std::make_unique<TrainOptimizer>(*model_, config_.optimizer,
+                                                run_schedule(config_, total_steps_), config_.ema_decay);
+  gradients_ = std::make_unique<GradientStep>(*model_, *optimizer_, config_);
+}
+
+std::optional<double> LanguageTask::bigram_baseline() const {
+  if (data_.validation == nullptr) return std::nullopt;
+  return bigram_loss(data_.train_documents, data_.validation_documents, model_->config.vocab_size);
+}
+
+RunInfo LanguageTask::info() const {
+  const LanguageConfig& c = model_->config;
+  return {.name = config_.run_name,
+          .output_dir = config_.output_dir,
+          .subtitle = fmt::format("{} layers, width {}, {} heads, vocabulary {}", c.num_hidden_layers,
+                                  c.hidden_size, c.num_attention_heads, c.vocab_size),
+          .model_type = c.model_type,
+          .parameters = c.parameter_count(),
+          .loss_unit = "nats per token",
+          .logging_steps = config_.logging_steps};
+}
+
+void LanguageTask::write_model(const std::string& path) {
+  AtomicDirectory directory(path);
+  std::map<std::string, Tensor> weights = optimizer_->ema_weights();
+  if (weights.empty()) weights = parameter_map(*model_);
+  for (auto& [name, tensor] : weights) tensor = to(tensor, kCpu);
+  write_language_model(directory.path(), model_->config, weights);
+  tokenizer_->save_directory(directory.path());
+  directory.commit();
+}
+
+StepWork LanguageTask::gradients(std::int64_t step) {
+  std::vector<data::Batch> batches;
+  for (std::int64_t i = 0; i < config_.gradient_accumulation_steps; ++i) batches.push_back(*loader_->next());
+  position_ = batches.back().next;
+  return gradients_->run(batches, step);
+}
+
+void LanguageTask::read(std::span<const float> metrics, StepRecord& record) {
+  for (const float loss : metrics.first(metrics.size() - 1)) record.loss += static_cast<double>(loss);
+  record.grad_norm = static_cast<double>(metrics.back());
+}
+
+StepSize LanguageTask::step_size() const {
+  const auto tokens = static_cast<double>(config_.tokens_per_step());
+  return {.tokens = tokens,
+          .flops = tokens * flops_per_token_,
+          .epochs = static_cast<double>(config_.gradient_accumulation_steps) /
+                    static_cast<double>(loader_->batches_per_epoch())};
+}
+
+std::string LanguageTask::divergence_advice() const {
+  return "lower learning_rate, or find the operation with detect_anomaly: true";
+}
+
+std::optional<double> LanguageTask::evaluate() {
+  if (data_.validation == nullptr) return std::nullopt;
+  const NoGrad no_grad;
+  data::DataLoader batches(data_.validation, {.batch_size = config_.per_device_train_batch_size,
+                                              .seed = config_.seed,
+                                              .shuffle = false,
+                                              .repeat = false,
+                                              .prefetch = 1,
+                                              .document_mask = config_.document_mask});
+  DeviceBatches sent(1, config_.per_device_train_batch_size, config_.sequence_len, device_);
+  std::vector<std::pair<Tensor, double>> losses;  // each with its targets; read when all are under way
+  for (std::int64_t i = 0; config_.eval_batches == 0 || i < config_.eval_batches; ++i) {
+    const std::optional<data::Batch> batch = batches.next();
+    if (!batch.has_value()) break;
+    if (batch->valid_targets == 0) continue;
+    sent.send(std::span(&*batch, 1));
+    losses.emplace_back(model_->loss(sent.input(0), sent.targets(0)), batch->valid_targets);
+  }
+  double sum = 0, targets = 0;
+  for (const auto& [loss, count] : losses) {
+    sum += loss.item() * count;
+    targets += count;
+  }
+  if (targets > 0) return sum / targets;
+  if (!std::exchange(told_of_no_targets_, true))
+    log(LogLevel::warn, "ingot::train",
+        "the validation data holds no token to predict (every document is one token long): there is no "
+        "validation loss, and no best checkpoint");
+  return std::nullopt;
+}
+
+std::vector<SampleRecord> LanguageTask::samples(std::int64_t step) {
+  std::vector<SampleRecord> records;
+  if (!sample_) return records;
+  for (const std::string& prompt : config_.sample_prompts)
+    records.push_back({step, prompt, sample_(*model_, *tokenizer_, prompt)});
+  return records;
+}
+
+// Steps, learning rate, evaluation, logging, batch size, device and whatever gives the same bits may change.
+std::string LanguageTask::settings() const {
+  Json json;
+  if (config_.from_scratch) {
+    const Json architecture = parse_json<Json>(config_.architecture.to_json(), "the architecture");
+    for (const auto& [key, value] : architecture.items()) json["architecture." + key] = value;
+  } else {
+    json["model"] = config_.model;
+  }
+  json["torch_dtype"] = name(config_.dtype);
+  json["tokenizer"] = config_.tokenizer;
+  if (config_.from_scratch && config_.tokenizer.empty()) json["vocab_size"] = config_.vocab_size;
+  json["optimizer"] = config_.optimizer.name;
+  json["ema_decay"] = config_.ema_decay;
+  json["train_seed"] = config_.seed;
+  json["sequence_len"] = config_.sequence_len;
+  json["sample_packing"] = config_.sample_packing;
+  json["document_mask"] = config_.document_mask;
+  if (config_.validation_datasets.empty()) json["validation_split_ratio"] = config_.validation_split_ratio;
+  return dump_json(json);
+}
+
+std::string LanguageTask::state() const {
+  return dump_json(Json{{"seed", config_.seed},
+                        {"tokens_per_step", config_.tokens_per_step()},
+                        {"datasets", paths_of(config_.datasets)},
+                        {"data", parse_json<Json>(position_.to_json(), "the data's position")}});
+}
+
+void LanguageTask::save(Checkpoint& checkpoint) { checkpoint.tensors[kModelFile] = parameter_map(*model_); }
+
+std::string LanguageTask::write(const CheckpointDirectory& directory, std::int64_t step,
+                                const Checkpoint& checkpoint) const {
+  return save_checkpoint(directory, step, checkpoint, model_->config, *tokenizer_);
+}
+
+// The model has the checkpoint's weights already.
+void LanguageTask::restore(const SavedCheckpoint& saved, TrainProgress& /*progress*/) {
+  const Json json = parse_json<Json>(saved.state(), saved.state_path());
+  position_ = data::DataState::from_json(dump_json(json.at("data")), saved.state_path());
+  const auto before = json.value("datasets", std::vector<std::string>{});
+  INGOT_CHECK(
+      position_.fingerprint == loader_->state().fingerprint,
+      InvalidConfig("datasets",
+                    fmt::format("[{}] do not hold the text that the run in {} was begun with{}; "
+                                "give that, or begin anew elsewhere",
+                                fmt::join(paths_of(config_.datasets), ", "), saved.path(),
+                                before.empty() ? "" : fmt::format(" ([{}])", fmt::join(before, ", ")))));
+  loader_->restore(position_);
+}
+
+}  // namespace ingot

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ingot/data/loader.h"
+#include "ingot/kernels/matmul_precision.h"
+#include "ingot/models/language/decoder.h"
+#include "ingot/text/tokenizer.h"
+#include "ingot/train/language/config.h"
+#include "ingot/train/language/dataset.h"
+#include "ingot/train/language/gradient_step.h"
+#include "ingot/train/reporter.h"
+#include "ingot/train/task.h"
+
+namespace ingot {
+
+/// Continues a prompt with the model as it is.
+using SampleFunction =
+    std::function<std::string(const LanguageModel&, const text::Tokenizer&, const std::string& prompt)>;
+
+/// Pre-training of a language model, as a TrainConfig says.
+class LanguageTask : public TrainTask {
+ public:
+  /// Opens or makes tokenizer, data and model; those of `saved` where a run goes on. Nothing is written but
+  /// the cache of tokenised data. Throws when something cannot work.
+  LanguageTask(TrainConfig config, const std::optional<SavedCheckpoint>& saved, SampleFunction sample);
+
+  const TrainConfig& config() const { return config_; }
+  Device device() const { return device_; }
+  LanguageModel& language_model() { return *model_; }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  std::int64_t total_steps() const { return total_steps_; }
+  /// bigram_loss() on the run's data; nothing without validation data.
+  std::optional<double> bigram_baseline() const;
+  /// What reporters show of it.
+  RunInfo info() const;
+  /// The weights, averaged where that was asked for, as a model directory.
+  void write_model(const std::string& path);
+
+  ModuleRef model() override { return *model_; }
+  TrainOptimizer& optimizer() override { return *optimizer_; }
+  StepWork gradients(std::int64_t step) override;
+  void read(std::span<const float> metrics, StepRecord& record) override;
+  StepSize step_size() const override;
+  std::string divergence_advice() const override;
+  std::optional<double> evaluate() override;
+  std::vector<SampleRecord> samples(std::int64_t step) override;
+  std::string settings() const override;
+  std::string state() const override;
+  void save(Checkpoint& checkpoint) override;
+  std::string write(const CheckpointDirectory& directory, std::int64_t step,
+                    const Checkpoint& checkpoint) const override;
+  void restore(const SavedCheckpoint& saved, TrainProgress& progress) override;
+
+ private:
+  TrainConfig config_;
+  SampleFunction sample_;
+  Device device_{};
+  std::optional<kernels::MatmulPrecisionScope> precision_;
+  std::optional<text::Tokenizer> tokenizer_;
+  TrainingData data_;
+  std::unique_ptr<LanguageModel> model_;
+  std::unique_ptr<data::DataLoader> loader_;
+  std::unique_ptr<TrainOptimizer> optimizer_;
+  std::unique_ptr<GradientStep> gradients_;
+  data::DataState position_;  // behind the last step
+  std::int64_t total_steps_ = 0;
+  double flops_per_token_ = 0;
+  bool told_of_no_targets_ = false;
+};
+
+}  // namespace ingot

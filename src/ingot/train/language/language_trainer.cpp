@@ -1,0 +1,119 @@
+#include "ingot/train/language/language_trainer.h"
+
+#include <cmath>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/models/language/model_directory.h"
+
+namespace ingot {
+namespace {
+
+std::string model_directory(const TrainConfig& config) { return config.output_dir + "/model"; }
+
+std::optional<SavedCheckpoint> checkpoint_to_resume(const TrainConfig& config) {
+  config.validate();
+  const CheckpointDirectory checkpoints(config.output_dir);
+  if (config.resume_from_checkpoint) return checkpoints.newest();
+  INGOT_CHECK(
+      checkpoints.list().empty(),
+      InvalidConfig("output_dir", config.output_dir + " holds checkpoints of another run; continue it "
+                                                      "with --resume, or choose another directory"));
+  return std::nullopt;
+}
+
+TrainerOptions options_of(const LanguageTask& task) {
+  const TrainConfig& config = task.config();
+  return {.total_steps = task.total_steps(),
+          .eval_steps = config.eval_steps,
+          .early_stopping_patience = config.early_stopping_patience,
+          .max_seconds = config.max_seconds,
+          .checkpoints = CheckpointDirectory(config.output_dir),
+          .save_steps = config.save_steps,
+          .save_total_limit = config.save_total_limit};
+}
+
+TrainerHooks hooks_of(const TrainConfig& config, const LanguageTrainerHooks& hooks) {
+  TrainerHooks all{.reporters = make_reporters(config.report_to), .should_stop = hooks.should_stop};
+  all.reporters.insert(all.reporters.end(), hooks.reporters.begin(), hooks.reporters.end());
+  return all;
+}
+
+}  // namespace
+
+struct LanguageTrainer::State {
+  State(const TrainConfig& config, const std::optional<SavedCheckpoint>& saved,
+        const LanguageTrainerHooks& hooks)
+      : task(config, saved, hooks.sample),
+        trainer(task, options_of(task), task.info(), hooks_of(config, hooks)) {
+    if (saved.has_value()) trainer.resume(*saved);
+    make_directories(config.output_dir);
+    // Refused now, not after the run, where it cannot be written.
+    const AtomicDirectory probe(model_directory(config));
+  }
+
+  LanguageTask task;
+  Trainer trainer;
+};
+
+LanguageTrainer::LanguageTrainer(TrainConfig config, LanguageTrainerHooks hooks) {
+  const std::optional<SavedCheckpoint> saved = checkpoint_to_resume(config);
+  state_ = std::make_unique<State>(config, saved, hooks);
+}
+
+LanguageTrainer::~LanguageTrainer() = default;
+
+bool LanguageTrainer::step() { return state_->trainer.step(); }
+
+TrainResult LanguageTrainer::finish() {
+  LanguageTask& task = state_->task;
+  Trainer& trainer = state_->trainer;
+  if (info().baselines.empty() && config().reports_to("html")) {
+    if (const std::optional<double> loss = bigram_baseline()) info().baselines = {{"bigram", *loss}};
+  }
+  TrainResult result;
+  result.end = trainer.finish();
+  result.steps = steps_done();
+  result.train_loss = trainer.train_loss();
+  result.last_checkpoint = trainer.last_checkpoint();
+  if (!history().evaluations().empty()) result.validation_loss = history().evaluations().back().loss;
+  const double best = trainer.progress().best.loss;
+  if (std::isfinite(best)) result.best_validation_loss = best;
+  if (result.end == TrainEnd::stopped) return result;
+  result.model_directory = model_directory(config());
+  task.write_model(result.model_directory);
+  return result;
+}
+
+TrainResult LanguageTrainer::run() {
+  while (step()) {
+  }
+  return finish();
+}
+
+const TrainConfig& LanguageTrainer::config() const { return state_->task.config(); }
+Device LanguageTrainer::device() const { return state_->task.device(); }
+LanguageModel& LanguageTrainer::model() { return state_->task.language_model(); }
+const text::Tokenizer& LanguageTrainer::tokenizer() const { return state_->task.tokenizer(); }
+const RunHistory& LanguageTrainer::history() const { return state_->trainer.history(); }
+std::int64_t LanguageTrainer::total_steps() const { return state_->task.total_steps(); }
+std::int64_t LanguageTrainer::steps_done() const { return state_->trainer.progress().step; }
+std::optional<double> LanguageTrainer::evaluate() { return state_->task.evaluate(); }
+std::optional<double> LanguageTrainer::bigram_baseline() const { return state_->task.bigram_baseline(); }
+RunInfo& LanguageTrainer::info() { return state_->trainer.info(); }
+
+LanguageConfig planned_architecture(const TrainConfig& config) {
+  LanguageConfig model;
+  if (config.from_scratch) {
+    model = config.architecture;
+    if (model.vocab_size == 0) model.vocab_size = config.vocab_size;
+  } else {
+    const ModelCheckpoint checkpoint = open_checkpoint(config.model);
+    model = LanguageConfig::from_json(checkpoint.config_json, checkpoint.config_path);
+  }
+  model.dtype = config.dtype;
+  model.validate();
+  return model;
+}
+
+}  // namespace ingot

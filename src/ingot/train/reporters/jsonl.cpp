@@ -1,0 +1,107 @@
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
+#include "ingot/train/reporter.h"
+
+// metrics.jsonl: one JSON object a line.
+namespace ingot {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string metrics_path(const std::string& output_dir) { return output_dir + "/metrics.jsonl"; }
+
+Json to_json(const StepRecord& r) {
+  return {{"type", "train"},
+          {"step", r.step},
+          {"epoch", r.epoch},
+          {"loss", r.loss},
+          {"learning_rate", r.learning_rate},
+          {"grad_norm", r.grad_norm},
+          {"tokens_per_second", r.tokens_per_second},
+          {"gflops", r.flops * 1e-9},
+          {"seconds", r.seconds}};
+}
+
+Json to_json(const EvalRecord& r) {
+  return {{"type", "eval"}, {"step", r.step}, {"eval_loss", r.loss}, {"ema", r.ema}};
+}
+
+Json to_json(const SampleRecord& r) {
+  return {{"type", "sample"}, {"step", r.step}, {"prompt", r.prompt}, {"text", r.text}};
+}
+
+// The lines up to a step. The last line of a killed process may be half a line, and is left out.
+void for_each_line(const std::string& path, std::int64_t last_step,
+                   const std::function<void(const std::string& line, const Json& json)>& f) {
+  if (!std::filesystem::exists(path)) return;
+  std::istringstream lines(read_file(path));
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = parse_json_or_discard<Json>(line);
+    if (json.is_object() && json.value("step", std::int64_t{0}) <= last_step) f(line, json);
+  }
+}
+
+class JsonlReporter : public Reporter {
+ public:
+  void begin(const RunInfo& info) override {
+    const std::string path = metrics_path(info.output_dir);
+    if (std::filesystem::exists(path)) {
+      std::string kept;  // a resumed run takes the later steps again; another run begins anew
+      if (info.first_step > 0)
+        for_each_line(path, info.first_step,
+                      [&](const std::string& line, const Json&) { kept += line + "\n"; });
+      write_file_atomically(path, kept);
+    }
+    file_.emplace(path, FileWriter::Mode::append);
+  }
+  void step(const StepRecord& record) override { write(to_json(record)); }
+  void evaluation(const EvalRecord& record) override { write(to_json(record)); }
+  void sample(const SampleRecord& record) override { write(to_json(record)); }
+  void flush() override {
+    if (file_.has_value()) file_->flush();
+  }
+  void finish(const RunHistory&) override { flush(); }
+
+  ~JsonlReporter() override {
+    try {
+      flush();
+    } catch (...) {  // a full disk was reported by the write that met it
+    }
+  }
+
+ private:
+  void write(const Json& json) { file_->write(dump_json(json) + "\n"); }
+  std::optional<FileWriter> file_;
+};
+
+}  // namespace
+
+std::shared_ptr<Reporter> make_jsonl_reporter() { return std::make_shared<JsonlReporter>(); }
+
+RunHistory read_history(const std::string& output_dir, std::int64_t last_step) {
+  RunHistory history;
+  for_each_line(metrics_path(output_dir), last_step, [&](const std::string&, const Json& json) {
+    const std::int64_t step = json.value("step", std::int64_t{0});
+    const std::string type = json.value("type", "");
+    const auto number = [&](const char* key) { return json.value(key, 0.0); };
+    if (type == "train") {
+      history.add(StepRecord{step, number("epoch"), number("loss"), number("learning_rate"),
+                             number("grad_norm"), number("tokens_per_second"), number("gflops") * 1e9,
+                             number("seconds")});
+    } else if (type == "eval") {
+      history.add(EvalRecord{.step = step, .loss = number("eval_loss"), .ema = json.value("ema", false)});
+    } else if (type == "sample") {
+      history.add(SampleRecord{step, json.value("prompt", ""), json.value("text", "")});
+    }
+  });
+  return history;
+}
+
+}  // namespace ingot

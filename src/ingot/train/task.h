@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ingot/nn/visit.h"
+#include "ingot/train/best_evaluation.h"
+#include "ingot/train/checkpoint_directory.h"
+#include "ingot/train/history.h"
+#include "ingot/train/optimizer_setup.h"
+
+namespace ingot {
+
+/// What a step's forward and backward passes leave beside the gradients.
+struct StepWork {
+  Tensor metrics;          ///< f32, on the model's device, of the same size in every step: read() explains it
+  Tensor grad_scale = {};  ///< what the optimiser multiplies gradients with; undefined for 1
+};
+
+/// How much work one step is, for rates; 0 where that has no meaning.
+struct StepSize {
+  double tokens = 0, flops = 0, epochs = 0;
+};
+
+/// How far a run has come.
+struct TrainProgress {
+  std::int64_t step = 0;  ///< optimiser steps done
+  BestEvaluation best;
+};
+
+/// One kind of training: what is trained, what a step is, how good the model is. When things happen, and
+/// what is common to all, is the Trainer's (train/trainer.h).
+class TrainTask {
+ public:
+  TrainTask() = default;
+  virtual ~TrainTask() = default;
+  TrainTask(const TrainTask&) = delete;
+  TrainTask& operator=(const TrainTask&) = delete;
+
+  virtual ModuleRef model() = 0;
+  virtual TrainOptimizer& optimizer() = 0;
+
+  /// Puts the forward and backward passes of a step, counted from 0, into the device's current stream, and
+  /// leaves the gradients with the parameters. What depends on chance names its stream by the step, so that
+  /// a resumed run draws the same.
+  virtual StepWork gradients(std::int64_t step) = 0;
+  /// Tells the loss, and what else `metrics` hold, of step record.step. Called in the order of steps. Here:
+  /// the loss, then the norm of the gradients if there is a second value.
+  virtual void read(std::span<const float> metrics, StepRecord& record);
+  virtual StepSize step_size() const { return {}; }
+  /// What to do about a loss that is not finite, for an error.
+  virtual std::string divergence_advice() const { return "lower learning_rate"; }
+
+  /// The mean loss on validation data with the model as it is; nothing where there is no target in it.
+  virtual std::optional<double> evaluate() = 0;
+  /// After each evaluation that decides which weights are best, with those weights in the model.
+  virtual void evaluated(const EvalRecord& /*record*/) {}
+  /// What the model writes after an evaluation.
+  virtual std::vector<SampleRecord> samples(std::int64_t /*step*/) { return {}; }
+
+  /// A JSON object of what a run may not change when it goes on, by the keys of its configuration.
+  virtual std::string settings() const { return "{}"; }
+  /// Of settings that a checkpoint of an earlier version does not hold, those that it ran with.
+  virtual std::string earlier_settings() const { return "{}"; }
+  /// A JSON object of what the task needs to go on, beside tensors, optimiser and progress.
+  virtual std::string state() const { return "{}"; }
+  /// Adds the tensors that the task needs to go on. Here: "weights", of every parameter.
+  virtual void save(Checkpoint& checkpoint);
+  /// Writes a checkpoint, whose tensors are copies on the host; another thread may call it while steps run.
+  virtual std::string write(const CheckpointDirectory& directory, std::int64_t step,
+                            const Checkpoint& checkpoint) const;
+  /// Puts the model and the task where they were. The optimiser has its state already.
+  virtual void restore(const SavedCheckpoint& saved, TrainProgress& progress);
+};
+
+/// InvalidConfig that names the first key of `now` which `begun` has another value of, with both values.
+/// `earlier` tells the values of keys that `begun` lacks; one that both lack is not compared. All are JSON
+/// objects; `place` is where the run was begun.
+void check_same_settings(const std::string& begun, const std::string& now, const std::string& earlier,
+                         const std::string& place);
+
+}  // namespace ingot
