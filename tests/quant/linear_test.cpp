@@ -11,6 +11,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/base/rng.h"
 #include "ingot/kernels/quantized.h"
+#include "ingot/ops/cast.h"
 #include "ingot/quant/group_matrix.h"
 
 namespace ingot::quant {
@@ -149,6 +150,21 @@ TEST(QuantLinear, OfRowsWithOneScaleIsTheProductUpToRoundingForAnyWidth) {
     EXPECT_LT(std::sqrt(error / power), 0.012) << cols;
     const Tensor wanted = GroupMatrix::quantize(w, {.bits = 8, .group = 0}).dequantize();
     EXPECT_EQ(rows(*packed, Tensor::from(ids, {50})).to_vector<float>(), wanted.to_vector<float>());
+  }
+}
+
+TEST(QuantValues, OfAWholeMatrixAreThoseOfItsRows) {
+  for (const std::string& format : quantized_formats()) {
+    for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{37, 256}, {16, 512}, {3, 768}}) {
+      const auto packed = quantize_and_pack(random({rows, cols}, 3), format);
+      std::vector<std::int64_t> ids(static_cast<std::size_t>(rows));
+      std::iota(ids.begin(), ids.end(), 0);
+      const Tensor by_row = quant::rows(*packed, Tensor::from(ids, {rows}));
+      EXPECT_EQ(values(*packed).to_vector<float>(), by_row.to_vector<float>()) << format << ' ' << rows;
+      EXPECT_EQ(to(values(*packed, DType::bf16), DType::f32).to_vector<float>(),
+                to(to(by_row, DType::bf16), DType::f32).to_vector<float>())
+          << format;
+    }
   }
 }
 

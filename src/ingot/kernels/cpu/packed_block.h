@@ -9,10 +9,15 @@
 
 namespace ingot::kernels::cpu {
 
-/// 32 columns of one row of a panel: value[i] = scale[i / 16] · packed_value(codes[i]) + minimum.
-struct PackedRow {
+/// What turns the codes of 32 columns of a row into values: value[i] = scale[i / 16] · packed_value(codes[i])
+/// + minimum.
+struct PackedRowScales {
   std::array<float, 2> scale;
   float minimum;
+};
+
+/// 32 columns of one row of a panel.
+struct PackedRow : PackedRowScales {
   std::array<std::int32_t, 32> codes;  ///< less zero; of f32 the bits
 };
 
@@ -31,6 +36,10 @@ inline float packed_value(PackedFormat format, std::int32_t code) {
   value.bits = static_cast<std::uint8_t>(code);
   return static_cast<float>(value);
 }
+
+/// `panel`: the panel's first byte.
+PackedRowScales read_packed_scales(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row,
+                                   std::int64_t block);
 
 /// Reads a block of a row the plain way, as packed.h says it lies. `panel`: the panel's first byte.
 PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row,

@@ -215,12 +215,12 @@ std::int32_t high_code(const PackedLayout& layout, const std::uint8_t* bits, std
 
 }  // namespace
 
-PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row,
-                          std::int64_t block) {
+PackedRowScales read_packed_scales(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row,
+                                   std::int64_t block) {
   const std::uint8_t* step = panel + layout.panel_header_bytes() +
                              static_cast<std::size_t>(block / layout.step_blocks) * layout.step_bytes();
   const std::int64_t b = block % layout.step_blocks;
-  PackedRow result{};
+  PackedRowScales result{};
   switch (layout.scales) {
     case PackedScales::flat:
       result.scale.fill(packed_half(step, b * 16 + row));
@@ -254,6 +254,15 @@ PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel,
       }
       break;
   }
+  return result;
+}
+
+PackedRow read_packed_row(const PackedLayout& layout, const std::uint8_t* panel, std::int64_t row,
+                          std::int64_t block) {
+  const std::uint8_t* step = panel + layout.panel_header_bytes() +
+                             static_cast<std::size_t>(block / layout.step_blocks) * layout.step_bytes();
+  const std::int64_t b = block % layout.step_blocks;
+  PackedRow result{read_packed_scales(layout, panel, row, block), {}};
   const std::uint8_t* low =
       step + layout.header_bytes() + static_cast<std::size_t>(b) * layout.low_block_bytes();
   const std::uint8_t* high = step + layout.header_bytes() +
