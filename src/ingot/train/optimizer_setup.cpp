@@ -27,11 +27,17 @@ std::unique_ptr<Optimizer> make_optimizer(std::vector<Parameter*> parameters, co
                                              .moments = c.name == "adamw_8bit" ? DType::u8 : DType::f32});
 }
 
+std::vector<Parameter*> trainable_parameters(ModuleRef model) {
+  std::vector<Parameter*> all = ingot::parameters(model);
+  std::erase_if(all, [](const Parameter* parameter) { return !parameter->trainable(); });
+  return all;
+}
+
 }  // namespace
 
 TrainOptimizer::TrainOptimizer(ModuleRef model, const OptimizerConfig& config, LrSchedule schedule,
                                double ema_decay)
-    : parameters_(ingot::parameters(model)),
+    : parameters_(trainable_parameters(model)),
       optimizer_(make_optimizer(parameters_, config)),
       schedule_(std::move(schedule)),
       max_grad_norm_(config.max_grad_norm) {

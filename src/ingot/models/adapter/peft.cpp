@@ -183,9 +183,16 @@ struct Part {
   const LowRankAdapter* adapter;
 };
 
+using Values = std::map<std::string, Tensor>;
+
+Tensor value_of(const Parameter& parameter, const Values& values) {
+  const auto found = values.find(parameter.name);
+  return to(found == values.end() ? parameter.value.detach() : found->second, kCpu);
+}
+
 // The adapters of a module's parts as one: rows of A one behind another, B with a block for each part.
-ModuleTensors joined(const std::vector<Part>& parts) {
-  const auto f32 = [](const Parameter& matrix) { return to(to(matrix.value.detach(), kCpu), DType::f32); };
+ModuleTensors joined(const std::vector<Part>& parts, const Values& values) {
+  const auto f32 = [&values](const Parameter& matrix) { return to(value_of(matrix, values), DType::f32); };
   if (parts.size() == 1) return {f32(parts.front().adapter->a), f32(parts.front().adapter->b), {}};
   std::vector<Tensor> a, b;
   std::int64_t rank = 0;
@@ -216,14 +223,14 @@ void check_parts(const std::string& module, const std::vector<Part>& parts) {
 }  // namespace
 
 void write_peft_adapter(const std::string& directory, AdaptedModel model, const LoraConfig& config,
-                        const std::string& name) {
+                        const std::string& name, const std::map<std::string, Tensor>& values) {
   const NoGrad no_grad;
   std::map<std::string, std::vector<Part>> modules;
   std::map<std::string, Tensor> saved;
   for (const AdaptedWeight& at : adapted_weights(model)) {
     if (const LowRankAdapter* adapter = at.weight->find_adapter(name))
       modules[at.module].push_back({at, adapter});
-    if (config.saves(at.module)) saved[at.ours + ".weight"] = to(at.weight->dense.value.detach(), kCpu);
+    if (config.saves(at.module)) saved[at.ours + ".weight"] = value_of(at.weight->dense, values);
   }
   INGOT_CHECK(!modules.empty(), Error(fmt::format("this model has no adapter '{}'", name)));
   LoraConfig written = config;
@@ -238,7 +245,7 @@ void write_peft_adapter(const std::string& directory, AdaptedModel model, const 
     tensors[std::string(kPrefix) + theirs] = whole;
   for (const auto& [module, parts] : modules) {
     check_parts(module, parts);
-    const ModuleTensors one = joined(parts);
+    const ModuleTensors one = joined(parts, values);
     const std::string prefix = std::string(kPrefix) + module;
     if (parts.front().at.weight->dense.embedding) {
       tensors[prefix + ".lora_embedding_A"] = contiguous(transpose(one.b, 0, 1));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "ingot/models/adapter/lora.h"
@@ -18,9 +19,11 @@ LoraConfig read_peft_adapter(AdaptedModel model, const std::string& directory,
                              const std::string& name = "default", float weight = 1.0F);
 
 /// Writes the adapter `name` so that PEFT reads it. Parts of a fused module that were trained apart are
-/// written as one adapter of the sum of their ranks. `config` says what the base model is. Not atomic as a
-/// whole: give it the path of an AtomicDirectory.
+/// written as one adapter of the sum of their ranks. `config` says what the base model is, and which modules
+/// are kept whole. `values` by parameter name stand in for the model's own (averages; copies that do not
+/// change). Not atomic as a whole: give it the path of an AtomicDirectory.
 void write_peft_adapter(const std::string& directory, AdaptedModel model, const LoraConfig& config,
-                        const std::string& name = "default");
+                        const std::string& name = "default",
+                        const std::map<std::string, Tensor>& values = {});
 
 }  // namespace ingot

@@ -15,6 +15,10 @@ class Tokenizer;
 /// The file of a Checkpoint's tensors that are a language model's weights, by our parameter names.
 inline constexpr const char* kModelFile = "model";
 
+/// The file of the adapters' matrices, by our parameter names, where adapters are what trains. The checkpoint
+/// is then a directory of PEFT's besides.
+inline constexpr const char* kAdapterFile = "adapter_state";
+
 /// The checkpoint of a language model's training: a model directory that Hugging Face tools open, plus
 /// optimizer.safetensors, ema.safetensors (where weights are averaged), trainer_state.json and SHA256SUMS.
 struct LanguageCheckpoint {

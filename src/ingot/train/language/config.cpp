@@ -150,6 +150,7 @@ void read_model(const ConfigReader& root, TrainConfig& t) {
   t.tokenizer = root.get("tokenizer", t.tokenizer);
   t.vocab_size = root.get("vocab_size", t.vocab_size, at_least(257));
   t.dtype = parse_dtype(root.get("torch_dtype", std::string(name(t.dtype))));
+  t.adapter = read_adapter_training(root, t.model);
 }
 
 }  // namespace
@@ -164,6 +165,8 @@ void TrainConfig::validate() const {
   require(!validation_datasets.empty() || validation_split_ratio > 0 || early_stopping_patience == 0,
           "early_stopping_patience",
           "needs validation data: set validation_split_ratio or validation_datasets");
+  require(!adapter.enabled || !from_scratch, "adapter",
+          "is for a base model; from_scratch trains all of a new one");
   require(is_training_dtype(dtype), "torch_dtype", fmt::format("{} is not a dtype to train in", name(dtype)));
   if (device != "auto") static_cast<void>(parse_device(device));
   static_cast<void>(kernels::parse_matmul_precision(matmul_precision));

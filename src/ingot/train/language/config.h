@@ -9,6 +9,7 @@
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/recompute.h"
 #include "ingot/optim/schedule.h"
+#include "ingot/train/language/adapter_training.h"
 #include "ingot/train/optimizer_setup.h"
 
 namespace ingot {
@@ -33,6 +34,8 @@ struct TrainConfig {
   std::string tokenizer;           ///< directory or tokenizer.json; empty: the model's, or train one
   std::int64_t vocab_size = 4096;  ///< of a tokenizer that is trained here
   DType dtype = DType::f32;
+
+  AdapterTraining adapter;
 
   std::vector<DatasetConfig> datasets;
   std::vector<DatasetConfig> validation_datasets;

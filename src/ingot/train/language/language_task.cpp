@@ -50,7 +50,8 @@ LanguageConfig finish_architecture(const TrainConfig& config, const text::Tokeni
 }
 
 std::unique_ptr<LanguageModel> make_model(const TrainConfig& config, const text::Tokenizer& tokenizer,
-                                          const LanguageCheckpoint* checkpoint, Device device) {
+                                          const LanguageCheckpoint* checkpoint,
+                                          const std::map<std::string, Tensor>& adapters, Device device) {
   const MemoryTagScope tag(MemoryTag::parameter);
   if (checkpoint != nullptr) {
     LoadOptions options;
@@ -61,6 +62,8 @@ std::unique_ptr<LanguageModel> make_model(const TrainConfig& config, const text:
     source.finish();
     return model;
   }
+  if (config.adapter.enabled)
+    return load_adapted_model(config.model, config.adapter, config.dtype, device, config.seed, adapters);
   if (!config.from_scratch)
     return load_language_model(config.model, {.dtype = config.dtype, .device = device});
   InitSource source(config.seed, config.dtype, device);
@@ -91,10 +94,13 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   device_ = config_.training_device();
   check_data_paths(config_);  // all of them, before a tokenizer is trained on some
   std::optional<LanguageCheckpoint> checkpoint;
-  if (saved.has_value()) checkpoint = load_checkpoint(*saved);
+  std::map<std::string, Tensor> adapters;
+  if (saved.has_value() && config_.adapter.enabled) adapters = saved->tensors(kAdapterFile);
+  if (saved.has_value() && !config_.adapter.enabled) checkpoint = load_checkpoint(*saved);
   tokenizer_ = choose_tokenizer(config_, saved);
   data_ = prepare_data(config_, *tokenizer_);
-  model_ = make_model(config_, *tokenizer_, checkpoint.has_value() ? &*checkpoint : nullptr, device_);
+  model_ =
+      make_model(config_, *tokenizer_, checkpoint.has_value() ? &*checkpoint : nullptr, adapters, device_);
   INGOT_CHECK(model_->config.vocab_size >= data_.train_documents.store->max_token() + 1,
               InvalidConfig("tokenizer", fmt::format("its ids reach {}, but the model's vocabulary has {}",
                                                      data_.train_documents.store->max_token(),
@@ -105,6 +111,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   check_memory(plan, config_,
                backend(device_).memory_info().free + plan.parameters);  // which are there already
   flops_per_token_ = model_->config.training_flops_per_token(config_.sequence_len);
+  if (config_.adapter.enabled) flops_per_token_ *= 2.0 / 3;  // no gradients of the base's weights
   loader_ = std::make_unique<data::DataLoader>(
       data_.train, data::LoaderOptions{.batch_size = config_.per_device_train_batch_size,
                                        .seed = config_.seed,
@@ -136,6 +143,11 @@ RunInfo LanguageTask::info() const {
 void LanguageTask::write_model(const std::string& path) {
   AtomicDirectory directory(path);
   std::map<std::string, Tensor> weights = optimizer_->ema_weights();
+  if (config_.adapter.enabled) {
+    write_trained_adapter(directory.path(), *model_, config_.adapter, weights);
+    tokenizer_->save_directory(directory.path());
+    return directory.commit();
+  }
   if (weights.empty()) weights = parameter_map(*model_);
   for (auto& [name, tensor] : weights) tensor = to(tensor, kCpu);
   write_language_model(directory.path(), model_->config, weights);
@@ -220,6 +232,16 @@ std::string LanguageTask::settings() const {
   if (config_.from_scratch && config_.tokenizer.empty()) json["vocab_size"] = config_.vocab_size;
   json["optimizer"] = config_.optimizer.name;
   json["ema_decay"] = config_.ema_decay;
+  json["adapter"] = config_.adapter.enabled;
+  if (config_.adapter.enabled) {
+    json["base_format"] = config_.adapter.base_format;
+    const LoraConfig& lora = config_.adapter.lora;
+    json["lora_r"] = lora.r;
+    json["lora_alpha"] = lora.lora_alpha;
+    json["lora_use_rslora"] = lora.use_rslora;
+    json["lora_target_modules"] = lora.target_modules;
+    json["lora_modules_to_save"] = lora.modules_to_save;
+  }
   json["train_seed"] = config_.seed;
   json["sequence_len"] = config_.sequence_len;
   json["sample_packing"] = config_.sample_packing;
@@ -235,11 +257,21 @@ std::string LanguageTask::state() const {
                         {"data", parse_json<Json>(position_.to_json(), "the data's position")}});
 }
 
-void LanguageTask::save(Checkpoint& checkpoint) { checkpoint.tensors[kModelFile] = parameter_map(*model_); }
+void LanguageTask::save(Checkpoint& checkpoint) {
+  if (config_.adapter.enabled)
+    checkpoint.tensors[kAdapterFile] = trained_parameters(*model_);
+  else
+    checkpoint.tensors[kModelFile] = parameter_map(*model_);
+}
 
 std::string LanguageTask::write(const CheckpointDirectory& directory, std::int64_t step,
                                 const Checkpoint& checkpoint) const {
-  return save_checkpoint(directory, step, checkpoint, model_->config, *tokenizer_);
+  if (!config_.adapter.enabled)
+    return save_checkpoint(directory, step, checkpoint, model_->config, *tokenizer_);
+  return directory.write(step, checkpoint, [&](const AtomicDirectory& files) {
+    write_trained_adapter(files.path(), *model_, config_.adapter, checkpoint.tensors.at(kAdapterFile));
+    tokenizer_->save_directory(files.path());
+  });
 }
 
 // The model has the checkpoint's weights already.

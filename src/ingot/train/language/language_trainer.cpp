@@ -9,7 +9,9 @@
 namespace ingot {
 namespace {
 
-std::string model_directory(const TrainConfig& config) { return config.output_dir + "/model"; }
+std::string model_directory(const TrainConfig& config) {
+  return config.output_dir + (config.adapter.enabled ? "/adapter" : "/model");
+}
 
 std::optional<SavedCheckpoint> checkpoint_to_resume(const TrainConfig& config) {
   config.validate();

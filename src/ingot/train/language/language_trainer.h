@@ -22,7 +22,8 @@ struct TrainResult {
   std::int64_t steps = 0;
   double train_loss = 0;
   std::optional<double> validation_loss, best_validation_loss;
-  std::string model_directory;  ///< the final weights, as Hugging Face tools open them
+  std::string
+      model_directory;  ///< the final weights, as Hugging Face tools open them; of adapters, as PEFT does
   std::string last_checkpoint;
 };
 

@@ -117,9 +117,9 @@ std::size_t gradients_per_token(const LanguageConfig& c, bool selective) {
   return static_cast<std::size_t>(widest + c.hidden_size);
 }
 
-std::size_t optimizer_bytes(const TrainConfig& config, const LanguageConfig& model) {
-  const std::int64_t count = model.parameter_count();
-  const std::int64_t master = is_half_precision(config.dtype)
+// `count`: of the parameters that train; those of adapters are f32.
+std::size_t optimizer_bytes(const TrainConfig& config, const LanguageConfig& model, std::int64_t count) {
+  const std::int64_t master = is_half_precision(config.dtype) && !config.adapter.enabled
                                   ? static_cast<std::int64_t>(byte_size(kernels::master_dtype(config.dtype)))
                                   : 0;
   const std::int64_t moments = config.optimizer.name == "sgd" ? (config.optimizer.momentum > 0 ? 1 : 0) : 2;
@@ -128,7 +128,7 @@ std::size_t optimizer_bytes(const TrainConfig& config, const LanguageConfig& mod
   if (config.optimizer.name == "adamw_8bit") {
     const std::int64_t positions =
         model.position == PositionKind::learned ? model.max_position_embeddings : 0;
-    codes = count - (model.vocab_size + positions) * model.hidden_size;
+    codes = config.adapter.enabled ? count : count - (model.vocab_size + positions) * model.hidden_size;
   }
   const std::int64_t bytes =
       count * master + moments * (4 * (count - codes) + codes + 4 * kernels::moment_blocks(codes));
@@ -158,10 +158,13 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   const auto hidden = static_cast<std::size_t>(model.hidden_size);
   MemoryPlan plan;
   plan.on_card = on_card;
-  plan.parameters = count * size;
-  plan.gradients = count * size;
-  plan.optimizer = optimizer_bytes(config, model);
-  plan.ema = config.ema_decay > 0 ? count * 4 : 0;
+  const AdapterTraining& adapter = config.adapter;
+  const auto trained = adapter.enabled ? static_cast<std::size_t>(adapter.parameter_count(model)) : count;
+  plan.parameters =
+      adapter.enabled ? adapter.base_bytes(model, config.dtype) + trained * sizeof(float) : count * size;
+  plan.gradients = trained * (adapter.enabled ? sizeof(float) : size);
+  plan.optimizer = optimizer_bytes(config, model, static_cast<std::int64_t>(trained));
+  plan.ema = config.ema_decay > 0 ? trained * 4 : 0;
   const Activations activations = activations_per_token(model, config, on_card);
   plan.activations = tokens * activations.kept;
   const std::size_t gradients = gradients_per_token(model, config.recompute == Recompute::selective);

@@ -1,0 +1,145 @@
+#include "ingot/train/language/adapter_training.h"
+
+#include <fmt/format.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+#include "ingot/models/adapter/modules.h"
+#include "ingot/models/adapter/peft.h"
+#include "ingot/models/architecture_check.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/ops/cast.h"
+#include "ingot/quant/packed_matrix.h"
+
+namespace ingot {
+namespace {
+
+constexpr const char* kStored = "stored";
+
+// Sees every weight of an architecture without its memory.
+template <class F>
+void for_each_weight_of(const LanguageConfig& config, F&& f) {
+  ShapeRecorder shapes;
+  LanguageModel model(config, shapes);
+  const WeightMap map = LanguageModel::weight_map(config);
+  for (const AdaptedWeight& at : adapted_weights({model, map})) f(at);
+}
+
+// What a format takes, of a matrix that all formats' blocks divide.
+double bytes_per_element(const std::string& format) {
+  constexpr std::int64_t kRows = 16, kColumns = 256;
+  const auto packed = quant::quantize_and_pack(Tensor::zeros({kRows, kColumns}), format);
+  return static_cast<double>(packed->nbytes()) / (kRows * kColumns);
+}
+
+void read_targets(const ConfigReader& root, LoraConfig& lora) {
+  lora.target_modules = root.get("lora_target_modules", std::vector<std::string>{});
+  if (root.get("lora_target_linear", lora.target_modules.empty())) lora.target_modules = {"all-linear"};
+  lora.exclude_modules = root.get("lora_exclude_modules", lora.exclude_modules);
+  lora.modules_to_save = root.get("lora_modules_to_save", lora.modules_to_save);
+  lora.layers_to_transform = root.get("lora_layers_to_transform", lora.layers_to_transform);
+}
+
+std::string base_format(const ConfigReader& root, bool qlora, const std::string& model) {
+  const bool four = root.get("load_in_4bit", false), eight = root.get("load_in_8bit", false);
+  if (four && eight) root.fail("load_in_8bit", "is set beside load_in_4bit; choose one");
+  std::string usual;
+  if (qlora || four) usual = model.ends_with(".gguf") ? kStored : "nf4";
+  if (eight) usual = "int8";
+  const std::string format = root.get("base_format", usual);
+  if (!format.empty() && format != kStored) static_cast<void>(bytes_per_element(format));  // or lists them
+  return format;
+}
+
+}  // namespace
+
+AdapterTraining read_adapter_training(const ConfigReader& root, const std::string& model) {
+  AdapterTraining adapter;
+  const std::string kind =
+      root.choice("adapter", root.get("lora", false) ? "lora" : "none", {"none", "lora", "qlora"});
+  adapter.enabled = kind != "none";
+  root.alias("lora_rank", "lora_r");
+  LoraConfig& lora = adapter.lora;
+  lora.r = root.get("lora_r", std::int64_t{16}, at_least(1));
+  lora.lora_alpha = root.get("lora_alpha", 32.0);
+  root.alias("peft_use_rslora", "lora_use_rslora");
+  lora.use_rslora = root.get("lora_use_rslora", false);
+  if (root.get("lora_dropout", 0.0) != 0)
+    root.fail("lora_dropout", "is not 0: dropout of adapters is not available; leave it out, or write 0");
+  read_targets(root, lora);
+  adapter.start_from = root.get("lora_model_dir", std::string());
+  adapter.base_format = base_format(root, kind == "qlora", model);
+  lora.base_model_name_or_path = model;
+  if (!adapter.enabled && adapter.quantizes_base())
+    root.fail("load_in_4bit", "needs adapter: qlora; a quantized model does not train by itself");
+  return adapter;
+}
+
+std::int64_t AdapterTraining::parameter_count(const LanguageConfig& model) const {
+  std::int64_t count = 0;
+  for_each_weight_of(model, [&](const AdaptedWeight& at) {
+    if (lora.targets(at.module, at.is_head))
+      count += lora.rank_of(at.module) * (at.weight->in() + at.weight->out());
+    if (lora.saves(at.module)) count += at.weight->in() * at.weight->out();
+  });
+  return count;
+}
+
+std::size_t AdapterTraining::base_bytes(const LanguageConfig& model, DType dtype) const {
+  const auto dense = static_cast<double>(byte_size(dtype));
+  auto count = static_cast<double>(model.parameter_count());
+  if (!quantizes_base()) return static_cast<std::size_t>(count * dense);
+  // A file's own formats differ from matrix to matrix; q8_0 is more than most.
+  const double packed = bytes_per_element(base_format == kStored ? "q8_0" : base_format);
+  double bytes = 0;
+  for_each_weight_of(model, [&](const AdaptedWeight& at) {
+    const auto elements = static_cast<double>(at.weight->in() * at.weight->out());
+    bytes += elements * packed;
+    count -= elements;
+  });
+  return static_cast<std::size_t>(bytes + count * dense);
+}
+
+std::unique_ptr<LanguageModel> load_adapted_model(const std::string& base, const AdapterTraining& adapter,
+                                                  DType dtype, Device device, std::uint64_t seed,
+                                                  const std::map<std::string, Tensor>& saved) {
+  LoadOptions options{.dtype = dtype, .device = device, .trainable = false};
+  options.keep_quantized = adapter.quantizes_base();
+  if (adapter.base_format != kStored) options.format = adapter.base_format;
+  auto model = load_language_model(base, options);
+  const WeightMap map = LanguageModel::weight_map(model->config);
+  InitSource source(seed, DType::f32, device);
+  if (adapter.start_from.empty())
+    add_lora({*model, map}, adapter.lora, source);
+  else
+    read_peft_adapter({*model, map}, adapter.start_from);
+  train_adapter_only({*model, map}, adapter.lora);
+  if (saved.empty()) return model;
+  for (Parameter* parameter : parameters(*model)) {
+    if (!parameter->trainable()) continue;
+    const auto found = saved.find(parameter->name);
+    INGOT_CHECK(
+        found != saved.end() && found->second.shape() == parameter->shape(),
+        InvalidConfig("lora_r, lora_target_modules, base_model",
+                      fmt::format("must stay as the run was begun: {} is {} now, and {} in its checkpoint",
+                                  parameter->name, to_string(parameter->shape()),
+                                  found == saved.end() ? "missing" : to_string(found->second.shape()))));
+    parameter->replace(clone(to(found->second, device)));
+  }
+  return model;
+}
+
+std::map<std::string, Tensor> trained_parameters(LanguageModel& model) {
+  std::map<std::string, Tensor> trained;
+  for (const Parameter* parameter : parameters(model))
+    if (parameter->trainable()) trained[parameter->name] = parameter->value.detach();
+  return trained;
+}
+
+void write_trained_adapter(const std::string& directory, LanguageModel& model, const AdapterTraining& adapter,
+                           const std::map<std::string, Tensor>& values) {
+  const WeightMap map = LanguageModel::weight_map(model.config);
+  write_peft_adapter(directory, {model, map}, adapter.lora, "default", values);
+}
+
+}  // namespace ingot

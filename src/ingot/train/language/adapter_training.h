@@ -1,0 +1,46 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "ingot/models/adapter/lora_config.h"
+#include "ingot/models/language/decoder.h"
+
+namespace ingot {
+
+class ConfigReader;
+
+/// Fine-tuning by low-rank adapters on a frozen base model: LoRA, or QLoRA where the base is quantized.
+struct AdapterTraining {
+  bool enabled = false;
+  LoraConfig lora;
+  /// Quantized format of the base ("nf4", "q4_k", ...); "stored": as its file has it; empty: dense.
+  std::string base_format;
+  std::string start_from;  ///< a PEFT directory to go on from; empty: fresh adapters
+
+  bool quantizes_base() const { return !base_format.empty(); }
+  /// Parameters of the adapters on a model of this architecture.
+  std::int64_t parameter_count(const LanguageConfig& model) const;
+  /// Bytes of the base in its format, adapters not counted. `dtype`: of what stays dense.
+  std::size_t base_bytes(const LanguageConfig& model, DType dtype) const;
+};
+
+/// Reads `adapter`, `lora_r`, `load_in_4bit` and their kin, under axolotl's and Surogate's names.
+AdapterTraining read_adapter_training(const ConfigReader& root, const std::string& model);
+
+/// The base model of a run with adapters on it, of which only these train. Their matrices are those of
+/// `saved`, by parameter name, where it is not empty.
+std::unique_ptr<LanguageModel> load_adapted_model(const std::string& base, const AdapterTraining& adapter,
+                                                  DType dtype, Device device, std::uint64_t seed,
+                                                  const std::map<std::string, Tensor>& saved);
+
+/// What trains, by name.
+std::map<std::string, Tensor> trained_parameters(LanguageModel& model);
+
+/// Writes the adapters as PEFT reads them, with `values` (trained_parameters()) in the place of the model's
+/// own where it is not empty.
+void write_trained_adapter(const std::string& directory, LanguageModel& model, const AdapterTraining& adapter,
+                           const std::map<std::string, Tensor>& values);
+
+}  // namespace ingot

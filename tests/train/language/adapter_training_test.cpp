@@ -1,0 +1,189 @@
+#include "ingot/train/language/adapter_training.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/temporary_directory.h"
+#include "tests/train/hook_reporter.h"
+#include <gtest/gtest.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/models/adapter/use_adapters.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/train/language/language_trainer.h"
+#include "ingot/train/language/memory_plan.h"
+#include "ingot/weights/open.h"
+
+namespace ingot {
+namespace {
+
+// A base model that was trained on one text, to be fine-tuned on another.
+class AdapterTrainingTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    directory_ = std::make_unique<test::TemporaryDirectory>();
+    std::ofstream base(directory_->at("base.txt")), other(directory_->at("other.txt"));
+    for (int i = 0; i < 200; ++i) {
+      base << "The number " << i << " is followed by the number " << i + 1 << ".\n";
+      other << "After the number " << i << " there comes " << i + 1 << ", they say.\n";
+    }
+    base.close();
+    other.close();
+    TrainConfig c = config("base", "base.txt");
+    c.from_scratch = true;
+    apply_family(c.architecture);
+    c.architecture.hidden_size = c.architecture.intermediate_size = 64;
+    c.architecture.num_hidden_layers = 2;
+    c.architecture.num_attention_heads = 4;
+    c.architecture.num_key_value_heads = 2;
+    c.vocab_size = 280;
+    base_ = LanguageTrainer(c).run().model_directory;
+  }
+  static void TearDownTestSuite() { directory_.reset(); }
+
+  static TrainConfig config(const std::string& output, const std::string& text) {
+    TrainConfig c;
+    c.datasets = {{.path = directory_->at(text)}};
+    c.output_dir = directory_->at(output);
+    c.sequence_len = 32;
+    c.per_device_train_batch_size = 4;
+    c.max_steps = 12;
+    c.optimizer.learning_rate = 1e-2;
+    c.eval_steps = c.save_steps = 0;
+    c.report_to = {};
+    return c;
+  }
+
+  // Each test has outputs of its own.
+  static TrainConfig tuning(const std::string& output, const std::string& base_format = {}) {
+    TrainConfig c = config(output, "other.txt");
+    c.model = base_;
+    c.adapter.enabled = true;
+    c.adapter.base_format = base_format;
+    c.adapter.lora = {.r = 4, .lora_alpha = 8, .target_modules = {"all-linear"}};
+    return c;
+  }
+
+  static std::string adapter_bytes(const TrainResult& result) {
+    return read_file(result.model_directory + "/adapter_model.safetensors");
+  }
+
+  inline static std::unique_ptr<test::TemporaryDirectory> directory_;
+  inline static std::string base_;
+};
+
+TEST_F(AdapterTrainingTest, LearnsWithADenseAndAQuantizedBaseAndLeavesAnAdapterOfPeft) {
+  for (const std::string format : {"", "nf4", "q8_0"}) {
+    LanguageTrainer trainer(tuning("tuned-" + format, format));
+    const double before = *trainer.evaluate();
+    const TrainResult result = trainer.run();
+    EXPECT_LT(*result.validation_loss, before - 0.5) << format;
+    EXPECT_TRUE(std::filesystem::exists(result.model_directory + "/adapter_config.json"));
+    EXPECT_TRUE(std::filesystem::exists(result.model_directory + "/tokenizer.json"));
+    if (!format.empty()) continue;
+    // The base with what was written gives the loss of the run.
+    TrainConfig again = tuning("again");
+    again.adapter.start_from = result.model_directory;
+    EXPECT_NEAR(*LanguageTrainer(again).evaluate(), *result.validation_loss, 1e-6);
+  }
+}
+
+TEST_F(AdapterTrainingTest, OnlyTheAdapterTrains) {
+  LanguageTrainer trainer(tuning("only"));
+  const auto base = load_language_model(base_);
+  trainer.run();
+  const auto weights = named_weights(trainer.model()), before = named_weights(*base);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    EXPECT_EQ(weights[i].second->dense.value.to_vector<float>(),
+              before[i].second->dense.value.to_vector<float>());
+}
+
+TEST_F(AdapterTrainingTest, ResumingGivesTheBitsOfARunThatNeverStopped) {
+  for (const std::string format : {"", "nf4"}) {
+    TrainConfig whole = tuning("whole" + format, format);
+    whole.max_steps = 6;
+    const std::string expected = adapter_bytes(LanguageTrainer(whole).run());
+    TrainConfig part = tuning("part" + format, format);
+    part.max_steps = 6;
+    part.save_steps = 2;
+    int asked = 0;
+    LanguageTrainer(part, {.should_stop = [&] { return ++asked == 3; }}).run();
+    part.resume_from_checkpoint = true;
+    LanguageTrainer resumed(part);
+    EXPECT_EQ(resumed.steps_done(), 3);
+    EXPECT_EQ(adapter_bytes(resumed.run()), expected) << format;
+  }
+}
+
+TEST_F(AdapterTrainingTest, AnotherAdapterThanTheRunsIsRefusedByItsKey) {
+  TrainConfig c = tuning("run");
+  c.max_steps = 2;
+  LanguageTrainer(c).run();
+  c.resume_from_checkpoint = true;
+  c.adapter.lora.r = 8;
+  try {
+    LanguageTrainer again(c);
+    ADD_FAILURE() << "it went on";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("lora_r"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(AdapterTrainingTest, TheMemoryPlanCountsAdaptersAndTheBaseInItsFormat) {
+  const TrainConfig dense = tuning("a"), quantized = tuning("b", "nf4");
+  const LanguageConfig model = load_language_model(base_)->config;
+  const MemoryPlan with_dense = plan_memory(dense, model), with_nf4 = plan_memory(quantized, model);
+  // Rank 4: of q, k, v, o and gate, up, down of two layers.
+  const std::int64_t sums = (64 + 64) * 2 + (64 + 32) * 2 + (64 + 64) * 3;
+  EXPECT_EQ(dense.adapter.parameter_count(model), 2 * 4 * sums);
+  EXPECT_EQ(with_dense.gradients, static_cast<std::size_t>(2 * 4 * sums) * 4);
+  EXPECT_EQ(with_dense.optimizer, 2 * with_dense.gradients);
+  EXPECT_LT(with_nf4.parameters, with_dense.parameters / 3);
+}
+
+TrainConfig read(const std::string& yaml) {
+  Config config = Config::parse("datasets: [{path: x}]\nbase_model: base\n" + yaml, "test.yaml");
+  return read_train_config(config);
+}
+
+TEST(AdapterConfig, KeysOfAxolotlAndSurogateMeanTheSame) {
+  const TrainConfig axolotl = read(
+      "adapter: qlora\nload_in_4bit: true\nlora_r: 8\nlora_alpha: 16\nlora_dropout: 0\n"
+      "lora_target_modules: [q_proj, v_proj]\npeft_use_rslora: true\nlora_modules_to_save: [lm_head]\n");
+  EXPECT_TRUE(axolotl.adapter.enabled);
+  EXPECT_EQ(axolotl.adapter.base_format, "nf4");
+  EXPECT_EQ(axolotl.adapter.lora.r, 8);
+  EXPECT_EQ(axolotl.adapter.lora.lora_alpha, 16);
+  EXPECT_TRUE(axolotl.adapter.lora.use_rslora);
+  EXPECT_EQ(axolotl.adapter.lora.target_modules, (std::vector<std::string>{"q_proj", "v_proj"}));
+  EXPECT_EQ(axolotl.adapter.lora.modules_to_save, std::vector<std::string>{"lm_head"});
+  const TrainConfig surogate = read("lora: true\nlora_rank: 4\n");
+  EXPECT_TRUE(surogate.adapter.enabled);
+  EXPECT_EQ(surogate.adapter.lora.r, 4);
+  EXPECT_EQ(surogate.adapter.lora.target_modules, std::vector<std::string>{"all-linear"});
+  EXPECT_EQ(surogate.adapter.base_format, "");
+  EXPECT_EQ(read("adapter: qlora\nbase_format: q4_k\n").adapter.base_format, "q4_k");
+  EXPECT_FALSE(read("").adapter.enabled);
+}
+
+TEST(AdapterConfig, WhatCannotBeNamesTheKey) {
+  const auto refusal = [](const std::string& yaml) -> std::string {
+    try {
+      read(yaml);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  EXPECT_NE(refusal("adapter: lora\nlora_dropout: 0.05\n").find("lora_dropout"), std::string::npos);
+  EXPECT_NE(refusal("load_in_4bit: true\n").find("adapter: qlora"), std::string::npos);
+  EXPECT_NE(refusal("adapter: qlora\nbase_format: q4k\n").find("q4_k"), std::string::npos);
+  EXPECT_NE(refusal("adapter: dora\n").find("adapter"), std::string::npos);
+  EXPECT_NE(refusal("adapter: lora\nlora_r: 0\n").find("lora_r"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ingot
