@@ -46,6 +46,13 @@ TEST_F(Checksums, AreMissedThemselves) {
   EXPECT_THROW(verify_checksums(directory_.at("nowhere")), IoError);
 }
 
+TEST_F(Checksums, ThatWereEmptiedOrCutShortAreDamage) {
+  write_file_atomically(directory_.at("model.safetensors"), "three");
+  EXPECT_NE(complaint().find("model.safetensors: is not listed"), std::string::npos) << complaint();
+  write_file_atomically(directory_.at("SHA256SUMS"), "");
+  EXPECT_NE(complaint().find("is empty: it is damaged"), std::string::npos) << complaint();
+}
+
 TEST_F(Checksums, GoWithTheirDirectory) {
   remove_with_checksums(directory_.path());
   EXPECT_FALSE(std::filesystem::exists(directory_.path()));

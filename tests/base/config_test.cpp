@@ -232,7 +232,19 @@ TEST(Config, HostileYamlIsRefusedAndNotExpanded) {
   }
   EXPECT_NE(failure([&] { Config::parse(bomb); }).find("is too large"), std::string::npos);
   EXPECT_THROW(Config::parse("a: " + std::string(100'000, '[')), InvalidConfig);
+  EXPECT_NE(failure([&] { Config::parse("a: &a [*a]"); }).find("an alias stands in what it names"),
+            std::string::npos);
+  EXPECT_THROW(Config::parse("a: &a {b: *a}"), InvalidConfig);
+  std::string repeated = "a: &a " + std::string(100'000, 'x') + "\nb: [*a";
+  for (int i = 0; i < 50'000; ++i) repeated += ",*a";
+  EXPECT_NE(failure([&] { Config::parse(repeated + "]"); }).find("is too large"), std::string::npos);
   EXPECT_THROW(Config::parse(std::string("\xff\xfe\x00\x01:", 5)), InvalidConfig);
+}
+
+TEST(Config, ManyKeysTakeTimeThatGrowsWithTheirNumber) {
+  std::string many = "m:\n";
+  for (int i = 0; i < 49'000; ++i) many += "  k" + std::to_string(i) + ": 1\n";
+  EXPECT_EQ(Config::parse(many).root().section("m").keys().size(), 49'000U);
 }
 
 TEST(Config, FreeMappingsListTheirKeys) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -31,13 +32,23 @@ void verify_checksums(const std::string& directory) {
   const std::string path = directory + "/" + kChecksumsFile;
   INGOT_CHECK(fs::exists(path), FormatError(directory, -1, kChecksumsFile, "is missing"));
   std::istringstream sums(read_file(path));
+  std::set<std::string> listed;
   for (std::string line; std::getline(sums, line);) {
     INGOT_CHECK(line.size() > 66, FormatError(path, -1, "line", "is not '<sha256>  <file>': " + line));
     const std::string name = line.substr(66);
+    listed.insert(name);
     INGOT_CHECK(fs::exists(directory + "/" + name), FormatError(directory, -1, name, "is missing"));
     INGOT_CHECK(
         sha256_file(directory + "/" + name) == line.substr(0, 64),
         FormatError(directory, -1, name, "does not have the SHA-256 that it was saved with: it is damaged"));
+  }
+  INGOT_CHECK(!listed.empty(), FormatError(path, 0, "line", "is empty: it is damaged"));
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    const bool saved = entry.path().extension() == ".safetensors" || entry.path().extension() == ".json";
+    INGOT_CHECK(!saved || listed.contains(name),
+                FormatError(path, -1, name,
+                            "is not listed: the list was cut short, or the file does not belong here"));
   }
 }
 

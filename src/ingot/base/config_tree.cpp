@@ -6,6 +6,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/units.h"
 
 namespace ingot::config_detail {
 namespace {
@@ -13,13 +14,17 @@ namespace {
 // An alias may be used many times, and one of aliases of aliases grows without bound ("billion laughs"); no
 // configuration comes near this.
 constexpr int kMaxNodes = 100'000;
+constexpr std::size_t kMaxBytes = std::size_t{16} << 20;  // of the text, and of what its aliases repeat
+constexpr int kMaxDepth = 100;                            // an alias inside of what it names has no end
 
 class Converter {
  public:
   explicit Converter(const std::string& name) : name_(name) {}
 
-  void convert(const YAML::Node& from, Node& to) {
+  void convert(const YAML::Node& from, Node& to, int depth = 0) {
     if (++count_ > kMaxNodes) fail(from, fmt::format("is too large: over {} values", kMaxNodes));
+    if (depth > kMaxDepth)
+      fail(from, fmt::format("nests deeper than {} levels, or an alias stands in what it names", kMaxDepth));
     to.line = from.Mark().line + 1;
     switch (from.Type()) {
       case YAML::NodeType::Undefined:
@@ -28,6 +33,7 @@ class Converter {
         return;
       case YAML::NodeType::Scalar:
         to.kind = Node::Kind::scalar;
+        charge(from);
         to.text = from.Scalar();
         to.quoted = from.Tag() == "!";
         if (!to.quoted && to.text.empty()) to.kind = Node::Kind::null;
@@ -35,26 +41,36 @@ class Converter {
       case YAML::NodeType::Sequence:
         to.kind = Node::Kind::list;
         for (const YAML::Node& item : from) {
-          convert(item, *to.items.emplace_back("", std::make_unique<Node>()).second);
+          convert(item, *to.items.emplace_back("", std::make_unique<Node>()).second, depth + 1);
         }
         return;
       case YAML::NodeType::Map:
-        to.kind = Node::Kind::map;
-        for (const auto& entry : from) convert_entry(entry.first, entry.second, to);
+        convert_map(from, to, depth);
         return;
     }
   }
 
  private:
-  void convert_entry(const YAML::Node& key, const YAML::Node& value, Node& to) {
-    if (!key.IsScalar()) fail(key, "a key must be a word");
-    const std::string& name = key.Scalar();
-    if (const Node* other = to.find(name)) {
-      fail(key, fmt::format("'{}' is given twice, here and in line {}", name, other->line));
+  void convert_map(const YAML::Node& from, Node& to, int depth) {
+    to.kind = Node::Kind::map;
+    std::unordered_map<std::string, int> lines;  // of keys
+    for (const auto& entry : from) {
+      const YAML::Node& key = entry.first;
+      if (!key.IsScalar()) fail(key, "a key must be a word");
+      charge(key);
+      const std::string& name = key.Scalar();
+      const int line = key.Mark().line + 1;
+      if (const auto [other, added] = lines.emplace(name, line); !added)
+        fail(key, fmt::format("'{}' is given twice, here and in line {}", name, other->second));
+      Node& item = *to.items.emplace_back(name, std::make_unique<Node>()).second;
+      convert(entry.second, item, depth + 1);
+      item.line = line;
     }
-    Node& item = *to.items.emplace_back(name, std::make_unique<Node>()).second;
-    convert(value, item);
-    item.line = key.Mark().line + 1;
+  }
+
+  void charge(const YAML::Node& scalar) {
+    bytes_ += scalar.Scalar().size();
+    if (bytes_ > kMaxBytes) fail(scalar, fmt::format("is too large: over {}", human_bytes(kMaxBytes)));
   }
 
   [[noreturn]] void fail(const YAML::Node& at, const std::string& problem) const {
@@ -63,9 +79,13 @@ class Converter {
 
   const std::string& name_;
   int count_ = 0;
+  std::size_t bytes_ = 0;
 };
 
 YAML::Node load_yaml(const std::string& text, const std::string& name) {
+  INGOT_CHECK(text.size() <= kMaxBytes,
+              InvalidConfig(name, fmt::format("is too large: {}, and {} at most can be read",
+                                              human_bytes(text.size()), human_bytes(kMaxBytes))));
   try {
     return YAML::Load(text);
   } catch (const YAML::Exception& error) {
@@ -84,12 +104,11 @@ Node* Node::find(std::string_view key) const {
 }
 
 void Document::record(std::string path, std::string value) {
-  const auto it =
-      std::find_if(effective.begin(), effective.end(), [&](const Effective& e) { return e.path == path; });
-  if (it != effective.end()) {
-    it->value = std::move(value);
-  } else {
+  const auto [at, added] = recorded.emplace(path, effective.size());
+  if (added) {
     effective.push_back({std::move(path), std::move(value)});
+  } else {
+    effective[at->second].value = std::move(value);
   }
 }
 

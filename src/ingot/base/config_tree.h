@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct Document {
   Node empty;  // what an absent section reads from (its `asked` is never looked at)
   std::vector<std::unique_ptr<Node>> absent;
   std::vector<Effective> effective;
+  std::unordered_map<std::string, std::size_t> recorded;  // path to index in `effective`
 
   void record(std::string path, std::string value);
   std::string place(const Node& node) const;

@@ -23,6 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Without O_NONBLOCK, opening a pipe waits for somebody who writes to it.
+constexpr int kReadOnly = O_RDONLY | O_NONBLOCK;
+
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
 std::string advice_for(int code, const std::string& path) {
@@ -69,18 +72,20 @@ class Descriptor {
   int fd_;
 };
 
-/// The size of a regular file that is open; anything else cannot be read whole.
+/// The size of a regular file that is open. Anything else cannot be read whole: a pipe may wait for ever, and
+/// /dev/zero never ends.
 std::size_t size_of(int fd, const std::string& path) {
   struct stat info {};
   if (fstat(fd, &info) != 0) throw_file_error(path, "look at it");
   INGOT_CHECK(!S_ISDIR(info.st_mode), IoError(path, "is a directory; expected a file"));
+  INGOT_CHECK(S_ISREG(info.st_mode), IoError(path, "is a pipe, socket or device; expected a regular file"));
   return static_cast<std::size_t>(info.st_size);
 }
 
 }  // namespace
 
 std::string read_file(const std::string& path) {
-  const Descriptor file(path, O_RDONLY);
+  const Descriptor file(path, kReadOnly);
   if (file.get() < 0) throw_file_error(path, "open it");
   // The size is a first guess only: what /proc holds says 0, and a file may grow.
   std::string content(size_of(file.get(), path) + 1, '\0');
@@ -98,7 +103,7 @@ std::string read_file(const std::string& path) {
 }
 
 MappedFile::MappedFile(std::string path, Access access) : path_(std::move(path)) {
-  const Descriptor file(path_, O_RDONLY);
+  const Descriptor file(path_, kReadOnly);
   if (file.get() < 0) throw_file_error(path_, "open it");
   size_ = size_of(file.get(), path_);
   if (size_ == 0) return;  // mmap takes no empty range

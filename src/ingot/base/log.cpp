@@ -20,6 +20,7 @@
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/suggest.h"
 
@@ -179,7 +180,7 @@ std::string text_line(const Logging& to, std::string_view target, std::string_vi
     std::visit([&](const auto& value) { fmt::format_to(std::back_inserter(line), "{}", value); },
                field.value);
   }
-  return line;
+  return printable(line, true);
 }
 
 }  // namespace

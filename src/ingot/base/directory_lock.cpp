@@ -1,0 +1,31 @@
+#include "ingot/base/directory_lock.h"
+
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/file_error.h"
+#include "ingot/base/files.h"
+
+namespace ingot {
+
+DirectoryLock::DirectoryLock(std::string path) : path_(std::move(path)) {
+  make_directories(path_);
+  fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd_ < 0) throw_file_error(path_, "open it");
+  if (flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;  // some file systems have no locks
+  close(std::exchange(fd_, -1));
+  throw IoError(path_, "another process writes its results there; wait for it, or give another directory");
+}
+
+DirectoryLock::~DirectoryLock() {
+  if (fd_ < 0) return;
+  rmdir(path_.c_str());  // fails, as it should, where there is anything in it
+  close(fd_);
+}
+
+}  // namespace ingot
