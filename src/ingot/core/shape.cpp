@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ingot/base/error.h"
+#include "ingot/core/checked.h"
 
 namespace ingot {
 
@@ -13,17 +14,16 @@ Shape::Shape(std::initializer_list<std::int64_t> dims)
 Shape::Shape(std::span<const std::int64_t> dims) {
   INGOT_CHECK(dims.size() <= kMaxRank, DimensionMismatch("a shape has at most " + std::to_string(kMaxRank) +
                                                          " axes, got " + std::to_string(dims.size())));
-  for (const std::int64_t dim : dims) {
-    INGOT_CHECK(dim >= 0, DimensionMismatch("a shape's sizes cannot be negative, got " +
-                                            ingot::to_string(std::vector(dims.begin(), dims.end()))));
-    dims_[static_cast<std::size_t>(rank_++)] = dim;
-  }
+  checked_numel(dims, "shape");
+  for (const std::int64_t dim : dims) dims_[static_cast<std::size_t>(rank_++)] = dim;
 }
 
+// Sizes can be assigned one by one, so what the constructor found does not hold for ever.
 std::int64_t Shape::numel() const {
   std::int64_t n = 1;
-  for (const std::int64_t dim : dims()) n *= dim;
-  return n;
+  bool wraps = false;
+  for (const std::int64_t dim : dims()) wraps |= __builtin_mul_overflow(n, dim, &n);
+  return wraps || n > kMaxElements ? checked_numel(dims(), "shape") : n;
 }
 
 bool Shape::operator==(const Shape& other) const { return std::ranges::equal(dims(), other.dims()); }
@@ -47,6 +47,7 @@ Shape Shape::erase(int axis) const {
 Shape Shape::with(int axis, std::int64_t size) const {
   Shape result = *this;
   result[axis] = size;
+  checked_numel(result.dims(), "shape");
   return result;
 }
 

@@ -45,12 +45,13 @@ std::vector<Tensor> loop(const OpCall& call) {
   INGOT_CHECK(outputs > carried && body.inputs().size() == carried + 2,
               FormatError(call.where(), -1, "body", "has not the inputs and outputs of a loop's"));
   std::int64_t turns = INT64_MAX;
-  if (call.has(0)) turns = as_integers(call.in(0)).at(0);
+  if (call.has(0)) turns = call.integer_in(0);
   Tensor condition = call.has(1) ? call.in(1) : Tensor::from(std::vector<std::int64_t>{1}, {});
   std::vector<Tensor> values;
   for (std::size_t i = 0; i < carried; ++i) values.push_back(call.in(i + 2));
   std::vector<std::vector<Tensor>> scans(outputs - 1 - carried);
   for (std::int64_t turn = 0; turn < turns && is_true(call, condition); ++turn) {
+    call.take_iteration();
     std::vector<Tensor> inputs{Tensor::from(std::vector<std::int64_t>{turn}, {}), condition};
     inputs.insert(inputs.end(), values.begin(), values.end());
     std::vector<Tensor> made = call.run(body, inputs);
@@ -82,13 +83,12 @@ std::vector<Tensor> scan(const OpCall& call) {
   std::vector<int> axes;
   for (std::size_t i = 0; i < count; ++i) {
     const int rank = call.in(carried + i).rank();
-    const std::int64_t axis = at_or_zero(call, "scan_input_axes", i);
-    INGOT_CHECK(axis >= -rank && axis < rank, DimensionMismatch(call.where() + ": no such axis to scan"));
-    axes.push_back(static_cast<int>(axis < 0 ? axis + rank : axis));
+    axes.push_back(call.axis_of(at_or_zero(call, "scan_input_axes", i), rank));
   }
   const std::int64_t turns = call.in(carried).dim(axes[0]);
   std::vector<std::vector<Tensor>> made(scans);
   for (std::int64_t turn = 0; turn < turns; ++turn) {
+    call.take_iteration();
     std::vector<Tensor> inputs = values;
     for (std::size_t i = 0; i < count; ++i) {
       const Tensor& x = call.in(carried + i);
@@ -103,12 +103,9 @@ std::vector<Tensor> scan(const OpCall& call) {
   for (std::size_t i = 0; i < scans; ++i) {
     if (at_or_zero(call, "scan_output_directions", i) != 0) std::ranges::reverse(made[i]);
     const ValueInfo& declared = body.outputs()[carried + i];
-    const std::int64_t axis = at_or_zero(call, "scan_output_axes", i),
-                       rank = made[i].empty() ? static_cast<std::int64_t>(declared.shape.size())
-                                              : made[i][0].rank();
-    INGOT_CHECK(axis >= -rank - 1 && axis <= rank,
-                DimensionMismatch(call.where() + ": no such axis to fill"));
-    values.push_back(collected(call, made[i], declared, static_cast<int>(axis < 0 ? axis + rank + 1 : axis)));
+    const int rank = made[i].empty() ? static_cast<int>(declared.shape.size()) : made[i][0].rank();
+    const int axis = call.axis_of(at_or_zero(call, "scan_output_axes", i), rank + 1);
+    values.push_back(collected(call, made[i], declared, axis));
   }
   return values;
 }

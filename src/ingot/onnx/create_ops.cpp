@@ -8,7 +8,6 @@
 #include "ingot/onnx/op.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
-#include "ingot/weights/onnx_file.h"
 
 // Tensors out of nothing, or out of another's shape.
 
@@ -41,8 +40,8 @@ std::vector<Tensor> constant_of_shape(const OpCall& call) {
 
 std::vector<Tensor> range(const OpCall& call) {
   const DType dtype = call.in(0).dtype();
-  const double start = as_doubles(call.in(0)).at(0), limit = as_doubles(call.in(1)).at(0);
-  const double step = as_doubles(call.in(2)).at(0), length = std::ceil((limit - start) / step);
+  const double start = call.number_in(0), limit = call.number_in(1), step = call.number_in(2),
+               length = std::ceil((limit - start) / step);
   INGOT_CHECK(step != 0 && length < 1e12, DimensionMismatch(call.where() + ": a range without end"));
   std::vector<double> values(length > 0 ? static_cast<std::size_t>(length) : 0);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<double>(i) * step;
@@ -51,8 +50,8 @@ std::vector<Tensor> range(const OpCall& call) {
 
 /// The lower or upper triangle of the last two axes, from diagonal k.
 std::vector<Tensor> triangle(const OpCall& call) {
-  const Tensor& x = call.in(0);
-  const std::int64_t k = call.has(1) ? as_integers(call.in(1)).at(0) : 0;
+  const Tensor& x = call.in(0, 2);
+  const std::int64_t k = call.has(1) ? call.integer_in(1) : 0;
   const bool upper = call.integer("upper", 1) != 0;
   std::int64_t next = 0;
   return {copy_from(x, x.shape(), [&](std::span<const std::int64_t> place) {
@@ -62,13 +61,8 @@ std::vector<Tensor> triangle(const OpCall& call) {
 }
 
 std::vector<Tensor> eye_like(const OpCall& call) {
-  const Tensor& x = call.in(0);
-  DType dtype = x.dtype();
-  if (call.has_attribute("dtype")) {
-    const auto type = static_cast<int>(call.integer("dtype", 0));
-    if (!onnx_dtype(type)) call.refuse("dtype " + onnx_type_name(type));
-    dtype = *onnx_dtype(type);
-  }
+  const Tensor& x = call.in(0, 2, 2);
+  const DType dtype = call.has_attribute("dtype") ? call.dtype("dtype", 0) : x.dtype();
   const std::int64_t k = call.integer("k", 0);
   const Tensor one = to(Tensor::scalar(1), dtype);
   return {copy_from(one, x.shape(), [&](std::span<const std::int64_t> place) {
@@ -78,11 +72,10 @@ std::vector<Tensor> eye_like(const OpCall& call) {
 
 /// A window of sound: c0 - c1 cos(t) + c2 cos(2 t), over a period or from end to end.
 std::vector<Tensor> cosine_window(const OpCall& call, double c0, double c1, double c2) {
-  const std::int64_t size = as_integers(call.in(0)).at(0);
+  const std::int64_t size = call.integer_in(0);
   INGOT_CHECK(size >= 0 && size < 1'000'000'000,
               DimensionMismatch(call.where() + ": a window of " + std::to_string(size)));
-  const auto type = static_cast<int>(call.integer("output_datatype", 1));
-  if (!onnx_dtype(type)) call.refuse("dtype " + onnx_type_name(type));
+  const DType dtype = call.dtype("output_datatype", 1);
   const std::int64_t period = call.integer("periodic", 1) != 0 ? size : size - 1;
   std::vector<double> values(static_cast<std::size_t>(size));
   for (std::int64_t i = 0; i < size; ++i) {
@@ -90,7 +83,7 @@ std::vector<Tensor> cosine_window(const OpCall& call, double c0, double c1, doub
         period == 0 ? 0 : 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(period);
     values[static_cast<std::size_t>(i)] = c0 - c1 * std::cos(t) + c2 * std::cos(2 * t);
   }
-  return {from_doubles(values, {size}, *onnx_dtype(type))};
+  return {from_doubles(values, {size}, dtype)};
 }
 std::vector<Tensor> hann_window(const OpCall& call) { return cosine_window(call, 0.5, 0.5, 0); }
 std::vector<Tensor> hamming_window(const OpCall& call) {

@@ -155,9 +155,12 @@ Equation parsed(const OpCall& call) {
     const std::int64_t rest = x.rank() - letters(term);
     if (rest < 0 || (rest > 0 && !dots)) fail(call, fmt::format("has another rank than input {}", i));
     most_dots = std::max(most_dots, rest);
-    equation.operands.push_back(without_repeats(
-        call, {is_floating_point(x.dtype()) ? x : to(x, DType::f64), labels_of(call, term, rest)}));
-    for (const int label : labels_of(call, term, rest)) ++uses[label];
+    const std::vector<int> labels = labels_of(call, term, rest);
+    if (labels.size() != static_cast<std::size_t>(x.rank()))
+      fail(call, fmt::format("has another rank than input {}", i));
+    equation.operands.push_back(
+        without_repeats(call, {is_floating_point(x.dtype()) ? x : to(x, DType::f64), labels}));
+    for (const int label : labels) ++uses[label];
     if (comma == left.npos) break;
     left.remove_prefix(comma + 1);
   }

@@ -1,6 +1,8 @@
 #include "ingot/onnx/graph.h"
 
 #include <algorithm>
+#include <new>
+#include <stdexcept>
 
 #include "onnx.pb.h"
 #include <fmt/format.h>
@@ -108,14 +110,14 @@ Graph Graph::open(const std::string& path, Device device) { return open(OnnxFile
 
 Graph Graph::open(std::shared_ptr<const OnnxFile> file, Device device) {
   const ::onnx::ModelProto& model = file->model();
-  int opset = model.opset_import_size() == 0 ? 1 : 0;
+  std::int64_t opset = model.opset_import_size() == 0 ? 1 : 0;
   for (const auto& set : model.opset_import()) {
-    if (set.domain().empty() || set.domain() == "ai.onnx") opset = static_cast<int>(set.version());
+    if (set.domain().empty() || set.domain() == "ai.onnx") opset = set.version();
   }
   INGOT_CHECK(opset == 0 || (opset >= kOldestOpset && opset <= kNewestOpset),
               NotImplemented(fmt::format("{}: operator set {}; {} to {} are known", file->path(), opset,
                                          kOldestOpset, kNewestOpset)));
-  Graph graph = GraphReader(file, opset, device).read(model.graph(), false);
+  Graph graph = GraphReader(file, static_cast<int>(opset), device).read(model.graph(), false);
   graph.producer_ = model.producer_name();
   graph.ir_version_ = model.ir_version();
   return graph;
@@ -142,6 +144,24 @@ std::size_t inputs_on_device(const OpRow& op, std::span<const Tensor> inputs, De
     return input.defined() && std::ranges::find(dtypes, input.dtype()) != dtypes.end();
   });
   return fits ? first.size() : 0;
+}
+
+}  // namespace
+
+namespace {
+
+// Its errors name the node.
+std::vector<Tensor> run_node(const OpRow& op, const OpCall& call) {
+  try {
+    return op.run(call);
+  } catch (const DimensionMismatch& error) {
+    const std::string problem = error.what();
+    throw DimensionMismatch(problem.starts_with(call.where()) ? problem : call.where() + ": " + problem);
+  } catch (const std::bad_alloc&) {
+    throw Error(call.where() + ": needs more memory than there is");
+  } catch (const std::length_error&) {  // a vector of more elements than any can have
+    throw Error(call.where() + ": needs more memory than there is");
+  }
 }
 
 }  // namespace
@@ -232,25 +252,28 @@ void Graph::check_inputs(const std::map<std::string, Tensor>& inputs) const {
   }
 }
 
-std::vector<Tensor> Graph::run(const std::map<std::string, Tensor>& inputs) const {
+std::vector<Tensor> Graph::run(const std::map<std::string, Tensor>& inputs,
+                               std::int64_t max_iterations) const {
   const std::set<std::string> missing = unsupported();
   INGOT_CHECK(missing.empty(),
               NotImplemented(fmt::format("{}: operators {}", path_, fmt::join(missing, ", "))));
   check_inputs(inputs);
   const NoGrad no_grad;
   const auto nothing_around = [](const std::string&) { return Tensor(); };
-  std::vector<Tensor> results = run_nodes(inputs, nothing_around);
+  RunBudget budget{max_iterations};
+  std::vector<Tensor> results = run_nodes(inputs, nothing_around, budget);
   for (Tensor& result : results) result = to(result, kCpu);
   return results;
 }
 
-std::vector<Tensor> Graph::run_inside(std::span<const Tensor> inputs, Scope around) const {
+std::vector<Tensor> Graph::run_inside(std::span<const Tensor> inputs, Scope around, RunBudget& budget) const {
   std::map<std::string, Tensor> values;
   for (std::size_t i = 0; i < inputs_.size(); ++i) values[inputs_[i].name] = inputs[i];
-  return run_nodes(std::move(values), around);
+  return run_nodes(std::move(values), around, budget);
 }
 
-std::vector<Tensor> Graph::run_nodes(std::map<std::string, Tensor> values, Scope around) const {
+std::vector<Tensor> Graph::run_nodes(std::map<std::string, Tensor> values, Scope around,
+                                     RunBudget& budget) const {
   const auto value = [&](const std::string& name) {
     if (name.empty()) return Tensor();
     if (const auto made = values.find(name); made != values.end()) return made->second;
@@ -270,8 +293,8 @@ std::vector<Tensor> Graph::run_nodes(std::map<std::string, Tensor> values, Scope
       // Whoever reads it next most likely wants it there, too.
       if (const auto made = values.find(node.inputs[k]); made != values.end()) made->second = arguments[k];
     }
-    const OpCall call(node, arguments, opset_, value);
-    const std::vector<Tensor> results = op.run(call);
+    const OpCall call(node, arguments, opset_, value, budget);
+    const std::vector<Tensor> results = run_node(op, call);
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       if (node.outputs[k].empty()) continue;
       if (k >= results.size()) call.refuse(fmt::format("output {}", k));

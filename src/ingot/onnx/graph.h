@@ -49,11 +49,14 @@ class Graph {
 
   /// Runs the graph. Every input must be given, of the declared dtype and shape where that is closed; the
   /// results are the outputs, in order, on the host. Values are freed after their last use. NotImplemented
-  /// names what Ingot lacks, before anything runs.
-  std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs) const;
+  /// names what Ingot lacks, before anything runs. All loops together take at most `max_iterations`; Error
+  /// names the one that wants more.
+  std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs,
+                          std::int64_t max_iterations = kMaxIterations) const;
+  static constexpr std::int64_t kMaxIterations = 1'000'000;
 
   /// Of a graph inside a node: runs it on `inputs`, in order, and on what it reads of the graph around it.
-  std::vector<Tensor> run_inside(std::span<const Tensor> inputs, Scope around) const;
+  std::vector<Tensor> run_inside(std::span<const Tensor> inputs, Scope around, RunBudget& budget) const;
   /// The values that a graph inside a node reads of the one around it.
   const std::set<std::string>& captured() const { return captured_; }
 
@@ -63,7 +66,7 @@ class Graph {
   void plan(bool inside);
   void place_initializers();
   void check_inputs(const std::map<std::string, Tensor>& inputs) const;
-  std::vector<Tensor> run_nodes(std::map<std::string, Tensor> values, Scope around) const;
+  std::vector<Tensor> run_nodes(std::map<std::string, Tensor> values, Scope around, RunBudget& budget) const;
 
   std::shared_ptr<const OnnxFile> file_;
   std::string path_, producer_;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ingot/base/error.h"
+#include "ingot/core/checked.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
 #include "ingot/ops/cast.h"
@@ -57,7 +58,7 @@ std::vector<Tensor> gather_elements(const OpCall& call) {
 std::vector<std::int64_t> nd_offsets(const OpCall& call, const Tensor& x, const Tensor& indices,
                                      std::int64_t batch, std::int64_t& slice) {
   const std::int64_t depth = indices.dim(-1);
-  INGOT_CHECK(batch + depth <= x.rank(), DimensionMismatch(call.where() + ": more indices than axes"));
+  INGOT_CHECK(depth <= x.rank() - batch, DimensionMismatch(call.where() + ": more indices than axes"));
   const std::vector<std::int64_t> ids = as_integers(indices), strides = strides_of(x.shape());
   slice = 1;
   for (auto i = static_cast<int>(batch + depth); i < x.rank(); ++i) slice *= x.dim(i);
@@ -84,7 +85,7 @@ std::vector<std::int64_t> nd_offsets(const OpCall& call, const Tensor& x, const 
 }
 
 std::vector<Tensor> gather_nd(const OpCall& call) {
-  const Tensor &x = call.in(0), &indices = call.in(1);
+  const Tensor &x = call.in(0), &indices = call.in(1, 1);
   std::int64_t slice = 1;
   const std::int64_t batch = call.integer("batch_dims", 0);
   INGOT_CHECK(batch >= 0 && batch < indices.rank(), DimensionMismatch(call.where() + ": batch_dims"));
@@ -198,7 +199,7 @@ Tensor with_slices(const Tensor& x, const Tensor& updates, const std::vector<std
 std::vector<Tensor> scatter_nd(const OpCall& call) {
   const Tensor &x = call.in(0), &updates = call.in(2);
   std::int64_t slice = 1;
-  const std::vector<std::int64_t> offsets = nd_offsets(call, x, call.in(1), 0, slice);
+  const std::vector<std::int64_t> offsets = nd_offsets(call, x, call.in(1, 1), 0, slice);
   INGOT_CHECK(static_cast<std::int64_t>(offsets.size()) * slice == updates.numel(),
               DimensionMismatch(call.where() + ": indices and updates do not fit"));
   if (!x.device().is_cpu() && x.dtype() == updates.dtype() && call.text("reduction", "none") == "none") {
@@ -243,10 +244,12 @@ std::vector<Tensor> compress(const OpCall& call) {
 
 std::vector<Tensor> one_hot_of(const OpCall& call) {
   const Tensor &indices = call.in(0), &values = call.in(2);
-  const std::int64_t depth = as_integers(call.in(1)).at(0);
+  const double given = call.number_in(1);  // of any type, as the operator allows
+  INGOT_CHECK(given >= 1 && given <= static_cast<double>(kMaxElements),
+              DimensionMismatch(call.where() + ": a depth of " + std::to_string(given)));
+  const auto depth = static_cast<std::int64_t>(given);
   const int axis = call.axis("axis", -1, indices.rank() + 1);
-  INGOT_CHECK(values.numel() == 2 && depth > 0,
-              DimensionMismatch(call.where() + ": takes two values and a depth"));
+  INGOT_CHECK(values.numel() == 2, DimensionMismatch(call.where() + ": takes two values"));
   const std::vector<std::int64_t> ids = as_integers(indices);
   std::vector<std::int64_t> dims = indices.shape().to_vector();
   dims.insert(dims.begin() + axis, depth);

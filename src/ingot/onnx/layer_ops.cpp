@@ -3,7 +3,10 @@
 #include <cmath>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "ingot/base/error.h"
+#include "ingot/core/checked.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
 #include "ingot/onnx/rearrange.h"
@@ -42,6 +45,9 @@ Tensor convolution(const OpCall& call, const Tensor& x, const Tensor& weight, co
               DimensionMismatch(call.where() + ": ranks of x and weight"));
   const std::vector<std::int64_t> kernel(weight.dims().begin() + 2, weight.dims().end());
   Window w = read_window(call, x, kernel);
+  const std::vector<std::int64_t> declared = call.integers("kernel_shape", kernel);
+  INGOT_CHECK(declared == kernel, ShapeMismatch(call.where() + ": kernel_shape", kernel, declared,
+                                                "it is what the weight has behind its channels"));
   if (x.rank() == 4 && w.begin == w.end) {  // padding that the op itself knows
     return conv2d(x, weight, bias,
                   {.stride = {w.strides[0], w.strides[1]},
@@ -75,30 +81,36 @@ struct TransposedAxis {
   std::int64_t beyond() const { return first + size - (full - first); }
 };
 
+/// All places that filters of `kernel` reach, one at every stride from each of `size` places.
+std::int64_t spread(std::int64_t size, std::int64_t stride, std::int64_t kernel, std::int64_t dilation) {
+  return checked_add(checked_mul(size - 1, stride, "ConvTranspose"),
+                     checked_add(checked_mul(kernel - 1, dilation, "ConvTranspose"), 1, "ConvTranspose"),
+                     "ConvTranspose");
+}
+
 std::vector<TransposedAxis> transposed_axes(const OpCall& call, const Tensor& x, const Tensor& weight) {
   const auto axes = static_cast<std::size_t>(x.rank() - 2);
-  const std::vector<std::int64_t> ones(axes, 1), zeros(axes, 0);
-  const std::vector<std::int64_t> strides = call.integers("strides", ones),
-                                  dilations = call.integers("dilations", ones),
-                                  extra = call.integers("output_padding", zeros),
+  const std::vector<std::int64_t> strides = read_window_numbers(call, "strides", axes, 1, 1),
+                                  dilations = read_window_numbers(call, "dilations", axes, 1, 1),
+                                  extra = read_window_numbers(call, "output_padding", axes, 0, 0),
+                                  pads = read_window_numbers(call, "pads", 2 * axes, 0, -kMaxWindow),
                                   wanted = call.integers("output_shape");
-  const std::vector<std::int64_t> pads = call.integers("pads", std::vector<std::int64_t>(2 * axes, 0));
-  INGOT_CHECK(strides.size() == axes && dilations.size() == axes && extra.size() == axes &&
-                  pads.size() == 2 * axes && (wanted.empty() || wanted.size() >= axes),
-              FormatError(call.where(), -1, "strides",
-                          "dilations, pads, output_padding, output_shape and the input differ in axes"));
+  INGOT_CHECK(wanted.empty() || wanted.size() >= axes,
+              FormatError(call.where(), -1, "output_shape", "has fewer axes than the input"));
   const std::string automatic = call.text("auto_pad", "NOTSET");
   std::vector<TransposedAxis> result;
   for (std::size_t i = 0; i < axes; ++i) {
     const std::int64_t size = x.dim(static_cast<int>(i) + 2), kernel = weight.dim(static_cast<int>(i) + 2);
     TransposedAxis axis{.stride = strides[i],
                         .dilation = dilations[i],
-                        .full = (size - 1) * strides[i] + (kernel - 1) * dilations[i] + 1,
+                        .full = spread(size, strides[i], kernel, dilations[i]),
                         .first = pads[i]};
     axis.size = axis.full + extra[i] - pads[i] - pads[i + axes];
     if (!wanted.empty() || automatic.starts_with("SAME")) {
-      axis.size = wanted.empty() ? size * strides[i] : wanted[wanted.size() - axes + i];
-      const std::int64_t total = axis.full + extra[i] - axis.size, half = total / 2;
+      axis.size =
+          wanted.empty() ? checked_mul(size, strides[i], "ConvTranspose") : wanted[wanted.size() - axes + i];
+      const std::int64_t total = checked_sub(axis.full + extra[i], axis.size, "ConvTranspose"),
+                         half = total / 2;
       axis.first = automatic == "SAME_UPPER" ? half : total - half;
       if (total < 0) axis.first = 0;  // an output larger than what there is grows at its end
     }
@@ -193,7 +205,7 @@ std::vector<Tensor> rms_normalization(const OpCall& call) {
 }
 
 std::vector<Tensor> instance_normalization(const OpCall& call) {
-  const Tensor& x = call.in(0);
+  const Tensor& x = call.in(0, 2);
   return {group_norm(x, call.in(1), call.in(2), {.groups = x.dim(1), .eps = call.number("epsilon", 1e-5F)})};
 }
 
@@ -205,8 +217,10 @@ std::vector<Tensor> group_normalization(const OpCall& call) {
 
 /// x / (bias + alpha / size · Σ x² over `size` channels around)^beta (Krizhevsky et al. 2012).
 std::vector<Tensor> local_response_norm(const OpCall& call) {
-  const Tensor& x = call.in(0);
+  const Tensor& x = call.in(0, 2);
   const std::int64_t size = call.integer("size", 1), channels = x.dim(1);
+  INGOT_CHECK(size > 0 && size <= kMaxElements,
+              FormatError(call.where(), -1, "size", fmt::format("is {}, expected channels", size)));
   const double alpha = call.number("alpha", 1e-4F), beta = call.number("beta", 0.75F),
                bias = call.number("bias", 1);
   const Tensor squares = square(x);
@@ -221,8 +235,7 @@ std::vector<Tensor> local_response_norm(const OpCall& call) {
 
 std::vector<Tensor> mean_variance_norm(const OpCall& call) {
   const Tensor& x = call.in(0);
-  const std::vector<std::int64_t> given = call.integers("axes", {0, 2, 3});
-  const Axes axes(given.begin(), given.end());
+  const Axes axes = call.axes_of(call.integers("axes", {0, 2, 3}), x.rank());
   return {div(sub(x, mean(x, axes, true)), sqrt(var(x, axes, 0, true)) + 1e-9)};
 }
 

@@ -22,6 +22,8 @@ Tensor negative_log_likelihood(const OpCall& call, const Tensor& log_probabiliti
   INGOT_CHECK(
       static_cast<std::int64_t>(ids.size()) == batch * places,
       ShapeMismatch(call.where(), log_probabilities.shape().to_vector(), targets.shape().to_vector()));
+  INGOT_CHECK(!weight.defined() || weight.numel() == classes,
+              DimensionMismatch(call.where() + ": one weight for each class"));
   const std::vector<double> weights =
       weight.defined() ? as_doubles(weight) : std::vector<double>(static_cast<std::size_t>(classes), 1);
   const bool ignores = call.has_attribute("ignore_index");
@@ -33,7 +35,7 @@ Tensor negative_log_likelihood(const OpCall& call, const Tensor& log_probabiliti
     INGOT_CHECK(ids[i] >= 0 && ids[i] < classes,
                 DimensionMismatch(call.where() + ": a target outside the classes"));
     const auto n = static_cast<std::int64_t>(i) / places, place = static_cast<std::int64_t>(i) % places;
-    const double w = weights.at(static_cast<std::size_t>(ids[i]));
+    const double w = weights[static_cast<std::size_t>(ids[i])];
     losses[i] = -w * scores[static_cast<std::size_t>((n * classes + ids[i]) * places + place)];
     total += losses[i];
     total_weight += w;
@@ -44,11 +46,11 @@ Tensor negative_log_likelihood(const OpCall& call, const Tensor& log_probabiliti
 }
 
 std::vector<Tensor> nll_loss(const OpCall& call) {
-  return {negative_log_likelihood(call, call.in(0), call.in(1), call.optional(2))};
+  return {negative_log_likelihood(call, call.in(0, 2), call.in(1), call.optional(2))};
 }
 
 std::vector<Tensor> softmax_cross_entropy(const OpCall& call) {
-  const Tensor& scores = call.in(0);
+  const Tensor& scores = call.in(0, 2);
   const int last = scores.rank() - 1;
   const Tensor logs = contiguous(transpose(log_softmax(contiguous(transpose(scores, 1, last))), 1, last));
   return {negative_log_likelihood(call, logs, call.in(1), call.optional(2)), logs};

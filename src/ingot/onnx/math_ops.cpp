@@ -168,8 +168,8 @@ std::vector<Tensor> clip(const OpCall& call) {
     low = call.number("min", static_cast<float>(low));
     high = call.number("max", static_cast<float>(high));
   } else {
-    if (call.has(1)) low = as_doubles(call.in(1)).at(0);
-    if (call.has(2)) high = as_doubles(call.in(2)).at(0);
+    if (call.has(1)) low = call.number_in(1);
+    if (call.has(2)) high = call.number_in(2);
   }
   if (is_floating_point(x.dtype()) && low <= high) return {clamp(x, low, high)};
   return {map_values(x, [=](double v) { return std::min(std::max(v, low), high); })};
@@ -201,7 +201,7 @@ std::vector<Tensor> matrix_product(const OpCall& call) {
 }
 
 std::vector<Tensor> gemm(const OpCall& call) {
-  Tensor a = call.in(0), b = call.in(1);
+  Tensor a = call.in(0, 2, 2), b = call.in(1, 2, 2);
   const DType dtype = a.dtype();
   if (!is_floating_point(dtype)) a = to(a, DType::f64), b = to(b, DType::f64);
   if (call.integer("transA", 0) != 0) a = transpose(a, 0, 1);

@@ -6,7 +6,9 @@
 
 #include "ingot/base/error.h"
 #include "ingot/onnx/graph.h"
+#include "ingot/onnx/host.h"
 #include "ingot/ops/cast.h"
+#include "ingot/weights/onnx_file.h"
 
 namespace ingot::onnx {
 namespace {
@@ -50,6 +52,31 @@ const Tensor& OpCall::in(std::size_t i) const {
   return inputs_[i];
 }
 
+const Tensor& OpCall::in(std::size_t i, int least, int most) const {
+  const Tensor& x = in(i);
+  INGOT_CHECK(x.rank() >= least && x.rank() <= most,
+              DimensionMismatch(fmt::format("{}: input {} has shape {}, expected {}{} axes", where(), i,
+                                            to_string(x.shape()), least,
+                                            most == least      ? ""
+                                            : most == kMaxRank ? " or more"
+                                                               : fmt::format(" to {}", most))));
+  return x;
+}
+
+std::int64_t OpCall::integer_in(std::size_t i) const {
+  check_single(i);
+  return integers_in(i).front();
+}
+double OpCall::number_in(std::size_t i) const {
+  check_single(i);
+  return as_doubles(in(i)).front();
+}
+void OpCall::check_single(std::size_t i) const {
+  INGOT_CHECK(in(i).numel() == 1,
+              DimensionMismatch(fmt::format("{}: input {} has shape {}, expected one number", where(), i,
+                                            to_string(in(i).shape()))));
+}
+
 std::vector<std::int64_t> OpCall::integers_in(std::size_t i) const {
   const Tensor& x = in(i);
   INGOT_CHECK(is_integer(x.dtype()),
@@ -72,6 +99,13 @@ float OpCall::number(std::string_view name, float fallback) const {
 std::string OpCall::text(std::string_view name, const std::string& fallback) const {
   return has_attribute(name) ? attribute(name).text : fallback;
 }
+DType OpCall::dtype(std::string_view name, std::int64_t fallback) const {
+  const std::int64_t type = integer(name, fallback);
+  if (type < 0 || type > INT32_MAX) refuse(fmt::format("{} {}", name, type));
+  const std::optional<DType> found = onnx_dtype(static_cast<int>(type));
+  if (!found) refuse(fmt::format("{} {}", name, onnx_type_name(static_cast<int>(type))));
+  return *found;
+}
 std::vector<std::int64_t> OpCall::integers(std::string_view name, std::vector<std::int64_t> fallback) const {
   return has_attribute(name) ? attribute(name).integers : fallback;
 }
@@ -85,7 +119,7 @@ std::vector<Tensor> OpCall::run(const Graph& graph, std::span<const Tensor> inpu
       inputs.size() == graph.inputs().size(),
       FormatError(where(), -1, "graph",
                   fmt::format("takes {} inputs, but {} are given", graph.inputs().size(), inputs.size())));
-  std::vector<Tensor> results = graph.run_inside(inputs, scope_);
+  std::vector<Tensor> results = graph.run_inside(inputs, scope_, budget_);
   for (Tensor& result : results) result = to(result, kCpu);
   return results;
 }
@@ -93,12 +127,25 @@ std::vector<std::int64_t> OpCall::axes(std::size_t i, int since) const {
   if (opset_ < since) return integers("axes");
   return has(i) ? integers_in(i) : std::vector<std::int64_t>{};
 }
+void OpCall::take_iteration() const {
+  INGOT_CHECK(--budget_.iterations >= 0,
+              Error(fmt::format("{}: the graph's loops take more iterations than a run may. Is there an end? "
+                                "(--max-iterations allows more)",
+                                where())));
+}
 int OpCall::axis(std::string_view name, std::int64_t fallback, int rank) const {
-  const std::int64_t axis = integer(name, fallback);
-  INGOT_CHECK(
-      axis >= -rank && axis < rank,
-      DimensionMismatch(fmt::format("{}: {} is {}, but there are {} axes", where(), name, axis, rank)));
-  return static_cast<int>(axis < 0 ? axis + rank : axis);
+  return axis_of(integer(name, fallback), rank);
+}
+int OpCall::axis_of(std::int64_t given, int rank) const {
+  INGOT_CHECK(given >= -rank && given < rank,
+              DimensionMismatch(fmt::format("{}: there is no axis {} among {}", where(), given, rank)));
+  return static_cast<int>(given < 0 ? given + rank : given);
+}
+std::vector<int> OpCall::axes_of(const std::vector<std::int64_t>& given, int rank) const {
+  std::vector<int> axes;
+  axes.reserve(given.size());
+  for (const std::int64_t axis : given) axes.push_back(axis_of(axis, rank));
+  return axes;
 }
 
 }  // namespace ingot::onnx

@@ -27,6 +27,11 @@ struct Attribute {
   std::shared_ptr<const Graph> graph;  ///< what If, Loop and Scan run
 };
 
+/// What a run of a graph may still use: a loop need not have an end.
+struct RunBudget {
+  std::int64_t iterations;
+};
+
 /// A value of the graph around a node, by its name.
 using Scope = FunctionRef<Tensor(const std::string&)>;
 
@@ -40,8 +45,8 @@ struct Node {
 /// What an operator sees when it runs.
 class OpCall {
  public:
-  OpCall(const Node& node, std::span<const Tensor> inputs, int opset, Scope scope)
-      : node_(node), inputs_(inputs), opset_(opset), scope_(scope) {}
+  OpCall(const Node& node, std::span<const Tensor> inputs, int opset, Scope scope, RunBudget& budget)
+      : node_(node), inputs_(inputs), opset_(opset), scope_(scope), budget_(budget) {}
 
   const Node& node() const { return node_; }
   /// Version of the operator set that the model was written for: meanings changed over time.
@@ -52,35 +57,49 @@ class OpCall {
   bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i].defined(); }
   /// FormatError naming the node where it is left out.
   const Tensor& in(std::size_t i) const;
+  /// The same; DimensionMismatch naming the node unless it has from `least` to `most` axes.
+  const Tensor& in(std::size_t i, int least, int most = kMaxRank) const;
   /// Undefined where it is left out.
   Tensor optional(std::size_t i) const { return has(i) ? inputs_[i] : Tensor(); }
   /// An input of whole numbers (axes, sizes), on the host.
   std::vector<std::int64_t> integers_in(std::size_t i) const;
+  /// An input that is one number; DimensionMismatch naming the node where it is none or several.
+  std::int64_t integer_in(std::size_t i) const;
+  double number_in(std::size_t i) const;
 
   bool has_attribute(std::string_view name) const { return node_.attributes.contains(name); }
   std::int64_t integer(std::string_view name, std::int64_t fallback) const;
   float number(std::string_view name, float fallback) const;
   std::string text(std::string_view name, const std::string& fallback) const;
+  /// A number of TensorProto.DataType; NotImplemented naming the node for a type that Ingot lacks.
+  DType dtype(std::string_view name, std::int64_t fallback) const;
   std::vector<std::int64_t> integers(std::string_view name, std::vector<std::int64_t> fallback = {}) const;
   const Attribute& attribute(std::string_view name) const;
   /// The graph that an attribute holds; FormatError naming the node where there is none.
   const Graph& graph(std::string_view name) const;
+  /// One iteration of a loop; Error naming the node where the run has none left.
+  void take_iteration() const;
   /// Its outputs, in order, on the host; `inputs` likewise. It may read values of the graph around the node.
   std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) const;
   /// Axes that were an attribute before operator set `since` and are input `i` from then on.
   std::vector<std::int64_t> axes(std::size_t i, int since) const;
   /// An axis with negatives counted from the end; DimensionMismatch unless it is there.
   int axis(std::string_view name, std::int64_t fallback, int rank) const;
+  int axis_of(std::int64_t given, int rank) const;
+  std::vector<int> axes_of(const std::vector<std::int64_t>& given, int rank) const;
 
   /// The node in messages: "Conv 'features.0'".
   std::string where() const;
   [[noreturn]] void refuse(std::string_view what) const;  // NotImplemented, naming the node
 
  private:
+  void check_single(std::size_t i) const;
+
   const Node& node_;
   std::span<const Tensor> inputs_;
   int opset_;
   Scope scope_;
+  RunBudget& budget_;
 };
 
 using OpFunction = std::vector<Tensor> (*)(const OpCall&);

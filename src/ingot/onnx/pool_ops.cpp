@@ -3,7 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "ingot/base/error.h"
+#include "ingot/core/checked.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
 #include "ingot/onnx/rearrange.h"
@@ -18,21 +21,34 @@
 
 namespace ingot::onnx {
 
+std::vector<std::int64_t> read_window_numbers(const OpCall& call, const char* name, std::size_t count,
+                                              std::int64_t fallback, std::int64_t least) {
+  std::vector<std::int64_t> numbers = call.integers(name, std::vector<std::int64_t>(count, fallback));
+  INGOT_CHECK(numbers.size() == count,
+              FormatError(call.where(), -1, name,
+                          fmt::format("has {} numbers, but the input needs {}", numbers.size(), count)));
+  for (const std::int64_t n : numbers) {
+    INGOT_CHECK(n >= least && n <= kMaxWindow,
+                FormatError(call.where(), -1, name,
+                            fmt::format("is {}, expected from {} to {}", n, least, kMaxWindow)));
+  }
+  return numbers;
+}
+
 Window read_window(const OpCall& call, const Tensor& x, const std::vector<std::int64_t>& kernel, bool ceil) {
   const std::size_t axes = kernel.size();
-  const std::vector<std::int64_t> ones(axes, 1);
+  INGOT_CHECK(x.rank() == static_cast<int>(axes) + 2,
+              FormatError(call.where(), -1, "kernel_shape",
+                          fmt::format("has {} axes, but the input is {}", axes, to_string(x.shape()))));
   Window w{.kernel = kernel,
-           .strides = call.integers("strides", ones),
-           .dilations = call.integers("dilations", ones)};
-  const std::vector<std::int64_t> pads = call.integers("pads", std::vector<std::int64_t>(2 * axes, 0));
-  INGOT_CHECK(
-      w.strides.size() == axes && w.dilations.size() == axes && pads.size() == 2 * axes &&
-          x.rank() == static_cast<int>(axes) + 2,
-      FormatError(call.where(), -1, "kernel_shape", "strides, dilations, pads and the input differ in axes"));
+           .strides = read_window_numbers(call, "strides", axes, 1, 1),
+           .dilations = read_window_numbers(call, "dilations", axes, 1, 1)};
+  const std::vector<std::int64_t> pads = read_window_numbers(call, "pads", 2 * axes, 0, -kMaxWindow);
   const std::string automatic = call.text("auto_pad", "NOTSET");
   for (std::size_t i = 0; i < axes; ++i) {
-    INGOT_CHECK(w.strides[i] > 0 && w.dilations[i] > 0 && kernel[i] > 0,
-                FormatError(call.where(), -1, "strides", "a stride, dilation or size is not positive"));
+    INGOT_CHECK(kernel[i] > 0 && kernel[i] <= kMaxWindow,
+                FormatError(call.where(), -1, "kernel_shape",
+                            fmt::format("is {}, expected from 1 to {}", kernel[i], kMaxWindow)));
     const std::int64_t size = x.dim(static_cast<int>(i) + 2), reach = (kernel[i] - 1) * w.dilations[i] + 1;
     std::int64_t begin = pads[i], end = pads[i + axes];
     if (automatic.starts_with("SAME")) {
@@ -67,6 +83,7 @@ template <class Pool>
 Tensor pool_windows(const OpCall& call, Tensor x, bool count_padding, Pool pool) {
   const Window w = read_window(call, x, call.integers("kernel_shape"));
   const std::size_t axes = w.kernel.size();
+  INGOT_CHECK(axes > 0, FormatError(call.where(), -1, "kernel_shape", "is missing"));
   const auto options_of = [&](std::size_t row, std::size_t column) {  // `axes`: no axis, one place
     const auto pair = [&](const std::vector<std::int64_t>& v, std::int64_t none) {
       return std::array{row < axes ? v[row] : none, column < axes ? v[column] : none};
@@ -112,7 +129,7 @@ bool next_place(std::vector<std::int64_t>& place, const std::vector<std::int64_t
 
 /// What max_pool gives and, in the second output, where in x that stands: in plain loops.
 std::vector<Tensor> max_pool_with_indices(const OpCall& call) {
-  const Tensor& x = call.in(0);
+  const Tensor& x = call.in(0, 3);
   const Window w = read_window(call, x, call.integers("kernel_shape"), call.integer("ceil_mode", 0) != 0);
   const std::vector<std::int64_t> sizes(x.dims().begin() + 2, x.dims().end());
   const std::size_t axes = sizes.size();
@@ -163,11 +180,12 @@ std::vector<Tensor> max_pool_with_indices(const OpCall& call) {
 /// Puts what max_pool took back to where it stood, among zeros. With an output_shape the places are those of
 /// the smaller default shape.
 std::vector<Tensor> max_unpool(const OpCall& call) {
-  const Tensor& x = call.in(0);
+  const Tensor& x = call.in(0, 3);
   const Window w = read_window(call, x, call.integers("kernel_shape"));
   std::vector<std::int64_t> dims = x.shape().to_vector();
   for (std::size_t i = 0; i < w.kernel.size(); ++i)
-    dims[i + 2] = (dims[i + 2] - 1) * w.strides[i] + w.kernel[i] - w.begin[i] - w.end[i];
+    dims[i + 2] =
+        checked_mul(dims[i + 2] - 1, w.strides[i], "MaxUnpool") + w.kernel[i] - w.begin[i] - w.end[i];
   const std::vector<std::int64_t> inner = dims;
   if (call.has(2)) dims = call.integers_in(2);
   bool fits = dims.size() == inner.size();
@@ -208,7 +226,7 @@ std::vector<Tensor> average_pool(const OpCall& call) {
 template <Tensor (*reduce)(const Tensor&, const Axes&, bool)>
 std::vector<Tensor> global_pool(const OpCall& call) {
   Axes axes;
-  for (int i = 2; i < call.in(0).rank(); ++i) axes.push_back(i);
+  for (int i = 2; i < call.in(0, 2).rank(); ++i) axes.push_back(i);
   return {axes.empty() ? call.in(0) : reduce(call.in(0), axes, true)};
 }
 

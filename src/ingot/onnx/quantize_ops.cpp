@@ -24,6 +24,9 @@ Tensor along(const OpCall& call, const Tensor& values, int axis, int rank) {
   const Tensor wide = to(values, DType::f64);
   if (wide.numel() == 1) return reshape(wide, Shape{});
   if (wide.rank() != 1) call.refuse("scales in blocks");
+  INGOT_CHECK(axis >= 0 && axis < rank,
+              DimensionMismatch(call.where() + ": " + std::to_string(wide.numel()) +
+                                " scales or zero points for a tensor of " + std::to_string(rank) + " axes"));
   std::vector<std::int64_t> dims(static_cast<std::size_t>(rank), 1);
   dims[static_cast<std::size_t>(axis)] = wide.numel();
   return reshape(wide, to_shape(dims));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ingot/base/error.h"
+#include "ingot/core/checked.h"
 #include "ingot/onnx/host.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/index.h"
@@ -21,10 +22,13 @@ Padded padded_result(const Tensor& x, const Padding& padding) {
   Padded padded{.result = {}, .inside = {}, .kept = x};
   for (int axis = 0; axis < x.rank(); ++axis) {
     const auto i = static_cast<std::size_t>(axis);
-    const std::int64_t first = std::max<std::int64_t>(0, -padding.before[i]),
-                       last = std::max<std::int64_t>(0, -padding.after[i]);
-    dims[i] += padding.before[i] + padding.after[i];
-    if (first + last > 0) padded.kept = narrow(padded.kept, axis, first, x.dim(axis) - first - last);
+    const std::int64_t first = checked_sub(0, std::min<std::int64_t>(0, padding.before[i]), "Pad"),
+                       last = checked_sub(0, std::min<std::int64_t>(0, padding.after[i]), "Pad");
+    dims[i] = checked_add(dims[i], checked_add(padding.before[i], padding.after[i], "Pad"), "Pad");
+    if (first > 0 || last > 0) {
+      padded.kept =
+          narrow(padded.kept, axis, first, checked_sub(x.dim(axis), checked_add(first, last, "Pad"), "Pad"));
+    }
   }
   padded.inside = padded.result = Tensor::empty(to_shape(dims), x.dtype(), x.device());
   for (int axis = 0; axis < x.rank(); ++axis) {
@@ -78,7 +82,7 @@ Tensor pick(const Tensor& x, int axis, const std::vector<std::int64_t>& places) 
 
 Tensor tile(const Tensor& x, const std::vector<std::int64_t>& repeats) {
   std::vector<std::int64_t> dims = x.shape().to_vector();
-  for (std::size_t i = 0; i < dims.size(); ++i) dims[i] *= repeats[i];
+  for (std::size_t i = 0; i < dims.size(); ++i) dims[i] = checked_mul(dims[i], repeats[i], "Tile");
   const Shape shape = to_shape(dims);
   if (shape.numel() == 0) return Tensor::empty(shape, x.dtype(), x.device());
   Tensor tiled = x;
@@ -99,7 +103,7 @@ Tensor repeat_each(const Tensor& x, const std::vector<std::int64_t>& repeats) {
   for (std::size_t i = 0; i < repeats.size(); ++i) {
     const std::int64_t size = x.dim(static_cast<int>(i));
     piece *= size;
-    dims.push_back(size * repeats[i]);
+    dims.push_back(checked_mul(size, repeats[i], "Resize"));
     if (repeats[i] == 1) continue;
     one.insert(one.end(), {piece, 1});
     many.insert(many.end(), {piece, repeats[i]});

@@ -157,12 +157,12 @@ Cell cell_of(const OpCall& call, const Kind& kind, std::int64_t direction, std::
 std::vector<Tensor> recurrent(const OpCall& call, const Kind& kind) {
   const bool batch_first = call.integer("layout", 0) != 0;
   const auto turned = [&](const Tensor& x) { return batch_first ? contiguous(transpose(x, 0, 1)) : x; };
-  const Tensor x = turned(call.in(0));
+  const Tensor x = turned(call.in(0, 3, 3));
   const std::string direction = call.text("direction", "forward");
   const std::int64_t directions = direction == "bidirectional" ? 2 : 1;
   if (call.integer("input_forget", 0) != 0) call.refuse("input_forget");
   INGOT_CHECK(
-      x.rank() == 3 && call.in(1).rank() == 3 && call.in(1).dim(0) == directions,
+      x.rank() == 3 && call.in(1, 3, 3).dim(0) == directions && call.in(2, 3, 3).dim(0) == directions,
       DimensionMismatch(fmt::format("{}: input {} and weight {} for {} directions", call.where(),
                                     to_string(x.shape()), to_string(call.in(1).shape()), directions)));
   const std::int64_t batch = x.dim(1);
@@ -172,7 +172,7 @@ std::vector<Tensor> recurrent(const OpCall& call, const Kind& kind) {
   for (std::int64_t d = 0; d < directions; ++d) {
     const Cell cell = cell_of(call, kind, d, directions);
     const auto initial = [&](std::size_t i) {
-      return call.has(i) ? select(turned(call.in(i)), 0, d)
+      return call.has(i) ? select(turned(call.in(i, 3, 3)), 0, d)
                          : Tensor::zeros({batch, cell.hidden}, x.dtype(), x.device());
     };
     std::vector<Tensor> steps;

@@ -27,7 +27,7 @@ std::vector<Tensor> reduction(const OpCall& call) {
   const Tensor& x = call.in(0);
   const std::vector<std::int64_t> given = call.axes(1, since);
   if (given.empty() && call.integer("noop_with_empty_axes", 0) != 0) return {x};
-  const Axes axes(given.begin(), given.end());
+  const Axes axes = call.axes_of(given, x.rank());
   const bool keep = call.integer("keepdims", 1) != 0;
   if (is_floating_point(x.dtype())) return {reduce(x, axes, keep)};
   return {to(reduce(to(x, DType::f64), axes, keep), x.dtype())};
@@ -110,13 +110,11 @@ Tensor hardmax(const Tensor& x) {
 
 std::vector<Tensor> cumulative_sum(const OpCall& call) {
   const Tensor& x = call.in(0);
-  std::int64_t axis = call.integers_in(1).at(0);
-  INGOT_CHECK(axis >= -x.rank() && axis < x.rank(), DimensionMismatch(call.where() + ": no such axis"));
-  if (axis < 0) axis += x.rank();
+  const int axis = call.axis_of(call.integer_in(1), x.rank());
   const bool exclusive = call.integer("exclusive", 0) != 0, reverse = call.integer("reverse", 0) != 0;
-  const Tensor lines = transpose(x, static_cast<int>(axis), x.rank() - 1);
+  const Tensor lines = transpose(x, axis, x.rank() - 1);
   std::vector<double> values = as_doubles(lines);
-  const auto length = static_cast<std::size_t>(x.dim(static_cast<int>(axis)));
+  const auto length = static_cast<std::size_t>(x.dim(axis));
   for (std::size_t line = 0; length > 0 && line < values.size(); line += length) {
     double total = 0;
     for (std::size_t i = 0; i < length; ++i) {
@@ -126,8 +124,7 @@ std::vector<Tensor> cumulative_sum(const OpCall& call) {
       value = exclusive ? before : total;
     }
   }
-  return {contiguous(
-      transpose(from_doubles(values, lines.shape(), x.dtype()), static_cast<int>(axis), x.rank() - 1))};
+  return {contiguous(transpose(from_doubles(values, lines.shape(), x.dtype()), axis, x.rank() - 1))};
 }
 
 /// The k extremes along an axis, in order; of equals the first comes first. Whole numbers are compared in
@@ -135,7 +132,7 @@ std::vector<Tensor> cumulative_sum(const OpCall& call) {
 std::vector<Tensor> top_k(const OpCall& call) {
   const Tensor& x = call.in(0);
   const int axis = call.axis("axis", -1, x.rank());
-  const std::int64_t k = call.opset() < 10 ? call.integer("k", 1) : call.integers_in(1).at(0);
+  const std::int64_t k = call.opset() < 10 ? call.integer("k", 1) : call.integer_in(1);
   INGOT_CHECK(k >= 0 && k <= x.dim(axis), DimensionMismatch(call.where() + ": k is more than the axis has"));
   const Tensor lines = transpose(x, axis, x.rank() - 1);
   if (k == 0 || x.numel() == 0) {

@@ -156,10 +156,11 @@ std::vector<ResizedAxis> read_axes(const OpCall& call, const Tensor& x, bool ups
               DimensionMismatch(call.where() + ": a scale or size for each axis"));
   std::vector<ResizedAxis> resized;
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const int axis = normalize_axis(static_cast<int>(axes[i]), x.rank(), "Resize");
+    const int axis = call.axis_of(axes[i], x.rank());
     const std::int64_t from = x.dim(axis);
     const double wanted = by_size ? given[i] : std::floor(static_cast<double>(from) * given[i]);
-    INGOT_CHECK(wanted >= 0 && wanted < 1e9, DimensionMismatch(call.where() + ": no such size"));
+    INGOT_CHECK(wanted >= 0 && wanted <= INT32_MAX && from <= INT32_MAX,
+                DimensionMismatch(call.where() + ": no such size"));
     const double factor = by_size ? wanted / static_cast<double>(from) : given[i];
     if (wanted == static_cast<double>(from) && factor == 1) continue;
     INGOT_CHECK(from > 0, DimensionMismatch(call.where() + ": an axis has nothing to resize"));

@@ -4,12 +4,12 @@
 #include <numeric>
 
 #include "ingot/base/error.h"
+#include "ingot/core/checked.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
 #include "ingot/onnx/rearrange.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
-#include "ingot/weights/onnx_file.h"
 
 // Other shapes, orders and types of the same elements.
 
@@ -42,7 +42,7 @@ std::vector<Tensor> reshaped(const OpCall& call) {
     dims[i] = x.dim(static_cast<int>(i));
   }
   std::int64_t known = 1;
-  for (const std::int64_t size : dims) known *= size == -1 ? 1 : size;
+  for (const std::int64_t size : dims) known = checked_mul(known, size == -1 ? 1 : size, "Reshape");
   for (std::int64_t& size : dims) {
     if (size == -1) size = known == 0 ? 0 : x.numel() / known;
   }
@@ -54,9 +54,8 @@ std::vector<Tensor> reshaped(const OpCall& call) {
 
 std::vector<Tensor> flattened(const OpCall& call) {
   const Tensor& x = call.in(0);
-  std::int64_t axis = call.integer("axis", 1);
-  if (axis < 0) axis += x.rank();
-  INGOT_CHECK(axis >= 0 && axis <= x.rank(), DimensionMismatch(call.where() + ": no such axis"));
+  const std::int64_t given = call.integer("axis", 1);
+  const int axis = given == x.rank() ? x.rank() : call.axis_of(given, x.rank());
   std::int64_t rows = 1, columns = 1;
   for (int i = 0; i < x.rank(); ++i) (i < axis ? rows : columns) *= x.dim(i);
   return {reshape(x, Shape{rows, columns})};
@@ -64,10 +63,7 @@ std::vector<Tensor> flattened(const OpCall& call) {
 
 /// Given axes of a tensor of `rank`, counted from its front and in order.
 std::vector<int> sorted_axes(const OpCall& call, const std::vector<std::int64_t>& given, int rank) {
-  std::vector<int> axes;
-  axes.reserve(given.size());
-  for (const std::int64_t axis : given)
-    axes.push_back(normalize_axis(static_cast<int>(axis), rank, call.node().op.c_str()));
+  std::vector<int> axes = call.axes_of(given, rank);
   std::ranges::sort(axes);
   INGOT_CHECK(std::ranges::adjacent_find(axes) == axes.end(),
               DimensionMismatch(call.where() + ": an axis is given twice"));
@@ -90,6 +86,8 @@ std::vector<Tensor> squeezed(const OpCall& call) {
 std::vector<Tensor> unsqueezed(const OpCall& call) {
   Tensor x = call.in(0);
   const std::vector<std::int64_t> given = call.axes(1, 13);
+  INGOT_CHECK(given.size() <= static_cast<std::size_t>(kMaxRank - x.rank()),
+              DimensionMismatch(call.where() + ": more than " + std::to_string(kMaxRank) + " axes"));
   for (const int axis : sorted_axes(call, given, x.rank() + static_cast<int>(given.size())))
     x = unsqueeze(x, axis);
   return {x};
@@ -99,16 +97,16 @@ std::vector<Tensor> transposed(const OpCall& call) {
   const Tensor& x = call.in(0);
   std::vector<std::int64_t> order(static_cast<std::size_t>(x.rank()));
   std::iota(order.rbegin(), order.rend(), 0);
-  order = call.integers("perm", order);
-  return {permute(x, std::vector<int>(order.begin(), order.end()))};
+  return {permute(x, call.axes_of(call.integers("perm", order), x.rank()))};
 }
 
 std::vector<Tensor> concatenated(const OpCall& call) {
   std::vector<Tensor> tensors;
   for (std::size_t i = 0; i < call.input_count(); ++i) tensors.push_back(call.in(i));
   INGOT_CHECK(!tensors.empty(), FormatError(call.where(), -1, "input", "is missing"));
+  const int axis = call.axis("axis", 0, tensors[0].rank());
   if (tensors.size() == 1) return tensors;
-  return {concat(tensors, call.axis("axis", 0, tensors[0].rank()))};
+  return {concat(tensors, axis)};
 }
 
 std::vector<Tensor> pieces(const OpCall& call) {
@@ -119,7 +117,10 @@ std::vector<Tensor> pieces(const OpCall& call) {
                                                       : std::vector<std::int64_t>{};
   if (sizes.empty()) {
     const auto count = call.integer("num_outputs", static_cast<std::int64_t>(call.output_count()));
-    INGOT_CHECK(count > 0, FormatError(call.where(), -1, "num_outputs", "is not positive"));
+    INGOT_CHECK(
+        count > 0 && count <= static_cast<std::int64_t>(call.output_count()),
+        FormatError(call.where(), -1, "num_outputs",
+                    std::to_string(count) + " of " + std::to_string(call.output_count()) + " outputs"));
     const std::int64_t each = (x.dim(axis) + count - 1) / count;
     std::int64_t left = x.dim(axis);
     for (std::int64_t i = 0; i < count; ++i) {
@@ -141,6 +142,9 @@ Tensor sliced_axis(const Tensor& x, int axis, std::int64_t start, std::int64_t e
   start = limited(start, 0);  // backwards, too: what begins before the first place begins at it
   end = limited(end, step > 0 ? 0 : -1);
   const std::int64_t span = step > 0 ? end - start : start - end;
+  const std::int64_t least =
+      -std::max<std::int64_t>(size, 1);  // a longer step finds the first place alone, too
+  step = std::clamp(step, least, -least);
   const std::int64_t count = span <= 0 ? 0 : (span + std::abs(step) - 1) / std::abs(step);
   if (count == 0 || size == 0) return narrow(x, axis, 0, 0);
   if (step > 0) return slice(x, axis, start, start + (count - 1) * step + 1, step);
@@ -163,7 +167,7 @@ std::vector<Tensor> sliced(const OpCall& call) {
   INGOT_CHECK(ends.size() == starts.size() && axes.size() == starts.size() && steps.size() == starts.size(),
               FormatError(call.where(), -1, "starts", "ends, axes and steps differ in number"));
   for (std::size_t i = 0; i < starts.size(); ++i) {
-    const int axis = normalize_axis(static_cast<int>(axes[i]), x.rank(), "Slice");
+    const int axis = call.axis_of(axes[i], x.rank());
     INGOT_CHECK(steps[i] != 0, FormatError(call.where(), -1, "steps", "is 0"));
     x = sliced_axis(x, axis, starts[i], ends[i], steps[i]);
   }
@@ -189,8 +193,8 @@ std::int64_t at_edge(std::int64_t place, std::int64_t size) {
 }
 std::int64_t mirrored(std::int64_t place, std::int64_t size) {
   if (size == 1) return 0;
-  while (place < 0 || place >= size) place = place < 0 ? -place : 2 * (size - 1) - place;
-  return place;
+  const std::int64_t period = 2 * (size - 1), at = (place % period + period) % period;
+  return at < size ? at : period - at;
 }
 std::int64_t wrapped(std::int64_t place, std::int64_t size) { return (place % size + size) % size; }
 
@@ -205,7 +209,7 @@ std::vector<Tensor> padded(const OpCall& call) {
   INGOT_CHECK(given.size() == 2 * axes.size(),
               FormatError(call.where(), -1, "pads", "takes two numbers for each axis"));
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const auto axis = static_cast<std::size_t>(normalize_axis(static_cast<int>(axes[i]), x.rank(), "Pad"));
+    const auto axis = static_cast<std::size_t>(call.axis_of(axes[i], x.rank()));
     padding.before[axis] = given[i];
     padding.after[axis] = given[i + axes.size()];
   }
@@ -217,8 +221,9 @@ std::vector<Tensor> padded(const OpCall& call) {
   }
   if (mode != "edge" && mode != "reflect" && mode != "wrap") call.refuse("mode " + mode);
   for (std::size_t i = 0; i < rank; ++i) {
-    const std::int64_t kept = x.dim(static_cast<int>(i)) + std::min<std::int64_t>(0, padding.before[i]) +
-                              std::min<std::int64_t>(0, padding.after[i]);
+    const std::int64_t cut = checked_add(std::min<std::int64_t>(0, padding.before[i]),
+                                         std::min<std::int64_t>(0, padding.after[i]), "Pad"),
+                       kept = checked_add(x.dim(static_cast<int>(i)), cut, "Pad");
     INGOT_CHECK(kept > 0 || (padding.before[i] <= 0 && padding.after[i] <= 0),
                 DimensionMismatch(call.where() + ": an axis has nothing to repeat"));
   }
@@ -234,18 +239,15 @@ Tensor cast(const Tensor& x, DType dtype) { return to(dtype == DType::f64 ? to(x
 
 std::vector<Tensor> cast_to(const OpCall& call) {
   const Tensor& x = call.in(0);
-  const auto type = static_cast<int>(call.integer("to", 0));
-  const auto dtype = onnx_dtype(type);
-  if (!dtype) call.refuse("cast to " + onnx_type_name(type));
-  return {cast(x, *dtype)};
+  return {cast(x, call.dtype("to", 0))};
 }
 std::vector<Tensor> cast_like(const OpCall& call) { return {cast(call.in(0), call.in(1).dtype())}; }
 
 /// [N, C, H, W] with blocks of channels as places, or back.
 std::vector<Tensor> depth_to_space(const OpCall& call) {
-  const Tensor& x = call.in(0);
+  const Tensor& x = call.in(0, 4, 4);
   const std::int64_t b = call.integer("blocksize", 1), n = x.dim(0), c = x.dim(1), h = x.dim(2), w = x.dim(3);
-  INGOT_CHECK(b > 0 && c % (b * b) == 0,
+  INGOT_CHECK(b > 0 && c % checked_mul(b, b, "DepthToSpace") == 0,
               DimensionMismatch(call.where() + ": the blocks do not divide the channels"));
   const bool column_first = call.text("mode", "DCR") == "CRD";
   const Tensor blocks = column_first ? permute(reshape(x, {n, c / (b * b), b, b, h, w}), {0, 1, 4, 2, 5, 3})
@@ -253,7 +255,7 @@ std::vector<Tensor> depth_to_space(const OpCall& call) {
   return {reshape(blocks, {n, c / (b * b), h * b, w * b})};
 }
 std::vector<Tensor> space_to_depth(const OpCall& call) {
-  const Tensor& x = call.in(0);
+  const Tensor& x = call.in(0, 4, 4);
   const std::int64_t b = call.integer("blocksize", 1), n = x.dim(0), c = x.dim(1), h = x.dim(2), w = x.dim(3);
   INGOT_CHECK(b > 0 && h % b == 0 && w % b == 0,
               DimensionMismatch(call.where() + ": the blocks do not divide the image"));
@@ -264,8 +266,8 @@ std::vector<Tensor> space_to_depth(const OpCall& call) {
 /// In inference nothing is dropped; the mask says so.
 std::vector<Tensor> dropout(const OpCall& call) {
   const Tensor& x = call.in(0);
-  const bool trains = call.has(2) && as_integers(call.in(2)).at(0) != 0;
-  const double ratio = call.has(1) ? as_doubles(call.in(1)).at(0) : 0.5;
+  const bool trains = call.has(2) && call.number_in(2) != 0;
+  const double ratio = call.has(1) ? call.number_in(1) : 0.5;
   if (trains && ratio != 0) call.refuse("training mode draws random numbers");
   return {x, broadcast_to(to(Tensor::scalar(1), DType::boolean), x.shape())};
 }

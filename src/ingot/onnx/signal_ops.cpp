@@ -71,14 +71,6 @@ class Transform {
   Row roots_;
 };
 
-/// One number in an input.
-std::int64_t whole(const OpCall& call, std::size_t i) {
-  const std::vector<std::int64_t> values = call.integers_in(i);
-  INGOT_CHECK(values.size() == 1,
-              DimensionMismatch(fmt::format("{}: input {} is one number", call.where(), i)));
-  return values.front();
-}
-
 constexpr std::int64_t kLongest = std::int64_t{1} << 24;
 
 std::int64_t checked_length(const OpCall& call, std::int64_t length, const char* what) {
@@ -95,14 +87,15 @@ std::vector<Tensor> fourier(const OpCall& call) {
                                             to_string(x.shape()))));
   const bool inverse = call.integer("inverse", 0) != 0, one_sided = call.integer("onesided", 0) != 0;
   if (inverse && one_sided) call.refuse("the inverse of one side");
-  std::int64_t axis = call.opset() < 20 ? call.integer("axis", 1) : call.has(2) ? whole(call, 2) : -2;
-  if (axis < 0) axis += x.rank();
-  INGOT_CHECK(axis >= 0 && axis < x.rank() - 1,
-              DimensionMismatch(fmt::format("{}: no axis {}", call.where(), axis)));
-  const std::int64_t have = x.dim(static_cast<int>(axis));
-  const std::int64_t length = checked_length(call, call.has(1) ? whole(call, 1) : have, "the length");
+  const int axis = call.axis_of(call.opset() < 20 ? call.integer("axis", 1)
+                                : call.has(2)     ? call.integer_in(2)
+                                                  : -2,
+                                x.rank());
+  INGOT_CHECK(axis < x.rank() - 1, DimensionMismatch(fmt::format("{}: no axis {}", call.where(), axis)));
+  const std::int64_t have = x.dim(axis);
+  const std::int64_t length = checked_length(call, call.has(1) ? call.integer_in(1) : have, "the length");
   Shape shape = x.shape().with(x.rank() - 1, 2);
-  shape = shape.with(static_cast<int>(axis), one_sided ? length / 2 + 1 : length);
+  shape = shape.with(axis, one_sided ? length / 2 + 1 : length);
   const std::vector<double> values = as_doubles(x);
   const std::vector<std::int64_t> from = strides_of(x.shape()), to = strides_of(shape);
   std::vector<double> result(static_cast<std::size_t>(shape.numel()));
@@ -115,15 +108,14 @@ std::vector<Tensor> fourier(const OpCall& call) {
   for (std::int64_t row = 0; row < outer * inner; ++row) {
     const std::int64_t block = row / inner, place = row % inner;
     const auto source = static_cast<std::size_t>(block * have * from[at_axis] + place * x.dim(-1));
-    const auto target =
-        static_cast<std::size_t>(block * shape[static_cast<int>(axis)] * to[at_axis] + place * 2);
+    const auto target = static_cast<std::size_t>(block * shape[axis] * to[at_axis] + place * 2);
     Row line(static_cast<std::size_t>(length));
     for (std::size_t t = 0; t < static_cast<std::size_t>(std::min(have, length)); ++t) {
       const std::size_t at = source + t * static_cast<std::size_t>(from[at_axis]);
       line[t] = {values[at], is_complex ? values[at + 1] : 0};
     }
     const Row spectrum = transform(line);
-    for (std::size_t k = 0; k < static_cast<std::size_t>(shape[static_cast<int>(axis)]); ++k) {
+    for (std::size_t k = 0; k < static_cast<std::size_t>(shape[axis]); ++k) {
       const std::size_t at = target + k * static_cast<std::size_t>(to[at_axis]);
       result[at] = spectrum[k].real() * factor;
       result[at + 1] = spectrum[k].imag() * factor;
@@ -141,9 +133,9 @@ std::vector<Tensor> short_time_fourier(const OpCall& call) {
   INGOT_CHECK(call.has(2) || call.has(3),
               FormatError(call.where(), -1, "input", "neither a window nor a length"));
   const std::vector<double> window = call.has(2) ? as_doubles(call.in(2)) : std::vector<double>{};
-  const std::int64_t step = checked_length(call, whole(call, 1), "frame_step"), samples = signal.dim(1);
+  const std::int64_t step = checked_length(call, call.integer_in(1), "frame_step"), samples = signal.dim(1);
   const std::int64_t length = checked_length(
-      call, call.has(3) ? whole(call, 3) : static_cast<std::int64_t>(window.size()), "frame_length");
+      call, call.has(3) ? call.integer_in(3) : static_cast<std::int64_t>(window.size()), "frame_length");
   INGOT_CHECK(window.empty() || static_cast<std::int64_t>(window.size()) == length,
               DimensionMismatch(
                   fmt::format("{}: a window of {} for frames of {}", call.where(), window.size(), length)));
@@ -173,15 +165,15 @@ std::vector<Tensor> short_time_fourier(const OpCall& call) {
 
 /// Triangles that lie evenly on the mel scale: [dft_length / 2 + 1, bands].
 std::vector<Tensor> mel_weights(const OpCall& call) {
-  const std::int64_t bands = checked_length(call, whole(call, 0), "num_mel_bins"),
-                     length = checked_length(call, whole(call, 1), "dft_length"),
-                     rate = checked_length(call, whole(call, 2), "sample_rate"), bins = length / 2 + 1;
+  const std::int64_t bands = checked_length(call, call.integer_in(0), "num_mel_bins"),
+                     length = checked_length(call, call.integer_in(1), "dft_length"),
+                     rate = checked_length(call, call.integer_in(2), "sample_rate"), bins = length / 2 + 1;
   INGOT_CHECK(bands * bins <= kLongest,
               DimensionMismatch(fmt::format("{}: {} bands of {}", call.where(), bands, bins)));
   const std::int64_t type = call.integer("output_datatype", 1);
   if (type != 1 && type != 11) call.refuse("other weights than f32 and f64");
   const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
-  const double low = mel(as_doubles(call.in(3)).at(0)), high = mel(as_doubles(call.in(4)).at(0));
+  const double low = mel(call.number_in(3)), high = mel(call.number_in(4));
   std::vector<std::int64_t> edges;  // in bins
   for (std::int64_t i = 0; i < bands + 2; ++i) {
     const double at = low + (high - low) / static_cast<double>(bands + 2) * static_cast<double>(i);

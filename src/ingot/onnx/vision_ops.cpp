@@ -39,9 +39,9 @@ std::vector<Tensor> non_max_suppression(const OpCall& call) {
                   scores.dim(2) == boxes.dim(1),
               DimensionMismatch(fmt::format("{}: boxes {} and scores {}", call.where(),
                                             to_string(boxes.shape()), to_string(scores.shape()))));
-  const std::int64_t limit = call.has(2) ? as_integers(call.in(2)).at(0) : 0;
-  const double threshold = call.has(3) ? as_doubles(call.in(3)).at(0) : 0;
-  const double least = call.has(4) ? as_doubles(call.in(4)).at(0) : -std::numeric_limits<double>::infinity();
+  const std::int64_t limit = call.has(2) ? call.integer_in(2) : 0;
+  const double threshold = call.has(3) ? call.number_in(3) : 0;
+  const double least = call.has(4) ? call.number_in(4) : -std::numeric_limits<double>::infinity();
   const bool centred = call.integer("center_point_box", 0) != 0;
   const std::vector<double> places = as_doubles(boxes), values = as_doubles(scores);
   const auto count = static_cast<std::size_t>(boxes.dim(1));

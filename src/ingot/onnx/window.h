@@ -12,6 +12,13 @@ struct Window {
   std::vector<std::int64_t> kernel, strides, dilations, begin, end;  ///< begin, end: padding of each axis
 };
 
+/// No kernel size, stride, dilation or padding is larger: sums of them stay far from wrapping.
+inline constexpr std::int64_t kMaxWindow = std::int64_t{1} << 31;
+
+/// An attribute of one number for each axis, all from `least` to kMaxWindow; FormatError naming the node.
+std::vector<std::int64_t> read_window_numbers(const OpCall& call, const char* name, std::size_t count,
+                                              std::int64_t fallback, std::int64_t least);
+
 /// Reads the attributes, with auto_pad resolved for the input's sizes. With `ceil` padding is added at the
 /// end until the last, partly covered window counts too.
 Window read_window(const OpCall& call, const Tensor& x, const std::vector<std::int64_t>& kernel,

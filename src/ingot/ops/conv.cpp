@@ -4,6 +4,7 @@
 
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
+#include "ingot/core/checked.h"
 #include "ingot/kernels/conv.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
@@ -32,6 +33,11 @@ View image_view(const View& v, bool channels_last) {
   return v.rank == 3 ? with_unit_axis(v, channels_last ? 1 : 2) : v;
 }
 View filter_view(const View& v) { return v.rank == 3 ? with_unit_axis(v, 2) : v; }
+
+// How many places a kernel covers, from its first to its last.
+std::int64_t reach_of(const char* op, std::int64_t kernel, std::int64_t dilation) {
+  return checked_add(checked_mul(dilation, kernel - 1, op), 1, op);
+}
 
 Tensor scratch(std::int64_t elements, Device device) {
   return elements > 0 ? Tensor::empty({elements}, DType::f32, device) : Tensor{};
@@ -139,8 +145,8 @@ Tensor convolve(const char* op, const Tensor& input, const Tensor& filter, const
   for (int i = 0; i < dims; ++i) {
     const auto axis = static_cast<std::size_t>(i + 2 - dims);  // of the geometry
     const int at = i + (g.channels_last ? 1 : 2);
-    const std::int64_t reach = g.dilation[axis] * (weight.dim(i + 2) - 1) + 1;
-    const std::int64_t padded = x.dim(at) + 2 * g.padding[axis];
+    const std::int64_t reach = reach_of(op, weight.dim(i + 2), g.dilation[axis]);
+    const std::int64_t padded = checked_add(x.dim(at), checked_mul(2, g.padding[axis], op), op);
     INGOT_CHECK(weight.dim(i + 2) >= 1 && padded >= reach,
                 DimensionMismatch(std::string(op) + ": a kernel that reaches over " + std::to_string(reach) +
                                   " does not fit into a padded input of " + std::to_string(padded) +
@@ -213,7 +219,7 @@ Shape transposed_shape(const char* op, const Tensor& x, const Tensor& weight, co
   INGOT_CHECK(weight.dim(0) == channels,
               ShapeMismatch(where + " (weight)", weight.shape().with(0, channels).to_vector(),
                             weight.shape().to_vector(), "axis 0 of the weight is the input's channels"));
-  Shape out = x.shape().with(channel_axis, weight.dim(1) * g.groups);
+  Shape out = x.shape().with(channel_axis, checked_mul(weight.dim(1), g.groups, op));
   for (int i = 0; i < dims; ++i) {
     const auto axis = static_cast<std::size_t>(i + 2 - dims);
     const int at = i + (g.channels_last ? 1 : 2);
@@ -225,8 +231,10 @@ Shape transposed_shape(const char* op, const Tensor& x, const Tensor& weight, co
                       "output_padding less than the stride, got " +
                           std::to_string(g.stride[axis]) + ", " + std::to_string(g.dilation[axis]) + ", " +
                           std::to_string(g.padding[axis]) + " and " + std::to_string(output_padding[axis])));
-    out[at] = (x.dim(at) - 1) * g.stride[axis] - 2 * g.padding[axis] +
-              g.dilation[axis] * (weight.dim(i + 2) - 1) + output_padding[axis] + 1;
+    const std::int64_t spread = checked_mul(x.dim(at) - 1, g.stride[axis], op);
+    const std::int64_t all = checked_add(
+        checked_add(spread, reach_of(op, weight.dim(i + 2), g.dilation[axis]), op), output_padding[axis], op);
+    out[at] = checked_sub(all, checked_mul(2, g.padding[axis], op), op);
     INGOT_CHECK(
         x.dim(at) >= 1 && weight.dim(i + 2) >= 1 && out[at] >= 1,
         DimensionMismatch(where + ": nothing is left of an input " + to_string(x.shape()) + " with weight " +

@@ -5,6 +5,7 @@
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/core/checked.h"
 #include "ingot/kernels/pool.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/common.h"
@@ -105,7 +106,8 @@ Tensor windows(const char* op, const Tensor& input, PoolOptions options, int dim
     if (g.stride[axis] == 0) g.stride[axis] = window;
     std::int64_t& end = options.padding_end[axis];
     if (end < 0) end = g.padding[axis];
-    const std::int64_t reach = g.dilation[axis] * (window - 1) + 1;
+    const std::int64_t reach =
+        checked_add(checked_mul(g.dilation[axis], checked_sub(window, 1, op), op), 1, op);
     INGOT_CHECK(
         window >= 1 && g.stride[axis] >= 1 && g.dilation[axis] >= 1 && g.padding[axis] >= 0 &&
             g.padding[axis] < reach && end < reach,
@@ -115,13 +117,14 @@ Tensor windows(const char* op, const Tensor& input, PoolOptions options, int dim
                           std::to_string(window) + ", " + std::to_string(g.stride[axis]) + ", " +
                           std::to_string(g.dilation[axis]) + " and " + std::to_string(g.padding[axis]) +
                           " before, " + std::to_string(end) + " after"));
-    const std::int64_t inside = x.dim(at) + g.padding[axis], padded = inside + end;
+    const std::int64_t inside = checked_add(x.dim(at), g.padding[axis], op),
+                       padded = checked_add(inside, end, op);
     INGOT_CHECK(padded >= reach,
                 DimensionMismatch(std::string(op) + ": a window over " + std::to_string(reach) +
                                   " does not fit into a padded input of " + std::to_string(padded)));
     const std::int64_t rest = (padded - reach) % g.stride[axis];
     out[at] = (padded - reach) / g.stride[axis] + 1;
-    if (options.ceil && rest > 0 && out[at] * g.stride[axis] < inside) ++out[at];
+    if (options.ceil && rest > 0 && checked_mul(out[at], g.stride[axis], op) < inside) ++out[at];
   }
   return run_pool(x, out, options);
 }

@@ -6,6 +6,7 @@
 
 #include "ingot/autograd/node.h"
 #include "ingot/base/error.h"
+#include "ingot/core/checked.h"
 #include "ingot/kernels/copy.h"
 #include "ingot/kernels/elementwise.h"
 #include "ingot/ops/broadcast.h"
@@ -57,7 +58,7 @@ Shape completed(const Tensor& x, std::span<const std::int64_t> sizes) {
   std::int64_t* open = nullptr;
   for (std::int64_t& size : dims) {
     if (size != -1) {
-      known *= size;
+      known = checked_mul(known, size, "reshape");
       continue;
     }
     INGOT_CHECK(open == nullptr,
@@ -269,6 +270,7 @@ Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, s
     return std::clamp<std::int64_t>(i < 0 ? i + size : i, 0, size);
   };
   const std::int64_t from = limited(start), to = std::max(limited(stop), from);
+  step = std::min(step, std::max<std::int64_t>(size, 1));  // a longer one finds the first element alone, too
   return slice_of(x, at, from, (to - from + step - 1) / step, step);
 }
 

@@ -191,7 +191,7 @@ Blob OnnxFile::external_file(const std::string& location, const std::string& ten
   const fs::path relative(location);
   const bool climbs = std::ranges::find(relative, fs::path("..")) != relative.end();
   INGOT_CHECK(
-      !location.empty() && relative.is_relative() && !climbs,
+      !location.empty() && relative.is_relative() && !climbs && location.find('\0') == std::string::npos,
       FormatError(path_, -1, tensor,
                   fmt::format("external data in '{}', which is not below the model's directory", location)));
   const fs::path directory = fs::absolute(path_).parent_path();
