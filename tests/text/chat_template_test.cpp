@@ -83,6 +83,60 @@ TEST(ChatTemplate, LimitsStopHostileTemplates) {
   stops(deep);
 }
 
+// A value whose parts are shared is small in memory and endless when written, compared or sorted.
+TEST(ChatTemplate, EveryOperationIsTakenFromTheBudget) {
+  ChatTemplateLimits limits;
+  limits.steps = 200'000;
+  limits.output_bytes = 8 << 20;
+  const std::string
+      shared =
+          "{% set n = namespace(x=['a'], y=['a']) %}{% for i in range(40) %}{% set n.x = [n.x, n.x] %}"
+          "{% set n.y = [n.y, n.y] %}{% endfor %}",
+      large = "{% set s = 'a' * 2000000 %}{% set t = 'a' * 1000000 ~ 'b' %}",
+      long_list = "{% set l = range(9999) | list %}";
+  for (const std::string& source :
+       {shared + "{{ n.x }}", shared + "{{ n.x | tojson }}", shared + "{{ n.x == n.y }}",
+        shared + "{{ n.x in [n.y] }}", shared + "{{ n.x < n.y }}",
+        shared + "{{ [n.x, n.y] | unique | length }}", shared + "{{ [n.x, n.y] | sort | length }}",
+        shared + "{{ [n.x] | join }}", shared + "{{ '%s' % [n.x] }}", shared + "{{ [n.x].index(n.y) }}",
+        shared + "{{ [n.x].count(n.y) }}", shared + "{{ [n.x, n.y] | max }}", shared + "{{ n.x ~ '' }}",
+        shared + "{{ 'a' in n.x | string }}",
+        large +
+            "{% for i in range(99) %}{{ s.find(t) }}{{ s.rfind(t) }}{{ t in s }}{{ s.count(t) }}{% endfor %}",
+        large + "{% for i in range(99) %}{% if s[i:] == s %}{% endif %}{% endfor %}",
+        long_list + "{% for i in l %}{% if l == l %}{% endif %}{% endfor %}",
+        long_list + "{{ l | map('string') | unique | length }}",
+        long_list + "{% for i in l %}{{ l | select('in', l) | length }}{% endfor %}"}) {
+    EXPECT_NE(refusal(source, limits).find("many steps"), std::string::npos) << source;
+  }
+  // What is long but no more than that, goes.
+  EXPECT_EQ(render(large + "{{ s.find(t) }} {{ s.count('aa') }} {{ s.rfind('aa') }}"), "-1 1000000 1999998");
+}
+
+TEST(ChatTemplate, ChainsAreAsDeepAsBrackets) {
+  const auto chain = [](const std::string& link) {
+    std::string source = "{{ x";
+    for (int i = 0; i < 50'000; ++i) source += link;
+    return source + " }}";
+  };
+  for (const char* link : {"+1", ".b", "|upper", " and x", " or x", "~x", "*1", "**1", "[0]", "()",
+                           " is defined", " if x else x", " if x"}) {
+    EXPECT_NE(refusal(chain(link)).find("nests too deep"), std::string::npos) << link;
+  }
+  std::string sum = "{{ 0";
+  for (int i = 0; i < 300; ++i) sum += "+1";
+  EXPECT_EQ(render(sum + " }}"), "300");
+}
+
+TEST(ChatTemplate, TheSmallestIntegerHasNoOpposite) {
+  const std::string smallest = "(-9223372036854775807 - 1)";
+  EXPECT_EQ(render("{{ " + smallest + " is divisibleby(-1) }}"), "True");
+  EXPECT_NE(refusal("{{ " + smallest + " // -1 }}").find("too large"), std::string::npos);
+  EXPECT_NE(refusal("{{ " + smallest + " % -1 }}").find("too large"), std::string::npos);
+  EXPECT_NE(refusal("{{ " + smallest + " | abs }}").find("too large"), std::string::npos);
+  EXPECT_NE(refusal("{{ 1 is divisibleby(0) }}").find("division by zero"), std::string::npos);
+}
+
 TEST(ChatTemplate, NamespacesInCirclesAreFreed) {  // what the leak checker of a sanitized build would see
   EXPECT_EQ(render("{% set n = namespace() %}{% set n.self = n %}{% set n.list = [n] %}done"), "done");
   EXPECT_EQ(render("{% set n = namespace(p=none) %}{% for i in range(50000) %}{% set m = namespace() %}{% "
@@ -110,7 +164,7 @@ TEST(ChatTemplate, BrokenInputIsRefused) {
   input.messages = "[{";
   EXPECT_THROW(render("x", input), FormatError);
   input.messages = std::string(100000, '[') + std::string(100000, ']');
-  EXPECT_THROW(render("x", input), TemplateError);
+  EXPECT_THROW(render("x", input), FormatError);
   EXPECT_THROW(ChatTemplate("\xFF"), TemplateError);
 }
 

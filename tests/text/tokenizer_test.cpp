@@ -166,6 +166,40 @@ TEST(Tokenizer, BadFilesAreRefusedWithFileAndField) {
             "x/tokenizer.json: pre_tokenizer: unknown pre-tokenizer \"Nope\"");
 }
 
+std::string failure_on(const std::string& stages, const std::string& text) {
+  const Tokenizer tokenizer = Tokenizer::from_json(
+      "{" + stages + R"(,"model":{"type":"BPE","vocab":{"a":0},"merges":[],"unk_token":"a"}})",
+      "tokenizer.json");
+  try {
+    tokenizer.encode(text);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "(encoded)";
+}
+
+TEST(Tokenizer, PatternsCannotMatchBackwardsForEver) {
+  EXPECT_NE(failure_on(R"("pre_tokenizer":{"type":"Split","behavior":"Isolated","invert":false,"pattern":)"
+                       R"x({"Regex":"(?(DEFINE)(?<x>..\\K))(?=(?&x))"}})x",
+                       "abcd")
+                .find("matches backwards"),
+            std::string::npos);
+}
+
+TEST(Tokenizer, NormalizersMultiplyATextOnlySoOften) {
+  const std::string doubles = R"({"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaaaaaaaa"})";
+  std::string chain = doubles;
+  for (int i = 0; i < 12; ++i) chain += "," + doubles;
+  EXPECT_NE(failure_on(R"("normalizer":{"type":"Sequence","normalizers":[)" + chain + "]}", "aaaa")
+                .find("the tokenizer's rules make over"),
+            std::string::npos);
+  const std::string once = std::string(1 << 20, 'b');
+  EXPECT_NE(failure_on(R"("normalizer":{"type":"Replace","pattern":{"Regex":"a"},"content":")" + once + "\"}",
+                       std::string(1000, 'a'))
+                .find("the tokenizer's rules make over"),
+            std::string::npos);
+}
+
 TEST(Tokenizer, DeepNestingIsRefused) {
   EXPECT_NE(refusal_of(R"({"normalizer":)" + std::string(100000, '[') + "}"), "(accepted)");
 }

@@ -198,8 +198,15 @@ class SequenceDecoder final : public Decoder {
     for (const JsonView& item : config.at("decoders").items()) stages_.push_back(make_decoder(item));
   }
   void apply(Tokens& tokens) const override {
+    const auto size_of = [](const Tokens& list) {
+      std::size_t bytes = 0;
+      for (const std::string& token : list) bytes += token.size();
+      return bytes;
+    };
+    const std::size_t before = size_of(tokens);
     for (const auto& stage : stages_) {
       stage->apply(tokens);
+      check_growth(size_of(tokens), before);
       if (&stage == &stages_.back()) return;
       for (std::string& token : tokens)
         if (!is_valid_utf8(token)) token = to_valid_utf8(token);

@@ -15,13 +15,16 @@ struct Scope {
   std::vector<std::pair<std::string, Value>> variables;
   const Scope* parent = nullptr;
 
-  const Value* find(std::string_view name) const {
-    for (const Scope* scope = this; scope != nullptr; scope = scope->parent)
+  const Value* find(std::string_view name, Budget& budget) const {
+    for (const Scope* scope = this; scope != nullptr; scope = scope->parent) {
+      budget.spend(scope->variables.size());
       for (auto it = scope->variables.rbegin(); it != scope->variables.rend(); ++it)
         if (it->first == name) return &it->second;
+    }
     return nullptr;
   }
-  void set(std::string_view name, Value value) {
+  void set(std::string_view name, Value value, Budget& budget) {
+    budget.spend(variables.size());
     for (auto& variable : variables)
       if (variable.first == name) {
         variable.second = std::move(value);
@@ -61,9 +64,16 @@ class Evaluator {
 
   void write(std::string& out, std::string_view text) {
     budget_.spend(text.size());
-    INGOT_CHECK(out.size() + text.size() <= budget_.output_bytes,
-                TemplateError(0, fmt::format("the output is larger than {} bytes", budget_.output_bytes)));
+    budget_.check_size(out.size() + text.size());
     out += text;
+  }
+
+  void write_value(std::string& out, const Value& value) {
+    if (value.is_string()) {
+      write(out, value.string());
+    } else {
+      write(out, to_text(value, budget_));
+    }
   }
 
   Flow execute(const Node& node, Scope& scope, std::string& out) {
@@ -84,7 +94,7 @@ class Evaluator {
         write(out, node.text);
         break;
       case Kind::output:
-        write(out, to_text(evaluate(*node.children[0], scope)));
+        write_value(out, evaluate(*node.children[0], scope));
         break;
       case Kind::if_:
         return execute(evaluate(*node.children[0], scope).truthy() ? node.body : node.other, scope, out);
@@ -97,10 +107,10 @@ class Evaluator {
         assign(node, rendered(node, scope), scope);
         break;
       case Kind::filter_block:
-        write(out, to_text(rendered(node, scope)));
+        write_value(out, rendered(node, scope));
         break;
       case Kind::macro:
-        scope.set(node.text, macro(node));
+        scope.set(node.text, macro(node), budget_);
         break;
       case Kind::block:
         return execute(node.body, scope, out);
@@ -126,9 +136,10 @@ class Evaluator {
 
   void assign(const Node& node, Value value, Scope& scope) {
     if (!node.text.empty()) {
-      const Value* target = scope.find(node.names[0]);
+      const Value* target = scope.find(node.names[0], budget_);
       INGOT_CHECK(target != nullptr && target->is_dict() && target->dict().kind == Dict::Kind::name_space,
                   TemplateError(node.line, fmt::format("\"{}\" is no namespace", node.names[0])));
+      budget_.spend_items(target->dict().entries.size());
       target->mutable_dict().set(node.text, std::move(value));
       return;
     }
@@ -136,12 +147,12 @@ class Evaluator {
   }
 
   void unpack(const Node& node, Value value, Scope& scope) {
-    if (node.names.size() == 1) return scope.set(node.names[0], std::move(value));
+    if (node.names.size() == 1) return scope.set(node.names[0], std::move(value), budget_);
     const List items = to_list(value, budget_);
     INGOT_CHECK(
         items.size() == node.names.size(),
         TemplateError(node.line, fmt::format("expected {} values, got {}", node.names.size(), items.size())));
-    for (std::size_t i = 0; i < items.size(); ++i) scope.set(node.names[i], items[i]);
+    for (std::size_t i = 0; i < items.size(); ++i) scope.set(node.names[i], items[i], budget_);
   }
 
   Flow loop(const Node& node, Scope& scope, std::string& out) {
@@ -158,7 +169,7 @@ class Evaluator {
     if (items.empty()) return execute(node.other, scope, out);
     const auto count = static_cast<std::int64_t>(items.size());
     for (std::int64_t i = 0; i < count; ++i) {
-      budget_.spend();
+      budget_.spend(kLoopBytes);
       auto state = std::make_shared<Dict>();
       state->kind = Dict::Kind::loop;
       const auto at = [&](std::int64_t k) {
@@ -207,11 +218,11 @@ class Evaluator {
                   TemplateError(0, fmt::format("macro \"{}\" has no argument \"{}\"", node.text, name)));
     for (std::size_t i = 0; i < node.names.size(); ++i) {
       if (const Value* given = arguments.find(i, node.names[i]); given != nullptr)
-        scope.set(node.names[i], *given);
+        scope.set(node.names[i], *given, budget_);
       else if (node.children[i] != nullptr)
-        scope.set(node.names[i], evaluate(*node.children[i], scope));
+        scope.set(node.names[i], evaluate(*node.children[i], scope), budget_);
       else
-        scope.set(node.names[i], Undefined{node.names[i]});
+        scope.set(node.names[i], Undefined{node.names[i]}, budget_);
     }
   }
 
@@ -245,9 +256,9 @@ class Evaluator {
       case Kind::constant:
         return node.value;
       case Kind::body_value:
-        return *scope.find(kBody);
+        return *scope.find(kBody, budget_);
       case Kind::name: {
-        const Value* found = scope.find(node.text);
+        const Value* found = scope.find(node.text, budget_);
         return found != nullptr ? *found : Value(Undefined{node.text});
       }
       case Kind::list: {
@@ -271,7 +282,7 @@ class Evaluator {
         if (node.text == "defined" || node.text == "undefined") {
           return child(0).is_undefined() == (node.text == "undefined");
         }
-        return apply_test(node.text, child(0), arguments_of(node, scope));
+        return apply_test(node.text, child(0), arguments_of(node, scope), budget_);
       }
       case Kind::not_:
         return !child(0).truthy();
@@ -303,6 +314,7 @@ class Evaluator {
     for (std::size_t i = 0; i < node.children.size(); i += 2) {
       const Value key = evaluate(*node.children[i], scope);
       INGOT_CHECK(key.is_string(), TemplateError(node.line, "the keys of a mapping must be strings"));
+      budget_.spend_items(out->entries.size());
       out->set(key.string(), evaluate(*node.children[i + 1], scope));
     }
     return out;
@@ -310,7 +322,7 @@ class Evaluator {
 
   /// value["name"] also finds what value.name finds, after the items.
   Value item(const Value& value, const Value& key) {
-    Value found = get_item(value, key);
+    Value found = get_item(value, key, budget_);
     if (found.is_undefined() && key.is_string() && !value.is_undefined())
       return get_attribute(value, key.string(), budget_);
     return found;
@@ -342,16 +354,17 @@ class Evaluator {
                     : value.integer();
   }
 
-  static Value compare(const std::string& op, const Value& a, const Value& b) {
-    if (op == "==") return equal(a, b);
-    if (op == "!=") return !equal(a, b);
-    if (op == "in") return contains(b, a);
-    if (op == "not in") return !contains(b, a);
-    if (op == "<") return less(a, b);
-    if (op == ">") return less(b, a);
-    return op == "<=" ? !less(b, a) : !less(a, b);
+  Value compare(const std::string& op, const Value& a, const Value& b) {
+    if (op == "==") return equal(a, b, budget_);
+    if (op == "!=") return !equal(a, b, budget_);
+    if (op == "in") return contains(b, a, budget_);
+    if (op == "not in") return !contains(b, a, budget_);
+    if (op == "<") return less(a, b, budget_);
+    if (op == ">") return less(b, a, budget_);
+    return op == "<=" ? !less(b, a, budget_) : !less(a, b, budget_);
   }
 
+  static constexpr std::size_t kLoopBytes = 1024;     // of the variable `loop`, which a template can keep
   static constexpr std::string_view kBody = " body";  // no name of a template can hold a space
 
   Scope& root_;
@@ -363,6 +376,11 @@ class Evaluator {
 void Budget::spend(std::size_t bytes) {
   steps -= 1 + static_cast<std::int64_t>(bytes / 32);
   INGOT_CHECK(steps > 0, TemplateError(0, "the template takes too many steps"));
+}
+
+void Budget::check_size(std::size_t bytes) const {
+  INGOT_CHECK(bytes <= output_bytes,
+              TemplateError(0, fmt::format("a text grows larger than {} bytes", output_bytes)));
 }
 
 std::string run(const std::vector<NodePtr>& body, std::vector<std::pair<std::string, Value>> variables,

@@ -25,13 +25,15 @@ struct Call {
   }
   std::string text(std::size_t position, std::string_view name, std::string fallback) const {
     const Value* given = find(position, name);
-    return given != nullptr ? to_text(*given) : std::move(fallback);
+    return given != nullptr ? to_text(*given, budget) : std::move(fallback);
   }
   std::int64_t integer(std::size_t position, std::string_view name, std::int64_t fallback) const {
     const Value* given = find(position, name);
     if (given == nullptr || given->is_none()) return fallback;
     INGOT_CHECK(given->is_number(), TemplateError(0, fmt::format("{} must be a number", name)));
-    return given->is_float() ? static_cast<std::int64_t>(given->number()) : given->integer();
+    if (!given->is_float()) return given->integer();
+    INGOT_CHECK(std::fabs(given->number()) < 9e18, TemplateError(0, fmt::format("{} is too large", name)));
+    return static_cast<std::int64_t>(given->number());
   }
   bool flag(std::size_t position, std::string_view name, bool fallback) const {
     const Value* given = find(position, name);
@@ -51,37 +53,42 @@ Value length_of(const Value& value) {
 /// "a.b.0": the way that filters take attributes.
 Value path_of(const Value& value, const std::string& path, Budget& budget) {
   Value found = value;
+  budget.spend(path.size());
   for (std::size_t begin = 0; begin <= path.size();) {
+    budget.spend();
     const std::size_t end = std::min(path.find('.', begin), path.size());
     const std::string part = path.substr(begin, end - begin);
     std::int64_t index = 0;
     const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), index);
     if (!part.empty() && error == std::errc() && stop == part.data() + part.size())
-      found = get_item(found, index);
-    else if (found = get_item(found, part); found.is_undefined())
+      found = get_item(found, index, budget);
+    else if (found = get_item(found, part, budget); found.is_undefined())
       return found;
     begin = end + 1;
   }
-  (void)budget;
   return found;
 }
 
 Value key_of(const Value& item, const Value* attribute, Budget& budget) {
-  return attribute != nullptr && !attribute->is_none() ? path_of(item, to_text(*attribute), budget) : item;
+  return attribute != nullptr && !attribute->is_none() ? path_of(item, to_text(*attribute, budget), budget)
+                                                       : item;
 }
 
 Value sorted(const Call& call, List items, const Value* attribute, bool case_sensitive, bool reverse) {
   std::vector<std::pair<Value, std::size_t>> keys;
   for (std::size_t i = 0; i < items.size(); ++i) {
     Value key = key_of(items[i], attribute, call.budget);
-    if (!case_sensitive && key.is_string()) key = lower(key.string());
+    if (!case_sensitive && key.is_string()) {
+      call.budget.spend_strings(1);
+      call.budget.spend(key.string().size());
+      key = lower(key.string());
+    }
     keys.emplace_back(std::move(key), i);
   }
-  // Compare once before sorting: an order that throws halfway through would leave std::sort in a bad state.
-  for (std::size_t i = 1; i < keys.size(); ++i) less(keys[0].first, keys[i].first);
-  call.budget.spend(keys.size() * 256);
+  call.budget.spend_items(2 * keys.size());
+  // The comparison may throw: the keys are then in any order, and not used.
   std::stable_sort(keys.begin(), keys.end(), [&](const auto& a, const auto& b) {
-    return reverse ? less(b.first, a.first) : less(a.first, b.first);
+    return reverse ? less(b.first, a.first, call.budget) : less(a.first, b.first, call.budget);
   });
   List out;
   for (const auto& key : keys) out.push_back(items[key.second]);
@@ -89,7 +96,8 @@ Value sorted(const Call& call, List items, const Value* attribute, bool case_sen
 }
 
 /// The rest of the arguments from `first` on.
-Arguments rest_of(const Arguments& arguments, std::size_t first) {
+Arguments rest_of(const Arguments& arguments, std::size_t first, Budget& budget) {
+  budget.spend_items(arguments.positional.size() + 3 * arguments.named.size());
   Arguments out;
   for (std::size_t i = first; i < arguments.positional.size(); ++i)
     out.positional.push_back(arguments.positional[i]);
@@ -105,9 +113,10 @@ Value select(const Call& call, bool by_attribute, bool keep) {
   List out;
   for (Value& item : call.items()) {
     call.budget.spend();
-    const Value tested = by_attribute ? path_of(item, to_text(given[0]), call.budget) : item;
+    const Value tested = by_attribute ? path_of(item, to_text(given[0], call.budget), call.budget) : item;
     const bool holds = given.size() > test_at
-                           ? apply_test(to_text(given[test_at]), tested, rest_of(call.arguments, test_at + 1))
+                           ? apply_test(to_text(given[test_at], call.budget), tested,
+                                        rest_of(call.arguments, test_at + 1, call.budget), call.budget)
                            : tested.truthy();
     if (holds == keep) out.push_back(std::move(item));
   }
@@ -119,16 +128,16 @@ Value map(const Call& call) {
   if (const Value* attribute = call.find(SIZE_MAX, "attribute"); attribute != nullptr) {
     const Value* fallback = call.find(SIZE_MAX, "default");
     for (const Value& item : call.items()) {
-      Value found = path_of(item, to_text(*attribute), call.budget);
+      Value found = path_of(item, to_text(*attribute, call.budget), call.budget);
       out.push_back(found.is_undefined() && fallback != nullptr ? *fallback : found);
     }
     return out;
   }
   INGOT_CHECK(!call.arguments.positional.empty(), TemplateError(0, "map needs a filter or an attribute"));
-  const std::string name = to_text(call.arguments.positional[0]);
+  const std::string name = to_text(call.arguments.positional[0], call.budget);
   INGOT_CHECK(name != "map", TemplateError(0, "map cannot apply itself"));
   for (const Value& item : call.items())
-    out.push_back(apply_filter(name, item, rest_of(call.arguments, 1), call.budget));
+    out.push_back(apply_filter(name, item, rest_of(call.arguments, 1, call.budget), call.budget));
   return out;
 }
 
@@ -140,9 +149,9 @@ Value join(const Call& call) {
   for (const Value& item : call.items()) {
     if (!first) out += separator;
     first = false;
-    out += to_text(key_of(item, attribute, call.budget));
+    out += to_text(key_of(item, attribute, call.budget), call.budget);
     call.budget.spend(separator.size());
-    INGOT_CHECK(out.size() <= call.budget.output_bytes, TemplateError(0, "a text grows too large"));
+    call.budget.check_size(out.size());
   }
   return out;
 }
@@ -150,8 +159,8 @@ Value join(const Call& call) {
 Value unique(const Call& call) {
   List out;
   for (Value& item : call.items()) {
-    call.budget.spend(out.size() * 32);
-    if (std::none_of(out.begin(), out.end(), [&](const Value& seen) { return equal(seen, item); }))
+    if (std::none_of(out.begin(), out.end(),
+                     [&](const Value& seen) { return equal(seen, item, call.budget); }))
       out.push_back(std::move(item));
   }
   return out;
@@ -162,7 +171,7 @@ Value extreme(const Call& call, bool largest) {
   if (items.empty()) return Undefined{"of an empty list"};
   const Value* best = &items[0];
   for (const Value& item : items)
-    if (largest ? less(*best, item) : less(item, *best)) best = &item;
+    if (largest ? less(*best, item, call.budget) : less(item, *best, call.budget)) best = &item;
   return *best;
 }
 
@@ -174,11 +183,12 @@ Value sum(const Call& call) {
   return total;
 }
 
-Value items_of(const Value& value) {
+Value items_of(const Value& value, Budget& budget) {
   if (value.is_undefined()) return List{};
   INGOT_CHECK(value.is_dict(),
               TemplateError(0, fmt::format("items needs a mapping, got {}", value.type_name())));
   List out;
+  budget.spend_strings(2 * value.dict().entries.size());
   for (const auto& [key, item] : value.dict().entries) out.push_back(Value::tuple({key, item}));
   return out;
 }
@@ -238,7 +248,7 @@ Value indent(const Call& call) {
                 static_cast<std::size_t>(std::clamp<std::int64_t>(call.integer(0, "width", 4), 0, 1000)),
                 ' ');
   const bool first = call.flag(1, "first", false), blank = call.flag(2, "blank", false);
-  const std::string text = to_text(call.value);
+  const std::string text = to_text(call.value, call.budget);
   std::string out;
   for (std::size_t begin = 0, line = 0; begin <= text.size(); ++line) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -248,14 +258,14 @@ Value indent(const Call& call) {
     out.append(text, begin, end - begin);
     if (end < text.size()) out += '\n';
     begin = end + 1;
-    INGOT_CHECK(out.size() <= call.budget.output_bytes, TemplateError(0, "a text grows too large"));
+    call.budget.check_size(out.size());
   }
   return out;
 }
 
 Value escape(const Call& call) {
   std::string out;
-  for (const char c : to_text(call.value)) {
+  for (const char c : to_text(call.value, call.budget)) {
     constexpr std::string_view kFrom = "&<>\"'";
     constexpr std::string_view kTo[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
     const std::size_t found = kFrom.find(c);
@@ -280,15 +290,15 @@ Value json(const Call& call) {
   const std::int64_t indent = call.integer(SIZE_MAX, "indent", -1);
   const Value* first = call.find(0, "indent");  // Jinja's own has indent as its first argument
   const std::int64_t spaces = first != nullptr && first->is_integer() ? first->integer() : indent;
-  return to_json(call.value, static_cast<int>(std::clamp<std::int64_t>(spaces, -1, 64)),
+  return to_json(call.value, call.budget, static_cast<int>(std::clamp<std::int64_t>(spaces, -1, 64)),
                  call.flag(SIZE_MAX, "sort_keys", false));
 }
 
 Value dictsort(const Call& call) {
   const Value* by = call.find(1, "by");
-  const Value at(static_cast<std::int64_t>(by != nullptr && to_text(*by) == "value" ? 1 : 0));
-  return sorted(call, to_list(items_of(call.value), call.budget), &at, call.flag(0, "case_sensitive", false),
-                call.flag(2, "reverse", false));
+  const Value at(static_cast<std::int64_t>(by != nullptr && to_text(*by, call.budget) == "value" ? 1 : 0));
+  return sorted(call, to_list(items_of(call.value, call.budget), call.budget), &at,
+                call.flag(0, "case_sensitive", false), call.flag(2, "reverse", false));
 }
 
 Value fallback(const Call& call) {
@@ -306,10 +316,12 @@ const std::unordered_map<std::string_view, Filter>& filters() {
       {"length", [](const Call& c) { return length_of(c.value); }},
       {"count", [](const Call& c) { return length_of(c.value); }},
       {"trim",
-       [](const Call& c) -> Value { return strip(to_text(c.value), c.text(0, "chars", ""), true, true); }},
-      {"string", [](const Call& c) -> Value { return to_text(c.value); }},
+       [](const Call& c) -> Value {
+         return strip(to_text(c.value, c.budget), c.text(0, "chars", ""), true, true);
+       }},
+      {"string", [](const Call& c) -> Value { return to_text(c.value, c.budget); }},
       {"safe", [](const Call& c) { return c.value; }},
-      {"items", [](const Call& c) { return items_of(c.value); }},
+      {"items", [](const Call& c) { return items_of(c.value, c.budget); }},
       {"list", [](const Call& c) -> Value { return c.items(); }},
       {"first",
        [](const Call& c) -> Value {
@@ -338,13 +350,13 @@ const std::unordered_map<std::string_view, Filter>& filters() {
       {"min", [](const Call& c) { return extreme(c, false); }},
       {"max", [](const Call& c) { return extreme(c, true); }},
       {"sum", sum},
-      {"upper", [](const Call& c) -> Value { return upper(to_text(c.value)); }},
-      {"lower", [](const Call& c) -> Value { return lower(to_text(c.value)); }},
-      {"capitalize", [](const Call& c) -> Value { return capitalize(to_text(c.value)); }},
-      {"title", [](const Call& c) -> Value { return title(to_text(c.value)); }},
+      {"upper", [](const Call& c) -> Value { return upper(to_text(c.value, c.budget)); }},
+      {"lower", [](const Call& c) -> Value { return lower(to_text(c.value, c.budget)); }},
+      {"capitalize", [](const Call& c) -> Value { return capitalize(to_text(c.value, c.budget)); }},
+      {"title", [](const Call& c) -> Value { return title(to_text(c.value, c.budget)); }},
       {"replace",
        [](const Call& c) -> Value {
-         return replace(to_text(c.value), c.text(0, "old", ""), c.text(1, "new", ""),
+         return replace(to_text(c.value, c.budget), c.text(0, "old", ""), c.text(1, "new", ""),
                         c.integer(2, "count", -1), c.budget);
        }},
       {"default", fallback},
@@ -353,7 +365,7 @@ const std::unordered_map<std::string_view, Filter>& filters() {
       {"float", to_real},
       {"abs",
        [](const Call& c) -> Value {
-         return less(c.value, Value(std::int64_t{0}))
+         return less(c.value, Value(std::int64_t{0}), c.budget)
                     ? binary_operation("-", std::int64_t{0}, c.value, c.budget)
                     : c.value;
        }},
@@ -363,7 +375,8 @@ const std::unordered_map<std::string_view, Filter>& filters() {
       {"e", escape},
       {"wordcount",
        [](const Call& c) -> Value {
-         return static_cast<std::int64_t>(split(to_text(c.value), nullptr, -1, false, c.budget).size());
+         return static_cast<std::int64_t>(
+             split(to_text(c.value, c.budget), nullptr, -1, false, c.budget).size());
        }},
   };
   return table;
@@ -377,16 +390,18 @@ Value apply_filter(const std::string& name, const Value& value, const Arguments&
   const auto found = filters().find(name);
   INGOT_CHECK(found != filters().end(),
               TemplateError(0, fmt::format("the filter \"{}\" is not known", name)));
-  budget.spend(value.is_string() ? value.string().size() : value.is_list() ? value.list().size() * 32 : 0);
+  budget.spend(value.is_string() ? value.string().size()
+               : value.is_list() ? value.list().size() * Budget::kItemBytes
+                                 : 0);
   Value result = found->second({value, arguments, budget});
   if (result.is_string()) {
     budget.spend(result.string().size());
-    INGOT_CHECK(result.string().size() <= budget.output_bytes, TemplateError(0, "a text grows too large"));
+    budget.check_size(result.string().size());
   }
   return result;
 }
 
-bool apply_test(const std::string& name, const Value& v, const Arguments& arguments) {
+bool apply_test(const std::string& name, const Value& v, const Arguments& arguments, Budget& budget) {
   const auto argument = [&]() -> const Value& {
     INGOT_CHECK(!arguments.positional.empty(),
                 TemplateError(0, fmt::format("the test \"{}\" needs an argument", name)));
@@ -417,18 +432,23 @@ bool apply_test(const std::string& name, const Value& v, const Arguments& argume
   if (name == "callable") return v.is_function();
   if (name == "odd") return integer(v) % 2 != 0;
   if (name == "even") return integer(v) % 2 == 0;
-  if (name == "divisibleby") return integer(argument()) != 0 && integer(v) % integer(argument()) == 0;
-  if (name == "eq" || name == "equalto" || name == "==") return equal(v, argument());
-  if (name == "ne" || name == "!=") return !equal(v, argument());
-  if (name == "sameas") return v.type_name() == argument().type_name() && equal(v, argument());
-  if (name == "lt" || name == "lessthan" || name == "<") return less(v, argument());
-  if (name == "gt" || name == "greaterthan" || name == ">") return less(argument(), v);
-  if (name == "le" || name == "<=") return !less(argument(), v);
-  if (name == "ge" || name == ">=") return !less(v, argument());
-  if (name == "in") return contains(argument(), v);
-  if (name == "lower") return lower(to_text(v)) == to_text(v);
-  if (name == "upper") return upper(to_text(v)) == to_text(v);
-  if (name == "filter") return is_known_filter(to_text(v));
+  if (name == "divisibleby") {
+    const std::int64_t by = integer(argument());
+    INGOT_CHECK(by != 0, TemplateError(0, "division by zero"));
+    return by == -1 ||
+           integer(v) % by == 0;  // the smallest integer has no remainder by -1 that can be computed
+  }
+  if (name == "eq" || name == "equalto" || name == "==") return equal(v, argument(), budget);
+  if (name == "ne" || name == "!=") return !equal(v, argument(), budget);
+  if (name == "sameas") return v.type_name() == argument().type_name() && equal(v, argument(), budget);
+  if (name == "lt" || name == "lessthan" || name == "<") return less(v, argument(), budget);
+  if (name == "gt" || name == "greaterthan" || name == ">") return less(argument(), v, budget);
+  if (name == "le" || name == "<=") return !less(argument(), v, budget);
+  if (name == "ge" || name == ">=") return !less(v, argument(), budget);
+  if (name == "in") return contains(argument(), v, budget);
+  if (name == "lower") return lower(to_text(v, budget)) == to_text(v, budget);
+  if (name == "upper") return upper(to_text(v, budget)) == to_text(v, budget);
+  if (name == "filter") return is_known_filter(to_text(v, budget));
   throw TemplateError(0, fmt::format("the test \"{}\" is not known", name));
 }
 

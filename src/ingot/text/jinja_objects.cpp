@@ -46,7 +46,7 @@ bool all_characters(const std::string& text, bool (*holds)(char32_t)) {
 }
 
 Value find_in(const std::string& text, const std::string& part, bool from_right) {
-  const std::size_t found = from_right ? text.rfind(part) : text.find(part);
+  const std::size_t found = from_right ? find_text_from_end(text, part) : find_text(text, part);
   if (found == std::string::npos) return std::int64_t{-1};
   return static_cast<std::int64_t>(count_characters(std::string_view(text).substr(0, found)));
 }
@@ -54,13 +54,16 @@ Value find_in(const std::string& text, const std::string& part, bool from_right)
 Value count_in(const std::string& text, const std::string& part) {
   if (part.empty()) return static_cast<std::int64_t>(count_characters(text) + 1);
   std::int64_t n = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
+  for (std::size_t at = find_text(text, part); at != std::string::npos;
+       at = find_text(text, part, at + part.size()))
+    ++n;
   return n;
 }
 
-Value split_lines(const std::string& text) {
+Value split_lines(const std::string& text, Budget& budget) {
   List out;
   for (std::size_t begin = 0; begin < text.size();) {
+    budget.spend_strings(1);
     const std::size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
     out.push_back(text.substr(begin, end - begin));
     begin = end + (text.compare(end, 2, "\r\n") == 0 ? 2 : 1);
@@ -85,7 +88,7 @@ Value string_method(const std::string& text, const std::string& name, const Argu
   if (name == "lstrip") return strip(text, characters(), true, false);
   if (name == "rstrip") return strip(text, characters(), false, true);
   if (name == "split" || name == "rsplit") return split_with(text, a, name == "rsplit", budget);
-  if (name == "splitlines") return split_lines(text);
+  if (name == "splitlines") return split_lines(text, budget);
   if (name == "startswith" || name == "endswith")
     return matches_any(text, a.find(0, "prefix"), name == "endswith");
   if (name == "replace")
@@ -118,12 +121,14 @@ constexpr std::string_view kStringMethods[] = {
     "title",      "find",     "rfind",        "count",        "isdigit", "isnumeric",
     "isdecimal",  "isspace",  "removeprefix", "removesuffix", "join"};
 
-Value dict_method(const Value& self, const std::string& name, const Arguments& a) {
+Value dict_method(const Value& self, const std::string& name, const Arguments& a, Budget& budget) {
+  budget.spend_items(self.dict().entries.size());
   if (name == "get") {
     const Value* found = self.dict().find(text_argument(a, 0, "key"));
     const Value* fallback = a.find(1, "default");
     return found != nullptr ? *found : fallback != nullptr ? *fallback : Value();
   }
+  budget.spend_strings(2 * self.dict().entries.size());
   List out;
   for (const auto& [key, value] : self.dict().entries) {
     if (name == "keys") out.push_back(key);
@@ -133,10 +138,10 @@ Value dict_method(const Value& self, const std::string& name, const Arguments& a
   return out;
 }
 
-Value index_in(const Value& list, const Arguments& a) {
+Value index_in(const Value& list, const Arguments& a, Budget& budget) {
   INGOT_CHECK(!a.positional.empty(), TemplateError(0, "index and count need an argument"));
   for (std::size_t i = 0; i < list.list().size(); ++i)
-    if (equal(list.list()[i], a.positional[0])) return static_cast<std::int64_t>(i);
+    if (equal(list.list()[i], a.positional[0], budget)) return static_cast<std::int64_t>(i);
   throw TemplateError(0, "the item is not in the list");
 }
 
@@ -188,11 +193,12 @@ Value real_operation(const std::string& op, double a, double b) {
 }
 
 Value repeat(const Value& value, std::int64_t times, Budget& budget) {
-  const std::int64_t size = value.is_string() ? static_cast<std::int64_t>(value.string().size())
-                                              : static_cast<std::int64_t>(value.list().size()) * 32;
+  const std::int64_t size = value.is_string()
+                                ? static_cast<std::int64_t>(value.string().size())
+                                : static_cast<std::int64_t>(value.list().size() * Budget::kItemBytes);
   times = std::max<std::int64_t>(times, 0);
-  INGOT_CHECK(size == 0 || times <= static_cast<std::int64_t>(budget.output_bytes) / size,
-              TemplateError(0, "a text grows too large"));
+  if (size > 0 && times > static_cast<std::int64_t>(budget.output_bytes) / size)
+    budget.check_size(budget.output_bytes + 1);
   budget.spend(static_cast<std::size_t>(size * times));
   if (size == 0) times = 0;
   if (value.is_list()) {
@@ -206,7 +212,8 @@ Value repeat(const Value& value, std::int64_t times, Budget& budget) {
 }
 
 /// "%d %s": the two forms that templates use.
-Value format_text(const std::string& pattern, const Value& argument) {
+Value format_text(const std::string& pattern, const Value& argument, Budget& budget) {
+  budget.spend(pattern.size());
   const List single{argument};
   const List& arguments = argument.is_list() ? argument.list() : single;
   std::string out;
@@ -224,7 +231,8 @@ Value format_text(const std::string& pattern, const Value& argument) {
     INGOT_CHECK(kind == 's' || kind == 'd',
                 TemplateError(0, fmt::format("the format %{} is not supported", kind)));
     INGOT_CHECK(used < arguments.size(), TemplateError(0, "a format needs more values"));
-    out += to_text(arguments[used++]);
+    out += to_text(arguments[used++], budget);
+    budget.check_size(out.size());
   }
   return out;
 }
@@ -252,20 +260,25 @@ Value range(const Arguments& a, Budget& budget) {
   List out;
   for (std::int64_t i = start; step > 0 ? i < stop : i > stop;) {
     INGOT_CHECK(out.size() < 100'000, TemplateError(0, "a range is longer than 100000"));
-    budget.spend();
+    budget.spend_items(1);
     out.push_back(i);
     if (__builtin_add_overflow(i, step, &i)) break;
   }
   return out;
 }
 
-std::shared_ptr<Dict> dict_of(const Arguments& a) {
+std::shared_ptr<Dict> dict_of(const Arguments& a, Budget& budget) {
   auto out = std::make_shared<Dict>();
+  const auto set = [&](const std::string& key, const Value& value) {
+    budget.spend_items(out->entries.size());
+    budget.spend_strings(1);
+    out->set(key, value);
+  };
   for (const Value& given : a.positional) {
     INGOT_CHECK(given.is_dict(), TemplateError(0, "expected a mapping"));
-    for (const auto& [key, value] : given.dict().entries) out->set(key, value);
+    for (const auto& [key, value] : given.dict().entries) set(key, value);
   }
-  for (const auto& [key, value] : a.named) out->set(key, value);
+  for (const auto& [key, value] : a.named) set(key, value);
   return out;
 }
 
@@ -275,37 +288,40 @@ Value bound_method(const Value& value, const std::string& name, Budget& budget) 
   Budget* const shared = &budget;
   if (value.is_string() &&
       std::find(std::begin(kStringMethods), std::end(kStringMethods), name) != std::end(kStringMethods))
-    return Function{name, [text = value.string(), name, shared](const Arguments& a) {
-                      return string_method(text, name, a, *shared);
+    return Function{name, [value, name, shared](const Arguments& a) {
+                      return string_method(value.string(), name, a, *shared);
                     }};
   if (value.is_dict() && value.dict().kind == Dict::Kind::plain &&
       (name == "items" || name == "keys" || name == "values" || name == "get"))
-    return Function{name, [value, name](const Arguments& a) { return dict_method(value, name, a); }};
+    return Function{
+        name, [value, name, shared](const Arguments& a) { return dict_method(value, name, a, *shared); }};
   if (value.is_list() && name == "index")
-    return Function{name, [value](const Arguments& a) { return index_in(value, a); }};
+    return Function{name, [value, shared](const Arguments& a) { return index_in(value, a, *shared); }};
   if (value.is_list() && name == "count")
-    return Function{name, [value](const Arguments& a) -> Value {
+    return Function{name, [value, shared](const Arguments& a) -> Value {
                       INGOT_CHECK(!a.positional.empty(),
                                   TemplateError(0, "index and count need an argument"));
                       return static_cast<std::int64_t>(
                           std::count_if(value.list().begin(), value.list().end(),
-                                        [&](const Value& v) { return equal(v, a.positional[0]); }));
+                                        [&](const Value& v) { return equal(v, a.positional[0], *shared); }));
                     }};
   return Undefined{name};
 }
 
 Value get_attribute(const Value& value, const std::string& name, Budget& budget) {
   if (value.is_undefined()) fail_on_undefined(value);
-  budget.spend();
+  budget.spend_strings(1);
   if (Value method = bound_method(value, name, budget); !method.is_undefined()) return method;
+  if (value.is_dict()) budget.spend(value.dict().entries.size());
   if (value.is_dict())
     if (const Value* found = value.dict().find(name); found != nullptr) return *found;
   return Undefined{name};
 }
 
-Value get_item(const Value& value, const Value& key) {
+Value get_item(const Value& value, const Value& key, Budget& budget) {
   if (value.is_undefined()) fail_on_undefined(value);
   if (value.is_dict() && key.is_string()) {
+    budget.spend(value.dict().entries.size());
     const Value* found = value.dict().find(key.string());
     return found != nullptr ? *found : Value(Undefined{key.string()});
   }
@@ -314,12 +330,13 @@ Value get_item(const Value& value, const Value& key) {
     return at >= 0 ? value.list()[static_cast<std::size_t>(at)] : Value(Undefined{"an item out of range"});
   }
   if (key.is_integer() && value.is_string()) {
+    budget.spend(value.string().size());
     const std::u32string all = to_utf32(value.string());
     const std::int64_t at = position(key.integer(), static_cast<std::int64_t>(all.size()));
     return at >= 0 ? Value(to_utf8(all.substr(static_cast<std::size_t>(at), 1)))
                    : Value(Undefined{"a character out of range"});
   }
-  return Undefined{to_text(key)};
+  return Undefined{to_text(key, budget)};
 }
 
 Value get_slice(const Value& value, const Value& start, const Value& stop, const Value& step,
@@ -329,7 +346,7 @@ Value get_slice(const Value& value, const Value& start, const Value& stop, const
               TemplateError(0, fmt::format("{} has no slices", value.type_name())));
   const std::u32string characters = value.is_string() ? to_utf32(value.string()) : std::u32string();
   const auto size = static_cast<std::int64_t>(value.is_string() ? characters.size() : value.list().size());
-  budget.spend(static_cast<std::size_t>(size) * 4);
+  budget.spend_items(static_cast<std::size_t>(size));
   const auto number = [](const Value& v, std::int64_t fallback) {
     if (v.is_none()) return fallback;
     INGOT_CHECK(v.is_integer(), TemplateError(0, "the bounds of a slice must be integers"));
@@ -357,17 +374,18 @@ Value get_slice(const Value& value, const Value& start, const Value& stop, const
 
 List to_list(const Value& value, Budget& budget) {
   if (value.is_list()) {
-    budget.spend(value.list().size() * 4);
+    budget.spend_items(value.list().size());
     return value.list();
   }
   List out;
   if (value.is_dict() && value.dict().kind == Dict::Kind::plain) {
+    budget.spend_strings(value.dict().entries.size());
     for (const auto& entry : value.dict().entries) out.push_back(entry.first);
     return out;
   }
   if (value.is_string()) {
     const std::string& text = value.string();
-    budget.spend(text.size() * 32);
+    budget.spend_strings(text.size());
     for (std::size_t i = 0; i < text.size(); i += utf8_length(text[i]))
       out.push_back(text.substr(i, utf8_length(text[i])));
     return out;
@@ -379,9 +397,8 @@ List to_list(const Value& value, Budget& budget) {
 
 Value binary_operation(const std::string& op, const Value& a, const Value& b, Budget& budget) {
   if (op == "~") {
-    std::string text = to_text(a) + to_text(b);
-    budget.spend(text.size());
-    INGOT_CHECK(text.size() <= budget.output_bytes, TemplateError(0, "a text grows too large"));
+    std::string text = to_text(a, budget) + to_text(b, budget);
+    budget.check_size(text.size());
     return text;
   }
   if (a.is_undefined()) fail_on_undefined(a);
@@ -391,28 +408,30 @@ Value binary_operation(const std::string& op, const Value& a, const Value& b, Bu
                                                      : integer_operation(op, a.integer(), b.integer());
   if (op == "+" && a.is_string() && b.is_string()) return binary_operation("~", a, b, budget);
   if (op == "+" && a.is_list() && b.is_list()) {
+    budget.spend_items(a.list().size() + b.list().size());
     List out = a.list();
     out.insert(out.end(), b.list().begin(), b.list().end());
-    budget.spend(out.size() * 32);
     return out;
   }
   if (op == "*" && (a.is_string() || a.is_list()) && b.is_integer()) return repeat(a, b.integer(), budget);
   if (op == "*" && (b.is_string() || b.is_list()) && a.is_integer()) return repeat(b, a.integer(), budget);
-  if (op == "%" && a.is_string()) return format_text(a.string(), b);
+  if (op == "%" && a.is_string()) return format_text(a.string(), b, budget);
   throw TemplateError(0, fmt::format("{} {} {} has no meaning", a.type_name(), op, b.type_name()));
 }
 
-bool contains(const Value& container, const Value& item) {
+bool contains(const Value& container, const Value& item, Budget& budget) {
   if (container.is_string()) {
     INGOT_CHECK(item.is_string(),
                 TemplateError(0, fmt::format("{} cannot be in a string", item.type_name())));
-    return container.string().find(item.string()) != std::string::npos;
+    budget.spend(container.string().size());
+    return find_text(container.string(), item.string()) != std::string::npos;
   }
+  if (container.is_dict()) budget.spend(container.dict().entries.size());
   if (container.is_dict()) return item.is_string() && container.dict().find(item.string()) != nullptr;
   if (container.is_undefined()) return false;
   INGOT_CHECK(container.is_list(), TemplateError(0, fmt::format("{} holds no items", container.type_name())));
   return std::any_of(container.list().begin(), container.list().end(),
-                     [&](const Value& v) { return equal(v, item); });
+                     [&](const Value& v) { return equal(v, item, budget); });
 }
 
 std::vector<std::pair<std::string, Value>> globals(const ChatInput& input, Budget& budget) {
@@ -420,19 +439,20 @@ std::vector<std::pair<std::string, Value>> globals(const ChatInput& input, Budge
   const auto function = [&](const char* name, std::function<Value(const Arguments&)> call) {
     out.emplace_back(name, Function{name, std::move(call)});
   };
+  constexpr std::size_t kMostOfReason = 2000;  // bytes of what a template says when it refuses
   Budget* const shared = &budget;
   const ChatInput* const given = &input;
-  function("raise_exception", [](const Arguments& a) -> Value {
-    throw TemplateError(
-        0, "the template refuses: " + (a.positional.empty() ? std::string() : to_text(a.positional[0])));
+  function("raise_exception", [shared](const Arguments& a) -> Value {
+    const std::string reason = a.positional.empty() ? "" : to_text(a.positional[0], *shared);
+    throw TemplateError(0, "the template refuses: " + reason.substr(0, kMostOfReason));
   });
   function("namespace", [shared](const Arguments& a) -> Value {
-    auto dict = dict_of(a);
+    auto dict = dict_of(a, *shared);
     dict->kind = Dict::Kind::name_space;
     shared->namespaces.push_back(dict);
     return dict;
   });
-  function("dict", [](const Arguments& a) -> Value { return dict_of(a); });
+  function("dict", [shared](const Arguments& a) -> Value { return dict_of(a, *shared); });
   function("range", [shared](const Arguments& a) { return range(a, *shared); });
   function("strftime_now", [given](const Arguments& a) -> Value {
     return format_time(*given, text_argument(a, 0, "format"));

@@ -83,9 +83,17 @@ class Parser {
   NodePtr make(Kind kind, std::string text, NodePtr first, NodePtr second = nullptr) const {
     NodePtr node = make(kind, std::move(text));
     node->line = first->line;
-    node->children.push_back(std::move(first));
-    if (second != nullptr) node->children.push_back(std::move(second));
+    adopt(*node, std::move(first));
+    if (second != nullptr) adopt(*node, std::move(second));
     return node;
+  }
+  /// A chain ("a + b + c", "x.y.z", "x | f | g") is parsed in a loop, but nests.
+  void adopt(Node& node, NodePtr child) const {
+    if (child != nullptr && child->depth >= node.depth) {
+      node.depth = child->depth + 1;
+      if (node.depth > max_depth_) fail("the template nests too deep");
+    }
+    node.children.push_back(std::move(child));
   }
 
   /// Up to a block whose name is one of `ends`; that block's "{%" is taken, its name is not.
@@ -99,7 +107,7 @@ class Parser {
       } else if (here().kind == Token::Kind::output_begin) {
         ++at_;
         NodePtr node = make(Kind::output);
-        node->children.push_back(tuple_or_expression());
+        adopt(*node, tuple_or_expression());
         expect(Token::Kind::output_end, "}}");
         body.push_back(std::move(node));
       } else {
@@ -142,7 +150,7 @@ class Parser {
 
   NodePtr if_statement() {
     NodePtr node = make(Kind::if_);
-    node->children.push_back(tuple_or_expression());
+    adopt(*node, tuple_or_expression());
     end_block();
     node->body = statements({"elif", "else", "endif"});
     const std::string next = expect_name();
@@ -175,8 +183,8 @@ class Parser {
     NodePtr node = make(Kind::for_);
     node->names = targets();
     if (!take_name("in")) fail(fmt::format("expected \"in\", found {}", shown()));
-    node->children.push_back(tuple_or_expression(false));
-    node->children.push_back(take_name("if") ? expression() : nullptr);
+    adopt(*node, tuple_or_expression(false));
+    adopt(*node, take_name("if") ? expression() : nullptr);
     if (is_name("recursive")) fail("recursive loops are not supported");
     end_block();
     node->body = statements({"else", "endfor"});
@@ -198,12 +206,12 @@ class Parser {
       if (!is_op("=")) fail(fmt::format("expected \"=\", found {}", shown()));
     }
     if (take_op("=")) {
-      node->children.push_back(tuple_or_expression());
+      adopt(*node, tuple_or_expression());
       end_block();
       return node;
     }
     node->kind = Kind::set_block;
-    if (is_op("|")) node->children.push_back(filters(make(Kind::body_value)));
+    if (is_op("|")) adopt(*node, filters(make(Kind::body_value)));
     end_block();
     node->body = statements({"endset"});
     ++at_;
@@ -219,7 +227,7 @@ class Parser {
       if (!node->names.empty()) expect_op(",");
       if (take_op(")")) break;
       node->names.push_back(expect_name());
-      node->children.push_back(take_op("=") ? expression() : nullptr);
+      adopt(*node, take_op("=") ? expression() : nullptr);
     }
     end_block();
     node->body = statements({"endmacro"});
@@ -231,7 +239,7 @@ class Parser {
 
   NodePtr filter_statement() {
     NodePtr node = make(Kind::filter_block);
-    node->children.push_back(filter(make(Kind::body_value)));
+    adopt(*node, filter(make(Kind::body_value)));
     node->children[0] = filters(std::move(node->children[0]));
     end_block();
     node->body = statements({"endfilter"});
@@ -245,10 +253,10 @@ class Parser {
     NodePtr first = conditions ? expression() : or_expression();
     if (!is_op(",")) return first;
     NodePtr node = make(Kind::list, std::string(kTuple));
-    node->children.push_back(std::move(first));
+    adopt(*node, std::move(first));
     while (take_op(",")) {
       if (here().kind == Token::Kind::block_end || here().kind == Token::Kind::output_end) break;
-      node->children.push_back(conditions ? expression() : or_expression());
+      adopt(*node, conditions ? expression() : or_expression());
     }
     return node;
   }
@@ -258,9 +266,9 @@ class Parser {
     NodePtr value = or_expression();
     while (take_name("if")) {
       NodePtr node = make(Kind::condition);
-      node->children.push_back(std::move(value));
-      node->children.push_back(or_expression());
-      node->children.push_back(take_name("else") ? expression() : nullptr);
+      adopt(*node, std::move(value));
+      adopt(*node, or_expression());
+      adopt(*node, take_name("else") ? expression() : nullptr);
       value = std::move(node);
     }
     return value;
@@ -377,15 +385,15 @@ class Parser {
       node = parenthesized();
     } else if (take_op("[")) {
       node->kind = Kind::list;
-      node->children = items("]");
+      items(*node, "]");
     } else if (take_op("{")) {
       node->kind = Kind::dict;
       while (!take_op("}")) {
         if (!node->children.empty()) expect_op(",");
         if (take_op("}")) break;
-        node->children.push_back(expression());
+        adopt(*node, expression());
         expect_op(":");
-        node->children.push_back(expression());
+        adopt(*node, expression());
       }
     } else {
       fail(fmt::format("expected an expression, found {}", shown()));
@@ -397,23 +405,21 @@ class Parser {
     NodePtr first = expression();
     if (take_op(")")) return first;
     NodePtr node = make(Kind::list, std::string(kTuple));
-    node->children.push_back(std::move(first));
+    adopt(*node, std::move(first));
     while (!take_op(")")) {
       expect_op(",");
       if (take_op(")")) break;
-      node->children.push_back(expression());
+      adopt(*node, expression());
     }
     return node;
   }
 
-  std::vector<NodePtr> items(std::string_view end) {
-    std::vector<NodePtr> out;
+  void items(Node& list, std::string_view end) {
     while (!take_op(end)) {
-      if (!out.empty()) expect_op(",");
+      if (!list.children.empty()) expect_op(",");
       if (take_op(end)) break;
-      out.push_back(expression());
+      adopt(list, expression());
     }
-    return out;
   }
 
   /// The arguments after "(" onto `node`: its names are the keywords of the last ones.
@@ -432,7 +438,7 @@ class Parser {
       } else if (is_op("*") || is_op("**")) {
         fail("unpacked arguments are not supported");
       }
-      node.children.push_back(expression());
+      adopt(node, expression());
     }
   }
 
@@ -472,7 +478,7 @@ class Parser {
       return make(Kind::item, {}, std::move(value), std::move(parts[0]));
     }
     NodePtr node = make(Kind::slice, {}, std::move(value));
-    for (NodePtr& part : parts) node->children.push_back(std::move(part));
+    for (NodePtr& part : parts) adopt(*node, std::move(part));
     return node;
   }
 
@@ -514,7 +520,7 @@ class Parser {
     if (take_op("("))
       arguments(*node);
     else if (word || kind == Token::Kind::string || kind == Token::Kind::number || is_op("[") || is_op("{"))
-      node->children.push_back(postfix(primary()));
+      adopt(*node, postfix(primary()));
     return negated ? make(Kind::not_, {}, std::move(node)) : std::move(node);
   }
 

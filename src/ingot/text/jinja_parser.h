@@ -51,6 +51,7 @@ struct Node {
     condition,  ///< children: value, condition, other or null
   } kind;
   int line = 0;
+  int depth = 1;  ///< with the children below it: expressions are evaluated, and freed, by recursion
   std::string text;
   Value value;
   std::vector<NodePtr> children;

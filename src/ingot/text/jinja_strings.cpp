@@ -1,6 +1,7 @@
 #include "ingot/text/jinja_strings.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include <utf8proc.h>
 
@@ -46,6 +47,19 @@ std::size_t count_characters(std::string_view text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
+std::size_t find_text(std::string_view text, std::string_view part, std::size_t from) {
+  if (from > text.size()) return text.npos;
+  const void* found = memmem(text.data() + from, text.size() - from, part.data(), part.size());
+  return found == nullptr ? text.npos
+                          : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
+
+std::size_t find_text_from_end(std::string_view text, std::string_view part) {
+  const std::string backwards(text.rbegin(), text.rend()), wanted(part.rbegin(), part.rend());
+  const std::size_t found = find_text(backwards, wanted);
+  return found == text.npos ? text.npos : text.size() - found - part.size();
+}
+
 std::string upper(std::string_view text) { return change(text, upper_of); }
 
 std::string lower(std::string_view text) {
@@ -88,7 +102,7 @@ std::string replace(const std::string& text, const std::string& from, const std:
   std::int64_t left = count < 0 ? INT64_MAX : count;
   const auto put = [&](std::string_view part) {
     budget.spend(part.size());
-    INGOT_CHECK(out.size() + part.size() <= budget.output_bytes, TemplateError(0, "a text grows too large"));
+    budget.check_size(out.size() + part.size());
     out += part;
   };
   while (left-- > 0) {
@@ -100,7 +114,7 @@ std::string replace(const std::string& text, const std::string& from, const std:
       at += n;
       continue;
     }
-    const std::size_t found = text.find(from, at);
+    const std::size_t found = find_text(text, from, at);
     if (found == std::string::npos) break;
     put(std::string_view(text).substr(at, found - at));
     put(to);
@@ -126,7 +140,7 @@ List split_at_spaces(const std::string& text, std::int64_t limit, bool from_righ
     inside = true;
     words.back().second = i;
   }
-  budget.spend(words.size() * 32);
+  budget.spend_strings(words.size());
   if (limit >= 0 && words.size() > static_cast<std::size_t>(limit) + 1) {
     const auto keep = static_cast<std::size_t>(limit);
     if (from_right) {
@@ -151,12 +165,14 @@ List split(const std::string& text, const std::string* separator, std::int64_t l
   INGOT_CHECK(!separator->empty(), TemplateError(0, "split needs a separator that is not empty"));
   List out;
   std::int64_t left = limit < 0 ? INT64_MAX : limit;
-  if (from_right) {
+  budget.spend(text.size());
+  if (from_right && limit >= 0) {
     std::size_t end = text.size();
     while (left-- > 0 && end >= separator->size()) {
-      const std::size_t found = text.rfind(*separator, end - separator->size());
+      budget.spend(end);
+      budget.spend_strings(1);
+      const std::size_t found = find_text_from_end(std::string_view(text).substr(0, end), *separator);
       if (found == std::string::npos) break;
-      budget.spend();
       out.push_back(text.substr(found + separator->size(), end - found - separator->size()));
       end = found;
     }
@@ -166,9 +182,9 @@ List split(const std::string& text, const std::string* separator, std::int64_t l
   }
   std::size_t begin = 0;
   while (left-- > 0) {
-    const std::size_t found = text.find(*separator, begin);
+    const std::size_t found = find_text(text, *separator, begin);
     if (found == std::string::npos) break;
-    budget.spend();
+    budget.spend_strings(1);
     out.push_back(text.substr(begin, found - begin));
     begin = found + separator->size();
   }

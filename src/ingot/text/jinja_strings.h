@@ -12,6 +12,11 @@ namespace ingot::text::jinja {
 // Python's methods of str, on UTF-8.
 
 std::size_t count_characters(std::string_view text);
+/// Where `part` begins, at or after `from`; npos: nowhere. In time that grows with their sizes alone, which
+/// std::string's own search does not.
+std::size_t find_text(std::string_view text, std::string_view part, std::size_t from = 0);
+/// The last place.
+std::size_t find_text_from_end(std::string_view text, std::string_view part);
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
 std::string capitalize(std::string_view text);

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/base/parallel.h"
 #include "ingot/text/chat_template.h"
+#include "ingot/text/jinja_eval.h"
 #include "ingot/text/json_write.h"
 #include "ingot/text/utf8.h"
 
@@ -39,93 +42,138 @@ std::string float_text(double v) {
   return text;
 }
 
-std::string quoted(const std::string& text) {
+/// The shortest way to write what is neither a string nor holds others.
+std::string atom_text(const Value& value) {
+  if (value.is_undefined()) return {};
+  if (value.is_none()) return "None";
+  if (value.is_bool()) return value.truthy() ? "True" : "False";
+  if (value.is_integer()) return std::to_string(value.integer());
+  if (value.is_float()) return float_text(value.number());
+  return fmt::format("<function {}>", value.function().name);
+}
+
+/// A text that grows within a budget.
+class Writer {
+ public:
+  explicit Writer(Budget& budget) : budget_(budget) {}
+
+  void put(std::string_view text) {
+    budget_.spend(text.size());
+    budget_.check_size(out_.size() + text.size());
+    out_ += text;
+  }
+  void repr(const Value& value, int depth) {
+    check_depth(depth);
+    if (value.is_string()) return quoted(value.string());
+    if (value.is_list()) return list(value, depth);
+    if (value.is_dict()) return dict(value, depth);
+    put(value.is_undefined() ? "Undefined" : atom_text(value));
+  }
+  void json(const Value& value, int indent, bool sort_keys, int depth);
+  std::string take() { return std::move(out_); }
+
+ private:
+  void quoted(const std::string& text);
+  void list(const Value& value, int depth) {
+    const bool tuple = value.is_tuple();
+    put(tuple ? "(" : "[");
+    std::string_view separator;
+    for (const Value& item : value.list()) {
+      put(separator);
+      separator = ", ";
+      repr(item, depth + 1);
+    }
+    if (tuple && value.list().size() == 1) put(",");
+    put(tuple ? ")" : "]");
+  }
+  void dict(const Value& value, int depth) {
+    put("{");
+    std::string_view separator;
+    for (const auto& [key, item] : value.dict().entries) {
+      put(separator);
+      separator = ", ";
+      quoted(key);
+      put(": ");
+      repr(item, depth + 1);
+    }
+    put("}");
+  }
+  /// `write_item` writes item i; each stands on a line of its own where there is an indent.
+  void json_items(std::string_view brackets, std::size_t count, int indent, int depth,
+                  FunctionRef<void(std::size_t)> write_item);
+
+  Budget& budget_;
+  std::string out_;
+};
+
+void Writer::quoted(const std::string& text) {
   const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
-  std::string out(1, quote);
+  budget_.spend(text.size());
+  budget_.check_size(out_.size() + 4 * text.size());
+  out_ += quote;
   for (const char c : text) {
     if (c == '\\' || c == quote) {
-      out += '\\';
-      out += c;
+      out_ += '\\';
+      out_ += c;
     } else if (c == '\n') {
-      out += "\\n";
+      out_ += "\\n";
     } else if (c == '\r') {
-      out += "\\r";
+      out_ += "\\r";
     } else if (c == '\t') {
-      out += "\\t";
+      out_ += "\\t";
     } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-      out += fmt::format("\\x{:02x}", static_cast<int>(c));
+      out_ += fmt::format("\\x{:02x}", static_cast<int>(c));
     } else {
-      out += c;
+      out_ += c;
     }
   }
-  return out + quote;
+  out_ += quote;
 }
 
-std::string repr(const Value& value, int depth) {
-  check_depth(depth);
-  if (value.is_string()) return quoted(value.string());
-  if (value.is_list()) {
-    const bool tuple = value.is_tuple();
-    std::string out = tuple ? "(" : "[";
-    for (const Value& item : value.list()) out += (out.size() > 1 ? ", " : "") + repr(item, depth + 1);
-    if (tuple && value.list().size() == 1) out += ',';
-    return out + (tuple ? ")" : "]");
-  }
-  if (value.is_dict()) {
-    std::string out = "{";
-    for (const auto& [key, item] : value.dict().entries)
-      out += (out.size() > 1 ? ", " : "") + quoted(key) + ": " + repr(item, depth + 1);
-    return out + "}";
-  }
-  return value.is_undefined() ? "Undefined" : to_text(value);
-}
-
-void write_json(std::string& out, const Value& value, int indent, bool sort_keys, int depth) {
-  check_depth(depth);
+void Writer::json_items(std::string_view brackets, std::size_t count, int indent, int depth,
+                        FunctionRef<void(std::size_t)> write_item) {
   const auto new_line = [&](int levels) {
     if (indent < 0) return;
-    out += '\n';
-    out.append(static_cast<std::size_t>(indent) * static_cast<std::size_t>(levels), ' ');
+    put("\n" + std::string(static_cast<std::size_t>(indent) * static_cast<std::size_t>(levels), ' '));
   };
-  const std::string_view comma = indent < 0 ? ", " : ",";
+  put(brackets.substr(0, 1));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i > 0) put(indent < 0 ? ", " : ",");
+    new_line(depth + 1);
+    write_item(i);
+  }
+  if (count > 0) new_line(depth);
+  put(brackets.substr(1));
+}
+
+void Writer::json(const Value& value, int indent, bool sort_keys, int depth) {
+  check_depth(depth);
   if (value.is_string()) {
-    out += json_string(value.string());
+    put(json_string(value.string()));
   } else if (value.is_list()) {
-    out += '[';
-    bool first = true;
-    for (const Value& item : value.list()) {
-      if (!first) out += comma;
-      first = false;
-      new_line(depth + 1);
-      write_json(out, item, indent, sort_keys, depth + 1);
-    }
-    if (!first) new_line(depth);
-    out += ']';
+    json_items("[]", value.list().size(), indent, depth,
+               [&](std::size_t i) { json(value.list()[i], indent, sort_keys, depth + 1); });
   } else if (value.is_dict()) {
-    auto entries = value.dict().entries;
+    const auto& entries = value.dict().entries;
+    std::vector<std::size_t> order(entries.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    budget_.spend(order.size() * sizeof(std::size_t));
     if (sort_keys)
-      std::sort(entries.begin(), entries.end(),
-                [](const auto& a, const auto& b) { return a.first < b.first; });
-    out += '{';
-    bool first = true;
-    for (const auto& [key, item] : entries) {
-      if (!first) out += comma;
-      first = false;
-      new_line(depth + 1);
-      out += json_string(key) + ": ";
-      write_json(out, item, indent, sort_keys, depth + 1);
-    }
-    if (!first) new_line(depth);
-    out += '}';
+      std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return entries[i].first; });
+    json_items("{}", order.size(), indent, depth, [&](std::size_t i) {
+      put(json_string(entries[order[i]].first));
+      put(": ");
+      json(entries[order[i]].second, indent, sort_keys, depth + 1);
+    });
   } else if (value.is_bool()) {
-    out += value.truthy() ? "true" : "false";
+    put(value.truthy() ? "true" : "false");
   } else if (value.is_none()) {
-    out += "null";
+    put("null");
   } else if (value.is_float()) {
     const double v = value.number();
-    out += std::isnan(v) ? "NaN" : std::isinf(v) ? (v > 0 ? "Infinity" : "-Infinity") : float_text(v);
+    put(std::isnan(v) ? "NaN" : std::isinf(v) ? (v > 0 ? "Infinity" : "-Infinity") : float_text(v));
   } else if (value.is_integer()) {
-    out += std::to_string(value.integer());
+    put(std::to_string(value.integer()));
   } else {
     throw TemplateError(0, fmt::format("{} cannot be written as JSON", value.type_name()));
   }
@@ -151,26 +199,51 @@ Value from_json(const ordered_json& json) {
   return dict;
 }
 
-bool equal_at(const Value& a, const Value& b, int depth) {
+bool equal_at(const Value& a, const Value& b, int depth, Budget& budget) {
   check_depth(depth);
+  budget.spend();
   if (a.is_number() && b.is_number())
     return a.is_float() || b.is_float() ? a.number() == b.number() : a.integer() == b.integer();
-  if (a.is_string() && b.is_string()) return a.string() == b.string();
+  if (a.is_string() && b.is_string()) {
+    if (a.string().size() != b.string().size()) return false;
+    budget.spend(a.string().size());
+    return a.string() == b.string();
+  }
   if ((a.is_none() && b.is_none()) || (a.is_undefined() && b.is_undefined())) return true;
   if (a.is_list() && b.is_list())
     return std::equal(a.list().begin(), a.list().end(), b.list().begin(), b.list().end(),
-                      [&](const Value& x, const Value& y) { return equal_at(x, y, depth + 1); });
+                      [&](const Value& x, const Value& y) { return equal_at(x, y, depth + 1, budget); });
   if (a.is_dict() && b.is_dict()) {
     if (a.dict().entries.size() != b.dict().entries.size()) return false;
     return std::all_of(a.dict().entries.begin(), a.dict().entries.end(), [&](const auto& entry) {
+      budget.spend_items(b.dict().entries.size());
       const Value* other = b.dict().find(entry.first);
-      return other != nullptr && equal_at(entry.second, *other, depth + 1);
+      return other != nullptr && equal_at(entry.second, *other, depth + 1, budget);
     });
   }
   return false;
 }
 
+bool less_at(const Value& a, const Value& b, int depth, Budget& budget) {
+  check_depth(depth);
+  budget.spend();
+  if (a.is_number() && b.is_number()) return a.number() < b.number();
+  if (a.is_string() && b.is_string()) {
+    budget.spend(std::min(a.string().size(), b.string().size()));
+    return a.string() < b.string();  // UTF-8 sorts by code point
+  }
+  if (a.is_list() && b.is_list()) {
+    return std::lexicographical_compare(
+        a.list().begin(), a.list().end(), b.list().begin(), b.list().end(),
+        [&](const Value& x, const Value& y) { return less_at(x, y, depth + 1, budget); });
+  }
+  throw TemplateError(0, fmt::format("{} and {} have no order", a.type_name(), b.type_name()));
+}
+
 }  // namespace
+
+Undefined::Undefined(std::string_view name_)
+    : name(std::make_shared<const std::string>(name_.substr(0, 200))) {}
 
 const Value* Dict::find(std::string_view key) const {
   for (const auto& entry : entries)
@@ -237,42 +310,29 @@ std::string_view Value::type_name() const {
   return kNames[data_.index()];
 }
 
-bool equal(const Value& a, const Value& b) { return equal_at(a, b, 0); }
+bool equal(const Value& a, const Value& b, Budget& budget) { return equal_at(a, b, 0, budget); }
 
-bool less(const Value& a, const Value& b) {
-  if (a.is_number() && b.is_number()) return a.number() < b.number();
-  if (a.is_string() && b.is_string()) return a.string() < b.string();  // UTF-8 sorts by code point
-  if (a.is_list() && b.is_list())
-    return std::lexicographical_compare(a.list().begin(), a.list().end(), b.list().begin(), b.list().end(),
-                                        less);
-  throw TemplateError(0, fmt::format("{} and {} have no order", a.type_name(), b.type_name()));
+bool less(const Value& a, const Value& b, Budget& budget) { return less_at(a, b, 0, budget); }
+
+std::string to_text(const Value& value, Budget& budget) {
+  Writer writer(budget);
+  if (value.is_string()) {
+    writer.put(value.string());
+  } else if (value.is_list() || value.is_dict()) {
+    writer.repr(value, 0);
+  } else {
+    writer.put(atom_text(value));
+  }
+  return writer.take();
 }
 
-std::string to_text(const Value& value) {
-  if (value.is_string()) return value.string();
-  if (value.is_undefined()) return {};
-  if (value.is_none()) return "None";
-  if (value.is_bool()) return value.truthy() ? "True" : "False";
-  if (value.is_integer()) return std::to_string(value.integer());
-  if (value.is_float()) return float_text(value.number());
-  if (value.is_function()) return fmt::format("<function {}>", value.function().name);
-  return repr(value, 0);
-}
-
-std::string to_repr(const Value& value) { return repr(value, 0); }
-
-std::string to_json(const Value& value, int indent, bool sort_keys) {
-  std::string out;
-  write_json(out, value, indent, sort_keys, 0);
-  return out;
+std::string to_json(const Value& value, Budget& budget, int indent, bool sort_keys) {
+  Writer writer(budget);
+  writer.json(value, indent, sort_keys, 0);
+  return writer.take();
 }
 
 Value parse_json(std::string_view text, const std::string& what) {
-  int depth = 0;
-  for (const char c : text) {  // a bound on recursion; braces in strings only make it stricter
-    if (c == '[' || c == '{') INGOT_CHECK(++depth < kMaxNesting, TemplateError(0, what + " nests too deep"));
-    if (c == ']' || c == '}') --depth;
-  }
   return from_json(ingot::parse_json<ordered_json>(text, what));
 }
 

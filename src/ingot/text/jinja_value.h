@@ -45,10 +45,12 @@ struct Function {
 
 struct None {};
 struct Undefined {
-  std::string name;
+  explicit Undefined(std::string_view name_ = {});
+  std::shared_ptr<const std::string> name;  // for messages: cut where it is long
 };
 
-/// A value of the template language, with Python's semantics for what templates do with it.
+/// A value of the template language, with Python's semantics for what templates do with it. Copies share
+/// their content, so they are cheap whatever it is.
 class Value {
  public:
   Value() : data_(None{}) {}
@@ -56,9 +58,9 @@ class Value {
   Value(bool v) : data_(v) {}
   Value(std::int64_t v) : data_(v) {}
   Value(double v) : data_(v) {}
-  Value(std::string v) : data_(std::move(v)) {}
-  Value(const char* v) : data_(std::string(v)) {}
-  Value(std::string_view v) : data_(std::string(v)) {}
+  Value(std::string v) : data_(std::make_shared<const std::string>(std::move(v))) {}
+  Value(const char* v) : Value(std::string(v)) {}
+  Value(std::string_view v) : Value(std::string(v)) {}
   Value(Undefined v) : data_(std::move(v)) {}
   Value(List v);
   Value(std::shared_ptr<Dict> v);
@@ -74,18 +76,18 @@ class Value {
   bool is_integer() const { return std::holds_alternative<std::int64_t>(data_); }
   bool is_float() const { return std::holds_alternative<double>(data_); }
   bool is_number() const { return is_integer() || is_float() || is_bool(); }
-  bool is_string() const { return std::holds_alternative<std::string>(data_); }
+  bool is_string() const { return std::holds_alternative<String>(data_); }
   bool is_list() const { return std::holds_alternative<std::shared_ptr<ListBox>>(data_); }
   bool is_tuple() const { return is_list() && std::get<std::shared_ptr<ListBox>>(data_)->tuple; }
   bool is_dict() const { return std::holds_alternative<std::shared_ptr<Dict>>(data_); }
   bool is_function() const { return std::holds_alternative<std::shared_ptr<Function>>(data_); }
 
-  const std::string& string() const { return std::get<std::string>(data_); }
+  const std::string& string() const { return *std::get<String>(data_); }
   const List& list() const { return std::get<std::shared_ptr<ListBox>>(data_)->items; }
   const Dict& dict() const { return *std::get<std::shared_ptr<Dict>>(data_); }
   Dict& mutable_dict() const { return *std::get<std::shared_ptr<Dict>>(data_); }
   const Function& function() const { return *std::get<std::shared_ptr<Function>>(data_); }
-  const std::string& undefined_name() const { return std::get<Undefined>(data_).name; }
+  const std::string& undefined_name() const { return *std::get<Undefined>(data_).name; }
   /// Of an integer or a boolean.
   std::int64_t integer() const {
     return is_bool() ? (std::get<bool>(data_) ? 1 : 0) : std::get<std::int64_t>(data_);
@@ -104,21 +106,23 @@ class Value {
     int nesting;
     bool tuple = false;
   };
-  std::variant<None, Undefined, bool, std::int64_t, double, std::string, std::shared_ptr<ListBox>,
+  using String = std::shared_ptr<const std::string>;
+  std::variant<None, Undefined, bool, std::int64_t, double, String, std::shared_ptr<ListBox>,
                std::shared_ptr<Dict>, std::shared_ptr<Function>>
       data_;
 };
 
-bool equal(const Value& a, const Value& b);
+// What follows walks through all of a value. Parts of it can be shared, so that it is larger than the memory
+// it takes: every step is taken from the budget, and what is written may not pass its output_bytes.
+
+bool equal(const Value& a, const Value& b, Budget& budget);
 /// Python's order of numbers, of strings and of lists; throws TemplateError for others.
-bool less(const Value& a, const Value& b);
+bool less(const Value& a, const Value& b, Budget& budget);
 
 /// str(value)
-std::string to_text(const Value& value);
-/// repr(value)
-std::string to_repr(const Value& value);
+std::string to_text(const Value& value, Budget& budget);
 /// json.dumps(value, ensure_ascii=False); `indent` < 0 means one line.
-std::string to_json(const Value& value, int indent = -1, bool sort_keys = false);
+std::string to_json(const Value& value, Budget& budget, int indent = -1, bool sort_keys = false);
 /// Parses JSON text; `what` names it in errors.
 Value parse_json(std::string_view text, const std::string& what);
 

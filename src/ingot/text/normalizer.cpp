@@ -167,7 +167,11 @@ class SequenceNormalizer final : public Normalizer {
     for (const JsonView& item : config.at("normalizers").items()) stages_.push_back(make_normalizer(item));
   }
   void apply(std::string& text) const override {
-    for (const auto& stage : stages_) stage->apply(text);
+    const std::size_t before = text.size();
+    for (const auto& stage : stages_) {
+      stage->apply(text);
+      check_growth(text.size(), before);
+    }
   }
 
  private:

@@ -2,6 +2,7 @@
 #include "ingot/text/regex.h"
 
 #include <array>
+#include <chrono>
 #include <mutex>
 #include <utility>
 
@@ -156,6 +157,20 @@ MatchState& match_state() {
   return state;
 }
 
+/// PCRE2 bounds the work of one match; this bounds that of all matches in a text.
+class SearchTime {
+ public:
+  explicit SearchTime(std::size_t bytes)
+      : end_(Clock::now() + std::chrono::seconds(10) + bytes * std::chrono::microseconds(10)) {}
+  /// The clock is asked at every sixteenth match only.
+  bool is_left() { return ++matches_ % 16 != 0 || Clock::now() < end_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point end_;
+  std::size_t matches_ = 0;
+};
+
 std::string error_text(int code) {
   std::array<PCRE2_UCHAR, 256> buffer{};
   pcre2_get_error_message(code, buffer.data(), buffer.size());
@@ -212,7 +227,10 @@ void Regex::for_each_match(std::string_view text, FunctionRef<void(std::size_t, 
   MatchState& state = match_state();
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   const PCRE2_SIZE* found = pcre2_get_ovector_pointer(state.data.get());
+  SearchTime time(text.size());
   for (std::size_t from = 0; from <= text.size();) {
+    INGOT_CHECK(time.is_left(), Error(fmt::format("pattern \"{}\" takes too long on a text of {} bytes",
+                                                  impl_->pattern, text.size())));
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
     if (program.jit)
       rc = pcre2_jit_match(program.code.get(), subject, text.size(), from, 0, state.data.get(),
@@ -224,6 +242,9 @@ void Regex::for_each_match(std::string_view text, FunctionRef<void(std::size_t, 
     INGOT_CHECK(rc >= 0, Error(fmt::format("pattern \"{}\" failed at byte {} of a text of {} bytes: {}",
                                            impl_->pattern, from, text.size(), error_text(rc))));
     const std::size_t begin = found[0], end = found[1];
+    INGOT_CHECK(
+        from <= begin && begin <= end,
+        Error(fmt::format("pattern \"{}\" matches backwards (\\K in a look-around)", impl_->pattern)));
     match(begin, end);
     from = end;
     if (begin == end) from += end < text.size() ? utf8_length(text[end]) : 1;

@@ -1,5 +1,8 @@
 #include "ingot/text/replacement.h"
 
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
 #include "ingot/text/json_view.h"
 #include "ingot/text/splitting.h"
 
@@ -21,10 +24,17 @@ void Replacement::apply(std::string& text) const {
     out.append(text, done, begin - done);
     out += content_;
     done = end;
+    check_growth(out.size(), text.size());
   });
   if (done == 0 && out.empty()) return;
   out.append(text, done);
   text = std::move(out);
+}
+
+void check_growth(std::size_t now, std::size_t before) {
+  constexpr std::size_t kTimes = 64, kAnyway = std::size_t{1} << 20;
+  INGOT_CHECK(now <= kAnyway + kTimes * before,
+              Error(fmt::format("the tokenizer's rules make over {} bytes of a text of {}", now, before)));
 }
 
 void replace_all(std::string& text, std::string_view needle, std::string_view content) {
@@ -38,6 +48,7 @@ void replace_all(std::string& text, std::string_view needle, std::string_view co
     out.append(text, done, at - done);
     out += content;
     done = at + needle.size();
+    check_growth(out.size(), text.size());
   }
   out.append(text, done);
   text = std::move(out);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,10 @@ class Replacement {
   std::optional<Regex> pattern_;
   std::string content_;
 };
+
+/// Throws Error where rules of a tokenizer made `now` bytes of `before`, more than any honest one does.
+/// Chains of replacements multiply.
+void check_growth(std::size_t now, std::size_t before);
 
 /// Replaces every occurrence of `needle`, from left to right.
 void replace_all(std::string& text, std::string_view needle, std::string_view content);
