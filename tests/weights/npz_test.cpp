@@ -46,7 +46,7 @@ TEST(Npz, WhatIsWrittenOpensAgain) {
   ASSERT_EQ(again->tensors().size(), 4U);
   EXPECT_EQ(again->load_tensor("c").to_vector<double>(), (std::vector<double>{0, 1, 2, 3, 4, 5}));
   const ZipArchive archive(map_blob(directory.at("a.npz")));
-  for (const ZipEntry& entry : archive.entries()) archive.verify(entry);
+  for (const ZipEntry& entry : archive.entries()) archive.content(entry);
   EXPECT_THROW(
       write_npz(directory.at("b.npz"), std::vector{StoredTensor::of("x", Tensor::empty({1}, DType::bf16))}),
       IoError);
@@ -68,7 +68,7 @@ TEST(Zip, DamagedContentFailsItsCrc) {
   stored[archive.find("a.npy")->offset + 130] ^= 1;
   const ZipArchive broken(memory_blob("x", bytes_of(stored)));
   EXPECT_NE(
-      message_of<FormatError>([&] { broken.verify(*broken.find("a.npy")); }).find("do not have the CRC"),
+      message_of<FormatError>([&] { broken.content(*broken.find("a.npy")); }).find("do not have the CRC"),
       std::string::npos);
   const ZipArchive small(memory_blob("x", bytes_of(compressed)));
   compressed[small.find("a.npy")->offset + 60] ^= 1;

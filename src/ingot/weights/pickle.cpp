@@ -14,8 +14,9 @@ namespace {
 
 using Ref = PickleValue::Ref;
 
-constexpr std::size_t kMaxValues = 8'000'000;  // a model of 100,000 tensors has two million
-constexpr std::size_t kMaxItems = 64'000'000;  // of all lists, tuples and dictionaries together
+constexpr std::size_t kMaxValues = 3'000'000;  // a model of 100,000 tensors has two million
+constexpr std::size_t kMaxItems = 32'000'000;  // of all lists, tuples and dictionaries together
+constexpr std::size_t kMaxAxes = 64;           // as in PyTorch
 
 // What a state dict may name. Everything else is refused: a pickle can name any function there is.
 struct KnownGlobal {
@@ -138,8 +139,8 @@ class Machine {
   void reduce();
   void build();
   void persistent_id();
-  Ref call(const PickleValue::Global& function, std::vector<Ref> arguments);
-  Ref rebuild_tensor(std::vector<Ref> arguments, bool has_dtype);
+  Ref call(const PickleValue::Global& function, Ref arguments);
+  Ref rebuild_tensor(Ref arguments, bool has_dtype);
   std::vector<std::int64_t> sizes(Ref tuple);
 
   ByteReader reader_;
@@ -333,6 +334,7 @@ bool Machine::step_memo(unsigned char code) {
 void Machine::put(std::uint32_t key, Ref ref) {
   count_items(1);
   memo_[key] = ref;
+  if (memo_.size() > kMaxValues) fail(fmt::format("remembers more than {} values", kMaxValues));
 }
 
 void Machine::push_memo(std::uint32_t key) {
@@ -390,7 +392,7 @@ void Machine::set_items(Ref dict, std::span<const Ref> items) {
 void Machine::reduce() {
   const Ref arguments = pop();
   const auto function = get<PickleValue::Global>(pop(), "a function");
-  push(call(function, get<PickleValue::Tuple>(arguments, "a tuple of arguments").items));
+  push(call(function, arguments));
 }
 
 void Machine::build() {
@@ -401,7 +403,8 @@ void Machine::build() {
   if (!fine) fail("sets attributes of something that is neither a dictionary nor a tensor");
 }
 
-Ref Machine::call(const PickleValue::Global& function, std::vector<Ref> arguments) {
+Ref Machine::call(const PickleValue::Global& function, Ref tuple) {
+  const std::vector<Ref>& arguments = get<PickleValue::Tuple>(tuple, "a tuple of arguments").items;
   const auto require = [&](std::size_t count) {
     if (arguments.size() < count)
       fail(fmt::format("calls {} with {} arguments", function.name, arguments.size()));
@@ -413,11 +416,11 @@ Ref Machine::call(const PickleValue::Global& function, std::vector<Ref> argument
   }
   if (function.name == "_rebuild_tensor" || function.name == "_rebuild_tensor_v2") {
     require(4);
-    return rebuild_tensor(std::move(arguments), false);
+    return rebuild_tensor(tuple, false);
   }
   if (function.name == "_rebuild_tensor_v3") {
     require(7);
-    return rebuild_tensor(std::move(arguments), true);
+    return rebuild_tensor(tuple, true);
   }
   if (function.name.starts_with("_rebuild_parameter")) {
     require(1);
@@ -428,20 +431,24 @@ Ref Machine::call(const PickleValue::Global& function, std::vector<Ref> argument
     require(3);
     const auto inner = get<PickleValue::Global>(arguments[0], "a function");
     if (inner.name == function.name) fail("rebuilds a tensor by rebuilding it");
-    return call(inner, get<PickleValue::Tuple>(arguments[2], "a tuple of arguments").items);
+    return call(inner, arguments[2]);
   }
   fail(fmt::format("calls {}.{}, which makes no part of a state dict", function.module, function.name));
 }
 
 std::vector<std::int64_t> Machine::sizes(Ref tuple) {
   std::vector<std::int64_t> list;
-  for (const Ref item : get<PickleValue::Tuple>(tuple, "a tuple of sizes").items) {
+  const std::vector<Ref>& items = get<PickleValue::Tuple>(tuple, "a tuple of sizes").items;
+  if (items.size() > kMaxAxes)
+    fail(fmt::format("has a tensor of {} axes; {} at most are allowed", items.size(), kMaxAxes));
+  for (const Ref item : items) {
     list.push_back(get<std::int64_t>(item, "a size"));
   }
   return list;
 }
 
-Ref Machine::rebuild_tensor(std::vector<Ref> arguments, bool has_dtype) {
+Ref Machine::rebuild_tensor(Ref tuple, bool has_dtype) {
+  const std::vector<Ref>& arguments = get<PickleValue::Tuple>(tuple, "a tuple of arguments").items;
   PickleValue::Tensor tensor;
   static_cast<void>(get<PickleValue::Storage>(arguments[0], "a storage"));
   tensor.storage = arguments[0];
@@ -454,7 +461,7 @@ Ref Machine::rebuild_tensor(std::vector<Ref> arguments, bool has_dtype) {
 }
 
 void Machine::persistent_id() {
-  const std::vector<Ref> id = get<PickleValue::Tuple>(pop(), "a tuple as persistent id").items;
+  const std::vector<Ref>& id = get<PickleValue::Tuple>(pop(), "a tuple as persistent id").items;
   if (id.size() < 5 || get<std::string_view>(id[0], "'storage'") != "storage") {
     fail("has a persistent id that is no storage");
   }
@@ -464,7 +471,7 @@ void Machine::persistent_id() {
   storage.key = get<std::string_view>(id[2], "a storage's key");
   storage.elements = get<std::int64_t>(id[4], "a storage's size");
   if (id.size() > 5 && !std::holds_alternative<PickleValue::None>(pickle_.values[id[5]].value)) {
-    const std::vector<Ref> view = get<PickleValue::Tuple>(id[5], "a view of a storage").items;
+    const std::vector<Ref>& view = get<PickleValue::Tuple>(id[5], "a view of a storage").items;
     if (view.size() != 3) fail("has a view of a storage without its three parts");
     storage.view_offset = get<std::int64_t>(view[1], "a view's offset");
   }

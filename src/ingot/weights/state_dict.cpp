@@ -16,6 +16,7 @@ using Ref = PickleValue::Ref;
 
 constexpr int kMaxStateDepth = 64;
 constexpr std::size_t kMaxVisits = 4'000'000;  // shared values can be reached by exponentially many ways
+constexpr std::size_t kMaxName = 4096, kMaxNames = std::size_t{64} << 20;  // bytes: of one, of all together
 
 // Where training programs put the model's tensors; the first that is there and holds tensors counts.
 constexpr std::array<std::string_view, 4> kModelKeys{"state_dict", "model_state_dict", "model", "module"};
@@ -86,6 +87,11 @@ class Flattener {
   void walk(Ref ref, const std::string& path, int depth) {
     if (depth > kMaxStateDepth)
       fail(ref, path, fmt::format("nests more than {} deep, or contains itself", kMaxStateDepth));
+    names_bytes_ += path.size();
+    if (path.size() > kMaxName)
+      fail(ref, path.substr(0, 64) + "...", fmt::format("is a name of more than {} bytes", kMaxName));
+    if (names_bytes_ > kMaxNames)
+      fail(ref, path, "holds the same values in too many places: their names alone are too large");
     const auto enter = [&](const std::string& key, Ref value) {
       walk(value, path.empty() ? key : path + "." + key, depth + 1);
     };
@@ -108,7 +114,7 @@ class Flattener {
   const std::string& file_;
   StateDict state_;
   std::set<std::string> names_;
-  std::size_t visited_ = 0;
+  std::size_t visited_ = 0, names_bytes_ = 0;
 };
 
 }  // namespace

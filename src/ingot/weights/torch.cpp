@@ -67,6 +67,7 @@ class TorchFile final : public BlobSource<> {
   Tensor load(const TensorInfo& info) const override {
     check_loadable(*this, info);
     const Layout& layout = layouts_.at(info.name);
+    check_storage(layout);
     const Shape shape{std::span<const std::int64_t>(info.shape)};
     if (*info.dtype == DType::boolean) check_booleans(info, layout);
     if (layout.contiguous) return tensor_in(blob_, info.offset, shape, *info.dtype);
@@ -79,26 +80,34 @@ class TorchFile final : public BlobSource<> {
   }
 
   Blob stored(const TensorInfo& info) const override {
-    return layouts_.at(info.name).contiguous ? part_of(blob_, info.offset, info.bytes)
-                                             : WeightSource::stored(info);
+    const Layout& layout = layouts_.at(info.name);
+    check_storage(layout);
+    return layout.contiguous ? part_of(blob_, info.offset, info.bytes) : WeightSource::stored(info);
   }
 
  private:
   struct Region {
     std::uint64_t offset = 0, bytes = 0;
+    const ZipEntry* entry = nullptr;  // null in the older format, which has no checksums
   };
   struct Layout {
     std::vector<std::int64_t> strides;
     std::int64_t reach = 0;  // elements from the first to the last
     bool contiguous = true;
+    const ZipEntry* entry = nullptr;
   };
 
   [[noreturn]] void fail(std::string field, std::string_view problem) const {
     throw FormatError(location(), -1, std::move(field), problem);
   }
 
+  /// FormatError where a storage does not have its checksum.
+  void check_storage(const Layout& layout) const {
+    if (layout.entry != nullptr) static_cast<void>(archive_->content(*layout.entry));
+  }
+
   void read_zip() {
-    const ZipArchive archive(blob_);
+    const ZipArchive& archive = archive_.emplace(blob_);
     const auto found = std::ranges::find_if(archive.entries(), [](const ZipEntry& entry) {
       return entry.name.ends_with("/data.pkl") || entry.name == "data.pkl";
     });
@@ -116,7 +125,7 @@ class TorchFile final : public BlobSource<> {
     for (const ZipEntry& entry : archive.entries()) {
       if (!entry.name.starts_with(top + "data/")) continue;
       if (entry.method != 0) fail(entry.name, "is compressed; torch.save never does that");
-      regions_[entry.name.substr(top.size() + 5)] = {entry.offset, entry.size};
+      regions_[entry.name.substr(top.size() + 5)] = {entry.offset, entry.size, &entry};
     }
     const Blob program = archive.content(*found);
     describe(read_pickle(program.bytes, location() + ": " + found->name));
@@ -147,7 +156,7 @@ class TorchFile final : public BlobSource<> {
       const std::size_t size = element_bytes(type->second);
       const auto elements = reader.read<std::uint64_t>(field);
       reader.require_items(elements, size, field);
-      regions_[std::string(*key)] = {reader.at(), elements * size};
+      regions_[std::string(*key)] = {reader.at(), elements * size, nullptr};
       reader.take(elements * size, field);
     }
     describe(tensors);
@@ -211,6 +220,7 @@ class TorchFile final : public BlobSource<> {
       fail(name, fmt::format("shape {} repeats the {} bytes of its storage to {}", to_string(info.shape),
                              region.bytes, info.bytes));
     }
+    layout.entry = region.entry;
     layouts_.emplace(name, std::move(layout));
     return info;
   }
@@ -246,6 +256,7 @@ class TorchFile final : public BlobSource<> {
                             info.name, "holds a byte other than 0 and 1 as a boolean"));
   }
 
+  std::optional<ZipArchive> archive_;
   std::map<std::string, Region> regions_;
   std::map<std::string, Layout, std::less<>> layouts_;
 };

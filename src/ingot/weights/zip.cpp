@@ -222,15 +222,18 @@ Blob ZipArchive::prefix(const ZipEntry& entry, std::size_t size) const {
 
 Blob ZipArchive::content(const ZipEntry& entry) const {
   Blob stored = this->stored(entry);
-  if (entry.method == 0) return stored;
   const PageLoan loan(stored);
+  if (entry.method == 0) {
+    const std::lock_guard lock(checked_->mutex);
+    if (!checked_->entries.contains(&entry)) check_crc(stored.bytes, entry, blob_.name);
+    checked_->entries.insert(&entry);
+    return stored;
+  }
   std::vector<std::byte> bytes =
       inflated(stored.bytes, static_cast<std::size_t>(entry.size), entry, blob_.name);
   check_crc(bytes, entry, blob_.name);
   return memory_blob(blob_.name, std::move(bytes));
 }
-
-void ZipArchive::verify(const ZipEntry& entry) const { check_crc(content(entry).bytes, entry, blob_.name); }
 
 namespace {
 

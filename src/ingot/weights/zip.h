@@ -2,6 +2,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,19 +40,23 @@ class ZipArchive {
   /// Null where there is none of this name.
   const ZipEntry* find(std::string_view name) const;
   /// The content: a part of the archive's own bytes where it is stored as it is, else inflated into memory of
-  /// its own and checked by its CRC. NotImplemented for another method. A stored entry's CRC is not checked:
-  /// that would read all of it; see verify().
+  /// its own. NotImplemented for another method; FormatError where it does not have the CRC that the
+  /// directory says, which is checked once for each entry.
   Blob content(const ZipEntry& entry) const;
   /// The first bytes of the content, at most `size`; of a compressed entry no more than those are made.
   Blob prefix(const ZipEntry& entry, std::size_t size) const;
-  /// FormatError where the content does not have the CRC that the directory says.
-  void verify(const ZipEntry& entry) const;
 
  private:
+  /// Entries whose CRC was found to be right; threads share it.
+  struct Checked {
+    std::mutex mutex;
+    std::set<const ZipEntry*> entries;
+  };
   Blob stored(const ZipEntry& entry) const;
 
   Blob blob_;
   std::vector<ZipEntry> entries_;
+  std::unique_ptr<Checked> checked_ = std::make_unique<Checked>();
 };
 
 /// Writes an archive of stored files (zip64 where need be), one after another.
