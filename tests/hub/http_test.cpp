@@ -79,6 +79,18 @@ TEST(HttpClient, NamesAServerThatIsNotThere) {
   EXPECT_NE(message.find("cannot connect"), std::string::npos) << message;
 }
 
+// libcurl 7.88 refuses options on a handle whose look-up failed, even after a reset.
+TEST(HttpClient, TriesAgainWhereANameCannotBeLookedUp) {
+  setenv("no_proxy", "*", 1);
+  HttpClient client(quick_retries());
+  for (int i = 0; i < 2; ++i) {
+    const std::string message =
+        message_of<HttpError>([&] { client.request({.url = "http://no-such-host.invalid/x"}); });
+    EXPECT_NE(message.find("gave up after"), std::string::npos) << message;
+    EXPECT_NE(message.find("check the name"), std::string::npos) << message;
+  }
+}
+
 TEST(HttpClient, SendsATokenToItsOwnServerOnly) {
   WebServer server;
   const std::string url = server.add_file("a", "hello");

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/units.h"
 #include "ingot/hub/url.h"
 
 namespace ingot::hub {
@@ -99,7 +100,11 @@ class WholeSource final : public ByteSource {
       bytes_.clear();
       try {
         const HttpResponse response =
-            client->exchange(file.request, [&](const HttpResponse&, std::span<const std::byte> piece) {
+            client->exchange(file.request, [&](const HttpResponse& head, std::span<const std::byte> piece) {
+              INGOT_CHECK(bytes_.size() + piece.size() <= kMostWhole,
+                          HttpError(head.url, fmt::format("has no ranges and sends more than {}; download it "
+                                                          "instead",
+                                                          human_bytes(kMostWhole))));
               bytes_.insert(bytes_.end(), piece.begin(), piece.end());
               return true;
             });
@@ -119,6 +124,8 @@ class WholeSource final : public ByteSource {
   bool has_ranges() const override { return false; }
 
  private:
+  static constexpr std::size_t kMostWhole = std::size_t{1} << 30;  // in memory
+
   std::vector<std::byte> bytes_;
 };
 

@@ -23,6 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::uint64_t kMostUnannounced = std::uint64_t{4} << 30;
+
 std::uint64_t size_of(const std::string& path) {
   std::error_code missing;
   const auto size = fs::file_size(path, missing);
@@ -49,9 +51,12 @@ class Partial {
 
   void append(std::span<const std::byte> piece) {
     if (!writer_) writer_.emplace(path_, FileWriter::Mode::append);
-    INGOT_CHECK(!file_.size || size_ + piece.size() <= *file_.size,
-                HttpError(file_.request.url,
-                          fmt::format("sends more than the {} bytes it should have", *file_.size)));
+    const std::uint64_t limit = file_.size.value_or(kMostUnannounced);
+    INGOT_CHECK(
+        size_ + piece.size() <= limit,
+        HttpError(file_.request.url,
+                  fmt::format("sends more than the {} bytes {}", limit,
+                              file_.size ? "it should have" : "that are taken where no size is announced")));
     writer_->write(piece);
     size_ += piece.size();
     report(static_cast<std::int64_t>(piece.size()));

@@ -22,6 +22,7 @@ namespace {
 constexpr int kMaxRedirects = 10;
 constexpr std::size_t kMaxKeptBody = std::size_t{64} << 20;
 constexpr std::size_t kMaxHeaderBytes = 256 << 10;
+constexpr double kLeastBytesPerSecond = 1024;  // of a server that is not counted as stalled
 
 bool is_redirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
@@ -33,6 +34,8 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
 }
 
+using Clock = std::chrono::steady_clock;
+
 /// What the callbacks of one transfer share.
 struct Transfer {
   CURL* curl = nullptr;
@@ -41,14 +44,32 @@ struct Transfer {
   std::size_t header_bytes = 0;
   std::uint64_t body_bytes = 0;
   std::uint64_t limit = 0;
-  double stall_seconds = 0;
-  std::chrono::steady_clock::time_point last_byte = std::chrono::steady_clock::now();
-  bool stopped = false, stalled = false;
+  double stall_seconds = 0, answer_seconds = 0;
+  Clock::time_point began = Clock::now(), last_byte = began;
+  Clock::time_point window_began = began;  // of the last `stall_seconds` or less,
+  std::uint64_t window_bytes = 0;          // and what came in it
+  bool stopped = false, stalled = false, drips = false, late = false;
   std::exception_ptr failure;  // must not pass through C
 
+  /// Whether the server is too slow: nothing comes, next to nothing, or a kept answer takes too long.
+  bool must_end() {
+    const auto seconds_since = [now = Clock::now()](Clock::time_point then) {
+      return std::chrono::duration<double>(now - then).count();
+    };
+    stalled = seconds_since(last_byte) > stall_seconds;
+    late = (sink == nullptr || !*sink) && seconds_since(began) > answer_seconds;
+    if (const double seconds = seconds_since(window_began); seconds > stall_seconds) {
+      drips = static_cast<double>(window_bytes) < kLeastBytesPerSecond * seconds;
+      window_began = Clock::now();
+      window_bytes = 0;
+    }
+    return stalled || late || drips;
+  }
+
   std::size_t take_header(std::string_view line) {
-    last_byte = std::chrono::steady_clock::now();
+    last_byte = Clock::now();
     header_bytes += line.size();
+    window_bytes += line.size();
     if (header_bytes > kMaxHeaderBytes) return 0;
     if (line.starts_with("HTTP/")) {  // again after "100 Continue"
       response.headers.clear();
@@ -67,14 +88,17 @@ struct Transfer {
     libcurl().easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     response.status = static_cast<int>(status);
     body_bytes += piece.size();
-    last_byte = std::chrono::steady_clock::now();
+    window_bytes += piece.size();
+    last_byte = Clock::now();
     try {
       if (sink != nullptr && *sink && (status == 200 || status == 206)) {
         INGOT_CHECK(
             limit == 0 || body_bytes <= limit,
             HttpError(response.url, fmt::format("sends more than the limit of {}", human_bytes(limit))));
         stopped = !(*sink)(response, piece);
-        last_byte = std::chrono::steady_clock::now();  // time in the sink is not the server's
+        const Clock::time_point now = Clock::now();
+        window_began += now - last_byte;  // time in the sink is not the server's
+        last_byte = now;
         return stopped ? 0 : piece.size();
       }
       if (is_redirect(response.status)) return piece.size();
@@ -99,10 +123,7 @@ std::size_t on_body(char* data, std::size_t size, std::size_t count, void* trans
 
 /// curl asks about once a second. Its own low-speed limit looks at an average over several seconds instead.
 int on_progress(void* data, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  auto* transfer = static_cast<Transfer*>(data);
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - transfer->last_byte;
-  transfer->stalled = waited.count() > transfer->stall_seconds;
-  return transfer->stalled ? 1 : 0;
+  return static_cast<Transfer*>(data)->must_end() ? 1 : 0;
 }
 
 class HeaderList {
@@ -146,6 +167,19 @@ HttpError transport_error(const std::string& url, CURLcode code, const char* det
               false};
     default:
       return {url, text, 0, code == CURLE_SSL_CONNECT_ERROR};
+  }
+}
+
+void throw_if_slow(const std::string& url, const Transfer& transfer, const HttpOptions& options) {
+  if (transfer.stalled)
+    throw HttpError(url, fmt::format("stalled: not a byte for {} s", options.stall_seconds), 0, true);
+  if (transfer.late)
+    throw HttpError(url, fmt::format("did not finish its answer in {} s", options.answer_seconds), 0, true);
+  if (transfer.drips) {
+    throw HttpError(
+        url,
+        fmt::format("stalled: under {} bytes a second for {} s", kLeastBytesPerSecond, options.stall_seconds),
+        0, true);
   }
 }
 
@@ -242,7 +276,10 @@ struct HttpClient::Pool {
     INGOT_CHECK(curl != nullptr, Error("libcurl cannot be set up"));
     return curl;
   }
-  void give_back(CURL* curl) {
+  /// A handle whose transfer failed is not used again: libcurl 7.88 refuses options on one that could not
+  /// look up a name, even after a reset.
+  void give_back(CURL* curl, bool failed) {
+    if (failed) return libcurl().easy_cleanup(curl);
     const std::lock_guard lock(mutex);
     idle.push_back(curl);
   }
@@ -305,15 +342,16 @@ HttpResponse HttpClient::exchange(const HttpRequest& request, const Sink& sink) 
     transfer.stall_seconds = options_.stall_seconds;
     transfer.response.url = hop.url;
     transfer.curl = pool_->take();
-    const std::shared_ptr<CURL> lease(transfer.curl, [this](CURL* curl) { pool_->give_back(curl); });
+    transfer.answer_seconds = options_.answer_seconds;
+    bool failed = true;
+    const std::shared_ptr<CURL> lease(transfer.curl, [&](CURL* curl) { pool_->give_back(curl, failed); });
     std::array<char, CURL_ERROR_SIZE> message{};
     configure(transfer.curl, signed_hop, options_, headers, transfer, message.data());
     const CURLcode code = libcurl().easy_perform(transfer.curl);
     libcurl().easy_setopt(transfer.curl, CURLOPT_ERRORBUFFER, nullptr);
+    failed = code != CURLE_OK;
     if (transfer.failure) std::rethrow_exception(transfer.failure);
-    if (transfer.stalled) {
-      throw HttpError(hop.url, fmt::format("stalled: not a byte for {} s", options_.stall_seconds), 0, true);
-    }
+    if (code != CURLE_OK && !transfer.stopped) throw_if_slow(hop.url, transfer, options_);
     if (code != CURLE_OK && !transfer.stopped) throw transport_error(hop.url, code, message.data());
     long status = 0;
     libcurl().easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);

@@ -29,8 +29,10 @@ class HttpError : public IoError {
 
 struct HttpOptions {
   double connect_seconds = 10;
-  double stall_seconds = 30;  ///< give an attempt up after as long without a byte
-  int attempts = 5;           ///< in a row without progress
+  double stall_seconds = 30;  ///< give an attempt up after as long without a byte, or at under 1 KiB/s
+  double answer_seconds =
+      300;           ///< and after as long for an answer that is kept in memory, however fast it is
+  int attempts = 5;  ///< in a row without progress
   /// Waits double from the first to the longest; each is drawn from its upper half, so that many clients do
   /// not come back at once. A Retry-After goes before, up to five minutes.
   double first_wait_seconds = 0.5, longest_wait_seconds = 30;

@@ -145,10 +145,11 @@ PullResult pull(HubClient& client, const HubRepo& repo, const PullOptions& optio
   PullResult result{.path = options.directory, .commit = listing.commit};
   if (options.directory.empty()) {
     cache.prepare();
-    cache.write_ref(repo, listing.commit);
     result.path = cache.snapshot(repo, listing.commit);
   }
   result.files = Puller(client, repo, listing.commit, std::move(files), options).run();
+  // Not before: without the network the name leads to the last commit that is there whole.
+  if (options.directory.empty()) cache.write_ref(repo, listing.commit);
   return result;
 }
 

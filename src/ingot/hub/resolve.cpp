@@ -6,6 +6,7 @@
 
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/log.h"
 #include "ingot/hub/byte_source.h"
@@ -93,17 +94,26 @@ std::string from_s3(const std::string& address) {
   if (!location.is_prefix()) {
     return fetch_cached(client, s3_object(config, location), place_of(address), file_name(location.key));
   }
+  const std::string directory = place_of(address), complete = directory + "/.complete";
+  std::vector<S3Object> objects;
+  try {
+    objects = list_s3(client, config, location);
+  } catch (const HttpError& error) {
+    if (error.status != 0 || !fs::exists(complete)) throw;
+    log(LogLevel::warn, "ingot::hub", fmt::format("{}; using what was fetched before", error.what()));
+    return directory;
+  }
   std::vector<HubFile> files;
-  for (const S3Object& object : list_s3(client, config, location)) {
+  for (const S3Object& object : objects) {
     std::string path = object.key.substr(std::min(location.key.size(), object.key.size()));
     if (is_safe_relative_path(path)) files.push_back({.path = std::move(path), .size = object.size});
   }
   INGOT_CHECK(!files.empty(), IoError(address, "holds no objects"));
-  const std::string directory = place_of(address);
   for (const HubFile& file : select_files(files, {}, {})) {
     fetch_cached(client, s3_object(config, {location.bucket, location.key + file.path}), directory,
                  file.path);
   }
+  write_file_atomically(complete, address);
   return directory;
 }
 

@@ -118,9 +118,17 @@ std::string s3_problem(const HttpResponse& response) {
 
 std::vector<S3Object> list_s3(HttpClient& client, const S3Config& config, const S3Location& prefix,
                               int page_size) {
+  constexpr std::size_t kMostObjects = 100'000;
+  constexpr int kMostPages = 10'000;
+  const std::string bucket = "s3://" + prefix.bucket;
   std::vector<S3Object> all;
   std::string next;
+  int pages = 0;
   do {
+    INGOT_CHECK(all.size() <= kMostObjects && ++pages <= kMostPages,
+                HttpError(bucket, fmt::format("lists more than {} objects or {} pages below '{}'; name a "
+                                              "longer prefix",
+                                              kMostObjects, kMostPages, prefix.key)));
     Url url = address(config, {prefix.bucket, ""});
     std::vector<std::pair<std::string, std::string>> query{
         {"list-type", "2"}, {"prefix", prefix.key}, {"max-keys", std::to_string(page_size)}};
@@ -129,11 +137,10 @@ std::vector<S3Object> list_s3(HttpClient& client, const S3Config& config, const 
     const HttpRequest request = request_for(config, url);
     const HttpResponse response = client.request(request);
     if (response.status != 200) throw_refusal(request, response);
-    S3Page page = parse_s3_page(response.body, "s3://" + prefix.bucket);
+    S3Page page = parse_s3_page(response.body, bucket);
     all.insert(all.end(), std::make_move_iterator(page.objects.begin()),
                std::make_move_iterator(page.objects.end()));
-    INGOT_CHECK(page.next != next || next.empty(),
-                HttpError("s3://" + prefix.bucket, "lists the same page again and again"));
+    INGOT_CHECK(page.next != next || next.empty(), HttpError(bucket, "lists the same page again and again"));
     next = page.next;
   } while (!next.empty());
   return all;
