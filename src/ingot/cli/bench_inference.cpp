@@ -99,7 +99,7 @@ class Measurement {
   Measurement(const InferenceBenchOptions& o, bool decode, const LanguageModel& model)
       : options_(o),
         decode_(decode),
-        engine_(model, engine_options(o.inference)),
+        engine_(model, session_options(o.inference).engine),
         weights_(infer::active_matrix_sizes(model)),
         step_bytes_(weights_.bytes + cache_bytes(o, engine_)) {
     if (decode) memory_.emplace(step_bytes_, model.device());
@@ -159,7 +159,7 @@ class Measurement {
     // A captured step is one launch, whose kernels nobody can tell apart.
     InferenceOptions one_by_one = options_.inference;
     one_by_one.eager = true;
-    infer::Engine engine(engine_.model(), engine_options(one_by_one));
+    infer::Engine engine(engine_.model(), session_options(one_by_one).engine);
     time_run(options_, decode_, engine);  // memory is allocated
     return of(engine);
   }
@@ -198,7 +198,7 @@ std::string limit_text(const Measurement& m, bool decode) {
 
 // With random weights, where a shape is given: speed does not depend on them.
 std::unique_ptr<LanguageModel> model_to_time(const InferenceBenchOptions& o) {
-  if (o.shape.empty()) return open_model(o.inference);
+  if (o.shape.empty()) return infer::load_model(session_options(o.inference));
   const Device device = choose_device(o.inference.device);
   const std::array<std::string_view, 3> dense{"f32", "bf16", "f16"};
   INGOT_CHECK(std::ranges::find(dense, o.inference.format) != dense.end(),

@@ -50,6 +50,14 @@ void* add_option(CLI::App* app, const std::string& names, T& value, const std::s
   return option;
 }
 
+// CLI11's own way with an optional reads an empty word as none.
+template <class T>
+void* add_optional(CLI::App* app, const std::string& names, std::optional<T>& value,
+                   const std::string& help) {
+  return app->add_option_function<T>(
+      names, [&value](const T& given) { value = given; }, help);
+}
+
 // What the user may have meant by a word that no verb or option of `app` has.
 std::string suggestion(const CLI::App& app, const std::string& word) {
   std::vector<std::string> known;
@@ -157,9 +165,21 @@ Command& Command::option(const std::string& names, std::string& value, const std
 }
 Command& Command::option(const std::string& names, std::optional<std::string>& value,
                          const std::string& help) {
-  // CLI11's own way with an optional reads an empty word as none.
-  last_option_ = app_->add_option_function<std::string>(
-      names, [&value](const std::string& word) { value = word; }, help);
+  last_option_ = add_optional(app_, names, value, help);
+  return *this;
+}
+Command& Command::option(const std::string& names, std::optional<std::int64_t>& value,
+                         const std::string& help) {
+  last_option_ = add_optional(app_, names, value, help);
+  return *this;
+}
+Command& Command::option(const std::string& names, std::optional<std::uint64_t>& value,
+                         const std::string& help) {
+  last_option_ = add_optional(app_, names, value, help);
+  return *this;
+}
+Command& Command::option(const std::string& names, std::optional<double>& value, const std::string& help) {
+  last_option_ = add_optional(app_, names, value, help);
   return *this;
 }
 Command& Command::option(const std::string& names, std::int64_t& value, const std::string& help) {

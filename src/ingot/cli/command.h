@@ -26,8 +26,11 @@ class Command {
   /// `names` as in "-n,--max-tokens" for options, "model" for a positional; values keep their initial value
   /// as the default, which --help shows.
   Command& option(const std::string& names, std::string& value, const std::string& help);
-  /// Tells an empty word (an unset variable of the shell) from an option that was not given.
+  /// Tells an option that was not given from any value, an empty word (an unset variable of the shell) too.
   Command& option(const std::string& names, std::optional<std::string>& value, const std::string& help);
+  Command& option(const std::string& names, std::optional<std::int64_t>& value, const std::string& help);
+  Command& option(const std::string& names, std::optional<std::uint64_t>& value, const std::string& help);
+  Command& option(const std::string& names, std::optional<double>& value, const std::string& help);
   Command& option(const std::string& names, std::int64_t& value, const std::string& help);
   Command& option(const std::string& names, std::uint64_t& value, const std::string& help);
   Command& option(const std::string& names, double& value, const std::string& help);

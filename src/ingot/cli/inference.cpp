@@ -1,16 +1,15 @@
 #include "ingot/cli/inference.h"
 
-#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/cli/arguments.h"
-#include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
-#include "ingot/infer/load.h"
-#include "ingot/models/open_tokenizer.h"
 
 namespace ingot::cli {
 
@@ -35,63 +34,62 @@ void add_run_options(Command& verb, InferenceOptions& o) {
   verb.option("--speculate", o.speculate,
               "Tokens to guess ahead from repetitions, up to 7; the text stays the same");
   verb.option("--threads", o.threads, "Threads; 0: one per processor");
-  verb.flag("--eager", o.eager, "On a card: launch kernel by kernel, not the captured step of a token");
+  verb.flag("--eager", o.eager, "On a GPU: launch kernel by kernel, not the captured step of a token");
 }
 
-void add_sampling_options(Command& verb, SamplingFlags& o) {
-  verb.option("-n,--max-tokens", o.max_tokens, "Tokens to write at most");
-  verb.option("-t,--temperature", o.sampling.temperature, "0 is always the likeliest; higher is freer");
-  verb.option("--top-k", o.sampling.top_k, "Draw among the k likeliest; 0: all");
-  verb.option("--top-p", o.sampling.top_p, "Draw among the likeliest that reach this probability together");
-  verb.option("--min-p", o.sampling.min_p, "Drop tokens less likely than this times the likeliest");
-  verb.option("--repetition-penalty", o.sampling.repetition_penalty, "Above 1 avoids what was said");
-  verb.option("--seed", o.sampling.seed, "The same seed writes the same text");
-}
-
-infer::Request SamplingFlags::request() const {
-  infer::Request request;
-  request.max_tokens = max_tokens;
-  request.sampling = sampling;
-  return request;
-}
-
-std::unique_ptr<LanguageModel> open_model(const InferenceOptions& o) {
+infer::SessionOptions session_options(const InferenceOptions& o) {
   INGOT_CHECK(o.threads >= 0,
               InvalidConfig("--threads", fmt::format("must be positive, or 0 for all, got {}", o.threads)));
   if (o.threads > 0) set_num_threads(static_cast<int>(o.threads));
-  return infer::load_model(o.model, o.format == "as stored" ? std::string() : o.format,
-                           {.where = o.packed_cache}, choose_device(o.device));
-}
-
-infer::EngineOptions engine_options(const InferenceOptions& o) {
-  infer::EngineOptions options{.context = o.context, .chunk = o.chunk, .capture = !o.eager};
-  if (o.kv_cache != "auto") options.kv_cache = parse_dtype(o.kv_cache);
+  infer::SessionOptions options{.model = o.model.empty() ? o.model : hub::resolve_model(o.model),
+                                .format = o.format == "as stored" ? std::string() : o.format,
+                                .device = o.device,
+                                .packed_cache = o.packed_cache,
+                                .engine = {.context = o.context, .chunk = o.chunk, .capture = !o.eager}};
+  if (o.kv_cache != "auto") options.engine.kv_cache = parse_dtype(o.kv_cache);
   return options;
 }
 
-InferenceModel open_for_inference(const InferenceOptions& options) {
-  InferenceOptions o = options;
-  o.model = hub::resolve_model(o.model);
-  return {o.model, open_model(o), open_tokenizer(o.model), engine_options(o)};
+// One setting: told apart from one that was not given, so that the model's own stays where none is.
+template <class T>
+void TextFlags::add(Command& verb, const std::string& names, T& (*member)(infer::TextOptions&),
+                    const std::string& help) {
+  const auto given = std::make_shared<std::optional<T>>();
+  verb.option(names, *given, help);
+  settings_.emplace_back([given, member](infer::TextOptions& options) {
+    if (given->has_value()) member(options) = **given;
+  });
 }
 
-std::vector<std::int32_t> encode_prompt(const InferenceModel& opened, const std::string& prompt) {
-  std::vector<std::int32_t> ids = opened.tokenizer.encode(prompt);
-  if (!ids.empty()) return ids;
-  const LanguageConfig& config = opened.model->config;
-  const std::int64_t first = config.bos_token_id >= 0 ? config.bos_token_id : config.eos_token_id;
-  INGOT_CHECK(first >= 0, InvalidConfig("--prompt", "is empty, and the model names no token to begin with"));
-  return {static_cast<std::int32_t>(first)};
+void TextFlags::add_to(Command& verb) {
+  using O = infer::TextOptions;
+  add(
+      verb, "-n,--max-tokens", +[](O & o) -> auto& { return o.max_tokens; }, "Tokens to write at most");
+  add(
+      verb, "-t,--temperature", +[](O & o) -> auto& { return o.sampling.temperature; },
+      "0 is always the likeliest (greedy); higher is freer");
+  add(
+      verb, "--top-k", +[](O & o) -> auto& { return o.sampling.top_k; },
+      "Draw among the k likeliest; 0: all");
+  add(
+      verb, "--top-p", +[](O & o) -> auto& { return o.sampling.top_p; },
+      "Draw among the likeliest that reach this probability together");
+  add(
+      verb, "--min-p", +[](O & o) -> auto& { return o.sampling.min_p; },
+      "Drop tokens less likely than this times the likeliest");
+  add(
+      verb, "--repetition-penalty", +[](O & o) -> auto& { return o.sampling.repetition_penalty; },
+      "Above 1 avoids what was said");
+  add(
+      verb, "--seed", +[](O & o) -> auto& { return o.sampling.seed; }, "The same seed writes the same text");
 }
 
-std::vector<std::int32_t> end_tokens(const InferenceModel& opened) {
-  std::vector<std::int32_t> ids;
-  if (opened.model->config.eos_token_id >= 0) {
-    ids.push_back(static_cast<std::int32_t>(opened.model->config.eos_token_id));
-  }
-  const auto named = opened.tokenizer.eos_id();
-  if (named.has_value() && std::ranges::find(ids, *named) == ids.end()) ids.push_back(*named);
-  return ids;
+void TextFlags::apply(infer::TextOptions& options) const {
+  for (const auto& set : settings_) set(options);
+}
+
+bool print_piece(std::string_view piece) {
+  return std::fwrite(piece.data(), 1, piece.size(), stdout) == piece.size() && std::fflush(stdout) == 0;
 }
 
 }  // namespace ingot::cli

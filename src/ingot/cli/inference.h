@@ -1,17 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "ingot/cli/command.h"
-#include "ingot/infer/engine.h"
-#include "ingot/text/tokenizer.h"
+#include "ingot/infer/session.h"
 
 namespace ingot::cli {
 
-/// What the verbs that run a model share.
+/// What the verbs that run a model share, as options.
 struct InferenceOptions {
   std::string model, device = "auto", format = "as stored", kv_cache = "auto", packed_cache = "auto";
   std::int64_t context = 0, chunk = 512, threads = 0, speculate = 0;
@@ -21,29 +20,23 @@ void add_inference_options(Command& verb, InferenceOptions& options);
 /// The same without the model itself.
 void add_run_options(Command& verb, InferenceOptions& options);
 
-/// How words are chosen, as options.
-struct SamplingFlags {
-  std::int64_t max_tokens = 256;
-  SamplingOptions sampling;
-  infer::Request request() const;
+/// What they mean. Finds the model (hub::resolve_model) and sets the number of threads.
+infer::SessionOptions session_options(const InferenceOptions& options);
+
+/// How words are chosen, as options: what was given goes over the model's own settings.
+class TextFlags {
+ public:
+  void add_to(Command& verb);
+  void apply(infer::TextOptions& options) const;
+
+ private:
+  template <class T>
+  void add(Command& verb, const std::string& names, T& (*member)(infer::TextOptions&),
+           const std::string& help);
+  std::vector<std::function<void(infer::TextOptions&)>> settings_;
 };
-void add_sampling_options(Command& verb, SamplingFlags& flags);
 
-/// A model with its weights in the format asked for. `model` may be gone through hub::resolve_model.
-std::unique_ptr<LanguageModel> open_model(const InferenceOptions& options);
-infer::EngineOptions engine_options(const InferenceOptions& options);
-
-struct InferenceModel {
-  std::string path;
-  std::unique_ptr<LanguageModel> model;
-  text::Tokenizer tokenizer;
-  infer::EngineOptions engine;
-};
-InferenceModel open_for_inference(const InferenceOptions& options);
-
-/// The prompt's ids; for an empty one the token that the model begins with.
-std::vector<std::int32_t> encode_prompt(const InferenceModel& opened, const std::string& prompt);
-/// What ends a text: the model's end token and the tokenizer's.
-std::vector<std::int32_t> end_tokens(const InferenceModel& opened);
+/// Writes to stdout what is being made; false where nobody takes it any more.
+bool print_piece(std::string_view piece);
 
 }  // namespace ingot::cli

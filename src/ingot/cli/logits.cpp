@@ -1,16 +1,14 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
+#include "ingot/infer/load.h"
 #include "ingot/models/language/model_directory.h"
-#include "ingot/ops/cast.h"
-#include "ingot/ops/view.h"
 #include "ingot/weights/npy.h"
 
 namespace ingot::cli {
@@ -25,20 +23,11 @@ int run(LogitsOptions o) {
   INGOT_CHECK(o.tokens.empty() != o.text.empty(),
               InvalidConfig("--tokens", "give either --tokens or --text"));
   o.model = hub::resolve_model(o.model);
-  const Device device = choose_device(o.device);
   const auto model = load_language_model(
-      o.model, {.dtype = DType::f32, .device = device, .copy = false, .trainable = false});
+      o.model, {.dtype = DType::f32, .device = choose_device(o.device), .copy = false, .trainable = false});
   const std::vector<std::int32_t> ids =
       o.tokens.empty() ? open_tokenizer(o.model).encode(o.text) : parse_ids(o.tokens, "--tokens");
-  for (const std::int32_t id : ids) {
-    INGOT_CHECK(id >= 0 && id < model->config.vocab_size,
-                InvalidConfig("--tokens", fmt::format("id {} is outside the vocabulary of {}", id,
-                                                      model->config.vocab_size)));
-  }
-  const NoGrad no_grad;
-  const auto count = static_cast<std::int64_t>(ids.size());
-  const Tensor hidden = model->hidden({.tokens = Tensor::from(ids, {1, count}, device)});
-  const Tensor logits = to(reshape(model->logits(hidden), {count, model->config.vocab_size}), kCpu);
+  const Tensor logits = infer::token_logits(*model, ids);
   write_npy(o.output, logits);
   if (o.json) {
     fmt::print("{}\n",

@@ -1,5 +1,7 @@
 #include "ingot/infer/perplexity.h"
 
+#include <optional>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -23,34 +25,31 @@ struct PerplexityOptions {
 
 int run(const PerplexityOptions& o) {
   const std::string text = data::read_text_file(o.text);
-  const InferenceModel opened = open_for_inference(o.inference);
-  std::vector<std::int32_t> ids = opened.tokenizer.encode(text);
-  auto bytes = static_cast<std::int64_t>(text.size());
-  if (o.limit > 0 && o.limit < static_cast<std::int64_t>(ids.size())) {
-    ids.resize(static_cast<std::size_t>(o.limit));
-    bytes = static_cast<std::int64_t>(opened.tokenizer.decode_bytes(ids).size());
-  }
-  const DType kv_cache = opened.engine.kv_cache.value_or(infer::default_kv_cache(*opened.model));
-  infer::Perplexity result;
+  const infer::Session session(session_options(o.inference));
+  infer::TextPerplexity found;
   {
-    ProgressBar bar({.label = "perplexity", .total = static_cast<std::int64_t>(ids.size()) - 1});
-    result = infer::measure_perplexity(*opened.model, ids, opened.engine, o.window,
-                                       [&](std::int64_t done) { bar.update(done); });
+    std::optional<ProgressBar> bar;
+    found =
+        infer::measure_perplexity(session, text, o.limit, o.window, [&](std::int64_t done, std::int64_t all) {
+          if (!bar) bar.emplace(ProgressOptions{.label = "perplexity", .total = all});
+          bar->update(done);
+        });
   }
+  const infer::Perplexity& result = found.result;
   if (o.json) {
     fmt::print("{}\n", dump_json(nlohmann::ordered_json{{"perplexity", result.perplexity()},
-                                                        {"bits_per_byte", result.bits_per_byte(bytes)},
+                                                        {"bits_per_byte", result.bits_per_byte(found.bytes)},
                                                         {"tokens", result.tokens},
-                                                        {"bytes", bytes},
+                                                        {"bytes", found.bytes},
                                                         {"window", o.window.window},
                                                         {"stride", o.window.stride},
                                                         {"format", o.inference.format},
-                                                        {"kv_cache", name(kv_cache)}},
+                                                        {"kv_cache", name(found.kv_cache)}},
                                  2));
     return 0;
   }
   fmt::print("perplexity {:.4f} over {} tokens; {:.4f} bits per byte\n", result.perplexity(), result.tokens,
-             result.bits_per_byte(bytes));
+             result.bits_per_byte(found.bytes));
   return 0;
 }
 

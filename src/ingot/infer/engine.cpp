@@ -121,6 +121,12 @@ void Engine::restart(Sequence& sequence, Request request) {
   add(sequence.shared_from_this());
 }
 
+void Engine::cancel(Sequence& sequence) {
+  if (sequence.finished()) return;
+  sequence.finish(StopReason::cancelled);
+  std::erase_if(active_, [&](const auto& s) { return s.get() == &sequence; });
+}
+
 void Engine::add(std::shared_ptr<Sequence> sequence) {
   sequence->clock_ = now();
   active_.push_back(std::move(sequence));

@@ -109,6 +109,8 @@ class Engine {
   /// Takes a sequence in again, for the next turn of a conversation: only what its new prompt does not share
   /// with what it has seen goes through the model.
   void restart(Sequence& sequence, Request request);
+  /// Ends a sequence that is being continued; it may be restarted.
+  void cancel(Sequence& sequence);
 
   /// One forward pass; false when nothing is left to do.
   bool step();

@@ -5,10 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/units.h"
 #include "ingot/core/backend.h"
 #include "ingot/models/language/model_directory.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
 
 namespace ingot::infer {
 namespace {
@@ -77,6 +80,18 @@ std::unique_ptr<LanguageModel> load_rounded_model(const std::string& path, const
   return load_language_model(
       path,
       {.dtype = DType::f32, .copy = false, .trainable = false, .format = format, .keep_quantized = false});
+}
+
+Tensor token_logits(const LanguageModel& model, std::span<const std::int32_t> tokens) {
+  for (const std::int32_t id : tokens) {
+    INGOT_CHECK(id >= 0 && id < model.config.vocab_size,
+                InvalidConfig("tokens", fmt::format("id {} is outside the vocabulary of {}", id,
+                                                    model.config.vocab_size)));
+  }
+  const NoGrad no_grad;
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  const Tensor ids = Tensor::from(std::vector(tokens.begin(), tokens.end()), {1, count}, model.device());
+  return to(reshape(model.logits(model.hidden({.tokens = ids})), {count, model.config.vocab_size}), kCpu);
 }
 
 }  // namespace ingot::infer

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "ingot/infer/packed_cache.h"
@@ -21,5 +23,9 @@ std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::st
 /// The same with the values that a quantised format leaves, as f32 matrices: products then round nothing but
 /// the weights. To tell what rounding weights costs from what rounding activations does.
 std::unique_ptr<LanguageModel> load_rounded_model(const std::string& path, const std::string& format);
+
+/// A model's logits f32 [tokens, vocab], on the CPU, one row per token. InvalidConfig naming an id outside
+/// the vocabulary.
+Tensor token_logits(const LanguageModel& model, std::span<const std::int32_t> tokens);
 
 }  // namespace ingot::infer

@@ -127,4 +127,23 @@ Perplexity measure_perplexity(const LanguageModel& model, std::span<const std::i
   return result;
 }
 
+TextPerplexity measure_perplexity(const Session& session, std::string_view text, std::int64_t limit,
+                                  const PerplexityOptions& options,
+                                  const std::function<void(std::int64_t, std::int64_t)>& on_progress) {
+  std::vector<std::int32_t> ids = session.tokenizer().encode(text);
+  TextPerplexity found{
+      .bytes = static_cast<std::int64_t>(text.size()),
+      .kv_cache = session.engine_options().kv_cache.value_or(default_kv_cache(session.model()))};
+  if (limit > 0 && limit < static_cast<std::int64_t>(ids.size())) {
+    ids.resize(static_cast<std::size_t>(limit));
+    found.bytes = static_cast<std::int64_t>(session.tokenizer().decode_bytes(ids).size());
+  }
+  const auto all = static_cast<std::int64_t>(ids.size()) - 1;
+  found.result =
+      measure_perplexity(session.model(), ids, session.engine_options(), options, [&](std::int64_t done) {
+        if (on_progress) on_progress(done, all);
+      });
+  return found;
+}
+
 }  // namespace ingot::infer

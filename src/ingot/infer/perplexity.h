@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 
 #include "ingot/base/parallel.h"
 #include "ingot/infer/engine.h"
+#include "ingot/infer/session.h"
 
 namespace ingot::infer {
 
@@ -39,5 +41,16 @@ double token_loss(std::span<const float> row, std::int32_t target);
 Perplexity measure_perplexity(const LanguageModel& model, std::span<const std::int32_t> tokens,
                               const EngineOptions& engine, const PerplexityOptions& options,
                               const std::function<void(std::int64_t)>& on_progress = {});
+
+/// The same of a text, with its size.
+struct TextPerplexity {
+  Perplexity result;
+  std::int64_t bytes = 0;  ///< of the text, as far as it was used
+  DType kv_cache = DType::f32;
+};
+/// `limit`: tokens of the text to use; 0: all. `on_progress` gets the tokens scored so far, and all.
+TextPerplexity measure_perplexity(const Session& session, std::string_view text, std::int64_t limit,
+                                  const PerplexityOptions& options,
+                                  const std::function<void(std::int64_t, std::int64_t)>& on_progress = {});
 
 }  // namespace ingot::infer

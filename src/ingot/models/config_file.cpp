@@ -51,12 +51,17 @@ void ConfigFile::read(const char* key, std::vector<std::int64_t>& value) const {
 void ConfigFile::read(const char* key, std::vector<double>& value) const { read_as(key, value); }
 
 void ConfigFile::read_first(const char* key, std::int64_t& value) const {
-  if (!has(key)) return;
-  const nlohmann::ordered_json& found = contents_->json[key];
-  if (!found.is_array()) return read(key, value);
   std::vector<std::int64_t> all;
-  read(key, all);
+  read_list(key, all);
   if (!all.empty()) value = all.front();
+}
+
+void ConfigFile::read_list(const char* key, std::vector<std::int64_t>& value) const {
+  if (!has(key)) return;
+  if (contents_->json[key].is_array()) return read(key, value);
+  std::int64_t one = 0;
+  read(key, one);
+  value = {one};
 }
 
 void ConfigFile::read_dtype(DType& value) const {

@@ -28,6 +28,8 @@ class ConfigFile {
   void read(const char* key, std::vector<double>& value) const;
   /// An integer, or the first of a list of them.
   void read_first(const char* key, std::int64_t& value) const;
+  /// A list of integers, or one alone.
+  void read_list(const char* key, std::vector<std::int64_t>& value) const;
   /// `dtype`, or `torch_dtype` as older files say.
   void read_dtype(DType& value) const;
   /// The object under `key`, where there is one.

@@ -19,6 +19,8 @@ text::GgufVocabulary gguf_vocabulary(const GgufMetadata& metadata) {
   if (auto types = metadata.integers(key("token_type"))) v.types = std::move(*types);
   v.bos = metadata.integer(key("bos_token_id"));
   v.eos = metadata.integer(key("eos_token_id"));
+  v.eot = metadata.integer(key("eot_token_id"));
+  v.eom = metadata.integer(key("eom_token_id"));
   v.unk = metadata.integer(key("unknown_token_id"));
   v.pad = metadata.integer(key("padding_token_id"));
   v.add_bos = metadata.boolean(key("add_bos_token"));
@@ -52,6 +54,8 @@ text::Tokenizer open_tokenizer(const std::string& path) {
     };
     spec.config.bos_token = named(vocabulary.bos);
     spec.config.eos_token = named(vocabulary.eos);
+    spec.config.eot_token = named(vocabulary.eot);
+    spec.config.eom_token = named(vocabulary.eom);
     spec.config.unk_token = named(vocabulary.unk);
     spec.config.pad_token = named(vocabulary.pad);
     spec.config.chat_template = vocabulary.chat_template;

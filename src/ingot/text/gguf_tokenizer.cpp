@@ -193,6 +193,8 @@ TokenizerSpec make_gguf_tokenizer(const GgufVocabulary& v, const std::string& so
   spec.source = source;
   spec.config.bos_token = token_at(v, v.bos, "tokenizer.ggml.bos_token_id", source);
   spec.config.eos_token = token_at(v, v.eos, "tokenizer.ggml.eos_token_id", source);
+  spec.config.eot_token = token_at(v, v.eot, "tokenizer.ggml.eot_token_id", source);
+  spec.config.eom_token = token_at(v, v.eom, "tokenizer.ggml.eom_token_id", source);
   spec.config.pad_token = token_at(v, v.pad, "tokenizer.ggml.padding_token_id", source);
   if (v.unk) spec.config.unk_token = token_at(v, v.unk, "tokenizer.ggml.unknown_token_id", source);
   spec.config.chat_template = v.chat_template;

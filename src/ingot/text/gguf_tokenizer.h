@@ -17,7 +17,7 @@ struct GgufVocabulary {
   std::vector<std::string> tokens, merges;
   std::vector<float> scores;
   std::vector<std::int64_t> types;  ///< as SentencePiece numbers them
-  std::optional<std::int64_t> bos, eos, unk, pad;
+  std::optional<std::int64_t> bos, eos, eot, eom, unk, pad;
   std::optional<bool> add_bos, add_eos, add_space_prefix;
   std::string chat_template;
 };

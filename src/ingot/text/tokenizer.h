@@ -25,6 +25,7 @@ struct EncodeOptions {
 /// The named tokens and settings that tokenizer_config.json adds to tokenizer.json. Empty: not set.
 struct TokenizerConfig {
   std::string bos_token, eos_token, unk_token, pad_token;
+  std::string eot_token, eom_token;  ///< end of a turn, and of a message
   std::string chat_template;
   std::int64_t model_max_length = 0;  ///< in tokens; 0: no limit is known
 };

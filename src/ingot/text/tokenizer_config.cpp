@@ -37,6 +37,8 @@ void merge_tokenizer_config(TokenizerConfig& config, const JsonView& file) {
   take("eos_token", config.eos_token);
   take("unk_token", config.unk_token);
   take("pad_token", config.pad_token);
+  take("eot_token", config.eot_token);
+  take("eom_token", config.eom_token);
   if (file.has("chat_template")) config.chat_template = default_template(file.at("chat_template"));
   if (file.has("model_max_length")) {
     // "No limit" is written as 1e30, in digits.
@@ -60,6 +62,8 @@ std::string write_tokenizer_config(const TokenizerSpec& spec) {
   put("eos_token", config.eos_token);
   put("unk_token", config.unk_token);
   put("pad_token", config.pad_token);
+  put("eot_token", config.eot_token);
+  put("eom_token", config.eom_token);
   put("chat_template", config.chat_template);
   out["clean_up_tokenization_spaces"] = false;
   if (config.model_max_length > 0) out["model_max_length"] = config.model_max_length;

@@ -1,0 +1,128 @@
+#include "ingot/infer/generation_config.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
+#include "ingot/infer/chat_prompt.h"
+#include "ingot/weights/gguf.h"
+
+namespace ingot::infer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<ConfigFile> file_in(const std::string& directory, const char* name) {
+  const fs::path path = fs::path(directory) / name;
+  if (!fs::exists(path)) return std::nullopt;
+  return ConfigFile(read_file(path.string()), path.string());
+}
+
+// llama.cpp's keys, under the names of generation_config.json.
+constexpr std::array<std::pair<const char*, const char*>, 8> kGgufKeys{{
+    {"general.sampling.temp", "temperature"},
+    {"general.sampling.top_k", "top_k"},
+    {"general.sampling.top_p", "top_p"},
+    {"general.sampling.min_p", "min_p"},
+    {"general.sampling.penalty_repeat", "repetition_penalty"},
+    {"tokenizer.ggml.eos_token_id", "eos_token_id"},
+    {"tokenizer.ggml.eot_token_id", "eot_token_id"},
+    {"tokenizer.ggml.eom_token_id", "eom_token_id"},
+}};
+
+ConfigFile from_gguf(const GgufMetadata& metadata) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [gguf, key] : kGgufKeys) {
+    const GgufValue* value = metadata.find(gguf);
+    if (value == nullptr) continue;
+    if (value->type == GgufType::f32 || value->type == GgufType::f64) {
+      json[key] = *metadata.number(gguf);
+    } else {
+      json[key] = *metadata.integer(gguf);
+    }
+  }
+  return ConfigFile(dump_json(json), metadata.file());
+}
+
+// The token that the chat template puts behind an answer; none where it puts text.
+std::optional<std::int32_t> end_of_turn(const text::Tokenizer& tokenizer) {
+  if (tokenizer.config().chat_template.empty()) return std::nullopt;
+  constexpr std::string_view kAnswer = "answer";
+  std::string text;
+  try {
+    text =
+        ChatPrompt(tokenizer, "").render({{"user", "question"}, {"assistant", std::string(kAnswer)}}, false);
+  } catch (const text::TemplateError&) {
+    return std::nullopt;  // a chat says what is wrong with it
+  }
+  const std::size_t at = text.rfind(kAnswer);
+  if (at == std::string::npos) return std::nullopt;
+  text.erase(0, text.find_first_not_of(" \t\r\n", at + kAnswer.size()));
+  const text::AddedToken* longest = nullptr;
+  for (const text::AddedToken& token : tokenizer.added_tokens()) {
+    const bool longer = longest == nullptr || token.content.size() > longest->content.size();
+    if (longer && !token.content.empty() && text.starts_with(token.content)) longest = &token;
+  }
+  return longest != nullptr ? std::optional(longest->id) : std::nullopt;
+}
+
+void add_once(std::vector<std::int32_t>& ids, std::optional<std::int32_t> id) {
+  if (id.has_value() && *id >= 0 && std::ranges::find(ids, *id) == ids.end()) ids.push_back(*id);
+}
+
+}  // namespace
+
+void GenerationConfig::add_end_tokens(const ConfigFile& file) {
+  std::vector<std::int64_t> ids;
+  for (const char* key : {"eos_token_id", "eot_token_id", "eom_token_id"}) {
+    file.read_list(key, ids);
+    for (const std::int64_t id : std::exchange(ids, {})) add_once(end_tokens_, static_cast<std::int32_t>(id));
+  }
+}
+
+GenerationConfig GenerationConfig::of_model(const std::string& path) {
+  GenerationConfig config;
+  if (fs::is_directory(path)) {
+    if (const auto file = file_in(path, "config.json")) {
+      config.add_end_tokens(*file);
+      if (const auto text = file->object("text_config")) config.add_end_tokens(*text);
+    }
+    config.file_ = file_in(path, "generation_config.json");
+  } else if (path.ends_with(".gguf")) {
+    config.file_ = from_gguf(open_gguf(path)->fields());
+  }
+  if (config.file_) config.add_end_tokens(*config.file_);
+  return config;
+}
+
+void GenerationConfig::apply(TextOptions& o) const {
+  if (!file_) return;
+  bool samples = true;
+  file_->read("do_sample", samples);
+  for (const char* key : {"do_sample", "top_k", "top_p", "min_p", "typical_p"})
+    if (file_->has(key)) o.sampling.temperature = 1;
+  file_->read("temperature", o.sampling.temperature);
+  file_->read("top_k", o.sampling.top_k);
+  file_->read("top_p", o.sampling.top_p);
+  file_->read("min_p", o.sampling.min_p);
+  file_->read("repetition_penalty", o.sampling.repetition_penalty);
+  file_->read("max_new_tokens", o.max_tokens);
+  if (!samples) o.sampling.temperature = 0;
+}
+
+std::vector<std::int32_t> find_end_tokens(const GenerationConfig& config, const text::Tokenizer& tokenizer) {
+  std::vector<std::int32_t> ids = config.end_tokens();
+  add_once(ids, tokenizer.eos_id());
+  for (const std::string* token : {&tokenizer.config().eot_token, &tokenizer.config().eom_token})
+    if (!token->empty()) add_once(ids, tokenizer.token_to_id(*token));
+  add_once(ids, end_of_turn(tokenizer));
+  return ids;
+}
+
+}  // namespace ingot::infer

@@ -1,0 +1,145 @@
+#include "ingot/infer/session.h"
+
+#include <algorithm>
+#include <deque>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/core/device_config.h"
+#include "ingot/infer/load.h"
+#include "ingot/models/open_tokenizer.h"
+#include "ingot/text/detokenize_stream.h"
+
+namespace ingot::infer {
+namespace {
+
+// Texts that do not change one another (docs/inference.md); a GPU promises nothing of the kind, and takes
+// more.
+constexpr std::int64_t kMaxBatch = 16, kMaxBatchOnGpu = 256;
+
+}  // namespace
+
+void SessionOptions::validate() const {
+  const std::int64_t most = choose_device(device).is_cpu() ? kMaxBatch : kMaxBatchOnGpu;
+  INGOT_CHECK(batch >= 1 && batch <= most,
+              InvalidConfig("batch", fmt::format("must be 1 to {}, got {}", most, batch)));
+}
+
+std::unique_ptr<LanguageModel> load_model(const SessionOptions& options) {
+  options.validate();
+  return load_model(options.model, options.format, {.where = options.packed_cache},
+                    choose_device(options.device));
+}
+
+/// One text that is being written.
+class TextRun {
+ public:
+  TextRun(Engine& engine, const text::Tokenizer& tokenizer, const OnText& on_text)
+      : engine_(engine), stream_(tokenizer), on_text_(on_text) {}
+  ~TextRun() {
+    if (sequence_ != nullptr) engine_.cancel(*sequence_);  // an error came in between
+  }
+  TextRun(const TextRun&) = delete;
+  TextRun& operator=(const TextRun&) = delete;
+
+  /// Starts it, in `sequence` where there is one.
+  void start(Request request, std::shared_ptr<Sequence> sequence = nullptr) {
+    written_.prompt_tokens = static_cast<std::int64_t>(request.prompt.size());
+    request.on_token = [this](std::int32_t id) { return show(stream_.push(id)); };
+    if (sequence != nullptr) engine_.restart(*sequence, std::move(request));
+    sequence_ = sequence != nullptr ? std::move(sequence) : engine_.start(std::move(request));
+  }
+  bool finished() const { return sequence_ != nullptr && sequence_->finished(); }
+  const std::shared_ptr<Sequence>& sequence() const { return sequence_; }
+
+  /// Once it is finished.
+  WrittenText take(std::string prompt = {}) {
+    show(stream_.finish());
+    written_.prompt = std::move(prompt);
+    written_.generation = sequence_->result();
+    return std::move(written_);
+  }
+
+ private:
+  bool show(const std::string& piece) {
+    written_.text += piece;
+    return piece.empty() || !on_text_ || on_text_(piece);
+  }
+
+  Engine& engine_;
+  text::DetokenizeStream stream_;
+  const OnText& on_text_;
+  WrittenText written_;
+  std::shared_ptr<Sequence> sequence_;
+};
+
+Session::Session(const SessionOptions& options)
+    : options_(options),
+      model_(load_model(options)),
+      tokenizer_(open_tokenizer(options.model)),
+      generation_config_(GenerationConfig::of_model(options.model)),
+      end_tokens_(find_end_tokens(generation_config_, tokenizer_)),
+      engine_(*model_, options.engine) {}
+
+TextOptions Session::options(TextOptions options) const {
+  generation_config_.apply(options);
+  return options;
+}
+
+std::vector<std::int32_t> Session::encode(const std::string& prompt) const {
+  std::vector<std::int32_t> ids = tokenizer_.encode(prompt);
+  if (!ids.empty()) return ids;
+  const LanguageConfig& config = model_->config;
+  const std::int64_t first = config.bos_token_id >= 0 ? config.bos_token_id : config.eos_token_id;
+  INGOT_CHECK(first >= 0, InvalidConfig("prompt", "is empty, and the model names no token to begin with"));
+  return {static_cast<std::int32_t>(first)};
+}
+
+Request Session::request(std::vector<std::int32_t> prompt, const TextOptions& options) const {
+  Request request{.prompt = std::move(prompt),
+                  .max_tokens = options.max_tokens,
+                  .sampling = options.sampling,
+                  .speculate = options.speculate};
+  if (!options.ignore_end_tokens) request.stop_tokens = end_tokens_;
+  return request;
+}
+
+void Session::start(TextRun& run, const std::string& prompt, const TextOptions& options) {
+  run.start(request(encode(prompt), options));
+}
+
+WrittenText Session::generate(const std::string& prompt, const TextOptions& options, const OnText& on_text) {
+  TextRun run(engine_, tokenizer_, on_text);
+  start(run, prompt, options);
+  while (!run.finished()) engine_.step();
+  return run.take(prompt);
+}
+
+WrittenText Session::generate(std::vector<std::int32_t> prompt, const TextOptions& options,
+                              const OnText& on_text, std::shared_ptr<Sequence>& sequence) {
+  TextRun run(engine_, tokenizer_, on_text);
+  run.start(request(std::move(prompt), options), sequence);
+  sequence = run.sequence();
+  while (!run.finished()) engine_.step();
+  return run.take();
+}
+
+void Session::generate_all(std::span<const std::string> prompts, const TextOptions& options,
+                           const std::function<void(const WrittenText&)>& on_written) {
+  const OnText nobody;
+  std::deque<TextRun> runs;  // from the first that is not finished on
+  std::size_t started = 0;
+  for (std::size_t written = 0; written < prompts.size();) {
+    const auto running = [&] {
+      return std::ranges::count_if(runs, [](const TextRun& run) { return !run.finished(); });
+    };
+    while (started < prompts.size() && running() < options_.batch)
+      start(runs.emplace_back(engine_, tokenizer_, nobody), prompts[started++], options);
+    engine_.step();
+    for (; !runs.empty() && runs.front().finished(); runs.pop_front())
+      on_written(runs.front().take(prompts[written++]));
+  }
+}
+
+}  // namespace ingot::infer

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/infer/engine.h"
+#include "ingot/infer/generation_config.h"
+#include "ingot/infer/text_options.h"
+#include "ingot/text/tokenizer.h"
+
+namespace ingot::infer {
+
+/// How a model is opened for inference.
+struct SessionOptions {
+  std::string model;                  ///< a directory of Hugging Face's layout, or a .gguf file
+  std::string format{};               ///< of the weights, as load_model() takes it; empty: as stored
+  std::string device = "auto";        ///< as choose_device() takes it
+  std::string packed_cache = "auto";  ///< PackedCacheOptions::where
+  EngineOptions engine{};
+  std::int64_t batch = 8;  ///< prompts continued at once by generate_all(): at most 16, on a GPU 256
+
+  /// Throws InvalidConfig naming the option.
+  void validate() const;
+};
+
+/// load_model() by these options.
+std::unique_ptr<LanguageModel> load_model(const SessionOptions& options);
+
+/// Gets each piece of a text once it is certain; false ends the text.
+using OnText = std::function<bool(std::string_view piece)>;
+
+/// A text that was written.
+struct WrittenText {
+  std::string prompt;
+  std::string text;  ///< what was written behind the prompt
+  std::int64_t prompt_tokens = 0;
+  Generation generation;
+};
+
+class TextRun;
+
+/// A model open for inference, with what surrounds its weights: tokenizer, generation settings, end tokens.
+/// Text in, text out. Not for use by several threads at once.
+///
+///     infer::Session session({.model = "out/model", .format = "q8_0"});
+///     session.generate("Once upon a time", session.options({.max_tokens = 64}), show);
+class Session {
+ public:
+  /// Throws as load_model() and open_tokenizer() do.
+  explicit Session(const SessionOptions& options);
+
+  const std::string& path() const { return options_.model; }
+  const LanguageModel& model() const { return *model_; }
+  const text::Tokenizer& tokenizer() const { return tokenizer_; }
+  Engine& engine() { return engine_; }
+  const EngineOptions& engine_options() const { return options_.engine; }
+  /// `options` with what the model's own files say (GenerationConfig::apply).
+  TextOptions options(TextOptions options = {}) const;
+  /// Tokens that end a text (find_end_tokens).
+  std::span<const std::int32_t> end_tokens() const { return end_tokens_; }
+
+  /// The prompt's ids; for an empty one the token that the model begins with (InvalidConfig: it names none).
+  std::vector<std::int32_t> encode(const std::string& prompt) const;
+  /// The engine's request for these ids and options.
+  Request request(std::vector<std::int32_t> prompt, const TextOptions& options) const;
+
+  /// Continues a prompt.
+  WrittenText generate(const std::string& prompt, const TextOptions& options, const OnText& on_text = {});
+  /// Continues each prompt, SessionOptions::batch of them at once; `on_written` gets them in their order.
+  void generate_all(std::span<const std::string> prompts, const TextOptions& options,
+                    const std::function<void(const WrittenText&)>& on_written);
+  /// Continues ids, in `sequence`, which then keeps their keys and values for a next prompt that begins
+  /// alike; null: in a new one.
+  WrittenText generate(std::vector<std::int32_t> prompt, const TextOptions& options, const OnText& on_text,
+                       std::shared_ptr<Sequence>& sequence);
+
+ private:
+  void start(TextRun& run, const std::string& prompt, const TextOptions& options);
+
+  SessionOptions options_;
+  std::unique_ptr<LanguageModel> model_;
+  text::Tokenizer tokenizer_;
+  GenerationConfig generation_config_;
+  std::vector<std::int32_t> end_tokens_;
+  Engine engine_;
+};
+
+}  // namespace ingot::infer

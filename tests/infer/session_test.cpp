@@ -1,0 +1,146 @@
+#include "ingot/infer/session.h"
+
+#include "tests/infer/scripted_model.h"
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/infer/chat.h"
+#include "ingot/weights/gguf_writer.h"
+
+namespace ingot::infer {
+namespace {
+
+constexpr std::int32_t kEos = 1, kTurn = 3, kEnd = 4;
+using Ids = std::vector<std::int32_t>;
+
+class SessionTest : public ::testing::Test {
+ protected:
+  // Behind <turn> the model says "ok", and then the template's end of a turn.
+  SessionTest() { test::write_scripted_model(folder_.path(), test::script(kTurn, "ok", kEnd)); }
+
+  void write(const std::string& name, std::string_view text) {
+    write_file_atomically(folder_.path() + "/" + name, text);
+  }
+  Session open() const { return Session({.model = folder_.path()}); }
+  Ids end_tokens() const {
+    const Session session = open();
+    return {session.end_tokens().begin(), session.end_tokens().end()};
+  }
+
+  const test::TemporaryDirectory folder_;
+};
+
+TEST_F(SessionTest, AChatEndsAtTheTokenThatTheTemplatePutsBehindAnAnswer) {
+  Session session = open();
+  Chat chat(session, {.sampling = {.temperature = 0}});
+  std::string shown;
+  const WrittenText answer = chat.answer("hi", [&](std::string_view piece) {
+    shown += piece;
+    return true;
+  });
+  EXPECT_EQ(answer.text, "ok");
+  EXPECT_EQ(shown, "ok");
+  EXPECT_EQ(answer.generation.reason, StopReason::stop_token);
+  EXPECT_EQ(chat.answer("hi").text, "ok");
+  ASSERT_EQ(chat.messages().size(), 4U);
+  EXPECT_EQ(chat.messages().back().content, "ok");
+  EXPECT_GT(chat.tokens(), answer.prompt_tokens);
+}
+
+TEST_F(SessionTest, WhatEndsATextIsTheUnionOfAllThatNameIt) {
+  EXPECT_EQ(end_tokens(), (Ids{kEos, kEnd}));
+  write("generation_config.json", R"({"eos_token_id": [1, 9, 10]})");
+  EXPECT_EQ(end_tokens(), (Ids{kEos, 9, 10, kEnd}));
+  write("tokenizer_config.json", R"({"eos_token": "<pad>", "eot_token": "<turn>", "bos_token": "<bos>"})");
+  EXPECT_EQ(end_tokens(), (Ids{kEos, 9, 10, 0, kTurn, kEnd}));
+  // A template that fails, or puts text behind an answer, adds nothing.
+  write("chat_template.jinja", "{{ raise_exception('no') }}");
+  EXPECT_EQ(end_tokens(), (Ids{kEos, 9, 10, 0, kTurn}));
+  write("chat_template.jinja", "{% for m in messages %}{{ m.content }} a<end>{% endfor %}");
+  EXPECT_EQ(end_tokens(), (Ids{kEos, 9, 10, 0, kTurn}));
+}
+
+TEST_F(SessionTest, EndTokensCanBePassedOver) {
+  Session session = open();
+  TextOptions options{.max_tokens = 6, .sampling = {.temperature = 0}};
+  EXPECT_EQ(session.generate("<turn>", options).text, "ok");
+  options.ignore_end_tokens = true;
+  EXPECT_EQ(session.generate("<turn>", options).text, "okaaa");  // <end> is not shown
+}
+
+TEST_F(SessionTest, GenerationConfigSetsWhatItNames) {
+  const auto options = [&](std::string_view json) {
+    write("generation_config.json", json);
+    return open().options({.max_tokens = 7, .sampling = {.temperature = 0.8}});
+  };
+  const TextOptions all = options(
+      R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.1,
+          "repetition_penalty": 1.05, "max_new_tokens": 2048, "transformers_version": "5.24.0"})");
+  EXPECT_EQ(all.sampling.temperature, 0.6);
+  EXPECT_EQ(all.sampling.top_k, 20);
+  EXPECT_EQ(all.sampling.top_p, 0.95);
+  EXPECT_EQ(all.sampling.min_p, 0.1);
+  EXPECT_EQ(all.sampling.repetition_penalty, 1.05);
+  EXPECT_EQ(all.max_tokens, 2048);
+  const TextOptions none = options(R"({"_from_model_config": true, "eos_token_id": 1, "top_k": null})");
+  EXPECT_EQ(none.sampling.temperature, 0.8);
+  EXPECT_EQ(none.max_tokens, 7);
+  EXPECT_EQ(options(R"({"do_sample": false, "temperature": 0.7})").sampling.temperature, 0);
+  EXPECT_EQ(options(R"({"top_p": 0.9})").sampling.temperature, 1);
+  EXPECT_EQ(options(R"({"do_sample": true})").sampling.temperature, 1);
+  try {
+    options(R"({"top_k": "many"})");
+    FAIL();
+  } catch (const FormatError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("generation_config.json"), std::string::npos) << message;
+    EXPECT_NE(message.find("top_k"), std::string::npos) << message;
+  }
+}
+
+TEST_F(SessionTest, AGgufFileNamesItsEndTokensAndSettings) {
+  GgufMetadata metadata;
+  metadata.set("tokenizer.ggml.eos_token_id", GgufValue::of_u32(7));
+  metadata.set("tokenizer.ggml.eot_token_id", GgufValue::of_u32(8));
+  metadata.set("tokenizer.ggml.eom_token_id", GgufValue::of_u32(9));
+  metadata.set("general.sampling.temp", GgufValue::of_f32(0.5F));
+  metadata.set("general.sampling.top_k", GgufValue::of_i32(30));
+  const std::string path = folder_.path() + "/model.gguf";
+  write_gguf(path, metadata, {});
+  const GenerationConfig config = GenerationConfig::of_model(path);
+  EXPECT_EQ(config.end_tokens(), (Ids{7, 8, 9}));
+  TextOptions options;
+  config.apply(options);
+  EXPECT_EQ(options.sampling.temperature, 0.5);
+  EXPECT_EQ(options.sampling.top_k, 30);
+}
+
+TEST_F(SessionTest, TextsTakenTogetherComeInTheOrderOfTheirPrompts) {
+  Session session({.model = folder_.path(), .batch = 2});
+  const std::vector<std::string> prompts{"b", "<turn>", "c"};
+  std::vector<std::string> texts;
+  session.generate_all(prompts, {.max_tokens = 4, .sampling = {.temperature = 0}},
+                       [&](const WrittenText& written) { texts.push_back(written.prompt + written.text); });
+  EXPECT_EQ(texts, (std::vector<std::string>{"baaaa", "<turn>ok", "caaaa"}));
+}
+
+TEST_F(SessionTest, AChatGoesOnAfterAnError) {
+  Session session = open();
+  Chat chat(session, {.sampling = {.temperature = 0}});
+  const auto fail = [](std::string_view) -> bool { throw Error("nobody listens"); };
+  EXPECT_THROW(chat.answer("hi", fail), Error);
+  EXPECT_TRUE(chat.messages().empty());
+  EXPECT_EQ(chat.answer("hi").text, "ok");
+}
+
+TEST_F(SessionTest, AModelWithoutATemplateIsNotForConversation) {
+  write("chat_template.jinja", "");
+  Session session = open();
+  EXPECT_THROW(Chat(session, {}), InvalidConfig);
+  EXPECT_THROW(Session({.model = folder_.path(), .batch = 17}), InvalidConfig);
+}
+
+}  // namespace
+}  // namespace ingot::infer
