@@ -7,6 +7,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/infer/chat.h"
+#include "ingot/infer/word_tokens.h"
 #include "ingot/weights/gguf_writer.h"
 
 namespace ingot::infer {
@@ -98,6 +99,57 @@ TEST_F(SessionTest, GenerationConfigSetsWhatItNames) {
     EXPECT_NE(message.find("generation_config.json"), std::string::npos) << message;
     EXPECT_NE(message.find("top_k"), std::string::npos) << message;
   }
+}
+
+TEST_F(SessionTest, GenerationConfigRulesTokensOut) {
+  write("generation_config.json",
+        R"({"suppress_tokens": [7], "bad_words_ids": [[1], [5, 6]], "stop_strings": "end", "typical_p": 0.9,
+            "no_repeat_ngram_size": 3, "min_new_tokens": 4})");
+  const TextOptions options = open().options();
+  ASSERT_EQ(options.sampling.logit_bias.size(), 1U);
+  EXPECT_EQ(options.sampling.logit_bias[0].first, 7);
+  EXPECT_EQ(options.sampling.bad_words, (std::vector<Ids>{{5, 6}}));  // an end token is none
+  EXPECT_EQ(options.stop, std::vector<std::string>{"end"});
+  EXPECT_EQ(options.sampling.typical_p, 0.9);
+  EXPECT_EQ(options.sampling.no_repeat_ngram_size, 3);
+  EXPECT_EQ(options.sampling.min_tokens, 4);
+}
+
+TEST_F(SessionTest, AStopStringEndsTheTextAcrossTokens) {
+  test::write_scripted_model(folder_.path(), test::script(kTurn, "one tw.", kEos));
+  Session session = open();
+  std::string shown;
+  const auto show = [&](std::string_view piece) {
+    shown += piece;
+    return true;
+  };
+  const WrittenText written =
+      session.generate("<turn>", {.sampling = {.temperature = 0}, .stop = {"e tx", " tw"}}, show);
+  EXPECT_EQ(written.text, "one");
+  EXPECT_EQ(shown, "one");
+  EXPECT_EQ(written.generation.reason, StopReason::stop_string);
+  EXPECT_EQ(name(written.generation.reason), "stop_string");
+}
+
+TEST_F(SessionTest, BadWordsAndMinTokensHoldTokensBack) {
+  Session session = open();
+  TextOptions options{.max_tokens = 5, .sampling = {.temperature = 0, .min_tokens = 4}};
+  // After "ok" the likeliest token that is no end token is the first of equals, <pad>, which is not shown.
+  const WrittenText longer = session.generate("<turn>", options);
+  EXPECT_TRUE(longer.text.starts_with("ok")) << longer.text;
+  EXPECT_GE(longer.generation.tokens.size(), 4U);
+  options.sampling.min_tokens = 0;
+  options.bad_words = {"ok"};
+  EXPECT_FALSE(session.generate("<turn>", options).text.starts_with("ok"));
+}
+
+TEST_F(SessionTest, WordsBecomeTheTokensThatWriteThem) {
+  const Session session = open();
+  const auto id = [](char c) { return test::scripted_id(c); };
+  EXPECT_EQ(word_sequences(session.tokenizer(), std::vector<std::string>{" ab"}),
+            (std::vector<Ids>{{id('a'), id('b')}}));
+  EXPECT_EQ(breaker_sequences(session.tokenizer(), std::vector<std::string>{"\n", "a b"}),
+            (std::vector<Ids>{{id('a'), id(' '), id('b')}, {id('\n')}}));
 }
 
 TEST_F(SessionTest, AGgufFileNamesItsEndTokensAndSettings) {

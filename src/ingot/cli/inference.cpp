@@ -1,5 +1,6 @@
 #include "ingot/cli/inference.h"
 
+#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -12,6 +13,24 @@
 #include "ingot/hub/resolve.h"
 
 namespace ingot::cli {
+namespace {
+
+// "15=-2.5", and llama.cpp's "15-2.5".
+TokenBias parse_bias(const std::string& word) {
+  TokenBias bias{};
+  const char* end = word.data() + word.size();
+  auto [at, error] = std::from_chars(word.data(), end, bias.first);
+  if (at != end && (*at == '=' || *at == '+')) ++at;
+  const auto value = std::from_chars(at, end, bias.second);
+  INGOT_CHECK(error == std::errc{} && value.ec == std::errc{} && value.ptr == end,
+              InvalidConfig("--logit-bias",
+                            "is a token id and what is added to its logit, as 15=-2.5 or "
+                            "15=-inf; got '" +
+                                word + "'"));
+  return bias;
+}
+
+}  // namespace
 
 void add_inference_options(Command& verb, InferenceOptions& o) {
   verb.option("model", o.model, "Model directory (config.json, weights, tokenizer.json), or a .gguf file")
@@ -61,10 +80,32 @@ void TextFlags::add(Command& verb, const std::string& names, T& (*member)(infer:
   });
 }
 
+void TextFlags::add_list(Command& verb, const std::string& names,
+                         std::vector<std::string> infer::TextOptions::*member, const std::string& help) {
+  const auto given = std::make_shared<std::vector<std::string>>();
+  verb.option(names, *given, help);
+  settings_.emplace_back([given, member](infer::TextOptions& options) {
+    if (!given->empty()) options.*member = *given;
+  });
+}
+
+void TextFlags::add_logit_bias(Command& verb) {
+  const auto given = std::make_shared<std::vector<std::string>>();
+  verb.option("--logit-bias", *given,
+              "ID=BIAS, added to the logit of a token; -inf rules it out; repeatable");
+  settings_.emplace_back([given](infer::TextOptions& options) {
+    for (const std::string& word : *given) options.sampling.logit_bias.push_back(parse_bias(word));
+  });
+}
+
 void TextFlags::add_to(Command& verb) {
   using O = infer::TextOptions;
   add(
       verb, "-n,--max-tokens", +[](O & o) -> auto& { return o.max_tokens; }, "Tokens to write at most");
+  add(
+      verb, "--min-tokens", +[](O & o) -> auto& { return o.sampling.min_tokens; },
+      "No end token before so many");
+  add_list(verb, "--stop", &O::stop, "The text ends before this; repeatable");
   add(
       verb, "-t,--temperature", +[](O & o) -> auto& { return o.sampling.temperature; },
       "0 is always the likeliest (greedy); higher is freer");
@@ -78,8 +119,54 @@ void TextFlags::add_to(Command& verb) {
       verb, "--min-p", +[](O & o) -> auto& { return o.sampling.min_p; },
       "Drop tokens less likely than this times the likeliest");
   add(
+      verb, "--typical-p", +[](O & o) -> auto& { return o.sampling.typical_p; },
+      "Draw among the most typical that reach this probability together; 1: all");
+  add(
+      verb, "--top-n-sigma", +[](O & o) -> auto& { return o.sampling.top_n_sigma; },
+      "Keep logits within n standard deviations of the largest; 0: all");
+  add(
+      verb, "--xtc-probability", +[](O & o) -> auto& { return o.sampling.xtc_probability; },
+      "How often the top choices are excluded (XTC); 0: never");
+  add(
+      verb, "--xtc-threshold", +[](O & o) -> auto& { return o.sampling.xtc_threshold; },
+      "Probability that makes a top choice; the least likely of them stays (0.1)");
+  add(
+      verb, "--mirostat", +[](O & o) -> auto& { return o.sampling.mirostat; },
+      "2: Mirostat 2 in place of top-k to XTC; 0: off");
+  add(
+      verb, "--mirostat-tau", +[](O & o) -> auto& { return o.sampling.mirostat_tau; },
+      "Surprise that Mirostat aims at, in bits (5)");
+  add(
+      verb, "--mirostat-eta", +[](O & o) -> auto& { return o.sampling.mirostat_eta; },
+      "How fast Mirostat corrects itself (0.1)");
+  add(
       verb, "--repetition-penalty", +[](O & o) -> auto& { return o.sampling.repetition_penalty; },
       "Above 1 avoids what was said");
+  add(
+      verb, "--presence-penalty", +[](O & o) -> auto& { return o.sampling.presence_penalty; },
+      "Taken from the logits of tokens that were written");
+  add(
+      verb, "--frequency-penalty", +[](O & o) -> auto& { return o.sampling.frequency_penalty; },
+      "The same for each time that they were written");
+  add(
+      verb, "--dry-multiplier", +[](O & o) -> auto& { return o.sampling.dry.multiplier; },
+      "Strength of the penalty on going on with a repetition (DRY); 0: off");
+  add(
+      verb, "--dry-base", +[](O & o) -> auto& { return o.sampling.dry.base; },
+      "Its growth with each token of the repetition (1.75)");
+  add(
+      verb, "--dry-allowed-length", +[](O & o) -> auto& { return o.sampling.dry.allowed_length; },
+      "Repetitions up to this length are free (2)");
+  add(
+      verb, "--dry-penalty-last-n", +[](O & o) -> auto& { return o.sampling.dry.last_n; },
+      "Tokens that DRY looks back at; -1: all");
+  add_list(verb, "--dry-sequence-breaker", &O::dry_sequence_breakers,
+           "Text where DRY's looking back ends; repeatable (newline, colon, quote, asterisk)");
+  add(
+      verb, "--no-repeat-ngram-size", +[](O & o) -> auto& { return o.sampling.no_repeat_ngram_size; },
+      "No sequence of so many tokens comes twice; 0: off");
+  add_list(verb, "--bad-word", &O::bad_words, "A word that is never written; repeatable");
+  add_logit_bias(verb);
   add(
       verb, "--seed", +[](O & o) -> auto& { return o.sampling.seed; }, "The same seed writes the same text");
 }

@@ -33,6 +33,9 @@ class TextFlags {
   template <class T>
   void add(Command& verb, const std::string& names, T& (*member)(infer::TextOptions&),
            const std::string& help);
+  void add_list(Command& verb, const std::string& names, std::vector<std::string> infer::TextOptions::*member,
+                const std::string& help);
+  void add_logit_bias(Command& verb);
   std::vector<std::function<void(infer::TextOptions&)>> settings_;
 };
 

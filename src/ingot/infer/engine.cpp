@@ -25,6 +25,13 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// min_tokens holds back what ends a sequence.
+Sampler sampler_of(const Request& request) {
+  SamplingOptions options = request.sampling;
+  options.end_tokens = request.stop_tokens;
+  return Sampler(options);
+}
+
 }  // namespace
 
 void EngineOptions::validate(const LanguageConfig& model) const {
@@ -63,7 +70,7 @@ void Request::validate(const LanguageConfig& model) const {
 
 Sequence::Sequence(Request request, KvCache cache)
     : request_(std::move(request)),
-      sampler_(request_.sampling),
+      sampler_(sampler_of(request_)),
       cache_(std::move(cache)),
       tokens_(request_.prompt) {}
 
@@ -113,7 +120,7 @@ void Engine::restart(Sequence& sequence, Request request) {
   const std::int64_t shared = std::min({mine - sequence.tokens_.begin(), sequence.cache_.length(),
                                         static_cast<std::int64_t>(request.prompt.size()) - 1});
   sequence.cache_.truncate(shared);
-  sequence.sampler_ = Sampler(request.sampling);
+  sequence.sampler_ = sampler_of(request);
   sequence.tokens_ = request.prompt;
   sequence.request_ = std::move(request);
   sequence.result_ = {};
@@ -236,7 +243,8 @@ void Engine::draw(std::vector<Turn>& turns, const Logits& logits) {
          std::span(turns).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)))
       draw(turn, [&](std::int64_t row) {
         Sequence& s = *turn.sequence;
-        return s.sampler_({host.data<float>() + static_cast<std::size_t>(row) * vocab, vocab}, s.tokens_);
+        return s.sampler_({host.data<float>() + static_cast<std::size_t>(row) * vocab, vocab}, s.tokens_,
+                          s.request_.prompt.size());
       });
   });
 }
@@ -293,6 +301,8 @@ std::string_view name(StopReason reason) {
       return "context_full";
     case StopReason::cancelled:
       return "cancelled";
+    case StopReason::stop_string:
+      return "stop_string";
   }
   return "";
 }

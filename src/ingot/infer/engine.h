@@ -49,7 +49,8 @@ struct Request {
   void validate(const LanguageConfig& model) const;
 };
 
-enum class StopReason : std::uint8_t { max_tokens, stop_token, context_full, cancelled };
+/// stop_string: told by what turns tokens into text (TextStream).
+enum class StopReason : std::uint8_t { max_tokens, stop_token, context_full, cancelled, stop_string };
 
 struct Generation {
   std::vector<std::int32_t> tokens;  ///< without the prompt
@@ -153,7 +154,7 @@ class Engine {
 /// Engine::generate on an engine of its own.
 Generation generate(const LanguageModel& model, Request request, const EngineOptions& options = {});
 
-/// "max_tokens", "stop_token", "context_full", "cancelled".
+/// "max_tokens", "stop_token", "context_full", "cancelled", "stop_string".
 std::string_view name(StopReason reason);
 
 }  // namespace ingot::infer

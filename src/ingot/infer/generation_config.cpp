@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -25,16 +26,21 @@ std::optional<ConfigFile> file_in(const std::string& directory, const char* name
 }
 
 // llama.cpp's keys, under the names of generation_config.json.
-constexpr std::array<std::pair<const char*, const char*>, 8> kGgufKeys{{
+constexpr auto kGgufKeys = std::to_array<std::pair<const char*, const char*>>({
     {"general.sampling.temp", "temperature"},
     {"general.sampling.top_k", "top_k"},
     {"general.sampling.top_p", "top_p"},
     {"general.sampling.min_p", "min_p"},
     {"general.sampling.penalty_repeat", "repetition_penalty"},
+    {"general.sampling.xtc_probability", "xtc_probability"},
+    {"general.sampling.xtc_threshold", "xtc_threshold"},
+    {"general.sampling.mirostat", "mirostat"},
+    {"general.sampling.mirostat_tau", "mirostat_tau"},
+    {"general.sampling.mirostat_eta", "mirostat_eta"},
     {"tokenizer.ggml.eos_token_id", "eos_token_id"},
     {"tokenizer.ggml.eot_token_id", "eot_token_id"},
     {"tokenizer.ggml.eom_token_id", "eom_token_id"},
-}};
+});
 
 ConfigFile from_gguf(const GgufMetadata& metadata) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
@@ -112,7 +118,29 @@ void GenerationConfig::apply(TextOptions& o) const {
   file_->read("top_p", o.sampling.top_p);
   file_->read("min_p", o.sampling.min_p);
   file_->read("repetition_penalty", o.sampling.repetition_penalty);
+  file_->read("xtc_probability", o.sampling.xtc_probability);
+  file_->read("xtc_threshold", o.sampling.xtc_threshold);
+  file_->read("mirostat", o.sampling.mirostat);
+  file_->read("mirostat_tau", o.sampling.mirostat_tau);
+  file_->read("mirostat_eta", o.sampling.mirostat_eta);
+  file_->read("typical_p", o.sampling.typical_p);
+  file_->read("no_repeat_ngram_size", o.sampling.no_repeat_ngram_size);
+  file_->read("min_new_tokens", o.sampling.min_tokens);
   file_->read("max_new_tokens", o.max_tokens);
+  file_->read_list("stop_strings", o.stop);
+  std::vector<std::int64_t> suppressed;
+  file_->read_list("suppress_tokens", suppressed);
+  for (const std::int64_t id : suppressed)
+    o.sampling.logit_bias.emplace_back(static_cast<std::int32_t>(id),
+                                       -std::numeric_limits<float>::infinity());
+  std::vector<std::vector<std::int64_t>> banned;
+  file_->read("bad_words_ids", banned);
+  for (const std::vector<std::int64_t>& ids : banned) {
+    TokenSequence sequence(ids.begin(), ids.end());
+    const bool ends =
+        sequence.size() == 1 && std::ranges::find(end_tokens_, sequence[0]) != end_tokens_.end();
+    if (!ends) o.sampling.bad_words.push_back(std::move(sequence));  // an end token stays allowed
+  }
   if (!samples) o.sampling.temperature = 0;
 }
 

@@ -1,6 +1,7 @@
 #include "ingot/infer/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -34,6 +35,21 @@ float checked_largest(std::span<const float> logits) {
                               std::isnan(*at) ? "NaN" : "infinite"));
 }
 
+// Standard deviation of the finite logits.
+double deviation(std::span<const float> logits) {
+  double sum = 0, squares = 0, count = 0;
+  for (const float logit : logits) {
+    if (!std::isfinite(logit)) continue;
+    sum += static_cast<double>(logit);
+    ++count;
+  }
+  for (const float logit : logits) {
+    const double apart = static_cast<double>(logit) - sum / count;
+    if (std::isfinite(logit)) squares += apart * apart;
+  }
+  return std::sqrt(squares / count);
+}
+
 }  // namespace
 
 // The first of the largest; a NaN counts as largest.
@@ -49,31 +65,64 @@ std::vector<std::int32_t> likeliest_tokens(const Tensor& logits) {
 }
 
 void SamplingOptions::validate() const {
-  INGOT_CHECK(temperature >= 0 && std::isfinite(temperature),
-              InvalidConfig("temperature", fmt::format("must be 0 or more, got {}", temperature)));
-  INGOT_CHECK(top_k >= 0, InvalidConfig("top_k", fmt::format("must be 0 (off) or more, got {}", top_k)));
-  INGOT_CHECK(top_p > 0 && top_p <= 1,
-              InvalidConfig("top_p", fmt::format("must be in (0, 1], got {}", top_p)));
-  INGOT_CHECK(min_p >= 0 && min_p <= 1,
-              InvalidConfig("min_p", fmt::format("must be in [0, 1], got {}", min_p)));
-  INGOT_CHECK(
-      repetition_penalty > 0 && std::isfinite(repetition_penalty),
-      InvalidConfig("repetition_penalty", fmt::format("must be positive, got {}", repetition_penalty)));
+  const auto check = [](bool good, const char* option, const char* range, auto value) {
+    INGOT_CHECK(good, InvalidConfig(option, fmt::format("must be {}, got {}", range, value)));
+  };
+  const auto share = [](double p) { return p >= 0 && p <= 1; };
+  check(temperature >= 0 && std::isfinite(temperature), "temperature", "0 or more", temperature);
+  check(top_k >= 0, "top_k", "0 (off) or more", top_k);
+  check(top_p > 0 && top_p <= 1, "top_p", "in (0, 1]", top_p);
+  check(share(min_p), "min_p", "in [0, 1]", min_p);
+  check(typical_p > 0 && typical_p <= 1, "typical_p", "in (0, 1]", typical_p);
+  check(top_n_sigma >= 0 && std::isfinite(top_n_sigma), "top_n_sigma", "0 (off) or more", top_n_sigma);
+  check(share(xtc_probability), "xtc_probability", "in [0, 1]", xtc_probability);
+  check(share(xtc_threshold), "xtc_threshold", "in [0, 1]", xtc_threshold);
+  check(mirostat == 0 || mirostat == 2, "mirostat", "0 (off) or 2", mirostat);
+  check(mirostat_tau > 0 && std::isfinite(mirostat_tau), "mirostat_tau", "positive", mirostat_tau);
+  check(mirostat_eta > 0 && std::isfinite(mirostat_eta), "mirostat_eta", "positive", mirostat_eta);
+  check(repetition_penalty > 0 && std::isfinite(repetition_penalty), "repetition_penalty", "positive",
+        repetition_penalty);
+  check(std::isfinite(presence_penalty), "presence_penalty", "a number", presence_penalty);
+  check(std::isfinite(frequency_penalty), "frequency_penalty", "a number", frequency_penalty);
+  check(dry.multiplier >= 0 && std::isfinite(dry.multiplier), "dry_multiplier", "0 (off) or more",
+        dry.multiplier);
+  check(dry.base >= 1 && std::isfinite(dry.base), "dry_base", "1 or more", dry.base);
+  check(dry.allowed_length >= 0, "dry_allowed_length", "0 or more", dry.allowed_length);
+  check(dry.last_n >= -1, "dry_penalty_last_n", "-1 (all) or more", dry.last_n);
+  check(no_repeat_ngram_size >= 0, "no_repeat_ngram_size", "0 (off) or more", no_repeat_ngram_size);
+  check(min_tokens >= 0, "min_tokens", "0 or more", min_tokens);
+  for (const auto& [id, bias] : logit_bias)
+    check(bias < std::numeric_limits<float>::infinity(), "logit_bias", "a number or -inf", bias);
+}
+
+bool SamplingOptions::changes_logits() const {
+  return !logit_bias.empty() || repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0 ||
+         dry.multiplier != 0 || no_repeat_ngram_size > 0 || !bad_words.empty() ||
+         (min_tokens > 0 && !end_tokens.empty());
 }
 
 Sampler::Sampler(const SamplingOptions& options)
-    : options_(options), rng_(RngKey{options.seed, 0x73616d706c65}) {
+    : options_(options),
+      rng_(RngKey{options.seed, 0x73616d706c65}),
+      mirostat_(options.mirostat_tau, options.mirostat_eta) {
   options_.validate();
+  std::erase_if(options_.dry.breakers, [](const TokenSequence& breaker) { return breaker.empty(); });
+  std::ranges::sort(options_.dry.breakers);
 }
 
-std::int32_t Sampler::operator()(std::span<const float> logits, std::span<const std::int32_t> history) {
+std::int32_t Sampler::operator()(std::span<const float> logits, std::span<const std::int32_t> history,
+                                 std::size_t prompt) {
   if (greedy() && !logits.empty()) {
     const std::int32_t token = likeliest_tokens(as_row(logits)).front();
     if (token >= 0) return token;  // else we say below what is wrong
   }
-  take(logits, history);
+  take(logits, history, prompt);
   if (options_.temperature == 0)
     return static_cast<std::int32_t>(std::ranges::max_element(logits_) - logits_.begin());
+  return restricts_by_list() ? draw_listed() : draw_ranked();
+}
+
+std::int32_t Sampler::draw_ranked() {
   const auto [count, total] = kept();
   double draw = rng_.uniform_double() * total;
   for (std::size_t rank = 0; rank < count; ++rank) {
@@ -85,27 +134,91 @@ std::int32_t Sampler::operator()(std::span<const float> logits, std::span<const 
   return ranked(0).id;
 }
 
+std::int32_t Sampler::draw_listed() {
+  const std::vector<WeightedToken> tokens = candidates();
+  const double total = total_weight(tokens);
+  double draw = rng_.uniform_double() * total;
+  std::size_t at = 0;
+  while (at + 1 < tokens.size() && (draw -= tokens[at].weight) >= 0) ++at;
+  if (options_.mirostat == 2) mirostat_.drawn(tokens[at].weight / total);
+  return tokens[at].id;
+}
+
+// Whether more than a number of the likeliest tokens has to be known.
+bool Sampler::restricts_by_list() const {
+  return options_.mirostat == 2 || options_.typical_p < 1 || options_.xtc_probability > 0;
+}
+
+// What is left to draw from, likeliest first.
+std::vector<WeightedToken> Sampler::candidates() {
+  const bool mirostat = options_.mirostat == 2;
+  const std::size_t count = mirostat ? logits_.size() : kept().count;
+  std::vector<WeightedToken> tokens;
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    const double each = weight(ranked(rank));
+    if (each == 0) break;
+    tokens.push_back({ranked(rank).id, each});
+  }
+  if (mirostat) {
+    mirostat_.keep(tokens);
+    return tokens;
+  }
+  if (options_.typical_p < 1) keep_typical(tokens, options_.typical_p);
+  if (options_.xtc_probability > 0 && rng_.uniform_double() <= options_.xtc_probability)
+    exclude_top_choices(tokens, options_.xtc_threshold);
+  return tokens;
+}
+
+std::vector<WeightedToken> Sampler::distribution(std::span<const float> logits,
+                                                 std::span<const std::int32_t> history, std::size_t prompt) {
+  take(logits, history, prompt);
+  std::vector<WeightedToken> tokens;
+  if (options_.temperature == 0) {
+    tokens.push_back({ranked(0).id, 1});
+  } else {
+    tokens = candidates();
+  }
+  const double total = total_weight(tokens);
+  for (WeightedToken& token : tokens) token.weight /= total;
+  return tokens;
+}
+
 // Checks the logits, and makes of them what is drawn from.
-void Sampler::take(std::span<const float> logits, std::span<const std::int32_t> history) {
-  const float largest = checked_largest(logits);
+void Sampler::take(std::span<const float> logits, std::span<const std::int32_t> history, std::size_t prompt) {
+  float largest = checked_largest(logits);
   logits_.assign(logits.begin(), logits.end());
-  if (options_.repetition_penalty != 1.0) {
-    std::vector<std::int32_t> seen(history.begin(), history.end());
-    std::ranges::sort(seen);
-    seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
-    const auto penalty = static_cast<float>(options_.repetition_penalty);
-    for (const std::int32_t id : seen) {
-      if (id < 0 || static_cast<std::size_t>(id) >= logits_.size()) continue;
-      float& logit = logits_[static_cast<std::size_t>(id)];
-      logit = logit > 0 ? logit / penalty : logit * penalty;
-    }
+  if (options_.changes_logits()) {
+    change(history, prompt);
+    largest = largest_logit(logits_);
+    INGOT_CHECK(std::isfinite(largest),
+                NonFinite("logits",
+                          "no token is left: logit_bias, bad_words, min_tokens and their like rule "
+                          "out all of them"));
   }
   const float temperature = options_.temperature > 0 ? static_cast<float>(options_.temperature) : 1.0F;
   divide_logits(logits_, temperature);
-  top_ = options_.repetition_penalty == 1.0 ? largest / temperature : largest_logit(logits_);
+  top_ = largest / temperature;
   candidates_.clear();
   sorted_ = 0;
   lowest_ = std::numeric_limits<float>::infinity();
+}
+
+void Sampler::change(std::span<const std::int32_t> history, std::size_t prompt) {
+  const SamplingOptions& o = options_;
+  const std::span<const std::int32_t> written = history.subspan(std::min(prompt, history.size()));
+  add_bias(logits_, o.logit_bias);
+  if (o.repetition_penalty != 1)
+    penalize_repetition(logits_, history, static_cast<float>(o.repetition_penalty));
+  if (o.presence_penalty != 0 || o.frequency_penalty != 0) {
+    penalize_counts(logits_, written, static_cast<float>(o.presence_penalty),
+                    static_cast<float>(o.frequency_penalty));
+  }
+  if (o.dry.multiplier != 0) penalize_dry(logits_, history, o.dry);
+  if (o.no_repeat_ngram_size > 0) ban_repeated_ngrams(logits_, history, o.no_repeat_ngram_size);
+  ban_sequences(logits_, history, o.bad_words);
+  if (static_cast<std::int64_t>(written.size()) < o.min_tokens) {
+    for (const std::int32_t id : o.end_tokens) ban_sequences(logits_, {}, std::array{TokenSequence{id}});
+  }
 }
 
 // Ties go to the lower id, as in argmax.
@@ -148,14 +261,26 @@ void Sampler::sort_until(std::size_t count) {
   }
 }
 
-Sampler::Kept Sampler::kept() {
+// By top-n-sigma and top-k.
+Sampler::Kept Sampler::kept_by_count() {
   Kept all{.count = logits_.size(), .weight = 0};
   if (options_.top_k > 0) all.count = std::min(all.count, static_cast<std::size_t>(options_.top_k));
+  if (options_.top_n_sigma > 0) {
+    const float lowest = top_ - static_cast<float>(options_.top_n_sigma * deviation(logits_));
+    std::size_t count = 1;
+    while (count < all.count && ranked(count).logit >= lowest) ++count;
+    all.count = count;
+  }
   if (all.count == logits_.size()) {
     all.weight = sum_exp_weights(logits_, top_);
   } else {
     for (std::size_t rank = 0; rank < all.count; ++rank) all.weight += weight(ranked(rank));
   }
+  return all;
+}
+
+Sampler::Kept Sampler::kept() {
+  const Kept all = kept_by_count();
   if (options_.top_p >= 1 && options_.min_p <= 0) return all;
   Kept few{.count = 1, .weight = weight(ranked(0))};
   while (few.count < all.count && few.weight < options_.top_p * all.weight) {

@@ -6,19 +6,39 @@
 
 #include "ingot/base/rng.h"
 #include "ingot/core/tensor.h"
+#include "ingot/infer/candidate_filters.h"
+#include "ingot/infer/logit_processors.h"
 
 namespace ingot {
 
-/// How the next token is chosen. The steps apply in this order: repetition penalty, temperature, top-k,
-/// top-p, min-p.
+/// How the next token is chosen. The steps apply in the order of docs/inference.md: what changes logits, the
+/// temperature, what restricts the choice, the draw.
 struct SamplingOptions {
-  double temperature = 0.8;         ///< 0: always the likeliest token (greedy)
-  std::int64_t top_k = 0;           ///< keep the k likeliest; 0: all
-  double top_p = 1.0;               ///< keep the fewest tokens whose probabilities reach p (nucleus sampling)
-  double min_p = 0.0;               ///< drop tokens less likely than min_p times the likeliest
-  double repetition_penalty = 1.0;  ///< > 1 makes tokens that are there already less likely (CTRL's rule)
+  double temperature = 0.8;      ///< 0: always the likeliest token (greedy)
+  std::int64_t top_k = 0;        ///< keep the k likeliest; 0: all
+  double top_p = 1.0;            ///< keep the fewest tokens whose probabilities reach p (nucleus sampling)
+  double min_p = 0.0;            ///< drop tokens less likely than min_p times the likeliest
+  double typical_p = 1.0;        ///< keep the most typical tokens whose probabilities reach p (keep_typical)
+  double top_n_sigma = 0.0;      ///< keep logits within n standard deviations of the largest; 0: all
+  double xtc_probability = 0.0;  ///< how often the top choices are excluded (exclude_top_choices); 0: never
+  double xtc_threshold = 0.1;
+  std::int64_t mirostat = 0;  ///< 2: Mirostat 2 in place of the restrictions above; 0: off
+  double mirostat_tau = 5.0, mirostat_eta = 0.1;
+
+  std::vector<TokenBias> logit_bias{};  ///< added to a token's logit
+  double repetition_penalty = 1.0;      ///< > 1 makes tokens that are there already less likely (CTRL's rule)
+  /// Taken from the logits of tokens that were written (not those of the prompt): once, and for each time.
+  double presence_penalty = 0.0, frequency_penalty = 0.0;
+  DryOptions dry{};
+  std::int64_t no_repeat_ngram_size = 0;   ///< no n-gram comes twice; 0: off
+  std::vector<TokenSequence> bad_words{};  ///< sequences that never come
+  std::int64_t min_tokens = 0;             ///< end_tokens do not come before so many
+  std::vector<std::int32_t> end_tokens{};
+
   std::uint64_t seed = 0;
 
+  /// Whether anything changes logits before the draw.
+  bool changes_logits() const;
   /// Throws InvalidConfig naming the option.
   void validate() const;
 };
@@ -29,11 +49,16 @@ class Sampler {
   explicit Sampler(const SamplingOptions& options);
 
   /// Whether it always takes the likeliest token, as likeliest_tokens() does.
-  bool greedy() const { return options_.temperature == 0 && options_.repetition_penalty == 1.0; }
+  bool greedy() const { return options_.temperature == 0 && !options_.changes_logits(); }
 
-  /// The next token's id from its logits [vocab]; `history` is what a repetition penalty counts. Throws
-  /// NonFinite when a logit is NaN or +∞, or none is finite.
-  std::int32_t operator()(std::span<const float> logits, std::span<const std::int32_t> history = {});
+  /// The next token's id from its logits [vocab]; `history`: the sequence so far, of which the first `prompt`
+  /// tokens are the prompt. Throws NonFinite when a logit is NaN or +∞, or no token is left.
+  std::int32_t operator()(std::span<const float> logits, std::span<const std::int32_t> history = {},
+                          std::size_t prompt = 0);
+
+  /// The tokens that a draw would choose from, with their probabilities, likeliest first.
+  std::vector<WeightedToken> distribution(std::span<const float> logits,
+                                          std::span<const std::int32_t> history = {}, std::size_t prompt = 0);
 
  private:
   struct Candidate {
@@ -41,7 +66,8 @@ class Sampler {
     std::int32_t id;
   };
   static bool likelier(const Candidate& a, const Candidate& b);
-  void take(std::span<const float> logits, std::span<const std::int32_t> history);
+  void take(std::span<const float> logits, std::span<const std::int32_t> history, std::size_t prompt);
+  void change(std::span<const std::int32_t> history, std::size_t prompt);
   const Candidate& ranked(std::size_t rank);
   void sort_until(std::size_t count);
   void collect_more();
@@ -51,10 +77,16 @@ class Sampler {
     double weight;  // of all of them
   };
   Kept kept();
+  Kept kept_by_count();
+  bool restricts_by_list() const;
+  std::vector<WeightedToken> candidates();
+  std::int32_t draw_ranked();
+  std::int32_t draw_listed();
 
   SamplingOptions options_;
   Rng rng_;
-  std::vector<float> logits_;  // penalised and divided by the temperature
+  Mirostat mirostat_;
+  std::vector<float> logits_;  // changed, and divided by the temperature
   float top_ = 0;              // the largest of them
   // The likeliest tokens: all whose logit is at least lowest_, of which sorted_ stand in front in order.
   std::vector<Candidate> candidates_;

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
 #include "ingot/core/device_config.h"
 #include "ingot/infer/load.h"
+#include "ingot/infer/text_stream.h"
+#include "ingot/infer/word_tokens.h"
 #include "ingot/models/open_tokenizer.h"
-#include "ingot/text/detokenize_stream.h"
 
 namespace ingot::infer {
 namespace {
@@ -35,8 +37,8 @@ std::unique_ptr<LanguageModel> load_model(const SessionOptions& options) {
 /// One text that is being written.
 class TextRun {
  public:
-  TextRun(Engine& engine, const text::Tokenizer& tokenizer, const OnText& on_text)
-      : engine_(engine), stream_(tokenizer), on_text_(on_text) {}
+  TextRun(Engine& engine, const text::Tokenizer& tokenizer, const TextOptions& options, const OnText& on_text)
+      : engine_(engine), stream_(tokenizer, options.stop), on_text_(on_text) {}
   ~TextRun() {
     if (sequence_ != nullptr) engine_.cancel(*sequence_);  // an error came in between
   }
@@ -46,7 +48,7 @@ class TextRun {
   /// Starts it, in `sequence` where there is one.
   void start(Request request, std::shared_ptr<Sequence> sequence = nullptr) {
     written_.prompt_tokens = static_cast<std::int64_t>(request.prompt.size());
-    request.on_token = [this](std::int32_t id) { return show(stream_.push(id)); };
+    request.on_token = [this](std::int32_t id) { return show(stream_.push(id)) && !stream_.stopped(); };
     if (sequence != nullptr) engine_.restart(*sequence, std::move(request));
     sequence_ = sequence != nullptr ? std::move(sequence) : engine_.start(std::move(request));
   }
@@ -58,6 +60,7 @@ class TextRun {
     show(stream_.finish());
     written_.prompt = std::move(prompt);
     written_.generation = sequence_->result();
+    if (stream_.stopped()) written_.generation.reason = StopReason::stop_string;
     return std::move(written_);
   }
 
@@ -68,7 +71,7 @@ class TextRun {
   }
 
   Engine& engine_;
-  text::DetokenizeStream stream_;
+  TextStream stream_;
   const OnText& on_text_;
   WrittenText written_;
   std::shared_ptr<Sequence> sequence_;
@@ -102,6 +105,13 @@ Request Session::request(std::vector<std::int32_t> prompt, const TextOptions& op
                   .sampling = options.sampling,
                   .speculate = options.speculate};
   if (!options.ignore_end_tokens) request.stop_tokens = end_tokens_;
+  const auto add = [](std::vector<TokenSequence>& to, std::vector<TokenSequence> more) {
+    to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  };
+  SamplingOptions& sampling = request.sampling;
+  add(sampling.bad_words, word_sequences(tokenizer_, options.bad_words));
+  if (sampling.dry.multiplier != 0)
+    add(sampling.dry.breakers, breaker_sequences(tokenizer_, options.dry_sequence_breakers));
   return request;
 }
 
@@ -110,7 +120,7 @@ void Session::start(TextRun& run, const std::string& prompt, const TextOptions& 
 }
 
 WrittenText Session::generate(const std::string& prompt, const TextOptions& options, const OnText& on_text) {
-  TextRun run(engine_, tokenizer_, on_text);
+  TextRun run(engine_, tokenizer_, options, on_text);
   start(run, prompt, options);
   while (!run.finished()) engine_.step();
   return run.take(prompt);
@@ -118,7 +128,7 @@ WrittenText Session::generate(const std::string& prompt, const TextOptions& opti
 
 WrittenText Session::generate(std::vector<std::int32_t> prompt, const TextOptions& options,
                               const OnText& on_text, std::shared_ptr<Sequence>& sequence) {
-  TextRun run(engine_, tokenizer_, on_text);
+  TextRun run(engine_, tokenizer_, options, on_text);
   run.start(request(std::move(prompt), options), sequence);
   sequence = run.sequence();
   while (!run.finished()) engine_.step();
@@ -135,7 +145,7 @@ void Session::generate_all(std::span<const std::string> prompts, const TextOptio
       return std::ranges::count_if(runs, [](const TextRun& run) { return !run.finished(); });
     };
     while (started < prompts.size() && running() < options_.batch)
-      start(runs.emplace_back(engine_, tokenizer_, nobody), prompts[started++], options);
+      start(runs.emplace_back(engine_, tokenizer_, options, nobody), prompts[started++], options);
     engine_.step();
     for (; !runs.empty() && runs.front().finished(); runs.pop_front())
       on_written(runs.front().take(prompts[written++]));

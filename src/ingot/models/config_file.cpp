@@ -49,6 +49,9 @@ void ConfigFile::read(const char* key, double& value) const { read_as(key, value
 void ConfigFile::read(const char* key, std::vector<std::string>& value) const { read_as(key, value); }
 void ConfigFile::read(const char* key, std::vector<std::int64_t>& value) const { read_as(key, value); }
 void ConfigFile::read(const char* key, std::vector<double>& value) const { read_as(key, value); }
+void ConfigFile::read(const char* key, std::vector<std::vector<std::int64_t>>& value) const {
+  read_as(key, value);
+}
 
 void ConfigFile::read_first(const char* key, std::int64_t& value) const {
   std::vector<std::int64_t> all;
@@ -56,12 +59,20 @@ void ConfigFile::read_first(const char* key, std::int64_t& value) const {
   if (!all.empty()) value = all.front();
 }
 
-void ConfigFile::read_list(const char* key, std::vector<std::int64_t>& value) const {
+template <class T>
+void ConfigFile::read_list_as(const char* key, std::vector<T>& value) const {
   if (!has(key)) return;
   if (contents_->json[key].is_array()) return read(key, value);
-  std::int64_t one = 0;
+  T one{};
   read(key, one);
   value = {one};
+}
+
+void ConfigFile::read_list(const char* key, std::vector<std::int64_t>& value) const {
+  read_list_as(key, value);
+}
+void ConfigFile::read_list(const char* key, std::vector<std::string>& value) const {
+  read_list_as(key, value);
 }
 
 void ConfigFile::read_dtype(DType& value) const {

@@ -28,8 +28,10 @@ class ConfigFile {
   void read(const char* key, std::vector<double>& value) const;
   /// An integer, or the first of a list of them.
   void read_first(const char* key, std::int64_t& value) const;
-  /// A list of integers, or one alone.
+  void read(const char* key, std::vector<std::vector<std::int64_t>>& value) const;
+  /// A list, or one element alone.
   void read_list(const char* key, std::vector<std::int64_t>& value) const;
+  void read_list(const char* key, std::vector<std::string>& value) const;
   /// `dtype`, or `torch_dtype` as older files say.
   void read_dtype(DType& value) const;
   /// The object under `key`, where there is one.
@@ -47,6 +49,8 @@ class ConfigFile {
   ConfigFile(std::shared_ptr<const Contents> contents, std::string path);
   template <class T>
   void read_as(const char* key, T& value) const;
+  template <class T>
+  void read_list_as(const char* key, std::vector<T>& value) const;
 
   std::shared_ptr<const Contents> contents_;
   std::string path_;
