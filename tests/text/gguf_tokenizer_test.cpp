@@ -81,6 +81,7 @@ TEST_P(GgufByteLevel, GivesTheIdsOfTheTokenizerJsonItWasMadeFrom) {
 
 INSTANTIATE_TEST_SUITE_P(Families, GgufByteLevel,
                          testing::Values(Case{"gpt2", "gpt-2", ""}, Case{"qwen2", "qwen2", ""},
+                                         Case{"deepseek3", "deepseek-v3", ""}, Case{"gpt4o", "gpt-4o", ""},
                                          Case{"llama3", "llama-bpe", "<|begin_of_text|>"}),
                          [](const auto& param) { return param.param.golden; });
 
@@ -111,6 +112,58 @@ TEST(GgufTokenizer, SentencePieceListsGiveTheIdsOfTheLibrary) {
     EXPECT_EQ(tokenizer.encode(text, {.split_special_tokens = true}), expected);
   }
   EXPECT_EQ(tokenizer.eos_id(), 2);
+}
+
+// "5" and "67" are tokens, as are " a" and the like: what a pre-tokenizer cuts shows in the ids.
+std::vector<std::string> tokens_of(const std::string& pre, const std::string& text) {
+  GgufVocabulary v;
+  v.model = "gpt2";
+  v.pre = pre;
+  for (const char* token : {"1",  "2", "3",  "4", "12", "34", "123", "1234", "x",  "y",  "xy", "'", "s",
+                            "'s", "Ġ", "Ġx", "Ċ", "ĊĊ", "-",  "--",  "X",    "Xx", "xX", "S",  "'S"})
+    v.tokens.emplace_back(token);
+  v.merges = {"1 2", "3 4", "12 3", "12 34", "x y", "' s", "Ġ x", "Ċ Ċ", "- -", "X x", "x X", "' S"};
+  const Tokenizer tokenizer(make_gguf_tokenizer(v, "x.gguf"));
+  std::vector<std::string> tokens;
+  for (const std::int32_t id : tokenizer.encode(text, {.add_special_tokens = false}))
+    tokens.emplace_back(tokenizer.id_to_token(id));
+  return tokens;
+}
+
+TEST(GgufTokenizer, NamesOfPreTokenizersCutAsTheyDoInLlamaCpp) {
+  using Tokens = std::vector<std::string>;
+  for (const char* pre : {"phi-2", "jina-v2-code", "mellum", "trillion", "exaone4"})
+    EXPECT_EQ(tokens_of(pre, "1234"), (Tokens{"1234"})) << pre;
+  for (const char* pre :
+       {"dbrx", "smaug-bpe", "glm4", "chatglm-bpe", "falcon3", "pixtral", "lfm2", "llama4", "minimax-m2",
+        "hunyuan-dense", "kimi-k2", "minicpm5", "jais-2", "falcon", "default", ""})
+    EXPECT_EQ(tokens_of(pre, "1234"), (Tokens{"123", "4"})) << pre;
+  for (const char* pre : {"afmoe", "tiny_aya", "cohere2moe"})
+    EXPECT_EQ(tokens_of(pre, "1234"), (Tokens{"1", "2", "34"})) << pre;
+  for (const char* pre : {"stablelm2", "megrez", "hunyuan", "qwen35", "grok-2", "command-r", "codeshell",
+                          "viking", "deepseek-coder", "chameleon", "bailingmoe2", "seed-coder", "ufakzeka",
+                          "exaone-moe", "laguna", "youtu", "spark2_5", "minerva-7b"})
+    EXPECT_EQ(tokens_of(pre, "12"), (Tokens{"1", "2"})) << pre;
+  for (const char* pre : {"bloom", "poro-chat", "gpt3-finnish", "deepseek-llm", "superbpe"})
+    EXPECT_EQ(tokens_of(pre, "12"), (Tokens{"12"})) << pre;
+  EXPECT_EQ(tokens_of("dbrx", "x'S"), (Tokens{"x", "'S"}));
+  EXPECT_EQ(tokens_of("command-r", "x'S"), (Tokens{"x", "'", "S"}));
+  EXPECT_EQ(tokens_of("gpt-4o", "xX"), (Tokens{"x", "X"}));
+  EXPECT_EQ(tokens_of("dbrx", "xX"), (Tokens{"xX"}));
+  EXPECT_EQ(tokens_of("bloom", "x--"), (Tokens{"x", "--"}));
+  EXPECT_EQ(tokens_of("laguna", "\n\n"), (Tokens{"ĊĊ"}));
+}
+
+TEST(GgufTokenizer, Gemma4TakesTextAsSentencePieceDoes) {
+  GgufVocabulary v;
+  v.model = "gemma4";
+  v.tokens = {"<unk>", "a", "▁", "▁a", "<0xC3>", "<0xA9>"};
+  v.types = {2, 1, 1, 1, 6, 6};
+  v.merges = {"▁ a"};
+  const Tokenizer tokenizer(make_gguf_tokenizer(v, "x.gguf"));
+  const Ids ids{1, 3, 4, 5};
+  EXPECT_EQ(tokenizer.encode("a aé", {.add_special_tokens = false}), ids);
+  EXPECT_EQ(tokenizer.decode(ids), "a aé");
 }
 
 TEST(GgufTokenizer, ListsThatDoNotBelongTogetherAreRefused) {

@@ -1,8 +1,13 @@
 #include "ingot/models/open_tokenizer.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 
+#include <fmt/format.h>
+
 #include "ingot/base/error.h"
+#include "ingot/text/sentencepiece.h"
 #include "ingot/text/tokenizer_spec.h"
 #include "ingot/weights/gguf.h"
 
@@ -30,16 +35,58 @@ text::GgufVocabulary gguf_vocabulary(const GgufMetadata& metadata) {
   return v;
 }
 
-bool has_tokenizer(const std::string& path) {
-  namespace fs = std::filesystem;
-  if (!fs::is_directory(path)) {
-    return !path.ends_with(".gguf") || open_gguf(path)->fields().find("tokenizer.ggml.model") != nullptr ||
-           open_gguf(path)->fields().find("tokenizer.huggingface.json") != nullptr;
-  }
-  const auto holds = [&path](const char* name) { return fs::exists(fs::path(path) / name); };
-  return holds("tokenizer.json") || holds("vocab.json") || holds("vocab.txt") || holds("tokenizer.model") ||
-         holds("spiece.model");
+namespace {
+
+std::string token_of(const text::GgufVocabulary& vocabulary, std::optional<std::int64_t> id) {
+  const bool listed = id && *id >= 0 && static_cast<std::size_t>(*id) < vocabulary.tokens.size();
+  return listed ? vocabulary.tokens[static_cast<std::size_t>(*id)] : std::string();
 }
+
+// What the file says of named tokens, where `config` does not.
+void add_names(const text::GgufVocabulary& vocabulary, text::TokenizerConfig& config) {
+  const auto set = [&](std::string& token, std::optional<std::int64_t> id) {
+    if (token.empty()) token = token_of(vocabulary, id);
+  };
+  set(config.bos_token, vocabulary.bos);
+  set(config.eos_token, vocabulary.eos);
+  set(config.eot_token, vocabulary.eot);
+  set(config.eom_token, vocabulary.eom);
+  set(config.unk_token, vocabulary.unk);
+  set(config.pad_token, vocabulary.pad);
+  if (config.chat_template.empty()) config.chat_template = vocabulary.chat_template;
+}
+
+// A tokenizer that lies beside the file, but belongs to another model.
+void check_same_tokens(const text::Tokenizer& tokenizer, const text::GgufVocabulary& vocabulary,
+                       const std::string& directory, const std::string& path) {
+  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    const std::string_view beside = tokenizer.id_to_token(static_cast<std::int32_t>(id));
+    const std::string& listed = vocabulary.tokens[id];
+    const bool unused = id < vocabulary.types.size() && vocabulary.types[id] == text::SentencePiece::kUnused;
+    INGOT_CHECK(beside == listed || beside.empty() || unused,
+                FormatError(directory, -1, "tokenizer",
+                            fmt::format("has \"{}\" for the id {}, {} has \"{}\"; it is another model's",
+                                        beside, id, path, listed)));
+  }
+}
+
+// The tokenizer of the folder that a file of a kind unknown to us lies in.
+text::Tokenizer tokenizer_beside(const std::string& path, const text::GgufVocabulary& vocabulary) {
+  const std::string directory = std::filesystem::absolute(path).parent_path().string();
+  text::Tokenizer tokenizer = text::Tokenizer::from_directory(directory);
+  check_same_tokens(tokenizer, vocabulary, directory, path);
+  text::TokenizerConfig config = tokenizer.config();
+  add_names(vocabulary, config);
+  return tokenizer.with_config(std::move(config));
+}
+
+bool directory_has_tokenizer(const std::string& directory) {
+  return std::ranges::any_of(
+      std::array{"tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model", "spiece.model"},
+      [&](const char* name) { return std::filesystem::exists(std::filesystem::path(directory) / name); });
+}
+
+}  // namespace
 
 text::Tokenizer open_tokenizer(const std::string& path) {
   if (std::filesystem::is_directory(path)) return text::Tokenizer::from_directory(path);
@@ -48,22 +95,26 @@ text::Tokenizer open_tokenizer(const std::string& path) {
   const text::GgufVocabulary vocabulary = gguf_vocabulary(source->fields());
   if (const auto json = source->fields().text("tokenizer.huggingface.json")) {  // the whole tokenizer.json
     text::TokenizerSpec spec = text::parse_tokenizer_json(*json, path);
-    const auto named = [&vocabulary](std::optional<std::int64_t> id) {
-      const bool listed = id && *id >= 0 && static_cast<std::size_t>(*id) < vocabulary.tokens.size();
-      return listed ? vocabulary.tokens[static_cast<std::size_t>(*id)] : std::string();
-    };
-    spec.config.bos_token = named(vocabulary.bos);
-    spec.config.eos_token = named(vocabulary.eos);
-    spec.config.eot_token = named(vocabulary.eot);
-    spec.config.eom_token = named(vocabulary.eom);
-    spec.config.unk_token = named(vocabulary.unk);
-    spec.config.pad_token = named(vocabulary.pad);
-    spec.config.chat_template = vocabulary.chat_template;
+    add_names(vocabulary, spec.config);
     return text::Tokenizer(std::move(spec));
   }
+  const bool beside = directory_has_tokenizer(std::filesystem::absolute(path).parent_path().string());
+  if (vocabulary.model.empty() && beside) return tokenizer_beside(path, vocabulary);
   INGOT_CHECK(!vocabulary.model.empty(),
-              FormatError(path, -1, "tokenizer.ggml.model", "is missing: the file holds no tokenizer"));
-  return text::Tokenizer(text::make_gguf_tokenizer(vocabulary, path));
+              FormatError(path, -1, "tokenizer.ggml.model",
+                          "is missing: the file holds no tokenizer; put a tokenizer.json beside it"));
+  try {
+    return text::Tokenizer(text::make_gguf_tokenizer(vocabulary, path));
+  } catch (const NotImplemented&) {
+    if (!beside) throw;
+  }
+  return tokenizer_beside(path, vocabulary);
+}
+
+bool has_tokenizer(const std::string& path) {
+  if (std::filesystem::is_directory(path)) return directory_has_tokenizer(path);
+  return !path.ends_with(".gguf") || open_gguf(path)->fields().find("tokenizer.ggml.model") != nullptr ||
+         open_gguf(path)->fields().find("tokenizer.huggingface.json") != nullptr;
 }
 
 }  // namespace ingot

@@ -1,7 +1,6 @@
 #include "ingot/text/gguf_tokenizer.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/text/bpe.h"
+#include "ingot/text/gguf_pre_tokenizers.h"
 #include "ingot/text/json_write.h"
 #include "ingot/text/sentencepiece.h"
 #include "ingot/text/utf8.h"
@@ -24,68 +24,26 @@ constexpr const char* kByteLevel =
 constexpr const char* kBareByteLevel =
     R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false})";
 
-// Patterns as the models' own tokenizer.json files have them.
-#define INGOT_CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-constexpr const char* kLlama3 = INGOT_CONTRACTIONS
-    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kQwen2 = INGOT_CONTRACTIONS
-    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-#undef INGOT_CONTRACTIONS
-constexpr const char* kTekken =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
-    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*)"
-    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-/// llama.cpp's name of a pre-tokenizer and what it stands for. The first row of a kind is the one written.
-struct NamedPreTokenizer {
-  std::string_view name;
-  const char* pattern;  // null: GPT-2's, which ByteLevel has built in
-  bool digits = false;  // each digit alone, first
-  bool nfc = false;
-  bool ignore_merges = false;
-  bool add_bos = false;
-};
-
-constexpr std::array<NamedPreTokenizer, 15> kPreTokenizers{{{"gpt-2", nullptr},
-                                                            {"default", nullptr},
-                                                            {"", nullptr},
-                                                            {"mpt", nullptr},
-                                                            {"olmo", nullptr},
-                                                            {"jais", nullptr},
-                                                            {"llama-bpe", kLlama3, false, false, true, true},
-                                                            {"llama3", kLlama3, false, false, true, true},
-                                                            {"llama-v3", kLlama3, false, false, true, true},
-                                                            {"qwen2", kQwen2, false, true},
-                                                            {"deepseek-r1-qwen", kQwen2, false, true},
-                                                            {"tekken", kTekken, false, false, true, true},
-                                                            {"smollm", nullptr, true},
-                                                            {"starcoder", nullptr, true},
-                                                            {"refact", nullptr, true}}};
-
-const NamedPreTokenizer& pre_tokenizer_of(const GgufVocabulary& vocabulary, const std::string& source) {
-  const auto found = std::ranges::find(kPreTokenizers, vocabulary.pre, &NamedPreTokenizer::name);
-  if (found != kPreTokenizers.end()) return *found;
-  std::vector<std::string_view> names;
-  for (const NamedPreTokenizer& pre : kPreTokenizers) {
-    if (!pre.name.empty()) names.push_back(pre.name);
-  }
-  throw NotImplemented(fmt::format("{}: tokenizer.ggml.pre '{}' ({} are); give a tokenizer.json beside it",
-                                   source, vocabulary.pre, fmt::join(names, ", ")));
+const GgufPreTokenizers& pre_tokenizer_of(const GgufVocabulary& vocabulary, const std::string& source) {
+  const std::string& name = vocabulary.model == "gemma4" ? vocabulary.model : vocabulary.pre;
+  if (const GgufPreTokenizers* found = find_gguf_pre_tokenizer(name)) return *found;
+  throw NotImplemented(fmt::format(
+      "{}: tokenizer.ggml.pre '{}' (those of llama.cpp are known); give a tokenizer.json beside it", source,
+      name));
 }
 
-std::string split(const char* pattern) {
+std::string split(const std::string& pattern) {
   return fmt::format(R"({{"type":"Split","pattern":{{"Regex":{}}},"behavior":"Isolated","invert":false}})",
                      json_string(pattern));
 }
 
-std::string stages_of(const NamedPreTokenizer& pre) {
-  if (pre.digits) {
-    return fmt::format(
-        R"({{"type":"Sequence","pretokenizers":[{{"type":"Digits","individual_digits":true}},{}]}})",
-        kByteLevel);
-  }
-  if (pre.pattern == nullptr) return kByteLevel;
-  return fmt::format(R"({{"type":"Sequence","pretokenizers":[{},{}]}})", split(pre.pattern), kBareByteLevel);
+std::string stages_of(const GgufPreTokenizers& pre) {
+  std::vector<std::string> stages;
+  if (pre.digits) stages.emplace_back(R"({"type":"Digits","individual_digits":true})");
+  for (const std::string& pattern : pre.patterns) stages.push_back(split(pattern));
+  stages.emplace_back(pre.gpt2_pattern ? kByteLevel : kBareByteLevel);
+  if (stages.size() == 1) return stages.front();
+  return fmt::format(R"({{"type":"Sequence","pretokenizers":[{}]}})", fmt::join(stages, ","));
 }
 
 void check_lists(const GgufVocabulary& v, const std::string& source) {
@@ -121,8 +79,7 @@ std::string token_at(const GgufVocabulary& v, std::optional<std::int64_t> id, co
   return v.tokens[static_cast<std::size_t>(*id)];
 }
 
-TokenizerSpec make_byte_level(const GgufVocabulary& v, const NamedPreTokenizer& pre,
-                              const std::string& source) {
+TokenizerSpec make_bpe(const GgufVocabulary& v, const GgufPreTokenizers& pre, const std::string& source) {
   TokenizerSpec spec;
   Vocabulary vocabulary;
   for (std::size_t id = 0; id < v.tokens.size(); ++id) {
@@ -141,15 +98,23 @@ TokenizerSpec make_byte_level(const GgufVocabulary& v, const NamedPreTokenizer& 
   }
   BpeOptions options;
   options.ignore_merges = pre.ignore_merges;
+  options.byte_fallback = options.fuse_unk = pre.pieces;
   MergeBuilder merges(vocabulary, options, v.merges.size());
   for (std::size_t i = 0; i < v.merges.size(); ++i) {
     const std::string problem = merges.add_line(v.merges[i]);
     INGOT_CHECK(problem.empty(),
                 FormatError(source, -1, fmt::format("tokenizer.ggml.merges[{}]", i), problem));
   }
-  spec.pre_tokenizer = stages_of(pre);
-  if (pre.nfc) spec.normalizer = R"({"type":"NFC"})";
-  spec.decoder = kByteLevel;
+  if (pre.pieces) {
+    spec.normalizer = R"({"type":"Replace","pattern":{"String":" "},"content":"▁"})";
+    spec.decoder =
+        R"({"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},)"
+        R"({"type":"ByteFallback"},{"type":"Fuse"}]})";
+  } else {
+    spec.pre_tokenizer = stages_of(pre);
+    if (pre.nfc) spec.normalizer = R"({"type":"NFC"})";
+    spec.decoder = kByteLevel;
+  }
   spec.model = std::make_shared<BpeModel>(std::move(vocabulary), merges.take(), options);
   return spec;
 }
@@ -171,11 +136,10 @@ TokenizerSpec make_pieces(const GgufVocabulary& v, const std::string& source) {
 
 std::optional<std::string> gguf_pre_tokenizer_name(const GgufPreTokenizer& parts) {
   if (!parts.byte_level) return std::nullopt;
-  for (const NamedPreTokenizer& pre : kPreTokenizers) {
-    const bool same = pre.pattern == nullptr ? parts.patterns.empty() && parts.gpt2_pattern
-                                             : parts.patterns.size() == 1 &&
-                                                   parts.patterns[0] == pre.pattern && !parts.gpt2_pattern;
-    if (same && pre.digits == parts.digits) return std::string(pre.name);
+  for (const GgufPreTokenizers& pre : gguf_pre_tokenizers()) {
+    if (!pre.pieces && pre.patterns == parts.patterns && pre.gpt2_pattern == parts.gpt2_pattern &&
+        pre.digits == parts.digits)
+      return std::string(pre.names.front());
   }
   return std::nullopt;
 }
@@ -183,13 +147,13 @@ std::optional<std::string> gguf_pre_tokenizer_name(const GgufPreTokenizer& parts
 TokenizerSpec make_gguf_tokenizer(const GgufVocabulary& v, const std::string& source) {
   check_lists(v, source);
   const bool pieces = v.model == "llama";
-  INGOT_CHECK(
-      pieces || v.model == "gpt2",
-      NotImplemented(fmt::format("{}: tokenizer.ggml.model '{}' (llama and gpt2 are); give a tokenizer.json "
-                                 "beside it",
-                                 source, v.model)));
-  const NamedPreTokenizer* pre = pieces ? nullptr : &pre_tokenizer_of(v, source);
-  TokenizerSpec spec = pieces ? make_pieces(v, source) : make_byte_level(v, *pre, source);
+  INGOT_CHECK(pieces || v.model == "gpt2" || v.model == "gemma4",
+              NotImplemented(fmt::format(
+                  "{}: tokenizer.ggml.model '{}' (llama, gpt2 and gemma4 are); give a tokenizer.json "
+                  "beside it",
+                  source, v.model)));
+  const GgufPreTokenizers* pre = pieces ? nullptr : &pre_tokenizer_of(v, source);
+  TokenizerSpec spec = pieces ? make_pieces(v, source) : make_bpe(v, *pre, source);
   spec.source = source;
   spec.config.bos_token = token_at(v, v.bos, "tokenizer.ggml.bos_token_id", source);
   spec.config.eos_token = token_at(v, v.eos, "tokenizer.ggml.eos_token_id", source);
@@ -200,8 +164,8 @@ TokenizerSpec make_gguf_tokenizer(const GgufVocabulary& v, const std::string& so
   spec.config.chat_template = v.chat_template;
   const bool bos = v.add_bos.value_or(pieces || pre->add_bos) && !spec.config.bos_token.empty();
   const bool eos = v.add_eos.value_or(false) && !spec.config.eos_token.empty();
-  const std::string around = bos_eos_template(spec.model->vocabulary(), bos ? spec.config.bos_token : "",
-                                              eos ? spec.config.eos_token : "");
+  const std::string around =
+      bos_eos_template(spec, bos ? spec.config.bos_token : "", eos ? spec.config.eos_token : "");
   if (around != "null") spec.post_processor = around;
   return spec;
 }

@@ -10,117 +10,13 @@
 #include <pcre2.h>
 
 #include "ingot/base/error.h"
+#include "ingot/text/regex_dialect.h"
 #include "ingot/text/unicode_tables.h"
 #include "ingot/text/utf8.h"
 
 namespace ingot::text {
 
 namespace {
-
-/// Unicode White_Space, as a class body. PCRE2's own \s also takes U+180E, which left that property in
-/// Unicode 6.3 and which Oniguruma therefore does not match.
-constexpr std::string_view kSpaces =
-    R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
-
-/// Oniguruma's \w: letters, marks, decimal digits, letter numbers, connectors, alphabetic symbols and six
-/// Latin-1 numbers. PCRE2's has no marks.
-constexpr std::string_view kWord =
-    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149})"
-    R"(\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
-
-/// The characters of a general category that PCRE2 does not know yet, as a class body.
-std::string newer_in(std::string_view category) {
-  using N = NewerCharacters;
-  const auto belongs = [&](N::Kind kind) {
-    if (category == "L") return kind <= N::lo;
-    if (category == "N") return kind == N::nd || kind == N::number;
-    if (category == "M") return kind == N::mark;
-    if (category == "P") return kind == N::punctuation;
-    if (category == "S") return kind == N::symbol;
-    if (category == "Lu") return kind == N::lu;
-    if (category == "Ll") return kind == N::ll;
-    if (category == "Lm") return kind == N::lm;
-    if (category == "Lo") return kind == N::lo;
-    if (category == "Nd") return kind == N::nd;
-    return false;
-  };
-  std::string out;
-  for (const N& range : newer_characters())
-    if (belongs(range.kind))
-      out += fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", static_cast<unsigned>(range.first),
-                         static_cast<unsigned>(range.last));
-  if (category == "Han") out = R"(\x{2b739}\x{2ebf0}-\x{2ee5d}\x{31350}-\x{323af})";
-  return out;
-}
-
-/// Writes the pattern in PCRE2's dialect. With `newer` the properties take in characters of Unicode 15
-/// and 16.
-class Translator {
- public:
-  Translator(std::string_view pattern, bool newer) : pattern_(pattern), newer_(newer) {}
-
-  std::string run() {
-    while (i_ < pattern_.size()) {
-      const char c = pattern_[i_++];
-      if (c == '\\' && i_ < pattern_.size()) {
-        escape(pattern_[i_++]);
-        continue;
-      }
-      if (c == '[') ++depth_;
-      if (c == ']' && depth_ > 0) --depth_;
-      out_ += c;
-    }
-    return std::move(out_);
-  }
-
- private:
-  void put_class(std::string_view body, bool negated) {
-    if (depth_ == 0)
-      out_ += fmt::format("[{}{}]", negated ? "^" : "", body);
-    else
-      out_ += body;
-  }
-
-  void escape(char c) {
-    const std::string newer_words = newer_ ? newer_in("L") + newer_in("M") + newer_in("Nd") : "";
-    const bool may_negate = depth_ == 0;  // a negated class inside a class cannot be written out
-    if (c == 's' || (c == 'S' && may_negate)) return put_class(kSpaces, c == 'S');
-    if (c == 'w' || (c == 'W' && may_negate)) return put_class(std::string(kWord) + newer_words, c == 'W');
-    if (c == 'd' || (c == 'D' && may_negate))
-      return put_class(R"(\p{Nd})" + (newer_ ? newer_in("Nd") : ""), c == 'D');
-    if (c == 'h' || (c == 'H' && may_negate)) return put_class("0-9a-fA-F", c == 'H');  // a hexadecimal digit
-    if ((c == 'p' || c == 'P') && i_ < pattern_.size() && pattern_[i_] == '{') {
-      const std::size_t end = pattern_.find('}', i_);
-      if (end != std::string_view::npos) return property(c, end);
-    }
-    out_.append({'\\', c});
-  }
-
-  void property(char c, std::size_t end) {
-    std::string_view name = pattern_.substr(i_ + 1, end - i_ - 1);
-    i_ = end + 1;
-    bool negated = c == 'P';
-    if (name.starts_with('^')) {
-      name.remove_prefix(1);
-      negated = !negated;
-    }
-    // What is longer than a general category is a script; PCRE2 would take the script extensions too.
-    const bool script = name.size() > 2 && name.find_first_of(":=_&") == std::string_view::npos;
-    const std::string body =
-        fmt::format("{}{{{}{}}}", negated && depth_ > 0 ? "\\P" : "\\p", script ? "sc:" : "", name);
-    const std::string newer = newer_ && !(negated && depth_ > 0) ? newer_in(name) : "";
-    if (depth_ == 0 && newer.empty())
-      out_ += fmt::format("{}{{{}{}}}", negated ? "\\P" : "\\p", script ? "sc:" : "", name);
-    else
-      put_class(body + newer, negated);
-  }
-
-  std::string_view pattern_;
-  bool newer_;
-  std::size_t i_ = 0;
-  int depth_ = 0;  // inside [...]
-  std::string out_;
-};
 
 bool has_newer_characters(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
@@ -186,7 +82,7 @@ struct Regex::Impl {
   };
 
   Program compile(bool newer) const {
-    const std::string translated = Translator(pattern, newer).run();
+    const std::string translated = to_pcre2(pattern, newer, where);
     int error = 0;
     PCRE2_SIZE offset = 0;
     Program program;

@@ -39,6 +39,11 @@ void merge_tokenizer_config(TokenizerConfig& config, const JsonView& file) {
   take("pad_token", config.pad_token);
   take("eot_token", config.eot_token);
   take("eom_token", config.eom_token);
+  if (file.has("extra_special_tokens") && file.at("extra_special_tokens").is_object()) {
+    const JsonView named = file.at("extra_special_tokens");
+    if (named.has("eot_token")) config.eot_token = token_text(named.at("eot_token"));
+    if (named.has("eom_token")) config.eom_token = token_text(named.at("eom_token"));
+  }
   if (file.has("chat_template")) config.chat_template = default_template(file.at("chat_template"));
   if (file.has("model_max_length")) {
     // "No limit" is written as 1e30, in digits.

@@ -29,8 +29,12 @@ void mark_special(TokenizerSpec& spec, const std::string& token) {
   spec.added_tokens.push_back(std::move(added));
 }
 
-std::string bos_eos_template(const Vocabulary& vocabulary, const std::string& bos, const std::string& eos) {
+std::string bos_eos_template(const TokenizerSpec& spec, const std::string& bos, const std::string& eos) {
   if (bos.empty() && eos.empty()) return "null";
+  const auto id_of = [&spec](const std::string& token) {
+    const auto added = std::ranges::find(spec.added_tokens, token, &AddedToken::content);
+    return added != spec.added_tokens.end() ? added->id : spec.model->vocabulary().find(token);
+  };
   const auto special = [](const std::string& token, int type) {
     return fmt::format(R"({{"SpecialToken":{{"id":{},"type_id":{}}}}})", json_string(token), type);
   };
@@ -44,7 +48,7 @@ std::string bos_eos_template(const Vocabulary& vocabulary, const std::string& bo
     if (token.empty()) continue;
     const std::string text = json_string(token);
     tokens += fmt::format(R"({}{}:{{"id":{},"ids":[{}],"tokens":[{}]}})", tokens.empty() ? "" : ",", text,
-                          text, vocabulary.find(token), text);
+                          text, id_of(token), text);
   }
   return fmt::format(
       R"({{"type":"TemplateProcessing","single":[{}],"pair":[{},{}],"special_tokens":{{{}}}}})", part('A', 0),
@@ -117,6 +121,10 @@ TokenizerSpec read_vocab_txt(const fs::path& path, const JsonView* config) {
   return spec;
 }
 
+// What a SentencePiece model without normalization says.
+constexpr const char* kPlainPrefix = R"({"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},)"
+                                     R"({"type":"Replace","pattern":{"String":" "},"content":"▁"}]})";
+
 void add_sentencepiece_template(TokenizerSpec& spec, const std::string& kind, const JsonView* config) {
   for (const char* renumbered : {"XLMRoberta", "Camembert", "MBart", "Nllb", "Barthez", "XGLM"})
     INGOT_CHECK(
@@ -127,10 +135,18 @@ void add_sentencepiece_template(TokenizerSpec& spec, const std::string& kind, co
   const auto flag = [&](const char* key, bool fallback) {
     return config != nullptr ? config->boolean(key, fallback) : fallback;
   };
+  if (kind.starts_with("Llama") || kind.starts_with("CodeLlama") ||
+      (kind.empty() && spec.normalizer == kPlainPrefix)) {
+    // As transformers has it: ▁ stands before a text, in "legacy" tokenizers also behind each added token.
+    spec.pre_tokenizer =
+        fmt::format(R"({{"type":"Metaspace","replacement":"▁","prepend_scheme":"{}","split":false}})",
+                    flag("legacy", false) ? "always" : "first");
+    spec.normalizer = "null";
+  }
   const bool bos = flag("add_bos_token", llama) && !spec.config.bos_token.empty();
   const bool eos = flag("add_eos_token", kind.starts_with("T5")) && !spec.config.eos_token.empty();
-  spec.post_processor = bos_eos_template(spec.model->vocabulary(), bos ? spec.config.bos_token : "",
-                                         eos ? spec.config.eos_token : "");
+  spec.post_processor =
+      bos_eos_template(spec, bos ? spec.config.bos_token : "", eos ? spec.config.eos_token : "");
 }
 
 TokenizerSpec read_tokenizer_directory(const fs::path& directory) {
@@ -162,6 +178,11 @@ TokenizerSpec read_tokenizer_directory(const fs::path& directory) {
     sentencepiece = true;
   }
   if (settings != nullptr) merge_tokenizer_config(spec.config, *settings);
+  std::optional<JsonDocument> added;
+  if (have("added_tokens.json"))
+    added.emplace(read_file(path("added_tokens.json")), path("added_tokens.json").string(), "");
+  const std::optional<JsonView> listed = added ? std::optional(added->root()) : std::nullopt;
+  add_listed_tokens(spec, settings, listed ? &*listed : nullptr);
   if (have("chat_template.jinja")) spec.config.chat_template = read_file(path("chat_template.jinja"));
   for (const std::string* token :
        {&spec.config.bos_token, &spec.config.eos_token, &spec.config.unk_token, &spec.config.pad_token})

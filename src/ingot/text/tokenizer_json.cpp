@@ -218,20 +218,25 @@ std::shared_ptr<const Model> parse_model(element value, const std::string& sourc
 }
 
 AddedToken parse_added_token(const JsonView& config) {
-  AddedToken token;
+  AddedToken token = read_added_token(config);
   const std::int64_t id = config.at("id").integer();
   if (id < 0 || id > (1 << 30)) config.at("id").fail(fmt::format("the id {} is out of range", id));
   token.id = static_cast<std::int32_t>(id);
-  token.content = config.string("content");
-  token.special = config.boolean("special", false);
-  token.single_word = config.boolean("single_word", false);
-  token.lstrip = config.boolean("lstrip", false);
-  token.rstrip = config.boolean("rstrip", false);
-  token.normalized = config.boolean("normalized", !token.special);
   return token;
 }
 
 }  // namespace
+
+AddedToken read_added_token(const JsonView& entry) {
+  AddedToken token;
+  token.content = entry.string("content");
+  token.special = entry.boolean("special", false);
+  token.single_word = entry.boolean("single_word", false);
+  token.lstrip = entry.boolean("lstrip", false);
+  token.rstrip = entry.boolean("rstrip", false);
+  token.normalized = entry.boolean("normalized", !token.special);
+  return token;
+}
 
 Vocabulary parse_vocab_json(std::string_view text, const std::string& source) {
   simdjson::dom::parser parser;

@@ -44,13 +44,20 @@ TokenizerSpec read_vocab_txt(const std::filesystem::path& path, const JsonView* 
 /// The tokenizer of a Keras-Hub preset, whose tokenizer.json names a class and whose vocabulary lies in
 /// assets/tokenizer beside it; none where `json`, which `source` holds, is no such file.
 std::optional<TokenizerSpec> read_keras_tokenizer(std::string_view json, const std::string& source);
+/// An entry of added_tokens or added_tokens_decoder, but for its id.
+AddedToken read_added_token(const JsonView& entry);
+/// Adds the tokens that files list beside the vocabulary: added_tokens_decoder, additional_special_tokens and
+/// extra_special_tokens of tokenizer_config.json (`config`) and added_tokens.json (`added`); null: there is
+/// none. Tokens that are added already stay as they are. A token without an id gets the vocabulary's, or the
+/// next one behind all others.
+void add_listed_tokens(TokenizerSpec& spec, const JsonView* config, const JsonView* added);
 /// Makes a token of the vocabulary a special one, where only older files list it; no token but these changes.
 void mark_special(TokenizerSpec& spec, const std::string& token);
 /// SentencePiece models say nothing about <s> and </s>; the class of the tokenizer (`kind`, "LlamaTokenizer")
 /// and the flags of tokenizer_config.json do. FormatError for classes that number the pieces otherwise.
 void add_sentencepiece_template(TokenizerSpec& spec, const std::string& kind, const JsonView* config);
 /// A post-processor that puts <s> before and </s> behind a text; an empty name leaves that out.
-std::string bos_eos_template(const Vocabulary& vocabulary, const std::string& bos, const std::string& eos);
+std::string bos_eos_template(const TokenizerSpec& spec, const std::string& bos, const std::string& eos);
 /// { token: id, ... }
 Vocabulary parse_vocab_json(std::string_view text, const std::string& source);
 
