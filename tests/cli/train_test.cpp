@@ -89,18 +89,25 @@ TEST_F(TrainCommand, KilledAgainAndAgainItStillEndsWithTheSameBits) {
   EXPECT_EQ(model("often"), model("whole"));
 }
 
-TEST_F(TrainCommand, CtrlCEndsItInOrderAndTheExitCodeTells) {
-  bool sent = false;
-  const Outcome stopped =
-      run_ingot_on_terminal({"train", directory_ + "/train.yaml", "--set",
-                             "output_dir=" + directory_ + "/run", "--set", "max_steps=1000000"},
-                            [&](const std::string& output, pid_t child, int) {
-                              if (child == 0 || sent || output.find("validation loss") == std::string::npos)
-                                return;
-                              sent = ::kill(child, SIGINT) == 0;
-                            });
-  EXPECT_EQ(stopped.exit_code, 128 + SIGINT) << stopped.output;
-  EXPECT_NE(stopped.output.find("stopped after "), std::string::npos) << stopped.output;
+TEST_F(TrainCommand, CtrlCAndOtherSignalsEndItInOrderAndTheExitCodeTells) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const std::string output = directory_ + "/run" + std::to_string(signal);
+    bool sent = false;
+    const Outcome stopped =
+        run_ingot_on_terminal({"train", directory_ + "/train.yaml", "--set", "output_dir=" + output, "--set",
+                               "save_steps=0", "--set", "max_steps=1000000"},
+                              [&](const std::string& text, pid_t child, int) {
+                                if (child == 0 || sent || text.find("validation loss") == std::string::npos)
+                                  return;
+                                sent = ::kill(child, signal) == 0;
+                              });
+    EXPECT_EQ(stopped.exit_code, 128 + signal) << stopped.output;
+    EXPECT_NE(stopped.output.find("stopped after "), std::string::npos) << stopped.output;
+    const std::string steps = stopped.output.substr(stopped.output.find("stopped after ") + 14);
+    EXPECT_NE(read_file(output + "/metrics.jsonl").find("\"step\":" + steps.substr(0, steps.find(' ')) + ","),
+              std::string::npos);
+    EXPECT_NE(stopped.output.find("checkpoint-"), std::string::npos) << stopped.output;
+  }
 }
 
 TEST(BenchTrain, RecomputationStandsAloneOrNamesItsKind) {

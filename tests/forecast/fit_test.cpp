@@ -371,5 +371,18 @@ TEST(FitConfig, NamesTheKeyThatIsWrongAndKnowsTheDefaultsOfEachModel) {
   EXPECT_EQ(read_fit_config(config).model.d_model, 512);
 }
 
+TEST(FitConfig, ReadsTheKeysOfTraining) {
+  Config config = Config::parse(
+      "{micro_batch_size: 3, num_epochs: 2, early_stopping_patience: 4, max_grad_norm: 0.5, train_seed: 7, "
+      "lr_scheduler_type: cosine}");
+  const FitConfig c = read_fit_config(config);
+  EXPECT_EQ(c.batch_size, 3);
+  EXPECT_EQ(c.epochs, 2);
+  EXPECT_EQ(c.patience, 4);
+  EXPECT_EQ(c.clip_grad_norm, 0.5);
+  EXPECT_EQ(c.seed, 7U);
+  EXPECT_EQ(c.schedule, "cosine");
+}
+
 }  // namespace
 }  // namespace ingot::forecast

@@ -35,6 +35,13 @@ void read_table(const ConfigReader& r, FitConfig& c) {
 
 void read_training(const ConfigReader& r, FitConfig& c) {
   r.alias("lr", "learning_rate");
+  // The names that `ingot train` has for the same.
+  for (const char* name : {"per_device_train_batch_size", "micro_batch_size"}) r.alias(name, "batch_size");
+  r.alias("num_epochs", "epochs");
+  r.alias("early_stopping_patience", "patience");
+  r.alias("max_grad_norm", "clip_grad_norm");
+  r.alias("train_seed", "seed");
+  for (const char* name : {"lr_scheduler_type", "lr_scheduler"}) r.alias(name, "schedule");
   c.use_time_features = r.get("use_time_features", c.use_time_features);
   c.learning_rate = r.get("learning_rate", c.learning_rate, positive());
   c.batch_size = r.get("batch_size", c.batch_size, at_least(1));

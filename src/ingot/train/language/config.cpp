@@ -81,6 +81,7 @@ void read_optimizer(const ConfigReader& root, OptimizerConfig& o) {
   root.alias("optim", "optimizer");
   o.name = root.choice("optimizer", o.name, {"adamw", "adamw_8bit", "adamw_bnb_8bit", "adam", "sgd"});
   if (o.name == "adamw_bnb_8bit") o.name = "adamw_8bit";  // transformers' other name
+  root.alias("lr", "learning_rate");
   o.learning_rate = root.get("learning_rate", o.learning_rate, at_least(0));
   o.weight_decay = root.get("weight_decay", o.weight_decay, at_least(0));
   root.alias("adam_beta1", "adamw_beta1");
@@ -91,12 +92,13 @@ void read_optimizer(const ConfigReader& root, OptimizerConfig& o) {
   o.epsilon = root.get("adamw_epsilon", o.epsilon, positive());
   o.momentum = root.get("momentum", o.momentum, fraction());
   o.nesterov = root.get("nesterov", o.nesterov);
+  root.alias("clip_grad_norm", "max_grad_norm");
   o.max_grad_norm = root.get("max_grad_norm", o.max_grad_norm, at_least(0));
 }
 
 void read_schedule(const ConfigReader& root, TrainConfig& t) {
   ScheduleConfig& s = t.schedule;
-  root.alias("lr_scheduler", "lr_scheduler_type");
+  for (const char* name : {"lr_scheduler", "schedule"}) root.alias(name, "lr_scheduler_type");
   s.type = root.choice("lr_scheduler_type", s.type,
                        {"constant", "linear", "cosine", "wsd", "exponential", "step", "noam"});
   s.warmup_steps = root.get("warmup_steps", s.warmup_steps, at_least(0));
@@ -120,11 +122,12 @@ void read_data(const ConfigReader& root, TrainConfig& t) {
 }
 
 void read_steps(const ConfigReader& root, TrainConfig& t) {
-  root.alias("micro_batch_size", "per_device_train_batch_size");
+  for (const char* name : {"micro_batch_size", "batch_size"}) root.alias(name, "per_device_train_batch_size");
   t.per_device_train_batch_size =
       root.get("per_device_train_batch_size", t.per_device_train_batch_size, at_least(1));
   t.gradient_accumulation_steps =
       root.get("gradient_accumulation_steps", t.gradient_accumulation_steps, at_least(1));
+  root.alias("epochs", "num_epochs");
   t.num_epochs = root.get("num_epochs", t.num_epochs, positive());
   t.max_steps = root.get("max_steps", t.max_steps, at_least(-1));
   t.max_seconds = root.get("max_seconds", t.max_seconds, at_least(0));
@@ -133,6 +136,7 @@ void read_steps(const ConfigReader& root, TrainConfig& t) {
   t.eval_batches = root.get("eval_batches", t.eval_batches, at_least(0));
   t.save_steps = root.get("save_steps", t.save_steps, at_least(0));
   t.save_total_limit = root.get("save_total_limit", t.save_total_limit, at_least(1));
+  root.alias("patience", "early_stopping_patience");
   t.early_stopping_patience = root.get("early_stopping_patience", t.early_stopping_patience, at_least(0));
 }
 

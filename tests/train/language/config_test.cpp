@@ -1,0 +1,132 @@
+#include "ingot/train/language/config.h"
+
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+
+namespace ingot {
+namespace {
+
+TEST(TrainConfig, UnknownKeysSuggestTheNearest) {
+  Config file = Config::parse(
+      "datasets: [{path: x}]\nfrom_scratch: true\nlearning_rat: 1\n"
+      "architecture: {hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2}\n");
+  try {
+    read_train_config(file);
+    FAIL();
+  } catch (const InvalidConfig& error) {
+    EXPECT_NE(std::string(error.what()).find("learning_rate"), std::string::npos) << error.what();
+  }
+}
+
+TEST(TrainConfig, RecomputationIsATruthValueOrAWord) {
+  const auto read = [](const std::string& line) {
+    Config file = Config::parse("datasets: [{path: x}]\nmodel: some/dir\n" + line);
+    return read_train_config(file).recompute;
+  };
+  EXPECT_EQ(read(""), Recompute::none);
+  for (const char* word : {"false", "no", "off"})
+    EXPECT_EQ(read(std::string("recompute: ") + word), Recompute::none);
+  for (const char* word : {"true", "True", "yes", "full"})
+    EXPECT_EQ(read(std::string("recompute: ") + word), Recompute::full);
+  EXPECT_EQ(read("recompute: selective"), Recompute::selective);
+  EXPECT_EQ(read("gradient_checkpointing: selective"), Recompute::selective);
+  try {
+    read("recompute: selctive");
+    FAIL();
+  } catch (const InvalidConfig& error) {
+    const std::string text = error.what();
+    for (const char* part :
+         {"recompute", "false, selective, true, full", "did you mean 'selective'", "line 3"})
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+}
+
+TEST(TrainConfig, MatmulPrecisionIsOneOfTwo) {
+  const auto parse = [](const std::string& value) {
+    Config file = Config::parse("datasets: [{path: x}]\nmodel: some/dir\nmatmul_precision: " + value + "\n");
+    return read_train_config(file);
+  };
+  EXPECT_EQ(parse("medium").matmul_precision, "medium");
+  EXPECT_NE(test::message_of<InvalidConfig>([&] { parse("hihgest"); }).find("did you mean 'highest'"),
+            std::string::npos);
+}
+
+TEST(TrainConfig, ExpertsAreForTheFamiliesThatHaveThem) {
+  const auto parse = [](const std::string& architecture) {
+    Config file =
+        Config::parse("datasets: [{path: x}]\nrouter_aux_loss_coef: 0.02\narchitecture: {" + architecture +
+                      ", hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2}\n");
+    return read_train_config(file);
+  };
+  const TrainConfig mixtral = parse("model_type: mixtral");
+  EXPECT_EQ(mixtral.architecture.num_experts, 8);
+  EXPECT_EQ(mixtral.architecture.num_experts_per_tok, 2);
+  EXPECT_EQ(mixtral.router_aux_loss_coef, 0.02);
+  const LanguageConfig qwen = parse(
+                                  "model_type: qwen3_moe, num_experts: 6, num_experts_per_tok: 3, "
+                                  "moe_intermediate_size: 16, mlp_only_layers: [0]")
+                                  .architecture;
+  EXPECT_EQ(qwen.moe_intermediate_size, 16);
+  EXPECT_FALSE(qwen.is_sparse(0));
+  EXPECT_TRUE(qwen.is_sparse(1));
+  EXPECT_NE(test::message_of<InvalidConfig>([&] { parse("num_experts: 4"); }).find("mixtral and qwen3_moe"),
+            std::string::npos);
+  EXPECT_NE(test::message_of<InvalidConfig>([&] {
+              parse("model_type: mixtral, num_experts: 2, num_experts_per_tok: 3");
+            }).find("num_experts_per_tok"),
+            std::string::npos);
+}
+
+TEST(TrainConfig, AConfigurationThatARunHasWrittenReadsBackAsItWas) {
+  for (const char* yaml :
+       {"datasets: [{path: x}]\nmodel: some/dir\nmax_steps: 5\n",
+        "datasets: [{path: x}]\nvalidation_datasets: [{path: y}]\narchitecture: {hidden_size: 32, "
+        "num_hidden_layers: 2, num_attention_heads: 2}\n",
+        "datasets: [{path: x}]\narchitecture: {model_type: mixtral, hidden_size: 32, num_hidden_layers: 2, "
+        "num_attention_heads: 2}\n",
+        "datasets: [{path: x}]\nrouter_aux_loss_coef: 0\narchitecture: {model_type: qwen3_moe, hidden_size: "
+        "32, "
+        "num_hidden_layers: 2, num_attention_heads: 2, mlp_only_layers: [0]}\n"}) {
+    Config file = Config::parse(yaml);
+    const TrainConfig config = read_train_config(file);
+    Config written = Config::parse(file.dump(), "config.yaml");
+    EXPECT_EQ(read_train_config(written).router_aux_loss_coef, config.router_aux_loss_coef);
+    EXPECT_EQ(written.dump(), file.dump());
+  }
+  Config negative = Config::parse("datasets: [{path: x}]\nmodel: some/dir\nrouter_aux_loss_coef: -0.5\n");
+  EXPECT_THROW(read_train_config(negative), InvalidConfig);
+}
+
+TEST(TrainConfig, ReadsTheKeysThatOtherTrainersUse) {
+  Config file = Config::parse(
+      "base_model: some/dir\nmicro_batch_size: 3\ngradient_checkpointing: true\nval_set_size: 0.2\nseed: 7\n"
+      "lr_scheduler: wsd\nadam_beta2: 0.95\ndatasets: [{path: a.jsonl, type: jsonl, field: content}]\n");
+  const TrainConfig c = read_train_config(file);
+  EXPECT_EQ(c.model, "some/dir");
+  EXPECT_EQ(c.per_device_train_batch_size, 3);
+  EXPECT_EQ(c.recompute, Recompute::full);
+  EXPECT_EQ(c.validation_split_ratio, 0.2);
+  EXPECT_EQ(c.seed, 7U);
+  EXPECT_EQ(c.schedule.type, "wsd");
+  EXPECT_EQ(c.optimizer.beta2, 0.95);
+  EXPECT_EQ(c.datasets.front().text_field, "content");
+}
+
+TEST(TrainConfig, ReadsTheKeysOfForecasts) {
+  Config file = Config::parse(
+      "model: some/dir\ndatasets: [{path: a}]\nbatch_size: 3\nepochs: 2\npatience: 4\nclip_grad_norm: 0.5\n"
+      "lr: 0.1\nschedule: constant\n");
+  const TrainConfig c = read_train_config(file);
+  EXPECT_EQ(c.per_device_train_batch_size, 3);
+  EXPECT_EQ(c.num_epochs, 2);
+  EXPECT_EQ(c.early_stopping_patience, 4);
+  EXPECT_EQ(c.optimizer.max_grad_norm, 0.5);
+  EXPECT_EQ(c.optimizer.learning_rate, 0.1);
+  EXPECT_EQ(c.schedule.type, "constant");
+}
+
+}  // namespace
+}  // namespace ingot
