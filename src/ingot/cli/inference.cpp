@@ -45,6 +45,8 @@ void add_run_options(Command& verb, InferenceOptions& o) {
   verb.option(
       "--packed-cache", o.packed_cache,
       "Where packed weights are kept for the next start: auto (beside the model), off, or a directory");
+  verb.option("--adapter", o.adapters,
+              "A LoRA adapter as PEFT writes it: DIRECTORY or DIRECTORY=WEIGHT; may be repeated");
   verb.option("--kv-cache", o.kv_cache,
               "What keys and values are kept in; auto: f16, but f32 where weights are f32")
       .one_of({"auto", "f32", "bf16", "f16", "i8"});
@@ -65,6 +67,11 @@ infer::SessionOptions session_options(const InferenceOptions& o) {
                                 .device = o.device,
                                 .packed_cache = o.packed_cache,
                                 .engine = {.context = o.context, .chunk = o.chunk, .capture = !o.eager}};
+  for (const std::string& text : o.adapters) {
+    AdapterChoice adapter = AdapterChoice::parse(text);
+    adapter.path = hub::resolve_model(adapter.path);
+    options.adapters.push_back(std::move(adapter));
+  }
   if (o.kv_cache != "auto") options.engine.kv_cache = parse_dtype(o.kv_cache);
   return options;
 }

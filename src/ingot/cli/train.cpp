@@ -19,7 +19,21 @@ struct TrainOptions {
   bool resume = false, json = false;
 };
 
-void print_result(const TrainOptions& o, const TrainResult& r, const std::string& report) {
+// `base`: the model that an adapter was trained for; empty where a whole model was trained.
+void tell_how_to_use(const std::string& trained, const std::string& base) {
+  if (base.empty()) {
+    fmt::print("  model       {}\n\nTry it:\n  ingot generate {} --prompt 'Once'\n", trained, trained);
+  } else {
+    fmt::print(
+        "  adapter     {}\n\nTry it, or make one model of the two:\n  ingot generate {} --adapter {} "
+        "--prompt "
+        "'Once'\n  ingot merge {} {}-merged --adapter {}\n",
+        trained, base, trained, base, trained, trained);
+  }
+}
+
+void print_result(const TrainOptions& o, const TrainResult& r, const std::string& report,
+                  const std::string& base) {
   if (o.json) {
     nlohmann::ordered_json json{{"end", name(r.end)}, {"steps", r.steps}, {"train_loss", r.train_loss}};
     if (r.validation_loss) json["validation_loss"] = *r.validation_loss;
@@ -36,8 +50,7 @@ void print_result(const TrainOptions& o, const TrainResult& r, const std::string
   if (r.model_directory.empty()) {
     fmt::print("\nGo on with:\n  ingot train {} --resume\n", o.config);
   } else {
-    fmt::print("  model       {}\n\nTry it:\n  ingot generate {} --prompt 'Once'\n", r.model_directory,
-               r.model_directory);
+    tell_how_to_use(r.model_directory, base);
   }
 }
 
@@ -52,14 +65,19 @@ int run(const TrainOptions& o) {
   write_file_atomically(config.output_dir + "/config.yaml", file.dump());
   if (!o.json) {
     const LanguageConfig& model = trainer.model().config;
-    fmt::print("{} parameters on {}, {} steps of {} tokens",
-               human_count(static_cast<double>(model.parameter_count())), to_string(trainer.device()),
-               trainer.total_steps(), human_count(static_cast<double>(config.tokens_per_step())));
+    fmt::print("{} parameters{} on {}, {} steps of {} tokens",
+               human_count(static_cast<double>(model.parameter_count())),
+               config.adapter.enabled
+                   ? fmt::format(", {} of adapters train",
+                                 human_count(static_cast<double>(count_parameters(trainer.model(), true))))
+                   : "",
+               to_string(trainer.device()), trainer.total_steps(),
+               human_count(static_cast<double>(config.tokens_per_step())));
     if (trainer.steps_done() > 0) fmt::print(", going on after step {}", trainer.steps_done());
     fmt::print("\n");
   }
   const TrainResult result = console.run(trainer);
-  print_result(o, result, console.report());
+  print_result(o, result, console.report(), config.adapter.enabled ? config.model : "");
   return result.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
 }
 
@@ -67,13 +85,16 @@ int run(const TrainOptions& o) {
 
 void add_train(Command& root) {
   auto o = std::make_shared<TrainOptions>();
-  Command verb = root.verb(
-      "train", "Train a language model as a YAML file says: from scratch, or from a model directory");
+  Command verb = root.verb("train",
+                           "Train a language model as a YAML file says: from scratch, from a model, or an "
+                           "adapter for one (LoRA, QLoRA)");
   verb.option("config", o->config, "Training configuration; docs/training.md lists every key").required();
   verb.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)");
   verb.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
   verb.flag("--json", o->json, "No progress bar; print the result as JSON");
   verb.example("ingot train train.yaml --set output_dir=out/try2", "train into another directory");
+  verb.example("ingot train train.yaml --set base_model=model.gguf --set adapter=qlora",
+               "fine-tune a quantized model with LoRA adapters");
   verb.example("ingot train train.yaml --resume", "go on after a crash, a kill or Ctrl-C");
   verb.run([o] { return run(*o); });
 }

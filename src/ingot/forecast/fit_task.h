@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "ingot/base/stopwatch.h"
 #include "ingot/forecast/batch_upload.h"
 #include "ingot/forecast/fit.h"
 #include "ingot/forecast/fit_checkpoint.h"

@@ -30,8 +30,10 @@ void SessionOptions::validate() const {
 
 std::unique_ptr<LanguageModel> load_model(const SessionOptions& options) {
   options.validate();
-  return load_model(options.model, options.format, {.where = options.packed_cache},
-                    choose_device(options.device));
+  auto model = load_model(options.model, options.format, {.where = options.packed_cache},
+                          choose_device(options.device));
+  use_adapters(*model, options.adapters);
+  return model;
 }
 
 /// One text that is being written.

@@ -11,6 +11,7 @@
 #include "ingot/infer/engine.h"
 #include "ingot/infer/generation_config.h"
 #include "ingot/infer/text_options.h"
+#include "ingot/models/adapter/use_adapters.h"
 #include "ingot/text/tokenizer.h"
 
 namespace ingot::infer {
@@ -22,13 +23,14 @@ struct SessionOptions {
   std::string device = "auto";        ///< as choose_device() takes it
   std::string packed_cache = "auto";  ///< PackedCacheOptions::where
   EngineOptions engine{};
+  std::vector<AdapterChoice> adapters{};  ///< LoRA adapters to put on the model; several add up
   std::int64_t batch = 8;  ///< prompts continued at once by generate_all(): at most 16, on a GPU 256
 
   /// Throws InvalidConfig naming the option.
   void validate() const;
 };
 
-/// load_model() by these options.
+/// load_model() by these options, with the adapters on.
 std::unique_ptr<LanguageModel> load_model(const SessionOptions& options);
 
 /// Gets each piece of a text once it is certain; false ends the text.
