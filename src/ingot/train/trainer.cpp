@@ -51,7 +51,7 @@ struct Trainer::State {
   RunInfo info;
   TrainerHooks hooks;
   StepQueue queue;
-  HostCopies copies;
+  std::optional<HostCopies> copies = {};  // where there are checkpoints: it keeps memory
 
   TrainProgress progress = {};
   RunHistory history = {};
@@ -215,7 +215,7 @@ void Trainer::State::save() {
   end_saving();
   if (saved_step == progress.step) return;
   flush();
-  copies.mark();
+  copies->mark();
   marked.emplace(progress.step, checkpoint());
   saved_step = progress.step;
   since_save.restart();
@@ -231,7 +231,7 @@ void Trainer::State::end_copying() {
   for (auto& [file, tensors] : checkpoint.tensors) {
     std::vector<Tensor> values;
     for (const auto& [name, tensor] : tensors) values.push_back(tensor);
-    const std::vector<Tensor> copied = copies.copy(values);
+    const std::vector<Tensor> copied = copies->copy(values);
     std::size_t next = 0;
     for (auto& [name, tensor] : tensors) tensor = copied[next++];
   }
@@ -259,8 +259,8 @@ Trainer::Trainer(TrainTask& task, TrainerOptions options, RunInfo info, TrainerH
                          .options = std::move(options),
                          .info = std::move(info),
                          .hooks = std::move(hooks),
-                         .queue = StepQueue(device),
-                         .copies = HostCopies(device)});
+                         .queue = StepQueue(device)});
+  if (state_->options.checkpoints.has_value()) state_->copies.emplace(device);
 }
 
 Trainer::~Trainer() = default;
