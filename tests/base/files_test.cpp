@@ -169,6 +169,16 @@ TEST_F(Files, PipesAreWrittenToAndStayPipes) {
   EXPECT_TRUE(std::filesystem::is_fifo(at("pipe")));
 }
 
+// Who opened a pipe to read it whole would wait for a writer, and /dev/zero has no end.
+TEST_F(Files, WhatIsNoRegularFileIsNotReadWhole) {
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  for (const std::string& path : {at("pipe"), std::string("/dev/zero")}) {
+    const std::string expected = path + ": is a pipe, socket or device; expected a regular file";
+    EXPECT_EQ(message_of<IoError>([&] { read_file(path); }), expected);
+    EXPECT_EQ(message_of<IoError>([&] { MappedFile file(path); }), expected);
+  }
+}
+
 TEST_F(Files, ErrorsNameTheFileTheReasonAndWhatToDo) {
   const std::string missing = message_of<IoError>([&] { read_file(at("none")); });
   EXPECT_EQ(missing, at("none") + ": cannot open it: No such file or directory; check the path");

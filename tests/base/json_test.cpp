@@ -26,6 +26,14 @@ TEST(Json, NumbersBeyondEveryDoubleAreAnErrorOfTheSameKind) {
   EXPECT_TRUE(parse_json_or_discard<nlohmann::json>("[1e999]").is_discarded());
 }
 
+TEST(Json, NestingIsBounded) {
+  const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_NO_THROW(parse_json<nlohmann::json>(nested(kMaxJsonDepth), "x"));
+  EXPECT_NO_THROW(parse_json<nlohmann::json>("[\"" + std::string(1000, '[') + "\\\"[\"]", "x"));
+  EXPECT_THROW(parse_json<nlohmann::json>(nested(kMaxJsonDepth + 1), "x"), FormatError);
+  EXPECT_TRUE(parse_json_or_discard<nlohmann::json>(nested(1'000'000)).is_discarded());
+}
+
 TEST(Json, WhatIsNoUtf8IsReplacedWhenWritten) {
   EXPECT_EQ(dump_json(nlohmann::json("a\xff")), "\"a\xEF\xBF\xBD\"");
 }

@@ -142,6 +142,17 @@ TEST(Device, ParseAndPrintAgree) {
   EXPECT_THROW(parse_device("gpu"), InvalidConfig);
 }
 
+TEST(Shape, SizesThatWrapAreRefused) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  EXPECT_THROW(Shape({kHuge, 4}), DimensionMismatch);
+  EXPECT_THROW(Shape({0, kHuge, 4}), DimensionMismatch);  // products of some of the axes would wrap
+  EXPECT_THROW(Shape({1}).with(0, -1), DimensionMismatch);
+  Shape shape{std::int64_t{1} << 40, 2};
+  EXPECT_EQ(shape.numel(), std::int64_t{1} << 41);
+  shape[1] = std::int64_t{1} << 40;  // not checked when it is assigned
+  EXPECT_THROW(static_cast<void>(shape.numel()), DimensionMismatch);
+}
+
 TEST(Shape, BroadcastFollowsNumpyAndNamesBothWhenItCannot) {
   EXPECT_EQ(broadcast_shapes({3, 1, 5}, {4, 1}, "test"), Shape({3, 4, 5}));
   EXPECT_EQ(broadcast_shapes({}, {2}, "test"), Shape({2}));

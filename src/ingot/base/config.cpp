@@ -323,6 +323,8 @@ ConfigReader Config::root() const { return {document_, &document_->root, ""}; }
 
 namespace {
 
+constexpr std::size_t kMostUnknown = 20;  // listed: to find what each may have meant takes a look at all
+
 struct Unknown {
   std::string path, text;
 };
@@ -342,6 +344,7 @@ void find_unknown(const Document& document, const Node& node, const std::string&
                   std::vector<Unknown>& unknown) {
   std::size_t index = 0;
   for (const auto& [name, item] : node.items) {
+    if (unknown.size() > kMostUnknown) return;
     const std::string own = node.kind == Node::Kind::list ? std::to_string(index++) : name;
     const std::string full = path.empty() ? own : path + "." + own;
     if (node.kind == Node::Kind::list || item->read) {
@@ -368,9 +371,10 @@ void Config::finish() const {
   find_unknown(*document_, document_->root, "", unknown);
   if (unknown.empty()) return;
   std::string text = unknown.front().text;
-  for (std::size_t i = 1; i < unknown.size(); ++i) {
+  for (std::size_t i = 1; i < std::min(unknown.size(), kMostUnknown); ++i) {
     text += fmt::format("\n  {}: {}", unknown[i].path, unknown[i].text);
   }
+  if (unknown.size() > kMostUnknown) text += "\n  and more";
   throw InvalidConfig(unknown.front().path, text);
 }
 
