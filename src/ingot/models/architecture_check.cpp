@@ -9,6 +9,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/log.h"
 #include "ingot/core/backend.h"
 #include "ingot/nn/visit.h"
 #include "ingot/ops/cast.h"
@@ -67,7 +68,15 @@ Tensor ShapeRecorder::provide(const ParamRequest& request) {
 }
 
 void ArchitectureReport::require(const std::string& origin) const {
-  if (fits()) return;
+  if (missing.empty() && misshaped.empty()) {
+    if (unexpected.empty()) return;
+    std::string names;
+    append_list(names, "not used", unexpected);
+    log(LogLevel::warn, "ingot::models",
+        fmt::format("{} holds tensors that a {} model of this configuration does not have", origin, family) +
+            names);
+    return;
+  }
   std::string message = fmt::format(
       "{} does not hold this {} model's parameters (is the configuration the right one?)", origin, family);
   if (!variants.empty()) message += fmt::format("; it has: {}", fmt::join(variants, ", "));

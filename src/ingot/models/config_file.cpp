@@ -17,8 +17,36 @@ struct ConfigFile::Contents {
   nlohmann::ordered_json json;
 };
 
+namespace {
+
+// Python writes what JSON has no numbers for as Infinity, -Infinity and NaN: here the largest number, and
+// null.
+std::string without_python_numbers(std::string_view text) {
+  std::string out;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') quoted = !quoted;
+    const std::string_view rest = text.substr(i);
+    if (!quoted && rest.starts_with("Infinity")) {
+      out += "1.7976931348623157e308";
+      i += std::string_view("Infinity").size() - 1;
+    } else if (!quoted && rest.starts_with("NaN")) {
+      out += "null";
+      i += std::string_view("NaN").size() - 1;
+    } else {
+      out += c;
+      if (quoted && c == '\\' && i + 1 < text.size()) out += text[++i];
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 ConfigFile::ConfigFile(std::string_view text, std::string path) : path_(std::move(path)) {
   nlohmann::ordered_json json = parse_json_or_discard<nlohmann::ordered_json>(text);
+  if (json.is_discarded()) json = parse_json_or_discard<nlohmann::ordered_json>(without_python_numbers(text));
   INGOT_CHECK(json.is_object(), FormatError(path_, -1, "config", "is not a JSON object"));
   contents_ = std::make_shared<const Contents>(Contents{std::move(json)});
 }

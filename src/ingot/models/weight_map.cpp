@@ -51,7 +51,19 @@ WeightRule bound(WeightRule rule, std::int64_t layer) {
 
 }  // namespace
 
+namespace {
+
+// What programs of training put into names: torch.compile, FSDP, and DataParallel in front.
+void strip_wrappers(std::string& name) {
+  for (const std::string_view wrapper : {"_orig_mod.", "_fsdp_wrapped_module."})
+    for (std::size_t at = 0; (at = name.find(wrapper)) != std::string::npos;) name.erase(at, wrapper.size());
+  while (name.starts_with("module.")) name.erase(0, std::string_view("module.").size());
+}
+
+}  // namespace
+
 std::string WeightMap::canonical(std::string name) const {
+  strip_wrappers(name);
   for (const WeightSpelling& spelling : spellings) {
     const std::size_t at = name.find(spelling.found);
     if (at == std::string::npos || (spelling.at_start && at != 0)) continue;

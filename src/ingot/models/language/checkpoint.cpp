@@ -66,7 +66,7 @@ ModelCheckpoint open_checkpoint(const std::string& path) {
   std::string model_type;
   config.read("model_type", model_type);
   checkpoint.weights = open_quantized(checkpoint.weights, quantization_of(*quantization, model_type));
-  checkpoint.config_json = without_quantization(checkpoint.config_json);
+  checkpoint.config_json = without_quantization(config.text());
   return checkpoint;
 }
 

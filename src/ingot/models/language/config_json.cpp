@@ -64,6 +64,7 @@ void read_layer_types(const ConfigFile& file, const LanguageFamily& family, Lang
   file.read("use_sliding_window", use_window);
   if (use_window) file.read("sliding_window", config.sliding_window);
   if (config.sliding_window == 0) return;
+  if (config.model_type == "qwen3_moe") return;  // all layers slide, whatever the other keys say
   std::vector<std::string> types;
   file.read("layer_types", types);
   std::int64_t pattern = family.sliding_pattern, first = 0;
@@ -120,6 +121,12 @@ void read_gpt2(const ConfigFile& file, LanguageConfig& config) {
   file.read("n_inner", config.intermediate_size);
   file.read("layer_norm_epsilon", config.norm_eps);
   if (config.intermediate_size == 0) config.intermediate_size = 4 * config.hidden_size;
+  // reorder_and_upcast_attn: the scores in f32, which they are anyway.
+  bool by_layer = false, scaled = true;
+  file.read("scale_attn_by_inverse_layer_idx", by_layer);
+  file.read("scale_attn_weights", scaled);
+  INGOT_CHECK(!by_layer, NotImplemented(file.path() + ": scale_attn_by_inverse_layer_idx (false is)"));
+  INGOT_CHECK(scaled, NotImplemented(file.path() + ": scale_attn_weights false (true is)"));
   std::string activation = "gelu_new";
   file.read("activation_function", activation);
   INGOT_CHECK(

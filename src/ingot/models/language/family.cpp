@@ -68,7 +68,7 @@ constexpr std::array kFamilies{
                    .architecture = "MixtralForCausalLM",
                    .experts = true,
                    .defaults = R"({"num_key_value_heads": 8, "max_position_embeddings": 131072,
-                                   "num_local_experts": 8, "num_experts_per_tok": 2})"},
+                                   "rope_theta": 1000000.0, "num_local_experts": 8, "num_experts_per_tok": 2})"},
     LanguageFamily{.model_type = "qwen3_moe",
                    .architecture = "Qwen3MoeForCausalLM",
                    .qk_norm = true,

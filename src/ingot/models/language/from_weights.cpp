@@ -1,6 +1,9 @@
+#include <cstring>
+
 #include "ingot/models/language/decoder.h"
 #include "ingot/models/language/weight_map.h"
 #include "ingot/nn/param_source.h"
+#include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
@@ -17,6 +20,32 @@ void note_variants(const LanguageConfig& c, ArchitectureReport& report) {
     report.variants.emplace_back("fused query, key and value");
   }
   if (c.num_experts > 0) report.variants.push_back(std::to_string(c.num_experts) + " experts");
+}
+
+// The tensor that the rules call `name`; undefined where the file has none.
+Tensor stored_tensor(const WeightSource& weights, const WeightMap& map, std::string_view name) {
+  for (const TensorInfo& info : weights.tensors())
+    if (map.canonical(info.name) == name) return weights.load_tensor(info.name);
+  return {};
+}
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  const Tensor left = contiguous(a), right = contiguous(b);
+  return std::memcmp(left.view().data, right.view().data, static_cast<std::size_t>(left.nbytes())) == 0;
+}
+
+// A head in the file that is not the embedding, where the configuration ties them: trained apart, it counts,
+// as in transformers.
+LanguageConfig with_head_of(const WeightSource& weights, LanguageConfig config) {
+  if (!config.tie_word_embeddings) return config;
+  const WeightMap map = language_weight_map(config);
+  const Tensor head = stored_tensor(weights, map, "lm_head.weight");
+  if (!head.defined()) return config;
+  const std::string embedding = map.rule_for("model.embed_tokens.weight").theirs;
+  const Tensor tokens = stored_tensor(weights, map, embedding);
+  config.tie_word_embeddings = !tokens.defined() || same_bytes(head, tokens);
+  return config;
 }
 
 }  // namespace
@@ -38,9 +67,10 @@ ArchitectureReport LanguageModel::architecture_check(const LanguageConfig& confi
   return report;
 }
 
-std::unique_ptr<LanguageModel> LanguageModel::from_weights(const LanguageConfig& config,
+std::unique_ptr<LanguageModel> LanguageModel::from_weights(const LanguageConfig& given,
                                                            const WeightSource& weights,
                                                            const LoadOptions& options) {
+  const LanguageConfig config = with_head_of(weights, given);
   architecture_check(config, weights).require(weights.location());
   MappedSource source(weights, language_weight_map(config), options);
   return std::make_unique<LanguageModel>(config, source);

@@ -1,0 +1,129 @@
+// Checkpoints and configurations as people have them: with a tensor more, wrapped names, a tied head that is
+// none.
+#include <filesystem>
+
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "ingot/base/error.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/nn/param_source.h"
+#include "ingot/weights/safetensors_writer.h"
+
+namespace ingot {
+namespace {
+
+using Weights = std::map<std::string, Tensor>;
+
+class CheckpointVariants : public ::testing::Test {
+ protected:
+  CheckpointVariants() {
+    config_.model_type = "llama";
+    apply_family(config_);
+    config_.vocab_size = 24;
+    config_.hidden_size = 16;
+    config_.intermediate_size = 24;
+    config_.num_hidden_layers = 1;
+    config_.num_attention_heads = config_.num_key_value_heads = 2;
+    config_.max_position_embeddings = 32;
+    config_.tie_word_embeddings = false;
+  }
+  // A directory with these weights; `spell` renames or adds.
+  void write(const std::function<Weights(const Weights&)>& spell) {
+    InitSource init(3);
+    LanguageModel model(config_, init);
+    weights_ = parameter_map(model);
+    write_language_model(folder_.path(), config_, weights_);
+    std::filesystem::remove(folder_.path() + "/model.safetensors");
+    std::vector<StoredTensor> stored;
+    for (const auto& [name, tensor] : spell(weights_)) stored.push_back(StoredTensor::of(name, tensor));
+    write_safetensors_directory(folder_.path(), stored);
+  }
+  void expect_same(const std::string& name, const Tensor& expected) const {
+    const auto model = load_language_model(folder_.path());
+    EXPECT_EQ(parameter_map(*model).at(name).to_vector<float>(), expected.to_vector<float>()) << name;
+  }
+
+  LanguageConfig config_;
+  Weights weights_;
+  const test::TemporaryDirectory folder_;
+};
+
+TEST_F(CheckpointVariants, ATensorMoreIsPassedOver) {
+  write([](Weights weights) {
+    weights["v_head.summary.weight"] = Tensor::zeros({1, 16});
+    return weights;
+  });
+  expect_same("model.layers.0.mlp.up_proj.weight", weights_.at("model.layers.0.mlp.up_proj.weight"));
+}
+
+TEST_F(CheckpointVariants, WrappersOfNamesAreStripped) {
+  for (const char* wrapper : {"_orig_mod.", "module.", "module._orig_mod.", "_fsdp_wrapped_module."}) {
+    write([wrapper](const Weights& weights) {
+      Weights wrapped;
+      for (const auto& [name, tensor] : weights) wrapped[wrapper + name] = tensor;
+      return wrapped;
+    });
+    expect_same("model.embed_tokens.weight", weights_.at("model.embed_tokens.weight"));
+  }
+  write([](const Weights& weights) {  // each layer compiled by itself
+    Weights wrapped;
+    for (const auto& [name, tensor] : weights) {
+      const std::size_t at = name.find(".self_attn");
+      wrapped[at == std::string::npos ? name : std::string(name).insert(at, "._orig_mod")] = tensor;
+    }
+    return wrapped;
+  });
+  expect_same("model.layers.0.self_attn.q_proj.weight",
+              weights_.at("model.layers.0.self_attn.q_proj.weight"));
+}
+
+TEST_F(CheckpointVariants, AHeadThatDiffersFromTheEmbeddingCountsThoughTheConfigurationTiesThem) {
+  config_.tie_word_embeddings = true;
+  const Tensor head = Tensor::from(std::vector<float>(24 * 16, 0.5F), {24, 16});
+  write([&](Weights weights) {
+    weights["lm_head.weight"] = head;
+    return weights;
+  });
+  EXPECT_FALSE(load_language_model(folder_.path())->config.tie_word_embeddings);
+  expect_same("lm_head.weight", head);
+  write([](Weights weights) {
+    weights["lm_head.weight"] = weights.at("model.embed_tokens.weight");
+    return weights;
+  });
+  EXPECT_TRUE(load_language_model(folder_.path())->config.tie_word_embeddings);
+}
+
+LanguageConfig parse(const std::string& model_type, const std::string& more) {
+  return LanguageConfig::from_json(R"({"model_type": ")" + model_type +
+                                       R"(", "vocab_size": 64, "hidden_size": 64, "intermediate_size": 64,
+                                          "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+                                          "num_hidden_layers": 4, "max_position_embeddings": 64)" +
+                                       more + "}",
+                                   "config.json");
+}
+
+TEST(LanguageConfigVariants, DefaultsAreThoseOfTheFamily) {
+  EXPECT_EQ(parse("mixtral", "").rope_theta, 1e6);
+  EXPECT_EQ(parse("mixtral", R"(, "rope_theta": 5e5)").rope_theta, 5e5);
+  const char* window = R"(, "use_sliding_window": true, "sliding_window": 8, "max_window_layers": 2)";
+  EXPECT_TRUE(parse("qwen3_moe", window).layer_types.empty());  // all of them slide
+  EXPECT_EQ(parse("qwen3_moe", window).sliding_window, 8);
+  EXPECT_EQ(parse("qwen3", window).layer_types.size(), 4U);
+}
+
+TEST(LanguageConfigVariants, PythonsNumbersAreRead) {
+  const LanguageConfig config = parse(
+      "llama",
+      R"(, "limits": [0.0, Infinity, -Infinity, NaN], "name": "an \"Infinity\" of NaN", "rope_theta": 7.0)");
+  EXPECT_EQ(config.rope_theta, 7);
+  EXPECT_THROW(parse("llama", ", Infinity"), FormatError);
+}
+
+TEST(LanguageConfigVariants, FlagsOfGpt2ThatAreNotAppliedAreRefused) {
+  for (const char* flag : {R"("scale_attn_by_inverse_layer_idx": true)", R"("scale_attn_weights": false)"})
+    EXPECT_THROW(parse("gpt2", std::string(R"(, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64, )") + flag), NotImplemented) << flag;
+}
+
+}  // namespace
+}  // namespace ingot
