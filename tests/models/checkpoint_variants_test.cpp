@@ -122,7 +122,11 @@ TEST(LanguageConfigVariants, PythonsNumbersAreRead) {
 
 TEST(LanguageConfigVariants, FlagsOfGpt2ThatAreNotAppliedAreRefused) {
   for (const char* flag : {R"("scale_attn_by_inverse_layer_idx": true)", R"("scale_attn_weights": false)"})
-    EXPECT_THROW(parse("gpt2", std::string(R"(, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64, )") + flag), NotImplemented) << flag;
+    EXPECT_THROW(
+        parse("gpt2",
+              std::string(R"(, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64, )") + flag),
+        NotImplemented)
+        << flag;
 }
 
 }  // namespace

@@ -235,7 +235,9 @@ void add_mahjong(Command& root) {
   Command replaying =
       verb.verb("replay", "Show the decisions of a log (Tenhou XML, tenhou.net/6, mjai; .gz too)");
   replaying.option("log", o->files, "The log").required();
-  replaying.option("--rules", o->rules, "Rules of logs that do not name theirs (mjai, rooms that are not known)").one_of(presets);
+  replaying
+      .option("--rules", o->rules, "Rules of logs that do not name theirs (mjai, rooms that are not known)")
+      .one_of(presets);
   replaying.option("--length", o->length, "Length of mjai games, which do not name theirs").one_of(lengths);
   replaying.flag("--watch", o->watch,
                  "Show the open table at each decision: keys change the speed, pause and step");
@@ -246,7 +248,9 @@ void add_mahjong(Command& root) {
 
   Command checking = verb.verb("validate", "Replay logs and name the first event of each that cannot be");
   checking.option("logs", o->files, "Files or directories").required();
-  checking.option("--rules", o->rules, "Rules of logs that do not name theirs (mjai, rooms that are not known)").one_of(presets);
+  checking
+      .option("--rules", o->rules, "Rules of logs that do not name theirs (mjai, rooms that are not known)")
+      .one_of(presets);
   checking.option("--length", o->length, "Length of mjai games, which do not name theirs").one_of(lengths);
   checking.flag("--json", o->json, "Print JSON");
   checking.run([o] { return validate_mahjong(*o); });

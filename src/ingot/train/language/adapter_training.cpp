@@ -28,8 +28,8 @@ void for_each_weight_of(const LanguageConfig& config, F&& f) {
 // What a format takes, of a matrix that all formats' blocks divide.
 double bytes_per_element(const std::string& format) {
   constexpr std::int64_t kRows = 16, kColumns = 256;
-  const auto packed = quant::quantize_and_pack(Tensor::zeros({kRows, kColumns}), format);
-  return static_cast<double>(packed->nbytes()) / (kRows * kColumns);
+  const auto matrix = quant::quantize_and_pack(Tensor::zeros({kRows, kColumns}), format);
+  return static_cast<double>(matrix->nbytes()) / (kRows * kColumns);
 }
 
 void read_targets(const ConfigReader& root, LoraConfig& lora) {
@@ -90,11 +90,11 @@ std::size_t AdapterTraining::base_bytes(const LanguageConfig& model, DType dtype
   auto count = static_cast<double>(model.parameter_count());
   if (!quantizes_base()) return static_cast<std::size_t>(count * dense);
   // A file's own formats differ from matrix to matrix; q8_0 is more than most.
-  const double packed = bytes_per_element(base_format == kStored ? "q8_0" : base_format);
+  const double quantized = bytes_per_element(base_format == kStored ? "q8_0" : base_format);
   double bytes = 0;
   for_each_weight_of(model, [&](const AdaptedWeight& at) {
     const auto elements = static_cast<double>(at.weight->in() * at.weight->out());
-    bytes += elements * packed;
+    bytes += elements * quantized;
     count -= elements;
   });
   return static_cast<std::size_t>(bytes + count * dense);
