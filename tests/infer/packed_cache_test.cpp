@@ -23,6 +23,7 @@ class PackedCacheTest : public ::testing::Test {
   void SetUp() override {
     fs::copy(test::source_dir() + "/tests/infer/goldens/quantized/gptq_act_order", model());
     fs::create_directory(directory_.at("cache"));
+    setenv("XDG_CACHE_HOME", directory_.at("home").c_str(), 1);  // where the user's secret is
   }
   std::string model() const { return directory_.at("model"); }
   PackedCacheOptions options() const { return {.where = directory_.at("cache")}; }
@@ -91,7 +92,7 @@ TEST_F(PackedCacheTest, ThatIsDamagedIsMadeAnew) {
   const std::vector<float> plain = logits(options());
   const std::string file = files().front().string(), whole = read_file(file);
   std::string other_version = whole;
-  other_version.replace(other_version.find("version 1"), 9, "version 0");
+  other_version.replace(other_version.find("version 2"), 9, "version 0");
   std::string other_shape = whole;
   other_shape.replace(other_shape.find("q4_g32 64 64"), 12, "q4_g32 96 64");
   std::string flipped = whole;
@@ -103,6 +104,25 @@ TEST_F(PackedCacheTest, ThatIsDamagedIsMadeAnew) {
     EXPECT_EQ(logits(options()), plain);
     EXPECT_EQ(source(), file);
   }
+}
+
+// Whoever gives a model away can put tiles beside it that have its name, size and time.
+TEST_F(PackedCacheTest, OfOtherContentOrByOtherUsersIsNotUsed) {
+  logits(options());
+  EXPECT_NE(source(), "");
+  const std::string weights = model() + "/model.safetensors";
+  const auto time = fs::last_write_time(weights);
+  const std::string whole = read_file(weights);
+  std::string other = whole;
+  other.back() ^= 1;
+  write_file_atomically(weights, other);
+  fs::last_write_time(weights, time);
+  EXPECT_EQ(source(), "");
+  write_file_atomically(weights, whole);
+  fs::last_write_time(weights, time);
+  EXPECT_NE(source(), "");
+  setenv("XDG_CACHE_HOME", directory_.at("somebody_else").c_str(), 1);
+  EXPECT_EQ(source(), "");
 }
 
 TEST_F(PackedCacheTest, OfASmallModelIsNotKeptUnasked) {

@@ -4,10 +4,12 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <random>
 #include <set>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
@@ -24,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kVersion = 1;  // of the tiles (kernels/packed.h) and of what a cache says about them
+constexpr int kVersion = 2;  // of the tiles (kernels/packed.h) and of what a cache says about them
 constexpr std::size_t kAlignment = 64;
 
 std::string instruction_set_name() {
@@ -32,18 +34,60 @@ std::string instruction_set_name() {
   return kNames.at(static_cast<std::size_t>(kernels::instruction_set_limit()));
 }
 
+/// Hash of a file's header and of blocks spread over the rest: another file of the same name, size and time
+/// is another file.
+std::string sample_hash(const std::string& path) {
+  constexpr std::size_t kHeader = std::size_t{256} << 10, kBlock = 4096, kBlocks = 64;
+  const MappedFile file(path, MappedFile::Access::random);
+  const std::string_view all = file.text();
+  std::string sample(all.substr(0, kHeader));
+  for (std::size_t i = 1; i <= kBlocks && all.size() > kHeader; ++i)
+    sample += all.substr((all.size() - kBlock) / kBlocks * i, kBlock);
+  sample += all.substr(all.size() - std::min(all.size(), kBlock));
+  return sha256_hex(sample);
+}
+
 std::string identity_of(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return path;
-  return fmt::format("{}:{}:{}.{:09}", fs::path(path).filename().string(), info.st_size, info.st_mtim.tv_sec,
-                     info.st_mtim.tv_nsec);
+  return fmt::format("{}:{}:{}.{:09}:{}", fs::path(path).filename().string(), info.st_size,
+                     info.st_mtim.tv_sec, info.st_mtim.tv_nsec, sample_hash(path));
 }
 
+/// What only this user's caches are signed with: tiles that came with somebody's model are no cache of ours.
+/// Made when first needed; empty where it can be neither read nor made.
+std::string user_secret() {
+  const std::string root = cache_directory(), path = root + "/packed/secret";
+  if (root.empty()) return {};
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    std::random_device random;
+    std::string secret;
+    for (int i = 0; i < 8; ++i) secret += fmt::format("{:08x}", random());
+    make_directories(root + "/packed");
+    write_file_atomically(path, secret);
+    fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
+    return secret;
+  }
+  const bool ours = info.st_uid == ::geteuid() && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  return ours ? read_file(path) : std::string();
+}
+
+/// Empty where no cache can be trusted.
 std::string key_of(const WeightSource& weights, const std::string& format) {
-  std::set<std::string> files;
-  for (const TensorInfo& info : weights.tensors()) files.insert(identity_of(info.file));
-  return fmt::format("version {}; {}; {}; {}", kVersion, instruction_set_name(),
-                     format.empty() ? "as stored" : format, fmt::join(files, ", "));
+  std::string secret;
+  try {
+    secret = user_secret();
+  } catch (const std::exception& error) {
+    log(LogLevel::debug, "ingot::infer", fmt::format("packed weights are not kept: {}", error.what()));
+  }
+  if (secret.empty()) return {};
+  std::set<std::string> paths, files;
+  for (const TensorInfo& info : weights.tensors()) paths.insert(info.file);
+  for (const std::string& path : paths) files.insert(identity_of(path));
+  std::string key = fmt::format("version {}; {}; {}; {}", kVersion, instruction_set_name(),
+                                format.empty() ? "as stored" : format, fmt::join(files, ", "));
+  return fmt::format("{}; signed {}", key, sha256_hex(secret + sha256_hex(secret + key)));
 }
 
 // "q4_k.ingot-packed" in the model's directory, or "model.gguf.q4_k.ingot-packed".
@@ -154,7 +198,11 @@ Tensor order_bytes(const Tensor& order) {
 
 PackedCache::PackedCache(const std::string& path, const WeightSource& weights, const std::string& format,
                          const PackedCacheOptions& options)
-    : model_(path), key_(key_of(weights, format)), options_(options), format_(format) {
+    : model_(path),
+      key_(options.where == "off" ? "" : key_of(weights, format)),
+      options_(options),
+      format_(format) {
+  if (key_.empty()) options_.where = "off";
   for (const std::string& file : places(model_, format_, options_.where)) {
     std::error_code ignored;
     if (file_.empty() && fs::exists(file, ignored)) open(file);

@@ -86,6 +86,14 @@ void ArchitectureReport::require(const std::string& origin) const {
   throw Error(message);
 }
 
+void require_enough_tensors(std::int64_t layers, const char* key, const WeightSource& weights) {
+  const auto there = static_cast<std::int64_t>(weights.tensors().size());
+  INGOT_CHECK(layers <= there,
+              FormatError(weights.location(), -1, key,
+                          fmt::format("is {} in the configuration, but the weights hold only {} tensors",
+                                      layers, there)));
+}
+
 ArchitectureReport check_architecture(const std::vector<ParameterShape>& parameters, const WeightMap& map,
                                       const WeightSource& weights) {
   ArchitectureReport report;

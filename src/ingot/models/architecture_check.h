@@ -40,6 +40,10 @@ struct ArchitectureReport {
   void require(const std::string& origin) const;
 };
 
+/// FormatError unless `weights` hold a tensor for each of the `layers` that the configuration's `key` says:
+/// asked before so many are built to be compared.
+void require_enough_tensors(std::int64_t layers, const char* key, const WeightSource& weights);
+
 /// Compares the tensors of `weights` with what a model of `parameters` needs under `map`. Fills everything
 /// but the family; variants are those that the names show.
 ArchitectureReport check_architecture(const std::vector<ParameterShape>& parameters, const WeightMap& map,

@@ -1,6 +1,7 @@
 #include "ingot/models/config_file.h"
 
 #include <array>
+#include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -59,6 +60,21 @@ bool ConfigFile::has(const char* key) const {
   return found != contents_->json.end() && !found->is_null();
 }
 
+namespace {
+
+// The JSON library's own conversion would cut 64.7 to 64, and wrap what is too large.
+std::int64_t whole_number(const nlohmann::ordered_json& json, const char* key, const std::string& path) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (json.is_number_unsigned() && json.get<std::uint64_t>() <= INT64_MAX) return json.get<std::int64_t>();
+  if (json.is_number_integer() && !json.is_number_unsigned()) return json.get<std::int64_t>();
+  const double value = json.is_number_float() ? json.get<double>() : HUGE_VAL;
+  INGOT_CHECK(std::abs(value) <= kExact && value == std::floor(value),
+              FormatError(path, -1, key, fmt::format("is {}; expected a whole number", excerpt(json, 60))));
+  return static_cast<std::int64_t>(value);
+}
+
+}  // namespace
+
 template <class T>
 void ConfigFile::read_as(const char* key, T& value) const {
   if (!has(key)) return;
@@ -72,10 +88,19 @@ void ConfigFile::read_as(const char* key, T& value) const {
 
 void ConfigFile::read(const char* key, std::string& value) const { read_as(key, value); }
 void ConfigFile::read(const char* key, bool& value) const { read_as(key, value); }
-void ConfigFile::read(const char* key, std::int64_t& value) const { read_as(key, value); }
+void ConfigFile::read(const char* key, std::int64_t& value) const {
+  if (!has(key)) return;
+  value = whole_number(contents_->json[key], key, path_);
+}
 void ConfigFile::read(const char* key, double& value) const { read_as(key, value); }
 void ConfigFile::read(const char* key, std::vector<std::string>& value) const { read_as(key, value); }
-void ConfigFile::read(const char* key, std::vector<std::int64_t>& value) const { read_as(key, value); }
+void ConfigFile::read(const char* key, std::vector<std::int64_t>& value) const {
+  if (!has(key)) return;
+  const nlohmann::ordered_json& found = contents_->json[key];
+  INGOT_CHECK(found.is_array(), FormatError(path_, -1, key, "has the wrong type: " + excerpt(found, 60)));
+  value.clear();
+  for (const auto& item : found) value.push_back(whole_number(item, key, path_));
+}
 void ConfigFile::read(const char* key, std::vector<double>& value) const { read_as(key, value); }
 void ConfigFile::read(const char* key, std::vector<std::vector<std::int64_t>>& value) const {
   read_as(key, value);

@@ -21,6 +21,7 @@ class ConfigFile {
   bool has(const char* key) const;  ///< there and not null
   void read(const char* key, std::string& value) const;
   void read(const char* key, bool& value) const;
+  /// A whole number; FormatError for 64.7.
   void read(const char* key, std::int64_t& value) const;
   void read(const char* key, double& value) const;
   void read(const char* key, std::vector<std::string>& value) const;

@@ -63,6 +63,7 @@ WeightMap BertModel::weight_map(const EncoderConfig& config) {
 }
 
 ArchitectureReport BertModel::architecture_check(const EncoderConfig& config, const WeightSource& weights) {
+  require_enough_tensors(config.num_hidden_layers, "num_hidden_layers", weights);
   ArchitectureReport report = check_architecture(parameter_shapes(config), weight_map(config), weights);
   report.family = config.model_type;
   if (config.pooler) report.variants.emplace_back("pooler");

@@ -7,6 +7,7 @@
 #include "ingot/base/json.h"
 #include "ingot/models/config_file.h"
 #include "ingot/models/registry.h"
+#include "ingot/models/require.h"
 
 namespace ingot {
 namespace {
@@ -28,15 +29,13 @@ std::string_view act_name(Activation activation) {
 }  // namespace
 
 void EncoderConfig::validate() const {
-  for (const auto& [key, value] : {std::pair{"vocab_size", vocab_size},
-                                   {"hidden_size", hidden_size},
-                                   {"intermediate_size", intermediate_size},
-                                   {"num_hidden_layers", num_hidden_layers},
-                                   {"num_attention_heads", num_attention_heads},
-                                   {"max_position_embeddings", max_position_embeddings},
-                                   {"type_vocab_size", type_vocab_size}}) {
-    INGOT_CHECK(value > 0, InvalidConfig(key, fmt::format("must be positive, got {}", value)));
-  }
+  require_size(num_hidden_layers, "num_hidden_layers", kMaxModelLayers);
+  require_size(vocab_size, "vocab_size", kMaxVocabulary);
+  require_size(hidden_size, "hidden_size");
+  require_size(intermediate_size, "intermediate_size");
+  require_size(num_attention_heads, "num_attention_heads");
+  require_size(max_position_embeddings, "max_position_embeddings", kMaxVocabulary);
+  require_size(type_vocab_size, "type_vocab_size", kMaxVocabulary);
   INGOT_CHECK(hidden_size % num_attention_heads == 0,
               InvalidConfig("num_attention_heads", fmt::format("{} does not divide hidden_size {}",
                                                                num_attention_heads, hidden_size)));

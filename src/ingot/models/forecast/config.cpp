@@ -80,6 +80,7 @@ void for_each_key(Config& c, F&& f) {
 
 void require_positive(const char* key, std::int64_t value) {
   require(value > 0, key, fmt::format("must be at least 1, got {}", value));
+  require(value <= kMaxVocabulary, key, fmt::format("is {}; {} at most are allowed", value, kMaxVocabulary));
 }
 
 void require_rate(const char* key, double value) {
@@ -109,7 +110,7 @@ void validate_patches(const ForecastModelConfig& c) {
 void validate_decomposition(const ForecastModelConfig& c) {
   require(c.label_length >= 0 && c.label_length <= c.lookback, "label_length",
           fmt::format("must be from 0 to the look-back of {}, got {}", c.lookback, c.label_length));
-  require_positive("decoder_layers", c.decoder_layers);
+  require_size(c.decoder_layers, "decoder_layers", kMaxModelLayers);
   require_positive("moving_average", c.moving_average);
   require(c.factor > 0, "factor", fmt::format("must be positive, got {}", c.factor));
   if (c.model != "fedformer") return;
@@ -174,6 +175,7 @@ void ForecastModelConfig::validate() const {
   if (model == "dlinear" || model == "nlinear") {
     require(moving_average > 0 && moving_average % 2 == 1, "moving_average",
             fmt::format("must be odd and positive, got {}", moving_average));
+    require_positive("moving_average", moving_average);
     return;
   }
   for (const auto& [key, value] : {std::pair{"d_model", d_model},
@@ -182,6 +184,8 @@ void ForecastModelConfig::validate() const {
                                    {"top_k", top_k},
                                    {"kernels", kernels}})
     require_positive(key, value);
+  require_size(layers, "layers", kMaxModelLayers);
+  require_size(kernels, "kernels", kMaxModelLayers);
   require_positive("heads", heads);
   require(model == "timesnet" || d_model % heads == 0, "heads",
           fmt::format("{} do not divide a d_model of {}", heads, d_model));

@@ -31,7 +31,10 @@ void derive_heads(LanguageConfig& c) {
                         c.num_attention_heads, c.hidden_size));
     c.head_dim = c.hidden_size / c.num_attention_heads;
   }
-  require(c.head_dim > 0, "head_dim", fmt::format("must be positive, got {}", c.head_dim));
+  require_size(c.head_dim, "head_dim");
+  require(
+      c.num_attention_heads <= kMaxModelSize / c.head_dim * 16, "head_dim",
+      fmt::format("{} heads of {} elements are more than any model has", c.num_attention_heads, c.head_dim));
 }
 
 void check_factors(const std::vector<double>& factors, const char* key, std::int64_t pairs) {
@@ -77,11 +80,11 @@ void derive_rope(LanguageConfig& c) {
 
 void derive_experts(LanguageConfig& c) {
   if (c.num_experts == 0) return;
-  require_positive(static_cast<double>(c.num_experts), "num_experts");
+  require_size(c.num_experts, "num_experts", kMaxExperts / c.num_hidden_layers);
   require(c.num_experts_per_tok > 0 && c.num_experts_per_tok <= c.num_experts, "num_experts_per_tok",
           fmt::format("must be from 1 to num_experts {}, got {}", c.num_experts, c.num_experts_per_tok));
   if (c.moe_intermediate_size == 0) c.moe_intermediate_size = c.intermediate_size;
-  require_positive(static_cast<double>(c.moe_intermediate_size), "moe_intermediate_size");
+  require_size(c.moe_intermediate_size, "moe_intermediate_size");
   require_positive(static_cast<double>(c.decoder_sparse_step), "decoder_sparse_step");
   require_not_negative(c.router_aux_loss_coef, "router_aux_loss_coef");
   require(c.mlp == MlpKind::swiglu && !c.mlp_bias, "num_experts",
@@ -91,14 +94,12 @@ void derive_experts(LanguageConfig& c) {
 }  // namespace
 
 void LanguageConfig::validate() {
-  for (const auto& [key, value] : {std::pair{"vocab_size", vocab_size},
-                                   {"hidden_size", hidden_size},
-                                   {"num_hidden_layers", num_hidden_layers},
-                                   {"num_attention_heads", num_attention_heads},
-                                   {"intermediate_size", intermediate_size},
-                                   {"max_position_embeddings", max_position_embeddings}}) {
-    require(value > 0, key, fmt::format("must be positive, got {}", value));
-  }
+  require_size(num_hidden_layers, "num_hidden_layers", kMaxModelLayers);
+  require_size(vocab_size, "vocab_size", kMaxVocabulary);
+  require_size(hidden_size, "hidden_size");
+  require_size(num_attention_heads, "num_attention_heads");
+  require_size(intermediate_size, "intermediate_size", kMaxVocabulary);
+  require_size(max_position_embeddings, "max_position_embeddings", std::int64_t{1} << 40);
   require_positive(norm_eps, "rms_norm_eps");
   require(is_training_dtype(dtype), "dtype",
           fmt::format("{} is not a dtype to train or run in", name(dtype)));

@@ -6,6 +6,7 @@
 #include "ingot/models/config_file.h"
 #include "ingot/models/language/config.h"
 #include "ingot/models/language/family.h"
+#include "ingot/models/require.h"
 
 namespace ingot {
 namespace {
@@ -19,6 +20,8 @@ void read_rope_scaling(const ConfigFile& file, LanguageConfig& config) {
   file.read("rope_theta", config.rope_theta);
   file.read("partial_rotary_factor", config.partial_rotary_factor);
   file.read("factor", rope.factor);
+  require(!file.has("factor") || rope.factor > 0, "rope_scaling.factor",
+          fmt::format("must be at least 1, got {}", rope.factor));
   file.read("original_max_position_embeddings", rope.original_max_position_embeddings);
   file.read("low_freq_factor", rope.low_freq_factor);
   file.read("high_freq_factor", rope.high_freq_factor);
@@ -71,6 +74,7 @@ void read_layer_types(const ConfigFile& file, const LanguageFamily& family, Lang
   file.read("sliding_window_pattern", pattern);
   file.read("max_window_layers", first);
   if (types.empty() && pattern == 0 && first == 0) return;
+  require_size(config.num_hidden_layers, "num_hidden_layers", kMaxModelLayers);  // before as many are listed
   for (std::int64_t i = 0; types.empty() && i < config.num_hidden_layers; ++i) {
     const bool sliding = pattern > 0 ? (i + 1) % pattern != 0 : i >= first;
     config.layer_types.push_back(sliding ? AttentionKind::sliding : AttentionKind::full);

@@ -2,6 +2,7 @@
 
 #include "ingot/models/language/decoder.h"
 #include "ingot/models/language/weight_map.h"
+#include "ingot/models/require.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/ops/view.h"
 
@@ -60,6 +61,7 @@ WeightMap LanguageModel::weight_map(const LanguageConfig& config) { return langu
 
 ArchitectureReport LanguageModel::architecture_check(const LanguageConfig& config,
                                                      const WeightSource& weights) {
+  require_enough_tensors(config.num_hidden_layers, "num_hidden_layers", weights);
   ArchitectureReport report =
       check_architecture(parameter_shapes(config), language_weight_map(config), weights);
   report.family = config.model_type;

@@ -156,7 +156,7 @@ class GgufModel {
     const std::string type = fields_.text(architecture_ + ".rope.scaling.type").value_or("none");
     if (type == "none") return;
     config["rope_scaling"] = {{"rope_type", type}};
-    if (const auto factor = number("rope.scaling.factor"))
+    if (const auto factor = number("rope.scaling.factor"); factor && *factor != 0)  // 0 means unset there
       config["rope_scaling"]["factor"] = short_number(*factor);
     if (original) config["rope_scaling"]["original_max_position_embeddings"] = *original;
   }
