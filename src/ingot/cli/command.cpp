@@ -4,6 +4,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 
@@ -13,6 +15,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/suggest.h"
 #include "ingot/runtime/version.h"
 
@@ -75,7 +78,7 @@ const CLI::App& deepest(const CLI::App& app) {
 
 // One error: a line for people, or JSON for a script that asked for it.
 void print_error(std::string_view kind, const std::string& message, const std::string& text, bool json) {
-  std::string line = text;
+  std::string line = printable(text, true);
   if (json) line = dump_json(nlohmann::ordered_json{{"error", {{"kind", kind}, {"message", message}}}});
   line += '\n';
   // Not fmt::print, which throws where nothing can be written: the exit code still tells of the error.
@@ -100,11 +103,15 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, bool json) {
   return 2;
 }
 
-int work_error(const std::exception& error, bool json) {
-  const auto* ours = dynamic_cast<const Error*>(&error);
-  const std::string_view kind = ours != nullptr ? ours->kind() : "error";
-  print_error(kind, error.what(), fmt::format("ingot: {}", error.what()), json);
-  return dynamic_cast<const InvalidConfig*>(&error) != nullptr ? 2 : 1;
+std::string message_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+      dynamic_cast<const std::length_error*>(&error) != nullptr) {
+    return "this needs more memory than there is, or than the process may have";
+  }
+  if (const auto* json = dynamic_cast<const nlohmann::json::exception*>(&error))
+    return "a JSON file does not hold what it should: " + json_problem(*json);
+  if (dynamic_cast<const std::logic_error*>(&error) != nullptr) return "a file does not hold what it should";
+  return error.what();
 }
 
 /// Who stopped reading (`| head`) needs no message; the exit code is that of programs which the signal ends.
@@ -118,7 +125,7 @@ int after_output(int code, bool json) {
   if (written || code != 0) return code;
   if (errno == EPIPE) return kReaderLeft;
   const std::string reason = errno == 0 ? "it could not be written" : std::strerror(errno);
-  return work_error(IoError("standard output", reason + "; what was printed is not complete"), json);
+  return report_error(IoError("standard output", reason + "; what was printed is not complete"), json);
 }
 
 std::unique_ptr<CLI::App> make_app(const std::string& name, const std::string& description,
@@ -232,6 +239,14 @@ Command& Command::run(std::function<int()> action) {
   return *this;
 }
 
+int report_error(const std::exception& error, bool json) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  const std::string_view kind = ours != nullptr ? ours->kind() : "error";
+  const std::string message = message_of(error);
+  print_error(kind, message, fmt::format("ingot: {}", message), json);
+  return dynamic_cast<const InvalidConfig*>(&error) != nullptr ? 2 : 1;
+}
+
 namespace {
 
 int run_verb(CLI::App* app, int argc, char** argv, bool json) {
@@ -252,9 +267,9 @@ int run_verb(CLI::App* app, int argc, char** argv, bool json) {
     }
     return usage_error(*app, error, json);
   } catch (const std::system_error& error) {
-    return error.code() == std::errc::broken_pipe ? kReaderLeft : work_error(error, json);
+    return error.code() == std::errc::broken_pipe ? kReaderLeft : report_error(error, json);
   } catch (const std::exception& error) {
-    return work_error(error, json);
+    return report_error(error, json);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -57,6 +58,11 @@ class Command {
 /// is wrong. Errors go to stderr, as JSON when `json` was set by a flag.
 int run_command_line(int argc, char** argv, const std::string& name, const std::string& description,
                      const std::function<void(Command&)>& add_verbs);
+
+/// Prints what went wrong to stderr, as JSON where a script asked for it, and tells the exit code. Errors of
+/// libraries, which speak of their own insides, are told in words; control characters, which may come from a
+/// file or a server, are escaped.
+int report_error(const std::exception& error, bool json);
 
 /// A completion script for "bash", "zsh" or "fish", made from the verbs and options that `add_verbs` adds.
 std::string completion_script(std::string_view shell, const std::function<void(Command&)>& add_verbs);

@@ -10,6 +10,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/hub/resolve.h"
@@ -76,7 +77,7 @@ void print_check(const ArchitectureReport& report) {
   append_list(message, "missing", report.missing);
   append_list(message, "of another shape", report.misshaped);
   append_list(message, "not expected", report.unexpected);
-  fmt::print("{}\n", message);
+  fmt::print("{}\n", printable(message, true));
 }
 
 int run(InspectOptions o) {
@@ -113,14 +114,16 @@ int run(InspectOptions o) {
     fmt::print("{}\n", dump_json(json, 2));
     return 0;
   }
+  constexpr std::size_t kWidest = 100;  // a longer name stands out of the table
   std::size_t width = 4;
-  for (const TensorInfo& info : source->tensors()) width = std::max(width, info.name.size());
+  for (const TensorInfo& info : source->tensors())
+    width = std::clamp(info.name.size(), width, std::max(width, kWidest));
   for (const TensorInfo& info : source->tensors()) {
     const auto stats = o.stats ? stats_of(*source, info) : std::nullopt;
-    fmt::print("{:<{}}  {:<8}  {:<20} {:>10}{}\n", info.name, width, info.stored_as, to_string(info.shape),
-               human_bytes(info.bytes), stats ? describe(*stats) : "");
+    fmt::print("{:<{}}  {:<8}  {:<20} {:>10}{}\n", printable(info.name), width, printable(info.stored_as),
+               to_string(info.shape), human_bytes(info.bytes), stats ? describe(*stats) : "");
   }
-  if (!architecture.empty()) fmt::print("\n{}\n", architecture);
+  if (!architecture.empty()) fmt::print("\n{}\n", printable(architecture, true));
   fmt::print("{}{}: {} tensors, {} elements, {}\n", architecture.empty() ? "\n" : "", source->format(),
              source->tensors().size(), human_count(static_cast<double>(elements)),
              human_bytes(source->total_bytes()));

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -9,7 +10,10 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/printable.h"
+#include "ingot/base/units.h"
 #include "ingot/cli/arguments.h"
+#include "ingot/cli/run_limits.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
@@ -24,8 +28,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct RunOptions {
-  std::string model, output = ".", device = "auto";
+  std::string model, output = ".", device = "auto", max_memory;
   std::vector<std::string> inputs;
+  double max_seconds = 600;
+  std::int64_t max_iterations = onnx::Graph::kMaxIterations;
   bool json = false;
 };
 
@@ -35,15 +41,56 @@ struct CheckOptions {
 };
 
 std::string describe(const onnx::ValueInfo& value) {
-  std::string text = fmt::format("{:<24} {} [", value.name, value.stored_as);
+  std::string text = fmt::format("{:<24} {} [", printable(value.name), value.stored_as);
   for (std::size_t i = 0; i < value.shape.size(); ++i) {
-    const std::string open = value.axes[i].empty() ? "?" : value.axes[i];
+    const std::string open = value.axes[i].empty() ? "?" : printable(value.axes[i]);
     text += (i == 0 ? "" : ", ") + (value.shape[i] == -1 ? open : std::to_string(value.shape[i]));
   }
   return text + "]";
 }
 
+/// Names for the files of outputs, all different: names of values may hold anything, names of files may not.
+std::vector<std::string> file_names(const std::vector<onnx::ValueInfo>& outputs) {
+  constexpr std::size_t kLongest = 200;
+  std::set<std::string> taken;
+  std::vector<std::string> names;
+  for (const onnx::ValueInfo& output : outputs) {
+    std::string name = output.name.substr(0, kLongest);
+    std::ranges::replace_if(
+        name, [](unsigned char c) { return c < 0x20 || c == 0x7F || c == '/' || c == ':' || c == '\\'; },
+        '_');
+    if (name.empty() || name.front() == '.') name.insert(0, "_");
+    const std::string base = name;
+    for (int n = 2; !taken.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
+    names.push_back(name);
+  }
+  return names;
+}
+
+/// Without a limit of its own a run may take this much: what its files hold many times over.
+std::uint64_t allowed_memory(const RunOptions& o, std::uint64_t held) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 30, kTimes = 16;
+  return o.max_memory.empty() ? kLeast + kTimes * held : parse_bytes(o.max_memory, "--max-memory");
+}
+
+std::vector<Tensor> run_limited(const onnx::Graph& graph, const std::map<std::string, Tensor>& inputs,
+                                const RunOptions& o, std::uint64_t memory) {
+  const TimeLimit limit(o.max_seconds,
+                        fmt::format("{}: took longer than {}; --max-seconds allows more", o.model,
+                                    human_duration(o.max_seconds)),
+                        o.json);
+  limit_memory(memory);
+  try {
+    return graph.run(inputs, o.max_iterations);
+  } catch (const OutOfMemory& error) {
+    throw Error(
+        fmt::format("{}: needs more memory than the {} that it may have; --max-memory allows more ({})",
+                    o.model, human_bytes(memory), error.what()));
+  }
+}
+
 int run_model(const RunOptions& o) {
+  const std::uint64_t before = process_memory();
   const onnx::Graph graph = onnx::Graph::open(hub::resolve_model(o.model), choose_device(o.device));
   std::map<std::string, Tensor> inputs;
   for (const std::string& assignment : o.inputs) {
@@ -52,20 +99,18 @@ int run_model(const RunOptions& o) {
                 InvalidConfig("--input", "'" + assignment + "' is no name=file.npy"));
     inputs[assignment.substr(0, equals)] = read_npy(assignment.substr(equals + 1));
   }
-  const std::vector<Tensor> results = graph.run(inputs);
+  const std::vector<Tensor> results =
+      run_limited(graph, inputs, o, allowed_memory(o, std::max(process_memory(), before) - before));
   make_directories(o.output);
   Json list = Json::array();
+  const std::vector<std::string> files = file_names(graph.outputs());
   for (std::size_t i = 0; i < results.size(); ++i) {
-    // Names of values may hold anything; names of files may not.
-    std::string file = graph.outputs()[i].name;
-    for (char& c : file) {
-      if (c == '/' || c == ':' || c == '\\') c = '_';
-    }
-    const std::string path = o.output + "/" + file + ".npy";
+    const std::string path = o.output + "/" + files[i] + ".npy";
     write_npy(path, contiguous(results[i]));
     list.push_back(
         {{"name", graph.outputs()[i].name}, {"path", path}, {"shape", results[i].shape().to_vector()}});
-    if (!o.json) fmt::print("{}: {} {}\n", path, name(results[i].dtype()), to_string(results[i].shape()));
+    if (!o.json)
+      fmt::print("{}: {} {}\n", printable(path), name(results[i].dtype()), to_string(results[i].shape()));
   }
   if (o.json) fmt::print("{}\n", dump_json(list, 2));
   return 0;
@@ -75,7 +120,7 @@ int check_model(const CheckOptions& o) {
   const onnx::Graph graph = onnx::Graph::open(hub::resolve_model(o.path));
   std::map<std::string, int> counts;
   for (const onnx::Node& node : graph.nodes())
-    ++counts[node.domain.empty() ? node.op : node.domain + "." + node.op];
+    ++counts[printable(node.domain.empty() ? node.op : node.domain + "." + node.op)];
   const std::set<std::string> missing = graph.unsupported();
   if (o.json) {
     fmt::print("{}\n", dump_json(Json{{"path", graph.path()},
@@ -86,13 +131,15 @@ int check_model(const CheckOptions& o) {
     return missing.empty() ? 0 : 1;
   }
   fmt::print("{} by {}, operator set {}, {} nodes\n", graph.path(),
-             graph.producer().empty() ? "?" : graph.producer(), graph.opset(), graph.nodes().size());
+             graph.producer().empty() ? "?" : printable(graph.producer()), graph.opset(),
+             graph.nodes().size());
   for (const onnx::ValueInfo& input : graph.inputs()) fmt::print("  in   {}\n", describe(input));
   for (const onnx::ValueInfo& output : graph.outputs()) fmt::print("  out  {}\n", describe(output));
   for (const auto& [op, count] : counts)
     fmt::print("  {:>5} {}{}\n", count, op, missing.contains(op) ? "  (not supported)" : "");
   fmt::print("{}\n", missing.empty() ? "every operator is supported"
-                                     : fmt::format("not supported: {}", fmt::join(missing, ", ")));
+                                     : fmt::format("not supported: {}",
+                                                   printable(fmt::format("{}", fmt::join(missing, ", ")))));
   return missing.empty() ? 0 : 1;
 }
 
@@ -155,6 +202,11 @@ void add_onnx(Command& root) {
   run.option("--input", r->inputs, "An input, as name=file.npy (may be repeated)");
   run.option("-o,--output", r->output, "Directory for the outputs, one .npy file each");
   add_device_option(run, r->device);
+  run.option("--max-memory", r->max_memory,
+             "Refuse to take more memory (default: 1 GiB and 16 times what the model and its inputs take)");
+  run.option("--max-seconds", r->max_seconds, "Stop with an error after as many seconds; 0: never");
+  run.option("--max-iterations", r->max_iterations,
+             "Iterations that all loops of the graph may take together");
   run.flag("--json", r->json, "Print paths and shapes as JSON");
   run.example("ingot onnx run resnet.onnx --input x=image.npy -o out", "then numpy.load('out/logits.npy')");
   run.run([r] { return run_model(*r); });

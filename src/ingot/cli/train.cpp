@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/config.h"
+#include "ingot/base/directory_lock.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
@@ -60,6 +61,7 @@ int run(const TrainOptions& o) {
   if (o.resume) file.set("resume_from_checkpoint=true");
   TrainConfig config = read_train_config(file);
   if (!config.from_scratch) config.model = hub::resolve_model(config.model);
+  const DirectoryLock lock(config.output_dir);
   TrainingConsole console(config, {.json = o.json, .effective_config = file.effective()});
   LanguageTrainer trainer(config, console.hooks());
   write_file_atomically(config.output_dir + "/config.yaml", file.dump());

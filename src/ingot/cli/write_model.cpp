@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/units.h"
 #include "ingot/models/keras_hub.h"
@@ -18,6 +19,7 @@ namespace fs = std::filesystem;
 
 WrittenCallback WriteMeter::callback() {
   return [this](std::uint64_t bytes) {
+    INGOT_CHECK(!interrupted(), Error("interrupted; nothing that was written is kept"));
     done_ += bytes;
     bar_.update(static_cast<std::int64_t>(done_), human_bytes(done_));
   };

@@ -5,13 +5,15 @@
 #include <string>
 
 #include "ingot/base/progress.h"
+#include "ingot/cli/interrupt.h"
 #include "ingot/weights/encode.h"
 
 namespace ingot::cli {
 
 /// What the verbs that write models share.
 
-/// Shows how many bytes of a file have been written.
+/// Shows how many bytes of a file have been written. While one lives, a signal that would end the process
+/// ends the writing with an error instead, so that no partial file is left.
 class WriteMeter {
  public:
   WriteMeter(std::string label, std::uint64_t total)
@@ -20,6 +22,7 @@ class WriteMeter {
   std::uint64_t done() const { return done_; }
 
  private:
+  InterruptWatch watch_;
   ProgressBar bar_;
   std::uint64_t done_ = 0;
 };
