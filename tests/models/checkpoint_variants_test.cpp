@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
+#include "ingot/models/language/context.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/weights/safetensors_writer.h"
@@ -118,6 +119,17 @@ TEST(LanguageConfigVariants, PythonsNumbersAreRead) {
       R"(, "limits": [0.0, Infinity, -Infinity, NaN], "name": "an \"Infinity\" of NaN", "rope_theta": 7.0)");
   EXPECT_EQ(config.rope_theta, 7);
   EXPECT_THROW(parse("llama", ", Infinity"), FormatError);
+}
+
+TEST(LanguageConfigVariants, ScalingsExtendTheContextThatTheyWereMadeFor) {
+  const auto context = [](const std::string& scaling) {
+    return context_length(parse("qwen2", R"(, "rope_scaling": {)" + scaling + "}"));
+  };
+  EXPECT_EQ(context(R"("type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64)"), 256);
+  EXPECT_EQ(context(R"("rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16)"), 64);
+  EXPECT_EQ(context(R"("type": "linear", "factor": 2.5)"), 160);
+  EXPECT_EQ(context(R"("type": "dynamic", "factor": 2.0)"), 128);
+  EXPECT_EQ(context(R"("rope_type": "default")"), 64);
 }
 
 TEST(LanguageConfigVariants, FlagsOfGpt2ThatAreNotAppliedAreRefused) {

@@ -10,6 +10,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/infer/captured_steps.h"
 #include "ingot/infer/ngram.h"
+#include "ingot/models/language/context.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
@@ -38,10 +39,11 @@ void EngineOptions::validate(const LanguageConfig& model) const {
   INGOT_CHECK(
       !kv_cache || is_training_dtype(*kv_cache) || kv_cache == DType::i8,
       InvalidConfig("kv_cache", fmt::format("is f32, bf16, f16 or i8, got {}", ingot::name(*kv_cache))));
-  INGOT_CHECK(context >= 0 && context <= model.max_position_embeddings,
+  const std::int64_t most = context_length(model);
+  INGOT_CHECK(context >= 0 && context <= most,
               InvalidConfig("context", fmt::format("must be between 1 and the model's {} tokens "
                                                    "(max_position_embeddings), or 0 for all of them, got {}",
-                                                   model.max_position_embeddings, context)));
+                                                   most, context)));
   INGOT_CHECK(chunk > 0, InvalidConfig("chunk", fmt::format("must be at least 1, got {}", chunk)));
 }
 
@@ -83,7 +85,7 @@ void Sequence::finish(StopReason reason) {
 Engine::Engine(const LanguageModel& model, const EngineOptions& options)
     : model_(model),
       options_(options),
-      context_(options.context > 0 ? options.context : model.config.max_position_embeddings) {
+      context_(options.context > 0 ? options.context : context_length(model.config)) {
   options.validate(model.config);
   if (!options.kv_cache) options_.kv_cache = default_kv_cache(model);
   if (options_.capture && !model.device().is_cpu()) captured_ = std::make_unique<CapturedSteps>(model);
@@ -98,7 +100,7 @@ void Engine::check_prompt(const Request& request) const {
   INGOT_CHECK(length <= context_,
               DimensionMismatch(fmt::format(
                   "generate: the prompt has {} tokens, the context is {} (the model's own is {}); shorten it",
-                  length, context_, model_.config.max_position_embeddings)));
+                  length, context_, context_length(model_.config))));
 }
 
 std::shared_ptr<Sequence> Engine::start(Request request) {

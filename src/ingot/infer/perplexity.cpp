@@ -9,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
 #include "ingot/infer/logit_passes.h"
+#include "ingot/models/language/context.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/loss.h"
 #include "ingot/ops/view.h"
@@ -63,7 +64,7 @@ Tensor window_states(const LanguageModel& model, std::span<const std::int32_t> t
 }
 
 void check(const LanguageModel& model, std::span<const std::int32_t> tokens, const PerplexityOptions& o) {
-  const std::int64_t context = model.config.max_position_embeddings;
+  const std::int64_t context = context_length(model.config);
   INGOT_CHECK(
       o.window >= 2 && o.window <= context,
       InvalidConfig("window", fmt::format("must be between 2 and the model's context of {} tokens, got {}",
