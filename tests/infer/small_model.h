@@ -5,6 +5,8 @@
 #include "ingot/models/language/decoder.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/param_source.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/random.h"
 
 namespace ingot::test {
 
@@ -30,10 +32,21 @@ inline LanguageConfig small_config(const std::string& family) {
   return c;
 }
 
-/// Writes it with random weights; returns the directory.
-inline std::string write_small_model(const std::string& directory, const std::string& family) {
+/// Writes it with random weights; returns the directory. `norm_spread`: how far norm weights are from where
+/// they start. With 0, rows of embeddings of few bits reach the first layers as multiples of one number, half
+/// of them exactly between two steps of eight bits: the last bit of a norm then decides how they are
+/// quantized.
+inline std::string write_small_model(const std::string& directory, const std::string& family,
+                                     double norm_spread = 0) {
   InitSource init(5);
   LanguageModel model(small_config(family), init);
+  std::uint64_t stream = 0;
+  for (Parameter* parameter : parameters(model)) {
+    if (norm_spread == 0 || parameter->value.rank() != 1) continue;
+    const Tensor apart = Tensor::empty_like(parameter->value);
+    normal_(apart, 0, norm_spread, {.seed = 6, .stream = stream++});
+    parameter->replace(parameter->value.detach() + apart);
+  }
   write_language_model(directory, model.config, parameter_map(model));
   return directory;
 }

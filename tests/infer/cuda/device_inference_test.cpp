@@ -22,6 +22,10 @@ namespace {
 constexpr Device kDevice{DeviceType::cuda, 0};
 // f32 summed in another order, through two layers.
 constexpr double kOtherOrder = 1e-4;
+// Such sums may also put a number on the other side of the border between two of the 127 steps that its
+// product quantizes it to: a step of the largest of 128 Gaussian numbers, 2.7 deviations, is 2.7 / 127 / √128
+// of a row.
+constexpr double kOtherStep = 1.9e-3;
 // bf16 has 8 bits: half of 2^-8 for each rounding, of which a layer has a dozen.
 constexpr double kBf16 = 2e-2;
 
@@ -49,7 +53,7 @@ std::vector<float> logits(const LanguageModel& model, std::int64_t tokens) {
 class DeviceInference : public ::testing::Test {
  protected:
   std::string write(const std::string& family) {
-    return test::write_small_model(directory_.at(family), family);
+    return test::write_small_model(directory_.at(family), family, /*norm_spread=*/0.2);
   }
   static std::unique_ptr<LanguageModel> load(const std::string& path, const std::string& format,
                                              Device device) {
@@ -182,7 +186,8 @@ TEST_F(DeviceInference, TakesTheFormatsOfTheCpu) {
       EXPECT_EQ(there->device(), kDevice);
       // Few tokens are multiplied as the CPU does (whose attention of more than eight rounds to bf16); of
       // many the products are of bf16.
-      EXPECT_LT(distance(logits(*there, 6), logits(*here, 6)), kOtherOrder) << family << " " << format;
+      EXPECT_LT(distance(logits(*there, 6), logits(*here, 6)), format == "fp8" ? kOtherOrder : kOtherStep)
+          << family << " " << format;
       // Where it does, a near-tie between experts may fall otherwise.
       EXPECT_LT(distance(logits(*there, 40), logits(*here, 40)), family == "mixtral" ? 0.2 : 2 * kBf16)
           << family << " " << format;
