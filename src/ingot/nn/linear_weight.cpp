@@ -122,10 +122,11 @@ quant::Rounding common_rounding(std::span<const LinearWeight* const> weights, st
 }
 
 Tensor add_adapters(const LinearWeight& weight, Tensor y, const LinearInput& x) {
+  const DType dtype = y.dtype();
   for (const auto& adapter : weight.adapters) {
     if (!adapter->enabled) continue;
-    y = add_low_rank(std::move(y), to(x.tensor(), y.dtype()), as(adapter->a, y.dtype()),
-                     as(adapter->b, y.dtype()), adapter->scale);
+    y = add_low_rank(std::move(y), to(x.tensor(), dtype), as(adapter->a, dtype), as(adapter->b, dtype),
+                     adapter->scale);
   }
   return y;
 }
