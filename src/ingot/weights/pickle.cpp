@@ -441,9 +441,8 @@ std::vector<std::int64_t> Machine::sizes(Ref tuple) {
   const std::vector<Ref>& items = get<PickleValue::Tuple>(tuple, "a tuple of sizes").items;
   if (items.size() > kMaxAxes)
     fail(fmt::format("has a tensor of {} axes; {} at most are allowed", items.size(), kMaxAxes));
-  for (const Ref item : items) {
-    list.push_back(get<std::int64_t>(item, "a size"));
-  }
+  list.reserve(items.size());
+  for (const Ref item : items) list.push_back(get<std::int64_t>(item, "a size"));
   return list;
 }
 
