@@ -87,6 +87,7 @@ std::map<std::string, ModuleTensors> read_modules(const std::string& file, const
 [[noreturn]] void refuse_module(const std::string& file, const std::string& module,
                                 const std::vector<AdaptedWeight>& weights) {
   std::vector<std::string> names;
+  names.reserve(weights.size());
   for (const AdaptedWeight& weight : weights) names.push_back(weight.module);
   throw Error(fmt::format(
       "{}: has an adapter for '{}', which this model does not have{}; is it of another base model?", file,

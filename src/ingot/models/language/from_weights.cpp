@@ -4,6 +4,7 @@
 #include "ingot/models/language/weight_map.h"
 #include "ingot/models/require.h"
 #include "ingot/nn/param_source.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
