@@ -47,6 +47,9 @@ class TrainTask {
   /// leaves the gradients with the parameters. What depends on chance names its stream by the step, so that
   /// a resumed run draws the same.
   virtual StepWork gradients(std::int64_t step) = 0;
+  /// Whether gradients() changes tensors that save() keeps, such as running statistics: a checkpoint then
+  /// copies them before the next step begins, and not beside it.
+  virtual bool gradients_change_state() const { return false; }
   /// Tells the loss, and what else `metrics` hold, of step record.step. Called in the order of steps. Here:
   /// the loss, then the norm of the gradients if there is a second value.
   virtual void read(std::span<const float> metrics, StepRecord& record);

@@ -114,6 +114,7 @@ std::optional<TrainEnd> Trainer::State::end() const {
 void Trainer::State::start_step() {
   StepRecord record{.step = progress.step + 1,
                     .learning_rate = task.optimizer().learning_rate(progress.step)};
+  if (task.gradients_change_state()) end_copying();
   const StepWork work = task.gradients(progress.step);
   queue.push(work.metrics);
   if (queue.most_running() == 0) read(record);  // then a NaN does not reach the weights

@@ -79,6 +79,7 @@ std::int64_t count_steps(const TrainConfig& config, std::int64_t batches_per_epo
 
 std::vector<std::string> paths_of(const std::vector<DatasetConfig>& datasets) {
   std::vector<std::string> paths;
+  paths.reserve(datasets.size());
   for (const DatasetConfig& dataset : datasets) paths.push_back(dataset.path);
   return paths;
 }
