@@ -21,6 +21,7 @@ void keep_typical(std::vector<WeightedToken>& tokens, double mass) {
     double value, weight;
   };
   std::vector<Distance> distances;
+  distances.reserve(tokens.size());
   for (const WeightedToken& token : tokens)
     distances.push_back({std::abs(surprise(token) - entropy), token.weight});
   std::ranges::stable_sort(distances, {}, &Distance::value);

@@ -28,7 +28,9 @@ std::size_t length_since_breaker(std::span<const std::int32_t> tokens,
   for (std::size_t back = 0; back < tokens.size(); ++back) {
     const std::span<const std::int32_t> rest = tokens.last(back + 1);
     std::optional<std::size_t> longest;
-    for (const TokenSequence& breaker : std::ranges::equal_range(breakers, rest.front(), {}, head)) {
+    for (auto at = std::ranges::lower_bound(breakers, rest.front(), {}, head);
+         at != breakers.end() && head(*at) == rest.front(); ++at) {
+      const TokenSequence& breaker = *at;
       if (breaker.size() > rest.size()) continue;
       if (!std::equal(breaker.begin(), breaker.end(), rest.begin())) continue;
       longest = std::max(longest.value_or(0), breaker.size());

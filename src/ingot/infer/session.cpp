@@ -51,8 +51,12 @@ class TextRun {
   void start(Request request, std::shared_ptr<Sequence> sequence = nullptr) {
     written_.prompt_tokens = static_cast<std::int64_t>(request.prompt.size());
     request.on_token = [this](std::int32_t id) { return show(stream_.push(id)) && !stream_.stopped(); };
-    if (sequence != nullptr) engine_.restart(*sequence, std::move(request));
-    sequence_ = sequence != nullptr ? std::move(sequence) : engine_.start(std::move(request));
+    if (sequence == nullptr) {
+      sequence_ = engine_.start(std::move(request));
+      return;
+    }
+    engine_.restart(*sequence, std::move(request));
+    sequence_ = std::move(sequence);
   }
   bool finished() const { return sequence_ != nullptr && sequence_->finished(); }
   const std::shared_ptr<Sequence>& sequence() const { return sequence_; }

@@ -46,6 +46,7 @@ std::pair<double, double> LocalForecast::interval(int level, std::size_t step) c
 const std::vector<std::string>& local_models() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
+    all.reserve(std::size(kLocalModels));
     for (const auto& [name, unused] : kLocalModels) all.push_back(name);
     return all;
   }();

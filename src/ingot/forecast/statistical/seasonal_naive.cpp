@@ -15,7 +15,8 @@ LocalForecast repeated(std::span<const double> x, std::int64_t season, std::int6
   LocalForecast f;
   for (std::size_t h = 0; h < static_cast<std::size_t>(horizon); ++h) {
     f.mean.push_back(x[x.size() - lag + h % lag]);
-    f.deviation.push_back(sigma * std::sqrt(static_cast<double>(h / lag + 1)));
+    const std::size_t seasons = h / lag + 1;
+    f.deviation.push_back(sigma * std::sqrt(static_cast<double>(seasons)));
   }
   return f;
 }
