@@ -187,6 +187,7 @@ void tell_left_out(const std::vector<LeftOut>& left_out, std::FILE* to) {
 
 std::vector<std::string> ids_of(const std::vector<LeftOut>& left_out) {
   std::vector<std::string> ids;
+  ids.reserve(left_out.size());
   for (const LeftOut& series : left_out) ids.push_back(series.id);
   return ids;
 }
