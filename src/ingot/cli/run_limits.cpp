@@ -30,9 +30,9 @@ void limit_memory(std::uint64_t bytes) {
   setrlimit(RLIMIT_DATA, &limit);
 }
 
-TimeLimit::TimeLimit(double seconds, std::string message, bool json) {
+TimeLimit::TimeLimit(double seconds, const std::string& message, bool json) {
   if (seconds <= 0) return;
-  watch_ = std::thread([this, seconds, json, error = Error(std::move(message))] {
+  watch_ = std::thread([this, seconds, json, error = Error(message)] {
     std::unique_lock lock(mutex_);
     if (ended_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return over_; })) return;
     std::_Exit(report_error(error, json));

@@ -19,7 +19,7 @@ void limit_memory(std::uint64_t bytes);
 class TimeLimit {
  public:
   /// `message` is the error's; with `json` it is written as JSON.
-  TimeLimit(double seconds, std::string message, bool json);
+  TimeLimit(double seconds, const std::string& message, bool json);
   ~TimeLimit();
   TimeLimit(const TimeLimit&) = delete;
   TimeLimit& operator=(const TimeLimit&) = delete;
