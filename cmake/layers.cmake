@@ -33,6 +33,8 @@ function(ingot_layer name)
     list(FILTER sources EXCLUDE REGEX "/kernels/(cpu|cuda)/")
   elseif(name STREQUAL "train")  # and so are the tasks of the training runtime
     list(FILTER sources EXCLUDE REGEX "/train/language/")
+  elseif(name STREQUAL "forecast")  # and so is the reader of tables
+    list(FILTER sources EXCLUDE REGEX "/forecast/table/")
   elseif(name STREQUAL "kernels/cuda")
     if(NOT INGOT_HAS_CUDA)
       return()

@@ -1,4 +1,4 @@
-#include "ingot/forecast/calendar.h"
+#include "ingot/forecast/table/calendar.h"
 
 #include "tests/forecast/support.h"
 

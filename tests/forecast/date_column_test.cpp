@@ -1,4 +1,4 @@
-#include "ingot/forecast/date_column.h"
+#include "ingot/forecast/table/date_column.h"
 
 #include "tests/forecast/support.h"
 

@@ -1,4 +1,4 @@
-#include "ingot/forecast/number_column.h"
+#include "ingot/forecast/table/number_column.h"
 
 #include "tests/forecast/support.h"
 

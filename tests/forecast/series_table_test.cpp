@@ -1,4 +1,4 @@
-#include "ingot/forecast/series_table.h"
+#include "ingot/forecast/table/series_table.h"
 
 #include "tests/forecast/support.h"
 #include <rapidcheck.h>

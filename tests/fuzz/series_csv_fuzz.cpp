@@ -1,7 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ingot/forecast/series_table.h"
+#include "ingot/forecast/table/series_table.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {

@@ -4,7 +4,7 @@
 
 #include "ingot/base/config.h"
 #include "ingot/core/device.h"
-#include "ingot/forecast/date_column.h"
+#include "ingot/forecast/table/date_column.h"
 #include "ingot/forecast/forecaster.h"
 #include "ingot/kernels/matmul_precision.h"
 

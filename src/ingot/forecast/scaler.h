@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ingot/forecast/series_table.h"
+#include "ingot/forecast/table/series_table.h"
 
 namespace ingot::forecast {
 

@@ -1,4 +1,4 @@
-#include "ingot/forecast/date_column.h"
+#include "ingot/forecast/table/date_column.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
-#include "ingot/forecast/civil.h"
+#include "ingot/forecast/table/civil.h"
 
 namespace ingot::forecast {
 namespace {

@@ -1,4 +1,4 @@
-#include "ingot/forecast/series_table.h"
+#include "ingot/forecast/table/series_table.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "ingot/base/suggest.h"
-#include "ingot/forecast/date_column.h"
-#include "ingot/forecast/date_names.h"
-#include "ingot/forecast/summer_time.h"
+#include "ingot/forecast/table/date_column.h"
+#include "ingot/forecast/table/date_names.h"
+#include "ingot/forecast/table/summer_time.h"
 
 namespace ingot::forecast {
 namespace {

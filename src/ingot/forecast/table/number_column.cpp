@@ -1,4 +1,4 @@
-#include "ingot/forecast/number_column.h"
+#include "ingot/forecast/table/number_column.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
-#include "ingot/forecast/date_names.h"
+#include "ingot/forecast/table/date_names.h"
 
 namespace ingot::forecast {
 namespace {

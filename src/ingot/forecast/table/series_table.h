@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "ingot/forecast/calendar.h"
-#include "ingot/forecast/csv.h"
-#include "ingot/forecast/date_style.h"
-#include "ingot/forecast/number_column.h"
+#include "ingot/forecast/table/calendar.h"
+#include "ingot/forecast/table/csv.h"
+#include "ingot/forecast/table/date_style.h"
+#include "ingot/forecast/table/number_column.h"
 
 namespace ingot::forecast {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <span>
 
-#include "ingot/forecast/calendar.h"
+#include "ingot/forecast/table/calendar.h"
 
 namespace ingot::forecast {
 

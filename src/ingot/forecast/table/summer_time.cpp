@@ -1,9 +1,9 @@
-#include "ingot/forecast/summer_time.h"
+#include "ingot/forecast/table/summer_time.h"
 
 #include <algorithm>
 #include <map>
 
-#include "ingot/forecast/civil.h"
+#include "ingot/forecast/table/civil.h"
 
 namespace ingot::forecast {
 namespace {

@@ -1,4 +1,4 @@
-#include "ingot/forecast/date_style.h"
+#include "ingot/forecast/table/date_style.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
-#include "ingot/forecast/civil.h"
-#include "ingot/forecast/date_names.h"
+#include "ingot/forecast/table/civil.h"
+#include "ingot/forecast/table/date_names.h"
 
 namespace ingot::forecast {
 namespace {

@@ -1,8 +1,8 @@
 #include <charconv>
 
-#include "ingot/forecast/civil.h"
-#include "ingot/forecast/date_names.h"
-#include "ingot/forecast/date_style.h"
+#include "ingot/forecast/table/civil.h"
+#include "ingot/forecast/table/date_names.h"
+#include "ingot/forecast/table/date_style.h"
 
 namespace ingot::forecast {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "ingot/forecast/calendar.h"
+#include "ingot/forecast/table/calendar.h"
 
 namespace ingot::forecast {
 

@@ -1,4 +1,4 @@
-#include "ingot/forecast/csv.h"
+#include "ingot/forecast/table/csv.h"
 
 #include <algorithm>
 #include <set>

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ingot/forecast/csv.h"
+#include "ingot/forecast/table/csv.h"
 
 namespace ingot::forecast {
 

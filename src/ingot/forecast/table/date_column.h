@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "ingot/forecast/csv.h"
-#include "ingot/forecast/date_style.h"
+#include "ingot/forecast/table/csv.h"
+#include "ingot/forecast/table/date_style.h"
 
 namespace ingot::forecast {
 
