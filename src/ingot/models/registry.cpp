@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +17,7 @@
 #include "ingot/models/forecast/patchtst.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/decoder.h"
+#include "ingot/models/language/family.h"
 #include "ingot/models/tensorflow_names.h"
 
 namespace ingot {
@@ -23,77 +25,20 @@ namespace {
 
 using enum ModelTask;
 
-const std::vector<ModelInfo>& rows() {
-  static const std::vector<ModelInfo> kRows{
-      {.name = "llama",
-       .summary = "Llama 1 to 3.3, and the many models of its layout",
-       .architectures = {"LlamaForCausalLM"},
-       .variants = {"tied or own head", "attention and MLP biases", "every RoPE scaling"},
-       .repositories = {"meta-llama/Llama-2-7b-hf", "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B",
-                        "HuggingFaceTB/SmolLM2-135M", "TinyLlama/TinyLlama-1.1B-Chat-v1.0"},
-       .tasks = {generate, train}},
-      {.name = "mistral",
-       .summary = "Mistral 7B and its kin",
-       .architectures = {"MistralForCausalLM"},
-       .variants = {"sliding window or none", "heads of any size"},
-       .repositories = {"mistralai/Mistral-7B-v0.1", "mistralai/Mistral-7B-Instruct-v0.3",
-                        "mistralai/Mistral-Nemo-Base-2407"},
-       .tasks = {generate, train}},
-      {.name = "qwen2",
-       .summary = "Qwen 2 and 2.5",
-       .architectures = {"Qwen2ForCausalLM"},
-       .variants = {"tied or own head", "sliding upper layers", "YaRN"},
-       .repositories = {"Qwen/Qwen2-0.5B", "Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-Coder-7B"},
-       .tasks = {generate, train}},
-      {.name = "qwen3",
-       .summary = "Qwen 3, dense",
-       .architectures = {"Qwen3ForCausalLM"},
-       .variants = {"tied or own head", "attention biases"},
-       .repositories = {"Qwen/Qwen3-0.6B", "Qwen/Qwen3-8B"},
-       .tasks = {generate, train}},
-      {.name = "qwen3_moe",
-       .summary = "Qwen 3, mixture of experts",
-       .architectures = {"Qwen3MoeForCausalLM"},
-       .variants = {"normalised or plain router weights", "dense layers between"},
-       .repositories = {"Qwen/Qwen3-30B-A3B"},
-       .tasks = {generate, train}},
-      {.name = "mixtral",
-       .summary = "Mixtral, mixture of experts",
-       .architectures = {"MixtralForCausalLM"},
-       .variants = {"sliding window or none"},
-       .repositories = {"mistralai/Mixtral-8x7B-v0.1", "mistralai/Mixtral-8x22B-v0.1"},
-       .tasks = {generate, train}},
-      {.name = "gemma",
-       .summary = "Gemma, first generation",
-       .architectures = {"GemmaForCausalLM"},
-       .variants = {"multi-query or full heads"},
-       .repositories = {"google/gemma-2b", "google/gemma-7b"},
-       .tasks = {generate, train}},
-      {.name = "gemma2",
-       .summary = "Gemma 2: soft-capping, alternating sliding layers",
-       .architectures = {"Gemma2ForCausalLM"},
-       .variants = {"soft-caps on or off"},
-       .repositories = {"google/gemma-2-2b", "google/gemma-2-9b-it"},
-       .tasks = {generate, train}},
-      {.name = "gemma3_text",
-       .summary = "Gemma 3, its text part: local and global layers",
-       .architectures = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"},
-       .variants = {"text alone, or the text part of a model that also sees", "scaled global RoPE"},
-       .repositories = {"google/gemma-3-270m", "google/gemma-3-1b-it", "google/gemma-3-4b-it"},
-       .tasks = {generate, train}},
-      {.name = "phi3",
-       .summary = "Phi 3 and 3.5, Phi 4",
-       .architectures = {"Phi3ForCausalLM"},
-       .variants = {"fused query, key and value", "LongRoPE", "partial rotary heads"},
-       .repositories = {"microsoft/Phi-3-mini-4k-instruct", "microsoft/Phi-3.5-mini-instruct",
-                        "microsoft/phi-4", "microsoft/Phi-4-mini-instruct"},
-       .tasks = {generate, train}},
-      {.name = "gpt2",
-       .summary = "GPT-2",
-       .architectures = {"GPT2LMHeadModel"},
-       .variants = {"fused query, key and value, transposed", "with or without the prefix transformer."},
-       .repositories = {"openai-community/gpt2", "openai-community/gpt2-xl", "distilbert/distilgpt2"},
-       .tasks = {generate, train}},
+// What a family of decoders says of itself, as a row here.
+ModelInfo row_of(const LanguageFamily& family) {
+  ModelInfo info{.name = std::string(family.model_type),
+                 .summary = std::string(family.summary),
+                 .architectures = {std::string(family.architecture)},
+                 .variants = family.variants,
+                 .repositories = family.repositories,
+                 .tasks = {generate, train}};
+  for (const std::string_view more : family.more_architectures) info.architectures.emplace_back(more);
+  return info;
+}
+
+std::vector<ModelInfo> other_rows() {
+  return {
       {.name = "bert",
        .summary = "BERT, and sentence embeddings made with it",
        .architectures = {"BertModel", "BertForMaskedLM", "BertForPreTraining"},
@@ -147,6 +92,15 @@ const std::vector<ModelInfo>& rows() {
        .repositories = {},
        .tasks = {forecast}},
   };
+}
+
+const std::vector<ModelInfo>& rows() {
+  static const std::vector<ModelInfo> kRows = [] {
+    std::vector<ModelInfo> all;
+    for (const LanguageFamily& family : language_families()) all.push_back(row_of(family));
+    std::ranges::move(other_rows(), std::back_inserter(all));
+    return all;
+  }();
   return kRows;
 }
 
@@ -201,10 +155,8 @@ OpenedConfig open_config(const std::string& path) {
   if (!gguf && std::filesystem::exists(opened.path)) opened.text = read_model_config(opened.path);
   if (opened.text.empty()) return opened;
   const ConfigFile file(opened.text, opened.path);
-  std::string type;
-  file.read("model_type", type);
+  std::string type = text_model_type(opened.text, opened.path);
   if (type.empty() && opened.path.ends_with(kGoogleBertConfig)) type = "bert";
-  if (type == "gemma3") type = "gemma3_text";
   if (type == kOwnForecaster) type = read_own_forecaster(file).model;
   opened.info = find_model(type);
   if (opened.info != nullptr) return opened;

@@ -28,6 +28,8 @@ Tensor activate(MlpKind kind, std::span<const Tensor> projected) {
     case MlpKind::geglu:
       return pointwise([](const auto& gate, const auto& up) { return gelu_tanh(gate) * up; }, projected[0],
                        projected[1]);
+    case MlpKind::relu2:
+      return pointwise([](const auto& up) { return relu(up) * relu(up); }, projected[0]);
   }
   return {};
 }

@@ -7,11 +7,13 @@
 
 namespace ingot {
 
-/// down(silu(gate)·up), down(gelu(up)), down(gelu(gate)·up); gelu is the tanh approximation.
-enum class MlpKind : std::uint8_t { swiglu, gelu, geglu };
+/// down(silu(gate)·up), down(gelu(up)), down(gelu(gate)·up), down(relu(up)²); gelu is the tanh approximation.
+enum class MlpKind : std::uint8_t { swiglu, gelu, geglu, relu2 };
+/// Whether there is a gate beside up.
+constexpr bool is_gated(MlpKind kind) { return kind == MlpKind::swiglu || kind == MlpKind::geglu; }
 
 /// The feed-forward block of a transformer: [..., hidden] -> [..., hidden]. `in` holds gate and up, or up
-/// alone (MlpKind::gelu). What lies between the layers is fused with their matmuls where their weights, the
+/// alone (not is_gated). What lies between the layers is fused with their matmuls where their weights, the
 /// device and the backward pass allow; with quantized weights, rows of the activation are quantized as they
 /// are made.
 Tensor feed_forward(const LinearInput& x, const ProjectionGroup& in, MlpKind kind, const Linear& down);

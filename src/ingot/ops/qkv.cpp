@@ -22,12 +22,13 @@ Qkv normalize(Qkv x, const HeadNorms& norms) {
           rms_norm(x.keys(), norms.key, norms.eps, norms.weight_offset), x.values()};
 }
 
-Qkv rotate(Qkv x, const RopeTable& table, const Tensor& positions) {
+Qkv rotate(Qkv x, const RopeTable& table, const Tensor& positions, bool interleaved) {
   if (x.is_fused()) {
-    const RopeOptions options{.heads = x.heads_ + x.kv_heads_, .positions = positions};
+    const RopeOptions options{
+        .interleaved = interleaved, .heads = x.heads_ + x.kv_heads_, .positions = positions};
     return {rope_in_place(std::move(x.fused_), table, options), x.heads_, x.kv_heads_};
   }
-  auto [q, k] = rope(x.q_, x.k_, table, {.positions = positions});
+  auto [q, k] = rope(x.q_, x.k_, table, {.interleaved = interleaved, .positions = positions});
   return {std::move(q), std::move(k), std::move(x.v_)};
 }
 

@@ -25,7 +25,7 @@ class Qkv {
 
  private:
   friend Qkv normalize(Qkv x, const HeadNorms& norms);
-  friend Qkv rotate(Qkv x, const RopeTable& table, const Tensor& positions);
+  friend Qkv rotate(Qkv x, const RopeTable& table, const Tensor& positions, bool interleaved);
   friend Qkv normalize_and_rotate(Qkv x, const HeadNorms& norms, const RopeTable& table,
                                   const Tensor& positions);
   friend Tensor attention(const Qkv& x, const AttentionOptions& options);
@@ -38,8 +38,9 @@ class Qkv {
 
 /// RMS norm of each head of queries and keys (QK norm, Henry et al. 2020).
 Qkv normalize(Qkv x, const HeadNorms& norms);
-/// Rotary position embedding of queries and keys. positions: i64 or i32 [S] or [B, S].
-Qkv rotate(Qkv x, const RopeTable& table, const Tensor& positions);
+/// Rotary position embedding of queries and keys. positions: i64 or i32 [S] or [B, S]; interleaved: as
+/// RopeOptions has it.
+Qkv rotate(Qkv x, const RopeTable& table, const Tensor& positions, bool interleaved);
 /// normalize(), then rotate(), in one pass.
 Qkv normalize_and_rotate(Qkv x, const HeadNorms& norms, const RopeTable& table, const Tensor& positions);
 /// [B, S, heads, D].

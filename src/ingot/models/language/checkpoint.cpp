@@ -9,6 +9,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/models/config_file.h"
+#include "ingot/models/language/family.h"
 #include "ingot/models/tensorflow_names.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/quantized_source.h"
@@ -37,7 +38,8 @@ QuantizationConfig quantization_of(const ConfigFile& c, const std::string& model
     q.block_rows = block[0];
     q.block_cols = block[1];
   }
-  q.inputs_first = model_type == "gpt2";
+  const LanguageFamily* family = find_language_family(model_type);
+  q.inputs_first = family != nullptr && family->inputs_first;
   return q;
 }
 

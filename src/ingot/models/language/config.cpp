@@ -112,12 +112,25 @@ void LanguageConfig::validate() {
   require(layer_types.empty() || static_cast<std::int64_t>(layer_types.size()) == num_hidden_layers,
           "layer_types",
           fmt::format("names {} layers of num_hidden_layers {}", layer_types.size(), num_hidden_layers));
+  require(no_rope_layers.empty() || static_cast<std::int64_t>(no_rope_layers.size()) >= num_hidden_layers,
+          "no_rope_layers",
+          fmt::format("names {} layers of num_hidden_layers {}", no_rope_layers.size(), num_hidden_layers));
+  require_positive(embedding_multiplier, "embedding_multiplier");
+  require_positive(residual_multiplier, "residual_multiplier");
+  require_positive(logit_scale, "logit_scale");
+  require_not_negative(attention_multiplier, "attention_multiplier");
   derive_experts(*this);
 }
 
 bool LanguageConfig::slides(std::int64_t layer) const {
   if (layer_types.empty()) return sliding_window > 0;
   return layer_types[static_cast<std::size_t>(layer)] == AttentionKind::sliding;
+}
+
+bool LanguageConfig::rotates(std::int64_t layer) const {
+  if (position != PositionKind::rope) return false;
+  if (!no_rope_layers.empty()) return no_rope_layers[static_cast<std::size_t>(layer)] != 0;
+  return !rope_needs_window || sliding_window == 0 || slides(layer);
 }
 
 bool LanguageConfig::is_sparse(std::int64_t layer) const {

@@ -10,7 +10,15 @@
 
 namespace ingot {
 
-enum class NormKind : std::uint8_t { rms, layer };
+/// layer_no_bias: LayerNorm with a weight alone.
+enum class NormKind : std::uint8_t { rms, layer, layer_no_bias };
+/// Where a layer has its norms. pre: before attention and before the MLP. sandwich: also behind both (Gemma
+/// 2). post: only behind both (OLMo 2). parallel: one norm, read by attention and MLP side by side (Cohere).
+/// parallel_two: side by side, a norm for each (GPT-NeoX).
+enum class NormPlacement : std::uint8_t { pre, sandwich, post, parallel, parallel_two };
+/// RMSNorm of queries and keys. head: each head, before RoPE. head_after_rope: each head, behind it. width:
+/// all heads as one row, before RoPE.
+enum class QkNorm : std::uint8_t { none, head, head_after_rope, width };
 enum class PositionKind : std::uint8_t { rope, learned };
 enum class AttentionKind : std::uint8_t { full, sliding };
 
@@ -31,8 +39,29 @@ struct RopeScaling {
   bool depends_on_length() const { return type == "dynamic" || type == "longrope"; }
 };
 
+/// What sets a family of decoders apart from Llama: the part of a configuration that its model_type decides.
+struct DecoderTraits {
+  NormKind norm = NormKind::rms;
+  NormPlacement norm_placement = NormPlacement::pre;
+  PositionKind position = PositionKind::rope;
+  MlpKind mlp = MlpKind::swiglu;
+  QkNorm qk_norm = QkNorm::none;
+  bool qkv_bias = false;
+  bool attention_output_bias = false;
+  bool mlp_bias = false;
+  bool norm_unit_offset = false;   ///< norms multiply by 1 + weight
+  bool embedding_scale = false;    ///< embeddings times √hidden_size, rounded to their dtype
+  bool interleaved_rope = false;   ///< pairs are (2i, 2i + 1), not (i, i + R/2)
+  bool rope_needs_window = false;  ///< layers that see everything rotate nothing where others slide (NoPE)
+
+  /// Whether there is a norm behind attention and one behind the MLP.
+  bool has_post_norms() const {
+    return norm_placement == NormPlacement::sandwich || norm_placement == NormPlacement::post;
+  }
+};
+
 /// A decoder-only language model's architecture. Fields carry the names of Hugging Face's config.json.
-struct LanguageConfig {
+struct LanguageConfig : DecoderTraits {
   std::string model_type = "llama";
   std::int64_t vocab_size = 0;
   std::int64_t hidden_size = 0;
@@ -49,6 +78,8 @@ struct LanguageConfig {
   double partial_rotary_factor = 1.0;      ///< the part of each head that turns
   std::int64_t sliding_window = 0;         ///< tokens a query sees, itself included; 0: all before it
   std::vector<AttentionKind> layer_types;  ///< which layers slide; empty: all, where sliding_window > 0
+  std::vector<std::int64_t>
+      no_rope_layers;  ///< 1 for layers with RoPE, 0 for those without; empty: all have it
   std::int64_t query_pre_attn_scalar = 0;  ///< scores are divided by its square root; 0: head_dim
   double attn_logit_softcapping = 0;       ///< scores become c·tanh(score / c); 0: off
   double final_logit_softcapping = 0;      ///< logits likewise
@@ -66,17 +97,11 @@ struct LanguageConfig {
   std::vector<std::int64_t> mlp_only_layers;
   double router_aux_loss_coef = 0.001;  ///< weight of load_balancing_loss in training
 
-  // What sets a family apart; filled from model_type.
-  NormKind norm = NormKind::rms;
-  PositionKind position = PositionKind::rope;
-  MlpKind mlp = MlpKind::swiglu;
-  bool qkv_bias = false;
-  bool attention_output_bias = false;
-  bool mlp_bias = false;
-  bool qk_norm = false;           ///< RMSNorm over each query and key head, before RoPE
-  bool norm_unit_offset = false;  ///< norms multiply by 1 + weight
-  bool post_norms = false;        ///< a norm also behind attention and behind the MLP
-  bool embedding_scale = false;   ///< embeddings times √hidden_size, rounded to their dtype
+  // Factors that some families multiply with; 1: none.
+  double embedding_multiplier = 1;  ///< of embeddings
+  double residual_multiplier = 1;   ///< of what attention and MLP add
+  double logit_scale = 1;           ///< of logits
+  double attention_multiplier = 0;  ///< of scores, in place of query_pre_attn_scalar; 0: none
 
   /// Fills the zeros that mean "derive it", then throws InvalidConfig naming the key of anything impossible.
   void validate();
@@ -84,6 +109,8 @@ struct LanguageConfig {
   /// Tokens that a query of this layer sees; 0: all before it.
   std::int64_t window(std::int64_t layer) const { return slides(layer) ? sliding_window : 0; }
   bool is_sparse(std::int64_t layer) const;
+  /// Whether this layer's attention has RoPE.
+  bool rotates(std::int64_t layer) const;
   /// Elements of a head that turn.
   std::int64_t rotary_size() const;
   /// Parameters of the model, tied ones counted once.
@@ -104,8 +131,7 @@ struct LanguageConfig {
 /// The architectures that LanguageConfig::from_json knows: "llama", "gpt2", ...
 std::vector<std::string> known_language_families();
 
-/// Sets the family fields (norm, position, ...) of config.model_type. Throws InvalidConfig for an unknown
-/// one.
+/// Sets the traits of config.model_type. Throws InvalidConfig for an unknown one.
 void apply_family(LanguageConfig& config);
 
 }  // namespace ingot

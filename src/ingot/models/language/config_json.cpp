@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -54,11 +56,6 @@ void read_rope(const ConfigFile& file, LanguageConfig& config) {
       sliding->read("rope_theta", config.rope_local_theta);
     }
   }
-  if (config.model_type == "phi3") {
-    RopeScaling& rope = config.rope_scaling;
-    file.read("original_max_position_embeddings", rope.original_max_position_embeddings);
-    if (rope.type == "su" || rope.type == "yarn") rope.type = "longrope";  // its names in Phi-3's first files
-  }
 }
 
 // Which layers slide: layer_types, or the family's habit.
@@ -67,11 +64,10 @@ void read_layer_types(const ConfigFile& file, const LanguageFamily& family, Lang
   file.read("use_sliding_window", use_window);
   if (use_window) file.read("sliding_window", config.sliding_window);
   if (config.sliding_window == 0) return;
-  if (config.model_type == "qwen3_moe") return;  // all layers slide, whatever the other keys say
   std::vector<std::string> types;
   file.read("layer_types", types);
   std::int64_t pattern = family.sliding_pattern, first = 0;
-  file.read("sliding_window_pattern", pattern);
+  if (types.empty()) file.read("sliding_window_pattern", pattern);
   file.read("max_window_layers", first);
   if (types.empty() && pattern == 0 && first == 0) return;
   require_size(config.num_hidden_layers, "num_hidden_layers", kMaxModelLayers);  // before as many are listed
@@ -87,23 +83,35 @@ void read_layer_types(const ConfigFile& file, const LanguageFamily& family, Lang
   }
 }
 
-void read_biases(const ConfigFile& file, LanguageConfig& config) {
-  if (config.model_type == "qwen2") return;  // always on query, key and value
-  file.read("attention_bias", config.qkv_bias);
-  config.attention_output_bias = config.qkv_bias;
-  if (config.model_type == "llama") file.read("mlp_bias", config.mlp_bias);
+void read_biases(const ConfigFile& file, const LanguageFamily& family, LanguageConfig& config) {
+  if (!family.attention_bias_key.empty()) {
+    file.read(family.attention_bias_key.data(), config.qkv_bias);
+    config.attention_output_bias = config.qkv_bias;
+  }
+  if (!family.mlp_bias_key.empty()) file.read(family.mlp_bias_key.data(), config.mlp_bias);
 }
 
-void read_activation(const ConfigFile& file, const LanguageConfig& config) {
-  const bool geglu = config.mlp == MlpKind::geglu;
-  std::string activation = geglu ? "gelu_pytorch_tanh" : "silu";
-  // Gemma's first files say "gelu" in hidden_act and were trained with the tanh form all the same.
-  file.read(geglu ? "hidden_activation" : "hidden_act", activation);
-  const bool known =
-      geglu ? activation == "gelu_pytorch_tanh" || activation == "gelu_new" : activation == "silu";
-  INGOT_CHECK(known,
+// The names that config.json has for an activation; the first is written.
+std::vector<std::string> activation_names(MlpKind mlp) {
+  switch (mlp) {
+    case MlpKind::swiglu:
+      return {"silu"};
+    case MlpKind::relu2:
+      return {"relu2"};
+    case MlpKind::gelu:
+    case MlpKind::geglu:
+      return {"gelu_pytorch_tanh", "gelu_new"};
+  }
+  return {};
+}
+
+void read_activation(const ConfigFile& file, const LanguageFamily& family, const LanguageConfig& config) {
+  const std::vector<std::string> known = activation_names(config.mlp);
+  std::string activation = known.front();
+  file.read(family.activation_key.data(), activation);
+  INGOT_CHECK(std::ranges::find(known, activation) != known.end(),
               NotImplemented(fmt::format("{}: activation '{}' in a {} model ({} is)", file.path(), activation,
-                                         config.model_type, geglu ? "gelu_pytorch_tanh" : "silu")));
+                                         config.model_type, known.front())));
 }
 
 void read_experts(const ConfigFile& file, LanguageConfig& config) {
@@ -117,28 +125,7 @@ void read_experts(const ConfigFile& file, LanguageConfig& config) {
   file.read("router_aux_loss_coef", config.router_aux_loss_coef);
 }
 
-void read_gpt2(const ConfigFile& file, LanguageConfig& config) {
-  file.read("n_embd", config.hidden_size);
-  file.read("n_layer", config.num_hidden_layers);
-  file.read("n_head", config.num_attention_heads);
-  file.read("n_positions", config.max_position_embeddings);
-  file.read("n_inner", config.intermediate_size);
-  file.read("layer_norm_epsilon", config.norm_eps);
-  if (config.intermediate_size == 0) config.intermediate_size = 4 * config.hidden_size;
-  // reorder_and_upcast_attn: the scores in f32, which they are anyway.
-  bool by_layer = false, scaled = true;
-  file.read("scale_attn_by_inverse_layer_idx", by_layer);
-  file.read("scale_attn_weights", scaled);
-  INGOT_CHECK(!by_layer, NotImplemented(file.path() + ": scale_attn_by_inverse_layer_idx (false is)"));
-  INGOT_CHECK(scaled, NotImplemented(file.path() + ": scale_attn_weights false (true is)"));
-  std::string activation = "gelu_new";
-  file.read("activation_function", activation);
-  INGOT_CHECK(
-      activation == "gelu_new" || activation == "gelu_pytorch_tanh",
-      NotImplemented(fmt::format("{}: activation_function '{}' (gelu_new is)", file.path(), activation)));
-}
-
-void read_llama_like(const ConfigFile& file, LanguageConfig& config) {
+void read_llama_like(const ConfigFile& file, const LanguageFamily& family, LanguageConfig& config) {
   file.read("hidden_size", config.hidden_size);
   file.read("intermediate_size", config.intermediate_size);
   file.read("num_hidden_layers", config.num_hidden_layers);
@@ -146,7 +133,7 @@ void read_llama_like(const ConfigFile& file, LanguageConfig& config) {
   file.read("num_key_value_heads", config.num_key_value_heads);
   file.read("head_dim", config.head_dim);
   file.read("max_position_embeddings", config.max_position_embeddings);
-  file.read("rms_norm_eps", config.norm_eps);
+  file.read(family.norm_eps_key.data(), config.norm_eps);
   file.read("query_pre_attn_scalar", config.query_pre_attn_scalar);
   file.read("attn_logit_softcapping", config.attn_logit_softcapping);
   file.read("final_logit_softcapping", config.final_logit_softcapping);
@@ -154,17 +141,23 @@ void read_llama_like(const ConfigFile& file, LanguageConfig& config) {
   file.read("use_bidirectional_attention", bidirectional);
   INGOT_CHECK(!bidirectional,
               NotImplemented(file.path() + ": use_bidirectional_attention in a language model"));
-  read_biases(file, config);
-  read_layer_types(file, language_family(config.model_type, file.path()), config);
+  read_biases(file, family, config);
+  read_layer_types(file, family, config);
   read_rope(file, config);
-  read_activation(file, config);
+  read_activation(file, family, config);
   read_experts(file, config);
+}
+
+// Whether a family assumes something where this key is not there.
+bool has_default(const LanguageConfig& config, std::string_view key) {
+  return language_family(config.model_type, "model_type").defaults.find(key) != std::string_view::npos;
 }
 
 Json rope_to_json(const LanguageConfig& config) {
   const RopeScaling& rope = config.rope_scaling;
   Json json{{"rope_type", rope.type}, {"rope_theta", config.rope_theta}};
-  if (config.partial_rotary_factor != 1) json["partial_rotary_factor"] = config.partial_rotary_factor;
+  if (config.partial_rotary_factor != 1 || has_default(config, "partial_rotary_factor"))
+    json["partial_rotary_factor"] = config.partial_rotary_factor;
   if (rope.type == "default") return json;
   json["factor"] = rope.factor;
   if (rope.type == "llama3" || rope.type == "yarn" || rope.type == "longrope") {
@@ -193,20 +186,20 @@ void write_rope(const LanguageConfig& config, Json& json) {
   const Json rope = rope_to_json(config);
   json["rope_theta"] = config.rope_theta;
   if (config.rope_scaling.type != "default") json["rope_scaling"] = rope;
-  if (config.rope_local_theta == 0) {
+  if (config.rope_local_theta == 0 && !has_default(config, "rope_local_base_freq")) {
     json["rope_parameters"] = rope;
     return;
   }
-  json["rope_local_base_freq"] = config.rope_local_theta;
-  json["rope_parameters"] = {
-      {"full_attention", rope},
-      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", config.rope_local_theta}}}};
+  const double local = config.rope_local_theta > 0 ? config.rope_local_theta : config.rope_theta;
+  json["rope_local_base_freq"] = local;
+  json["rope_parameters"] = {{"full_attention", rope},
+                             {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", local}}}};
 }
 
 void write_window(const LanguageConfig& config, Json& json) {
   // A family whose default is a window needs the null to have none.
   json["sliding_window"] = config.sliding_window > 0 ? Json(config.sliding_window) : Json(nullptr);
-  if (config.model_type.starts_with("qwen")) json["use_sliding_window"] = config.sliding_window > 0;
+  if (has_default(config, "use_sliding_window")) json["use_sliding_window"] = config.sliding_window > 0;
   if (config.layer_types.empty()) return;
   Json types = Json::array();
   for (const AttentionKind kind : config.layer_types) {
@@ -219,10 +212,6 @@ void write_experts(const LanguageConfig& config, Json& json) {
   if (config.num_experts == 0) return;
   json["num_experts_per_tok"] = config.num_experts_per_tok;
   json["router_aux_loss_coef"] = config.router_aux_loss_coef;
-  if (config.model_type == "mixtral") {
-    json["num_local_experts"] = config.num_experts;
-    return;
-  }
   json["num_experts"] = config.num_experts;
   json["moe_intermediate_size"] = config.moe_intermediate_size;
   json["norm_topk_prob"] = config.norm_topk_prob;
@@ -230,7 +219,7 @@ void write_experts(const LanguageConfig& config, Json& json) {
   json["mlp_only_layers"] = config.mlp_only_layers;
 }
 
-void write_llama_like(const LanguageConfig& c, Json& json) {
+void write_llama_like(const LanguageConfig& c, const LanguageFamily& family, Json& json) {
   json.update(Json{{"hidden_size", c.hidden_size},
                    {"intermediate_size", c.intermediate_size},
                    {"num_hidden_layers", c.num_hidden_layers},
@@ -238,36 +227,14 @@ void write_llama_like(const LanguageConfig& c, Json& json) {
                    {"num_key_value_heads", c.num_key_value_heads},
                    {"head_dim", c.head_dim},
                    {"max_position_embeddings", c.max_position_embeddings},
-                   {"rms_norm_eps", c.norm_eps}});
-  const bool geglu = c.mlp == MlpKind::geglu;
-  json["hidden_act"] = geglu ? "gelu_pytorch_tanh" : "silu";
-  if (geglu) json["hidden_activation"] = "gelu_pytorch_tanh";
-  if (c.model_type != "qwen2") json["attention_bias"] = c.qkv_bias;
-  if (c.model_type == "llama") json["mlp_bias"] = c.mlp_bias;
-  if (c.model_type == "phi3") {
-    json["original_max_position_embeddings"] = c.rope_scaling.original_max_position_embeddings;
-    json["partial_rotary_factor"] = c.partial_rotary_factor;
-  }
-  if (c.post_norms) {  // Gemma 2 and 3
-    json["query_pre_attn_scalar"] = c.query_pre_attn_scalar > 0 ? c.query_pre_attn_scalar : c.head_dim;
-    for (const auto& [key, cap] : {std::pair{"attn_logit_softcapping", c.attn_logit_softcapping},
-                                   {"final_logit_softcapping", c.final_logit_softcapping}}) {
-      json[key] = cap > 0 ? Json(cap) : Json(nullptr);
-    }
-  }
+                   {std::string(family.norm_eps_key), c.norm_eps}});
+  json["hidden_act"] = activation_names(c.mlp).front();
+  json[std::string(family.activation_key)] = activation_names(c.mlp).front();
+  if (!family.attention_bias_key.empty()) json[std::string(family.attention_bias_key)] = c.qkv_bias;
+  if (!family.mlp_bias_key.empty()) json[std::string(family.mlp_bias_key)] = c.mlp_bias;
   write_rope(c, json);
   write_window(c, json);
   write_experts(c, json);
-}
-
-void write_gpt2(const LanguageConfig& c, Json& json) {
-  json.update(Json{{"n_embd", c.hidden_size},
-                   {"n_layer", c.num_hidden_layers},
-                   {"n_head", c.num_attention_heads},
-                   {"n_positions", c.max_position_embeddings},
-                   {"n_inner", c.intermediate_size},
-                   {"layer_norm_epsilon", c.norm_eps},
-                   {"activation_function", "gelu_new"}});
 }
 
 }  // namespace
@@ -277,10 +244,9 @@ LanguageConfig LanguageConfig::from_json(std::string_view text, const std::strin
   LanguageConfig config;
   config.model_type.clear();
   file.read("model_type", config.model_type);
-  if (const auto text_config = file.object("text_config");
-      config.model_type == "gemma3" && text_config.has_value()) {
-    file = file.with(*text_config);  // the text part of a Gemma 3 that also sees
-    config.model_type = "gemma3_text";
+  if (const auto text_config = file.object("text_config"); text_config.has_value()) {
+    file = file.with(*text_config);  // the text part of a model that also sees
+    config.model_type = text_model_type(text, path);
   }
   const LanguageFamily& family = language_family(config.model_type, path);
   apply_family(config);
@@ -294,11 +260,8 @@ LanguageConfig LanguageConfig::from_json(std::string_view text, const std::strin
   file.read_first("eos_token_id",
                   config.eos_token_id);  // Llama 3 lists several; generation_config.json has them
   file.read_dtype(config.dtype);
-  if (config.model_type == "gpt2") {
-    read_gpt2(file, config);
-  } else {
-    read_llama_like(file, config);
-  }
+  if (!family.own_keys) read_llama_like(file, family, config);
+  if (family.read != nullptr) family.read(file, config);
   config.validate();
   return config;
 }
@@ -316,11 +279,8 @@ std::string LanguageConfig::to_json() const {
                                 {"pad_token_id", pad_token_id}}) {
     json[key] = id < 0 ? Json(nullptr) : Json(id);
   }
-  if (model_type == "gpt2") {
-    write_gpt2(*this, json);
-  } else {
-    write_llama_like(*this, json);
-  }
+  if (!family.own_keys) write_llama_like(*this, family, json);
+  if (family.write != nullptr) family.write(*this, json);
   return dump_json(json, 2) + "\n";
 }
 

@@ -125,11 +125,22 @@ Init decoder_residual_init(const LanguageConfig& c) {
 DecoderNorm::DecoderNorm(const ParamSource& source, const LanguageConfig& c)
     : weight(source.take("weight", {c.hidden_size}, c.norm_unit_offset ? init::kZeros : init::kOnes)),
       bias(c.norm == NormKind::layer ? source.take("bias", {c.hidden_size}, init::kZeros) : Parameter{}),
+      kind(c.norm),
       eps(static_cast<float>(c.norm_eps)),
       weight_offset(c.norm_unit_offset ? 1.0F : 0.0F) {}
 
+Tensor DecoderNorm::layer_weight() const {
+  return weight_offset == 0 ? weight.value : weight.value + static_cast<double>(weight_offset);
+}
+
 Tensor DecoderNorm::operator()(const Tensor& x) const {
-  return bias ? layer_norm(x, weight.value, bias.value, eps) : rms_norm(x, weight.value, eps, weight_offset);
+  if (kind == NormKind::rms) return rms_norm(x, weight.value, eps, weight_offset);
+  return layer_norm(x, layer_weight(), bias.value, eps);
+}
+
+NormedSum DecoderNorm::add(const Tensor& sum, const Tensor& update, const Tensor& to) const {
+  if (kind == NormKind::rms) return add_rms_norm(sum, update, weight.value, eps, weight_offset, to);
+  return add_layer_norm(sum, update, layer_weight(), bias.value, eps, to);
 }
 
 namespace {
@@ -141,7 +152,7 @@ class ResidualNorm final : public RowSource {
   Shape shape() const override { return x_.sum.shape(); }
   Tensor all() override {
     if (!x_.update.defined()) return norm_(x_.sum);
-    NormedSum added = add(x_.sum, x_.update, {});
+    NormedSum added = norm_.add(x_.sum, x_.update, {});
     x_ = {.sum = std::move(added.sum), .update = {}};
     return added.normed;
   }
@@ -155,14 +166,11 @@ class ResidualNorm final : public RowSource {
   }
   Tensor rows(std::int64_t begin, std::int64_t end) override {
     const auto some = [&](const Tensor& x) { return narrow(x, 0, begin, end - begin); };
-    return update_.defined() ? add(some(before_), some(update_), some(sum_)).normed : norm_(some(before_));
+    return update_.defined() ? norm_.add(some(before_), some(update_), some(sum_)).normed
+                             : norm_(some(before_));
   }
 
  private:
-  NormedSum add(const Tensor& sum, const Tensor& update, const Tensor& to) const {
-    return norm_.bias ? add_layer_norm(sum, update, norm_.weight.value, norm_.bias.value, norm_.eps, to)
-                      : add_rms_norm(sum, update, norm_.weight.value, norm_.eps, norm_.weight_offset, to);
-  }
   const DecoderNorm& norm_;
   ResidualStream& x_;
   Tensor before_, update_, sum_;  // as matrices, while rows are made
@@ -192,18 +200,25 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
       kv_heads(c.num_key_value_heads),
       head_dim(c.head_dim),
       window(c.window(layer)),
-      scale(c.query_pre_attn_scalar > 0
-                ? static_cast<float>(1 / std::sqrt(static_cast<double>(c.query_pre_attn_scalar)))
-                : 0.0F),
+      scale(static_cast<float>(c.attention_multiplier > 0 ? c.attention_multiplier
+                               : c.query_pre_attn_scalar > 0
+                                   ? 1 / std::sqrt(static_cast<double>(c.query_pre_attn_scalar))
+                                   : 0.0)),
       softcap(static_cast<float>(c.attn_logit_softcapping)),
-      rotary(c.position == PositionKind::rope),
+      qk_norm(c.qk_norm),
+      rotary(c.rotates(layer)),
+      interleaved(c.interleaved_rope),
       slides(c.slides(layer)) {
-  if (!c.qk_norm) return;
-  const RmsNormOptions options{.width = head_dim,
-                               .eps = static_cast<float>(c.norm_eps),
-                               .weight_offset = c.norm_unit_offset ? 1.0F : 0.0F};
-  q_norm = std::make_unique<RmsNorm>(source.scope("q_norm"), options);
-  k_norm = std::make_unique<RmsNorm>(source.scope("k_norm"), options);
+  if (qk_norm == QkNorm::none) return;
+  const bool one_row = qk_norm == QkNorm::width;
+  const auto norm_of = [&](const char* name, std::int64_t count) {
+    return std::make_unique<RmsNorm>(source.scope(name),
+                                     RmsNormOptions{.width = one_row ? count * head_dim : head_dim,
+                                                    .eps = static_cast<float>(c.norm_eps),
+                                                    .weight_offset = c.norm_unit_offset ? 1.0F : 0.0F});
+  };
+  q_norm = norm_of("q_norm", heads);
+  k_norm = norm_of("k_norm", kv_heads);
 }
 
 Tensor Attention::operator()(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
@@ -215,13 +230,24 @@ Tensor Attention::operator()(const LinearInput& x, const DecoderContext& context
   return o_proj(reshape(mixed, {x.shape()[0], -1, heads * head_dim}));
 }
 
+Qkv Attention::normalized_across_heads(const Qkv& qkv) const {
+  const auto normed = [](const Tensor& x, const RmsNorm& norm) {
+    return reshape(norm(reshape(contiguous(x), {x.dim(0), x.dim(1), -1})), x.shape());
+  };
+  return {normed(qkv.queries(), *q_norm), normed(qkv.keys(), *k_norm), qkv.values()};
+}
+
 Qkv Attention::normalized_and_rotated(Qkv qkv, const DecoderContext& context) const {
-  if (q_norm == nullptr && !rotary) return qkv;
   const RopeTable& table = slides ? context.rope.sliding() : context.rope.full();
-  if (q_norm == nullptr) return rotate(std::move(qkv), table, context.positions);
+  const auto rotated = [&](Qkv x) {
+    return rotary ? rotate(std::move(x), table, context.positions, interleaved) : x;
+  };
+  if (qk_norm == QkNorm::none) return rotated(std::move(qkv));
+  if (qk_norm == QkNorm::width) return rotated(normalized_across_heads(qkv));
   const HeadNorms norms{q_norm->weight.value, k_norm->weight.value, q_norm->eps, q_norm->weight_offset};
-  return rotary ? normalize_and_rotate(std::move(qkv), norms, table, context.positions)
-                : normalize(std::move(qkv), norms);
+  if (qk_norm == QkNorm::head_after_rope) return normalize(rotated(std::move(qkv)), norms);
+  return rotary && !interleaved ? normalize_and_rotate(std::move(qkv), norms, table, context.positions)
+                                : rotated(normalize(std::move(qkv), norms));
 }
 
 AttentionOptions Attention::options(const DecoderContext& context) const {
@@ -246,7 +272,7 @@ namespace {
 std::vector<ProjectionGroup::Layer> mlp_inputs(const LanguageConfig& c) {
   const LinearOptions options =
       linear_options(c.hidden_size, c.intermediate_size, c.mlp_bias, decoder_weight_init(c));
-  if (c.mlp == MlpKind::gelu) return {{"up_proj", options}};
+  if (!is_gated(c.mlp)) return {{"up_proj", options}};
   return {{"gate_proj", options}, {"up_proj", options}};
 }
 
@@ -263,14 +289,25 @@ void Mlp::visit(ParamVisitor& v) {
   v("down_proj", down_proj);
 }
 
+namespace {
+
+std::unique_ptr<DecoderNorm> norm_if(bool wanted, const ParamSource& source, const char* name,
+                                     const LanguageConfig& c) {
+  return wanted ? std::make_unique<DecoderNorm>(source.scope(name), c) : nullptr;
+}
+
+}  // namespace
+
 DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, std::int64_t index)
-    : input_layernorm(source.scope("input_layernorm"), c),
+    : input_layernorm(norm_if(c.norm_placement != NormPlacement::post, source, "input_layernorm", c)),
       self_attn(source.scope("self_attn"), c, index),
-      post_attention_layernorm(source.scope("post_attention_layernorm"), c) {
-  if (c.post_norms) {
-    pre_feedforward_layernorm = std::make_unique<DecoderNorm>(source.scope("pre_feedforward_layernorm"), c);
-    post_feedforward_layernorm = std::make_unique<DecoderNorm>(source.scope("post_feedforward_layernorm"), c);
-  }
+      post_attention_layernorm(
+          norm_if(c.norm_placement != NormPlacement::parallel, source, "post_attention_layernorm", c)),
+      pre_feedforward_layernorm(
+          norm_if(c.norm_placement == NormPlacement::sandwich, source, "pre_feedforward_layernorm", c)),
+      post_feedforward_layernorm(norm_if(c.has_post_norms(), source, "post_feedforward_layernorm", c)),
+      placement_(c.norm_placement),
+      residual_multiplier_(c.residual_multiplier) {
   if (c.is_sparse(index)) {
     experts = std::make_unique<MoeMlp>(source.scope("mlp"), c);
   } else {
@@ -280,20 +317,49 @@ DecoderLayer::DecoderLayer(const ParamSource& source, const LanguageConfig& c, s
 
 void DecoderLayer::operator()(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
                               RouterLoad* load) const {
-  const Tensor mixed = self_attn(input_layernorm(x), context, layer);
-  if (!mixed.defined()) return;
-  x.sum = contiguous(wanted(x.sum, context));
-  if (pre_feedforward_layernorm == nullptr) {
-    x.update = mixed;
-    x.update = feed_forward(post_attention_layernorm, x, load);
+  if (placement_ == NormPlacement::parallel || placement_ == NormPlacement::parallel_two) {
+    side_by_side(x, context, layer, load);
   } else {
-    x.update = post_attention_layernorm(mixed);
-    x.update = (*post_feedforward_layernorm)(feed_forward(*pre_feedforward_layernorm, x, load));
+    one_after_another(x, context, layer, load);
   }
 }
 
-Tensor DecoderLayer::feed_forward(const DecoderNorm& before, ResidualStream& x, RouterLoad* load) const {
-  return experts != nullptr ? (*experts)(before(x).tensor(), load) : (*mlp)(before(x));
+void DecoderLayer::one_after_another(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
+                                     RouterLoad* load) const {
+  const bool post = placement_ == NormPlacement::post;
+  if (post) x = {.sum = x.value(), .update = {}};
+  const Tensor mixed = self_attn(post ? LinearInput(x.sum) : (*input_layernorm)(x), context, layer);
+  if (!mixed.defined()) return;
+  x.sum = contiguous(wanted(x.sum, context));
+  if (!post && post_feedforward_layernorm == nullptr) {
+    x.update = scaled(mixed);
+    x.update = scaled(feed_forward((*post_attention_layernorm)(x), load));
+    return;
+  }
+  x.update = (*post_attention_layernorm)(mixed);
+  if (post) x = {.sum = x.value(), .update = {}};
+  x.update = (*post_feedforward_layernorm)(
+      feed_forward(post ? LinearInput(x.sum) : (*pre_feedforward_layernorm)(x), load));
+}
+
+void DecoderLayer::side_by_side(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
+                                RouterLoad* load) const {
+  x = {.sum = x.value(), .update = {}};
+  const Tensor normed = (*input_layernorm)(x.sum);
+  const Tensor mixed = self_attn(LinearInput(normed), context, layer);
+  if (!mixed.defined()) return;
+  x.sum = contiguous(wanted(x.sum, context));
+  const Tensor other = post_attention_layernorm == nullptr ? contiguous(wanted(normed, context))
+                                                           : (*post_attention_layernorm)(x.sum);
+  x.update = scaled(mixed + feed_forward(LinearInput(other), load));
+}
+
+Tensor DecoderLayer::feed_forward(const LinearInput& x, RouterLoad* load) const {
+  return experts != nullptr ? (*experts)(x.tensor(), load) : (*mlp)(x);
+}
+
+Tensor DecoderLayer::scaled(Tensor update) const {
+  return residual_multiplier_ == 1 ? update : update * residual_multiplier_;
 }
 
 void DecoderLayer::visit(ParamVisitor& v) {
@@ -350,7 +416,8 @@ void check_positions(const LanguageConfig& config, std::int64_t end) {
 Tensor LanguageModel::embed(const Tensor& tokens, const Tensor& positions) const {
   const DType dtype = norm.weight.value.dtype();  // of activations; matrices may be kept in less
   const Tensor embedded = embed_tokens(tokens);
-  const Tensor x = to(embedded, dtype);
+  Tensor x = to(embedded, dtype);
+  if (config.embedding_multiplier != 1) x = x * config.embedding_multiplier;
   if (embed_positions != nullptr) return x + to((*embed_positions)(positions), dtype);
   if (!config.embedding_scale) return x;
   // Gemma's programs round the factor to the embeddings' dtype.
@@ -452,7 +519,7 @@ void LanguageModel::run_layer(std::size_t i, ResidualStream& x, const DecoderCon
     RouterLoad used;
     ResidualStream stream{.sum = in, .update = {}};
     (*layers[i])(stream, context, index, wanted ? &used : nullptr);
-    const Tensor out = stream.sum + stream.update;
+    const Tensor out = stream.value();
     return wanted ? std::vector<Tensor>{out, used.probability, used.counts} : std::vector<Tensor>{out};
   };
   const std::vector<Tensor> results = checkpoint(again, x.sum);
@@ -460,8 +527,12 @@ void LanguageModel::run_layer(std::size_t i, ResidualStream& x, const DecoderCon
   if (load != nullptr) *load = {.probability = results[1], .counts = results[2]};
 }
 
+Tensor LanguageModel::before_head(const Tensor& hidden) const {
+  return config.logit_scale == 1 ? hidden : hidden * config.logit_scale;
+}
+
 Tensor LanguageModel::logits(const Tensor& hidden) const {
-  const Tensor x = head()(hidden);
+  const Tensor x = head()(before_head(hidden));
   const double cap = config.final_logit_softcapping;
   return cap > 0 ? pointwise([cap](const auto& logit) { return tanh(logit / cap) * cap; }, x) : x;
 }
@@ -474,7 +545,7 @@ Tensor LanguageModel::loss(const DecoderInput& input, const Tensor& targets,
   fused.softcap = static_cast<float>(config.final_logit_softcapping);
   const bool balanced = options.router_aux_loss > 0 && config.num_experts > 0;
   std::vector<RouterLoad> loads;
-  const Tensor states = hidden(input, balanced ? &loads : nullptr);
+  const Tensor states = before_head(hidden(input, balanced ? &loads : nullptr));
   const Tensor loss = linear_cross_entropy(states, head().effective(states.dtype()), targets, fused);
   if (loads.empty()) return loss;
   const Tensor balance =

@@ -19,6 +19,8 @@
 #include "ingot/nn/projection_group.h"
 #include "ingot/nn/visit.h"
 #include "ingot/ops/attention.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/norm.h"
 #include "ingot/ops/qkv.h"
 #include "ingot/ops/rope.h"
 
@@ -29,6 +31,8 @@ namespace ingot {
 struct ResidualStream {
   Tensor sum;     ///< [batch, sequence, hidden]
   Tensor update;  ///< still to be added; undefined: nothing
+  /// Both added.
+  Tensor value() const { return update.defined() ? sum + update : sum; }
 };
 
 /// RMSNorm or LayerNorm, as the family has it.
@@ -38,10 +42,16 @@ struct DecoderNorm {
   /// Adds x's update to its sum, and gives the norm of that: both when the norm is read, which must be before
   /// x or this goes.
   LinearInput operator()(ResidualStream& x) const;
+  /// sum + update, written to `to` where that is defined, and the norm of that.
+  NormedSum add(const Tensor& sum, const Tensor& update, const Tensor& to) const;
   void visit(ParamVisitor& v);
 
-  Parameter weight, bias;  // no bias: RMSNorm
+  Parameter weight, bias;  // no bias: RMSNorm, or LayerNorm without it
+  NormKind kind;
   float eps, weight_offset;
+
+ private:
+  Tensor layer_weight() const;  // what a LayerNorm multiplies with
 };
 
 /// What all layers of one forward pass share.
@@ -64,13 +74,15 @@ struct Attention {
 
   ProjectionGroup qkv_proj;  // q_proj, k_proj, v_proj
   Linear o_proj;
-  std::unique_ptr<RmsNorm> q_norm, k_norm;  // over each head, where the family has them
+  std::unique_ptr<RmsNorm> q_norm, k_norm;  // where the family has them
   std::int64_t heads, kv_heads, head_dim, window;
   float scale, softcap;  // as AttentionOptions has them
-  bool rotary, slides;
+  QkNorm qk_norm;
+  bool rotary, interleaved, slides;
 
  private:
   Qkv normalized_and_rotated(Qkv qkv, const DecoderContext& context) const;
+  Qkv normalized_across_heads(const Qkv& qkv) const;
   AttentionOptions options(const DecoderContext& context) const;
 };
 
@@ -92,17 +104,26 @@ struct DecoderLayer {
                   RouterLoad* load = nullptr) const;
   void visit(ParamVisitor& v);
 
-  DecoderNorm input_layernorm;
+  std::unique_ptr<DecoderNorm> input_layernorm;  // before attention; null: NormPlacement::post
   Attention self_attn;
-  /// Before the MLP; where there are post-norms (Gemma 2 and 3), behind attention.
-  DecoderNorm post_attention_layernorm;
-  std::unique_ptr<DecoderNorm> pre_feedforward_layernorm, post_feedforward_layernorm;  // with post-norms only
+  /// Before the MLP; behind attention where there are norms behind it. Null: NormPlacement::parallel.
+  std::unique_ptr<DecoderNorm> post_attention_layernorm;
+  std::unique_ptr<DecoderNorm> pre_feedforward_layernorm, post_feedforward_layernorm;
   std::unique_ptr<Mlp> mlp;
   std::unique_ptr<MoeMlp> experts;  // in the MLP's place where the layer is sparse
 
  private:
-  // The MLP, or the experts, behind the stream's next norm.
-  Tensor feed_forward(const DecoderNorm& before, ResidualStream& x, RouterLoad* load) const;
+  void one_after_another(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
+                         RouterLoad* load) const;
+  void side_by_side(ResidualStream& x, const DecoderContext& context, std::int64_t layer,
+                    RouterLoad* load) const;
+  // The MLP, or the experts.
+  Tensor feed_forward(const LinearInput& x, RouterLoad* load) const;
+  // What a block adds to the residual stream.
+  Tensor scaled(Tensor update) const;
+
+  NormPlacement placement_;
+  double residual_multiplier_;
 };
 
 struct DecoderInput {
@@ -126,9 +147,8 @@ struct LossOptions {
   Tensor router_aux_share = {};
 };
 
-/// A decoder-only transformer (Llama, Mistral, Qwen, Gemma, Phi-3, Mixtral, GPT-2): tokens in, logits of the
-/// next token out. Parameter names are Llama's in Hugging Face's checkpoints; weight_map.h tells the other
-/// families'.
+/// A decoder-only transformer of any family in families/: tokens in, logits of the next token out. Parameter
+/// names are Llama's in Hugging Face's checkpoints; weight_map.h tells the other families'.
 struct LanguageModel {
   using Config = LanguageConfig;
 
@@ -181,6 +201,7 @@ struct LanguageModel {
 
  private:
   Tensor embed(const Tensor& tokens, const Tensor& positions) const;
+  Tensor before_head(const Tensor& hidden) const;  // times logit_scale
   Tensor run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end,
                     std::vector<RouterLoad>* loads = nullptr) const;
   void run_layer(std::size_t i, ResidualStream& x, const DecoderContext& context, RouterLoad* load) const;

@@ -1,101 +1,48 @@
 #include "ingot/models/language/family.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 
+#include "ingot/models/language/families/families.h"
 #include "ingot/models/registry.h"
 
 namespace ingot {
 namespace {
 
-constexpr std::array kFamilies{
-    LanguageFamily{
-        .model_type = "llama", .architecture = "LlamaForCausalLM", .defaults = R"({"rms_norm_eps": 1e-6})"},
-    LanguageFamily{.model_type = "mistral",
-                   .architecture = "MistralForCausalLM",
-                   .defaults = R"({"rms_norm_eps": 1e-6, "num_key_value_heads": 8, "sliding_window": 4096,
-                                   "max_position_embeddings": 131072})"},
-    LanguageFamily{.model_type = "qwen2",
-                   .architecture = "Qwen2ForCausalLM",
-                   .qkv_bias = true,
-                   .defaults = R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 32768,
-                                   "use_sliding_window": false, "sliding_window": 4096,
-                                   "max_window_layers": 28})"},
-    LanguageFamily{.model_type = "qwen3",
-                   .architecture = "Qwen3ForCausalLM",
-                   .qk_norm = true,
-                   .defaults = R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 32768, "head_dim": 128,
-                                   "use_sliding_window": false, "sliding_window": 4096,
-                                   "max_window_layers": 28})"},
-    LanguageFamily{.model_type = "phi3",
-                   .architecture = "Phi3ForCausalLM",
-                   .defaults = R"({"max_position_embeddings": 4096,
-                                   "original_max_position_embeddings": 4096})"},
-    LanguageFamily{.model_type = "gemma",
-                   .architecture = "GemmaForCausalLM",
-                   .mlp = MlpKind::geglu,
-                   .norm_unit_offset = true,
-                   .embedding_scale = true,
-                   .tied = true,
-                   .defaults = R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 8192, "head_dim": 256,
-                                   "num_key_value_heads": 16})"},
-    LanguageFamily{.model_type = "gemma2",
-                   .architecture = "Gemma2ForCausalLM",
-                   .mlp = MlpKind::geglu,
-                   .norm_unit_offset = true,
-                   .post_norms = true,
-                   .embedding_scale = true,
-                   .tied = true,
-                   .sliding_pattern = 2,
-                   .defaults = R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 8192, "head_dim": 256,
-                                   "num_attention_heads": 8, "num_key_value_heads": 4,
-                                   "query_pre_attn_scalar": 256, "sliding_window": 4096,
-                                   "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0})"},
-    LanguageFamily{.model_type = "gemma3_text",
-                   .architecture = "Gemma3ForCausalLM",
-                   .mlp = MlpKind::geglu,
-                   .qk_norm = true,
-                   .norm_unit_offset = true,
-                   .post_norms = true,
-                   .embedding_scale = true,
-                   .tied = true,
-                   .sliding_pattern = 6,
-                   .defaults = R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 131072, "head_dim": 256,
-                                   "vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4,
-                                   "query_pre_attn_scalar": 256, "sliding_window": 4096,
-                                   "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0})"},
-    LanguageFamily{.model_type = "mixtral",
-                   .architecture = "MixtralForCausalLM",
-                   .experts = true,
-                   .defaults = R"({"num_key_value_heads": 8, "max_position_embeddings": 131072,
-                                   "rope_theta": 1000000.0, "num_local_experts": 8, "num_experts_per_tok": 2})"},
-    LanguageFamily{.model_type = "qwen3_moe",
-                   .architecture = "Qwen3MoeForCausalLM",
-                   .qk_norm = true,
-                   .experts = true,
-                   .defaults = R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 32768,
-                                   "num_key_value_heads": 4, "use_sliding_window": false,
-                                   "sliding_window": 4096, "num_local_experts": 128,
-                                   "num_experts_per_tok": 8,
-                                   "moe_intermediate_size": 768, "norm_topk_prob": false})"},
-    LanguageFamily{.model_type = "gpt2",
-                   .architecture = "GPT2LMHeadModel",
-                   .norm = NormKind::layer,
-                   .position = PositionKind::learned,
-                   .mlp = MlpKind::gelu,
-                   .qkv_bias = true,
-                   .attention_output_bias = true,
-                   .mlp_bias = true,
-                   .tied = true},
-};
+std::vector<LanguageFamily> all_families() {
+  std::vector<LanguageFamily> all;
+  using Rows = std::vector<LanguageFamily> (*)();
+  for (const Rows rows : {families::llama, families::mistral, families::qwen, families::gemma, families::phi,
+                          families::gpt2, families::olmo, families::granite, families::glm, families::cohere,
+                          families::exaone, families::starcoder, families::nemotron}) {
+    std::vector<LanguageFamily> some = rows();
+    std::ranges::move(some, std::back_inserter(all));
+  }
+  return all;
+}
 
 }  // namespace
 
-std::span<const LanguageFamily> language_families() { return kFamilies; }
+std::span<const LanguageFamily> language_families() {
+  static const std::vector<LanguageFamily> kFamilies = all_families();
+  return kFamilies;
+}
 
 const LanguageFamily* find_language_family(std::string_view model_type) {
-  const auto found = std::ranges::find(kFamilies, model_type, &LanguageFamily::model_type);
-  return found == kFamilies.end() ? nullptr : &*found;
+  const std::span<const LanguageFamily> all = language_families();
+  const auto found = std::ranges::find(all, model_type, &LanguageFamily::model_type);
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::string text_model_type(std::string_view text, const std::string& path) {
+  const ConfigFile file(text, path);
+  std::string whole, part;
+  file.read("model_type", whole);
+  const auto text_config = file.object("text_config");
+  if (!text_config.has_value()) return whole;
+  text_config->read("model_type", part);
+  if (part.empty()) part = whole + "_text";
+  return find_language_family(part) != nullptr ? part : whole;
 }
 
 const LanguageFamily& language_family(const std::string& model_type, const std::string& where) {
@@ -105,23 +52,13 @@ const LanguageFamily& language_family(const std::string& model_type, const std::
 
 std::vector<std::string> known_language_families() {
   std::vector<std::string> names;
-  names.reserve(std::size(kFamilies));
-  for (const LanguageFamily& family : kFamilies) names.emplace_back(family.model_type);
+  names.reserve(language_families().size());
+  for (const LanguageFamily& family : language_families()) names.emplace_back(family.model_type);
   return names;
 }
 
 void apply_family(LanguageConfig& config) {
-  const LanguageFamily& family = language_family(config.model_type, "model_type");
-  config.norm = family.norm;
-  config.position = family.position;
-  config.mlp = family.mlp;
-  config.qkv_bias = family.qkv_bias;
-  config.attention_output_bias = family.attention_output_bias;
-  config.mlp_bias = family.mlp_bias;
-  config.qk_norm = family.qk_norm;
-  config.norm_unit_offset = family.norm_unit_offset;
-  config.post_norms = family.post_norms;
-  config.embedding_scale = family.embedding_scale;
+  static_cast<DecoderTraits&>(config) = language_family(config.model_type, "model_type").traits;
 }
 
 }  // namespace ingot

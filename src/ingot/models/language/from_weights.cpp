@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "ingot/models/language/decoder.h"
+#include "ingot/models/language/family.h"
 #include "ingot/models/language/weight_map.h"
 #include "ingot/models/require.h"
 #include "ingot/nn/param_source.h"
@@ -18,7 +19,7 @@ std::vector<ParameterShape> parameter_shapes(const LanguageConfig& config) {
 
 void note_variants(const LanguageConfig& c, ArchitectureReport& report) {
   report.variants.emplace_back(c.tie_word_embeddings ? "tied head" : "head of its own");
-  if (c.model_type == "gpt2" || c.model_type == "phi3") {
+  if (language_family(c.model_type, "model_type").fused_projections) {
     report.variants.emplace_back("fused query, key and value");
   }
   if (c.num_experts > 0) report.variants.push_back(std::to_string(c.num_experts) + " experts");

@@ -11,7 +11,7 @@
 #include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
 #include "ingot/models/language/checkpoint.h"
-#include "ingot/models/language/gguf_names.h"
+#include "ingot/models/language/family.h"
 #include "ingot/weights/transform.h"
 
 namespace ingot {
@@ -29,9 +29,9 @@ class GgufModel {
         family_(find_family()) {}
 
   Json config() const {
-    Json config = parse_json<Json>(family_.fixed, "the family's fixed configuration");
+    Json config = parse_json<Json>(gguf_.fixed, "the family's fixed configuration");
     config["model_type"] = family_.model_type;
-    for (const GgufKeyRule& rule : family_.keys) {
+    for (const GgufKeyRule& rule : gguf_.keys) {
       const std::string key = architecture_ + "." + std::string(rule.gguf);
       if (fields_.find(key) == nullptr) continue;
       if (rule.integer) {
@@ -57,7 +57,7 @@ class GgufModel {
     for (const TensorInfo& info : source_.tensors()) {
       if (info.name.starts_with("rope_f") || info.name.ends_with(".attn_rot_embd"))
         continue;  // config has them
-      const auto match = match_gguf_name(family_, info.name);
+      const auto match = match_gguf_name(gguf_, info.name);
       if (!match) {
         recipes.push_back({info.name, {info.name}, {}});  // whoever loads says that it is unexpected
         continue;
@@ -68,11 +68,11 @@ class GgufModel {
   }
 
  private:
-  const GgufFamily& find_family() const {
+  const LanguageFamily& find_family() const {
     INGOT_CHECK(!architecture_.empty(),
                 FormatError(source_.location(), -1, "general.architecture", "is missing: this is no model"));
     const auto experts = fields_.integer(architecture_ + ".expert_count");
-    const GgufFamily* family = find_gguf_family(architecture_, experts.value_or(0) > 0);
+    const LanguageFamily* family = find_gguf_family(architecture_, experts.value_or(0) > 0);
     const std::vector<std::string> known = known_gguf_architectures();
     INGOT_CHECK(family != nullptr,
                 NotImplemented(fmt::format("{}: general.architecture '{}'{}; Ingot runs {}",
@@ -243,7 +243,8 @@ class GgufModel {
   const GgufSource& source_;
   const GgufMetadata& fields_;
   std::string architecture_;
-  const GgufFamily& family_;
+  const LanguageFamily& family_;
+  const GgufFamily& gguf_ = family_.gguf;
   DType dtype_ = find_dtype(source_);
 };
 

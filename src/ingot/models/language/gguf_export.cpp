@@ -12,7 +12,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/models/language/config.h"
-#include "ingot/models/language/gguf_names.h"
+#include "ingot/models/language/family.h"
 #include "ingot/models/language/weight_map.h"
 #include "ingot/nn/visit.h"
 #include "ingot/weights/transform.h"
@@ -39,11 +39,11 @@ class Exporter {
 
  private:
   const GgufFamily& find_family() const {
-    const GgufFamily* family = find_gguf_family_of(config_.model_type);
-    INGOT_CHECK(family != nullptr,
+    const GgufFamily& family = language_family(config_.model_type, checkpoint_.config_path).gguf;
+    INGOT_CHECK(!family.architecture.empty(),
                 NotImplemented(fmt::format("{}: writing '{}' as GGUF; there are {}", checkpoint_.config_path,
                                            config_.model_type, fmt::join(known_gguf_architectures(), ", "))));
-    return *family;
+    return family;
   }
 
   std::string key(std::string_view name) const { return fmt::format("{}.{}", family_.architecture, name); }

@@ -37,18 +37,17 @@ struct GgufKeyRule {
 
 /// A family of models as GGUF files describe it.
 struct GgufFamily {
-  std::string_view architecture;  ///< GGUF's general.architecture
-  std::string_view model_type;    ///< Hugging Face's
-  std::span<const GgufNameRule> names;
-  std::span<const GgufKeyRule> keys;
+  std::string_view architecture = {};  ///< GGUF's general.architecture
+  std::span<const GgufNameRule> names = {};
+  std::span<const GgufKeyRule> keys = {};
   /// Metadata that one side leaves out because the family fixes it; empty or a JSON object for config.json.
   std::string_view fixed = "{}";
 };
 
+struct LanguageFamily;
 /// The family of a GGUF file, by general.architecture; Mixtral calls itself "llama" and is told by its
 /// experts. Null where it is not known.
-const GgufFamily* find_gguf_family(std::string_view architecture, bool has_experts);
-const GgufFamily* find_gguf_family_of(std::string_view model_type);
+const LanguageFamily* find_gguf_family(std::string_view architecture, bool has_experts);
 std::vector<std::string> known_gguf_architectures();
 
 /// A rule that fits a name, with the numbers that its stars stand for (-1: none).

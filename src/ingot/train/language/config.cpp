@@ -37,7 +37,8 @@ std::vector<DatasetConfig> read_datasets(const ConfigReader& root, std::string_v
 
 // Of a mixture of experts; the defaults are Mixtral's.
 void read_experts(const ConfigReader& section, LanguageConfig& c) {
-  if (!language_family(c.model_type, "model_type").experts) {
+  const LanguageFamily& family = language_family(c.model_type, "model_type");
+  if (!family.experts) {
     if (section.has("num_experts"))
       section.fail("num_experts",
                    fmt::format("a {} model has no experts; mixtral and qwen3_moe have", c.model_type));
@@ -46,7 +47,7 @@ void read_experts(const ConfigReader& section, LanguageConfig& c) {
   section.alias("num_local_experts", "num_experts");
   c.num_experts = section.get("num_experts", std::int64_t{8}, at_least(1));
   c.num_experts_per_tok = section.get("num_experts_per_tok", std::int64_t{2}, at_least(1));
-  if (c.model_type == "mixtral") return;  // all its layers are alike
+  if (family.moe_layers_alike) return;
   c.moe_intermediate_size = section.get("moe_intermediate_size", c.intermediate_size, at_least(1));
   c.norm_topk_prob = section.get("norm_topk_prob", c.norm_topk_prob);
   c.decoder_sparse_step = section.get("decoder_sparse_step", c.decoder_sparse_step, at_least(1));
@@ -63,8 +64,7 @@ LanguageConfig read_architecture(const ConfigReader& section) {
   c.num_key_value_heads = section.get("num_key_value_heads", c.num_attention_heads, at_least(1));
   c.head_dim = section.get("head_dim", c.head_dim, at_least(0));
   // Llama's own ratio, in multiples of 32 so that vectors divide it.
-  const std::int64_t usual =
-      c.mlp == MlpKind::gelu ? 4 * c.hidden_size : (c.hidden_size * 8 / 3 + 31) / 32 * 32;
+  const std::int64_t usual = !is_gated(c.mlp) ? 4 * c.hidden_size : (c.hidden_size * 8 / 3 + 31) / 32 * 32;
   c.intermediate_size = section.get("intermediate_size", usual, at_least(1));
   c.max_position_embeddings = section.get("max_position_embeddings", c.max_position_embeddings, at_least(1));
   c.rope_theta = section.get("rope_theta", c.rope_theta, positive());

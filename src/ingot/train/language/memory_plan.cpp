@@ -40,7 +40,7 @@ void add_attention(Kept& kept, const LanguageConfig& c, const Keeping& how) {
                      key_value = c.num_key_value_heads * c.head_dim;
   kept.values += 2 * query + 2 * key_value;
   kept.statistics += c.num_attention_heads;
-  if (!c.qk_norm) return;
+  if (c.qk_norm == QkNorm::none) return;
   kept.statistics += c.num_attention_heads + c.num_key_value_heads;
   if (!how.selective) kept.values += query + key_value;
 }
@@ -48,7 +48,7 @@ void add_attention(Kept& kept, const LanguageConfig& c, const Keeping& how) {
 // What the activation reads and what the product behind it reads.
 void add_mlp(Kept& kept, const LanguageConfig& c, const Keeping& how) {
   const std::int64_t width = c.intermediate_size;
-  kept.values += (c.mlp == MlpKind::gelu ? 1 : 2) * width;
+  kept.values += (is_gated(c.mlp) ? 2 : 1) * width;
   const bool again = how.selective && (how.on_cpu || c.mlp != MlpKind::gelu);
   if (!again) kept.values += width;
   // gelu(gate), where it is an operation of its own: a card has one kernel for what is behind gate and up.
@@ -68,12 +68,13 @@ void add_experts(Kept& kept, const LanguageConfig& c, const Keeping& how) {
 }
 
 // Mean and scale of a row.
-std::int64_t statistics_of_norm(const LanguageConfig& c) { return c.norm == NormKind::layer ? 2 : 1; }
+std::int64_t statistics_of_norm(const LanguageConfig& c) { return c.norm == NormKind::rms ? 1 : 2; }
 
 // The inputs of the norms, and what the products behind them read.
 Kept kept_by_layer(const LanguageConfig& c, std::int64_t layer, const Keeping& how) {
   Kept kept;
-  const std::int64_t norms = c.post_norms ? 4 : 2, products = how.selective ? 0 : 2;
+  const std::int64_t norms = c.norm_placement == NormPlacement::sandwich ? 4 : 2,
+                     products = how.selective ? 0 : 2;
   kept.values = (norms + products) * c.hidden_size;
   kept.statistics = norms * statistics_of_norm(c);
   add_attention(kept, c, how);
@@ -107,7 +108,7 @@ Activations activations_per_token(const LanguageConfig& c, const TrainConfig& co
 // product reads, those of gate and up that are made from it, and what that product reads where it was made
 // again (else it has been released by then). The rows of experts take as much as all of these.
 std::size_t gradients_per_token(const LanguageConfig& c, bool selective) {
-  const std::int64_t rows = (c.mlp == MlpKind::gelu ? 1 : 2) + (selective ? 1 : 0);
+  const std::int64_t rows = (is_gated(c.mlp) ? 2 : 1) + (selective ? 1 : 0);
   std::int64_t widest = 0;
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
     widest = std::max(

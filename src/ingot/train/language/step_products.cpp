@@ -149,7 +149,8 @@ void add_mlp(std::vector<Layer>& layers, const LanguageConfig& c, bool fused) {
   if (fused && c.mlp == MlpKind::swiglu) {
     layers.push_back({.name = "gate, up", .out = 2 * width, .in = in, .bias = bias});
   } else {
-    if (!gelu) layers.push_back({.name = "gate_proj", .out = width, .in = in, .bias = bias, .adds = true});
+    if (is_gated(c.mlp))
+      layers.push_back({.name = "gate_proj", .out = width, .in = in, .bias = bias, .adds = true});
     layers.push_back({.name = "up_proj", .out = width, .in = in, .bias = bias, .gelu_behind = gelu});
   }
   layers.push_back({.name = "down_proj", .out = in, .in = width, .bias = bias, .gelu_before = gelu});

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "ingot/models/language/family.h"
+
+namespace ingot::families {
+
+// The rows of each file here, which language_families() puts together.
+std::vector<LanguageFamily> cohere();
+std::vector<LanguageFamily> exaone();
+std::vector<LanguageFamily> gemma();
+std::vector<LanguageFamily> glm();
+std::vector<LanguageFamily> gpt2();
+std::vector<LanguageFamily> granite();
+std::vector<LanguageFamily> llama();
+std::vector<LanguageFamily> mistral();
+std::vector<LanguageFamily> nemotron();
+std::vector<LanguageFamily> olmo();
+std::vector<LanguageFamily> phi();
+std::vector<LanguageFamily> qwen();
+std::vector<LanguageFamily> starcoder();
+
+/// Rules for checkpoints that hold each expert by itself, as `block`.experts.N.`gate` and so on, and the
+/// router as `block`.gate.
+void map_experts(const LanguageConfig& c, WeightMap& map, const char* block, const char* gate, const char* up,
+                 const char* down);
+/// Rows of `theirs` in every layer that are `ours`.
+void map_rows(WeightMap& map, std::string_view ours, std::string_view theirs, std::int64_t first,
+              std::int64_t rows);
+/// A tensor of every layer that has another name, weight and bias.
+void map_name(WeightMap& map, std::string_view ours, std::string_view theirs);
+
+}  // namespace ingot::families

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "ingot/models/language/gguf_names.h"
+
+// Names that several families share, as llama.cpp's convert_hf_to_gguf.py and gguf-py's tensor_mapping.py
+// have them.
+namespace ingot::families {
+
+using enum GgufChange;
+
+template <std::size_t A, std::size_t B>
+constexpr std::array<GgufNameRule, A + B> operator+(const std::array<GgufNameRule, A>& a,
+                                                    const std::array<GgufNameRule, B>& b) {
+  std::array<GgufNameRule, A + B> all{};
+  std::ranges::copy(a, all.begin());
+  std::ranges::copy(b, all.begin() + A);
+  return all;
+}
+
+inline constexpr std::array<GgufNameRule, 3> kEnds{
+    {{"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}}};
+inline constexpr std::array<GgufNameRule, 1> kAttentionNorm{
+    {{"blk.*.attn_norm", "model.layers.*.input_layernorm"}}};
+inline constexpr std::array<GgufNameRule, 3> kMlp{{{"blk.*.ffn_gate", "model.layers.*.mlp.gate_proj"},
+                                                   {"blk.*.ffn_up", "model.layers.*.mlp.up_proj"},
+                                                   {"blk.*.ffn_down", "model.layers.*.mlp.down_proj"}}};
+inline constexpr std::array<GgufNameRule, 1> kMlpNorm{
+    {{"blk.*.ffn_norm", "model.layers.*.post_attention_layernorm"}}};
+inline constexpr std::array<GgufNameRule, 4> kAttention{
+    {{"blk.*.attn_q", "model.layers.*.self_attn.q_proj"},
+     {"blk.*.attn_k", "model.layers.*.self_attn.k_proj"},
+     {"blk.*.attn_v", "model.layers.*.self_attn.v_proj"},
+     {"blk.*.attn_output", "model.layers.*.self_attn.o_proj"}}};
+inline constexpr std::array<GgufNameRule, 4> kPairedAttention{
+    {{"blk.*.attn_q", "model.layers.*.self_attn.q_proj", query_rows},
+     {"blk.*.attn_k", "model.layers.*.self_attn.k_proj", key_rows},
+     {"blk.*.attn_v", "model.layers.*.self_attn.v_proj"},
+     {"blk.*.attn_output", "model.layers.*.self_attn.o_proj"}}};
+inline constexpr std::array<GgufNameRule, 2> kHeadNorms{
+    {{"blk.*.attn_q_norm", "model.layers.*.self_attn.q_norm"},
+     {"blk.*.attn_k_norm", "model.layers.*.self_attn.k_norm"}}};
+/// Of families whose layers have norms behind attention and MLP alone.
+inline constexpr std::array<GgufNameRule, 2> kPostNorms{
+    {{"blk.*.post_attention_norm", "model.layers.*.post_attention_layernorm"},
+     {"blk.*.post_ffw_norm", "model.layers.*.post_feedforward_layernorm"}}};
+
+inline constexpr auto kOuter = kEnds + kAttentionNorm;
+inline constexpr auto kLlamaNames = kOuter + kPairedAttention + kMlp + kMlpNorm;
+inline constexpr auto kQwen2Names = kOuter + kAttention + kMlp + kMlpNorm;
+
+inline constexpr std::array<GgufKeyRule, 15> kLlamaKeys{
+    {{"context_length", "max_position_embeddings"},
+     {"embedding_length", "hidden_size"},
+     {"block_count", "num_hidden_layers"},
+     {"feed_forward_length", "intermediate_size"},
+     {"attention.head_count", "num_attention_heads"},
+     {"attention.head_count_kv", "num_key_value_heads"},
+     {"attention.key_length", "head_dim"},
+     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", false},
+     {"attention.sliding_window", "sliding_window"},
+     {"attn_logit_softcapping", "attn_logit_softcapping", false},
+     {"final_logit_softcapping", "final_logit_softcapping", false},
+     {"rope.freq_base", "rope_theta", false},
+     {"expert_count", "num_experts"},
+     {"expert_used_count", "num_experts_per_tok"},
+     {"expert_feed_forward_length", "moe_intermediate_size"}}};
+
+}  // namespace ingot::families

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "ingot/models/language/families/families.h"
+#include "ingot/models/language/families/gguf_rules.h"
+#include "ingot/models/require.h"
+
+namespace ingot::families {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Without RoPE is every n-th layer, or what no_rope_layers says; those slide where a window is used.
+void read_smollm3(const ConfigFile& file, LanguageConfig& c) {
+  std::int64_t interval = 4;
+  file.read("no_rope_layer_interval", interval);
+  require(interval > 0, "no_rope_layer_interval", "must be positive");
+  require_size(c.num_hidden_layers, "num_hidden_layers", kMaxModelLayers);
+  file.read("no_rope_layers", c.no_rope_layers);
+  for (std::int64_t i = 0; !file.has("no_rope_layers") && i < c.num_hidden_layers; ++i) {
+    c.no_rope_layers.push_back((i + 1) % interval != 0 ? 1 : 0);
+  }
+  if (c.sliding_window == 0 || !c.layer_types.empty()) return;
+  for (const std::int64_t rotates : c.no_rope_layers) {
+    c.layer_types.push_back(rotates != 0 ? AttentionKind::full : AttentionKind::sliding);
+  }
+}
+
+void write_smollm3(const LanguageConfig& c, Json& json) { json["no_rope_layers"] = c.no_rope_layers; }
+
+// The first of four layers sees all, where the others slide.
+void read_cwm(const ConfigFile& /*file*/, LanguageConfig& c) {
+  if (c.sliding_window == 0 || !c.layer_types.empty()) return;
+  require_size(c.num_hidden_layers, "num_hidden_layers", kMaxModelLayers);
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
+    c.layer_types.push_back(i % 4 == 0 ? AttentionKind::full : AttentionKind::sliding);
+  }
+}
+
+void read_seed_oss(const ConfigFile& file, LanguageConfig& c) {
+  c.attention_output_bias = false;
+  file.read("attention_out_bias", c.attention_output_bias);
+}
+
+void write_seed_oss(const LanguageConfig& c, Json& json) {
+  json["attention_out_bias"] = c.attention_output_bias;
+}
+
+// One key for all of a layer's biases.
+void read_ernie(const ConfigFile& file, LanguageConfig& c) { file.read("use_bias", c.mlp_bias); }
+
+void read_helium(const ConfigFile& /*file*/, LanguageConfig& c) { c.attention_output_bias = false; }
+
+// NTK-aware RoPE by a fixed alpha, which the files call "dynamic": a larger base, whatever the length.
+void read_hunyuan(const ConfigFile& file, LanguageConfig& c) {
+  const auto rope = file.object(file.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  double alpha = 0;
+  if (rope.has_value()) rope->read("alpha", alpha);
+  if (alpha <= 0 || c.rope_scaling.type != "dynamic") return;
+  const std::int64_t head_dim =
+      c.head_dim > 0 ? c.head_dim : c.hidden_size / std::max<std::int64_t>(c.num_attention_heads, 1);
+  require(head_dim > 2, "head_dim", "must be more than 2 for rope_scaling.alpha");
+  const auto dims = static_cast<double>(head_dim);
+  c.rope_theta *= std::pow(alpha, dims / (dims - 2));
+  c.rope_scaling = {};
+}
+
+void map_hunyuan(const LanguageConfig& /*config*/, WeightMap& map) {
+  map_name(map, "self_attn.q_norm", "self_attn.query_layernorm");
+  map_name(map, "self_attn.k_norm", "self_attn.key_layernorm");
+}
+
+}  // namespace
+
+std::vector<LanguageFamily> llama() {
+  return {
+      {.model_type = "llama",
+       .architecture = "LlamaForCausalLM",
+       .summary = "Llama 1 to 3.3, and the many models of its layout",
+       .variants = {"tied or own head", "attention and MLP biases", "every RoPE scaling"},
+       .repositories = {"meta-llama/Llama-2-7b-hf", "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B",
+                        "HuggingFaceTB/SmolLM2-135M", "TinyLlama/TinyLlama-1.1B-Chat-v1.0"},
+       .defaults = R"({"rms_norm_eps": 1e-6})",
+       .mlp_bias_key = "mlp_bias",
+       .gguf = {.architecture = "llama", .names = kLlamaNames, .keys = kLlamaKeys}},
+      {.model_type = "smollm3",
+       .architecture = "SmolLM3ForCausalLM",
+       .summary = "SmolLM3: Llama with layers without RoPE",
+       .variants = {"layers without RoPE by interval or list", "sliding layers or none"},
+       .repositories = {"HuggingFaceTB/SmolLM3-3B", "HuggingFaceTB/SmolLM3-3B-Base"},
+       .tied = true,
+       .defaults = R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 32768, "num_key_value_heads": 4,
+                       "rope_theta": 2000000.0, "use_sliding_window": false})",
+       .mlp_bias_key = "mlp_bias",
+       .read = read_smollm3,
+       .write = write_smollm3},
+      {.model_type = "arcee",
+       .architecture = "ArceeForCausalLM",
+       .summary = "Arcee Foundation Models: Llama with squared ReLU",
+       .variants = {"attention and MLP biases", "every RoPE scaling"},
+       .repositories = {"arcee-ai/AFM-4.5B", "arcee-ai/AFM-4.5B-Base"},
+       .traits = {.mlp = MlpKind::relu2},
+       .defaults = R"({"max_position_embeddings": 4096})",
+       .mlp_bias_key = "mlp_bias"},
+      {.model_type = "cwm",
+       .architecture = "CwmForCausalLM",
+       .summary = "Code World Model: Llama 3 with sliding layers",
+       .variants = {"layer_types, or one full layer in four"},
+       .repositories = {"facebook/cwm"},
+       .defaults = R"({"max_position_embeddings": 131072, "num_key_value_heads": 8, "head_dim": 128,
+                       "rope_theta": 1000000.0, "sliding_window": 8192})",
+       .attention_bias_key = {},
+       .mlp_bias_key = "mlp_bias",
+       .read = read_cwm},
+      {.model_type = "seed_oss",
+       .architecture = "SeedOssForCausalLM",
+       .summary = "Seed-OSS: Llama with biases of query, key and value",
+       .variants = {"bias of the attention output"},
+       .repositories = {"ByteDance-Seed/Seed-OSS-36B-Instruct", "ByteDance-Seed/Seed-OSS-36B-Base"},
+       .traits = {.qkv_bias = true},
+       .defaults = R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 524288, "num_key_value_heads": 8,
+                       "head_dim": 128})",
+       .mlp_bias_key = "mlp_bias",
+       .read = read_seed_oss,
+       .write = write_seed_oss},
+      {.model_type = "ernie4_5",
+       .architecture = "Ernie4_5ForCausalLM",
+       .summary = "ERNIE 4.5, dense: Llama with interleaved RoPE",
+       .variants = {"biases or none"},
+       .repositories = {"baidu/ERNIE-4.5-0.3B-PT", "baidu/ERNIE-4.5-0.3B-Base-PT"},
+       .traits = {.interleaved_rope = true},
+       .tied = true,
+       .defaults = R"({"max_position_embeddings": 131072, "num_key_value_heads": 2, "rope_theta": 500000.0,
+                       "head_dim": 128})",
+       .attention_bias_key = "use_bias",
+       .read = read_ernie},
+      {.model_type = "helium",
+       .architecture = "HeliumForCausalLM",
+       .summary = "Helium: Llama with interleaved RoPE",
+       .variants = {"attention and MLP biases"},
+       .repositories = {"kyutai/helium-1-preview-2b"},
+       .traits = {.interleaved_rope = true},
+       .defaults = R"({"rms_norm_eps": 1e-8, "max_position_embeddings": 4096, "num_key_value_heads": 20,
+                       "head_dim": 128, "rope_theta": 100000.0})",
+       .mlp_bias_key = "mlp_bias",
+       .read = read_helium},
+      {.model_type = "hunyuan_v1_dense",
+       .architecture = "HunYuanDenseV1ForCausalLM",
+       .summary = "Hunyuan, dense: Llama with norms of heads behind RoPE",
+       .variants = {"RoPE scaled by alpha"},
+       .repositories = {"tencent/Hunyuan-0.5B-Instruct", "tencent/Hunyuan-7B-Instruct"},
+       .traits = {.qk_norm = QkNorm::head_after_rope},
+       .mlp_bias_key = "mlp_bias",
+       .read = read_hunyuan,
+       .map_weights = map_hunyuan},
+  };
+}
+
+}  // namespace ingot::families

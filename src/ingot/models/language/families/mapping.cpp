@@ -1,0 +1,35 @@
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ingot/models/language/families/families.h"
+
+namespace ingot::families {
+
+void map_experts(const LanguageConfig& c, WeightMap& map, const char* block, const char* gate, const char* up,
+                 const char* down) {
+  map.rules.push_back({.ours = "model.layers.*.mlp.gate.weight",
+                       .theirs = fmt::format("model.layers.*.{}.gate.weight", block)});
+  for (const auto& [ours, theirs] : {std::pair{"gate_proj", gate}, {"up_proj", up}, {"down_proj", down}}) {
+    map.rules.push_back({.ours = fmt::format("model.layers.*.mlp.experts.{}", ours),
+                         .theirs = fmt::format("model.layers.*.{}.experts.#.{}.weight", block, theirs),
+                         .stacked = c.num_experts});
+  }
+}
+
+void map_rows(WeightMap& map, std::string_view ours, std::string_view theirs, std::int64_t first,
+              std::int64_t rows) {
+  map.rules.push_back({.ours = fmt::format("model.layers.*.{}.weight", ours),
+                       .theirs = fmt::format("model.layers.*.{}.weight", theirs),
+                       .first = first,
+                       .rows = rows});
+}
+
+void map_name(WeightMap& map, std::string_view ours, std::string_view theirs) {
+  for (const char* kind : {"weight", "bias"}) {
+    map.rules.push_back({.ours = fmt::format("model.layers.*.{}.{}", ours, kind),
+                         .theirs = fmt::format("model.layers.*.{}.{}", theirs, kind)});
+  }
+}
+
+}  // namespace ingot::families

@@ -1,0 +1,32 @@
+#include "ingot/models/language/families/families.h"
+
+namespace ingot::families {
+
+std::vector<LanguageFamily> nemotron() {
+  return {
+      {.model_type = "nemotron",
+       .architecture = "NemotronForCausalLM",
+       .summary = "Nemotron-4 and Minitron: LayerNorm times 1 + weight, squared ReLU",
+       .variants = {"attention and MLP biases", "partial rotary heads"},
+       .repositories = {"nvidia/Minitron-4B-Base", "nvidia/Nemotron-4-Mini-Hindi-4B-Base"},
+       .traits = {.norm = NormKind::layer, .mlp = MlpKind::relu2, .norm_unit_offset = true},
+       .defaults = R"({"norm_eps": 1e-5, "max_position_embeddings": 4096, "partial_rotary_factor": 0.5})",
+       .norm_eps_key = "norm_eps",
+       .mlp_bias_key = "mlp_bias"},
+      {.model_type = "jais2",
+       .architecture = "Jais2ForCausalLM",
+       .summary = "Jais 2: LayerNorm, biases, squared ReLU",
+       .variants = {"attention and MLP biases or none"},
+       .repositories = {"inceptionai/Jais-2-8B-Chat"},
+       .traits = {.norm = NormKind::layer,
+                  .mlp = MlpKind::relu2,
+                  .qkv_bias = true,
+                  .attention_output_bias = true,
+                  .mlp_bias = true},
+       .defaults = R"({"layer_norm_eps": 1e-5, "max_position_embeddings": 8192})",
+       .norm_eps_key = "layer_norm_eps",
+       .mlp_bias_key = "mlp_bias"},
+  };
+}
+
+}  // namespace ingot::families
