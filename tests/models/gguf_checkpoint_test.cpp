@@ -9,7 +9,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/models/language/checkpoint.h"
-#include "ingot/models/language/gguf_names.h"
+#include "ingot/models/language/family.h"
 #include "ingot/models/language/model_directory.h"
 #include "ingot/weights/gguf_writer.h"
 #include "ingot/weights/open.h"
@@ -52,7 +52,7 @@ TEST(GgufCheckpoints, QuantisedBlocksStayAtHandUnderTheCheckpointsNames) {
 TEST(GgufCheckpoints, BothNamesOfARuleLeadToEachOther) {
   for (const char* model_type :
        {"llama", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gemma2", "gemma3_text", "phi3", "gpt2"}) {
-    const GgufFamily& family = *find_gguf_family_of(model_type);
+    const GgufFamily& family = find_language_family(model_type)->gguf;
     for (const GgufNameRule& rule : family.names) {
       GgufNameMatch match{&rule, 12, 3, ".weight"};
       const auto there = match_gguf_name(family, match.gguf());
@@ -63,7 +63,7 @@ TEST(GgufCheckpoints, BothNamesOfARuleLeadToEachOther) {
       EXPECT_EQ(back->gguf(), match.gguf());
     }
   }
-  const GgufFamily& llama = *find_gguf_family("llama", false);
+  const GgufFamily& llama = find_gguf_family("llama", false)->gguf;
   EXPECT_FALSE(match_gguf_name(llama, "blk.01.attn_q.weight"));
   EXPECT_FALSE(match_gguf_name(llama, "blk.x.attn_q.weight"));
   EXPECT_FALSE(match_gguf_name(llama, "blk.1.attn_q"));
