@@ -47,7 +47,7 @@ TEST(SentenceEmbedder, PoolsEachTextAsItWouldAlone) {
        {"pooling_mode_mean_tokens", "pooling_mode_cls_token", "pooling_mode_max_tokens",
         "pooling_mode_mean_sqrt_len_tokens", "pooling_mode_lasttoken"}) {
     directory.pooling(pooling);
-    directory.modules("Transformer");  // instead of Normalize: no normalisation
+    directory.modules("Dropout");  // instead of Normalize
     const SentenceEmbedder embedder = SentenceEmbedder::open(directory.path);
     const Tensor vectors = embedder.embed_ids(texts);
     for (std::size_t text = 0; text < texts.size(); ++text) {
@@ -147,18 +147,47 @@ TEST(SentenceEmbedder, Int8WeightsGiveNearlyTheSameVectors) {
 
 TEST(SentenceEmbedder, SaysWhatItLacks) {
   const SentenceDirectory directory;
-  directory.modules("Dense");
+  directory.modules("LSTM");
   EXPECT_THROW(SentenceEmbedder::open(directory.path), NotImplemented);
   directory.modules("Normalize");
-  directory.pooling("pooling_mode_weightedmean_tokens");
-  EXPECT_THROW(SentenceEmbedder::open(directory.path), NotImplemented);
+  write_file_atomically(directory.path + "/1_Pooling/config.json", R"({"pooling_mode": "middle"})");
+  EXPECT_THROW(SentenceEmbedder::open(directory.path), InvalidConfig);
   directory.pooling("pooling_mode_mean_tokens");
   write_file_atomically(directory.path + "/modules.json", "[3]");
   EXPECT_THROW(SentenceEmbedder::open(directory.path), FormatError);
   directory.modules("Normalize");
   const SentenceEmbedder embedder = SentenceEmbedder::open(directory.path);
   EXPECT_THROW(embedder.embed_ids({{2, 3}, {}}), DimensionMismatch);
+  EXPECT_THROW(embedder.config().prompt("query"), InvalidConfig);
 }
+
+class SentenceModel : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SentenceModel, GivesTheVectorsOfSentenceTransformers) {
+  const std::string path = kSource + "/tests/infer/goldens/sentences/" + GetParam();
+  const auto golden = parse_json<nlohmann::json>(read_file(path + "/golden.json"), "the test");
+  const SentenceEmbedder embedder = SentenceEmbedder::open(path);
+  const auto texts = golden["texts"].get<std::vector<std::string>>();
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const Tensor vectors =
+      embedder.embed(views, embedder.config().prompt(golden.value("prompt_name", std::string())));
+  ASSERT_EQ(vectors.dim(1), embedder.dimension());
+  for (std::size_t text = 0; text < texts.size(); ++text) {
+    const auto expected = golden["vectors"][text].get<std::vector<float>>();
+    const std::vector<float> found = row_of(vectors, static_cast<std::int64_t>(text));
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 2e-5) << text;
+  }
+  const Tensor fewer = truncated(vectors, 4);
+  EXPECT_EQ(fewer.to_vector<float>()[4], row_of(vectors, 1)[0]);
+  EXPECT_THROW(truncated(vectors, embedder.dimension() + 1), InvalidConfig);
+}
+
+INSTANTIATE_TEST_SUITE_P(Directories, SentenceModel,
+                         ::testing::Values("mode_string", "several_modes", "dense", "dense_residual",
+                                           "layer_norm", "default_prompt", "named_prompt", "prompt_left_out",
+                                           "nested", "lower_case", "limit_of_tokenizer"),
+                         [](const auto& param_info) { return std::string(param_info.param); });
 
 // The real network (tools/goldens/sentence_embeddings.py says where to get it).
 TEST(SentenceEmbedder, MiniLmGivesTheSimilaritiesOfTransformers) {

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
@@ -20,8 +21,9 @@ namespace ingot::cli {
 namespace {
 
 struct EmbedOptions {
-  std::string model, file, output, format = "as stored", device = "auto";
+  std::string model, file, output, format = "as stored", device = "auto", prompt, prompt_name;
   std::vector<std::string> texts;
+  std::int64_t dimensions = 0;  // 0: all
   bool json = false;
 };
 
@@ -62,17 +64,24 @@ void print_similarities(const std::vector<std::string>& texts, const Tensor& vec
   }
 }
 
+// Whether vectors have length 1: what is cut off one has not.
+bool is_normalized(const EmbedOptions& o, const SentenceEmbedder& embedder) {
+  return embedder.config().normalizes() && o.dimensions == 0;
+}
+
 void print_json(const EmbedOptions& o, const SentenceEmbedder& embedder,
                 const std::vector<std::vector<std::int32_t>>& ids, const Tensor& vectors) {
-  nlohmann::ordered_json json{{"dimension", embedder.dimension()},
-                              {"pooling", name(embedder.config().pooling)},
-                              {"normalized", embedder.config().normalize}};
+  std::vector<std::string_view> poolings;
+  for (const Pooling pooling : embedder.config().poolings) poolings.push_back(name(pooling));
+  nlohmann::ordered_json json{{"dimension", vectors.dim(1)},
+                              {"pooling", fmt::format("{}", fmt::join(poolings, ", "))},
+                              {"normalized", is_normalized(o, embedder)}};
   std::size_t tokens = 0;
   for (const auto& text : ids) tokens += text.size();
   json["tokens"] = tokens;
   if (o.output.empty()) {
     const std::vector<float> numbers = vectors.to_vector<float>();
-    const auto width = static_cast<std::ptrdiff_t>(embedder.dimension());
+    const auto width = static_cast<std::ptrdiff_t>(vectors.dim(1));
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (auto row = numbers.begin(); row != numbers.end(); row += width) {
       list.push_back(std::vector<float>(row, row + width));
@@ -90,15 +99,19 @@ int run(const EmbedOptions& o) {
       hub::resolve_model(o.model),
       encoder_options(o.format == "as stored" ? "" : o.format, choose_device(o.device)));
   const std::vector<std::string_view> views(texts.begin(), texts.end());
-  const std::vector<std::vector<std::int32_t>> ids = embedder.encode(views);
-  const Tensor vectors = embedder.embed_ids(ids);
+  INGOT_CHECK(o.prompt.empty() || o.prompt_name.empty(),
+              InvalidConfig("--prompt", "stands for --prompt-name; give one of them"));
+  const std::string prompt = o.prompt.empty() ? embedder.config().prompt(o.prompt_name) : o.prompt;
+  const std::vector<std::vector<std::int32_t>> ids = embedder.encode(views, prompt);
+  Tensor vectors = embedder.embed_ids(ids, embedder.prompt_tokens(prompt));
+  if (o.dimensions != 0) vectors = truncated(vectors, o.dimensions);
   if (!o.output.empty()) write_npy(o.output, vectors);
   if (o.json) {
     print_json(o, embedder, ids, vectors);
     return 0;
   }
   constexpr std::size_t kMatrix = 12;  // more columns do not fit a terminal
-  if (texts.size() <= kMatrix) print_similarities(texts, vectors, embedder.config().normalize);
+  if (texts.size() <= kMatrix) print_similarities(texts, vectors, is_normalized(o, embedder));
   if (!o.output.empty()) fmt::print("{}: f32 {}, one row per text\n", o.output, to_string(vectors.shape()));
   return 0;
 }
@@ -115,12 +128,19 @@ void add_embed(Command& root) {
   verb.option(
       "--format", o->format,
       "Weights as stored, or f32, bf16, f16, q8_0, int8, q4_k, ...: rounded when the model is loaded");
+  verb.option("--prompt-name", o->prompt_name,
+              "One of the model's prompts to put before each text, as \"query\"; default: the model's own");
+  verb.option("--prompt", o->prompt, "Text to put before each text");
+  verb.option("--dimensions", o->dimensions,
+              "Keep the first elements of each vector, for models trained so (Matryoshka)");
   add_device_option(verb, o->device);
   verb.flag("--json", o->json, "Print the vectors as JSON; with -o, only what they are");
   verb.example("ingot embed all-MiniLM-L6-v2 -t 'A cat sleeps' -t 'The kitten naps' -t 'Stocks fell'",
                "cosine similarities of every pair");
   verb.example("ingot embed all-MiniLM-L6-v2 -f lines.txt --format q8_0 -o vectors.npy",
                "the layers' products in int8");
+  verb.example("ingot embed nomic-embed -f queries.txt --prompt-name query --dimensions 256 -o q.npy",
+               "the model's prompt before each line, the first 256 elements of each vector");
   verb.example("ingot embed all-MiniLM-L6-v2 -f lines.txt -o vectors.npy", "then numpy.load('vectors.npy')");
   verb.run([o] { return run(*o); });
 }

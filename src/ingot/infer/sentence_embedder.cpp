@@ -1,7 +1,7 @@
 #include "ingot/infer/sentence_embedder.h"
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
+#include "ingot/text/unicode.h"
 
 namespace ingot {
 namespace {
@@ -35,32 +36,6 @@ struct Packed {
   }
 };
 
-// One vector from `count` rows of `width` numbers.
-void pool(Pooling pooling, const float* rows, std::int64_t count, std::int64_t width, float* out) {
-  if (pooling == Pooling::cls || pooling == Pooling::last) {
-    std::copy_n(rows + (pooling == Pooling::cls ? 0 : (count - 1) * width), width, out);
-    return;
-  }
-  std::copy_n(rows, width, out);
-  for (std::int64_t row = 1; row < count; ++row) {
-    const float* x = rows + row * width;
-    for (std::int64_t i = 0; i < width; ++i) {
-      out[i] = pooling == Pooling::max ? std::max(out[i], x[i]) : out[i] + x[i];
-    }
-  }
-  if (pooling == Pooling::max) return;
-  const auto tokens = static_cast<float>(count);
-  const float divisor = pooling == Pooling::mean ? tokens : std::sqrt(tokens);
-  for (std::int64_t i = 0; i < width; ++i) out[i] /= divisor;
-}
-
-void normalize(float* x, std::int64_t width) {
-  double squares = 0;
-  for (std::int64_t i = 0; i < width; ++i) squares += static_cast<double>(x[i]) * x[i];
-  const auto factor = static_cast<float>(1 / std::max(std::sqrt(squares), 1e-12));
-  for (std::int64_t i = 0; i < width; ++i) x[i] *= factor;
-}
-
 }  // namespace
 
 LoadOptions encoder_options(const std::string& format, Device device) {
@@ -73,26 +48,39 @@ LoadOptions encoder_options(const std::string& format, Device device) {
 }
 
 SentenceEmbedder::SentenceEmbedder(std::unique_ptr<BertModel> encoder, text::Tokenizer tokenizer,
-                                   const SentenceConfig& config)
-    : encoder_(std::move(encoder)), tokenizer_(std::move(tokenizer)), config_(config) {
-  INGOT_CHECK(
-      config_.max_seq_length >= 2 && config_.max_seq_length <= encoder_->config.max_position_embeddings,
-      InvalidConfig("max_seq_length",
-                    fmt::format("must be from 2 to the encoder's {} positions, got {}",
-                                encoder_->config.max_position_embeddings, config_.max_seq_length)));
+                                   SentenceConfig config)
+    : encoder_(std::move(encoder)),
+      tokenizer_(std::move(tokenizer)),
+      config_(std::move(config)),
+      head_(config_.stages,
+            encoder_->config.hidden_size * static_cast<std::int64_t>(config_.poolings.size())),
+      max_length_(std::min(config_.max_seq_length.value_or(encoder_->config.max_position_embeddings),
+                           encoder_->config.max_position_embeddings)) {
+  INGOT_CHECK(max_length_ >= 2,
+              InvalidConfig("max_seq_length", fmt::format("must be at least 2, got {}", max_length_)));
 }
 
 SentenceEmbedder SentenceEmbedder::open(const std::string& directory, const LoadOptions& options) {
-  auto encoder = load_bert(directory, options);
-  const SentenceConfig config =
-      SentenceConfig::from_directory(directory, encoder->config.max_position_embeddings);
-  return {std::move(encoder), text::Tokenizer::from_directory(directory), config};
+  SentenceConfig config = SentenceConfig::from_directory(directory);
+  auto encoder = load_bert(config.encoder, options);
+  auto tokenizer = text::Tokenizer::from_directory(config.encoder);
+  return {std::move(encoder), std::move(tokenizer), std::move(config)};
 }
 
-std::vector<std::vector<std::int32_t>> SentenceEmbedder::encode(
-    std::span<const std::string_view> texts) const {
-  std::vector<std::vector<std::int32_t>> ids = tokenizer_.encode_batch(texts);
-  const auto limit = static_cast<std::size_t>(config_.max_seq_length);
+std::vector<std::vector<std::int32_t>> SentenceEmbedder::encode(std::span<const std::string_view> texts,
+                                                                const std::string& prompt) const {
+  std::vector<std::string> changed;
+  std::vector<std::string_view> views(texts.begin(), texts.end());
+  if (!prompt.empty() || config_.lowercase) {
+    changed.reserve(texts.size());
+    for (std::string_view& text : views) {
+      std::string& whole = changed.emplace_back(prompt + std::string(text));
+      if (config_.lowercase) text::lower_case(whole);
+      text = whole;
+    }
+  }
+  std::vector<std::vector<std::int32_t>> ids = tokenizer_.encode_batch(views);
+  const auto limit = static_cast<std::size_t>(max_length_);
   for (std::vector<std::int32_t>& text : ids) {
     if (text.size() <= limit) continue;
     const std::int32_t last = text.back();
@@ -102,23 +90,34 @@ std::vector<std::vector<std::int32_t>> SentenceEmbedder::encode(
   return ids;
 }
 
-Tensor SentenceEmbedder::embed(std::span<const std::string_view> texts) const {
-  return embed_ids(encode(texts));
+std::int64_t SentenceEmbedder::prompt_tokens(const std::string& prompt) const {
+  if (prompt.empty()) return 0;
+  const std::vector<std::string_view> alone{prompt};
+  const std::vector<std::int32_t> ids = encode(alone).front();
+  const bool ends = !ids.empty() && tokenizer_.is_special(ids.back());
+  return static_cast<std::int64_t>(ids.size()) - (ends ? 1 : 0);
 }
 
-Tensor SentenceEmbedder::embed_ids(const std::vector<std::vector<std::int32_t>>& texts) const {
+Tensor SentenceEmbedder::embed(std::span<const std::string_view> texts, const std::string& prompt) const {
+  return embed_ids(encode(texts, prompt), prompt_tokens(prompt));
+}
+
+Tensor SentenceEmbedder::embed_ids(const std::vector<std::vector<std::int32_t>>& texts,
+                                   std::int64_t prompt_tokens) const {
   const NoGrad no_grad;
-  const std::int64_t width = dimension();
-  const Tensor vectors = Tensor::zeros({static_cast<std::int64_t>(texts.size()), width});
+  const std::int64_t width = encoder_->config.hidden_size,
+                     pooled = width * static_cast<std::int64_t>(config_.poolings.size());
+  const std::int64_t skipped = config_.include_prompt ? 0 : prompt_tokens;
+  const Tensor vectors = Tensor::zeros({static_cast<std::int64_t>(texts.size()), pooled});
   float* out = vectors.data<float>();
   for (std::size_t first = 0; first < texts.size();) {
     Packed packed;
     std::size_t last = first;
     do {
       const std::vector<std::int32_t>& text = texts[last];
-      INGOT_CHECK(!text.empty() && static_cast<std::int64_t>(text.size()) <= config_.max_seq_length,
+      INGOT_CHECK(!text.empty() && static_cast<std::int64_t>(text.size()) <= max_length_,
                   DimensionMismatch(fmt::format("text {} has {} tokens; this model takes 1 to {}", last,
-                                                text.size(), config_.max_seq_length)));
+                                                text.size(), max_length_)));
       packed.add(text);
       ++last;
     } while (last < texts.size() &&
@@ -128,13 +127,18 @@ Tensor SentenceEmbedder::embed_ids(const std::vector<std::vector<std::int32_t>>&
     const float* rows = hidden.data<float>();
     for (; first < last; ++first) {
       const auto count = static_cast<std::int64_t>(texts[first].size());
-      float* vector = out + static_cast<std::int64_t>(first) * width;
-      pool(config_.pooling, rows, count, width, vector);
-      if (config_.normalize) normalize(vector, width);
+      pool(config_.poolings, rows, count, width, skipped, out + static_cast<std::int64_t>(first) * pooled);
       rows += count * width;
     }
   }
-  return vectors;
+  return head_(vectors);
+}
+
+Tensor truncated(const Tensor& vectors, std::int64_t dimension) {
+  INGOT_CHECK(dimension > 0 && dimension <= vectors.dim(1),
+              InvalidConfig("dimensions", fmt::format("must be from 1 to the model's {}, got {}",
+                                                      vectors.dim(1), dimension)));
+  return contiguous(narrow(vectors, 1, 0, dimension));
 }
 
 }  // namespace ingot

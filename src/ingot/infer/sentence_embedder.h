@@ -7,27 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "ingot/infer/sentence_config.h"
+#include "ingot/infer/sentence_pooling.h"
 #include "ingot/models/encoder/bert.h"
 #include "ingot/text/tokenizer.h"
 
 namespace ingot {
-
-/// How the vectors of a text's tokens become one.
-enum class Pooling : std::uint8_t { mean, cls, max, mean_sqrt_length, last };
-
-std::string_view name(Pooling pooling);
-
-/// What a directory of sentence-transformers says beside the encoder: modules.json, 1_Pooling/config.json,
-/// sentence_bert_config.json.
-struct SentenceConfig {
-  Pooling pooling = Pooling::mean;
-  bool normalize = false;             ///< vectors get length 1
-  std::int64_t max_seq_length = 512;  ///< tokens of a text that count, special ones included
-
-  /// Reads what is there; a plain encoder directory means the mean, not normalised. `context` is the
-  /// encoder's limit. FormatError names file and key; NotImplemented a module or a pooling that Ingot lacks.
-  static SentenceConfig from_directory(const std::string& directory, std::int64_t context);
-};
 
 /// How an encoder's weights are opened for inference. `format`: empty for as stored, in the mapped file;
 /// "f32" in tiles, which take memory of their own and make products faster (kernels/weight_only.h); bf16 or
@@ -40,21 +25,26 @@ LoadOptions encoder_options(const std::string& format = {}, Device device = kCpu
 /// 2019).
 class SentenceEmbedder {
  public:
-  SentenceEmbedder(std::unique_ptr<BertModel> encoder, text::Tokenizer tokenizer,
-                   const SentenceConfig& config);
+  SentenceEmbedder(std::unique_ptr<BertModel> encoder, text::Tokenizer tokenizer, SentenceConfig config);
   /// Opens a directory of sentence-transformers, or of a BERT with its tokenizer.
   static SentenceEmbedder open(const std::string& directory, const LoadOptions& options = {});
 
-  /// f32 [texts, dimension] on the host, in order. Texts are packed one behind another into batches, without
-  /// padding. Texts beyond max_seq_length are cut.
-  Tensor embed(std::span<const std::string_view> texts) const;
+  /// f32 [texts, dimension] on the host, in order. `prompt` is put before each text. Texts are packed one
+  /// behind another into batches, without padding. Texts beyond max_length() are cut.
+  Tensor embed(std::span<const std::string_view> texts, const std::string& prompt = {}) const;
   /// The same for ids, special tokens included. DimensionMismatch names a text without tokens or with too
-  /// many.
-  Tensor embed_ids(const std::vector<std::vector<std::int32_t>>& texts) const;
+  /// many. Poolings that leave out the prompt skip `prompt_tokens` of each text.
+  Tensor embed_ids(const std::vector<std::vector<std::int32_t>>& texts, std::int64_t prompt_tokens = 0) const;
   /// The ids that embed() gives to the encoder.
-  std::vector<std::vector<std::int32_t>> encode(std::span<const std::string_view> texts) const;
+  std::vector<std::vector<std::int32_t>> encode(std::span<const std::string_view> texts,
+                                                const std::string& prompt = {}) const;
+  /// Tokens of a text that are the prompt's: those in front of it included, the last special one not.
+  std::int64_t prompt_tokens(const std::string& prompt) const;
 
-  std::int64_t dimension() const { return encoder_->config.hidden_size; }
+  /// Elements of a vector.
+  std::int64_t dimension() const { return head_.width(); }
+  /// Tokens of a text that count, special ones included.
+  std::int64_t max_length() const { return max_length_; }
   const SentenceConfig& config() const { return config_; }
   const BertModel& encoder() const { return *encoder_; }
 
@@ -62,6 +52,12 @@ class SentenceEmbedder {
   std::unique_ptr<BertModel> encoder_;
   text::Tokenizer tokenizer_;
   SentenceConfig config_;
+  SentenceHead head_;
+  std::int64_t max_length_;
 };
+
+/// The first `dimension` elements of each vector, as Matryoshka models are used. vectors: [texts, width].
+/// InvalidConfig where there are fewer.
+Tensor truncated(const Tensor& vectors, std::int64_t dimension);
 
 }  // namespace ingot
