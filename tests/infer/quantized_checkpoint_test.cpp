@@ -32,7 +32,8 @@ const std::vector<Case> kCases{{"gptq", "q4_g32"},        {"gptq_act_order", "q4
                                {"awq", "q4_g32"},         {"bnb_nf4", "nf4"},
                                {"bnb_nf4_nested", "nf4"}, {"fp8_blocks", "fp8"},
                                {"ct_pack", "q4_g32"},     {"ct_fp8", "fp8"},
-                               {"ct_int8", "q8_0"}};
+                               {"ct_int8", "q8_0"},       {"gptq_3bit", "q4_g32"},
+                               {"bnb_nf4_bf16", "nf4"},   {"ct_fp8_block", "fp8"}};
 
 std::string checkpoint_path(const std::string& name) {
   return test::source_dir() + "/tests/infer/goldens/quantized/" + name;
@@ -71,6 +72,12 @@ TEST(QuantizedCheckpoint, LoadsAsTheValuesThatItStandsFor) {
     const auto model = load_language_model(checkpoint_path(c.directory), {.dtype = DType::f32});
     EXPECT_LT(relative_error(logits_of(*model, expected.tokens), expected.logits), 1e-5) << c.directory;
   }
+}
+
+TEST(QuantizedCheckpoint, LayersOfOneFileMayHaveDifferentBits) {
+  const Expected expected = expected_of("gptq_mixed");
+  const auto model = load_language_model(checkpoint_path("gptq_mixed"), {.dtype = DType::f32});
+  EXPECT_LT(relative_error(logits_of(*model, expected.tokens), expected.logits), 1e-5);
 }
 
 TEST(QuantizedCheckpoint, RunsInItsOwnFormat) {
@@ -168,8 +175,11 @@ TEST(QuantizedCheckpoint, FormatsThatDoNotBelongTogetherAreRefused) {
   unknown.set_config("quant_method", "gtpq");
   expect_parts(unknown.error(), {"quant_method 'gtpq'", "gptq", "awq", "compressed-tensors"});
   Damaged bits("gptq");
-  bits.set_config("bits", 3);
-  expect_parts(bits.error(), {"3 bits", "2, 4 and 8"});
+  bits[kLayer + ".qzeros"] = Tensor::zeros({2, 5}, DType::i32);
+  expect_parts(bits.error(), {"q_proj.qzeros", "5 words for 64 outputs", "4 bits would take 8"});
+  Damaged format("ct_pack");
+  format.set_config("format", "nvfp4-pack-quantized");
+  expect_parts(format.error(), {"nvfp4-pack-quantized", "these are read", "pack-quantized"});
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 Needs torch, transformers, bitsandbytes, compressed-tensors and safetensors (made with torch 2.15.0, transformers 5.23.0,
 bitsandbytes 0.50.2, compressed-tensors 0.20.0, safetensors 0.8.0):
 
-    python tools/goldens/quantized_models.py
+    python tools/goldens/quantized_models.py [NAME...]
 
 Weights are rounded here, plainly; the layouts of GPTQ and AWQ follow the loops of AutoGPTQ's QuantLinear.pack and
 AutoAWQ's WQLinear_GEMM.from_linear, the others are packed by bitsandbytes and compressed-tensors themselves. The logits
@@ -13,6 +13,7 @@ are transformers', in f32, of the same model with the rounded values.
 import json
 import pathlib
 import shutil
+import sys
 
 import torch
 from bitsandbytes.functional import dequantize_4bit, quantize_4bit
@@ -27,11 +28,24 @@ TOKENS = [5, 17, 42, 3, 60, 8, 31]
 
 def words(fields, bits, order=None):
     """[rows, n] of small integers to int32 [rows, n * bits / 32], `order[i]` being the field at place i."""
+    if 32 % bits:
+        return stream(fields, bits)
     per = 32 // bits
     order = order or range(per)
     out = torch.zeros(fields.shape[0], fields.shape[1] // per, dtype=torch.int64)
     for place, field in enumerate(order):
         out |= fields[:, field::per].long() << (bits * place)
+    return torch.where(out >= 2**31, out - 2**32, out).int()
+
+
+def stream(fields, bits):
+    """The same for codes that cross from one word to the next, as AutoGPTQ packs 3 bits."""
+    out = torch.zeros(fields.shape[0], fields.shape[1] * bits // 32, dtype=torch.int64)
+    for i in range(fields.shape[1]):
+        word, shift = divmod(i * bits, 32)
+        out[:, word] |= (fields[:, i].long() << shift) & 0xFFFFFFFF
+        if shift + bits > 32:
+            out[:, word + 1] |= fields[:, i].long() >> (32 - shift)
     return torch.where(out >= 2**31, out - 2**32, out).int()
 
 
@@ -77,21 +91,27 @@ def awq(name, w, tensors):
     return values(code, scale, zero, torch.arange(w.shape[1]) // 32)
 
 
-def nf4(name, w, tensors, nested):
-    packed, state = quantize_4bit(w.contiguous(), blocksize=64, compress_statistics=nested, quant_type="nf4")
+def nf4(name, w, tensors, nested, storage=torch.uint8):
+    packed, state = quantize_4bit(w.contiguous(), blocksize=64, compress_statistics=nested, quant_type="nf4",
+                                  quant_storage=storage)
     tensors[name + ".weight"] = packed
     for key, tensor in state.as_dict(packed=True).items():
         tensors[f"{name}.weight.{key}"] = tensor
     return dequantize_4bit(packed, state).reshape(w.shape).float()
 
 
-def fp8_blocks(name, w, tensors, rows=32, cols=64):
+def mixed_gptq(name, w, tensors):
+    """As GPTQModel's `dynamic` has it: other bits for some modules."""
+    return gptq(name, w, tensors, bits=8 if "down_proj" in name else 4, group=32)
+
+
+def fp8_blocks(name, w, tensors, rows=32, cols=64, field="weight_scale_inv"):
     n, k = w.shape
     blocks = w.reshape(n // rows, rows, k // cols, cols)
     scale = blocks.abs().amax((1, 3)) / 448
     code = (blocks / scale[:, None, :, None]).reshape(n, k).to(torch.float8_e4m3fn)
     tensors[name + ".weight"] = code
-    tensors[name + ".weight_scale_inv"] = scale
+    tensors[f"{name}.{field}"] = scale
     return (code.float().reshape(blocks.shape) * scale[:, None, :, None]).reshape(n, k)
 
 
@@ -135,7 +155,7 @@ def is_layer(name, module):
     return hasattr(module, "weight") and module.weight.dim() == 2 and ("layers." in name or ".h." in name)
 
 
-def write(directory, model, config, layer):
+def write_model(directory, model, config, layer):
     tensors, quantised = {}, set()
     for name, parameter in model.named_parameters():
         parameter.data = (parameter.data * (8 if parameter.dim() > 1 else 1)).half().float()
@@ -164,6 +184,12 @@ def write(directory, model, config, layer):
 
 
 def main():
+    only = sys.argv[1:]
+
+    def write(name, *rest):
+        if not only or name in only:
+            write_model(name, *rest)
+
     def gptq_config(**more):
         return {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, "sym": False, **more}
 
@@ -182,6 +208,15 @@ def main():
            "bnb_4bit_use_double_quant": True}, lambda *a: nf4(*a, nested=True))
     write("fp8_blocks", llama(), {"quant_method": "fp8", "weight_block_size": [32, 64], "activation_scheme": "dynamic"},
           fp8_blocks)
+    write("gptq_3bit", llama(), gptq_config(bits=3), lambda *a: gptq(*a, bits=3))
+    write("gptq_mixed", llama(), gptq_config(dynamic={"+:.*down_proj": {"bits": 8}}), mixed_gptq)
+    write("bnb_nf4_bf16", llama(),
+          {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4",
+           "bnb_4bit_quant_storage": "bfloat16"}, lambda *a: nf4(*a, nested=False, storage=torch.bfloat16))
+    block = {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [32, 64]}
+    write("ct_fp8_block", llama(),
+          {**tensors_config, "format": "float-quantized", "config_groups": {"group_0": {"weights": block}}},
+          lambda *a: fp8_blocks(*a, field="weight_scale"))
     write("ct_pack", llama(), {**tensors_config, "format": "pack-quantized"}, packed_groups)
     write("ct_fp8", llama(), {**tensors_config, "format": "float-quantized"}, channel_fp8)
     write("ct_int8", llama(), {**tensors_config, "format": "int-quantized"}, channel_int8)

@@ -17,6 +17,16 @@ inline int code_of(std::int32_t word, int place, int bits) {
   return static_cast<int>((static_cast<std::uint32_t>(word) >> (bits * place)) & ((1U << bits) - 1U));
 }
 
+/// Code number `place` of a stream of such codes that runs through 32-bit words, `stride` words apart: what 3
+/// bits need, whose codes cross from one word to the next.
+inline int code_in_stream(const std::int32_t* words, std::int64_t stride, std::int64_t place, int bits) {
+  const std::int64_t bit = place * bits, word = bit / 32, shift = bit % 32;
+  std::uint64_t value = static_cast<std::uint32_t>(words[word * stride]);
+  if (shift + bits > 32)
+    value |= std::uint64_t{static_cast<std::uint32_t>(words[(word + 1) * stride])} << 32U;
+  return static_cast<int>((value >> shift) & ((1U << bits) - 1U));
+}
+
 /// A GroupMatrix to be filled in, of `groups` groups in a row. InvalidConfig unless they divide the row.
 GroupMatrix empty_group_matrix(int bits, std::int64_t rows, std::int64_t cols, std::int64_t groups,
                                std::string_view name);

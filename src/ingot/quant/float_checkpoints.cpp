@@ -175,14 +175,15 @@ CheckpointMatrix from_bnb4(const Bnb4Tensors& t, std::string_view name) {
   INGOT_CHECK(t.rows > 0 && t.cols > 0 && t.block > 0 && count % 2 == 0,
               InvalidConfig(fmt::format("{}.weight.quant_state", name),
                             fmt::format("a matrix of {} x {} in blocks of {}", t.rows, t.cols, t.block)));
-  INGOT_CHECK(t.weight.defined() && t.weight.dtype() == DType::u8 && t.weight.numel() == count / 2,
-              ShapeMismatch(fmt::format("{}.weight", name), {count / 2, 1},
-                            t.weight.defined() ? t.weight.shape().to_vector() : std::vector<std::int64_t>{},
-                            "two codes a byte"));
+  const std::int64_t bytes = t.weight.defined() ? static_cast<std::int64_t>(t.weight.nbytes()) : 0;
+  INGOT_CHECK(
+      bytes == count / 2 && t.weight.is_contiguous(),
+      ShapeMismatch(fmt::format("{}.weight in bytes", name), {count / 2}, {bytes}, "two codes a byte"));
+  const auto* pairs = static_cast<const std::uint8_t*>(t.weight.view().data);
   check_field(t.quant_map, {16}, DType::f32, name, "weight.quant_map");
   const Tensor scales = bnb_scales(t, (count + t.block - 1) / t.block, name);
   const auto code = [&](std::int64_t i) {
-    const std::uint8_t pair = t.weight.data<std::uint8_t>()[i / 2];
+    const std::uint8_t pair = pairs[i / 2];
     return static_cast<std::uint8_t>(i % 2 == 0 ? pair >> 4 : pair & 15);
   };
   const bool nf4 =

@@ -60,18 +60,39 @@ PackedPtr pack(const CheckpointMatrix& matrix, std::string_view name) {
   return groups != nullptr && has_tiles(*groups) ? pack(*groups, name) : nullptr;
 }
 
+namespace {
+
+// GPTQ's zero points, and scales as f32.
+void read_gptq_groups(const GptqTensors& t, std::int64_t n, const Tensor& scales, GroupMatrix& m,
+                      std::string_view name) {
+  const std::int64_t groups = t.scales.dim(0);
+  for (std::int64_t g = 0; g < groups; ++g) {
+    m.scales.data<float>()[n * groups + g] = scales.data<float>()[g * m.rows + n];
+    const int zero = code_in_stream(t.qzeros.data<std::int32_t>() + g * t.qzeros.dim(1), 1, n, t.bits) +
+                     (t.zeros_less_one ? 1 : 0);
+    INGOT_CHECK(zero < 256,
+                InvalidConfig(fmt::format("{}.qzeros", name),
+                              fmt::format("the zero point of output {} is 256; 8 bits have 0 to 255", n)));
+    m.zeros.data<std::uint8_t>()[n * groups + g] = static_cast<std::uint8_t>(zero);
+  }
+}
+
+}  // namespace
+
 GroupMatrix from_gptq(const GptqTensors& t, std::string_view name) {
-  INGOT_CHECK(t.bits == 2 || t.bits == 4 || t.bits == 8,
-              NotImplemented(fmt::format("{}: GPTQ with {} bits; 2, 4 and 8 are read", name, t.bits)));
-  const int per_word = 32 / t.bits;
+  INGOT_CHECK(t.bits == 2 || t.bits == 3 || t.bits == 4 || t.bits == 8,
+              NotImplemented(fmt::format("{}: GPTQ with {} bits; 2, 3, 4 and 8 are read", name, t.bits)));
   INGOT_CHECK(t.qweight.defined() && t.qweight.rank() == 2,
-              DimensionMismatch(fmt::format("{}.qweight must be [inputs / {}, outputs]", name, per_word)));
+              DimensionMismatch(fmt::format("{}.qweight must be [inputs · bits / 32, outputs]", name)));
   INGOT_CHECK(t.scales.defined() && t.scales.rank() == 2,
               DimensionMismatch(fmt::format("{}.scales must be [groups, outputs]", name)));
-  const std::int64_t cols = t.qweight.dim(0) * per_word, rows = t.scales.dim(1), groups = t.scales.dim(0);
-  GroupMatrix m = empty_group_matrix(t.bits, rows, cols, groups, fmt::format("{}.scales", name));
-  check_field(t.qweight, {cols / per_word, rows}, DType::i32, name, "qweight");
-  check_field(t.qzeros, {groups, (rows + per_word - 1) / per_word}, DType::i32, name, "qzeros");
+  const std::int64_t words = t.qweight.dim(0), cols = words * 32 / t.bits, rows = t.scales.dim(1),
+                     groups = t.scales.dim(0);
+  const int held_bits =
+      t.bits == 3 ? 4 : t.bits;  // of the codes here, which may be smaller than they could be
+  GroupMatrix m = empty_group_matrix(held_bits, rows, cols, groups, fmt::format("{}.scales", name));
+  check_field(t.qweight, {words, rows}, DType::i32, name, "qweight");
+  check_field(t.qzeros, {groups, (rows * t.bits + 31) / 32}, DType::i32, name, "qzeros");
   if (t.g_idx.defined()) {
     check_field(t.g_idx, {cols}, DType::i32, name, "g_idx");
     m.order = order_of_groups(t.g_idx, m, name);
@@ -81,26 +102,12 @@ GroupMatrix from_gptq(const GptqTensors& t, std::string_view name) {
   constexpr std::int64_t kTile = 16;  // outputs: the words of a cache line
   parallel_for((rows + kTile - 1) / kTile, 1, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t last = std::min(end * kTile, rows);
-    for (std::int64_t n = begin * kTile; n < last; ++n) {
-      for (std::int64_t g = 0; g < groups; ++g) {
-        m.scales.data<float>()[n * groups + g] = scales.data<float>()[g * rows + n];
-        const std::int32_t word = t.qzeros.data<std::int32_t>()[g * t.qzeros.dim(1) + n / per_word];
-        const int zero = code_of(word, static_cast<int>(n % per_word), t.bits) + (t.zeros_less_one ? 1 : 0);
-        INGOT_CHECK(zero < 256, InvalidConfig(fmt::format("{}.qzeros", name),
-                                              fmt::format("the zero point of output {} is 256; 8 bits have 0 "
-                                                          "to 255",
-                                                          n)));
-        m.zeros.data<std::uint8_t>()[n * groups + g] = static_cast<std::uint8_t>(zero);
-      }
-    }
+    for (std::int64_t n = begin * kTile; n < last; ++n) read_gptq_groups(t, n, scales, m, name);
     for (std::int64_t tile = begin * kTile; tile < last; tile += kTile) {
-      for (std::int64_t w = 0; w < cols / per_word; ++w) {
-        for (std::int64_t n = tile; n < std::min(tile + kTile, last); ++n) {
-          const std::int32_t word = t.qweight.data<std::int32_t>()[w * rows + n];
-          for (int i = 0; i < per_word; ++i)
-            m.codes.data<std::uint8_t>()[n * cols + place[static_cast<std::size_t>(w * per_word + i)]] =
-                static_cast<std::uint8_t>(code_of(word, i, t.bits));
-        }
+      for (std::int64_t k = 0; k < cols; ++k) {
+        for (std::int64_t n = tile; n < std::min(tile + kTile, last); ++n)
+          m.codes.data<std::uint8_t>()[n * cols + place[static_cast<std::size_t>(k)]] =
+              static_cast<std::uint8_t>(code_in_stream(t.qweight.data<std::int32_t>() + n, rows, k, t.bits));
       }
     }
   });

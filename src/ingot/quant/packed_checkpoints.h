@@ -21,8 +21,8 @@ CheckpointMatrix rows_of(const CheckpointMatrix& matrix, std::int64_t first, std
 /// bits in groups, groups of other than a multiple of 32 columns.
 PackedPtr pack(const CheckpointMatrix& matrix, std::string_view name);
 
-/// GPTQ's (AutoGPTQ, GPTQModel), `bits` of 2, 4 or 8, P = 32 / bits: qweight i32 [K / P, N], element k in
-/// bits `bits` · (k mod P); qzeros i32 [G, N / P]; scales [G, N]; g_idx i32 [K], the group of each input (any
+/// GPTQ's (AutoGPTQ, GPTQModel), `bits` of 2, 3, 4 or 8: qweight i32 [K · bits / 32, N], element k from bit
+/// `bits` · k on in the words of its column; qzeros i32 [G, N · bits / 32]; scales [G, N]; g_idx i32 [K], the group of each input (any
 /// order with "desc_act"), may be absent.
 struct GptqTensors {
   Tensor qweight, qzeros, scales, g_idx;
@@ -64,7 +64,8 @@ struct Fp8Tensors {
 };
 CheckpointMatrix from_fp8(const Fp8Tensors& tensors, std::string_view name);
 
-/// bitsandbytes' NF4 and FP4: weight u8 [N · K / 2, 1], the first of two neighbours in the high nibble;
+/// bitsandbytes' NF4 and FP4: weight [N · K / 2, 1] bytes, whatever dtype they are stored under
+/// (bnb_4bit_quant_storage), the first of two neighbours in the high nibble;
 /// absmax f32 [blocks], or, with nested_absmax, u8 codes of it; quant_map f32 [16], what codes stand for.
 struct Bnb4Tensors {
   Tensor weight, absmax, quant_map;

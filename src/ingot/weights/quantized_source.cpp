@@ -145,21 +145,50 @@ CheckpointMatrix read_pack_quantized(const Layer& layer, const QuantizationConfi
                                     layer.name());
 }
 
-CheckpointMatrix read_scaled(const Layer& layer, const QuantizationConfig&) {
+// Whether scales [.., ..] are those of blocks of a matrix.
+bool has_blocks(const Layer& layer, const std::string& scale, std::int64_t rows, std::int64_t cols) {
+  const TensorInfo& s = layer.info(scale);
+  if (rows <= 0 || cols <= 0 || s.shape.size() != 2) return false;
+  return s.shape[0] == (layer.size("weight", 0) + rows - 1) / rows &&
+         s.shape[1] == (layer.size("weight", 1) + cols - 1) / cols;
+}
+
+// FP8 in blocks; where config.json gives none, in transformers' default ones if the scales fit them.
+CheckpointMatrix read_fp8_blocks(const Layer& layer, const QuantizationConfig& config) {
+  constexpr std::int64_t kDefault = 128;
+  std::int64_t rows = config.block_rows, cols = config.block_cols;
+  if (rows == 0 && has_blocks(layer, "weight_scale_inv", kDefault, kDefault)) rows = cols = kDefault;
+  return quant::from_fp8({.weight = layer.get("weight"),
+                          .scale = layer.get("weight_scale_inv"),
+                          .block_rows = rows,
+                          .block_cols = cols},
+                         layer.name());
+}
+
+CheckpointMatrix read_scaled(const Layer& layer, const QuantizationConfig& config) {
   const TensorInfo& weight = layer.info("weight");
   if (weight.dtype == DType::i8)
     return quant::from_int8({.weight = layer.get("weight"),
                              .scale = layer.get("weight_scale"),
                              .zero_point = layer.get_if("weight_zero_point")},
                             layer.name());
-  return quant::from_fp8({.weight = layer.get("weight"), .scale = layer.get("weight_scale")}, layer.name());
+  const bool blocks = has_blocks(layer, "weight_scale", config.block_rows, config.block_cols);
+  return quant::from_fp8({.weight = layer.get("weight"),
+                          .scale = layer.get("weight_scale"),
+                          .block_rows = blocks ? config.block_rows : 0,
+                          .block_cols = blocks ? config.block_cols : 0},
+                         layer.name());
 }
 
-std::int64_t per_word(const QuantizationConfig& config) {
-  INGOT_CHECK(config.bits == 2 || config.bits == 4 || config.bits == 8,
-              NotImplemented(fmt::format("quantization_config: {} with {} bits; 2, 4 and 8 are read",
-                                         config.method, config.bits)));
-  return 32 / config.bits;
+// Layers of one file may have different bits (GPTQModel's `dynamic`); their zero points tell.
+int gptq_bits(const Layer& layer, const QuantizationConfig& config) {
+  const std::int64_t outputs = layer.size("scales", 1), words = layer.size("qzeros", 1);
+  for (const std::int64_t bits :
+       {config.bits, std::int64_t{2}, std::int64_t{3}, std::int64_t{4}, std::int64_t{8}})
+    if (bits > 0 && words == (outputs * bits + 31) / 32) return static_cast<int>(bits);
+  throw InvalidConfig(layer.name() + ".qzeros",
+                      fmt::format("{} words for {} outputs; {} bits would take {}", words, outputs,
+                                  config.bits, (outputs * config.bits + 31) / 32));
 }
 
 const std::vector<LayerLayout>& layouts() {
@@ -168,7 +197,7 @@ const std::vector<LayerLayout>& layouts() {
        "qweight",
        {"qweight", "qzeros", "scales", "g_idx"},
        [](const Layer& l, const QuantizationConfig& c) {
-         return Size{l.size("qweight", 1), l.size("qweight", 0) * per_word(c)};
+         return Size{l.size("qweight", 1), l.size("qweight", 0) * 32 / gptq_bits(l, c)};
        },
        [](const Layer& l, const QuantizationConfig& c) -> CheckpointMatrix {
          return quant::from_gptq({.qweight = l.get("qweight"),
@@ -176,7 +205,7 @@ const std::vector<LayerLayout>& layouts() {
                                   .scales = l.get("scales"),
                                   .g_idx = l.get_if("g_idx"),
                                   .zeros_less_one = c.zeros_less_one,
-                                  .bits = static_cast<int>(c.bits)},
+                                  .bits = gptq_bits(l, c)},
                                  l.name());
        }},
       {"awq",
@@ -202,14 +231,12 @@ const std::vector<LayerLayout>& layouts() {
        "weight_scale_inv",
        {"weight", "weight_scale_inv", "activation_scale", "input_scale"},
        dense_size,
-       [](const Layer& l, const QuantizationConfig& c) {
-         return quant::from_fp8({.weight = l.get("weight"),
-                                 .scale = l.get("weight_scale_inv"),
-                                 .block_rows = c.block_rows,
-                                 .block_cols = c.block_cols},
-                                l.name());
-       }},
-      {"fp8", "weight_scale", {"weight", "weight_scale", "input_scale"}, dense_size, read_scaled},
+       read_fp8_blocks},
+      {"fp8",
+       "weight_scale",
+       {"weight", "weight_scale", "input_scale", "activation_scale"},
+       dense_size,
+       read_scaled},
       {"bitsandbytes",
        "weight.absmax",
        {"weight", "weight.absmax", "weight.quant_map", "weight.nested_absmax", "weight.nested_quant_map",

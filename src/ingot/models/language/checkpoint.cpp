@@ -1,8 +1,10 @@
 #include "ingot/models/language/checkpoint.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
@@ -16,6 +18,35 @@
 
 namespace ingot {
 namespace {
+
+constexpr std::string_view kCompressed = "compressed-tensors";
+
+// What compressed-tensors says of each group of layers: blocks of scales, and formats that Ingot lacks.
+void read_compressed_groups(const ConfigFile& c, QuantizationConfig& q) {
+  std::string format = "dense";
+  c.read("format", format);
+  static const std::vector<std::string> kFormats{"dense",         "pack-quantized",  "float-quantized",
+                                                 "int-quantized", "naive-quantized", "mixed-precision"};
+  INGOT_CHECK(std::ranges::find(kFormats, format) != kFormats.end(),
+              NotImplemented(fmt::format("{}: quantization_config.format '{}'; these are read: {}", c.path(),
+                                         format, fmt::join(kFormats, ", "))));
+  const auto groups = c.object("config_groups");
+  if (!groups) return;
+  const auto all = parse_json<nlohmann::json>(groups->text(), c.path());
+  for (const nlohmann::json& group : all) {
+    if (!group.is_object() || !group.contains("weights") || !group["weights"].is_object()) continue;
+    const ConfigFile of_weights(group["weights"].dump(), c.path());
+    std::string strategy;
+    std::vector<std::int64_t> block;
+    of_weights.read("strategy", strategy);
+    of_weights.read("block_structure", block);
+    if (strategy != "block") continue;
+    INGOT_CHECK(block.size() == 2 && block[0] > 0 && block[1] > 0,
+                InvalidConfig("block_structure", fmt::format("{}: must be two positive numbers", c.path())));
+    q.block_rows = block[0];
+    q.block_cols = block[1];
+  }
+}
 
 QuantizationConfig quantization_of(const ConfigFile& c, const std::string& model_type) {
   QuantizationConfig q{.method = "gptq"};  // AutoGPTQ's own quantize_config.json does not say
@@ -38,6 +69,7 @@ QuantizationConfig quantization_of(const ConfigFile& c, const std::string& model
     q.block_rows = block[0];
     q.block_cols = block[1];
   }
+  if (q.method == kCompressed) read_compressed_groups(c, q);
   const LanguageFamily* family = find_language_family(model_type);
   q.inputs_first = family != nullptr && family->inputs_first;
   return q;

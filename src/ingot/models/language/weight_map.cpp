@@ -24,8 +24,10 @@ WeightMap language_weight_map(const LanguageConfig& config) {
                 .spellings = {},
                 .prefix = "model.",
                 .outside = {"lm_head.*"},
-                .ignored = {"*.rotary_emb.inv_freq"}};
+                .ignored = {"*.rotary_emb.inv_freq", "*.self_attn.k_scale", "*.self_attn.v_scale",
+                            "*.self_attn.q_scale", "*.k_proj.output_scale", "*.v_proj.output_scale"}};
   add_text_part(map);
+  // Scales above are those of a quantized KV cache, which is f32, bf16 or f16 here.
   // A tied head is often stored all the same; it is the embedding once more.
   if (config.tie_word_embeddings) map.ignored.emplace_back("lm_head.weight");
   const LanguageFamily& family = language_family(config.model_type, "model_type");
