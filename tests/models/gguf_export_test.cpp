@@ -5,12 +5,19 @@
 #include <filesystem>
 
 #include "tests/models/goldens.h"
+#include "tests/support/op_case.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/models/config_file.h"
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/config.h"
+#include "ingot/models/language/family.h"
+#include "ingot/models/language/model_directory.h"
 #include "ingot/weights/encode.h"
 #include "ingot/weights/gguf_writer.h"
 
@@ -83,6 +90,35 @@ TEST(GgufExports, AHuggingFaceDirectoryComesBackBitForBit) {
     }
     EXPECT_GT(back.weights->tensors().size(), 20U);
   }
+}
+
+// Of every golden: the file is the same model, or it is refused with a word of what GGUF has no place for.
+TEST(GgufExports, EveryConfigurationGivesTheSameLogitsOrIsRefused) {
+  const NoGrad no_grad;
+  int written = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(golden_path(""))) {
+    const std::string directory = entry.path().string(), config = directory + "/config.json";
+    if (!std::filesystem::exists(config) || !std::filesystem::exists(directory + "/expected.safetensors"))
+      continue;
+    std::string type;
+    ConfigFile(read_file(config), config).read("model_type", type);
+    if (find_language_family(type) == nullptr) continue;
+    TemporaryDirectory place;
+    try {
+      write(export_gguf(open_checkpoint(directory)), place.at("model.gguf"));
+    } catch (const NotImplemented& refused) {
+      EXPECT_NE(std::string(refused.what()).find("GGUF"), std::string::npos) << refused.what();
+      continue;
+    }
+    const Tensor tokens = open_weights(directory + "/expected.safetensors")->load_tensor("tokens");
+    const auto logits = [&](const std::string& path) {
+      const auto model = load_language_model(path);
+      return model->logits(model->hidden({.tokens = tokens}));
+    };
+    EXPECT_LE(testing::max_error(logits(place.at("model.gguf")), logits(directory)), 1e-5) << directory;
+    ++written;
+  }
+  EXPECT_GE(written, 12);
 }
 
 }  // namespace

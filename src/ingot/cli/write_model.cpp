@@ -5,6 +5,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/log.h"
 #include "ingot/base/units.h"
 #include "ingot/models/keras_hub.h"
 #include "ingot/models/language/checkpoint.h"
@@ -83,7 +84,14 @@ WrittenGguf write_gguf_model(const std::string& from, const std::string& destina
     return write(gguf, std::move(metadata), {}, destination, plan);
   }
   GgufExport model = export_gguf(open_checkpoint(from));
-  write_gguf_tokenizer(from, model.weights->get_metadata("token_embd.weight").shape.at(0), model.metadata);
+  const std::int64_t rows = model.weights->get_metadata("token_embd.weight").shape.at(0);
+  if (has_tokenizer(from) && !write_gguf_tokenizer(from, rows, model.metadata)) {
+    log(LogLevel::warn, "ingot::convert",
+        from +
+            ": its tokenizer is of a kind that GGUF has no lists for; the file holds its tokenizer.json, "
+            "which "
+            "Ingot reads and llama.cpp does not");
+  }
   return write(model.weights, std::move(model.metadata), std::move(model.extra), destination, plan);
 }
 

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
@@ -108,6 +109,68 @@ bool write_pieces(const std::string& path, const Json& tokenizer, std::int64_t r
   return true;
 }
 
+// How a tokenizer.json treats spaces where it is SentencePiece's BPE, as transformers saves Llama's,
+// Mistral's and Gemma's.
+struct Spaces {
+  bool replaced = false;  // by U+2581
+  bool prefix = false;    // one before a text
+};
+
+void note_spaces(const Json& stage, Spaces& spaces) {
+  if (!stage.is_object()) return;
+  for (const char* list : {"normalizers", "pretokenizers"}) {
+    for (const Json& inner : stage.value(list, Json::array())) note_spaces(inner, spaces);
+  }
+  const std::string type = stage.value("type", "");
+  if (type == "Prepend") spaces.prefix = true;
+  if (type == "Replace" && stage.contains("pattern") && stage["pattern"].value("String", "") == " ")
+    spaces.replaced = true;
+  if (type != "Metaspace") return;
+  spaces.replaced = true;
+  spaces.prefix =
+      stage.value("prepend_scheme", stage.value("add_prefix_space", true) ? "always" : "never") != "never";
+}
+
+// <0x0A>
+bool is_byte_token(const std::string& token) {
+  return token.size() == 6 && token.starts_with("<0x") && token.ends_with(">");
+}
+
+// A token's score is what llama.cpp joins by: the sooner a merge makes it, the higher.
+bool write_merged_pieces(const Json& tokenizer, std::int64_t rows, GgufMetadata& metadata) {
+  const Json& model = tokenizer["model"];
+  if (model.value("type", "") != "BPE" || stages_of(tokenizer.value("pre_tokenizer", Json())).byte_level)
+    return false;
+  Spaces spaces;
+  note_spaces(tokenizer.value("normalizer", Json()), spaces);
+  note_spaces(tokenizer.value("pre_tokenizer", Json()), spaces);
+  Lists lists = empty_lists(rows);
+  std::map<std::string, std::size_t> ids;
+  for (const auto& [token, id] : model["vocab"].items()) {
+    const bool byte = model.value("byte_fallback", false) && is_byte_token(token);
+    lists.put(id, token, byte ? SentencePiece::kByte : SentencePiece::kNormal, -1e6F);
+    ids.emplace(token, id.get<std::size_t>());
+  }
+  float score = 0;
+  for (const Json& merge : model["merges"]) {
+    const std::string pair = merge.is_string() ? merge.get<std::string>() : "";
+    const std::size_t gap = pair.find(' ');
+    const std::string whole = merge.is_string() ? pair.substr(0, gap) + pair.substr(gap + 1)
+                                                : merge[0].get<std::string>() + merge[1].get<std::string>();
+    const auto found = ids.find(whole);
+    if (found == ids.end() || found->second >= lists.scores.size()) continue;
+    if (lists.scores[found->second] == -1e6F) lists.scores[found->second] = score;
+    score -= 1;
+  }
+  put_added_tokens(tokenizer, lists);
+  const std::string unknown = model["unk_token"].is_string() ? model["unk_token"].get<std::string>() : "";
+  if (const auto found = ids.find(unknown); found != ids.end() && found->second < lists.types.size())
+    lists.types[found->second] = SentencePiece::kUnknown;
+  set_lists(std::move(lists), "llama", metadata);
+  metadata.set("tokenizer.ggml.add_space_prefix", GgufValue::of_bool(spaces.prefix));
+  return true;
+}
+
 void set_id(GgufMetadata& metadata, const char* key, std::optional<std::int32_t> id) {
   if (id)
     metadata.set(std::string("tokenizer.ggml.") + key, GgufValue::of_u32(static_cast<std::uint32_t>(*id)));
@@ -121,7 +184,8 @@ bool write_gguf_tokenizer(const std::string& directory, std::int64_t rows, GgufM
   const std::string text = tokenizer.to_json();
   const Json json = parse_json<Json>(text, directory + "/tokenizer.json");
   const bool lists = write_byte_level(json, rows, metadata) ||
-                     write_pieces(directory + "/tokenizer.model", json, rows, metadata);
+                     write_pieces(directory + "/tokenizer.model", json, rows, metadata) ||
+                     write_merged_pieces(json, rows, metadata);
   set_id(metadata, "bos_token_id", tokenizer.bos_id());
   set_id(metadata, "eos_token_id", tokenizer.eos_id());
   set_id(metadata, "unknown_token_id", tokenizer.unk_id());

@@ -56,6 +56,19 @@ void add_names(const text::GgufVocabulary& vocabulary, text::TokenizerConfig& co
   if (config.chat_template.empty()) config.chat_template = vocabulary.chat_template;
 }
 
+// The tokens up to the last one that the file names by its id, for files without a list of them.
+std::vector<std::string> named_tokens(const text::Tokenizer& tokenizer,
+                                      const text::GgufVocabulary& vocabulary) {
+  std::vector<std::string> tokens;
+  for (const auto id :
+       {vocabulary.bos, vocabulary.eos, vocabulary.eot, vocabulary.eom, vocabulary.unk, vocabulary.pad}) {
+    if (!id || *id < 0 || *id >= static_cast<std::int64_t>(tokenizer.vocab_size())) continue;
+    tokens.resize(std::max(tokens.size(), static_cast<std::size_t>(*id) + 1));
+    tokens[static_cast<std::size_t>(*id)] = tokenizer.id_to_token(static_cast<std::int32_t>(*id));
+  }
+  return tokens;
+}
+
 // A tokenizer that lies beside the file, but belongs to another model.
 void check_same_tokens(const text::Tokenizer& tokenizer, const text::GgufVocabulary& vocabulary,
                        const std::string& directory, const std::string& path) {
@@ -92,11 +105,13 @@ text::Tokenizer open_tokenizer(const std::string& path) {
   if (std::filesystem::is_directory(path)) return text::Tokenizer::from_directory(path);
   if (!path.ends_with(".gguf")) return text::Tokenizer::from_file(path);
   const auto source = open_gguf(path);
-  const text::GgufVocabulary vocabulary = gguf_vocabulary(source->fields());
+  text::GgufVocabulary vocabulary = gguf_vocabulary(source->fields());
   if (const auto json = source->fields().text("tokenizer.huggingface.json")) {  // the whole tokenizer.json
-    text::TokenizerSpec spec = text::parse_tokenizer_json(*json, path);
-    add_names(vocabulary, spec.config);
-    return text::Tokenizer(std::move(spec));
+    const text::Tokenizer tokenizer(text::parse_tokenizer_json(*json, path));
+    if (vocabulary.tokens.empty()) vocabulary.tokens = named_tokens(tokenizer, vocabulary);
+    text::TokenizerConfig config = tokenizer.config();
+    add_names(vocabulary, config);
+    return tokenizer.with_config(std::move(config));
   }
   const bool beside = directory_has_tokenizer(std::filesystem::absolute(path).parent_path().string());
   if (vocabulary.model.empty() && beside) return tokenizer_beside(path, vocabulary);

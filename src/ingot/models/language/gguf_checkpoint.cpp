@@ -46,6 +46,7 @@ class GgufModel {
     add_token(config, "bos_token_id");
     add_token(config, "eos_token_id");
     if (source_.is_available("blk.0.attn_q.bias")) config["attention_bias"] = true;
+    if (source_.is_available("blk.0.ffn_up.bias")) config["mlp_bias"] = true;
     if (family_.model_type == "mixtral") config["num_local_experts"] = config["num_experts"];
     add_rope(config);
     add_gemma(config);
@@ -162,21 +163,24 @@ class GgufModel {
   }
 
   /// Llama 3's files hold what each pair's period is multiplied by, not the settings that led there. All that
-  /// were released have the same three; whether they are those is checked.
+  /// were released have the same three; any other factors are LongRoPE's form without its attention factor.
   Json llama3_scaling(const std::vector<double>& found, const Json& config) const {
     constexpr double kLow = 1, kHigh = 4, kContext = 8192;
     const double factor = *std::ranges::max_element(found);
     const double theta = config.value("rope_theta", 10000.0);
     const auto dims = static_cast<double>(2 * found.size());
+    bool released = true;
     for (std::size_t i = 0; i < found.size(); ++i) {
       const double wavelength = 2 * std::numbers::pi * std::pow(theta, 2 * static_cast<double>(i) / dims);
       const double smooth = std::clamp((kContext / wavelength - kLow) / (kHigh - kLow), 0.0, 1.0);
       const double expected = 1 / ((1 - smooth) / factor + smooth);
-      INGOT_CHECK(
-          std::abs(found[i] - expected) <= 1e-4 * expected,
-          NotImplemented(fmt::format("{}: rope_freqs.weight: factors that are not Llama 3's (pair {} has "
-                                     "{}, expected {})",
-                                     source_.location(), i, found[i], expected)));
+      released = released && std::abs(found[i] - expected) <= 1e-4 * expected;
+    }
+    if (!released) {
+      return {{"rope_type", "longrope"},
+              {"short_factor", found},
+              {"long_factor", found},
+              {"attention_factor", 1.0}};
     }
     return {{"rope_type", "llama3"},
             {"factor", factor},

@@ -12,6 +12,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/models/language/config.h"
+#include "ingot/models/language/config_difference.h"
 #include "ingot/models/language/family.h"
 #include "ingot/models/language/weight_map.h"
 #include "ingot/nn/visit.h"
@@ -21,6 +22,37 @@ namespace ingot {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// What a reader would see of a file that is not written yet.
+class DraftGguf final : public GgufSource {
+ public:
+  DraftGguf(const std::string& place, const GgufExport& out, const std::map<std::string, Tensor>& vectors)
+      : GgufSource(place), weights_(out.weights), vectors_(vectors) {
+    fields_ = out.metadata;
+    std::vector<TensorInfo> tensors(weights_->tensors().begin(), weights_->tensors().end());
+    for (const auto& [name, tensor] : vectors_) {
+      TensorInfo info;
+      info.name = name;
+      info.shape = tensor.shape().to_vector();
+      info.dtype = tensor.dtype();
+      tensors.push_back(std::move(info));
+    }
+    set_contents(std::move(tensors), {});
+  }
+  std::string_view format() const override { return "gguf"; }
+  WeightCapabilities capabilities() const override { return {}; }
+
+ protected:
+  Tensor load(const TensorInfo& info) const override {
+    const auto vector = vectors_.find(info.name);
+    return vector != vectors_.end() ? vector->second : weights_->load_tensor(info.name);
+  }
+  Blob stored(const TensorInfo& info) const override { return weights_->stored_bytes(info.name); }
+
+ private:
+  std::shared_ptr<const WeightSource> weights_;
+  const std::map<std::string, Tensor>& vectors_;
+};
 
 class Exporter {
  public:
@@ -34,6 +66,7 @@ class Exporter {
     write_rope();
     write_tensors();
     out_.weights = std::make_shared<TransformedSource>(checkpoint_.weights, std::move(recipes_));
+    check_meaning();
     return std::move(out_);
   }
 
@@ -44,6 +77,17 @@ class Exporter {
                 NotImplemented(fmt::format("{}: writing '{}' as GGUF; there are {}", checkpoint_.config_path,
                                            config_.model_type, fmt::join(known_gguf_architectures(), ", "))));
     return family;
+  }
+
+  // Nothing is written that readers would take for another model: GGUF has no place for some keys.
+  void check_meaning() const {
+    const auto draft = std::make_shared<DraftGguf>(checkpoint_.config_path, out_, vectors_);
+    const auto found = LanguageConfig::from_json(gguf_checkpoint(draft).config_json, "the GGUF file");
+    const std::optional<std::string> differs = difference_of(config_, found);
+    INGOT_CHECK(!differs.has_value(),
+                NotImplemented(fmt::format("{}: a GGUF file of a {} model has no place for {}; convert to "
+                                           "safetensors, or to a directory",
+                                           checkpoint_.config_path, config_.model_type, *differs)));
   }
 
   std::string key(std::string_view name) const { return fmt::format("{}.{}", family_.architecture, name); }
@@ -120,6 +164,7 @@ class Exporter {
     const std::vector<float> narrow(values.begin(), values.end());
     const Tensor tensor = Tensor::from(narrow, {static_cast<std::int64_t>(narrow.size())});
     out_.extra.push_back(GgufTensor::of(StoredTensor::of(name, tensor)));
+    vectors_.emplace(name, tensor);
   }
 
   void write_tensors() {
@@ -186,6 +231,7 @@ class Exporter {
   GgufExport out_;
   std::vector<TensorRecipe> recipes_;
   std::map<std::string, std::string> original_;  // canonical name -> the checkpoint's
+  std::map<std::string, Tensor> vectors_;        // those of out_.extra
 };
 
 }  // namespace

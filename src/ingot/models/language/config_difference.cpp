@@ -1,0 +1,107 @@
+#include "ingot/models/language/config_difference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ingot/models/language/rope.h"
+
+namespace ingot {
+namespace {
+
+struct Number {
+  const char* key;
+  double (*of)(const LanguageConfig&);
+};
+
+template <auto Member>
+double number(const LanguageConfig& c) {
+  return static_cast<double>(c.*Member);
+}
+
+// What scores are multiplied with.
+double score_scale(const LanguageConfig& c) {
+  if (c.attention_multiplier > 0) return c.attention_multiplier;
+  return 1 /
+         std::sqrt(static_cast<double>(c.query_pre_attn_scalar > 0 ? c.query_pre_attn_scalar : c.head_dim));
+}
+
+using C = LanguageConfig;
+const std::vector<Number>& numbers() {
+  static const std::vector<Number> kNumbers{
+      {"vocab_size", number<&C::vocab_size>},
+      {"hidden_size", number<&C::hidden_size>},
+      {"intermediate_size", number<&C::intermediate_size>},
+      {"num_hidden_layers", number<&C::num_hidden_layers>},
+      {"num_attention_heads", number<&C::num_attention_heads>},
+      {"num_key_value_heads", number<&C::num_key_value_heads>},
+      {"head_dim", number<&C::head_dim>},
+      {"max_position_embeddings", number<&C::max_position_embeddings>},
+      {"norm_eps", number<&C::norm_eps>},
+      {"query_pre_attn_scalar: a scale of scores of", score_scale},
+      {"attn_logit_softcapping", number<&C::attn_logit_softcapping>},
+      {"final_logit_softcapping", number<&C::final_logit_softcapping>},
+      {"num_experts", number<&C::num_experts>},
+      {"num_experts_per_tok", number<&C::num_experts_per_tok>},
+      {"embedding_multiplier", number<&C::embedding_multiplier>},
+      {"residual_multiplier", number<&C::residual_multiplier>},
+      {"logit_scale", number<&C::logit_scale>},
+      {"attention_bias", number<&C::qkv_bias>},
+      {"bias of the attention output", number<&C::attention_output_bias>},
+      {"mlp_bias", number<&C::mlp_bias>},
+  };
+  return kNumbers;
+}
+
+bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b)); }
+
+std::string told(const char* key, double wanted, double found) {
+  return fmt::format("{} {} (readers would take {})", key, wanted, found);
+}
+
+std::optional<std::string> rope_difference(const C& wanted, const C& found) {
+  if (wanted.position != PositionKind::rope) return std::nullopt;
+  for (const std::int64_t length : {std::int64_t{1}, wanted.max_position_embeddings}) {
+    const RopeFrequencies a = scaled_rope_frequencies(wanted, length),
+                          b = scaled_rope_frequencies(found, length);
+    bool same = a.inverse.size() == b.inverse.size() && near(a.attention_factor, b.attention_factor);
+    for (std::size_t i = 0; same && i < a.inverse.size(); ++i)
+      same = std::abs(a.inverse[i] - b.inverse[i]) <= 1e-5F * a.inverse[i];
+    if (!same) return fmt::format("rope_scaling '{}' with these numbers", wanted.rope_scaling.type);
+  }
+  const auto local = [](const C& c) { return c.rope_local_theta > 0 ? c.rope_local_theta : c.rope_theta; };
+  if (!near(local(wanted), local(found)))
+    return told("rope_theta of sliding layers", local(wanted), local(found));
+  return std::nullopt;
+}
+
+std::optional<std::string> layer_difference(const C& wanted, const C& found) {
+  for (std::int64_t i = 0; i < wanted.num_hidden_layers; ++i) {
+    if (wanted.window(i) != found.window(i))
+      return fmt::format("sliding_window {} of layer {} (readers would take {})", wanted.window(i), i,
+                         found.window(i));
+    if (wanted.rotates(i) != found.rotates(i)) return fmt::format("no_rope_layers, layer {}", i);
+    if (wanted.is_sparse(i) != found.is_sparse(i)) return fmt::format("mlp_only_layers, layer {}", i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> difference_of(const LanguageConfig& wanted, const LanguageConfig& found) {
+  for (const Number& n : numbers()) {
+    const double a = n.of(wanted), b = n.of(found);
+    if (!near(a, b)) return told(n.key, a, b);
+  }
+  if (wanted.num_experts > 0 && wanted.norm_topk_prob != found.norm_topk_prob)
+    return told("norm_topk_prob", wanted.norm_topk_prob ? 1 : 0, found.norm_topk_prob ? 1 : 0);
+  if (wanted.num_experts > 0 && wanted.moe_intermediate_size != found.moe_intermediate_size)
+    return told("moe_intermediate_size", static_cast<double>(wanted.moe_intermediate_size),
+                static_cast<double>(found.moe_intermediate_size));
+  if (auto layer = layer_difference(wanted, found)) return layer;
+  return rope_difference(wanted, found);
+}
+
+}  // namespace ingot

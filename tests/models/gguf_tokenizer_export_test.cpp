@@ -1,0 +1,59 @@
+#include <string>
+#include <vector>
+
+#include "tests/support/source_dir.h"
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
+#include "ingot/models/open_tokenizer.h"
+#include "ingot/text/gguf_tokenizer.h"
+#include "ingot/text/tokenizer.h"
+
+namespace ingot {
+namespace {
+
+using nlohmann::ordered_json;
+using Ids = std::vector<std::int32_t>;
+
+ordered_json read_json(const std::string& name) {
+  const std::string path = test::source_dir() + "/tests/text/goldens/" + name;
+  return parse_json<ordered_json>(read_file(path), path);
+}
+
+GgufMetadata lists_of(const std::string& golden, bool expected) {
+  const test::TemporaryDirectory directory;
+  write_file_atomically(directory.at("tokenizer.json"), dump_json(read_json(golden + ".json")["tokenizer"]));
+  GgufMetadata metadata;
+  const auto tokenizer = text::Tokenizer::from_directory(directory.path());
+  EXPECT_EQ(write_gguf_tokenizer(directory.path(), tokenizer.vocab_size(), metadata), expected) << golden;
+  return metadata;
+}
+
+class ExportedTokenizer : public ::testing::TestWithParam<const char*> {};
+
+// The lists alone, as llama.cpp reads them.
+TEST_P(ExportedTokenizer, ItsListsGiveTheIdsOfItsTokenizerJson) {
+  const text::Tokenizer again(
+      text::make_gguf_tokenizer(gguf_vocabulary(lists_of(GetParam(), true)), "model.gguf"));
+  const ordered_json golden = read_json(std::string(GetParam()) + ".json"), texts = read_json("texts.json");
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const Ids plain = golden["cases"][i]["ids"];
+    EXPECT_EQ(again.encode(texts[i].get<std::string>(), {.add_special_tokens = false}), plain)
+        << dump_json(texts[i]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ExportedTokenizer, ::testing::Values("llama2", "gemma", "llama3", "qwen2"),
+                         [](const auto& param) { return std::string(param.param); });
+
+TEST(ExportedTokenizers, AKindWithoutListsIsToldAndKeptWhole) {
+  const GgufMetadata metadata = lists_of("xlm_roberta", false);
+  EXPECT_EQ(metadata.find("tokenizer.ggml.model"), nullptr);
+  EXPECT_NE(metadata.find("tokenizer.huggingface.json"), nullptr);
+}
+
+}  // namespace
+}  // namespace ingot
