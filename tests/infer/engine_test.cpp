@@ -1,6 +1,9 @@
 #include "ingot/infer/engine.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
 
 #include "tests/infer/goldens.h"
 #include "tests/support/source_dir.h"
@@ -156,20 +159,158 @@ TEST(Engine, SmallerCachesStayNearTheText) {
   EXPECT_EQ(generate(*model, request, {.kv_cache = DType::i8}).tokens.size(), expected.size());
 }
 
-TEST(Engine, ARestartedSequenceGoesOnAsAFreshOneWould) {
+TEST(Engine, APromptThatBeginsAsAnEarlierOneGoesOnAsAFreshOneWould) {
   const auto model = golden_model("qwen3");
-  Engine engine(*model);
+  Engine engine(*model, {.prefix_cache = true});
   const auto chat = engine.start({.prompt = repetitive(6), .max_tokens = 4, .sampling = {.temperature = 0}});
   engine.run();
   std::vector<std::int32_t> next(chat->tokens().begin(), chat->tokens().end());
   next.insert(next.end(), {9, 10, 11});
   for (const std::vector<std::int32_t>& prompt : {next, next, repetitive(9), std::vector<std::int32_t>{40}}) {
     const Request request{.prompt = prompt, .max_tokens = 5, .sampling = {.temperature = 0}};
-    engine.restart(*chat, request);
+    const auto answer = engine.start(request);
     engine.run();
-    EXPECT_EQ(chat->result().tokens, generate(*model, request).tokens);
+    EXPECT_EQ(answer->result().tokens, generate(*model, request).tokens);
+    EXPECT_EQ(answer->result().cached_tokens > 0, prompt.size() > 1);
   }
-  EXPECT_THROW(engine.restart(*chat, {.prompt = {}}), DimensionMismatch);
+}
+
+TEST(Engine, ACopyIsMadeOfABeginningThatOthersMayWantAndOfOneThatIsBeingWritten) {
+  const auto model = golden_model("qwen3");
+  Engine engine(*model, {.prefix_cache = true});
+  const Request whole{.prompt = repetitive(20), .max_tokens = 4, .sampling = {.temperature = 0}};
+  Request other = whole;
+  other.prompt.resize(8);
+  other.prompt.push_back(40);
+  engine.start(whole);
+  engine.run();
+  for (const Request& request : {other, whole}) {  // the longer one is still there behind the shorter one
+    const auto running = engine.start(request);
+    engine.step();
+    const auto beside = engine.start(request);  // copies from what runs
+    engine.run();
+    EXPECT_EQ(running->result().tokens, generate(*model, request).tokens);
+    EXPECT_EQ(beside->result().tokens, running->result().tokens);
+    EXPECT_EQ(running->result().cached_tokens, request.prompt.size() == 9 ? 8 : 19);
+    EXPECT_EQ(beside->result().cached_tokens, running->result().cached_tokens);
+  }
+}
+
+TEST(Engine, OfRequestsWithOnePromptOneReadsItAndTheOthersWait) {
+  const auto model = golden_model("llama_gqa_llama3");
+  Engine engine(*model, {.chunk = 20, .prefix_cache = true});
+  const Request request{.prompt = repetitive(60), .max_tokens = 3, .sampling = {.temperature = 0}};
+  std::vector<std::shared_ptr<Sequence>> all;
+  for (int i = 0; i < 3; ++i) all.push_back(engine.start(request));
+  engine.run();
+  const std::vector<std::int32_t> expected = generate(*model, request).tokens;
+  for (const auto& each : all) EXPECT_EQ(each->result().tokens, expected);
+  EXPECT_EQ(all[0]->result().cached_tokens, 0);
+  EXPECT_EQ(all[1]->result().cached_tokens, 59);
+  EXPECT_EQ(all[2]->result().cached_tokens, 59);
+}
+
+// Bytes of the keys and values of so many tokens.
+std::size_t kv_bytes(const LanguageModel& model, std::int64_t tokens) {
+  return KvCache(model.config, tokens, DType::f32).nbytes();
+}
+
+TEST(Engine, RequestsThatHaveNoRoomWaitOrGiveWayAndNoTokenChanges) {
+  const auto model = golden_model("llama_gqa_llama3");
+  for (const bool prefix_cache : {false, true}) {
+    Engine engine(*model, {.kv_cache = DType::f32,
+                           .chunk = 32,
+                           .kv_memory = kv_bytes(*model, 260),
+                           .prefix_cache = prefix_cache});
+    std::vector<Request> requests;
+    for (std::int64_t i = 0; i < 6; ++i) {
+      requests.push_back({.prompt = repetitive(20 + i),
+                          .max_tokens = 30 + 9 * i,
+                          .sampling = {.temperature = 1.0, .seed = static_cast<std::uint64_t>(i)}});
+    }
+    std::vector<std::shared_ptr<Sequence>> all;
+    for (const Request& request : requests) all.push_back(engine.start(request));
+    while (engine.step()) {
+      const KvPoolStats cache = engine.stats().cache;
+      ASSERT_LE(cache.running + cache.idle, cache.budget);
+    }
+    for (std::size_t i = 0; i < all.size(); ++i)
+      EXPECT_EQ(all[i]->result().tokens, generate(*model, requests[i], {.kv_cache = DType::f32}).tokens) << i;
+    EXPECT_EQ(engine.stats().cache.running_slots, 0);
+  }
+}
+
+TEST(Engine, TheLatestRequestGivesItsRoomUpWhereAnEarlierOneNeedsIt) {
+  const auto model = golden_model("qwen3");
+  model->config.max_position_embeddings = 600;
+  Engine engine(*model, {.kv_cache = DType::f32, .kv_memory = kv_bytes(*model, 700)});
+  const auto request = [](std::uint64_t seed) {
+    return Request{
+        .prompt = repetitive(10), .max_tokens = 480, .sampling = {.temperature = 1.0, .seed = seed}};
+  };
+  const auto first = engine.start(request(1)), second = engine.start(request(2));
+  engine.run();
+  EXPECT_GT(engine.stats().preemptions, 0);
+  EXPECT_EQ(first->result().tokens, generate(*model, request(1), {.kv_cache = DType::f32}).tokens);
+  EXPECT_EQ(second->result().tokens, generate(*model, request(2), {.kv_cache = DType::f32}).tokens);
+}
+
+TEST(Engine, OnlySoManyRunAtOnceAndACancelledOneLeavesItsMemory) {
+  const auto model = golden_model("gpt2");
+  Engine engine(*model, {.max_running = 2});
+  std::vector<std::shared_ptr<Sequence>> all;
+  for (int i = 0; i < 4; ++i) all.push_back(engine.start({.prompt = {5, 6}, .max_tokens = 8}));
+  engine.step();
+  EXPECT_EQ(engine.stats().running, 2);
+  EXPECT_EQ(engine.stats().waiting, 2);
+  engine.cancel(*all[0]);
+  engine.cancel(*all[3]);  // it never ran
+  EXPECT_EQ(engine.stats().cache.running_slots, 1);
+  engine.run();
+  EXPECT_EQ(all[0]->result().reason, StopReason::cancelled);
+  EXPECT_EQ(all[3]->result().reason, StopReason::cancelled);
+  EXPECT_EQ(all[2]->result().tokens.size(), 8U);
+  EXPECT_EQ(engine.stats().cache.running, 0);
+}
+
+TEST(Engine, ARequestThatFailsTakesNoOtherWithIt) {
+  const auto model = golden_model("qwen3");
+  Engine engine(*model);
+  const Request good{.prompt = {5, 6, 7}, .max_tokens = 4, .sampling = {.temperature = 0}};
+  Request bad = good;  // every token is ruled out
+  for (std::int32_t id = 0; id < model->config.vocab_size; ++id)
+    bad.sampling.logit_bias.emplace_back(id, -std::numeric_limits<float>::infinity());
+  const auto before = engine.start(good), failing = engine.start(bad), behind = engine.start(good);
+  EXPECT_THROW(engine.run(), NonFinite);
+  EXPECT_EQ(failing->result().reason, StopReason::failed);
+  engine.run();
+  EXPECT_EQ(before->result().tokens, generate(*model, good).tokens);
+  EXPECT_EQ(behind->result().tokens, before->result().tokens);
+}
+
+TEST(Engine, LogprobsAreThoseOfTheWholeDistribution) {
+  const auto model = golden_model("qwen3");
+  const std::int64_t vocab = model->config.vocab_size;
+  for (const std::int64_t speculate : {0, 3}) {
+    const Generation made = generate(*model, {.prompt = repetitive(9),
+                                              .max_tokens = 6,
+                                              .sampling = {.temperature = 1.0, .top_k = 3, .seed = 4},
+                                              .speculate = speculate,
+                                              .logprobs = vocab});
+    ASSERT_EQ(made.logprobs.size(), made.tokens.size());
+    for (std::size_t i = 0; i < made.tokens.size(); ++i) {
+      const DrawnLogprob& drawn = made.logprobs[i];
+      double sum = 0;
+      float of_token = 1;
+      for (const TokenLogprob& each : drawn.top) {
+        sum += std::exp(static_cast<double>(each.logprob));
+        if (each.id == made.tokens[i]) of_token = each.logprob;
+      }
+      EXPECT_NEAR(sum, 1, 1e-5);
+      EXPECT_EQ(drawn.logprob, of_token);
+      EXPECT_TRUE(std::ranges::is_sorted(drawn.top, std::greater<>(), &TokenLogprob::logprob));
+    }
+  }
 }
 
 TEST(Engine, ACacheGrowsWithATextLongerThanItsFirstPiece) {

@@ -56,7 +56,9 @@ bool handle(infer::Chat& chat, const std::string& line, bool terminal,
 }
 
 int run(const ChatOptions& o) {
-  infer::Session session(session_options(o.inference));
+  infer::SessionOptions options = session_options(o.inference);
+  options.engine.prefix_cache = true;  // a turn goes on where the last one ended
+  infer::Session session(options);
   infer::TextOptions text = session.options({.max_tokens = 1024, .speculate = o.inference.speculate});
   o.text.apply(text);
   infer::Chat chat(session, text, o.system);

@@ -14,23 +14,21 @@ Chat::Chat(Session& session, TextOptions options, std::string system)
 
 void Chat::reset() {
   messages_.clear();
+  tokens_ = 0;
   if (!system_.empty()) messages_.push_back({"system", system_});
 }
 
 WrittenText Chat::answer(const std::string& question, const OnText& on_text) {
   messages_.push_back({"user", question});
   try {
-    WrittenText answer = session_.generate(prompt_.encode(messages_), options_, on_text, sequence_);
+    WrittenText answer = session_.generate(prompt_.encode(messages_), options_, on_text);
+    tokens_ = answer.prompt_tokens + static_cast<std::int64_t>(answer.generation.tokens.size());
     messages_.push_back({"assistant", answer.text});
     return answer;
   } catch (...) {
     messages_.pop_back();
     throw;
   }
-}
-
-std::int64_t Chat::tokens() const {
-  return sequence_ == nullptr ? 0 : static_cast<std::int64_t>(sequence_->tokens().size());
 }
 
 }  // namespace ingot::infer

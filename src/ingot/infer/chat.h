@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,8 +9,8 @@
 
 namespace ingot::infer {
 
-/// A conversation with a model: what was said, and the sequence whose cache holds it, so that only what a
-/// turn adds goes through the model.
+/// A conversation with a model. With EngineOptions::prefix_cache only what a turn adds goes through the
+/// model.
 class Chat {
  public:
   /// `session` has to outlive the chat. `system`: what the model is told before the conversation, empty for
@@ -25,8 +24,8 @@ class Chat {
   WrittenText answer(const std::string& question, const OnText& on_text = {});
 
   const std::vector<text::ChatMessage>& messages() const { return messages_; }
-  /// Tokens of the conversation, as far as it went through the model.
-  std::int64_t tokens() const;
+  /// Tokens of the conversation up to the last answer.
+  std::int64_t tokens() const { return tokens_; }
 
  private:
   Session& session_;
@@ -34,7 +33,7 @@ class Chat {
   std::string system_;
   ChatPrompt prompt_;
   std::vector<text::ChatMessage> messages_;
-  std::shared_ptr<Sequence> sequence_;
+  std::int64_t tokens_ = 0;
 };
 
 }  // namespace ingot::infer

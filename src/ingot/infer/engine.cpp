@@ -8,7 +8,9 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/units.h"
 #include "ingot/infer/captured_steps.h"
+#include "ingot/infer/logprobs.h"
 #include "ingot/infer/ngram.h"
 #include "ingot/models/language/context.h"
 #include "ingot/ops/cast.h"
@@ -33,6 +35,39 @@ Sampler sampler_of(const Request& request) {
   return Sampler(options);
 }
 
+EngineOptions with_defaults(EngineOptions options, const LanguageModel& model) {
+  options.validate(model.config);
+  if (!options.kv_cache) options.kv_cache = default_kv_cache(model);
+  return options;
+}
+
+// Tokens whose keys and values the memory has room for; 0: no limit.
+std::int64_t budget_of(const EngineOptions& options, const LanguageModel& model) {
+  if (options.kv_memory == 0) return 0;
+  const KvCache token(model.config, 1, *options.kv_cache);
+  const auto tokens = static_cast<std::int64_t>(options.kv_memory / token.nbytes());
+  INGOT_CHECK(tokens >= kCacheStep,
+              InvalidConfig("kv_memory", fmt::format("{} has room for {} tokens of {}, and {} are the least",
+                                                     human_bytes(options.kv_memory), tokens,
+                                                     human_bytes(token.nbytes()), kCacheStep)));
+  return tokens;
+}
+
+std::int64_t context_of(const EngineOptions& options, const LanguageModel& model) {
+  const std::int64_t context = options.context > 0 ? options.context : context_length(model.config);
+  const std::int64_t budget = budget_of(options, model);
+  return budget > 0 ? std::min(context, budget) : context;
+}
+
+KvPoolOptions pool_options(const EngineOptions& options, const LanguageModel& model, std::int64_t context) {
+  const std::int64_t budget = budget_of(options, model);
+  const std::int64_t idle = budget > 0 ? budget : context;
+  return {.dtype = *options.kv_cache,
+          .device = model.device(),
+          .budget = budget,
+          .idle = options.prefix_cache ? idle : 0};
+}
+
 }  // namespace
 
 void EngineOptions::validate(const LanguageConfig& model) const {
@@ -45,6 +80,8 @@ void EngineOptions::validate(const LanguageConfig& model) const {
                                                    "(max_position_embeddings), or 0 for all of them, got {}",
                                                    most, context)));
   INGOT_CHECK(chunk > 0, InvalidConfig("chunk", fmt::format("must be at least 1, got {}", chunk)));
+  INGOT_CHECK(max_running >= 0,
+              InvalidConfig("max_running", fmt::format("must be 0 (no limit) or more, got {}", max_running)));
 }
 
 DType default_kv_cache(const LanguageModel& model) {
@@ -61,6 +98,9 @@ void Request::validate(const LanguageConfig& model) const {
   INGOT_CHECK(speculate >= 0 && speculate <= kMaxSpeculation,
               InvalidConfig("speculate", fmt::format("must be between 0 (off) and {}, got {}",
                                                      kMaxSpeculation, speculate)));
+  INGOT_CHECK(
+      logprobs >= -1 && logprobs <= model.vocab_size,
+      InvalidConfig("logprobs", fmt::format("must be -1 (none) to {}, got {}", model.vocab_size, logprobs)));
   sampling.validate();
   INGOT_CHECK(!prompt.empty(), DimensionMismatch("generate: the prompt is empty; give at least one token"));
   for (const std::int32_t id : prompt) {
@@ -70,24 +110,21 @@ void Request::validate(const LanguageConfig& model) const {
   }
 }
 
-Sequence::Sequence(Request request, KvCache cache)
-    : request_(std::move(request)),
-      sampler_(sampler_of(request_)),
-      cache_(std::move(cache)),
-      tokens_(request_.prompt) {}
+Sequence::Sequence(Request request)
+    : request_(std::move(request)), sampler_(sampler_of(request_)), tokens_(request_.prompt), clock_(now()) {}
 
 void Sequence::finish(StopReason reason) {
   result_.reason = reason;
-  result_.decode_seconds = now() - clock_;
+  const bool waited = slot_ == nullptr && result_.tokens.empty();
+  (waited ? result_.queue_seconds : result_.decode_seconds) = now() - clock_;
   finished_ = true;
 }
 
 Engine::Engine(const LanguageModel& model, const EngineOptions& options)
     : model_(model),
-      options_(options),
-      context_(options.context > 0 ? options.context : context_length(model.config)) {
-  options.validate(model.config);
-  if (!options.kv_cache) options_.kv_cache = default_kv_cache(model);
+      options_(with_defaults(options, model)),
+      context_(context_of(options_, model)),
+      pool_(model.config, pool_options(options_, model, context_)) {
   if (options_.capture && !model.device().is_cpu()) captured_ = std::make_unique<CapturedSteps>(model);
 }
 
@@ -105,47 +142,84 @@ void Engine::check_prompt(const Request& request) const {
 
 std::shared_ptr<Sequence> Engine::start(Request request) {
   check_prompt(request);
-  const auto length = static_cast<std::int64_t>(request.prompt.size());
-  const std::int64_t capacity = std::min(context_, length + std::min(request.max_tokens, kCacheStep));
-  KvCache cache(model_.config, capacity, *options_.kv_cache, model_.device());
-  std::shared_ptr<Sequence> sequence(new Sequence(std::move(request), std::move(cache)));
-  add(sequence);
+  const std::shared_ptr<Sequence> sequence(new Sequence(std::move(request)));
+  waiting_.push_back(sequence);
   return sequence;
-}
-
-void Engine::restart(Sequence& sequence, Request request) {
-  check_prompt(request);
-  const auto found = std::ranges::find(active_, &sequence, &std::shared_ptr<Sequence>::get);
-  INGOT_CHECK(found == active_.end(), Error("restart: the sequence is still being continued"));
-  const auto [mine, theirs] = std::ranges::mismatch(sequence.tokens_, request.prompt);
-  // The last token goes through the model in any case: its logits are wanted.
-  const std::int64_t shared = std::min({mine - sequence.tokens_.begin(), sequence.cache_.length(),
-                                        static_cast<std::int64_t>(request.prompt.size()) - 1});
-  sequence.cache_.truncate(shared);
-  sequence.sampler_ = sampler_of(request);
-  sequence.tokens_ = request.prompt;
-  sequence.request_ = std::move(request);
-  sequence.result_ = {};
-  sequence.finished_ = false;
-  add(sequence.shared_from_this());
 }
 
 void Engine::cancel(Sequence& sequence) {
   if (sequence.finished()) return;
   sequence.finish(StopReason::cancelled);
-  std::erase_if(active_, [&](const auto& s) { return s.get() == &sequence; });
+  release(sequence);
+  const auto is_it = [&](const auto& s) { return s.get() == &sequence; };
+  std::erase_if(active_, is_it);
+  std::erase_if(waiting_, is_it);
 }
 
-void Engine::add(std::shared_ptr<Sequence> sequence) {
-  sequence->clock_ = now();
-  active_.push_back(std::move(sequence));
+// Takes requests out of the queue in the order of their arrival, as long as there is room. One whose prompt
+// another one is just reading waits for that.
+void Engine::admit() {
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    const auto running = static_cast<std::int64_t>(active_.size());
+    if (options_.max_running > 0 && running >= options_.max_running) return;
+    if (pool_.worth_waiting((*it)->tokens_)) {
+      ++it;
+      continue;
+    }
+    if (!admit(**it)) return;
+    active_.push_back(std::move(*it));
+    it = waiting_.erase(it);
+  }
+}
+
+bool Engine::admit(Sequence& s) {
+  const auto length = static_cast<std::int64_t>(s.tokens_.size());
+  s.slot_ =
+      pool_.acquire(s.tokens_, std::min(context_, length + std::min(s.request_.max_tokens, kCacheStep)));
+  if (s.slot_ == nullptr) return false;
+  if (!s.result_.tokens.empty()) return true;  // it was preempted
+  s.result_.cached_tokens = s.cached();
+  s.result_.queue_seconds = now() - s.clock_;
+  s.clock_ = now();
+  return true;
+}
+
+void Engine::release(Sequence& s) {
+  if (s.slot_ != nullptr) pool_.release(s.slot_, s.tokens_);
+  s.slot_.reset();
+}
+
+// The request waits again, before all others; its tokens and its sampler stay.
+void Engine::preempt(Sequence& sequence) {
+  const auto found = std::ranges::find(active_, &sequence, &std::shared_ptr<Sequence>::get);
+  release(sequence);
+  waiting_.push_front(std::move(*found));
+  active_.erase(found);
+  ++preemptions_;
+}
+
+bool Engine::grow(Sequence& s, std::int64_t tokens) {
+  const std::int64_t capacity = s.slot_->cache.capacity();
+  if (tokens <= capacity) return true;
+  const std::int64_t wish = std::min(context_, std::max({tokens, 2 * capacity, capacity + kCacheStep}));
+  return pool_.grow(*s.slot_, tokens, wish);
+}
+
+// Room in each cache for what its turn adds. The earliest request always gets it.
+void Engine::make_room(std::vector<Turn>& turns) {
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    Sequence& s = *turns[i].sequence;
+    while (s.slot_ != nullptr && !grow(s, s.cached() + static_cast<std::int64_t>(turns[i].input.size())))
+      preempt(*active_.back());
+  }
+  std::erase_if(turns, [](const Turn& turn) { return turn.sequence->slot_ == nullptr; });
 }
 
 Engine::Turn Engine::decode_turn(Sequence& s) const {
   Turn turn{.sequence = &s, .input = {s.tokens_.back()}, .samples = true};
   const auto made = static_cast<std::int64_t>(s.result_.tokens.size());
   // Guesses beyond the last token wanted, or beyond the context, would be thrown away.
-  const std::int64_t room = std::min(s.request_.max_tokens - made, context_ - s.cache_.length()) - 1;
+  const std::int64_t room = std::min(s.request_.max_tokens - made, context_ - s.cached()) - 1;
   const std::vector<std::int32_t> draft = ngram_draft(s.tokens_, std::min(s.request_.speculate, room));
   turn.drafted = static_cast<std::int64_t>(draft.size());
   turn.input.insert(turn.input.end(), draft.begin(), draft.end());
@@ -164,7 +238,7 @@ std::vector<Engine::Turn> Engine::plan() {
   for (const auto& s : active_) {
     if (s->pending() == 1 || left == 0 || (alone && !turns.empty())) continue;
     const std::int64_t count = std::min(s->pending(), left);
-    const auto first = s->tokens_.begin() + s->cache_.length();
+    const auto first = s->tokens_.begin() + s->cached();
     turns.push_back({.sequence = s.get(), .input = {first, first + count}, .samples = count == s->pending()});
     left -= count;
   }
@@ -177,15 +251,10 @@ Engine::Logits Engine::forward(std::vector<Turn>& turns) {
   std::vector<CacheSegment> segments;
   std::int64_t rows = 0;  // hidden states that become logits
   for (Turn& turn : turns) {
-    KvCache& cache = turn.sequence->cache_;
     const auto count = static_cast<std::int64_t>(turn.input.size());
-    const std::int64_t need = cache.length() + count;
-    if (need > cache.capacity()) {
-      cache.reserve(
-          std::min(context_, std::max({need, 2 * cache.capacity(), cache.capacity() + kCacheStep})));
-    }
     tokens.insert(tokens.end(), turn.input.begin(), turn.input.end());
-    segments.push_back({.cache = &cache, .tokens = count, .unwanted = count - turn.rows()});
+    segments.push_back(
+        {.cache = &turn.sequence->slot_->cache, .tokens = count, .unwanted = count - turn.rows()});
     turn.first_row = rows;
     rows += turn.rows();
   }
@@ -218,17 +287,23 @@ bool Engine::accept(Sequence& s, std::int32_t token) {
 void Engine::draw(Turn& turn, FunctionRef<std::int32_t(std::int64_t row)> next) {
   std::vector<std::int32_t>& tokens = turn.sequence->tokens_;
   const std::size_t length = tokens.size();
-  for (std::int64_t i = 0; i <= turn.drafted; ++i) {
-    const std::int32_t token = next(turn.first_row + i);
-    turn.drawn.push_back(token);
-    if (i == turn.drafted || token != turn.input[static_cast<std::size_t>(i) + 1]) break;
-    tokens.push_back(token);  // a sampler looks at the text so far
+  try {
+    for (std::int64_t i = 0; i <= turn.drafted; ++i) {
+      const std::int32_t token = next(turn.first_row + i);
+      turn.drawn.push_back(token);
+      if (i == turn.drafted || token != turn.input[static_cast<std::size_t>(i) + 1]) break;
+      tokens.push_back(token);  // a sampler looks at the text so far
+    }
+  } catch (...) {
+    turn.error = std::current_exception();
   }
   tokens.resize(length);
 }
 
 void Engine::draw(std::vector<Turn>& turns, const Logits& logits) {
-  const auto greedy = [](const Turn& turn) { return turn.sequence->sampler_.greedy(); };
+  const auto greedy = [](const Turn& turn) {
+    return turn.sequence->sampler_.greedy() && turn.sequence->request_.logprobs < 0;
+  };
   if (!model_.device().is_cpu() && std::ranges::all_of(turns, greedy)) {  // nothing else leaves the device
     const std::vector<std::int32_t> likeliest = likeliest_tokens(logits.rows);
     if (std::ranges::min(likeliest) >= 0) {
@@ -239,19 +314,25 @@ void Engine::draw(std::vector<Turn>& turns, const Logits& logits) {
   }
   const Tensor host = logits.captured ? captured_->on_host() : to(logits.rows, kCpu);
   const auto vocab = static_cast<std::size_t>(model_.config.vocab_size);
+  const auto draw_from_host = [&](Turn& turn) {
+    Sequence& s = *turn.sequence;
+    draw(turn, [&](std::int64_t row) {
+      const std::span<const float> of_row(host.data<float>() + static_cast<std::size_t>(row) * vocab, vocab);
+      const std::int32_t token = s.sampler_(of_row, s.tokens_, s.request_.prompt.size());
+      if (s.request_.logprobs >= 0)
+        turn.logprobs.push_back(drawn_logprob(of_row, token, s.request_.logprobs));
+      return token;
+    });
+  };
   // Texts draw side by side: one draw among 128,000 tokens takes most of a millisecond.
   parallel_share(static_cast<std::int64_t>(turns.size()), 1, 1, [&](std::int64_t begin, std::int64_t end) {
     for (Turn& turn :
          std::span(turns).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)))
-      draw(turn, [&](std::int64_t row) {
-        Sequence& s = *turn.sequence;
-        return s.sampler_({host.data<float>() + static_cast<std::size_t>(row) * vocab, vocab}, s.tokens_,
-                          s.request_.prompt.size());
-      });
+      draw_from_host(turn);
   });
 }
 
-void Engine::accept_drawn(const Turn& turn) {
+void Engine::accept_drawn(Turn& turn) {
   Sequence& s = *turn.sequence;
   if (s.result_.tokens.empty()) {
     s.result_.prompt_seconds = now() - s.clock_;
@@ -259,23 +340,45 @@ void Engine::accept_drawn(const Turn& turn) {
   }
   s.result_.drafted += turn.drafted;
   for (std::size_t i = 0; i < turn.drawn.size(); ++i) {
+    if (!turn.logprobs.empty()) s.result_.logprobs.push_back(std::move(turn.logprobs[i]));
     if (!accept(s, turn.drawn[i])) break;
     if (i + 1 < turn.drawn.size()) ++s.result_.accepted;  // the last one is no guess, or not the one guessed
   }
+  s.result_.logprobs.resize(std::min(s.result_.logprobs.size(), s.result_.tokens.size()));
   // Wrong guesses leave the cache again.
-  s.cache_.truncate(std::min(s.cache_.length(), static_cast<std::int64_t>(s.tokens_.size()) - 1));
+  s.slot_->cache.truncate(std::min(s.cached(), static_cast<std::int64_t>(s.tokens_.size()) - 1));
 }
 
 bool Engine::step() {
-  if (active_.empty()) return false;
   const NoGrad no_grad;
+  admit();
   std::vector<Turn> turns = plan();
+  make_room(turns);
+  if (turns.empty()) return !waiting_.empty();
   const Logits logits = forward(turns);
   std::erase_if(turns, [](const Turn& turn) { return !turn.samples; });
   if (!turns.empty()) draw(turns, logits);
-  for (Turn& turn : turns) accept_drawn(turn);
+  std::exception_ptr error;
+  for (Turn& turn : turns) {
+    try {
+      if (turn.error != nullptr) std::rethrow_exception(turn.error);
+      accept_drawn(turn);
+    } catch (...) {
+      turn.sequence->finish(StopReason::failed);
+      error = std::current_exception();
+    }
+    if (turn.sequence->finished()) release(*turn.sequence);
+  }
   std::erase_if(active_, [](const auto& s) { return s->finished(); });
-  return !active_.empty();
+  if (error != nullptr) std::rethrow_exception(error);
+  return !active_.empty() || !waiting_.empty();
+}
+
+EngineStats Engine::stats() const {
+  return {.running = static_cast<std::int64_t>(active_.size()),
+          .waiting = static_cast<std::int64_t>(waiting_.size()),
+          .preemptions = preemptions_,
+          .cache = pool_.stats()};
 }
 
 void Engine::run() {
@@ -305,6 +408,8 @@ std::string_view name(StopReason reason) {
       return "cancelled";
     case StopReason::stop_string:
       return "stop_string";
+    case StopReason::failed:
+      return "failed";
   }
   return "";
 }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "ingot/base/parallel.h"
+#include "ingot/infer/kv_pool.h"
 #include "ingot/infer/sampler.h"
 #include "ingot/models/language/decoder.h"
 
@@ -23,6 +26,14 @@ struct EngineOptions {
   /// On a GPU steps of texts that are being written are captured and repeated (CapturedSteps); false: every
   /// kernel is launched by itself.
   bool capture = true;
+  std::int64_t max_running = 0;  ///< requests in one step at most, the others wait; 0: no limit
+  /// Bytes of keys and values of all requests together. Requests wait for room, and of those that are
+  /// running the latest gives its room up where the earlier ones need it: what it has is read again later.
+  /// 0: no limit. Shortens the context where not even one request of that length has room.
+  std::size_t kv_memory = 0;
+  /// Keeps keys and values of finished requests for prompts that begin alike, as far as the memory is not
+  /// wanted; without a limit, as many tokens as a context has.
+  bool prefix_cache = false;
 
   /// Throws InvalidConfig naming the option.
   void validate(const LanguageConfig& model) const;
@@ -32,6 +43,18 @@ struct EngineOptions {
 /// fewer, which are rounded more coarsely, else f32. On a GPU beside dense weights what these are, as keys
 /// and values come in that.
 DType default_kv_cache(const LanguageModel& model);
+
+struct TokenLogprob {
+  std::int32_t id = 0;
+  float logprob = 0;
+};
+
+/// What the model thought of a token that was drawn: natural logarithms of probabilities, before penalties,
+/// temperature and restrictions.
+struct DrawnLogprob {
+  float logprob = 0;
+  std::vector<TokenLogprob> top{};  ///< the most probable tokens, in order
+};
 
 /// A text to be continued.
 struct Request {
@@ -43,25 +66,37 @@ struct Request {
   /// Tokens guessed ahead from repetitions in the text and checked in one forward pass, at most 7; 0: none.
   /// The text is the same, to the last token, with and without: greedy, and for a seed.
   std::int64_t speculate = 0;
+  /// The logprob of each token, with those of so many most probable ones; −1: none.
+  std::int64_t logprobs = -1;
   /// Called with each token as soon as it is drawn; false ends the sequence.
   std::function<bool(std::int32_t)> on_token{};
 
   void validate(const LanguageConfig& model) const;
 };
 
-/// stop_string: told by what turns tokens into text (TextStream).
-enum class StopReason : std::uint8_t { max_tokens, stop_token, context_full, cancelled, stop_string };
+/// stop_string: told by what turns tokens into text (TextStream). failed: Engine::step threw the reason.
+enum class StopReason : std::uint8_t {
+  max_tokens,
+  stop_token,
+  context_full,
+  cancelled,
+  stop_string,
+  failed,
+};
 
 struct Generation {
-  std::vector<std::int32_t> tokens;  ///< without the prompt
+  std::vector<std::int32_t> tokens;    ///< without the prompt
+  std::vector<DrawnLogprob> logprobs;  ///< of each token, where the request asks for them
   StopReason reason = StopReason::max_tokens;
-  double prompt_seconds = 0;  ///< until the first token's logits were there
+  std::int64_t cached_tokens = 0;  ///< of the prompt, whose keys and values were there already
+  double queue_seconds = 0;        ///< until the request was admitted
+  double prompt_seconds = 0;       ///< from then until the first token's logits were there
   double decode_seconds = 0;
   std::int64_t drafted = 0, accepted = 0;  ///< tokens guessed ahead, and those of them that were right
 };
 
 /// One text that an Engine continues: its tokens and its share of the KV cache. Made by Engine::start.
-class Sequence : public std::enable_shared_from_this<Sequence> {
+class Sequence {
  public:
   /// Prompt and continuation.
   std::span<const std::int32_t> tokens() const { return tokens_; }
@@ -71,23 +106,33 @@ class Sequence : public std::enable_shared_from_this<Sequence> {
 
  private:
   friend class Engine;
-  Sequence(Request request, KvCache cache);
-  std::int64_t pending() const { return static_cast<std::int64_t>(tokens_.size()) - cache_.length(); }
+  explicit Sequence(Request request);
+  std::int64_t cached() const { return slot_ != nullptr ? slot_->cache.length() : 0; }
+  std::int64_t pending() const { return static_cast<std::int64_t>(tokens_.size()) - cached(); }
   void finish(StopReason reason);
 
   Request request_;
   Sampler sampler_;
-  KvCache cache_;  // always behind tokens_ by the last one or, before that, by what is left of the prompt
+  // Null while it waits. Its cache is always behind tokens_ by the last one or, before that, by what is left
+  // of the prompt.
+  std::shared_ptr<KvSlot> slot_;
   std::vector<std::int32_t> tokens_;
   Generation result_;
   bool finished_ = false;
-  double clock_ = 0;  // when the phase (prompt, then decoding) began, in seconds
+  double clock_ = 0;  // when the phase (queue, prompt, then decoding) began, in seconds
 };
 
-/// Continues texts with a language model, any number of them together. Every step is one forward pass: a
-/// token (or a checked guess of several) for each text that is being written, and a piece of the prompts that
-/// are still being read. What a text becomes does not depend on the others, on chunk or on the number of
-/// threads, as far as the products do not (docs/inference.md). Not for use by several threads at once.
+struct EngineStats {
+  std::int64_t running = 0, waiting = 0;  ///< requests
+  std::int64_t preemptions = 0;           ///< requests that gave their memory up for a while, so far
+  KvPoolStats cache{};
+};
+
+/// Continues texts with a language model, any number of them together (continuous batching). Every step is
+/// one forward pass: a token (or a checked guess of several) for each text that is being written, and a piece
+/// of the prompts that are still being read. What a text becomes does not depend on the others, on chunk or
+/// on the number of threads, as far as the products do not (docs/inference.md). Not for use by several
+/// threads at once.
 ///
 ///     infer::Engine engine(model);
 ///     auto a = engine.start({.prompt = ids, .on_token = [](std::int32_t id) { ...; return true; }});
@@ -107,18 +152,17 @@ class Engine {
   /// Takes a text in. Throws InvalidConfig for an option, DimensionMismatch for a prompt that is empty, holds
   /// tokens outside the vocabulary, or is longer than the context.
   std::shared_ptr<Sequence> start(Request request);
-  /// Takes a sequence in again, for the next turn of a conversation: only what its new prompt does not share
-  /// with what it has seen goes through the model.
-  void restart(Sequence& sequence, Request request);
-  /// Ends a sequence that is being continued; it may be restarted.
+  /// Ends a sequence, and frees its memory.
   void cancel(Sequence& sequence);
 
-  /// One forward pass; false when nothing is left to do.
+  /// One forward pass; false when nothing is left to do. Where one sequence fails, as by logits that are not
+  /// finite, the step is completed for the others, and the error thrown then.
   bool step();
   /// Steps until all texts are finished.
   void run();
   /// start() and run().
   Generation generate(Request request);
+  EngineStats stats() const;
 
  private:
   struct Turn {  // what one sequence does in one step
@@ -128,10 +172,17 @@ class Engine {
     std::int64_t first_row = 0;  // of its logits
     bool samples = false;
     std::vector<std::int32_t> drawn{};  // right guesses, and one token more
+    std::vector<DrawnLogprob> logprobs{};
+    std::exception_ptr error{};
     std::int64_t rows() const { return samples ? 1 + drafted : 0; }
   };
   void check_prompt(const Request& request) const;
-  void add(std::shared_ptr<Sequence> sequence);
+  void admit();
+  bool admit(Sequence& sequence);
+  void preempt(Sequence& sequence);
+  void release(Sequence& sequence);
+  bool grow(Sequence& sequence, std::int64_t tokens);
+  void make_room(std::vector<Turn>& turns);
   std::vector<Turn> plan();
   Turn decode_turn(Sequence& sequence) const;
   struct Logits {
@@ -141,13 +192,16 @@ class Engine {
   Logits forward(std::vector<Turn>& turns);
   void draw(std::vector<Turn>& turns, const Logits& logits);
   static void draw(Turn& turn, FunctionRef<std::int32_t(std::int64_t row)> next);
-  void accept_drawn(const Turn& turn);
+  void accept_drawn(Turn& turn);
   bool accept(Sequence& sequence, std::int32_t token);
 
   const LanguageModel& model_;
   EngineOptions options_;
   std::int64_t context_;
-  std::vector<std::shared_ptr<Sequence>> active_;
+  KvPool pool_;
+  std::deque<std::shared_ptr<Sequence>> waiting_;
+  std::vector<std::shared_ptr<Sequence>> active_;  // in the order of their admission
+  std::int64_t preemptions_ = 0;
   std::unique_ptr<CapturedSteps> captured_;  // null: none
 };
 

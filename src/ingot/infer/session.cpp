@@ -47,24 +47,16 @@ class TextRun {
   TextRun(const TextRun&) = delete;
   TextRun& operator=(const TextRun&) = delete;
 
-  /// Starts it, in `sequence` where there is one.
-  void start(Request request, std::shared_ptr<Sequence> sequence = nullptr) {
+  void start(Request request) {
     written_.prompt_tokens = static_cast<std::int64_t>(request.prompt.size());
     request.on_token = [this](std::int32_t id) { return show(stream_.push(id)) && !stream_.stopped(); };
-    if (sequence == nullptr) {
-      sequence_ = engine_.start(std::move(request));
-      return;
-    }
-    engine_.restart(*sequence, std::move(request));
-    sequence_ = std::move(sequence);
+    sequence_ = engine_.start(std::move(request));
   }
   bool finished() const { return sequence_ != nullptr && sequence_->finished(); }
-  const std::shared_ptr<Sequence>& sequence() const { return sequence_; }
 
   /// Once it is finished.
-  WrittenText take(std::string prompt = {}) {
+  WrittenText take() {
     show(stream_.finish());
-    written_.prompt = std::move(prompt);
     written_.generation = sequence_->result();
     if (stream_.stopped()) written_.generation.reason = StopReason::stop_string;
     return std::move(written_);
@@ -121,22 +113,16 @@ Request Session::request(std::vector<std::int32_t> prompt, const TextOptions& op
   return request;
 }
 
-void Session::start(TextRun& run, const std::string& prompt, const TextOptions& options) {
-  run.start(request(encode(prompt), options));
-}
-
 WrittenText Session::generate(const std::string& prompt, const TextOptions& options, const OnText& on_text) {
-  TextRun run(engine_, tokenizer_, options, on_text);
-  start(run, prompt, options);
-  while (!run.finished()) engine_.step();
-  return run.take(prompt);
+  WrittenText written = generate(encode(prompt), options, on_text);
+  written.prompt = prompt;
+  return written;
 }
 
 WrittenText Session::generate(std::vector<std::int32_t> prompt, const TextOptions& options,
-                              const OnText& on_text, std::shared_ptr<Sequence>& sequence) {
+                              const OnText& on_text) {
   TextRun run(engine_, tokenizer_, options, on_text);
-  run.start(request(std::move(prompt), options), sequence);
-  sequence = run.sequence();
+  run.start(request(std::move(prompt), options));
   while (!run.finished()) engine_.step();
   return run.take();
 }
@@ -151,10 +137,14 @@ void Session::generate_all(std::span<const std::string> prompts, const TextOptio
       return std::ranges::count_if(runs, [](const TextRun& run) { return !run.finished(); });
     };
     while (started < prompts.size() && running() < options_.batch)
-      start(runs.emplace_back(engine_, tokenizer_, options, nobody), prompts[started++], options);
+      runs.emplace_back(engine_, tokenizer_, options, nobody)
+          .start(request(encode(prompts[started++]), options));
     engine_.step();
-    for (; !runs.empty() && runs.front().finished(); runs.pop_front())
-      on_written(runs.front().take(prompts[written++]));
+    for (; !runs.empty() && runs.front().finished(); runs.pop_front()) {
+      WrittenText text = runs.front().take();
+      text.prompt = prompts[written++];
+      on_written(text);
+    }
   }
 }
 

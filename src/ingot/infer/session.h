@@ -76,14 +76,11 @@ class Session {
   /// Continues each prompt, SessionOptions::batch of them at once; `on_written` gets them in their order.
   void generate_all(std::span<const std::string> prompts, const TextOptions& options,
                     const std::function<void(const WrittenText&)>& on_written);
-  /// Continues ids, in `sequence`, which then keeps their keys and values for a next prompt that begins
-  /// alike; null: in a new one.
-  WrittenText generate(std::vector<std::int32_t> prompt, const TextOptions& options, const OnText& on_text,
-                       std::shared_ptr<Sequence>& sequence);
+  /// Continues ids.
+  WrittenText generate(std::vector<std::int32_t> prompt, const TextOptions& options,
+                       const OnText& on_text = {});
 
  private:
-  void start(TextRun& run, const std::string& prompt, const TextOptions& options);
-
   SessionOptions options_;
   std::unique_ptr<LanguageModel> model_;
   text::Tokenizer tokenizer_;

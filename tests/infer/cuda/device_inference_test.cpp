@@ -157,16 +157,16 @@ TEST_F(DeviceInference, FindsACacheAgainThatHasGrown) {
   const std::string path = write("qwen3");
   const auto conversation = [&](Device device) {
     const auto model = load(path, "f32", device);
-    Engine engine(*model);
+    Engine engine(*model, {.prefix_cache = true});
     const Request turn{.prompt = some_ids(4), .max_tokens = 5, .sampling = {.temperature = 0}};
-    const auto sequence = engine.start(turn);
+    std::shared_ptr<Sequence> sequence = engine.start(turn);
     engine.run();
     std::vector<std::int32_t> all = sequence->result().tokens;
     for (int i = 0; i < 2; ++i) {  // the second time with others beside it
       Request next = turn;
       next.prompt.assign(sequence->tokens().begin(), sequence->tokens().end());
       next.prompt.insert(next.prompt.end(), 9, 7);
-      engine.restart(*sequence, next);
+      sequence = engine.start(next);
       if (i == 1) engine.start(turn);
       engine.run();
       all.insert(all.end(), sequence->result().tokens.begin(), sequence->result().tokens.end());

@@ -74,6 +74,24 @@ void KvCache::reserve(std::int64_t capacity) {
   memory_ = next_memory();
 }
 
+void KvCache::copy_beginning(const KvCache& from, std::int64_t tokens) {
+  INGOT_CHECK(tokens <= from.length_ && tokens <= capacity_ && layers_.size() == from.layers_.size() &&
+                  dtype_ == from.dtype_,
+              DimensionMismatch("cannot copy " + std::to_string(tokens) + " tokens of a KV cache of " +
+                                std::to_string(from.length_) + " into one for " + std::to_string(capacity_)));
+  const NoGrad no_grad;
+  const auto copy = [tokens](const Tensor& to, const Tensor& source) {
+    if (to.defined() && tokens > 0) copy_(positions(to, 0, tokens), positions(source, 0, tokens));
+  };
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    copy(layers_[i].keys, from.layers_[i].keys);
+    copy(layers_[i].values, from.layers_[i].values);
+    copy(layers_[i].key_scale, from.layers_[i].key_scale);
+    copy(layers_[i].value_scale, from.layers_[i].value_scale);
+  }
+  length_ = tokens;
+}
+
 void KvCache::append(std::int64_t layer, const Tensor& keys, const Tensor& values) {
   const std::int64_t count = keys.dim(0);
   INGOT_CHECK(

@@ -31,6 +31,9 @@ class KvCache {
 
   /// Room for `capacity` tokens in all; what is there stays.
   void reserve(std::int64_t capacity);
+  /// Takes the first `tokens` of another cache of the same model and dtype in place of what is here, which
+  /// has room for them.
+  void copy_beginning(const KvCache& from, std::int64_t tokens);
   /// Writes keys and values [new, kv_heads, head_dim] of layer `layer` behind those that are there; the
   /// length grows once all layers have written, through advance(). Throws DimensionMismatch when the cache is
   /// full.

@@ -1,0 +1,126 @@
+#include "ingot/infer/kv_pool.h"
+
+#include <algorithm>
+
+namespace ingot::infer {
+namespace {
+
+// A shorter beginning is read again sooner than kept track of, or waited for.
+constexpr std::int64_t kFewTokens = 4, kWorthWaiting = 16;
+
+std::int64_t common(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
+  return std::ranges::mismatch(a, b).in1 - a.begin();
+}
+
+}  // namespace
+
+KvPool::KvPool(const LanguageConfig& config, const KvPoolOptions& options)
+    : config_(config), options_(options) {}
+
+KvPool::Match KvPool::find(std::span<const std::int32_t> prompt) const {
+  Match best;
+  const auto all_but_last = static_cast<std::int64_t>(prompt.size()) - 1;
+  for (const auto& slot : slots_) {
+    const std::int64_t known = std::min({common(prompt, slot->tokens), slot->cache.length(), all_but_last});
+    // Of equals an idle one: it may be had without a copy.
+    const bool better = known > best.tokens || (known == best.tokens && known > 0 && !slot->running);
+    if (known >= kFewTokens && better) best = {slot, known};
+  }
+  return best;
+}
+
+bool KvPool::worth_waiting(std::span<const std::int32_t> prompt) const {
+  if (options_.idle == 0) return false;
+  const std::int64_t known = find(prompt).tokens;
+  return std::ranges::any_of(slots_, [&](const auto& slot) {
+    const auto will_hold = static_cast<std::int64_t>(slot->tokens.size());
+    return slot->running && slot->cache.length() < will_hold &&
+           common(prompt, slot->tokens) >= known + kWorthWaiting;
+  });
+}
+
+std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, std::int64_t capacity) {
+  const Match match = options_.idle > 0 ? find(prompt) : Match{};
+  std::shared_ptr<KvSlot> slot;
+  // A cache that goes on as the prompt does is taken over. One that is being written, or whose larger part
+  // another prompt may want, is copied where there is room for both.
+  const bool idle = match.slot != nullptr && !match.slot->running;
+  if (idle && (2 * match.tokens >= match.slot->cache.length() || !make_room(capacity, match.slot.get()))) {
+    slot = match.slot;
+    if (!grow(*slot, capacity, capacity)) return nullptr;
+    slot->cache.truncate(match.tokens);
+  } else {
+    if (!make_room(capacity, match.slot.get())) return nullptr;
+    slot = std::make_shared<KvSlot>(
+        KvSlot{.cache = KvCache(config_, capacity, options_.dtype, options_.device), .tokens = {}});
+    if (match.slot != nullptr) slot->cache.copy_beginning(match.slot->cache, match.tokens);
+    slots_.push_back(slot);
+  }
+  if (match.slot != nullptr) match.slot->used = ++uses_;
+  counts_.queries += static_cast<std::int64_t>(prompt.size());
+  counts_.hits += match.tokens;
+  slot->tokens.assign(prompt.begin(), prompt.end());
+  slot->running = true;
+  slot->used = ++uses_;
+  return slot;
+}
+
+bool KvPool::grow(KvSlot& slot, std::int64_t need, std::int64_t wish) {
+  const std::int64_t has = slot.cache.capacity();
+  if (need <= has) return true;
+  for (const std::int64_t capacity : {wish, need}) {
+    if (!make_room(capacity - has, &slot)) continue;
+    slot.cache.reserve(capacity);
+    return true;
+  }
+  return false;
+}
+
+void KvPool::release(const std::shared_ptr<KvSlot>& slot, std::span<const std::int32_t> tokens) {
+  const auto cached = static_cast<std::size_t>(slot->cache.length());
+  slot->tokens.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(cached));
+  slot->running = false;
+  slot->used = ++uses_;
+  if (slot->cache.length() < kFewTokens) std::erase(slots_, slot);
+  while (room_of(false) > options_.idle && evict_oldest(nullptr)) {
+  }
+}
+
+std::int64_t KvPool::room_of(bool running) const {
+  std::int64_t tokens = 0;
+  for (const auto& slot : slots_)
+    if (slot->running == running) tokens += slot->cache.capacity();
+  return tokens;
+}
+
+// Room within the budget for so many tokens more, where idle caches but `keep` may go for them.
+bool KvPool::make_room(std::int64_t tokens, const KvSlot* keep) {
+  if (options_.budget == 0) return true;
+  while (room_of(true) + room_of(false) + tokens > options_.budget) {
+    if (!evict_oldest(keep)) return false;
+  }
+  return true;
+}
+
+bool KvPool::evict_oldest(const KvSlot* keep) {
+  auto oldest = slots_.end();
+  for (auto it = slots_.begin(); it != slots_.end(); ++it) {
+    if ((*it)->running || it->get() == keep) continue;
+    if (oldest == slots_.end() || (*it)->used < (*oldest)->used) oldest = it;
+  }
+  if (oldest == slots_.end()) return false;
+  slots_.erase(oldest);
+  ++counts_.evictions;
+  return true;
+}
+
+KvPoolStats KvPool::stats() const {
+  KvPoolStats stats = counts_;
+  stats.budget = options_.budget;
+  stats.running = room_of(true);
+  stats.idle = room_of(false);
+  stats.running_slots = std::ranges::count_if(slots_, [](const auto& slot) { return slot->running; });
+  return stats;
+}
+
+}  // namespace ingot::infer

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ingot/models/language/kv_cache.h"
+
+namespace ingot::infer {
+
+struct KvPoolOptions {
+  DType dtype = DType::f32;
+  Device device = kCpu;
+  std::int64_t budget = 0;  ///< tokens of all caches together, idle ones included; 0: no limit
+  /// Tokens of idle caches that are kept for prompts that begin alike: with a budget what running requests
+  /// leave of it, at most so many.
+  std::int64_t idle = 0;
+};
+
+/// The keys and values of one request, and the tokens that they are of.
+struct KvSlot {
+  KvCache cache;
+  /// While a request has the slot: its prompt. Afterwards the tokens in the cache.
+  std::vector<std::int32_t> tokens;
+  bool running = true;
+  std::uint64_t used = 0;  // when, as a count of uses
+};
+
+struct KvPoolStats {
+  std::int64_t budget = 0;         ///< tokens; 0: no limit
+  std::int64_t running = 0;        ///< tokens that caches of running requests have room for
+  std::int64_t idle = 0;           ///< the same of idle caches
+  std::int64_t queries = 0;        ///< prompt tokens that were looked for
+  std::int64_t hits = 0;           ///< and found
+  std::int64_t evictions = 0;      ///< idle caches that had to go
+  std::int64_t running_slots = 0;  ///< caches of running requests
+};
+
+/// Memory for the keys and values of many requests, within a budget. What a finished request leaves stays
+/// for later prompts that begin alike (prefix caching), until its memory is wanted; the least recently used
+/// goes first. Every request has a contiguous cache of its own: a prefix that two share is copied. Not for
+/// use by several threads at once.
+class KvPool {
+ public:
+  KvPool(const LanguageConfig& config, const KvPoolOptions& options);
+
+  /// A cache with room for `capacity` tokens at least, which holds the longest beginning of `prompt` that is
+  /// known, but never all of it: the last token's logits are wanted. Null: there is no room now.
+  std::shared_ptr<KvSlot> acquire(std::span<const std::int32_t> prompt, std::int64_t capacity);
+  /// Makes room in a slot for `wish` tokens, or `need` at least; false: there is none now.
+  bool grow(KvSlot& slot, std::int64_t need, std::int64_t wish);
+  /// Gives a slot back; `tokens` are those of its request.
+  void release(const std::shared_ptr<KvSlot>& slot, std::span<const std::int32_t> tokens);
+  /// Whether a running request is reading a longer beginning of this prompt than is known by now, so that
+  /// it pays to wait.
+  bool worth_waiting(std::span<const std::int32_t> prompt) const;
+
+  KvPoolStats stats() const;
+
+ private:
+  struct Match {
+    std::shared_ptr<KvSlot> slot;
+    std::int64_t tokens = 0;
+  };
+  Match find(std::span<const std::int32_t> prompt) const;
+  bool make_room(std::int64_t tokens, const KvSlot* keep);
+  bool evict_oldest(const KvSlot* keep);
+  std::int64_t room_of(bool running) const;
+
+  const LanguageConfig config_;
+  KvPoolOptions options_;
+  std::vector<std::shared_ptr<KvSlot>> slots_;
+  std::uint64_t uses_ = 0;
+  KvPoolStats counts_;  // queries, hits and evictions
+};
+
+}  // namespace ingot::infer
