@@ -131,7 +131,7 @@ Engine::Engine(const LanguageModel& model, const EngineOptions& options)
 Engine::~Engine() = default;
 Engine::Engine(Engine&&) noexcept = default;
 
-void Engine::check_prompt(const Request& request) const {
+void Engine::check(const Request& request) const {
   request.validate(model_.config);
   const auto length = static_cast<std::int64_t>(request.prompt.size());
   INGOT_CHECK(length <= context_,
@@ -141,7 +141,7 @@ void Engine::check_prompt(const Request& request) const {
 }
 
 std::shared_ptr<Sequence> Engine::start(Request request) {
-  check_prompt(request);
+  check(request);
   const std::shared_ptr<Sequence> sequence(new Sequence(std::move(request)));
   waiting_.push_back(sequence);
   return sequence;

@@ -149,8 +149,10 @@ class Engine {
   std::int64_t context() const { return context_; }
   DType kv_cache() const { return *options_.kv_cache; }
 
-  /// Takes a text in. Throws InvalidConfig for an option, DimensionMismatch for a prompt that is empty, holds
-  /// tokens outside the vocabulary, or is longer than the context.
+  /// Throws InvalidConfig for an option, DimensionMismatch for a prompt that is empty, holds tokens outside
+  /// the vocabulary, or is longer than the context. Safe beside everything else.
+  void check(const Request& request) const;
+  /// Takes a text in; throws as check() does.
   std::shared_ptr<Sequence> start(Request request);
   /// Ends a sequence, and frees its memory.
   void cancel(Sequence& sequence);
@@ -176,7 +178,6 @@ class Engine {
     std::exception_ptr error{};
     std::int64_t rows() const { return samples ? 1 + drafted : 0; }
   };
-  void check_prompt(const Request& request) const;
   void admit();
   bool admit(Sequence& sequence);
   void preempt(Sequence& sequence);

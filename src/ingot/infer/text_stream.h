@@ -34,8 +34,8 @@ class StopStrings {
 /// stop string.
 class TextStream {
  public:
-  TextStream(const text::Tokenizer& tokenizer, std::vector<std::string> stop)
-      : words_(tokenizer), stop_(std::move(stop)) {}
+  TextStream(const text::Tokenizer& tokenizer, std::vector<std::string> stop, bool skip_special_tokens = true)
+      : words_(tokenizer, skip_special_tokens), stop_(std::move(stop)) {}
 
   std::string push(std::int32_t id) { return stop_.push(words_.push(id)); }
   std::string finish() { return stop_.push(words_.finish()) + stop_.finish(); }

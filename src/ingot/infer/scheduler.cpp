@@ -1,0 +1,157 @@
+#include "ingot/infer/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace ingot::infer {
+
+QueueFull::QueueFull(std::int64_t waiting)
+    : Error(fmt::format("{} requests are waiting already, and no more are taken; try again later", waiting)) {
+}
+
+Scheduler::Scheduler(Engine& engine, text::Tokenizer tokenizer, const SchedulerOptions& options)
+    : engine_(engine),
+      tokenizer_(std::move(tokenizer)),
+      options_(options),
+      stats_(engine.stats()),
+      thread_([this] { work(); }) {}
+
+Scheduler::~Scheduler() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+Scheduler::Id Scheduler::submit(Job job) {
+  engine_.check(job.request);
+  TextStream stream(tokenizer_, job.stop, job.skip_special_tokens);
+  const std::lock_guard lock(mutex_);
+  const std::int64_t waiting = stats_.waiting + static_cast<std::int64_t>(arrived_.size());
+  INGOT_CHECK(waiting < options_.max_waiting, QueueFull(waiting));
+  arrived_.push_back({.id = ++last_id_, .job = std::move(job), .stream = std::move(stream), .piece = {}});
+  ++unfinished_;
+  changed_.notify_all();
+  return last_id_;
+}
+
+void Scheduler::cancel(Id id) {
+  const std::lock_guard lock(mutex_);
+  cancelled_.push_back(id);
+  changed_.notify_all();
+}
+
+bool Scheduler::wait_until_idle(std::chrono::milliseconds most) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, most, [this] { return unfinished_ == 0; });
+}
+
+EngineStats Scheduler::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void Scheduler::work() {
+  while (take_orders()) {
+    if (!runs_.empty()) step();
+    publish();
+  }
+  for (Run& run : runs_) engine_.cancel(*run.sequence);
+  end_finished(nullptr);
+  publish();
+}
+
+// Waits until there is something to do; false: the end.
+bool Scheduler::take_orders() {
+  std::list<Run> arrived;
+  std::vector<Id> cancelled;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock,
+                  [&] { return stopping_ || !arrived_.empty() || !cancelled_.empty() || !runs_.empty(); });
+    arrived.swap(arrived_);
+    cancelled.swap(cancelled_);
+    // Between here and publish() those that arrived wait with the engine.
+    stats_.waiting += static_cast<std::int64_t>(arrived.size());
+  }
+  for (Run& run : arrived) start(run);
+  runs_.splice(runs_.end(), arrived);
+  for (const Id id : cancelled) {
+    const auto found = std::ranges::find(runs_, id, &Run::id);
+    if (found != runs_.end()) engine_.cancel(*found->sequence);
+  }
+  end_finished(nullptr);
+  const std::lock_guard lock(mutex_);
+  return !stopping_;
+}
+
+void Scheduler::start(Run& run) {
+  run.job.request.on_token = [this, &run](std::int32_t token) { return take_token(run, token); };
+  run.sequence = engine_.start(std::move(run.job.request));
+}
+
+// False ends the text.
+bool Scheduler::take_token(Run& run, std::int32_t token) {
+  run.piece.tokens.push_back(token);
+  const std::vector<DrawnLogprob>& logprobs = run.sequence->result().logprobs;
+  if (!logprobs.empty()) run.piece.logprobs.push_back(logprobs.back());
+  run.piece.text = run.stream.push(token);
+  if (!run.piece.text.empty() && run.job.on_text) run.job.on_text(std::exchange(run.piece, {}));
+  return !run.stream.stopped();
+}
+
+void Scheduler::step() {
+  std::exception_ptr error;
+  try {
+    engine_.step();
+  } catch (...) {
+    error = std::current_exception();
+    // What no single request is to blame for, such as a lack of memory, has hit all.
+    if (std::ranges::none_of(runs_, [](const Run& run) { return run.sequence->finished(); })) fail_all(error);
+  }
+  end_finished(error);
+}
+
+void Scheduler::fail_all(std::exception_ptr error) {
+  for (Run& run : runs_) {
+    engine_.cancel(*run.sequence);
+    end(run, error);
+  }
+  runs_.clear();
+}
+
+void Scheduler::end_finished(std::exception_ptr error) {
+  for (auto run = runs_.begin(); run != runs_.end();) {
+    if (!run->sequence->finished()) {
+      ++run;
+      continue;
+    }
+    end(*run, run->sequence->result().reason == StopReason::failed ? error : nullptr);
+    run = runs_.erase(run);
+  }
+}
+
+void Scheduler::end(Run& run, std::exception_ptr error) {
+  JobEnd end{.reason = run.sequence->result().reason, .generation = run.sequence->result(), .error = error};
+  if (error != nullptr) end.reason = StopReason::failed;
+  run.piece.text = run.stream.finish();
+  if (run.stream.stopped()) end.reason = StopReason::stop_string;
+  const bool rest = !run.piece.text.empty() || !run.piece.tokens.empty();
+  if (rest && run.job.on_text) run.job.on_text(std::move(run.piece));
+  if (run.job.on_end) run.job.on_end(std::move(end));
+  const std::lock_guard lock(mutex_);
+  --unfinished_;
+}
+
+void Scheduler::publish() {
+  EngineStats stats = engine_.stats();
+  const std::lock_guard lock(mutex_);
+  stats_ = stats;
+  if (unfinished_ == 0) changed_.notify_all();
+}
+
+}  // namespace ingot::infer
