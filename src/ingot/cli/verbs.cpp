@@ -8,6 +8,7 @@ void add_all_verbs(Command& root) {
   add_tune(root);
   add_generate(root);
   add_chat(root);
+  add_serve(root);
   add_tokenize(root);
   add_embed(root);
   add_logits(root);

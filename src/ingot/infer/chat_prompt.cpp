@@ -20,15 +20,18 @@ text::ChatTemplate template_of(const text::Tokenizer& tokenizer, const std::stri
 ChatPrompt::ChatPrompt(text::Tokenizer tokenizer, const std::string& model)
     : tokenizer_(std::move(tokenizer)), template_(template_of(tokenizer_, model)) {}
 
+std::string ChatPrompt::render(text::ChatInput input) const {
+  const text::TokenizerConfig& config = tokenizer_.config();
+  input.bos_token = config.bos_token;
+  input.eos_token = config.eos_token;
+  input.unk_token = config.unk_token;
+  input.pad_token = config.pad_token;
+  return template_.render(input);
+}
+
 std::string ChatPrompt::render(const std::vector<text::ChatMessage>& messages,
                                bool add_generation_prompt) const {
-  const text::TokenizerConfig& config = tokenizer_.config();
-  return template_.render({.messages = text::messages_json(messages),
-                           .add_generation_prompt = add_generation_prompt,
-                           .bos_token = config.bos_token,
-                           .eos_token = config.eos_token,
-                           .unk_token = config.unk_token,
-                           .pad_token = config.pad_token});
+  return render({.messages = text::messages_json(messages), .add_generation_prompt = add_generation_prompt});
 }
 
 std::vector<std::int32_t> ChatPrompt::encode(const std::vector<text::ChatMessage>& messages) const {

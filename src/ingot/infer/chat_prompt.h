@@ -16,10 +16,13 @@ class ChatPrompt {
   /// `model` names the model in errors.
   ChatPrompt(text::Tokenizer tokenizer, const std::string& model);
 
-  /// Throws TemplateError: what the template raises.
+  /// With the special tokens of the tokenizer in place of those of `input`. Throws TemplateError: what the
+  /// template raises.
+  std::string render(text::ChatInput input) const;
   std::string render(const std::vector<text::ChatMessage>& messages, bool add_generation_prompt) const;
   /// The prompt to answer: ids, the special tokens as the template writes them.
   std::vector<std::int32_t> encode(const std::vector<text::ChatMessage>& messages) const;
+  const std::string& source() const { return tokenizer_.config().chat_template; }
 
  private:
   text::Tokenizer tokenizer_;

@@ -365,7 +365,7 @@ bool Engine::step() {
       accept_drawn(turn);
     } catch (...) {
       turn.sequence->finish(StopReason::failed);
-      error = std::current_exception();
+      error = turn.sequence->error_ = std::current_exception();
     }
     if (turn.sequence->finished()) release(*turn.sequence);
   }

@@ -103,6 +103,8 @@ class Sequence {
   bool finished() const { return finished_; }
   /// What has come so far.
   const Generation& result() const { return result_; }
+  /// Why it failed; null where it did not.
+  const std::exception_ptr& error() const { return error_; }
 
  private:
   friend class Engine;
@@ -118,6 +120,7 @@ class Sequence {
   std::shared_ptr<KvSlot> slot_;
   std::vector<std::int32_t> tokens_;
   Generation result_;
+  std::exception_ptr error_;
   bool finished_ = false;
   double clock_ = 0;  // when the phase (queue, prompt, then decoding) began, in seconds
 };

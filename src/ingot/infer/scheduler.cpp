@@ -58,11 +58,9 @@ EngineStats Scheduler::stats() const {
 void Scheduler::work() {
   while (take_orders()) {
     if (!runs_.empty()) step();
-    publish();
   }
   for (Run& run : runs_) engine_.cancel(*run.sequence);
-  end_finished(nullptr);
-  publish();
+  end_finished();
 }
 
 // Waits until there is something to do; false: the end.
@@ -75,7 +73,7 @@ bool Scheduler::take_orders() {
                   [&] { return stopping_ || !arrived_.empty() || !cancelled_.empty() || !runs_.empty(); });
     arrived.swap(arrived_);
     cancelled.swap(cancelled_);
-    // Between here and publish() those that arrived wait with the engine.
+    // Until publish() those that arrived wait with the engine.
     stats_.waiting += static_cast<std::int64_t>(arrived.size());
   }
   for (Run& run : arrived) start(run);
@@ -84,7 +82,7 @@ bool Scheduler::take_orders() {
     const auto found = std::ranges::find(runs_, id, &Run::id);
     if (found != runs_.end()) engine_.cancel(*found->sequence);
   }
-  end_finished(nullptr);
+  end_finished();
   const std::lock_guard lock(mutex_);
   return !stopping_;
 }
@@ -105,53 +103,54 @@ bool Scheduler::take_token(Run& run, std::int32_t token) {
 }
 
 void Scheduler::step() {
-  std::exception_ptr error;
   try {
     engine_.step();
   } catch (...) {
-    error = std::current_exception();
     // What no single request is to blame for, such as a lack of memory, has hit all.
-    if (std::ranges::none_of(runs_, [](const Run& run) { return run.sequence->finished(); })) fail_all(error);
+    if (std::ranges::none_of(runs_, [](const Run& run) { return run.sequence->finished(); }))
+      fail_all(std::current_exception());
   }
-  end_finished(error);
+  end_finished();
 }
 
-void Scheduler::fail_all(std::exception_ptr error) {
+void Scheduler::fail_all(const std::exception_ptr& error) {
   for (Run& run : runs_) {
     engine_.cancel(*run.sequence);
-    end(run, error);
+    run.failure = error;
   }
-  runs_.clear();
 }
 
-void Scheduler::end_finished(std::exception_ptr error) {
+void Scheduler::end_finished() {
+  publish();  // whoever hears of an end finds it counted
   for (auto run = runs_.begin(); run != runs_.end();) {
     if (!run->sequence->finished()) {
       ++run;
       continue;
     }
-    end(*run, run->sequence->result().reason == StopReason::failed ? error : nullptr);
+    end(*run);
     run = runs_.erase(run);
   }
 }
 
-void Scheduler::end(Run& run, std::exception_ptr error) {
-  JobEnd end{.reason = run.sequence->result().reason, .generation = run.sequence->result(), .error = error};
-  if (error != nullptr) end.reason = StopReason::failed;
+void Scheduler::end(Run& run) {
+  const Sequence& sequence = *run.sequence;
+  JobEnd end{.reason = sequence.result().reason,
+             .generation = sequence.result(),
+             .error = run.failure != nullptr ? run.failure : sequence.error()};
+  if (end.error != nullptr) end.reason = StopReason::failed;
   run.piece.text = run.stream.finish();
   if (run.stream.stopped()) end.reason = StopReason::stop_string;
   const bool rest = !run.piece.text.empty() || !run.piece.tokens.empty();
   if (rest && run.job.on_text) run.job.on_text(std::move(run.piece));
   if (run.job.on_end) run.job.on_end(std::move(end));
   const std::lock_guard lock(mutex_);
-  --unfinished_;
+  if (--unfinished_ == 0) changed_.notify_all();
 }
 
 void Scheduler::publish() {
   EngineStats stats = engine_.stats();
   const std::lock_guard lock(mutex_);
   stats_ = stats;
-  if (unfinished_ == 0) changed_.notify_all();
 }
 
 }  // namespace ingot::infer

@@ -83,6 +83,7 @@ class Scheduler {
     TextStream stream;
     TextPiece piece;
     std::shared_ptr<Sequence> sequence{};
+    std::exception_ptr failure{};  // of the step, not of the sequence
   };
 
   void work();
@@ -90,9 +91,9 @@ class Scheduler {
   void start(Run& run);
   bool take_token(Run& run, std::int32_t token);
   void step();
-  void end_finished(std::exception_ptr error);
-  void end(Run& run, std::exception_ptr error);
-  void fail_all(std::exception_ptr error);
+  void end_finished();
+  void end(Run& run);
+  void fail_all(const std::exception_ptr& error);
   void publish();
 
   Engine& engine_;

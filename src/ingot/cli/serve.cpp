@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/log.h"
+#include "ingot/base/units.h"
+#include "ingot/cli/inference.h"
+#include "ingot/cli/interrupt.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/core/backend.h"
+#include "ingot/core/device_config.h"
+#include "ingot/serve/server.h"
+
+namespace ingot::cli {
+namespace {
+
+struct ServeOptions {
+  InferenceOptions inference;
+  std::vector<std::string> names, keys, origins, hosts;
+  std::string host = "127.0.0.1", key_file, kv_memory = "auto";
+  std::int64_t port = 8000, max_running = 0, max_waiting = 256, max_connections = 1024, drain = 30;
+  std::string max_body = "16MiB";
+  bool allow_strangers = false, no_prefix_cache = false, quiet = false, log_json = false;
+};
+
+// Half of the CPU's free memory, which others use too; most of a GPU's, which the weights will share.
+std::size_t memory_for_keys_and_values(const ServeOptions& o) {
+  if (o.kv_memory != "auto") return parse_bytes(o.kv_memory, "--kv-memory");
+  const Device device = choose_device(o.inference.device);
+  const std::size_t free = backend(device).memory_info().free;
+  return device.is_cpu() ? free / 2 : free / 5 * 2;
+}
+
+std::int64_t within(const char* option, std::int64_t value, std::int64_t least, std::int64_t most) {
+  INGOT_CHECK(value >= least && value <= most,
+              InvalidConfig(option, fmt::format("must be {} to {}, got {}", least, most, value)));
+  return value;
+}
+
+serve::ServerOptions server_options(const ServeOptions& o) {
+  serve::ServerOptions options;
+  options.model.session = session_options(o.inference);
+  infer::EngineOptions& engine = options.model.session.engine;
+  engine.kv_memory = memory_for_keys_and_values(o);
+  engine.prefix_cache = !o.no_prefix_cache;
+  const bool cpu = choose_device(o.inference.device).is_cpu();
+  engine.max_running = o.max_running > 0 ? o.max_running : cpu ? 32 : 256;
+  options.model.names = o.names;
+  options.model.scheduler.max_waiting = within("--max-waiting", o.max_waiting, 1, 1 << 20);
+  options.http.host = o.host;
+  options.http.port = static_cast<std::uint16_t>(within("--port", o.port, 0, 65535));
+  options.http.max_connections =
+      static_cast<std::size_t>(within("--max-connections", o.max_connections, 1, 1 << 20));
+  options.http.max_body_bytes = parse_bytes(o.max_body, "--max-body");
+  options.access = {.keys = o.keys, .allowed_origins = o.origins, .allowed_hosts = o.hosts};
+  if (!o.key_file.empty()) {
+    for (std::string& key : serve::read_key_file(o.key_file)) options.access.keys.push_back(std::move(key));
+  }
+  options.allow_strangers = o.allow_strangers;
+  options.access_log = !o.quiet;
+  return options;
+}
+
+int run(const ServeOptions& o) {
+  const serve::ServerOptions options = server_options(o);
+  options.validate();  // before the model is read
+  if (o.log_json) init_logging({.json = true});
+  const InterruptWatch watch;
+  serve::Server server(options);
+  const infer::EngineStats stats = server.stats();
+  fmt::print(stderr,
+             "Serving {} at http://{}:{} (OpenAI: base_url http://{}:{}/v1). Context {}, room for {} tokens "
+             "of keys and values.\n",
+             server.model().name(), o.host, server.port(), o.host, server.port(), server.model().context(),
+             stats.cache.budget);
+  while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  fmt::print(stderr, "Shutting down: requests have {} s to end; again to end now.\n", o.drain);
+  if (!server.drain(std::chrono::seconds(o.drain)))
+    fmt::print(stderr, "The time is over; what was left is cut off.\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_serve(Command& root) {
+  auto o = std::make_shared<ServeOptions>();
+  Command verb = root.verb("serve", "Serve a model over HTTP with OpenAI's API, to many clients at once");
+  add_inference_options(verb, o->inference);
+  verb.option("--host", o->host, "Address to listen at; beyond loopback an API key is needed");
+  verb.option("--port", o->port, "Port to listen at; 0: any that is free");
+  verb.option("--name", o->names,
+              "Name that clients ask for the model by; repeatable (the file's or folder's)");
+  verb.option("--api-key", o->keys, "Let in only requests with this key; repeatable");
+  verb.option("--api-key-file", o->key_file, "The same, a key on each line of a file");
+  verb.flag("--allow-strangers", o->allow_strangers, "Listen beyond loopback without a key");
+  verb.option("--cors-origin", o->origins, "Web pages of this origin may use the server; *: all; repeatable");
+  verb.option("--allowed-host", o->hosts,
+              "Host name, beside localhost, by which the server may be asked without a key; repeatable");
+  verb.option("--kv-memory", o->kv_memory,
+              "Memory for keys and values, such as 4GiB; auto: half of what is free");
+  verb.option("--max-running", o->max_running, "Requests in one step at most; 0: 32, on a GPU 256");
+  verb.option("--max-waiting", o->max_waiting, "Requests that wait at most; further ones get status 429");
+  verb.flag("--no-prefix-cache", o->no_prefix_cache,
+            "Read every prompt whole, even where it begins as another did");
+  verb.option("--max-connections", o->max_connections, "Open connections at most");
+  verb.option("--max-body", o->max_body, "Size of a request's body at most");
+  verb.option("--drain", o->drain, "Seconds that requests have to end after SIGTERM");
+  verb.flag("--quiet", o->quiet, "No access log");
+  verb.flag("--log-json", o->log_json, "Log one JSON object per line");
+  verb.example("ingot serve model.gguf", "http://127.0.0.1:8000/v1 for any OpenAI client on this machine");
+  verb.example("ingot serve out/model --host 0.0.0.0 --api-key-file keys.txt", "serves a team");
+  verb.run([o] { return run(*o); });
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,172 @@
+#include "ingot/serve/answer.h"
+
+#include <chrono>
+#include <mutex>
+#include <random>
+#include <utility>
+
+namespace ingot::serve {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// One request of a client on its way: kept alive by the jobs that it waits for.
+class Answer : public std::enable_shared_from_this<Answer> {
+ public:
+  Answer(std::shared_ptr<Exchange> exchange, ServedModel& model, Metrics& metrics,
+         const GenerationParams& params, std::unique_ptr<AnswerFormat> format)
+      : exchange_(std::move(exchange)),
+        model_(model),
+        metrics_(metrics),
+        params_(params),
+        format_(std::move(format)) {}
+
+  void start(const std::vector<std::vector<std::int32_t>>& prompts) {
+    {
+      const std::lock_guard lock(mutex_);  // texts wait until all are taken
+      for (const auto& prompt : prompts) usage_.prompt_tokens += std::ssize(prompt);
+      choices_.resize(prompts.size() * static_cast<std::size_t>(params_.n));
+      left_ = choices_.size();
+      try {
+        for (std::size_t i = 0; i < choices_.size(); ++i) {
+          const auto n = static_cast<std::size_t>(params_.n);
+          choices_[i].prompt_tokens = std::ssize(prompts[i / n]);
+          choices_[i].job =
+              model_.scheduler().submit(job(prompts[i / n], i, static_cast<std::int64_t>(i % n)));
+        }
+      } catch (...) {
+        left_ = 0;
+        cancel();
+        throw;
+      }
+      if (params_.stream) {
+        exchange_->begin({.content_type = std::string(format_->stream_type()),
+                          .headers = {{"Cache-Control", "no-cache"}}});
+        exchange_->write(format_->begin());
+      }
+    }
+    exchange_->on_close([self = shared_from_this()] { self->cancel_all(); });
+  }
+
+ private:
+  struct Choice {
+    infer::Scheduler::Id job = 0;
+    std::int64_t prompt_tokens = 0;
+    Clock::time_point last{};
+    double first_token = 0;
+    bool has_token = false;
+  };
+
+  infer::Job job(const std::vector<std::int32_t>& prompt, std::size_t choice, std::int64_t sample) {
+    infer::Job job{.request = engine_request(model_.session(), params_, prompt, sample),
+                   .stop = params_.text.stop,
+                   .skip_special_tokens = params_.skip_special_tokens};
+    job.on_text = [self = shared_from_this(), choice](const infer::TextPiece& piece) {
+      self->take(choice, piece);
+    };
+    job.on_end = [self = shared_from_this(), choice](const infer::JobEnd& end) {
+      self->take_end(choice, end);
+    };
+    return job;
+  }
+
+  void take(std::size_t i, const infer::TextPiece& piece) {
+    const std::lock_guard lock(mutex_);
+    Choice& choice = choices_[i];
+    if (choice.has_token) metrics_.add_gap(seconds_since(choice.last));
+    if (!choice.has_token) choice.first_token = seconds_since(start_);
+    choice.has_token = true;
+    choice.last = Clock::now();
+    if (left_ > 0) send(format_->piece(i, piece));
+  }
+
+  void take_end(std::size_t i, const infer::JobEnd& end) {
+    const std::lock_guard lock(mutex_);
+    const infer::Generation& made = end.generation;
+    const Choice& choice = choices_[i];
+    metrics_.add({.reason = end.reason,
+                  .prompt_tokens = choice.prompt_tokens,
+                  .tokens = std::ssize(made.tokens),
+                  .cached_tokens = made.cached_tokens,
+                  .drafted = made.drafted,
+                  .accepted = made.accepted,
+                  .queue = made.queue_seconds,
+                  .first_token = choice.first_token,
+                  .whole = seconds_since(start_),
+                  .has_token = choice.has_token});
+    usage_.completion_tokens += std::ssize(made.tokens);
+    if (i % static_cast<std::size_t>(params_.n) == 0) usage_.cached_tokens += made.cached_tokens;
+    if (left_ == 0) return;
+    if (end.error != nullptr) return fail(to_api_error(end.error));
+    send(format_->choice_end(i, end.reason));
+    if (--left_ == 0) finish();
+  }
+
+  void send(std::string bytes) {
+    if (params_.stream && !bytes.empty()) exchange_->write(std::move(bytes));
+  }
+
+  void finish() {
+    std::string rest = format_->end(usage_);
+    if (!params_.stream) return exchange_->send({.body = std::move(rest)});
+    send(std::move(rest));
+    exchange_->end();
+  }
+
+  void fail(const ApiError& error) {
+    left_ = 0;
+    cancel();
+    if (!params_.stream) return exchange_->send({.status = error.status, .body = error_json(error)});
+    send(format_->error(error));
+    exchange_->end();
+  }
+
+  void cancel() {
+    for (const Choice& choice : choices_)
+      if (choice.job != 0) model_.scheduler().cancel(choice.job);
+  }
+  void cancel_all() {
+    const std::lock_guard lock(mutex_);
+    if (left_ > 0) cancel();
+  }
+
+  const std::shared_ptr<Exchange> exchange_;
+  ServedModel& model_;
+  Metrics& metrics_;
+  const GenerationParams params_;
+  const std::unique_ptr<AnswerFormat> format_;
+  const Clock::time_point start_ = Clock::now();
+  std::mutex mutex_;
+  std::vector<Choice> choices_;
+  std::size_t left_ = 0;  // choices that have not ended; 0 too where the answer has failed
+  Usage usage_;
+};
+
+}  // namespace
+
+void answer(const std::shared_ptr<Exchange>& exchange, ServedModel& model, Metrics& metrics,
+            const std::vector<std::vector<std::int32_t>>& prompts, const GenerationParams& params,
+            std::unique_ptr<AnswerFormat> format) {
+  std::make_shared<Answer>(exchange, model, metrics, params, std::move(format))->start(prompts);
+}
+
+std::string event(const std::string& json) { return "data: " + json + "\n\n"; }
+
+std::string_view finish_reason(infer::StopReason reason) {
+  using infer::StopReason;
+  return reason == StopReason::max_tokens || reason == StopReason::context_full ? "length" : "stop";
+}
+
+std::string new_id(std::string_view prefix) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  std::string id(prefix);
+  for (int i = 0; i < 24; ++i) id += kLetters[random() % kLetters.size()];
+  return id;
+}
+
+}  // namespace ingot::serve

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/infer/scheduler.h"
+#include "ingot/serve/api_error.h"
+#include "ingot/serve/generation_params.h"
+#include "ingot/serve/http.h"
+#include "ingot/serve/metrics.h"
+#include "ingot/serve/served_model.h"
+
+namespace ingot::serve {
+
+struct Usage {
+  std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
+};
+
+/// The shape of one API's answers: pieces of text in, bytes for the client out. Not for several threads at
+/// once. In a stream each function's result is sent; of an answer that comes at once only that of end().
+class AnswerFormat {
+ public:
+  virtual ~AnswerFormat() = default;
+  virtual std::string_view stream_type() const { return "text/event-stream"; }
+  virtual std::string begin() { return {}; }
+  virtual std::string piece(std::size_t choice, const infer::TextPiece& piece) = 0;
+  virtual std::string choice_end(std::size_t choice, infer::StopReason reason) = 0;
+  virtual std::string end(const Usage& usage) = 0;
+  /// In a stream that has begun.
+  virtual std::string error(const ApiError& error) = 0;
+};
+
+/// Has each prompt continued `params.n` times and sends what comes in the format's shape; a client that goes
+/// cancels it. Choice i · n + k is the k-th of prompt i. Throws what the prompts or the queue refuse.
+void answer(const std::shared_ptr<Exchange>& exchange, ServedModel& model, Metrics& metrics,
+            const std::vector<std::vector<std::int32_t>>& prompts, const GenerationParams& params,
+            std::unique_ptr<AnswerFormat> format);
+
+/// "data: {...}\n\n"
+std::string event(const std::string& json);
+/// "stop" or "length".
+std::string_view finish_reason(infer::StopReason reason);
+/// "chatcmpl-" and 24 random letters and digits.
+std::string new_id(std::string_view prefix);
+
+}  // namespace ingot::serve

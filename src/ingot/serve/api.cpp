@@ -1,0 +1,82 @@
+#include "ingot/serve/api.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace ingot::serve {
+namespace {
+
+// Puts headers on whatever is sent.
+class WithHeaders : public Exchange {
+ public:
+  WithHeaders(std::shared_ptr<Exchange> to, HttpHeaders headers)
+      : to_(std::move(to)), headers_(std::move(headers)) {}
+  const HttpRequest& request() const override { return to_->request(); }
+  void send(HttpResponse response) override { to_->send(added(std::move(response))); }
+  void begin(HttpResponse head) override { to_->begin(added(std::move(head))); }
+  void write(std::string piece) override { to_->write(std::move(piece)); }
+  void end() override { to_->end(); }
+  void on_close(std::function<void()> action) override { to_->on_close(std::move(action)); }
+
+ private:
+  HttpResponse added(HttpResponse response) const {
+    response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
+    return response;
+  }
+  std::shared_ptr<Exchange> to_;
+  HttpHeaders headers_;
+};
+
+bool matches(const Route& route, std::string_view path) {
+  return route.path.size() > 1 && route.path.ends_with('/') ? path.starts_with(route.path)
+                                                            : path == route.path;
+}
+
+// HEAD asks for the head of what GET gives.
+bool takes(const Route& route, std::string_view method) {
+  return route.method == method || (method == "HEAD" && route.method == "GET");
+}
+
+}  // namespace
+
+Api::Api(ApiContext& context) : context_(context) {
+  for (auto routes : {openai_routes(), operation_routes()})
+    routes_.insert(routes_.end(), routes.begin(), routes.end());
+}
+
+void Api::operator()(const std::shared_ptr<Exchange>& exchange) const {
+  const HttpHeaders cors = context_.access.cors_headers(exchange->request());
+  const auto to = cors.empty() ? exchange : std::make_shared<WithHeaders>(exchange, cors);
+  try {
+    if (exchange->request().method == "OPTIONS" && !cors.empty()) return to->send({.status = 204});
+    handle(to);
+  } catch (...) {
+    const ApiError error = to_api_error(std::current_exception());
+    HttpResponse response{.status = error.status, .body = error_json(error)};
+    if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+    if (error.status == 429 || error.status == 503) response.headers.emplace_back("Retry-After", "1");
+    to->send(std::move(response));
+  }
+}
+
+void Api::handle(const std::shared_ptr<Exchange>& exchange) const {
+  const HttpRequest& request = exchange->request();
+  std::string allowed;
+  for (const Route& route : routes_) {
+    if (!matches(route, request.path)) continue;
+    if (takes(route, request.method)) {
+      if (!route.open) context_.access.check(request);
+      return route.handler(context_, exchange);
+    }
+    allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
+  }
+  context_.access.check(request);  // strangers learn nothing of the routes
+  if (!allowed.empty())
+    throw ApiError(405, fmt::format("{} takes {}, not {}", request.path, allowed, request.method));
+  throw ApiError(404, fmt::format("there is no {}; GET /openapi.json lists what there is", request.path), {},
+                 "not_found");
+}
+
+}  // namespace ingot::serve

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "ingot/serve/access.h"
+#include "ingot/serve/answer.h"
+#include "ingot/serve/http.h"
+#include "ingot/serve/metrics.h"
+#include "ingot/serve/served_model.h"
+
+namespace ingot::serve {
+
+/// What handlers share.
+struct ApiContext {
+  ServedModel& model;
+  Metrics& metrics;
+  const Access& access;
+  std::function<std::size_t()> connections;
+  std::atomic<bool> draining{false};
+};
+
+using RouteHandler = void (*)(ApiContext&, const std::shared_ptr<Exchange>&);
+
+/// A path that ends in "/" stands for all that begin with it.
+struct Route {
+  std::string_view method, path;
+  RouteHandler handler;
+  bool open = false;  ///< without a key
+};
+
+/// Finds the route of a request and calls it; every error becomes an answer.
+class Api {
+ public:
+  explicit Api(ApiContext& context);
+  void operator()(const std::shared_ptr<Exchange>& exchange) const;
+
+ private:
+  void handle(const std::shared_ptr<Exchange>& exchange) const;
+
+  ApiContext& context_;
+  std::vector<Route> routes_;
+};
+
+/// The routes of each API.
+std::vector<Route> openai_routes();
+std::vector<Route> operation_routes();
+
+}  // namespace ingot::serve

@@ -1,0 +1,102 @@
+#include "ingot/serve/chat_input.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/json.h"
+#include "ingot/serve/api_error.h"
+
+namespace ingot::serve {
+namespace {
+
+using nlohmann::json;
+
+// Templates know a string; clients may send the same as a list of parts.
+json content_text(const json& content, const std::string& field) {
+  if (content.is_string() || content.is_null()) return content.is_null() ? json("") : content;
+  if (!content.is_array()) throw bad_field(field, "must be a string or a list of parts");
+  std::string text;
+  for (const json& part : content) {
+    const std::string type = part.is_object() ? part.value("type", "") : "";
+    if (type != "text" || !part.contains("text") || !part["text"].is_string())
+      throw bad_field(field, fmt::format("has a part of type '{}'; this model takes text alone", type));
+    text += part["text"].get<std::string>();
+  }
+  return text;
+}
+
+// Arguments come as a string of JSON, and templates want the object.
+void open_arguments(json& message) {
+  if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) return;
+  for (json& call : message["tool_calls"]) {
+    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
+    json& function = call["function"];
+    if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
+    const json parsed = parse_json_or_discard<json>(function["arguments"].get_ref<const std::string&>());
+    if (parsed.is_object()) function["arguments"] = parsed;
+  }
+}
+
+json read_messages(const Fields& body, const std::string& chat_template) {
+  const json* given = body.array("messages");
+  if (given == nullptr || given->empty())
+    throw bad_field("messages", "must be a list of at least one message");
+  json messages = *given;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const std::string field = fmt::format("messages[{}]", i);
+    json& message = messages[i];
+    if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
+      throw bad_field(field, "must be an object with a role");
+    // OpenAI's newer name, which few templates know.
+    if (message["role"] == "developer" && chat_template.find("developer") == std::string::npos)
+      message["role"] = "system";
+    message["content"] =
+        content_text(message.contains("content") ? message["content"] : json(), field + ".content");
+    open_arguments(message);
+  }
+  return messages;
+}
+
+// The tools that the template is told of.
+std::string read_tools(const Fields& body) {
+  const json* tools = body.array("tools");
+  const json* choice = body.any("tool_choice");
+  if (tools == nullptr || tools->empty()) {
+    if (choice != nullptr && *choice != "none" && *choice != "auto")
+      throw bad_field("tool_choice", "needs 'tools'");
+    return "null";
+  }
+  if (choice != nullptr && *choice == "none") return "null";
+  if (choice != nullptr && *choice != "auto")
+    throw bad_field("tool_choice", "must be 'auto' or 'none': this server cannot force a call");
+  for (const json& tool : *tools) {
+    if (!tool.is_object() || !tool.contains("function") || !tool["function"].is_object())
+      throw bad_field("tools", "must be a list of {\"type\": \"function\", \"function\": {...}}");
+  }
+  return dump_json(*tools);
+}
+
+bool ends_with_marker(std::string_view text, std::string_view marker) {
+  const std::size_t last = text.find_last_not_of(" \t\r\n");
+  return last != text.npos && text.substr(0, last + 1).ends_with(marker);
+}
+
+}  // namespace
+
+ChatInput read_chat(const Fields& body, const ServedModel& model) {
+  const infer::ChatPrompt& chat = model.chat();
+  const std::string tools = read_tools(body);
+  const json* variables = body.object("chat_template_kwargs");
+  ChatInput input;
+  input.prompt = chat.render({.messages = dump_json(read_messages(body, chat.source())),
+                              .tools = tools,
+                              .variables = variables != nullptr ? dump_json(*variables) : "{}",
+                              .add_generation_prompt = body.boolean("add_generation_prompt").value_or(true)});
+  input.tokens = model.tokenizer().encode(input.prompt, {.add_special_tokens = false});
+  input.parser.tools = tools != "null";
+  input.parser.reasoning = chat.source().find("<think>") != std::string::npos;
+  input.parser.begins_reasoning = input.parser.reasoning && ends_with_marker(input.prompt, "<think>");
+  return input;
+}
+
+}  // namespace ingot::serve

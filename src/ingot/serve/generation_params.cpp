@@ -1,0 +1,141 @@
+#include "ingot/serve/generation_params.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <random>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/json.h"
+#include "ingot/serve/api_error.h"
+
+namespace ingot::serve {
+namespace {
+
+constexpr std::int64_t kMostChoices = 16, kMostTopLogprobs = 20, kMostStops = 32;
+
+// What changes the text, and is not built: to pass over it would give something else than was asked for.
+void refuse_unbuilt(const Fields& body) {
+  for (const char* name :
+       {"grammar", "json_schema", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
+        "structured_outputs", "functions", "function_call", "suffix", "prompt_logprobs", "audio"}) {
+    if (body.has(name)) throw bad_field(name, "is not supported by this server");
+  }
+  if (const nlohmann::json* format = body.object("response_format")) {
+    const std::string type = Fields(*format, "response_format.").string("type").value_or("text");
+    if (type != "text")
+      throw bad_field("response_format",
+                      fmt::format("of type '{}' is not supported by this server; 'text' is", type));
+  }
+  if (body.boolean("use_beam_search").value_or(false))
+    throw bad_field("use_beam_search", "is not supported by this server");
+}
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32U) | device();
+}
+
+void read_logit_bias(const Fields& body, SamplingOptions& sampling) {
+  const nlohmann::json* bias = body.object("logit_bias");
+  if (bias == nullptr) return;
+  for (const auto& [key, value] : bias->items()) {
+    std::int32_t id = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc{} || end != key.data() + key.size() || id < 0 || !value.is_number())
+      throw bad_field("logit_bias",
+                      fmt::format("maps token ids to numbers, got {}: {}", key, excerpt(value, 40)));
+    // OpenAI's scale ends at -100, which rules a token out.
+    const float added = value.get<float>();
+    sampling.logit_bias.emplace_back(id, added <= -100 ? -std::numeric_limits<float>::infinity() : added);
+  }
+}
+
+void read_sampling(const Fields& body, SamplingOptions& s) {
+  body.read("temperature", s.temperature);
+  body.read("top_p", s.top_p);
+  body.read("top_k", s.top_k);
+  s.top_k = std::max<std::int64_t>(s.top_k, 0);  // vLLM's −1: all
+  body.read("min_p", s.min_p);
+  body.read("typical_p", s.typical_p);
+  body.read("top_n_sigma", s.top_n_sigma);
+  body.read("xtc_probability", s.xtc_probability);
+  body.read("xtc_threshold", s.xtc_threshold);
+  body.read("mirostat", s.mirostat);
+  body.read("mirostat_tau", s.mirostat_tau);
+  body.read("mirostat_eta", s.mirostat_eta);
+  body.read("repeat_penalty", s.repetition_penalty);
+  body.read("repetition_penalty", s.repetition_penalty);
+  body.read("presence_penalty", s.presence_penalty);
+  body.read("frequency_penalty", s.frequency_penalty);
+  body.read("dry_multiplier", s.dry.multiplier);
+  body.read("dry_base", s.dry.base);
+  body.read("dry_allowed_length", s.dry.allowed_length);
+  body.read("dry_penalty_last_n", s.dry.last_n);
+  body.read("no_repeat_ngram_size", s.no_repeat_ngram_size);
+  body.read("min_tokens", s.min_tokens);
+  read_logit_bias(body, s);
+  const auto seed = body.integer("seed");
+  s.seed = seed && *seed >= 0 ? static_cast<std::uint64_t>(*seed) : random_seed();
+}
+
+void check_between(const char* field, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value < least || value > most)
+    throw bad_field(field, fmt::format("must be {} to {}, got {}", least, most, value));
+}
+
+}  // namespace
+
+GenerationParams read_params(const Fields& body, const infer::TextOptions& defaults) {
+  refuse_unbuilt(body);
+  GenerationParams params{.text = defaults};
+  read_sampling(body, params.text.sampling);
+  for (const char* name : {"max_tokens", "max_completion_tokens"}) {
+    if (const auto tokens = body.integer(name)) params.max_tokens = tokens;
+  }
+  if (params.max_tokens) check_between("max_tokens", *params.max_tokens, 1, 1 << 30);
+  if (const auto stop = body.strings("stop"))
+    params.text.stop.insert(params.text.stop.end(), stop->begin(), stop->end());
+  check_between("stop", std::ssize(params.text.stop), 0, kMostStops);
+  params.stop_tokens = body.ids("stop_token_ids").value_or(std::vector<std::int32_t>());
+  if (const auto words = body.strings("bad_words")) params.text.bad_words = *words;
+  if (const auto breakers = body.strings("dry_sequence_breakers"))
+    params.text.dry_sequence_breakers = *breakers;
+  body.read("ignore_eos", params.text.ignore_end_tokens);
+  body.read("skip_special_tokens", params.skip_special_tokens);
+  body.read("n", params.n);
+  check_between("n", params.n, 1, kMostChoices);
+  if (body.integer("best_of").value_or(params.n) != params.n)
+    throw bad_field("best_of", "is not supported by this server but as n");
+  body.read("stream", params.stream);
+  if (const nlohmann::json* options = body.object("stream_options")) {
+    if (!params.stream) throw bad_field("stream_options", "needs 'stream': true");
+    Fields(*options, "stream_options.").read("include_usage", params.usage_in_stream);
+  }
+  // The chat API has a switch and a number, the older one a number.
+  const nlohmann::json* logprobs = body.any("logprobs");
+  if (logprobs != nullptr && logprobs->is_boolean()) {
+    if (logprobs->get<bool>()) params.logprobs = body.integer("top_logprobs").value_or(0);
+  } else if (logprobs != nullptr) {
+    params.logprobs = *body.integer("logprobs");
+  }
+  if (logprobs != nullptr) check_between("top_logprobs", params.logprobs, -1, kMostTopLogprobs);
+  if (body.has("top_logprobs") && params.logprobs < 0)
+    throw bad_field("top_logprobs", "needs 'logprobs': true");
+  return params;
+}
+
+infer::Request engine_request(const infer::Session& session, const GenerationParams& params,
+                              std::vector<std::int32_t> prompt, std::int64_t choice) {
+  infer::TextOptions options = params.text;
+  options.max_tokens = params.max_tokens.value_or(options.max_tokens);
+  options.sampling.seed += static_cast<std::uint64_t>(choice);
+  infer::Request request = session.request(std::move(prompt), options);
+  request.stop_tokens.insert(request.stop_tokens.end(), params.stop_tokens.begin(), params.stop_tokens.end());
+  request.logprobs = params.logprobs;
+  return request;
+}
+
+}  // namespace ingot::serve

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ingot/infer/session.h"
+#include "ingot/serve/fields.h"
+
+namespace ingot::serve {
+
+/// How a client wants its text.
+struct GenerationParams {
+  infer::TextOptions text;
+  std::optional<std::int64_t> max_tokens{};  ///< none: the API's default
+  std::vector<std::int32_t> stop_tokens{};   ///< beside the model's own
+  std::int64_t n = 1;
+  std::int64_t logprobs = -1;  ///< as infer::Request has it
+  bool skip_special_tokens = true;
+  bool stream = false;
+  bool usage_in_stream = false;  ///< a last chunk with the usage
+};
+
+/// Reads what the APIs of OpenAI and vLLM have in common, over `defaults`. Throws ApiError naming a field
+/// that is wrong, or that asks for what is not built.
+GenerationParams read_params(const Fields& body, const infer::TextOptions& defaults);
+
+/// The engine's request. The seed of choice i is the request's
+/// plus i.
+infer::Request engine_request(const infer::Session& session, const GenerationParams& params,
+                              std::vector<std::int32_t> prompt, std::int64_t choice);
+
+}  // namespace ingot::serve

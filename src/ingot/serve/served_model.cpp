@@ -1,0 +1,38 @@
+#include "ingot/serve/served_model.h"
+
+#include <ctime>
+#include <filesystem>
+
+#include "ingot/serve/api_error.h"
+
+namespace ingot::serve {
+namespace {
+
+std::vector<std::string> names_of(const ServedModelOptions& options) {
+  if (!options.names.empty()) return options.names;
+  std::filesystem::path path = std::filesystem::absolute(options.session.model).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  return {path.extension() == ".gguf" ? path.stem().string() : path.filename().string()};
+}
+
+}  // namespace
+
+ServedModel::ServedModel(const ServedModelOptions& options)
+    : session_(options.session),
+      names_(names_of(options)),
+      created_(std::time(nullptr)),
+      defaults_(session_.options({.sampling = {.temperature = 1.0}})),
+      scheduler_(session_.engine(), session_.tokenizer(), options.scheduler) {
+  try {
+    chat_.emplace(session_.tokenizer(), name());
+  } catch (const Error& error) {
+    no_chat_ = error.what();
+  }
+}
+
+const infer::ChatPrompt& ServedModel::chat() const {
+  if (!chat_) throw ApiError(400, no_chat_, "messages", "no_chat_template");
+  return *chat_;
+}
+
+}  // namespace ingot::serve

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ingot/infer/chat_prompt.h"
+#include "ingot/infer/scheduler.h"
+#include "ingot/infer/session.h"
+
+namespace ingot::serve {
+
+struct ServedModelOptions {
+  infer::SessionOptions session{};
+  std::vector<std::string> names{};  ///< by which clients may ask for it; none: the last part of its path
+  infer::SchedulerOptions scheduler{};
+};
+
+/// A model that generates text, with the scheduler that all requests share.
+class ServedModel {
+ public:
+  /// Throws as infer::Session does.
+  explicit ServedModel(const ServedModelOptions& options);
+
+  const std::string& name() const { return names_.front(); }
+  const std::vector<std::string>& names() const { return names_; }
+  std::int64_t created() const { return created_; }  ///< seconds since 1970
+  const infer::Session& session() const { return session_; }
+  const text::Tokenizer& tokenizer() const { return session_.tokenizer(); }
+  std::int64_t context() const { return scheduler_.engine().context(); }
+  infer::Scheduler& scheduler() { return scheduler_; }
+  /// What a request that says nothing gets: temperature 1, and what the model's files say.
+  const infer::TextOptions& defaults() const { return defaults_; }
+  /// ApiError where the model has no chat template.
+  const infer::ChatPrompt& chat() const;
+
+ private:
+  infer::Session session_;
+  std::vector<std::string> names_;
+  std::int64_t created_;
+  infer::TextOptions defaults_;
+  std::optional<infer::ChatPrompt> chat_;
+  std::string no_chat_;  // why there is none
+  infer::Scheduler scheduler_;
+};
+
+}  // namespace ingot::serve

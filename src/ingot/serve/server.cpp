@@ -1,0 +1,88 @@
+#include "ingot/serve/server.h"
+
+#include <thread>
+
+#include "ingot/base/error.h"
+#include "ingot/base/log.h"
+#include "ingot/serve/api.h"
+
+namespace ingot::serve {
+namespace {
+
+void log_access(const AccessRecord& record) {
+  log(LogLevel::info, "ingot::serve", record.method + " " + record.path,
+      {{"status", std::int64_t{record.status}},
+       {"seconds", record.seconds},
+       {"bytes_in", static_cast<std::int64_t>(record.bytes_in)},
+       {"bytes_out", static_cast<std::int64_t>(record.bytes_out)},
+       {"complete", record.complete},
+       {"peer", std::string_view(record.peer)}});
+}
+
+}  // namespace
+
+void ServerOptions::validate() const {
+  INGOT_CHECK(
+      !access.keys.empty() || is_loopback(http.host) || allow_strangers,
+      InvalidConfig("host", http.host + " lets other machines in, and there is no API key: give --api-key or "
+                                        "--api-key-file, or --allow-strangers where the network is guarded "
+                                        "otherwise"));
+}
+
+struct Server::Parts {
+  explicit Parts(const ServerOptions& options)
+      : access(options.access),
+        model(std::make_unique<ServedModel>(options.model)),
+        metrics(model->name()),
+        context{.model = *model,
+                .metrics = metrics,
+                .access = access,
+                .connections = [this] { return http != nullptr ? http->connections() : 0; }},
+        api(context) {
+    HttpServerOptions http_options = options.http;
+    http_options.on_access = [this, logs = options.access_log](const AccessRecord& record) {
+      metrics.add_http(record.status);
+      if (logs) log_access(record);
+    };
+    http = std::make_unique<HttpServer>(http_options,
+                                        [this](const std::shared_ptr<Exchange>& exchange) { api(exchange); });
+    http->start();
+  }
+  // Nobody asks any more; then nobody answers.
+  ~Parts() {
+    http->stop();
+    model.reset();
+  }
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+
+  Access access;
+  std::unique_ptr<ServedModel> model;
+  Metrics metrics;
+  ApiContext context;
+  Api api;
+  std::unique_ptr<HttpServer> http;
+};
+
+Server::Server(const ServerOptions& options) {
+  options.validate();
+  parts_ = std::make_unique<Parts>(options);
+}
+Server::~Server() = default;
+
+std::uint16_t Server::port() const { return parts_->http->port(); }
+const ServedModel& Server::model() const { return *parts_->model; }
+infer::EngineStats Server::stats() const { return parts_->model->scheduler().stats(); }
+
+bool Server::drain(std::chrono::milliseconds most) {
+  const auto end = std::chrono::steady_clock::now() + most;
+  parts_->context.draining = true;
+  parts_->http->stop_accepting();
+  const bool idle = parts_->model->scheduler().wait_until_idle(most);
+  // What was written last is on its way still.
+  while (parts_->http->answering() > 0 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return idle;
+}
+
+}  // namespace ingot::serve

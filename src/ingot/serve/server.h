@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ingot/serve/access.h"
+#include "ingot/serve/http_server.h"
+#include "ingot/serve/served_model.h"
+
+namespace ingot::serve {
+
+struct ServerOptions {
+  ServedModelOptions model{};
+  HttpServerOptions http{};
+  AccessOptions access{};
+  bool allow_strangers = false;  ///< listen beyond loopback without keys
+  bool access_log = true;        ///< a line for each request, without its content
+
+  /// Throws InvalidConfig naming the option.
+  void validate() const;
+};
+
+/// A model behind HTTP. Serves from its construction on.
+class Server {
+ public:
+  /// Throws as ServedModel and HttpServer do.
+  explicit Server(const ServerOptions& options);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  std::uint16_t port() const;
+  const ServedModel& model() const;
+  infer::EngineStats stats() const;
+  /// Takes no more requests, and waits for those that are there; false where the time ends before them.
+  bool drain(std::chrono::milliseconds most);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ingot::serve

@@ -1,0 +1,244 @@
+#include "ingot/serve/http_server.h"
+
+#include <thread>
+
+#include "tests/serve/running_server.h"
+#include <gtest/gtest.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+
+namespace ingot::serve {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Json;
+using test::RunningServer;
+
+// Random text that takes a while.
+std::string endless(bool stream = true) {
+  return Json{{"prompt", "a"}, {"max_tokens", 250}, {"ignore_eos", true}, {"stream", stream}}.dump();
+}
+
+// Waits for what threads of the server will have done soon.
+template <class Condition>
+bool eventually(Condition condition) {
+  for (int i = 0; i < 2000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(1ms);
+  }
+  return false;
+}
+
+TEST(HttpServer, AClientThatGoesTakesItsRequestWithIt) {
+  RunningServer server({.model = {.session = {.engine = {.context = 250}}}});
+  for (const bool stream : {true, false}) {
+    HttpClient client = server.client();
+    client.send_raw("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+                    std::to_string(endless(stream).size()) + "\r\n\r\n" + endless(stream));
+    EXPECT_TRUE(eventually([&] { return server.server().stats().running > 0; }));
+    client.close();
+    EXPECT_TRUE(eventually([&] { return server.server().stats().cache.running == 0; }));
+  }
+  EXPECT_EQ(server.client().get("/health").status, 200);
+}
+
+TEST(HttpServer, RequestsOnOneConnectionAreAnsweredInTheirOrder) {
+  const RunningServer server;
+  HttpClient client = server.client();
+  client.send_raw(
+      "GET /live HTTP/1.1\r\nHost: localhost\r\n\r\nGET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n"
+      "HEAD /live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(client.receive().status, 200);
+  EXPECT_EQ(client.receive().status, 404);
+  const std::string body = "{\"prompt\":\"<turn>\",\"temperature\":0,\"stream\":true}";
+  HttpClient old = server.client();  // HTTP/1.0 knows no chunks: its answer ends with the connection
+  old.send_raw("POST /v1/completions HTTP/1.0\r\nContent-Length: " + std::to_string(body.size()) +
+               "\r\n\r\n" + body);
+  EXPECT_TRUE(old.receive().body.ends_with("data: [DONE]\n\n"));
+}
+
+TEST(HttpServer, WhatIsTooLargeOrNoHttpIsRefused) {
+  const RunningServer server({.http = {.max_header_bytes = 1000, .max_body_bytes = 1000}});
+  const auto status = [&](const std::string& bytes) {
+    HttpClient client = server.client();
+    client.send_raw(bytes);
+    return client.receive().status;
+  };
+  EXPECT_EQ(status("GET / HTTP/1.1\r\nX: " + std::string(2000, 'a')), 431);
+  EXPECT_EQ(status("POST /tokenize HTTP/1.1\r\nContent-Length: 1001\r\n\r\n"), 413);
+  EXPECT_EQ(status("POST /tokenize HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n400\r\n" +
+                   std::string(1024, 'a') + "\r\n"),
+            413);
+  EXPECT_EQ(status("POST /tokenize HTTP/1.1\r\nContent-Length: -5\r\n\r\n"), 400);
+  EXPECT_EQ(status("hello\r\n\r\n"), 400);
+  EXPECT_EQ(status("GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n"), 200);
+}
+
+TEST(HttpServer, AClientThatIsSlowToAskIsSentAway) {
+  const RunningServer server({.http = {.header_timeout = 50ms, .body_timeout = 50ms}});
+  HttpClient slow_headers = server.client();
+  slow_headers.send_raw("GET /live HTTP/1.1\r\nX: ");
+  EXPECT_EQ(slow_headers.receive().status, 408);
+  HttpClient slow_body = server.client();
+  slow_body.send_raw("POST /tokenize HTTP/1.1\r\nContent-Length: 50\r\n\r\n{");
+  EXPECT_EQ(slow_body.receive().status, 408);
+  EXPECT_TRUE(eventually([&] { return server.client().get("/live").status == 200; }));
+}
+
+TEST(HttpServer, IdleConnectionsEndAndTooManyAreTurnedAway) {
+  const RunningServer server({.http = {.max_connections = 2, .idle_timeout = 100ms}});
+  HttpClient first = server.client(), second = server.client(), third = server.client();
+  EXPECT_EQ(first.get("/live").status, 200);
+  EXPECT_EQ(second.get("/live").status, 200);
+  EXPECT_EQ(third.get("/live").status, 503);
+  EXPECT_TRUE(eventually([&] { return server.client().get("/live").status == 200; }));
+}
+
+TEST(HttpServer, ClientsAreAskedToSendTheirBodies) {
+  const RunningServer server;
+  HttpClient client = server.client();
+  client.send_raw(
+      "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 14\r\n\r\n");
+  client.send_raw("{\"prompt\":\"a\"}");
+  EXPECT_EQ(client.receive().status, 200);
+}
+
+TEST(HttpServer, EventStreamsThatHaveNothingToSayStayAlive) {
+  HttpServer server({.ping_interval = 10ms}, [](const std::shared_ptr<Exchange>& exchange) {
+    exchange->begin({.content_type = "text/event-stream"});
+    std::thread([exchange] {
+      std::this_thread::sleep_for(60ms);
+      exchange->write("data: 1\n\n");
+      exchange->end();
+      exchange->write("late");
+    }).detach();
+  });
+  server.start();
+  HttpClient client("http://127.0.0.1:" + std::to_string(server.port()));
+  const std::string body = client.get("/").body;
+  EXPECT_TRUE(body.starts_with(": ping\n\n"));
+  EXPECT_TRUE(body.ends_with("data: 1\n\n"));
+}
+
+TEST(HttpServer, AReaderThatFallsBehindIsCutOff) {
+  std::atomic<bool> closed{false};
+  HttpServer server({.max_unsent_bytes = 100'000}, [&](const std::shared_ptr<Exchange>& exchange) {
+    exchange->begin({});
+    for (int i = 0; i < 200; ++i) exchange->write(std::string(100'000, 'a'));
+    exchange->on_close([&] { closed = true; });
+  });
+  server.start();
+  HttpClient client("http://127.0.0.1:" + std::to_string(server.port()));
+  client.send_raw("GET / HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(eventually([&] { return closed.load(); }));
+}
+
+TEST(HttpServer, SaysWhatItCannotListenAt) {
+  const HttpHandler nobody = [](const std::shared_ptr<Exchange>&) {};
+  EXPECT_THROW(HttpServer({.host = "example.org"}, nobody), InvalidConfig);
+  const HttpServer first({}, nobody);
+  EXPECT_THROW(HttpServer({.port = first.port()}, nobody), IoError);
+}
+
+TEST(Server, LetsInOnlyThoseWithAKeyWhereThereAreKeys) {
+  const RunningServer server({.access = {.keys = {"secret", "other"}}});
+  HttpClient client = server.client();
+  for (const char* path : {"/v1/models", "/metrics", "/openapi.json", "/nothing"}) {
+    EXPECT_EQ(client.get(path).status, 401) << path;
+    EXPECT_EQ(client.get(path, {{"Authorization", "Bearer wrong"}}).status, 401) << path;
+  }
+  for (const char* path : {"/health", "/ready", "/live"}) EXPECT_EQ(client.get(path).status, 200) << path;
+  EXPECT_EQ(client.get("/v1/models", {{"Authorization", "Bearer secret"}}).status, 200);
+  EXPECT_EQ(client.get("/v1/models", {{"authorization", "bearer other"}}).status, 200);
+  EXPECT_EQ(client.get("/v1/models", {{"x-api-key", "other"}}).status, 200);
+}
+
+TEST(Server, BeyondLoopbackWantsAKey) {
+  const auto validate = [](const char* host, bool strangers, std::vector<std::string> keys) {
+    ServerOptions options{.allow_strangers = strangers};
+    options.http.host = host;
+    options.access.keys = std::move(keys);
+    options.validate();
+  };
+  EXPECT_THROW(validate("0.0.0.0", false, {}), InvalidConfig);
+  EXPECT_THROW(validate("::", false, {}), InvalidConfig);
+  validate("0.0.0.0", false, {"key"});
+  validate("0.0.0.0", true, {});
+  validate("127.0.0.1", false, {});
+  validate("::1", false, {});
+}
+
+TEST(Server, WebPagesOfOthersAreKeptOut) {
+  const RunningServer server(
+      {.access = {.allowed_origins = {"http://good.example"}, .allowed_hosts = {"box"}}});
+  const auto status = [&](const std::string& host, const std::string& origin) {
+    HttpClient client = server.client();
+    client.send_raw("GET /v1/models HTTP/1.1\r\nHost: " + host +
+                    (origin.empty() ? "" : "\r\nOrigin: " + origin) + "\r\n\r\n");
+    return client.receive().status;
+  };
+  EXPECT_EQ(status("localhost:8000", ""), 200);
+  EXPECT_EQ(status("[::1]:8000", ""), 200);
+  EXPECT_EQ(status("box", ""), 200);
+  EXPECT_EQ(status("evil.example", ""), 403);  // its name points here now
+  EXPECT_EQ(status("localhost", "http://evil.example"), 403);
+  EXPECT_EQ(status("localhost", "http://good.example"), 200);
+  EXPECT_EQ(status("localhost:8000", "http://localhost:8000"), 200);
+  HttpClient client = server.client();
+  client.send_raw("OPTIONS /v1/models HTTP/1.1\r\nHost: localhost\r\nOrigin: http://good.example\r\n\r\n");
+  const ClientResponse preflight = client.receive();
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_NE(std::ranges::find(preflight.headers, std::pair<std::string, std::string>(
+                                                     "access-control-allow-origin", "http://good.example")),
+            preflight.headers.end());
+}
+
+TEST(Server, AFullQueueIsToldSo) {
+  RunningServer server({.model = {.session = {.engine = {.context = 250, .max_running = 1}},
+                                  .scheduler = {.max_waiting = 1}}});
+  std::vector<HttpClient> clients;
+  int refused = 0;
+  for (int i = 0; i < 12; ++i) {
+    clients.push_back(server.client());
+    clients.back().send_raw("POST /v1/completions HTTP/1.1\r\nContent-Length: " +
+                            std::to_string(endless(false).size()) + "\r\n\r\n" + endless(false));
+  }
+  for (HttpClient& client : clients) {
+    const ClientResponse response = client.receive();
+    EXPECT_TRUE(response.status == 200 || response.status == 429) << response.body;
+    refused += response.status == 429 ? 1 : 0;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_LT(refused, 12);
+}
+
+TEST(Server, DrainsWithTheAnswersThatAreOnTheirWay) {
+  RunningServer server;
+  std::string stream;
+  std::thread client([&] {
+    server.client().post("/v1/completions", endless(), {}, [&](std::string_view piece) {
+      stream += piece;
+      return true;
+    });
+  });
+  EXPECT_TRUE(eventually([&] { return server.server().stats().running > 0; }));
+  HttpClient open = server.client();
+  EXPECT_EQ(open.get("/ready").status, 200);
+  EXPECT_TRUE(server.server().drain(10s));
+  client.join();
+  EXPECT_TRUE(stream.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(open.get("/ready").status, 503);
+  EXPECT_THROW(server.client().get("/live"), IoError);
+}
+
+TEST(KeyFile, HoldsAKeyALine) {
+  const ingot::test::TemporaryDirectory folder;
+  write_file_atomically(folder.path() + "/keys", "# team\n  one \n\ntwo\r\n");
+  EXPECT_EQ(read_key_file(folder.path() + "/keys"), (std::vector<std::string>{"one", "two"}));
+  write_file_atomically(folder.path() + "/none", "# nobody\n");
+  EXPECT_THROW(read_key_file(folder.path() + "/none"), InvalidConfig);
+}
+
+}  // namespace
+}  // namespace ingot::serve
