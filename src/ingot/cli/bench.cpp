@@ -320,6 +320,7 @@ void add_bench(Command& root) {
   add_bench_matmul(bench);
   add_bench_kernels(bench);
   add_bench_products(bench);
+  add_bench_serve(bench);
 }
 
 }  // namespace ingot::cli

@@ -15,6 +15,8 @@ void add_bench_matmul(Command& bench);
 void add_bench_kernels(Command& bench);
 /// `ingot bench products`.
 void add_bench_products(Command& bench);
+/// `ingot bench serve`.
+void add_bench_serve(Command& bench);
 
 /// Of a clock that only goes forward.
 double seconds();

@@ -1,0 +1,107 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/json.h"
+#include "ingot/cli/bench.h"
+#include "ingot/serve/load_test.h"
+
+namespace ingot::cli {
+namespace {
+
+struct ServeBenchOptions {
+  serve::LoadTestOptions load;
+  std::string key;
+  bool completions = false, json = false;
+};
+
+nlohmann::ordered_json percentiles(const std::vector<double>& seconds) {
+  nlohmann::ordered_json json;
+  for (const auto& [name, share] : {std::pair{"p50", 0.5}, std::pair{"p90", 0.9}, std::pair{"p99", 0.99}})
+    json[name] = serve::percentile(seconds, share) * 1e3;
+  return json;
+}
+
+nlohmann::ordered_json summary(const serve::LoadTestResult& result) {
+  std::vector<double> first, gaps, whole;
+  std::int64_t tokens = 0, prompt_tokens = 0, failed = 0;
+  std::string error;
+  for (const serve::RequestTiming& request : result.requests) {
+    if (!request.error.empty()) {
+      ++failed;
+      error = request.error;
+      continue;
+    }
+    first.push_back(request.first_token);
+    whole.push_back(request.whole);
+    gaps.insert(gaps.end(), request.gaps.begin(), request.gaps.end());
+    tokens += request.tokens;
+    prompt_tokens += request.prompt_tokens;
+  }
+  nlohmann::ordered_json json = {{"requests", result.requests.size()},
+                                 {"failed", failed},
+                                 {"seconds", result.seconds},
+                                 {"requests_per_second", static_cast<double>(first.size()) / result.seconds},
+                                 {"prompt_tokens", prompt_tokens},
+                                 {"output_tokens", tokens},
+                                 {"output_tokens_per_second", static_cast<double>(tokens) / result.seconds},
+                                 {"ttft_ms", percentiles(first)},
+                                 {"itl_ms", percentiles(gaps)},
+                                 {"e2e_ms", percentiles(whole)}};
+  if (failed > 0) json["error"] = error;
+  return json;
+}
+
+void print_row(const char* what, const nlohmann::ordered_json& ms) {
+  fmt::print("  {:<28} {:>9.1f} {:>9.1f} {:>9.1f}\n", what, ms["p50"].get<double>(), ms["p90"].get<double>(),
+             ms["p99"].get<double>());
+}
+
+int run(ServeBenchOptions o) {
+  o.load.chat = !o.completions;
+  if (!o.key.empty()) o.load.headers.emplace_back("Authorization", "Bearer " + o.key);
+  const nlohmann::ordered_json json = summary(serve::run_load_test(o.load));
+  const auto failed = json["failed"].get<std::int64_t>();
+  if (o.json) {
+    fmt::print("{}\n", dump_json(json, 2));
+  } else {
+    const std::string load = o.load.rate > 0 ? fmt::format("{} requests a second", o.load.rate)
+                                             : fmt::format("{} clients", o.load.clients);
+    fmt::print("{} requests, {}, prompts of {} words, {} tokens written for each\n", o.load.requests, load,
+               o.load.prompt_words, o.load.max_tokens);
+    fmt::print("  {:>9.1f} output tokens/s, {:.2f} requests/s\n",
+               json["output_tokens_per_second"].get<double>(), json["requests_per_second"].get<double>());
+    fmt::print("  {:<28} {:>9} {:>9} {:>9}\n", "ms", "median", "90 %", "99 %");
+    print_row("time to first token", json["ttft_ms"]);
+    print_row("inter-token latency", json["itl_ms"]);
+    print_row("whole request", json["e2e_ms"]);
+    if (failed > 0) fmt::print("  {} failed, the last with: {}\n", failed, json["error"].get<std::string>());
+  }
+  return failed > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+void add_bench_serve(Command& bench) {
+  auto o = std::make_shared<ServeBenchOptions>();
+  Command verb = bench.verb("serve", "Load a server that has OpenAI's API, and time its answers");
+  verb.option("--url", o->load.url, "The server, up to /v1");
+  verb.option("--model", o->load.model, "Name of the model to ask for; none: whatever is served");
+  verb.option("--api-key", o->key, "Key to send");
+  verb.option("--clients", o->load.clients, "Clients that each ask again as soon as they have an answer");
+  verb.option("--rate", o->load.rate, "Requests a second that arrive at random instead");
+  verb.option("--requests", o->load.requests, "Requests in all");
+  verb.option("--prompt-words", o->load.prompt_words, "Words of a prompt");
+  verb.option("--shared-words", o->load.shared_words, "Of these, words that all prompts begin with");
+  verb.option("-n,--max-tokens", o->load.max_tokens, "Tokens to write for each");
+  verb.option("--seed", o->load.seed, "Of the prompts' words and the times of arrival");
+  verb.flag("--completions", o->completions, "Ask /v1/completions, not /v1/chat/completions");
+  verb.flag("--json", o->json, "Print JSON");
+  verb.example("ingot bench serve --clients 8 --requests 64", "a server on this machine, 8 at a time");
+  verb.run([o] { return run(*o); });
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,190 @@
+#include "ingot/serve/load_test.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/base/json.h"
+#include "ingot/base/rng.h"
+#include "ingot/serve/http_client.h"
+
+namespace ingot::serve {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+constexpr const char* kWords[] = {"river",  "stone",  "light",  "garden", "winter", "letter",
+                                  "engine", "number", "summer", "paper",  "table",  "window",
+                                  "forest", "island", "market", "signal"};
+
+void add_words(std::string& to, std::int64_t count, Rng& random) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (!to.empty()) to += ' ';
+    to += kWords[static_cast<std::size_t>(random.uniform_double() * std::size(kWords))];
+  }
+}
+
+std::string body_of(const LoadTestOptions& o, std::uint64_t index) {
+  Rng shared(RngKey{o.seed, 0}), own(RngKey{o.seed, index + 1});
+  std::string text;
+  add_words(text, o.shared_words, shared);
+  add_words(text, o.prompt_words - o.shared_words, own);
+  Json body = {{"max_tokens", o.max_tokens},
+               {"temperature", 0},
+               {"stream", true},
+               {"stream_options", {{"include_usage", true}}},
+               {"ignore_eos", true}};
+  if (!o.model.empty()) body["model"] = o.model;
+  if (o.chat) {
+    body["messages"] = Json::array({{{"role", "user"}, {"content", text}}});
+  } else {
+    body["prompt"] = text;
+  }
+  return dump_json(body);
+}
+
+// Reads events as they come.
+class StreamTimer {
+ public:
+  StreamTimer(RequestTiming& timing, Clock::time_point start) : timing_(timing), start_(start) {}
+
+  void take(std::string_view piece) {
+    buffer_ += piece;
+    std::size_t end = 0;
+    while ((end = buffer_.find("\n\n")) != buffer_.npos) {
+      take_event(buffer_.substr(0, end));
+      buffer_.erase(0, end + 2);
+    }
+  }
+
+ private:
+  void take_event(std::string_view event) {
+    constexpr std::string_view kData = "data: ";
+    if (!event.starts_with(kData)) return;
+    const Json json = parse_json_or_discard<Json>(event.substr(kData.size()));
+    if (!json.is_object()) return;  // [DONE]
+    if (json.contains("error")) timing_.error = excerpt(json["error"], 200);
+    if (json.contains("usage") && json["usage"].is_object()) {
+      timing_.prompt_tokens = json["usage"].value("prompt_tokens", std::int64_t{0});
+      timing_.tokens = json["usage"].value("completion_tokens", std::int64_t{0});
+    }
+    if (!json.contains("choices") || json["choices"].empty()) return;
+    const Json& choice = json["choices"][0];
+    const bool text = choice.contains("text") ? choice["text"] != ""
+                                              : choice.contains("delta") && has_text(choice["delta"]);
+    if (text) take_text();
+  }
+  static bool has_text(const Json& delta) {
+    for (const char* key : {"content", "reasoning_content"})
+      if (delta.contains(key) && delta[key].is_string() && delta[key] != "") return true;
+    return false;
+  }
+  void take_text() {
+    const Clock::time_point now = Clock::now();
+    if (last_ == Clock::time_point{}) {
+      timing_.first_token = seconds_between(start_, now);
+    } else {
+      timing_.gaps.push_back(seconds_between(last_, now));
+    }
+    last_ = now;
+  }
+
+  RequestTiming& timing_;
+  Clock::time_point start_, last_{};
+  std::string buffer_;
+};
+
+RequestTiming ask(HttpClient& client, const LoadTestOptions& o, std::uint64_t index) {
+  RequestTiming timing;
+  const std::string body = body_of(o, index);
+  const Clock::time_point start = Clock::now();
+  StreamTimer timer(timing, start);
+  try {
+    const ClientResponse response = client.post(o.chat ? "/v1/chat/completions" : "/v1/completions", body,
+                                                o.headers, [&](std::string_view piece) {
+                                                  timer.take(piece);
+                                                  return true;
+                                                });
+    if (response.status != 200)
+      timing.error = fmt::format("status {}: {}", response.status, response.body.substr(0, 200));
+  } catch (const Error& error) {
+    timing.error = error.what();
+    client.close();
+  }
+  timing.whole = seconds_between(start, Clock::now());
+  return timing;
+}
+
+// When each request of an open loop comes: exponential gaps, as of independent people.
+std::vector<double> arrivals(const LoadTestOptions& o) {
+  Rng random(RngKey{o.seed, 0x61727269});
+  std::vector<double> times;
+  double time = 0;
+  for (std::int64_t i = 0; i < o.requests; ++i) {
+    times.push_back(time);
+    time -= std::log1p(-random.uniform_double()) / o.rate;
+  }
+  return times;
+}
+
+}  // namespace
+
+void LoadTestOptions::validate() const {
+  const auto check = [](bool good, const char* option, const char* range) {
+    INGOT_CHECK(good, InvalidConfig(option, std::string("must be ") + range));
+  };
+  check(clients >= 1 && clients <= 4096, "clients", "1 to 4096");
+  check(requests >= 1, "requests", "1 or more");
+  check(rate >= 0 && std::isfinite(rate), "rate", "0 (closed loop) or more");
+  check(prompt_words >= 1, "prompt_words", "1 or more");
+  check(shared_words >= 0 && shared_words <= prompt_words, "shared_words", "0 to prompt_words");
+  check(max_tokens >= 1, "max_tokens", "1 or more");
+}
+
+LoadTestResult run_load_test(const LoadTestOptions& options) {
+  options.validate();
+  LoadTestResult result;
+  result.requests.resize(static_cast<std::size_t>(options.requests));
+  const std::vector<double> times = options.rate > 0 ? arrivals(options) : std::vector<double>();
+  // Of an open loop every request may be under way at once.
+  const std::int64_t clients =
+      std::min(options.rate > 0 ? std::int64_t{4096} : options.clients, options.requests);
+  std::atomic<std::size_t> next{0};
+  const Clock::time_point start = Clock::now();
+  std::vector<std::thread> threads;
+  for (std::int64_t i = 0; i < clients; ++i) {
+    threads.emplace_back([&] {
+      HttpClient client(options.url);
+      for (std::size_t at = next++; at < result.requests.size(); at = next++) {
+        if (!times.empty())
+          std::this_thread::sleep_until(
+              start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(times[at])));
+        result.requests[at] = ask(client, options, at);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  result.seconds = seconds_between(start, Clock::now());
+  return result;
+}
+
+double percentile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  const auto rank = static_cast<std::ptrdiff_t>(std::ceil(share * static_cast<double>(values.size()))) - 1;
+  const auto at = values.begin() + std::clamp<std::ptrdiff_t>(rank, 0, std::ssize(values) - 1);
+  std::ranges::nth_element(values, at);
+  return *at;
+}
+
+}  // namespace ingot::serve
