@@ -264,7 +264,7 @@ TEST(OpenAiRoutes, ModelsAreListedUnderAllTheirNames) {
 TEST(OpenAiRoutes, AreAllInTheOpenApiDocument) {
   const RunningServer server;
   const Json document = parsed(server.client().get("/openapi.json"));
-  for (const auto& routes : {openai_routes(), operation_routes()}) {
+  for (const auto& routes : {openai_routes(), messages_routes(), ollama_routes(), operation_routes()}) {
     for (const Route& route : routes) {
       std::string path(route.path), method(route.method == "GET" ? "get" : "post");
       if (path.ends_with('/')) path += "{model}";

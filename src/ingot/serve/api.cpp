@@ -41,8 +41,20 @@ bool takes(const Route& route, std::string_view method) {
 
 }  // namespace
 
+std::string check_model(const Fields& body, const ServedModel& model) {
+  const std::string name = body.string("model").value_or(model.name());
+  for (const std::string& each : model.names())
+    if (each == name) return name;
+  throw ApiError(404, fmt::format("the model '{}' is not served here; '{}' is", name, model.name()), "model",
+                 "model_not_found");
+}
+
+void check_draining(const ApiContext& context) {
+  if (context.draining) throw ApiError(503, "the server is shutting down", {}, "shutting_down");
+}
+
 Api::Api(ApiContext& context) : context_(context) {
-  for (auto routes : {openai_routes(), operation_routes()})
+  for (const auto& routes : {openai_routes(), messages_routes(), ollama_routes(), operation_routes()})
     routes_.insert(routes_.end(), routes.begin(), routes.end());
 }
 

@@ -3,11 +3,13 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "ingot/serve/access.h"
 #include "ingot/serve/answer.h"
+#include "ingot/serve/fields.h"
 #include "ingot/serve/http.h"
 #include "ingot/serve/metrics.h"
 #include "ingot/serve/served_model.h"
@@ -45,8 +47,15 @@ class Api {
   std::vector<Route> routes_;
 };
 
+/// The name by which the client asked for the model, or would have; ApiError 404 where it is another's.
+std::string check_model(const Fields& body, const ServedModel& model);
+/// ApiError 503 once the server shuts down.
+void check_draining(const ApiContext& context);
+
 /// The routes of each API.
 std::vector<Route> openai_routes();
+std::vector<Route> messages_routes();
+std::vector<Route> ollama_routes();
 std::vector<Route> operation_routes();
 
 }  // namespace ingot::serve

@@ -17,19 +17,6 @@ using Ids = std::vector<std::int32_t>;
 constexpr std::int64_t kDefaultCompletionTokens = 16;  // OpenAI's
 constexpr std::size_t kMostPrompts = 256;
 
-// The name that the client used, or would have.
-std::string check_model(const Fields& body, const ServedModel& model) {
-  const std::string name = body.string("model").value_or(model.name());
-  for (const std::string& each : model.names())
-    if (each == name) return name;
-  throw ApiError(404, fmt::format("the model '{}' is not served here; '{}' is", name, model.name()), "model",
-                 "model_not_found");
-}
-
-void check_draining(const ApiContext& context) {
-  if (context.draining) throw ApiError(503, "the server is shutting down", {}, "shutting_down");
-}
-
 AnswerOptions answer_options(const std::string& model, const GenerationParams& params, std::size_t prompts) {
   return {.model = model,
           .stream = params.stream,
