@@ -4,10 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "ingot/forecast/table/csv.h"
+#include "ingot/data/csv.h"
 #include "ingot/forecast/table/date_style.h"
 
 namespace ingot::forecast {
+
+using data::CsvTable;
+using data::DataError;
 
 /// Where a table's dates are, and what a user said about them.
 struct DateSource {

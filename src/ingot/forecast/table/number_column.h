@@ -6,9 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "ingot/forecast/table/csv.h"
+#include "ingot/data/csv.h"
 
 namespace ingot::forecast {
+
+using data::CsvTable;
+using data::DataError;
 
 /// What stands between whole numbers and fractions.
 enum class DecimalMark : std::uint8_t { automatic, point, comma };

@@ -4,12 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "ingot/data/csv.h"
 #include "ingot/forecast/table/calendar.h"
-#include "ingot/forecast/table/csv.h"
 #include "ingot/forecast/table/date_style.h"
 #include "ingot/forecast/table/number_column.h"
 
 namespace ingot::forecast {
+
+using data::CsvTable;
+using data::DataError;
 
 /// One series: rows at equal distances, one value per column and row.
 struct Series {

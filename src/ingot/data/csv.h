@@ -8,7 +8,7 @@
 
 #include "ingot/base/error.h"
 
-namespace ingot::forecast {
+namespace ingot::data {
 
 /// A table of a user's that cannot be used. `line` counts from 1, the header included (0: the whole file);
 /// `column` is the header's word (empty: the whole row).
@@ -55,4 +55,4 @@ class CsvTable {
   std::vector<std::int64_t> lines_;
 };
 
-}  // namespace ingot::forecast
+}  // namespace ingot::data

@@ -1,4 +1,4 @@
-#include "ingot/forecast/table/csv.h"
+#include "ingot/data/csv.h"
 
 #include <algorithm>
 #include <set>
@@ -9,7 +9,7 @@
 #include "ingot/data/text_file.h"
 #include "ingot/text/utf8.h"
 
-namespace ingot::forecast {
+namespace ingot::data {
 namespace {
 
 std::string place(const std::string& path, std::int64_t line, const std::string& column) {
@@ -171,8 +171,7 @@ CsvTable CsvTable::parse(std::string text, std::string name) {
   table.separator_ = reader.separator();
   while (reader.skip_empty_line()) {
   }
-  INGOT_CHECK(!reader.at_end(),
-              DataError(table.name_, 0, "", "is empty; expected a header and rows of numbers"));
+  INGOT_CHECK(!reader.at_end(), DataError(table.name_, 0, "", "is empty; expected a header and rows"));
   std::vector<std::string_view> words;
   reader.row(words);
   for (const std::string_view word : words) table.header_.emplace_back(word);
@@ -191,7 +190,7 @@ CsvTable CsvTable::parse(std::string text, std::string name) {
   return table;
 }
 
-CsvTable CsvTable::load(const std::string& path) { return parse(data::read_text_file(path), path); }
+CsvTable CsvTable::load(const std::string& path) { return parse(read_text_file(path), path); }
 
 bool CsvTable::has_column(std::string_view name) const {
   return std::ranges::find(header_, name) != header_.end();
@@ -206,4 +205,4 @@ std::size_t CsvTable::column(std::string_view name) const {
   return static_cast<std::size_t>(found - header_.begin());
 }
 
-}  // namespace ingot::forecast
+}  // namespace ingot::data
