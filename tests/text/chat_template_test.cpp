@@ -6,6 +6,7 @@
 
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/text/chat_templates.h"
 
 namespace ingot::text {
 namespace {
@@ -49,6 +50,53 @@ TEST(ChatTemplate, EqualsJinja) {
         EXPECT_EQ(rendered(), c["output"].get<std::string>());
     }
   }
+}
+
+TEST(ChatTemplate, ThoseOfKnownFormatsWriteWhatTheirModelsRead) {
+  ChatInput input;
+  input.messages = messages_json({{"system", "S"}, {"user", "Q"}, {"assistant", "A"}, {"user", "R"}});
+  input.bos_token = "<s>";
+  input.eos_token = "</s>";
+  input.add_generation_prompt = true;
+  const auto text = [&](const char* name) { return render(*chat_template_by_name(name), input); };
+  EXPECT_EQ(
+      text("chatml"),
+      "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n"
+      "<|im_start|>user\nR<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(text("gemma"),
+            "<s><start_of_turn>user\nS\n\nQ<end_of_turn>\n<start_of_turn>model\nA<end_of_turn>\n<start_of_"
+            "turn>user\nR"
+            "<end_of_turn>\n<start_of_turn>model\n");
+  EXPECT_EQ(text("llama3"),
+            "<s><|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user<|end_header_"
+            "id|>\n\nQ"
+            "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nA<|eot_id|><|start_header_id|>user"
+            "<|end_header_id|>\n\nR<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
+  EXPECT_EQ(text("phi_3"),
+            "<|system|>\nS<|end|>\n<|user|>\nQ<|end|>\n<|assistant|>\nA<|end|>\n<|user|>\nR<|end|>\n<|"
+            "assistant|>\n");
+  EXPECT_EQ(text("mistral"), "<s>[INST] S\n\nQ [/INST] A</s>[INST] R [/INST]");
+  EXPECT_FALSE(chat_template_by_name("chatlm").has_value());
+}
+
+TEST(ChatTemplate, TellsWhatGenerationBlocksWrote) {
+  const auto generated = [](const std::string& source) {
+    const RenderedChat chat = ChatTemplate(source).render_marked({});
+    std::string out;
+    for (const auto& [begin, end] : chat.generated) out += "[" + chat.text.substr(begin, end - begin) + "]";
+    return out;
+  };
+  EXPECT_EQ(generated("a{% generation %}b{{ 1 }}{% endgeneration %}c{% generation %}d{% endgeneration %}"),
+            "[b1][d]");
+  EXPECT_EQ(generated("{% for i in [1, 2] %}x{% generation %}{{ i }}{% endgeneration %}{% endfor %}"),
+            "[1][2]");
+  EXPECT_EQ(
+      generated("a{% macro m(x) %}-{% generation %}{{ x }}{% endgeneration %}{% endmacro %}b{{ m('c') }}"),
+      "[c]");
+  EXPECT_EQ(generated("{% generation %}{% endgeneration %}none"), "");
+  EXPECT_EQ(generated("{% filter upper %}a{% generation %}b{% endgeneration %}{% endfilter %}"),
+            "");  // not found again
+  EXPECT_EQ(generated("{% set x %}a{% generation %}b{% endgeneration %}{% endset %}zz{{ x }}"), "");
 }
 
 TEST(ChatTemplate, ErrorsNameTheLine) {

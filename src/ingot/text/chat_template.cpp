@@ -22,7 +22,7 @@ ChatTemplate::~ChatTemplate() = default;
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 
-std::string ChatTemplate::render(const ChatInput& input) const {
+RenderedChat ChatTemplate::render_marked(const ChatInput& input) const {
   jinja::Budget budget{impl_->limits.steps, impl_->limits.output_bytes, impl_->limits.depth};
   struct Cleanup {
     jinja::Budget& budget;

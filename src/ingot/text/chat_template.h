@@ -35,6 +35,18 @@ struct ChatInput {
   std::int64_t now = -1;  ///< what strftime_now() tells, in seconds since 1970; -1: the clock
 };
 
+/// What a template makes of a chat.
+struct RenderedChat {
+  struct Span {
+    std::size_t begin = 0, end = 0;  ///< in bytes of the text
+    bool operator==(const Span&) const = default;
+  };
+  std::string text;
+  /// What {% generation %} blocks wrote: the parts that a model learns to write. Empty where there are none,
+  /// or where one stands inside a filter or in text that is kept for later, so that it is not found again.
+  std::vector<Span> generated;
+};
+
 /// Bounds on what a template may use: it comes from a file that nobody has read.
 struct ChatTemplateLimits {
   std::size_t output_bytes = 64U << 20;
@@ -54,7 +66,9 @@ class ChatTemplate {
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
   /// Throws TemplateError: what the template raises, what does not work, or a limit.
-  std::string render(const ChatInput& input) const;
+  std::string render(const ChatInput& input) const { return render_marked(input).text; }
+  /// The same, with what its generation blocks wrote.
+  RenderedChat render_marked(const ChatInput& input) const;
 
  private:
   struct Impl;

@@ -40,6 +40,28 @@ class Evaluator {
  public:
   Evaluator(Scope& root, Budget& budget) : root_(root), budget_(budget) {}
 
+  RenderedChat run(const std::vector<NodePtr>& body) {
+    RenderedChat chat;
+    output_ = &chat.text;
+    execute(body, root_, chat.text);
+    for (const Block& block : blocks_) {
+      if (block.begin > chat.text.size() ||
+          chat.text.compare(block.begin, block.text.size(), block.text) != 0) {
+        chat.generated.clear();
+        break;
+      }
+      if (!block.text.empty()) chat.generated.push_back({block.begin, block.begin + block.text.size()});
+    }
+    return chat;
+  }
+
+ private:
+  // What a generation block wrote, and where: what was written so far, by the macro around it too.
+  struct Block {
+    std::size_t begin;
+    std::string text;
+  };
+
   Flow execute(const std::vector<NodePtr>& body, Scope& scope, std::string& out) {
     for (const NodePtr& node : body) {
       const Flow flow = execute(*node, scope, out);
@@ -48,7 +70,6 @@ class Evaluator {
     return Flow::next;
   }
 
- private:
   class Depth {
    public:
     explicit Depth(Budget& budget) : budget_(budget) {
@@ -112,8 +133,13 @@ class Evaluator {
       case Kind::macro:
         scope.set(node.text, macro(node), budget_);
         break;
-      case Kind::block:
-        return execute(node.body, scope, out);
+      case Kind::generation: {
+        const std::size_t begin = out.size();
+        const Flow flow = execute(node.body, scope, out);
+        budget_.spend(out.size() - begin);
+        blocks_.push_back({begin + (&out == output_ ? 0 : output_->size()), out.substr(begin)});
+        return flow;
+      }
       case Kind::break_:
         return Flow::break_;
       case Kind::continue_:
@@ -369,6 +395,8 @@ class Evaluator {
 
   Scope& root_;
   Budget& budget_;
+  const std::string* output_ = nullptr;
+  std::vector<Block> blocks_;
 };
 
 }  // namespace
@@ -383,12 +411,10 @@ void Budget::check_size(std::size_t bytes) const {
               TemplateError(0, fmt::format("a text grows larger than {} bytes", output_bytes)));
 }
 
-std::string run(const std::vector<NodePtr>& body, std::vector<std::pair<std::string, Value>> variables,
-                Budget& budget) {
+RenderedChat run(const std::vector<NodePtr>& body, std::vector<std::pair<std::string, Value>> variables,
+                 Budget& budget) {
   Scope scope{std::move(variables), nullptr};
-  std::string out;
-  Evaluator(scope, budget).execute(body, scope, out);
-  return out;
+  return Evaluator(scope, budget).run(body);
 }
 
 }  // namespace ingot::text::jinja

@@ -51,7 +51,7 @@ bool contains(const Value& container, const Value& item, Budget& budget);
 std::vector<std::pair<std::string, Value>> globals(const ChatInput& input, Budget& budget);
 
 /// Runs a parsed template.
-std::string run(const std::vector<NodePtr>& body, std::vector<std::pair<std::string, Value>> variables,
-                Budget& budget);
+RenderedChat run(const std::vector<NodePtr>& body, std::vector<std::pair<std::string, Value>> variables,
+                 Budget& budget);
 
 }  // namespace ingot::text::jinja

@@ -130,7 +130,7 @@ class Parser {
     if (name == "set") return set_statement();
     if (name == "macro") return macro_statement();
     if (name == "filter") return filter_statement();
-    if (name == "generation") return plain_block("endgeneration");
+    if (name == "generation") return generation_block();
     if (name == "break" || name == "continue") {
       NodePtr node = make(name == "break" ? Kind::break_ : Kind::continue_);
       end_block();
@@ -139,10 +139,10 @@ class Parser {
     throw TemplateError(token.line, fmt::format("the tag \"{}\" is not supported", name));
   }
 
-  NodePtr plain_block(std::string_view end) {
-    NodePtr node = make(Kind::block);
+  NodePtr generation_block() {
+    NodePtr node = make(Kind::generation);
     end_block();
-    node->body = statements({end});
+    node->body = statements({"endgeneration"});
     ++at_;
     end_block();
     return node;

@@ -26,7 +26,7 @@ struct Node {
     set_block,     ///< names, children: filters (or none), body
     macro,         ///< text: name, names: parameters, children: defaults or null, body
     filter_block,  ///< children[0]: filters around a `body_value`, body
-    block,         ///< body, in the scope around it
+    generation,    ///< body, in the scope around it: what a model is trained to write
     break_,
     continue_,
     // expressions
