@@ -19,6 +19,8 @@ constexpr std::string_view bytes(const char (&literal)[N]) {
 
 constexpr Content other(std::string_view name) { return {ContentKind::binary, name}; }
 
+constexpr std::string_view kParquet = "a Parquet file", kArrow = "an Arrow file";
+
 constexpr std::array kSignatures{
     Signature{bytes("\x1F\x8B"), {ContentKind::gzip, "gzip"}},
     Signature{bytes("\x28\xB5\x2F\xFD"), {ContentKind::zstd, "zstd"}},
@@ -26,8 +28,9 @@ constexpr std::array kSignatures{
     Signature{bytes("\0\0\xFE\xFF"), {ContentKind::utf32, "UTF-32"}},
     Signature{bytes("\xFF\xFE"), {ContentKind::utf16, "UTF-16"}},
     Signature{bytes("\xFE\xFF"), {ContentKind::utf16, "UTF-16"}},
-    Signature{bytes("PAR1"), other("a Parquet file")},
-    Signature{bytes("ARROW1"), other("an Arrow file")},
+    Signature{bytes("PAR1"), other(kParquet)},
+    Signature{bytes("ARROW1"), other(kArrow)},
+    Signature{bytes("\xFF\xFF\xFF\xFF"), other(kArrow)},  // a stream of record batches, as datasets saves
     Signature{bytes("ORC"), other("an ORC file")},
     Signature{bytes("Obj\x01"), other("an Avro file")},
     Signature{bytes("PK\x03\x04"), other("a zip archive (or a file that is one: xlsx, docx, npz, epub)")},
@@ -85,6 +88,8 @@ bool has_control_bytes(std::string_view head) {
 }
 
 }  // namespace
+
+bool Content::columnar() const { return name == kParquet || name == kArrow; }
 
 Content content_of(std::string_view head) {
   const bool control = has_control_bytes(head);

@@ -18,6 +18,9 @@ enum class ContentKind : std::uint8_t {
 struct Content {
   ContentKind kind = ContentKind::text;
   std::string_view name = {};  ///< of what is not text: "a Parquet file", "a PNG image"
+
+  /// Whether it is a table of Parquet or Arrow, as data sets are kept.
+  bool columnar() const;
 };
 
 /// What a file is by its first bytes, whatever its name says. `head`: the first 8 KiB or so.

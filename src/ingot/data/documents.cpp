@@ -19,10 +19,9 @@ namespace ingot::data {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
-// What people write prose and programs in. Tables, logs and JSON data are left to be named one by one: they
-// would drown the rest.
+// What people write prose and programs in. Tables, logs and JSON data are left to be named one by one, or to
+// be asked for as records: they would drown the rest.
 constexpr std::array<std::string_view, 46> kTextExtensions{
     ".txt", ".md",   ".rst",  ".tex",  ".org", ".adoc",  ".jsonl", ".ndjson", ".c",     ".cc",
     ".cpp", ".cxx",  ".cu",   ".cuh",  ".h",   ".hh",    ".hpp",   ".hxx",    ".inl",   ".py",
@@ -32,17 +31,10 @@ constexpr std::array<std::string_view, 46> kTextExtensions{
 constexpr std::array<std::string_view, 4> kSkippedDirectories{"node_modules", "__pycache__", "third_party",
                                                               "vendor"};
 
-SourceFormat format_of(std::string_view path, SourceFormat wanted) {
-  if (wanted != SourceFormat::automatic) return wanted;
-  const fs::path name(without_packed_ending(path));
-  const std::string ending = name.extension().string();
-  if (ending == ".jsonl" || ending == ".ndjson") return SourceFormat::jsonl;
-  return ending == ".json" ? SourceFormat::json : SourceFormat::automatic;
-}
+constexpr std::array<std::string_view, 5> kRecordExtensions{".jsonl", ".ndjson", ".json", ".csv", ".tsv"};
 
-bool is_table(std::string_view path) {
-  const std::string_view name = without_packed_ending(path);
-  return name.ends_with(".csv") || name.ends_with(".tsv");
+SourceFormat format_of(std::string_view path, SourceFormat wanted) {
+  return wanted != SourceFormat::automatic ? wanted : format_by_name(path);
 }
 
 bool skip_directory(const fs::path& path) {
@@ -52,14 +44,18 @@ bool skip_directory(const fs::path& path) {
          fs::exists(path / "CMakeCache.txt", ignored);
 }
 
-bool looks_like_text(const fs::path& path) {
+bool has_wanted_ending(const fs::path& path, bool records) {
   const std::string extension = fs::path(without_packed_ending(path.native())).extension().string();
+  if (records) return std::ranges::find(kRecordExtensions, extension) != kRecordExtensions.end();
   return extension.empty() || std::ranges::find(kTextExtensions, extension) != kTextExtensions.end();
 }
 
 // Why a file of a directory is not read.
-std::string reason_to_leave_out(const std::string& path, const std::string& encoding) {
-  if (!looks_like_text(path)) return "its name's ending is not one of text";
+std::string reason_to_leave_out(const std::string& path, const SourceOptions& options) {
+  const std::string& encoding = options.encoding;
+  if (!has_wanted_ending(path, options.records))
+    return options.records ? "its name's ending is not one of records"
+                           : "its name's ending is not one of text";
   const MappedFile file(path, MappedFile::Access::sequential);
   const Content content = content_of(head_of(file.text()));
   if (content.kind == ContentKind::binary || (content.kind == ContentKind::zeros && encoding.empty())) {
@@ -87,13 +83,23 @@ void list_directory(const std::string& directory, const SourceOptions& options,
     }
   }
   INGOT_CHECK(!code, IoError(directory, "cannot list it: " + code.message()));
-  INGOT_CHECK(std::ranges::any_of(found, looks_like_text),
-              IoError(directory, fmt::format("holds no text files; files of these kinds are read: {}",
-                                             fmt::join(kTextExtensions, " "))));
   std::ranges::sort(found);
+  const auto wanted = [&](const fs::path& path) { return has_wanted_ending(path, options.records); };
+  if (std::ranges::none_of(found, wanted)) {
+    // What a directory of another kind of data holds says what to do: a Parquet file, Arrow files.
+    for (const std::string& path : found) {
+      const std::string ending = fs::path(path).extension().string();
+      if (ending == ".parquet" || ending == ".arrow") static_cast<void>(TextFile(path));
+    }
+    throw IoError(directory, options.records
+                                 ? fmt::format("holds no files of records; these are read: {}",
+                                               fmt::join(kRecordExtensions, " "))
+                                 : fmt::format("holds no text files; files of these kinds are read: {}",
+                                               fmt::join(kTextExtensions, " ")));
+  }
   for (std::string& path : found) {
     const SourceFormat format = format_of(path, options.format);
-    std::string reason = reason_to_leave_out(path, options.encoding);
+    std::string reason = reason_to_leave_out(path, options);
     files.push_back({std::move(path), format, std::move(reason)});
   }
 }
@@ -103,22 +109,7 @@ SourceFile named_file(const std::string& path, const SourceOptions& options) {
   const Content content = content_of(head_of(file.text()));
   if (content.kind == ContentKind::binary || content.kind == ContentKind::zeros)
     check_is_text(path, content, options.encoding);
-  INGOT_CHECK(
-      options.format != SourceFormat::automatic || !is_table(path),
-      FormatError(
-          path, 0, "text",
-          "is a table (CSV); save its text as JSON lines with a member 'text', or set type: text to read "
-          "the table as it stands"));
   return {path, format_of(path, options.format), ""};
-}
-
-// An array of objects, whatever the file is called.
-bool begins_json_array(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const std::size_t bracket = text.find_first_not_of(kSpace);
-  if (bracket == text.npos || text[bracket] != '[') return false;
-  const std::size_t brace = text.find_first_not_of(kSpace, bracket + 1);
-  return brace != text.npos && text[brace] == '{';
 }
 
 // Whether ill-formed sequences are as many as those that are well-formed and not ASCII: then it is another
@@ -151,17 +142,14 @@ class Reader {
     ++report_.files;
     path_ = &source.path;
     start_ = text.data();
-    SourceFormat format = source.format;
-    if (format == SourceFormat::automatic)
-      format = begins_json_array(text) ? SourceFormat::json : SourceFormat::text;
-    if (format == SourceFormat::json && is_lines(text)) format = SourceFormat::jsonl;
-    if (format == SourceFormat::json) {
-      read_json(text);
-    } else if (format == SourceFormat::jsonl) {
-      read_lines(text);
-    } else {
-      read_text(text);
-    }
+    const SourceFormat format = format_by_text(source.format, text);
+    if (format == SourceFormat::text) return read_text(text);
+    for_each_record(
+        source.path, text, format, [&](const Record& json) { return json.contains(options_.text_field); },
+        [&](const Record& record, const RecordPlace& place) {
+          give_record(record, place);
+          return true;
+        });
   }
 
   const SourceReport& report() const { return report_; }
@@ -178,57 +166,16 @@ class Reader {
     give(text);
   }
 
-  void read_lines(std::string_view text) {
-    for (std::int64_t number = 1; !text.empty(); ++number) {
-      const std::size_t end = std::min(text.find('\n'), text.size());
-      const std::string_view line = text.substr(0, end);
-      if (line.find_first_not_of(" \t\r") != line.npos) read_line(line, number);
-      text.remove_prefix(std::min(end + 1, text.size()));
-    }
-  }
-
-  void read_line(std::string_view line, std::int64_t number) {
-    const Json json = parse_json_or_discard<Json>(line);
-    if (json.is_discarded())  // again, for what is wrong
-      static_cast<void>(parse_json<Json>(line, *path_, fmt::format("line {}", number), line.data() - start_));
-    give_record(json, fmt::format("line {}", number), line.data() - start_);
-  }
-
-  // A file that ends in .json may hold a record a line all the same.
-  static bool is_lines(std::string_view text) {
-    const std::size_t end = text.find('\n');
-    if (end == text.npos || text.find_first_not_of(" \t\r\n", end) == text.npos) return false;
-    return parse_json_or_discard<Json>(text.substr(0, end)).is_object();
-  }
-
-  // An array of records; an object whose only array holds them ({"data": [...]}); a record.
-  void read_json(std::string_view text) {
-    const Json json = parse_json<Json>(text, *path_, "");
-    const Json* records = &json;
-    if (json.is_object() && !json.contains(options_.text_field)) {
-      const auto is_records = [](const Json& value) {
-        return value.is_array() && !value.empty() && value[0].is_object();
-      };
-      const auto found = std::ranges::find_if(json, is_records);
-      if (found != json.end() && std::ranges::count_if(json, is_records) == 1) records = &*found;
-    }
-    if (!records->is_array()) return give_record(*records, "record 1", 0);
-    std::int64_t number = 0;
-    for (const Json& record : *records) give_record(record, fmt::format("record {}", ++number), 0);
-  }
-
-  void give_record(const Json& json, const std::string& place, std::int64_t at) {
-    const auto fail = [&](std::string_view problem) { throw FormatError(*path_, at, place, problem); };
-    if (!json.is_object()) fail("is no JSON object");
+  void give_record(const Record& json, const RecordPlace& place) {
     const auto field = json.find(options_.text_field);
     if (field == json.end()) {
       std::vector<std::string> names;
       for (const auto& [name, value] : json.items()) names.push_back(name);
-      fail(fmt::format("has no '{}'; it has {}{}", options_.text_field, fmt::join(names, ", "),
-                       did_you_mean(options_.text_field, names)));
+      place.fail(fmt::format("has no '{}'; it has {}{}", options_.text_field, fmt::join(names, ", "),
+                             did_you_mean(options_.text_field, names)));
     }
     if (!field->is_string()) {
-      fail(fmt::format("'{}' is {}; expected a string", options_.text_field, field->type_name()));
+      place.fail(fmt::format("'{}' is {}; expected a string", options_.text_field, field->type_name()));
     }
     give(field->get_ref<const std::string&>());  // the JSON reader has checked the UTF-8
   }
@@ -325,6 +272,26 @@ SourceReport for_each_document(const SourceOptions& options, const std::vector<S
 
 SourceReport for_each_document(const SourceOptions& options, FunctionRef<void(std::string_view)> take) {
   return for_each_document(options, list_files(options), take);
+}
+
+void for_each_record(const SourceOptions& options, const std::vector<SourceFile>& files, IsRecord is_record,
+                     TakeRecord take) {
+  bool more = true;
+  for (const SourceFile& source : files) {
+    if (!source.left_out.empty() || !more) continue;
+    const TextFile file(source.path, options.encoding);
+    const bool json = source.format == SourceFormat::automatic && file.text().starts_with('{');
+    const SourceFormat format = format_by_text(json ? SourceFormat::json : source.format, file.text());
+    INGOT_CHECK(format != SourceFormat::text,
+                FormatError(source.path, 0, "records",
+                            "is plain text; expected records: JSON lines, an array of JSON objects, or a "
+                            "table (CSV), or type: text"));
+    for_each_record(source.path, file.text(), format, is_record,
+                    [&](const Record& record, const RecordPlace& place) {
+                      more = take(record, place);
+                      return more;
+                    });
+  }
 }
 
 }  // namespace ingot::data

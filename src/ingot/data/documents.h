@@ -6,16 +6,9 @@
 #include <vector>
 
 #include "ingot/base/parallel.h"
+#include "ingot/data/records.h"
 
 namespace ingot::data {
-
-enum class SourceFormat : std::uint8_t {
-  automatic,  ///< by the file's name and its first bytes: .jsonl, .json, and arrays of JSON objects are
-              ///< records
-  text,
-  jsonl,  ///< a record a line
-  json,   ///< an array of records, or an object with one
-};
 
 /// What becomes of text that is not UTF-8. In a directory, a file that is not text is left out in any case.
 enum class InvalidUtf8 : std::uint8_t {
@@ -25,14 +18,15 @@ enum class InvalidUtf8 : std::uint8_t {
   skip,     ///< the document is left out
 };
 
-/// Where training text comes from. Each text file, each part of one between separators, and each line of JSON
-/// is a document. Files may be packed and encoded as TextFile reads them.
+/// Where training data comes from. Each text file, each part of one between separators, and each record of
+/// JSON or of a table is a document. Files may be packed and encoded as TextFile reads them.
 struct SourceOptions {
   /// Files and directories, read in this order. A directory gives the text files below it, sorted by name;
   /// hidden ones, build folders and the like are left out.
   std::vector<std::string> paths;
+  bool records = false;  ///< a directory gives the files of records below it instead: JSON and tables
   SourceFormat format = SourceFormat::automatic;
-  /// Of a JSON line: the member that holds the text.
+  /// Of a record: the member that holds the text.
   std::string text_field = "text";
   /// Splits a text file into documents ("<|endoftext|>"); empty: a file is one document.
   std::string document_separator;
@@ -68,9 +62,13 @@ struct SourceReport {
 std::string describe_left_out(const std::vector<SourceFile>& files);
 
 /// Calls `take` for every document that is not empty. The text is valid only during the call. IoError and
-/// FormatError name the file, and for lines of JSON the line. A source without any document is an IoError.
+/// FormatError name the file, and for records the line. A source without any document is an IoError.
 SourceReport for_each_document(const SourceOptions& options, FunctionRef<void(std::string_view)> take);
 SourceReport for_each_document(const SourceOptions& options, const std::vector<SourceFile>& files,
                                FunctionRef<void(std::string_view)> take);
+
+/// The same for records: files that hold text are a FormatError. `take` returns false to end the reading.
+void for_each_record(const SourceOptions& options, const std::vector<SourceFile>& files, IsRecord is_record,
+                     TakeRecord take);
 
 }  // namespace ingot::data

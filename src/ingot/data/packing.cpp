@@ -31,6 +31,26 @@ Packing parse_packing(std::string_view text) {
   throw InvalidConfig("packing", fmt::format("'{}' is none of continuous, best_fit, none", text));
 }
 
+std::string_view name(ExcessLength strategy) {
+  switch (strategy) {
+    case ExcessLength::drop:
+      return "drop";
+    case ExcessLength::truncate:
+      return "truncate";
+    case ExcessLength::raise:
+      break;
+  }
+  return "raise";
+}
+
+ExcessLength parse_excess_length(std::string_view text) {
+  for (const ExcessLength strategy : {ExcessLength::drop, ExcessLength::truncate, ExcessLength::raise}) {
+    if (text == name(strategy)) return strategy;
+  }
+  throw InvalidConfig("excess_length_strategy",
+                      fmt::format("must be one of drop, truncate, raise, got '{}'", text));
+}
+
 void PackingOptions::validate() const {
   INGOT_CHECK(sequence_length > 0 && sequence_length <= std::numeric_limits<std::int32_t>::max(),
               InvalidConfig("sequence_len", fmt::format("is {}; must be at least 1", sequence_length)));
@@ -38,8 +58,10 @@ void PackingOptions::validate() const {
 }
 
 PackedSequences::PackedSequences(DocumentSet documents, const PackingOptions& options)
-    : documents_(std::move(documents)), options_(options), tokens_(documents_.tokens()) {
+    : documents_(std::move(documents)), options_(options) {
   options_.validate();
+  if (documents_.samples) fit_samples();
+  tokens_ = documents_.tokens();
   INGOT_CHECK(tokens_ > 0, InvalidConfig("datasets", "there are no tokens to make sequences of"));
   switch (options_.packing) {
     case Packing::continuous:
@@ -59,6 +81,33 @@ PackedSequences::PackedSequences(DocumentSet documents, const PackingOptions& op
       break;
   }
   first_segment_.push_back(static_cast<std::int64_t>(segments_.size()));
+}
+
+void PackedSequences::fit_samples() {
+  const std::int64_t length = options_.sequence_length;
+  std::vector<TokenRange> kept;
+  std::int64_t longest = 0;
+  for (TokenRange sample : documents_.documents) {
+    longest = std::max(longest, sample.size());
+    if (sample.size() > length) {
+      ++too_long_;
+      INGOT_CHECK(options_.excess_length != ExcessLength::raise,
+                  InvalidConfig("sequence_len",
+                                fmt::format("is {}, and a sample has {} tokens; make it larger, or set "
+                                            "excess_length_strategy to drop or truncate",
+                                            length, sample.size())));
+      if (options_.excess_length == ExcessLength::drop) continue;
+      sample.end = sample.begin + length;
+    }
+    kept.push_back(sample);
+  }
+  INGOT_CHECK(
+      !kept.empty() || documents_.documents.empty(),
+      InvalidConfig("sequence_len",
+                    fmt::format("is {}, and every sample is longer: up to {} tokens; make it larger, or "
+                                "set excess_length_strategy: truncate",
+                                length, longest)));
+  documents_.documents = std::move(kept);
 }
 
 void PackedSequences::lay_continuous() {
@@ -153,6 +202,15 @@ std::int64_t PackedSequences::fill_as(std::int64_t index, const SequenceRows<T>&
               rows.positions.begin() + static_cast<std::ptrdiff_t>(at + n), T{0});
     std::fill_n(rows.doc_start.begin() + static_cast<std::ptrdiff_t>(at), n, static_cast<T>(at));
     targets += segment.length - (segment.continues ? 0 : 1);
+    if (store.masked()) {
+      for (std::size_t i = 0; i < n; ++i) {
+        if (next[i] == static_cast<T>(kNoTarget) ||
+            store.trained(segment.begin + static_cast<std::int64_t>(i) + 1))
+          continue;
+        next[i] = static_cast<T>(kNoTarget);
+        --targets;
+      }
+    }
     at += n;
   }
   std::ranges::fill(rows.tokens.subspan(at), static_cast<T>(options_.pad_id));

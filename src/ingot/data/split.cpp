@@ -24,7 +24,7 @@ std::vector<Unit> units_of(const DocumentSet& all, std::int64_t wanted) {
   std::vector<Unit> units;
   for (std::size_t d = 0; d < all.documents.size(); ++d) {
     const TokenRange& document = all.documents[d];
-    const std::int64_t pieces = std::max<std::int64_t>(1, document.size() / piece);
+    const std::int64_t pieces = all.samples ? 1 : std::max<std::int64_t>(1, document.size() / piece);
     for (std::int64_t i = 0; i < pieces; ++i) {
       units.push_back({{document.begin + document.size() * i / pieces,
                         document.begin + document.size() * (i + 1) / pieces},
@@ -37,7 +37,7 @@ std::vector<Unit> units_of(const DocumentSet& all, std::int64_t wanted) {
 }  // namespace
 
 DocumentSet DocumentSet::all(std::shared_ptr<const TokenStore> store) {
-  DocumentSet set{std::move(store), {}};
+  DocumentSet set{.store = std::move(store)};
   set.documents.reserve(static_cast<std::size_t>(set.store->documents()));
   for (std::int64_t i = 0; i < set.store->documents(); ++i) set.documents.push_back(set.store->document(i));
   return set;
@@ -53,7 +53,8 @@ TrainValidation split_documents(const DocumentSet& all, double fraction, std::ui
   INGOT_CHECK(
       fraction >= 0 && fraction < 1,
       InvalidConfig("validation_split", fmt::format("is {}; must be at least 0 and below 1", fraction)));
-  TrainValidation sets{{all.store, {}}, {all.store, {}}};
+  const DocumentSet none{.store = all.store, .samples = all.samples};
+  TrainValidation sets{none, none};
   if (fraction == 0) {
     sets.train = all;
     return sets;

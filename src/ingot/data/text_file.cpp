@@ -131,9 +131,13 @@ void check_is_text(const std::string& path, const Content& content, const std::s
       readable,
       FormatError(
           path, 0, "text",
-          fmt::format("is {}, not text; expected text in UTF-8, or gzip or zstd of it, or UTF-16 with a "
-                      "byte order mark ('encoding' names others)",
-                      content.name)));
+          fmt::format("is {}, not text; {}", content.name,
+                      content.columnar()
+                          ? "save it as JSON lines, as with pandas: "
+                            "pd.read_parquet(path).to_json('data.jsonl', orient='records', lines=True), or "
+                            "datasets: load_from_disk(path).to_json('data.jsonl')"
+                          : "expected text in UTF-8, or gzip or zstd of it, or UTF-16 with a byte order mark "
+                            "('encoding' names others)")));
 }
 
 TextFile::TextFile(const std::string& path, const std::string& encoding)

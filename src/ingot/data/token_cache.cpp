@@ -94,30 +94,6 @@ SourceReport encode_all(const SourceOptions& source, const std::vector<SourceFil
   return report;
 }
 
-/// Everything that the tokens depend on. Each part ends with its length, so no two lists give the same text.
-std::string key_of(const SourceOptions& source, const std::vector<SourceFile>& files,
-                   const TokenEncoder& encoder) {
-  Sha256 hash;
-  const auto add = [&](std::string_view part) {
-    hash.update(part);
-    hash.update(fmt::format("#{}\n", part.size()));
-  };
-  add("ingot tokens 2");
-  add(encoder.identity);
-  add(fmt::format("{} {} {}", encoder.vocab_size, encoder.bos_id.value_or(-1), encoder.eos_id.value_or(-1)));
-  add(source.text_field);
-  add(source.encoding);
-  add(source.document_separator);
-  add(fmt::format("{}", static_cast<int>(source.invalid_utf8)));
-  for (const SourceFile& file : files) {
-    if (!file.left_out.empty()) continue;
-    add(fmt::format("{}", static_cast<int>(file.format)));
-    const MappedFile map(file.path, MappedFile::Access::sequential);
-    add(tree_hash(map.bytes()));
-  }
-  return hash.finish_hex();
-}
-
 /// The cached file where it is there and sound. `problem` says why it is not, but for one that is missing.
 std::shared_ptr<const TokenStore> open_cached(const std::string& path, const std::string& key,
                                               std::string& problem) {
@@ -144,18 +120,22 @@ void remove_oldest(const std::string& directory, int keep) {
   }
 }
 
-std::shared_ptr<const TokenStore> encode_in_memory(const SourceOptions& source,
-                                                   const std::vector<SourceFile>& files,
-                                                   const TokenEncoder& encoder, const std::string& key,
-                                                   TokenCacheReport& report) {
+std::shared_ptr<const TokenStore> make_in_memory(const std::string& key, std::int64_t vocab_size,
+                                                 FunctionRef<void(AddDocument)> make) {
   std::vector<std::int32_t> tokens;
   std::vector<std::int64_t> ends;
-  report.source = encode_all(source, files, encoder, [&](std::span<const std::int32_t> document) {
+  std::vector<bool> trained;
+  bool masked = false;
+  make([&](std::span<const std::int32_t> document, const std::vector<bool>& mask) {
     if (document.empty()) return;
     tokens.insert(tokens.end(), document.begin(), document.end());
     ends.push_back(static_cast<std::int64_t>(tokens.size()));
+    trained.insert(trained.end(), mask.begin(), mask.end());
+    trained.resize(tokens.size(), true);
+    masked = masked || !mask.empty();
   });
-  return std::make_shared<const TokenStore>(std::move(tokens), std::move(ends), encoder.vocab_size, key);
+  if (!masked) trained.clear();
+  return std::make_shared<const TokenStore>(std::move(tokens), std::move(ends), vocab_size, key, trained);
 }
 
 void check_not_empty(const TokenStore& store, const SourceOptions& source) {
@@ -163,6 +143,64 @@ void check_not_empty(const TokenStore& store, const SourceOptions& source) {
 }
 
 }  // namespace
+
+std::string source_key(const SourceOptions& source, const std::vector<SourceFile>& files,
+                       const std::vector<std::string>& parts) {
+  Sha256 hash;
+  // Each part ends with its length, so no two lists give the same text.
+  const auto add = [&](std::string_view part) {
+    hash.update(part);
+    hash.update(fmt::format("#{}\n", part.size()));
+  };
+  add("ingot tokens 3");
+  for (const std::string& part : parts) add(part);
+  add(source.text_field);
+  add(source.encoding);
+  add(source.document_separator);
+  add(fmt::format("{}", static_cast<int>(source.invalid_utf8)));
+  for (const SourceFile& file : files) {
+    if (!file.left_out.empty()) continue;
+    add(fmt::format("{}", static_cast<int>(file.format)));
+    const MappedFile map(file.path, MappedFile::Access::sequential);
+    add(tree_hash(map.bytes()));
+  }
+  return hash.finish_hex();
+}
+
+std::shared_ptr<const TokenStore> cached_tokens(const std::string& key, std::int64_t vocab_size,
+                                                const TokenCacheOptions& cache, TokenCacheReport& report,
+                                                FunctionRef<void(AddDocument)> make) {
+  if (cache.directory.empty()) return make_in_memory(key, vocab_size, make);
+  std::shared_ptr<const TokenStore> store;
+  const std::string path = fmt::format("{}/{}.tokens", cache.directory, key.substr(0, 32));
+  store = open_cached(path, key, report.problem);
+  report.reused = store != nullptr;
+  try {
+    if (store == nullptr) {
+      make_directories(cache.directory);
+      sweep_partial(cache.directory);  // what a killed process left
+      write_file_atomically(path, [&](FileWriter& out) {
+        TokenFileWriter writer(out, vocab_size);
+        make([&](std::span<const std::int32_t> tokens, const std::vector<bool>& trained) {
+          writer.add_document(tokens, trained);
+        });
+        writer.finish(key);
+      });
+      store = std::make_shared<const TokenStore>(TokenStore::open(path));
+      remove_oldest(cache.directory, cache.keep);
+    } else {
+      std::error_code ignored;
+      fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);  // in use: not the oldest
+    }
+    report.path = path;
+    return store;
+  } catch (const IoError& error) {
+    // Only the cache's own troubles: those of the source come again below, and for good.
+    if (!error.path.starts_with(cache.directory)) throw;
+    report.problem = fmt::format("{}; the tokens are kept in memory for this run", error.what());
+  }
+  return store != nullptr ? store : make_in_memory(key, vocab_size, make);
+}
 
 std::shared_ptr<const TokenStore> load_tokens(const SourceOptions& source, const TokenEncoder& encoder,
                                               const TokenCacheOptions& cache, TokenCacheReport* report_out) {
@@ -173,36 +211,13 @@ std::shared_ptr<const TokenStore> load_tokens(const SourceOptions& source, const
   report = {};
   const std::vector<SourceFile> files = list_files(source);
   report.left_out = describe_left_out(files);
-  const std::string key = key_of(source, files, encoder);
-  std::shared_ptr<const TokenStore> store;
-  if (!cache.directory.empty()) {
-    const std::string path = fmt::format("{}/{}.tokens", cache.directory, key.substr(0, 32));
-    store = open_cached(path, key, report.problem);
-    report.reused = store != nullptr;
-    try {
-      if (store == nullptr) {
-        make_directories(cache.directory);
-        sweep_partial(cache.directory);  // what a killed process left
-        write_file_atomically(path, [&](FileWriter& out) {
-          TokenFileWriter writer(out, encoder.vocab_size);
-          report.source =
-              encode_all(source, files, encoder, [&](auto tokens) { writer.add_document(tokens); });
-          writer.finish(key);
-        });
-        store = std::make_shared<const TokenStore>(TokenStore::open(path));
-        remove_oldest(cache.directory, cache.keep);
-      } else {
-        std::error_code ignored;
-        fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);  // in use: not the oldest
-      }
-      report.path = path;
-    } catch (const IoError& error) {
-      // Only the cache's own troubles: those of the source come again below, and for good.
-      if (!error.path.starts_with(cache.directory)) throw;
-      report.problem = fmt::format("{}; the tokens are kept in memory for this run", error.what());
-    }
-  }
-  if (store == nullptr) store = encode_in_memory(source, files, encoder, key, report);
+  const std::string ends =
+      fmt::format("{} {} {}", encoder.vocab_size, encoder.bos_id.value_or(-1), encoder.eos_id.value_or(-1));
+  const std::string key = source_key(source, files, {encoder.identity, ends});
+  auto store = cached_tokens(key, encoder.vocab_size, cache, report, [&](AddDocument add) {
+    report.source =
+        encode_all(source, files, encoder, [&](std::span<const std::int32_t> tokens) { add(tokens, {}); });
+  });
   check_not_empty(*store, source);
   return store;
 }

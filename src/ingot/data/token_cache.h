@@ -43,6 +43,19 @@ struct TokenCacheReport {
   std::string left_out;  ///< describe_left_out()
 };
 
+/// Takes a document's tokens, and which of them are trained: empty, all are.
+using AddDocument = FunctionRef<void(std::span<const std::int32_t>, const std::vector<bool>&)>;
+
+/// The tokens that `make` gives, document by document: from the cache where a sound file has `key`, else made
+/// now, and put there. `make` is called again where the cache could not be written.
+std::shared_ptr<const TokenStore> cached_tokens(const std::string& key, std::int64_t vocab_size,
+                                                const TokenCacheOptions& cache, TokenCacheReport& report,
+                                                FunctionRef<void(AddDocument)> make);
+
+/// SHA-256 over everything that what is read from these files depends on, and `parts`.
+std::string source_key(const SourceOptions& source, const std::vector<SourceFile>& files,
+                       const std::vector<std::string>& parts);
+
 /// The tokens of a source: from the cache where its content, the tokenizer and the options are the same, else
 /// made now, and put there. A damaged or foreign file in the cache is replaced. Where the cache cannot be
 /// written the tokens stay in memory, and the report says why.

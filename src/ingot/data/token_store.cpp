@@ -14,7 +14,7 @@ namespace ingot::data {
 namespace {
 
 constexpr std::array<char, 8> kMagic{'I', 'N', 'G', 'O', 'T', 'T', 'O', 'K'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kPiece = std::size_t{4} << 20;
 
 /// The last bytes of a token file. Little-endian, as every machine that Ingot runs on.
@@ -24,14 +24,25 @@ struct Trailer {
   std::uint64_t tokens;
   std::uint64_t documents;
   std::uint64_t vocab_size;
+  std::uint64_t mask_bytes;  // 0: all tokens are trained
   std::uint32_t token_bytes;
   std::uint32_t version;
   std::array<char, 64> trailer_hash;  // SHA-256 of what stands above
   std::array<char, 8> magic;
 };
-static_assert(sizeof(Trailer) == 64 * 3 + 8 * 5 && std::is_trivially_copyable_v<Trailer>);
+static_assert(sizeof(Trailer) == 64 * 3 + 8 * 6 && std::is_trivially_copyable_v<Trailer>);
 
 constexpr std::size_t padded(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
+
+constexpr std::size_t bytes_of_bits(std::size_t bits) { return padded((bits + 7) / 8); }
+
+// Appends bits, one for each token; `trained` empty: `count` ones.
+void append_bits(std::vector<std::uint8_t>& bits, std::size_t at, std::size_t count,
+                 const std::vector<bool>& trained) {
+  bits.resize(bytes_of_bits(at + count));
+  for (std::size_t i = 0; i < count; ++i)
+    if (trained.empty() || trained[i]) bits[(at + i) / 8] |= static_cast<std::uint8_t>(1U << ((at + i) % 8));
+}
 
 std::string hash_of(const Trailer& trailer) {
   return sha256_hex(std::as_bytes(std::span(&trailer, 1)).first(offsetof(Trailer, trailer_hash)));
@@ -87,7 +98,7 @@ std::string tree_hash(std::span<const std::byte> bytes) {
 }
 
 TokenStore::TokenStore(std::vector<std::int32_t> tokens, std::vector<std::int64_t> document_ends,
-                       std::int64_t vocab_size, std::string key)
+                       std::int64_t vocab_size, std::string key, const std::vector<bool>& trained)
     : memory_(std::move(tokens)),
       wide_(memory_.data()),
       size_(static_cast<std::int64_t>(memory_.size())),
@@ -97,9 +108,15 @@ TokenStore::TokenStore(std::vector<std::int32_t> tokens, std::vector<std::int64_
   document_ends_ = memory_ends_;
   check_documents(document_ends_, size_, "tokens in memory");
   max_token_ = largest(std::span<const std::int32_t>(memory_), vocab_size_, "tokens in memory");
+  INGOT_ASSERT(trained.empty() || trained.size() == memory_.size());
+  if (!trained.empty()) {
+    append_bits(memory_mask_, 0, memory_.size(), trained);
+    mask_ = memory_mask_.data();
+  }
   if (key_.empty()) {
     key_ = sha256_hex(tree_hash(std::as_bytes(std::span(memory_))) +
-                      tree_hash(std::as_bytes(std::span(memory_ends_))));
+                      tree_hash(std::as_bytes(std::span(memory_ends_))) +
+                      tree_hash(std::as_bytes(std::span(memory_mask_))));
   }
 }
 
@@ -126,11 +143,14 @@ TokenStore TokenStore::open(const std::string& path) {
   INGOT_CHECK(
       trailer.token_bytes == 2 || trailer.token_bytes == 4,
       FormatError(path, at, "token_bytes", fmt::format("is {}, expected 2 or 4", trailer.token_bytes)));
-  INGOT_CHECK(tokens <= body.size() && documents <= body.size() &&
-                  padded(tokens * trailer.token_bytes) + documents * 8 == body.size(),
-              FormatError(path, at, "tokens",
-                          fmt::format("{} tokens of {} bytes and {} documents do not make {} bytes", tokens,
-                                      trailer.token_bytes, documents, body.size())));
+  INGOT_CHECK(
+      tokens <= body.size() && documents <= body.size() &&
+          (trailer.mask_bytes == 0 || trailer.mask_bytes == bytes_of_bits(tokens)) &&
+          padded(tokens * trailer.token_bytes) + documents * 8 + trailer.mask_bytes == body.size(),
+      FormatError(path, at, "tokens",
+                  fmt::format("{} tokens of {} bytes, {} documents and a mask of {} bytes do not make {} "
+                              "bytes",
+                              tokens, trailer.token_bytes, documents, trailer.mask_bytes, body.size())));
   INGOT_CHECK(trailer.vocab_size <= std::uint64_t{1} << 31,
               FormatError(path, at, "vocab_size", fmt::format("is {}", trailer.vocab_size)));
   INGOT_CHECK(text_of(trailer.hash) == tree_hash(body),
@@ -142,6 +162,7 @@ TokenStore TokenStore::open(const std::string& path) {
   const auto* ends =
       reinterpret_cast<const std::int64_t*>(body.data() + padded(tokens * trailer.token_bytes));
   store.document_ends_ = {ends, static_cast<std::size_t>(documents)};
+  if (trailer.mask_bytes > 0) store.mask_ = reinterpret_cast<const std::uint8_t*>(ends + documents);
   check_documents(store.document_ends_, store.size_, path);
   if (trailer.token_bytes == 2) {
     store.narrow_ = reinterpret_cast<const std::uint16_t*>(body.data());
@@ -179,9 +200,11 @@ struct TokenFileWriter::State {
   std::int64_t vocab_size;
   bool narrow;
   std::uint64_t tokens = 0;
-  std::vector<std::int64_t> ends;
-  std::vector<std::uint16_t> buffer;
-  Sha256 all, piece;
+  std::vector<std::int64_t> ends{};
+  std::vector<std::uint8_t> mask{};
+  bool masked = false;
+  std::vector<std::uint16_t> buffer{};
+  Sha256 all{}, piece{};
   std::size_t in_piece = 0;
 
   void write(std::span<const std::byte> bytes) {
@@ -202,10 +225,10 @@ struct TokenFileWriter::State {
 };
 
 TokenFileWriter::TokenFileWriter(FileWriter& out, std::int64_t vocab_size)
-    : state_(new State{out, vocab_size, vocab_size <= 1 << 16, 0, {}, {}, {}, {}, 0}) {}
+    : state_(new State{.out = out, .vocab_size = vocab_size, .narrow = vocab_size <= 1 << 16}) {}
 TokenFileWriter::~TokenFileWriter() = default;
 
-void TokenFileWriter::add_document(std::span<const std::int32_t> tokens) {
+void TokenFileWriter::add_document(std::span<const std::int32_t> tokens, const std::vector<bool>& trained) {
   if (tokens.empty()) return;
   largest(tokens, state_->vocab_size, "the tokenizer's output");
   if (state_->narrow) {
@@ -216,6 +239,8 @@ void TokenFileWriter::add_document(std::span<const std::int32_t> tokens) {
   } else {
     state_->write(std::as_bytes(tokens));
   }
+  append_bits(state_->mask, state_->tokens, tokens.size(), trained);
+  state_->masked = state_->masked || !trained.empty();
   state_->tokens += tokens.size();
   state_->ends.push_back(static_cast<std::int64_t>(state_->tokens));
 }
@@ -228,6 +253,7 @@ void TokenFileWriter::finish(const std::string& key) {
   const std::size_t written = s.tokens * token_bytes;
   s.write(std::span(zeros).first(padded(written) - written));
   s.write(std::as_bytes(std::span(s.ends)));
+  if (s.masked) s.write(std::as_bytes(std::span(s.mask)));
   if (s.in_piece > 0) s.end_piece();
   Trailer trailer{};
   put(trailer.key, key);
@@ -235,6 +261,7 @@ void TokenFileWriter::finish(const std::string& key) {
   trailer.tokens = s.tokens;
   trailer.documents = s.ends.size();
   trailer.vocab_size = static_cast<std::uint64_t>(s.vocab_size);
+  trailer.mask_bytes = s.masked ? s.mask.size() : 0;
   trailer.token_bytes = static_cast<std::uint32_t>(token_bytes);
   trailer.version = kVersion;
   put(trailer.trailer_hash, hash_of(trailer));

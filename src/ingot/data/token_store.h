@@ -22,8 +22,9 @@ struct TokenRange {
 class TokenStore {
  public:
   /// In memory. `document_ends` are positions after each document's last token, ascending to tokens.size().
+  /// `trained`: for each token whether it is learned; empty: all are.
   TokenStore(std::vector<std::int32_t> tokens, std::vector<std::int64_t> document_ends,
-             std::int64_t vocab_size, std::string key = {});
+             std::int64_t vocab_size, std::string key = {}, const std::vector<bool>& trained = {});
   /// Maps a file that TokenFileWriter made and checks all of it: lengths, SHA-256, ids below vocab_size,
   /// documents in order. FormatError otherwise.
   static TokenStore open(const std::string& path);
@@ -42,6 +43,13 @@ class TokenStore {
   void read(std::int64_t begin, std::span<std::int64_t> out) const;
   std::int32_t at(std::int64_t i) const { return narrow_ != nullptr ? narrow_[i] : wide_[i]; }
 
+  /// Whether some tokens are only read, as the questions of a chat are, and not learned.
+  bool masked() const { return mask_ != nullptr; }
+  /// Whether a model learns to predict token `i`.
+  bool trained(std::int64_t i) const {
+    return mask_ == nullptr || ((mask_[i / 8] >> static_cast<unsigned>(i % 8)) & 1U) != 0;
+  }
+
   /// Of the tokenizer that made the tokens.
   std::int64_t vocab_size() const { return vocab_size_; }
   std::int32_t max_token() const { return max_token_; }
@@ -57,6 +65,8 @@ class TokenStore {
   std::vector<std::int32_t> memory_;
   const std::uint16_t* narrow_ = nullptr;  // one of the two is set
   const std::int32_t* wide_ = nullptr;
+  std::vector<std::uint8_t> memory_mask_;
+  const std::uint8_t* mask_ = nullptr;  // a bit for each token
   std::int64_t size_ = 0;
   std::span<const std::int64_t> document_ends_;
   std::vector<std::int64_t> memory_ends_;
@@ -68,13 +78,15 @@ class TokenStore {
 /// InvalidConfig where the tokens do not fit a model of `model_vocab_size` rows of embeddings.
 void check_vocabulary(const TokenStore& store, std::int64_t model_vocab_size);
 
-/// Writes a token file: tokens (2 bytes each where the vocabulary allows, else 4), document ends, and a
-/// trailer with counts, key and SHA-256. The trailer comes last because the counts are known last.
+/// Writes a token file: tokens (2 bytes each where the vocabulary allows, else 4), document ends, a bit for
+/// each token where some are not trained, and a trailer with counts, key and SHA-256. The trailer comes last
+/// because the counts are known last.
 class TokenFileWriter {
  public:
   TokenFileWriter(FileWriter& out, std::int64_t vocab_size);
   ~TokenFileWriter();
-  void add_document(std::span<const std::int32_t> tokens);
+  /// `trained`: for each token whether it is learned; empty: all are.
+  void add_document(std::span<const std::int32_t> tokens, const std::vector<bool>& trained = {});
   /// `key`: up to 64 characters.
   void finish(const std::string& key);
 

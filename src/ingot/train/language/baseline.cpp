@@ -19,12 +19,12 @@ std::uint64_t pair_key(std::int32_t first, std::int32_t second) {
          static_cast<std::uint32_t>(second);
 }
 
-// Calls f(previous, next) for every pair of neighbours inside a document.
+// Calls f(previous, next) for every pair of neighbours inside a document whose second is trained.
 template <class F>
 void for_each_pair(const data::DocumentSet& set, F&& f) {
   for (const data::TokenRange& document : set.documents) {
     for (std::int64_t i = document.begin + 1; i < document.end; ++i)
-      f(set.store->at(i - 1), set.store->at(i));
+      if (set.store->trained(i)) f(set.store->at(i - 1), set.store->at(i));
   }
 }
 
