@@ -211,6 +211,11 @@ std::string ConfigReader::choice(std::string_view key, std::string_view fallback
   return value;
 }
 
+bool ConfigReader::is_mapping(std::string_view key) const {
+  const Node* node = node_->find(key);
+  return node != nullptr && node->kind == Node::Kind::map;
+}
+
 ConfigReader ConfigReader::section(std::string_view key) const {
   Node* node = find(key);
   if (node == nullptr) {

@@ -53,6 +53,8 @@ class ConfigReader {
   std::string choice(std::string_view key, std::string_view fallback,
                      const std::vector<std::string>& allowed) const;
 
+  /// Whether the value is a mapping. Does not count as reading it.
+  bool is_mapping(std::string_view key) const;
   /// A mapping below this one; absent or null, it reads as empty.
   ConfigReader section(std::string_view key) const;
   /// A list of mappings (`datasets`); absent or null, it is empty. One bare mapping counts as a list of one.

@@ -21,20 +21,6 @@ void require(bool holds, const char* key, const std::string& problem) {
   INGOT_CHECK(holds, InvalidConfig(key, problem));
 }
 
-std::vector<DatasetConfig> read_datasets(const ConfigReader& root, std::string_view key) {
-  std::vector<DatasetConfig> datasets;
-  for (const ConfigReader& entry : root.sections(key)) {
-    DatasetConfig dataset;
-    dataset.path = entry.require<std::string>("path");
-    dataset.type = entry.choice("type", dataset.type, {"auto", "text", "jsonl", "json"});
-    entry.alias("field", "text_field");
-    dataset.text_field = entry.get("text_field", dataset.text_field);
-    dataset.encoding = entry.get("encoding", dataset.encoding);
-    datasets.push_back(std::move(dataset));
-  }
-  return datasets;
-}
-
 // Of a mixture of experts; the defaults are Mixtral's.
 void read_experts(const ConfigReader& section, LanguageConfig& c) {
   const LanguageFamily& family = language_family(c.model_type, "model_type");
@@ -111,8 +97,10 @@ void read_schedule(const ConfigReader& root, TrainConfig& t) {
 }
 
 void read_data(const ConfigReader& root, TrainConfig& t) {
-  t.datasets = read_datasets(root, "datasets");
-  t.validation_datasets = read_datasets(root, "validation_datasets");
+  t.samples = read_sample_config(root);
+  t.datasets = read_datasets(root, "datasets", t.samples);
+  root.alias("test_datasets", "validation_datasets");
+  t.validation_datasets = read_datasets(root, "validation_datasets", t.samples);
   root.alias("val_set_size", "validation_split_ratio");
   t.validation_split_ratio = root.get("validation_split_ratio", t.validation_split_ratio, fraction());
   t.cache_dir = root.get("cache_dir", t.cache_dir);

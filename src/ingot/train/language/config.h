@@ -10,19 +10,12 @@
 #include "ingot/models/language/recompute.h"
 #include "ingot/optim/schedule.h"
 #include "ingot/train/language/adapter_training.h"
+#include "ingot/train/language/dataset_config.h"
 #include "ingot/train/optimizer_setup.h"
 
 namespace ingot {
 
 class Config;
-
-/// One source of training text.
-struct DatasetConfig {
-  std::string path;                 ///< a text file, records of JSON, or a directory of these
-  std::string type = "auto";        ///< "auto" (by ending and content), "text", "jsonl", "json"
-  std::string text_field = "text";  ///< of records: the key that holds the text
-  std::string encoding;             ///< of files that are not UTF-8: latin1, cp1252, shift_jis ...
-};
 
 /// Everything that `ingot train` reads. The YAML keys are those that Surogate and axolotl users know;
 /// docs/training.md lists them.
@@ -37,11 +30,12 @@ struct TrainConfig {
 
   AdapterTraining adapter;
 
+  SampleConfig samples;
   std::vector<DatasetConfig> datasets;
   std::vector<DatasetConfig> validation_datasets;
   double validation_split_ratio = 0.1;
   std::string cache_dir;       ///< of tokenised data; empty: <output_dir>/cache
-  bool sample_packing = true;  ///< several documents in one sequence
+  bool sample_packing = true;  ///< several documents or samples in one sequence
   bool document_mask = true;   ///< which do not see each other
 
   std::string output_dir = "output";

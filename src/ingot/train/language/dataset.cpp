@@ -1,13 +1,18 @@
 #include "ingot/train/language/dataset.h"
 
+#include <filesystem>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/log.h"
+#include "ingot/data/samples.h"
 #include "ingot/data/token_cache.h"
 #include "ingot/data/tokenizer_encoder.h"
 #include "ingot/text/bpe_trainer.h"
@@ -15,67 +20,223 @@
 namespace ingot {
 namespace {
 
+void warn(const std::string& text) {
+  if (!text.empty()) log(LogLevel::warn, "ingot::data", text);
+}
+
 data::SourceOptions source_options(const DatasetConfig& dataset) {
   data::SourceOptions options;
   options.paths = {dataset.path};
+  if (!dataset.data_files.empty()) options.paths.clear();
+  for (const std::string& file : dataset.data_files) {
+    const std::string below = dataset.path + "/" + file;
+    options.paths.push_back(std::filesystem::exists(below) ? below : file);
+  }
+  options.records = dataset.kind == DatasetKind::chat || dataset.kind == DatasetKind::instruction;
+  options.format = dataset.format;
   options.text_field = dataset.text_field;
   options.invalid_utf8 = data::InvalidUtf8::stray;
   options.encoding = dataset.encoding;
-  if (dataset.type == "text") options.format = data::SourceFormat::text;
-  if (dataset.type == "jsonl") options.format = data::SourceFormat::jsonl;
-  if (dataset.type == "json") options.format = data::SourceFormat::json;
   return options;
 }
 
-void tell_left_out(const data::TokenCacheReport& report) {
-  if (!report.left_out.empty()) log(LogLevel::warn, "ingot::data", report.left_out);
+// The first record of a source; nothing where it is text.
+std::optional<data::Record> first_record(const DatasetConfig& dataset, data::SourceOptions& options) {
+  std::vector<data::SourceFile> files;
+  try {
+    files = data::list_files(options);
+  } catch (const IoError&) {
+    if (!std::filesystem::is_directory(dataset.path)) throw;
+    options.records = true;  // no text in this directory: tables, then, or JSON
+    files = data::list_files(options);
+  }
+  if (files.front().format == data::SourceFormat::text) return std::nullopt;
+  const auto is_record = [&](const data::Record& json) {
+    return dataset.chat.found_in(json) || json.contains(dataset.text_field);
+  };
+  std::optional<data::Record> first;
+  try {
+    data::for_each_record(options, files, is_record,
+                          [&](const data::Record& record, const data::RecordPlace&) {
+                            first = record;
+                            return false;
+                          });
+  } catch (const FormatError& error) {
+    if (error.field != "records") throw;  // plain text
+  }
+  return first;
 }
 
-// The documents of several data sets as one set: a single store, so that shuffling mixes them.
-data::DocumentSet load_documents(const TrainConfig& config, const std::vector<DatasetConfig>& datasets,
-                                 const data::TokenEncoder& encoder, bool& reused) {
-  data::TokenCacheOptions cache;
-  cache.directory = config.cache_dir.empty() ? config.output_dir + "/cache" : config.cache_dir;
-  if (datasets.size() == 1) {
-    data::TokenCacheReport report;
-    auto store = data::load_tokens(source_options(datasets.front()), encoder, cache, &report);
-    reused = report.reused;
-    tell_left_out(report);
-    return data::DocumentSet::all(std::move(store));
+// A data set whose kind is known: that of its first record, where it is not named.
+DatasetConfig with_kind(DatasetConfig dataset) {
+  if (dataset.kind != DatasetKind::automatic) return dataset;
+  data::SourceOptions options = source_options(dataset);
+  const std::optional<data::Record> record = first_record(dataset, options);
+  dataset.kind = DatasetKind::text;
+  if (!record || record->contains(dataset.text_field)) return dataset;
+  if (dataset.chat.found_in(*record)) {
+    dataset.kind = DatasetKind::chat;
+    return dataset;
   }
+  for (const std::string& name : data::instruction_formats()) {
+    dataset.instruction = *data::instruction_format(name);
+    if (!dataset.instruction.found_in(*record)) continue;
+    dataset.kind = DatasetKind::instruction;
+    return dataset;
+  }
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : record->items()) keys.push_back(key);
+  INGOT_CHECK(
+      !record->contains("chosen"),
+      InvalidConfig("datasets.type", fmt::format("{} holds preferences (chosen, rejected), which are not "
+                                                 "trained yet",
+                                                 dataset.path)));
+  throw InvalidConfig(
+      "datasets.type",
+      fmt::format(
+          "what the records of {} are cannot be seen from their members: {}. Set type: text with text_field, "
+          "chat_template with field_messages, or alpaca and its kin, or a mapping with field_instruction and "
+          "field_output",
+          dataset.path, fmt::join(keys, ", ")));
+}
+
+// One data set as documents.
+struct Loaded {
+  std::shared_ptr<const data::TokenStore> store;
+  bool samples = false;
+  bool reused = false;
+};
+
+data::SampleEncoder sample_encoder(const DatasetConfig& dataset, const text::Tokenizer& tokenizer) {
+  if (dataset.kind == DatasetKind::instruction)
+    return data::instruction_encoder(tokenizer, dataset.instruction, dataset.training.train_on_inputs);
+  const std::string& source =
+      dataset.chat_template.empty() ? tokenizer.config().chat_template : dataset.chat_template;
+  return data::chat_encoder(tokenizer, source, dataset.chat, dataset.training);
+}
+
+void tell(const DatasetConfig& dataset, const data::SampleReport& report) {
+  warn(report.cache.left_out);
+  if (report.all_masked > 0)
+    warn(fmt::format("{}: {} samples are left out: every token of theirs is masked", dataset.path,
+                     report.all_masked));
+  if (report.unterminated > 0)
+    warn(fmt::format(
+        "{}: in {} of {} samples no token that ends a turn is trained, so the model does not learn to "
+        "stop; eot_tokens names what ends a turn in this template",
+        dataset.path, report.unterminated, report.samples));
+}
+
+Loaded load_dataset(const TrainConfig& config, const DatasetConfig& given, const text::Tokenizer& tokenizer) {
+  const data::TokenCacheOptions cache{.directory = config.cache_dir.empty() ? config.output_dir + "/cache"
+                                                                            : config.cache_dir};
+  const DatasetConfig dataset = with_kind(given);
+  if (dataset.kind == DatasetKind::text) {
+    data::TokenCacheReport report;
+    auto store = data::load_tokens(source_options(dataset), data::encoder_of(tokenizer), cache, &report);
+    warn(report.left_out);
+    return {std::move(store), false, report.reused};
+  }
+  data::SampleReport report;
+  auto store = data::load_samples(source_options(dataset), sample_encoder(dataset, tokenizer), cache, report);
+  tell(dataset, report);
+  return {std::move(store), true, report.cache.reused};
+}
+
+// All documents of several stores as one, so that shuffling mixes them.
+std::shared_ptr<const data::TokenStore> joined(const std::vector<Loaded>& parts, std::int64_t vocab_size) {
   std::vector<std::int32_t> tokens;
   std::vector<std::int64_t> ends;
+  std::vector<bool> trained;
   std::string key;
+  bool masked = false;
+  for (const Loaded& part : parts) {
+    const auto base = static_cast<std::int64_t>(tokens.size());
+    tokens.resize(tokens.size() + static_cast<std::size_t>(part.store->size()));
+    part.store->read(0, std::span(tokens).subspan(static_cast<std::size_t>(base)));
+    for (std::int64_t i = 0; i < part.store->documents(); ++i)
+      ends.push_back(base + part.store->document(i).end);
+    for (std::int64_t i = 0; i < part.store->size(); ++i) trained.push_back(part.store->trained(i));
+    masked = masked || part.store->masked();
+    key += part.store->key();
+  }
+  if (!masked) trained.clear();
+  return std::make_shared<data::TokenStore>(std::move(tokens), std::move(ends), vocab_size,
+                                            sha256_hex(std::string_view(key)), trained);
+}
+
+// Where texts stand beside samples, which are never cut, those of more than a sequence go in pieces.
+void cut_texts(data::DocumentSet& set, const std::vector<Loaded>& parts, std::int64_t length) {
+  std::vector<data::TokenRange> documents;
+  std::int64_t base = 0;
+  std::size_t at = 0;
+  for (const Loaded& part : parts) {
+    base += part.store->size();
+    for (; at < set.documents.size() && set.documents[at].end <= base; ++at) {
+      data::TokenRange rest = set.documents[at];
+      for (; !part.samples && rest.size() > length; rest.begin += length)
+        documents.push_back({rest.begin, rest.begin + length});
+      documents.push_back(rest);
+    }
+  }
+  set.documents = std::move(documents);
+}
+
+data::DocumentSet load_documents(const TrainConfig& config, const std::vector<DatasetConfig>& datasets,
+                                 const text::Tokenizer& tokenizer, bool& reused) {
+  std::vector<Loaded> parts;
+  bool samples = false;
   reused = true;
   for (const DatasetConfig& dataset : datasets) {
-    data::TokenCacheReport report;
-    const auto store = data::load_tokens(source_options(dataset), encoder, cache, &report);
-    reused = reused && report.reused;
-    tell_left_out(report);
-    const std::size_t base = tokens.size();
-    tokens.resize(base + static_cast<std::size_t>(store->size()));
-    store->read(0, std::span(tokens).subspan(base));
-    for (std::int64_t i = 0; i < store->documents(); ++i) {
-      ends.push_back(static_cast<std::int64_t>(base) + store->document(i).end);
-    }
-    key += store->key();
+    parts.push_back(load_dataset(config, dataset, tokenizer));
+    samples = samples || parts.back().samples;
+    reused = reused && parts.back().reused;
   }
-  return data::DocumentSet::all(std::make_shared<data::TokenStore>(
-      std::move(tokens), std::move(ends), encoder.vocab_size, sha256_hex(std::string_view(key))));
+  data::DocumentSet set =
+      data::DocumentSet::all(parts.size() == 1 ? parts.front().store : joined(parts, tokenizer.vocab_size()));
+  set.samples = samples;
+  if (samples) cut_texts(set, parts, config.sequence_len);
+  return set;
+}
+
+void tell_too_long(const data::PackedSequences& sequences, const data::PackingOptions& options) {
+  if (sequences.too_long() == 0) return;
+  warn(fmt::format(
+      "sequence_len: {} samples are longer than {} tokens and are {} (excess_length_strategy: {})",
+      sequences.too_long(), options.sequence_length,
+      options.excess_length == data::ExcessLength::drop ? "left out" : "cut off",
+      name(options.excess_length)));
 }
 
 }  // namespace
 
 void check_data_paths(const TrainConfig& config) {
   for (const auto* datasets : {&config.datasets, &config.validation_datasets}) {
-    for (const DatasetConfig& dataset : *datasets)
-      static_cast<void>(data::list_files(source_options(dataset)));
+    for (const DatasetConfig& dataset : *datasets) {
+      if (dataset.kind == DatasetKind::automatic)
+        static_cast<void>(with_kind(dataset));
+      else
+        static_cast<void>(data::list_files(source_options(dataset)));
+    }
   }
+}
+
+text::Tokenizer with_chat_template(const text::Tokenizer& tokenizer, const SampleConfig& samples) {
+  text::TokenizerConfig config = tokenizer.config();
+  if (samples.chat_template.empty() || (samples.keep_tokenizers_template && !config.chat_template.empty()))
+    return tokenizer;
+  config.chat_template = samples.chat_template;
+  return tokenizer.with_config(config);
 }
 
 text::Tokenizer train_tokenizer(const TrainConfig& config) {
   std::vector<std::string> documents;
   for (const DatasetConfig& dataset : config.datasets) {
+    INGOT_CHECK(
+        with_kind(dataset).kind == DatasetKind::text,
+        InvalidConfig("tokenizer", fmt::format("is missing, and one cannot be trained on the chats or "
+                                               "instructions of {}; name a tokenizer",
+                                               dataset.path)));
     data::for_each_document(source_options(dataset),
                             [&](std::string_view text) { documents.emplace_back(text); });
   }
@@ -95,9 +256,8 @@ text::Tokenizer train_tokenizer(const TrainConfig& config) {
 }
 
 TrainingData prepare_data(const TrainConfig& config, const text::Tokenizer& tokenizer) {
-  const data::TokenEncoder encoder = data::encoder_of(tokenizer);
   TrainingData result;
-  data::DocumentSet all = load_documents(config, config.datasets, encoder, result.reused_cache);
+  data::DocumentSet all = load_documents(config, config.datasets, tokenizer, result.reused_cache);
   if (config.validation_datasets.empty()) {
     data::TrainValidation parts = data::split_documents(all, config.validation_split_ratio, config.seed);
     result.train_documents = std::move(parts.train);
@@ -105,16 +265,22 @@ TrainingData prepare_data(const TrainConfig& config, const text::Tokenizer& toke
   } else {
     result.train_documents = std::move(all);
     bool reused = false;
-    result.validation_documents = load_documents(config, config.validation_datasets, encoder, reused);
+    result.validation_documents = load_documents(config, config.validation_datasets, tokenizer, reused);
   }
   data::PackingOptions packing;
   packing.sequence_length = config.sequence_len;
-  packing.packing = config.sample_packing ? data::Packing::continuous : data::Packing::none;
+  packing.packing = !config.sample_packing           ? data::Packing::none
+                    : result.train_documents.samples ? data::Packing::best_fit
+                                                     : data::Packing::continuous;
   packing.pad_id = tokenizer.pad_id().value_or(tokenizer.eos_id().value_or(0));
+  packing.excess_length = config.samples.excess_length;
   result.train = std::make_shared<data::PackedSequences>(result.train_documents, packing);
+  tell_too_long(*result.train, packing);
   if (!result.validation_documents.documents.empty()) {
     // A small validation set must not fail because it is shorter than a sequence: it is padded instead.
-    if (result.validation_documents.tokens() < config.sequence_len) packing.packing = data::Packing::best_fit;
+    if (packing.packing == data::Packing::continuous &&
+        (result.validation_documents.samples || result.validation_documents.tokens() < config.sequence_len))
+      packing.packing = data::Packing::best_fit;
     result.validation = std::make_shared<data::PackedSequences>(result.validation_documents, packing);
   }
   return result;

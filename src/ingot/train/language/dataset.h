@@ -10,7 +10,7 @@
 
 namespace ingot {
 
-/// The text of a run as token sequences.
+/// The data of a run as token sequences.
 struct TrainingData {
   data::DocumentSet train_documents, validation_documents;
   std::shared_ptr<const data::PackedSequences> train;
@@ -25,11 +25,14 @@ inline constexpr const char* kEndOfText = "<|endoftext|>";
 /// directory without text.
 void check_data_paths(const TrainConfig& config);
 
-/// Trains a byte-level BPE of config.vocab_size ids on the run's training data sets.
+/// Trains a byte-level BPE of config.vocab_size ids on the run's training data sets, which must be text.
 text::Tokenizer train_tokenizer(const TrainConfig& config);
 
+/// The tokenizer with what the run says of it: `chat_template`, where it has none or is to have another.
+text::Tokenizer with_chat_template(const text::Tokenizer& tokenizer, const SampleConfig& samples);
+
 /// Reads, tokenises (or takes from the cache), splits and packs the run's data. Errors name the file and what
-/// to do.
+/// to do; what is left out or cannot work is a warning.
 TrainingData prepare_data(const TrainConfig& config, const text::Tokenizer& tokenizer);
 
 }  // namespace ingot

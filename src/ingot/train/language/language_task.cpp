@@ -98,7 +98,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   std::map<std::string, Tensor> adapters;
   if (saved.has_value() && config_.adapter.enabled) adapters = saved->tensors(kAdapterFile);
   if (saved.has_value() && !config_.adapter.enabled) checkpoint = load_checkpoint(*saved);
-  tokenizer_ = choose_tokenizer(config_, saved);
+  tokenizer_ = with_chat_template(choose_tokenizer(config_, saved), config_.samples);
   data_ = prepare_data(config_, *tokenizer_);
   model_ =
       make_model(config_, *tokenizer_, checkpoint.has_value() ? &*checkpoint : nullptr, adapters, device_);
@@ -247,6 +247,7 @@ std::string LanguageTask::settings() const {
   json["sequence_len"] = config_.sequence_len;
   json["sample_packing"] = config_.sample_packing;
   json["document_mask"] = config_.document_mask;
+  json["excess_length_strategy"] = name(config_.samples.excess_length);
   if (config_.validation_datasets.empty()) json["validation_split_ratio"] = config_.validation_split_ratio;
   return dump_json(json);
 }

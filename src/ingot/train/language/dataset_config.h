@@ -1,0 +1,53 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ingot/data/chat_encoder.h"
+#include "ingot/data/documents.h"
+#include "ingot/data/packing.h"
+
+namespace ingot {
+
+class ConfigReader;
+
+/// What the records of a data set are.
+enum class DatasetKind : std::uint8_t {
+  automatic,  ///< as the first record looks
+  text,
+  chat,
+  instruction,
+};
+
+/// One source of training data.
+struct DatasetConfig {
+  std::string path;                     ///< a file of text or of records, or a directory of these
+  std::vector<std::string> data_files;  ///< of a directory: only these
+  DatasetKind kind = DatasetKind::automatic;
+  data::SourceFormat format = data::SourceFormat::automatic;
+  std::string text_field = "text";  ///< of records: the key that holds the text
+  std::string encoding;             ///< of files that are not UTF-8: latin1, cp1252, shift_jis ...
+  data::ChatFields chat;
+  data::ChatTraining training;
+  data::InstructionFormat instruction;
+  std::string chat_template;  ///< empty: the tokenizer's
+};
+
+/// What all data sets of a run share.
+struct SampleConfig {
+  bool train_on_inputs = false;
+  std::vector<std::string> eot_tokens;
+  std::string template_variables = "{}";  ///< a JSON object
+  /// For what tokenizers without a template are given: "" is none, "tokenizer_default"; else the source.
+  std::string chat_template;
+  bool keep_tokenizers_template = true;  ///< where the tokenizer has one
+  data::ExcessLength excess_length = data::ExcessLength::drop;
+};
+
+/// Reads `train_on_inputs`, `chat_template`, `eot_tokens` and their kin.
+SampleConfig read_sample_config(const ConfigReader& root);
+/// Reads the entries of a list of data sets, under axolotl's names.
+std::vector<DatasetConfig> read_datasets(const ConfigReader& root, std::string_view key,
+                                         const SampleConfig& samples);
+
+}  // namespace ingot
