@@ -10,6 +10,7 @@ void add_chat(Command& root);
 void add_serve(Command& root);
 void add_completion(Command& root);
 void add_convert(Command& root);
+void add_data(Command& root);
 void add_demo(Command& root);
 void add_devices(Command& root);
 void add_embed(Command& root);

@@ -15,6 +15,7 @@
 #include "ingot/data/samples.h"
 #include "ingot/data/token_cache.h"
 #include "ingot/data/tokenizer_encoder.h"
+#include "ingot/models/open_tokenizer.h"
 #include "ingot/text/bpe_trainer.h"
 
 namespace ingot {
@@ -253,6 +254,13 @@ text::Tokenizer train_tokenizer(const TrainConfig& config) {
             config.vocab_size, tokenizer.vocab_size()));
   }
   return tokenizer;
+}
+
+text::Tokenizer run_tokenizer(const TrainConfig& config) {
+  const std::string& path = !config.tokenizer.empty() ? config.tokenizer
+                            : config.from_scratch     ? ""
+                                                      : config.model;
+  return with_chat_template(path.empty() ? train_tokenizer(config) : open_tokenizer(path), config.samples);
 }
 
 TrainingData prepare_data(const TrainConfig& config, const text::Tokenizer& tokenizer) {

@@ -31,6 +31,10 @@ text::Tokenizer train_tokenizer(const TrainConfig& config);
 /// The tokenizer with what the run says of it: `chat_template`, where it has none or is to have another.
 text::Tokenizer with_chat_template(const text::Tokenizer& tokenizer, const SampleConfig& samples);
 
+/// The tokenizer of a run that begins: the one it names, its model's, or one that is trained here; with the
+/// run's chat template.
+text::Tokenizer run_tokenizer(const TrainConfig& config);
+
 /// Reads, tokenises (or takes from the cache), splits and packs the run's data. Errors name the file and what
 /// to do; what is left out or cannot work is a warning.
 TrainingData prepare_data(const TrainConfig& config, const text::Tokenizer& tokenizer);

@@ -15,7 +15,6 @@
 #include "ingot/base/parallel.h"
 #include "ingot/core/backend.h"
 #include "ingot/models/language/model_directory.h"
-#include "ingot/models/open_tokenizer.h"
 #include "ingot/ops/cast.h"
 #include "ingot/train/language/baseline.h"
 #include "ingot/train/language/checkpoint.h"
@@ -25,15 +24,6 @@ namespace ingot {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-text::Tokenizer choose_tokenizer(const TrainConfig& config,
-                                 const std::optional<SavedCheckpoint>& checkpoint) {
-  if (checkpoint.has_value()) return text::Tokenizer::from_directory(checkpoint->path());
-  const std::string& path = !config.tokenizer.empty() ? config.tokenizer
-                            : config.from_scratch     ? ""
-                                                      : config.model;
-  return path.empty() ? train_tokenizer(config) : open_tokenizer(path);
-}
 
 LanguageConfig finish_architecture(const TrainConfig& config, const text::Tokenizer& tokenizer) {
   LanguageConfig model = config.architecture;
@@ -98,7 +88,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   std::map<std::string, Tensor> adapters;
   if (saved.has_value() && config_.adapter.enabled) adapters = saved->tensors(kAdapterFile);
   if (saved.has_value() && !config_.adapter.enabled) checkpoint = load_checkpoint(*saved);
-  tokenizer_ = with_chat_template(choose_tokenizer(config_, saved), config_.samples);
+  tokenizer_ = saved.has_value() ? text::Tokenizer::from_directory(saved->path()) : run_tokenizer(config_);
   data_ = prepare_data(config_, *tokenizer_);
   model_ =
       make_model(config_, *tokenizer_, checkpoint.has_value() ? &*checkpoint : nullptr, adapters, device_);

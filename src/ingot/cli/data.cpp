@@ -1,0 +1,109 @@
+#include <cstdlib>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/json.h"
+#include "ingot/base/printable.h"
+#include "ingot/base/units.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/hub/resolve.h"
+#include "ingot/train/language/data_preview.h"
+
+namespace ingot::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct PreviewOptions {
+  std::string config;
+  std::vector<std::string> set;
+  std::int64_t samples = 3;
+  bool json = false;
+};
+
+Json as_json(const DataPreview& p) {
+  Json samples = Json::array();
+  for (const PreviewSample& sample : p.samples) {
+    Json pieces = Json::array();
+    for (const PreviewPiece& piece : sample.pieces)
+      pieces.push_back({{"text", piece.text}, {"trained", piece.trained}});
+    samples.push_back(
+        {{"tokens", sample.tokens}, {"trained_tokens", sample.trained_tokens}, {"pieces", pieces}});
+  }
+  return {{"train_samples", p.train_samples},
+          {"validation_samples", p.validation_samples},
+          {"tokens", p.tokens},
+          {"trained_tokens", p.trained_tokens},
+          {"length", {{"min", p.shortest}, {"median", p.median}, {"p90", p.nine_of_ten}, {"max", p.longest}}},
+          {"duplicates", p.duplicates},
+          {"too_long", p.too_long},
+          {"sequences", p.sequences},
+          {"sequence_len", p.sequence_length},
+          {"packing_efficiency", p.efficiency},
+          {"samples", samples}};
+}
+
+// What is learned in green; where there is no colour, in brackets.
+void print_sample(const PreviewSample& sample, std::size_t number, bool color) {
+  fmt::print("\nsample {}: {} tokens, {} trained\n", number, sample.tokens, sample.trained_tokens);
+  for (const PreviewPiece& piece : sample.pieces) {
+    const char* before = color ? (piece.trained ? "\x1b[32m" : "\x1b[2m") : (piece.trained ? "[[" : "");
+    const char* behind = color ? "\x1b[0m" : (piece.trained ? "]]" : "");
+    fmt::print("{}{}{}", before, printable(piece.text, true), behind);
+  }
+  fmt::print("\n");
+}
+
+void print_preview(const DataPreview& p) {
+  const bool color = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  for (std::size_t i = 0; i < p.samples.size(); ++i) print_sample(p.samples[i], i + 1, color);
+  const auto share = [](std::int64_t part, std::int64_t all) {
+    return all == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(all);
+  };
+  fmt::print("\n  samples     {} to train, {} to validate\n", p.train_samples, p.validation_samples);
+  fmt::print("  tokens      {}, {:.0f} % trained ({})\n", human_count(static_cast<double>(p.tokens)),
+             share(p.trained_tokens, p.tokens), color ? "green above" : "in [[ ]] above");
+  fmt::print("  lengths     {} to {} tokens, median {}, nine of ten up to {}\n", p.shortest, p.longest,
+             p.median, p.nine_of_ten);
+  fmt::print("  sequences   {} of {} tokens, {:.1f} % filled\n", p.sequences, p.sequence_length,
+             100 * p.efficiency);
+  fmt::print("  too long    {}\n  duplicates  {}\n", p.too_long, p.duplicates);
+}
+
+int preview(const PreviewOptions& o) {
+  Config file = Config::load(o.config);
+  for (const std::string& assignment : o.set) file.set(assignment);
+  TrainConfig config = read_train_config(file);
+  if (!config.from_scratch) config.model = hub::resolve_model(config.model);
+  check_data_paths(config);
+  const text::Tokenizer tokenizer = run_tokenizer(config);
+  const DataPreview shown = preview_data(prepare_data(config, tokenizer), tokenizer, o.samples);
+  if (o.json)
+    fmt::print("{}\n", dump_json(as_json(shown), 2));
+  else
+    print_preview(shown);
+  return 0;
+}
+
+}  // namespace
+
+void add_data(Command& root) {
+  auto o = std::make_shared<PreviewOptions>();
+  Command verb = root.verb("data", "Look at the data of a training run");
+  Command showing =
+      verb.verb("preview",
+                "Show samples as the model reads them, what of them is trained, lengths, packing and "
+                "duplicates");
+  showing.option("config", o->config, "Training configuration, as of ingot train").required();
+  showing.option("--set", o->set, "Change a key, as in ingot train (may be repeated)");
+  showing.option("-n,--samples", o->samples, "Samples to show");
+  showing.flag("--json", o->json, "Print JSON");
+  showing.example("ingot data preview chats.yaml -n 5",
+                  "what is trained is green, or in [[ ]] without colours");
+  showing.run([o] { return preview(*o); });
+}
+
+}  // namespace ingot::cli
