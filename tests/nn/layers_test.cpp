@@ -177,6 +177,28 @@ void add_random_adapter(LinearWeight& weight, const std::string& name, float sca
   copy_(adapter.b.value.detach(), randn(adapter.b.shape(), seed));
 }
 
+TEST(LinearWeight, AnAdapterDropsPartsOfItsInputOnlyWhileGradientsAreRecorded) {
+  const Tensor x = randn({5, 40}, 1);
+  InitSource source(2);
+  Linear layer(source, {.in = 40, .out = 6, .bias = false});
+  const Tensor plain = layer(x).detach();
+  add_random_adapter(layer.weight, "one", 0.5F, 4);
+  add_random_adapter(layer.weight, "two", -2.0F, 5);
+  LowRankAdapter &one = *layer.weight.find_adapter("one"), &two = *layer.weight.find_adapter("two");
+  one.dropout = 0.5;
+  const auto update = [](const LowRankAdapter& adapter, const Tensor& of) {
+    return linear(linear(of, adapter.a.value), adapter.b.value) * static_cast<double>(adapter.scale);
+  };
+  {
+    const RandomScope same(7, 3);
+    const Tensor dropped = dropout(x, 0.5);
+    const RandomScope again(7, 3);
+    EXPECT_LE(max_error(layer(x), plain + update(one, dropped) + update(two, x)), 1e-5);
+  }
+  const NoGrad no_grad;
+  EXPECT_LE(max_error(layer(x), plain + update(one, x) + update(two, x)), 1e-5);
+}
+
 TEST(LinearWeight, AdaptersAddTheirUpdatesWhileTheyAreOn) {
   for (const char* format : {"", "nf4", "q4_0", "w8a8"}) {
     ProjectionGroup group = quantized_group({format}, 64);

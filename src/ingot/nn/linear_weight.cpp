@@ -12,6 +12,7 @@
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
 #include "ingot/ops/low_rank.h"
+#include "ingot/ops/random.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/view.h"
 
@@ -125,8 +126,9 @@ Tensor add_adapters(const LinearWeight& weight, Tensor y, const LinearInput& x) 
   const DType dtype = y.dtype();
   for (const auto& adapter : weight.adapters) {
     if (!adapter->enabled) continue;
-    y = add_low_rank(std::move(y), to(x.tensor(), dtype), as(adapter->a, dtype), as(adapter->b, dtype),
-                     adapter->scale);
+    Tensor input = to(x.tensor(), dtype);
+    if (adapter->dropout > 0 && multiplies_with_values()) input = dropout(input, adapter->dropout);
+    y = add_low_rank(std::move(y), input, as(adapter->a, dtype), as(adapter->b, dtype), adapter->scale);
   }
   return y;
 }

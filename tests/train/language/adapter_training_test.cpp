@@ -104,9 +104,11 @@ TEST_F(AdapterTrainingTest, OnlyTheAdapterTrains) {
 TEST_F(AdapterTrainingTest, ResumingGivesTheBitsOfARunThatNeverStopped) {
   for (const std::string format : {"", "nf4"}) {
     TrainConfig whole = tuning("whole" + format, format);
+    whole.adapter.lora.lora_dropout = 0.1;
     whole.max_steps = 6;
     const std::string expected = adapter_bytes(LanguageTrainer(whole).run());
     TrainConfig part = tuning("part" + format, format);
+    part.adapter.lora.lora_dropout = 0.1;
     part.max_steps = 6;
     part.save_steps = 2;
     int asked = 0;
@@ -151,12 +153,13 @@ TrainConfig read(const std::string& yaml) {
 
 TEST(AdapterConfig, KeysOfAxolotlAndSurogateMeanTheSame) {
   const TrainConfig axolotl = read(
-      "adapter: qlora\nload_in_4bit: true\nlora_r: 8\nlora_alpha: 16\nlora_dropout: 0\n"
+      "adapter: qlora\nload_in_4bit: true\nlora_r: 8\nlora_alpha: 16\nlora_dropout: 0.05\n"
       "lora_target_modules: [q_proj, v_proj]\npeft_use_rslora: true\nlora_modules_to_save: [lm_head]\n");
   EXPECT_TRUE(axolotl.adapter.enabled);
   EXPECT_EQ(axolotl.adapter.base_format, "nf4");
   EXPECT_EQ(axolotl.adapter.lora.r, 8);
   EXPECT_EQ(axolotl.adapter.lora.lora_alpha, 16);
+  EXPECT_EQ(axolotl.adapter.lora.lora_dropout, 0.05);
   EXPECT_TRUE(axolotl.adapter.lora.use_rslora);
   EXPECT_EQ(axolotl.adapter.lora.target_modules, (std::vector<std::string>{"q_proj", "v_proj"}));
   EXPECT_EQ(axolotl.adapter.lora.modules_to_save, std::vector<std::string>{"lm_head"});
@@ -178,7 +181,7 @@ TEST(AdapterConfig, WhatCannotBeNamesTheKey) {
     }
     return "nothing was thrown";
   };
-  EXPECT_NE(refusal("adapter: lora\nlora_dropout: 0.05\n").find("lora_dropout"), std::string::npos);
+  EXPECT_NE(refusal("adapter: lora\nlora_dropout: 1.5\n").find("lora_dropout"), std::string::npos);
   EXPECT_NE(refusal("load_in_4bit: true\n").find("adapter: qlora"), std::string::npos);
   EXPECT_NE(refusal("adapter: qlora\nbase_format: q4k\n").find("q4_k"), std::string::npos);
   EXPECT_NE(refusal("adapter: dora\n").find("adapter"), std::string::npos);

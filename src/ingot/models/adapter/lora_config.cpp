@@ -103,6 +103,7 @@ LoraConfig LoraConfig::from_json(std::string_view text, const std::string& path)
   LoraConfig config;
   keys.read("r", config.r);
   keys.read("lora_alpha", config.lora_alpha);
+  keys.read("lora_dropout", config.lora_dropout);
   keys.read("use_rslora", config.use_rslora);
   if (json.contains("target_modules") && json["target_modules"].is_string() &&
       json["target_modules"] != "all-linear")
@@ -130,7 +131,7 @@ std::string LoraConfig::to_json() const {
             {"r", r},
             {"lora_alpha", lora_alpha},
             {"use_rslora", use_rslora},
-            {"lora_dropout", 0.0},
+            {"lora_dropout", lora_dropout},
             {"bias", "none"},
             {"fan_in_fan_out", false},
             {"init_lora_weights", true},
@@ -156,6 +157,8 @@ void LoraConfig::validate() const {
   };
   check_rank("r", r);
   for (const auto& [pattern, rank] : rank_pattern) check_rank("rank_pattern." + pattern, rank);
+  INGOT_CHECK(lora_dropout >= 0 && lora_dropout < 1,
+              InvalidConfig("lora_dropout", fmt::format("must be in [0, 1), got {}", lora_dropout)));
   INGOT_CHECK(std::isfinite(lora_alpha),
               InvalidConfig("lora_alpha", fmt::format("must be a number, got {}", lora_alpha)));
 }

@@ -14,6 +14,7 @@ namespace ingot {
 struct LoraConfig {
   std::int64_t r = 8;
   double lora_alpha = 8;
+  double lora_dropout = 0;  ///< of the input of each adapter, in training
   bool use_rslora = false;  ///< scale alpha / √r in place of alpha / r (Kalajdzievski 2023)
   /// Modules by name, or by the end of it behind a dot. {"all-linear"}: every linear layer but the head.
   std::vector<std::string> target_modules;

@@ -64,8 +64,7 @@ AdapterTraining read_adapter_training(const ConfigReader& root, const std::strin
   lora.lora_alpha = root.get("lora_alpha", 32.0);
   root.alias("peft_use_rslora", "lora_use_rslora");
   lora.use_rslora = root.get("lora_use_rslora", false);
-  if (root.get("lora_dropout", 0.0) != 0)
-    root.fail("lora_dropout", "is not 0: dropout of adapters is not available; leave it out, or write 0");
+  lora.lora_dropout = root.get("lora_dropout", 0.0, fraction());
   read_targets(root, lora);
   adapter.start_from = root.get("lora_model_dir", std::string());
   adapter.base_format = base_format(root, kind == "qlora", model);
@@ -114,6 +113,8 @@ std::unique_ptr<LanguageModel> load_adapted_model(const std::string& base, const
   else
     read_peft_adapter({*model, map}, adapter.start_from);
   train_adapter_only({*model, map}, adapter.lora);
+  for (const AdaptedWeight& at : adapted_weights({*model, map}))
+    for (const auto& low_rank : at.weight->adapters) low_rank->dropout = adapter.lora.lora_dropout;
   if (saved.empty()) return model;
   for (Parameter* parameter : parameters(*model)) {
     if (!parameter->trainable()) continue;

@@ -229,6 +229,7 @@ std::string LanguageTask::settings() const {
     const LoraConfig& lora = config_.adapter.lora;
     json["lora_r"] = lora.r;
     json["lora_alpha"] = lora.lora_alpha;
+    json["lora_dropout"] = lora.lora_dropout;
     json["lora_use_rslora"] = lora.use_rslora;
     json["lora_target_modules"] = lora.target_modules;
     json["lora_modules_to_save"] = lora.modules_to_save;
