@@ -258,6 +258,34 @@ void ConfigReader::alias(std::string_view old, std::string_view name) const {
   }
 }
 
+namespace {
+
+void mark_read(Node& node) {
+  node.read = true;
+  for (auto& [name, item] : node.items) mark_read(*item);
+}
+
+}  // namespace
+
+std::string ConfigReader::skip(std::string_view key) const {
+  Node* node = find(key);
+  if (node == nullptr) return {};
+  mark_read(*node);
+  if (node->kind == Node::Kind::scalar) return node->text;
+  if (node->items.empty()) return {};
+  return node->kind == Node::Kind::list ? "[...]" : "{...}";
+}
+
+void ConfigReader::put(std::string_view key, std::string_view value) const {
+  Node* node = node_->find(key);
+  if (node == nullptr) {
+    node = node_->items.emplace_back(std::string(key), std::make_unique<Node>()).second.get();
+    node->line = node_->line;
+  }
+  node->kind = Node::Kind::scalar;
+  node->text = value;
+}
+
 std::vector<std::string> ConfigReader::keys() const {
   std::vector<std::string> names;
   for (const auto& [key, node] : node_->items) {

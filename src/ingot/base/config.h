@@ -64,6 +64,12 @@ class ConfigReader {
   /// called before the key is read.
   void alias(std::string_view old, std::string_view name) const;
 
+  /// Counts the key and all below it as read, whatever it holds. Its value, or "[...]" and "{...}" for a list
+  /// and a mapping; empty where it is absent, null, or an empty list or mapping.
+  std::string skip(std::string_view key) const;
+  /// Sets a value in the file's place, for another key that says the same in its own way.
+  void put(std::string_view key, std::string_view value) const;
+
   /// The keys that are there, in the order of the file, for a mapping whose keys are free. Counts as reading
   /// them.
   std::vector<std::string> keys() const;

@@ -93,7 +93,8 @@ TEST(TrainConfig, EightBitAdamWHasTheNamesThatOtherTrainersUse) {
   EXPECT_EQ(parse("optimizer: adamw_8bit"), "adamw_8bit");
   EXPECT_EQ(parse("optimizer: adamw_bnb_8bit"), "adamw_8bit");
   EXPECT_EQ(parse("optim: adamw_8bit"), "adamw_8bit");
-  EXPECT_NE(test::message_of<InvalidConfig>([&] { parse("optimizer: paged_adamw_8bit"); }).find("adamw_8bit"),
+  EXPECT_EQ(parse("optimizer: paged_adamw_8bit"), "adamw_8bit");
+  EXPECT_NE(test::message_of<InvalidConfig>([&] { parse("optimizer: adamw_torch_4bit"); }).find("adamw_8bit"),
             std::string::npos);
 }
 

@@ -44,6 +44,63 @@ TEST(TrainConfig, RecomputationIsATruthValueOrAWord) {
   }
 }
 
+TrainConfig read_with(const std::string& more) {
+  Config file = Config::parse("datasets: [{path: x}]\nmodel: some/dir\n" + more);
+  return read_train_config(file);
+}
+
+// What axolotl's own examples set.
+TEST(TrainConfig, KeysOfAxolotlMeanWhatTheyMeanThere) {
+  const TrainConfig c = read_with(
+      "model_type: LlamaForCausalLM\ntokenizer_type: AutoTokenizer\nload_in_8bit: false\nload_in_4bit: "
+      "false\n"
+      "strict: false\ndataset_prepared_path: last_run_prepared\nval_set_size: 0.05\npad_to_sequence_len: "
+      "true\n"
+      "wandb_project:\nwandb_entity:\nwandb_watch:\nwandb_name:\nwandb_log_model:\noptimizer: "
+      "adamw_torch_fused\n"
+      "lr_scheduler: constant_with_warmup\nlearning_rate: 2e-5\ntrain_on_inputs: false\ngroup_by_length: "
+      "false\n"
+      "bf16: auto\nfp16:\ntf32: false\ngradient_checkpointing: offload\n"
+      "gradient_checkpointing_kwargs:\n  use_reentrant: "
+      "false\nearly_stopping_patience:\nresume_from_checkpoint:\n"
+      "local_rank:\nxformers_attention:\nattn_implementation: flash_attention_2\nflash_attention: true\n"
+      "plugins: [axolotl.integrations.liger.LigerPlugin]\nliger_rope: true\nwarmup_steps: 0.1\n"
+      "evals_per_epoch: 2\neval_table_size:\nsaves_per_epoch: 1\ndebug:\ndeepspeed:\nfsdp:\nfsdp_config:\n"
+      "fsdp_version: 2\nspecial_tokens:\n  pad_token: <|end_of_text|>\n  eos_token:\n");
+  EXPECT_EQ(c.optimizer.name, "adamw");
+  EXPECT_EQ(c.schedule.type, "constant");
+  EXPECT_EQ(c.cache_dir, "last_run_prepared");
+  EXPECT_EQ(c.recompute, Recompute::full);
+  EXPECT_EQ(c.warmup_ratio, 0.1);
+  EXPECT_EQ(c.evals_per_epoch, 2);
+  EXPECT_EQ(c.saves_per_epoch, 1);
+  EXPECT_EQ(c.samples.special_tokens.at("pad_token"), "<|end_of_text|>");
+  EXPECT_EQ(read_with("bf16: true\n").dtype, DType::bf16);
+  EXPECT_EQ(read_with("fp16: true\n").dtype, DType::f16);
+  EXPECT_EQ(read_with("bf16: true\ntorch_dtype: f32\n").dtype, DType::f32);
+  EXPECT_EQ(read_with("optimizer: paged_adamw_8bit\n").optimizer.name, "adamw_8bit");
+  EXPECT_EQ(read_with("eval_strategy: epoch\n").evals_per_epoch, 1);
+  EXPECT_EQ(read_with("save_strategy: \"no\"\n").save_steps, 0);
+  EXPECT_EQ(read_with("adapter: lora\nlora_target_modules: \"layers.[0-9]+.self_attn.(q|v)_proj\"\n")
+                .adapter.lora.target_regex,
+            "layers.[0-9]+.self_attn.(q|v)_proj");
+}
+
+TEST(TrainConfig, KeysThatChangeWhatIsLearnedAndAreNotHereSayWhatToWrite) {
+  for (const std::string key :
+       {"rl: dpo", "peft_use_dora: true", "neftune_noise_alpha: 5", "unfrozen_parameters: [lm_head]",
+        "recipe: fp8_hybrid", "qat: {weight_dtype: int4}", "tokens: [\"<new>\"]"}) {
+    const std::string name = key.substr(0, key.find(':'));
+    const std::string message = test::message_of<InvalidConfig>([&] { read_with(key + "\n"); });
+    EXPECT_NE(message.find(name + ": "), std::string::npos) << message;
+    EXPECT_NE(message.find("line 3"), std::string::npos) << message;
+    EXPECT_NO_THROW(read_with(name + ":\n")) << "null asks for nothing";
+  }
+  EXPECT_THROW(read_with("bf16: true\nfp16: true\n"), InvalidConfig);
+  EXPECT_THROW(read_with("save_strategy: sometimes\n"), InvalidConfig);
+  EXPECT_NO_THROW(read_with("deepspeed: zero2.json\nwandb_project: mine\n"));  // told, and gone on
+}
+
 TEST(TrainConfig, MatmulPrecisionIsOneOfTwo) {
   const auto parse = [](const std::string& value) {
     Config file = Config::parse("datasets: [{path: x}]\nmodel: some/dir\nmatmul_precision: " + value + "\n");

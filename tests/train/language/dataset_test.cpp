@@ -45,7 +45,7 @@ class DatasetTest : public ::testing::Test {
   }
   // What is trained of all that the data holds.
   std::string trained(const TrainConfig& c) const {
-    const TrainingData data = prepare_data(c, with_chat_template(tokenizer_, c.samples));
+    const TrainingData data = prepare_data(c, with_settings(tokenizer_, c.samples));
     const data::TokenStore& store = *data.train_documents.store;
     std::string out;
     for (const data::TokenRange& document : data.train_documents.documents) {
@@ -124,6 +124,22 @@ TEST_F(DatasetTest, SplitsAndFilesOfADirectoryAreChosen) {
   EXPECT_EQ(trained(entry("d", "split: train, type: prompt_completion")), "b<|im_end|>|");
   EXPECT_EQ(trained(entry("d", "split: test")), "d<|im_end|>|");
   EXPECT_EQ(trained(entry("d", "data_files: [test.jsonl]")), "d<|im_end|>|");
+}
+
+TEST_F(DatasetTest, SpecialTokensAreThoseOfTheRun) {
+  const TrainConfig c = config(
+      entry("chat.jsonl"),
+      "special_tokens: {pad_token: \"<|nothing|>\", eos_token: \"<|endoftext|>\"}\nchat_template: chatml");
+  const text::Tokenizer tokenizer = with_settings(tokenizer_, c.samples);
+  EXPECT_EQ(tokenizer.config().eos_token, "<|endoftext|>");
+  EXPECT_FALSE(tokenizer.pad_id().has_value());  // padding is never learned
+  EXPECT_EQ(trained(c),
+            "A<|im_end|>|a<|im_end|>|");  // the special token behind a content ends it all the same
+  const TrainConfig bad = config(entry("chat.jsonl"), "special_tokens: {eos_token: \"<|nothing|>\"}");
+  EXPECT_NE(message_of<InvalidConfig>([&] {
+              with_settings(tokenizer_, bad.samples);
+            }).find("special_tokens.eos_token"),
+            std::string::npos);
 }
 
 TEST_F(DatasetTest, WhatCannotBeTrainedSaysWhatToWrite) {

@@ -1,5 +1,7 @@
 #include "ingot/train/language/adapter_training.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "ingot/base/config.h"
@@ -34,7 +36,12 @@ double bytes_per_element(const std::string& format) {
 
 void read_targets(const ConfigReader& root, LoraConfig& lora) {
   lora.target_modules = root.get("lora_target_modules", std::vector<std::string>{});
-  if (root.get("lora_target_linear", lora.target_modules.empty())) lora.target_modules = {"all-linear"};
+  // One that is no name is PEFT's regular expression.
+  if (lora.target_modules.size() == 1 &&
+      lora.target_modules.front().find_first_of("*([|\\+") != std::string::npos)
+    lora.target_regex = std::exchange(lora.target_modules, {}).front();
+  const bool none = lora.target_modules.empty() && lora.target_regex.empty();
+  if (root.get("lora_target_linear", none) && lora.target_regex.empty()) lora.target_modules = {"all-linear"};
   lora.exclude_modules = root.get("lora_exclude_modules", lora.exclude_modules);
   lora.modules_to_save = root.get("lora_modules_to_save", lora.modules_to_save);
   lora.layers_to_transform = root.get("lora_layers_to_transform", lora.layers_to_transform);

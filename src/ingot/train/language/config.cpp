@@ -12,6 +12,7 @@
 #include "ingot/core/device_config.h"
 #include "ingot/kernels/matmul_precision.h"
 #include "ingot/models/language/family.h"
+#include "ingot/train/language/other_keys.h"
 #include "ingot/train/reporter.h"
 
 namespace ingot {
@@ -65,8 +66,12 @@ LanguageConfig read_architecture(const ConfigReader& section) {
 
 void read_optimizer(const ConfigReader& root, OptimizerConfig& o) {
   root.alias("optim", "optimizer");
-  o.name = root.choice("optimizer", o.name, {"adamw", "adamw_8bit", "adamw_bnb_8bit", "adam", "sgd"});
-  if (o.name == "adamw_bnb_8bit") o.name = "adamw_8bit";  // transformers' other name
+  o.name = root.choice("optimizer", o.name,
+                       {"adamw", "adamw_8bit", "adam", "sgd", "adamw_torch", "adamw_torch_fused", "adamw_hf",
+                        "paged_adamw_32bit", "adamw_bnb_8bit", "adamw_torch_8bit", "paged_adamw_8bit"});
+  // transformers' names for the two: whose kernel, and in paged memory or not.
+  if (o.name.find("8bit") != o.name.npos) o.name = "adamw_8bit";
+  if (o.name.find("adamw") != o.name.npos && o.name != "adamw_8bit") o.name = "adamw";
   root.alias("lr", "learning_rate");
   o.learning_rate = root.get("learning_rate", o.learning_rate, at_least(0));
   o.weight_decay = root.get("weight_decay", o.weight_decay, at_least(0));
@@ -85,8 +90,10 @@ void read_optimizer(const ConfigReader& root, OptimizerConfig& o) {
 void read_schedule(const ConfigReader& root, TrainConfig& t) {
   ScheduleConfig& s = t.schedule;
   for (const char* name : {"lr_scheduler", "schedule"}) root.alias(name, "lr_scheduler_type");
-  s.type = root.choice("lr_scheduler_type", s.type,
-                       {"constant", "linear", "cosine", "wsd", "exponential", "step", "noam"});
+  s.type = root.choice(
+      "lr_scheduler_type", s.type,
+      {"constant", "linear", "cosine", "wsd", "exponential", "step", "noam", "constant_with_warmup"});
+  if (s.type == "constant_with_warmup") s.type = "constant";  // every schedule takes a warm-up
   s.warmup_steps = root.get("warmup_steps", s.warmup_steps, at_least(0));
   t.warmup_ratio = root.get("warmup_ratio", t.warmup_ratio, between(0, 1));
   s.cooldown_steps = root.get("cooldown_steps", s.cooldown_steps, at_least(0));
@@ -97,7 +104,9 @@ void read_schedule(const ConfigReader& root, TrainConfig& t) {
 }
 
 void read_data(const ConfigReader& root, TrainConfig& t) {
+  auto special_tokens = std::move(t.samples.special_tokens);
   t.samples = read_sample_config(root);
+  t.samples.special_tokens = std::move(special_tokens);
   t.datasets = read_datasets(root, "datasets", t.samples);
   root.alias("test_datasets", "validation_datasets");
   t.validation_datasets = read_datasets(root, "validation_datasets", t.samples);
@@ -123,9 +132,21 @@ void read_steps(const ConfigReader& root, TrainConfig& t) {
   t.eval_steps = root.get("eval_steps", t.eval_steps, at_least(0));
   t.eval_batches = root.get("eval_batches", t.eval_batches, at_least(0));
   t.save_steps = root.get("save_steps", t.save_steps, at_least(0));
+  t.evals_per_epoch = root.get("evals_per_epoch", t.evals_per_epoch, at_least(0));
+  t.saves_per_epoch = root.get("saves_per_epoch", t.saves_per_epoch, at_least(0));
   t.save_total_limit = root.get("save_total_limit", t.save_total_limit, at_least(1));
   root.alias("patience", "early_stopping_patience");
   t.early_stopping_patience = root.get("early_stopping_patience", t.early_stopping_patience, at_least(0));
+}
+
+void read_special_tokens(const ConfigReader& root, TrainConfig& t) {
+  const ConfigReader tokens = root.section("special_tokens");
+  for (const char* name : {"bos_token", "eos_token", "pad_token", "unk_token"})
+    if (tokens.has(name))
+      t.samples.special_tokens[name] = tokens.require<std::string>(name);
+    else
+      static_cast<void>(tokens.skip(name));
+  static_cast<void>(tokens.skip("additional_special_tokens"));
 }
 
 void read_model(const ConfigReader& root, TrainConfig& t) {
@@ -139,7 +160,9 @@ void read_model(const ConfigReader& root, TrainConfig& t) {
   } else {
     root.fail("architecture", "is for from_scratch: true; a model that one starts from brings its own");
   }
+  root.alias("tokenizer_config", "tokenizer");
   t.tokenizer = root.get("tokenizer", t.tokenizer);
+  read_special_tokens(root, t);
   t.vocab_size = root.get("vocab_size", t.vocab_size, at_least(257));
   t.dtype = parse_dtype(root.get("torch_dtype", std::string(name(t.dtype))));
   t.adapter = read_adapter_training(root, t.model);
@@ -196,6 +219,7 @@ bool TrainConfig::reports_to(std::string_view sink) const {
 TrainConfig read_train_config(Config& config) {
   const ConfigReader root = config.root();
   TrainConfig t;
+  translate_keys(root);
   read_model(root, t);
   read_data(root, t);
   t.output_dir = root.get("output_dir", t.output_dir);
@@ -210,7 +234,6 @@ TrainConfig read_train_config(Config& config) {
     root.fail("router_aux_loss_coef",
               fmt::format("must be at least 0, or -1 for the model's own, got {}", t.router_aux_loss_coef));
   }
-  root.alias("gradient_checkpointing", "recompute");
   const std::string recompute = root.get("recompute", std::string(name(t.recompute)));
   t.recompute = parse_recompute(
       parse_bool(recompute) ? recompute : root.choice("recompute", recompute, recompute_words()));
@@ -225,6 +248,8 @@ TrainConfig read_train_config(Config& config) {
   root.alias("seed", "train_seed");
   t.seed = root.get("train_seed", t.seed);
   t.threads = root.get("threads", t.threads, at_least(0));
+  read_gpu_keys(root, t);
+  read_other_keys(root);
   const std::vector<std::string> known = reporter_names();
   for (const std::string& reporter : t.report_to) {
     if (std::ranges::find(known, reporter) == known.end())

@@ -222,11 +222,22 @@ void check_data_paths(const TrainConfig& config) {
   }
 }
 
-text::Tokenizer with_chat_template(const text::Tokenizer& tokenizer, const SampleConfig& samples) {
+text::Tokenizer with_settings(const text::Tokenizer& tokenizer, const SampleConfig& samples) {
   text::TokenizerConfig config = tokenizer.config();
-  if (samples.chat_template.empty() || (samples.keep_tokenizers_template && !config.chat_template.empty()))
-    return tokenizer;
-  config.chat_template = samples.chat_template;
+  if (!samples.chat_template.empty() && (!samples.keep_tokenizers_template || config.chat_template.empty()))
+    config.chat_template = samples.chat_template;
+  for (const auto& [name, token] : samples.special_tokens) {
+    const bool there = tokenizer.token_to_id(token).has_value();
+    INGOT_CHECK(
+        there || name == "pad_token",
+        InvalidConfig("special_tokens." + name,
+                      fmt::format("'{}' is not in the tokenizer's vocabulary, and none are added", token)));
+    if (!there) continue;
+    (name == "bos_token"   ? config.bos_token
+     : name == "eos_token" ? config.eos_token
+     : name == "pad_token" ? config.pad_token
+                           : config.unk_token) = token;
+  }
   return tokenizer.with_config(config);
 }
 
@@ -260,7 +271,7 @@ text::Tokenizer run_tokenizer(const TrainConfig& config) {
   const std::string& path = !config.tokenizer.empty() ? config.tokenizer
                             : config.from_scratch     ? ""
                                                       : config.model;
-  return with_chat_template(path.empty() ? train_tokenizer(config) : open_tokenizer(path), config.samples);
+  return with_settings(path.empty() ? train_tokenizer(config) : open_tokenizer(path), config.samples);
 }
 
 TrainingData prepare_data(const TrainConfig& config, const text::Tokenizer& tokenizer) {

@@ -28,8 +28,10 @@ void check_data_paths(const TrainConfig& config);
 /// Trains a byte-level BPE of config.vocab_size ids on the run's training data sets, which must be text.
 text::Tokenizer train_tokenizer(const TrainConfig& config);
 
-/// The tokenizer with what the run says of it: `chat_template`, where it has none or is to have another.
-text::Tokenizer with_chat_template(const text::Tokenizer& tokenizer, const SampleConfig& samples);
+/// The tokenizer with what the run says of it: `chat_template`, where it has none or is to have another, and
+/// `special_tokens`. InvalidConfig for one that is not in the vocabulary; a pad token may be missing, since
+/// padding is never learned.
+text::Tokenizer with_settings(const text::Tokenizer& tokenizer, const SampleConfig& samples);
 
 /// The tokenizer of a run that begins: the one it names, its model's, or one that is trained here; with the
 /// run's chat template.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,8 @@ struct SampleConfig {
   std::string template_variables = "{}";  ///< a JSON object
   /// For what tokenizers without a template are given: "" is none, "tokenizer_default"; else the source.
   std::string chat_template;
-  bool keep_tokenizers_template = true;  ///< where the tokenizer has one
+  bool keep_tokenizers_template = true;               ///< where the tokenizer has one
+  std::map<std::string, std::string> special_tokens;  ///< bos_token, eos_token, pad_token, unk_token
   data::ExcessLength excess_length = data::ExcessLength::drop;
 };
 

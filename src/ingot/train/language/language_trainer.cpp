@@ -1,5 +1,6 @@
 #include "ingot/train/language/language_trainer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ingot/base/error.h"
@@ -24,14 +25,20 @@ std::optional<SavedCheckpoint> checkpoint_to_resume(const TrainConfig& config) {
   return std::nullopt;
 }
 
+// Steps from one to the next, where so many are wanted in an epoch.
+std::int64_t steps_between(double per_epoch, std::int64_t steps, const LanguageTask& task) {
+  if (per_epoch <= 0) return steps;
+  return std::max<std::int64_t>(1, std::llround(1 / (per_epoch * task.step_size().epochs)));
+}
+
 TrainerOptions options_of(const LanguageTask& task) {
   const TrainConfig& config = task.config();
   return {.total_steps = task.total_steps(),
-          .eval_steps = config.eval_steps,
+          .eval_steps = steps_between(config.evals_per_epoch, config.eval_steps, task),
           .early_stopping_patience = config.early_stopping_patience,
           .max_seconds = config.max_seconds,
           .checkpoints = CheckpointDirectory(config.output_dir),
-          .save_steps = config.save_steps,
+          .save_steps = steps_between(config.saves_per_epoch, config.save_steps, task),
           .save_total_limit = config.save_total_limit};
 }
 

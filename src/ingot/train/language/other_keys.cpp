@@ -1,0 +1,273 @@
+#include "ingot/train/language/other_keys.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/log.h"
+#include "ingot/core/backend.h"
+#include "ingot/core/device_config.h"
+#include "ingot/train/language/config.h"
+
+namespace ingot {
+namespace {
+
+// Which kernel or library does the work, and how Python goes about it: the results are the same.
+constexpr std::array kWithoutEffect{"attn_implementation",
+                                    "cut_cross_entropy",
+                                    "dataloader_num_workers",
+                                    "dataloader_pin_memory",
+                                    "dataloader_prefetch_factor",
+                                    "dataset_num_proc",
+                                    "dataset_processes",
+                                    "ddp_find_unused_parameters",
+                                    "ddp_timeout",
+                                    "debug",
+                                    "device_map",
+                                    "eager_attention",
+                                    "eval_batch_size",
+                                    "eval_max_new_tokens",
+                                    "eval_sample_packing",
+                                    "eval_table_size",
+                                    "experimental_skip_move_to_device",
+                                    "experts_implementation",
+                                    "flash_attention",
+                                    "flash_attn_cross_entropy",
+                                    "flash_attn_fuse_mlp",
+                                    "flash_attn_rms_norm",
+                                    "flash_optimum",
+                                    "flex_attention",
+                                    "flex_attn_compile_kwargs",
+                                    "fused_attn_kernel",
+                                    "gptq",
+                                    "gptq_groupsize",
+                                    "gptq_model_v1",
+                                    "gradient_checkpointing_kwargs",
+                                    "group_by_length",
+                                    "hf_use_auth_token",
+                                    "is_falcon_derived_model",
+                                    "is_llama_derived_model",
+                                    "is_mistral_derived_model",
+                                    "is_qwen_derived_model",
+                                    "liger_cross_entropy",
+                                    "liger_fused_linear_cross_entropy",
+                                    "liger_glu_activation",
+                                    "liger_layer_norm",
+                                    "liger_rms_norm",
+                                    "liger_rms_norm_gated",
+                                    "liger_rope",
+                                    "load_best_model_at_end",
+                                    "local_rank",
+                                    "logging_dir",
+                                    "lora_embedding_kernel",
+                                    "lora_fan_in_fan_out",
+                                    "lora_mlp_kernel",
+                                    "lora_o_kernel",
+                                    "lora_on_cpu",
+                                    "lora_qkv_kernel",
+                                    "low_cpu_mem_usage",
+                                    "max_packed_sequence_len",
+                                    "mean_resizing_embeddings",
+                                    "model_type",
+                                    "multipack_real_batches",
+                                    "pad_to_sequence_len",
+                                    "plugins",
+                                    "processor_type",
+                                    "quantize_moe_experts",
+                                    "remove_unused_columns",
+                                    "resize_token_embeddings_to_32x",
+                                    "sample_packing_bin_size",
+                                    "sample_packing_eff_est",
+                                    "sample_packing_group_size",
+                                    "sample_packing_seq_len_multiplier",
+                                    "sample_packing_sequentially",
+                                    "save_only_model",
+                                    "save_safetensors",
+                                    "sdp_attention",
+                                    "shuffle_merged_datasets",
+                                    "skip_prepare_dataset",
+                                    "streaming",
+                                    "streaming_multipack_buffer_size",
+                                    "strict",
+                                    "tiled_mlp",
+                                    "tokenizer_legacy",
+                                    "tokenizer_type",
+                                    "tokenizer_use_fast",
+                                    "tokenizer_use_mistral_common",
+                                    "torch_compile",
+                                    "torch_compile_backend",
+                                    "torch_compile_mode",
+                                    "torchdistx_path",
+                                    "total_num_tokens",
+                                    "trust_remote_code",
+                                    "use_kernels",
+                                    "use_scattermoe",
+                                    "use_sonicmoe",
+                                    "use_tensorboard",
+                                    "xformers_attention"};
+
+// Asked for and not here, and the run is right without: a warning that says what there is.
+struct Missing {
+  const char* advice;
+  std::vector<const char*> keys;
+};
+const std::vector<Missing>& without() {
+  static const std::vector<Missing> all{
+      {"one device trains here",
+       {"accelerator_config", "context_parallel_size", "ddp", "deepspeed", "dp_replicate_size",
+        "dp_shard_size", "expert_parallel_size", "fsdp", "fsdp_config", "fsdp_final_state_dict_type",
+        "fsdp_version", "sequence_parallel_degree", "tensor_parallel_size"}},
+      {"report_to: [jsonl, tensorboard, html] is what reports",
+       {"comet_project_name", "comet_workspace",     "mlflow_experiment_name",
+        "mlflow_run_name",    "mlflow_tracking_uri", "trackio_project_name",
+        "trackio_run_name",   "trackio_space_id",    "use_comet",
+        "use_mlflow",         "use_swanlab",         "use_trackio",
+        "use_wandb",          "wandb_entity",        "wandb_log_model",
+        "wandb_mode",         "wandb_name",          "wandb_project",
+        "wandb_run_id",       "wandb_watch"}},
+      {"nothing is uploaded; the result is in output_dir",
+       {"hub_model_id", "hub_strategy", "push_dataset_to_hub"}},
+      {"gradient_checkpointing is what saves memory", {"activation_offloading", "layer_offloading"}},
+      {"early_stopping_patience is what ends a run early",
+       {"loss_watchdog_patience", "loss_watchdog_threshold"}},
+      {"--resume goes on with a run", {"auto_resume_from_checkpoints"}},
+  };
+  return all;
+}
+
+// They change what is learned.
+struct Refused {
+  const char* key;
+  const char* advice;
+};
+constexpr std::array kRefused{
+    Refused{"rl", "preferences and rewards are not trained yet; SFT on chats is type: chat_template"},
+    Refused{"reward_model", "reward models are not trained; leave it out"},
+    Refused{"process_reward_model", "reward models are not trained; leave it out"},
+    Refused{"kd_trainer", "distillation is not available; leave it out"},
+    Refused{"peft_use_dora", "DoRA is not available; leave it out for LoRA, or set peft_use_rslora"},
+    Refused{"relora", "ReLoRA is not available; leave it out for LoRA"},
+    Refused{"relora_steps", "ReLoRA is not available; leave it out for LoRA"},
+    Refused{"lisa_n_layers", "LISA is not available; write adapter: lora"},
+    Refused{"loraplus_lr_ratio", "one learning rate trains both matrices; leave it out"},
+    Refused{"lora_target_parameters",
+            "adapters of stacks of experts are not available; name modules in "
+            "lora_target_modules"},
+    Refused{"unfrozen_parameters",
+            "parts of a model are not trained; write adapter: lora with "
+            "lora_target_modules, or lora_modules_to_save"},
+    Refused{"neftune_noise_alpha", "noise on embeddings is not available; lora_dropout is what regularizes"},
+    Refused{"noisy_embedding_alpha",
+            "noise on embeddings is not available; lora_dropout is what regularizes"},
+    Refused{"tokens", "new tokens are not added to a vocabulary; use one that the tokenizer has"},
+    Refused{"added_tokens_overrides", "tokens are not renamed; change tokenizer.json"},
+    Refused{"default_system_message", "write it into the data, or into chat_template_jinja"},
+    Refused{"model_config", "a model is trained as its config.json says; change it there"},
+    Refused{"overrides_of_model_config", "a model is trained as its config.json says; change it there"},
+    Refused{"rope_scaling", "a model is trained as its config.json says; change it there"},
+    Refused{"qat", "quantization-aware training is not available; adapter: qlora trains on a quantized base"},
+    Refused{"fp8", "FP8 is not available; write bf16: true"},
+    Refused{"recipe", "recipes are not available; write torch_dtype: bf16"},
+    Refused{"ebft", "this objective is not available; SFT on chats is type: chat_template"},
+    Refused{"trl", "preferences and rewards are not trained yet"},
+    Refused{"diffusion", "diffusion models are not trained"},
+    Refused{"use_eaft", "weighted losses are not available; leave it out"},
+    Refused{"use_dynamic_finetuning", "weighted losses are not available; leave it out"},
+    Refused{"dataset_exact_deduplication", "duplicates are not removed; ingot data preview counts them"},
+    Refused{"curriculum_sampling", "samples are shuffled; leave it out"},
+    Refused{"min_sample_len", "short samples are not left out; leave them out of the data"},
+    Refused{"reinit_weights", "write from_scratch: true with an architecture"},
+    Refused{"num_labels", "classifiers are not trained"},
+};
+
+// Null, false and nothing ask for nothing.
+bool says_nothing(const std::string& value) {
+  return value.empty() || value == "false" || value == "False" || value == "no" || value == "0" ||
+         value == "1" || value == "[]" || value == "{}";
+}
+
+// The number that a per-epoch key means is known when the data is; "epoch" is one.
+void translate_strategy(const ConfigReader& root, const char* key, const char* steps, const char* per_epoch) {
+  const std::string strategy = root.skip(key);
+  if (strategy == "no" || strategy == "none") root.put(steps, "0");
+  if (strategy == "epoch" && !root.has(per_epoch)) root.put(per_epoch, "1");
+  if (strategy.empty() || strategy == "no" || strategy == "none" || strategy == "epoch" ||
+      strategy == "steps" || strategy == "best")
+    return;
+  root.fail(key, fmt::format("must be one of no, steps, epoch, best, got '{}'", strategy));
+}
+
+// bf16: true, fp16: true and their kin as torch_dtype. "auto" is what the machine is good at, which is bf16
+// on GPUs and f32 on most processors.
+void translate_dtype(const ConfigReader& root) {
+  const auto is_on = [&](const char* key) {
+    const std::string value = root.skip(key);
+    return value == "true" || value == "True" || value == "full";
+  };
+  const bool brain = is_on("bf16") | is_on("bfloat16"), half = is_on("fp16") | is_on("float16");
+  if (brain && half) root.fail("fp16", "is set beside bf16; choose one");
+  if (root.has("torch_dtype")) return;
+  if (brain) root.put("torch_dtype", "bf16");
+  if (half) root.put("torch_dtype", "f16");
+}
+
+// A share of all steps, as axolotl takes it.
+void translate_warmup(const ConfigReader& root) {
+  if (!root.has("warmup_steps")) return;
+  const std::string steps = root.skip("warmup_steps");
+  if (steps.starts_with("0.") && steps.find_first_not_of("0.") != steps.npos) {
+    root.put("warmup_ratio", steps);
+    root.put("warmup_steps", "0");
+  }
+}
+
+}  // namespace
+
+void translate_keys(const ConfigReader& root) {
+  root.alias("gradient_checkpointing", "recompute");
+  // Ways to keep a layer's input in the host's memory; what is made again is the same.
+  const std::string recompute = root.skip("recompute");
+  if (recompute == "offload" || recompute == "offload_disk" || recompute == "unsloth")
+    root.put("recompute", "full");
+  translate_dtype(root);
+  translate_warmup(root);
+  translate_strategy(root, "save_strategy", "save_steps", "saves_per_epoch");
+  root.alias("evaluation_strategy", "eval_strategy");
+  translate_strategy(root, "eval_strategy", "eval_steps", "evals_per_epoch");
+  root.alias("dataset_prepared_path", "cache_dir");
+  root.alias("pretraining_dataset", "datasets");
+  root.alias("cosine_min_lr_ratio", "final_lr_fraction");
+  root.alias("adam_eps", "adam_epsilon");
+}
+
+void read_gpu_keys(const ConfigReader& root, TrainConfig& config) {
+  const bool automatic = root.skip("bf16") == "auto" && !root.has("torch_dtype");
+  const std::string tf32 = root.skip("tf32");
+  const bool on_gpu = config.device == "auto" ? !choose_device("auto").is_cpu() : config.device != "cpu";
+  if (!on_gpu) return;
+  if (automatic) config.dtype = DType::bf16;
+  if ((tf32 == "true" || tf32 == "True") && !root.has("matmul_precision")) config.matmul_precision = "medium";
+}
+
+void read_other_keys(const ConfigReader& root) {
+  for (const char* key : kWithoutEffect) static_cast<void>(root.skip(key));
+  for (const Refused& refused : kRefused) {
+    const std::string value = root.skip(refused.key);
+    if (!says_nothing(value)) root.fail(refused.key, refused.advice);
+  }
+  for (const Missing& missing : without()) {
+    std::vector<std::string> asked;
+    for (const char* key : missing.keys)
+      if (!says_nothing(root.skip(key))) asked.emplace_back(key);
+    if (!asked.empty())
+      log(LogLevel::warn, "ingot::train",
+          fmt::format("{}: without effect; {}", fmt::join(asked, ", "), missing.advice));
+  }
+}
+
+}  // namespace ingot
