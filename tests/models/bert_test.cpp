@@ -136,7 +136,9 @@ TEST_P(GoldenBert, WhatIsWrittenOpensAgainWithTheSameTensors) {
   if (kept == nullptr) std::filesystem::remove_all(directory);
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, GoldenBert, ::testing::Values("bert_masked_lm", "bert_legacy"),
+INSTANTIATE_TEST_SUITE_P(Variants, GoldenBert,
+                         ::testing::Values("bert_masked_lm", "bert_legacy", "roberta_masked_lm",
+                                           "xlm_roberta", "camembert_masked_lm", "distilbert_masked_lm"),
                          [](const auto& param_info) { return param_info.param; });
 
 TEST(Bert, ReportsTheVariantOfACheckpoint) {
@@ -159,7 +161,7 @@ TEST(Bert, AHeadThatIsNotThereAndASequenceTooLongAreErrors) {
   const NoGrad no_grad;
   EXPECT_THROW(model->pooled(Tensor::zeros({1, 2, 24})), Error);
   EXPECT_THROW(model->hidden({.tokens = Tensor::zeros({1, 33}, DType::i64)}), DimensionMismatch);
-  EXPECT_THROW(EncoderConfig::from_json(R"({"model_type": "roberta"})", "config.json"), InvalidConfig);
+  EXPECT_THROW(EncoderConfig::from_json(R"({"model_type": "robertina"})", "config.json"), InvalidConfig);
   EXPECT_THROW(EncoderConfig::from_json(R"({"model_type": "bert", "num_attention_heads": 5})", "config.json"),
                InvalidConfig);
 }

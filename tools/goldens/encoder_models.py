@@ -5,9 +5,10 @@ Each folder holds config.json and model.safetensors, and expected.safetensors: `
 [2] (the rest of a row is padding), `hidden` [2, T, width], `pooled` [2, width] or `logits` [2, T, vocab] with `targets`,
 a loss and the gradient of every parameter (`grad.<name>`). Without a head the loss is the mean square of `pooled`.
 
-    python3 tools/goldens/encoder_models.py
+    python3 tools/goldens/encoder_models.py [NAME...]
 """
 import pathlib
+import sys
 
 import torch
 import transformers
@@ -20,11 +21,11 @@ LENGTHS = [19, 12]
 
 def randomise(model: torch.nn.Module) -> None:
     for name, p in model.named_parameters():
-        around = 1.0 if "LayerNorm.weight" in name else 0.0
+        around = 1.0 if "norm.weight" in name.lower() else 0.0
         torch.nn.init.normal_(p, mean=around, std=0.2)
 
 
-def make(name: str, kind: type, config: transformers.BertConfig, legacy: bool) -> None:
+def make(name: str, kind: type, config: transformers.PreTrainedConfig, legacy: bool = False) -> None:
     torch.manual_seed(sum(name.encode()))
     model = kind._from_config(config, attn_implementation="eager").float()
     randomise(model)
@@ -35,11 +36,14 @@ def make(name: str, kind: type, config: transformers.BertConfig, legacy: bool) -
         old = {k.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): v
                for k, v in load_file(folder / "model.safetensors").items()}
         save_file(old, folder / "model.safetensors", metadata={"format": "pt"})
-    # From 1: PyTorch drops the gradient of the row of the padding token.
-    tokens, types = torch.randint(1, VOCAB, (2, T)), torch.randint(0, config.type_vocab_size, (2, T))
+    # Not the padding token: PyTorch drops its row's gradient, and RoBERTa counts positions without it.
+    types = getattr(config, "type_vocab_size", 0)  # DistilBERT has none
+    tokens = torch.randint(config.pad_token_id + 1, VOCAB, (2, T))
+    token_types = torch.randint(0, types, (2, T)) if types else torch.zeros(2, T, dtype=torch.long)
     mask = (torch.arange(T)[None] < torch.tensor(LENGTHS)[:, None]).long()
-    out = model(tokens, attention_mask=mask, token_type_ids=types, output_hidden_states=True)
-    expected = {"tokens": tokens, "token_types": types, "lengths": torch.tensor(LENGTHS, dtype=torch.int32),
+    more = dict(token_type_ids=token_types) if types else {}
+    out = model(tokens, attention_mask=mask, output_hidden_states=True, **more)
+    expected = {"tokens": tokens, "token_types": token_types, "lengths": torch.tensor(LENGTHS, dtype=torch.int32),
                 "hidden": out.hidden_states[-1].detach()}
     if "logits" in out:
         targets = torch.where((torch.rand(2, T) < 0.4) & (mask == 1), torch.randint(0, VOCAB, (2, T)), -100)
@@ -58,8 +62,22 @@ def make(name: str, kind: type, config: transformers.BertConfig, legacy: bool) -
 
 COMMON = dict(vocab_size=VOCAB, hidden_size=24, num_hidden_layers=2, max_position_embeddings=32,
               hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-make("bert_masked_lm", transformers.BertForMaskedLM,
-     transformers.BertConfig(**COMMON, num_attention_heads=3, intermediate_size=44), legacy=False)
-make("bert_legacy", transformers.BertModel,
-     transformers.BertConfig(**COMMON, num_attention_heads=4, intermediate_size=31, hidden_act="gelu_new",
-                             type_vocab_size=3), legacy=True)
+ROBERTA = COMMON | dict(num_attention_heads=3, intermediate_size=44, pad_token_id=1, bos_token_id=0, eos_token_id=2)
+CASES = {
+    "bert_masked_lm": (transformers.BertForMaskedLM,
+                       transformers.BertConfig(**COMMON, num_attention_heads=3, intermediate_size=44), False),
+    "bert_legacy": (transformers.BertModel,
+                    transformers.BertConfig(**COMMON, num_attention_heads=4, intermediate_size=31, hidden_act="gelu_new",
+                                            type_vocab_size=3), True),
+    "roberta_masked_lm": (transformers.RobertaForMaskedLM, transformers.RobertaConfig(**ROBERTA, type_vocab_size=1), False),
+    "xlm_roberta": (transformers.XLMRobertaModel, transformers.XLMRobertaConfig(**ROBERTA, layer_norm_eps=1e-5), False),
+    "camembert_masked_lm": (transformers.CamembertForMaskedLM,
+                            transformers.CamembertConfig(**ROBERTA, hidden_act="gelu_new"), False),
+    "distilbert_masked_lm": (transformers.DistilBertForMaskedLM,
+                             transformers.DistilBertConfig(vocab_size=VOCAB, dim=24, n_layers=2, n_heads=3, hidden_dim=44,
+                                                           max_position_embeddings=32, dropout=0.0,
+                                                           attention_dropout=0.0), False),
+}
+for case, arguments in CASES.items():
+    if len(sys.argv) == 1 or case in sys.argv[1:]:
+        make(case, *arguments)

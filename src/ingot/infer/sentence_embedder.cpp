@@ -54,8 +54,8 @@ SentenceEmbedder::SentenceEmbedder(std::unique_ptr<BertModel> encoder, text::Tok
       config_(std::move(config)),
       head_(config_.stages,
             encoder_->config.hidden_size * static_cast<std::int64_t>(config_.poolings.size())),
-      max_length_(std::min(config_.max_seq_length.value_or(encoder_->config.max_position_embeddings),
-                           encoder_->config.max_position_embeddings)) {
+      max_length_(
+          std::min(config_.max_seq_length.value_or(encoder_->config.context()), encoder_->config.context())) {
   INGOT_CHECK(max_length_ >= 2,
               InvalidConfig("max_seq_length", fmt::format("must be at least 2, got {}", max_length_)));
 }

@@ -3,6 +3,7 @@
 #include "ingot/base/error.h"
 #include "ingot/ops/attention.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/index.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/view.h"
 
@@ -82,8 +83,11 @@ BertModel::BertModel(EncoderConfig config_, const ParamSource& source)
       word_embeddings(source.scope("embeddings.word_embeddings"), table_options(config.vocab_size, config)),
       position_embeddings(source.scope("embeddings.position_embeddings"),
                           table_options(config.max_position_embeddings, config)),
-      token_type_embeddings(source.scope("embeddings.token_type_embeddings"),
-                            table_options(config.type_vocab_size, config)),
+      token_type_embeddings(
+          config.type_vocab_size == 0
+              ? nullptr
+              : std::make_unique<Embedding>(source.scope("embeddings.token_type_embeddings"),
+                                            table_options(config.type_vocab_size, config))),
       embedding_norm(source.scope("embeddings.LayerNorm"), norm_options(config)) {
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     layers.push_back(std::make_unique<EncoderLayer>(source.scope("encoder.layer", i), config));
@@ -105,19 +109,27 @@ Tensor BertModel::embed(const EncoderInput& input) const {
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i) % sequence;
     positions = Tensor::from(all, {batch, sequence}, input.tokens.device());
   }
-  const Tensor types = input.token_types.defined()
-                           ? token_type_embeddings(input.token_types)
-                           : narrow(token_type_embeddings.weight.effective(), 0, 0, 1);  // broadcasts
-  return embedding_norm(word_embeddings(input.tokens) + types + position_embeddings(positions));
+  Tensor x = word_embeddings(input.tokens);
+  if (token_type_embeddings != nullptr) {
+    x = x + (input.token_types.defined()
+                 ? (*token_type_embeddings)(input.token_types)
+                 : narrow(token_type_embeddings->weight.effective(), 0, 0, 1));  // broadcasts
+  }
+  const Tensor places = config.position_offset == 0
+                            ? position_embeddings(positions)
+                            : embedding(narrow(position_embeddings.weight.effective(), 0,
+                                               config.position_offset, config.context()),
+                                        positions);
+  return embedding_norm(x + places);
 }
 
 Tensor BertModel::hidden(const EncoderInput& input) const {
   INGOT_CHECK(input.tokens.rank() == 2, DimensionMismatch("an encoder takes tokens [batch, sequence], got " +
                                                           to_string(input.tokens.shape())));
-  INGOT_CHECK(input.positions.defined() || input.tokens.dim(1) <= config.max_position_embeddings,
-              DimensionMismatch("the sequence has " + std::to_string(input.tokens.dim(1)) +
-                                " tokens, but the model has positions for " +
-                                std::to_string(config.max_position_embeddings)));
+  INGOT_CHECK(
+      input.positions.defined() || input.tokens.dim(1) <= config.context(),
+      DimensionMismatch("the sequence has " + std::to_string(input.tokens.dim(1)) +
+                        " tokens, but the model has positions for " + std::to_string(config.context())));
   Tensor x = embed(input);
   for (const auto& layer : layers) x = (*layer)(x, input);
   return x;
@@ -130,7 +142,7 @@ Tensor BertModel::pooled(const Tensor& hidden) const {
 
 Tensor BertModel::logits(const Tensor& hidden) const {
   INGOT_CHECK(masked_lm != nullptr, Error("this BERT has no masked-LM head: its checkpoint holds none"));
-  const Tensor x = masked_lm->norm(activate(config.hidden_act, masked_lm->transform(hidden)));
+  const Tensor x = masked_lm->norm(activate(config.head_act, masked_lm->transform(hidden)));
   return word_embeddings.weight(x, masked_lm->bias.value);
 }
 

@@ -50,8 +50,8 @@ struct MaskedLmHead {
   Parameter bias;  ///< [vocab]
 };
 
-/// BERT (Devlin et al. 2018): every token sees every other of its text. Parameter names are those of
-/// transformers' BertModel; the masked-LM head's are those of BertForMaskedLM.
+/// BERT (Devlin et al. 2018) and its kin (family.h): every token sees every other of its text. Parameter
+/// names are those of transformers' BertModel; the masked-LM head's are those of BertForMaskedLM.
 struct BertModel {
   using Config = EncoderConfig;
 
@@ -74,7 +74,8 @@ struct BertModel {
   Device device() const { return embedding_norm.weight.value.device(); }
 
   EncoderConfig config;
-  Embedding word_embeddings, position_embeddings, token_type_embeddings;
+  Embedding word_embeddings, position_embeddings;
+  std::unique_ptr<Embedding> token_type_embeddings;  // null where config.type_vocab_size is 0
   LayerNorm embedding_norm;
   std::vector<std::unique_ptr<EncoderLayer>> layers;
   std::unique_ptr<Linear> pooler;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -6,6 +7,7 @@
 #include "ingot/base/files.h"
 #include "ingot/models/config_file.h"
 #include "ingot/models/encoder/bert.h"
+#include "ingot/models/encoder/family.h"
 #include "ingot/models/tensorflow_names.h"
 #include "ingot/weights/open.h"
 #include "ingot/weights/safetensors_writer.h"
@@ -19,6 +21,25 @@ std::vector<ParameterShape> parameter_shapes(const EncoderConfig& config) {
   return shapes.parameters();
 }
 
+// Puts the prefix before every name of the encoder that the rules have, and before those that have no rule.
+void add_prefix(const std::string& prefix, WeightMap& map) {
+  for (WeightRule& rule : map.rules) rule.theirs = prefix + rule.theirs;
+  const auto add = [&](const std::string& name) {
+    const bool known = std::ranges::any_of(map.rules, [&](const WeightRule& r) { return r.ours == name; });
+    if (!known) map.rules.push_back({.ours = name, .theirs = prefix + name});
+  };
+  for (const char* part : {"embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight",
+                           "embeddings.token_type_embeddings.weight", "embeddings.LayerNorm.weight",
+                           "embeddings.LayerNorm.bias", "pooler.dense.weight", "pooler.dense.bias"}) {
+    add(part);
+  }
+  for (const char* part :
+       {"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
+        "attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"}) {
+    for (const char* kind : {"weight", "bias"}) add(fmt::format("encoder.layer.*.{}.{}", part, kind));
+  }
+}
+
 }  // namespace
 
 std::int64_t EncoderConfig::parameter_count() const {
@@ -28,37 +49,27 @@ std::int64_t EncoderConfig::parameter_count() const {
 }
 
 WeightMap BertModel::weight_map(const EncoderConfig& config) {
-  const std::string legacy = "legacy names gamma and beta";
+  const EncoderFamily& family = *find_encoder_family(config.model_type);
+  const std::string legacy = "legacy names gamma and beta", prefix(family.prefix);
   WeightMap map{.rules = {},
                 .spellings = {{".LayerNorm.gamma", ".LayerNorm.weight", false, legacy},
                               {".LayerNorm.beta", ".LayerNorm.bias", false, ""}},
                 .prefix = "",
                 .outside = {},
                 .ignored = {"*embeddings.position_ids", "cls.seq_relationship.*"}};
+  if (family.map_encoder != nullptr) family.map_encoder(map);
   if (!config.masked_lm_head) {
-    map.spellings.push_back({"bert.", "", true, "encoder of a model with a head"});
-    map.ignored.emplace_back("cls.*");
+    map.spellings.push_back({prefix, "", true, "encoder of a model with a head"});
+    map.ignored.insert(map.ignored.end(),
+                       {"cls.*", "lm_head.*", "vocab_*", "classifier.*", "pre_classifier.*"});
     return map;
   }
   // With a head, the encoder's names have a prefix. The head is tied to the word embeddings; often it is
   // stored.
-  for (const char* part : {"embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight",
-                           "embeddings.token_type_embeddings.weight", "embeddings.LayerNorm.weight",
-                           "embeddings.LayerNorm.bias", "pooler.dense.weight", "pooler.dense.bias"}) {
-    map.rules.push_back({.ours = part, .theirs = fmt::format("bert.{}", part)});
-  }
-  for (const char* part :
-       {"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
-        "attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"}) {
-    for (const char* kind : {"weight", "bias"}) {
-      map.rules.push_back({.ours = fmt::format("encoder.layer.*.{}.{}", part, kind),
-                           .theirs = fmt::format("bert.encoder.layer.*.{}.{}", part, kind)});
-    }
-  }
-  map.prefix = "bert.";
-  map.outside = {"cls.*"};
-  map.ignored.insert(map.ignored.end(), {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"});
-  if (!config.pooler) map.ignored.emplace_back("bert.pooler.*");
+  add_prefix(prefix, map);
+  map.prefix = prefix;
+  family.map_head(map);
+  if (!config.pooler) map.ignored.push_back(prefix + "pooler.*");
   return map;
 }
 
@@ -79,9 +90,10 @@ std::unique_ptr<BertModel> BertModel::from_weights(const EncoderConfig& config, 
 }
 
 EncoderConfig with_heads_of(EncoderConfig config, const WeightSource& weights) {
-  config.pooler =
-      weights.is_available("pooler.dense.weight") || weights.is_available("bert.pooler.dense.weight");
-  config.masked_lm_head = weights.is_available("cls.predictions.transform.dense.weight");
+  const EncoderFamily& family = *find_encoder_family(config.model_type);
+  config.pooler = weights.is_available("pooler.dense.weight") ||
+                  weights.is_available(std::string(family.prefix) + "pooler.dense.weight");
+  config.masked_lm_head = weights.is_available(std::string(family.head));
   return config;
 }
 

@@ -9,7 +9,8 @@
 
 namespace ingot {
 
-/// A BERT-like encoder's architecture. Fields carry the names of Hugging Face's config.json.
+/// The architecture of an encoder like BERT: BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT. Fields carry
+/// the names of BERT's config.json.
 struct EncoderConfig {
   std::string model_type = "bert";
   std::int64_t vocab_size = 0;
@@ -18,9 +19,11 @@ struct EncoderConfig {
   std::int64_t num_hidden_layers = 0;
   std::int64_t num_attention_heads = 0;
   std::int64_t max_position_embeddings = 512;
-  std::int64_t type_vocab_size = 2;
+  std::int64_t type_vocab_size = 2;  ///< 0: no embeddings of which text a token is of (DistilBERT)
+  std::int64_t position_offset = 0;  ///< position of the first token: behind the padding's in RoBERTa
   double layer_norm_eps = 1e-12;
   Activation hidden_act = Activation::gelu;
+  Activation head_act = Activation::gelu;  ///< in the masked-LM head; RoBERTa's is always gelu
   double initializer_range = 0.02;
   std::int64_t pad_token_id = 0;
   DType dtype = DType::f32;
@@ -31,6 +34,8 @@ struct EncoderConfig {
 
   /// Throws InvalidConfig naming the key of anything impossible.
   void validate() const;
+  /// Tokens that a text may have.
+  std::int64_t context() const { return max_position_embeddings - position_offset; }
   std::int64_t head_dim() const { return hidden_size / num_attention_heads; }
   std::int64_t parameter_count() const;
 
