@@ -126,6 +126,15 @@ TEST_F(DatasetTest, SplitsAndFilesOfADirectoryAreChosen) {
   EXPECT_EQ(trained(entry("d", "data_files: [test.jsonl]")), "d<|im_end|>|");
 }
 
+TEST_F(DatasetTest, SlicesShortSamplesAndDuplicatesAreLeftOut) {
+  EXPECT_EQ(trained(entry("chat.jsonl", "split: \"train[:1]\"")), "A<|im_end|>|");
+  EXPECT_EQ(trained(entry("chat.jsonl", "split: \"train[50%:]\"")), "a<|im_end|>|");
+  EXPECT_EQ(trained(entry("chat.jsonl", "split: \"train[-1:]\"")), "a<|im_end|>|");
+  EXPECT_EQ(trained(entry("chat.jsonl") + entry("chat.jsonl"), "dataset_exact_deduplication: true"),
+            "A<|im_end|>|a<|im_end|>|");
+  EXPECT_EQ(trained(entry("chat.jsonl") + entry("alpaca.csv"), "min_sample_len: 100"), "3<|im_end|>|");
+}
+
 TEST_F(DatasetTest, SpecialTokensAreThoseOfTheRun) {
   const TrainConfig c = config(
       entry("chat.jsonl"),
@@ -157,7 +166,9 @@ TEST_F(DatasetTest, WhatCannotBeTrainedSaysWhatToWrite) {
   expect(refusal(entry("chat.jsonl", "type: chat_template.argilla")), "preference or reward data");
   expect(refusal(entry("chat.jsonl", "ds_type: parquet")), "save parquet as JSON lines");
   expect(refusal(entry("chat.jsonl", "chat_template: chatlm")), "did you mean 'chatml'?");
-  expect(refusal(entry("chat.jsonl", "split: \"train[:10%]\"")), "slices are not available");
+  expect(refusal(entry("chat.jsonl", "split: \"train[10]\"")), "expected a slice such as train[:10%]");
+  expect(refusal(entry("chat.jsonl", "split: \"train[:1%]\"")), "takes none of the 2 documents");
+  expect(refusal(entry("chat.jsonl"), "min_sample_len: 1000"), "every sample is shorter");
   expect(refusal(entry("chat.jsonl", "train_on_eos: some")), "must be one of all, turn, last, none");
   expect(refusal(entry("chat.jsonl"), "excess_length_strategy: cut"), "drop, truncate, raise");
   tokenizer_ = tokenizer_.with_config({.eos_token = "<|im_end|>"});

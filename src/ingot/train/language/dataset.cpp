@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -183,6 +185,42 @@ void cut_texts(data::DocumentSet& set, const std::vector<Loaded>& parts, std::in
   set.documents = std::move(documents);
 }
 
+// Documents [first, last) of a store as a store of their own.
+std::shared_ptr<const data::TokenStore> part_of(const data::TokenStore& store, std::int64_t first,
+                                                std::int64_t last) {
+  const std::int64_t begin = first == store.documents() ? store.size() : store.document(first).begin;
+  const std::int64_t end = last == first ? begin : store.document(last - 1).end;
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(end - begin));
+  store.read(begin, tokens);
+  std::vector<std::int64_t> ends;
+  for (std::int64_t i = first; i < last; ++i) ends.push_back(store.document(i).end - begin);
+  std::vector<bool> trained;
+  for (std::int64_t i = begin; store.masked() && i < end; ++i) trained.push_back(store.trained(i));
+  return std::make_shared<data::TokenStore>(std::move(tokens), std::move(ends), store.vocab_size(),
+                                            sha256_hex(fmt::format("{} {} {}", store.key(), first, last)),
+                                            trained);
+}
+
+// Leaves out what is too short, and what is there already.
+void filter_samples(data::DocumentSet& set, const SampleConfig& samples) {
+  if (!set.samples || (samples.min_length == 0 && !samples.drop_duplicates)) return;
+  std::unordered_set<std::string> seen;
+  const std::size_t before = set.documents.size();
+  std::erase_if(set.documents, [&](const data::TokenRange& range) {
+    if (range.size() < samples.min_length) return true;
+    if (!samples.drop_duplicates) return false;
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(range.size()));
+    set.store->read(range.begin, tokens);
+    return !seen.insert(sha256_hex(std::as_bytes(std::span(tokens)))).second;
+  });
+  INGOT_CHECK(!set.documents.empty(),
+              InvalidConfig("min_sample_length",
+                            fmt::format("is {}, and every sample is shorter", samples.min_length)));
+  if (set.documents.size() < before)
+    warn(fmt::format("{} samples are left out: shorter than min_sample_length, or the same as an earlier one",
+                     before - set.documents.size()));
+}
+
 data::DocumentSet load_documents(const TrainConfig& config, const std::vector<DatasetConfig>& datasets,
                                  const text::Tokenizer& tokenizer, bool& reused) {
   std::vector<Loaded> parts;
@@ -190,6 +228,14 @@ data::DocumentSet load_documents(const TrainConfig& config, const std::vector<Da
   reused = true;
   for (const DatasetConfig& dataset : datasets) {
     parts.push_back(load_dataset(config, dataset, tokenizer));
+    Loaded& part = parts.back();
+    if (dataset.slice) {
+      const auto [first, last] = dataset.slice->of(part.store->documents());
+      INGOT_CHECK(first < last,
+                  InvalidConfig("datasets.split", fmt::format("takes none of the {} documents of {}",
+                                                              part.store->documents(), dataset.path)));
+      part.store = part_of(*part.store, first, last);
+    }
     samples = samples || parts.back().samples;
     reused = reused && parts.back().reused;
   }
@@ -197,6 +243,7 @@ data::DocumentSet load_documents(const TrainConfig& config, const std::vector<Da
       data::DocumentSet::all(parts.size() == 1 ? parts.front().store : joined(parts, tokenizer.vocab_size()));
   set.samples = samples;
   if (samples) cut_texts(set, parts, config.sequence_len);
+  filter_samples(set, config.samples);
   return set;
 }
 

@@ -1,6 +1,8 @@
 #include "ingot/train/language/dataset_config.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -197,11 +199,41 @@ void read_training(const ConfigReader& entry, const SampleConfig& samples, Datas
   }
 }
 
+// "10%" or "1000"; false where it is no number.
+bool read_bound(std::string text, double& value, bool& percent) {
+  percent = text.ends_with('%');
+  if (percent) text.pop_back();
+  char* end = nullptr;
+  value = std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == '\0';
+}
+
+// Takes "[10%:20%]" off a split's name.
+std::optional<DatasetSlice> read_slice(const ConfigReader& entry, std::string& split) {
+  const std::size_t bracket = split.find('['), colon = split.find(':');
+  if (bracket == split.npos) return std::nullopt;
+  DatasetSlice slice;
+  bool good = split.back() == ']' && colon != split.npos && colon > bracket;
+  if (good) {
+    const std::string begin = split.substr(bracket + 1, colon - bracket - 1);
+    const std::string end = split.substr(colon + 1, split.size() - colon - 2);
+    slice.has_end = !end.empty();
+    good = (begin.empty() || read_bound(begin, slice.begin, slice.begin_percent)) &&
+           (end.empty() || read_bound(end, slice.end, slice.end_percent));
+  }
+  if (!good)
+    entry.fail("split",
+               fmt::format("'{}' is not understood; expected a slice such as train[:10%], train[1000:] or "
+                           "train[10%:20%]",
+                           split));
+  split.resize(bracket);
+  return slice;
+}
+
 // "train" is what a file without parts is; of a directory it names files.
 void read_split(const ConfigReader& entry, DatasetConfig& dataset) {
-  const auto split = entry.get("split", std::string());
-  if (split.find('[') != split.npos)
-    entry.fail("split", "slices are not available; write the part that is wanted to a file of its own");
+  auto split = entry.get("split", std::string());
+  dataset.slice = read_slice(entry, split);
   dataset.data_files = entry.get("data_files", Strings{});
   namespace fs = std::filesystem;
   if (split.empty() || !dataset.data_files.empty() || !fs::is_directory(dataset.path)) return;
@@ -229,14 +261,23 @@ DatasetConfig read_dataset(const ConfigReader& entry, const SampleConfig& sample
   read_training(entry, samples, dataset);
   read_template(entry, dataset.chat_template, nullptr);
   read_split(entry, dataset);
-  for (const char* key : {"name", "revision"})
-    refuse(entry, key, "is of data sets of the Hub; download the files and give their directory as path");
+  for (const char* key : {"name", "revision"}) static_cast<void>(entry.skip(key));  // of data sets of the Hub
   refuse(entry, "shards", "is not available; give the files that are wanted as data_files");
   static_cast<void>(entry.get("trust_remote_code", false));  // no code of a data set runs here
   return dataset;
 }
 
 }  // namespace
+
+std::pair<std::int64_t, std::int64_t> DatasetSlice::of(std::int64_t count) const {
+  const auto at = [count](double value, bool percent) {
+    auto index = percent ? std::llround(value / 100 * static_cast<double>(count)) : std::llround(value);
+    if (index < 0) index += count;
+    return std::clamp<std::int64_t>(index, 0, count);
+  };
+  const std::int64_t first = at(begin, begin_percent);
+  return {first, std::max(first, has_end ? at(end, end_percent) : count)};
+}
 
 SampleConfig read_sample_config(const ConfigReader& root) {
   SampleConfig samples;
@@ -250,6 +291,9 @@ SampleConfig read_sample_config(const ConfigReader& root) {
   samples.template_variables = dump_json(object);
   const auto strategy = root.choice("excess_length_strategy", "drop", {"drop", "truncate", "raise"});
   samples.excess_length = data::parse_excess_length(strategy);
+  root.alias("min_sample_len", "min_sample_length");
+  samples.min_length = root.get("min_sample_length", samples.min_length, at_least(0));
+  samples.drop_duplicates = root.get("dataset_exact_deduplication", false);
   return samples;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ingot/data/chat_encoder.h"
@@ -20,6 +22,18 @@ enum class DatasetKind : std::uint8_t {
   instruction,
 };
 
+/// A part of a data set's documents, as in "train[10%:20%]" or "train[:1000]": [begin, end), where less than
+/// zero counts from the end.
+struct DatasetSlice {
+  double begin = 0;
+  double end = 0;
+  bool has_end = false;
+  bool begin_percent = false, end_percent = false;
+
+  /// Of so many documents: first, and one behind the last.
+  std::pair<std::int64_t, std::int64_t> of(std::int64_t count) const;
+};
+
 /// One source of training data.
 struct DatasetConfig {
   std::string path;                     ///< a file of text or of records, or a directory of these
@@ -28,6 +42,7 @@ struct DatasetConfig {
   data::SourceFormat format = data::SourceFormat::automatic;
   std::string text_field = "text";  ///< of records: the key that holds the text
   std::string encoding;             ///< of files that are not UTF-8: latin1, cp1252, shift_jis ...
+  std::optional<DatasetSlice> slice;
   data::ChatFields chat;
   data::ChatTraining training;
   data::InstructionFormat instruction;
@@ -44,6 +59,8 @@ struct SampleConfig {
   bool keep_tokenizers_template = true;               ///< where the tokenizer has one
   std::map<std::string, std::string> special_tokens;  ///< bos_token, eos_token, pad_token, unk_token
   data::ExcessLength excess_length = data::ExcessLength::drop;
+  std::int64_t min_length = 0;   ///< in tokens: shorter samples are left out
+  bool drop_duplicates = false;  ///< samples that are equal to an earlier one are left out
 };
 
 /// Reads `train_on_inputs`, `chat_template`, `eot_tokens` and their kin.
