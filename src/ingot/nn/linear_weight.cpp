@@ -8,18 +8,20 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/nn/quantized_linear.h"
+#include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
 #include "ingot/ops/low_rank.h"
-#include "ingot/ops/random.h"
 #include "ingot/ops/matmul.h"
+#include "ingot/ops/random.h"
 #include "ingot/ops/view.h"
 
 namespace ingot {
 namespace {
 
 thread_local WeightObserver* observer = nullptr;
+thread_local bool with_values = false;
 
 std::int64_t checked_rank(std::int64_t rank) {
   INGOT_CHECK(rank > 0, InvalidConfig("adapter.rank", fmt::format("must be positive, got {}", rank)));
@@ -110,7 +112,10 @@ LowRankAdapter* LinearWeight::find_adapter(std::string_view name) {
   return found == adapters.end() ? nullptr : found->get();
 }
 
-bool multiplies_with_values() { return grad_enabled() || recorded_later(); }
+bool multiplies_with_values() { return grad_enabled() || recorded_later() || with_values; }
+
+WithValues::WithValues(bool on) : previous_(with_values) { with_values = previous_ || on; }
+WithValues::~WithValues() { with_values = previous_; }
 
 quant::Rounding common_rounding(std::span<const LinearWeight* const> weights, std::int64_t rows) {
   const auto of = [rows](const LinearWeight* weight) {
@@ -127,7 +132,8 @@ Tensor add_adapters(const LinearWeight& weight, Tensor y, const LinearInput& x) 
   for (const auto& adapter : weight.adapters) {
     if (!adapter->enabled) continue;
     Tensor input = to(x.tensor(), dtype);
-    if (adapter->dropout > 0 && multiplies_with_values()) input = dropout(input, adapter->dropout);
+    if (adapter->dropout > 0 && (grad_enabled() || recorded_later()))
+      input = dropout(input, adapter->dropout);
     y = add_low_rank(std::move(y), input, as(adapter->a, dtype), as(adapter->b, dtype), adapter->scale);
   }
   return y;

@@ -91,6 +91,18 @@ TEST_F(AdapterTrainingTest, LearnsWithADenseAndAQuantizedBaseAndLeavesAnAdapterO
   }
 }
 
+TEST_F(AdapterTrainingTest, AQuantizedBaseIsEvaluatedAndSampledInHalvesToo) {
+  TrainConfig c = tuning("halves", "nf4");
+  c.dtype = DType::bf16;
+  c.max_steps = 1;
+  c.sample_prompts = {"After"};
+  LanguageTrainer trainer(c);
+  const double loss = *trainer.run().validation_loss;
+  c.output_dir = directory_->at("floats");
+  c.dtype = DType::f32;
+  EXPECT_NEAR(loss, *LanguageTrainer(c).run().validation_loss, 0.1);
+}
+
 TEST_F(AdapterTrainingTest, OnlyTheAdapterTrains) {
   LanguageTrainer trainer(tuning("only"));
   const auto base = load_language_model(base_);

@@ -253,6 +253,7 @@ DatasetConfig read_dataset(const ConfigReader& entry, const SampleConfig& sample
   read_type(entry, dataset);
   read_format(entry, dataset);
   entry.alias("field", "text_field");
+  entry.alias("text_column", "text_field");
   const std::string usual = dataset.text_field;
   dataset.text_field = entry.get("text_field", usual);
   if (dataset.text_field != usual && dataset.kind == DatasetKind::automatic) dataset.kind = DatasetKind::text;

@@ -15,6 +15,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/core/backend.h"
 #include "ingot/models/language/model_directory.h"
+#include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
 #include "ingot/train/language/baseline.h"
 #include "ingot/train/language/checkpoint.h"
@@ -65,6 +66,11 @@ std::int64_t count_steps(const TrainConfig& config, std::int64_t batches_per_epo
   const double steps = config.num_epochs * static_cast<double>(batches_per_epoch) /
                        static_cast<double>(config.gradient_accumulation_steps);
   return std::max<std::int64_t>(1, std::llround(steps));
+}
+
+// A quantized matrix quantizes its input only where that is f32.
+bool trains_in_halves(const TrainConfig& config) {
+  return config.adapter.quantizes_base() && config.dtype != DType::f32;
 }
 
 std::vector<std::string> paths_of(const std::vector<DatasetConfig>& datasets) {
@@ -173,6 +179,7 @@ std::string LanguageTask::divergence_advice() const {
 std::optional<double> LanguageTask::evaluate() {
   if (data_.validation == nullptr) return std::nullopt;
   const NoGrad no_grad;
+  const WithValues with_values(trains_in_halves(config_));
   data::DataLoader batches(data_.validation, {.batch_size = config_.per_device_train_batch_size,
                                               .seed = config_.seed,
                                               .shuffle = false,
@@ -202,6 +209,7 @@ std::optional<double> LanguageTask::evaluate() {
 }
 
 std::vector<SampleRecord> LanguageTask::samples(std::int64_t step) {
+  const WithValues with_values(trains_in_halves(config_));
   std::vector<SampleRecord> records;
   if (!sample_) return records;
   for (const std::string& prompt : config_.sample_prompts)

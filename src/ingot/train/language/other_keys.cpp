@@ -44,7 +44,13 @@ constexpr std::array kWithoutEffect{"attn_implementation",
                                     "flex_attention",
                                     "flex_attn_compile_kwargs",
                                     "fused_attn_kernel",
+                                    "do_causal_lm_eval",
+                                    "eval_causal_lm_metrics",
                                     "gptq",
+                                    "gptq_disable_exllama",
+                                    "lr_quadratic_warmup",
+                                    "pretrain_multipack_attn",
+                                    "pretrain_multipack_buffer_size",
                                     "gptq_groupsize",
                                     "gptq_model_v1",
                                     "gradient_checkpointing_kwargs",
@@ -119,17 +125,43 @@ struct Missing {
 const std::vector<Missing>& without() {
   static const std::vector<Missing> all{
       {"one device trains here",
-       {"accelerator_config", "context_parallel_size", "ddp", "deepspeed", "dp_replicate_size",
-        "dp_shard_size", "expert_parallel_size", "fsdp", "fsdp_config", "fsdp_final_state_dict_type",
-        "fsdp_version", "sequence_parallel_degree", "tensor_parallel_size", "use_ray"}},
+       {"accelerator_config", "context_parallel_size", "ddp", "deepspeed", "ray_num_workers", "use_ray",
+        "dp_replicate_size", "dp_shard_size", "expert_parallel_size", "fsdp", "fsdp_config",
+        "fsdp_final_state_dict_type", "fsdp_version", "sequence_parallel_degree", "tensor_parallel_size",
+        "use_ray"}},
       {"report_to: [jsonl, tensorboard, html] is what reports",
-       {"comet_project_name", "comet_workspace",     "mlflow_experiment_name",
-        "mlflow_run_name",    "mlflow_tracking_uri", "trackio_project_name",
-        "trackio_run_name",   "trackio_space_id",    "use_comet",
-        "use_mlflow",         "use_swanlab",         "use_trackio",
-        "use_wandb",          "wandb_entity",        "wandb_log_model",
-        "wandb_mode",         "wandb_name",          "wandb_project",
-        "wandb_run_id",       "wandb_watch"}},
+       {"comet_project_name",
+        "comet_workspace",
+        "mlflow_experiment_name",
+        "mlflow_run_name",
+        "mlflow_tracking_uri",
+        "trackio_project_name",
+        "trackio_run_name",
+        "trackio_space_id",
+        "otel_metrics_host",
+        "otel_metrics_port",
+        "swanlab_completion_log_interval",
+        "swanlab_completion_max_buffer",
+        "swanlab_description",
+        "swanlab_experiment_name",
+        "swanlab_log_completions",
+        "swanlab_log_model",
+        "swanlab_mode",
+        "swanlab_project",
+        "swanlab_workspace",
+        "use_otel_metrics",
+        "use_comet",
+        "use_mlflow",
+        "use_swanlab",
+        "use_trackio",
+        "use_wandb",
+        "wandb_entity",
+        "wandb_log_model",
+        "wandb_mode",
+        "wandb_name",
+        "wandb_project",
+        "wandb_run_id",
+        "wandb_watch"}},
       {"nothing is uploaded; the result is in output_dir",
        {"hub_model_id", "hub_strategy", "push_dataset_to_hub"}},
       {"gradient_checkpointing is what saves memory", {"activation_offloading", "layer_offloading"}},
@@ -167,9 +199,10 @@ constexpr std::array kRefused{
     Refused{"tokens", "new tokens are not added to a vocabulary; use one that the tokenizer has"},
     Refused{"added_tokens_overrides", "tokens are not renamed; change tokenizer.json"},
     Refused{"default_system_message", "write it into the data, or into chat_template_jinja"},
-    Refused{"model_config", "a model is trained as its config.json says; change it there"},
     Refused{"overrides_of_model_config", "a model is trained as its config.json says; change it there"},
     Refused{"rope_scaling", "a model is trained as its config.json says; change it there"},
+    Refused{"eta_min", "write final_lr_fraction: the least learning rate as a share of learning_rate"},
+    Refused{"cosine_constant_lr_ratio", "write lr_scheduler_type: wsd for a rate that stays and then falls"},
     Refused{"qat", "quantization-aware training is not available; adapter: qlora trains on a quantized base"},
     Refused{"fp8", "FP8 is not available; write bf16: true"},
     Refused{"recipe", "recipes are not available; write torch_dtype: bf16"},
@@ -226,6 +259,14 @@ void translate_warmup(const ConfigReader& root) {
   }
 }
 
+// The balance of a mixture of experts is learned in any case.
+void read_model_config(const ConfigReader& root) {
+  if (root.is_mapping("model_config"))
+    static_cast<void>(root.section("model_config").skip("output_router_logits"));
+  else
+    static_cast<void>(root.skip("model_config"));
+}
+
 }  // namespace
 
 void translate_keys(const ConfigReader& root) {
@@ -255,6 +296,7 @@ void read_gpu_keys(const ConfigReader& root, TrainConfig& config) {
 }
 
 void read_other_keys(const ConfigReader& root) {
+  read_model_config(root);
   for (const char* key : kWithoutEffect) static_cast<void>(root.skip(key));
   for (const Refused& refused : kRefused) {
     const std::string value = root.skip(refused.key);
