@@ -223,12 +223,13 @@ TEST(Server, DrainsWithTheAnswersThatAreOnTheirWay) {
     });
   });
   EXPECT_TRUE(eventually([&] { return server.server().stats().running > 0; }));
-  HttpClient open = server.client();
-  EXPECT_EQ(open.get("/ready").status, 200);
+  EXPECT_EQ(server.client().get("/ready").status, 200);
+  EXPECT_FALSE(server.server().drain(0ms));
+  EXPECT_EQ(server.client().get("/ready").status, 503);
+  EXPECT_EQ(server.client().post("/v1/completions", endless()).status, 503);
   EXPECT_TRUE(server.server().drain(10s));
   client.join();
   EXPECT_TRUE(stream.ends_with("data: [DONE]\n\n"));
-  EXPECT_EQ(open.get("/ready").status, 503);
   EXPECT_THROW(server.client().get("/live"), IoError);
 }
 

@@ -77,12 +77,13 @@ infer::EngineStats Server::stats() const { return parts_->model->scheduler().sta
 bool Server::drain(std::chrono::milliseconds most) {
   const auto end = std::chrono::steady_clock::now() + most;
   parts_->context.draining = true;
+  // Connections are taken meanwhile: who balances load asks whether we are ready.
+  if (!parts_->model->scheduler().wait_until_idle(most)) return false;
   parts_->http->stop_accepting();
-  const bool idle = parts_->model->scheduler().wait_until_idle(most);
   // What was written last is on its way still.
   while (parts_->http->answering() > 0 && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  return idle;
+  return parts_->http->answering() == 0;
 }
 
 }  // namespace ingot::serve
