@@ -288,6 +288,38 @@ TEST(Engine, ARequestThatFailsTakesNoOtherWithIt) {
   EXPECT_EQ(behind->result().tokens, before->result().tokens);
 }
 
+TEST(Engine, BatchInvariantSequencesGetTheSameBitsWhateverIsBesideThem) {
+  const auto model = golden_model("qwen3");
+  const EngineOptions options{.chunk = 20, .prefix_cache = true, .batch_invariant = true};
+  std::vector<Request> requests;
+  for (std::int64_t i = 0; i < 24; ++i) {  // more than are written in one pass
+    requests.push_back({.prompt = repetitive(2 + 2 * i),
+                        .max_tokens = 4 + i % 5,
+                        .sampling = {.temperature = 1.0, .seed = static_cast<std::uint64_t>(i)},
+                        .speculate = i % 3,
+                        .logprobs = 0});
+  }
+  Engine engine(*model, options);
+  std::vector<std::shared_ptr<Sequence>> together;
+  for (const Request& request : requests) {
+    together.push_back(engine.start(request));
+    engine.step();
+  }
+  engine.run();
+  const auto bits = [](const Generation& made) {
+    std::vector<float> logprobs;
+    for (const DrawnLogprob& each : made.logprobs) logprobs.push_back(each.logprob);
+    return logprobs;
+  };
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const Generation alone = generate(*model, requests[i], options);
+    EXPECT_EQ(together[i]->result().tokens, alone.tokens) << i;
+    EXPECT_EQ(bits(together[i]->result()), bits(alone)) << i;
+  }
+  EXPECT_EQ(engine.stats().cache.hits % 20, 0);
+  EXPECT_GT(engine.stats().cache.hits, 0);
+}
+
 TEST(Engine, LogprobsAreThoseOfTheWholeDistribution) {
   const auto model = golden_model("qwen3");
   const std::int64_t vocab = model->config.vocab_size;

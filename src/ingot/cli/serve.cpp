@@ -26,7 +26,8 @@ struct ServeOptions {
   std::string host = "127.0.0.1", key_file, kv_memory = "auto";
   std::int64_t port = 8000, max_running = 0, max_waiting = 256, max_connections = 1024, drain = 30;
   std::string max_body = "16MiB";
-  bool allow_strangers = false, no_prefix_cache = false, quiet = false, log_json = false;
+  bool allow_strangers = false, no_prefix_cache = false, batch_invariant = false, quiet = false,
+       log_json = false;
 };
 
 // Half of the CPU's free memory, which others use too; most of a GPU's, which the weights will share.
@@ -49,8 +50,9 @@ serve::ServerOptions server_options(const ServeOptions& o) {
   infer::EngineOptions& engine = options.model.session.engine;
   engine.kv_memory = memory_for_keys_and_values(o);
   engine.prefix_cache = !o.no_prefix_cache;
+  engine.batch_invariant = o.batch_invariant;
   const bool cpu = choose_device(o.inference.device).is_cpu();
-  engine.max_running = o.max_running > 0 ? o.max_running : cpu ? 32 : 256;
+  engine.max_running = o.max_running > 0 ? o.max_running : cpu ? 16 : 256;
   options.model.names = o.names;
   options.model.scheduler.max_waiting = within("--max-waiting", o.max_waiting, 1, 1 << 20);
   options.http.host = o.host;
@@ -104,10 +106,12 @@ void add_serve(Command& root) {
               "Host name, beside localhost, by which the server may be asked without a key; repeatable");
   verb.option("--kv-memory", o->kv_memory,
               "Memory for keys and values, such as 4GiB; auto: half of what is free");
-  verb.option("--max-running", o->max_running, "Requests in one step at most; 0: 32, on a GPU 256");
+  verb.option("--max-running", o->max_running, "Requests in one step at most; 0: 16, on a GPU 256");
   verb.option("--max-waiting", o->max_waiting, "Requests that wait at most; further ones get status 429");
   verb.flag("--no-prefix-cache", o->no_prefix_cache,
             "Read every prompt whole, even where it begins as another did");
+  verb.flag("--batch-invariant", o->batch_invariant,
+            "On the CPU: a request's tokens do not depend on its neighbours, at some cost");
   verb.option("--max-connections", o->max_connections, "Open connections at most");
   verb.option("--max-body", o->max_body, "Size of a request's body at most");
   verb.option("--drain", o->drain, "Seconds that requests have to end after SIGTERM");

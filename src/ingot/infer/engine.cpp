@@ -22,6 +22,7 @@ namespace {
 // A guess and the token before it are verified by kernels for few rows, which give every row the bits that it
 // gets alone: eight queries of one sequence (cached_attention), sixteen rows of a product.
 constexpr std::int64_t kMaxSpeculation = 7;
+constexpr std::int64_t kInvariantRows = 16;
 constexpr std::int64_t kCacheStep = 256;  // tokens that a cache grows by at least
 
 double now() {
@@ -65,7 +66,8 @@ KvPoolOptions pool_options(const EngineOptions& options, const LanguageModel& mo
   return {.dtype = *options.kv_cache,
           .device = model.device(),
           .budget = budget,
-          .idle = options.prefix_cache ? idle : 0};
+          .idle = options.prefix_cache ? idle : 0,
+          .alignment = options.batch_invariant ? options.chunk : 1};
 }
 
 }  // namespace
@@ -236,13 +238,43 @@ std::vector<Engine::Turn> Engine::plan() {
   }
   std::int64_t left = options_.chunk;
   for (const auto& s : active_) {
-    if (s->pending() == 1 || left == 0 || (alone && !turns.empty())) continue;
-    const std::int64_t count = std::min(s->pending(), left);
+    if (s->pending() == 1 || (alone && !turns.empty())) continue;
+    const std::int64_t count = piece_of_prompt(*s, left);
+    if (count == 0) continue;
     const auto first = s->tokens_.begin() + s->cached();
     turns.push_back({.sequence = s.get(), .input = {first, first + count}, .samples = count == s->pending()});
     left -= count;
   }
   return turns;
+}
+
+// How much of a prompt is read where so many tokens are left in the step.
+std::int64_t Engine::piece_of_prompt(const Sequence& s, std::int64_t left) const {
+  if (!options_.batch_invariant) return std::min(s.pending(), left);
+  const std::int64_t piece = std::min(s.pending(), options_.chunk - s.cached() % options_.chunk);
+  return piece <= left ? piece : 0;
+}
+
+// All in one pass; or, batch-invariant, sequences that are being written so many together that none changes
+// another, and pieces of prompts alone.
+std::vector<std::vector<Engine::Turn>> Engine::passes(std::vector<Turn> turns) const {
+  std::vector<std::vector<Turn>> passes;
+  if (!options_.batch_invariant) {
+    passes.push_back(std::move(turns));
+    return passes;
+  }
+  std::int64_t rows = kInvariantRows;  // of the last pass
+  for (Turn& turn : turns) {
+    const auto count = static_cast<std::int64_t>(turn.input.size());
+    const bool prompt = count != 1 + turn.drafted;
+    if (prompt || rows + count > kInvariantRows) {
+      passes.emplace_back();
+      rows = 0;
+    }
+    rows += prompt ? kInvariantRows : count;
+    passes.back().push_back(std::move(turn));
+  }
+  return passes;
 }
 
 // Runs all turns through the model.
@@ -354,11 +386,19 @@ bool Engine::step() {
   admit();
   std::vector<Turn> turns = plan();
   make_room(turns);
-  if (turns.empty()) return !waiting_.empty();
+  std::exception_ptr error;
+  for (std::vector<Turn>& pass : passes(std::move(turns))) run(pass, error);
+  std::erase_if(active_, [](const auto& s) { return s->finished(); });
+  if (error != nullptr) std::rethrow_exception(error);
+  return !active_.empty() || !waiting_.empty();
+}
+
+// One forward pass. An error of one sequence ends that one.
+void Engine::run(std::vector<Turn>& turns, std::exception_ptr& error) {
+  if (turns.empty()) return;
   const Logits logits = forward(turns);
   std::erase_if(turns, [](const Turn& turn) { return !turn.samples; });
   if (!turns.empty()) draw(turns, logits);
-  std::exception_ptr error;
   for (Turn& turn : turns) {
     try {
       if (turn.error != nullptr) std::rethrow_exception(turn.error);
@@ -369,9 +409,6 @@ bool Engine::step() {
     }
     if (turn.sequence->finished()) release(*turn.sequence);
   }
-  std::erase_if(active_, [](const auto& s) { return s->finished(); });
-  if (error != nullptr) std::rethrow_exception(error);
-  return !active_.empty() || !waiting_.empty();
 }
 
 EngineStats Engine::stats() const {

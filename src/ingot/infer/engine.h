@@ -34,6 +34,10 @@ struct EngineOptions {
   /// Keeps keys and values of finished requests for prompts that begin alike, as far as the memory is not
   /// wanted; without a limit, as many tokens as a context has.
   bool prefix_cache = false;
+  /// On the CPU a sequence gets the same bits whatever its neighbours are: steps take sequences apart that
+  /// would change one another's sums, prompts are read in whole chunks, and beginnings reused by chunks.
+  /// Costs more passes over the weights. Does not hold for sequences that gave their memory up.
+  bool batch_invariant = false;
 
   /// Throws InvalidConfig naming the option.
   void validate(const LanguageConfig& model) const;
@@ -189,6 +193,9 @@ class Engine {
   void make_room(std::vector<Turn>& turns);
   std::vector<Turn> plan();
   Turn decode_turn(Sequence& sequence) const;
+  std::int64_t piece_of_prompt(const Sequence& sequence, std::int64_t left) const;
+  std::vector<std::vector<Turn>> passes(std::vector<Turn> turns) const;
+  void run(std::vector<Turn>& turns, std::exception_ptr& error);
   struct Logits {
     Tensor rows;  // f32 [rows, vocab] where the model is, of the turns that sample
     bool captured = false;

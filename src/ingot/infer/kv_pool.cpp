@@ -21,7 +21,8 @@ KvPool::Match KvPool::find(std::span<const std::int32_t> prompt) const {
   Match best;
   const auto all_but_last = static_cast<std::int64_t>(prompt.size()) - 1;
   for (const auto& slot : slots_) {
-    const std::int64_t known = std::min({common(prompt, slot->tokens), slot->cache.length(), all_but_last});
+    const std::int64_t shared = std::min({common(prompt, slot->tokens), slot->cache.length(), all_but_last});
+    const std::int64_t known = shared / options_.alignment * options_.alignment;
     // Of equals an idle one: it may be had without a copy.
     const bool better = known > best.tokens || (known == best.tokens && known > 0 && !slot->running);
     if (known >= kFewTokens && better) best = {slot, known};

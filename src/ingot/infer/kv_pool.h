@@ -17,6 +17,7 @@ struct KvPoolOptions {
   /// Tokens of idle caches that are kept for prompts that begin alike: with a budget what running requests
   /// leave of it, at most so many.
   std::int64_t idle = 0;
+  std::int64_t alignment = 1;  ///< beginnings are reused in multiples of so many tokens
 };
 
 /// The keys and values of one request, and the tokens that they are of.
