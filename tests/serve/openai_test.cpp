@@ -264,7 +264,8 @@ TEST(OpenAiRoutes, ModelsAreListedUnderAllTheirNames) {
 TEST(OpenAiRoutes, AreAllInTheOpenApiDocument) {
   const RunningServer server;
   const Json document = parsed(server.client().get("/openapi.json"));
-  for (const auto& routes : {openai_routes(), messages_routes(), ollama_routes(), operation_routes()}) {
+  for (const auto& routes :
+       {openai_routes(), embedding_routes(), messages_routes(), ollama_routes(), operation_routes()}) {
     for (const Route& route : routes) {
       std::string path(route.path), method(route.method == "GET" ? "get" : "post");
       if (path.ends_with('/')) path += "{model}";

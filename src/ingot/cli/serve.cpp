@@ -15,6 +15,7 @@
 #include "ingot/cli/verbs.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
+#include "ingot/hub/resolve.h"
 #include "ingot/serve/server.h"
 
 namespace ingot::cli {
@@ -23,7 +24,7 @@ namespace {
 struct ServeOptions {
   InferenceOptions inference;
   std::vector<std::string> names, keys, origins, hosts;
-  std::string host = "127.0.0.1", key_file, kv_memory = "auto";
+  std::string host = "127.0.0.1", key_file, kv_memory = "auto", embedding_model;
   std::int64_t port = 8000, max_running = 0, max_waiting = 256, max_connections = 1024, drain = 30;
   std::string max_body = "16MiB";
   bool allow_strangers = false, no_prefix_cache = false, batch_invariant = false, quiet = false,
@@ -54,6 +55,7 @@ serve::ServerOptions server_options(const ServeOptions& o) {
   const bool cpu = choose_device(o.inference.device).is_cpu();
   engine.max_running = o.max_running > 0 ? o.max_running : cpu ? 16 : 256;
   options.model.names = o.names;
+  if (!o.embedding_model.empty()) options.embedding_model = hub::resolve_model(o.embedding_model);
   options.model.scheduler.max_waiting = within("--max-waiting", o.max_waiting, 1, 1 << 20);
   options.http.host = o.host;
   options.http.port = static_cast<std::uint16_t>(within("--port", o.port, 0, 65535));
@@ -98,6 +100,7 @@ void add_serve(Command& root) {
   verb.option("--port", o->port, "Port to listen at; 0: any that is free");
   verb.option("--name", o->names,
               "Name that clients ask for the model by; repeatable (the file's or folder's)");
+  verb.option("--embedding-model", o->embedding_model, "Sentence encoder (a directory) for /v1/embeddings");
   verb.option("--api-key", o->keys, "Let in only requests with this key; repeatable");
   verb.option("--api-key-file", o->key_file, "The same, a key on each line of a file");
   verb.flag("--allow-strangers", o->allow_strangers, "Listen beyond loopback without a key");

@@ -54,7 +54,8 @@ void check_draining(const ApiContext& context) {
 }
 
 Api::Api(ApiContext& context) : context_(context) {
-  for (const auto& routes : {openai_routes(), messages_routes(), ollama_routes(), operation_routes()})
+  for (const auto& routes :
+       {openai_routes(), embedding_routes(), messages_routes(), ollama_routes(), operation_routes()})
     routes_.insert(routes_.end(), routes.begin(), routes.end());
 }
 

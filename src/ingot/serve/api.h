@@ -9,6 +9,7 @@
 
 #include "ingot/serve/access.h"
 #include "ingot/serve/answer.h"
+#include "ingot/serve/embedding_model.h"
 #include "ingot/serve/fields.h"
 #include "ingot/serve/http.h"
 #include "ingot/serve/metrics.h"
@@ -21,6 +22,7 @@ struct ApiContext {
   ServedModel& model;
   Metrics& metrics;
   const Access& access;
+  EmbeddingModel* embedding = nullptr;  ///< null: none is served
   std::function<std::size_t()> connections;
   std::atomic<bool> draining{false};
 };
@@ -56,6 +58,7 @@ void check_draining(const ApiContext& context);
 std::vector<Route> openai_routes();
 std::vector<Route> messages_routes();
 std::vector<Route> ollama_routes();
+std::vector<Route> embedding_routes();
 std::vector<Route> operation_routes();
 
 }  // namespace ingot::serve

@@ -93,6 +93,13 @@ Json model_json(const ServedModel& model, const std::string& name) {
 void list_models(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   Json list = Json::array();
   for (const std::string& name : context.model.names()) list.push_back(model_json(context.model, name));
+  if (context.embedding != nullptr) {
+    list.push_back({{"id", context.embedding->name()},
+                    {"object", "model"},
+                    {"created", context.model.created()},
+                    {"owned_by", "ingot"},
+                    {"max_model_len", context.embedding->embedder().max_length()}});
+  }
   exchange->send({.body = dump_json(Json{{"object", "list"}, {"data", std::move(list)}})});
 }
 

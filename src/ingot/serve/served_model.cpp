@@ -6,20 +6,16 @@
 #include "ingot/serve/api_error.h"
 
 namespace ingot::serve {
-namespace {
 
-std::vector<std::string> names_of(const ServedModelOptions& options) {
-  if (!options.names.empty()) return options.names;
-  std::filesystem::path path = std::filesystem::absolute(options.session.model).lexically_normal();
+std::string name_of_path(const std::string& text) {
+  std::filesystem::path path = std::filesystem::absolute(text).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  return {path.extension() == ".gguf" ? path.stem().string() : path.filename().string()};
+  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
 }
-
-}  // namespace
 
 ServedModel::ServedModel(const ServedModelOptions& options)
     : session_(options.session),
-      names_(names_of(options)),
+      names_(options.names.empty() ? std::vector{name_of_path(options.session.model)} : options.names),
       created_(std::time(nullptr)),
       defaults_(session_.options({.sampling = {.temperature = 1.0}})),
       scheduler_(session_.engine(), session_.tokenizer(), options.scheduler) {

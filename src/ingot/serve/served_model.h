@@ -12,6 +12,9 @@
 
 namespace ingot::serve {
 
+/// The last part of a model's path, without ".gguf".
+std::string name_of_path(const std::string& path);
+
 struct ServedModelOptions {
   infer::SessionOptions session{};
   std::vector<std::string> names{};  ///< by which clients may ask for it; none: the last part of its path

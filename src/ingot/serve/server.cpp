@@ -19,6 +19,13 @@ void log_access(const AccessRecord& record) {
        {"peer", std::string_view(record.peer)}});
 }
 
+std::unique_ptr<EmbeddingModel> open_embedding(const ServerOptions& options) {
+  const std::string& path = options.embedding_model;
+  if (path.empty()) return nullptr;
+  return std::make_unique<EmbeddingModel>(
+      path, options.embedding_name.empty() ? name_of_path(path) : options.embedding_name);
+}
+
 }  // namespace
 
 void ServerOptions::validate() const {
@@ -33,11 +40,13 @@ struct Server::Parts {
   explicit Parts(const ServerOptions& options)
       : access(options.access),
         model(std::make_unique<ServedModel>(options.model)),
+        embedding(open_embedding(options)),
         metrics(model->name()),
         context{.model = *model,
                 .metrics = metrics,
                 .access = access,
-                .connections = [this] { return http != nullptr ? http->connections() : 0; }},
+                .embedding = embedding.get(),
+                .connections = [this] { return http->connections(); }},
         api(context) {
     HttpServerOptions http_options = options.http;
     http_options.on_access = [this, logs = options.access_log](const AccessRecord& record) {
@@ -52,12 +61,14 @@ struct Server::Parts {
   ~Parts() {
     http->stop();
     model.reset();
+    embedding.reset();
   }
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
 
   Access access;
   std::unique_ptr<ServedModel> model;
+  std::unique_ptr<EmbeddingModel> embedding;
   Metrics metrics;
   ApiContext context;
   Api api;

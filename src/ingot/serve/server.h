@@ -13,6 +13,8 @@ namespace ingot::serve {
 
 struct ServerOptions {
   ServedModelOptions model{};
+  std::string embedding_model{};  ///< directory of a sentence encoder for /v1/embeddings; empty: none
+  std::string embedding_name{};   ///< by which clients ask for it; empty: the last part of its path
   HttpServerOptions http{};
   AccessOptions access{};
   bool allow_strangers = false;  ///< listen beyond loopback without keys

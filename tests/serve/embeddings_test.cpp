@@ -1,0 +1,59 @@
+#include "tests/serve/running_server.h"
+#include "tests/support/sentence_directory.h"
+#include <gtest/gtest.h>
+
+#include "ingot/infer/sentence_embedder.h"
+
+namespace ingot::serve {
+namespace {
+
+using test::Json;
+using test::parsed;
+using test::RunningServer;
+
+TEST(Embeddings, AreThoseOfTheEncoderInBothEncodings) {
+  const ingot::test::SentenceDirectory directory;
+  const RunningServer server({.embedding_model = directory.path, .embedding_name = "encoder"});
+  const SentenceEmbedder embedder = SentenceEmbedder::open(directory.path);
+  const std::vector<std::string_view> texts{"w5", "w6 w7"};
+  const std::vector<float> expected = embedder.embed(texts).to_vector<float>();
+  HttpClient client = server.client();
+  const Json answer = parsed(client.post("/v1/embeddings", R"({"model":"encoder","input":["w5","w6 w7"]})"));
+  ASSERT_EQ(answer["data"].size(), 2U);
+  std::vector<float> got = answer["data"][0]["embedding"];
+  const std::vector<float> second = answer["data"][1]["embedding"];
+  got.insert(got.end(), second.begin(), second.end());
+  EXPECT_EQ(got, expected);
+  EXPECT_GT(answer["usage"]["total_tokens"], 0);
+
+  const Json packed =
+      parsed(client.post("/v1/embeddings", R"({"input":"w5 w9","encoding_format":"base64"})"));
+  const std::string base64 = packed["data"][0]["embedding"];
+  EXPECT_EQ(base64.size(), (static_cast<std::size_t>(embedder.dimension()) * 4 + 2) / 3 * 4);
+
+  const Json few = parsed(client.post("/v1/embeddings", R"({"input":"w5 w9","dimensions":2})"));
+  const std::vector<float> shortened = few["data"][0]["embedding"];
+  ASSERT_EQ(shortened.size(), 2U);
+  EXPECT_NEAR(shortened[0] * shortened[0] + shortened[1] * shortened[1], 1, 1e-5);  // the directory says unit
+  EXPECT_EQ(parsed(client.get("/v1/models"))["data"].back()["id"], "encoder");
+}
+
+TEST(Embeddings, SayWhatIsWrong) {
+  const ingot::test::SentenceDirectory directory;
+  const RunningServer server({.embedding_model = directory.path, .embedding_name = "encoder"});
+  HttpClient client = server.client();
+  const auto param = [&](const std::string& body) {
+    return parsed(client.post("/v1/embeddings", body))["error"]["param"];
+  };
+  EXPECT_EQ(param("{}"), "input");
+  EXPECT_EQ(param(R"({"input":[]})"), "input");
+  EXPECT_EQ(param(R"({"input":"a","dimensions":100000})"), "dimensions");
+  EXPECT_EQ(param(R"({"input":"a","encoding_format":"int8"})"), "encoding_format");
+  EXPECT_EQ(param(R"({"input":"a","model":"scripted"})"), "model");
+  EXPECT_EQ(client.post("/v1/embeddings", R"({"input":[[]]})").status, 400);
+  const RunningServer without;
+  EXPECT_EQ(without.client().post("/v1/embeddings", R"({"input":"a"})").status, 404);
+}
+
+}  // namespace
+}  // namespace ingot::serve
