@@ -289,7 +289,8 @@ void translate_keys(const ConfigReader& root) {
 void read_gpu_keys(const ConfigReader& root, TrainConfig& config) {
   const bool automatic = root.skip("bf16") == "auto" && !root.has("torch_dtype");
   const std::string tf32 = root.skip("tf32");
-  const bool on_gpu = config.device == "auto" ? !choose_device("auto").is_cpu() : config.device != "cpu";
+  const bool on_gpu = config.device == "auto" ? !backend(choose_device("auto")).capabilities().host_memory
+                                              : config.device != "cpu";
   if (!on_gpu) return;
   if (automatic) config.dtype = DType::bf16;
   if ((tf32 == "true" || tf32 == "True") && !root.has("matmul_precision")) config.matmul_precision = "medium";
