@@ -79,6 +79,7 @@ TEST(TrainConfig, KeysOfAxolotlMeanWhatTheyMeanThere) {
   EXPECT_EQ(read_with("fp16: true\n").dtype, DType::f16);
   EXPECT_EQ(read_with("bf16: true\ntorch_dtype: f32\n").dtype, DType::f32);
   EXPECT_EQ(read_with("optimizer: paged_adamw_8bit\n").optimizer.name, "adamw_8bit");
+  EXPECT_DOUBLE_EQ(read_with("learning_rate: 1e-4\neta_min: 2e-5\n").schedule.final_lr_fraction, 0.2);
   EXPECT_EQ(read_with("eval_strategy: epoch\n").evals_per_epoch, 1);
   EXPECT_EQ(read_with("save_strategy: \"no\"\n").save_steps, 0);
   EXPECT_EQ(read_with("adapter: lora\nlora_target_modules: \"layers.[0-9]+.self_attn.(q|v)_proj\"\n")

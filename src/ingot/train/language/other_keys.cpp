@@ -201,7 +201,6 @@ constexpr std::array kRefused{
     Refused{"default_system_message", "write it into the data, or into chat_template_jinja"},
     Refused{"overrides_of_model_config", "a model is trained as its config.json says; change it there"},
     Refused{"rope_scaling", "a model is trained as its config.json says; change it there"},
-    Refused{"eta_min", "write final_lr_fraction: the least learning rate as a share of learning_rate"},
     Refused{"cosine_constant_lr_ratio", "write lr_scheduler_type: wsd for a rate that stays and then falls"},
     Refused{"qat", "quantization-aware training is not available; adapter: qlora trains on a quantized base"},
     Refused{"fp8", "FP8 is not available; write bf16: true"},
@@ -267,6 +266,16 @@ void read_model_config(const ConfigReader& root) {
     static_cast<void>(root.skip("model_config"));
 }
 
+// The least learning rate, of which ours is the share of the highest.
+void translate_least_rate(const ConfigReader& root) {
+  root.alias("lr", "learning_rate");
+  if (!root.has("eta_min")) return;
+  const auto least = root.get("eta_min", 0.0, at_least(0));
+  const auto highest = root.require<double>("learning_rate", positive());
+  if (!root.has("final_lr_fraction"))
+    root.put("final_lr_fraction", fmt::format("{}", std::min(1.0, least / highest)));
+}
+
 }  // namespace
 
 void translate_keys(const ConfigReader& root) {
@@ -277,6 +286,7 @@ void translate_keys(const ConfigReader& root) {
     root.put("recompute", "full");
   translate_dtype(root);
   translate_warmup(root);
+  translate_least_rate(root);
   translate_strategy(root, "save_strategy", "save_steps", "saves_per_epoch");
   root.alias("evaluation_strategy", "eval_strategy");
   translate_strategy(root, "eval_strategy", "eval_steps", "evals_per_epoch");
