@@ -87,6 +87,11 @@ TEST(TrainConfig, KeysOfAxolotlMeanWhatTheyMeanThere) {
             "layers.[0-9]+.self_attn.(q|v)_proj");
 }
 
+TEST(TrainConfig, ARunMayEndWhileItsRateStillRises) {
+  const TrainConfig c = read_with("warmup_steps: 100\nlearning_rate: 1e-3\n");
+  EXPECT_DOUBLE_EQ(run_schedule(c, 50)(25), run_schedule(c, 1000)(25));
+}
+
 TEST(TrainConfig, KeysThatChangeWhatIsLearnedAndAreNotHereSayWhatToWrite) {
   for (const std::string key :
        {"rl: dpo", "peft_use_dora: true", "neftune_noise_alpha: 5", "unfrozen_parameters: [lm_head]",

@@ -8,6 +8,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
+#include "ingot/base/log.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
 #include "ingot/kernels/matmul_precision.h"
@@ -205,6 +206,15 @@ LrSchedule run_schedule(const TrainConfig& config, std::int64_t total_steps) {
   if (schedule.warmup_steps == 0) schedule.warmup_steps = std::llround(config.warmup_ratio * steps);
   if (schedule.cooldown_steps == 0) schedule.cooldown_steps = std::llround(config.cooldown_ratio * steps);
   if (config.architecture.hidden_size > 0) schedule.width = config.architecture.hidden_size;
+  if (schedule.type != "wsd" && schedule.warmup_steps > total_steps) {
+    // As in transformers: such a run ends while the rate still rises.
+    log(LogLevel::warn, "ingot::train",
+        fmt::format(
+            "warmup_steps: {} are more than the {} steps of the run, which ends before the learning rate "
+            "is reached",
+            schedule.warmup_steps, total_steps));
+    schedule.total_steps = schedule.warmup_steps;
+  }
   return make_schedule(schedule);
 }
 
