@@ -55,6 +55,7 @@ serve::ServerOptions server_options(const ServeOptions& o) {
   const bool cpu = choose_device(o.inference.device).is_cpu();
   engine.max_running = o.max_running > 0 ? o.max_running : cpu ? 16 : 256;
   options.model.names = o.names;
+  options.model.speculate = o.inference.speculate;
   if (!o.embedding_model.empty()) options.embedding_model = hub::resolve_model(o.embedding_model);
   options.model.scheduler.max_waiting = within("--max-waiting", o.max_waiting, 1, 1 << 20);
   options.http.host = o.host;

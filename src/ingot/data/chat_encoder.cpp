@@ -227,16 +227,15 @@ class ChatEncoder {
     const std::size_t at = marked.find(kMarker);
     if (at == marked.npos) return std::nullopt;
     const std::size_t behind = marked.size() - at - kMarker.size();
-    const auto same = [](auto a, auto b) {
-      return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+    const auto same = [](auto first, auto last, auto other, auto other_last) {
+      return static_cast<std::size_t>(std::mismatch(first, last, other, other_last).first - first);
     };
     const std::string_view text_view = text, marked_view = marked;
-    const std::size_t before = same(text_view, marked_view);
-    const auto reversed = [](std::string_view s) { return std::ranges::subrange(s.rbegin(), s.rend()); };
-    const auto tail = reversed(text_view.substr(before)),
-               marked_tail = reversed(marked_view.substr(std::min(before, marked.size())));
-    const std::size_t after =
-        static_cast<std::size_t>(std::ranges::mismatch(tail, marked_tail).in1 - tail.begin());
+    const std::size_t before =
+        same(text_view.begin(), text_view.end(), marked_view.begin(), marked_view.end());
+    const std::string_view tail = text_view.substr(before),
+                           marked_tail = marked_view.substr(std::min(before, marked.size()));
+    const std::size_t after = same(tail.rbegin(), tail.rend(), marked_tail.rbegin(), marked_tail.rend());
     if (before > at || at - before > kNearBytes || behind < after || behind - after > kNearBytes)
       return std::nullopt;
     return Span{before, text.size() - after};

@@ -120,6 +120,7 @@ std::optional<InstructionFormat> instruction_format(std::string_view name) {
 
 std::vector<std::string> instruction_formats() {
   std::vector<std::string> names;
+  names.reserve(std::size(kRows) + std::size(kStyles));
   for (const Row& row : kRows) names.emplace_back(row.name);
   for (const Style& style : kStyles)
     if (std::string_view(style.name) != "plain") names.push_back(fmt::format("alpaca:{}", style.name));

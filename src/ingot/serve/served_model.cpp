@@ -17,7 +17,7 @@ ServedModel::ServedModel(const ServedModelOptions& options)
     : session_(options.session),
       names_(options.names.empty() ? std::vector{name_of_path(options.session.model)} : options.names),
       created_(std::time(nullptr)),
-      defaults_(session_.options({.sampling = {.temperature = 1.0}})),
+      defaults_(session_.options({.sampling = {.temperature = 1.0}, .speculate = options.speculate})),
       scheduler_(session_.engine(), session_.tokenizer(), options.scheduler) {
   try {
     chat_.emplace(session_.tokenizer(), name());

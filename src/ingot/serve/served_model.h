@@ -19,6 +19,7 @@ struct ServedModelOptions {
   infer::SessionOptions session{};
   std::vector<std::string> names{};  ///< by which clients may ask for it; none: the last part of its path
   infer::SchedulerOptions scheduler{};
+  std::int64_t speculate = 0;  ///< tokens of each request guessed ahead (infer::Request::speculate)
 };
 
 /// A model that generates text, with the scheduler that all requests share.

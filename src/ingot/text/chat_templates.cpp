@@ -75,6 +75,7 @@ std::optional<std::string> chat_template_by_name(std::string_view name) {
 
 std::vector<std::string> chat_template_names() {
   std::vector<std::string> names;
+  names.reserve(kTemplates.size());
   for (const Named& named : kTemplates) names.emplace_back(named.name);
   return names;
 }
