@@ -57,6 +57,32 @@ CONVERSATIONS = {
 TOOLS = [{"type": "function", "function": {"name": "weather", "description": "Tells the \"weather\"", "parameters": {
     "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "enum": [1, 3]}}, "required": ["city"]}}}]
 
+# Constructs of the language, one a line: methods, formats, filters, statements.
+LANGUAGE = """
+{{ tools | tojson(separators=(',', ':')) }}
+{{ messages | tojson(ensure_ascii=True, sort_keys=true) }}
+{{ 'é😀' | tojson(ensure_ascii=true) }}
+[{{ '  Hello, Wörld\t'.swapcase() }}][{{ 'ΣΑΣ Σας'.lower() }}][{{ 'Straße'.casefold() }}]
+[{{ 'a,b,c'.partition(',') }}][{{ 'a,b,c'.rpartition(',') }}][{{ 'abc'.partition('-') }}]
+[{{ 'hello'.index('l') }}{{ 'hello'.rindex('l') }}{{ 'hello'.find('z') }}{{ 'hello'.find('l', 3) }}]
+[{{ 'hello'.count('l', 3) }}{{ 'hello'.startswith('l', 2) }}{{ 'hello'.endswith('l', 0, 4) }}]
+[{{ 'ab1'.isalnum() }}{{ 'ab1'.isalpha() }}{{ 'äb'.islower() }}{{ 'AB'.isupper() }}{{ '½'.isdecimal() }}{{ 'ab'.isascii() }}]
+[{{ '7'.ljust(3) }}|{{ '7'.rjust(3, '*') }}|{{ '7'.center(4) }}|{{ 'ab'.center(5) }}|{{ '-7'.zfill(4) }}]
+[{{ '%.2f %5d|%-5s|%05d %x %X %o %e %g %+d %% %r' % (3.14159, 42, 'ab', 7, 255, 255, 8, 12345.678, 0.5, 3, "q") }}]
+[{{ '%(a)s-%(b)03d' % {'a': 1, 'b': 2} }}]
+[{{ '%s-%s' | format(1, 2) }}]
+[{{ messages | groupby('role') | map('first') | list }}]
+[{{ [1, 2, 3, 4, 5] | slice(2) | list }}{{ [1, 2, 3, 4, 5] | slice(3, 'x') | list }}]
+{% for row in [1, 2, 3] | batch(2, '-') %}{{ row | join }};{% endfor %}
+[{{ 2.675 | round(2) }} {{ 2.5 | round }} {{ 2.1 | round(1, 'ceil') }}]
+[{{ [{'a': 1}, {'a': 2}] | max(attribute='a') }}{{ ['b', 'A'] | min }}]
+[{{ 'a b&c/ü' | urlencode }}][{{ {'a': 1} | pprint }}][{{ 'hello big world' | truncate(9, false, '..', 0) }}]
+[{{ ['a', 'A'] | unique | list }}{{ messages | unique(attribute='role') | map(attribute='role') | list }}]
+[{{ 1 < 2 < 3 }}{{ 1 == 1 == 2 }}{{ 1 in [1] in [[1]] }}]
+{% with a = 1, b = 2 %}{{ a }}{{ b }}{% endwith %}{{ a }}{% block x %}y{% endblock %}
+[{{ [1, 2][true] }}{{ [1, 2].copy() }}{{ '1_000' | int }}{{ ' 5 ' | int }}{{ 'a' is escaped }}]
+"""
+
 TEMPLATES = {
     "chatml": """{%- if tools %}
     {{- '<|im_start|>system\\n' }}
@@ -334,6 +360,9 @@ def main():
     for name, source in TEMPLATES.items():
         rows.append({"name": name, "template": source, "cases": [{"input": i, **render(source, i)} for i in inputs()]})
     first = next(inputs())
+    with_tools = next(i for i in inputs() if i["tools"])
+    for source in LANGUAGE.strip().splitlines():
+        rows.append({"name": "language", "template": source, "cases": [{"input": with_tools, **render(source, with_tools)}]})
     for name, source in ERRORS.items():
         rows.append({"name": "error: " + name, "template": source, "cases": [{"input": first, **render(source, first)}]})
     OUT.write_text("[\n" + ",\n".join(json.dumps(r, ensure_ascii=False) for r in rows) + "\n]\n")

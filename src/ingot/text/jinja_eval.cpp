@@ -127,6 +127,8 @@ class Evaluator {
       case Kind::set_block:
         assign(node, rendered(node, scope), scope);
         break;
+      case Kind::with:
+        return with(node, scope, out);
       case Kind::filter_block:
         write_value(out, rendered(node, scope));
         break;
@@ -148,6 +150,14 @@ class Evaluator {
         throw TemplateError(node.line, "an expression stands where a statement should");
     }
     return Flow::next;
+  }
+
+  /// The values do not see each other.
+  Flow with(const Node& node, Scope& scope, std::string& out) {
+    Scope inner{{}, &scope};
+    for (std::size_t i = 0; i < node.names.size(); ++i)
+      inner.set(node.names[i], evaluate(*node.children[i], scope), budget_);
+    return execute(node.body, inner, out);
   }
 
   /// The body as a string, through the filters of the tag.
@@ -326,7 +336,7 @@ class Evaluator {
       case Kind::binary:
         return binary_operation(node.text, child(0), child(1), budget_);
       case Kind::compare:
-        return compare(node.text, child(0), child(1));
+        return compared(node, scope);
       case Kind::condition:
         if (child(1).truthy()) return child(0);
         return node.children[2] != nullptr ? child(2) : Value(Undefined{"the other branch of an \"if\""});
@@ -380,7 +390,17 @@ class Evaluator {
                     : value.integer();
   }
 
-  Value compare(const std::string& op, const Value& a, const Value& b) {
+  Value compared(const Node& node, Scope& scope) {
+    Value left = evaluate(*node.children[0], scope);
+    for (std::size_t i = 0; i < node.names.size(); ++i) {
+      Value right = evaluate(*node.children[i + 1], scope);
+      if (!compare(node.names[i], left, right)) return false;
+      left = std::move(right);
+    }
+    return true;
+  }
+
+  bool compare(const std::string& op, const Value& a, const Value& b) {
     if (op == "==") return equal(a, b, budget_);
     if (op == "!=") return !equal(a, b, budget_);
     if (op == "in") return contains(b, a, budget_);

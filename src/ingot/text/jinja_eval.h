@@ -37,6 +37,10 @@ struct Budget {
 Value apply_filter(const std::string& name, const Value& value, const Arguments& arguments, Budget& budget);
 bool apply_test(const std::string& name, const Value& value, const Arguments& arguments, Budget& budget);
 bool is_known_filter(std::string_view name);
+/// pattern % argument, as Python formats.
+Value format_text(const std::string& pattern, const Value& argument, Budget& budget);
+/// A method of strings; undefined where there is none of that name.
+Value string_method(const Value& value, const std::string& name, Budget& budget);
 /// A method bound to `value`; undefined when there is none of that name.
 Value bound_method(const Value& value, const std::string& name, Budget& budget);
 /// `value.name`, `value[key]`; undefined when there is none.

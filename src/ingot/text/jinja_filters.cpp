@@ -1,5 +1,6 @@
 // Filters and tests of the template language, with the meaning they have in Jinja2 and Python.
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <unordered_map>
@@ -156,12 +157,24 @@ Value join(const Call& call) {
   return out;
 }
 
+// What min, max and unique compare an item by.
+Value compared_key(const Call& call, const Value& item, bool case_sensitive, const Value* attribute) {
+  Value key = key_of(item, attribute, call.budget);
+  if (case_sensitive || !key.is_string()) return key;
+  call.budget.spend_strings(1);
+  call.budget.spend(key.string().size());
+  return lower(key.string());
+}
+
 Value unique(const Call& call) {
-  List out;
+  const bool case_sensitive = call.flag(0, "case_sensitive", false);
+  const Value* attribute = call.find(1, "attribute");
+  List out, keys;
   for (Value& item : call.items()) {
-    if (std::none_of(out.begin(), out.end(),
-                     [&](const Value& seen) { return equal(seen, item, call.budget); }))
-      out.push_back(std::move(item));
+    Value key = compared_key(call, item, case_sensitive, attribute);
+    if (std::ranges::any_of(keys, [&](const Value& seen) { return equal(seen, key, call.budget); })) continue;
+    keys.push_back(std::move(key));
+    out.push_back(std::move(item));
   }
   return out;
 }
@@ -169,9 +182,16 @@ Value unique(const Call& call) {
 Value extreme(const Call& call, bool largest) {
   const List items = call.items();
   if (items.empty()) return Undefined{"of an empty list"};
+  const bool case_sensitive = call.flag(0, "case_sensitive", false);
+  const Value* attribute = call.find(1, "attribute");
   const Value* best = &items[0];
-  for (const Value& item : items)
-    if (largest ? less(*best, item, call.budget) : less(item, *best, call.budget)) best = &item;
+  Value best_key = compared_key(call, *best, case_sensitive, attribute);
+  for (const Value& item : items) {
+    Value key = compared_key(call, item, case_sensitive, attribute);
+    if (!(largest ? less(best_key, key, call.budget) : less(key, best_key, call.budget))) continue;
+    best = &item;
+    best_key = std::move(key);
+  }
   return *best;
 }
 
@@ -202,7 +222,10 @@ Value to_integer(const Call& call) {
   }
   if (call.value.is_number()) return call.value.integer();
   if (!call.value.is_string()) return fallback;
-  const std::string text = strip(call.value.string(), {}, true, true);
+  std::string text = strip(call.value.string(), {}, true, true);
+  if (std::isdigit(static_cast<unsigned char>(text.empty() ? ' ' : text.back())) != 0 &&
+      !text.starts_with('_') && text.find("__") == std::string::npos)
+    std::erase(text, '_');  // 1_000
   std::int64_t number = 0;
   const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
   const char* end = text.data() + text.size();
@@ -233,10 +256,15 @@ Value to_real(const Call& call) {
 Value round(const Call& call) {
   INGOT_CHECK(call.value.is_number(),
               TemplateError(0, fmt::format("{} cannot be rounded", call.value.type_name())));
-  const double scale = std::pow(10.0, static_cast<double>(call.integer(0, "precision", 0)));
+  const std::int64_t precision = call.integer(0, "precision", 0);
+  const double scale = std::pow(10.0, static_cast<double>(precision));
   const std::string method = call.text(1, "method", "common");
   const double v = call.value.number() * scale;
-  return (method == "ceil" ? std::ceil(v) : method == "floor" ? std::floor(v) : std::nearbyint(v)) / scale;
+  if (method == "ceil" || method == "floor") return (method == "ceil" ? std::ceil(v) : std::floor(v)) / scale;
+  // The decimal that is nearest to the number itself, not to its product.
+  if (precision > 0 && precision <= 17 && std::isfinite(call.value.number()))
+    return std::stod(fmt::format("{:.{}f}", call.value.number(), precision));
+  return std::nearbyint(v) / scale;
 }
 
 Value indent(const Call& call) {
@@ -290,8 +318,119 @@ Value json(const Call& call) {
   const std::int64_t indent = call.integer(SIZE_MAX, "indent", -1);
   const Value* first = call.find(0, "indent");  // Jinja's own has indent as its first argument
   const std::int64_t spaces = first != nullptr && first->is_integer() ? first->integer() : indent;
-  return to_json(call.value, call.budget, static_cast<int>(std::clamp<std::int64_t>(spaces, -1, 64)),
-                 call.flag(SIZE_MAX, "sort_keys", false));
+  JsonStyle style{.indent = static_cast<int>(std::clamp<std::int64_t>(spaces, -1, 64)),
+                  .sort_keys = call.flag(SIZE_MAX, "sort_keys", false),
+                  .ensure_ascii = call.flag(SIZE_MAX, "ensure_ascii", false)};
+  if (const Value* given = call.find(SIZE_MAX, "separators"); given != nullptr && !given->is_none()) {
+    INGOT_CHECK(given->is_list() && given->list().size() == 2 && given->list()[0].is_string() &&
+                    given->list()[1].is_string(),
+                TemplateError(0, "separators must be two strings"));
+    style.item_separator = given->list()[0].string();
+    style.key_separator = given->list()[1].string();
+  }
+  return to_json(call.value, call.budget, style);
+}
+
+// Lists of `size` items each; the last one is filled up where there is something to fill with.
+Value batch(const Call& call) {
+  const std::int64_t size = call.integer(0, "linecount", 0);
+  INGOT_CHECK(size > 0, TemplateError(0, "batch needs a positive number of items"));
+  const Value* fill = call.find(1, "fill_with");
+  List rows, row;
+  for (Value& item : call.items()) {
+    row.push_back(std::move(item));
+    if (static_cast<std::int64_t>(row.size()) < size) continue;
+    rows.emplace_back(std::move(row));
+    row.clear();
+  }
+  if (row.empty()) return rows;
+  if (fill != nullptr && !fill->is_none()) {
+    INGOT_CHECK(size < 100'000, TemplateError(0, "batch of more than 100000 items"));
+    call.budget.spend_items(static_cast<std::size_t>(size));
+    row.resize(static_cast<std::size_t>(size), *fill);
+  }
+  rows.emplace_back(std::move(row));
+  return rows;
+}
+
+// That many lists, of which the first are one longer; the others are filled up where there is something.
+Value slice(const Call& call) {
+  const std::int64_t count = call.integer(0, "slices", 0);
+  INGOT_CHECK(count > 0 && count < 100'000, TemplateError(0, "slice needs 1 to 99999 lists"));
+  const Value* fill = call.find(1, "fill_with");
+  const List items = call.items();
+  const auto lists = static_cast<std::size_t>(count), size = items.size() / lists,
+             longer = items.size() % lists;
+  call.budget.spend_items(items.size() + lists);
+  List out;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < lists; ++i) {
+    List part(items.begin() + static_cast<std::ptrdiff_t>(at),
+              items.begin() + static_cast<std::ptrdiff_t>(at + size + (i < longer ? 1 : 0)));
+    at += part.size();
+    if (fill != nullptr && !fill->is_none() && i >= longer && longer > 0) part.push_back(*fill);
+    out.emplace_back(std::move(part));
+  }
+  return out;
+}
+
+// (key, items) for each key, in the order of the keys.
+Value group_by(const Call& call) {
+  const Value* attribute = call.find(0, "attribute");
+  INGOT_CHECK(attribute != nullptr, TemplateError(0, "groupby needs an attribute"));
+  const bool case_sensitive = call.flag(2, "case_sensitive", false);
+  const Value* fallback = call.find(1, "default");
+  const auto key = [&](const Value& item) {
+    Value found = key_of(item, attribute, call.budget);
+    return found.is_undefined() && fallback != nullptr ? *fallback : found;
+  };
+  const auto folded = [&](const Value& k) {
+    return !case_sensitive && k.is_string() ? Value(lower(k.string())) : k;
+  };
+  const Value ordered = sorted(call, call.items(), attribute, case_sensitive, false);
+  List groups;
+  for (const Value& item : ordered.list()) {
+    const Value k = key(item);
+    if (groups.empty() || !equal(folded(groups.back().list()[0]), folded(k), call.budget)) {
+      groups.push_back(Value::tuple({k, List{item}}));
+      continue;
+    }
+    List items = groups.back().list()[1].list();
+    call.budget.spend_items(items.size());
+    items.push_back(item);
+    groups.back() = Value::tuple({groups.back().list()[0], std::move(items)});
+  }
+  return groups;
+}
+
+// What may stand in an address as it is.
+Value url_encode(const Call& call) {
+  std::string out;
+  for (const char c : to_text(call.value, call.budget)) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = byte < 0x80 && (std::isalnum(byte) != 0 ||
+                                       std::string_view("_.-~/").find(c) != std::string_view::npos);
+    if (plain) {
+      out += c;
+    } else {
+      out += fmt::format("%{:02X}", byte);
+    }
+  }
+  return out;
+}
+
+Value truncate(const Call& call) {
+  const std::u32string all = to_utf32(to_text(call.value, call.budget));
+  const std::int64_t length = call.integer(0, "length", 255), leeway = call.integer(3, "leeway", 5);
+  const std::string end = call.text(2, "end", "...");
+  const auto size = static_cast<std::int64_t>(all.size()),
+             tail = static_cast<std::int64_t>(count_characters(end));
+  INGOT_CHECK(length >= tail,
+              TemplateError(0, fmt::format("truncate to {} has no room for its end", length)));
+  if (size <= length + std::max<std::int64_t>(leeway, 0)) return to_utf8(all);
+  std::u32string kept = all.substr(0, static_cast<std::size_t>(length - tail));
+  if (!call.flag(1, "killwords", false)) kept = kept.substr(0, kept.rfind(U' '));
+  return to_utf8(kept) + end;
 }
 
 Value dictsort(const Call& call) {
@@ -334,6 +473,23 @@ const std::unordered_map<std::string_view, Filter>& filters() {
          return l.empty() ? Value(Undefined{"the last item"}) : l.back();
        }},
       {"join", join},
+      {"batch", batch},
+      {"slice", slice},
+      {"groupby", group_by},
+      {"urlencode", url_encode},
+      {"truncate", truncate},
+      {"pprint", [](const Call& c) -> Value { return python_repr(c.value, c.budget); }},
+      {"format",
+       [](const Call& c) -> Value {
+         return format_text(to_text(c.value, c.budget), Value::tuple(c.arguments.positional), c.budget);
+       }},
+      {"center",
+       [](const Call& c) -> Value {
+         const Value text(to_text(c.value, c.budget));
+         return bound_method(text, "center", c.budget).function().call({{c.integer(0, "width", 80)}, {}});
+       }},
+      {"attr",
+       [](const Call& c) -> Value { return get_attribute(c.value, c.text(0, "name", ""), c.budget); }},
       {"select", [](const Call& c) { return select(c, false, true); }},
       {"reject", [](const Call& c) { return select(c, false, false); }},
       {"selectattr", [](const Call& c) { return select(c, true, true); }},
@@ -373,6 +529,7 @@ const std::unordered_map<std::string_view, Filter>& filters() {
       {"indent", indent},
       {"escape", escape},
       {"e", escape},
+      {"forceescape", escape},
       {"wordcount",
        [](const Call& c) -> Value {
          return static_cast<std::int64_t>(
@@ -448,6 +605,7 @@ bool apply_test(const std::string& name, const Value& v, const Arguments& argume
   if (name == "in") return contains(argument(), v, budget);
   if (name == "lower") return lower(to_text(v, budget)) == to_text(v, budget);
   if (name == "upper") return upper(to_text(v, budget)) == to_text(v, budget);
+  if (name == "escaped") return false;
   if (name == "filter") return is_known_filter(to_text(v, budget));
   throw TemplateError(0, fmt::format("the test \"{}\" is not known", name));
 }

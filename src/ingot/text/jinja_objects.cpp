@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ingot/text/jinja_arguments.h"
 #include "ingot/text/jinja_eval.h"
 #include "ingot/text/jinja_strings.h"
 #include "ingot/text/unicode.h"
@@ -13,113 +14,6 @@
 namespace ingot::text::jinja {
 
 namespace {
-
-std::string text_argument(const Arguments& arguments, std::size_t position, std::string_view name) {
-  const Value* given = arguments.find(position, name);
-  INGOT_CHECK(given != nullptr && given->is_string(),
-              TemplateError(0, fmt::format("\"{}\" must be a string", name)));
-  return given->string();
-}
-
-std::int64_t integer_argument(const Arguments& arguments, std::size_t position, std::string_view name,
-                              std::int64_t fallback) {
-  const Value* given = arguments.find(position, name);
-  if (given == nullptr) return fallback;
-  INGOT_CHECK(given->is_integer(), TemplateError(0, fmt::format("\"{}\" must be an integer", name)));
-  return given->integer();
-}
-
-/// startswith and endswith take one string or several.
-bool matches_any(const std::string& text, const Value* given, bool at_end) {
-  INGOT_CHECK(given != nullptr, TemplateError(0, "startswith and endswith need an argument"));
-  const auto fits = [&](const Value& affix) {
-    INGOT_CHECK(affix.is_string(), TemplateError(0, "startswith and endswith need strings"));
-    return at_end ? text.ends_with(affix.string()) : text.starts_with(affix.string());
-  };
-  if (given->is_list()) return std::any_of(given->list().begin(), given->list().end(), fits);
-  return fits(*given);
-}
-
-bool all_characters(const std::string& text, bool (*holds)(char32_t)) {
-  const std::u32string all = to_utf32(text);
-  return !all.empty() && std::all_of(all.begin(), all.end(), holds);
-}
-
-Value find_in(const std::string& text, const std::string& part, bool from_right) {
-  const std::size_t found = from_right ? find_text_from_end(text, part) : find_text(text, part);
-  if (found == std::string::npos) return std::int64_t{-1};
-  return static_cast<std::int64_t>(count_characters(std::string_view(text).substr(0, found)));
-}
-
-Value count_in(const std::string& text, const std::string& part) {
-  if (part.empty()) return static_cast<std::int64_t>(count_characters(text) + 1);
-  std::int64_t n = 0;
-  for (std::size_t at = find_text(text, part); at != std::string::npos;
-       at = find_text(text, part, at + part.size()))
-    ++n;
-  return n;
-}
-
-Value split_lines(const std::string& text, Budget& budget) {
-  List out;
-  for (std::size_t begin = 0; begin < text.size();) {
-    budget.spend_strings(1);
-    const std::size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
-    out.push_back(text.substr(begin, end - begin));
-    begin = end + (text.compare(end, 2, "\r\n") == 0 ? 2 : 1);
-  }
-  return out;
-}
-
-Value split_with(const std::string& text, const Arguments& a, bool from_right, Budget& budget) {
-  const Value* separator = a.find(0, "sep");
-  const std::int64_t limit = integer_argument(a, 1, "maxsplit", -1);
-  if (separator == nullptr || separator->is_none()) return split(text, nullptr, limit, from_right, budget);
-  const std::string by = text_argument(a, 0, "sep");
-  return split(text, &by, limit, from_right, budget);
-}
-
-Value string_method(const std::string& text, const std::string& name, const Arguments& a, Budget& budget) {
-  budget.spend(text.size());
-  const auto characters = [&] {
-    return a.positional.empty() || a.positional[0].is_none() ? "" : text_argument(a, 0, "chars");
-  };
-  if (name == "strip") return strip(text, characters(), true, true);
-  if (name == "lstrip") return strip(text, characters(), true, false);
-  if (name == "rstrip") return strip(text, characters(), false, true);
-  if (name == "split" || name == "rsplit") return split_with(text, a, name == "rsplit", budget);
-  if (name == "splitlines") return split_lines(text, budget);
-  if (name == "startswith" || name == "endswith")
-    return matches_any(text, a.find(0, "prefix"), name == "endswith");
-  if (name == "replace")
-    return replace(text, text_argument(a, 0, "old"), text_argument(a, 1, "new"),
-                   integer_argument(a, 2, "count", -1), budget);
-  if (name == "upper") return upper(text);
-  if (name == "lower") return lower(text);
-  if (name == "capitalize") return capitalize(text);
-  if (name == "title") return title(text);
-  if (name == "find" || name == "rfind") return find_in(text, text_argument(a, 0, "sub"), name == "rfind");
-  if (name == "count") return count_in(text, text_argument(a, 0, "sub"));
-  if (name == "isdigit" || name == "isnumeric" || name == "isdecimal")
-    return all_characters(text, is_numeric);
-  if (name == "isspace") return all_characters(text, is_white_space);
-  if (name == "removeprefix") {
-    const std::string affix = text_argument(a, 0, "prefix");
-    return text.starts_with(affix) ? text.substr(affix.size()) : text;
-  }
-  if (name == "removesuffix") {
-    const std::string affix = text_argument(a, 0, "suffix");
-    return text.ends_with(affix) ? text.substr(0, text.size() - affix.size()) : text;
-  }
-  return apply_filter("join", a.positional.empty() ? Value(List{}) : a.positional[0], {{text}, {}},
-                      budget);  // "join"
-}
-
-constexpr std::string_view kStringMethods[] = {
-    "strip",      "lstrip",   "rstrip",       "split",        "rsplit",  "splitlines",
-    "startswith", "endswith", "replace",      "upper",        "lower",   "capitalize",
-    "title",      "find",     "rfind",        "count",        "isdigit", "isnumeric",
-    "isdecimal",  "isspace",  "removeprefix", "removesuffix", "join"};
 
 Value dict_method(const Value& self, const std::string& name, const Arguments& a, Budget& budget) {
   budget.spend_items(self.dict().entries.size());
@@ -211,32 +105,6 @@ Value repeat(const Value& value, std::int64_t times, Budget& budget) {
   return out;
 }
 
-/// "%d %s": the two forms that templates use.
-Value format_text(const std::string& pattern, const Value& argument, Budget& budget) {
-  budget.spend(pattern.size());
-  const List single{argument};
-  const List& arguments = argument.is_list() ? argument.list() : single;
-  std::string out;
-  std::size_t used = 0;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] != '%' || i + 1 == pattern.size()) {
-      out += pattern[i];
-      continue;
-    }
-    const char kind = pattern[++i];
-    if (kind == '%') {
-      out += '%';
-      continue;
-    }
-    INGOT_CHECK(kind == 's' || kind == 'd',
-                TemplateError(0, fmt::format("the format %{} is not supported", kind)));
-    INGOT_CHECK(used < arguments.size(), TemplateError(0, "a format needs more values"));
-    out += to_text(arguments[used++], budget);
-    budget.check_size(out.size());
-  }
-  return out;
-}
-
 std::string format_time(const ChatInput& input, const std::string& format) {
   const std::time_t now = input.now >= 0 ? static_cast<std::time_t>(input.now) : std::time(nullptr);
   std::tm fields{};
@@ -286,15 +154,20 @@ std::shared_ptr<Dict> dict_of(const Arguments& a, Budget& budget) {
 
 Value bound_method(const Value& value, const std::string& name, Budget& budget) {
   Budget* const shared = &budget;
-  if (value.is_string() &&
-      std::find(std::begin(kStringMethods), std::end(kStringMethods), name) != std::end(kStringMethods))
-    return Function{name, [value, name, shared](const Arguments& a) {
-                      return string_method(value.string(), name, a, *shared);
-                    }};
+  if (value.is_string()) return string_method(value, name, budget);
   if (value.is_dict() && value.dict().kind == Dict::Kind::plain &&
       (name == "items" || name == "keys" || name == "values" || name == "get"))
     return Function{
         name, [value, name, shared](const Arguments& a) { return dict_method(value, name, a, *shared); }};
+  if ((value.is_list() || value.is_dict()) && name == "copy")
+    return Function{name, [value, shared](const Arguments&) -> Value {
+                      if (value.is_list()) {
+                        shared->spend_items(value.list().size());
+                        return List(value.list());
+                      }
+                      shared->spend_strings(2 * value.dict().entries.size());
+                      return std::make_shared<Dict>(Dict{.entries = value.dict().entries});
+                    }};
   if (value.is_list() && name == "index")
     return Function{name, [value, shared](const Arguments& a) { return index_in(value, a, *shared); }};
   if (value.is_list() && name == "count")
@@ -325,7 +198,7 @@ Value get_item(const Value& value, const Value& key, Budget& budget) {
     const Value* found = value.dict().find(key.string());
     return found != nullptr ? *found : Value(Undefined{key.string()});
   }
-  if (key.is_integer() && value.is_list()) {
+  if ((key.is_integer() || key.is_bool()) && value.is_list()) {
     const std::int64_t at = position(key.integer(), static_cast<std::int64_t>(value.list().size()));
     return at >= 0 ? value.list()[static_cast<std::size_t>(at)] : Value(Undefined{"an item out of range"});
   }

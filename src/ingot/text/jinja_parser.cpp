@@ -130,6 +130,8 @@ class Parser {
     if (name == "set") return set_statement();
     if (name == "macro") return macro_statement();
     if (name == "filter") return filter_statement();
+    if (name == "with") return with_statement();
+    if (name == "block") return block_statement();
     if (name == "generation") return generation_block();
     if (name == "break" || name == "continue") {
       NodePtr node = make(name == "break" ? Kind::break_ : Kind::continue_);
@@ -237,6 +239,34 @@ class Parser {
     return node;
   }
 
+  NodePtr with_statement() {
+    NodePtr node = make(Kind::with);
+    while (here().kind == Token::Kind::name) {
+      node->names.push_back(expect_name());
+      expect_op("=");
+      adopt(*node, expression());
+      if (!take_op(",")) break;
+    }
+    end_block();
+    node->body = statements({"endwith"});
+    ++at_;
+    end_block();
+    return node;
+  }
+
+  /// A block of a template that nobody extends is its body.
+  NodePtr block_statement() {
+    NodePtr node = make(Kind::with);
+    expect_name();
+    while (here().kind == Token::Kind::name) ++at_;  // scoped, required
+    end_block();
+    node->body = statements({"endblock"});
+    ++at_;
+    if (here().kind == Token::Kind::name) ++at_;  // its name may be said again
+    end_block();
+    return node;
+  }
+
   NodePtr filter_statement() {
     NodePtr node = make(Kind::filter_block);
     adopt(*node, filter(make(Kind::body_value)));
@@ -292,10 +322,10 @@ class Parser {
     return comparison();
   }
 
-  /// a < b < c means a < b and b < c; as nobody chains comparisons of calls, b is parsed once and read twice.
+  /// a < b < c means a < b and b < c, where b is evaluated once.
   NodePtr comparison() {
     NodePtr left = sum();
-    bool chained = false;
+    NodePtr chain;
     while (true) {
       std::string op;
       for (const std::string_view candidate : {"==", "!=", "<=", ">=", "<", ">"})
@@ -306,10 +336,13 @@ class Parser {
         at_ += 2;
         op = "not in";
       }
-      if (op.empty()) return left;
-      if (chained) fail("chained comparisons are not supported; write \"and\"");
-      chained = true;
-      left = make(Kind::compare, op, std::move(left), sum());
+      if (op.empty()) return chain != nullptr ? std::move(chain) : std::move(left);
+      if (chain == nullptr) {
+        chain = make(Kind::compare);
+        adopt(*chain, std::move(left));
+      }
+      chain->names.push_back(op);
+      adopt(*chain, sum());
     }
   }
 

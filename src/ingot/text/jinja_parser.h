@@ -25,6 +25,7 @@ struct Node {
     set,           ///< names (or children[1] with text: attribute), children[0]
     set_block,     ///< names, children: filters (or none), body
     macro,         ///< text: name, names: parameters, children: defaults or null, body
+    with,          ///< names, children: their values, body; a {% block %} has neither
     filter_block,  ///< children[0]: filters around a `body_value`, body
     generation,    ///< body, in the scope around it: what a model is trained to write
     break_,
@@ -47,7 +48,7 @@ struct Node {
     and_,
     or_,
     binary,     ///< text: operator
-    compare,    ///< text: operator
+    compare,    ///< names: operators between the children, of which there is one more
     condition,  ///< children: value, condition, other or null
   } kind;
   int line = 0;

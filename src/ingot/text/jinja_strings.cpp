@@ -62,7 +62,27 @@ std::size_t find_text_from_end(std::string_view text, std::string_view part) {
 
 std::string upper(std::string_view text) { return change(text, upper_of); }
 
+namespace {
+
+bool is_cased(char32_t c) { return lower_of(c) != c || upper_of(c) != c; }
+
+// Behind a letter and before none, a sigma has a form of its own (Unicode's Final_Sigma).
+std::string with_final_sigmas(const std::u32string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool last = text[i] == U'\u03A3' && i > 0 && is_cased(text[i - 1]) &&
+                      (i + 1 == text.size() || !is_cased(text[i + 1]));
+    std::string one = to_utf8(text.substr(i, 1));
+    lower_case(one);
+    out += last ? "\u03C2" : one;
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string lower(std::string_view text) {
+  if (text.find("\u03A3") != text.npos) return with_final_sigmas(to_utf32(text));
   std::string out(text);
   lower_case(out);
   return out;

@@ -53,6 +53,25 @@ std::string atom_text(const Value& value) {
 }
 
 /// A text that grows within a budget.
+// A JSON string; beyond ASCII in \\u escapes where the style asks for that, of two halves beyond U+FFFF.
+std::string json_text(const std::string& text, const JsonStyle& style) {
+  const std::string plain = json_string(text);
+  if (!style.ensure_ascii || is_ascii(plain)) return plain;
+  std::string out;
+  for (std::size_t at = 0; at < plain.size();) {
+    const char32_t c = decode_utf8(plain, at);
+    if (c < 0x80) {
+      out += static_cast<char>(c);
+    } else if (c < 0x10000) {
+      out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(c));
+    } else {
+      const auto rest = static_cast<std::uint32_t>(c) - 0x10000;
+      out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (rest >> 10), 0xDC00 + (rest & 0x3FF));
+    }
+  }
+  return out;
+}
+
 class Writer {
  public:
   explicit Writer(Budget& budget) : budget_(budget) {}
@@ -69,7 +88,7 @@ class Writer {
     if (value.is_dict()) return dict(value, depth);
     put(value.is_undefined() ? "Undefined" : atom_text(value));
   }
-  void json(const Value& value, int indent, bool sort_keys, int depth);
+  void json(const Value& value, const JsonStyle& style, int depth);
   std::string take() { return std::move(out_); }
 
  private:
@@ -99,7 +118,7 @@ class Writer {
     put("}");
   }
   /// `write_item` writes item i; each stands on a line of its own where there is an indent.
-  void json_items(std::string_view brackets, std::size_t count, int indent, int depth,
+  void json_items(std::string_view brackets, std::size_t count, const JsonStyle& style, int depth,
                   FunctionRef<void(std::size_t)> write_item);
 
   Budget& budget_;
@@ -130,15 +149,15 @@ void Writer::quoted(const std::string& text) {
   out_ += quote;
 }
 
-void Writer::json_items(std::string_view brackets, std::size_t count, int indent, int depth,
+void Writer::json_items(std::string_view brackets, std::size_t count, const JsonStyle& style, int depth,
                         FunctionRef<void(std::size_t)> write_item) {
   const auto new_line = [&](int levels) {
-    if (indent < 0) return;
-    put("\n" + std::string(static_cast<std::size_t>(indent) * static_cast<std::size_t>(levels), ' '));
+    if (style.indent < 0) return;
+    put("\n" + std::string(static_cast<std::size_t>(style.indent) * static_cast<std::size_t>(levels), ' '));
   };
   put(brackets.substr(0, 1));
   for (std::size_t i = 0; i < count; ++i) {
-    if (i > 0) put(indent < 0 ? ", " : ",");
+    if (i > 0) put(!style.item_separator.empty() ? style.item_separator : style.indent < 0 ? ", " : ",");
     new_line(depth + 1);
     write_item(i);
   }
@@ -146,24 +165,24 @@ void Writer::json_items(std::string_view brackets, std::size_t count, int indent
   put(brackets.substr(1));
 }
 
-void Writer::json(const Value& value, int indent, bool sort_keys, int depth) {
+void Writer::json(const Value& value, const JsonStyle& style, int depth) {
   check_depth(depth);
   if (value.is_string()) {
-    put(json_string(value.string()));
+    put(json_text(value.string(), style));
   } else if (value.is_list()) {
-    json_items("[]", value.list().size(), indent, depth,
-               [&](std::size_t i) { json(value.list()[i], indent, sort_keys, depth + 1); });
+    json_items("[]", value.list().size(), style, depth,
+               [&](std::size_t i) { json(value.list()[i], style, depth + 1); });
   } else if (value.is_dict()) {
     const auto& entries = value.dict().entries;
     std::vector<std::size_t> order(entries.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     budget_.spend(order.size() * sizeof(std::size_t));
-    if (sort_keys)
+    if (style.sort_keys)
       std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return entries[i].first; });
-    json_items("{}", order.size(), indent, depth, [&](std::size_t i) {
-      put(json_string(entries[order[i]].first));
-      put(": ");
-      json(entries[order[i]].second, indent, sort_keys, depth + 1);
+    json_items("{}", order.size(), style, depth, [&](std::size_t i) {
+      put(json_text(entries[order[i]].first, style));
+      put(style.key_separator);
+      json(entries[order[i]].second, style, depth + 1);
     });
   } else if (value.is_bool()) {
     put(value.truthy() ? "true" : "false");
@@ -326,9 +345,15 @@ std::string to_text(const Value& value, Budget& budget) {
   return writer.take();
 }
 
-std::string to_json(const Value& value, Budget& budget, int indent, bool sort_keys) {
+std::string python_repr(const Value& value, Budget& budget) {
   Writer writer(budget);
-  writer.json(value, indent, sort_keys, 0);
+  writer.repr(value, 0);
+  return writer.take();
+}
+
+std::string to_json(const Value& value, Budget& budget, const JsonStyle& style) {
+  Writer writer(budget);
+  writer.json(value, style, 0);
   return writer.take();
 }
 

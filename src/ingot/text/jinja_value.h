@@ -121,8 +121,17 @@ bool less(const Value& a, const Value& b, Budget& budget);
 
 /// str(value)
 std::string to_text(const Value& value, Budget& budget);
-/// json.dumps(value, ensure_ascii=False); `indent` < 0 means one line.
-std::string to_json(const Value& value, Budget& budget, int indent = -1, bool sort_keys = false);
+/// repr(value)
+std::string python_repr(const Value& value, Budget& budget);
+/// Arguments of json.dumps.
+struct JsonStyle {
+  int indent = -1;  ///< < 0: one line
+  bool sort_keys = false, ensure_ascii = false;
+  std::string item_separator = {};  ///< empty: ", ", or "," before a new line
+  std::string key_separator = ": ";
+};
+/// json.dumps(value, ...)
+std::string to_json(const Value& value, Budget& budget, const JsonStyle& style = {});
 /// Parses JSON text; `what` names it in errors.
 Value parse_json(std::string_view text, const std::string& what);
 

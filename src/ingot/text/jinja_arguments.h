@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ingot/text/jinja_value.h"
+
+// What a template gives to a method or function.
+namespace ingot::text::jinja {
+
+/// Throws TemplateError unless it is there and a string.
+std::string text_argument(const Arguments& arguments, std::size_t position, std::string_view name);
+/// `fallback` where it is not given; throws TemplateError for what is no integer.
+std::int64_t integer_argument(const Arguments& arguments, std::size_t position, std::string_view name,
+                              std::int64_t fallback);
+
+}  // namespace ingot::text::jinja
