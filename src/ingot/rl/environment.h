@@ -1,0 +1,140 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "ingot/base/parallel.h"
+#include "ingot/base/rng.h"
+
+namespace ingot {
+
+/// Sizes of a game, the same for all of its positions.
+struct EnvironmentSpec {
+  int players = 1;                        ///< 1 to 4
+  std::int64_t actions = 0;               ///< ids from 0 on; which of them are legal changes
+  std::vector<std::int64_t> observation;  ///< shape of what a player sees
+  std::int64_t observation_size() const;
+};
+
+/// Many games moved together, each of which waits for one decision of one player. A game that ends begins
+/// anew with the next seed. Players know what observe() writes and nothing else.
+class Environment {
+ public:
+  Environment() = default;
+  virtual ~Environment() = default;
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+  virtual const EnvironmentSpec& spec() const = 0;
+  virtual std::size_t games() const = 0;
+  /// Who decides in a game now.
+  virtual int player(std::size_t game) const = 0;
+  /// What the deciding players see, [games, observation...], and 1 for each legal action, else 0,
+  /// [games, actions]. At least one is legal.
+  virtual void observe(std::span<float> observations, std::span<float> legal) const = 0;
+  /// One legal action per game. Writes what it brought every player, [games, players], and 1 for each game
+  /// that ended with it, [games].
+  virtual void step(std::span<const std::int32_t> actions, std::span<float> rewards,
+                    std::span<std::uint8_t> ended) = 0;
+
+  /// Everything that a game depends on, for checkpoints.
+  virtual std::vector<std::byte> state() const = 0;
+  /// Throws InvalidConfig where `state` is of another environment.
+  virtual void restore(std::span<const std::byte> state) = 0;
+};
+
+/// Throws InvalidConfig unless a saved state has the size that is needed.
+void check_environment_state(std::size_t found, std::size_t needed);
+
+/// What GameBatch needs: a plain value with the sizes as constants.
+///
+///     static EnvironmentSpec spec();
+///     void begin(Rng& random);                         a new game; all of its chance comes from here
+///     int player() const;                              who decides
+///     void observe(std::span<float> out) const;        what that player sees; `out` is zeros
+///     void legal(std::span<float> out) const;          1 for legal actions; `out` is zeros
+///     bool act(std::int32_t action, std::span<float> rewards);  rewards are zeros; true when the game ends
+template <class G>
+concept Game = std::is_trivially_copyable_v<G> && requires(G game, const G& position, Rng& random) {
+  { G::spec() } -> std::same_as<EnvironmentSpec>;
+  game.begin(random);
+  { position.player() } -> std::convertible_to<int>;
+  position.observe(std::span<float>());
+  position.legal(std::span<float>());
+  { game.act(std::int32_t{}, std::span<float>()) } -> std::same_as<bool>;
+};
+
+/// Many games of one kind. The k-th game that place i plays has the seed's stream (i, k), so what happens
+/// depends on the seed and the actions alone.
+template <Game G>
+class GameBatch : public Environment {
+ public:
+  GameBatch(std::size_t games, std::uint64_t seed) : seed_(seed), places_(games) {
+    for (std::size_t i = 0; i < games; ++i) begin(i);
+  }
+
+  const EnvironmentSpec& spec() const override { return spec_; }
+  std::size_t games() const override { return places_.size(); }
+  int player(std::size_t game) const override { return places_[game].game.player(); }
+  const G& game(std::size_t i) const { return places_[i].game; }
+
+  void observe(std::span<float> observations, std::span<float> legal) const override {
+    std::ranges::fill(observations, 0.0F);
+    std::ranges::fill(legal, 0.0F);
+    for_each_place([&](std::size_t i) {
+      places_[i].game.observe(row(observations, i));
+      places_[i].game.legal(row(legal, i));
+    });
+  }
+
+  void step(std::span<const std::int32_t> actions, std::span<float> rewards,
+            std::span<std::uint8_t> ended) override {
+    std::ranges::fill(rewards, 0.0F);
+    for_each_place([&](std::size_t i) {
+      ended[i] = places_[i].game.act(actions[i], row(rewards, i)) ? 1 : 0;
+      if (ended[i] != 0) begin(i);
+    });
+  }
+
+  std::vector<std::byte> state() const override {
+    const auto bytes = std::as_bytes(std::span(places_));
+    return {bytes.begin(), bytes.end()};
+  }
+  void restore(std::span<const std::byte> state) override {
+    check_environment_state(state.size(), places_.size() * sizeof(Place));
+    std::memcpy(static_cast<void*>(places_.data()), state.data(), state.size());
+  }
+
+ private:
+  struct Place {
+    G game;
+    std::uint64_t begun;  // games so far
+  };
+  static_assert(std::is_trivially_copyable_v<Place>);
+
+  void begin(std::size_t i) {
+    Rng random(RngKey{.seed = seed_, .stream = mix_stream(i, places_[i].begun++)});
+    places_[i].game = G{};
+    places_[i].game.begin(random);
+  }
+  template <class T>
+  std::span<T> row(std::span<T> all, std::size_t i) const {
+    const std::size_t size = all.size() / places_.size();
+    return all.subspan(i * size, size);
+  }
+  template <class F>
+  void for_each_place(const F& f) const {
+    for (std::size_t i = 0; i < places_.size(); ++i) f(i);
+  }
+
+  std::uint64_t seed_;
+  EnvironmentSpec spec_ = G::spec();
+  std::vector<Place> places_;
+};
+
+}  // namespace ingot

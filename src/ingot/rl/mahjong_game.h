@@ -1,0 +1,29 @@
+#pragma once
+
+#include "ingot/mahjong/encoder.h"
+#include "ingot/mahjong/table.h"
+#include "ingot/rl/environment.h"
+
+namespace ingot {
+
+/// Mahjong as GameBatch takes it: the 46 actions of mahjong/policy.h; observations are the 96 channels of
+/// mahjong/encoder.h with context, [96, 34]. Where several players may claim a discard they are asked one
+/// after another, and none is told what the others said. A round brings each player its change of score in
+/// units of 10,000 points; a game is the whole game under Tenhou's rules.
+class MahjongGame {
+ public:
+  static EnvironmentSpec spec();
+  void begin(Rng& random);
+  int player() const { return player_; }
+  void observe(std::span<float> out) const;
+  void legal(std::span<float> out) const;
+  bool act(std::int32_t action, std::span<float> rewards);
+
+  const mahjong::Table& table() const { return table_; }
+
+ private:
+  mahjong::Table table_;
+  int player_;
+};
+
+}  // namespace ingot

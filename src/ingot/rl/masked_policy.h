@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ingot/base/rng.h"
+#include "ingot/core/tensor.h"
+
+namespace ingot {
+
+/// log softmax over the legal actions: logits, legal (f32, 1 or 0): [batch, actions]. Illegal actions get
+/// about -1e9, probability 0 and no gradient.
+Tensor masked_log_softmax(const Tensor& logits, const Tensor& legal);
+
+/// An action by its probability exp(log_probability) for a uniform number in [0, 1); always one of the legal
+/// ones. Throws NonFinite where the legal log-probabilities are not finite.
+std::int32_t sample_action(std::span<const float> log_probabilities, std::span<const float> legal,
+                           double uniform);
+
+}  // namespace ingot

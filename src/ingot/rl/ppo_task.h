@@ -1,0 +1,84 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ingot/rl/ppo_loss.h"
+#include "ingot/rl/rollout.h"
+#include "ingot/train/task.h"
+
+namespace ingot {
+
+struct PpoOptions {
+  std::int64_t rollout_steps = 128;  ///< decisions of each game between two rounds of learning
+  std::int64_t minibatch = 256;      ///< decisions
+  std::int64_t epochs = 4;           ///< over a rollout
+  AdvantageOptions advantage;
+  PpoCoefficients loss;
+  double final_entropy = 0.01;     ///< loss.entropy goes there in a line
+  std::int64_t entropy_steps = 0;  ///< over so many optimiser steps; 0: it stays
+  double target_kl = 0;  ///< a minibatch with a larger estimate ends the rollout's learning; 0: never
+  bool normalize_advantages = true;
+  OptimizerConfig optimizer{
+      .name = "adam", .learning_rate = 2.5e-4, .weight_decay = 0, .epsilon = 1e-5, .max_grad_norm = 0.5};
+  LrSchedule schedule = schedule::Constant{};
+  std::uint64_t seed = 1;
+  /// Throws InvalidConfig naming the key.
+  void validate() const;
+};
+
+/// What the last steps showed, for logs and tests.
+struct PpoHealth {
+  double policy_loss = 0, value_loss = 0, entropy = 0, kl = 0, clipped = 0, anchor_kl = 0;
+  double explained_variance = 0;  ///< of the last rollout: 1 − Var(target − value) / Var(target)
+  double mean_return = 0;  ///< of the first player, over games that ended in the last rollout that had one
+  std::int64_t rollouts = 0, games = 0;
+};
+
+/// PPO as a task of the training runtime: a step is one minibatch; a new rollout is played when the last one
+/// is used up. Games, rollout and order are in the checkpoints.
+class PpoTask : public TrainTask {
+ public:
+  /// All outlive the task. `anchor` may be null.
+  PpoTask(Environment& environment, ActorCritic& network, const PpoOptions& options,
+          ActorCritic* anchor = nullptr);
+
+  ModuleRef model() override { return network_.module(); }
+  TrainOptimizer& optimizer() override { return optimizer_; }
+  StepWork gradients(std::int64_t step) override;
+  bool gradients_change_state() const override { return true; }
+  void read(std::span<const float> metrics, StepRecord& record) override;
+  std::string divergence_advice() const override { return "lower learning_rate or target_kl"; }
+  /// Nothing: what a policy is worth shows in games.
+  std::optional<double> evaluate() override { return std::nullopt; }
+
+  std::string settings() const override;
+  std::string state() const override;
+  void save(Checkpoint& checkpoint) override;
+  void restore(const SavedCheckpoint& saved, TrainProgress& progress) override;
+
+  const PpoHealth& health() const { return health_; }
+
+ private:
+  void play();
+  void begin_epoch();
+  PpoBatch batch(std::span<const std::int64_t> rows, Tensor& observations) const;
+  PpoCoefficients coefficients(std::int64_t step) const;
+  void keep_known(const Rollout& rollout, const Advantages& advantages);
+
+  Environment& environment_;
+  ActorCritic& network_;
+  PpoOptions options_;
+  bool has_anchor_;
+  RolloutCollector collector_;
+  TrainOptimizer optimizer_;
+  PpoHealth health_;
+
+  // The rollout's decisions that are learned from, and where learning is in them.
+  std::vector<float> observations_, legal_, log_probabilities_, anchor_, advantage_, target_;
+  std::vector<std::int64_t> actions_;
+  std::vector<std::int64_t> order_;  // of this epoch
+  std::int64_t epoch_ = 0, next_ = 0;
+};
+
+}  // namespace ingot

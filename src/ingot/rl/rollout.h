@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ingot/core/tensor.h"
+#include "ingot/nn/visit.h"
+#include "ingot/rl/advantage.h"
+#include "ingot/rl/environment.h"
+
+namespace ingot {
+
+struct ActorCriticOutput {
+  Tensor logits;  ///< [batch, actions]
+  Tensor value;   ///< [batch]
+};
+
+/// A network that plays: a policy and a critic.
+class ActorCritic {
+ public:
+  ActorCritic() = default;
+  virtual ~ActorCritic() = default;
+  ActorCritic(const ActorCritic&) = delete;
+  ActorCritic& operator=(const ActorCritic&) = delete;
+
+  virtual ModuleRef module() = 0;
+  /// observations: f32, [batch, observation...], on the module's device.
+  virtual ActorCriticOutput operator()(const Tensor& observations) = 0;
+};
+
+/// Decisions of many games, [steps · games] in order of time.
+struct Rollout {
+  std::vector<float> observations, legal;
+  std::vector<std::int64_t> actions;
+  std::vector<float> log_probabilities;
+  std::vector<float> anchor;  ///< masked log-probabilities of the anchor; empty without one
+  std::vector<RolloutDecision> decisions;
+  std::int64_t games_ended = 0;
+  double returns = 0;  ///< Σ of the first player's rewards over the games that ended, from their beginning
+
+  std::size_t size() const { return actions.size(); }
+};
+
+/// Plays `steps` decisions of every game. All chance comes from `random`, element by element, so the rollout
+/// is the same for every thread count. The value of the position behind the last decisions is not learned
+/// from: it is what estimate_advantages() goes on from.
+class RolloutCollector {
+ public:
+  RolloutCollector(Environment& environment, ActorCritic& network, ActorCritic* anchor = nullptr);
+  Rollout collect(std::int64_t steps, RngKey random);
+
+  /// Rewards so far of the games that run, [games, players].
+  const std::vector<float>& running_returns() const { return returns_; }
+  void set_running_returns(std::vector<float> returns) { returns_ = std::move(returns); }
+
+ private:
+  void decide(Rollout& rollout, std::int64_t step, RngKey random);
+  void reward(Rollout& rollout, std::size_t first);
+  Tensor observation_tensor(std::span<const float> observations) const;
+
+  Environment& environment_;
+  ActorCritic& network_;
+  ActorCritic* anchor_;
+  std::vector<float> returns_;
+  std::vector<std::int64_t> open_;  // by stream: the decision that rewards go to; -1: none
+  std::vector<float> rewards_;
+  std::vector<std::uint8_t> ended_;
+};
+
+}  // namespace ingot

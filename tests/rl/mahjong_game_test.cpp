@@ -1,0 +1,61 @@
+#include "ingot/rl/mahjong_game.h"
+
+#include <array>
+
+#include "tests/rl/small_network.h"
+#include <gtest/gtest.h>
+
+#include "ingot/rl/ppo_task.h"
+#include "ingot/train/trainer.h"
+
+namespace ingot {
+namespace {
+
+TEST(MahjongGame, GamesEndWithAllPointsPaidOut) {
+  GameBatch<MahjongGame> batch(2, 1);
+  const auto actions = static_cast<std::size_t>(batch.spec().actions);
+  std::vector<float> observations(2 * static_cast<std::size_t>(batch.spec().observation_size())),
+      legal(2 * actions), rewards(2 * 4);
+  std::vector<std::uint8_t> ended(2);
+  std::vector<std::int32_t> chosen(2);
+  std::array<double, 2> sums{};
+  Rng random(2);
+  int games = 0, decisions = 0;
+  for (; games < 2 && decisions < 20'000; ++decisions) {
+    batch.observe(observations, legal);
+    for (std::size_t game = 0; game < 2; ++game) {
+      const std::span<const float> row = std::span(legal).subspan(game * actions, actions);
+      std::vector<std::int32_t> choices;
+      for (std::size_t a = 0; a < actions; ++a)
+        if (row[a] != 0) choices.push_back(static_cast<std::int32_t>(a));
+      ASSERT_FALSE(choices.empty());
+      chosen[game] = choices[random.below(choices.size())];
+    }
+    batch.step(chosen, rewards, ended);
+    for (std::size_t game = 0; game < 2; ++game) {
+      double sum = 0;
+      for (std::size_t player = 0; player < 4; ++player) sum += rewards[game * 4 + player];
+      sums[game] += sum;
+      EXPECT_GT(sum, -0.45);  // riichi sticks on the table: at most four
+      if (ended[game] == 0) continue;
+      ++games;
+      EXPECT_NEAR(sums[game], 0, 1e-4);  // the first player takes the sticks that are left
+      sums[game] = 0;
+    }
+  }
+  EXPECT_GE(games, 2);
+}
+
+TEST(MahjongGame, PpoTakesStepsInIt) {
+  GameBatch<MahjongGame> batch(4, 1);
+  test::SmallNetwork network(MahjongGame::spec(), 4);
+  PpoTask task(batch, network,
+               {.rollout_steps = 24, .minibatch = 32, .epochs = 1, .advantage = {.gamma = 1}});
+  Trainer trainer(task, {.total_steps = 2});
+  trainer.run();
+  EXPECT_GT(task.health().entropy, 0.5);
+  EXPECT_EQ(trainer.history().steps().size(), 2U);
+}
+
+}  // namespace
+}  // namespace ingot
