@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -8,7 +9,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "ingot/base/parallel.h"
 #include "ingot/base/rng.h"
 
 namespace ingot {

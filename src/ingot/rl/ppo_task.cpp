@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 // Streams of random numbers.
 constexpr std::uint64_t kPlayStream = 0x706C6179, kOrderStream = 0x6F726465;
 
-// As std::span::subspan, for rows of `width` elements.
+// Row `row` of a matrix of `width` columns, behind `to`.
 template <class T>
 void append_row(std::vector<T>& to, const std::vector<T>& from, std::size_t row, std::size_t width) {
   const auto first = from.begin() + static_cast<std::ptrdiff_t>(row * width);

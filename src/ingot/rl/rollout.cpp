@@ -44,7 +44,7 @@ Rollout RolloutCollector::collect(std::int64_t steps, RngKey random) {
                            rollout.actions.end(), actions.begin(),
                            [](std::int64_t a) { return static_cast<std::int32_t>(a); });
     environment_.step(actions, rewards_, ended_);
-    reward(rollout, first);
+    reward(rollout);
   }
   return rollout;
 }
@@ -83,7 +83,7 @@ void RolloutCollector::decide(Rollout& rollout, std::int64_t step, RngKey random
   }
 }
 
-void RolloutCollector::reward(Rollout& rollout, std::size_t /*first*/) {
+void RolloutCollector::reward(Rollout& rollout) {
   const auto players = static_cast<std::size_t>(environment_.spec().players);
   for (std::size_t stream = 0; stream < returns_.size(); ++stream) {
     const bool ended = ended_[stream / players] != 0;

@@ -57,7 +57,7 @@ class RolloutCollector {
 
  private:
   void decide(Rollout& rollout, std::int64_t step, RngKey random);
-  void reward(Rollout& rollout, std::size_t first);
+  void reward(Rollout& rollout);
   Tensor observation_tensor(std::span<const float> observations) const;
 
   Environment& environment_;

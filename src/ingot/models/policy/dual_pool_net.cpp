@@ -1,5 +1,6 @@
 #include "ingot/models/policy/dual_pool_net.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
