@@ -2,9 +2,9 @@
 
 #include <array>
 
-#include "tests/rl/small_network.h"
 #include <gtest/gtest.h>
 
+#include "ingot/rl/dual_pool_player.h"
 #include "ingot/rl/ppo_task.h"
 #include "ingot/train/trainer.h"
 
@@ -48,7 +48,10 @@ TEST(MahjongGame, GamesEndWithAllPointsPaidOut) {
 
 TEST(MahjongGame, PpoTakesStepsInIt) {
   GameBatch<MahjongGame> batch(4, 1);
-  test::SmallNetwork network(MahjongGame::spec(), 4);
+  InitSource source(1);
+  DualPoolNet net(source,
+                  {.input_channels = 96, .channels = 8, .blocks = 1, .norm_groups = 4, .se_reduction = 4});
+  DualPoolPlayer network(net);
   PpoTask task(batch, network,
                {.rollout_steps = 24, .minibatch = 32, .epochs = 1, .advantage = {.gamma = 1}});
   Trainer trainer(task, {.total_steps = 2});
