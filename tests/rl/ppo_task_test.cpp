@@ -11,6 +11,7 @@
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/parallel.h"
 #include "ingot/train/trainer.h"
 
 namespace ingot {
@@ -19,6 +20,9 @@ namespace {
 using test::CartPole;
 using test::KuhnPoker;
 using test::SmallNetwork;
+
+// Of networks this small threads only wait for each other, long where other processes run.
+const bool kOneThread = (set_num_threads(1), true);
 
 // All that a run of PPO holds.
 template <class G>
