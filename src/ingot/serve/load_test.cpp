@@ -81,14 +81,18 @@ class StreamTimer {
     }
     if (!json.contains("choices") || json["choices"].empty()) return;
     const Json& choice = json["choices"][0];
-    const bool text = choice.contains("text") ? choice["text"] != ""
+    const bool text = choice.contains("text") ? holds_text(choice, "text")
                                               : choice.contains("delta") && has_text(choice["delta"]);
     if (text) take_text();
   }
   static bool has_text(const Json& delta) {
     for (const char* key : {"content", "reasoning_content"})
-      if (delta.contains(key) && delta[key].is_string() && delta[key] != "") return true;
+      if (holds_text(delta, key)) return true;
     return false;
+  }
+  static bool holds_text(const Json& object, const char* key) {
+    return object.contains(key) && object[key].is_string() &&
+           !object[key].get_ref<const std::string&>().empty();
   }
   void take_text() {
     const Clock::time_point now = Clock::now();

@@ -1,4 +1,4 @@
-// Filters and tests of the template language, with the meaning they have in Jinja2 and Python.
+// Filters of the template language, with the meaning they have in Jinja2 and Python.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -556,58 +556,6 @@ Value apply_filter(const std::string& name, const Value& value, const Arguments&
     budget.check_size(result.string().size());
   }
   return result;
-}
-
-bool apply_test(const std::string& name, const Value& v, const Arguments& arguments, Budget& budget) {
-  const auto argument = [&]() -> const Value& {
-    INGOT_CHECK(!arguments.positional.empty(),
-                TemplateError(0, fmt::format("the test \"{}\" needs an argument", name)));
-    return arguments.positional[0];
-  };
-  const auto integer = [&](const Value& n) {
-    INGOT_CHECK(n.is_integer() || n.is_bool(),
-                TemplateError(0, fmt::format("the test \"{}\" needs an integer", name)));
-    return n.integer();
-  };
-  if (name == "defined") return !v.is_undefined();
-  if (name == "undefined") return v.is_undefined();
-  if (name == "none") return v.is_none();
-  if (name == "string") return v.is_string();
-  if (name == "number") return v.is_number();
-  if (name == "integer") return v.is_integer();
-  if (name == "float") return v.is_float();
-  if (name == "boolean") return v.is_bool();
-  if (name == "true") return v.is_bool() && v.truthy();
-  if (name == "false") return v.is_bool() && !v.truthy();
-  if (name == "mapping") return v.is_dict() && v.dict().kind == Dict::Kind::plain;
-  if (name == "sequence")
-    return v.is_list() || v.is_string() || (v.is_dict() && v.dict().kind == Dict::Kind::plain) ||
-           v.is_undefined();
-  if (name == "iterable")
-    return v.is_list() || v.is_string() || (v.is_dict() && v.dict().kind == Dict::Kind::plain) ||
-           v.is_undefined();
-  if (name == "callable") return v.is_function();
-  if (name == "odd") return integer(v) % 2 != 0;
-  if (name == "even") return integer(v) % 2 == 0;
-  if (name == "divisibleby") {
-    const std::int64_t by = integer(argument());
-    INGOT_CHECK(by != 0, TemplateError(0, "division by zero"));
-    return by == -1 ||
-           integer(v) % by == 0;  // the smallest integer has no remainder by -1 that can be computed
-  }
-  if (name == "eq" || name == "equalto" || name == "==") return equal(v, argument(), budget);
-  if (name == "ne" || name == "!=") return !equal(v, argument(), budget);
-  if (name == "sameas") return v.type_name() == argument().type_name() && equal(v, argument(), budget);
-  if (name == "lt" || name == "lessthan" || name == "<") return less(v, argument(), budget);
-  if (name == "gt" || name == "greaterthan" || name == ">") return less(argument(), v, budget);
-  if (name == "le" || name == "<=") return !less(argument(), v, budget);
-  if (name == "ge" || name == ">=") return !less(v, argument(), budget);
-  if (name == "in") return contains(argument(), v, budget);
-  if (name == "lower") return lower(to_text(v, budget)) == to_text(v, budget);
-  if (name == "upper") return upper(to_text(v, budget)) == to_text(v, budget);
-  if (name == "escaped") return false;
-  if (name == "filter") return is_known_filter(to_text(v, budget));
-  throw TemplateError(0, fmt::format("the test \"{}\" is not known", name));
 }
 
 }  // namespace ingot::text::jinja
