@@ -44,6 +44,30 @@ TEST(Generate, GreedyTextEqualsRunningTheWholeSequenceEachTime) {
   }
 }
 
+// phi3_longrope was trained on 16 tokens: the prompt lies before them, or the text passes them while it is
+// read.
+TEST(Generate, LongRopeIsThatOfTheWholeTextOnBothSidesOfItsContext) {
+  const auto model = golden_model("phi3_longrope");
+  ASSERT_EQ(model->config.rope_scaling.original_max_position_embeddings, 16);
+  for (const std::size_t length : {9U, 15U, 16U, 17U, 21U}) {
+    std::vector<std::int32_t> ids;
+    for (std::size_t i = 0; i < length; ++i) ids.push_back(static_cast<std::int32_t>(3 + 7 * i % 50));
+    std::vector<std::int32_t> expected, text = ids;
+    for (int i = 0; i < 10; ++i) {
+      expected.push_back(next_token(*model, text));
+      text.push_back(expected.back());
+    }
+    for (const std::int64_t speculate : {0, 4}) {
+      for (const std::int64_t chunk : {5, 512}) {
+        const Generation result = generate(
+            *model, {.prompt = ids, .max_tokens = 10, .sampling = {.temperature = 0}, .speculate = speculate},
+            {.chunk = chunk});
+        EXPECT_EQ(result.tokens, expected) << length << " tokens, chunk " << chunk;
+      }
+    }
+  }
+}
+
 TEST(Generate, EndsAtAStopTokenAtTheContextsEndAndWhenTold) {
   const auto model = golden_model("gpt2");  // 32 positions
   const std::vector<std::int32_t> prompt{5, 17, 42};

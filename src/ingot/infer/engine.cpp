@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -179,6 +180,8 @@ bool Engine::admit(Sequence& s) {
   s.slot_ =
       pool_.acquire(s.tokens_, std::min(context_, length + std::min(s.request_.max_tokens, kCacheStep)));
   if (s.slot_ == nullptr) return false;
+  // Another text's rows may have other angles.
+  if (model_.config.rope_scaling.depends_on_length()) s.slot_->cache.truncate(0);
   if (!s.result_.tokens.empty()) return true;  // it was preempted
   s.result_.cached_tokens = s.cached();
   s.result_.queue_seconds = now() - s.clock_;
@@ -217,11 +220,30 @@ void Engine::make_room(std::vector<Turn>& turns) {
   std::erase_if(turns, [](const Turn& turn) { return turn.sequence->slot_ == nullptr; });
 }
 
+// LongRoPE turns a text that outgrows the context of training by other angles, all of it: it is read again,
+// as transformers does. Rows of another text may have either.
+void Engine::reread_where_rope_changes(Sequence& s) const {
+  const RopeScaling& rope = model_.config.rope_scaling;
+  if (rope.type != "longrope") return;
+  const bool is_long = static_cast<std::int64_t>(s.tokens_.size()) > rope.original_max_position_embeddings;
+  if (s.cached() > 0 && s.long_rope_ != is_long) s.slot_->cache.truncate(0);
+  s.long_rope_ = is_long;
+}
+
+// The guesses that leave a text within the context of training, where its angles depend on that.
+std::int64_t room_before_rope_changes(const LanguageConfig& config, std::int64_t length) {
+  const std::int64_t original = config.rope_scaling.original_max_position_embeddings;
+  const bool changes = config.rope_scaling.type == "longrope" && length <= original;
+  return changes ? original - length : std::numeric_limits<std::int64_t>::max();
+}
+
 Engine::Turn Engine::decode_turn(Sequence& s) const {
   Turn turn{.sequence = &s, .input = {s.tokens_.back()}, .samples = true};
   const auto made = static_cast<std::int64_t>(s.result_.tokens.size());
   // Guesses beyond the last token wanted, or beyond the context, would be thrown away.
-  const std::int64_t room = std::min(s.request_.max_tokens - made, context_ - s.cached()) - 1;
+  const std::int64_t room =
+      std::min({s.request_.max_tokens - made - 1, context_ - s.cached() - 1,
+                room_before_rope_changes(model_.config, static_cast<std::int64_t>(s.tokens_.size()))});
   const std::vector<std::int32_t> draft = ngram_draft(s.tokens_, std::min(s.request_.speculate, room));
   turn.drafted = static_cast<std::int64_t>(draft.size());
   turn.input.insert(turn.input.end(), draft.begin(), draft.end());
@@ -233,6 +255,7 @@ std::vector<Engine::Turn> Engine::plan() {
   std::vector<Turn> turns;
   // Scalings of RoPE that depend on the length of the sequence need tables of their own.
   const bool alone = model_.config.rope_scaling.depends_on_length();
+  for (const auto& s : active_) reread_where_rope_changes(*s);
   for (const auto& s : active_) {
     if (s->pending() == 1 && !(alone && !turns.empty())) turns.push_back(decode_turn(*s));
   }
@@ -285,8 +308,10 @@ Engine::Logits Engine::forward(std::vector<Turn>& turns) {
   for (Turn& turn : turns) {
     const auto count = static_cast<std::int64_t>(turn.input.size());
     tokens.insert(tokens.end(), turn.input.begin(), turn.input.end());
-    segments.push_back(
-        {.cache = &turn.sequence->slot_->cache, .tokens = count, .unwanted = count - turn.rows()});
+    segments.push_back({.cache = &turn.sequence->slot_->cache,
+                        .tokens = count,
+                        .unwanted = count - turn.rows(),
+                        .text_length = static_cast<std::int64_t>(turn.sequence->tokens_.size())});
     turn.first_row = rows;
     rows += turn.rows();
   }

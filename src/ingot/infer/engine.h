@@ -122,6 +122,7 @@ class Sequence {
   // Null while it waits. Its cache is always behind tokens_ by the last one or, before that, by what is left
   // of the prompt.
   std::shared_ptr<KvSlot> slot_;
+  bool long_rope_ = false;  // the cached keys have the angles of a text beyond the context of training
   std::vector<std::int32_t> tokens_;
   Generation result_;
   std::exception_ptr error_;
@@ -190,6 +191,7 @@ class Engine {
   void preempt(Sequence& sequence);
   void release(Sequence& sequence);
   bool grow(Sequence& sequence, std::int64_t tokens);
+  void reread_where_rope_changes(Sequence& s) const;
   void make_room(std::vector<Turn>& turns);
   std::vector<Turn> plan();
   Turn decode_turn(Sequence& sequence) const;

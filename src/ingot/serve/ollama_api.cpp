@@ -41,7 +41,8 @@ GenerationParams ollama_params(const Fields& body, const ServedModel& model) {
   const json* options = body.object("options");
   const json settings = options != nullptr ? *options : json::object();
   const Fields fields(settings, "options.");
-  if (body.has("format") && *body.any("format") != "")
+  const json* format = body.any("format");
+  if (format != nullptr && !(format->is_string() && format->get_ref<const std::string&>().empty()))
     throw bad_field("format", "is not supported by this server");
   GenerationParams params = read_params(fields, model.defaults());
   const std::int64_t most = fields.integer("num_predict").value_or(-1);

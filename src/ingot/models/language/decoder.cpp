@@ -448,7 +448,7 @@ Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment>
   check_tokens(tokens);
   INGOT_CHECK(!grad_enabled(), Error("a model with a KV cache has no gradients: put it in a NoGrad scope"));
   std::vector<std::int32_t> positions;
-  std::int64_t end = 0;
+  std::int64_t end = 0, length = 0;
   for (const CacheSegment& segment : segments) {
     INGOT_CHECK(segment.unwanted >= 0 && segment.unwanted <= segment.tokens,
                 DimensionMismatch("a language model's segment has " + std::to_string(segment.tokens) +
@@ -458,6 +458,7 @@ Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment>
       positions.push_back(static_cast<std::int32_t>(segment.cache->length() + i));
     }
     end = std::max(end, segment.cache->length() + segment.tokens);
+    length = std::max({length, end, segment.text_length});
   }
   check_positions(config, end);
   const auto count = static_cast<std::int64_t>(positions.size());
@@ -469,7 +470,7 @@ Tensor LanguageModel::hidden(const Tensor& tokens, std::span<const CacheSegment>
                          .doc_start = {},
                          .rope = {},
                          .segments = segments},
-                        end);
+                        length);
   for (const CacheSegment& segment : segments) segment.cache->advance(segment.tokens);
   return x;
 }

@@ -77,6 +77,9 @@ struct CacheSegment {
   KvCache* cache = nullptr;
   std::int64_t tokens = 0;
   std::int64_t unwanted = 0;  ///< the first so many of them are only cached: nobody reads their hidden states
+  /// Tokens of the whole text, where more of it follows in other passes; 0: what is cached by then. RoPE
+  /// scalings that depend on the length ask for it.
+  std::int64_t text_length = 0;
   std::int64_t wanted() const { return tokens - unwanted; }
 };
 
