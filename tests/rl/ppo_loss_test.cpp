@@ -125,6 +125,7 @@ TEST(MaskedPolicy, ALoneLegalActionIsTakenWhateverItsLogit) {
   const std::vector<float> legal = {0, 0, 1}, logits = {3e8F, 1e8F, -3e8F};
   const Tensor log_all = masked_log_softmax(Tensor::from(logits, {1, 3}), Tensor::from(legal, {1, 3}));
   EXPECT_EQ(sample_action(log_all.to_vector<float>(), legal, 0.7), 2);
+  EXPECT_THROW(sample_action(log_all.to_vector<float>(), std::vector<float>(legal.size(), 0.0F), 0.5), Error);
 }
 
 TEST(MaskedPolicy, APolicyThatIsNotANumberIsNamed) {

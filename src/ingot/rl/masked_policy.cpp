@@ -28,6 +28,7 @@ std::int32_t sample_action(std::span<const float> log_probabilities, std::span<c
     passed += probability;
     if (uniform < passed) break;
   }
+  INGOT_CHECK(chosen >= 0, Error("sample_action: no action is legal; a game must have ended before that"));
   return chosen;
 }
 

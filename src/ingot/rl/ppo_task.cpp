@@ -215,6 +215,9 @@ std::string PpoTask::settings() const {
               {"minibatch", options_.minibatch},
               {"epochs", options_.epochs},
               {"games", environment_.games()},
+              {"players", environment_.spec().players},
+              {"actions", environment_.spec().actions},
+              {"observation", environment_.spec().observation},
               {"seed", options_.seed},
               {"anchor", has_anchor_}}
       .dump();
