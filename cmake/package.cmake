@@ -47,7 +47,9 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/ingot-config-versio
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ingot-config-version.cmake DESTINATION ${package})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # Kernels, the command line, and the headers that bring another library's are no interface.
-set(inner cpu cuda cli base/json.h forecast/fit_json.h hub/libcurl.h)
+set(inner cpu cuda cli base/json.h data/record.h forecast/fit_json.h hub/libcurl.h models/encoder/family.h
+  models/language/families models/language/family.h serve/answer.h serve/api.h serve/chat_format.h serve/chat_input.h
+  serve/fields.h serve/generation_params.h serve/token_text.h)
 list(TRANSFORM inner REPLACE "(.+)" "PATTERN;\\1;EXCLUDE")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/ingot DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
   PATTERN "*.h" ${inner})

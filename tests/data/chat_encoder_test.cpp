@@ -10,6 +10,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/data/record.h"
 
 namespace ingot::data {
 namespace {

@@ -11,6 +11,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/data/packing.h"
+#include "ingot/data/record.h"
 
 namespace ingot::data {
 namespace {

@@ -8,9 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/data/record.h"
 
 namespace ingot::data {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr std::array<const char*, 3> kMessages{"messages", "conversations", "conversation"};
 constexpr std::array<const char*, 2> kRole{"role", "from"};
@@ -26,33 +29,33 @@ std::string usual_role(const std::string& word) {
 }
 
 template <class Names>
-const char* first_of(const Record& object, const Names& names) {
+const char* first_of(const Json& object, const Names& names) {
   const auto found = std::ranges::find_if(names, [&](const char* name) { return object.contains(name); });
   return found == names.end() ? nullptr : *found;
 }
 
-std::string keys_of(const Record& object) {
+std::string keys_of(const Json& object) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) keys.push_back(key);
   return fmt::format("{}", fmt::join(keys, ", "));
 }
 
 // JSON that a data set keeps in a string, as tables have to.
-Record parsed(const Record& value) {
+Json parsed(const Json& value) {
   if (!value.is_string()) return value;
-  Record inner = parse_json_or_discard<Record>(value.get_ref<const std::string&>());
+  Json inner = parse_json_or_discard<Json>(value.get_ref<const std::string&>());
   return inner.is_array() || inner.is_object() ? inner : value;
 }
 
 class ChatReader {
  public:
-  ChatReader(const Record& record, const ChatFields& fields, const RecordPlace& place)
+  ChatReader(const Json& record, const ChatFields& fields, const RecordPlace& place)
       : record_(record), fields_(fields), place_(place) {}
 
   Chat read() const {
     Chat chat;
-    const Record list = messages();
-    for (const Record& message : list) add(chat, message);
+    const Json list = messages();
+    for (const Json& message : list) add(chat, message);
     add_system(chat);
     const auto tools = record_.find(fields_.tools);
     if (tools != record_.end() && !tools->is_null()) chat.tools = tools_json(*tools);
@@ -60,26 +63,26 @@ class ChatReader {
   }
 
  private:
-  Record messages() const {
+  Json messages() const {
     const std::string key = fields_.messages.empty() ? first_of(record_, kMessages) : fields_.messages;
     const auto found = record_.find(key);
     if (found == record_.end())
       place_.fail(
           fmt::format("has no '{}'; it has {} (field_messages names the messages)", key, keys_of(record_)));
-    Record list = parsed(*found);
+    Json list = parsed(*found);
     if (!list.is_array() || list.empty())
       place_.fail(fmt::format("'{}' is {}; expected a list of messages", key,
                               list.empty() ? "empty" : list.type_name()));
     return list;
   }
 
-  void add(Chat& chat, const Record& given) const {
+  void add(Chat& chat, const Json& given) const {
     const std::string where = fmt::format("message {}", chat.turns.size() + 1);
     if (!given.is_object()) place_.fail(fmt::format("{} is {}, not an object", where, given.type_name()));
     const std::string role_key = key_of(given, "role", kRole, where);
-    const Record& role = given.at(role_key);
+    const Json& role = given.at(role_key);
     if (!role.is_string()) place_.fail(fmt::format("{}: '{}' is not a string", where, role_key));
-    Record message{{"role", role_of(role.get<std::string>())}};
+    Json message{{"role", role_of(role.get<std::string>())}};
     if (fields_.drop_system_message && message["role"] == "system") return;
     const bool calls = given.contains("tool_calls") && !given["tool_calls"].is_null();
     const auto mapped = fields_.properties.find("content");
@@ -97,7 +100,7 @@ class ChatReader {
 
   // The member that holds `property`: as the fields say, or under its usual names.
   template <class Names>
-  std::string key_of(const Record& message, const char* property, const Names& names,
+  std::string key_of(const Json& message, const char* property, const Names& names,
                      const std::string& where) const {
     const auto mapped = fields_.properties.find(property);
     if (mapped != fields_.properties.end() && message.contains(mapped->second)) return mapped->second;
@@ -115,12 +118,12 @@ class ChatReader {
     return found == fields_.roles.end() ? word : found->second;
   }
 
-  Record content_of(const Record& content, const std::string& where, bool calls) const {
+  Json content_of(const Json& content, const std::string& where, bool calls) const {
     if (content.is_string() || (content.is_null() && calls)) return content;
     if (!content.is_array())
       place_.fail(fmt::format("{}: the content is {}; expected a string", where, content.type_name()));
     std::string text;
-    for (const Record& part : content) {
+    for (const Json& part : content) {
       if (part.is_object() && part.value("type", "") == "text" && part.contains("text")) {
         text += part["text"].get<std::string>();
         continue;
@@ -131,7 +134,7 @@ class ChatReader {
     return text;
   }
 
-  void add_others(Record& message, const Record& given, const std::string& role,
+  void add_others(Json& message, const Json& given, const std::string& role,
                   const std::string& content) const {
     for (const auto& [name, key] : fields_.properties)
       if (name != "role" && name != "content" && given.contains(key) && !given[key].is_null())
@@ -143,25 +146,25 @@ class ChatReader {
   }
 
   // Templates write arguments as JSON themselves.
-  static Record calls_of(const Record& given) {
-    Record calls = parsed(given);
+  static Json calls_of(const Json& given) {
+    Json calls = parsed(given);
     if (!calls.is_array()) return calls;
-    for (Record& call : calls) {
+    for (Json& call : calls) {
       if (!call.is_object()) continue;
-      Record& function = call.contains("function") && call["function"].is_object() ? call["function"] : call;
+      Json& function = call.contains("function") && call["function"].is_object() ? call["function"] : call;
       if (function.contains("arguments")) function["arguments"] = parsed(function["arguments"]);
     }
     return calls;
   }
 
-  static std::string tools_json(const Record& given) {
-    Record tools = parsed(given);
+  static std::string tools_json(const Json& given) {
+    Json tools = parsed(given);
     if (tools.is_array())
-      for (Record& tool : tools) tool = parsed(tool);
+      for (Json& tool : tools) tool = parsed(tool);
     return dump_json(tools);
   }
 
-  std::optional<bool> trained(const Record& message, const std::string& where) const {
+  std::optional<bool> trained(const Json& message, const std::string& where) const {
     const std::string key = fields_.training.empty() ? "weight" : fields_.training;
     const auto found = message.find(key);
     if (found == message.end() || found->is_null()) return std::nullopt;
@@ -178,10 +181,10 @@ class ChatReader {
         chat.turns.front().role == "system")
       return;
     chat.turns.insert(chat.turns.begin(),
-                      {"system", dump_json(Record{{"role", "system"}, {"content", *found}}), std::nullopt});
+                      {"system", dump_json(Json{{"role", "system"}, {"content", *found}}), std::nullopt});
   }
 
-  const Record& record_;
+  const Json& record_;
   const ChatFields& fields_;
   const RecordPlace& place_;
 };

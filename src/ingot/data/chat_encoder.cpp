@@ -12,6 +12,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/json.h"
+#include "ingot/data/record.h"
 #include "ingot/text/chat_template.h"
 #include "ingot/text/token_spelling.h"
 
@@ -217,7 +218,8 @@ class ChatEncoder {
 
   // What differs in the text when another message stands in the place of this one.
   std::optional<Span> span_by_marker(Chat chat, std::size_t i, const std::string& text) const {
-    chat.turns[i].json = dump_json(Record{{"role", chat.turns[i].role}, {"content", kMarker}});
+    chat.turns[i].json =
+        dump_json(nlohmann::ordered_json{{"role", chat.turns[i].role}, {"content", kMarker}});
     std::string marked;
     try {
       marked = render(chat.messages(), chat.tools).text;

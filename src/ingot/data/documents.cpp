@@ -12,6 +12,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
+#include "ingot/data/record.h"
 #include "ingot/data/text_file.h"
 #include "ingot/text/utf8.h"
 

@@ -7,9 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/suggest.h"
+#include "ingot/data/record.h"
 
 namespace ingot::data {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 // Stanford's Alpaca.
 constexpr const char* kTask =
@@ -51,7 +54,7 @@ constexpr std::array kRows{
     Row{"prompt_completion", "plain", "prompt", "input", "completion"},
 };
 
-std::string text_of(const Record& record, const std::string& key, const RecordPlace& place) {
+std::string text_of(const Json& record, const std::string& key, const RecordPlace& place) {
   const auto found = record.find(key);
   if (found == record.end() || found->is_null()) {
     std::vector<std::string> names;
@@ -64,7 +67,7 @@ std::string text_of(const Record& record, const std::string& key, const RecordPl
 }
 
 // Empty where the member is missing.
-std::string optional_text(const Record& record, const std::string& key, const RecordPlace& place) {
+std::string optional_text(const Json& record, const std::string& key, const RecordPlace& place) {
   const auto found = record.find(key);
   return found == record.end() || found->is_null() ? "" : text_of(record, key, place);
 }

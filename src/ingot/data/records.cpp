@@ -8,10 +8,13 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/data/csv.h"
+#include "ingot/data/record.h"
 #include "ingot/data/text_file.h"
 
 namespace ingot::data {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kSpace = " \t\r\n";
 
@@ -29,7 +32,7 @@ bool begins_json_array(std::string_view text) {
 bool is_lines(std::string_view text) {
   const std::size_t end = text.find('\n');
   if (end == text.npos || is_blank(text.substr(end))) return false;
-  return parse_json_or_discard<Record>(text.substr(0, end)).is_object();
+  return parse_json_or_discard<Json>(text.substr(0, end)).is_object();
 }
 
 void read_lines(const std::string& path, std::string_view text, TakeRecord take) {
@@ -39,7 +42,7 @@ void read_lines(const std::string& path, std::string_view text, TakeRecord take)
     const std::string_view line = text.substr(0, end);
     if (!is_blank(line)) {
       const RecordPlace place{path, fmt::format("line {}", number), line.data() - start};
-      if (!take(parse_json<Record>(line, path, place.place, place.offset), place)) return;
+      if (!take(parse_json<Json>(line, path, place.place, place.offset), place)) return;
     }
     text.remove_prefix(std::min(end + 1, text.size()));
   }
@@ -47,10 +50,10 @@ void read_lines(const std::string& path, std::string_view text, TakeRecord take)
 
 // An array of records; an object whose only array holds them ({"data": [...]}); a record.
 void read_json(const std::string& path, std::string_view text, IsRecord is_record, TakeRecord take) {
-  const auto json = parse_json<Record>(text, path, "");
-  const Record* records = &json;
+  const auto json = parse_json<Json>(text, path, "");
+  const Json* records = &json;
   if (json.is_object() && !is_record(json)) {
-    const auto holds_records = [](const Record& value) {
+    const auto holds_records = [](const Json& value) {
       return value.is_array() && !value.empty() && value[0].is_object();
     };
     const auto found = std::ranges::find_if(json, holds_records);
@@ -61,14 +64,14 @@ void read_json(const std::string& path, std::string_view text, IsRecord is_recor
     return;
   }
   std::int64_t number = 0;
-  for (const Record& record : *records)
+  for (const Json& record : *records)
     if (!take(record, {path, fmt::format("record {}", ++number), 0})) return;
 }
 
 void read_table(const std::string& path, std::string_view text, TakeRecord take) {
   const CsvTable table = CsvTable::parse(std::string(text), path);
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    Record record = Record::object();
+    Json record = Json::object();
     for (std::size_t column = 0; column < table.columns(); ++column)
       record[table.header()[column]] = std::string(table.cell(row, column));
     if (!take(record, {path, fmt::format("line {}", table.line(row))})) return;

@@ -4,8 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "ingot/base/parallel.h"
 
 namespace ingot::data {
@@ -19,8 +17,8 @@ enum class SourceFormat : std::uint8_t {
   csv,    ///< a table: each row is a record of strings, named by the header
 };
 
-/// A JSON object whose members keep their order.
-using Record = nlohmann::ordered_json;
+/// A JSON object (record.h).
+struct Record;
 
 /// Where a record stands.
 struct RecordPlace {

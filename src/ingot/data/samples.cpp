@@ -9,6 +9,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/parallel.h"
+#include "ingot/data/record.h"
 
 namespace ingot::data {
 namespace {

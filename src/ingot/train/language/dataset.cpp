@@ -14,6 +14,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
 #include "ingot/base/log.h"
+#include "ingot/data/record.h"
 #include "ingot/data/samples.h"
 #include "ingot/data/token_cache.h"
 #include "ingot/data/tokenizer_encoder.h"
