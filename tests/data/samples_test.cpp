@@ -23,16 +23,16 @@ SampleEncoder byte_samples(std::atomic<int>* calls = nullptr) {
   SampleEncoder encoder;
   encoder.vocab_size = 256;
   encoder.identity = "bytes";
-  encoder.is_record = [](const Record& json) { return json.contains("q"); };
+  encoder.is_record = [](const Record& record) { return record.json.contains("q"); };
   encoder.show = [](const EncodedSample& sample) {
     return std::string(sample.tokens.begin(), sample.tokens.end());
   };
   encoder.encode = [calls](const Record& record, const RecordPlace& place) {
     if (calls != nullptr) ++*calls;
-    if (!record.contains("a")) place.fail("has no answer");
+    if (!record.json.contains("a")) place.fail("has no answer");
     EncodedSample sample;
     for (const char* key : {"q", "a"})
-      for (const char c : record[key].get<std::string>()) {
+      for (const char c : record.json[key].get<std::string>()) {
         sample.tokens.push_back(static_cast<unsigned char>(c));
         sample.trained.push_back(*key == 'a');
       }

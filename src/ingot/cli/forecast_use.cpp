@@ -11,10 +11,10 @@
 #include "ingot/cli/interrupt.h"
 #include "ingot/core/device_config.h"
 #include "ingot/forecast/cross_validate.h"
-#include "ingot/forecast/table/date_column.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/forecast_text.h"
 #include "ingot/forecast/statistical/local_forecaster.h"
+#include "ingot/forecast/table/date_column.h"
 
 namespace ingot::cli {
 namespace {

@@ -197,13 +197,15 @@ std::string Chat::messages(std::size_t count) const {
   return out + "]";
 }
 
-bool ChatFields::found_in(const Record& record) const {
+bool ChatFields::found_in(const Record& of) const {
+  const Json& record = of.json;
   if (!messages.empty()) return record.contains(messages);
   const char* key = first_of(record, kMessages);
   return key != nullptr && parsed(record[key]).is_array();
 }
 
-Chat read_chat(const Record& record, const ChatFields& fields, const RecordPlace& place) {
+Chat read_chat(const Record& of, const ChatFields& fields, const RecordPlace& place) {
+  const Json& record = of.json;
   if (fields.messages.empty() && first_of(record, kMessages) == nullptr)
     place.fail(fmt::format("has no 'messages'; it has {} (field_messages names them)", keys_of(record)));
   return ChatReader(record, fields, place).read();

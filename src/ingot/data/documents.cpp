@@ -146,9 +146,10 @@ class Reader {
     const SourceFormat format = format_by_text(source.format, text);
     if (format == SourceFormat::text) return read_text(text);
     for_each_record(
-        source.path, text, format, [&](const Record& json) { return json.contains(options_.text_field); },
+        source.path, text, format,
+        [&](const Record& record) { return record.json.contains(options_.text_field); },
         [&](const Record& record, const RecordPlace& place) {
-          give_record(record, place);
+          give_record(record.json, place);
           return true;
         });
   }
@@ -167,7 +168,7 @@ class Reader {
     give(text);
   }
 
-  void give_record(const Record& json, const RecordPlace& place) {
+  void give_record(const nlohmann::ordered_json& json, const RecordPlace& place) {
     const auto field = json.find(options_.text_field);
     if (field == json.end()) {
       std::vector<std::string> names;

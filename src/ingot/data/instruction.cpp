@@ -95,7 +95,7 @@ std::string filled(std::string_view format,
 }  // namespace
 
 bool InstructionFormat::found_in(const Record& record) const {
-  return record.contains(field_instruction) && record.contains(field_output);
+  return record.json.contains(field_instruction) && record.json.contains(field_output);
 }
 
 std::optional<InstructionFormat> instruction_format(std::string_view name) {
@@ -132,15 +132,15 @@ std::vector<std::string> instruction_formats() {
 
 PromptAnswer read_instruction(const Record& record, const InstructionFormat& format,
                               const RecordPlace& place) {
-  const std::string instruction = text_of(record, format.field_instruction, place);
-  const std::string input = optional_text(record, format.field_input, place);
-  std::string system = optional_text(record, format.field_system, place);
+  const std::string instruction = text_of(record.json, format.field_instruction, place);
+  const std::string input = optional_text(record.json, format.field_input, place);
+  std::string system = optional_text(record.json, format.field_system, place);
   if (system.empty()) system = input.empty() ? format.system_prompt_without_input : format.system_prompt;
   PromptAnswer sample;
   if (!system.empty()) sample.prompt = filled(format.system_format, {{"{system}", system}});
   sample.prompt += filled(input.empty() ? format.no_input_format : format.format,
                           {{"{instruction}", instruction}, {"{input}", input}});
-  sample.answer = text_of(record, format.field_output, place);
+  sample.answer = text_of(record.json, format.field_output, place);
   return sample;
 }
 

@@ -25,7 +25,7 @@ class BatchEncoder {
 
   void take(const Record& record, RecordPlace place) {
     place.place += fmt::format(", sample {}", ++count_);
-    records_.emplace_back(record, std::move(place));
+    records_.emplace_back(record.json, std::move(place));
     if (records_.size() == kBatch) flush();
   }
 
@@ -76,7 +76,7 @@ class BatchEncoder {
   const SampleEncoder& encoder_;
   SampleReport& report_;
   AddDocument add_;
-  std::vector<std::pair<Record, RecordPlace>> records_;
+  std::vector<std::pair<nlohmann::ordered_json, RecordPlace>> records_;
   std::int64_t count_ = 0;
   std::string masked_place_, masked_shown_;
 };

@@ -4,8 +4,8 @@
 
 #include "ingot/base/config.h"
 #include "ingot/core/device.h"
-#include "ingot/forecast/table/date_column.h"
 #include "ingot/forecast/forecaster.h"
+#include "ingot/forecast/table/date_column.h"
 #include "ingot/kernels/matmul_precision.h"
 
 namespace ingot::forecast {

@@ -25,8 +25,8 @@ struct LowRankAdapter {
   Parameter a;  ///< [rank, in]
   Parameter b;  ///< [out, rank]
   float scale;
-  /// Share of its input that is dropped while gradients are recorded. Where a weight is read as a whole, or by
-  /// rows, nothing is.
+  /// Share of its input that is dropped while gradients are recorded. Where a weight is read as a whole, or
+  /// by rows, nothing is.
   double dropout = 0;
   bool enabled = true;
 };

@@ -22,8 +22,8 @@ CheckpointMatrix rows_of(const CheckpointMatrix& matrix, std::int64_t first, std
 PackedPtr pack(const CheckpointMatrix& matrix, std::string_view name);
 
 /// GPTQ's (AutoGPTQ, GPTQModel), `bits` of 2, 3, 4 or 8: qweight i32 [K · bits / 32, N], element k from bit
-/// `bits` · k on in the words of its column; qzeros i32 [G, N · bits / 32]; scales [G, N]; g_idx i32 [K], the group of each input (any
-/// order with "desc_act"), may be absent.
+/// `bits` · k on in the words of its column; qzeros i32 [G, N · bits / 32]; scales [G, N]; g_idx i32 [K], the
+/// group of each input (any order with "desc_act"), may be absent.
 struct GptqTensors {
   Tensor qweight, qzeros, scales, g_idx;
   bool zeros_less_one = true;  ///< checkpoint_format "gptq" keeps zero − 1; "gptq_v2" the zero itself

@@ -45,7 +45,8 @@ data::SourceOptions source_options(const DatasetConfig& dataset) {
 }
 
 // The first record of a source; nothing where it is text.
-std::optional<data::Record> first_record(const DatasetConfig& dataset, data::SourceOptions& options) {
+std::optional<nlohmann::ordered_json> first_record(const DatasetConfig& dataset,
+                                                   data::SourceOptions& options) {
   std::vector<data::SourceFile> files;
   try {
     files = data::list_files(options);
@@ -55,14 +56,14 @@ std::optional<data::Record> first_record(const DatasetConfig& dataset, data::Sou
     files = data::list_files(options);
   }
   if (files.front().format == data::SourceFormat::text) return std::nullopt;
-  const auto is_record = [&](const data::Record& json) {
-    return dataset.chat.found_in(json) || json.contains(dataset.text_field);
+  const auto is_record = [&](const data::Record& record) {
+    return dataset.chat.found_in(record) || record.json.contains(dataset.text_field);
   };
-  std::optional<data::Record> first;
+  std::optional<nlohmann::ordered_json> first;
   try {
     data::for_each_record(options, files, is_record,
                           [&](const data::Record& record, const data::RecordPlace&) {
-                            first = record;
+                            first = record.json;
                             return false;
                           });
   } catch (const FormatError& error) {
@@ -75,7 +76,7 @@ std::optional<data::Record> first_record(const DatasetConfig& dataset, data::Sou
 DatasetConfig with_kind(DatasetConfig dataset) {
   if (dataset.kind != DatasetKind::automatic) return dataset;
   data::SourceOptions options = source_options(dataset);
-  const std::optional<data::Record> record = first_record(dataset, options);
+  const std::optional<nlohmann::ordered_json> record = first_record(dataset, options);
   dataset.kind = DatasetKind::text;
   if (!record || record->contains(dataset.text_field)) return dataset;
   if (dataset.chat.found_in(*record)) {
