@@ -3,6 +3,7 @@
 option(INGOT_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(INGOT_BENCH "Build the benchmarks" OFF)
 option(INGOT_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
+option(INGOT_PYTHON "Build the Python package's module (needs nanobind)" OFF)
 option(INGOT_WERROR "Treat warnings as errors" OFF)
 option(INGOT_FUZZ "Build the fuzzers of tests/fuzz (needs clang)" OFF)
 set(INGOT_SANITIZE "" CACHE STRING "Sanitizers to build with, as for -fsanitize= (address,undefined or thread)")

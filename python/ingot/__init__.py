@@ -1,0 +1,49 @@
+"""Ingot: train, fine-tune, run, serve and quantize models, forecast time series and learn games.
+
+    >>> import ingot
+    >>> llm = ingot.LLM("model.gguf")
+    >>> llm.generate("Once upon a time", max_tokens=32).text
+
+Tensors share memory with NumPy, PyTorch and JAX without a copy; errors are exceptions with fields
+(:mod:`ingot.errors`); every long call can be interrupted with Ctrl-C.
+"""
+
+from . import errors
+from ._core import *  # noqa: F401,F403 -- every operation
+from ._core import (
+    Tensor,
+    __version__,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    from_dlpack,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
+from ._tensor import (
+    arange,
+    asarray,
+    empty,
+    eye,
+    enable_grad,
+    linspace,
+    no_grad,
+    ones,
+    ones_like,
+    rand,
+    randn,
+    tensor,
+    zeros,
+    zeros_like,
+)
+from . import nn, optim  # noqa: E402
+from .language import LLM, Completion, Embedder, LanguageModel, Tokenizer
+from .training import Trainer
+from .weights import load, open, save  # noqa: A004
+from . import forecast, rl, tune
+

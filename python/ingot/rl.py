@@ -1,0 +1,57 @@
+"""Games to learn, moved many at a time by C++.
+
+>>> games = ingot.rl.VectorGame("mahjong", games=512, seed=1)
+>>> observations, legal = games.observe()
+>>> rewards, ended = games.step(actions)
+"""
+
+from . import _core
+from ._core import float32, int32, uint8
+from ._tensor import asarray, zeros
+
+
+class VectorGame:
+    """Many games of one kind, each waiting for one decision of one player. A game that ends begins anew.
+
+    Tensors are written in place: what :meth:`observe` and :meth:`step` return is overwritten by the next call.
+    """
+
+    def __init__(self, name="mahjong", games=1, seed=0):
+        self._games = _core._make_environment(name, games, seed)
+        self.num_games, self.num_players, self.num_actions = self._games.games, self._games.players, self._games.actions
+        self.observation_shape = self._games.observation
+        self._observations = zeros(games, *self.observation_shape, dtype=float32)
+        self._legal = zeros(games, self.num_actions, dtype=float32)
+        self._rewards = zeros(games, self.num_players, dtype=float32)
+        self._ended = zeros(games, dtype=uint8)
+
+    def observe(self):
+        """What the deciding players see [games, ...], and 1 for each legal action [games, actions]; float32."""
+        self._games.observe(self._observations, self._legal)
+        return self._observations, self._legal
+
+    def to_move(self):
+        """Who decides in each game: int32 [games]."""
+        return self._games.to_move()
+
+    def step(self, actions, check=True):
+        """One legal action for each game (int32 [games]). Rewards of every player [games, players], and 1 where a game has
+        ended [games], uint8. ``check=False`` leaves out the check that actions are legal."""
+        self._games.step(asarray(actions).to(int32), self._rewards, self._ended, check)
+        return self._rewards, self._ended
+
+    def state(self):
+        """Everything that the games depend on, as bytes."""
+        return self._games.state()
+
+    def restore(self, state):
+        """Goes back to such a state."""
+        self._games.restore(state)
+
+
+def gymnasium_env(name="mahjong", seed=0, opponents=None):
+    """A Gymnasium environment in which one player learns and ``opponents(observation, action_mask)`` decides for the others
+    (uniformly among legal actions by default). Observations are dicts of ``observation`` and ``action_mask``."""
+    from ._gymnasium import SinglePlayerEnv
+
+    return SinglePlayerEnv(name, seed, opponents)

@@ -1,0 +1,134 @@
+"""Searching hyper-parameters: a study in a file that several processes share, with Optuna's names where they mean the same.
+
+>>> space = {"lr": {"low": 1e-5, "high": 1e-1, "log": True}, "layers": {"type": "int", "low": 1, "high": 4}}
+>>> study = ingot.tune.create_study(space, direction="minimize")
+>>> study.optimize(lambda trial: train(**trial.params), n_trials=50)
+>>> study.best_params
+"""
+
+import json
+
+from . import _core
+
+
+class TrialPruned(Exception):
+    """Raise it in an objective to end a trial that is going nowhere."""
+
+
+class Trial:
+    """One try: ``params`` by name, and :meth:`report` for values on the way."""
+
+    def __init__(self, study, trial):
+        self._study, self._trial = study, trial
+        self.number = trial.number
+        self.params = study._typed(study._tuner.params(trial))
+        self._pruned = False
+
+    def suggest_float(self, name, low=None, high=None, **options):
+        """The trial's value of a parameter, for code written for Optuna: ranges are those of the study's space."""
+        if name not in self.params:
+            raise KeyError(f"'{name}' is not in the study's space for this trial; there are: {', '.join(self.params)}")
+        return self.params[name]
+
+    suggest_int = suggest_categorical = suggest_float
+
+    def report(self, value, step):
+        """An intermediate value, at a step that grows."""
+        self._pruned = self._study._tuner.report(self._trial, step, value)
+
+    def should_prune(self):
+        """Whether the pruner has ended the trial: raise :class:`TrialPruned` then."""
+        return self._pruned
+
+    @property
+    def state(self):
+        """"running", "complete", "pruned" or "failed"."""
+        return self._trial.state
+
+
+class Study:
+    """A search. ``ask`` and ``tell``, or :meth:`optimize`."""
+
+    def __init__(self, tuner, space):
+        self._tuner = tuner
+        self._choices = {
+            name: {json.dumps(choice).strip('"'): choice for choice in parameter["choices"]}
+            for name, parameter in space.items()
+            if isinstance(parameter, dict) and "choices" in parameter
+        }
+
+    def _typed(self, params):
+        """Choices as they were given, not as text."""
+        return {name: self._choices.get(name, {}).get(value, value) for name, value in params.items()}
+
+    def ask(self):
+        """The next trial; None where all have begun."""
+        trial = self._tuner.suggest()
+        return None if trial is None else Trial(self, trial)
+
+    def tell(self, trial, value=None, state=None):
+        """The value of a trial, or ``state="pruned"`` or ``"failed"``."""
+        if state == "pruned":
+            if trial.state == "running":
+                self._tuner.prune(trial._trial, "told so")
+        elif state == "failed" or value is None:
+            self._tuner.fail(trial._trial, "told so")
+        else:
+            self._tuner.complete(trial._trial, float(value))
+
+    def optimize(self, objective, n_trials=None, catch=()):
+        """Calls ``objective(trial)`` until the study has its trials, or ``n_trials`` of them here. An exception that is none
+        of ``catch`` fails its trial and leaves."""
+        done = 0
+        while n_trials is None or done < n_trials:
+            trial = self.ask()
+            if trial is None:
+                return
+            try:
+                value = objective(trial)
+            except TrialPruned:
+                self.tell(trial, state="pruned")
+            except KeyboardInterrupt:
+                self._tuner.put_back()
+                raise
+            except Exception as error:
+                self._tuner.fail(trial._trial, f"{type(error).__name__}: {error}")
+                if not isinstance(error, catch or ()):
+                    raise
+            else:
+                if trial.state == "running":
+                    self.tell(trial, value)
+            done += 1
+
+    @property
+    def trials(self):
+        """All trials of all workers: dicts with number, state, params, value, intermediate_values, note."""
+        return [{**trial, "params": self._typed(trial["params"])} for trial in self._tuner.trials()]
+
+    @property
+    def best_trial(self):
+        """The complete trial with the best value."""
+        best = self._tuner.best_trial()
+        if best is None:
+            raise ValueError("no trial is complete yet")
+        return {**best, "params": self._typed(best["params"])}
+
+    @property
+    def best_params(self):
+        """Its parameters."""
+        return self.best_trial["params"]
+
+    @property
+    def best_value(self):
+        """Its value."""
+        return self.best_trial["value"]
+
+
+def create_study(space, *, direction="minimize", n_trials=100, storage="", sampler="tpe", pruner="none", seed=0, name="python"):
+    """A study over ``space``, as the mapping ``space`` of ``ingot tune`` writes it.
+
+    ``storage``: an SQLite file that processes share; in memory where it is not given. ``sampler``: tpe, random or grid.
+    ``pruner``: none, median or asha. ``name``: what is tried; a study about something else is refused.
+    """
+    tuner = _core._make_tuner(json.dumps(space), direction, sampler, pruner, seed, n_trials, str(storage), name)
+    return Study(tuner, space)

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include "ingot/core/tensor.h"
+
+/// The parts of ingot._core, a function for each file.
+namespace ingot::python {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+/// Lets other Python threads run while a call computes.
+using ReleaseGil = nb::call_guard<nb::gil_scoped_release>;
+
+void bind_errors(nb::module_& module);
+nb::class_<Tensor> bind_tensor(nb::module_& module);
+void bind_tensor_index(nb::class_<Tensor>& type);
+void bind_tensor_operators(nb::class_<Tensor>& type);
+void bind_buffers(nb::module_& module);
+void bind_ops(nb::module_& module, nb::class_<Tensor>& type);
+void bind_optimizers(nb::module_& module);
+void bind_weights(nb::module_& module);
+void bind_language(nb::module_& module);
+void bind_generation(nb::module_& module);
+void bind_training(nb::module_& module);
+void bind_forecast(nb::module_& module);
+void bind_tune(nb::module_& module);
+void bind_environments(nb::module_& module);
+
+/// A dtype as people write one: ingot's own, a name, or what NumPy and PyTorch have. TypeError otherwise.
+DType to_dtype(nb::handle dtype);
+Device to_device(const std::string& device);
+/// The sizes of a call such as `reshape(2, -1)` or `reshape((2, -1))`.
+std::vector<std::int64_t> sizes_of(const nb::args& args);
+/// A tensor of one element of `like`'s dtype and device, for `x + 1` where x holds whole numbers.
+Tensor scalar_like(const Tensor& like, nb::handle value);
+
+/// Waits for `done(milliseconds)` to return true, without the GIL, in slices short enough for Ctrl-C:
+/// KeyboardInterrupt leaves as any exception does, behind `interrupted()`.
+void wait_interruptibly(const std::function<bool(int milliseconds)>& done,
+                        const std::function<void()>& interrupted);
+
+}  // namespace ingot::python

@@ -1,0 +1,160 @@
+// Tokenizers, language models as modules to train, and sentence embedders.
+#include "bindings.h"
+#include <nanobind/stl/unique_ptr.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/parallel.h"
+#include "ingot/core/device_config.h"
+#include "ingot/hub/resolve.h"
+#include "ingot/infer/sentence_embedder.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/models/open_tokenizer.h"
+#include "ingot/nn/visit.h"
+
+namespace ingot::python {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+void bind_tokenizer(nb::module_& module) {
+  using text::Tokenizer;
+  nb::class_<Tokenizer>(module, "Tokenizer",
+                        "Text to token ids and back, with the ids of Hugging Face's tokenizers.")
+      .def(
+          "__init__",
+          [](Tokenizer* self, const std::string& path) {
+            const nb::gil_scoped_release release;
+            new (self) Tokenizer(open_tokenizer(hub::resolve_model(path)));
+          },
+          "path"_a)
+      .def(
+          "encode",
+          [](const Tokenizer& self, std::string_view text, bool add_special_tokens) {
+            return self.encode(text, {.add_special_tokens = add_special_tokens});
+          },
+          "text"_a, "add_special_tokens"_a = true, ReleaseGil())
+      .def(
+          "encode_batch",
+          [](const Tokenizer& self, const std::vector<std::string>& texts, bool add_special_tokens) {
+            const std::vector<std::string_view> views(texts.begin(), texts.end());
+            return self.encode_batch(views, {.add_special_tokens = add_special_tokens});
+          },
+          "texts"_a, "add_special_tokens"_a = true, ReleaseGil(), "The ids of each text, on all threads.")
+      .def(
+          "decode",
+          [](const Tokenizer& self, const Ids& ids, bool skip_special_tokens) {
+            return self.decode(ids, skip_special_tokens);
+          },
+          "ids"_a, "skip_special_tokens"_a = true, ReleaseGil())
+      .def("token_to_id", &Tokenizer::token_to_id, "token"_a)
+      .def(
+          "id_to_token",
+          [](const Tokenizer& self, std::int32_t id) { return std::string(self.id_to_token(id)); }, "id"_a)
+      .def("__len__", &Tokenizer::vocab_size)
+      .def_prop_ro("vocab_size", &Tokenizer::vocab_size)
+      .def_prop_ro("bos_id", &Tokenizer::bos_id)
+      .def_prop_ro("eos_id", &Tokenizer::eos_id)
+      .def_prop_ro("pad_id", &Tokenizer::pad_id)
+      .def_prop_ro("chat_template", [](const Tokenizer& self) { return self.config().chat_template; });
+}
+
+std::unique_ptr<LanguageModel> load_model(const std::string& path, const std::string& device,
+                                          nb::handle dtype, bool trainable) {
+  LoadOptions options{.device = choose_device(device), .trainable = trainable};
+  if (!dtype.is_none()) options.dtype = to_dtype(dtype);
+  const nb::gil_scoped_release release;
+  return load_language_model(hub::resolve_model(path), options);
+}
+
+nb::list parameters_of(LanguageModel& model) {
+  nb::list result;
+  for (const auto& [name, parameter] : named_parameters(model))
+    result.append(nb::make_tuple(name, parameter->value));
+  return result;
+}
+
+void bind_model(nb::module_& module) {
+  nb::class_<LanguageModel>(
+      module, "LanguageModel",
+      "A decoder-only transformer as a module: logits, loss and parameters, for training loops of one's own.")
+      .def_static("from_pretrained", load_model, "path"_a, "device"_a = "auto", "dtype"_a = nb::none(),
+                  "trainable"_a = true,
+                  "Opens a directory of Hugging Face's layout, a .gguf file, or a name on the Hub.")
+      .def(
+          "__call__",
+          [](const LanguageModel& self, const Tensor& tokens) {
+            return self.logits(self.hidden(DecoderInput{.tokens = tokens}));
+          },
+          "tokens"_a, ReleaseGil(),
+          "Logits [batch, sequence, vocab] of tokens, int64 or int32 [batch, sequence].")
+      .def(
+          "loss",
+          [](const LanguageModel& self, const Tensor& tokens, const Tensor& targets) {
+            return self.loss({.tokens = tokens}, targets);
+          },
+          "tokens"_a, "targets"_a, ReleaseGil(),
+          "Mean cross-entropy of ``targets`` (int64 or int32 [batch, sequence], already shifted; -100 is "
+          "none), without ever\n"
+          "holding all logits.")
+      .def("named_parameters", parameters_of)
+      .def(
+          "parameters",
+          [](LanguageModel& self) {
+            nb::list result;
+            for (Parameter* parameter : parameters(self)) {
+              if (parameter->trainable()) result.append(parameter->value);
+            }
+            return result;
+          },
+          "Those that train.")
+      .def("state_dict", [](LanguageModel& self) { return parameter_map(self); })
+      .def(
+          "save",
+          [](LanguageModel& self, const std::string& directory) {
+            write_language_model(directory, self.config, parameter_map(self));
+          },
+          "directory"_a, ReleaseGil(),
+          "Writes config.json and model.safetensors as Hugging Face tools open them.")
+      .def_prop_ro("model_type", [](const LanguageModel& self) { return self.config.model_type; })
+      .def_prop_ro("vocab_size", [](const LanguageModel& self) { return self.config.vocab_size; })
+      .def_prop_ro("device", [](const LanguageModel& self) { return to_string(self.device()); })
+      .def(
+          "num_parameters",
+          [](LanguageModel& self, bool only_trainable) { return count_parameters(self, only_trainable); },
+          "only_trainable"_a = false);
+}
+
+void bind_embedder(nb::module_& module) {
+  nb::class_<SentenceEmbedder>(module, "_Embedder")
+      .def_static(
+          "open",
+          [](const std::string& path, const std::string& format, const std::string& device) {
+            return SentenceEmbedder::open(hub::resolve_model(path),
+                                          encoder_options(format, choose_device(device)));
+          },
+          "path"_a, "format"_a, "device"_a, ReleaseGil())
+      .def(
+          "embed",
+          [](const SentenceEmbedder& self, const std::vector<std::string>& texts, const std::string& prompt,
+             const std::optional<std::int64_t>& dimensions) {
+            const NoGrad guard;
+            const std::vector<std::string_view> views(texts.begin(), texts.end());
+            const Tensor vectors = self.embed(views, prompt);
+            return dimensions ? truncated(vectors, *dimensions) : vectors;
+          },
+          "texts"_a, "prompt"_a, "dimensions"_a.none(), ReleaseGil())
+      .def_prop_ro("dimension", &SentenceEmbedder::dimension)
+      .def_prop_ro("max_length", &SentenceEmbedder::max_length);
+}
+
+}  // namespace
+
+void bind_language(nb::module_& module) {
+  bind_tokenizer(module);
+  bind_model(module);
+  bind_embedder(module);
+  module.def("get_num_threads", num_threads);
+  module.def("set_num_threads", set_num_threads, "threads"_a, "How many threads one operation uses at most.");
+}
+
+}  // namespace ingot::python

@@ -1,0 +1,23 @@
+#include "bindings.h"
+
+#include "ingot/runtime/initialize.h"
+#include "ingot/runtime/version.h"
+
+NB_MODULE(_core, module) {
+  using namespace ingot::python;
+  ingot::initialize();
+  module.doc() = "The compiled part of the package ingot.";
+  module.attr("__version__") = std::string(ingot::version());
+  bind_errors(module);
+  nb::class_<ingot::Tensor> tensor = bind_tensor(module);
+  bind_buffers(module);
+  bind_ops(module, tensor);
+  bind_optimizers(module);
+  bind_weights(module);
+  bind_language(module);
+  bind_generation(module);
+  bind_training(module);
+  bind_forecast(module);
+  bind_tune(module);
+  bind_environments(module);
+}

@@ -1,0 +1,360 @@
+// Operations as functions of the package, with PyTorch's names where it has them; ingot/_methods.py makes
+// methods of those that are methods there.
+#include "bindings.h"
+
+#include "ingot/base/error.h"
+#include "ingot/ops/attention.h"
+#include "ingot/ops/batch_norm.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/conv.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/group_norm.h"
+#include "ingot/ops/index.h"
+#include "ingot/ops/loss.h"
+#include "ingot/ops/matmul.h"
+#include "ingot/ops/norm.h"
+#include "ingot/ops/pool.h"
+#include "ingot/ops/random.h"
+#include "ingot/ops/reduce.h"
+#include "ingot/ops/rope.h"
+#include "ingot/ops/topk.h"
+#include "ingot/ops/view.h"
+
+namespace ingot::python {
+namespace {
+
+using Unary = Tensor (*)(const Tensor&);
+using OptionalTensor = std::optional<Tensor>;
+
+// A function of the package that is a method of tensors too.
+struct FunctionAndMethod {
+  nb::module_& module;
+  nb::class_<Tensor>& type;
+  template <class F, class... Extra>
+  void def(const char* name, const F& f, const nb::arg& x, const Extra&... extra) {
+    module.def(name, f, x, extra...);
+    type.def(name, f, extra...);
+  }
+};
+
+// One size may be -1: what is left.
+Tensor reshaped(const Tensor& x, std::vector<std::int64_t> sizes) {
+  std::int64_t known = 1;
+  std::size_t open = sizes.size();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] != -1) {
+      known *= sizes[i];
+    } else if (open == sizes.size()) {
+      open = i;
+    } else {
+      throw DimensionMismatch("reshape: only one size may be -1");
+    }
+  }
+  if (open < sizes.size()) sizes[open] = known == 0 ? 0 : x.numel() / known;
+  return reshape(x, Shape(sizes));
+}
+
+Tensor or_undefined(const OptionalTensor& x) { return x ? *x : Tensor{}; }
+
+Axes axes_of(nb::handle dim) {
+  if (dim.is_none()) return {};
+  if (nb::isinstance<nb::int_>(dim)) return {nb::cast<int>(dim)};
+  return nb::cast<std::vector<int>>(dim);
+}
+
+Reduction reduction_of(const std::string& name) {
+  if (name == "mean") return Reduction::mean;
+  if (name == "sum") return Reduction::sum;
+  if (name == "none") return Reduction::none;
+  throw InvalidConfig("reduction", "'" + name + "' is none of mean, sum, none");
+}
+
+void bind_unary(FunctionAndMethod m) {
+  const std::pair<const char*, Unary> all[] = {
+      {"exp", exp},     {"log", log},           {"sqrt", sqrt},
+      {"rsqrt", rsqrt}, {"square", square},     {"reciprocal", reciprocal},
+      {"sin", sin},     {"cos", cos},           {"sigmoid", sigmoid},
+      {"tanh", tanh},   {"relu", relu},         {"silu", silu},
+      {"mish", mish},   {"softplus", softplus}, {"erf", erf},
+      {"floor", floor}, {"ceil", ceil},         {"round", round},
+      {"sign", sign},   {"abs", abs},           {"neg", neg}};
+  for (const auto& [name, op] : all) {
+    m.def(
+        name, [op = op](const Tensor& x) { return op(x); }, "x"_a, ReleaseGil());
+  }
+  m.def(
+      "gelu",
+      [](const Tensor& x, const std::string& approximate) {
+        if (approximate == "none") return gelu_erf(x);
+        if (approximate == "tanh") return gelu_tanh(x);
+        throw InvalidConfig("approximate", "'" + approximate + "' is none of none, tanh");
+      },
+      "x"_a, "approximate"_a = "none", ReleaseGil());
+  m.def("leaky_relu", leaky_relu, "x"_a, "negative_slope"_a = 0.01, ReleaseGil());
+  m.def("elu", elu, "x"_a, "alpha"_a = 1.0, ReleaseGil());
+  m.def("pow", static_cast<Tensor (*)(const Tensor&, double)>(pow), "x"_a, "exponent"_a, ReleaseGil());
+  m.def(
+      "clamp", [](const Tensor& x, double low, double high) { return clamp(x, low, high); }, "x"_a, "min"_a,
+      "max"_a, ReleaseGil());
+}
+
+void bind_binary(FunctionAndMethod m) {
+  m.def("maximum", static_cast<Tensor (*)(const Tensor&, const Tensor&)>(maximum), "a"_a, "b"_a,
+        ReleaseGil());
+  m.def("minimum", static_cast<Tensor (*)(const Tensor&, const Tensor&)>(minimum), "a"_a, "b"_a,
+        ReleaseGil());
+  m.module.def("where", static_cast<Tensor (*)(const Tensor&, const Tensor&, const Tensor&)>(where),
+               "condition"_a, "a"_a, "b"_a, ReleaseGil());
+  m.def("matmul", matmul, "a"_a, "b"_a, ReleaseGil(),
+        "NumPy's matmul: over the last two axes, the others broadcast.");
+  m.module.def(
+      "linear",
+      [](const Tensor& x, const Tensor& weight, const OptionalTensor& bias) {
+        return linear(x, weight, or_undefined(bias));
+      },
+      "x"_a, "weight"_a, "bias"_a = nb::none(), ReleaseGil(),
+      "``x @ weight.T + bias``. x: [..., in]; weight: [out, in]; bias: [out].");
+}
+
+template <class F>
+void bind_reduction(FunctionAndMethod& m, const char* name, F op) {
+  m.def(
+      name,
+      [op](const Tensor& x, nb::handle dim, bool keepdim) {
+        const Axes axes = axes_of(dim);
+        const nb::gil_scoped_release release;
+        return op(x, axes, keepdim);
+      },
+      "x"_a, "dim"_a = nb::none(), "keepdim"_a = false);
+}
+
+void bind_reductions(FunctionAndMethod m) {
+  bind_reduction(m, "sum", [](const Tensor& x, const Axes& axes, bool keep) { return sum(x, axes, keep); });
+  bind_reduction(m, "mean", [](const Tensor& x, const Axes& axes, bool keep) { return mean(x, axes, keep); });
+  bind_reduction(m, "amax", [](const Tensor& x, const Axes& axes, bool keep) { return max(x, axes, keep); });
+  bind_reduction(m, "amin", [](const Tensor& x, const Axes& axes, bool keep) { return min(x, axes, keep); });
+  m.def(
+      "var",
+      [](const Tensor& x, nb::handle dim, double correction, bool keepdim) {
+        const Axes axes = axes_of(dim);
+        const nb::gil_scoped_release release;
+        return var(x, axes, correction, keepdim);
+      },
+      "x"_a, "dim"_a = nb::none(), "correction"_a = 1.0, "keepdim"_a = false);
+  m.def("logsumexp", logsumexp, "x"_a, "dim"_a = -1, "keepdim"_a = false, ReleaseGil());
+  m.def(
+      "argmax",
+      [](const Tensor& x, const std::optional<int>& dim, bool keepdim) {
+        return dim ? argmax(x, *dim, keepdim) : argmax(reshape(x, {-1}), 0, keepdim);
+      },
+      "x"_a, "dim"_a = nb::none(), "keepdim"_a = false, ReleaseGil());
+  const auto on_axis = [](Unary op) {
+    return [op](const Tensor& x, int dim) {
+      const int last = x.rank() - 1;
+      const int axis = normalize_axis(dim, x.rank(), "softmax");
+      return axis == last ? op(x) : transpose(op(transpose(x, axis, last)), axis, last);
+    };
+  };
+  m.def("softmax", on_axis(softmax), "x"_a, "dim"_a = -1, ReleaseGil());
+  m.def("log_softmax", on_axis(log_softmax), "x"_a, "dim"_a = -1, ReleaseGil());
+  m.def(
+      "topk",
+      [](const Tensor& x, std::int64_t k) {
+        const TopK best = topk(x, k);
+        return std::pair(best.values, best.indices);
+      },
+      "x"_a, "k"_a, ReleaseGil(), "The k largest of the last axis, largest first: (values, indices).");
+}
+
+void bind_views(FunctionAndMethod m) {
+  const auto method = [](const Tensor& x, const nb::args& shape) { return reshaped(x, sizes_of(shape)); };
+  for (const char* name : {"reshape", "view"})
+    m.type.def(name, method,
+               "A view of other sizes, one of which may be -1; a copy where strides ask for it.");
+  m.module.def("reshape", reshaped, "x"_a, "shape"_a);
+  m.def("flatten", flatten, "x"_a, "start_dim"_a = 0, "end_dim"_a = -1);
+  m.def("transpose", transpose, "x"_a, "dim0"_a, "dim1"_a);
+  m.module.def("permute", permute, "x"_a, "dims"_a);
+  m.type.def("permute", [](const Tensor& x, const nb::args& dims) {
+    const std::vector<std::int64_t> order = sizes_of(dims);
+    return permute(x, std::vector<int>(order.begin(), order.end()));
+  });
+  m.type.def_prop_ro("T", [](const Tensor& x) {
+    if (x.rank() != 2)
+      throw DimensionMismatch(".T needs 2 axes, not " + std::to_string(x.rank()) +
+                              ": use transpose() or permute()");
+    return transpose(x, 0, 1);
+  });
+  m.type.def(
+      "expand",
+      [](const Tensor& x, const nb::args& shape) {
+        std::vector<std::int64_t> sizes = sizes_of(shape);
+        const std::size_t in_front =
+            sizes.size() - std::min(sizes.size(), static_cast<std::size_t>(x.rank()));
+        for (std::size_t i = in_front; i < sizes.size(); ++i) {
+          if (sizes[i] == -1) sizes[i] = x.dim(static_cast<int>(i - in_front));
+        }
+        return broadcast_to(x, Shape(sizes));
+      },
+      "Axes of size 1 repeated; -1 keeps a size.");
+  m.def("squeeze", squeeze, "x"_a, "dim"_a);
+  m.def("unsqueeze", unsqueeze, "x"_a, "dim"_a);
+  m.def(
+      "broadcast_to",
+      [](const Tensor& x, const std::vector<std::int64_t>& shape) { return broadcast_to(x, Shape(shape)); },
+      "x"_a, "shape"_a);
+  m.def("narrow", narrow, "x"_a, "dim"_a, "start"_a, "length"_a);
+  m.def(
+      "split",
+      [](const Tensor& x, nb::handle sizes, int dim) {
+        if (!nb::isinstance<nb::int_>(sizes))
+          return split(x, nb::cast<std::vector<std::int64_t>>(sizes), dim);
+        const auto size = nb::cast<std::int64_t>(sizes);
+        if (size < 1) throw InvalidConfig("split_size", "has to be at least 1");
+        std::vector<std::int64_t> all;
+        const std::int64_t total = x.dim(normalize_axis(dim, x.rank(), "split"));
+        for (std::int64_t at = 0; at < total; at += size) all.push_back(std::min(size, total - at));
+        return split(x, all, dim);
+      },
+      "x"_a, "split_size"_a, "dim"_a = 0);
+  m.module.def(
+      "cat", [](const std::vector<Tensor>& tensors, int dim) { return concat(tensors, dim); }, "tensors"_a,
+      "dim"_a = 0, ReleaseGil());
+  m.module.def(
+      "stack", [](const std::vector<Tensor>& tensors, int dim) { return stack(tensors, dim); }, "tensors"_a,
+      "dim"_a = 0, ReleaseGil());
+}
+
+void bind_indexing(FunctionAndMethod m) {
+  m.module.def(
+      "embedding", [](const Tensor& ids, const Tensor& weight) { return embedding(weight, ids); }, "ids"_a,
+      "weight"_a, ReleaseGil(), "weight[ids]: ids [...], weight [rows, d] -> [..., d].");
+  m.def("gather", gather, "x"_a, "dim"_a, "index"_a, ReleaseGil());
+  m.def("scatter_add", scatter_add, "x"_a, "dim"_a, "index"_a, "source"_a, ReleaseGil());
+  m.def("index_select", index_select, "x"_a, "dim"_a, "index"_a, ReleaseGil());
+  m.def(
+      "one_hot", [](const Tensor& ids, std::int64_t classes) { return one_hot(ids, classes); }, "ids"_a,
+      "num_classes"_a, ReleaseGil());
+}
+
+void bind_norms(nb::module_& m) {
+  m.def(
+      "rms_norm", [](const Tensor& x, const Tensor& weight, float eps) { return rms_norm(x, weight, eps); },
+      "x"_a, "weight"_a, "eps"_a = 1e-5F, ReleaseGil(),
+      "x / sqrt(mean(x²) + eps) · weight over the last axis. weight: [d].");
+  m.def(
+      "layer_norm",
+      [](const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias, float eps) {
+        return layer_norm(x, or_undefined(weight), or_undefined(bias), eps);
+      },
+      "x"_a, "weight"_a = nb::none(), "bias"_a = nb::none(), "eps"_a = 1e-5F, ReleaseGil());
+  m.def(
+      "group_norm",
+      [](const Tensor& x, std::int64_t groups, const Tensor& weight, const Tensor& bias, float eps) {
+        return group_norm(x, weight, bias, {.groups = groups, .eps = eps});
+      },
+      "x"_a, "num_groups"_a, "weight"_a, "bias"_a, "eps"_a = 1e-5F, ReleaseGil());
+  m.def(
+      "batch_norm",
+      [](const Tensor& x, const OptionalTensor& mean, const OptionalTensor& variance,
+         const OptionalTensor& weight, const OptionalTensor& bias, bool training, double momentum,
+         float eps) {
+        return batch_norm(x, or_undefined(weight), or_undefined(bias), or_undefined(mean),
+                          or_undefined(variance), {.training = training, .momentum = momentum, .eps = eps});
+      },
+      "x"_a, "running_mean"_a = nb::none(), "running_var"_a = nb::none(), "weight"_a = nb::none(),
+      "bias"_a = nb::none(), "training"_a = false, "momentum"_a = 0.1, "eps"_a = 1e-5F, ReleaseGil());
+}
+
+void bind_layers(nb::module_& m) {
+  m.def(
+      "scaled_dot_product_attention",
+      [](const Tensor& q, const Tensor& k, const Tensor& v, bool is_causal, float scale, std::int64_t window,
+         float softcap) {
+        return attention(q, k, v,
+                         {.causal = is_causal, .scale = scale, .window = window, .softcap = softcap});
+      },
+      "q"_a, "k"_a, "v"_a, "is_causal"_a = false, "scale"_a = 0.0F, "window"_a = 0, "softcap"_a = 0.0F,
+      ReleaseGil(),
+      "softmax(scale · q kᵀ) v with grouped heads. q: [B, S, Hq, D]; k, v: [B, T, Hkv, D] (positions before "
+      "heads, unlike\n"
+      "PyTorch's). scale 0: 1/√D. Never holds S × T scores.");
+  m.def("dropout", static_cast<Tensor (*)(const Tensor&, double)>(dropout), "x"_a, "p"_a = 0.5, ReleaseGil());
+  m.def(
+      "conv1d",
+      [](const Tensor& x, const Tensor& weight, const OptionalTensor& bias, std::int64_t stride,
+         std::int64_t padding, std::int64_t dilation, std::int64_t groups) {
+        return conv1d(x, weight, or_undefined(bias),
+                      {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
+      },
+      "x"_a, "weight"_a, "bias"_a = nb::none(), "stride"_a = 1, "padding"_a = 0, "dilation"_a = 1,
+      "groups"_a = 1, ReleaseGil());
+  m.def(
+      "_conv2d",
+      [](const Tensor& x, const Tensor& weight, const OptionalTensor& bias,
+         std::array<std::int64_t, 2> stride, std::array<std::int64_t, 2> padding,
+         std::array<std::int64_t, 2> dilation, std::int64_t groups) {
+        return conv2d(x, weight, or_undefined(bias),
+                      {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
+      },
+      "x"_a, "weight"_a, "bias"_a.none(), "stride"_a, "padding"_a, "dilation"_a, "groups"_a, ReleaseGil());
+  m.def(
+      "_max_pool2d",
+      [](const Tensor& x, std::array<std::int64_t, 2> window, std::array<std::int64_t, 2> stride,
+         std::array<std::int64_t, 2> padding) {
+        return max_pool2d(x, {.window = window, .stride = stride, .padding = padding});
+      },
+      "x"_a, "window"_a, "stride"_a, "padding"_a, ReleaseGil());
+  m.def(
+      "_avg_pool2d",
+      [](const Tensor& x, std::array<std::int64_t, 2> window, std::array<std::int64_t, 2> stride,
+         std::array<std::int64_t, 2> padding) {
+        return avg_pool2d(x, {.window = window, .stride = stride, .padding = padding});
+      },
+      "x"_a, "window"_a, "stride"_a, "padding"_a, ReleaseGil());
+}
+
+void bind_losses(nb::module_& m) {
+  m.def(
+      "cross_entropy",
+      [](const Tensor& logits, const Tensor& targets, std::int64_t ignore_index, float label_smoothing,
+         const std::string& reduction) {
+        return cross_entropy(logits, targets,
+                             {.ignore_index = ignore_index,
+                              .label_smoothing = label_smoothing,
+                              .reduction = reduction_of(reduction)});
+      },
+      "logits"_a, "targets"_a, "ignore_index"_a = -100, "label_smoothing"_a = 0.0F, "reduction"_a = "mean",
+      ReleaseGil(), "−log softmax(logits)[target]. logits: [..., classes]; targets: int64 or int32 [...].");
+  const auto pair = [](auto op) {
+    return [op](const Tensor& input, const Tensor& target, const std::string& reduction) {
+      return op(input, target, reduction_of(reduction));
+    };
+  };
+  m.def("mse_loss", pair(mse_loss), "input"_a, "target"_a, "reduction"_a = "mean", ReleaseGil());
+  m.def("l1_loss", pair(l1_loss), "input"_a, "target"_a, "reduction"_a = "mean", ReleaseGil());
+  m.def("binary_cross_entropy_with_logits", pair(bce_with_logits_loss), "input"_a, "target"_a,
+        "reduction"_a = "mean", ReleaseGil());
+  m.def(
+      "huber_loss",
+      [](const Tensor& input, const Tensor& target, const std::string& reduction, float delta) {
+        return huber_loss(input, target, delta, reduction_of(reduction));
+      },
+      "input"_a, "target"_a, "reduction"_a = "mean", "delta"_a = 1.0F, ReleaseGil());
+}
+
+}  // namespace
+
+void bind_ops(nb::module_& m, nb::class_<Tensor>& type) {
+  const FunctionAndMethod both{m, type};
+  bind_unary(both);
+  bind_binary(both);
+  bind_reductions(both);
+  bind_views(both);
+  bind_indexing(both);
+  bind_norms(m);
+  bind_layers(m);
+  bind_losses(m);
+}
+
+}  // namespace ingot::python

@@ -1,0 +1,118 @@
+// x[...] and x[...] = value, as NumPy's basic indexing has them, and index arrays along the first axis.
+#include "bindings.h"
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/index.h"
+#include "ingot/ops/view.h"
+
+namespace ingot::python {
+namespace {
+
+bool takes_an_axis(nb::handle item) { return !item.is_none() && item.ptr() != Py_Ellipsis; }
+
+[[noreturn]] void refuse(nb::handle item) {
+  throw nb::index_error(
+      ("a tensor takes integers, slices, None, ... and, alone, a list or tensor of integers; not " +
+       nb::cast<std::string>(nb::repr(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(item.ptr()))))) +
+       ". For a mask use ingot.where()")
+          .c_str());
+}
+
+Tensor slice_axis(const Tensor& x, int axis, nb::handle item) {
+  Py_ssize_t start = 0;
+  Py_ssize_t stop = 0;
+  Py_ssize_t step = 0;
+  if (PySlice_Unpack(item.ptr(), &start, &stop, &step) != 0) throw nb::python_error();
+  if (step < 0) throw nb::index_error("a slice's step has to be positive");
+  const Py_ssize_t length = PySlice_AdjustIndices(x.dim(axis), &start, &stop, step);
+  if (length <= 0) return narrow(x, axis, 0, 0);
+  return slice(x, axis, start, stop, step);
+}
+
+Tensor view_at(const Tensor& x, const std::vector<nb::object>& items) {
+  std::size_t given = 0;
+  for (const nb::object& item : items) given += takes_an_axis(item) ? 1 : 0;
+  if (given > static_cast<std::size_t>(x.rank())) {
+    throw nb::index_error(
+        ("too many indices: " + std::to_string(given) + " for " + std::to_string(x.rank()) + " axes")
+            .c_str());
+  }
+  Tensor result = x;
+  int axis = 0;
+  for (const nb::object& item : items) {
+    if (item.is_none()) {
+      result = unsqueeze(result, axis++);
+    } else if (item.ptr() == Py_Ellipsis) {
+      axis += x.rank() - static_cast<int>(given);
+    } else if (PySlice_Check(item.ptr())) {
+      result = slice_axis(result, axis++, item);
+    } else if (nb::isinstance<nb::int_>(item) && !nb::isinstance<nb::bool_>(item)) {
+      const auto index = nb::cast<std::int64_t>(item);
+      const std::int64_t size = result.dim(axis);
+      if (index < -size || index >= size) {
+        throw nb::index_error(("index " + std::to_string(index) + " is out of range for axis " +
+                               std::to_string(axis) + " of size " + std::to_string(size))
+                                  .c_str());
+      }
+      result = select(result, axis, index < 0 ? index + size : index);
+    } else {
+      refuse(item);
+    }
+  }
+  return result;
+}
+
+std::vector<nb::object> items_of(nb::handle index) {
+  std::vector<nb::object> items;
+  if (nb::isinstance<nb::tuple>(index)) {
+    for (const nb::handle item : nb::borrow<nb::tuple>(index)) items.push_back(nb::borrow(item));
+  } else {
+    items.push_back(nb::borrow(index));
+  }
+  return items;
+}
+
+Tensor get_item(const Tensor& x, nb::handle index) {
+  if (nb::isinstance<Tensor>(index)) {
+    const auto& rows = nb::cast<const Tensor&>(index);
+    if (!is_integer(rows.dtype())) refuse(index);
+    if (rows.rank() == 1) return index_select(x, 0, rows);
+    const Tensor flat = index_select(x, 0, reshape(rows, {-1}));
+    std::vector<std::int64_t> shape = rows.shape().to_vector();
+    const std::span<const std::int64_t> rest = x.dims().subspan(1);
+    shape.insert(shape.end(), rest.begin(), rest.end());
+    return reshape(flat, Shape(shape));
+  }
+  if (nb::isinstance<nb::list>(index)) {
+    const auto rows = nb::cast<std::vector<std::int64_t>>(index);
+    return index_select(x, 0, to(Tensor::from(rows, {static_cast<std::int64_t>(rows.size())}), x.device()));
+  }
+  return view_at(x, items_of(index));
+}
+
+void set_item(const Tensor& x, nb::handle index, nb::handle value) {
+  if (x.requires_grad() && grad_enabled()) {
+    throw nb::type_error(
+        "writing into a tensor that requires a gradient: do it under ingot.no_grad(), or on a .detach()");
+  }
+  const Tensor target = view_at(x.detach(), items_of(index));
+  if (nb::isinstance<Tensor>(value)) {
+    const auto& source = nb::cast<const Tensor&>(value);
+    copy_(target,
+          source.shape() == target.shape() ? source : contiguous(broadcast_to(source, target.shape())));
+  } else {
+    fill_(target, nb::cast<double>(value));
+  }
+}
+
+}  // namespace
+
+void bind_tensor_index(nb::class_<Tensor>& type) {
+  type.def("__getitem__", get_item, "index"_a.none());
+  type.def("__setitem__", set_item, "index"_a.none(), "value"_a);
+}
+
+}  // namespace ingot::python

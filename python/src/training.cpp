@@ -1,0 +1,180 @@
+#include <memory>
+
+#include "bindings.h"
+#include <nanobind/stl/unique_ptr.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/directory_lock.h"
+#include "ingot/base/files.h"
+#include "ingot/hub/resolve.h"
+#include "ingot/train/language/config.h"
+#include "ingot/train/language/language_trainer.h"
+
+namespace ingot::python {
+namespace {
+
+nb::dict as_dict(const StepRecord& r) {
+  nb::dict result;
+  result["step"] = r.step;
+  result["epoch"] = r.epoch;
+  result["loss"] = r.loss;
+  result["learning_rate"] = r.learning_rate;
+  result["grad_norm"] = r.grad_norm;
+  result["tokens_per_second"] = r.tokens_per_second;
+  result["seconds"] = r.seconds;
+  return result;
+}
+
+nb::dict as_dict(const EvalRecord& r) {
+  nb::dict result;
+  result["step"] = r.step;
+  result["loss"] = r.loss;
+  result["ema"] = r.ema;
+  result["best"] = r.best;
+  return result;
+}
+
+// Hands a run's events to Python. An exception of a callback ends the run behind its step, with a checkpoint,
+// and leaves the call then.
+class PythonReporter : public Reporter {
+ public:
+  explicit PythonReporter(nb::object callback) : callback_(std::move(callback)) {}
+  ~PythonReporter() override {
+    const nb::gil_scoped_acquire acquire;
+    callback_.reset();
+    error_.reset();
+  }
+  void progress(const StepRecord& record) override { call("step", record); }
+  void evaluation(const EvalRecord& record) override { call("evaluation", record); }
+  void saved(const std::string& path) override { call("saved", path); }
+
+  bool should_stop() {
+    const nb::gil_scoped_acquire acquire;
+    if (!error_ && PyErr_CheckSignals() != 0) error_.emplace();
+    return error_.has_value();
+  }
+  void rethrow() {
+    if (!error_) return;
+    nb::python_error error = std::move(*error_);
+    error_.reset();
+    throw error;
+  }
+
+ private:
+  static nb::object convert(const std::string& path) { return nb::cast(path); }
+  template <class Record>
+  static nb::object convert(const Record& record) {
+    return as_dict(record);
+  }
+  template <class Value>
+  void call(const char* event, const Value& value) {
+    const nb::gil_scoped_acquire acquire;
+    if (error_ || callback_.is_none()) return;
+    try {
+      callback_(event, convert(value));
+    } catch (nb::python_error& error) {
+      error_.emplace(std::move(error));
+    }
+  }
+
+  nb::object callback_;
+  std::optional<nb::python_error> error_;
+};
+
+class Trainer {
+ public:
+  Trainer(const std::string& yaml, const std::string& name, bool resume, nb::object callback)
+      : reporter_(std::make_shared<PythonReporter>(std::move(callback))) {
+    const nb::gil_scoped_release release;
+    Config file = Config::parse(yaml, name);
+    if (resume) file.set("resume_from_checkpoint=true");
+    TrainConfig config = read_train_config(file);
+    if (!config.from_scratch) config.model = hub::resolve_model(config.model);
+    lock_ = std::make_unique<DirectoryLock>(config.output_dir);
+    LanguageTrainerHooks hooks{.reporters = {reporter_}, .should_stop = [reporter = reporter_.get()] {
+                                 return reporter->should_stop();
+                               }};
+    trainer_ = std::make_unique<LanguageTrainer>(config, std::move(hooks));
+    write_file_atomically(config.output_dir + "/config.yaml", file.dump());
+  }
+
+  bool step() {
+    const bool more = [this] {
+      const nb::gil_scoped_release release;
+      return trainer().step();
+    }();
+    reporter_->rethrow();
+    return more;
+  }
+  TrainResult finish() {
+    return ended([](LanguageTrainer& t) { return t.finish(); });
+  }
+  TrainResult run() {
+    return ended([](LanguageTrainer& t) { return t.run(); });
+  }
+  LanguageTrainer& trainer() {
+    if (!trainer_) throw Error("the trainer is closed");
+    return *trainer_;
+  }
+  void close() {
+    trainer_.reset();
+    lock_.reset();
+  }
+
+ private:
+  template <class F>
+  TrainResult ended(const F& f) {
+    TrainResult result = [&] {
+      const nb::gil_scoped_release release;
+      return f(trainer());
+    }();
+    reporter_->rethrow();
+    return result;
+  }
+
+  std::shared_ptr<PythonReporter> reporter_;
+  std::unique_ptr<DirectoryLock> lock_;
+  std::unique_ptr<LanguageTrainer> trainer_;
+};
+
+nb::dict as_dict(const TrainResult& r) {
+  nb::dict result;
+  result["end"] = std::string(name(r.end));
+  result["steps"] = r.steps;
+  result["train_loss"] = r.train_loss;
+  result["validation_loss"] = r.validation_loss;
+  result["best_validation_loss"] = r.best_validation_loss;
+  result["model"] = r.model_directory;
+  result["checkpoint"] = r.last_checkpoint;
+  return result;
+}
+
+nb::list history(Trainer& self) {
+  nb::list result;
+  for (const StepRecord& record : self.trainer().history().steps()) result.append(as_dict(record));
+  return result;
+}
+
+}  // namespace
+
+void bind_training(nb::module_& module) {
+  nb::class_<Trainer>(module, "_Trainer")
+      .def(nb::init<const std::string&, const std::string&, bool, nb::object>(), "yaml"_a, "name"_a,
+           "resume"_a, "callback"_a.none())
+      .def("step", &Trainer::step)
+      .def("finish", [](Trainer& self) { return as_dict(self.finish()); })
+      .def("run", [](Trainer& self) { return as_dict(self.run()); })
+      .def(
+          "evaluate", [](Trainer& self) { return self.trainer().evaluate(); }, ReleaseGil())
+      .def("close", &Trainer::close, ReleaseGil())
+      .def("history", history)
+      .def_prop_ro("steps_done", [](Trainer& self) { return self.trainer().steps_done(); })
+      .def_prop_ro("total_steps", [](Trainer& self) { return self.trainer().total_steps(); })
+      .def_prop_ro("device", [](Trainer& self) { return to_string(self.trainer().device()); })
+      .def_prop_ro(
+          "model", [](Trainer& self) -> LanguageModel& { return self.trainer().model(); },
+          nb::rv_policy::reference_internal)
+      .def_prop_ro("tokenizer", [](Trainer& self) { return self.trainer().tokenizer(); });
+}
+
+}  // namespace ingot::python

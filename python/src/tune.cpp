@@ -1,0 +1,94 @@
+#include <cmath>
+
+#include "bindings.h"
+#include <nanobind/stl/unique_ptr.h>
+
+#include "ingot/base/config.h"
+#include "ingot/tune/tuner.h"
+
+namespace ingot::python {
+namespace {
+
+using namespace ingot::tune;
+
+std::unique_ptr<Tuner> make_tuner(const std::string& space_yaml, const std::string& direction,
+                                  const std::string& sampler, const std::string& pruner, std::uint64_t seed,
+                                  std::int64_t trials, const std::string& study,
+                                  const std::string& objective) {
+  Config file = Config::parse(space_yaml, "space");
+  TunerOptions options{
+      .space = read_search_space(file.root()), .trials = trials, .study = study, .objective = objective};
+  file.finish();
+  if (direction != "minimize" && direction != "maximize") {
+    throw InvalidConfig("direction", "'" + direction + "' is neither minimize nor maximize");
+  }
+  options.direction = direction == "minimize" ? Direction::minimize : Direction::maximize;
+  options.sampler.type = sampler;
+  options.sampler.seed = seed;
+  options.pruner.type = pruner;
+  return std::make_unique<Tuner>(std::move(options));
+}
+
+nb::dict values_of(const SearchSpace& space, const Trial& trial) {
+  nb::dict result;
+  for (std::size_t i = 0; i < space.size(); ++i) {
+    const Parameter& parameter = space.parameters[i];
+    const double value = trial.values[i];
+    if (std::isnan(value)) continue;
+    const char* name = parameter.name.c_str();
+    if (parameter.kind == ParameterKind::real) {
+      result[name] = value;
+    } else if (parameter.kind == ParameterKind::integer) {
+      result[name] = static_cast<std::int64_t>(value);
+    } else {
+      result[name] = parameter.choices[static_cast<std::size_t>(value)];
+    }
+  }
+  return result;
+}
+
+nb::dict as_dict(const SearchSpace& space, const Trial& trial) {
+  nb::dict result;
+  result["number"] = trial.number;
+  result["state"] = std::string(name(trial.state));
+  result["params"] = values_of(space, trial);
+  result["value"] = std::isnan(trial.value) ? nb::none() : nb::object(nb::float_(trial.value));
+  nb::dict reports;
+  for (const Report& report : trial.reports) reports[nb::int_(report.step)] = report.value;
+  result["intermediate_values"] = reports;
+  result["note"] = trial.note;
+  return result;
+}
+
+}  // namespace
+
+void bind_tune(nb::module_& module) {
+  nb::class_<Trial>(module, "_Trial")
+      .def_ro("number", &Trial::number)
+      .def_prop_ro("state", [](const Trial& self) { return std::string(name(self.state)); });
+  nb::class_<Tuner>(module, "_Tuner")
+      .def("suggest", &Tuner::suggest, ReleaseGil())
+      .def(
+          "params", [](const Tuner& self, const Trial& trial) { return values_of(self.space(), trial); },
+          "trial"_a)
+      .def("report", &Tuner::report, "trial"_a, "step"_a, "value"_a, ReleaseGil())
+      .def("complete", &Tuner::complete, "trial"_a, "value"_a, ReleaseGil())
+      .def("prune", &Tuner::prune, "trial"_a, "why"_a, ReleaseGil())
+      .def("fail", &Tuner::fail, "trial"_a, "why"_a, ReleaseGil())
+      .def("put_back", &Tuner::put_back, ReleaseGil())
+      .def("is_complete", &Tuner::is_complete, ReleaseGil())
+      .def("trials",
+           [](Tuner& self) {
+             nb::list result;
+             for (const Trial& trial : self.trials()) result.append(as_dict(self.space(), trial));
+             return result;
+           })
+      .def("best_trial", [](Tuner& self) -> nb::object {
+        const std::optional<Trial> best = self.best_trial();
+        return best ? nb::object(as_dict(self.space(), *best)) : nb::none();
+      });
+  module.def("_make_tuner", make_tuner, "space"_a, "direction"_a, "sampler"_a, "pruner"_a, "seed"_a,
+             "trials"_a, "study"_a, "objective"_a);
+}
+
+}  // namespace ingot::python

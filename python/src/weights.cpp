@@ -1,0 +1,77 @@
+#include "bindings.h"
+#include <nanobind/stl/unique_ptr.h>
+
+#include "ingot/hub/resolve.h"
+#include "ingot/weights/open.h"
+#include "ingot/weights/safetensors_writer.h"
+#include "ingot/weights/weight_source.h"
+
+namespace ingot::python {
+namespace {
+
+nb::dict describe(const TensorInfo& info) {
+  nb::dict result;
+  result["name"] = info.name;
+  result["shape"] = nb::tuple(nb::cast(info.shape));
+  result["dtype"] = info.dtype ? nb::cast(*info.dtype) : nb::none();
+  result["stored_as"] = info.stored_as;
+  result["bytes"] = info.bytes;
+  result["file"] = info.file;
+  return result;
+}
+
+std::map<std::string, Tensor> load_all(const WeightSource& source) {
+  const nb::gil_scoped_release release;
+  std::vector<std::string> names;
+  names.reserve(source.tensors().size());
+  for (const TensorInfo& info : source.tensors()) names.push_back(info.name);
+  std::vector<Tensor> tensors = source.load_tensors(names);
+  std::map<std::string, Tensor> result;
+  for (std::size_t i = 0; i < names.size(); ++i) result.emplace(names[i], std::move(tensors[i]));
+  return result;
+}
+
+}  // namespace
+
+void bind_weights(nb::module_& module) {
+  nb::class_<WeightSource>(module, "WeightSource",
+                           "Named tensors of a file or directory, each read when it is asked for.")
+      .def_prop_ro("location", &WeightSource::location)
+      .def_prop_ro("format", &WeightSource::format)
+      .def_prop_ro("metadata", &WeightSource::metadata)
+      .def("keys",
+           [](const WeightSource& self) {
+             nb::list names;
+             for (const TensorInfo& info : self.tensors()) names.append(info.name);
+             return names;
+           })
+      .def(
+          "info",
+          [](const WeightSource& self, const std::string& name) { return describe(self.get_metadata(name)); },
+          "name"_a, "Name, shape, dtype and place of a tensor, without reading its values.")
+      .def("__len__", [](const WeightSource& self) { return self.tensors().size(); })
+      .def("__contains__",
+           [](const WeightSource& self, const std::string& name) { return self.is_available(name); })
+      .def(
+          "__getitem__",
+          [](const WeightSource& self, const std::string& name) { return self.load_tensor(name); }, "name"_a,
+          ReleaseGil())
+      .def("load", load_all, "Every tensor, by name.");
+  module.def(
+      "_open_weights", [](const std::string& path) { return hub::open_weights(path); }, "path"_a,
+      ReleaseGil());
+  module.def(
+      "_save_safetensors",
+      [](const std::string& path, const std::map<std::string, Tensor>& tensors,
+         const std::map<std::string, std::string>& metadata) {
+        std::vector<StoredTensor> stored;
+        stored.reserve(tensors.size());
+        for (const auto& [name, tensor] : tensors) stored.push_back(StoredTensor::of(name, tensor));
+        SafetensorsOptions options;
+        for (const auto& [key, value] : metadata) options.metadata[key] = value;
+        write_safetensors(path, stored, options);
+      },
+      "path"_a, "tensors"_a, "metadata"_a, ReleaseGil());
+}
+
+}  // namespace ingot::python

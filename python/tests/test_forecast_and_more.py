@@ -1,0 +1,134 @@
+"""Forecasts from frames, studies, games."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import ingot
+
+
+def frame(rows=240):
+    hours = pd.date_range("2024-01-01", periods=rows, freq="h")
+    t = np.arange(rows)
+    return pd.DataFrame({"date": hours, "load": 10 + 3 * np.sin(t * 2 * np.pi / 24), "other": np.cos(t * 2 * np.pi / 24)})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return ingot.forecast.Forecaster("dlinear", horizon=12, lookback=24, epochs=3, device="cpu").fit(frame())
+
+
+def test_a_pandas_frame_is_continued(fitted):
+    result = fitted.predict(frame(), levels=[80])
+    assert list(result.columns) == ["date", "load", "load-lo-80", "load-hi-80", "other", "other-lo-80", "other-hi-80"]
+    assert result["date"].iloc[0] == pd.Timestamp("2024-01-11 00:00") and len(result) == fitted.horizon == 12
+    truth = 10 + 3 * np.sin(np.arange(240, 252) * 2 * np.pi / 24)
+    assert np.abs(result["load"] - truth).mean() < 1.0
+
+
+def test_polars_arrow_and_files_give_the_same_numbers(fitted, tmp_path):
+    expected = fitted.predict(frame(), levels=[])["load"].to_numpy()
+    polars = fitted.predict(pl.from_pandas(frame()), levels=[])
+    assert isinstance(polars, pl.DataFrame)
+    np.testing.assert_array_equal(polars["load"].to_numpy(), expected)
+    frame().to_csv(tmp_path / "t.csv", index=False)
+    np.testing.assert_array_equal(fitted.predict(tmp_path / "t.csv", levels=[])["load"].to_numpy(), expected)
+
+
+def test_long_frames_and_indexes_work():
+    long = frame().melt("date", var_name="unique_id", value_name="y").rename(columns={"date": "ds"})
+    model = ingot.forecast.Forecaster("dlinear", horizon=6, lookback=24, epochs=1, device="cpu").fit(long)
+    result = model.predict(long, levels=[])
+    assert list(result.columns[:2]) == ["unique_id", "ds"] and set(result["unique_id"]) == {"load", "other"}
+    indexed = frame().set_index("date")
+    assert ingot.forecast.Forecaster("dlinear", horizon=6, lookback=24, epochs=1, device="cpu").fit(indexed).targets == ["load", "other"]
+
+
+def test_a_saved_forecaster_forecasts_the_same(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    again = ingot.forecast.Forecaster.load(tmp_path / "model", device="cpu")
+    np.testing.assert_array_equal(again.predict(frame(), [])["load"], fitted.predict(frame(), [])["load"])
+
+
+def test_it_is_evaluated_beside_simple_forecasts(fitted):
+    methods = {m["method"]: m for m in fitted.evaluate(frame())["methods"]}
+    assert len(methods) >= 3 and all(m["mae"] >= 0 for m in methods.values())
+    folds = ingot.forecast.Forecaster("dlinear", horizon=6, lookback=24, epochs=1, device="cpu").cross_validate(frame(), folds=2)
+    assert len(folds["folds"]) == 2
+
+
+def test_what_is_wrong_with_a_frame_is_named(fitted):
+    with pytest.raises(ingot.errors.Error, match="load"):
+        fitted.predict(frame().assign(load="x"))
+    with pytest.raises(ValueError, match="horizn"):
+        ingot.forecast.Forecaster("dlinear", horizon=6, horizn=3).fit(frame())
+
+    def fail(done, total, loss):
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        ingot.forecast.Forecaster("dlinear", horizon=6, lookback=24, device="cpu").fit(frame(), on_step=fail)
+
+
+SPACE = {"x": {"low": -2.0, "high": 2.0}, "kind": {"choices": ["a", "b"]}, "width": {"choices": [16, 32]}}
+
+
+def test_a_study_finds_a_minimum(tmp_path):
+    study = ingot.tune.create_study(SPACE, n_trials=40, storage=tmp_path / "study.db", seed=1)
+    study.optimize(lambda trial: (trial.suggest_float("x", -2, 2) - 1) ** 2 + (trial.params["kind"] == "a"))
+    assert len(study.trials) == 40 and abs(study.best_params["x"] - 1) < 0.4 and study.best_params["kind"] == "b"
+    assert study.best_params["width"] in (16, 32)
+    assert study.best_value == min(t["value"] for t in study.trials)
+    assert len(ingot.tune.create_study(SPACE, n_trials=40, storage=tmp_path / "study.db").trials) == 40
+
+
+def test_ask_and_tell_and_failures():
+    study = ingot.tune.create_study(SPACE, n_trials=3)
+    trial = study.ask()
+    study.tell(trial, 1.0)
+    with pytest.raises(ZeroDivisionError):
+        study.optimize(lambda trial: 1 / 0, n_trials=1)
+    study.optimize(lambda trial: 1 / 0, n_trials=1, catch=(ZeroDivisionError,))
+    assert [t["state"] for t in study.trials] == ["complete", "failed", "failed"] and study.ask() is None
+
+
+def test_games_move_together_and_repeat_for_a_seed():
+    def play(steps):
+        games = ingot.rl.VectorGame("mahjong", games=8, seed=4)
+        total = np.zeros((8, 4))
+        for _ in range(steps):
+            observations, legal = games.observe()
+            rewards, ended = games.step(np.asarray(legal).argmax(1).astype(np.int32))
+            total += rewards.numpy()
+        return observations.numpy().copy(), total
+
+    first, again = play(200), play(200)
+    assert first[0].shape == (8, 96, 34)
+    np.testing.assert_array_equal(first[0], again[0])
+    np.testing.assert_array_equal(first[1], again[1])
+
+
+def test_an_illegal_action_is_refused_and_changes_nothing():
+    games = ingot.rl.VectorGame("mahjong", games=2, seed=1)
+    before = games.state()
+    legal = games.observe()[1].numpy()
+    with pytest.raises(ValueError, match="game 0"):
+        games.step(np.array([legal[0].argmin(), 0], np.int32))
+    assert games.state() == before
+    games.restore(before)
+
+
+def test_gymnasiums_checker_accepts_the_environment():
+    gymnasium = pytest.importorskip("gymnasium")
+    from gymnasium.utils.env_checker import check_env
+
+    env = ingot.rl.gymnasium_env("mahjong", seed=3)
+    observation, _ = env.reset(seed=3)
+    env.action_space.seed(0)
+    for _ in range(20):
+        action = int(np.flatnonzero(observation["action_mask"])[0])
+        observation, reward, ended, truncated, _ = env.step(action)
+        if ended:
+            observation, _ = env.reset()
+    assert isinstance(env, gymnasium.Env) and check_env is not None

@@ -1,0 +1,175 @@
+"""Tensors against NumPy."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import ingot
+
+DTYPES = ["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+
+
+def random_array(rng, shape, dtype="float32"):
+    return (rng.normal(size=shape) * 3).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_of_every_dtype_come_and_go_unchanged(dtype):
+    array = random_array(np.random.default_rng(1), (3, 4), dtype)
+    x = ingot.tensor(array)
+    assert x.shape == (3, 4) and str(x.numpy().dtype) == dtype
+    np.testing.assert_array_equal(x.numpy(), array)
+    assert x.tolist() == array.tolist()
+
+
+def test_dlpack_and_buffers_share_memory_both_ways():
+    array = np.arange(12, dtype=np.float32).reshape(3, 4)
+    x = ingot.from_dlpack(array)
+    assert x.data_ptr() == array.ctypes.data
+    for back in (np.asarray(x), np.from_dlpack(x), x.numpy()):
+        assert back.ctypes.data == array.ctypes.data
+    x.fill_(7)
+    assert (array == 7).all()
+    assert ingot.from_dlpack(array.T).stride() == (1, 4)
+
+
+def test_memory_outlives_the_array_that_owned_it():
+    x = ingot.from_dlpack(np.full((1000,), 3.0, np.float32))
+    view = np.asarray(ingot.tensor([1.0, 2.0, 3.0]))
+    gc.collect()
+    np.random.default_rng(0).normal(size=1000)
+    assert x.sum().item() == 3000 and view.tolist() == [1, 2, 3]
+
+
+def test_torch_shares_memory():
+    torch = pytest.importorskip("torch")
+    t = torch.arange(6, dtype=torch.bfloat16).reshape(2, 3)
+    x = ingot.from_dlpack(t)
+    assert x.data_ptr() == t.data_ptr() and x.dtype == ingot.bfloat16
+    assert torch.from_dlpack(ingot.ones(3)).tolist() == [1, 1, 1]
+
+
+def test_read_only_arrays_are_copied_and_never_written_to():
+    array = np.ones(3, np.float32)
+    array.flags.writeable = False
+    ingot.asarray(array).fill_(5)
+    assert array.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [0, -1, slice(1, 3), slice(None, None, 2), slice(5, 2), (0, 1), (slice(None), -1), (..., 0), (None, 1), (0, ..., None),
+     (slice(1, None), 2, slice(0, 2)), [0, 2, 2]],
+)
+def test_indexing_is_numpys(index):
+    array = random_array(np.random.default_rng(2), (4, 3, 5))
+    np.testing.assert_array_equal(ingot.tensor(array)[index].numpy(), array[index])
+
+
+def test_assignment_is_numpys():
+    array = random_array(np.random.default_rng(3), (4, 3))
+    x = ingot.tensor(array)
+    x[1] = 5.0
+    x[:, 2] = ingot.tensor([1.0, 2.0, 3.0, 4.0])
+    x[2:, :2] = ingot.tensor([9.0, 8.0])
+    array[1] = 5
+    array[:, 2] = [1, 2, 3, 4]
+    array[2:, :2] = [9, 8]
+    np.testing.assert_array_equal(x.numpy(), array)
+
+
+def test_index_tensors_select_rows():
+    array = random_array(np.random.default_rng(4), (5, 2))
+    rows = np.array([[0, 4], [1, 1]])
+    np.testing.assert_array_equal(ingot.tensor(array)[ingot.tensor(rows)].numpy(), array[rows])
+
+
+@pytest.mark.parametrize("index", [7, -8, (0, 0, 0), "a", 1.5, slice(None, None, -1)])
+def test_an_index_that_cannot_be_is_an_index_error(index):
+    with pytest.raises(IndexError):
+        ingot.ones(4, 3)[index]
+
+
+def test_arithmetic_broadcasts_as_numpy_does():
+    rng = np.random.default_rng(5)
+    for left, right in [((3, 4), (4,)), ((2, 1, 4), (3, 1)), ((1,), (5, 2))]:
+        a, b = random_array(rng, left), random_array(rng, right)
+        x, y = ingot.tensor(a), ingot.tensor(b)
+        for op in ("__add__", "__sub__", "__mul__", "__truediv__"):
+            np.testing.assert_allclose(getattr(x, op)(y).numpy(), getattr(a, op)(b), rtol=1e-6)
+        np.testing.assert_array_equal((x > y).numpy(), a > b)
+    a = random_array(rng, (3,))
+    x = ingot.tensor(a)
+    for mine, numpys in [(2 - x, 2 - a), (2 / x, 2 / a), (x * 3, a * 3), (x**2, a**2), (-x, -a), (abs(x), abs(a))]:
+        np.testing.assert_allclose(mine.numpy(), numpys, rtol=1e-6)
+
+
+def test_whole_numbers_stay_whole():
+    x = ingot.arange(4)
+    assert (1 - x).tolist() == [1, 0, -1, -2] and (x * 2).dtype == ingot.int64
+    assert (x == 2).tolist() == [False, False, True, False] and (x > 1.5).tolist() == [False, False, True, True]
+    with pytest.raises(TypeError, match="float"):
+        x + 0.5
+
+
+def test_reductions_are_numpys():
+    array = random_array(np.random.default_rng(6), (3, 4, 5))
+    x = ingot.tensor(array)
+    for dim in (None, 0, -1, (0, 2)):
+        for name, other in [("sum", "sum"), ("mean", "mean"), ("amax", "max"), ("amin", "min")]:
+            expected = getattr(array, other)(axis=dim)
+            np.testing.assert_allclose(np.asarray(getattr(x, name)(dim)), expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(np.asarray(x.var(dim)), array.var(axis=dim, ddof=1), rtol=1e-5)
+    assert x.argmax().item() == array.argmax()
+    values, places = x.max(1)
+    np.testing.assert_array_equal(places.numpy(), array.argmax(1))
+    np.testing.assert_array_equal(values.numpy(), array.max(1))
+
+
+def test_shapes_change_as_pytorchs():
+    x = ingot.arange(24)
+    assert x.reshape(2, -1).shape == x.view((2, 12)).shape == (2, 12)
+    y = x.reshape(2, 3, 4)
+    assert y.permute(2, 0, 1).shape == (4, 2, 3) and y.transpose(0, 2).shape == (4, 3, 2) and y.flatten(1).shape == (2, 12)
+    assert y[0].T.tolist() == y[0].numpy().T.tolist()
+    assert [part.shape[2] for part in y.split(3, 2)] == [3, 1]
+    assert ingot.cat([y, y], 1).shape == (2, 6, 4) and ingot.stack([y, y]).shape == (2, 2, 3, 4)
+    assert ingot.ones(3, 1).expand(-1, 5).shape == (3, 5)
+
+
+def test_matmul_and_attention_are_what_their_formulas_say():
+    rng = np.random.default_rng(7)
+    a, b = random_array(rng, (2, 3, 4)), random_array(rng, (4, 5))
+    np.testing.assert_allclose((ingot.tensor(a) @ ingot.tensor(b)).numpy(), a @ b, rtol=1e-5, atol=1e-5)
+    q, k, v = (random_array(rng, (1, 6, 2, 8)) for _ in range(3))
+    got = ingot.scaled_dot_product_attention(*map(ingot.tensor, (q, k, v)), is_causal=True).numpy()
+    scores = np.einsum("bshd,bthd->bhst", q, k) / np.sqrt(8)
+    scores = np.where(np.tril(np.ones((6, 6), bool)), scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    np.testing.assert_allclose(got, np.einsum("bhst,bthd->bshd", weights, v), rtol=1e-4, atol=1e-5)
+
+
+def test_equal_seeds_draw_equal_numbers():
+    ingot.manual_seed(3)
+    first = ingot.randn(100)
+    ingot.manual_seed(3)
+    assert first.tolist() == ingot.randn(100).tolist()
+    assert abs(ingot.rand(10000).mean().item() - 0.5) < 0.02
+
+
+def test_weights_are_saved_and_opened(tmp_path):
+    tensors = {"a": ingot.randn(3, 2), "b": ingot.arange(5)}
+    ingot.save(tensors, tmp_path / "w.safetensors", {"note": "x"})
+    weights = ingot.open(tmp_path / "w.safetensors")
+    assert sorted(weights.keys()) == ["a", "b"] and "a" in weights and weights.metadata["note"] == "x"
+    assert weights["b"].tolist() == [0, 1, 2, 3, 4] and weights.info("a")["shape"] == (3, 2)
+    assert ingot.load(tmp_path / "w.safetensors")["a"].tolist() == tensors["a"].tolist()
+    with pytest.raises(ingot.errors.Error, match="'a'"):
+        weights["aa"]
+
+
+def test_printing_is_short_and_round_trips_small_values():
+    assert repr(ingot.tensor([1.5, 2])) == "tensor([1.5, 2])"
+    assert "..." in repr(ingot.zeros(1000, 1000)) and len(repr(ingot.zeros(1000, 1000))) < 1000
