@@ -2,7 +2,7 @@
 """Rules for the text of every tracked file.
 
 An error: a path that exists on one person's machine only, a merge conflict left behind, a file too big for git, a quoted
-example ("<!-- example: FILE -->" before a block of code) that is not what FILE holds.
+example ("<!-- example: FILE -->" before a block of code) that is not what FILE holds, a link to a page that is not there.
 A warning: a source file longer than a reader likes.
 """
 import argparse
@@ -14,6 +14,9 @@ import sys
 MACHINE_PATH = re.compile(r"(?<![\w.$}~])/(?:work|root|home/[a-z]\w*|Users/\w+|mnt/[a-z]\w*|opt/[a-z]\w*/)(?=[/\s\"'`,;:)\]]|$)")
 CONFLICT = re.compile(r"^(?:<{7}|>{7}|\|{7})(?: |$)")
 EXAMPLE = re.compile(r"^<!-- example: (\S+) -->$\n^```\w*$\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s#]+)(?:#[^)]*)?\)")
+MENTION = re.compile(r"(?<![\w/.-])docs/[\w-]+\.md")
+GENERATED = {"commands.md", "models.md"}  # by tools/docs/pages.py
 BIGGEST = 1 << 20
 LONGEST = 600
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py"}
@@ -32,6 +35,18 @@ def stale_examples(text, root):
         source = root / match.group(1)
         if not source.is_file() or source.read_text() != match.group(2):
             yield text.count("\n", 0, match.start()) + 1, match.group(1)
+
+
+def dead_links(path, text, root):
+    """(line, target) of every link of a Markdown page, and of every mention of a page of docs/, that leads nowhere."""
+    if path.suffix == ".md":
+        for match in LINK.finditer(text):
+            target = path.parent / match.group(1)
+            if not target.exists() and not (target.parent.name == "docs" and target.name in GENERATED):
+                yield text.count("\n", 0, match.start()) + 1, match.group(1)
+    for match in MENTION.finditer(text):
+        if not (root / match.group()).exists() and pathlib.Path(match.group()).name not in GENERATED:
+            yield text.count("\n", 0, match.start()) + 1, match.group()
 
 
 def check(paths, root):
@@ -54,6 +69,7 @@ def check(paths, root):
         if path.suffix == ".md":
             errors += [f"{shown}:{number}: the example is not {name} as it is now; copy it anew"
                        for number, name in stale_examples(text, root)]
+        errors += [f"{shown}:{number}: leads to {target}, which is not there" for number, target in dead_links(path, text, root)]
         if path.suffix in SOURCES and len(lines) > LONGEST:
             warnings.append(f"{shown}:{len(lines)}: warning: {len(lines)} lines; over {LONGEST} a file wants to be two")
     return errors, warnings

@@ -25,6 +25,12 @@ class CheckText(unittest.TestCase):
         errors, _ = self.check("src/root/x, ~/home/x, /usr/share/x, $PREFIX/root/y, ../home/ann, https://a.b/home/ann/x\n")
         self.assertEqual([], errors)
 
+    def test_links_and_mentions_lead_to_pages_that_are_there(self):
+        for text, found in [("[a](a.md) [b](a.md#part) [c](https://x.y/z.md) [d](#here)", 0), ("[a](b.md)", 1),
+                            ("see " + "docs/" + "gone.md", 1), ("x/docs/" + "gone.md", 0)]:
+            errors, _ = self.check(text + "\n")
+            self.assertEqual(found, len(errors), text)
+
     def test_a_conflict_left_behind_is_an_error(self):
         errors, _ = self.check("<" * 7 + " HEAD\nfine\n")
         self.assertEqual(1, len(errors))

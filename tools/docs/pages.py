@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Puts the pages of the documentation into one folder: docs/, and those that the binary tells about itself.
+
+Links that lead out of docs/ (to sources, examples, the README) become plain text: the site has no such pages.
+"""
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+
+LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)]+)\)")
+
+
+def run(binary, *arguments):
+    return subprocess.run([binary, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def subcommands(help_text):
+    """The names below "Subcommands:" of a --help page."""
+    listed = help_text.partition("\nSubcommands:\n")[2]
+    return re.findall(r"^  (\S+)", listed, re.MULTILINE)
+
+
+def command_pages(binary, path=()):
+    """(name, help) of a command and of those below it."""
+    text = run(binary, *path, "--help")
+    if path:
+        yield " ".join(("ingot", *path)), text.strip()
+    for name in subcommands(text):
+        yield from command_pages(binary, (*path, name))
+
+
+def commands(binary):
+    parts = ["# Commands\n\nWhat `ingot COMMAND --help` says.\n"]
+    parts += [f"## {name}\n\n```\n{text}\n```\n" for name, text in command_pages(binary)]
+    return "\n".join(parts)
+
+
+def models(binary):
+    families = json.loads(run(binary, "models", "--json"))
+    parts = ["# Models\n\nThe families that `ingot models` lists.\n", "| family | what it is | does | variants | for instance |",
+             "|---|---|---|---|---|"]
+    for family in families:
+        cells = [f"`{family['name']}`", family.get("summary", ""), ", ".join(family.get("tasks", [])),
+                 ", ".join(family.get("variants", [])), ", ".join(f"`{r}`" for r in family.get("repositories", [])[:2])]
+        parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(parts) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("binary", help="the binary ingot")
+    parser.add_argument("pages", type=pathlib.Path, help="the folder to write to")
+    arguments = parser.parse_args()
+    root = pathlib.Path(__file__).resolve().parents[2]
+    shutil.rmtree(arguments.pages, ignore_errors=True)
+    shutil.copytree(root / "docs", arguments.pages, ignore=shutil.ignore_patterns("Doxyfile"))
+    for page in arguments.pages.glob("*.md"):
+        page.write_text(LINK.sub(r"\1", page.read_text()))
+    (arguments.pages / "commands.md").write_text(commands(arguments.binary))
+    (arguments.pages / "models.md").write_text(models(arguments.binary))
+
+
+if __name__ == "__main__":
+    main()
