@@ -39,8 +39,8 @@ if(INGOT_FUZZ)
   add_link_options(-fsanitize=address,undefined)
 endif()
 if(INGOT_SANITIZE)
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${INGOT_SANITIZE}>
-                      $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:CXX>:-g1>)
+  add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${INGOT_SANITIZE}>
+                      $<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:C,CXX>:-g1>)
   add_link_options(-fsanitize=${INGOT_SANITIZE})
 endif()
 
@@ -48,6 +48,7 @@ find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   # CCACHE_DEPEND: a miss is compiled at once, without a run of the preprocessor before it.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_DEPEND=1 ${CCACHE_PROGRAM})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})  # of the tests of the C API
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
 find_program(MOLD_PROGRAM mold)

@@ -33,6 +33,9 @@ target_include_directories(ingot_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SO
                                                   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 # Calls inside the library go straight to their functions, as in the binary.
 target_link_options(ingot_shared PRIVATE LINKER:-Bsymbolic-functions)
+# Symbols of the C API say which version they came with; those of C++ have none, and stay visible.
+target_link_options(ingot_shared PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/c_api.map)
+set_property(TARGET ingot_shared APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/c_api.map)
 
 if(NOT PROJECT_IS_TOP_LEVEL)
   return()
@@ -47,7 +50,7 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/ingot-config-versio
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ingot-config-version.cmake DESTINATION ${package})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # Kernels, the command line, and the headers that bring another library's are no interface.
-set(inner cpu cuda cli base/json.h data/record.h forecast/fit_json.h hub/libcurl.h models/encoder/family.h
+set(inner cpu cuda cli c_api/inner base/json.h data/record.h forecast/fit_json.h hub/libcurl.h models/encoder/family.h
   models/language/families models/language/family.h serve/answer.h serve/api.h serve/chat_format.h serve/chat_input.h
   serve/fields.h serve/generation_params.h serve/token_text.h)
 list(TRANSFORM inner REPLACE "(.+)" "PATTERN;\\1;EXCLUDE")

@@ -12,6 +12,7 @@ import sys
 
 REGISTERS_LEAVES = {"runtime"}
 LEAF_PARENTS = {"kernels"}
+ROOT_LAYER = "c_api"  # of the headers right in src/ingot
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 
 CALL = re.compile(r"^[ \t]*ingot_layer\(([^)]*)\)", re.MULTILINE)
@@ -72,7 +73,7 @@ def is_leaf(layer):
 
 def layer_of(path, table):
     """The declared layer that owns a path below src/ingot: the longest one that is a folder of it."""
-    folders = path.split("/")[:-1]
+    folders = path.split("/")[:-1] or [ROOT_LAYER]
     for length in range(len(folders), 0, -1):
         name = "/".join(folders[:length])
         if name in table:

@@ -1,0 +1,7 @@
+#pragma once
+
+#include "check.h"
+
+extern const TestCase device_tests[];
+
+static const TestCase* const suites[] = {device_tests, NULL};
