@@ -11,3 +11,5 @@
 /// examples.
 #include "ingot/c_api/device.h"
 #include "ingot/c_api/error.h"
+#include "ingot/c_api/ops.h"
+#include "ingot/c_api/tensor.h"

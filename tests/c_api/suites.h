@@ -2,6 +2,6 @@
 
 #include "check.h"
 
-extern const TestCase device_tests[];
+extern const TestCase device_tests[], tensor_tests[], ops_tests[];
 
-static const TestCase* const suites[] = {device_tests, NULL};
+static const TestCase* const suites[] = {device_tests, tensor_tests, ops_tests, NULL};

@@ -33,6 +33,17 @@ const char* kept(const std::string& value) {
 }
 
 }  // namespace
+
+const char* device_name(Device device) { return kept(to_string(device)); }
+
+OnStream::OnStream(const IngotStream* stream, Device device) {
+  if (stream == nullptr) return;
+  stream_ = object_of(stream);
+  INGOT_CHECK(stream_->stream.device == device,
+              DeviceMismatch("the stream of a call", to_string(device), to_string(stream_->stream.device)));
+  guard_.emplace(stream_->stream);
+}
+
 }  // namespace ingot::c_api
 
 extern "C" {
@@ -64,7 +75,7 @@ IngotStatus ingot_device_info(int32_t index, IngotDeviceInfo* info, size_t size)
                                          std::to_string(all.size()) + " devices, counted from 0");
     const ComputeBackend& one = *all[static_cast<std::size_t>(index)];
     const BackendCapabilities& can = one.capabilities();
-    const IngotDeviceInfo values{.device = kept(to_string(one.device())),
+    const IngotDeviceInfo values{.device = device_name(one.device()),
                                  .name = kept(can.device_name),
                                  .total_memory = can.total_memory,
                                  .compute_units = can.compute_units,

@@ -82,10 +82,15 @@ Tensor from_dlpack(DLManagedTensor* capsule) {
               DeviceNotAvailable("DLPack device type " + std::to_string(in.device.device_type),
                                  "CPU and CUDA are known"));
   const bool on_cpu = in.device.device_type == kDLCPU;
+  INGOT_CHECK(on_cpu || (in.device.device_id >= 0 && in.device.device_id <= INT8_MAX),
+              DeviceNotAvailable("cuda:" + std::to_string(in.device.device_id), "there are not so many"));
   const Device device{on_cpu ? DeviceType::cpu : DeviceType::cuda,
                       static_cast<std::int8_t>(on_cpu ? 0 : in.device.device_id)};
   static_cast<void>(backend(device));  // throws where this process has no such device
   const Shape shape(std::span<const std::int64_t>(in.shape, static_cast<std::size_t>(in.ndim)));
+  INGOT_CHECK(in.data != nullptr || shape.numel() == 0, Error("from_dlpack: the capsule's data is null"));
+  for (int i = 0; in.strides != nullptr && i < in.ndim; ++i)
+    INGOT_CHECK(in.strides[i] >= 0, NotImplemented("negative strides in DLPack; copy the array first"));
   void* data = static_cast<char*>(in.data) + in.byte_offset;
   const auto release = [capsule] {
     if (capsule->deleter != nullptr) capsule->deleter(capsule);
