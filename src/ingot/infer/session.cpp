@@ -56,7 +56,8 @@ class TextRun {
 
   /// Once it is finished.
   WrittenText take() {
-    show(stream_.finish());
+    const bool ended_by_caller = sequence_->result().reason == StopReason::cancelled && !stream_.stopped();
+    if (!ended_by_caller) show(stream_.finish());
     written_.generation = sequence_->result();
     if (stream_.stopped()) written_.generation.reason = StopReason::stop_string;
     return std::move(written_);
@@ -101,7 +102,8 @@ Request Session::request(std::vector<std::int32_t> prompt, const TextOptions& op
   Request request{.prompt = std::move(prompt),
                   .max_tokens = options.max_tokens,
                   .sampling = options.sampling,
-                  .speculate = options.speculate};
+                  .speculate = options.speculate,
+                  .logprobs = options.logprobs};
   if (!options.ignore_end_tokens) request.stop_tokens = end_tokens_;
   const auto add = [](std::vector<TokenSequence>& to, std::vector<TokenSequence> more) {
     to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));

@@ -19,6 +19,7 @@ struct TextOptions {
   bool ignore_end_tokens = false;  ///< go on past the model's end tokens
   /// Tokens guessed ahead and checked in one forward pass (Request::speculate).
   std::int64_t speculate = 0;
+  std::int64_t logprobs = -1;  ///< Request::logprobs
 };
 
 }  // namespace ingot::infer
