@@ -13,5 +13,6 @@
 #include "ingot/c_api/error.h"
 #include "ingot/c_api/model.h"
 #include "ingot/c_api/ops.h"
+#include "ingot/c_api/scheduler.h"
 #include "ingot/c_api/tensor.h"
 #include "ingot/c_api/weights.h"

@@ -229,7 +229,7 @@ typedef struct {
 
 static void* generate_until_done(void* user) {
   Rival* rival = user;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 6; ++i) {
     IngotGenerateOptions options = greedy(rival->session, 20);
     options.ignore_end_tokens = 1;
     const IngotStatus status = ingot_session_generate(rival->session, "abc", &options, NULL, NULL, NULL);

@@ -2,7 +2,17 @@
 
 #include "check.h"
 
-extern const TestCase device_tests[], tensor_tests[], ops_tests[], weights_tests[], model_tests[];
+/* clang-format off: one a line */
+#define SUITES(SUITE) \
+  SUITE(device_tests) \
+  SUITE(tensor_tests) \
+  SUITE(ops_tests) \
+  SUITE(weights_tests) \
+  SUITE(model_tests) \
+  SUITE(scheduler_tests)
+/* clang-format on */
 
-static const TestCase* const suites[] = {device_tests,  tensor_tests, ops_tests,
-                                         weights_tests, model_tests,  NULL};
+#define DECLARE(name) extern const TestCase name[];
+#define LIST(name) name,
+SUITES(DECLARE)
+static const TestCase* const suites[] = {SUITES(LIST) NULL};

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/autograd/grad_mode.h"
+#include "ingot/base/json.h"
 #include "ingot/c_api/inner/generation.h"
 #include "ingot/c_api/inner/objects.h"
 #include "ingot/core/device_config.h"
@@ -26,7 +27,7 @@ namespace {
 
 std::string messages_arg(const char* messages) {
   std::string text = string_arg(messages, "messages");
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = parse_json_or_discard<nlohmann::json>(text);
   INGOT_CHECK(
       json.is_array() && std::ranges::all_of(json, [](const auto& one) { return one.is_object(); }),
       InvalidConfig("messages", R"(is no JSON list of objects such as [{"role": "user", "content": "Hi"}])"));
