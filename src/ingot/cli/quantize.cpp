@@ -1,34 +1,27 @@
-#include <algorithm>
-#include <filesystem>
+#include "ingot/export/quantize.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
-#include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/verbs.h"
-#include "ingot/cli/write_model.h"
+#include "ingot/cli/write_meter.h"
 #include "ingot/data/text_file.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/quality.h"
-#include "ingot/models/language/checkpoint.h"
-#include "ingot/models/language/config.h"
 #include "ingot/models/open_tokenizer.h"
-#include "ingot/quant/block_format.h"
 #include "ingot/quant/packed_matrix.h"
-#include "ingot/weights/quantized_writer.h"
 
 namespace ingot::cli {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-struct QuantizeOptions {
+struct QuantizeFlags {
   std::string source, destination, report;
   std::vector<std::string> formats;
   infer::PerplexityOptions window{.window = 256, .stride = 128};
@@ -36,54 +29,6 @@ struct QuantizeOptions {
   std::string shard_size = "5GB";
   bool json = false;
 };
-
-// The matrices of a transformer's layers: what other programs call its Linear modules, the router and the
-// head not counted.
-bool is_linear(const TensorInfo& info) {
-  return info.shape.size() == 2 && info.name.ends_with(".weight") &&
-         info.name.find(".layers.") != std::string::npos && !info.name.ends_with(".gate.weight");
-}
-
-std::uint64_t write_directory(const QuantizeOptions& o, const std::string& format) {
-  const ModelCheckpoint checkpoint = open_checkpoint(o.source);
-  const LanguageConfig config = LanguageConfig::from_json(checkpoint.config_json, checkpoint.config_path);
-  INGOT_CHECK(
-      config.model_type != "gpt2",
-      NotImplemented("a quantised safetensors directory of a GPT-2: its layers are no Linear modules, and "
-                     "other programs do not read them so; write a .gguf file instead"));
-  const QuantizedCheckpoint quantized = quantize_checkpoint(*checkpoint.weights, format, is_linear);
-  std::uint64_t bytes = 0;
-  for (const StoredTensor& tensor : quantized.tensors)
-    bytes += estimate_tensor_bytes(tensor.shape, tensor.dtype);
-  require_disk_space(o.destination, bytes, "the quantised model");
-  WriteMeter meter("quantising", bytes);
-  QuantizedCheckpoint metered = quantize_checkpoint(*checkpoint.weights, format, is_linear, meter.callback());
-  Json json = parse_json<Json>(checkpoint.config_json, checkpoint.weights->location() + ": config.json");
-  json["quantization_config"] = parse_json<Json>(quantized.config, "quantization_config");
-  AtomicDirectory out(o.destination);
-  write_file_atomically(out.file("config.json"), dump_json(json, 2) + "\n");
-  copy_companions(o.source, out.path());
-  SafetensorsOptions options;
-  options.max_shard_bytes = parse_bytes(o.shard_size, "--shard-size");
-  write_safetensors_directory(out.path(), metered.tensors, options);
-  out.commit();
-  return bytes;
-}
-
-std::uint64_t write(const QuantizeOptions& o, const std::string& format) {
-  if (!o.destination.ends_with(".gguf")) return write_directory(o, format);
-  const quant::BlockFormat* blocks = quant::find_block_format(format);
-  std::vector<std::string> known;
-  for (const quant::BlockFormat& block : quant::block_formats()) known.emplace_back(block.name);
-  INGOT_CHECK(
-      blocks != nullptr,
-      InvalidConfig("--format",
-                    fmt::format("'{}' is none that GGUF files hold: {}. A directory holds {}", format,
-                                fmt::join(known, ", "), fmt::join(quantized_checkpoint_formats(), ", "))));
-  return write_gguf_model(o.source, o.destination,
-                          {.encoding = {.dtype = std::nullopt, .blocks = blocks}, .label = "quantising"})
-      .bytes;
-}
 
 Json as_json(const infer::Divergence& d) {
   return {{"perplexity", d.text.perplexity()}, {"kl", d.kl}, {"same_top", d.same_top}};
@@ -113,7 +58,7 @@ void print_row(const infer::FormatQuality& q, double reference) {
       q.weights.kl, q.as_run.text.perplexity(), change(q.as_run), q.as_run.kl, 100 * q.as_run.same_top);
 }
 
-Json report(const QuantizeOptions& o, const std::vector<std::string>& formats) {
+Json report(const QuantizeFlags& o, const std::vector<std::string>& formats) {
   std::vector<std::int32_t> ids = open_tokenizer(o.source).encode(data::read_text_file(o.report));
   if (o.limit > 0 && o.limit < static_cast<std::int64_t>(ids.size()))
     ids.resize(static_cast<std::size_t>(o.limit));
@@ -142,31 +87,31 @@ Json report(const QuantizeOptions& o, const std::vector<std::string>& formats) {
   return {{"tokens", ids.size()}, {"perplexity", reference}, {"formats", rows}};
 }
 
-void check(const QuantizeOptions& o) {
+void check(const QuantizeFlags& o) {
   INGOT_CHECK(!o.destination.empty() || !o.report.empty(),
               InvalidConfig("destination", "give a file or directory to write, --report TEXT, or both"));
   INGOT_CHECK(
       o.destination.empty() || o.formats.size() == 1,
       InvalidConfig("--format", fmt::format("one format goes into a file; {} are named", o.formats.size())));
-  const std::vector<std::string> known = quant::quantized_formats();
-  for (const std::string& format : o.formats) {
-    INGOT_CHECK(std::ranges::find(known, format) != known.end(),
-                InvalidConfig("--format", fmt::format("'{}' is no format; there are: {}", format,
-                                                      fmt::join(known, ", "))));
-  }
-  std::error_code ignored;
-  INGOT_CHECK(o.destination.empty() || !fs::equivalent(o.source, o.destination, ignored),
-              InvalidConfig("destination", "is the source itself; give another name"));
+  for (const std::string& format : o.formats) check_quantized_format(format);
 }
 
-int run(QuantizeOptions o) {
+int run(QuantizeFlags o) {
   o.source = hub::resolve_model(o.source);
   check(o);
   Json result;
   if (!o.destination.empty()) {
-    const std::uint64_t bytes = write(o, o.formats.front());
-    result = {{"path", o.destination}, {"format", o.formats.front()}, {"bytes", bytes}};
-    if (!o.json) fmt::print("{}: {}, {} of tensors\n", o.destination, o.formats.front(), human_bytes(bytes));
+    WriteMeter meter("quantizing");
+    const WrittenModel written =
+        quantize_model({.source = o.source,
+                        .destination = o.destination,
+                        .format = o.formats.front(),
+                        .max_shard_bytes = parse_bytes(o.shard_size, "--shard-size")},
+                       meter.progress());
+    meter.finish();
+    result = {{"path", written.path}, {"format", o.formats.front()}, {"bytes", written.bytes}};
+    if (!o.json)
+      fmt::print("{}: {}, {} of tensors\n", written.path, o.formats.front(), human_bytes(written.bytes));
   }
   if (!o.report.empty()) {
     if (!o.destination.empty() && !o.json) fmt::print("\n");
@@ -179,7 +124,7 @@ int run(QuantizeOptions o) {
 }  // namespace
 
 void add_quantize(Command& root) {
-  auto o = std::make_shared<QuantizeOptions>();
+  auto o = std::make_shared<QuantizeFlags>();
   Command verb = root.verb("quantize", "Round a model's weights to fewer bits, and measure what that costs");
   verb.option("source", o->source, "A model directory, or a .gguf file").required();
   verb.option(

@@ -1,0 +1,116 @@
+#include "ingot/export/convert.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/log.h"
+#include "ingot/models/language/checkpoint.h"
+#include "ingot/weights/npz.h"
+#include "ingot/weights/open.h"
+#include "ingot/weights/raw.h"
+
+namespace ingot {
+namespace {
+
+/// What comes out; a name without an ending is a directory.
+struct ConvertTarget {
+  std::string format;
+  bool directory = false;
+};
+
+ConvertTarget target_of(const ConvertOptions& o) {
+  const std::string ending = std::filesystem::path(o.destination).extension().string();
+  const std::string by_name = ending == ".gguf" ? "gguf" : ending == ".npz" ? "npz" : "safetensors";
+  const std::string format = o.to.empty() ? by_name : o.to;
+  INGOT_CHECK(format == "gguf" || format == "npz" || format == "safetensors",
+              InvalidConfig("to", fmt::format("is '{}'; there are safetensors, gguf and npz", format)));
+  const bool directory = format == "safetensors" && ending != ".safetensors";
+  INGOT_CHECK(o.to.empty() || directory || o.to == by_name,
+              InvalidConfig("to", fmt::format("{} cannot be called {}", o.to, o.destination)));
+  return {format, directory};
+}
+
+std::shared_ptr<const WeightSource> open_tensors(const ConvertOptions& o) {
+  return o.raw.empty() ? open_weights(o.source) : open_raw(map_blob(o.source), parse_raw_tensors(o.raw));
+}
+
+SafetensorsOptions safetensors_options(const ConvertOptions& o) {
+  SafetensorsOptions options;
+  if (o.max_shard_bytes > 0) options.max_shard_bytes = o.max_shard_bytes;
+  return options;
+}
+
+WrittenModel write_model_directory(const ConvertOptions& o, const WeightEncoding& encoding,
+                                   const WriteProgress& progress) {
+  const ModelCheckpoint checkpoint = open_checkpoint(o.source);
+  const auto weights = encode_weights(checkpoint.weights, encoding, false);
+  const std::uint64_t bytes = weights->total_bytes();
+  require_disk_space(o.destination, bytes, "the converted model");
+  AtomicDirectory out(o.destination);
+  write_file_atomically(out.file("config.json"), config_with_dtype(checkpoint.config_json, encoding.dtype));
+  copy_companions(o.source, out.path());
+  write_safetensors_directory(out.path(), stored_tensors(*weights, count_written(progress, bytes)),
+                              safetensors_options(o));
+  out.commit();
+  return {o.destination, bytes};
+}
+
+WrittenModel write_gguf_file(const ConvertOptions& o, const WeightEncoding& encoding,
+                             const WriteProgress& progress) {
+  const GgufPlan plan{.encoding = encoding,
+                      .max_bytes = o.max_shard_bytes == 0 ? UINT64_MAX : o.max_shard_bytes};
+  return is_model(o.source) ? write_gguf_model(o.source, o.destination, plan, progress)
+                            : write_gguf_tensors(open_tensors(o), o.destination, plan, progress);
+}
+
+/// One file of tensors under the names that the source gives them (a GGUF model: its checkpoint's names).
+WrittenModel write_tensors(const ConvertOptions& o, const ConvertTarget& target, WeightEncoding encoding,
+                           const WriteProgress& progress) {
+  std::shared_ptr<const WeightSource> source =
+      is_model(o.source) ? open_checkpoint(o.source).weights : open_tensors(o);
+  const auto lacks = [](const TensorInfo& info) {
+    return info.dtype == DType::bf16 || info.dtype == DType::f8e4m3 || info.dtype == DType::f8e5m2;
+  };
+  if (target.format == "npz" && !encoding.dtype && std::ranges::any_of(source->tensors(), lacks)) {
+    log(LogLevel::warn, "ingot::convert",
+        "NumPy has no bf16 and no 8-bit floats: floating-point tensors become f32");
+    encoding.dtype = DType::f32;
+  }
+  const auto weights = encode_weights(std::move(source), encoding, false);
+  const std::uint64_t bytes = weights->total_bytes();
+  require_disk_space(o.destination, bytes, "the converted tensors");
+  const std::vector<StoredTensor> tensors = stored_tensors(*weights, count_written(progress, bytes));
+  if (target.format == "npz") {
+    write_npz(o.destination, tensors);
+  } else if (target.directory) {
+    AtomicDirectory out(o.destination);
+    write_safetensors_directory(out.path(), tensors, safetensors_options(o));
+    out.commit();
+  } else {
+    write_safetensors(o.destination, tensors);
+  }
+  return {o.destination, bytes};
+}
+
+}  // namespace
+
+ConvertedModel convert_model(const ConvertOptions& o, const WriteProgress& progress) {
+  const ConvertTarget target = target_of(o);
+  const WeightEncoding encoding = o.dtype.empty() ? WeightEncoding{} : parse_weight_encoding(o.dtype);
+  INGOT_CHECK(
+      encoding.blocks == nullptr || target.format == "gguf",
+      InvalidConfig("dtype", fmt::format("{} is a block format, which only GGUF files hold; convert to gguf",
+                                         o.dtype)));
+  check_destination(o.source, o.destination);
+  const WrittenModel written = target.format == "gguf" ? write_gguf_file(o, encoding, progress)
+                               : target.directory && is_model(o.source)
+                                   ? write_model_directory(o, encoding, progress)
+                                   : write_tensors(o, target, encoding, progress);
+  return {written.path, target.format, written.bytes};
+}
+
+}  // namespace ingot

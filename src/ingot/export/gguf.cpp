@@ -1,0 +1,64 @@
+#include "ingot/export/gguf.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/log.h"
+#include "ingot/models/language/checkpoint.h"
+#include "ingot/models/language/gguf_export.h"
+#include "ingot/models/open_tokenizer.h"
+#include "ingot/quant/block_format.h"
+#include "ingot/weights/open.h"
+
+namespace ingot {
+namespace {
+
+WrittenModel write_encoded(const std::shared_ptr<const WeightSource>& source, GgufMetadata metadata,
+                           std::vector<GgufTensor> tensors, const std::string& destination,
+                           const GgufPlan& plan, const WriteProgress& progress) {
+  const auto weights = encode_weights(source, plan.encoding, true);
+  const bool quantized = std::ranges::any_of(weights->tensors(), [](const TensorInfo& info) {
+    return quant::find_block_format(info.stored_as) != nullptr;
+  });
+  if (quantized) metadata.set("general.quantization_version", GgufValue::of_u32(2));
+  const std::uint64_t bytes = weights->total_bytes();
+  for (GgufTensor& tensor : gguf_tensors(*weights, count_written(progress, bytes)))
+    tensors.push_back(std::move(tensor));
+  require_disk_space(destination, bytes, "the converted model");
+  return {write_gguf_parts(destination, metadata, tensors, plan.max_bytes).front(), bytes};
+}
+
+}  // namespace
+
+WrittenModel write_gguf_model(const std::string& from, const std::string& destination, const GgufPlan& plan,
+                              const WriteProgress& progress) {
+  if (from.ends_with(".gguf")) {
+    const std::shared_ptr<const GgufSource> gguf = open_gguf(from);
+    GgufMetadata metadata;
+    for (const auto& [key, value] : gguf->fields().entries()) {
+      if (!key.starts_with("split.")) metadata.set(key, value);
+    }
+    return write_encoded(gguf, std::move(metadata), {}, destination, plan, progress);
+  }
+  GgufExport model = export_gguf(open_checkpoint(from));
+  const std::int64_t rows = model.weights->get_metadata("token_embd.weight").shape.at(0);
+  if (has_tokenizer(from) && !write_gguf_tokenizer(from, rows, model.metadata)) {
+    log(LogLevel::warn, "ingot::convert",
+        from +
+            ": its tokenizer is of a kind that GGUF has no lists for; the file holds its tokenizer.json, "
+            "which "
+            "Ingot reads and llama.cpp does not");
+  }
+  return write_encoded(model.weights, std::move(model.metadata), std::move(model.extra), destination, plan,
+                       progress);
+}
+
+WrittenModel write_gguf_tensors(const std::shared_ptr<const WeightSource>& source,
+                                const std::string& destination, const GgufPlan& plan,
+                                const WriteProgress& progress) {
+  return write_encoded(source, GgufMetadata(), {}, destination, plan, progress);
+}
+
+}  // namespace ingot

@@ -1,0 +1,47 @@
+#include "ingot/export/merge.h"
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/models/adapter/lora.h"
+#include "ingot/models/language/checkpoint.h"
+#include "ingot/models/language/model_directory.h"
+#include "ingot/weights/safetensors_writer.h"
+
+namespace ingot {
+
+WrittenModel merge_model(const MergeOptions& o, const WriteProgress& progress) {
+  check_destination(o.model, o.destination);
+  const ModelCheckpoint checkpoint = open_checkpoint(o.model);
+  LoadOptions options{.copy = false, .trainable = false};
+  if (!o.dtype.empty()) options.dtype = parse_dtype(o.dtype);
+  const auto model = load_language_model(checkpoint, options);
+  use_adapters(*model, o.adapters);
+  merge_adapters(*model);
+
+  std::vector<StoredTensor> tensors;
+  std::uint64_t bytes = 0;
+  for (const auto& [name, tensor] :
+       export_tensors(LanguageModel::weight_map(model->config), parameter_map(*model))) {
+    bytes += tensor.nbytes();
+    tensors.push_back(StoredTensor::of(name, tensor));
+  }
+  require_disk_space(o.destination, bytes, "the merged model");
+  const WrittenCallback written = count_written(progress, bytes);
+  for (StoredTensor& tensor : tensors) {
+    if (!written) break;
+    tensor.values = [values = tensor.values, &written] {
+      Tensor made = values();
+      written(made.nbytes());
+      return made;
+    };
+  }
+  AtomicDirectory out(o.destination);
+  const std::optional<DType> dtype = o.dtype.empty() ? std::nullopt : std::optional(parse_dtype(o.dtype));
+  write_file_atomically(out.file("config.json"), config_with_dtype(checkpoint.config_json, dtype));
+  copy_companions(o.model, out.path());
+  write_safetensors_directory(out.path(), tensors);
+  out.commit();
+  return {o.destination, bytes};
+}
+
+}  // namespace ingot

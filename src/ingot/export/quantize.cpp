@@ -1,0 +1,80 @@
+#include "ingot/export/quantize.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
+#include "ingot/models/language/checkpoint.h"
+#include "ingot/models/language/config.h"
+#include "ingot/quant/block_format.h"
+#include "ingot/quant/packed_matrix.h"
+#include "ingot/weights/quantized_writer.h"
+
+namespace ingot {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The matrices of a transformer's layers: what other programs call its Linear modules, the router and the
+// head not counted.
+bool is_linear(const TensorInfo& info) {
+  return info.shape.size() == 2 && info.name.ends_with(".weight") &&
+         info.name.find(".layers.") != std::string::npos && !info.name.ends_with(".gate.weight");
+}
+
+WrittenModel write_quantized_directory(const QuantizeOptions& o, const WriteProgress& progress) {
+  const ModelCheckpoint checkpoint = open_checkpoint(o.source);
+  const LanguageConfig config = LanguageConfig::from_json(checkpoint.config_json, checkpoint.config_path);
+  INGOT_CHECK(
+      config.model_type != "gpt2",
+      NotImplemented("a quantized safetensors directory of a GPT-2: its layers are no Linear modules, and "
+                     "other programs do not read them so; write a .gguf file instead"));
+  const QuantizedCheckpoint plan = quantize_checkpoint(*checkpoint.weights, o.format, is_linear);
+  std::uint64_t bytes = 0;
+  for (const StoredTensor& tensor : plan.tensors) bytes += estimate_tensor_bytes(tensor.shape, tensor.dtype);
+  require_disk_space(o.destination, bytes, "the quantized model");
+  const QuantizedCheckpoint counted =
+      quantize_checkpoint(*checkpoint.weights, o.format, is_linear, count_written(progress, bytes));
+  Json json = parse_json<Json>(checkpoint.config_json, checkpoint.weights->location() + ": config.json");
+  json["quantization_config"] = parse_json<Json>(plan.config, "quantization_config");
+  AtomicDirectory out(o.destination);
+  write_file_atomically(out.file("config.json"), dump_json(json, 2) + "\n");
+  copy_companions(o.source, out.path());
+  SafetensorsOptions options;
+  options.max_shard_bytes = o.max_shard_bytes;
+  write_safetensors_directory(out.path(), counted.tensors, options);
+  out.commit();
+  return {o.destination, bytes};
+}
+
+}  // namespace
+
+void check_quantized_format(const std::string& format) {
+  const std::vector<std::string> known = quant::quantized_formats();
+  INGOT_CHECK(std::ranges::find(known, format) != known.end(),
+              InvalidConfig("format", fmt::format("'{}' is not a format; there are: {}", format,
+                                                  fmt::join(known, ", "))));
+}
+
+WrittenModel quantize_model(const QuantizeOptions& o, const WriteProgress& progress) {
+  check_quantized_format(o.format);
+  check_destination(o.source, o.destination);
+  if (!o.destination.ends_with(".gguf")) return write_quantized_directory(o, progress);
+  const quant::BlockFormat* blocks = quant::find_block_format(o.format);
+  std::vector<std::string> known;
+  for (const quant::BlockFormat& block : quant::block_formats()) known.emplace_back(block.name);
+  INGOT_CHECK(
+      blocks != nullptr,
+      InvalidConfig("format",
+                    fmt::format("'{}' is none that GGUF files hold: {}. A directory holds {}", o.format,
+                                fmt::join(known, ", "), fmt::join(quantized_checkpoint_formats(), ", "))));
+  return write_gguf_model(o.source, o.destination, {.encoding = {.dtype = std::nullopt, .blocks = blocks}},
+                          progress);
+}
+
+}  // namespace ingot

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ingot/export/gguf.h"
+
+namespace ingot {
+
+/// How a model's weights are rounded to fewer bits and written.
+struct QuantizeOptions {
+  std::string source;       ///< a model directory, or a .gguf file
+  std::string destination;  ///< NAME.gguf for llama.cpp's formats; a directory for int4, int8, fp8 and nf4
+  std::string format;       ///< "q4_k", "q8_0", "int4-g128", "nf4", "fp8", ...
+  std::uint64_t max_shard_bytes = 5'000'000'000;  ///< a directory gets several files above this
+};
+
+/// InvalidConfig lists the formats where it is none, or none that the destination can hold.
+WrittenModel quantize_model(const QuantizeOptions& options, const WriteProgress& progress = {});
+/// InvalidConfig that lists the formats for a name that is none.
+void check_quantized_format(const std::string& format);
+
+}  // namespace ingot
