@@ -11,6 +11,7 @@
 /// examples.
 #include "ingot/c_api/device.h"
 #include "ingot/c_api/error.h"
+#include "ingot/c_api/export.h"
 #include "ingot/c_api/model.h"
 #include "ingot/c_api/ops.h"
 #include "ingot/c_api/scheduler.h"

@@ -9,7 +9,8 @@
   SUITE(ops_tests) \
   SUITE(weights_tests) \
   SUITE(model_tests) \
-  SUITE(scheduler_tests)
+  SUITE(scheduler_tests) \
+  SUITE(export_tests)
 /* clang-format on */
 
 #define DECLARE(name) extern const TestCase name[];
