@@ -16,4 +16,5 @@
 #include "ingot/c_api/ops.h"
 #include "ingot/c_api/scheduler.h"
 #include "ingot/c_api/tensor.h"
+#include "ingot/c_api/train.h"
 #include "ingot/c_api/weights.h"

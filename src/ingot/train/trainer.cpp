@@ -319,6 +319,17 @@ bool Trainer::step() {
   return !s.end().has_value();
 }
 
+std::string Trainer::save() {
+  State& s = *state_;
+  INGOT_CHECK(s.options.checkpoints.has_value(),
+              InvalidConfig("checkpoints", "names no directory, so there is nowhere to save to"));
+  s.begin();
+  s.end_steps(0);
+  s.save();
+  s.end_saving();
+  return s.last_checkpoint;
+}
+
 TrainEnd Trainer::finish() {
   State& s = *state_;
   s.begin();

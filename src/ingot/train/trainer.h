@@ -63,6 +63,9 @@ class Trainer {
   /// metrics are reported one call later. False when the run is over. Throws NonFinite, naming the step, when
   /// the loss or a gradient is not finite; checkpoints stay.
   bool step();
+  /// Writes a checkpoint of where the run is, whole on return, and returns its path. InvalidConfig where the
+  /// options name no place for checkpoints.
+  std::string save();
   /// Ends a run, wherever it is: the last metrics, evaluation and checkpoint.
   TrainEnd finish();
   /// All steps that remain, and finish().

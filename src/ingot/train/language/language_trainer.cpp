@@ -72,6 +72,7 @@ LanguageTrainer::LanguageTrainer(TrainConfig config, LanguageTrainerHooks hooks)
 
 LanguageTrainer::~LanguageTrainer() = default;
 
+std::string LanguageTrainer::save() { return state_->trainer.save(); }
 bool LanguageTrainer::step() { return state_->trainer.step(); }
 
 TrainResult LanguageTrainer::finish() {

@@ -41,6 +41,8 @@ class LanguageTrainer {
   /// One optimiser step: Trainer::step. finish() ends such a run.
   bool step();
   TrainResult finish();
+  /// Writes a checkpoint now: Trainer::save.
+  std::string save();
 
   const TrainConfig& config() const;
   LanguageModel& model();
