@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <vector>
 
 #include "ingot/autograd/engine.h"
@@ -54,9 +55,17 @@ class TableTask : public TrainTask {
     return {.metrics = loss.detach()};
   }
 
+  void read(std::span<const float> metrics, StepRecord& record) override {
+    TrainTask::read(metrics, record);
+    record.values = {{"root loss", std::sqrt(record.loss)}};
+  }
+
   std::optional<double> evaluate() override {
     const NoGrad no_grad;
     return options_.validates ? std::optional<double>(mean_loss(48, 64).item()) : std::nullopt;
+  }
+  void read_evaluation(EvalRecord& record) const override {
+    record.values = {{"root loss", std::sqrt(record.loss)}, {"rows", 16}};
   }
 
   std::string settings() const override {

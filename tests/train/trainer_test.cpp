@@ -199,7 +199,14 @@ TEST_F(TrainerTest, ReportersAreToldAndAResumedRunGoesOnInItsFiles) {
   EXPECT_EQ(saved, 3);  // of steps 12, 16, 20
   EXPECT_EQ(lines(), 24);
   EXPECT_EQ(resumed.history().steps().size(), 20U);
-  EXPECT_NE(read_file(directory_.at("run/report.html")).find("Learning rate"), std::string::npos);
+  const StepRecord& read_back = resumed.history().steps().front();
+  ASSERT_EQ(read_back.values.size(), 1U);
+  EXPECT_EQ(read_back.values[0].first, "root loss");
+  EXPECT_DOUBLE_EQ(read_back.values[0].second, std::sqrt(read_back.loss));
+  EXPECT_EQ(resumed.history().evaluations().front().values.back(), (NamedValues::value_type{"rows", 16}));
+  const std::string report = read_file(directory_.at("run/report.html"));
+  for (const char* chart : {"Learning rate", "\"root loss\"", "\"rows\""})
+    EXPECT_NE(report.find(chart), std::string::npos) << chart;
   EXPECT_TRUE(std::filesystem::exists(directory_.at("run/tensorboard")));
 }
 

@@ -2,9 +2,14 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ingot {
+
+/// Metrics of one kind of training beside the loss, in the order they are shown: "entropy", "kl". A step and
+/// an evaluation may share names, and are then drawn in one chart.
+using NamedValues = std::vector<std::pair<std::string, double>>;
 
 struct StepRecord {
   std::int64_t step = 0;  ///< optimiser steps done
@@ -15,6 +20,7 @@ struct StepRecord {
   double tokens_per_second = 0;
   double flops = 0;    ///< FLOP/s
   double seconds = 0;  ///< of this step
+  NamedValues values = {};
 };
 
 struct EvalRecord {
@@ -22,6 +28,7 @@ struct EvalRecord {
   double loss = 0;    ///< on validation data
   bool ema = false;   ///< of the averaged weights
   bool best = false;  ///< the least so far
+  NamedValues values = {};
 };
 
 struct SampleRecord {

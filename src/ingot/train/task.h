@@ -50,8 +50,9 @@ class TrainTask {
   /// Whether gradients() changes tensors that save() keeps, such as running statistics: a checkpoint then
   /// copies them before the next step begins, and not beside it.
   virtual bool gradients_change_state() const { return false; }
-  /// Tells the loss, and what else `metrics` hold, of step record.step. Called in the order of steps. Here:
-  /// the loss, then the norm of the gradients if there is a second value.
+  /// Tells the loss, and what else `metrics` hold, of step record.step; metrics of this kind of training
+  /// alone go to record.values. Called in the order of steps. Here: the loss, then the norm of the gradients
+  /// if there is a second value.
   virtual void read(std::span<const float> metrics, StepRecord& record);
   virtual StepSize step_size() const { return {}; }
   /// What to do about a loss that is not finite, for an error.
@@ -59,6 +60,8 @@ class TrainTask {
 
   /// The mean loss on validation data with the model as it is; nothing where there is no target in it.
   virtual std::optional<double> evaluate() = 0;
+  /// Adds what else the last evaluate() measured to record.values.
+  virtual void read_evaluation(EvalRecord& /*record*/) const {}
   /// After each evaluation that decides which weights are best, with those weights in the model.
   virtual void evaluated(const EvalRecord& /*record*/) {}
   /// What the model writes after an evaluation.

@@ -186,6 +186,7 @@ void Trainer::State::evaluate_weights(bool averages, bool decides) {
   const std::optional<double> loss = task.evaluate();
   if (!loss.has_value()) return;
   EvalRecord record{.step = progress.step, .loss = *loss, .ema = averages};
+  task.read_evaluation(record);
   if (decides) record.best = progress.best.note(record.step, *loss, options.ties_are_best);
   history.add(record);
   tell([&](Reporter& r) { r.evaluation(record); });

@@ -38,8 +38,10 @@ class ConsoleReporter : public Reporter {
   }
 
   void evaluation(const EvalRecord& r) override {
-    say(fmt::format("step {:>6}  {} loss {:.4f}", r.step, r.ema ? "averaged validation" : "validation",
-                    r.loss));
+    std::string line = fmt::format("step {:>6}  {} loss {:.4f}", r.step,
+                                   r.ema ? "averaged validation" : "validation", r.loss);
+    for (const auto& [name, value] : r.values) line += fmt::format(" · {} {:.4g}", name, value);
+    say(line);
   }
 
   void sample(const SampleRecord& r) override {

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -68,6 +70,41 @@ ReportChart throughput_chart(const RunHistory& history, const RunInfo& info) {
   return chart;
 }
 
+// NaN, a gap, where a record lacks the name.
+double value_named(const NamedValues& values, const std::string& name) {
+  const auto found = std::ranges::find(values, name, &NamedValues::value_type::first);
+  return found == values.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
+}
+
+// In the order in which the run first told them.
+std::vector<std::string> value_names(const RunHistory& history) {
+  std::vector<std::string> names;
+  const auto note = [&](const NamedValues& values) {
+    for (const auto& [name, value] : values)
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  };
+  for (const StepRecord& r : history.steps()) note(r.values);
+  for (const EvalRecord& r : history.evaluations()) note(r.values);
+  return names;
+}
+
+ReportChart value_chart(const RunHistory& history, const std::string& name) {
+  ReportChart chart{.title = name, .x_label = "step", .y_label = name};
+  const auto told = [&](const StepRecord& r) { return !std::isnan(value_named(r.values, name)); };
+  if (std::ranges::any_of(history.steps(), told))
+    chart.series.push_back(series_of(
+        history, "training", [&](const StepRecord& r) { return value_named(r.values, name); }, true));
+  ReportSeries validation{.name = "validation"};
+  for (const EvalRecord& r : history.evaluations()) {
+    const double value = value_named(r.values, name);
+    if (r.ema || std::isnan(value)) continue;
+    validation.x.push_back(static_cast<double>(r.step));
+    validation.y.push_back(value);
+  }
+  if (!validation.x.empty()) chart.series.push_back(std::move(validation));
+  return chart;
+}
+
 std::string device_name(const RunInfo& info) { return backend(info.device).capabilities().device_name; }
 
 double median_flops(const RunHistory& history) {
@@ -126,6 +163,7 @@ Report report_of(const RunHistory& history, const RunInfo& info) {
   norm.series.push_back(series_of(
       history, "gradient norm", [](const StepRecord& r) { return r.grad_norm; }, true));
   report.charts.push_back(std::move(norm));
+  for (const std::string& name : value_names(history)) report.charts.push_back(value_chart(history, name));
   for (const SampleRecord& s : history.samples()) {
     std::string caption;
     for (const EvalRecord& e : history.evaluations()) {

@@ -15,22 +15,42 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kValues = "values";
+
 std::string metrics_path(const std::string& output_dir) { return output_dir + "/metrics.jsonl"; }
 
+void put_values(Json& json, const NamedValues& values) {
+  if (!values.empty()) json[kValues] = Json::object();
+  for (const auto& [name, value] : values) json[kValues][name] = value;
+}
+
+NamedValues values_of(const Json& json) {
+  NamedValues values;
+  const auto found = json.find(kValues);
+  if (found == json.end() || !found->is_object()) return values;
+  for (const auto& [name, value] : found->items())
+    if (value.is_number()) values.emplace_back(name, value.get<double>());
+  return values;
+}
+
 Json to_json(const StepRecord& r) {
-  return {{"type", "train"},
-          {"step", r.step},
-          {"epoch", r.epoch},
-          {"loss", r.loss},
-          {"learning_rate", r.learning_rate},
-          {"grad_norm", r.grad_norm},
-          {"tokens_per_second", r.tokens_per_second},
-          {"gflops", r.flops * 1e-9},
-          {"seconds", r.seconds}};
+  Json json{{"type", "train"},
+            {"step", r.step},
+            {"epoch", r.epoch},
+            {"loss", r.loss},
+            {"learning_rate", r.learning_rate},
+            {"grad_norm", r.grad_norm},
+            {"tokens_per_second", r.tokens_per_second},
+            {"gflops", r.flops * 1e-9},
+            {"seconds", r.seconds}};
+  put_values(json, r.values);
+  return json;
 }
 
 Json to_json(const EvalRecord& r) {
-  return {{"type", "eval"}, {"step", r.step}, {"eval_loss", r.loss}, {"ema", r.ema}};
+  Json json{{"type", "eval"}, {"step", r.step}, {"eval_loss", r.loss}, {"ema", r.ema}};
+  put_values(json, r.values);
+  return json;
 }
 
 Json to_json(const SampleRecord& r) {
@@ -94,9 +114,12 @@ RunHistory read_history(const std::string& output_dir, std::int64_t last_step) {
     if (type == "train") {
       history.add(StepRecord{step, number("epoch"), number("loss"), number("learning_rate"),
                              number("grad_norm"), number("tokens_per_second"), number("gflops") * 1e9,
-                             number("seconds")});
+                             number("seconds"), values_of(json)});
     } else if (type == "eval") {
-      history.add(EvalRecord{.step = step, .loss = number("eval_loss"), .ema = json.value("ema", false)});
+      history.add(EvalRecord{.step = step,
+                             .loss = number("eval_loss"),
+                             .ema = json.value("ema", false),
+                             .values = values_of(json)});
     } else if (type == "sample") {
       history.add(SampleRecord{step, json.value("prompt", ""), json.value("text", "")});
     }

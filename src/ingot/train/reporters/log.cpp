@@ -15,13 +15,19 @@ class LogReporter : public Reporter {
   void step(const StepRecord& r) override {
     log_training_step(r.step, info_->total_steps, r.loss, r.learning_rate);
     const MemoryTracker& memory = backend(info_->device).memory();
+    log_values(r.step, r.values);
     log_memory_usage(memory.allocated(), memory.peak(), fmt::format("after step {}", r.step));
   }
   void evaluation(const EvalRecord& r) override {
     log_metrics({{"step", r.step}, {r.ema ? "ema_eval_loss" : "eval_loss", r.loss}});
+    log_values(r.step, r.values);
   }
 
  private:
+  static void log_values(std::int64_t step, const NamedValues& values) {
+    for (const auto& [name, value] : values) log_metrics({{"step", step}, {name, value}});
+  }
+
   const RunInfo* info_ = nullptr;
 };
 

@@ -18,9 +18,13 @@ class TensorBoardReporter : public Reporter {
     writer_->scalar("train/grad_norm", static_cast<float>(r.grad_norm), r.step);
     if (r.tokens_per_second > 0)
       writer_->scalar("train/tokens_per_second", static_cast<float>(r.tokens_per_second), r.step);
+    for (const auto& [name, value] : r.values)
+      writer_->scalar("train/" + name, static_cast<float>(value), r.step);
   }
   void evaluation(const EvalRecord& r) override {
     writer_->scalar(r.ema ? "eval/ema_loss" : "eval/loss", static_cast<float>(r.loss), r.step);
+    for (const auto& [name, value] : r.values)
+      writer_->scalar((r.ema ? "eval/ema_" : "eval/") + name, static_cast<float>(value), r.step);
   }
   void sample(const SampleRecord& r) override {
     writer_->text("samples", "**" + r.prompt + "**" + r.text, r.step);
