@@ -2,14 +2,18 @@
 
 #include "tests/models/goldens.h"
 #include "tests/support/op_case.h"
+#include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/models/registry.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/reduce.h"
+#include "ingot/weights/open.h"
 
 namespace ingot {
 namespace {
@@ -81,6 +85,50 @@ TEST(DualPoolNet, RefusesImpossibleSizesAndOtherInputs) {
   const DualPoolNet net(source, small_net());
   EXPECT_THROW(net(testing::randn({1, 5, 3}, 2), testing::randn({1, 3}, 3)), ShapeMismatch);
   EXPECT_THROW(net(testing::randn({1, 3, 5}, 2), testing::randn({1, 4}, 3)), ShapeMismatch);
+}
+
+TEST(DualPoolNet, OpensWhatItSaved) {
+  const test::TemporaryDirectory directory;
+  for (const bool final_norm : {true, false}) {
+    DualPoolNetConfig config = small_net();
+    config.final_norm = final_norm;
+    InitSource source(5);
+    DualPoolNet net(source, config);
+    const std::string path = directory.at(final_norm ? "normed" : "plain");
+    save_dual_pool_net(path, net);
+    const auto opened = open_dual_pool_net(path);
+    const Tensor x = test::expected(kGolden, "x"), context = test::expected(kGolden, "context");
+    EXPECT_EQ((*opened)(x, context).danger.detach().to_vector<float>(),
+              net(x, context).danger.detach().to_vector<float>());
+    EXPECT_EQ(describe_model(path), "dual_pool_net, 2 blocks of 8 channels, reads 3 x 5, 6 actions");
+    EXPECT_TRUE(check_model(path, open_weights(path))->fits());
+  }
+}
+
+TEST(DualPoolNet, ADirectoryOfAnotherShapeOrModelIsRefusedByName) {
+  const test::TemporaryDirectory directory;
+  InitSource source(5);
+  DualPoolNet net(source, small_net());
+  const std::string path = directory.at("net");
+  save_dual_pool_net(path, net);
+  const auto message = [&](const std::string& from, const std::string& to) {
+    std::string json = net.config.to_json();
+    json.replace(json.find(from), from.size(), to);
+    write_file_atomically(path + "/config.json", json);
+    return test::message_of<Error>([&] { open_dual_pool_net(path); });
+  };
+  const auto expect = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect(message("\"actions\": 6", "\"actions\": 7"), "policy_output.weight");
+  expect(message("\"blocks\": 2", "\"blocks\": 3"), "blocks.2.conv1.weight");
+  expect(message("\"blocks\": 2", "\"blocks\": 4096000"), "blocks");
+  expect(message("\"blocks\": 2", "\"blocks\": 1"), "blocks.1.conv1.weight");
+  expect(message("\"kernel\": 3", "\"kernel\": 4"), "kernel: must be odd");
+  expect(message("\"width\": 5,", ""), "width: is missing");
+  expect(message("dual_pool_net", "bert"), "model_type: is 'bert', expected 'dual_pool_net'");
+  expect(test::message_of<IoError>([&] { open_dual_pool_net(directory.at("none")); }),
+         "is not a model directory");
 }
 
 }  // namespace

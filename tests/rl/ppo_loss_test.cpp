@@ -1,12 +1,15 @@
 #include "ingot/rl/ppo_loss.h"
 
 #include <cmath>
+#include <limits>
 
 #include <gtest/gtest.h>
 
 #include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
 #include "ingot/base/rng.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/reduce.h"
 #include "ingot/rl/masked_policy.h"
 
 namespace ingot {
@@ -126,6 +129,26 @@ TEST(MaskedPolicy, ALoneLegalActionIsTakenWhateverItsLogit) {
   const Tensor log_all = masked_log_softmax(Tensor::from(logits, {1, 3}), Tensor::from(legal, {1, 3}));
   EXPECT_EQ(sample_action(log_all.to_vector<float>(), legal, 0.7), 2);
   EXPECT_THROW(sample_action(log_all.to_vector<float>(), std::vector<float>(legal.size(), 0.0F), 0.5), Error);
+}
+
+TEST(MaskedPolicy, LogitsOfIllegalActionsChangeNothing) {
+  const Tensor legal = Tensor::from(std::vector<float>{1, 0, 1}, {1, 3});
+  const auto gradients_beside = [&](float illegal) {
+    Tensor logits = Tensor::from(std::vector<float>{2, illegal, 1}, {1, 3});
+    logits.set_requires_grad(true);
+    const Tensor log_all = masked_log_softmax(logits, legal);
+    backward(sum(exp(log_all) * log_all));  // minus the entropy
+    std::vector<float> all = exp(log_all).detach().to_vector<float>();
+    const std::vector<float> gradient = logits.grad().to_vector<float>();
+    all.insert(all.end(), gradient.begin(), gradient.end());
+    return all;
+  };
+  const std::vector<float> usual = gradients_beside(0);
+  EXPECT_NEAR(usual[0], 1 / (1 + std::exp(-1.0)), 1e-6);
+  EXPECT_EQ(usual[1], 0);
+  EXPECT_EQ(usual[4], 0);
+  for (const float illegal : {3e9F, -3e9F, std::numeric_limits<float>::infinity(), NAN})
+    EXPECT_EQ(gradients_beside(illegal), usual) << illegal;
 }
 
 TEST(MaskedPolicy, APolicyThatIsNotANumberIsNamed) {

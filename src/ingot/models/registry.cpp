@@ -18,6 +18,7 @@
 #include "ingot/models/language/checkpoint.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/models/language/family.h"
+#include "ingot/models/policy/dual_pool_net.h"
 #include "ingot/models/tensorflow_names.h"
 
 namespace ingot {
@@ -116,6 +117,12 @@ std::vector<ModelInfo> other_rows() {
                     "as published or as in the paper"},
        .repositories = {},
        .tasks = {forecast}},
+      {.name = std::string(kDualPoolNet),
+       .summary = "pre-activation SE-ResNet that plays mahjong (docs/self-play.md)",
+       .architectures = {},
+       .variants = {"85 channels, or 96 with context", "a final norm, or none"},
+       .repositories = {},
+       .tasks = {play}},
   };
 }
 
@@ -247,6 +254,11 @@ std::string describe_model(const std::string& path) {
     return fmt::format("{}, reads {} steps of {} series, forecasts {}", c.model, c.lookback, c.channels,
                        c.horizon);
   }
+  if (opened.info->can(play)) {
+    const DualPoolNetConfig c = DualPoolNetConfig::from_json(opened.text, opened.path);
+    return fmt::format("{}, {} blocks of {} channels, reads {} x {}, {} actions", opened.info->name, c.blocks,
+                       c.channels, c.input_channels, c.width, c.actions);
+  }
   const LanguageConfig c = LanguageConfig::from_json(opened.text, opened.path);
   std::string experts;
   if (c.num_experts > 0)
@@ -267,6 +279,8 @@ std::optional<ArchitectureReport> check_model(const std::string& path,
     return BertModel::architecture_check(with_heads_of(config, weights), weights);
   }
   if (opened.info->can(forecast)) return ForecastModel::architecture_check(read_forecaster(opened), weights);
+  if (opened.info->can(play))
+    return DualPoolNet::architecture_check(DualPoolNetConfig::from_json(opened.text, opened.path), weights);
   return LanguageModel::architecture_check(LanguageConfig::from_json(opened.text, opened.path), weights);
 }
 

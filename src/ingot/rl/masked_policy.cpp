@@ -5,13 +5,25 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/reduce.h"
 
 namespace ingot {
+namespace {
+
+// So far below every logit that its exponential is 0; finite, so that 0 times it is 0 in an entropy.
+constexpr float kNever = -1e30F;
+
+}  // namespace
 
 Tensor masked_log_softmax(const Tensor& logits, const Tensor& legal) {
-  return log_softmax(logits + scale(legal, 1e9, -1e9));
+  const auto constant = [&](float value, DType dtype) {
+    return to(Tensor::scalar(value, logits.device()), dtype);
+  };
+  const Tensor wide = logits.dtype() == DType::f64 ? logits : to(logits, DType::f32);
+  const Tensor may = greater(legal, constant(0, legal.dtype()));
+  return log_softmax(where(may, wide, constant(kNever, wide.dtype())));
 }
 
 std::int32_t sample_action(std::span<const float> log_probabilities, std::span<const float> legal,

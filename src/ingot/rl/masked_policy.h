@@ -8,8 +8,8 @@
 
 namespace ingot {
 
-/// log softmax over the legal actions: logits, legal (f32, 1 or 0): [batch, actions]. Illegal actions get
-/// about -1e9, probability 0 and no gradient.
+/// log softmax over the legal actions: logits, legal (f32, 1 or 0): [batch, actions]; f32 (f64 for f64). What
+/// the logits of illegal actions are changes nothing: they get about -1e30, probability 0 and gradient 0.
 Tensor masked_log_softmax(const Tensor& logits, const Tensor& legal);
 
 /// An action by its probability exp(log_probability) for a uniform number in [0, 1); always one of the legal

@@ -6,6 +6,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/validated.h"
+#include "ingot/models/require.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/reduce.h"
@@ -61,7 +62,8 @@ void DualPoolNetConfig::validate() const {
     INGOT_CHECK(holds, InvalidConfig(std::string("dual_pool_net.") + key, problem));
   };
   const auto positive = [&](const char* key, std::int64_t value) {
-    check(key, value > 0, "must be positive, got " + std::to_string(value));
+    check(key, value > 0 && value <= kMaxModelSize,
+          "must be from 1 to " + std::to_string(kMaxModelSize) + ", got " + std::to_string(value));
   };
   positive("input_channels", input_channels);
   positive("width", width);

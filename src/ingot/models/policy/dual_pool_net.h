@@ -1,8 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "ingot/models/architecture_check.h"
 #include "ingot/nn/conv.h"
 #include "ingot/nn/linear.h"
 
@@ -22,7 +25,13 @@ struct DualPoolNetConfig {
   bool final_norm = true;          ///< before the heads: 2·channels parameters
   /// Throws InvalidConfig naming the key.
   void validate() const;
+
+  /// That of a config.json, whose model_type is kDualPoolNet. FormatError for another model; `path` names the
+  /// file.
+  static DualPoolNetConfig from_json(std::string_view json, const std::string& path);
+  std::string to_json() const;
 };
+inline constexpr std::string_view kDualPoolNet = "dual_pool_net";
 
 /// x + gate(h)·h, h = conv(mish(GN(conv(mish(GN(x)))))): pre-activation (He et al. 2016), channels-last. The
 /// gate is sigmoid(mlp(mean of h) + mlp(max of h)), means and maxima over the places.
@@ -60,7 +69,13 @@ struct DualPoolOutput {
 
 /// Pre-activation SE-ResNet with the heads of mahjong self-play.
 struct DualPoolNet {
+  using Config = DualPoolNetConfig;
   DualPoolNet(const ParamSource& source, const DualPoolNetConfig& config);
+  // A PortableModel.
+  static WeightMap weight_map(const Config&) { return {}; }
+  static ArchitectureReport architecture_check(const Config& config, const WeightSource& weights);
+  static std::unique_ptr<DualPoolNet> from_weights(const Config& config, const WeightSource& weights,
+                                                   const LoadOptions& options = {});
   /// observation: [batch, input_channels, width]; rank_context: [batch, rank_context]. Throws ShapeMismatch.
   DualPoolOutput operator()(const Tensor& observation, const Tensor& rank_context) const;
   /// The trunk's result, [batch, width, channels].
@@ -80,5 +95,12 @@ struct DualPoolNet {
   ReluMlp value_head, rank_head, tenpai_head;
   Conv1d danger_conv;
 };
+
+/// Writes config.json and model.safetensors, all or nothing. IoError where the directory cannot be written.
+void save_dual_pool_net(const std::string& directory, DualPoolNet& net);
+/// Opens such a directory. Throws IoError, FormatError where it holds another model, and Error listing every
+/// tensor that is missing or has another shape than config.json says.
+std::unique_ptr<DualPoolNet> open_dual_pool_net(const std::string& directory,
+                                                const LoadOptions& options = {});
 
 }  // namespace ingot
