@@ -123,5 +123,25 @@ TEST(MahjongCommand, WatchingThroughAPipeIsPlainText) {
   EXPECT_NE(replayed.output.find("player 0: discard"), std::string::npos);
 }
 
+TEST(MahjongCommand, ADatasetIsMadeAndCountedAndACorruptLogInItNamed) {
+  const test::TemporaryDirectory directory;
+  const std::string games = directory.at("games");
+  const Outcome made =
+      run_ingot({"mahjong", "dataset", "generate", "--games", "2", "--length", "round", "-o", games});
+  EXPECT_EQ(made.exit_code, 0) << made.errors;
+  std::ofstream(games + "/broken.json") << "{\"type\":\"start_game\"}\n{";
+  const auto stats =
+      json_of(run_ingot({"mahjong", "dataset", "stats", games, "--length", "round", "--json"}));
+  EXPECT_EQ(stats["games"], 2);
+  EXPECT_EQ(stats["whole_games"], 2);
+  EXPECT_GT(stats["decisions"].get<int>(), 40);
+  EXPECT_GT(stats["actions"]["discard"]["chosen"].get<int>(), 20);
+  ASSERT_EQ(stats["refused"].size(), 1U);
+  EXPECT_NE(stats["refused"][0]["error"].get<std::string>().find("broken.json"), std::string::npos);
+  const auto sample = json_of(
+      run_ingot({"mahjong", "dataset", "sample", games, "--length", "round", "--count", "1", "--json"}));
+  EXPECT_TRUE(std::ranges::find(sample["legal"], sample["chosen"]) != sample["legal"].end());
+}
+
 }  // namespace
 }  // namespace ingot::testing

@@ -4,35 +4,16 @@
 #include <sstream>
 
 #include "tests/mahjong/data.h"
+#include "tests/mahjong/games.h"
 #include "tests/support/source_dir.h"
 #include <fmt/core.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include "ingot/mahjong/log.h"
 #include "ingot/mahjong/tracker.h"
 
 namespace ingot::mahjong {
 namespace {
-
-// A random game as mjai text; the players' names do not matter.
-std::string random_game_mjai(std::uint64_t seed, const Rules& rules = {}) {
-  Events events;
-  Table table = start_game(rules, seed_from_number(seed), 0, &events);
-  ChaCha8 random(game_seed(table.session, 5));
-  while (!table.over()) {
-    if (table.pub.phase == Phase::RoundOver) {
-      next_round(table, &events);
-      continue;
-    }
-    const int player = __builtin_ctz(table.to_act());
-    const ActionList legal = legal_actions(table, player);
-    apply(table, player, legal[random.below(static_cast<std::uint32_t>(legal.size()))], &events);
-  }
-  std::string text;
-  for (const Event& event : events) text += to_mjai(event) + "\n";
-  return text;
-}
 
 TEST(Mjai, WrittenGamesReplayToTheSameEnd) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
@@ -148,10 +129,7 @@ TEST(Mjai, AnEditedLogIsRefusedAtTheFirstImpossibleEvent) {
 TEST(Archive, GzipFilesAreReadAndBombsRefused) {
   const std::string path = testing::TempDir() + "ingot_mahjong_test.json.gz";
   const std::string text = random_game_mjai(1);
-  gzFile file = gzopen(path.c_str(), "wb");
-  ASSERT_NE(file, nullptr);
-  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
-  gzclose(file);
+  write_log(path, text);
   EXPECT_EQ(read_maybe_gzip(path), text);
   EXPECT_NO_THROW(replay(read_log(path)));
   EXPECT_THROW(read_maybe_gzip(path, 1000), FormatError);
@@ -162,24 +140,6 @@ TEST(Archive, GzipFilesAreReadAndBombsRefused) {
   EXPECT_THROW(read_maybe_gzip(path), FormatError);
   std::filesystem::remove(path);
   EXPECT_THROW(read_maybe_gzip(path), IoError);
-}
-
-TEST(Archive, ExamplesHoldTheChosenActionAmongTheLegalOnes) {
-  const std::string path = testing::TempDir() + "ingot_mahjong_examples.json";
-  std::ofstream(path) << random_game_mjai(2);
-  int examples = 0, errors = 0;
-  const std::size_t used = stream_examples(
-      {path, path + ".missing"},
-      [&](const TrainingExample& example) {
-        ++examples;
-        EXPECT_TRUE(example.policy_mask >> example.policy_index & 1);
-        EXPECT_TRUE(legal_actions(example.observation).contains(example.action));
-      },
-      [&](const Error&) { ++errors; });
-  EXPECT_EQ(used, 1U);
-  EXPECT_EQ(errors, 1);
-  EXPECT_GT(examples, 300);
-  std::filesystem::remove(path);
 }
 
 TEST(Archive, TheFuzzersCorpusIsReadOrRefused) {

@@ -195,13 +195,12 @@ int show_shanten(const MahjongOptions& o) {
 
 void add_mahjong(Command& root) {
   auto o = std::make_shared<MahjongOptions>();
-  const std::vector<std::string> presets = {"tenhou", "majsoul", "european"};
-  const std::vector<std::string> lengths = {"hanchan", "east", "round"};
+  const std::vector<std::string> presets = rule_presets(), lengths = game_lengths();
   Command verb =
       root.verb("mahjong", "Riichi mahjong: play, compare players, replay and check logs, score hands");
 
   verb.run([]() -> int {
-    throw InvalidConfig("mahjong", "needs one of play, arena, replay, validate, score, shanten");
+    throw InvalidConfig("mahjong", "needs one of play, arena, dataset, replay, validate, score, shanten");
   });
 
   Command playing = verb.verb("play", "Play or watch a game in the terminal, or serve as an mjai client");
@@ -254,6 +253,8 @@ void add_mahjong(Command& root) {
   checking.option("--length", o->length, "Length of mjai games, which do not name theirs").one_of(lengths);
   checking.flag("--json", o->json, "Print JSON");
   checking.run([o] { return validate_mahjong(*o); });
+
+  add_mahjong_dataset(verb);
 
   Command scoring = verb.verb("score", "Yaku, fu and points of a winning hand");
   scoring.option("hand", o->hand, "Concealed tiles with the winning one, like 234m055p678s11z (0: red five)")

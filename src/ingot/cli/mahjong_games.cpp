@@ -13,6 +13,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/mahjong/game_index.h"
 #include "ingot/mahjong/log.h"
 #include "ingot/mahjong/terminal.h"
 #include "ingot/mahjong/tracker.h"
@@ -63,12 +64,6 @@ Table watch_game(const MahjongOptions& o, const Players& players, Events& events
   });
 }
 
-void save_game(const std::string& path, const Events& events) {
-  std::string text;
-  for (const mahjong::Event& event : events) text += to_mjai(event) + "\n";
-  write_file_atomically(path, text);
-}
-
 void print_mjai(const GameLog& log) {
   mahjong::Event event;
   fmt::print("{}\n", to_mjai(event));
@@ -91,21 +86,10 @@ void watch_replay(const GameLog& log, const MahjongOptions& o) {
   }
 }
 
-std::vector<std::string> files_under(const std::vector<std::string>& paths) {
-  std::vector<std::string> files;
-  for (const std::string& path : paths) {
-    if (!std::filesystem::is_directory(path)) {
-      files.push_back(path);
-      continue;
-    }
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path))
-      if (entry.is_regular_file()) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 }  // namespace
+
+std::vector<std::string> rule_presets() { return {"tenhou", "majsoul", "european"}; }
+std::vector<std::string> game_lengths() { return {"hanchan", "east", "round"}; }
 
 Rules rules_of(const MahjongOptions& o) {
   Rules rules = Rules::named(o.rules);
@@ -137,7 +121,7 @@ int play_mahjong(MahjongOptions o) {
     return true;
   };
   const Table table = o.watch ? watch_game(o, players, events) : play_game(o, players, events, tell);
-  if (!o.save.empty()) save_game(o.save, events);
+  if (!o.save.empty()) write_log(o.save, to_mjai(events));
   if (!table.over()) return 0;
   const GameResult result = game_result(table);
   for (std::size_t p = 0; p < 4; ++p)

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ingot/cli/command.h"
 #include "ingot/cli/mahjong_watch.h"
 
 namespace ingot::cli {
@@ -20,6 +21,9 @@ struct MahjongOptions {
   TableView::Options view;
 };
 
+/// What --rules and --length take.
+std::vector<std::string> rule_presets();
+std::vector<std::string> game_lengths();
 /// Those of the preset, of the length asked for.
 mahjong::Rules rules_of(const MahjongOptions& options);
 
@@ -27,5 +31,8 @@ mahjong::Rules rules_of(const MahjongOptions& options);
 int play_mahjong(MahjongOptions options);
 int replay_mahjong(const MahjongOptions& options);
 int validate_mahjong(const MahjongOptions& options);
+
+/// `dataset` below `ingot mahjong`: generate, stats, sample.
+void add_mahjong_dataset(Command& mahjong);
 
 }  // namespace ingot::cli

@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 #include <zlib.h>
 
+#include "ingot/base/files.h"
 #include "ingot/mahjong/log.h"
-#include "ingot/mahjong/policy.h"
 
 namespace ingot::mahjong {
 
@@ -30,6 +30,25 @@ std::string read_maybe_gzip(const std::string& path, std::size_t max_bytes) {
   }
 }
 
+void write_log(const std::string& path, const std::string& text) {
+  if (!path.ends_with(".gz")) return write_file_atomically(path, text);
+  z_stream stream{};
+  constexpr int kGzipWindow = 15 + 16, kUsualMemory = 8;
+  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, kUsualMemory,
+                   Z_DEFAULT_STRATEGY) != Z_OK)
+    throw IoError(path, "zlib cannot compress");
+  std::string packed(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  const int code = deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  if (code != Z_STREAM_END) throw IoError(path, "zlib cannot compress");
+  write_file_atomically(path, packed);
+}
+
 GameLog parse_log(std::string_view content, const std::string& source, const Rules& otherwise) {
   const std::size_t first = content.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   if (first == std::string_view::npos) throw FormatError(source, 0, "log", "is empty");
@@ -42,33 +61,6 @@ GameLog parse_log(std::string_view content, const std::string& source, const Rul
 
 GameLog read_log(const std::string& path, const Rules& otherwise, std::size_t max_bytes) {
   return parse_log(read_maybe_gzip(path, max_bytes), path, otherwise);
-}
-
-std::size_t stream_examples(const std::vector<std::string>& paths,
-                            const std::function<void(const TrainingExample&)>& visit,
-                            const std::function<void(const Error&)>& on_error, const Rules& otherwise) {
-  std::size_t used = 0;
-  for (const std::string& path : paths) {
-    int round = -1;
-    std::uint8_t last_round = 255;
-    std::uint16_t last_honba = 0;
-    try {
-      replay(read_log(path, otherwise), [&](const Table& table, int player, const Action& action) {
-        if (table.pub.round != last_round || table.pub.honba != last_honba) {
-          ++round;
-          last_round = table.pub.round;
-          last_honba = table.pub.honba;
-        }
-        const ActionList legal = legal_actions(table, player);
-        if (legal.size() < 2) return;
-        visit({observe(table, player), action, policy_mask(legal), policy_index(action), player, round});
-      });
-      ++used;
-    } catch (const Error& error) {
-      on_error(error);
-    }
-  }
-  return used;
 }
 
 }  // namespace ingot::mahjong

@@ -43,6 +43,8 @@ GameLog read_mjai(std::string_view text, const std::string& source, const Rules&
 /// One event as a line of mjai JSON (no newline). With `viewer` 0 to 3 other players' hands and draws are
 /// "?".
 std::string to_mjai(const Event& event, int viewer = -1);
+/// A game as lines of mjai JSON, as read_mjai reads it.
+std::string to_mjai(const Events& events);
 /// One line back. Throws FormatError; fields it does not know are left alone, unknown types refused.
 Event parse_mjai(std::string_view line, const std::string& source = "mjai");
 
@@ -56,26 +58,15 @@ GameLog read_tenhou_json(std::string_view text, const std::string& source, const
 GameLog read_log(const std::string& path, const Rules& otherwise = {}, std::size_t max_bytes = 64U << 20);
 /// The content of a file, decompressed if it is gzip. The same limit.
 std::string read_maybe_gzip(const std::string& path, std::size_t max_bytes = 64U << 20);
+/// Writes a log, all or nothing; gzip where the name ends in .gz. IoError names the file.
+void write_log(const std::string& path, const std::string& text);
 GameLog parse_log(std::string_view content, const std::string& source, const Rules& otherwise = {});
-
-/// One decision of a real game: what the player saw and did, and how the round and the game went on.
-struct TrainingExample {
-  Observation observation;
-  Action action;
-  std::uint64_t policy_mask;
-  int policy_index;
-  int player, round_index;
-};
-/// Streams the decisions of logs one file at a time; forced ones (a single legal action) are left out. A file
-/// that cannot be read or replayed is reported to `on_error` and skipped; the examples it gave before that
-/// stand. Returns how many files were used whole.
-std::size_t stream_examples(const std::vector<std::string>& paths,
-                            const std::function<void(const TrainingExample&)>& visit,
-                            const std::function<void(const Error&)>& on_error, const Rules& otherwise = {});
 
 struct ReplayCounts {
   int rounds = 0, actions = 0, wins = 0, draws = 0;
-  int seeded = 0;  ///< rounds whose wall came from the log's seed
+  int seeded = 0;                        ///< rounds whose wall came from the log's seed
+  std::array<std::int32_t, 4> scores{};  ///< after the last round
+  bool over = false;                     ///< the game ended with it
 };
 /// Called before each decision with the table, who decides, and what the log says was chosen.
 using DecisionVisitor = std::function<void(const Table&, int player, const Action&)>;

@@ -350,4 +350,10 @@ GameLog read_mjai(std::string_view text, const std::string& source, const Rules&
   return log;
 }
 
+std::string to_mjai(const Events& events) {
+  std::string text;
+  for (const Event& event : events) text += to_mjai(event) + "\n";
+  return text;
+}
+
 }  // namespace ingot::mahjong

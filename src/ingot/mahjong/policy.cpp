@@ -19,6 +19,26 @@ bool preferred(const Action& one, const Action& other) {
 
 }  // namespace
 
+std::span<const std::string_view> policy_kinds() {
+  static constexpr std::string_view kNames[] = {"discard", "riichi", "chi",          "pon",
+                                                "kan",     "win",    "nine orphans", "pass"};
+  return kNames;
+}
+
+std::size_t policy_kind(int index) {
+  if (index < kPolicyRiichi) return 0;
+  constexpr std::size_t kinds[] = {1, 2, 2, 2, 3, 4, 5, 6, 7};
+  return kinds[index - kPolicyRiichi];
+}
+
+std::string policy_name(int index) {
+  if (index < kPolicyRiichi) return fmt::format("discard {}", tile_name(static_cast<Tile>(index)));
+  constexpr std::string_view where[] = {"lowest", "middle", "highest"};
+  const std::string_view kind = policy_kinds()[policy_kind(index)];
+  if (index < kPolicyChiLow || index >= kPolicyPon) return std::string(kind);
+  return fmt::format("chi (called tile {})", where[index - kPolicyChiLow]);
+}
+
 int policy_index(const Action& action) {
   switch (action.type) {
     case ActionType::Discard:

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <span>
+#include <string>
+#include <string_view>
+
 #include "ingot/mahjong/table.h"
 
 namespace ingot::mahjong {
@@ -15,6 +19,13 @@ namespace ingot::mahjong {
 inline constexpr int kPolicyActions = 46;
 inline constexpr int kPolicyRiichi = 37, kPolicyChiLow = 38, kPolicyPon = 41, kPolicyKan = 42,
                      kPolicyWin = 43, kPolicyNineOrphans = 44, kPolicyPass = 45;
+
+/// The kinds of the 46 for counting: "discard", "riichi", "chi", "pon", "kan", "win", "nine orphans", "pass".
+std::span<const std::string_view> policy_kinds();
+/// Which of those an index is.
+std::size_t policy_kind(int index);
+/// "discard 5mr", "riichi", "chi (called tile lowest)".
+std::string policy_name(int index);
 
 /// Which of the 46 an action is.
 int policy_index(const Action& action);

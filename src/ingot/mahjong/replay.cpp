@@ -48,6 +48,8 @@ class Replayer {
       expected.reset();
       if (!end.over()) expected = next_start(end);
       if (round_ + 1 == log_.rounds.size()) check_end(end);
+      for (std::size_t p = 0; p < 4; ++p) counts_.scores[p] = end.pub.seats[p].score;
+      counts_.over = end.over();
       ++counts_.rounds;
     }
     return counts_;

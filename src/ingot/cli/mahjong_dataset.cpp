@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
+#include "ingot/base/parallel.h"
+#include "ingot/base/progress.h"
+#include "ingot/base/rng.h"
+#include "ingot/base/stopwatch.h"
+#include "ingot/cli/mahjong_games.h"
+#include "ingot/mahjong/arena.h"
+#include "ingot/mahjong/decision_stream.h"
+#include "ingot/mahjong/encoder.h"
+#include "ingot/mahjong/policy.h"
+
+namespace ingot::cli {
+namespace {
+
+using namespace ingot::mahjong;
+using Json = nlohmann::ordered_json;
+
+struct DatasetOptions : MahjongOptions {
+  std::int64_t games = 1000, count = 5;
+  std::string out, index;
+};
+
+constexpr std::int64_t kMostGames = 10'000'000, kMostSamples = 100'000;
+
+int generate_games(const DatasetOptions& o) {
+  if (o.games < 1 || o.games > kMostGames)
+    throw InvalidConfig("games", fmt::format("is {}, expected 1 to {}", o.games, kMostGames));
+  const PlayerFactory make = player_named(o.player);
+  const Rules rules = rules_of(o);
+  const Seed session = seed_from_number(o.seed);
+  make_directories(o.out);
+  constexpr std::int64_t kAtOnce = 64;
+  ProgressBar bar({.label = "games", .total = o.games});
+  for (std::int64_t first = 0; first < o.games; first += kAtOnce) {
+    const std::int64_t count = std::min(kAtOnce, o.games - first);
+    parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = first + begin; i < first + end; ++i) {
+        const auto game = static_cast<std::uint64_t>(i);
+        std::array<std::unique_ptr<ActionSelector>, 4> owned;
+        std::array<ActionSelector*, 4> players{};
+        for (std::size_t seat = 0; seat < 4; ++seat) {
+          owned[seat] = make(mix_stream(o.seed, game * 4 + seat));
+          players[seat] = owned[seat].get();
+        }
+        mahjong::Events events;
+        mahjong::play_game(rules, session, game, players, &events);
+        write_log(fmt::format("{}/game-{:07}.json.gz", o.out, i), to_mjai(events));
+      }
+    });
+    bar.update(first + count);
+  }
+  bar.finish();
+  fmt::print("{} games in {}\n", o.games, o.out);
+  return 0;
+}
+
+struct ActionShares {
+  std::array<std::int64_t, 8> chosen{}, offered{};
+  std::int64_t tenpai = 0, opponents = 0;
+};
+
+void count_decision(const LabelledDecision& d, ActionShares& shares) {
+  unsigned kinds = 0;
+  for (std::uint64_t rest = d.mask; rest != 0; rest &= rest - 1)
+    kinds |= 1U << policy_kind(__builtin_ctzll(rest));
+  for (std::size_t kind = 0; kind < shares.offered.size(); ++kind) shares.offered[kind] += kinds >> kind & 1;
+  ++shares.chosen[policy_kind(d.action)];
+  shares.tenpai += __builtin_popcount(d.tenpai);
+  shares.opponents += 3;
+}
+
+void print_dataset(const GameIndex& index, const ActionShares& shares, double rate) {
+  std::int64_t rounds = 0;
+  for (const IndexedGame& game : index.games()) rounds += game.rounds;
+  fmt::print("{} games, {} rounds, {} decisions; {} refused, {} twice\n", index.games().size(), rounds,
+             index.decisions(), index.refused().size(), index.duplicates());
+  constexpr std::size_t kNamed = 10;
+  for (std::size_t i = 0; i < std::min(kNamed, index.refused().size()); ++i)
+    fmt::print("  refused: {}\n", index.refused()[i].error);
+  if (index.refused().size() > kNamed) fmt::print("  ... (--json lists all)\n");
+  if (index.games().empty()) return;
+  fmt::print("\n{:<14}{:>12}{:>12}{:>10}\n", "action", "chosen", "legal", "share");
+  for (std::size_t kind = 0; kind < policy_kinds().size(); ++kind)
+    fmt::print("{:<14}{:>12}{:>12}{:>9.1f}%\n", policy_kinds()[kind], shares.chosen[kind],
+               shares.offered[kind],
+               100.0 * static_cast<double>(shares.chosen[kind]) /
+                   static_cast<double>(std::max<std::int64_t>(1, shares.offered[kind])));
+  fmt::print(
+      "\nopponents are tenpai at {:.1f} % of decisions; read, labelled and encoded: {:.0f} positions/s\n",
+      100.0 * static_cast<double>(shares.tenpai) /
+          static_cast<double>(std::max<std::int64_t>(1, shares.opponents)),
+      rate);
+}
+
+Json dataset_json(const GameIndex& index, const ActionShares& shares, double rate) {
+  Json actions = Json::object(), refused = Json::array();
+  for (std::size_t kind = 0; kind < policy_kinds().size(); ++kind)
+    actions[std::string(policy_kinds()[kind])] = {{"chosen", shares.chosen[kind]},
+                                                  {"legal", shares.offered[kind]}};
+  for (const IndexedGame& game : index.refused())
+    refused.push_back({{"file", game.path}, {"error", game.error}});
+  std::int64_t rounds = 0, over = 0;
+  for (const IndexedGame& game : index.games()) {
+    rounds += game.rounds;
+    over += game.over ? 1 : 0;
+  }
+  return {{"games", index.games().size()},
+          {"whole_games", over},
+          {"rounds", rounds},
+          {"decisions", index.decisions()},
+          {"digest", index.digest()},
+          {"duplicates", index.duplicates()},
+          {"actions", std::move(actions)},
+          {"tenpai_share", static_cast<double>(shares.tenpai) /
+                               static_cast<double>(std::max<std::int64_t>(1, shares.opponents))},
+          {"positions_per_second", rate},
+          {"refused", std::move(refused)}};
+}
+
+int dataset_stats(const DatasetOptions& o) {
+  const GameIndex index = GameIndex::build(o.files, rules_of(o), o.index);
+  ActionShares shares;
+  std::vector<float> encoded(96 * kKinds);
+  const Stopwatch watch;
+  const EncoderOptions encoding{.context = true};
+  for (const IndexedGame& game : index.games())
+    for (const LabelledDecision& d : label_game(read_log(game.path, index.rules())).decisions) {
+      count_decision(d, shares);
+      encode(d.observation, encoded, encoding);
+    }
+  const double rate = static_cast<double>(index.decisions()) / std::max(watch.seconds(), 1e-9);
+  if (o.json)
+    fmt::print("{}\n", dump_json(dataset_json(index, shares, rate)));
+  else
+    print_dataset(index, shares, rate);
+  return index.games().empty() ? 1 : 0;
+}
+
+std::string kinds_text(KindSet kinds) {
+  std::vector<Tile> tiles;
+  for_each_kind(kinds, [&](Kind kind) { tiles.push_back(kind); });
+  return tiles.empty() ? "-" : format_tiles(tiles);
+}
+
+Json decision_json(const LabelledDecision& d) {
+  Json legal = Json::array(), danger = Json::array();
+  for (std::uint64_t rest = d.mask; rest != 0; rest &= rest - 1)
+    legal.push_back(policy_name(__builtin_ctzll(rest)));
+  for (const KindSet kinds : d.danger) danger.push_back(kinds_text(kinds));
+  Json order;
+  if (d.order < kOrders) order = order_of(d.order);
+  return {{"seat", d.observation.seat},
+          {"round", d.round},
+          {"hand", format_tiles(d.observation.own.hand.tiles())},
+          {"chosen", policy_name(d.action)},
+          {"legal", std::move(legal)},
+          {"tenpai", {(d.tenpai & 1) != 0, (d.tenpai & 2) != 0, (d.tenpai & 4) != 0}},
+          {"danger", std::move(danger)},
+          {"order", std::move(order)},
+          {"round_return", d.round_return},
+          {"game_return", d.game_return}};
+}
+
+int dataset_samples(const DatasetOptions& o) {
+  if (o.count < 1 || o.count > kMostSamples)
+    throw InvalidConfig("count", fmt::format("is {}, expected 1 to {}", o.count, kMostSamples));
+  const GameIndex index = GameIndex::build(o.files, rules_of(o), o.index);
+  DecisionStream stream(index, {.seed = o.seed});
+  for (std::int64_t i = 0; i < o.count; ++i) {
+    const LabelledDecision& d = stream.next(1)[0];
+    if (o.json) {
+      fmt::print("{}\n", dump_json(decision_json(d)));
+      continue;
+    }
+    fmt::print("seat {}, round {}: {}\n  {} of {} legal\n", d.observation.seat, d.round + 1,
+               format_tiles(d.observation.own.hand.tiles()), policy_name(d.action),
+               __builtin_popcountll(d.mask));
+    fmt::print("  opponents win on {}, {}, {}\n", kinds_text(d.danger[0]), kinds_text(d.danger[1]),
+               kinds_text(d.danger[2]));
+    fmt::print("  the round brings {:+.0f} points, the game {:+.0f}\n", 10'000 * d.round_return,
+               10'000 * d.game_return);
+  }
+  return 0;
+}
+
+void add_reading(Command& verb, DatasetOptions& o) {
+  verb.option("logs", o.files, "Files or directories (Tenhou XML, tenhou.net/6, mjai; .gz too)").required();
+  verb.option("--index", o.index, "File that remembers what was replayed already");
+  verb.option("--rules", o.rules, "Rules of logs that do not name theirs").one_of(rule_presets());
+  verb.option("--length", o.length, "Length of mjai games, which do not name theirs").one_of(game_lengths());
+  verb.flag("--json", o.json, "Print JSON");
+}
+
+}  // namespace
+
+void add_mahjong_dataset(Command& mahjong) {
+  auto o = std::make_shared<DatasetOptions>();
+  o->player = "rule-based";
+  Command verb = mahjong.verb("dataset", "Games to learn from: make some, count them, look at decisions");
+  verb.run([]() -> int { throw InvalidConfig("dataset", "needs one of generate, stats, sample"); });
+
+  Command making = verb.verb("generate", "Let a player play games against itself, and keep their logs");
+  making.option("--player", o->player, "Who plays all four seats");
+  making.option("--games", o->games, "How many");
+  making.option("-o,--out", o->out, "Directory for the logs (mjai, gzip)").required();
+  making.option("--rules", o->rules, "Rules").one_of(rule_presets());
+  making.option("--length", o->length, "Both winds, East alone, or a single round").one_of(game_lengths());
+  making.option("--seed", o->seed, "Seed of the walls and players");
+  making.example("ingot mahjong dataset generate --games 2000 -o games",
+                 "2000 games of the rule-based player");
+  making.run([o] { return generate_games(*o); });
+
+  Command counting =
+      verb.verb("stats", "Games, rounds, decisions by kind of action, and logs that are refused");
+  add_reading(counting, *o);
+  counting.run([o] { return dataset_stats(*o); });
+
+  Command showing = verb.verb("sample", "Decisions with their labels, in the order that training takes them");
+  add_reading(showing, *o);
+  showing.option("--count", o->count, "How many");
+  showing.option("--seed", o->seed, "Seed of the order");
+  showing.run([o] { return dataset_samples(*o); });
+}
+
+}  // namespace ingot::cli
