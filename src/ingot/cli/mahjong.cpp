@@ -200,7 +200,8 @@ void add_mahjong(Command& root) {
       root.verb("mahjong", "Riichi mahjong: play, compare players, replay and check logs, score hands");
 
   verb.run([]() -> int {
-    throw InvalidConfig("mahjong", "needs one of play, arena, dataset, replay, validate, score, shanten");
+    throw InvalidConfig("mahjong",
+                        "needs one of play, arena, dataset, train, replay, validate, score, shanten");
   });
 
   Command playing = verb.verb("play", "Play or watch a game in the terminal, or serve as an mjai client");
@@ -255,6 +256,7 @@ void add_mahjong(Command& root) {
   checking.run([o] { return validate_mahjong(*o); });
 
   add_mahjong_dataset(verb);
+  add_mahjong_train(verb);
 
   Command scoring = verb.verb("score", "Yaku, fu and points of a winning hand");
   scoring.option("hand", o->hand, "Concealed tiles with the winning one, like 234m055p678s11z (0: red five)")

@@ -93,9 +93,7 @@ std::vector<std::string> game_lengths() { return {"hanchan", "east", "round"}; }
 
 Rules rules_of(const MahjongOptions& o) {
   Rules rules = Rules::named(o.rules);
-  rules.length = o.length == "round"  ? GameLength::SingleRound
-                 : o.length == "east" ? GameLength::East
-                                      : GameLength::EastSouth;
+  rules.length = game_length_named(o.length);
   return rules;
 }
 

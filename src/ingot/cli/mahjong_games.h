@@ -32,6 +32,8 @@ int play_mahjong(MahjongOptions options);
 int replay_mahjong(const MahjongOptions& options);
 int validate_mahjong(const MahjongOptions& options);
 
+/// `train` below `ingot mahjong`.
+void add_mahjong_train(Command& mahjong);
 /// `dataset` below `ingot mahjong`: generate, stats, sample.
 void add_mahjong_dataset(Command& mahjong);
 

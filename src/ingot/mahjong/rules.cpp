@@ -51,6 +51,13 @@ Rules Rules::named(std::string_view name) {
   throw InvalidConfig("rules", fmt::format("\"{}\" is no preset; use tenhou, majsoul or european", name));
 }
 
+GameLength game_length_named(std::string_view name) {
+  if (name == "round") return GameLength::SingleRound;
+  if (name == "east") return GameLength::East;
+  if (name == "hanchan") return GameLength::EastSouth;
+  throw InvalidConfig("length", fmt::format("\"{}\" is no length; use hanchan, east or round", name));
+}
+
 void check_rules(const Rules& rules) {
   const auto check = [](bool ok, const char* key, const std::string& problem) {
     if (!ok) throw InvalidConfig(key, problem);

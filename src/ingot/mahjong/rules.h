@@ -82,6 +82,9 @@ struct Rules {
   static Rules named(std::string_view name);
 };
 
+/// "round", "east" or "hanchan"; throws InvalidConfig for another word.
+GameLength game_length_named(std::string_view name);
+
 /// Throws InvalidConfig naming the first option that cannot be used.
 void check_rules(const Rules& rules);
 

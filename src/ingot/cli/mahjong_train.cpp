@@ -1,0 +1,78 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/config.h"
+#include "ingot/base/directory_lock.h"
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
+#include "ingot/base/units.h"
+#include "ingot/cli/interrupt.h"
+#include "ingot/cli/mahjong_games.h"
+#include "ingot/rl/mahjong_training.h"
+
+namespace ingot::cli {
+namespace {
+
+struct MahjongTrainOptions {
+  std::string config;
+  std::vector<std::string> set;
+  bool resume = false, json = false;
+};
+
+void print_mahjong_result(const MahjongTrainOptions& o, const MahjongTrainResult& r) {
+  if (o.json) {
+    nlohmann::ordered_json json{{"end", name(r.end)}, {"steps", r.steps}, {"train_loss", r.train_loss}};
+    if (r.evaluation) {
+      json["validation_loss"] = r.evaluation->loss;
+      for (const auto& [key, value] : r.evaluation->values) json["validation"][key] = value;
+    }
+    json.update(nlohmann::ordered_json{{"model", r.model_directory}, {"checkpoint", r.last_checkpoint}});
+    fmt::print("{}\n", dump_json(json, 2));
+    return;
+  }
+  fmt::print("\n{} after {} steps: training loss {:.4f}", name(r.end), r.steps, r.train_loss);
+  if (r.evaluation) fmt::print(", validation loss {:.4f}", r.evaluation->loss);
+  fmt::print("\n  checkpoint  {}\n", r.last_checkpoint);
+  if (r.model_directory.empty())
+    fmt::print("\nGo on with:\n  ingot mahjong train {} --resume\n", o.config);
+  else
+    fmt::print("  model       {}\n\nLet it play:\n  ingot mahjong arena model:{} rule-based\n",
+               r.model_directory, r.model_directory);
+}
+
+int train_mahjong(const MahjongTrainOptions& o) {
+  Config file = Config::load(o.config);
+  for (const std::string& assignment : o.set) file.set(assignment);
+  if (o.resume) file.set("resume_from_checkpoint=true");
+  const MahjongTrainConfig config = read_mahjong_train_config(file);
+  const DirectoryLock lock(config.output_dir);
+  MahjongTrainHooks hooks{.should_stop = [] { return interrupted(); }, .effective_config = file.effective()};
+  if (!o.json) hooks.reporters = make_reporters({"console"});
+  MahjongTraining training(config, std::move(hooks));
+  write_file_atomically(config.output_dir + "/config.yaml", file.dump());
+  if (!o.json) {
+    fmt::print("{} parameters; {}\n", human_count(static_cast<double>(count_parameters(training.network()))),
+               training.description());
+    if (const std::int64_t done = training.trainer().progress().step; done > 0)
+      fmt::print("going on after step {}\n", done);
+  }
+  const InterruptWatch watch;
+  const MahjongTrainResult result = training.run();
+  print_mahjong_result(o, result);
+  return result.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
+}
+
+}  // namespace
+
+void add_mahjong_train(Command& mahjong) {
+  auto o = std::make_shared<MahjongTrainOptions>();
+  Command verb = mahjong.verb("train", "Train a player as a YAML file says: phase bc learns from logs");
+  verb.option("config", o->config, "Training configuration; docs/self-play.md lists every key").required();
+  verb.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)");
+  verb.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
+  verb.flag("--json", o->json, "No progress bar; print the result as JSON");
+  verb.example("ingot mahjong train bc.yaml", "learn from games");
+  verb.run([o] { return train_mahjong(*o); });
+}
+
+}  // namespace ingot::cli

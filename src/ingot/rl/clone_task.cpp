@@ -1,0 +1,174 @@
+#include "ingot/rl/clone_task.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/autograd/engine.h"
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/json.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/index.h"
+#include "ingot/ops/loss.h"
+#include "ingot/ops/reduce.h"
+#include "ingot/ops/view.h"
+#include "ingot/rl/masked_policy.h"
+
+namespace ingot {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using mahjong::LabelledDecision;
+
+// In the order of the metrics behind loss and gradient norm.
+constexpr std::array<const char*, 6> kCloneMetrics = {"policy loss", "value loss",  "rank loss",
+                                                      "tenpai loss", "danger loss", "accuracy"};
+
+Device net_device(DualPoolNet& net) { return parameters(ModuleRef(net)).front()->value.device(); }
+
+// The first decisions of an index, the same in every run.
+std::vector<LabelledDecision> first_decisions(const mahjong::GameIndex& index, std::int64_t at_most) {
+  const std::int64_t count = std::min(at_most, index.decisions());
+  if (count <= 0) return {};
+  mahjong::DecisionStream stream(index, {.permute_suits = false});
+  const auto taken = stream.next(static_cast<std::size_t>(count));
+  return {taken.begin(), taken.end()};
+}
+
+// How often a kind of action is answered as the player did.
+struct Accuracy {
+  std::array<std::int64_t, 8> right{}, all{};
+  void note(int chosen, bool hit) {
+    const std::size_t kind = mahjong::policy_kind(chosen);
+    ++all[kind];
+    right[kind] += hit ? 1 : 0;
+  }
+};
+
+double share(std::int64_t part, std::int64_t all) {
+  return static_cast<double>(part) / static_cast<double>(all);
+}
+
+}  // namespace
+
+CloneTask::CloneTask(DualPoolNet& net, const mahjong::GameIndex& games, const mahjong::GameIndex& validation,
+                     std::int64_t validation_decisions, const CloneOptions& options)
+    : net_(net),
+      options_(options),
+      encoding_(mahjong_encoding(net.config, "the network")),
+      digest_(games.digest()),
+      decisions_per_epoch_(static_cast<double>(std::max<std::int64_t>(1, games.decisions()))),
+      stream_(games, options.stream),
+      validation_(first_decisions(validation, validation_decisions)),
+      optimizer_(ModuleRef(net), options.optimizer, options.schedule, options.ema_decay) {
+  INGOT_CHECK(options.batch_size > 0, InvalidConfig("batch_size", "must be positive"));
+}
+
+CloneTask::Losses CloneTask::losses(const MahjongExamples& e) const {
+  const DualPoolOutput output = net_(e.observation, e.rank_context);
+  const std::int64_t batch = e.action.dim(0);
+  Losses l;
+  l.log_policy = masked_log_softmax(output.policy, e.legal);
+  l.policy = neg(mean(gather_within(l.log_policy, 1, reshape(e.action, {batch, 1}))));
+  l.value = mse_loss(reshape(output.value, {batch}), e.value) * 0.5;
+  l.rank = cross_entropy(output.rank, e.order);
+  l.tenpai = bce_with_logits_loss(output.tenpai, e.tenpai);
+  l.danger = bce_with_logits_loss(output.danger, e.danger);
+  const CloneWeights& w = options_.weights;
+  l.total = l.policy + l.value * w.value + l.rank * w.rank + l.tenpai * w.tenpai + l.danger * w.danger;
+  l.right = mean(to(equal(argmax(l.log_policy.detach()), e.action), DType::f32));
+  return l;
+}
+
+StepWork CloneTask::gradients(std::int64_t /*step*/) {
+  const auto decisions = stream_.next(static_cast<std::size_t>(options_.batch_size));
+  position_ = stream_.position();
+  const Losses l = losses(mahjong_examples(decisions, encoding_, net_device(net_)));
+  backward(l.total);
+  const ClippedNorm clipped = optimizer_.measure_gradients();
+  std::vector<Tensor> metrics;
+  for (const Tensor& metric : {l.total, clipped.norm, l.policy, l.value, l.rank, l.tenpai, l.danger, l.right})
+    metrics.push_back(reshape(metric.detach(), {1}));
+  return {.metrics = concat(metrics, 0), .grad_scale = clipped.factor};
+}
+
+void CloneTask::read(std::span<const float> metrics, StepRecord& record) {
+  TrainTask::read(metrics, record);
+  for (std::size_t i = 0; i < kCloneMetrics.size(); ++i)
+    record.values.emplace_back(kCloneMetrics[i], static_cast<double>(metrics[i + 2]));
+}
+
+StepSize CloneTask::step_size() const {
+  return {.epochs = static_cast<double>(options_.batch_size) / decisions_per_epoch_};
+}
+
+std::optional<double> CloneTask::evaluate() {
+  if (validation_.empty()) return std::nullopt;
+  const NoGrad no_grad;
+  Accuracy accuracy;
+  std::array<double, 6> sums{};
+  std::size_t done = 0;
+  while (done < validation_.size()) {
+    const std::size_t take =
+        std::min(validation_.size() - done, static_cast<std::size_t>(options_.batch_size));
+    const auto decisions = std::span(validation_).subspan(done, take);
+    const Losses l = losses(mahjong_examples(decisions, encoding_, net_device(net_)));
+    const std::vector<std::int64_t> best = to(argmax(l.log_policy), kCpu).to_vector<std::int64_t>();
+    for (std::size_t i = 0; i < take; ++i) accuracy.note(decisions[i].action, best[i] == decisions[i].action);
+    const std::array<const Tensor*, 6> parts = {&l.policy, &l.value, &l.rank, &l.tenpai, &l.danger, &l.total};
+    for (std::size_t i = 0; i < parts.size(); ++i) sums[i] += parts[i]->item() * static_cast<double>(take);
+    done += take;
+  }
+  measured_.clear();
+  for (double& sum : sums) sum /= static_cast<double>(validation_.size());
+  std::int64_t right = 0;
+  for (const std::int64_t hits : accuracy.right) right += hits;
+  measured_.emplace_back("accuracy", share(right, std::ssize(validation_)));
+  for (std::size_t i = 0; i < 5; ++i) measured_.emplace_back(kCloneMetrics[i], sums[i]);
+  for (std::size_t kind = 0; kind < accuracy.all.size(); ++kind)
+    if (accuracy.all[kind] > 0)
+      measured_.emplace_back(fmt::format("accuracy/{}", mahjong::policy_kinds()[kind]),
+                             share(accuracy.right[kind], accuracy.all[kind]));
+  return sums[5];
+}
+
+void CloneTask::read_evaluation(EvalRecord& record) const { record.values = measured_; }
+
+std::string CloneTask::settings() const {
+  const OptimizerConfig& o = options_.optimizer;
+  return dump_json(Json{{"games", digest_},
+                        {"batch_size", options_.batch_size},
+                        {"seed", options_.stream.seed},
+                        {"pool_games", options_.stream.pool_games},
+                        {"reserve", options_.stream.reserve},
+                        {"permute_suits", options_.stream.permute_suits},
+                        {"value_weight", options_.weights.value},
+                        {"rank_weight", options_.weights.rank},
+                        {"tenpai_weight", options_.weights.tenpai},
+                        {"danger_weight", options_.weights.danger},
+                        {"lr_scheduler_type", options_.schedule_name},
+                        {"optimizer", o.name},
+                        {"learning_rate", o.learning_rate},
+                        {"weight_decay", o.weight_decay},
+                        {"max_grad_norm", o.max_grad_norm},
+                        {"ema_decay", options_.ema_decay}});
+}
+
+std::string CloneTask::state() const {
+  return dump_json(
+      Json{{"stream", {{"epoch", position_.epoch}, {"pool", position_.pool}, {"next", position_.next}}}});
+}
+
+void CloneTask::restore(const SavedCheckpoint& saved, TrainProgress& progress) {
+  TrainTask::restore(saved, progress);
+  const Json json = parse_json<Json>(saved.state(), saved.state_path()).at("stream");
+  json.at("epoch").get_to(position_.epoch);
+  json.at("pool").get_to(position_.pool);
+  json.at("next").get_to(position_.next);
+  stream_.seek(position_);
+}
+
+}  // namespace ingot

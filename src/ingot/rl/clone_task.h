@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "ingot/mahjong/decision_stream.h"
+#include "ingot/mahjong/policy.h"
+#include "ingot/rl/mahjong_batch.h"
+#include "ingot/train/task.h"
+
+namespace ingot {
+
+/// What the heads' losses count for beside the policy's, which counts for 1.
+struct CloneWeights {
+  double value = 0.5, rank = 0.1, tenpai = 0.1, danger = 0.5;
+};
+
+struct CloneOptions {
+  std::int64_t batch_size = 512;
+  CloneWeights weights;
+  mahjong::DecisionStreamOptions stream;
+  OptimizerConfig optimizer{.learning_rate = 1e-3, .weight_decay = 0.01};
+  LrSchedule schedule = schedule::Constant{};
+  std::string schedule_name = "constant";  ///< for settings that a resumed run may not change
+  double ema_decay = 0;
+};
+
+/// Behaviour cloning: the network learns to answer as the players of the games did, and what it can know of
+/// the table: ranks, tenpai, danger, and what the game will bring. A step is one batch.
+class CloneTask : public TrainTask {
+ public:
+  /// `net` outlives the task. `validation` may be empty; at most `validation_decisions` of it are looked at.
+  CloneTask(DualPoolNet& net, const mahjong::GameIndex& games, const mahjong::GameIndex& validation,
+            std::int64_t validation_decisions, const CloneOptions& options);
+
+  ModuleRef model() override { return net_; }
+  TrainOptimizer& optimizer() override { return optimizer_; }
+  StepWork gradients(std::int64_t step) override;
+  void read(std::span<const float> metrics, StepRecord& record) override;
+  StepSize step_size() const override;
+
+  std::optional<double> evaluate() override;
+  void read_evaluation(EvalRecord& record) const override;
+
+  std::string settings() const override;
+  std::string state() const override;
+  void restore(const SavedCheckpoint& saved, TrainProgress& progress) override;
+
+  const mahjong::DecisionStream& stream() const { return stream_; }
+
+ private:
+  struct Losses {
+    Tensor total, policy, value, rank, tenpai, danger;
+    Tensor right;  // share of decisions answered as the player did
+    Tensor log_policy;
+  };
+  Losses losses(const MahjongExamples& examples) const;
+
+  DualPoolNet& net_;
+  CloneOptions options_;
+  mahjong::EncoderOptions encoding_;
+  std::string digest_;
+  double decisions_per_epoch_;
+  mahjong::DecisionStream stream_;
+  mahjong::DecisionStream::Position position_;  // behind the last step's batch
+  std::vector<mahjong::LabelledDecision> validation_;
+  TrainOptimizer optimizer_;
+  NamedValues measured_;
+};
+
+}  // namespace ingot

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ingot/mahjong/rules.h"
+#include "ingot/models/policy/dual_pool_net.h"
+#include "ingot/rl/clone_task.h"
+
+namespace ingot {
+
+class Config;
+
+/// Everything that `ingot mahjong train` reads; docs/self-play.md lists the keys.
+struct MahjongTrainConfig {
+  std::string phase;  ///< "bc"
+  std::string output_dir = "output", run_name = "run";
+  std::string base_model;  ///< directory of the network to start from; empty: a fresh one
+  DualPoolNetConfig network;
+  std::string device = "auto";
+  std::uint64_t seed = 1;
+  std::int64_t threads = 0;  ///< 0: all
+
+  std::int64_t max_steps = 1000, logging_steps = 1, eval_steps = 0, save_steps = 500, save_total_limit = 3;
+  double max_seconds = 0;
+  bool resume_from_checkpoint = false;
+  std::vector<std::string> report_to{"jsonl", "tensorboard", "html"};
+  std::string lr_scheduler_type = "cosine";
+  double warmup_ratio = 0, final_lr_fraction = 0;
+
+  // bc
+  std::vector<std::string> games;  ///< files and directories of logs
+  std::string index;               ///< file that remembers what was replayed; empty: <output_dir>/index.jsonl
+  mahjong::Rules rules;            ///< of logs that do not name theirs
+  double validation_split_ratio = 0.05;
+  std::int64_t validation_decisions = 8192;
+  CloneOptions clone;
+
+  /// Throws InvalidConfig naming the key.
+  void validate() const;
+};
+
+/// Reads a configuration. Throws InvalidConfig naming key, place and what is expected, also for keys that it
+/// does not know.
+MahjongTrainConfig read_mahjong_train_config(Config& file);
+
+}  // namespace ingot

@@ -1,0 +1,144 @@
+#include "ingot/rl/mahjong_training.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/log.h"
+#include "ingot/base/parallel.h"
+#include "ingot/core/device_config.h"
+#include "ingot/mahjong/game_index.h"
+
+namespace ingot {
+namespace {
+
+constexpr const char* kRunFormat = "ingot.mahjong";
+
+std::unique_ptr<DualPoolNet> make_network(const MahjongTrainConfig& c, Device device) {
+  if (!c.base_model.empty()) {
+    auto net = open_dual_pool_net(c.base_model, {.dtype = DType::f32, .device = device});
+    mahjong_encoding(net->config, c.base_model);
+    return net;
+  }
+  InitSource source(c.seed, DType::f32, device);
+  return std::make_unique<DualPoolNet>(source, c.network);
+}
+
+LrSchedule schedule_of(const MahjongTrainConfig& c) {
+  return make_schedule({.type = c.lr_scheduler_type,
+                        .warmup_steps = std::llround(c.warmup_ratio * static_cast<double>(c.max_steps)),
+                        .total_steps = c.max_steps,
+                        .final_lr_fraction = c.final_lr_fraction});
+}
+
+TrainerOptions trainer_options(const MahjongTrainConfig& c) {
+  return {.total_steps = c.max_steps,
+          .eval_steps = c.eval_steps,
+          .max_seconds = c.max_seconds,
+          .checkpoints = CheckpointDirectory(c.output_dir),
+          .checkpoint_format = fmt::format("{}.{}", kRunFormat, c.phase),
+          .save_steps = c.save_steps,
+          .save_total_limit = c.save_total_limit};
+}
+
+TrainerHooks trainer_hooks(const MahjongTrainConfig& c, const MahjongTrainHooks& hooks) {
+  TrainerHooks all{.reporters = make_reporters(c.report_to), .should_stop = hooks.should_stop};
+  all.reporters.insert(all.reporters.end(), hooks.reporters.begin(), hooks.reporters.end());
+  return all;
+}
+
+void log_refused(const mahjong::GameIndex& index) {
+  constexpr std::size_t kNamed = 10;
+  for (std::size_t i = 0; i < std::min(kNamed, index.refused().size()); ++i)
+    log(LogLevel::warn, "ingot::mahjong", "a log cannot be replayed: " + index.refused()[i].error);
+  if (index.refused().size() > kNamed)
+    log(LogLevel::warn, "ingot::mahjong",
+        fmt::format("{} more cannot; `ingot mahjong dataset stats --json` lists them",
+                    index.refused().size() - kNamed));
+}
+
+struct Phase {
+  std::unique_ptr<TrainTask> task;
+  std::string description, loss_unit;
+};
+
+Phase clone_phase(const MahjongTrainConfig& c, DualPoolNet& net) {
+  const std::string cache = c.index.empty() ? c.output_dir + "/index.jsonl" : c.index;
+  mahjong::GameIndex games = mahjong::GameIndex::build(c.games, c.rules, cache);
+  log_refused(games);
+  const mahjong::GameIndex validation = games.take_out(c.validation_split_ratio);
+  CloneOptions options = c.clone;
+  options.schedule = schedule_of(c);
+  options.schedule_name = c.lr_scheduler_type;
+  Phase phase{.task = std::make_unique<CloneTask>(net, games, validation, c.validation_decisions, options),
+              .loss_unit = "loss of all heads"};
+  phase.description = fmt::format("{} decisions of {} games, {} held out, {} logs refused", games.decisions(),
+                                  games.games().size(), validation.games().size(), games.refused().size());
+  return phase;
+}
+
+}  // namespace
+
+struct MahjongTraining::State {
+  MahjongTrainConfig config;
+  std::unique_ptr<DualPoolNet> net;
+  Phase phase;
+  std::optional<Trainer> trainer;
+
+  std::string model_directory() const { return config.output_dir + "/model"; }
+};
+
+MahjongTraining::MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks hooks)
+    : state_(std::make_unique<State>()) {
+  State& s = *state_;
+  s.config = std::move(config);
+  const MahjongTrainConfig& c = s.config;
+  if (c.threads > 0) set_num_threads(static_cast<int>(c.threads));
+  std::optional<SavedCheckpoint> saved;
+  if (c.resume_from_checkpoint) {
+    saved = CheckpointDirectory(c.output_dir).newest();
+    INGOT_CHECK(saved.has_value(), IoError(c.output_dir, "holds no checkpoint to resume from"));
+  }
+  make_directories(c.output_dir);
+  // Refused now, not after the run, where it cannot be written.
+  const AtomicDirectory probe(s.model_directory());
+  s.net = make_network(c, choose_device(c.device));
+  s.phase = clone_phase(c, *s.net);
+  const DualPoolNetConfig& n = s.net->config;
+  RunInfo info{.name = c.run_name,
+               .output_dir = c.output_dir,
+               .subtitle = fmt::format("{}: {} blocks of {} channels; {}", c.phase, n.blocks, n.channels,
+                                       s.phase.description),
+               .model_type = std::string(kDualPoolNet),
+               .loss_unit = s.phase.loss_unit,
+               .config = std::move(hooks.effective_config),
+               .logging_steps = c.logging_steps};
+  s.trainer.emplace(*s.phase.task, trainer_options(c), std::move(info), trainer_hooks(c, hooks));
+  if (saved.has_value()) s.trainer->resume(*saved);
+}
+
+MahjongTraining::~MahjongTraining() = default;
+
+Trainer& MahjongTraining::trainer() { return *state_->trainer; }
+DualPoolNet& MahjongTraining::network() { return *state_->net; }
+const std::string& MahjongTraining::description() const { return state_->phase.description; }
+
+MahjongTrainResult MahjongTraining::run() {
+  State& s = *state_;
+  MahjongTrainResult result{.end = s.trainer->run()};
+  result.steps = s.trainer->progress().step;
+  result.train_loss = s.trainer->train_loss();
+  result.last_checkpoint = s.trainer->last_checkpoint();
+  if (!s.trainer->history().evaluations().empty())
+    result.evaluation = s.trainer->history().evaluations().back();
+  if (result.end == TrainEnd::stopped) return result;
+  TrainOptimizer& optimizer = s.phase.task->optimizer();
+  if (optimizer.has_ema()) optimizer.take_ema();
+  result.model_directory = s.model_directory();
+  save_dual_pool_net(result.model_directory, *s.net);
+  return result;
+}
+
+}  // namespace ingot
