@@ -56,6 +56,82 @@ TEST(Arena, TheReportDoesNotDependOnThreads) {
   EXPECT_FALSE(format_report(one).empty());
 }
 
+// Tsumogiri that is asked for all games at once, and counts how often.
+class Together : public BatchSelector {
+ public:
+  void select(std::span<const Decision> decisions, std::span<Action> actions) override {
+    ++calls;
+    most = std::max(most, decisions.size());
+    for (std::size_t i = 0; i < decisions.size(); ++i) {
+      chance_differs |= decisions[i].uniform != decisions[0].uniform;
+      actions[i] = TsumogiriPlayer().select(decisions[i].observation, decisions[i].legal);
+    }
+  }
+  int calls = 0;
+  std::size_t most = 0;
+  bool chance_differs = false;
+};
+
+TEST(Arena, ANetworkIsAskedForManyGamesAtOnceAndPlaysThemAsOneByOne) {
+  ArenaOptions options;
+  options.walls = 6;
+  options.rules.length = GameLength::East;
+  const auto together = std::make_shared<Together>();
+  const Entrant batched{.name = "tsumogiri", .batch = together},
+      rest{"rule-based", player_named("rule-based")};
+  const ArenaReport all = run_arena({batched, rest, rest, rest}, options);
+  const ArenaReport single = run_arena(one_against_three("tsumogiri", "rule-based"), options);
+  EXPECT_EQ(all.entrants[0].place.mean, single.entrants[0].place.mean);
+  EXPECT_EQ(all.entrants[0].score.mean, single.entrants[0].score.mean);
+  EXPECT_EQ(all.entrants[1].deal_in.half_width, single.entrants[1].deal_in.half_width);
+  EXPECT_GE(together->most, 20U);
+  EXPECT_TRUE(together->chance_differs);
+}
+
+TEST(Arena, AnIllegalAnswerOfANetworkNamesIt) {
+  class Cheat : public BatchSelector {
+    void select(std::span<const Decision>, std::span<Action> actions) override {
+      for (Action& action : actions) action = Action::of(ActionType::Tsumo);
+    }
+  };
+  ArenaOptions options;
+  options.walls = 1;
+  const Entrant cheat{.name = "model:cheat", .batch = std::make_shared<Cheat>()};
+  try {
+    run_arena({cheat, cheat, cheat, cheat}, options);
+    ADD_FAILURE() << "was not refused";
+  } catch (const IllegalAction& error) {
+    EXPECT_NE(std::string(error.what()).find("model:cheat, player"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Arena, TestsOfPlacesTellTheBetterPlayerAndNothingOfEqualOnes) {
+  ArenaOptions options;
+  options.walls = 12;
+  options.rules.length = GameLength::East;
+  const ArenaReport report = run_arena(one_against_three("rule-based", "tsumogiri"), options);
+  ASSERT_EQ(report.tests.size(), 1U);
+  EXPECT_LT(report.tests[0].difference.mean, -0.5);
+  EXPECT_LT(report.tests[0].p, 1e-3);
+  EXPECT_NEAR(report.tests[0].difference.mean, report.entrants[0].place.mean - report.entrants[1].place.mean,
+              1e-9);
+  Entrant again{"again", player_named("tsumogiri")};
+  const Entrant one{"one", player_named("tsumogiri")};
+  const ArenaReport equal = run_arena({one, again, one, again}, options);
+  EXPECT_GT(equal.tests[0].p, 0.9);  // the same games in all rotations
+}
+
+TEST(Arena, StudentsAndWelchsTestsAreThoseOfTheTables) {
+  EXPECT_NEAR(student_p(2.228, 10), 0.05, 1e-4);
+  EXPECT_NEAR(student_p(-2.228, 10), 0.05, 1e-4);
+  EXPECT_NEAR(student_p(12.706, 1), 0.05, 1e-4);
+  EXPECT_NEAR(student_p(0, 7), 1, 1e-12);
+  EXPECT_NEAR(student_p(1.96, 1e7), 0.05, 1e-4);
+  // scipy.stats.ttest_ind_from_stats(2.4, 10**0.5 * 0.02, 10, 2.5, 20**0.5 * 0.03, 20, equal_var=False)
+  const Estimate a{2.4, kHalfWidthOfError * 0.02}, b{2.5, kHalfWidthOfError * 0.03};
+  EXPECT_NEAR(welch_p(a, 10, b, 20), 0.00976155, 1e-7);
+}
+
 TEST(Arena, AnIllegalAnswerIsRefused) {
   class Cheat : public ActionSelector {
     Action select(const Observation&, const ActionList&) override { return Action::of(ActionType::Tsumo); }

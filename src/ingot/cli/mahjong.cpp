@@ -9,6 +9,7 @@
 #include "ingot/cli/verbs.h"
 #include "ingot/mahjong/arena.h"
 #include "ingot/mahjong/shanten.h"
+#include "ingot/rl/mahjong_player.h"
 
 namespace ingot::cli {
 namespace {
@@ -42,7 +43,14 @@ Json report_json(const ArenaReport& report) {
                     {"tsumo_share", estimate(s.tsumo)},
                     {"win_points", s.win_points},
                     {"deal_in_points", s.deal_in_points}});
-  return {{"games", report.games}, {"seconds", report.seconds}, {"entrants", std::move(list)}};
+  Json tests = Json::array();
+  for (const PlaceTest& t : report.tests)
+    tests.push_back(
+        {{"first", t.first}, {"second", t.second}, {"place_difference", estimate(t.difference)}, {"p", t.p}});
+  return {{"games", report.games},
+          {"seconds", report.seconds},
+          {"entrants", std::move(list)},
+          {"tests", std::move(tests)}};
 }
 
 int arena(const MahjongOptions& o) {
@@ -55,7 +63,7 @@ int arena(const MahjongOptions& o) {
   if (o.walls < 1 || o.walls > 10'000'000)
     throw InvalidConfig("walls", fmt::format("is {}, expected 1 to 10000000", o.walls));
   std::array<Entrant, 4> entrants;
-  for (std::size_t i = 0; i < 4; ++i) entrants[i] = {names[i], player_named(names[i])};
+  for (std::size_t i = 0; i < 4; ++i) entrants[i] = entrant_named(names[i]);
   ArenaOptions options;
   options.rules = rules_of(o);
   options.seed = o.seed;
@@ -205,7 +213,8 @@ void add_mahjong(Command& root) {
   });
 
   Command playing = verb.verb("play", "Play or watch a game in the terminal, or serve as an mjai client");
-  playing.option("--player", o->player, "human, random, first-legal, tsumogiri or rule-based");
+  playing.option("--player", o->player,
+                 "human, random, first-legal, tsumogiri, rule-based or model:DIR[,temperature=T]");
   playing.option("--opponents", o->opponents, "Who takes the other three seats");
   playing.option("--seat", o->seat, "Where the player sits, 0 to 3 (0 deals first)");
   playing.option("--rules", o->rules, "Rules").one_of(presets);
@@ -222,7 +231,8 @@ void add_mahjong(Command& root) {
   playing.run([o] { return play_mahjong(*o); });
 
   Command contest = verb.verb("arena", "Let players play many games on the same walls from every seat");
-  contest.option("players", o->players, "Two names (one against three) or four");
+  contest.option("players", o->players,
+                 "Two names (one against three) or four; a network is model:DIR[,temperature=T][,device=D]");
   contest.option("--walls", o->walls, "Walls; each is played four times");
   contest.option("--rules", o->rules, "Rules").one_of(presets);
   contest.option("--length", o->length, "Both winds, East alone, or a single round").one_of(lengths);
@@ -230,6 +240,8 @@ void add_mahjong(Command& root) {
   contest.flag("--json", o->json, "Print JSON");
   contest.example("ingot mahjong arena rule-based tsumogiri --walls 250",
                   "1000 games with confidence intervals");
+  contest.example("ingot mahjong arena model:bc/model rule-based",
+                  "a network against three rule-based players");
   contest.run([o] { return arena(*o); });
 
   Command replaying =

@@ -7,7 +7,6 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
-#include "ingot/base/parallel.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/rng.h"
 #include "ingot/base/stopwatch.h"
@@ -16,6 +15,7 @@
 #include "ingot/mahjong/decision_stream.h"
 #include "ingot/mahjong/encoder.h"
 #include "ingot/mahjong/policy.h"
+#include "ingot/rl/mahjong_player.h"
 
 namespace ingot::cli {
 namespace {
@@ -33,29 +33,29 @@ constexpr std::int64_t kMostGames = 10'000'000, kMostSamples = 100'000;
 int generate_games(const DatasetOptions& o) {
   if (o.games < 1 || o.games > kMostGames)
     throw InvalidConfig("games", fmt::format("is {}, expected 1 to {}", o.games, kMostGames));
-  const PlayerFactory make = player_named(o.player);
-  const Rules rules = rules_of(o);
+  const Entrant entrant = entrant_named(o.player);
   const Seed session = seed_from_number(o.seed);
   make_directories(o.out);
-  constexpr std::int64_t kAtOnce = 64;
+  constexpr std::int64_t kAtOnce = 256;
   ProgressBar bar({.label = "games", .total = o.games});
   for (std::int64_t first = 0; first < o.games; first += kAtOnce) {
-    const std::int64_t count = std::min(kAtOnce, o.games - first);
-    parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = first + begin; i < first + end; ++i) {
-        const auto game = static_cast<std::uint64_t>(i);
-        std::array<std::unique_ptr<ActionSelector>, 4> owned;
-        std::array<ActionSelector*, 4> players{};
-        for (std::size_t seat = 0; seat < 4; ++seat) {
-          owned[seat] = make(mix_stream(o.seed, game * 4 + seat));
-          players[seat] = owned[seat].get();
-        }
-        mahjong::Events events;
-        mahjong::play_game(rules, session, game, players, &events);
-        write_log(fmt::format("{}/game-{:07}.json.gz", o.out, i), to_mjai(events));
-      }
-    });
-    bar.update(first + count);
+    std::vector<Match> matches(static_cast<std::size_t>(std::min(kAtOnce, o.games - first)));
+    std::vector<mahjong::Events> events(matches.size());
+    for (std::size_t i = 0; i < matches.size(); ++i) {
+      matches[i].nonce = static_cast<std::uint64_t>(first) + i;
+      matches[i].entrants.fill(&entrant);
+      for (std::size_t seat = 0; seat < 4; ++seat)
+        matches[i].seeds[seat] = mix_stream(o.seed, matches[i].nonce * 4 + seat);
+    }
+    play_matches(
+        rules_of(o), session, matches,
+        [&](std::size_t i, const mahjong::Events& more) {
+          events[i].insert(events[i].end(), more.begin(), more.end());
+        },
+        [&](std::size_t i, const Table&) {
+          write_log(fmt::format("{}/game-{:07}.json.gz", o.out, matches[i].nonce), to_mjai(events[i]));
+        });
+    bar.update(first + std::ssize(matches));
   }
   bar.finish();
   fmt::print("{} games in {}\n", o.games, o.out);
@@ -208,7 +208,7 @@ void add_mahjong_dataset(Command& mahjong) {
   verb.run([]() -> int { throw InvalidConfig("dataset", "needs one of generate, stats, sample"); });
 
   Command making = verb.verb("generate", "Let a player play games against itself, and keep their logs");
-  making.option("--player", o->player, "Who plays all four seats");
+  making.option("--player", o->player, "Who plays all four seats: a built-in player, or model:DIR");
   making.option("--games", o->games, "How many");
   making.option("-o,--out", o->out, "Directory for the logs (mjai, gzip)").required();
   making.option("--rules", o->rules, "Rules").one_of(rule_presets());

@@ -17,6 +17,7 @@
 #include "ingot/mahjong/log.h"
 #include "ingot/mahjong/terminal.h"
 #include "ingot/mahjong/tracker.h"
+#include "ingot/rl/mahjong_player.h"
 
 namespace ingot::cli {
 namespace {
@@ -100,7 +101,7 @@ Rules rules_of(const MahjongOptions& o) {
 int play_mahjong(MahjongOptions o) {
   if (o.player == "human" && (o.watch || o.mjai)) o.player = "rule-based";
   if (o.mjai) {
-    run_mjai_client(std::cin, std::cout, rules_of(o), player_named(o.player), o.seed);
+    run_mjai_client(std::cin, std::cout, rules_of(o), mahjong_player(o.player), o.seed);
     return 0;
   }
   if (o.seat < 0 || o.seat > 3) throw InvalidConfig("seat", fmt::format("is {}, expected 0 to 3", o.seat));
@@ -110,7 +111,7 @@ int play_mahjong(MahjongOptions o) {
     if (own && o.player == "human")
       players[p] = std::make_unique<TerminalPlayer>(std::cin, std::cout, color());
     else
-      players[p] = player_named(own ? o.player : o.opponents)(o.seed * 4 + p);
+      players[p] = mahjong_player(own ? o.player : o.opponents)(o.seed * 4 + p);
   }
   Events events;
   const auto tell = [](const Table&, const std::vector<std::string>& lines) {

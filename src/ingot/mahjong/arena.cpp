@@ -97,7 +97,7 @@ Estimate ratio(const std::vector<std::vector<Tally>>& walls, std::size_t entrant
   const auto n = static_cast<double>(walls.size());
   if (n < 2) return {mean, 0};
   const double error = std::sqrt(squares * n / (n - 1)) / bottom;
-  return {mean, 1.96 * error};
+  return {mean, kHalfWidthOfError * error};
 }
 
 }  // namespace
@@ -178,6 +178,97 @@ std::size_t TableBatch::restart() {
   return restarted;
 }
 
+namespace {
+
+// The matches of an arena: each wall in all rotations.
+std::vector<Match> matches_of(const std::array<Entrant, 4>& entrants, const ArenaOptions& options) {
+  std::vector<Match> matches;
+  matches.reserve(4 * static_cast<std::size_t>(options.walls));
+  for (std::uint64_t wall = 0; wall < static_cast<std::uint64_t>(options.walls); ++wall)
+    for (std::size_t rotation = 0; rotation < 4; ++rotation) {
+      Match& match = matches.emplace_back();
+      match.nonce = wall;
+      for (std::size_t seat = 0; seat < 4; ++seat) {
+        match.entrants[seat] = &entrants[(seat + rotation) % 4];
+        match.seeds[seat] = mix_stream(options.seed, wall * 4 + seat);
+      }
+    }
+  return matches;
+}
+
+Tally operator+(Tally a, const Tally& b) {
+  for (double Tally::*sum : {&Tally::games, &Tally::rounds, &Tally::place, &Tally::points, &Tally::score,
+                             &Tally::wins, &Tally::deal_ins, &Tally::calls, &Tally::riichi, &Tally::tsumo,
+                             &Tally::draws, &Tally::tenpai, &Tally::win_points, &Tally::deal_in_points})
+    a.*sum += b.*sum;
+  for (std::size_t p = 0; p < 4; ++p) a.places[p] += b.places[p];
+  return a;
+}
+
+void count_result(const Table& table, const std::array<std::size_t, 4>& who, const ArenaOptions& options,
+                  std::vector<Tally>& tallies) {
+  const GameResult result = game_result(table);
+  for (std::size_t seat = 0; seat < 4; ++seat) {
+    Tally& tally = tallies[who[seat]];
+    const auto place = static_cast<std::size_t>(result.place[seat]);
+    ++tally.games;
+    ++tally.places[place];
+    tally.place += static_cast<double>(place) + 1;
+    tally.points += options.rank_points[place];
+    tally.score += result.points[seat];
+  }
+}
+
+using Walls = std::vector<std::vector<Tally>>;  // by wall and name
+
+ArenaScore score_of(const Walls& walls, std::size_t entrant, const std::string& name) {
+  Tally sum;
+  for (const auto& wall : walls) sum = sum + wall[entrant];
+  ArenaScore score;
+  score.name = name;
+  score.games = static_cast<std::int64_t>(sum.games);
+  score.rounds = static_cast<std::int64_t>(sum.rounds);
+  for (std::size_t p = 0; p < 4; ++p) score.places[p] = sum.places[p] / sum.games;
+  const auto of = [&](double Tally::*above, double Tally::*below) {
+    return ratio(walls, entrant, above, below);
+  };
+  score.place = of(&Tally::place, &Tally::games);
+  score.points = of(&Tally::points, &Tally::games);
+  score.score = of(&Tally::score, &Tally::games);
+  score.win = of(&Tally::wins, &Tally::rounds);
+  score.deal_in = of(&Tally::deal_ins, &Tally::rounds);
+  score.call = of(&Tally::calls, &Tally::rounds);
+  score.riichi = of(&Tally::riichi, &Tally::rounds);
+  score.tsumo = of(&Tally::tsumo, &Tally::wins);
+  score.exhausted_tenpai = of(&Tally::tenpai, &Tally::draws);
+  score.win_points = sum.wins > 0 ? sum.win_points / sum.wins : 0;
+  score.deal_in_points = sum.deal_ins > 0 ? sum.deal_in_points / sum.deal_ins : 0;
+  return score;
+}
+
+PlaceTest place_test(const Walls& walls, const std::vector<std::string>& names, std::size_t a,
+                     std::size_t b) {
+  PlaceTest test{.first = names[a], .second = names[b]};
+  const auto n = static_cast<double>(walls.size());
+  double sum = 0, squares = 0;
+  for (const auto& wall : walls) {
+    const double difference = wall[a].place / wall[a].games - wall[b].place / wall[b].games;
+    sum += difference;
+    squares += difference * difference;
+  }
+  test.difference.mean = sum / n;
+  if (walls.size() < 2) return test;
+  const double error = std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n)) / (n - 1));
+  test.difference.half_width = kHalfWidthOfError * error;
+  if (error > 0)
+    test.p = student_p(test.difference.mean / error, n - 1);
+  else
+    test.p = test.difference.mean == 0 ? 1 : 0;
+  return test;
+}
+
+}  // namespace
+
 ArenaReport run_arena(const std::array<Entrant, 4>& entrants, const ArenaOptions& options) {
   INGOT_CHECK(options.walls > 0, InvalidConfig("walls", "must be at least 1"));
   const Stopwatch watch;
@@ -188,98 +279,32 @@ ArenaReport run_arena(const std::array<Entrant, 4>& entrants, const ArenaOptions
     name_of[e] = static_cast<std::size_t>(known - names.begin());
     if (known == names.end()) names.push_back(entrants[e].name);
   }
-  std::vector<std::vector<Tally>> walls(static_cast<std::size_t>(options.walls),
-                                        std::vector<Tally>(names.size()));
-  const Seed session = seed_from_number(options.seed);
-  parallel_for(options.walls, 1, [&](std::int64_t begin, std::int64_t end) {
-    Events events;
-    for (std::int64_t wall = begin; wall < end; ++wall) {
-      auto& tallies = walls[static_cast<std::size_t>(wall)];
-      for (std::size_t rotation = 0; rotation < 4; ++rotation) {
-        std::array<std::unique_ptr<ActionSelector>, 4> owned;
-        std::array<ActionSelector*, 4> players{};
-        std::array<std::size_t, 4> who{};
-        for (std::size_t seat = 0; seat < 4; ++seat) {
-          const std::size_t entrant = (seat + rotation) % 4;
-          owned[seat] =
-              entrants[entrant].make(mix_stream(options.seed, static_cast<std::uint64_t>(wall) * 4 + seat));
-          players[seat] = owned[seat].get();
-          who[seat] = name_of[entrant];
-        }
-        events.clear();
-        const Table end_table =
-            play_game(options.rules, session, static_cast<std::uint64_t>(wall), players, &events);
-        GameCounter(tallies, who).count(events);
-        const GameResult result = game_result(end_table);
-        for (std::size_t seat = 0; seat < 4; ++seat) {
-          Tally& tally = tallies[who[seat]];
-          const auto place = static_cast<std::size_t>(result.place[seat]);
-          ++tally.games;
-          ++tally.places[place];
-          tally.place += static_cast<double>(place) + 1;
-          tally.points += options.rank_points[place];
-          tally.score += result.points[seat];
-        }
-      }
-    }
-  });
+  const std::vector<Match> matches = matches_of(entrants, options);
+  Walls games(matches.size(), std::vector<Tally>(names.size()));  // by match, then summed by wall
+  std::vector<std::array<std::size_t, 4>> who(matches.size());
+  std::vector<GameCounter> counters;
+  counters.reserve(matches.size());
+  for (std::size_t i = 0; i < matches.size(); ++i) {
+    for (std::size_t seat = 0; seat < 4; ++seat) who[i][seat] = name_of[(seat + i % 4) % 4];
+    counters.emplace_back(games[i], who[i]);
+  }
+  play_matches(
+      options.rules, seed_from_number(options.seed), matches,
+      [&](std::size_t i, const Events& events) { counters[i].count(events); },
+      [&](std::size_t i, const Table& table) { count_result(table, who[i], options, games[i]); });
+  Walls walls(static_cast<std::size_t>(options.walls), std::vector<Tally>(names.size()));
+  for (std::size_t i = 0; i < matches.size(); ++i)
+    for (std::size_t e = 0; e < names.size(); ++e) walls[i / 4][e] = walls[i / 4][e] + games[i][e];
   ArenaReport report;
   for (std::size_t e = 0; e < names.size(); ++e) {
-    ArenaScore& score = report.entrants.emplace_back();
-    score.name = names[e];
-    Tally sum;
-    for (const auto& wall : walls) {
-      const Tally& t = wall[e];
-      sum.games += t.games;
-      sum.rounds += t.rounds;
-      for (std::size_t p = 0; p < 4; ++p) sum.places[p] += t.places[p];
-      sum.wins += t.wins;
-      sum.deal_ins += t.deal_ins;
-      sum.win_points += t.win_points;
-      sum.deal_in_points += t.deal_in_points;
-    }
-    score.games = static_cast<std::int64_t>(sum.games);
-    score.rounds = static_cast<std::int64_t>(sum.rounds);
-    for (std::size_t p = 0; p < 4; ++p) score.places[p] = sum.places[p] / sum.games;
-    const auto of = [&](double Tally::*above, double Tally::*below) { return ratio(walls, e, above, below); };
-    score.place = of(&Tally::place, &Tally::games);
-    score.points = of(&Tally::points, &Tally::games);
-    score.score = of(&Tally::score, &Tally::games);
-    score.win = of(&Tally::wins, &Tally::rounds);
-    score.deal_in = of(&Tally::deal_ins, &Tally::rounds);
-    score.call = of(&Tally::calls, &Tally::rounds);
-    score.riichi = of(&Tally::riichi, &Tally::rounds);
-    score.tsumo = of(&Tally::tsumo, &Tally::wins);
-    score.exhausted_tenpai = of(&Tally::tenpai, &Tally::draws);
-    score.win_points = sum.wins > 0 ? sum.win_points / sum.wins : 0;
-    score.deal_in_points = sum.deal_ins > 0 ? sum.deal_in_points / sum.deal_ins : 0;
-    report.rounds = std::max(report.rounds, score.rounds);
+    report.entrants.push_back(score_of(walls, e, names[e]));
+    report.rounds = std::max(report.rounds, report.entrants.back().rounds);
+    for (std::size_t other = 0; other < e; ++other)
+      report.tests.push_back(place_test(walls, names, other, e));
   }
-  report.games = 4 * options.walls;
+  report.games = std::ssize(matches);
   report.seconds = watch.seconds();
   return report;
-}
-
-std::string format_report(const ArenaReport& report) {
-  std::string text = fmt::format("{} games in {:.1f} s; ± is the 95 % confidence interval over walls\n",
-                                 report.games, report.seconds);
-  text += fmt::format("{:<16}{:>14}{:>16}{:>16}  {:<23}{:>13}{:>13}{:>13}{:>13}{:>8}{:>8}\n", "player",
-                      "place", "points", "score", "1st  2nd  3rd  4th %", "win %", "deal-in %", "call %",
-                      "riichi %", "won", "lost");
-  for (const ArenaScore& s : report.entrants) {
-    const auto percent = [](const Estimate& e) {
-      return fmt::format("{:.1f} ±{:.1f}", 100 * e.mean, 100 * e.half_width);
-    };
-    text += fmt::format("{:<16}{:>14}{:>16}{:>16}  {:<23}{:>13}{:>13}{:>13}{:>13}{:>8.0f}{:>8.0f}\n", s.name,
-                        fmt::format("{:.3f} ±{:.3f}", s.place.mean, s.place.half_width),
-                        fmt::format("{:+.2f} ±{:.2f}", s.points.mean, s.points.half_width),
-                        fmt::format("{:+.2f} ±{:.2f}", s.score.mean, s.score.half_width),
-                        fmt::format("{:.1f} {:.1f} {:.1f} {:.1f}", 100 * s.places[0], 100 * s.places[1],
-                                    100 * s.places[2], 100 * s.places[3]),
-                        percent(s.win), percent(s.deal_in), percent(s.call), percent(s.riichi), s.win_points,
-                        s.deal_in_points);
-  }
-  return text;
 }
 
 }  // namespace ingot::mahjong

@@ -39,10 +39,27 @@ class TableBatch {
   std::vector<Request> requests_;
 };
 
+/// A player of an arena: one of `make` and `batch`.
 struct Entrant {
   std::string name;
-  PlayerFactory make;
+  PlayerFactory make = {};
+  std::shared_ptr<BatchSelector> batch = {};
 };
+
+/// One game that is going to be played with others.
+struct Match {
+  std::uint64_t nonce = 0;                   ///< of its walls
+  std::array<std::uint64_t, 4> seeds{};      ///< of the players, by seat
+  std::array<const Entrant*, 4> entrants{};  ///< by seat
+};
+/// Plays them, many at a time, and asks each network about all that wait for it at once. `told(match,
+/// events)` is called with what has happened, in pieces, `ended(match, table)` at the end of each; both for
+/// one match at a time, for different ones on several threads. Throws IllegalAction naming the player.
+/// Results depend on the matches alone, not on threads or on what is played together (for a network: as far
+/// as its kernels compute a row alike in batches of all sizes).
+void play_matches(const Rules& rules, const Seed& session, std::span<const Match> matches,
+                  const std::function<void(std::size_t, const Events&)>& told,
+                  const std::function<void(std::size_t, const Table&)>& ended);
 
 struct ArenaOptions {
   Rules rules;
@@ -55,6 +72,7 @@ struct ArenaOptions {
 struct Estimate {
   double mean = 0, half_width = 0;
 };
+inline constexpr double kHalfWidthOfError = 1.96;  ///< half widths in standard errors
 
 struct ArenaScore {
   std::string name;
@@ -66,8 +84,17 @@ struct ArenaScore {
   double win_points = 0, deal_in_points = 0;  ///< mean of the hands, without honba and sticks
 };
 
+/// Whether two entrants end in different places: a t-test of the differences of their mean places over walls,
+/// which they play together, so that luck with the tiles cancels.
+struct PlaceTest {
+  std::string first, second;
+  Estimate difference;  ///< first minus second: negative where the first is better
+  double p = 1;         ///< two-sided; 1 with fewer than two walls
+};
+
 struct ArenaReport {
   std::vector<ArenaScore> entrants;  ///< one per name, in the order given
+  std::vector<PlaceTest> tests;      ///< of each pair
   std::int64_t games = 0, rounds = 0;
   double seconds = 0;
 };
@@ -77,5 +104,11 @@ struct ArenaReport {
 ArenaReport run_arena(const std::array<Entrant, 4>& entrants, const ArenaOptions& options);
 /// A table of the report for people.
 std::string format_report(const ArenaReport& report);
+
+/// The two-sided p-value of Student's t with so many degrees of freedom.
+double student_p(double t, double degrees);
+/// Welch's test of two means that were measured apart (in two arenas, say): each with its 95 % half width and
+/// the number of independent units (walls).
+double welch_p(const Estimate& a, double units_a, const Estimate& b, double units_b);
 
 }  // namespace ingot::mahjong

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,21 @@ class ActionSelector {
  public:
   virtual ~ActionSelector() = default;
   virtual Action select(const Observation& observation, const ActionList& legal) = 0;
+};
+
+/// A decision that is due.
+struct Decision {
+  Observation observation;
+  ActionList legal;
+  double uniform = 0;  ///< in [0, 1): the chance of a player that draws
+};
+
+/// Decides many at once, of any games and seats, by what stands in each decision alone: a network.
+class BatchSelector {
+ public:
+  virtual ~BatchSelector() = default;
+  /// One of the legal actions of each.
+  virtual void select(std::span<const Decision> decisions, std::span<Action> actions) = 0;
 };
 
 /// Makes a player for one game; `seed` is that game's and seat's own.
@@ -66,6 +82,9 @@ class RuleBasedPlayer : public ActionSelector {
 /// How dangerous discarding `kind` looks against the players that declared riichi: 0 = certainly safe for
 /// all.
 double deal_in_danger(const Observation& observation, Kind kind);
+
+/// A player that asks `selector` for each decision alone.
+PlayerFactory one_by_one(std::shared_ptr<BatchSelector> selector);
 
 /// "random", "first-legal", "tsumogiri" or "rule-based"; throws InvalidConfig for another name.
 PlayerFactory player_named(std::string_view name);

@@ -15,6 +15,16 @@ namespace {
 // So far below every logit that its exponential is 0; finite, so that 0 times it is 0 in an entropy.
 constexpr float kNever = -1e30F;
 
+void check_finite(std::size_t action, float log_probability) {
+  INGOT_CHECK(std::isfinite(log_probability),
+              NonFinite("the policy",
+                        fmt::format("gives action {} a log-probability of {}", action, log_probability)));
+}
+
+void check_chosen(std::int32_t chosen) {
+  INGOT_CHECK(chosen >= 0, Error("the policy: no action is legal; a game must have ended before that"));
+}
+
 }  // namespace
 
 Tensor masked_log_softmax(const Tensor& logits, const Tensor& legal) {
@@ -32,16 +42,26 @@ std::int32_t sample_action(std::span<const float> log_probabilities, std::span<c
   std::int32_t chosen = -1;
   for (std::size_t i = 0; i < legal.size(); ++i) {
     if (legal[i] == 0) continue;
-    INGOT_CHECK(std::isfinite(log_probabilities[i]),
-                NonFinite("sample_action", fmt::format("the policy gives action {} a log-probability of {}",
-                                                       i, log_probabilities[i])));
+    check_finite(i, log_probabilities[i]);
     const double probability = std::exp(static_cast<double>(log_probabilities[i]));
     if (chosen < 0 || probability > 0) chosen = static_cast<std::int32_t>(i);
     passed += probability;
     if (uniform < passed) break;
   }
-  INGOT_CHECK(chosen >= 0, Error("sample_action: no action is legal; a game must have ended before that"));
+  check_chosen(chosen);
   return chosen;
+}
+
+std::int32_t best_action(std::span<const float> log_probabilities, std::span<const float> legal) {
+  std::int32_t best = -1;
+  for (std::size_t i = 0; i < legal.size(); ++i) {
+    if (legal[i] == 0) continue;
+    check_finite(i, log_probabilities[i]);
+    if (best < 0 || log_probabilities[i] > log_probabilities[static_cast<std::size_t>(best)])
+      best = static_cast<std::int32_t>(i);
+  }
+  check_chosen(best);
+  return best;
 }
 
 }  // namespace ingot
