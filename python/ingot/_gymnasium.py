@@ -11,8 +11,10 @@ class SinglePlayerEnv(gymnasium.Env):
 
     metadata = {"render_modes": []}
 
-    def __init__(self, name="mahjong", seed=0, opponents=None):
-        self._name, self._seed, self._opponents = name, seed, opponents
+    def __init__(self, name="mahjong", seed=0, opponents=None, illegal="raise"):
+        if illegal not in ("raise", "end"):
+            raise ValueError(f"illegal: '{illegal}' is neither raise nor end")
+        self._name, self._seed, self._opponents, self._illegal = name, seed, opponents, illegal
         game = VectorGame(name, 1, seed)
         self.action_space = gymnasium.spaces.Discrete(game.num_actions)
         self.observation_space = gymnasium.spaces.Dict(
@@ -37,6 +39,9 @@ class SinglePlayerEnv(gymnasium.Env):
     def step(self, action):
         if not self.action_space.contains(action):
             raise ValueError(f"action {action!r} is not in {self.action_space}")
+        if self._illegal == "end" and not self._observe()["action_mask"][action]:
+            self._ended = True
+            return self._observe(), -1.0, True, False, {"illegal": True}
         reward, self._ended = self._move(int(action))
         reward += self._advance()
         return self._observe(), reward, self._ended, False, {}

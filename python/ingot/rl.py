@@ -49,9 +49,17 @@ class VectorGame:
         self._games.restore(state)
 
 
-def gymnasium_env(name="mahjong", seed=0, opponents=None):
+def gymnasium_env(name="mahjong", seed=0, opponents=None, illegal="raise"):
     """A Gymnasium environment in which one player learns and ``opponents(observation, action_mask)`` decides for the others
-    (uniformly among legal actions by default). Observations are dicts of ``observation`` and ``action_mask``."""
+    (uniformly among legal actions by default). Observations are dicts of ``observation`` and ``action_mask``. An illegal
+    action raises, or with ``illegal="end"`` ends the game with a reward of -1."""
     from ._gymnasium import SinglePlayerEnv
 
-    return SinglePlayerEnv(name, seed, opponents)
+    return SinglePlayerEnv(name, seed, opponents, illegal)
+
+
+def pettingzoo_env(name="mahjong", seed=0):
+    """A PettingZoo environment (AEC) of all players, with ``observation`` and ``action_mask``."""
+    from ._pettingzoo import AgentCycleEnv
+
+    return AgentCycleEnv(name, seed)

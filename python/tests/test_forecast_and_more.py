@@ -120,15 +120,21 @@ def test_an_illegal_action_is_refused_and_changes_nothing():
 
 
 def test_gymnasiums_checker_accepts_the_environment():
-    gymnasium = pytest.importorskip("gymnasium")
     from gymnasium.utils.env_checker import check_env
 
+    check_env(ingot.rl.gymnasium_env("mahjong", illegal="end"), skip_render_check=True)
     env = ingot.rl.gymnasium_env("mahjong", seed=3)
     observation, _ = env.reset(seed=3)
-    env.action_space.seed(0)
-    for _ in range(20):
-        action = int(np.flatnonzero(observation["action_mask"])[0])
-        observation, reward, ended, truncated, _ = env.step(action)
-        if ended:
-            observation, _ = env.reset()
-    assert isinstance(env, gymnasium.Env) and check_env is not None
+    ended = False
+    while not ended:
+        legal = np.flatnonzero(observation["action_mask"])
+        observation, reward, ended, truncated, _ = env.step(int(legal[0]))
+    with pytest.raises(ValueError, match="legal"):
+        env.reset(seed=4)
+        env.step(45 if not env._observe()["action_mask"][45] else 44)
+
+
+def test_pettingzoos_checker_accepts_the_environment():
+    from pettingzoo.test import api_test
+
+    api_test(ingot.rl.pettingzoo_env("mahjong"), num_cycles=300)
