@@ -147,8 +147,8 @@ TEST_F(TrainCommand, WhatItTrainedCanBeUsedByEveryOtherVerb) {
   EXPECT_EQ(run_ingot({"logits", path, "--tokens", "1,99999"}).exit_code, 2);
   const Outcome memory = run_ingot({"memory", directory_ + "/train.yaml", "--json"});
   EXPECT_NE(memory.output.find("\"fits\": true"), std::string::npos) << memory.output << memory.errors;
-  const auto fits_card = [&](const std::string& size) {
-    return run_ingot({"memory", directory_ + "/train.yaml", "--card", size}).output.find("it fits") !=
+  const auto fits_gpu = [&](const std::string& size) {
+    return run_ingot({"memory", directory_ + "/train.yaml", "--gpu-memory", size}).output.find("it fits") !=
            std::string::npos;
   };
   const auto plan = parse_json<nlohmann::json>(memory.output, "plan");
@@ -156,9 +156,9 @@ TEST_F(TrainCommand, WhatItTrainedCanBeUsedByEveryOtherVerb) {
   EXPECT_EQ(by_optimizer["adamw"]["false"], plan["with_overhead"]);
   EXPECT_LT(by_optimizer["adamw"]["selective"].get<double>(), by_optimizer["adamw"]["false"].get<double>());
   EXPECT_LE(by_optimizer["adamw_8bit"]["true"].get<double>(), by_optimizer["adamw"]["true"].get<double>());
-  EXPECT_TRUE(fits_card("80GB"));
-  EXPECT_FALSE(fits_card("100kB"));
-  EXPECT_EQ(run_ingot({"memory", directory_ + "/train.yaml", "--card", "large"}).exit_code, 2);
+  EXPECT_TRUE(fits_gpu("80GB"));
+  EXPECT_FALSE(fits_gpu("100kB"));
+  EXPECT_EQ(run_ingot({"memory", directory_ + "/train.yaml", "--gpu-memory", "large"}).exit_code, 2);
   EXPECT_NE(run_ingot({"devices", "--json"}).output.find("\"device\": \"cpu\""), std::string::npos);
 }
 

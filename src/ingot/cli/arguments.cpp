@@ -8,7 +8,7 @@ namespace ingot::cli {
 namespace {
 
 constexpr const char* kDeviceHelp =
-    "auto: an NVIDIA card where there is one, else the CPU; or cpu, cuda, cuda:1";
+    "auto: an NVIDIA GPU where there is one, else the CPU; or cpu, cuda, cuda:1";
 
 }  // namespace
 

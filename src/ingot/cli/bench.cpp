@@ -146,7 +146,7 @@ void print_result(const TrainBenchOptions& o, const nlohmann::ordered_json& resu
     fmt::print(
         "  gradients {:>8.1f} ms   (forward, backward, their norm)\n  update    {:>8.1f} ms   (AdamW)\n",
         number("gradients_ms"), number("update_ms"));
-  fmt::print("  {:.0f} GFLOP/s = {:.0f} % of the {:.0f} GFLOP/s that {} matrix products reach here\n",
+  fmt::print("  {:.0f} GFLOP/s = {:.0f} % of the {:.0f} GFLOP/s that {} matmuls reach here\n",
              number("gflops"), 100 * number("gflops") / number("matmul_gflops"), number("matmul_gflops"),
              o.dtype);
   if (result.contains("peak_gflops"))
@@ -267,7 +267,7 @@ int run(const TrainBenchOptions& o) {
 void add_bench_train(Command& bench) {
   auto o = std::make_shared<TrainBenchOptions>();
   Command verb =
-      bench.verb("train", "Time whole training steps, against what matrix products alone reach here");
+      bench.verb("train", "Time whole training steps, against what matmuls alone reach here");
   verb.option("--shape", o->shape, "gpt2 (124M parameters), demo, or those of Llama 3.2 1B and Qwen3 8B")
       .one_of(shape_names());
   add_device_option(verb, o->device);
@@ -299,12 +299,12 @@ void add_bench_train(Command& bench) {
   verb.example("ingot bench train --against torch --against torch.compile --python ~/venv/bin/python",
                "both programs and the ratio of their steps, in one run");
   verb.example("ingot bench train --device cuda --dtype bf16 --shape llama-1b --batch 2 --sequence 4096",
-               "a card");
+               "a GPU");
   verb.example(
       "ingot bench train --device cuda --dtype bf16 --shape qwen3-8b --sequence 4096 --batch 1 --accumulate "
       "8 "
       "--against torch --torch-weights bf16 --apart",
-      "a model that fills the card");
+      "a model that fills the GPU");
   verb.example("ingot bench train --device cuda --shape demo --graphs",
                "a model whose steps are all launches");
   verb.run([o] { return run(*o); });

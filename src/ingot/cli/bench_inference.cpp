@@ -188,7 +188,7 @@ std::string limit_text(const Measurement& m, bool decode) {
     return fmt::format("reads of {:.0f} MB, weights and caches, at {:.1f} GB/s just then,",
                        m.step_bytes() * 1e-6, m.bandwidth() * 1e-9);
   if (!m.has_dot_rates())
-    return fmt::format("{} matrix products, at {:.0f} GFLOP/s,", name(m.product_dtype()),
+    return fmt::format("{} matmuls, at {:.0f} GFLOP/s,", name(m.product_dtype()),
                        m.product_rate() * 1e-9);
   if (m.without_scales() == m.weights().int8)
     return fmt::format("int8 dot products in registers, at {:.0f} G/s,", m.dot_rate() * 1e-9);
@@ -299,11 +299,11 @@ void add(Command& bench, const std::string& name, const std::string& summary, bo
   verb.option("--against", o->against, "Run llama.cpp too: 'llama.cpp' for llama-bench in PATH, or its path");
   verb.option("--against-model", o->against_model, "The .gguf it runs, where the model is none itself");
   verb.flag("--breakdown", o->breakdown,
-            "One more run that shows where its time goes, kernel by kernel (on a card: eagerly)");
+            "One more run that shows where its time goes, kernel by kernel (on a GPU: eagerly)");
   verb.flag("--json", o->json, "Print JSON");
   verb.example(fmt::format("ingot bench {} model-q8_0.gguf --threads 2 --against llama.cpp", name),
                "both programs, and what the machine allows, in one run");
-  verb.example(fmt::format("ingot bench {} --shape llama-1b --device cuda", name), "a card, without a model");
+  verb.example(fmt::format("ingot bench {} --shape llama-1b --device cuda", name), "a GPU, without a model");
   verb.run([o, decode] { return run(*o, decode); });
 }
 
@@ -311,7 +311,7 @@ void add(Command& bench, const std::string& name, const std::string& summary, bo
 
 void add_bench_inference(Command& bench) {
   add(bench, "decode", "Time writing, token by token, against what memory bandwidth allows", true);
-  add(bench, "prefill", "Time reading a prompt, against what matrix products allow", false);
+  add(bench, "prefill", "Time reading a prompt, against what matmuls allow", false);
 }
 
 }  // namespace ingot::cli

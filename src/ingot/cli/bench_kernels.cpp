@@ -162,7 +162,7 @@ void add_bench_kernels(Command& bench) {
   verb.option("--sequence", o->sequence, "Tokens that attention spans (16 heads of 128, causal)");
   verb.option("--runs", o->runs, "Runs to take the median of");
   verb.flag("--json", o->json, "Print JSON");
-  verb.example("ingot bench kernels --device cuda --dtype bf16", "a card's, whose bound is memory for most");
+  verb.example("ingot bench kernels --device cuda --dtype bf16", "a GPU's, whose bound is memory for most");
   verb.example("ingot bench kernels --kernel attention --kernel attention_backward --sequence 1024",
                "some of them");
   verb.run([o] { return run(*o); });

@@ -226,14 +226,14 @@ int run(const ProductsBenchOptions& o) {
 void add_bench_products(Command& bench) {
   auto o = std::make_shared<ProductsBenchOptions>();
   Command verb =
-      bench.verb("products", "Time a training step's matrix products alone, back to back: its ceiling");
+      bench.verb("products", "Time a training step's matmuls alone, back to back: its ceiling");
   verb.option("--shape", o->shape, "gpt2 (124M parameters), demo, or those of Llama 3.2 1B and Qwen3 8B")
       .one_of(shape_names());
   add_device_option(verb, o->device);
   verb.option("--batch", o->batch, "Sequences in a batch");
   verb.option("--sequence", o->sequence, "Tokens in a sequence");
   verb.option("--dtype", o->dtype, "What weights and activations are").one_of({"f32", "bf16"});
-  verb.option("--seconds", o->seconds, "How long to repeat them: a card at its power limit slows down");
+  verb.option("--seconds", o->seconds, "How long to repeat them: a GPU at its power limit slows down");
   verb.flag("--json", o->json, "Print JSON");
   verb.example("ingot bench products --device cuda --dtype bf16 --shape llama-1b --batch 2 --sequence 4096",
                "what a step of `ingot bench train` with these options cannot exceed for long");

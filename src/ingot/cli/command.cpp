@@ -33,8 +33,8 @@ class HelpFormat : public CLI::Formatter {
     label("FLOAT", "X");
     label("REQUIRED", "(required)");
     label("OPTIONS", "OPTIONS");
-    label("SUBCOMMAND", "VERB");
-    label("SUBCOMMANDS", "VERBS");
+    label("SUBCOMMAND", "COMMAND");
+    label("SUBCOMMANDS", "COMMANDS");
   }
   std::string make_usage(const CLI::App* app, std::string) const override {
     return CLI::Formatter::make_usage(app, full_name(*app));

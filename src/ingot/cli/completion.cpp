@@ -6,7 +6,7 @@ namespace ingot::cli {
 
 void add_completion(Command& root) {
   auto shell = std::make_shared<std::string>("bash");
-  Command verb = root.verb("completion", "Print a script that completes verbs and options in your shell");
+  Command verb = root.verb("completion", "Print a script that completes commands and options in your shell");
   verb.option("shell", *shell, "bash, zsh or fish").one_of({"bash", "zsh", "fish"});
   verb.example("source <(ingot completion bash)",
                "completion in this shell; put it into ~/.bashrc to keep it");

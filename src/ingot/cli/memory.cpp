@@ -94,7 +94,7 @@ int run(const MemoryOptions& o) {
   for (const std::string& assignment : o.set) file.set(assignment);
   const TrainConfig config = read_train_config(file);
   const LanguageConfig model = planned_architecture(config);
-  const std::size_t card = o.card.empty() ? 0 : parse_bytes(o.card, "--card");
+  const std::size_t card = o.card.empty() ? 0 : parse_bytes(o.card, "--gpu-memory");
   const std::size_t available = card > 0 ? card : backend(config.training_device()).memory_info().free;
   const MemoryPlan wanted = plan(config, model, card);
   const std::vector<Choice> others = choices(config, model, card);
@@ -105,7 +105,7 @@ int run(const MemoryOptions& o) {
   fmt::print("{} parameters, {} tokens per optimiser step\n\n",
              human_count(static_cast<double>(model.parameter_count())),
              human_count(static_cast<double>(config.tokens_per_step())));
-  print_plan(wanted, available, card > 0 ? "card" : "free");
+  print_plan(wanted, available, card > 0 ? "GPU" : "free");
   print_choices(others, available);
   return 0;
 }
@@ -117,13 +117,13 @@ void add_memory(Command& root) {
   Command verb = root.verb("memory", "Tell what a training run will need, before it runs");
   verb.option("config", o->config, "Training configuration (YAML)").required();
   verb.option(
-      "--card", o->card,
-      "Plan for a card with so much memory, here or not: 80GB, 139GiB; default: what is free where the "
+      "--gpu-memory", o->card,
+      "Plan for a GPU with so much memory, here or not: 80GB, 139GiB; default: what is free where the "
       "configuration trains");
   verb.option("--set", o->set, "Change a key: --set per_device_train_batch_size=4");
   verb.flag("--json", o->json, "Print JSON, sizes in bytes");
   verb.example("ingot memory train.yaml --set recompute=selective", "what recomputation would save");
-  verb.example("ingot memory train.yaml --card 80GB", "whether it fits on a card that is elsewhere");
+  verb.example("ingot memory train.yaml --gpu-memory 80GB", "whether it fits on a GPU that is elsewhere");
   verb.run([o] { return run(*o); });
 }
 

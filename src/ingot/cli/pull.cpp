@@ -85,7 +85,7 @@ void add_pull(Command& root) {
   verb.flag("--json", o->json, "No progress bar; print what was fetched as JSON");
   verb.example("ingot pull Qwen/Qwen3-0.6B",
                "configuration, tokenizer and safetensors; prints where they are");
-  verb.example("ingot generate Qwen/Qwen3-0.6B -p 'Once'", "any verb finds it by name from then on");
+  verb.example("ingot generate Qwen/Qwen3-0.6B -p 'Once'", "any command finds it by name from then on");
   verb.example("ingot pull org/name-GGUF --include '*Q4_K_M*'", "one file of a repository with many");
   verb.example("HF_TOKEN=... ingot pull org/private", "a repository that needs an account");
   verb.run([o] { return run(*o); });
