@@ -10,11 +10,14 @@
 /// otherwise; handles that take one thread at a time answer INGOT_BUSY to the second. docs/c-api.md has
 /// examples.
 #include "ingot/c_api/device.h"
+#include "ingot/c_api/environment.h"
 #include "ingot/c_api/error.h"
 #include "ingot/c_api/export.h"
+#include "ingot/c_api/forecast.h"
 #include "ingot/c_api/model.h"
 #include "ingot/c_api/ops.h"
 #include "ingot/c_api/scheduler.h"
 #include "ingot/c_api/tensor.h"
 #include "ingot/c_api/train.h"
+#include "ingot/c_api/tune.h"
 #include "ingot/c_api/weights.h"

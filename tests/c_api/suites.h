@@ -11,7 +11,10 @@
   SUITE(model_tests)     \
   SUITE(scheduler_tests) \
   SUITE(export_tests)    \
-  SUITE(train_tests)
+  SUITE(train_tests)     \
+  SUITE(forecast_tests)  \
+  SUITE(tune_tests)      \
+  SUITE(environment_tests)
 /* clang-format on */
 
 #define DECLARE(name) extern const TestCase name[];

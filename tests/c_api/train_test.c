@@ -30,7 +30,7 @@ static const char* configuration(const char* output) {
       "eval_batches: 2\n"
       "report_to: [jsonl]\n"
       "device: cpu\n"
-           "threads: 1\n",
+      "threads: 1\n",
       text, output, temporary("cache"));
   return yaml;
 }

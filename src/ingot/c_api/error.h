@@ -36,7 +36,8 @@ enum {
   INGOT_NON_FINITE = 15,       ///< a NaN or an infinity where none may be
   INGOT_QUEUE_FULL = 16,       ///< more requests wait than may; try again later
   INGOT_ILLEGAL_ACTION = 17,   ///< the rules of a game do not allow it
-  INGOT_TRIAL_LOST = 18        ///< a study gave the trial to another worker
+  INGOT_TRIAL_LOST = 18,       ///< a study gave the trial to another worker
+  INGOT_DATA_ERROR = 19        ///< a user's table or data: `file`, line `offset`, column `key`
 };
 
 /// "ok", "shape_mismatch", ...; "unknown" for a number that is no status. A constant of the library.

@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "ingot/c_api/inner/handles.h"
+#include "ingot/data/csv.h"
 #include "ingot/runtime/initialize.h"
 #include "ingot/runtime/version.h"
 
 namespace ingot::c_api {
 namespace {
 
-constexpr std::array<std::pair<IngotStatus, std::string_view>, 19> kStatusNames{{
+constexpr std::array<std::pair<IngotStatus, std::string_view>, 20> kStatusNames{{
     {INGOT_OK, "ok"},
     {INGOT_ERROR, "error"},
     {INGOT_INVALID_ARGUMENT, "invalid_argument"},
@@ -35,6 +36,7 @@ constexpr std::array<std::pair<IngotStatus, std::string_view>, 19> kStatusNames{
     {INGOT_QUEUE_FULL, "queue_full"},
     {INGOT_ILLEGAL_ACTION, "illegal_action"},
     {INGOT_TRIAL_LOST, "trial_lost"},
+    {INGOT_DATA_ERROR, "data_error"},
 }};
 
 /// A thread's last error, and the memory of its fields.
@@ -107,6 +109,10 @@ void add_fields(LastError& last, const Error& error) {
   if (const auto* missing = dynamic_cast<const DeviceNotAvailable*>(&error)) last.set_device(missing->device);
   if (const auto* other = dynamic_cast<const DeviceMismatch*>(&error)) last.set_device(other->actual);
   if (const auto* io = dynamic_cast<const IoError*>(&error)) last.set_file(io->path);
+  if (const auto* data = dynamic_cast<const data::DataError*>(&error)) {
+    last.set_file(data->path, data->line);
+    last.set_key(data->column);
+  }
   if (const auto* format = dynamic_cast<const FormatError*>(&error)) {
     last.set_file(format->path, format->offset);
     last.set_key(format->field);

@@ -1,0 +1,140 @@
+#include "check.h"
+#include <pthread.h>
+
+static const char* const kSpace =
+    "x: {low: -2, high: 2}\nlayers: {type: int, low: 1, high: 3}\nkind: {choices: [a, b]}\n";
+
+static double objective(const IngotTrial* trial) {
+  double x = 0, layers = 0;
+  CHECK_OK(ingot_trial_value(trial, "x", &x));
+  CHECK_OK(ingot_trial_value(trial, "layers", &layers));
+  CHECK(x >= -2 && x <= 2 && layers >= 1 && layers <= 3);
+  return x * x + layers;
+}
+
+static IngotStudyOptions options_of(int64_t trials) {
+  IngotStudyOptions options;
+  CHECK_OK(ingot_study_options(&options, sizeof options));
+  CHECK(options.trials == 100);
+  options.trials = trials;
+  return options;
+}
+
+static void asks_reports_and_finds_the_best(void) {
+  IngotStudy* study = NULL;
+  const IngotStudyOptions options = options_of(20);
+  CHECK_OK(ingot_study_open(kSpace, &options, &study));
+  char* params = NULL;
+  CHECK_OK(ingot_study_best(study, &params, NULL, NULL));
+  CHECK(params == NULL);
+  double best = INFINITY;
+  int count = 0;
+  for (IngotTrial* trial = NULL;; ++count) {
+    CHECK_OK(ingot_study_ask(study, &trial));
+    if (trial == NULL) break;
+    int64_t number = -1;
+    CHECK_OK(ingot_trial_number(trial, &number));
+    CHECK(number == count);
+    const double value = objective(trial);
+    int32_t pruned = 1;
+    CHECK_OK(ingot_trial_report(trial, 0, value + 1, &pruned));
+    CHECK(pruned == 0);
+    CHECK_OK(ingot_trial_complete(trial, value));
+    CHECK_FAILS(INGOT_INVALID_CONFIG, "complete", ingot_trial_complete(trial, value));
+    if (value < best) best = value;
+    CHECK_OK(ingot_trial_close(trial));
+  }
+  CHECK(count == 20);
+  int32_t complete = 0;
+  int64_t number = -1;
+  double value = 0;
+  CHECK_OK(ingot_study_is_complete(study, &complete));
+  CHECK(complete == 1);
+  CHECK_OK(ingot_study_best(study, &params, &number, &value));
+  CHECK(value == best && number >= 0 && strstr(params, "\"layers\"") != NULL);
+  ingot_free(params);
+  CHECK_OK(ingot_study_close(study));
+}
+
+static void* work(void* user) {
+  for (IngotTrial* trial = NULL;;) {
+    CHECK_OK(ingot_study_ask(user, &trial));
+    if (trial == NULL) return NULL;
+    CHECK_OK(ingot_trial_complete(trial, objective(trial)));
+    CHECK_OK(ingot_trial_close(trial));
+  }
+}
+
+static void threads_share_a_study(void) {
+  IngotStudy* study = NULL;
+  const IngotStudyOptions options = options_of(16);
+  CHECK_OK(ingot_study_open(kSpace, &options, &study));
+  pthread_t threads[3];
+  for (int i = 0; i < 3; ++i) pthread_create(&threads[i], NULL, work, study);
+  for (int i = 0; i < 3; ++i) pthread_join(threads[i], NULL);
+  int32_t complete = 0;
+  CHECK_OK(ingot_study_is_complete(study, &complete));
+  CHECK(complete == 1);
+  CHECK_OK(ingot_study_close(study));
+}
+
+static void a_study_in_a_file_goes_on(void) {
+  const char* path = temporary("study.db");
+  for (int run = 0; run < 2; ++run) {
+    IngotStudyOptions options = options_of(2 * (run + 1));
+    options.path = path;
+    options.objective = "a parabola";
+    IngotStudy* study = NULL;
+    IngotTrial* trial = NULL;
+    CHECK_OK(ingot_study_open(kSpace, &options, &study));
+    for (int i = 0; i < 2; ++i) {
+      int64_t number = -1;
+      CHECK_OK(ingot_study_ask(study, &trial));
+      CHECK_OK(ingot_trial_number(trial, &number));
+      CHECK(number == 2 * run + i);
+      CHECK_OK(ingot_trial_complete(trial, objective(trial)));
+      CHECK_OK(ingot_trial_close(trial));
+    }
+    CHECK_OK(ingot_study_ask(study, &trial));
+    CHECK(trial == NULL);
+    CHECK_OK(ingot_study_close(study));
+  }
+  IngotStudyOptions other = options_of(4);
+  other.path = path;
+  other.objective = "something else";
+  IngotStudy* study = NULL;
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "something else", ingot_study_open(kSpace, &other, &study));
+}
+
+static void what_cannot_be_is_a_status(void) {
+  IngotStudy* study = NULL;
+  IngotTrial* trial = NULL;
+  IngotStudyOptions options = options_of(1);
+  options.direction = "sideways";
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "sideways", ingot_study_open(kSpace, &options, &study));
+  options = options_of(1);
+  options.sampler = "dice";
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "dice", ingot_study_open(kSpace, &options, &study));
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "low", ingot_study_open("x: {low: 3, high: 1}\n", NULL, &study));
+  CHECK_FAILS(INGOT_INVALID_ARGUMENT, "space is NULL", ingot_study_open(NULL, NULL, &study));
+  CHECK(study == NULL);
+  options = options_of(3);
+  CHECK_OK(ingot_study_open(kSpace, &options, &study));
+  CHECK_OK(ingot_study_ask(study, &trial));
+  double value = 0;
+  CHECK_FAILS(INGOT_INVALID_ARGUMENT, "no parameter", ingot_trial_value(trial, "z", &value));
+  CHECK_OK(ingot_trial_fail(trial, "on purpose"));
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "failed", ingot_trial_report(trial, 1, 1, &(int32_t){0}));
+  CHECK_OK(ingot_trial_close(trial));
+  CHECK_FAILS(INGOT_INVALID_HANDLE, "trial", ingot_trial_complete(trial, 1));
+  CHECK_OK(ingot_study_ask(study, &trial)); /* left running: closing the study puts it back */
+  CHECK_OK(ingot_study_close(study));
+  CHECK_OK(ingot_trial_close(trial));
+  CHECK_FAILS(INGOT_INVALID_HANDLE, "study", ingot_study_ask(study, &trial));
+}
+
+const TestCase tune_tests[] = {{"tune: asks, reports and finds the best", asks_reports_and_finds_the_best},
+                               {"tune: threads share a study", threads_share_a_study},
+                               {"tune: a study in a file goes on", a_study_in_a_file_goes_on},
+                               {"tune: what cannot be is a status", what_cannot_be_is_a_status},
+                               {NULL, NULL}};
