@@ -21,6 +21,26 @@ class ThreadCount {
   int before_;
 };
 
+TEST(Parallel, AChosenNumberOfThreadsHoldsOnThreadsThatRanBeforeAndAfter) {
+  const ThreadCount count(2);
+  std::atomic<int> step{0};
+  int before = 0, after = 0, later = 0;
+  std::thread other([&] {
+    before = num_threads();
+    step = 1;
+    while (step != 2) std::this_thread::yield();
+    after = num_threads();
+  });
+  while (step != 1) std::this_thread::yield();
+  const ThreadCount more(3);
+  step = 2;
+  other.join();
+  std::thread([&] { later = num_threads(); }).join();
+  EXPECT_EQ(before, 2);
+  EXPECT_EQ(after, 3);
+  EXPECT_EQ(later, 3);
+}
+
 TEST(ParallelShare, GivesEachItemOutOnceInPiecesOfTheSizeAskedFor) {
   for (const int threads : {1, 2, 3, 5}) {
     const ThreadCount count(threads);

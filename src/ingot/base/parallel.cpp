@@ -15,11 +15,29 @@
 
 namespace ingot {
 
-int num_threads() { return omp_get_max_threads(); }
+namespace {
+
+// OpenMP keeps the number for each thread that starts regions; ours is the process', so that it holds for a
+// scheduler's thread too. A thread takes it over when it asks next.
+std::atomic<int> chosen_threads{0};
+thread_local int taken_over = 0;
+
+}  // namespace
+
+int num_threads() {
+  const int chosen = chosen_threads.load(std::memory_order_relaxed);
+  if (chosen != taken_over) {
+    omp_set_num_threads(chosen);
+    taken_over = chosen;
+  }
+  return omp_get_max_threads();
+}
 
 void set_num_threads(int n) {
   INGOT_CHECK(n > 0, InvalidConfig("threads", "must be at least 1, got " + std::to_string(n)));
+  chosen_threads.store(n, std::memory_order_relaxed);
   omp_set_num_threads(n);
+  taken_over = n;
 }
 
 bool in_parallel() { return omp_in_parallel() != 0; }
