@@ -66,12 +66,15 @@ int train_mahjong(const MahjongTrainOptions& o) {
 
 void add_mahjong_train(Command& mahjong) {
   auto o = std::make_shared<MahjongTrainOptions>();
-  Command verb = mahjong.verb("train", "Train a player as a YAML file says: phase bc learns from logs");
+  Command verb = mahjong.verb(
+      "train", "Train a player as a YAML file says: phase bc learns from logs, ppo from playing");
   verb.option("config", o->config, "Training configuration; docs/self-play.md lists every key").required();
   verb.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)");
   verb.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
   verb.flag("--json", o->json, "No progress bar; print the result as JSON");
   verb.example("ingot mahjong train bc.yaml", "learn from games");
+  verb.example("ingot mahjong train ppo.yaml --set base_model=bc/model",
+               "get stronger from there by self-play");
   verb.run([o] { return train_mahjong(*o); });
 }
 

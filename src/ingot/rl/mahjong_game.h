@@ -1,15 +1,17 @@
 #pragma once
 
 #include "ingot/mahjong/encoder.h"
+#include "ingot/mahjong/player.h"
 #include "ingot/mahjong/table.h"
 #include "ingot/rl/environment.h"
+#include "ingot/rl/league.h"
 
 namespace ingot {
 
 /// Mahjong as GameBatch takes it: the 46 actions of mahjong/policy.h; observations are the 96 channels of
 /// mahjong/encoder.h with context, [96, 34]. Where several players may claim a discard they are asked one
-/// after another, and none is told what the others said. A round brings each player its change of score in
-/// units of 10,000 points; a game is the whole game under Tenhou's rules.
+/// after another, and none is told what the others said. Who has one choice only is not asked. A round brings
+/// each player its change of score in units of 10,000 points; a game is the whole game under Tenhou's rules.
 class MahjongGame {
  public:
   static EnvironmentSpec spec();
@@ -24,6 +26,18 @@ class MahjongGame {
  private:
   mahjong::Table table_;
   int player_;
+};
+
+/// A built-in player (mahjong/player.h) in a league. The games outlive it.
+class BuiltInOpponent : public Opponent {
+ public:
+  BuiltInOpponent(const GameBatch<MahjongGame>& games, mahjong::PlayerFactory make)
+      : batch_(games), make_(std::move(make)) {}
+  std::vector<std::int32_t> decide(const Environment& environment, const OpponentRows& rows) override;
+
+ private:
+  const GameBatch<MahjongGame>& batch_;
+  mahjong::PlayerFactory make_;
 };
 
 }  // namespace ingot

@@ -78,6 +78,40 @@ void read_clone(const ConfigReader& root, MahjongTrainConfig& c) {
   w.danger = root.get("danger_weight", w.danger, at_least(0));
 }
 
+void read_league(const ConfigReader& section, MahjongPpoOptions& o) {
+  o.league.past = section.get("past", o.league.past, between(0, 1));
+  o.league.past_selves = section.get("past_selves", o.league.past_selves, at_least(1));
+  o.league.past_every = section.get("past_every", o.league.past_every, at_least(1));
+  const ConfigReader players = section.section("players");
+  for (const std::string& name : players.keys()) {
+    mahjong::player_named(name);
+    o.players.emplace_back(name, players.require<double>(name, between(0, 1)));
+  }
+}
+
+void read_ppo(const ConfigReader& root, MahjongTrainConfig& c) {
+  if (c.base_model.empty()) root.fail("base_model", "is missing: ppo goes on from the network that bc left");
+  PpoOptions& o = c.ppo.ppo;
+  read_optimizer_keys(root, o.optimizer);
+  o.seed = c.ppo.league.seed = c.seed;
+  c.ppo.tables = root.get("tables", c.ppo.tables, at_least(1));
+  o.rollout_steps = root.get("rollout_steps", o.rollout_steps, at_least(1));
+  o.minibatch = root.get("minibatch_size", o.minibatch, at_least(1));
+  o.epochs = root.get("ppo_epochs", o.epochs, at_least(1));
+  o.advantage.gamma = root.get("gamma", o.advantage.gamma, between(0, 1));
+  o.advantage.lambda = root.get("gae_lambda", o.advantage.lambda, between(0, 1));
+  o.loss.clip = root.get("clip_range", o.loss.clip, positive());
+  o.loss.value = root.get("value_coef", o.loss.value, at_least(0));
+  o.loss.entropy = root.get("entropy_coef", o.loss.entropy, at_least(0));
+  o.final_entropy = root.get("final_entropy_coef", std::min(o.final_entropy, o.loss.entropy), at_least(0));
+  o.entropy_steps = c.max_steps;
+  o.loss.anchor = root.get("kl_coef", o.loss.anchor, at_least(0));
+  o.target_kl = root.get("target_kl", o.target_kl, at_least(0));
+  o.normalize_advantages = root.get("normalize_advantages", o.normalize_advantages);
+  c.ppo.eval_walls = root.get("eval_walls", c.ppo.eval_walls, between(0, 1e6));
+  read_league(root.section("league"), c.ppo);
+}
+
 }  // namespace
 
 void MahjongTrainConfig::validate() const {
@@ -91,13 +125,16 @@ void MahjongTrainConfig::validate() const {
 MahjongTrainConfig read_mahjong_train_config(Config& file) {
   const ConfigReader root = file.root();
   MahjongTrainConfig c;
-  c.phase = root.choice("phase", "", {"bc"});
-  if (c.phase.empty()) root.fail("phase", "is missing: bc learns from logs");
+  c.phase = root.choice("phase", "", {"bc", "ppo"});
+  if (c.phase.empty()) root.fail("phase", "is missing: bc learns from logs, ppo from playing");
   read_run(root, c);
   if (root.has("network") && !c.base_model.empty())
     root.fail("network", "and base_model are both given; a base_model has its own sizes");
   if (c.base_model.empty()) read_network(root.section("network"), c.network);
-  read_clone(root, c);
+  if (c.phase == "bc")
+    read_clone(root, c);
+  else
+    read_ppo(root, c);
   file.finish();
   c.validate();
   return c;

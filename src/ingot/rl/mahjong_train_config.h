@@ -7,6 +7,7 @@
 #include "ingot/mahjong/rules.h"
 #include "ingot/models/policy/dual_pool_net.h"
 #include "ingot/rl/clone_task.h"
+#include "ingot/rl/mahjong_ppo.h"
 
 namespace ingot {
 
@@ -14,7 +15,7 @@ class Config;
 
 /// Everything that `ingot mahjong train` reads; docs/self-play.md lists the keys.
 struct MahjongTrainConfig {
-  std::string phase;  ///< "bc"
+  std::string phase;  ///< "bc", "ppo"
   std::string output_dir = "output", run_name = "run";
   std::string base_model;  ///< directory of the network to start from; empty: a fresh one
   DualPoolNetConfig network;
@@ -36,6 +37,8 @@ struct MahjongTrainConfig {
   double validation_split_ratio = 0.05;
   std::int64_t validation_decisions = 8192;
   CloneOptions clone;
+
+  MahjongPpoOptions ppo;
 
   /// Throws InvalidConfig naming the key.
   void validate() const;

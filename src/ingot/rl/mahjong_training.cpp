@@ -79,6 +79,16 @@ Phase clone_phase(const MahjongTrainConfig& c, DualPoolNet& net) {
   return phase;
 }
 
+Phase ppo_phase(const MahjongTrainConfig& c, DualPoolNet& net, Device device) {
+  MahjongPpoOptions options = c.ppo;
+  options.ppo.schedule = schedule_of(c);
+  auto anchor = open_dual_pool_net(c.base_model, {.dtype = DType::f32, .device = device, .trainable = false});
+  return {.task = std::make_unique<MahjongPpo>(net, std::move(anchor), c.base_model, options),
+          .description = fmt::format("{} tables, {} decisions of each a rollout", options.tables,
+                                     options.ppo.rollout_steps),
+          .loss_unit = "PPO's loss; of evaluations the mean place against three anchors"};
+}
+
 }  // namespace
 
 struct MahjongTraining::State {
@@ -104,8 +114,9 @@ MahjongTraining::MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks ho
   make_directories(c.output_dir);
   // Refused now, not after the run, where it cannot be written.
   const AtomicDirectory probe(s.model_directory());
-  s.net = make_network(c, choose_device(c.device));
-  s.phase = clone_phase(c, *s.net);
+  const Device device = choose_device(c.device);
+  s.net = make_network(c, device);
+  s.phase = c.phase == "bc" ? clone_phase(c, *s.net) : ppo_phase(c, *s.net, device);
   const DualPoolNetConfig& n = s.net->config;
   RunInfo info{.name = c.run_name,
                .output_dir = c.output_dir,

@@ -81,22 +81,23 @@ void PpoOptions::validate() const {
   positive("rollout_steps", static_cast<double>(rollout_steps));
   positive("minibatch", static_cast<double>(minibatch));
   positive("epochs", static_cast<double>(epochs));
-  positive("clip", loss.clip);
+  positive("clip_range", loss.clip);
   const auto share = [](const char* key, double value) {
     INGOT_CHECK(value >= 0 && value <= 1,
                 InvalidConfig(key, fmt::format("must be from 0 to 1, got {}", value)));
   };
   share("gamma", advantage.gamma);
-  share("lambda", advantage.lambda);
+  share("gae_lambda", advantage.lambda);
 }
 
 PpoTask::PpoTask(Environment& environment, ActorCritic& network, const PpoOptions& options,
-                 ActorCritic* anchor)
+                 ActorCritic* anchor, League* league)
     : environment_(environment),
       network_(network),
       options_(validated(options)),
       has_anchor_(anchor != nullptr),
-      collector_(environment, network, anchor),
+      league_(league),
+      collector_(environment, network, anchor, league),
       optimizer_(network.module(), options.optimizer, options.schedule) {}
 
 void PpoTask::play() {
@@ -110,6 +111,7 @@ void PpoTask::play() {
                                                          "decided twice and no game ended",
                                                          options_.rollout_steps)));
   ++health_.rollouts;
+  if (league_ != nullptr) league_->note(network_, health_.rollouts);
   health_.games += rollout.games_ended;
   if (rollout.games_ended > 0)
     health_.mean_return = rollout.returns / static_cast<double>(rollout.games_ended);
@@ -208,6 +210,11 @@ void PpoTask::read(std::span<const float> metrics, StepRecord& record) {
   health_.kl = at(5);
   health_.clipped = at(6);
   health_.anchor_kl = at(7);
+  record.values = {{"entropy", health_.entropy},         {"kl", health_.kl},
+                   {"clip fraction", health_.clipped},   {"explained variance", health_.explained_variance},
+                   {"policy loss", health_.policy_loss}, {"value loss", health_.value_loss},
+                   {"mean return", health_.mean_return}, {"games", static_cast<double>(health_.games)}};
+  if (has_anchor_) record.values.emplace_back("anchor kl", health_.anchor_kl);
 }
 
 std::string PpoTask::settings() const {
@@ -219,7 +226,20 @@ std::string PpoTask::settings() const {
               {"actions", environment_.spec().actions},
               {"observation", environment_.spec().observation},
               {"seed", options_.seed},
-              {"anchor", has_anchor_}}
+              {"gamma", options_.advantage.gamma},
+              {"gae_lambda", options_.advantage.lambda},
+              {"clip_range", options_.loss.clip},
+              {"value_coef", options_.loss.value},
+              {"entropy_coef", options_.loss.entropy},
+              {"final_entropy_coef", options_.final_entropy},
+              {"kl_coef", options_.loss.anchor},
+              {"target_kl", options_.target_kl},
+              {"normalize_advantages", options_.normalize_advantages},
+              {"optimizer", options_.optimizer.name},
+              {"learning_rate", options_.optimizer.learning_rate},
+              {"max_grad_norm", options_.optimizer.max_grad_norm},
+              {"anchor", has_anchor_},
+              {"league", league_ == nullptr ? Json() : parse_json<Json>(league_->settings(), "the league")}}
       .dump();
 }
 
@@ -238,6 +258,7 @@ void PpoTask::save(Checkpoint& checkpoint) {
   TrainTask::save(checkpoint);
   auto& tensors = checkpoint.tensors["rollout"];
   const std::vector<std::byte> games = environment_.state();
+  if (league_ != nullptr) league_->save(checkpoint.tensors["league"]);
   tensors["games"] = Tensor::from_bytes(games, {static_cast<std::int64_t>(games.size())}, DType::u8);
   keep(tensors, "returns", collector_.running_returns());
   keep(tensors, "observations", observations_);
@@ -262,6 +283,7 @@ void PpoTask::restore(const SavedCheckpoint& saved, TrainProgress& progress) {
   const std::map<std::string, Tensor> tensors = saved.tensors("rollout");
   const std::vector<std::uint8_t> games = kept<std::uint8_t>(tensors, "games");
   environment_.restore(std::as_bytes(std::span(games)));
+  if (league_ != nullptr) league_->restore(saved.tensors("league"));
   collector_.set_running_returns(kept<float>(tensors, "returns"));
   observations_ = kept<float>(tensors, "observations");
   legal_ = kept<float>(tensors, "legal");

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "ingot/rl/league.h"
 #include "ingot/rl/ppo_loss.h"
 #include "ingot/rl/rollout.h"
 #include "ingot/train/task.h"
@@ -31,7 +32,8 @@ struct PpoOptions {
 struct PpoHealth {
   double policy_loss = 0, value_loss = 0, entropy = 0, kl = 0, clipped = 0, anchor_kl = 0;
   double explained_variance = 0;  ///< of the last rollout: 1 − Var(target − value) / Var(target)
-  double mean_return = 0;  ///< of the first player, over games that ended in the last rollout that had one
+  /// Rollout::returns a game, of the last rollout in which one ended.
+  double mean_return = 0;
   std::int64_t rollouts = 0, games = 0;
 };
 
@@ -39,9 +41,9 @@ struct PpoHealth {
 /// is used up. Games, rollout and order are in the checkpoints.
 class PpoTask : public TrainTask {
  public:
-  /// All outlive the task. `anchor` may be null.
+  /// All outlive the task. `anchor` and `league` may be null; without a league the network plays all seats.
   PpoTask(Environment& environment, ActorCritic& network, const PpoOptions& options,
-          ActorCritic* anchor = nullptr);
+          ActorCritic* anchor = nullptr, League* league = nullptr);
 
   ModuleRef model() override { return network_.module(); }
   TrainOptimizer& optimizer() override { return optimizer_; }
@@ -70,6 +72,7 @@ class PpoTask : public TrainTask {
   ActorCritic& network_;
   PpoOptions options_;
   bool has_anchor_;
+  League* league_;
   RolloutCollector collector_;
   TrainOptimizer optimizer_;
   PpoHealth health_;

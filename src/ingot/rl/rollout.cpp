@@ -1,10 +1,9 @@
 #include "ingot/rl/rollout.h"
 
-#include <algorithm>
-
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
+#include "ingot/rl/league.h"
 #include "ingot/rl/masked_policy.h"
 
 namespace ingot {
@@ -16,53 +15,84 @@ std::vector<float> host_floats(const Tensor& x) { return to(x, kCpu).to_vector<f
 
 }  // namespace
 
-RolloutCollector::RolloutCollector(Environment& environment, ActorCritic& network, ActorCritic* anchor)
+RolloutCollector::RolloutCollector(Environment& environment, ActorCritic& network, ActorCritic* anchor,
+                                   League* league)
     : environment_(environment),
       network_(network),
       anchor_(anchor),
+      league_(league),
+      observations_(environment.games() * static_cast<std::size_t>(environment.spec().observation_size())),
+      legal_(environment.games() * static_cast<std::size_t>(environment.spec().actions)),
+      actions_(environment.games()),
       returns_(environment.games() * static_cast<std::size_t>(environment.spec().players)),
       rewards_(returns_.size()),
       ended_(environment.games()) {}
-
-Tensor RolloutCollector::observation_tensor(std::span<const float> observations) const {
-  std::vector<std::int64_t> shape{static_cast<std::int64_t>(environment_.games())};
-  const auto& one = environment_.spec().observation;
-  shape.insert(shape.end(), one.begin(), one.end());
-  return to(Tensor::from(observations, Shape(shape)), device_of(network_));
-}
 
 Rollout RolloutCollector::collect(std::int64_t steps, RngKey random) {
   const NoGrad no_grad;
   Rollout rollout;
   open_.assign(returns_.size(), -1);
-  const std::size_t games = environment_.games();
-  std::vector<std::int32_t> actions(games);
   for (std::int64_t step = 0; step < steps; ++step) {
-    const std::size_t first = rollout.size();
     decide(rollout, step, random);
-    std::ranges::transform(rollout.actions.begin() + static_cast<std::ptrdiff_t>(first),
-                           rollout.actions.end(), actions.begin(),
-                           [](std::int64_t a) { return static_cast<std::int32_t>(a); });
-    environment_.step(actions, rewards_, ended_);
+    environment_.step(actions_, rewards_, ended_);
     reward(rollout);
   }
   return rollout;
 }
 
+void RolloutCollector::append_rows(std::span<const std::size_t> games, std::vector<float>& observations,
+                                   std::vector<float>& legal) const {
+  const auto append = [&](std::vector<float>& to, const std::vector<float>& all) {
+    const std::size_t width = all.size() / environment_.games();
+    for (const std::size_t game : games) {
+      const auto first = all.begin() + static_cast<std::ptrdiff_t>(game * width);
+      to.insert(to.end(), first, first + static_cast<std::ptrdiff_t>(width));
+    }
+  };
+  append(observations, observations_);
+  append(legal, legal_);
+}
+
 void RolloutCollector::decide(Rollout& rollout, std::int64_t step, RngKey random) {
-  const std::size_t games = environment_.games(), first = rollout.size();
-  const auto width = static_cast<std::size_t>(environment_.spec().observation_size());
+  const std::size_t games = environment_.games();
+  environment_.observe(observations_, legal_);
+  // Games by who decides in them: the network that learns first, then the opponents.
+  std::vector<std::vector<std::size_t>> deciding(1 + (league_ == nullptr ? 0 : league_->opponents()));
+  std::vector<std::vector<double>> uniform(deciding.size());
+  for (std::size_t game = 0; game < games; ++game) {
+    const std::int32_t seat =
+        league_ == nullptr ? League::kLearns : league_->seat(game, environment_.player(game));
+    const auto who = static_cast<std::size_t>(seat - League::kLearns);
+    const auto place = static_cast<std::uint64_t>(step) * games + game;
+    deciding[who].push_back(game);
+    uniform[who].push_back(static_cast<double>(uniform_from_bits(random.block(place)[0])));
+  }
+  if (!deciding[0].empty()) learn_from(rollout, deciding[0], uniform[0]);
+  for (std::size_t who = 1; who < deciding.size(); ++who) {
+    if (deciding[who].empty()) continue;
+    std::vector<float> observations, legal;
+    append_rows(deciding[who], observations, legal);
+    const std::vector<std::int32_t> chosen =
+        league_->opponent(static_cast<std::int32_t>(who) + League::kLearns)
+            .decide(environment_, {deciding[who], observations, legal, uniform[who]});
+    for (std::size_t i = 0; i < chosen.size(); ++i) actions_[deciding[who][i]] = chosen[i];
+  }
+}
+
+// The network decides for these games, and its decisions are kept.
+void RolloutCollector::learn_from(Rollout& rollout, std::span<const std::size_t> games,
+                                  std::span<const double> uniform) {
+  const std::size_t first = rollout.size(), seen = rollout.observations.size(), known = rollout.legal.size();
   const auto choices = static_cast<std::size_t>(environment_.spec().actions);
   const auto players = static_cast<std::size_t>(environment_.spec().players);
-  rollout.observations.resize((first + games) * width);
-  rollout.legal.resize((first + games) * choices);
-  const std::span<float> observations = std::span(rollout.observations).subspan(first * width);
-  const std::span<float> legal = std::span(rollout.legal).subspan(first * choices);
-  environment_.observe(observations, legal);
-
-  const Tensor x = observation_tensor(observations);
-  const std::vector<std::int64_t> mask_shape{static_cast<std::int64_t>(games), environment_.spec().actions};
-  const Tensor mask = to(Tensor::from(std::span<const float>(legal), Shape(mask_shape)), x.device());
+  append_rows(games, rollout.observations, rollout.legal);
+  const std::span<const float> legal = std::span<const float>(rollout.legal).subspan(known);
+  std::vector<std::int64_t> shape{std::ssize(games)};
+  const auto& one = environment_.spec().observation;
+  shape.insert(shape.end(), one.begin(), one.end());
+  const Tensor x = to(Tensor::from(std::span<const float>(rollout.observations).subspan(seen), Shape(shape)),
+                      device_of(network_));
+  const Tensor mask = to(Tensor::from(legal, {std::ssize(games), environment_.spec().actions}), x.device());
   const ActorCriticOutput output = network_(x);
   const std::vector<float> log_all = host_floats(masked_log_softmax(output.logits, mask));
   const std::vector<float> values = host_floats(output.value);
@@ -70,23 +100,24 @@ void RolloutCollector::decide(Rollout& rollout, std::int64_t step, RngKey random
     const std::vector<float> anchor = host_floats(masked_log_softmax((*anchor_)(x).logits, mask));
     rollout.anchor.insert(rollout.anchor.end(), anchor.begin(), anchor.end());
   }
-  for (std::size_t game = 0; game < games; ++game) {
-    const std::span<const float> row = std::span(log_all).subspan(game * choices, choices);
-    const auto place = static_cast<std::uint64_t>(step) * games + game;
-    const std::int32_t action = sample_action(row, legal.subspan(game * choices, choices),
-                                              static_cast<double>(uniform_from_bits(random.block(place)[0])));
+  for (std::size_t i = 0; i < games.size(); ++i) {
+    const std::size_t game = games[i];
+    const std::span<const float> row = std::span(log_all).subspan(i * choices, choices);
+    const std::int32_t action = sample_action(row, legal.subspan(i * choices, choices), uniform[i]);
     const std::size_t stream = game * players + static_cast<std::size_t>(environment_.player(game));
-    open_[stream] = static_cast<std::int64_t>(first + game);
+    open_[stream] = static_cast<std::int64_t>(first + i);
+    actions_[game] = action;
     rollout.actions.push_back(action);
     rollout.log_probabilities.push_back(row[static_cast<std::size_t>(action)]);
-    rollout.decisions.push_back({.stream = static_cast<std::int32_t>(stream), .value = values[game]});
+    rollout.decisions.push_back({.stream = static_cast<std::int32_t>(stream), .value = values[i]});
   }
 }
 
 void RolloutCollector::reward(Rollout& rollout) {
   const auto players = static_cast<std::size_t>(environment_.spec().players);
   for (std::size_t stream = 0; stream < returns_.size(); ++stream) {
-    const bool ended = ended_[stream / players] != 0;
+    const std::size_t game = stream / players;
+    const bool ended = ended_[game] != 0;
     returns_[stream] += rewards_[stream];
     if (open_[stream] >= 0) {
       RolloutDecision& decision = rollout.decisions[static_cast<std::size_t>(open_[stream])];
@@ -95,12 +126,15 @@ void RolloutCollector::reward(Rollout& rollout) {
     }
     if (!ended) continue;
     open_[stream] = -1;
-    if (stream % players == 0) {
+    const std::size_t counted = league_ == nullptr ? 0 : static_cast<std::size_t>(league_->learner(game));
+    if (stream % players == counted) {
       ++rollout.games_ended;
       rollout.returns += static_cast<double>(returns_[stream]);
     }
     returns_[stream] = 0;
   }
+  for (std::size_t game = 0; league_ != nullptr && game < ended_.size(); ++game)
+    if (ended_[game] != 0) league_->begin(game);
 }
 
 }  // namespace ingot

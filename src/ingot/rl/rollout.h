@@ -30,7 +30,10 @@ class ActorCritic {
   virtual ActorCriticOutput operator()(const Tensor& observations) = 0;
 };
 
-/// Decisions of many games, [steps · games] in order of time.
+class League;
+
+/// Decisions of many games, in order of time: [steps · games] without a league, else those of the seats that
+/// learn.
 struct Rollout {
   std::vector<float> observations, legal;
   std::vector<std::int64_t> actions;
@@ -38,7 +41,9 @@ struct Rollout {
   std::vector<float> anchor;  ///< masked log-probabilities of the anchor; empty without one
   std::vector<RolloutDecision> decisions;
   std::int64_t games_ended = 0;
-  double returns = 0;  ///< Σ of the first player's rewards over the games that ended, from their beginning
+  /// Σ of a player's rewards over the games that ended, from their beginning: the first one's, in a league
+  /// the one's that learns in any case.
+  double returns = 0;
 
   std::size_t size() const { return actions.size(); }
 };
@@ -48,7 +53,8 @@ struct Rollout {
 /// from: it is what estimate_advantages() goes on from.
 class RolloutCollector {
  public:
-  RolloutCollector(Environment& environment, ActorCritic& network, ActorCritic* anchor = nullptr);
+  RolloutCollector(Environment& environment, ActorCritic& network, ActorCritic* anchor = nullptr,
+                   League* league = nullptr);
   Rollout collect(std::int64_t steps, RngKey random);
 
   /// Rewards so far of the games that run, [games, players].
@@ -57,12 +63,18 @@ class RolloutCollector {
 
  private:
   void decide(Rollout& rollout, std::int64_t step, RngKey random);
+  void learn_from(Rollout& rollout, std::span<const std::size_t> games, std::span<const double> uniform);
   void reward(Rollout& rollout);
-  Tensor observation_tensor(std::span<const float> observations) const;
+  // Rows of those games, behind `to`.
+  void append_rows(std::span<const std::size_t> games, std::vector<float>& observations,
+                   std::vector<float>& legal) const;
 
   Environment& environment_;
   ActorCritic& network_;
   ActorCritic* anchor_;
+  League* league_;
+  std::vector<float> observations_, legal_;  // of all games now
+  std::vector<std::int32_t> actions_;
   std::vector<float> returns_;
   std::vector<std::int64_t> open_;  // by stream: the decision that rewards go to; -1: none
   std::vector<float> rewards_;

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ingot/mahjong/arena.h"
+#include "ingot/rl/dual_pool_player.h"
+#include "ingot/rl/mahjong_game.h"
+#include "ingot/rl/ppo_task.h"
+
+namespace ingot {
+
+struct MahjongPpoOptions {
+  PpoOptions ppo{
+      .rollout_steps = 64,
+      .minibatch = 1024,
+      .epochs = 2,
+      .advantage = {.gamma = 1, .lambda = 0.95},
+      .loss = {.clip = 0.1, .entropy = 0.01, .anchor = 0.05},
+      .final_entropy = 0.005,
+      .target_kl = 0.02,
+      .optimizer = {
+          .name = "adam", .learning_rate = 1e-4, .weight_decay = 0, .epsilon = 1e-5, .max_grad_norm = 0.5}};
+  std::int64_t tables = 64;  ///< games that are played together
+  LeagueOptions league{.past = 0.3};
+  std::vector<std::pair<std::string, double>> players;  ///< built-in opponents, with their shares
+  std::int64_t eval_walls = 25;                         ///< of an evaluation; each is four games
+};
+
+/// PPO in mahjong from a cloned network: it plays itself, past selves and built-in players, and is held near
+/// the network that it began as, the anchor. An evaluation is an arena of one against three anchors on walls
+/// that stay the same: the "loss" is the mean place.
+class MahjongPpo : public TrainTask {
+ public:
+  /// `net` outlives the task; `anchor` may be the same directory opened again. `origin` names where they come
+  /// from.
+  MahjongPpo(DualPoolNet& net, std::unique_ptr<DualPoolNet> anchor, const std::string& origin,
+             const MahjongPpoOptions& options);
+  ~MahjongPpo() override;
+
+  ModuleRef model() override { return net_; }
+  TrainOptimizer& optimizer() override;
+  StepWork gradients(std::int64_t step) override;
+  bool gradients_change_state() const override { return true; }
+  void read(std::span<const float> metrics, StepRecord& record) override;
+  std::string divergence_advice() const override;
+  std::optional<double> evaluate() override;
+  void read_evaluation(EvalRecord& record) const override;
+  std::string settings() const override;
+  std::string state() const override;
+  void save(Checkpoint& checkpoint) override;
+  void restore(const SavedCheckpoint& saved, TrainProgress& progress) override;
+
+  const PpoHealth& health() const;
+
+ private:
+  struct Parts;
+  DualPoolNet& net_;
+  MahjongPpoOptions options_;
+  std::unique_ptr<Parts> parts_;
+  NamedValues measured_;
+};
+
+}  // namespace ingot

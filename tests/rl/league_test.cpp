@@ -1,0 +1,175 @@
+#include "ingot/rl/league.h"
+
+#include <algorithm>
+#include <map>
+
+#include "tests/rl/games/kuhn_poker.h"
+#include "tests/rl/small_network.h"
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+#include "ingot/rl/mahjong_training.h"
+
+namespace ingot {
+namespace {
+
+using test::KuhnPoker;
+using test::message_of;
+using test::SmallNetwork;
+
+// Always passes, and counts.
+class Passes : public Opponent {
+ public:
+  std::vector<std::int32_t> decide(const Environment& environment, const OpponentRows& rows) override {
+    decisions += std::ssize(rows.games);
+    for (const std::size_t game : rows.games) EXPECT_LT(game, environment.games());
+    EXPECT_EQ(rows.legal.size(), rows.games.size() * 2);
+    return std::vector<std::int32_t>(rows.games.size(), 0);
+  }
+  std::int64_t decisions = 0;
+};
+
+League::MakeNetwork small_networks() {
+  return [] { return std::make_unique<SmallNetwork>(KuhnPoker::spec(), 4, 9); };
+}
+
+TEST(League, SeatsAreDrawnByShareAndOneAlwaysLearns) {
+  GameBatch<KuhnPoker> games(400, 3);
+  const auto passes = std::make_shared<Passes>();
+  League league(games, {.past = 0.3, .past_selves = 2, .past_every = 1}, {{"passes", 0.5, passes}},
+                small_networks());
+  SmallNetwork network(KuhnPoker::spec(), 4);
+  for (std::int64_t rollout = 1; rollout <= 3; ++rollout) league.note(network, rollout);
+  std::map<std::int32_t, int> seats;
+  for (int round = 0; round < 10; ++round)
+    for (std::size_t game = 0; game < games.games(); ++game) {
+      league.begin(game);
+      EXPECT_EQ(league.seat(game, league.learner(game)), League::kLearns);
+      ++seats[league.seat(game, 1 - league.learner(game))];
+    }
+  EXPECT_NEAR(seats[0] / 4000.0, 0.15, 0.03);
+  EXPECT_NEAR(seats[1] / 4000.0, 0.15, 0.03);
+  EXPECT_NEAR(seats[2] / 4000.0, 0.5, 0.04);
+  EXPECT_NEAR(seats[League::kLearns] / 4000.0, 0.2, 0.03);
+}
+
+TEST(League, OnlySeatsThatLearnAreKeptAndOpponentsPlayTheOthers) {
+  GameBatch<KuhnPoker> games(32, 3);
+  const auto passes = std::make_shared<Passes>();
+  League league(games, {.past = 0}, {{"passes", 1, passes}}, small_networks());
+  SmallNetwork network(KuhnPoker::spec(), 4);
+  RolloutCollector collector(games, network, nullptr, &league);
+  const Rollout rollout = collector.collect(12, {.seed = 4});
+  EXPECT_EQ(std::ssize(rollout.actions) + passes->decisions, 12 * 32);
+  EXPECT_GT(passes->decisions, 100);
+  EXPECT_EQ(rollout.observations.size(), rollout.size() * 7);
+  EXPECT_GT(rollout.games_ended, 0);
+  double rewards = 0;
+  for (const RolloutDecision& d : rollout.decisions) rewards += d.last ? static_cast<double>(d.reward) : 0;
+  EXPECT_NEAR(rewards, rollout.returns, 1e-4);  // Kuhn pays at the end
+}
+
+TEST(League, SharesThatCannotBeAreRefused) {
+  GameBatch<KuhnPoker> games(1, 3);
+  const auto passes = std::make_shared<Passes>();
+  const std::string message = message_of<InvalidConfig>([&] {
+    League(games, {.past = 0.6}, {{"passes", 0.5, passes}}, small_networks());
+  });
+  EXPECT_NE(message.find("league: shares add up to 1.1"), std::string::npos) << message;
+}
+
+// PPO in mahjong with all that a league has, from a network that knows nothing.
+class MahjongPpoTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    InitSource source(2);
+    DualPoolNet net(source,
+                    {.input_channels = 96, .channels = 8, .blocks = 1, .norm_groups = 4, .se_reduction = 4});
+    save_dual_pool_net(directory_.at("base"), net);
+  }
+  MahjongTrainConfig config(const std::string& output, const std::vector<std::string>& changes = {}) const {
+    Config file = Config::parse(
+        "phase: ppo\nthreads: 1\ntables: 4\nrollout_steps: 10\nminibatch_size: 12\nppo_epochs: 1\nmax_steps: "
+        "6\n"
+        "learning_rate: 0.01\nlr_scheduler_type: constant\nsave_steps: 2\neval_walls: 0\ndevice: cpu\n"
+        "target_kl: 0\nreport_to: [jsonl]\n"
+        "league: {past: 0.4, past_selves: 2, past_every: 1, players: {rule-based: 0.3}}\n",
+        "ppo.yaml");
+    file.set("base_model=" + directory_.at("base"));
+    file.set("output_dir=" + directory_.at(output));
+    for (const std::string& change : changes) file.set(change);
+    return read_mahjong_train_config(file);
+  }
+  std::vector<float> weights(const std::string& output) const {
+    const auto net = open_dual_pool_net(directory_.at(output) + "/model");
+    std::vector<float> all;
+    for (const auto& [name, parameter] : named_parameters(*net)) {
+      const std::vector<float> values = parameter->value.detach().to_vector<float>();
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+  test::TemporaryDirectory directory_;
+};
+
+TEST_F(MahjongPpoTest, ARunThatIsKilledAfterAnyStepGoesOnWithTheSameBits) {
+  MahjongTraining(config("whole")).run();
+  for (const int steps : {3, 4}) {
+    const std::string output = "killed" + std::to_string(steps);
+    {
+      MahjongTraining killed(config(output));
+      for (int i = 0; i < steps; ++i) killed.trainer().step();
+    }
+    MahjongTraining(config(output, {"resume_from_checkpoint=true"})).run();
+    EXPECT_EQ(weights(output), weights("whole")) << steps;
+  }
+}
+
+TEST_F(MahjongPpoTest, TellsItsHealthAndPlaysTheAnchorInEvaluations) {
+  MahjongTraining training(config("run", {"max_steps=2", "eval_walls=1"}));
+  const MahjongTrainResult result = training.run();
+  const NamedValues& values = training.trainer().history().steps().back().values;
+  for (const char* name :
+       {"entropy", "kl", "clip fraction", "explained variance", "anchor kl", "mean return"})
+    EXPECT_TRUE(std::ranges::any_of(values, [&](const auto& value) { return value.first == name; })) << name;
+  ASSERT_TRUE(result.evaluation.has_value());
+  EXPECT_GE(result.evaluation->loss, 1);
+  EXPECT_LE(result.evaluation->loss, 4);
+  for (const char* name : {"place", "win", "deal-in", "riichi", "call"})
+    EXPECT_TRUE(std::ranges::any_of(result.evaluation->values, [&](const auto& value) {
+      return value.first == name;
+    })) << name;
+}
+
+TEST_F(MahjongPpoTest, AResumedRunRefusesChangedSettingsByName) {
+  MahjongTraining(config("run", {"max_steps=2"})).run();
+  for (const char* change : {"gamma=0.9", "gae_lambda=0.9", "clip_range=0.3", "learning_rate=0.02",
+                             "tables=7", "league.past=0.1", "kl_coef=0.2"}) {
+    const std::string message = message_of<InvalidConfig>([&] {
+      MahjongTraining(config("run", {"resume_from_checkpoint=true", change}));
+    });
+    const std::string key = std::string(change).substr(0, std::string(change).find_first_of("=."));
+    EXPECT_NE(message.find(key + ": is "), std::string::npos) << message;
+  }
+}
+
+TEST_F(MahjongPpoTest, ConfigurationsThatCannotBeAreNamed) {
+  const auto expect = [&](const std::string& change, const std::string& part) {
+    const std::string message = message_of<InvalidConfig>([&] { MahjongTraining(config("run", {change})); });
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  expect("base_model=null", "base_model");
+  expect("league.players.genius=0.1", "genius");
+  expect("league.past=0.9", "shares add up to");
+  expect("gamma=1.5", "gamma");
+  InitSource source(2);
+  DualPoolNet net(source,
+                  {.input_channels = 85, .channels = 8, .blocks = 1, .norm_groups = 4, .se_reduction = 4});
+  save_dual_pool_net(directory_.at("base"), net);
+  expect("tables=6", "reads 85 channels, but ppo plays with context: 96");
+}
+
+}  // namespace
+}  // namespace ingot
