@@ -209,7 +209,7 @@ void add_mahjong(Command& root) {
 
   verb.run([]() -> int {
     throw InvalidConfig("mahjong",
-                        "needs one of play, arena, dataset, train, replay, validate, score, shanten");
+                        "needs one of play, arena, dataset, train, review, replay, validate, score, shanten");
   });
 
   Command playing = verb.verb("play", "Play or watch a game in the terminal, or serve as an mjai client");
@@ -257,6 +257,17 @@ void add_mahjong(Command& root) {
   replaying.flag("--step", o->view.step, "With --watch on a terminal: wait for a key at each decision");
   replaying.flag("--json", o->json, "Print the game as mjai instead");
   replaying.run([o] { return replay_mahjong(*o); });
+
+  Command reviewing = verb.verb("review", "Write a page that goes through a game with a network's opinion");
+  reviewing.option("log", o->files, "The log (Tenhou XML, tenhou.net/6, mjai; .gz too)").required();
+  reviewing.option("--player", o->player, "The network: model:DIR[,device=D]").required();
+  reviewing.option("-o,--out", o->out, "The page");
+  reviewing.option("--seat", o->seat, "Whose game is reviewed first, 0 to 3; the page can switch");
+  reviewing.option("--rules", o->rules, "Rules of logs that do not name theirs").one_of(presets);
+  reviewing.option("--length", o->length, "Length of mjai games, which do not name theirs").one_of(lengths);
+  reviewing.example("ingot mahjong review game.json.gz --player model:bc/model -o review.html",
+                    "then open review.html in a browser");
+  reviewing.run([o] { return review_mahjong(*o); });
 
   Command checking = verb.verb("validate", "Replay logs and name the first event of each that cannot be");
   checking.option("logs", o->files, "Files or directories").required();

@@ -15,9 +15,11 @@
 #include "ingot/base/json.h"
 #include "ingot/mahjong/game_index.h"
 #include "ingot/mahjong/log.h"
+#include "ingot/mahjong/policy.h"
 #include "ingot/mahjong/terminal.h"
 #include "ingot/mahjong/tracker.h"
 #include "ingot/rl/mahjong_player.h"
+#include "ingot/rl/mahjong_review.h"
 
 namespace ingot::cli {
 namespace {
@@ -178,6 +180,26 @@ int validate_mahjong(const MahjongOptions& o) {
         "draws\n",
         good, files.size(), all.rounds, all.seeded, all.actions, all.wins, all.draws);
   return good == files.size() ? 0 : 1;
+}
+
+int review_mahjong(const MahjongOptions& o) {
+  if (o.seat < 0 || o.seat > 3) throw InvalidConfig("seat", fmt::format("is {}, expected 0 to 3", o.seat));
+  const GameLog log = read_log(o.files.at(0), rules_of(o));
+  const auto player = open_network_player(o.player);
+  const GameReview review = review_game(log, player->net(), o.player);
+  const auto seat = static_cast<int>(o.seat);
+  write_file_atomically(o.out, review_page(review, seat));
+  const auto mistakes = review.mistakes(seat);
+  const auto decisions = std::ranges::count(review.decisions, seat, &ReviewedDecision::seat);
+  fmt::print("{}: {} of seat {}'s {} decisions are as {} would take them; the dearest others:\n", o.out,
+             decisions - std::ssize(mistakes), seat, decisions, o.player);
+  constexpr std::size_t kShown = 5;
+  for (std::size_t i = 0; i < std::min(kShown, mistakes.size()); ++i) {
+    const ReviewedDecision& d = review.decisions[mistakes[i]];
+    fmt::print("  round {}: {}, not {} ({:.0f} %)\n", d.round + 1, policy_name(d.chosen),
+               policy_name(d.policy.front().first), 100 * d.cost());
+  }
+  return 0;
 }
 
 }  // namespace ingot::cli

@@ -12,7 +12,7 @@ namespace ingot::cli {
 /// What the verbs of `ingot mahjong` are told.
 struct MahjongOptions {
   std::string rules = "tenhou", length = "hanchan", opponents = "rule-based", player = "human", save, hand,
-              win, dora, ura;
+              win, dora, ura, out = "review.html";
   std::vector<std::string> files, players, melds;
   std::uint64_t seed = 1;
   std::int64_t walls = 100, seat_wind = 1, round_wind = 1, seat = 0;
@@ -31,6 +31,7 @@ mahjong::Rules rules_of(const MahjongOptions& options);
 int play_mahjong(MahjongOptions options);
 int replay_mahjong(const MahjongOptions& options);
 int validate_mahjong(const MahjongOptions& options);
+int review_mahjong(const MahjongOptions& options);
 
 /// `train` below `ingot mahjong`.
 void add_mahjong_train(Command& mahjong);

@@ -24,6 +24,8 @@ struct NetworkName {
 };
 
 NetworkName parse_network_name(const std::string& name) {
+  INGOT_CHECK(name.starts_with(kModelPrefix),
+              InvalidConfig("player", fmt::format("'{}' is not a network; write model:DIR", name)));
   NetworkName parsed;
   std::string_view rest = std::string_view(name).substr(kModelPrefix.size());
   for (bool first = true; first || !rest.empty(); first = false) {

@@ -17,6 +17,7 @@ class NetworkPlayer : public mahjong::BatchSelector {
   NetworkPlayer(std::shared_ptr<const DualPoolNet> net, const std::string& origin, double temperature = 0);
   /// Throws NonFinite where the policy is not finite. May be called from several threads.
   void select(std::span<const mahjong::Decision> decisions, std::span<mahjong::Action> actions) override;
+  const DualPoolNet& net() const { return *net_; }
 
  private:
   std::shared_ptr<const DualPoolNet> net_;
