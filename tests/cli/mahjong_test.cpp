@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include "tests/cli/process.h"
@@ -141,6 +142,32 @@ TEST(MahjongCommand, ADatasetIsMadeAndCountedAndACorruptLogInItNamed) {
   const auto sample = json_of(
       run_ingot({"mahjong", "dataset", "sample", games, "--length", "round", "--count", "1", "--json"}));
   EXPECT_TRUE(std::ranges::find(sample["legal"], sample["chosen"]) != sample["legal"].end());
+}
+
+TEST(MahjongCommand, ANetworkIsClonedPlaysAndReviewsAGame) {
+  const test::TemporaryDirectory directory;
+  const std::string games = directory.at("games"), model = "model:" + directory.at("bc/model");
+  run_ingot({"mahjong", "dataset", "generate", "--games", "3", "--length", "round", "-o", games});
+  std::ofstream(directory.at("bc.yaml"))
+      << "phase: bc\nlength: round\nmax_steps: 2\nbatch_size: 8\nreport_to: [html]\ndevice: cpu\n"
+         "validation_decisions: 8\nvalidation_split_ratio: 0.5\n"
+         "network: {channels: 8, blocks: 1, norm_groups: 4, se_reduction: 4}\n"
+      << "games: [" << games << "]\noutput_dir: " << directory.at("bc") << "\n";
+  const auto trained = json_of(run_ingot({"mahjong", "train", directory.at("bc.yaml"), "--json"}));
+  EXPECT_EQ(trained["steps"], 2);
+  EXPECT_TRUE(std::filesystem::exists(directory.at("bc/report.html")));
+  const auto arena = json_of(
+      run_ingot({"mahjong", "arena", model, "tsumogiri", "--walls", "2", "--length", "round", "--json"}));
+  EXPECT_EQ(arena["entrants"][0]["name"], model);
+  EXPECT_EQ(arena["tests"].size(), 1U);
+  const Outcome review = run_ingot({"mahjong", "review", games + "/game-0000001.json.gz", "--length", "round",
+                                    "--player", model, "-o", directory.at("review.html")});
+  EXPECT_EQ(review.exit_code, 0) << review.errors;
+  EXPECT_GT(std::filesystem::file_size(directory.at("review.html")), 20'000U);
+  const Outcome refused =
+      run_ingot({"mahjong", "review", games + "/game-0000001.json.gz", "--player", "rule-based"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.errors.find("is not a network; write model:DIR"), std::string::npos) << refused.errors;
 }
 
 }  // namespace

@@ -176,6 +176,8 @@ function render() {
   Object.assign(byId('slider'), {min: first, max: last});
   byId('slider').value = state.frame;
   [...byId('rounds').children].forEach((tab, r) => tab.setAttribute('aria-current', String(r === frame.r)));
+  const tabs = byId('rounds'), tab = tabs.children[frame.r];
+  tabs.scrollLeft = tab.offsetLeft - tabs.offsetLeft - tabs.clientWidth / 2 + tab.clientWidth / 2;
   byId('reveal').setAttribute('aria-pressed', String(state.reveal));
   history.replaceState(null, '', `#seat=${state.seat}&step=${state.frame}`);
 }
