@@ -127,6 +127,26 @@ TEST_F(MahjongPpoTest, ARunThatIsKilledAfterAnyStepGoesOnWithTheSameBits) {
   }
 }
 
+TEST_F(MahjongPpoTest, MayPayPlacesInsteadOfPoints) {
+  InitSource source(3);
+  RankNet rank(source, {.hidden = 8});
+  save_rank_net(directory_.at("rank"), rank);
+  // Rollouts in which rounds end.
+  const std::vector<std::string> points = {"tables=2", "rollout_steps=120", "minibatch_size=200",
+                                           "max_steps=1"};
+  std::vector<std::string> places = points;
+  places.push_back("reward_model=" + directory_.at("rank"));
+  MahjongTraining(config("points", points)).run();
+  MahjongTraining(config("places", places)).run();
+  EXPECT_NE(weights("places"), weights("points"));
+  const std::string message = message_of<InvalidConfig>([&] {
+    std::vector<std::string> changed = points;
+    changed.emplace_back("resume_from_checkpoint=true");
+    MahjongTraining(config("places", changed));
+  });
+  EXPECT_NE(message.find("reward: is \"points\""), std::string::npos) << message;
+}
+
 TEST_F(MahjongPpoTest, TellsItsHealthAndPlaysTheAnchorInEvaluations) {
   MahjongTraining training(config("run", {"max_steps=2", "eval_walls=1"}));
   const MahjongTrainResult result = training.run();

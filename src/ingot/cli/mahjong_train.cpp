@@ -19,7 +19,8 @@ struct MahjongTrainOptions {
   bool resume = false, json = false;
 };
 
-void print_mahjong_result(const MahjongTrainOptions& o, const MahjongTrainResult& r) {
+void print_mahjong_result(const MahjongTrainOptions& o, const MahjongTrainResult& r,
+                          const std::string& phase) {
   if (o.json) {
     nlohmann::ordered_json json{{"end", name(r.end)}, {"steps", r.steps}, {"train_loss", r.train_loss}};
     if (r.evaluation) {
@@ -35,6 +36,9 @@ void print_mahjong_result(const MahjongTrainOptions& o, const MahjongTrainResult
   fmt::print("\n  checkpoint  {}\n", r.last_checkpoint);
   if (r.model_directory.empty())
     fmt::print("\nGo on with:\n  ingot mahjong train {} --resume\n", o.config);
+  else if (phase == "grp")
+    fmt::print("  model       {}\n\nPay places in self-play:\n  --set reward_model={}\n", r.model_directory,
+               r.model_directory);
   else
     fmt::print("  model       {}\n\nLet it play:\n  ingot mahjong arena model:{} rule-based\n",
                r.model_directory, r.model_directory);
@@ -58,7 +62,7 @@ int train_mahjong(const MahjongTrainOptions& o) {
   }
   const InterruptWatch watch;
   const MahjongTrainResult result = training.run();
-  print_mahjong_result(o, result);
+  print_mahjong_result(o, result, config.phase);
   return result.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
 }
 
@@ -67,7 +71,7 @@ int train_mahjong(const MahjongTrainOptions& o) {
 void add_mahjong_train(Command& mahjong) {
   auto o = std::make_shared<MahjongTrainOptions>();
   Command verb = mahjong.verb(
-      "train", "Train a player as a YAML file says: phase bc learns from logs, ppo from playing");
+      "train", "Train a player as a YAML file says: phases grp and bc learn from logs, ppo from playing");
   verb.option("config", o->config, "Training configuration; docs/self-play.md lists every key").required();
   verb.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)");
   verb.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");

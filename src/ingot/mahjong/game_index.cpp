@@ -151,9 +151,9 @@ GameIndex GameIndex::take_out(double share) {
     const auto first = std::stoul(game.sha256.substr(0, 8), nullptr, 16);
     return static_cast<double>(first) / 4294967296.0 >= share;
   };
-  const auto rest = std::ranges::stable_partition(games_, stays);
-  out.games_.assign(rest.begin(), rest.end());
-  games_.erase(rest.begin(), rest.end());
+  const auto rest = std::stable_partition(games_.begin(), games_.end(), stays);
+  out.games_.assign(rest, games_.end());
+  games_.erase(rest, games_.end());
   return out;
 }
 

@@ -66,9 +66,11 @@ int order_seen_by(int seat, const std::array<std::int32_t, 4>& final_scores, con
   return order_index(order);
 }
 
-std::array<float, kRankContext> rank_context(const Observation& o) {
+std::array<float, kRankContext> rank_context(int seat, const std::array<std::int32_t, 4>& by_seat, int round,
+                                             int honba) {
   std::array<float, 4> scores{};
-  for (std::size_t i = 0; i < 4; ++i) scores[i] = static_cast<float>(o.pub.seats[(o.seat + i) % 4].score);
+  for (std::size_t i = 0; i < 4; ++i)
+    scores[i] = static_cast<float>(by_seat[(static_cast<std::size_t>(seat) + i) % 4]);
   std::array<float, kRankContext> out{};
   std::size_t next = 0;
   for (const float score : scores) out[next++] = score / 100'000;
@@ -80,9 +82,15 @@ std::array<float, kRankContext> rank_context(const Observation& o) {
       if (other > score && (above == score || other < above)) above = other;
     out[next++] = (above - score) / 10'000;
   }
-  out[next++] = static_cast<float>(o.pub.round) / 8;
-  out[next] = static_cast<float>(o.pub.honba) / 10;
+  out[next++] = static_cast<float>(round) / 8;
+  out[next] = static_cast<float>(honba) / 10;
   return out;
+}
+
+std::array<float, kRankContext> rank_context(const Observation& o) {
+  std::array<std::int32_t, 4> scores{};
+  for (std::size_t p = 0; p < 4; ++p) scores[p] = o.pub.seats[p].score;
+  return rank_context(o.seat, scores, o.pub.round, o.pub.honba);
 }
 
 KindSet ron_kinds(const PublicState& pub, const PrivateState& own, int player) {
@@ -122,6 +130,7 @@ LabelledGame label_game(const GameLog& log) {
       ++round;
       number = table.pub.round;
       honba = table.pub.honba;
+      game.starts.push_back({number, honba, table.pub.sticks, scores_at(table)});
     }
     const std::uint64_t mask = policy_mask(legal_actions(table, player));
     if ((mask & (mask - 1)) == 0) return;

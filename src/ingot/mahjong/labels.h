@@ -20,6 +20,9 @@ int order_seen_by(int seat, const std::array<std::int32_t, 4>& final_scores, con
 /// them / 30000, what each lacks of the place above it / 10000, round / 8, honba / 10.
 inline constexpr int kRankContext = 16;
 std::array<float, kRankContext> rank_context(const Observation& observation);
+/// The same from the scores by seat.
+std::array<float, kRankContext> rank_context(int seat, const std::array<std::int32_t, 4>& scores, int round,
+                                             int honba);
 
 /// One decision of a game with what there is to learn from it.
 struct LabelledDecision {
@@ -40,6 +43,7 @@ struct LabelledDecision {
 /// A game's decisions in order of time, round by round; forced ones are left out.
 struct LabelledGame {
   std::vector<LabelledDecision> decisions;
+  std::vector<RoundStart> starts;        ///< of the rounds
   std::array<std::int32_t, 4> scores{};  ///< at the end
   bool over = false;                     ///< the log goes to the game's end
   int rounds = 0;

@@ -19,6 +19,7 @@
 #include "ingot/models/language/decoder.h"
 #include "ingot/models/language/family.h"
 #include "ingot/models/policy/dual_pool_net.h"
+#include "ingot/models/policy/rank_net.h"
 #include "ingot/models/tensorflow_names.h"
 
 namespace ingot {
@@ -123,6 +124,12 @@ std::vector<ModelInfo> other_rows() {
        .variants = {"85 channels, or 96 with context", "a final norm, or none"},
        .repositories = {},
        .tasks = {play}},
+      {.name = std::string(kRankNet),
+       .summary = "odds of final places from scores, a reward for self-play in mahjong",
+       .architectures = {},
+       .variants = {"any width"},
+       .repositories = {},
+       .tasks = {}},
   };
 }
 
@@ -254,6 +261,9 @@ std::string describe_model(const std::string& path) {
     return fmt::format("{}, reads {} steps of {} series, forecasts {}", c.model, c.lookback, c.channels,
                        c.horizon);
   }
+  if (opened.info->name == kRankNet)
+    return fmt::format("{}, hidden layers of {}", kRankNet,
+                       RankNetConfig::from_json(opened.text, opened.path).hidden);
   if (opened.info->can(play)) {
     const DualPoolNetConfig c = DualPoolNetConfig::from_json(opened.text, opened.path);
     return fmt::format("{}, {} blocks of {} channels, reads {} x {}, {} actions", opened.info->name, c.blocks,
@@ -279,6 +289,8 @@ std::optional<ArchitectureReport> check_model(const std::string& path,
     return BertModel::architecture_check(with_heads_of(config, weights), weights);
   }
   if (opened.info->can(forecast)) return ForecastModel::architecture_check(read_forecaster(opened), weights);
+  if (opened.info->name == kRankNet)
+    return RankNet::architecture_check(RankNetConfig::from_json(opened.text, opened.path), weights);
   if (opened.info->can(play))
     return DualPoolNet::architecture_check(DualPoolNetConfig::from_json(opened.text, opened.path), weights);
   return LanguageModel::architecture_check(LanguageConfig::from_json(opened.text, opened.path), weights);

@@ -43,16 +43,20 @@ std::shared_ptr<const DualPoolNet> borrowed(const DualPoolNet& net) {
 }  // namespace
 
 struct MahjongPpo::Parts {
-  Parts(DualPoolNet& net, std::unique_ptr<DualPoolNet> frozen, const MahjongPpoOptions& o)
+  Parts(DualPoolNet& net, std::unique_ptr<DualPoolNet> frozen, const MahjongPpoOptions& o,
+        std::unique_ptr<RankNet> rank)
       : games(static_cast<std::size_t>(o.tables), o.ppo.seed),
+        places(rank == nullptr ? nullptr : std::make_unique<RankReward>(games, std::move(rank))),
         anchor_net(std::move(frozen)),
         player(net),
         anchor(*anchor_net),
         league(games, o.league, fixed_opponents(games, o),
                [&] { return std::make_unique<OwnedPlayer>(net.config, net.stem.weight.value.device()); }),
-        task(games, player, o.ppo, o.ppo.loss.anchor > 0 ? &anchor : nullptr, &league) {}
+        task(places == nullptr ? static_cast<Environment&>(games) : *places, player, o.ppo,
+             o.ppo.loss.anchor > 0 ? &anchor : nullptr, &league) {}
 
   GameBatch<MahjongGame> games;
+  std::unique_ptr<RankReward> places;
   std::unique_ptr<DualPoolNet> anchor_net;
   DualPoolPlayer player, anchor;
   League league;
@@ -60,7 +64,7 @@ struct MahjongPpo::Parts {
 };
 
 MahjongPpo::MahjongPpo(DualPoolNet& net, std::unique_ptr<DualPoolNet> anchor, const std::string& origin,
-                       const MahjongPpoOptions& options)
+                       const MahjongPpoOptions& options, std::unique_ptr<RankNet> rank)
     : net_(net), options_(options) {
   const std::int64_t channels = MahjongGame::spec().observation.at(0);
   INGOT_CHECK(
@@ -70,7 +74,7 @@ MahjongPpo::MahjongPpo(DualPoolNet& net, std::unique_ptr<DualPoolNet> anchor, co
                                               origin, net.config.input_channels, channels, channels)));
   mahjong_encoding(net.config, origin);
   INGOT_CHECK(options.tables > 0, InvalidConfig("tables", "must be positive"));
-  parts_ = std::make_unique<Parts>(net, std::move(anchor), options_);
+  parts_ = std::make_unique<Parts>(net, std::move(anchor), options_, std::move(rank));
 }
 
 MahjongPpo::~MahjongPpo() = default;
@@ -93,6 +97,7 @@ std::string MahjongPpo::settings() const {
   auto json = parse_json<nlohmann::ordered_json>(parts_->task.settings(), "the settings");
   json.erase("games");  // as the configuration calls them:
   json["tables"] = options_.tables;
+  json["reward"] = parts_->places == nullptr ? "points" : "places";
   return dump_json(json);
 }
 

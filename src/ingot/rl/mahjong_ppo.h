@@ -9,6 +9,7 @@
 #include "ingot/rl/dual_pool_player.h"
 #include "ingot/rl/mahjong_game.h"
 #include "ingot/rl/ppo_task.h"
+#include "ingot/rl/rank_reward.h"
 
 namespace ingot {
 
@@ -34,10 +35,10 @@ struct MahjongPpoOptions {
 /// that stay the same: the "loss" is the mean place.
 class MahjongPpo : public TrainTask {
  public:
-  /// `net` outlives the task; `anchor` may be the same directory opened again. `origin` names where they come
-  /// from.
+  /// `net` outlives the task; `anchor` may be the same directory opened again. `origin` names where they
+  /// come from. With `rank` rounds pay chances of places (rl/rank_reward.h), without it points.
   MahjongPpo(DualPoolNet& net, std::unique_ptr<DualPoolNet> anchor, const std::string& origin,
-             const MahjongPpoOptions& options);
+             const MahjongPpoOptions& options, std::unique_ptr<RankNet> rank = nullptr);
   ~MahjongPpo() override;
 
   ModuleRef model() override { return net_; }

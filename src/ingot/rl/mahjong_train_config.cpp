@@ -55,13 +55,25 @@ void read_optimizer_keys(const ConfigReader& root, OptimizerConfig& o) {
   o.max_grad_norm = root.get("max_grad_norm", o.max_grad_norm, at_least(0));
 }
 
-void read_clone(const ConfigReader& root, MahjongTrainConfig& c) {
+void read_games(const ConfigReader& root, MahjongTrainConfig& c) {
   c.games = root.require<std::vector<std::string>>("games");
   c.index = root.get("index", c.index);
   c.rules = mahjong::Rules::named(root.choice("rules", "tenhou", {"tenhou", "majsoul", "european"}));
   const std::string length = root.choice("length", "hanchan", {"hanchan", "east", "round"});
   c.rules.length = mahjong::game_length_named(length);
   c.validation_split_ratio = root.get("validation_split_ratio", c.validation_split_ratio, fraction());
+}
+
+void read_rank(const ConfigReader& root, MahjongTrainConfig& c) {
+  read_games(root, c);
+  read_optimizer_keys(root, c.rank.optimizer);
+  c.rank.seed = c.seed;
+  c.rank.batch_size = root.get("batch_size", c.rank.batch_size, at_least(1));
+  c.rank_hidden = root.get("hidden", c.rank_hidden, at_least(1));
+}
+
+void read_clone(const ConfigReader& root, MahjongTrainConfig& c) {
+  read_games(root, c);
   c.validation_decisions = root.get("validation_decisions", c.validation_decisions, at_least(0));
   CloneOptions& clone = c.clone;
   read_optimizer_keys(root, clone.optimizer);
@@ -109,6 +121,7 @@ void read_ppo(const ConfigReader& root, MahjongTrainConfig& c) {
   o.target_kl = root.get("target_kl", o.target_kl, at_least(0));
   o.normalize_advantages = root.get("normalize_advantages", o.normalize_advantages);
   c.ppo.eval_walls = root.get("eval_walls", c.ppo.eval_walls, between(0, 1e6));
+  c.reward_model = root.get("reward_model", c.reward_model);
   read_league(root.section("league"), c.ppo);
 }
 
@@ -116,7 +129,7 @@ void read_ppo(const ConfigReader& root, MahjongTrainConfig& c) {
 
 void MahjongTrainConfig::validate() const {
   make_reporters(report_to);
-  if (phase == "bc") {
+  if (phase != "ppo") {
     INGOT_CHECK(!games.empty(), InvalidConfig("games", "names no file or directory of logs"));
   }
   if (base_model.empty()) network.validate();
@@ -125,13 +138,15 @@ void MahjongTrainConfig::validate() const {
 MahjongTrainConfig read_mahjong_train_config(Config& file) {
   const ConfigReader root = file.root();
   MahjongTrainConfig c;
-  c.phase = root.choice("phase", "", {"bc", "ppo"});
-  if (c.phase.empty()) root.fail("phase", "is missing: bc learns from logs, ppo from playing");
+  c.phase = root.choice("phase", "", {"grp", "bc", "ppo"});
+  if (c.phase.empty()) root.fail("phase", "is missing: grp and bc learn from logs, ppo from playing");
   read_run(root, c);
   if (root.has("network") && !c.base_model.empty())
     root.fail("network", "and base_model are both given; a base_model has its own sizes");
-  if (c.base_model.empty()) read_network(root.section("network"), c.network);
-  if (c.phase == "bc")
+  if (c.base_model.empty() && c.phase != "grp") read_network(root.section("network"), c.network);
+  if (c.phase == "grp")
+    read_rank(root, c);
+  else if (c.phase == "bc")
     read_clone(root, c);
   else
     read_ppo(root, c);

@@ -8,6 +8,7 @@
 #include "ingot/models/policy/dual_pool_net.h"
 #include "ingot/rl/clone_task.h"
 #include "ingot/rl/mahjong_ppo.h"
+#include "ingot/rl/rank_task.h"
 
 namespace ingot {
 
@@ -15,7 +16,7 @@ class Config;
 
 /// Everything that `ingot mahjong train` reads; docs/self-play.md lists the keys.
 struct MahjongTrainConfig {
-  std::string phase;  ///< "bc", "ppo"
+  std::string phase;  ///< "bc", "ppo", "grp"
   std::string output_dir = "output", run_name = "run";
   std::string base_model;  ///< directory of the network to start from; empty: a fresh one
   DualPoolNetConfig network;
@@ -39,6 +40,11 @@ struct MahjongTrainConfig {
   CloneOptions clone;
 
   MahjongPpoOptions ppo;
+  std::string reward_model;  ///< directory of a RankNet; empty: points are the reward
+
+  // grp; games and their keys are bc's
+  RankOptions rank;
+  std::int64_t rank_hidden = 128;
 
   /// Throws InvalidConfig naming the key.
   void validate() const;

@@ -59,41 +59,88 @@ void log_refused(const mahjong::GameIndex& index) {
                     index.refused().size() - kNamed));
 }
 
+// A phase's task, with the network that it trains and how that is saved.
 struct Phase {
+  std::unique_ptr<DualPoolNet> net;
+  std::unique_ptr<RankNet> rank;  // of grp, in the place of net
   std::unique_ptr<TrainTask> task;
-  std::string description, loss_unit;
+  std::string subtitle, description, loss_unit;
+
+  void save(const std::string& directory) const {
+    if (net != nullptr)
+      save_dual_pool_net(directory, *net);
+    else
+      save_rank_net(directory, *rank);
+  }
 };
 
-Phase clone_phase(const MahjongTrainConfig& c, DualPoolNet& net) {
+struct Logs {
+  mahjong::GameIndex games, validation;
+  std::string description;
+};
+
+Logs logs_of(const MahjongTrainConfig& c) {
   const std::string cache = c.index.empty() ? c.output_dir + "/index.jsonl" : c.index;
-  mahjong::GameIndex games = mahjong::GameIndex::build(c.games, c.rules, cache);
-  log_refused(games);
-  const mahjong::GameIndex validation = games.take_out(c.validation_split_ratio);
+  Logs logs{.games = mahjong::GameIndex::build(c.games, c.rules, cache)};
+  log_refused(logs.games);
+  logs.validation = logs.games.take_out(c.validation_split_ratio);
+  logs.description =
+      fmt::format("{} decisions of {} games, {} held out, {} logs refused", logs.games.decisions(),
+                  logs.games.games().size(), logs.validation.games().size(), logs.games.refused().size());
+  return logs;
+}
+
+Phase clone_phase(const MahjongTrainConfig& c, Device device) {
+  const Logs logs = logs_of(c);
   CloneOptions options = c.clone;
   options.schedule = schedule_of(c);
   options.schedule_name = c.lr_scheduler_type;
-  Phase phase{.task = std::make_unique<CloneTask>(net, games, validation, c.validation_decisions, options),
-              .loss_unit = "loss of all heads"};
-  phase.description = fmt::format("{} decisions of {} games, {} held out, {} logs refused", games.decisions(),
-                                  games.games().size(), validation.games().size(), games.refused().size());
+  Phase phase{
+      .net = make_network(c, device), .description = logs.description, .loss_unit = "loss of all heads"};
+  phase.task =
+      std::make_unique<CloneTask>(*phase.net, logs.games, logs.validation, c.validation_decisions, options);
   return phase;
 }
 
-Phase ppo_phase(const MahjongTrainConfig& c, DualPoolNet& net, Device device) {
+Phase ppo_phase(const MahjongTrainConfig& c, Device device) {
   MahjongPpoOptions options = c.ppo;
   options.ppo.schedule = schedule_of(c);
-  auto anchor = open_dual_pool_net(c.base_model, {.dtype = DType::f32, .device = device, .trainable = false});
-  return {.task = std::make_unique<MahjongPpo>(net, std::move(anchor), c.base_model, options),
-          .description = fmt::format("{} tables, {} decisions of each a rollout", options.tables,
-                                     options.ppo.rollout_steps),
-          .loss_unit = "PPO's loss; of evaluations the mean place against three anchors"};
+  const LoadOptions frozen{.dtype = DType::f32, .device = device, .trainable = false};
+  Phase phase{.net = make_network(c, device),
+              .description = fmt::format("{} tables, {} decisions of each a rollout", options.tables,
+                                         options.ppo.rollout_steps),
+              .loss_unit = "PPO's loss; of evaluations the mean place against three anchors"};
+  auto rank = c.reward_model.empty() ? nullptr : open_rank_net(c.reward_model, frozen);
+  phase.task = std::make_unique<MahjongPpo>(*phase.net, open_dual_pool_net(c.base_model, frozen),
+                                            c.base_model, options, std::move(rank));
+  return phase;
+}
+
+Phase rank_phase(const MahjongTrainConfig& c, Device device) {
+  const Logs logs = logs_of(c);
+  RankOptions options = c.rank;
+  options.schedule = schedule_of(c);
+  InitSource source(c.seed, DType::f32, device);
+  Phase phase{.description = logs.description, .loss_unit = "nats per order of places; 3.18 knows nothing"};
+  phase.rank = std::make_unique<RankNet>(source, RankNetConfig{.hidden = c.rank_hidden});
+  phase.task = std::make_unique<RankTask>(*phase.rank, logs.games, logs.validation, options);
+  return phase;
+}
+
+Phase make_phase(const MahjongTrainConfig& c, Device device) {
+  Phase phase = c.phase == "grp"  ? rank_phase(c, device)
+                : c.phase == "bc" ? clone_phase(c, device)
+                                  : ppo_phase(c, device);
+  phase.subtitle = phase.net == nullptr ? fmt::format("{}: hidden layers of {}", c.phase, c.rank_hidden)
+                                        : fmt::format("{}: {} blocks of {} channels", c.phase,
+                                                      phase.net->config.blocks, phase.net->config.channels);
+  return phase;
 }
 
 }  // namespace
 
 struct MahjongTraining::State {
   MahjongTrainConfig config;
-  std::unique_ptr<DualPoolNet> net;
   Phase phase;
   std::optional<Trainer> trainer;
 
@@ -114,15 +161,11 @@ MahjongTraining::MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks ho
   make_directories(c.output_dir);
   // Refused now, not after the run, where it cannot be written.
   const AtomicDirectory probe(s.model_directory());
-  const Device device = choose_device(c.device);
-  s.net = make_network(c, device);
-  s.phase = c.phase == "bc" ? clone_phase(c, *s.net) : ppo_phase(c, *s.net, device);
-  const DualPoolNetConfig& n = s.net->config;
+  s.phase = make_phase(c, choose_device(c.device));
   RunInfo info{.name = c.run_name,
                .output_dir = c.output_dir,
-               .subtitle = fmt::format("{}: {} blocks of {} channels; {}", c.phase, n.blocks, n.channels,
-                                       s.phase.description),
-               .model_type = std::string(kDualPoolNet),
+               .subtitle = fmt::format("{}; {}", s.phase.subtitle, s.phase.description),
+               .model_type = std::string(s.phase.net == nullptr ? kRankNet : kDualPoolNet),
                .loss_unit = s.phase.loss_unit,
                .config = std::move(hooks.effective_config),
                .logging_steps = c.logging_steps};
@@ -133,7 +176,7 @@ MahjongTraining::MahjongTraining(MahjongTrainConfig config, MahjongTrainHooks ho
 MahjongTraining::~MahjongTraining() = default;
 
 Trainer& MahjongTraining::trainer() { return *state_->trainer; }
-DualPoolNet& MahjongTraining::network() { return *state_->net; }
+ModuleRef MahjongTraining::network() { return state_->phase.task->model(); }
 const std::string& MahjongTraining::description() const { return state_->phase.description; }
 
 MahjongTrainResult MahjongTraining::run() {
@@ -148,7 +191,7 @@ MahjongTrainResult MahjongTraining::run() {
   TrainOptimizer& optimizer = s.phase.task->optimizer();
   if (optimizer.has_ema()) optimizer.take_ema();
   result.model_directory = s.model_directory();
-  save_dual_pool_net(result.model_directory, *s.net);
+  s.phase.save(result.model_directory);
   return result;
 }
 

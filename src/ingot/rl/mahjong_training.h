@@ -37,7 +37,7 @@ class MahjongTraining {
   MahjongTraining& operator=(const MahjongTraining&) = delete;
 
   Trainer& trainer();
-  DualPoolNet& network();
+  ModuleRef network();
   /// What was found to learn from, in a line.
   const std::string& description() const;
   /// All steps that remain, then the network's directory.
