@@ -30,7 +30,7 @@ class Hostile : public ::testing::Test {
   /// The error that these arguments end with.
   static std::string refusal(const std::vector<std::string>& arguments) {
     const auto begin = std::chrono::steady_clock::now();
-    const Outcome outcome = run_ingot(arguments);
+    const Outcome outcome = run_ingot(arguments, {"INGOT_FORCE_CPU=1"});  // and no word of a missing GPU
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     rusage used{};
     getrusage(RUSAGE_CHILDREN, &used);  // the largest of all children

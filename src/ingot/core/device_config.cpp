@@ -1,5 +1,9 @@
 #include "ingot/core/device_config.h"
 
+#include <cstdio>
+#include <mutex>
+#include <string>
+
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
@@ -7,6 +11,21 @@
 #include "ingot/core/device.h"
 
 namespace ingot {
+namespace {
+
+// Whatever the log's level is: a run of hours on the wrong device is what this is about.
+void warn_of_cpu(const std::string& message) {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    if (log_enabled(LogLevel::warn)) {
+      log(LogLevel::warn, "ingot::device", message);
+    } else {
+      std::fprintf(stderr, "%s\n", message.c_str());
+    }
+  });
+}
+
+}  // namespace
 
 DeviceConfig DeviceConfig::from_env() {
   DeviceConfig config;
@@ -27,15 +46,13 @@ Device get_device(const DeviceConfig& config) {
   const Device wanted{DeviceType::cuda, static_cast<std::int8_t>(config.cuda_device)};
   if (registry.find(wanted) != nullptr) return wanted;
   if (registry.has_cuda()) return registry.get(wanted).device();  // throws, with the devices there are
-  log_once(LogLevel::warn, "get_device", "ingot::device",
-           config.program + ": no CUDA device found (" + registry.missing_cuda() +
-               "), running on the CPU. Set INGOT_FORCE_CPU=1 to choose the CPU and silence this warning.");
+  warn_of_cpu(config.program + ": no CUDA device found (" + registry.missing_cuda() +
+              "), running on the CPU. Set INGOT_FORCE_CPU=1 to choose the CPU and silence this warning.");
   return kCpu;
 }
 
 Device choose_device(std::string_view name) {
-  if (name != "auto") return backend(parse_device(name)).device();
-  return BackendRegistry::instance().has_cuda() ? get_device() : kCpu;
+  return name == "auto" ? get_device() : backend(parse_device(name)).device();
 }
 
 }  // namespace ingot

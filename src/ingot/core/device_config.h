@@ -22,13 +22,13 @@ struct DeviceConfig {
 };
 
 /// The device that `config` asks for: the CUDA device when there is one, else the CPU. Falling back to a CPU
-/// that nobody chose is said once per process, in the log (which goes to stderr and to its file), with how to
-/// silence it. Throws DeviceNotAvailable when CUDA devices exist but not the one asked for.
+/// that nobody chose is said once per process, in the log (which goes to stderr and to its file) or, where
+/// its level is above warnings, on stderr, with how to silence it. Throws DeviceNotAvailable when CUDA
+/// devices exist but not the one asked for.
 Device get_device(const DeviceConfig& config = DeviceConfig::from_env());
 
-/// The device that a setting names: "cpu", "cuda", "cuda:1", or "auto": what get_device() finds, but without
-/// a word where that is the CPU. Throws InvalidConfig for what is no device, DeviceNotAvailable for one that
-/// is not here.
+/// The device that a setting names: "cpu", "cuda", "cuda:1", or "auto": what get_device() finds. Throws
+/// InvalidConfig for what is no device, DeviceNotAvailable for one that is not here.
 Device choose_device(std::string_view name);
 
 }  // namespace ingot
