@@ -2,12 +2,16 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "tests/cli/process.h"
 #include "tests/support/temporary_directory.h"
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/socket.h>
 #include <termios.h>
+#include <unistd.h>
 
 #include "ingot/base/json.h"
 
@@ -168,6 +172,43 @@ TEST(MahjongCommand, ANetworkIsClonedPlaysAndReviewsAGame) {
       run_ingot({"mahjong", "review", games + "/game-0000001.json.gz", "--player", "rule-based"});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_NE(refused.errors.find("is not a network; write model:DIR"), std::string::npos) << refused.errors;
+}
+
+// A port that was free a moment ago.
+std::uint16_t free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t size = sizeof address;
+  bind(fd, reinterpret_cast<sockaddr*>(&address), size);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+TEST(MahjongCommand, MjaiIsSpokenOverATcpPortAndAMalformedMessageNamed) {
+  const std::uint16_t port = free_port();
+  std::future<Outcome> outcome = std::async(std::launch::async, [port] {
+    return run_ingot({"mahjong", "play", "--mjai", "--player", "tsumogiri", "--port", std::to_string(port)});
+  });
+  const sockaddr_in address{
+      .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  for (int tries = 0; tries < 400; ++tries) {
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) break;
+    usleep(25'000);
+  }
+  const std::string lines =
+      "{\"type\":\"start_game\",\"id\":2}\n{\"type\":\"tsumo\",\"actor\":7,\"pai\":\"1m\"}\n";
+  EXPECT_EQ(send(fd, lines.data(), lines.size(), MSG_NOSIGNAL), static_cast<ssize_t>(lines.size()));
+  std::string answers;
+  char buffer[256];
+  for (ssize_t got = 0; (got = recv(fd, buffer, sizeof buffer, 0)) > 0;)
+    answers.append(buffer, static_cast<std::size_t>(got));
+  close(fd);
+  EXPECT_EQ(answers, "{\"type\":\"none\"}\n");
+  const Outcome ended = outcome.get();
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_NE(ended.errors.find("line 2: actor: is 7, expected 0 to 3"), std::string::npos) << ended.errors;
 }
 
 }  // namespace

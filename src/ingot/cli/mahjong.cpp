@@ -204,8 +204,8 @@ int show_shanten(const MahjongOptions& o) {
 void add_mahjong(Command& root) {
   auto o = std::make_shared<MahjongOptions>();
   const std::vector<std::string> presets = rule_presets(), lengths = game_lengths();
-  Command verb =
-      root.verb("mahjong", "Riichi mahjong: play, compare players, replay and check logs, score hands");
+  Command verb = root.verb(
+      "mahjong", "Riichi mahjong: play, learn, compare players, review games, check logs, score hands");
 
   verb.run([]() -> int {
     throw InvalidConfig("mahjong",
@@ -226,6 +226,7 @@ void add_mahjong(Command& root) {
   playing.option("--delay", o->view.delay, "With --watch on a terminal: seconds between turns");
   playing.flag("--step", o->view.step, "With --watch on a terminal: wait for a key at each turn");
   playing.flag("--mjai", o->mjai, "Speak mjai on standard input and output");
+  playing.option("--port", o->port, "With --mjai: over one connection to this TCP port of 127.0.0.1 instead");
   playing.example("ingot mahjong play", "you against three rule-based players");
   playing.example("ingot mahjong play --watch --delay 1.5", "watch four of them");
   playing.run([o] { return play_mahjong(*o); });

@@ -13,6 +13,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/cli/mjai_port.h"
 #include "ingot/mahjong/game_index.h"
 #include "ingot/mahjong/log.h"
 #include "ingot/mahjong/policy.h"
@@ -101,9 +102,17 @@ Rules rules_of(const MahjongOptions& o) {
 }
 
 int play_mahjong(MahjongOptions o) {
+  if (o.port.has_value() && !o.mjai) throw InvalidConfig("port", "goes with --mjai");
   if (o.player == "human" && (o.watch || o.mjai)) o.player = "rule-based";
   if (o.mjai) {
-    run_mjai_client(std::cin, std::cout, rules_of(o), mahjong_player(o.player), o.seed);
+    const PlayerFactory player = mahjong_player(o.player);
+    const auto talk = [&](std::istream& in, std::ostream& out) {
+      run_mjai_client(in, out, rules_of(o), player, o.seed);
+    };
+    if (o.port.has_value())
+      talk_on_port(*o.port, talk);
+    else
+      talk(std::cin, std::cout);
     return 0;
   }
   if (o.seat < 0 || o.seat > 3) throw InvalidConfig("seat", fmt::format("is {}, expected 0 to 3", o.seat));

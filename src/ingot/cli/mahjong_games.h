@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct MahjongOptions {
   std::int64_t walls = 100, seat_wind = 1, round_wind = 1, seat = 0;
   bool mjai = false, json = false, watch = false, tsumo = false, riichi = false, ippatsu = false;
   bool double_riichi = false, last_tile = false, rinshan = false, chankan = false, first_turn = false;
+  std::optional<std::int64_t> port;
   TableView::Options view;
 };
 
