@@ -9,6 +9,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/mahjong/labels.h"
 
 namespace ingot {
 namespace {
