@@ -65,45 +65,71 @@ static void what_cannot_be_written_is_a_status_and_leaves_nothing(void) {
   CHECK(access(path, F_OK) != 0);
 }
 
-static void merge_gives_the_logits_that_peft_gives(void) {
-  const char* base = source_file("tests/models/goldens/qwen3");
-  const char* adapter = source_file("tests/models/goldens/lora/qwen3_patterns");
-  const char* merged = temporary("merged");
+/* tests/models/goldens: a base model, an adapter for it, and the logits that PEFT gives with the adapter on.
+ */
+static const char* const kBase = "tests/models/goldens/qwen3";
+static const char* const kAdapter = "tests/models/goldens/lora/qwen3_patterns";
+
+static IngotTensor* first_of(const char* folder, const char* name) {
   char path[1200];
-  CHECK_OK(ingot_merge(base, &adapter, NULL, 1, merged, NULL, NULL, NULL));
-  snprintf(path, sizeof path, "%s/tokenizer.json", tiny_model());
-  char copy[1200];
-  snprintf(copy, sizeof copy, "%s/tokenizer.json", merged);
-  copy_file(path, copy);
-  IngotWeights *golden = NULL, *inputs = NULL;
-  IngotTensor *tokens = NULL, *both = NULL, *wanted = NULL, *logits = NULL;
-  snprintf(path, sizeof path, "%s/expected.safetensors", base);
-  CHECK_OK(ingot_weights_open(path, &inputs));
-  CHECK_OK(ingot_weights_load(inputs, "tokens", &tokens));
-  snprintf(path, sizeof path, "%s/expected.safetensors", adapter);
-  CHECK_OK(ingot_weights_open(path, &golden));
-  CHECK_OK(ingot_weights_load(golden, "logits", &both));
-  CHECK_OK(ingot_tensor_select(both, 0, 0, &wanted));
-  IngotTensorInfo info;
-  CHECK_OK(ingot_tensor_info(wanted, &info, sizeof info));
-  static int64_t wide[2 * 64];
+  snprintf(path, sizeof path, "%s/expected.safetensors", source_file(folder));
+  IngotWeights* weights = NULL;
+  IngotTensor *both = NULL, *first = NULL;
+  CHECK_OK(ingot_weights_open(path, &weights));
+  CHECK_OK(ingot_weights_load(weights, name, &both));
+  CHECK_OK(ingot_tensor_select(both, 0, 0, &first));
+  CHECK_OK(ingot_tensor_close(both));
+  CHECK_OK(ingot_weights_close(weights));
+  return first;
+}
+
+static void give_tokenizer(const char* directory) {
+  char from[1200], to[1200];
+  snprintf(from, sizeof from, "%s/tokenizer.json", tiny_model());
+  snprintf(to, sizeof to, "%s/tokenizer.json", directory);
+  copy_file(from, to);
+}
+
+static void check_logits_of_peft(const char* model, const IngotSessionOptions* options) {
+  static int64_t wide[64];
   static int32_t ids[64];
   static float expected[64 * 128], actual[64 * 128];
+  IngotTensor *tokens = first_of(kBase, "tokens"), *wanted = first_of(kAdapter, "logits"), *logits = NULL;
+  IngotTensorInfo info;
+  CHECK_OK(ingot_tensor_info(wanted, &info, sizeof info));
   const size_t count = (size_t)info.shape[0];
   CHECK(count <= 64 && info.numel <= 64 * 128);
-  CHECK_OK(ingot_tensor_read(tokens, wide, 2 * count * sizeof wide[0]));
+  CHECK_OK(ingot_tensor_read(tokens, wide, count * sizeof wide[0]));
   for (size_t i = 0; i < count; ++i) ids[i] = (int32_t)wide[i];
   IngotSession* session = NULL;
-  CHECK_OK(ingot_session_open(merged, NULL, &session));
+  CHECK_OK(ingot_session_open(model, options, &session));
   CHECK_OK(ingot_session_logits(session, ids, count, &logits));
   CHECK_OK(ingot_tensor_read(wanted, expected, info.nbytes));
   CHECK_OK(ingot_tensor_read(logits, actual, info.nbytes));
   for (int64_t i = 0; i < info.numel; ++i) CHECK(NEAR(actual[i], expected[i]));
   CHECK_OK(ingot_session_close(session));
-  CHECK_OK(ingot_weights_close(golden));
-  CHECK_OK(ingot_weights_close(inputs));
-  IngotTensor* all[] = {tokens, both, wanted, logits};
-  for (size_t i = 0; i < 4; ++i) CHECK_OK(ingot_tensor_close(all[i]));
+  IngotTensor* all[] = {tokens, wanted, logits};
+  for (size_t i = 0; i < 3; ++i) CHECK_OK(ingot_tensor_close(all[i]));
+}
+
+static void merge_gives_the_logits_that_peft_gives(void) {
+  const char* adapter = source_file(kAdapter);
+  const char* merged = temporary("merged");
+  CHECK_OK(ingot_merge(source_file(kBase), &adapter, NULL, 1, merged, NULL, NULL, NULL));
+  give_tokenizer(merged);
+  check_logits_of_peft(merged, NULL);
+}
+
+static void a_session_with_an_adapter_gives_them_too(void) {
+  const char* base = temporary("base");
+  CHECK_OK(ingot_convert(source_file(kBase), base, NULL, NULL, NULL));
+  give_tokenizer(base);
+  const char* adapter = source_file(kAdapter);
+  IngotSessionOptions options;
+  CHECK_OK(ingot_session_options(&options, sizeof options));
+  options.adapters = &adapter;
+  options.adapter_count = 1;
+  check_logits_of_peft(base, &options);
 }
 
 const TestCase export_tests[] = {
@@ -111,4 +137,5 @@ const TestCase export_tests[] = {
     {"quantize: writes a model that opens", quantize_writes_a_model_that_opens},
     {"export: what cannot be written is a status", what_cannot_be_written_is_a_status_and_leaves_nothing},
     {"merge: gives the logits that PEFT gives", merge_gives_the_logits_that_peft_gives},
+    {"session: with an adapter it gives them too", a_session_with_an_adapter_gives_them_too},
     {NULL, NULL}};
