@@ -25,10 +25,13 @@ def run(*command):
     return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
 
 
+def preprocessed():
+    return run(os.environ.get("CC", "gcc"), "-E", "-P", "-I", ROOT / "src", "-x", "c", ROOT / "src/ingot/ingot.h")
+
+
 def functions():
     """{name: declaration} of the public headers."""
-    text = run(os.environ.get("CC", "gcc"), "-E", "-P", "-I", ROOT / "src", "-x", "c", ROOT / "src/ingot/ingot.h")
-    return {name: declaration for declaration, name in FUNCTION.findall(text)}
+    return {name: declaration for declaration, name in FUNCTION.findall(preprocessed())}
 
 
 def build_library(folder, declared):

@@ -113,6 +113,7 @@ IngotStatus ingot_table_open(const char* path, IngotTable** out) {
     auto& made = result(out, "out");
     auto table = std::make_shared<IngotTable>();
     table->path = string_arg(path, "path");
+    if (table->path.empty()) throw InvalidArgument("path", "is empty");
     made = open_handle(std::move(table));
   });
 }
@@ -122,6 +123,7 @@ IngotStatus ingot_table_from_csv(const char* text, IngotTable** out) {
     auto& made = result(out, "out");
     auto table = std::make_shared<IngotTable>();
     table->text = string_arg(text, "text");
+    if (table->text.empty()) throw InvalidArgument("text", "is empty; a table has a header at least");
     made = open_handle(std::move(table));
   });
 }
