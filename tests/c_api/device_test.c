@@ -20,6 +20,14 @@ static void initialize_takes_a_backend_and_names_the_ones_there_are(void) {
   CHECK_FAILS(INGOT_INVALID_ARGUMENT, "size", ingot_initialize(&options));
 }
 
+static void the_log_has_a_level_and_a_file(void) {
+  CHECK_OK(ingot_set_log("off", NULL));
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "loud", ingot_set_log("loud", NULL));
+  CHECK_FAILS(INGOT_INVALID_ARGUMENT, "level is NULL", ingot_set_log(NULL, NULL));
+  CHECK(ingot_set_log("warn", source_file("README.md/a.log")) != INGOT_OK); /* below a file */
+  CHECK_OK(ingot_set_log("warn", NULL));
+}
+
 static void options_of_an_older_header_are_read_as_far_as_they_go(void) {
   IngotInitializeOptions options;
   memset(&options, 0x55, sizeof options);
@@ -109,6 +117,7 @@ static void the_last_error_is_of_this_thread_and_says_which_call(void) {
 const TestCase device_tests[] = {{"version: three numbers", the_version_is_three_numbers},
                                  {"initialize: takes a backend and names the ones there are",
                                   initialize_takes_a_backend_and_names_the_ones_there_are},
+                                 {"log: has a level and a file", the_log_has_a_level_and_a_file},
                                  {"options: of an older header are read as far as they go",
                                   options_of_an_older_header_are_read_as_far_as_they_go},
                                  {"devices: the first is the CPU", the_first_device_is_the_cpu},

@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
 #include "ingot/c_api/inner/objects.h"
 #include "ingot/runtime/compute_backend.h"
@@ -58,6 +59,12 @@ IngotStatus ingot_initialize(const IngotInitializeOptions* options) {
     if (o.threads < 0) throw InvalidArgument("options.threads", "is negative; 0 takes all processors");
     if (o.backend != nullptr) set_compute_backend(o.backend);
     if (o.threads > 0) set_num_threads(o.threads);
+  });
+}
+
+IngotStatus ingot_set_log(const char* level, const char* file) {
+  return call(__func__, [&] {
+    init_logging({.level = parse_log_level(string_arg(level, "level")), .file = string_or_empty(file)});
   });
 }
 

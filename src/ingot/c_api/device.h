@@ -21,6 +21,10 @@ INGOT_API IngotStatus ingot_initialize_options(IngotInitializeOptions* options, 
 /// this machine lacks.
 INGOT_API IngotStatus ingot_initialize(const IngotInitializeOptions* options);
 
+/// What the library logs, to stderr and, if named, to a file (NULL: none) as well. level: "trace", "debug",
+/// "info" (the default), "warn", "error" or "off". The environment's INGOT_LOG and INGOT_LOG_FILE win.
+INGOT_API IngotStatus ingot_set_log(const char* level, const char* file);
+
 /// A device of this process. The library owns the strings.
 typedef struct IngotDeviceInfo {
   const char* device;     ///< how calls name it: "cpu", "cuda:0"
