@@ -16,6 +16,9 @@ class TokenSpelling {
  public:
   explicit TokenSpelling(const Tokenizer& tokenizer);
 
+  /// What a token writes in the middle of a text, in bytes; empty for an id without one.
+  std::string_view word(std::int32_t id) const { return words_[static_cast<std::size_t>(id)]; }
+
   /// For each of `ids`, which are tokenizer.encode(text) without special tokens: the byte of `text` behind
   /// it. White space that an added token swallows belongs to it. Empty where the tokens do not spell the text
   /// (a normaliser changed it).

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingot/text/tokenizer.h"
+
+namespace ingot::grammar {
+
+class TokenTrie;
+struct SharedAutomata;
+struct Program;
+
+/// The tokens of a tokenizer as grammars see them, with what grammars of it have in common: automata of
+/// strings, numbers and their like, and the tokens that these take. Threads may share it.
+class Vocabulary {
+ public:
+  explicit Vocabulary(const text::Tokenizer& tokenizer);
+  /// From what each id writes: special tokens begin with the byte FF.
+  explicit Vocabulary(std::vector<std::string> spellings);
+
+  const TokenTrie& trie() const { return *trie_; }
+  /// For a grammar that is being made: new ones once the old ones have grown large.
+  std::shared_ptr<SharedAutomata> automata() const;
+
+ private:
+  std::shared_ptr<const TokenTrie> trie_;
+  struct Current;
+  std::shared_ptr<Current> current_;
+};
+
+/// A grammar over a vocabulary: what a text has to be. Immutable; threads may share it. Compiled by the
+/// functions below, which throw InvalidConfig where the source is wrong, or asks for what cannot be enforced:
+/// it names the line and column, or the keyword and its JSON pointer.
+class Grammar {
+ public:
+  explicit Grammar(std::shared_ptr<const Program> program) : program_(std::move(program)) {}
+  const std::shared_ptr<const Program>& program() const { return program_; }
+
+ private:
+  std::shared_ptr<const Program> program_;
+};
+
+using GrammarPtr = std::shared_ptr<const Grammar>;
+
+struct JsonSchemaOptions {
+  /// Spaces and line breaks as people and models write them, a bounded number; false: none at all.
+  bool white_space = true;
+};
+
+/// A JSON value that a schema (draft 2020-12 and earlier, as a text of JSON) accepts. docs/inference.md lists
+/// the keywords. Properties come in the order in which the schema declares them.
+GrammarPtr from_json_schema(const Vocabulary& vocabulary, std::string_view schema,
+                            const JsonSchemaOptions& options = {});
+/// Any JSON object.
+GrammarPtr any_json_object(const Vocabulary& vocabulary);
+/// A text that matches the regular expression as a whole.
+GrammarPtr from_regex(const Vocabulary& vocabulary, std::string_view pattern);
+/// One of these texts.
+GrammarPtr from_choice(const Vocabulary& vocabulary, std::span<const std::string> texts);
+/// llama.cpp's GBNF. The text is what the rule "root" makes.
+GrammarPtr from_gbnf(const Vocabulary& vocabulary, std::string_view source);
+/// A subset of Lark's language. The text is what the rule "start" makes.
+GrammarPtr from_lark(const Vocabulary& vocabulary, std::string_view source);
+
+}  // namespace ingot::grammar
