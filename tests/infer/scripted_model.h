@@ -14,7 +14,8 @@ namespace ingot::test {
 
 /// The tokens of a scripted model: special ones first, then one for each of these characters.
 inline const std::vector<std::string> kScriptedSpecials{"<pad>", "<eos>", "<bos>", "<turn>", "<end>"};
-inline constexpr std::string_view kScriptedCharacters = "abcdefghijklmnopqrstuvwxyz .!?\n";
+inline constexpr std::string_view kScriptedCharacters =
+    "abcdefghijklmnopqrstuvwxyz .!?\n{}[]\":,<>/_0123456789-";
 
 inline std::int32_t scripted_id(char c) {
   return static_cast<std::int32_t>(kScriptedSpecials.size() + kScriptedCharacters.find(c));
@@ -59,7 +60,11 @@ inline std::string write_scripted_model(const std::string& directory,
              R"(,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true})";
   }
   for (const char c : kScriptedCharacters)
-    vocabulary += ",\"" + (c == '\n' ? "\\n" : std::string(1, c)) + "\":" + std::to_string(scripted_id(c));
+    vocabulary += ",\"" +
+                  (c == '\n'  ? "\\n"
+                   : c == '"' ? "\\\""
+                              : std::string(1, c)) +
+                  "\":" + std::to_string(scripted_id(c));
   write_file_atomically(
       directory + "/tokenizer.json",
       R"({"version":"1.0","added_tokens":[)" + added +

@@ -118,6 +118,8 @@ void add_generate(Command& root) {
   verb.example("ingot generate out/model --prompts questions.txt --json", "many texts, several at a time");
   verb.example("ingot generate out/model -p 'Dear' --format q4_k --kv-cache i8",
                "a quarter of the memory, several times the speed");
+  verb.example("ingot generate out/model -p 'A person as JSON: ' --json-schema person.json",
+               "JSON that satisfies the schema");
   verb.run([o] { return run(*o); });
 }
 

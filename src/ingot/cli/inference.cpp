@@ -1,5 +1,6 @@
 #include "ingot/cli/inference.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
 #include "ingot/base/parallel.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/hub/resolve.h"
@@ -28,6 +30,18 @@ TokenBias parse_bias(const std::string& word) {
                             "15=-inf; got '" +
                                 word + "'"));
   return bias;
+}
+
+std::vector<std::string> split_commas(const std::vector<std::string>& words) {
+  std::vector<std::string> pieces;
+  for (const std::string& word : words) {
+    for (std::size_t begin = 0; begin <= word.size();) {
+      const std::size_t end = std::min(word.find(',', begin), word.size());
+      if (end > begin) pieces.push_back(word.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return pieces;
 }
 
 }  // namespace
@@ -105,6 +119,42 @@ void TextFlags::add_logit_bias(Command& verb) {
   });
 }
 
+// What the text has to be: one of these at most.
+void TextFlags::add_constraints(Command& verb) {
+  struct Given {
+    std::string json_schema, grammar, regex;
+    std::vector<std::string> choice;
+    bool json = false;
+  };
+  const auto given = std::make_shared<Given>();
+  verb.flag("--json-object", given->json, "The text is a JSON object");
+  verb.option("--json-schema", given->json_schema,
+              "File of a JSON Schema; the text is JSON that satisfies it");
+  verb.option(
+      "--grammar", given->grammar,
+      "File of a grammar that the text follows: GBNF as llama.cpp has it, or Lark where it ends in .lark");
+  verb.option("--regex", given->regex, "Regular expression that the whole text matches");
+  verb.option("--choice", given->choice, "The text is one of these; repeatable, or separated by commas");
+  settings_.emplace_back([given](infer::TextOptions& options) {
+    using Kind = infer::Constraint::Kind;
+    std::vector<infer::Constraint> asked;
+    if (given->json) asked.push_back({.kind = Kind::json_object});
+    if (!given->json_schema.empty())
+      asked.push_back({.kind = Kind::json_schema, .source = read_file(given->json_schema)});
+    if (!given->grammar.empty())
+      asked.push_back({.kind = given->grammar.ends_with(".lark") ? Kind::lark : Kind::gbnf,
+                       .source = read_file(given->grammar)});
+    if (!given->regex.empty()) asked.push_back({.kind = Kind::regex, .source = given->regex});
+    if (!given->choice.empty())
+      asked.push_back({.kind = Kind::choice, .choices = split_commas(given->choice)});
+    INGOT_CHECK(asked.size() <= 1,
+                InvalidConfig("--json-schema",
+                              "only one of --json-object, --json-schema, --grammar, --regex and "
+                              "--choice can be given"));
+    if (!asked.empty()) options.constraint = std::move(asked.front());
+  });
+}
+
 void TextFlags::add_to(Command& verb) {
   using O = infer::TextOptions;
   add(
@@ -174,6 +224,7 @@ void TextFlags::add_to(Command& verb) {
       "No sequence of so many tokens comes twice; 0: off");
   add_list(verb, "--bad-word", &O::bad_words, "A word that is never written; repeatable");
   add_logit_bias(verb);
+  add_constraints(verb);
   add(
       verb, "--seed", +[](O & o) -> auto& { return o.sampling.seed; }, "The same seed writes the same text");
 }

@@ -37,6 +37,7 @@ class TextFlags {
   void add_list(Command& verb, const std::string& names, std::vector<std::string> infer::TextOptions::*member,
                 const std::string& help);
   void add_logit_bias(Command& verb);
+  void add_constraints(Command& verb);
   std::vector<std::function<void(infer::TextOptions&)>> settings_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostSearched = 50'000;  // states looked at to find whether anything matches
 constexpr std::size_t kWide = 48;              // bytes that may come in states that take most of the trie
-constexpr std::size_t kMostSize = 4'000'000;   // states and expressions
+constexpr std::size_t kMostSize = 400'000;     // states and expressions
 
 }  // namespace
 

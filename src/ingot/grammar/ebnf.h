@@ -75,7 +75,8 @@ class SourceReader {
 /// Rules by name, which may be used before they are written.
 class EbnfRules {
  public:
-  EbnfRules(const Vocabulary& vocabulary, const SourceReader& reader) : rules_(vocabulary), reader_(reader) {}
+  EbnfRules(const Vocabulary& vocabulary, const SourceReader& reader)
+      : rules_(vocabulary, false), reader_(reader) {}
 
   Rules& rules() { return rules_; }
   Expressions& expressions() { return rules_.expressions(); }

@@ -11,6 +11,7 @@
 
 namespace ingot::grammar {
 
+class TokenMask;
 class TokenTrie;
 struct SharedAutomata;
 struct Program;
@@ -24,8 +25,9 @@ class Vocabulary {
   explicit Vocabulary(std::vector<std::string> spellings);
 
   const TokenTrie& trie() const { return *trie_; }
-  /// For a grammar that is being made: new ones once the old ones have grown large.
-  std::shared_ptr<SharedAutomata> automata() const;
+  /// For a grammar that is being made: those that grammars share (new ones once the old ones have grown
+  /// large), or its own.
+  std::shared_ptr<SharedAutomata> automata(bool shared) const;
 
  private:
   std::shared_ptr<const TokenTrie> trie_;
@@ -66,5 +68,25 @@ GrammarPtr from_choice(const Vocabulary& vocabulary, std::span<const std::string
 GrammarPtr from_gbnf(const Vocabulary& vocabulary, std::string_view source);
 /// A subset of Lark's language. The text is what the rule "start" makes.
 GrammarPtr from_lark(const Vocabulary& vocabulary, std::string_view source);
+
+/// How a family of models writes calls of tools.
+struct ToolGrammar {
+  struct Tool {
+    std::string name, parameters;  ///< parameters: JSON Schema of the arguments, empty for any object
+    bool operator==(const Tool&) const = default;
+  };
+  std::vector<Tool> tools{};
+  std::string begin{}, end{};  ///< around each call; of a list around all of them
+  std::string arguments = "arguments";
+  bool list = false;       ///< calls stand in one JSON list
+  bool required = false;   ///< a call has to come, and nothing else; else text, which calls may follow
+  bool several = true;     ///< more than one call may come
+  bool reasoning = false;  ///< <think>...</think> may stand in front
+
+  bool operator==(const ToolGrammar&) const = default;
+};
+
+/// Calls of these tools, whose arguments satisfy their schemas.
+GrammarPtr from_tools(const Vocabulary& vocabulary, const ToolGrammar& tools);
 
 }  // namespace ingot::grammar

@@ -132,6 +132,8 @@ bool Matcher::accept_text(std::string_view bytes) {
   return step_all(bytes);
 }
 
+std::int32_t Matcher::vocab_size() const { return grammar_->program()->shared->automata.trie().vocab_size(); }
+
 void Matcher::rollback(std::size_t count) { states_.resize(states_.size() - std::min(count, length())); }
 
 void Matcher::fill(TokenMask& mask) {

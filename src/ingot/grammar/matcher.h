@@ -34,6 +34,7 @@ class Matcher {
   bool finished() const { return now().finished; }
   /// Whether anything may follow.
   bool extends() const { return !now().threads.empty(); }
+  std::int32_t vocab_size() const;
   /// Tokens and pieces of text accepted so far.
   std::size_t length() const { return states_.size() - 1; }
   /// Takes back the last `count` of them.

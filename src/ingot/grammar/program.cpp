@@ -9,7 +9,7 @@
 namespace ingot::grammar {
 namespace {
 
-constexpr std::size_t kLargeAutomata = 1'000'000;  // states and expressions; new grammars begin anew then
+constexpr std::size_t kLargeAutomata = 150'000;  // states and expressions; new grammars begin anew then
 constexpr std::size_t kMostRules = 100'000;
 constexpr std::size_t kPrepared = 500, kPreparedOfTerminal = 48;  // terminals, and states of one
 constexpr std::size_t kMostProductions = 200'000;
@@ -27,7 +27,8 @@ Vocabulary::Vocabulary(const text::Tokenizer& tokenizer)
 Vocabulary::Vocabulary(std::vector<std::string> spellings)
     : trie_(std::make_shared<const TokenTrie>(std::move(spellings))), current_(std::make_shared<Current>()) {}
 
-std::shared_ptr<SharedAutomata> Vocabulary::automata() const {
+std::shared_ptr<SharedAutomata> Vocabulary::automata(bool shared) const {
+  if (!shared) return std::make_shared<SharedAutomata>(trie_);
   const std::lock_guard lock(current_->mutex);
   auto& automata = current_->automata;
   if (automata != nullptr) {
@@ -38,7 +39,8 @@ std::shared_ptr<SharedAutomata> Vocabulary::automata() const {
   return automata;
 }
 
-Rules::Rules(const Vocabulary& vocabulary) : shared_(vocabulary.automata()), lock_(shared_->mutex) {}
+Rules::Rules(const Vocabulary& vocabulary, bool shared)
+    : shared_(vocabulary.automata(shared)), lock_(shared_->mutex) {}
 
 std::uint32_t Rules::add(std::string name) {
   INGOT_CHECK(rules_.size() < kMostRules,

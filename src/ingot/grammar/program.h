@@ -36,7 +36,9 @@ using Production = std::vector<Symbol>;
 /// automata.
 class Rules {
  public:
-  explicit Rules(const Vocabulary& vocabulary);
+  /// `shared`: with automata that other grammars use, which must not be large ones of somebody's own
+  /// patterns.
+  Rules(const Vocabulary& vocabulary, bool shared);
 
   Automata& automata() { return shared_->automata; }
   Expressions& expressions() { return shared_->automata.expressions(); }

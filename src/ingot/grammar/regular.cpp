@@ -8,7 +8,7 @@
 namespace ingot::grammar {
 
 GrammarPtr from_regex(const Vocabulary& vocabulary, std::string_view pattern) {
-  Rules rules(vocabulary);
+  Rules rules(vocabulary, false);
   const std::uint32_t root = rules.add("regex");
   rules.produce(root, {rules.terminal(compile_pattern(rules.expressions(), pattern, {}, "regex"))});
   return rules.finish(root);
@@ -17,7 +17,7 @@ GrammarPtr from_regex(const Vocabulary& vocabulary, std::string_view pattern) {
 GrammarPtr from_choice(const Vocabulary& vocabulary, std::span<const std::string> texts) {
   INGOT_CHECK(!texts.empty(), InvalidConfig("choice", "has no text to choose"));
   INGOT_CHECK(std::ranges::none_of(texts, &std::string::empty), InvalidConfig("choice", "has an empty text"));
-  Rules rules(vocabulary);
+  Rules rules(vocabulary, false);
   const std::uint32_t root = rules.add("choice");
   rules.produce(root, {rules.terminal(rules.expressions().one_of({texts.begin(), texts.end()}))});
   return rules.finish(root);

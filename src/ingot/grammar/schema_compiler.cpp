@@ -226,7 +226,7 @@ GrammarPtr from_json_schema(const Vocabulary& vocabulary, std::string_view schem
               InvalidConfig("json_schema",
                             fmt::format("has {} bytes; {} are the most", schema.size(), kMostSchemaBytes)));
   const auto root = parse_json<nlohmann::ordered_json>(schema, "json_schema");
-  Rules rules(vocabulary);
+  Rules rules(vocabulary, schema.find("attern") == schema.npos);
   const std::uint32_t start = rules.add("json_schema");
   rules.produce(start, {SchemaCompiler(rules, root, options.white_space).compile()});
   return rules.finish(start);

@@ -11,6 +11,7 @@
 #include "ingot/base/parallel.h"
 #include "ingot/base/units.h"
 #include "ingot/infer/captured_steps.h"
+#include "ingot/infer/constraint.h"
 #include "ingot/infer/logprobs.h"
 #include "ingot/infer/ngram.h"
 #include "ingot/models/language/context.h"
@@ -114,7 +115,22 @@ void Request::validate(const LanguageConfig& model) const {
 }
 
 Sequence::Sequence(Request request)
-    : request_(std::move(request)), sampler_(sampler_of(request_)), tokens_(request_.prompt), clock_(now()) {}
+    : request_(std::move(request)), sampler_(sampler_of(request_)), tokens_(request_.prompt), clock_(now()) {
+  if (request_.grammar != nullptr)
+    guide_ = std::make_unique<GrammarGuide>(request_.grammar, request_.stop_tokens);
+}
+Sequence::~Sequence() = default;
+
+// Whether its grammar lets nothing follow.
+bool Sequence::complete() const { return guide_ != nullptr && guide_->complete(); }
+
+std::int32_t Sequence::draw(std::span<const float> logits) {
+  const std::size_t prompt = request_.prompt.size();
+  if (guide_ == nullptr) return sampler_(logits, tokens_, prompt);
+  const std::int32_t token = sampler_(logits, tokens_, prompt, &guide_->allowed());
+  guide_->take(token);
+  return token;
+}
 
 void Sequence::finish(StopReason reason) {
   result_.reason = reason;
@@ -349,6 +365,7 @@ void Engine::draw(Turn& turn, FunctionRef<std::int32_t(std::int64_t row)> next) 
       const std::int32_t token = next(turn.first_row + i);
       turn.drawn.push_back(token);
       if (i == turn.drafted || token != turn.input[static_cast<std::size_t>(i) + 1]) break;
+      if (turn.sequence->complete()) break;
       tokens.push_back(token);  // a sampler looks at the text so far
     }
   } catch (...) {
@@ -359,7 +376,8 @@ void Engine::draw(Turn& turn, FunctionRef<std::int32_t(std::int64_t row)> next) 
 
 void Engine::draw(std::vector<Turn>& turns, const Logits& logits) {
   const auto greedy = [](const Turn& turn) {
-    return turn.sequence->sampler_.greedy() && turn.sequence->request_.logprobs < 0;
+    return turn.sequence->sampler_.greedy() && turn.sequence->request_.logprobs < 0 &&
+           turn.sequence->guide_ == nullptr;
   };
   if (!model_.device().is_cpu() && std::ranges::all_of(turns, greedy)) {  // nothing else leaves the device
     const std::vector<std::int32_t> likeliest = likeliest_tokens(logits.rows);
@@ -375,7 +393,7 @@ void Engine::draw(std::vector<Turn>& turns, const Logits& logits) {
     Sequence& s = *turn.sequence;
     draw(turn, [&](std::int64_t row) {
       const std::span<const float> of_row(host.data<float>() + static_cast<std::size_t>(row) * vocab, vocab);
-      const std::int32_t token = s.sampler_(of_row, s.tokens_, s.request_.prompt.size());
+      const std::int32_t token = s.draw(of_row);
       if (s.request_.logprobs >= 0)
         turn.logprobs.push_back(drawn_logprob(of_row, token, s.request_.logprobs));
       return token;
@@ -401,6 +419,7 @@ void Engine::accept_drawn(Turn& turn) {
     if (!accept(s, turn.drawn[i])) break;
     if (i + 1 < turn.drawn.size()) ++s.result_.accepted;  // the last one is no guess, or not the one guessed
   }
+  if (!s.finished_ && s.complete()) s.finish(StopReason::grammar_end);
   s.result_.logprobs.resize(std::min(s.result_.logprobs.size(), s.result_.tokens.size()));
   // Wrong guesses leave the cache again.
   s.slot_->cache.truncate(std::min(s.cached(), static_cast<std::int64_t>(s.tokens_.size()) - 1));
@@ -472,6 +491,8 @@ std::string_view name(StopReason reason) {
       return "stop_string";
     case StopReason::failed:
       return "failed";
+    case StopReason::grammar_end:
+      return "grammar_end";
   }
   return "";
 }

@@ -15,9 +15,14 @@
 #include "ingot/infer/sampler.h"
 #include "ingot/models/language/decoder.h"
 
+namespace ingot::grammar {
+class Grammar;
+}
+
 namespace ingot::infer {
 
 class CapturedSteps;
+class GrammarGuide;
 
 struct EngineOptions {
   std::optional<DType> kv_cache{};  ///< f32, bf16, f16 or i8; default_kv_cache() where not said
@@ -72,6 +77,9 @@ struct Request {
   std::int64_t speculate = 0;
   /// The logprob of each token, with those of so many most probable ones; −1: none.
   std::int64_t logprobs = -1;
+  /// What the text has to be; null: anything. Stop tokens come only where it is complete, and it ends there
+  /// of itself where nothing can follow.
+  std::shared_ptr<const grammar::Grammar> grammar{};
   /// Called with each token as soon as it is drawn; false ends the sequence.
   std::function<bool(std::int32_t)> on_token{};
 
@@ -79,6 +87,7 @@ struct Request {
 };
 
 /// stop_string: told by what turns tokens into text (TextStream). failed: Engine::step threw the reason.
+/// grammar_end: the text is complete by its grammar.
 enum class StopReason : std::uint8_t {
   max_tokens,
   stop_token,
@@ -86,6 +95,7 @@ enum class StopReason : std::uint8_t {
   cancelled,
   stop_string,
   failed,
+  grammar_end,
 };
 
 struct Generation {
@@ -109,6 +119,7 @@ class Sequence {
   const Generation& result() const { return result_; }
   /// Why it failed; null where it did not.
   const std::exception_ptr& error() const { return error_; }
+  ~Sequence();
 
  private:
   friend class Engine;
@@ -116,9 +127,12 @@ class Sequence {
   std::int64_t cached() const { return slot_ != nullptr ? slot_->cache.length() : 0; }
   std::int64_t pending() const { return static_cast<std::int64_t>(tokens_.size()) - cached(); }
   void finish(StopReason reason);
+  bool complete() const;
+  std::int32_t draw(std::span<const float> logits);
 
   Request request_;
   Sampler sampler_;
+  std::unique_ptr<GrammarGuide> guide_;  // null: no grammar
   // Null while it waits. Its cache is always behind tokens_ by the last one or, before that, by what is left
   // of the prompt.
   std::shared_ptr<KvSlot> slot_;
@@ -221,7 +235,7 @@ class Engine {
 /// Engine::generate on an engine of its own.
 Generation generate(const LanguageModel& model, Request request, const EngineOptions& options = {});
 
-/// "max_tokens", "stop_token", "context_full", "cancelled", "stop_string".
+/// "max_tokens", "stop_token", "context_full", "cancelled", "stop_string", "failed", "grammar_end".
 std::string_view name(StopReason reason);
 
 }  // namespace ingot::infer

@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 
+#include "ingot/grammar/token_set.h"
+
 namespace ingot {
 namespace {
 
@@ -58,6 +60,16 @@ std::vector<std::size_t> repeated_suffixes(std::span<const std::int32_t> tokens)
 }
 
 }  // namespace
+
+void keep_allowed(std::span<float> logits, const grammar::TokenMask& allowed) {
+  const std::span<const std::uint64_t> words = allowed.words();
+  for (std::size_t i = 0; i < logits.size(); i += 64) {
+    const std::uint64_t word = i / 64 < words.size() ? words[i / 64] : 0;
+    if (word == ~std::uint64_t{0}) continue;
+    const std::span<float> some = logits.subspan(i, std::min<std::size_t>(64, logits.size() - i));
+    for (std::size_t k = 0; k < some.size(); ++k) some[k] = ((word >> k) & 1U) != 0 ? some[k] : kNever;
+  }
+}
 
 void add_bias(std::span<float> logits, std::span<const TokenBias> bias) {
   for (const auto& [id, value] : bias) {

@@ -9,6 +9,10 @@
 // vocabulary are passed over.
 namespace ingot {
 
+namespace grammar {
+class TokenMask;
+}
+
 using TokenSequence = std::vector<std::int32_t>;
 using TokenBias = std::pair<std::int32_t, float>;
 
@@ -22,6 +26,9 @@ struct DryOptions {
   /// Where the last of these stands, looking back ends. Sorted, for penalize_dry.
   std::vector<TokenSequence> breakers{};
 };
+
+/// Rules out what a grammar does not allow.
+void keep_allowed(std::span<float> logits, const grammar::TokenMask& allowed);
 
 /// Adds each bias to its token's logit; −∞ rules the token out.
 void add_bias(std::span<float> logits, std::span<const TokenBias> bias);

@@ -10,6 +10,7 @@
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/core/tensor.h"
+#include "ingot/grammar/token_set.h"
 #include "ingot/infer/logit_passes.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/index.h"
@@ -111,12 +112,12 @@ Sampler::Sampler(const SamplingOptions& options)
 }
 
 std::int32_t Sampler::operator()(std::span<const float> logits, std::span<const std::int32_t> history,
-                                 std::size_t prompt) {
-  if (greedy() && !logits.empty()) {
+                                 std::size_t prompt, const grammar::TokenMask* allowed) {
+  if (greedy() && allowed == nullptr && !logits.empty()) {
     const std::int32_t token = likeliest_tokens(as_row(logits)).front();
     if (token >= 0) return token;  // else we say below what is wrong
   }
-  take(logits, history, prompt);
+  take(logits, history, prompt, allowed);
   if (options_.temperature == 0)
     return static_cast<std::int32_t>(std::ranges::max_element(logits_) - logits_.begin());
   return restricts_by_list() ? draw_listed() : draw_ranked();
@@ -184,16 +185,18 @@ std::vector<WeightedToken> Sampler::distribution(std::span<const float> logits,
 }
 
 // Checks the logits, and makes of them what is drawn from.
-void Sampler::take(std::span<const float> logits, std::span<const std::int32_t> history, std::size_t prompt) {
+void Sampler::take(std::span<const float> logits, std::span<const std::int32_t> history, std::size_t prompt,
+                   const grammar::TokenMask* allowed) {
   float largest = checked_largest(logits);
   logits_.assign(logits.begin(), logits.end());
-  if (options_.changes_logits()) {
-    change(history, prompt);
+  if (allowed != nullptr) keep_allowed(logits_, *allowed);
+  if (options_.changes_logits()) change(history, prompt);
+  if (allowed != nullptr || options_.changes_logits()) {
     largest = largest_logit(logits_);
     INGOT_CHECK(std::isfinite(largest),
                 NonFinite("logits",
-                          "no token is left: logit_bias, bad_words, min_tokens and their like rule "
-                          "out all of them"));
+                          "no token is left: a grammar, logit_bias, bad_words, min_tokens and their like "
+                          "rule out all of them"));
   }
   const float temperature = options_.temperature > 0 ? static_cast<float>(options_.temperature) : 1.0F;
   divide_logits(logits_, temperature);

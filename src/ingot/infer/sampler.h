@@ -11,6 +11,10 @@
 
 namespace ingot {
 
+namespace grammar {
+class TokenMask;
+}
+
 /// How the next token is chosen. The steps apply in the order of docs/inference.md: what changes logits, the
 /// temperature, what restricts the choice, the draw.
 struct SamplingOptions {
@@ -52,9 +56,10 @@ class Sampler {
   bool greedy() const { return options_.temperature == 0 && !options_.changes_logits(); }
 
   /// The next token's id from its logits [vocab]; `history`: the sequence so far, of which the first `prompt`
-  /// tokens are the prompt. Throws NonFinite when a logit is NaN or +∞, or no token is left.
+  /// tokens are the prompt; `allowed`: the tokens that a grammar allows, null for all. Throws NonFinite when
+  /// a logit is NaN or +∞, or no token is left.
   std::int32_t operator()(std::span<const float> logits, std::span<const std::int32_t> history = {},
-                          std::size_t prompt = 0);
+                          std::size_t prompt = 0, const grammar::TokenMask* allowed = nullptr);
 
   /// The tokens that a draw would choose from, with their probabilities, likeliest first.
   std::vector<WeightedToken> distribution(std::span<const float> logits,
@@ -66,7 +71,8 @@ class Sampler {
     std::int32_t id;
   };
   static bool likelier(const Candidate& a, const Candidate& b);
-  void take(std::span<const float> logits, std::span<const std::int32_t> history, std::size_t prompt);
+  void take(std::span<const float> logits, std::span<const std::int32_t> history, std::size_t prompt,
+            const grammar::TokenMask* allowed = nullptr);
   void change(std::span<const std::int32_t> history, std::size_t prompt);
   const Candidate& ranked(std::size_t rank);
   void sort_until(std::size_t count);

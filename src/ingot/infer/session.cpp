@@ -82,6 +82,7 @@ Session::Session(const SessionOptions& options)
       tokenizer_(open_tokenizer(options.model)),
       generation_config_(GenerationConfig::of_model(options.model)),
       end_tokens_(find_end_tokens(generation_config_, tokenizer_)),
+      grammars_(std::make_unique<GrammarCache>(tokenizer_)),
       engine_(*model_, options.engine) {}
 
 TextOptions Session::options(TextOptions options) const {
@@ -103,7 +104,8 @@ Request Session::request(std::vector<std::int32_t> prompt, const TextOptions& op
                   .max_tokens = options.max_tokens,
                   .sampling = options.sampling,
                   .speculate = options.speculate,
-                  .logprobs = options.logprobs};
+                  .logprobs = options.logprobs,
+                  .grammar = grammars_->get(options.constraint)};
   if (!options.ignore_end_tokens) request.stop_tokens = end_tokens_;
   const auto add = [](std::vector<TokenSequence>& to, std::vector<TokenSequence> more) {
     to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));

@@ -68,7 +68,8 @@ class Session {
 
   /// The prompt's ids; for an empty one the token that the model begins with (InvalidConfig: it names none).
   std::vector<std::int32_t> encode(const std::string& prompt) const;
-  /// The engine's request for these ids and options.
+  /// The engine's request for these ids and options. Throws InvalidConfig for a constraint that is wrong.
+  /// Safe beside everything else.
   Request request(std::vector<std::int32_t> prompt, const TextOptions& options) const;
 
   /// Continues a prompt.
@@ -86,6 +87,7 @@ class Session {
   text::Tokenizer tokenizer_;
   GenerationConfig generation_config_;
   std::vector<std::int32_t> end_tokens_;
+  std::unique_ptr<GrammarCache> grammars_;
   Engine engine_;
 };
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ingot/infer/constraint.h"
 #include "ingot/infer/sampler.h"
 
 namespace ingot::infer {
@@ -16,6 +17,7 @@ struct TextOptions {
   std::vector<std::string> bad_words{};  ///< never written, neither behind a space nor without one
   /// Where DRY's looking back ends: any token that holds one of these, or begins one that goes on behind it.
   std::vector<std::string> dry_sequence_breakers{"\n", ":", "\"", "*"};
+  Constraint constraint{};         ///< what the text has to be (structured output)
   bool ignore_end_tokens = false;  ///< go on past the model's end tokens
   /// Tokens guessed ahead and checked in one forward pass (Request::speculate).
   std::int64_t speculate = 0;
