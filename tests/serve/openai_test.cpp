@@ -219,7 +219,7 @@ TEST(OpenAiErrors, NameTheFieldAndWhatIsWrong) {
       {"/v1/completions", R"({"prompt":"x","stop":[""]})", 400, "stop"},
       {"/v1/completions", R"({"prompt":"x","stop":[1]})", 400, "stop"},
       {"/v1/completions", R"({"prompt":"x","logit_bias":{"a":1}})", 400, "logit_bias"},
-      {"/v1/completions", R"({"prompt":"x","response_format":{"type":"json_object"}})", 400,
+      {"/v1/completions", R"({"prompt":"x","response_format":{"type":"yaml"}})", 400,
        "response_format"},
       {"/v1/completions", R"({"prompt":"x","stream_options":{}})", 400, "stream_options"},
       {"/v1/completions", R"({"prompt":[9999]})", 400, "prompt"},

@@ -58,22 +58,61 @@ json read_messages(const Fields& body, const std::string& chat_template) {
 }
 
 // The tools that the template is told of.
-std::string read_tools(const Fields& body) {
+json read_tools(const Fields& body) {
   const json* tools = body.array("tools");
   const json* choice = body.any("tool_choice");
   if (tools == nullptr || tools->empty()) {
     if (choice != nullptr && *choice != "none" && *choice != "auto")
       throw bad_field("tool_choice", "needs 'tools'");
-    return "null";
+    return nullptr;
   }
-  if (choice != nullptr && *choice == "none") return "null";
-  if (choice != nullptr && *choice != "auto")
-    throw bad_field("tool_choice", "must be 'auto' or 'none': this server cannot force a call");
+  if (choice != nullptr && *choice == "none") return nullptr;
   for (const json& tool : *tools) {
-    if (!tool.is_object() || !tool.contains("function") || !tool["function"].is_object())
-      throw bad_field("tools", "must be a list of {\"type\": \"function\", \"function\": {...}}");
+    const bool good = tool.is_object() && tool.contains("function") && tool["function"].is_object() &&
+                      tool["function"].contains("name") && tool["function"]["name"].is_string();
+    if (!good)
+      throw bad_field("tools", "must be a list of {\"type\": \"function\", \"function\": {\"name\": ...}}");
   }
-  return dump_json(*tools);
+  return *tools;
+}
+
+// The name of the tool that has to be called; empty where any may be. `required`: whether one has to be.
+std::string read_tool_choice(const Fields& body, const json& tools, bool& required) {
+  const json* choice = body.any("tool_choice");
+  required = choice != nullptr && *choice != "auto";
+  if (!required || *choice == "required") return {};
+  const json* function =
+      choice->is_object() && choice->contains("function") ? &(*choice)["function"] : nullptr;
+  if (function == nullptr || !function->is_object() || !function->contains("name") ||
+      !(*function)["name"].is_string())
+    throw bad_field("tool_choice",
+                    "must be 'none', 'auto', 'required' or {\"type\": \"function\", \"function\": "
+                    "{\"name\": ...}}");
+  const std::string name = (*function)["name"];
+  for (const json& tool : tools)
+    if (tool["function"]["name"] == name) return name;
+  throw bad_field("tool_choice", fmt::format("names '{}', which is not among 'tools'", name));
+}
+
+// Calls that have to come, or whose arguments are to be exact ("strict"), are written by a grammar.
+infer::Constraint tool_constraint(const Fields& body, const json& tools, bool reasoning) {
+  bool required = false;
+  const std::string named = read_tool_choice(body, tools, required);
+  grammar::ToolGrammar form{.begin = "<tool_call>",
+                            .end = "</tool_call>",
+                            .required = required,
+                            .several = named.empty() && body.boolean("parallel_tool_calls").value_or(true),
+                            .reasoning = reasoning};
+  bool strict = false;
+  for (const json& tool : tools) {
+    const json& function = tool["function"];
+    if (!named.empty() && function["name"] != named) continue;
+    strict = strict || (function.contains("strict") && function["strict"] == true);
+    const bool described = function.contains("parameters") && function["parameters"].is_object();
+    form.tools.push_back({function["name"], described ? dump_json(function["parameters"]) : std::string()});
+  }
+  if (!required && !strict) return {};
+  return {.kind = infer::Constraint::Kind::tools, .tools = std::move(form)};
 }
 
 bool ends_with_marker(std::string_view text, std::string_view marker) {
@@ -85,18 +124,28 @@ bool ends_with_marker(std::string_view text, std::string_view marker) {
 
 ChatInput read_chat(const Fields& body, const ServedModel& model) {
   const infer::ChatPrompt& chat = model.chat();
-  const std::string tools = read_tools(body);
+  const json tools = read_tools(body);
   const json* variables = body.object("chat_template_kwargs");
   ChatInput input;
   input.prompt = chat.render({.messages = dump_json(read_messages(body, chat.source())),
-                              .tools = tools,
+                              .tools = dump_json(tools),
                               .variables = variables != nullptr ? dump_json(*variables) : "{}",
                               .add_generation_prompt = body.boolean("add_generation_prompt").value_or(true)});
   input.tokens = model.tokenizer().encode(input.prompt, {.add_special_tokens = false});
-  input.parser.tools = tools != "null";
+  input.parser.tools = !tools.is_null();
   input.parser.reasoning = chat.source().find("<think>") != std::string::npos;
   input.parser.begins_reasoning = input.parser.reasoning && ends_with_marker(input.prompt, "<think>");
+  if (!tools.is_null())
+    input.tools = tool_constraint(body, tools, input.parser.reasoning && !input.parser.begins_reasoning);
   return input;
+}
+
+void ChatInput::constrain(infer::TextOptions& options) const {
+  using Kind = infer::Constraint::Kind;
+  if (tools.kind == Kind::none) return;
+  if (options.constraint.kind != Kind::none)
+    throw bad_field("response_format", "cannot stand beside forced or strict tools");
+  options.constraint = tools;
 }
 
 }  // namespace ingot::serve

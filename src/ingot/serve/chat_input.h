@@ -11,6 +11,10 @@ struct ChatInput {
   std::string prompt;
   std::vector<std::int32_t> tokens;
   MessageParserOptions parser{};  ///< what the answer may hold
+  infer::Constraint tools{};      ///< what calls of tools have to be; none where nothing is asked of them
+
+  /// Puts the constraint of the tools where the request has none of its own. ApiError where both are there.
+  void constrain(infer::TextOptions& options) const;
 };
 
 /// From the fields `messages`, `tools`, `tool_choice`, `chat_template_kwargs`, `add_generation_prompt` of

@@ -10,6 +10,7 @@
 
 #include "ingot/base/json.h"
 #include "ingot/serve/api_error.h"
+#include "ingot/serve/structured_output.h"
 
 namespace ingot::serve {
 namespace {
@@ -18,16 +19,8 @@ constexpr std::int64_t kMostChoices = 16, kMostTopLogprobs = 20, kMostStops = 32
 
 // What changes the text, and is not built: to pass over it would give something else than was asked for.
 void refuse_unbuilt(const Fields& body) {
-  for (const char* name :
-       {"grammar", "json_schema", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
-        "structured_outputs", "functions", "function_call", "suffix", "prompt_logprobs", "audio"}) {
+  for (const char* name : {"functions", "function_call", "suffix", "prompt_logprobs", "audio"}) {
     if (body.has(name)) throw bad_field(name, "is not supported by this server");
-  }
-  if (const nlohmann::json* format = body.object("response_format")) {
-    const std::string type = Fields(*format, "response_format.").string("type").value_or("text");
-    if (type != "text")
-      throw bad_field("response_format",
-                      fmt::format("of type '{}' is not supported by this server; 'text' is", type));
   }
   if (body.boolean("use_beam_search").value_or(false))
     throw bad_field("use_beam_search", "is not supported by this server");
@@ -91,6 +84,7 @@ void check_between(const char* field, std::int64_t value, std::int64_t least, st
 GenerationParams read_params(const Fields& body, const infer::TextOptions& defaults) {
   refuse_unbuilt(body);
   GenerationParams params{.text = defaults};
+  params.text.constraint = read_constraint(body);
   read_sampling(body, params.text.sampling);
   for (const char* name : {"max_tokens", "max_completion_tokens"}) {
     if (const auto tokens = body.integer(name)) params.max_tokens = tokens;

@@ -109,7 +109,14 @@ json as_chat(const Fields& body) {
                                  {"parameters", tool.value("input_schema", json::object())}}}});
     }
   }
-  if (const json* choice = body.object("tool_choice")) chat["tool_choice"] = choice->value("type", "auto");
+  if (const json* choice = body.object("tool_choice")) {
+    const std::string type = choice->value("type", "auto");
+    chat["tool_choice"] =
+        type == "any"    ? json("required")
+        : type != "tool" ? json(type)
+                         : json{{"type", "function"}, {"function", {{"name", choice->value("name", "")}}}};
+    if (choice->value("disable_parallel_tool_use", false)) chat["parallel_tool_calls"] = false;
+  }
   return chat;
 }
 
@@ -251,9 +258,10 @@ void messages(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
     const Fields body(parsed);
     ServedModel& model = context.model;
     const std::string name = check_model(body, model);
-    const GenerationParams params = messages_params(body, model);
+    GenerationParams params = messages_params(body, model);
     const json chat = as_chat(body);
     ChatInput input = read_chat(Fields(chat), model);
+    input.constrain(params.text);
     auto format =
         std::make_unique<MessagesFormat>(name, params.stream, std::ssize(input.tokens), input.parser);
     answer(exchange, model, context.metrics, {std::move(input.tokens)}, params, std::move(format));

@@ -81,7 +81,8 @@ void Metrics::add(const FinishedChoice& choice) {
   drafted_ += static_cast<std::uint64_t>(choice.drafted);
   accepted_ += static_cast<std::uint64_t>(choice.accepted);
   using infer::StopReason;
-  const bool stopped = choice.reason == StopReason::stop_token || choice.reason == StopReason::stop_string;
+  const bool stopped = choice.reason == StopReason::stop_token || choice.reason == StopReason::stop_string ||
+                       choice.reason == StopReason::grammar_end;
   const bool ended = choice.reason == StopReason::cancelled || choice.reason == StopReason::failed;
   ++finished_[stopped ? "stop" : !ended ? "length" : choice.reason == StopReason::failed ? "error" : "abort"];
 }

@@ -11,6 +11,7 @@
 #include "ingot/serve/chat_input.h"
 #include "ingot/serve/fields.h"
 #include "ingot/serve/message_parser.h"
+#include "ingot/serve/structured_output.h"
 
 namespace ingot::serve {
 namespace {
@@ -41,10 +42,8 @@ GenerationParams ollama_params(const Fields& body, const ServedModel& model) {
   const json* options = body.object("options");
   const json settings = options != nullptr ? *options : json::object();
   const Fields fields(settings, "options.");
-  const json* format = body.any("format");
-  if (format != nullptr && !(format->is_string() && format->get_ref<const std::string&>().empty()))
-    throw bad_field("format", "is not supported by this server");
   GenerationParams params = read_params(fields, model.defaults());
+  if (const json* format = body.any("format")) params.text.constraint = read_format(*format);
   const std::int64_t most = fields.integer("num_predict").value_or(-1);
   if (most > 0) params.max_tokens = most;
   params.stream = body.boolean("stream").value_or(true);
@@ -137,6 +136,7 @@ void write_answer(ApiContext& context, const std::shared_ptr<Exchange>& exchange
                   bool chat, ChatInput input) {
   ServedModel& model = context.model;
   GenerationParams params = ollama_params(body, model);
+  input.constrain(params.text);
   if (!params.max_tokens)
     params.max_tokens = std::max<std::int64_t>(1, model.context() - std::ssize(input.tokens));
   auto format = std::make_unique<OllamaFormat>(model_name(body, model), chat, params.stream, input.parser);

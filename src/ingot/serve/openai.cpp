@@ -38,6 +38,7 @@ void chat_completions(ApiContext& context, const std::shared_ptr<Exchange>& exch
   const std::string name = check_model(body, model);
   GenerationParams params = read_params(body, model.defaults());
   ChatInput input = read_chat(body, model);
+  input.constrain(params.text);
   if (!params.max_tokens) params.max_tokens = room_behind(model, input.tokens);
   auto format = chat_format(model.tokenizer(), answer_options(name, params, 1), input.parser);
   answer(exchange, model, context.metrics, {std::move(input.tokens)}, params, std::move(format));

@@ -44,7 +44,7 @@ def openai_client(url, key):
     client.chat.completions.create(**settings, tools=tools)
 
     for kind, wrong in ((openai.NotFoundError, dict(model="no-such-model")), (openai.BadRequestError, dict(temperature=-1)),
-                        (openai.BadRequestError, dict(response_format={"type": "json_object"}))):
+                        (openai.BadRequestError, dict(response_format={"type": "yaml"}))):
         try:
             client.chat.completions.create(**{**settings, **wrong})
         except kind as error:
@@ -52,10 +52,51 @@ def openai_client(url, key):
         else:
             raise AssertionError(f"{wrong} was taken")
 
+    structured(client, model, tools)
+
     stream = client.chat.completions.create(**{**settings, "max_tokens": 500}, stream=True)
     for _ in stream:
         break
     stream.close()  # the server cancels it
+
+
+def structured(client, model, tools):
+    """JSON by schema through pydantic, forced tools, and vLLM's extra fields."""
+    import json
+
+    import pydantic
+
+    class Colour(pydantic.BaseModel):
+        model_config = pydantic.ConfigDict(extra="forbid")
+        name: str = pydantic.Field(max_length=12)
+        warm: bool
+        shade: int = pydantic.Field(ge=0, le=9)
+
+    settings = dict(model=model, messages=MESSAGES, max_tokens=300, temperature=1, seed=3)
+    parsed = client.chat.completions.parse(**settings, response_format=Colour).choices[0].message.parsed
+    assert isinstance(parsed, Colour), parsed
+    forced = client.chat.completions.create(**settings, tools=tools, tool_choice={"type": "function", "function": {"name": "weather"}},
+                                            extra_body={"bad_words": []})
+    if forced.choices[0].finish_reason == "tool_calls":
+        call = forced.choices[0].message.tool_calls[0].function
+        assert call.name == "weather" and isinstance(json.loads(call.arguments), dict)
+    chosen = client.chat.completions.create(**settings, extra_body={"structured_outputs": {"choice": ["warm", "cold"]}})
+    assert chosen.choices[0].message.content in ("warm", "cold")
+
+
+def instructor_client(url, key):
+    import instructor
+    import openai
+    import pydantic
+
+    class Answer(pydantic.BaseModel):
+        model_config = pydantic.ConfigDict(extra="forbid")
+        warm: bool
+        shade: int = pydantic.Field(ge=0, le=9)
+
+    client = instructor.from_openai(openai.OpenAI(base_url=url + "/v1", api_key=key, max_retries=0), mode=instructor.Mode.JSON_SCHEMA)
+    made = client.chat.completions.create(model=_first_model(url, key), messages=MESSAGES, max_tokens=200, response_model=Answer, max_retries=0)
+    assert 0 <= made.shade <= 9
 
 
 def anthropic_client(url, key):
@@ -112,7 +153,8 @@ def main():
     url = sys.argv[1].rstrip("/") if len(sys.argv) > 1 else "http://127.0.0.1:8000"
     key = sys.argv[2] if len(sys.argv) > 2 else "none"
     failed = 0
-    for package, check in (("openai", openai_client), ("anthropic", anthropic_client), ("ollama", ollama_client)):
+    for package, check in (("openai", openai_client), ("anthropic", anthropic_client), ("ollama", ollama_client),
+                           ("instructor", instructor_client)):
         try:
             importlib.import_module(package)
         except ImportError:

@@ -1,0 +1,116 @@
+#include "tests/serve/running_server.h"
+#include <gtest/gtest.h>
+
+namespace ingot::serve {
+namespace {
+
+using test::Json;
+using test::parsed;
+using test::RunningServer;
+
+ClientResponse ask(const RunningServer& server, Json more) {
+  Json body = {
+      {"messages", {{{"role", "user"}, {"content", "hi"}}}}, {"temperature", 0}, {"max_tokens", 200}};
+  body.update(more);
+  return server.client().post("/v1/chat/completions", body.dump());
+}
+
+std::string content(const ClientResponse& response) {
+  const Json answer = parsed(response);
+  if (response.status != 200) return response.body;
+  return answer["choices"][0]["message"]["content"].is_string() ? answer["choices"][0]["message"]["content"]
+                                                                : Json("");
+}
+
+TEST(StructuredOutput, EachWayOfAskingForItIsFollowed) {
+  const RunningServer server;
+  const Json null_schema = {{"type", "null"}};
+  const Json schema_format = {{"type", "json_schema"},
+                              {"json_schema", {{"name", "n"}, {"schema", null_schema}}}};
+  EXPECT_EQ(content(ask(server, {{"response_format", schema_format}})), "null");
+  EXPECT_EQ(content(ask(server, {{"json_schema", null_schema}})), "null");
+  EXPECT_EQ(content(ask(server, {{"guided_json", null_schema.dump()}})), "null");
+  EXPECT_EQ(content(ask(server, {{"guided_regex", "z{3}"}})), "zzz");
+  EXPECT_EQ(content(ask(server, {{"guided_choice", {"two", "three"}}})), "two");
+  EXPECT_EQ(content(ask(server, {{"grammar", "root ::= \"b\" \"c\""}})), "bc");
+  EXPECT_EQ(content(ask(server, {{"guided_grammar", "start: \"b\" \"c\""}})), "bc");
+  EXPECT_EQ(content(ask(server, {{"structured_outputs", {{"regex", "[xy]{2}"}}}})), "xx");
+  EXPECT_EQ(content(ask(server, {{"response_format", {{"type", "text"}}}})), "one twz");
+  const std::string object =
+      content(ask(server, {{"response_format", {{"type", "json_object"}}}, {"max_tokens", 60}}));
+  EXPECT_TRUE(object.starts_with("{")) << object;
+  const Json answer =
+      parsed(ask(server, {{"guided_choice", {"abc", "abd"}}, {"n", 3}, {"temperature", 3}, {"seed", 1}}));
+  ASSERT_EQ(answer["choices"].size(), 3U);
+  for (const Json& choice : answer["choices"]) {
+    EXPECT_TRUE(choice["message"]["content"] == "abc" || choice["message"]["content"] == "abd") << choice;
+    EXPECT_EQ(choice["finish_reason"], "stop");
+  }
+}
+
+TEST(StructuredOutput, ABadSchemaIsA400ThatNamesKeywordAndPointer) {
+  const RunningServer server;
+  const auto error = [&](Json more) {
+    const ClientResponse response = ask(server, more);
+    EXPECT_EQ(response.status, 400) << response.body;
+    return parsed(response)["error"]["message"].get<std::string>();
+  };
+  const Json unique = {{"properties", {{"a", {{"type", "array"}, {"uniqueItems", true}}}}}};
+  const std::string message =
+      error({{"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", unique}}}}}});
+  EXPECT_NE(message.find("'uniqueItems' at #/properties/a/uniqueItems"), message.npos) << message;
+  EXPECT_NE(error({{"grammar", "root ::= x"}}).find("line 1, column 10"), std::string::npos);
+  EXPECT_NE(error({{"guided_regex", "("}}).find("regex"), std::string::npos);
+  EXPECT_NE(error({{"guided_regex", "a"}, {"guided_choice", {"a"}}}).find("cannot stand beside"),
+            std::string::npos);
+  EXPECT_NE(error({{"response_format", {{"type", "yaml"}}}}).find("json_schema"), std::string::npos);
+}
+
+const Json& tools() {
+  static const Json kTools = Json::parse(R"([{"type":"function","function":{"name":"go","parameters":
+      {"type":"object","properties":{"to":{"enum":["inn","bar"]}},"required":["to"],"additionalProperties":false}}},
+      {"type":"function","function":{"name":"ask"}}])");
+  return kTools;
+}
+
+TEST(StructuredOutput, ForcedToolsAreCalledWithArgumentsThatSatisfyTheirSchema) {
+  const RunningServer server;
+  const Json named = {{"type", "function"}, {"function", {{"name", "go"}}}};
+  const Json answer = parsed(ask(server, {{"tools", tools()}, {"tool_choice", named}}));
+  const Json& choice = answer["choices"][0];
+  ASSERT_EQ(choice["message"]["tool_calls"].size(), 1U) << answer;
+  const Json& call = choice["message"]["tool_calls"][0]["function"];
+  EXPECT_EQ(call["name"], "go");
+  const Json arguments = Json::parse(call["arguments"].get<std::string>());
+  EXPECT_TRUE(arguments["to"] == "inn" || arguments["to"] == "bar") << arguments;
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+  const Json any =
+      parsed(ask(server, {{"tools", tools()}, {"tool_choice", "required"}, {"parallel_tool_calls", false}}));
+  EXPECT_GE(any["choices"][0]["message"].value("tool_calls", Json::array()).size(), 1U) << any;
+  EXPECT_EQ(ask(server,
+                {{"tools", tools()}, {"tool_choice", {{"type", "function"}, {"function", {{"name", "x"}}}}}})
+                .status,
+            400);
+  EXPECT_EQ(content(ask(server, {{"tools", tools()}})), "one twz");
+}
+
+TEST(StructuredOutput, OllamaAndAnthropicAskInTheirOwnWords) {
+  const RunningServer server;
+  Json body = {{"messages", {{{"role", "user"}, {"content", "hi"}}}},
+               {"stream", false},
+               {"format", {{"type", "null"}}},
+               {"options", {{"temperature", 0}}}};
+  EXPECT_EQ(parsed(server.client().post("/api/chat", body.dump()))["message"]["content"], "null");
+  body = {{"max_tokens", 200},
+          {"temperature", 0},
+          {"messages", {{{"role", "user"}, {"content", "hi"}}}},
+          {"tools", {{{"name", "go"}, {"input_schema", tools()[0]["function"]["parameters"]}}}},
+          {"tool_choice", {{"type", "tool"}, {"name", "go"}}}};
+  const ClientResponse response = server.client().post("/v1/messages", body.dump());
+  const Json answer = parsed(response);
+  ASSERT_EQ(answer["stop_reason"], "tool_use") << response.body;
+  EXPECT_EQ(answer["content"][0]["name"], "go");
+}
+
+}  // namespace
+}  // namespace ingot::serve
