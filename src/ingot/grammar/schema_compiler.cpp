@@ -19,6 +19,12 @@ constexpr std::size_t kMostSchemaBytes = 1 << 20;
 
 constexpr std::array kTypeNames{"null", "boolean", "integer", "number", "string", "array", "object"};
 
+// Whether JSON has one usual spelling of a text.
+bool is_plain(std::string_view text) {
+  return std::ranges::all_of(
+      text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\' && c != '/'; });
+}
+
 }  // namespace
 
 const nlohmann::ordered_json* schema_member(const nlohmann::ordered_json& schema, const char* key) {
@@ -202,7 +208,13 @@ std::optional<std::vector<const nlohmann::ordered_json*>> SchemaCompiler::listed
 void SchemaCompiler::build_plain(std::uint32_t rule, const Parts& parts) {
   std::vector<ExprId> terminals;
   if (const auto values = listed_values(parts)) {
-    for (const Json* value : *values) terminals.push_back(text_.value(*value));
+    std::vector<std::string> words;  // with one spelling alone: together they take less
+    for (const Json* value : *values) {
+      const bool plain = value->is_string() && is_plain(value->get_ref<const std::string&>());
+      if (plain) words.push_back('"' + value->get<std::string>() + '"');
+      if (!plain) terminals.push_back(text_.value(*value));
+    }
+    if (!words.empty()) terminals.push_back(rules_.expressions().one_of(std::move(words)));
     return rules_.produce(rule, {rules_.terminal(rules_.expressions().either(std::move(terminals)))});
   }
   const unsigned allowed = types(parts);
