@@ -192,14 +192,18 @@ std::optional<std::vector<const nlohmann::ordered_json*>> SchemaCompiler::listed
   }
   if (lists == nullptr) return std::nullopt;
   std::vector<const Json*> candidates;
+  Json others = *lists->schema;  // what else it says of them
   if (const Json* constant = schema_member(*lists->schema, "const")) {
     candidates.push_back(constant);
+    others.erase("const");
   } else {
     for (const Json& each : *schema_member(*lists->schema, "enum")) candidates.push_back(&each);
+    others.erase("enum");
   }
   std::erase_if(candidates, [&](const Json* value) {
-    return std::ranges::any_of(parts,
-                               [&](const Part& part) { return !check_.accepts(*part.schema, *value); });
+    return std::ranges::any_of(parts, [&](const Part& part) {
+      return !check_.accepts(&part == lists ? others : *part.schema, *value);
+    });
   });
   return candidates;
 }
