@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/error.h"
-#include "ingot/base/hash.h"
 #include "ingot/base/json.h"
+#include "ingot/data/encoder_parts.h"
 #include "ingot/data/record.h"
 #include "ingot/text/chat_template.h"
 #include "ingot/text/token_spelling.h"
@@ -22,7 +22,6 @@ namespace {
 using text::RenderedChat;
 using Span = RenderedChat::Span;
 
-constexpr text::EncodeOptions kPlain{.add_special_tokens = false};
 // Stands for a message. No content begins or ends with its first or last byte.
 constexpr std::string_view kMarker = "\x7Fmessage\x7F";
 // Templates put little between a content and what ends its turn, in tokens, or before it, in bytes.
@@ -59,7 +58,7 @@ class TokenLocator {
     bool whole;         // these are all of the prefix
   };
   Shared shared_with_prefix(std::size_t bytes) const {
-    const std::vector<std::int32_t> ids = tokenizer_.encode(text_.substr(0, bytes), kPlain);
+    const std::vector<std::int32_t> ids = tokenizer_.encode(text_.substr(0, bytes), kNoSpecialTokens);
     const auto at = std::ranges::mismatch(ids, ids_).in1;
     return {static_cast<std::size_t>(at - ids.begin()), at == ids.end()};
   }
@@ -137,7 +136,7 @@ class ChatEncoder {
   EncodedSample encode(const Chat& chat) const {
     const RenderedChat rendered = render(chat.messages(), chat.tools);
     EncodedSample sample;
-    sample.tokens = tokenizer_.encode(rendered.text, kPlain);
+    sample.tokens = tokenizer_.encode(rendered.text, kNoSpecialTokens);
     sample.trained.resize(sample.tokens.size());
     const TokenLocator locator(tokenizer_, spelling_, rendered.text, sample.tokens);
     const bool told =
@@ -271,25 +270,6 @@ class ChatEncoder {
   std::set<std::int32_t> terminators_;
 };
 
-std::string identity_of(const text::Tokenizer& tokenizer, const std::string& kind,
-                        const std::string& options) {
-  const text::TokenizerConfig& config = tokenizer.config();
-  return sha256_hex(fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", kind, sha256_hex(tokenizer.to_json()),
-                                config.bos_token, config.eos_token, config.eot_token, config.pad_token,
-                                options));
-}
-
-std::function<std::string(const EncodedSample&)> shower(const text::Tokenizer& tokenizer) {
-  return [tokenizer](const EncodedSample& sample) { return tokenizer.decode(sample.tokens, false); };
-}
-
-// The prompt as the model begins a text, without what may end it.
-std::vector<std::int32_t> encode_prompt(const text::Tokenizer& tokenizer, const std::string& prompt) {
-  std::vector<std::int32_t> ids = tokenizer.encode(prompt);
-  if (tokenizer.eos_id() && !ids.empty() && ids.back() == *tokenizer.eos_id()) ids.pop_back();
-  return ids;
-}
-
 }  // namespace
 
 bool EncodedSample::anything_trained() const {
@@ -330,9 +310,9 @@ SampleEncoder chat_encoder(const text::Tokenizer& tokenizer, const std::string& 
   return {.encode = [encoder](const Record& record,
                               const RecordPlace& place) { return encoder->encode(record, place); },
           .is_record = [encoder](const Record& record) { return encoder->fields().found_in(record); },
-          .show = shower(tokenizer),
+          .show = token_shower(tokenizer),
           .vocab_size = tokenizer.vocab_size(),
-          .identity = identity_of(tokenizer, "chat 1", options)};
+          .identity = encoder_identity(tokenizer, "chat 1", options)};
 }
 
 SampleEncoder instruction_encoder(const text::Tokenizer& tokenizer, const InstructionFormat& format,
@@ -342,7 +322,7 @@ SampleEncoder instruction_encoder(const text::Tokenizer& tokenizer, const Instru
     EncodedSample sample;
     sample.tokens = encode_prompt(tokenizer, texts.prompt);
     sample.trained.assign(sample.tokens.size(), train_on_inputs);
-    const std::vector<std::int32_t> answer = tokenizer.encode(texts.answer, kPlain);
+    const std::vector<std::int32_t> answer = tokenizer.encode(texts.answer, kNoSpecialTokens);
     sample.tokens.insert(sample.tokens.end(), answer.begin(), answer.end());
     if (tokenizer.eos_id()) sample.tokens.push_back(*tokenizer.eos_id());
     sample.unterminated = !tokenizer.eos_id().has_value();
@@ -355,9 +335,9 @@ SampleEncoder instruction_encoder(const text::Tokenizer& tokenizer, const Instru
       format.system_format, format.format, format.no_input_format, train_on_inputs);
   return {.encode = encode,
           .is_record = [format](const Record& record) { return format.found_in(record); },
-          .show = shower(tokenizer),
+          .show = token_shower(tokenizer),
           .vocab_size = tokenizer.vocab_size(),
-          .identity = identity_of(tokenizer, "instruction 1", options)};
+          .identity = encoder_identity(tokenizer, "instruction 1", options)};
 }
 
 }  // namespace ingot::data

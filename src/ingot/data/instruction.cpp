@@ -72,26 +72,6 @@ std::string optional_text(const Json& record, const std::string& key, const Reco
   return found == record.end() || found->is_null() ? "" : text_of(record, key, place);
 }
 
-// `format` with each name in braces replaced, once through: braces in the values stay.
-std::string filled(std::string_view format,
-                   const std::vector<std::pair<std::string_view, std::string>>& values) {
-  std::string out;
-  while (!format.empty()) {
-    bool found = false;
-    for (const auto& [name, value] : values) {
-      if (!format.starts_with(name)) continue;
-      out += value;
-      format.remove_prefix(name.size());
-      found = true;
-      break;
-    }
-    if (found) continue;
-    out += format.front();
-    format.remove_prefix(1);
-  }
-  return out;
-}
-
 }  // namespace
 
 bool InstructionFormat::found_in(const Record& record) const {
@@ -130,6 +110,25 @@ std::vector<std::string> instruction_formats() {
   return names;
 }
 
+std::string fill_format(std::string_view format,
+                        const std::vector<std::pair<std::string_view, std::string>>& values) {
+  std::string out;
+  while (!format.empty()) {
+    bool found = false;
+    for (const auto& [name, value] : values) {
+      if (!format.starts_with(name)) continue;
+      out += value;
+      format.remove_prefix(name.size());
+      found = true;
+      break;
+    }
+    if (found) continue;
+    out += format.front();
+    format.remove_prefix(1);
+  }
+  return out;
+}
+
 PromptAnswer read_instruction(const Record& record, const InstructionFormat& format,
                               const RecordPlace& place) {
   const std::string instruction = text_of(record.json, format.field_instruction, place);
@@ -137,9 +136,9 @@ PromptAnswer read_instruction(const Record& record, const InstructionFormat& for
   std::string system = optional_text(record.json, format.field_system, place);
   if (system.empty()) system = input.empty() ? format.system_prompt_without_input : format.system_prompt;
   PromptAnswer sample;
-  if (!system.empty()) sample.prompt = filled(format.system_format, {{"{system}", system}});
-  sample.prompt += filled(input.empty() ? format.no_input_format : format.format,
-                          {{"{instruction}", instruction}, {"{input}", input}});
+  if (!system.empty()) sample.prompt = fill_format(format.system_format, {{"{system}", system}});
+  sample.prompt += fill_format(input.empty() ? format.no_input_format : format.format,
+                               {{"{instruction}", instruction}, {"{input}", input}});
   sample.answer = text_of(record.json, format.field_output, place);
   return sample;
 }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ingot/data/records.h"
@@ -27,6 +28,10 @@ struct InstructionFormat {
 std::optional<InstructionFormat> instruction_format(std::string_view name);
 /// Their names.
 std::vector<std::string> instruction_formats();
+
+/// `format` with each name ("{input}") replaced by its value, once through: braces in the values stay.
+std::string fill_format(std::string_view format,
+                        const std::vector<std::pair<std::string_view, std::string>>& values);
 
 struct PromptAnswer {
   std::string prompt, answer;
