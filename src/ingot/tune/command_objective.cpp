@@ -14,11 +14,11 @@
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
+#include "ingot/base/command_process.h"
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/shell.h"
 #include "ingot/base/suggest.h"
-#include "ingot/tune/command_process.h"
 #include "ingot/tune/objective.h"
 
 namespace ingot::tune {

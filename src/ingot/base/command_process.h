@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ingot::tune {
+namespace ingot {
 
 /// A command that /bin/sh runs; what it writes comes through a pipe. The shell and all that it starts are one
 /// process group, which is killed when the shell ends, with this object, and when this process is gone,
@@ -37,4 +37,4 @@ class CommandProcess {
   std::optional<int> status_;
 };
 
-}  // namespace ingot::tune
+}  // namespace ingot

@@ -1,4 +1,4 @@
-#include "ingot/tune/command_process.h"
+#include "ingot/base/command_process.h"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 
 #include "ingot/base/error.h"
 
-namespace ingot::tune {
+namespace ingot {
 namespace {
 
 constexpr std::size_t kPipeBytes = 65536;  // that the kernel keeps: one read takes all that waits
@@ -157,4 +157,4 @@ void CommandProcess::kill_group() {
   close_end(lifeline_);
 }
 
-}  // namespace ingot::tune
+}  // namespace ingot
