@@ -9,6 +9,7 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/optim/clip.h"
+#include "ingot/optim/muon.h"
 #include "ingot/optim/optimizer.h"
 #include "ingot/optim/schedule.h"
 
@@ -31,6 +32,13 @@ std::unique_ptr<Optimizer> make_optimizer(const json& c, const std::vector<Param
                                                        .dampening = o.value("dampening", 0.0),
                                                        .nesterov = o.value("nesterov", false),
                                                        .weight_decay = o.value("weight_decay", 0.0)});
+  }
+  if (c.at("kind") == "Muon") {
+    return std::make_unique<Muon>(parameters, MuonConfig{.learning_rate = lr,
+                                                         .weight_decay = o.value("weight_decay", 0.1),
+                                                         .momentum = o.value("momentum", 0.95),
+                                                         .nesterov = o.value("nesterov", true),
+                                                         .match_adamw = o.contains("adjust_lr_fn")});
   }
   const auto betas = o.value("betas", std::vector<double>{0.9, 0.999});
   if (c.at("kind") == "Adam") {
@@ -100,6 +108,19 @@ TEST(ScheduleGolden, RatesEqualPyTorchsAndTransformers) {
       {"cosine_min", config("cosine", 0.1)},
       {"wsd", Warmup{10, Wsd{25, 15, 0.1}, 0.1}},  // transformers warms up from the final fraction
       {"wsd_to_zero", config("wsd")},
+      {"cosine_restarts",
+       make_schedule(
+           {.type = "cosine_with_restarts", .warmup_steps = 10, .total_steps = 50, .num_cycles = 3})},
+      {"polynomial", make_schedule({.type = "polynomial",
+                                    .warmup_steps = 10,
+                                    .total_steps = 50,
+                                    .final_lr_fraction = 0.2,
+                                    .power = 2})},
+      {"inverse_sqrt", config("inverse_sqrt")},
+      {"inverse_sqrt_slow",
+       make_schedule({.type = "inverse_sqrt", .warmup_steps = 10, .total_steps = 50, .timescale = 30})},
+      {"wsd_cosine", Warmup{10, Wsd{25, 15, 0, Wsd::Decay::cosine}}},
+      {"wsd_linear", Warmup{10, Wsd{25, 15, 0, Wsd::Decay::linear}}},
       {"annealing", Cosine{40, 0.05}},
       {"exponential", Exponential{0.9}},
       {"step", Step{7, 0.5}},

@@ -15,6 +15,22 @@ OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "optim" / "goldens
 STEPS = 20
 SHAPES = {"weight": (3, 5), "bias": (3,)}  # the bias does not decay
 
+class Muon:
+    """torch.optim.Muon for matrices, AdamW for the rest; its iteration in f32, as ours, in place of bf16."""
+
+    def __init__(self, groups, lr, weight_decay=0.1, **options):
+        matrices = [p for group in groups for p in group["params"] if p.ndim == 2]
+        others = [p for group in groups for p in group["params"] if p.ndim != 2]
+        self.muon = torch.optim.Muon(matrices, lr=lr, weight_decay=weight_decay, **options)
+        self.adamw = torch.optim.AdamW(others, lr=lr, weight_decay=0.0)
+
+    def step(self):
+        half, torch.bfloat16 = torch.bfloat16, torch.float32
+        self.muon.step()
+        torch.bfloat16 = half
+        self.adamw.step()
+
+
 OPTIMIZERS = {
     "sgd": (torch.optim.SGD, {"lr": 0.1}),
     "sgd_decay": (torch.optim.SGD, {"lr": 0.1, "weight_decay": 0.05}),
@@ -23,6 +39,9 @@ OPTIMIZERS = {
     "sgd_nesterov": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
     "adam": (torch.optim.Adam, {"lr": 0.01}),
     "adam_decay": (torch.optim.Adam, {"lr": 0.01, "betas": (0.8, 0.99), "eps": 1e-6, "weight_decay": 0.1}),
+    "muon": (Muon, {"lr": 0.02}),
+    "muon_plain": (Muon, {"lr": 0.02, "momentum": 0.9, "nesterov": False, "weight_decay": 0.0}),
+    "muon_matched": (Muon, {"lr": 0.02, "adjust_lr_fn": "match_rms_adamw"}),
     "adamw": (torch.optim.AdamW, {"lr": 0.01}),
     "adamw_llm": (torch.optim.AdamW, {"lr": 0.003, "betas": (0.9, 0.95), "weight_decay": 0.1}),
 }
@@ -87,6 +106,16 @@ def schedule_goldens():
         "linear": rates(lambda o: t.get_linear_schedule_with_warmup(o, 10, 50)),
         "cosine": rates(lambda o: t.get_cosine_schedule_with_warmup(o, 10, 50), 51),
         "cosine_min": rates(lambda o: t.get_cosine_with_min_lr_schedule_with_warmup(o, 10, 50, min_lr_rate=0.1), 51),
+        "cosine_restarts": rates(
+            lambda o: t.get_cosine_with_hard_restarts_schedule_with_warmup(o, 10, 50, num_cycles=3)
+        ),
+        "polynomial": rates(
+            lambda o: t.get_polynomial_decay_schedule_with_warmup(o, 10, 50, lr_end=0.2, power=2.0)
+        ),
+        "inverse_sqrt": rates(lambda o: t.get_inverse_sqrt_schedule(o, 10)),
+        "inverse_sqrt_slow": rates(lambda o: t.get_inverse_sqrt_schedule(o, 10, timescale=30)),
+        "wsd_cosine": rates(lambda o: t.get_wsd_schedule(o, **wsd)),
+        "wsd_linear": rates(lambda o: t.get_wsd_schedule(o, **wsd, decay_type="linear")),
         "wsd": rates(lambda o: t.get_wsd_schedule(o, **wsd, min_lr_ratio=0.1, decay_type="1-sqrt")),
         "wsd_to_zero": rates(lambda o: t.get_wsd_schedule(o, **wsd, decay_type="1-sqrt")),
         "annealing": rates(lambda o: lrs.CosineAnnealingLR(o, 40, eta_min=0.05), 41),

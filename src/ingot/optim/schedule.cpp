@@ -9,12 +9,14 @@
 #include <fmt/ranges.h>
 
 #include "ingot/base/error.h"
+#include "ingot/base/validated.h"
 
 namespace ingot {
 namespace {
 
-constexpr std::array<std::string_view, 7> kTypes = {"constant", "linear", "cosine", "exponential",
-                                                    "step",     "noam",   "wsd"};
+constexpr std::array<std::string_view, 10> kTypes = {
+    "constant", "linear", "cosine", "cosine_with_restarts", "polynomial", "inverse_sqrt", "exponential",
+    "step",     "noam",   "wsd"};
 
 void check_at_least(const char* key, std::int64_t value, std::int64_t least) {
   INGOT_CHECK(value >= least, InvalidConfig(key, fmt::format("must be at least {}, got {}", least, value)));
@@ -38,6 +40,9 @@ double between(double final_fraction, double factor) {
   return final_fraction + (1 - final_fraction) * factor;
 }
 
+// From 1 to 0.
+double half_cosine(double progress) { return 0.5 * (1 + std::cos(std::numbers::pi * progress)); }
+
 }  // namespace
 
 namespace schedule {
@@ -57,7 +62,31 @@ void Cosine::validate() const {
   check_fraction("lr_scheduler.final_lr_fraction", final_fraction);
 }
 double Cosine::operator()(std::int64_t step) const {
-  return between(final_fraction, 0.5 * (1 + std::cos(std::numbers::pi * progress(step, steps))));
+  return between(final_fraction, half_cosine(progress(step, steps)));
+}
+
+void CosineRestarts::validate() const {
+  check_at_least("lr_scheduler.steps", steps, 1);
+  INGOT_CHECK(cycles > 0,
+              InvalidConfig("lr_scheduler.num_cycles", fmt::format("must be positive, got {}", cycles)));
+}
+double CosineRestarts::operator()(std::int64_t step) const {
+  const double done = progress(step, steps);
+  return done >= 1 ? 0 : half_cosine(std::fmod(cycles * done, 1.0));
+}
+
+void Polynomial::validate() const {
+  check_at_least("lr_scheduler.steps", steps, 1);
+  check_fraction("lr_scheduler.final_lr_fraction", final_fraction);
+  INGOT_CHECK(power > 0, InvalidConfig("lr_scheduler.power", fmt::format("must be positive, got {}", power)));
+}
+double Polynomial::operator()(std::int64_t step) const {
+  return between(final_fraction, std::pow(1 - progress(step, steps), power));
+}
+
+void InverseSqrt::validate() const { check_at_least("lr_scheduler.timescale", timescale, 1); }
+double InverseSqrt::operator()(std::int64_t step) const {
+  return 1 / std::sqrt(1 + static_cast<double>(step) / static_cast<double>(timescale));
 }
 
 void Exponential::validate() const { check_gamma(gamma); }
@@ -88,7 +117,10 @@ void Wsd::validate() const {
   check_fraction("lr_scheduler.final_lr_fraction", final_fraction);
 }
 double Wsd::operator()(std::int64_t step) const {
-  return between(final_fraction, 1 - std::sqrt(progress(step - stable_steps, cooldown_steps)));
+  const double done = progress(step - stable_steps, cooldown_steps);
+  return between(final_fraction, decay == Decay::cosine   ? half_cosine(done)
+                                 : decay == Decay::linear ? 1 - done
+                                                          : 1 - std::sqrt(done));
 }
 
 void Warmup::validate() const {
@@ -161,13 +193,19 @@ LrSchedule make_schedule(const ScheduleConfig& c) {
   LrSchedule next = schedule::Constant{};
   if (c.type == "linear") next = schedule::Linear{steps, c.final_lr_fraction};
   if (c.type == "cosine") next = schedule::Cosine{steps, c.final_lr_fraction};
+  if (c.type == "cosine_with_restarts") next = validated(schedule::CosineRestarts{steps, c.num_cycles});
+  if (c.type == "polynomial") next = validated(schedule::Polynomial{steps, c.final_lr_fraction, c.power});
+  if (c.type == "inverse_sqrt") {
+    const std::int64_t usual = c.warmup_steps > 0 ? c.warmup_steps : schedule::InverseSqrt{}.timescale;
+    next = validated(schedule::InverseSqrt{c.timescale > 0 ? c.timescale : usual});
+  }
   if (c.type == "exponential") next = schedule::Exponential{c.gamma};
   if (c.type == "step") next = schedule::Step{c.step_size, c.gamma};
   if (c.type == "wsd") {
     std::int64_t cooldown =
         c.cooldown_steps > 0 ? c.cooldown_steps : std::max<std::int64_t>(c.total_steps / 10, 1);
     cooldown = std::min(cooldown, steps);
-    next = schedule::Wsd{steps - cooldown, cooldown, c.final_lr_fraction};
+    next = schedule::Wsd{steps - cooldown, cooldown, c.final_lr_fraction, c.decay};
   }
   return c.warmup_steps > 0 ? LrSchedule(schedule::Warmup{c.warmup_steps, next}) : next;
 }

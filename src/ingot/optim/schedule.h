@@ -36,6 +36,30 @@ struct Cosine {
   double operator()(std::int64_t step) const;
 };
 
+/// So many cosines from 1 to 0 one after the other over `steps` (Loshchilov and Hutter 2017), then 0.
+struct CosineRestarts {
+  std::int64_t steps = 1;
+  double cycles = 1;
+  void validate() const;
+  double operator()(std::int64_t step) const;
+};
+
+/// From 1 to final_fraction by (1 - progress)^power over `steps`, then constant.
+struct Polynomial {
+  std::int64_t steps = 1;
+  double final_fraction = 0;
+  double power = 1;
+  void validate() const;
+  double operator()(std::int64_t step) const;
+};
+
+/// 1 / sqrt(1 + step / timescale)
+struct InverseSqrt {
+  std::int64_t timescale = 10000;
+  void validate() const;
+  double operator()(std::int64_t step) const;
+};
+
 /// gamma^step
 struct Exponential {
   double gamma = 0.999;
@@ -60,12 +84,14 @@ struct Noam {
   double operator()(std::int64_t step) const;
 };
 
-/// 1 for stable_steps, then a cooldown 1 - sqrt(progress) down to final_fraction over cooldown_steps
-/// (Hägele et al. 2024). With Warmup before it: warmup, stable, decay.
+/// 1 for stable_steps, then a cooldown down to final_fraction over cooldown_steps: 1 - sqrt(progress) (Hägele
+/// et al. 2024), half a cosine, or a straight line. With Warmup before it: warmup, stable, decay.
 struct Wsd {
+  enum class Decay : std::uint8_t { one_minus_sqrt, cosine, linear };
   std::int64_t stable_steps = 0;
   std::int64_t cooldown_steps = 1;
   double final_fraction = 0;
+  Decay decay = Decay::one_minus_sqrt;
   void validate() const;
   double operator()(std::int64_t step) const;
 };
@@ -110,15 +136,19 @@ struct PerEpoch {
 
 /// A schedule as a run's configuration names it.
 struct ScheduleConfig {
-  /// constant, linear, cosine, exponential, step, noam, wsd
+  /// constant, linear, cosine, cosine_with_restarts, polynomial, inverse_sqrt, exponential, step, noam, wsd
   std::string type = "cosine";
   std::int64_t warmup_steps = 0;
   std::int64_t total_steps = 1;     ///< of the run, warmup included
-  double final_lr_fraction = 0;     ///< linear, cosine, wsd
+  double final_lr_fraction = 0;     ///< linear, cosine, polynomial, wsd
   std::int64_t cooldown_steps = 0;  ///< wsd; 0: the last tenth of the run
   double gamma = 0.1;               ///< exponential, step
   std::int64_t step_size = 1;       ///< step
   std::int64_t width = 512;         ///< noam
+  double num_cycles = 1;            ///< cosine_with_restarts
+  double power = 1;                 ///< polynomial
+  std::int64_t timescale = 0;       ///< inverse_sqrt; 0: warmup_steps, or 10000 without
+  schedule::Wsd::Decay decay = schedule::Wsd::Decay::one_minus_sqrt;  ///< wsd
   void validate() const;
 };
 

@@ -1,5 +1,7 @@
 #include "ingot/train/optimizer_setup.h"
 
+#include "ingot/optim/muon.h"
+
 namespace ingot {
 namespace {
 
@@ -10,6 +12,14 @@ std::unique_ptr<Optimizer> make_optimizer(std::vector<Parameter*> parameters, co
                                                                   .momentum = c.momentum,
                                                                   .nesterov = c.nesterov,
                                                                   .weight_decay = c.weight_decay});
+  }
+  if (c.name == "muon") {
+    return std::make_unique<Muon>(std::move(parameters), MuonConfig{.learning_rate = c.learning_rate,
+                                                                    .weight_decay = c.weight_decay,
+                                                                    .momentum = c.muon_momentum,
+                                                                    .beta1 = c.beta1,
+                                                                    .beta2 = c.beta2,
+                                                                    .eps = c.epsilon});
   }
   if (c.name == "adam") {
     return std::make_unique<Adam>(std::move(parameters), AdamConfig{.learning_rate = c.learning_rate,

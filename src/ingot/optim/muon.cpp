@@ -1,0 +1,106 @@
+#include "ingot/optim/muon.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/validated.h"
+#include "ingot/kernels/optimizer.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/matmul.h"
+#include "ingot/ops/reduce.h"
+#include "ingot/ops/view.h"
+
+namespace ingot {
+namespace {
+
+constexpr double kLeastNorm = 1e-7;
+
+std::vector<ParamGroup> group_of(std::vector<Parameter*> parameters) {
+  std::vector<ParamGroup> groups(1);
+  groups[0].parameters = std::move(parameters);
+  return groups;
+}
+
+AdamWConfig for_the_others(const MuonConfig& c) {
+  return {.learning_rate = c.learning_rate,
+          .beta1 = c.beta1,
+          .beta2 = c.beta2,
+          .eps = c.eps,
+          .weight_decay = c.weight_decay,
+          .master_weights = c.master_weights};
+}
+
+}  // namespace
+
+void MuonConfig::validate() const {
+  for_the_others(*this).validate();
+  INGOT_CHECK(momentum >= 0 && momentum < 1,
+              InvalidConfig("optimizer.momentum", fmt::format("must be in [0, 1), got {}", momentum)));
+  INGOT_CHECK(iterations >= 1 && iterations < 100,
+              InvalidConfig("optimizer.iterations", fmt::format("must be in [1, 100), got {}", iterations)));
+}
+
+Tensor orthogonalized(const Tensor& x, std::int64_t iterations) {
+  constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
+  const bool tall = x.dim(0) > x.dim(1);
+  Tensor y = contiguous(tall ? transpose(x, 0, 1) : x);
+  y = y / clamp(sqrt(sum(square(y))), kLeastNorm, 1e30);
+  for (std::int64_t i = 0; i < iterations; ++i) {
+    const Tensor gram = matmul(y, contiguous(transpose(y, 0, 1)));
+    y = y * kA + matmul(gram * kB + matmul(gram, gram) * kC, y);
+  }
+  return contiguous(tall ? transpose(y, 0, 1) : y);
+}
+
+Muon::Muon(std::vector<Parameter*> parameters, const MuonConfig& config)
+    : AdamW(group_of(std::move(parameters)), for_the_others(validated(config))), config_(config) {}
+
+bool Muon::takes(const Parameter& parameter) {
+  return parameter.shape().rank() == 2 && !parameter.embedding && !parameter.name.starts_with("lm_head");
+}
+
+std::vector<Optimizer::Buffer> Muon::buffers(const Parameter& parameter) const {
+  if (!takes(parameter)) return AdamW::buffers(parameter);
+  return {{"momentum_buffer", parameter.shape(), DType::f32}};
+}
+
+void Muon::step_slots(std::span<Slot* const> slots, double lr, const View& grad_scale) {
+  std::vector<Slot*> others;
+  for (Slot* slot : slots)
+    if (!takes(*slot->parameter)) others.push_back(slot);
+  if (!others.empty()) AdamW::step_slots(others, lr, grad_scale);
+  for (Slot* slot : slots)
+    if (takes(*slot->parameter)) step_matrix(*slot, lr, grad_scale);
+}
+
+void Muon::step_matrix(Slot& slot, double lr, const View& grad_scale) const {
+  const NoGrad no_grad;
+  const Parameter& p = *slot.parameter;
+  Tensor grad = to(p.grad().detach(), DType::f32);
+  if (grad_scale.data != nullptr)
+    grad = grad * Tensor::wrap(grad_scale.data, {}, DType::f32, p.value.device(), [] {});
+  const Tensor& momentum = slot.buffers[0];
+  mul_(momentum, config_.momentum);
+  add_(momentum, grad, 1 - config_.momentum);
+  const Tensor update =
+      config_.nesterov ? grad * (1 - config_.momentum) + momentum * config_.momentum : momentum;
+  const Tensor step = to(orthogonalized(update, config_.iterations), p.value.dtype());
+  const auto out = static_cast<double>(p.shape()[0]), in = static_cast<double>(p.shape()[1]);
+  const double factor =
+      config_.match_adamw ? 0.2 * std::sqrt(std::max(out, in)) : std::sqrt(std::max(1.0, out / in));
+  const double rate = lr * slot.lr;
+  // p - rate·decay·p - rate·factor·step
+  const kernels::SgdTensor tensor{.param = p.value.view(),
+                                  .grad = step.view(),
+                                  .master = slot.master.defined() ? slot.master.view() : View{},
+                                  .lr = rate * factor,
+                                  .weight_decay = slot.weight_decay / factor};
+  kernels::launch(kernels::sgd, current_stream(p.value.device()), {.tensors = std::span(&tensor, 1)});
+}
+
+}  // namespace ingot
