@@ -32,6 +32,7 @@ Json as_json(const DataPreview& p) {
       pieces.push_back({{"text", piece.text}, {"trained", piece.trained}});
     samples.push_back(
         {{"tokens", sample.tokens}, {"trained_tokens", sample.trained_tokens}, {"pieces", pieces}});
+    if (!sample.role.empty()) samples.back()["role"] = sample.role;
   }
   return {{"train_samples", p.train_samples},
           {"validation_samples", p.validation_samples},
@@ -48,7 +49,9 @@ Json as_json(const DataPreview& p) {
 
 // What is learned in green; where there is no colour, in brackets.
 void print_sample(const PreviewSample& sample, std::size_t number, bool color) {
-  fmt::print("\nsample {}: {} tokens, {} trained\n", number, sample.tokens, sample.trained_tokens);
+  fmt::print("\nsample {}{}: {} tokens, {} trained\n", number,
+             sample.role.empty() ? "" : fmt::format(", {}", sample.role), sample.tokens,
+             sample.trained_tokens);
   for (const PreviewPiece& piece : sample.pieces) {
     const char* before = color ? (piece.trained ? "\x1b[32m" : "\x1b[2m") : (piece.trained ? "[[" : "");
     const char* behind = color ? "\x1b[0m" : (piece.trained ? "]]" : "");
@@ -59,7 +62,11 @@ void print_sample(const PreviewSample& sample, std::size_t number, bool color) {
 
 void print_preview(const DataPreview& p) {
   const bool color = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-  for (std::size_t i = 0; i < p.samples.size(); ++i) print_sample(p.samples[i], i + 1, color);
+  std::size_t number = 0;
+  for (const PreviewSample& sample : p.samples) {
+    if (sample.role != "rejected") ++number;  // it is shown with the chosen one
+    print_sample(sample, number, color);
+  }
   const auto share = [](std::int64_t part, std::int64_t all) {
     return all == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(all);
   };
@@ -68,8 +75,9 @@ void print_preview(const DataPreview& p) {
              share(p.trained_tokens, p.tokens), color ? "green above" : "in [[ ]] above");
   fmt::print("  lengths     {} to {} tokens, median {}, nine of ten up to {}\n", p.shortest, p.longest,
              p.median, p.nine_of_ten);
-  fmt::print("  sequences   {} of {} tokens, {:.1f} % filled\n", p.sequences, p.sequence_length,
-             100 * p.efficiency);
+  if (p.sequences > 0)
+    fmt::print("  sequences   {} of {} tokens, {:.1f} % filled\n", p.sequences, p.sequence_length,
+               100 * p.efficiency);
   fmt::print("  too long    {}\n  duplicates  {}\n", p.too_long, p.duplicates);
 }
 

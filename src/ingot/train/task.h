@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ingot/base/error.h"
 #include "ingot/nn/visit.h"
 #include "ingot/train/best_evaluation.h"
 #include "ingot/train/checkpoint_directory.h"
@@ -29,6 +30,14 @@ struct StepSize {
 struct TrainProgress {
   std::int64_t step = 0;  ///< optimiser steps done
   BestEvaluation best;
+};
+
+/// Thrown by TrainTask::gradients() and evaluate() where they cannot be done and nothing has changed: the
+/// trainer saves what was learned until then and passes it on.
+class StepRefused : public Error {
+ public:
+  using Error::Error;
+  std::string_view kind() const noexcept override { return "step_refused"; }
 };
 
 /// One kind of training: what is trained, what a step is, how good the model is. When things happen, and

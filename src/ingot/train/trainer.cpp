@@ -67,6 +67,20 @@ struct Trainer::State {
 
   void begin();
   std::optional<TrainEnd> end() const;
+  // What was learned is saved before a refusal is passed on.
+  template <class F>
+  auto saving_first(F&& f) {
+    try {
+      return f();
+    } catch (const StepRefused& refusal) {
+      end_steps(0);
+      if (!options.checkpoints.has_value() || progress.step == 0) throw;
+      save();
+      end_saving();
+      throw StepRefused(fmt::format("{}; what was learned until then is in {}, from which --resume goes on",
+                                    refusal.what(), last_checkpoint));
+    }
+  }
   void start_step();
   void end_steps(std::int64_t but);
   void read(StepRecord& record);
@@ -115,7 +129,7 @@ void Trainer::State::start_step() {
   StepRecord record{.step = progress.step + 1,
                     .learning_rate = task.optimizer().learning_rate(progress.step)};
   if (task.gradients_change_state()) end_copying();
-  const StepWork work = task.gradients(progress.step);
+  const StepWork work = saving_first([&] { return task.gradients(progress.step); });
   queue.push(work.metrics);
   if (queue.most_running() == 0) read(record);  // then a NaN does not reach the weights
   end_copying();
@@ -309,7 +323,7 @@ bool Trainer::step() {
   s.start_step();
   const bool evaluates = s.due(s.options.eval_steps), saves = s.save_is_due();
   s.end_steps(evaluates || saves ? 0 : s.queue.most_running());
-  if (evaluates) s.evaluate();
+  if (evaluates) s.saving_first([&] { s.evaluate(); });
   if (s.is_saved()) s.end_saving();
   if (saves) s.save();
   if (s.hooks.should_stop && s.hooks.should_stop())
@@ -336,7 +350,7 @@ TrainEnd Trainer::finish() {
   s.begin();
   const TrainEnd end = s.end().value_or(TrainEnd::stopped);
   s.end_steps(0);
-  if (s.evaluated_step != s.progress.step && end != TrainEnd::stopped) s.evaluate();
+  if (s.evaluated_step != s.progress.step && end != TrainEnd::stopped) s.saving_first([&] { s.evaluate(); });
   if (s.options.checkpoints.has_value() && (s.options.save_at_end || end == TrainEnd::stopped)) s.save();
   s.end_saving();
   s.flush();

@@ -94,7 +94,7 @@ TEST(TrainConfig, ARunMayEndWhileItsRateStillRises) {
 
 TEST(TrainConfig, KeysThatChangeWhatIsLearnedAndAreNotHereSayWhatToWrite) {
   for (const std::string key :
-       {"rl: dpo", "peft_use_dora: true", "neftune_noise_alpha: 5", "unfrozen_parameters: [lm_head]",
+       {"rl: ebft", "peft_use_dora: true", "neftune_noise_alpha: 5", "unfrozen_parameters: [lm_head]",
         "recipe: fp8_hybrid", "qat: {weight_dtype: int4}", "tokens: [\"<new>\"]"}) {
     const std::string name = key.substr(0, key.find(':'));
     const std::string message = test::message_of<InvalidConfig>([&] { read_with(key + "\n"); });
@@ -105,6 +105,27 @@ TEST(TrainConfig, KeysThatChangeWhatIsLearnedAndAreNotHereSayWhatToWrite) {
   EXPECT_THROW(read_with("bf16: true\nfp16: true\n"), InvalidConfig);
   EXPECT_THROW(read_with("save_strategy: sometimes\n"), InvalidConfig);
   EXPECT_NO_THROW(read_with("deepspeed: zero2.json\nwandb_project: mine\n"));  // told, and gone on
+}
+
+TEST(TrainConfig, SchedulesOfTransformersAreKnownByName) {
+  const auto rate = [](const std::string& keys, std::int64_t step) {
+    const TrainConfig c = read_with("learning_rate: 0.01\nwarmup_steps: 10\n" + keys);
+    return run_schedule(c, 50)(step);
+  };
+  EXPECT_NEAR(rate("lr_scheduler: constant_with_warmup\n", 30), 1, 1e-12);
+  EXPECT_NEAR(rate("lr_scheduler: cosine_with_restarts\nlr_scheduler_kwargs: {num_cycles: 2}\n", 30), 1,
+              1e-12);
+  EXPECT_NEAR(rate("lr_scheduler: polynomial\nlr_scheduler_kwargs: {power: 2, lr_end: 0.001}\n", 30), 0.325,
+              1e-12);
+  EXPECT_NEAR(rate("lr_scheduler: polynomial\n", 50), 1e-5, 1e-12);
+  EXPECT_NEAR(rate("lr_scheduler: inverse_sqrt\n", 40), 0.5, 1e-12);
+  EXPECT_NEAR(rate("lr_scheduler: cosine_with_min_lr\nlr_scheduler_kwargs: {min_lr: 0.001}\n", 50), 0.1,
+              1e-12);
+  const std::string stable = "lr_scheduler: warmup_stable_decay\nlr_scheduler_kwargs: {num_decay_steps: 20";
+  EXPECT_NEAR(rate(stable + "}\n", 30), 1, 1e-12);
+  EXPECT_NEAR(rate(stable + "}\n", 35), 0.8535533905932737, 1e-12);
+  EXPECT_NEAR(rate(stable + ", decay_type: linear}\n", 35), 0.75, 1e-12);
+  EXPECT_EQ(read_with("optimizer: muon\n").optimizer.name, "muon");
 }
 
 TEST(TrainConfig, MatmulPrecisionIsOneOfTwo) {

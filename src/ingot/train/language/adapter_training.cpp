@@ -106,13 +106,18 @@ std::size_t AdapterTraining::base_bytes(const LanguageConfig& model, DType dtype
   return static_cast<std::size_t>(bytes + count * dense);
 }
 
-std::unique_ptr<LanguageModel> load_adapted_model(const std::string& base, const AdapterTraining& adapter,
-                                                  DType dtype, Device device, std::uint64_t seed,
-                                                  const std::map<std::string, Tensor>& saved) {
+std::unique_ptr<LanguageModel> load_base_model(const std::string& base, const AdapterTraining& adapter,
+                                               DType dtype, Device device) {
   LoadOptions options{.dtype = dtype, .device = device, .trainable = false};
   options.keep_quantized = adapter.quantizes_base();
   if (adapter.base_format != kStored) options.format = adapter.base_format;
-  auto model = load_language_model(base, options);
+  return load_language_model(base, options);
+}
+
+std::unique_ptr<LanguageModel> load_adapted_model(const std::string& base, const AdapterTraining& adapter,
+                                                  DType dtype, Device device, std::uint64_t seed,
+                                                  const std::map<std::string, Tensor>& saved) {
+  auto model = load_base_model(base, adapter, dtype, device);
   const WeightMap map = LanguageModel::weight_map(model->config);
   InitSource source(seed, DType::f32, device);
   if (adapter.start_from.empty())

@@ -29,6 +29,10 @@ struct AdapterTraining {
 /// Reads `adapter`, `lora_r`, `load_in_4bit` and their kin, under axolotl's and Surogate's names.
 AdapterTraining read_adapter_training(const ConfigReader& root, const std::string& model);
 
+/// The base model of a run, frozen, in the format that its adapters are trained on.
+std::unique_ptr<LanguageModel> load_base_model(const std::string& base, const AdapterTraining& adapter,
+                                               DType dtype, Device device);
+
 /// The base model of a run with adapters on it, of which only these train. Their matrices are those of
 /// `saved`, by parameter name, where it is not empty.
 std::unique_ptr<LanguageModel> load_adapted_model(const std::string& base, const AdapterTraining& adapter,

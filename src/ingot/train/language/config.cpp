@@ -67,9 +67,10 @@ LanguageConfig read_architecture(const ConfigReader& section) {
 
 void read_optimizer(const ConfigReader& root, OptimizerConfig& o) {
   root.alias("optim", "optimizer");
-  o.name = root.choice("optimizer", o.name,
-                       {"adamw", "adamw_8bit", "adam", "sgd", "adamw_torch", "adamw_torch_fused", "adamw_hf",
-                        "paged_adamw_32bit", "adamw_bnb_8bit", "adamw_torch_8bit", "paged_adamw_8bit"});
+  o.name = root.choice(
+      "optimizer", o.name,
+      {"adamw", "adamw_8bit", "adam", "sgd", "muon", "adamw_torch", "adamw_torch_fused", "adamw_hf",
+       "paged_adamw_32bit", "adamw_bnb_8bit", "adamw_torch_8bit", "paged_adamw_8bit"});
   // transformers' names for the two: whose kernel, and in paged memory or not.
   if (o.name.find("8bit") != o.name.npos) o.name = "adamw_8bit";
   if (o.name.find("adamw") != o.name.npos && o.name != "adamw_8bit") o.name = "adamw";
@@ -84,8 +85,36 @@ void read_optimizer(const ConfigReader& root, OptimizerConfig& o) {
   o.epsilon = root.get("adamw_epsilon", o.epsilon, positive());
   o.momentum = root.get("momentum", o.momentum, fraction());
   o.nesterov = root.get("nesterov", o.nesterov);
+  o.muon_momentum = root.get("muon_momentum", o.muon_momentum, fraction());
   root.alias("clip_grad_norm", "max_grad_norm");
   o.max_grad_norm = root.get("max_grad_norm", o.max_grad_norm, at_least(0));
+}
+
+// transformers' arguments of its schedules.
+void read_schedule_kwargs(const ConfigReader& root, ScheduleConfig& s, bool stable) {
+  const ConfigReader kwargs = root.section("lr_scheduler_kwargs");
+  const double highest = root.has("learning_rate") ? root.require<double>("learning_rate", positive())
+                                                   : OptimizerConfig{}.learning_rate;
+  const auto set_final = [&](double fraction) {
+    if (!root.has("final_lr_fraction"))
+      root.put("final_lr_fraction", fmt::format("{}", std::min(1.0, fraction)));
+  };
+  for (const char* rate : {"min_lr", "lr_end"})
+    if (kwargs.has(rate)) set_final(kwargs.require<double>(rate, at_least(0)) / highest);
+  for (const char* share : {"min_lr_rate", "min_lr_ratio"})
+    if (kwargs.has(share)) set_final(kwargs.require<double>(share, between(0, 1)));
+  if (s.type == "polynomial") set_final(1e-7 / highest);  // its default lr_end
+  if (s.type == "cosine_with_restarts") s.num_cycles = kwargs.get("num_cycles", s.num_cycles, positive());
+  if (s.type == "polynomial") s.power = kwargs.get("power", s.power, positive());
+  if (s.type == "inverse_sqrt") s.timescale = kwargs.get("timescale", s.timescale, at_least(0));
+  if (s.type != "wsd") return;
+  if (kwargs.has("num_decay_steps"))
+    root.put("cooldown_steps", std::to_string(kwargs.require<std::int64_t>("num_decay_steps", at_least(1))));
+  static_cast<void>(kwargs.skip("num_stable_steps"));  // what the others leave
+  const std::string decay =
+      kwargs.choice("decay_type", stable ? "cosine" : "1-sqrt", {"cosine", "linear", "1-sqrt"});
+  using Decay = schedule::Wsd::Decay;
+  s.decay = decay == "cosine" ? Decay::cosine : decay == "linear" ? Decay::linear : Decay::one_minus_sqrt;
 }
 
 void read_schedule(const ConfigReader& root, TrainConfig& t) {
@@ -93,8 +122,13 @@ void read_schedule(const ConfigReader& root, TrainConfig& t) {
   for (const char* name : {"lr_scheduler", "schedule"}) root.alias(name, "lr_scheduler_type");
   s.type = root.choice(
       "lr_scheduler_type", s.type,
-      {"constant", "linear", "cosine", "wsd", "exponential", "step", "noam", "constant_with_warmup"});
+      {"constant", "linear", "cosine", "wsd", "exponential", "step", "noam", "constant_with_warmup",
+       "cosine_with_restarts", "polynomial", "inverse_sqrt", "cosine_with_min_lr", "warmup_stable_decay"});
   if (s.type == "constant_with_warmup") s.type = "constant";  // every schedule takes a warm-up
+  if (s.type == "cosine_with_min_lr") s.type = "cosine";
+  const bool stable = s.type == "warmup_stable_decay";
+  if (stable) s.type = "wsd";
+  read_schedule_kwargs(root, s, stable);
   s.warmup_steps = root.get("warmup_steps", s.warmup_steps, at_least(0));
   t.warmup_ratio = root.get("warmup_ratio", t.warmup_ratio, between(0, 1));
   s.cooldown_steps = root.get("cooldown_steps", s.cooldown_steps, at_least(0));
@@ -106,7 +140,7 @@ void read_schedule(const ConfigReader& root, TrainConfig& t) {
 
 void read_data(const ConfigReader& root, TrainConfig& t) {
   auto special_tokens = std::move(t.samples.special_tokens);
-  t.samples = read_sample_config(root);
+  t.samples = read_sample_config(root, t.objective);
   t.samples.special_tokens = std::move(special_tokens);
   t.datasets = read_datasets(root, "datasets", t.samples);
   root.alias("test_datasets", "validation_datasets");
@@ -183,6 +217,19 @@ void TrainConfig::validate() const {
           "needs validation data: set validation_split_ratio or validation_datasets");
   require(!adapter.enabled || !from_scratch, "adapter",
           "is for a base model; from_scratch trains all of a new one");
+  require(objective.kind == ObjectiveKind::supervised || !from_scratch, "rl",
+          "is for a model that has learned to answer; from_scratch trains a new one");
+  if (objective.kind == ObjectiveKind::grpo) {
+    const GrpoConfig& grpo = objective.grpo;
+    require(grpo.max_completion_length < sequence_len, "sequence_len",
+            fmt::format("{} leaves no room for a prompt beside the {} tokens of trl.max_completion_length",
+                        sequence_len, grpo.max_completion_length));
+    const std::int64_t answers = per_device_train_batch_size * gradient_accumulation_steps;
+    require(answers % grpo.num_generations == 0, "trl.num_generations",
+            fmt::format("{} must divide the {} answers of a step (per_device_train_batch_size times "
+                        "gradient_accumulation_steps)",
+                        grpo.num_generations, answers));
+  }
   require(is_training_dtype(dtype), "torch_dtype", fmt::format("{} is not a dtype to train in", name(dtype)));
   if (device != "auto") static_cast<void>(parse_device(device));
   static_cast<void>(kernels::parse_matmul_precision(matmul_precision));
@@ -230,6 +277,7 @@ TrainConfig read_train_config(Config& config) {
   const ConfigReader root = config.root();
   TrainConfig t;
   translate_keys(root);
+  t.objective = read_objective(root);
   read_model(root, t);
   read_data(root, t);
   t.output_dir = root.get("output_dir", t.output_dir);

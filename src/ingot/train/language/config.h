@@ -11,6 +11,7 @@
 #include "ingot/optim/schedule.h"
 #include "ingot/train/language/adapter_training.h"
 #include "ingot/train/language/dataset_config.h"
+#include "ingot/train/language/objective_config.h"
 #include "ingot/train/optimizer_setup.h"
 
 namespace ingot {
@@ -29,6 +30,7 @@ struct TrainConfig {
   DType dtype = DType::f32;
 
   AdapterTraining adapter;
+  ObjectiveConfig objective;
 
   SampleConfig samples;
   std::vector<DatasetConfig> datasets;
@@ -82,6 +84,8 @@ struct TrainConfig {
   bool reports_to(std::string_view sink) const;
   /// Where to train: `device`, or get_device() for "auto". Throws DeviceNotAvailable.
   Device training_device() const;
+  /// A quantized matrix quantizes its input only where that is f32; such a run multiplies with its values.
+  bool trains_in_halves() const { return adapter.quantizes_base() && dtype != DType::f32; }
   std::int64_t tokens_per_step() const {
     return per_device_train_batch_size * sequence_len * gradient_accumulation_steps;
   }

@@ -1,6 +1,8 @@
 #include "ingot/train/language/dataset.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <unordered_set>
@@ -16,6 +18,7 @@
 #include "ingot/base/log.h"
 #include "ingot/data/record.h"
 #include "ingot/data/samples.h"
+#include "ingot/data/shuffle.h"
 #include "ingot/data/token_cache.h"
 #include "ingot/data/tokenizer_encoder.h"
 #include "ingot/models/open_tokenizer.h"
@@ -36,7 +39,7 @@ data::SourceOptions source_options(const DatasetConfig& dataset) {
     const std::string below = dataset.path + "/" + file;
     options.paths.push_back(std::filesystem::exists(below) ? below : file);
   }
-  options.records = dataset.kind == DatasetKind::chat || dataset.kind == DatasetKind::instruction;
+  options.records = dataset.kind != DatasetKind::automatic && dataset.kind != DatasetKind::text;
   options.format = dataset.format;
   options.text_field = dataset.text_field;
   options.invalid_utf8 = data::InvalidUtf8::stray;
@@ -93,8 +96,8 @@ DatasetConfig with_kind(DatasetConfig dataset) {
   for (const auto& [key, value] : record->items()) keys.push_back(key);
   INGOT_CHECK(
       !record->contains("chosen"),
-      InvalidConfig("datasets.type", fmt::format("{} holds preferences (chosen, rejected), which are not "
-                                                 "trained yet",
+      InvalidConfig("datasets.type", fmt::format("{} holds preferences (chosen, rejected), which need "
+                                                 "an objective: set rl, as in rl: dpo",
                                                  dataset.path)));
   throw InvalidConfig(
       "datasets.type",
@@ -112,11 +115,15 @@ struct Loaded {
   bool reused = false;
 };
 
-data::SampleEncoder sample_encoder(const DatasetConfig& dataset, const text::Tokenizer& tokenizer) {
+data::SampleEncoder sample_encoder(const DatasetConfig& dataset, const text::Tokenizer& tokenizer,
+                                   std::optional<data::PreferenceKind> preferences) {
   if (dataset.kind == DatasetKind::instruction)
     return data::instruction_encoder(tokenizer, dataset.instruction, dataset.training.train_on_inputs);
   const std::string& source =
       dataset.chat_template.empty() ? tokenizer.config().chat_template : dataset.chat_template;
+  if (preferences)
+    return data::preference_encoder(tokenizer, source, dataset.preference, *preferences,
+                                    dataset.training.variables);
   return data::chat_encoder(tokenizer, source, dataset.chat, dataset.training);
 }
 
@@ -143,7 +150,8 @@ Loaded load_dataset(const TrainConfig& config, const DatasetConfig& given, const
     return {std::move(store), false, report.reused};
   }
   data::SampleReport report;
-  auto store = data::load_samples(source_options(dataset), sample_encoder(dataset, tokenizer), cache, report);
+  auto store = data::load_samples(
+      source_options(dataset), sample_encoder(dataset, tokenizer, config.samples.preferences), cache, report);
   tell(dataset, report);
   return {std::move(store), true, report.cache.reused};
 }
@@ -258,7 +266,88 @@ void tell_too_long(const data::PackedSequences& sequences, const data::PackingOp
       name(options.excess_length)));
 }
 
+// Leaves out preferences that a sequence does not hold, or, where they are cut off, whose prompt leaves no
+// room for an answer. Gives how many are too long.
+std::int64_t fit_preferences(data::DocumentSet& set, const TrainConfig& config) {
+  const data::PreferenceKind kind = *config.samples.preferences;
+  std::int64_t too_long = 0, longest = 0;
+  const bool cuts = config.samples.excess_length == data::ExcessLength::truncate;
+  std::erase_if(set.documents, [&](const data::TokenRange& range) {
+    const data::Preference row = data::read_preference(*set.store, range, kind);
+    if (row.longest() <= config.sequence_len) return false;
+    ++too_long;
+    longest = std::max(longest, row.longest());
+    const std::int64_t prompt = std::max(row.chosen.prompt, row.rejected ? row.rejected->prompt : 0);
+    return !cuts || prompt >= config.sequence_len;
+  });
+  if (too_long == 0) return 0;
+  INGOT_CHECK(config.samples.excess_length != data::ExcessLength::raise && !set.documents.empty(),
+              InvalidConfig("sequence_len",
+                            fmt::format("is {}, but {} preferences are longer, the longest of {} tokens; "
+                                        "raise it, or set excess_length_strategy to drop or truncate",
+                                        config.sequence_len, too_long, longest)));
+  warn(fmt::format(
+      "sequence_len: {} preferences are longer than {} tokens and are {} "
+      "(excess_length_strategy: {})",
+      too_long, config.sequence_len, cuts ? "cut off" : "left out", name(config.samples.excess_length)));
+  return too_long;
+}
+
+// Prompts that leave room for an answer.
+std::vector<data::Prompt> load_all_prompts(const TrainConfig& config,
+                                           const std::vector<DatasetConfig>& datasets,
+                                           const text::Tokenizer& tokenizer) {
+  std::vector<data::Prompt> all;
+  for (const DatasetConfig& dataset : datasets) {
+    const std::string& source =
+        dataset.chat_template.empty() ? tokenizer.config().chat_template : dataset.chat_template;
+    std::vector<data::Prompt> prompts = data::load_prompts(source_options(dataset), tokenizer, source,
+                                                           dataset.preference, dataset.training.variables);
+    if (dataset.slice) {
+      const auto [first, last] = dataset.slice->of(std::ssize(prompts));
+      prompts = {prompts.begin() + first, prompts.begin() + last};
+    }
+    std::ranges::move(prompts, std::back_inserter(all));
+  }
+  const std::int64_t most = config.sequence_len - config.objective.grpo.max_completion_length;
+  const auto too_long = std::erase_if(all, [&](const auto& p) { return std::ssize(p.tokens) > most; });
+  if (too_long > 0)
+    warn(
+        fmt::format("sequence_len: {} prompts are left out: they have more than the {} tokens that "
+                    "trl.max_completion_length leaves",
+                    too_long, most));
+  INGOT_CHECK(!all.empty(),
+              InvalidConfig("sequence_len", fmt::format("no prompt has at most {} tokens", most)));
+  return all;
+}
+
+TrainingData prepare_prompts(const TrainConfig& config, const text::Tokenizer& tokenizer) {
+  TrainingData result;
+  result.prompts = load_all_prompts(config, config.datasets, tokenizer);
+  if (!config.validation_datasets.empty()) {
+    result.validation_prompts = load_all_prompts(config, config.validation_datasets, tokenizer);
+    return result;
+  }
+  const auto apart =
+      static_cast<std::size_t>(config.validation_split_ratio * static_cast<double>(result.prompts.size()));
+  const data::Permutation order(result.prompts.size(), config.seed, ~std::uint64_t{0});
+  std::vector<bool> chosen(result.prompts.size());
+  for (std::size_t i = 0; i < apart; ++i) chosen[order(i)] = true;
+  std::vector<data::Prompt> train;
+  for (std::size_t i = 0; i < chosen.size(); ++i)
+    (chosen[i] ? result.validation_prompts : train).push_back(std::move(result.prompts[i]));
+  result.prompts = std::move(train);
+  return result;
+}
+
 }  // namespace
+
+std::int32_t TrainingData::max_token() const {
+  if (train_documents.store != nullptr) return train_documents.store->max_token();
+  std::int32_t most = 0;
+  for (const data::Prompt& prompt : prompts) most = std::max(most, std::ranges::max(prompt.tokens));
+  return most;
+}
 
 void check_data_paths(const TrainConfig& config) {
   for (const auto* datasets : {&config.datasets, &config.validation_datasets}) {
@@ -324,6 +413,7 @@ text::Tokenizer run_tokenizer(const TrainConfig& config) {
 }
 
 TrainingData prepare_data(const TrainConfig& config, const text::Tokenizer& tokenizer) {
+  if (config.samples.prompts) return prepare_prompts(config, tokenizer);
   TrainingData result;
   data::DocumentSet all = load_documents(config, config.datasets, tokenizer, result.reused_cache);
   if (config.validation_datasets.empty()) {
@@ -334,6 +424,13 @@ TrainingData prepare_data(const TrainConfig& config, const text::Tokenizer& toke
     result.train_documents = std::move(all);
     bool reused = false;
     result.validation_documents = load_documents(config, config.validation_datasets, tokenizer, reused);
+  }
+  if (config.samples.preferences) {
+    result.preferences = config.samples.preferences;
+    result.too_long = fit_preferences(result.train_documents, config);
+    if (!result.validation_documents.documents.empty())
+      result.too_long += fit_preferences(result.validation_documents, config);
+    return result;
   }
   data::PackingOptions packing;
   packing.sequence_length = config.sequence_len;

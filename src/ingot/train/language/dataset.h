@@ -2,9 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "ingot/data/packing.h"
+#include "ingot/data/preference.h"
 #include "ingot/text/tokenizer.h"
 #include "ingot/train/language/config.h"
 
@@ -13,9 +16,16 @@ namespace ingot {
 /// The data of a run as token sequences.
 struct TrainingData {
   data::DocumentSet train_documents, validation_documents;
-  std::shared_ptr<const data::PackedSequences> train;
-  std::shared_ptr<const data::PackedSequences> validation;  ///< null where none was set apart
+  /// Null where the documents are preferences or prompts, which are not packed; `validation` also where none
+  /// was set apart.
+  std::shared_ptr<const data::PackedSequences> train, validation;
+  std::optional<data::PreferenceKind> preferences;
+  std::int64_t too_long = 0;                              ///< preferences that were left out or are cut off
+  std::vector<data::Prompt> prompts, validation_prompts;  ///< of a run whose answers are rewarded
   bool reused_cache = false;
+
+  /// The largest id in the data.
+  std::int32_t max_token() const;
 };
 
 /// The token that ends a document in tokenizers that are trained here.

@@ -15,6 +15,7 @@
 #include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
 #include "ingot/text/chat_templates.h"
+#include "ingot/train/language/objective_config.h"
 
 namespace ingot {
 namespace {
@@ -102,17 +103,69 @@ void read_own_format(const ConfigReader& type, data::InstructionFormat& f) {
 const Strings kTextTypes{"text", "completion", "pretrain"};
 const Strings kChatTypes{"chat_template", "chat",         "chat_template.default",
                          "messages",      "conversation", "sharegpt"};
-// Of other tasks than supervised fine-tuning.
-const Strings kPreferenceTypes{"preference",
-                               "dpo",
-                               "orpo",
-                               "kto",
-                               "chat_template.argilla",
-                               "bradley_terry.chat_template",
-                               "llama3.ultra",
-                               "chatml.ultra",
-                               "chatml.intel",
-                               "stepwise_supervised"};
+// Of preferences, which rl is for; below a template that is named, axolotl's names of what records look like.
+const Strings kPreferenceTypes{"preference", "prompt", "dpo", "orpo", "kto", "passthrough.default"};
+const Strings kTemplatedTypes{"chat_template", "chatml", "llama3"};
+const Strings kPreferenceForms{"default", "argilla", "argilla_chat", "icr", "intel", "prompt_pairs", "ultra"};
+const Strings kRewardTypes{"bradley_terry.chat_template", "stepwise_supervised"};
+
+bool is_one_of(const std::string& word, const Strings& words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+// "chatml.intel" as {"chatml", "intel"}; empty where it is no such type.
+std::pair<std::string, std::string> templated_type(const std::string& type) {
+  const std::size_t dot = type.find('.');
+  std::string prefix = type.substr(0, dot), form = dot == type.npos ? "default" : type.substr(dot + 1);
+  if (!is_one_of(prefix, kTemplatedTypes) || !is_one_of(form, kPreferenceForms)) return {};
+  return {std::move(prefix), std::move(form)};
+}
+
+// axolotl's user_defined.default.
+void read_own_preferences(const ConfigReader& type, data::PreferenceFields& f) {
+  f.prompt = type.get("field_prompt", f.prompt);
+  f.system = type.get("field_system", f.system);
+  f.chosen = type.get("field_chosen", f.chosen);
+  f.rejected = type.get("field_rejected", f.rejected);
+  f.completion = type.get("field_completion", f.completion);
+  f.label = type.get("field_label", f.label);
+  f.prompt_format = type.get("prompt_format", f.prompt_format);
+  f.chosen_format = type.get("chosen_format", f.chosen_format);
+  f.rejected_format = type.get("rejected_format", f.rejected_format);
+  f.completion_format = type.get("completion_format", f.completion_format);
+}
+
+void read_preference_type(const ConfigReader& entry, DatasetConfig& dataset) {
+  dataset.kind = DatasetKind::preference;
+  data::PreferenceFields& fields = dataset.preference;
+  if (entry.is_mapping("type")) return read_own_preferences(entry.section("type"), fields);
+  const auto type = entry.get("type", std::string("preference"));
+  if (type == "auto" || is_one_of(type, kPreferenceTypes)) return;
+  const auto [prefix, form] = templated_type(type);
+  if (prefix.empty()) {
+    Strings known = kPreferenceTypes;
+    for (const std::string& name : kTemplatedTypes)
+      for (const std::string& one : kPreferenceForms) known.push_back(fmt::format("{}.{}", name, one));
+    entry.fail("type", fmt::format("'{}' is not a type of preferences, which this run's rl needs; expected "
+                                   "one of {}, or a mapping with field_prompt, field_chosen and "
+                                   "field_rejected{}",
+                                   type, fmt::join(known, ", "), did_you_mean(type, known)));
+  }
+  fields.templated = true;
+  if (prefix != "chat_template") dataset.chat_template = *text::chat_template_by_name(prefix);
+}
+
+// Members of a record that axolotl names beside `type`.
+void read_preference_fields(const ConfigReader& entry, DatasetConfig& dataset) {
+  data::PreferenceFields& f = dataset.preference;
+  f.chosen = entry.get("field_chosen", f.chosen);
+  f.rejected = entry.get("field_rejected", f.rejected);
+  f.completion = entry.get("field_completion", f.completion);
+  f.label = entry.get("field_label", f.label);
+  f.prompt = entry.get("field_prompt", dataset.chat.messages.empty() ? f.prompt : dataset.chat.messages);
+  f.system = dataset.chat.system;
+  f.chat = dataset.chat;
+}
 
 void read_type(const ConfigReader& entry, DatasetConfig& dataset) {
   if (entry.is_mapping("type")) {
@@ -120,19 +173,21 @@ void read_type(const ConfigReader& entry, DatasetConfig& dataset) {
     return read_own_format(entry.section("type"), dataset.instruction);
   }
   const auto type = entry.get("type", std::string("auto"));
-  const auto is_one_of = [&](const Strings& names) { return std::ranges::find(names, type) != names.end(); };
   if (type == "auto") return;
-  if (is_one_of(kTextTypes)) {
+  if (is_one_of(type, kTextTypes)) {
     dataset.kind = DatasetKind::text;
-  } else if (is_one_of(kChatTypes)) {
+  } else if (is_one_of(type, kChatTypes)) {
     dataset.kind = DatasetKind::chat;
   } else if (type == "jsonl" || type == "json") {
     dataset.format = type == "json" ? data::SourceFormat::json : data::SourceFormat::jsonl;
   } else if (const auto format = data::instruction_format(type == "instruction" ? "alpaca" : type)) {
     dataset.kind = DatasetKind::instruction;
     dataset.instruction = *format;
-  } else if (is_one_of(kPreferenceTypes)) {
-    entry.fail("type", fmt::format("'{}' is of preference or reward data, which is not trained yet", type));
+  } else if (is_one_of(type, kRewardTypes)) {
+    entry.fail("type", fmt::format("'{}' is for reward models, which are not trained", type));
+  } else if (is_one_of(type, kPreferenceTypes) || !templated_type(type).first.empty()) {
+    entry.fail("type",
+               fmt::format("'{}' is of preferences, which need an objective: set rl, as in rl: dpo", type));
   } else {
     Strings known{"auto"};
     for (const Strings& names : {kTextTypes, kChatTypes, data::instruction_formats()})
@@ -250,7 +305,10 @@ void read_split(const ConfigReader& entry, DatasetConfig& dataset) {
 DatasetConfig read_dataset(const ConfigReader& entry, const SampleConfig& samples) {
   DatasetConfig dataset;
   dataset.path = entry.require<std::string>("path");
-  read_type(entry, dataset);
+  if (samples.preferences || samples.prompts)
+    read_preference_type(entry, dataset);
+  else
+    read_type(entry, dataset);
   read_format(entry, dataset);
   entry.alias("field", "text_field");
   entry.alias("text_column", "text_field");
@@ -259,6 +317,7 @@ DatasetConfig read_dataset(const ConfigReader& entry, const SampleConfig& sample
   if (dataset.text_field != usual && dataset.kind == DatasetKind::automatic) dataset.kind = DatasetKind::text;
   dataset.encoding = entry.get("encoding", dataset.encoding);
   read_chat(entry, dataset);
+  if (samples.preferences || samples.prompts) read_preference_fields(entry, dataset);
   read_training(entry, samples, dataset);
   read_template(entry, dataset.chat_template, nullptr);
   read_split(entry, dataset);
@@ -280,8 +339,10 @@ std::pair<std::int64_t, std::int64_t> DatasetSlice::of(std::int64_t count) const
   return {first, std::max(first, has_end ? at(end, end_percent) : count)};
 }
 
-SampleConfig read_sample_config(const ConfigReader& root) {
+SampleConfig read_sample_config(const ConfigReader& root, const ObjectiveConfig& objective) {
   SampleConfig samples;
+  samples.preferences = objective.preferences();
+  samples.prompts = objective.kind == ObjectiveKind::grpo;
   samples.train_on_inputs = root.get("train_on_inputs", false);
   samples.eot_tokens = root.get("eot_tokens", samples.eot_tokens);
   read_template(root, samples.chat_template, &samples.keep_tokenizers_template);

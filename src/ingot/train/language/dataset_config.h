@@ -9,10 +9,12 @@
 #include "ingot/data/chat_encoder.h"
 #include "ingot/data/documents.h"
 #include "ingot/data/packing.h"
+#include "ingot/data/preference.h"
 
 namespace ingot {
 
 class ConfigReader;
+struct ObjectiveConfig;
 
 /// What the records of a data set are.
 enum class DatasetKind : std::uint8_t {
@@ -20,6 +22,7 @@ enum class DatasetKind : std::uint8_t {
   text,
   chat,
   instruction,
+  preference,
 };
 
 /// A part of a data set's documents, as in "train[10%:20%]" or "train[:1000]": [begin, end), where less than
@@ -46,11 +49,15 @@ struct DatasetConfig {
   data::ChatFields chat;
   data::ChatTraining training;
   data::InstructionFormat instruction;
+  data::PreferenceFields preference;
   std::string chat_template;  ///< empty: the tokenizer's
 };
 
 /// What all data sets of a run share.
 struct SampleConfig {
+  /// Records hold preferences of this kind, as the run's objective wants; nothing: what is learned by itself.
+  std::optional<data::PreferenceKind> preferences;
+  bool prompts = false;  ///< records hold prompts, and whatever rewards look at
   bool train_on_inputs = false;
   std::vector<std::string> eot_tokens;
   std::string template_variables = "{}";  ///< a JSON object
@@ -64,7 +71,7 @@ struct SampleConfig {
 };
 
 /// Reads `train_on_inputs`, `chat_template`, `eot_tokens` and their kin.
-SampleConfig read_sample_config(const ConfigReader& root);
+SampleConfig read_sample_config(const ConfigReader& root, const ObjectiveConfig& objective);
 /// Reads the entries of a list of data sets, under axolotl's names.
 std::vector<DatasetConfig> read_datasets(const ConfigReader& root, std::string_view key,
                                          const SampleConfig& samples);

@@ -17,7 +17,6 @@
 #include "ingot/models/language/model_directory.h"
 #include "ingot/nn/with_values.h"
 #include "ingot/ops/cast.h"
-#include "ingot/train/language/baseline.h"
 #include "ingot/train/language/checkpoint.h"
 #include "ingot/train/language/memory_plan.h"
 
@@ -61,16 +60,31 @@ std::unique_ptr<LanguageModel> make_model(const TrainConfig& config, const text:
   return std::make_unique<LanguageModel>(finish_architecture(config, tokenizer), source);
 }
 
-std::int64_t count_steps(const TrainConfig& config, std::int64_t batches_per_epoch) {
+std::int64_t count_steps(const TrainConfig& config, double steps_per_epoch) {
   if (config.max_steps > 0) return config.max_steps;
-  const double steps = config.num_epochs * static_cast<double>(batches_per_epoch) /
-                       static_cast<double>(config.gradient_accumulation_steps);
-  return std::max<std::int64_t>(1, std::llround(steps));
+  return std::max<std::int64_t>(1, std::llround(config.num_epochs * steps_per_epoch));
 }
 
-// A quantized matrix quantizes its input only where that is f32.
-bool trains_in_halves(const TrainConfig& config) {
-  return config.adapter.quantizes_base() && config.dtype != DType::f32;
+void add_grpo_settings(Json& json, const GrpoConfig& grpo) {
+  json["trl.num_generations"] = grpo.num_generations;
+  json["trl.max_completion_length"] = grpo.max_completion_length;
+  json["trl.temperature"] = grpo.temperature;
+  json["trl.beta"] = grpo.beta;
+  json["trl.loss_type"] = static_cast<int>(grpo.loss_type);
+  json["trl.scale_rewards"] = static_cast<int>(grpo.scale_rewards);
+}
+
+void add_objective_settings(Json& json, const ObjectiveConfig& objective) {
+  json["rl"] = name(objective.kind);
+  if (objective.kind == ObjectiveKind::supervised) return;
+  json["rl_beta"] = objective.beta;
+  if (objective.kind == ObjectiveKind::grpo) add_grpo_settings(json, objective.grpo);
+  json["dpo_loss_type"] = static_cast<int>(objective.dpo_loss);
+  json["dpo_label_smoothing"] = objective.label_smoothing;
+  json["simpo_gamma"] = objective.simpo_gamma;
+  json["cpo_alpha"] = objective.cpo_alpha;
+  json["kto_desirable_weight"] = objective.desirable_weight;
+  json["kto_undesirable_weight"] = objective.undesirable_weight;
 }
 
 std::vector<std::string> paths_of(const std::vector<DatasetConfig>& datasets) {
@@ -98,10 +112,9 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   data_ = prepare_data(config_, *tokenizer_);
   model_ =
       make_model(config_, *tokenizer_, checkpoint.has_value() ? &*checkpoint : nullptr, adapters, device_);
-  INGOT_CHECK(model_->config.vocab_size >= data_.train_documents.store->max_token() + 1,
+  INGOT_CHECK(model_->config.vocab_size >= data_.max_token() + 1,
               InvalidConfig("tokenizer", fmt::format("its ids reach {}, but the model's vocabulary has {}",
-                                                     data_.train_documents.store->max_token(),
-                                                     model_->config.vocab_size)));
+                                                     data_.max_token(), model_->config.vocab_size)));
   model_->recompute = config_.recompute;
   if (config_.router_aux_loss_coef >= 0) model_->config.router_aux_loss_coef = config_.router_aux_loss_coef;
   const MemoryPlan plan = plan_memory(config_, model_->config);
@@ -109,20 +122,18 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
                backend(device_).memory_info().free + plan.parameters);  // which are there already
   flops_per_token_ = model_->config.training_flops_per_token(config_.sequence_len);
   if (config_.adapter.enabled) flops_per_token_ *= 2.0 / 3;  // no gradients of the base's weights
-  loader_ = std::make_unique<data::DataLoader>(
-      data_.train, data::LoaderOptions{.batch_size = config_.per_device_train_batch_size,
-                                       .seed = config_.seed,
-                                       .document_mask = config_.document_mask});
-  position_ = loader_->state();
-  total_steps_ = count_steps(config_, loader_->batches_per_epoch());
+  epochs_per_step_ = 1 / steps_per_epoch(config_, data_);
+  total_steps_ = count_steps(config_, 1 / epochs_per_step_);
+  if (config_.objective.has_reference())  // before the optimizer, which takes what trains
+    reference_ = std::make_unique<ReferenceModel>(config_, *model_);
   optimizer_ = std::make_unique<TrainOptimizer>(*model_, config_.optimizer,
                                                 run_schedule(config_, total_steps_), config_.ema_decay);
-  gradients_ = std::make_unique<GradientStep>(*model_, *optimizer_, config_);
-}
-
-std::optional<double> LanguageTask::bigram_baseline() const {
-  if (data_.validation == nullptr) return std::nullopt;
-  return bigram_loss(data_.train_documents, data_.validation_documents, model_->config.vocab_size);
+  objective_ = make_objective({.config = config_,
+                               .data = data_,
+                               .model = *model_,
+                               .tokenizer = *tokenizer_,
+                               .reference = reference_.get(),
+                               .optimizer = *optimizer_});
 }
 
 RunInfo LanguageTask::info() const {
@@ -133,7 +144,7 @@ RunInfo LanguageTask::info() const {
                                   c.hidden_size, c.num_attention_heads, c.vocab_size),
           .model_type = c.model_type,
           .parameters = c.parameter_count(),
-          .loss_unit = "nats per token",
+          .loss_unit = objective_->loss_unit(),
           .logging_steps = config_.logging_steps};
 }
 
@@ -152,64 +163,19 @@ void LanguageTask::write_model(const std::string& path) {
   directory.commit();
 }
 
-StepWork LanguageTask::gradients(std::int64_t step) {
-  std::vector<data::Batch> batches;
-  for (std::int64_t i = 0; i < config_.gradient_accumulation_steps; ++i) batches.push_back(*loader_->next());
-  position_ = batches.back().next;
-  return gradients_->run(batches, step);
-}
-
-void LanguageTask::read(std::span<const float> metrics, StepRecord& record) {
-  for (const float loss : metrics.first(metrics.size() - 1)) record.loss += static_cast<double>(loss);
-  record.grad_norm = static_cast<double>(metrics.back());
-}
-
 StepSize LanguageTask::step_size() const {
-  const auto tokens = static_cast<double>(config_.tokens_per_step());
-  return {.tokens = tokens,
-          .flops = tokens * flops_per_token_,
-          .epochs = static_cast<double>(config_.gradient_accumulation_steps) /
-                    static_cast<double>(loader_->batches_per_epoch())};
+  StepSize size = objective_->step_size();
+  size.flops = size.tokens * flops_per_token_;
+  size.epochs = epochs_per_step_;
+  return size;
 }
 
 std::string LanguageTask::divergence_advice() const {
   return "lower learning_rate, or find the operation with detect_anomaly: true";
 }
 
-std::optional<double> LanguageTask::evaluate() {
-  if (data_.validation == nullptr) return std::nullopt;
-  const NoGrad no_grad;
-  const WithValues with_values(trains_in_halves(config_));
-  data::DataLoader batches(data_.validation, {.batch_size = config_.per_device_train_batch_size,
-                                              .seed = config_.seed,
-                                              .shuffle = false,
-                                              .repeat = false,
-                                              .prefetch = 1,
-                                              .document_mask = config_.document_mask});
-  DeviceBatches sent(1, config_.per_device_train_batch_size, config_.sequence_len, device_);
-  std::vector<std::pair<Tensor, double>> losses;  // each with its targets; read when all are under way
-  for (std::int64_t i = 0; config_.eval_batches == 0 || i < config_.eval_batches; ++i) {
-    const std::optional<data::Batch> batch = batches.next();
-    if (!batch.has_value()) break;
-    if (batch->valid_targets == 0) continue;
-    sent.send(std::span(&*batch, 1));
-    losses.emplace_back(model_->loss(sent.input(0), sent.targets(0)), batch->valid_targets);
-  }
-  double sum = 0, targets = 0;
-  for (const auto& [loss, count] : losses) {
-    sum += loss.item() * count;
-    targets += count;
-  }
-  if (targets > 0) return sum / targets;
-  if (!std::exchange(told_of_no_targets_, true))
-    log(LogLevel::warn, "ingot::train",
-        "the validation data holds no token to predict (every document is one token long): there is no "
-        "validation loss, and no best checkpoint");
-  return std::nullopt;
-}
-
 std::vector<SampleRecord> LanguageTask::samples(std::int64_t step) {
-  const WithValues with_values(trains_in_halves(config_));
+  const WithValues with_values(config_.trains_in_halves());
   std::vector<SampleRecord> records;
   if (!sample_) return records;
   for (const std::string& prompt : config_.sample_prompts)
@@ -242,6 +208,7 @@ std::string LanguageTask::settings() const {
     json["lora_target_modules"] = lora.target_modules;
     json["lora_modules_to_save"] = lora.modules_to_save;
   }
+  add_objective_settings(json, config_.objective);
   json["train_seed"] = config_.seed;
   json["sequence_len"] = config_.sequence_len;
   json["sample_packing"] = config_.sample_packing;
@@ -255,7 +222,7 @@ std::string LanguageTask::state() const {
   return dump_json(Json{{"seed", config_.seed},
                         {"tokens_per_step", config_.tokens_per_step()},
                         {"datasets", paths_of(config_.datasets)},
-                        {"data", parse_json<Json>(position_.to_json(), "the data's position")}});
+                        {"data", parse_json<Json>(objective_->position().to_json(), "the data's position")}});
 }
 
 void LanguageTask::save(Checkpoint& checkpoint) {
@@ -278,16 +245,16 @@ std::string LanguageTask::write(const CheckpointDirectory& directory, std::int64
 // The model has the checkpoint's weights already.
 void LanguageTask::restore(const SavedCheckpoint& saved, TrainProgress& /*progress*/) {
   const Json json = parse_json<Json>(saved.state(), saved.state_path());
-  position_ = data::DataState::from_json(dump_json(json.at("data")), saved.state_path());
+  const data::DataState position = data::DataState::from_json(dump_json(json.at("data")), saved.state_path());
   const auto before = json.value("datasets", std::vector<std::string>{});
   INGOT_CHECK(
-      position_.fingerprint == loader_->state().fingerprint,
+      position.fingerprint == objective_->position().fingerprint,
       InvalidConfig("datasets",
                     fmt::format("[{}] do not hold the text that the run in {} was begun with{}; "
                                 "give that, or begin anew elsewhere",
                                 fmt::join(paths_of(config_.datasets), ", "), saved.path(),
                                 before.empty() ? "" : fmt::format(" ([{}])", fmt::join(before, ", ")))));
-  loader_->restore(position_);
+  objective_->restore(position);
 }
 
 }  // namespace ingot

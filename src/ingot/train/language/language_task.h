@@ -5,13 +5,12 @@
 #include <optional>
 #include <string>
 
-#include "ingot/data/loader.h"
 #include "ingot/kernels/matmul_precision.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/text/tokenizer.h"
 #include "ingot/train/language/config.h"
 #include "ingot/train/language/dataset.h"
-#include "ingot/train/language/gradient_step.h"
+#include "ingot/train/language/objective.h"
 #include "ingot/train/reporter.h"
 #include "ingot/train/task.h"
 
@@ -21,7 +20,8 @@ namespace ingot {
 using SampleFunction =
     std::function<std::string(const LanguageModel&, const text::Tokenizer&, const std::string& prompt)>;
 
-/// Pre-training of a language model, as a TrainConfig says.
+/// Training of a language model, as a TrainConfig says: model, tokenizer, optimiser and checkpoints. What its
+/// steps are is its Objective's.
 class LanguageTask : public TrainTask {
  public:
   /// Opens or makes tokenizer, data and model; those of `saved` where a run goes on. Nothing is written but
@@ -33,8 +33,8 @@ class LanguageTask : public TrainTask {
   LanguageModel& language_model() { return *model_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   std::int64_t total_steps() const { return total_steps_; }
-  /// bigram_loss() on the run's data; nothing without validation data.
-  std::optional<double> bigram_baseline() const;
+  /// Objective::bigram_baseline
+  std::optional<double> bigram_baseline() const { return objective_->bigram_baseline(); }
   /// What reporters show of it.
   RunInfo info() const;
   /// The weights, averaged where that was asked for, as a model directory.
@@ -42,11 +42,14 @@ class LanguageTask : public TrainTask {
 
   ModuleRef model() override { return *model_; }
   TrainOptimizer& optimizer() override { return *optimizer_; }
-  StepWork gradients(std::int64_t step) override;
-  void read(std::span<const float> metrics, StepRecord& record) override;
+  StepWork gradients(std::int64_t step) override { return objective_->gradients(step); }
+  void read(std::span<const float> metrics, StepRecord& record) override {
+    objective_->read(metrics, record);
+  }
   StepSize step_size() const override;
   std::string divergence_advice() const override;
-  std::optional<double> evaluate() override;
+  std::optional<double> evaluate() override { return objective_->evaluate(); }
+  void read_evaluation(EvalRecord& record) const override { objective_->read_evaluation(record); }
   std::vector<SampleRecord> samples(std::int64_t step) override;
   std::string settings() const override;
   std::string state() const override;
@@ -63,13 +66,11 @@ class LanguageTask : public TrainTask {
   std::optional<text::Tokenizer> tokenizer_;
   TrainingData data_;
   std::unique_ptr<LanguageModel> model_;
-  std::unique_ptr<data::DataLoader> loader_;
+  std::unique_ptr<ReferenceModel> reference_;  // null: the objective has none
   std::unique_ptr<TrainOptimizer> optimizer_;
-  std::unique_ptr<GradientStep> gradients_;
-  data::DataState position_;  // behind the last step
+  std::unique_ptr<Objective> objective_;
   std::int64_t total_steps_ = 0;
-  double flops_per_token_ = 0;
-  bool told_of_no_targets_ = false;
+  double flops_per_token_ = 0, epochs_per_step_ = 0;
 };
 
 }  // namespace ingot

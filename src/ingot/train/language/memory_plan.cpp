@@ -11,6 +11,7 @@
 #include "ingot/kernels/dynamic_map.h"
 #include "ingot/kernels/master_weight.h"
 #include "ingot/ops/loss.h"
+#include "ingot/train/language/reference.h"
 
 namespace ingot {
 namespace {
@@ -139,9 +140,13 @@ std::size_t optimizer_bytes(const TrainConfig& config, const LanguageConfig& mod
 }  // namespace
 
 std::vector<std::pair<std::string, std::size_t>> MemoryPlan::parts() const {
-  std::vector<std::pair<std::string, std::size_t>> list{
-      {"parameters", parameters},   {"gradients", gradients},  {"optimizer", optimizer}, {"ema", ema},
-      {"activations", activations}, {"transients", transients}};
+  std::vector<std::pair<std::string, std::size_t>> list{{"parameters", parameters},
+                                                        {"reference model", reference},
+                                                        {"gradients", gradients},
+                                                        {"optimizer", optimizer},
+                                                        {"ema", ema},
+                                                        {"activations", activations},
+                                                        {"transients", transients}};
   std::ranges::sort(list, [](const auto& a, const auto& b) { return a.second > b.second; });
   std::erase_if(list, [](const auto& part) { return part.second == 0; });
   return list;
@@ -155,7 +160,10 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   const bool on_card = !on.host_memory;
   const auto count = static_cast<std::size_t>(model.parameter_count());
   const std::size_t size = byte_size(config.dtype);
-  const auto tokens = static_cast<std::size_t>(config.per_device_train_batch_size * config.sequence_len);
+  // Both answers of a pair go through the model together.
+  const std::int64_t rows = config.objective.preferences() == data::PreferenceKind::pair ? 2 : 1;
+  const auto tokens =
+      static_cast<std::size_t>(rows * config.per_device_train_batch_size * config.sequence_len);
   const auto hidden = static_cast<std::size_t>(model.hidden_size);
   MemoryPlan plan;
   plan.on_card = on_card;
@@ -163,6 +171,7 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
   const auto trained = adapter.enabled ? static_cast<std::size_t>(adapter.parameter_count(model)) : count;
   plan.parameters =
       adapter.enabled ? adapter.base_bytes(model, config.dtype) + trained * sizeof(float) : count * size;
+  if (ReferenceModel::is_copied(config)) plan.reference = plan.parameters;
   plan.gradients = trained * (adapter.enabled ? sizeof(float) : size);
   plan.optimizer = optimizer_bytes(config, model, static_cast<std::int64_t>(trained));
   plan.ema = config.ema_decay > 0 ? trained * 4 : 0;

@@ -12,6 +12,7 @@ namespace ingot {
 /// What a training run will hold at its peak, in bytes, computed before it starts.
 struct MemoryPlan {
   std::size_t parameters = 0;
+  std::size_t reference = 0;  ///< a frozen copy, for objectives that compare with it
   std::size_t gradients = 0;
   std::size_t optimizer = 0;
   std::size_t ema = 0;
@@ -19,7 +20,9 @@ struct MemoryPlan {
   /// Gradients of activations, and a layer that runs again; or the logits of one chunk.
   std::size_t transients = 0;
   bool on_card = false;
-  std::size_t total() const { return parameters + gradients + optimizer + ema + activations + transients; }
+  std::size_t total() const {
+    return parameters + reference + gradients + optimizer + ema + activations + transients;
+  }
   /// The total and what an allocator cannot use beside it: a tenth, on a card only of what comes and goes in
   /// a step, as the rest are a few large blocks of exact size.
   std::size_t needed() const;

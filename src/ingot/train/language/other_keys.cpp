@@ -178,7 +178,6 @@ struct Refused {
   const char* advice;
 };
 constexpr std::array kRefused{
-    Refused{"rl", "preferences and rewards are not trained yet; SFT on chats is type: chat_template"},
     Refused{"reward_model", "reward models are not trained; leave it out"},
     Refused{"process_reward_model", "reward models are not trained; leave it out"},
     Refused{"kd_trainer", "distillation is not available; leave it out"},
@@ -206,7 +205,6 @@ constexpr std::array kRefused{
     Refused{"fp8", "FP8 is not available; write bf16: true"},
     Refused{"recipe", "recipes are not available; write torch_dtype: bf16"},
     Refused{"ebft", "this objective is not available; SFT on chats is type: chat_template"},
-    Refused{"trl", "preferences and rewards are not trained yet"},
     Refused{"diffusion", "diffusion models are not trained"},
     Refused{"use_eaft", "weighted losses are not available; leave it out"},
     Refused{"use_dynamic_finetuning", "weighted losses are not available; leave it out"},

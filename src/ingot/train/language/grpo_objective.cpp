@@ -1,0 +1,241 @@
+#include "ingot/train/language/grpo_objective.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/autograd/engine.h"
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/hash.h"
+#include "ingot/base/json.h"
+#include "ingot/base/rng.h"
+#include "ingot/data/shuffle.h"
+#include "ingot/infer/engine.h"
+#include "ingot/infer/generation_config.h"
+#include "ingot/nn/with_values.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/random.h"
+#include "ingot/ops/view.h"
+
+namespace ingot {
+namespace {
+
+constexpr std::uint64_t kEvaluation = ~std::uint64_t{0};  // a step that no training reaches
+
+std::string fingerprint_of_prompts(const TrainConfig& config, const std::vector<data::Prompt>& prompts) {
+  std::string text = fmt::format("prompts {}", config.seed);
+  for (const data::Prompt& prompt : prompts) text += "\n" + prompt.text + "\n" + prompt.record;
+  return sha256_hex(text);
+}
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+}  // namespace
+
+GrpoObjective::GrpoObjective(const ObjectiveParts& parts)
+    : config_(parts.config),
+      grpo_(config_.objective.grpo),
+      data_(parts.data),
+      model_(parts.model),
+      tokenizer_(parts.tokenizer),
+      reference_(parts.reference),
+      optimizer_(parts.optimizer) {
+  for (const RewardConfig& reward : grpo_.rewards) rewards_.push_back(make_reward(reward));
+  end_tokens_ = infer::find_end_tokens(infer::GenerationConfig::of_model(config_.model), tokenizer_);
+  position_.fingerprint = fingerprint_of_prompts(config_, data_.prompts);
+}
+
+GrpoObjective::Prompts GrpoObjective::next_prompts(data::DataState& position) const {
+  Prompts prompts;
+  const std::int64_t answers = config_.per_device_train_batch_size * config_.gradient_accumulation_steps;
+  while (std::ssize(prompts) < answers) {
+    if (position.position == data_.prompts.size()) {
+      position.position = 0;
+      ++position.epoch;
+    }
+    const data::Permutation order(data_.prompts.size(), config_.seed, position.epoch);
+    const data::Prompt* prompt = &data_.prompts[order(position.position++)];
+    prompts.insert(prompts.end(), static_cast<std::size_t>(grpo_.num_generations), prompt);
+  }
+  return prompts;
+}
+
+// By the engine, with the very weights that train.
+std::vector<GrpoObjective::Answer> GrpoObjective::answer(const Prompts& prompts, std::uint64_t stream) const {
+  const WithValues with_values(config_.trains_in_halves());
+  infer::Engine engine(model_, {.context = config_.sequence_len, .capture = config_.cuda_graphs});
+  const auto is_end = [this](std::int32_t token) {
+    return std::ranges::find(end_tokens_, token) != end_tokens_.end();
+  };
+  std::vector<std::shared_ptr<infer::Sequence>> sequences;
+  sequences.reserve(prompts.size());
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    infer::Request request{.prompt = prompts[i]->tokens, .max_tokens = grpo_.max_completion_length};
+    request.sampling = {.temperature = grpo_.temperature,
+                        .top_k = grpo_.top_k,
+                        .top_p = grpo_.top_p,
+                        .min_p = grpo_.min_p,
+                        .repetition_penalty = grpo_.repetition_penalty,
+                        .seed = mix_stream(mix_stream(config_.seed, stream), i)};
+    request.on_token = [is_end](std::int32_t token) { return !is_end(token); };  // which stays in the answer
+    sequences.push_back(engine.start(std::move(request)));
+  }
+  engine.run();
+  std::vector<Answer> answers;
+  answers.reserve(prompts.size());
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const std::vector<std::int32_t>& written = sequences[i]->result().tokens;
+    Answer answer{.sequence = {.tokens = prompts[i]->tokens, .prompt = std::ssize(prompts[i]->tokens)}};
+    answer.sequence.tokens.insert(answer.sequence.tokens.end(), written.begin(), written.end());
+    answer.ended = is_end(written.back());
+    answer.text = tokenizer_.decode(std::span(written).first(written.size() - (answer.ended ? 1 : 0)));
+    answers.push_back(std::move(answer));
+  }
+  return answers;
+}
+
+std::vector<std::vector<double>> GrpoObjective::score(const Prompts& prompts,
+                                                      const std::vector<Answer>& answers,
+                                                      const std::string& when) const {
+  std::vector<nlohmann::ordered_json> records;
+  records.reserve(prompts.size());
+  std::vector<AnswerToScore> to_score;
+  to_score.reserve(prompts.size());
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    records.push_back(parse_json<nlohmann::ordered_json>(prompts[i]->record, "the record"));
+    to_score.push_back({prompts[i]->text, answers[i].text, &records.back()});
+  }
+  std::vector<std::vector<double>> scores;
+  scores.reserve(rewards_.size());
+  for (std::size_t r = 0; r < rewards_.size(); ++r) {
+    try {
+      scores.push_back(rewards_[r]->score(to_score));
+    } catch (const RewardFailure& failure) {
+      const data::Prompt& prompt = *prompts[failure.answer];
+      throw StepRefused(fmt::format("{}: reward '{}' failed on an answer to the prompt of {}, {}: {}", when,
+                                    grpo_.rewards[r].name, prompt.place.path, prompt.place.place,
+                                    failure.what()));
+    }
+  }
+  return scores;
+}
+
+StepWork GrpoObjective::gradients(std::int64_t step) {
+  data::DataState position = position_;
+  const Prompts prompts = next_prompts(position);
+  const std::vector<Answer> answers = answer(prompts, static_cast<std::uint64_t>(step));
+  const auto scores = score(prompts, answers, fmt::format("training step {}", step + 1));
+  position_ = position;
+  const Advantages advantages = group_advantages(grpo_, scores);
+  const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), 0));
+  const Tensor metrics = learn(answers, advantages);
+  measure(answers, scores, advantages);
+  const ClippedNorm clipped = optimizer_.measure_gradients();
+  const NoGrad no_grad;
+  const std::vector<Tensor> all{metrics, reshape(clipped.norm, {1})};
+  return {.metrics = concat(all), .grad_scale = clipped.factor};
+}
+
+// Gradients of all micro-batches. Gives the loss, the divergence and the share that was clipped.
+Tensor GrpoObjective::learn(const std::vector<Answer>& answers, const Advantages& advantages) {
+  const auto rows = static_cast<std::size_t>(config_.per_device_train_batch_size);
+  const auto counts = [&](const Answer& answer) { return answer.ended || !grpo_.mask_truncated_completions; };
+  double step_tokens = 0;
+  for (const Answer& answer : answers)
+    if (counts(answer)) step_tokens += static_cast<double>(answer.sequence.size() - answer.sequence.prompt);
+  Tensor sums;
+  for (std::size_t begin = 0; begin < answers.size(); begin += rows) {
+    std::vector<const data::PromptedAnswer*> sequences;
+    std::vector<float> advantage, counted;
+    sequences.reserve(rows);
+    advantage.reserve(rows);
+    counted.reserve(rows);
+    for (std::size_t i = begin; i < begin + rows; ++i) {
+      sequences.push_back(&answers[i].sequence);
+      advantage.push_back(static_cast<float>(advantages.advantages[i]));
+      counted.push_back(counts(answers[i]) ? 1.0F : 0.0F);
+    }
+    const Shape column{static_cast<std::int64_t>(rows), 1};
+    const AnswerBatch batch = make_answer_batch(sequences, 0, config_.sequence_len, model_.device());
+    const auto log_probs = [&](const LanguageModel& model) {
+      return answer_log_probs(model, hidden_of(model, batch), batch, grpo_.temperature);
+    };
+    GrpoBatch part{.mask = batch.mask * to(Tensor::from(counted, column), model_.device()),
+                   .advantages = to(Tensor::from(advantage, column), model_.device()),
+                   .micro_batches = static_cast<std::int64_t>(answers.size() / rows),
+                   .step_tokens = step_tokens};
+    if (reference_ != nullptr)
+      reference_->run([&](const LanguageModel& reference) { part.reference = log_probs(reference); });
+    part.log_probs = log_probs(model_);
+    const GrpoLoss result = grpo_loss(grpo_, part);
+    backward(result.loss);
+    const NoGrad no_grad;
+    const double share = static_cast<double>(rows) / static_cast<double>(answers.size());
+    const Tensor kl =
+        result.kl.defined() ? result.kl * share : Tensor::zeros({}, DType::f32, model_.device());
+    const std::vector<Tensor> values{reshape(result.loss.detach(), {1}), reshape(kl, {1}),
+                                     reshape(result.clipped * share, {1})};
+    sums = sums.defined() ? sums + concat(values) : concat(values);
+  }
+  return sums;
+}
+
+// trl's names.
+void GrpoObjective::measure(const std::vector<Answer>& answers,
+                            const std::vector<std::vector<double>>& scores, const Advantages& advantages) {
+  NamedValues measured{{"reward", mean_of(advantages.rewards)},
+                       {"reward_std", advantages.std_of_rewards},
+                       {"frac_reward_zero_std", advantages.groups_alike}};
+  for (std::size_t r = 0; r < scores.size(); ++r)
+    measured.emplace_back(fmt::format("rewards/{}/mean", grpo_.rewards[r].name), mean_of(scores[r]));
+  std::vector<double> lengths;
+  lengths.reserve(answers.size());
+  double truncated = 0;
+  for (const Answer& answer : answers) {
+    lengths.push_back(static_cast<double>(answer.sequence.size() - answer.sequence.prompt));
+    truncated += answer.ended ? 0 : 1;
+  }
+  measured.emplace_back("completions/mean_length", mean_of(lengths));
+  measured.emplace_back("completions/max_length", *std::ranges::max_element(lengths));
+  measured.emplace_back("completions/clipped_ratio", truncated / static_cast<double>(answers.size()));
+  measured_.push_back(std::move(measured));
+}
+
+void GrpoObjective::read(std::span<const float> metrics, StepRecord& record) {
+  record.loss = static_cast<double>(metrics[0]);
+  record.grad_norm = static_cast<double>(metrics.back());
+  record.values = std::move(measured_.front());
+  measured_.pop_front();
+  if (reference_ != nullptr) record.values.emplace_back("kl", static_cast<double>(metrics[1]));
+  record.values.emplace_back("clip_ratio/region_mean", static_cast<double>(metrics[2]));
+}
+
+std::optional<double> GrpoObjective::evaluate() {
+  if (data_.validation_prompts.empty()) return std::nullopt;
+  const std::size_t most =
+      config_.eval_batches == 0
+          ? data_.validation_prompts.size()
+          : static_cast<std::size_t>(config_.eval_batches * config_.per_device_train_batch_size);
+  Prompts prompts;
+  for (std::size_t i = 0; i < std::min(most, data_.validation_prompts.size()); ++i)
+    prompts.push_back(&data_.validation_prompts[i]);
+  const NoGrad no_grad;
+  const std::vector<Answer> answers = answer(prompts, kEvaluation);
+  const auto scores = score(prompts, answers, "evaluation");
+  double reward = 0;
+  evaluated_.clear();
+  for (std::size_t r = 0; r < scores.size(); ++r) {
+    evaluated_.emplace_back(fmt::format("rewards/{}/mean", grpo_.rewards[r].name), mean_of(scores[r]));
+    reward += grpo_.rewards[r].weight * mean_of(scores[r]);
+  }
+  evaluated_.insert(evaluated_.begin(), {"reward", reward});
+  return -reward;
+}
+
+}  // namespace ingot

@@ -1,0 +1,24 @@
+#include "ingot/train/language/objective.h"
+
+#include "ingot/train/language/grpo_objective.h"
+#include "ingot/train/language/preference_objective.h"
+#include "ingot/train/language/supervised_objective.h"
+
+namespace ingot {
+
+std::unique_ptr<Objective> make_objective(const ObjectiveParts& parts) {
+  if (parts.config.objective.kind == ObjectiveKind::grpo) return std::make_unique<GrpoObjective>(parts);
+  if (parts.config.objective.preferences()) return std::make_unique<PreferenceObjective>(parts);
+  return std::make_unique<SupervisedObjective>(parts);
+}
+
+double steps_per_epoch(const TrainConfig& config, const TrainingData& data) {
+  const auto rows = data.train != nullptr   ? data.train->size()
+                    : !data.prompts.empty() ? std::ssize(data.prompts) * config.objective.grpo.num_generations
+                                            : std::ssize(data.train_documents.documents);
+  const std::int64_t batch = config.per_device_train_batch_size;
+  return static_cast<double>((rows + batch - 1) / batch) /
+         static_cast<double>(config.gradient_accumulation_steps);
+}
+
+}  // namespace ingot

@@ -1,0 +1,235 @@
+#include "ingot/train/language/preference_objective.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "ingot/autograd/engine.h"
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/base/hash.h"
+#include "ingot/base/rng.h"
+#include "ingot/data/shuffle.h"
+#include "ingot/nn/with_values.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
+#include "ingot/ops/loss.h"
+#include "ingot/ops/random.h"
+#include "ingot/ops/reduce.h"
+#include "ingot/ops/view.h"
+
+namespace ingot {
+namespace {
+
+std::string fingerprint_of(const TrainConfig& config, const data::DocumentSet& documents) {
+  std::string text = fmt::format("preferences {} {} {}", documents.store->key(), config.seed,
+                                 static_cast<int>(*config.samples.preferences));
+  for (const data::TokenRange& range : documents.documents) text += fmt::format(" {}", range.begin);
+  return sha256_hex(text);
+}
+
+// [loss, metrics...] as one vector.
+Tensor as_vector(const PreferenceLoss& result) {
+  std::vector<Tensor> values{reshape(result.loss.detach(), {1})};
+  for (const auto& [name, value] : result.metrics) values.push_back(reshape(value, {1}));
+  return concat(values);
+}
+
+}  // namespace
+
+PreferenceObjective::PreferenceObjective(const ObjectiveParts& parts)
+    : config_(parts.config),
+      data_(parts.data),
+      model_(parts.model),
+      reference_(parts.reference),
+      optimizer_(parts.optimizer) {
+  INGOT_CHECK(config_.objective.kind != ObjectiveKind::kto || config_.per_device_train_batch_size > 1,
+              InvalidConfig("per_device_train_batch_size",
+                            "is 1, but KTO compares with answers to the other prompts of a batch; set 2 or "
+                            "more"));
+  position_.fingerprint = fingerprint_of(config_, data_.train_documents);
+}
+
+PreferenceObjective::Rows PreferenceObjective::next_rows() {
+  const auto& documents = data_.train_documents.documents;
+  Rows rows;
+  while (std::ssize(rows) < config_.per_device_train_batch_size) {
+    if (position_.position == documents.size()) {
+      position_.position = 0;
+      ++position_.epoch;
+    }
+    const data::Permutation order(documents.size(), config_.seed, position_.epoch);
+    rows.push_back(data::read_preference(*data_.train_documents.store, documents[order(position_.position++)],
+                                         *data_.preferences));
+  }
+  return rows;
+}
+
+AnswerBatch PreferenceObjective::batch(std::span<const data::PromptedAnswer* const> answers) const {
+  return make_answer_batch(answers, pad_id_, config_.sequence_len, model_.device());
+}
+
+Tensor PreferenceObjective::log_probs(const LanguageModel& model, const AnswerBatch& batch) const {
+  return sum(answer_log_probs(model, hidden_of(model, batch), batch), {1});
+}
+
+PreferenceLoss PreferenceObjective::loss(const Rows& rows) const {
+  return *data_.preferences == data::PreferenceKind::pair ? loss_of_pairs(rows) : loss_of_verdicts(rows);
+}
+
+// Chosen and rejected answers go through the model together.
+PreferenceLoss PreferenceObjective::loss_of_pairs(const Rows& rows) const {
+  const auto count = std::ssize(rows);
+  std::vector<const data::PromptedAnswer*> answers;
+  answers.reserve(2 * rows.size());
+  for (const data::Preference& row : rows) answers.push_back(&row.chosen);
+  for (const data::Preference& row : rows) answers.push_back(&*row.rejected);
+  const AnswerBatch all = batch(answers);
+  PairLogProbs pairs;
+  if (reference_ != nullptr)
+    reference_->run([&](const LanguageModel& reference) {
+      const Tensor before = log_probs(reference, all);
+      pairs.reference_chosen = narrow(before, 0, 0, count);
+      pairs.reference_rejected = narrow(before, 0, count, count);
+    });
+  const Tensor hidden = hidden_of(model_, all);
+  const Tensor sums = sum(answer_log_probs(model_, hidden, all), {1});
+  pairs.chosen = narrow(sums, 0, 0, count);
+  pairs.rejected = narrow(sums, 0, count, count);
+  pairs.chosen_length = narrow(all.lengths, 0, 0, count);
+  pairs.rejected_length = narrow(all.lengths, 0, count, count);
+  if (config_.objective.kind == ObjectiveKind::simpo)
+    pairs.nll = -(sum(pairs.chosen) / sum(pairs.chosen_length));
+  if (config_.objective.kind == ObjectiveKind::orpo) {  // of the prompt, too
+    const Tensor states = narrow(hidden, 0, 0, count);
+    LinearCrossEntropyLoss options;
+    options.softcap = static_cast<float>(model_.config.final_logit_softcapping);
+    pairs.nll =
+        linear_cross_entropy(states * model_.config.logit_scale, model_.head().effective(states.dtype()),
+                             narrow(all.all_targets, 0, 0, count), options);
+  }
+  return pair_loss(config_.objective, pairs);
+}
+
+PreferenceLoss PreferenceObjective::loss_of_verdicts(const Rows& rows) const {
+  std::vector<const data::PromptedAnswer*> answers, mismatched;
+  std::vector<data::PromptedAnswer> others;
+  std::vector<float> desirable;
+  answers.reserve(rows.size());
+  mismatched.reserve(rows.size());
+  others.reserve(rows.size());
+  desirable.reserve(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const data::PromptedAnswer& answer = rows[i].chosen;
+    const data::PromptedAnswer& before = rows[(i + rows.size() - 1) % rows.size()].chosen;
+    data::PromptedAnswer other{.prompt = answer.prompt};
+    other.tokens.assign(answer.tokens.begin(), answer.tokens.begin() + answer.prompt);
+    other.tokens.insert(other.tokens.end(), before.tokens.begin() + before.prompt, before.tokens.end());
+    others.push_back(std::move(other));
+    desirable.push_back(rows[i].desirable ? 1.0F : 0.0F);
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    answers.push_back(&rows[i].chosen);
+    mismatched.push_back(&others[i]);
+  }
+  const AnswerBatch right = batch(answers), wrong = batch(mismatched);
+  VerdictLogProbs result;
+  result.desirable = to(Tensor::from(desirable, {std::ssize(desirable)}), model_.device());
+  reference_->run([&](const LanguageModel& reference) {
+    result.reference = log_probs(reference, right);
+    result.reference_mismatched = log_probs(reference, wrong);
+  });
+  {
+    const NoGrad no_grad;
+    const WithValues with_values(config_.adapter.quantizes_base());
+    result.mismatched = log_probs(model_, wrong);
+  }
+  result.answers = log_probs(model_, right);
+  return verdict_loss(config_.objective, result);
+}
+
+StepWork PreferenceObjective::gradients(std::int64_t step) {
+  const std::int64_t count = config_.gradient_accumulation_steps;
+  Tensor metrics;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Rows rows = next_rows();
+    const RandomScope random(config_.seed,
+                             mix_stream(static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(i)));
+    const PreferenceLoss result = loss(rows);
+    backward(result.loss / static_cast<double>(count));
+    const NoGrad no_grad;
+    const Tensor part = as_vector(result) / static_cast<double>(count);
+    metrics = metrics.defined() ? metrics + part : part;
+    names_.clear();
+    for (const auto& [name, value] : result.metrics) names_.push_back(name);
+  }
+  const ClippedNorm clipped = optimizer_.measure_gradients();
+  const NoGrad no_grad;
+  const std::vector<Tensor> all{metrics, reshape(clipped.norm, {1})};
+  return {.metrics = concat(all), .grad_scale = clipped.factor};
+}
+
+// Those of a verdict are sums over a batch and counts: means of them are as good.
+NamedValues PreferenceObjective::metrics_of(std::span<const double> means) const {
+  NamedValues metrics;
+  for (std::size_t i = 0; i < names_.size(); ++i) metrics.emplace_back(names_[i], means[i]);
+  if (*data_.preferences == data::PreferenceKind::pair) return metrics;
+  const auto take = [&](std::string_view name) -> double& {
+    return std::ranges::find(metrics, name, [](const auto& m) { return std::string_view(m.first); })->second;
+  };
+  for (const std::string side : {"chosen", "rejected"}) {
+    const double answers = take("count/" + side);
+    for (const std::string what : {"rewards/", "logps/"})
+      take(what + side) = answers > 0 ? take(what + side) / answers : std::nan("");
+  }
+  const double margin = take("rewards/chosen") - take("rewards/rejected");
+  metrics.emplace_back("rewards/margins", margin);
+  std::erase_if(metrics, [](const auto& m) { return m.first.starts_with("count/") || std::isnan(m.second); });
+  std::ranges::rotate(metrics, metrics.end() - 1);
+  return metrics;
+}
+
+void PreferenceObjective::read(std::span<const float> metrics, StepRecord& record) {
+  record.loss = static_cast<double>(metrics.front());
+  record.grad_norm = static_cast<double>(metrics.back());
+  const std::vector<double> means(metrics.begin() + 1, metrics.end() - 1);
+  record.values = metrics_of(means);
+}
+
+StepSize PreferenceObjective::step_size() const {
+  const data::DocumentSet& train = data_.train_documents;
+  const double mean = static_cast<double>(train.tokens()) / static_cast<double>(train.documents.size());
+  return {.tokens = mean * static_cast<double>(config_.per_device_train_batch_size *
+                                               config_.gradient_accumulation_steps)};
+}
+
+std::optional<double> PreferenceObjective::evaluate() {
+  const auto& documents = data_.validation_documents.documents;
+  if (documents.empty()) return std::nullopt;
+  const NoGrad no_grad;
+  const WithValues with_values(config_.adapter.quantizes_base());
+  std::vector<double> sums;
+  std::size_t rows_done = 0;
+  std::int64_t batches = 0;
+  while (rows_done < documents.size() && (config_.eval_batches == 0 || batches++ < config_.eval_batches)) {
+    Rows rows;
+    for (; rows_done < documents.size() && std::ssize(rows) < config_.per_device_train_batch_size;
+         ++rows_done)
+      rows.push_back(
+          data::read_preference(*data_.validation_documents.store, documents[rows_done], *data_.preferences));
+    const PreferenceLoss result = loss(rows);
+    names_.clear();
+    for (const auto& [name, value] : result.metrics) names_.push_back(name);
+    const std::vector<float> values = to(as_vector(result), kCpu).to_vector<float>();
+    sums.resize(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      sums[i] += static_cast<double>(values[i]) * static_cast<double>(rows.size());
+  }
+  for (double& value : sums) value /= static_cast<double>(rows_done);
+  evaluated_ = metrics_of(std::span(sums).subspan(1));
+  return sums.front();
+}
+
+}  // namespace ingot

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <vector>
+
+#include "ingot/train/language/answer_batch.h"
+#include "ingot/train/language/objective.h"
+#include "ingot/train/language/preference_loss.h"
+
+namespace ingot {
+
+/// Pairs of answers (DPO, IPO, ORPO, SimPO) or single ones with a verdict (KTO): PreferenceLoss of each
+/// micro-batch of so many rows, averaged over those of a step.
+class PreferenceObjective : public Objective {
+ public:
+  explicit PreferenceObjective(const ObjectiveParts& parts);
+
+  StepWork gradients(std::int64_t step) override;
+  void read(std::span<const float> metrics, StepRecord& record) override;
+  StepSize step_size() const override;
+  std::optional<double> evaluate() override;
+  void read_evaluation(EvalRecord& record) const override { record.values = evaluated_; }
+  data::DataState position() const override { return position_; }
+  void restore(const data::DataState& position) override { position_ = position; }
+
+ private:
+  using Rows = std::vector<data::Preference>;
+  Rows next_rows();
+  PreferenceLoss loss(const Rows& rows) const;
+  PreferenceLoss loss_of_pairs(const Rows& rows) const;
+  PreferenceLoss loss_of_verdicts(const Rows& rows) const;
+  AnswerBatch batch(std::span<const data::PromptedAnswer* const> answers) const;
+  Tensor log_probs(const LanguageModel& model, const AnswerBatch& batch) const;
+  NamedValues metrics_of(std::span<const double> means) const;
+
+  const TrainConfig& config_;
+  const TrainingData& data_;
+  LanguageModel& model_;
+  const ReferenceModel* reference_;
+  TrainOptimizer& optimizer_;
+  std::int32_t pad_id_ = 0;
+  data::DataState position_;        // behind the last step
+  std::vector<std::string> names_;  // of the metrics
+  NamedValues evaluated_;
+};
+
+}  // namespace ingot

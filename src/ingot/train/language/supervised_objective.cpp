@@ -1,0 +1,81 @@
+#include "ingot/train/language/supervised_objective.h"
+
+#include <utility>
+#include <vector>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/log.h"
+#include "ingot/nn/with_values.h"
+#include "ingot/train/language/baseline.h"
+
+namespace ingot {
+
+SupervisedObjective::SupervisedObjective(const ObjectiveParts& parts)
+    : config_(parts.config),
+      data_(parts.data),
+      model_(parts.model),
+      loader_(data_.train, {.batch_size = config_.per_device_train_batch_size,
+                            .seed = config_.seed,
+                            .document_mask = config_.document_mask}),
+      gradients_(model_, parts.optimizer, config_),
+      position_(loader_.state()) {}
+
+StepWork SupervisedObjective::gradients(std::int64_t step) {
+  std::vector<data::Batch> batches;
+  for (std::int64_t i = 0; i < config_.gradient_accumulation_steps; ++i) batches.push_back(*loader_.next());
+  position_ = batches.back().next;
+  return gradients_.run(batches, step);
+}
+
+void SupervisedObjective::read(std::span<const float> metrics, StepRecord& record) {
+  for (const float loss : metrics.first(metrics.size() - 1)) record.loss += static_cast<double>(loss);
+  record.grad_norm = static_cast<double>(metrics.back());
+}
+
+StepSize SupervisedObjective::step_size() const {
+  return {.tokens = static_cast<double>(config_.tokens_per_step())};
+}
+
+std::optional<double> SupervisedObjective::evaluate() {
+  if (data_.validation == nullptr) return std::nullopt;
+  const NoGrad no_grad;
+  const WithValues with_values(config_.trains_in_halves());
+  data::DataLoader batches(data_.validation, {.batch_size = config_.per_device_train_batch_size,
+                                              .seed = config_.seed,
+                                              .shuffle = false,
+                                              .repeat = false,
+                                              .prefetch = 1,
+                                              .document_mask = config_.document_mask});
+  DeviceBatches sent(1, config_.per_device_train_batch_size, config_.sequence_len, model_.device());
+  std::vector<std::pair<Tensor, double>> losses;  // each with its targets; read when all are under way
+  for (std::int64_t i = 0; config_.eval_batches == 0 || i < config_.eval_batches; ++i) {
+    const std::optional<data::Batch> batch = batches.next();
+    if (!batch.has_value()) break;
+    if (batch->valid_targets == 0) continue;
+    sent.send(std::span(&*batch, 1));
+    losses.emplace_back(model_.loss(sent.input(0), sent.targets(0)), batch->valid_targets);
+  }
+  double sum = 0, targets = 0;
+  for (const auto& [loss, count] : losses) {
+    sum += loss.item() * count;
+    targets += count;
+  }
+  if (targets > 0) return sum / targets;
+  if (!std::exchange(told_of_no_targets_, true))
+    log(LogLevel::warn, "ingot::train",
+        "the validation data holds no token to predict (every document is one token long): there is no "
+        "validation loss, and no best checkpoint");
+  return std::nullopt;
+}
+
+std::optional<double> SupervisedObjective::bigram_baseline() const {
+  if (data_.validation == nullptr) return std::nullopt;
+  return bigram_loss(data_.train_documents, data_.validation_documents, model_.config.vocab_size);
+}
+
+void SupervisedObjective::restore(const data::DataState& position) {
+  loader_.restore(position);
+  position_ = position;
+}
+
+}  // namespace ingot

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "ingot/data/loader.h"
+#include "ingot/train/language/gradient_step.h"
+#include "ingot/train/language/objective.h"
+
+namespace ingot {
+
+/// The next token of text, chats and instructions: cross-entropy over what is not masked.
+class SupervisedObjective : public Objective {
+ public:
+  explicit SupervisedObjective(const ObjectiveParts& parts);
+
+  StepWork gradients(std::int64_t step) override;
+  void read(std::span<const float> metrics, StepRecord& record) override;
+  StepSize step_size() const override;
+  std::optional<double> evaluate() override;
+  std::string loss_unit() const override { return "nats per token"; }
+  std::optional<double> bigram_baseline() const override;
+  data::DataState position() const override { return position_; }
+  void restore(const data::DataState& position) override;
+
+ private:
+  const TrainConfig& config_;
+  const TrainingData& data_;
+  LanguageModel& model_;
+  data::DataLoader loader_;
+  GradientStep gradients_;
+  data::DataState position_;  // behind the last step
+  bool told_of_no_targets_ = false;
+};
+
+}  // namespace ingot

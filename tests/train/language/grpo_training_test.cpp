@@ -1,0 +1,154 @@
+// rl: grpo through the whole trainer, its answers written by the engine.
+#include <algorithm>
+#include <fstream>
+
+#include "tests/support/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "ingot/base/config.h"
+#include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/train/language/data_preview.h"
+#include "ingot/train/language/language_trainer.h"
+
+namespace ingot {
+namespace {
+
+using test::message_of;
+
+class GrpoTrainingTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    directory_ = std::make_unique<test::TemporaryDirectory>();
+    std::ofstream text(directory_->at("text.txt")), prompts(directory_->at("prompts.jsonl"));
+    for (int i = 0; i < 40; ++i) {
+      text << "Ask " << i << ": yes or no.\n";
+      prompts << R"({"prompt": "Ask )" << i << R"(:", "answer": ")" << i << "\"}\n";
+    }
+    text.close();
+    TrainConfig c;
+    c.from_scratch = true;
+    apply_family(c.architecture);
+    c.architecture.hidden_size = c.architecture.intermediate_size = 32;
+    c.architecture.num_hidden_layers = 1;
+    c.architecture.num_attention_heads = c.architecture.num_key_value_heads = 2;
+    c.vocab_size = 270;
+    c.datasets = {{.path = directory_->at("text.txt")}};
+    c.output_dir = directory_->at("base");
+    c.sequence_len = 32;
+    c.max_steps = 1;
+    c.report_to = {};
+    base_ = LanguageTrainer(c).run().model_directory;
+  }
+  static void TearDownTestSuite() { directory_.reset(); }
+
+  static TrainConfig config(const std::string& output, const std::string& rewards,
+                            const std::vector<std::string>& changes = {}) {
+    Config yaml =
+        Config::parse("base_model: " + base_ +
+                      "\nrl: grpo\nadapter: lora\nlora_r: 4\noutput_dir: " + directory_->at(output) +
+                      "\ndatasets:\n  - path: " + directory_->at("prompts.jsonl") + "\nrewards:\n  - " +
+                      rewards + "\ntrl: {num_generations: 4, max_completion_length: 6}\n" +
+                      "sequence_len: 32\nmicro_batch_size: 8\nmax_steps: 4\nlearning_rate: 0.01\n"
+                      "val_set_size: 0\neval_steps: 0\nsave_steps: 0\nreport_to: []\n");
+    for (const std::string& change : changes) yaml.set(change);
+    return read_train_config(yaml);
+  }
+  static double first_metric(const StepRecord& record) { return record.values.front().second; }
+  static std::string adapter(const TrainResult& result) {
+    return read_file(result.model_directory + "/adapter_model.safetensors");
+  }
+
+  inline static std::unique_ptr<test::TemporaryDirectory> directory_;
+  inline static std::string base_;
+};
+
+constexpr const char* kVowels = "{type: regex, pattern: '[e-o]'}";
+
+TEST_F(GrpoTrainingTest, TheRewardRises) {
+  LanguageTrainer trainer(
+      config("rise", kVowels,
+             {"max_steps=40", "adapter=none", "micro_batch_size=16", "trl.max_completion_length=3"}));
+  trainer.run();
+  const auto& steps = trainer.history().steps();
+  double before = 0, after = 0;
+  for (std::size_t i = 0; i < 5; ++i) {
+    before += first_metric(steps[i]) / 5;
+    after += first_metric(steps[steps.size() - 1 - i]) / 5;
+  }
+  EXPECT_EQ(steps.front().values.front().first, "reward");
+  EXPECT_GT(after, before + 0.3);
+}
+
+TEST_F(GrpoTrainingTest, ResumingGivesTheBitsOfARunThatNeverStopped) {
+  const std::vector<std::string> more{"gradient_accumulation_steps=2", "micro_batch_size=4",
+                                      "lora_dropout=0.1", "trl.beta=0.1"};
+  const std::string expected = adapter(LanguageTrainer(config("whole", kVowels, more)).run());
+  TrainConfig part = config("part", kVowels, more);
+  int asked = 0;
+  LanguageTrainer(part, {.should_stop = [&] { return ++asked == 2; }}).run();
+  part.resume_from_checkpoint = true;
+  LanguageTrainer resumed(part);
+  EXPECT_EQ(resumed.steps_done(), 2);
+  EXPECT_EQ(adapter(resumed.run()), expected);
+}
+
+TEST_F(GrpoTrainingTest, ARewardThatFailsNamesStepAndPromptAndLosesNothing) {
+  const std::string counter = directory_->at("calls");
+  // Scores two steps, and fails in the third.
+  const std::string command = "{type: command, seconds: 20, command: 'echo x >> " + counter +
+                              "; test $(wc -l < " + counter + ") -lt 3 && sed \"s/.*/0.5/\"'}";
+  TrainConfig c = config("failing", command);
+  const std::string message = message_of<StepRefused>([&] { LanguageTrainer(c).run(); });
+  EXPECT_NE(message.find("training step 3"), std::string::npos) << message;
+  EXPECT_NE(message.find("reward 'command'"), std::string::npos) << message;
+  EXPECT_NE(message.find("prompts.jsonl, line "), std::string::npos) << message;
+  EXPECT_NE(message.find("checkpoint-000002"), std::string::npos) << message;
+  // With a reward that works it goes on as if nothing had been.
+  std::ofstream(counter, std::ios::trunc).close();
+  c.resume_from_checkpoint = true;
+  c.max_steps = 3;
+  LanguageTrainer resumed(c);
+  EXPECT_EQ(resumed.steps_done(), 2);
+  resumed.run();
+  EXPECT_EQ(resumed.steps_done(), 3);
+}
+
+TEST_F(GrpoTrainingTest, ValidationMeasuresTheReward) {
+  TrainConfig c = config("validated", "{type: math, name: right}", {"max_steps=1"});
+  c.validation_split_ratio = 0.2;
+  LanguageTrainer trainer(c);
+  trainer.run();
+  const EvalRecord& record = trainer.history().evaluations().back();
+  ASSERT_EQ(record.values.size(), 2U);
+  EXPECT_EQ(record.values[0].first, "reward");
+  EXPECT_EQ(record.values[1].first, "rewards/right/mean");
+  EXPECT_EQ(record.loss, -record.values[0].second);
+}
+
+TEST_F(GrpoTrainingTest, KeysAndDataThatDoNotFitAreRefused) {
+  const auto expect = [&](const std::string& change, const std::string& part) {
+    const std::string message =
+        message_of<Error>([&] { LanguageTrainer trainer(config("refused", kVowels, {change})); });
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  expect("trl.num_generations=3", "trl.num_generations");
+  expect("trl.reward_funcs=[rewards.f]", "Python functions");
+  expect("trl.num_iterations=2", "num_iterations");
+  expect("trl.max_completion_length=40", "sequence_len");
+  expect("trl.reward_weights=[1, 2]", "2 numbers for 1 rewards");
+  expect("trl.max_completion_length=30", "no prompt has at most 2 tokens");
+}
+
+TEST_F(GrpoTrainingTest, ThePreviewShowsPrompts) {
+  const TrainConfig c = config("preview", kVowels);
+  const text::Tokenizer tokenizer = run_tokenizer(c);
+  const DataPreview preview = preview_data(prepare_data(c, tokenizer), tokenizer, 2);
+  ASSERT_EQ(preview.samples.size(), 2U);
+  EXPECT_EQ(preview.samples[0].role, "prompt");
+  EXPECT_EQ(preview.samples[0].pieces[0].text, "Ask 0:");
+  EXPECT_EQ(preview.train_samples, 40);
+}
+
+}  // namespace
+}  // namespace ingot
