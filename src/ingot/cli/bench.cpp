@@ -266,8 +266,7 @@ int run(const TrainBenchOptions& o) {
 
 void add_bench_train(Command& bench) {
   auto o = std::make_shared<TrainBenchOptions>();
-  Command verb =
-      bench.verb("train", "Time whole training steps, against what matmuls alone reach here");
+  Command verb = bench.verb("train", "Time whole training steps, against what matmuls alone reach here");
   verb.option("--shape", o->shape, "gpt2 (124M parameters), demo, or those of Llama 3.2 1B and Qwen3 8B")
       .one_of(shape_names());
   add_device_option(verb, o->device);

@@ -188,8 +188,7 @@ std::string limit_text(const Measurement& m, bool decode) {
     return fmt::format("reads of {:.0f} MB, weights and caches, at {:.1f} GB/s just then,",
                        m.step_bytes() * 1e-6, m.bandwidth() * 1e-9);
   if (!m.has_dot_rates())
-    return fmt::format("{} matmuls, at {:.0f} GFLOP/s,", name(m.product_dtype()),
-                       m.product_rate() * 1e-9);
+    return fmt::format("{} matmuls, at {:.0f} GFLOP/s,", name(m.product_dtype()), m.product_rate() * 1e-9);
   if (m.without_scales() == m.weights().int8)
     return fmt::format("int8 dot products in registers, at {:.0f} G/s,", m.dot_rate() * 1e-9);
   return fmt::format("int8 dot products with scales in registers, at {:.0f} G/s ({:.0f} G/s without scales),",

@@ -225,8 +225,7 @@ int run(const ProductsBenchOptions& o) {
 
 void add_bench_products(Command& bench) {
   auto o = std::make_shared<ProductsBenchOptions>();
-  Command verb =
-      bench.verb("products", "Time a training step's matmuls alone, back to back: its ceiling");
+  Command verb = bench.verb("products", "Time a training step's matmuls alone, back to back: its ceiling");
   verb.option("--shape", o->shape, "gpt2 (124M parameters), demo, or those of Llama 3.2 1B and Qwen3 8B")
       .one_of(shape_names());
   add_device_option(verb, o->device);

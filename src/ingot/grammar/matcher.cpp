@@ -105,8 +105,7 @@ void Matcher::step(const Set& from, unsigned char byte, Set& to) {
   }
   if (to.threads.size() < 2) return;
   if (!sorted || !std::ranges::is_sorted(to.threads)) std::ranges::sort(to.threads);
-  const auto again = std::ranges::unique(to.threads);
-  to.threads.erase(again.begin(), again.end());
+  to.threads.erase(std::unique(to.threads.begin(), to.threads.end()), to.threads.end());
   check_ambiguity(to.threads.size() < kMostThreads);
 }
 

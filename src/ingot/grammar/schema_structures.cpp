@@ -146,6 +146,7 @@ std::vector<SchemaCompiler::Key> SchemaCompiler::other_keys(const Parts& parts,
   Expressions& to = rules_.expressions();
   std::vector<ExprId> names{to.star(text_.plain_char())};
   std::vector<ExprId> taken;
+  taken.reserve(declared.size());
   for (const std::string& name : declared) taken.push_back(text_.content_of(name));
   if (!taken.empty()) names.push_back(to.no(to.either(std::move(taken))));
   struct Pattern {

@@ -208,7 +208,9 @@ bool SchemaCompiler::disjoint(Parts a, Parts b, int depth) {
   if (depth > 6) return false;
   for (Parts* side : {&a, &b}) {
     for (std::size_t i = 0; i < side->size(); ++i) {
-      for (const auto& [keyword, done] : {std::pair{"anyOf", kAnyOf}, std::pair{"oneOf", kOneOf}}) {
+      for (const auto& either : {std::pair{"anyOf", kAnyOf}, std::pair{"oneOf", kOneOf}}) {
+        const char* keyword = either.first;
+        const auto done = either.second;
         const Json* choices = schema_member(*(*side)[i].schema, keyword);
         if (choices == nullptr || ((*side)[i].done & done) != 0) continue;
         return std::ranges::all_of(*choices, [&](const Json& each) {

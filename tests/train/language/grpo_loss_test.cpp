@@ -72,7 +72,7 @@ TEST(GrpoLoss, AdvantagesAreTrls) {
                            : golden["scale"] == "none" ? RewardScale::none
                                                        : RewardScale::group;
     config.normalize_then_sum = golden["later"];
-    const Advantages advantages = group_advantages(config, rewards);
+    const GroupAdvantages advantages = group_advantages(config, rewards);
     for (std::size_t i = 0; i < 6; ++i)
       EXPECT_NEAR(advantages.advantages[i], golden["values"][i].get<double>(), 1e-7);
   }
@@ -83,7 +83,7 @@ TEST(GrpoLoss, GroupsOfEqualRewardsAreCountedAndTeachNothing) {
   config.num_generations = 2;
   config.rewards.resize(1);
   const std::vector<std::vector<double>> rewards{{1, 1, 0, 1}};
-  const Advantages advantages = group_advantages(config, rewards);
+  const GroupAdvantages advantages = group_advantages(config, rewards);
   EXPECT_EQ(advantages.groups_alike, 0.5);
   EXPECT_EQ(advantages.advantages[0], 0);
   EXPECT_LT(advantages.advantages[2], 0);

@@ -18,8 +18,9 @@ using test::message_of;
 
 std::vector<double> scores(const RewardConfig& config, const std::vector<std::string>& answers,
                            const Json& record = Json::object()) {
+  const std::string text = record.dump();
   std::vector<AnswerToScore> to_score;
-  for (const std::string& answer : answers) to_score.push_back({"the prompt", answer, &record});
+  for (const std::string& answer : answers) to_score.push_back({"the prompt", answer, text});
   return make_reward(config)->score(to_score);
 }
 

@@ -32,7 +32,7 @@ bool is_zero(double std) { return std <= 1e-8; }
 
 // Each reward by itself, then all of them over the batch (GDPO).
 void normalize_then_sum(const GrpoConfig& config, std::span<const std::vector<double>> rewards,
-                        Advantages& result) {
+                        GroupAdvantages& result) {
   const auto size = static_cast<std::size_t>(config.num_generations);
   const std::vector<double> weights = config.weights();
   std::vector<double>& sums = result.rewards;
@@ -48,7 +48,7 @@ void normalize_then_sum(const GrpoConfig& config, std::span<const std::vector<do
 }
 
 void sum_then_normalize(const GrpoConfig& config, std::span<const std::vector<double>> rewards,
-                        Advantages& result) {
+                        GroupAdvantages& result) {
   const auto size = static_cast<std::size_t>(config.num_generations);
   const std::vector<double> weights = config.weights();
   std::vector<double>& sums = result.rewards;
@@ -87,8 +87,8 @@ Tensor reduced(const GrpoConfig& config, const GrpoBatch& batch, const Tensor& m
 
 }  // namespace
 
-Advantages group_advantages(const GrpoConfig& config, std::span<const std::vector<double>> rewards) {
-  Advantages result;
+GroupAdvantages group_advantages(const GrpoConfig& config, std::span<const std::vector<double>> rewards) {
+  GroupAdvantages result;
   result.rewards.resize(rewards.front().size());
   result.advantages.reserve(result.rewards.size());
   if (config.normalize_then_sum)

@@ -11,13 +11,13 @@ namespace ingot {
 
 /// How much better each answer is than the others to its prompt, as trl computes it. `rewards`: of each
 /// reward, the scores of all answers, groups of num_generations one after another.
-struct Advantages {
+struct GroupAdvantages {
   std::vector<double> rewards;     ///< of each answer, all rewards together
   std::vector<double> advantages;  ///< of each answer
   double std_of_rewards = 0;
   double groups_alike = 0;  ///< the share of answers in groups whose rewards are all the same
 };
-Advantages group_advantages(const GrpoConfig& config, std::span<const std::vector<double>> rewards);
+GroupAdvantages group_advantages(const GrpoConfig& config, std::span<const std::vector<double>> rewards);
 
 /// A micro-batch of answers: f32 [answers, longest].
 struct GrpoBatch {

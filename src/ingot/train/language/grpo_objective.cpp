@@ -4,13 +4,11 @@
 #include <numeric>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "ingot/autograd/engine.h"
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/hash.h"
-#include "ingot/base/json.h"
 #include "ingot/base/rng.h"
 #include "ingot/data/shuffle.h"
 #include "ingot/infer/engine.h"
@@ -103,13 +101,10 @@ std::vector<GrpoObjective::Answer> GrpoObjective::answer(const Prompts& prompts,
 std::vector<std::vector<double>> GrpoObjective::score(const Prompts& prompts,
                                                       const std::vector<Answer>& answers,
                                                       const std::string& when) const {
-  std::vector<nlohmann::ordered_json> records;
-  records.reserve(prompts.size());
   std::vector<AnswerToScore> to_score;
   to_score.reserve(prompts.size());
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    records.push_back(parse_json<nlohmann::ordered_json>(prompts[i]->record, "the record"));
-    to_score.push_back({prompts[i]->text, answers[i].text, &records.back()});
+    to_score.push_back({prompts[i]->text, answers[i].text, prompts[i]->record});
   }
   std::vector<std::vector<double>> scores;
   scores.reserve(rewards_.size());
@@ -132,7 +127,7 @@ StepWork GrpoObjective::gradients(std::int64_t step) {
   const std::vector<Answer> answers = answer(prompts, static_cast<std::uint64_t>(step));
   const auto scores = score(prompts, answers, fmt::format("training step {}", step + 1));
   position_ = position;
-  const Advantages advantages = group_advantages(grpo_, scores);
+  const GroupAdvantages advantages = group_advantages(grpo_, scores);
   const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), 0));
   const Tensor metrics = learn(answers, advantages);
   measure(answers, scores, advantages);
@@ -143,7 +138,7 @@ StepWork GrpoObjective::gradients(std::int64_t step) {
 }
 
 // Gradients of all micro-batches. Gives the loss, the divergence and the share that was clipped.
-Tensor GrpoObjective::learn(const std::vector<Answer>& answers, const Advantages& advantages) {
+Tensor GrpoObjective::learn(const std::vector<Answer>& answers, const GroupAdvantages& advantages) {
   const auto rows = static_cast<std::size_t>(config_.per_device_train_batch_size);
   const auto counts = [&](const Answer& answer) { return answer.ended || !grpo_.mask_truncated_completions; };
   double step_tokens = 0;
@@ -188,7 +183,8 @@ Tensor GrpoObjective::learn(const std::vector<Answer>& answers, const Advantages
 
 // trl's names.
 void GrpoObjective::measure(const std::vector<Answer>& answers,
-                            const std::vector<std::vector<double>>& scores, const Advantages& advantages) {
+                            const std::vector<std::vector<double>>& scores,
+                            const GroupAdvantages& advantages) {
   NamedValues measured{{"reward", mean_of(advantages.rewards)},
                        {"reward_std", advantages.std_of_rewards},
                        {"frac_reward_zero_std", advantages.groups_alike}};

@@ -37,9 +37,9 @@ class GrpoObjective : public Objective {
   std::vector<Answer> answer(const Prompts& prompts, std::uint64_t stream) const;
   std::vector<std::vector<double>> score(const Prompts& prompts, const std::vector<Answer>& answers,
                                          const std::string& when) const;
-  Tensor learn(const std::vector<Answer>& answers, const Advantages& advantages);
+  Tensor learn(const std::vector<Answer>& answers, const GroupAdvantages& advantages);
   void measure(const std::vector<Answer>& answers, const std::vector<std::vector<double>>& scores,
-               const Advantages& advantages);
+               const GroupAdvantages& advantages);
 
   const TrainConfig& config_;
   const GrpoConfig& grpo_;

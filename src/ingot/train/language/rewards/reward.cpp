@@ -97,8 +97,9 @@ class MathReward : public TestedReward {
 
  private:
   bool passes(const AnswerToScore& answer) const override {
-    const auto right = answer.record->find(member_);
-    INGOT_CHECK(right != answer.record->end() && !right->is_null(),
+    const Json record = parse_json<Json>(answer.record, "the record");
+    const auto right = record.find(member_);
+    INGOT_CHECK(right != record.end() && !right->is_null(),
                 Error(fmt::format("the record has no '{}' (rewards.answer names the member)", member_)));
     return is_right_answer(answer.answer, right->is_string() ? right->get<std::string>() : dump_json(*right));
   }
@@ -155,7 +156,9 @@ class CommandReward : public Reward {
   static std::string lines_of(Answers answers) {
     std::string lines;
     for (const AnswerToScore& answer : answers) {
-      const Json line{{"prompt", answer.prompt}, {"completion", answer.answer}, {"record", *answer.record}};
+      const Json line{{"prompt", answer.prompt},
+                      {"completion", answer.answer},
+                      {"record", parse_json<Json>(answer.record, "the record")}};
       lines += dump_json(line) + "\n";
     }
     return lines;

@@ -6,8 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "ingot/base/error.h"
 
 namespace ingot {
@@ -32,7 +30,7 @@ RewardConfig read_reward(const ConfigReader& entry);
 /// An answer to be scored. It names what outlives the call.
 struct AnswerToScore {
   std::string_view prompt, answer;
-  const nlohmann::ordered_json* record;  ///< that the prompt came from
+  std::string_view record;  ///< that the prompt came from: a JSON object
 };
 
 /// What a reward could not do, and with which of the answers.
