@@ -52,8 +52,7 @@ ExprId Expressions::literal(std::string_view text) {
 
 ExprId Expressions::one_of(std::vector<std::string> texts) {
   std::ranges::sort(texts);
-  const auto again = std::ranges::unique(texts);
-  texts.erase(again.begin(), again.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
   return one_of_sorted(texts, 0);
 }
 
@@ -130,8 +129,7 @@ ExprId Expressions::either(std::vector<ExprId> choices) {
   }
   if (!single.empty()) flat.push_back(bytes(single));
   std::ranges::sort(flat);
-  const auto again = std::ranges::unique(flat);
-  flat.erase(again.begin(), again.end());
+  flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
   if (flat.empty()) return kNothing;
   if (flat.size() == 1) return flat.front();
   const auto any = [&](auto member) {
@@ -155,8 +153,7 @@ ExprId Expressions::both(std::vector<ExprId> parts) {
     }
   }
   std::ranges::sort(flat);
-  const auto again = std::ranges::unique(flat);
-  flat.erase(again.begin(), again.end());
+  flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
   if (flat.empty()) return no(kNothing);
   if (flat.size() == 1) return flat.front();
   const bool nullable = std::ranges::all_of(flat, [&](ExprId id) { return nodes_[id].nullable; });
@@ -278,8 +275,7 @@ std::array<std::uint8_t, 256> Expressions::classes(ExprId id) const {
   std::vector<std::uint32_t> sets;
   collect_sets(id, sets);
   std::ranges::sort(sets);
-  const auto again = std::ranges::unique(sets);
-  sets.erase(again.begin(), again.end());
+  sets.erase(std::unique(sets.begin(), sets.end()), sets.end());
   std::array<std::uint8_t, 256> of{};
   std::uint32_t count = 1;
   for (const std::uint32_t set : sets) {
