@@ -17,8 +17,8 @@ double steps_per_epoch(const TrainConfig& config, const TrainingData& data) {
                     : !data.prompts.empty() ? std::ssize(data.prompts) * config.objective.grpo.num_generations
                                             : std::ssize(data.train_documents.documents);
   const std::int64_t batch = config.per_device_train_batch_size;
-  return static_cast<double>((rows + batch - 1) / batch) /
-         static_cast<double>(config.gradient_accumulation_steps);
+  const std::int64_t batches = (rows + batch - 1) / batch;
+  return static_cast<double>(batches) / static_cast<double>(config.gradient_accumulation_steps);
 }
 
 }  // namespace ingot

@@ -225,7 +225,9 @@ std::string JsonSchema::Impl::of_object(const Json& schema, const Json& value, c
   const Json none = Json::object();
   const Json& properties = schema.contains("properties") ? schema["properties"] : none;
   const Json& by_pattern = schema.contains("patternProperties") ? schema["patternProperties"] : none;
-  for (const auto& [name, member] : value.items()) {
+  for (const auto& item : value.items()) {
+    const std::string& name = item.key();
+    const Json& member = item.value();
     const std::string place = fmt::format("{}.{}", at, name);
     bool known = false;
     const auto check_by = [&](const Json& part) {
