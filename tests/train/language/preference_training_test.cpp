@@ -1,5 +1,6 @@
 // rl: dpo and its kin through the whole trainer.
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 
 #include "tests/support/temporary_directory.h"
