@@ -1,5 +1,6 @@
 #include "ingot/rl/mahjong_player.h"
 
+#include <cmath>
 #include <sstream>
 
 #include "tests/mahjong/games.h"
