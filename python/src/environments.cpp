@@ -3,17 +3,10 @@
 
 #include "ingot/base/error.h"
 #include "ingot/rl/environment.h"
-#include "ingot/rl/mahjong_game.h"
+#include "ingot/rl/named_environment.h"
 
 namespace ingot::python {
 namespace {
-
-std::unique_ptr<Environment> make_environment(const std::string& name, std::size_t games,
-                                              std::uint64_t seed) {
-  if (games < 1) throw InvalidConfig("games", "has to be at least 1");
-  if (name == "mahjong") return std::make_unique<GameBatch<MahjongGame>>(games, seed);
-  throw InvalidConfig("name", "'" + name + "' is no environment; there is: mahjong");
-}
 
 // The memory of a contiguous CPU tensor of the dtype and size wanted.
 template <class T>
