@@ -187,7 +187,7 @@ NamedValues PreferenceObjective::metrics_of(std::span<const double> means) const
   const double margin = take("rewards/chosen") - take("rewards/rejected");
   metrics.emplace_back("rewards/margins", margin);
   std::erase_if(metrics, [](const auto& m) { return m.first.starts_with("count/") || std::isnan(m.second); });
-  std::ranges::rotate(metrics, metrics.end() - 1);
+  std::rotate(metrics.begin(), metrics.end() - 1, metrics.end());
   return metrics;
 }
 
