@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "ingot/autograd/node.h"
+#include "ingot/autograd/ready_hooks.h"
 #include "ingot/base/error.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/joined_rows.h"
@@ -17,15 +19,41 @@ namespace {
 
 bool older(const Node* a, const Node* b) { return a->sequence() < b->sequence(); }
 
-void add_into(const Tensor& from, const Tensor& to) {
-  kernels::launch(kernels::copy, current_stream(to.device()),
-                  {.x = from.view(), .y = to.view(), .accumulate = true});
+void copy_into(const Tensor& from, const View& to, bool accumulate) {
+  kernels::launch(kernels::copy, current_stream(to.device),
+                  {.x = from.view(), .y = to, .accumulate = accumulate});
 }
 
 Tensor copied(const Tensor& from, DType dtype) {
   Tensor to = Tensor::empty(from.shape(), dtype, from.device());
   kernels::launch(kernels::copy, current_stream(to.device()), {.x = from.view(), .y = to.view()});
   return to;
+}
+
+void add_to_leaf(const Tensor& grad, const Tensor& leaf) {
+  GradBuffer& to = leaf.autograd_meta()->grad;
+  if (!to.memory.defined()) {
+    to.memory = copied(grad, leaf.dtype());
+  } else {
+    copy_into(grad, to.memory.view(), to.written);
+  }
+  to.written = true;
+}
+
+std::vector<Tensor> memory_of(std::span<GradBuffer* const> buffers) {
+  std::vector<Tensor> memory;
+  memory.reserve(buffers.size());
+  for (const GradBuffer* buffer : buffers) memory.push_back(buffer->memory);
+  return memory;
+}
+
+GradSlot leaf_slot(const Edge& edge) {
+  GradBuffer& grad = edge.leaf->grad;
+  if (!grad.memory.defined()) {
+    const MemoryTagScope tag(MemoryTag::gradient);
+    grad.memory = Tensor::empty(edge.shape, edge.dtype, edge.device);
+  }
+  return {grad.memory.view(), std::exchange(grad.written, true)};
 }
 
 }  // namespace
@@ -41,16 +69,15 @@ bool BackwardContext::needs(int input) const {
 
 bool BackwardContext::has_gradient(int input) const {
   const Edge& edge = node_.inputs_[static_cast<std::size_t>(input)];
-  if (edge.leaf != nullptr) return edge.leaf->grad.defined();
+  if (edge.leaf != nullptr) return edge.leaf->grad.written;
   return edge.node != nullptr && edge.output_index < edge.node->grads_.size() &&
          edge.node->grads_[edge.output_index].defined();
 }
 
 Stream BackwardContext::stream() const { return current_stream(grad().device()); }
 
-// The handle that gradients of this edge gather in; undefined while none has arrived.
+// The handle that gradients of this edge, to a node, gather in; undefined while none has arrived.
 Tensor& BackwardContext::pending(const Edge& edge) {
-  if (edge.leaf != nullptr) return edge.leaf->grad;
   Node& target = *edge.node;
   if (target.grads_.size() <= edge.output_index) target.grads_.resize(edge.output_index + 1);
   if (!target.queued_) {
@@ -64,22 +91,24 @@ Tensor& BackwardContext::pending(const Edge& edge) {
 GradSlot BackwardContext::slot(int input) {
   const Edge& edge = node_.inputs_[static_cast<std::size_t>(input)];
   if (!edge.needed()) return {};
+  if (edge.leaf != nullptr) return leaf_slot(edge);
   Tensor& gathered = pending(edge);
   if (gathered.defined()) {
     // Somebody else may hold the same memory (it was passed on to two inputs): then this one needs its own.
-    if (gathered.storage().use_count() > 1 && edge.leaf == nullptr) gathered = copied(gathered, edge.dtype);
+    if (gathered.storage().use_count() > 1) gathered = copied(gathered, edge.dtype);
     return {gathered.view(), true};
   }
-  const MemoryTagScope tag(edge.leaf != nullptr ? MemoryTag::gradient : MemoryTag::activation);
+  const MemoryTagScope tag(MemoryTag::activation);
   gathered = Tensor::empty(edge.shape, edge.dtype, edge.device);
   return {gathered.view(), false};
 }
 
-std::vector<Tensor> BackwardContext::leaf_gradients(std::span<const int> inputs) const {
-  std::vector<Tensor> gradients;
+std::vector<GradBuffer*> BackwardContext::leaf_buffers(std::span<const int> inputs) const {
+  std::vector<GradBuffer*> buffers;
+  buffers.reserve(inputs.size());
   for (const int input : inputs)
-    gradients.push_back(node_.inputs_[static_cast<std::size_t>(input)].leaf->grad);
-  return gradients;
+    buffers.push_back(&node_.inputs_[static_cast<std::size_t>(input)].leaf->grad);
+  return buffers;
 }
 
 bool BackwardContext::joins(std::span<const int> inputs) const {
@@ -87,14 +116,20 @@ bool BackwardContext::joins(std::span<const int> inputs) const {
     return node_.inputs_[static_cast<std::size_t>(input)];
   };
   if (std::ranges::any_of(inputs, [&](int input) { return edge(input).leaf == nullptr; })) return false;
-  const std::vector<Tensor> gradients = leaf_gradients(inputs);
-  return std::ranges::none_of(gradients, &Tensor::defined) || joined_rows(gradients).defined();
+  const std::vector<GradBuffer*> buffers = leaf_buffers(inputs);
+  const bool written = buffers.front()->written;
+  if (std::ranges::any_of(buffers, [&](const GradBuffer* b) { return b->written != written; })) return false;
+  return std::ranges::none_of(buffers, [](const GradBuffer* b) { return b->memory.defined(); }) ||
+         joined_rows(memory_of(buffers)).defined();
 }
 
 GradSlot BackwardContext::joined_slot(std::span<const int> inputs) {
-  const Tensor gathered = joined_rows(leaf_gradients(inputs));
-  if (gathered.defined()) return {gathered.view(), true};
+  const std::vector<GradBuffer*> buffers = leaf_buffers(inputs);
+  const bool written = buffers.front()->written;
+  for (GradBuffer* buffer : buffers) buffer->written = true;
+  if (const Tensor whole = joined_rows(memory_of(buffers)); whole.defined()) return {whole.view(), written};
   std::vector<std::int64_t> rows;
+  rows.reserve(inputs.size());
   for (const int input : inputs) rows.push_back(node_.inputs_[static_cast<std::size_t>(input)].shape[0]);
   const Edge& first = node_.inputs_[static_cast<std::size_t>(inputs.front())];
   const MemoryTagScope tag(MemoryTag::gradient);
@@ -102,8 +137,7 @@ GradSlot BackwardContext::joined_slot(std::span<const int> inputs) {
       Tensor::empty(first.shape.with(0, std::accumulate(rows.begin(), rows.end(), std::int64_t{0})),
                     first.dtype, first.device);
   const std::vector<Tensor> pieces = split_rows(whole, rows);
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    node_.inputs_[static_cast<std::size_t>(inputs[i])].leaf->grad = pieces[i];
+  for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i]->memory = pieces[i];
   return {whole.view(), false};
 }
 
@@ -112,13 +146,13 @@ void BackwardContext::pass(int input, Tensor grad) {
   if (!edge.needed()) return;
   INGOT_CHECK(grad.shape() == edge.shape, ShapeMismatch(std::string(node_.name()) + " (backward)",
                                                         edge.shape.to_vector(), grad.shape().to_vector()));
-  Tensor& gathered = pending(edge);
+  Tensor& gathered = edge.leaf != nullptr ? edge.leaf->grad.memory : pending(edge);
   if (gathered.defined()) {
     const GradSlot to = slot(input);
-    kernels::launch(kernels::copy, current_stream(edge.device),
-                    {.x = grad.view(), .y = to.view, .accumulate = true});
+    copy_into(grad, to.view, to.accumulate);
     return;
   }
+  if (edge.leaf != nullptr) edge.leaf->grad.written = true;
   // A leaf's gradient outlives the pass and is changed in place by later ones, so it cannot be shared memory.
   const bool own = edge.leaf == nullptr || grad.storage().use_count() == 1;
   const bool as_is =
@@ -154,19 +188,17 @@ class Engine {
         grad.shape() == root.shape(),
         ShapeMismatch("backward (gradient of the root)", root.shape().to_vector(), grad.shape().to_vector()));
     if (meta->grad_fn == nullptr) {
-      if (meta->grad.defined()) {
-        add_into(grad, meta->grad);
-      } else {
-        root.set_grad(copied(grad, root.dtype()));
-      }
+      add_to_leaf(grad, root);
+      hooks_.add_root(root.autograd_meta().get());
       return;
     }
     Node& node = static_cast<Node&>(*meta->grad_fn);
+    hooks_.add_root(&node);
     if (node.grads_.size() <= meta->output_index) node.grads_.resize(meta->output_index + 1);
     Tensor& gathered = node.grads_[meta->output_index];
     if (gathered.defined()) {
       gathered = copied(gathered, root.dtype());
-      add_into(grad, gathered);
+      copy_into(grad, gathered.view(), true);
     } else {
       gathered =
           grad.is_contiguous() && grad.dtype() == root.dtype() ? grad.detach() : copied(grad, root.dtype());
@@ -198,7 +230,9 @@ class Engine {
       if (!retain_graph_) {
         for (SavedTensor* saved : node.saved()) saved->release();
       }
+      hooks_.ran(node);
     }
+    hooks_.finish();
   }
 
  private:
@@ -212,7 +246,7 @@ class Engine {
       if (!edge.needed()) continue;
       const std::string where = std::string(node.name()) + " (backward)";
       if (edge.leaf != nullptr) {
-        check_anomaly(where, edge.leaf->grad);
+        check_anomaly(where, edge.leaf->grad.gradient());
       } else if (edge.output_index < edge.node->grads_.size()) {
         check_anomaly(where, edge.node->grads_[edge.output_index]);
       }
@@ -220,6 +254,7 @@ class Engine {
   }
 
   std::vector<Node*> ready_;
+  ReadyHooks hooks_;
   bool retain_graph_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "ingot/core/tensor.h"
@@ -20,5 +21,11 @@ void backward(const Tensor& root, const BackwardOptions& options = {});
 
 /// Several roots at once; grads[i] belongs to roots[i].
 void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, bool retain_graph = false);
+
+/// Runs `hook` in each backward pass that gives `leaf` a gradient, as soon as that is final: while the pass
+/// goes on with what is left, the gradient can be sent away (all-reduce, offload). The order of hooks is the
+/// same for equal graphs. What a hook puts into the current stream comes behind the gradient. Leaves inside
+/// checkpoint() are ready when its node has run. An empty hook removes it; there is one a leaf.
+void on_gradient_ready(const Tensor& leaf, std::function<void()> hook);
 
 }  // namespace ingot

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "ingot/base/error.h"
 
@@ -18,6 +19,8 @@ struct Graveyard {
 };
 thread_local Graveyard graveyard;
 
+thread_local LeafCollector* collector = nullptr;
+
 // Of a longer chain each so many-th result is kept: making one again does not take ever longer, nor ever more
 // of the stack.
 constexpr int kDeepestRecomputed = 8;
@@ -26,14 +29,20 @@ constexpr int kDeepestRecomputed = 8;
 
 SavedTensor::SavedTensor(const Tensor& tensor) : recomputed_(Recomputed::of(tensor)) {
   if (recomputed_ != nullptr || !tensor.defined()) return;
-  tensor_ = tensor.detach();
   version_ = tensor.storage()->version();
+  const std::shared_ptr<AutogradMeta>& meta = tensor.autograd_meta();
+  if (meta != nullptr && meta->values) {
+    parameter_ = meta;
+  } else {
+    tensor_ = tensor.detach();
+  }
 }
 
 const Tensor& SavedTensor::get() const {
   INGOT_CHECK(!released_,
               Error("backward: the graph was already used and released; pass retain_graph to use it twice"));
   if (recomputed_ != nullptr) return recomputed_->get();
+  if (parameter_ != nullptr && !tensor_.defined()) tensor_ = parameter_->values().detach();
   INGOT_CHECK(
       !tensor_.defined() || tensor_.storage()->version() == version_,
       Error("backward: a tensor saved for the backward pass was changed in place since; clone() it first"));
@@ -43,7 +52,14 @@ const Tensor& SavedTensor::get() const {
 void SavedTensor::release() {
   released_ = released_ || defined();
   tensor_ = {};
+  parameter_ = nullptr;
   recomputed_ = nullptr;
+}
+
+void save_by_identity(Tensor& leaf, std::function<Tensor()> values) {
+  INGOT_CHECK(leaf.is_leaf(), Error("save_by_identity: the tensor is the result of an op, not a leaf"));
+  if (leaf.autograd_meta() == nullptr) leaf.set_autograd_meta(std::make_shared<AutogradMeta>());
+  leaf.autograd_meta()->values = std::move(values);
 }
 
 std::size_t SavedTensor::nbytes() const {
@@ -134,12 +150,26 @@ std::size_t Node::saved_bytes() {
   return bytes;
 }
 
+LeafCollector::LeafCollector() : outer_(std::exchange(collector, this)) {}
+LeafCollector::~LeafCollector() { collector = outer_; }
+
+void LeafCollector::add(const Tensor& tensor) {
+  if (!tensor.requires_grad() || !tensor.is_leaf()) return;
+  const std::shared_ptr<AutogradMeta>& leaf = tensor.autograd_meta();
+  if (std::ranges::find(leaves_, leaf) == leaves_.end()) leaves_.push_back(leaf);
+  if (outer_ != nullptr) outer_->add(tensor);
+}
+
 bool needs_grad(std::initializer_list<const Tensor*> inputs) {
-  return grad_enabled() && std::ranges::any_of(inputs, [](const Tensor* t) { return t->requires_grad(); });
+  return needs_grad(std::span(inputs.begin(), inputs.size()));
 }
 
 bool needs_grad(std::span<const Tensor* const> inputs) {
-  return grad_enabled() && std::ranges::any_of(inputs, [](const Tensor* t) { return t->requires_grad(); });
+  if (grad_enabled()) return std::ranges::any_of(inputs, [](const Tensor* t) { return t->requires_grad(); });
+  if (collector != nullptr) {
+    for (const Tensor* input : inputs) collector->add(*input);
+  }
+  return false;
 }
 
 void connect(Tensor& output, std::shared_ptr<Node> node, std::uint32_t output_index) {

@@ -32,7 +32,7 @@ struct Edge {
 
 /// A tensor kept for the backward pass: without autograd data (no cycle can form), and with the storage's
 /// version, so that a later in-place change is an error and not a wrong gradient. Of a recomputable() result
-/// the way to make it again is kept instead.
+/// the way to make it again is kept instead; of a leaf of save_by_identity() the leaf, not its memory.
 class SavedTensor {
  public:
   SavedTensor() = default;
@@ -40,17 +40,23 @@ class SavedTensor {
   /// Throws Error when the memory was changed in place, or was released by an earlier backward pass.
   const Tensor& get() const;
   View view() const { return get().view(); }
-  bool defined() const { return tensor_.defined() || recomputed_ != nullptr; }
+  bool defined() const { return tensor_.defined() || parameter_ != nullptr || recomputed_ != nullptr; }
   void release();
-  /// 0 for what has to be made again, until that is done.
+  /// 0 for what has to be made again or fetched, until that is done.
   std::size_t nbytes() const;
 
  private:
-  Tensor tensor_;
-  std::shared_ptr<Recomputed> recomputed_;  // in its place
+  mutable Tensor tensor_;                    // of parameter_: once it was asked for, until release()
+  std::shared_ptr<AutogradMeta> parameter_;  // saved by identity
+  std::shared_ptr<Recomputed> recomputed_;   // in its place
   std::uint32_t version_ = 0;
   bool released_ = false;
 };
+
+/// What saves `leaf` for a backward pass keeps no hold of its memory: the pass asks values(), which gives the
+/// same values again, wherever they were in the meantime (on the host, on another GPU, on disk). A copy
+/// continues the version of what it stands for (Storage::continue_version). An empty function ends it.
+void save_by_identity(Tensor& leaf, std::function<Tensor()> values);
 
 /// A result that is made again when the first of the SavedTensors that share it is asked for it, and is there
 /// until the last of them is released.
@@ -109,7 +115,7 @@ class BackwardContext {
 
  private:
   Tensor& pending(const Edge& edge);
-  std::vector<Tensor> leaf_gradients(std::span<const int> inputs) const;
+  std::vector<GradBuffer*> leaf_buffers(std::span<const int> inputs) const;
   Node& node_;
   std::vector<Node*>& ready_;  // heap of nodes with a gradient, newest first
   bool retains_graph_;
@@ -129,6 +135,8 @@ class Node : public GradFn {
   virtual void backward(BackwardContext& ctx) = 0;
   /// Every saved tensor; they are released after the backward pass.
   virtual std::vector<SavedTensor*> saved() { return {}; }
+  /// Leaves that get a gradient from inside backward(), besides those that are inputs.
+  virtual std::span<const std::shared_ptr<AutogradMeta>> leaves_inside() const { return {}; }
 
   void set_inputs(std::span<const Tensor* const> inputs);
   const std::vector<Edge>& inputs() const { return inputs_; }
@@ -146,6 +154,23 @@ class Node : public GradFn {
   std::vector<Tensor> grads_;                            // of the outputs, while a backward pass runs
   std::uint64_t sequence_;  // creation order: inputs always come before their consumers
   bool queued_ = false;
+};
+
+/// Collects, while it lives, the leaves that ops of this thread would record outside of grad mode.
+class LeafCollector {
+ public:
+  LeafCollector();
+  ~LeafCollector();
+  LeafCollector(const LeafCollector&) = delete;
+  LeafCollector& operator=(const LeafCollector&) = delete;
+  /// Each once, in the order of their first use.
+  const std::vector<std::shared_ptr<AutogradMeta>>& leaves() const { return leaves_; }
+
+ private:
+  friend bool needs_grad(std::span<const Tensor* const> inputs);
+  void add(const Tensor& tensor);
+  std::vector<std::shared_ptr<AutogradMeta>> leaves_;
+  LeafCollector* outer_;
 };
 
 /// Whether an op on these inputs has to be recorded.

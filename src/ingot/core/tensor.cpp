@@ -115,11 +115,15 @@ Tensor& Tensor::set_requires_grad(bool value) {
   return *this;
 }
 
-Tensor Tensor::grad() const { return meta_ == nullptr ? Tensor{} : meta_->grad; }
+Tensor Tensor::grad() const { return meta_ == nullptr ? Tensor{} : meta_->grad.gradient(); }
 
 void Tensor::set_grad(Tensor grad) const {
   INGOT_CHECK(meta_ != nullptr, Error("set_grad: the tensor does not require a gradient"));
-  meta_->grad = std::move(grad);
+  GradBuffer& buffer = meta_->grad;
+  INGOT_CHECK(!buffer.fixed || !grad.defined() || grad.view().data == buffer.memory.view().data,
+              Error("set_grad: the gradient's memory is fixed (a bucket holds it); write into it instead"));
+  buffer.written = grad.defined();
+  if (!buffer.fixed) buffer.memory = std::move(grad);
 }
 
 }  // namespace ingot

@@ -35,6 +35,8 @@ class Storage {
   /// Counts in-place writes; autograd compares it with what it saw when it saved a tensor.
   std::uint32_t version() const { return version_; }
   void bump_version() { ++version_; }
+  /// For a copy that takes the place of `original`: what was saved of that one is not out of date.
+  void continue_version(const Storage& original) { version_ = original.version_; }
 
  private:
   void* data_;
@@ -128,6 +130,8 @@ class Tensor {
   bool is_leaf() const;
   /// The accumulated gradient of a leaf; undefined before the first backward pass.
   Tensor grad() const;
+  /// Undefined: there is no gradient, and the next backward pass writes instead of accumulating. A gradient
+  /// whose memory is fixed (GradBuffer) keeps it; only that memory can be set then.
   void set_grad(Tensor grad) const;
   /// The same memory without autograd data.
   Tensor detach() const { return {storage_, view_}; }
@@ -144,11 +148,25 @@ class Tensor {
   std::shared_ptr<AutogradMeta> meta_;
 };
 
+/// The memory of a leaf's gradient, and whether a gradient is in it.
+struct GradBuffer {
+  Tensor memory;         ///< undefined: the backward pass allocates it
+  bool written = false;  ///< false: what the memory holds means nothing, the next gradient overwrites it
+  bool fixed =
+      false;  ///< the memory belongs to somebody (GradBuckets) and stays when the gradient is dropped
+
+  /// The gradient; undefined where there is none.
+  Tensor gradient() const { return written ? memory : Tensor{}; }
+};
+
 struct AutogradMeta {
   bool requires_grad = false;
   std::uint32_t output_index = 0;   // which output of grad_fn this tensor is
   std::shared_ptr<GradFn> grad_fn;  // null for a leaf
-  Tensor grad;                      // leaves only
+  // Leaves only.
+  GradBuffer grad;
+  std::function<void()> gradient_ready;  // see on_gradient_ready (autograd/engine.h)
+  std::function<Tensor()> values;        // see save_by_identity (autograd/node.h)
 };
 
 /// A contiguous view's strides from its shape.

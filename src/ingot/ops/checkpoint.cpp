@@ -16,10 +16,13 @@ struct CheckpointNode final : Node {
   Function function;
   SavedTensor input;
   RandomState random;
-  CheckpointNode(Function function_, const Tensor& input_, const RandomState& random_)
-      : function(std::move(function_)), input(input_), random(random_) {}
+  std::vector<std::shared_ptr<AutogradMeta>> leaves;
+  CheckpointNode(Function function_, const Tensor& input_, const RandomState& random_,
+                 std::vector<std::shared_ptr<AutogradMeta>> leaves_)
+      : function(std::move(function_)), input(input_), random(random_), leaves(std::move(leaves_)) {}
   std::string_view name() const override { return kName; }
   std::vector<SavedTensor*> saved() override { return {&input}; }
+  std::span<const std::shared_ptr<AutogradMeta>> leaves_inside() const override { return leaves; }
 
   void backward(BackwardContext& ctx) override {
     Tensor leaf = input.get().detach();
@@ -46,13 +49,14 @@ struct CheckpointNode final : Node {
 std::vector<Tensor> checkpoint(const Function& function, const Tensor& input) {
   if (!needs_grad({&input})) return function(input);
   const RandomState random = random_state();
+  const LeafCollector inside;
   std::vector<Tensor> outputs;
   {
     const RecordedLater first_run;
     outputs = function(input);
   }
   const Tensor* const inputs[] = {&input};
-  record_all<CheckpointNode>(outputs, inputs, function, input, random);
+  record_all<CheckpointNode>(outputs, inputs, function, input, random, inside.leaves());
   return outputs;
 }
 

@@ -9,6 +9,9 @@
 namespace ingot {
 namespace {
 
+constexpr std::size_t kGradientBlock =
+    256 << 20;  // bytes: few allocations, none so large that no memory holds it
+
 bool can_capture(const LanguageModel& model, const TrainConfig& config) {
   if (!config.cuda_graphs || config.detect_anomaly) return false;
   const char* obstacle = nullptr;
@@ -37,7 +40,13 @@ GradientStep::GradientStep(LanguageModel& model, TrainOptimizer& optimizer, cons
       metrics_(Tensor::empty({config.gradient_accumulation_steps + 1}, DType::f32, model.device())),
       captures_(can_capture(model, config)),
       rope_(model.rope_tables(config.sequence_len)),
-      recordings_(model.device()) {}
+      recordings_(model.device()) {
+  if (!captures_) return;
+  std::vector<Tensor> leaves;
+  leaves.reserve(optimizer.parameters().size());
+  for (const Parameter* parameter : optimizer.parameters()) leaves.push_back(parameter->value);
+  fixed_gradients_.emplace(leaves, kGradientBlock);
+}
 
 // Number `i` of the metrics, as a scalar.
 Tensor GradientStep::metric(std::size_t i) const {

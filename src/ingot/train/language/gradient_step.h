@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "ingot/autograd/grad_buckets.h"
 #include "ingot/core/work_cache.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/train/language/config.h"
@@ -48,7 +50,8 @@ class GradientStep {
   Tensor metrics_;
   Tensor grad_scale_;
   bool captures_;
-  RopeTables rope_;  // what recordings read stays alive
+  std::optional<GradBuckets> fixed_gradients_;  // every recording writes to the same place
+  RopeTables rope_;                             // what recordings read stays alive
   WorkCache recordings_;
   std::map<std::string, Results> recorded_;
 };
