@@ -49,6 +49,21 @@ def models(binary):
     return "\n".join(parts) + "\n"
 
 
+def configuration(binary):
+    parts = ["# Configuration keys\n\nWhat `ingot train --keys` and `ingot forecast fit --keys` say.\n"]
+    for title, command in (("Training", ("train",)), ("Forecasting", ("forecast", "fit"))):
+        parts.append(f"## {title}\n")
+        for section in json.loads(run(binary, *command, "--keys", "--json")):
+            parts += [f"### {title}: {section['section']}\n", "| key | value | default | meaning |", "|---|---|---|---|"]
+            for key in section["keys"]:
+                names = ", ".join(f"`{name}`" for name in [key["key"], *key.get("aliases", [])])
+                kind = key["kind"] + (f", in {key['unit']}" if "unit" in key else "")
+                cells = [names, kind, key["default"], key["doc"]]
+                parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+            parts.append("")
+    return "\n".join(parts) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("binary", help="the binary ingot")
@@ -60,6 +75,7 @@ def main():
     for page in arguments.pages.glob("*.md"):
         page.write_text(LINK.sub(r"\1", page.read_text()))
     (arguments.pages / "commands.md").write_text(commands(arguments.binary))
+    (arguments.pages / "configuration.md").write_text(configuration(arguments.binary))
     (arguments.pages / "models.md").write_text(models(arguments.binary))
 
 

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "ingot/base/config_tree.h"
+#include "ingot/base/config_values.h"
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
@@ -17,26 +18,16 @@
 
 namespace ingot {
 
+using config_detail::bounds_text;
 using config_detail::Document;
+using config_detail::expected_kind;
+using config_detail::kIsVector;
 using config_detail::Node;
 using config_detail::parse_value;
-using config_detail::quote_if_needed;
+using config_detail::value_text;
+using config_detail::within;
 
 namespace {
-
-template <class T>
-inline constexpr bool kIsVector = false;
-template <class T>
-inline constexpr bool kIsVector<std::vector<T>> = true;
-
-template <class T>
-constexpr std::string_view expected_kind() {
-  if constexpr (std::is_same_v<T, bool>) return "true or false";
-  if constexpr (std::is_unsigned_v<T>) return "a whole number of at least 0";
-  if constexpr (std::is_integral_v<T>) return "a whole number";
-  if constexpr (std::is_floating_point_v<T>) return "a number";
-  return "text";
-}
 
 std::string shown(const Node& node) {
   switch (node.kind) {
@@ -88,34 +79,6 @@ bool parse_scalar(const Node& node, T& value) {
   } else {
     return parse_number(node.text, value) && std::isfinite(value);
   }
-}
-
-template <class T>
-std::string as_yaml(const T& value) {
-  if constexpr (kIsVector<T>) {
-    std::vector<std::string> items;
-    items.reserve(value.size());
-    for (const auto& item : value) items.push_back(as_yaml(item));
-    return fmt::format("[{}]", fmt::join(items, ", "));
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    return value.empty() ? "\"\"" : quote_if_needed(value);
-  } else {
-    return fmt::format("{}", value);
-  }
-}
-
-std::string bounds_text(const Bounds& b) {
-  const bool low = std::isfinite(b.min), high = std::isfinite(b.max);
-  const std::string from = fmt::format("{} {}", b.above_min ? "above" : "at least", b.min);
-  const std::string to = fmt::format("{} {}", b.below_max ? "below" : "at most", b.max);
-  if (low && high) return from + " and " + to;
-  return low ? from : to;
-}
-
-template <class T>
-bool within(T value, const Bounds& b) {
-  const auto v = static_cast<double>(value);
-  return (b.above_min ? v > b.min : v >= b.min) && (b.below_max ? v < b.max : v <= b.max);
 }
 
 }  // namespace
@@ -175,7 +138,7 @@ T ConfigReader::get(std::string_view key, T fallback, Bounds bounds) const {
       read_one(*node, value);
     }
   }
-  document_->record(path_of(key), as_yaml(value));
+  document_->record(path_of(key), value_text(value));
   return value;
 }
 

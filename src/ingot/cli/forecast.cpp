@@ -67,6 +67,9 @@ void add_forecast(Command& root) {
   add_fit_options(fitting, *o);
   fitting.option("--season", o->season,
                  "Rows in a season, of models without training; 0: what suits the dates");
+  fitting
+      .option("--keys", o->keys, "List the keys of --config and --set, or those that tell of WORD, and end")
+      .alone("");
   fitting.flag("--resume", o->resume, "Go on with a fit that was killed or stopped, bit for bit");
   add_save_every(fitting, *o);
   fitting.flag("--json", o->json, "No progress bar; print the result as JSON");

@@ -17,7 +17,7 @@ namespace ingot::cli {
 struct ForecastOptions {
   std::string data, directory, fill, date_format, decimal, scaler, split, output;
   std::optional<std::string> model, from, config, targets, columns, frequency, horizon, lookback, epochs,
-      device;
+      device, keys;
   std::vector<std::string> set, models, levels;
   std::int64_t stride = 0, season = 0, folds = 0, fold_rows = 0, windows = 0, hold_out = 0, save_every = 300;
   bool json = false, sort = false, resume = false;

@@ -13,11 +13,13 @@
 #include "ingot/base/log.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/config_keys.h"
 #include "ingot/cli/forecast.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/core/device_config.h"
 #include "ingot/forecast/fit_checkpoint.h"
 #include "ingot/forecast/fit_json.h"
+#include "ingot/forecast/fit_keys.h"
 #include "ingot/forecast/forecast_text.h"
 #include "ingot/forecast/statistical/local_model.h"
 
@@ -222,6 +224,7 @@ Forecaster fit_shown(const FitConfig& config, const SeriesTable& table, const Fi
 }
 
 int run_forecast_fit(const ForecastOptions& o) {
+  if (o.keys) return print_config_keys(fit_reference(), *o.keys, o.json);
   if (o.model == "auto" || std::ranges::count(local_models(), o.model.value_or("")) > 0)
     return run_local_fit(o);
   FitConfig config = fit_configuration(o, o.model);

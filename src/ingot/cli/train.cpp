@@ -3,13 +3,16 @@
 
 #include "ingot/base/config.h"
 #include "ingot/base/directory_lock.h"
+#include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/config_keys.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/cli/training_console.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/hub/resolve.h"
+#include "ingot/train/language/train_keys.h"
 
 namespace ingot::cli {
 namespace {
@@ -17,6 +20,7 @@ namespace {
 struct TrainOptions {
   std::string config;
   std::vector<std::string> set;
+  std::optional<std::string> keys;
   bool resume = false, json = false;
 };
 
@@ -56,6 +60,10 @@ void print_result(const TrainOptions& o, const TrainResult& r, const std::string
 }
 
 int run(const TrainOptions& o) {
+  if (o.keys) return print_config_keys(train_reference(), *o.keys, o.json);
+  INGOT_CHECK(!o.config.empty(),
+              InvalidConfig("config",
+                            "is missing: name a YAML file (ingot train --keys tells what may stand in it)"));
   Config file = Config::load(o.config);
   for (const std::string& assignment : o.set) file.set(assignment);
   if (o.resume) file.set("resume_from_checkpoint=true");
@@ -90,13 +98,16 @@ void add_train(Command& root) {
   Command verb = root.verb("train",
                            "Train a language model as a YAML file says: from scratch, from a model, or an "
                            "adapter for one (LoRA, QLoRA)");
-  verb.option("config", o->config, "Training configuration; docs/training.md lists every key").required();
+  verb.option("config", o->config, "Training configuration: a YAML file; --keys lists every key");
   verb.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)");
+  verb.option("--keys", o->keys, "List the keys of the configuration, or those that tell of WORD, and end")
+      .alone("");
   verb.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
   verb.flag("--json", o->json, "No progress bar; print the result as JSON");
   verb.example("ingot train train.yaml --set output_dir=out/try2", "train into another directory");
   verb.example("ingot train train.yaml --set base_model=model.gguf --set adapter=qlora",
                "fine-tune a quantized model with LoRA adapters");
+  verb.example("ingot train --keys lora", "which keys there are for LoRA, and what they mean");
   verb.example("ingot train train.yaml --resume", "go on after a crash, a kill or Ctrl-C");
   verb.run([o] { return run(*o); });
 }

@@ -5,16 +5,7 @@
 #include "ingot/base/json.h"
 
 namespace ingot::forecast {
-namespace {
-
 using Json = nlohmann::ordered_json;
-
-std::string fill_name(FillMethod method) {
-  static const std::vector<std::string> names{"interpolate", "forward", "mean", "zero", "refuse"};
-  return names[static_cast<std::size_t>(method)];
-}
-
-}  // namespace
 
 Json to_json(const FitConfig& c) {
   Json json{{"data", c.data},
@@ -22,7 +13,7 @@ Json to_json(const FitConfig& c) {
             {"layout", c.table.layout},
             {"time_column", c.table.time_column},
             {"id_column", c.table.id_column},
-            {"fill", fill_name(c.table.fill)},
+            {"fill", name(c.table.fill)},
             {"frequency", c.table.frequency},
             {"sort", c.table.sort},
             {"date_format", c.table.date_format},

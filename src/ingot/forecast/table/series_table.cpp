@@ -490,15 +490,20 @@ std::string_view how_to_leave_out(const Series& series, bool is_target) {
   return "remove the rows of this series, or leave the column out with --columns";
 }
 
+namespace {
+const std::vector<std::string> kFillMethods{"interpolate", "forward", "mean", "zero", "refuse"};
+}  // namespace
+
 FillMethod parse_fill_method(std::string_view text, std::string_view key) {
-  static const std::vector<std::string> names{"interpolate", "forward", "mean", "zero", "refuse"};
+  const std::vector<std::string>& names = kFillMethods;
   const auto found = std::ranges::find(names, text);
-  INGOT_CHECK(
-      found != names.end(),
-      InvalidConfig(std::string(key), fmt::format("'{}' is no way to fill; expected one of {}{}", text,
-                                                  fmt::join(names, ", "), did_you_mean(text, names))));
+  INGOT_CHECK(found != names.end(),
+              InvalidConfig(std::string(key), fmt::format("'{}' is not known; expected one of {}{}", text,
+                                                          fmt::join(names, ", "), did_you_mean(text, names))));
   return static_cast<FillMethod>(found - names.begin());
 }
+
+std::string_view name(FillMethod method) { return kFillMethods[static_cast<std::size_t>(method)]; }
 
 SeriesTable read_series(const CsvTable& csv, const TableOptions& options) {
   Reader reader{

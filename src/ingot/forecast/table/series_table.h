@@ -40,6 +40,7 @@ enum class FillMethod : std::uint8_t {
   refuse,       ///< DataError instead
 };
 FillMethod parse_fill_method(std::string_view text, std::string_view key = "fill");
+std::string_view name(FillMethod method);
 
 struct TableOptions {
   /// "wide": one date column, one column per series. "long": an id column, a date column, `y`, and further

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <type_traits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/config.h"
+#include "ingot/base/config_table.h"
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
@@ -26,7 +28,7 @@ constexpr Models kAll = kDLinear | kNLinear | kNetworks;
 
 // Every key once, with the models that read it: for reading, writing and listing.
 template <class Config, class F>
-void for_each_key(Config& c, F&& f) {
+void for_each_key(Config&& c, F&& f) {
   f("model", c.model, kAll);
   f("lookback", c.lookback, kAll);
   f("horizon", c.horizon, kAll);
@@ -207,6 +209,26 @@ std::int64_t ForecastModelConfig::patches() const {
 ForecastModelConfig read_forecast_model(const ConfigReader& reader, ForecastModelConfig base) {
   for_each_key(base, [&](const char* key, auto& value, Models) { value = reader.get(key, value); });
   return base;
+}
+
+ConfigSection forecast_model_reference() {
+  ConfigSection section{"Model", {}};
+  for_each_key(ForecastModelConfig{}, [&](const char* key, const auto& value, Models readers) {
+    using T = std::remove_cvref_t<decltype(value)>;
+    std::string models = "every model";
+    if (readers != kAll) {
+      models.clear();
+      for (std::size_t i = 0; i < forecast_models().size(); ++i)
+        if ((readers >> i & 1) != 0) models += (models.empty() ? "" : ", ") + forecast_models()[i];
+    }
+    section.keys.push_back({.key = key,
+                            .aliases = {},
+                            .kind = config_detail::kind_text<T>(FieldOptions{}),
+                            .default_value = config_detail::value_text<T>(value),
+                            .unit = "",
+                            .doc = "Of " + models + "; each model has defaults of its own."});
+  });
+  return section;
 }
 
 std::vector<std::string> keys_without_effect(const ForecastModelConfig& config) {

@@ -8,6 +8,7 @@
 namespace ingot {
 
 class ConfigReader;
+struct ConfigSection;
 
 /// The size and kind of a forecasting network. Which of the options below `model` reads stands beside them;
 /// the names are those of the papers' code.
@@ -80,6 +81,9 @@ struct ForecastModelConfig {
 ForecastModelConfig read_forecast_model(const ConfigReader& reader, ForecastModelConfig base);
 /// Keys that differ from the defaults of config.model though no model of that name reads them.
 std::vector<std::string> keys_without_effect(const ForecastModelConfig& config);
+
+/// The keys, with the models that read them, for help and the reference pages.
+ConfigSection forecast_model_reference();
 /// As a JSON object that read_forecast_model takes back (JSON is YAML).
 std::string to_json(const ForecastModelConfig& config);
 

@@ -12,6 +12,7 @@
 #include "ingot/models/language/model_directory.h"
 #include "ingot/ops/cast.h"
 #include "ingot/quant/packed_matrix.h"
+#include "ingot/train/language/train_keys.h"
 
 namespace ingot {
 namespace {
@@ -42,9 +43,6 @@ void read_targets(const ConfigReader& root, LoraConfig& lora) {
     lora.target_regex = std::exchange(lora.target_modules, {}).front();
   const bool none = lora.target_modules.empty() && lora.target_regex.empty();
   if (root.get("lora_target_linear", none) && lora.target_regex.empty()) lora.target_modules = {"all-linear"};
-  lora.exclude_modules = root.get("lora_exclude_modules", lora.exclude_modules);
-  lora.modules_to_save = root.get("lora_modules_to_save", lora.modules_to_save);
-  lora.layers_to_transform = root.get("lora_layers_to_transform", lora.layers_to_transform);
 }
 
 std::string base_format(const ConfigReader& root, bool qlora, const std::string& model) {
@@ -65,15 +63,11 @@ AdapterTraining read_adapter_training(const ConfigReader& root, const std::strin
   const std::string kind =
       root.choice("adapter", root.get("lora", false) ? "lora" : "none", {"none", "lora", "qlora"});
   adapter.enabled = kind != "none";
-  root.alias("lora_rank", "lora_r");
   LoraConfig& lora = adapter.lora;
-  lora.r = root.get("lora_r", std::int64_t{16}, at_least(1));
-  lora.lora_alpha = root.get("lora_alpha", 32.0);
-  root.alias("peft_use_rslora", "lora_use_rslora");
-  lora.use_rslora = root.get("lora_use_rslora", false);
-  lora.lora_dropout = root.get("lora_dropout", 0.0, fraction());
+  lora.r = 16;
+  lora.lora_alpha = 32;
+  adapter_keys().read(root, adapter);
   read_targets(root, lora);
-  adapter.start_from = root.get("lora_model_dir", std::string());
   adapter.base_format = base_format(root, kind == "qlora", model);
   lora.base_model_name_or_path = model;
   if (!adapter.enabled && adapter.quantizes_base())

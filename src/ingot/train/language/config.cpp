@@ -11,10 +11,9 @@
 #include "ingot/base/log.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
-#include "ingot/kernels/matmul_precision.h"
 #include "ingot/models/language/family.h"
 #include "ingot/train/language/other_keys.h"
-#include "ingot/train/reporter.h"
+#include "ingot/train/language/train_keys.h"
 
 namespace ingot {
 namespace {
@@ -65,36 +64,18 @@ LanguageConfig read_architecture(const ConfigReader& section) {
   return c;
 }
 
-void read_optimizer(const ConfigReader& root, OptimizerConfig& o) {
-  root.alias("optim", "optimizer");
-  o.name = root.choice(
-      "optimizer", o.name,
-      {"adamw", "adamw_8bit", "adam", "sgd", "muon", "adamw_torch", "adamw_torch_fused", "adamw_hf",
-       "paged_adamw_32bit", "adamw_bnb_8bit", "adamw_torch_8bit", "paged_adamw_8bit"});
-  // transformers' names for the two: whose kernel, and in paged memory or not.
+// transformers' names for the two: whose kernel, and in paged memory or not.
+void name_optimizer(OptimizerConfig& o) {
   if (o.name.find("8bit") != o.name.npos) o.name = "adamw_8bit";
   if (o.name.find("adamw") != o.name.npos && o.name != "adamw_8bit") o.name = "adamw";
-  root.alias("lr", "learning_rate");
-  o.learning_rate = root.get("learning_rate", o.learning_rate, at_least(0));
-  o.weight_decay = root.get("weight_decay", o.weight_decay, at_least(0));
-  root.alias("adam_beta1", "adamw_beta1");
-  root.alias("adam_beta2", "adamw_beta2");
-  root.alias("adam_epsilon", "adamw_epsilon");
-  o.beta1 = root.get("adamw_beta1", o.beta1, fraction());
-  o.beta2 = root.get("adamw_beta2", o.beta2, fraction());
-  o.epsilon = root.get("adamw_epsilon", o.epsilon, positive());
-  o.momentum = root.get("momentum", o.momentum, fraction());
-  o.nesterov = root.get("nesterov", o.nesterov);
-  o.muon_momentum = root.get("muon_momentum", o.muon_momentum, fraction());
-  root.alias("clip_grad_norm", "max_grad_norm");
-  o.max_grad_norm = root.get("max_grad_norm", o.max_grad_norm, at_least(0));
 }
 
-// transformers' arguments of its schedules.
-void read_schedule_kwargs(const ConfigReader& root, ScheduleConfig& s, bool stable) {
+// transformers' arguments of its schedules. Some set other keys, so this comes before those are read.
+void read_schedule_kwargs(const ConfigReader& root, ScheduleConfig& s) {
+  const std::string type = root.get("lr_scheduler_type", s.type);
+  const bool stable = type == "warmup_stable_decay";
   const ConfigReader kwargs = root.section("lr_scheduler_kwargs");
-  const double highest = root.has("learning_rate") ? root.require<double>("learning_rate", positive())
-                                                   : OptimizerConfig{}.learning_rate;
+  const double highest = root.get("learning_rate", OptimizerConfig{}.learning_rate, at_least(0));
   const auto set_final = [&](double fraction) {
     if (!root.has("final_lr_fraction"))
       root.put("final_lr_fraction", fmt::format("{}", std::min(1.0, fraction)));
@@ -103,11 +84,11 @@ void read_schedule_kwargs(const ConfigReader& root, ScheduleConfig& s, bool stab
     if (kwargs.has(rate)) set_final(kwargs.require<double>(rate, at_least(0)) / highest);
   for (const char* share : {"min_lr_rate", "min_lr_ratio"})
     if (kwargs.has(share)) set_final(kwargs.require<double>(share, between(0, 1)));
-  if (s.type == "polynomial") set_final(1e-7 / highest);  // its default lr_end
-  if (s.type == "cosine_with_restarts") s.num_cycles = kwargs.get("num_cycles", s.num_cycles, positive());
-  if (s.type == "polynomial") s.power = kwargs.get("power", s.power, positive());
-  if (s.type == "inverse_sqrt") s.timescale = kwargs.get("timescale", s.timescale, at_least(0));
-  if (s.type != "wsd") return;
+  if (type == "polynomial") set_final(1e-7 / highest);  // its default lr_end
+  if (type == "cosine_with_restarts") s.num_cycles = kwargs.get("num_cycles", s.num_cycles, positive());
+  if (type == "polynomial") s.power = kwargs.get("power", s.power, positive());
+  if (type == "inverse_sqrt") s.timescale = kwargs.get("timescale", s.timescale, at_least(0));
+  if (type != "wsd" && !stable) return;
   if (kwargs.has("num_decay_steps"))
     root.put("cooldown_steps", std::to_string(kwargs.require<std::int64_t>("num_decay_steps", at_least(1))));
   static_cast<void>(kwargs.skip("num_stable_steps"));  // what the others leave
@@ -117,25 +98,10 @@ void read_schedule_kwargs(const ConfigReader& root, ScheduleConfig& s, bool stab
   s.decay = decay == "cosine" ? Decay::cosine : decay == "linear" ? Decay::linear : Decay::one_minus_sqrt;
 }
 
-void read_schedule(const ConfigReader& root, TrainConfig& t) {
-  ScheduleConfig& s = t.schedule;
-  for (const char* name : {"lr_scheduler", "schedule"}) root.alias(name, "lr_scheduler_type");
-  s.type = root.choice(
-      "lr_scheduler_type", s.type,
-      {"constant", "linear", "cosine", "wsd", "exponential", "step", "noam", "constant_with_warmup",
-       "cosine_with_restarts", "polynomial", "inverse_sqrt", "cosine_with_min_lr", "warmup_stable_decay"});
+void name_schedule(ScheduleConfig& s) {
   if (s.type == "constant_with_warmup") s.type = "constant";  // every schedule takes a warm-up
   if (s.type == "cosine_with_min_lr") s.type = "cosine";
-  const bool stable = s.type == "warmup_stable_decay";
-  if (stable) s.type = "wsd";
-  read_schedule_kwargs(root, s, stable);
-  s.warmup_steps = root.get("warmup_steps", s.warmup_steps, at_least(0));
-  t.warmup_ratio = root.get("warmup_ratio", t.warmup_ratio, between(0, 1));
-  s.cooldown_steps = root.get("cooldown_steps", s.cooldown_steps, at_least(0));
-  t.cooldown_ratio = root.get("cooldown_ratio", t.cooldown_ratio, between(0, 1));
-  s.final_lr_fraction = root.get("final_lr_fraction", s.final_lr_fraction, between(0, 1));
-  s.gamma = root.get("lr_gamma", s.gamma, positive());
-  s.step_size = root.get("lr_step_size", s.step_size, at_least(1));
+  if (s.type == "warmup_stable_decay") s.type = "wsd";
 }
 
 void read_data(const ConfigReader& root, TrainConfig& t) {
@@ -143,35 +109,7 @@ void read_data(const ConfigReader& root, TrainConfig& t) {
   t.samples = read_sample_config(root, t.objective);
   t.samples.special_tokens = std::move(special_tokens);
   t.datasets = read_datasets(root, "datasets", t.samples);
-  root.alias("test_datasets", "validation_datasets");
   t.validation_datasets = read_datasets(root, "validation_datasets", t.samples);
-  root.alias("val_set_size", "validation_split_ratio");
-  t.validation_split_ratio = root.get("validation_split_ratio", t.validation_split_ratio, fraction());
-  t.cache_dir = root.get("cache_dir", t.cache_dir);
-  t.sample_packing = root.get("sample_packing", t.sample_packing);
-  t.document_mask = root.get("document_mask", t.document_mask);
-  t.sequence_len = root.get("sequence_len", t.sequence_len, at_least(1));
-}
-
-void read_steps(const ConfigReader& root, TrainConfig& t) {
-  for (const char* name : {"micro_batch_size", "batch_size"}) root.alias(name, "per_device_train_batch_size");
-  t.per_device_train_batch_size =
-      root.get("per_device_train_batch_size", t.per_device_train_batch_size, at_least(1));
-  t.gradient_accumulation_steps =
-      root.get("gradient_accumulation_steps", t.gradient_accumulation_steps, at_least(1));
-  root.alias("epochs", "num_epochs");
-  t.num_epochs = root.get("num_epochs", t.num_epochs, positive());
-  t.max_steps = root.get("max_steps", t.max_steps, at_least(-1));
-  t.max_seconds = root.get("max_seconds", t.max_seconds, at_least(0));
-  t.logging_steps = root.get("logging_steps", t.logging_steps, at_least(1));
-  t.eval_steps = root.get("eval_steps", t.eval_steps, at_least(0));
-  t.eval_batches = root.get("eval_batches", t.eval_batches, at_least(0));
-  t.save_steps = root.get("save_steps", t.save_steps, at_least(0));
-  t.evals_per_epoch = root.get("evals_per_epoch", t.evals_per_epoch, at_least(0));
-  t.saves_per_epoch = root.get("saves_per_epoch", t.saves_per_epoch, at_least(0));
-  t.save_total_limit = root.get("save_total_limit", t.save_total_limit, at_least(1));
-  root.alias("patience", "early_stopping_patience");
-  t.early_stopping_patience = root.get("early_stopping_patience", t.early_stopping_patience, at_least(0));
 }
 
 void read_special_tokens(const ConfigReader& root, TrainConfig& t) {
@@ -185,9 +123,6 @@ void read_special_tokens(const ConfigReader& root, TrainConfig& t) {
 }
 
 void read_model(const ConfigReader& root, TrainConfig& t) {
-  root.alias("base_model", "model");
-  t.model = root.get("model", t.model);
-  t.from_scratch = root.get("from_scratch", t.model.empty() && root.has("architecture"));
   if (!root.has("architecture")) {
     static_cast<void>(root.section("architecture"));  // null counts as read
   } else if (t.from_scratch) {
@@ -195,17 +130,14 @@ void read_model(const ConfigReader& root, TrainConfig& t) {
   } else {
     root.fail("architecture", "is for from_scratch: true; a model that one starts from brings its own");
   }
-  root.alias("tokenizer_config", "tokenizer");
-  t.tokenizer = root.get("tokenizer", t.tokenizer);
   read_special_tokens(root, t);
-  t.vocab_size = root.get("vocab_size", t.vocab_size, at_least(257));
-  t.dtype = parse_dtype(root.get("torch_dtype", std::string(name(t.dtype))));
   t.adapter = read_adapter_training(root, t.model);
 }
 
 }  // namespace
 
 void TrainConfig::validate() const {
+  train_keys().check(*this);
   require(!datasets.empty(), "datasets",
           "is missing: name at least one, as in `datasets: [{path: data.txt}]`");
   require(from_scratch || !model.empty(), "model",
@@ -232,8 +164,6 @@ void TrainConfig::validate() const {
   }
   require(is_training_dtype(dtype), "torch_dtype", fmt::format("{} is not a dtype to train in", name(dtype)));
   if (device != "auto") static_cast<void>(parse_device(device));
-  static_cast<void>(kernels::parse_matmul_precision(matmul_precision));
-  require(ema_decay >= 0 && ema_decay < 1, "ema_decay", fmt::format("must be in [0, 1), got {}", ema_decay));
   if (from_scratch) {
     LanguageConfig copy = architecture;
     if (copy.vocab_size == 0) copy.vocab_size = vocab_size;
@@ -273,46 +203,36 @@ bool TrainConfig::reports_to(std::string_view sink) const {
   return std::ranges::find(report_to, sink) != report_to.end();
 }
 
+namespace {
+
+void read_recompute(const ConfigReader& root, TrainConfig& t) {
+  const std::string recompute = root.get("recompute", std::string(name(t.recompute)));
+  t.recompute = parse_recompute(
+      parse_bool(recompute) ? recompute : root.choice("recompute", recompute, recompute_words()));
+}
+
+}  // namespace
+
 TrainConfig read_train_config(Config& config) {
   const ConfigReader root = config.root();
   TrainConfig t;
+  train_keys().read_aliases(root);
   translate_keys(root);
   t.objective = read_objective(root);
+  t.from_scratch = !root.has("model") && root.has("architecture");
+  read_schedule_kwargs(root, t.schedule);
+  train_keys().read(root, t);
+  name_optimizer(t.optimizer);
+  name_schedule(t.schedule);
   read_model(root, t);
   read_data(root, t);
-  t.output_dir = root.get("output_dir", t.output_dir);
-  t.run_name = root.get("run_name", t.run_name);
-  read_steps(root, t);
-  read_optimizer(root, t.optimizer);
-  read_schedule(root, t);
-  t.ema_decay = root.get("ema_decay", t.ema_decay, fraction());
-  t.z_loss = root.get("z_loss", t.z_loss, at_least(0));
-  t.router_aux_loss_coef = root.get("router_aux_loss_coef", t.router_aux_loss_coef, at_least(-1));
   if (t.router_aux_loss_coef < 0 && t.router_aux_loss_coef != -1) {
     root.fail("router_aux_loss_coef",
               fmt::format("must be at least 0, or -1 for the model's own, got {}", t.router_aux_loss_coef));
   }
-  const std::string recompute = root.get("recompute", std::string(name(t.recompute)));
-  t.recompute = parse_recompute(
-      parse_bool(recompute) ? recompute : root.choice("recompute", recompute, recompute_words()));
-  t.detect_anomaly = root.get("detect_anomaly", t.detect_anomaly);
-  t.sample_prompts = root.get("sample_prompts", t.sample_prompts);
-  t.sample_tokens = root.get("sample_tokens", t.sample_tokens, at_least(1));
-  t.resume_from_checkpoint = root.get("resume_from_checkpoint", t.resume_from_checkpoint);
-  t.report_to = root.get("report_to", t.report_to);
-  t.device = root.get("device", t.device);
-  t.cuda_graphs = root.get("cuda_graphs", t.cuda_graphs);
-  t.matmul_precision = root.choice("matmul_precision", t.matmul_precision, {"highest", "medium"});
-  root.alias("seed", "train_seed");
-  t.seed = root.get("train_seed", t.seed);
-  t.threads = root.get("threads", t.threads, at_least(0));
+  read_recompute(root, t);
   read_gpu_keys(root, t);
   read_other_keys(root);
-  const std::vector<std::string> known = reporter_names();
-  for (const std::string& reporter : t.report_to) {
-    if (std::ranges::find(known, reporter) == known.end())
-      root.fail("report_to", fmt::format("'{}' is not one of {}", reporter, fmt::join(known, ", ")));
-  }
   config.finish();
   t.validate();
   return t;

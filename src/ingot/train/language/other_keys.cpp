@@ -266,7 +266,6 @@ void read_model_config(const ConfigReader& root) {
 
 // The least learning rate, of which ours is the share of the highest.
 void translate_least_rate(const ConfigReader& root) {
-  root.alias("lr", "learning_rate");
   if (!root.has("eta_min")) return;
   const auto least = root.get("eta_min", 0.0, at_least(0));
   const auto highest = root.require<double>("learning_rate", positive());
@@ -277,7 +276,6 @@ void translate_least_rate(const ConfigReader& root) {
 }  // namespace
 
 void translate_keys(const ConfigReader& root) {
-  root.alias("gradient_checkpointing", "recompute");
   // Ways to keep a layer's input in the host's memory; what is made again is the same.
   const std::string recompute = root.skip("recompute");
   if (recompute == "offload" || recompute == "offload_disk" || recompute == "unsloth")

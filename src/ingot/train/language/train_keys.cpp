@@ -1,0 +1,386 @@
+#include "ingot/train/language/train_keys.h"
+
+#include <utility>
+
+#include "ingot/models/language/recompute.h"
+#include "ingot/train/reporter.h"
+
+namespace ingot {
+namespace {
+
+using Table = ConfigTable<TrainConfig>;
+using Field = Table::Field;
+
+Table::Section model_keys() {
+  return {
+      "Model",
+      {
+          {"model",
+           &TrainConfig::model,
+           {.aliases = {"base_model"},
+            .default_text = "none",
+            .doc = "A model directory to start from, of any language model that `ingot models` lists, as "
+                   "Hugging Face "
+                   "tools write it, a `.gguf` file, or a name on a hub (`hf://org/name`)."}},
+          {"from_scratch",
+           &TrainConfig::from_scratch,
+           {.default_text = "true with an architecture and no model", .doc = "Start from random weights."}},
+          {"tokenizer",
+           &TrainConfig::tokenizer,
+           {.aliases = {"tokenizer_config"},
+            .default_text = "the model's, or one that is trained on datasets",
+            .doc = "A directory, a tokenizer.json or a `.gguf` file."}},
+          {"vocab_size",
+           &TrainConfig::vocab_size,
+           {.bounds = at_least(257), .unit = "tokens", .doc = "Of a tokenizer that is trained here."}},
+          Field::words(
+              "torch_dtype", [](TrainConfig& c) -> DType& { return c.dtype; },
+              [](const std::string& word) { return parse_dtype(word); },
+              [](DType dtype) { return name(dtype); },
+              {.doc =
+                   "The dtype of the weights: f32, bf16 or f16. Halves keep f32 master weights. bf16 pays on "
+                   "GPUs and "
+                   "on processors with `avx512_bf16` (`ingot devices`); elsewhere halves only save memory."}),
+          Field::documented("special_tokens", "a mapping: bos_token, eos_token, pad_token, unk_token",
+                            {.default_text = "the tokenizer's", .doc = "Which tokens play these parts."}),
+      }};
+}
+
+Table::Section data_keys() {
+  return {
+      "Data",
+      {
+          Field::documented("datasets", "a list of mappings, as below",
+                            {.default_text = "required", .doc = "What is learned from."}),
+          Field::documented(
+              "validation_datasets", "a list of mappings, as below",
+              {.aliases = {"test_datasets"}, .default_text = "none", .doc = "What is evaluated on."}),
+          {"validation_split_ratio",
+           &TrainConfig::validation_split_ratio,
+           {.aliases = {"val_set_size"},
+            .bounds = fraction(),
+            .doc = "The share of `datasets` that is set apart where there are no `validation_datasets`."}},
+          {"sequence_len",
+           &TrainConfig::sequence_len,
+           {.bounds = at_least(1), .unit = "tokens", .doc = "The length of a sequence."}},
+          {"sample_packing",
+           &TrainConfig::sample_packing,
+           {.doc = "Lay texts end to end and put several samples into one sequence (best fit); without it "
+                   "each has a "
+                   "padded sequence of its own."}},
+          {"document_mask",
+           &TrainConfig::document_mask,
+           {.doc = "No token attends across a document's end. With false a sequence is one text whose "
+                   "positions run on, "
+                   "and attention on a GPU goes through cuDNN."}},
+          {"cache_dir",
+           &TrainConfig::cache_dir,
+           {.default_text = "output_dir/cache",
+            .doc = "Where tokens are kept, by the content of the data and the tokenizer."}},
+      }};
+}
+
+Table::Section step_keys() {
+  return {
+      "Steps",
+      {
+          {"per_device_train_batch_size",
+           &TrainConfig::per_device_train_batch_size,
+           {.aliases = {"micro_batch_size", "batch_size"},
+            .bounds = at_least(1),
+            .unit = "sequences",
+            .doc = "Sequences of one forward pass."}},
+          {"gradient_accumulation_steps",
+           &TrainConfig::gradient_accumulation_steps,
+           {.bounds = at_least(1),
+            .doc =
+                "Forward passes of one optimizer step. The loss divides by the targets of the whole step."}},
+          {"num_epochs",
+           &TrainConfig::num_epochs,
+           {.aliases = {"epochs"}, .bounds = positive(), .doc = "How often the data is gone through."}},
+          {"max_steps",
+           &TrainConfig::max_steps,
+           {.bounds = at_least(-1), .doc = "Optimizer steps of the run; -1: as many as `num_epochs` takes."}},
+          {"max_seconds",
+           &TrainConfig::max_seconds,
+           {.bounds = at_least(0), .unit = "seconds", .doc = "Stop after so long; 0: no limit."}},
+      }};
+}
+
+Table::Section optimizer_keys() {
+  constexpr auto o = &TrainConfig::optimizer;
+  return {
+      "Optimizer",
+      {
+          {"optimizer",
+           o,
+           &OptimizerConfig::name,
+           {.aliases = {"optim"},
+            .choices = {"adamw", "adamw_8bit", "adam", "sgd", "muon", "adamw_torch", "adamw_torch_fused",
+                        "adamw_hf", "paged_adamw_32bit", "adamw_bnb_8bit", "adamw_torch_8bit",
+                        "paged_adamw_8bit"},
+            .doc = "muon steps matrices by orthogonalized momentum, with updates of AdamW's size, and the "
+                   "rest by AdamW. "
+                   "The last seven are other tools' names of the first two."}},
+          {"learning_rate",
+           o,
+           &OptimizerConfig::learning_rate,
+           {.aliases = {"lr"}, .bounds = at_least(0), .doc = "The highest of the schedule."}},
+          {"weight_decay",
+           o,
+           &OptimizerConfig::weight_decay,
+           {.bounds = at_least(0), .doc = "Never on norms and biases."}},
+          {"adamw_beta1",
+           o,
+           &OptimizerConfig::beta1,
+           {.aliases = {"adam_beta1"}, .bounds = fraction(), .doc = "Decay of the mean of gradients."}},
+          {"adamw_beta2",
+           o,
+           &OptimizerConfig::beta2,
+           {.aliases = {"adam_beta2"},
+            .bounds = fraction(),
+            .doc = "Decay of the mean of squared gradients."}},
+          {"adamw_epsilon",
+           o,
+           &OptimizerConfig::epsilon,
+           {.aliases = {"adam_epsilon"}, .bounds = positive(), .doc = "Keeps the division finite."}},
+          {"momentum", o, &OptimizerConfig::momentum, {.bounds = fraction(), .doc = "Of sgd."}},
+          {"nesterov", o, &OptimizerConfig::nesterov, {.doc = "Nesterov's momentum, of sgd."}},
+          {"muon_momentum", o, &OptimizerConfig::muon_momentum, {.bounds = fraction(), .doc = "Of muon."}},
+          {"max_grad_norm",
+           o,
+           &OptimizerConfig::max_grad_norm,
+           {.aliases = {"clip_grad_norm"},
+            .bounds = at_least(0),
+            .doc = "Gradients are scaled so that their global norm is at most this; 0: never."}},
+          {"ema_decay",
+           &TrainConfig::ema_decay,
+           {.bounds = fraction(),
+            .doc = "Average the weights with this decay; the average is evaluated too, and is what "
+                   "`output_dir/model` "
+                   "gets. 0: off."}},
+          {"z_loss",
+           &TrainConfig::z_loss,
+           {.bounds = at_least(0), .doc = "Weight of log²Z, which keeps logits from drifting."}},
+          {"router_aux_loss_coef",
+           &TrainConfig::router_aux_loss_coef,
+           {.bounds = at_least(-1),
+            .doc = "Mixtures of experts: weight of the load-balancing loss over all layers; -1: the model's "
+                   "own, 0: off."}},
+      }};
+}
+
+Table::Section schedule_keys() {
+  constexpr auto s = &TrainConfig::schedule;
+  return {
+      "Learning-rate schedule",
+      {
+          {"lr_scheduler_type",
+           s,
+           &ScheduleConfig::type,
+           {.aliases = {"lr_scheduler", "schedule"},
+            .choices = {"constant", "linear", "cosine", "wsd", "exponential", "step", "noam",
+                        "constant_with_warmup", "cosine_with_restarts", "polynomial", "inverse_sqrt",
+                        "cosine_with_min_lr", "warmup_stable_decay"},
+            .doc = "How the learning rate goes. Every schedule takes a warm-up, which starts from 0: the "
+                   "first step of a "
+                   "run with warm-up changes nothing."}},
+          Field::documented(
+              "lr_scheduler_kwargs",
+              "a mapping: num_cycles, power, lr_end, min_lr, min_lr_rate, timescale, num_decay_steps, "
+              "decay_type",
+              {.default_text = "none", .doc = "As in transformers."}),
+          {"warmup_steps",
+           s,
+           &ScheduleConfig::warmup_steps,
+           {.bounds = at_least(0), .doc = "Steps in which the rate rises; below 1, a share of all steps."}},
+          {"warmup_ratio",
+           &TrainConfig::warmup_ratio,
+           {.bounds = between(0, 1), .doc = "The same as a share of all steps, where `warmup_steps` is 0."}},
+          {"cooldown_steps",
+           s,
+           &ScheduleConfig::cooldown_steps,
+           {.bounds = at_least(0), .doc = "wsd: steps in which the rate falls."}},
+          {"cooldown_ratio",
+           &TrainConfig::cooldown_ratio,
+           {.bounds = between(0, 1),
+            .doc = "The same as a share of all steps, where `cooldown_steps` is 0."}},
+          {"final_lr_fraction",
+           s,
+           &ScheduleConfig::final_lr_fraction,
+           {.bounds = between(0, 1), .doc = "What is left of the rate at the end."}},
+          {"lr_gamma",
+           s,
+           &ScheduleConfig::gamma,
+           {.bounds = positive(), .doc = "exponential, step: the factor."}},
+          {"lr_step_size",
+           s,
+           &ScheduleConfig::step_size,
+           {.bounds = at_least(1), .unit = "steps", .doc = "step: after so many the factor is applied."}},
+      }};
+}
+
+Table::Section evaluation_keys() {
+  return {
+      "Evaluation and checkpoints",
+      {
+          {"output_dir",
+           &TrainConfig::output_dir,
+           {.doc = "Where everything goes. A directory with checkpoints of another run is refused."}},
+          {"run_name", &TrainConfig::run_name, {.doc = "In reports and logs."}},
+          {"eval_steps",
+           &TrainConfig::eval_steps,
+           {.bounds = at_least(0), .unit = "steps", .doc = "Between evaluations; 0: only at the end."}},
+          {"evals_per_epoch",
+           &TrainConfig::evals_per_epoch,
+           {.bounds = at_least(0), .doc = "In the place of `eval_steps`; 0: not given."}},
+          {"eval_batches",
+           &TrainConfig::eval_batches,
+           {.bounds = at_least(0), .doc = "At most so many in an evaluation; 0: all."}},
+          {"early_stopping_patience",
+           &TrainConfig::early_stopping_patience,
+           {.aliases = {"patience"},
+            .bounds = at_least(0),
+            .doc = "End after so many evaluations without improvement; 0: never."}},
+          {"sample_prompts",
+           &TrainConfig::sample_prompts,
+           {.doc = "Texts that the model continues after each evaluation."}},
+          {"sample_tokens",
+           &TrainConfig::sample_tokens,
+           {.bounds = at_least(1), .unit = "tokens", .doc = "Of each continuation."}},
+          {"save_steps",
+           &TrainConfig::save_steps,
+           {.bounds = at_least(0), .unit = "steps", .doc = "Between checkpoints; 0: only at the end."}},
+          {"saves_per_epoch",
+           &TrainConfig::saves_per_epoch,
+           {.bounds = at_least(0), .doc = "In the place of `save_steps`; 0: not given."}},
+          {"save_total_limit",
+           &TrainConfig::save_total_limit,
+           {.bounds = at_least(1), .doc = "Checkpoints that are kept: the newest, and the best one."}},
+          {"resume_from_checkpoint",
+           &TrainConfig::resume_from_checkpoint,
+           {.doc = "Go on from the newest whole checkpoint of `output_dir`, bit for bit; `--resume` says the "
+                   "same."}},
+          {"logging_steps",
+           &TrainConfig::logging_steps,
+           {.bounds = at_least(1), .unit = "steps", .doc = "Between lines of metrics."}},
+          {"report_to",
+           &TrainConfig::report_to,
+           {.choices = reporter_names(),
+            .doc =
+                "Who is told: `jsonl` writes metrics.jsonl, `tensorboard` writes tensorboard/, `html` writes "
+                "report.html at the end, `log` writes lines to the log."}},
+          {"detect_anomaly",
+           &TrainConfig::detect_anomaly,
+           {.doc = "Slow: name the first operation, forward or backward, that makes a NaN or an infinity."}},
+      }};
+}
+
+Table::Section machine_keys() {
+  return {
+      "Machine",
+      {
+          {"device",
+           &TrainConfig::device,
+           {.doc = "auto: an NVIDIA GPU where there is one and Ingot was built for it, else the CPU; or cpu, "
+                   "cuda, "
+                   "cuda:N."}},
+          {"threads", &TrainConfig::threads, {.bounds = at_least(0), .doc = "Of the CPU; 0: all."}},
+          {"train_seed",
+           &TrainConfig::seed,
+           {.aliases = {"seed"}, .doc = "Same seed and threads, same bits."}},
+          Field::documented("recompute", "false, selective, true (or full)",
+                            {.aliases = {"gradient_checkpointing"},
+                             .default_text = "false",
+                             .doc = "What the backward pass makes again instead of keeping it; same bits. "
+                                    "selective: norms, activation "
+                                    "functions, RoPE, sorted rows of experts; true: whole layers, of which "
+                                    "only the input is kept. "
+                                    "`ingot memory` tells what each saves."}),
+          {"matmul_precision",
+           &TrainConfig::matmul_precision,
+           {.choices = {"highest", "medium"},
+            .doc = "medium: operands of f32 matmuls may be rounded on the way in, to bf16 on a CPU with "
+                   "AVX512-BF16, to "
+                   "TF32 on GPUs; sums and results stay f32."}},
+          {"cuda_graphs",
+           &TrainConfig::cuda_graphs,
+           {.doc =
+                "Capture steps that repeat as CUDA graphs: same bits, less work for the host, more memory."}},
+      }};
+}
+
+}  // namespace
+
+const ConfigTable<AdapterTraining>& adapter_keys() {
+  using Row = ConfigTable<AdapterTraining>::Field;
+  constexpr auto lora = &AdapterTraining::lora;
+  static const ConfigTable<AdapterTraining> table{
+      {"Adapter",
+       {
+           Row::documented(
+               "adapter", "none, lora, qlora",
+               {.default_text = "none",
+                .doc =
+                    "Train low-rank adapters and nothing else; qlora: on a quantized base. `lora: true` is "
+                    "adapter: lora."}),
+           {"lora_r",
+            lora,
+            &LoraConfig::r,
+            {.aliases = {"lora_rank"},
+             .bounds = at_least(1),
+             .default_text = "16",
+             .doc = "Rank of the adapters."}},
+           {"lora_alpha",
+            lora,
+            &LoraConfig::lora_alpha,
+            {.default_text = "32", .doc = "An adapter is scaled by alpha / r."}},
+           {"lora_use_rslora",
+            lora,
+            &LoraConfig::use_rslora,
+            {.aliases = {"peft_use_rslora"}, .doc = "Scale by alpha / √r instead."}},
+           {"lora_dropout",
+            lora,
+            &LoraConfig::lora_dropout,
+            {.bounds = fraction(),
+             .doc = "Share of each adapter's input that is dropped in training; adapters of the head and of "
+                    "embeddings "
+                    "drop nothing."}},
+           Row::documented(
+               "lora_target_modules", "a list (text), or a regular expression",
+               {.default_text = "all linear layers but the head", .doc = "Names of modules to adapt."}),
+           Row::documented("lora_target_linear", "true or false",
+                           {.default_text = "true without lora_target_modules",
+                            .doc = "Adapt all linear layers but the head."}),
+           {"lora_exclude_modules",
+            lora,
+            &LoraConfig::exclude_modules,
+            {.doc = "Names of modules to leave out."}},
+           {"lora_layers_to_transform",
+            lora,
+            &LoraConfig::layers_to_transform,
+            {.default_text = "all", .doc = "Only these layers, from 0."}},
+           {"lora_modules_to_save",
+            lora,
+            &LoraConfig::modules_to_save,
+            {.doc = "Modules trained as a whole, such as lm_head."}},
+           {"lora_model_dir",
+            &AdapterTraining::start_from,
+            {.default_text = "none", .doc = "A PEFT directory to go on from."}},
+           Row::documented(
+               "base_format", "stored, nf4, int8, or any that `ingot quantize` lists",
+               {.aliases = {},
+                .default_text = "qlora: stored for a .gguf file, nf4 for others",
+                .doc =
+                    "Format of the base under an adapter. `load_in_4bit` is nf4, `load_in_8bit` is int8."}),
+       }}};
+  return table;
+}
+
+const Table& train_keys() {
+  static const Table table{model_keys(),    data_keys(),       step_keys(),   optimizer_keys(),
+                           schedule_keys(), evaluation_keys(), machine_keys()};
+  return table;
+}
+
+}  // namespace ingot
