@@ -20,6 +20,7 @@
 #include "ingot/cli/verbs.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
+#include "ingot/dist/communicator.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/nn/param_source.h"
 #include "ingot/train/language/gradient_step.h"
@@ -49,7 +50,7 @@ class BenchStep {
       : device_(model.device()),
         config_(config_of(o)),
         optimizer_(model, config_.optimizer, run_schedule(config_, 1000)),
-        gradients_(model, optimizer_, config_) {
+        gradients_(model, optimizer_, config_, dist::world()) {
     for (std::int64_t i = 0; i < o.accumulate; ++i) batches_.push_back(random_batch(model.config, o, i));
   }
   BenchStep(const BenchStep&) = delete;

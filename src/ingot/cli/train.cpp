@@ -1,3 +1,6 @@
+#include <chrono>
+#include <thread>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -7,10 +10,12 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/command.h"
 #include "ingot/cli/config_keys.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/cli/training_console.h"
 #include "ingot/cli/verbs.h"
+#include "ingot/dist/communicator.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/train/language/train_keys.h"
 
@@ -59,36 +64,64 @@ void print_result(const TrainOptions& o, const TrainResult& r, const std::string
   }
 }
 
-int run(const TrainOptions& o) {
-  if (o.keys) return print_config_keys(train_reference(), *o.keys, o.json);
-  INGOT_CHECK(!o.config.empty(),
-              InvalidConfig("config",
-                            "is missing: name a YAML file (ingot train --keys tells what may stand in it)"));
+// Other ranks than the first of several compute and say nothing.
+int train_quietly(const TrainConfig& config) {
+  LanguageTrainer trainer(config, {.should_stop = [] { return interrupted(); }});
+  const InterruptWatch watch;
+  return trainer.run().end == TrainEnd::stopped ? interrupt_exit_code() : 0;
+}
+
+int train(const TrainOptions& o, dist::Communicator& ranks) {
   Config file = Config::load(o.config);
   for (const std::string& assignment : o.set) file.set(assignment);
   if (o.resume) file.set("resume_from_checkpoint=true");
   TrainConfig config = read_train_config(file);
+  if (!ranks.is_first()) ranks.barrier();  // the first fetches what is on a hub
   if (!config.from_scratch) config.model = hub::resolve_model(config.model);
+  if (ranks.is_first()) ranks.barrier();
+  if (!ranks.is_first()) return train_quietly(config);
   const DirectoryLock lock(config.output_dir);
   TrainingConsole console(config, {.json = o.json, .effective_config = file.effective()});
   LanguageTrainer trainer(config, console.hooks());
   write_file_atomically(config.output_dir + "/config.yaml", file.dump());
   if (!o.json) {
     const LanguageConfig& model = trainer.model().config;
-    fmt::print("{} parameters{} on {}, {} steps of {} tokens",
+    const std::int64_t tokens = config.tokens_per_step() * ranks.size();
+    fmt::print("{} parameters{} on {}{}, {} steps of {} tokens",
                human_count(static_cast<double>(model.parameter_count())),
                config.adapter.enabled
                    ? fmt::format(", {} of adapters train",
                                  human_count(static_cast<double>(count_parameters(trainer.model(), true))))
                    : "",
-               to_string(trainer.device()), trainer.total_steps(),
-               human_count(static_cast<double>(config.tokens_per_step())));
+               to_string(trainer.device()),
+               ranks.size() > 1 ? fmt::format(" in each of {} processes", ranks.size()) : "",
+               trainer.total_steps(), human_count(static_cast<double>(tokens)));
     if (trainer.steps_done() > 0) fmt::print(", going on after step {}", trainer.steps_done());
     fmt::print("\n");
   }
   const TrainResult result = console.run(trainer);
   print_result(o, result, console.report(), config.adapter.enabled ? config.model : "");
   return result.end == TrainEnd::stopped ? interrupt_exit_code() : 0;
+}
+
+int run(const TrainOptions& o) {
+  if (o.keys) return print_config_keys(train_reference(), *o.keys, o.json);
+  INGOT_CHECK(!o.config.empty(),
+              InvalidConfig("config",
+                            "is missing: name a YAML file (ingot train --keys tells what may stand in it)"));
+  dist::Communicator& ranks = dist::world();
+  if (ranks.size() == 1) return train(o, ranks);
+  int exit_code = 0;
+  try {
+    return train(o, ranks);
+  } catch (const std::exception& error) {
+    // Most errors come to all ranks; the first tells them, and ends those that wait for it.
+    if (!ranks.is_first()) std::this_thread::sleep_for(std::chrono::seconds(1));
+    fmt::print(stderr, "rank {}: ", ranks.rank());
+    exit_code = report_error(error, o.json);
+  }
+  ranks.abort(exit_code);
+  return exit_code;  // for g++, which misses that it never returns
 }
 
 }  // namespace
@@ -108,6 +141,8 @@ void add_train(Command& root) {
   verb.example("ingot train train.yaml --set base_model=model.gguf --set adapter=qlora",
                "fine-tune a quantized model with LoRA adapters");
   verb.example("ingot train --keys lora", "which keys there are for LoRA, and what they mean");
+  verb.example("mpirun -n 4 ingot train train.yaml",
+               "four processes, each with a share of every step's batch");
   verb.example("ingot train train.yaml --resume", "go on after a crash, a kill or Ctrl-C");
   verb.run([o] { return run(*o); });
 }

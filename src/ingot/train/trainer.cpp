@@ -326,9 +326,12 @@ bool Trainer::step() {
   if (evaluates) s.saving_first([&] { s.evaluate(); });
   if (s.is_saved()) s.end_saving();
   if (saves) s.save();
-  if (s.hooks.should_stop && s.hooks.should_stop())
+  const auto any_process = [&](bool stops) {
+    return s.hooks.any_process ? s.hooks.any_process(stops) : stops;
+  };
+  if (any_process(s.hooks.should_stop && s.hooks.should_stop()))
     s.stop = TrainEnd::stopped;
-  else if (s.options.max_seconds > 0 && s.since_begin.seconds() > s.options.max_seconds)
+  else if (s.options.max_seconds > 0 && any_process(s.since_begin.seconds() > s.options.max_seconds))
     s.stop = TrainEnd::out_of_time;
   if (s.running.empty()) s.since_step.restart();  // an evaluation is not a part of the next step
   return !s.end().has_value();

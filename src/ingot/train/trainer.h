@@ -35,6 +35,8 @@ struct TrainerHooks {
   std::vector<std::shared_ptr<Reporter>> reporters = {};
   /// Asked after every step: true saves a checkpoint and ends the run (Ctrl-C).
   std::function<bool()> should_stop = {};
+  /// Of several processes that do one run: whether one of them is to stop. Asked in each, after every step.
+  std::function<bool(bool)> any_process = {};
 };
 
 enum class TrainEnd : std::uint8_t { finished, stopped, stopped_early, out_of_time };

@@ -131,7 +131,8 @@ class PreferenceGolden : public ::testing::TestWithParam<const char*> {
                                    .model = *model_,
                                    .tokenizer = tokenizer_,
                                    .reference = reference.get(),
-                                   .optimizer = optimizer});
+                                   .optimizer = optimizer,
+                                   .communicator = dist::world()});
     StepRecord record;
     const StepWork work = objective.gradients(0);
     objective.read(work.metrics.to_vector<float>(), record);

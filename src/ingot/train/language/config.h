@@ -45,6 +45,7 @@ struct TrainConfig {
   std::int64_t sequence_len = 512;
   std::int64_t per_device_train_batch_size = 8;
   std::int64_t gradient_accumulation_steps = 1;
+  bool ordered_gradients = false;  ///< the bits do not depend on how micro-batches are divided
   double num_epochs = 1;
   std::int64_t max_steps = -1;  ///< -1: as many as num_epochs needs
   double max_seconds = 0;       ///< stop after this long; 0: never

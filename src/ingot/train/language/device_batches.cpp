@@ -14,9 +14,9 @@ DeviceBatches::DeviceBatches(std::int64_t count, std::int64_t rows, std::int64_t
       indices_({count, kParts, part_size_}, DType::i32, device),
       numbers_({1 + count}, DType::f32, device) {}
 
-void DeviceBatches::send(std::span<const data::Batch> batches) {
+void DeviceBatches::send(std::span<const data::Batch> batches, std::int64_t targets) {
   std::int32_t* to = indices_.host().data<std::int32_t>();
-  std::int64_t targets = 0;
+  std::int64_t counted = 0;
   shapes_.clear();
   lengths_.clear();
   masked_.clear();
@@ -29,8 +29,9 @@ void DeviceBatches::send(std::span<const data::Batch> batches) {
     shapes_.push_back(batch.tokens.shape());
     masked_.push_back(batch.doc_start.defined());
     lengths_.push_back(*std::max_element(positions, positions + batch.positions.numel()) + 1);
-    targets += batch.valid_targets;
+    counted += batch.valid_targets;
   }
+  if (targets < 0) targets = counted;
   auto* number = numbers_.host().data<float>();
   *number++ = static_cast<float>(targets);
   for (const data::Batch& batch : batches)

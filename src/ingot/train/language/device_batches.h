@@ -17,12 +17,13 @@ class DeviceBatches {
   /// For up to `count` batches of up to `rows` sequences of `length` tokens.
   DeviceBatches(std::int64_t count, std::int64_t rows, std::int64_t length, Device device);
 
-  /// Puts copies of the batches, whose indices are i32, into the current stream.
-  void send(std::span<const data::Batch> batches);
+  /// Puts copies of the batches, whose indices are i32, into the current stream. `targets`: of all batches of
+  /// the step, where some are elsewhere; -1: of these.
+  void send(std::span<const data::Batch> batches, std::int64_t targets = -1);
   /// Batch `i` of those sent last.
   DecoderInput input(std::size_t i) const;
   Tensor targets(std::size_t i) const { return part(i, 1); }
-  /// The targets of all batches sent last, counted: one f32.
+  /// The targets of the step, counted: one f32.
   Tensor target_count() const { return number(0); }
   /// Which part of them batch `i` has: one f32.
   Tensor target_share(std::size_t i) const { return number(i + 1); }

@@ -1,5 +1,7 @@
 #include "ingot/train/language/gradient_step.h"
 
+#include <algorithm>
+
 #include "ingot/autograd/engine.h"
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
@@ -12,11 +14,14 @@ namespace {
 constexpr std::size_t kGradientBlock =
     256 << 20;  // bytes: few allocations, none so large that no memory holds it
 
-bool can_capture(const LanguageModel& model, const TrainConfig& config) {
+bool can_capture(const LanguageModel& model, const TrainConfig& config,
+                 const dist::Communicator& communicator) {
   if (!config.cuda_graphs || config.detect_anomaly) return false;
   const char* obstacle = nullptr;
   if (!backend(model.device()).capabilities().graph_capture) obstacle = "this device has no graphs";
   if (model.config.rope_scaling.depends_on_length()) obstacle = "its RoPE tables depend on the sequences";
+  if (config.ordered_gradients) obstacle = "ordered_gradients sums between micro-batches";
+  if (communicator.size() > 1) obstacle = "ranks exchange gradients in the middle of a step";
   if (obstacle != nullptr)
     log(LogLevel::warn, "ingot::train", std::string("cuda_graphs: steps are not captured: ") + obstacle);
   return obstacle == nullptr;
@@ -31,17 +36,23 @@ std::string key_of(std::span<const data::Batch> batches) {
 
 }  // namespace
 
-GradientStep::GradientStep(LanguageModel& model, TrainOptimizer& optimizer, const TrainConfig& config)
+GradientStep::GradientStep(LanguageModel& model, TrainOptimizer& optimizer, const TrainConfig& config,
+                           dist::Communicator& communicator)
     : model_(model),
       optimizer_(optimizer),
       config_(config),
+      ranks_(static_cast<std::size_t>(communicator.size())),
+      rank_(static_cast<std::size_t>(communicator.rank())),
       batches_(config.gradient_accumulation_steps, config.per_device_train_batch_size, config.sequence_len,
                model.device()),
-      metrics_(Tensor::empty({config.gradient_accumulation_steps + 1}, DType::f32, model.device())),
-      captures_(can_capture(model, config)),
+      metrics_(Tensor::empty({config.gradient_accumulation_steps * communicator.size() + 1}, DType::f32,
+                             model.device())),
+      captures_(can_capture(model, config, communicator)),
       rope_(model.rope_tables(config.sequence_len)),
       recordings_(model.device()) {
-  if (!captures_) return;
+  const std::int64_t adds = config.ordered_gradients ? config.gradient_accumulation_steps : 1;
+  if (ranks_ > 1 || adds > 1) parallel_.emplace(communicator, optimizer.parameters(), adds);
+  if (!captures_ || parallel_.has_value()) return;
   std::vector<Tensor> leaves;
   leaves.reserve(optimizer.parameters().size());
   for (const Parameter* parameter : optimizer.parameters()) leaves.push_back(parameter->value);
@@ -54,25 +65,43 @@ Tensor GradientStep::metric(std::size_t i) const {
           contiguous_view(metrics_.view().as<float>() + i, {}, DType::f32, metrics_.device())};
 }
 
+// In each round every rank does one of as many micro-batches as there are ranks.
+std::vector<data::Batch> GradientStep::own_batches(std::span<const data::Batch> batches) const {
+  std::vector<data::Batch> own;
+  for (std::size_t i = rank_; i < batches.size(); i += ranks_) own.push_back(batches[i]);
+  return own;
+}
+
+void GradientStep::backward_of(std::size_t round, std::size_t micro_batch, std::int64_t step) {
+  const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), micro_batch));
+  const Tensor loss = model_.loss(batches_.input(round), batches_.targets(round),
+                                  {.denominator = batches_.target_count(),
+                                   .z_loss = static_cast<float>(config_.z_loss),
+                                   .router_aux_loss = static_cast<float>(model_.config.router_aux_loss_coef),
+                                   .router_aux_share = batches_.target_share(round)});
+  backward(loss);
+  copy_(metric(micro_batch), loss.detach());
+  if (random_state().calls > 0) captures_ = false;
+}
+
 // The loss of the step is the sum over its micro-batches, each divided by the count of targets of all of
 // them.
 void GradientStep::forward_backward(std::span<const data::Batch> batches, std::int64_t step) {
   const Stream stream = current_stream(model_.device());
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    if (batches[i].valid_targets == 0) {
-      backend(model_.device()).fill_bytes(metric(i).view().data, 0, sizeof(float), stream);
-      continue;
-    }
-    const RandomScope random(config_.seed, mix_stream(static_cast<std::uint64_t>(step), i));
-    const Tensor loss =
-        model_.loss(batches_.input(i), batches_.targets(i),
-                    {.denominator = batches_.target_count(),
-                     .z_loss = static_cast<float>(config_.z_loss),
-                     .router_aux_loss = static_cast<float>(model_.config.router_aux_loss_coef),
-                     .router_aux_share = batches_.target_share(i)});
-    backward(loss);
-    copy_(metric(i), loss.detach());
-    if (random_state().calls > 0) captures_ = false;
+  backend(model_.device()).fill_bytes(metrics_.view().data, 0, metrics_.nbytes(), stream);
+  std::vector<bool> contributes(ranks_);
+  for (std::size_t first = 0; first < batches.size(); first += ranks_) {
+    for (std::size_t rank = 0; rank < ranks_; ++rank)
+      if (batches[first + rank].valid_targets > 0) contributes[rank] = true;
+    if (batches[first + rank_].valid_targets > 0) backward_of(first / ranks_, first + rank_, step);
+    const bool adds = config_.ordered_gradients || first + ranks_ == batches.size();
+    if (!parallel_.has_value() || !adds) continue;
+    parallel_->add(contributes);
+    contributes.assign(ranks_, false);
+  }
+  if (parallel_.has_value()) {
+    parallel_->finish();
+    if (ranks_ > 1) parallel_->gather(metrics_);
   }
   const ClippedNorm clipped = optimizer_.measure_gradients();
   grad_scale_ = clipped.factor;
@@ -80,7 +109,9 @@ void GradientStep::forward_backward(std::span<const data::Batch> batches, std::i
 }
 
 StepWork GradientStep::run(std::span<const data::Batch> batches, std::int64_t step) {
-  batches_.send(batches);
+  std::int64_t targets = 0;
+  for (const data::Batch& batch : batches) targets += batch.valid_targets;
+  batches_.send(own_batches(batches), targets);
   const auto work = [&] { forward_backward(batches, step); };
   if (captures_) {
     const std::string key = key_of(batches);

@@ -10,6 +10,7 @@
 #include "ingot/autograd/grad_buckets.h"
 #include "ingot/core/work_cache.h"
 #include "ingot/models/language/decoder.h"
+#include "ingot/train/data_parallel.h"
 #include "ingot/train/language/config.h"
 #include "ingot/train/language/device_batches.h"
 #include "ingot/train/task.h"
@@ -20,21 +21,26 @@ namespace ingot {
 /// micro-batches, and the norm of the gradients. It is put into the device's stream; the host waits for
 /// nothing.
 ///
+/// With several ranks each does its share of the micro-batches (train/data_parallel.h) and all have the sums.
+///
 /// With config.cuda_graphs the second step with the same micro-batches is captured, and the recording runs
 /// from then on. Models that decide on the host what to do (RoPE whose tables depend on the sequence) or draw
 /// random numbers, which a recording would repeat, are never captured.
 class GradientStep {
  public:
-  GradientStep(LanguageModel& model, TrainOptimizer& optimizer, const TrainConfig& config);
+  GradientStep(LanguageModel& model, TrainOptimizer& optimizer, const TrainConfig& config,
+               dist::Communicator& communicator);
 
-  /// Leaves the gradients with the parameters. `step`, counted from 0, names the streams of random numbers.
-  /// The metrics are the loss of each micro-batch, whose sum is the mean over the targets of the step in nats
-  /// per token, then the norm of the gradients before clipping.
+  /// `batches`: the micro-batches of all ranks. Leaves the gradients with the parameters. `step`, counted
+  /// from 0, names the streams of random numbers. The metrics are the loss of each micro-batch, whose sum is
+  /// the mean over the targets of the step in nats per token, then the norm of the gradients before clipping.
   StepWork run(std::span<const data::Batch> batches, std::int64_t step);
   bool captures() const { return captures_; }
 
  private:
+  std::vector<data::Batch> own_batches(std::span<const data::Batch> batches) const;
   void forward_backward(std::span<const data::Batch> batches, std::int64_t step);
+  void backward_of(std::size_t round, std::size_t micro_batch, std::int64_t step);
   Tensor metric(std::size_t i) const;
   struct Results {  // that a recording writes each time it runs
     std::vector<Tensor> gradients;
@@ -46,11 +52,13 @@ class GradientStep {
   LanguageModel& model_;
   TrainOptimizer& optimizer_;
   const TrainConfig& config_;
-  DeviceBatches batches_;
+  std::size_t ranks_, rank_;
+  DeviceBatches batches_;  // of this rank
   Tensor metrics_;
   Tensor grad_scale_;
   bool captures_;
   std::optional<GradBuckets> fixed_gradients_;  // every recording writes to the same place
+  std::optional<DataParallel> parallel_;        // where there are several ranks
   RopeTables rope_;                             // what recordings read stays alive
   WorkCache recordings_;
   std::map<std::string, Results> recorded_;

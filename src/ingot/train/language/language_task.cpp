@@ -6,10 +6,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "ingot/autograd/grad_mode.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/hash.h"
 #include "ingot/base/json.h"
 #include "ingot/base/log.h"
 #include "ingot/base/parallel.h"
@@ -87,6 +89,37 @@ void add_objective_settings(Json& json, const ObjectiveConfig& objective) {
   json["kto_undesirable_weight"] = objective.undesirable_weight;
 }
 
+// A launcher that bound this process to some processors has shared them out already.
+void share_threads(int processes) {
+  const int processors = num_threads();
+  if (processors == sysconf(_SC_NPROCESSORS_ONLN)) set_num_threads(std::max(1, processors / processes));
+}
+
+// Each process of a machine takes a GPU of its own.
+Device rank_device(const TrainConfig& config, const dist::Communicator& communicator) {
+  const Device device = config.training_device();
+  const bool shared = backend(device).capabilities().host_memory;  // the CPU
+  if (communicator.local_size() == 1 || shared || config.device.find(':') != std::string::npos) return device;
+  Device own = device;
+  own.index = static_cast<std::int8_t>(communicator.local_rank());
+  INGOT_CHECK(BackendRegistry::instance().find(own) != nullptr,
+              InvalidConfig("device",
+                            fmt::format("{} ranks were started on this machine, which has no {}; start one a "
+                                        "GPU, or set device: cpu",
+                                        communicator.local_size(), to_string(own))));
+  return own;
+}
+
+std::string checksum_of_weights(LanguageModel& model) {
+  std::uint64_t sum = 0;
+  for (const auto& [name, parameter] : named_parameters(model)) {
+    const Tensor host = to(parameter->value.detach(), kCpu);
+    const std::string_view bytes(host.view().as<char>(), host.nbytes());
+    sum = sum * 1'000'003 + crc32c(bytes);
+  }
+  return fmt::format("weights {:016x}", sum);
+}
+
 std::vector<std::string> paths_of(const std::vector<DatasetConfig>& datasets) {
   std::vector<std::string> paths;
   paths.reserve(datasets.size());
@@ -97,19 +130,24 @@ std::vector<std::string> paths_of(const std::vector<DatasetConfig>& datasets) {
 }  // namespace
 
 LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoint>& saved,
-                           SampleFunction sample)
-    : config_(std::move(config)), sample_(std::move(sample)) {
+                           SampleFunction sample, dist::Communicator& communicator)
+    : config_(std::move(config)), sample_(std::move(sample)), communicator_(communicator) {
   precision_.emplace(kernels::parse_matmul_precision(config_.matmul_precision));
-  if (config_.threads > 0) set_num_threads(static_cast<int>(config_.threads));
+  if (config_.threads > 0)
+    set_num_threads(static_cast<int>(config_.threads));
+  else if (communicator_.local_size() > 1)
+    share_threads(communicator_.local_size());
   set_detect_anomaly(config_.detect_anomaly);
-  device_ = config_.training_device();
+  device_ = rank_device(config_, communicator_);
   check_data_paths(config_);  // all of them, before a tokenizer is trained on some
   std::optional<LanguageCheckpoint> checkpoint;
   std::map<std::string, Tensor> adapters;
   if (saved.has_value() && config_.adapter.enabled) adapters = saved->tensors(kAdapterFile);
   if (saved.has_value() && !config_.adapter.enabled) checkpoint = load_checkpoint(*saved);
   tokenizer_ = saved.has_value() ? text::Tokenizer::from_directory(saved->path()) : run_tokenizer(config_);
+  if (!communicator_.is_first()) communicator_.barrier();  // the first makes what is cached
   data_ = prepare_data(config_, *tokenizer_);
+  if (communicator_.is_first()) communicator_.barrier();
   model_ =
       make_model(config_, *tokenizer_, checkpoint.has_value() ? &*checkpoint : nullptr, adapters, device_);
   INGOT_CHECK(model_->config.vocab_size >= data_.max_token() + 1,
@@ -122,7 +160,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
                backend(device_).memory_info().free + plan.parameters);  // which are there already
   flops_per_token_ = model_->config.training_flops_per_token(config_.sequence_len);
   if (config_.adapter.enabled) flops_per_token_ *= 2.0 / 3;  // no gradients of the base's weights
-  epochs_per_step_ = 1 / steps_per_epoch(config_, data_);
+  epochs_per_step_ = 1 / steps_per_epoch(config_, data_, communicator_.size());
   total_steps_ = count_steps(config_, 1 / epochs_per_step_);
   if (config_.objective.has_reference())  // before the optimizer, which takes what trains
     reference_ = std::make_unique<ReferenceModel>(config_, *model_);
@@ -133,7 +171,37 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
                                .model = *model_,
                                .tokenizer = *tokenizer_,
                                .reference = reference_.get(),
-                               .optimizer = *optimizer_});
+                               .optimizer = *optimizer_,
+                               .communicator = communicator_});
+  check_ranks_agree();
+}
+
+// What every rank must have alike, by the keys of the configuration.
+void LanguageTask::check_ranks_agree() const {
+  if (communicator_.size() == 1) return;
+  Json json = parse_json<Json>(settings(), "the settings");
+  json["max_steps"] = total_steps_;
+  json["per_device_train_batch_size"] = config_.per_device_train_batch_size;
+  json["gradient_accumulation_steps"] = config_.gradient_accumulation_steps;
+  json["learning_rate"] = config_.optimizer.learning_rate;
+  json["lr_scheduler_type"] = config_.schedule.type;
+  json["weight_decay"] = config_.optimizer.weight_decay;
+  json["max_grad_norm"] = config_.optimizer.max_grad_norm;
+  json["eval_steps"] = config_.eval_steps;
+  json["datasets"] = objective_->position().fingerprint;
+  json["model"] = checksum_of_weights(*model_);
+  const std::vector<std::string> all = communicator_.all_gather(dump_json(json));
+  const Json first = parse_json<Json>(all[0], "the settings of rank 0");
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const Json other = parse_json<Json>(all[rank], fmt::format("the settings of rank {}", rank));
+    for (const auto& [key, value] : first.items()) {
+      INGOT_CHECK(
+          other.value(key, Json()) == value,
+          InvalidConfig(key, fmt::format("is {} on rank 0 and {} on rank {}; start every rank with the same "
+                                         "configuration, data and weights",
+                                         value.dump(), other.value(key, Json()).dump(), rank)));
+    }
+  }
 }
 
 RunInfo LanguageTask::info() const {

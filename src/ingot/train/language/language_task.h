@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "ingot/dist/communicator.h"
 #include "ingot/kernels/matmul_precision.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/text/tokenizer.h"
@@ -26,10 +27,14 @@ class LanguageTask : public TrainTask {
  public:
   /// Opens or makes tokenizer, data and model; those of `saved` where a run goes on. Nothing is written but
   /// the cache of tokenised data. Throws when something cannot work.
-  LanguageTask(TrainConfig config, const std::optional<SavedCheckpoint>& saved, SampleFunction sample);
+  /// With several ranks, those of `communicator`, the first writes that, and InvalidConfig names what they do
+  /// not agree on.
+  LanguageTask(TrainConfig config, const std::optional<SavedCheckpoint>& saved, SampleFunction sample,
+               dist::Communicator& communicator = dist::world());
 
   const TrainConfig& config() const { return config_; }
   Device device() const { return device_; }
+  dist::Communicator& communicator() const { return communicator_; }
   LanguageModel& language_model() { return *model_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   std::int64_t total_steps() const { return total_steps_; }
@@ -59,8 +64,11 @@ class LanguageTask : public TrainTask {
   void restore(const SavedCheckpoint& saved, TrainProgress& progress) override;
 
  private:
+  void check_ranks_agree() const;
+
   TrainConfig config_;
   SampleFunction sample_;
+  dist::Communicator& communicator_;
   Device device_{};
   std::optional<kernels::MatmulPrecisionScope> precision_;
   std::optional<text::Tokenizer> tokenizer_;

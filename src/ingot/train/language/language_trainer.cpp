@@ -33,17 +33,30 @@ std::int64_t steps_between(double per_epoch, std::int64_t steps, const LanguageT
 
 TrainerOptions options_of(const LanguageTask& task) {
   const TrainConfig& config = task.config();
-  return {.total_steps = task.total_steps(),
-          .eval_steps = steps_between(config.evals_per_epoch, config.eval_steps, task),
-          .early_stopping_patience = config.early_stopping_patience,
-          .max_seconds = config.max_seconds,
-          .checkpoints = CheckpointDirectory(config.output_dir),
-          .save_steps = steps_between(config.saves_per_epoch, config.save_steps, task),
-          .save_total_limit = config.save_total_limit};
+  TrainerOptions options{.total_steps = task.total_steps(),
+                         .eval_steps = steps_between(config.evals_per_epoch, config.eval_steps, task),
+                         .early_stopping_patience = config.early_stopping_patience,
+                         .max_seconds = config.max_seconds,
+                         .checkpoints = CheckpointDirectory(config.output_dir),
+                         .save_steps = steps_between(config.saves_per_epoch, config.save_steps, task),
+                         .save_total_limit = config.save_total_limit};
+  if (!task.communicator().is_first()) options.checkpoints.reset();  // all ranks have the same
+  return options;
 }
 
-TrainerHooks hooks_of(const TrainConfig& config, const LanguageTrainerHooks& hooks) {
-  TrainerHooks all{.reporters = make_reporters(config.report_to), .should_stop = hooks.should_stop};
+RunInfo info_of(const LanguageTask& task) {
+  RunInfo info = task.info();
+  if (!task.communicator().is_first()) info.output_dir.clear();  // the first writes
+  return info;
+}
+
+TrainerHooks hooks_of(const LanguageTask& task, const LanguageTrainerHooks& hooks) {
+  TrainerHooks all{.should_stop = hooks.should_stop};
+  dist::Communicator& communicator = task.communicator();
+  if (communicator.size() > 1)
+    all.any_process = [&communicator](bool stops) { return communicator.any(stops); };
+  if (!communicator.is_first()) return all;
+  all.reporters = make_reporters(task.config().report_to);
   all.reporters.insert(all.reporters.end(), hooks.reporters.begin(), hooks.reporters.end());
   return all;
 }
@@ -54,8 +67,9 @@ struct LanguageTrainer::State {
   State(const TrainConfig& config, const std::optional<SavedCheckpoint>& saved,
         const LanguageTrainerHooks& hooks)
       : task(config, saved, hooks.sample),
-        trainer(task, options_of(task), task.info(), hooks_of(config, hooks)) {
+        trainer(task, options_of(task), info_of(task), hooks_of(task, hooks)) {
     if (saved.has_value()) trainer.resume(*saved);
+    if (!task.communicator().is_first()) return;
     make_directories(config.output_dir);
     // Refused now, not after the run, where it cannot be written.
     const AtomicDirectory probe(model_directory(config));
@@ -72,7 +86,9 @@ LanguageTrainer::LanguageTrainer(TrainConfig config, LanguageTrainerHooks hooks)
 
 LanguageTrainer::~LanguageTrainer() = default;
 
-std::string LanguageTrainer::save() { return state_->trainer.save(); }
+std::string LanguageTrainer::save() {
+  return state_->task.communicator().is_first() ? state_->trainer.save() : std::string();
+}
 bool LanguageTrainer::step() { return state_->trainer.step(); }
 
 TrainResult LanguageTrainer::finish() {
@@ -91,7 +107,8 @@ TrainResult LanguageTrainer::finish() {
   if (std::isfinite(best)) result.best_validation_loss = best;
   if (result.end == TrainEnd::stopped) return result;
   result.model_directory = model_directory(config());
-  task.write_model(result.model_directory);
+  if (task.communicator().is_first()) task.write_model(result.model_directory);
+  task.communicator().barrier();
   return result;
 }
 

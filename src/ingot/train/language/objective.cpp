@@ -1,5 +1,8 @@
 #include "ingot/train/language/objective.h"
 
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
 #include "ingot/train/language/grpo_objective.h"
 #include "ingot/train/language/preference_objective.h"
 #include "ingot/train/language/supervised_objective.h"
@@ -7,18 +10,21 @@
 namespace ingot {
 
 std::unique_ptr<Objective> make_objective(const ObjectiveParts& parts) {
+  INGOT_CHECK(parts.communicator.size() == 1 || parts.config.objective.kind == ObjectiveKind::supervised,
+              InvalidConfig("rl", fmt::format("{} is trained by one process so far; {} were started",
+                                              name(parts.config.objective.kind), parts.communicator.size())));
   if (parts.config.objective.kind == ObjectiveKind::grpo) return std::make_unique<GrpoObjective>(parts);
   if (parts.config.objective.preferences()) return std::make_unique<PreferenceObjective>(parts);
   return std::make_unique<SupervisedObjective>(parts);
 }
 
-double steps_per_epoch(const TrainConfig& config, const TrainingData& data) {
+double steps_per_epoch(const TrainConfig& config, const TrainingData& data, int ranks) {
   const auto rows = data.train != nullptr   ? data.train->size()
                     : !data.prompts.empty() ? std::ssize(data.prompts) * config.objective.grpo.num_generations
                                             : std::ssize(data.train_documents.documents);
   const std::int64_t batch = config.per_device_train_batch_size;
   const std::int64_t batches = (rows + batch - 1) / batch;
-  return static_cast<double>(batches) / static_cast<double>(config.gradient_accumulation_steps);
+  return static_cast<double>(batches) / static_cast<double>(config.gradient_accumulation_steps * ranks);
 }
 
 }  // namespace ingot

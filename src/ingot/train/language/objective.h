@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ingot/data/loader.h"
+#include "ingot/dist/communicator.h"
 #include "ingot/models/language/decoder.h"
 #include "ingot/train/language/config.h"
 #include "ingot/train/language/dataset.h"
@@ -48,12 +49,13 @@ struct ObjectiveParts {
   const text::Tokenizer& tokenizer;
   const ReferenceModel* reference;  ///< null where the objective has none
   TrainOptimizer& optimizer;
+  dist::Communicator& communicator;
 };
 
-/// The one that config.objective names.
+/// The one that config.objective names. InvalidConfig where it cannot be learned by several ranks.
 std::unique_ptr<Objective> make_objective(const ObjectiveParts& parts);
 
-/// Optimiser steps in an epoch of the data, not rounded.
-double steps_per_epoch(const TrainConfig& config, const TrainingData& data);
+/// Optimiser steps of so many ranks in an epoch of the data, not rounded.
+double steps_per_epoch(const TrainConfig& config, const TrainingData& data, int ranks);
 
 }  // namespace ingot

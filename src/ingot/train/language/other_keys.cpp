@@ -124,7 +124,7 @@ struct Missing {
 };
 const std::vector<Missing>& without() {
   static const std::vector<Missing> all{
-      {"one device trains here",
+      {"mpirun -n N ingot train divides each step among N processes",
        {"accelerator_config", "context_parallel_size", "ddp", "deepspeed", "ray_num_workers", "use_ray",
         "dp_replicate_size", "dp_shard_size", "expert_parallel_size", "fsdp", "fsdp_config",
         "fsdp_final_state_dict_type", "fsdp_version", "sequence_parallel_degree", "tensor_parallel_size",

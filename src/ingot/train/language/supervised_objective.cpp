@@ -14,15 +14,17 @@ SupervisedObjective::SupervisedObjective(const ObjectiveParts& parts)
     : config_(parts.config),
       data_(parts.data),
       model_(parts.model),
+      communicator_(parts.communicator),
       loader_(data_.train, {.batch_size = config_.per_device_train_batch_size,
                             .seed = config_.seed,
                             .document_mask = config_.document_mask}),
-      gradients_(model_, parts.optimizer, config_),
+      gradients_(model_, parts.optimizer, config_, communicator_),
       position_(loader_.state()) {}
 
 StepWork SupervisedObjective::gradients(std::int64_t step) {
   std::vector<data::Batch> batches;
-  for (std::int64_t i = 0; i < config_.gradient_accumulation_steps; ++i) batches.push_back(*loader_.next());
+  const std::int64_t count = config_.gradient_accumulation_steps * communicator_.size();
+  for (std::int64_t i = 0; i < count; ++i) batches.push_back(*loader_.next());
   position_ = batches.back().next;
   return gradients_.run(batches, step);
 }
@@ -33,9 +35,10 @@ void SupervisedObjective::read(std::span<const float> metrics, StepRecord& recor
 }
 
 StepSize SupervisedObjective::step_size() const {
-  return {.tokens = static_cast<double>(config_.tokens_per_step())};
+  return {.tokens = static_cast<double>(config_.tokens_per_step() * communicator_.size())};
 }
 
+// The ranks take turns with the batches.
 std::optional<double> SupervisedObjective::evaluate() {
   if (data_.validation == nullptr) return std::nullopt;
   const NoGrad no_grad;
@@ -47,18 +50,25 @@ std::optional<double> SupervisedObjective::evaluate() {
                                               .prefetch = 1,
                                               .document_mask = config_.document_mask});
   DeviceBatches sent(1, config_.per_device_train_batch_size, config_.sequence_len, model_.device());
-  std::vector<std::pair<Tensor, double>> losses;  // each with its targets; read when all are under way
+  std::vector<Tensor> losses;  // of this rank, undefined for others'; read when all are under way
+  std::vector<double> counts;
   for (std::int64_t i = 0; config_.eval_batches == 0 || i < config_.eval_batches; ++i) {
     const std::optional<data::Batch> batch = batches.next();
     if (!batch.has_value()) break;
     if (batch->valid_targets == 0) continue;
-    sent.send(std::span(&*batch, 1));
-    losses.emplace_back(model_.loss(sent.input(0), sent.targets(0)), batch->valid_targets);
+    const bool own = std::ssize(losses) % communicator_.size() == communicator_.rank();
+    if (own) sent.send(std::span(&*batch, 1));
+    losses.push_back(own ? model_.loss(sent.input(0), sent.targets(0)) : Tensor{});
+    counts.push_back(static_cast<double>(batch->valid_targets));
   }
+  std::vector<float> values;
+  values.reserve(losses.size());
+  for (const Tensor& loss : losses) values.push_back(loss.defined() ? static_cast<float>(loss.item()) : 0);
+  communicator_.all_reduce(values);
   double sum = 0, targets = 0;
-  for (const auto& [loss, count] : losses) {
-    sum += loss.item() * count;
-    targets += count;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    sum += static_cast<double>(values[i]) * counts[i];
+    targets += counts[i];
   }
   if (targets > 0) return sum / targets;
   if (!std::exchange(told_of_no_targets_, true))

@@ -24,6 +24,7 @@ class SupervisedObjective : public Objective {
   const TrainConfig& config_;
   const TrainingData& data_;
   LanguageModel& model_;
+  dist::Communicator& communicator_;
   data::DataLoader loader_;
   GradientStep gradients_;
   data::DataState position_;  // behind the last step

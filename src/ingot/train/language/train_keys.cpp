@@ -95,6 +95,12 @@ Table::Section step_keys() {
            {.bounds = at_least(1),
             .doc =
                 "Forward passes of one optimizer step. The loss divides by the targets of the whole step."}},
+          {"ordered_gradients",
+           &TrainConfig::ordered_gradients,
+           {.doc = "Add up the gradients of micro-batches one by one in their order, whichever process has "
+                   "them: the same "
+                   "bits for 1 process with 8 accumulation steps as for 4 with 2. Takes the gradients' "
+                   "memory twice."}},
           {"num_epochs",
            &TrainConfig::num_epochs,
            {.aliases = {"epochs"}, .bounds = positive(), .doc = "How often the data is gone through."}},

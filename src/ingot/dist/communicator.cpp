@@ -1,0 +1,69 @@
+#include "ingot/dist/communicator.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "ingot/base/env.h"
+#include "ingot/dist/mpi_communicator.h"
+
+namespace ingot::dist {
+namespace {
+
+class Alone final : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  int local_rank() const override { return 0; }
+  int local_size() const override { return 1; }
+  void barrier() override {}
+  void broadcast(std::span<std::byte> /*data*/, int /*root*/) override {}
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    std::ranges::copy(mine, all.begin());
+  }
+  void all_to_all(std::span<const std::byte> from, std::span<std::byte> to) override {
+    std::ranges::copy(from, to.begin());
+  }
+  void all_reduce(std::span<float> /*values*/) override {}
+  [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }
+};
+
+}  // namespace
+
+std::vector<std::string> Communicator::all_gather(const std::string& mine) {
+  const auto length = static_cast<std::uint64_t>(mine.size());
+  std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size()));
+  all_gather(std::as_bytes(std::span(&length, 1)), std::as_writable_bytes(std::span(lengths)));
+  const std::size_t longest = *std::ranges::max_element(lengths);
+  std::string padded = mine;
+  padded.resize(longest);
+  std::string all(longest * lengths.size(), '\0');
+  all_gather(std::as_bytes(std::span(padded)), std::as_writable_bytes(std::span(all)));
+  std::vector<std::string> texts;
+  texts.reserve(lengths.size());
+  for (std::size_t i = 0; i < lengths.size(); ++i) texts.push_back(all.substr(i * longest, lengths[i]));
+  return texts;
+}
+
+bool Communicator::any(bool mine) {
+  float count = mine ? 1 : 0;
+  all_reduce(std::span(&count, 1));
+  return count > 0;
+}
+
+std::unique_ptr<Communicator> alone() { return std::make_unique<Alone>(); }
+
+bool is_launched() {
+  // Open MPI's own launcher; Slurm's, where it speaks to processes as Open MPI expects.
+  std::string processes = first_variable({"OMPI_COMM_WORLD_SIZE"});
+  if (processes.empty() && !first_variable({"PMIX_RANK"}).empty())
+    processes = first_variable({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
+  return !processes.empty() && processes != "1";
+}
+
+Communicator& world() {
+  static const std::unique_ptr<Communicator> communicator = is_launched() ? mpi_communicator() : alone();
+  return *communicator;
+}
+
+}  // namespace ingot::dist
