@@ -176,6 +176,54 @@ static void options_change_the_text_and_bad_ones_are_named(void) {
   CHECK_OK(ingot_session_close(session));
 }
 
+static int32_t forbid_what_was_there(float* logits, size_t vocab, const int32_t* ids, size_t count,
+                                     void* user) {
+  if (user != NULL) return 7;
+  for (size_t i = 0; i < count; ++i)
+    if ((size_t)ids[i] < vocab) logits[ids[i]] = -INFINITY;
+  return 0;
+}
+
+static void constraints_and_processors_decide_what_is_written(void) {
+  IngotSession* session = tiny_session();
+  IngotGenerateOptions options = greedy(session, 12);
+  IngotGeneration* generation = NULL;
+  options.constraint = INGOT_CONSTRAINT_REGEX;
+  options.constraint_source = "[ab]{3}c";
+  CHECK_OK(ingot_session_generate(session, "hello", &options, NULL, NULL, &generation));
+  CHECK(strspn(info_of(generation).text, "ab") == 3 && strcmp(info_of(generation).text + 3, "c") == 0);
+  CHECK(strcmp(info_of(generation).reason, "grammar_end") == 0);
+  CHECK_OK(ingot_generation_close(generation));
+  const char* choices[] = {"yes", "no"};
+  options.constraint = INGOT_CONSTRAINT_CHOICE;
+  options.choices = choices;
+  options.choice_count = 2;
+  CHECK_OK(ingot_session_generate(session, "hello", &options, NULL, NULL, &generation));
+  CHECK(strcmp(info_of(generation).text, "yes") == 0 || strcmp(info_of(generation).text, "no") == 0);
+  CHECK_OK(ingot_generation_close(generation));
+  options.constraint = INGOT_CONSTRAINT_REGEX;
+  options.constraint_source = "[";
+  CHECK_FAILS(INGOT_INVALID_CONFIG, "regex",
+              ingot_session_generate(session, "a", &options, NULL, NULL, NULL));
+  options.constraint_source = NULL;
+  CHECK_FAILS(INGOT_INVALID_ARGUMENT, "constraint_source",
+              ingot_session_generate(session, "a", &options, NULL, NULL, NULL));
+  options.constraint = 99;
+  CHECK_FAILS(INGOT_INVALID_ARGUMENT, "constraint",
+              ingot_session_generate(session, "a", &options, NULL, NULL, NULL));
+  options = greedy(session, 12);
+  options.ignore_end_tokens = 1;
+  options.logits_processor = forbid_what_was_there;
+  CHECK_OK(ingot_session_generate(session, "abc", &options, NULL, NULL, &generation));
+  const IngotGenerationInfo info = info_of(generation);
+  for (size_t i = 0; i < info.token_count; ++i)
+    for (size_t j = 0; j < i; ++j) CHECK(info.tokens[i] != info.tokens[j]);
+  CHECK_OK(ingot_generation_close(generation));
+  options.logits_processor_user = &options;
+  CHECK_FAILS(INGOT_ERROR, "7", ingot_session_generate(session, "abc", &options, NULL, NULL, NULL));
+  CHECK_OK(ingot_session_close(session));
+}
+
 static void chat_applies_the_template(void) {
   IngotSession* session = tiny_session();
   const char* messages = "[{\"role\": \"user\", \"content\": \"hi\"}]";
@@ -279,6 +327,8 @@ const TestCase model_tests[] = {
     {"session: greedy text is the largest logit each time", greedy_text_is_the_largest_logit_each_time},
     {"session: a callback gets the text and can stop it", a_callback_gets_the_text_and_can_stop_it},
     {"session: options change the text, bad ones are named", options_change_the_text_and_bad_ones_are_named},
+    {"session: constraints and processors decide what is written",
+     constraints_and_processors_decide_what_is_written},
     {"session: chat applies the template", chat_applies_the_template},
     {"session: a model that cannot be opened is named", a_model_that_cannot_be_opened_is_named},
     {"session: two threads on one are a status", two_threads_on_one_session_is_a_status},

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "ingot/base/error.h"
+#include "ingot/grammar/token_set.h"
 #include "ingot/infer/logit_passes.h"
 
 namespace ingot {
@@ -71,6 +72,41 @@ TEST(Sampler, TheSameSeedDrawsTheSameTokens) {
     different += token != c(kLogits) ? 1 : 0;
   }
   EXPECT_GT(different, 0);
+}
+
+TEST(Sampler, AProcessorComesLastAndBringsBackNothingThatAGrammarRulesOut) {
+  const std::vector<std::int32_t> history{1, 2};
+  std::vector<std::int32_t> seen;
+  SamplingOptions options{.temperature = 0, .logit_bias = {{2, 5.0F}}};
+  options.logits_processor = [&](std::span<float> logits, std::span<const std::int32_t> tokens) {
+    seen.assign(tokens.begin(), tokens.end());
+    EXPECT_EQ(logits[2], 7.0F);
+    logits[4] = 100;
+    logits[0] = 50;
+  };
+  EXPECT_EQ(Sampler(options)(kLogits, history, 1), 4);
+  EXPECT_EQ(seen, history);
+  grammar::TokenMask allowed(5);
+  allowed.add(0);
+  allowed.add(1);
+  EXPECT_EQ(Sampler(options)(kLogits, history, 1, &allowed), 0);
+}
+
+TEST(Sampler, AProcessorThatBreaksLogitsIsNamed) {
+  for (const float broken :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    SamplingOptions options;
+    options.logits_processor = [broken](std::span<float> logits, std::span<const std::int32_t>) {
+      logits[3] = broken;
+    };
+    try {
+      Sampler sampler(options);
+      sampler(kLogits);
+      FAIL() << "not refused";
+    } catch (const NonFinite& error) {
+      EXPECT_NE(std::string(error.what()).find("logits processor"), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(Sampler, RefusesBrokenLogitsAndOptions) {

@@ -60,6 +60,23 @@ INGOT_API IngotStatus ingot_session_tokenize(const IngotSession* session, const 
 INGOT_API IngotStatus ingot_session_detokenize(const IngotSession* session, const int32_t* ids, size_t count,
                                                int32_t skip_special_tokens, char** text, size_t* bytes);
 
+/// What a text has to be (structured output).
+typedef int32_t IngotConstraint;
+enum {
+  INGOT_CONSTRAINT_NONE = 0,
+  INGOT_CONSTRAINT_JSON_OBJECT = 1,  ///< any JSON object
+  INGOT_CONSTRAINT_JSON_SCHEMA = 2,  ///< JSON that `constraint_source`, a JSON Schema, accepts
+  INGOT_CONSTRAINT_REGEX = 3,        ///< matches the regular expression as a whole
+  INGOT_CONSTRAINT_CHOICE = 4,       ///< one of `choices`
+  INGOT_CONSTRAINT_GRAMMAR = 5       ///< follows a grammar: GBNF, or Lark where no rule has "::="
+};
+
+/// Changes the logits [vocab] of the token that comes behind ids [count], prompt included. Returns 0 to go
+/// on; anything else fails the request with INGOT_ERROR. Threads of the library call it, for several requests
+/// at once.
+typedef int32_t (*IngotLogitsProcessor)(float* logits, size_t vocab, const int32_t* ids, size_t count,
+                                        void* user);
+
 /// How a text is generated; docs/inference.md explains each. Fill with ingot_generate_options().
 typedef struct IngotGenerateOptions {
   size_t size;  ///< of this struct, as the caller knows it
@@ -93,6 +110,12 @@ typedef struct IngotGenerateOptions {
   int64_t speculate;          ///< draft tokens from repetitions in the text, up to 7; 0: none
   int64_t
       logprobs;  ///< the log-probability of each token, with those of so many most probable ones; -1: none
+  IngotConstraint constraint;     ///< what the text has to be; INGOT_INVALID_CONFIG where it cannot be read
+  const char* constraint_source;  ///< the schema, the expression or the grammar
+  const char* const* choices;     ///< of INGOT_CONSTRAINT_CHOICE
+  size_t choice_count;
+  IngotLogitsProcessor logits_processor;  ///< NULL: none
+  void* logits_processor_user;
 } IngotGenerateOptions;
 /// The defaults, with what the session's model files say of them; session NULL: the library's.
 INGOT_API IngotStatus ingot_generate_options(const IngotSession* session, IngotGenerateOptions* options,
@@ -112,8 +135,8 @@ typedef struct IngotGenerationInfo {
   const int32_t* tokens;
   size_t token_count;
   const float* logprobs;  ///< [token_count], natural logarithms, where they were asked for; else NULL
-  const char*
-      reason;  ///< why it ended: "max_tokens", "stop_token", "stop_string", "context_full", "cancelled"
+  const char* reason;     ///< why it ended: "max_tokens", "stop_token", "stop_string", "context_full",
+                       ///< "grammar_end", "cancelled"
   int64_t prompt_tokens;
   int64_t cached_tokens;  ///< of the prompt, whose keys and values were there already
   double queue_seconds, prompt_seconds, decode_seconds;

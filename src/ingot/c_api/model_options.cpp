@@ -46,6 +46,39 @@ std::vector<std::string> strings_arg(const char* const* strings, std::size_t cou
   return all;
 }
 
+infer::Constraint constraint_of(const IngotGenerateOptions& c) {
+  using Kind = infer::Constraint::Kind;
+  const auto source = [&](Kind kind) {
+    return infer::Constraint{.kind = kind,
+                             .source = string_arg(c.constraint_source, "options.constraint_source")};
+  };
+  switch (c.constraint) {
+    case INGOT_CONSTRAINT_NONE:
+      return {};
+    case INGOT_CONSTRAINT_JSON_OBJECT:
+      return {.kind = Kind::json_object};
+    case INGOT_CONSTRAINT_JSON_SCHEMA:
+      return source(Kind::json_schema);
+    case INGOT_CONSTRAINT_REGEX:
+      return source(Kind::regex);
+    case INGOT_CONSTRAINT_CHOICE:
+      return {.kind = Kind::choice, .choices = strings_arg(c.choices, c.choice_count, "options.choices")};
+    case INGOT_CONSTRAINT_GRAMMAR:
+      return infer::grammar_constraint(source(Kind::gbnf).source);
+    default:
+      throw InvalidArgument("options.constraint", "is none of INGOT_CONSTRAINT_...");
+  }
+}
+
+LogitsProcessor processor_of(const IngotGenerateOptions& c) {
+  if (c.logits_processor == nullptr) return {};
+  return [call = c.logits_processor, user = c.logits_processor_user](std::span<float> logits,
+                                                                     std::span<const std::int32_t> history) {
+    const std::int32_t ended = call(logits.data(), logits.size(), history.data(), history.size(), user);
+    if (ended != 0) throw Error("the logits processor ended the request with " + std::to_string(ended));
+  };
+}
+
 }  // namespace
 
 infer::TextOptions text_options(const infer::Session& session, const IngotGenerateOptions* options) {
@@ -58,6 +91,7 @@ infer::TextOptions text_options(const infer::Session& session, const IngotGenera
   o.logprobs = c.logprobs;
   o.stop = strings_arg(c.stop, c.stop_count, "options.stop");
   o.bad_words = strings_arg(c.bad_words, c.bad_word_count, "options.bad_words");
+  o.constraint = constraint_of(c);
   SamplingOptions& s = o.sampling;
   s.temperature = c.temperature;
   s.min_tokens = c.min_tokens;
@@ -79,6 +113,7 @@ infer::TextOptions text_options(const infer::Session& session, const IngotGenera
   s.dry.base = c.dry_base;
   s.dry.allowed_length = c.dry_allowed_length;
   s.seed = c.seed;
+  s.logits_processor = processor_of(c);
   const auto ids = array_arg(c.logit_bias_ids, c.logit_bias_count, "options.logit_bias_ids");
   const auto biases = array_arg(c.logit_biases, c.logit_bias_count, "options.logit_biases");
   s.logit_bias.reserve(ids.size());

@@ -41,6 +41,11 @@ grammar::GrammarPtr compile(const grammar::Vocabulary& vocabulary, const Constra
 
 }  // namespace
 
+Constraint grammar_constraint(std::string source) {
+  const bool gbnf = source.find("::=") != std::string::npos;
+  return {.kind = gbnf ? Constraint::Kind::gbnf : Constraint::Kind::lark, .source = std::move(source)};
+}
+
 struct GrammarCache::State {
   std::mutex mutex;
   text::Tokenizer tokenizer;

@@ -21,6 +21,9 @@ struct Constraint {
   bool operator==(const Constraint&) const = default;
 };
 
+/// A grammar in either language: GBNF, whose rules are written with "::=", or Lark.
+Constraint grammar_constraint(std::string source);
+
 /// Compiles constraints for a tokenizer, and keeps the latest ones. Safe for several threads.
 class GrammarCache {
  public:

@@ -99,7 +99,7 @@ void SamplingOptions::validate() const {
 bool SamplingOptions::changes_logits() const {
   return !logit_bias.empty() || repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0 ||
          dry.multiplier != 0 || no_repeat_ngram_size > 0 || !bad_words.empty() ||
-         (min_tokens > 0 && !end_tokens.empty());
+         (min_tokens > 0 && !end_tokens.empty()) || logits_processor != nullptr;
 }
 
 Sampler::Sampler(const SamplingOptions& options)
@@ -189,14 +189,15 @@ void Sampler::take(std::span<const float> logits, std::span<const std::int32_t> 
                    const grammar::TokenMask* allowed) {
   float largest = checked_largest(logits);
   logits_.assign(logits.begin(), logits.end());
-  if (allowed != nullptr) keep_allowed(logits_, *allowed);
   if (options_.changes_logits()) change(history, prompt);
+  if (allowed != nullptr) keep_allowed(logits_, *allowed);  // last: nothing brings back what it rules out
   if (allowed != nullptr || options_.changes_logits()) {
     largest = largest_logit(logits_);
-    INGOT_CHECK(std::isfinite(largest),
-                NonFinite("logits",
-                          "no token is left: a grammar, logit_bias, bad_words, min_tokens and their like "
-                          "rule out all of them"));
+    INGOT_CHECK(
+        std::isfinite(largest),
+        NonFinite("logits",
+                  "no token is left: a grammar, logit_bias, bad_words, min_tokens, a logits processor "
+                  "and their like rule out all of them"));
   }
   const float temperature = options_.temperature > 0 ? static_cast<float>(options_.temperature) : 1.0F;
   divide_logits(logits_, temperature);
@@ -221,6 +222,11 @@ void Sampler::change(std::span<const std::int32_t> history, std::size_t prompt) 
   ban_sequences(logits_, history, o.bad_words);
   if (static_cast<std::int64_t>(written.size()) < o.min_tokens) {
     for (const std::int32_t id : o.end_tokens) ban_sequences(logits_, {}, std::array{TokenSequence{id}});
+  }
+  if (o.logits_processor) {
+    o.logits_processor(logits_, history);
+    INGOT_CHECK(largest_logit(logits_) < std::numeric_limits<float>::infinity(),
+                NonFinite("logits", "the logits processor made one of them NaN or infinite"));
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,10 @@ namespace ingot {
 namespace grammar {
 class TokenMask;
 }
+
+/// Changes the logits [vocab] of the token that comes behind `history`, prompt included. Threads may call it
+/// for several sequences at once; what it throws fails its sequence.
+using LogitsProcessor = std::function<void(std::span<float> logits, std::span<const std::int32_t> history)>;
 
 /// How the next token is chosen. The steps apply in the order of docs/inference.md: what changes logits, the
 /// temperature, what restricts the choice, the draw.
@@ -38,6 +43,7 @@ struct SamplingOptions {
   std::vector<TokenSequence> bad_words{};  ///< sequences that never come
   std::int64_t min_tokens = 0;             ///< end_tokens do not come before so many
   std::vector<std::int32_t> end_tokens{};
+  LogitsProcessor logits_processor{};  ///< after all of these; null: none
 
   std::uint64_t seed = 0;
 

@@ -29,11 +29,8 @@ Constraint of_string(Kind kind, const json& source, const char* field) {
   return {.kind = kind, .source = source.get<std::string>()};
 }
 
-// vLLM takes both languages; rules of GBNF have "::=".
 Constraint of_grammar(const json& source, const char* field) {
-  Constraint constraint = of_string(Kind::gbnf, source, field);
-  if (constraint.source.find("::=") == std::string::npos) constraint.kind = Kind::lark;
-  return constraint;
+  return infer::grammar_constraint(of_string(Kind::gbnf, source, field).source);
 }
 
 Constraint of_choice(const json& choice, const char* field) {
