@@ -42,8 +42,9 @@ from ._tensor import (
     zeros_like,
 )
 from . import nn, optim  # noqa: E402
+from .config import TrainConfig
 from .language import LLM, Completion, Embedder, LanguageModel, Tokenizer
 from .training import Trainer
-from .weights import load, open, save  # noqa: A004
+from .weights import convert, load, merge, open, quantize, save  # noqa: A004
 from . import forecast, rl, tune
 

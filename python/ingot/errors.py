@@ -75,6 +75,14 @@ class FormatError(Error, ValueError):
     field: str
 
 
+class DataError(Error, ValueError):
+    """A table that cannot be used: ``path``, ``line`` (from 1) and ``column`` of what is wrong."""
+
+    path: str
+    line: int
+    column: str
+
+
 class NonFinite(Error, ArithmeticError):
     """A NaN or an infinity where none may be. ``where`` names the operation, tensor or step."""
 
@@ -100,6 +108,7 @@ _CLASSES: dict[str, type[Error]] = {
     "not_implemented": NotImplementedFeature,
     "io_error": IoError,
     "format_error": FormatError,
+    "data_error": DataError,
     "non_finite": NonFinite,
     "queue_full": QueueFull,
     "template_error": TemplateError,

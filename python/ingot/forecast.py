@@ -6,11 +6,18 @@ Wide tables have a column of dates and one column for each series; long ones ``u
 >>> model.predict(frame, levels=[80, 90])
 """
 
+import difflib
+import inspect
 import io
 import json
+import sys
+from functools import cache
 from pathlib import Path
 
 from . import _core
+from .config import keys
+from .display import Page
+from .errors import InvalidConfig
 
 
 def _csv_of(table):
@@ -24,10 +31,35 @@ def _csv_of(table):
         dated = table.reset_index() if isinstance(table.index, pandas.DatetimeIndex) else table
         dated = dated.rename(columns={"index": "date"})
         return dated.to_csv(index=False), "the frame", lambda text: _pandas_of(text, dated)
+    if isinstance(table, (list, tuple)) or module == "scipy" or (module != "polars" and hasattr(table, "__array__") and not hasattr(table, "__arrow_c_stream__")):
+        return _csv_of_array(table)
     import polars
 
     frame = table.collect() if isinstance(table, polars.LazyFrame) else polars.DataFrame(table)
     return frame.write_csv(), "the frame", lambda text: polars.read_csv(io.StringIO(text), try_parse_dates=True)
+
+
+def _csv_of_array(table):
+    """Rows at equal distances, oldest first, [rows] or [rows, series], as CSV text with days for dates."""
+    import numpy
+
+    if hasattr(table, "toarray"):
+        raise TypeError("a sparse table is not a forecaster's: give it .toarray()")
+    array = numpy.asarray(table, dtype=float)
+    if array.ndim not in (1, 2) or len(array) < 2:
+        raise ValueError(f"a table as an array is [rows] or [rows, series] with a history, not {array.shape}: n_samples={len(array)}")
+    columns = array.reshape(len(array), -1)
+    days = numpy.datetime64("2000-01-01") + numpy.arange(len(columns))
+    lines = [",".join(["date", *(f"x{i}" for i in range(columns.shape[1]))])]
+    lines += [",".join([str(day), *map(repr, row)]) for day, row in zip(days, columns.tolist(), strict=True)]
+
+    def read(text):
+        rows = [line.split(",")[1:] for line in text.strip().split("\n")]
+        wanted = [at for at, name in enumerate(rows[0]) if "-" not in name]
+        made = numpy.array([[float(row[at]) for at in wanted] for row in rows[1:]])
+        return made if array.ndim == 2 else made[:, 0]
+
+    return "\n".join(lines) + "\n", "the array", read
 
 
 def _pandas_of(text, like):
@@ -40,6 +72,26 @@ def _pandas_of(text, like):
     return result
 
 
+@cache
+def _parameters() -> dict[str, str]:
+    """The key of each parameter and each other name of it, as the library's table has them."""
+    names = {"from_": "from"}  # a word of Python's
+    for key, row in keys("forecast").items():
+        if key not in ("data", "from"):
+            names.update(dict.fromkeys([key, *row["aliases"]], key))
+    return names
+
+
+def _parameter(name):
+    known = _parameters()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        error = InvalidConfig(f"{name}: is not a setting of a forecast" + (f"; did you mean '{near[0]}'?" if near else ""))
+        error.key = name
+        raise error
+    return "from_" if known[name] == "from" else known[name]
+
+
 class Forecaster:
     """A model that continues series.
 
@@ -47,21 +99,30 @@ class Forecaster:
         model: ``"dlinear"``, ``"nlinear"``, ``"patchtst"``, ``"itransformer"``, ``"timesnet"``, ``"autoformer"``, ...
         horizon: rows to forecast.
         settings: every other key of a forecasting configuration: ``lookback``, ``epochs``, ``learning_rate``, ``target``,
-            ``frequency``, ``scaler``, ``device``...
+            ``frequency``, ``scaler``, ``device``...; :func:`describe` tells about them. None: the model's default.
 
-    :meth:`fit` reads a frame or a CSV file; :meth:`predict` gives the same kind of frame back.
+    Settings are attributes. :meth:`fit` reads a frame, an array or a CSV file; :meth:`predict` gives the same kind of frame
+    back. As an estimator of scikit-learn it can be cloned, searched and pickled; what a fit finds ends with ``_``.
     """
 
+    _fitted = None
+
     def __init__(self, model="patchtst", horizon=96, **settings):
-        self._settings = {"model": model, "horizon": horizon, **settings}
-        self._fitted = None
+        vars(self).update(dict.fromkeys(inspect.signature(Forecaster).parameters))
+        self.set_params(model=model, horizon=horizon, **settings)
+
+    @property
+    def _settings(self):
+        given = {name: value for name, value in self.get_params().items() if value is not None}
+        return json.dumps({_parameters()[name]: value for name, value in given.items()}, default=str)
 
     @classmethod
     def load(cls, directory, device="auto"):
         """Opens what :meth:`save` or ``ingot forecast fit`` wrote, or a PatchTST checkpoint of transformers."""
-        result = cls.__new__(cls)
-        result._fitted = _core._Forecaster.load(str(directory), device)
-        result._settings = json.loads(result._fitted.settings())
+        fitted = _core._Forecaster.load(str(directory), device)
+        settings = json.loads(fitted.settings())
+        result = cls(**{name: value for name, value in settings.items() if name in _parameters() and name != "from"})
+        result._fitted = fitted
         return result
 
     def save(self, directory):
@@ -70,13 +131,17 @@ class Forecaster:
 
     def _model(self):
         if self._fitted is None:
-            raise RuntimeError("the forecaster is not fitted: call fit(table) first")
+            raise _not_fitted()
         return self._fitted
 
-    def fit(self, table, *, on_step=None):
-        """Fits to a table. ``on_step(done, total, loss)`` is called after every step. Returns self."""
+    def fit(self, table, y=None, *, on_step=None):
+        """Fits to a table. ``on_step(done, total, loss)`` is called after every step. Returns self.
+
+        ``y``: nothing; scikit-learn gives it to every estimator.
+        """
         text, name, _ = _csv_of(table)
-        self._fitted = _core._fit_forecaster(json.dumps(self._settings, default=str), text, name, on_step)
+        self._fitted = _core._fit_forecaster(self._settings, text, name, on_step)
+        self.n_features_in_ = len(self._fitted.columns)
         return self
 
     def predict(self, table, levels=None):
@@ -96,34 +161,102 @@ class Forecaster:
         text, name, _ = _csv_of(table)
         return self._model().evaluate(text, name, stride, season)
 
+    def plot(self, table, *, hold_out=0, level=None):
+        """A page of every series with its forecast and an interval (``level`` per cent), shown in a notebook.
+
+        ``hold_out``: so many of the last rows are forecast, and what really came is drawn over the forecast.
+        """
+        text, name, _ = _csv_of(table)
+        return Page(self._model().plot(text, name, hold_out, level))
+
     def cross_validate(self, table, *, folds=3, test_rows=0, stride=1):
         """Fits anew before each of ``folds`` origins and forecasts the rows behind it: ``folds`` and their ``mean``."""
         text, name, _ = _csv_of(table)
-        return _core._cross_validate(json.dumps(self._settings, default=str), text, name, folds, test_rows, stride)
+        return _core._cross_validate(self._settings, text, name, folds, test_rows, stride)
 
     @property
-    def horizon(self):
-        """Rows that are forecast."""
-        return self._model().horizon
-
-    @property
-    def targets(self):
+    def targets_(self):
         """The columns that are forecast."""
         return self._model().targets
 
     @property
-    def epochs(self):
+    def epochs_(self):
         """A dict for each pass over the training windows: losses, learning rate, seconds."""
         return self._model().epochs()
 
     def get_params(self, deep=True):
-        """The settings, as scikit-learn asks for them."""
-        return dict(self._settings)
+        """The settings, None where they are the model's; as scikit-learn asks for them."""
+        return {name: getattr(self, name) for name in inspect.signature(Forecaster).parameters}
 
     def set_params(self, **params):
         """Changes settings, as scikit-learn does; fit again."""
-        self._settings.update(params)
+        for name, value in params.items():
+            setattr(self, _parameter(name), value)
         return self
+
+    def __repr__(self):
+        given = {name: value for name, value in self.get_params().items() if value is not None}
+        return f"Forecaster({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    def __sklearn_is_fitted__(self):
+        return self._fitted is not None
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        # Rows are a series in time, not samples: what shuffles rows or drops some is not for it.
+        return Tags(
+            estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags(), no_validation=True
+        )
+
+    def __getstate__(self):
+        state = vars(self).copy()
+        if state.pop("_fitted", None) is not None:
+            import tempfile
+
+            with tempfile.TemporaryDirectory() as folder:
+                self.save(Path(folder) / "model")
+                state["_files"] = {file.name: file.read_bytes() for file in (Path(folder) / "model").iterdir()}
+        return state
+
+    def __setstate__(self, state):
+        files = state.pop("_files", None)
+        vars(self).update(state)
+        if files is not None:
+            import tempfile
+
+            with tempfile.TemporaryDirectory() as folder:
+                for name, content in files.items():
+                    (Path(folder) / name).write_bytes(content)
+                self._fitted = _core._Forecaster.load(folder, str(self.device or "auto"))
+
+
+def _signature():
+    """Every setting as a parameter, for completion and for scikit-learn."""
+    first = {"model": "patchtst", "horizon": 96}
+    names = [*first, *(name for name in dict.fromkeys(_parameters().values()) if name not in first and name != "from"), "from_"]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature([inspect.Parameter(name, kind, default=first.get(name)) for name in names])
+
+
+setattr(Forecaster, "__signature__", _signature())  # noqa: B010 -- as type checkers want it
+_self = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+setattr(Forecaster.__init__, "__signature__", inspect.Signature([_self, *_signature().parameters.values()]))  # noqa: B010
+
+
+def describe(setting: str) -> str:
+    """What a setting may be, its default and its meaning."""
+    row = keys("forecast")[_parameters()[_parameter(setting)]]
+    return f"{row['key']}: {row['kind']}; default {row['default'] or 'none'}\n    {row['doc']}"
+
+
+def _not_fitted():
+    message = "the forecaster is not fitted: call fit(table) first"
+    if "sklearn" not in sys.modules:
+        return RuntimeError(message)
+    from sklearn.exceptions import NotFittedError
+
+    return NotFittedError(message)
 
 
 def _read_plain(text):

@@ -1,13 +1,18 @@
 """Language models: :class:`LLM` writes and chats, :class:`Embedder` turns texts into vectors, :class:`LanguageModel` is a
 module for training loops of one's own."""
 
-import asyncio
+import atexit
 import json
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import _core
+from ._structured import constrain
+from ._tensor import asarray
 from ._core import LanguageModel, Tensor, Tokenizer
+from .weights import adapter_list
 
 __all__ = ["LLM", "Completion", "Embedder", "LanguageModel", "Tokenizer"]
 
@@ -29,6 +34,17 @@ class Completion:
     queue_seconds: float = 0.0
     prompt_seconds: float = 0.0
     decode_seconds: float = 0.0
+    _parse: Callable[[str], Any] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def parsed(self) -> Any:
+        """The value of a text that had to be something: an instance of the pydantic model or type, what the JSON says, or
+        the text itself for ``regex``, ``choice`` and ``grammar``. ValueError where the text was cut before its end."""
+        if self._parse is None:
+            raise ValueError("nothing was asked of the text: give json_schema, json_object, regex, choice or grammar")
+        if self.finish_reason != "stop":
+            raise ValueError(f"the text ended early ({self.finish_reason}): raise max_tokens, here after {len(self.tokens)} tokens")
+        return self._parse(self.text)
 
     def __str__(self):
         return self.text
@@ -40,9 +56,10 @@ class Stream:
     ``completion`` is complete once the iterator has ended. Leaving the loop early, or :meth:`cancel`, ends the request.
     """
 
-    def __init__(self, running):
+    def __init__(self, running, parse=None):
         self._running = running
-        self.completion = Completion(prompt_tokens=running.prompt_tokens)
+        self._error = None
+        self.completion = Completion(prompt_tokens=running.prompt_tokens, _parse=parse)
 
     def _take(self):
         piece = self._running.poll()
@@ -55,7 +72,13 @@ class Stream:
         return text
 
     def _ended(self):
-        end = self._running.result()
+        if self._error is None:
+            try:
+                end = self._running.result()
+            except Exception as error:
+                self._error = error
+        if self._error is not None:
+            raise self._error
         if end is None:
             return False
         for name, value in end.items():
@@ -75,6 +98,8 @@ class Stream:
             self.cancel()
 
     async def __aiter__(self):
+        import asyncio  # a third of the package's import time
+
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -105,10 +130,30 @@ class Stream:
         return self.completion
 
 
-def _adapters(adapters):
-    if isinstance(adapters, (str, bytes)) or hasattr(adapters, "__fspath__"):
-        adapters = [adapters]
-    return [(str(a[0]), float(a[1])) if isinstance(a, tuple) else (str(a), 1.0) for a in adapters or []]
+# Ended before the interpreter is: a thread of C++ that calls Python afterwards would be stopped in the middle.
+_open_models: weakref.WeakSet = weakref.WeakSet()
+
+
+@atexit.register
+def _close_models():
+    for model in list(_open_models):
+        model.close()
+
+
+def _logits_processor(functions):
+    """One function of several, whose results may be any array, or nothing where they changed the tensor."""
+    functions = list(functions) if isinstance(functions, (list, tuple)) else [functions]
+    if not all(callable(function) for function in functions):
+        raise TypeError("logits_processor: give a function (tokens, logits) -> logits, or a list of them")
+
+    def process(tokens, logits):
+        for function in functions:
+            changed = function(tokens, logits)
+            if changed is not None:
+                logits = asarray(changed)
+        return logits
+
+    return process
 
 
 class LLM:
@@ -135,23 +180,27 @@ class LLM:
     def __init__(self, model, *, format="", device="auto", adapters=(), context=0, kv_cache=None, max_running=0,
                  kv_memory=0, prefix_cache=True):
         self._model = _core._Model(
-            str(model), format, device, _adapters(adapters), context, kv_cache, max_running, kv_memory, prefix_cache
+            str(model), format, device, adapter_list(adapters), context, kv_cache, max_running, kv_memory, prefix_cache
         )
+        _open_models.add(self._model)
 
-    def _submit(self, prompt, logprobs, options):
+    def _submit(self, prompt, logprobs, options, parse):
         ids = self._model.encode(prompt) if isinstance(prompt, str) else list(prompt)
-        return Stream(self._model.submit(ids, options, -1 if logprobs is None else int(logprobs)))
+        return Stream(self._model.submit(ids, options, -1 if logprobs is None else int(logprobs)), parse)
 
     def _write(self, prompts, stream, logprobs, options):
+        options, parse = constrain(options)
+        if options.get("logits_processor") is not None:
+            options = {**options, "logits_processor": _logits_processor(options["logits_processor"])}
         if isinstance(prompts, str) or (prompts and isinstance(prompts[0], int)):
-            running = self._submit(prompts, logprobs, options)
+            running = self._submit(prompts, logprobs, options, parse)
             return running if stream else running.result()
         if stream:
-            return [self._submit(prompt, logprobs, options) for prompt in prompts]
+            return [self._submit(prompt, logprobs, options, parse) for prompt in prompts]
         started = []
         try:
             for prompt in prompts:
-                started.append(self._submit(prompt, logprobs, options))
+                started.append(self._submit(prompt, logprobs, options, parse))
             return [running.result() for running in started]
         except BaseException:
             for running in started:
@@ -167,6 +216,13 @@ class LLM:
         frequency_penalty, no_repeat_ngram_size, logit_bias ({id: bias}), stop (a text or several), bad_words, ignore_eos,
         min_tokens, seed, speculate, and the other samplers of ``ingot generate``. What is not given is as the model's
         files say. ``logprobs``: so many alternatives for each token.
+
+        Structured output, one of these: ``json_schema`` (a pydantic model or any type that pydantic knows, a dict, or text),
+        ``json_object=True``, ``regex``, ``choice`` (texts), ``grammar`` (GBNF or Lark). ``Completion.parsed`` has the value.
+
+        ``logits_processor``: called before each draw as ``f(tokens, logits)``, with the ids so far, prompt included, and
+        float32 [vocab]; it changes them or gives new ones back. Several run in order. An exception ends the request and
+        leaves the call. All requests wait while it runs.
         """
         return self._write(prompts, stream, logprobs, options)
 

@@ -5,10 +5,13 @@ import weakref
 from pathlib import Path
 
 from . import _core
+from .config import TrainConfig
 
 
 def _yaml(config, changes):
     """The configuration as YAML text (JSON is YAML), with a name for messages."""
+    if isinstance(config, TrainConfig):
+        config = config.to_dict()
     if isinstance(config, dict):
         return json.dumps({**config, **changes}, default=str), "config"
     text, name = Path(config).read_text(encoding="utf-8"), str(config)
@@ -18,10 +21,10 @@ def _yaml(config, changes):
 
 
 class Trainer:
-    """Trains as a configuration says: a YAML file of ``ingot train`` or axolotl, or a dict of the same keys.
+    """Trains as a configuration says: a YAML file of ``ingot train`` or axolotl, a dict of the same keys, or a :class:`TrainConfig`.
 
     Args:
-        config: path of a YAML file, or a dict.
+        config: path of a YAML file, a dict, or a TrainConfig.
         resume: goes on from the newest whole checkpoint of ``output_dir``, bit for bit.
         callback: called as ``callback(event, record)`` with ``"step"`` and ``"evaluation"`` (dicts) and ``"saved"`` (a
             path). An exception in it ends the run, with a checkpoint, and leaves the call.

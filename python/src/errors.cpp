@@ -4,6 +4,7 @@
 #include "bindings.h"
 
 #include "ingot/base/error.h"
+#include "ingot/data/csv.h"
 
 namespace ingot::python {
 namespace {
@@ -34,6 +35,11 @@ nb::dict fields_of(const Error& error) {
     fields["path"] = e->path;
     fields["offset"] = e->offset;
     fields["field"] = e->field;
+  }
+  if (const auto* e = dynamic_cast<const data::DataError*>(&error)) {
+    fields["path"] = e->path;
+    fields["line"] = e->line;
+    fields["column"] = e->column;
   }
   if (const auto* e = dynamic_cast<const NonFinite*>(&error)) fields["where"] = e->where;
   return fields;

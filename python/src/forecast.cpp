@@ -5,11 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/config.h"
+#include "ingot/base/report.h"
 #include "ingot/core/device_config.h"
 #include "ingot/forecast/cross_validate.h"
 #include "ingot/forecast/fit_json.h"
 #include "ingot/forecast/forecast_text.h"
 #include "ingot/forecast/forecaster.h"
+#include "ingot/forecast/plot.h"
 
 namespace ingot::python {
 namespace {
@@ -105,6 +107,13 @@ std::string predict_csv(const Forecaster& self, std::string csv, const std::stri
   return to_csv(predict(self, table, levels), table);
 }
 
+std::string plot_table(const Forecaster& self, std::string csv, const std::string& name,
+                       std::int64_t hold_out, const std::optional<int>& level) {
+  const SeriesTable table = read_text(std::move(csv), name, self.table_options());
+  self.check(table);
+  return render_report(forecast_report(self, table, hold_out, {.level = level}));
+}
+
 nb::dict evaluate_table(const Forecaster& self, std::string csv, const std::string& name, std::int64_t stride,
                         std::int64_t season) {
   Evaluation e;
@@ -161,6 +170,7 @@ void bind_forecast(nb::module_& module) {
           [](const Forecaster& self, const std::string& directory) { save_forecaster(directory, self); },
           "directory"_a, ReleaseGil())
       .def("predict", predict_csv, "csv"_a, "name"_a, "levels"_a, ReleaseGil())
+      .def("plot", plot_table, "csv"_a, "name"_a, "hold_out"_a, "level"_a.none(), ReleaseGil())
       .def("evaluate", evaluate_table, "csv"_a, "name"_a, "stride"_a, "season"_a)
       .def("epochs", epochs_of)
       .def("usual_levels", [](const Forecaster& self) { return self.calibration.usual_levels(); })

@@ -5,13 +5,12 @@
 #include <memory>
 #include <mutex>
 
-#include "bindings.h"
-#include <fmt/format.h>
+#include "generate_options.h"
+#include "held.h"
 #include <nanobind/stl/unique_ptr.h>
 #include <unistd.h>
 
 #include "ingot/base/error.h"
-#include "ingot/base/suggest.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/chat_prompt.h"
 #include "ingot/infer/load.h"
@@ -29,28 +28,18 @@ using infer::TextPiece;
 class Callback {
  public:
   explicit Callback(nb::object function) : function_(std::move(function)) {}
-  ~Callback() {
-    if (Py_IsInitialized() == 0) {
-      function_.release();  // the interpreter is gone
-      return;
-    }
-    const nb::gil_scoped_acquire acquire;
-    function_.reset();
-  }
-  Callback(const Callback&) = delete;
-  Callback& operator=(const Callback&) = delete;
   void operator()() const {
     if (Py_IsInitialized() == 0) return;
     const nb::gil_scoped_acquire acquire;
     try {
-      function_();
+      function_.get()();
     } catch (nb::python_error& error) {
-      error.discard_as_unraisable(function_);
+      error.discard_as_unraisable(function_.get());
     }
   }
 
  private:
-  nb::object function_;
+  Held function_;
 };
 
 // What a request has written and nobody has taken yet.
@@ -94,10 +83,13 @@ class Stream {
     }
     return all;
   }
-  // Once everything is taken.
+  // Once everything is taken. An error is handed out once: whoever gets it may hold this stream, too.
   std::optional<JobEnd> ended() {
     const std::lock_guard lock(mutex_);
-    return pieces_.empty() ? end_ : std::nullopt;
+    if (!pieces_.empty() || !end_) return std::nullopt;
+    JobEnd end = *end_;
+    end_->error = nullptr;
+    return end;
   }
   void call_when_ready(nb::object function) {
     auto callback = std::make_shared<Callback>(std::move(function));
@@ -121,35 +113,36 @@ class Stream {
 class Model {
  public:
   explicit Model(const infer::SessionOptions& options)
-      : session_(options), scheduler_(std::make_unique<Scheduler>(session_.engine(), session_.tokenizer())) {}
-  ~Model() {
-    const nb::gil_scoped_release release;  // the scheduler's thread may be about to call Python
-    scheduler_.reset();
-  }
+      : session_(options), scheduler_(std::make_shared<Scheduler>(session_.engine(), session_.tokenizer())) {}
+  ~Model() { close(); }
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
 
-  Scheduler& scheduler() {
-    if (getpid() != process_) {
-      throw Error(
-          "the model was opened before a fork, and its threads are not in this process: open it here");
-    }
-    if (!scheduler_) throw Error("the model is closed");
-    return *scheduler_;
-  }
+  // Cancels what runs. In the child of a fork its thread does not exist, and nothing could wait for it.
   void close() {
-    const nb::gil_scoped_release release;
-    scheduler_.reset();
+    const nb::gil_scoped_release release;  // the scheduler's thread may be about to call Python
+    std::shared_ptr<Scheduler> last = take_scheduler();
+    if (!last || getpid() == process_) return;
+    nb::set_leak_warnings(false);
+    new std::shared_ptr<Scheduler>(std::move(last));
   }
   Scheduler::Id submit(infer::Job job) {
     const std::lock_guard lock(alone_);
-    return scheduler().submit(std::move(job));
+    return scheduler()->submit(std::move(job));
+  }
+  void cancel(Scheduler::Id id) {
+    const std::lock_guard lock(mutex_);
+    if (scheduler_ && getpid() == process_) scheduler_->cancel(id);
   }
   // Waits for the requests that run, and keeps new ones out: the model is one thread's at a time.
   Tensor logits(const std::vector<std::int32_t>& tokens) {
     const std::lock_guard lock(alone_);
-    while (!scheduler().wait_until_idle(std::chrono::minutes(1))) {
+    const std::shared_ptr<Scheduler> running = scheduler();
+    while (!running->wait_until_idle(std::chrono::minutes(1))) {
     }
     return infer::token_logits(session_.model(), tokens);
   }
+  std::int64_t context() { return session_.engine().context(); }
   const infer::Session& session() const { return session_; }
   const infer::ChatPrompt& chat() {
     if (!chat_) chat_.emplace(session_.tokenizer(), session_.path());
@@ -157,85 +150,27 @@ class Model {
   }
 
  private:
+  std::shared_ptr<Scheduler> scheduler() {
+    if (getpid() != process_) {
+      throw Error(
+          "the model was opened before a fork, and its threads are not in this process: open it here");
+    }
+    const std::lock_guard lock(mutex_);
+    if (!scheduler_) throw Error("the model is closed");
+    return scheduler_;
+  }
+  std::shared_ptr<Scheduler> take_scheduler() {
+    const std::lock_guard lock(mutex_);
+    return std::move(scheduler_);
+  }
+
   infer::Session session_;
   std::optional<infer::ChatPrompt> chat_;
-  std::unique_ptr<Scheduler> scheduler_;
+  std::shared_ptr<Scheduler> scheduler_;  // null: closed
+  std::mutex mutex_;                      // of scheduler_
   std::mutex alone_;
   pid_t process_ = getpid();
 };
-
-using Set = std::function<void(infer::TextOptions&, nb::handle)>;
-
-template <class T>
-Set text_option(T infer::TextOptions::*member) {
-  return [member](infer::TextOptions& options, nb::handle value) { options.*member = nb::cast<T>(value); };
-}
-template <class T>
-Set sampling_option(T SamplingOptions::*member) {
-  return [member](infer::TextOptions& options, nb::handle value) {
-    options.sampling.*member = nb::cast<T>(value);
-  };
-}
-
-// The options of generate(), by the names of the command line, vLLM and transformers.
-const std::map<std::string, Set>& generation_options() {
-  static const std::map<std::string, Set> table = {
-      {"max_tokens", text_option(&infer::TextOptions::max_tokens)},
-      {"max_new_tokens", text_option(&infer::TextOptions::max_tokens)},
-      {"stop",
-       [](infer::TextOptions& o, nb::handle v) {
-         o.stop = nb::isinstance<nb::str>(v) ? std::vector{nb::cast<std::string>(v)}
-                                             : nb::cast<std::vector<std::string>>(v);
-       }},
-      {"bad_words", text_option(&infer::TextOptions::bad_words)},
-      {"ignore_eos", text_option(&infer::TextOptions::ignore_end_tokens)},
-      {"speculate", text_option(&infer::TextOptions::speculate)},
-      {"temperature", sampling_option(&SamplingOptions::temperature)},
-      {"top_k", sampling_option(&SamplingOptions::top_k)},
-      {"top_p", sampling_option(&SamplingOptions::top_p)},
-      {"min_p", sampling_option(&SamplingOptions::min_p)},
-      {"typical_p", sampling_option(&SamplingOptions::typical_p)},
-      {"top_n_sigma", sampling_option(&SamplingOptions::top_n_sigma)},
-      {"xtc_probability", sampling_option(&SamplingOptions::xtc_probability)},
-      {"xtc_threshold", sampling_option(&SamplingOptions::xtc_threshold)},
-      {"mirostat", sampling_option(&SamplingOptions::mirostat)},
-      {"mirostat_tau", sampling_option(&SamplingOptions::mirostat_tau)},
-      {"mirostat_eta", sampling_option(&SamplingOptions::mirostat_eta)},
-      {"repetition_penalty", sampling_option(&SamplingOptions::repetition_penalty)},
-      {"presence_penalty", sampling_option(&SamplingOptions::presence_penalty)},
-      {"frequency_penalty", sampling_option(&SamplingOptions::frequency_penalty)},
-      {"no_repeat_ngram_size", sampling_option(&SamplingOptions::no_repeat_ngram_size)},
-      {"min_tokens", sampling_option(&SamplingOptions::min_tokens)},
-      {"seed", sampling_option(&SamplingOptions::seed)},
-      {"logit_bias",
-       [](infer::TextOptions& o, nb::handle v) {
-         for (const auto& [id, bias] : nb::cast<std::map<std::int32_t, float>>(v))
-           o.sampling.logit_bias.emplace_back(id, bias);
-       }},
-  };
-  return table;
-}
-
-infer::TextOptions read_options(const infer::Session& session, const nb::dict& given) {
-  infer::TextOptions options = session.options();
-  for (const auto& [key, value] : given) {
-    const auto name = nb::cast<std::string>(key);
-    if (value.is_none()) continue;
-    const auto found = generation_options().find(name);
-    if (found == generation_options().end()) {
-      std::vector<std::string> names;
-      for (const auto& [known, set] : generation_options()) names.push_back(known);
-      throw InvalidConfig(name, "is no option of generate()" + did_you_mean(name, names));
-    }
-    try {
-      found->second(options, value);
-    } catch (const nb::cast_error&) {
-      throw InvalidConfig(name, "does not take " + nb::cast<std::string>(nb::repr(value)));
-    }
-  }
-  options.sampling.end_tokens.assign(session.end_tokens().begin(), session.end_tokens().end());
-  return options;
-}
 
 // A request under way, as Python holds it.
 struct Running {
@@ -247,7 +182,7 @@ struct Running {
 
 std::unique_ptr<Running> submit(Model& model, std::vector<std::int32_t> prompt, const nb::dict& given,
                                 std::int64_t logprobs) {
-  const infer::TextOptions options = read_options(model.session(), given);
+  const infer::TextOptions options = generate_options(model.session(), given);
   auto running = std::make_unique<Running>();
   running->model = &model;
   running->prompt_tokens = static_cast<std::int64_t>(prompt.size());
@@ -295,7 +230,11 @@ nb::object poll(Running& running) {
 nb::object result_of(Running& running) {
   const std::optional<JobEnd> end = running.stream->ended();
   if (!end) return nb::none();
-  if (end->error) std::rethrow_exception(end->error);
+  try {
+    if (end->error) std::rethrow_exception(end->error);
+  } catch (const HeldError& error) {
+    error.raise();
+  }
   nb::dict result;
   result["finish_reason"] = reason_of(*end);
   result["cached_tokens"] = end->generation.cached_tokens;
@@ -307,7 +246,7 @@ nb::object result_of(Running& running) {
 
 void wait(Running& running) {
   wait_interruptibly([&](int milliseconds) { return running.stream->wait(milliseconds); },
-                     [&] { running.model->scheduler().cancel(running.id); });
+                     [&] { running.model->cancel(running.id); });
 }
 
 infer::SessionOptions session_options(const std::string& path, const std::string& format,
@@ -331,12 +270,12 @@ void bind_generation(nb::module_& module) {
       .def("poll", poll)
       .def("result", result_of, "None before the end.")
       .def(
-          "cancel", [](Running& self) { self.model->scheduler().cancel(self.id); }, ReleaseGil())
+          "cancel", [](Running& self) { self.model->cancel(self.id); }, ReleaseGil())
       .def(
           "call_when_ready", [](Running& self, nb::object f) { self.stream->call_when_ready(std::move(f)); },
           "function"_a)
       .def_ro("prompt_tokens", &Running::prompt_tokens);
-  nb::class_<Model>(module, "_Model")
+  nb::class_<Model>(module, "_Model", nb::is_weak_referenceable())
       .def(
           "__init__",
           [](Model* self, const std::string& path, const std::string& format, const std::string& device,
@@ -367,7 +306,7 @@ void bind_generation(nb::module_& module) {
       .def("logits", &Model::logits, "tokens"_a, ReleaseGil())
       .def("close", &Model::close)
       .def_prop_ro("tokenizer", [](const Model& self) { return self.session().tokenizer(); })
-      .def_prop_ro("context", [](Model& self) { return self.scheduler().engine().context(); })
+      .def_prop_ro("context", &Model::context)
       .def_prop_ro("model_type", [](const Model& self) { return self.session().model().config.model_type; })
       .def_prop_ro("device", [](const Model& self) { return to_string(self.session().model().device()); });
 }

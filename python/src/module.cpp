@@ -20,4 +20,6 @@ NB_MODULE(_core, module) {
   bind_forecast(module);
   bind_tune(module);
   bind_environments(module);
+  bind_export(module);
+  bind_config_keys(module);
 }

@@ -42,7 +42,7 @@ def test_long_frames_and_indexes_work():
     result = model.predict(long, levels=[])
     assert list(result.columns[:2]) == ["unique_id", "ds"] and set(result["unique_id"]) == {"load", "other"}
     indexed = frame().set_index("date")
-    assert ingot.forecast.Forecaster("dlinear", horizon=6, lookback=24, epochs=1, device="cpu").fit(indexed).targets == ["load", "other"]
+    assert ingot.forecast.Forecaster("dlinear", horizon=6, lookback=24, epochs=1, device="cpu").fit(indexed).targets_ == ["load", "other"]
 
 
 def test_a_saved_forecaster_forecasts_the_same(fitted, tmp_path):
@@ -69,6 +69,33 @@ def test_what_is_wrong_with_a_frame_is_named(fitted):
 
     with pytest.raises(LookupError, match="enough"):
         ingot.forecast.Forecaster("dlinear", horizon=6, lookback=24, device="cpu").fit(frame(), on_step=fail)
+
+
+def test_scikit_learns_checks_accept_the_estimator():
+    from sklearn.utils.estimator_checks import check_estimator
+
+    series = "rows are a series in time: neither their order nor their number is free"
+    found = check_estimator(
+        ingot.forecast.Forecaster("dlinear", horizon=1, lookback=2, epochs=1, device="cpu"),
+        expected_failed_checks={"check_methods_sample_order_invariance": series, "check_methods_subset_invariance": series},
+        on_skip=None,
+    )
+    assert sum(check["status"] == "passed" for check in found) >= 30
+
+
+def test_arrays_are_continued_and_settings_are_parameters():
+    rows = np.stack([np.sin(np.arange(200) / 4), np.cos(np.arange(200) / 4)], 1)
+    model = ingot.forecast.Forecaster("dlinear", horizon=5, lookback=24, epochs=2, device="cpu").fit(rows)
+    assert model.predict(rows, levels=[]).shape == (5, 2) and model.n_features_in_ == 2
+    assert ingot.forecast.Forecaster("dlinear", horizon=5, lookback=24, epochs=1, device="cpu").fit(rows[:, 0]).predict(rows[:, 0]).shape == (5,)
+    assert model.get_params()["lookback"] == 24 and model.set_params(lr=0.1).learning_rate == 0.1
+    assert "lookback" in ingot.forecast.describe("lookback") and "patience" in dir(model)
+
+
+def test_a_plot_is_a_page_of_its_own(fitted, tmp_path):
+    page = fitted.plot(frame(), hold_out=12)
+    page.save(tmp_path / "plot.html")
+    assert "load" in (tmp_path / "plot.html").read_text() and page._repr_html_().startswith("<iframe")
 
 
 SPACE = {"x": {"low": -2.0, "high": 2.0}, "kind": {"choices": ["a", "b"]}, "width": {"choices": [16, 32]}}

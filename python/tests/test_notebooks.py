@@ -1,0 +1,23 @@
+"""The notebooks of examples/notebooks run, as a reader would run them."""
+
+import os
+from pathlib import Path
+
+import nbclient
+import nbformat
+import pytest
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("*.ipynb"))
+
+
+def test_the_six_are_there():
+    assert [path.stem for path in NOTEBOOKS] == ["embed", "finetune", "forecast", "self_play", "serve", "tune"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_and_is_committed_without_outputs(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    notebook = nbformat.read(path, as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells)
+    nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": os.fspath(tmp_path)}}).execute()
