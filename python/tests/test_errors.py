@@ -104,6 +104,25 @@ def test_a_hundred_thousand_calls_leak_nothing():
     assert resident_megabytes() - before < 4
 
 
+def test_requests_that_end_fail_or_are_left_leak_nothing(llm):
+    def fail(tokens, logits):
+        raise LookupError("enough")
+
+    def calls(n):
+        for _ in range(n):
+            llm.generate("The", max_tokens=2, logits_processor=lambda tokens, logits: logits * 1, choice=["a", "b"])
+            with pytest.raises(LookupError):
+                llm.generate("The", logits_processor=fail)
+            llm.generate("The", max_tokens=50, stream=True).cancel()
+
+    calls(150)
+    gc.collect()
+    before, alive = resident_megabytes(), len(gc.get_objects())
+    calls(300)
+    gc.collect()
+    assert resident_megabytes() - before < 3 and len(gc.get_objects()) - alive < 100
+
+
 def test_other_threads_run_while_an_operation_computes():
     x = ingot.randn(600, 600)
     stop, counted = threading.Event(), [0]

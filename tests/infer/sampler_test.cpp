@@ -193,6 +193,7 @@ TEST(LogitPasses, WeightsAreThoseOfTheExponential) {
 // So a draw is the same whatever the processor's vectors hold.
 TEST(LogitPasses, SumsHaveTheBitsOfSixteenPartsAddedUpOneByOne) {
   std::vector<float> logits;
+  logits.reserve(1003);
   for (int i = 0; i < 1003; ++i) logits.push_back(-0.37F * static_cast<float>((i * 131) % 509));
   std::array<double, 16> parts{};
   const std::size_t whole = logits.size() / parts.size() * parts.size();
