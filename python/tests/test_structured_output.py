@@ -132,4 +132,5 @@ if os.fork() == 0:
 print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
     result = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60)
-    assert result.returncode == 0 and result.stdout == "3\n" and not result.stderr, result.stderr
+    assert result.returncode == 0 and result.stdout == "3\n", result.stderr
+    assert not any(word in result.stderr for word in ("leaked", "Traceback", "terminate", "Fatal")), result.stderr
