@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <limits>
 
 #include <fmt/format.h>
@@ -152,6 +153,9 @@ Engine::Engine(Engine&&) noexcept = default;
 
 void Engine::check(const Request& request) const {
   request.validate(model_.config);
+  INGOT_CHECK(
+      request.adapter.empty() || options_.use_adapter,
+      InvalidConfig("adapter", fmt::format("'{}' is not known: the engine has none", request.adapter)));
   const auto length = static_cast<std::int64_t>(request.prompt.size());
   INGOT_CHECK(length <= context_,
               DimensionMismatch(fmt::format(
@@ -181,7 +185,7 @@ void Engine::admit() {
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     const auto running = static_cast<std::int64_t>(active_.size());
     if (options_.max_running > 0 && running >= options_.max_running) return;
-    if (pool_.worth_waiting((*it)->tokens_)) {
+    if (pool_.worth_waiting((*it)->tokens_, (*it)->request_.adapter)) {
       ++it;
       continue;
     }
@@ -193,8 +197,8 @@ void Engine::admit() {
 
 bool Engine::admit(Sequence& s) {
   const auto length = static_cast<std::int64_t>(s.tokens_.size());
-  s.slot_ =
-      pool_.acquire(s.tokens_, std::min(context_, length + std::min(s.request_.max_tokens, kCacheStep)));
+  s.slot_ = pool_.acquire(s.tokens_, std::min(context_, length + std::min(s.request_.max_tokens, kCacheStep)),
+                          s.request_.adapter);
   if (s.slot_ == nullptr) return false;
   // Another text's rows may have other angles.
   if (model_.config.rope_scaling.depends_on_length()) s.slot_->cache.truncate(0);
@@ -294,13 +298,28 @@ std::int64_t Engine::piece_of_prompt(const Sequence& s, std::int64_t left) const
   return piece <= left ? piece : 0;
 }
 
-// All in one pass; or, batch-invariant, sequences that are being written so many together that none changes
-// another, and pieces of prompts alone.
+// Sequences of each adapter apart.
 std::vector<std::vector<Engine::Turn>> Engine::passes(std::vector<Turn> turns) const {
   std::vector<std::vector<Turn>> passes;
+  while (!turns.empty()) {
+    const std::string& adapter = turns.front().sequence->request_.adapter;
+    const auto others = std::stable_partition(turns.begin(), turns.end(), [&](const Turn& turn) {
+      return turn.sequence->request_.adapter == adapter;
+    });
+    std::vector<Turn> rest(std::make_move_iterator(others), std::make_move_iterator(turns.end()));
+    turns.erase(others, turns.end());
+    add_passes(std::move(turns), passes);
+    turns = std::move(rest);
+  }
+  return passes;
+}
+
+// All in one pass; or, batch-invariant, sequences that are being written so many together that none changes
+// another, and pieces of prompts alone.
+void Engine::add_passes(std::vector<Turn> turns, std::vector<std::vector<Turn>>& passes) const {
   if (!options_.batch_invariant) {
     passes.push_back(std::move(turns));
-    return passes;
+    return;
   }
   std::int64_t rows = kInvariantRows;  // of the last pass
   for (Turn& turn : turns) {
@@ -313,7 +332,12 @@ std::vector<std::vector<Engine::Turn>> Engine::passes(std::vector<Turn> turns) c
     rows += prompt ? kInvariantRows : count;
     passes.back().push_back(std::move(turn));
   }
-  return passes;
+}
+
+void Engine::use_adapter(const std::string& adapter) {
+  if (adapter == adapter_in_use_) return;
+  options_.use_adapter(adapter);
+  adapter_in_use_ = adapter;
 }
 
 // Runs all turns through the model.
@@ -440,6 +464,7 @@ bool Engine::step() {
 // One forward pass. An error of one sequence ends that one.
 void Engine::run(std::vector<Turn>& turns, std::exception_ptr& error) {
   if (turns.empty()) return;
+  use_adapter(turns.front().sequence->request_.adapter);
   const Logits logits = forward(turns);
   std::erase_if(turns, [](const Turn& turn) { return !turn.samples; });
   if (!turns.empty()) draw(turns, logits);

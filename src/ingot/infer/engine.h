@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -43,6 +44,9 @@ struct EngineOptions {
   /// would change one another's sums, prompts are read in whole chunks, and beginnings reused by chunks.
   /// Costs more passes over the weights. Does not hold for sequences that gave their memory up.
   bool batch_invariant = false;
+  /// Switches the model to the adapter that a request names, or to none of those where it names none.
+  /// Sequences of different adapters go through the model one pass after another. Null: requests name none.
+  std::function<void(const std::string& adapter)> use_adapter{};
 
   /// Throws InvalidConfig naming the option.
   void validate(const LanguageConfig& model) const;
@@ -80,6 +84,7 @@ struct Request {
   /// What the text has to be; null: anything. Stop tokens come only where it is complete, and it ends there
   /// of itself where nothing can follow.
   std::shared_ptr<const grammar::Grammar> grammar{};
+  std::string adapter{};  ///< EngineOptions::use_adapter
   /// Called with each token as soon as it is drawn; false ends the sequence.
   std::function<bool(std::int32_t)> on_token{};
 
@@ -211,6 +216,8 @@ class Engine {
   Turn decode_turn(Sequence& sequence) const;
   std::int64_t piece_of_prompt(const Sequence& sequence, std::int64_t left) const;
   std::vector<std::vector<Turn>> passes(std::vector<Turn> turns) const;
+  void add_passes(std::vector<Turn> turns, std::vector<std::vector<Turn>>& passes) const;
+  void use_adapter(const std::string& adapter);
   void run(std::vector<Turn>& turns, std::exception_ptr& error);
   struct Logits {
     Tensor rows;  // f32 [rows, vocab] where the model is, of the turns that sample
@@ -229,6 +236,7 @@ class Engine {
   std::deque<std::shared_ptr<Sequence>> waiting_;
   std::vector<std::shared_ptr<Sequence>> active_;  // in the order of their admission
   std::int64_t preemptions_ = 0;
+  std::string adapter_in_use_;
   std::unique_ptr<CapturedSteps> captured_;  // null: none
 };
 

@@ -17,10 +17,11 @@ std::int64_t common(std::span<const std::int32_t> a, std::span<const std::int32_
 KvPool::KvPool(const LanguageConfig& config, const KvPoolOptions& options)
     : config_(config), options_(options) {}
 
-KvPool::Match KvPool::find(std::span<const std::int32_t> prompt) const {
+KvPool::Match KvPool::find(std::span<const std::int32_t> prompt, const std::string& adapter) const {
   Match best;
   const auto all_but_last = static_cast<std::int64_t>(prompt.size()) - 1;
   for (const auto& slot : slots_) {
+    if (slot->adapter != adapter) continue;
     const std::int64_t shared = std::min({common(prompt, slot->tokens), slot->cache.length(), all_but_last});
     const std::int64_t known = shared / options_.alignment * options_.alignment;
     // Of equals an idle one: it may be had without a copy.
@@ -30,18 +31,19 @@ KvPool::Match KvPool::find(std::span<const std::int32_t> prompt) const {
   return best;
 }
 
-bool KvPool::worth_waiting(std::span<const std::int32_t> prompt) const {
+bool KvPool::worth_waiting(std::span<const std::int32_t> prompt, const std::string& adapter) const {
   if (options_.idle == 0) return false;
-  const std::int64_t known = find(prompt).tokens;
+  const std::int64_t known = find(prompt, adapter).tokens;
   return std::ranges::any_of(slots_, [&](const auto& slot) {
     const auto will_hold = static_cast<std::int64_t>(slot->tokens.size());
-    return slot->running && slot->cache.length() < will_hold &&
+    return slot->running && slot->adapter == adapter && slot->cache.length() < will_hold &&
            common(prompt, slot->tokens) >= known + kWorthWaiting;
   });
 }
 
-std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, std::int64_t capacity) {
-  const Match match = options_.idle > 0 ? find(prompt) : Match{};
+std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, std::int64_t capacity,
+                                        const std::string& adapter) {
+  const Match match = options_.idle > 0 ? find(prompt, adapter) : Match{};
   std::shared_ptr<KvSlot> slot;
   // A cache that goes on as the prompt does is taken over. One that is being written, or whose larger part
   // another prompt may want, is copied where there is room for both.
@@ -61,6 +63,7 @@ std::shared_ptr<KvSlot> KvPool::acquire(std::span<const std::int32_t> prompt, st
   counts_.queries += static_cast<std::int64_t>(prompt.size());
   counts_.hits += match.tokens;
   slot->tokens.assign(prompt.begin(), prompt.end());
+  slot->adapter = adapter;
   slot->running = true;
   slot->used = ++uses_;
   return slot;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ingot/models/language/kv_cache.h"
@@ -25,6 +26,7 @@ struct KvSlot {
   KvCache cache;
   /// While a request has the slot: its prompt. Afterwards the tokens in the cache.
   std::vector<std::int32_t> tokens;
+  std::string adapter{};  ///< by which keys and values were made: no other may use them
   bool running = true;
   std::uint64_t used = 0;  // when, as a count of uses
 };
@@ -49,14 +51,15 @@ class KvPool {
 
   /// A cache with room for `capacity` tokens at least, which holds the longest beginning of `prompt` that is
   /// known, but never all of it: the last token's logits are wanted. Null: there is no room now.
-  std::shared_ptr<KvSlot> acquire(std::span<const std::int32_t> prompt, std::int64_t capacity);
+  std::shared_ptr<KvSlot> acquire(std::span<const std::int32_t> prompt, std::int64_t capacity,
+                                  const std::string& adapter);
   /// Makes room in a slot for `wish` tokens, or `need` at least; false: there is none now.
   bool grow(KvSlot& slot, std::int64_t need, std::int64_t wish);
   /// Gives a slot back; `tokens` are those of its request.
   void release(const std::shared_ptr<KvSlot>& slot, std::span<const std::int32_t> tokens);
   /// Whether a running request is reading a longer beginning of this prompt than is known by now, so that
   /// it pays to wait.
-  bool worth_waiting(std::span<const std::int32_t> prompt) const;
+  bool worth_waiting(std::span<const std::int32_t> prompt, const std::string& adapter) const;
 
   KvPoolStats stats() const;
 
@@ -65,7 +68,7 @@ class KvPool {
     std::shared_ptr<KvSlot> slot;
     std::int64_t tokens = 0;
   };
-  Match find(std::span<const std::int32_t> prompt) const;
+  Match find(std::span<const std::int32_t> prompt, const std::string& adapter) const;
   bool make_room(std::int64_t tokens, const KvSlot* keep);
   bool evict_oldest(const KvSlot* keep);
   std::int64_t room_of(bool running) const;

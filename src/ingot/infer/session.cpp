@@ -33,8 +33,24 @@ std::unique_ptr<LanguageModel> load_model(const SessionOptions& options) {
   auto model = load_model(options.model, options.format, {.where = options.packed_cache},
                           choose_device(options.device));
   use_adapters(*model, options.adapters);
+  add_named_adapters(*model, options.named_adapters);
   return model;
 }
+
+namespace {
+
+// Captured steps would repeat those of another adapter.
+EngineOptions engine_options_of(const SessionOptions& options, LanguageModel& model) {
+  EngineOptions engine = options.engine;
+  if (options.named_adapters.empty()) return engine;
+  engine.capture = false;
+  engine.use_adapter = [&model, adapters = options.named_adapters](const std::string& name) {
+    use_named_adapter(model, adapters, name);
+  };
+  return engine;
+}
+
+}  // namespace
 
 /// One text that is being written.
 class TextRun {
@@ -83,7 +99,7 @@ Session::Session(const SessionOptions& options)
       generation_config_(GenerationConfig::of_model(options.model)),
       end_tokens_(find_end_tokens(generation_config_, tokenizer_)),
       grammars_(std::make_unique<GrammarCache>(tokenizer_)),
-      engine_(*model_, options.engine) {}
+      engine_(*model_, engine_options_of(options, *model_)) {}
 
 TextOptions Session::options(TextOptions options) const {
   generation_config_.apply(options);

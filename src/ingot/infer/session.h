@@ -23,7 +23,8 @@ struct SessionOptions {
   std::string device = "auto";        ///< as choose_device() takes it
   std::string packed_cache = "auto";  ///< PackedCacheOptions::where
   EngineOptions engine{};
-  std::vector<AdapterChoice> adapters{};  ///< LoRA adapters to put on the model; several add up
+  std::vector<AdapterChoice> adapters{};       ///< LoRA adapters to put on the model; several add up
+  std::vector<NamedAdapter> named_adapters{};  ///< that requests choose by name (Request::adapter)
   std::int64_t batch = 8;  ///< prompts continued at once by generate_all(): at most 16, on a GPU 256
 
   /// Throws InvalidConfig naming the option.
