@@ -55,5 +55,36 @@ TEST(Embeddings, SayWhatIsWrong) {
   EXPECT_EQ(without.client().post("/v1/embeddings", R"({"input":"a"})").status, 404);
 }
 
+TEST(Rerank, OrdersDocumentsByTheCosineOfTheirVectors) {
+  const ingot::test::SentenceDirectory directory;
+  const RunningServer server({.embedding_model = directory.path, .embedding_name = "encoder"});
+  HttpClient client = server.client();
+  const Json answer = parsed(client.post(
+      "/v1/rerank",
+      R"({"query":"w5 w6","documents":["w9 w3","w5 w6",{"text":"w7"}],"return_documents":true})"));
+  ASSERT_EQ(answer["results"].size(), 3U) << answer;
+  EXPECT_EQ(answer["results"][0]["index"], 1);
+  EXPECT_EQ(answer["results"][0]["document"]["text"], "w5 w6");
+  EXPECT_NEAR(answer["results"][0]["relevance_score"].get<double>(), 1, 1e-5);
+  EXPECT_GE(answer["results"][1]["relevance_score"], answer["results"][2]["relevance_score"]);
+  const Json best = parsed(client.post("/v2/rerank", R"({"query":"w5","documents":["w9","w5"],"top_n":1})"));
+  ASSERT_EQ(best["results"].size(), 1U);
+  EXPECT_EQ(best["results"][0]["index"], 1);
+  // Scores are those of the vectors that /v1/embeddings gives.
+  const Json vectors = parsed(client.post("/v1/embeddings", R"({"input":["w5 w6","w9 w3"]})"))["data"];
+  double dot = 0;
+  for (std::size_t i = 0; i < vectors[0]["embedding"].size(); ++i)
+    dot += vectors[0]["embedding"][i].get<double>() * vectors[1]["embedding"][i].get<double>();
+  const Json scores = parsed(client.post("/v1/score", R"({"text_1":"w5 w6","text_2":["w9 w3","w5 w6"]})"));
+  EXPECT_NEAR(scores["data"][0]["score"].get<double>(), dot, 1e-5);
+  const auto param = [&](const char* path, const char* body) {
+    return parsed(client.post(path, body))["error"]["param"];
+  };
+  EXPECT_EQ(param("/v1/rerank", R"({"query":"a"})"), "documents");
+  EXPECT_EQ(param("/v1/rerank", R"({"documents":["a"]})"), "query");
+  EXPECT_EQ(param("/v1/rerank", R"({"query":"a","documents":["a"],"top_n":0})"), "top_n");
+  EXPECT_EQ(param("/v1/score", R"({"text_1":["a","b"],"text_2":["a","b","c"]})"), "text_1");
+}
+
 }  // namespace
 }  // namespace ingot::serve

@@ -233,12 +233,32 @@ TEST(Server, DrainsWithTheAnswersThatAreOnTheirWay) {
   EXPECT_THROW(server.client().get("/live"), IoError);
 }
 
-TEST(KeyFile, HoldsAKeyALine) {
+TEST(KeyFile, HoldsKeysOrTheirHashesAndHowOftenTheyMayAsk) {
   const ingot::test::TemporaryDirectory folder;
-  write_file_atomically(folder.path() + "/keys", "# team\n  one \n\ntwo\r\n");
-  EXPECT_EQ(read_key_file(folder.path() + "/keys"), (std::vector<std::string>{"one", "two"}));
-  write_file_atomically(folder.path() + "/none", "# nobody\n");
-  EXPECT_THROW(read_key_file(folder.path() + "/none"), InvalidConfig);
+  const std::string path = folder.path() + "/keys";
+  write_file_atomically(path,
+                        "# team\n  one rpm=2 \n\nsha256:"
+                        "3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3\r\n");  // of "two"
+  RunningServer server({.access = {.key_file = path}});
+  const auto ask = [&](const std::string& key) {
+    return server.client().post("/tokenize", R"({"prompt":"a"})", {{"x-api-key", key}}).status;
+  };
+  EXPECT_EQ(ask("three"), 401);
+  for (const int status : {200, 200, 429}) EXPECT_EQ(ask("one"), status);
+  EXPECT_EQ(server.client().get("/v1/models", {{"x-api-key", "one"}}).status, 200);
+  EXPECT_EQ(ask("two"), 200);
+  const auto reload = [&](const std::string& text) {
+    write_file_atomically(path, text);
+    server.server().reload_keys();
+  };
+  EXPECT_THROW(reload("one rps=2\n"), InvalidConfig);
+  EXPECT_THROW(reload("sha256:12\n"), InvalidConfig);
+  EXPECT_THROW(reload("# nobody\n"), InvalidConfig);
+  EXPECT_EQ(ask("two"), 200);  // as it was
+  reload("three\none rpm=2\n");
+  EXPECT_EQ(ask("two"), 401);
+  EXPECT_EQ(ask("three"), 200);
+  EXPECT_EQ(ask("one"), 429);
 }
 
 }  // namespace

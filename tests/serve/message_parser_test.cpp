@@ -19,13 +19,17 @@ MessageDelta parse(const std::string& text, const MessageParserOptions& options,
   return all;
 }
 
+MessageParserOptions hermes() {
+  return {.tools = &find_tool_form("<tool_call>"), .thoughts = find_thoughts("{{ '<think>' }}")};
+}
+
 TEST(MessageParser, TakesReasoningAndCallsApartWhereverThePiecesBegin) {
   const std::string text =
       "<think>\nmaybe <tool_call>{}</tool_call>\n</think>\n\nLet me see.\n"
       "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Bern\"}}\n</tool_call>\n"
       "<tool_call>{\"name\": \"time\"}</tool_call>";
   for (const std::size_t size : {1UL, 2UL, 7UL, text.size()}) {
-    const MessageDelta message = parse(text, {.tools = true, .reasoning = true}, size);
+    const MessageDelta message = parse(text, hermes(), size);
     EXPECT_EQ(message.reasoning, "maybe <tool_call>{}</tool_call>\n");
     EXPECT_EQ(message.content, "Let me see.\n");
     ASSERT_EQ(message.calls.size(), 2U);
@@ -37,7 +41,7 @@ TEST(MessageParser, TakesReasoningAndCallsApartWhereverThePiecesBegin) {
 
 TEST(MessageParser, APromptThatOpensReasoningNeedsNoMarkerInTheAnswer) {
   const MessageDelta message =
-      parse("\nhm</think>yes <think>", {.reasoning = true, .begins_reasoning = true}, 1);
+      parse("\nhm</think>yes <think>", {.thoughts = {"<think>", "</think>", true}}, 1);
   EXPECT_EQ(message.reasoning, "hm");
   EXPECT_EQ(message.content, "yes <think>");
 }
@@ -48,11 +52,11 @@ TEST(MessageParser, WithoutToolsAndReasoningEverythingIsContent) {
 }
 
 TEST(MessageParser, WhatIsNoCallStaysText) {
-  EXPECT_EQ(parse("<tool_call>not json</tool_call> b", {.tools = true}, 1).content,
+  EXPECT_EQ(parse("<tool_call>not json</tool_call> b", hermes(), 1).content,
             "<tool_call>not json</tool_call> b");
-  EXPECT_EQ(parse("a <tool_c", {.tools = true}, 1).content, "a <tool_c");
-  EXPECT_EQ(parse("<thin", {.reasoning = true}, 1).content, "<thin");
-  EXPECT_EQ(parse("  ", {.reasoning = true}, 1).content, "  ");
+  EXPECT_EQ(parse("a <tool_c", hermes(), 1).content, "a <tool_c");
+  EXPECT_EQ(parse("<thin", hermes(), 1).content, "<thin");
+  EXPECT_EQ(parse("  ", hermes(), 1).content, "  ");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <memory>
 #include <string>
 #include <thread>
@@ -23,7 +24,7 @@ namespace {
 
 struct ServeOptions {
   InferenceOptions inference;
-  std::vector<std::string> names, keys, origins, hosts;
+  std::vector<std::string> names, adapters, keys, origins, hosts;
   std::string host = "127.0.0.1", key_file, kv_memory = "auto", embedding_model;
   std::int64_t port = 8000, max_running = 0, max_waiting = 256, max_connections = 1024, drain = 30;
   std::string max_body = "16MiB";
@@ -55,6 +56,8 @@ serve::ServerOptions server_options(const ServeOptions& o) {
   const bool cpu = choose_device(o.inference.device).is_cpu();
   engine.max_running = o.max_running > 0 ? o.max_running : cpu ? 16 : 256;
   options.model.names = o.names;
+  for (const std::string& text : o.adapters)
+    options.model.session.named_adapters.push_back(NamedAdapter::parse(text, "--named-adapter"));
   options.model.speculate = o.inference.speculate;
   if (!o.embedding_model.empty()) options.embedding_model = hub::resolve_model(o.embedding_model);
   options.model.scheduler.max_waiting = within("--max-waiting", o.max_waiting, 1, 1 << 20);
@@ -63,13 +66,26 @@ serve::ServerOptions server_options(const ServeOptions& o) {
   options.http.max_connections =
       static_cast<std::size_t>(within("--max-connections", o.max_connections, 1, 1 << 20));
   options.http.max_body_bytes = parse_bytes(o.max_body, "--max-body");
-  options.access = {.keys = o.keys, .allowed_origins = o.origins, .allowed_hosts = o.hosts};
-  if (!o.key_file.empty()) {
-    for (std::string& key : serve::read_key_file(o.key_file)) options.access.keys.push_back(std::move(key));
-  }
+  options.access = {
+      .keys = o.keys, .key_file = o.key_file, .allowed_origins = o.origins, .allowed_hosts = o.hosts};
+  if (!o.key_file.empty()) serve::read_key_file(o.key_file);  // what is wrong with it is said at once
   options.allow_strangers = o.allow_strangers;
   options.access_log = !o.quiet;
   return options;
+}
+
+volatile std::sig_atomic_t keys_changed = 0;
+
+// With a file of keys SIGHUP has it read again; otherwise it ends the server, as a closed terminal does.
+void watch_key_file(serve::Server& server) {
+  if (keys_changed == 0) return;
+  keys_changed = 0;
+  try {
+    server.reload_keys();
+    fmt::print(stderr, "The keys were read again.\n");
+  } catch (const Error& error) {
+    fmt::print(stderr, "The keys stay as they were: {}\n", error.what());
+  }
 }
 
 int run(const ServeOptions& o) {
@@ -77,6 +93,7 @@ int run(const ServeOptions& o) {
   options.validate();  // before the model is read
   if (o.log_json) init_logging({.json = true});
   const InterruptWatch watch;
+  if (!o.key_file.empty()) std::signal(SIGHUP, [](int) { keys_changed = 1; });
   serve::Server server(options);
   const infer::EngineStats stats = server.stats();
   fmt::print(stderr,
@@ -84,7 +101,10 @@ int run(const ServeOptions& o) {
              "of keys and values.\n",
              server.model().name(), o.host, server.port(), o.host, server.port(), server.model().context(),
              stats.cache.budget);
-  while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  while (!interrupted()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    watch_key_file(server);
+  }
   fmt::print(stderr, "Shutting down: requests have {} s to end; again to end now.\n", o.drain);
   if (!server.drain(std::chrono::seconds(o.drain)))
     fmt::print(stderr, "The time is over; what was left is cut off.\n");
@@ -101,9 +121,14 @@ void add_serve(Command& root) {
   verb.option("--port", o->port, "Port to listen at; 0: any that is free");
   verb.option("--name", o->names,
               "Name that clients ask for the model by; repeatable (the file's or folder's)");
+  verb.option("--named-adapter", o->adapters,
+              "NAME=DIR: a LoRA adapter that clients ask for as a model of that name; repeatable");
   verb.option("--embedding-model", o->embedding_model, "Sentence encoder (a directory) for /v1/embeddings");
   verb.option("--api-key", o->keys, "Let in only requests with this key; repeatable");
-  verb.option("--api-key-file", o->key_file, "The same, a key on each line of a file");
+  verb.option(
+      "--api-key-file", o->key_file,
+      "The same, a key (or sha256:HASH) on each line of a file, with rpm=N behind it so many requests "
+      "a minute; SIGHUP has it read again");
   verb.flag("--allow-strangers", o->allow_strangers, "Listen beyond loopback without a key");
   verb.option("--cors-origin", o->origins, "Web pages of this origin may use the server; *: all; repeatable");
   verb.option("--allowed-host", o->hosts,

@@ -35,16 +35,28 @@ class Vocabulary {
   std::shared_ptr<Current> current_;
 };
 
+/// The markers around a model's reasoning, which no grammar describes.
+struct Thoughts {
+  std::string begin{}, end{};  ///< no end: there is none
+  bool begun = false;          ///< the prompt ends with `begin`
+
+  bool operator==(const Thoughts&) const = default;
+};
+
 /// A grammar over a vocabulary: what a text has to be. Immutable; threads may share it. Compiled by the
 /// functions below, which throw InvalidConfig where the source is wrong, or asks for what cannot be enforced:
 /// it names the line and column, or the keyword and its JSON pointer.
 class Grammar {
  public:
-  explicit Grammar(std::shared_ptr<const Program> program) : program_(std::move(program)) {}
+  explicit Grammar(std::shared_ptr<const Program> program, Thoughts thoughts = {})
+      : program_(std::move(program)), thoughts_(std::move(thoughts)) {}
   const std::shared_ptr<const Program>& program() const { return program_; }
+  /// What may come in front of the text that is described.
+  const Thoughts& thoughts() const { return thoughts_; }
 
  private:
   std::shared_ptr<const Program> program_;
+  Thoughts thoughts_;
 };
 
 using GrammarPtr = std::shared_ptr<const Grammar>;
@@ -69,24 +81,32 @@ GrammarPtr from_gbnf(const Vocabulary& vocabulary, std::string_view source);
 /// A subset of Lark's language. The text is what the rule "start" makes.
 GrammarPtr from_lark(const Vocabulary& vocabulary, std::string_view source);
 
-/// How a family of models writes calls of tools.
+/// How a family of models writes calls of tools. A call is a JSON object of name and arguments or, where
+/// there is a `middle`, `open` NAME `middle` ARGUMENTS `close`. Arguments are a JSON object or, where there
+/// is a `key`, for each one `key` NAME `value` VALUE `value_end`: strings as they are, else JSON.
 struct ToolGrammar {
   struct Tool {
     std::string name, parameters;  ///< parameters: JSON Schema of the arguments, empty for any object
     bool operator==(const Tool&) const = default;
   };
+  /// What `begin` and `end` enclose.
+  enum class Around : std::uint8_t { each_call, all_calls, json_list };
+
   std::vector<Tool> tools{};
-  std::string begin{}, end{};  ///< around each call; of a list around all of them
-  std::string arguments = "arguments";
-  bool list = false;       ///< calls stand in one JSON list
-  bool required = false;   ///< a call has to come, and nothing else; else text, which calls may follow
-  bool several = true;     ///< more than one call may come
-  bool reasoning = false;  ///< <think>...</think> may stand in front
+  Around around = Around::each_call;
+  std::string begin{}, end{};
+  std::string name_key = "name", arguments_key = "arguments";  ///< of the JSON object
+  std::string open{}, middle{}, close{};
+  std::string key{}, value{}, value_end{};
+  std::string between{};  ///< two calls, beside a line break that may come
+  bool required = false;  ///< a call has to come, and nothing else; else text, which calls may follow
+  bool several = true;    ///< more than one call may come
 
   bool operator==(const ToolGrammar&) const = default;
 };
 
-/// Calls of these tools, whose arguments satisfy their schemas.
+/// Calls of these tools, whose arguments satisfy their schemas (of strings behind `key` only type and enum
+/// hold). Markers that are special tokens of the vocabulary are written as these.
 GrammarPtr from_tools(const Vocabulary& vocabulary, const ToolGrammar& tools);
 
 }  // namespace ingot::grammar

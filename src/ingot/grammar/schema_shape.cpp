@@ -1,6 +1,7 @@
 #include "ingot/grammar/schema_shape.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string_view>
 
@@ -182,6 +183,17 @@ void check_shape(const Json& root, const Json& schema, std::unordered_set<const 
       check_shape(root, value, seen);
     }
   }
+}
+
+bool is_text_schema(const Json& schema) {
+  if (!schema.is_object()) return true;
+  if (const auto type = schema.find("type"); type != schema.end())
+    return *type == "string" || (type->is_array() && std::ranges::find(*type, Json("string")) != type->end());
+  if (const auto words = schema.find("enum"); words != schema.end())
+    return words->is_array() &&
+           std::ranges::all_of(*words, [](const Json& each) { return each.is_string(); });
+  constexpr std::array kOthers{"const", "anyOf", "oneOf", "allOf", "$ref"};
+  return std::ranges::none_of(kOthers, [&](const char* key) { return schema.contains(key); });
 }
 
 }  // namespace ingot::grammar

@@ -15,4 +15,8 @@ std::string pointer_to(const nlohmann::ordered_json& root, const nlohmann::order
 void check_shape(const nlohmann::ordered_json& root, const nlohmann::ordered_json& schema,
                  std::unordered_set<const void*>& seen);
 
+/// Whether a value that such a schema describes is written as it is where values that are not strings are
+/// written as JSON.
+bool is_text_schema(const nlohmann::ordered_json& schema);
+
 }  // namespace ingot::grammar

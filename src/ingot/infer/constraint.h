@@ -17,6 +17,7 @@ struct Constraint {
   std::string source{};                ///< the schema, the expression or the grammar
   std::vector<std::string> choices{};  ///< of Kind::choice
   grammar::ToolGrammar tools{};        ///< of Kind::tools
+  grammar::Thoughts thoughts{};        ///< may come in front
 
   bool operator==(const Constraint&) const = default;
 };
@@ -38,7 +39,8 @@ class GrammarCache {
   std::unique_ptr<State> state_;
 };
 
-/// Follows a sequence by a grammar while it is written.
+/// Follows a sequence by a grammar while it is written. Where the grammar has thoughts, these come first and
+/// are free; they begin by the marker, where that is a token, and end with theirs. Line breaks may follow.
 class GrammarGuide {
  public:
   /// `end_tokens`: what may come where the grammar is finished.

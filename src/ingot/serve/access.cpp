@@ -1,8 +1,11 @@
 #include "ingot/serve/access.h"
 
 #include <algorithm>
+#include <charconv>
 #include <sstream>
+#include <utility>
 
+#include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
@@ -18,6 +21,18 @@ std::string sha256(std::string_view text) {
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
          reinterpret_cast<unsigned char*>(hash.data()));
   return hash;
+}
+
+// Empty where the text is not hexadecimal.
+std::string from_hex(std::string_view text) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
+    unsigned value = 0;
+    const auto read = std::from_chars(text.data() + i, text.data() + i + 2, value, 16);
+    if (read.ec != std::errc{} || read.ptr != text.data() + i + 2) return {};
+    bytes += static_cast<char>(value);
+  }
+  return text.size() % 2 == 0 ? bytes : std::string();
 }
 
 // The key that a request brings: as OpenAI's clients send it, or Anthropic's.
@@ -48,26 +63,58 @@ bool holds(const std::vector<std::string>& list, std::string_view word) {
 }  // namespace
 
 Access::Access(const AccessOptions& options) : options_(options) {
-  for (const std::string& key : options_.keys) {
+  has_keys_ = !options_.keys.empty() || !options_.key_file.empty();
+  for (std::string& key : options_.keys) {
     INGOT_CHECK(!key.empty(), InvalidConfig("api_key", "is empty"));
-    hashes_.push_back(sha256(key));
+    key = sha256(key);
   }
-  options_.keys.clear();
+  reload();
+}
+
+void Access::reload() {
+  std::vector<AccessKey> keys;
+  for (const std::string& hash : options_.keys) keys.push_back({.hash = hash});
+  if (!options_.key_file.empty()) {
+    for (AccessKey& key : read_key_file(options_.key_file)) keys.push_back(std::move(key));
+  }
+  const std::lock_guard lock(mutex_);
+  std::vector<Known> known;
+  for (AccessKey& key : keys) {
+    const auto before =
+        std::ranges::find_if(keys_, [&](const Known& each) { return each.key.hash == key.hash; });
+    const double left = before != keys_.end() && before->key.posts_a_minute > 0
+                            ? before->left
+                            : static_cast<double>(key.posts_a_minute);
+    known.push_back({.key = std::move(key), .left = left, .since = Clock::now()});
+  }
+  keys_ = std::move(known);
+}
+
+void Access::check_key(const HttpRequest& request) const {
+  const std::string hash = sha256(key_of(request));
+  const std::lock_guard lock(mutex_);
+  Known* found = nullptr;  // every key is compared, each in constant time
+  for (Known& each : keys_)
+    if (CRYPTO_memcmp(each.key.hash.data(), hash.data(), hash.size()) == 0) found = &each;
+  if (found == nullptr) {
+    throw ApiError(401, "a valid API key is needed: send it as 'Authorization: Bearer KEY'", {},
+                   "invalid_api_key");
+  }
+  const auto most = static_cast<double>(found->key.posts_a_minute);
+  if (most == 0 || request.method != "POST") return;
+  const auto now = Clock::now();
+  const double seconds = std::chrono::duration<double>(now - std::exchange(found->since, now)).count();
+  found->left = std::min(most, found->left + seconds * most / 60);
+  if (found->left < 1) {
+    throw ApiError(429, fmt::format("this key may send {} requests a minute", found->key.posts_a_minute), {},
+                   "rate_limit_exceeded");
+  }
+  found->left -= 1;
 }
 
 void Access::check(const HttpRequest& request) const {
+  if (has_keys_) return check_key(request);
   const std::string_view origin = request.header("origin");
-  if (has_keys()) {
-    const std::string hash = sha256(key_of(request));
-    bool known = false;  // every key is compared, each in constant time
-    for (const std::string& each : hashes_)
-      known |= CRYPTO_memcmp(each.data(), hash.data(), hash.size()) == 0;
-    if (!known) {
-      throw ApiError(401, "a valid API key is needed: send it as 'Authorization: Bearer KEY'", {},
-                     "invalid_api_key");
-    }
-    return;
-  }
   if (!allows_host(request.header("host")))
     throw ApiError(403, "this host name is not allowed without API keys; --allowed-host adds it", {}, "host");
   const bool own_page = origin.ends_with(std::string("://").append(request.header("host")));
@@ -94,13 +141,34 @@ HttpHeaders Access::cors_headers(const HttpRequest& request) const {
           {"Access-Control-Max-Age", "600"}};
 }
 
-std::vector<std::string> read_key_file(const std::string& path) {
-  std::vector<std::string> keys;
+std::vector<AccessKey> read_key_file(const std::string& path) {
+  std::vector<AccessKey> keys;
   std::istringstream lines(read_file(path));
+  int number = 0;
   for (std::string line; std::getline(lines, line);) {
-    const std::size_t first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r");
-    if (first == line.npos || line[first] == '#') continue;
-    keys.push_back(line.substr(first, last + 1 - first));
+    ++number;
+    std::istringstream words(line);
+    std::string word;
+    if (!(words >> word) || word.starts_with('#')) continue;
+    const auto wrong = [&](const std::string& problem) {
+      return InvalidConfig("api_key_file", fmt::format("{}, line {}: {}", path, number, problem));
+    };
+    constexpr std::string_view kHash = "sha256:", kRate = "rpm=";
+    AccessKey key;
+    if (word.starts_with(kHash)) {
+      key.hash = from_hex(std::string_view(word).substr(kHash.size()));
+      if (key.hash.size() != SHA256_DIGEST_LENGTH) throw wrong("sha256: wants 64 hexadecimal digits");
+    } else {
+      key.hash = sha256(word);
+    }
+    while (words >> word) {
+      const char* end = word.data() + word.size();
+      const bool rate = word.starts_with(kRate);
+      const auto read = std::from_chars(word.data() + (rate ? kRate.size() : 0), end, key.posts_a_minute);
+      if (!rate || read.ec != std::errc{} || read.ptr != end || key.posts_a_minute < 1)
+        throw wrong(fmt::format("'{}' is not known behind a key; write rpm=60, say", word));
+    }
+    keys.push_back(std::move(key));
   }
   INGOT_CHECK(!keys.empty(), InvalidConfig("api_key_file", path + " has no key; it holds one a line"));
   return keys;

@@ -1,6 +1,8 @@
 #pragma once
 
-#include <optional>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,34 +13,53 @@ namespace ingot::serve {
 
 struct AccessOptions {
   std::vector<std::string> keys{};             ///< any of which lets a request in; none: everybody may
+  std::string key_file{};                      ///< with more of them, as read_key_file() has it; empty: none
   std::vector<std::string> allowed_origins{};  ///< of web pages that may use the server ("*": all)
   /// Names beside localhost and addresses that a Host header may have where there are no keys: a web page
   /// can have its own name point at this machine.
   std::vector<std::string> allowed_hosts{};
 };
 
-/// Who may use the server.
+/// A key that lets requests in.
+struct AccessKey {
+  std::string hash;                 ///< SHA-256 of the key, 32 bytes
+  std::int64_t posts_a_minute = 0;  ///< 0: any number
+};
+
+/// Who may use the server. Any thread may use it.
 class Access {
  public:
+  /// Throws as read_key_file() does.
   explicit Access(const AccessOptions& options);
 
-  bool has_keys() const { return !hashes_.empty(); }
-  /// Throws ApiError 401 (key) or 403 (host, origin).
+  /// Reads the file of keys again; throws as read_key_file() does, and leaves the keys as they were.
+  void reload();
+  /// Throws ApiError 401 (key), 403 (host, origin) or 429 (more requests than its key may send).
   void check(const HttpRequest& request) const;
   /// Access-Control headers for the request's origin; none where it has none or may not.
   HttpHeaders cors_headers(const HttpRequest& request) const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+  struct Known {
+    AccessKey key;
+    double left = 0;  // requests that it may send now
+    Clock::time_point since{};
+  };
+  void check_key(const HttpRequest& request) const;
   bool allows_origin(std::string_view origin) const;
   bool allows_host(std::string_view host) const;
 
   AccessOptions options_;
-  std::vector<std::string> hashes_;  // SHA-256 of the keys
+  bool has_keys_ = false;
+  mutable std::mutex mutex_;
+  mutable std::vector<Known> keys_;
 };
 
-/// The keys of a file, one a line; empty lines and those that begin with # count as nothing. InvalidConfig
-/// where it has none.
-std::vector<std::string> read_key_file(const std::string& path);
+/// The keys of a file, one a line: the key, or "sha256:" and its hash in hexadecimal; behind it perhaps
+/// "rpm=60", the requests a minute that it may send (POST). Empty lines and those that begin with # count as
+/// nothing. InvalidConfig naming the line where one is wrong, and where there is no key.
+std::vector<AccessKey> read_key_file(const std::string& path);
 
 /// Whether only this machine can reach an address.
 bool is_loopback(std::string_view host);

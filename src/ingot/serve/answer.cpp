@@ -55,7 +55,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
  private:
   struct Choice {
     infer::Scheduler::Id job = 0;
-    std::int64_t prompt_tokens = 0;
+    std::int64_t prompt_tokens = 0, counted_tokens = 0;
     Clock::time_point last{};
     double first_token = 0;
     bool has_token = false;
@@ -80,6 +80,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
     if (choice.has_token) metrics_.add_gap(seconds_since(choice.last));
     if (!choice.has_token) choice.first_token = seconds_since(start_);
     choice.has_token = true;
+    choice.counted_tokens += std::ssize(piece.tokens);
+    metrics_.add_tokens(piece.tokens.size());
     choice.last = Clock::now();
     if (left_ > 0) send(format_->piece(i, piece));
   }
@@ -92,6 +94,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
                   .prompt_tokens = choice.prompt_tokens,
                   .tokens = std::ssize(made.tokens),
                   .cached_tokens = made.cached_tokens,
+                  .counted_tokens = choice.counted_tokens,
                   .drafted = made.drafted,
                   .accepted = made.accepted,
                   .queue = made.queue_seconds,
@@ -161,11 +164,11 @@ std::string_view finish_reason(infer::StopReason reason) {
   return reason == StopReason::max_tokens || reason == StopReason::context_full ? "length" : "stop";
 }
 
-std::string new_id(std::string_view prefix) {
+std::string new_id(std::string_view prefix, int length) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
   thread_local std::mt19937_64 random{std::random_device{}()};
   std::string id(prefix);
-  for (int i = 0; i < 24; ++i) id += kLetters[random() % kLetters.size()];
+  for (int i = 0; i < length; ++i) id += kLetters[random() % kLetters.size()];
   return id;
 }
 

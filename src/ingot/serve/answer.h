@@ -43,7 +43,7 @@ void answer(const std::shared_ptr<Exchange>& exchange, ServedModel& model, Metri
 std::string event(const std::string& json);
 /// "stop" or "length".
 std::string_view finish_reason(infer::StopReason reason);
-/// "chatcmpl-" and 24 random letters and digits.
-std::string new_id(std::string_view prefix);
+/// "chatcmpl-" and 24 random letters and digits, or so many.
+std::string new_id(std::string_view prefix, int length = 24);
 
 }  // namespace ingot::serve

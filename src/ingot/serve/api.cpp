@@ -43,8 +43,8 @@ bool takes(const Route& route, std::string_view method) {
 
 std::string check_model(const Fields& body, const ServedModel& model) {
   const std::string name = body.string("model").value_or(model.name());
-  for (const std::string& each : model.names())
-    if (each == name) return name;
+  for (const auto* names : {&model.names(), &model.adapters()})
+    if (std::ranges::find(*names, name) != names->end()) return name;
   throw ApiError(404, fmt::format("the model '{}' is not served here; '{}' is", name, model.name()), "model",
                  "model_not_found");
 }
@@ -53,11 +53,15 @@ void check_draining(const ApiContext& context) {
   if (context.draining) throw ApiError(503, "the server is shutting down", {}, "shutting_down");
 }
 
-Api::Api(ApiContext& context) : context_(context) {
-  for (const auto& routes :
-       {openai_routes(), embedding_routes(), messages_routes(), ollama_routes(), operation_routes()})
-    routes_.insert(routes_.end(), routes.begin(), routes.end());
+std::vector<Route> all_routes() {
+  std::vector<Route> all;
+  for (const auto& routes : {openai_routes(), responses_routes(), embedding_routes(), rerank_routes(),
+                             messages_routes(), ollama_routes(), operation_routes(), web_page_routes()})
+    all.insert(all.end(), routes.begin(), routes.end());
+  return all;
 }
+
+Api::Api(ApiContext& context) : context_(context), routes_(all_routes()) {}
 
 void Api::operator()(const std::shared_ptr<Exchange>& exchange) const {
   const HttpHeaders cors = context_.access.cors_headers(exchange->request());

@@ -51,6 +51,8 @@ class Api {
 
 /// The name by which the client asked for the model, or would have; ApiError 404 where it is another's.
 std::string check_model(const Fields& body, const ServedModel& model);
+/// The embedding model, by the name that the client asked for; ApiError 404 where there is none such.
+EmbeddingModel& embedding_model(const ApiContext& context, const Fields& body);
 /// ApiError 503 once the server shuts down.
 void check_draining(const ApiContext& context);
 
@@ -58,7 +60,12 @@ void check_draining(const ApiContext& context);
 std::vector<Route> openai_routes();
 std::vector<Route> messages_routes();
 std::vector<Route> ollama_routes();
+std::vector<Route> responses_routes();
 std::vector<Route> embedding_routes();
+std::vector<Route> rerank_routes();
 std::vector<Route> operation_routes();
+std::vector<Route> web_page_routes();
+/// All of them.
+std::vector<Route> all_routes();
 
 }  // namespace ingot::serve

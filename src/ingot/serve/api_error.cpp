@@ -49,6 +49,8 @@ ApiError to_api_error(const std::exception_ptr& error) {
     return {400, e.what(), "messages", "template_error"};
   } catch (const FormatError& e) {
     return {400, e.what()};
+  } catch (const nlohmann::json::type_error& e) {  // of a field that was read without being asked first
+    return {400, std::string("a field of the request has the wrong type: ") + e.what()};
   } catch (const std::exception& e) {
     return {500, e.what()};
   }

@@ -32,7 +32,9 @@ class ChatFormat : public AnswerFormat {
  public:
   ChatFormat(const text::Tokenizer& tokenizer, const AnswerOptions& options,
              const MessageParserOptions& parser)
-      : tokenizer_(tokenizer), options_(options) {
+      : tokenizer_(tokenizer),
+        options_(options),
+        short_ids_(parser.tools != nullptr && parser.tools->short_ids) {
     for (std::size_t i = 0; i < options.choices; ++i) choices_.emplace_back(parser);
   }
 
@@ -113,7 +115,7 @@ class ChatFormat : public AnswerFormat {
     if (!delta.reasoning.empty()) json["reasoning_content"] = delta.reasoning;
     if (!delta.content.empty()) json["content"] = delta.content;
     for (ToolCall& call : delta.calls) {
-      Json entry = {{"id", new_id("call_")},
+      Json entry = {{"id", short_ids_ ? new_id("", 9) : new_id("call_")},
                     {"type", "function"},
                     {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
       choice.calls.push_back(entry);
@@ -140,6 +142,7 @@ class ChatFormat : public AnswerFormat {
 
   const text::Tokenizer& tokenizer_;
   const AnswerOptions options_;
+  const bool short_ids_;
   const std::string id_ = new_id("chatcmpl-");
   const std::int64_t created_ = std::time(nullptr);
   std::vector<Choice> choices_;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/grammar/schema_shape.h"
 #include "ingot/serve/api_error.h"
 
 namespace ingot::serve {
@@ -95,14 +96,12 @@ std::string read_tool_choice(const Fields& body, const json& tools, bool& requir
 }
 
 // Calls that have to come, or whose arguments are to be exact ("strict"), are written by a grammar.
-infer::Constraint tool_constraint(const Fields& body, const json& tools, bool reasoning) {
+infer::Constraint tool_constraint(const Fields& body, const json& tools, const ToolForm& of_model) {
   bool required = false;
   const std::string named = read_tool_choice(body, tools, required);
-  grammar::ToolGrammar form{.begin = "<tool_call>",
-                            .end = "</tool_call>",
-                            .required = required,
-                            .several = named.empty() && body.boolean("parallel_tool_calls").value_or(true),
-                            .reasoning = reasoning};
+  grammar::ToolGrammar form = of_model.grammar;
+  form.required = required;
+  form.several = named.empty() && body.boolean("parallel_tool_calls").value_or(true);
   bool strict = false;
   for (const json& tool : tools) {
     const json& function = tool["function"];
@@ -112,12 +111,33 @@ infer::Constraint tool_constraint(const Fields& body, const json& tools, bool re
     form.tools.push_back({function["name"], described ? dump_json(function["parameters"]) : std::string()});
   }
   if (!required && !strict) return {};
+  if (!of_model.can_force)
+    throw bad_field("tool_choice",
+                    "and 'strict' cannot be enforced in the form in which this model writes calls");
   return {.kind = infer::Constraint::Kind::tools, .tools = std::move(form)};
 }
 
-bool ends_with_marker(std::string_view text, std::string_view marker) {
-  const std::size_t last = text.find_last_not_of(" \t\r\n");
-  return last != text.npos && text.substr(0, last + 1).ends_with(marker);
+// Parameters that are not strings, of forms that write strings as they are.
+JsonParameters json_parameters(const json& tools) {
+  JsonParameters found;
+  for (const json& tool : tools) {
+    const json& function = tool["function"];
+    const json& parameters = function.contains("parameters") ? function["parameters"] : json();
+    if (!parameters.is_object() || !parameters.contains("properties")) continue;
+    for (const auto& [name, schema] : parameters["properties"].items()) {
+      if (!grammar::is_text_schema(nlohmann::ordered_json(schema))) found.emplace(function["name"], name);
+    }
+  }
+  return found;
+}
+
+bool is_special(const text::Tokenizer& tokenizer, const std::string& marker) {
+  const auto id = tokenizer.token_to_id(marker);
+  return id && tokenizer.is_special(*id);
+}
+
+std::string_view trimmed_end(std::string_view text) {
+  return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
 }
 
 }  // namespace
@@ -132,20 +152,30 @@ ChatInput read_chat(const Fields& body, const ServedModel& model) {
                               .variables = variables != nullptr ? dump_json(*variables) : "{}",
                               .add_generation_prompt = body.boolean("add_generation_prompt").value_or(true)});
   input.tokens = model.tokenizer().encode(input.prompt, {.add_special_tokens = false});
-  input.parser.tools = !tools.is_null();
-  input.parser.reasoning = chat.source().find("<think>") != std::string::npos;
-  input.parser.begins_reasoning = input.parser.reasoning && ends_with_marker(input.prompt, "<think>");
-  if (!tools.is_null())
-    input.tools = tool_constraint(body, tools, input.parser.reasoning && !input.parser.begins_reasoning);
+  grammar::Thoughts& thoughts = input.parser.thoughts;
+  thoughts = find_thoughts(chat.source());
+  thoughts.begun = !thoughts.end.empty() && trimmed_end(input.prompt).ends_with(trimmed_end(thoughts.begin));
+  input.special_markers = is_special(model.tokenizer(), thoughts.end);
+  if (!tools.is_null()) {
+    const ToolForm& form = find_tool_form(chat.source());
+    input.parser.tools = &form;
+    input.parser.json_parameters = json_parameters(tools);
+    input.tools = tool_constraint(body, tools, form);
+    input.special_markers = input.special_markers || is_special(model.tokenizer(), form.grammar.begin);
+  }
   return input;
 }
 
-void ChatInput::constrain(infer::TextOptions& options) const {
+void ChatInput::apply_to(GenerationParams& params) const {
   using Kind = infer::Constraint::Kind;
-  if (tools.kind == Kind::none) return;
-  if (options.constraint.kind != Kind::none)
-    throw bad_field("response_format", "cannot stand beside forced or strict tools");
-  options.constraint = tools;
+  infer::Constraint& constraint = params.text.constraint;
+  if (tools.kind != Kind::none) {
+    if (constraint.kind != Kind::none)
+      throw bad_field("response_format", "cannot stand beside forced or strict tools");
+    constraint = tools;
+  }
+  constraint.thoughts = parser.thoughts;
+  if (special_markers) params.skip_special_tokens = false;
 }
 
 }  // namespace ingot::serve

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ingot/serve/fields.h"
+#include "ingot/serve/generation_params.h"
 #include "ingot/serve/message_parser.h"
 #include "ingot/serve/served_model.h"
 
@@ -12,9 +13,11 @@ struct ChatInput {
   std::vector<std::int32_t> tokens;
   MessageParserOptions parser{};  ///< what the answer may hold
   infer::Constraint tools{};      ///< what calls of tools have to be; none where nothing is asked of them
+  bool special_markers = false;   ///< calls or reasoning are marked by special tokens
 
-  /// Puts the constraint of the tools where the request has none of its own. ApiError where both are there.
-  void constrain(infer::TextOptions& options) const;
+  /// Has the answer written as it will be read: the constraint of the tools, or that of the request behind
+  /// the model's reasoning. ApiError where both are there.
+  void apply_to(GenerationParams& params) const;
 };
 
 /// From the fields `messages`, `tools`, `tool_choice`, `chat_template_kwargs`, `add_generation_prompt` of

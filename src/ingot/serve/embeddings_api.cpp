@@ -72,19 +72,10 @@ std::vector<float> shortened(std::span<const float> row, std::size_t length, boo
 
 void embeddings(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   check_draining(context);
-  if (context.embedding == nullptr) {
-    throw ApiError(404, "no embedding model is served; start the server with --embedding-model", "model",
-                   "model_not_found");
-  }
-  EmbeddingModel& model = *context.embedding;
-  const SentenceEmbedder& embedder = model.embedder();
   const json parsed = parse_body(exchange->request().body);
   const Fields body(parsed);
-  const std::string name = body.string("model").value_or(model.name());
-  if (name != model.name()) {
-    throw ApiError(404, fmt::format("the model '{}' is not served here; '{}' is", name, model.name()),
-                   "model", "model_not_found");
-  }
+  EmbeddingModel& model = embedding_model(context, body);
+  const SentenceEmbedder& embedder = model.embedder();
   const std::string format = body.string("encoding_format").value_or("float");
   if (format != "float" && format != "base64")
     throw bad_field("encoding_format", "must be 'float' or 'base64', got '" + format + "'");
@@ -95,8 +86,8 @@ void embeddings(ApiContext& context, const std::shared_ptr<Exchange>& exchange) 
   std::size_t tokens = 0;
   for (const auto& text : input.ids) tokens += text.size();
   model.submit(std::move(input.ids), input.prompt_tokens,
-               [=, normalized = embedder.config().normalizes()](const Tensor& vectors,
-                                                                const std::exception_ptr& error) {
+               [=, name = model.name(), normalized = embedder.config().normalizes()](
+                   const Tensor& vectors, const std::exception_ptr& error) {
                  if (error != nullptr) {
                    const ApiError problem = to_api_error(error);
                    return exchange->send({.status = problem.status, .body = error_json(problem)});
@@ -126,6 +117,18 @@ void embeddings(ApiContext& context, const std::shared_ptr<Exchange>& exchange) 
 }
 
 }  // namespace
+
+EmbeddingModel& embedding_model(const ApiContext& context, const Fields& body) {
+  if (context.embedding == nullptr) {
+    throw ApiError(404, "no embedding model is served; start the server with --embedding-model", "model",
+                   "model_not_found");
+  }
+  EmbeddingModel& model = *context.embedding;
+  const std::string name = body.string("model").value_or(model.name());
+  if (name == model.name()) return model;
+  throw ApiError(404, fmt::format("the model '{}' is not served here; '{}' is", name, model.name()), "model",
+                 "model_not_found");
+}
 
 std::vector<Route> embedding_routes() { return {{"POST", "/v1/embeddings", embeddings}}; }
 

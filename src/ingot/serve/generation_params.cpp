@@ -129,6 +129,7 @@ infer::Request engine_request(const infer::Session& session, const GenerationPar
   infer::Request request = session.request(std::move(prompt), options);
   request.stop_tokens.insert(request.stop_tokens.end(), params.stop_tokens.begin(), params.stop_tokens.end());
   request.logprobs = params.logprobs;
+  request.adapter = params.adapter;
   return request;
 }
 

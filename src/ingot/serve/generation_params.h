@@ -14,6 +14,7 @@ struct GenerationParams {
   infer::TextOptions text;
   std::optional<std::int64_t> max_tokens{};  ///< none: the API's default
   std::vector<std::int32_t> stop_tokens{};   ///< beside the model's own
+  std::string adapter{};                     ///< infer::Request::adapter
   std::int64_t n = 1;
   std::int64_t logprobs = -1;  ///< as infer::Request has it
   bool skip_special_tokens = true;

@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "ingot/base/json.h"
-
 namespace ingot::serve {
 namespace {
 
-constexpr std::string_view kThink = "<think>", kThinkEnd = "</think>";
-constexpr std::string_view kCall = "<tool_call>", kCallEnd = "</tool_call>";
 constexpr const char* kSpace = " \t\r\n";
 
 // The longest end of `text` that begins `marker`.
 std::size_t begun(std::string_view text, std::string_view marker) {
+  if (marker.empty()) return 0;
   std::size_t length = std::min(marker.size() - 1, text.size());
   while (length > 0 && !text.ends_with(marker.substr(0, length))) --length;
   return length;
@@ -23,10 +18,10 @@ std::size_t begun(std::string_view text, std::string_view marker) {
 
 }  // namespace
 
-MessageParser::MessageParser(const MessageParserOptions& options)
-    : options_(options),
-      state_(options.begins_reasoning ? State::reasoning : State::content),
-      skip_space_(options.begins_reasoning) {}
+MessageParser::MessageParser(MessageParserOptions options)
+    : options_(std::move(options)),
+      state_(options_.thoughts.begun ? State::reasoning : State::content),
+      skip_space_(options_.thoughts.begun) {}
 
 MessageDelta MessageParser::push(std::string_view text) {
   held_ += text;
@@ -39,7 +34,7 @@ MessageDelta MessageParser::push(std::string_view text) {
 MessageDelta MessageParser::finish() {
   MessageDelta delta;
   if (state_ == State::call) {
-    add_call(delta, std::exchange(held_, {}), "");
+    add_calls(delta, std::exchange(held_, {}), "");
   } else if (state_ == State::reasoning) {
     delta.reasoning = std::exchange(held_, {});
   } else {
@@ -50,59 +45,59 @@ MessageDelta MessageParser::finish() {
 
 // Takes what is certain; true where there may be more behind a marker.
 bool MessageParser::advance(MessageDelta& delta) {
-  if (state_ == State::call) {
-    const std::size_t end = held_.find(kCallEnd);
-    if (end == held_.npos) return false;
-    add_call(delta, held_.substr(0, end), kCallEnd);
-    held_.erase(0, end + kCallEnd.size());
-    state_ = State::content;
-    return true;
-  }
-  if (state_ == State::reasoning) {
-    if (skip_space_) held_.erase(0, std::min(held_.find_first_not_of(kSpace), held_.size()));
-    if (!held_.empty()) skip_space_ = false;
-    const std::size_t end = held_.find(kThinkEnd);
-    const std::size_t certain = end != held_.npos ? end : held_.size() - begun(held_, kThinkEnd);
-    delta.reasoning += held_.substr(0, certain);
-    held_.erase(0, certain);
-    if (end == held_.npos) return false;
-    held_.erase(0, kThinkEnd.size());
-    state_ = State::content;
-    skip_space_ = true;
-    return true;
-  }
-  // Reasoning comes before all content.
-  const bool may_think = options_.reasoning && !has_content_;
-  std::size_t at = held_.npos, hold = 0;
-  std::string_view marker;
-  const auto look_for = [&](std::string_view each) {
-    const std::size_t found = held_.find(each);
-    if (found < at) {
-      at = found;
-      marker = each;
-    }
-    hold = std::max(hold, begun(held_, each));
-  };
-  if (options_.tools) look_for(kCall);
-  if (may_think && held_.find_first_not_of(kSpace) != held_.npos) {
-    const std::size_t first = held_.find_first_not_of(kSpace);
-    if (held_.compare(first, kThink.size(), kThink) == 0) {
-      at = first;
-      marker = kThink;
-    } else if (kThink.starts_with(std::string_view(held_).substr(first))) {
-      return false;  // it may become one
-    }
-  } else if (may_think) {
-    return false;
-  }
-  const std::size_t certain = at != held_.npos ? at : held_.size() - hold;
-  add_content(delta, held_.substr(0, certain));
-  held_.erase(0, certain);
-  if (at == held_.npos || marker.empty()) return false;
-  held_.erase(0, marker.size());
-  state_ = marker == kThink ? State::reasoning : State::call;
+  if (state_ == State::call) return advance_call(delta);
+  return state_ == State::reasoning ? advance_reasoning(delta) : advance_content(delta);
+}
+
+bool MessageParser::enter(State state, std::size_t marker) {
+  held_.erase(0, marker);
+  state_ = state;
   skip_space_ = true;
   return true;
+}
+
+// Without an end a call ends where the next one begins, or with the message.
+bool MessageParser::advance_call(MessageDelta& delta) {
+  const grammar::ToolGrammar& form = options_.tools->grammar;
+  if (form.begin.empty()) return false;
+  const std::size_t end = held_.find(form.end.empty() ? form.begin : form.end);
+  if (end == held_.npos) return false;
+  add_calls(delta, held_.substr(0, end), form.end);
+  if (form.end.empty()) return enter(State::call, end + form.begin.size());
+  held_.erase(0, end + form.end.size());
+  state_ = State::content;
+  return true;
+}
+
+bool MessageParser::advance_reasoning(MessageDelta& delta) {
+  if (skip_space_) held_.erase(0, std::min(held_.find_first_not_of(kSpace), held_.size()));
+  if (!held_.empty()) skip_space_ = false;
+  const std::string& marker = options_.thoughts.end;
+  const std::size_t end = held_.find(marker);
+  const std::size_t certain = end != held_.npos ? end : held_.size() - begun(held_, marker);
+  delta.reasoning += held_.substr(0, certain);
+  held_.erase(0, certain);
+  return end != held_.npos && enter(State::content, marker.size());
+}
+
+bool MessageParser::advance_content(MessageDelta& delta) {
+  const std::string& think = options_.thoughts.begin;
+  const bool bare = options_.tools != nullptr && options_.tools->grammar.begin.empty();
+  if (!has_content_ && (!think.empty() || bare)) {  // reasoning, and bare calls, come before all content
+    const std::size_t first = held_.find_first_not_of(kSpace);
+    if (first == held_.npos) return false;
+    const std::string_view text = std::string_view(held_).substr(first);
+    if (!think.empty() && text.starts_with(think)) return enter(State::reasoning, first + think.size());
+    if (!think.empty() && std::string_view(think).starts_with(text)) return false;  // it may become one
+    if (bare && text.starts_with('{')) return enter(State::call, 0);
+  }
+  const std::string_view marker =
+      options_.tools != nullptr ? std::string_view(options_.tools->grammar.begin) : std::string_view();
+  const std::size_t at = marker.empty() ? held_.npos : held_.find(marker);
+  const std::size_t certain = at != held_.npos ? at : held_.size() - begun(held_, marker);
+  add_content(delta, held_.substr(0, certain));
+  held_.erase(0, certain);
+  return at != held_.npos && enter(State::call, marker.size());
 }
 
 void MessageParser::add_content(MessageDelta& delta, std::string text) {
@@ -113,18 +108,13 @@ void MessageParser::add_content(MessageDelta& delta, std::string text) {
   delta.content += text;
 }
 
-void MessageParser::add_call(MessageDelta& delta, const std::string& body, std::string_view end) {
-  skip_space_ = true;
+void MessageParser::add_calls(MessageDelta& delta, const std::string& body, std::string_view end) {
+  const ToolForm& form = *options_.tools;
+  std::vector<ToolCall> calls = form.read(body, form, options_.json_parameters);
   has_content_ = true;
-  const auto json = parse_json_or_discard<nlohmann::ordered_json>(body);
-  if (json.is_object() && json.contains("name") && json["name"].is_string()) {
-    const auto arguments = json.find("arguments");
-    delta.calls.push_back(
-        {json["name"].get<std::string>(), arguments != json.end() ? dump_json(*arguments) : "{}"});
-    return;
-  }
-  skip_space_ = false;
-  delta.content.append(kCall).append(body).append(end);
+  skip_space_ = !calls.empty();
+  for (ToolCall& call : calls) delta.calls.push_back(std::move(call));
+  if (calls.empty()) delta.content.append(form.grammar.begin).append(body).append(end);
 }
 
 }  // namespace ingot::serve

@@ -4,18 +4,14 @@
 #include <string_view>
 #include <vector>
 
+#include "ingot/serve/tool_form.h"
+
 namespace ingot::serve {
 
 struct MessageParserOptions {
-  bool tools =
-      false;  ///< <tool_call>{"name": ..., "arguments": {...}}</tool_call>, as Hermes and Qwen write it
-  bool reasoning = false;         ///< <think>...</think>
-  bool begins_reasoning = false;  ///< the prompt ends with <think>
-};
-
-struct ToolCall {
-  std::string name;
-  std::string arguments;  ///< JSON
+  const ToolForm* tools = nullptr;  ///< how calls are written; null: there are none
+  JsonParameters json_parameters{};
+  grammar::Thoughts thoughts{};  ///< the markers of reasoning
 };
 
 /// What a piece of text adds to a message.
@@ -26,10 +22,11 @@ struct MessageDelta {
 };
 
 /// Takes a model's text apart while it comes: content, reasoning and calls of tools. What may be the
-/// beginning of a marker is held back. A marker inside reasoning is text; a call that is not JSON is content.
+/// beginning of a marker is held back. A marker inside reasoning is text; what cannot be read as a call is
+/// content.
 class MessageParser {
  public:
-  explicit MessageParser(const MessageParserOptions& options);
+  explicit MessageParser(MessageParserOptions options);
 
   MessageDelta push(std::string_view text);
   /// What was held back, at the end.
@@ -38,8 +35,12 @@ class MessageParser {
  private:
   enum class State { content, reasoning, call };
   bool advance(MessageDelta& delta);
+  bool advance_content(MessageDelta& delta);
+  bool advance_reasoning(MessageDelta& delta);
+  bool advance_call(MessageDelta& delta);
+  bool enter(State state, std::size_t marker);
   void add_content(MessageDelta& delta, std::string text);
-  void add_call(MessageDelta& delta, const std::string& body, std::string_view end);
+  void add_calls(MessageDelta& delta, const std::string& body, std::string_view end);
 
   MessageParserOptions options_;
   State state_;

@@ -132,7 +132,11 @@ class MessagesFormat : public AnswerFormat {
  public:
   MessagesFormat(std::string model, bool stream, std::int64_t prompt_tokens,
                  const MessageParserOptions& parser)
-      : model_(std::move(model)), stream_(stream), prompt_tokens_(prompt_tokens), parser_(parser) {}
+      : model_(std::move(model)),
+        stream_(stream),
+        short_ids_(parser.tools != nullptr && parser.tools->short_ids),
+        prompt_tokens_(prompt_tokens),
+        parser_(parser) {}
 
   std::string begin() override {
     Json message = head();
@@ -146,7 +150,8 @@ class MessagesFormat : public AnswerFormat {
     return take(parser_.push(piece.text));
   }
   std::string choice_end(std::size_t, infer::StopReason reason) override {
-    std::string events = take(parser_.finish()) + close_block();
+    std::string events = take(parser_.finish());
+    events += close_block();
     reason_ = reason;
     return events;
   }
@@ -176,7 +181,8 @@ class MessagesFormat : public AnswerFormat {
   Json head() const { return {{"id", id_}, {"type", "message"}, {"role", "assistant"}, {"model", model_}}; }
 
   std::string take(const MessageDelta& delta) {
-    std::string events = add("thinking", "thinking", delta.reasoning) + add("text", "text", delta.content);
+    std::string events = add("thinking", "thinking", delta.reasoning);
+    events += add("text", "text", delta.content);
     for (const ToolCall& call : delta.calls) events += add_call(call);
     return events;
   }
@@ -185,7 +191,8 @@ class MessagesFormat : public AnswerFormat {
     if (text.empty()) return {};
     std::string events;
     if (open_ != type) {
-      events = close_block() + open_block({{"type", type}, {key, ""}});
+      events = close_block();
+      events += open_block({{"type", type}, {key, ""}});
       open_ = type;
     }
     blocks_.back()[key] = blocks_.back()[key].get<std::string>() + text;
@@ -194,13 +201,16 @@ class MessagesFormat : public AnswerFormat {
 
   std::string add_call(const ToolCall& call) {
     calls_ = true;
-    Json block = {
-        {"type", "tool_use"}, {"id", new_id("toolu_")}, {"name", call.name}, {"input", Json::object()}};
-    std::string events = close_block() + open_block(std::move(block));
+    Json block = {{"type", "tool_use"},
+                  {"id", short_ids_ ? new_id("", 9) : new_id("toolu_")},
+                  {"name", call.name},
+                  {"input", Json::object()}};
+    std::string events = close_block();
+    events += open_block(std::move(block));
     open_ = "tool_use";
     blocks_.back()["input"] = parse_json_or_discard<Json>(call.arguments);
-    return events + delta_event({{"type", "input_json_delta"}, {"partial_json", call.arguments}}) +
-           close_block();
+    events += delta_event({{"type", "input_json_delta"}, {"partial_json", call.arguments}});
+    return events += close_block();
   }
 
   std::string open_block(Json block) {
@@ -221,7 +231,7 @@ class MessagesFormat : public AnswerFormat {
   }
 
   const std::string model_;
-  const bool stream_;
+  const bool stream_, short_ids_;
   const std::int64_t prompt_tokens_;
   const std::string id_ = new_id("msg_");
   MessageParser parser_;
@@ -259,9 +269,10 @@ void messages(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
     ServedModel& model = context.model;
     const std::string name = check_model(body, model);
     GenerationParams params = messages_params(body, model);
+    params.adapter = model.adapter(name);
     const json chat = as_chat(body);
     ChatInput input = read_chat(Fields(chat), model);
-    input.constrain(params.text);
+    input.apply_to(params);
     auto format =
         std::make_unique<MessagesFormat>(name, params.stream, std::ssize(input.tokens), input.parser);
     answer(exchange, model, context.metrics, {std::move(input.tokens)}, params, std::move(format));

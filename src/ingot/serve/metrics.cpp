@@ -76,7 +76,7 @@ void Metrics::add(const FinishedChoice& choice) {
   prompt_.add(static_cast<double>(choice.prompt_tokens));
   generation_.add(static_cast<double>(choice.tokens));
   prompt_tokens_ += static_cast<std::uint64_t>(choice.prompt_tokens);
-  tokens_ += static_cast<std::uint64_t>(choice.tokens);
+  tokens_ += static_cast<std::uint64_t>(std::max<std::int64_t>(0, choice.tokens - choice.counted_tokens));
   cached_ += static_cast<std::uint64_t>(choice.cached_tokens);
   drafted_ += static_cast<std::uint64_t>(choice.drafted);
   accepted_ += static_cast<std::uint64_t>(choice.accepted);
@@ -85,6 +85,11 @@ void Metrics::add(const FinishedChoice& choice) {
                        choice.reason == StopReason::grammar_end;
   const bool ended = choice.reason == StopReason::cancelled || choice.reason == StopReason::failed;
   ++finished_[stopped ? "stop" : !ended ? "length" : choice.reason == StopReason::failed ? "error" : "abort"];
+}
+
+void Metrics::add_tokens(std::size_t count) {
+  const std::lock_guard lock(mutex_);
+  tokens_ += count;
 }
 
 void Metrics::add_gap(double seconds) {
@@ -116,7 +121,7 @@ std::string Metrics::text(const infer::EngineStats& engine, std::size_t connecti
   counter("vllm:prefix_cache_hits_total", cache.hits, "Prompt tokens found in the prefix cache.");
   counter("vllm:num_preemptions_total", engine.preemptions, "Requests that gave their cache up for a while.");
   counter("vllm:prompt_tokens_total", prompt_tokens_, "Prompt tokens of finished requests.");
-  counter("vllm:generation_tokens_total", tokens_, "Tokens written by finished requests.");
+  counter("vllm:generation_tokens_total", tokens_, "Tokens written.");
   counter("vllm:spec_decode_num_draft_tokens_total", drafted_, "Draft tokens.");
   counter("vllm:spec_decode_num_accepted_tokens_total", accepted_, "Draft tokens that were accepted.");
   write_head(to, "vllm:request_success_total", "counter", "Finished requests, by the reason of their end.");

@@ -30,6 +30,7 @@ class Histogram {
 struct FinishedChoice {
   infer::StopReason reason{};
   std::int64_t prompt_tokens = 0, tokens = 0, cached_tokens = 0;
+  std::int64_t counted_tokens = 0;  ///< of `tokens`, by add_tokens() while they came
   std::int64_t drafted = 0, accepted = 0;
   double queue = 0, first_token = 0, whole = 0;
   bool has_token = false;
@@ -41,7 +42,8 @@ class Metrics {
   explicit Metrics(std::string model);
 
   void add(const FinishedChoice& choice);
-  void add_gap(double seconds);  ///< between two pieces of text of one choice
+  void add_tokens(std::size_t count);  ///< of a choice that is being written
+  void add_gap(double seconds);        ///< between two pieces of text of one choice
   void add_http(int status);
 
   /// Prometheus' text format.

@@ -136,10 +136,12 @@ void write_answer(ApiContext& context, const std::shared_ptr<Exchange>& exchange
                   bool chat, ChatInput input) {
   ServedModel& model = context.model;
   GenerationParams params = ollama_params(body, model);
-  input.constrain(params.text);
+  const std::string name = model_name(body, model);
+  params.adapter = model.adapter(name);
+  input.apply_to(params);
   if (!params.max_tokens)
     params.max_tokens = std::max<std::int64_t>(1, model.context() - std::ssize(input.tokens));
-  auto format = std::make_unique<OllamaFormat>(model_name(body, model), chat, params.stream, input.parser);
+  auto format = std::make_unique<OllamaFormat>(name, chat, params.stream, input.parser);
   answer(exchange, model, context.metrics, {std::move(input.tokens)}, params, std::move(format));
 }
 

@@ -37,8 +37,9 @@ void chat_completions(ApiContext& context, const std::shared_ptr<Exchange>& exch
   ServedModel& model = context.model;
   const std::string name = check_model(body, model);
   GenerationParams params = read_params(body, model.defaults());
+  params.adapter = model.adapter(name);
   ChatInput input = read_chat(body, model);
-  input.constrain(params.text);
+  input.apply_to(params);
   if (!params.max_tokens) params.max_tokens = room_behind(model, input.tokens);
   auto format = chat_format(model.tokenizer(), answer_options(name, params, 1), input.parser);
   answer(exchange, model, context.metrics, {std::move(input.tokens)}, params, std::move(format));
@@ -73,6 +74,7 @@ void completions(ApiContext& context, const std::shared_ptr<Exchange>& exchange)
   ServedModel& model = context.model;
   const std::string name = check_model(body, model);
   GenerationParams params = read_params(body, model.defaults());
+  params.adapter = model.adapter(name);
   if (!params.max_tokens) params.max_tokens = kDefaultCompletionTokens;
   const std::vector<Ids> prompts = read_prompts(body, model);
   std::vector<std::string> echoes;
@@ -87,13 +89,16 @@ void completions(ApiContext& context, const std::shared_ptr<Exchange>& exchange)
 }
 
 Json model_json(const ServedModel& model, const std::string& name) {
-  return {{"id", name},          {"object", "model"},    {"created", model.created()},
-          {"owned_by", "ingot"}, {"root", model.name()}, {"max_model_len", model.context()}};
+  Json json = {{"id", name},          {"object", "model"},    {"created", model.created()},
+               {"owned_by", "ingot"}, {"root", model.name()}, {"max_model_len", model.context()}};
+  if (!model.adapter(name).empty()) json["parent"] = model.name();
+  return json;
 }
 
 void list_models(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
   Json list = Json::array();
-  for (const std::string& name : context.model.names()) list.push_back(model_json(context.model, name));
+  for (const auto* names : {&context.model.names(), &context.model.adapters()})
+    for (const std::string& name : *names) list.push_back(model_json(context.model, name));
   if (context.embedding != nullptr) {
     list.push_back({{"id", context.embedding->name()},
                     {"object", "model"},

@@ -1,5 +1,6 @@
 #include "ingot/serve/served_model.h"
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 
@@ -19,11 +20,22 @@ ServedModel::ServedModel(const ServedModelOptions& options)
       created_(std::time(nullptr)),
       defaults_(session_.options({.sampling = {.temperature = 1.0}, .speculate = options.speculate})),
       scheduler_(session_.engine(), session_.tokenizer(), options.scheduler) {
+  for (const NamedAdapter& adapter : options.session.named_adapters) {
+    INGOT_CHECK(std::ranges::find(names_, adapter.name) == names_.end(),
+                InvalidConfig("adapter", "'" + adapter.name + "' is the name of the model itself"));
+    adapters_.push_back(adapter.name);
+  }
   try {
     chat_.emplace(session_.tokenizer(), name());
   } catch (const Error& error) {
     no_chat_ = error.what();
   }
+}
+
+const std::string& ServedModel::adapter(const std::string& name) const {
+  static const std::string kNone;
+  const auto found = std::ranges::find(adapters_, name);
+  return found != adapters_.end() ? *found : kNone;
 }
 
 const infer::ChatPrompt& ServedModel::chat() const {

@@ -17,7 +17,8 @@ std::string name_of_path(const std::string& path);
 
 struct ServedModelOptions {
   infer::SessionOptions session{};
-  std::vector<std::string> names{};  ///< by which clients may ask for it; none: the last part of its path
+  std::vector<std::string> names{};  ///< by which clients may ask for it; none: the last part of its path.
+                                     ///< Named adapters of the session have their own
   infer::SchedulerOptions scheduler{};
   std::int64_t speculate = 0;  ///< tokens of each request guessed ahead (infer::Request::speculate)
 };
@@ -30,6 +31,9 @@ class ServedModel {
 
   const std::string& name() const { return names_.front(); }
   const std::vector<std::string>& names() const { return names_; }
+  /// The adapter that a name stands for; empty: the model itself.
+  const std::string& adapter(const std::string& name) const;
+  const std::vector<std::string>& adapters() const { return adapters_; }
   std::int64_t created() const { return created_; }  ///< seconds since 1970
   const infer::Session& session() const { return session_; }
   const text::Tokenizer& tokenizer() const { return session_.tokenizer(); }
@@ -43,6 +47,7 @@ class ServedModel {
  private:
   infer::Session session_;
   std::vector<std::string> names_;
+  std::vector<std::string> adapters_;  // their names
   std::int64_t created_;
   infer::TextOptions defaults_;
   std::optional<infer::ChatPrompt> chat_;

@@ -30,7 +30,7 @@ std::unique_ptr<EmbeddingModel> open_embedding(const ServerOptions& options) {
 
 void ServerOptions::validate() const {
   INGOT_CHECK(
-      !access.keys.empty() || is_loopback(http.host) || allow_strangers,
+      !access.keys.empty() || !access.key_file.empty() || is_loopback(http.host) || allow_strangers,
       InvalidConfig("host", http.host + " lets other machines in, and there is no API key: give --api-key or "
                                         "--api-key-file, or --allow-strangers where the network is guarded "
                                         "otherwise"));
@@ -84,6 +84,8 @@ Server::~Server() = default;
 std::uint16_t Server::port() const { return parts_->http->port(); }
 const ServedModel& Server::model() const { return *parts_->model; }
 infer::EngineStats Server::stats() const { return parts_->model->scheduler().stats(); }
+
+void Server::reload_keys() { parts_->access.reload(); }
 
 bool Server::drain(std::chrono::milliseconds most) {
   const auto end = std::chrono::steady_clock::now() + most;

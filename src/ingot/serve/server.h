@@ -36,6 +36,8 @@ class Server {
   std::uint16_t port() const;
   const ServedModel& model() const;
   infer::EngineStats stats() const;
+  /// Reads the file of keys again: throws as read_key_file() does, and leaves them as they were.
+  void reload_keys();
   /// Takes no more requests, and waits for those that are there; false where the time ends before them.
   bool drain(std::chrono::milliseconds most);
 

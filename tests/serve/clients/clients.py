@@ -82,6 +82,27 @@ def structured(client, model, tools):
         assert call.name == "weather" and isinstance(json.loads(call.arguments), dict)
     chosen = client.chat.completions.create(**settings, extra_body={"structured_outputs": {"choice": ["warm", "cold"]}})
     assert chosen.choices[0].message.content in ("warm", "cold")
+    responses(client, model, Colour, tools)
+
+
+def responses(client, model, schema, tools):
+    """The responses API: whole, streamed, by a schema, with a tool."""
+    settings = dict(model=model, input="Name three colours.", max_output_tokens=12, temperature=0)
+    whole = client.responses.create(**settings, instructions="Be brief.")
+    events = list(client.responses.create(**settings, instructions="Be brief.", stream=True))
+    assert "".join(e.delta for e in events if e.type == "response.output_text.delta") == whole.output_text
+    assert events[-1].type in ("response.completed", "response.incomplete")
+    assert events[-1].response.usage.output_tokens == whole.usage.output_tokens
+    settings = {**settings, "max_output_tokens": 300, "extra_body": {"seed": 3}}
+    parsed = client.responses.parse(**settings, text_format=schema)
+    assert parsed.status == "incomplete" or isinstance(parsed.output_parsed, schema)
+    function = {"type": "function", **tools[0]["function"], "strict": False}
+    called = client.responses.create(**settings, tools=[function], tool_choice={"type": "function", "name": "weather"})
+    if called.status == "completed":
+        assert called.output[-1].type == "function_call" and called.output[-1].name == "weather"
+        history = [{"role": "user", "content": "Weather?"}, called.output[-1].model_dump(),
+                   {"type": "function_call_output", "call_id": called.output[-1].call_id, "output": "sunny"}]
+        assert client.responses.create(**{**settings, "input": history, "max_output_tokens": 4}).object == "response"
 
 
 def instructor_client(url, key):

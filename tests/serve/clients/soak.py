@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Loads a running `ingot serve` with well- and ill-behaved clients, and looks at what is left of them.
+
+    ingot serve MODEL --port 8000 --quiet &
+    python tests/serve/clients/soak.py http://127.0.0.1:8000 --requests 100000 --pid $!
+
+Clients read whole answers, go in their midst, read slowly, close half of the connection, send broken bodies and
+broken HTTP, and ask for more than there is room for. Exit code 0: every request was answered or closed, answers
+to good requests are good, nothing is running at the end, and the memory of the process (--pid, Linux) has not
+grown since the first quarter by more than --growth percent.
+"""
+import argparse
+import json
+import random
+import socket
+import sys
+import threading
+import time
+import urllib.parse
+import urllib.request
+
+TIMEOUT = 120
+
+
+class Soak:
+    def __init__(self, options):
+        address = urllib.parse.urlsplit(options.url)
+        self.host, self.port = address.hostname, address.port or 80
+        self.key = options.api_key
+        self.left = options.requests
+        self.lock = threading.Lock()
+        self.counts, self.failures, self.seconds = {}, [], []
+
+    def request(self, path, body, length=None):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.key}\r\nConnection: close\r\n"
+        return head.encode() + b"Content-Length: %d\r\n\r\n" % (len(data) if length is None else length) + data
+
+    def chat(self, random_, **more):
+        words = " ".join(random_.choice("one two three four five six".split()) for _ in range(random_.randrange(1, 60)))
+        return {"messages": [{"role": "user", "content": words}], "max_tokens": random_.randrange(1, 40), **more}
+
+    def read_all(self, connection):
+        pieces = []
+        while piece := connection.recv(65536):
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    # Each kind of client says whether what came is what has to come.
+    def whole(self, connection, random_):
+        connection.sendall(self.request("/v1/chat/completions", self.chat(random_)))
+        answer = self.read_all(connection)
+        return (answer.startswith(b"HTTP/1.1 200") and b'"finish_reason"' in answer) or b" 429 " in answer[:20]
+
+    def stream(self, connection, random_):
+        connection.sendall(self.request("/v1/chat/completions", self.chat(random_, stream=True)))
+        answer = self.read_all(connection)
+        return b"data: [DONE]" in answer or b" 429 " in answer[:20]
+
+    def leaves(self, connection, random_):
+        connection.sendall(self.request("/v1/chat/completions", self.chat(random_, stream=True, max_tokens=200)))
+        connection.recv(random_.randrange(1, 400))
+        return True
+
+    def half_closes(self, connection, random_):
+        connection.sendall(self.request("/v1/completions", {"prompt": "a", "max_tokens": 8}))
+        connection.shutdown(socket.SHUT_WR)
+        self.read_all(connection)
+        return True
+
+    def reads_slowly(self, connection, random_):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.sendall(self.request("/v1/chat/completions", self.chat(random_, stream=True)))
+        while connection.recv(200):
+            time.sleep(0.002)
+        return True
+
+    def sends_broken_json(self, connection, random_):
+        body = json.dumps(self.chat(random_)).encode()
+        connection.sendall(self.request("/v1/chat/completions", body[:random_.randrange(len(body))]))
+        return self.read_all(connection).startswith(b"HTTP/1.1 400")
+
+    def sends_broken_http(self, connection, random_):
+        connection.sendall(bytes(random_.randrange(256) for _ in range(60)) + b"\r\n\r\n")
+        connection.shutdown(socket.SHUT_WR)
+        self.read_all(connection)
+        return True
+
+    def stops_in_the_body(self, connection, random_):
+        connection.sendall(self.request("/v1/completions", b"{", length=1000))
+        return True
+
+    def asks_for_too_much(self, connection, random_):
+        connection.sendall(self.request("/v1/completions", {"prompt": "word " * 200000, "max_tokens": 4}))
+        return b" 400 " in self.read_all(connection)[:20]
+
+    def structured(self, connection, random_):
+        schema = {"type": "object", "properties": {"a": {"enum": ["x", "y"]}}, "required": ["a"], "additionalProperties": False}
+        body = self.chat(random_, response_format={"type": "json_schema", "json_schema": {"schema": schema}}, max_tokens=60)
+        connection.sendall(self.request("/v1/chat/completions", body))
+        answer = self.read_all(connection)
+        return answer.startswith(b"HTTP/1.1 200") or b" 429 " in answer[:20]
+
+    KINDS = [(whole, 30), (stream, 30), (leaves, 12), (half_closes, 5), (reads_slowly, 3), (sends_broken_json, 5),
+             (sends_broken_http, 5), (stops_in_the_body, 4), (asks_for_too_much, 1), (structured, 5)]
+
+    def client(self, seed):
+        random_ = random.Random(seed)
+        kinds, weights = zip(*self.KINDS)
+        while True:
+            with self.lock:
+                if self.left == 0:
+                    return
+                self.left -= 1
+            kind = random_.choices(kinds, weights)[0]
+            start = time.monotonic()
+            try:
+                with socket.create_connection((self.host, self.port), timeout=TIMEOUT) as connection:
+                    good = kind(self, connection, random_)
+            except ConnectionError:
+                good = kind.__name__ in ("leaves", "half_closes", "sends_broken_http", "stops_in_the_body", "asks_for_too_much")
+            except OSError as error:
+                good = False
+                print(f"{kind.__name__}: {error}", file=sys.stderr)
+            with self.lock:
+                self.counts[kind.__name__] = self.counts.get(kind.__name__, 0) + 1
+                if kind.__name__ in ("whole", "stream"):
+                    self.seconds.append(time.monotonic() - start)
+                if not good:
+                    self.failures.append(kind.__name__)
+
+    def metrics(self):
+        request = urllib.request.Request(f"http://{self.host}:{self.port}/metrics", headers={"Authorization": f"Bearer {self.key}"})
+        lines = urllib.request.urlopen(request, timeout=10).read().decode().splitlines()
+        return {line.split("{")[0]: float(line.rsplit(" ", 1)[1]) for line in lines if not line.startswith("#")}
+
+
+def memory(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("url")
+    parser.add_argument("--requests", type=int, default=10000)
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--api-key", default="none")
+    parser.add_argument("--pid", type=int, help="the server's process: its memory is watched")
+    parser.add_argument("--growth", type=float, default=1, help="percent that its memory may grow")
+    options = parser.parse_args()
+    soak = Soak(options)
+    threads = [threading.Thread(target=soak.client, args=(seed,)) for seed in range(options.clients)]
+    for thread in threads:
+        thread.start()
+    quarter = None
+    while any(thread.is_alive() for thread in threads):
+        time.sleep(0.2)
+        if options.pid and quarter is None and soak.left <= options.requests * 3 // 4:
+            quarter = memory(options.pid)
+    for _ in range(100):  # those that left are cancelled before the next step
+        metrics = soak.metrics()
+        if metrics["vllm:num_requests_running"] == metrics["vllm:num_requests_waiting"] == 0 and metrics["ingot:http_connections"] <= 1:
+            break
+        time.sleep(0.1)
+    seconds = sorted(soak.seconds)
+    print(json.dumps(soak.counts))
+    if seconds:
+        print(f"answers: median {seconds[len(seconds) // 2]:.3f} s, 99 % {seconds[len(seconds) * 99 // 100]:.3f} s")
+    problems = [f"{len(soak.failures)} requests failed: {sorted(set(soak.failures))}"] if soak.failures else []
+    for name in ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"):
+        if metrics[name] != 0:
+            problems.append(f"{name} is {metrics[name]} at the end")
+    if metrics["ingot:http_connections"] > 1:
+        problems.append(f"{metrics['ingot:http_connections']} connections are open at the end")
+    if quarter is not None:
+        end = memory(options.pid)
+        print(f"memory: {quarter} KiB after a quarter, {end} KiB at the end")
+        if end > quarter * (1 + options.growth / 100):
+            problems.append(f"memory grew by {100 * (end / quarter - 1):.1f} %")
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

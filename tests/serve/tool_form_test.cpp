@@ -1,0 +1,173 @@
+#include "ingot/serve/tool_form.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/grammar/matcher.h"
+#include "ingot/serve/message_parser.h"
+
+namespace ingot::serve {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A piece of a family's chat template, a message with calls of `weather` and `time`, and what they are.
+struct FormCase {
+  const char *name, *chat_template, *message;
+  const char* written = nullptr;  // as a grammar writes it, where models write ids too
+};
+
+const FormCase kForms[] = {
+    {"hermes", "",
+     "Look.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Bern\", \"days\": "
+     "3}}\n</tool_call>\n"
+     "<tool_call>{\"name\": \"time\", \"arguments\": {}}</tool_call>"},
+    {"llama", "dictionary of argument name and its value",
+     "{\"name\": \"weather\", \"parameters\": {\"city\": \"Bern\", \"days\": 3}}; {\"name\": \"time\", "
+     "\"parameters\": {}}"},
+    {"qwen3-coder", "<function=example>",
+     "Look.\n<tool_call>\n<function=weather>\n<parameter=city>\nBern\n</parameter>\n<parameter=days>\n3\n</"
+     "parameter>\n"
+     "</function>\n</tool_call>\n<tool_call>\n<function=time>\n</function>\n</tool_call>"},
+    {"glm", "<arg_key>{arg-key-1}</arg_key>",
+     "Look.\n<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Bern</arg_value>\n<arg_key>days</"
+     "arg_key>\n"
+     "<arg_value>3</arg_value>\n</tool_call>\n<tool_call>time\n</tool_call>"},
+    {"mistral", "'[TOOL_CALLS]' + name + '[ARGS]'",
+     "Look.[TOOL_CALLS]weather[ARGS]{\"city\": \"Bern\", \"days\": "
+     "3}[TOOL_CALLS]time[CALL_ID]a1b2c3d4e[ARGS]{}",
+     "Look.[TOOL_CALLS]weather[ARGS]{\"city\": \"Bern\", \"days\": 3}[TOOL_CALLS]time[ARGS]{}"},
+    {"mistral-list", "'[TOOL_CALLS] ['",
+     "Look.[TOOL_CALLS] [{\"name\": \"weather\", \"arguments\": {\"city\": \"Bern\", \"days\": 3}}, "
+     "{\"name\": \"time\", \"arguments\": {}, \"id\": \"a1b2c3d4e\"}]",
+     "Look.[TOOL_CALLS][{\"name\": \"weather\", \"arguments\": {\"city\": \"Bern\", \"days\": 3}}, "
+     "{\"name\": \"time\", \"arguments\": {}}]"},
+    {"deepseek-3", "'<｜tool▁calls▁begin｜>' + '```json'",
+     "Look.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n{\"city\": "
+     "\"Bern\", "
+     "\"days\": 3}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>time\n```json\n{}\n```"
+     "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+    {"deepseek-3.1", "'<｜tool▁calls▁begin｜>'",
+     "Look.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>{\"city\": \"Bern\", \"days\": 3}"
+     "<｜tool▁call▁end｜><｜tool▁call▁begin｜>time<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+    {"functiongemma", "<start_function_call>",
+     "Look.<start_function_call>call:weather{city:<escape>Bern<escape>,days:3}<end_function_call>"
+     "<start_function_call>call:time{}<end_function_call>"},
+    {"gemma-4", "<|tool_call>",
+     "Look.<|tool_call>call:weather{city:<|\"|>Bern<|\"|>,days:3}<tool_call|><|tool_call>call:time{}<tool_"
+     "call|>"},
+    {"phi", "<|tool_call|><|/tool_call|>",
+     "Look.<|tool_call|>[{\"name\": \"weather\", \"arguments\": {\"city\": \"Bern\", \"days\": 3}}, "
+     "{\"name\": \"time\", "
+     "\"arguments\": {}}]<|/tool_call|>"},
+    {"granite", "<|tool_call|>",
+     "Look.<|tool_call|>[{\"name\": \"weather\", \"arguments\": {\"city\": \"Bern\", \"days\": 3}}, "
+     "{\"name\": \"time\", \"arguments\": {}}]"},
+    {"command", "<|START_ACTION|>",
+     "Look.<|START_ACTION|>[\n{\"tool_call_id\": \"0\", \"tool_name\": \"weather\", \"parameters\": "
+     "{\"city\": \"Bern\", "
+     "\"days\": 3}}, {\"tool_call_id\": \"1\", \"tool_name\": \"time\", \"parameters\": "
+     "{}}\n]<|END_ACTION|>",
+     "Look.<|START_ACTION|>[{\"tool_name\": \"weather\", \"parameters\": {\"city\": \"Bern\", \"days\": 3}}, "
+     "{\"tool_name\": \"time\", \"parameters\": {}}]<|END_ACTION|>"},
+};
+
+class ToolForms : public testing::TestWithParam<FormCase> {
+ protected:
+  const ToolForm& form() const { return find_tool_form(GetParam().chat_template); }
+  MessageDelta parse(const std::string& text, std::size_t size) const {
+    MessageParser parser({.tools = &form(), .json_parameters = {{"weather", "days"}}});
+    MessageDelta all;
+    const auto add = [&](const MessageDelta& delta) {
+      all.content += delta.content;
+      all.calls.insert(all.calls.end(), delta.calls.begin(), delta.calls.end());
+    };
+    for (std::size_t at = 0; at < text.size(); at += size) add(parser.push(text.substr(at, size)));
+    add(parser.finish());
+    return all;
+  }
+};
+
+TEST_P(ToolForms, CallsAreReadWhereverThePiecesBegin) {
+  const FormCase& form_case = GetParam();
+  const std::string text = form_case.message;
+  for (const std::size_t size : {1UL, 3UL, 16UL, text.size()}) {
+    const MessageDelta message = parse(text, size);
+    ASSERT_EQ(message.calls.size(), 2U) << message.content;
+    EXPECT_EQ(message.calls[0].name, "weather");
+    EXPECT_EQ(message.calls[0].arguments, R"({"city":"Bern","days":3})");
+    EXPECT_EQ(message.calls[1].name, "time");
+    EXPECT_EQ(message.calls[1].arguments, "{}");
+    EXPECT_EQ(message.content.substr(0, 5), text.starts_with("Look.") ? "Look." : "");
+  }
+}
+
+TEST_P(ToolForms, NothingIsLostOfACallThatBreaksOff) {
+  const std::string text = GetParam().message;
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    const MessageDelta message = parse(text.substr(0, length), 5);
+    if (!message.calls.empty()) continue;
+    const std::string_view start = std::string_view(text).substr(0, length);
+    EXPECT_EQ(message.content, start) << length;
+  }
+}
+
+TEST_P(ToolForms, WhatTheGrammarWritesIsReadAsTheSameCalls) {
+  if (!form().can_force) return;
+  std::vector<std::string> letters;
+  for (int c = 0; c < 256; ++c) letters.emplace_back(1, static_cast<char>(c));
+  const grammar::Vocabulary vocabulary(letters);
+  grammar::ToolGrammar wanted = form().grammar;
+  wanted.required = true;
+  const char* schema =
+      R"({"type":"object","properties":{"city":{"type":"string","enum":["Bern","Chur"]},)"
+      R"("days":{"type":"integer"}},"required":["city","days"],"additionalProperties":false})";
+  const char* nothing = R"({"type":"object","additionalProperties":false})";
+  wanted.tools = {{"weather", schema}, {"time", nothing}};
+  const grammar::GrammarPtr grammar = grammar::from_tools(vocabulary, wanted);
+  const std::string text = GetParam().written != nullptr ? GetParam().written : GetParam().message;
+  const std::size_t begin = text.starts_with("Look.") ? text.find_first_not_of("\n", 5) : 0;
+  grammar::Matcher known(grammar);
+  EXPECT_TRUE(known.accept_text(text.substr(begin))) << text;
+  EXPECT_TRUE(known.finished());
+  wanted.tools[0].parameters = R"({"type":"object","properties":{"city":{"enum":["Chur"]}}})";
+  grammar::Matcher other(grammar::from_tools(vocabulary, wanted));
+  EXPECT_FALSE(other.accept_text(text.substr(begin)) && other.finished());
+  wanted.required = false;
+  wanted.tools[0].parameters = schema;
+  grammar::Matcher free(grammar::from_tools(vocabulary, wanted));
+  EXPECT_TRUE(free.accept_text(text) && free.finished()) << text;
+  grammar::Matcher words(grammar::from_tools(vocabulary, wanted));
+  EXPECT_TRUE(words.accept_text("no call at all") && words.finished());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ToolForms, testing::ValuesIn(kForms), [](const auto& info) {
+  std::string name = info.param.name;
+  std::ranges::replace_if(
+      name, [](char c) { return c == '-' || c == '.'; }, '_');
+  return name;
+});
+
+TEST(ToolForm, GemmaValuesBecomeJson) {
+  const ToolForm& form = find_tool_form("<start_function_call>");
+  const auto arguments = [&](const std::string& text) {
+    const auto calls = form.read("call:f" + text, form, {});
+    return calls.empty() ? "none" : calls[0].arguments;
+  };
+  EXPECT_EQ(arguments("{a:{b:[1,true,null,<escape>x,\"}<escape>]},c:-2.5}"),
+            R"({"a":{"b":[1,true,null,"x,\"}"]},"c":-2.5})");
+  for (const char* broken : {"", "{", "{a:}", "{a:<escape>b}", "{a:1}}", "{a 1}", "[1]"})
+    EXPECT_EQ(arguments(broken), "none") << broken;
+  std::string deep = "{a:";
+  for (int i = 0; i < 5000; ++i) deep += '[';
+  EXPECT_EQ(arguments(deep), "none");
+}
+
+TEST(ToolForm, ReasoningIsMarkedAsItsTemplateSays) {
+  EXPECT_EQ(find_thoughts("a <think> b").end, "</think>");
+  EXPECT_EQ(find_thoughts("[THINK]").end, "[/THINK]");
+  EXPECT_TRUE(find_thoughts("none").end.empty());
+}
+
+}  // namespace
+}  // namespace ingot::serve
