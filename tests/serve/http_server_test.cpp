@@ -1,5 +1,6 @@
 #include "ingot/serve/http_server.h"
 
+#include <mutex>
 #include <thread>
 
 #include "tests/serve/running_server.h"
@@ -132,6 +133,27 @@ TEST(HttpServer, AReaderThatFallsBehindIsCutOff) {
   HttpClient client("http://127.0.0.1:" + std::to_string(server.port()));
   client.send_raw("GET / HTTP/1.1\r\n\r\n");
   EXPECT_TRUE(eventually([&] { return closed.load(); }));
+}
+
+TEST(HttpServer, ClientsThatGoInTheMidstOfAnAnswerLeaveNoConnection) {
+  std::vector<std::thread> writers;
+  std::mutex mutex;
+  HttpServer server({}, [&](const std::shared_ptr<Exchange>& exchange) {
+    exchange->begin({});
+    const std::lock_guard lock(mutex);
+    writers.emplace_back([exchange] {
+      for (int i = 0; i < 300; ++i) exchange->write(std::string(3000, 'a'));
+    });
+  });
+  server.start();
+  for (int i = 0; i < 60; ++i) {
+    HttpClient client("http://127.0.0.1:" + std::to_string(server.port()));
+    client.send_raw("GET / HTTP/1.1\r\n\r\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(i % 4));
+  }
+  EXPECT_TRUE(eventually([&] { return server.connections() == 0; }));
+  server.stop();
+  for (std::thread& writer : writers) writer.join();
 }
 
 TEST(HttpServer, SaysWhatItCannotListenAt) {

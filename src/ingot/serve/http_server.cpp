@@ -472,7 +472,8 @@ void HttpServer::Connection::write_next() {
                       writing_ = false;
                       unsent_bytes_ -= std::min(unsent_bytes_, sent);
                       record_.bytes_out += sent;
-                      if (error) return close();
+                      // Closed meanwhile: no more is sent, and nothing has to be waited for.
+                      if (error || !socket_.is_open()) return close();
                       if (!unsent_.empty()) return write_next();
                       if (!reading_) no_limit();
                       if (over_) finish();
