@@ -41,6 +41,7 @@ struct CheckOptions {
 };
 
 std::string describe(const onnx::ValueInfo& value) {
+  if (!value.is_tensor) return fmt::format("{:<24} {}", printable(value.name), value.stored_as);
   std::string text = fmt::format("{:<24} {} [", printable(value.name), value.stored_as);
   for (std::size_t i = 0; i < value.shape.size(); ++i) {
     const std::string open = value.axes[i].empty() ? "?" : printable(value.axes[i]);

@@ -16,29 +16,36 @@ namespace ingot::onnx {
 namespace {
 
 bool is_true(const OpCall& call, const Tensor& condition) {
-  INGOT_CHECK(condition.numel() == 1,
+  INGOT_CHECK(condition.defined() && condition.numel() == 1,
               DimensionMismatch(call.where() + ": the condition has shape " + to_string(condition.shape())));
   return as_integers(condition)[0] != 0;
 }
 
-std::vector<Tensor> branch(const OpCall& call) {
+Values branch(const OpCall& call) {
   return call.run(call.graph(is_true(call, call.in(0)) ? "then_branch" : "else_branch"), {});
 }
 
 /// What a body gave in each turn, along a new axis.
-Tensor collected(const OpCall& call, const std::vector<Tensor>& turns, const ValueInfo& declared,
-                 int axis = 0) {
-  if (!turns.empty()) return stack(turns, axis);
+Value collected(const OpCall& call, const Values& turns, const ValueInfo& declared, int axis = 0) {
+  if (!turns.empty()) {
+    std::vector<Tensor> tensors;
+    tensors.reserve(turns.size());
+    for (const Value& turn : turns) {
+      INGOT_CHECK(turn.tensor.defined(), FormatError(call.where(), -1, "body", "collects what is no tensor"));
+      tensors.push_back(turn.tensor);
+    }
+    return {stack(tensors, axis), turns[0].type};
+  }
   std::vector<std::int64_t> dims = declared.shape;
   for (const std::int64_t size : dims) {
     if (size < 0) call.refuse("no turn at all, and an output whose shape is not declared");
   }
-  if (!declared.dtype) call.refuse("an output of type " + declared.stored_as);
+  if (!declared.type) call.refuse("an output of type " + declared.stored_as);
   dims.insert(dims.begin() + axis, 0);
-  return Tensor::empty(to_shape(dims), *declared.dtype);
+  return {Tensor::empty(to_shape(dims), declared.type->dtype), declared.type->element};
 }
 
-std::vector<Tensor> loop(const OpCall& call) {
+Values loop(const OpCall& call) {
   const Graph& body = call.graph("body");
   const std::size_t carried = call.input_count() < 2 ? 0 : call.input_count() - 2;
   const std::size_t outputs = body.outputs().size();
@@ -47,15 +54,16 @@ std::vector<Tensor> loop(const OpCall& call) {
   std::int64_t turns = INT64_MAX;
   if (call.has(0)) turns = call.integer_in(0);
   Tensor condition = call.has(1) ? call.in(1) : Tensor::from(std::vector<std::int64_t>{1}, {});
-  std::vector<Tensor> values;
-  for (std::size_t i = 0; i < carried; ++i) values.push_back(call.in(i + 2));
-  std::vector<std::vector<Tensor>> scans(outputs - 1 - carried);
+  Values values;
+  for (std::size_t i = 0; i < carried; ++i)
+    values.push_back(call.has(i + 2) ? call.value_in(i + 2) : Value());
+  std::vector<Values> scans(outputs - 1 - carried);
   for (std::int64_t turn = 0; turn < turns && is_true(call, condition); ++turn) {
     call.take_iteration();
-    std::vector<Tensor> inputs{Tensor::from(std::vector<std::int64_t>{turn}, {}), condition};
+    Values inputs{Tensor::from(std::vector<std::int64_t>{turn}, {}), condition};
     inputs.insert(inputs.end(), values.begin(), values.end());
-    std::vector<Tensor> made = call.run(body, inputs);
-    condition = made[0];
+    Values made = call.run(body, inputs);
+    condition = made[0].tensor;
     for (std::size_t i = 0; i < carried; ++i) values[i] = made[1 + i];
     for (std::size_t i = 0; i < scans.size(); ++i) scans[i].push_back(made[1 + carried + i]);
   }
@@ -70,7 +78,7 @@ std::int64_t at_or_zero(const OpCall& call, std::string_view name, std::size_t i
   return i < list.size() ? list[i] : 0;
 }
 
-std::vector<Tensor> scan(const OpCall& call) {
+Values scan(const OpCall& call) {
   if (call.opset() < 9) call.refuse("the batches that it had before operator set 9");
   const Graph& body = call.graph("body");
   const auto count = static_cast<std::size_t>(call.integer("num_scan_inputs", 0));
@@ -78,39 +86,41 @@ std::vector<Tensor> scan(const OpCall& call) {
       count >= 1 && count <= call.input_count() && body.outputs().size() >= call.input_count() - count,
       FormatError(call.where(), -1, "num_scan_inputs", fmt::format("is {}", count)));
   const std::size_t carried = call.input_count() - count, scans = body.outputs().size() - carried;
-  std::vector<Tensor> values;
-  for (std::size_t i = 0; i < carried; ++i) values.push_back(call.in(i));
+  Values values;
+  for (std::size_t i = 0; i < carried; ++i) values.push_back(call.value_in(i));
   std::vector<int> axes;
   for (std::size_t i = 0; i < count; ++i) {
     const int rank = call.in(carried + i).rank();
     axes.push_back(call.axis_of(at_or_zero(call, "scan_input_axes", i), rank));
   }
   const std::int64_t turns = call.in(carried).dim(axes[0]);
-  std::vector<std::vector<Tensor>> made(scans);
+  std::vector<Values> made(scans);
   for (std::int64_t turn = 0; turn < turns; ++turn) {
     call.take_iteration();
-    std::vector<Tensor> inputs = values;
+    Values inputs = values;
     for (std::size_t i = 0; i < count; ++i) {
       const Tensor& x = call.in(carried + i);
       INGOT_CHECK(x.dim(axes[i]) == turns, DimensionMismatch(call.where() + ": inputs of different lengths"));
       const bool backwards = at_or_zero(call, "scan_input_directions", i) != 0;
-      inputs.push_back(contiguous(select(x, axes[i], backwards ? turns - 1 - turn : turn)));
+      inputs.emplace_back(contiguous(select(x, axes[i], backwards ? turns - 1 - turn : turn)),
+                          call.value_in(carried + i).type);
     }
-    const std::vector<Tensor> outputs = call.run(body, inputs);
+    const Values outputs = call.run(body, inputs);
     for (std::size_t i = 0; i < carried; ++i) values[i] = outputs[i];
     for (std::size_t i = 0; i < scans; ++i) made[i].push_back(outputs[carried + i]);
   }
   for (std::size_t i = 0; i < scans; ++i) {
     if (at_or_zero(call, "scan_output_directions", i) != 0) std::ranges::reverse(made[i]);
     const ValueInfo& declared = body.outputs()[carried + i];
-    const int rank = made[i].empty() ? static_cast<int>(declared.shape.size()) : made[i][0].rank();
+    const int rank = made[i].empty() ? static_cast<int>(declared.shape.size()) : made[i][0].tensor.rank();
     const int axis = call.axis_of(at_or_zero(call, "scan_output_axes", i), rank + 1);
     values.push_back(collected(call, made[i], declared, axis));
   }
   return values;
 }
 
-constexpr std::array kControlOps = {OpRow{"If", branch}, OpRow{"Loop", loop}, OpRow{"Scan", scan}};
+constexpr std::array kControlOps = {OpRow{"If", branch, 0, kOwnTypes}, OpRow{"Loop", loop, 0, kOwnTypes},
+                                    OpRow{"Scan", scan, 0, kOwnTypes}};
 
 }  // namespace
 

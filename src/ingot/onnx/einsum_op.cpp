@@ -198,7 +198,7 @@ void broadcast(const OpCall& call, std::vector<Operand>& operands) {
   }
 }
 
-std::vector<Tensor> einsum(const OpCall& call) {
+Values einsum(const OpCall& call) {
   Equation equation = parsed(call);
   broadcast(call, equation.operands);
   const auto needed_after = [&](std::size_t next) {

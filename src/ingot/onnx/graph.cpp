@@ -21,7 +21,7 @@ namespace ingot::onnx {
 class GraphReader {
  public:
   GraphReader(std::shared_ptr<const OnnxFile> file, int opset, Device device)
-      : file_(std::move(file)), opset_(opset), device_(device) {}
+      : file_(std::move(file)), opset_(opset), device_(device), texts_(std::make_shared<Texts>()) {}
   /// `inside` a node: what nothing in it makes is captured.
   Graph read(const ::onnx::GraphProto& from, bool inside) const;
 
@@ -32,20 +32,24 @@ class GraphReader {
   std::shared_ptr<const OnnxFile> file_;
   int opset_;
   Device device_;
+  std::shared_ptr<Texts> texts_;
 };
 
 namespace {
 
-constexpr int kOldestOpset = 1, kNewestOpset = 24;
+constexpr int kOldestOpset = 1, kNewestOpset = 28;
 
 ValueInfo read_value(const ::onnx::ValueInfoProto& value) {
   ValueInfo info{.name = value.name()};
   if (!value.type().has_tensor_type()) {
-    info.stored_as = value.type().has_sequence_type() ? "sequence" : "no tensor";
+    info.is_tensor = false;
+    info.stored_as = value.type().has_sequence_type()   ? "sequence"
+                     : value.type().has_optional_type() ? "optional"
+                                                        : "no tensor";
     return info;
   }
   const auto& type = value.type().tensor_type();
-  info.dtype = onnx_dtype(type.elem_type());
+  info.type = stored_type(type.elem_type());
   info.stored_as = onnx_type_name(type.elem_type());
   for (const auto& dim : type.shape().dim()) {
     info.shape.push_back(dim.has_dim_value() ? dim.dim_value() : -1);
@@ -55,8 +59,50 @@ ValueInfo read_value(const ::onnx::ValueInfoProto& value) {
   return info;
 }
 
-std::string full_name(const Node& node) {
-  return node.domain.empty() ? node.op : node.domain + "." + node.op;
+// What a node reads: its inputs, and what the graphs inside it take from around it.
+std::set<std::string> reads_of(const Node& node) {
+  std::set<std::string> names(node.inputs.begin(), node.inputs.end());
+  for (const auto& [name, attribute] : node.attributes) {
+    if (attribute.graph != nullptr)
+      names.insert(attribute.graph->captured().begin(), attribute.graph->captured().end());
+  }
+  return names;
+}
+
+/// Nodes after those that make what they read: some converters append theirs. The order stays where it is
+/// right already; nodes that wait for each other stay where they are, and are refused later.
+std::vector<Node> in_order(std::vector<Node> nodes) {
+  std::map<std::string, std::size_t> makers;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const std::string& name : nodes[i].outputs) {
+      if (!name.empty()) makers.emplace(name, i);
+    }
+  }
+  std::vector<std::size_t> missing(nodes.size(), 0);
+  std::vector<std::vector<std::size_t>> readers(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const std::string& name : reads_of(nodes[i])) {
+      const auto maker = makers.find(name);
+      if (maker == makers.end()) continue;
+      readers[maker->second].push_back(i);
+      ++missing[i];
+    }
+  }
+  std::set<std::size_t> ready;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (missing[i] == 0) ready.insert(i);
+  }
+  std::vector<Node> ordered;
+  ordered.reserve(nodes.size());
+  while (!ready.empty()) {
+    const std::size_t next = *ready.begin();
+    ready.erase(ready.begin());
+    for (const std::size_t reader : readers[next]) {
+      if (--missing[reader] == 0) ready.insert(reader);
+    }
+    ordered.push_back(nodes[next]);
+  }
+  return ordered.size() == nodes.size() ? ordered : nodes;
 }
 
 }  // namespace
@@ -69,7 +115,8 @@ Attribute GraphReader::read_attribute(const ::onnx::AttributeProto& from) const 
   attribute.integers.assign(from.ints().begin(), from.ints().end());
   attribute.numbers.assign(from.floats().begin(), from.floats().end());
   attribute.texts.assign(from.strings().begin(), from.strings().end());
-  if (from.has_t() && onnx_dtype(from.t().data_type())) attribute.tensor = file_->load(from.t());
+  if (from.has_t() && stored_type(from.t().data_type()))
+    attribute.value = load_value(*file_, from.t(), *texts_);
   if (from.has_g()) attribute.graph = std::make_shared<const Graph>(read(from.g(), true));
   return attribute;
 }
@@ -92,8 +139,9 @@ Graph GraphReader::read(const ::onnx::GraphProto& from, bool inside) const {
   graph.path_ = file_->path();
   graph.opset_ = opset_;
   graph.device_ = device_;
+  graph.texts_ = texts_;
   for (const auto& tensor : from.initializer()) {
-    INGOT_CHECK(graph.initializers_.emplace(tensor.name(), file_->load(tensor)).second,
+    INGOT_CHECK(graph.initializers_.emplace(tensor.name(), load_value(*file_, tensor, *texts_)).second,
                 FormatError(graph.path_, -1, tensor.name(), "is the name of two initializers"));
   }
   for (const auto& input : from.input()) {
@@ -101,6 +149,7 @@ Graph GraphReader::read(const ::onnx::GraphProto& from, bool inside) const {
   }
   for (const auto& output : from.output()) graph.outputs_.push_back(read_value(output));
   for (const auto& node : from.node()) graph.nodes_.push_back(read_node(node));
+  graph.nodes_ = in_order(std::move(graph.nodes_));
   graph.plan(inside);
   graph.place_initializers();
   return graph;
@@ -125,24 +174,17 @@ Graph Graph::open(std::shared_ptr<const OnnxFile> file, Device device) {
 
 namespace {
 
-// What a node reads: its inputs, and what the graphs inside it take from around it.
-std::set<std::string> reads_of(const Node& node) {
-  std::set<std::string> names(node.inputs.begin(), node.inputs.end());
-  for (const auto& [name, attribute] : node.attributes) {
-    if (attribute.graph != nullptr)
-      names.insert(attribute.graph->captured().begin(), attribute.graph->captured().end());
-  }
-  return names;
-}
-
 // With how many of its inputs a node works on the device: none where no type among them is the device's.
-std::size_t inputs_on_device(const OpRow& op, std::span<const Tensor> inputs, Device device) {
+std::size_t inputs_on_device(const OpRow& op, std::span<const Value> inputs, Device device) {
   if (device.is_cpu() || op.on_device <= 0) return 0;
   const std::vector<DType>& dtypes = backend(device).capabilities().dtypes;
   const auto first = inputs.first(std::min(inputs.size(), static_cast<std::size_t>(op.on_device)));
-  const bool fits = std::ranges::any_of(first, [&](const Tensor& input) {
-    return input.defined() && std::ranges::find(dtypes, input.dtype()) != dtypes.end();
-  });
+  const bool plain = std::ranges::all_of(
+      first, [](const Value& input) { return input.type == ElementType::plain && !input.is_sequence(); });
+  const bool fits =
+      plain && std::ranges::any_of(first, [&](const Value& input) {
+        return input.defined() && std::ranges::find(dtypes, input.tensor.dtype()) != dtypes.end();
+      });
   return fits ? first.size() : 0;
 }
 
@@ -150,10 +192,23 @@ std::size_t inputs_on_device(const OpRow& op, std::span<const Tensor> inputs, De
 
 namespace {
 
+// Only operators that know of them see element types that Ingot has no dtype for.
+void check_types(const OpRow& op, const OpCall& call) {
+  if (op.typed != kPlainTypes) return;
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    if (call.has(i) && !call.is_of(i, ElementType::plain))
+      call.refuse("element type " + name_of(call.type(i)));
+  }
+}
+
 // Its errors name the node.
-std::vector<Tensor> run_node(const OpRow& op, const OpCall& call) {
+Values run_node(const OpRow& op, const OpCall& call) {
   try {
-    return op.run(call);
+    check_types(op, call);
+    Values results = op.run(call);
+    if (op.typed >= 0 && call.has(static_cast<std::size_t>(op.typed)) && !results.empty())
+      results[0].type = call.value_in(static_cast<std::size_t>(op.typed)).type;
+    return results;
   } catch (const DimensionMismatch& error) {
     const std::string problem = error.what();
     throw DimensionMismatch(problem.starts_with(call.where()) ? problem : call.where() + ": " + problem);
@@ -169,12 +224,12 @@ std::vector<Tensor> run_node(const OpRow& op, const OpCall& call) {
 // Weights go to the device once, if it has operators for them.
 void Graph::place_initializers() {
   for (const Node& node : nodes_) {
-    const OpRow* op = find_op(node.op);
+    const OpRow* op = find_op(node);
     if (op == nullptr) continue;
     for (std::size_t i = 0; i < node.inputs.size() && static_cast<int>(i) < op->on_device; ++i) {
       const auto stored = initializers_.find(node.inputs[i]);
       if (stored != initializers_.end() && inputs_on_device(*op, {&stored->second, 1}, device_) > 0)
-        stored->second = to(stored->second, device_);
+        stored->second.tensor = to(stored->second.tensor, device_);
     }
   }
 }
@@ -217,7 +272,7 @@ void Graph::plan(bool inside) {
 std::set<std::string> Graph::unsupported() const {
   std::set<std::string> names;
   for (const Node& node : nodes_) {
-    if (!node.domain.empty() || find_op(node.op) == nullptr) names.insert(full_name(node));
+    if (find_op(node) == nullptr) names.insert(node.full_name());
     for (const auto& [name, attribute] : node.attributes) {
       if (attribute.graph != nullptr) names.merge(attribute.graph->unsupported());
     }
@@ -225,76 +280,109 @@ std::set<std::string> Graph::unsupported() const {
   return names;
 }
 
-void Graph::check_inputs(const std::map<std::string, Tensor>& inputs) const {
+void Graph::check_input(const ValueInfo& input, const Value& given) const {
+  if (!input.is_tensor || !given.tensor.defined()) {
+    INGOT_CHECK(!input.is_tensor,
+                InvalidConfig(input.name, "is a tensor, and a sequence or nothing is given"));
+    return;
+  }
+  INGOT_CHECK(input.type && type_of(given) == *input.type,
+              InvalidConfig(input.name, fmt::format("takes {}, but {} is given", input.stored_as,
+                                                    name_of(type_of(given)))));
+  if (input.shape.empty() && !input.axes.empty()) return;
+  const Tensor& x = given.tensor;
+  bool fits = static_cast<std::size_t>(x.rank()) == input.shape.size();
+  for (int i = 0; fits && i < x.rank(); ++i) {
+    const std::int64_t size = input.shape[static_cast<std::size_t>(i)];
+    fits = size == -1 || size == x.dim(i);
+  }
+  INGOT_CHECK(fits, ShapeMismatch(input.name, input.shape, x.shape().to_vector(), "-1 stands for any size"));
+}
+
+void Graph::check_inputs(const std::map<std::string, Value>& inputs) const {
   std::vector<std::string> names;
   for (const ValueInfo& input : inputs_) {
     names.push_back(input.name);
     const auto found = inputs.find(input.name);
     INGOT_CHECK(found != inputs.end(),
                 InvalidConfig(input.name, fmt::format("is an input of {} and is not given", path_)));
-    const Tensor& given = found->second;
-    INGOT_CHECK(input.dtype && given.dtype() == *input.dtype,
-                InvalidConfig(input.name, fmt::format("takes {}, but {} is given", input.stored_as,
-                                                      name(given.dtype()))));
-    if (input.shape.empty() && !input.axes.empty()) continue;
-    bool fits = static_cast<std::size_t>(given.rank()) == input.shape.size();
-    for (int i = 0; fits && i < given.rank(); ++i) {
-      const std::int64_t size = input.shape[static_cast<std::size_t>(i)];
-      fits = size == -1 || size == given.dim(i);
-    }
-    INGOT_CHECK(fits,
-                ShapeMismatch(input.name, input.shape, given.shape().to_vector(), "-1 stands for any size"));
+    check_input(input, found->second);
   }
-  for (const auto& [name, tensor] : inputs) {
+  for (const auto& [name, value] : inputs) {
     INGOT_CHECK(
         std::ranges::find(names, name) != names.end(),
-        InvalidConfig(name, fmt::format("is no input of {}; it has: {}", path_, fmt::join(names, ", "))));
+        InvalidConfig(name, fmt::format("is not an input of {}; it has: {}", path_, fmt::join(names, ", "))));
   }
 }
 
 std::vector<Tensor> Graph::run(const std::map<std::string, Tensor>& inputs,
                                std::int64_t max_iterations) const {
+  std::map<std::string, Value> values;
+  for (const ValueInfo& input : inputs_) {
+    const auto given = inputs.find(input.name);
+    if (given == inputs.end()) continue;
+    Value& value = values[input.name] = given->second;
+    // In the carrier of a type that has no dtype of its own.
+    if (input.type && input.type->element != ElementType::text && input.type->dtype == value.tensor.dtype())
+      value.type = input.type->element;
+  }
+  for (const auto& [name, tensor] : inputs) values.emplace(name, tensor);
+  Texts texts = *texts_;
+  std::vector<Tensor> tensors;
+  for (const Value& result : run_values(values, texts, max_iterations)) {
+    INGOT_CHECK(result.tensor.defined() && result.type != ElementType::text,
+                NotImplemented(path_ + ": outputs that are sequences or strings"));
+    tensors.push_back(result.tensor);
+  }
+  return tensors;
+}
+
+Values Graph::run_values(const std::map<std::string, Value>& inputs, Texts& texts,
+                         std::int64_t max_iterations) const {
   const std::set<std::string> missing = unsupported();
   INGOT_CHECK(missing.empty(),
               NotImplemented(fmt::format("{}: operators {}", path_, fmt::join(missing, ", "))));
   check_inputs(inputs);
   const NoGrad no_grad;
-  const auto nothing_around = [](const std::string&) { return Tensor(); };
-  RunBudget budget{max_iterations};
-  std::vector<Tensor> results = run_nodes(inputs, nothing_around, budget);
-  for (Tensor& result : results) result = to(result, kCpu);
+  const auto nothing_around = [](const std::string&) { return Value(); };
+  RunState state{.iterations = max_iterations, .texts = std::move(texts)};
+  Values results = run_nodes(inputs, nothing_around, state);
+  for (Value& result : results) {
+    if (result.tensor.defined()) result.tensor = to(result.tensor, kCpu);
+  }
+  texts = std::move(state.texts);
   return results;
 }
 
-std::vector<Tensor> Graph::run_inside(std::span<const Tensor> inputs, Scope around, RunBudget& budget) const {
-  std::map<std::string, Tensor> values;
+Values Graph::run_inside(std::span<const Value> inputs, Scope around, RunState& state) const {
+  std::map<std::string, Value> values;
   for (std::size_t i = 0; i < inputs_.size(); ++i) values[inputs_[i].name] = inputs[i];
-  return run_nodes(std::move(values), around, budget);
+  return run_nodes(std::move(values), around, state);
 }
 
-std::vector<Tensor> Graph::run_nodes(std::map<std::string, Tensor> values, Scope around,
-                                     RunBudget& budget) const {
+Values Graph::run_nodes(std::map<std::string, Value> values, Scope around, RunState& state) const {
   const auto value = [&](const std::string& name) {
-    if (name.empty()) return Tensor();
+    if (name.empty()) return Value();
     if (const auto made = values.find(name); made != values.end()) return made->second;
     const auto stored = initializers_.find(name);
     return stored != initializers_.end() ? stored->second : around(name);
   };
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
-    const OpRow& op = *find_op(node.op);
-    std::vector<Tensor> arguments;
+    const OpRow& op = *find_op(node);
+    Values arguments;
     for (const std::string& name : node.inputs) arguments.push_back(value(name));
     const std::size_t there = inputs_on_device(op, arguments, device_);
     for (std::size_t k = 0; k < arguments.size() && op.on_device != kOnlyShapes; ++k) {
       const Device place = k < there ? device_ : kCpu;
-      if (!arguments[k].defined() || arguments[k].device() == place) continue;
-      arguments[k] = to(arguments[k], place);
+      Tensor& tensor = arguments[k].tensor;
+      if (!tensor.defined() || tensor.device() == place) continue;
+      tensor = to(tensor, place);
       // Whoever reads it next most likely wants it there, too.
       if (const auto made = values.find(node.inputs[k]); made != values.end()) made->second = arguments[k];
     }
-    const OpCall call(node, arguments, opset_, value, budget);
-    const std::vector<Tensor> results = run_node(op, call);
+    const OpCall call(node, arguments, opset_, value, state);
+    const Values results = run_node(op, call);
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       if (node.outputs[k].empty()) continue;
       if (k >= results.size()) call.refuse(fmt::format("output {}", k));
@@ -302,7 +390,8 @@ std::vector<Tensor> Graph::run_nodes(std::map<std::string, Tensor> values, Scope
     }
     for (const std::string& name : last_uses_[i]) values.erase(name);
   }
-  std::vector<Tensor> results;
+  Values results;
+  results.reserve(outputs_.size());
   for (const ValueInfo& output : outputs_) results.push_back(value(output.name));
   return results;
 }

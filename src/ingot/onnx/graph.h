@@ -20,8 +20,9 @@ namespace ingot::onnx {
 /// An input or output as the file declares it. A dimension is -1 where it is open; `axes` then may name it.
 struct ValueInfo {
   std::string name;
-  std::optional<DType> dtype;
-  std::string stored_as;  ///< "FLOAT", "INT64", ..., or "sequence" and the like
+  std::optional<StoredType> type;  ///< of a tensor's elements; nothing where Ingot cannot carry them
+  bool is_tensor = true;           ///< else a sequence or an optional
+  std::string stored_as;           ///< "FLOAT", "INT64", ..., or "sequence" and the like
   std::vector<std::int64_t> shape;
   std::vector<std::string> axes;
 };
@@ -51,12 +52,19 @@ class Graph {
   /// results are the outputs, in order, on the host. Values are freed after their last use. NotImplemented
   /// names what Ingot lacks, before anything runs. All loops together take at most `max_iterations`; Error
   /// names the one that wants more.
+  /// An output that is no tensor is NotImplemented; one of a type that Ingot has no dtype for is in its
+  /// carrier's.
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs,
                           std::int64_t max_iterations = kMaxIterations) const;
+  /// The same for values of every kind. `texts`: what their strings' numbers stand for, before and after.
+  Values run_values(const std::map<std::string, Value>& inputs, Texts& texts,
+                    std::int64_t max_iterations = kMaxIterations) const;
+  /// The strings that the graph holds: those of its inputs are numbered after them.
+  const Texts& texts() const { return *texts_; }
   static constexpr std::int64_t kMaxIterations = 1'000'000;
 
   /// Of a graph inside a node: runs it on `inputs`, in order, and on what it reads of the graph around it.
-  std::vector<Tensor> run_inside(std::span<const Tensor> inputs, Scope around, RunBudget& budget) const;
+  Values run_inside(std::span<const Value> inputs, Scope around, RunState& state) const;
   /// The values that a graph inside a node reads of the one around it.
   const std::set<std::string>& captured() const { return captured_; }
 
@@ -65,8 +73,9 @@ class Graph {
   friend class GraphReader;  // which makes them from a file's messages
   void plan(bool inside);
   void place_initializers();
-  void check_inputs(const std::map<std::string, Tensor>& inputs) const;
-  std::vector<Tensor> run_nodes(std::map<std::string, Tensor> values, Scope around, RunBudget& budget) const;
+  void check_inputs(const std::map<std::string, Value>& inputs) const;
+  void check_input(const ValueInfo& input, const Value& given) const;
+  Values run_nodes(std::map<std::string, Value> values, Scope around, RunState& state) const;
 
   std::shared_ptr<const OnnxFile> file_;
   std::string path_, producer_;
@@ -75,7 +84,8 @@ class Graph {
   std::int64_t ir_version_ = 0;
   std::vector<ValueInfo> inputs_, outputs_;
   std::vector<Node> nodes_;
-  std::map<std::string, Tensor> initializers_;
+  std::map<std::string, Value> initializers_;
+  std::shared_ptr<Texts> texts_;  // one for a file
   std::set<std::string> captured_;
   std::vector<std::vector<std::string>> last_uses_;  // values that node i is the last to read
 };

@@ -27,7 +27,7 @@ std::vector<std::int64_t> checked(const OpCall& call, const Tensor& indices, std
   return values;
 }
 
-std::vector<Tensor> gather_slices(const OpCall& call) {
+Values gather_slices(const OpCall& call) {
   const Tensor &x = call.in(0), &indices = call.in(1);
   const int axis = call.axis("axis", 0, x.rank());
   const std::vector<std::int64_t> ids = checked(call, indices, x.dim(axis));
@@ -39,7 +39,7 @@ std::vector<Tensor> gather_slices(const OpCall& call) {
   return {reshape(chosen, to_shape(dims))};
 }
 
-std::vector<Tensor> gather_elements(const OpCall& call) {
+Values gather_elements(const OpCall& call) {
   Tensor x = call.in(0);
   const Tensor& indices = call.in(1);
   const int axis = call.axis("axis", 0, x.rank());
@@ -84,7 +84,7 @@ std::vector<std::int64_t> nd_offsets(const OpCall& call, const Tensor& x, const 
   return offsets;
 }
 
-std::vector<Tensor> gather_nd(const OpCall& call) {
+Values gather_nd(const OpCall& call) {
   const Tensor &x = call.in(0), &indices = call.in(1, 1);
   std::int64_t slice = 1;
   const std::int64_t batch = call.integer("batch_dims", 0);
@@ -148,7 +148,7 @@ class Writer {
   std::vector<double> values_, updates_;
 };
 
-std::vector<Tensor> scatter_elements(const OpCall& call) {
+Values scatter_elements(const OpCall& call) {
   const Tensor &x = call.in(0), &indices = call.in(1), &updates = call.in(2);
   const int axis = call.axis("axis", 0, x.rank());
   INGOT_CHECK(indices.shape() == updates.shape() && indices.rank() == x.rank(),
@@ -196,7 +196,7 @@ Tensor with_slices(const Tensor& x, const Tensor& updates, const std::vector<std
   return result;
 }
 
-std::vector<Tensor> scatter_nd(const OpCall& call) {
+Values scatter_nd(const OpCall& call) {
   const Tensor &x = call.in(0), &updates = call.in(2);
   std::int64_t slice = 1;
   const std::vector<std::int64_t> offsets = nd_offsets(call, x, call.in(1, 1), 0, slice);
@@ -211,7 +211,7 @@ std::vector<Tensor> scatter_nd(const OpCall& call) {
   return {writer.result()};
 }
 
-std::vector<Tensor> non_zero(const OpCall& call) {
+Values non_zero(const OpCall& call) {
   const Tensor& x = call.in(0);
   const std::vector<double> values = as_doubles(x);
   const std::vector<std::int64_t> strides = strides_of(x.shape());
@@ -226,7 +226,7 @@ std::vector<Tensor> non_zero(const OpCall& call) {
   return {Tensor::from(places, {x.rank(), static_cast<std::int64_t>(found.size())})};
 }
 
-std::vector<Tensor> compress(const OpCall& call) {
+Values compress(const OpCall& call) {
   Tensor x = call.in(0);
   int axis = 0;
   if (call.has_attribute("axis")) {
@@ -242,7 +242,7 @@ std::vector<Tensor> compress(const OpCall& call) {
   return {index_select(x, axis, Tensor::from(chosen, {static_cast<std::int64_t>(chosen.size())}))};
 }
 
-std::vector<Tensor> one_hot_of(const OpCall& call) {
+Values one_hot_of(const OpCall& call) {
   const Tensor &indices = call.in(0), &values = call.in(2);
   const double given = call.number_in(1);  // of any type, as the operator allows
   INGOT_CHECK(given >= 1 && given <= static_cast<double>(kMaxElements),
@@ -264,7 +264,7 @@ std::vector<Tensor> one_hot_of(const OpCall& call) {
   })};
 }
 
-std::vector<Tensor> reverse_sequence(const OpCall& call) {
+Values reverse_sequence(const OpCall& call) {
   const Tensor& x = call.in(0);
   const int time = call.axis("time_axis", 0, x.rank()), batch = call.axis("batch_axis", 1, x.rank());
   const std::vector<std::int64_t> lengths = call.integers_in(1), strides = strides_of(x.shape());
@@ -321,7 +321,7 @@ Distinct distinct_slices(const std::vector<T>& values, std::size_t count, std::s
   return found;
 }
 
-std::vector<Tensor> unique(const OpCall& call) {
+Values unique(const OpCall& call) {
   Tensor x = call.in(0);
   const bool whole = !call.has_attribute("axis"), sorted = call.integer("sorted", 1) != 0;
   if (whole) x = reshape(contiguous(x), {x.numel()});
@@ -339,17 +339,17 @@ std::vector<Tensor> unique(const OpCall& call) {
           list(found.counts)};
 }
 
-constexpr std::array kIndexOps = {OpRow{"Compress", compress},
-                                  OpRow{"Gather", gather_slices, 1},
-                                  OpRow{"GatherElements", gather_elements, 1},
-                                  OpRow{"GatherND", gather_nd},
-                                  OpRow{"NonZero", non_zero},
-                                  OpRow{"OneHot", one_hot_of},
-                                  OpRow{"ReverseSequence", reverse_sequence},
-                                  OpRow{"Scatter", scatter_elements},
-                                  OpRow{"ScatterElements", scatter_elements},
-                                  OpRow{"ScatterND", scatter_nd, kEveryInput},
-                                  OpRow{"Unique", unique}};
+constexpr std::array kIndexOps = {OpRow{"Compress", compress, 0, 0},
+                                  OpRow{"Gather", gather_slices, 1, 0},
+                                  OpRow{"GatherElements", gather_elements, 1, 0},
+                                  OpRow{"GatherND", gather_nd, 0, 0},
+                                  OpRow{"NonZero", non_zero, 0, kOwnTypes},
+                                  OpRow{"OneHot", one_hot_of, 0, 2},
+                                  OpRow{"ReverseSequence", reverse_sequence, 0, 0},
+                                  OpRow{"Scatter", scatter_elements, 0, 0},
+                                  OpRow{"ScatterElements", scatter_elements, 0, 0},
+                                  OpRow{"ScatterND", scatter_nd, kEveryInput, 0},
+                                  OpRow{"Unique", unique, 0, 0}};
 
 }  // namespace
 

@@ -25,12 +25,36 @@
 namespace ingot::onnx {
 namespace {
 
-/// One or two spatial axes, already padded.
+/// Three spatial axes, already padded: for each slice of the filters along the first of them a convolution
+/// over the other two, summed.
+Tensor convolve_volume(const OpCall& call, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       const Window& w, std::int64_t groups) {
+  const std::int64_t reach = (w.kernel[0] - 1) * w.dilations[0] + 1;
+  INGOT_CHECK(x.dim(2) >= reach, DimensionMismatch(call.where() + ": the filters are larger than the input"));
+  const std::int64_t places = (x.dim(2) - reach) / w.strides[0] + 1;
+  Tensor total;
+  for (std::int64_t i = 0; i < w.kernel[0]; ++i) {
+    const std::int64_t first = i * w.dilations[0];
+    const Tensor slices =
+        transpose(slice(x, 2, first, first + (places - 1) * w.strides[0] + 1, w.strides[0]), 1, 2);
+    const Tensor maps = reshape(contiguous(slices), {x.dim(0) * places, x.dim(1), x.dim(3), x.dim(4)});
+    const Tensor part = conv2d(maps, contiguous(select(weight, 2, i)), i == 0 ? bias : Tensor(),
+                               {.stride = {w.strides[1], w.strides[2]},
+                                .dilation = {w.dilations[1], w.dilations[2]},
+                                .groups = groups});
+    total = total.defined() ? add(total, part) : part;
+  }
+  const Tensor stacked = reshape(total, {x.dim(0), places, weight.dim(0), total.dim(2), total.dim(3)});
+  return contiguous(transpose(stacked, 1, 2));
+}
+
+/// One to three spatial axes, already padded.
 Tensor convolve(const OpCall& call, const Tensor& x, const Tensor& weight, const Tensor& bias,
                 const Window& w, std::int64_t groups) {
   if (x.rank() == 3) {
     return conv1d(x, weight, bias, {.stride = w.strides[0], .dilation = w.dilations[0], .groups = groups});
   }
+  if (x.rank() == 5) return convolve_volume(call, x, weight, bias, w, groups);
   if (x.rank() != 4) call.refuse("convolution over " + std::to_string(x.rank() - 2) + " axes");
   return conv2d(x, weight, bias,
                 {.stride = {w.strides[0], w.strides[1]},
@@ -60,7 +84,7 @@ Tensor convolution(const OpCall& call, const Tensor& x, const Tensor& weight, co
 
 namespace {
 
-std::vector<Tensor> plain_convolution(const OpCall& call) {
+Values plain_convolution(const OpCall& call) {
   return {convolution(call, call.in(0), call.in(1), call.optional(2))};
 }
 
@@ -136,7 +160,7 @@ Tensor fitted(Tensor y, const std::vector<TransposedAxis>& axes) {
   return all_there ? y : pad_with(y, missing);
 }
 
-std::vector<Tensor> transposed_convolution(const OpCall& call) {
+Values transposed_convolution(const OpCall& call) {
   const Tensor &x = call.in(0), &weight = call.in(1);
   INGOT_CHECK(x.rank() == weight.rank() && x.rank() > 2,
               DimensionMismatch(call.where() + ": ranks of x and weight"));
@@ -167,13 +191,30 @@ std::vector<Tensor> transposed_convolution(const OpCall& call) {
   return {add(y, bias)};
 }
 
-std::vector<Tensor> batch_normalization(const OpCall& call) {
-  if (call.integer("training_mode", 0) != 0) call.refuse("training mode");
+/// By the batch itself: with the running mean and variance that follow, which are those of the batch,
+/// weighted by 1 - momentum.
+Values train_batch_norm(const OpCall& call) {
+  const Tensor& x = call.in(0, 2);
+  Axes axes{0};
+  for (int i = 2; i < x.rank(); ++i) axes.push_back(i);
+  const double momentum = call.number("momentum", 0.9F);
+  const Tensor mean_now = mean(x, axes), var_now = var(x, axes, 0);
+  const auto running = [&](std::size_t i, const Tensor& now) {
+    return to(add(scale(to(call.in(i), now.dtype()), momentum), scale(now, 1 - momentum)),
+              call.in(i).dtype());
+  };
+  return {batch_norm(x, call.in(1), call.in(2), mean_now, var_now,
+                     {.training = false, .eps = call.number("epsilon", 1e-5F)}),
+          running(3, mean_now), running(4, var_now)};
+}
+
+Values batch_normalization(const OpCall& call) {
+  if (call.integer("training_mode", 0) != 0) return train_batch_norm(call);
   return {batch_norm(call.in(0), call.in(1), call.in(2), call.in(3), call.in(4),
                      {.training = false, .eps = call.number("epsilon", 1e-5F)})};
 }
 
-std::vector<Tensor> layer_normalization(const OpCall& call) {
+Values layer_normalization(const OpCall& call) {
   const Tensor& x = call.in(0);
   const int axis = call.axis("axis", -1, x.rank());
   std::int64_t rows = 1;
@@ -187,36 +228,43 @@ std::vector<Tensor> layer_normalization(const OpCall& call) {
                                     {width}))
                : w;
   };
-  std::vector<Tensor> outputs{
+  Values outputs{
       reshape(layer_norm(flat, flat_weight(call.in(1)), flat_weight(call.optional(2)), eps), x.shape())};
   if (call.output_count() > 1) {
     Shape shape = x.shape();
     for (int i = axis; i < x.rank(); ++i) shape[i] = 1;
-    outputs.push_back(reshape(mean(flat, {-1}), shape));
-    outputs.push_back(reshape(rsqrt(var(flat, {-1}, 0) + eps), shape));
+    outputs.emplace_back(reshape(mean(flat, {-1}), shape));
+    outputs.emplace_back(reshape(rsqrt(var(flat, {-1}, 0) + eps), shape));
   }
   return outputs;
 }
 
-std::vector<Tensor> rms_normalization(const OpCall& call) {
+Values rms_normalization(const OpCall& call) {
   const Tensor& x = call.in(0);
-  if (call.axis("axis", -1, x.rank()) != x.rank() - 1) call.refuse("normalises more than the last axis");
-  return {rms_norm(x, call.in(1), call.number("epsilon", 1e-5F))};
+  const int axis = call.axis("axis", -1, x.rank());
+  const float eps = call.number("epsilon", 1e-5F);
+  if (axis == x.rank() - 1) return {rms_norm(x, call.in(1), eps)};
+  std::int64_t width = 1;
+  for (int i = axis; i < x.rank(); ++i) width *= x.dim(i);
+  const Shape normalized(x.dims().subspan(static_cast<std::size_t>(axis)));
+  const Tensor weight = contiguous(reshape(broadcast_to(call.in(1), normalized), {width}));
+  const std::int64_t rows = width == 0 ? 0 : x.numel() / width;
+  return {reshape(rms_norm(reshape(x, {rows, width}), weight, eps), x.shape())};
 }
 
-std::vector<Tensor> instance_normalization(const OpCall& call) {
+Values instance_normalization(const OpCall& call) {
   const Tensor& x = call.in(0, 2);
   return {group_norm(x, call.in(1), call.in(2), {.groups = x.dim(1), .eps = call.number("epsilon", 1e-5F)})};
 }
 
-std::vector<Tensor> group_normalization(const OpCall& call) {
+Values group_normalization(const OpCall& call) {
   if (call.opset() < 21) call.refuse("weights for each group (before operator set 21)");
   return {group_norm(call.in(0), call.in(1), call.in(2),
                      {.groups = call.integer("num_groups", 1), .eps = call.number("epsilon", 1e-5F)})};
 }
 
 /// x / (bias + alpha / size · Σ x² over `size` channels around)^beta (Krizhevsky et al. 2012).
-std::vector<Tensor> local_response_norm(const OpCall& call) {
+Values local_response_norm(const OpCall& call) {
   const Tensor& x = call.in(0, 2);
   const std::int64_t size = call.integer("size", 1), channels = x.dim(1);
   INGOT_CHECK(size > 0 && size <= kMaxElements,
@@ -233,10 +281,21 @@ std::vector<Tensor> local_response_norm(const OpCall& call) {
   return {mul(x, pow(concat(sums, 1) * (alpha / static_cast<double>(size)) + bias, -beta))};
 }
 
-std::vector<Tensor> mean_variance_norm(const OpCall& call) {
+Values mean_variance_norm(const OpCall& call) {
   const Tensor& x = call.in(0);
   const Axes axes = call.axes_of(call.integers("axes", {0, 2, 3}), x.rank());
   return {div(sub(x, mean(x, axes, true)), sqrt(var(x, axes, 0, true)) + 1e-9)};
+}
+
+/// Zero where all of an axis is.
+Values lp_normalization(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  const std::int64_t p = call.integer("p", 2);
+  if (p != 1 && p != 2) call.refuse("p = " + std::to_string(p));
+  const Axes axes{call.axis("axis", -1, x.rank())};
+  const Tensor norm = p == 1 ? sum(abs(x), axes, true) : sqrt(sum(square(x), axes, true));
+  const Tensor zero = to(Tensor::scalar(0), x.dtype());
+  return {where(equal(norm, zero), zero, div(x, norm))};
 }
 
 constexpr std::array kLayerOps = {OpRow{"BatchNormalization", batch_normalization, kEveryInput},
@@ -245,6 +304,7 @@ constexpr std::array kLayerOps = {OpRow{"BatchNormalization", batch_normalizatio
                                   OpRow{"GroupNormalization", group_normalization, kEveryInput},
                                   OpRow{"InstanceNormalization", instance_normalization, kEveryInput},
                                   OpRow{"LRN", local_response_norm, kEveryInput},
+                                  OpRow{"LpNormalization", lp_normalization},
                                   OpRow{"LayerNormalization", layer_normalization, kEveryInput},
                                   OpRow{"MeanVarianceNormalization", mean_variance_norm, kEveryInput},
                                   OpRow{"RMSNormalization", rms_normalization, kEveryInput}};

@@ -45,11 +45,11 @@ Tensor negative_log_likelihood(const OpCall& call, const Tensor& log_probabiliti
   return from_doubles({reduction == "sum" ? total : total / total_weight}, {}, log_probabilities.dtype());
 }
 
-std::vector<Tensor> nll_loss(const OpCall& call) {
+Values nll_loss(const OpCall& call) {
   return {negative_log_likelihood(call, call.in(0, 2), call.in(1), call.optional(2))};
 }
 
-std::vector<Tensor> softmax_cross_entropy(const OpCall& call) {
+Values softmax_cross_entropy(const OpCall& call) {
   const Tensor& scores = call.in(0, 2);
   const int last = scores.rank() - 1;
   const Tensor logs = contiguous(transpose(log_softmax(contiguous(transpose(scores, 1, last))), 1, last));

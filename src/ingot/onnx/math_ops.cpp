@@ -27,14 +27,20 @@ Tensor placed(const OpCall& call, const Tensor& a, Tensor b) {
 
 /// Floats and i64 as they are; other whole numbers through i64 (they wrap when they come back).
 template <Binary op>
-std::vector<Tensor> arithmetic(const OpCall& call) {
+Values arithmetic(const OpCall& call) {
   const Tensor& a = call.in(0);
   const Tensor b = placed(call, a, call.in(1));
-  if (is_floating_point(a.dtype()) || a.dtype() == DType::i64) return {op(a, b)};
-  return {to(op(to(a, DType::i64), to(b, DType::i64)), a.dtype())};
+  if (call.is_of(0, ElementType::plain) && (is_floating_point(a.dtype()) || a.dtype() == DType::i64)) {
+    return {op(a, b)};
+  }
+  const Tensor y = op(to(a, DType::i64), to(b, DType::i64));
+  return {call.is_of(0, ElementType::plain) ? to(y, a.dtype())
+                                            : to(wrapped_to(y, call.value_in(0).type), a.dtype())};
 }
 
-std::vector<Tensor> divide(const OpCall& call) {
+bool is_unsigned_64(const OpCall& call) { return call.is_of(0, ElementType::u64); }
+
+Values divide(const OpCall& call) {
   const Tensor& a = call.in(0);
   const Tensor b = placed(call, a, call.in(1));
   if (is_floating_point(a.dtype())) return {div(a, b)};
@@ -42,22 +48,31 @@ std::vector<Tensor> divide(const OpCall& call) {
       a, b,
       [&](std::int64_t x, std::int64_t y) {
         INGOT_CHECK(y != 0, Error(call.where() + ": division by zero"));
+        if (is_unsigned_64(call))
+          return static_cast<std::int64_t>(static_cast<std::uint64_t>(x) / static_cast<std::uint64_t>(y));
         return y == -1 ? static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x)) : x / y;
       },
       "Div")};
 }
 
-std::vector<Tensor> modulo(const OpCall& call) {
+Values modulo(const OpCall& call) {
   const Tensor& a = call.in(0);
   const bool truncate = call.integer("fmod", 0) != 0;
   if (is_floating_point(a.dtype())) {
     return {zip_values(
-        a, call.in(1), [](double x, double y) { return std::fmod(x, y); }, "Mod")};
+        a, call.in(1),
+        [&](double x, double y) {
+          const double rest = std::fmod(x, y);
+          return !truncate && rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+        },
+        "Mod")};
   }
   return {zip_integers(
       a, call.in(1),
       [&](std::int64_t x, std::int64_t y) {
         INGOT_CHECK(y != 0, Error(call.where() + ": division by zero"));
+        if (is_unsigned_64(call))
+          return static_cast<std::int64_t>(static_cast<std::uint64_t>(x) % static_cast<std::uint64_t>(y));
         if (y == -1) return std::int64_t{0};
         const std::int64_t rest = x % y;
         return !truncate && rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
@@ -65,39 +80,57 @@ std::vector<Tensor> modulo(const OpCall& call) {
       "Mod")};
 }
 
-std::vector<Tensor> power(const OpCall& call) {
+/// x^n of whole numbers, which wraps as their products do.
+std::int64_t whole_power(std::int64_t x, std::int64_t n) {
+  if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 == 0 ? 1 : -1) : 0;
+  std::uint64_t result = 1, base = static_cast<std::uint64_t>(x);
+  for (; n > 0; n /= 2, base *= base) {
+    if (n % 2 != 0) result *= base;
+  }
+  return static_cast<std::int64_t>(result);
+}
+
+Values power(const OpCall& call) {
   const Tensor& a = call.in(0);
   const Tensor b = placed(call, a, call.in(1));
   if (b.numel() == 1 && is_floating_point(a.dtype())) {
     const Shape shape = broadcast_shapes(a.shape(), b.shape(), "Pow");
     return {broadcast_to(pow(a, as_doubles(b)[0]), shape)};
   }
+  if (is_integer(a.dtype()) && is_integer(b.dtype())) {
+    const Tensor y = zip_integers(
+        to(a, DType::i64), b, [](std::int64_t x, std::int64_t y) { return whole_power(x, y); }, "Pow");
+    const ElementType type = call.value_in(0).type;
+    return {to(type == ElementType::plain ? y : wrapped_to(y, type), a.dtype())};
+  }
   return {zip_values(
       a, b, [](double x, double y) { return std::pow(x, y); }, "Pow")};
 }
 
-std::vector<Tensor> shift(const OpCall& call) {
-  const bool left = call.text("direction", "") == "LEFT";
-  return {zip_integers(
-      call.in(0), call.in(1),
-      [&](std::int64_t x, std::int64_t y) {
-        const auto bits = static_cast<std::uint64_t>(x);
-        if (y < 0 || y > 63) return std::int64_t{0};
-        return static_cast<std::int64_t>(left ? bits << y : bits >> y);
-      },
-      "BitShift")};
-}
-
 /// A function that the ops have, on floats; whole numbers through f64.
 template <Tensor (*op)(const Tensor&)>
-std::vector<Tensor> unary(const OpCall& call) {
+Values unary(const OpCall& call) {
   const Tensor& x = call.in(0);
   if (is_floating_point(x.dtype())) return {op(x)};
   return {to(op(to(x, DType::f64)), x.dtype())};
 }
 
+/// A function of whole numbers that has whole values: exact, however large they are.
+template <std::int64_t (*whole)(std::int64_t), Tensor (*op)(const Tensor&)>
+Values exact(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  if (!is_integer(x.dtype())) return unary<op>(call);
+  std::vector<std::int64_t> values = as_integers(x);
+  for (std::int64_t& v : values) v = whole(v);
+  return {from_integers(values, x.shape(), x.dtype())};
+}
+std::int64_t whole_neg(std::int64_t x) { return static_cast<std::int64_t>(-static_cast<std::uint64_t>(x)); }
+std::int64_t whole_abs(std::int64_t x) { return x < 0 ? whole_neg(x) : x; }
+std::int64_t whole_sign(std::int64_t x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
+std::int64_t whole_relu(std::int64_t x) { return x > 0 ? x : 0; }
+
 template <double (*f)(double)>
-std::vector<Tensor> mapped(const OpCall& call) {
+Values mapped(const OpCall& call) {
   return {map_values(call.in(0), f)};
 }
 
@@ -113,38 +146,36 @@ double fn_acosh(double x) { return std::acosh(x); }
 double fn_atanh(double x) { return std::atanh(x); }
 double fn_softsign(double x) { return x / (1 + std::abs(x)); }
 
-std::vector<Tensor> elu_of(const OpCall& call) { return {elu(call.in(0), call.number("alpha", 1))}; }
-std::vector<Tensor> celu(const OpCall& call) {
+Values elu_of(const OpCall& call) { return {elu(call.in(0), call.number("alpha", 1))}; }
+Values celu(const OpCall& call) {
   const double alpha = call.number("alpha", 1);
   return {scale(elu(scale(call.in(0), 1 / alpha)), alpha)};
 }
-std::vector<Tensor> selu(const OpCall& call) {
+Values selu(const OpCall& call) {
   const double alpha = call.number("alpha", 1.67326319217681884765625F);
   const double gamma = call.number("gamma", 1.05070102214813232421875F);
   return {scale(elu(call.in(0), alpha), gamma)};
 }
-std::vector<Tensor> leaky_relu_of(const OpCall& call) {
-  return {leaky_relu(call.in(0), call.number("alpha", 0.01F))};
-}
-std::vector<Tensor> thresholded_relu(const OpCall& call) {
+Values leaky_relu_of(const OpCall& call) { return {leaky_relu(call.in(0), call.number("alpha", 0.01F))}; }
+Values thresholded_relu(const OpCall& call) {
   const double alpha = call.number("alpha", 1);
   return {map_values(call.in(0), [=](double x) { return x > alpha ? x : 0; })};
 }
-std::vector<Tensor> hard_sigmoid(const OpCall& call) {
+Values hard_sigmoid(const OpCall& call) {
   const double alpha = call.number("alpha", 0.2F), beta = call.number("beta", 0.5F);
   return {clamp(scale(call.in(0), alpha, beta), 0, 1)};
 }
-std::vector<Tensor> hard_swish(const OpCall& call) {
+Values hard_swish(const OpCall& call) {
   const Tensor& x = call.in(0);
   return {mul(x, clamp(scale(x, 1.0 / 6, 0.5), 0, 1))};
 }
-std::vector<Tensor> shrink(const OpCall& call) {
+Values shrink(const OpCall& call) {
   const double bias = call.number("bias", 0), lambda = call.number("lambd", 0.5F);
   return {map_values(call.in(0), [=](double x) {
     return x < -lambda ? x + bias : x > lambda ? x - bias : 0;
   })};
 }
-std::vector<Tensor> prelu(const OpCall& call) {
+Values prelu(const OpCall& call) {
   const Tensor& x = call.in(0);
   Tensor slopes = call.in(1);
   if (call.opset() < 7 && slopes.numel() > 1) {  // one for each channel, on axis 1
@@ -156,13 +187,76 @@ std::vector<Tensor> prelu(const OpCall& call) {
   }
   return {add(relu(x), mul(neg(relu(neg(x))), slopes))};
 }
-std::vector<Tensor> gelu(const OpCall& call) {
+Values gelu(const OpCall& call) {
   const Tensor& x = call.in(0);
   return {call.text("approximate", "none") == "tanh" ? gelu_tanh(x) : gelu_erf(x)};
 }
 
-std::vector<Tensor> clip(const OpCall& call) {
+/// Any number of operands, two by two. `whole`: of whole numbers, exact.
+template <double (*f)(double, double), std::int64_t (*whole)(const OpCall&, std::int64_t, std::int64_t),
+          Binary op>
+Tensor fold_inputs(const OpCall& call) {
+  const char* where = call.node().op.c_str();
+  Tensor result = call.in(0);
+  for (std::size_t i = 1; i < call.input_count(); ++i) {
+    const Tensor& next = call.in(i);
+    if (is_integer(result.dtype())) {
+      result = zip_integers(
+          result, next, [&](std::int64_t a, std::int64_t b) { return whole(call, a, b); }, where);
+    } else {
+      result = result.dtype() == DType::f32 ? op(result, next) : zip_values(result, next, f, where);
+    }
+  }
+  return result;
+}
+template <double (*f)(double, double), std::int64_t (*whole)(const OpCall&, std::int64_t, std::int64_t),
+          Binary op>
+Values folded(const OpCall& call) {
+  return {fold_inputs<f, whole, op>(call)};
+}
+
+bool is_less(const OpCall& call, std::int64_t a, std::int64_t b) {
+  return is_unsigned_64(call) ? static_cast<std::uint64_t>(a) < static_cast<std::uint64_t>(b) : a < b;
+}
+std::int64_t whole_max(const OpCall& call, std::int64_t a, std::int64_t b) {
+  return is_less(call, a, b) ? b : a;
+}
+std::int64_t whole_min(const OpCall& call, std::int64_t a, std::int64_t b) {
+  return is_less(call, a, b) ? a : b;
+}
+std::int64_t whole_add(const OpCall& /*call*/, std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+/// Of whole numbers, exactly.
+Tensor clip_whole(const OpCall& call, const Tensor& x) {
+  std::vector<std::int64_t> values = as_integers(x);
+  const auto bound = [&](std::size_t i) { return as_integers(call.in(i, 0, 1)).front(); };
+  if (call.has(1)) {
+    const std::int64_t low = bound(1);
+    for (std::int64_t& v : values) v = whole_max(call, v, low);
+  }
+  if (call.has(2)) {
+    const std::int64_t high = bound(2);
+    for (std::int64_t& v : values) v = whole_min(call, v, high);
+  }
+  return from_integers(values, x.shape(), x.dtype());
+}
+
+Values swish(const OpCall& call) {
   const Tensor& x = call.in(0);
+  const float alpha = call.number("alpha", 1);
+  return {alpha == 1 ? silu(x) : mul(x, sigmoid(scale(x, alpha)))};
+}
+Values swiglu(const OpCall& call) {
+  const Tensor& gate = call.in(0);
+  INGOT_CHECK(gate.shape() == call.in(1).shape(),
+              ShapeMismatch(call.where(), gate.shape().to_vector(), call.in(1).shape().to_vector()));
+  return {mul(swish(call)[0].tensor, call.in(1))};
+}
+
+Values clip(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  if (is_integer(x.dtype()) && call.opset() >= 11) return {clip_whole(call, x)};
   double low = -std::numeric_limits<double>::infinity(), high = -low;
   if (call.opset() < 11) {
     low = call.number("min", static_cast<float>(low));
@@ -175,32 +269,21 @@ std::vector<Tensor> clip(const OpCall& call) {
   return {map_values(x, [=](double v) { return std::min(std::max(v, low), high); })};
 }
 
-/// Any number of operands, two by two.
-template <double (*f)(double, double), Binary op>
-std::vector<Tensor> folded(const OpCall& call) {
-  Tensor result = call.in(0);
-  for (std::size_t i = 1; i < call.input_count(); ++i) {
-    const Tensor& next = call.in(i);
-    result =
-        result.dtype() == DType::f32 ? op(result, next) : zip_values(result, next, f, call.node().op.c_str());
-  }
-  return {result};
-}
 double fn_max(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); }
 double fn_min(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b); }
 double fn_add(double a, double b) { return a + b; }
 
-std::vector<Tensor> mean_of(const OpCall& call) {
-  return {scale(folded<fn_add, add>(call)[0], 1.0 / static_cast<double>(call.input_count()))};
+Values mean_of(const OpCall& call) {
+  return {scale(fold_inputs<fn_add, whole_add, add>(call), 1.0 / static_cast<double>(call.input_count()))};
 }
 
-std::vector<Tensor> matrix_product(const OpCall& call) {
+Values matrix_product(const OpCall& call) {
   const Tensor &a = call.in(0), &b = call.in(1);
   if (is_floating_point(a.dtype())) return {matmul(a, b)};
   return {to(matmul(to(a, DType::f64), to(b, DType::f64)), a.dtype())};
 }
 
-std::vector<Tensor> gemm(const OpCall& call) {
+Values gemm(const OpCall& call) {
   Tensor a = call.in(0, 2, 2), b = call.in(1, 2, 2);
   const DType dtype = a.dtype();
   if (!is_floating_point(dtype)) a = to(a, DType::f64), b = to(b, DType::f64);
@@ -235,7 +318,7 @@ double determinant_of(std::vector<double> m, std::size_t n) {
 }
 
 /// Of each matrix in [..., n, n].
-std::vector<Tensor> determinant(const OpCall& call) {
+Values determinant(const OpCall& call) {
   const Tensor& x = call.in(0);
   INGOT_CHECK(x.rank() >= 2 && x.dim(-1) == x.dim(-2),
               DimensionMismatch(call.where() + ": " + to_string(x.shape()) + " are no square matrices"));
@@ -252,22 +335,21 @@ std::vector<Tensor> determinant(const OpCall& call) {
   return {from_doubles(results, shape, x.dtype())};
 }
 
-constexpr std::array kMathOps = {OpRow{"Abs", unary<abs>, 1},
+constexpr std::array kMathOps = {OpRow{"Abs", exact<whole_abs, abs>, 1},
                                  OpRow{"Acos", mapped<fn_acos>},
                                  OpRow{"Acosh", mapped<fn_acosh>},
-                                 OpRow{"Add", arithmetic<add>, kEveryInput},
+                                 OpRow{"Add", arithmetic<add>, kEveryInput, 0},
                                  OpRow{"Asin", mapped<fn_asin>},
                                  OpRow{"Asinh", mapped<fn_asinh>},
                                  OpRow{"Atan", mapped<fn_atan>},
                                  OpRow{"Atanh", mapped<fn_atanh>},
-                                 OpRow{"BitShift", shift},
                                  OpRow{"Ceil", unary<ceil>, 1},
                                  OpRow{"Celu", celu, 1},
-                                 OpRow{"Clip", clip, 1},
+                                 OpRow{"Clip", clip, 1, 0},
                                  OpRow{"Cos", unary<cos>, 1},
                                  OpRow{"Cosh", mapped<fn_cosh>},
                                  OpRow{"Det", determinant},
-                                 OpRow{"Div", divide, kEveryInput},
+                                 OpRow{"Div", divide, kEveryInput, 0},
                                  OpRow{"Elu", elu_of, 1},
                                  OpRow{"Erf", unary<erf>, 1},
                                  OpRow{"Exp", unary<exp>, 1},
@@ -279,29 +361,31 @@ constexpr std::array kMathOps = {OpRow{"Abs", unary<abs>, 1},
                                  OpRow{"LeakyRelu", leaky_relu_of, 1},
                                  OpRow{"Log", unary<log>, 1},
                                  OpRow{"MatMul", matrix_product, kEveryInput},
-                                 OpRow{"Max", folded<fn_max, maximum>, kEveryInput},
+                                 OpRow{"Max", folded<fn_max, whole_max, maximum>, kEveryInput, 0},
                                  OpRow{"Mean", mean_of, kEveryInput},
-                                 OpRow{"Min", folded<fn_min, minimum>, kEveryInput},
+                                 OpRow{"Min", folded<fn_min, whole_min, minimum>, kEveryInput, 0},
                                  OpRow{"Mish", unary<mish>, 1},
-                                 OpRow{"Mod", modulo},
-                                 OpRow{"Mul", arithmetic<mul>, kEveryInput},
-                                 OpRow{"Neg", unary<neg>, 1},
+                                 OpRow{"Mod", modulo, 0, 0},
+                                 OpRow{"Mul", arithmetic<mul>, kEveryInput, 0},
+                                 OpRow{"Neg", exact<whole_neg, neg>, 1},
                                  OpRow{"PRelu", prelu, kEveryInput},
-                                 OpRow{"Pow", power, 1},
+                                 OpRow{"Pow", power, 1, 0},
                                  OpRow{"Reciprocal", unary<reciprocal>, 1},
-                                 OpRow{"Relu", unary<relu>, 1},
+                                 OpRow{"Relu", exact<whole_relu, relu>, 1},
                                  OpRow{"Round", unary<round>, 1},
                                  OpRow{"Selu", selu, 1},
                                  OpRow{"Shrink", shrink},
                                  OpRow{"Sigmoid", unary<sigmoid>, 1},
-                                 OpRow{"Sign", unary<sign>, 1},
+                                 OpRow{"Sign", exact<whole_sign, sign>, 1},
                                  OpRow{"Sin", unary<sin>, 1},
                                  OpRow{"Sinh", mapped<fn_sinh>},
                                  OpRow{"Softplus", unary<softplus>, 1},
                                  OpRow{"Softsign", mapped<fn_softsign>},
                                  OpRow{"Sqrt", unary<sqrt>, 1},
-                                 OpRow{"Sub", arithmetic<sub>, kEveryInput},
-                                 OpRow{"Sum", folded<fn_add, add>, kEveryInput},
+                                 OpRow{"Sub", arithmetic<sub>, kEveryInput, 0},
+                                 OpRow{"Sum", folded<fn_add, whole_add, add>, kEveryInput, 0},
+                                 OpRow{"SwiGLU", swiglu, 2},
+                                 OpRow{"Swish", swish, 1},
                                  OpRow{"Tan", mapped<fn_tan>},
                                  OpRow{"Tanh", unary<tanh>, 1},
                                  OpRow{"ThresholdedRelu", thresholded_relu}};

@@ -1,6 +1,7 @@
 #include "ingot/onnx/op.h"
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -16,9 +17,12 @@ namespace {
 const std::map<std::string_view, OpRow>& table() {
   static const auto kTable = [] {
     std::map<std::string_view, OpRow> rows;
-    for (const auto& family : {math_ops(), logic_ops(), reduce_ops(), shape_ops(), index_ops(), create_ops(),
-                               layer_ops(), pool_ops(), resize_ops(), loss_ops(), quantize_ops(),
-                               recurrent_ops(), einsum_ops(), control_ops(), vision_ops(), signal_ops()}) {
+    for (const auto& family :
+         {math_ops(),    logic_ops(),    reduce_ops(), shape_ops(),  index_ops(),     create_ops(),
+          layer_ops(),   pool_ops(),     resize_ops(), loss_ops(),   quantize_ops(),  recurrent_ops(),
+          einsum_ops(),  control_ops(),  vision_ops(), signal_ops(), attention_ops(), linear_attention_ops(),
+          bit_ops(),     sequence_ops(), text_ops(),   random_ops(), roi_ops(),       tabular_ops(),
+          training_ops()}) {
       for (const OpRow& row : family) INGOT_ASSERT(rows.emplace(row.name, row).second);
     }
     return rows;
@@ -31,6 +35,10 @@ const std::map<std::string_view, OpRow>& table() {
 const OpRow* find_op(std::string_view name) {
   const auto found = table().find(name);
   return found == table().end() ? nullptr : &found->second;
+}
+
+const OpRow* find_op(const Node& node) {
+  return node.domain.empty() ? find_op(node.op) : find_op(node.full_name());
 }
 
 std::vector<std::string_view> op_names() {
@@ -47,9 +55,23 @@ void OpCall::refuse(std::string_view what) const {
   throw NotImplemented(fmt::format("{}: {}", where(), what));
 }
 
-const Tensor& OpCall::in(std::size_t i) const {
+const Value& OpCall::value_in(std::size_t i) const {
   INGOT_CHECK(has(i), FormatError(where(), -1, "input", fmt::format("{} is missing", i)));
   return inputs_[i];
+}
+
+const Tensor& OpCall::in(std::size_t i) const {
+  const Value& value = value_in(i);
+  INGOT_CHECK(!value.is_sequence(),
+              FormatError(where(), -1, "input", fmt::format("{} is a sequence, expected a tensor", i)));
+  return value.tensor;
+}
+
+const Values& OpCall::items_in(std::size_t i) const {
+  const Value& value = value_in(i);
+  INGOT_CHECK(value.is_sequence(),
+              FormatError(where(), -1, "input", fmt::format("{} is a tensor, expected a sequence", i)));
+  return *value.items;
 }
 
 const Tensor& OpCall::in(std::size_t i, int least, int most) const {
@@ -99,12 +121,22 @@ float OpCall::number(std::string_view name, float fallback) const {
 std::string OpCall::text(std::string_view name, const std::string& fallback) const {
   return has_attribute(name) ? attribute(name).text : fallback;
 }
-DType OpCall::dtype(std::string_view name, std::int64_t fallback) const {
+StoredType OpCall::stored_type(std::string_view name, std::int64_t fallback) const {
   const std::int64_t type = integer(name, fallback);
   if (type < 0 || type > INT32_MAX) refuse(fmt::format("{} {}", name, type));
-  const std::optional<DType> found = onnx_dtype(static_cast<int>(type));
+  const std::optional<StoredType> found = onnx::stored_type(type);
   if (!found) refuse(fmt::format("{} {}", name, onnx_type_name(static_cast<int>(type))));
   return *found;
+}
+DType OpCall::dtype(std::string_view name, std::int64_t fallback) const {
+  const StoredType found = stored_type(name, fallback);
+  if (found.element != ElementType::plain) refuse(fmt::format("{} {}", name, name_of(found)));
+  return found.dtype;
+}
+RngKey OpCall::random_key() const {
+  constexpr std::uint64_t kStream = 0x6f6e6e78;
+  if (has_attribute("seed")) return {std::bit_cast<std::uint32_t>(number("seed", 0)), kStream};
+  return {state_.draws++, kStream + 1};
 }
 std::vector<std::int64_t> OpCall::integers(std::string_view name, std::vector<std::int64_t> fallback) const {
   return has_attribute(name) ? attribute(name).integers : fallback;
@@ -114,13 +146,15 @@ const Graph& OpCall::graph(std::string_view name) const {
   INGOT_CHECK(found.graph != nullptr, FormatError(where(), -1, std::string(name), "is no graph"));
   return *found.graph;
 }
-std::vector<Tensor> OpCall::run(const Graph& graph, std::span<const Tensor> inputs) const {
+Values OpCall::run(const Graph& graph, std::span<const Value> inputs) const {
   INGOT_CHECK(
       inputs.size() == graph.inputs().size(),
       FormatError(where(), -1, "graph",
                   fmt::format("takes {} inputs, but {} are given", graph.inputs().size(), inputs.size())));
-  std::vector<Tensor> results = graph.run_inside(inputs, scope_, budget_);
-  for (Tensor& result : results) result = to(result, kCpu);
+  Values results = graph.run_inside(inputs, scope_, state_);
+  for (Value& result : results) {
+    if (result.tensor.defined()) result.tensor = to(result.tensor, kCpu);
+  }
   return results;
 }
 std::vector<std::int64_t> OpCall::axes(std::size_t i, int since) const {
@@ -128,7 +162,7 @@ std::vector<std::int64_t> OpCall::axes(std::size_t i, int since) const {
   return has(i) ? integers_in(i) : std::vector<std::int64_t>{};
 }
 void OpCall::take_iteration() const {
-  INGOT_CHECK(--budget_.iterations >= 0,
+  INGOT_CHECK(--state_.iterations >= 0,
               Error(fmt::format("{}: the graph's loops take more iterations than a run may. Is there an end? "
                                 "(--max-iterations allows more)",
                                 where())));

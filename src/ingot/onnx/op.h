@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "ingot/base/parallel.h"
+#include "ingot/base/rng.h"
 #include "ingot/core/tensor.h"
+#include "ingot/onnx/element.h"
+#include "ingot/onnx/value.h"
 
 namespace ingot::onnx {
 
@@ -23,30 +26,35 @@ struct Attribute {
   std::vector<std::int64_t> integers;
   std::vector<float> numbers;
   std::vector<std::string> texts;
-  Tensor tensor;
+  Value value;                         ///< a tensor
   std::shared_ptr<const Graph> graph;  ///< what If, Loop and Scan run
 };
 
-/// What a run of a graph may still use: a loop need not have an end.
-struct RunBudget {
-  std::int64_t iterations;
+/// What the nodes of one run share.
+struct RunState {
+  std::int64_t iterations = 0;  ///< that loops may still take: one need not have an end
+  Texts texts;
+  std::uint64_t draws = 0;  ///< of nodes that draw random numbers without a seed of their own
 };
 
 /// A value of the graph around a node, by its name.
-using Scope = FunctionRef<Tensor(const std::string&)>;
+using Scope = FunctionRef<Value(const std::string&)>;
 
 /// A node of a graph, apart from the file's message. An input named "" is left out.
 struct Node {
   std::string op, domain, name;
   std::vector<std::string> inputs, outputs;
   std::map<std::string, Attribute, std::less<>> attributes;
+
+  /// "Conv", "ai.onnx.ml.LabelEncoder".
+  std::string full_name() const { return domain.empty() ? op : domain + "." + op; }
 };
 
 /// What an operator sees when it runs.
 class OpCall {
  public:
-  OpCall(const Node& node, std::span<const Tensor> inputs, int opset, Scope scope, RunBudget& budget)
-      : node_(node), inputs_(inputs), opset_(opset), scope_(scope), budget_(budget) {}
+  OpCall(const Node& node, std::span<const Value> inputs, int opset, Scope scope, RunState& state)
+      : node_(node), inputs_(inputs), opset_(opset), scope_(scope), state_(state) {}
 
   const Node& node() const { return node_; }
   /// Version of the operator set that the model was written for: meanings changed over time.
@@ -55,12 +63,19 @@ class OpCall {
   std::size_t input_count() const { return inputs_.size(); }
   std::size_t output_count() const { return node_.outputs.size(); }
   bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i].defined(); }
-  /// FormatError naming the node where it is left out.
+  /// FormatError naming the node where it is left out, or is a sequence.
   const Tensor& in(std::size_t i) const;
+  /// The same with its element type, or a sequence.
+  const Value& value_in(std::size_t i) const;
+  /// The values of a sequence; FormatError naming the node for anything else.
+  const Values& items_in(std::size_t i) const;
+  /// The element type of a tensor.
+  StoredType type(std::size_t i) const { return {value_in(i).type, in(i).dtype()}; }
+  bool is_of(std::size_t i, ElementType element) const { return value_in(i).type == element; }
   /// The same; DimensionMismatch naming the node unless it has from `least` to `most` axes.
   const Tensor& in(std::size_t i, int least, int most = kMaxRank) const;
   /// Undefined where it is left out.
-  Tensor optional(std::size_t i) const { return has(i) ? inputs_[i] : Tensor(); }
+  Tensor optional(std::size_t i) const { return has(i) ? in(i) : Tensor(); }
   /// An input of whole numbers (axes, sizes), on the host.
   std::vector<std::int64_t> integers_in(std::size_t i) const;
   /// An input that is one number; DimensionMismatch naming the node where it is none or several.
@@ -71,7 +86,9 @@ class OpCall {
   std::int64_t integer(std::string_view name, std::int64_t fallback) const;
   float number(std::string_view name, float fallback) const;
   std::string text(std::string_view name, const std::string& fallback) const;
-  /// A number of TensorProto.DataType; NotImplemented naming the node for a type that Ingot lacks.
+  /// A number of TensorProto.DataType; NotImplemented naming the node for a type that Ingot lacks, of dtype()
+  /// also for one that it can only carry.
+  StoredType stored_type(std::string_view name, std::int64_t fallback) const;
   DType dtype(std::string_view name, std::int64_t fallback) const;
   std::vector<std::int64_t> integers(std::string_view name, std::vector<std::int64_t> fallback = {}) const;
   const Attribute& attribute(std::string_view name) const;
@@ -80,13 +97,17 @@ class OpCall {
   /// One iteration of a loop; Error naming the node where the run has none left.
   void take_iteration() const;
   /// Its outputs, in order, on the host; `inputs` likewise. It may read values of the graph around the node.
-  std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) const;
+  Values run(const Graph& graph, std::span<const Value> inputs) const;
   /// Axes that were an attribute before operator set `since` and are input `i` from then on.
   std::vector<std::int64_t> axes(std::size_t i, int since) const;
   /// An axis with negatives counted from the end; DimensionMismatch unless it is there.
   int axis(std::string_view name, std::int64_t fallback, int rank) const;
   int axis_of(std::int64_t given, int rank) const;
   std::vector<int> axes_of(const std::vector<std::int64_t>& given, int rank) const;
+
+  Texts& texts() const { return state_.texts; }
+  /// Where the numbers come from that the node draws: from its attribute `seed`, else anew in each call.
+  RngKey random_key() const;
 
   /// The node in messages: "Conv 'features.0'".
   std::string where() const;
@@ -96,13 +117,13 @@ class OpCall {
   void check_single(std::size_t i) const;
 
   const Node& node_;
-  std::span<const Tensor> inputs_;
+  std::span<const Value> inputs_;
   int opset_;
   Scope scope_;
-  RunBudget& budget_;
+  RunState& state_;
 };
 
-using OpFunction = std::vector<Tensor> (*)(const OpCall&);
+using OpFunction = Values (*)(const OpCall&);
 
 /// How many of an operator's first inputs it takes on a device: see OpRow.
 inline constexpr int kEveryInput = 1 << 20, kOnlyShapes = -1;
@@ -114,7 +135,11 @@ struct OpRow {
   /// type that the device computes in; all other inputs are given to it on the host. 0: it works on the host.
   /// kOnlyShapes: it reads no values, so its inputs may be anywhere. Results may be on either.
   int on_device = 0;
+  /// What it makes of element types that Ingot has no dtype for: kPlainTypes: it refuses them; kOwnTypes: it
+  /// says of each output what it is; else the first output has the type of the input of this number.
+  int typed = -1;
 };
+inline constexpr int kPlainTypes = -1, kOwnTypes = -2;
 
 // The families, each in a file of its own. A new operator is a function and a row there.
 std::span<const OpRow> math_ops();
@@ -133,9 +158,20 @@ std::span<const OpRow> einsum_ops();
 std::span<const OpRow> control_ops();
 std::span<const OpRow> vision_ops();
 std::span<const OpRow> signal_ops();
+std::span<const OpRow> attention_ops();
+std::span<const OpRow> linear_attention_ops();
+std::span<const OpRow> bit_ops();
+std::span<const OpRow> sequence_ops();
+std::span<const OpRow> text_ops();
+std::span<const OpRow> random_ops();
+std::span<const OpRow> roi_ops();
+std::span<const OpRow> tabular_ops();
+std::span<const OpRow> training_ops();
 
-/// An operator of the domain "ai.onnx"; null for one that Ingot lacks.
+/// An operator by its name, behind its domain and a dot unless that is "ai.onnx"; null for one that Ingot
+/// lacks.
 const OpRow* find_op(std::string_view name);
+const OpRow* find_op(const Node& node);
 /// All names, sorted.
 std::vector<std::string_view> op_names();
 

@@ -128,7 +128,7 @@ bool next_place(std::vector<std::int64_t>& place, const std::vector<std::int64_t
 }
 
 /// What max_pool gives and, in the second output, where in x that stands: in plain loops.
-std::vector<Tensor> max_pool_with_indices(const OpCall& call) {
+Values max_pool_with_indices(const OpCall& call) {
   const Tensor& x = call.in(0, 3);
   const Window w = read_window(call, x, call.integers("kernel_shape"), call.integer("ceil_mode", 0) != 0);
   const std::vector<std::int64_t> sizes(x.dims().begin() + 2, x.dims().end());
@@ -179,7 +179,7 @@ std::vector<Tensor> max_pool_with_indices(const OpCall& call) {
 
 /// Puts what max_pool took back to where it stood, among zeros. With an output_shape the places are those of
 /// the smaller default shape.
-std::vector<Tensor> max_unpool(const OpCall& call) {
+Values max_unpool(const OpCall& call) {
   const Tensor& x = call.in(0, 3);
   const Window w = read_window(call, x, call.integers("kernel_shape"));
   std::vector<std::int64_t> dims = x.shape().to_vector();
@@ -212,27 +212,102 @@ std::vector<Tensor> max_unpool(const OpCall& call) {
   return {from_doubles(result, shape, x.dtype())};
 }
 
-std::vector<Tensor> max_pool(const OpCall& call) {
+Values max_pool(const OpCall& call) {
   if (call.output_count() > 1) return max_pool_with_indices(call);
   const DType dtype = call.in(0).dtype();
   const Tensor x = is_floating_point(dtype) ? call.in(0) : to(call.in(0), DType::f32);
   return {to(pool_windows(call, x, false, max_pool2d), dtype)};
 }
 
-std::vector<Tensor> average_pool(const OpCall& call) {
+Values average_pool(const OpCall& call) {
   return {pool_windows(call, call.in(0), call.integer("count_include_pad", 0) != 0, avg_pool2d)};
 }
 
+/// The norm of each window: padding counts as zero, so sums are means with it times their number.
+Values lp_pool(const OpCall& call) {
+  const Tensor& x = call.in(0, 3);
+  const auto p = static_cast<double>(call.integer("p", 2));
+  INGOT_CHECK(p > 0, FormatError(call.where(), -1, "p", fmt::format("is {}", p)));
+  double cells = 1;
+  for (const std::int64_t size : call.integers("kernel_shape")) cells *= static_cast<double>(size);
+  const auto raised = [](const Tensor& t, double power) { return power == 1 ? t : pow(t, power); };
+  const Tensor means = pool_windows(call, raised(abs(x), p), true, avg_pool2d);
+  return {raised(scale(means, cells), 1 / p)};
+}
+
+Values global_lp_pool(const OpCall& call) {
+  const Tensor& x = call.in(0, 2);
+  const auto p = static_cast<double>(call.integer("p", 2));
+  INGOT_CHECK(p > 0, FormatError(call.where(), -1, "p", fmt::format("is {}", p)));
+  Axes axes;
+  for (int i = 2; i < x.rank(); ++i) axes.push_back(i);
+  return {axes.empty() ? abs(x) : pow(sum(pow(abs(x), p), axes, true), 1 / p)};
+}
+
+/// Columns of windows [N, C * window, places] added up where the windows lay in the image.
+Values columns_to_image(const OpCall& call) {
+  const Tensor& x = call.in(0, 3, 3);
+  const std::vector<std::int64_t> image = call.integers_in(1), window = call.integers_in(2);
+  const std::size_t axes = image.size();
+  INGOT_CHECK(axes > 0 && axes + 2 <= kMaxRank && window.size() == axes,
+              DimensionMismatch(call.where() + ": an image and a window of as many axes"));
+  const std::vector<std::int64_t> strides = read_window_numbers(call, "strides", axes, 1, 1),
+                                  dilations = read_window_numbers(call, "dilations", axes, 1, 1),
+                                  pads = read_window_numbers(call, "pads", 2 * axes, 0, 0);
+  std::int64_t taps = 1, count = 1;
+  std::vector<std::int64_t> places;
+  for (std::size_t i = 0; i < axes; ++i) {
+    INGOT_CHECK(window[i] > 0 && window[i] <= kMaxWindow && image[i] > 0 && image[i] <= kMaxWindow,
+                DimensionMismatch(call.where() + ": an image or window without places"));
+    const std::int64_t reach = checked_mul(window[i] - 1, dilations[i], "Col2Im") + 1;
+    places.push_back((image[i] + pads[i] + pads[i + axes] - reach) / strides[i] + 1);
+    INGOT_CHECK(places.back() > 0, DimensionMismatch(call.where() + ": the window is larger than the image"));
+    taps = checked_mul(taps, window[i], "Col2Im");
+    count = checked_mul(count, places.back(), "Col2Im");
+  }
+  INGOT_CHECK(x.dim(1) % taps == 0 && x.dim(2) == count,
+              DimensionMismatch(fmt::format("{}: columns {}, expected {} values at {} places", call.where(),
+                                            to_string(x.shape()), taps, count)));
+  std::vector<std::int64_t> dims{x.dim(0), x.dim(1) / taps};
+  dims.insert(dims.end(), image.begin(), image.end());
+  const Shape shape = to_shape(dims);
+  const std::vector<std::int64_t> steps = strides_of(to_shape(image));
+  std::vector<double> result(static_cast<std::size_t>(shape.numel()), 0);
+  const std::vector<double> values = as_doubles(x);
+  const std::int64_t plane = to_shape(image).numel();
+  std::vector<std::int64_t> tap(axes, 0);
+  for (std::int64_t t = 0; t < taps; ++t, next_place(tap, window)) {
+    std::vector<std::int64_t> place(axes, 0);
+    for (std::int64_t p = 0; p < count; ++p, next_place(place, places)) {
+      std::int64_t at = 0;
+      bool inside = true;
+      for (std::size_t i = 0; i < axes; ++i) {
+        const std::int64_t where = place[i] * strides[i] + tap[i] * dilations[i] - pads[i];
+        inside = inside && where >= 0 && where < image[i];
+        at += where * steps[i];
+      }
+      for (std::int64_t map = 0; inside && map < dims[0] * dims[1]; ++map)
+        result[static_cast<std::size_t>(map * plane + at)] +=
+            values[static_cast<std::size_t>((map * taps + t) * count + p)];
+    }
+  }
+  return {from_doubles(result, shape, x.dtype())};
+}
+
 template <Tensor (*reduce)(const Tensor&, const Axes&, bool)>
-std::vector<Tensor> global_pool(const OpCall& call) {
+Values global_pool(const OpCall& call) {
   Axes axes;
   for (int i = 2; i < call.in(0, 2).rank(); ++i) axes.push_back(i);
   return {axes.empty() ? call.in(0) : reduce(call.in(0), axes, true)};
 }
 
 constexpr std::array kPoolOps = {OpRow{"AveragePool", average_pool, 1},
+                                 OpRow{"Col2Im", columns_to_image},
+                                 OpRow{"GlobalLpPool", global_lp_pool, 1},
+                                 OpRow{"LpPool", lp_pool, 1},
                                  OpRow{"GlobalAveragePool", global_pool<mean>, 1},
-                                 OpRow{"GlobalMaxPool", global_pool<max>, 1}, OpRow{"MaxPool", max_pool, 1},
+                                 OpRow{"GlobalMaxPool", global_pool<max>, 1},
+                                 OpRow{"MaxPool", max_pool, 1},
                                  OpRow{"MaxUnpool", max_unpool}};
 
 }  // namespace

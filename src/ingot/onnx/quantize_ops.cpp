@@ -1,10 +1,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
 
 #include "ingot/base/error.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
+#include "ingot/onnx/rearrange.h"
 #include "ingot/onnx/window.h"
 #include "ingot/ops/affine_quantize.h"
 #include "ingot/ops/cast.h"
@@ -48,29 +52,109 @@ Tensor as_list(const OpCall& call, const Tensor& values) {
   return reshape(values, Shape{values.numel()});
 }
 
-std::vector<Tensor> quantize(const OpCall& call) {
-  const Tensor& x = call.in(0);
-  const DType dtype = call.has(2) ? call.in(2).dtype() : DType::u8;
-  if (dtype != DType::u8 && dtype != DType::i8) call.refuse("other types than 8-bit whole numbers");
-  return {affine_quantize(is_floating_point(x.dtype()) ? x : to(x, DType::f32),
-                          to(as_list(call, call.in(1)), DType::f32), as_list(call, call.optional(2)), dtype,
-                          quantized_axis(call, x))};
+/// Scales or zero points for every element: one, one for each place of the axis, or one for each block of it.
+std::vector<double> spread_scales(const OpCall& call, const Tensor& values, const Shape& shape, int axis) {
+  if (values.numel() == 1)
+    return std::vector<double>(static_cast<std::size_t>(shape.numel()), as_doubles(values)[0]);
+  if (values.rank() == 1 && shape.rank() > 1) {
+    return as_doubles(broadcast_to(along(call, values, axis, shape.rank()), shape));
+  }
+  const std::int64_t block = call.integer("block_size", 0),
+                     blocks = values.rank() == shape.rank() ? values.dim(axis) : 0;
+  const bool one_each = block == 0 && values.shape() == shape;
+  INGOT_CHECK(
+      one_each ||
+          (block > 0 && blocks > 0 && block <= shape[axis] && (shape[axis] + block - 1) / block == blocks &&
+           values.shape().with(axis, shape[axis]) == shape),
+      DimensionMismatch(fmt::format("{}: scales or zero points {} for {} in blocks of {}", call.where(),
+                                    to_string(values.shape()), to_string(shape), block)));
+  if (one_each) return as_doubles(values);
+  std::vector<std::int64_t> repeats(static_cast<std::size_t>(shape.rank()), 1);
+  repeats[static_cast<std::size_t>(axis)] = block;
+  return as_doubles(narrow(repeat_each(to(values, DType::f64), repeats), axis, 0, shape[axis]));
 }
 
-std::vector<Tensor> dequantize(const OpCall& call) {
+/// The least and largest whole number of a type that is quantized to; nothing for floats.
+std::optional<std::pair<double, double>> code_range(const StoredType& type) {
+  const auto range = [](int bits, bool is_signed) {
+    const double count = std::ldexp(1, bits);
+    return std::pair(is_signed ? -count / 2 : 0, is_signed ? count / 2 - 1 : count - 1);
+  };
+  switch (type.element) {
+    case ElementType::u16:
+      return range(16, false);
+    case ElementType::u4:
+      return range(4, false);
+    case ElementType::i4:
+      return range(4, true);
+    case ElementType::u2:
+      return range(2, false);
+    case ElementType::i2:
+      return range(2, true);
+    case ElementType::plain:
+      break;
+    default:
+      return {};
+  }
+  if (!is_integer(type.dtype)) return {};
+  return range(static_cast<int>(byte_size(type.dtype)) * 8, type.dtype != DType::u8);
+}
+
+bool is_by_axis(const Tensor& scale) { return scale.numel() == 1 || scale.rank() == 1; }
+
+/// x / scale in the precision of x, or that which the node asks for.
+DType quotient_dtype(const OpCall& call, const Tensor& x) {
+  if (call.integer("precision", 0) != 0) return call.dtype("precision", 0);
+  return is_floating_point(x.dtype()) ? x.dtype() : DType::f32;
+}
+
+Values quantize(const OpCall& call) {
   const Tensor &x = call.in(0), &scale = call.in(1);
   const int axis = quantized_axis(call, x);
-  if (x.dtype() == DType::u8 || x.dtype() == DType::i8) {
-    return {affine_dequantize(x, to(as_list(call, scale), DType::f32), as_list(call, call.optional(2)),
-                              scale.dtype(), axis)};
+  const StoredType type = call.has(2)                            ? call.type(2)
+                          : call.integer("output_dtype", 0) != 0 ? call.stored_type("output_dtype", 0)
+                                                                 : StoredType{ElementType::plain, DType::u8};
+  const DType precision = quotient_dtype(call, x);
+  const bool bytes =
+      type.element == ElementType::plain && (type.dtype == DType::u8 || type.dtype == DType::i8);
+  if (bytes && is_by_axis(scale) && precision == DType::f32) {
+    return {affine_quantize(to(x, DType::f32), to(as_list(call, scale), DType::f32),
+                            as_list(call, call.optional(2)), type.dtype, axis)};
   }
-  const auto on_host = [](const Tensor& t) { return t.defined() ? to(t, kCpu) : t; };  // for f64
-  Tensor y = to(on_host(x), DType::f64);
-  if (call.has(2)) y = sub(y, along(call, on_host(call.in(2)), axis, x.rank()));
-  return {to(mul(y, along(call, on_host(scale), axis, x.rank())), scale.dtype())};
+  std::vector<double> values = as_doubles(x);
+  const std::vector<double> scales = spread_scales(call, scale, x.shape(), axis);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] /= scales[i];
+  values = as_doubles(from_doubles(values, x.shape(), precision));
+  const std::vector<double> zeros =
+      call.has(2) ? spread_scales(call, call.in(2), x.shape(), axis) : std::vector<double>(values.size(), 0);
+  if (const auto range = code_range(type)) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = std::clamp(std::nearbyint(values[i]) + zeros[i], range->first, range->second);
+    return {{from_doubles(values, x.shape(), type.dtype), type.element}};
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] += zeros[i];
+  return {converted_to(Value(from_doubles(values, x.shape(), DType::f64)), type,
+                       call.integer("saturate", 1) != 0)};
 }
 
-std::vector<Tensor> dynamic_quantize(const OpCall& call) {
+Values dequantize(const OpCall& call) {
+  const Tensor &x = call.in(0), &scale = call.in(1);
+  const int axis = quantized_axis(call, x);
+  const DType dtype = call.integer("output_dtype", 0) != 0 ? call.dtype("output_dtype", 1) : scale.dtype();
+  const bool bytes = call.is_of(0, ElementType::plain) && (x.dtype() == DType::u8 || x.dtype() == DType::i8);
+  if (bytes && is_by_axis(scale)) {
+    return {affine_dequantize(x, to(as_list(call, scale), DType::f32), as_list(call, call.optional(2)), dtype,
+                              axis)};
+  }
+  std::vector<double> values = as_doubles(x);
+  const std::vector<double> scales = spread_scales(call, scale, x.shape(), axis);
+  const std::vector<double> zeros =
+      call.has(2) ? spread_scales(call, call.in(2), x.shape(), axis) : std::vector<double>(values.size(), 0);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = (values[i] - zeros[i]) * scales[i];
+  return {from_doubles(values, x.shape(), dtype)};
+}
+
+Values dynamic_quantize(const OpCall& call) {
   const Tensor x = to(call.in(0), DType::f32);
   const double low = x.numel() == 0 ? 0 : std::min(0.0, min(x).item()),
                high = x.numel() == 0 ? 0 : std::max(0.0, max(x).item());
@@ -89,14 +173,14 @@ Tensor centred(const OpCall& call, const Tensor& x, const Tensor& zero, int axis
   return zero.defined() ? sub(wide, along(call, zero, axis, x.rank())) : wide;
 }
 
-std::vector<Tensor> integer_product(const OpCall& call) {
+Values integer_product(const OpCall& call) {
   const Tensor &a = call.in(0), &b = call.in(1);
   return {to(matmul(centred(call, a, call.optional(2), std::max(0, a.rank() - 2)),
                     centred(call, b, call.optional(3), b.rank() - 1)),
              DType::i32)};
 }
 
-std::vector<Tensor> quantized_product(const OpCall& call) {
+Values quantized_product(const OpCall& call) {
   const Tensor &a = call.in(0), &b = call.in(3);
   const int rows = std::max(0, a.rank() - 2), columns = b.rank() - 1;
   const Tensor product =
@@ -113,11 +197,11 @@ Tensor convolved(const OpCall& call, const Tensor& x, const Tensor& x_zero, cons
   return convolution(call, centred(call, x, x_zero, 1), centred(call, weight, weight_zero, 0), {});
 }
 
-std::vector<Tensor> integer_convolution(const OpCall& call) {
+Values integer_convolution(const OpCall& call) {
   return {to(convolved(call, call.in(0), call.optional(2), call.in(1), call.optional(3)), DType::i32)};
 }
 
-std::vector<Tensor> quantized_convolution(const OpCall& call) {
+Values quantized_convolution(const OpCall& call) {
   Tensor sums = convolved(call, call.in(0), call.in(2), call.in(3), call.in(5));
   const int rank = sums.rank();
   const auto per_channel = [&](std::size_t i) { return along(call, call.in(i), 1, rank); };
@@ -127,13 +211,11 @@ std::vector<Tensor> quantized_convolution(const OpCall& call) {
   return {rounded(add(y, per_channel(7)), call.in(7).dtype())};
 }
 
-constexpr std::array kQuantizeOps = {OpRow{"ConvInteger", integer_convolution},
-                                     OpRow{"DequantizeLinear", dequantize, 3},
-                                     OpRow{"DynamicQuantizeLinear", dynamic_quantize},
-                                     OpRow{"MatMulInteger", integer_product},
-                                     OpRow{"QLinearConv", quantized_convolution},
-                                     OpRow{"QLinearMatMul", quantized_product},
-                                     OpRow{"QuantizeLinear", quantize, 3}};
+constexpr std::array kQuantizeOps = {
+    OpRow{"ConvInteger", integer_convolution},        OpRow{"DequantizeLinear", dequantize, 3, kOwnTypes},
+    OpRow{"DynamicQuantizeLinear", dynamic_quantize}, OpRow{"MatMulInteger", integer_product},
+    OpRow{"QLinearConv", quantized_convolution},      OpRow{"QLinearMatMul", quantized_product},
+    OpRow{"QuantizeLinear", quantize, 3, kOwnTypes}};
 
 }  // namespace
 

@@ -154,7 +154,7 @@ Cell cell_of(const OpCall& call, const Kind& kind, std::int64_t direction, std::
   return cell;
 }
 
-std::vector<Tensor> recurrent(const OpCall& call, const Kind& kind) {
+Values recurrent(const OpCall& call, const Kind& kind) {
   const bool batch_first = call.integer("layout", 0) != 0;
   const auto turned = [&](const Tensor& x) { return batch_first ? contiguous(transpose(x, 0, 1)) : x; };
   const Tensor x = turned(call.in(0, 3, 3));
@@ -184,18 +184,14 @@ std::vector<Tensor> recurrent(const OpCall& call, const Kind& kind) {
   }
   // [sequence, directions, batch, hidden], or [batch, sequence, directions, hidden].
   const Tensor all = batch_first ? contiguous(permute(stack(y), {2, 1, 0, 3})) : stack(y, 1);
-  std::vector<Tensor> results{all, turned(stack(h))};
-  if (kind.has_cell_state) results.push_back(turned(stack(c)));
+  Values results{all, turned(stack(h))};
+  if (kind.has_cell_state) results.emplace_back(turned(stack(c)));
   return results;
 }
 
-std::vector<Tensor> rnn(const OpCall& call) { return recurrent(call, {1, {"Tanh"}, rnn_step, false}); }
-std::vector<Tensor> gru(const OpCall& call) {
-  return recurrent(call, {3, {"Sigmoid", "Tanh"}, gru_step, false});
-}
-std::vector<Tensor> lstm(const OpCall& call) {
-  return recurrent(call, {4, {"Sigmoid", "Tanh", "Tanh"}, lstm_step, true});
-}
+Values rnn(const OpCall& call) { return recurrent(call, {1, {"Tanh"}, rnn_step, false}); }
+Values gru(const OpCall& call) { return recurrent(call, {3, {"Sigmoid", "Tanh"}, gru_step, false}); }
+Values lstm(const OpCall& call) { return recurrent(call, {4, {"Sigmoid", "Tanh", "Tanh"}, lstm_step, true}); }
 
 constexpr std::array kRecurrentOps = {OpRow{"GRU", gru, kEveryInput}, OpRow{"LSTM", lstm, kEveryInput},
                                       OpRow{"RNN", rnn, kEveryInput}};

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "ingot/base/error.h"
@@ -19,11 +20,13 @@
 namespace ingot::onnx {
 namespace {
 
+constexpr int kAxesAreInput = 18;  // 13 for ReduceSum
+
 using Reduce = Tensor (*)(const Tensor&, const Axes&, bool);
 
 /// Axes as an attribute, or from operator set `since` on as the second input.
 template <Reduce reduce, int since>
-std::vector<Tensor> reduction(const OpCall& call) {
+Values reduction(const OpCall& call) {
   const Tensor& x = call.in(0);
   const std::vector<std::int64_t> given = call.axes(1, since);
   if (given.empty() && call.integer("noop_with_empty_axes", 0) != 0) return {x};
@@ -33,11 +36,59 @@ std::vector<Tensor> reduction(const OpCall& call) {
   return {to(reduce(to(x, DType::f64), axes, keep), x.dtype())};
 }
 
+/// What the extreme of nothing is: what every other number is beyond.
+double least_of(DType dtype) {
+  if (dtype == DType::boolean || dtype == DType::u8) return 0;
+  if (!is_integer(dtype)) return -std::numeric_limits<double>::infinity();
+  return -std::ldexp(1, static_cast<int>(byte_size(dtype)) * 8 - 1);
+}
+double largest_of(DType dtype) {
+  if (dtype == DType::boolean) return 1;
+  if (dtype == DType::u8) return 255;
+  return is_integer(dtype) ? -(least_of(dtype) + 1) : -least_of(dtype);
+}
+
+/// Whole numbers of 64 bits are compared exactly: those of f64 are fewer.
+Tensor whole_extreme(const Tensor& x, const Axes& axes, bool keep, bool largest) {
+  const Shape shape = sum(Tensor::zeros(x.shape(), DType::f32), axes, keep).shape();
+  std::vector<int> order, gone;
+  for (int i = 0; i < x.rank(); ++i) {
+    const bool reduced = axes.empty() || std::ranges::find(axes, i) != axes.end();
+    (reduced ? gone : order).push_back(i);
+  }
+  order.insert(order.end(), gone.begin(), gone.end());
+  const std::vector<std::int64_t> values = as_integers(permute(x, order));
+  const auto count = static_cast<std::size_t>(shape.numel());
+  const std::size_t inner = count == 0 ? 0 : values.size() / count;
+  std::vector<std::int64_t> result;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto line = std::span(values).subspan(i * inner, inner);
+    result.push_back(largest ? *std::ranges::max_element(line) : *std::ranges::min_element(line));
+  }
+  return from_integers(result, shape, x.dtype());
+}
+
+template <Reduce reduce, bool largest>
+Values extreme(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  if (x.numel() > 0 && x.dtype() != DType::i64) return reduction<reduce, kAxesAreInput>(call);
+  const std::vector<std::int64_t> given = call.axes(1, kAxesAreInput);
+  if (given.empty() && call.integer("noop_with_empty_axes", 0) != 0) return {x};
+  const Axes axes = call.axes_of(given, x.rank());
+  const bool keep = call.integer("keepdims", 1) != 0;
+  if (x.numel() > 0) return {whole_extreme(x, axes, keep, largest)};
+  const Shape shape = sum(to(x, DType::f32), axes, keep).shape();
+  const double value = largest ? least_of(x.dtype()) : largest_of(x.dtype());
+  return {
+      from_doubles(std::vector<double>(static_cast<std::size_t>(shape.numel()), value), shape, x.dtype())};
+}
+
 Tensor sum_abs(const Tensor& x, const Axes& axes, bool keep) { return sum(abs(x), axes, keep); }
 Tensor sum_square(const Tensor& x, const Axes& axes, bool keep) { return sum(square(x), axes, keep); }
 Tensor norm2(const Tensor& x, const Axes& axes, bool keep) { return sqrt(sum_square(x, axes, keep)); }
 Tensor log_sum(const Tensor& x, const Axes& axes, bool keep) { return log(sum(x, axes, keep)); }
 Tensor log_sum_exp(const Tensor& x, const Axes& axes, bool keep) {
+  if (x.numel() == 0) return log(sum(x, axes, keep));
   const Tensor largest = max(x, axes, true);
   const Tensor result = add(log(sum(exp(sub(x, largest)), axes, true)), largest);
   return reshape(result, sum(x, axes, keep).shape());
@@ -69,7 +120,7 @@ Tensor reversed(const Tensor& x, int axis) {
 /// The index of the extreme along an axis: the first of equals, or the last. Whole numbers are compared in
 /// f64.
 template <bool largest>
-std::vector<Tensor> arg_extreme(const OpCall& call) {
+Values arg_extreme(const OpCall& call) {
   const int axis = call.axis("axis", 0, call.in(0).rank());
   Tensor x = is_floating_point(call.in(0).dtype()) ? call.in(0) : to(call.in(0), DType::f64);
   if (!largest) x = neg(x);
@@ -82,7 +133,7 @@ std::vector<Tensor> arg_extreme(const OpCall& call) {
 
 /// Softmax and its kin on one axis; before operator set 13 on all axes from there on as one.
 template <Tensor (*op)(const Tensor&)>
-std::vector<Tensor> along_axis(const OpCall& call) {
+Values along_axis(const OpCall& call) {
   const Tensor& x = call.in(0);
   if (call.opset() >= 13) {
     const int axis = call.axis("axis", -1, x.rank());
@@ -108,28 +159,45 @@ Tensor hardmax(const Tensor& x) {
   return from_doubles(ones, x.shape(), x.dtype());
 }
 
-std::vector<Tensor> cumulative_sum(const OpCall& call) {
+/// What stands before each element of an axis, combined, with the element or (exclusive) without.
+template <class T>
+void accumulate(std::vector<T>& values, std::size_t length, bool exclusive, bool reverse, bool products) {
+  for (std::size_t line = 0; length > 0 && line < values.size(); line += length) {
+    T total = products ? 1 : 0;
+    for (std::size_t i = 0; i < length; ++i) {
+      T& value = values[line + (reverse ? length - 1 - i : i)];
+      const T before = total;
+      total = products ? total * value : total + value;
+      value = exclusive ? before : total;
+    }
+  }
+}
+
+/// Whole numbers wrap.
+template <bool products>
+Values cumulative(const OpCall& call) {
   const Tensor& x = call.in(0);
   const int axis = call.axis_of(call.integer_in(1), x.rank());
   const bool exclusive = call.integer("exclusive", 0) != 0, reverse = call.integer("reverse", 0) != 0;
   const Tensor lines = transpose(x, axis, x.rank() - 1);
-  std::vector<double> values = as_doubles(lines);
   const auto length = static_cast<std::size_t>(x.dim(axis));
-  for (std::size_t line = 0; length > 0 && line < values.size(); line += length) {
-    double total = 0;
-    for (std::size_t i = 0; i < length; ++i) {
-      double& value = values[line + (reverse ? length - 1 - i : i)];
-      const double before = total;
-      total += value;
-      value = exclusive ? before : total;
-    }
+  Tensor y;
+  if (is_integer(x.dtype())) {
+    const std::vector<std::int64_t> whole = as_integers(lines);
+    std::vector<std::uint64_t> values(whole.begin(), whole.end());
+    accumulate(values, length, exclusive, reverse, products);
+    y = from_integers({values.begin(), values.end()}, lines.shape(), x.dtype());
+  } else {
+    std::vector<double> values = as_doubles(lines);
+    accumulate(values, length, exclusive, reverse, products);
+    y = from_doubles(values, lines.shape(), x.dtype());
   }
-  return {contiguous(transpose(from_doubles(values, lines.shape(), x.dtype()), axis, x.rank() - 1))};
+  return {contiguous(transpose(y, axis, x.rank() - 1))};
 }
 
 /// The k extremes along an axis, in order; of equals the first comes first. Whole numbers are compared in
 /// f64.
-std::vector<Tensor> top_k(const OpCall& call) {
+Values top_k(const OpCall& call) {
   const Tensor& x = call.in(0);
   const int axis = call.axis("axis", -1, x.rank());
   const std::int64_t k = call.opset() < 10 ? call.integer("k", 1) : call.integer_in(1);
@@ -145,25 +213,24 @@ std::vector<Tensor> top_k(const OpCall& call) {
   return {back(gather_within(lines, x.rank() - 1, places)), back(places)};
 }
 
-constexpr int kAxesAreInput = 18;  // 13 for ReduceSum
-
 constexpr std::array kReduceOps = {OpRow{"ArgMax", arg_extreme<true>, 1},
                                    OpRow{"ArgMin", arg_extreme<false>, 1},
-                                   OpRow{"CumSum", cumulative_sum},
+                                   OpRow{"CumProd", cumulative<true>},
+                                   OpRow{"CumSum", cumulative<false>},
                                    OpRow{"Hardmax", along_axis<hardmax>},
                                    OpRow{"LogSoftmax", along_axis<log_softmax>, 1},
                                    OpRow{"ReduceL1", reduction<sum_abs, kAxesAreInput>, 1},
                                    OpRow{"ReduceL2", reduction<norm2, kAxesAreInput>, 1},
                                    OpRow{"ReduceLogSum", reduction<log_sum, kAxesAreInput>, 1},
                                    OpRow{"ReduceLogSumExp", reduction<log_sum_exp, kAxesAreInput>, 1},
-                                   OpRow{"ReduceMax", reduction<max, kAxesAreInput>, 1},
+                                   OpRow{"ReduceMax", extreme<max, true>, 1},
                                    OpRow{"ReduceMean", reduction<mean, kAxesAreInput>, 1},
-                                   OpRow{"ReduceMin", reduction<min, kAxesAreInput>, 1},
+                                   OpRow{"ReduceMin", extreme<min, false>, 1},
                                    OpRow{"ReduceProd", reduction<product, kAxesAreInput>},
                                    OpRow{"ReduceSum", reduction<sum, 13>, 1},
                                    OpRow{"ReduceSumSquare", reduction<sum_square, kAxesAreInput>, 1},
                                    OpRow{"Softmax", along_axis<softmax>, 1},
-                                   OpRow{"TopK", top_k, 1}};
+                                   OpRow{"TopK", top_k, 1, 0}};
 
 }  // namespace
 

@@ -7,6 +7,8 @@
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
 #include "ingot/onnx/rearrange.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/elementwise.h"
 #include "ingot/ops/resample.h"
 
 // Images and the like in another size, one axis after another: for these ways to interpolate it is the same
@@ -20,12 +22,15 @@ struct ResizedAxis {
   int axis = 0;
   std::int64_t from = 0, to = 0;
   double factor = 1;
+  double start = 0, end = 1;  ///< of the region that is cropped, in parts of the axis
 };
 
 struct ResizeMode {
   std::string kind, places, rounding;
-  double cubic = 0;
-  bool exclude_outside = false;
+  double cubic = 0, extrapolation = 0;
+  bool exclude_outside = false, antialias = false;
+
+  bool crops() const { return places == "tf_crop_and_resize"; }
 };
 
 /// Where an element of the result lies on the axis of the input.
@@ -36,6 +41,17 @@ double original_place(const ResizeMode& mode, const ResizedAxis& axis, std::int6
   if (mode.places == "align_corners") {
     const double last = axis.factor * static_cast<double>(axis.from) - 1;  // not rounded, unlike the size
     return last == 0 ? 0 : x * static_cast<double>(axis.from - 1) / last;
+  }
+  if (mode.crops()) {
+    const double last = static_cast<double>(axis.from - 1),
+                 length = axis.factor * static_cast<double>(axis.from);
+    if (axis.to == 1) return (axis.start + axis.end) * last / 2;
+    return axis.start * last + x * (axis.end - axis.start) * last / (length - 1);
+  }
+  if (mode.places == "half_pixel_symmetric") {
+    const double length = axis.factor * static_cast<double>(axis.from);  // not rounded, unlike `to`
+    const double offset = static_cast<double>(axis.from) / 2 * (1 - static_cast<double>(axis.to) / length);
+    return offset + (x + 0.5) / axis.factor - 0.5;
   }
   if (mode.places == "pytorch_half_pixel" && axis.to == 1) return 0;
   return (x + 0.5) / axis.factor - 0.5;
@@ -81,44 +97,60 @@ Tensor resize_nearest(Tensor x, const std::vector<ResizedAxis>& axes, const Resi
   return repeat_each(x, repeats);
 }
 
-/// Weights of the places around one at distance t behind the first in the middle: cubic convolution (Keys
-/// 1981) with free parameter a.
-std::array<double, 4> cubic_weights(double t, double a) {
-  const auto near = [a](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
-  const auto far = [a](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
-  return {far(t + 1), near(t), near(1 - t), far(2 - t)};
+/// Triangles, or cubic convolution (Keys 1981) with free parameter a: the weight of a place at distance d.
+double tap_weight(const ResizeMode& mode, double d) {
+  const double a = mode.cubic;
+  d = std::abs(d);
+  if (mode.kind != "cubic") return std::max(0.0, 1 - d);
+  if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
+  return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
 }
 
-Resampling interpolation(const ResizeMode& mode, const ResizedAxis& axis) {
-  const bool cubic = mode.kind == "cubic";
-  const auto taps = static_cast<std::size_t>(cubic ? 4 : 2), places = static_cast<std::size_t>(axis.to);
+Resampling interpolation(const OpCall& call, const ResizeMode& mode, const ResizedAxis& axis) {
+  // Where an axis shrinks, antialiasing widens the filter by as much.
+  const double stretch = mode.antialias ? std::min(axis.factor, 1.0) : 1;
+  const double support = (mode.kind == "cubic" ? 2 : 1) / stretch;
+  constexpr double kMostTaps = 1 << 16;
+  INGOT_CHECK(support < kMostTaps && (2 * support + 2) * static_cast<double>(axis.to) < 1e9,
+              DimensionMismatch(call.where() + ": the filter is too wide"));
+  const auto before = static_cast<std::int64_t>(std::floor(-support)) + 1;
+  const auto taps = static_cast<std::size_t>(2 - 2 * before), places = static_cast<std::size_t>(axis.to);
   Resampling how{.places = axis.to,
-                 .taps = cubic ? 4 : 2,
+                 .taps = static_cast<std::int64_t>(taps),
                  .indices = std::vector<std::int32_t>(taps * places),
                  .weights = std::vector<double>(taps * places)};
   for (std::size_t i = 0; i < places; ++i) {
     const double place = original_place(mode, axis, static_cast<std::int64_t>(i));
-    const double t = place - std::floor(place);
-    const std::int64_t first = static_cast<std::int64_t>(std::floor(place)) - (cubic ? 1 : 0);
-    std::array<double, 4> weights{1 - t, t};
-    if (cubic) weights = cubic_weights(t, mode.cubic);
-    double total = 1;
-    if (cubic && mode.exclude_outside) {
-      total = 0;
-      for (std::size_t k = 0; k < taps; ++k) {
-        const std::int64_t at = first + static_cast<std::int64_t>(k);
-        if (at < 0 || at >= axis.from) weights[k] = 0;
-        total += weights[k];
-      }
-    }
+    const auto first = static_cast<std::int64_t>(std::ceil(place)) - 1 + before;
+    double total = 0;
     for (std::size_t k = 0; k < taps; ++k) {
-      const std::int64_t at =
-          std::clamp(first + static_cast<std::int64_t>(k), std::int64_t{0}, axis.from - 1);
-      how.indices[k * places + i] = static_cast<std::int32_t>(at);
-      how.weights[k * places + i] = weights[k] / total;
+      const std::int64_t at = first + static_cast<std::int64_t>(k);
+      const bool counts = !mode.exclude_outside || (at >= 0 && at < axis.from);
+      const double weight = counts ? tap_weight(mode, (static_cast<double>(at) - place) * stretch) : 0;
+      total += weight;
+      how.indices[k * places + i] = static_cast<std::int32_t>(std::clamp(at, std::int64_t{0}, axis.from - 1));
+      how.weights[k * places + i] = weight;
     }
+    for (std::size_t k = 0; total != 0 && k < taps; ++k) how.weights[k * places + i] /= total;
   }
   return how;
+}
+
+/// Places of the result that lie outside of the image get a value of their own.
+Tensor extrapolated(const Tensor& x, const std::vector<ResizedAxis>& axes, const ResizeMode& mode) {
+  Tensor y = x;
+  const Tensor beyond = to(Tensor::from(std::vector<double>{mode.extrapolation}, {}), x.dtype());
+  for (const ResizedAxis& axis : axes) {
+    std::vector<float> inside;
+    for (std::int64_t i = 0; i < axis.to; ++i) {
+      const double place = original_place(mode, axis, i);
+      inside.push_back(place >= 0 && place <= static_cast<double>(axis.from - 1) ? 1.0F : 0.0F);
+    }
+    std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank()), 1);
+    dims[static_cast<std::size_t>(axis.axis)] = axis.to;
+    y = where(to(Tensor::from(inside, to_shape(dims)), DType::boolean), y, beyond);
+  }
+  return y;
 }
 
 ResizeMode read_mode(const OpCall& call, bool upsample) {
@@ -127,60 +159,87 @@ ResizeMode read_mode(const OpCall& call, bool upsample) {
       .places = call.text("coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel"),
       .rounding = call.text("nearest_mode", upsample ? "floor" : "round_prefer_floor"),
       .cubic = call.number("cubic_coeff_a", -0.75F),
-      .exclude_outside = call.integer("exclude_outside", 0) != 0};
+      .extrapolation = call.number("extrapolation_value", 0),
+      .exclude_outside = call.integer("exclude_outside", 0) != 0,
+      .antialias = call.integer("antialias", 0) != 0};
   if (mode.kind != "nearest" && mode.kind != "linear" && mode.kind != "cubic")
     call.refuse("mode " + mode.kind);
-  if (mode.places == "tf_crop_and_resize" || mode.places == "half_pixel_symmetric" ||
-      call.integer("antialias", 0) != 0 || call.has_attribute("keep_aspect_ratio_policy")) {
-    call.refuse("this way to place the samples (" + mode.places + ")");
-  }
   return mode;
 }
 
-/// The axes that change.
-std::vector<ResizedAxis> read_axes(const OpCall& call, const Tensor& x, bool upsample) {
+/// Sizes that keep the ratio of the axes: none larger, or none smaller, than is given.
+void keep_ratio(const OpCall& call, std::vector<ResizedAxis>& axes) {
+  const std::string policy = call.text("keep_aspect_ratio_policy", "stretch");
+  if (policy == "stretch" || axes.empty()) return;
+  if (policy != "not_larger" && policy != "not_smaller") call.refuse("keep_aspect_ratio_policy " + policy);
+  double factor = axes[0].factor;
+  for (const ResizedAxis& axis : axes)
+    factor = policy == "not_larger" ? std::min(factor, axis.factor) : std::max(factor, axis.factor);
+  for (ResizedAxis& axis : axes) {
+    axis.factor = factor;
+    axis.to = static_cast<std::int64_t>(std::floor(factor * static_cast<double>(axis.from) + 0.5));
+  }
+}
+
+/// A scale or size for each of the axes; whether they are sizes.
+std::pair<std::vector<double>, bool> read_sizes(const OpCall& call, bool upsample) {
   const std::size_t scale_input = upsample ? 1 : 2;
-  const bool by_size = call.has(3);
+  if (call.has(3) && call.in(3).numel() > 0) return {as_doubles(call.in(3)), true};
+  if (call.has(scale_input)) return {as_doubles(call.in(scale_input)), false};
+  const std::vector<float>& scales = call.attribute("scales").numbers;
+  return {{scales.begin(), scales.end()}, false};
+}
+
+/// The axes that change.
+std::vector<ResizedAxis> read_axes(const OpCall& call, const Tensor& x, const ResizeMode& mode,
+                                   bool upsample) {
   std::vector<std::int64_t> axes = call.integers("axes");
   if (axes.empty()) {
     axes.resize(static_cast<std::size_t>(x.rank()));
     std::iota(axes.begin(), axes.end(), 0);
   }
-  std::vector<double> given = by_size                 ? as_doubles(call.in(3))
-                              : call.has(scale_input) ? as_doubles(call.in(scale_input))
-                                                      : std::vector<double>{};
-  if (given.empty()) {
-    for (const float f : call.attribute("scales").numbers) given.push_back(f);
-  }
-  INGOT_CHECK(given.size() == axes.size(),
-              DimensionMismatch(call.where() + ": a scale or size for each axis"));
+  const auto [given, by_size] = read_sizes(call, upsample);
+  const std::vector<double> region =
+      mode.crops() && call.has(1) ? as_doubles(call.in(1)) : std::vector<double>{};
+  INGOT_CHECK(given.size() == axes.size() && (region.empty() || region.size() == 2 * axes.size()),
+              DimensionMismatch(call.where() + ": a scale or size, and a region, for each axis"));
   std::vector<ResizedAxis> resized;
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const int axis = call.axis_of(axes[i], x.rank());
-    const std::int64_t from = x.dim(axis);
-    const double wanted = by_size ? given[i] : std::floor(static_cast<double>(from) * given[i]);
-    INGOT_CHECK(wanted >= 0 && wanted <= INT32_MAX && from <= INT32_MAX,
+    ResizedAxis axis{.axis = call.axis_of(axes[i], x.rank())};
+    axis.from = x.dim(axis.axis);
+    if (!region.empty()) axis.start = region[i], axis.end = region[i + axes.size()];
+    const auto size = static_cast<double>(axis.from);
+    const double wanted = by_size ? given[i] : std::floor(size * (axis.end - axis.start) * given[i]);
+    INGOT_CHECK(wanted >= 0 && wanted <= INT32_MAX && axis.from <= INT32_MAX && given[i] > 0,
                 DimensionMismatch(call.where() + ": no such size"));
-    const double factor = by_size ? wanted / static_cast<double>(from) : given[i];
-    if (wanted == static_cast<double>(from) && factor == 1) continue;
-    INGOT_CHECK(from > 0, DimensionMismatch(call.where() + ": an axis has nothing to resize"));
-    resized.push_back({axis, from, static_cast<std::int64_t>(wanted), factor});
+    axis.factor = by_size ? wanted / size : given[i];
+    axis.to = static_cast<std::int64_t>(wanted);
+    resized.push_back(axis);
   }
+  if (by_size) keep_ratio(call, resized);
+  std::erase_if(resized, [](const ResizedAxis& a) {
+    return a.to == a.from && a.factor == 1 && a.start == 0 && a.end == 1;
+  });
+  for (const ResizedAxis& axis : resized)
+    INGOT_CHECK(axis.from > 0, DimensionMismatch(call.where() + ": an axis has nothing to resize"));
   return resized;
 }
 
-std::vector<Tensor> resize(const OpCall& call) {
+Values resize(const OpCall& call) {
   Tensor x = call.in(0);
   const bool upsample = call.node().op == "Upsample" || call.opset() < 11;
   const ResizeMode mode = read_mode(call, upsample);
-  std::vector<ResizedAxis> axes = read_axes(call, x, upsample);
+  std::vector<ResizedAxis> axes = read_axes(call, x, mode, upsample);
   // What makes it smaller comes first, and the innermost axis, where places lie side by side, before others.
   std::ranges::sort(axes, [](const ResizedAxis& a, const ResizedAxis& b) {
     return a.factor != b.factor ? a.factor < b.factor : a.axis > b.axis;
   });
-  if (mode.kind == "nearest") return {resize_nearest(x, axes, mode)};
-  for (const ResizedAxis& axis : axes) x = resample(x, axis.axis, interpolation(mode, axis));
-  return {x};
+  if (mode.kind == "nearest") {
+    x = resize_nearest(x, axes, mode);
+  } else {
+    for (const ResizedAxis& axis : axes) x = resample(x, axis.axis, interpolation(call, mode, axis));
+  }
+  return {mode.crops() ? extrapolated(x, axes, mode) : x};
 }
 
 constexpr std::array kResizeOps = {OpRow{"Resize", resize, 1}, OpRow{"Upsample", resize, 1}};

@@ -16,9 +16,9 @@
 namespace ingot::onnx {
 namespace {
 
-std::vector<Tensor> identity(const OpCall& call) { return {call.in(0)}; }
+Values identity(const OpCall& call) { return {call.has(0) ? call.value_in(0) : Value()}; }
 
-std::vector<Tensor> shape_of(const OpCall& call) {
+Values shape_of(const OpCall& call) {
   const std::vector<std::int64_t> dims = call.in(0).shape().to_vector();
   const auto rank = static_cast<std::int64_t>(dims.size());
   const auto limit = [&](std::int64_t i) { return std::clamp(i < 0 ? i + rank : i, std::int64_t{0}, rank); };
@@ -27,11 +27,11 @@ std::vector<Tensor> shape_of(const OpCall& call) {
   return {Tensor::from(part, {static_cast<std::int64_t>(part.size())})};
 }
 
-std::vector<Tensor> size_of(const OpCall& call) {
+Values size_of(const OpCall& call) {
   return {Tensor::from(std::vector<std::int64_t>{call.in(0).numel()}, {})};
 }
 
-std::vector<Tensor> reshaped(const OpCall& call) {
+Values reshaped(const OpCall& call) {
   const Tensor& x = call.in(0);
   std::vector<std::int64_t> dims = call.opset() < 5 ? call.integers("shape") : call.integers_in(1);
   const bool zero_is_zero = call.integer("allowzero", 0) != 0;
@@ -52,7 +52,7 @@ std::vector<Tensor> reshaped(const OpCall& call) {
   return {reshape(x, shape)};
 }
 
-std::vector<Tensor> flattened(const OpCall& call) {
+Values flattened(const OpCall& call) {
   const Tensor& x = call.in(0);
   const std::int64_t given = call.integer("axis", 1);
   const int axis = given == x.rank() ? x.rank() : call.axis_of(given, x.rank());
@@ -70,7 +70,7 @@ std::vector<int> sorted_axes(const OpCall& call, const std::vector<std::int64_t>
   return axes;
 }
 
-std::vector<Tensor> squeezed(const OpCall& call) {
+Values squeezed(const OpCall& call) {
   Tensor x = call.in(0);
   const std::vector<std::int64_t> given = call.axes(1, 13);
   std::vector<int> axes = sorted_axes(call, given, x.rank());
@@ -83,7 +83,7 @@ std::vector<Tensor> squeezed(const OpCall& call) {
   return {x};
 }
 
-std::vector<Tensor> unsqueezed(const OpCall& call) {
+Values unsqueezed(const OpCall& call) {
   Tensor x = call.in(0);
   const std::vector<std::int64_t> given = call.axes(1, 13);
   INGOT_CHECK(given.size() <= static_cast<std::size_t>(kMaxRank - x.rank()),
@@ -93,23 +93,22 @@ std::vector<Tensor> unsqueezed(const OpCall& call) {
   return {x};
 }
 
-std::vector<Tensor> transposed(const OpCall& call) {
+Values transposed(const OpCall& call) {
   const Tensor& x = call.in(0);
   std::vector<std::int64_t> order(static_cast<std::size_t>(x.rank()));
   std::iota(order.rbegin(), order.rend(), 0);
   return {permute(x, call.axes_of(call.integers("perm", order), x.rank()))};
 }
 
-std::vector<Tensor> concatenated(const OpCall& call) {
+Values concatenated(const OpCall& call) {
   std::vector<Tensor> tensors;
   for (std::size_t i = 0; i < call.input_count(); ++i) tensors.push_back(call.in(i));
   INGOT_CHECK(!tensors.empty(), FormatError(call.where(), -1, "input", "is missing"));
   const int axis = call.axis("axis", 0, tensors[0].rank());
-  if (tensors.size() == 1) return tensors;
-  return {concat(tensors, axis)};
+  return {tensors.size() == 1 ? tensors[0] : concat(tensors, axis)};
 }
 
-std::vector<Tensor> pieces(const OpCall& call) {
+Values pieces(const OpCall& call) {
   const Tensor& x = call.in(0);
   const int axis = call.axis("axis", 0, x.rank());
   std::vector<std::int64_t> sizes = call.opset() < 13 ? call.integers("split")
@@ -128,7 +127,9 @@ std::vector<Tensor> pieces(const OpCall& call) {
       left -= sizes.back();
     }
   }
-  return split(x, sizes, axis);
+  Values parts;
+  for (const Tensor& part : split(x, sizes, axis)) parts.emplace_back(part, call.value_in(0).type);
+  return parts;
 }
 
 /// Places start, start + step, ... before end, which count from the back where they are negative and are
@@ -153,7 +154,7 @@ Tensor sliced_axis(const Tensor& x, int axis, std::int64_t start, std::int64_t e
   return pick(x, axis, places);
 }
 
-std::vector<Tensor> sliced(const OpCall& call) {
+Values sliced(const OpCall& call) {
   Tensor x = call.in(0);
   const bool inputs = call.opset() >= 10;
   const std::vector<std::int64_t> starts = inputs ? call.integers_in(1) : call.integers("starts");
@@ -174,12 +175,12 @@ std::vector<Tensor> sliced(const OpCall& call) {
   return {x};
 }
 
-std::vector<Tensor> expanded_to(const OpCall& call) {
+Values expanded_to(const OpCall& call) {
   const Tensor& x = call.in(0);
   return {broadcast_to(x, broadcast_shapes(x.shape(), to_shape(call.integers_in(1)), "Expand"))};
 }
 
-std::vector<Tensor> tiled(const OpCall& call) {
+Values tiled(const OpCall& call) {
   const Tensor& x = call.in(0);
   const std::vector<std::int64_t> repeats = call.integers_in(1);
   INGOT_CHECK(static_cast<int>(repeats.size()) == x.rank(),
@@ -198,7 +199,7 @@ std::int64_t mirrored(std::int64_t place, std::int64_t size) {
 }
 std::int64_t wrapped(std::int64_t place, std::int64_t size) { return (place % size + size) % size; }
 
-std::vector<Tensor> padded(const OpCall& call) {
+Values padded(const OpCall& call) {
   const Tensor& x = call.in(0);
   const auto rank = static_cast<std::size_t>(x.rank());
   const std::vector<std::int64_t> given = call.opset() < 11 ? call.integers("pads") : call.integers_in(1);
@@ -234,17 +235,16 @@ std::vector<Tensor> padded(const OpCall& call) {
   })};
 }
 
-// On the host to what it alone knows.
-Tensor cast(const Tensor& x, DType dtype) { return to(dtype == DType::f64 ? to(x, kCpu) : x, dtype); }
-
-std::vector<Tensor> cast_to(const OpCall& call) {
-  const Tensor& x = call.in(0);
-  return {cast(x, call.dtype("to", 0))};
+Values cast_to(const OpCall& call) {
+  return {converted_to(call.value_in(0), call.stored_type("to", 0), call.integer("saturate", 1) != 0)};
 }
-std::vector<Tensor> cast_like(const OpCall& call) { return {cast(call.in(0), call.in(1).dtype())}; }
+Values cast_like(const OpCall& call) {
+  return {converted_to(call.value_in(0), call.type(1), call.integer("saturate", 1) != 0)};
+}
+Values bit_cast(const OpCall& call) { return {bits_as(call.value_in(0), call.stored_type("to", 0))}; }
 
 /// [N, C, H, W] with blocks of channels as places, or back.
-std::vector<Tensor> depth_to_space(const OpCall& call) {
+Values depth_to_space(const OpCall& call) {
   const Tensor& x = call.in(0, 4, 4);
   const std::int64_t b = call.integer("blocksize", 1), n = x.dim(0), c = x.dim(1), h = x.dim(2), w = x.dim(3);
   INGOT_CHECK(b > 0 && c % checked_mul(b, b, "DepthToSpace") == 0,
@@ -254,43 +254,80 @@ std::vector<Tensor> depth_to_space(const OpCall& call) {
                                      : permute(reshape(x, {n, b, b, c / (b * b), h, w}), {0, 3, 4, 1, 5, 2});
   return {reshape(blocks, {n, c / (b * b), h * b, w * b})};
 }
-std::vector<Tensor> space_to_depth(const OpCall& call) {
+Values space_to_depth(const OpCall& call) {
   const Tensor& x = call.in(0, 4, 4);
   const std::int64_t b = call.integer("blocksize", 1), n = x.dim(0), c = x.dim(1), h = x.dim(2), w = x.dim(3);
   INGOT_CHECK(b > 0 && h % b == 0 && w % b == 0,
               DimensionMismatch(call.where() + ": the blocks do not divide the image"));
-  const Tensor blocks = permute(reshape(x, {n, c, h / b, b, w / b, b}), {0, 3, 5, 1, 2, 4});
+  const Tensor parts = reshape(x, {n, c, h / b, b, w / b, b});
+  const bool channel_first = call.text("mode", "DCR") == "CRD";
+  const Tensor blocks =
+      channel_first ? permute(parts, {0, 1, 3, 5, 2, 4}) : permute(parts, {0, 3, 5, 1, 2, 4});
   return {reshape(blocks, {n, c * b * b, h / b, w / b})};
 }
 
-/// In inference nothing is dropped; the mask says so.
-std::vector<Tensor> dropout(const OpCall& call) {
+/// As many places as `shape` says, from the middle or with zeros around.
+Values center_crop_pad(const OpCall& call) {
+  Tensor x = call.in(0);
+  std::vector<std::int64_t> axes(static_cast<std::size_t>(x.rank()));
+  std::iota(axes.begin(), axes.end(), 0);
+  axes = call.integers("axes", axes);
+  const std::vector<std::int64_t> sizes = call.integers_in(1);
+  INGOT_CHECK(sizes.size() == axes.size(), DimensionMismatch(call.where() + ": a size for each axis"));
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const int axis = call.axis_of(axes[i], x.rank());
+    const std::int64_t missing = checked_sub(sizes[i], x.dim(axis), "CenterCropPad");
+    INGOT_CHECK(sizes[i] >= 0, DimensionMismatch(call.where() + ": a size is negative"));
+    if (missing < 0) {
+      x = narrow(x, axis, -missing / 2, sizes[i]);
+      continue;
+    }
+    Padding padding{std::vector<std::int64_t>(static_cast<std::size_t>(x.rank()), 0), {}};
+    padding.after = padding.before;
+    padding.before[static_cast<std::size_t>(axis)] = missing / 2;
+    padding.after[static_cast<std::size_t>(axis)] = missing - missing / 2;
+    x = pad_with(x, padding);
+  }
+  return {contiguous(x)};
+}
+
+/// In inference nothing is dropped; the mask says what stays.
+Values dropout(const OpCall& call) {
   const Tensor& x = call.in(0);
   const bool trains = call.has(2) && call.number_in(2) != 0;
   const double ratio = call.has(1) ? call.number_in(1) : 0.5;
-  if (trains && ratio != 0) call.refuse("training mode draws random numbers");
-  return {x, broadcast_to(to(Tensor::scalar(1), DType::boolean), x.shape())};
+  if (!trains || ratio == 0) return {x, broadcast_to(to(Tensor::scalar(1), DType::boolean), x.shape())};
+  INGOT_CHECK(ratio > 0 && ratio < 1, FormatError(call.where(), -1, "ratio", std::to_string(ratio)));
+  Rng rng(call.random_key());
+  std::vector<double> values = as_doubles(x), kept(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    kept[i] = rng.uniform_double() < ratio ? 0 : 1;
+    values[i] *= kept[i] / (1 - ratio);
+  }
+  return {from_doubles(values, x.shape(), x.dtype()), from_doubles(kept, x.shape(), DType::boolean)};
 }
 
-constexpr std::array kShapeOps = {OpRow{"Cast", cast_to, 1},
-                                  OpRow{"CastLike", cast_like, 1},
-                                  OpRow{"Concat", concatenated, kEveryInput},
-                                  OpRow{"DepthToSpace", depth_to_space, 1},
+constexpr std::array kShapeOps = {OpRow{"BitCast", bit_cast, 0, kOwnTypes},
+                                  OpRow{"Cast", cast_to, 1, kOwnTypes},
+                                  OpRow{"CastLike", cast_like, 1, kOwnTypes},
+                                  OpRow{"CenterCropPad", center_crop_pad, 1, 0},
+                                  OpRow{"Concat", concatenated, kEveryInput, 0},
+                                  OpRow{"DepthToSpace", depth_to_space, 1, 0},
                                   OpRow{"Dropout", dropout, 1},
-                                  OpRow{"Expand", expanded_to, 1},
-                                  OpRow{"Flatten", flattened, 1},
-                                  OpRow{"Identity", identity, kOnlyShapes},
-                                  OpRow{"Pad", padded, 1},
-                                  OpRow{"Reshape", reshaped, 1},
-                                  OpRow{"Shape", shape_of, kOnlyShapes},
-                                  OpRow{"Size", size_of, kOnlyShapes},
-                                  OpRow{"Slice", sliced, 1},
-                                  OpRow{"SpaceToDepth", space_to_depth, 1},
-                                  OpRow{"Split", pieces, 1},
-                                  OpRow{"Squeeze", squeezed, 1},
-                                  OpRow{"Tile", tiled, 1},
-                                  OpRow{"Transpose", transposed, 1},
-                                  OpRow{"Unsqueeze", unsqueezed, 1}};
+                                  OpRow{"Expand", expanded_to, 1, 0},
+                                  OpRow{"Flatten", flattened, 1, 0},
+                                  OpRow{"Identity", identity, kOnlyShapes, kOwnTypes},
+                                  OpRow{"Pad", padded, 1, 0},
+                                  OpRow{"Reshape", reshaped, 1, 0},
+                                  OpRow{"Shape", shape_of, kOnlyShapes, kOwnTypes},
+                                  OpRow{"Size", size_of, kOnlyShapes, kOwnTypes},
+                                  OpRow{"Slice", sliced, 1, 0},
+                                  OpRow{"SpaceToDepth", space_to_depth, 1, 0},
+                                  OpRow{"Split", pieces, 1, kOwnTypes},
+                                  OpRow{"Squeeze", squeezed, 1, 0},
+                                  OpRow{"Tile", tiled, 1, 0},
+                                  OpRow{"Transpose", transposed, 1, 0},
+                                  OpRow{"Unsqueeze", unsqueezed, 1, 0}};
 
 }  // namespace
 

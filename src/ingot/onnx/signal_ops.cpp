@@ -79,23 +79,34 @@ std::int64_t checked_length(const OpCall& call, std::int64_t length, const char*
   return length;
 }
 
+/// The other side of a real signal's spectrum: the conjugate of the one that is there.
+void mirror(Row& spectrum) {
+  const std::size_t n = spectrum.size();
+  spectrum[0] = spectrum[0].real();
+  if (n % 2 == 0) spectrum[n / 2] = spectrum[n / 2].real();
+  for (std::size_t k = n / 2 + 1; k < n; ++k) spectrum[k] = std::conj(spectrum[n - k]);
+}
+
 /// Input [..., 1 or 2], the last axis being real and imaginary parts.
-std::vector<Tensor> fourier(const OpCall& call) {
+Values fourier(const OpCall& call) {
   const Tensor& x = call.in(0);
   INGOT_CHECK(x.rank() > 1 && (x.dim(-1) == 1 || x.dim(-1) == 2),
               DimensionMismatch(fmt::format("{}: {} does not end in real and imaginary parts", call.where(),
                                             to_string(x.shape()))));
   const bool inverse = call.integer("inverse", 0) != 0, one_sided = call.integer("onesided", 0) != 0;
-  if (inverse && one_sided) call.refuse("the inverse of one side");
   const int axis = call.axis_of(call.opset() < 20 ? call.integer("axis", 1)
                                 : call.has(2)     ? call.integer_in(2)
                                                   : -2,
                                 x.rank());
   INGOT_CHECK(axis < x.rank() - 1, DimensionMismatch(fmt::format("{}: no axis {}", call.where(), axis)));
   const std::int64_t have = x.dim(axis);
-  const std::int64_t length = checked_length(call, call.has(1) ? call.integer_in(1) : have, "the length");
-  Shape shape = x.shape().with(x.rank() - 1, 2);
-  shape = shape.with(axis, one_sided ? length / 2 + 1 : length);
+  // One side of a spectrum stands for a real signal, of an even length where none is given.
+  const bool to_real = inverse && one_sided;
+  const std::int64_t natural = to_real ? 2 * (have - 1) : have;
+  const std::int64_t length = checked_length(call, call.has(1) ? call.integer_in(1) : natural, "the length");
+  const std::int64_t parts = to_real ? 1 : 2;
+  Shape shape = x.shape().with(x.rank() - 1, parts);
+  shape = shape.with(axis, one_sided && !inverse ? length / 2 + 1 : length);
   const std::vector<double> values = as_doubles(x);
   const std::vector<std::int64_t> from = strides_of(x.shape()), to = strides_of(shape);
   std::vector<double> result(static_cast<std::size_t>(shape.numel()));
@@ -108,24 +119,25 @@ std::vector<Tensor> fourier(const OpCall& call) {
   for (std::int64_t row = 0; row < outer * inner; ++row) {
     const std::int64_t block = row / inner, place = row % inner;
     const auto source = static_cast<std::size_t>(block * have * from[at_axis] + place * x.dim(-1));
-    const auto target = static_cast<std::size_t>(block * shape[axis] * to[at_axis] + place * 2);
+    const auto target = static_cast<std::size_t>(block * shape[axis] * to[at_axis] + place * parts);
     Row line(static_cast<std::size_t>(length));
     for (std::size_t t = 0; t < static_cast<std::size_t>(std::min(have, length)); ++t) {
       const std::size_t at = source + t * static_cast<std::size_t>(from[at_axis]);
       line[t] = {values[at], is_complex ? values[at + 1] : 0};
     }
+    if (to_real) mirror(line);
     const Row spectrum = transform(line);
     for (std::size_t k = 0; k < static_cast<std::size_t>(shape[axis]); ++k) {
       const std::size_t at = target + k * static_cast<std::size_t>(to[at_axis]);
       result[at] = spectrum[k].real() * factor;
-      result[at + 1] = spectrum[k].imag() * factor;
+      if (!to_real) result[at + 1] = spectrum[k].imag() * factor;
     }
   }
   return {from_doubles(result, shape, x.dtype())};
 }
 
 /// signal [N, L] or [N, L, 1 or 2] to [N, frames, bins, 2].
-std::vector<Tensor> short_time_fourier(const OpCall& call) {
+Values short_time_fourier(const OpCall& call) {
   const Tensor& signal = call.in(0);
   const std::int64_t parts = signal.rank() == 3 ? signal.dim(2) : 1;
   INGOT_CHECK((signal.rank() == 2 || signal.rank() == 3) && (parts == 1 || parts == 2),
@@ -164,7 +176,7 @@ std::vector<Tensor> short_time_fourier(const OpCall& call) {
 }
 
 /// Triangles that lie evenly on the mel scale: [dft_length / 2 + 1, bands].
-std::vector<Tensor> mel_weights(const OpCall& call) {
+Values mel_weights(const OpCall& call) {
   const std::int64_t bands = checked_length(call, call.integer_in(0), "num_mel_bins"),
                      length = checked_length(call, call.integer_in(1), "dft_length"),
                      rate = checked_length(call, call.integer_in(2), "sample_rate"), bins = length / 2 + 1;

@@ -33,7 +33,7 @@ double overlap(const Box& a, const Box& b) {
   return height * width / (a.area() + b.area() - height * width);
 }
 
-std::vector<Tensor> non_max_suppression(const OpCall& call) {
+Values non_max_suppression(const OpCall& call) {
   const Tensor &boxes = call.in(0), &scores = call.in(1);
   INGOT_CHECK(boxes.rank() == 3 && boxes.dim(2) == 4 && scores.rank() == 3 && scores.dim(0) == boxes.dim(0) &&
                   scores.dim(2) == boxes.dim(1),
@@ -119,7 +119,7 @@ Taps taps_of(const std::string& mode, double x) {
   return {floor - 1, {far(t + 1), near(t), near(1 - t), far(2 - t)}};
 }
 
-std::vector<Tensor> grid_sample(const OpCall& call) {
+Values grid_sample(const OpCall& call) {
   const Tensor &x = call.in(0), &grid = call.in(1);
   if (x.rank() != 4) call.refuse(fmt::format("images of {} axes", x.rank() - 2));
   INGOT_CHECK(grid.rank() == 4 && grid.dim(3) == 2 && grid.dim(0) == x.dim(0),

@@ -155,6 +155,16 @@ void lower_case(std::string& text) {
   text = std::move(out);
 }
 
+void upper_case(std::string& text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const char32_t c = decode_utf8(text, i);
+    append_utf8(out, static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))));
+  }
+  text = std::move(out);
+}
+
 void for_each_grapheme(std::string_view text, FunctionRef<void(std::size_t, std::size_t)> visit) {
   utf8proc_int32_t state = 0;
   std::size_t begin = 0;

@@ -31,6 +31,7 @@ void normalize_unicode(std::string& text, NormalForm form);
 
 /// Character by character, without context (no final sigma), as in the `tokenizers` library.
 void lower_case(std::string& text);
+void upper_case(std::string& text);
 
 /// Calls visit(begin, end) for each extended grapheme cluster (UAX #29).
 void for_each_grapheme(std::string_view text, FunctionRef<void(std::size_t, std::size_t)> visit);

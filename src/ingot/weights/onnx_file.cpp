@@ -47,7 +47,10 @@ const std::array kOnnxTypes = {OnnxType{1, "FLOAT", 32, DType::f32},
                                OnnxType{20, "FLOAT8E5M2FNUZ", 8, {}},
                                OnnxType{21, "UINT4", 4, {}},
                                OnnxType{22, "INT4", 4, {}},
-                               OnnxType{23, "FLOAT4E2M1", 4, {}}};
+                               OnnxType{23, "FLOAT4E2M1", 4, {}},
+                               OnnxType{24, "FLOAT8E8M0", 8, {}},
+                               OnnxType{25, "UINT2", 2, {}},
+                               OnnxType{26, "INT2", 2, {}}};
 
 const OnnxType* find_type(int number) {
   const auto found = std::ranges::find(kOnnxTypes, number, &OnnxType::number);
@@ -81,6 +84,8 @@ std::vector<std::byte> typed_values(const ::onnx::TensorProto& t) {
       return converted<std::uint8_t>(t.int32_data());
     case 3:
       return converted<std::int8_t>(t.int32_data());
+    case 4:
+      return converted<std::uint16_t>(t.int32_data());
     case 5:
       return converted<std::int16_t>(t.int32_data());
     case 6:
@@ -94,6 +99,10 @@ std::vector<std::byte> typed_values(const ::onnx::TensorProto& t) {
     case 10:
     case 16:
       return converted<std::uint16_t>(t.int32_data(), true);
+    case 12:
+      return converted<std::uint32_t>(t.uint64_data());
+    case 13:
+      return converted<std::uint64_t>(t.uint64_data());
     default:
       return converted<std::uint8_t>(t.int32_data(), true);
   }
@@ -205,25 +214,18 @@ Blob OnnxFile::external_file(const std::string& location, const std::string& ten
   return external_[location] = map_blob((directory / relative).string());
 }
 
-Tensor OnnxFile::load_external(const ::onnx::TensorProto& tensor, const TensorInfo& info) const {
+Blob OnnxFile::external_bytes(const ::onnx::TensorProto& tensor, const TensorInfo& info) const {
   const Blob file = external_file(external_entry(tensor, "location"), info.name);
   INGOT_CHECK(info.offset <= file.bytes.size() && info.bytes <= file.bytes.size() - info.offset,
               FormatError(file.name, static_cast<std::int64_t>(info.offset), info.name,
                           fmt::format("takes {} bytes from there, but the file has {}", info.bytes,
                                       file.bytes.size())));
-  if (*info.dtype == DType::boolean)
-    check_booleans(file.bytes.subspan(info.offset, info.bytes), file.name, info.name);
-  return tensor_in(file, info.offset, Shape(std::span<const std::int64_t>(info.shape)), *info.dtype);
+  return part_of(file, info.offset, info.bytes);
 }
 
-Tensor OnnxFile::load(const ::onnx::TensorProto& tensor) const {
+Blob OnnxFile::bytes(const ::onnx::TensorProto& tensor) const {
   const TensorInfo info = describe(tensor);
-  INGOT_CHECK(info.dtype.has_value(), NotImplemented(fmt::format("{}: loading '{}': element type {}", path_,
-                                                                 info.name, info.stored_as)));
-  INGOT_CHECK(info.shape.size() <= kMaxRank,
-              NotImplemented(fmt::format("{}: loading '{}': shape {} has more than {} axes", path_, info.name,
-                                         to_string(info.shape), kMaxRank)));
-  if (is_external(tensor)) return load_external(tensor, info);
+  if (is_external(tensor)) return external_bytes(tensor, info);
   const auto check_size = [&](std::size_t bytes) {
     INGOT_CHECK(bytes == info.bytes,
                 FormatError(path_, -1, info.name,
@@ -233,27 +235,37 @@ Tensor OnnxFile::load(const ::onnx::TensorProto& tensor) const {
   if (!tensor.has_raw_data()) {
     Blob blob = memory_blob(path_, typed_values(tensor));
     check_size(blob.bytes.size());
-    if (*info.dtype == DType::boolean) check_booleans(blob.bytes, path_, info.name);
-    return tensor_in(blob, 0, Shape(std::span<const std::int64_t>(info.shape)), *info.dtype);
+    return blob;
   }
   const std::string& raw = tensor.raw_data();
   check_size(raw.size());
   // The message is ours alone, so its bytes may serve as the tensor's memory for as long as it lives.
-  const Blob blob{path_,
-                  std::as_writable_bytes(std::span(const_cast<char*>(raw.data()), raw.size())),
-                  weak_from_this().lock(),
-                  {}};
-  if (*info.dtype == DType::boolean) check_booleans(blob.bytes, path_, info.name);
-  const Shape shape{std::span<const std::int64_t>(info.shape)};
-  return blob.owner ? tensor_in(blob, 0, shape, *info.dtype)
-                    : Tensor::from_bytes(blob.bytes, shape, *info.dtype);
+  const auto bytes = std::as_writable_bytes(std::span(const_cast<char*>(raw.data()), raw.size()));
+  if (std::shared_ptr<const OnnxFile> owner = weak_from_this().lock()) return {path_, bytes, owner, {}};
+  return memory_blob(path_, {bytes.begin(), bytes.end()});
+}
+
+Tensor OnnxFile::load(const ::onnx::TensorProto& tensor) const {
+  const TensorInfo info = describe(tensor);
+  INGOT_CHECK(info.dtype.has_value(), NotImplemented(fmt::format("{}: loading '{}': element type {}", path_,
+                                                                 info.name, info.stored_as)));
+  INGOT_CHECK(info.shape.size() <= kMaxRank,
+              NotImplemented(fmt::format("{}: loading '{}': shape {} has more than {} axes", path_, info.name,
+                                         to_string(info.shape), kMaxRank)));
+  const Blob blob = bytes(tensor);
+  if (*info.dtype == DType::boolean) check_booleans(blob.bytes, blob.name, info.name);
+  return tensor_in(blob, 0, Shape(std::span<const std::int64_t>(info.shape)), *info.dtype);
+}
+
+std::shared_ptr<const OnnxFile> OnnxFile::of_tensor(const std::string& name, const std::string& bytes) {
+  auto model = std::make_unique<::onnx::ModelProto>();
+  INGOT_CHECK(model->mutable_graph()->add_initializer()->ParseFromString(bytes),
+              FormatError(name, 0, "tensor", "is no ONNX tensor, or was cut short"));
+  return std::shared_ptr<const OnnxFile>(new OnnxFile(name, std::move(model)));
 }
 
 Tensor OnnxFile::read_tensor(const std::string& path) {
-  auto model = std::make_unique<::onnx::ModelProto>();
-  INGOT_CHECK(model->mutable_graph()->add_initializer()->ParseFromString(read_file(path)),
-              FormatError(path, 0, "tensor", "is no ONNX tensor, or was cut short"));
-  const std::shared_ptr<const OnnxFile> file(new OnnxFile(path, std::move(model)));
+  const std::shared_ptr<const OnnxFile> file = of_tensor(path, read_file(path));
   return file->load(file->model().graph().initializer(0));
 }
 

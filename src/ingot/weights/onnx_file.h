@@ -28,6 +28,8 @@ class OnnxFile : public std::enable_shared_from_this<OnnxFile> {
   ~OnnxFile();
   /// One serialised TensorProto, as the ONNX node tests store their inputs and outputs.
   static Tensor read_tensor(const std::string& path);
+  /// The same out of bytes, as a model whose only initializer it is.
+  static std::shared_ptr<const OnnxFile> of_tensor(const std::string& name, const std::string& bytes);
 
   const std::string& path() const { return path_; }
   const ::onnx::ModelProto& model() const { return *model_; }
@@ -39,10 +41,12 @@ class OnnxFile : public std::enable_shared_from_this<OnnxFile> {
   /// data has to lie in a file below the model's directory. FormatError, or NotImplemented for an element
   /// type that Ingot lacks.
   Tensor load(const ::onnx::TensorProto& tensor) const;
+  /// The values' bytes as raw_data holds them, little-endian and packed, of any type but strings.
+  Blob bytes(const ::onnx::TensorProto& tensor) const;
 
  private:
   OnnxFile(std::string path, std::unique_ptr<::onnx::ModelProto> model);
-  Tensor load_external(const ::onnx::TensorProto& tensor, const TensorInfo& info) const;
+  Blob external_bytes(const ::onnx::TensorProto& tensor, const TensorInfo& info) const;
   Blob external_file(const std::string& location, const std::string& tensor) const;
 
   std::string path_;

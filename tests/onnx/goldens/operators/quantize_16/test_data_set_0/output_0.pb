@@ -1,0 +1,1 @@
+J4uu`uuau.u[uuuötMu_u
