@@ -155,6 +155,44 @@ TEST_F(CommandStudy, ATrialOfAWorkerThatIsToldToEndGoesBackAndDoesNotCount) {
   EXPECT_EQ(tuner.trials()[0].attempts, 0);
 }
 
+TEST_F(CommandStudy, ThreeTrialsThatFailForTheMachineStopTheStudyAndWaitToBeTriedAgain) {
+  config_.tuner.study = directory_ + "/machine.db";
+  config_.tuner.trials = 6;
+  // Two work; then a file is gone that every trial reads.
+  const std::string file = directory_ + "/data";
+  std::ofstream(file) << "xx";
+  config_.objective = "test -s " + file + " || exec cat " + directory_ + "/gone; truncate -s -1 " + file +
+                      R"(; echo '{{"value": 1}}')";
+  const auto states = [&] {
+    std::vector<TrialState> list;
+    for (const Trial& trial : Tuner(config_.tuner).trials()) list.push_back(trial.state);
+    return list;
+  };
+  Tuner tuner(config_.tuner);
+  const std::unique_ptr<Objective> objective = make_command_objective(config_);
+  try {
+    work(tuner, *objective, config_);
+    ADD_FAILURE() << "it went on";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("'No such file or directory'"), std::string::npos)
+        << error.what();
+  }
+  using enum TrialState;
+  EXPECT_EQ(states(), (std::vector{complete, complete, waiting, waiting, waiting}));
+  std::ofstream(file) << "xxxxxx";
+  work(tuner, *objective, config_);
+  EXPECT_EQ(states(), std::vector(6, complete));
+}
+
+TEST(Failures, OnlyWhatNoValueCanHelpIsOfTheMachine) {
+  EXPECT_EQ(environment_cause("the command ended with exit code 1: write: No space left on device"),
+            "No space left on device");
+  EXPECT_EQ(environment_cause("the command ended with exit code 127: sh: trainer: not found"),
+            "exit code 127");
+  EXPECT_EQ(environment_cause("the command ended with exit code 7"), "");
+  EXPECT_EQ(environment_cause("took longer than timeout_seconds 3"), "");
+}
+
 TEST(StudyConfig, AnotherStudyFileHasTrialDirectoriesOfItsOwn) {
   const auto output_dir = [](const std::string& keys) {
     Config file = Config::parse("command: run {x}\nspace: {x: {low: 0, high: 1}}\n" + keys);

@@ -118,8 +118,9 @@ Tensor mask_bias(const OpCall& call, std::int64_t keys, DType dtype) {
 Tensor guarded_softmax(const Tensor& scores, bool masked) {
   const Tensor y = softmax(scores);
   if (!masked) return y;
-  const Tensor none = equal(max(scores, {-1}, true), to(Tensor::scalar(kMasked), scores.dtype()));
-  return where(none, to(Tensor::scalar(0), y.dtype()), y);
+  const auto number = [&](float value) { return to(to(Tensor::scalar(value), y.dtype()), y.device()); };
+  const Tensor none = equal(max(scores, {-1}, true), number(kMasked));
+  return where(none, number(0), y);
 }
 
 /// What the attribute qk_matmul_output_mode counts: where on the way from scores to weights the fourth output

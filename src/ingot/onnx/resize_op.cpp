@@ -139,7 +139,8 @@ Resampling interpolation(const OpCall& call, const ResizeMode& mode, const Resiz
 /// Places of the result that lie outside of the image get a value of their own.
 Tensor extrapolated(const Tensor& x, const std::vector<ResizedAxis>& axes, const ResizeMode& mode) {
   Tensor y = x;
-  const Tensor beyond = to(Tensor::from(std::vector<double>{mode.extrapolation}, {}), x.dtype());
+  const auto beside = [&](const Tensor& t) { return to(t, x.device()); };
+  const Tensor beyond = beside(to(Tensor::from(std::vector<double>{mode.extrapolation}, {}), x.dtype()));
   for (const ResizedAxis& axis : axes) {
     std::vector<float> inside;
     for (std::int64_t i = 0; i < axis.to; ++i) {
@@ -148,7 +149,7 @@ Tensor extrapolated(const Tensor& x, const std::vector<ResizedAxis>& axes, const
     }
     std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank()), 1);
     dims[static_cast<std::size_t>(axis.axis)] = axis.to;
-    y = where(to(Tensor::from(inside, to_shape(dims)), DType::boolean), y, beyond);
+    y = where(beside(to(Tensor::from(inside, to_shape(dims)), DType::boolean)), y, beyond);
   }
   return y;
 }

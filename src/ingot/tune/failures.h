@@ -23,6 +23,15 @@ struct Failure {
 /// Why trials failed or diverged, the commonest reason first. Those that a pruner ended are not among them.
 std::vector<Failure> failures_of(const std::vector<Trial>& trials, const StudyConfig& config);
 
+/// What of the machine, rather than of a trial's values, made a trial fail: a file that is not there, a full
+/// disk, a command that cannot be run. In the system's words, which are the same for every trial; empty for
+/// other reasons.
+std::string environment_cause(const std::string& note);
+
+/// The last trials to end, where as many as these failed in a row for one cause of the environment; else
+/// empty.
+std::vector<Trial> failed_by_environment(const std::vector<Trial>& trials, std::size_t in_a_row);
+
 /// The path of what a trial wrote to its log; empty where it wrote nothing.
 std::string written_log(const StudyConfig& config, std::int64_t trial);
 

@@ -22,6 +22,21 @@ namespace {
 
 constexpr std::int64_t kFailuresToGiveUp = 3;
 
+// What the machine lacks, it lacks for every trial: none is spent on that.
+void stop_if_environment_fails(Tuner& tuner, const StudyConfig& config) {
+  const std::vector<Trial> failed =
+      failed_by_environment(tuner.trials(), static_cast<std::size_t>(kFailuresToGiveUp));
+  if (failed.empty()) return;
+  tuner.retry(failed);
+  const Trial& last = failed.front();
+  const std::string log = written_log(config, last.number);
+  throw Error(fmt::format(
+      "{} trials in a row failed for one cause, '{}', and wait to be tried again; set that right and "
+      "run the study again; the last one, trial {}: {}{}{}",
+      failed.size(), environment_cause(last.note), last.number, last.note,
+      log.empty() ? "" : "; its log: ", log));
+}
+
 // Bad settings fail every trial: better to say so after a few than after all.
 void give_up_if_nothing_works(Tuner& tuner, const StudyConfig& config) {
   std::int64_t failed = 0;
@@ -139,6 +154,7 @@ void work(Tuner& tuner, Objective& objective, const StudyConfig& config, const s
         if (run.study_error_) std::rethrow_exception(run.study_error_);
         tuner.fail(run.trial_, error.what());
         log(LogLevel::warn, "ingot::tune", fmt::format("trial {} failed: {}", trial->number, error.what()));
+        stop_if_environment_fails(tuner, config);
         give_up_if_nothing_works(tuner, config);
       }
     } catch (const TrialLost& lost) {

@@ -76,7 +76,8 @@ std::unique_ptr<Objective> make_command_objective(const StudyConfig& config);
 void check_space(Objective& objective, const SearchSpace& space);
 
 /// Takes trials of the study and runs them until it is complete, or `stop` is requested. A trial begins with
-/// a directory that is empty. Throws Error when every trial fails.
+/// a directory that is empty. Throws Error when every trial fails, and when three in a row fail for one cause
+/// of the machine (failed_by_environment()): those wait to be tried again.
 void work(Tuner& tuner, Objective& objective, const StudyConfig& config, const std::stop_token& stop = {});
 
 /// Removes the directories and logs of trials that config.keep does not keep.

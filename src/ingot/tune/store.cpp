@@ -59,6 +59,8 @@ struct StudyStore::State {
   void read_new_reports(Trial& trial);
   std::int64_t next_revision();
   void give_up(std::int64_t number, std::int64_t attempts, const std::string& worker);
+  /// A trial in this state, and of this lease, waits again as if it had not been begun.
+  void put_back(const Trial& trial, TrialState from);
   void reclaim();
   Trial begin(std::int64_t number, bool is_new, const Values& values);
   void must_hold(const Trial& trial);
@@ -179,6 +181,23 @@ void StudyStore::State::give_up(std::int64_t number, std::int64_t attempts, cons
       .bind(4, number)
       .run();
   if (again) Statement(database, "DELETE FROM reports WHERE trial = ?").bind(0, number).run();
+}
+
+void StudyStore::State::put_back(const Trial& trial, TrialState from) {
+  Statement(database,
+            "UPDATE trials SET state = ?1, attempts = attempts - 1, lease = lease + 1, ended = 0, note = "
+            "'put back', revision = ?2 WHERE number = ?3 AND lease = ?4 AND state = ?5")
+      .bind(0, code(TrialState::waiting))
+      .bind(1, next_revision())
+      .bind(2, trial.number)
+      .bind(3, trial.lease)
+      .bind(4, code(from))
+      .run();
+  Statement(database,
+            "DELETE FROM reports WHERE trial = ?1 AND (SELECT state FROM trials WHERE number = ?1) = ?2")
+      .bind(0, trial.number)
+      .bind(1, code(TrialState::waiting))
+      .run();
 }
 
 void StudyStore::State::reclaim() {
@@ -342,17 +361,15 @@ void StudyStore::finish(Trial& trial, TrialState state, double value, const std:
 }
 
 void StudyStore::release(const Trial& trial) {
-  State& s = *state_;
-  Transaction transaction(s.database);
-  s.must_hold(trial);
-  Statement(s.database,
-            "UPDATE trials SET state = ?, attempts = attempts - 1, lease = lease + 1, note = "
-            "'put back', revision = ? WHERE number = ?")
-      .bind(0, code(TrialState::waiting))
-      .bind(1, s.next_revision())
-      .bind(2, trial.number)
-      .run();
-  Statement(s.database, "DELETE FROM reports WHERE trial = ?").bind(0, trial.number).run();
+  Transaction transaction(state_->database);
+  state_->must_hold(trial);
+  state_->put_back(trial, TrialState::running);
+  transaction.commit();
+}
+
+void StudyStore::retry(const Trial& trial) {
+  Transaction transaction(state_->database);
+  state_->put_back(trial, TrialState::failed);
   transaction.commit();
 }
 

@@ -66,6 +66,8 @@ class StudyStore {
   void finish(Trial& trial, TrialState state, double value, const std::string& note);
   /// Puts a running trial back, as if it had not been begun.
   void release(const Trial& trial);
+  /// The same for a failed one that nobody has put back since.
+  void retry(const Trial& trial);
 
  private:
   struct State;

@@ -158,6 +158,11 @@ void Tuner::fail(Trial& trial, const std::string& why) {
   state_->finish(trial, TrialState::failed, std::numeric_limits<double>::quiet_NaN(), why);
 }
 
+void Tuner::retry(const std::vector<Trial>& failed) {
+  const std::lock_guard lock(state_->mutex);
+  for (const Trial& trial : failed) state_->store.retry(trial);
+}
+
 bool Tuner::is_complete() {
   State& s = *state_;
   const std::lock_guard lock(s.mutex);

@@ -59,6 +59,8 @@ class Tuner {
   /// Ends a trial that is going nowhere, for the caller's own reason.
   void prune(Trial& trial, const std::string& why);
   void fail(Trial& trial, const std::string& why);
+  /// Puts failed trials back into the queue, as if they had not been begun: it was not for their values.
+  void retry(const std::vector<Trial>& failed);
   /// Gives up the trials that run here, as if they had not been begun. From any thread.
   void put_back();
   // The others throw TrialLost where the trial was given to another worker, and IoError.
