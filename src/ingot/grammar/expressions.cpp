@@ -2,7 +2,29 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "ingot/base/error.h"
+
 namespace ingot::grammar {
+namespace {
+
+constexpr std::size_t kMostListed = 8'000'000;  // alternatives and conditions of all expressions
+constexpr int kMostDepth = 5'000;               // a call deep each
+
+/// Counts calls within calls, also where one of them throws.
+class Deeper {
+ public:
+  explicit Deeper(int& depth) : depth_(depth) { ++depth_; }
+  ~Deeper() { --depth_; }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+
+ private:
+  int& depth_;
+};
+
+}  // namespace
 
 Expressions::Expressions() {
   intern({.kind = Kind::nothing});
@@ -29,6 +51,8 @@ ExprId Expressions::intern(Node node, std::span<const ExprId> list) {
     return found->second;
   }
   if (!list.empty()) {
+    INGOT_CHECK(lists_.size() + list.size() < kMostListed,
+                InvalidConfig("grammar", "needs too much memory: its patterns have too many alternatives"));
     node.a = static_cast<std::uint32_t>(lists_.size());
     lists_.insert(lists_.end(), list.begin(), list.end());
     node.b = static_cast<std::uint32_t>(lists_.size());
@@ -188,6 +212,10 @@ ExprId Expressions::derivative(ExprId id, unsigned char byte) {
   if (node.kind == Kind::bytes) return sets_[node.a].has(byte) ? kEmpty : kNothing;
   const std::uint64_t key = (std::uint64_t{id} << 8U) | byte;
   if (const auto found = derivatives_.find(key); found != derivatives_.end()) return found->second;
+  INGOT_CHECK(depth_ < kMostDepth,
+              InvalidConfig("grammar", fmt::format("is too deep: more than {} parts in a row may be left out",
+                                                   kMostDepth)));
+  const Deeper deeper(depth_);
   const ExprId derived = derive(id, byte);
   derivatives_.emplace(key, derived);
   return derived;
@@ -224,8 +252,7 @@ ExprId Expressions::counting_to(ExprId id, std::uint32_t most) {
   ExprId result = id;
   switch (node.kind) {
     case Kind::concat:
-      result = concat(counting_to(node.a, most), counting_to(node.b, most));
-      break;
+      return count_in_sequence(id, most);
     case Kind::either:
     case Kind::both: {
       std::vector<ExprId> parts(list(node).begin(), list(node).end());
@@ -241,6 +268,21 @@ ExprId Expressions::counting_to(ExprId id, std::uint32_t most) {
                       node.most > most ? kMany : node.most);
   }
   counted_.emplace(key, result);
+  return result;
+}
+
+ExprId Expressions::count_in_sequence(ExprId id, std::uint32_t most) {
+  const auto key = [most](ExprId of) { return (std::uint64_t{most} << 32U) | of; };
+  std::vector<ExprId> sequence;
+  while (nodes_[id].kind == Kind::concat && !counted_.contains(key(id))) {
+    sequence.push_back(id);
+    id = nodes_[id].b;
+  }
+  ExprId result = counting_to(id, most);
+  for (auto part = sequence.rbegin(); part != sequence.rend(); ++part) {
+    result = concat(counting_to(nodes_[*part].a, most), result);
+    counted_.emplace(key(*part), result);
+  }
   return result;
 }
 

@@ -67,6 +67,8 @@ class Expressions {
   ExprId intern(Node node, std::span<const ExprId> list = {});
   ExprId one_of_sorted(std::span<const std::string> texts, std::size_t depth);
   ExprId derive(ExprId id, unsigned char byte);
+  /// A concatenation, from its last part on: it may be as long as a text.
+  ExprId count_in_sequence(ExprId id, std::uint32_t most);
   void collect_sets(ExprId id, std::vector<std::uint32_t>& sets) const;
 
   std::vector<Node> nodes_;
@@ -75,6 +77,7 @@ class Expressions {
   std::unordered_map<std::string, ExprId> known_;
   std::unordered_map<std::uint64_t, ExprId> derivatives_;
   std::unordered_map<std::uint64_t, ExprId> counted_;  // by `most` and id
+  int depth_ = 0;                                      // of derivatives within derivatives
 };
 
 }  // namespace ingot::grammar

@@ -92,17 +92,22 @@ class PatternParser {
   }
 
   Alternatives sequence(int depth) {
-    Alternatives made{{}};
+    std::vector<Alternatives> parts;
     while (at_ < text_.size() && peek() != '|' && peek() != ')') {
-      if (text_.substr(at_).starts_with("(?=") || text_.substr(at_).starts_with("(?!"))
-        return behind_look_ahead(made, depth);
-      made = joined(made, quantified(element(depth)));
+      if (text_.substr(at_).starts_with("(?=") || text_.substr(at_).starts_with("(?!")) {
+        parts.push_back(behind_look_ahead(depth));
+        break;
+      }
+      parts.push_back(quantified(element(depth)));
     }
+    // From the last on: what is in front of a long sequence is put there at once.
+    Alternatives made{{}};
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) made = joined(*part, made);
     return made;
   }
 
   // What is behind a look-ahead matches that, too.
-  Alternatives behind_look_ahead(const Alternatives& before, int depth) {
+  Alternatives behind_look_ahead(int depth) {
     if (depth > 0) fail("has a look-ahead within a group, which is not supported");
     const bool refuses = text_[at_ + 2] == '!';
     at_ += 3;
@@ -119,7 +124,7 @@ class PatternParser {
       rest.push_back(each.ends || !options_.search ? each.expr : to_.concat(each.expr, any_));
     }
     const ExprId condition = refuses ? to_.both(to_.no(wanted), any_) : wanted;
-    return joined(before, {{to_.both(to_.either(std::move(rest)), condition), false, true}});
+    return {{to_.both(to_.either(std::move(rest)), condition), false, true}};
   }
 
   // One behind the other. What is in front of ^ and behind $ can only be empty.
@@ -136,7 +141,7 @@ class PatternParser {
       }
     }
     if (made.empty()) made.push_back({Expressions::kNothing});
-    return made;
+    return made.size() > 1 ? simplified(made) : made;
   }
 
   std::optional<std::pair<std::uint32_t, std::uint32_t>> quantifier() {

@@ -230,13 +230,12 @@ std::int64_t whole_add(const OpCall& /*call*/, std::int64_t a, std::int64_t b) {
 /// Of whole numbers, exactly.
 Tensor clip_whole(const OpCall& call, const Tensor& x) {
   std::vector<std::int64_t> values = as_integers(x);
-  const auto bound = [&](std::size_t i) { return as_integers(call.in(i, 0, 1)).front(); };
   if (call.has(1)) {
-    const std::int64_t low = bound(1);
+    const std::int64_t low = call.integer_in(1);
     for (std::int64_t& v : values) v = whole_max(call, v, low);
   }
   if (call.has(2)) {
-    const std::int64_t high = bound(2);
+    const std::int64_t high = call.integer_in(2);
     for (std::int64_t& v : values) v = whole_min(call, v, high);
   }
   return from_integers(values, x.shape(), x.dtype());
