@@ -28,6 +28,9 @@ extern "C" {
 #undef FUZZ_TARGET
 }
 
+// Where a sanitizer would end the process for a size that no machine has, malloc says no, as without one.
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }  // NOLINT
+
 namespace ingot {
 namespace {
 
@@ -59,6 +62,16 @@ std::vector<std::string> corpus_of(const std::string& kind) {
   return files;
 }
 
+/// Where the child's errors go.
+std::string errors_path(const std::string& kind) { return ::testing::TempDir() + "hostile_errors_" + kind; }
+
+/// AddressSanitizer ends a process whose `new` finds no memory, in place of std::bad_alloc.
+bool ran_out_of_memory(const std::string& kind) {
+  if (!kSanitized) return false;
+  const std::string errors = read_file(errors_path(kind));
+  return errors.find("out-of-memory") != errors.npos || errors.find("allocation-size-too-big") != errors.npos;
+}
+
 /// What the child tells: the file that it is at.
 struct Progress {
   volatile std::uint64_t file;
@@ -72,8 +85,7 @@ struct Progress {
     const rlimit memory{kMostMemory, kMostMemory};
     setrlimit(RLIMIT_DATA, &memory);
   }
-  const int nowhere = ::open("/dev/null", O_WRONLY);
-  ::dup2(nowhere, STDERR_FILENO);
+  ::dup2(::open(errors_path(kind).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
   for (std::uint64_t i = first; i < end; ++i) {
     progress.file = i;
     const std::string file = test::hostile_file(kind, i, corpus);
@@ -120,12 +132,13 @@ void check_kind(const std::string& kind, Target target) {
     if (child == 0) run_files(kind, target, first, end, corpus, progress);
     const std::string problem = watch(child, progress);
     if (progress.file >= end) break;
-    if (problem.empty()) continue;  // a graph that ran out of its seconds
+    if (problem.empty() || ran_out_of_memory(kind)) continue;  // a graph that ran out of its seconds
     const std::string path = ::testing::TempDir() + "hostile_" + kind + "_" + std::to_string(progress.file);
     std::ofstream(path, std::ios::binary) << test::hostile_file(kind, progress.file, corpus);
     ADD_FAILURE() << kind << ", file " << progress.file << " " << problem << "; it is in " << path;
   }
   ::munmap(shared, sizeof(Progress));
+  std::filesystem::remove(errors_path(kind));
 }
 
 #define FUZZ_TARGET(name) \

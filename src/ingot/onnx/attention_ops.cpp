@@ -60,7 +60,7 @@ Heads read_heads(const OpCall& call) {
     heads.k = concat(std::vector<Tensor>{call.in(4), heads.k}, 2);
     heads.v = concat(std::vector<Tensor>{call.in(5, 4, 4), heads.v}, 2);
   }
-  INGOT_CHECK(heads.q.dim(0) == heads.k.dim(0) && heads.k.dim(0) == heads.v.dim(0) &&
+  INGOT_CHECK(heads.k.dim(1) > 0 && heads.q.dim(0) == heads.k.dim(0) && heads.k.dim(0) == heads.v.dim(0) &&
                   heads.q.dim(3) == heads.k.dim(3) && heads.k.dim(2) == heads.v.dim(2) &&
                   heads.k.dim(1) == heads.v.dim(1),
               DimensionMismatch(fmt::format("{}: query {}, key {}, value {}", call.where(),
