@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""One small model for each way that an operator works, with inputs and the outputs of ONNX' reference evaluator, in the
-layout of ONNX' backend tests: tests/onnx/goldens/operators/<name>/{model.onnx,test_data_set_0/{input,output}_*.pb}.
+"""One small model for each way that an operator works, with inputs and the outputs of ONNX' reference evaluator (of ONNX
+Runtime for operators of com.microsoft), in the layout of ONNX' backend tests:
+tests/onnx/goldens/operators/<name>/{model.onnx,test_data_set_0/{input,output}_*.pb}.
 
     pip install -r tools/goldens/requirements.txt
     python3 tools/goldens/onnx_operators.py
@@ -10,6 +11,7 @@ import shutil
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
@@ -88,26 +90,75 @@ def cases():
     yield "regex", "RegexFullMatch", [words], 1, {"pattern": "[a-c](,b)?"}
 
 
-def write(name, op, inputs, outputs, attributes):
+MICROSOFT = "com.microsoft"
+
+
+def codes(dtype, *shape):
+    info = np.iinfo(dtype)
+    return random.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def fused_cases():
+    """The same for what ONNX Runtime makes of graphs."""
+    f32, u8, i8 = np.float32, np.uint8, np.int8
+    a, b = (codes(u8, 2, 3, 4), f32(0.03), u8(120)), (codes(u8, 2, 3, 4), f32(0.05), u8(7))
+    yield "ms_bias_gelu", "BiasGelu", [floats(2, 6), floats(6)], 1, {}
+    yield "ms_fast_gelu", "FastGelu", [floats(2, 6), floats(6)], 1, {}
+    yield "ms_quick_gelu", "QuickGelu", [floats(2, 6)], 1, {}
+    x, skip = floats(2, 3, 8), floats(2, 3, 8)
+    yield "ms_skip_layer_norm", "SkipLayerNormalization", [x, skip, floats(8), floats(8), floats(8)], 1, {
+        "epsilon": 1e-5}
+    yield "ms_skip_rms_norm", "SkipSimplifiedLayerNormalization", [x, skip, floats(8)], 1, {"epsilon": 1e-5}
+    ids = whole([[1, 0, 4], [2, 2, 3]], np.int32)
+    yield "ms_embed_layer_norm", "EmbedLayerNormalization", [
+        ids, whole([[0, 1, 1], [0, 0, 0]], np.int32), floats(5, 8), floats(4, 8), floats(2, 8), floats(8), floats(8),
+        whole([[1, 1, 0], [1, 1, 1]], np.int32)], 2, {"epsilon": 1e-5}
+    yield "ms_fused_matmul", "FusedMatMul", [floats(2, 4, 3), floats(2, 5, 4)], 1, {
+        "transA": 1, "transB": 1, "alpha": 0.5}
+    yield "ms_fused_conv", "FusedConv", [floats(1, 2, 5, 5), floats(3, 2, 3, 3), floats(3)], 1, {
+        "activation": "LeakyRelu", "activation_params": [0.2]}
+    yield "ms_fused_gemm", "FusedGemm", [floats(3, 4), floats(4, 5), floats(5)], 1, {"activation": "Relu"}
+    yield "ms_qlinear_add", "QLinearAdd", [*a, *b, f32(0.08), u8(100)], 1, {}
+    yield "ms_qlinear_mul", "QLinearMul", [*a, *b, f32(0.2), u8(100)], 1, {}
+    yield "ms_qlinear_sigmoid", "QLinearSigmoid", [*a, f32(1 / 256), u8(0)], 1, {}
+    yield "ms_qlinear_leaky_relu", "QLinearLeakyRelu", [*a, f32(0.03), u8(50)], 1, {"alpha": 0.1}
+    yield "ms_qlinear_concat", "QLinearConcat", [f32(0.06), u8(90), *a, *b], 1, {"axis": 1}
+    image = codes(u8, 1, 2, 4, 4), f32(0.04), u8(30)
+    yield "ms_qlinear_average_pool", "QLinearAveragePool", [*image, f32(0.05), u8(20)], 1, {"kernel_shape": [2, 2]}
+    yield "ms_qlinear_global_average_pool", "QLinearGlobalAveragePool", [*image, f32(0.05), u8(20)], 1, {}
+    left, right = (codes(u8, 3, 4), f32(0.02), u8(128)), (codes(i8, 4, 5), f32(0.03), i8(3))
+    yield "ms_qgemm", "QGemm", [*left, *right, whole(range(5), np.int32), f32(0.1), u8(128)], 1, {}
+    yield "ms_matmul_integer_to_float", "MatMulIntegerToFloat", [
+        left[0], right[0], left[1], right[1], left[2], right[2], floats(5)], 1, {}
+    yield "ms_dynamic_quantize_matmul", "DynamicQuantizeMatMul", [floats(3, 4), *right, floats(5)], 1, {}
+
+
+def write(name, op, inputs, outputs, attributes, domain=""):
     names = ["" if x is None else f"x{i}" for i, x in enumerate(inputs)]
     results = [f"y{i}" for i in range(outputs)]
     given = {n: x for n, x in zip(names, inputs) if n}
-    info = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+    info = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.asarray(x).dtype), np.shape(x))
             for n, x in given.items()]
-    node = helper.make_node(op, names, results, **attributes)
+    fused = [helper.make_opsetid(MICROSOFT, 1)] if domain == MICROSOFT else []
+    node = helper.make_node(op, names, results, domain=domain, **attributes)
 
     def model_with(outs):
         return helper.make_model(helper.make_graph([node], name, info, outs), ir_version=11,
-                                 opset_imports=[helper.make_opsetid("", OPSET)])
+                                 opset_imports=[helper.make_opsetid("", OPSET), *fused])
 
-    values = ReferenceEvaluator(model_with([onnx.ValueInfoProto(name=r) for r in results])).run(None, given)
+    model = model_with([onnx.ValueInfoProto(name=r) for r in results])
+    if domain == MICROSOFT:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        values = session.run(None, {n: np.asarray(x) for n, x in given.items()})
+    else:
+        values = ReferenceEvaluator(model).run(None, given)
     tensors = [numpy_helper.from_array(np.asarray(y)) for y in values]
     outs = [helper.make_tensor_value_info(r, t.data_type, list(t.dims)) for r, t in zip(results, tensors)]
     data = OUT / name / "test_data_set_0"
     data.mkdir(parents=True)
     (OUT / name / "model.onnx").write_bytes(model_with(outs).SerializeToString())
     for i, x in enumerate(given.values()):
-        (data / f"input_{i}.pb").write_bytes(numpy_helper.from_array(x).SerializeToString())
+        (data / f"input_{i}.pb").write_bytes(numpy_helper.from_array(np.asarray(x)).SerializeToString())
     for i, t in enumerate(tensors):
         (data / f"output_{i}.pb").write_bytes(t.SerializeToString())
 
@@ -116,6 +167,8 @@ def main():
     shutil.rmtree(OUT, ignore_errors=True)
     for case in cases():
         write(*case)
+    for case in fused_cases():
+        write(*case, domain=MICROSOFT)
 
 
 if __name__ == "__main__":

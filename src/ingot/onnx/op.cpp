@@ -18,11 +18,11 @@ const std::map<std::string_view, OpRow>& table() {
   static const auto kTable = [] {
     std::map<std::string_view, OpRow> rows;
     for (const auto& family :
-         {math_ops(),    logic_ops(),    reduce_ops(), shape_ops(),  index_ops(),     create_ops(),
-          layer_ops(),   pool_ops(),     resize_ops(), loss_ops(),   quantize_ops(),  recurrent_ops(),
-          einsum_ops(),  control_ops(),  vision_ops(), signal_ops(), attention_ops(), linear_attention_ops(),
-          bit_ops(),     sequence_ops(), text_ops(),   random_ops(), roi_ops(),       tabular_ops(),
-          training_ops()}) {
+         {math_ops(),     logic_ops(),    reduce_ops(), shape_ops(),  index_ops(),     create_ops(),
+          layer_ops(),    pool_ops(),     resize_ops(), loss_ops(),   quantize_ops(),  recurrent_ops(),
+          einsum_ops(),   control_ops(),  vision_ops(), signal_ops(), attention_ops(), linear_attention_ops(),
+          bit_ops(),      sequence_ops(), text_ops(),   random_ops(), roi_ops(),       tabular_ops(),
+          training_ops(), fused_ops()}) {
       for (const OpRow& row : family) INGOT_ASSERT(rows.emplace(row.name, row).second);
     }
     return rows;
@@ -156,6 +156,11 @@ Values OpCall::run(const Graph& graph, std::span<const Value> inputs) const {
     if (result.tensor.defined()) result.tensor = to(result.tensor, kCpu);
   }
   return results;
+}
+Values OpCall::as(std::string_view op, std::span<const Value> inputs) const {
+  const OpRow* row = find_op(op);
+  INGOT_ASSERT(row != nullptr);
+  return row->run(OpCall(node_, inputs, opset_, scope_, state_));
 }
 std::vector<std::int64_t> OpCall::axes(std::size_t i, int since) const {
   if (opset_ < since) return integers("axes");

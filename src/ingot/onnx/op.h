@@ -98,6 +98,8 @@ class OpCall {
   void take_iteration() const;
   /// Its outputs, in order, on the host; `inputs` likewise. It may read values of the graph around the node.
   Values run(const Graph& graph, std::span<const Value> inputs) const;
+  /// The results of another operator with this node's attributes, on inputs of its own.
+  Values as(std::string_view op, std::span<const Value> inputs) const;
   /// Axes that were an attribute before operator set `since` and are input `i` from then on.
   std::vector<std::int64_t> axes(std::size_t i, int since) const;
   /// An axis with negatives counted from the end; DimensionMismatch unless it is there.
@@ -167,6 +169,7 @@ std::span<const OpRow> random_ops();
 std::span<const OpRow> roi_ops();
 std::span<const OpRow> tabular_ops();
 std::span<const OpRow> training_ops();
+std::span<const OpRow> fused_ops();
 
 /// An operator by its name, behind its domain and a dot unless that is "ai.onnx"; null for one that Ingot
 /// lacks.
