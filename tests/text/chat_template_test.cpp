@@ -126,6 +126,10 @@ TEST(ChatTemplate, LimitsStopHostileTemplates) {
   stops(std::string(100000, '(') + "{{ 1 }}" + "{{ " + std::string(100000, '(') + " }}");
   stops("{{ " + std::string(100000, '-') + "1 }}");
   stops("{{ 1" + std::string(5000, '[') + " }}");
+  stops("{% for i in [1] recursive %}{{ loop([1]) }}{% endfor %}");
+  stops("{% block a %}{{ self.a() }}{% endblock %}");
+  stops("{% macro f() %}{{ caller() }}{% call f() %}{% endcall %}{% endmacro %}{% call f() %}{% endcall %}");
+  stops("{{ '{:99999999}'.format(1) }}");
   std::string deep = "{{ 1 }}";
   for (int i = 0; i < 2000; ++i) deep = "{% if true %}" + deep + "{% endif %}";
   stops(deep);
@@ -191,6 +195,25 @@ TEST(ChatTemplate, NamespacesInCirclesAreFreed) {  // what the leak checker of a
                    "set m.p = n.p %}"
                    "{% set n.p = m %}{% endfor %}done"),
             "done");
+}
+
+TEST(ChatTemplate, MacrosAndLoopsThatHoldTheirScopesAreFreed) {
+  EXPECT_EQ(
+      render("{% for i in [1, 2] %}{% macro m() %}{{ i }}{% endmacro %}{% set k = m %}{{ k() }}{% endfor %}"),
+      "12");
+  EXPECT_EQ(
+      render(
+          "{% set n = namespace(x=1) %}{% for i in range(20000) %}{% for j in [n.x, 1] %}{% set n.x = [loop] "
+          "%}{% endfor %}{% endfor %}done"),
+      "done");
+  EXPECT_EQ(render("{% set n = namespace() %}{% set n.c = cycler(n) %}{{ n.c.next() is defined }}"), "True");
+}
+
+TEST(ChatTemplate, WhatHasNoMeaningHereIsRefusedByName) {
+  EXPECT_NE(refusal("{{ lipsum() }}").find("lipsum() writes random text"), std::string::npos);
+  EXPECT_NE(refusal("{{ {[1]: 2} }}").find("a list cannot be the key of a mapping"), std::string::npos);
+  EXPECT_NE(refusal("{{ dict(a=1, **{'a': 2}) }}").find("\"a\" is given twice"), std::string::npos);
+  EXPECT_NE(refusal("{% call 1 %}{% endcall %}").find("needs the call of a macro"), std::string::npos);
 }
 
 TEST(ChatTemplate, NothingOfTheInputCanBeChanged) {

@@ -81,6 +81,69 @@ LANGUAGE = """
 [{{ 1 < 2 < 3 }}{{ 1 == 1 == 2 }}{{ 1 in [1] in [[1]] }}]
 {% with a = 1, b = 2 %}{{ a }}{{ b }}{% endwith %}{{ a }}{% block x %}y{% endblock %}
 [{{ [1, 2][true] }}{{ [1, 2].copy() }}{{ '1_000' | int }}{{ ' 5 ' | int }}{{ 'a' is escaped }}]
+{{ 'hello big-hearted well-to-do world -- and so-on, a--b x' | wordwrap(9) }}
+{{ 'abcdefghij-klmnop qrs' | wordwrap(5) }}|{{ 'abcdefghij-klmnop qrs' | wordwrap(5, false) }}|{{ 'a bc  d\\n\\nefg h' | wordwrap(3, wrapstring='/') }}
+{{ 'aa bb-cc dd' | wordwrap(6, break_on_hyphens=false) }}|{{ '   lead in' | wordwrap(4) }}|{{ 'Grüße 你好 👍 x' | wordwrap(3) }}
+{{ {'a': 1, 'b': none, 'c': '<"&>'} | xmlattr }}|{{ {} | xmlattr }}|{{ {'a': 'b'} | xmlattr(false) }}
+{{ {'a b': 1} | xmlattr }}
+{{ [7] | random }}{{ [] | random }}{{ 'z' | random }}
+{% for m in messages %}{{ loop.changed(m.role) }}{{ loop.changed(m.role, 1) }};{% endfor %}
+{% for m in [1,1,none,none,'a'] %}{{ loop.changed(m) }}{% endfor %}
+{% for a, (b, c) in [(1, (2, 3)), (4, [5, 6])] %}{{ a }}{{ b }}{{ c }}{% endfor %}
+{% for (k, v) in {'p': 1}.items() %}{{ k }}{{ v }}{% endfor %}
+{% macro f(a, b=2) %}{{ a }}{{ b }}{{ varargs }}{% endmacro %}{{ f(1) }}{{ f(1, 2, 3, 4) }}
+{% macro f(a, b=2) %}{{ a }}{{ b }}{{ kwargs }}{% endmacro %}{{ f(1, z=3, y=4) }}
+{% macro f(a) %}{{ a }}{% endmacro %}{{ f(1, 2) }}
+{% macro f(a) %}{{ a }}{% endmacro %}{{ f(1, z=2) }}
+{% macro f() %}<{{ caller() }}>{% endmacro %}{% call f() %}body{% endcall %}
+{% macro f(l) %}{% for i in l %}<{{ caller(i) }}>{% endfor %}{% endmacro %}{% set y = 9 %}{% for q in [1,2] %}{% call(i) f([1,2]) %}{{ i }}{{ q }}{{ y }}{% endcall %}{% endfor %}
+{% macro f() %}{{ caller is defined }}{% if caller %}y{% else %}n{% endif %}{% endmacro %}{{ f() }}{% call f() %}{% endcall %}
+{% macro f(caller=none) %}{{ caller is none }}{% endmacro %}{{ f() }}
+{% macro f() %}x{% endmacro %}{% call f() %}b{% endcall %}
+{{ {1: 'a', 'b': 2, none: 3, true: 4} }}{{ {1.0: 'x'}[1] }}{{ {true: 'q'}[1] }}{{ 1 in {1: 2} }}{{ {2: 1}.get(2) }}{{ {2: 1}.get(3, 'd') }}
+{{ {1: 'a', 2: 'b'} | tojson }}{{ {true: 1, none: 2, 1.5: 3} | tojson }}{% for k in {3: 4} %}{{ k + 1 }}{% endfor %}
+{{ {[1]: 2} }}
+{{ dict([('a', 1), ['b', 2]], c=3) }}{{ dict({1: 2}, **{'x': 3}) }}
+{{ dict(a=1, **{'a': 2}) }}
+{{ range(*[1], 4) | list }}
+{% macro f(a, b, c) %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ f(1, *[2, 3]) }}{{ f(1, c=4, *[2]) }}{{ f(*[1], **{'b': 2, 'c': 3}) }}
+{% set c = cycler('a', 'b') %}{{ c.current }}{{ c.next() }}{{ c.current }}{{ c.next() }}{{ c.next() }}{{ c.reset() }}{{ c.next() }}
+{% set j = joiner(' | ') %}{% for i in [1,2,3] %}{{ j() }}{{ i }}{% endfor %}
+{{ lipsum is defined }}{{ lipsum is callable }}{{ cycler is callable }}
+{% block a %}x{{ messages | length }}{% endblock %}{{ self.a() }}{{ self is defined }}
+{% for i in [1,2] %}{% block b scoped %}{{ i }}{% endblock %}{% endfor %}{% for i in [1,2] %}{% block c %}[{{ i }}]{% endblock c %}{% endfor %}
+{% block a %}{% endblock %}{% block a %}{% endblock %}
+{% for n in [{'v': 1, 'c': [{'v': 2, 'c': [{'v': 3}]}]}, {'v': 4}] recursive %}{{ n.v }}@{{ loop.depth }}{{ loop.depth0 }}{% if n.c %}({{ loop(n.c) }}){% endif %}{% endfor %}
+{% for i in [1,2,3] %}{% set l = loop %}{% endfor %}{% for i in [1,2] %}{% for j in [1,2] %}{{ loop.index }}{% endfor %}{{ loop.index }}{% endfor %}
+{% for i in [1,2] %}{% macro g() %}{{ i }}{% endmacro %}{{ g() }}{% endfor %}
+{% with q = 5 %}{% macro g() %}{{ q }}{% endmacro %}{{ g() }}{% endwith %}
+{% with a, b = 1 %}{% endwith %}
+{% for i in [3,1] %}{% else %}e{% endfor %}{% for i in [] %}{% else %}e{% endfor %}{% for i in [1,2,3] if i > 1 %}{{ loop.index }}{{ i }}{{ loop.length }}{% endfor %}
+{{ "it's a well-known fact" | wordcount }}{{ "it's a (well)-known [fact" | title }}|{{ "it's a (well)-known [fact".title() }}
+{{ 'a' is test }}{{ 'odd' is test }}{{ 'upper' is filter }}
+{{ 'ff' | int(0, 16) }}{{ '0x1f' | int(0, 16) }}{{ 'zz' | int(7) }}{{ '101' | int(base=2) }}
+{{ 1000 | filesizeformat }}{{ 123456789 | filesizeformat(true) }}{{ 1 | filesizeformat }}{{ 12 | filesizeformat }}
+{{ '<b>hi</b> &amp; <!-- c -->  you' | striptags }}
+{{ '{} {1}'.format(1) }}
+{{ '{} {}'.format(1, 'b') }}{{ '{0}{1}{0}'.format('a', 'b') }}{{ '{x:>5}|{y:03d}|{z:.2f}|{w!r}'.format(x='a', y=7, z=3.14159, w='q') }}{{ '{:,}'.format(1234567) }}{{ '{{}}'.format() }}
+{{ '{0.role} {1[a]} {2[0]}'.format(messages[0], {'a': 1}, [5]) }}{{ '{:<6}|{:^6}|{:*>6}'.format('ab', 'cd', 'ef') }}{{ '{:+d} {:x} {:#x} {:b} {:e} {:%}'.format(5, 255, 255, 5, 12345.678, 0.25) }}
+{{ 3.0.is_integer() }}
+{{ (5).bit_length() }}{{ 2.5.is_integer() }}
+{{ [3,1,2] | sort(reverse=true) | join('-') }}{{ ['b','A','a'] | sort(case_sensitive=true) }}{{ messages | map(attribute='role') | unique | sort | join(',') }}
+{{ {'b': 1, 'a': 2} | dictsort }}{{ {'b': 1, 'a': 2} | dictsort(by='value') }}{{ {'b': 1}.items() | list }}
+{{ {'a': {'b': [1, 2]}} | tojson(indent=2) }}
+{{ [1, 2, 3] | sum }}{{ [{'a': 1}, {'a': 2}] | sum(attribute='a') }}{{ [] | first is defined }}{{ [1,2,3] | last }}
+{{ 5 // 2 }}{{ -5 // 2 }}{{ 5 % -3 }}{{ 2 ** 10 }}{{ 2 ** -1 }}{{ 7 / 2 }}{{ 1e3 }}{{ 1.5e-7 }}{{ 1e16 }}{{ 123456789012345680.0 }}{{ -0.0 }}
+{{ 'abc' * 2 }}{{ [1] * 2 }}{{ 'a' ~ 1 ~ none ~ true }}{{ (1, 2) + (3,) }}{{ 'x' in 'xyz' }}{{ 1 if false }}|
+{{ 'a' if x else 'b' }}{{ not x }}{{ x is string and x is not none }}{{ x | trim | upper | lower | capitalize }}
+{{ ('a', 'b')[1] }}{{ (1, 2, 3)[::2] }}{{ 'abcdef'[1:-1:2] }}{{ 'abc'[::-1] }}{{ [1,2,3][-1] }}{{ [1,2][5] }}|
+{% set x %}  a{{ 1 }} {% endset %}[{{ x }}]{% set y | upper | trim %} b {% endset %}[{{ y }}]{% filter upper | replace('B', 'c') %}ab{% endfilter %}
+{%- for i in range(3) -%} {{ i }} {%- if i == 1 %}{% break %}{% endif -%} {%- endfor -%}
+  {% raw %}{{ x }}{% endraw %}  {# c #} {%+ if true %} q {% endif +%} z
+{{ messages | selectattr('role', 'equalto', 'user') | list | length }}{{ messages | rejectattr('role', 'in', ['user', 'tool']) | map(attribute='role') | join(' ') }}{{ [1,2,3] | select('odd') | list }}{{ ['a', ''] | select | list }}{{ ['a','b'] | map('upper') | list }}{{ [0,1] | reject | list }}
+{{ messages | map(attribute='name', default='-') | join }}{{ [[1,2],[3]] | map('length') | list }}{{ ['1','2'] | map('int') | sum }}
+{{ undefinedthing.foo }}
+[{{ '%c%c' % (65, 'é') }}{{ '{0.role}'.format(messages[0]) if messages }}]
 """
 
 TEMPLATES = {

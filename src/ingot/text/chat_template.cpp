@@ -12,7 +12,7 @@ TemplateError::TemplateError(int line_, const std::string& problem)
     : Error(line_ > 0 ? fmt::format("chat template, line {}: {}", line_, problem) : problem), line(line_) {}
 
 struct ChatTemplate::Impl {
-  std::vector<jinja::NodePtr> body;
+  jinja::Template source;
   ChatTemplateLimits limits;
 };
 
@@ -33,7 +33,7 @@ RenderedChat ChatTemplate::render_marked(const ChatInput& input) const {
       }
     }
   } cleanup{budget};
-  return jinja::run(impl_->body, jinja::globals(input, budget), budget);
+  return jinja::run(impl_->source, jinja::globals(input, budget), budget);
 }
 
 std::string messages_json(const std::vector<ChatMessage>& messages) {

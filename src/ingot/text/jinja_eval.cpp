@@ -1,6 +1,9 @@
 #include "ingot/text/jinja_eval.h"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -10,13 +13,21 @@ namespace {
 
 using Kind = Node::Kind;
 
-/// Variables of one scope: the template, a loop body, a macro call.
-struct Scope {
-  std::vector<std::pair<std::string, Value>> variables;
-  const Scope* parent = nullptr;
+struct Scope;
+using ScopePtr = std::shared_ptr<Scope>;
 
+/// Variables of one scope: the template, a loop body, a macro call. Macros keep the scope they are defined
+/// in.
+struct Scope : std::enable_shared_from_this<Scope> {
+  explicit Scope(ScopePtr parent_, std::vector<std::pair<std::string, Value>> variables_ = {})
+      : variables(std::move(variables_)), parent(std::move(parent_)) {}
+
+  std::vector<std::pair<std::string, Value>> variables;
+  ScopePtr parent;
+
+  ScopePtr inner() { return std::make_shared<Scope>(shared_from_this()); }
   const Value* find(std::string_view name, Budget& budget) const {
-    for (const Scope* scope = this; scope != nullptr; scope = scope->parent) {
+    for (const Scope* scope = this; scope != nullptr; scope = scope->parent.get()) {
       budget.spend(scope->variables.size());
       for (auto it = scope->variables.rbegin(); it != scope->variables.rend(); ++it)
         if (it->first == name) return &it->second;
@@ -38,12 +49,19 @@ enum class Flow { next, break_, continue_ };
 
 class Evaluator {
  public:
-  Evaluator(Scope& root, Budget& budget) : root_(root), budget_(budget) {}
+  Evaluator(ScopePtr root, Budget& budget) : root_(std::move(root)), budget_(budget) {}
+  /// Scopes that hold macros, which hold the scopes.
+  ~Evaluator() {
+    for (const ScopePtr& scope : kept_) scope->variables.clear();
+  }
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
 
-  RenderedChat run(const std::vector<NodePtr>& body) {
+  RenderedChat run(const Template& source) {
     RenderedChat chat;
     output_ = &chat.text;
-    execute(body, root_, chat.text);
+    root_->set("self", self_of(source), budget_);
+    execute(source.body, *root_, chat.text);
     for (const Block& block : blocks_) {
       if (block.begin > chat.text.size() ||
           chat.text.compare(block.begin, block.text.size(), block.text) != 0) {
@@ -122,19 +140,24 @@ class Evaluator {
       case Kind::for_:
         return loop(node, scope, out);
       case Kind::set:
-        assign(node, evaluate(*node.children[0], scope), scope);
+        assign(*node.children[0], evaluate(*node.children[1], scope), scope);
         break;
       case Kind::set_block:
-        assign(node, rendered(node, scope), scope);
+        assign(*node.children[0], rendered(node, 1, scope), scope);
         break;
       case Kind::with:
         return with(node, scope, out);
       case Kind::filter_block:
-        write_value(out, rendered(node, scope));
+        write_value(out, rendered(node, 0, scope));
         break;
       case Kind::macro:
-        scope.set(node.text, macro(node), budget_);
+        scope.set(node.text, macro(node, scope), budget_);
         break;
+      case Kind::call_block:
+        call_block(node, scope, out);
+        break;
+      case Kind::block:
+        return execute(node.body, *(node.names.empty() ? root_ : scope.shared_from_this())->inner(), out);
       case Kind::generation: {
         const std::size_t begin = out.size();
         const Flow flow = execute(node.body, scope, out);
@@ -154,112 +177,211 @@ class Evaluator {
 
   /// The values do not see each other.
   Flow with(const Node& node, Scope& scope, std::string& out) {
-    Scope inner{{}, &scope};
-    for (std::size_t i = 0; i < node.names.size(); ++i)
-      inner.set(node.names[i], evaluate(*node.children[i], scope), budget_);
-    return execute(node.body, inner, out);
+    const ScopePtr inner = scope.inner();
+    for (std::size_t i = 0; i + 1 < node.children.size(); i += 2)
+      assign(*node.children[i], evaluate(*node.children[i + 1], scope), *inner);
+    return execute(node.body, *inner, out);
   }
 
-  /// The body as a string, through the filters of the tag.
-  Value rendered(const Node& node, Scope& scope) {
-    Scope inner{{}, &scope};
+  /// The body as a string, through the filters of the tag where it has a child `filters_at`.
+  Value rendered(const Node& node, std::size_t filters_at, Scope& scope) {
     std::string text;
-    execute(node.body, inner, text);
-    if (node.children.empty()) return text;
-    Scope with_body{{{std::string(kBody), Value(std::move(text))}}, &scope};
-    return evaluate(*node.children[0], with_body);
+    execute(node.body, *scope.inner(), text);
+    if (node.children.size() <= filters_at) return text;
+    const ScopePtr with_body = scope.inner();
+    with_body->set(kBody, std::move(text), budget_);
+    return evaluate(*node.children[filters_at], *with_body);
   }
 
-  void assign(const Node& node, Value value, Scope& scope) {
-    if (!node.text.empty()) {
-      const Value* target = scope.find(node.names[0], budget_);
-      INGOT_CHECK(target != nullptr && target->is_dict() && target->dict().kind == Dict::Kind::name_space,
-                  TemplateError(node.line, fmt::format("\"{}\" is no namespace", node.names[0])));
-      budget_.spend_items(target->dict().entries.size());
-      target->mutable_dict().set(node.text, std::move(value));
-      return;
-    }
-    unpack(node, std::move(value), scope);
-  }
-
-  void unpack(const Node& node, Value value, Scope& scope) {
-    if (node.names.size() == 1) return scope.set(node.names[0], std::move(value), budget_);
+  void assign(const Node& target, Value value, Scope& scope) {
+    if (target.kind == Kind::name) return scope.set(target.text, std::move(value), budget_);
+    if (target.kind == Kind::attribute) return assign_attribute(target, std::move(value), scope);
     const List items = to_list(value, budget_);
-    INGOT_CHECK(
-        items.size() == node.names.size(),
-        TemplateError(node.line, fmt::format("expected {} values, got {}", node.names.size(), items.size())));
-    for (std::size_t i = 0; i < items.size(); ++i) scope.set(node.names[i], items[i], budget_);
+    INGOT_CHECK(items.size() == target.children.size(),
+                TemplateError(target.line, fmt::format("expected {} values, got {}", target.children.size(),
+                                                       items.size())));
+    for (std::size_t i = 0; i < items.size(); ++i) assign(*target.children[i], items[i], scope);
+  }
+
+  void assign_attribute(const Node& target, Value value, Scope& scope) {
+    const std::string& name = target.children[0]->text;
+    const Value* found = scope.find(name, budget_);
+    INGOT_CHECK(found != nullptr && found->is_dict() && found->dict().kind == Dict::Kind::name_space,
+                TemplateError(target.line, fmt::format("\"{}\" is not a namespace", name)));
+    budget_.spend_items(found->dict().entries.size());
+    found->mutable_dict().set(target.text, std::move(value));
   }
 
   Flow loop(const Node& node, Scope& scope, std::string& out) {
-    List items = to_list(evaluate(*node.children[0], scope), budget_);
-    if (node.children[1] != nullptr) {
+    return loop_over(node, to_list(evaluate(*node.children[1], scope), budget_), 1, scope, out);
+  }
+
+  /// `depth`: 1, and one more in each call of a recursive loop.
+  Flow loop_over(const Node& node, List items, std::int64_t depth, Scope& scope, std::string& out) {
+    if (node.children[2] != nullptr) {
       List kept;
       for (Value& item : items) {
-        Scope inner{{}, &scope};
-        unpack(node, item, inner);
-        if (evaluate(*node.children[1], inner).truthy()) kept.push_back(std::move(item));
+        const ScopePtr inner = scope.inner();
+        assign(*node.children[0], item, *inner);
+        if (evaluate(*node.children[2], *inner).truthy()) kept.push_back(std::move(item));
       }
       items = std::move(kept);
     }
     if (items.empty()) return execute(node.other, scope, out);
-    const auto count = static_cast<std::int64_t>(items.size());
-    for (std::int64_t i = 0; i < count; ++i) {
-      budget_.spend(kLoopBytes);
-      auto state = std::make_shared<Dict>();
-      state->kind = Dict::Kind::loop;
-      const auto at = [&](std::int64_t k) {
-        return k < 0 || k >= count ? Value(Undefined{"there is no such item"})
-                                   : items[static_cast<std::size_t>(k)];
-      };
-      state->entries = {{"index", i + 1},           {"index0", i},
-                        {"revindex", count - i},    {"revindex0", count - i - 1},
-                        {"first", i == 0},          {"last", i + 1 == count},
-                        {"length", count},          {"previtem", at(i - 1)},
-                        {"nextitem", at(i + 1)},    {"depth", std::int64_t{1}},
-                        {"depth0", std::int64_t{0}}};
-      state->entries.emplace_back("cycle", Function{"cycle", [i](const Arguments& a) -> Value {
-                                                      if (a.positional.empty()) return {};
-                                                      const auto n =
-                                                          static_cast<std::int64_t>(a.positional.size());
-                                                      return a.positional[static_cast<std::size_t>(i % n)];
-                                                    }});
-      Scope inner{{{"loop", Value(std::move(state))}}, &scope};
-      unpack(node, items[static_cast<std::size_t>(i)], inner);
-      if (execute(node.body, inner, out) == Flow::break_) break;
+    const std::shared_ptr<LoopState> state = loop_state(node, depth, scope);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      state->move_to(i, items);
+      const ScopePtr inner = scope.inner();
+      inner->set("loop", Value(state->variable), budget_);
+      assign(*node.children[0], items[i], *inner);
+      if (execute(node.body, *inner, out) == Flow::break_) break;
     }
     return Flow::next;
   }
 
-  /// A macro sees its arguments and the variables of the template, wherever it is defined: a scope further in
-  /// may be gone when it is called.
-  Value macro(const Node& node) {
+  /// The variable `loop`: one for all iterations, whose entries change.
+  struct LoopState {
+    std::shared_ptr<Dict> variable;
+    std::size_t index = 0;
+    std::optional<List> last;  // what `changed` was told
+
+    void move_to(std::size_t i, const List& items) {
+      index = i;
+      const auto at = static_cast<std::int64_t>(i), count = static_cast<std::int64_t>(items.size());
+      const Value none(Undefined{"there is no such item"});
+      const Value values[] = {at + 1,
+                              at,
+                              count - at,
+                              count - at - 1,
+                              i == 0,
+                              i + 1 == items.size(),
+                              count,
+                              i > 0 ? items[i - 1] : none,
+                              i + 1 < items.size() ? items[i + 1] : none};
+      for (std::size_t k = 0; k < std::size(values); ++k) variable->entries[k].second = values[k];
+    }
+  };
+
+  std::shared_ptr<LoopState> loop_state(const Node& node, std::int64_t depth, Scope& scope) {
+    budget_.spend(kLoopBytes);
+    auto state = std::make_shared<LoopState>(LoopState{std::make_shared<Dict>(), 0, {}});
+    Dict& variable = *state->variable;
+    budget_.namespaces.push_back(state->variable);
+    variable.kind = Dict::Kind::object;
+    for (const char* name :
+         {"index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem"})
+      variable.entries.emplace_back(name, Value());
+    variable.entries.emplace_back("depth", depth);
+    variable.entries.emplace_back("depth0", depth - 1);
+    const auto method = [&](std::string_view name, std::function<Value(const Arguments&)> call) {
+      variable.entries.emplace_back(name, Function{std::string(name), std::move(call)});
+    };
+    method("cycle", [state](const Arguments& a) -> Value {
+      INGOT_CHECK(!a.positional.empty(), TemplateError(0, "loop.cycle needs an argument"));
+      return a.positional[state->index % a.positional.size()];
+    });
+    method("changed", [this, state](const Arguments& a) -> Value {
+      budget_.spend_items(a.positional.size());
+      if (state->last.has_value() && equal(Value(*state->last), Value(a.positional), budget_)) return false;
+      state->last = a.positional;
+      return true;
+    });
+    if (node.text == kRecursive) {
+      const Node* const definition = &node;
+      const ScopePtr around = keep(scope);
+      method(Dict::kCall, [this, definition, around, depth](const Arguments& a) -> Value {
+        INGOT_CHECK(a.positional.size() == 1, TemplateError(0, "a loop is called with what to go through"));
+        const Depth nested(budget_);
+        std::string text;
+        loop_over(*definition, to_list(a.positional[0], budget_), depth + 1, *around, text);
+        return text;
+      });
+    }
+    return state;
+  }
+
+  ScopePtr keep(Scope& scope) {
+    budget_.spend(kLoopBytes);
+    return kept_.emplace_back(scope.shared_from_this());
+  }
+
+  /// A macro sees its arguments and the variables around its definition.
+  Value macro(const Node& node, Scope& scope) {
     const Node* const definition = &node;
-    return Function{node.text, [this, definition](const Arguments& arguments) -> Value {
-                      Scope inner{{}, &root_};
-                      bind(*definition, arguments, inner);
+    const ScopePtr around = keep(scope);
+    return Function{node.text, [this, definition, around](const Arguments& arguments) -> Value {
+                      const ScopePtr inner = around->inner();
+                      bind(*definition, arguments, *inner);
                       std::string out;
                       const Depth depth(budget_);
-                      execute(definition->body, inner, out);
+                      execute(definition->body, *inner, out);
                       return out;
                     }};
   }
 
   void bind(const Node& node, const Arguments& arguments, Scope& scope) {
-    INGOT_CHECK(arguments.positional.size() <= node.names.size(),
-                TemplateError(0, fmt::format("macro \"{}\" takes {} arguments, got {}", node.text,
-                                             node.names.size(), arguments.positional.size())));
-    for (const auto& [name, value] : arguments.named)
-      INGOT_CHECK(std::find(node.names.begin(), node.names.end(), name) != node.names.end(),
-                  TemplateError(0, fmt::format("macro \"{}\" has no argument \"{}\"", node.text, name)));
-    for (std::size_t i = 0; i < node.names.size(); ++i) {
-      if (const Value* given = arguments.find(i, node.names[i]); given != nullptr)
-        scope.set(node.names[i], *given, budget_);
+    const std::size_t taken = node.names.size(), given = arguments.positional.size();
+    INGOT_CHECK(
+        given <= taken || node.uses.varargs,
+        TemplateError(0, fmt::format("macro \"{}\" takes {} arguments, got {}", node.text, taken, given)));
+    for (std::size_t i = 0; i < taken; ++i) {
+      if (const Value* value = arguments.find(i, node.names[i]); value != nullptr)
+        scope.set(node.names[i], *value, budget_);
       else if (node.children[i] != nullptr)
         scope.set(node.names[i], evaluate(*node.children[i], scope), budget_);
       else
         scope.set(node.names[i], Undefined{node.names[i]}, budget_);
     }
+    if (node.uses.varargs) {
+      budget_.spend_items(given);
+      const auto rest = arguments.positional.begin() + static_cast<std::ptrdiff_t>(std::min(given, taken));
+      scope.set("varargs", Value::tuple(List(rest, arguments.positional.end())), budget_);
+    }
+    bind_keywords(node, arguments, scope);
+  }
+
+  /// What is given by name and has no parameter: the caller, and the others as kwargs.
+  void bind_keywords(const Node& node, const Arguments& arguments, Scope& scope) {
+    const auto is_parameter = [&](const std::string& name) {
+      return std::find(node.names.begin(), node.names.end(), name) != node.names.end();
+    };
+    auto rest = std::make_shared<Dict>();
+    const bool own_caller = node.uses.caller && !is_parameter("caller");
+    if (own_caller) scope.set("caller", Undefined{"No caller defined"}, budget_);
+    for (const auto& [name, value] : arguments.named) {
+      if (is_parameter(name)) continue;
+      if (own_caller && name == "caller") {
+        scope.set(name, value, budget_);
+        continue;
+      }
+      INGOT_CHECK(node.uses.kwargs,
+                  TemplateError(0, fmt::format("macro \"{}\" has no argument \"{}\"", node.text, name)));
+      budget_.spend_items(rest->entries.size());
+      rest->set(name, value);
+    }
+    if (node.uses.kwargs) scope.set("kwargs", Value(std::move(rest)), budget_);
+  }
+
+  void call_block(const Node& node, Scope& scope, std::string& out) {
+    const Node& call_node = *node.children[0];
+    const Value callee = evaluate(*call_node.children[0], scope);
+    Arguments arguments = arguments_of(call_node, scope);
+    arguments.named.emplace_back("caller", macro(*node.body[0], scope));
+    write_value(out, call(callee, arguments));
+  }
+
+  /// `self.name()` writes the block of that name.
+  Value self_of(const Template& source) {
+    auto self = std::make_shared<Dict>();
+    self->kind = Dict::Kind::object;
+    for (const Node* block : source.blocks)
+      self->entries.emplace_back(block->text, Function{block->text, [this, block](const Arguments&) -> Value {
+                                                         const Depth depth(budget_);
+                                                         std::string text;
+                                                         execute(block->body, *root_->inner(), text);
+                                                         return text;
+                                                       }});
+    return self;
   }
 
   Arguments arguments_of(const Node& node, Scope& scope) {
@@ -267,12 +389,37 @@ class Evaluator {
     const std::size_t named_from = node.children.size() - node.names.size();
     for (std::size_t i = 1; i < node.children.size(); ++i) {
       Value value = evaluate(*node.children[i], scope);
-      if (i < named_from)
+      if (i < named_from) {
         out.positional.push_back(std::move(value));
-      else
-        out.named.emplace_back(node.names[i - named_from], std::move(value));
+        continue;
+      }
+      const std::string& name = node.names[i - named_from];
+      if (name == "*") {
+        for (Value& item : to_list(value, budget_)) out.positional.push_back(std::move(item));
+      } else if (name == "**") {
+        unpack_keywords(value, out);
+      } else {
+        add_keyword(name, std::move(value), out);
+      }
     }
     return out;
+  }
+
+  void unpack_keywords(const Value& value, Arguments& out) {
+    INGOT_CHECK(value.is_dict() && value.dict().kind == Dict::Kind::plain,
+                TemplateError(0, fmt::format("** needs a mapping, got {}", value.type_name())));
+    for (const auto& [key, item] : value.dict().entries) {
+      INGOT_CHECK(key.is_string(), TemplateError(0, "keywords must be strings"));
+      budget_.spend_strings(1);
+      add_keyword(key.string(), item, out);
+    }
+  }
+
+  void add_keyword(const std::string& name, Value value, Arguments& out) {
+    budget_.spend_items(out.named.size());
+    for (const auto& given : out.named)
+      INGOT_CHECK(given.first != name, TemplateError(0, fmt::format("\"{}\" is given twice", name)));
+    out.named.emplace_back(name, std::move(value));
   }
 
   Value evaluate(const Node& node, Scope& scope) {
@@ -348,10 +495,9 @@ class Evaluator {
   Value dict(const Node& node, Scope& scope) {
     auto out = std::make_shared<Dict>();
     for (std::size_t i = 0; i < node.children.size(); i += 2) {
-      const Value key = evaluate(*node.children[i], scope);
-      INGOT_CHECK(key.is_string(), TemplateError(node.line, "the keys of a mapping must be strings"));
+      Value key = evaluate(*node.children[i], scope);
       budget_.spend_items(out->entries.size());
-      out->set(key.string(), evaluate(*node.children[i + 1], scope));
+      out->set(std::move(key), evaluate(*node.children[i + 1], scope));
     }
     return out;
   }
@@ -374,6 +520,9 @@ class Evaluator {
   static Value call(const Value& callee, const Arguments& arguments) {
     if (callee.is_undefined())
       throw TemplateError(0, fmt::format("\"{}\" is undefined", callee.undefined_name()));
+    if (callee.is_dict() && callee.dict().kind == Dict::Kind::object)
+      if (const Value* function = callee.dict().find(Dict::kCall))
+        return function->function().call(arguments);
     if (!callee.is_function()) throw TemplateError(0, fmt::format("{} cannot be called", callee.type_name()));
     return callee.function().call(arguments);
   }
@@ -413,8 +562,9 @@ class Evaluator {
   static constexpr std::size_t kLoopBytes = 1024;     // of the variable `loop`, which a template can keep
   static constexpr std::string_view kBody = " body";  // no name of a template can hold a space
 
-  Scope& root_;
+  ScopePtr root_;
   Budget& budget_;
+  std::vector<ScopePtr> kept_;
   const std::string* output_ = nullptr;
   std::vector<Block> blocks_;
 };
@@ -431,10 +581,10 @@ void Budget::check_size(std::size_t bytes) const {
               TemplateError(0, fmt::format("a text grows larger than {} bytes", output_bytes)));
 }
 
-RenderedChat run(const std::vector<NodePtr>& body, std::vector<std::pair<std::string, Value>> variables,
+RenderedChat run(const Template& source, std::vector<std::pair<std::string, Value>> variables,
                  Budget& budget) {
-  Scope scope{std::move(variables), nullptr};
-  return Evaluator(scope, budget).run(body);
+  const auto root = std::make_shared<Scope>(nullptr, std::move(variables));
+  return Evaluator(root, budget).run(source);
 }
 
 }  // namespace ingot::text::jinja

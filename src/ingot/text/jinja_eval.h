@@ -18,8 +18,9 @@ struct Budget {
   std::int64_t steps;
   std::size_t output_bytes;
   int depth;
-  /// Namespaces can hold each other in circles; they are emptied when the run ends.
+  /// Namespaces, and objects that change, can hold each other in circles; they are emptied when the run ends.
   std::vector<std::shared_ptr<Dict>> namespaces = {};
+  std::uint64_t draws = 0;  ///< of the filter `random`
 
   /// One step, and one more per 32 bytes that were written, copied or compared.
   void spend(std::size_t bytes = 0);
@@ -37,8 +38,11 @@ struct Budget {
 Value apply_filter(const std::string& name, const Value& value, const Arguments& arguments, Budget& budget);
 bool apply_test(const std::string& name, const Value& value, const Arguments& arguments, Budget& budget);
 bool is_known_filter(std::string_view name);
+bool is_known_test(std::string_view name);
 /// pattern % argument, as Python formats.
 Value format_text(const std::string& pattern, const Value& argument, Budget& budget);
+/// pattern.format(...), as Python formats.
+std::string format_fields(const std::string& pattern, const Arguments& arguments, Budget& budget);
 /// A method of strings; undefined where there is none of that name.
 Value string_method(const Value& value, const std::string& name, Budget& budget);
 /// A method bound to `value`; undefined when there is none of that name.
@@ -55,7 +59,7 @@ bool contains(const Value& container, const Value& item, Budget& budget);
 std::vector<std::pair<std::string, Value>> globals(const ChatInput& input, Budget& budget);
 
 /// Runs a parsed template.
-RenderedChat run(const std::vector<NodePtr>& body, std::vector<std::pair<std::string, Value>> variables,
+RenderedChat run(const Template& source, std::vector<std::pair<std::string, Value>> variables,
                  Budget& budget);
 
 }  // namespace ingot::text::jinja

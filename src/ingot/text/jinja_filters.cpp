@@ -7,41 +7,30 @@
 
 #include <fmt/format.h>
 
+#include "ingot/base/rng.h"
 #include "ingot/text/jinja_eval.h"
+#include "ingot/text/jinja_filter_call.h"
 #include "ingot/text/jinja_strings.h"
 #include "ingot/text/unicode.h"
 #include "ingot/text/utf8.h"
 
 namespace ingot::text::jinja {
 
+std::string Call::text(std::size_t position, std::string_view name, std::string fallback) const {
+  const Value* given = find(position, name);
+  return given != nullptr ? to_text(*given, budget) : std::move(fallback);
+}
+
+std::int64_t Call::integer(std::size_t position, std::string_view name, std::int64_t fallback) const {
+  const Value* given = find(position, name);
+  if (given == nullptr || given->is_none()) return fallback;
+  INGOT_CHECK(given->is_number(), TemplateError(0, fmt::format("{} must be a number", name)));
+  if (!given->is_float()) return given->integer();
+  INGOT_CHECK(std::fabs(given->number()) < 9e18, TemplateError(0, fmt::format("{} is too large", name)));
+  return static_cast<std::int64_t>(given->number());
+}
+
 namespace {
-
-struct Call {
-  const Value& value;
-  const Arguments& arguments;
-  Budget& budget;
-
-  const Value* find(std::size_t position, std::string_view name) const {
-    return arguments.find(position, name);
-  }
-  std::string text(std::size_t position, std::string_view name, std::string fallback) const {
-    const Value* given = find(position, name);
-    return given != nullptr ? to_text(*given, budget) : std::move(fallback);
-  }
-  std::int64_t integer(std::size_t position, std::string_view name, std::int64_t fallback) const {
-    const Value* given = find(position, name);
-    if (given == nullptr || given->is_none()) return fallback;
-    INGOT_CHECK(given->is_number(), TemplateError(0, fmt::format("{} must be a number", name)));
-    if (!given->is_float()) return given->integer();
-    INGOT_CHECK(std::fabs(given->number()) < 9e18, TemplateError(0, fmt::format("{} is too large", name)));
-    return static_cast<std::int64_t>(given->number());
-  }
-  bool flag(std::size_t position, std::string_view name, bool fallback) const {
-    const Value* given = find(position, name);
-    return given != nullptr ? given->truthy() : fallback;
-  }
-  List items() const { return to_list(value, budget); }
-};
 
 Value length_of(const Value& value) {
   if (value.is_string()) return static_cast<std::int64_t>(count_characters(value.string()));
@@ -203,14 +192,19 @@ Value sum(const Call& call) {
   return total;
 }
 
-Value items_of(const Value& value, Budget& budget) {
-  if (value.is_undefined()) return List{};
-  INGOT_CHECK(value.is_dict(),
-              TemplateError(0, fmt::format("items needs a mapping, got {}", value.type_name())));
-  List out;
-  budget.spend_strings(2 * value.dict().entries.size());
-  for (const auto& [key, item] : value.dict().entries) out.push_back(Value::tuple({key, item}));
-  return out;
+/// int(text, base): a prefix as 0x is allowed.
+Value integer_of_base(const std::string& text, std::int64_t base, const Value& fallback) {
+  INGOT_CHECK(base >= 2 && base <= 36, TemplateError(0, "int needs a base from 2 to 36"));
+  std::string digits = lower(text);
+  const bool negative = digits.starts_with('-');
+  if (negative || digits.starts_with('+')) digits.erase(0, 1);
+  const char sign = base == 16 ? 'x' : base == 8 ? 'o' : base == 2 ? 'b' : 0;
+  if (sign != 0 && digits.size() > 2 && digits[0] == '0' && digits[1] == sign) digits.erase(0, 2);
+  std::int64_t number = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, number, static_cast<int>(base));
+  if (error != std::errc() || stop != end || digits.starts_with('-')) return fallback;
+  return negative ? -number : number;
 }
 
 Value to_integer(const Call& call) {
@@ -223,6 +217,8 @@ Value to_integer(const Call& call) {
   if (call.value.is_number()) return call.value.integer();
   if (!call.value.is_string()) return fallback;
   std::string text = strip(call.value.string(), {}, true, true);
+  const std::int64_t base = call.integer(1, "base", 10);
+  if (base != 10) return integer_of_base(text, base, fallback);
   if (std::isdigit(static_cast<unsigned char>(text.empty() ? ' ' : text.back())) != 0 &&
       !text.starts_with('_') && text.find("__") == std::string::npos)
     std::erase(text, '_');  // 1_000
@@ -267,42 +263,11 @@ Value round(const Call& call) {
   return std::nearbyint(v) / scale;
 }
 
-Value indent(const Call& call) {
-  const Value* width = call.find(0, "width");
-  const std::string space =
-      width != nullptr && width->is_string()
-          ? width->string()
-          : std::string(
-                static_cast<std::size_t>(std::clamp<std::int64_t>(call.integer(0, "width", 4), 0, 1000)),
-                ' ');
-  const bool first = call.flag(1, "first", false), blank = call.flag(2, "blank", false);
-  const std::string text = to_text(call.value, call.budget);
-  std::string out;
-  for (std::size_t begin = 0, line = 0; begin <= text.size(); ++line) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const bool empty = end == begin;
-    if (line == 0 ? first : blank || !empty) out += space;
-    call.budget.spend(space.size());
-    out.append(text, begin, end - begin);
-    if (end < text.size()) out += '\n';
-    begin = end + 1;
-    call.budget.check_size(out.size());
-  }
-  return out;
-}
-
-Value escape(const Call& call) {
-  std::string out;
-  for (const char c : to_text(call.value, call.budget)) {
-    constexpr std::string_view kFrom = "&<>\"'";
-    constexpr std::string_view kTo[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
-    const std::size_t found = kFrom.find(c);
-    if (found == std::string_view::npos)
-      out += c;
-    else
-      out += kTo[found];
-  }
-  return out;
+// The same items at each run, as all random numbers here.
+Value random_item(const Call& call) {
+  const List items = call.items();
+  if (items.empty()) return Undefined{"an item of an empty list"};
+  return items[Rng(RngKey{0, call.budget.draws++}).below(items.size())];
 }
 
 Value reversed(const Call& call) {
@@ -403,36 +368,6 @@ Value group_by(const Call& call) {
   return groups;
 }
 
-// What may stand in an address as it is.
-Value url_encode(const Call& call) {
-  std::string out;
-  for (const char c : to_text(call.value, call.budget)) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = byte < 0x80 && (std::isalnum(byte) != 0 ||
-                                       std::string_view("_.-~/").find(c) != std::string_view::npos);
-    if (plain) {
-      out += c;
-    } else {
-      out += fmt::format("%{:02X}", byte);
-    }
-  }
-  return out;
-}
-
-Value truncate(const Call& call) {
-  const std::u32string all = to_utf32(to_text(call.value, call.budget));
-  const std::int64_t length = call.integer(0, "length", 255), leeway = call.integer(3, "leeway", 5);
-  const std::string end = call.text(2, "end", "...");
-  const auto size = static_cast<std::int64_t>(all.size()),
-             tail = static_cast<std::int64_t>(count_characters(end));
-  INGOT_CHECK(length >= tail,
-              TemplateError(0, fmt::format("truncate to {} has no room for its end", length)));
-  if (size <= length + std::max<std::int64_t>(leeway, 0)) return to_utf8(all);
-  std::u32string kept = all.substr(0, static_cast<std::size_t>(length - tail));
-  if (!call.flag(1, "killwords", false)) kept = kept.substr(0, kept.rfind(U' '));
-  return to_utf8(kept) + end;
-}
-
 Value dictsort(const Call& call) {
   const Value* by = call.find(1, "by");
   const Value at(static_cast<std::int64_t>(by != nullptr && to_text(*by, call.budget) == "value" ? 1 : 0));
@@ -509,7 +444,7 @@ const std::unordered_map<std::string_view, Filter>& filters() {
       {"upper", [](const Call& c) -> Value { return upper(to_text(c.value, c.budget)); }},
       {"lower", [](const Call& c) -> Value { return lower(to_text(c.value, c.budget)); }},
       {"capitalize", [](const Call& c) -> Value { return capitalize(to_text(c.value, c.budget)); }},
-      {"title", [](const Call& c) -> Value { return title(to_text(c.value, c.budget)); }},
+      {"title", [](const Call& c) -> Value { return title_words(to_text(c.value, c.budget)); }},
       {"replace",
        [](const Call& c) -> Value {
          return replace(to_text(c.value, c.budget), c.text(0, "old", ""), c.text(1, "new", ""),
@@ -530,16 +465,27 @@ const std::unordered_map<std::string_view, Filter>& filters() {
       {"escape", escape},
       {"e", escape},
       {"forceescape", escape},
-      {"wordcount",
-       [](const Call& c) -> Value {
-         return static_cast<std::int64_t>(
-             split(to_text(c.value, c.budget), nullptr, -1, false, c.budget).size());
-       }},
+      {"wordcount", word_count},
+      {"filesizeformat", file_size},
+      {"striptags", strip_tags},
+      {"wordwrap", word_wrap},
+      {"xmlattr", xml_attributes},
+      {"random", random_item},
   };
   return table;
 }
 
 }  // namespace
+
+Value items_of(const Value& value, Budget& budget) {
+  if (value.is_undefined()) return List{};
+  INGOT_CHECK(value.is_dict(),
+              TemplateError(0, fmt::format("items needs a mapping, got {}", value.type_name())));
+  List out;
+  budget.spend_strings(2 * value.dict().entries.size());
+  for (const auto& [key, item] : value.dict().entries) out.push_back(Value::tuple({key, item}));
+  return out;
+}
 
 bool is_known_filter(std::string_view name) { return filters().contains(name); }
 

@@ -7,6 +7,7 @@
 
 #include "ingot/text/jinja_eval.h"
 #include "ingot/text/jinja_strings.h"
+#include "ingot/text/utf8.h"
 
 namespace ingot::text::jinja {
 namespace {
@@ -126,9 +127,18 @@ class Formatter {
       case 'g':
       case 'G':
         return real(c, value);
+      case 'c':
+        return character(value);
       default:
         throw TemplateError(0, fmt::format("unsupported format character '{}'", c.kind));
     }
+  }
+
+  static std::string character(const Value& value) {
+    if (value.is_string() && count_characters(value.string()) == 1) return value.string();
+    INGOT_CHECK(value.is_integer() && value.integer() >= 0 && value.integer() <= 0x10FFFF,
+                TemplateError(0, "%c requires a character or its number"));
+    return to_utf8(std::u32string(1, static_cast<char32_t>(value.integer())));
   }
 
   std::string integer(const Conversion& c, const Value& value) {

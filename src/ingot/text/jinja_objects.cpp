@@ -1,7 +1,9 @@
 // Attributes, items, methods, operators and global functions of the template language.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <ctime>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -18,7 +20,9 @@ namespace {
 Value dict_method(const Value& self, const std::string& name, const Arguments& a, Budget& budget) {
   budget.spend_items(self.dict().entries.size());
   if (name == "get") {
-    const Value* found = self.dict().find(text_argument(a, 0, "key"));
+    const Value* key = a.find(0, "key");
+    INGOT_CHECK(key != nullptr, TemplateError(0, "get needs a key"));
+    const Value* found = self.dict().find_key(*key);
     const Value* fallback = a.find(1, "default");
     return found != nullptr ? *found : fallback != nullptr ? *fallback : Value();
   }
@@ -86,6 +90,11 @@ Value real_operation(const std::string& op, double a, double b) {
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
+/// A tuple where `value` is one.
+Value like(const Value& value, List items) {
+  return value.is_tuple() ? Value::tuple(std::move(items)) : Value(std::move(items));
+}
+
 Value repeat(const Value& value, std::int64_t times, Budget& budget) {
   const std::int64_t size = value.is_string()
                                 ? static_cast<std::int64_t>(value.string().size())
@@ -98,7 +107,7 @@ Value repeat(const Value& value, std::int64_t times, Budget& budget) {
   if (value.is_list()) {
     List out;
     for (std::int64_t i = 0; i < times; ++i) out.insert(out.end(), value.list().begin(), value.list().end());
-    return out;
+    return like(value, std::move(out));
   }
   std::string out;
   for (std::int64_t i = 0; i < times; ++i) out += value.string();
@@ -137,17 +146,56 @@ Value range(const Arguments& a, Budget& budget) {
 
 std::shared_ptr<Dict> dict_of(const Arguments& a, Budget& budget) {
   auto out = std::make_shared<Dict>();
-  const auto set = [&](const std::string& key, const Value& value) {
+  const auto set = [&](const Value& key, const Value& value) {
     budget.spend_items(out->entries.size());
     budget.spend_strings(1);
     out->set(key, value);
   };
   for (const Value& given : a.positional) {
-    INGOT_CHECK(given.is_dict(), TemplateError(0, "expected a mapping"));
-    for (const auto& [key, value] : given.dict().entries) set(key, value);
+    if (given.is_dict()) {
+      for (const auto& [key, value] : given.dict().entries) set(key, value);
+      continue;
+    }
+    for (const Value& pair : to_list(given, budget)) {
+      const List items = to_list(pair, budget);
+      INGOT_CHECK(items.size() == 2, TemplateError(0, "expected a mapping or pairs of key and value"));
+      set(items[0], items[1]);
+    }
   }
   for (const auto& [key, value] : a.named) set(key, value);
   return out;
+}
+
+/// cycler(a, b): `next()` gives one after another, `current` the one that comes next.
+Value cycler(const Arguments& a, Budget& budget) {
+  INGOT_CHECK(!a.positional.empty(), TemplateError(0, "cycler needs at least one item"));
+  auto state = std::make_shared<Dict>();
+  state->kind = Dict::Kind::object;
+  budget.spend_items(a.positional.size());
+  budget.namespaces.push_back(state);  // its functions hold it
+  const auto step = [state, items = a.positional, at = std::size_t{0}](bool forward) mutable -> Value {
+    const Value now = items[at];
+    at = forward ? (at + 1) % items.size() : 0;
+    state->set("current", items[at]);
+    return now;
+  };
+  const auto shared_step = std::make_shared<std::function<Value(bool)>>(step);
+  state->set("current", a.positional[0]);
+  state->set("next", Function{"next", [shared_step](const Arguments&) { return (*shared_step)(true); }});
+  state->set("reset", Function{"reset", [shared_step](const Arguments&) -> Value {
+                                 (*shared_step)(false);
+                                 return {};
+                               }});
+  return state;
+}
+
+/// joiner(sep): nothing at its first call, then the separator.
+Value joiner(const Arguments& a, Budget& budget) {
+  const Value* given = a.find(0, "sep");
+  const std::string separator = given != nullptr ? to_text(*given, budget) : ", ";
+  return Function{"joiner", [separator, used = std::make_shared<bool>(false)](const Arguments&) -> Value {
+                    return std::exchange(*used, true) ? separator : "";
+                  }};
 }
 
 }  // namespace
@@ -178,6 +226,13 @@ Value bound_method(const Value& value, const std::string& name, Budget& budget) 
                           std::count_if(value.list().begin(), value.list().end(),
                                         [&](const Value& v) { return equal(v, a.positional[0], *shared); }));
                     }};
+  if (value.is_float() && name == "is_integer")
+    return Function{name, [v = value.number()](const Arguments&) -> Value { return std::floor(v) == v; }};
+  if (value.is_integer() && name == "bit_length")
+    return Function{name, [v = value.integer()](const Arguments&) -> Value {
+                      return static_cast<std::int64_t>(std::bit_width(
+                          v < 0 ? 0 - static_cast<std::uint64_t>(v) : static_cast<std::uint64_t>(v)));
+                    }};
   return Undefined{name};
 }
 
@@ -193,10 +248,10 @@ Value get_attribute(const Value& value, const std::string& name, Budget& budget)
 
 Value get_item(const Value& value, const Value& key, Budget& budget) {
   if (value.is_undefined()) fail_on_undefined(value);
-  if (value.is_dict() && key.is_string()) {
+  if (value.is_dict() && key.is_key()) {
     budget.spend(value.dict().entries.size());
-    const Value* found = value.dict().find(key.string());
-    return found != nullptr ? *found : Value(Undefined{key.string()});
+    const Value* found = value.dict().find_key(key);
+    return found != nullptr ? *found : Value(Undefined{to_text(key, budget)});
   }
   if ((key.is_integer() || key.is_bool()) && value.is_list()) {
     const std::int64_t at = position(key.integer(), static_cast<std::int64_t>(value.list().size()));
@@ -242,7 +297,7 @@ Value get_slice(const Value& value, const Value& start, const Value& stop, const
       list.push_back(value.list()[static_cast<std::size_t>(i)]);
     if (__builtin_add_overflow(i, by, &i)) break;
   }
-  return value.is_string() ? Value(to_utf8(text)) : Value(std::move(list));
+  return value.is_string() ? Value(to_utf8(text)) : like(value, std::move(list));
 }
 
 List to_list(const Value& value, Budget& budget) {
@@ -280,11 +335,11 @@ Value binary_operation(const std::string& op, const Value& a, const Value& b, Bu
     return op == "/" || a.is_float() || b.is_float() ? real_operation(op, a.number(), b.number())
                                                      : integer_operation(op, a.integer(), b.integer());
   if (op == "+" && a.is_string() && b.is_string()) return binary_operation("~", a, b, budget);
-  if (op == "+" && a.is_list() && b.is_list()) {
+  if (op == "+" && a.is_list() && b.is_list() && a.is_tuple() == b.is_tuple()) {
     budget.spend_items(a.list().size() + b.list().size());
     List out = a.list();
     out.insert(out.end(), b.list().begin(), b.list().end());
-    return out;
+    return like(a, std::move(out));
   }
   if (op == "*" && (a.is_string() || a.is_list()) && b.is_integer()) return repeat(a, b.integer(), budget);
   if (op == "*" && (b.is_string() || b.is_list()) && a.is_integer()) return repeat(b, a.integer(), budget);
@@ -300,7 +355,7 @@ bool contains(const Value& container, const Value& item, Budget& budget) {
     return find_text(container.string(), item.string()) != std::string::npos;
   }
   if (container.is_dict()) budget.spend(container.dict().entries.size());
-  if (container.is_dict()) return item.is_string() && container.dict().find(item.string()) != nullptr;
+  if (container.is_dict()) return container.dict().find_key(item) != nullptr;
   if (container.is_undefined()) return false;
   INGOT_CHECK(container.is_list(), TemplateError(0, fmt::format("{} holds no items", container.type_name())));
   return std::any_of(container.list().begin(), container.list().end(),
@@ -326,6 +381,11 @@ std::vector<std::pair<std::string, Value>> globals(const ChatInput& input, Budge
     return dict;
   });
   function("dict", [shared](const Arguments& a) -> Value { return dict_of(a, *shared); });
+  function("cycler", [shared](const Arguments& a) { return cycler(a, *shared); });
+  function("joiner", [shared](const Arguments& a) { return joiner(a, *shared); });
+  function("lipsum", [](const Arguments&) -> Value {
+    throw TemplateError(0, "lipsum() writes random text, which no chat template needs: it is not supported");
+  });
   function("range", [shared](const Arguments& a) { return range(a, *shared); });
   function("strftime_now", [given](const Arguments& a) -> Value {
     return format_time(*given, text_argument(a, 0, "format"));
@@ -343,8 +403,9 @@ std::vector<std::pair<std::string, Value>> globals(const ChatInput& input, Budge
   token("pad_token", input.pad_token);
   const Value variables = parse_json(input.variables, "variables");
   INGOT_CHECK(variables.is_dict(), TemplateError(0, "the further variables of a template must be an object"));
-  for (const auto& [name, value] : variables.dict().entries) {
-    std::erase_if(out, [&, n = name](const auto& entry) { return entry.first == n; });
+  for (const auto& [key, value] : variables.dict().entries) {
+    const std::string& name = key.string();  // as all keys of JSON are
+    std::erase_if(out, [&](const auto& entry) { return entry.first == name; });
     out.emplace_back(name, value);
   }
   return out;

@@ -10,9 +10,15 @@
 namespace ingot::text::jinja {
 
 struct Node;
-/// The text of a list node that is a tuple.
-inline constexpr std::string_view kTuple = "tuple";
+/// The text of a list node that is a tuple, of a loop that may call itself.
+inline constexpr std::string_view kTuple = "tuple", kRecursive = "recursive";
 using NodePtr = std::unique_ptr<Node>;
+
+/// Which of the variables that a macro has only where it reads them, it reads.
+struct MacroNames {
+  bool varargs = false, kwargs = false, caller = false;
+  void note(std::string_view name);
+};
 
 /// A node of a template. What `text`, `children` and `body` hold depends on the kind.
 struct Node {
@@ -21,11 +27,13 @@ struct Node {
     text,          ///< text: literal output
     output,        ///< children[0]
     if_,           ///< children[0] condition, body, other
-    for_,          ///< names, children[0] iterable, children[1] filter or null, body, other
-    set,           ///< names (or children[1] with text: attribute), children[0]
-    set_block,     ///< names, children: filters (or none), body
-    macro,         ///< text: name, names: parameters, children: defaults or null, body
-    with,          ///< names, children: their values, body; a {% block %} has neither
+    for_,          ///< children: target, iterable, filter or null; text: kRecursive or nothing, body, other
+    set,           ///< children: target (a name, an attribute of one, a tuple of targets), value
+    set_block,     ///< children: target, filters (or none), body
+    macro,         ///< text: name, names: parameters, children: defaults or null, body, uses
+    call_block,    ///< children[0]: the call, body[0]: the macro `caller`
+    with,          ///< children: target, value, target, value, ...; body
+    block,         ///< text: name, names: "scoped" or nothing, body
     filter_block,  ///< children[0]: filters around a `body_value`, body
     generation,    ///< body, in the scope around it: what a model is trained to write
     break_,
@@ -39,7 +47,7 @@ struct Node {
     attribute,   ///< children[0], text
     item,        ///< children[0], children[1]
     slice,       ///< children[0], then start, stop, step or null
-    call,        ///< children[0], arguments: the rest; names: keywords of the last ones
+    call,        ///< children[0], arguments: the rest; names: keywords of the last ones, or "*", "**"
     filter,      ///< text; children[0] and arguments as for call
     test,        ///< text; as filter
     not_,
@@ -58,9 +66,15 @@ struct Node {
   std::vector<NodePtr> children;
   std::vector<std::string> names;
   std::vector<NodePtr> body, other;
+  MacroNames uses;
+};
+
+struct Template {
+  std::vector<NodePtr> body;
+  std::vector<const Node*> blocks;  ///< those of {% block %}, wherever they stand
 };
 
 /// Parses a template. Throws TemplateError with the line.
-std::vector<NodePtr> parse(std::string_view source, int max_depth);
+Template parse(std::string_view source, int max_depth);
 
 }  // namespace ingot::text::jinja

@@ -1,5 +1,6 @@
 // Methods of strings, as Python has them.
 #include <algorithm>
+#include <cctype>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -185,6 +186,32 @@ bool has_case(const std::string& text, bool upper_case) {
   return text == same && text != other;
 }
 
+Value tabs_expanded(const std::string& text, const Arguments& a, Budget& budget) {
+  const std::int64_t size = integer_argument(a, 0, "tabsize", 8);
+  INGOT_CHECK(size < 10'000, TemplateError(0, "a tab of more than 10000 columns"));
+  std::u32string out;
+  std::size_t column = 0;
+  for (const char32_t c : to_utf32(text)) {
+    if (c == U'\t') {
+      const std::size_t spaces =
+          size > 0 ? static_cast<std::size_t>(size) - column % static_cast<std::size_t>(size) : 0;
+      budget.spend(spaces);
+      budget.check_size(out.size() + spaces);
+      out.append(spaces, U' ');
+      column += spaces;
+    } else {
+      out += c;
+      column = c == U'\n' || c == U'\r' ? 0 : column + 1;
+    }
+  }
+  return to_utf8(out);
+}
+
+bool is_identifier(const std::string& text) {
+  return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
+         all_characters(text, is_word_character);
+}
+
 using Method = Value (*)(const std::string& text, const Arguments& a, Budget& budget);
 
 std::string characters(const Arguments& a) {
@@ -251,6 +278,9 @@ const std::unordered_map<std::string_view, Method>& methods() {
          const std::string affix = text_argument(a, 0, "suffix");
          return t.ends_with(affix) ? t.substr(0, t.size() - affix.size()) : t;
        }},
+      {"format", [](S t, A a, Budget& b) -> Value { return format_fields(t, a, b); }},
+      {"expandtabs", [](S t, A a, Budget& b) { return tabs_expanded(t, a, b); }},
+      {"isidentifier", [](S t, A, Budget&) -> Value { return is_identifier(t); }},
       {"join",
        [](S t, A a, Budget& b) {
          return apply_filter("join", a.positional.empty() ? Value(List{}) : a.positional[0], {{t}, {}}, b);

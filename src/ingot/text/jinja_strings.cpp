@@ -173,7 +173,8 @@ List split_at_spaces(const std::string& text, std::int64_t limit, bool from_righ
     }
   }
   List out;
-  for (const auto& [begin, end] : words) out.push_back(text.substr(begin, end - begin));
+  out.reserve(words.size());
+  for (const auto& [begin, end] : words) out.emplace_back(text.substr(begin, end - begin));
   return out;
 }
 
@@ -209,6 +210,37 @@ List split(const std::string& text, const std::string* separator, std::int64_t l
     begin = found + separator->size();
   }
   out.push_back(text.substr(begin));
+  return out;
+}
+
+std::string escape_html(std::string_view text) {
+  constexpr std::string_view kFrom = "&<>\"'";
+  constexpr std::string_view kTo[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
+  std::string out;
+  for (const char c : text) {
+    const std::size_t found = kFrom.find(c);
+    if (found == std::string_view::npos)
+      out += c;
+    else
+      out += kTo[found];
+  }
+  return out;
+}
+
+std::string title_words(const std::string& text) {
+  std::string out, word;
+  const auto flush = [&] {
+    const std::size_t head = word.empty() ? 0 : utf8_length(word[0]);
+    out += upper(word.substr(0, head)) + lower(word.substr(head));
+    word.clear();
+  };
+  for (const char32_t c : to_utf32(text)) {
+    const bool begins =
+        is_white_space(c) || std::u32string_view(U"-({[<").find(c) != std::u32string_view::npos;
+    if (begins) flush();
+    append_utf8(begins ? out : word, c);
+  }
+  flush();
   return out;
 }
 

@@ -29,5 +29,17 @@ std::string replace(const std::string& text, const std::string& from, const std:
 /// `separator` null: runs of white space. `limit` < 0: none. `from_right`: rsplit().
 List split(const std::string& text, const std::string* separator, std::int64_t limit, bool from_right,
            Budget& budget);
+/// `&`, `<`, `>` and quotes as HTML's entities.
+std::string escape_html(std::string_view text);
+/// The filter `title`: a capital after white space, a hyphen or an opening bracket.
+std::string title_words(const std::string& text);
+
+struct WrapStyle {
+  std::size_t width = 79;  ///< in characters, more than 0
+  bool break_long_words = true, break_on_hyphens = true;
+};
+/// textwrap.wrap() of one line, the lines it makes joined.
+std::string wrap_line(const std::string& line, const WrapStyle& style, const std::string& separator,
+                      Budget& budget);
 
 }  // namespace ingot::text::jinja

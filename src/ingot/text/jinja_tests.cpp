@@ -1,10 +1,22 @@
 // Tests of the template language ("x is defined"), with the meaning they have in Jinja2.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "ingot/text/jinja_eval.h"
 #include "ingot/text/jinja_strings.h"
 
 namespace ingot::text::jinja {
+
+bool is_known_test(std::string_view name) {
+  constexpr std::string_view kTests[] = {
+      "defined",     "undefined", "none",    "string",      "number",   "integer",  "float",  "boolean",
+      "true",        "false",     "mapping", "sequence",    "iterable", "callable", "odd",    "even",
+      "divisibleby", "eq",        "equalto", "==",          "ne",       "!=",       "sameas", "lt",
+      "lessthan",    "<",         "gt",      "greaterthan", ">",        "le",       "<=",     "ge",
+      ">=",          "in",        "lower",   "upper",       "escaped",  "filter",   "test"};
+  return std::find(std::begin(kTests), std::end(kTests), name) != std::end(kTests);
+}
 
 bool apply_test(const std::string& name, const Value& v, const Arguments& arguments, Budget& budget) {
   const auto argument = [&]() -> const Value& {
@@ -55,6 +67,7 @@ bool apply_test(const std::string& name, const Value& v, const Arguments& argume
   if (name == "upper") return upper(to_text(v, budget)) == to_text(v, budget);
   if (name == "escaped") return false;
   if (name == "filter") return is_known_filter(to_text(v, budget));
+  if (name == "test") return is_known_test(to_text(v, budget));
   throw TemplateError(0, fmt::format("the test \"{}\" is not known", name));
 }
 

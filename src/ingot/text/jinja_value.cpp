@@ -111,7 +111,7 @@ class Writer {
     for (const auto& [key, item] : value.dict().entries) {
       put(separator);
       separator = ", ";
-      quoted(key);
+      repr(key, depth);
       put(": ");
       repr(item, depth + 1);
     }
@@ -178,9 +178,18 @@ void Writer::json(const Value& value, const JsonStyle& style, int depth) {
     std::iota(order.begin(), order.end(), std::size_t{0});
     budget_.spend(order.size() * sizeof(std::size_t));
     if (style.sort_keys)
-      std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return entries[i].first; });
+      std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+        return less(entries[a].first, entries[b].first, budget_);
+      });
     json_items("{}", order.size(), style, depth, [&](std::size_t i) {
-      put(json_text(entries[order[i]].first, style));
+      const Value& key = entries[order[i]].first;
+      if (key.is_string()) {
+        put(json_text(key.string(), style));
+      } else {
+        put("\"");
+        json(key, style, depth);
+        put("\"");
+      }
       put(style.key_separator);
       json(entries[order[i]].second, style, depth + 1);
     });
@@ -230,13 +239,14 @@ bool equal_at(const Value& a, const Value& b, int depth, Budget& budget) {
   }
   if ((a.is_none() && b.is_none()) || (a.is_undefined() && b.is_undefined())) return true;
   if (a.is_list() && b.is_list())
-    return std::equal(a.list().begin(), a.list().end(), b.list().begin(), b.list().end(),
+    return a.is_tuple() == b.is_tuple() &&
+           std::equal(a.list().begin(), a.list().end(), b.list().begin(), b.list().end(),
                       [&](const Value& x, const Value& y) { return equal_at(x, y, depth + 1, budget); });
   if (a.is_dict() && b.is_dict()) {
     if (a.dict().entries.size() != b.dict().entries.size()) return false;
     return std::all_of(a.dict().entries.begin(), a.dict().entries.end(), [&](const auto& entry) {
       budget.spend_items(b.dict().entries.size());
-      const Value* other = b.dict().find(entry.first);
+      const Value* other = b.dict().find_key(entry.first);
       return other != nullptr && equal_at(entry.second, *other, depth + 1, budget);
     });
   }
@@ -259,6 +269,14 @@ bool less_at(const Value& a, const Value& b, int depth, Budget& budget) {
   throw TemplateError(0, fmt::format("{} and {} have no order", a.type_name(), b.type_name()));
 }
 
+/// As Python hashes them: 1, 1.0 and True are one key.
+bool same_key(const Value& a, const Value& b) {
+  if (a.is_string() && b.is_string()) return a.string() == b.string();
+  if (a.is_number() && b.is_number())
+    return a.is_float() || b.is_float() ? a.number() == b.number() : a.integer() == b.integer();
+  return a.is_none() && b.is_none();
+}
+
 }  // namespace
 
 Undefined::Undefined(std::string_view name_)
@@ -266,17 +284,25 @@ Undefined::Undefined(std::string_view name_)
 
 const Value* Dict::find(std::string_view key) const {
   for (const auto& entry : entries)
-    if (entry.first == key) return &entry.second;
+    if (entry.first.is_string() && entry.first.string() == key) return &entry.second;
   return nullptr;
 }
 
-void Dict::set(std::string_view key, Value value) {
+const Value* Dict::find_key(const Value& key) const {
+  for (const auto& entry : entries)
+    if (same_key(entry.first, key)) return &entry.second;
+  return nullptr;
+}
+
+void Dict::set(Value key, Value value) {
+  INGOT_CHECK(key.is_key(),
+              TemplateError(0, fmt::format("{} cannot be the key of a mapping", key.type_name())));
   for (auto& entry : entries)
-    if (entry.first == key) {
+    if (same_key(entry.first, key)) {
       entry.second = std::move(value);
       return;
     }
-  entries.emplace_back(std::string(key), std::move(value));
+  entries.emplace_back(std::move(key), std::move(value));
 }
 
 const Value* Arguments::find(std::size_t position, std::string_view name) const {

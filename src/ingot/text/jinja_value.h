@@ -21,13 +21,17 @@ inline constexpr int kMaxNesting = 500;
 
 /// Keeps insertion order, as Python does. Small: a look-up goes through all keys.
 struct Dict {
-  /// A namespace may be assigned to; `loop` has attributes but no methods.
-  enum class Kind { plain, name_space, loop } kind = Kind::plain;
-  std::vector<std::pair<std::string, Value>> entries;
-  int nesting = 1;  // a namespace, which can change, counts as 1
+  /// A namespace may be assigned to; an object (`loop`, `self`, a cycler) has attributes but no methods, and
+  /// can be called where it has an entry kCall.
+  enum class Kind { plain, name_space, object } kind = Kind::plain;
+  static constexpr std::string_view kCall = " call";  ///< no name of a template can hold a space
+  std::vector<std::pair<Value, Value>> entries;
+  int nesting = 1;  // what can change counts as 1
 
   const Value* find(std::string_view key) const;
-  void set(std::string_view key, Value value);
+  const Value* find_key(const Value& key) const;
+  /// Throws TemplateError unless the key is a string, a number, a boolean or None.
+  void set(Value key, Value value);
 };
 
 struct Arguments {
@@ -81,6 +85,8 @@ class Value {
   bool is_tuple() const { return is_list() && std::get<std::shared_ptr<ListBox>>(data_)->tuple; }
   bool is_dict() const { return std::holds_alternative<std::shared_ptr<Dict>>(data_); }
   bool is_function() const { return std::holds_alternative<std::shared_ptr<Function>>(data_); }
+  /// What can be a key of a mapping.
+  bool is_key() const { return is_string() || is_number() || is_none(); }
 
   const std::string& string() const { return *std::get<String>(data_); }
   const List& list() const { return std::get<std::shared_ptr<ListBox>>(data_)->items; }
