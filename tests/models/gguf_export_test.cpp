@@ -118,7 +118,7 @@ TEST(GgufExports, EveryConfigurationGivesTheSameLogitsOrIsRefused) {
     EXPECT_LE(testing::max_error(logits(place.at("model.gguf")), logits(directory)), 1e-5) << directory;
     ++written;
   }
-  EXPECT_GE(written, 12);
+  EXPECT_GE(written, 42);
 }
 
 }  // namespace

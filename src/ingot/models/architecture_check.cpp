@@ -23,7 +23,11 @@ namespace {
 // other rules.
 Shape stored_shape(const WeightRule& rule, Shape shape) {
   if (rule.stacked > 0) shape = shape.erase(0);
-  if (rule.rows > 0) shape = shape.with(0, rule.first + rule.rows);
+  if (rule.groups > 0 && shape.rank() == 3) {
+    shape = shape.with(1, rule.first + rule.rows);
+  } else if (rule.rows > 0) {
+    shape = shape.with(0, (rule.first + rule.rows) * std::max<std::int64_t>(rule.groups, 1));
+  }
   if (rule.transposed && shape.rank() == 2) shape = Shape({shape[1], shape[0]});
   return shape;
 }
@@ -218,7 +222,9 @@ std::string_view format_of(const std::string& parameter, std::string_view format
 }
 
 // Small, and a wrong expert costs much: formats leave it as it is.
-bool is_router(const std::string& parameter) { return parameter.ends_with(".mlp.gate.weight"); }
+bool is_router(const std::string& parameter) {
+  return parameter.ends_with(".mlp.gate.weight") || parameter.ends_with(".mlp.shared_expert_gate.weight");
+}
 
 Tensor values_of(const quant::PackedMatrix& matrix) {
   std::vector<std::int64_t> ids(static_cast<std::size_t>(matrix.rows));
@@ -252,7 +258,8 @@ quant::PackedPtr MappedSource::provide_quantized(const std::string& name, const 
   const MemoryTagScope tag(MemoryTag::parameter);
   return on_device(kept(name, [&]() -> quant::PackedPtr {
     const WeightRule rule = map_.rule_for(name);
-    if (options_.format.empty()) return rule.stacked > 0 ? nullptr : pack_stored(rule.theirs, rule);
+    const bool whole = rule.stacked == 0 && rule.groups == 0;
+    if (options_.format.empty()) return whole ? pack_stored(rule.theirs, rule) : nullptr;
     if (is_router(name)) return nullptr;
     drop_temporaries();
     large_ = shape.numel() >= kLarge;

@@ -60,6 +60,45 @@ void strip_wrappers(std::string& name) {
   while (name.starts_with("module.")) name.erase(0, std::string_view("module.").size());
 }
 
+// [groups · rows, ...] as [groups, rows, ...]; a stack of matrices is that already.
+Tensor in_groups(const Tensor& x, std::int64_t groups) {
+  if (x.rank() == 3) return x;
+  std::vector<std::int64_t> shape = x.shape().to_vector();
+  shape[0] /= groups;
+  shape.insert(shape.begin(), groups);
+  return reshape(contiguous(x), Shape{std::span<const std::int64_t>(shape)});
+}
+
+Tensor without_groups(const Tensor& x, const Tensor& like) {
+  if (like.rank() == 3) return x;
+  std::vector<std::int64_t> shape = x.shape().to_vector();
+  shape[1] *= shape[0];
+  shape.erase(shape.begin());
+  return reshape(contiguous(x), Shape{std::span<const std::int64_t>(shape)});
+}
+
+// The rows of a fused matrix, or of each of several, that a rule takes.
+Tensor rows_of(const WeightRule& rule, const Tensor& part) {
+  if (rule.rows == 0 || part.rank() == 0) return part;
+  if (rule.groups > 0) {
+    if (part.dim(0) % rule.groups != 0) return {};
+    const Tensor groups = in_groups(part, rule.groups);
+    if (groups.dim(1) < rule.first + rule.rows) return {};
+    return without_groups(narrow(groups, 1, rule.first, rule.rows), part);
+  }
+  return part.dim(0) >= rule.first + rule.rows ? narrow(part, 0, rule.first, rule.rows) : part;
+}
+
+// The reverse: the pieces of a fused matrix, sorted, as one.
+Tensor joined(const std::vector<Tensor>& pieces, std::int64_t groups) {
+  if (pieces.size() == 1) return pieces.front();
+  if (groups == 0) return concat(pieces, 0);
+  std::vector<Tensor> parts;
+  parts.reserve(pieces.size());
+  for (const Tensor& piece : pieces) parts.push_back(in_groups(piece, groups));
+  return without_groups(concat(parts, 1), pieces.front());
+}
+
 }  // namespace
 
 std::string WeightMap::canonical(std::string name) const {
@@ -97,9 +136,8 @@ Tensor import_tensor(const WeightRule& rule, const std::function<Tensor(const st
     Tensor part = lookup(name);
     if (!part.defined()) return {};
     if (rule.transposed && part.rank() == 2) part = transpose(part, 0, 1);
-    if (rule.rows > 0 && part.rank() > 0 && part.dim(0) >= rule.first + rule.rows) {
-      part = narrow(part, 0, rule.first, rule.rows);
-    }
+    part = rows_of(rule, part);
+    if (!part.defined()) return {};
     parts.push_back(std::move(part));
   }
   if (rule.stacked == 0) return contiguous(parts.front());
@@ -155,7 +193,7 @@ std::map<std::string, Tensor> export_tensors(const WeightMap& map,
     std::ranges::sort(pieces, {}, [](const Piece& piece) { return piece.rule.first; });
     std::vector<Tensor> values;
     for (const Piece& piece : pieces) values.push_back(piece.value);
-    const Tensor whole = values.size() == 1 ? values.front() : concat(values, 0);
+    const Tensor whole = joined(values, pieces.front().rule.groups);
     const bool turn = pieces.front().rule.transposed && whole.rank() == 2;
     checkpoint[name] = contiguous(turn ? transpose(whole, 0, 1) : whole);
   }

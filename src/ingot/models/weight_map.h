@@ -19,6 +19,9 @@ struct WeightRule {
   /// Ours is rows [first, first + rows) of a fused matrix of theirs; rows 0: all of it. The rules of one
   /// fused matrix cover it without gaps.
   std::int64_t first = 0, rows = 0;
+  /// > 0: theirs is that many such fused matrices one below the other, one for each head (GPT-NeoX), or, with
+  /// three axes, one for each expert (Granite MoE); ours is these rows of all of them.
+  std::int64_t groups = 0;
   std::int64_t stacked = 0;  ///< > 0: ours is that many tensors of theirs on a new first axis
 };
 

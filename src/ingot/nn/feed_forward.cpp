@@ -25,6 +25,8 @@ Tensor activate(MlpKind kind, std::span<const Tensor> projected) {
       return silu_mul(projected[0], projected[1]);
     case MlpKind::gelu:
       return gelu_tanh(projected[0]);
+    case MlpKind::gelu_erf:
+      return gelu_erf(projected[0]);
     case MlpKind::geglu:
       return pointwise([](const auto& gate, const auto& up) { return gelu_tanh(gate) * up; }, projected[0],
                        projected[1]);

@@ -87,6 +87,8 @@ void derive_experts(LanguageConfig& c) {
   require_size(c.moe_intermediate_size, "moe_intermediate_size");
   require_positive(static_cast<double>(c.decoder_sparse_step), "decoder_sparse_step");
   require_not_negative(c.router_aux_loss_coef, "router_aux_loss_coef");
+  require_not_negative(static_cast<double>(c.shared_expert_intermediate_size),
+                       "shared_expert_intermediate_size");
   require(c.mlp == MlpKind::swiglu && !c.mlp_bias, "num_experts",
           "experts are SwiGLU MLPs without bias; this family has others");
 }
@@ -119,6 +121,7 @@ void LanguageConfig::validate() {
   require_positive(residual_multiplier, "residual_multiplier");
   require_positive(logit_scale, "logit_scale");
   require_not_negative(attention_multiplier, "attention_multiplier");
+  require_not_negative(query_position_scale, "rope_parameters.llama_4_scaling_beta");
   derive_experts(*this);
 }
 

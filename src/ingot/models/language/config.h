@@ -49,10 +49,12 @@ struct DecoderTraits {
   bool qkv_bias = false;
   bool attention_output_bias = false;
   bool mlp_bias = false;
-  bool norm_unit_offset = false;   ///< norms multiply by 1 + weight
-  bool embedding_scale = false;    ///< embeddings times √hidden_size, rounded to their dtype
-  bool interleaved_rope = false;   ///< pairs are (2i, 2i + 1), not (i, i + R/2)
-  bool rope_needs_window = false;  ///< layers that see everything rotate nothing where others slide (NoPE)
+  bool norm_unit_offset = false;    ///< norms multiply by 1 + weight
+  bool embedding_scale = false;     ///< embeddings times √hidden_size, rounded to their dtype
+  bool interleaved_rope = false;    ///< pairs are (2i, 2i + 1), not (i, i + R/2)
+  bool rope_needs_window = false;   ///< layers that see everything rotate nothing where others slide (NoPE)
+  bool head_bias = false;           ///< logits have a bias (GPT-J, Phi 1 and 2)
+  bool shared_expert_gate = false;  ///< the shared expert's output is weighed by a sigmoid (Qwen 2 MoE)
 
   /// Whether there is a norm behind attention and one behind the MLP.
   bool has_post_norms() const {
@@ -96,12 +98,16 @@ struct LanguageConfig : DecoderTraits {
   std::int64_t decoder_sparse_step = 1;
   std::vector<std::int64_t> mlp_only_layers;
   double router_aux_loss_coef = 0.001;  ///< weight of load_balancing_loss in training
+  /// Of an MLP beside the experts that every token goes through; 0: there is none.
+  std::int64_t shared_expert_intermediate_size = 0;
 
   // Factors that some families multiply with; 1: none.
   double embedding_multiplier = 1;  ///< of embeddings
   double residual_multiplier = 1;   ///< of what attention and MLP add
   double logit_scale = 1;           ///< of logits
   double attention_multiplier = 0;  ///< of scores, in place of query_pre_attn_scalar; 0: none
+  /// Queries are multiplied by 1 + this · log(1 + floor(position / the original context)); 0: none.
+  double query_position_scale = 0;
 
   /// Fills the zeros that mean "derive it", then throws InvalidConfig naming the key of anything impossible.
   void validate();

@@ -98,6 +98,8 @@ std::vector<std::string> activation_names(MlpKind mlp) {
       return {"silu"};
     case MlpKind::relu2:
       return {"relu2"};
+    case MlpKind::gelu_erf:
+      return {"gelu"};
     case MlpKind::gelu:
     case MlpKind::geglu:
       return {"gelu_pytorch_tanh", "gelu_new"};

@@ -224,6 +224,8 @@ Attention::Attention(const ParamSource& source, const LanguageConfig& c, std::in
 Tensor Attention::operator()(const LinearInput& x, const DecoderContext& context, std::int64_t layer) const {
   Qkv qkv = split_heads(qkv_proj(x), heads, kv_heads);
   qkv = normalized_and_rotated(std::move(qkv), context);
+  if (context.query_scale.defined())
+    qkv = {qkv.queries() * to(context.query_scale, qkv.queries().dtype()), qkv.keys(), qkv.values()};
   const Tensor mixed = context.segments.empty() ? attention(qkv, options(context))
                                                 : attend_cached(context, layer, qkv, options(context));
   if (!mixed.defined()) return {};
@@ -385,7 +387,9 @@ LanguageModel::LanguageModel(LanguageConfig config_, const ParamSource& source)
                   ? nullptr
                   : std::make_unique<LinearWeight>(source, "lm_head.weight",
                                                    Shape({config.vocab_size, config.hidden_size}),
-                                                   decoder_weight_init(config))) {
+                                                   decoder_weight_init(config))),
+      head_bias(config.head_bias ? source.take("lm_head.bias", {config.vocab_size}, init::kZeros)
+                                 : Parameter{}) {
   if (config.position == PositionKind::learned) {
     embed_positions = std::make_unique<Embedding>(
         source.scope("model.embed_positions"), EmbeddingOptions{.count = config.max_position_embeddings,
@@ -492,10 +496,22 @@ RopeTables LanguageModel::rope_tables(std::int64_t length) const {
   return rope_;
 }
 
+// Of the tokens beyond the context of training (Llama 4).
+Tensor LanguageModel::query_scale(const Tensor& positions) const {
+  if (config.query_position_scale == 0) return {};
+  const double beta = config.query_position_scale,
+               original = static_cast<double>(config.rope_scaling.original_max_position_embeddings);
+  const Tensor scale = pointwise(
+      [&](const auto& position) { return log(floor((position + 0.5) / original) + 1.0) * beta + 1.0; },
+      to(positions, DType::f32));
+  return reshape(scale, {positions.dim(0), positions.dim(1), 1, 1});
+}
+
 // `end`: one more than the last position that the RoPE tables must hold.
 Tensor LanguageModel::run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end,
                                  std::vector<RouterLoad>* loads) const {
   context.rope = rope_tables(end);
+  context.query_scale = query_scale(context.positions);
   // Or the caller's scope has it so.
   const SelectiveRecompute cheap(recompute == Recompute::selective || selective_recompute());
   ResidualStream x{.sum = embed(tokens, context.positions), .update = {}};
@@ -532,8 +548,22 @@ Tensor LanguageModel::before_head(const Tensor& hidden) const {
   return config.logit_scale == 1 ? hidden : hidden * config.logit_scale;
 }
 
+Tensor LanguageModel::head_input(const Tensor& hidden) const {
+  const Tensor x = before_head(hidden);
+  if (!head_bias.value.defined()) return x;
+  const Tensor one = Tensor::zeros(x.shape().with(x.rank() - 1, 1), x.dtype(), x.device()) + 1.0;
+  return concat(std::vector<Tensor>{x, one}, -1);
+}
+
+Tensor LanguageModel::head_matrix(DType dtype) const {
+  const Tensor weight = head().effective(dtype);
+  if (!head_bias.value.defined()) return weight;
+  return concat(std::vector<Tensor>{weight, reshape(to(head_bias.value, dtype), {-1, 1})}, 1);
+}
+
 Tensor LanguageModel::logits(const Tensor& hidden) const {
-  const Tensor x = head()(before_head(hidden));
+  Tensor x = head()(before_head(hidden));
+  if (head_bias.value.defined()) x = x + to(head_bias.value, x.dtype());
   const double cap = config.final_logit_softcapping;
   return cap > 0 ? pointwise([cap](const auto& logit) { return tanh(logit / cap) * cap; }, x) : x;
 }
@@ -546,8 +576,8 @@ Tensor LanguageModel::loss(const DecoderInput& input, const Tensor& targets,
   fused.softcap = static_cast<float>(config.final_logit_softcapping);
   const bool balanced = options.router_aux_loss > 0 && config.num_experts > 0;
   std::vector<RouterLoad> loads;
-  const Tensor states = before_head(hidden(input, balanced ? &loads : nullptr));
-  const Tensor loss = linear_cross_entropy(states, head().effective(states.dtype()), targets, fused);
+  const Tensor states = head_input(hidden(input, balanced ? &loads : nullptr));
+  const Tensor loss = linear_cross_entropy(states, head_matrix(states.dtype()), targets, fused);
   if (loads.empty()) return loss;
   const Tensor balance =
       load_balancing_loss(loads, input.tokens.numel()) * static_cast<double>(options.router_aux_loss);
@@ -560,6 +590,7 @@ void LanguageModel::visit(ParamVisitor& v) {
   v("model.layers", layers);
   v("model.norm", norm);
   v("lm_head.weight", lm_head);
+  v("lm_head.bias", head_bias);
 }
 
 }  // namespace ingot

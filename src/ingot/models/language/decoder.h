@@ -60,6 +60,7 @@ struct DecoderContext {
   Tensor
       doc_start;  ///< i32 [batch, sequence]: index of the first token of each token's document; or undefined
   RopeTables rope;
+  Tensor query_scale{};  ///< f32 [batch, sequence, 1, 1]: what queries are multiplied by; or undefined
   std::span<const CacheSegment> segments{};  ///< empty: no cache
   CachePlaces places{};                      ///< where the caches are told so by the device; else undefined
   bool wanted_only =
@@ -184,6 +185,11 @@ struct LanguageModel {
                 const CachePlaces& places) const;
   /// What logits are made with: lm_head, or the embeddings where they are tied.
   const LinearWeight& head() const { return lm_head != nullptr ? *lm_head : embed_tokens.weight; }
+  /// What the head's matrix is multiplied with, for losses that make logits themselves: [..., hidden], with a
+  /// column of ones behind it where the head has a bias.
+  Tensor head_input(const Tensor& hidden) const;
+  /// The head's matrix in `dtype`, its bias as a column behind it: [vocab, hidden (+ 1)].
+  Tensor head_matrix(DType dtype) const;
   /// [..., hidden] -> [..., vocab].
   Tensor logits(const Tensor& hidden) const;
   /// Cross-entropy of `targets` (i64 or i32 [batch, sequence]; -100 is none), without ever holding all
@@ -198,10 +204,12 @@ struct LanguageModel {
   std::vector<std::unique_ptr<DecoderLayer>> layers;
   DecoderNorm norm;
   std::unique_ptr<LinearWeight> lm_head;  // null when tied to embed_tokens
+  Parameter head_bias;                    // [vocab], where the family has one
 
  private:
   Tensor embed(const Tensor& tokens, const Tensor& positions) const;
   Tensor before_head(const Tensor& hidden) const;  // times logit_scale
+  Tensor query_scale(const Tensor& positions) const;
   Tensor run_layers(const Tensor& tokens, DecoderContext context, std::int64_t end,
                     std::vector<RouterLoad>* loads = nullptr) const;
   void run_layer(std::size_t i, ResidualStream& x, const DecoderContext& context, RouterLoad* load) const;

@@ -34,20 +34,18 @@ class GgufModel {
     for (const GgufKeyRule& rule : gguf_.keys) {
       const std::string key = architecture_ + "." + std::string(rule.gguf);
       if (fields_.find(key) == nullptr) continue;
-      if (rule.integer) {
-        config[std::string(rule.hugging_face)] = *fields_.integer(key);
-      } else {
-        config[std::string(rule.hugging_face)] = short_number(*fields_.number(key));
-      }
+      config[std::string(rule.hugging_face)] = value_of(rule.kind, key);
     }
     config["vocab_size"] = source_.get_metadata("token_embd.weight").shape.at(0);
     config["tie_word_embeddings"] = !source_.is_available("output.weight");
     config["torch_dtype"] = dtype_ == DType::f16 ? "float16" : dtype_ == DType::bf16 ? "bfloat16" : "float32";
     add_token(config, "bos_token_id");
     add_token(config, "eos_token_id");
-    if (source_.is_available("blk.0.attn_q.bias")) config["attention_bias"] = true;
-    if (source_.is_available("blk.0.ffn_up.bias")) config["mlp_bias"] = true;
-    if (family_.model_type == "mixtral") config["num_local_experts"] = config["num_experts"];
+    const auto has = [&](const char* tensor) { return source_.is_available(tensor); };
+    if (!family_.attention_bias_key.empty())
+      config[std::string(family_.attention_bias_key)] =
+          has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias");
+    if (!family_.mlp_bias_key.empty()) config[std::string(family_.mlp_bias_key)] = has("blk.0.ffn_up.bias");
     add_rope(config);
     add_gemma(config);
     return config;
@@ -87,6 +85,12 @@ class GgufModel {
     const auto narrow = static_cast<float>(value);
     if (static_cast<double>(narrow) != value) return value;
     return std::stod(fmt::format("{}", narrow));
+  }
+
+  Json value_of(GgufKeyKind kind, const std::string& key) const {
+    if (kind == GgufKeyKind::boolean) return *fields_.boolean(key);
+    if (kind == GgufKeyKind::integer) return *fields_.integer(key);
+    return short_number(*fields_.number(key));
   }
 
   std::optional<std::int64_t> integer(std::string_view key) const {
@@ -139,7 +143,8 @@ class GgufModel {
   void add_rope(Json& config) const {
     if (architecture_ == "gpt2") return;
     const std::int64_t rotary = integer("rope.dimension_count").value_or(head_size());
-    if (rotary != head_size()) {
+    const bool partial_by_default = family_.defaults.find("partial_rotary_factor") != std::string_view::npos;
+    if (rotary != head_size() || partial_by_default) {
       config["partial_rotary_factor"] = static_cast<double>(rotary) / static_cast<double>(head_size());
     }
     const auto original = integer("rope.scaling.original_context_length");
@@ -216,7 +221,13 @@ class GgufModel {
         if (info.shape.size() == 2) recipe.steps.push_back(Transform::transpose());
         break;
       case GgufChange::plus_one:
-        recipe.steps.push_back(Transform::scale(1, -1));
+        if (match.suffix == ".weight") recipe.steps.push_back(Transform::scale(1, -1));
+        break;
+      case GgufChange::fused_heads:
+        recipe.steps = exchanged_groups(info, 3, required("attention.head_count"), head_size());
+        break;
+      case GgufChange::one_row:
+        recipe.steps.push_back(Transform::reshape({1, -1}));
         break;
       case GgufChange::experts:
         add_experts(match, info, recipes);

@@ -103,8 +103,10 @@ class Exporter {
     const Json json = parse_json<Json>(config_.to_json(), "config.json");
     for (const GgufKeyRule& rule : family_.keys) {
       const auto value = json.find(rule.hugging_face);
-      if (value == json.end() || !value->is_number()) continue;
-      if (rule.integer) {
+      if (value == json.end() || !(value->is_number() || value->is_boolean())) continue;
+      if (rule.kind == GgufKeyKind::boolean) {
+        out_.metadata.set(key(rule.gguf), GgufValue::of_bool(value->get<bool>()));
+      } else if (rule.kind == GgufKeyKind::integer) {
         set(rule.gguf, value->get<std::int64_t>());
       } else {
         set(rule.gguf, value->get<double>());
@@ -203,7 +205,12 @@ class Exporter {
       case GgufChange::transposed:
         return info.shape.size() == 2 ? std::vector{Transform::transpose()} : std::vector<Transform>{};
       case GgufChange::plus_one:  // in f32: 1 + a small weight is no half number
+        if (match.suffix != ".weight") return {};
         return {Transform::cast(DType::f32), Transform::scale(1, 1)};
+      case GgufChange::one_row:
+        return {Transform::reshape({-1})};
+      case GgufChange::fused_heads:
+        return exchanged_groups(info, config_.num_attention_heads, 3, config_.head_dim);
       case GgufChange::none:
       case GgufChange::experts:
         break;

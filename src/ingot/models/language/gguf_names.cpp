@@ -74,6 +74,15 @@ std::string GgufNameMatch::hugging_face(std::int64_t expert_number) const {
   return filled(rule->hugging_face, layer, expert_number) + suffix;
 }
 
+std::vector<Transform> exchanged_groups(const TensorInfo& info, std::int64_t outer, std::int64_t inner,
+                                        std::int64_t head) {
+  if (info.shape.size() == 1)
+    return {Transform::reshape({outer, inner, head}), Transform::permute({1, 0, 2}),
+            Transform::reshape({-1})};
+  return {Transform::reshape({outer, inner, head, -1}), Transform::permute({1, 0, 2, 3}),
+          Transform::reshape({outer * inner * head, -1})};
+}
+
 std::optional<GgufNameMatch> match_gguf_name(const GgufFamily& family, std::string_view name) {
   return match(family, name, &GgufNameRule::gguf);
 }

@@ -7,16 +7,20 @@
 #include <string_view>
 #include <vector>
 
+#include "ingot/weights/transform.h"
+
 namespace ingot {
 
 /// What llama.cpp's converters do to the values of a tensor on the way from a Hugging Face checkpoint.
 enum class GgufChange : std::uint8_t {
   none,
-  query_rows,  ///< rows of each query head from halves to pairs that rotate together
-  key_rows,    ///< of each key head
-  transposed,  ///< GPT-2's Conv1D layers store [in, out]
-  plus_one,    ///< Gemma's norms multiply by 1 + weight; GGUF stores the sum
-  experts      ///< all experts of a layer in one tensor [experts, out, in]
+  query_rows,   ///< rows of each query head from halves to pairs that rotate together
+  key_rows,     ///< of each key head
+  transposed,   ///< GPT-2's Conv1D layers store [in, out]
+  plus_one,     ///< Gemma's and Nemotron's norms multiply by 1 + weight; GGUF stores the sum
+  one_row,      ///< [1, in] in a checkpoint, [in] in GGUF
+  fused_heads,  ///< query, key and value of each head one below the other; in GGUF all queries, keys, values
+  experts       ///< all experts of a layer in one tensor [experts, out, in]
 };
 
 /// One tensor's two names, without ".weight" and ".bias", which are the same in both. `*` stands for the
@@ -28,11 +32,13 @@ struct GgufNameRule {
   GgufChange change = GgufChange::none;
 };
 
-/// One metadata number's two names.
+enum class GgufKeyKind : std::uint8_t { integer, number, boolean };
+
+/// One metadata value's two names.
 struct GgufKeyRule {
   std::string_view gguf;          ///< behind "<architecture>."
   std::string_view hugging_face;  ///< in config.json
-  bool integer = true;
+  GgufKeyKind kind = GgufKeyKind::integer;
 };
 
 /// A family of models as GGUF files describe it.
@@ -60,6 +66,11 @@ struct GgufNameMatch {
   std::string hugging_face() const;
   std::string hugging_face(std::int64_t expert_number) const;
 };
+/// The rows of a fused projection (or its bias), [outer, inner, head] of them, with outer and inner
+/// exchanged.
+std::vector<Transform> exchanged_groups(const TensorInfo& info, std::int64_t outer, std::int64_t inner,
+                                        std::int64_t head);
+
 std::optional<GgufNameMatch> match_gguf_name(const GgufFamily& family, std::string_view name);
 std::optional<GgufNameMatch> match_hugging_face_name(const GgufFamily& family, std::string_view name);
 

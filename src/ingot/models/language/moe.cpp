@@ -31,6 +31,31 @@ Tensor load_balancing_loss(std::span<const RouterLoad> layers, std::int64_t toke
   return sum(counts.detach() * probability) * (experts / (rows * rows));
 }
 
+SharedExpert::SharedExpert(const ParamSource& source, const LanguageConfig& c)
+    : in_proj(source, {{"gate_proj",
+                        {.in = c.hidden_size,
+                         .out = c.shared_expert_intermediate_size,
+                         .bias = false,
+                         .weight_init = decoder_weight_init(c)}},
+                       {"up_proj",
+                        {.in = c.hidden_size,
+                         .out = c.shared_expert_intermediate_size,
+                         .bias = false,
+                         .weight_init = decoder_weight_init(c)}}}),
+      down_proj(source.scope("down_proj"), {.in = c.shared_expert_intermediate_size,
+                                            .out = c.hidden_size,
+                                            .bias = false,
+                                            .weight_init = decoder_residual_init(c)}) {}
+
+Tensor SharedExpert::operator()(const Tensor& x) const {
+  return feed_forward(LinearInput(x), in_proj, MlpKind::swiglu, down_proj);
+}
+
+void SharedExpert::visit(ParamVisitor& v) {
+  in_proj.visit(v);
+  v("down_proj", down_proj);
+}
+
 MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
     : gate(source.scope("gate"),
            {.in = c.hidden_size, .out = c.num_experts, .bias = false, .weight_init = decoder_weight_init(c)}),
@@ -42,7 +67,14 @@ MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
                 decoder_residual_init(c)),
       count(c.num_experts),
       choices(c.num_experts_per_tok),
-      normalize(c.norm_topk_prob) {}
+      normalize(c.norm_topk_prob) {
+  if (c.shared_expert_intermediate_size == 0) return;
+  shared_expert = std::make_unique<SharedExpert>(source.scope("shared_expert"), c);
+  if (!c.shared_expert_gate) return;
+  shared_expert_gate = std::make_unique<Linear>(
+      source.scope("shared_expert_gate"),
+      LinearOptions{.in = c.hidden_size, .out = 1, .bias = false, .weight_init = decoder_weight_init(c)});
+}
 
 Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
   const std::int64_t hidden = x.dim(-1);
@@ -58,7 +90,13 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
   const Tensor outputs = embedding(down_proj(inner, routing.offsets), routing.places);
   const Tensor weighted =
       reshape(outputs, {tokens.dim(0), choices, hidden}) * reshape(weights, {tokens.dim(0), choices, 1});
-  return reshape(sum(weighted, {1}), x.shape());
+  Tensor mixed = sum(weighted, {1});
+  if (shared_expert != nullptr) {
+    const Tensor shared = (*shared_expert)(tokens);
+    mixed =
+        mixed + (shared_expert_gate != nullptr ? shared * sigmoid((*shared_expert_gate)(tokens)) : shared);
+  }
+  return reshape(mixed, x.shape());
 }
 
 void MoeMlp::visit(ParamVisitor& v) {
@@ -66,6 +104,8 @@ void MoeMlp::visit(ParamVisitor& v) {
   gate_proj.visit(v, "experts.gate_proj");
   up_proj.visit(v, "experts.up_proj");
   down_proj.visit(v, "experts.down_proj");
+  v("shared_expert", shared_expert);
+  v("shared_expert_gate", shared_expert_gate);
 }
 
 }  // namespace ingot

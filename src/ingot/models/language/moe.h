@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "ingot/nn/expert_linear.h"
 #include "ingot/nn/linear.h"
 #include "ingot/nn/param_source.h"
+#include "ingot/nn/projection_group.h"
 #include "ingot/nn/visit.h"
 
 namespace ingot {
@@ -23,6 +25,17 @@ struct RouterLoad {
 /// Equal use gives the number of choices. `tokens`: those of one layer.
 Tensor load_balancing_loss(std::span<const RouterLoad> layers, std::int64_t tokens);
 
+/// The SwiGLU MLP beside the experts that every token goes through (Qwen 2 MoE).
+struct SharedExpert {
+  SharedExpert(const ParamSource& source, const LanguageConfig& config);
+  /// x: [tokens, hidden].
+  Tensor operator()(const Tensor& x) const;
+  void visit(ParamVisitor& v);
+
+  ProjectionGroup in_proj;  ///< gate_proj and up_proj
+  Linear down_proj;
+};
+
 /// A mixture of SwiGLU experts (Mixtral, Qwen3-MoE): softmax over the router's logits, the largest
 /// num_experts_per_tok, optionally made to add up to 1, weigh the outputs of their experts. Tokens are sorted
 /// by expert, so that each expert that is chosen runs once, on its own tokens.
@@ -34,8 +47,10 @@ struct MoeMlp {
 
   Linear gate;  ///< the router: [experts, hidden]
   ExpertLinear gate_proj, up_proj,
-      down_proj;                ///< [experts, intermediate, hidden], down: [experts, hidden, ...]
-  std::int64_t count, choices;  ///< experts, and those that a token goes to
+      down_proj;  ///< [experts, intermediate, hidden], down: [experts, hidden, ...]
+  std::unique_ptr<SharedExpert> shared_expert;  ///< where the family has one
+  std::unique_ptr<Linear> shared_expert_gate;   ///< [1, hidden]: what its output is weighed by
+  std::int64_t count, choices;                  ///< experts, and those that a token goes to
   bool normalize;
 };
 

@@ -106,9 +106,8 @@ PreferenceLoss PreferenceObjective::loss_of_pairs(const Rows& rows) const {
     const Tensor states = narrow(hidden, 0, 0, count);
     LinearCrossEntropyLoss options;
     options.softcap = static_cast<float>(model_.config.final_logit_softcapping);
-    pairs.nll =
-        linear_cross_entropy(states * model_.config.logit_scale, model_.head().effective(states.dtype()),
-                             narrow(all.all_targets, 0, 0, count), options);
+    pairs.nll = linear_cross_entropy(model_.head_input(states), model_.head_matrix(states.dtype()),
+                                     narrow(all.all_targets, 0, 0, count), options);
   }
   return pair_loss(config_.objective, pairs);
 }

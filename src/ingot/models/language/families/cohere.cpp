@@ -2,6 +2,7 @@
 
 #include "ingot/base/error.h"
 #include "ingot/models/language/families/families.h"
+#include "ingot/models/language/families/gguf_rules.h"
 
 namespace ingot::families {
 namespace {
@@ -27,6 +28,10 @@ void write_cohere(const LanguageConfig& c, nlohmann::ordered_json& json) {
   json["logit_scale"] = c.logit_scale;
 }
 
+constexpr auto kCohereNames = kOuter + kAttention + kMlp;
+constexpr auto kCohereKeys =
+    kLayerNormKeys + std::array<GgufKeyRule, 1>{{{"logit_scale", "logit_scale", number}}};
+
 }  // namespace
 
 std::vector<LanguageFamily> cohere() {
@@ -41,7 +46,8 @@ std::vector<LanguageFamily> cohere() {
        .defaults = R"({"layer_norm_eps": 1e-5, "max_position_embeddings": 8192, "rope_theta": 500000.0})",
        .norm_eps_key = "layer_norm_eps",
        .read = read_cohere,
-       .write = write_cohere},
+       .write = write_cohere,
+       .gguf = {.architecture = "command-r", .names = kCohereNames, .keys = kCohereKeys}},
       {.model_type = "cohere2",
        .architecture = "Cohere2ForCausalLM",
        .summary = "Command R7B and Command A: sliding layers with RoPE, full ones without",
@@ -53,7 +59,11 @@ std::vector<LanguageFamily> cohere() {
        .defaults = R"({"layer_norm_eps": 1e-5, "max_position_embeddings": 8192, "sliding_window": 4096})",
        .norm_eps_key = "layer_norm_eps",
        .read = read_cohere,
-       .write = write_cohere},
+       .write = write_cohere,
+       .gguf = {.architecture = "cohere2",
+                .names = kCohereNames,
+                .keys = kCohereKeys,
+                .fixed = R"({"sliding_window": null})"}},
   };
 }
 

@@ -1,4 +1,5 @@
 #include "ingot/models/language/families/families.h"
+#include "ingot/models/language/families/gguf_rules.h"
 
 namespace ingot::families {
 
@@ -12,7 +13,11 @@ std::vector<LanguageFamily> exaone() {
        .traits = {.norm_placement = NormPlacement::post, .qk_norm = QkNorm::head, .rope_needs_window = true},
        .sliding_pattern = 4,
        .defaults = R"({"num_key_value_heads": 32, "sliding_window": 4096})",
-       .attention_bias_key = {}}};
+       .attention_bias_key = {},
+       .gguf = {.architecture = "exaone4",
+                .names = kPostNormNames,
+                .keys = kLlamaKeys,
+                .fixed = R"({"sliding_window": null})"}}};
 }
 
 }  // namespace ingot::families

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,7 @@ std::vector<LanguageFamily> exaone();
 std::vector<LanguageFamily> gemma();
 std::vector<LanguageFamily> glm();
 std::vector<LanguageFamily> gpt2();
+std::vector<LanguageFamily> gpt_neox();
 std::vector<LanguageFamily> granite();
 std::vector<LanguageFamily> llama();
 std::vector<LanguageFamily> mistral();
@@ -21,6 +23,7 @@ std::vector<LanguageFamily> nemotron();
 std::vector<LanguageFamily> olmo();
 std::vector<LanguageFamily> phi();
 std::vector<LanguageFamily> qwen();
+std::vector<LanguageFamily> stablelm();
 std::vector<LanguageFamily> starcoder();
 
 /// Rules for checkpoints that hold each expert by itself, as `block`.experts.N.`gate` and so on, and the
@@ -30,6 +33,9 @@ void map_experts(const LanguageConfig& c, WeightMap& map, const char* block, con
 /// Rows of `theirs` in every layer that are `ours`.
 void map_rows(WeightMap& map, std::string_view ours, std::string_view theirs, std::int64_t first,
               std::int64_t rows);
+/// A tensor that has another name, weight and bias, of which `how` tells the rows.
+void map_tensor(WeightMap& map, const std::string& ours, const std::string& theirs,
+                const WeightRule& how = {});
 /// A tensor of every layer that has another name, weight and bias.
 void map_name(WeightMap& map, std::string_view ours, std::string_view theirs);
 

@@ -10,11 +10,11 @@
 namespace ingot::families {
 
 using enum GgufChange;
+using enum GgufKeyKind;
 
-template <std::size_t A, std::size_t B>
-constexpr std::array<GgufNameRule, A + B> operator+(const std::array<GgufNameRule, A>& a,
-                                                    const std::array<GgufNameRule, B>& b) {
-  std::array<GgufNameRule, A + B> all{};
+template <class Rule, std::size_t A, std::size_t B>
+constexpr std::array<Rule, A + B> operator+(const std::array<Rule, A>& a, const std::array<Rule, B>& b) {
+  std::array<Rule, A + B> all{};
   std::ranges::copy(a, all.begin());
   std::ranges::copy(b, all.begin() + A);
   return all;
@@ -51,7 +51,18 @@ inline constexpr auto kOuter = kEnds + kAttentionNorm;
 inline constexpr auto kLlamaNames = kOuter + kPairedAttention + kMlp + kMlpNorm;
 inline constexpr auto kQwen2Names = kOuter + kAttention + kMlp + kMlpNorm;
 
-inline constexpr std::array<GgufKeyRule, 15> kLlamaKeys{
+inline constexpr auto kHeadNormNames = kQwen2Names + kHeadNorms;
+inline constexpr auto kPostNormNames = kEnds + kAttention + kMlp + kHeadNorms + kPostNorms;
+/// MLPs without a gate.
+inline constexpr std::array<GgufNameRule, 2> kPlainMlp{
+    {{"blk.*.ffn_up", "model.layers.*.mlp.up_proj"}, {"blk.*.ffn_down", "model.layers.*.mlp.down_proj"}}};
+inline constexpr std::array<GgufNameRule, 4> kExperts{
+    {{"blk.*.ffn_gate_inp", "model.layers.*.mlp.gate"},
+     {"blk.*.ffn_gate_exps", "model.layers.*.mlp.experts.#.gate_proj", experts},
+     {"blk.*.ffn_up_exps", "model.layers.*.mlp.experts.#.up_proj", experts},
+     {"blk.*.ffn_down_exps", "model.layers.*.mlp.experts.#.down_proj", experts}}};
+
+inline constexpr std::array<GgufKeyRule, 14> kCommonKeys{
     {{"context_length", "max_position_embeddings"},
      {"embedding_length", "hidden_size"},
      {"block_count", "num_hidden_layers"},
@@ -59,13 +70,18 @@ inline constexpr std::array<GgufKeyRule, 15> kLlamaKeys{
      {"attention.head_count", "num_attention_heads"},
      {"attention.head_count_kv", "num_key_value_heads"},
      {"attention.key_length", "head_dim"},
-     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", false},
      {"attention.sliding_window", "sliding_window"},
-     {"attn_logit_softcapping", "attn_logit_softcapping", false},
-     {"final_logit_softcapping", "final_logit_softcapping", false},
-     {"rope.freq_base", "rope_theta", false},
+     {"attn_logit_softcapping", "attn_logit_softcapping", number},
+     {"final_logit_softcapping", "final_logit_softcapping", number},
+     {"rope.freq_base", "rope_theta", number},
      {"expert_count", "num_experts"},
      {"expert_used_count", "num_experts_per_tok"},
      {"expert_feed_forward_length", "moe_intermediate_size"}}};
+inline constexpr std::array<GgufKeyRule, 1> kRmsEps{
+    {{"attention.layer_norm_rms_epsilon", "rms_norm_eps", number}}};
+inline constexpr std::array<GgufKeyRule, 1> kLayerEps{
+    {{"attention.layer_norm_epsilon", "layer_norm_eps", number}}};
+inline constexpr auto kLlamaKeys = kCommonKeys + kRmsEps;
+inline constexpr auto kLayerNormKeys = kCommonKeys + kLayerEps;
 
 }  // namespace ingot::families

@@ -1,4 +1,5 @@
 #include "ingot/models/language/families/families.h"
+#include "ingot/models/language/families/gguf_rules.h"
 
 namespace ingot::families {
 namespace {
@@ -29,6 +30,14 @@ void map_glm4(const LanguageConfig& c, WeightMap& map) {
   map_name(map, "post_feedforward_layernorm", "post_mlp_layernorm");
 }
 
+constexpr std::array<GgufNameRule, 2> kFusedMlp{{{"blk.*.ffn_up", "model.layers.*.mlp.gate_up_proj"},
+                                                 {"blk.*.ffn_down", "model.layers.*.mlp.down_proj"}}};
+constexpr auto kGlmNames = kOuter + kAttention + kMlpNorm + kFusedMlp;
+constexpr auto kGlm4Names =
+    kOuter + kAttention + kMlpNorm + kFusedMlp +
+    std::array<GgufNameRule, 2>{{{"blk.*.post_attention_norm", "model.layers.*.post_self_attn_layernorm"},
+                                 {"blk.*.post_ffw_norm", "model.layers.*.post_mlp_layernorm"}}};
+
 }  // namespace
 
 std::vector<LanguageFamily> glm() {
@@ -41,7 +50,8 @@ std::vector<LanguageFamily> glm() {
        .traits = kGlm,
        .defaults = kDefaults,
        .read = read_glm,
-       .map_weights = map_glm},
+       .map_weights = map_glm,
+       .gguf = {.architecture = "chatglm", .names = kGlmNames, .keys = kLlamaKeys}},
       {.model_type = "glm4",
        .architecture = "Glm4ForCausalLM",
        .summary = "GLM-4-0414: GLM with norms behind attention and MLP",
@@ -50,7 +60,8 @@ std::vector<LanguageFamily> glm() {
        .traits = glm4_traits(),
        .defaults = kDefaults,
        .read = read_glm,
-       .map_weights = map_glm4},
+       .map_weights = map_glm4,
+       .gguf = {.architecture = "glm4", .names = kGlm4Names, .keys = kLlamaKeys}},
   };
 }
 

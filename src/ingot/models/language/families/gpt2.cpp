@@ -88,7 +88,7 @@ constexpr std::array<GgufKeyRule, 6> kGpt2Keys{
      {"block_count", "n_layer"},
      {"feed_forward_length", "n_inner"},
      {"attention.head_count", "n_head"},
-     {"attention.layer_norm_epsilon", "layer_norm_epsilon", false}}};
+     {"attention.layer_norm_epsilon", "layer_norm_epsilon", number}}};
 
 }  // namespace
 

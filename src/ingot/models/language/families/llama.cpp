@@ -72,6 +72,15 @@ void map_hunyuan(const LanguageConfig& /*config*/, WeightMap& map) {
   map_name(map, "self_attn.k_norm", "self_attn.key_layernorm");
 }
 
+constexpr auto kArceeNames = kOuter + kPairedAttention + kMlpNorm + kPlainMlp;
+constexpr auto kSeedOssNames =
+    kOuter + kAttention + kMlp +
+    std::array<GgufNameRule, 1>{{{"blk.*.post_attention_norm", "model.layers.*.post_attention_layernorm"}}};
+constexpr auto kHunyuanNames =
+    kQwen2Names +
+    std::array<GgufNameRule, 2>{{{"blk.*.attn_q_norm", "model.layers.*.self_attn.query_layernorm"},
+                                 {"blk.*.attn_k_norm", "model.layers.*.self_attn.key_layernorm"}}};
+
 }  // namespace
 
 std::vector<LanguageFamily> llama() {
@@ -95,7 +104,8 @@ std::vector<LanguageFamily> llama() {
                        "rope_theta": 2000000.0, "use_sliding_window": false})",
        .mlp_bias_key = "mlp_bias",
        .read = read_smollm3,
-       .write = write_smollm3},
+       .write = write_smollm3,
+       .gguf = {.architecture = "smollm3", .names = kLlamaNames, .keys = kLlamaKeys}},
       {.model_type = "arcee",
        .architecture = "ArceeForCausalLM",
        .summary = "Arcee Foundation Models: Llama with squared ReLU",
@@ -103,7 +113,8 @@ std::vector<LanguageFamily> llama() {
        .repositories = {"arcee-ai/AFM-4.5B", "arcee-ai/AFM-4.5B-Base"},
        .traits = {.mlp = MlpKind::relu2},
        .defaults = R"({"max_position_embeddings": 4096})",
-       .mlp_bias_key = "mlp_bias"},
+       .mlp_bias_key = "mlp_bias",
+       .gguf = {.architecture = "arcee", .names = kArceeNames, .keys = kLlamaKeys}},
       {.model_type = "cwm",
        .architecture = "CwmForCausalLM",
        .summary = "Code World Model: Llama 3 with sliding layers",
@@ -124,7 +135,8 @@ std::vector<LanguageFamily> llama() {
                        "head_dim": 128})",
        .mlp_bias_key = "mlp_bias",
        .read = read_seed_oss,
-       .write = write_seed_oss},
+       .write = write_seed_oss,
+       .gguf = {.architecture = "seed_oss", .names = kSeedOssNames, .keys = kLlamaKeys}},
       {.model_type = "ernie4_5",
        .architecture = "Ernie4_5ForCausalLM",
        .summary = "ERNIE 4.5, dense: Llama with interleaved RoPE",
@@ -135,7 +147,8 @@ std::vector<LanguageFamily> llama() {
        .defaults = R"({"max_position_embeddings": 131072, "num_key_value_heads": 2, "rope_theta": 500000.0,
                        "head_dim": 128})",
        .attention_bias_key = "use_bias",
-       .read = read_ernie},
+       .read = read_ernie,
+       .gguf = {.architecture = "ernie4_5", .names = kQwen2Names, .keys = kLlamaKeys}},
       {.model_type = "helium",
        .architecture = "HeliumForCausalLM",
        .summary = "Helium: Llama with interleaved RoPE",
@@ -154,7 +167,8 @@ std::vector<LanguageFamily> llama() {
        .traits = {.qk_norm = QkNorm::head_after_rope},
        .mlp_bias_key = "mlp_bias",
        .read = read_hunyuan,
-       .map_weights = map_hunyuan},
+       .map_weights = map_hunyuan,
+       .gguf = {.architecture = "hunyuan-dense", .names = kHunyuanNames, .keys = kLlamaKeys}},
   };
 }
 

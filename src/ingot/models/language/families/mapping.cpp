@@ -25,11 +25,17 @@ void map_rows(WeightMap& map, std::string_view ours, std::string_view theirs, st
                        .rows = rows});
 }
 
-void map_name(WeightMap& map, std::string_view ours, std::string_view theirs) {
-  for (const char* kind : {"weight", "bias"}) {
-    map.rules.push_back({.ours = fmt::format("model.layers.*.{}.{}", ours, kind),
-                         .theirs = fmt::format("model.layers.*.{}.{}", theirs, kind)});
+void map_tensor(WeightMap& map, const std::string& ours, const std::string& theirs, const WeightRule& how) {
+  for (const char* kind : {".weight", ".bias"}) {
+    WeightRule rule = how;
+    rule.ours = ours + kind;
+    rule.theirs = theirs + kind;
+    map.rules.push_back(std::move(rule));
   }
+}
+
+void map_name(WeightMap& map, std::string_view ours, std::string_view theirs) {
+  map_tensor(map, fmt::format("model.layers.*.{}", ours), fmt::format("model.layers.*.{}", theirs));
 }
 
 }  // namespace ingot::families

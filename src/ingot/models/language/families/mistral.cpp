@@ -20,6 +20,19 @@ void map_mixtral(const LanguageConfig& c, WeightMap& map) {
   map_experts(c, map, "block_sparse_moe", "w1", "w3", "w2");
 }
 
+void read_ministral3(const ConfigFile& file, LanguageConfig& c) {
+  const auto rope = file.object(file.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  if (rope.has_value()) rope->read("llama_4_scaling_beta", c.query_position_scale);
+}
+
+void write_ministral3(const LanguageConfig& c, nlohmann::ordered_json& json) {
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    if (!json.contains(key)) continue;
+    json[key]["llama_4_scaling_beta"] = c.query_position_scale;
+    json[key]["original_max_position_embeddings"] = c.rope_scaling.original_max_position_embeddings;
+  }
+}
+
 constexpr auto kMixtralNames =
     kOuter + kPairedAttention + kMlpNorm +
     std::array<GgufNameRule, 4>{
@@ -27,6 +40,9 @@ constexpr auto kMixtralNames =
          {"blk.*.ffn_gate_exps", "model.layers.*.block_sparse_moe.experts.#.w1", experts},
          {"blk.*.ffn_up_exps", "model.layers.*.block_sparse_moe.experts.#.w3", experts},
          {"blk.*.ffn_down_exps", "model.layers.*.block_sparse_moe.experts.#.w2", experts}}};
+
+constexpr auto kMixtralKeys =
+    kLlamaKeys + std::array<GgufKeyRule, 1>{{{"expert_count", "num_local_experts"}}};
 
 }  // namespace
 
@@ -51,6 +67,19 @@ std::vector<LanguageFamily> mistral() {
        .defaults = R"({"rms_norm_eps": 1e-6, "num_key_value_heads": 8, "sliding_window": 4096,
                        "max_position_embeddings": 131072})",
        .attention_bias_key = {}},
+      {.model_type = "ministral3",
+       .architecture = "Ministral3ForCausalLM",
+       .summary = "Ministral 3: Mistral with queries that grow with their position",
+       .variants = {"sliding window or none", "YaRN",
+                    "text alone, or the text part of a model that also sees"},
+       .repositories = {"mistralai/Ministral-3-3B-Instruct-2512", "mistralai/Ministral-3-8B-Base-2512"},
+       .defaults = R"({"num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 262144,
+                       "rope_parameters": {"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0,
+                         "original_max_position_embeddings": 16384, "beta_fast": 32.0, "beta_slow": 1.0,
+                         "mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1}})",
+       .attention_bias_key = {},
+       .read = read_ministral3,
+       .write = write_ministral3},
       {.model_type = "mixtral",
        .architecture = "MixtralForCausalLM",
        .summary = "Mixtral, mixture of experts",
@@ -62,7 +91,7 @@ std::vector<LanguageFamily> mistral() {
                        "rope_theta": 1000000.0, "num_local_experts": 8, "num_experts_per_tok": 2})",
        .write = write_mixtral,
        .map_weights = map_mixtral,
-       .gguf = {.architecture = "llama", .names = kMixtralNames, .keys = kLlamaKeys}},
+       .gguf = {.architecture = "llama", .names = kMixtralNames, .keys = kMixtralKeys}},
   };
 }
 

@@ -1,9 +1,27 @@
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/error.h"
 #include "ingot/models/language/families/families.h"
+#include "ingot/models/language/families/gguf_rules.h"
 
 namespace ingot::families {
 namespace {
 
 constexpr DecoderTraits kOlmo2{.norm_placement = NormPlacement::post, .qk_norm = QkNorm::width};
+
+void read_olmoe(const ConfigFile& file, LanguageConfig& /*config*/) {
+  INGOT_CHECK(!file.has("clip_qkv"), NotImplemented(file.path() + ": clip_qkv (null is)"));
+}
+
+void write_olmoe(const LanguageConfig& /*config*/, nlohmann::ordered_json& json) {
+  json.erase("moe_intermediate_size");  // all its layers are alike
+}
+
+void map_olmoe(const LanguageConfig& c, WeightMap& map) {
+  map_experts(c, map, "mlp", "gate_proj", "up_proj", "down_proj");
+}
+
+constexpr auto kOlmoeNames = kOuter + kAttention + kMlpNorm + kHeadNorms + kExperts;
 
 }  // namespace
 
@@ -14,7 +32,8 @@ std::vector<LanguageFamily> olmo() {
        .summary = "OLMo 2: norms behind attention and MLP alone, and over all heads",
        .variants = {"attention biases", "every RoPE scaling"},
        .repositories = {"allenai/OLMo-2-0425-1B", "allenai/OLMo-2-1124-7B-Instruct"},
-       .traits = kOlmo2},
+       .traits = kOlmo2,
+       .gguf = {.architecture = "olmo2", .names = kPostNormNames, .keys = kLlamaKeys}},
       {.model_type = "olmo3",
        .architecture = "Olmo3ForCausalLM",
        .summary = "OLMo 3: OLMo 2 with sliding layers",
@@ -23,6 +42,23 @@ std::vector<LanguageFamily> olmo() {
        .traits = kOlmo2,
        .sliding_pattern = 4,
        .defaults = R"({"rope_theta": 500000.0, "rope_local_base_freq": 500000.0, "sliding_window": 4096})"},
+      {.model_type = "olmoe",
+       .architecture = "OlmoeForCausalLM",
+       .summary = "OLMoE, mixture of experts: norms of queries and keys over all heads",
+       .variants = {"normalised or plain router weights", "attention biases"},
+       .repositories = {"allenai/OLMoE-1B-7B-0924", "allenai/OLMoE-1B-7B-0125-Instruct"},
+       .traits = {.qk_norm = QkNorm::width},
+       .experts = true,
+       .moe_layers_alike = true,
+       .defaults = R"({"max_position_embeddings": 4096, "num_experts": 64, "num_experts_per_tok": 8,
+                       "norm_topk_prob": false, "router_aux_loss_coef": 0.01})",
+       .read = read_olmoe,
+       .write = write_olmoe,
+       .map_weights = map_olmoe,
+       .gguf = {.architecture = "olmoe",
+                .names = kOlmoeNames,
+                .keys = kLlamaKeys,
+                .fixed = R"({"norm_topk_prob": false})"}},
   };
 }
 

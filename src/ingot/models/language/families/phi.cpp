@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ingot/base/error.h"
 #include "ingot/models/language/families/families.h"
 #include "ingot/models/language/families/gguf_rules.h"
 
@@ -36,6 +37,30 @@ void map_phi(const LanguageConfig& c, WeightMap& map) {
   map_rows(map, "mlp.up_proj", "mlp.gate_up_proj", c.intermediate_size, c.intermediate_size);
 }
 
+void read_phi2(const ConfigFile& file, LanguageConfig& /*config*/) {
+  bool qk_norm = false;
+  file.read("qk_layernorm", qk_norm);
+  INGOT_CHECK(!qk_norm, NotImplemented(file.path() + ": qk_layernorm true (false is)"));
+}
+
+void map_phi2(const LanguageConfig& /*config*/, WeightMap& map) {
+  map_tensor(map, "model.norm", "model.final_layernorm");
+  map_name(map, "self_attn.o_proj", "self_attn.dense");
+  map_name(map, "mlp.up_proj", "mlp.fc1");
+  map_name(map, "mlp.down_proj", "mlp.fc2");
+}
+
+constexpr std::array<GgufNameRule, 10> kPhi2Names{{{"token_embd", "model.embed_tokens"},
+                                                   {"output_norm", "model.final_layernorm"},
+                                                   {"output", "lm_head"},
+                                                   {"blk.*.attn_norm", "model.layers.*.input_layernorm"},
+                                                   {"blk.*.attn_q", "model.layers.*.self_attn.q_proj"},
+                                                   {"blk.*.attn_k", "model.layers.*.self_attn.k_proj"},
+                                                   {"blk.*.attn_v", "model.layers.*.self_attn.v_proj"},
+                                                   {"blk.*.attn_output", "model.layers.*.self_attn.dense"},
+                                                   {"blk.*.ffn_up", "model.layers.*.mlp.fc1"},
+                                                   {"blk.*.ffn_down", "model.layers.*.mlp.fc2"}}};
+
 }  // namespace
 
 std::vector<LanguageFamily> phi() {
@@ -50,7 +75,25 @@ std::vector<LanguageFamily> phi() {
            .write = write_phi,
            .map_weights = map_phi,
            .fused_projections = true,
-           .gguf = {.architecture = "phi3", .names = kPhiNames, .keys = kLlamaKeys}}};
+           .gguf = {.architecture = "phi3", .names = kPhiNames, .keys = kLlamaKeys}},
+          {.model_type = "phi",
+           .architecture = "PhiForCausalLM",
+           .summary = "Phi 1, 1.5 and 2: attention and MLP side by side, partial rotary heads",
+           .variants = {"grouped heads"},
+           .repositories = {"microsoft/phi-2", "microsoft/phi-1_5"},
+           .traits = {.norm = NormKind::layer,
+                      .norm_placement = NormPlacement::parallel,
+                      .mlp = MlpKind::gelu,
+                      .qkv_bias = true,
+                      .attention_output_bias = true,
+                      .mlp_bias = true,
+                      .head_bias = true},
+           .defaults = R"({"partial_rotary_factor": 0.5})",
+           .norm_eps_key = "layer_norm_eps",
+           .attention_bias_key = {},
+           .read = read_phi2,
+           .map_weights = map_phi2,
+           .gguf = {.architecture = "phi2", .names = kPhi2Names, .keys = kLayerNormKeys}}};
 }
 
 }  // namespace ingot::families

@@ -1,21 +1,43 @@
 #include <array>
 
+#include <nlohmann/json.hpp>
+
 #include "ingot/models/language/families/families.h"
 #include "ingot/models/language/families/gguf_rules.h"
 
 namespace ingot::families {
 namespace {
 
-constexpr auto kQwen3Names = kQwen2Names + kHeadNorms;
-constexpr auto kQwen3MoeNames =
-    kQwen3Names +
-    std::array<GgufNameRule, 4>{{{"blk.*.ffn_gate_inp", "model.layers.*.mlp.gate"},
-                                 {"blk.*.ffn_gate_exps", "model.layers.*.mlp.experts.#.gate_proj", experts},
-                                 {"blk.*.ffn_up_exps", "model.layers.*.mlp.experts.#.up_proj", experts},
-                                 {"blk.*.ffn_down_exps", "model.layers.*.mlp.experts.#.down_proj", experts}}};
+constexpr auto kQwen3MoeNames = kHeadNormNames + kExperts;
+constexpr auto kQwen2MoeNames =
+    kQwen2Names + kExperts +
+    std::array<GgufNameRule, 4>{
+        {{"blk.*.ffn_gate_inp_shexp", "model.layers.*.mlp.shared_expert_gate", one_row},
+         {"blk.*.ffn_gate_shexp", "model.layers.*.mlp.shared_expert.gate_proj"},
+         {"blk.*.ffn_up_shexp", "model.layers.*.mlp.shared_expert.up_proj"},
+         {"blk.*.ffn_down_shexp", "model.layers.*.mlp.shared_expert.down_proj"}}};
+constexpr auto kQwen2MoeKeys =
+    kLlamaKeys +
+    std::array<GgufKeyRule, 1>{{{"expert_shared_feed_forward_length", "shared_expert_intermediate_size"}}};
 
 // All layers slide, whatever the other keys say.
 void read_qwen3_moe(const ConfigFile& /*file*/, LanguageConfig& c) { c.layer_types.clear(); }
+
+// Every second of the lower layers slides, where a window is used and layer_types does not say.
+void read_qwen2_moe(const ConfigFile& file, LanguageConfig& c) {
+  c.attention_output_bias = false;
+  file.read("shared_expert_intermediate_size", c.shared_expert_intermediate_size);
+  if (c.sliding_window == 0 || file.has("layer_types")) return;
+  std::int64_t upper = 28;
+  file.read("max_window_layers", upper);
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(c.layer_types.size()); ++i)
+    c.layer_types[static_cast<std::size_t>(i)] =
+        i % 2 == 0 && i < upper ? AttentionKind::sliding : AttentionKind::full;
+}
+
+void write_qwen2_moe(const LanguageConfig& c, nlohmann::ordered_json& json) {
+  json["shared_expert_intermediate_size"] = c.shared_expert_intermediate_size;
+}
 
 void map_qwen3_moe(const LanguageConfig& c, WeightMap& map) {
   map_experts(c, map, "mlp", "gate_proj", "up_proj", "down_proj");
@@ -35,6 +57,25 @@ std::vector<LanguageFamily> qwen() {
                        "sliding_window": 4096, "max_window_layers": 28})",
        .attention_bias_key = {},
        .gguf = {.architecture = "qwen2", .names = kQwen2Names, .keys = kLlamaKeys}},
+      {.model_type = "qwen2_moe",
+       .architecture = "Qwen2MoeForCausalLM",
+       .summary = "Qwen 1.5 and 2, mixture of experts with a shared one",
+       .variants = {"normalised or plain router weights", "dense layers between", "sliding layers"},
+       .repositories = {"Qwen/Qwen1.5-MoE-A2.7B", "Qwen/Qwen2-57B-A14B-Instruct"},
+       .traits = {.qkv_bias = true, .shared_expert_gate = true},
+       .experts = true,
+       .defaults = R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 32768, "num_key_value_heads": 16,
+                       "use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28,
+                       "num_experts": 60, "num_experts_per_tok": 4, "moe_intermediate_size": 1408,
+                       "norm_topk_prob": false, "shared_expert_intermediate_size": 5632})",
+       .attention_bias_key = "qkv_bias",
+       .read = read_qwen2_moe,
+       .write = write_qwen2_moe,
+       .map_weights = map_qwen3_moe,
+       .gguf = {.architecture = "qwen2moe",
+                .names = kQwen2MoeNames,
+                .keys = kQwen2MoeKeys,
+                .fixed = R"({"norm_topk_prob": false})"}},
       {.model_type = "qwen3",
        .architecture = "Qwen3ForCausalLM",
        .summary = "Qwen 3, dense",
@@ -43,7 +84,7 @@ std::vector<LanguageFamily> qwen() {
        .traits = {.qk_norm = QkNorm::head},
        .defaults = R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 32768, "head_dim": 128,
                        "use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28})",
-       .gguf = {.architecture = "qwen3", .names = kQwen3Names, .keys = kLlamaKeys}},
+       .gguf = {.architecture = "qwen3", .names = kHeadNormNames, .keys = kLlamaKeys}},
       {.model_type = "qwen3_moe",
        .architecture = "Qwen3MoeForCausalLM",
        .summary = "Qwen 3, mixture of experts",

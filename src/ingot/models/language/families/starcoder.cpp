@@ -1,4 +1,5 @@
 #include "ingot/models/language/families/families.h"
+#include "ingot/models/language/families/gguf_rules.h"
 
 namespace ingot::families {
 namespace {
@@ -10,6 +11,13 @@ void map_starcoder(const LanguageConfig& /*config*/, WeightMap& map) {
   map_name(map, "mlp.up_proj", "mlp.c_fc");
   map_name(map, "mlp.down_proj", "mlp.c_proj");
 }
+
+constexpr auto kStarcoderNames =
+    kOuter + kAttention + kMlpNorm +
+    std::array<GgufNameRule, 2>{
+        {{"blk.*.ffn_up", "model.layers.*.mlp.c_fc"}, {"blk.*.ffn_down", "model.layers.*.mlp.c_proj"}}};
+constexpr auto kStarcoderKeys =
+    kCommonKeys + std::array<GgufKeyRule, 1>{{{"attention.layer_norm_epsilon", "norm_epsilon", number}}};
 
 }  // namespace
 
@@ -29,7 +37,8 @@ std::vector<LanguageFamily> starcoder() {
            .norm_eps_key = "norm_epsilon",
            .attention_bias_key = "use_bias",
            .read = read_starcoder,
-           .map_weights = map_starcoder}};
+           .map_weights = map_starcoder,
+           .gguf = {.architecture = "starcoder2", .names = kStarcoderNames, .keys = kStarcoderKeys}}};
 }
 
 }  // namespace ingot::families
