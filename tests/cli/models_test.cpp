@@ -192,6 +192,26 @@ class PullVerb : public ::testing::Test {
   test::WebServer server_;
 };
 
+TEST_F(PullVerb, TheCacheIsListedAndPrunedAndAModelFetchedWhereTheUserAgrees) {
+  const std::string own = "INGOT_CACHE_DIR=" + server_.directory() + "/own";
+  const auto entries = [&] { return parsed(ingot({"cache", "list", "--json"}, own))["entries"]; };
+  EXPECT_TRUE(entries().empty());
+  const Outcome unasked = ingot({"generate", "org/tiny", "-p", "a"}, own);
+  EXPECT_TRUE(contains(unasked.errors, "ingot pull org/tiny, or --yes")) << unasked.errors;
+  EXPECT_TRUE(entries().empty());
+  ingot({"generate", "org/tiny", "-p", "a", "--yes"}, own);
+  ASSERT_EQ(entries().size(), 1U);
+  EXPECT_EQ(entries()[0]["name"], "org/tiny");
+  const Outcome kept = ingot({"cache", "prune", "--max", "1GB"}, own);
+  EXPECT_TRUE(contains(kept.output, "0 B freed")) << kept.output;
+  const Outcome shown = ingot({"cache", "prune", "--max", "1kB", "--dry-run"}, own);
+  EXPECT_TRUE(contains(shown.output, "org/tiny") && contains(shown.output, "would be freed")) << shown.output;
+  ASSERT_EQ(entries().size(), 1U);
+  EXPECT_EQ(ingot({"cache", "rm", "org/tiny"}, own).exit_code, 0);
+  EXPECT_TRUE(entries().empty());
+  EXPECT_EQ(ingot({"cache", "rm", "org/tiny"}, own).exit_code, 2);
+}
+
 TEST_F(PullVerb, FetchesAModelOnceAndOtherVerbsFindItByName) {
   const Outcome first = ingot({"pull", "org/tiny"});
   ASSERT_EQ(first.exit_code, 0) << first.errors;

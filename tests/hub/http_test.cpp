@@ -10,6 +10,7 @@
 #include "ingot/base/hash.h"
 #include "ingot/hub/byte_source.h"
 #include "ingot/hub/download.h"
+#include "ingot/hub/host_headers.h"
 #include "ingot/hub/url.h"
 
 namespace ingot::hub {
@@ -19,6 +20,7 @@ using test::impatient;
 using test::message_of;
 using test::pattern;
 using test::quick_retries;
+using test::ScopedEnvironment;
 using test::WebServer;
 
 TEST(Url, PartsAreFoundAndEncodedAsRfc3986Says) {
@@ -101,6 +103,47 @@ TEST(HttpClient, SendsATokenToItsOwnServerOnly) {
   EXPECT_EQ(server.count_in_log("hush"), 1) << "the storage must not see it: " << server.log();
   EXPECT_EQ(client.request({.url = server.address() + "/files/again", .bearer = "hush"}).body, "hello");
   EXPECT_EQ(server.count_in_log("hush"), 3) << "its own server sees it after a redirect too";
+}
+
+TEST(HttpClient, SendsConfiguredHeadersToTheirServerOnlyAndOverItsOwn) {
+  WebServer server;
+  test::TemporaryDirectory config;
+  make_directories(config.at("ingot"));
+  write_file_atomically(
+      config.at("ingot/hub.yaml"),
+      "headers:\n  " + server.address() +
+          ": {X-Api-Key: secret, authorization: Basic own}\n  other.example: {X-Api-Key: other}\n");
+  const ScopedEnvironment home(
+      {{"XDG_CONFIG_HOME", config.path()}, {"INGOT_HUB_HEADERS", ""}, {"INGOT_HUB_CONFIG", ""}});
+  server.add_file("a", "hello");
+  server.fault("/files/start", "redirect", 1, server.storage_address() + "/files/a");
+  HttpClient client(quick_retries());
+  EXPECT_EQ(client.request({.url = server.address() + "/files/start", .bearer = "hush"}).body, "hello");
+  EXPECT_EQ(server.count_in_log("secret"), 1) << server.log();
+  EXPECT_EQ(server.count_in_log("Basic own"), 1) << server.log();
+  EXPECT_EQ(server.count_in_log("hush"), 0) << server.log();
+}
+
+TEST(HostHeaders, AreTakenFromTheEnvironmentAndNeedEncryptionUnlessToldOtherwise) {
+  const ScopedEnvironment set(
+      test::Settings{{"INGOT_HUB_HEADERS", "{mirror.example: {X-Api-Key: secret}}"}});
+  const HostHeaders headers = HostHeaders::from_environment();
+  EXPECT_EQ(headers.of("https://mirror.example/x"), (HttpHeaders{{"X-Api-Key", "secret"}}));
+  EXPECT_TRUE(headers.of("http://mirror.example/x").empty());
+  EXPECT_TRUE(headers.of("https://mirror.example.evil/x").empty());
+  EXPECT_TRUE(headers.of("https://mirror.example:8443/x").empty());
+}
+
+TEST(HostHeaders, ThatCannotBeSentAreRefusedWithoutTheirValues) {
+  const auto refusal = [](const char* yaml) {
+    return message_of<InvalidConfig>([&] { HostHeaders::parse(yaml, "hub.yaml"); });
+  };
+  EXPECT_NE(refusal("{mirror.example/path: {A: b}}").find("names a path"), std::string::npos);
+  EXPECT_NE(refusal("{mirror.example: {'A B': b}}").find("not the name of an HTTP header"),
+            std::string::npos);
+  const std::string broken = refusal(R"({mirror.example: {A: "secret\nB: c"}})");
+  EXPECT_NE(broken.find("line break"), std::string::npos);
+  EXPECT_EQ(broken.find("secret"), std::string::npos);
 }
 
 TEST(HttpClient, FollowsRedirectsNeitherForeverNorToOtherSchemes) {

@@ -83,7 +83,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200, b"")
         with lock:
             log.append({"port": self.server.server_port, "method": self.command, "path": self.path,
-                        "range": self.headers.get("Range"), "authorization": self.headers.get("Authorization")})
+                        "range": self.headers.get("Range"), "authorization": self.headers.get("Authorization"),
+                        "key": self.headers.get("X-Api-Key")})
         fault = self.take_fault(path)
         if fault and fault["kind"] == "status":
             return self.answer(int(fault["value"]), b"busy", {"Retry-After": "0"})

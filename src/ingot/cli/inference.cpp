@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <iostream>
 #include <memory>
 #include <optional>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/parallel.h"
+#include "ingot/base/progress.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/hub/resolve.h"
 
@@ -69,14 +72,33 @@ void add_run_options(Command& verb, InferenceOptions& o) {
   verb.option("--speculate", o.speculate,
               "Tokens to guess ahead from repetitions, up to 7; the text stays the same");
   verb.option("--threads", o.threads, "Threads; 0: one per processor");
+  verb.flag("-y,--yes", o.yes, "Fetch a model of the Hub that is not in the cache without asking");
   verb.flag("--eager", o.eager, "On a GPU: launch kernel by kernel, not the captured step of a token");
 }
+
+namespace {
+
+bool agrees_to_fetch(const std::string& model) {
+  if (!is_terminal(STDIN_FILENO) || !is_terminal(STDERR_FILENO)) return false;
+  fmt::print(stderr, "{} is not in the Hub's cache. Fetch it? [Y/n] ", model);
+  std::string answer;
+  std::getline(std::cin, answer);
+  return !std::cin.eof() && (answer.empty() || answer.front() == 'y' || answer.front() == 'Y');
+}
+
+std::string find_model(const InferenceOptions& o) {
+  if (o.model.empty()) return {};
+  const bool fetch = hub::is_not_fetched(o.model) && (o.yes || agrees_to_fetch(o.model));
+  return hub::resolve_model(fetch ? "hf://" + o.model : o.model);
+}
+
+}  // namespace
 
 infer::SessionOptions session_options(const InferenceOptions& o) {
   INGOT_CHECK(o.threads >= 0,
               InvalidConfig("--threads", fmt::format("must be positive, or 0 for all, got {}", o.threads)));
   if (o.threads > 0) set_num_threads(static_cast<int>(o.threads));
-  infer::SessionOptions options{.model = o.model.empty() ? o.model : hub::resolve_model(o.model),
+  infer::SessionOptions options{.model = find_model(o),
                                 .format = o.format == "as stored" ? std::string() : o.format,
                                 .device = o.device,
                                 .packed_cache = o.packed_cache,

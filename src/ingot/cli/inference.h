@@ -15,7 +15,7 @@ struct InferenceOptions {
   std::string model, device = "auto", format = "as stored", kv_cache = "auto", packed_cache = "auto";
   std::int64_t context = 0, chunk = 512, threads = 0, speculate = 0;
   std::vector<std::string> adapters;
-  bool eager = false;
+  bool eager = false, yes = false;
 };
 void add_inference_options(Command& verb, InferenceOptions& options);
 /// The same without the model itself.

@@ -21,6 +21,7 @@ void add_all_verbs(Command& root) {
   add_merge(root);
   add_models(root);
   add_pull(root);
+  add_cache(root);
   add_onnx(root);
   add_memory(root);
   add_mahjong(root);

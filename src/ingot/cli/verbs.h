@@ -6,6 +6,7 @@ namespace ingot::cli {
 
 // Each verb stands in the file of its name.
 void add_bench(Command& root);
+void add_cache(Command& root);
 void add_chat(Command& root);
 void add_serve(Command& root);
 void add_completion(Command& root);

@@ -13,6 +13,7 @@
 
 #include "ingot/base/log.h"
 #include "ingot/base/units.h"
+#include "ingot/hub/host_headers.h"
 #include "ingot/hub/libcurl.h"
 #include "ingot/hub/url.h"
 
@@ -260,6 +261,7 @@ double parse_retry_after(const std::string& text) {
 struct HttpClient::Pool {
   std::mutex mutex;
   std::vector<CURL*> idle;
+  const HostHeaders host_headers = HostHeaders::from_environment();
 
   ~Pool() {
     for (CURL* curl : idle) libcurl().easy_cleanup(curl);
@@ -292,6 +294,20 @@ HttpClient::HttpClient(HttpOptions options) : options_(options) {
 HttpClient::~HttpClient() = default;
 
 namespace {
+
+bool same_name(std::string_view a, std::string_view b) {
+  const auto lower = [](unsigned char c) { return std::tolower(c); };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+/// What a person has configured for a server goes before what we would send.
+void override_headers(HttpHeaders& headers, const HttpHeaders& configured) {
+  std::erase_if(headers, [&](const auto& header) {
+    return std::ranges::any_of(configured,
+                               [&](const auto& own) { return same_name(own.first, header.first); });
+  });
+  headers.insert(headers.end(), configured.begin(), configured.end());
+}
 
 void configure(CURL* curl, const HttpRequest& request, const HttpOptions& options, const HeaderList& headers,
                Transfer& transfer, char* message) {
@@ -332,10 +348,11 @@ HttpResponse HttpClient::exchange(const HttpRequest& request, const Sink& sink) 
     HeaderList headers;
     HttpRequest signed_hop = hop;
     if (hop.sign) hop.sign(signed_hop);
-    for (const auto& [name, value] : signed_hop.headers) headers.add(name, value);
     if (!hop.bearer.empty() && same_origin(hop.url, request.url)) {
-      headers.add("Authorization", "Bearer " + hop.bearer);
+      signed_hop.headers.emplace_back("Authorization", "Bearer " + hop.bearer);
     }
+    override_headers(signed_hop.headers, pool_->host_headers.of(hop.url));
+    for (const auto& [name, value] : signed_hop.headers) headers.add(name, value);
     Transfer transfer;
     transfer.sink = &sink;
     transfer.limit = options_.max_bytes;

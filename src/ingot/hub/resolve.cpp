@@ -51,7 +51,7 @@ std::string from_cache(const std::string& model) {
   const auto found = cache.find(repo);
   INGOT_CHECK(found,
               IoError(model, fmt::format("no such file or directory, and the Hub's cache ({}) does not hold "
-                                         "it; to fetch it: ingot pull {}",
+                                         "it; to fetch it: ingot pull {}, or --yes where a command has it",
                                          cache.directory(), model)));
   return *found;
 }
@@ -127,6 +127,12 @@ std::string resolve_model(const std::string& model) {
   if (model.starts_with("s3://")) return from_s3(model);
   if (looks_like_hub_repo(model)) return from_cache(model);
   return model;
+}
+
+bool is_not_fetched(const std::string& model) {
+  std::error_code missing;
+  if (fs::exists(model, missing) || !looks_like_hub_repo(model)) return false;
+  return !HubCache(HubOptions::from_environment().cache_directory).find(parse_hub_repo(model)).has_value();
 }
 
 bool is_remote_safetensors(const std::string& model) {

@@ -18,6 +18,10 @@ namespace ingot::hub {
 /// IoError, or InvalidConfig; an `org/name` that is not in the cache says how to pull it.
 std::string resolve_model(const std::string& model);
 
+/// Whether `model` is an `org/name` of the Hub that is neither a path here nor in the cache: "hf://" before
+/// it fetches it.
+bool is_not_fetched(const std::string& model);
+
 /// Whether `model` is a .safetensors file on a server: open_weights then needs no copy of it.
 bool is_remote_safetensors(const std::string& model);
 

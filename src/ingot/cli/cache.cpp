@@ -1,0 +1,132 @@
+#include <chrono>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ingot/base/env.h"
+#include "ingot/base/error.h"
+#include "ingot/base/json.h"
+#include "ingot/base/printable.h"
+#include "ingot/base/units.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/hub/cache_contents.h"
+#include "ingot/hub/hub_client.h"
+
+namespace ingot::cli {
+namespace {
+
+using hub::CacheEntry;
+using Entries = std::vector<CacheEntry>;
+
+struct CacheOptions {
+  std::vector<std::string> names;
+  std::string max;
+  bool dry_run = false, json = false;
+};
+
+Entries everything() {
+  return hub::list_cache(hub::HubOptions::from_environment().cache_directory, cache_directory());
+}
+
+std::uint64_t bytes_of(const Entries& entries) {
+  std::uint64_t bytes = 0;
+  for (const CacheEntry& entry : entries) bytes += entry.bytes;
+  return bytes;
+}
+
+std::string used(const CacheEntry& entry) {
+  using std::chrono::system_clock;
+  const double now = std::chrono::duration<double>(system_clock::now().time_since_epoch()).count();
+  const double days = (now - static_cast<double>(entry.last_used)) / 86400;
+  if (entry.in_use) return "now";
+  if (days < 1) return "today";
+  return days < 2 ? "1 day ago" : fmt::format("{} days ago", static_cast<std::int64_t>(days));
+}
+
+void print_table(const Entries& entries) {
+  if (!entries.empty()) fmt::print("{:>9}  {:<14}  {:<7}  {}\n", "size", "last used", "kind", "name");
+  for (const CacheEntry& entry : entries) {
+    fmt::print("{:>9}  {:<14}  {:<7}  {}\n", human_bytes(entry.bytes), used(entry), entry.kind,
+               printable(entry.name, false));
+  }
+}
+
+void print_json(const char* list, const Entries& entries, std::uint64_t total) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const CacheEntry& entry : entries) {
+    rows.push_back({{"name", entry.name},
+                    {"kind", entry.kind},
+                    {"bytes", entry.bytes},
+                    {"last_used", entry.last_used},
+                    {"path", entry.path}});
+  }
+  fmt::print("{}\n", dump_json(nlohmann::ordered_json{{list, rows}, {"bytes", total}}, 2));
+}
+
+int list(const CacheOptions& o) {
+  const Entries entries = everything();
+  if (o.json) {
+    print_json("entries", entries, bytes_of(entries));
+    return 0;
+  }
+  print_table(entries);
+  fmt::print("{} in {} {}: {} and {}\n", human_bytes(bytes_of(entries)), entries.size(),
+             entries.size() == 1 ? "entry" : "entries", hub::HubOptions::from_environment().cache_directory,
+             cache_directory());
+  return 0;
+}
+
+int remove(const CacheOptions& o, const Entries& chosen) {
+  if (!o.dry_run) {
+    for (const CacheEntry& entry : chosen) remove_entry(entry);
+  }
+  if (o.json) {
+    print_json("removed", chosen, bytes_of(chosen));
+    return 0;
+  }
+  print_table(chosen);
+  fmt::print("{} {}\n", human_bytes(bytes_of(chosen)), o.dry_run ? "would be freed" : "freed");
+  return 0;
+}
+
+int remove_named(const CacheOptions& o) {
+  const Entries entries = everything();
+  Entries chosen;
+  for (const std::string& name : o.names) {
+    for (CacheEntry& entry : hub::find_entries(entries, name)) chosen.push_back(std::move(entry));
+  }
+  return remove(o, chosen);
+}
+
+int prune(const CacheOptions& o) {
+  return remove(o, hub::choose_to_prune(everything(), parse_bytes(o.max, "--max")));
+}
+
+void add_output_flags(Command& verb, CacheOptions& o) {
+  verb.flag("--dry-run", o.dry_run, "Only show what would be removed");
+  verb.flag("--json", o.json, "Print what was removed as JSON");
+}
+
+}  // namespace
+
+void add_cache(Command& root) {
+  auto o = std::make_shared<CacheOptions>();
+  Command verb = root.verb("cache", "Show and remove what was fetched: models, files, prepacked weights");
+  Command list_verb = verb.verb("list", "What is kept, with its size and when it was last used");
+  list_verb.flag("--json", o->json, "Print the entries as JSON");
+  list_verb.example("ingot cache list", "the Hub's cache and Ingot's own");
+  list_verb.run([o] { return list(*o); });
+  Command rm = verb.verb("rm", "Remove models or files by name, with all their revisions");
+  rm.option("name", o->names, "org/name, an address, or a file, as `ingot cache list` names it").required();
+  add_output_flags(rm, *o);
+  rm.example("ingot cache rm Qwen/Qwen3-0.6B", "it can be fetched again");
+  rm.run([o] { return remove_named(*o); });
+  Command prune_verb = verb.verb("prune", "Remove what was used longest ago until the rest fits");
+  prune_verb.option("--max", o->max, "How much may stay: 50GB, 500MiB, 0").required();
+  add_output_flags(prune_verb, *o);
+  prune_verb.example("ingot cache prune --max 50GB", "what is being fetched meanwhile stays");
+  prune_verb.example("ingot cache prune --max 50GB --dry-run", "show it first");
+  prune_verb.run([o] { return prune(*o); });
+}
+
+}  // namespace ingot::cli
