@@ -1,9 +1,12 @@
+#include <csignal>
+#include <cstring>
 #include <filesystem>
 
 #include "tests/cli/process.h"
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
@@ -258,6 +261,56 @@ TEST_F(InferenceVerbs, ChatAnswersEveryLineOfAPipeAndKnowsItsCommands) {
   EXPECT_FALSE(answer.empty());
   EXPECT_TRUE(outcome.output.starts_with(answer));
   EXPECT_TRUE(outcome.output.ends_with(answer));
+}
+
+TEST_F(InferenceVerbs, ChatSavesTheConversationAndAnswersAgain) {
+  const std::string file = directory_ + "/talk.jsonl";
+  const Outcome outcome = run_ingot_with_input({"chat", directory_, "-t", "0", "-n", "5"},
+                                               "/system be kind\nthe quick\n/retry\n/save " + file + "\n");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const auto messages = nlohmann::json::parse(read_file(file))["messages"];
+  ASSERT_EQ(messages.size(), 3U);
+  EXPECT_EQ(messages[0], (nlohmann::json{{"role", "system"}, {"content", "be kind"}}));
+  EXPECT_EQ(messages[1]["content"], "the quick");
+  EXPECT_EQ(messages[2]["role"], "assistant");
+}
+
+TEST_F(InferenceVerbs, CtrlCStopsAnAnswerOfAChatAndASecondOneAtThePromptLeaves) {
+  enum class At : std::uint8_t { prompt, answering, stopped, warned } at = At::prompt;
+  const auto type = [](int terminal, const char* keys) {
+    EXPECT_GT(::write(terminal, keys, std::strlen(keys)), 0);
+  };
+  const auto has = [](const std::string& output, const char* text) {
+    return output.find(text) != std::string::npos;
+  };
+  const Outcome outcome = run_ingot_on_terminal(
+      {"chat", directory_, "-n", "200", "--stats", "--no-history"},
+      [&](const std::string& output, pid_t child, int terminal) {
+        if (child == 0) return;
+        if (at == At::prompt && has(output, "> ")) {
+          at = At::answering;
+          type(terminal, "the quikc\x1b[D\x1b[D\x7f\x1b[Cck\x7f\n");  // edited into something that is sent
+        } else if (at == At::answering && output.size() > output.find('\n', output.find("> ")) + 20) {
+          at = At::stopped;
+          ::kill(child, SIGINT);
+        } else if (at == At::stopped && has(output, "of context]")) {
+          at = At::warned;
+          type(terminal, "\x03");
+        } else if (at == At::warned && has(output, "Ctrl-C again")) {
+          type(terminal, "\x03");
+        }
+      });
+  EXPECT_EQ(at, At::warned) << outcome.output;
+  EXPECT_TRUE(has(outcome.output, "[stopped]")) << outcome.output;
+  EXPECT_EQ(outcome.exit_code, 128 + SIGINT) << outcome.output;
+}
+
+TEST_F(InferenceVerbs, ReadsATextFromStandardInput) {
+  std::vector<std::string> words{"perplexity", directory_, "--window", "32", "--stride", "16", "--text", "-"};
+  const Outcome piped = run_ingot_with_input(words, std::string(kText));
+  words.back() = directory_ + "/text.txt";
+  EXPECT_EQ(piped.exit_code, 0) << piped.errors;
+  EXPECT_EQ(piped.output, run_ingot(words).output);
 }
 
 TEST_F(InferenceVerbs, ChatWithoutATemplatePointsToGenerate) {

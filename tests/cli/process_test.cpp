@@ -1,5 +1,6 @@
 #include "tests/cli/process.h"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -109,10 +110,50 @@ TEST(CommandLine, TeachesWhenNothingOrSomethingUnknownIsTyped) {
   EXPECT_NE(help.output.find("Examples:"), std::string::npos);
 }
 
-TEST(CommandLine, TellsTheVersionOfTheLibrary) {
+TEST(CommandLine, TellsTheVersionOfTheLibraryItsBackendsAndItsCompiler) {
   const Outcome outcome = run_ingot({"--version"});
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_EQ(outcome.output, "ingot " + std::string(version()) + "\n");
+  EXPECT_TRUE(outcome.output.starts_with("ingot " + std::string(version()) + "\n")) << outcome.output;
+  for (const char* line : {"\nbackends  cpu", "\ncompiler  "})
+    EXPECT_NE(outcome.output.find(line), std::string::npos) << outcome.output;
+}
+
+/// The longest line of a text, in bytes.
+std::size_t longest_line(const std::string& text) {
+  std::size_t longest = 0;
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    longest = std::max(longest, end - start);
+    start = end + 1;
+  }
+  return longest;
+}
+
+TEST(CommandLine, HelpWrapsAtTheWidthThatThereIsAndNamesWhatOptionsTake) {
+  for (const std::size_t columns : {40U, 80U, 120U, 300U}) {
+    const std::string help = run_ingot({"train", "--help"}, {"COLUMNS=" + std::to_string(columns)}).output;
+    const std::string options = help.substr(0, help.find("Examples:"));  // commands to copy stay whole
+    EXPECT_LE(longest_line(options), columns) << options;
+  }
+  const std::string help = run_ingot({"chat", "--help"}, {"COLUMNS=200"}).output;
+  for (const char* part : {"Usage: ingot chat [OPTIONS] MODEL", "-n, --max-tokens N", "--device DEVICE",
+                           "--system MESSAGE", "(auto, f32, bf16, f16, i8)", "[default: slide]"})
+    EXPECT_NE(help.find(part), std::string::npos) << part << "\n" << help;
+}
+
+TEST(CommandLine, HelpIsACommandToo) {
+  EXPECT_EQ(run_ingot({"help", "forecast", "fit"}).output, run_ingot({"forecast", "fit", "--help"}).output);
+  EXPECT_EQ(run_ingot({"help"}).output, run_ingot({"--help"}).output);
+  const Outcome unknown = run_ingot({"help", "trian"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.errors.find("did you mean 'train'"), std::string::npos) << unknown.errors;
+}
+
+TEST(CommandLine, ACommandOfSeveralNamesThem) {
+  const Outcome outcome = run_ingot({"cache"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.errors.find("ingot cache: needs one of list, rm, prune"), std::string::npos)
+      << outcome.errors;
 }
 
 TEST(CommandLine, FailuresHaveTheirExitCodesAndComeAsJsonOnRequest) {
@@ -173,14 +214,33 @@ TEST(CommandLine, StartsWithoutTheLibrariesOfTheNetwork) {
   }
 }
 
-TEST(CommandLine, CompletionScriptsNameEveryVerb) {
-  for (const char* shell : {"bash", "zsh", "fish"}) {
+TEST(CommandLine, CompletionScriptsNameEveryCommand) {
+  for (const char* shell : {"bash", "zsh", "fish", "man"}) {
     const Outcome script = run_ingot({"completion", shell});
     EXPECT_EQ(script.exit_code, 0);
-    for (const char* word : {"train", "generate", "--max-tokens", "completion"}) {
+    for (const char* word : {"train", "generate", "max", "completion"}) {
       EXPECT_NE(script.output.find(word), std::string::npos) << shell << " " << word;
     }
   }
+}
+
+/// What bash offers behind these words, the last of which is being typed.
+std::string completed(const std::string& words) {
+  const std::string script = "source <(" + quoted(INGOT_BINARY) + " completion bash); COMP_WORDS=(" + words +
+                             "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _ingot; echo \"${COMPREPLY[*]}\"";
+  FILE* pipe = ::popen(("bash -c " + quoted(script)).c_str(), "r");
+  std::array<char, 4096> buffer{};
+  const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe);
+  EXPECT_EQ(::pclose(pipe), 0);
+  return {buffer.data(), count};
+}
+
+TEST(CommandLine, BashCompletesCommandsOptionsAndChoices) {
+  EXPECT_EQ(completed("ingot forec"), "forecast\n");
+  EXPECT_EQ(completed("ingot forecast fi"), "fit\n");
+  EXPECT_EQ(completed("ingot generate model --max-t"), "--max-tokens\n");
+  EXPECT_EQ(completed("ingot chat model --full-context s"), "slide summarize stop\n");
+  EXPECT_EQ(completed("ingot train --set ''"), "\n");  // any value: the shell's own file names
 }
 
 }  // namespace

@@ -187,6 +187,59 @@ TEST_F(SessionTest, AChatGoesOnAfterAnError) {
   EXPECT_EQ(chat.answer("hi").text, "ok");
 }
 
+TEST_F(SessionTest, AChatThatOutgrowsTheContextForgetsItsOldestTurnsButNotItsSystemMessage) {
+  Session session({.model = folder_.path(), .engine = {.context = 96}});
+  Chat chat(session, {.max_tokens = 8, .sampling = {.temperature = 0}}, "be kind");
+  for (int turn = 0; turn < 8; ++turn) {
+    EXPECT_EQ(chat.answer(std::string(1, static_cast<char>('a' + turn))).text, "ok");
+    EXPECT_LE(chat.tokens(), 96);
+  }
+  EXPECT_GT(chat.forgotten(), 0);
+  EXPECT_TRUE(chat.summary().empty());
+  EXPECT_EQ(chat.messages().size(), 1 + 2 * static_cast<std::size_t>(8 - chat.forgotten()));
+  EXPECT_EQ(chat.messages().front().content, "be kind");
+  EXPECT_EQ(chat.messages()[1].content, std::string(1, static_cast<char>('a' + chat.forgotten())));
+  EXPECT_THROW(chat.answer(std::string(200, 'x')), DimensionMismatch) << "a question that never fits";
+}
+
+TEST_F(SessionTest, AChatThatOutgrowsTheContextHasItsOldestTurnsSummedUpOrStops) {
+  Session session({.model = folder_.path(), .engine = {.context = 250}});
+  const TextOptions options{.max_tokens = 8, .sampling = {.temperature = 0}};
+  Chat summing(session, options, "", FullContext::summarize);
+  for (int turn = 0; turn < 12; ++turn) EXPECT_EQ(summing.answer("hi").text, "ok");
+  EXPECT_GT(summing.forgotten(), 0);
+  EXPECT_EQ(summing.summary(), "ok");
+  Chat stopping(session, options, "", FullContext::stop);
+  EXPECT_THROW(
+      {
+        for (int turn = 0; turn < 20; ++turn) stopping.answer("hi");
+      },
+      DimensionMismatch);
+  EXPECT_EQ(stopping.forgotten(), 0);
+}
+
+TEST_F(SessionTest, AChatAnswersItsLastQuestionAgainAndTakesAnotherSystemMessage) {
+  Session session = open();
+  Chat chat(session, {.sampling = {.temperature = 0}});
+  EXPECT_THROW(chat.retry(), InvalidConfig);
+  chat.answer("hi");
+  const std::int64_t tokens = chat.tokens();
+  EXPECT_EQ(chat.retry().text, "ok");
+  EXPECT_EQ(chat.messages().size(), 2U);
+  EXPECT_EQ(chat.tokens(), tokens);
+  const auto fail = [](std::string_view) -> bool { throw Error("nobody listens"); };
+  EXPECT_THROW(chat.retry(fail), Error);
+  EXPECT_EQ(chat.messages().size(), 2U) << "the answer of before stays";
+  chat.set_system("be kind");
+  chat.set_system("be brief");
+  ASSERT_EQ(chat.messages().size(), 3U);
+  EXPECT_EQ(chat.messages().front().content, "be brief");
+  chat.reset();
+  EXPECT_EQ(chat.messages().size(), 1U);
+  chat.set_system("");
+  EXPECT_TRUE(chat.messages().empty());
+}
+
 TEST_F(SessionTest, AModelWithoutATemplateIsNotForConversation) {
   write("chat_template.jinja", "");
   Session session = open();

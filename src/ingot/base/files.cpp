@@ -84,15 +84,16 @@ std::size_t size_of(int fd, const std::string& path) {
 
 }  // namespace
 
-std::string read_file(const std::string& path) {
-  const Descriptor file(path, kReadOnly);
-  if (file.get() < 0) throw_file_error(path, "open it");
-  // The size is a first guess only: what /proc holds says 0, and a file may grow.
-  std::string content(size_of(file.get(), path) + 1, '\0');
+namespace {
+
+constexpr std::string_view kStandardInput = "-";  // the file of this name is "./-"
+
+std::string read_all(int fd, const std::string& path, std::size_t first_guess) {
+  std::string content(first_guess + 1, '\0');
   std::size_t filled = 0;
   while (true) {
     if (filled == content.size()) content.resize(content.size() * 2 + 4096);
-    const ssize_t got = read(file.get(), content.data() + filled, content.size() - filled);
+    const ssize_t got = read(fd, content.data() + filled, content.size() - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_file_error(path, "read it");
     if (got == 0) break;
@@ -102,7 +103,39 @@ std::string read_file(const std::string& path) {
   return content;
 }
 
+/// Read once: who looks at a file twice sees the same.
+const std::string& standard_input() {
+  static const std::string content = read_all(STDIN_FILENO, "standard input", 0);
+  return content;
+}
+
+/// Where a mapping would lie: a pipe cannot be mapped.
+std::span<std::byte> copy_of_standard_input() {
+  const std::string& content = standard_input();
+  if (content.empty()) return {};
+  void* data = mmap(nullptr, content.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) throw_file_error("standard input", "keep it in memory");
+  return {static_cast<std::byte*>(std::memcpy(data, content.data(), content.size())), content.size()};
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  if (path == kStandardInput) return standard_input();
+  const Descriptor file(path, kReadOnly);
+  if (file.get() < 0) throw_file_error(path, "open it");
+  // The size is a first guess only: what /proc holds says 0, and a file may grow.
+  return read_all(file.get(), path, size_of(file.get(), path));
+}
+
 MappedFile::MappedFile(std::string path, Access access) : path_(std::move(path)) {
+  if (path_ == kStandardInput) {
+    const std::span<std::byte> copy = copy_of_standard_input();
+    data_ = copy.data();
+    size_ = copy.size();
+    writable_ = true;
+    return;
+  }
   const Descriptor file(path_, kReadOnly);
   if (file.get() < 0) throw_file_error(path_, "open it");
   size_ = size_of(file.get(), path_);

@@ -66,14 +66,6 @@ std::size_t escape_length(std::string_view text) {
   return std::min(i + 1, text.size());
 }
 
-int terminal_width(int fd) {
-  winsize size{};
-  if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  const char* columns = std::getenv("COLUMNS");
-  const int asked = columns != nullptr ? std::atoi(columns) : 0;
-  return asked > 0 ? asked : 80;
-}
-
 void write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t done = write(fd, text.data(), text.size());
@@ -128,6 +120,26 @@ Screen& screen() {
 bool is_terminal(int fd) {
   const char* term = std::getenv("TERM");
   return isatty(fd) == 1 && term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+}
+
+namespace {
+
+// https://no-color.org: an empty one asks for nothing
+bool colors_are_allowed() {
+  const char* setting = std::getenv("NO_COLOR");
+  return setting == nullptr || *setting == '\0';
+}
+
+}  // namespace
+
+bool wants_color(int fd) { return is_terminal(fd) && colors_are_allowed(); }
+
+int terminal_columns(int fd) {
+  winsize size{};
+  if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* columns = std::getenv("COLUMNS");
+  const int asked = columns != nullptr ? std::atoi(columns) : 0;
+  return asked > 0 ? asked : 80;
 }
 
 std::string_view fit_width(std::string_view text, int width) {
@@ -196,7 +208,7 @@ std::string ProgressBar::State::wait_text() const {
 /// "train  ██████▌      41 %  412/1000  ETA 1m 12s  loss 3.21"; parts go, from the least needed, as room
 /// shrinks.
 std::string ProgressBar::State::bar_line(int width) const {
-  const bool color = options.color && std::getenv("NO_COLOR") == nullptr;
+  const bool color = options.color && colors_are_allowed();
   const auto painted = [&](std::string_view code, std::string_view text) {
     return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
   };
@@ -243,7 +255,7 @@ void ProgressBar::State::draw(double time) {
                                       right.empty() ? "" : "  ", right));
     return;
   }
-  const int width = options.width > 0 ? options.width : terminal_width(options.fd);
+  const int width = options.width > 0 ? options.width : terminal_columns(options.fd);
   write_all(options.fd, std::string(kClearLine) + bar_line(width) + (finished ? "\n" : ""));
   drawn = !finished;
 }

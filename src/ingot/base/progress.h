@@ -11,6 +11,11 @@ namespace ingot {
 /// Whether a file descriptor is a terminal that understands cursor movement (TERM is set and is not "dumb").
 bool is_terminal(int fd);
 
+/// Whether text for a file descriptor may have colours: a terminal, and NO_COLOR is not set.
+bool wants_color(int fd);
+/// The width of a terminal; elsewhere that of COLUMNS, or 80.
+int terminal_columns(int fd);
+
 /// Columns that text takes on a terminal: combining marks none, East Asian wide characters and emoji two,
 /// escape sequences (ESC [ ... letter) none. Broken UTF-8 counts one per byte.
 int display_width(std::string_view utf8);

@@ -1,14 +1,19 @@
 #include "ingot/infer/chat.h"
 
-#include <iostream>
+#include <csignal>
 #include <string>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "ingot/base/env.h"
 #include "ingot/base/error.h"
+#include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/progress.h"
 #include "ingot/cli/inference.h"
+#include "ingot/cli/line_editor.h"
 #include "ingot/cli/verbs.h"
 
 namespace ingot::cli {
@@ -17,42 +22,148 @@ namespace {
 struct ChatOptions {
   InferenceOptions inference;
   TextFlags text;
-  std::string system;
-  bool stats = false;
+  std::string system, full = "slide";
+  bool stats = false, no_history = false;
 };
 
 constexpr const char* kHelp =
-    "/reset  begin a new conversation\n"
-    "/help   this list\n"
-    "/exit   leave (or Ctrl-D)\n";
+    "/retry         answer the last question once more\n"
+    "/system TEXT   tell the model this before the conversation; nothing: no more\n"
+    "/save FILE     write the conversation as a line of JSON, as fine-tuning reads it\n"
+    "/reset         begin a new conversation\n"
+    "/help          this list\n"
+    "/exit          leave (or Ctrl-D)\n"
+    "Ctrl-C stops an answer; a second one leaves.\n";
 
-void print_stats(const infer::WrittenText& answer, std::int64_t used, std::int64_t context) {
-  const infer::Generation& g = answer.generation;
-  fmt::print(stderr, "[first word after {:.2f} s, then {:.1f} tokens/s; {} of {} tokens of context]\n",
-             g.prompt_seconds, static_cast<double>(g.tokens.size()) / std::max(g.decode_seconds, 1e-9), used,
-             context);
+/// While one lives, Ctrl-C is counted: the first stops what goes on, the second ends the process.
+class StopKey {
+ public:
+  StopKey() {
+    pressed_ = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      pressed_ = pressed_ + 1;
+      if (pressed_ > 1) ::_exit(128 + SIGINT);
+    };
+    ::sigaction(SIGINT, &action, &before_);  // without SA_RESTART: reading a line ends, too
+  }
+  ~StopKey() { ::sigaction(SIGINT, &before_, nullptr); }
+  StopKey(const StopKey&) = delete;
+  StopKey& operator=(const StopKey&) = delete;
+
+  static bool was_pressed() { return pressed_ != 0; }
+  static void forget() { pressed_ = 0; }
+
+ private:
+  static inline volatile std::sig_atomic_t pressed_ = 0;
+  struct sigaction before_ {};
+};
+
+std::string history_file() {
+  const std::string state = first_variable({"XDG_STATE_HOME"}), home = first_variable({"HOME"});
+  if (state.empty() && home.empty()) return {};
+  return (state.empty() ? home + "/.local/state" : state) + "/ingot/chat_history";
 }
 
-// False: leave. In a pipe an error ends the run; at a terminal it is shown, and the conversation goes on.
-bool handle(infer::Chat& chat, const std::string& line, bool terminal,
-            const std::function<void(const infer::WrittenText&)>& on_answer) {
-  if (line.find_first_not_of(" \t\r") == std::string::npos) return true;
-  if (line == "/exit" || line == "/quit") return false;
-  if (line == "/help") {
-    fmt::print(stderr, "{}", kHelp);
-  } else if (line == "/reset") {
-    chat.reset();
-  } else if (line.front() == '/') {
-    fmt::print(stderr, "{} is not known:\n{}", line, kHelp);
-  } else {
-    try {
-      on_answer(chat.answer(line, print_piece));
-    } catch (const Error& error) {
-      if (!terminal) throw;
-      fmt::print(stderr, "ingot: {}\n", error.what());
+infer::FullContext full_context(const std::string& name) {
+  if (name == "slide") return infer::FullContext::slide;
+  return name == "summarize" ? infer::FullContext::summarize : infer::FullContext::stop;
+}
+
+/// A conversation, and the commands about it.
+class Conversation {
+ public:
+  Conversation(infer::Session& session, const infer::TextOptions& text, const ChatOptions& o)
+      : session_(session), stats_(o.stats), chat_(session, text, o.system, full_context(o.full)) {}
+
+  /// False: leave.
+  bool handle(const std::string& line) {
+    const std::size_t start = line.find_first_not_of(" \t\r");
+    if (start == std::string::npos) return true;
+    if (line[start] != '/') {
+      show(chat_.answer(line, show_piece));
+      return true;
     }
+    const std::size_t space = line.find_first_of(" \t", start);
+    const std::string command = line.substr(start, space - start);
+    std::string rest = space == std::string::npos ? "" : line.substr(space + 1);
+    rest.erase(rest.find_last_not_of(" \t\r") + 1);
+    return command != "/exit" && command != "/quit" && (run_command(command, rest), true);
   }
-  return true;
+
+ private:
+  void run_command(const std::string& command, const std::string& rest) {
+    if (command == "/reset") return chat_.reset();
+    if (command == "/retry") return show(chat_.retry(show_piece));
+    if (command == "/system") return chat_.set_system(rest);
+    if (command == "/save") return save(rest);
+    if (command != "/help") fmt::print(stderr, "{} is not known:\n", command);
+    fmt::print(stderr, "{}", kHelp);
+  }
+
+  static bool show_piece(std::string_view piece) { return print_piece(piece) && !StopKey::was_pressed(); }
+
+  void show(const infer::WrittenText& answer) {
+    fmt::print("\n");
+    if (StopKey::was_pressed()) fmt::print(stderr, "[stopped]\n");
+    if (chat_.forgotten() > forgotten_) {
+      fmt::print(stderr, "[the context is full: {} questions and their answers are {}]\n", chat_.forgotten(),
+                 chat_.summary().empty() ? "forgotten" : "summed up");
+      forgotten_ = chat_.forgotten();
+    }
+    if (stats_) print_stats(answer);
+  }
+
+  void print_stats(const infer::WrittenText& answer) const {
+    const infer::Generation& g = answer.generation;
+    fmt::print(stderr, "[first word after {:.2f} s, then {:.1f} tokens/s; {} of {} tokens of context]\n",
+               g.prompt_seconds, static_cast<double>(g.tokens.size()) / std::max(g.decode_seconds, 1e-9),
+               chat_.tokens(), session_.engine().context());
+  }
+
+  void save(const std::string& path) const {
+    INGOT_CHECK(!path.empty(), InvalidConfig("/save", "needs the file to write, as in /save talk.jsonl"));
+    nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+    for (const text::ChatMessage& message : chat_.messages())
+      messages.push_back({{"role", message.role}, {"content", message.content}});
+    write_file_atomically(path, dump_json(nlohmann::ordered_json{{"messages", messages}}) + "\n");
+    fmt::print(stderr, "{}: {} messages\n", path, messages.size());
+  }
+
+  infer::Session& session_;
+  bool stats_;
+  infer::Chat chat_;
+  std::int64_t forgotten_ = 0;
+};
+
+// In a pipe an error ends the run; at a terminal it is shown, and the conversation goes on.
+bool handle(Conversation& conversation, const std::string& line, bool terminal) {
+  try {
+    return conversation.handle(line);
+  } catch (const Error& error) {
+    if (!terminal) throw;
+    fmt::print(stderr, "ingot: {}\n", error.what());
+    return true;
+  }
+}
+
+int converse(Conversation& conversation, bool terminal, const std::string& history) {
+  LineEditor editor(history);
+  const StopKey stop;
+  bool leaves = false;  // at the next Ctrl-C, where nothing was typed since the last
+  while (true) {
+    StopKey::forget();
+    const std::optional<std::string> line = editor.read("> ");
+    if (!line && StopKey::was_pressed()) {
+      if (leaves || !terminal) return 128 + SIGINT;
+      fmt::print(stderr, "\nCtrl-C again, or Ctrl-D, leaves.\n");
+      leaves = true;
+      continue;
+    }
+    leaves = false;
+    StopKey::forget();
+    if (!line || !handle(conversation, *line, terminal)) return 0;
+  }
 }
 
 int run(const ChatOptions& o) {
@@ -61,18 +172,10 @@ int run(const ChatOptions& o) {
   infer::Session session(options);
   infer::TextOptions text = session.options({.max_tokens = 1024, .speculate = o.inference.speculate});
   o.text.apply(text);
-  infer::Chat chat(session, text, o.system);
-  const bool terminal = is_terminal(STDIN_FILENO);
+  Conversation conversation(session, text, o);
+  const bool terminal = isatty(STDIN_FILENO) == 1;
   if (terminal) fmt::print(stderr, "/help lists what else you can type; Ctrl-D leaves.\n");
-  const auto on_answer = [&](const infer::WrittenText& answer) {
-    fmt::print("\n");
-    if (o.stats) print_stats(answer, chat.tokens(), session.engine().context());
-  };
-  std::string line;
-  while (true) {
-    if (terminal) fmt::print(stderr, "> ");
-    if (!std::getline(std::cin, line) || !handle(chat, line, terminal, on_answer)) return 0;
-  }
+  return converse(conversation, terminal, o.no_history ? "" : history_file());
 }
 
 }  // namespace
@@ -81,10 +184,17 @@ void add_chat(Command& root) {
   auto o = std::make_shared<ChatOptions>();
   Command verb = root.verb("chat", "Talk with a model; a line of input is a turn, also from a pipe");
   add_inference_options(verb, o->inference);
-  verb.option("--system", o->system, "What the model is told before the conversation");
+  verb.option("--system", o->system, "What the model is told before the conversation").placeholder("MESSAGE");
+  verb.option("--full-context", o->full,
+              "When the conversation outgrows the context: slide forgets the oldest turns, summarize has the "
+              "model sum them up, stop is an error")
+      .one_of({"slide", "summarize", "stop"});
   o->text.add_to(verb);
   verb.flag("--stats", o->stats, "Report speed on stderr after each answer");
-  verb.example("ingot chat Qwen/Qwen3-0.6B --format q8_0", "fetches the model and begins a conversation");
+  verb.flag("--no-history", o->no_history,
+            "Neither read nor keep the lines typed, in ~/.local/state/ingot/chat_history");
+  verb.example("ingot chat Qwen/Qwen3-0.6B --format q8_0",
+               "asks to fetch the model and begins a conversation");
   verb.example("echo 'Name three rivers.' | ingot chat out/model -t 0", "one question, one answer");
   verb.run([o] { return run(*o); });
 }

@@ -11,40 +11,20 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/printable.h"
+#include "ingot/base/progress.h"
 #include "ingot/base/suggest.h"
-#include "ingot/runtime/version.h"
+#include "ingot/cli/completion_script.h"
+#include "ingot/cli/help_page.h"
 
 namespace ingot::cli {
 namespace {
-
-// Headings before details, defaults in brackets, no type noise.
-class HelpFormat : public CLI::Formatter {
- public:
-  HelpFormat() {
-    column_width(34);
-    label("TEXT", "");
-    label("INT", "N");
-    label("UINT", "N");
-    label("FLOAT", "X");
-    label("REQUIRED", "(required)");
-    label("OPTIONS", "OPTIONS");
-    label("SUBCOMMAND", "COMMAND");
-    label("SUBCOMMANDS", "COMMANDS");
-  }
-  std::string make_usage(const CLI::App* app, std::string) const override {
-    return CLI::Formatter::make_usage(app, full_name(*app));
-  }
-
-  /// "ingot mahjong score"
-  static std::string full_name(const CLI::App& app) {
-    return app.get_parent() == nullptr ? app.get_name() : full_name(*app.get_parent()) + " " + app.get_name();
-  }
-};
 
 template <class T>
 void* add_option(CLI::App* app, const std::string& names, T& value, const std::string& help) {
@@ -57,8 +37,10 @@ void* add_option(CLI::App* app, const std::string& names, T& value, const std::s
 template <class T>
 void* add_optional(CLI::App* app, const std::string& names, std::optional<T>& value,
                    const std::string& help) {
-  return app->add_option_function<T>(
-      names, [&value](const T& given) { value = given; }, help);
+  return app
+      ->add_option_function<T>(
+          names, [&value](const T& given) { value = given; }, help)
+      ->type_name(CLI::detail::type_name<T>());
 }
 
 // What the user may have meant by a word that no verb or option of `app` has.
@@ -87,13 +69,17 @@ void print_error(std::string_view kind, const std::string& message, const std::s
 
 int usage_error(const CLI::App& app, const CLI::ParseError& error, bool json) {
   const CLI::App& at = deepest(app);
-  const std::string path = HelpFormat::full_name(at);
+  const std::string path = full_name(at);
   std::string message = error.what();
   const auto extras = at.remaining();
   if (!extras.empty() && (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
                           dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)) {
     message = fmt::format("'{}' is not known{}", extras.front(), suggestion(at, extras.front()));
   }
+  std::vector<std::string> commands;
+  for (const CLI::App* command : at.get_subcommands(nullptr)) commands.push_back(command->get_name());
+  if (extras.empty() && !commands.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
+    message = fmt::format("needs one of {}", fmt::join(commands, ", "));
   // CLI11's words: "--x: At Most 1 required but received 2".
   if (const std::size_t twice = message.find(": At Most 1 required"); twice != std::string::npos) {
     message = fmt::format("{} is given more than once", message.substr(0, twice));
@@ -128,42 +114,43 @@ int after_output(int code, bool json) {
   return report_error(IoError("standard output", reason + "; what was printed is not complete"), json);
 }
 
-std::unique_ptr<CLI::App> make_app(const std::string& name, const std::string& description,
-                                   const std::function<void(Command&)>& add_verbs) {
-  auto app = std::make_unique<CLI::App>(description, name);
-  app->formatter(std::make_shared<HelpFormat>());
-  app->set_help_flag("-h,--help", "Show this help");
-  app->set_version_flag("--version", fmt::format("{} {}", name, version()), "Show the version");
-  app->require_subcommand(1);
-  Command root(app.get());
-  add_verbs(root);
-  return app;
+void print_help(const CLI::App& app) { fmt::print("{}", help_page(app, terminal_columns(STDOUT_FILENO))); }
+
+int help_on(const CLI::App& program, const std::vector<std::string>& path) {
+  const CLI::App* at = &program;
+  for (const std::string& word : path) {
+    const auto commands =
+        at->get_subcommands([&](const CLI::App* command) { return command->get_name() == word; });
+    INGOT_CHECK(!commands.empty(),
+                InvalidConfig(full_name(*at) + " " + word, "is not a command" + suggestion(*at, word)));
+    at = commands.front();
+  }
+  print_help(*at);
+  return 0;
 }
 
-void list_completions(const CLI::App& app, const std::string& path, std::string& out,
-                      std::string_view shell) {
-  std::string words;
-  for (const CLI::App* verb : app.get_subcommands(nullptr)) words += verb->get_name() + " ";
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) words += "--" + name + " ";
-  }
-  if (shell == "fish") {
-    const std::string seen = path.empty() ? "__fish_use_subcommand" : "__fish_seen_subcommand_from " + path;
-    out += fmt::format("complete -c ingot -n '{}' -a '{}'\n", seen, words);
-  } else {
-    out += fmt::format("    '{}') words='{}' ;;\n", path, words);
-  }
-  for (const CLI::App* verb : app.get_subcommands(nullptr)) {
-    list_completions(*verb, (path.empty() ? "" : path + " ") + verb->get_name(), out, shell);
-  }
+void add_help(Command& root, const CLI::App* program) {
+  auto path = std::make_shared<std::vector<std::string>>();
+  Command help = root.verb("help", "Show the help of a command");
+  help.option("command", *path, "The command, as in: ingot help forecast fit");
+  help.run([program, path] { return help_on(*program, *path); });
+}
+
+std::unique_ptr<CLI::App> make_app(const Program& program) {
+  auto app = std::make_unique<CLI::App>(program.description, program.name);
+  app->set_help_flag("-h,--help", "Show this help");
+  app->set_version_flag("--version", program.version, "Show the version, the backends and the compiler");
+  Command root(app.get());
+  program.add_commands(root);
+  add_help(root, app.get());
+  return app;
 }
 
 }  // namespace
 
 Command Command::verb(const std::string& name, const std::string& summary) {
-  CLI::App* verb = app_->add_subcommand(name, summary);
-  verb->formatter(std::make_shared<HelpFormat>());
-  return Command(verb);
+  app_->require_subcommand(1);
+  return Command(app_->add_subcommand(name, summary));
 }
 
 Command& Command::option(const std::string& names, std::string& value, const std::string& help) {
@@ -217,6 +204,10 @@ Command& Command::one_of(const std::vector<std::string>& choices) {
   static_cast<CLI::Option*>(last_option_)->check(CLI::IsMember(choices));
   return *this;
 }
+Command& Command::placeholder(const std::string& word) {
+  static_cast<CLI::Option*>(last_option_)->type_name(word);
+  return *this;
+}
 Command& Command::alone(const std::string& word) {
   static_cast<CLI::Option*>(last_option_)->expected(0, 1)->default_str(word);
   return *this;
@@ -256,13 +247,13 @@ int run_verb(CLI::App* app, int argc, char** argv, bool json) {
   } catch (const CLI::RuntimeError& finished) {
     return finished.get_exit_code();
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", deepest(*app).help());
+    print_help(deepest(*app));
     return 0;
   } catch (const CLI::Success& e) {
     return app->exit(e);
   } catch (const CLI::ParseError& error) {
     if (argc == 1) {
-      fmt::print("{}", app->help());
+      print_help(*app);
       return 2;
     }
     return usage_error(*app, error, json);
@@ -275,42 +266,20 @@ int run_verb(CLI::App* app, int argc, char** argv, bool json) {
 
 }  // namespace
 
-int run_command_line(int argc, char** argv, const std::string& name, const std::string& description,
-                     const std::function<void(Command&)>& add_verbs) {
+int run_command_line(int argc, char** argv, const Program& program) {
   // `ingot ... | head` and a file as large as `ulimit -f` allows end with a write error, not by a signal in
   // mid-save.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
-  const auto app = make_app(name, description, add_verbs);
+  const auto app = make_app(program);
   bool json = false;
   for (int i = 1; i < argc; ++i) json = json || std::string_view(argv[i]) == "--json";
   return after_output(run_verb(app.get(), argc, argv, json), json);
 }
 
-std::string completion_script(std::string_view shell, const std::function<void(Command&)>& add_verbs) {
-  const auto app = make_app("ingot", "", add_verbs);
-  std::string table;
-  list_completions(*app, "", table, shell);
-  if (shell == "fish") return table;
-  // Words before the cursor that do not start with '-' name the verb; file names complete everything else.
-  const std::string function = fmt::format(R"(_ingot() {{
-  local path='' word words=''
-  for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
-    case "$word" in -*) ;; *) path="${{path:+$path }}$word" ;; esac
-  done
-  while :; do
-    case "$path" in
-{}    *) ;;
-    esac
-    [ -n "$words" ] && break
-    case "$path" in *' '*) path="${{path% *}}" ;; *) break ;; esac
-  done
-  COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
-}}
-complete -o default -F _ingot ingot
-)",
-                                           table);
-  return shell == "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" + function : function;
+std::string documentation(const Program& program, std::string_view kind) {
+  const auto app = make_app(program);
+  return kind == "man" ? man_page(*app) : completion_script(*app, kind);
 }
 
 }  // namespace ingot::cli

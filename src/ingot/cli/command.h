@@ -40,6 +40,9 @@ class Command {
   Command& required();
   /// The option just added takes one of `choices`.
   Command& one_of(const std::vector<std::string>& choices);
+  /// What stands for the value of the option just added in --help, where the option's own name does not say
+  /// it: "KEY=VALUE".
+  Command& placeholder(const std::string& word);
   /// The option just added may stand without a value, for `word` then.
   Command& alone(const std::string& word);
   Command& flag(const std::string& names, bool& value, const std::string& help);
@@ -54,17 +57,23 @@ class Command {
   void* last_option_ = nullptr;
 };
 
+/// What a binary is, for its own help.
+struct Program {
+  std::string name, description;
+  std::function<std::string()> version;  ///< what --version shows
+  std::function<void(Command&)> add_commands;
+};
+
 /// Parses and runs a command line. Exit codes: 0 success, 1 the work failed, 2 the command or configuration
 /// is wrong. Errors go to stderr, as JSON when `json` was set by a flag.
-int run_command_line(int argc, char** argv, const std::string& name, const std::string& description,
-                     const std::function<void(Command&)>& add_verbs);
+int run_command_line(int argc, char** argv, const Program& program);
 
 /// Prints what went wrong to stderr, as JSON where a script asked for it, and tells the exit code. Errors of
 /// libraries, which speak of their own insides, are told in words; control characters, which may come from a
 /// file or a server, are escaped.
 int report_error(const std::exception& error, bool json);
 
-/// A completion script for "bash", "zsh" or "fish", made from the verbs and options that `add_verbs` adds.
-std::string completion_script(std::string_view shell, const std::function<void(Command&)>& add_verbs);
+/// The program's page for man(1) ("man"), or a script that completes its commands in "bash", "zsh" or "fish".
+std::string documentation(const Program& program, std::string_view kind);
 
 }  // namespace ingot::cli

@@ -1,4 +1,3 @@
-#include <cstdlib>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -7,6 +6,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/json.h"
 #include "ingot/base/printable.h"
+#include "ingot/base/progress.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/verbs.h"
 #include "ingot/hub/resolve.h"
@@ -61,7 +61,7 @@ void print_sample(const PreviewSample& sample, std::size_t number, bool color) {
 }
 
 void print_preview(const DataPreview& p) {
-  const bool color = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  const bool color = wants_color(STDOUT_FILENO);
   std::size_t number = 0;
   for (const PreviewSample& sample : p.samples) {
     if (sample.role != "rejected") ++number;  // it is shown with the chosen one
@@ -106,7 +106,8 @@ void add_data(Command& root) {
                 "Show samples as the model reads them, what of them is trained, lengths, packing and "
                 "duplicates");
   showing.option("config", o->config, "Training configuration, as of ingot train").required();
-  showing.option("--set", o->set, "Change a key, as in ingot train (may be repeated)");
+  showing.option("--set", o->set, "Change a key, as in ingot train (may be repeated)")
+      .placeholder("KEY=VALUE");
   showing.option("-n,--samples", o->samples, "Samples to show");
   showing.flag("--json", o->json, "Print JSON");
   showing.example("ingot data preview chats.yaml -n 5",

@@ -35,7 +35,7 @@ void add_fit_options(Command& verb, ForecastOptions& o) {
               "Epochs at most: passes over the training part, several each if it is short");
   add_device_option(verb, o.device);
   verb.option("--config", o.config, "YAML file with any of the keys in docs/forecasting.md");
-  verb.option("--set", o.set, "Change a key: --set d_model=64 (may be repeated)");
+  verb.option("--set", o.set, "Change a key: --set d_model=64 (may be repeated)").placeholder("KEY=VALUE");
   add_data_options(verb, o);
 }
 
@@ -49,8 +49,6 @@ void add_forecast(Command& root) {
   auto o = std::make_shared<ForecastOptions>();
   Command verb =
       root.verb("forecast", "Forecast the series of a CSV file: fit, predict, evaluate, plot, compare");
-  verb.run(
-      []() -> int { throw InvalidConfig("forecast", "needs one of fit, predict, evaluate, plot, compare"); });
 
   Command fitting =
       verb.verb("fit", "Fit a model to a table; keeps the epoch with the least validation loss");
@@ -60,7 +58,8 @@ void add_forecast(Command& root) {
       "--model", o->model,
       "dlinear (default), nlinear, patchtst, itransformer, timesnet, autoformer or fedformer; without "
       "training: "
-      "naive, seasonal_naive, ets, theta, croston, sba, tsb, or auto, which picks the best of these");
+      "naive, seasonal_naive, ets, theta, croston, sba, tsb, or auto, which picks the best "
+      "of these");
   fitting.option("--from", o->from,
                  "Begin from the weights of this model, with its sizes: fit's or a transformers PatchTST");
   fitting.option("-o,--output", o->output, "Directory of the model (default: DATA-MODEL)");

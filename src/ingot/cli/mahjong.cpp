@@ -207,11 +207,6 @@ void add_mahjong(Command& root) {
   Command verb = root.verb(
       "mahjong", "Riichi mahjong: play, learn, compare players, review games, check logs, score hands");
 
-  verb.run([]() -> int {
-    throw InvalidConfig("mahjong",
-                        "needs one of play, arena, dataset, train, review, replay, validate, score, shanten");
-  });
-
   Command playing = verb.verb("play", "Play or watch a game in the terminal, or serve as an mjai client");
   playing.option("--player", o->player,
                  "human, random, first-legal, tsumogiri, rule-based or model:DIR[,temperature=T]");

@@ -205,7 +205,6 @@ void add_mahjong_dataset(Command& mahjong) {
   auto o = std::make_shared<DatasetOptions>();
   o->player = "rule-based";
   Command verb = mahjong.verb("dataset", "Games to learn from: make some, count them, look at decisions");
-  verb.run([]() -> int { throw InvalidConfig("dataset", "needs one of generate, stats, sample"); });
 
   Command making = verb.verb("generate", "Let a player play games against itself, and keep their logs");
   making.option("--player", o->player, "Who plays all four seats: a built-in player, or model:DIR");

@@ -1,7 +1,6 @@
 #include "ingot/cli/mahjong_games.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -13,6 +12,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/base/progress.h"
 #include "ingot/cli/mjai_port.h"
 #include "ingot/mahjong/game_index.h"
 #include "ingot/mahjong/log.h"
@@ -28,7 +28,7 @@ namespace {
 using namespace ingot::mahjong;
 using Json = nlohmann::ordered_json;
 
-bool color() { return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr; }
+bool color() { return wants_color(STDOUT_FILENO); }
 
 using Players = std::array<std::unique_ptr<ActionSelector>, 4>;
 

@@ -73,7 +73,8 @@ void add_mahjong_train(Command& mahjong) {
   Command verb = mahjong.verb(
       "train", "Train a player as a YAML file says: phases grp and bc learn from logs, ppo from playing");
   verb.option("config", o->config, "Training configuration; docs/self-play.md lists every key").required();
-  verb.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)");
+  verb.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)")
+      .placeholder("KEY=VALUE");
   verb.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
   verb.flag("--json", o->json, "No progress bar; print the result as JSON");
   verb.example("ingot mahjong train bc.yaml", "learn from games");

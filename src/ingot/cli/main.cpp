@@ -1,7 +1,9 @@
 #include <cstdio>
 
+#include "ingot_commit.h"
+
 #include "ingot/base/error.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/about.h"
 #include "ingot/runtime/initialize.h"
 
 int main(int argc, char** argv) {
@@ -11,8 +13,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 2;
   }
-  return ingot::cli::run_command_line(
-      argc, argv, "ingot",
-      "Ingot trains, runs and serves models natively, on CPUs and NVIDIA GPUs. Start with: ingot demo",
-      ingot::cli::add_all_verbs);
+  return ingot::cli::run_command_line(argc, argv, ingot::cli::ingot_program(INGOT_COMMIT));
 }

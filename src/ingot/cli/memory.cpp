@@ -120,7 +120,7 @@ void add_memory(Command& root) {
       "--gpu-memory", o->card,
       "Plan for a GPU with so much memory, here or not: 80GB, 139GiB; default: what is free where the "
       "configuration trains");
-  verb.option("--set", o->set, "Change a key: --set per_device_train_batch_size=4");
+  verb.option("--set", o->set, "Change a key: --set per_device_train_batch_size=4").placeholder("KEY=VALUE");
   verb.flag("--json", o->json, "Print JSON, sizes in bytes");
   verb.example("ingot memory train.yaml --set recompute=selective", "what recomputation would save");
   verb.example("ingot memory train.yaml --gpu-memory 80GB", "whether it fits on a GPU that is elsewhere");

@@ -132,7 +132,8 @@ void add_train(Command& root) {
                            "Train a language model as a YAML file says: from scratch, from a model, or an "
                            "adapter for one (LoRA, QLoRA)");
   verb.option("config", o->config, "Training configuration: a YAML file; --keys lists every key");
-  verb.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)");
+  verb.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)")
+      .placeholder("KEY=VALUE");
   verb.option("--keys", o->keys, "List the keys of the configuration, or those that tell of WORD, and end")
       .alone("");
   verb.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");

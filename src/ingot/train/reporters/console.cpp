@@ -45,7 +45,7 @@ class ConsoleReporter : public Reporter {
   }
 
   void sample(const SampleRecord& r) override {
-    const bool dim = is_terminal(STDOUT_FILENO);
+    const bool dim = wants_color(STDOUT_FILENO);
     say(fmt::format("  {}{}{}{}", dim ? "\033[2m" : "", one_line(r.prompt), dim ? "\033[0m" : "",
                     one_line(r.text)));
   }

@@ -1,0 +1,42 @@
+#include "ingot/cli/about.h"
+
+#include <fmt/format.h>
+
+#include "ingot/cli/verbs.h"
+#include "ingot/runtime/compute_backend.h"
+#include "ingot/runtime/version.h"
+
+namespace ingot::cli {
+namespace {
+
+#ifdef __clang__
+constexpr const char* kCompiler = "clang++ " __clang_version__;
+#else
+constexpr const char* kCompiler = "g++ " __VERSION__;
+#endif
+
+std::string version_text(const std::string& commit) {
+  std::string here, others;
+  for (const ComputeBackendChoice& backend : compute_backends()) {
+    std::string& list = backend.available ? here : others;
+    list += (list.empty() ? "" : ", ") + backend.name;
+  }
+  std::string text = fmt::format("ingot {}\n", version());
+  if (!commit.empty()) text += fmt::format("commit    {}\n", commit);
+  text += fmt::format("backends  {} (in use: {})\n", here, compute_backend());
+  if (!others.empty()) text += fmt::format("not here  {} (ingot devices says why)\n", others);
+  return text + fmt::format("compiler  {}", kCompiler);
+}
+
+}  // namespace
+
+Program ingot_program(const std::string& commit) {
+  return {
+      .name = "ingot",
+      .description =
+          "Ingot trains, runs and serves models natively, on CPUs and NVIDIA GPUs. Start with: ingot demo",
+      .version = [commit] { return version_text(commit); },
+      .add_commands = add_all_verbs};
+}
+
+}  // namespace ingot::cli
