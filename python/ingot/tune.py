@@ -21,7 +21,7 @@ class Trial:
     def __init__(self, study, trial):
         self._study, self._trial = study, trial
         self.number = trial.number
-        self.params = study._typed(study._tuner.params(trial))
+        self.params = study._tuner.params(trial)
         self._pruned = False
 
     def suggest_float(self, name, low=None, high=None, **options):
@@ -49,17 +49,8 @@ class Trial:
 class Study:
     """A search. ``ask`` and ``tell``, or :meth:`optimize`."""
 
-    def __init__(self, tuner, space):
+    def __init__(self, tuner):
         self._tuner = tuner
-        self._choices = {
-            name: {json.dumps(choice).strip('"'): choice for choice in parameter["choices"]}
-            for name, parameter in space.items()
-            if isinstance(parameter, dict) and "choices" in parameter
-        }
-
-    def _typed(self, params):
-        """Choices as they were given, not as text."""
-        return {name: self._choices.get(name, {}).get(value, value) for name, value in params.items()}
 
     def ask(self):
         """The next trial; None where all have begun."""
@@ -103,7 +94,7 @@ class Study:
     @property
     def trials(self):
         """All trials of all workers: dicts with number, state, params, value, intermediate_values, note."""
-        return [{**trial, "params": self._typed(trial["params"])} for trial in self._tuner.trials()]
+        return self._tuner.trials()
 
     @property
     def best_trial(self):
@@ -111,7 +102,7 @@ class Study:
         best = self._tuner.best_trial()
         if best is None:
             raise ValueError("no trial is complete yet")
-        return {**best, "params": self._typed(best["params"])}
+        return best
 
     @property
     def best_params(self):
@@ -131,4 +122,4 @@ def create_study(space, *, direction="minimize", n_trials=100, storage="", sampl
     ``pruner``: none, median or asha. ``name``: what is tried; a study about something else is refused.
     """
     tuner = _core._make_tuner(json.dumps(space), direction, sampler, pruner, seed, n_trials, str(storage), name)
-    return Study(tuner, space)
+    return Study(tuner)

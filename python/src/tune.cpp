@@ -29,22 +29,8 @@ std::unique_ptr<Tuner> make_tuner(const std::string& space_yaml, const std::stri
   return std::make_unique<Tuner>(std::move(options));
 }
 
-nb::dict values_of(const SearchSpace& space, const Trial& trial) {
-  nb::dict result;
-  for (std::size_t i = 0; i < space.size(); ++i) {
-    const Parameter& parameter = space.parameters[i];
-    const double value = trial.values[i];
-    if (std::isnan(value)) continue;
-    const char* name = parameter.name.c_str();
-    if (parameter.kind == ParameterKind::real) {
-      result[name] = value;
-    } else if (parameter.kind == ParameterKind::integer) {
-      result[name] = static_cast<std::int64_t>(value);
-    } else {
-      result[name] = parameter.choices[static_cast<std::size_t>(value)];
-    }
-  }
-  return result;
+nb::object values_of(const SearchSpace& space, const Trial& trial) {
+  return nb::module_::import_("json").attr("loads")(space.to_json(trial.values));
 }
 
 nb::dict as_dict(const SearchSpace& space, const Trial& trial) {

@@ -53,6 +53,20 @@ nested: {deep: {x: -3}}
   EXPECT_NO_THROW(config.finish());
 }
 
+TEST(Config, FreeValuesKeepTheirTypesAndQuotedTextItsQuotesWhereItNeedsThem) {
+  const Config config = Config::parse(
+      R"(c: [None, "null", null, true, "true", 1, 1.0, 0x10, 1e-3, "16", x y, "it's", ~tilde, ~, yes, [2, a]])");
+  std::string all;
+  for (const FreeValue& value : config.root().require_free("c"))
+    all += value.text + " -> " + value.json + "\n";
+  EXPECT_EQ(
+      all,
+      "None -> \"None\"\n\"null\" -> \"null\"\nnull -> null\ntrue -> true\n\"true\" -> \"true\"\n1 -> 1\n"
+      "1.0 -> 1.0\n0x10 -> 16\n1e-3 -> 0.001\n\"16\" -> \"16\"\nx y -> \"x y\"\nit's -> \"it's\"\n"
+      "~tilde -> \"~tilde\"\nnull -> null\nyes -> \"yes\"\n[2,\"a\"] -> [2,\"a\"]\n");
+  EXPECT_THROW(config.root().require_free("d"), InvalidConfig);
+}
+
 TEST(Config, WrongTypesNameKeyFileLineAndWhatWasExpected) {
   const Config config = Config::parse("a: 1\nb: hello\nc: [1, x]\nd: {e: 1}\nf: 1.5\ng: 300\n", "t.yaml");
   const ConfigReader root = config.root();

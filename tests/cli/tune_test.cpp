@@ -49,6 +49,23 @@ TEST_F(TuneCommand, RunsAProgramPerTrialAndGoesOnWhereItStopped) {
   EXPECT_NE(more.output.find("Best of 8 trials"), std::string::npos) << more.output;
 }
 
+TEST_F(TuneCommand, WhatIsTriedRunsInTheStudysDirectoryAndGetsChoicesWithTheirTypes) {
+  write("trial.sh", "echo \"$INGOT_PARAMS\" >> params; echo '{\"value\": 1}'\n");
+  const std::string study = write("typed.yaml",
+                                  "command: sh trial.sh\nspace: {c: {choices: [16, null, yes, \"true\"]}}\n"
+                                  "sampler: {type: grid}\n");
+  const Outcome outcome = run_ingot({"tune", study, "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors << outcome.output;
+  std::vector<std::string> lines;
+  std::istringstream params(read_file(directory_ + "/params"));
+  for (std::string line; std::getline(params, line);) lines.push_back(line);
+  std::ranges::sort(lines);
+  EXPECT_EQ(lines,
+            (std::vector<std::string>{R"({"c":"true"})", R"({"c":"yes"})", R"({"c":16})", R"({"c":null})"}));
+  const auto best = nlohmann::json::parse(outcome.output)["best"];
+  EXPECT_EQ(best["command"], "cd " + directory_ + " && sh trial.sh");
+}
+
 TEST_F(TuneCommand, TellsTheResultThoughTheReportCannotBeWritten) {
   const std::string study = write("s.yaml", kCommandStudy);
   fs::create_directories(directory_ + "/s-trials/report.html");
@@ -398,14 +415,14 @@ TEST_F(TuneCommand, JsonTellsWhyTrialsFailedAndHowToFitTheBest) {
   EXPECT_EQ(commonest["reason"], "the command ended with exit code 2: no such file");
   EXPECT_EQ(commonest["trials"].size(), 2U);
   EXPECT_EQ(read_file(commonest["log"].get<std::string>()), "begun\nno such file\n");
-  EXPECT_EQ(json["best"]["command"], "");  // a command has none that fits it for longer
+  EXPECT_FALSE(json["best"].contains("longer_command"));  // only a training run can go on for longer
 }
 
 TEST_F(TuneCommand, TunesAForecastAndSaysHowToFitTheBest) {
   std::string csv = "ds,sales\n";
   for (int i = 0; i < 200; ++i) csv += std::to_string(i) + "," + std::to_string(i * 37 % 11) + "\n";
   const std::string data = write("days.csv", csv);
-  write("base.yaml", "data: " + data + "\nmodel: nlinear\nhorizon: 7\nlookback: 14\nepochs: 2\n");
+  write("base.yaml", "data: days.csv\nmodel: nlinear\nhorizon: 7\nlookback: 14\nepochs: 2\n");
   const std::string study =
       write("n.yaml", "forecast: base.yaml\nspace: {batch_size: {type: int, low: 8, high: 32}}\ntrials: 2\n");
   const Outcome outcome = run_ingot({"tune", study, "--set", "set=[epochs=1]"});
@@ -429,13 +446,10 @@ TEST_F(TuneCommand, TunesATrainingRunWithPruning) {
   std::ofstream text(directory_ + "/text.txt");
   for (int i = 0; i < 300; ++i) text << "Line " << i << " comes before line " << i + 1 << ".\n";
   text.close();
-  write(
-      "base.yaml",
-      "from_scratch: true\narchitecture: {hidden_size: 24, num_hidden_layers: 1, num_attention_heads: 2}\n"
-      "vocab_size: 280\ndatasets: [{path: " +
-          directory_ +
-          "/text.txt}]\n"
-          "sequence_len: 16\nper_device_train_batch_size: 2\nmax_steps: 6\neval_steps: 2\neval_batches: 2\n");
+  write("base.yaml",
+        "from_scratch: true\narchitecture: {hidden_size: 24, num_hidden_layers: 1, num_attention_heads: 2}\n"
+        "vocab_size: 280\ndatasets: [{path: text.txt}]\n"
+        "sequence_len: 16\nper_device_train_batch_size: 2\nmax_steps: 6\neval_steps: 2\neval_batches: 2\n");
   const std::string study =
       write("t.yaml",
             "train: base.yaml\nspace:\n  learning_rate: {low: 1e-4, high: 1e-1, log: true}\n"
@@ -446,14 +460,17 @@ TEST_F(TuneCommand, TunesATrainingRunWithPruning) {
   EXPECT_NE(outcome.output.find("\"failed\": 0"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("\"architecture.num_hidden_layers\""), std::string::npos) << outcome.output;
   const Outcome again = run_ingot({"tune", study});
-  const std::size_t at = again.output.find("ingot train ");
-  ASSERT_NE(at, std::string::npos) << again.output;
-  std::istringstream advice(again.output.substr(at + 6));
-  std::vector<std::string> words{std::istream_iterator<std::string>(advice), {}};
-  EXPECT_EQ(words.back(), "max_steps=18");
-  std::ranges::replace(words, "output_dir=output", "output_dir=" + directory_ + "/output");
-  const Outcome longer = run_ingot(words);
-  EXPECT_EQ(longer.exit_code, 0) << longer.errors;
+  const std::string train = "cd " + directory_ + " && ingot train ";
+  const std::size_t exact = again.output.find("Train it again:\n  " + train);
+  const std::size_t longer = again.output.find("Or three times as long:\n  " + train);
+  ASSERT_NE(exact, std::string::npos) << again.output;
+  ASSERT_NE(longer, std::string::npos) << again.output;
+  EXPECT_TRUE(again.output.ends_with("--set output_dir=output --set max_steps=18\n")) << again.output;
+  const std::string first = again.output.substr(exact, longer - exact);
+  EXPECT_TRUE(first.ends_with("config.yaml --set output_dir=output\n")) << first;
+  const std::string command = first.substr(first.find("ingot train ") + 6);
+  EXPECT_EQ(std::system(("cd " + directory_ + " && " + INGOT_BINARY + " " + command).c_str()), 0);
+  EXPECT_TRUE(fs::exists(directory_ + "/output/model/model.safetensors"));
   const Outcome typo = run_ingot({"tune", study, "--set", "set=[lerning_rate_x=1]"});
   EXPECT_EQ(typo.exit_code, 2);
 }

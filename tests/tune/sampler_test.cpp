@@ -163,6 +163,29 @@ TEST(Samplers, TpeFindsWhatRandomSearchDoesNot) {
   EXPECT_GE(wins, 16);
 }
 
+TEST(SearchSpace, ChoicesKeepTheirTypesInJsonInYamlAndInAProgramsArguments) {
+  const SearchSpace space =
+      parse_space(R"({c: {choices: [16, "16", null, "null", true, 0.5, "a: b", [1, 2]]}})");
+  const std::vector<std::string> json{"16",   R"("16")", "null",      R"("null")",
+                                      "true", "0.5",     R"("a: b")", "[1,2]"};
+  const std::vector<std::string> words{"16", "16", "null", "null", "true", "0.5", "a: b", "[1,2]"};
+  const std::vector<std::string> yaml{"16",   R"("16")", "null",      R"("null")",
+                                      "true", "0.5",     R"("a: b")", "[1,2]"};
+  for (std::size_t c = 0; c < json.size(); ++c) {
+    const Values values{static_cast<double>(c)};
+    EXPECT_EQ(space.to_json(values), R"({"c":)" + json[c] + "}");
+    EXPECT_EQ(space.from_json(space.to_json(values)), values) << json[c];
+    EXPECT_EQ(space.word(0, values[0]), words[c]);
+    EXPECT_EQ(space.yaml(0, values[0]), yaml[c]);
+  }
+}
+
+TEST(SearchSpace, ValuesThatAStudyStoredAsTextAreStillItsChoices) {
+  const SearchSpace space = parse_space("{c: {choices: [16, 32]}}");
+  EXPECT_EQ(space.from_json(R"({"c": "32"})"), Values{1});
+  EXPECT_TRUE(std::isnan(space.from_json(R"({"c": "64"})")[0]));
+}
+
 // The best values lie beside those that make trials fail, as the largest batch that a card holds does.
 TEST(Samplers, TpeDoesNotGoOnWhereTrialsFail) {
   const SearchSpace space = parse_space("{x: {low: -3, high: 3}, kind: {choices: [a, b]}}");

@@ -8,12 +8,14 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "ingot/base/config_tree.h"
 #include "ingot/base/config_values.h"
 #include "ingot/base/env.h"
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
+#include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
 
 namespace ingot {
@@ -163,6 +165,74 @@ INGOT_CONFIG_TYPE(std::vector<std::int64_t>)
 INGOT_CONFIG_TYPE(std::vector<double>)
 INGOT_CONFIG_TYPE(std::vector<std::string>)
 #undef INGOT_CONFIG_TYPE
+
+namespace {
+
+/// A bare scalar by the core schema of YAML 1.2. Infinity and NaN, which JSON lacks, stay text.
+nlohmann::ordered_json core_value(const std::string& text) {
+  if (text == "true" || text == "True" || text == "TRUE") return true;
+  if (text == "false" || text == "False" || text == "FALSE") return false;
+  std::int64_t whole = 0;
+  for (const auto& [prefix, base] : {std::pair("0x", 16), {"0o", 8}}) {
+    if (!text.starts_with(prefix)) continue;
+    const auto [end, failure] = std::from_chars(text.data() + 2, text.data() + text.size(), whole, base);
+    if (failure == std::errc() && end == text.data() + text.size()) return whole;
+  }
+  double number = 0;
+  if (parse_number(text, whole)) return whole;
+  const bool is_number = text.find_first_not_of("+-.0123456789eE") == std::string::npos;
+  if (is_number && parse_number(text, number) && std::isfinite(number)) return number;
+  return text;
+}
+
+nlohmann::ordered_json free_value(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::null:
+      return nullptr;
+    case Node::Kind::scalar:
+      return node.quoted ? nlohmann::ordered_json(node.text) : core_value(node.text);
+    case Node::Kind::list: {
+      auto list = nlohmann::ordered_json::array();
+      for (const auto& item : node.items) list.push_back(free_value(*item.second));
+      return list;
+    }
+    case Node::Kind::map: {
+      auto object = nlohmann::ordered_json::object();
+      for (const auto& [key, item] : node.items) object[key] = free_value(*item);
+      return object;
+    }
+  }
+  return nullptr;
+}
+
+/// Whether a scalar means the same with and without quotes, or had none.
+bool is_plain(const Node& node) {
+  if (node.kind != Node::Kind::scalar) return false;
+  const bool null = node.text.empty() || node.text == "~" || node.text == "null";
+  return !node.quoted || (!null && core_value(node.text).is_string());
+}
+
+}  // namespace
+
+std::vector<FreeValue> ConfigReader::require_free(std::string_view key) const {
+  const Node* node = find(key);
+  if (node == nullptr) fail(key, "is required but not given");
+  std::vector<FreeValue> values;
+  const auto add = [&values](const Node& item) {
+    const std::string json = dump_json(free_value(item));
+    values.push_back({is_plain(item) ? item.text : json, json});
+  };
+  if (node->kind == Node::Kind::list) {
+    for (const auto& item : node->items) add(*item.second);
+  } else {
+    add(*node);
+  }
+  std::vector<std::string> items;
+  items.reserve(values.size());
+  for (const FreeValue& value : values) items.push_back(value.json);
+  document_->record(path_of(key), fmt::format("[{}]", fmt::join(items, ", ")));
+  return values;
+}
 
 std::string ConfigReader::choice(std::string_view key, std::string_view fallback,
                                  const std::vector<std::string>& allowed) const {

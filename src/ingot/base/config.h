@@ -22,6 +22,13 @@ constexpr Bounds between(double min, double max) { return {.min = min, .max = ma
 /// [0, 1): a dropout rate, a beta.
 constexpr Bounds fraction() { return {.min = 0, .max = 1, .below_max = true}; }
 
+/// A value whose type is free: as a person wrote it, and as JSON. Types are those of YAML's core schema; what
+/// is quoted is text, and keeps its quotes in `text` where it would be something else without ("null", "16").
+struct FreeValue {
+  std::string text;
+  std::string json;
+};
+
 namespace config_detail {
 struct Document;
 struct Node;
@@ -49,6 +56,9 @@ class ConfigReader {
   /// The value; absent or null is an error.
   template <class T>
   T require(std::string_view key, Bounds bounds = {}) const;
+  /// The items of a list that keep their types, null among them; one bare value counts as a list of one.
+  /// Absent, it is an error.
+  std::vector<FreeValue> require_free(std::string_view key) const;
   /// A word out of a list; anything else is an error that suggests the nearest.
   std::string choice(std::string_view key, std::string_view fallback,
                      const std::vector<std::string>& allowed) const;

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "ingot/base/config.h"
@@ -110,9 +109,7 @@ class TrialTable {
   static void say(std::string line) {
     std::ranges::replace_if(
         line, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
-    winsize size{};
-    if (is_terminal(1) && ::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col > 20)
-      line = fit_width(line, size.ws_col);
+    if (is_terminal(STDOUT_FILENO)) line = fit_width(line, std::max(20, terminal_columns(STDOUT_FILENO)));
     const ProgressPause pause;
     fmt::print("{}\n", line);
     std::fflush(stdout);
@@ -125,8 +122,8 @@ class TrialTable {
   std::unique_ptr<ProgressBar> bar_;
 };
 
-std::vector<std::string> own_command_line(const TuneOptions& o) {
-  std::vector<std::string> words{"ingot", "tune", o.study};
+std::vector<std::string> own_command_line(const TuneOptions& o, const std::string& study) {
+  std::vector<std::string> words{"ingot", "tune", study};
   for (const std::string& assignment : o.set) words.insert(words.end(), {"--set", assignment});
   return words;
 }
@@ -134,7 +131,7 @@ std::vector<std::string> own_command_line(const TuneOptions& o) {
 // What goes on with a study that was told to stop, for the user's shell; empty where it was not.
 std::string command_to_go_on(const TuneOptions& o) {
   if (told_to_stop == 0) return "";
-  std::vector<std::string> words = own_command_line(o);
+  std::vector<std::string> words = own_command_line(o, o.study);
   if (o.workers > 0) words.insert(words.end(), {"--workers", std::to_string(o.workers)});
   for (std::string& word : words) word = shell_word(word);
   return fmt::format("{}", fmt::join(words, " "));
@@ -145,7 +142,8 @@ void run_workers(const TuneOptions& o, const tune::StudyConfig& config, const La
   const std::string logs = launch.size > 1 ? fmt::format("{}/worker-{}", config.output_dir, launch.rank)
                                            : config.output_dir + "/worker";
   const std::int64_t usual = launch.size > 1 ? 1 : config.workers;  // the launcher has given the number
-  WorkerPool workers(own_command_line(o), o.workers > 0 ? o.workers : usual, logs);
+  const std::string study = std::filesystem::absolute(o.study).string();
+  WorkerPool workers(own_command_line(o, study), o.workers > 0 ? o.workers : usual, logs);
   while (told_to_stop == 0 && !workers.done()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     if (told_to_stop == 0) workers.tend(table.update());  // a signal from the terminal reaches workers, too
@@ -212,6 +210,23 @@ int work_until_told(const tune::StudyConfig& config, tune::Objective& objective)
   return 0;
 }
 
+/// Where what is tried finds its relative paths, while it lives.
+class InDirectory {
+ public:
+  explicit InDirectory(const std::string& directory) : before_(std::filesystem::current_path()) {
+    std::filesystem::current_path(directory);
+  }
+  ~InDirectory() {
+    std::error_code code;
+    std::filesystem::current_path(before_, code);
+  }
+  InDirectory(const InDirectory&) = delete;
+  InDirectory& operator=(const InDirectory&) = delete;
+
+ private:
+  std::filesystem::path before_;
+};
+
 int run(const TuneOptions& o) {
   INGOT_CHECK(o.workers >= 0,
               InvalidConfig("--workers", fmt::format("must be at least 0, got {}", o.workers)));
@@ -222,8 +237,14 @@ int run(const TuneOptions& o) {
   for (const std::string& assignment : o.set) file.set(assignment);
   const tune::StudyConfig config = tune::read_study_config(file, o.study);
   const auto objective = make_objective(config);
-  if (!is_worker) check_space(*objective, config.tuner.space);
-  if (is_worker) return work_until_told(config, *objective);
+  if (is_worker) {
+    const InDirectory there(config.directory);
+    return work_until_told(config, *objective);
+  }
+  {
+    const InDirectory there(config.directory);
+    check_space(*objective, config.tuner.space);
+  }
   const std::filesystem::path directory = std::filesystem::path(config.tuner.study).parent_path();
   if (!directory.empty()) make_directories(directory.string());
   Tuner tuner(config.tuner);
@@ -237,7 +258,7 @@ void add_tune(Command& root) {
   auto o = std::make_shared<TuneOptions>();
   Command verb = root.verb("tune", "Look for the best settings of a training run, a forecast or any program");
   verb.option("study", o->study, "Study file (YAML); docs/tuning.md lists every key").required();
-  verb.option("--set", o->set, "Change a key: --set trials=200 (may be repeated)");
+  verb.option("--set", o->set, "Change a key: --set trials=200 (may be repeated)").placeholder("KEY=VALUE");
   verb.option("--workers", o->workers,
               "Processes that run trials side by side; 0: as the study says, under mpirun 1");
   verb.flag("--json", o->json, "No table and no bar; print the result as JSON");

@@ -23,7 +23,7 @@ namespace {
 using tune::TrialRun;
 
 std::string assignment(const tune::SearchSpace& space, std::size_t i, double value) {
-  return space.parameters[i].name + "=" + space.text(i, value);
+  return space.parameters[i].name + "=" + space.yaml(i, value);
 }
 
 // What the study sets and what it tries, over its configuration. Messages name where the study has it.
@@ -167,16 +167,18 @@ class ForecastObjective : public tune::Objective {
 
 }  // namespace
 
+std::string training_command(const std::string& directory) {
+  return fmt::format("ingot train {} --set output_dir=output", shell_word(directory + "/config.yaml"));
+}
+
 std::string longer_training_command(const std::string& directory) {
   constexpr std::int64_t kTimes = 3;
-  const std::string path = directory + "/config.yaml";
-  const ConfigReader config = Config::load(path).root();
+  const ConfigReader config = Config::load(directory + "/config.yaml").root();
   const std::int64_t steps = config.get("max_steps", std::int64_t{-1});
   const double seconds = config.get("max_seconds", 0.0);
-  std::string command =
-      fmt::format("ingot train {} --set output_dir=output --set {}", shell_word(path),
-                  steps > 0 ? fmt::format("max_steps={}", kTimes * steps)
-                            : fmt::format("num_epochs={}", kTimes * config.get("num_epochs", 1.0)));
+  std::string command = training_command(directory) + " --set " +
+                        (steps > 0 ? fmt::format("max_steps={}", kTimes * steps)
+                                   : fmt::format("num_epochs={}", kTimes * config.get("num_epochs", 1.0)));
   if (seconds > 0) command += fmt::format(" --set max_seconds={}", kTimes * seconds);
   return command;
 }
@@ -186,9 +188,10 @@ std::string forecast_command(const tune::StudyConfig& config, const tune::Values
   for (std::size_t i = 0; i < best.size(); ++i) {
     if (!std::isnan(best[i])) settings.push_back(assignment(config.tuner.space, i, best[i]));
   }
-  const forecast::FitConfig fit = forecast_config(config, best);
-  std::string command =
-      fmt::format("ingot forecast fit {} --config {}", shell_word(fit.data), shell_word(config.objective));
+  const std::filesystem::path data =
+      std::filesystem::path(config.directory) / forecast_config(config, best).data;
+  std::string command = fmt::format("ingot forecast fit {} --config {}", shell_word(data.string()),
+                                    shell_word(config.objective));
   for (const std::string& setting : settings) command += " --set " + shell_word(setting);
   return command;
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ingot/base/json.h"
+#include "ingot/base/shell.h"
 #include "ingot/cli/tune_objectives.h"
 #include "ingot/tune/failures.h"
 #include "ingot/tune/importance.h"
@@ -28,15 +29,27 @@ std::string best_directory(const StudyConfig& config, const Trial& best) {
   return config.keep != "none" && std::filesystem::exists(directory) ? directory : "";
 }
 
-struct NextCommand {
-  std::string purpose, command;  // empty: there is none
+struct NextCommands {
+  std::string purpose, command;  // of the best trial's settings; empty: there is none
+  std::string longer;            // another suggestion
 };
 
-NextCommand next_command(const StudyConfig& config, const Trial& best) {
-  const std::string directory = config.trial_directory(best.number);
-  if (config.kind == "train" && std::filesystem::exists(directory + "/config.yaml"))
-    return {"Train it again, for longer", longer_training_command(directory)};
-  if (config.kind == "forecast") return {"Fit it", forecast_command(config, best.values)};
+// Relative paths of what is tried start at the study's directory.
+std::string from_here(const StudyConfig& config, const std::string& command) {
+  std::error_code code;
+  const bool there = std::filesystem::equivalent(std::filesystem::current_path(), config.directory, code);
+  return there ? command : fmt::format("cd {} && {}", shell_word(config.directory), command);
+}
+
+NextCommands next_commands(const StudyConfig& config, const Trial& best) {
+  const std::string directory = std::filesystem::absolute(config.trial_directory(best.number)).string();
+  if (config.kind == "train" && std::filesystem::exists(directory + "/config.yaml")) {
+    return {"Train it again", from_here(config, training_command(directory)),
+            from_here(config, longer_training_command(directory))};
+  }
+  if (config.kind == "forecast") return {"Fit it", forecast_command(config, best.values), ""};
+  if (config.kind == "command")
+    return {"Run it again", from_here(config, tune::command_line(config, best.values)), ""};
   return {};
 }
 
@@ -93,8 +106,9 @@ void print_tune_result(const StudyConfig& config, Tuner& tuner, const std::strin
   if (!go_on.empty()) {
     fmt::print("\nGo on with:\n  {}\n", go_on);
   } else if (best != nullptr) {
-    const NextCommand next = next_command(config, *best);
+    const NextCommands next = next_commands(config, *best);
     if (!next.command.empty()) fmt::print("\n{}:\n  {}\n", next.purpose, next.command);
+    if (!next.longer.empty()) fmt::print("Or three times as long:\n  {}\n", next.longer);
   }
 }
 
@@ -107,11 +121,13 @@ void print_tune_json(const StudyConfig& config, Tuner& tuner, const std::string&
         std::ranges::count(trials, state, [](const Trial& trial) { return trial.state; });
   }
   if (const Trial* best = tune::best_of(trials, tuner.direction())) {
+    const NextCommands next = next_commands(config, *best);
     json["best"] = {{"trial", best->number},
                     {"value", best->value},
                     {"parameters", parse_json<Json>(tuner.space().to_json(best->values), "the best values")},
                     {"directory", best_directory(config, *best)},
-                    {"command", next_command(config, *best).command}};
+                    {"command", next.command}};
+    if (!next.longer.empty()) json["best"]["longer_command"] = next.longer;
   }
   json["failures"] = to_json(tune::failures_of(trials, config));
   const std::vector<double> shares = tune::parameter_importance(tuner.space(), trials, tuner.direction());

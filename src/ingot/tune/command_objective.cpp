@@ -61,7 +61,7 @@ std::string fill_in(const std::string& command, const SearchSpace& space, const 
         InvalidConfig("command", fmt::format("'{{{}}}' names no parameter of the space{}; write {{{{ for a "
                                              "brace",
                                              name, did_you_mean(name, names))));
-    result += std::isnan(values[i]) ? "''" : shell_quoted(space.text(i, values[i]));
+    result += std::isnan(values[i]) ? "''" : shell_quoted(space.word(i, values[i]));
     at = end;
   }
   return result;
@@ -234,6 +234,10 @@ class CommandObjective : public Objective {
 };
 
 }  // namespace
+
+std::string command_line(const StudyConfig& config, const Values& values) {
+  return fill_in(config.objective, config.tuner.space, values);
+}
 
 std::unique_ptr<Objective> make_command_objective(const StudyConfig& config) {
   return std::make_unique<CommandObjective>(config);

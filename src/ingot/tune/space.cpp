@@ -52,6 +52,23 @@ void validate_number(const Parameter& p) {
   }
 }
 
+/// A choice with its type.
+OrderedJson choice_json(const Parameter& p, std::size_t choice) {
+  if (p.choices_json.empty()) return p.choices[choice];
+  return parse_json_or_discard<OrderedJson>(p.choices_json[choice]);
+}
+
+/// The index of the choice with this value, or written so: studies were once stored without types.
+double find_choice(const Parameter& p, const OrderedJson& value) {
+  const std::string json = dump_json(value);
+  for (std::size_t c = 0; c < p.choices.size(); ++c) {
+    if (dump_json(choice_json(p, c)) == json) return static_cast<double>(c);
+  }
+  const auto found =
+      value.is_string() ? std::ranges::find(p.choices, value.get<std::string>()) : p.choices.end();
+  return found == p.choices.end() ? kAbsent : static_cast<double>(found - p.choices.begin());
+}
+
 }  // namespace
 
 double Parameter::last() const {
@@ -121,15 +138,22 @@ std::string SearchSpace::text(std::size_t i, double value) const {
   return fmt::format("{}", value);
 }
 
-double SearchSpace::parse(std::size_t i, const std::string& text) const {
+std::string SearchSpace::word(std::size_t i, double value) const {
   const Parameter& p = parameters[i];
-  if (p.kind == ParameterKind::categorical) {
-    const auto found = std::ranges::find(p.choices, text);
-    return found == p.choices.end() ? kAbsent : static_cast<double>(found - p.choices.begin());
-  }
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  return text.empty() || *end != '\0' || nearest_allowed(i, value) != value ? kAbsent : value;
+  if (p.kind != ParameterKind::categorical) return text(i, value);
+  const OrderedJson choice = choice_json(p, static_cast<std::size_t>(value));
+  return choice.is_string() ? choice.get<std::string>() : text(i, value);
+}
+
+std::string SearchSpace::yaml(std::size_t i, double value) const {
+  const Parameter& p = parameters[i];
+  if (p.kind != ParameterKind::categorical) return text(i, value);
+  const OrderedJson choice = choice_json(p, static_cast<std::size_t>(value));
+  const std::string label = text(i, value);
+  // A text that other words surround in YAML, as "a: b", needs quotes, which JSON's are.
+  const bool bare = choice.is_string() && choice == label;
+  return bare && label.find_first_of("#:,[]{}&*!|>'\"%@`?\\\n\t") != std::string::npos ? dump_json(choice)
+                                                                                       : label;
 }
 
 std::string SearchSpace::to_json(const Values& values) const {
@@ -138,7 +162,7 @@ std::string SearchSpace::to_json(const Values& values) const {
     if (std::isnan(values[i])) continue;
     const Parameter& p = parameters[i];
     if (p.kind == ParameterKind::categorical) {
-      object[p.name] = text(i, values[i]);
+      object[p.name] = choice_json(p, static_cast<std::size_t>(values[i]));
     } else if (p.kind == ParameterKind::integer) {
       object[p.name] = static_cast<std::int64_t>(values[i]);
     } else {
@@ -155,8 +179,8 @@ Values SearchSpace::from_json(const std::string& json) const {
   for (std::size_t i = 0; i < size(); ++i) {
     const auto found = object.find(parameters[i].name);
     if (found == object.end()) continue;
-    if (found->is_string()) {
-      values[i] = parse(i, found->get<std::string>());
+    if (parameters[i].kind == ParameterKind::categorical) {
+      values[i] = find_choice(parameters[i], *found);
     } else if (found->is_number()) {
       values[i] = found->get<double>();
     }

@@ -22,8 +22,9 @@ struct Parameter {
   double low = 0, high = 1;  ///< both included; of real and integer parameters
   double step = 0;           ///< distance of the values allowed, counted from low; 0: every one (integers: 1)
   bool log = false;          ///< chosen on a logarithmic scale
-  std::vector<std::string> choices;  ///< as they are written in YAML
-  std::int64_t points = 0;           ///< values that a grid takes of a real parameter without a step
+  std::vector<std::string> choices;            ///< as people tell them apart: null, "null" (in quotes), 16
+  std::vector<std::string> choices_json = {};  ///< the same with their types, as JSON; empty: all are text
+  std::int64_t points = 0;  ///< values that a grid takes of a real parameter without a step
 
   // A conditional parameter exists only where another one has one of these choices.
   int parent = -1;  ///< index in the space of an earlier categorical; -1: always there
@@ -59,11 +60,13 @@ struct SearchSpace {
   /// Whether `values` could have come from this space.
   bool contains(const Values& values) const;
 
-  /// A value as people and YAML write it: "0.001", "4", "relu". Reals come back bit for bit.
+  /// A value as people write it: "0.001", "4", "relu". Reals come back bit for bit.
   std::string text(std::size_t i, double value) const;
-  /// The reverse; NaN for what the parameter cannot be.
-  double parse(std::size_t i, const std::string& text) const;
-  /// {"name": value, ...} of the parameters that exist, as JSON.
+  /// The same for a program's argument: a choice that is text without quotes.
+  std::string word(std::size_t i, double value) const;
+  /// The same as YAML that reads back as this value and type.
+  std::string yaml(std::size_t i, double value) const;
+  /// {"name": value, ...} of the parameters that exist, as JSON; choices keep their types.
   std::string to_json(const Values& values) const;
   Values from_json(const std::string& json) const;
 

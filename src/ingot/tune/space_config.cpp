@@ -31,7 +31,8 @@ void read_condition(const ConfigReader& section, const SearchSpace& above, Param
                                     did_you_mean(names[0], known)));
   }
   const std::vector<std::string>& choices = above.parameters[static_cast<std::size_t>(p.parent)].choices;
-  for (const std::string& choice : when.require<std::vector<std::string>>(names[0])) {
+  for (const FreeValue& value : when.require_free(names[0])) {
+    const std::string& choice = value.text;
     const auto found = std::ranges::find(choices, choice);
     if (found == choices.end()) {
       when.fail(names[0], fmt::format("'{}' is not one of its choices {}{}", choice, fmt::join(choices, ", "),
@@ -61,7 +62,10 @@ Parameter read_parameter(const ConfigReader& section, const std::string& name, c
   refuse_unknown_keys(section, type);
   if (type == "choice") {
     p.kind = ParameterKind::categorical;
-    p.choices = section.require<std::vector<std::string>>("choices");
+    for (const FreeValue& value : section.require_free("choices")) {
+      p.choices.push_back(value.text);
+      p.choices_json.push_back(value.json);
+    }
   } else {
     p.kind = type == "int" ? ParameterKind::integer : ParameterKind::real;
     p.low = section.require<double>("low");

@@ -57,7 +57,7 @@ void read_objective(const ConfigReader& root, const fs::path& base, StudyConfig&
   c.objective = root.require<std::string>(given);
   std::string content;
   if (given != "command") {
-    c.objective = (base / c.objective).lexically_normal().string();
+    c.objective = fs::absolute(base / c.objective).lexically_normal().string();
     content = " sha256:" + sha256_hex(read_file(c.objective)).substr(0, 16);
   }
   c.set = root.get("set", c.set);
@@ -94,6 +94,7 @@ StudyConfig read_study_config(Config& config, const std::string& path) {
   const fs::path base = fs::path(path).parent_path();
   StudyConfig c;
   c.name = fs::path(path).stem().string();
+  c.directory = fs::absolute(fs::path(path)).parent_path().lexically_normal().string();
   read_objective(root, base, c);
   c.tuner.direction = root.choice("direction", "minimize", {"minimize", "maximize"}) == "minimize"
                           ? Direction::minimize
