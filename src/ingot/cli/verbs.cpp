@@ -5,6 +5,7 @@ namespace ingot::cli {
 void add_all_verbs(Command& root) {
   add_demo(root);
   add_train(root);
+  add_report(root);
   add_data(root);
   add_tune(root);
   add_generate(root);

@@ -208,7 +208,7 @@
 
   // Points and bars take their colours when the chart is made; paint() follows the theme.
   const colors = (number) => {
-    const color = css(`--s${number % 6}`);
+    const color = css(`--s${number % 12}`);
     return {backgroundColor: color, pointBackgroundColor: color, pointBorderColor: color};
   };
   const buildBars = (spec, canvas) => {
@@ -314,7 +314,7 @@
       if (upperEdge(number)) return;
       const button = make('button', series.dashed ? 'dashed' : '', series.name);
       button.type = 'button';
-      button.style.setProperty('--swatch', `var(--s${colorOf(number) % 6})`);
+      button.style.setProperty('--swatch', `var(--s${colorOf(number) % 12})`);
       button.setAttribute('aria-pressed', 'true');
       button.addEventListener('click', () => {
         const visible = button.getAttribute('aria-pressed') !== 'true';
@@ -372,7 +372,7 @@
   const paint = (chart) => {
     const grid = css('--grid'), soft = css('--soft'), faint = css('--faint');
     for (const dataset of chart.data.datasets) {
-      const color = css(`--s${dataset.$color % 6}`);
+      const color = css(`--s${dataset.$color % 12}`);
       const faintLine = dataset.$raw ? (smoothing > 0 ? 0.28 : 0) : 1;
       Object.assign(dataset, colors(dataset.$color));
       dataset.borderColor = withAlpha(color, faintLine);

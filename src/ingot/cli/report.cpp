@@ -1,0 +1,92 @@
+#include "ingot/base/report.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "ingot/base/error.h"
+#include "ingot/base/json.h"
+#include "ingot/base/progress.h"
+#include "ingot/cli/verbs.h"
+#include "ingot/train/compare_runs.h"
+
+namespace ingot::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ReportOptions {
+  std::vector<std::string> runs;
+  std::string output = "comparison.html";
+  bool json = false;
+};
+
+Json number_or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+void print_json(const ReportOptions& o, const std::vector<FinishedRun>& runs) {
+  Json list = Json::array(), differences = Json::object();
+  for (const FinishedRun& run : runs) {
+    const auto& steps = run.history.steps();
+    list.push_back({{"name", run.name},
+                    {"directory", run.directory},
+                    {"steps", steps.empty() ? 0 : steps.back().step},
+                    {"best_validation_loss", number_or_null(run.best_validation())},
+                    {"last_validation_loss", number_or_null(run.last_validation())}});
+  }
+  for (const auto& row : differing_settings(runs).rows)
+    differences[row[0]] = std::vector<std::string>(row.begin() + 1, row.end());
+  fmt::print("{}\n", dump_json(Json{{"runs", list}, {"differences", differences}, {"report", o.output}}, 2));
+}
+
+// Columns as wide as their widest cell; on a terminal, lines end at its edge.
+void print_table(const ReportTable& table) {
+  std::vector<int> widths;
+  for (const std::string& column : table.columns) widths.push_back(display_width(column));
+  for (const auto& row : table.rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
+  }
+  const auto print_row = [&](const std::vector<std::string>& row) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += row[i] + std::string(static_cast<std::size_t>(widths[i] - display_width(row[i]) + 2), ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    if (is_terminal(STDOUT_FILENO)) line = fit_width(line, terminal_columns(STDOUT_FILENO));
+    fmt::print("{}\n", line);
+  };
+  fmt::print("{}\n", table.title);
+  print_row(table.columns);
+  for (const auto& row : table.rows) print_row(row);
+  fmt::print("\n");
+}
+
+int run(const ReportOptions& o) {
+  const std::vector<FinishedRun> runs = read_runs(o.runs);
+  const Report report = compare_runs(runs);
+  write_report(o.output, report);
+  if (o.json) {
+    print_json(o, runs);
+    return 0;
+  }
+  for (const ReportTable& table : report.tables) print_table(table);
+  fmt::print("{}\n", o.output);
+  return 0;
+}
+
+}  // namespace
+
+void add_report(Command& root) {
+  auto o = std::make_shared<ReportOptions>();
+  Command verb = root.verb(
+      "report", "Lay the curves of several runs over each other, with what differs in their settings");
+  verb.option("run", o->runs, "Output directories of training runs, or of a study's trials").required();
+  verb.option("-o,--output", o->output, "The page to write").placeholder("FILE");
+  verb.flag("--json", o->json, "Print results and differences as JSON");
+  verb.example("ingot report out/run1 out/run2 -o comparison.html", "one page, and two tables here");
+  verb.example("ingot report study-trials/trial-*", "the trials that a study has kept");
+  verb.run([o] { return run(*o); });
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ingot/base/report.h"
+#include "ingot/train/history.h"
+
+namespace ingot {
+
+/// What a run left in its output directory.
+struct FinishedRun {
+  std::string directory, name;  ///< the name tells it from the others: the end of its path
+  RunHistory history;
+  std::vector<std::pair<std::string, std::string>> config;  ///< dotted keys of config.yaml and their values
+
+  /// The validation loss at the end, and the least; of averaged weights where there are any. Nothing without
+  /// validation.
+  std::optional<double> last_validation() const;
+  std::optional<double> best_validation() const;
+};
+
+/// Reads runs from their directories (metrics.jsonl, and config.yaml where it is there). IoError for one that
+/// holds no metrics.
+std::vector<FinishedRun> read_runs(const std::vector<std::string>& directories);
+
+/// One row for each setting in which the runs differ, one column for each run: "–" where it is not set. Where
+/// runs write to is left out.
+ReportTable differing_settings(const std::vector<FinishedRun>& runs);
+
+/// A page with the runs' curves over each other, their results, and in what their settings differ.
+Report compare_runs(const std::vector<FinishedRun>& runs);
+
+}  // namespace ingot
