@@ -1,7 +1,10 @@
 #include "ingot/export/convert.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <filesystem>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -22,12 +25,24 @@ struct ConvertTarget {
   bool directory = false;
 };
 
+/// Endings of formats that are read only, in lower case: nobody means a directory by them.
+constexpr std::array<std::string_view, 13> kReadOnly{".onnx", ".bin",  ".pt",     ".pth", ".ckpt",
+                                                     ".h5",   ".hdf5", ".keras",  ".pb",  ".tflite",
+                                                     ".npy",  ".pkl",  ".msgpack"};
+
 ConvertTarget target_of(const ConvertOptions& o) {
   const std::string ending = std::filesystem::path(o.destination).extension().string();
   const std::string by_name = ending == ".gguf" ? "gguf" : ending == ".npz" ? "npz" : "safetensors";
   const std::string format = o.to.empty() ? by_name : o.to;
   INGOT_CHECK(format == "gguf" || format == "npz" || format == "safetensors",
               InvalidConfig("to", fmt::format("is '{}'; there are safetensors, gguf and npz", format)));
+  std::string lower = ending;
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  INGOT_CHECK(std::ranges::find(kReadOnly, lower) == kReadOnly.end(),
+              InvalidConfig(o.destination,
+                            fmt::format("{} is not a format that can be written; end the name in .gguf, "
+                                        ".npz or .safetensors, or in nothing for a directory",
+                                        ending)));
   const bool directory = format == "safetensors" && ending != ".safetensors";
   INGOT_CHECK(o.to.empty() || directory || o.to == by_name,
               InvalidConfig("to", fmt::format("{} cannot be called {}", o.to, o.destination)));
