@@ -132,7 +132,7 @@ infer::TextOptions generate_options(const infer::Session& session, const nb::dic
     if (found == generation_options().end()) {
       std::vector<std::string> names;
       for (const auto& [known, set] : generation_options()) names.push_back(known);
-      throw InvalidConfig(name, "is no option of generate()" + did_you_mean(name, names));
+      throw InvalidConfig(name, "is not an option of generate()" + did_you_mean(name, names));
     }
     try {
       found->second(options, value);

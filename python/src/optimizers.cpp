@@ -33,7 +33,7 @@ struct PythonOptimizer {
         parameter->value = tensor;
         if (!tensor.requires_grad() || !tensor.is_leaf()) {
           throw InvalidConfig("params",
-                              "parameter " + parameter->name + " is no leaf that requires a gradient");
+                              "parameter " + parameter->name + " is not a leaf that requires a gradient");
         }
         taken.parameters.push_back(parameter.get());
         parameters.push_back(std::move(parameter));

@@ -248,7 +248,7 @@ TEST_F(Files, ADirectoryReplacesAModelAndNothingElse) {
   make_directories(at("empty"));
   write_directory(at("empty"), "new");
   write_file_atomically(at("empty/notes.txt"), "mine");
-  EXPECT_NE(refusal("empty").find("holds 'notes.txt', which is no part of a model"), std::string::npos);
+  EXPECT_NE(refusal("empty").find("holds 'notes.txt', which is not part of a model"), std::string::npos);
   write_directory(at("packed"), "old");
   for (const char* cache : {"packed/q8_0.ingot-packed", "packed/q8_0.ingot-packed.partial-0123abcd"})
     write_file_atomically(at(cache), "tiles of the old weights");

@@ -83,7 +83,7 @@ TEST(Convert, WhatCannotBeIsSaidAndLeavesNothing) {
     EXPECT_NE(refused({directory.at(std::string("x.") + ending)}).find(".gguf, .npz or .safetensors"),
               std::string::npos);
   EXPECT_NE(refused({kModels + "qwen3"}).find("is the source itself"), std::string::npos);
-  EXPECT_NE(refused({directory.at("b"), "--shard-size", "big"}).find("is no size"), std::string::npos);
+  EXPECT_NE(refused({directory.at("b"), "--shard-size", "big"}).find("is not a size"), std::string::npos);
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 

@@ -36,16 +36,16 @@ TEST(ForecastCommand, TellsOfGapsWhereverItReadsATable) {
   rows.erase(cut, rows.find('\n', cut) + 1 - cut);
   write_file_atomically(gaps, rows + "400,\n");
   const std::string missing = "1 rows are missing", end = "1 rows at the end are left out, from line 401 on";
-  for (const std::string verb : {"predict", "evaluate", "plot"}) {
-    std::vector<std::string> words{"forecast", verb, model, gaps};
-    if (verb == "plot") words.insert(words.end(), {"-o", directory.at("page.html")});
+  for (const std::string command : {"predict", "evaluate", "plot"}) {
+    std::vector<std::string> words{"forecast", command, model, gaps};
+    if (command == "plot") words.insert(words.end(), {"-o", directory.at("page.html")});
     const Outcome told = run_ingot(words);
-    EXPECT_NE(told.errors.find(missing), std::string::npos) << verb << told.errors;
-    EXPECT_NE(told.errors.find(end), std::string::npos) << verb << told.errors;
+    EXPECT_NE(told.errors.find(missing), std::string::npos) << command << told.errors;
+    EXPECT_NE(told.errors.find(end), std::string::npos) << command << told.errors;
     words.push_back("--json");
-    const auto json = parse_json<nlohmann::json>(run_ingot(words).output, verb);
-    EXPECT_EQ(json["gaps"]["missing_rows"], 1) << verb;
-    EXPECT_EQ(json["gaps"]["rows_left_out"], 1) << verb;
+    const auto json = parse_json<nlohmann::json>(run_ingot(words).output, command);
+    EXPECT_EQ(json["gaps"]["missing_rows"], 1) << command;
+    EXPECT_EQ(json["gaps"]["rows_left_out"], 1) << command;
   }
 }
 
@@ -58,9 +58,9 @@ TEST(ForecastCommand, DoesNotWriteOverTheTableItReads) {
                 .exit_code,
             0);
   const std::string before = read_file(data);
-  for (const std::string verb : {"predict", "plot"}) {
-    const Outcome refused = run_ingot({"forecast", verb, model, data, "-o", directory.at("./days.csv")});
-    EXPECT_NE(refused.exit_code, 0) << verb;
+  for (const std::string command : {"predict", "plot"}) {
+    const Outcome refused = run_ingot({"forecast", command, model, data, "-o", directory.at("./days.csv")});
+    EXPECT_NE(refused.exit_code, 0) << command;
     EXPECT_NE(refused.errors.find("is the table itself"), std::string::npos) << refused.errors;
   }
   EXPECT_EQ(read_file(data), before);
@@ -81,13 +81,13 @@ TEST(ForecastCommand, RunsOnTheDeviceThatIsNamed) {
   const Outcome fitted = with_device(fit, "cpu");  // the option goes before the file
   ASSERT_EQ(fitted.exit_code, 0) << fitted.errors;
   EXPECT_EQ(parse_json<nlohmann::json>(fitted.output, "fit")["device"], "cpu");
-  for (const std::string verb : {"predict", "evaluate", "plot"}) {
-    std::vector<std::string> words{"forecast", verb, model, data, "--json"};
-    if (verb == "plot") words.insert(words.end(), {"-o", directory.at("page.html")});
+  for (const std::string command : {"predict", "evaluate", "plot"}) {
+    std::vector<std::string> words{"forecast", command, model, data, "--json"};
+    if (command == "plot") words.insert(words.end(), {"-o", directory.at("page.html")});
     const Outcome here = with_device(words, "cpu"), nowhere = with_device(words, "cuda:99");
-    EXPECT_EQ(here.exit_code, 0) << verb << here.errors;
-    EXPECT_NE(nowhere.exit_code, 0) << verb;
-    EXPECT_NE(nowhere.errors.find("cuda:99"), std::string::npos) << verb << nowhere.errors;
+    EXPECT_EQ(here.exit_code, 0) << command << here.errors;
+    EXPECT_NE(nowhere.exit_code, 0) << command;
+    EXPECT_NE(nowhere.errors.find("cuda:99"), std::string::npos) << command << nowhere.errors;
   }
 }
 

@@ -98,10 +98,10 @@ TEST(CommandLine, TeachesWhenNothingOrSomethingUnknownIsTyped) {
   const Outcome nothing = run_ingot({});
   EXPECT_EQ(nothing.exit_code, 2);
   EXPECT_NE(nothing.output.find("demo"), std::string::npos);
-  const Outcome verb = run_ingot({"trian", "x.yaml"});
-  EXPECT_EQ(verb.exit_code, 2);
-  EXPECT_NE(verb.errors.find("'trian' is not"), std::string::npos) << verb.errors;
-  EXPECT_NE(verb.errors.find("train"), std::string::npos) << verb.errors;
+  const Outcome command = run_ingot({"trian", "x.yaml"});
+  EXPECT_EQ(command.exit_code, 2);
+  EXPECT_NE(command.errors.find("'trian' is not"), std::string::npos) << command.errors;
+  EXPECT_NE(command.errors.find("train"), std::string::npos) << command.errors;
   const Outcome option = run_ingot({"generate", "m", "--temprature", "1"});
   EXPECT_EQ(option.exit_code, 2);
   EXPECT_NE(option.errors.find("--temperature"), std::string::npos) << option.errors;

@@ -143,7 +143,7 @@ TEST(Documents, BadJsonNamesFileAndLine) {
   };
   const std::string good = "{\"text\":\"a\"}\n";
   says(rejected(good + good + "{\"text\":"), "line 3: is not valid JSON");
-  says(rejected(good + "\n[1]"), "line 3: is no JSON object");
+  says(rejected(good + "\n[1]"), "line 3: is not a JSON object");
   says(rejected(good + "{\"txt\":\"a\"}"), "line 2: has no 'text'; it has txt; did you mean 'txt'?");
   says(rejected(good + "{\"text\":[1]}"), "line 2: 'text' is array; expected a string");
   says(rejected(good + "{\"text\":\"\xff\"}"), "line 2: is not valid JSON");

@@ -82,7 +82,7 @@ TEST(Replay, AnEditedLogIsRefusedWithFileEventAndReason) {
       {"<N who=\"0\" m=\"50795\" />", "<N who=\"0\" m=\"50796\" />", "calls tile 87, but 132 was discarded"},
       {"seed=\"0,1,0,3,1,124\"", "seed=\"0,2,0,3,1,124\"", "honba 2"},
       {"<T100/>", "<T100/><NEW a=\"1\"/>", "<NEW>"},
-      {"<T100/>", "<T136/>", "136 is no tile"},
+      {"<T100/>", "<T136/>", "136 is not a tile"},
       {"</mjloggm>", "", "XML"},
       {"owari=\"", "owari=\"1", "final scores"},
       {"machi=\"50\"", "machi=\"50\" newer=\"field\"", "accepted"},

@@ -185,7 +185,7 @@ TEST_F(Study, OfSomethingElseIsRefusedWithTheDifference) {
   TunerOptions objective = options(3);
   objective.objective = "train: other.yaml";
   EXPECT_NE(message(objective).find("other.yaml"), std::string::npos);
-  std::ofstream(directory_ + "/text.db") << "this is no database, and longer than a header is\n"
+  std::ofstream(directory_ + "/text.db") << "this is not a database, and longer than a header is\n"
                                          << std::string(200, 'x');
   TunerOptions text = options(3);
   text.study = directory_ + "/text.db";

@@ -82,7 +82,7 @@ TEST(Npy, BadFilesSayWhatIsWrong) {
     EXPECT_TRUE(message.starts_with("x.npy: at byte ")) << message;
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
-  says(rejected("", ""), "header: is no dictionary");
+  says(rejected("", ""), "header: is not a dictionary");
   says(rejected("{'descr': '<f4'}", ""), "lacks one of");
   says(rejected("{'descr': '<f4', 'descr': '<f4'}", ""), "is given twice");
   says(rejected("{'descr': '<f4', 'fortran_order': 1, 'shape': ()}", ""), "neither True nor False");

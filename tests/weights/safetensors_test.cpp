@@ -184,7 +184,8 @@ TEST(SafetensorsShards, BadIndicesSayWhatIsWrong) {
   };
   EXPECT_NE(rejected("{").find("not valid JSON"), std::string::npos);
   EXPECT_NE(rejected("[]").find("weight_map"), std::string::npos);
-  EXPECT_NE(rejected(R"({"weight_map":{"a":7}})").find("weight_map.a: is no file name"), std::string::npos);
+  EXPECT_NE(rejected(R"({"weight_map":{"a":7}})").find("weight_map.a: is not a file name"),
+            std::string::npos);
   EXPECT_NE(rejected(R"({"weight_map":{"a":"../a.safetensors"}})").find("no plain file name"),
             std::string::npos);
   EXPECT_NE(rejected(R"({"weight_map":{"a":"/a.safetensors"}})").find("no plain file name"),
@@ -238,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(
         Rejected{"bad_utf8", "{\"\xff\":1}", 0, "header: is not valid JSON"},
         Rejected{"tensor_is_number", R"({"a":1})", 0, "a: is a number; expected an object"},
         Rejected{"tensor_is_list", R"({"a":[]})", 0, "a: is a list; expected an object"},
-        Rejected{"deep", R"({"a":{"b":{"c":{}}}})", 0, "a.b: is no field of a tensor"},
+        Rejected{"deep", R"({"a":{"b":{"c":{}}}})", 0, "a.b: is not a field of a tensor"},
         Rejected{"deep_shape", R"({"a":{"shape":[[1]]}})", 0,
                  "a.shape: holds a list; expected unsigned integers"},
         Rejected{"object_field", R"({"a":{"shape":{}}})", 0, "a.shape: is an object; expected a list"},
@@ -254,7 +255,7 @@ INSTANTIATE_TEST_SUITE_P(
         Rejected{"no_shape", R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", 4, "a: has no shape"},
         Rejected{"no_offsets", R"({"a":{"dtype":"F32","shape":[]}})", 4, "a: has no data_offsets"},
         Rejected{"unknown_dtype", R"({"a":{"dtype":"F31","shape":[],"data_offsets":[0,4]}})", 4,
-                 "a.dtype: 'F31' is no dtype"},
+                 "a.dtype: 'F31' is not a dtype"},
         Rejected{"dtype_number", R"({"a":{"dtype":3}})", 0, "a.dtype: is a number; expected a string"},
         Rejected{"negative_size", R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4,
                  "a.shape: holds -1; expected unsigned"},

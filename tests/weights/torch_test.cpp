@@ -87,7 +87,7 @@ TEST(Torch, CodeInAFileIsNamedAndNeverRuns) {
   std::filesystem::remove("/tmp/ingot-was-here");
   for (const char* file : {"evil.pt", "evil_legacy.pt"}) {
     const std::string message = message_of<FormatError>([&] { open_weights(kGoldens + file); });
-    EXPECT_NE(message.find("names posix.system, which is no part of a state dict and could run code"),
+    EXPECT_NE(message.find("names posix.system, which is not part of a state dict and could run code"),
               std::string::npos)
         << message;
   }

@@ -129,7 +129,7 @@ void check_replaceable(const std::string& path) {
     const fs::path name = entry.path().filename();
     INGOT_CHECK(
         entry.is_regular_file() && is_model_file(name),
-        IoError(path, fmt::format("holds '{}', which is no part of a model and would be lost; give another "
+        IoError(path, fmt::format("holds '{}', which is not part of a model and would be lost; give another "
                                   "directory, or move that away",
                                   name.string())));
     model = model || name == "config.json" || name == "SHA256SUMS" || name.extension() == ".safetensors";

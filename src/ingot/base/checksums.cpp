@@ -28,7 +28,7 @@ void write_checksums(const std::string& directory) {
 }
 
 void verify_checksums(const std::string& directory) {
-  INGOT_CHECK(fs::is_directory(directory), IoError(directory, "is no directory"));
+  INGOT_CHECK(fs::is_directory(directory), IoError(directory, "is not a directory"));
   const std::string path = directory + "/" + kChecksumsFile;
   INGOT_CHECK(fs::exists(path), FormatError(directory, -1, kChecksumsFile, "is missing"));
   std::istringstream sums(read_file(path));

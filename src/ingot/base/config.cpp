@@ -367,8 +367,8 @@ void Config::set(std::string_view assignment, const std::string& option) {
     if (node->kind == Node::Kind::list) {
       std::size_t index = 0;
       INGOT_CHECK(parse_number(name, index) && index < node->items.size(),
-                  InvalidConfig(std::string(path), fmt::format("'{}' is no item of a list of {} ({})", name,
-                                                               node->items.size(), option)));
+                  InvalidConfig(std::string(path), fmt::format("'{}' is not an item of a list of {} ({})",
+                                                               name, node->items.size(), option)));
       next = node->items[index].second.get();
     }
     INGOT_CHECK(node->kind != Node::Kind::scalar,

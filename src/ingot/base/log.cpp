@@ -203,7 +203,7 @@ LogConfig LogConfig::testing() {
 
 void LogConfig::validate() const {
   INGOT_CHECK(level >= LogLevel::trace && level <= LogLevel::off,
-              InvalidConfig("log level", fmt::format("{} is no level", static_cast<int>(level))));
+              InvalidConfig("log level", fmt::format("{} is not a level", static_cast<int>(level))));
 }
 
 void init_logging(LogConfig config) {

@@ -28,7 +28,7 @@ bool ProtobufReader::next() {
   if (at_ == bytes_.size()) return false;
   const std::uint64_t tag = read_varint();
   if ((tag >> 3) == 0 || (tag >> 3) > 0x1FFFFFFF)
-    fail("a field has no valid number; this is no protobuf file");
+    fail("a field has no valid number; this is not a protobuf file");
   field_ = static_cast<std::uint32_t>(tag >> 3);
   const auto wire = static_cast<unsigned>(tag & 7);
   if (wire != 0 && wire != 1 && wire != 2 && wire != 5) fail(fmt::format("unknown wire type {}", wire));

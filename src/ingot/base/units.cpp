@@ -62,7 +62,7 @@ std::uint64_t parse_bytes(const std::string& text, const std::string& key) {
   const auto found = std::ranges::find(kUnits, unit, &Unit::name);
   const double bytes = found == kUnits.end() ? -1 : number * found->bytes;
   INGOT_CHECK(error == std::errc() && bytes >= 0 && bytes < 9e18,
-              InvalidConfig(key, fmt::format("'{}' is no size; write 5GB, 500MB or 2GiB", text)));
+              InvalidConfig(key, fmt::format("'{}' is not a size; write 5GB, 500MB or 2GiB", text)));
   return static_cast<std::uint64_t>(bytes);
 }
 

@@ -28,9 +28,9 @@ namespace {
 std::string messages_arg(const char* messages) {
   std::string text = string_arg(messages, "messages");
   const auto json = parse_json_or_discard<nlohmann::json>(text);
-  INGOT_CHECK(
-      json.is_array() && std::ranges::all_of(json, [](const auto& one) { return one.is_object(); }),
-      InvalidConfig("messages", R"(is no JSON list of objects such as [{"role": "user", "content": "Hi"}])"));
+  INGOT_CHECK(json.is_array() && std::ranges::all_of(json, [](const auto& one) { return one.is_object(); }),
+              InvalidConfig("messages",
+                            R"(is not a JSON list of objects such as [{"role": "user", "content": "Hi"}])"));
   return text;
 }
 

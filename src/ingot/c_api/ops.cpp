@@ -99,7 +99,7 @@ Tensor binary(IngotBinary op, const Tensor& a, const Tensor& b) {
     case INGOT_SILU_MUL:
       return silu_mul(a, b);
     default:
-      throw InvalidArgument("op", "is " + std::to_string(op) + ", which is no IngotBinary");
+      throw InvalidArgument("op", "is " + std::to_string(op) + ", which is not an IngotBinary");
   }
 }
 
@@ -126,7 +126,7 @@ Tensor unary(IngotUnary op, const Tensor& x) {
     case INGOT_GELU_TANH:
       return gelu_tanh(x);
     default:
-      throw InvalidArgument("op", "is " + std::to_string(op) + ", which is no IngotUnary");
+      throw InvalidArgument("op", "is " + std::to_string(op) + ", which is not an IngotUnary");
   }
 }
 
@@ -141,7 +141,7 @@ Tensor reduce(IngotReduction op, const Tensor& x, const Axes& axes) {
     case INGOT_MIN:
       return min(x, axes);
     default:
-      throw InvalidArgument("op", "is " + std::to_string(op) + ", which is no IngotReduction");
+      throw InvalidArgument("op", "is " + std::to_string(op) + ", which is not an IngotReduction");
   }
 }
 

@@ -26,7 +26,7 @@ namespace ingot::c_api {
 
 DType dtype_arg(IngotDtype dtype, const char* argument) {
   if (dtype < INGOT_F32 || dtype > INGOT_BOOL)
-    throw InvalidArgument(argument, "is " + std::to_string(dtype) + ", which is no IngotDtype");
+    throw InvalidArgument(argument, "is " + std::to_string(dtype) + ", which is not an IngotDtype");
   return static_cast<DType>(dtype);
 }
 

@@ -164,7 +164,7 @@ IngotStatus ingot_trial_value(const IngotTrial* trial, const char* name, double*
       shown = t->trial.values[i];
       return;
     }
-    throw InvalidArgument("name", "is '" + wanted + "', which is no parameter of the space");
+    throw InvalidArgument("name", "is '" + wanted + "', which is not a parameter of the space");
   });
 }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/runtime/compute_backend.h"
 #include "ingot/runtime/version.h"
 
@@ -36,7 +36,7 @@ Program ingot_program(const std::string& commit) {
       .description =
           "Ingot trains, runs and serves models natively, on CPUs and NVIDIA GPUs. Start with: ingot demo",
       .version = [commit] { return version_text(commit); },
-      .add_commands = add_all_verbs};
+      .add_commands = add_all_commands};
 }
 
 }  // namespace ingot::cli

@@ -33,10 +33,12 @@ std::vector<std::int32_t> parse_ids(std::string_view text, const std::string& op
   return ids;
 }
 
-void add_device_option(Command& verb, std::string& device) { verb.option("--device", device, kDeviceHelp); }
+void add_device_option(Command& command, std::string& device) {
+  command.option("--device", device, kDeviceHelp);
+}
 
-void add_device_option(Command& verb, std::optional<std::string>& device) {
-  verb.option("--device", device, kDeviceHelp);
+void add_device_option(Command& command, std::optional<std::string>& device) {
+  command.option("--device", device, kDeviceHelp);
 }
 
 }  // namespace ingot::cli

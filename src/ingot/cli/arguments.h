@@ -15,8 +15,8 @@ namespace ingot::cli {
 std::vector<std::int32_t> parse_ids(std::string_view text, const std::string& option);
 
 /// --device, for choose_device().
-void add_device_option(Command& verb, std::string& device);
-/// For a verb whose configuration may name the device, too: nothing where the option is not given.
-void add_device_option(Command& verb, std::optional<std::string>& device);
+void add_device_option(Command& command, std::string& device);
+/// For a command whose configuration may name the device, too: nothing where the option is not given.
+void add_device_option(Command& command, std::optional<std::string>& device);
 
 }  // namespace ingot::cli

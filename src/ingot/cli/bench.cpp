@@ -14,10 +14,10 @@
 #include "ingot/base/units.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/bench_scripts.h"
+#include "ingot/cli/commands.h"
 #include "ingot/cli/launch_breakdown.h"
 #include "ingot/cli/model_shapes.h"
 #include "ingot/cli/torch_peer.h"
-#include "ingot/cli/verbs.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
 #include "ingot/dist/communicator.h"
@@ -267,53 +267,56 @@ int run(const TrainBenchOptions& o) {
 
 void add_bench_train(Command& bench) {
   auto o = std::make_shared<TrainBenchOptions>();
-  Command verb = bench.verb("train", "Time whole training steps, against what matmuls alone reach here");
-  verb.option("--shape", o->shape, "gpt2 (124M parameters), demo, or those of Llama 3.2 1B and Qwen3 8B")
+  Command command =
+      bench.subcommand("train", "Time whole training steps, against what matmuls alone reach here");
+  command.option("--shape", o->shape, "gpt2 (124M parameters), demo, or those of Llama 3.2 1B and Qwen3 8B")
       .one_of(shape_names());
-  add_device_option(verb, o->device);
-  verb.option("--batch", o->batch, "Sequences in a batch");
-  verb.option("--sequence", o->sequence, "Tokens in a sequence");
-  verb.option("--dtype", o->dtype, "What weights and activations are: f32 or bf16 (PyTorch: autocast)")
+  add_device_option(command, o->device);
+  command.option("--batch", o->batch, "Sequences in a batch");
+  command.option("--sequence", o->sequence, "Tokens in a sequence");
+  command.option("--dtype", o->dtype, "What weights and activations are: f32 or bf16 (PyTorch: autocast)")
       .one_of({"f32", "bf16"});
-  verb.option("--optimizer", o->optimizer, "adamw, or adamw_8bit with moments in 8 bits (PyTorch: adamw)")
+  command.option("--optimizer", o->optimizer, "adamw, or adamw_8bit with moments in 8 bits (PyTorch: adamw)")
       .one_of({"adamw", "adamw_8bit"});
-  verb.option("--runs", o->runs, "Steps to take the median of");
-  add_torch_options(verb, o->torch);
-  verb.option("--torch-weights", o->torch_weights,
+  command.option("--runs", o->runs, "Steps to take the median of");
+  add_torch_options(command, o->torch);
+  command
+      .option("--torch-weights", o->torch_weights,
               "What PyTorch keeps weights, gradients and moments in: f32, or bf16 and no master weights, a "
               "half of the memory")
       .one_of({"f32", "bf16"});
-  verb.flag(
+  command.flag(
       "--apart", o->apart,
       "PyTorch behind our steps, in the memory that they leave, and not in turn: for models that fit once");
-  verb.option("--accumulate", o->accumulate, "Batches whose gradients are added up for one step");
-  verb.flag("--graphs", o->graphs, "Capture the step as a CUDA graph, as cuda_graphs does in a training");
-  verb.option("--recompute", o->recompute,
+  command.option("--accumulate", o->accumulate, "Batches whose gradients are added up for one step");
+  command.flag("--graphs", o->graphs, "Capture the step as a CUDA graph, as cuda_graphs does in a training");
+  command
+      .option("--recompute", o->recompute,
               "What the backward pass makes again instead of keeping it: selective (norms, activations), or "
               "full (whole layers; PyTorch does so, too)")
       .one_of(recompute_words())
       .alone("full");
-  verb.flag("--breakdown", o->breakdown, "One more step that shows where its time goes, kernel by kernel");
-  verb.flag("--json", o->json, "Print JSON");
-  verb.example("ingot bench train --batch 1 --sequence 1024", "a long sequence");
-  verb.example("ingot bench train --against torch --against torch.compile --python ~/venv/bin/python",
-               "both programs and the ratio of their steps, in one run");
-  verb.example("ingot bench train --device cuda --dtype bf16 --shape llama-1b --batch 2 --sequence 4096",
-               "a GPU");
-  verb.example(
+  command.flag("--breakdown", o->breakdown, "One more step that shows where its time goes, kernel by kernel");
+  command.flag("--json", o->json, "Print JSON");
+  command.example("ingot bench train --batch 1 --sequence 1024", "a long sequence");
+  command.example("ingot bench train --against torch --against torch.compile --python ~/venv/bin/python",
+                  "both programs and the ratio of their steps, in one run");
+  command.example("ingot bench train --device cuda --dtype bf16 --shape llama-1b --batch 2 --sequence 4096",
+                  "a GPU");
+  command.example(
       "ingot bench train --device cuda --dtype bf16 --shape qwen3-8b --sequence 4096 --batch 1 --accumulate "
       "8 "
       "--against torch --torch-weights bf16 --apart",
       "a model that fills the GPU");
-  verb.example("ingot bench train --device cuda --shape demo --graphs",
-               "a model whose steps are all launches");
-  verb.run([o] { return run(*o); });
+  command.example("ingot bench train --device cuda --shape demo --graphs",
+                  "a model whose steps are all launches");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace
 
 void add_bench(Command& root) {
-  Command bench = root.verb("bench", "Time training and inference against what the machine allows");
+  Command bench = root.subcommand("bench", "Time training and inference against what the machine allows");
   add_bench_train(bench);
   add_bench_policy(bench);
   add_bench_inference(bench);

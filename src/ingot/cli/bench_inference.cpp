@@ -213,7 +213,7 @@ void check(const InferenceBenchOptions& o) {
   INGOT_CHECK(o.inference.model.empty() != o.shape.empty(),
               InvalidConfig("model", "give either a model or --shape"));
   INGOT_CHECK(o.shape.empty() || o.against.empty() || !o.against_model.empty(),
-              InvalidConfig("--against-model", "is missing: the shape is no model that llama.cpp opens"));
+              InvalidConfig("--against-model", "is missing: the shape is not a model that llama.cpp opens"));
   for (const auto& [option, value] :
        {std::pair{"--tokens", o.tokens}, {"--batch", o.batch}, {"--runs", o.runs}}) {
     INGOT_CHECK(value > 0, InvalidConfig(option, fmt::format("must be at least 1, got {}", value)));
@@ -287,23 +287,25 @@ int run(InferenceBenchOptions o, bool decode) {
 void add(Command& bench, const std::string& name, const std::string& summary, bool decode) {
   auto o = std::make_shared<InferenceBenchOptions>();
   o->tokens = decode ? 128 : 512;
-  Command verb = bench.verb(name, summary);
-  verb.option("model", o->inference.model, "Model directory, or a .gguf file; none with --shape");
-  verb.option("--shape", o->shape, "Random weights of a known shape, in place of a model")
+  Command command = bench.subcommand(name, summary);
+  command.option("model", o->inference.model, "Model directory, or a .gguf file; none with --shape");
+  command.option("--shape", o->shape, "Random weights of a known shape, in place of a model")
       .one_of(shape_names());
-  add_run_options(verb, o->inference);
-  verb.option("-n,--tokens", o->tokens, decode ? "Tokens to write" : "Tokens of the prompt");
-  verb.option("--batch", o->batch, "Texts at once");
-  verb.option("--runs", o->runs, "Runs to take the median of");
-  verb.option("--against", o->against, "Run llama.cpp too: 'llama.cpp' for llama-bench in PATH, or its path");
-  verb.option("--against-model", o->against_model, "The .gguf it runs, where the model is none itself");
-  verb.flag("--breakdown", o->breakdown,
-            "One more run that shows where its time goes, kernel by kernel (on a GPU: eagerly)");
-  verb.flag("--json", o->json, "Print JSON");
-  verb.example(fmt::format("ingot bench {} model-q8_0.gguf --threads 2 --against llama.cpp", name),
-               "both programs, and what the machine allows, in one run");
-  verb.example(fmt::format("ingot bench {} --shape llama-1b --device cuda", name), "a GPU, without a model");
-  verb.run([o, decode] { return run(*o, decode); });
+  add_run_options(command, o->inference);
+  command.option("-n,--tokens", o->tokens, decode ? "Tokens to write" : "Tokens of the prompt");
+  command.option("--batch", o->batch, "Texts at once");
+  command.option("--runs", o->runs, "Runs to take the median of");
+  command.option("--against", o->against,
+                 "Run llama.cpp too: 'llama.cpp' for llama-bench in PATH, or its path");
+  command.option("--against-model", o->against_model, "The .gguf it runs, where the model is none itself");
+  command.flag("--breakdown", o->breakdown,
+               "One more run that shows where its time goes, kernel by kernel (on a GPU: eagerly)");
+  command.flag("--json", o->json, "Print JSON");
+  command.example(fmt::format("ingot bench {} model-q8_0.gguf --threads 2 --against llama.cpp", name),
+                  "both programs, and what the machine allows, in one run");
+  command.example(fmt::format("ingot bench {} --shape llama-1b --device cuda", name),
+                  "a GPU, without a model");
+  command.run([o, decode] { return run(*o, decode); });
 }
 
 }  // namespace

@@ -154,18 +154,19 @@ int run(const KernelBenchOptions& o) {
 
 void add_bench_kernels(Command& bench) {
   auto o = std::make_shared<KernelBenchOptions>();
-  Command verb = bench.verb("kernels", "Time single kernels against what copies and products reach");
-  add_device_option(verb, o->device);
-  verb.option("--dtype", o->dtype, "What the operands are").one_of({"f32", "bf16", "f16"});
-  verb.option("--kernel", o->kernels, "Kernels to time, several; none: all").one_of(case_names());
-  verb.option("--megabytes", o->megabytes, "Size of a kernel's main operand; more than caches hold");
-  verb.option("--sequence", o->sequence, "Tokens that attention spans (16 heads of 128, causal)");
-  verb.option("--runs", o->runs, "Runs to take the median of");
-  verb.flag("--json", o->json, "Print JSON");
-  verb.example("ingot bench kernels --device cuda --dtype bf16", "a GPU's, whose bound is memory for most");
-  verb.example("ingot bench kernels --kernel attention --kernel attention_backward --sequence 1024",
-               "some of them");
-  verb.run([o] { return run(*o); });
+  Command command = bench.subcommand("kernels", "Time single kernels against what copies and products reach");
+  add_device_option(command, o->device);
+  command.option("--dtype", o->dtype, "What the operands are").one_of({"f32", "bf16", "f16"});
+  command.option("--kernel", o->kernels, "Kernels to time, several; none: all").one_of(case_names());
+  command.option("--megabytes", o->megabytes, "Size of a kernel's main operand; more than caches hold");
+  command.option("--sequence", o->sequence, "Tokens that attention spans (16 heads of 128, causal)");
+  command.option("--runs", o->runs, "Runs to take the median of");
+  command.flag("--json", o->json, "Print JSON");
+  command.example("ingot bench kernels --device cuda --dtype bf16",
+                  "a GPU's, whose bound is memory for most");
+  command.example("ingot bench kernels --kernel attention --kernel attention_backward --sequence 1024",
+                  "some of them");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

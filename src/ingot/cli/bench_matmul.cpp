@@ -134,18 +134,18 @@ int run(const MatmulBenchOptions& o) {
 
 void add_bench_matmul(Command& bench) {
   auto o = std::make_shared<MatmulBenchOptions>();
-  Command verb = bench.verb("matmul", "Time one product with a weight in each format");
-  verb.option("--format", o->formats, "Formats to time, several; none: those that matter most");
-  verb.option("--against", o->against, "The format that speeds are given relative to; f32 runs on oneDNN");
-  verb.option("--out", o->out, "Rows of the weight");
-  verb.option("--in", o->in, "Columns of the weight");
-  verb.option("--batch", o->batch, "Rows of activations: 1 as when writing, 512 as when reading a prompt");
-  verb.option("--runs", o->runs, "Runs to take the median of");
-  verb.option("--threads", o->threads, "Threads; 0: one per processor");
-  verb.flag("--json", o->json, "Print JSON");
-  verb.example("ingot bench matmul --batch 512 --format q4_k --format nf4",
-               "how a prompt's products compare");
-  verb.run([o] { return run(*o); });
+  Command command = bench.subcommand("matmul", "Time one product with a weight in each format");
+  command.option("--format", o->formats, "Formats to time, several; none: those that matter most");
+  command.option("--against", o->against, "The format that speeds are given relative to; f32 runs on oneDNN");
+  command.option("--out", o->out, "Rows of the weight");
+  command.option("--in", o->in, "Columns of the weight");
+  command.option("--batch", o->batch, "Rows of activations: 1 as when writing, 512 as when reading a prompt");
+  command.option("--runs", o->runs, "Runs to take the median of");
+  command.option("--threads", o->threads, "Threads; 0: one per processor");
+  command.flag("--json", o->json, "Print JSON");
+  command.example("ingot bench matmul --batch 512 --format q4_k --format nf4",
+                  "how a prompt's products compare");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

@@ -127,16 +127,18 @@ int run(const PolicyBenchOptions& o) {
 
 void add_bench_policy(Command& bench) {
   auto o = std::make_shared<PolicyBenchOptions>();
-  Command verb = bench.verb("policy", "Time the SE-ResNet policy network (40 blocks of 256 channels)");
-  verb.flag("--train", o->train, "Whole training steps instead of inference");
-  verb.option("--batch", o->batch, "Observations at once");
-  verb.option("--runs", o->runs, "Runs to take the median of");
-  add_torch_options(verb, o->torch);
-  verb.flag("--breakdown", o->breakdown, "One more run that shows where its time goes, kernel by kernel");
-  verb.flag("--json", o->json, "Print JSON");
-  verb.example("ingot bench policy --train --batch 256 --runs 3 --against torch --python ~/venv/bin/python",
-               "training steps in turn with PyTorch's");
-  verb.run([o] { return run(*o); });
+  Command command =
+      bench.subcommand("policy", "Time the SE-ResNet policy network (40 blocks of 256 channels)");
+  command.flag("--train", o->train, "Whole training steps instead of inference");
+  command.option("--batch", o->batch, "Observations at once");
+  command.option("--runs", o->runs, "Runs to take the median of");
+  add_torch_options(command, o->torch);
+  command.flag("--breakdown", o->breakdown, "One more run that shows where its time goes, kernel by kernel");
+  command.flag("--json", o->json, "Print JSON");
+  command.example(
+      "ingot bench policy --train --batch 256 --runs 3 --against torch --python ~/venv/bin/python",
+      "training steps in turn with PyTorch's");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

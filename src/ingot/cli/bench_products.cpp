@@ -225,20 +225,22 @@ int run(const ProductsBenchOptions& o) {
 
 void add_bench_products(Command& bench) {
   auto o = std::make_shared<ProductsBenchOptions>();
-  Command verb = bench.verb("products", "Time a training step's matmuls alone, back to back: its ceiling");
-  verb.option("--shape", o->shape, "gpt2 (124M parameters), demo, or those of Llama 3.2 1B and Qwen3 8B")
+  Command command =
+      bench.subcommand("products", "Time a training step's matmuls alone, back to back: its ceiling");
+  command.option("--shape", o->shape, "gpt2 (124M parameters), demo, or those of Llama 3.2 1B and Qwen3 8B")
       .one_of(shape_names());
-  add_device_option(verb, o->device);
-  verb.option("--batch", o->batch, "Sequences in a batch");
-  verb.option("--sequence", o->sequence, "Tokens in a sequence");
-  verb.option("--dtype", o->dtype, "What weights and activations are").one_of({"f32", "bf16"});
-  verb.option("--seconds", o->seconds, "How long to repeat them: a GPU at its power limit slows down");
-  verb.flag("--json", o->json, "Print JSON");
-  verb.example("ingot bench products --device cuda --dtype bf16 --shape llama-1b --batch 2 --sequence 4096",
-               "what a step of `ingot bench train` with these options cannot exceed for long");
-  verb.example("ingot bench products --shape demo --seconds 1",
-               "which products of a small model are slow here");
-  verb.run([o] { return run(*o); });
+  add_device_option(command, o->device);
+  command.option("--batch", o->batch, "Sequences in a batch");
+  command.option("--sequence", o->sequence, "Tokens in a sequence");
+  command.option("--dtype", o->dtype, "What weights and activations are").one_of({"f32", "bf16"});
+  command.option("--seconds", o->seconds, "How long to repeat them: a GPU at its power limit slows down");
+  command.flag("--json", o->json, "Print JSON");
+  command.example(
+      "ingot bench products --device cuda --dtype bf16 --shape llama-1b --batch 2 --sequence 4096",
+      "what a step of `ingot bench train` with these options cannot exceed for long");
+  command.example("ingot bench products --shape demo --seconds 1",
+                  "which products of a small model are slow here");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

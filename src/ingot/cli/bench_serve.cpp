@@ -87,21 +87,21 @@ int run(ServeBenchOptions o) {
 
 void add_bench_serve(Command& bench) {
   auto o = std::make_shared<ServeBenchOptions>();
-  Command verb = bench.verb("serve", "Load a server that has OpenAI's API, and time its answers");
-  verb.option("--url", o->load.url, "The server, up to /v1");
-  verb.option("--model", o->load.model, "Name of the model to ask for; none: whatever is served");
-  verb.option("--api-key", o->key, "Key to send");
-  verb.option("--clients", o->load.clients, "Clients that each ask again as soon as they have an answer");
-  verb.option("--rate", o->load.rate, "Requests a second that arrive at random instead");
-  verb.option("--requests", o->load.requests, "Requests in all");
-  verb.option("--prompt-words", o->load.prompt_words, "Words of a prompt");
-  verb.option("--shared-words", o->load.shared_words, "Of these, words that all prompts begin with");
-  verb.option("-n,--max-tokens", o->load.max_tokens, "Tokens to write for each");
-  verb.option("--seed", o->load.seed, "Of the prompts' words and the times of arrival");
-  verb.flag("--completions", o->completions, "Ask /v1/completions, not /v1/chat/completions");
-  verb.flag("--json", o->json, "Print JSON");
-  verb.example("ingot bench serve --clients 8 --requests 64", "a server on this machine, 8 at a time");
-  verb.run([o] { return run(*o); });
+  Command command = bench.subcommand("serve", "Load a server that has OpenAI's API, and time its answers");
+  command.option("--url", o->load.url, "The server, up to /v1");
+  command.option("--model", o->load.model, "Name of the model to ask for; none: whatever is served");
+  command.option("--api-key", o->key, "Key to send");
+  command.option("--clients", o->load.clients, "Clients that each ask again as soon as they have an answer");
+  command.option("--rate", o->load.rate, "Requests a second that arrive at random instead");
+  command.option("--requests", o->load.requests, "Requests in all");
+  command.option("--prompt-words", o->load.prompt_words, "Words of a prompt");
+  command.option("--shared-words", o->load.shared_words, "Of these, words that all prompts begin with");
+  command.option("-n,--max-tokens", o->load.max_tokens, "Tokens to write for each");
+  command.option("--seed", o->load.seed, "Of the prompts' words and the times of arrival");
+  command.flag("--completions", o->completions, "Ask /v1/completions, not /v1/chat/completions");
+  command.flag("--json", o->json, "Print JSON");
+  command.example("ingot bench serve --clients 8 --requests 64", "a server on this machine, 8 at a time");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

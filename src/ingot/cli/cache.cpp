@@ -8,7 +8,7 @@
 #include "ingot/base/json.h"
 #include "ingot/base/printable.h"
 #include "ingot/base/units.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/hub/cache_contents.h"
 #include "ingot/hub/hub_client.h"
 
@@ -102,31 +102,32 @@ int prune(const CacheOptions& o) {
   return remove(o, hub::choose_to_prune(everything(), parse_bytes(o.max, "--max")));
 }
 
-void add_output_flags(Command& verb, CacheOptions& o) {
-  verb.flag("--dry-run", o.dry_run, "Only show what would be removed");
-  verb.flag("--json", o.json, "Print what was removed as JSON");
+void add_output_flags(Command& command, CacheOptions& o) {
+  command.flag("--dry-run", o.dry_run, "Only show what would be removed");
+  command.flag("--json", o.json, "Print what was removed as JSON");
 }
 
 }  // namespace
 
 void add_cache(Command& root) {
   auto o = std::make_shared<CacheOptions>();
-  Command verb = root.verb("cache", "Show and remove what was fetched: models, files, prepacked weights");
-  Command list_verb = verb.verb("list", "What is kept, with its size and when it was last used");
-  list_verb.flag("--json", o->json, "Print the entries as JSON");
-  list_verb.example("ingot cache list", "the Hub's cache and Ingot's own");
-  list_verb.run([o] { return list(*o); });
-  Command rm = verb.verb("rm", "Remove models or files by name, with all their revisions");
+  Command command =
+      root.subcommand("cache", "Show and remove what was fetched: models, files, prepacked weights");
+  Command list_command = command.subcommand("list", "What is kept, with its size and when it was last used");
+  list_command.flag("--json", o->json, "Print the entries as JSON");
+  list_command.example("ingot cache list", "the Hub's cache and Ingot's own");
+  list_command.run([o] { return list(*o); });
+  Command rm = command.subcommand("rm", "Remove models or files by name, with all their revisions");
   rm.option("name", o->names, "org/name, an address, or a file, as `ingot cache list` names it").required();
   add_output_flags(rm, *o);
   rm.example("ingot cache rm Qwen/Qwen3-0.6B", "it can be fetched again");
   rm.run([o] { return remove_named(*o); });
-  Command prune_verb = verb.verb("prune", "Remove what was used longest ago until the rest fits");
-  prune_verb.option("--max", o->max, "How much may stay: 50GB, 500MiB, 0").required();
-  add_output_flags(prune_verb, *o);
-  prune_verb.example("ingot cache prune --max 50GB", "what is being fetched meanwhile stays");
-  prune_verb.example("ingot cache prune --max 50GB --dry-run", "show it first");
-  prune_verb.run([o] { return prune(*o); });
+  Command prune = command.subcommand("prune", "Remove what was used longest ago until the rest fits");
+  prune.option("--max", o->max, "How much may stay: 50GB, 500MiB, 0").required();
+  add_output_flags(prune, *o);
+  prune.example("ingot cache prune --max 50GB", "what is being fetched meanwhile stays");
+  prune.example("ingot cache prune --max 50GB --dry-run", "show it first");
+  prune.run([o] { return prune(*o); });
 }
 
 }  // namespace ingot::cli

@@ -12,9 +12,9 @@
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
 #include "ingot/base/progress.h"
+#include "ingot/cli/commands.h"
 #include "ingot/cli/inference.h"
 #include "ingot/cli/line_editor.h"
-#include "ingot/cli/verbs.h"
 
 namespace ingot::cli {
 namespace {
@@ -182,21 +182,23 @@ int run(const ChatOptions& o) {
 
 void add_chat(Command& root) {
   auto o = std::make_shared<ChatOptions>();
-  Command verb = root.verb("chat", "Talk with a model; a line of input is a turn, also from a pipe");
-  add_inference_options(verb, o->inference);
-  verb.option("--system", o->system, "What the model is told before the conversation").placeholder("MESSAGE");
-  verb.option("--full-context", o->full,
+  Command command = root.subcommand("chat", "Talk with a model; a line of input is a turn, also from a pipe");
+  add_inference_options(command, o->inference);
+  command.option("--system", o->system, "What the model is told before the conversation")
+      .placeholder("MESSAGE");
+  command
+      .option("--full-context", o->full,
               "When the conversation outgrows the context: slide forgets the oldest turns, summarize has the "
               "model sum them up, stop is an error")
       .one_of({"slide", "summarize", "stop"});
-  o->text.add_to(verb);
-  verb.flag("--stats", o->stats, "Report speed on stderr after each answer");
-  verb.flag("--no-history", o->no_history,
-            "Neither read nor keep the lines typed, in ~/.local/state/ingot/chat_history");
-  verb.example("ingot chat Qwen/Qwen3-0.6B --format q8_0",
-               "asks to fetch the model and begins a conversation");
-  verb.example("echo 'Name three rivers.' | ingot chat out/model -t 0", "one question, one answer");
-  verb.run([o] { return run(*o); });
+  o->text.add_to(command);
+  command.flag("--stats", o->stats, "Report speed on stderr after each answer");
+  command.flag("--no-history", o->no_history,
+               "Neither read nor keep the lines typed, in ~/.local/state/ingot/chat_history");
+  command.example("ingot chat Qwen/Qwen3-0.6B --format q8_0",
+                  "asks to fetch the model and begins a conversation");
+  command.example("echo 'Name three rivers.' | ingot chat out/model -t 0", "one question, one answer");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

@@ -43,10 +43,10 @@ void* add_optional(CLI::App* app, const std::string& names, std::optional<T>& va
       ->type_name(CLI::detail::type_name<T>());
 }
 
-// What the user may have meant by a word that no verb or option of `app` has.
+// What the user may have meant by a word that no command or option of `app` has.
 std::string suggestion(const CLI::App& app, const std::string& word) {
   std::vector<std::string> known;
-  for (const CLI::App* verb : app.get_subcommands(nullptr)) known.push_back(verb->get_name());
+  for (const CLI::App* command : app.get_subcommands(nullptr)) known.push_back(command->get_name());
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   }
@@ -131,7 +131,7 @@ int help_on(const CLI::App& program, const std::vector<std::string>& path) {
 
 void add_help(Command& root, const CLI::App* program) {
   auto path = std::make_shared<std::vector<std::string>>();
-  Command help = root.verb("help", "Show the help of a command");
+  Command help = root.subcommand("help", "Show the help of a command");
   help.option("command", *path, "The command, as in: ingot help forecast fit");
   help.run([program, path] { return help_on(*program, *path); });
 }
@@ -148,7 +148,7 @@ std::unique_ptr<CLI::App> make_app(const Program& program) {
 
 }  // namespace
 
-Command Command::verb(const std::string& name, const std::string& summary) {
+Command Command::subcommand(const std::string& name, const std::string& summary) {
   app_->require_subcommand(1);
   return Command(app_->add_subcommand(name, summary));
 }
@@ -240,7 +240,7 @@ int report_error(const std::exception& error, bool json) {
 
 namespace {
 
-int run_verb(CLI::App* app, int argc, char** argv, bool json) {
+int run_command(CLI::App* app, int argc, char** argv, bool json) {
   try {
     app->parse(argc, argv);
     return 0;
@@ -274,7 +274,7 @@ int run_command_line(int argc, char** argv, const Program& program) {
   const auto app = make_app(program);
   bool json = false;
   for (int i = 1; i < argc; ++i) json = json || std::string_view(argv[i]) == "--json";
-  return after_output(run_verb(app.get(), argc, argv, json), json);
+  return after_output(run_command(app.get(), argc, argv, json), json);
 }
 
 std::string documentation(const Program& program, std::string_view kind) {

@@ -15,14 +15,14 @@ class App;
 
 namespace ingot::cli {
 
-/// One verb of the command line: its options, its help and what it runs. A light face on CLI11, whose header
-/// costs seconds in every file that includes it.
+/// One command of the command line: its options, its help and what it runs. A light face on CLI11, whose
+/// header costs seconds in every file that includes it.
 class Command {
  public:
   explicit Command(CLI::App* app) : app_(app) {}
 
-  /// A verb below this one.
-  Command verb(const std::string& name, const std::string& summary);
+  /// A command below this one.
+  Command subcommand(const std::string& name, const std::string& summary);
 
   /// `names` as in "-n,--max-tokens" for options, "model" for a positional; values keep their initial value
   /// as the default, which --help shows.
@@ -49,7 +49,7 @@ class Command {
 
   /// Shown below the options: a command worth typing and what it does.
   Command& example(const std::string& command, const std::string& what);
-  /// What the verb does; its result is the exit code.
+  /// What the command does; its result is the exit code.
   Command& run(std::function<int()> action);
 
  private:

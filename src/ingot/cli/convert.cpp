@@ -5,7 +5,7 @@
 
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/cli/write_meter.h"
 #include "ingot/hub/resolve.h"
 
@@ -37,28 +37,33 @@ int run(ConvertFlags o) {
 
 void add_convert(Command& root) {
   auto o = std::make_shared<ConvertFlags>();
-  Command verb = root.verb("convert", "Write weights, or a whole model, in another format or element type");
-  verb.option("source", o->convert.source,
+  Command command =
+      root.subcommand("convert", "Write weights, or a whole model, in another format or element type");
+  command
+      .option("source", o->convert.source,
               "A model directory, or a file: safetensors, GGUF, PyTorch, NumPy, Keras, TensorFlow")
       .required();
-  verb.option("destination", o->convert.destination,
+  command
+      .option("destination", o->convert.destination,
               "What to write: NAME.gguf, NAME.npz, NAME.safetensors, or a directory")
       .required();
-  verb.option("--to", o->convert.to, "The format, where the name does not tell")
+  command.option("--to", o->convert.to, "The format, where the name does not tell")
       .one_of({"safetensors", "gguf", "npz"});
-  verb.option("--dtype", o->convert.dtype,
-              "Element type of the weights: f32, bf16, f16, or a block format (q8_0, q4_k, ...)");
-  verb.option("--shard-size", o->shard_size,
-              "Above this size several files are written (a directory: 5GB; GGUF: one file)");
-  verb.option("--raw", o->convert.raw,
-              "What a file without a header holds, as NAME=f32[2,3]@OFFSET (may be repeated)");
-  verb.flag("--json", o->json, "Print path, format and bytes as JSON");
-  verb.example("ingot convert out/model model.gguf --dtype q8_0", "a file that llama.cpp opens");
-  verb.example("ingot convert model.gguf model", "back to a Hugging Face directory, tokenizer included");
-  verb.example("ingot convert out/model model.gguf --shard-size 2GB", "model-00001-of-00004.gguf and so on");
-  verb.example("ingot convert values.bin values.npz --raw 'f32[-1,768]'", "rows of a file without a header");
-  verb.example("ingot convert pytorch_model.bin model.safetensors --dtype bf16", "one file of tensors");
-  verb.run([o] { return run(*o); });
+  command.option("--dtype", o->convert.dtype,
+                 "Element type of the weights: f32, bf16, f16, or a block format (q8_0, q4_k, ...)");
+  command.option("--shard-size", o->shard_size,
+                 "Above this size several files are written (a directory: 5GB; GGUF: one file)");
+  command.option("--raw", o->convert.raw,
+                 "What a file without a header holds, as NAME=f32[2,3]@OFFSET (may be repeated)");
+  command.flag("--json", o->json, "Print path, format and bytes as JSON");
+  command.example("ingot convert out/model model.gguf --dtype q8_0", "a file that llama.cpp opens");
+  command.example("ingot convert model.gguf model", "back to a Hugging Face directory, tokenizer included");
+  command.example("ingot convert out/model model.gguf --shard-size 2GB",
+                  "model-00001-of-00004.gguf and so on");
+  command.example("ingot convert values.bin values.npz --raw 'f32[-1,768]'",
+                  "rows of a file without a header");
+  command.example("ingot convert pytorch_model.bin model.safetensors --dtype bf16", "one file of tensors");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

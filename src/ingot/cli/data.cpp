@@ -8,7 +8,7 @@
 #include "ingot/base/printable.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/units.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/train/language/data_preview.h"
 
@@ -100,11 +100,11 @@ int preview(const PreviewOptions& o) {
 
 void add_data(Command& root) {
   auto o = std::make_shared<PreviewOptions>();
-  Command verb = root.verb("data", "Look at the data of a training run");
-  Command showing =
-      verb.verb("preview",
-                "Show samples as the model reads them, what of them is trained, lengths, packing and "
-                "duplicates");
+  Command command = root.subcommand("data", "Look at the data of a training run");
+  Command showing = command.subcommand(
+      "preview",
+      "Show samples as the model reads them, what of them is trained, lengths, packing and "
+      "duplicates");
   showing.option("config", o->config, "Training configuration, as of ingot train").required();
   showing.option("--set", o->set, "Change a key, as in ingot train (may be repeated)")
       .placeholder("KEY=VALUE");

@@ -12,8 +12,8 @@
 #include "ingot/base/shell.h"
 #include "ingot/base/stopwatch.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/commands.h"
 #include "ingot/cli/training_console.h"
-#include "ingot/cli/verbs.h"
 #include "ingot/core/backend.h"
 #include "ingot/data/documents.h"
 #include "ingot/nn/param_source.h"
@@ -185,15 +185,16 @@ int run(DemoOptions o) {
 
 void add_demo(Command& root) {
   auto o = std::make_shared<DemoOptions>();
-  Command verb = root.verb("demo", "Train a small language model on your text, here, in three minutes");
-  verb.option("--data", o->data,
-              "Text files, .jsonl files or directories to learn from; default: this repository");
-  verb.option("-o,--output", o->output, "Where the model and the report go");
-  verb.option("--minutes", o->minutes, "How long to train");
-  verb.option("--seed", o->seed, "The same seed trains the same model");
-  verb.example("ingot demo --data ~/notes", "learn from your own notes");
-  verb.example("ingot demo --minutes 10", "a better model");
-  verb.run([o] { return run(*o); });
+  Command command =
+      root.subcommand("demo", "Train a small language model on your text, here, in three minutes");
+  command.option("--data", o->data,
+                 "Text files, .jsonl files or directories to learn from; default: this repository");
+  command.option("-o,--output", o->output, "Where the model and the report go");
+  command.option("--minutes", o->minutes, "How long to train");
+  command.option("--seed", o->seed, "The same seed trains the same model");
+  command.example("ingot demo --data ~/notes", "learn from your own notes");
+  command.example("ingot demo --minutes 10", "a better model");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

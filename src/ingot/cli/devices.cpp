@@ -5,7 +5,7 @@
 #include "ingot/base/json.h"
 #include "ingot/base/parallel.h"
 #include "ingot/base/units.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
 #include "ingot/kernels/quantized.h"
@@ -116,10 +116,10 @@ int run(bool json) {
 
 void add_devices(Command& root) {
   auto json = std::make_shared<bool>(false);
-  Command verb = root.verb("devices", "Show the processors and GPUs that Ingot can use");
-  verb.flag("--json", *json, "Print JSON");
-  verb.example("INGOT_FORCE_CPU=1 ingot devices", "what would be used without the GPU");
-  verb.run([json] { return run(*json); });
+  Command command = root.subcommand("devices", "Show the processors and GPUs that Ingot can use");
+  command.flag("--json", *json, "Print JSON");
+  command.example("INGOT_FORCE_CPU=1 ingot devices", "what would be used without the GPU");
+  command.run([json] { return run(*json); });
 }
 
 }  // namespace ingot::cli

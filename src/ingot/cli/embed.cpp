@@ -9,7 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/cli/arguments.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/sentence_embedder.h"
@@ -120,29 +120,31 @@ int run(const EmbedOptions& o) {
 
 void add_embed(Command& root) {
   auto o = std::make_shared<EmbedOptions>();
-  Command verb = root.verb("embed", "Turn texts into vectors; show which are near in meaning");
-  verb.option("model", o->model, "Directory of a sentence-transformers model, or of a BERT").required();
-  verb.option("-t,--text", o->texts, "A text; may be given several times");
-  verb.option("-f,--file", o->file, "A file with one text per line; - is standard input");
-  verb.option("-o,--output", o->output, "NumPy file to write: f32 [texts, dimension]");
-  verb.option(
+  Command command = root.subcommand("embed", "Turn texts into vectors; show which are near in meaning");
+  command.option("model", o->model, "Directory of a sentence-transformers model, or of a BERT").required();
+  command.option("-t,--text", o->texts, "A text; may be given several times");
+  command.option("-f,--file", o->file, "A file with one text per line; - is standard input");
+  command.option("-o,--output", o->output, "NumPy file to write: f32 [texts, dimension]");
+  command.option(
       "--format", o->format,
       "Weights as stored, or f32, bf16, f16, q8_0, int8, q4_k, ...: rounded when the model is loaded");
-  verb.option("--prompt-name", o->prompt_name,
-              "One of the model's prompts to put before each text, as \"query\"; default: the model's own");
-  verb.option("--prompt", o->prompt, "Text to put before each text");
-  verb.option("--dimensions", o->dimensions,
-              "Keep the first elements of each vector, for models trained so (Matryoshka)");
-  add_device_option(verb, o->device);
-  verb.flag("--json", o->json, "Print the vectors as JSON; with -o, only what they are");
-  verb.example("ingot embed all-MiniLM-L6-v2 -t 'A cat sleeps' -t 'The kitten naps' -t 'Stocks fell'",
-               "cosine similarities of every pair");
-  verb.example("ingot embed all-MiniLM-L6-v2 -f lines.txt --format q8_0 -o vectors.npy",
-               "the layers' products in int8");
-  verb.example("ingot embed nomic-embed -f queries.txt --prompt-name query --dimensions 256 -o q.npy",
-               "the model's prompt before each line, the first 256 elements of each vector");
-  verb.example("ingot embed all-MiniLM-L6-v2 -f lines.txt -o vectors.npy", "then numpy.load('vectors.npy')");
-  verb.run([o] { return run(*o); });
+  command.option(
+      "--prompt-name", o->prompt_name,
+      "One of the model's prompts to put before each text, as \"query\"; default: the model's own");
+  command.option("--prompt", o->prompt, "Text to put before each text");
+  command.option("--dimensions", o->dimensions,
+                 "Keep the first elements of each vector, for models trained so (Matryoshka)");
+  add_device_option(command, o->device);
+  command.flag("--json", o->json, "Print the vectors as JSON; with -o, only what they are");
+  command.example("ingot embed all-MiniLM-L6-v2 -t 'A cat sleeps' -t 'The kitten naps' -t 'Stocks fell'",
+                  "cosine similarities of every pair");
+  command.example("ingot embed all-MiniLM-L6-v2 -f lines.txt --format q8_0 -o vectors.npy",
+                  "the layers' products in int8");
+  command.example("ingot embed nomic-embed -f queries.txt --prompt-name query --dimensions 256 -o q.npy",
+                  "the model's prompt before each line, the first 256 elements of each vector");
+  command.example("ingot embed all-MiniLM-L6-v2 -f lines.txt -o vectors.npy",
+                  "then numpy.load('vectors.npy')");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

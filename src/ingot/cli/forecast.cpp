@@ -4,54 +4,54 @@
 
 #include "ingot/base/error.h"
 #include "ingot/cli/arguments.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 
 namespace ingot::cli {
 namespace {
 
-void add_data_options(Command& verb, ForecastOptions& o) {
-  verb.option("--fill", o.fill, "How to fill gaps and missing values")
+void add_data_options(Command& command, ForecastOptions& o) {
+  command.option("--fill", o.fill, "How to fill gaps and missing values")
       .one_of({"interpolate", "forward", "mean", "zero", "refuse"});
-  verb.flag("--sort", o.sort, "Put the rows in order of time first");
-  verb.option(
+  command.flag("--sort", o.sort, "Put the rows in order of time first");
+  command.option(
       "--date-format", o.date_format,
       "How dates are written: %d/%m/%Y, day-first, month-first, epoch-s ... (default: all rows tell)");
-  verb.option("--decimal", o.decimal, "Decimal mark of numbers; default: all rows tell")
+  command.option("--decimal", o.decimal, "Decimal mark of numbers; default: all rows tell")
       .one_of({"auto", "point", "comma"});
 }
 
-void add_fit_options(Command& verb, ForecastOptions& o) {
-  verb.option("--horizon", o.horizon, "Rows to forecast (default 96; a season without training)");
-  verb.option("--lookback", o.lookback,
-              "Rows to read (default: the model's paper; less where the table is too short for it)");
-  verb.option("--target", o.targets, "Columns to forecast, by comma; the others are inputs only");
-  verb.option("--columns", o.columns, "Columns to read, by comma (default: all)");
-  verb.option("--split", o.split, "ratio (70/10/20 %), or ett (12/4/4 months, as papers on ETT)")
+void add_fit_options(Command& command, ForecastOptions& o) {
+  command.option("--horizon", o.horizon, "Rows to forecast (default 96; a season without training)");
+  command.option("--lookback", o.lookback,
+                 "Rows to read (default: the model's paper; less where the table is too short for it)");
+  command.option("--target", o.targets, "Columns to forecast, by comma; the others are inputs only");
+  command.option("--columns", o.columns, "Columns to read, by comma (default: all)");
+  command.option("--split", o.split, "ratio (70/10/20 %), or ett (12/4/4 months, as papers on ETT)")
       .one_of({"ratio", "ett"});
-  verb.option("--scaler", o.scaler, "How to scale columns, fitted on the training part")
+  command.option("--scaler", o.scaler, "How to scale columns, fitted on the training part")
       .one_of({"standard", "min_max", "none"});
-  verb.option("--frequency", o.frequency, "Distance of rows (15min, h, D, B, W, MS); default: inferred");
-  verb.option("--epochs", o.epochs,
-              "Epochs at most: passes over the training part, several each if it is short");
-  add_device_option(verb, o.device);
-  verb.option("--config", o.config, "YAML file with any of the keys in docs/forecasting.md");
-  verb.option("--set", o.set, "Change a key: --set d_model=64 (may be repeated)").placeholder("KEY=VALUE");
-  add_data_options(verb, o);
+  command.option("--frequency", o.frequency, "Distance of rows (15min, h, D, B, W, MS); default: inferred");
+  command.option("--epochs", o.epochs,
+                 "Epochs at most: passes over the training part, several each if it is short");
+  add_device_option(command, o.device);
+  command.option("--config", o.config, "YAML file with any of the keys in docs/forecasting.md");
+  command.option("--set", o.set, "Change a key: --set d_model=64 (may be repeated)").placeholder("KEY=VALUE");
+  add_data_options(command, o);
 }
 
-void add_save_every(Command& verb, ForecastOptions& o) {
-  verb.option("--save-every", o.save_every, "Seconds between saves for --resume, in DIRECTORY-unfinished");
+void add_save_every(Command& command, ForecastOptions& o) {
+  command.option("--save-every", o.save_every, "Seconds between saves for --resume, in DIRECTORY-unfinished");
 }
 
 }  // namespace
 
 void add_forecast(Command& root) {
   auto o = std::make_shared<ForecastOptions>();
-  Command verb =
-      root.verb("forecast", "Forecast the series of a CSV file: fit, predict, evaluate, plot, compare");
+  Command command =
+      root.subcommand("forecast", "Forecast the series of a CSV file: fit, predict, evaluate, plot, compare");
 
   Command fitting =
-      verb.verb("fit", "Fit a model to a table; keeps the epoch with the least validation loss");
+      command.subcommand("fit", "Fit a model to a table; keeps the epoch with the least validation loss");
   fitting.option("data", o->data,
                  "CSV: a date column and one column per series, or unique_id, ds, y (or data: in --config)");
   fitting.option(
@@ -84,7 +84,7 @@ void add_forecast(Command& root) {
   fitting.run([o] { return run_forecast_fit(*o); });
 
   Command predicting =
-      verb.verb("predict", "Continue every series after its last row, with prediction intervals");
+      command.subcommand("predict", "Continue every series after its last row, with prediction intervals");
   predicting.option("model", o->directory, "Directory that fit wrote, or a transformers PatchTST").required();
   predicting.option("data", o->data, "CSV with the columns that the model was fitted on").required();
   predicting.option("-o,--output", o->output, "CSV to write (default: standard output)");
@@ -95,8 +95,8 @@ void add_forecast(Command& root) {
   predicting.flag("--json", o->json, "Print the forecasts as JSON; with -o, what was written");
   predicting.run([o] { return run_forecast_predict(*o); });
 
-  Command evaluating =
-      verb.verb("evaluate", "Errors on the test part from rolling origins, beside naive and ETS forecasts");
+  Command evaluating = command.subcommand(
+      "evaluate", "Errors on the test part from rolling origins, beside naive and ETS forecasts");
   evaluating.option("model", o->directory, "Directory that fit wrote").required();
   evaluating.option("data", o->data, "CSV").required();
   evaluating.option(
@@ -118,7 +118,7 @@ void add_forecast(Command& root) {
       "cross-validation: five fits, each of which has seen only what was before its test rows");
   evaluating.run([o] { return run_forecast_evaluate(*o); });
 
-  Command plotting = verb.verb("plot", "Draw the forecasts into one HTML file: drag to zoom");
+  Command plotting = command.subcommand("plot", "Draw the forecasts into one HTML file: drag to zoom");
   plotting.option("model", o->directory, "Directory that fit wrote").required();
   plotting.option("data", o->data, "CSV").required();
   plotting.option("-o,--output", o->output, "HTML file (default: forecast.html)");
@@ -130,7 +130,7 @@ void add_forecast(Command& root) {
   plotting.run([o] { return run_forecast_plot(*o); });
 
   Command comparing =
-      verb.verb("compare", "Fit several models to one table and set them beside the baselines");
+      command.subcommand("compare", "Fit several models to one table and set them beside the baselines");
   comparing.option("data", o->data, "CSV (or data: in --config)");
   comparing.option("--model", o->models, "A model (may be repeated; default: all)");
   comparing.option("-o,--output", o->output, "Directory for models and report (default: DATA-compare)");

@@ -10,7 +10,7 @@
 
 #include "ingot/forecast/plot.h"
 
-// What the verbs of `ingot forecast` share.
+// What the commands of `ingot forecast` share.
 namespace ingot::cli {
 
 /// Options of a configuration are empty where they were not given: the model's default holds.

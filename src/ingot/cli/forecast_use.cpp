@@ -27,7 +27,7 @@ int parse_level(const std::string& word) {
       !word.empty() && word.size() <= 2 && word.find_first_not_of("0123456789") == std::string::npos;
   INGOT_CHECK(
       number && word != "0" && word != "00",
-      InvalidConfig("--level", fmt::format("'{}' is no level; expected per cent from 1 to 99", word)));
+      InvalidConfig("--level", fmt::format("'{}' is not a level; expected per cent from 1 to 99", word)));
   return std::stoi(word);
 }
 

@@ -7,8 +7,8 @@
 #include "ingot/base/error.h"
 #include "ingot/base/files.h"
 #include "ingot/base/json.h"
+#include "ingot/cli/commands.h"
 #include "ingot/cli/inference.h"
-#include "ingot/cli/verbs.h"
 
 namespace ingot::cli {
 namespace {
@@ -100,27 +100,28 @@ int run(const GenerateOptions& o) {
 
 void add_generate(Command& root) {
   auto o = std::make_shared<GenerateOptions>();
-  Command verb = root.verb("generate", "Let a model continue a text; words appear as they are made");
-  add_inference_options(verb, o->inference);
-  verb.option("-p,--prompt", o->prompts,
-              "Text to continue, several times for several; none: begin from nothing");
-  verb.option("--prompts", o->prompts_file, "File of prompts, one a line");
-  verb.option("--batch", o->batch,
-              "Texts to write at once, up to 16, on a GPU 256; on the CPU each comes out as it would alone");
-  o->text.add_to(verb);
-  verb.flag("--ignore-eos", o->ignore_end_tokens, "Go on past the model's end tokens");
-  verb.flag("--stats", o->stats, "Report speed on stderr");
-  verb.flag("--json", o->json, "Print one JSON object at the end");
-  verb.example("ingot generate out/model --prompt 'Once upon a time' --max-tokens 100",
-               "writes 100 tokens more");
-  verb.example("ingot generate out/model -p 'The answer is' -t 0",
-               "the likeliest continuation, always the same");
-  verb.example("ingot generate out/model --prompts questions.txt --json", "many texts, several at a time");
-  verb.example("ingot generate out/model -p 'Dear' --format q4_k --kv-cache i8",
-               "a quarter of the memory, several times the speed");
-  verb.example("ingot generate out/model -p 'A person as JSON: ' --json-schema person.json",
-               "JSON that satisfies the schema");
-  verb.run([o] { return run(*o); });
+  Command command = root.subcommand("generate", "Let a model continue a text; words appear as they are made");
+  add_inference_options(command, o->inference);
+  command.option("-p,--prompt", o->prompts,
+                 "Text to continue, several times for several; none: begin from nothing");
+  command.option("--prompts", o->prompts_file, "File of prompts, one a line");
+  command.option(
+      "--batch", o->batch,
+      "Texts to write at once, up to 16, on a GPU 256; on the CPU each comes out as it would alone");
+  o->text.add_to(command);
+  command.flag("--ignore-eos", o->ignore_end_tokens, "Go on past the model's end tokens");
+  command.flag("--stats", o->stats, "Report speed on stderr");
+  command.flag("--json", o->json, "Print one JSON object at the end");
+  command.example("ingot generate out/model --prompt 'Once upon a time' --max-tokens 100",
+                  "writes 100 tokens more");
+  command.example("ingot generate out/model -p 'The answer is' -t 0",
+                  "the likeliest continuation, always the same");
+  command.example("ingot generate out/model --prompts questions.txt --json", "many texts, several at a time");
+  command.example("ingot generate out/model -p 'Dear' --format q4_k --kv-cache i8",
+                  "a quarter of the memory, several times the speed");
+  command.example("ingot generate out/model -p 'A person as JSON: ' --json-schema person.json",
+                  "JSON that satisfies the schema");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

@@ -49,31 +49,32 @@ std::vector<std::string> split_commas(const std::vector<std::string>& words) {
 
 }  // namespace
 
-void add_inference_options(Command& verb, InferenceOptions& o) {
-  verb.option("model", o.model, "Model directory (config.json, weights, tokenizer.json), or a .gguf file")
+void add_inference_options(Command& command, InferenceOptions& o) {
+  command.option("model", o.model, "Model directory (config.json, weights, tokenizer.json), or a .gguf file")
       .required();
-  add_run_options(verb, o);
+  add_run_options(command, o);
 }
 
-void add_run_options(Command& verb, InferenceOptions& o) {
-  add_device_option(verb, o.device);
-  verb.option("--format", o.format,
-              "Weights as stored, or f32, bf16, f16, q8_0, q4_k, ...: rounded when the model is loaded");
-  verb.option(
+void add_run_options(Command& command, InferenceOptions& o) {
+  add_device_option(command, o.device);
+  command.option("--format", o.format,
+                 "Weights as stored, or f32, bf16, f16, q8_0, q4_k, ...: rounded when the model is loaded");
+  command.option(
       "--packed-cache", o.packed_cache,
       "Where packed weights are kept for the next start: auto (beside the model), off, or a directory");
-  verb.option("--adapter", o.adapters,
-              "A LoRA adapter as PEFT writes it: DIRECTORY or DIRECTORY=WEIGHT; may be repeated");
-  verb.option("--kv-cache", o.kv_cache,
+  command.option("--adapter", o.adapters,
+                 "A LoRA adapter as PEFT writes it: DIRECTORY or DIRECTORY=WEIGHT; may be repeated");
+  command
+      .option("--kv-cache", o.kv_cache,
               "What keys and values are kept in; auto: f16, but f32 where weights are f32")
       .one_of({"auto", "f32", "bf16", "f16", "i8"});
-  verb.option("--context", o.context, "Tokens of a text at most; 0: the model's own limit");
-  verb.option("--chunk", o.chunk, "Tokens of a prompt that go through the model at once");
-  verb.option("--speculate", o.speculate,
-              "Tokens to guess ahead from repetitions, up to 7; the text stays the same");
-  verb.option("--threads", o.threads, "Threads; 0: one per processor");
-  verb.flag("-y,--yes", o.yes, "Fetch a model of the Hub that is not in the cache without asking");
-  verb.flag("--eager", o.eager, "On a GPU: launch kernel by kernel, not the captured step of a token");
+  command.option("--context", o.context, "Tokens of a text at most; 0: the model's own limit");
+  command.option("--chunk", o.chunk, "Tokens of a prompt that go through the model at once");
+  command.option("--speculate", o.speculate,
+                 "Tokens to guess ahead from repetitions, up to 7; the text stays the same");
+  command.option("--threads", o.threads, "Threads; 0: one per processor");
+  command.flag("-y,--yes", o.yes, "Fetch a model of the Hub that is not in the cache without asking");
+  command.flag("--eager", o.eager, "On a GPU: launch kernel by kernel, not the captured step of a token");
 }
 
 namespace {
@@ -114,49 +115,49 @@ infer::SessionOptions session_options(const InferenceOptions& o) {
 
 // One setting: told apart from one that was not given, so that the model's own stays where none is.
 template <class T>
-void TextFlags::add(Command& verb, const std::string& names, T& (*member)(infer::TextOptions&),
+void TextFlags::add(Command& command, const std::string& names, T& (*member)(infer::TextOptions&),
                     const std::string& help) {
   const auto given = std::make_shared<std::optional<T>>();
-  verb.option(names, *given, help);
+  command.option(names, *given, help);
   settings_.emplace_back([given, member](infer::TextOptions& options) {
     if (given->has_value()) member(options) = **given;
   });
 }
 
-void TextFlags::add_list(Command& verb, const std::string& names,
+void TextFlags::add_list(Command& command, const std::string& names,
                          std::vector<std::string> infer::TextOptions::*member, const std::string& help) {
   const auto given = std::make_shared<std::vector<std::string>>();
-  verb.option(names, *given, help);
+  command.option(names, *given, help);
   settings_.emplace_back([given, member](infer::TextOptions& options) {
     if (!given->empty()) options.*member = *given;
   });
 }
 
-void TextFlags::add_logit_bias(Command& verb) {
+void TextFlags::add_logit_bias(Command& command) {
   const auto given = std::make_shared<std::vector<std::string>>();
-  verb.option("--logit-bias", *given,
-              "ID=BIAS, added to the logit of a token; -inf rules it out; repeatable");
+  command.option("--logit-bias", *given,
+                 "ID=BIAS, added to the logit of a token; -inf rules it out; repeatable");
   settings_.emplace_back([given](infer::TextOptions& options) {
     for (const std::string& word : *given) options.sampling.logit_bias.push_back(parse_bias(word));
   });
 }
 
 // What the text has to be: one of these at most.
-void TextFlags::add_constraints(Command& verb) {
+void TextFlags::add_constraints(Command& command) {
   struct Given {
     std::string json_schema, grammar, regex;
     std::vector<std::string> choice;
     bool json = false;
   };
   const auto given = std::make_shared<Given>();
-  verb.flag("--json-object", given->json, "The text is a JSON object");
-  verb.option("--json-schema", given->json_schema,
-              "File of a JSON Schema; the text is JSON that satisfies it");
-  verb.option(
+  command.flag("--json-object", given->json, "The text is a JSON object");
+  command.option("--json-schema", given->json_schema,
+                 "File of a JSON Schema; the text is JSON that satisfies it");
+  command.option(
       "--grammar", given->grammar,
       "File of a grammar that the text follows: GBNF as llama.cpp has it, or Lark where it ends in .lark");
-  verb.option("--regex", given->regex, "Regular expression that the whole text matches");
-  verb.option("--choice", given->choice, "The text is one of these; repeatable, or separated by commas");
+  command.option("--regex", given->regex, "Regular expression that the whole text matches");
+  command.option("--choice", given->choice, "The text is one of these; repeatable, or separated by commas");
   settings_.emplace_back([given](infer::TextOptions& options) {
     using Kind = infer::Constraint::Kind;
     std::vector<infer::Constraint> asked;
@@ -177,78 +178,79 @@ void TextFlags::add_constraints(Command& verb) {
   });
 }
 
-void TextFlags::add_to(Command& verb) {
+void TextFlags::add_to(Command& command) {
   using O = infer::TextOptions;
   add(
-      verb, "-n,--max-tokens", +[](O & o) -> auto& { return o.max_tokens; }, "Tokens to write at most");
+      command, "-n,--max-tokens", +[](O & o) -> auto& { return o.max_tokens; }, "Tokens to write at most");
   add(
-      verb, "--min-tokens", +[](O & o) -> auto& { return o.sampling.min_tokens; },
+      command, "--min-tokens", +[](O & o) -> auto& { return o.sampling.min_tokens; },
       "No end token before so many");
-  add_list(verb, "--stop", &O::stop, "The text ends before this; repeatable");
+  add_list(command, "--stop", &O::stop, "The text ends before this; repeatable");
   add(
-      verb, "-t,--temperature", +[](O & o) -> auto& { return o.sampling.temperature; },
+      command, "-t,--temperature", +[](O & o) -> auto& { return o.sampling.temperature; },
       "0 is always the likeliest (greedy); higher is freer");
   add(
-      verb, "--top-k", +[](O & o) -> auto& { return o.sampling.top_k; },
+      command, "--top-k", +[](O & o) -> auto& { return o.sampling.top_k; },
       "Draw among the k likeliest; 0: all");
   add(
-      verb, "--top-p", +[](O & o) -> auto& { return o.sampling.top_p; },
+      command, "--top-p", +[](O & o) -> auto& { return o.sampling.top_p; },
       "Draw among the likeliest that reach this probability together");
   add(
-      verb, "--min-p", +[](O & o) -> auto& { return o.sampling.min_p; },
+      command, "--min-p", +[](O & o) -> auto& { return o.sampling.min_p; },
       "Drop tokens less likely than this times the likeliest");
   add(
-      verb, "--typical-p", +[](O & o) -> auto& { return o.sampling.typical_p; },
+      command, "--typical-p", +[](O & o) -> auto& { return o.sampling.typical_p; },
       "Draw among the most typical that reach this probability together; 1: all");
   add(
-      verb, "--top-n-sigma", +[](O & o) -> auto& { return o.sampling.top_n_sigma; },
+      command, "--top-n-sigma", +[](O & o) -> auto& { return o.sampling.top_n_sigma; },
       "Keep logits within n standard deviations of the largest; 0: all");
   add(
-      verb, "--xtc-probability", +[](O & o) -> auto& { return o.sampling.xtc_probability; },
+      command, "--xtc-probability", +[](O & o) -> auto& { return o.sampling.xtc_probability; },
       "How often the top choices are excluded (XTC); 0: never");
   add(
-      verb, "--xtc-threshold", +[](O & o) -> auto& { return o.sampling.xtc_threshold; },
+      command, "--xtc-threshold", +[](O & o) -> auto& { return o.sampling.xtc_threshold; },
       "Probability that makes a top choice; the least likely of them stays (0.1)");
   add(
-      verb, "--mirostat", +[](O & o) -> auto& { return o.sampling.mirostat; },
+      command, "--mirostat", +[](O & o) -> auto& { return o.sampling.mirostat; },
       "2: Mirostat 2 in place of top-k to XTC; 0: off");
   add(
-      verb, "--mirostat-tau", +[](O & o) -> auto& { return o.sampling.mirostat_tau; },
+      command, "--mirostat-tau", +[](O & o) -> auto& { return o.sampling.mirostat_tau; },
       "Surprise that Mirostat aims at, in bits (5)");
   add(
-      verb, "--mirostat-eta", +[](O & o) -> auto& { return o.sampling.mirostat_eta; },
+      command, "--mirostat-eta", +[](O & o) -> auto& { return o.sampling.mirostat_eta; },
       "How fast Mirostat corrects itself (0.1)");
   add(
-      verb, "--repetition-penalty", +[](O & o) -> auto& { return o.sampling.repetition_penalty; },
+      command, "--repetition-penalty", +[](O & o) -> auto& { return o.sampling.repetition_penalty; },
       "Above 1 avoids what was said");
   add(
-      verb, "--presence-penalty", +[](O & o) -> auto& { return o.sampling.presence_penalty; },
+      command, "--presence-penalty", +[](O & o) -> auto& { return o.sampling.presence_penalty; },
       "Taken from the logits of tokens that were written");
   add(
-      verb, "--frequency-penalty", +[](O & o) -> auto& { return o.sampling.frequency_penalty; },
+      command, "--frequency-penalty", +[](O & o) -> auto& { return o.sampling.frequency_penalty; },
       "The same for each time that they were written");
   add(
-      verb, "--dry-multiplier", +[](O & o) -> auto& { return o.sampling.dry.multiplier; },
+      command, "--dry-multiplier", +[](O & o) -> auto& { return o.sampling.dry.multiplier; },
       "Strength of the penalty on going on with a repetition (DRY); 0: off");
   add(
-      verb, "--dry-base", +[](O & o) -> auto& { return o.sampling.dry.base; },
+      command, "--dry-base", +[](O & o) -> auto& { return o.sampling.dry.base; },
       "Its growth with each token of the repetition (1.75)");
   add(
-      verb, "--dry-allowed-length", +[](O & o) -> auto& { return o.sampling.dry.allowed_length; },
+      command, "--dry-allowed-length", +[](O & o) -> auto& { return o.sampling.dry.allowed_length; },
       "Repetitions up to this length are free (2)");
   add(
-      verb, "--dry-penalty-last-n", +[](O & o) -> auto& { return o.sampling.dry.last_n; },
+      command, "--dry-penalty-last-n", +[](O & o) -> auto& { return o.sampling.dry.last_n; },
       "Tokens that DRY looks back at; -1: all");
-  add_list(verb, "--dry-sequence-breaker", &O::dry_sequence_breakers,
+  add_list(command, "--dry-sequence-breaker", &O::dry_sequence_breakers,
            "Text where DRY's looking back ends; repeatable (newline, colon, quote, asterisk)");
   add(
-      verb, "--no-repeat-ngram-size", +[](O & o) -> auto& { return o.sampling.no_repeat_ngram_size; },
+      command, "--no-repeat-ngram-size", +[](O & o) -> auto& { return o.sampling.no_repeat_ngram_size; },
       "No sequence of so many tokens comes twice; 0: off");
-  add_list(verb, "--bad-word", &O::bad_words, "A word that is never written; repeatable");
-  add_logit_bias(verb);
-  add_constraints(verb);
+  add_list(command, "--bad-word", &O::bad_words, "A word that is never written; repeatable");
+  add_logit_bias(command);
+  add_constraints(command);
   add(
-      verb, "--seed", +[](O & o) -> auto& { return o.sampling.seed; }, "The same seed writes the same text");
+      command, "--seed", +[](O & o) -> auto& { return o.sampling.seed; },
+      "The same seed writes the same text");
 }
 
 void TextFlags::apply(infer::TextOptions& options) const {

@@ -10,16 +10,16 @@
 
 namespace ingot::cli {
 
-/// What the verbs that run a model share, as options.
+/// What the commands that run a model share, as options.
 struct InferenceOptions {
   std::string model, device = "auto", format = "as stored", kv_cache = "auto", packed_cache = "auto";
   std::int64_t context = 0, chunk = 512, threads = 0, speculate = 0;
   std::vector<std::string> adapters;
   bool eager = false, yes = false;
 };
-void add_inference_options(Command& verb, InferenceOptions& options);
+void add_inference_options(Command& command, InferenceOptions& options);
 /// The same without the model itself.
-void add_run_options(Command& verb, InferenceOptions& options);
+void add_run_options(Command& command, InferenceOptions& options);
 
 /// What they mean. Finds the model (hub::resolve_model) and sets the number of threads.
 infer::SessionOptions session_options(const InferenceOptions& options);
@@ -27,17 +27,17 @@ infer::SessionOptions session_options(const InferenceOptions& options);
 /// How words are chosen, as options: what was given goes over the model's own settings.
 class TextFlags {
  public:
-  void add_to(Command& verb);
+  void add_to(Command& command);
   void apply(infer::TextOptions& options) const;
 
  private:
   template <class T>
-  void add(Command& verb, const std::string& names, T& (*member)(infer::TextOptions&),
+  void add(Command& command, const std::string& names, T& (*member)(infer::TextOptions&),
            const std::string& help);
-  void add_list(Command& verb, const std::string& names, std::vector<std::string> infer::TextOptions::*member,
-                const std::string& help);
-  void add_logit_bias(Command& verb);
-  void add_constraints(Command& verb);
+  void add_list(Command& command, const std::string& names,
+                std::vector<std::string> infer::TextOptions::*member, const std::string& help);
+  void add_logit_bias(Command& command);
+  void add_constraints(Command& command);
   std::vector<std::function<void(infer::TextOptions&)>> settings_;
 };
 

@@ -12,7 +12,7 @@
 #include "ingot/base/json.h"
 #include "ingot/base/printable.h"
 #include "ingot/base/units.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/models/registry.h"
 #include "ingot/ops/cast.h"
@@ -135,19 +135,20 @@ int run(InspectOptions o) {
 
 void add_inspect(Command& root) {
   auto o = std::make_shared<InspectOptions>();
-  Command verb =
-      root.verb("inspect", "List what a model file or directory holds: names, shapes, dtypes, sizes");
-  verb.option("path", o->path,
+  Command command =
+      root.subcommand("inspect", "List what a model file or directory holds: names, shapes, dtypes, sizes");
+  command
+      .option("path", o->path,
               "A model directory, or a file of weights: safetensors, GGUF, PyTorch, NumPy, Keras, "
               "TensorFlow")
       .required();
-  verb.option("--raw", o->raw,
-              "What a file without a header holds, as NAME=f32[2,3]@OFFSET (may be repeated)");
-  verb.flag("--stats", o->stats, "Read the values too: range, mean, deviation, zeros, what is not finite");
-  verb.flag("--json", o->json, "Print JSON");
-  verb.example("ingot inspect out/model", "every tensor, then the architecture and the sum");
-  verb.example("ingot inspect values.bin --raw 'f32[-1,768]' --stats", "a file without a header");
-  verb.run([o] { return run(*o); });
+  command.option("--raw", o->raw,
+                 "What a file without a header holds, as NAME=f32[2,3]@OFFSET (may be repeated)");
+  command.flag("--stats", o->stats, "Read the values too: range, mean, deviation, zeros, what is not finite");
+  command.flag("--json", o->json, "Print JSON");
+  command.example("ingot inspect out/model", "every tensor, then the architecture and the sum");
+  command.example("ingot inspect values.bin --raw 'f32[-1,768]' --stats", "a file without a header");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

@@ -4,7 +4,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/cli/arguments.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/infer/load.h"
@@ -43,16 +43,16 @@ int run(LogitsOptions o) {
 void add_logits(Command& root) {
   auto o = std::make_shared<LogitsOptions>();
   o->output = "logits.npy";
-  Command verb =
-      root.verb("logits", "Write a model's logits for given tokens, to compare with another program");
-  verb.option("model", o->model, "Model directory, or a .gguf file").required();
-  add_device_option(verb, o->device);
-  verb.option("--tokens", o->tokens, "Token ids, as 1,2,3");
-  verb.option("-t,--text", o->text, "Text instead of ids");
-  verb.option("-o,--output", o->output, "NumPy file to write: f32 [tokens, vocabulary]");
-  verb.flag("--json", o->json, "Print path and shape as JSON");
-  verb.example("ingot logits out/model --tokens 1,2,3 -o logits.npy", "then numpy.load('logits.npy')");
-  verb.run([o] { return run(*o); });
+  Command command =
+      root.subcommand("logits", "Write a model's logits for given tokens, to compare with another program");
+  command.option("model", o->model, "Model directory, or a .gguf file").required();
+  add_device_option(command, o->device);
+  command.option("--tokens", o->tokens, "Token ids, as 1,2,3");
+  command.option("-t,--text", o->text, "Text instead of ids");
+  command.option("-o,--output", o->output, "NumPy file to write: f32 [tokens, vocabulary]");
+  command.flag("--json", o->json, "Print path and shape as JSON");
+  command.example("ingot logits out/model --tokens 1,2,3 -o logits.npy", "then numpy.load('logits.npy')");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

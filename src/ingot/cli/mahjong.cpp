@@ -5,8 +5,8 @@
 
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
+#include "ingot/cli/commands.h"
 #include "ingot/cli/mahjong_games.h"
-#include "ingot/cli/verbs.h"
 #include "ingot/mahjong/arena.h"
 #include "ingot/mahjong/shanten.h"
 #include "ingot/rl/mahjong_player.h"
@@ -204,10 +204,11 @@ int show_shanten(const MahjongOptions& o) {
 void add_mahjong(Command& root) {
   auto o = std::make_shared<MahjongOptions>();
   const std::vector<std::string> presets = rule_presets(), lengths = game_lengths();
-  Command verb = root.verb(
+  Command command = root.subcommand(
       "mahjong", "Riichi mahjong: play, learn, compare players, review games, check logs, score hands");
 
-  Command playing = verb.verb("play", "Play or watch a game in the terminal, or serve as an mjai client");
+  Command playing =
+      command.subcommand("play", "Play or watch a game in the terminal, or serve as an mjai client");
   playing.option("--player", o->player,
                  "human, random, first-legal, tsumogiri, rule-based or model:DIR[,temperature=T]");
   playing.option("--opponents", o->opponents, "Who takes the other three seats");
@@ -226,7 +227,8 @@ void add_mahjong(Command& root) {
   playing.example("ingot mahjong play --watch --delay 1.5", "watch four of them");
   playing.run([o] { return play_mahjong(*o); });
 
-  Command contest = verb.verb("arena", "Let players play many games on the same walls from every seat");
+  Command contest =
+      command.subcommand("arena", "Let players play many games on the same walls from every seat");
   contest.option("players", o->players,
                  "Two names (one against three) or four; a network is model:DIR[,temperature=T][,device=D]");
   contest.option("--walls", o->walls, "Walls; each is played four times");
@@ -241,7 +243,7 @@ void add_mahjong(Command& root) {
   contest.run([o] { return arena(*o); });
 
   Command replaying =
-      verb.verb("replay", "Show the decisions of a log (Tenhou XML, tenhou.net/6, mjai; .gz too)");
+      command.subcommand("replay", "Show the decisions of a log (Tenhou XML, tenhou.net/6, mjai; .gz too)");
   replaying.option("log", o->files, "The log").required();
   replaying
       .option("--rules", o->rules, "Rules of logs that do not name theirs (mjai, rooms that are not known)")
@@ -254,7 +256,8 @@ void add_mahjong(Command& root) {
   replaying.flag("--json", o->json, "Print the game as mjai instead");
   replaying.run([o] { return replay_mahjong(*o); });
 
-  Command reviewing = verb.verb("review", "Write a page that goes through a game with a network's opinion");
+  Command reviewing =
+      command.subcommand("review", "Write a page that goes through a game with a network's opinion");
   reviewing.option("log", o->files, "The log (Tenhou XML, tenhou.net/6, mjai; .gz too)").required();
   reviewing.option("--player", o->player, "The network: model:DIR[,device=D]").required();
   reviewing.option("-o,--out", o->out, "The page");
@@ -265,7 +268,8 @@ void add_mahjong(Command& root) {
                     "then open review.html in a browser");
   reviewing.run([o] { return review_mahjong(*o); });
 
-  Command checking = verb.verb("validate", "Replay logs and name the first event of each that cannot be");
+  Command checking =
+      command.subcommand("validate", "Replay logs and name the first event of each that cannot be");
   checking.option("logs", o->files, "Files or directories").required();
   checking
       .option("--rules", o->rules, "Rules of logs that do not name theirs (mjai, rooms that are not known)")
@@ -274,10 +278,10 @@ void add_mahjong(Command& root) {
   checking.flag("--json", o->json, "Print JSON");
   checking.run([o] { return validate_mahjong(*o); });
 
-  add_mahjong_dataset(verb);
-  add_mahjong_train(verb);
+  add_mahjong_dataset(command);
+  add_mahjong_train(command);
 
-  Command scoring = verb.verb("score", "Yaku, fu and points of a winning hand");
+  Command scoring = command.subcommand("score", "Yaku, fu and points of a winning hand");
   scoring.option("hand", o->hand, "Concealed tiles with the winning one, like 234m055p678s11z (0: red five)")
       .required();
   scoring.option("--win", o->win, "The winning tile").required();
@@ -299,7 +303,8 @@ void add_mahjong(Command& root) {
   scoring.example("ingot mahjong score 234m055p678s345s11z --win 2m --riichi", "a closed hand won by ron");
   scoring.run([o] { return score(*o); });
 
-  Command counting = verb.verb("shanten", "How far a hand is from tenpai, and what brings it nearer");
+  Command counting =
+      command.subcommand("shanten", "How far a hand is from tenpai, and what brings it nearer");
   counting.option("hand", o->hand, "13 or 14 tiles, or fewer by three for each called group").required();
   counting.flag("--json", o->json, "Print JSON");
   counting.example("ingot mahjong shanten 123m456p789s1234z", "2 from tenpai, with the tiles that help");

@@ -191,12 +191,14 @@ int dataset_samples(const DatasetOptions& o) {
   return 0;
 }
 
-void add_reading(Command& verb, DatasetOptions& o) {
-  verb.option("logs", o.files, "Files or directories (Tenhou XML, tenhou.net/6, mjai; .gz too)").required();
-  verb.option("--index", o.index, "File that remembers what was replayed already");
-  verb.option("--rules", o.rules, "Rules of logs that do not name theirs").one_of(rule_presets());
-  verb.option("--length", o.length, "Length of mjai games, which do not name theirs").one_of(game_lengths());
-  verb.flag("--json", o.json, "Print JSON");
+void add_reading(Command& command, DatasetOptions& o) {
+  command.option("logs", o.files, "Files or directories (Tenhou XML, tenhou.net/6, mjai; .gz too)")
+      .required();
+  command.option("--index", o.index, "File that remembers what was replayed already");
+  command.option("--rules", o.rules, "Rules of logs that do not name theirs").one_of(rule_presets());
+  command.option("--length", o.length, "Length of mjai games, which do not name theirs")
+      .one_of(game_lengths());
+  command.flag("--json", o.json, "Print JSON");
 }
 
 }  // namespace
@@ -204,9 +206,11 @@ void add_reading(Command& verb, DatasetOptions& o) {
 void add_mahjong_dataset(Command& mahjong) {
   auto o = std::make_shared<DatasetOptions>();
   o->player = "rule-based";
-  Command verb = mahjong.verb("dataset", "Games to learn from: make some, count them, look at decisions");
+  Command command =
+      mahjong.subcommand("dataset", "Games to learn from: make some, count them, look at decisions");
 
-  Command making = verb.verb("generate", "Let a player play games against itself, and keep their logs");
+  Command making =
+      command.subcommand("generate", "Let a player play games against itself, and keep their logs");
   making.option("--player", o->player, "Who plays all four seats: a built-in player, or model:DIR");
   making.option("--games", o->games, "How many");
   making.option("-o,--out", o->out, "Directory for the logs (mjai, gzip)").required();
@@ -218,11 +222,12 @@ void add_mahjong_dataset(Command& mahjong) {
   making.run([o] { return generate_games(*o); });
 
   Command counting =
-      verb.verb("stats", "Games, rounds, decisions by kind of action, and logs that are refused");
+      command.subcommand("stats", "Games, rounds, decisions by kind of action, and logs that are refused");
   add_reading(counting, *o);
   counting.run([o] { return dataset_stats(*o); });
 
-  Command showing = verb.verb("sample", "Decisions with their labels, in the order that training takes them");
+  Command showing =
+      command.subcommand("sample", "Decisions with their labels, in the order that training takes them");
   add_reading(showing, *o);
   showing.option("--count", o->count, "How many");
   showing.option("--seed", o->seed, "Seed of the order");

@@ -10,7 +10,7 @@
 
 namespace ingot::cli {
 
-/// What the verbs of `ingot mahjong` are told.
+/// What the commands of `ingot mahjong` are told.
 struct MahjongOptions {
   std::string rules = "tenhou", length = "hanchan", opponents = "rule-based", player = "human", save, hand,
               win, dora, ura, out = "review.html";
@@ -29,7 +29,7 @@ std::vector<std::string> game_lengths();
 /// Those of the preset, of the length asked for.
 mahjong::Rules rules_of(const MahjongOptions& options);
 
-// The verbs that play or read whole games; each returns the exit code.
+// The commands that play or read whole games; each returns the exit code.
 int play_mahjong(MahjongOptions options);
 int replay_mahjong(const MahjongOptions& options);
 int validate_mahjong(const MahjongOptions& options);

@@ -70,17 +70,17 @@ int train_mahjong(const MahjongTrainOptions& o) {
 
 void add_mahjong_train(Command& mahjong) {
   auto o = std::make_shared<MahjongTrainOptions>();
-  Command verb = mahjong.verb(
+  Command command = mahjong.subcommand(
       "train", "Train a player as a YAML file says: phases grp and bc learn from logs, ppo from playing");
-  verb.option("config", o->config, "Training configuration; docs/self-play.md lists every key").required();
-  verb.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)")
+  command.option("config", o->config, "Training configuration; docs/self-play.md lists every key").required();
+  command.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)")
       .placeholder("KEY=VALUE");
-  verb.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
-  verb.flag("--json", o->json, "No progress bar; print the result as JSON");
-  verb.example("ingot mahjong train bc.yaml", "learn from games");
-  verb.example("ingot mahjong train ppo.yaml --set base_model=bc/model",
-               "get stronger from there by self-play");
-  verb.run([o] { return train_mahjong(*o); });
+  command.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
+  command.flag("--json", o->json, "No progress bar; print the result as JSON");
+  command.example("ingot mahjong train bc.yaml", "learn from games");
+  command.example("ingot mahjong train ppo.yaml --set base_model=bc/model",
+                  "get stronger from there by self-play");
+  command.run([o] { return train_mahjong(*o); });
 }
 
 }  // namespace ingot::cli

@@ -6,7 +6,7 @@
 #include "ingot/base/config.h"
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
 #include "ingot/train/language/language_trainer.h"
@@ -114,17 +114,18 @@ int run(const MemoryOptions& o) {
 
 void add_memory(Command& root) {
   auto o = std::make_shared<MemoryOptions>();
-  Command verb = root.verb("memory", "Tell what a training run will need, before it runs");
-  verb.option("config", o->config, "Training configuration (YAML)").required();
-  verb.option(
+  Command command = root.subcommand("memory", "Tell what a training run will need, before it runs");
+  command.option("config", o->config, "Training configuration (YAML)").required();
+  command.option(
       "--gpu-memory", o->card,
       "Plan for a GPU with so much memory, here or not: 80GB, 139GiB; default: what is free where the "
       "configuration trains");
-  verb.option("--set", o->set, "Change a key: --set per_device_train_batch_size=4").placeholder("KEY=VALUE");
-  verb.flag("--json", o->json, "Print JSON, sizes in bytes");
-  verb.example("ingot memory train.yaml --set recompute=selective", "what recomputation would save");
-  verb.example("ingot memory train.yaml --gpu-memory 80GB", "whether it fits on a GPU that is elsewhere");
-  verb.run([o] { return run(*o); });
+  command.option("--set", o->set, "Change a key: --set per_device_train_batch_size=4")
+      .placeholder("KEY=VALUE");
+  command.flag("--json", o->json, "Print JSON, sizes in bytes");
+  command.example("ingot memory train.yaml --set recompute=selective", "what recomputation would save");
+  command.example("ingot memory train.yaml --gpu-memory 80GB", "whether it fits on a GPU that is elsewhere");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

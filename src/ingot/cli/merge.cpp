@@ -6,7 +6,7 @@
 
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/cli/write_meter.h"
 #include "ingot/hub/resolve.h"
 
@@ -45,20 +45,22 @@ int run(MergeFlags o) {
 
 void add_merge(Command& root) {
   auto o = std::make_shared<MergeFlags>();
-  Command verb = root.verb("merge", "Add LoRA adapters to the weights of their base model");
-  verb.option("model", o->merge.model, "The base model: a directory, a GGUF file, or a Hub name").required();
-  verb.option("destination", o->merge.destination, "The directory to write").required();
-  verb.option("--adapter", o->adapters,
+  Command command = root.subcommand("merge", "Add LoRA adapters to the weights of their base model");
+  command.option("model", o->merge.model, "The base model: a directory, a GGUF file, or a Hub name")
+      .required();
+  command.option("destination", o->merge.destination, "The directory to write").required();
+  command
+      .option("--adapter", o->adapters,
               "A directory as PEFT writes it, or DIRECTORY=WEIGHT; may be repeated, updates add up")
       .required();
-  verb.option("--dtype", o->merge.dtype,
-              "Element type of the merged weights: f32, bf16, f16 (default: as stored)");
-  verb.flag("--json", o->json, "Print path, adapters and bytes as JSON");
-  verb.example("ingot merge base merged --adapter out/adapter", "a model that needs no adapter");
-  verb.example("ingot merge base mixed --adapter style=0.7 --adapter facts=0.3", "two adapters, weighted");
-  verb.example("ingot merge base.gguf merged --adapter out/adapter --dtype bf16",
-               "of a quantized GGUF: its values, then the update");
-  verb.run([o] { return run(*o); });
+  command.option("--dtype", o->merge.dtype,
+                 "Element type of the merged weights: f32, bf16, f16 (default: as stored)");
+  command.flag("--json", o->json, "Print path, adapters and bytes as JSON");
+  command.example("ingot merge base merged --adapter out/adapter", "a model that needs no adapter");
+  command.example("ingot merge base mixed --adapter style=0.7 --adapter facts=0.3", "two adapters, weighted");
+  command.example("ingot merge base.gguf merged --adapter out/adapter --dtype bf16",
+                  "of a quantized GGUF: its values, then the update");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

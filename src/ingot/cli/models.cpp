@@ -5,7 +5,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/suggest.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/models/registry.h"
 
 namespace ingot::cli {
@@ -73,11 +73,12 @@ int run(const ModelsOptions& o) {
 
 void add_models(Command& root) {
   auto o = std::make_shared<ModelsOptions>();
-  Command verb = root.verb("models", "List the model families that Ingot opens, and what each can do");
-  verb.option("name", o->name, "A family (llama) or an architecture (LlamaForCausalLM)");
-  verb.flag("--json", o->json, "Print JSON");
-  verb.example("ingot models gemma2", "its variants, and published models of this layout");
-  verb.run([o] { return run(*o); });
+  Command command =
+      root.subcommand("models", "List the model families that Ingot opens, and what each can do");
+  command.option("name", o->name, "A family (llama) or an architecture (LlamaForCausalLM)");
+  command.flag("--json", o->json, "Print JSON");
+  command.example("ingot models gemma2", "its variants, and published models of this layout");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

@@ -13,8 +13,8 @@
 #include "ingot/base/printable.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/arguments.h"
+#include "ingot/cli/commands.h"
 #include "ingot/cli/run_limits.h"
-#include "ingot/cli/verbs.h"
 #include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/onnx/graph.h"
@@ -97,7 +97,7 @@ int run_model(const RunOptions& o) {
   for (const std::string& assignment : o.inputs) {
     const std::size_t equals = assignment.find('=');
     INGOT_CHECK(equals != assignment.npos,
-                InvalidConfig("--input", "'" + assignment + "' is no name=file.npy"));
+                InvalidConfig("--input", "'" + assignment + "' is not a name=file.npy"));
     inputs[assignment.substr(0, equals)] = read_npy(assignment.substr(equals + 1));
   }
   const std::vector<Tensor> results =
@@ -196,9 +196,10 @@ int check(const CheckOptions& o) {
 }  // namespace
 
 void add_onnx(Command& root) {
-  Command verb = root.verb("onnx", "Run graphs that other programs exported, and tell what they need");
+  Command command =
+      root.subcommand("onnx", "Run graphs that other programs exported, and tell what they need");
   auto r = std::make_shared<RunOptions>();
-  Command run = verb.verb("run", "Compute a graph's outputs from NumPy files");
+  Command run = command.subcommand("run", "Compute a graph's outputs from NumPy files");
   run.option("model", r->model, "An .onnx file, here or elsewhere (see ingot pull)").required();
   run.option("--input", r->inputs, "An input, as name=file.npy (may be repeated)");
   run.option("-o,--output", r->output, "Directory for the outputs, one .npy file each");
@@ -212,7 +213,8 @@ void add_onnx(Command& root) {
   run.example("ingot onnx run resnet.onnx --input x=image.npy -o out", "then numpy.load('out/logits.npy')");
   run.run([r] { return run_model(*r); });
   auto c = std::make_shared<CheckOptions>();
-  Command checks = verb.verb("check", "List a graph's inputs, outputs and operators; or run ONNX' own tests");
+  Command checks =
+      command.subcommand("check", "List a graph's inputs, outputs and operators; or run ONNX' own tests");
   checks.option("path", c->path, "An .onnx file, or a directory of ONNX backend tests").required();
   checks.flag("--all", c->all, "Tests: also name those that need what Ingot lacks");
   checks.flag("--json", c->json, "Print JSON");

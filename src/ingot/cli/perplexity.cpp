@@ -8,8 +8,8 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/progress.h"
+#include "ingot/cli/commands.h"
 #include "ingot/cli/inference.h"
-#include "ingot/cli/verbs.h"
 #include "ingot/data/text_file.h"
 
 namespace ingot::cli {
@@ -57,16 +57,17 @@ int run(const PerplexityOptions& o) {
 
 void add_perplexity(Command& root) {
   auto o = std::make_shared<PerplexityOptions>();
-  Command verb = root.verb("perplexity", "Measure how well a model predicts a text; lower is better");
-  add_inference_options(verb, o->inference);
-  verb.option("--text", o->text, "File to predict, UTF-8").required();
-  verb.option("--window", o->window.window, "Tokens that the model sees at once");
-  verb.option("--stride", o->window.stride, "Tokens by which the window moves on");
-  verb.option("--limit", o->limit, "Tokens of the text to use; 0: all");
-  verb.flag("--json", o->json, "Print JSON");
-  verb.example("ingot perplexity out/model --text book.txt --format q4_k",
-               "run it with and without --format to see what rounding costs");
-  verb.run([o] { return run(*o); });
+  Command command =
+      root.subcommand("perplexity", "Measure how well a model predicts a text; lower is better");
+  add_inference_options(command, o->inference);
+  command.option("--text", o->text, "File to predict, UTF-8").required();
+  command.option("--window", o->window.window, "Tokens that the model sees at once");
+  command.option("--stride", o->window.stride, "Tokens by which the window moves on");
+  command.option("--limit", o->limit, "Tokens of the text to use; 0: all");
+  command.flag("--json", o->json, "Print JSON");
+  command.example("ingot perplexity out/model --text book.txt --format q4_k",
+                  "run it with and without --format to see what rounding costs");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

@@ -6,7 +6,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/hub/url.h"
 
@@ -52,14 +52,14 @@ int run(PullOptions o) {
   if (hub::is_http_url(o.model) || o.model.starts_with("s3://")) {
     INGOT_CHECK(
         o.revision.empty() && o.pull.include.empty() && o.pull.exclude.empty() && o.pull.directory.empty(),
-        InvalidConfig(o.model, "is no repository: --revision, --include, --exclude and --to need one"));
+        InvalidConfig(o.model, "is not a repository: --revision, --include, --exclude and --to need one"));
     fmt::print("{}\n", hub::resolve_model(o.model));
     return 0;
   }
   hub::HubRepo repo = hub::parse_hub_repo(o.model);
   if (!o.revision.empty()) {
     INGOT_CHECK(hub::is_safe_relative_path(o.revision),
-                InvalidConfig("--revision", "is no branch, tag or commit: '" + o.revision + "'"));
+                InvalidConfig("--revision", "is not a branch, tag or commit: '" + o.revision + "'"));
     repo.revision = o.revision;
   }
   o.pull.parallel = static_cast<int>(o.parallel);
@@ -73,22 +73,22 @@ int run(PullOptions o) {
 
 void add_pull(Command& root) {
   auto o = std::make_shared<PullOptions>();
-  Command verb =
-      root.verb("pull", "Fetch a model from the Hugging Face Hub, into the cache that its tools share");
-  verb.option("repo", o->model, "org/name, hf://org/name@revision, or an https:// or s3:// address")
+  Command command =
+      root.subcommand("pull", "Fetch a model from the Hugging Face Hub, into the cache that its tools share");
+  command.option("repo", o->model, "org/name, hf://org/name@revision, or an https:// or s3:// address")
       .required();
-  verb.option("--revision", o->revision, "Branch, tag or commit (default: main)");
-  verb.option("--include", o->pull.include, "Only files that match, as '*.json' (may be repeated)");
-  verb.option("--exclude", o->pull.exclude, "No files that match (may be repeated)");
-  verb.option("--to", o->pull.directory, "Put plain files into this directory instead of the cache");
-  verb.option("--parallel", o->parallel, "Files to fetch at one time");
-  verb.flag("--json", o->json, "No progress bar; print what was fetched as JSON");
-  verb.example("ingot pull Qwen/Qwen3-0.6B",
-               "configuration, tokenizer and safetensors; prints where they are");
-  verb.example("ingot generate Qwen/Qwen3-0.6B -p 'Once'", "any command finds it by name from then on");
-  verb.example("ingot pull org/name-GGUF --include '*Q4_K_M*'", "one file of a repository with many");
-  verb.example("HF_TOKEN=... ingot pull org/private", "a repository that needs an account");
-  verb.run([o] { return run(*o); });
+  command.option("--revision", o->revision, "Branch, tag or commit (default: main)");
+  command.option("--include", o->pull.include, "Only files that match, as '*.json' (may be repeated)");
+  command.option("--exclude", o->pull.exclude, "No files that match (may be repeated)");
+  command.option("--to", o->pull.directory, "Put plain files into this directory instead of the cache");
+  command.option("--parallel", o->parallel, "Files to fetch at one time");
+  command.flag("--json", o->json, "No progress bar; print what was fetched as JSON");
+  command.example("ingot pull Qwen/Qwen3-0.6B",
+                  "configuration, tokenizer and safetensors; prints where they are");
+  command.example("ingot generate Qwen/Qwen3-0.6B -p 'Once'", "any command finds it by name from then on");
+  command.example("ingot pull org/name-GGUF --include '*Q4_K_M*'", "one file of a repository with many");
+  command.example("HF_TOKEN=... ingot pull org/private", "a repository that needs an account");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

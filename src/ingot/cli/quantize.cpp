@@ -8,7 +8,7 @@
 #include "ingot/base/json.h"
 #include "ingot/base/progress.h"
 #include "ingot/base/units.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/cli/write_meter.h"
 #include "ingot/data/text_file.h"
 #include "ingot/hub/resolve.h"
@@ -125,26 +125,27 @@ int run(QuantizeFlags o) {
 
 void add_quantize(Command& root) {
   auto o = std::make_shared<QuantizeFlags>();
-  Command verb = root.verb("quantize", "Round a model's weights to fewer bits, and measure what that costs");
-  verb.option("source", o->source, "A model directory, or a .gguf file").required();
-  verb.option(
+  Command command =
+      root.subcommand("quantize", "Round a model's weights to fewer bits, and measure what that costs");
+  command.option("source", o->source, "A model directory, or a .gguf file").required();
+  command.option(
       "destination", o->destination,
       "NAME.gguf for llama.cpp's formats; a directory for int4, int8, fp8 (compressed-tensors) and nf4 "
       "(bitsandbytes)");
-  verb.option("--format", o->formats,
-              "q4_k, q8_0, int4-g128, nf4, fp8, ...; several, or none for all, to report");
-  verb.option("--report", o->report, "Compare predictions of this UTF-8 text before and after");
-  verb.option("--window", o->window.window, "Tokens that the model sees at once");
-  verb.option("--stride", o->window.stride, "Tokens by which the window moves on");
-  verb.option("--limit", o->limit, "Tokens of the text to use; 0: all");
-  verb.option("--shard-size", o->shard_size, "A directory gets several files above this size");
-  verb.flag("--json", o->json, "Print JSON");
-  verb.example("ingot quantize out/model model-q4_k.gguf --format q4_k --report book.txt",
-               "a file that llama.cpp opens, and what it costs on a text");
-  verb.example("ingot quantize out/model model-fp8 --format fp8",
-               "a directory that transformers opens, with compressed-tensors");
-  verb.example("ingot quantize out/model --report book.txt", "every format, nothing written");
-  verb.run([o] { return run(*o); });
+  command.option("--format", o->formats,
+                 "q4_k, q8_0, int4-g128, nf4, fp8, ...; several, or none for all, to report");
+  command.option("--report", o->report, "Compare predictions of this UTF-8 text before and after");
+  command.option("--window", o->window.window, "Tokens that the model sees at once");
+  command.option("--stride", o->window.stride, "Tokens by which the window moves on");
+  command.option("--limit", o->limit, "Tokens of the text to use; 0: all");
+  command.option("--shard-size", o->shard_size, "A directory gets several files above this size");
+  command.flag("--json", o->json, "Print JSON");
+  command.example("ingot quantize out/model model-q4_k.gguf --format q4_k --report book.txt",
+                  "a file that llama.cpp opens, and what it costs on a text");
+  command.example("ingot quantize out/model model-fp8 --format fp8",
+                  "a directory that transformers opens, with compressed-tensors");
+  command.example("ingot quantize out/model --report book.txt", "every format, nothing written");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

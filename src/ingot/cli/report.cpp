@@ -9,7 +9,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/base/progress.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/train/compare_runs.h"
 
 namespace ingot::cli {
@@ -79,14 +79,14 @@ int run(const ReportOptions& o) {
 
 void add_report(Command& root) {
   auto o = std::make_shared<ReportOptions>();
-  Command verb = root.verb(
+  Command command = root.subcommand(
       "report", "Lay the curves of several runs over each other, with what differs in their settings");
-  verb.option("run", o->runs, "Output directories of training runs, or of a study's trials").required();
-  verb.option("-o,--output", o->output, "The page to write").placeholder("FILE");
-  verb.flag("--json", o->json, "Print results and differences as JSON");
-  verb.example("ingot report out/run1 out/run2 -o comparison.html", "one page, and two tables here");
-  verb.example("ingot report study-trials/trial-*", "the trials that a study has kept");
-  verb.run([o] { return run(*o); });
+  command.option("run", o->runs, "Output directories of training runs, or of a study's trials").required();
+  command.option("-o,--output", o->output, "The page to write").placeholder("FILE");
+  command.flag("--json", o->json, "Print results and differences as JSON");
+  command.example("ingot report out/run1 out/run2 -o comparison.html", "one page, and two tables here");
+  command.example("ingot report study-trials/trial-*", "the trials that a study has kept");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

@@ -11,9 +11,9 @@
 #include "ingot/base/error.h"
 #include "ingot/base/log.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/commands.h"
 #include "ingot/cli/inference.h"
 #include "ingot/cli/interrupt.h"
-#include "ingot/cli/verbs.h"
 #include "ingot/core/backend.h"
 #include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
@@ -115,40 +115,43 @@ int run(const ServeOptions& o) {
 
 void add_serve(Command& root) {
   auto o = std::make_shared<ServeOptions>();
-  Command verb = root.verb("serve", "Serve a model over HTTP with OpenAI's API, to many clients at once");
-  add_inference_options(verb, o->inference);
-  verb.option("--host", o->host, "Address to listen at; beyond loopback an API key is needed");
-  verb.option("--port", o->port, "Port to listen at; 0: any that is free");
-  verb.option("--name", o->names,
-              "Name that clients ask for the model by; repeatable (the file's or folder's)");
-  verb.option("--named-adapter", o->adapters,
-              "NAME=DIR: a LoRA adapter that clients ask for as a model of that name; repeatable");
-  verb.option("--embedding-model", o->embedding_model, "Sentence encoder (a directory) for /v1/embeddings");
-  verb.option("--api-key", o->keys, "Let in only requests with this key; repeatable");
-  verb.option(
+  Command command =
+      root.subcommand("serve", "Serve a model over HTTP with OpenAI's API, to many clients at once");
+  add_inference_options(command, o->inference);
+  command.option("--host", o->host, "Address to listen at; beyond loopback an API key is needed");
+  command.option("--port", o->port, "Port to listen at; 0: any that is free");
+  command.option("--name", o->names,
+                 "Name that clients ask for the model by; repeatable (the file's or folder's)");
+  command.option("--named-adapter", o->adapters,
+                 "NAME=DIR: a LoRA adapter that clients ask for as a model of that name; repeatable");
+  command.option("--embedding-model", o->embedding_model,
+                 "Sentence encoder (a directory) for /v1/embeddings");
+  command.option("--api-key", o->keys, "Let in only requests with this key; repeatable");
+  command.option(
       "--api-key-file", o->key_file,
       "The same, a key (or sha256:HASH) on each line of a file, with rpm=N behind it so many requests "
       "a minute; SIGHUP has it read again");
-  verb.flag("--allow-strangers", o->allow_strangers, "Listen beyond loopback without a key");
-  verb.option("--cors-origin", o->origins, "Web pages of this origin may use the server; *: all; repeatable");
-  verb.option("--allowed-host", o->hosts,
-              "Host name, beside localhost, by which the server may be asked without a key; repeatable");
-  verb.option("--kv-memory", o->kv_memory,
-              "Memory for keys and values, such as 4GiB; auto: half of what is free");
-  verb.option("--max-running", o->max_running, "Requests in one step at most; 0: 16, on a GPU 256");
-  verb.option("--max-waiting", o->max_waiting, "Requests that wait at most; further ones get status 429");
-  verb.flag("--no-prefix-cache", o->no_prefix_cache,
-            "Read every prompt whole, even where it begins as another did");
-  verb.flag("--batch-invariant", o->batch_invariant,
-            "On the CPU: a request's tokens do not depend on its neighbours, at some cost");
-  verb.option("--max-connections", o->max_connections, "Open connections at most");
-  verb.option("--max-body", o->max_body, "Size of a request's body at most");
-  verb.option("--drain", o->drain, "Seconds that requests have to end after SIGTERM");
-  verb.flag("--quiet", o->quiet, "No access log");
-  verb.flag("--log-json", o->log_json, "Log one JSON object per line");
-  verb.example("ingot serve model.gguf", "http://127.0.0.1:8000/v1 for any OpenAI client on this machine");
-  verb.example("ingot serve out/model --host 0.0.0.0 --api-key-file keys.txt", "serves a team");
-  verb.run([o] { return run(*o); });
+  command.flag("--allow-strangers", o->allow_strangers, "Listen beyond loopback without a key");
+  command.option("--cors-origin", o->origins,
+                 "Web pages of this origin may use the server; *: all; repeatable");
+  command.option("--allowed-host", o->hosts,
+                 "Host name, beside localhost, by which the server may be asked without a key; repeatable");
+  command.option("--kv-memory", o->kv_memory,
+                 "Memory for keys and values, such as 4GiB; auto: half of what is free");
+  command.option("--max-running", o->max_running, "Requests in one step at most; 0: 16, on a GPU 256");
+  command.option("--max-waiting", o->max_waiting, "Requests that wait at most; further ones get status 429");
+  command.flag("--no-prefix-cache", o->no_prefix_cache,
+               "Read every prompt whole, even where it begins as another did");
+  command.flag("--batch-invariant", o->batch_invariant,
+               "On the CPU: a request's tokens do not depend on its neighbours, at some cost");
+  command.option("--max-connections", o->max_connections, "Open connections at most");
+  command.option("--max-body", o->max_body, "Size of a request's body at most");
+  command.option("--drain", o->drain, "Seconds that requests have to end after SIGTERM");
+  command.flag("--quiet", o->quiet, "No access log");
+  command.flag("--log-json", o->log_json, "Log one JSON object per line");
+  command.example("ingot serve model.gguf", "http://127.0.0.1:8000/v1 for any OpenAI client on this machine");
+  command.example("ingot serve out/model --host 0.0.0.0 --api-key-file keys.txt", "serves a team");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

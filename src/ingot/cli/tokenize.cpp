@@ -8,7 +8,7 @@
 #include "ingot/base/error.h"
 #include "ingot/base/json.h"
 #include "ingot/cli/arguments.h"
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/text/tokenizer.h"
 
@@ -46,16 +46,17 @@ int run(const TokenizeOptions& o) {
 
 void add_tokenize(Command& root) {
   auto o = std::make_shared<TokenizeOptions>();
-  Command verb = root.verb("tokenize", "Turn text into token ids, or ids into text");
-  verb.option("model", o->model, "Model directory, or a tokenizer.json").required();
-  verb.option("-t,--text", o->text, "Text to encode; without it and --ids, text is read from standard input");
-  verb.option("--ids", o->ids, "Ids to decode, as 1,2,3");
-  verb.flag("--special", o->special, "Add special tokens when encoding, show them when decoding");
-  verb.flag("--json", o->json, "Print JSON, with the tokens' texts");
-  verb.example("ingot tokenize out/model --text 'Hello world'", "15496,995 and the like");
-  verb.example("wc -c < book.txt; ingot tokenize out/model < book.txt | tr ',' '\\n' | wc -l",
-               "bytes, and tokens");
-  verb.run([o] { return run(*o); });
+  Command command = root.subcommand("tokenize", "Turn text into token ids, or ids into text");
+  command.option("model", o->model, "Model directory, or a tokenizer.json").required();
+  command.option("-t,--text", o->text,
+                 "Text to encode; without it and --ids, text is read from standard input");
+  command.option("--ids", o->ids, "Ids to decode, as 1,2,3");
+  command.flag("--special", o->special, "Add special tokens when encoding, show them when decoding");
+  command.flag("--json", o->json, "Print JSON, with the tokens' texts");
+  command.example("ingot tokenize out/model --text 'Hello world'", "15496,995 and the like");
+  command.example("wc -c < book.txt; ingot tokenize out/model < book.txt | tr ',' '\\n' | wc -l",
+                  "bytes, and tokens");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

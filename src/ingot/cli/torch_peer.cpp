@@ -39,11 +39,12 @@ nlohmann::json parsed(const std::string& name, const std::string& line, const ch
 
 }  // namespace
 
-void add_torch_options(Command& verb, TorchOptions& options) {
-  verb.option("--against", options.against,
+void add_torch_options(Command& command, TorchOptions& options) {
+  command
+      .option("--against", options.against,
               "Take turns with PyTorch: torch (eager) or torch.compile; may be given twice")
       .one_of({"torch", "torch.compile"});
-  verb.option("--python", options.python, "The Python that has torch (and transformers)");
+  command.option("--python", options.python, "The Python that has torch (and transformers)");
 }
 
 TorchPeers::TorchPeers(const TorchOptions& options, std::string_view script,

@@ -11,12 +11,12 @@
 
 namespace ingot::cli {
 
-/// What the verbs that take turns with PyTorch share.
+/// What the commands that take turns with PyTorch share.
 struct TorchOptions {
   std::vector<std::string> against;  ///< "torch" (eager), "torch.compile"
   std::string python = "python3";
 };
-void add_torch_options(Command& verb, TorchOptions& options);
+void add_torch_options(Command& command, TorchOptions& options);
 
 /// One PyTorch beside our own times.
 struct TorchResult {

@@ -11,10 +11,10 @@
 #include "ingot/base/json.h"
 #include "ingot/base/units.h"
 #include "ingot/cli/command.h"
+#include "ingot/cli/commands.h"
 #include "ingot/cli/config_keys.h"
 #include "ingot/cli/interrupt.h"
 #include "ingot/cli/training_console.h"
-#include "ingot/cli/verbs.h"
 #include "ingot/dist/communicator.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/train/language/train_keys.h"
@@ -128,24 +128,25 @@ int run(const TrainOptions& o) {
 
 void add_train(Command& root) {
   auto o = std::make_shared<TrainOptions>();
-  Command verb = root.verb("train",
-                           "Train a language model as a YAML file says: from scratch, from a model, or an "
-                           "adapter for one (LoRA, QLoRA)");
-  verb.option("config", o->config, "Training configuration: a YAML file; --keys lists every key");
-  verb.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)")
+  Command command =
+      root.subcommand("train",
+                      "Train a language model as a YAML file says: from scratch, from a model, or an "
+                      "adapter for one (LoRA, QLoRA)");
+  command.option("config", o->config, "Training configuration: a YAML file; --keys lists every key");
+  command.option("--set", o->set, "Change a key: --set learning_rate=1e-3 (may be repeated)")
       .placeholder("KEY=VALUE");
-  verb.option("--keys", o->keys, "List the keys of the configuration, or those that tell of WORD, and end")
+  command.option("--keys", o->keys, "List the keys of the configuration, or those that tell of WORD, and end")
       .alone("");
-  verb.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
-  verb.flag("--json", o->json, "No progress bar; print the result as JSON");
-  verb.example("ingot train train.yaml --set output_dir=out/try2", "train into another directory");
-  verb.example("ingot train train.yaml --set base_model=model.gguf --set adapter=qlora",
-               "fine-tune a quantized model with LoRA adapters");
-  verb.example("ingot train --keys lora", "which keys there are for LoRA, and what they mean");
-  verb.example("mpirun -n 4 ingot train train.yaml",
-               "four processes, each with a share of every step's batch");
-  verb.example("ingot train train.yaml --resume", "go on after a crash, a kill or Ctrl-C");
-  verb.run([o] { return run(*o); });
+  command.flag("--resume", o->resume, "Go on from the newest whole checkpoint of output_dir, bit for bit");
+  command.flag("--json", o->json, "No progress bar; print the result as JSON");
+  command.example("ingot train train.yaml --set output_dir=out/try2", "train into another directory");
+  command.example("ingot train train.yaml --set base_model=model.gguf --set adapter=qlora",
+                  "fine-tune a quantized model with LoRA adapters");
+  command.example("ingot train --keys lora", "which keys there are for LoRA, and what they mean");
+  command.example("mpirun -n 4 ingot train train.yaml",
+                  "four processes, each with a share of every step's batch");
+  command.example("ingot train train.yaml --resume", "go on after a crash, a kill or Ctrl-C");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

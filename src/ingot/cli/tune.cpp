@@ -17,10 +17,10 @@
 #include "ingot/base/progress.h"
 #include "ingot/base/shell.h"
 #include "ingot/base/units.h"
+#include "ingot/cli/commands.h"
 #include "ingot/cli/tune_objectives.h"
 #include "ingot/cli/tune_result.h"
 #include "ingot/cli/tune_workers.h"
-#include "ingot/cli/verbs.h"
 #include "ingot/tune/study_report.h"
 
 namespace ingot::cli {
@@ -256,16 +256,18 @@ int run(const TuneOptions& o) {
 
 void add_tune(Command& root) {
   auto o = std::make_shared<TuneOptions>();
-  Command verb = root.verb("tune", "Look for the best settings of a training run, a forecast or any program");
-  verb.option("study", o->study, "Study file (YAML); docs/tuning.md lists every key").required();
-  verb.option("--set", o->set, "Change a key: --set trials=200 (may be repeated)").placeholder("KEY=VALUE");
-  verb.option("--workers", o->workers,
-              "Processes that run trials side by side; 0: as the study says, under mpirun 1");
-  verb.flag("--json", o->json, "No table and no bar; print the result as JSON");
-  verb.example("ingot tune study.yaml", "run a study, or go on with it: trials that are finished stay");
-  verb.example("ingot tune study.yaml --set trials=200 --workers 4", "add trials, four at a time");
-  verb.example("mpirun -n 8 ingot tune study.yaml", "one worker per rank, sharing the study's file");
-  verb.run([o] { return run(*o); });
+  Command command =
+      root.subcommand("tune", "Look for the best settings of a training run, a forecast or any program");
+  command.option("study", o->study, "Study file (YAML); docs/tuning.md lists every key").required();
+  command.option("--set", o->set, "Change a key: --set trials=200 (may be repeated)")
+      .placeholder("KEY=VALUE");
+  command.option("--workers", o->workers,
+                 "Processes that run trials side by side; 0: as the study says, under mpirun 1");
+  command.flag("--json", o->json, "No table and no bar; print the result as JSON");
+  command.example("ingot tune study.yaml", "run a study, or go on with it: trials that are finished stay");
+  command.example("ingot tune study.yaml --set trials=200 --workers 4", "add trials, four at a time");
+  command.example("mpirun -n 8 ingot tune study.yaml", "one worker per rank, sharing the study's file");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace ingot::cli

@@ -10,7 +10,7 @@ namespace {
 
 [[noreturn]] void overflow(const char* where, std::int64_t a, char sign, std::int64_t b) {
   throw DimensionMismatch(std::string(where) + ": " + std::to_string(a) + " " + sign + " " +
-                          std::to_string(b) + " is no size that a tensor can have");
+                          std::to_string(b) + " is not a size that a tensor can have");
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ void check_encoding(std::string_view text, const std::string& name) {
       !marked && zero == std::string_view::npos,
       DataError(name, 0, "",
                 marked ? "is UTF-16 text; save it as CSV in UTF-8"
-                       : fmt::format("is no CSV file: byte {} is zero; expected text in UTF-8", zero)));
+                       : fmt::format("is not a CSV file: byte {} is zero; expected text in UTF-8", zero)));
   check_utf8(text, name);
 }
 

@@ -148,7 +148,7 @@ std::string DataState::to_json() const {
 
 DataState DataState::from_json(std::string_view text, const std::string& source) {
   const auto json = parse_json_or_discard<nlohmann::json>(text);
-  INGOT_CHECK(json.is_object(), FormatError(source, -1, "data state", "is no JSON object"));
+  INGOT_CHECK(json.is_object(), FormatError(source, -1, "data state", "is not a JSON object"));
   for (const char* field : {"epoch", "position"}) {
     INGOT_CHECK(json.contains(field) && json[field].is_number_unsigned(),
                 FormatError(source, -1, field, "is missing or no unsigned integer"));

@@ -99,7 +99,7 @@ SourceFormat format_by_text(SourceFormat by_name, std::string_view text) {
 void for_each_record(const std::string& path, std::string_view text, SourceFormat format, IsRecord is_record,
                      TakeRecord take) {
   const auto take_object = [&](const Record& record, const RecordPlace& place) {
-    if (!record.json.is_object()) place.fail("is no JSON object");
+    if (!record.json.is_object()) place.fail("is not a JSON object");
     return take(record, place);
   };
   if (format == SourceFormat::csv) return read_table(path, text, take_object);

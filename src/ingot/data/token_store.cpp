@@ -131,7 +131,7 @@ TokenStore TokenStore::open(const std::string& path) {
   std::memcpy(&trailer, bytes.data() + bytes.size() - sizeof trailer, sizeof trailer);
   const std::int64_t at = size - static_cast<std::int64_t>(sizeof trailer);
   INGOT_CHECK(trailer.magic == kMagic,
-              FormatError(path, at, "magic", "this is no token file, or one that was cut short"));
+              FormatError(path, at, "magic", "this is not a token file, or one that was cut short"));
   INGOT_CHECK(trailer.version == kVersion,
               FormatError(path, at, "version", fmt::format("is {}, expected {}", trailer.version, kVersion)));
   INGOT_CHECK(text_of(trailer.trailer_hash) == hash_of(trailer),

@@ -32,7 +32,7 @@ WrittenModel write_quantized_directory(const QuantizeOptions& o, const WriteProg
   const LanguageConfig config = LanguageConfig::from_json(checkpoint.config_json, checkpoint.config_path);
   INGOT_CHECK(
       config.model_type != "gpt2",
-      NotImplemented("a quantized safetensors directory of a GPT-2: its layers are no Linear modules, and "
+      NotImplemented("a quantized safetensors directory of a GPT-2: its layers are not Linear modules, and "
                      "other programs do not read them so; write a .gguf file instead"));
   const QuantizedCheckpoint plan = quantize_checkpoint(*checkpoint.weights, o.format, is_linear);
   std::uint64_t bytes = 0;

@@ -41,7 +41,7 @@ ScalerKind parse_scaler(std::string_view text, std::string_view key) {
   const auto found = std::ranges::find(kNames, text);
   INGOT_CHECK(
       found != kNames.end(),
-      InvalidConfig(std::string(key), fmt::format("'{}' is no scaler; expected one of {}{}", text,
+      InvalidConfig(std::string(key), fmt::format("'{}' is not a scaler; expected one of {}{}", text,
                                                   fmt::join(kNames, ", "), did_you_mean(text, kNames))));
   return static_cast<ScalerKind>(found - kNames.begin());
 }

@@ -125,7 +125,7 @@ class GbnfParser {
       if (in_.at_end() || in_.peek() == '\n') in_.fail_at(position, "this string does not end");
       const std::size_t at = in_.position();
       const char32_t c = escaped('"');
-      if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) in_.fail_at(at, "this is no character of Unicode");
+      if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) in_.fail_at(at, "this is not a character of Unicode");
       text::append_utf8(text, c);
     }
     return Ebnf::terminal(rules_.expressions().literal(text));

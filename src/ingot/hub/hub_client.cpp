@@ -62,7 +62,7 @@ std::string explain_refusal(const HttpResponse& response, const HubRepo& repo, b
 std::string text_of(const Json& object, const char* key, const std::string& address) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return {};
-  INGOT_CHECK(found->is_string(), FormatError(address, -1, key, "is no string"));
+  INGOT_CHECK(found->is_string(), FormatError(address, -1, key, "is not a string"));
   return found->get<std::string>();
 }
 
@@ -72,7 +72,7 @@ HubFile parse_file(const Json& entry, const std::string& address) {
   file.path = text_of(entry, "rfilename", address);
   INGOT_CHECK(
       is_safe_relative_path(file.path),
-      FormatError(address, -1, "rfilename", fmt::format("'{}' is no path below a directory", file.path)));
+      FormatError(address, -1, "rfilename", fmt::format("'{}' is not a path below a directory", file.path)));
   if (const auto size = entry.find("size"); size != entry.end() && size->is_number_unsigned()) {
     file.size = size->get<std::uint64_t>();
   }
@@ -86,9 +86,9 @@ HubFile parse_file(const Json& entry, const std::string& address) {
     file.git_sha1.clear();  // that of the pointer file, not of the content
   }
   INGOT_CHECK(file.sha256.empty() || is_hex(file.sha256, 64),
-              FormatError(address, -1, "lfs", fmt::format("of '{}' is no SHA-256", file.path)));
+              FormatError(address, -1, "lfs", fmt::format("of '{}' is not a SHA-256", file.path)));
   INGOT_CHECK(file.git_sha1.empty() || is_hex(file.git_sha1, 40),
-              FormatError(address, -1, "blobId", fmt::format("of '{}' is no SHA-1", file.path)));
+              FormatError(address, -1, "blobId", fmt::format("of '{}' is not a SHA-1", file.path)));
   file.etag = file.sha256.empty() ? file.git_sha1 : file.sha256;
   return file;
 }
@@ -121,14 +121,14 @@ HubOptions HubOptions::from_environment() {
 
 HubListing parse_hub_listing(std::string_view json, const std::string& address) {
   const Json root = parse_json_or_discard<Json>(json);
-  INGOT_CHECK(root.is_object(), FormatError(address, 0, "answer", "is no JSON object; is this the Hub?"));
+  INGOT_CHECK(root.is_object(), FormatError(address, 0, "answer", "is not a JSON object; is this the Hub?"));
   HubListing listing;
   listing.commit = text_of(root, "sha", address);
   INGOT_CHECK(is_commit(listing.commit),
-              FormatError(address, -1, "sha", "is no commit (40 hexadecimal digits)"));
+              FormatError(address, -1, "sha", "is not a commit (40 hexadecimal digits)"));
   const auto files = root.find("siblings");
   INGOT_CHECK(files != root.end() && files->is_array(),
-              FormatError(address, -1, "siblings", "is no list of files"));
+              FormatError(address, -1, "siblings", "is not a list of files"));
   for (const Json& entry : *files) listing.files.push_back(parse_file(entry, address));
   return listing;
 }

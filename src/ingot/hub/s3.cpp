@@ -59,7 +59,8 @@ HttpRequest request_for(const S3Config& config, const Url& url) {
 
 S3Location parse_s3_url(std::string_view text) {
   const std::string shown(text);
-  INGOT_CHECK(text.starts_with("s3://"), InvalidConfig(shown, "is no address in S3; write s3://bucket/key"));
+  INGOT_CHECK(text.starts_with("s3://"),
+              InvalidConfig(shown, "is not an address in S3; write s3://bucket/key"));
   text.remove_prefix(5);
   const std::size_t slash = text.find('/');
   S3Location location{std::string(text.substr(0, slash)),
@@ -81,7 +82,8 @@ S3Page parse_s3_page(std::string_view xml, const std::string& name) {
   const pugi::xml_parse_result parsed = document.load_buffer(xml.data(), xml.size());
   INGOT_CHECK(parsed, FormatError(name, parsed.offset, "xml", parsed.description()));
   const pugi::xml_node root = document.child("ListBucketResult");
-  INGOT_CHECK(root, FormatError(name, 0, "ListBucketResult", "is missing: this is no listing of a bucket"));
+  INGOT_CHECK(root,
+              FormatError(name, 0, "ListBucketResult", "is missing: this is not a listing of a bucket"));
   S3Page page;
   for (const pugi::xml_node& node : root.children("Contents")) {
     S3Object object{node.child_value("Key"), node.child_value("ETag")};

@@ -50,7 +50,7 @@ Url parse_url(const std::string& text) {
   const Handle url = make_handle();
   const bool good =
       is_http_url(text) && libcurl().url_set(url.get(), CURLUPART_URL, text.c_str(), 0) == CURLUE_OK;
-  INGOT_CHECK(good, InvalidConfig(printable_url(text), "is no address; write https://host/path"));
+  INGOT_CHECK(good, InvalidConfig(printable_url(text), "is not an address; write https://host/path"));
   INGOT_CHECK(part(url.get(), CURLUPART_USER).empty() && part(url.get(), CURLUPART_PASSWORD).empty(),
               InvalidConfig("address",
                             "holds a user or password, which would end up in logs; give a token through the "
@@ -73,7 +73,7 @@ std::string resolve_url(const std::string& base, const std::string& location) {
   std::string result = good ? part(url.get(), CURLUPART_URL) : "";
   INGOT_CHECK(is_http_url(result),
               IoError(printable_url(base),
-                      fmt::format("redirects to '{}', which is no web address", printable_url(location))));
+                      fmt::format("redirects to '{}', which is not a web address", printable_url(location))));
   return result;
 }
 

@@ -21,7 +21,7 @@ Hand make_hand(std::span<const Tile> tiles) {
               InvalidHand(fmt::format("a hand holds at most 14 concealed tiles, got {}", tiles.size())));
   Hand hand;
   for (const Tile tile : tiles) {
-    INGOT_CHECK(tile < kTiles, InvalidHand(fmt::format("{} is no tile; tiles are 0 to 36", tile)));
+    INGOT_CHECK(tile < kTiles, InvalidHand(fmt::format("{} is not a tile; tiles are 0 to 36", tile)));
     INGOT_CHECK(
         hand.count[kind_of(tile)] < 4,
         InvalidHand(fmt::format("five of {}; there are four of each tile", tile_name(kind_of(tile)))));

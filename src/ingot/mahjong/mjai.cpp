@@ -111,13 +111,13 @@ class Reader {
   std::size_t tiles(const Json& list, const char* name, Tile* out, std::size_t least, std::size_t most,
                     bool may_hide) const {
     if (!list.is_array() || list.size() < least || list.size() > most)
-      fail(name, fmt::format("is no list of {} to {} tiles", least, most));
+      fail(name, fmt::format("is not a list of {} to {} tiles", least, most));
     for (std::size_t i = 0; i < list.size(); ++i) out[i] = tile(list[i], name, may_hide);
     return list.size();
   }
   std::array<std::int32_t, 4> points(const char* name) const {
     const Json& list = field(json_, name);
-    if (!list.is_array() || list.size() != 4) fail(name, "is no list of four numbers");
+    if (!list.is_array() || list.size() != 4) fail(name, "is not a list of four numbers");
     std::array<std::int32_t, 4> values;
     for (std::size_t p = 0; p < 4; ++p)
       values[p] = static_cast<std::int32_t>(integer(list[p], name, -100'000'000, 100'000'000));
@@ -125,9 +125,9 @@ class Reader {
   }
 
   Event read() const {
-    if (!json_.is_object()) fail("event", "is no JSON object");
+    if (!json_.is_object()) fail("event", "is not a JSON object");
     const Json& type = field(json_, "type");
-    if (!type.is_string()) fail("type", "is no text");
+    if (!type.is_string()) fail("type", "is not text");
     const auto& name = type.get_ref<const std::string&>();
     Event event;
     for (int i = 0; i <= static_cast<int>(EventType::EndGame); ++i) {
@@ -136,7 +136,7 @@ class Reader {
       read_fields(event);
       return event;
     }
-    fail("type", fmt::format("\"{}\" is no mjai event", name.substr(0, 40)));
+    fail("type", fmt::format("\"{}\" is not a mjai event", name.substr(0, 40)));
   }
 
  private:
@@ -157,7 +157,7 @@ class Reader {
     event.has_scores = json_.contains("scores");
     if (event.has_scores) event.scores = points("scores");
     const Json& hands = field(json_, "tehais");
-    if (!hands.is_array() || hands.size() != 4) fail("tehais", "is no list of four hands");
+    if (!hands.is_array() || hands.size() != 4) fail("tehais", "is not a list of four hands");
     for (std::size_t p = 0; p < 4; ++p) tiles(hands[p], "tehais", event.hands[p].data(), 13, 13, true);
   }
 

@@ -53,11 +53,11 @@ class MjlogReader {
       double value = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
       if (error != std::errc() || !(std::abs(value) < 5e6))
-        fail(fmt::format("{}=\"{}\" is no list of numbers", name, attribute(name)));
+        fail(fmt::format("{}=\"{}\" is not a list of numbers", name, attribute(name)));
       list.push_back(value);
       text.remove_prefix(static_cast<std::size_t>(end - text.data()));
       if (!text.empty() && text[0] != ',')
-        fail(fmt::format("{}=\"{}\" is no list of numbers", name, attribute(name)));
+        fail(fmt::format("{}=\"{}\" is not a list of numbers", name, attribute(name)));
       if (!text.empty()) text.remove_prefix(1);
       if (list.size() > 200) fail(fmt::format("{} has more than 200 numbers", name));
     }
@@ -73,11 +73,11 @@ class MjlogReader {
   int integer(const char* name) const { return integers(name, 1)[0]; }
   std::uint8_t seat(const char* name) const {
     const int who = integer(name);
-    if (who < 0 || who > 3) fail(fmt::format("{}={} is no seat", name, who));
+    if (who < 0 || who > 3) fail(fmt::format("{}={} is not a seat", name, who));
     return static_cast<std::uint8_t>(who);
   }
   TileId tile_id(int value) const {
-    if (value < 0 || value >= kTileIds) fail(fmt::format("{} is no tile; tiles are 0 to 135", value));
+    if (value < 0 || value >= kTileIds) fail(fmt::format("{} is not a tile; tiles are 0 to 135", value));
     return static_cast<TileId>(value);
   }
   Tile tile(int value) const { return tile_of(log_.rules, tile_id(value)); }
@@ -255,7 +255,7 @@ class MjlogReader {
 
   void read_call() {
     const auto m = static_cast<unsigned>(integer("m"));
-    if (m > 0xFFFF) fail(fmt::format("m={} is no meld", m));
+    if (m > 0xFFFF) fail(fmt::format("m={} is not a meld", m));
     const std::uint8_t who = seat("who");
     const auto from = static_cast<std::uint8_t>((who + (m & 3)) % 4);
     drawn_[who] = -1;
@@ -277,7 +277,7 @@ class MjlogReader {
 
   void read_chi(unsigned m, std::uint8_t who, std::uint8_t from) {
     const unsigned pattern = m >> 10, at = pattern % 3, run = pattern / 3;
-    if (run >= 21) fail(fmt::format("m={} is no chi", m));
+    if (run >= 21) fail(fmt::format("m={} is not a chi", m));
     const unsigned base = (run / 7 * 9 + run % 7) * 4;
     const unsigned ids[3] = {base + (m >> 3 & 3), base + 4 + (m >> 5 & 3), base + 8 + (m >> 7 & 3)};
     Event& event = add(EventType::Chi, who);
@@ -293,7 +293,7 @@ class MjlogReader {
 
   void read_pon(unsigned m, std::uint8_t who, std::uint8_t from) {
     const unsigned pattern = m >> 9, at = pattern % 3, kind = pattern / 3, extra = m >> 5 & 3;
-    if (kind >= kKinds) fail(fmt::format("m={} is no pon", m));
+    if (kind >= kKinds) fail(fmt::format("m={} is not a pon", m));
     std::array<int, 3> ids{};
     std::size_t n = 0;
     for (unsigned copy = 0; copy < 4; ++copy)
@@ -344,7 +344,7 @@ class MjlogReader {
     const std::vector<int> yaku = integers(yakuman ? "yakuman" : "yaku", 1);
     for (std::size_t i = 0; i < yaku.size(); i += yakuman ? 1 : 2) {
       if (yaku[i] < 0 || yaku[i] >= static_cast<int>(Yaku::kCount))
-        fail(fmt::format("{} is no yaku", yaku[i]));
+        fail(fmt::format("{} is not a yaku", yaku[i]));
       if (!yakuman && i + 1 == yaku.size()) fail("yaku has a number without its han");
       const int worth = yakuman ? 13 : yaku[i + 1];
       if (worth > 0) event.win.yaku |= std::uint64_t{1} << yaku[i];

@@ -48,14 +48,14 @@ Rules Rules::named(std::string_view name) {
   if (name == "tenhou") return tenhou();
   if (name == "majsoul") return majsoul();
   if (name == "european") return european();
-  throw InvalidConfig("rules", fmt::format("\"{}\" is no preset; use tenhou, majsoul or european", name));
+  throw InvalidConfig("rules", fmt::format("\"{}\" is not a preset; use tenhou, majsoul or european", name));
 }
 
 GameLength game_length_named(std::string_view name) {
   if (name == "round") return GameLength::SingleRound;
   if (name == "east") return GameLength::East;
   if (name == "hanchan") return GameLength::EastSouth;
-  throw InvalidConfig("length", fmt::format("\"{}\" is no length; use hanchan, east or round", name));
+  throw InvalidConfig("length", fmt::format("\"{}\" is not a length; use hanchan, east or round", name));
 }
 
 void check_rules(const Rules& rules) {

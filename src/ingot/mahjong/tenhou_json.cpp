@@ -27,7 +27,7 @@ class RoundReader {
   RoundReader(const json& round, const std::string& source) : round_(round), source_(source) {}
 
   LogRound read() {
-    if (!round_.is_array() || round_.size() < 17) fail("log", "a round is no list of 17 parts");
+    if (!round_.is_array() || round_.size() < 17) fail("log", "a round is not a list of 17 parts");
     const std::vector<int> where = numbers(round_[0], "round", 3, 3),
                            scores = numbers(round_[1], "scores", 4, 4);
     if (where[0] < 0 || where[0] > 15 || where[1] < 0 || where[1] > 1000 || where[2] < 0 || where[2] > 1000)
@@ -60,11 +60,11 @@ class RoundReader {
 
   std::vector<int> numbers(const json& list, const char* name, std::size_t least, std::size_t most) const {
     if (!list.is_array() || list.size() < least || list.size() > most)
-      fail(name, fmt::format("is no list of {} to {} numbers", least, most));
+      fail(name, fmt::format("is not a list of {} to {} numbers", least, most));
     std::vector<int> values;
     for (const json& one : list) {
       if (!one.is_number() || !(std::abs(one.get<double>()) < 1e8))
-        fail(name, "holds something that is no number");
+        fail(name, "holds something that is not a number");
       values.push_back(static_cast<int>(one.get<double>()));
     }
     return values;
@@ -74,12 +74,12 @@ class RoundReader {
     const int suit = code / 10, number = code % 10;
     if (suit == 5 && number >= 1 && number <= 3) return red_five(number - 1);
     if (suit < 1 || suit > 4 || number < 1 || number > (suit == 4 ? 7 : 9))
-      fail("tile", fmt::format("{} is no tile of tenhou.net/6", code));
+      fail("tile", fmt::format("{} is not a tile of tenhou.net/6", code));
     return static_cast<Tile>(9 * (suit - 1) + number - 1);
   }
 
   std::vector<Entry> entries(const json& list, const char* name) const {
-    if (!list.is_array() || list.size() > 100) fail(name, "is no list of at most 100 entries");
+    if (!list.is_array() || list.size() > 100) fail(name, "is not a list of at most 100 entries");
     std::vector<Entry> all;
     for (const json& one : list) {
       Entry entry;
@@ -110,7 +110,7 @@ class RoundReader {
         std::string_view("cpmakr").find(entry.letter) != std::string_view::npos && entry.letter != 0;
     const std::size_t wanted = entry.letter == 'r' ? 2 : entry.letter == 'c' || entry.letter == 'p' ? 6 : 8;
     if (!known || digits.size() != wanted || entry.at % 2 != 0 || entry.at + 2 > wanted)
-      fail(name, fmt::format("\"{}\" is no call", text.substr(0, 20)));
+      fail(name, fmt::format("\"{}\" is not a call", text.substr(0, 20)));
     const auto number_at = [&](std::size_t i) { return 10 * (digits[i] - '0') + digits[i + 1] - '0'; };
     if (entry.letter == 'r') {
       entry.number = number_at(0);
@@ -361,7 +361,7 @@ void RoundReader::add_wins(const json& result) {
 
 void RoundReader::add_result(const json& result) {
   if (!result.is_array() || result.empty() || !result[0].is_string())
-    fail("result", "is no list that starts with a name");
+    fail("result", "is not a list that starts with a name");
   const auto& name = result[0].get_ref<const std::string&>();
   if (name == "和了" || name == "Agari") return add_wins(result);
   constexpr std::pair<std::string_view, DrawReason> reasons[] = {
@@ -496,7 +496,7 @@ GameLog read_tenhou_json(std::string_view text, const std::string& source, const
     for (std::size_t i = 0; i < 8; ++i) {
       if ((*sc)[i].is_number()) numbers[i] = (*sc)[i].get<double>();
       if (!(*sc)[i].is_number() || !(std::abs(numbers[i]) < 1e8))
-        throw FormatError(source, -1, "sc", "is no list of four scores, each with its result");
+        throw FormatError(source, -1, "sc", "is not a list of four scores, each with its result");
     }
     std::array<std::int32_t, 4> scores;
     std::array<double, 4> points;

@@ -49,7 +49,7 @@ std::vector<Tile> parse_tiles(std::string_view text) {
     for (std::size_t d = start; d < i; ++d) {
       const int number = text[d] - '0';
       INGOT_CHECK(suit < 3 || (number >= 1 && number <= 7),
-                  InvalidHand(fmt::format("\"{}\": {}z is no tile; honours are 1z to 7z", text, number)));
+                  InvalidHand(fmt::format("\"{}\": {}z is not a tile; honours are 1z to 7z", text, number)));
       tiles.push_back(number == 0 ? red_five(static_cast<int>(suit))
                                   : static_cast<Tile>(9 * static_cast<int>(suit) + number - 1));
     }

@@ -123,7 +123,7 @@ std::vector<std::uint32_t> base64_words(std::string_view text) {
   std::vector<std::uint8_t> bytes(text.size() / 4 * 3);
   const int size = EVP_DecodeBlock(bytes.data(), reinterpret_cast<const unsigned char*>(text.data()),
                                    static_cast<int>(text.size()));
-  if (size != 2496) fail_seed("is no base64");
+  if (size != 2496) fail_seed("is not base64");
   std::vector<std::uint32_t> words(624);
   for (std::size_t i = 0; i < words.size(); ++i) words[i] = read_u32(&bytes[4 * i]);
   return words;
@@ -139,7 +139,7 @@ std::vector<std::uint32_t> hexadecimal_words(std::string_view text) {
     const auto [stop, error] =
         std::from_chars(digits.data(), digits.data() + digits.size(), words.emplace_back(), 16);
     if (error != std::errc() || stop != digits.data() + digits.size() || words.size() > 624)
-      fail_seed(fmt::format("word {}, \"{}\", is no hexadecimal word of 32 bits", words.size(),
+      fail_seed(fmt::format("word {}, \"{}\", is not a hexadecimal word of 32 bits", words.size(),
                             digits.substr(0, 20)));
   }
   return words;

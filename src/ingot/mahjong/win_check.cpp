@@ -20,7 +20,7 @@ void check_meld(const Meld& meld) {
     KindSet kinds =
         bit(kind_of(meld.called)) | bit(kind_of(meld.consumed[0])) | bit(kind_of(meld.consumed[1]));
     INGOT_CHECK(low < 27 && number_of(low) < 7 && kinds == (KindSet{7} << low),
-                InvalidHand(fmt::format("chi of {} with {} and {} is no run", tile_name(meld.called),
+                InvalidHand(fmt::format("chi of {} with {} and {} is not a run", tile_name(meld.called),
                                         tile_name(meld.consumed[0]), tile_name(meld.consumed[1]))));
     return;
   }
@@ -47,7 +47,7 @@ void check_win_query(const WinQuery& q) {
               InvalidHand("more than five dora indicators"));
   std::array<int, kKinds> count{};
   const auto add = [&](Tile tile) {
-    INGOT_CHECK(tile < kTiles, InvalidHand(fmt::format("{} is no tile; tiles are 0 to 36", tile)));
+    INGOT_CHECK(tile < kTiles, InvalidHand(fmt::format("{} is not a tile; tiles are 0 to 36", tile)));
     INGOT_CHECK(
         ++count[kind_of(tile)] <= 4,
         InvalidHand(fmt::format("five of {} over hand, melds and indicators", tile_name(kind_of(tile)))));

@@ -31,7 +31,8 @@ Value collected(const OpCall& call, const Values& turns, const ValueInfo& declar
     std::vector<Tensor> tensors;
     tensors.reserve(turns.size());
     for (const Value& turn : turns) {
-      INGOT_CHECK(turn.tensor.defined(), FormatError(call.where(), -1, "body", "collects what is no tensor"));
+      INGOT_CHECK(turn.tensor.defined(),
+                  FormatError(call.where(), -1, "body", "collects what is not a tensor"));
       tensors.push_back(turn.tensor);
     }
     return {stack(tensors, axis), turns[0].type};

@@ -320,7 +320,7 @@ double determinant_of(std::vector<double> m, std::size_t n) {
 Values determinant(const OpCall& call) {
   const Tensor& x = call.in(0);
   INGOT_CHECK(x.rank() >= 2 && x.dim(-1) == x.dim(-2),
-              DimensionMismatch(call.where() + ": " + to_string(x.shape()) + " are no square matrices"));
+              DimensionMismatch(call.where() + ": " + to_string(x.shape()) + " are not square matrices"));
   const auto n = static_cast<std::size_t>(x.dim(-1));
   const std::vector<double> values = as_doubles(x);
   std::vector<std::int64_t> dims = x.shape().to_vector();

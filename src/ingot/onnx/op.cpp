@@ -143,7 +143,7 @@ std::vector<std::int64_t> OpCall::integers(std::string_view name, std::vector<st
 }
 const Graph& OpCall::graph(std::string_view name) const {
   const Attribute& found = attribute(name);
-  INGOT_CHECK(found.graph != nullptr, FormatError(where(), -1, std::string(name), "is no graph"));
+  INGOT_CHECK(found.graph != nullptr, FormatError(where(), -1, std::string(name), "is not a graph"));
   return *found.graph;
 }
 Values OpCall::run(const Graph& graph, std::span<const Value> inputs) const {

@@ -74,7 +74,7 @@ PackedPtr quantize_and_pack(const Tensor& w, std::string_view format, std::strin
     return pack_row_scaled(GroupMatrix::quantize(w, {.bits = 8, .group = 0}, name), name);
   if (same_name(format, "f32")) return pack_f32(w, name);
   const std::vector<std::string> names = quantized_formats();
-  throw InvalidConfig("format", fmt::format("'{}' is no format{}; there are: {}", format,
+  throw InvalidConfig("format", fmt::format("'{}' is not a format{}; there are: {}", format,
                                             did_you_mean(format, names), fmt::join(names, ", ")));
 }
 

@@ -30,7 +30,8 @@ Charsmap::Charsmap(std::string_view bytes, const std::string& where) {
   units_.resize(size / 4);
   std::memcpy(units_.data(), bytes.data() + 4, size);
   replacements_ = bytes.substr(4 + size);
-  INGOT_CHECK(is_valid_utf8(replacements_), InvalidConfig(where, "the charsmap's replacements are no UTF-8"));
+  INGOT_CHECK(is_valid_utf8(replacements_),
+              InvalidConfig(where, "the charsmap's replacements are not UTF-8"));
 }
 
 const char* Charsmap::find(std::string_view text, std::size_t& length) const {

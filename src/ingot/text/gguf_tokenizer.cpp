@@ -57,7 +57,7 @@ void check_lists(const GgufVocabulary& v, const std::string& source) {
   same(v.types.size(), "tokenizer.ggml.token_type");
   for (const std::string& token : v.tokens) {
     INGOT_CHECK(is_valid_utf8(token),
-                FormatError(source, -1, "tokenizer.ggml.tokens", "a token is no UTF-8"));
+                FormatError(source, -1, "tokenizer.ggml.tokens", "a token is not UTF-8"));
   }
   for (const float score : v.scores) {
     INGOT_CHECK(std::isfinite(score),

@@ -277,7 +277,7 @@ class Lexer {
 }  // namespace
 
 std::vector<Token> lex(std::string_view source) {
-  INGOT_CHECK(is_valid_utf8(source), TemplateError(0, "the template is no UTF-8"));
+  INGOT_CHECK(is_valid_utf8(source), TemplateError(0, "the template is not UTF-8"));
   std::string text;  // new lines as Jinja sees them, without the one at the end
   for (std::size_t i = 0; i < source.size(); ++i) {
     if (source[i] == '\r' && i + 1 < source.size() && source[i + 1] == '\n') continue;

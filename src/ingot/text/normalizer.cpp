@@ -188,7 +188,7 @@ std::unique_ptr<Normalizer> make_precompiled(const JsonView& config) {
   if (!config.has("precompiled_charsmap")) return std::make_unique<Nothing>();
   const JsonView field = config.at("precompiled_charsmap");
   std::string bytes;
-  if (!decode_base64(field.string(), bytes)) field.fail("is no base64");
+  if (!decode_base64(field.string(), bytes)) field.fail("is not base64");
   if (bytes.empty()) return std::make_unique<Nothing>();
   return std::make_unique<Precompiled>(Charsmap(bytes, field.file() + ": " + field.field()));
 }

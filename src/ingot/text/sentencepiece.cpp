@@ -24,7 +24,7 @@ SentencePiece parse_piece(ProtobufReader reader) {
   while (reader.next()) {
     if (reader.field() == 1) {
       piece.text = reader.bytes();
-      if (!is_valid_utf8(piece.text)) reader.fail("a piece is no UTF-8");
+      if (!is_valid_utf8(piece.text)) reader.fail("a piece is not UTF-8");
     } else if (reader.field() == 2) {
       piece.score = reader.float32();
       if (!std::isfinite(piece.score))
@@ -143,7 +143,7 @@ SentencePieceModel read_sentencepiece(std::string_view bytes, const std::string&
       reader.skip();
   }
   INGOT_CHECK(!out.pieces.empty(),
-              FormatError(source, -1, "pieces", "there are none; this is no SentencePiece model"));
+              FormatError(source, -1, "pieces", "there are none; this is not a SentencePiece model"));
   INGOT_CHECK(out.kind == Proto::kUnigram || out.kind == Proto::kBpe,
               FormatError(source, -1, "trainer_spec.model_type",
                           fmt::format("{} is neither unigram (1) nor BPE (2)", out.kind)));

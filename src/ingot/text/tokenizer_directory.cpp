@@ -90,7 +90,7 @@ TokenizerSpec read_vocab_txt(const fs::path& path, const JsonView* config) {
   TokenizerSpec spec;
   spec.source = path.string();
   const std::string content = read_file(path);
-  INGOT_CHECK(is_valid_utf8(content), FormatError(spec.source, -1, "vocabulary", "is no UTF-8"));
+  INGOT_CHECK(is_valid_utf8(content), FormatError(spec.source, -1, "vocabulary", "is not UTF-8"));
   Vocabulary vocabulary;
   std::int32_t id = 0;
   for (std::size_t begin = 0; begin < content.size(); ++id) {

@@ -61,7 +61,7 @@ element parse_document(simdjson::dom::parser& parser, std::string_view text, con
   element root;
   const auto error = parser.parse(text.data(), text.size()).get(root);
   INGOT_CHECK(error == simdjson::SUCCESS, FormatError(source, -1, "document",
-                                                      fmt::format("{} bytes are no JSON: {}", text.size(),
+                                                      fmt::format("{} bytes are not JSON: {}", text.size(),
                                                                   simdjson::error_message(error))));
   return root;
 }
@@ -167,7 +167,8 @@ std::shared_ptr<const Model> parse_unigram(element model, const JsonView& config
   if (config.has("unk_id")) {
     const std::int64_t id = config.at("unk_id").integer();
     if (id < 0 || id >= static_cast<std::int64_t>(scores.size()))
-      config.at("unk_id").fail(fmt::format("{} is no id: the vocabulary has {} tokens", id, scores.size()));
+      config.at("unk_id").fail(
+          fmt::format("{} is not an id: the vocabulary has {} tokens", id, scores.size()));
     unk_id = static_cast<std::int32_t>(id);
   }
   return std::make_shared<UnigramModel>(std::move(vocabulary), std::move(scores), unk_id,

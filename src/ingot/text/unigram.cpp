@@ -24,8 +24,8 @@ UnigramModel::UnigramModel(Vocabulary vocabulary, std::vector<double> scores,
       unk_id_(unk_id),
       byte_fallback_(byte_fallback) {
   INGOT_CHECK(!unk_id_ || vocabulary_.contains(*unk_id_),
-              InvalidConfig("model.unk_id",
-                            fmt::format("{} is no id of a vocabulary of {}", *unk_id_, vocabulary_.size())));
+              InvalidConfig("model.unk_id", fmt::format("{} is not an id of a vocabulary of {}", *unk_id_,
+                                                        vocabulary_.size())));
   std::vector<std::pair<std::string_view, std::int32_t>> keys;
   keys.reserve(scores_.size());
   double worst = scores_.empty() ? 0 : scores_[0];

@@ -203,7 +203,7 @@ class CommandObjective : public Objective {
     Json json = parse_json_or_discard<Json>(line);
     if (json.is_discarded()) json = parse_json_or_discard<Json>(without_non_finite(line));
     INGOT_CHECK(!json.is_discarded() || line.find(metric_) == std::string::npos,
-                Error("the command wrote a line that is no JSON: " + shown(line)));
+                Error("the command wrote a line that is not JSON: " + shown(line)));
     if (!json.is_object() || !json.contains(metric_)) return;
     const double value = metric_value(json[metric_], line);
     const auto step = json.find("step");
@@ -214,8 +214,9 @@ class CommandObjective : public Objective {
   // What diverged is written as null, as a number that is not finite, or in quotes.
   double metric_value(const Json& metric, const std::string& line) const {
     if (metric.is_number()) return metric.get<double>();
-    INGOT_CHECK(metric.is_null() || (metric.is_string() && is_non_finite(metric.get<std::string>())),
-                Error(fmt::format("the command wrote a '{}' that is no number: {}", metric_, shown(line))));
+    INGOT_CHECK(
+        metric.is_null() || (metric.is_string() && is_non_finite(metric.get<std::string>())),
+        Error(fmt::format("the command wrote a '{}' that is not a number: {}", metric_, shown(line))));
     return std::numeric_limits<double>::quiet_NaN();
   }
 
@@ -223,7 +224,7 @@ class CommandObjective : public Objective {
     constexpr double kExact = 9007199254740992.0;  // 2^53
     const double value = step.is_number() ? step.get<double>() : std::numeric_limits<double>::quiet_NaN();
     INGOT_CHECK(value == std::floor(value) && std::abs(value) <= kExact,
-                Error("the command wrote a 'step' that is no whole number: " + shown(line)));
+                Error("the command wrote a 'step' that is not a whole number: " + shown(line)));
     return static_cast<std::int64_t>(value);
   }
 

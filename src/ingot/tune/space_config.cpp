@@ -27,7 +27,7 @@ void read_condition(const ConfigReader& section, const SearchSpace& above, Param
     }
   }
   if (p.parent < 0) {
-    when.fail(names[0], fmt::format("is no parameter with choices that stands above {}{}", p.name,
+    when.fail(names[0], fmt::format("is not a parameter with choices that stands above {}{}", p.name,
                                     did_you_mean(names[0], known)));
   }
   const std::vector<std::string>& choices = above.parameters[static_cast<std::size_t>(p.parent)].choices;

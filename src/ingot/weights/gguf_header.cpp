@@ -211,7 +211,7 @@ class GgufHeaderReader {
     const std::int64_t row = info.shape.empty() ? 1 : info.shape.back();
     if (row % type.block_elements != 0) {
       reader_.fail_at(at, info.name,
-                      fmt::format("rows of {} elements are no whole blocks of {} ({})", row,
+                      fmt::format("rows of {} elements are not whole blocks of {} ({})", row,
                                   type.block_elements, type.name));
     }
     info.stored_as = type.name;

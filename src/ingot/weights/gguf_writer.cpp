@@ -93,7 +93,7 @@ void check(const GgufTensor& tensor, std::set<std::string_view>& names) {
   const std::int64_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
   INGOT_CHECK(
       row % tensor.type->block_elements == 0,
-      InvalidConfig(tensor.name, fmt::format("rows of {} elements are no whole blocks of {} ({}); choose "
+      InvalidConfig(tensor.name, fmt::format("rows of {} elements are not whole blocks of {} ({}); choose "
                                              "another type for it",
                                              row, tensor.type->block_elements, tensor.type->name)));
 }

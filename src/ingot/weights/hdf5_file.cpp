@@ -190,7 +190,7 @@ class Walker {
         const auto size = reader.read<std::uint64_t>("continuation");
         ByteReader next = at(place, "continuation");
         if (newer && (size < 8 || next.text(4, "continuation") != "OCHK")) {
-          next.fail("continuation", "is no block of messages");
+          next.fail("continuation", "is not a block of messages");
         }
         blocks.emplace_back(next.at(), newer ? size - 8 : size);
       } else if ((flags & 2) == 0) {  // shared messages lie elsewhere; h5py does not write them
@@ -281,7 +281,7 @@ class Walker {
       return;
     }
     if (kind != "TREE" || levels == 0 || !seen_.insert(address).second) {
-      reader.fail("symbol table", "is no tree of symbols");
+      reader.fail("symbol table", "is not a tree of symbols");
     }
     reader.take(2, "symbol table");
     const auto count = reader.read<std::uint16_t>("symbol table");
@@ -436,7 +436,7 @@ class ChunkReader {
     reader.seek(address, "chunk index");
     if (reader.text(4, "chunk index") != "TREE" || reader.read<std::uint8_t>("chunk index") != 1 ||
         levels == 0 || !nodes_.insert(address).second) {
-      reader.fail("chunk index", "is no tree of chunks");
+      reader.fail("chunk index", "is not a tree of chunks");
     }
     const auto level = reader.read<std::uint8_t>("chunk index");
     const auto count = reader.read<std::uint16_t>("chunk index");

@@ -64,7 +64,7 @@ class DictReader {
         header.shape = tuple();
         shape = true;
       } else {
-        fail(key, "is given twice, or is no key of the format (descr, fortran_order, shape)");
+        fail(key, "is given twice, or is not a key of the format (descr, fortran_order, shape)");
       }
       if (!take(',')) {
         expect('}');
@@ -94,7 +94,7 @@ class DictReader {
     return true;
   }
   void expect(char c) {
-    if (!take(c)) fail("header", fmt::format("is no dictionary as NumPy writes it: expected '{}'", c));
+    if (!take(c)) fail("header", fmt::format("is not a dictionary as NumPy writes it: expected '{}'", c));
   }
   std::string quoted() {
     const char quote = peek();
@@ -143,7 +143,7 @@ class DictReader {
 NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& file) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   INGOT_CHECK(text.size() >= 10 && text.starts_with(kMagic),
-              FormatError(file, 0, "magic", "this is no .npy file"));
+              FormatError(file, 0, "magic", "this is not a .npy file"));
   const auto byte = [&](std::size_t i) { return std::to_integer<std::size_t>(bytes[i]); };
   const std::size_t major = byte(6);
   INGOT_CHECK(major >= 1 && major <= 3,

@@ -127,7 +127,7 @@ std::uint64_t external_number(const ::onnx::TensorProto& tensor, std::string_vie
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   INGOT_CHECK(
       error == std::errc() && end == text.data() + text.size(),
-      FormatError(file, -1, tensor.name(), fmt::format("external data: {} '{}' is no number", key, text)));
+      FormatError(file, -1, tensor.name(), fmt::format("external data: {} '{}' is not a number", key, text)));
   return number;
 }
 
@@ -159,7 +159,7 @@ std::shared_ptr<const OnnxFile> OnnxFile::open(const Blob& blob) {
               FormatError(blob.name, 0, "model", "is larger than 2 GiB, which no protobuf message may be"));
   INGOT_CHECK(
       model->ParseFromArray(blob.bytes.data(), static_cast<int>(blob.bytes.size())) && model->has_graph(),
-      FormatError(blob.name, 0, "model", "is no ONNX model, or was cut short"));
+      FormatError(blob.name, 0, "model", "is not an ONNX model, or was cut short"));
   return std::shared_ptr<const OnnxFile>(new OnnxFile(blob.name, std::move(model)));
 }
 std::shared_ptr<const OnnxFile> OnnxFile::open(const std::string& path) { return open(map_blob(path)); }
@@ -260,7 +260,7 @@ Tensor OnnxFile::load(const ::onnx::TensorProto& tensor) const {
 std::shared_ptr<const OnnxFile> OnnxFile::of_tensor(const std::string& name, const std::string& bytes) {
   auto model = std::make_unique<::onnx::ModelProto>();
   INGOT_CHECK(model->mutable_graph()->add_initializer()->ParseFromString(bytes),
-              FormatError(name, 0, "tensor", "is no ONNX tensor, or was cut short"));
+              FormatError(name, 0, "tensor", "is not an ONNX tensor, or was cut short"));
   return std::shared_ptr<const OnnxFile>(new OnnxFile(name, std::move(model)));
 }
 

@@ -372,7 +372,7 @@ void Machine::push_global(std::string_view module, std::string_view name) {
   const char* advice = module.starts_with("__torch__")
                            ? "it is a TorchScript archive: save model.state_dict() instead"
                            : "save a plain state dict (torch.save(model.state_dict(), path)), or safetensors";
-  fail(fmt::format("names {}.{}, which is no part of a state dict and could run code; {}",
+  fail(fmt::format("names {}.{}, which is not part of a state dict and could run code; {}",
                    module.substr(0, 80), name.substr(0, 80), advice));
 }
 
@@ -462,7 +462,7 @@ Ref Machine::rebuild_tensor(Ref tuple, bool has_dtype) {
 void Machine::persistent_id() {
   const std::vector<Ref>& id = get<PickleValue::Tuple>(pop(), "a tuple as persistent id").items;
   if (id.size() < 5 || get<std::string_view>(id[0], "'storage'") != "storage") {
-    fail("has a persistent id that is no storage");
+    fail("has a persistent id that is not a storage");
   }
   PickleValue::Storage storage;
   storage.type = get<PickleValue::Global>(id[1], "a storage's class").name;

@@ -100,7 +100,7 @@ class SafetensorsHeaderReader final : public nlohmann::json_sax<Json> {
       case Place::entry:
         check_new(fields_, name, current_ + "." + name);
         if (name != "dtype" && name != "shape" && name != "data_offsets") {
-          fail(current_ + "." + name, "is no field of a tensor; expected dtype, shape and data_offsets");
+          fail(current_ + "." + name, "is not a field of a tensor; expected dtype, shape and data_offsets");
         }
         field_ = name;
         break;
@@ -164,7 +164,7 @@ class SafetensorsHeaderReader final : public nlohmann::json_sax<Json> {
       header_.metadata.emplace(field_, value);
     } else if (place_ == Place::entry && field_ == "dtype") {
       const StoredType* type = stored_type(value);
-      if (type == nullptr) fail(current_ + ".dtype", fmt::format("'{}' is no dtype of the format", value));
+      if (type == nullptr) fail(current_ + ".dtype", fmt::format("'{}' is not a dtype of the format", value));
       entry_.stored_as = value;
       entry_.dtype = type->dtype;
     } else {
@@ -309,11 +309,12 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> start, std
                                       file_size)));
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < 8; ++i) length |= std::to_integer<std::uint64_t>(start[i]) << (8 * i);
-  INGOT_CHECK(length <= kMaxSafetensorsHeader,
-              FormatError(file, 0, "header length",
-                          fmt::format("is {}; the format allows at most {}: this is no .safetensors file, or "
-                                      "a damaged one",
-                                      length, kMaxSafetensorsHeader)));
+  INGOT_CHECK(
+      length <= kMaxSafetensorsHeader,
+      FormatError(file, 0, "header length",
+                  fmt::format("is {}; the format allows at most {}: this is not a .safetensors file, or "
+                              "a damaged one",
+                              length, kMaxSafetensorsHeader)));
   INGOT_CHECK(length <= file_size - 8,
               FormatError(file, 0, "header length",
                           fmt::format("is {}, but only {} bytes follow; the file was cut short", length,
@@ -322,7 +323,7 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> start, std
   const std::string_view text(reinterpret_cast<const char*>(start.data()) + 8, length);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   INGOT_CHECK(first != text.npos && text[first] == '{',
-              FormatError(file, 8, "header", "does not begin with '{': this is no .safetensors file"));
+              FormatError(file, 8, "header", "does not begin with '{': this is not a .safetensors file"));
 
   // The JSON reader takes a zero byte for the end; what stands behind it would go unread.
   const std::size_t zero = text.find('\0');

@@ -75,14 +75,14 @@ class Shards final : public WeightSource {
   TensorInfo find_in_shard(const std::string& name, const Json& file, const std::string& parent,
                            std::map<std::string, std::string>& metadata) {
     const std::string field = "weight_map." + name;
-    INGOT_CHECK(file.is_string(), FormatError(location(), -1, field, "is no file name"));
+    INGOT_CHECK(file.is_string(), FormatError(location(), -1, field, "is not a file name"));
     const auto& shard_name = file.get_ref<const std::string&>();
     // A name that leads elsewhere would let an index read any file of the machine.
     INGOT_CHECK(
         !shard_name.empty() && shard_name.find_first_of("/\\") == shard_name.npos && shard_name != "." &&
             shard_name != ".." && shard_name.find('\0') == shard_name.npos,
         FormatError(location(), -1, field,
-                    fmt::format("'{}' is no plain file name; shards lie beside their index", shard_name)));
+                    fmt::format("'{}' is not a plain file name; shards lie beside their index", shard_name)));
     const std::string path = parent.empty() ? shard_name : parent + "/" + shard_name;
     auto& shard = shards_[path];
     if (shard == nullptr) {

@@ -109,8 +109,9 @@ class TensorFlowCheckpoint final : public WeightSource {
   TensorFlowCheckpoint(const Blob& index, const std::function<Blob(int, int)>& open_shard)
       : WeightSource(index.name) {
     const auto pairs = read_sorted_table(index.bytes, location());
-    INGOT_CHECK(!pairs.empty() && pairs.front().first.empty(),
-                FormatError(location(), 0, "header", "is missing: this table is no index of a checkpoint"));
+    INGOT_CHECK(
+        !pairs.empty() && pairs.front().first.empty(),
+        FormatError(location(), 0, "header", "is missing: this table is not an index of a checkpoint"));
     const int shards = read_header(pairs.front().second);
     for (int i = 0; i < shards; ++i) shards_.push_back(open_shard(i, shards));
     std::vector<TensorInfo> tensors;

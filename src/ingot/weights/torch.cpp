@@ -146,7 +146,7 @@ class TorchFile final : public BlobSource<> {
     }
     ByteReader reader(blob_.bytes, location(), keys.end);
     const auto* list = std::get_if<PickleValue::List>(&keys[keys.root].value);
-    if (list == nullptr) reader.fail("storage keys", "are no list");
+    if (list == nullptr) reader.fail("storage keys", "are not a list");
     for (const PickleValue::Ref ref : list->items) {
       const auto* key = std::get_if<std::string_view>(&keys[ref].value);
       if (key == nullptr) reader.fail("storage keys", "hold something else than a text");

@@ -143,13 +143,13 @@ TensorForm Transform::infer(const TensorForm& form, const std::string& tensor) c
           },
           [&](const Rotary& step) {
             INGOT_CHECK(!form.shape.empty() && step.heads > 0 && form.shape[0] % (2 * step.heads) == 0,
-                        InvalidConfig(tensor, fmt::format("{} is no projection to {} heads of pairs",
+                        InvalidConfig(tensor, fmt::format("{} is not a projection to {} heads of pairs",
                                                           to_string(form.shape), step.heads)));
             return form;
           },
           [&](const Quantise& step) {
             INGOT_CHECK(!form.shape.empty() && form.shape.back() % step.format->elements == 0,
-                        InvalidConfig(tensor, fmt::format("rows of {} are no whole blocks of {} ({})",
+                        InvalidConfig(tensor, fmt::format("rows of {} are not whole blocks of {} ({})",
                                                           to_string(form.shape), step.format->elements,
                                                           step.format->name)));
             return TensorForm{form.shape, DType::f32};

@@ -198,7 +198,7 @@ Frequency parse_frequency(std::string_view text, std::string_view key) {
           steps <= widest(found->second.unit) / found->second.step,
       InvalidConfig(
           std::string(key),
-          fmt::format("'{}' is no frequency; expected one like 15min, h, D, B, W, W-SUN, MS, QS", text)));
+          fmt::format("'{}' is not a frequency; expected one like 15min, h, D, B, W, W-SUN, MS, QS", text)));
   return {found->second.unit, found->second.step * steps};
 }
 

@@ -89,7 +89,7 @@ ModelCheckpoint open_checkpoint(const std::string& path) {
   const std::string config_path = path + "/config.json", other_path = path + "/quantize_config.json";
   INGOT_CHECK(
       std::filesystem::exists(config_path),
-      IoError(path, "is no model: expected a directory with config.json and weights, or a .gguf file"));
+      IoError(path, "is not a model: expected a directory with config.json and weights, or a .gguf file"));
   ModelCheckpoint checkpoint{read_model_config(config_path), config_path,
                              under_torch_names(open_weights(path))};
   const ConfigFile config(checkpoint.config_json, config_path);

@@ -68,8 +68,8 @@ class GgufModel {
 
  private:
   const LanguageFamily& find_family() const {
-    INGOT_CHECK(!architecture_.empty(),
-                FormatError(source_.location(), -1, "general.architecture", "is missing: this is no model"));
+    INGOT_CHECK(!architecture_.empty(), FormatError(source_.location(), -1, "general.architecture",
+                                                    "is missing: this is not a model"));
     const auto experts = fields_.integer(architecture_ + ".expert_count");
     const LanguageFamily* family = find_gguf_family(architecture_, experts.value_or(0) > 0);
     const std::vector<std::string> known = known_gguf_architectures();

@@ -296,7 +296,7 @@ std::string JsonSchema::Impl::of_string(const Json& schema, const std::string& v
 JsonSchema::JsonSchema(std::string_view schema, const std::string& where) : impl_(std::make_unique<Impl>()) {
   impl_->where = where;
   impl_->root = parse_json_or_discard<Json>(std::string(schema));
-  INGOT_CHECK(!impl_->root.is_discarded(), InvalidConfig(where, "is no JSON"));
+  INGOT_CHECK(!impl_->root.is_discarded(), InvalidConfig(where, "is not JSON"));
   impl_->check(impl_->root, 0);
 }
 

@@ -4,7 +4,7 @@
 
 namespace ingot::cli {
 
-// Each verb stands in the file of its name.
+// Each command stands in the file of its name.
 void add_bench(Command& root);
 void add_cache(Command& root);
 void add_chat(Command& root);
@@ -32,7 +32,7 @@ void add_report(Command& root);
 void add_train(Command& root);
 void add_tune(Command& root);
 
-/// Adds every verb, in the order that --help shows them.
-void add_all_verbs(Command& root);
+/// Adds every command, in the order that --help shows them.
+void add_all_commands(Command& root);
 
 }  // namespace ingot::cli

@@ -1,8 +1,8 @@
-#include "ingot/cli/verbs.h"
+#include "ingot/cli/commands.h"
 
 namespace ingot::cli {
 
-void add_all_verbs(Command& root) {
+void add_all_commands(Command& root) {
   add_demo(root);
   add_train(root);
   add_report(root);
