@@ -51,6 +51,7 @@ class Browser {
                                        "--user-data-dir=" + profile_.path(),
                                        "about:blank"};
     std::vector<char*> pointers;
+    pointers.reserve(arguments.size() + 1);
     for (std::string& each : arguments) pointers.push_back(each.data());
     pointers.push_back(nullptr);
     const int failed = posix_spawnp(&process_, "chromium", &actions, nullptr, pointers.data(), environ);

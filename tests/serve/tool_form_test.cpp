@@ -115,6 +115,7 @@ TEST_P(ToolForms, NothingIsLostOfACallThatBreaksOff) {
 TEST_P(ToolForms, WhatTheGrammarWritesIsReadAsTheSameCalls) {
   if (!form().can_force) return;
   std::vector<std::string> letters;
+  letters.reserve(256);
   for (int c = 0; c < 256; ++c) letters.emplace_back(1, static_cast<char>(c));
   const grammar::Vocabulary vocabulary(letters);
   grammar::ToolGrammar wanted = form().grammar;
