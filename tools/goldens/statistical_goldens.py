@@ -7,7 +7,7 @@ import json
 import pathlib
 
 import numpy as np
-from statsforecast.models import TSB, AutoETS, CrostonClassic, CrostonSBA, Naive, SeasonalNaive, Theta
+from statsforecast.models import TSB, AutoARIMA, AutoETS, CrostonClassic, CrostonSBA, Naive, SeasonalNaive, Theta
 from statsforecast.utils import AirPassengers
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "forecast" / "goldens"
@@ -49,7 +49,7 @@ def case(y, m, h, models):
     y = np.round(y, 3)
     out = {"season": m, "values": y.tolist(), "forecasts": {}}
     for name, model in models(m).items():
-        result = model.forecast(y=y, h=h, level=[90] if name in ("ets", "theta", "seasonal_naive") else None)
+        result = model.forecast(y=y, h=h, level=[90] if name in ("arima", "ets", "theta", "seasonal_naive") else None)
         entry = {"mean": np.asarray(result["mean"], dtype=float).round(6).tolist()}
         if "hi-90" in result:
             entry["high"] = np.asarray(result["hi-90"], dtype=float).round(6).tolist()
@@ -58,7 +58,8 @@ def case(y, m, h, models):
 
 
 def usual(m):
-    return {"ets": AutoETS(season_length=m), "theta": Theta(season_length=m), "naive": Naive(),
+    return {"arima": AutoARIMA(season_length=m), "ets": AutoETS(season_length=m), "theta": Theta(season_length=m),
+            "naive": Naive(),
             "seasonal_naive": SeasonalNaive(season_length=m)}
 
 

@@ -58,7 +58,7 @@ void add_forecast(Command& root) {
       "--model", o->model,
       "dlinear (default), nlinear, patchtst, itransformer, timesnet, autoformer or fedformer; without "
       "training: "
-      "naive, seasonal_naive, ets, theta, croston, sba, tsb, or auto, which picks the best "
+      "naive, seasonal_naive, ets, arima, theta, ensemble, croston, sba, tsb, or auto, which picks the best "
       "of these");
   fitting.option("--from", o->from,
                  "Begin from the weights of this model, with its sizes: fit's or a transformers PatchTST");

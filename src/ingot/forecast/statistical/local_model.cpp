@@ -24,7 +24,8 @@ double normal_quantile(double p) {
 
 const std::vector<std::pair<std::string, LocalModel>> kLocalModels{
     {"naive", naive_forecast},     {"seasonal_naive", seasonal_naive_forecast},
-    {"ets", ets_forecast},         {"theta", theta_forecast},
+    {"ets", ets_forecast},         {"arima", arima_forecast},
+    {"theta", theta_forecast},     {"ensemble", ensemble_forecast},
     {"croston", croston_forecast}, {"sba", sba_forecast},
     {"tsb", tsb_forecast}};
 

@@ -31,6 +31,12 @@ LocalForecast seasonal_naive_forecast(std::span<const double> x, std::int64_t se
 /// one: the form with the least AICc, by maximum likelihood. Multiplicative parts need positive values.
 /// Seasons of more than 24 rows are left to the other models, as in the original.
 LocalForecast ets_forecast(std::span<const double> x, std::int64_t season, std::int64_t horizon);
+/// ARIMA with seasons: differences by a test of the level (KPSS) and by the strength of the season, orders by
+/// Hyndman and Khandakar's stepwise search (2008) for the least AICc, by maximum likelihood. The last 600
+/// rows count; seasons of more than 24 are left to the other models.
+LocalForecast arima_forecast(std::span<const double> x, std::int64_t season, std::int64_t horizon);
+/// The median of ETS, ARIMA and theta, row by row, with the widest of their deviations.
+LocalForecast ensemble_forecast(std::span<const double> x, std::int64_t season, std::int64_t horizon);
 /// The theta method (Assimakopoulos and Nikolopoulos 2000) as a state-space model (Fiorucci et al. 2016), on
 /// the seasonally adjusted history where a test of its autocorrelation finds a season.
 LocalForecast theta_forecast(std::span<const double> x, std::int64_t season, std::int64_t horizon);
@@ -41,7 +47,7 @@ LocalForecast croston_forecast(std::span<const double> x, std::int64_t season, s
 LocalForecast sba_forecast(std::span<const double> x, std::int64_t season, std::int64_t horizon);
 LocalForecast tsb_forecast(std::span<const double> x, std::int64_t season, std::int64_t horizon);
 
-/// naive, seasonal_naive, ets, theta, croston, sba, tsb.
+/// naive, seasonal_naive, ets, arima, theta, ensemble, croston, sba, tsb.
 const std::vector<std::string>& local_models();
 /// InvalidConfig for `key` where no model has that name.
 LocalModel local_model(const std::string& name, const std::string& key = "model");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace ingot::forecast {
 namespace {
@@ -73,6 +74,96 @@ std::vector<double> minimize(const std::function<double(std::span<const double>)
     }
   }
   return std::ranges::min_element(simplex, {}, &Corner::value)->x;
+}
+
+namespace {
+
+using Point = std::vector<double>;
+
+double dot(const Point& a, const Point& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); }
+
+Point moved(const Point& x, const Point& direction, double step) {
+  Point out = x;
+  for (std::size_t i = 0; i < x.size(); ++i) out[i] += step * direction[i];
+  return out;
+}
+
+Point gradient(const std::function<double(std::span<const double>)>& f, const Point& x) {
+  constexpr double kStep = 1e-5;
+  Point out(x.size()), near = x;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double step = kStep * std::max(1.0, std::abs(x[i]));
+    near[i] = x[i] + step;
+    const double above = f(near);
+    near[i] = x[i] - step;
+    out[i] = (above - f(near)) / (2 * step);
+    near[i] = x[i];
+  }
+  return out;
+}
+
+/// An estimate of the Hessian's inverse, which steps and changes of the gradient improve.
+class InverseHessian {
+ public:
+  explicit InverseHessian(std::size_t n) : rows_(n, Point(n, 0.0)) {
+    for (std::size_t i = 0; i < n; ++i) rows_[i][i] = 1;
+  }
+  Point times(const Point& v) const {
+    Point out;
+    for (const Point& row : rows_) out.push_back(dot(row, v));
+    return out;
+  }
+  void update(const Point& step, const Point& change) {
+    const double curvature = dot(step, change);
+    if (!(curvature > 1e-12)) return;
+    const Point image = times(change);
+    const double scale = (1 + dot(change, image) / curvature) / curvature;
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      for (std::size_t j = 0; j < step.size(); ++j)
+        rows_[i][j] += scale * step[i] * step[j] - (image[i] * step[j] + step[i] * image[j]) / curvature;
+    }
+  }
+
+ private:
+  std::vector<Point> rows_;
+};
+
+}  // namespace
+
+std::vector<double> descend(const std::function<double(std::span<const double>)>& f,
+                            std::vector<double> start, int rounds) {
+  constexpr double kFlat = 1e-7, kEnough = 1e-4, kShortest = 1e-10;
+  Point x = std::move(start), slope = gradient(f, x);
+  double value = f(x);
+  InverseHessian inverse(x.size());
+  for (int round = 0; round < rounds; ++round) {
+    Point direction = inverse.times(slope);
+    for (double& d : direction) d = -d;
+    double descent = dot(direction, slope);
+    if (!(descent < 0)) {  // the estimate went astray: begin again
+      inverse = InverseHessian(x.size());
+      direction = moved(Point(x.size(), 0.0), slope, -1);
+      descent = -dot(slope, slope);
+    }
+    if (!(descent < -kFlat * kFlat)) break;
+    double step = 1;
+    Point next = moved(x, direction, step);
+    double reached = f(next);
+    while (!(reached <= value + kEnough * step * descent) && step > kShortest) {
+      step /= 2;
+      next = moved(x, direction, step);
+      reached = f(next);
+    }
+    if (step <= kShortest) break;
+    const Point next_slope = gradient(f, next);
+    inverse.update(moved(next, x, -1), moved(next_slope, slope, -1));
+    x = std::move(next);
+    slope = next_slope;
+    const bool still = value - reached < 1e-12 * (1 + std::abs(value));
+    value = reached;
+    if (still && dot(slope, slope) < kFlat) break;
+  }
+  return x;
 }
 
 }  // namespace ingot::forecast

@@ -16,4 +16,9 @@ struct Bounds {
 std::vector<double> minimize(const std::function<double(std::span<const double>)>& f,
                              std::vector<double> start, const Bounds& bounds, double tolerance, int rounds);
 
+/// The minimum that Broyden, Fletcher, Goldfarb and Shanno's method finds from `start`, with differences for
+/// gradients; at most so many rounds.
+std::vector<double> descend(const std::function<double(std::span<const double>)>& f,
+                            std::vector<double> start, int rounds);
+
 }  // namespace ingot::forecast
