@@ -122,12 +122,12 @@ void add_cache(Command& root) {
   add_output_flags(rm, *o);
   rm.example("ingot cache rm Qwen/Qwen3-0.6B", "it can be fetched again");
   rm.run([o] { return remove_named(*o); });
-  Command prune = command.subcommand("prune", "Remove what was used longest ago until the rest fits");
-  prune.option("--max", o->max, "How much may stay: 50GB, 500MiB, 0").required();
-  add_output_flags(prune, *o);
-  prune.example("ingot cache prune --max 50GB", "what is being fetched meanwhile stays");
-  prune.example("ingot cache prune --max 50GB --dry-run", "show it first");
-  prune.run([o] { return prune(*o); });
+  Command pruning = command.subcommand("prune", "Remove what was used longest ago until the rest fits");
+  pruning.option("--max", o->max, "How much may stay: 50GB, 500MiB, 0").required();
+  add_output_flags(pruning, *o);
+  pruning.example("ingot cache prune --max 50GB", "what is being fetched meanwhile stays");
+  pruning.example("ingot cache prune --max 50GB --dry-run", "show it first");
+  pruning.run([o] { return prune(*o); });
 }
 
 }  // namespace ingot::cli

@@ -19,7 +19,8 @@ double local_fit(std::span<const double> y, std::size_t window, bool line, doubl
                  std::size_t last) {
   const auto n = static_cast<double>(y.size());
   double reach = std::max(at - static_cast<double>(first), static_cast<double>(last) - at);
-  if (window > y.size()) reach += static_cast<double>((window - y.size()) / 2);
+  const std::size_t half = (window - std::min(window, y.size())) / 2;  // of what the window lacks in rows
+  reach += static_cast<double>(half);
   Values weights(last - first + 1, 0.0);
   double sum = 0, centre = 0;
   for (std::size_t j = first; j <= last; ++j) {
