@@ -175,7 +175,7 @@ TEST_F(InferenceVerbs, BenchKernelsSetsEachAgainstCopiesAndProducts) {
   const auto one = json({"bench", "kernels", "--device", "cpu", "--megabytes", "1", "--runs", "1", "--kernel",
                          "rope", "--kernel", "adamw", "--kernel", "adamw_8bit"});
   ASSERT_EQ(one["kernels"].size(), 3U);
-  const double elements = 1'000'000 / 4 / 4096 * 4096;
+  constexpr double elements = 61 * 4096;  // whole rows of 4096 floats in a megabyte
   // f32: weights and two moments there and back, gradients there; or the moments' codes and scales.
   EXPECT_EQ(one["kernels"][1]["bytes"].get<double>(), 7 * 4 * elements);
   EXPECT_EQ(one["kernels"][2]["bytes"].get<double>(), (3 * 4 + 4 + 4 * 4.0 / 256) * elements);
