@@ -14,6 +14,7 @@
 #include "ingot/base/units.h"
 #include "ingot/cli/arguments.h"
 #include "ingot/cli/commands.h"
+#include "ingot/cli/onnx_values.h"
 #include "ingot/cli/run_limits.h"
 #include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
@@ -74,15 +75,15 @@ std::uint64_t allowed_memory(const RunOptions& o, std::uint64_t held) {
   return o.max_memory.empty() ? kLeast + kTimes * held : parse_bytes(o.max_memory, "--max-memory");
 }
 
-std::vector<Tensor> run_limited(const onnx::Graph& graph, const std::map<std::string, Tensor>& inputs,
-                                const RunOptions& o, std::uint64_t memory) {
+onnx::Values run_limited(const onnx::Graph& graph, const std::map<std::string, onnx::Value>& inputs,
+                         onnx::Texts& texts, const RunOptions& o, std::uint64_t memory) {
   const TimeLimit limit(o.max_seconds,
                         fmt::format("{}: took longer than {}; --max-seconds allows more", o.model,
                                     human_duration(o.max_seconds)),
                         o.json);
   limit_memory(memory);
   try {
-    return graph.run(inputs, o.max_iterations);
+    return graph.run_values(inputs, texts, o.max_iterations);
   } catch (const OutOfMemory& error) {
     throw Error(
         fmt::format("{}: needs more memory than the {} that it may have; --max-memory allows more ({})",
@@ -93,25 +94,31 @@ std::vector<Tensor> run_limited(const onnx::Graph& graph, const std::map<std::st
 int run_model(const RunOptions& o) {
   const std::uint64_t before = process_memory();
   const onnx::Graph graph = onnx::Graph::open(hub::resolve_model(o.model), choose_device(o.device));
-  std::map<std::string, Tensor> inputs;
+  std::map<std::string, onnx::Value> inputs;
   for (const std::string& assignment : o.inputs) {
     const std::size_t equals = assignment.find('=');
     INGOT_CHECK(equals != assignment.npos,
                 InvalidConfig("--input", "'" + assignment + "' is not a name=file.npy"));
     inputs[assignment.substr(0, equals)] = read_npy(assignment.substr(equals + 1));
   }
-  const std::vector<Tensor> results =
-      run_limited(graph, inputs, o, allowed_memory(o, std::max(process_memory(), before) - before));
+  onnx::Texts texts = graph.texts();
+  const onnx::Values results =
+      run_limited(graph, inputs, texts, o, allowed_memory(o, std::max(process_memory(), before) - before));
   make_directories(o.output);
   Json list = Json::array();
+  const auto keep = [&](const std::string& name, const std::string& file, const onnx::Value& value) {
+    const std::string path = o.output + "/" + file + ".npy";
+    const std::string what = write_value(path, value, texts);
+    list.push_back({{"name", name}, {"path", path}, {"shape", value.tensor.shape().to_vector()}});
+    if (!o.json) fmt::print("{}: {}\n", printable(path), what);
+  };
   const std::vector<std::string> files = file_names(graph.outputs());
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const std::string path = o.output + "/" + files[i] + ".npy";
-    write_npy(path, contiguous(results[i]));
-    list.push_back(
-        {{"name", graph.outputs()[i].name}, {"path", path}, {"shape", results[i].shape().to_vector()}});
-    if (!o.json)
-      fmt::print("{}: {} {}\n", printable(path), name(results[i].dtype()), to_string(results[i].shape()));
+    const std::string& name = graph.outputs()[i].name;
+    if (results[i].tensor.defined()) keep(name, files[i], results[i]);
+    if (!results[i].is_sequence()) continue;
+    for (std::size_t k = 0; k < results[i].items->size(); ++k)
+      keep(name, fmt::format("{}.{}", files[i], k), (*results[i].items)[k]);
   }
   if (o.json) fmt::print("{}\n", dump_json(list, 2));
   return 0;

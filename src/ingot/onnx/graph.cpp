@@ -317,16 +317,7 @@ void Graph::check_inputs(const std::map<std::string, Value>& inputs) const {
 
 std::vector<Tensor> Graph::run(const std::map<std::string, Tensor>& inputs,
                                std::int64_t max_iterations) const {
-  std::map<std::string, Value> values;
-  for (const ValueInfo& input : inputs_) {
-    const auto given = inputs.find(input.name);
-    if (given == inputs.end()) continue;
-    Value& value = values[input.name] = given->second;
-    // In the carrier of a type that has no dtype of its own.
-    if (input.type && input.type->element != ElementType::text && input.type->dtype == value.tensor.dtype())
-      value.type = input.type->element;
-  }
-  for (const auto& [name, tensor] : inputs) values.emplace(name, tensor);
+  const std::map<std::string, Value> values(inputs.begin(), inputs.end());
   Texts texts = *texts_;
   std::vector<Tensor> tensors;
   for (const Value& result : run_values(values, texts, max_iterations)) {
@@ -342,11 +333,20 @@ Values Graph::run_values(const std::map<std::string, Value>& inputs, Texts& text
   const std::set<std::string> missing = unsupported();
   INGOT_CHECK(missing.empty(),
               NotImplemented(fmt::format("{}: operators {}", path_, fmt::join(missing, ", "))));
-  check_inputs(inputs);
+  std::map<std::string, Value> typed = inputs;
+  for (const ValueInfo& input : inputs_) {
+    const auto given = typed.find(input.name);
+    const bool carried = given != typed.end() && given->second.type == ElementType::plain && input.type &&
+                         given->second.tensor.defined() && input.type->element != ElementType::text &&
+                         input.type->dtype == given->second.tensor.dtype();
+    if (carried)
+      given->second.type = input.type->element;  // in the dtype that carries what has none of its own
+  }
+  check_inputs(typed);
   const NoGrad no_grad;
   const auto nothing_around = [](const std::string&) { return Value(); };
   RunState state{.iterations = max_iterations, .texts = std::move(texts)};
-  Values results = run_nodes(inputs, nothing_around, state);
+  Values results = run_nodes(std::move(typed), nothing_around, state);
   for (Value& result : results) {
     if (result.tensor.defined()) result.tensor = to(result.tensor, kCpu);
   }

@@ -178,10 +178,11 @@ Values deformed_convolution(const OpCall& call) {
       for (std::int64_t tap = 0; tap < taps.taps; ++tap) {
         const double* moved = taps.offset(n, group, tap);
         for (std::int64_t place = 0; place < taps.places; ++place) {
-          const double top = static_cast<double>(place / out_width * w.strides[0] - w.begin[0] +
-                                                 tap / columns * w.dilations[0]),
-                       left = static_cast<double>(place % out_width * w.strides[1] - w.begin[1] +
-                                                  tap % columns * w.dilations[1]);
+          const std::int64_t row = place / out_width * w.strides[0] - w.begin[0] +
+                                   tap / columns * w.dilations[0],
+                             column = place % out_width * w.strides[1] - w.begin[1] +
+                                      tap % columns * w.dilations[1];
+          const double top = static_cast<double>(row), left = static_cast<double>(column);
           const double value = taps.factor(n, group, tap, place) *
                                plane.between(top + moved[place], left + moved[taps.places + place]);
           for (std::int64_t o = 0; value != 0 && o < group_outputs; ++o) {

@@ -288,12 +288,15 @@ std::string npy_header(const std::string& path, const Shape& shape, DType dtype)
   INGOT_CHECK(type != kNpyTypes.end(),
               IoError(path, fmt::format("NumPy has no element type for {}; convert the tensor to f32 first",
                                         name(dtype))));
+  return npy_header(shape, fmt::format("{}{}", byte_size(dtype) == 1 ? '|' : '<', type->code));
+}
+
+std::string npy_header(const Shape& shape, const std::string& descr) {
   std::string sizes;
   for (const std::int64_t size : shape.dims()) sizes += fmt::format("{}, ", size);
   if (shape.rank() > 1) sizes.resize(sizes.size() - 2);
   if (shape.rank() == 1) sizes.resize(sizes.size() - 1);  // "(3,)"
-  std::string dict = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
-                                 byte_size(dtype) == 1 ? '|' : '<', type->code, sizes);
+  std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr, sizes);
   const std::size_t total = (10 + dict.size() + 1 + 63) / 64 * 64;
   dict.resize(total - 10 - 1, ' ');
   dict += '\n';

@@ -34,6 +34,8 @@ Tensor load_npy(const NpyDescription& description, const Blob& blob);
 
 /// Writes a .npy file's header (version 1.0), without data; IoError as write_npy does.
 std::string npy_header(const std::string& path, const Shape& shape, DType dtype);
+/// The same for any of NumPy's types, by its name: "<u2", "<U5".
+std::string npy_header(const Shape& shape, const std::string& descr);
 
 /// The same as a source of one tensor, named like the file without ".npy".
 std::unique_ptr<WeightSource> open_npy(Blob blob);

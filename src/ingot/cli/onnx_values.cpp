@@ -1,0 +1,75 @@
+#include "ingot/cli/onnx_values.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ingot/base/files.h"
+#include "ingot/onnx/element.h"
+#include "ingot/onnx/host.h"
+#include "ingot/ops/cast.h"
+#include "ingot/text/utf8.h"
+#include "ingot/weights/npy.h"
+
+namespace ingot::cli {
+namespace {
+
+/// The low bytes of each whole number.
+std::string low_bytes(const Tensor& x, std::size_t width) {
+  const std::vector<std::int64_t> values = onnx::as_integers(x);
+  std::string bytes(values.size() * width, '\0');
+  for (std::size_t i = 0; i < values.size(); ++i) std::memcpy(bytes.data() + i * width, &values[i], width);
+  return bytes;
+}
+
+/// NumPy's strings: characters of four bytes, all as long as the longest. `length` is set to that.
+std::string wide_texts(const Tensor& numbers, const onnx::Texts& texts, std::size_t& length) {
+  std::vector<std::vector<char32_t>> rows;
+  length = 1;
+  for (const std::int64_t number : onnx::as_integers(numbers)) {
+    const std::string text = text::to_valid_utf8(texts.text_of(number));
+    std::vector<char32_t>& row = rows.emplace_back();
+    for (std::size_t at = 0; at < text.size();) row.push_back(text::decode_utf8(text, at));
+    length = std::max(length, row.size());
+  }
+  std::string bytes(rows.size() * length * sizeof(char32_t), '\0');
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].empty())
+      std::memcpy(bytes.data() + i * length * sizeof(char32_t), rows[i].data(),
+                  rows[i].size() * sizeof(char32_t));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string write_value(const std::string& path, const onnx::Value& value, const onnx::Texts& texts) {
+  const Tensor& x = value.tensor;
+  const auto write = [&](const std::string& descr, const std::string& bytes) {
+    write_file_atomically(path, npy_header(x.shape(), descr) + bytes);
+  };
+  std::size_t length = 0;
+  switch (value.type) {
+    case onnx::ElementType::text: {
+      const std::string bytes = wide_texts(x, texts, length);
+      write(fmt::format("<U{}", length), bytes);
+      break;
+    }
+    case onnx::ElementType::u16:
+      write("<u2", low_bytes(x, 2));
+      break;
+    case onnx::ElementType::u32:
+      write("<u4", low_bytes(x, 4));
+      break;
+    case onnx::ElementType::u64:
+      write("<u8", low_bytes(x, 8));
+      break;
+    default:
+      write_npy(path, contiguous(x));
+  }
+  return fmt::format("{} {}", name_of(type_of(value)), to_string(x.shape()));
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "ingot/onnx/value.h"
+
+namespace ingot::cli {
+
+/// A tensor as a .npy file: strings as NumPy's own, unsigned numbers as what they are, everything else in its
+/// dtype (what Ingot only carries, in the carrier's). Returns what it is, for people. IoError.
+std::string write_value(const std::string& path, const onnx::Value& value, const onnx::Texts& texts);
+
+}  // namespace ingot::cli
