@@ -125,8 +125,7 @@ TEST(HttpClient, SendsConfiguredHeadersToTheirServerOnlyAndOverItsOwn) {
 }
 
 TEST(HostHeaders, AreTakenFromTheEnvironmentAndNeedEncryptionUnlessToldOtherwise) {
-  const ScopedEnvironment set(
-      test::Settings{{"INGOT_HUB_HEADERS", "{mirror.example: {X-Api-Key: secret}}"}});
+  const ScopedEnvironment set(test::Settings{{"INGOT_HUB_HEADERS", "{mirror.example: {X-Api-Key: secret}}"}});
   const HostHeaders headers = HostHeaders::from_environment();
   EXPECT_EQ(headers.of("https://mirror.example/x"), (HttpHeaders{{"X-Api-Key", "secret"}}));
   EXPECT_TRUE(headers.of("http://mirror.example/x").empty());

@@ -136,7 +136,7 @@ typedef struct IngotGenerationInfo {
   size_t token_count;
   const float* logprobs;  ///< [token_count], natural logarithms, where they were asked for; else NULL
   const char* reason;     ///< why it ended: "max_tokens", "stop_token", "stop_string", "context_full",
-                       ///< "grammar_end", "cancelled"
+                          ///< "grammar_end", "cancelled"
   int64_t prompt_tokens;
   int64_t cached_tokens;  ///< of the prompt, whose keys and values were there already
   double queue_seconds, prompt_seconds, decode_seconds;

@@ -497,9 +497,10 @@ const std::vector<std::string> kFillMethods{"interpolate", "forward", "mean", "z
 FillMethod parse_fill_method(std::string_view text, std::string_view key) {
   const std::vector<std::string>& names = kFillMethods;
   const auto found = std::ranges::find(names, text);
-  INGOT_CHECK(found != names.end(),
-              InvalidConfig(std::string(key), fmt::format("'{}' is not known; expected one of {}{}", text,
-                                                          fmt::join(names, ", "), did_you_mean(text, names))));
+  INGOT_CHECK(
+      found != names.end(),
+      InvalidConfig(std::string(key), fmt::format("'{}' is not known; expected one of {}{}", text,
+                                                  fmt::join(names, ", "), did_you_mean(text, names))));
   return static_cast<FillMethod>(found - names.begin());
 }
 
