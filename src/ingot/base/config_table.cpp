@@ -56,8 +56,8 @@ bool is_bounded(const Bounds& bounds) { return std::isfinite(bounds.min) || std:
 
 template <class T>
 void check_value(std::string_view key, const T& value, const FieldOptions& options) {
-  if (std::string problem = first_misfit(value, options); !problem.empty())
-    throw InvalidConfig(std::string(key), std::move(problem));
+  if (const std::string problem = first_misfit(value, options); !problem.empty())
+    throw InvalidConfig(std::string(key), problem);
 }
 
 template <class T>
