@@ -137,7 +137,7 @@ TEST(OnnxVerb, InputsThatAreNotThereOrNotReadableAreNamed) {
     return outcome.errors;
   };
   EXPECT_TRUE(contains(errors({}), "is an input of"));
-  EXPECT_TRUE(contains(errors({"--input", "x.npy"}), "no name=file.npy"));
+  EXPECT_TRUE(contains(errors({"--input", "x.npy"}), "not a name=file.npy"));
   EXPECT_TRUE(contains(errors({"--input", "x=/no/such.npy"}), "/no/such.npy"));
   EXPECT_TRUE(contains(errors({"--device", "cuda:99"}), "cuda:99"));
   EXPECT_NE(run_ingot({"onnx", "check", "/no/such.onnx"}).exit_code, 0);

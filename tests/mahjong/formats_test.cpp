@@ -78,7 +78,7 @@ TEST(Mjai, HostileLinesAreRefusedWithPlaceAndField) {
   } cases[] = {
       {"", "JSON"},
       {"{", "JSON"},
-      {"[1,2]", "no JSON object"},
+      {"[1,2]", "not a JSON object"},
       {R"({"type":3})", "type"},
       {R"({"type":"tsumo"})", "actor"},
       {R"({"type":"tsumo","actor":4,"pai":"1m"})", "expected 0 to 3"},
@@ -86,7 +86,7 @@ TEST(Mjai, HostileLinesAreRefusedWithPlaceAndField) {
       {R"({"type":"dahai","actor":1,"pai":"?","tsumogiri":true})", "pai"},
       {R"({"type":"dahai","actor":1,"pai":"1m","tsumogiri":1})", "tsumogiri"},
       {R"({"type":"chi","actor":1,"target":0,"pai":"1m","consumed":["2m"]})", "consumed"},
-      {R"({"type":"kita","actor":1})", "no mjai event"},
+      {R"({"type":"kita","actor":1})", "not a mjai event"},
       {R"({"type":"hora","actor":1,"target":1,"deltas":[1,2,3]})", "deltas"},
       {R"({"type":"tsumo","actor":18446744073709551615,"pai":"1m"})", "actor"},
   };

@@ -276,7 +276,7 @@ TEST(Gguf, BadFilesSayWhatIsWrong) {
   says(Builder().start(1, 0).tensor("a", {1ULL << 62, 4}, 0, 0).data(4), "overflows");
   says(Builder().start(1, 0).tensor("a", {0, 1ULL << 62, 1ULL << 62}, 0, 0).data(4), "overflows");
   says(Builder().start(1, 0).tensor("a", {1ULL << 63}, 0, 0).data(4), "a: has an axis of size");
-  says(Builder().start(1, 0).tensor("a", {31}, 8, 0).data(40), "no whole blocks of 32 (Q8_0)");
+  says(Builder().start(1, 0).tensor("a", {31}, 8, 0).data(40), "not whole blocks of 32 (Q8_0)");
   says(Builder().start(1, 0).tensor("a", {1}, 0, 4).data(64), "a.offset: is 4, no multiple");
   says(Builder().start(1, 0).tensor("a", {2}, 0, 0).data(4),
        "a.offset: 0 and 8 bytes from there reach beyond");

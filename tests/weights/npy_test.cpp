@@ -101,7 +101,7 @@ TEST(Npy, BadFilesSayWhatIsWrong) {
   says(rejected("{'descr': '<f4', 'fortran_order': False, 'shape': (), }x", ""), "goes on after");
   EXPECT_NE(message_of<FormatError>([] {
               open_npy(memory_blob("x", std::vector<std::byte>(3)));
-            }).find("no .npy file"),
+            }).find("not a .npy file"),
             std::string::npos);
 }
 

@@ -186,9 +186,9 @@ TEST(SafetensorsShards, BadIndicesSayWhatIsWrong) {
   EXPECT_NE(rejected("[]").find("weight_map"), std::string::npos);
   EXPECT_NE(rejected(R"({"weight_map":{"a":7}})").find("weight_map.a: is not a file name"),
             std::string::npos);
-  EXPECT_NE(rejected(R"({"weight_map":{"a":"../a.safetensors"}})").find("no plain file name"),
+  EXPECT_NE(rejected(R"({"weight_map":{"a":"../a.safetensors"}})").find("not a plain file name"),
             std::string::npos);
-  EXPECT_NE(rejected(R"({"weight_map":{"a":"/a.safetensors"}})").find("no plain file name"),
+  EXPECT_NE(rejected(R"({"weight_map":{"a":"/a.safetensors"}})").find("not a plain file name"),
             std::string::npos);
   EXPECT_NE(rejected(R"({"weight_map":{"a":"b.safetensors"}})").find("is missing"), std::string::npos);
   EXPECT_NE(rejected(R"({"weight_map":{"b":"a.safetensors"}})").find("holds no such tensor"),

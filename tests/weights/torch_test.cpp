@@ -143,7 +143,7 @@ TEST(Pickle, WhatIsNoStateDictIsRefused) {
   says("ctorch\nSize\n)R.", "calls Size with 0 arguments");
   says("ctorch\nTensor\n)R.", "calls torch.Tensor");
   says("ctorch._utils\n_rebuild_tensor_v2\n)R.", "with 0 arguments");
-  says("(K\x01K\x02tQ.", "no storage");
+  says("(K\x01K\x02tQ.", "not a storage");
   says("i", "operation 0x69");
   says("\x80\x09.", "protocol 9");
   says(

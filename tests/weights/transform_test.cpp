@@ -144,9 +144,9 @@ TEST_F(Transforms, WhatCannotBeIsSaidBeforeAnythingLoads) {
   EXPECT_NE(refused({"a"}, {Transform::slice(0, 1, 3)}).find("no elements 1 to 3"), std::string::npos);
   EXPECT_NE(refused({"a"}, {Transform::select(2)}).find("has no element 2"), std::string::npos);
   EXPECT_NE(refused({"ids"}, {Transform::scale(2)}).find("i64 cannot be scaled"), std::string::npos);
-  EXPECT_NE(refused({"a"}, {Transform::rotary_to_pairs(3)}).find("no projection to 3 heads"),
+  EXPECT_NE(refused({"a"}, {Transform::rotary_to_pairs(3)}).find("not a projection to 3 heads"),
             std::string::npos);
-  EXPECT_NE(refused({"a"}, {Transform::quantise(*quant::find_block_format("Q8_0"))}).find("no whole blocks"),
+  EXPECT_NE(refused({"a"}, {Transform::quantise(*quant::find_block_format("Q8_0"))}).find("not whole blocks"),
             std::string::npos);
   EXPECT_NE(refused({"a", "wide"}, {}).find("wide"), std::string::npos);
   EXPECT_NE(refused({"a", "ids"}, {}).find("differ in type or rank"), std::string::npos);
