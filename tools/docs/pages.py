@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Puts the pages of the documentation into one folder: docs/, and those that the binary tells about itself.
+"""Puts the pages of the documentation into one folder: docs/, those that the binary tells about itself, and
+the results of benchmarks.
 
 Links that lead out of docs/ (to sources, examples, the README) become plain text: the site has no such pages.
 """
@@ -9,6 +10,8 @@ import pathlib
 import re
 import shutil
 import subprocess
+
+import benchmarks
 
 LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)]+)\)")
 
@@ -77,6 +80,8 @@ def main():
     (arguments.pages / "commands.md").write_text(commands(arguments.binary))
     (arguments.pages / "configuration.md").write_text(configuration(arguments.binary))
     (arguments.pages / "models.md").write_text(models(arguments.binary))
+    for name, text in benchmarks.pages():
+        (arguments.pages / name).write_text(text)
 
 
 if __name__ == "__main__":

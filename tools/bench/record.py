@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Runs an `ingot bench` command and adds what it measured to bench/results/MACHINE/DATE.json.
+
+    OMP_NUM_THREADS=2 tools/bench/record.py epyc-zen4 --goal 1.4 build/bin/ingot bench train --batch 4 --against torch
+
+It knows train, policy, decode, prefill and kernels. The commit is that of the binary.
+"""
+import argparse
+import datetime
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import results
+
+
+def peers_of(report, base):
+    """A run for each PyTorch that ran beside it, or one without a peer."""
+    beside = report.get("peers", [])
+    yield from ({**base, "peer": {"name": p["name"], "version": p["version"], "median": p["step_ms"]}, "ratio": p["ratio"]}
+                for p in beside)
+    if not beside:
+        yield base
+
+
+def training(report):
+    rate, reached = report["matmul_gflops"], report["gflops"]
+    if "shape" in report:
+        work = f"{report['shape']}, {report['accumulate']} × ({report['batch']} × {report['sequence']}), {report['optimizer']}"
+        work += "" if report["recompute"] == "false" else f", recompute {report['recompute']}"
+        group = f"Training steps, {report['dtype']}"
+    else:
+        group, work = "Policy network, 40 blocks of 256 channels", f"{report['work']}, batch {report['batch']}"
+    return peers_of(report, {"group": group, "work": work, "unit": "ms", "better": "lower", "median": report["step_ms"],
+                             "limit": report["step_ms"] * reached / rate, "limit_of": "matmuls in the same run",
+                             "note": f"peak memory {report['peak_memory_mib']:.0f} MiB"})
+
+
+def inference(report):
+    decode = report["work"] == "decode"
+    run = {"group": "Decoding" if decode else "Prompts",
+           "work": f"{os.path.basename(report['model'])}, {report['format']}, {report['tokens']} tokens, batch {report['batch']}",
+           "unit": "tokens/s", "better": "higher", "median": report["tokens_per_second"],
+           "limit": report["limit_tokens_per_second"],
+           "limit_of": "reading the weights" if decode else "matmuls in the same run"}
+    if "ratio" in report:
+        run["peer"] = {"name": "llama.cpp", "version": "?", "median": report["peer_tokens_per_second"]}
+        run["ratio"] = report["ratio"]
+    return [run]
+
+
+def kernels(report):
+    copy = report["copy_bytes_per_second"] / 1e9
+    return [{"group": f"Kernels beside a copy, {report['dtype']}", "work": k["kernel"], "unit": "GB/s", "better": "higher",
+             "median": k["bytes_per_second"] / 1e9, "limit": copy, "limit_of": "a copy in the same run",
+             "note": f"{k['implementation']}, {report['threads']} threads"}
+            for k in report["kernels"] if k.get("share_of_copy")]
+
+
+READERS = {"train": training, "policy": training, "decode": inference, "prefill": inference, "kernels": kernels}
+
+
+def runs_of(kind, report, common, peer_version=None):
+    """The runs of one report (the JSON of `ingot bench KIND --json`), figures to five digits."""
+    made = []
+    for run in READERS[kind](report):
+        if "peer" in run and run["peer"]["version"] == "?":
+            if not peer_version:
+                raise ValueError(f"the report does not tell {run['peer']['name']}'s version; name it with --peer-version")
+            run["peer"]["version"] = peer_version
+        for part in (run, run.get("peer", {})):
+            part.update({k: float(f"{v:.5g}") for k, v in part.items() if isinstance(v, float)})
+        note = "; ".join(n for n in (run.get("note"), common.get("note")) if n)
+        made.append({**run, **common, **({"note": note} if note else {})})
+    return made
+
+
+def shown_command(command):
+    """The command with the settings of the environment that decide figures, without the path of the binary."""
+    settings = [f"{k}={v}" for k, v in sorted(os.environ.items()) if re.match(r"INGOT_(?!CACHE|BUILD|JOBS)|OMP_NUM_THREADS$", k)]
+    return " ".join([*settings, "ingot", *map(shlex.quote, command[1:])])
+
+
+def commit_of(binary):
+    said = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"^commit\s+(\S+)", said, re.MULTILINE)
+    return {"commit": found.group(1)} if found else {}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("machine", help="a folder of bench/results")
+    parser.add_argument("--goal", type=float, help="for the ratio to the peer")
+    parser.add_argument("--note", help="what else decides the figure")
+    parser.add_argument("--peer-version", help="of llama.cpp, which a report does not tell")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="path/to/ingot bench KIND ...")
+    given = parser.parse_args()
+    if len(given.command) < 3 or given.command[1] != "bench" or given.command[2] not in READERS:
+        parser.error(f"the command is not `ingot bench KIND ...` with KIND one of {', '.join(READERS)}")
+    if not (results.ROOT / given.machine / "machine.json").is_file():
+        parser.error(f"bench/results/{given.machine}/machine.json is not there; write it first (name, hardware, software)")
+    said = subprocess.run([*given.command, "--json"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    common = {"command": shown_command(given.command), **commit_of(given.command[0])}
+    common.update({k: v for k, v in (("goal", given.goal), ("note", given.note)) if v is not None})
+    path = results.ROOT / given.machine / f"{datetime.date.today()}.json"
+    try:
+        results.append(path, runs_of(given.command[2], json.loads(said), common, given.peer_version))
+    except ValueError as error:
+        sys.exit(f"record.py: {error}")
+    print(path)
+
+
+if __name__ == "__main__":
+    main()
