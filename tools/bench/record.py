@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs an `ingot bench` command and adds what it measured to bench/results/MACHINE/DATE.json.
 
-    OMP_NUM_THREADS=2 tools/bench/record.py epyc-zen4 --goal 1.4 build/bin/ingot bench train --batch 4 --against torch
+    OMP_NUM_THREADS=2 tools/bench/record.py --goal 1.4 epyc-zen4 build/bin/ingot bench train --batch 4 --against torch
 
 It knows train, policy, decode, prefill and kernels. The commit is that of the binary.
 """
@@ -91,7 +91,8 @@ def commit_of(binary):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0],
+                                     usage="%(prog)s [--goal G] [--note N] [--peer-version V] MACHINE path/to/ingot bench KIND ...")
     parser.add_argument("machine", help="a folder of bench/results")
     parser.add_argument("--goal", type=float, help="for the ratio to the peer")
     parser.add_argument("--note", help="what else decides the figure")
