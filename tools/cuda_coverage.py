@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the table of docs/cuda.md, which kernels have a CUDA implementation, or (--check) fails where it is out of date
+"""Writes the table of docs/cuda-backend.md, which kernels have a CUDA implementation, or (--check) fails where it is out of date
 or a kernel has none.
 
 Kernels are the `inline Kernel<...> name("name")` of src/ingot/kernels/*.h; each has an implementation on the CPU, the
@@ -39,19 +39,19 @@ def main():
     parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parent.parent, type=pathlib.Path)
     parser.add_argument("--check", action="store_true", help="fail where the page is out of date or a kernel is missing, change nothing")
     arguments = parser.parse_args()
-    page = arguments.root / "docs" / "cuda.md"
+    page = arguments.root / "docs" / "cuda-backend.md"
     text = page.read_text()
     before, rest = text.split(BEGIN)
     found = coverage(arguments.root)
     made = before + BEGIN + table(found) + END + rest.split(END)[1]
     missing = [name for name, names in found.items() if not names]
     if arguments.check and missing:
-        print(f"docs/cuda.md:1: without a CUDA implementation: {', '.join(missing)}; write one in src/ingot/kernels/cuda")
+        print(f"docs/cuda-backend.md:1: without a CUDA implementation: {', '.join(missing)}; write one in src/ingot/kernels/cuda")
         return 1
     if made == text:
         return 0
     if arguments.check:
-        print("docs/cuda.md:1: the table of kernels is out of date; run tools/cuda_coverage.py")
+        print("docs/cuda-backend.md:1: the table of kernels is out of date; run tools/cuda_coverage.py")
         return 1
     page.write_text(made)
     return 0

@@ -24,7 +24,7 @@ class CudaCoverage(unittest.TestCase):
             (root / "docs").mkdir()
             (root / "src/ingot/kernels/a.h").write_text('inline Kernel<AArgs> a("a");\ninline Kernel<BArgs> b("b");\n')
             (root / "src/ingot/kernels/cuda/a.cu").write_text('  a.add(DeviceType::cuda,\n        {"tiled", 1});\n')
-            page = root / "docs/cuda.md"
+            page = root / "docs/cuda-backend.md"
             page.write_text("x\n<!-- coverage: begin -->\n<!-- coverage: end -->\ny\n")
             self.assertEqual(run("--root", root, "--check").returncode, 1)
             self.assertEqual(run("--root", root).returncode, 0)
