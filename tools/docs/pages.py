@@ -43,12 +43,15 @@ def commands(binary):
 
 def models(binary):
     families = json.loads(run(binary, "models", "--json"))
-    parts = ["# Models\n\nThe families that `ingot models` lists.\n", "| family | what it is | does | variants | for instance |",
+    parts = ["# Models and formats\n\nThe families that `ingot models` lists.\n", "| family | what it is | does | variants | for instance |",
              "|---|---|---|---|---|"]
     for family in families:
         cells = [f"`{family['name']}`", family.get("summary", ""), ", ".join(family.get("tasks", [])),
                  ", ".join(family.get("variants", [])), ", ".join(f"`{r}`" for r in family.get("repositories", [])[:2])]
         parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    parts += ["\n## Weight formats\n", "Formats of prepacked weights that `--format` takes for language models, on CPUs and NVIDIA GPUs. "
+              "[Quantization quality](quality.md) has their errors.\n", "| format | bits per weight |", "|---|---|"]
+    parts += [f"| `{row['format']}` | {row['bits_per_weight']:g} |" for row in json.loads(run(binary, "devices", "--json"))["formats"]]
     return "\n".join(parts) + "\n"
 
 
