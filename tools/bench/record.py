@@ -47,7 +47,7 @@ def inference(report):
            "limit": report["limit_tokens_per_second"],
            "limit_of": "reading the weights" if decode else "matmuls in the same run"}
     if "ratio" in report:
-        run["peer"] = {"name": "llama.cpp", "version": "?", "median": report["peer_tokens_per_second"]}
+        run["peer"] = {"name": "llama.cpp", "median": report["peer_tokens_per_second"]}
         run["ratio"] = report["ratio"]
     return [run]
 
@@ -67,10 +67,8 @@ def runs_of(kind, report, common, peer_version=None):
     """The runs of one report (the JSON of `ingot bench KIND --json`), figures to five digits."""
     made = []
     for run in READERS[kind](report):
-        if "peer" in run and run["peer"]["version"] == "?":
-            if not peer_version:
-                raise ValueError(f"the report does not tell {run['peer']['name']}'s version; name it with --peer-version")
-            run["peer"]["version"] = peer_version
+        if "peer" in run:
+            run["peer"].setdefault("version", peer_version)
         for part in (run, run.get("peer", {})):
             part.update({k: float(f"{v:.5g}") for k, v in part.items() if isinstance(v, float)})
         note = "; ".join(n for n in (run.get("note"), common.get("note")) if n)
@@ -103,6 +101,8 @@ def main():
         parser.error(f"the command is not `ingot bench KIND ...` with KIND one of {', '.join(READERS)}")
     if not (results.ROOT / given.machine / "machine.json").is_file():
         parser.error(f"bench/results/{given.machine}/machine.json is not there; write it first (name, hardware, software)")
+    if READERS[given.command[2]] is inference and "--against" in given.command and not given.peer_version:
+        parser.error("reports do not tell llama.cpp's version; name it with --peer-version, before the machine")
     said = subprocess.run([*given.command, "--json"], stdout=subprocess.PIPE, text=True, check=True).stdout
     common = {"command": shown_command(given.command), **commit_of(given.command[0])}
     common.update({k: v for k, v in (("goal", given.goal), ("note", given.note)) if v is not None})
