@@ -122,7 +122,7 @@ static void what_cannot_be_is_a_status(void) {
   CHECK_OK(ingot_study_open(kSpace, &options, &study));
   CHECK_OK(ingot_study_ask(study, &trial));
   double value = 0;
-  CHECK_FAILS(INGOT_INVALID_ARGUMENT, "no parameter", ingot_trial_value(trial, "z", &value));
+  CHECK_FAILS(INGOT_INVALID_ARGUMENT, "not a parameter", ingot_trial_value(trial, "z", &value));
   CHECK_OK(ingot_trial_fail(trial, "on purpose"));
   CHECK_FAILS(INGOT_INVALID_CONFIG, "failed", ingot_trial_report(trial, 1, 1, &(int32_t){0}));
   CHECK_OK(ingot_trial_close(trial));
