@@ -115,7 +115,7 @@ void add_generate(Command& root) {
   command.example("ingot generate out/model --prompt 'Once upon a time' --max-tokens 100",
                   "writes 100 tokens more");
   command.example("ingot generate out/model -p 'The answer is' -t 0",
-                  "the likeliest continuation, always the same");
+                  "the most probable continuation, always the same");
   command.example("ingot generate out/model --prompts questions.txt --json", "many texts, several at a time");
   command.example("ingot generate out/model -p 'Dear' --format q4_k --kv-cache i8",
                   "a quarter of the memory, several times the speed");

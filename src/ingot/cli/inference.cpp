@@ -71,7 +71,7 @@ void add_run_options(Command& command, InferenceOptions& o) {
   command.option("--context", o.context, "Tokens of a text at most; 0: the model's own limit");
   command.option("--chunk", o.chunk, "Tokens of a prompt that go through the model at once");
   command.option("--speculate", o.speculate,
-                 "Tokens to guess ahead from repetitions, up to 7; the text stays the same");
+                 "Tokens to guess ahead from repetitions, up to 7; the answer stays the same");
   command.option("--threads", o.threads, "Threads; 0: one per processor");
   command.flag("-y,--yes", o.yes, "Fetch a model of the Hub that is not in the cache without asking");
   command.flag("--eager", o.eager, "On a GPU: launch kernel by kernel, not the captured step of a token");
@@ -188,16 +188,16 @@ void TextFlags::add_to(Command& command) {
   add_list(command, "--stop", &O::stop, "The text ends before this; repeatable");
   add(
       command, "-t,--temperature", +[](O & o) -> auto& { return o.sampling.temperature; },
-      "0 is always the likeliest (greedy); higher is freer");
+      "0 is always the most probable (greedy); higher is freer");
   add(
       command, "--top-k", +[](O & o) -> auto& { return o.sampling.top_k; },
-      "Draw among the k likeliest; 0: all");
+      "Draw among the k most probable; 0: all");
   add(
       command, "--top-p", +[](O & o) -> auto& { return o.sampling.top_p; },
-      "Draw among the likeliest that reach this probability together");
+      "Draw among the most probable that reach this probability together");
   add(
       command, "--min-p", +[](O & o) -> auto& { return o.sampling.min_p; },
-      "Drop tokens less likely than this times the likeliest");
+      "Drop tokens less probable than this times the most probable");
   add(
       command, "--typical-p", +[](O & o) -> auto& { return o.sampling.typical_p; },
       "Draw among the most typical that reach this probability together; 1: all");
