@@ -173,6 +173,8 @@ MemoryPlan plan(const TrainConfig& config, const LanguageConfig& model, const Ba
       adapter.enabled ? adapter.base_bytes(model, config.dtype) + trained * sizeof(float) : count * size;
   if (ReferenceModel::is_copied(config)) plan.reference = plan.parameters;
   plan.gradients = trained * (adapter.enabled ? sizeof(float) : size);
+  // The sums of micro-batches lie beside the gradients of each.
+  if (config.ordered_gradients && config.gradient_accumulation_steps > 1) plan.gradients *= 2;
   plan.optimizer = optimizer_bytes(config, model, static_cast<std::int64_t>(trained));
   plan.ema = config.ema_decay > 0 ? trained * 4 : 0;
   const Activations activations = activations_per_token(model, config, on_card);
