@@ -6,6 +6,7 @@
 #include "tests/support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <termios.h>
 #include <unistd.h>
 
 #include "ingot/base/files.h"
@@ -36,7 +37,7 @@ class InferenceVerbs : public ::testing::Test {
     config.num_hidden_layers = 2;
     config.num_attention_heads = 4;
     config.num_key_value_heads = 2;
-    config.max_position_embeddings = 256;
+    config.max_position_embeddings = 2048;
     InitSource init(3);
     LanguageModel model(config, init);
     write_language_model(directory_, model.config, parameter_map(model));
@@ -225,7 +226,7 @@ TEST_F(InferenceVerbs, WhatCannotBeIsNamed) {
     EXPECT_NE(outcome.exit_code, 0);
     return outcome.errors;
   };
-  EXPECT_NE(errors({"--context", "257"}).find("256"), std::string::npos);
+  EXPECT_NE(errors({"--context", "2049"}).find("2048"), std::string::npos);
   EXPECT_NE(errors({"--speculate", "9"}).find("speculate"), std::string::npos);
   EXPECT_NE(errors({"--format", "q9_z"}).find("q9_z"), std::string::npos);
   EXPECT_NE(errors({"--kv-cache", "i3"}).find("i3"), std::string::npos);
@@ -283,20 +284,27 @@ TEST_F(InferenceVerbs, CtrlCStopsAnAnswerOfAChatAndASecondOneAtThePromptLeaves) 
   const auto has = [](const std::string& output, const char* text) {
     return output.find(text) != std::string::npos;
   };
+  // What stands below the first prompt's line.
+  const auto answer_letters = [](const std::string& output) {
+    const std::size_t line_end = output.find('\n', output.find("> "));
+    return line_end == std::string::npos ? 0 : output.size() - line_end;
+  };
   const Outcome outcome = run_ingot_on_terminal(
-      {"chat", directory_, "-n", "200", "--stats", "--no-history"},
+      {"chat", directory_, "-n", "4000", "--stats", "--no-history", "--logit-bias", "0=-inf"},
       [&](const std::string& output, pid_t child, int terminal) {
         if (child == 0) return;
         if (at == At::prompt && has(output, "> ")) {
           at = At::answering;
+          termios mode{};  // until the editor reads the keys, the terminal itself would
+          while (::tcgetattr(terminal, &mode) == 0 && (mode.c_lflag & ICANON) != 0) ::usleep(1000);
           type(terminal, "the quikc\x1b[D\x1b[D\x7f\x1b[Cck\x7f\n");  // edited into something that is sent
-        } else if (at == At::answering && output.size() > output.find('\n', output.find("> ")) + 20) {
+        } else if (at == At::answering && answer_letters(output) > 20) {
           at = At::stopped;
           ::kill(child, SIGINT);
-        } else if (at == At::stopped && has(output, "of context]")) {
+        } else if (at == At::stopped && has(output, "of context]") && output.ends_with("> ")) {
           at = At::warned;
           type(terminal, "\x03");
-        } else if (at == At::warned && has(output, "Ctrl-C again")) {
+        } else if (at == At::warned && has(output, "Ctrl-C again") && output.ends_with("> ")) {
           type(terminal, "\x03");
         }
       });

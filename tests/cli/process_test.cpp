@@ -25,18 +25,22 @@ std::string quoted(const std::string& word) {
   return result + "'";
 }
 
+// A command that waits for ever is killed, and its test fails, instead of the test waiting, too.
+constexpr unsigned kSeconds = 300;
+
 int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 Outcome run_with(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
                  const std::string& input_path) {
   const test::TemporaryDirectory folder;
   const std::string errors_path = folder.at("stderr");
-  std::string command = "exec env";
+  std::string command = "env";
   for (const std::string& setting : environment) command += " " + quoted(setting);
   command += " " + quoted(INGOT_BINARY);
   for (const std::string& argument : arguments) command += " " + quoted(argument);
   command += " 2>" + quoted(errors_path) + " <" + quoted(input_path);
   Outcome outcome;
+  command.insert(0, "exec timeout -k 5 " + std::to_string(kSeconds) + " ");
   FILE* pipe = ::popen(command.c_str(), "r");
   std::array<char, 4096> buffer{};
   for (std::size_t n; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
@@ -75,6 +79,7 @@ Outcome run_ingot_on_terminal(const std::vector<std::string>& arguments, const T
     ::setenv("TERM", "xterm-256color", 1);
     // As a terminal would start it: what runs the tests (nohup, a service) may ignore some of these.
     for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE}) ::signal(number, SIG_DFL);
+    ::alarm(kSeconds);
     ::execv(binary.c_str(), argv.data());
     ::_exit(127);
   }

@@ -44,15 +44,20 @@ class StopKey {
     action.sa_handler = [](int) {
       pressed_ = pressed_ + 1;
       if (pressed_ > 1) ::_exit(128 + SIGINT);
+      LineEditor::interrupt();
     };
-    ::sigaction(SIGINT, &action, &before_);  // without SA_RESTART: reading a line ends, too
+    action.sa_flags = SA_RESTART;
+    ::sigaction(SIGINT, &action, &before_);
   }
   ~StopKey() { ::sigaction(SIGINT, &before_, nullptr); }
   StopKey(const StopKey&) = delete;
   StopKey& operator=(const StopKey&) = delete;
 
   static bool was_pressed() { return pressed_ != 0; }
-  static void forget() { pressed_ = 0; }
+  static void forget() {
+    pressed_ = 0;
+    LineEditor::forget_interrupts();
+  }
 
  private:
   static inline volatile std::sig_atomic_t pressed_ = 0;

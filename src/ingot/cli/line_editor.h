@@ -16,8 +16,12 @@ class LineEditor {
   LineEditor& operator=(const LineEditor&) = delete;
 
   /// The next line, behind `prompt` (to stderr, and only where input is a terminal); nothing at the end, and
-  /// where a signal came instead.
+  /// where interrupt() was called since the last forget_interrupts().
   std::optional<std::string> read(const std::string& prompt);
+
+  /// Ends the read that waits, or else the next one. Safe in a signal handler, of any thread.
+  static void interrupt();
+  static void forget_interrupts();
 
  private:
   struct Library;
