@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <cstdlib>
 
 #include "tests/support/op_case.h"
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
+  setenv("INGOT_THOROUGH", "1", 1);  // NOLINT(concurrency-mt-unsafe): before any thread
   ingot::initialize();
   const ingot::Device device{ingot::DeviceType::cuda, 0};
   if (ingot::BackendRegistry::instance().find(device) == nullptr) {
