@@ -236,6 +236,34 @@ CASES = {
                                                 rope_parameters=YARN | dict(llama_4_scaling_beta=0.3,
                                                                             mscale=1.0, mscale_all_dim=1.0),
                                                 tie_word_embeddings=False),
+    "glm4_moe": transformers.Glm4MoeConfig(**without(num_hidden_layers=3), num_attention_heads=3, num_key_value_heads=1,
+                                           head_dim=8, use_qk_norm=True, attention_bias=True, n_routed_experts=5,
+                                           n_shared_experts=2, num_experts_per_tok=2, moe_intermediate_size=9,
+                                           first_k_dense_replace=1, routed_scaling_factor=1.7, num_mtp_layers=0,
+                                           tie_word_embeddings=False),
+    "glm4_moe_groups": transformers.Glm4MoeConfig(**COMMON, num_attention_heads=2, num_key_value_heads=2,
+                                                  n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=3,
+                                                  moe_intermediate_size=11, first_k_dense_replace=0, n_group=4,
+                                                  topk_group=2, norm_topk_prob=False, num_mtp_layers=0,
+                                                  tie_word_embeddings=True),
+    "dots1_moe": transformers.Dots1Config(**COMMON, num_attention_heads=4, num_key_value_heads=2, n_routed_experts=6,
+                                          n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=9,
+                                          first_k_dense_replace=1, routed_scaling_factor=2.5, norm_topk_prob=True,
+                                          n_group=3, topk_group=2, sliding_window=5, max_window_layers=1,
+                                          tie_word_embeddings=False),
+    "ernie4_5_moe": transformers.Ernie4_5_MoeConfig(**without(num_hidden_layers=3, pad_token_id=0), num_attention_heads=4,
+                                                    num_key_value_heads=2, moe_num_experts=5, moe_k=2,
+                                                    moe_intermediate_size=9, moe_num_shared_experts=2,
+                                                    moe_layer_start_index=1, moe_layer_end_index=1,
+                                                    tie_word_embeddings=True),
+    "hunyuan_v1_moe": transformers.HunYuanMoEV1Config(**without(intermediate_size=19), num_attention_heads=4,
+                                                      num_key_value_heads=2, head_dim=8, num_experts=5, moe_topk=2,
+                                                      attention_bias=True, tie_word_embeddings=True),
+    "minimax_m2_moe": transformers.MiniMaxM2Config(**without(intermediate_size=19), num_attention_heads=4,
+                                                   num_key_value_heads=2, head_dim=8, num_local_experts=5,
+                                                   num_experts_per_tok=2, tie_word_embeddings=False,
+                                                   rope_parameters=dict(rope_type="default", rope_theta=100.0,
+                                                                        partial_rotary_factor=0.5)),
     "gpt2": transformers.GPT2Config(vocab_size=VOCAB, n_embd=24, n_layer=2, n_head=3, n_positions=32, bos_token_id=0,
                                     eos_token_id=0, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
                                     attn_implementation="eager"),
@@ -259,9 +287,14 @@ def randomise(model: torch.nn.Module) -> None:
             torch.nn.init.normal_(p, std=0.2)
 
 
+    for name, buffer in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            torch.nn.init.normal_(buffer, std=0.2)
+
+
 def named_gradients(model: torch.nn.Module) -> dict:
     """Under the names of the file: transformers stacks experts in memory and not on disk."""
-    gradients = {parameter: p.grad.clone() for parameter, p in model.named_parameters()}
+    gradients = {parameter: p.grad.clone() for parameter, p in model.named_parameters() if p.grad is not None}
     return {"grad." + k: v.contiguous() for k, v in revert_weight_conversion(model, gradients).items()}
 
 
@@ -278,6 +311,37 @@ def loss_of(model: torch.nn.Module, tokens: torch.Tensor, targets: torch.Tensor)
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100)
 
 
+def correction_bias(model: torch.nn.Module, gate: torch.nn.Module) -> torch.Tensor | None:
+    """Of the scores that choose: in the router, below it, or in the block around it."""
+    blocks = [m for m in model.modules() if any(child is gate for child in m.children())]
+    for module in (gate, getattr(gate, "moe_statics", gate), *blocks):
+        if hasattr(module, "e_score_correction_bias"):
+            return module.e_score_correction_bias.reshape(1, -1)
+    return None
+
+
+def gap(x: torch.Tensor, chosen: int) -> torch.Tensor:
+    best = x.sort(descending=True).values
+    return best[:, chosen - 1] - best[:, chosen]
+
+
+def choice_margin(config, logits: torch.Tensor, bias: torch.Tensor | None, chosen: int) -> torch.Tensor:
+    """How far the last that is chosen is above the first that is not, about in units of logits: the slope of sigmoid and of softmax
+    is at most 1/4."""
+    if bias is None:
+        return gap(logits, chosen)
+    sigmoid = config.model_type != "ernie4_5_moe"
+    ranking = (logits.sigmoid() if sigmoid else logits.softmax(-1)) + bias
+    groups, kept = getattr(config, "n_group", 1) or 1, getattr(config, "topk_group", 1) or 1
+    if groups == kept:
+        return 4 * gap(ranking, chosen)
+    grouped = ranking.reshape(len(ranking), groups, -1)
+    of_groups = grouped.topk(2, -1).values.sum(-1)
+    outside = of_groups < of_groups.sort(descending=True).values[:, kept - 1, None]
+    inside = grouped.masked_fill(outside[..., None], -10.0).reshape(ranking.shape)
+    return 4 * torch.minimum(gap(inside, chosen), gap(of_groups, kept) / 2)
+
+
 def clear_tokens(model: torch.nn.Module) -> torch.Tensor:
     """[2, T]: each token the first of a random order for which every layer's choice of experts is clear. What follows changes
     nothing before it, so they are found one after another."""
@@ -286,9 +350,9 @@ def clear_tokens(model: torch.nn.Module) -> torch.Tensor:
     margins = []
 
     def note(gate, inputs, _):
-        logits = torch.nn.functional.linear(inputs[0], gate.weight).reshape(VOCAB, -1, gate.weight.shape[0])[:, -1]
-        best = logits.sort(descending=True).values
-        margins.append(best[:, chosen - 1] - best[:, chosen])
+        weight = gate.wg.weight if hasattr(gate, "wg") else gate.weight
+        logits = torch.nn.functional.linear(inputs[0], weight).reshape(VOCAB, -1, weight.shape[0])[:, -1]
+        margins.append(choice_margin(model.config, logits, correction_bias(model, gate), chosen))
 
     hooks = [m.register_forward_hook(note) for n, m in model.named_modules() if n.endswith((".mlp.gate", ".block_sparse_moe.router"))]
     assert hooks
@@ -340,11 +404,14 @@ def make(name: str, config: transformers.PretrainedConfig) -> None:
     loss.backward()
     expected["loss"] = loss.detach().reshape(1)
     expected |= named_gradients(model)
-    if hasattr(config, "router_aux_loss_coef"):
+    # With a correction bias transformers counts for this loss what the router would choose without it.
+    biased = any("e_score_correction_bias" in k for k in model.state_dict())
+    if hasattr(config, "router_aux_loss_coef") and not biased:
         make_router(model, tokens, loss_of(model, tokens, targets), folder)
+    if getattr(config, "num_experts_per_tok", None):
         make_bf16(copy.deepcopy(model), targets, folder)
-    decay = [p for p in model.parameters() if p.dim() > 1]
-    rest = [p for p in model.parameters() if p.dim() == 1]
+    decay = [p for p in model.parameters() if p.dim() > 1 and p.requires_grad]
+    rest = [p for p in model.parameters() if p.dim() == 1 and p.requires_grad]
     optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
                                   lr=1e-2, betas=(0.9, 0.95), eps=1e-8)
     losses = []

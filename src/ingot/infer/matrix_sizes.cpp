@@ -42,7 +42,7 @@ MatrixSizes sizes(const LanguageModel& model, bool active) {
     }
     if (layer->experts != nullptr) {
       const MoeMlp& e = *layer->experts;
-      const double share = active ? static_cast<double>(e.choices) / static_cast<double>(e.count) : 1;
+      const double share = active ? static_cast<double>(e.router.choices) / static_cast<double>(e.count) : 1;
       for (const ExpertLinear* linear : {&e.gate_proj, &e.up_proj, &e.down_proj}) add(behind, *linear, share);
       if (e.shared_expert != nullptr) {
         add(behind, e.shared_expert->in_proj);

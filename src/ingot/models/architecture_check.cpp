@@ -199,12 +199,14 @@ MappedSource::Imported MappedSource::imported(const WeightRule& rule, const std:
 }
 
 DType MappedSource::dtype_of_parameter(const Tensor& stored, const ParamRequest& request) const {
+  if (request.dtype.has_value()) return *request.dtype;
   if (options_.wide_vectors && request.shape.rank() == 1) return DType::f32;
   return options_.dtype.value_or(stored.dtype());
 }
 
 bool MappedSource::rounds(const ParamRequest& request) const {
-  return !options_.keep_quantized && !options_.format.empty() && request.shape.rank() > 1;
+  return !options_.keep_quantized && !options_.format.empty() && request.shape.rank() > 1 &&
+         !request.dtype.has_value();
 }
 
 namespace {

@@ -112,6 +112,15 @@ void ConfigFile::read_first(const char* key, std::int64_t& value) const {
   if (!all.empty()) value = all.front();
 }
 
+void ConfigFile::read_same(const char* key, std::int64_t& value) const {
+  std::vector<std::int64_t> all;
+  read_list(key, all);
+  if (all.empty()) return;
+  INGOT_CHECK(std::ranges::count(all, all.front()) == std::ranges::ssize(all),
+              NotImplemented(fmt::format("{}: '{}' that differs between layers", path_, key)));
+  value = all.front();
+}
+
 template <class T>
 void ConfigFile::read_list_as(const char* key, std::vector<T>& value) const {
   if (!has(key)) return;

@@ -29,6 +29,8 @@ class ConfigFile {
   void read(const char* key, std::vector<double>& value) const;
   /// An integer, or the first of a list of them.
   void read_first(const char* key, std::int64_t& value) const;
+  /// An integer, or a list of equal ones, of each layer; NotImplemented where they differ.
+  void read_same(const char* key, std::int64_t& value) const;
   void read(const char* key, std::vector<std::vector<std::int64_t>>& value) const;
   /// A list, or one element alone.
   void read_list(const char* key, std::vector<std::int64_t>& value) const;

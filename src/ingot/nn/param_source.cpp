@@ -42,7 +42,7 @@ Parameter ParamSource::take(std::string_view name, const Shape& shape, const Ini
                             const ParamOptions& options) const {
   std::string full = prefix_ + std::string(name);
   validate(init);
-  Tensor value = provider_->provide({full, shape, init});
+  Tensor value = provider_->provide({full, shape, init, options.dtype});
   INGOT_CHECK(value.defined() && value.shape() == shape,
               ShapeMismatch(full, shape.to_vector(), value.shape().to_vector(), "the provider's fault"));
   const bool trainable = options.trainable && provider_->trainable() && is_floating_point(value.dtype());
@@ -92,7 +92,7 @@ InitSource::InitSource(std::uint64_t seed, DType dtype, Device device)
 
 Tensor InitSource::provide(const ParamRequest& request) {
   const MemoryTagScope tag(MemoryTag::parameter);
-  const Tensor value = Tensor::empty(request.shape, dtype_);
+  const Tensor value = Tensor::empty(request.shape, request.dtype.value_or(dtype_));
   fill_(value, request.init, parameter_stream(seed_, request.name));
   return to(value, device_);
 }
@@ -113,8 +113,9 @@ Tensor TensorMapSource::provide(const ParamRequest& request) {
     const NoGrad no_grad;
     const MemoryTagScope tag(MemoryTag::parameter);
     const Tensor& stored = found->second;
-    const DType dtype =
+    const DType wanted =
         options_.wide_vectors && stored.rank() == 1 ? DType::f32 : options_.dtype.value_or(stored.dtype());
+    const DType dtype = request.dtype.value_or(wanted);
     Tensor value = contiguous(to(to(stored, dtype), options_.device));
     if (options_.copy && value.storage() == stored.storage()) value = clone(value);
     return value.detach();

@@ -20,6 +20,7 @@ struct ParamRequest {
   std::string name;
   Shape shape;
   Init init;
+  std::optional<DType> dtype = {};  ///< whatever the model's is
 };
 
 /// Where parameters come from: an initialiser, a checkpoint.
@@ -38,8 +39,9 @@ class ParamProvider {
 
 /// Extra wishes of a module for one parameter.
 struct ParamOptions {
-  std::optional<bool> decay;  ///< default: what has two axes or more decays
-  bool trainable = true;      ///< false for buffers, such as running statistics
+  std::optional<bool> decay;        ///< default: what has two axes or more decays
+  bool trainable = true;            ///< false for buffers, such as running statistics
+  std::optional<DType> dtype = {};  ///< where a model in fewer bits must not round it; default: the model's
 };
 
 /// What a module's constructor takes its parameters from: a provider and the name of the place. One

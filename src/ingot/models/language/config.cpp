@@ -89,6 +89,16 @@ void derive_experts(LanguageConfig& c) {
   require_not_negative(c.router_aux_loss_coef, "router_aux_loss_coef");
   require_not_negative(static_cast<double>(c.shared_expert_intermediate_size),
                        "shared_expert_intermediate_size");
+  require(c.n_group > 0 && c.num_experts % c.n_group == 0, "n_group",
+          fmt::format("{} does not divide the {} experts", c.n_group, c.num_experts));
+  require(c.n_group == 1 || c.num_experts / c.n_group >= 2, "n_group",
+          fmt::format("{} leaves one expert in each group; a group is judged by its two best", c.n_group));
+  require(c.topk_group > 0 && c.topk_group <= c.n_group, "topk_group",
+          fmt::format("must be from 1 to n_group {}, got {}", c.n_group, c.topk_group));
+  require(c.num_experts_per_tok <= c.num_experts / c.n_group * c.topk_group, "num_experts_per_tok",
+          fmt::format("{} are more experts than {} groups of {} hold", c.num_experts_per_tok, c.topk_group,
+                      c.num_experts / c.n_group));
+  require_positive(c.routed_scaling_factor, "routed_scaling_factor");
   require(c.mlp == MlpKind::swiglu && !c.mlp_bias, "num_experts",
           "experts are SwiGLU MLPs without bias; this family has others");
 }

@@ -19,6 +19,8 @@ enum class NormPlacement : std::uint8_t { pre, sandwich, post, parallel, paralle
 /// RMSNorm of queries and keys. head: each head, before RoPE. head_after_rope: each head, behind it. width:
 /// all heads as one row, before RoPE.
 enum class QkNorm : std::uint8_t { none, head, head_after_rope, width };
+/// What a router makes of its logits: softmax over the experts, or a sigmoid of each (DeepSeek V3).
+enum class RouterScore : std::uint8_t { softmax, sigmoid };
 enum class PositionKind : std::uint8_t { rope, learned };
 enum class AttentionKind : std::uint8_t { full, sliding };
 
@@ -55,6 +57,8 @@ struct DecoderTraits {
   bool rope_needs_window = false;   ///< layers that see everything rotate nothing where others slide (NoPE)
   bool head_bias = false;           ///< logits have a bias (GPT-J, Phi 1 and 2)
   bool shared_expert_gate = false;  ///< the shared expert's output is weighed by a sigmoid (Qwen 2 MoE)
+  RouterScore router_score = RouterScore::softmax;
+  bool router_bias = false;  ///< added to the scores that choose experts, not to those that weigh them
 
   /// Whether there is a norm behind attention and one behind the MLP.
   bool has_post_norms() const {
@@ -98,6 +102,10 @@ struct LanguageConfig : DecoderTraits {
   std::int64_t decoder_sparse_step = 1;
   std::vector<std::int64_t> mlp_only_layers;
   double router_aux_loss_coef = 0.001;  ///< weight of load_balancing_loss in training
+  /// Experts are chosen from the topk_group best of n_group groups; a group is as good as its two best
+  /// experts.
+  std::int64_t n_group = 1, topk_group = 1;
+  double routed_scaling_factor = 1;  ///< of what the experts add
   /// Of an MLP beside the experts that every token goes through; 0: there is none.
   std::int64_t shared_expert_intermediate_size = 0;
 

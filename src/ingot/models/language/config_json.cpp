@@ -117,10 +117,10 @@ void read_activation(const ConfigFile& file, const LanguageFamily& family, const
 }
 
 void read_experts(const ConfigFile& file, LanguageConfig& config) {
-  file.read("num_local_experts", config.num_experts);
-  file.read("num_experts", config.num_experts);
-  file.read("num_experts_per_tok", config.num_experts_per_tok);
-  file.read("moe_intermediate_size", config.moe_intermediate_size);
+  file.read_same("num_local_experts", config.num_experts);
+  file.read_same("num_experts", config.num_experts);
+  file.read_same("num_experts_per_tok", config.num_experts_per_tok);
+  file.read_same("moe_intermediate_size", config.moe_intermediate_size);
   file.read("norm_topk_prob", config.norm_topk_prob);
   file.read("decoder_sparse_step", config.decoder_sparse_step);
   file.read("mlp_only_layers", config.mlp_only_layers);

@@ -56,18 +56,61 @@ void SharedExpert::visit(ParamVisitor& v) {
   v("down_proj", down_proj);
 }
 
-MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
-    : gate(source.scope("gate"),
+Router::Router(const ParamSource& source, const LanguageConfig& c)
+    : gate(source,
            {.in = c.hidden_size, .out = c.num_experts, .bias = false, .weight_init = decoder_weight_init(c)}),
+      e_score_correction_bias(c.router_bias
+                                  ? source.take("e_score_correction_bias", {1, c.num_experts}, init::kZeros,
+                                                {.decay = false, .trainable = false, .dtype = DType::f32})
+                                  : Parameter{}),
+      score(c.router_score),
+      choices(c.num_experts_per_tok),
+      groups(c.n_group),
+      chosen_groups(c.topk_group),
+      normalize(c.norm_topk_prob),
+      scale(c.routed_scaling_factor) {}
+
+// `ranking` [tokens, experts] with what is outside the best groups at −∞.
+Tensor Router::within_best_groups(const Tensor& ranking) const {
+  if (chosen_groups == groups) return ranking;
+  const Tensor grouped = reshape(ranking, {ranking.dim(0), groups, -1});
+  const Tensor best = topk(sum(topk(grouped, 2).values, {-1}), chosen_groups).indices;
+  const Tensor kept = reshape(sum(one_hot(best, groups), {1}), {ranking.dim(0), groups, 1});
+  return reshape(grouped + log(kept), ranking.shape());
+}
+
+Router::Choice Router::operator()(const Tensor& x) const {
+  // In f32 whatever the model's dtype, as transformers does.
+  const Tensor logits = to(gate(x), DType::f32);
+  const Tensor scores = score == RouterScore::softmax ? softmax(logits) : sigmoid(logits);
+  TopK top;
+  if (!e_score_correction_bias.value.defined() && chosen_groups == groups) {
+    top = topk(scores, choices);
+  } else {
+    const Tensor& bias = e_score_correction_bias.value;
+    const Tensor ranking = bias.defined() ? scores.detach() + bias : scores.detach();
+    top.indices = topk(within_best_groups(ranking), choices).indices;
+    top.values = gather_within(scores, 1, top.indices);
+  }
+  Tensor weights = normalize ? top.values / sum(top.values, {-1}, true) : top.values;
+  if (scale != 1) weights = weights * scale;
+  return {.scores = scores, .experts = top.indices, .weights = weights};
+}
+
+void Router::visit(ParamVisitor& v) {
+  gate.visit(v);
+  v("e_score_correction_bias", e_score_correction_bias);
+}
+
+MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
+    : router(source.scope("gate"), c),
       gate_proj(source, "experts.gate_proj", {c.num_experts, c.moe_intermediate_size, c.hidden_size},
                 decoder_weight_init(c)),
       up_proj(source, "experts.up_proj", {c.num_experts, c.moe_intermediate_size, c.hidden_size},
               decoder_weight_init(c)),
       down_proj(source, "experts.down_proj", {c.num_experts, c.hidden_size, c.moe_intermediate_size},
                 decoder_residual_init(c)),
-      count(c.num_experts),
-      choices(c.num_experts_per_tok),
-      normalize(c.norm_topk_prob) {
+      count(c.num_experts) {
   if (c.shared_expert_intermediate_size == 0) return;
   shared_expert = std::make_unique<SharedExpert>(source.scope("shared_expert"), c);
   if (!c.shared_expert_gate) return;
@@ -79,17 +122,14 @@ MoeMlp::MoeMlp(const ParamSource& source, const LanguageConfig& c)
 Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
   const std::int64_t hidden = x.dim(-1);
   const Tensor tokens = reshape(x, {-1, hidden});
-  // In f32 whatever the model's dtype, as transformers does.
-  const Tensor probabilities = softmax(to(gate(tokens), DType::f32));
-  const TopK top = topk(probabilities, choices);
-  const Tensor weights = to(normalize ? top.values / sum(top.values, {-1}, true) : top.values, x.dtype());
-  const ExpertRouting routing = route_experts(top.indices, count);
-  if (load != nullptr) *load = {.probability = sum(probabilities, {0}), .counts = counts_of(routing)};
+  const Router::Choice choice = router(tokens);
+  const ExpertRouting routing = route_experts(choice.experts, count);
+  if (load != nullptr) *load = {.probability = sum(choice.scores, {0}), .counts = counts_of(routing)};
   const Tensor sorted = embedding(tokens, routing.tokens);
   const Tensor inner = silu_mul(gate_proj(sorted, routing.offsets), up_proj(sorted, routing.offsets));
   const Tensor outputs = embedding(down_proj(inner, routing.offsets), routing.places);
-  const Tensor weighted =
-      reshape(outputs, {tokens.dim(0), choices, hidden}) * reshape(weights, {tokens.dim(0), choices, 1});
+  const Tensor weighted = reshape(outputs, {tokens.dim(0), router.choices, hidden}) *
+                          reshape(to(choice.weights, x.dtype()), {tokens.dim(0), router.choices, 1});
   Tensor mixed = sum(weighted, {1});
   if (shared_expert != nullptr) {
     const Tensor shared = (*shared_expert)(tokens);
@@ -100,7 +140,7 @@ Tensor MoeMlp::operator()(const Tensor& x, RouterLoad* load) const {
 }
 
 void MoeMlp::visit(ParamVisitor& v) {
-  v("gate", gate);
+  v("gate", router);
   gate_proj.visit(v, "experts.gate_proj");
   up_proj.visit(v, "experts.up_proj");
   down_proj.visit(v, "experts.down_proj");

@@ -36,22 +36,45 @@ struct SharedExpert {
   Linear down_proj;
 };
 
-/// A mixture of SwiGLU experts (Mixtral, Qwen3-MoE): softmax over the router's logits, the largest
-/// num_experts_per_tok, optionally made to add up to 1, weigh the outputs of their experts. Tokens are sorted
-/// by expert, so that each expert that is chosen runs once, on its own tokens.
+/// Chooses each token's experts: those of the highest scores, softmax or sigmoid of the logits. Where the
+/// family has a correction bias it is added for the choice alone (DeepSeek V3, arXiv:2412.19437, eq. 16).
+struct Router {
+  struct Choice {
+    Tensor scores;   ///< f32 [tokens, experts]
+    Tensor experts;  ///< i64 [tokens, choices]
+    Tensor weights;  ///< f32 [tokens, choices]: what their outputs are multiplied by
+  };
+
+  Router(const ParamSource& source, const LanguageConfig& config);
+  /// x: [tokens, hidden].
+  Choice operator()(const Tensor& x) const;
+  void visit(ParamVisitor& v);
+
+  Linear gate;                        ///< [experts, hidden]
+  Parameter e_score_correction_bias;  ///< f32 [1, experts], not trained by gradients; or undefined
+  RouterScore score;
+  std::int64_t choices, groups, chosen_groups;
+  bool normalize;
+  double scale;
+
+ private:
+  Tensor within_best_groups(const Tensor& ranking) const;
+};
+
+/// A mixture of SwiGLU experts (Mixtral, Qwen3-MoE): the outputs of the experts that the router chooses,
+/// weighed. Tokens are sorted by expert, so that each expert that is chosen runs once, on its own tokens.
 struct MoeMlp {
   MoeMlp(const ParamSource& source, const LanguageConfig& config);
   /// x: [batch, sequence, hidden]. Fills `load` unless it is null.
   Tensor operator()(const Tensor& x, RouterLoad* load = nullptr) const;
   void visit(ParamVisitor& v);
 
-  Linear gate;  ///< the router: [experts, hidden]
+  Router router;
   ExpertLinear gate_proj, up_proj,
       down_proj;  ///< [experts, intermediate, hidden], down: [experts, hidden, ...]
   std::unique_ptr<SharedExpert> shared_expert;  ///< where the family has one
   std::unique_ptr<Linear> shared_expert_gate;   ///< [1, hidden]: what its output is weighed by
-  std::int64_t count, choices;                  ///< experts, and those that a token goes to
-  bool normalize;
+  std::int64_t count;                           ///< experts
 };
 
 }  // namespace ingot

@@ -66,6 +66,8 @@ void add_experts(Kept& kept, const LanguageConfig& c, const Keeping& how) {
   kept.indices += 3 * choices;
   if (c.norm_topk_prob) kept.statistics += choices + 1;
   if (!c.norm_topk_prob || !how.selective || how.dtype != DType::f32) kept.values += choices;
+  // Gate and up of the shared expert, and what its last matmul reads.
+  kept.values += (how.selective ? 2 : 3) * c.shared_expert_intermediate_size;
 }
 
 // Mean and scale of a row.

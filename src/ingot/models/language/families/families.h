@@ -11,6 +11,7 @@ namespace ingot::families {
 
 // The rows of each file here, which language_families() puts together.
 std::vector<LanguageFamily> cohere();
+std::vector<LanguageFamily> dots();
 std::vector<LanguageFamily> exaone();
 std::vector<LanguageFamily> gemma();
 std::vector<LanguageFamily> glm();
@@ -18,6 +19,7 @@ std::vector<LanguageFamily> gpt2();
 std::vector<LanguageFamily> gpt_neox();
 std::vector<LanguageFamily> granite();
 std::vector<LanguageFamily> llama();
+std::vector<LanguageFamily> minimax();
 std::vector<LanguageFamily> mistral();
 std::vector<LanguageFamily> nemotron();
 std::vector<LanguageFamily> olmo();
@@ -30,6 +32,13 @@ std::vector<LanguageFamily> starcoder();
 /// router as `block`.gate.
 void map_experts(const LanguageConfig& c, WeightMap& map, const char* block, const char* gate, const char* up,
                  const char* down);
+/// A router's correction bias, which checkpoints keep as a vector in every layer.
+void map_router_bias(WeightMap& map, std::string_view theirs);
+/// What DeepSeek V3 and those after it call their experts, shared ones and groups, in config.json and in
+/// checkpoints.
+void read_deepseek_experts(const ConfigFile& file, LanguageConfig& c);
+void write_deepseek_experts(const LanguageConfig& c, nlohmann::ordered_json& json);
+void map_deepseek_experts(const LanguageConfig& c, WeightMap& map);
 /// Rows of `theirs` in every layer that are `ours`.
 void map_rows(WeightMap& map, std::string_view ours, std::string_view theirs, std::int64_t first,
               std::int64_t rows);

@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include "ingot/models/language/families/families.h"
 #include "ingot/models/language/families/gguf_rules.h"
 
@@ -28,6 +31,25 @@ void map_glm4(const LanguageConfig& c, WeightMap& map) {
   map_name(map, "post_attention_layernorm", "post_self_attn_layernorm");
   map_name(map, "pre_feedforward_layernorm", "post_attention_layernorm");
   map_name(map, "post_feedforward_layernorm", "post_mlp_layernorm");
+}
+
+void read_glm4_moe(const ConfigFile& file, LanguageConfig& c) {
+  read_glm(file, c);
+  read_deepseek_experts(file, c);
+  bool norms = false;
+  file.read("use_qk_norm", norms);
+  c.qk_norm = norms ? QkNorm::head : QkNorm::none;
+}
+
+void write_glm4_moe(const LanguageConfig& c, nlohmann::ordered_json& json) {
+  write_deepseek_experts(c, json);
+  json["use_qk_norm"] = c.qk_norm != QkNorm::none;
+}
+
+void map_glm4_moe(const LanguageConfig& c, WeightMap& map) {
+  map_deepseek_experts(c, map);
+  // Layers that predict further tokens, behind those of the model.
+  map.ignored.push_back(fmt::format("model.layers.{}.*", c.num_hidden_layers));
 }
 
 constexpr std::array<GgufNameRule, 2> kFusedMlp{{{"blk.*.ffn_up", "model.layers.*.mlp.gate_up_proj"},
@@ -62,6 +84,20 @@ std::vector<LanguageFamily> glm() {
        .read = read_glm,
        .map_weights = map_glm4,
        .gguf = {.architecture = "glm4", .names = kGlm4Names, .keys = kLlamaKeys}},
+      {.model_type = "glm4_moe",
+       .architecture = "Glm4MoeForCausalLM",
+       .summary = "GLM-4.5 and 4.6: a mixture of experts routed as DeepSeek V3's, partial RoPE",
+       .variants = {"first layers dense", "groups of experts", "norms of heads", "attention biases"},
+       .repositories = {"zai-org/GLM-4.5-Air", "zai-org/GLM-4.6"},
+       .traits = {.router_score = RouterScore::sigmoid, .router_bias = true},
+       .experts = true,
+       .defaults = R"({"max_position_embeddings": 131072, "num_key_value_heads": 8,
+                       "partial_rotary_factor": 0.5, "n_routed_experts": 128, "n_shared_experts": 1,
+                       "num_experts_per_tok": 8, "moe_intermediate_size": 1408, "first_k_dense_replace": 1,
+                       "norm_topk_prob": true})",
+       .read = read_glm4_moe,
+       .write = write_glm4_moe,
+       .map_weights = map_glm4_moe},
   };
 }
 

@@ -51,6 +51,50 @@ void write_seed_oss(const LanguageConfig& c, Json& json) {
 // One key for all of a layer's biases.
 void read_ernie(const ConfigFile& file, LanguageConfig& c) { file.read("use_bias", c.mlp_bias); }
 
+// Layers from start to end, every n-th, have experts; none of these a bias.
+void read_ernie_moe(const ConfigFile& file, LanguageConfig& c) {
+  std::int64_t shared = 2, start = 1, end = -1;
+  read_ernie(file, c);
+  file.read("moe_num_experts", c.num_experts);
+  file.read("moe_k", c.num_experts_per_tok);
+  file.read("moe_num_shared_experts", shared);
+  file.read("moe_layer_start_index", start);
+  file.read("moe_layer_end_index", end);
+  file.read("moe_layer_interval", c.decoder_sparse_step);
+  require(shared >= 0 && shared <= kMaxExperts, "moe_num_shared_experts", "must be a small number");
+  require_size(c.moe_intermediate_size, "moe_intermediate_size");
+  require_size(c.num_hidden_layers, "num_hidden_layers", kMaxModelLayers);
+  c.shared_expert_intermediate_size = shared * c.moe_intermediate_size;
+  for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer)
+    if (layer < start || (end >= 0 && layer > end)) c.mlp_only_layers.push_back(layer);
+}
+
+void write_ernie_moe(const LanguageConfig& c, Json& json) {
+  for (const char* key :
+       {"num_experts", "num_experts_per_tok", "norm_topk_prob", "decoder_sparse_step", "mlp_only_layers"})
+    json.erase(key);
+  std::int64_t start = 0, end = c.num_hidden_layers - 1;
+  const auto dense = [&](std::int64_t layer) {
+    return std::ranges::find(c.mlp_only_layers, layer) != c.mlp_only_layers.end();
+  };
+  while (start <= end && dense(start)) ++start;
+  while (end > start && dense(end)) --end;
+  json["moe_num_experts"] = c.num_experts;
+  json["moe_k"] = c.num_experts_per_tok;
+  json["moe_num_shared_experts"] = c.shared_expert_intermediate_size / c.moe_intermediate_size;
+  json["moe_layer_start_index"] = start;
+  json["moe_layer_end_index"] = end;
+  json["moe_layer_interval"] = c.decoder_sparse_step;
+}
+
+void map_ernie_moe(const LanguageConfig& c, WeightMap& map) {
+  map_experts(c, map, "mlp", "gate_proj", "up_proj", "down_proj");
+  for (const char* linear : {"gate_proj", "up_proj", "down_proj"})
+    map_name(map, std::string("mlp.shared_expert.") + linear, std::string("mlp.shared_experts.") + linear);
+  map.rules.push_back({.ours = "model.layers.*.mlp.gate.e_score_correction_bias",
+                       .theirs = "model.layers.*.mlp.moe_statics.e_score_correction_bias"});
+}
+
 void read_helium(const ConfigFile& /*file*/, LanguageConfig& c) { c.attention_output_bias = false; }
 
 // NTK-aware RoPE by a fixed alpha, which the files call "dynamic": a larger base, whatever the length.
@@ -70,6 +114,30 @@ void read_hunyuan(const ConfigFile& file, LanguageConfig& c) {
 void map_hunyuan(const LanguageConfig& /*config*/, WeightMap& map) {
   map_name(map, "self_attn.q_norm", "self_attn.query_layernorm");
   map_name(map, "self_attn.k_norm", "self_attn.key_layernorm");
+}
+
+void read_hunyuan_moe(const ConfigFile& file, LanguageConfig& c) {
+  read_hunyuan(file, c);
+  c.num_experts_per_tok = 1;
+  file.read_same("moe_topk", c.num_experts_per_tok);
+  c.moe_intermediate_size = c.intermediate_size;
+  c.shared_expert_intermediate_size = c.intermediate_size;
+}
+
+void write_hunyuan_moe(const LanguageConfig& c, Json& json) {
+  for (const char* key : {"num_experts_per_tok", "moe_intermediate_size", "norm_topk_prob",
+                          "decoder_sparse_step", "mlp_only_layers", "router_aux_loss_coef"})
+    json.erase(key);  // all its layers are alike
+  json["moe_topk"] = c.num_experts_per_tok;
+}
+
+void map_hunyuan_moe(const LanguageConfig& c, WeightMap& map) {
+  map_hunyuan(c, map);
+  map.rules.push_back(
+      {.ours = "model.layers.*.mlp.gate.weight", .theirs = "model.layers.*.mlp.gate.wg.weight"});
+  map_experts(c, map, "mlp", "gate_proj", "up_proj", "down_proj");
+  for (const char* linear : {"gate_proj", "up_proj", "down_proj"})
+    map_name(map, std::string("mlp.shared_expert.") + linear, std::string("mlp.shared_mlp.") + linear);
 }
 
 constexpr auto kArceeNames = kOuter + kPairedAttention + kMlpNorm + kPlainMlp;
@@ -149,6 +217,20 @@ std::vector<LanguageFamily> llama() {
        .attention_bias_key = "use_bias",
        .read = read_ernie,
        .gguf = {.architecture = "ernie4_5", .names = kQwen2Names, .keys = kLlamaKeys}},
+      {.model_type = "ernie4_5_moe",
+       .architecture = "Ernie4_5_MoeForCausalLM",
+       .summary = "ERNIE 4.5, mixture of experts with shared ones",
+       .variants = {"dense layers before, between and behind", "shared experts or none"},
+       .repositories = {"baidu/ERNIE-4.5-21B-A3B-PT", "baidu/ERNIE-4.5-300B-A47B-PT"},
+       .traits = {.interleaved_rope = true, .router_bias = true},
+       .experts = true,
+       .tied = true,
+       .defaults = R"({"max_position_embeddings": 131072, "num_key_value_heads": 4, "rope_theta": 500000.0,
+                       "moe_num_experts": 64, "moe_k": 6, "moe_intermediate_size": 1536})",
+       .attention_bias_key = "use_bias",
+       .read = read_ernie_moe,
+       .write = write_ernie_moe,
+       .map_weights = map_ernie_moe},
       {.model_type = "helium",
        .architecture = "HeliumForCausalLM",
        .summary = "Helium: Llama with interleaved RoPE",
@@ -169,6 +251,17 @@ std::vector<LanguageFamily> llama() {
        .read = read_hunyuan,
        .map_weights = map_hunyuan,
        .gguf = {.architecture = "hunyuan-dense", .names = kHunyuanNames, .keys = kLlamaKeys}},
+      {.model_type = "hunyuan_v1_moe",
+       .architecture = "HunYuanMoEV1ForCausalLM",
+       .summary = "Hunyuan, mixture of experts beside a shared MLP",
+       .variants = {"RoPE scaled by alpha", "attention biases"},
+       .repositories = {"tencent/Hunyuan-A13B-Instruct"},
+       .traits = {.qk_norm = QkNorm::head_after_rope},
+       .experts = true,
+       .moe_layers_alike = true,
+       .read = read_hunyuan_moe,
+       .write = write_hunyuan_moe,
+       .map_weights = map_hunyuan_moe},
   };
 }
 

@@ -17,6 +17,12 @@ void map_experts(const LanguageConfig& c, WeightMap& map, const char* block, con
   }
 }
 
+void map_router_bias(WeightMap& map, std::string_view theirs) {
+  map.rules.push_back({.ours = "model.layers.*.mlp.gate.e_score_correction_bias",
+                       .theirs = fmt::format("model.layers.*.{}", theirs),
+                       .stacked = 1});
+}
+
 void map_rows(WeightMap& map, std::string_view ours, std::string_view theirs, std::int64_t first,
               std::int64_t rows) {
   map.rules.push_back({.ours = fmt::format("model.layers.*.{}.weight", ours),
