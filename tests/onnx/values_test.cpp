@@ -54,6 +54,85 @@ TEST(WholeNumbers, AreExactBeyondTheMantissaOfF64) {
   EXPECT_EQ(of_node("Pow", kI64, {3}, {39}), (std::vector<std::int64_t>{4052555153018976267}));
 }
 
+/// All outputs of one node of x and whole numbers that the graph holds, of operator set 25.
+std::vector<Tensor> of_whole_node(const std::string& op, const Tensor& x,
+                                  const std::vector<std::vector<std::int64_t>>& constants,
+                                  const std::string& attributes = {}, int outputs = 1) {
+  std::string inputs = "input: 'x' ", held, made;
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    const std::string name = "c" + std::to_string(i);
+    inputs += "input: '" + name + "' ";
+    held +=
+        "initializer { name: '" + name + "' data_type: 7 dims: " + std::to_string(constants[i].size()) + " ";
+    for (const std::int64_t v : constants[i]) held += "int64_data: " + std::to_string(v) + " ";
+    held += "} ";
+  }
+  std::string declares = declared("input", "x", kI64);
+  for (int i = 0; i < outputs; ++i) {
+    made += "output: 'y" + std::to_string(i) + "' ";
+    declares += "output { name: 'y" + std::to_string(i) + "' } ";
+  }
+  return parsed("node { op_type: '" + op + "' " + inputs + made + attributes + "} " + held + declares)
+      .run({{"x", x}});
+}
+
+TEST(WholeNumbers, AreReducedExactly) {
+  const Tensor x = whole({kBig, 2, -kBig, 1});
+  const auto reduced = [&](const std::string& op, const Tensor& values) {
+    return as_integers(of_whole_node(op, values, {})[0]);
+  };
+  EXPECT_EQ(reduced("ReduceSum", x), (std::vector<std::int64_t>{3}));
+  EXPECT_EQ(reduced("ReduceProd", whole({kBig, 3})), (std::vector{3 * kBig}));
+  EXPECT_EQ(reduced("ReduceL1", x), (std::vector{2 * kBig + 3}));
+  EXPECT_EQ(reduced("ReduceSumSquare", whole({2147483647, 1})),
+            (std::vector<std::int64_t>{4611686014132420610}));
+  EXPECT_EQ(reduced("ReduceMax", x), (std::vector{kBig}));
+  EXPECT_EQ(reduced("ReduceMin", x), (std::vector{-kBig}));
+  EXPECT_EQ(reduced("ReduceMean", whole({INT64_MAX, INT64_MAX, INT64_MAX - 3})),
+            (std::vector{INT64_MAX - 1}));
+  EXPECT_EQ(reduced("ReduceMean", whole({-3, -4, 1, 1})), (std::vector<std::int64_t>{-1}));
+  const Tensor table = from_integers({kBig, kBig + 1, kBig + 2, 1}, {2, 2}, DType::i64);
+  EXPECT_EQ(as_integers(of_whole_node("ReduceMax", table, {{0}},
+                                      "attribute { name: 'keepdims' type: INT i: 0 } ")[0]),
+            (std::vector{kBig + 2, kBig + 1}));
+}
+
+TEST(WholeNumbers, AreOrderedExactly) {
+  const Tensor x = whole({kBig, kBig + 2, kBig + 1, kBig + 2});
+  const std::string last = "attribute { name: 'select_last_index' type: INT i: 1 } ";
+  EXPECT_EQ(as_integers(of_whole_node("ArgMax", x, {})[0]), (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(as_integers(of_whole_node("ArgMax", x, {}, last)[0]), (std::vector<std::int64_t>{3}));
+  EXPECT_EQ(as_integers(of_whole_node("ArgMin", x, {})[0]), (std::vector<std::int64_t>{0}));
+  const Tensor table = from_integers({kBig, kBig + 1, kBig + 2, 1, 5, 5}, {2, 3}, DType::i64);
+  EXPECT_EQ(as_integers(of_whole_node("ArgMax", table, {})[0]), (std::vector<std::int64_t>{0, 0, 0}));
+  const std::vector<Tensor> top = of_whole_node("TopK", x, {{3}}, "", 2);
+  EXPECT_EQ(as_integers(top[0]), (std::vector{kBig + 2, kBig + 2, kBig + 1}));
+  EXPECT_EQ(as_integers(top[1]), (std::vector<std::int64_t>{1, 3, 2}));
+  EXPECT_EQ(of_node("Greater", kI64, {kBig + 1}, {kBig}), (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(of_node("Equal", kI64, {kBig + 1}, {kBig}), (std::vector<std::int64_t>{0}));
+}
+
+TEST(WholeNumbers, AreMultipliedAndScatteredExactly) {
+  const Tensor x = from_integers({kBig, 1, 2, 3}, {2, 2}, DType::i64);
+  EXPECT_EQ(as_integers(of_whole_node("MatMul", x, {{1, 1}})[0]), (std::vector{kBig + 1, std::int64_t{5}}));
+  EXPECT_EQ(as_integers(of_whole_node("Einsum", x, {{1, 1}},
+                                      "attribute { name: 'equation' type: STRING s: 'ij,j->i' } ")[0]),
+            (std::vector{kBig + 1, std::int64_t{5}}));
+  EXPECT_EQ(as_integers(
+                of_whole_node("Einsum", x, {}, "attribute { name: 'equation' type: STRING s: 'ij->j' } ")[0]),
+            (std::vector{kBig + 2, std::int64_t{4}}));
+  EXPECT_EQ(as_integers(of_whole_node("CumSum", whole({kBig, 1, 1}), {{0}})[0]),
+            (std::vector{kBig, kBig + 1, kBig + 2}));
+  const auto scattered = [](const std::string& reduction) {
+    return as_integers(
+        of_whole_node("ScatterElements", whole({kBig, 7}), {{0, 0}, {1, 2}},
+                      "attribute { name: 'reduction' type: STRING s: '" + reduction + "' } ")[0]);
+  };
+  EXPECT_EQ(scattered("add"), (std::vector{kBig + 3, std::int64_t{7}}));
+  EXPECT_EQ(scattered("mul"), (std::vector{2 * kBig, std::int64_t{7}}));
+  EXPECT_EQ(scattered("max"), (std::vector{kBig, std::int64_t{7}}));
+}
+
 TEST(WholeNumbers, UnsignedOnesWrapAndAreOrderedAsTheirOwnTypeIs) {
   constexpr std::int64_t kLargest = -1;  // 2^64 - 1 in its carrier
   EXPECT_EQ(of_node("Max", kU64, {kLargest}, {5}), (std::vector{kLargest}));

@@ -8,6 +8,7 @@
 #include "ingot/base/error.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
+#include "ingot/onnx/whole.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/reduce.h"
@@ -93,7 +94,10 @@ Operand reduced(Operand from, const std::set<int>& needed) {
     }
   }
   if (gone.empty()) return from;
-  return {sum(from.x, gone), std::move(kept)};
+  if (is_floating_point(from.x.dtype())) return {sum(from.x, gone), std::move(kept)};
+  return {
+      reduce_whole(from.x, gone, false, [](std::span<const std::int64_t> line) { return sum_whole(line); }),
+      std::move(kept)};
 }
 
 /// The product of two operands, summed over what only they have and nobody needs.
@@ -128,7 +132,8 @@ Operand joined(Operand a, Operand b, const std::set<int>& needed) {
   const std::int64_t batches = sizes(a, batch), m = sizes(a, rows), n = sizes(b, cols);
   const Tensor left = reshape(ordered(a, appended(batch, rows, summed)), {batches, m, inner}),
                right = reshape(ordered(b, appended(batch, summed, cols)), {batches, inner, n});
-  return {reshape(matmul(left, right), to_shape(dims)), appended(batch, rows, cols)};
+  const Tensor product = is_floating_point(left.dtype()) ? matmul(left, right) : matmul_whole(left, right);
+  return {reshape(product, to_shape(dims)), appended(batch, rows, cols)};
 }
 
 struct Equation {
@@ -159,7 +164,7 @@ Equation parsed(const OpCall& call) {
     if (labels.size() != static_cast<std::size_t>(x.rank()))
       fail(call, fmt::format("has another rank than input {}", i));
     equation.operands.push_back(
-        without_repeats(call, {is_floating_point(x.dtype()) ? x : to(x, DType::f64), labels}));
+        without_repeats(call, {is_floating_point(x.dtype()) ? x : to(x, DType::i64), labels}));
     for (const int label : labels) ++uses[label];
     if (comma == left.npos) break;
     left.remove_prefix(comma + 1);

@@ -101,7 +101,7 @@ Values gather_nd(const OpCall& call) {
 }
 
 /// Puts elements of `updates` at places of a copy of x, as the attribute `reduction` says: as they are, or
-/// combined with what is there in f64.
+/// combined with what is there, floats in f64.
 class Writer {
  public:
   Writer(const OpCall& call, const Tensor& x, const Tensor& updates)
@@ -114,8 +114,13 @@ class Writer {
       copy_ = clone(x);
       source_ = contiguous(updates);
     } else {
-      values_ = as_doubles(x);
-      updates_ = as_doubles(updates);
+      if (is_whole()) {
+        whole_ = as_integers(x);
+        whole_updates_ = as_integers(updates);
+      } else {
+        values_ = as_doubles(x);
+        updates_ = as_doubles(updates);
+      }
     }
   }
   /// `count` of them, one beside the other.
@@ -127,16 +132,28 @@ class Writer {
                   static_cast<std::size_t>(count) * size);
       return;
     }
-    for (std::int64_t i = 0; i < count; ++i) combine(to + i, from + i);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto at = static_cast<std::size_t>(to + i), other = static_cast<std::size_t>(from + i);
+      if (is_whole()) {
+        combine(whole_[at], whole_updates_[other]);
+      } else {
+        combine(values_[at], updates_[other]);
+      }
+    }
   }
-  Tensor result() const { return mode_ == "none" ? copy_ : from_doubles(values_, shape_, dtype_); }
+  Tensor result() const {
+    if (mode_ == "none") return copy_;
+    return is_whole() ? from_integers(whole_, shape_, dtype_) : from_doubles(values_, shape_, dtype_);
+  }
 
  private:
-  void combine(std::int64_t to, std::int64_t from) {
-    double& value = values_[static_cast<std::size_t>(to)];
-    const double update = updates_[static_cast<std::size_t>(from)];
-    if (mode_ == "add") value += update;
-    if (mode_ == "mul") value *= update;
+  bool is_whole() const { return !is_floating_point(dtype_); }
+  /// Whole numbers wrap.
+  template <class T>
+  void combine(T& value, T update) const {
+    using Wide = std::conditional_t<std::is_same_v<T, double>, double, std::uint64_t>;
+    if (mode_ == "add") value = static_cast<T>(static_cast<Wide>(value) + static_cast<Wide>(update));
+    if (mode_ == "mul") value = static_cast<T>(static_cast<Wide>(value) * static_cast<Wide>(update));
     if (mode_ == "max") value = std::max(value, update);
     if (mode_ == "min") value = std::min(value, update);
   }
@@ -146,6 +163,7 @@ class Writer {
   DType dtype_;
   Tensor copy_, source_;
   std::vector<double> values_, updates_;
+  std::vector<std::int64_t> whole_, whole_updates_;
 };
 
 Values scatter_elements(const OpCall& call) {

@@ -4,6 +4,7 @@
 #include "ingot/base/error.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
+#include "ingot/onnx/whole.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/matmul.h"
@@ -171,9 +172,17 @@ Values hard_swish(const OpCall& call) {
 }
 Values shrink(const OpCall& call) {
   const double bias = call.number("bias", 0), lambda = call.number("lambd", 0.5F);
+  if (is_integer(call.in(0).dtype()) && bias == 0) {  // exact, however large they are
+    std::vector<std::int64_t> values = as_integers(call.in(0));
+    for (std::int64_t& v : values) v = std::abs(static_cast<double>(v)) > lambda ? v : 0;
+    return {from_integers(values, call.in(0).shape(), call.in(0).dtype())};
+  }
   return {map_values(call.in(0), [=](double x) {
     return x < -lambda ? x + bias : x > lambda ? x - bias : 0;
   })};
+}
+std::int64_t wrapped_product(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }
 Values prelu(const OpCall& call) {
   const Tensor& x = call.in(0);
@@ -182,8 +191,9 @@ Values prelu(const OpCall& call) {
     while (slopes.rank() < x.rank() - 1) slopes = unsqueeze(slopes, slopes.rank());
   }
   if (!is_floating_point(x.dtype())) {
-    return {zip_values(
-        x, slopes, [](double x, double slope) { return x > 0 ? x : slope * x; }, "PRelu")};
+    return {zip_integers(
+        x, slopes, [](std::int64_t x, std::int64_t slope) { return x > 0 ? x : wrapped_product(slope, x); },
+        "PRelu")};
   }
   return {add(relu(x), mul(neg(relu(neg(x))), slopes))};
 }
@@ -279,17 +289,17 @@ Values mean_of(const OpCall& call) {
 Values matrix_product(const OpCall& call) {
   const Tensor &a = call.in(0), &b = call.in(1);
   if (is_floating_point(a.dtype())) return {matmul(a, b)};
-  return {to(matmul(to(a, DType::f64), to(b, DType::f64)), a.dtype())};
+  return {matmul_whole(a, b)};
 }
 
 Values gemm(const OpCall& call) {
   Tensor a = call.in(0, 2, 2), b = call.in(1, 2, 2);
   const DType dtype = a.dtype();
-  if (!is_floating_point(dtype)) a = to(a, DType::f64), b = to(b, DType::f64);
   if (call.integer("transA", 0) != 0) a = transpose(a, 0, 1);
   if (call.integer("transB", 0) != 0) b = transpose(b, 0, 1);
   const float alpha = call.number("alpha", 1), beta = call.number("beta", 1);
-  Tensor y = matmul(a, b);
+  if (!is_floating_point(dtype) && (alpha != 1 || beta != 1)) a = to(a, DType::f64), b = to(b, DType::f64);
+  Tensor y = is_floating_point(a.dtype()) ? matmul(a, b) : to(matmul_whole(a, b), DType::i64);
   if (alpha != 1) y = scale(y, alpha);
   if (call.has(2)) y = add(y, beta == 1 ? to(call.in(2), y.dtype()) : scale(to(call.in(2), y.dtype()), beta));
   return {to(y, dtype)};

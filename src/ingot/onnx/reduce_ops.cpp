@@ -8,6 +8,7 @@
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
 #include "ingot/onnx/rearrange.h"
+#include "ingot/onnx/whole.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
@@ -24,8 +25,11 @@ constexpr int kAxesAreInput = 18;  // 13 for ReduceSum
 
 using Reduce = Tensor (*)(const Tensor&, const Axes&, bool);
 
-/// Axes as an attribute, or from operator set `since` on as the second input.
-template <Reduce reduce, int since>
+using Fold = std::int64_t (*)(std::span<const std::int64_t>);
+
+/// Axes as an attribute, or from operator set `since` on as the second input. `whole`: the same of whole
+/// numbers, exact; null: by way of f64.
+template <Reduce reduce, Fold whole, int since>
 Values reduction(const OpCall& call) {
   const Tensor& x = call.in(0);
   const std::vector<std::int64_t> given = call.axes(1, since);
@@ -33,54 +37,70 @@ Values reduction(const OpCall& call) {
   const Axes axes = call.axes_of(given, x.rank());
   const bool keep = call.integer("keepdims", 1) != 0;
   if (is_floating_point(x.dtype())) return {reduce(x, axes, keep)};
+  if constexpr (whole != nullptr) {
+    return {reduce_whole(x, axes, keep, [](std::span<const std::int64_t> line) { return whole(line); })};
+  }
   return {to(reduce(to(x, DType::f64), axes, keep), x.dtype())};
 }
 
-/// What the extreme of nothing is: what every other number is beyond.
-double least_of(DType dtype) {
-  if (dtype == DType::boolean || dtype == DType::u8) return 0;
-  if (!is_integer(dtype)) return -std::numeric_limits<double>::infinity();
-  return -std::ldexp(1, static_cast<int>(byte_size(dtype)) * 8 - 1);
+/// Whole numbers wrap.
+std::int64_t line_sum_abs(std::span<const std::int64_t> line) {
+  std::uint64_t total = 0;
+  for (const std::int64_t v : line)
+    total += v < 0 ? 0 - static_cast<std::uint64_t>(v) : static_cast<std::uint64_t>(v);
+  return static_cast<std::int64_t>(total);
 }
-double largest_of(DType dtype) {
-  if (dtype == DType::boolean) return 1;
-  if (dtype == DType::u8) return 255;
-  return is_integer(dtype) ? -(least_of(dtype) + 1) : -least_of(dtype);
+std::int64_t line_sum_square(std::span<const std::int64_t> line) {
+  std::uint64_t total = 0;
+  for (const std::int64_t v : line) total += static_cast<std::uint64_t>(v) * static_cast<std::uint64_t>(v);
+  return static_cast<std::int64_t>(total);
 }
+std::int64_t line_product(std::span<const std::int64_t> line) {
+  std::uint64_t total = 1;
+  for (const std::int64_t v : line) total *= static_cast<std::uint64_t>(v);
+  return static_cast<std::int64_t>(total);
+}
+/// Towards zero; the sum of a line may be more than 64 bits hold, that of all quotients and that of all rests
+/// not.
+std::int64_t line_mean(std::span<const std::int64_t> line) {
+  const auto count = static_cast<std::int64_t>(line.size());
+  if (count == 0) return 0;
+  std::int64_t quotient = 0, rest = 0;
+  for (const std::int64_t v : line) {
+    quotient += v / count;
+    rest += v % count;
+    quotient += rest / count;
+    rest %= count;
+  }
+  if (quotient > 0 && rest < 0) --quotient;
+  if (quotient < 0 && rest > 0) ++quotient;
+  return quotient;
+}
+std::int64_t line_max(std::span<const std::int64_t> line) { return *std::ranges::max_element(line); }
+std::int64_t line_min(std::span<const std::int64_t> line) { return *std::ranges::min_element(line); }
 
-/// Whole numbers of 64 bits are compared exactly: those of f64 are fewer.
-Tensor whole_extreme(const Tensor& x, const Axes& axes, bool keep, bool largest) {
-  const Shape shape = sum(Tensor::zeros(x.shape(), DType::f32), axes, keep).shape();
-  std::vector<int> order, gone;
-  for (int i = 0; i < x.rank(); ++i) {
-    const bool reduced = axes.empty() || std::ranges::find(axes, i) != axes.end();
-    (reduced ? gone : order).push_back(i);
-  }
-  order.insert(order.end(), gone.begin(), gone.end());
-  const std::vector<std::int64_t> values = as_integers(permute(x, order));
+/// What the extreme of nothing is: what every other number is beyond.
+Tensor extreme_of_nothing(const Shape& shape, DType dtype, bool largest) {
   const auto count = static_cast<std::size_t>(shape.numel());
-  const std::size_t inner = count == 0 ? 0 : values.size() / count;
-  std::vector<std::int64_t> result;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto line = std::span(values).subspan(i * inner, inner);
-    result.push_back(largest ? *std::ranges::max_element(line) : *std::ranges::min_element(line));
+  if (!is_integer(dtype)) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    const double value = dtype == DType::boolean ? (largest ? 0 : 1) : largest ? -infinity : infinity;
+    return from_doubles(std::vector<double>(count, value), shape, dtype);
   }
-  return from_integers(result, shape, x.dtype());
+  const std::int64_t most = dtype == DType::u8 ? 255 : INT64_MAX >> (64 - 8 * byte_size(dtype)),
+                     least = dtype == DType::u8 ? 0 : -most - 1;
+  return from_integers(std::vector<std::int64_t>(count, largest ? least : most), shape, dtype);
 }
 
 template <Reduce reduce, bool largest>
 Values extreme(const OpCall& call) {
   const Tensor& x = call.in(0);
-  if (x.numel() > 0 && x.dtype() != DType::i64) return reduction<reduce, kAxesAreInput>(call);
+  if (x.numel() > 0) return reduction < reduce, largest ? line_max : line_min, kAxesAreInput > (call);
   const std::vector<std::int64_t> given = call.axes(1, kAxesAreInput);
   if (given.empty() && call.integer("noop_with_empty_axes", 0) != 0) return {x};
   const Axes axes = call.axes_of(given, x.rank());
   const bool keep = call.integer("keepdims", 1) != 0;
-  if (x.numel() > 0) return {whole_extreme(x, axes, keep, largest)};
-  const Shape shape = sum(to(x, DType::f32), axes, keep).shape();
-  const double value = largest ? least_of(x.dtype()) : largest_of(x.dtype());
-  return {
-      from_doubles(std::vector<double>(static_cast<std::size_t>(shape.numel()), value), shape, x.dtype())};
+  return {extreme_of_nothing(sum(to(x, DType::f32), axes, keep).shape(), x.dtype(), largest)};
 }
 
 Tensor sum_abs(const Tensor& x, const Axes& axes, bool keep) { return sum(abs(x), axes, keep); }
@@ -117,15 +137,46 @@ Tensor reversed(const Tensor& x, int axis) {
   return pick(x, axis, places);
 }
 
-/// The index of the extreme along an axis: the first of equals, or the last. Whole numbers are compared in
-/// f64.
+/// Whole numbers of x's lines along an axis, one line after another, in an order that is that of their type.
+std::vector<std::int64_t> whole_lines(const Value& x, int axis) {
+  std::vector<std::int64_t> values = as_integers(transpose(x.tensor, axis, x.tensor.rank() - 1));
+  if (x.type == ElementType::u64) {
+    for (std::int64_t& v : values) v ^= INT64_MIN;
+  }
+  return values;
+}
+
+/// The index of the extreme of each line: the first of equals, or the last.
+template <bool largest>
+Tensor whole_arg_extreme(const Value& value, int axis, bool keep, bool last) {
+  const Tensor& x = value.tensor;
+  const std::int64_t width = x.dim(axis);
+  INGOT_CHECK(width > 0, DimensionMismatch("the extreme of an axis without elements"));
+  const std::vector<std::int64_t> values = whole_lines(value, axis);
+  std::vector<std::int64_t> found;
+  for (auto line = values.begin(); line != values.end(); line += width) {
+    std::int64_t best = 0;
+    for (std::int64_t i = 1; i < width; ++i) {
+      const bool beyond = largest ? line[i] > line[best] : line[i] < line[best];
+      if (beyond || (last && line[i] == line[best])) best = i;
+    }
+    found.push_back(best);
+  }
+  const Tensor lines = Tensor::from(found, x.shape().with(axis, x.dim(-1)).drop_last());
+  return keep ? contiguous(transpose(unsqueeze(lines, x.rank() - 1), axis, x.rank() - 1))
+              : reshape(contiguous(transpose(unsqueeze(lines, x.rank() - 1), axis, x.rank() - 1)),
+                        x.shape().erase(axis));
+}
+
+/// The index of the extreme along an axis: the first of equals, or the last.
 template <bool largest>
 Values arg_extreme(const OpCall& call) {
   const int axis = call.axis("axis", 0, call.in(0).rank());
-  Tensor x = is_floating_point(call.in(0).dtype()) ? call.in(0) : to(call.in(0), DType::f64);
-  if (!largest) x = neg(x);
-  const bool keep = call.integer("keepdims", 1) != 0;
-  if (call.integer("select_last_index", 0) == 0) return {argmax(x, axis, keep)};
+  const bool keep = call.integer("keepdims", 1) != 0, last = call.integer("select_last_index", 0) != 0;
+  if (!is_floating_point(call.in(0).dtype()))
+    return {whole_arg_extreme<largest>(call.value_in(0), axis, keep, last)};
+  const Tensor x = largest ? call.in(0) : neg(call.in(0));
+  if (!last) return {argmax(x, axis, keep)};
   const Tensor from_end = to(argmax(reversed(x, axis), axis, keep), kCpu);
   return {sub(broadcast_to(Tensor::from(std::vector<std::int64_t>{x.dim(axis) - 1}, {}), from_end.shape()),
               from_end)};
@@ -195,8 +246,24 @@ Values cumulative(const OpCall& call) {
   return {contiguous(transpose(y, axis, x.rank() - 1))};
 }
 
-/// The k extremes along an axis, in order; of equals the first comes first. Whole numbers are compared in
-/// f64.
+/// The indices of the k extremes of each line, in order; of equals the first comes first.
+Tensor whole_top_k(const Value& value, int axis, std::int64_t k, bool largest) {
+  const Shape lines = transpose(value.tensor, axis, value.tensor.rank() - 1).shape();
+  const std::int64_t width = lines.back();
+  const std::vector<std::int64_t> values = whole_lines(value, axis);
+  std::vector<std::int64_t> found, order(static_cast<std::size_t>(width));
+  for (auto line = values.begin(); line != values.end(); line += width) {
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::partial_sort(order, order.begin() + k, [&](std::int64_t a, std::int64_t b) {
+      if (line[a] == line[b]) return a < b;
+      return largest ? line[a] > line[b] : line[a] < line[b];
+    });
+    found.insert(found.end(), order.begin(), order.begin() + k);
+  }
+  return Tensor::from(found, lines.with(lines.rank() - 1, k));
+}
+
+/// The k extremes along an axis, in order; of equals the first comes first.
 Values top_k(const OpCall& call) {
   const Tensor& x = call.in(0);
   const int axis = call.axis("axis", -1, x.rank());
@@ -207,30 +274,36 @@ Values top_k(const OpCall& call) {
     const Shape shape = x.shape().with(axis, k);
     return {Tensor::empty(shape, x.dtype(), x.device()), Tensor::empty(shape, DType::i64, x.device())};
   }
-  const Tensor floats = contiguous(is_floating_point(x.dtype()) ? lines : to(lines, DType::f64));
-  const Tensor places = topk(call.integer("largest", 1) != 0 ? floats : neg(floats), k).indices;
+  const bool largest = call.integer("largest", 1) != 0;
+  const auto of_floats = [&] {
+    const Tensor floats = contiguous(lines);
+    return topk(largest ? floats : neg(floats), k).indices;
+  };
+  const Tensor places =
+      is_floating_point(x.dtype()) ? of_floats() : whole_top_k(call.value_in(0), axis, k, largest);
   const auto back = [&](const Tensor& t) { return contiguous(transpose(t, axis, x.rank() - 1)); };
   return {back(gather_within(lines, x.rank() - 1, places)), back(places)};
 }
 
-constexpr std::array kReduceOps = {OpRow{"ArgMax", arg_extreme<true>, 1},
-                                   OpRow{"ArgMin", arg_extreme<false>, 1},
-                                   OpRow{"CumProd", cumulative<true>},
-                                   OpRow{"CumSum", cumulative<false>},
-                                   OpRow{"Hardmax", along_axis<hardmax>},
-                                   OpRow{"LogSoftmax", along_axis<log_softmax>, 1},
-                                   OpRow{"ReduceL1", reduction<sum_abs, kAxesAreInput>, 1},
-                                   OpRow{"ReduceL2", reduction<norm2, kAxesAreInput>, 1},
-                                   OpRow{"ReduceLogSum", reduction<log_sum, kAxesAreInput>, 1},
-                                   OpRow{"ReduceLogSumExp", reduction<log_sum_exp, kAxesAreInput>, 1},
-                                   OpRow{"ReduceMax", extreme<max, true>, 1},
-                                   OpRow{"ReduceMean", reduction<mean, kAxesAreInput>, 1},
-                                   OpRow{"ReduceMin", extreme<min, false>, 1},
-                                   OpRow{"ReduceProd", reduction<product, kAxesAreInput>},
-                                   OpRow{"ReduceSum", reduction<sum, 13>, 1},
-                                   OpRow{"ReduceSumSquare", reduction<sum_square, kAxesAreInput>, 1},
-                                   OpRow{"Softmax", along_axis<softmax>, 1},
-                                   OpRow{"TopK", top_k, 1, 0}};
+constexpr std::array kReduceOps = {
+    OpRow{"ArgMax", arg_extreme<true>, 1},
+    OpRow{"ArgMin", arg_extreme<false>, 1},
+    OpRow{"CumProd", cumulative<true>},
+    OpRow{"CumSum", cumulative<false>},
+    OpRow{"Hardmax", along_axis<hardmax>},
+    OpRow{"LogSoftmax", along_axis<log_softmax>, 1},
+    OpRow{"ReduceL1", reduction<sum_abs, line_sum_abs, kAxesAreInput>, 1},
+    OpRow{"ReduceL2", reduction<norm2, nullptr, kAxesAreInput>, 1},
+    OpRow{"ReduceLogSum", reduction<log_sum, nullptr, kAxesAreInput>, 1},
+    OpRow{"ReduceLogSumExp", reduction<log_sum_exp, nullptr, kAxesAreInput>, 1},
+    OpRow{"ReduceMax", extreme<max, true>, 1},
+    OpRow{"ReduceMean", reduction<mean, line_mean, kAxesAreInput>, 1},
+    OpRow{"ReduceMin", extreme<min, false>, 1},
+    OpRow{"ReduceProd", reduction<product, line_product, kAxesAreInput>},
+    OpRow{"ReduceSum", reduction<sum, sum_whole, 13>, 1},
+    OpRow{"ReduceSumSquare", reduction<sum_square, line_sum_square, kAxesAreInput>, 1},
+    OpRow{"Softmax", along_axis<softmax>, 1},
+    OpRow{"TopK", top_k, 1, 0}};
 
 }  // namespace
 
