@@ -92,11 +92,13 @@ Values plain_convolution(const OpCall& call) {
 /// from `first` on, `size` of them, the last of which may lie beyond.
 struct TransposedAxis {
   std::int64_t stride = 1, dilation = 1, full = 0, first = 0, size = 0;
+  bool all_computed = false;  ///< the op leaves nothing out
 
   // What the op is to leave out at either end, and to add at its end: what it cannot is cut off, or added,
   // after.
-  std::int64_t padding() const { return beyond() < stride ? first : 0; }
+  std::int64_t padding() const { return !all_computed && beyond() < stride ? first : 0; }
   std::int64_t output_padding() const {
+    if (all_computed) return 0;
     return std::clamp<std::int64_t>(first + size - (full - padding()), 0, stride - 1);
   }
   std::int64_t computed() const { return full - 2 * padding() + output_padding(); }
@@ -106,7 +108,7 @@ struct TransposedAxis {
 };
 
 /// All places that filters of `kernel` reach, one at every stride from each of `size` places.
-std::int64_t spread(std::int64_t size, std::int64_t stride, std::int64_t kernel, std::int64_t dilation) {
+std::int64_t reached(std::int64_t size, std::int64_t stride, std::int64_t kernel, std::int64_t dilation) {
   return checked_add(checked_mul(size - 1, stride, "ConvTranspose"),
                      checked_add(checked_mul(kernel - 1, dilation, "ConvTranspose"), 1, "ConvTranspose"),
                      "ConvTranspose");
@@ -127,7 +129,7 @@ std::vector<TransposedAxis> transposed_axes(const OpCall& call, const Tensor& x,
     const std::int64_t size = x.dim(static_cast<int>(i) + 2), kernel = weight.dim(static_cast<int>(i) + 2);
     TransposedAxis axis{.stride = strides[i],
                         .dilation = dilations[i],
-                        .full = spread(size, strides[i], kernel, dilations[i]),
+                        .full = reached(size, strides[i], kernel, dilations[i]),
                         .first = pads[i]};
     axis.size = axis.full + extra[i] - pads[i] - pads[i + axes];
     if (!wanted.empty() || automatic.starts_with("SAME")) {
@@ -160,31 +162,58 @@ Tensor fitted(Tensor y, const std::vector<TransposedAxis>& axes) {
   return all_there ? y : pad_with(y, missing);
 }
 
+Tensor spread_image(const Tensor& x, const Tensor& weight, const TransposedAxis& row,
+                    const TransposedAxis& column, std::int64_t groups) {
+  return conv_transpose2d(x, weight, {},
+                          {.stride = {row.stride, column.stride},
+                           .padding = {row.padding(), column.padding()},
+                           .output_padding = {row.output_padding(), column.output_padding()},
+                           .dilation = {row.dilation, column.dilation},
+                           .groups = groups});
+}
+
+/// Three spatial axes: for each slice of the filters along the first of them the images that it spreads to,
+/// added where they belong.
+Tensor spread_volume(const Tensor& x, const Tensor& weight, const std::vector<TransposedAxis>& axes,
+                     std::int64_t groups) {
+  const std::int64_t batch = x.dim(0), depth = x.dim(2);
+  const Tensor images =
+      reshape(contiguous(transpose(x, 1, 2)), {batch * depth, x.dim(1), x.dim(3), x.dim(4)});
+  Tensor total;
+  for (std::int64_t i = 0; i < weight.dim(2); ++i) {
+    const Tensor part = spread_image(images, contiguous(select(weight, 2, i)), axes[1], axes[2], groups);
+    const Tensor parts =
+        transpose(reshape(part, {batch, depth, part.dim(1), part.dim(2), part.dim(3)}), 1, 2);
+    if (!total.defined()) total = Tensor::zeros(parts.shape().with(2, axes[0].full), x.dtype(), x.device());
+    const std::int64_t first = i * axes[0].dilation;
+    const Tensor places = slice(total, 2, first, first + (depth - 1) * axes[0].stride + 1, axes[0].stride);
+    copy_(places, add(places, parts));
+  }
+  return total;
+}
+
+/// One to three spatial axes, without what the attributes cut off or add.
+Tensor spread(const OpCall& call, const Tensor& x, const Tensor& weight,
+              const std::vector<TransposedAxis>& axes) {
+  const std::int64_t groups = call.integer("group", 1);
+  if (axes.size() == 3) return spread_volume(x, weight, axes, groups);
+  if (axes.size() == 2) return spread_image(x, weight, axes[0], axes[1], groups);
+  if (axes.size() != 1) call.refuse("convolution over " + std::to_string(axes.size()) + " axes");
+  return conv_transpose1d(x, weight, {},
+                          {.stride = axes[0].stride,
+                           .padding = axes[0].padding(),
+                           .output_padding = axes[0].output_padding(),
+                           .dilation = axes[0].dilation,
+                           .groups = groups});
+}
+
 Values transposed_convolution(const OpCall& call) {
   const Tensor &x = call.in(0), &weight = call.in(1);
   INGOT_CHECK(x.rank() == weight.rank() && x.rank() > 2,
               DimensionMismatch(call.where() + ": ranks of x and weight"));
-  if (x.rank() > 4) call.refuse("convolution over " + std::to_string(x.rank() - 2) + " axes");
-  const std::vector<TransposedAxis> axes = transposed_axes(call, x, weight);
-  const std::int64_t groups = call.integer("group", 1);
-  Tensor y;
-  if (const TransposedAxis& row = axes.front(); axes.size() == 1) {
-    y = conv_transpose1d(x, weight, {},
-                         {.stride = row.stride,
-                          .padding = row.padding(),
-                          .output_padding = row.output_padding(),
-                          .dilation = row.dilation,
-                          .groups = groups});
-  } else {
-    const TransposedAxis& column = axes[1];
-    y = conv_transpose2d(x, weight, {},
-                         {.stride = {row.stride, column.stride},
-                          .padding = {row.padding(), column.padding()},
-                          .output_padding = {row.output_padding(), column.output_padding()},
-                          .dilation = {row.dilation, column.dilation},
-                          .groups = groups});
-  }
-  y = fitted(y, axes);
+  std::vector<TransposedAxis> axes = transposed_axes(call, x, weight);
+  axes[0].all_computed = axes.size() == 3;
+  const Tensor y = fitted(spread(call, x, weight, axes), axes);
   if (!call.has(2)) return {y};
   Tensor bias = call.in(2);
   for (std::size_t i = 0; i < axes.size(); ++i) bias = unsqueeze(bias, bias.rank());

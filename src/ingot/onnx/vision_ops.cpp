@@ -119,41 +119,63 @@ Taps taps_of(const std::string& mode, double x) {
   return {floor - 1, {far(t + 1), near(t), near(1 - t), far(2 - t)}};
 }
 
+/// A pixel of an image (of one channel) and how much of it is read.
+struct WeightedPixel {
+  std::int64_t at = 0;
+  double weight = 1;
+};
+
+/// The pixels around a point, whose last coordinate comes first.
+void read_pixels(const std::vector<SampledAxis>& axes, const std::string& mode, const double* point,
+                 std::vector<WeightedPixel>& pixels) {
+  pixels.assign(1, {});
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const SampledAxis& axis = axes[i];
+    const double place = axis.place(point[axes.size() - 1 - i]);
+    const Taps taps = taps_of(mode, axis.padded(mode == "nearest" ? std::nearbyint(place) : place));
+    std::vector<WeightedPixel> next;
+    for (const WeightedPixel& from : pixels) {
+      for (std::size_t t = 0; t < taps.weights.size(); ++t) {
+        const std::int64_t pixel = axis.pixel(taps.first + static_cast<double>(t));
+        if (pixel >= 0) next.push_back({from.at * axis.size + pixel, from.weight * taps.weights[t]});
+      }
+    }
+    pixels = std::move(next);
+  }
+}
+
+/// Images, volumes and signals [N, C, ...] at the points of a grid [N, ..., axes].
 Values grid_sample(const OpCall& call) {
-  const Tensor &x = call.in(0), &grid = call.in(1);
-  if (x.rank() != 4) call.refuse(fmt::format("images of {} axes", x.rank() - 2));
-  INGOT_CHECK(grid.rank() == 4 && grid.dim(3) == 2 && grid.dim(0) == x.dim(0),
+  const Tensor &x = call.in(0, 3), &grid = call.in(1);
+  const std::int64_t spatial = x.rank() - 2;
+  INGOT_CHECK(grid.rank() == x.rank() && grid.dim(-1) == spatial && grid.dim(0) == x.dim(0),
               DimensionMismatch(fmt::format("{}: image {} and grid {}", call.where(), to_string(x.shape()),
                                             to_string(grid.shape()))));
   const std::string mode = call.text("mode", call.opset() < 20 ? "bilinear" : "linear");
   const bool align = call.integer("align_corners", 0) != 0;
   const std::string padding = call.text("padding_mode", "zeros");
-  const SampledAxis rows{x.dim(2), align, padding}, cols{x.dim(3), align, padding};
+  std::vector<SampledAxis> axes;
+  std::vector<std::int64_t> dims{x.dim(0), x.dim(1)};
+  for (int i = 2; i < x.rank(); ++i) {
+    axes.push_back({x.dim(i), align, padding});
+    dims.push_back(grid.dim(i - 1));
+  }
+  const Shape shape = to_shape(dims);
   const std::vector<double> image = as_doubles(x), places = as_doubles(grid);
-  const std::int64_t points = grid.dim(1) * grid.dim(2), channels = x.dim(1), plane = x.dim(2) * x.dim(3);
-  std::vector<double> result(static_cast<std::size_t>(x.dim(0) * channels * points));
-  const auto start = [&](const SampledAxis& axis, double at) {
-    at = axis.place(at);
-    return taps_of(mode, axis.padded(mode == "nearest" ? std::nearbyint(at) : at));
-  };
-  for (std::int64_t i = 0; i < x.dim(0) * points; ++i) {
-    const Taps across = start(cols, places[static_cast<std::size_t>(2 * i)]),
-               down = start(rows, places[static_cast<std::size_t>(2 * i + 1)]);
-    for (std::size_t r = 0; r < down.weights.size(); ++r) {
-      for (std::size_t c = 0; c < across.weights.size(); ++c) {
-        const std::int64_t row = rows.pixel(down.first + static_cast<double>(r)),
-                           col = cols.pixel(across.first + static_cast<double>(c));
-        if (row < 0 || col < 0) continue;
-        for (std::int64_t channel = 0; channel < channels; ++channel) {
-          const std::int64_t from = (i / points * channels + channel) * plane + row * x.dim(3) + col,
-                             to = (i / points * channels + channel) * points + i % points;
-          result[static_cast<std::size_t>(to)] +=
-              down.weights[r] * across.weights[c] * image[static_cast<std::size_t>(from)];
-        }
-      }
+  const std::int64_t channels = x.dim(1), points = grid.numel() == 0 ? 0 : grid.numel() / x.dim(0) / spatial,
+                     plane = x.numel() == 0 ? 0 : x.numel() / x.dim(0) / channels;
+  std::vector<double> result(static_cast<std::size_t>(shape.numel()));
+  std::vector<WeightedPixel> pixels;
+  for (std::int64_t i = 0; plane > 0 && i < x.dim(0) * points; ++i) {
+    read_pixels(axes, mode, places.data() + i * spatial, pixels);
+    for (std::int64_t channel = 0; channel < channels; ++channel) {
+      const std::int64_t row = i / points * channels + channel;
+      double& to = result[static_cast<std::size_t>(row * points + i % points)];
+      for (const WeightedPixel& pixel : pixels)
+        to += pixel.weight * image[static_cast<std::size_t>(row * plane + pixel.at)];
     }
   }
-  return {from_doubles(result, {x.dim(0), channels, grid.dim(1), grid.dim(2)}, x.dtype())};
+  return {from_doubles(result, shape, x.dtype())};
 }
 
 constexpr std::array kVisionOps = {OpRow{"GridSample", grid_sample},
