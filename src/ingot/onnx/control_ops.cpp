@@ -10,7 +10,7 @@
 #include "ingot/ops/cast.h"
 #include "ingot/ops/view.h"
 
-// Nodes with graphs inside.
+// Nodes with graphs inside, and those that call a function.
 
 namespace ingot::onnx {
 namespace {
@@ -46,6 +46,23 @@ Value collected(const OpCall& call, const Values& turns, const ValueInfo& declar
   return {Tensor::empty(to_shape(dims), declared.type->dtype), declared.type->element};
 }
 
+bool is_closed(const ValueInfo& declared) {
+  const bool of_any_rank = declared.shape.empty() && !declared.axes.empty();
+  return declared.type && !of_any_rank &&
+         std::ranges::all_of(declared.shape, [](std::int64_t size) { return size >= 0; });
+}
+
+/// What a loop collects in no turn, where the body does not declare its type and shape: those of a turn that
+/// does not count.
+Value nothing_of(const OpCall& call, const Values& values, const Tensor& condition, std::size_t output) {
+  Values inputs{Tensor::from(std::vector<std::int64_t>{0}, {}), condition};
+  inputs.insert(inputs.end(), values.begin(),
+                values.begin() + static_cast<std::ptrdiff_t>(call.input_count() - 2));
+  const Value made = call.run(call.graph("body"), inputs)[output];
+  INGOT_CHECK(made.tensor.defined(), FormatError(call.where(), -1, "body", "collects what is not a tensor"));
+  return {Tensor::empty(made.tensor.shape().insert(0, 0), made.tensor.dtype()), made.type};
+}
+
 Values loop(const OpCall& call) {
   const Graph& body = call.graph("body");
   const std::size_t carried = call.input_count() < 2 ? 0 : call.input_count() - 2;
@@ -68,8 +85,12 @@ Values loop(const OpCall& call) {
     for (std::size_t i = 0; i < carried; ++i) values[i] = made[1 + i];
     for (std::size_t i = 0; i < scans.size(); ++i) scans[i].push_back(made[1 + carried + i]);
   }
-  for (std::size_t i = 0; i < scans.size(); ++i)
-    values.push_back(collected(call, scans[i], body.outputs()[1 + carried + i]));
+  for (std::size_t i = 0; i < scans.size(); ++i) {
+    const ValueInfo& declared = body.outputs()[1 + carried + i];
+    values.push_back(scans[i].empty() && !is_closed(declared)
+                         ? nothing_of(call, values, condition, 1 + carried + i)
+                         : collected(call, scans[i], declared));
+  }
   return values;
 }
 
@@ -123,7 +144,14 @@ Values scan(const OpCall& call) {
 constexpr std::array kControlOps = {OpRow{"If", branch, 0, kOwnTypes}, OpRow{"Loop", loop, 0, kOwnTypes},
                                     OpRow{"Scan", scan, 0, kOwnTypes}};
 
+Values called(const OpCall& call) { return call.run_function(); }
+
 }  // namespace
+
+const OpRow& function_call() {
+  static constexpr OpRow kCall{"", called, kOnlyShapes, kOwnTypes};
+  return kCall;
+}
 
 std::span<const OpRow> control_ops() { return kControlOps; }
 

@@ -70,7 +70,8 @@ class Graph {
 
  private:
   Graph() = default;
-  friend class GraphReader;  // which makes them from a file's messages
+  friend class GraphReader;  // which makes them from a file's messages (graph_reader.cpp)
+  friend class GraphTrial;   // which tries them on made-up inputs (graph_trial.cpp)
   void plan(bool inside);
   void place_initializers();
   void check_inputs(const std::map<std::string, Value>& inputs) const;
@@ -85,7 +86,8 @@ class Graph {
   std::vector<ValueInfo> inputs_, outputs_;
   std::vector<Node> nodes_;
   std::map<std::string, Value> initializers_;
-  std::shared_ptr<Texts> texts_;  // one for a file
+  std::map<std::string, ValueInfo> declared_;  // what the file says of values that nodes make
+  std::shared_ptr<Texts> texts_;               // one for a file
   std::set<std::string> captured_;
   std::vector<std::vector<std::string>> last_uses_;  // values that node i is the last to read
 };

@@ -38,6 +38,7 @@ const OpRow* find_op(std::string_view name) {
 }
 
 const OpRow* find_op(const Node& node) {
+  if (node.function != nullptr) return &function_call();
   return node.domain.empty() ? find_op(node.op) : find_op(node.full_name());
 }
 
@@ -156,6 +157,13 @@ Values OpCall::run(const Graph& graph, std::span<const Value> inputs) const {
     if (result.tensor.defined()) result.tensor = to(result.tensor, kCpu);
   }
   return results;
+}
+Values OpCall::run_function() const {
+  const Graph& function = *node_.function;
+  Values inputs(inputs_.begin(), inputs_.end());
+  inputs.resize(function.inputs().size());
+  return function.run_inside(
+      inputs, [](const std::string&) { return Value(); }, state_);
 }
 Values OpCall::as(std::string_view op, std::span<const Value> inputs) const {
   const OpRow* row = find_op(op);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +46,7 @@ struct Node {
   std::string op, domain, name;
   std::vector<std::string> inputs, outputs;
   std::map<std::string, Attribute, std::less<>> attributes;
+  std::shared_ptr<const Graph> function;  ///< what it runs where it calls a function of the model's own
 
   /// "Conv", "ai.onnx.ml.LabelEncoder".
   std::string full_name() const { return domain.empty() ? op : domain + "." + op; }
@@ -98,6 +100,8 @@ class OpCall {
   void take_iteration() const;
   /// Its outputs, in order, on the host; `inputs` likewise. It may read values of the graph around the node.
   Values run(const Graph& graph, std::span<const Value> inputs) const;
+  /// The outputs of the function that the node calls: inputs at the end of its list may be left out.
+  Values run_function() const;
   /// The results of another operator with this node's attributes, on inputs of its own.
   Values as(std::string_view op, std::span<const Value> inputs) const;
   /// Axes that were an attribute before operator set `since` and are input `i` from then on.
@@ -171,10 +175,16 @@ std::span<const OpRow> tabular_ops();
 std::span<const OpRow> training_ops();
 std::span<const OpRow> fused_ops();
 
+/// How a function of the model's own is run.
+const OpRow& function_call();
 /// An operator by its name, behind its domain and a dot unless that is "ai.onnx"; null for one that Ingot
 /// lacks.
 const OpRow* find_op(std::string_view name);
 const OpRow* find_op(const Node& node);
+/// Runs a node on arguments that are where the operator wants them. Its errors name the node.
+Values run_node(const OpRow& op, const OpCall& call);
+/// What a node reads: its inputs, and what the graphs inside it take from around it.
+std::set<std::string> reads_of(const Node& node);
 /// All names, sorted.
 std::vector<std::string_view> op_names();
 
