@@ -133,6 +133,74 @@ def fused_cases():
     yield "ms_dynamic_quantize_matmul", "DynamicQuantizeMatMul", [floats(3, 4), *right, floats(5)], 1, {}
 
 
+def attention_cases():
+    """Fused attentions and weights of a few bits. Signed weights are halved: sums of two products of a full range are more
+    than the 16 bits that ONNX Runtime keeps them in on some machines."""
+    batch, tokens, heads, size = 2, 3, 2, 4
+    width = heads * size
+    query, key, value = (floats(batch, tokens, width) for _ in range(3))
+    bias, past = floats(3 * width), [floats(batch, heads, 2, size) for _ in range(2)]
+    yield "ms_multi_head", "MultiHeadAttention", [query, key, value, bias], 1, {"num_heads": heads}
+    yield "ms_multi_head_lengths", "MultiHeadAttention", [query, key, value, None, whole([2, 3], np.int32)], 1, {
+        "num_heads": heads, "scale": 0.3}
+    left = whole([[0, 1, 1, 1, 1], [1, 1, 1, 1, 0]], np.int32)
+    yield "ms_multi_head_past", "MultiHeadAttention", [
+        query, key, value, None, left, floats(1, heads, tokens, 5), *past], 3, {"num_heads": heads, "unidirectional": 1}
+    yield "ms_multi_head_cross", "MultiHeadAttention", [query, *(floats(batch, heads, 5, size) for _ in range(2))], 1, {
+        "num_heads": heads}
+    weights = floats(6, 3 * width)
+    x = floats(batch, tokens, 6)
+    yield "ms_attention", "Attention", [x, weights, bias, whole([3, 2], np.int32)], 1, {"num_heads": heads}
+    yield "ms_attention_starts", "Attention", [x, weights, bias, whole([3, 3, 0, 1], np.int32)], 1, {"num_heads": heads}
+    yield "ms_attention_past", "Attention", [x, weights, bias, left, np.stack(past)], 2, {
+        "num_heads": heads, "unidirectional": 1}
+    yield "ms_attention_sizes", "Attention", [x, floats(6, 20), floats(20)], 1, {
+        "num_heads": heads, "qkv_hidden_sizes": [8, 8, 4]}
+    cache = [np.cos(floats(16, 2)), np.sin(floats(16, 2))]
+    yield "ms_rotary", "RotaryEmbedding", [query, whole([[0, 1, 2], [4, 5, 6]]), *cache], 1, {}
+    yield "ms_rotary_start", "RotaryEmbedding", [floats(batch, heads, tokens, size), whole([3]), *cache], 1, {
+        "interleaved": 1}
+    size, width = 16, 32
+    cache = [np.cos(floats(16, 8)), np.sin(floats(16, 8))]
+    query, key, value = floats(1, 4, 4 * size), floats(1, 4, width), floats(1, 4, width)
+    sequence = [whole([3], np.int32), whole(4, np.int32)]
+    grouped = {"num_heads": 4, "kv_num_heads": 2}
+    yield "ms_grouped_prompt", "GroupQueryAttention", [query, key, value, None, None, *sequence, *cache], 3, {
+        **grouped, "do_rotary": 1, "local_window_size": 2}
+    packed = np.concatenate([query, key, value], 2)[:, :1]
+    held = [floats(1, 2, 8, size) for _ in range(2)]
+    yield "ms_grouped_step", "GroupQueryAttention", [packed, None, None, *held, *sequence, *cache], 3, {
+        **grouped, "do_rotary": 1, "rotary_interleaved": 1, "softcap": 2.0}
+    yield "ms_grouped_window", "GroupQueryAttention", [packed, None, None, *held, *sequence], 3, {
+        **grouped, "local_window_size": 2}
+    yield "ms_grouped_ragged", "GroupQueryAttention", [
+        floats(2, 1, 4 * size), *(floats(2, 1, width) for _ in range(2)), *(floats(2, 2, 8, size) for _ in range(2)),
+        whole([2, 3], np.int32), whole(4, np.int32), None, None, None, floats(2, 1, 1, 4), floats(4)], 3, grouped
+    a, scales = floats(2, 3, 40), np.abs(floats(5, 3)) + np.float32(0.1)
+    for bits, blob in ((4, 8), (8, 16), (2, 4)):
+        yield f"ms_matmul_{bits}_bits", "MatMulNBits", [
+            a, codes(np.uint8, 5, 3, blob), scales, codes(np.uint8, 5, -(-3 * bits // 8))], 1, {
+                "K": 40, "N": 5, "bits": bits, "block_size": 16}
+    yield "ms_matmul_default_zeros", "MatMulNBits", [a, codes(np.uint8, 5, 3, 8), scales, None, None, floats(5)], 1, {
+        "K": 40, "N": 5, "bits": 4, "block_size": 16}
+    yield "ms_gather_blocks", "GatherBlockQuantized", [
+        codes(np.uint8, 6, 16), whole([[1, 5], [0, 2]]), np.abs(floats(6, 2)), codes(np.uint8, 6, 1)], 1, {
+            "bits": 4, "block_size": 16, "gather_axis": 0, "quantize_axis": 1}
+    yield "ms_quantized_attention", "QAttention", [
+        codes(np.uint8, 2, 3, 6), codes(np.int8, 6, 24) // 2, bias, np.float32(0.01), np.float32(0.02),
+        whole([3, 2], np.int32), np.uint8(120), np.int8(0)], 1, {"num_heads": heads}
+    part = codes(np.uint8, 2, 3), np.float32(0.1), np.uint8(100)
+    yield "ms_qlinear_softmax", "QLinearSoftmax", [*part, np.float32(1 / 256), np.uint8(0)], 1, {"axis": -1, "opset": 13}
+    yield "ms_qlinear_where", "QLinearWhere", [
+        np.array([[True, False, True]]), *part, codes(np.uint8, 2, 3), np.float32(0.2), np.uint8(90),
+        np.float32(0.2), np.uint8(110)], 1, {}
+    yield "ms_qlinear_conv_last", "QLinearConv", [
+        codes(np.uint8, 1, 4, 5, 2), np.float32(0.02), np.uint8(110), codes(np.int8, 3, 2, 2, 2) // 2, np.float32(0.03),
+        np.int8(0), np.float32(0.1), np.uint8(128)], 1, {"channels_last": 1}
+    yield "ms_fused_matmul_batch", "FusedMatMul", [floats(3, 2, 4), floats(4, 2, 5)], 1, {
+        "transBatchA": 1, "transBatchB": 1}
+
+
 def write(name, op, inputs, outputs, attributes, domain=""):
     names = ["" if x is None else f"x{i}" for i, x in enumerate(inputs)]
     results = [f"y{i}" for i in range(outputs)]
@@ -167,7 +235,7 @@ def main():
     shutil.rmtree(OUT, ignore_errors=True)
     for case in cases():
         write(*case)
-    for case in fused_cases():
+    for case in [*fused_cases(), *attention_cases()]:
         write(*case, domain=MICROSOFT)
 
 

@@ -1,16 +1,13 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
-#include <optional>
 
 #include <fmt/format.h>
 
 #include "ingot/base/error.h"
+#include "ingot/onnx/attention.h"
 #include "ingot/onnx/host.h"
 #include "ingot/onnx/op.h"
 #include "ingot/onnx/rearrange.h"
-#include "ingot/ops/attention.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
 #include "ingot/ops/index.h"
@@ -23,27 +20,10 @@
 namespace ingot::onnx {
 namespace {
 
-constexpr float kMasked = -std::numeric_limits<float>::infinity();
-
-/// Halves are computed in f32.
-DType computed_in(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
 /// [B, H, S, D] as it is, [B, S, H·D] in that order; `heads` names the attribute with H.
 Tensor as_heads(const OpCall& call, std::size_t i, const char* heads) {
   const Tensor& x = call.in(i, 3, 4);
-  if (x.rank() == 4) return x;
-  const std::int64_t count = call.integer(heads, 0);
-  INGOT_CHECK(count > 0 && x.dim(2) % count == 0,
-              DimensionMismatch(fmt::format("{}: {} heads do not divide {}", call.where(), count, x.dim(2))));
-  return transpose(reshape(x, {x.dim(0), x.dim(1), count, x.dim(2) / count}), 1, 2);
-}
-
-/// Keys or values [B, Hkv, T, D], each head as often as query heads read it.
-Tensor shared_heads(const OpCall& call, const Tensor& x, std::int64_t query_heads) {
-  INGOT_CHECK(x.dim(1) > 0 && query_heads % x.dim(1) == 0,
-              DimensionMismatch(fmt::format("{}: {} query heads share {} heads of keys and values",
-                                            call.where(), query_heads, x.dim(1))));
-  return query_heads == x.dim(1) ? x : repeat_each(x, {1, query_heads / x.dim(1), 1, 1});
+  return x.rank() == 4 ? x : split_heads(call, x, call.integer(heads, 0));
 }
 
 /// Query, key and value with the past in front, [B, H, S, D] each.
@@ -60,13 +40,13 @@ Heads read_heads(const OpCall& call) {
     heads.k = concat(std::vector<Tensor>{call.in(4), heads.k}, 2);
     heads.v = concat(std::vector<Tensor>{call.in(5, 4, 4), heads.v}, 2);
   }
-  INGOT_CHECK(heads.k.dim(1) > 0 && heads.q.dim(0) == heads.k.dim(0) && heads.k.dim(0) == heads.v.dim(0) &&
-                  heads.q.dim(3) == heads.k.dim(3) && heads.k.dim(2) == heads.v.dim(2) &&
-                  heads.k.dim(1) == heads.v.dim(1),
-              DimensionMismatch(fmt::format("{}: query {}, key {}, value {}", call.where(),
-                                            to_string(heads.q.shape()), to_string(heads.k.shape()),
-                                            to_string(heads.v.shape()))));
   return heads;
+}
+
+/// Causal with the queries at the end of the keys, and nothing else.
+bool is_plainly_causal(const OpCall& call, const Heads& heads) {
+  return call.integer("is_causal", 0) != 0 && !call.has(6) && call.integer("left_window_size", -1) < 0 &&
+         call.integer("right_window_size", -1) < 0 && heads.k.dim(2) - heads.q.dim(2) == heads.past;
 }
 
 /// Which keys queries see by where they are: a bias [B or 1, 1, S, T] of 0 and -inf, undefined where they see
@@ -90,7 +70,7 @@ Tensor position_bias(const OpCall& call, const Heads& heads) {
       for (std::int64_t j = 0; j < keys; ++j) {
         const bool seen = j < count && (!causal || j <= at) && (left < 0 || j >= at - left) &&
                           (right < 0 || j <= at + right);
-        bias.push_back(seen ? 0 : kMasked);
+        bias.push_back(seen ? 0 : masked_score());
       }
     }
   }
@@ -102,98 +82,48 @@ Tensor mask_bias(const OpCall& call, std::int64_t keys, DType dtype) {
   if (!call.has(3)) return {};
   Tensor mask = call.in(3, 1, 4);
   if (mask.dtype() == DType::boolean) {
-    mask = where(mask, Tensor::scalar(0, mask.device()), Tensor::scalar(kMasked, mask.device()));
+    mask = where(mask, Tensor::scalar(0, mask.device()), Tensor::scalar(masked_score(), mask.device()));
   }
   mask = to(mask, dtype);
   if (mask.dim(-1) < keys && mask.dim(-1) != 1) {
     Padding padding{std::vector<std::int64_t>(static_cast<std::size_t>(mask.rank()), 0), {}};
     padding.after = padding.before;
     padding.after.back() = keys - mask.dim(-1);
-    mask = pad_with(mask, padding, to(Tensor::scalar(kMasked), dtype));
+    mask = pad_with(mask, padding, to(Tensor::scalar(masked_score()), dtype));
   }
   return mask;
 }
 
-/// Rows of which nothing is seen are zero.
-Tensor guarded_softmax(const Tensor& scores, bool masked) {
-  const Tensor y = softmax(scores);
-  if (!masked) return y;
-  const auto number = [&](float value) { return to(to(Tensor::scalar(value), y.dtype()), y.device()); };
-  const Tensor none = equal(max(scores, {-1}, true), number(kMasked));
-  return where(none, number(0), y);
-}
-
-/// What the attribute qk_matmul_output_mode counts: where on the way from scores to weights the fourth output
-/// is taken.
-enum ScoreStage : std::uint8_t { kProducts, kCapped, kBiased, kWeights };
-
-float scale_of(const OpCall& call, const Tensor& q) {
-  return call.number("scale", static_cast<float>(1 / std::sqrt(static_cast<double>(q.dim(3)))));
-}
-
-/// The weights of softmax, [B, H, S, T]; `stage` is filled with what the fourth output wants.
-Tensor attention_weights(const OpCall& call, const Heads& heads, Tensor* stage) {
+/// Mask and positions, as one bias.
+Tensor whole_bias(const OpCall& call, const Heads& heads) {
   const DType dtype = computed_in(heads.q.dtype());
-  const Tensor q = scale(to(heads.q, dtype), scale_of(call, heads.q));
-  const Tensor k = shared_heads(call, to(heads.k, dtype), q.dim(1));
-  const auto wanted =
-      static_cast<ScoreStage>(std::clamp<std::int64_t>(call.integer("qk_matmul_output_mode", 0), 0, 3));
-  const auto keep = [&](ScoreStage at, const Tensor& x) {
-    if (wanted == at) *stage = x;
-  };
-  Tensor scores = matmul(contiguous(q), contiguous(transpose(k, 2, 3)));
-  keep(kProducts, scores);
-  if (const float cap = call.number("softcap", 0); cap > 0) scores = scale(tanh(scale(scores, 1 / cap)), cap);
-  keep(kCapped, scores);
-  bool masked = false;
-  for (const Tensor& bias : {mask_bias(call, scores.dim(3), dtype), position_bias(call, heads)}) {
-    if (!bias.defined()) continue;
-    scores = add(scores, to(to(bias, dtype), scores.device()));
-    masked = true;
-  }
-  keep(kBiased, scores);
-  const bool wide =
-      call.has_attribute("softmax_precision") && call.dtype("softmax_precision", 1) == DType::f64;
-  const Tensor weights = to(guarded_softmax(wide ? to(scores, DType::f64) : scores, masked), dtype);
-  keep(kWeights, weights);
-  return weights;
-}
-
-/// Without bias or anything else to show for it: the kernel that never holds the scores. Undefined where it
-/// does not do.
-Tensor plain_attention(const OpCall& call, const Heads& heads) {
-  const bool causal = call.integer("is_causal", 0) != 0;
-  const std::int64_t offset = heads.k.dim(2) - heads.q.dim(2);
-  const bool fits = !call.has(3) && !call.has(6) && call.output_count() < 4 &&
-                    heads.q.dtype() == DType::f32 && heads.v.dtype() == DType::f32 &&
-                    (!causal || offset == heads.past) && call.integer("left_window_size", -1) < 0 &&
-                    call.integer("right_window_size", -1) < 0 && heads.q.dim(1) % heads.k.dim(1) == 0 &&
-                    heads.q.dim(3) == heads.v.dim(3) && heads.q.numel() > 0 && heads.k.numel() > 0 &&
-                    scale_of(call, heads.q) != 0;
-  if (!fits) return {};
-  const auto by_token = [](const Tensor& x) { return contiguous(transpose(x, 1, 2)); };
-  return transpose(
-      attention(by_token(heads.q), by_token(heads.k), by_token(heads.v),
-                {.causal = causal, .scale = scale_of(call, heads.q), .softcap = call.number("softcap", 0)}),
-      1, 2);
+  const Tensor mask = mask_bias(call, heads.k.dim(2), dtype);
+  if (is_plainly_causal(call, heads)) return mask;
+  const Tensor positions = position_bias(call, heads);
+  if (!mask.defined() || !positions.defined()) return mask.defined() ? mask : positions;
+  return add(mask, to(to(positions, dtype), mask.device()));
 }
 
 /// [B, H, S, D] as the node's first input lies.
 Tensor laid_like_query(const OpCall& call, const Tensor& y) {
-  if (call.in(0).rank() == 4) return contiguous(y);
-  return reshape(contiguous(transpose(y, 1, 2)), {y.dim(0), y.dim(2), y.dim(1) * y.dim(3)});
+  return call.in(0).rank() == 4 ? contiguous(y) : joined_heads(y);
 }
 
 Values scaled_attention(const OpCall& call) {
   const Heads heads = read_heads(call);
   const DType dtype = call.in(0).dtype();
-  Tensor stage, y = plain_attention(call, heads);
-  if (!y.defined()) {
-    const Tensor weights = attention_weights(call, heads, &stage);
-    const Tensor v = shared_heads(call, to(heads.v, weights.dtype()), heads.q.dim(1));
-    y = matmul(contiguous(weights), contiguous(v));
-  }
-  Values outputs{laid_like_query(call, to(y, dtype)), contiguous(heads.k), contiguous(heads.v)};
+  Tensor stage;
+  const auto wanted = std::clamp<std::int64_t>(call.integer("qk_matmul_output_mode", 0), 0, 3);
+  const Tensor y = attend(
+      call, heads.q, heads.k, heads.v,
+      {.scale = scale_of(call, heads.q.dim(3)),
+       .softcap = call.number("softcap", 0),
+       .causal = is_plainly_causal(call, heads),
+       .bias = whole_bias(call, heads),
+       .wide = call.has_attribute("softmax_precision") && call.dtype("softmax_precision", 1) == DType::f64,
+       .stage = static_cast<ScoreStage>(wanted),
+       .kept = call.output_count() < 4 ? nullptr : &stage});
+  Values outputs{laid_like_query(call, y), contiguous(heads.k), contiguous(heads.v)};
   if (stage.defined()) outputs.emplace_back(to(stage, dtype));
   return outputs;
 }
@@ -212,8 +142,8 @@ Values flex_attention(const OpCall& call) {
   };
   const DType products = computed_in(q.dtype());
   const Tensor keys = transpose(shared_heads(call, to(k, products), q.dim(1)), 2, 3);
-  const Tensor scores =
-      modified("score_mod", to(scale(matmul(to(q, products), contiguous(keys)), scale_of(call, q)), dtype));
+  const Tensor scores = modified(
+      "score_mod", to(scale(matmul(to(q, products), contiguous(keys)), scale_of(call, q.dim(3))), dtype));
   const Tensor weights =
       modified("prob_mod", to(guarded_softmax(to(scores, computed_in(dtype)), true), dtype));
   return {to(matmul(to(weights, products), contiguous(shared_heads(call, to(v, products), q.dim(1)))),
@@ -221,36 +151,19 @@ Values flex_attention(const OpCall& call) {
 }
 
 /// Cosines or sines of each token, [B, S, 1, D / 2].
-Tensor angles(const OpCall& call, std::size_t i, std::int64_t half) {
-  Tensor cache = call.in(i, 2, 3);
-  if (call.has(3)) {
-    const Tensor& positions = call.in(3, 2, 2);
-    const Tensor rows = reshape(to(positions, DType::i64), {positions.numel()});
-    cache = reshape(index_select_within(call.in(i, 2, 2), 0, rows), {positions.dim(0), positions.dim(1), -1});
-  }
-  INGOT_CHECK(cache.rank() == 3 && cache.dim(2) == half,
-              DimensionMismatch(fmt::format("{}: angles {} for {} rotated pairs", call.where(),
-                                            to_string(cache.shape()), half)));
-  return unsqueeze(cache, 2);
+Tensor angles(const OpCall& call, std::size_t i) {
+  return call.has(3) ? angles_at(call, call.in(i, 2, 2), call.in(3, 2, 2)) : unsqueeze(call.in(i, 3, 3), 2);
 }
 
 Values rotary_embedding(const OpCall& call) {
   const Tensor x = transpose(as_heads(call, 0, "num_heads"), 1, 2);  // [B, S, H, D]
   const std::int64_t given = call.integer("rotary_embedding_dim", 0), width = given == 0 ? x.dim(3) : given;
-  INGOT_CHECK(width > 0 && width % 2 == 0 && width <= x.dim(3),
-              DimensionMismatch(fmt::format("{}: rotates {} of {}", call.where(), width, x.dim(3))));
-  const std::int64_t half = width / 2;
-  const bool interleaved = call.integer("interleaved", 0) != 0;
-  const auto part = [&](std::int64_t which) {
-    return contiguous(interleaved ? slice(x, 3, which, width, 2) : narrow(x, 3, which * half, half));
-  };
-  const Tensor a = part(0), b = part(1), cosine = angles(call, 1, half), sine = angles(call, 2, half);
-  const Tensor real = sub(mul(a, cosine), mul(b, sine)), imaginary = add(mul(a, sine), mul(b, cosine));
-  const std::vector<Tensor> pair{real, imaginary};
-  std::vector<Tensor> parts{interleaved ? reshape(stack(pair, 4), {x.dim(0), x.dim(1), x.dim(2), width})
-                                        : concat(pair, 3)};
-  if (width < x.dim(3)) parts.push_back(narrow(x, 3, width, x.dim(3) - width));
-  return {laid_like_query(call, transpose(parts.size() == 1 ? parts[0] : concat(parts, 3), 1, 2))};
+  const Tensor cosine = angles(call, 1), sine = angles(call, 2);
+  INGOT_CHECK(width == 2 * cosine.dim(3),
+              DimensionMismatch(fmt::format("{}: angles {} for {} rotated pairs", call.where(),
+                                            to_string(cosine.shape()), width / 2)));
+  return {laid_like_query(
+      call, transpose(rotated(call, x, cosine, sine, call.integer("interleaved", 0) != 0), 1, 2))};
 }
 
 /// Rows of `update` go into a copy of the cache, from an index of its own for each of the batch.

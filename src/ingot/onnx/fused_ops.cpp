@@ -10,6 +10,7 @@
 #include "ingot/onnx/op.h"
 #include "ingot/ops/cast.h"
 #include "ingot/ops/elementwise.h"
+#include "ingot/ops/group_norm.h"
 #include "ingot/ops/index.h"
 #include "ingot/ops/matmul.h"
 #include "ingot/ops/norm.h"
@@ -76,13 +77,18 @@ Values embed_layer_norm(const OpCall& call) {
 }
 
 Values fused_matmul(const OpCall& call) {
-  if (call.integer("transBatchA", 0) != 0 || call.integer("transBatchB", 0) != 0)
-    call.refuse("a transposed batch");
-  const auto side = [&](std::size_t i, const char* name) {
-    const Tensor& x = call.in(i, 2);
-    return call.integer(name, 0) != 0 ? contiguous(transpose(x, x.rank() - 2, x.rank() - 1)) : x;
+  // Rows may lie in front of the batch; then each side is a matrix of them.
+  const auto side = [&](std::size_t i, const char* batch, const char* name) {
+    Tensor x = call.in(i, 2);
+    if (call.integer(batch, 0) != 0) {
+      std::vector<int> order(static_cast<std::size_t>(x.rank()));
+      for (int k = 0; k < x.rank(); ++k) order[static_cast<std::size_t>(k)] = k < x.rank() - 2 ? k + 1 : k;
+      order[order.size() - 2] = 0;
+      x = permute(x, order);
+    }
+    return contiguous(call.integer(name, 0) != 0 ? transpose(x, x.rank() - 2, x.rank() - 1) : x);
   };
-  const Tensor y = matmul(side(0, "transA"), side(1, "transB"));
+  const Tensor y = matmul(side(0, "transBatchA", "transA"), side(1, "transBatchB", "transB"));
   const float alpha = call.number("alpha", 1);
   return {alpha == 1 ? y : scale(y, alpha)};
 }
@@ -121,70 +127,41 @@ Values fused_gemm(const OpCall& call) {
   return {activated(call, call.as("Gemm", inputs)[0].tensor)};
 }
 
-/// Codes with their scale and zero point, which are the inputs behind them.
-Tensor dequantized(const OpCall& call, std::size_t i) {
-  const std::array<Value, 3> inputs{call.value_in(i), call.in(i + 1),
-                                    call.has(i + 2) ? call.value_in(i + 2) : Value()};
-  return call.as("DequantizeLinear", inputs)[0].tensor;
-}
-Values quantized(const OpCall& call, const Tensor& y, std::size_t scale) {
-  const std::array<Value, 3> inputs{y, call.in(scale),
-                                    call.has(scale + 1) ? call.value_in(scale + 1) : Value()};
-  return call.as("QuantizeLinear", inputs);
+/// Softmax of scores and a bias, of all axes from `axis` on as one.
+Values bias_softmax(const OpCall& call) {
+  const Tensor x = add(call.in(0), call.in(1));
+  const int axis = call.axis("axis", 1, x.rank());
+  std::int64_t rows = 1;
+  for (int i = 0; i < axis; ++i) rows *= x.dim(i);
+  return {reshape(softmax(reshape(x, {rows, rows == 0 ? 0 : x.numel() / rows})), x.shape())};
 }
 
-template <Tensor (*op)(const Tensor&, const Tensor&)>
-Values quantized_pair(const OpCall& call) {
-  return quantized(call, op(dequantized(call, 0), dequantized(call, 3)), 6);
+Values bias_add(const OpCall& call) { return {add(add(call.in(0), call.in(1)), call.in(2))}; }
+
+/// The left half times GELU of the right one.
+Values bias_split_gelu(const OpCall& call) {
+  const Tensor x = add(call.in(0, 1), call.in(1));
+  const std::int64_t half = x.dim(-1) / 2;
+  return {mul(narrow(x, x.rank() - 1, 0, half), gelu_erf(contiguous(narrow(x, x.rank() - 1, half, half))))};
 }
 
-/// An operator of one input between codes.
-Values quantized_by(const OpCall& call, std::string_view op) {
-  if (call.integer("channels_last", 0) != 0) call.refuse("channels_last");
-  return quantized(call, call.as(op, std::array<Value, 1>{dequantized(call, 0)})[0].tensor, 3);
-}
-Values quantized_sigmoid(const OpCall& call) { return quantized_by(call, "Sigmoid"); }
-Values quantized_leaky_relu(const OpCall& call) { return quantized_by(call, "LeakyRelu"); }
-Values quantized_average_pool(const OpCall& call) { return quantized_by(call, "AveragePool"); }
-Values quantized_global_average_pool(const OpCall& call) { return quantized_by(call, "GlobalAveragePool"); }
-
-/// Scale and zero point of the result first, then three inputs for each part.
-Values quantized_concat(const OpCall& call) {
-  std::vector<Tensor> parts;
-  for (std::size_t i = 2; i < call.input_count(); i += 3) parts.push_back(dequantized(call, i));
-  INGOT_CHECK(!parts.empty(), FormatError(call.where(), -1, "input", "is missing"));
-  return quantized(call, concat(parts, call.axis("axis", 0, parts[0].rank())), 0);
-}
-
-/// a b + c in whole numbers; the scale of a row of c is that of both factors.
-Values quantized_gemm(const OpCall& call) {
-  const auto side = [&](std::size_t i, const char* name) {
-    const Tensor x = to(dequantized(call, i), DType::f64);
-    return call.integer(name, 0) != 0 ? contiguous(transpose(x, 0, 1)) : x;
+/// Its images have their channels at the end unless channels_last is 0.
+Values fused_group_norm(const OpCall& call) {
+  const bool last = call.integer("channels_last", 1) != 0;
+  const Tensor& given = call.in(0, 3);
+  const int end = given.rank() - 1;
+  // [N, C, P]: a group norm does not ask where the pixels are.
+  const std::int64_t channels = given.dim(last ? end : 1);
+  const auto flat = [&](const Tensor& x, std::int64_t a, std::int64_t b) {
+    return contiguous(reshape(contiguous(x), {given.dim(0), a, b}));
   };
-  call.in(0, 2, 2), call.in(3, 2, 2);
-  Tensor y = matmul(side(0, "transA"), side(3, "transB"));
-  if (call.has(6)) {
-    y = add(y, mul(to(call.in(6), DType::f64), mul(to(call.in(1), DType::f64), to(call.in(4), DType::f64))));
-  }
-  y = to(scale(y, call.number("alpha", 1)), DType::f32);
-  if (!call.has(7)) return {y};
-  return quantized(call, y, 7);
-}
-
-/// Codes of both sides, each with a scale; the result is not quantized.
-Values integer_matmul_to_float(const OpCall& call) {
-  const std::array<Value, 4> inputs{call.value_in(0), call.value_in(1), call.optional(4), call.optional(5)};
-  const Tensor sums = to(call.as("MatMulInteger", inputs)[0].tensor, DType::f32);
-  return {plus_optional(call, mul(sums, mul(call.in(2), call.in(3))), 6)};
-}
-
-/// The left side is quantized as it comes, by one scale.
-Values dynamic_quantize_matmul(const OpCall& call) {
-  const Values a = call.as("DynamicQuantizeLinear", std::array<Value, 1>{call.in(0)});
-  const std::array<Value, 4> inputs{a[0], call.value_in(1), a[2], call.optional(3)};
-  const Tensor sums = to(call.as("MatMulInteger", inputs)[0].tensor, DType::f32);
-  return {plus_optional(call, mul(sums, mul(a[1].tensor, call.in(2))), 4)};
+  const std::int64_t pixels = given.numel() == 0 ? 0 : given.numel() / (given.dim(0) * channels);
+  const Tensor x =
+      last ? contiguous(transpose(flat(given, pixels, channels), 1, 2)) : flat(given, channels, pixels);
+  Tensor y = group_norm(x, call.in(1, 1, 1), call.in(2, 1, 1),
+                        {.groups = call.integer("groups", 1), .eps = call.number("epsilon", 1e-5F)});
+  if (call.integer("activation", 0) != 0) y = silu(y);
+  return {reshape(last ? contiguous(transpose(y, 1, 2)) : y, given.shape())};
 }
 
 Values same_as_onnx(const OpCall& call) {
@@ -196,28 +173,27 @@ Values same_as_onnx(const OpCall& call) {
 
 constexpr std::array kFusedOps = {
     OpRow{"SimplifiedLayerNormalization", simplified_layer_norm, 2},
+    OpRow{"com.microsoft.BiasAdd", bias_add, kEveryInput},
     OpRow{"com.microsoft.BiasGelu", erf_gelu, 2},
+    OpRow{"com.microsoft.BiasSoftmax", bias_softmax, kEveryInput},
+    OpRow{"com.microsoft.BiasSplitGelu", bias_split_gelu, kEveryInput},
     OpRow{"com.microsoft.DequantizeLinear", same_as_onnx, 0, kOwnTypes},
-    OpRow{"com.microsoft.DynamicQuantizeMatMul", dynamic_quantize_matmul},
     OpRow{"com.microsoft.EmbedLayerNormalization", embed_layer_norm},
     OpRow{"com.microsoft.FastGelu", fast_gelu, 2},
     OpRow{"com.microsoft.FusedConv", fused_convolution, kEveryInput},
     OpRow{"com.microsoft.FusedGemm", fused_gemm, kEveryInput},
     OpRow{"com.microsoft.FusedMatMul", fused_matmul, kEveryInput},
+    OpRow{"com.microsoft.GatherND", same_as_onnx, 0, 0},
     OpRow{"com.microsoft.Gelu", erf_gelu, 1},
-    OpRow{"com.microsoft.MatMulIntegerToFloat", integer_matmul_to_float},
-    OpRow{"com.microsoft.QGemm", quantized_gemm, 0, kOwnTypes},
-    OpRow{"com.microsoft.QLinearAdd", quantized_pair<add>, 0, kOwnTypes},
-    OpRow{"com.microsoft.QLinearAveragePool", quantized_average_pool, 0, kOwnTypes},
-    OpRow{"com.microsoft.QLinearConcat", quantized_concat, 0, kOwnTypes},
-    OpRow{"com.microsoft.QLinearGlobalAveragePool", quantized_global_average_pool, 0, kOwnTypes},
-    OpRow{"com.microsoft.QLinearLeakyRelu", quantized_leaky_relu, 0, kOwnTypes},
-    OpRow{"com.microsoft.QLinearMul", quantized_pair<mul>, 0, kOwnTypes},
-    OpRow{"com.microsoft.QLinearSigmoid", quantized_sigmoid, 0, kOwnTypes},
+    OpRow{"com.microsoft.GridSample", same_as_onnx},
+    OpRow{"com.microsoft.GroupNorm", fused_group_norm, kEveryInput},
     OpRow{"com.microsoft.QuantizeLinear", same_as_onnx, 0, kOwnTypes},
     OpRow{"com.microsoft.QuickGelu", quick_gelu, 1},
+    OpRow{"com.microsoft.Range", same_as_onnx, 0, 0},
     OpRow{"com.microsoft.SkipLayerNormalization", skip_layer_norm, kEveryInput},
-    OpRow{"com.microsoft.SkipSimplifiedLayerNormalization", skip_rms_norm, kEveryInput}};
+    OpRow{"com.microsoft.SkipSimplifiedLayerNormalization", skip_rms_norm, kEveryInput},
+    OpRow{"com.microsoft.TransposeMatMul", fused_matmul, kEveryInput},
+    OpRow{"com.microsoft.Trilu", same_as_onnx, 0, 0}};
 
 }  // namespace
 

@@ -17,12 +17,34 @@ namespace {
 const std::map<std::string_view, OpRow>& table() {
   static const auto kTable = [] {
     std::map<std::string_view, OpRow> rows;
-    for (const auto& family :
-         {math_ops(),     logic_ops(),    reduce_ops(), shape_ops(),  index_ops(),     create_ops(),
-          layer_ops(),    pool_ops(),     resize_ops(), loss_ops(),   quantize_ops(),  recurrent_ops(),
-          einsum_ops(),   control_ops(),  vision_ops(), signal_ops(), attention_ops(), linear_attention_ops(),
-          bit_ops(),      sequence_ops(), text_ops(),   random_ops(), roi_ops(),       tabular_ops(),
-          training_ops(), fused_ops()}) {
+    for (const auto& family : {math_ops(),
+                               logic_ops(),
+                               reduce_ops(),
+                               shape_ops(),
+                               index_ops(),
+                               create_ops(),
+                               layer_ops(),
+                               pool_ops(),
+                               resize_ops(),
+                               loss_ops(),
+                               quantize_ops(),
+                               recurrent_ops(),
+                               einsum_ops(),
+                               control_ops(),
+                               vision_ops(),
+                               signal_ops(),
+                               attention_ops(),
+                               linear_attention_ops(),
+                               bit_ops(),
+                               sequence_ops(),
+                               text_ops(),
+                               random_ops(),
+                               roi_ops(),
+                               tabular_ops(),
+                               training_ops(),
+                               fused_ops(),
+                               fused_attention_ops(),
+                               fused_quantized_ops()}) {
       for (const OpRow& row : family) INGOT_ASSERT(rows.emplace(row.name, row).second);
     }
     return rows;

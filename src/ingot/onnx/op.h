@@ -174,6 +174,8 @@ std::span<const OpRow> roi_ops();
 std::span<const OpRow> tabular_ops();
 std::span<const OpRow> training_ops();
 std::span<const OpRow> fused_ops();
+std::span<const OpRow> fused_attention_ops();
+std::span<const OpRow> fused_quantized_ops();
 
 /// How a function of the model's own is run.
 const OpRow& function_call();
