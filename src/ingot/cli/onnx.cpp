@@ -19,6 +19,7 @@
 #include "ingot/core/device_config.h"
 #include "ingot/hub/resolve.h"
 #include "ingot/onnx/graph.h"
+#include "ingot/onnx/graph_trial.h"
 #include "ingot/onnx/node_tests.h"
 #include "ingot/ops/cast.h"
 #include "ingot/weights/npy.h"
@@ -28,16 +29,24 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// What a stranger's graph may take.
+struct Limits {
+  std::string memory;
+  double seconds = 600;
+};
+
 struct RunOptions {
-  std::string model, output = ".", device = "auto", max_memory;
+  std::string model, output = ".", device = "auto";
   std::vector<std::string> inputs;
-  double max_seconds = 600;
+  Limits limits;
   std::int64_t max_iterations = onnx::Graph::kMaxIterations;
   bool json = false;
 };
 
 struct CheckOptions {
   std::string path;
+  Limits limits;
+  double try_seconds = 20;
   bool all = false, json = false;
 };
 
@@ -70,26 +79,32 @@ std::vector<std::string> file_names(const std::vector<onnx::ValueInfo>& outputs)
 }
 
 /// Without a limit of its own a run may take this much: what its files hold many times over.
-std::uint64_t allowed_memory(const RunOptions& o, std::uint64_t held) {
+std::uint64_t allowed_memory(const Limits& limits, std::uint64_t held) {
   constexpr std::uint64_t kLeast = std::uint64_t{1} << 30, kTimes = 16;
-  return o.max_memory.empty() ? kLeast + kTimes * held : parse_bytes(o.max_memory, "--max-memory");
+  return limits.memory.empty() ? kLeast + kTimes * held : parse_bytes(limits.memory, "--max-memory");
 }
 
-onnx::Values run_limited(const onnx::Graph& graph, const std::map<std::string, onnx::Value>& inputs,
-                         onnx::Texts& texts, const RunOptions& o, std::uint64_t memory) {
-  const TimeLimit limit(o.max_seconds,
-                        fmt::format("{}: took longer than {}; --max-seconds allows more", o.model,
-                                    human_duration(o.max_seconds)),
-                        o.json);
+/// What `work` gives, within limits that end the process or fail what asks for too much. `held`: bytes that
+/// the model and its inputs take.
+template <class Work>
+auto run_limited(const std::string& model, const Limits& limits, std::uint64_t held, bool json,
+                 const Work& work) {
+  const TimeLimit limit(limits.seconds,
+                        fmt::format("{}: took longer than {}; --max-seconds allows more", model,
+                                    human_duration(limits.seconds)),
+                        json);
+  const std::uint64_t memory = allowed_memory(limits, held);
   limit_memory(memory);
   try {
-    return graph.run_values(inputs, texts, o.max_iterations);
+    return work();
   } catch (const OutOfMemory& error) {
     throw Error(
         fmt::format("{}: needs more memory than the {} that it may have; --max-memory allows more ({})",
-                    o.model, human_bytes(memory), error.what()));
+                    model, human_bytes(memory), error.what()));
   }
 }
+
+std::uint64_t taken_since(std::uint64_t before) { return std::max(process_memory(), before) - before; }
 
 int run_model(const RunOptions& o) {
   const std::uint64_t before = process_memory();
@@ -102,8 +117,8 @@ int run_model(const RunOptions& o) {
     inputs[assignment.substr(0, equals)] = read_npy(assignment.substr(equals + 1));
   }
   onnx::Texts texts = graph.texts();
-  const onnx::Values results =
-      run_limited(graph, inputs, texts, o, allowed_memory(o, std::max(process_memory(), before) - before));
+  const onnx::Values results = run_limited(o.model, o.limits, taken_since(before), o.json,
+                                           [&] { return graph.run_values(inputs, texts, o.max_iterations); });
   make_directories(o.output);
   Json list = Json::array();
   const auto keep = [&](const std::string& name, const std::string& file, const onnx::Value& value) {
@@ -124,20 +139,22 @@ int run_model(const RunOptions& o) {
   return 0;
 }
 
-int check_model(const CheckOptions& o) {
-  const onnx::Graph graph = onnx::Graph::open(hub::resolve_model(o.path));
-  std::map<std::string, int> counts;
-  for (const onnx::Node& node : graph.nodes())
-    ++counts[printable(node.domain.empty() ? node.op : node.domain + "." + node.op)];
-  const std::set<std::string> missing = graph.unsupported();
-  if (o.json) {
-    fmt::print("{}\n", dump_json(Json{{"path", graph.path()},
-                                      {"opset", graph.opset()},
-                                      {"operators", counts},
-                                      {"unsupported", missing}},
-                                 2));
-    return missing.empty() ? 0 : 1;
+/// Operators of a graph and of the functions and graphs in it, by how often they are there.
+void count_operators(const onnx::Graph& graph, std::map<std::string, int>& counts) {
+  for (const onnx::Node& node : graph.nodes()) {
+    if (node.function != nullptr) {
+      count_operators(*node.function, counts);
+      continue;
+    }
+    ++counts[printable(node.full_name())];
+    for (const auto& [name, attribute] : node.attributes) {
+      if (attribute.graph != nullptr) count_operators(*attribute.graph, counts);
+    }
   }
+}
+
+void print_check(const onnx::Graph& graph, const std::map<std::string, int>& counts,
+                 const std::set<std::string>& missing, const onnx::TrialResult& trial) {
   fmt::print("{} by {}, operator set {}, {} nodes\n", graph.path(),
              graph.producer().empty() ? "?" : printable(graph.producer()), graph.opset(),
              graph.nodes().size());
@@ -145,10 +162,38 @@ int check_model(const CheckOptions& o) {
   for (const onnx::ValueInfo& output : graph.outputs()) fmt::print("  out  {}\n", describe(output));
   for (const auto& [op, count] : counts)
     fmt::print("  {:>5} {}{}\n", count, op, missing.contains(op) ? "  (not supported)" : "");
-  fmt::print("{}\n", missing.empty() ? "every operator is supported"
-                                     : fmt::format("not supported: {}",
-                                                   printable(fmt::format("{}", fmt::join(missing, ", ")))));
-  return missing.empty() ? 0 : 1;
+  for (const std::string& problem : trial.problems) fmt::print("a run refuses: {}\n", printable(problem));
+  constexpr std::size_t kShown = 5;
+  for (std::size_t i = 0; i < std::min(kShown, trial.untried.size()); ++i)
+    fmt::print("not tried: {}\n", printable(trial.untried[i]));
+  if (trial.untried.size() > kShown) fmt::print("not tried: {} more\n", trial.untried.size() - kShown);
+  fmt::print("{}\n", trial.problems.empty() ? "every operator is supported"
+                     : missing.empty() ? fmt::format("{} things that a run refuses", trial.problems.size())
+                                       : fmt::format("not supported: {}",
+                                                     printable(fmt::format("{}", fmt::join(missing, ", ")))));
+}
+
+/// What the graph holds, and whether a run would take it: it is tried on made-up inputs.
+int check_model(const CheckOptions& o) {
+  const std::uint64_t before = process_memory();
+  const onnx::Graph graph = onnx::Graph::open(hub::resolve_model(o.path));
+  std::map<std::string, int> counts;
+  count_operators(graph, counts);
+  const std::set<std::string> missing = graph.unsupported();
+  const onnx::TrialResult trial = run_limited(o.path, o.limits, taken_since(before), o.json,
+                                              [&] { return onnx::try_graph(graph, o.try_seconds); });
+  if (o.json) {
+    fmt::print("{}\n", dump_json(Json{{"path", graph.path()},
+                                      {"opset", graph.opset()},
+                                      {"operators", counts},
+                                      {"unsupported", missing},
+                                      {"problems", trial.problems},
+                                      {"untried", trial.untried}},
+                                 2));
+  } else {
+    print_check(graph, counts, missing, trial);
+  }
+  return trial.problems.empty() ? 0 : 1;
 }
 
 /// ONNX' backend tests below a directory: passed per operator set, and what the others need.
@@ -211,9 +256,9 @@ void add_onnx(Command& root) {
   run.option("--input", r->inputs, "An input, as name=file.npy (may be repeated)");
   run.option("-o,--output", r->output, "Directory for the outputs, one .npy file each");
   add_device_option(run, r->device);
-  run.option("--max-memory", r->max_memory,
+  run.option("--max-memory", r->limits.memory,
              "Refuse to take more memory (default: 1 GiB and 16 times what the model and its inputs take)");
-  run.option("--max-seconds", r->max_seconds, "Stop with an error after as many seconds; 0: never");
+  run.option("--max-seconds", r->limits.seconds, "Stop with an error after as many seconds; 0: never");
   run.option("--max-iterations", r->max_iterations,
              "Iterations that all loops of the graph may take together");
   run.flag("--json", r->json, "Print paths and shapes as JSON");
@@ -223,6 +268,8 @@ void add_onnx(Command& root) {
   Command checks =
       command.subcommand("check", "List a graph's inputs, outputs and operators; or run ONNX' own tests");
   checks.option("path", c->path, "An .onnx file, or a directory of ONNX backend tests").required();
+  checks.option("--try-seconds", c->try_seconds,
+                "A graph is run on made-up inputs to find what a run refuses; for as long at most");
   checks.flag("--all", c->all, "Tests: also name those that need what Ingot lacks");
   checks.flag("--json", c->json, "Print JSON");
   checks.example("ingot onnx check model.onnx",

@@ -1,0 +1,253 @@
+#include "ingot/onnx/graph_trial.h"
+
+#include <array>
+#include <chrono>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ingot/autograd/grad_mode.h"
+#include "ingot/base/error.h"
+#include "ingot/onnx/host.h"
+#include "ingot/ops/cast.h"
+#include "ingot/ops/view.h"
+
+namespace ingot::onnx {
+
+/// One try, with inputs of one kind.
+class GraphTrial {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// What is known of the values of a graph.
+  struct Scene {
+    std::map<std::string, Value> values;
+    std::set<std::string> made_up;  ///< what follows from made-up inputs: another run has others
+    std::set<std::string> unknown;  ///< there is no value
+  };
+  /// How inputs are made up.
+  struct Guess {
+    std::int64_t size;   ///< of open axes
+    std::int64_t whole;  ///< what whole numbers are
+  };
+
+  GraphTrial(const Graph& graph, Guess guess, Clock::time_point end) : guess_(guess), end_(end) {
+    state_.iterations = kIterations;
+    state_.texts = graph.texts();
+  }
+
+  void try_all(const Graph& graph);
+  /// Whether a guess stood in the way of a node.
+  bool hindered() const { return hindered_; }
+  /// What nodes refused that may be the graph's fault.
+  const std::set<std::string>& refused() const { return refused_; }
+  TrialResult take_result() && { return std::move(result_); }
+
+ private:
+  static constexpr std::int64_t kIterations = 1000;
+
+  Value made_up(const ValueInfo& declared) const;
+  void try_nodes(const Graph& graph, Scene& scene, Scope around, bool around_is_made_up);
+  void try_node(const Graph& graph, const Node& node, Scene& scene, Scope value, bool is_made_up);
+  void try_graphs_inside(const Node& node, std::span<const Value> arguments, Scope value);
+  bool try_function(const Node& node, std::span<const Value> arguments, Scene& scene);
+  void give_up(const Graph& graph, const Node& node, Scene& scene);
+  /// An error of a node. One of what the graph says, as attributes, is a problem where every guess meets it.
+  void complain(const std::string& what, bool follows_from_guess, bool of_graph) {
+    if (!follows_from_guess) {
+      result_.problems.push_back(what);
+      return;
+    }
+    hinder(what);
+    if (of_graph) refused_.insert(what);
+  }
+  void hinder(const std::string& what) {
+    hindered_ = true;
+    result_.untried.push_back(what);
+  }
+
+  Guess guess_;
+  Clock::time_point end_;
+  RunState state_;
+  bool hindered_ = false;
+  std::set<std::string> refused_;
+  TrialResult result_;
+};
+
+Value GraphTrial::made_up(const ValueInfo& declared) const {
+  if (!declared.is_tensor || !declared.type) return {};
+  if (declared.shape.empty() && !declared.axes.empty()) return {};  // of any rank
+  std::vector<std::int64_t> dims = declared.shape;
+  for (std::int64_t& size : dims) size = size < 0 ? guess_.size : size;
+  const StoredType& type = *declared.type;
+  const bool numbers = is_integer(type.dtype) && type.element != ElementType::text;
+  const Tensor one = from_integers({numbers ? guess_.whole : 0}, {}, type.dtype);
+  return {contiguous(broadcast_to(one, to_shape(dims))), type.element};
+}
+
+/// The outputs of a node that did not run: made up where the graph declares them.
+void GraphTrial::give_up(const Graph& graph, const Node& node, Scene& scene) {
+  for (const std::string& name : node.outputs) {
+    if (name.empty()) continue;
+    const auto declared = graph.declared_.find(name);
+    Value value;
+    try {
+      if (declared != graph.declared_.end()) value = made_up(declared->second);
+    } catch (const Error&) {  // a size that nobody has
+      value = {};
+    }
+    scene.made_up.insert(name);
+    if (!value.defined()) scene.unknown.insert(name);
+    scene.values[name] = std::move(value);
+  }
+}
+
+/// Graphs inside a node that a run may enter though this one does not.
+void GraphTrial::try_graphs_inside(const Node& node, std::span<const Value> arguments, Scope value) {
+  for (const auto& [name, attribute] : node.attributes) {
+    const std::shared_ptr<const Graph>& inside = attribute.graph;
+    const bool loop = node.op == "Loop";
+    if (inside == nullptr || !node.domain.empty() || !(loop || node.op == "If")) continue;
+    Values inputs;
+    if (loop) {
+      inputs = {from_integers({0}, {}, DType::i64), from_integers({1}, {}, DType::boolean)};
+      if (arguments.size() > 2) inputs.insert(inputs.end(), arguments.begin() + 2, arguments.end());
+    }
+    if (inputs.size() != inside->inputs().size()) continue;  // which the operator itself refuses
+    Scene scene;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      scene.values[inside->inputs()[i].name] = inputs[i];
+      scene.made_up.insert(inside->inputs()[i].name);
+    }
+    try_nodes(*inside, scene, value, true);
+  }
+}
+
+/// True where all outputs of the function are known.
+bool GraphTrial::try_function(const Node& node, std::span<const Value> arguments, Scene& scene) {
+  const Graph& function = *node.function;
+  Scene inside;
+  for (std::size_t i = 0; i < function.inputs().size(); ++i) {
+    const std::string& name = function.inputs()[i].name;
+    inside.values[name] = i < arguments.size() ? arguments[i] : Value();
+    if (i < node.inputs.size() && scene.made_up.contains(node.inputs[i])) inside.made_up.insert(name);
+  }
+  try_nodes(
+      function, inside, [](const std::string&) { return Value(); }, false);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    const std::string &name = node.outputs[i], &made = function.outputs()[i].name;
+    if (name.empty()) continue;
+    scene.values[name] = inside.values[made];
+    if (inside.made_up.contains(made)) scene.made_up.insert(name);
+    if (inside.unknown.contains(made)) return false;
+  }
+  return true;
+}
+
+void GraphTrial::try_node(const Graph& graph, const Node& node, Scene& scene, Scope value, bool is_made_up) {
+  Values arguments;
+  arguments.reserve(node.inputs.size());
+  for (const std::string& name : node.inputs) arguments.push_back(value(name));
+  if (node.function != nullptr) {
+    if (!try_function(node, arguments, scene)) give_up(graph, node, scene);
+    return;
+  }
+  const OpCall call(node, arguments, graph.opset(), value, state_);
+  if (is_made_up) try_graphs_inside(node, arguments, value);
+  try {
+    const Values results = run_node(*find_op(node), call);
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      if (node.outputs[k].empty()) continue;
+      if (k >= results.size()) call.refuse(fmt::format("output {}", k));
+      scene.values[node.outputs[k]] = results[k];
+      if (is_made_up) scene.made_up.insert(node.outputs[k]);
+    }
+    return;
+  } catch (const NotImplemented& error) {
+    complain(error.what(), is_made_up, true);
+  } catch (const FormatError& error) {
+    complain(error.what(), is_made_up, true);
+  } catch (const Error& error) {
+    complain(error.what(), is_made_up || state_.iterations < 0, false);
+  }
+  give_up(graph, node, scene);
+}
+
+void GraphTrial::try_nodes(const Graph& graph, Scene& scene, Scope around, bool around_is_made_up) {
+  const auto value = [&](const std::string& name) {
+    if (name.empty()) return Value();
+    if (const auto made = scene.values.find(name); made != scene.values.end()) return made->second;
+    const auto stored = graph.initializers_.find(name);
+    return stored != graph.initializers_.end() ? stored->second : around(name);
+  };
+  for (std::size_t i = 0; i < graph.nodes_.size(); ++i) {
+    const Node& node = graph.nodes_[i];
+    bool is_made_up = around_is_made_up, is_known = true;
+    for (const std::string& name : reads_of(node)) {
+      is_made_up = is_made_up || scene.made_up.contains(name);
+      is_known = is_known && !scene.unknown.contains(name);
+    }
+    if (find_op(node) == nullptr) {  // which unsupported() tells
+      give_up(graph, node, scene);
+    } else if (!is_known || Clock::now() > end_) {
+      const char* reason = is_known ? "there was no time left" : "what it reads is not known";
+      result_.untried.push_back(fmt::format(
+          "{}: {}", node.name.empty() ? node.op : fmt::format("{} '{}'", node.op, node.name), reason));
+      give_up(graph, node, scene);
+    } else {
+      try_node(graph, node, scene, value, is_made_up);
+    }
+    for (const std::string& name : graph.last_uses_[i]) scene.values.erase(name);
+  }
+  for (const ValueInfo& output : graph.outputs_) {  // one may be an initializer
+    if (!scene.values.contains(output.name)) scene.values[output.name] = value(output.name);
+  }
+}
+
+void GraphTrial::try_all(const Graph& graph) {
+  for (const std::string& name : graph.unsupported()) result_.problems.push_back("operator " + name);
+  Scene scene;
+  for (const ValueInfo& input : graph.inputs_) {
+    if (input.is_tensor && !input.type)
+      result_.problems.push_back(fmt::format("input '{}': element type {}", input.name, input.stored_as));
+    scene.made_up.insert(input.name);
+    Value value;
+    try {
+      value = made_up(input);
+    } catch (const NotImplemented& error) {
+      result_.problems.push_back(fmt::format("input '{}': {}", input.name, error.what()));
+    } catch (const Error& error) {
+      hinder(fmt::format("input '{}': {}", input.name, error.what()));
+    }
+    if (!value.defined()) scene.unknown.insert(input.name);
+    scene.values[input.name] = std::move(value);
+  }
+  try_nodes(
+      graph, scene, [](const std::string&) { return Value(); }, false);
+}
+
+TrialResult try_graph(const Graph& graph, double seconds) {
+  // Sequences that are short, images that filters fit into, numbers that may count axes or sizes.
+  static constexpr std::array<GraphTrial::Guess, 5> kGuesses{{{2, 0}, {2, 1}, {64, 0}, {64, 1}, {224, 0}}};
+  const NoGrad no_grad;
+  const auto end = GraphTrial::Clock::now() + std::chrono::duration_cast<GraphTrial::Clock::duration>(
+                                                  std::chrono::duration<double>(seconds));
+  TrialResult best;
+  std::set<std::string> always;
+  bool first = true;
+  for (const GraphTrial::Guess& guess : kGuesses) {
+    GraphTrial trial(graph, guess, end);
+    trial.try_all(graph);
+    if (first) always = trial.refused();
+    std::erase_if(always, [&](const std::string& what) { return !trial.refused().contains(what); });
+    const bool done = !trial.hindered() || GraphTrial::Clock::now() > end;
+    TrialResult result = std::move(trial).take_result();
+    if (first || result.untried.size() < best.untried.size()) best = std::move(result);
+    first = false;
+    if (done) break;
+  }
+  std::erase_if(best.untried, [&](const std::string& what) { return always.contains(what); });
+  best.problems.insert(best.problems.end(), always.begin(), always.end());
+  return best;
+}
+
+}  // namespace ingot::onnx

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ingot/onnx/graph.h"
+
+namespace ingot::onnx {
+
+/// What a trial of a graph on made-up inputs tells of a run on others.
+struct TrialResult {
+  std::vector<std::string> problems;  ///< what any run refuses; each names its node or input
+  std::vector<std::string> untried;   ///< nodes that the made-up inputs do not reach, and why not
+};
+
+/// Runs a graph, opened on the CPU, on made-up inputs of its declared types and ranks, to learn of
+/// attributes, types and inputs that a run refuses: an operator says so itself. Sizes that are open and what
+/// whole numbers hold is tried in several ways. An error that follows from these choices is no problem,
+/// unless all of them meet the same refusal; what lies behind it is untried. Where a graph has no inputs its
+/// verdict is that of run(). After `seconds` the rest is untried.
+TrialResult try_graph(const Graph& graph, double seconds = 20);
+
+}  // namespace ingot::onnx
