@@ -17,7 +17,8 @@ struct TrialResult {
 /// attributes, types and inputs that a run refuses: an operator says so itself. Sizes that are open and what
 /// whole numbers hold is tried in several ways. An error that follows from these choices is no problem,
 /// unless all of them meet the same refusal; what lies behind it is untried. Where a graph has no inputs its
-/// verdict is that of run(). After `seconds` the rest is untried.
-TrialResult try_graph(const Graph& graph, double seconds = 20);
+/// verdict is that of run() with `max_iterations`. After `seconds` the rest is untried.
+TrialResult try_graph(const Graph& graph, double seconds = 20,
+                      std::int64_t max_iterations = Graph::kMaxIterations);
 
 }  // namespace ingot::onnx
