@@ -27,20 +27,37 @@ using Reduce = Tensor (*)(const Tensor&, const Axes&, bool);
 
 using Fold = std::int64_t (*)(std::span<const std::int64_t>);
 
-/// Axes as an attribute, or from operator set `since` on as the second input. `whole`: the same of whole
-/// numbers, exact; null: by way of f64.
-template <Reduce reduce, Fold whole, int since>
+/// What a reduction goes over: axes as an attribute, or from operator set `since` on as the second input.
+struct Reduction {
+  Axes axes;
+  bool keep = true, nothing = false;
+};
+
+Reduction read_reduction(const OpCall& call, int since) {
+  const std::vector<std::int64_t> given = call.axes(1, since);
+  return {call.axes_of(given, call.in(0).rank()), call.integer("keepdims", 1) != 0,
+          given.empty() && call.integer("noop_with_empty_axes", 0) != 0};
+}
+
+/// Whole numbers by way of f64.
+template <Reduce reduce, int since>
 Values reduction(const OpCall& call) {
   const Tensor& x = call.in(0);
-  const std::vector<std::int64_t> given = call.axes(1, since);
-  if (given.empty() && call.integer("noop_with_empty_axes", 0) != 0) return {x};
-  const Axes axes = call.axes_of(given, x.rank());
-  const bool keep = call.integer("keepdims", 1) != 0;
-  if (is_floating_point(x.dtype())) return {reduce(x, axes, keep)};
-  if constexpr (whole != nullptr) {
-    return {reduce_whole(x, axes, keep, [](std::span<const std::int64_t> line) { return whole(line); })};
-  }
-  return {to(reduce(to(x, DType::f64), axes, keep), x.dtype())};
+  const Reduction over = read_reduction(call, since);
+  if (over.nothing) return {x};
+  if (is_floating_point(x.dtype())) return {reduce(x, over.axes, over.keep)};
+  return {to(reduce(to(x, DType::f64), over.axes, over.keep), x.dtype())};
+}
+
+/// Whole numbers exactly.
+template <Reduce reduce, Fold whole, int since>
+Values exact_reduction(const OpCall& call) {
+  const Tensor& x = call.in(0);
+  if (is_floating_point(x.dtype())) return reduction<reduce, since>(call);
+  const Reduction over = read_reduction(call, since);
+  if (over.nothing) return {x};
+  return {
+      reduce_whole(x, over.axes, over.keep, [](std::span<const std::int64_t> line) { return whole(line); })};
 }
 
 /// Whole numbers wrap.
@@ -92,15 +109,13 @@ Tensor extreme_of_nothing(const Shape& shape, DType dtype, bool largest) {
   return from_integers(std::vector<std::int64_t>(count, largest ? least : most), shape, dtype);
 }
 
-template <Reduce reduce, bool largest>
+template <Reduce reduce, Fold whole, bool largest>
 Values extreme(const OpCall& call) {
   const Tensor& x = call.in(0);
-  if (x.numel() > 0) return reduction < reduce, largest ? line_max : line_min, kAxesAreInput > (call);
-  const std::vector<std::int64_t> given = call.axes(1, kAxesAreInput);
-  if (given.empty() && call.integer("noop_with_empty_axes", 0) != 0) return {x};
-  const Axes axes = call.axes_of(given, x.rank());
-  const bool keep = call.integer("keepdims", 1) != 0;
-  return {extreme_of_nothing(sum(to(x, DType::f32), axes, keep).shape(), x.dtype(), largest)};
+  if (x.numel() > 0) return exact_reduction<reduce, whole, kAxesAreInput>(call);
+  const Reduction over = read_reduction(call, kAxesAreInput);
+  if (over.nothing) return {x};
+  return {extreme_of_nothing(sum(to(x, DType::f32), over.axes, over.keep).shape(), x.dtype(), largest)};
 }
 
 Tensor sum_abs(const Tensor& x, const Axes& axes, bool keep) { return sum(abs(x), axes, keep); }
@@ -292,16 +307,16 @@ constexpr std::array kReduceOps = {
     OpRow{"CumSum", cumulative<false>},
     OpRow{"Hardmax", along_axis<hardmax>},
     OpRow{"LogSoftmax", along_axis<log_softmax>, 1},
-    OpRow{"ReduceL1", reduction<sum_abs, line_sum_abs, kAxesAreInput>, 1},
-    OpRow{"ReduceL2", reduction<norm2, nullptr, kAxesAreInput>, 1},
-    OpRow{"ReduceLogSum", reduction<log_sum, nullptr, kAxesAreInput>, 1},
-    OpRow{"ReduceLogSumExp", reduction<log_sum_exp, nullptr, kAxesAreInput>, 1},
-    OpRow{"ReduceMax", extreme<max, true>, 1},
-    OpRow{"ReduceMean", reduction<mean, line_mean, kAxesAreInput>, 1},
-    OpRow{"ReduceMin", extreme<min, false>, 1},
-    OpRow{"ReduceProd", reduction<product, line_product, kAxesAreInput>},
-    OpRow{"ReduceSum", reduction<sum, sum_whole, 13>, 1},
-    OpRow{"ReduceSumSquare", reduction<sum_square, line_sum_square, kAxesAreInput>, 1},
+    OpRow{"ReduceL1", exact_reduction<sum_abs, line_sum_abs, kAxesAreInput>, 1},
+    OpRow{"ReduceL2", reduction<norm2, kAxesAreInput>, 1},
+    OpRow{"ReduceLogSum", reduction<log_sum, kAxesAreInput>, 1},
+    OpRow{"ReduceLogSumExp", reduction<log_sum_exp, kAxesAreInput>, 1},
+    OpRow{"ReduceMax", extreme<max, line_max, true>, 1},
+    OpRow{"ReduceMean", exact_reduction<mean, line_mean, kAxesAreInput>, 1},
+    OpRow{"ReduceMin", extreme<min, line_min, false>, 1},
+    OpRow{"ReduceProd", exact_reduction<product, line_product, kAxesAreInput>},
+    OpRow{"ReduceSum", exact_reduction<sum, sum_whole, 13>, 1},
+    OpRow{"ReduceSumSquare", exact_reduction<sum_square, line_sum_square, kAxesAreInput>, 1},
     OpRow{"Softmax", along_axis<softmax>, 1},
     OpRow{"TopK", top_k, 1, 0}};
 
