@@ -36,10 +36,8 @@ class Source {
   /// Most often small; else near a power of two, where sizes wrap or are cut.
   std::int64_t integer() {
     if (!one_in(3)) return static_cast<std::int64_t>(below(9)) - 1;
-    const auto power = static_cast<std::int64_t>(std::uint64_t{1} << below(64));
-    const auto near = static_cast<std::int64_t>(below(3)) - 1;
-    return static_cast<std::int64_t>(static_cast<std::uint64_t>(one_in(2) ? power : ~power + 1) +
-                                     static_cast<std::uint64_t>(near));
+    const std::uint64_t power = std::uint64_t{1} << below(64), near = below(3) - 1;
+    return static_cast<std::int64_t>((one_in(2) ? power : 0 - power) + near);
   }
   /// As a number of JSON or YAML, which need not be whole, finite or sane.
   std::string number() {
