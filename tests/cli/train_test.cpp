@@ -193,6 +193,13 @@ TEST_F(TrainCommand, TheDemoShowsItselfAndLeavesAModelAndAReport) {
   const std::string next = demo.output.substr(begin, demo.output.find_first_of("\r\n", begin) - begin);
   EXPECT_EQ(std::system((next + " -n 4 > /dev/null").c_str()), 0) << next;
   EXPECT_TRUE(fs::exists(output + "/model/model.safetensors"));
+  // Some steps are too few to be better than pairs of tokens.
+  EXPECT_TRUE(demo.output.find("too few. Give it more time") != std::string::npos ||
+              demo.output.find("by heart") != std::string::npos)
+      << demo.output;
+  const Outcome again = run_ingot({"demo", "-o", output});
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_NE(again.errors.find("holds an earlier demo; --overwrite"), std::string::npos) << again.errors;
   EXPECT_GT(fs::file_size(output + "/report.html"), 100000U);  // Chart.js is inside
 }
 

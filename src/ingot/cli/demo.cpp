@@ -27,6 +27,7 @@ struct DemoOptions {
   std::string output = "out/demo";
   double minutes = 2.5;
   std::uint64_t seed = 1234;
+  bool overwrite = false;
 };
 
 // Without --data the demo learns from the repository that it stands in: sources and guides, not goldens and
@@ -132,26 +133,74 @@ std::string first_words(const DemoOptions& o) {
   return words;
 }
 
-void check_output(const std::string& output) {
+void check_output(const DemoOptions& o) {
   namespace fs = std::filesystem;
-  if (!fs::exists(output)) return;
-  // A demo that was run before is replaced; anything else in the way is not ours to delete.
-  const bool ours =
-      fs::is_empty(output) || fs::exists(output + "/metrics.jsonl") || fs::exists(output + "/cache");
-  INGOT_CHECK(ours, InvalidConfig("--output",
-                                  output + " exists and holds no earlier demo; choose another directory"));
+  const std::string& output = o.output;
+  if (!fs::exists(output) || fs::is_empty(output)) return;
+  // A demo that was run before may be replaced; anything else in the way is not ours to delete.
+  INGOT_CHECK(
+      fs::exists(output + "/metrics.jsonl") || fs::exists(output + "/cache"),
+      InvalidConfig("--output", output + " exists and holds no earlier demo; choose another directory"));
+  INGOT_CHECK(o.overwrite,
+              InvalidConfig("--output", output + " holds an earlier demo; --overwrite replaces it, "
+                                                 "-o names another directory"));
   for (const auto& entry : fs::directory_iterator(output)) {
     if (entry.path().filename() != "cache") fs::remove_all(entry.path());
   }
 }
 
+// Plans a run by the speed it has, so that it ends in time whatever else the machine does.
+class Pace {
+ public:
+  Pace(LanguageTrainer& trainer, double seconds) : trainer_(trainer), seconds_(seconds) {}
+
+  // The first step counts for none: threads start, and memory is touched for the first time.
+  void after_step() {
+    const double now = watch_.seconds();
+    const std::int64_t done = trainer_.steps_done(), planned = trainer_.total_steps();
+    if (first_ == 0) {
+      first_ = done;
+      began_ = now;
+    }
+    if (now >= seconds_) return trainer_.plan(done, planned);
+    if (done < first_ + 2 || now < next_) return;
+    next_ = 1.3 * now;
+    const double speed = static_cast<double>(done - first_) / (now - began_);
+    const auto left = static_cast<std::int64_t>(speed * (seconds_ - now));
+    const std::int64_t possible = std::min(done + std::max<std::int64_t>(left, 2), kMostSteps);
+    if (std::abs(possible - planned) * 20 > planned)
+      trainer_.plan(possible, std::max<std::int64_t>(1, possible / 6));
+  }
+
+  static constexpr std::int64_t kMostSteps = 20'000;
+
+ private:
+  LanguageTrainer& trainer_;
+  double seconds_, began_ = 0, next_ = 1;
+  std::int64_t first_ = 0;
+  Stopwatch watch_;
+};
+
+// Why a model is no better than counting pairs of tokens.
+std::string why_not_better(const TrainResult& result, double bigram, const TrainConfig& config,
+                           double minutes) {
+  if (result.train_loss < bigram) {
+    return "It has learned its own text by heart: there is too little of it. Give more with --data.";
+  }
+  return fmt::format(
+      "It saw {} tokens in the {} steps that this machine made in {:.1f} minutes, too few. Give it "
+      "more time: --minutes {:.0f}.",
+      human_count(static_cast<double>(result.steps * config.tokens_per_step())), result.steps, minutes,
+      std::ceil(4 * minutes));
+}
+
 int run(DemoOptions o) {
   o.data = chosen_data(o);
-  check_output(o.output);
+  check_output(o);
   TrainConfig config = demo_config(o);
   const double step_seconds = measure_step(config);
-  config.max_steps =
-      std::clamp<std::int64_t>(static_cast<std::int64_t>(o.minutes * 60 / (1.1 * step_seconds)), 20, 20000);
+  config.max_steps = std::clamp<std::int64_t>(
+      static_cast<std::int64_t>(o.minutes * 60 / (1.1 * step_seconds)), 20, Pace::kMostSteps);
   config.eval_steps = std::max<std::int64_t>(1, config.max_steps / 6);
   config.sample_prompts = {first_words(o)};
   TrainingConsole console(
@@ -172,9 +221,12 @@ int run(DemoOptions o) {
   fmt::print("A bigram model's loss on the validation text is {:.3f}; knowing nothing would be {:.3f}.\n\n",
              bigram, std::log(static_cast<double>(trainer.model().config.vocab_size)));
   trainer.info().baselines = {{"bigram", bigram}};
-  const TrainResult result = console.run(trainer);
+  Pace pace(trainer, o.minutes * 60);
+  const TrainResult result = console.run(trainer, [&] { pace.after_step(); });
   const double loss = result.validation_loss.value_or(0);
   fmt::print("\nValidation loss {:.3f} against the bigram model's {:.3f}.\n", loss, bigram);
+  if (!(loss < bigram) && result.end != TrainEnd::stopped)
+    fmt::print("{}\n", why_not_better(result, bigram, config, o.minutes));
   fmt::print("  model   {}\n  report  {}\n\nNow try:\n  {} generate {} --prompt {}\n", result.model_directory,
              console.report(), own_command(), result.model_directory,
              shell_quoted(config.sample_prompts.front()));
@@ -190,8 +242,9 @@ void add_demo(Command& root) {
   command.option("--data", o->data,
                  "Text files, .jsonl files or directories to learn from; default: this repository");
   command.option("-o,--output", o->output, "Where the model and the report go");
-  command.option("--minutes", o->minutes, "How long to train");
-  command.option("--seed", o->seed, "The same seed trains the same model");
+  command.flag("--overwrite", o->overwrite, "Replace an earlier demo");
+  command.option("--minutes", o->minutes, "How long to train; the steps follow from the speed, as it goes");
+  command.option("--seed", o->seed, "The same seed begins with the same weights, and sees the same text");
   command.example("ingot demo --data ~/notes", "learn from your own notes");
   command.example("ingot demo --minutes 10", "a better model");
   command.run([o] { return run(*o); });

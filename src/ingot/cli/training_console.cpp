@@ -1,5 +1,7 @@
 #include "ingot/cli/training_console.h"
 
+#include <algorithm>
+
 #include "ingot/cli/interrupt.h"
 #include "ingot/core/backend.h"
 #include "ingot/infer/engine.h"
@@ -22,6 +24,8 @@ struct TrainingConsole::State {
   TrainConfig config;
   Options options;
   double matmul_flops = 0, peak_flops = 0;
+
+  void raise_limit(LanguageTrainer& trainer);
 };
 
 TrainingConsole::TrainingConsole(const TrainConfig& config, Options options)
@@ -50,13 +54,26 @@ LanguageTrainerHooks TrainingConsole::hooks() const {
   return hooks;
 }
 
-TrainResult TrainingConsole::run(LanguageTrainer& trainer) {
+// What was reached is possible, whatever a measurement says.
+void TrainingConsole::State::raise_limit(LanguageTrainer& trainer) {
+  RunInfo& info = trainer.info();
+  if (trainer.history().steps().empty()) return;
+  const double reached = trainer.history().steps().back().flops;
+  if (info.matmul_flops <= 0 || reached <= info.matmul_flops) return;
+  info.matmul_flops = std::max(reached, measure_matmul_flops(config.dtype, config.training_device()));
+}
+
+TrainResult TrainingConsole::run(LanguageTrainer& trainer, const std::function<void()>& after_step) {
   RunInfo& info = trainer.info();
   info.config = state_->options.effective_config;
   info.matmul_flops = state_->matmul_flops;
   info.peak_flops = state_->peak_flops;
   const InterruptWatch watch;
-  return trainer.run();
+  while (trainer.step()) {
+    state_->raise_limit(trainer);
+    if (after_step) after_step();
+  }
+  return trainer.finish();
 }
 
 std::string TrainingConsole::report() const {

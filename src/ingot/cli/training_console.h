@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,8 +23,9 @@ class TrainingConsole {
 
   /// What the trainer has to call. The console must outlive the trainer's run.
   LanguageTrainerHooks hooks() const;
-  /// Trains to the end, or to Ctrl-C.
-  TrainResult run(LanguageTrainer& trainer);
+  /// Trains to the end, or to Ctrl-C; `after_step` is called after each step. The limit of matmuls is
+  /// measured again where training is faster: the machine had other work.
+  TrainResult run(LanguageTrainer& trainer, const std::function<void()>& after_step = {});
   /// The path of report.html; empty where the configuration does not ask for it.
   std::string report() const;
   double matmul_flops() const;

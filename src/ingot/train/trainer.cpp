@@ -348,6 +348,12 @@ std::string Trainer::save() {
   return s.last_checkpoint;
 }
 
+void Trainer::plan(std::int64_t total_steps, std::int64_t eval_steps) {
+  State& s = *state_;
+  s.options.total_steps = s.info.total_steps = std::max(total_steps, s.progress.step);
+  s.options.eval_steps = eval_steps;
+}
+
 TrainEnd Trainer::finish() {
   State& s = *state_;
   s.begin();

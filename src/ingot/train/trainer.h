@@ -68,6 +68,9 @@ class Trainer {
   /// Writes a checkpoint of where the run is, whole on return, and returns its path. InvalidConfig where the
   /// options name no place for checkpoints.
   std::string save();
+  /// Changes how many steps the run takes, of which as many as are done at least, and when it evaluates. What
+  /// depends on them in the task, such as a schedule, is the caller's.
+  void plan(std::int64_t total_steps, std::int64_t eval_steps);
   /// Ends a run, wherever it is: the last metrics, evaluation and checkpoint.
   TrainEnd finish();
   /// All steps that remain, and finish().

@@ -76,7 +76,7 @@ TEST(TrainConfig, KeysOfAxolotlMeanWhatTheyMeanThere) {
   EXPECT_EQ(c.saves_per_epoch, 1);
   EXPECT_EQ(c.samples.special_tokens.at("pad_token"), "<|end_of_text|>");
   EXPECT_EQ(read_with("bf16: true\n").dtype, DType::bf16);
-  EXPECT_EQ(read_with("fp16: true\n").dtype, DType::f16);
+  EXPECT_THROW(read_with("fp16: true\n"), InvalidConfig) << "which needs loss scaling";
   EXPECT_EQ(read_with("bf16: true\ntorch_dtype: f32\n").dtype, DType::f32);
   EXPECT_EQ(read_with("optimizer: paged_adamw_8bit\n").optimizer.name, "adamw_8bit");
   EXPECT_DOUBLE_EQ(read_with("learning_rate: 1e-4\neta_min: 2e-5\n").schedule.final_lr_fraction, 0.2);

@@ -109,6 +109,28 @@ TEST_F(LanguageTrainerTest, SaysWhenTheTextIsTooSmallForTheVocabulary) {
       << text;
 }
 
+TEST_F(LanguageTrainerTest, KeepsWhatTheModelItStartsFromSaysOfGenerating) {
+  const std::string start = LanguageTrainer(config("start")).run().model_directory;
+  write_file_atomically(start + "/generation_config.json",
+                        R"({"do_sample": true, "temperature": 0.6, "eos_token_id": [3, 7]})");
+  auto tokenizer = parse_json<nlohmann::json>(read_file(start + "/tokenizer_config.json"), "tokenizer");
+  tokenizer["chat_template"] = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  write_file_atomically(start + "/tokenizer_config.json", tokenizer.dump());
+  TrainConfig c = config("run");
+  c.from_scratch = false;
+  c.model = start;
+  c.save_steps = 3;
+  const TrainResult result = LanguageTrainer(c).run();
+  for (const std::string& directory : {result.model_directory, result.last_checkpoint}) {
+    const std::string path = directory + "/generation_config.json";
+    const auto json = parse_json<nlohmann::json>(read_file(path), path);
+    EXPECT_EQ(json.at("temperature"), 0.6) << directory;
+    const auto ends = json.at("eos_token_id").get<std::vector<int>>();
+    for (const int id : {3, 7}) EXPECT_EQ(std::ranges::count(ends, id), 1) << directory;
+    EXPECT_EQ(text::Tokenizer::from_directory(directory).config().chat_template, tokenizer["chat_template"]);
+  }
+}
+
 TEST_F(LanguageTrainerTest, StartsFromAModelOfAnyFamilyAndWritesOneOfTheSame) {
   const TrainResult first = LanguageTrainer(config("tokenizer")).run();
   for (const std::string family : {"gemma2", "gemma3_text", "qwen3_moe", "mixtral", "phi3", "gpt2"}) {

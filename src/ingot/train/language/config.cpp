@@ -162,6 +162,9 @@ void TrainConfig::validate() const {
                         "gradient_accumulation_steps)",
                         grpo.num_generations, answers));
   }
+  require(dtype != DType::f16, "torch_dtype",
+          "f16 cannot be trained in: without loss scaling, which is not available, small gradients become 0; "
+          "write bf16, or f32");
   require(is_training_dtype(dtype), "torch_dtype", fmt::format("{} is not a dtype to train in", name(dtype)));
   if (device != "auto") static_cast<void>(parse_device(device));
   if (from_scratch) {

@@ -145,6 +145,7 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   if (saved.has_value() && config_.adapter.enabled) adapters = saved->tensors(kAdapterFile);
   if (saved.has_value() && !config_.adapter.enabled) checkpoint = load_checkpoint(*saved);
   tokenizer_ = saved.has_value() ? text::Tokenizer::from_directory(saved->path()) : run_tokenizer(config_);
+  if (!config_.from_scratch) generation_config_ = kept_generation_config(config_.model, *tokenizer_);
   if (!communicator_.is_first()) communicator_.barrier();  // the first makes what is cached
   data_ = prepare_data(config_, *tokenizer_);
   if (communicator_.is_first()) communicator_.barrier();
@@ -164,8 +165,10 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
   total_steps_ = count_steps(config_, 1 / epochs_per_step_);
   if (config_.objective.has_reference())  // before the optimizer, which takes what trains
     reference_ = std::make_unique<ReferenceModel>(config_, *model_);
-  optimizer_ = std::make_unique<TrainOptimizer>(*model_, config_.optimizer,
-                                                run_schedule(config_, total_steps_), config_.ema_decay);
+  schedule_ = std::make_shared<LrSchedule>(run_schedule(config_, total_steps_));
+  optimizer_ = std::make_unique<TrainOptimizer>(
+      *model_, config_.optimizer, [schedule = schedule_](std::int64_t step) { return (*schedule)(step); },
+      config_.ema_decay);
   objective_ = make_objective({.config = config_,
                                .data = data_,
                                .model = *model_,
@@ -174,6 +177,11 @@ LanguageTask::LanguageTask(TrainConfig config, const std::optional<SavedCheckpoi
                                .optimizer = *optimizer_,
                                .communicator = communicator_});
   check_ranks_agree();
+}
+
+void LanguageTask::plan(std::int64_t total_steps) {
+  total_steps_ = total_steps;
+  *schedule_ = run_schedule(config_, total_steps);
 }
 
 // What every rank must have alike, by the keys of the configuration.
@@ -226,8 +234,7 @@ void LanguageTask::write_model(const std::string& path) {
   }
   if (weights.empty()) weights = parameter_map(*model_);
   for (auto& [name, tensor] : weights) tensor = to(tensor, kCpu);
-  write_language_model(directory.path(), model_->config, weights);
-  tokenizer_->save_directory(directory.path());
+  write_trained_model(directory.path(), model_->config, weights, *tokenizer_, generation_config_);
   directory.commit();
 }
 
@@ -303,7 +310,7 @@ void LanguageTask::save(Checkpoint& checkpoint) {
 std::string LanguageTask::write(const CheckpointDirectory& directory, std::int64_t step,
                                 const Checkpoint& checkpoint) const {
   if (!config_.adapter.enabled)
-    return save_checkpoint(directory, step, checkpoint, model_->config, *tokenizer_);
+    return save_checkpoint(directory, step, checkpoint, model_->config, *tokenizer_, generation_config_);
   return directory.write(step, checkpoint, [&](const AtomicDirectory& files) {
     write_trained_adapter(files.path(), *model_, config_.adapter, checkpoint.tensors.at(kAdapterFile));
     tokenizer_->save_directory(files.path());

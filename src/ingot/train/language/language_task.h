@@ -38,6 +38,8 @@ class LanguageTask : public TrainTask {
   LanguageModel& language_model() { return *model_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   std::int64_t total_steps() const { return total_steps_; }
+  /// Changes how many steps there are, and the schedule with them.
+  void plan(std::int64_t total_steps);
   /// Objective::bigram_baseline
   std::optional<double> bigram_baseline() const { return objective_->bigram_baseline(); }
   /// What reporters show of it.
@@ -72,9 +74,11 @@ class LanguageTask : public TrainTask {
   Device device_{};
   std::optional<kernels::MatmulPrecisionScope> precision_;
   std::optional<text::Tokenizer> tokenizer_;
+  std::string generation_config_;  // of the model that the run starts from
   TrainingData data_;
   std::unique_ptr<LanguageModel> model_;
   std::unique_ptr<ReferenceModel> reference_;  // null: the objective has none
+  std::shared_ptr<LrSchedule> schedule_;       // the optimizer's, which plan() changes
   std::unique_ptr<TrainOptimizer> optimizer_;
   std::unique_ptr<Objective> objective_;
   std::int64_t total_steps_ = 0;

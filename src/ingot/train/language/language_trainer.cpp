@@ -89,6 +89,10 @@ LanguageTrainer::~LanguageTrainer() = default;
 std::string LanguageTrainer::save() {
   return state_->task.communicator().is_first() ? state_->trainer.save() : std::string();
 }
+void LanguageTrainer::plan(std::int64_t total_steps, std::int64_t eval_steps) {
+  state_->task.plan(std::max(total_steps, steps_done()));
+  state_->trainer.plan(total_steps, eval_steps);
+}
 bool LanguageTrainer::step() { return state_->trainer.step(); }
 
 TrainResult LanguageTrainer::finish() {

@@ -41,6 +41,9 @@ class LanguageTrainer {
   /// One optimiser step: Trainer::step. finish() ends such a run.
   bool step();
   TrainResult finish();
+  /// Trains for so many steps in all, with the schedule of such a run from here on, and evaluates every
+  /// `eval_steps`: for runs that are to take so much time.
+  void plan(std::int64_t total_steps, std::int64_t eval_steps);
   /// Writes a checkpoint now: Trainer::save.
   std::string save();
 

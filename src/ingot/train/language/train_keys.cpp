@@ -37,10 +37,10 @@ Table::Section model_keys() {
               "torch_dtype", [](TrainConfig& c) -> DType& { return c.dtype; },
               [](const std::string& word) { return parse_dtype(word); },
               [](DType dtype) { return name(dtype); },
-              {.doc =
-                   "The dtype of the weights: f32, bf16 or f16. Halves keep f32 master weights. bf16 pays on "
-                   "GPUs and "
-                   "on processors with `avx512_bf16` (`ingot devices`); elsewhere halves only save memory."}),
+              {.doc = "The dtype of the weights: f32, or bf16, which keeps f32 master weights. bf16 pays on "
+                      "GPUs "
+                      "and on processors with `avx512_bf16` (`ingot devices`); elsewhere it only saves "
+                      "memory."}),
           Field::documented("special_tokens", "a mapping: bos_token, eos_token, pad_token, unk_token",
                             {.default_text = "the tokenizer's", .doc = "Which tokens play these parts."}),
       }};

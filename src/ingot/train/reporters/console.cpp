@@ -29,11 +29,12 @@ class ConsoleReporter : public Reporter {
  public:
   void begin(const RunInfo& info) override {
     info_ = &info;
-    bar_.emplace(ProgressOptions{.label = "training", .total = info.total_steps, .done = info.first_step});
+    begin_bar(info.first_step);
   }
 
   void progress(const StepRecord& r) override {
     smoothed_loss_ = smoothed_loss_ == 0 ? r.loss : 0.9 * smoothed_loss_ + 0.1 * r.loss;
+    if (info_->total_steps != total_steps_) begin_bar(r.step - 1);  // the run was planned anew
     bar_->update(r.step, bar_->due() ? speed(r) : "");
   }
 
@@ -53,6 +54,12 @@ class ConsoleReporter : public Reporter {
   void finish(const RunHistory&) override { bar_->finish(); }
 
  private:
+  void begin_bar(std::int64_t done) {
+    total_steps_ = info_->total_steps;
+    bar_.reset();
+    bar_.emplace(ProgressOptions{.label = "training", .total = total_steps_, .done = done});
+  }
+
   std::string speed(const StepRecord& r) const {
     std::string text = fmt::format("loss {:.3f}", smoothed_loss_);
     if (r.tokens_per_second > 0) text += fmt::format(" · {} tok/s", human_count(r.tokens_per_second));
@@ -64,6 +71,7 @@ class ConsoleReporter : public Reporter {
 
   const RunInfo* info_ = nullptr;
   std::optional<ProgressBar> bar_;
+  std::int64_t total_steps_ = 0;
   double smoothed_loss_ = 0;
 };
 
